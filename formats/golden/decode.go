@@ -43,7 +43,8 @@ func Decode(data []byte) (r *Record, err error) {
 		return nil, err
 	}
 	padding := len(data) - len(again)
-	if padding < 0 || padding >= 64 || !bytes.Equal(data[:len(again)], again) || len(bytes.Trim(data[len(again):], "\x00")) != 0 {
+	if padding < 0 || padding >= 64 || !bytes.Equal(data[:len(again)], again) ||
+		len(bytes.Trim(data[len(again):], "\x00")) != 0 {
 		return nil, fmt.Errorf("%w: golden outputs are not in canonical form (F8)", pack.ErrCorrupt)
 	}
 	return r, nil
@@ -75,7 +76,8 @@ func split(data []byte) ([]message, error) {
 func CheckVersion(data []byte) error {
 	for v, message := range earlierMessages() {
 		if bytes.HasPrefix(data, message) {
-			return fmt.Errorf("%w: golden outputs of version %d; this program reads version %s: convert the checkpoint again (F8)", pack.ErrUnsupported, v+1, version)
+			return fmt.Errorf("%w: golden outputs of version %d; this program reads version %s: convert the checkpoint again "+
+				"(F8)", pack.ErrUnsupported, v+1, version)
 		}
 	}
 	return nil
@@ -180,7 +182,8 @@ func read(messages []message) (*Record, error) {
 	for _, m := range messages {
 		size += len(m.body) + 1024
 	}
-	rd, err := ipc.NewReaderFromMessageReader(&reader{messages}, ipc.WithSchema(schema()), ipc.WithAllocator(&limited{memory.NewGoAllocator(), 2 * size}))
+	rd, err := ipc.NewReaderFromMessageReader(&reader{messages}, ipc.WithSchema(schema()),
+		ipc.WithAllocator(&limited{memory.NewGoAllocator(), 2 * size}))
 	if err != nil {
 		return nil, fmt.Errorf("%w: golden outputs: %v (F8)", pack.ErrCorrupt, err)
 	}
@@ -237,16 +240,27 @@ func (r *Record) add(x row) {
 	seed := x.Column(2).(*array.Uint64).Value(x.i)
 	if x.text(0) == kindProduct {
 		r.Products = append(r.Products, Product{
-			Tensor: x.text(1), Seed: seed, Vectors: int(x.int32(3)), Rows: x.int32s(4), Values: x.int32s(5), Digest: x.text(6), Expert: x.int32(17),
+			Tensor:  x.text(1),
+			Seed:    seed,
+			Vectors: int(x.int32(3)),
+			Rows:    x.int32s(4),
+			Values:  x.int32s(5),
+			Digest:  x.text(6),
+			Expert:  x.int32(17),
 		})
 		return
 	}
 	if x.text(0) == kindText {
-		r.Texts = append(r.Texts, Text{Name: x.text(1), Text: x.text(14), Plain: x.Column(15).(*array.Boolean).Value(x.i), Tokens: x.int32s(16)})
+		r.Texts = append(r.Texts, Text{Name: x.text(1), Text: x.text(14), Plain: x.Column(15).(*array.Boolean).Value(x.i),
+			Tokens: x.int32s(16)})
 		return
 	}
 	r.Logits = append(r.Logits, Logits{
-		Sequence: int(x.int32(7)), Seed: seed, Position: x.int32(8), Token: x.int32(9), Given: x.Column(10).(*array.Boolean).Value(x.i),
-		Digest: x.text(11), TopTokens: x.int32s(12), TopLogits: x.float32s(13),
+		Sequence: int(x.int32(7)),
+		Seed:     seed,
+		Position: x.int32(8),
+		Token:    x.int32(9),
+		Given:    x.Column(10).(*array.Boolean).Value(x.i),
+		Digest:   x.text(11), TopTokens: x.int32s(12), TopLogits: x.float32s(13),
 	})
 }

@@ -117,11 +117,13 @@ func TestPlan(t *testing.T) {
 	for i, p := range r.Products {
 		e := manifest().Packed[i/2]
 		groups := []int{1, 1, 3}[i/2]
-		if p.Tensor != e.Name || p.Vectors != []int{1, 5}[i%2] || len(p.Values) != p.Vectors*groups*len(p.Rows) || p.Digest == "" {
+		if p.Tensor != e.Name || p.Vectors != []int{1, 5}[i%2] || len(p.Values) != p.Vectors*groups*len(p.Rows) ||
+			p.Digest == "" {
 			t.Errorf("product %d: %+v", i, p)
 		}
 		last := int32(e.Shape[0] - 1)
-		if !slices.IsSorted(p.Rows) || len(slices.Compact(slices.Clone(p.Rows))) != len(p.Rows) || p.Rows[0] != 0 || p.Rows[len(p.Rows)-1] != last {
+		if !slices.IsSorted(p.Rows) || len(slices.Compact(slices.Clone(p.Rows))) != len(p.Rows) || p.Rows[0] != 0 ||
+			p.Rows[len(p.Rows)-1] != last {
 			t.Errorf("rows of product %d: %v", i, p.Rows)
 		}
 	}
@@ -161,8 +163,10 @@ func TestPlanSize(t *testing.T) {
 		{2_084_044_800, 128256, 4096, true, 6 + 6},
 		{7_000_000_000, 128256, 4096, false, 6},
 	} {
-		m := &packed.Manifest{Packed: []packed.Entry{{Name: "w", Shape: []int{c.codes >> 10, 1 << 10}, Scale: packed.Scale{Kind: packed.ScaleTensor}}}}
-		d := &model.Description{Config: model.Config{Vocab: c.vocab, Hidden: 2560, MaxPositions: c.positions, BOS: -1}, Head: "head"}
+		m := &packed.Manifest{Packed: []packed.Entry{{Name: "w", Shape: []int{c.codes >> 10, 1 << 10},
+			Scale: packed.Scale{Kind: packed.ScaleTensor}}}}
+		d := &model.Description{Config: model.Config{Vocab: c.vocab, Hidden: 2560, MaxPositions: c.positions, BOS: -1},
+			Head: "head"}
 		all := model.Linear{Weight: "w", In: 1 << 10, Out: c.codes >> 10}
 		d.Blocks = []model.Block{{Q: all}}
 		r, err := Plan(packed.GoldenFull, m, d, nil)
@@ -170,7 +174,8 @@ func TestPlanSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		if (r.Products[0].Digest != "") != c.digests || len(r.Logits) != c.logits {
-			t.Errorf("%d codes, %d positions: digests %v, %d positions", c.codes, c.positions, r.Products[0].Digest != "", len(r.Logits))
+			t.Errorf("%d codes, %d positions: digests %v, %d positions", c.codes, c.positions, r.Products[0].Digest != "",
+				len(r.Logits))
 		}
 	}
 }
@@ -190,7 +195,8 @@ func TestNoModel(t *testing.T) {
 // testdata/vectors/goldens_sha256.json.
 func TestVectors(t *testing.T) {
 	v := Vectors(1, 5, 6)
-	want := [][]int8{{91, -19, -112, -90, -82, 14}, {127, 127, 127, 127, 127, 127}, {-127, -127, -127, -127, -127, -127}, {-127, -127, 127, 127, -127, -127}, {-60, -121, -95, -120, -51, -33}}
+	want := [][]int8{{91, -19, -112, -90, -82, 14}, {127, 127, 127, 127, 127, 127}, {-127, -127, -127, -127, -127, -127},
+		{-127, -127, 127, 127, -127, -127}, {-60, -121, -95, -120, -51, -33}}
 	if d := cmp.Diff(want, v); d != "" {
 		t.Error(d)
 	}
@@ -203,8 +209,9 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestDamage: every single-bit flip and every truncation of a stream is refused or read as another record. Without LOWPACK_LONG
-// one bit of each byte is flipped, another one from byte to byte, and a third of the truncations are tried.
+// TestDamage: every single-bit flip and every truncation of a stream is refused or read as another record. Without
+// LOWPACK_LONG one bit of each byte is flipped, another one from byte to byte, and a third of the truncations are
+// tried.
 func TestDamage(t *testing.T) {
 	r := fill(plan(t, packed.GoldenFull))
 	r.Products, r.Logits, r.Texts = r.Products[4:5], r.Logits[:1], r.Texts[5:6]
@@ -241,7 +248,8 @@ func TestDamage(t *testing.T) {
 func TestEarlierVersions(t *testing.T) {
 	for i, version := range []string{"version 1", "version 2"} {
 		b := append(bytes.Clone(earlierMessages()[i]), 255, 255, 255, 255, 0, 0, 0, 0)
-		if _, err := Decode(b); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), version+";") || !strings.Contains(err.Error(), "convert the checkpoint again") {
+		if _, err := Decode(b); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), version+";") ||
+			!strings.Contains(err.Error(), "convert the checkpoint again") {
 			t.Error(err)
 		}
 	}
@@ -250,7 +258,8 @@ func TestEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestFollows: texts are all there, in order, or none of them; other parts of a record have their cases in package verify.
+// TestFollows: texts are all there, in order, or none of them; other parts of a record have their cases in package
+// verify.
 func TestFollows(t *testing.T) {
 	p := plan(t, packed.GoldenFull)
 	for _, c := range []struct {
@@ -260,7 +269,8 @@ func TestFollows(t *testing.T) {
 		ok    bool
 	}{
 		{"all", texts(), texts(), true}, {"without conversation", texts()[:9], texts()[:9], true}, {"none", nil, nil, true},
-		{"none of some", nil, texts(), false}, {"some of none", texts(), nil, false}, {"one less", texts()[1:], texts()[1:], false},
+		{"none of some", nil, texts(), false}, {"some of none", texts(), nil, false},
+		{"one less", texts()[1:], texts()[1:], false},
 		{"another text", append(texts()[:8:8], Text{Name: "control tokens as text", Plain: true}), texts()[:9], false},
 		{"another order", append(texts()[1:9:9], texts()[0]), texts()[:9], false},
 	} {
@@ -285,7 +295,8 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		r.Products, r.Logits, r.Texts = r.Products[:min(1, len(r.Products))], r.Logits[:min(2, len(r.Logits))], r.Texts[:min(2, len(r.Texts))]
+		r.Products = r.Products[:min(1, len(r.Products))]
+		r.Logits, r.Texts = r.Logits[:min(2, len(r.Logits))], r.Texts[:min(2, len(r.Texts))]
 		f.Add(encode(f, fill(r)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -31,8 +31,8 @@ console.log(JSON.stringify({
   text: text.text, plain: text.plain, tokens: Array.from(text.tokens),
 }));`
 
-// TestJavaScript reads a record with the JavaScript library apache-arrow. It is optional: it needs node, and the library
-// where node finds it (NODE_PATH).
+// TestJavaScript reads a record with the JavaScript library apache-arrow. It is optional: it needs node, and the
+// library where node finds it (NODE_PATH).
 func TestJavaScript(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -67,13 +67,17 @@ func TestJavaScript(t *testing.T) {
 	}
 	want := got
 	product, last := r.Products[1], r.Logits[len(r.Logits)-1]
-	want.Version, want.Name, want.Digest, want.Listed, want.Products = "2", product.Tensor, product.Digest, product.Rows, product.Values
-	want.Rows, want.Position, want.Given, want.Top, want.Logits, want.Other = len(r.Products)+len(r.Logits)+len(r.Texts), int(last.Position), false, last.TopTokens, last.TopLogits, nil
+	want.Version, want.Name, want.Digest = "2", product.Tensor, product.Digest
+	want.Listed, want.Products = product.Rows, product.Values
+	want.Rows, want.Position, want.Given = len(r.Products)+len(r.Logits)+len(r.Texts), int(last.Position), false
+	want.Top, want.Logits, want.Other = last.TopTokens, last.TopLogits, nil
 	want.Text, want.Plain, want.Tokens = r.Texts[2].Text, false, r.Texts[2].Tokens
 	want.Seed = strconv.FormatUint(product.Seed, 10)
 	want.Columns = []string{
-		"kind: Utf8", "name: Utf8", "seed: Uint64", "vectors: Int32", "rows: List<Int32>", "products: List<Int32>", "products_sha256: Utf8",
-		"sequence: Int32", "position: Int32", "token: Int32", "given: Bool", "logits_sha256: Utf8", "top_tokens: List<Int32>", "top_logits: List<Float32>",
+		"kind: Utf8", "name: Utf8", "seed: Uint64", "vectors: Int32", "rows: List<Int32>", "products: List<Int32>",
+		"products_sha256: Utf8",
+		"sequence: Int32", "position: Int32", "token: Int32", "given: Bool", "logits_sha256: Utf8", "top_tokens: List<Int32>",
+		"top_logits: List<Float32>",
 		"text: Utf8", "plain: Bool", "tokens: List<Int32>",
 	}
 	if d := cmp.Diff(want, got); d != "" {

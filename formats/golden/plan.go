@@ -38,7 +38,8 @@ var sizes = []struct {
 	lengths   [3]int
 	generated int
 }{
-	{[3]int{1, 8, 32}, 16}, {[3]int{1, 6, 16}, 8}, {[3]int{1, 4, 10}, 4}, {[3]int{1, 2, 3}, 2}, {[3]int{1, 2, 3}, 1}, {[3]int{1, 2, 3}, 0},
+	{[3]int{1, 8, 32}, 16}, {[3]int{1, 6, 16}, 8}, {[3]int{1, 4, 10}, 4}, {[3]int{1, 2, 3}, 2}, {[3]int{1, 2, 3}, 1},
+	{[3]int{1, 2, 3}, 0},
 }
 
 // Plan chooses what to record of a file with that manifest, and of its model (nil = there is none). The result has
@@ -55,7 +56,9 @@ func Plan(mode packed.GoldenMode, m *packed.Manifest, d *model.Description, text
 	values := 0
 	for i := range m.Packed {
 		if values += r.planProducts(m, &m.Packed[i], codes <= productBudget); values > MaxSize/4 {
-			return nil, fmt.Errorf("%w: golden products of %d values in the first %d tensors: there are too many groups of scales; --golden none records none", pack.ErrLimit, values, i+1)
+			return nil,
+				fmt.Errorf("%w: golden products of %d values in the first %d tensors: there are too many groups of scales; "+
+					"--golden none records none", pack.ErrLimit, values, i+1)
 		}
 	}
 	if mode == packed.GoldenFull && d != nil {

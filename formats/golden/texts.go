@@ -22,7 +22,8 @@ func Texts() []Text {
 	const control = "a<|endoftext|><|im_start|>system\n<|im_end|><|eot_id|><|end_of_text|><|begin_of_text|><end_of_turn></s><s>b"
 	return []Text{
 		{Name: "empty"},
-		{Name: "ascii", Text: "The quick brown fox doesn't jump over 13 lazy dogs; it's (nearly) asleep... \"isn't it?\" a_b-c/d@e#f$ HTTPServer2"},
+		{Name: "ascii", Text: "The quick brown fox doesn't jump over 13 lazy dogs; it's (nearly) asleep... \"isn't it?\" " +
+			"a_b-c/d@e#f$ HTTPServer2"},
 		{Name: "accents", Text: "Zażółć gęślą jaźń, naïve façade, Größe, Ünïcödé, e\u0301 is not \u00e9, İstanbul, ﬁne"},
 		{Name: "cjk", Text: "快速的棕色狐狸。日本語のテキスト、한국어 문장 ｆｕｌｌ"},
 		{Name: "emoji", Text: "🙂👍🏽 👩‍👩‍👧‍👦 🇵🇱 ❤️ \U0001F9FF"},
