@@ -74,8 +74,9 @@ func Statement(name, sha256 string, m *packed.Manifest) ([]byte, error) {
 		Subject:       []resource{{name, digest{sha256}}},
 		PredicateType: PredicateType,
 		Predicate: predicate{
-			BuildDefinition: buildDefinition{BuildType: BuildType, ExternalParameters: parameters{m.Recipe}, ResolvedDependencies: []resource{}},
-			RunDetails:      runDetails{builder{BuilderID, map[string]string{tool: version}}},
+			BuildDefinition: buildDefinition{BuildType: BuildType, ExternalParameters: parameters{m.Recipe},
+				ResolvedDependencies: []resource{}},
+			RunDetails: runDetails{builder{BuilderID, map[string]string{tool: version}}},
 		},
 	}
 	if err := checkName(name); err != nil {
@@ -108,7 +109,8 @@ func checkName(name string) error {
 		bad = bad || part == "" || part == "." || part == ".."
 	}
 	if bad {
-		return fmt.Errorf("%w: %q cannot stand in a statement: names are relative, in UTF-8, with '/' between their parts", pack.ErrUnsupported, name)
+		return fmt.Errorf("%w: %q cannot stand in a statement: names are relative, in UTF-8, with '/' between their parts",
+			pack.ErrUnsupported, name)
 	}
 	return nil
 }

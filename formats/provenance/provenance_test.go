@@ -17,9 +17,11 @@ func digestOf(c string) string { return strings.Repeat(c, 64) }
 func manifest() *packed.Manifest {
 	return &packed.Manifest{
 		Format: 1, Tool: "lowpack 0.1.0", Family: "bitnet",
-		Sources: []packed.Source{{Name: "config.json", Size: 3, SHA256: digestOf("1")}, {Name: "model-00001-of-00002.safetensors", Size: 4, SHA256: digestOf("2")}},
-		Recipe: packed.Recipe{Quant: "auto", Layout: "vnni4i", Golden: "full", AllowLossy: true, Include: []string{"*<&>*"}, Params: map[string]int{"bm": 32},
-			Rules: []packed.Rule{{Match: "lm_head.weight", Quant: "int8"}}},
+		Sources: []packed.Source{{Name: "config.json", Size: 3, SHA256: digestOf("1")},
+			{Name: "model-00001-of-00002.safetensors", Size: 4, SHA256: digestOf("2")}},
+		Recipe: packed.Recipe{Quant: "auto", Layout: "vnni4i", Golden: "full", AllowLossy: true, Include: []string{"*<&>*"},
+			Params: map[string]int{"bm": 32},
+			Rules:  []packed.Rule{{Match: "lm_head.weight", Quant: "int8"}}},
 	}
 }
 
@@ -34,11 +36,14 @@ func statementText(t *testing.T) string {
 
 // TestStatement holds the bytes to what in-toto and SLSA prescribe. They are signed, so a change of one byte matters.
 func TestStatement(t *testing.T) {
-	want := `{"_type":"https://in-toto.io/Statement/v1","subject":[{"name":"model.safetensors","digest":{"sha256":"` + fileDigest + `"}}],` +
+	want := `{"_type":"https://in-toto.io/Statement/v1","subject":[{"name":"model.safetensors","digest":{"sha256":"` +
+		fileDigest + `"}}],` +
 		`"predicateType":"https://slsa.dev/provenance/v1","predicate":{"buildDefinition":{` +
 		`"buildType":"https://github.com/lowpack/lowpack/blob/main/docs/CI.md#provenance",` +
-		`"externalParameters":{"recipe":{"quant":"auto","layout":"vnni4i","params":{"bm":32},"golden":"full","allow_lossy":true,"include":["*<&>*"],"rules":[{"match":"lm_head.weight","quant":"int8"}]}},` +
-		`"resolvedDependencies":[{"name":"config.json","digest":{"sha256":"` + digestOf("1") + `"}},{"name":"model-00001-of-00002.safetensors","digest":{"sha256":"` + digestOf("2") + `"}}]},` +
+		`"externalParameters":{"recipe":{"quant":"auto","layout":"vnni4i","params":{"bm":32},"golden":"full",` +
+		`"allow_lossy":true,"include":["*<&>*"],"rules":[{"match":"lm_head.weight","quant":"int8"}]}},` +
+		`"resolvedDependencies":[{"name":"config.json","digest":{"sha256":"` + digestOf("1") +
+		`"}},{"name":"model-00001-of-00002.safetensors","digest":{"sha256":"` + digestOf("2") + `"}}]},` +
 		`"runDetails":{"builder":{"id":"https://github.com/lowpack/lowpack","version":{"lowpack":"0.1.0"}}}}}` + "\n"
 	if got := statementText(t); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -54,11 +59,12 @@ func TestCheck(t *testing.T) {
 		t.Errorf("its own statement: %v", err)
 	}
 	for name, edit := range map[string][2]string{
-		"another file name":   {"model.safetensors", "renamed.safetensors"},
-		"another builder":     {`"id":"https://github.com/lowpack/lowpack"`, `"id":"https://ci.example/run"`},
-		"more fields":         {`"runDetails":{`, `"runDetails":{"metadata":{"invocationId":"7"},`},
-		"white space":         {`,"predicate":`, ",\n  \"predicate\" : "},
-		"fields in any order": {`"name":"config.json","digest":{"sha256":"` + digestOf("1") + `"}`, `"digest":{"sha256":"` + digestOf("1") + `"},"name":"config.json"`},
+		"another file name": {"model.safetensors", "renamed.safetensors"},
+		"another builder":   {`"id":"https://github.com/lowpack/lowpack"`, `"id":"https://ci.example/run"`},
+		"more fields":       {`"runDetails":{`, `"runDetails":{"metadata":{"invocationId":"7"},`},
+		"white space":       {`,"predicate":`, ",\n  \"predicate\" : "},
+		"fields in any order": {`"name":"config.json","digest":{"sha256":"` + digestOf("1") + `"}`,
+			`"digest":{"sha256":"` + digestOf("1") + `"},"name":"config.json"`},
 	} {
 		if err := Check([]byte(replace(t, text, edit)), fileDigest, manifest()); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -78,9 +84,11 @@ func replace(t *testing.T, text string, edit [2]string) string {
 func TestCheckFinds(t *testing.T) {
 	text := statementText(t)
 	for word, edit := range map[string][2]string{
-		"subject[0].digest.sha256":                     {fileDigest, digestOf("3")},
-		"subject has 2":                                {`"subject":[`, `"subject":[{"name":"x","digest":{"sha256":"` + digestOf("4") + `"}},`},
-		"subject has 0":                                {`"subject":[{"name":"model.safetensors","digest":{"sha256":"` + fileDigest + `"}}]`, `"subject":[]`},
+		"subject[0].digest.sha256": {fileDigest, digestOf("3")},
+		"subject has 2": {`"subject":[`,
+			`"subject":[{"name":"x","digest":{"sha256":"` + digestOf("4") + `"}},`},
+		"subject has 0": {`"subject":[{"name":"model.safetensors","digest":{"sha256":"` +
+			fileDigest + `"}}]`, `"subject":[]`},
 		"_type is":                                     {"Statement/v1", "Statement/v0.1"},
 		"predicateType":                                {"provenance/v1", "provenance/v0.2"},
 		"buildType":                                    {"CI.md#provenance", "CI.md#other"},
