@@ -22,7 +22,8 @@ func parseText(text string, data int) error {
 
 // TestEveryKey: dtype, shape and data_offsets are all there, also where a missing one would do no harm.
 func TestEveryKey(t *testing.T) {
-	for _, tensor := range []string{`"dtype":"U8","data_offsets":[0,1]`, `"shape":[0],"data_offsets":[0,0]`, `"dtype":"U8","shape":[1]`} {
+	for _, tensor := range []string{`"dtype":"U8","data_offsets":[0,1]`, `"shape":[0],"data_offsets":[0,0]`,
+		`"dtype":"U8","shape":[1]`} {
 		data := 1 - strings.Count(tensor, "[0,0]")
 		if err := parseText(`{"a":{`+tensor+`}}`, data); !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%s: %v", tensor, err)
@@ -80,7 +81,8 @@ func (b broken) ReadAt(p []byte, at int64) (int, error) {
 // TestReadError: a disk that fails says nothing about the file.
 func TestReadError(t *testing.T) {
 	file := append(binary.LittleEndian.AppendUint64(nil, 40), make([]byte, 40)...)
-	if _, err := Parse(broken{bytes.NewReader(file)}, 48); !errors.Is(err, io.ErrClosedPipe) || errors.Is(err, pack.ErrCorrupt) {
+	if _, err := Parse(broken{bytes.NewReader(file)}, 48); !errors.Is(err, io.ErrClosedPipe) ||
+		errors.Is(err, pack.ErrCorrupt) {
 		t.Error(err)
 	}
 }

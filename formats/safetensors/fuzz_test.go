@@ -55,7 +55,8 @@ func agree(t *testing.T, file []byte) error {
 		if !ok {
 			t.Fatalf("the other reader has no tensor %q", x.Name)
 		}
-		if v.DType().String() != string(x.DType) || fmt.Sprint(v.Shape()) != fmt.Sprint(x.Shape) || !bytes.Equal(v.Data(), data[x.Begin:x.End]) {
+		if v.DType().String() != string(x.DType) || fmt.Sprint(v.Shape()) != fmt.Sprint(x.Shape) ||
+			!bytes.Equal(v.Data(), data[x.Begin:x.End]) {
 			t.Fatalf("tensor %q: %v %v, the other reader has %v %v", x.Name, x.DType, x.Shape, v.DType(), v.Shape())
 		}
 	}
@@ -89,7 +90,8 @@ func randomFile(r *rand.Rand) []byte {
 	types := []DType{F32, F16, BF16, U8, I8, "I64", "F64", "BOOL", "U16", "U32", "I32", "I16", "U64"}
 	var ts []TensorInfo
 	for i := range r.IntN(5) {
-		t := TensorInfo{Name: string([]rune{rune('a' + i), []rune{'"', '\\', 'é', '\u2028', '😀', '\n', '/'}[r.IntN(7)]}), DType: types[r.IntN(len(types))]}
+		t := TensorInfo{Name: string([]rune{rune('a' + i), []rune{'"', '\\', 'é', '\u2028', '😀', '\n', '/'}[r.IntN(7)]}),
+			DType: types[r.IntN(len(types))]}
 		for range r.IntN(4) {
 			t.Shape = append(t.Shape, int64(r.IntN(4)))
 		}
@@ -118,7 +120,8 @@ func mutate(seed uint64, file []byte) []byte {
 		return file
 	}
 	n := binary.LittleEndian.Uint64(file)
-	text := hostile.Mutate(seed, file[8:8+n], `"dtype"`, `"shape"`, `"data_offsets"`, `"__metadata__"`, `"F32"`, `"U8"`, `"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},`)
+	text := hostile.Mutate(seed, file[8:8+n], `"dtype"`, `"shape"`, `"data_offsets"`, `"__metadata__"`, `"F32"`, `"U8"`,
+		`"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},`)
 	return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), file[8+n:]...)
 }
 

@@ -114,7 +114,9 @@ func headerLength(r io.ReaderAt, size int64) (int64, error) {
 		return 0, fmt.Errorf("%w: header of %d bytes; at most %d are read", pack.ErrLimit, n, MaxHeader)
 	}
 	if int64(n) > size-prefixLen {
-		return 0, fmt.Errorf("%w: header of %d bytes in a file of %d: truncated (download it again), or not a safetensors file", pack.ErrCorrupt, n, size)
+		return 0,
+			fmt.Errorf("%w: header of %d bytes in a file of %d: truncated (download it again), or not a safetensors file",
+				pack.ErrCorrupt, n, size)
 	}
 	return int64(n), nil
 }
@@ -314,14 +316,17 @@ func checkOffsets(ts []TensorInfo, data int64) error {
 		t := &ts[i]
 		switch {
 		case t.Begin > at:
-			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] leave a hole of %d bytes after %s", pack.ErrCorrupt, t.Name, t.Begin, t.End, t.Begin-at, after(last))
+			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] leave a hole of %d bytes after %s", pack.ErrCorrupt, t.Name,
+				t.Begin, t.End, t.Begin-at, after(last))
 		case t.Begin < at:
-			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] overlap %s", pack.ErrCorrupt, t.Name, t.Begin, t.End, after(last))
+			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] overlap %s", pack.ErrCorrupt, t.Name, t.Begin, t.End,
+				after(last))
 		}
 		at, last = t.End, t.Name
 	}
 	if at > data {
-		return fmt.Errorf("%w: the data end %d bytes early: the file is truncated; download it again", pack.ErrCorrupt, at-data)
+		return fmt.Errorf("%w: the data end %d bytes early: the file is truncated; download it again",
+			pack.ErrCorrupt, at-data)
 	}
 	if at < data {
 		return fmt.Errorf("%w: %d bytes follow the last tensor", pack.ErrCorrupt, data-at)

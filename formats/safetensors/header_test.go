@@ -59,7 +59,11 @@ func TestVectors(t *testing.T) {
 // TestForeign: files that are often met in the place of safetensors are called by their name, with what to do.
 func TestForeign(t *testing.T) {
 	for start, word := range map[string]string{
-		"GGUF\x03\x00\x00\x00": "GGUF", "version https://git-lfs.github.com/spec/v1": "git lfs pull", "<!DOCTYPE html>": "an HTML page", "{\"weight_map\":": "JSON text", "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46": "pickles",
+		"GGUF\x03\x00\x00\x00":                       "GGUF",
+		"version https://git-lfs.github.com/spec/v1": "git lfs pull",
+		"<!DOCTYPE html>":                            "an HTML page",
+		"{\"weight_map\":":                           "JSON text",
+		"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46":           "pickles",
 	} {
 		b := append([]byte(start), make([]byte, 64)...)
 		if _, err := Parse(bytes.NewReader(b), int64(len(b))); err == nil || !strings.Contains(err.Error(), word) {

@@ -105,7 +105,8 @@ func (c *counter) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// TestMillionsOfDimensions is S20 with figures: refused before a hundredth is read, with nothing allocated but a buffer.
+// TestMillionsOfDimensions is S20 with figures: refused before a hundredth is read, with nothing allocated but a
+// buffer.
 func TestMillionsOfDimensions(t *testing.T) {
 	for _, c := range hostile.In(hostile.Container) {
 		if c.ID != "S20" {
@@ -122,7 +123,8 @@ func TestMillionsOfDimensions(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err = Parse(seen, size)
 		runtime.ReadMemStats(&after)
-		if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, pack.ErrLimit) || seen.read > size/100 || used > 256<<10 {
+		if used := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, pack.ErrLimit) || seen.read > size/100 ||
+			used > 256<<10 {
 			t.Errorf("%v after %d bytes of %d, %d allocated", err, seen.read, size, used)
 		}
 	}

@@ -170,7 +170,8 @@ func (w *Writer) Write(name string, p []byte) error {
 func (w *Writer) Close() error {
 	for ; w.next < len(w.ts); w.next, w.done = w.next+1, 0 {
 		if w.done != w.ts[w.next].Size() {
-			return fmt.Errorf("safetensors writer: tensor %q has %d of its %d bytes", w.ts[w.next].Name, w.done, w.ts[w.next].Size())
+			return fmt.Errorf("safetensors writer: tensor %q has %d of its %d bytes", w.ts[w.next].Name, w.done,
+				w.ts[w.next].Size())
 		}
 	}
 	return nil

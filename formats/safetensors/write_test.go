@@ -11,7 +11,8 @@ import (
 
 // TestCanonicalHeader shows the form of a header byte for byte.
 func TestCanonicalHeader(t *testing.T) {
-	ts := []TensorInfo{{Name: `w"\` + "\n\x01é", DType: U8, Shape: []int64{64}}, {Name: "s", DType: F32, Shape: []int64{2, 1}}, {Name: "z", DType: F16, Shape: []int64{}}}
+	ts := []TensorInfo{{Name: `w"\` + "\n\x01é", DType: U8, Shape: []int64{64}},
+		{Name: "s", DType: F32, Shape: []int64{2, 1}}, {Name: "z", DType: F16, Shape: []int64{}}}
 	if err := Place(ts); err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +20,8 @@ func TestCanonicalHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	json := `{"__metadata__":{"format":"lowpack","a":"{\"x\":1}"},"w\"\\\n\u0001é":{"dtype":"U8","shape":[64],"data_offsets":[0,64]},` +
+	json := `{"__metadata__":{"format":"lowpack","a":"{\"x\":1}"},"w\"\\\n\u0001é":{"dtype":"U8","shape":[64],` +
+		`"data_offsets":[0,64]},` +
 		`"s":{"dtype":"F32","shape":[2,1],"data_offsets":[64,72]},"z":{"dtype":"F16","shape":[],"data_offsets":[72,74]}}`
 	n := (8+len(json)+63)/64*64 - 8
 	want := "kept" + string([]byte{byte(n), byte(n >> 8), 0, 0, 0, 0, 0, 0}) + json + strings.Repeat(" ", n-len(json))
@@ -31,7 +33,8 @@ func TestCanonicalHeader(t *testing.T) {
 // TestHeaderRoundTrip parses what is written and writes it again.
 func TestHeaderRoundTrip(t *testing.T) {
 	meta := []KV{{"format", "lowpack"}, {"lowpack.manifest", strings.Repeat("m", 3<<20)}, {"\u2028 <&>", "\x7f"}}
-	ts := []TensorInfo{{Name: "b", DType: BF16, Shape: []int64{3, 5}}, {Name: "a", DType: I8, Shape: []int64{0}}, {Name: "c", DType: I8, Shape: []int64{7}}}
+	ts := []TensorInfo{{Name: "b", DType: BF16, Shape: []int64{3, 5}}, {Name: "a", DType: I8, Shape: []int64{0}},
+		{Name: "c", DType: I8, Shape: []int64{7}}}
 	if err := Place(ts); err != nil {
 		t.Fatal(err)
 	}
@@ -83,14 +86,16 @@ func TestWriterRefuses(t *testing.T) {
 	if _, err := AppendHeader(nil, []KV{{"k", "1"}, {"k", "2"}}, nil, 8); !errors.Is(err, pack.ErrCorrupt) {
 		t.Errorf("repeated metadata key: %v", err)
 	}
-	if err := Place([]TensorInfo{{Name: "a", DType: F32, Shape: []int64{1 << 40, 1 << 40}}}); !errors.Is(err, pack.ErrCorrupt) {
+	err := Place([]TensorInfo{{Name: "a", DType: F32, Shape: []int64{1 << 40, 1 << 40}}})
+	if !errors.Is(err, pack.ErrCorrupt) {
 		t.Errorf("overflow: %v", err)
 	}
 }
 
 // TestWriter writes a file in pieces, and refuses to leave a tensor unfinished, to write too much or out of turn.
 func TestWriter(t *testing.T) {
-	ts := []TensorInfo{{Name: "x", DType: I8, Shape: []int64{3}}, {Name: "e", DType: F32, Shape: []int64{0}}, {Name: "y", DType: F32, Shape: []int64{1}}}
+	ts := []TensorInfo{{Name: "x", DType: I8, Shape: []int64{3}}, {Name: "e", DType: F32, Shape: []int64{0}},
+		{Name: "y", DType: F32, Shape: []int64{1}}}
 	Order(ts)
 	if err := Place(ts); err != nil {
 		t.Fatal(err)
@@ -124,7 +129,8 @@ func TestWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := table(h); len(got) != 3 || got[0] != "e F32 [0] [0, 0)" || got[1] != "y F32 [1] [0, 4)" || got[2] != "x I8 [3] [4, 7)" {
+	if got := table(h); len(got) != 3 || got[0] != "e F32 [0] [0, 0)" || got[1] != "y F32 [1] [0, 4)" ||
+		got[2] != "x I8 [3] [4, 7)" {
 		t.Errorf("%v", got)
 	}
 	if data := b.Bytes()[h.DataStart:]; string(data) != "abcd123" || h.DataStart%8 != 0 {
