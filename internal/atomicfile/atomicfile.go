@@ -1,9 +1,10 @@
 // Package atomicfile writes a file that appears whole or not at all.
 //
-// The data go to a file without a name in the directory of the target (Linux, O_TMPFILE) or, where that is not possible,
-// to a hidden file .NAME.*.partial beside it. Commit syncs the data, renames the file to the target and syncs the
-// directory. Whatever fails before the rename leaves the target as it was and no file behind; after a crash, an unnamed
-// file is gone by itself and a hidden one is removed by the next Create for the same target, if no living process holds it.
+// The data go to a file without a name in the directory of the target (Linux, O_TMPFILE) or, where that is not
+// possible, to a hidden file .NAME.*.partial beside it. Commit syncs the data, renames the file to the target and syncs
+// the directory. Whatever fails before the rename leaves the target as it was and no file behind; after a crash, an
+// unnamed file is gone by itself and a hidden one is removed by the next Create for the same target, if no living
+// process holds it.
 package atomicfile
 
 import (
@@ -113,7 +114,8 @@ func (f *File) Commit() error {
 
 // undoable is the error of a target that is there, and whose name is not durable.
 func undoable(target string, err error) error {
-	return Failed(fmt.Errorf("%s is complete, but a power failure may still undo it: sync %s: %w", target, filepath.Dir(target), err))
+	return Failed(fmt.Errorf("%s is complete, but a power failure may still undo it: sync %s: %w", target,
+		filepath.Dir(target), err))
 }
 
 // Abort removes what was written, unless it is there to be resumed; the target stays as it was. After Commit or another

@@ -154,7 +154,8 @@ func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
 	stale := filepath.Join(dir, ".target.0123456789abcdef.partial")
-	others := []string{".target.partial", ".target.xyz.partial", ".other.0123456789abcdef.partial", "target.0123456789abcdef.partial"}
+	others := []string{".target.partial", ".target.xyz.partial", ".other.0123456789abcdef.partial",
+		"target.0123456789abcdef.partial"}
 	for _, name := range append(others, filepath.Base(stale)) {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
 			t.Fatal(err)

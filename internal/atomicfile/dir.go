@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Dir is a directory that is being written: hidden beside its target as .NAME.partial until Commit renames it. As long as
-// it is hidden, its process holds a lock on the file .NAME.lock; directories themselves cannot be locked on every system.
+// Dir is a directory that is being written: hidden beside its target as .NAME.partial until Commit renames it. As long
+// as it is hidden, its process holds a lock on the file .NAME.lock; directories themselves cannot be locked on every
+// system.
 type Dir struct {
 	Path     string // where its files are written
 	fs       FS
@@ -56,7 +57,8 @@ func (d *Dir) mkdir(held bool) error {
 		return err
 	}
 	if !held {
-		return fmt.Errorf("%s exists, and this file system has no locks that would tell whether another process writes it; if none does, remove it", d.Path)
+		return fmt.Errorf("%s exists, and this file system has no locks that would tell whether another process writes it; "+
+			"if none does, remove it", d.Path)
 	}
 	if err := d.fs.RemoveAll(d.Path); err != nil {
 		return err
@@ -115,8 +117,8 @@ func (f failing) Write(p []byte) (int, error) {
 	return n, Failed(err)
 }
 
-// Commit gives the directory its name, durably. The files in it must have been synced. An error after the rename says so:
-// then the complete directory is at the target.
+// Commit gives the directory its name, durably. The files in it must have been synced. An error after the rename says
+// so: then the complete directory is at the target.
 func (d *Dir) Commit() error {
 	if d.done {
 		return os.ErrClosed

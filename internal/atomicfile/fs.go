@@ -13,10 +13,11 @@ type FS interface {
 	CreateUnnamed(dir string) (Handle, error)
 	// CreateNamed creates and opens a file; it fails if the name is taken.
 	CreateNamed(path string) (Handle, error)
-	// Open opens a file that this program keeps for itself, for reading and writing; it makes an empty one if there is none.
-	// What somebody else may have put there is refused: a link, a file of another user, one with a second name.
+	// Open opens a file that this program keeps for itself, for reading and writing; it makes an empty one if there is
+	// none. What somebody else may have put there is refused: a link, a file of another user, one with a second name.
 	Open(path string) (Handle, error)
-	// Lock marks the file as in use by a living process until it is closed; errors.ErrUnsupported where there are no locks.
+	// Lock marks the file as in use by a living process until it is closed; errors.ErrUnsupported where there are no
+	// locks.
 	Lock(h Handle) error
 	// Link gives a file of CreateUnnamed a name; it fails if the name is taken.
 	Link(h Handle, path string) error
@@ -71,8 +72,8 @@ func (osFS) Open(path string) (Handle, error) {
 	return nil, restless(path)
 }
 
-// tries bounds how often a file is opened anew because another process removed it meanwhile. Processes that write the same
-// target take turns in a few; more is something that only prevents work.
+// tries bounds how often a file is opened anew because another process removed it meanwhile. Processes that write the
+// same target take turns in a few; more is something that only prevents work.
 const tries = 100
 
 func restless(path string) error {

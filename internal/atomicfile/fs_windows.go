@@ -23,8 +23,8 @@ func openFile(path string, flag int) (*os.File, error) {
 	return dir.OpenFile(filepath.Base(path), os.O_RDWR|flag, mode)
 }
 
-// foreign says what shows that somebody else sees a file. Who made it is not asked: an administrator's files belong to a
-// group.
+// foreign says what shows that somebody else sees a file. Who made it is not asked: an administrator's files belong to
+// a group.
 func foreign(f *os.File) error {
 	var info windows.ByHandleFileInformation
 	if err := windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info); err != nil {
@@ -38,7 +38,8 @@ func foreign(f *os.File) error {
 
 // Lock locks a byte far behind the data, because others cannot read what is locked.
 func (osFS) Lock(h Handle) error {
-	err := windows.LockFileEx(windows.Handle(h.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
+	err := windows.LockFileEx(windows.Handle(h.Fd()),
+		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
 		&windows.Overlapped{OffsetHigh: 1 << 30})
 	switch {
 	case err == nil:

@@ -31,8 +31,8 @@ func gone(path string) {
 	live.paths = slices.DeleteFunc(live.paths, func(p string) bool { return p == path })
 }
 
-// Abandon removes all hidden files and directories of unfinished work, for a process that ends without waiting for those
-// who write them. From then on nothing is made any more: who tries waits until the process has ended.
+// Abandon removes all hidden files and directories of unfinished work, for a process that ends without waiting for
+// those who write them. From then on nothing is made any more: who tries waits until the process has ended.
 func Abandon() {
 	live.Lock() // for good
 	for _, path := range slices.Backward(live.paths) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestReplacedByLink: between the look at a file and its opening, somebody moves it and puts a link to it in its place. The
-// file is the same, but whoever made the link chooses what it leads to next.
+// TestReplacedByLink: between the look at a file and its opening, somebody moves it and puts a link to it in its place.
+// The file is the same, but whoever made the link chooses what it leads to next.
 func TestReplacedByLink(t *testing.T) {
 	dir := t.TempDir()
 	path, moved := filepath.Join(dir, "file"), filepath.Join(dir, "moved")

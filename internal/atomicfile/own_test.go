@@ -57,7 +57,8 @@ func TestTraps(t *testing.T) {
 				t.Logf("%s cannot be made: %v", trap, err)
 				continue
 			}
-			if err := open(filepath.Join(dir, "target")); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "remove it") {
+			if err := open(filepath.Join(dir, "target")); err == nil || !strings.Contains(err.Error(), what) ||
+				!strings.Contains(err.Error(), "remove it") {
 				t.Errorf("%s at %s: %v", trap, what, err)
 			}
 			if content(t, victim) != before || len(names(t, dir)) != 2 {

@@ -23,7 +23,8 @@ func Resume(fs FS, target string) (*File, error) {
 	return f, nil
 }
 
-// take opens and locks the file that has the path, which is made if there is none. It is not held where there are no locks.
+// take opens and locks the file that has the path, which is made if there is none. It is not held where there are no
+// locks.
 func take(fs FS, path string) (h Handle, held bool, err error) {
 	for range tries {
 		if h, err = fs.Open(path); err != nil {
@@ -41,8 +42,8 @@ func take(fs FS, path string) (h Handle, held bool, err error) {
 	return nil, false, restless(path)
 }
 
-// hold locks an open file and reports whether it has the path still: before it was locked, another process may have ended
-// its work on it, or swept it away.
+// hold locks an open file and reports whether it has the path still: before it was locked, another process may have
+// ended its work on it, or swept it away.
 func hold(fs FS, h Handle, path string) (same, held bool, err error) {
 	if held, err = lock(fs, h); err != nil {
 		return false, false, err

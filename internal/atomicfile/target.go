@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 )
 
-// Check reports what would keep Create from writing the target, so that it is known before any work: a directory that is
-// missing, a name that this system does not take, or something at the target that is not a regular file or is in use.
+// Check reports what would keep Create from writing the target, so that it is known before any work: a directory that
+// is missing, a name that this system does not take, or something at the target that is not a regular file or is in
+// use.
 func Check(target string) error {
 	dir := filepath.Dir(target)
 	info, err := os.Stat(dir)
@@ -52,8 +53,8 @@ const (
 	longestEnding = len(".0123456789abcdef" + suffix)
 )
 
-// hiddenPrefix begins the names of hidden files for a target: .NAME. Of a name too long for that a digest stands for the
-// end.
+// hiddenPrefix begins the names of hidden files for a target: .NAME. Of a name too long for that a digest stands for
+// the end.
 func hiddenPrefix(name string) string {
 	const most = longestName - longestEnding - len(".")
 	if len(name) > most {
