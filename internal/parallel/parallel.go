@@ -15,11 +15,11 @@ func Do(ctx context.Context, workers, n, size int, task func(from, to int) error
 	return Each(ctx, workers, (n+size-1)/size, func(_, i int) error { return task(i*size, min((i+1)*size, n)) })
 }
 
-// Each calls task(worker, i) for i = 0 … n−1 on at most workers goroutines (0 = the Limit of ctx, or one per CPU that the
-// process may use), numbered from 0, and waits for all of them. Tasks begin in ascending order of i. After an error, or
-// once ctx is done, no task begins any more. Of several errors that with the smallest i is returned, which does not depend
-// on workers: every task below it had begun before. Without one, the cause of ctx is returned if a task did not begin.
-// A memory-mapped file that became shorter is an error.
+// Each calls task(worker, i) for i = 0 … n−1 on at most workers goroutines (0 = the Limit of ctx, or one per CPU that
+// the process may use), numbered from 0, and waits for all of them. Tasks begin in ascending order of i. After an
+// error, or once ctx is done, no task begins any more. Of several errors that with the smallest i is returned, which
+// does not depend on workers: every task below it had begun before. Without one, the cause of ctx is returned if a task
+// did not begin. A memory-mapped file that became shorter is an error.
 func Each(ctx context.Context, workers, n int, task func(worker, i int) error) error {
 	var (
 		next  atomic.Int64
@@ -62,7 +62,8 @@ func Each(ctx context.Context, workers, n int, task func(worker, i int) error) e
 
 type limitKey struct{}
 
-// Limit returns a context in which Do and Each start at most n goroutines where its caller asks for as many as there are CPUs.
+// Limit returns a context in which Do and Each start at most n goroutines where its caller asks for as many as there
+// are CPUs.
 func Limit(ctx context.Context, n int) context.Context {
 	return context.WithValue(ctx, limitKey{}, n)
 }

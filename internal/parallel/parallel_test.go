@@ -52,8 +52,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestEach: whatever the number of workers, the error is that of the smallest i, every task below it has run, and no two
-// tasks of one worker run at once. On the clock of synctest others fail while the smallest i waits.
+// TestEach: whatever the number of workers, the error is that of the smallest i, every task below it has run, and no
+// two tasks of one worker run at once. On the clock of synctest others fail while the smallest i waits.
 func TestEach(t *testing.T) { synctest.Test(t, testEach) }
 
 func testEach(t *testing.T) {
@@ -101,8 +101,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestLimit: a context bounds the goroutines of those who ask for one per CPU, and of nobody else. On the clock of synctest all
-// that may work at once do.
+// TestLimit: a context bounds the goroutines of those who ask for one per CPU, and of nobody else. On the clock of
+// synctest all that may work at once do.
 func TestLimit(t *testing.T) { synctest.Test(t, testLimit) }
 
 func testLimit(t *testing.T) {
