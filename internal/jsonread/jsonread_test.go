@@ -37,8 +37,8 @@ func plain(v *Value) any {
 	return nil
 }
 
-// againstStdlib holds the reader against encoding/json: what this one accepts the other accepts too, with the same value;
-// what it refuses is either refused there or one of the things that it is stricter about.
+// againstStdlib holds the reader against encoding/json: what this one accepts the other accepts too, with the same
+// value; what it refuses is either refused there or one of the things that it is stricter about.
 func againstStdlib(t *testing.T, text []byte) {
 	t.Helper()
 	got, err := Parse(text, 1<<20)
@@ -53,7 +53,8 @@ func againstStdlib(t *testing.T, text []byte) {
 		if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrLimit) {
 			t.Errorf("%q: an error of no class: %v", text, err)
 		}
-		stricter := strings.Contains(err.Error(), "twice") || strings.Contains(err.Error(), "surrogate") || strings.Contains(err.Error(), "nested") ||
+		stricter := strings.Contains(err.Error(), "twice") || strings.Contains(err.Error(), "surrogate") ||
+			strings.Contains(err.Error(), "nested") ||
 			strings.Contains(err.Error(), "too large") || !utf8.Valid(text)
 		if wantErr == nil && !stricter {
 			t.Errorf("%q: refused with %v", text, err)
@@ -72,10 +73,13 @@ func againstStdlib(t *testing.T, text []byte) {
 }
 
 var samples = []string{
-	`null`, `true`, `false`, `0`, `-0`, `1`, `-12.5e+3`, `1E9`, `123456789012`, `""`, `"a\"\\\/\b\f\n\r\té\u00e9\ud83d\ude00"`, `[]`, `[1, [2, []], {}]`,
+	`null`, `true`, `false`, `0`, `-0`, `1`, `-12.5e+3`, `1E9`, `123456789012`, `""`,
+	`"a\"\\\/\b\f\n\r\té\u00e9\ud83d\ude00"`, `[]`, `[1, [2, []], {}]`,
 	`{}`, `{"a": 1, "b": {"a": [null]}, "": ""}`, " \t\r\n[ 1 , 2 ] ", `{"\u0061": 1}`, `"\u0000"`, `[1e308]`,
-	``, ` `, `nul`, `truefalse`, `01`, `-`, `1.`, `.5`, `1e`, `+1`, `1e999`, `NaN`, `Infinity`, `-Infinity`, `"a`, `"\x"`, `"\u12"`, `"\ud800"`, `"\ud800\u0041"`,
-	`"\udc00"`, "\"\x01\"", "\"\xff\"", `[1,]`, `[1 2]`, `[`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{a:1}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`, `1 2`, `{"a":[{"b":1,"b":1}]}`,
+	``, ` `, `nul`, `truefalse`, `01`, `-`, `1.`, `.5`, `1e`, `+1`, `1e999`, `NaN`, `Infinity`, `-Infinity`, `"a`, `"\x"`,
+	`"\u12"`, `"\ud800"`, `"\ud800\u0041"`,
+	`"\udc00"`, "\"\x01\"", "\"\xff\"", `[1,]`, `[1 2]`, `[`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{a:1}`, `{"a":1,"a":2}`,
+	`{"a":1,"\u0061":2}`, `1 2`, `{"a":[{"b":1,"b":1}]}`,
 	`nulls`, `"\u12g4"`, `"\ud800\n"`, `"\udc00\ud800"`, `}`, `{} {}`,
 	"\ufeff1", `'a'`, `[1]x`, strings.Repeat("[", 100),
 }
@@ -115,12 +119,14 @@ func TestPositions(t *testing.T) {
 }
 
 func TestInt(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "7": 7, "123456789": 123456789, "1234567890": 1234567890, "-5": -5, "9223372036854775807": 1<<63 - 1} {
+	for text, want := range map[string]int64{"0": 0, "7": 7, "123456789": 123456789, "1234567890": 1234567890, "-5": -5,
+		"9223372036854775807": 1<<63 - 1} {
 		if n, err := NewReader([]byte(text + " ")).Int(); err != nil || n != want {
 			t.Errorf("%s: %d, %v", text, n, err)
 		}
 	}
-	for _, text := range []string{"1.0", "1e2", "9223372036854775808", "01", "007", "-", `"1"`, "null", "", "1234567891.5"} {
+	for _, text := range []string{"1.0", "1e2", "9223372036854775808", "01", "007", "-", `"1"`, "null", "",
+		"1234567891.5"} {
 		if n, err := NewReader([]byte(text)).Int(); !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%q: %d, %v", text, n, err)
 		}
@@ -141,7 +147,8 @@ func TestUint(t *testing.T) {
 }
 
 func TestStringUpTo(t *testing.T) {
-	for text, want := range map[string]error{`"abc"`: nil, `"\u0061bc"`: nil, `"abcd"`: pack.ErrLimit, `"\u0061bcd"`: pack.ErrLimit, `3`: pack.ErrCorrupt} {
+	for text, want := range map[string]error{`"abc"`: nil, `"\u0061bc"`: nil, `"abcd"`: pack.ErrLimit,
+		`"\u0061bcd"`: pack.ErrLimit, `3`: pack.ErrCorrupt} {
 		if s, err := NewReader([]byte(text)).StringUpTo(3); !errors.Is(err, want) || err == nil && s != "abc" {
 			t.Errorf("%s: %q, %v", text, s, err)
 		}

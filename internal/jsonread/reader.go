@@ -1,10 +1,11 @@
 // Package jsonread reads untrusted JSON: strictly, with positions in the errors, without reflection.
 //
-// It accepts RFC 8259 and nothing more. Refused, with line and column: a key that occurs twice in one object, text that is
-// not UTF-8, lone surrogates, NaN and Infinity, numbers beyond float64, anything after the value, and nesting deeper than
-// MaxDepth. Reader walks a text without building anything, which is what a vocabulary of 128,000 entries needs; Parse
-// builds a tree, which is what a configuration needs. The header of a safetensors file and the index of a checkpoint are
-// read with Reader too: there is one JSON lexer in this module, so that no two parts of it read a text differently.
+// It accepts RFC 8259 and nothing more. Refused, with line and column: a key that occurs twice in one object, text that
+// is not UTF-8, lone surrogates, NaN and Infinity, numbers beyond float64, anything after the value, and nesting deeper
+// than MaxDepth. Reader walks a text without building anything, which is what a vocabulary of 128,000 entries needs;
+// Parse builds a tree, which is what a configuration needs. The header of a safetensors file and the index of a
+// checkpoint are read with Reader too: there is one JSON lexer in this module, so that no two parts of it read a text
+// differently.
 package jsonread
 
 import (

@@ -33,8 +33,8 @@ func (r *Reader) Object(each func(key string) error) error {
 	})
 }
 
-// Members is Object without the check for keys that occur twice: for large tables whose owner finds them itself. The key
-// is valid until the value has been read.
+// Members is Object without the check for keys that occur twice: for large tables whose owner finds them itself. The
+// key is valid until the value has been read.
 func (r *Reader) Members(each func(key []byte) error) error {
 	if err := r.open(Object); err != nil {
 		return err
