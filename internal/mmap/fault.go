@@ -14,7 +14,8 @@ import (
 type Fault struct{ Name string }
 
 func (f *Fault) Error() string {
-	return fmt.Sprintf("%s: changed or truncated while in use (memory-mapped); to replace a file that is in use, write a new one and rename it", f.Name)
+	return fmt.Sprintf("%s: changed or truncated while in use (memory-mapped); to replace a file that is in use, write "+
+		"a new one and rename it", f.Name)
 }
 
 // File is the name, for who would add it to the error otherwise.
@@ -36,8 +37,8 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// Recovered makes a *Fault of a recovered panic: of a page that could not be read, or of a *Fault that another goroutine
-// handed on. Any other panic goes on.
+// Recovered makes a *Fault of a recovered panic: of a page that could not be read, or of a *Fault that another
+// goroutine handed on. Any other panic goes on.
 func Recovered(p any) *Fault {
 	if f, ok := p.(*Fault); ok {
 		return f
@@ -58,8 +59,8 @@ type region struct {
 
 func (r region) overlaps(o region) bool { return r.start < o.end && o.start < r.end }
 
-// The maps that are open, and the last ones that were: a deferred Close has unmapped a file before the panic that goes through
-// it is recovered.
+// The maps that are open, and the last ones that were: a deferred Close has unmapped a file before the panic that goes
+// through it is recovered.
 var (
 	mu           sync.RWMutex
 	open, closed []region

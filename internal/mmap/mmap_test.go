@@ -32,7 +32,8 @@ func mapped(t *testing.T, data []byte) (path string, view []byte) {
 
 var sink byte
 
-// TestGuard: a page that is gone is an error with the name of the file, whoever reads it: Go, the runtime's copy, assembly.
+// TestGuard: a page that is gone is an error with the name of the file, whoever reads it: Go, the runtime's copy,
+// assembly.
 func TestGuard(t *testing.T) {
 	page := os.Getpagesize()
 	path, view := mapped(t, bytes.Repeat([]byte("lowpack "), page/2))
@@ -54,7 +55,8 @@ func TestGuard(t *testing.T) {
 	for name, read := range reads {
 		err := guarded(read)
 		var fault *Fault
-		if !errors.As(err, &fault) || !errors.Is(err, pack.ErrCorrupt) || !strings.HasPrefix(err.Error(), path+": changed or truncated while in use") {
+		if !errors.As(err, &fault) || !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.HasPrefix(err.Error(), path+": changed or truncated while in use") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

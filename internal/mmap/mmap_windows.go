@@ -7,7 +7,8 @@ import (
 )
 
 func mapFile(fd uintptr, size int64) ([]byte, error) {
-	m, err := windows.CreateFileMapping(windows.Handle(fd), nil, windows.PAGE_READONLY, uint32(size>>32), uint32(size), nil)
+	m, err := windows.CreateFileMapping(windows.Handle(fd), nil, windows.PAGE_READONLY, uint32(size>>32),
+		uint32(size), nil)
 	if err != nil {
 		return nil, err
 	}
