@@ -23,29 +23,39 @@ type kind struct {
 	what  func(head []byte) string
 }
 
-const pickles = ", which run code when they are loaded and are never read here: take a safetensors revision of the model, or save it with save_pretrained(safe_serialization=True)"
+const pickles = ", which run code when they are loaded and are never read here: take a safetensors revision of the " +
+	"model, or save it with save_pretrained(safe_serialization=True)"
 
 // kinds are told apart by bytes that no text of a model and no safetensors file begins with.
 var kinds = []kind{
 	{pack.ErrCorrupt, isEmpty, says("the file is empty: download it again")},
-	{pack.ErrCorrupt, matches(`(?i)^(\xef\xbb\xbf)?\s*<(!doctype\s+html|html)[\s>]`), says("an HTML page, which a server sent instead of the file: download it again, signed in if the model is gated")},
+	{pack.ErrCorrupt, matches(`(?i)^(\xef\xbb\xbf)?\s*<(!doctype\s+html|html)[\s>]`),
+		says("an HTML page, which a server sent instead of the file: download it again, signed in if the model is gated")},
 	{pack.ErrCorrupt, matches(`^version https://git-lfs\.github\.com/spec/`), pointer},
-	{pack.ErrUnsupported, matches(`^GGUF`), says("a GGUF model: name the file itself, which must end in .gguf, for lowpack convert")},
+	{pack.ErrUnsupported, matches(`^GGUF`),
+		says("a GGUF model: name the file itself, which must end in .gguf, for lowpack convert")},
 	{pack.ErrUnsupported, isTorchZip, says("a PyTorch archive of Python pickles" + pickles)},
-	{pack.ErrUnsupported, matches(`^PK(\x03\x04|\x05\x06)`), says("a zip archive, which is not read: extract the model. If torch.save wrote it, it holds pickles: save the model with save_pretrained(safe_serialization=True)")},
+	{pack.ErrUnsupported, matches(`^PK(\x03\x04|\x05\x06)`),
+		says("a zip archive, which is not read: extract the model. If torch.save wrote it, it holds pickles: save the " +
+			"model with save_pretrained(safe_serialization=True)")},
 	{pack.ErrUnsupported, matches(`^\x80[\x02-\x05][^\x00]`), says("one of Python's pickles" + pickles)},
 	{pack.ErrUnsupported, matches(`^\x1f\x8b\x08`), says("gzip data, which are not read: extract the model")},
-	{pack.ErrUnsupported, isONNX, says("an ONNX model, which is not read: take the safetensors model that it was made from")},
+	{pack.ErrUnsupported, isONNX,
+		says("an ONNX model, which is not read: take the safetensors model that it was made from")},
 }
 
 // notWeights are further kinds that a person may name in the place of weights.
 var notWeights = []kind{
-	{pack.ErrUnsupported, matches(`^(\x7fELF|MZ|\xcf\xfa\xed\xfe|\xca\xfe\xba\xbe)`), says("a program, not weights" + nameModel)},
+	{pack.ErrUnsupported, matches(`^(\x7fELF|MZ|\xcf\xfa\xed\xfe|\xca\xfe\xba\xbe)`),
+		says("a program, not weights" + nameModel)},
 	{pack.ErrUnsupported, matches(`^%PDF-`), says("a PDF document, not weights" + nameModel)},
-	{pack.ErrUnsupported, matches(`^(\x89PNG|\xff\xd8\xff|GIF8|RIFF....WEBP)`), says("a picture, not weights" + nameModel)},
+	{pack.ErrUnsupported, matches(`^(\x89PNG|\xff\xd8\xff|GIF8|RIFF....WEBP)`),
+		says("a picture, not weights" + nameModel)},
 	{pack.ErrUnsupported, matches(`^\x93NUMPY`), says("a NumPy array, which is not read: save it as safetensors")},
-	{pack.ErrUnsupported, matches(`^\x89HDF\r\n`), says("an HDF5 file of Keras, which is not read: take the safetensors model that it was made from")},
-	{pack.ErrUnsupported, matches(`^(BZh|\xfd7zXZ\x00|\x28\xb5\x2f\xfd|7z\xbc\xaf)`), says("compressed data, which are not read: extract the model")},
+	{pack.ErrUnsupported, matches(`^\x89HDF\r\n`),
+		says("an HDF5 file of Keras, which is not read: take the safetensors model that it was made from")},
+	{pack.ErrUnsupported, matches(`^(BZh|\xfd7zXZ\x00|\x28\xb5\x2f\xfd|7z\xbc\xaf)`),
+		says("compressed data, which are not read: extract the model")},
 	{pack.ErrUnsupported, isTar, says("a tar archive, which is not read: extract the model")},
 	{pack.ErrUnsupported, isJSON, says("JSON text, not weights" + nameModel)},
 	{pack.ErrUnsupported, isText, says("a text, not weights" + nameModel)},

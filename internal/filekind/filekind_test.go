@@ -50,7 +50,8 @@ func TestKinds(t *testing.T) {
 		{"<!doctype html>", "corrupt: an HTML page", anything},
 		{"\xef\xbb\xbf\r\n <HTML lang=en>", "corrupt: an HTML page", anything},
 		{"<htmlx>", "unsupported: a text, not weights", weights},
-		{"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9085657\n", "corrupt: a Git LFS pointer, which stands for a file of 9085657 bytes", anything},
+		{"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9085657\n",
+			"corrupt: a Git LFS pointer, which stands for a file of 9085657 bytes", anything},
 		{"version https://git-lfs.github.com/spec/v1\nsize x\n", "stands for a file: git lfs pull", anything},
 		{"version 2", "unsupported: a text", weights},
 		{"GGUF\x03\x00\x00\x00", "unsupported: a GGUF model", anything},
@@ -106,7 +107,8 @@ func TestExplain(t *testing.T) {
 	if err := filekind.Explain(before, []byte("{"), []byte("x")); err != before {
 		t.Error(err)
 	}
-	if err := filekind.Explain(before, []byte("{"), []byte("<html>")); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "HTML") {
+	if err := filekind.Explain(before, []byte("{"), []byte("<html>")); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "HTML") {
 		t.Error(err)
 	}
 }
@@ -122,7 +124,8 @@ func TestMissing(t *testing.T) {
 		t.Skip(err)
 	}
 	_, absent = os.Stat(path)
-	if err := filekind.Missing(path, absent); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "unfinished download: "+path+" leads to ../blobs/ab") {
+	if err := filekind.Missing(path, absent); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "unfinished download: "+path+" leads to ../blobs/ab") {
 		t.Errorf("dangling: %v", err)
 	}
 	if err := filekind.Missing(path, fs.ErrPermission); err != fs.ErrPermission {

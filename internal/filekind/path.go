@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Missing explains the error of a path that cannot be opened: links of a download cache lead to files that an unfinished
-// download does not have. Other errors are returned as they are.
+// Missing explains the error of a path that cannot be opened: links of a download cache lead to files that an
+// unfinished download does not have. Other errors are returned as they are.
 func Missing(path string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -23,7 +23,8 @@ func Missing(path string, err error) error {
 	if linkErr != nil {
 		return err
 	}
-	return fmt.Errorf("%w: unfinished download: %s leads to %s, which is not there; download it again", pack.ErrCorrupt, path, to)
+	return fmt.Errorf("%w: unfinished download: %s leads to %s, which is not there; download it again",
+		pack.ErrCorrupt, path, to)
 }
 
 // Head reads the first bytes of a file.
@@ -52,8 +53,8 @@ func HeadOf(path string) ([]byte, error) {
 // maxSnapshots bounds how many snapshots are looked at.
 const maxSnapshots = 1000
 
-// CacheRoot returns an error for the folder of a model in the download cache, models--ORG--NAME: the model lies in one of
-// its snapshots.
+// CacheRoot returns an error for the folder of a model in the download cache, models--ORG--NAME: the model lies in one
+// of its snapshots.
 func CacheRoot(dir string) error {
 	snapshots := filepath.Join(dir, "snapshots")
 	if info, err := os.Stat(snapshots); err != nil || !info.IsDir() {
@@ -72,10 +73,12 @@ func CacheRoot(dir string) error {
 	case err != nil && err != io.EOF:
 		return err
 	case len(names) == 0:
-		return fmt.Errorf("%w: %s is a model's folder in the download cache, and has no snapshot: download the model again", pack.ErrCorrupt, dir)
+		return fmt.Errorf("%w: %s is a model's folder in the download cache, and has no snapshot: download the model again",
+			pack.ErrCorrupt, dir)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%w: %s is a model's folder in the download cache: take its snapshot, %s", pack.ErrUnsupported, dir, filepath.Join(snapshots, current(dir, names)))
+	return fmt.Errorf("%w: %s is a model's folder in the download cache: take its snapshot, %s", pack.ErrUnsupported, dir,
+		filepath.Join(snapshots, current(dir, names)))
 }
 
 // current is the snapshot that the branch main stands for, or the first one.
