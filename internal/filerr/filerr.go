@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Named adds the path to an error, unless it has been added before or the error is one of the operating system about that
-// file, or about one in that directory. An error may tell its file by a method File() string; "" = it is about no file that
-// was read, and gets no name.
+// Named adds the path to an error, unless it has been added before or the error is one of the operating system about
+// that file, or about one in that directory. An error may tell its file by a method File() string; "" = it is about no
+// file that was read, and gets no name.
 func Named(path string, err error) error {
 	if err == nil || tells(err, path) {
 		return err
