@@ -15,7 +15,8 @@ import (
 // ggufHub has models in GGUF beside one another.
 func ggufHub(t *testing.T, more ...string) *fakeHub {
 	h := &fakeHub{files: map[string][]byte{"README.md": []byte("# Models")}}
-	for _, name := range append([]string{"tiny-Q4_0.gguf", "tiny-Q4_K_M.gguf", "big/tiny-Q8_0-00001-of-00002.gguf", "big/tiny-Q8_0-00002-of-00002.gguf", "mmproj-Q4_0.gguf", "tiny-PQ2_0.gguf"}, more...) {
+	for _, name := range append([]string{"tiny-Q4_0.gguf", "tiny-Q4_K_M.gguf", "big/tiny-Q8_0-00001-of-00002.gguf",
+		"big/tiny-Q8_0-00002-of-00002.gguf", "mmproj-Q4_0.gguf", "tiny-PQ2_0.gguf"}, more...) {
 		h.files[name] = []byte(strings.Repeat(name, 500))
 	}
 	return newHub(t, h)
@@ -96,7 +97,8 @@ func TestGGUFRefused(t *testing.T) {
 			t.Errorf("%s: %v were asked for", text, h.requests)
 		}
 	}
-	for _, text := range []string{"acme/tiny:", "acme/tiny:../x.gguf", "acme/tiny:/x.gguf", "acme/tiny:a//b.gguf", "acme/tiny:a\\b.gguf", "acme/tiny:a:b", "acme/tiny:Q4_0\x00"} {
+	for _, text := range []string{"acme/tiny:", "acme/tiny:../x.gguf", "acme/tiny:/x.gguf", "acme/tiny:a//b.gguf",
+		"acme/tiny:a\\b.gguf", "acme/tiny:a:b", "acme/tiny:Q4_0\x00"} {
 		if n, err := ParseName(text); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%q: %v, %v", text, n, err)
 		}

@@ -294,7 +294,8 @@ func TestParseName(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "a", "a/", "/b", "a/b/c", "../b", "a/..", "a/b--c", "a/b.", "-a/b", "a/b.git", "a/b@", "a/b@../x", "a/b@x//y", "a b/c", "a/b@x y", "./model", "a/b@-x", strings.Repeat("a", 97) + "/b"} {
+	for _, text := range []string{"", "a", "a/", "/b", "a/b/c", "../b", "a/..", "a/b--c", "a/b.", "-a/b", "a/b.git",
+		"a/b@", "a/b@../x", "a/b@x//y", "a b/c", "a/b@x y", "./model", "a/b@-x", strings.Repeat("a", 97) + "/b"} {
 		if got, err := ParseName(text); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
@@ -318,7 +319,8 @@ func TestFromEnvironment(t *testing.T) {
 		"default": {map[string]string{"HOME": home}, Client{Endpoint: defaultEndpoint,
 			Cache: filepath.Join(home, ".cache", "huggingface", "hub")}},
 	} {
-		for _, key := range []string{"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT", "XDG_CACHE_HOME", "HF_HUB_DISABLE_IMPLICIT_TOKEN"} {
+		for _, key := range []string{"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "HF_TOKEN_PATH",
+			"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT", "XDG_CACHE_HOME", "HF_HUB_DISABLE_IMPLICIT_TOKEN"} {
 			t.Setenv(key, c.env[key])
 		}
 		if h := c.env["HOME"]; h != "" {
