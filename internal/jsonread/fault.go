@@ -22,8 +22,8 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Class }
 
-// mostPath bounds a path: a key can be as long as the text.
-const mostPath = 200
+// maxPath bounds a path: a key can be as long as the text.
+const maxPath = 200
 
 // within says that an error, if it is a fault, lies within a value.
 func within(err error, step string) error {
@@ -36,8 +36,8 @@ func within(err error, step string) error {
 	} else {
 		f.Path = step + "." + f.Path
 	}
-	if len(f.Path) > mostPath {
-		f.Path = f.Path[:mostPath] + "…"
+	if len(f.Path) > maxPath {
+		f.Path = f.Path[:maxPath] + "…"
 	}
 	return err
 }

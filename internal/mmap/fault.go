@@ -66,7 +66,7 @@ var (
 	open, closed []region
 )
 
-const mostClosed = 16
+const maxClosed = 16
 
 func remember(data []byte, name string) {
 	mu.Lock()
@@ -81,7 +81,7 @@ func forget(data []byte) {
 	defer mu.Unlock()
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
 	if i := slices.IndexFunc(open, func(r region) bool { return r.start == start }); i >= 0 {
-		closed = append(closed[max(0, len(closed)-mostClosed+1):], open[i])
+		closed = append(closed[max(0, len(closed)-maxClosed+1):], open[i])
 		open = slices.Delete(open, i, i+1)
 	}
 }

@@ -48,8 +48,8 @@ type callDelta struct {
 }
 
 const (
-	mostName = 128 // bytes of the name of a function
-	blank    = " \t\r\n"
+	maxName = 128 // bytes of the name of a function
+	blank   = " \t\r\n"
 )
 
 // add takes a piece in and returns what is certain now.
@@ -135,7 +135,7 @@ func (r *callReader) head() (name string, n int, more bool) {
 		}
 		if want == "" {
 			size := stringEnd(rest)
-			if size < 0 && len(rest) <= mostName {
+			if size < 0 && len(rest) <= maxName {
 				return "", 0, true
 			}
 			if size < 0 || json.Unmarshal([]byte(rest[:size]), &name) != nil {

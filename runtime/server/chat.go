@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
-// mostMessages bounds a conversation.
-const mostMessages = 4096
+// maxMessages bounds a conversation.
+const maxMessages = 4096
 
 // chat is POST /v1/chat/completions.
 func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
@@ -63,7 +63,7 @@ func (j *job) request(ids []int, scores int, r *http.Request) schedule.Request {
 func readChatLogprobs(b *api.Body) int {
 	wanted, top := false, 0
 	b.Bool("logprobs", &wanted)
-	b.Int("top_logprobs", &top, 0, mostTop)
+	b.Int("top_logprobs", &top, 0, maxTop)
 	switch {
 	case wanted:
 		return top
@@ -103,8 +103,8 @@ func (m *model) readMessages(b *api.Body) ([]chat.Message, chat.Options) {
 		b.Fail("messages", "messages is missing")
 		return nil, o
 	}
-	if len(list) == 0 || len(list) > mostMessages {
-		b.Fail("messages", "messages has %d messages: must be between 1 and %d", len(list), mostMessages)
+	if len(list) == 0 || len(list) > maxMessages {
+		b.Fail("messages", "messages has %d messages: must be between 1 and %d", len(list), maxMessages)
 		return nil, o
 	}
 	messages := make([]chat.Message, len(list))

@@ -16,7 +16,7 @@ const defaultCompletion = 16
 func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
 	j := &job{settings: m.readSettings(b), model: m, shape: textShape{}}
 	scores := -1
-	b.Int("logprobs", &scores, 0, mostTop)
+	b.Int("logprobs", &scores, 0, maxTop)
 	echo := false
 	b.Bool("echo", &echo)
 	b.Refuse("the model has no tokens for what comes after", "suffix")
@@ -68,8 +68,8 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 		ids = make([]api.Integers, 1)
 		b.Decode("prompt", &ids[0], "a string, a list of strings, a list of token ids, or a list of such lists")
 	}
-	if len(texts)+len(ids) > mostPrompts {
-		b.Fail("prompt", "%d prompts: at most %d are allowed", len(texts)+len(ids), mostPrompts)
+	if len(texts)+len(ids) > maxPrompts {
+		b.Fail("prompt", "%d prompts: at most %d are allowed", len(texts)+len(ids), maxPrompts)
 	}
 	for i, text := range texts {
 		if text == nil {

@@ -34,8 +34,8 @@ const (
 	formalContext = 2048 // tokens: three tools with large schemas, two turns and the answer
 	// fewActions is the short form; LOWPACK_FORMATS is another number.
 	fewActions = 120
-	// mostWork is what formats may add to nearly every step, in parts of the median of such steps without formats.
-	mostWork, nearly = 0.5, 0.999
+	// maxWork is what formats may add to nearly every step, in parts of the median of such steps without formats.
+	maxWork, nearly = 0.5, 0.999
 )
 
 // TestInteropFormats: eight clients ask a published model for answers of a form — schemas, regular expressions, calls
@@ -323,7 +323,7 @@ func judgeSteps(steps []stepCost, medians map[int]time.Duration) (report string,
 	report = fmt.Sprintf("%d steps; formats add to the median step of as many tokens: 50 %% of them at most %.3f of it, "+
 		"99 %% %.3f, 99.9 %% %.3f, all %.3f (%v in a step of %d tokens)",
 		len(steps), quantile(0.5), quantile(0.99), quantile(nearly), most, worst.work, worst.tokens)
-	return report, quantile(nearly) <= mostWork
+	return report, quantile(nearly) <= maxWork
 }
 
 // TestStepCosts: work for formats counts for the step that ends next, and is held against steps of as many tokens or

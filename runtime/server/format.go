@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// mostFormats is how many grammars are remembered with their masks.
-const mostFormats = 16
+// maxFormats is how many grammars are remembered with their masks.
+const maxFormats = 16
 
 // formats are the grammars of a model: compiled ones, since many requests have the same, and the vocabulary.
 type formats struct {
@@ -79,7 +79,7 @@ func (f *formats) get(name string, compile func() (*grammar.Grammar, error)) (g 
 		f.known = map[string]*list.Element{}
 	}
 	f.known[name] = f.order.PushFront(namedGrammar{name, g})
-	if f.order.Len() > mostFormats {
+	if f.order.Len() > maxFormats {
 		last := f.order.Remove(f.order.Back()).(namedGrammar)
 		delete(f.known, last.name)
 	}
@@ -147,7 +147,7 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 		s.use(b, m, "grammar", "grammar "+text, func() (*grammar.Grammar, error) { return grammar.GBNF(text) })
 	}
 	var texts []string
-	if b.Strings("guided_choice", &texts, mostBiases) {
+	if b.Strings("guided_choice", &texts, maxBiases) {
 		if len(texts) == 0 {
 			b.Unsupported("guided_choice", "guided_choice holds no text")
 			return

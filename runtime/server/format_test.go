@@ -106,7 +106,7 @@ func TestFormatRefused(t *testing.T) {
 // TestFormats: grammars are remembered, the last ones only.
 func TestFormats(t *testing.T) {
 	s, web := serveModel(t, small, Options{Queue: 10})
-	for i := range 2 * mostFormats {
+	for i := range 2 * maxFormats {
 		choice, _ := json.Marshal([]string{fmt.Sprint("a", i/2)})
 		status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "guided_choice": `+string(choice)+`}`)
 		if status != http.StatusOK || !strings.Contains(text, fmt.Sprintf(`"text":"a%d"`, i/2)) {
@@ -116,7 +116,7 @@ func TestFormats(t *testing.T) {
 	for i := range 3 {
 		post(t, web, "/v1/completions", fmt.Sprintf(`{"prompt": "a", "guided_choice": ["b%d"]}`, i))
 	}
-	if n := len(s.models.list[0].model.formats.known); n != mostFormats ||
+	if n := len(s.models.list[0].model.formats.known); n != maxFormats ||
 		s.models.list[0].model.formats.order.Len() != n {
 		t.Errorf("%d grammars are remembered", n)
 	}

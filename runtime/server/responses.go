@@ -72,7 +72,7 @@ func readResponseLogprobs(b *api.Body) int {
 	var include []string
 	b.Decode("include", &include, "a list of strings")
 	top := 0
-	b.Int("top_logprobs", &top, 0, mostTop)
+	b.Int("top_logprobs", &top, 0, maxTop)
 	switch {
 	case slices.Contains(include, includeLogprobs):
 		return top
@@ -113,8 +113,8 @@ func readItems(b *api.Body) (messages []chat.Message) {
 	if !b.Decode("input", &list, "a string or a list of items") {
 		return nil
 	}
-	if len(list) == 0 || len(list) > mostMessages {
-		b.Fail("input", "input has %d items: must be between 1 and %d", len(list), mostMessages)
+	if len(list) == 0 || len(list) > maxMessages {
+		b.Fail("input", "input has %d items: must be between 1 and %d", len(list), maxMessages)
 		return nil
 	}
 	var (

@@ -51,7 +51,7 @@ type Server struct {
 // are first asked for. Errors: pack.ErrUnsupported for no model at all and for a name that two models have; what Load
 // says of a single model.
 func New(o Options, list ...Model) (*Server, error) {
-	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry(), bodies: api.NewPool(mostBodies)}
+	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry(), bodies: api.NewPool(maxBodies)}
 	var err error
 	if s.models, err = newModels(list, o, s.registry); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (s *Server) routes() []route {
 // withBody reads the request and names the fields in it that nobody knows.
 func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model, *api.Body)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		b, e := api.ReadBody(w, r, mostBody, s.bodies)
+		b, e := api.ReadBody(w, r, maxBody, s.bodies)
 		if e != nil {
 			e.Write(w)
 			return
@@ -183,16 +183,16 @@ func limits(context, vocab int, example string) openapi.Limits {
 	return openapi.Limits{
 		Context:  context,
 		Vocab:    vocab,
-		Choices:  mostTexts,
-		Stops:    mostStops,
-		Top:      mostTop,
-		Biases:   mostBiases,
+		Choices:  maxTexts,
+		Stops:    maxStops,
+		Top:      maxTop,
+		Biases:   maxBiases,
 		MaxBias:  maxBias,
-		Prompts:  mostPrompts,
-		Messages: mostMessages,
-		Tools:    mostTools,
+		Prompts:  maxPrompts,
+		Messages: maxMessages,
+		Tools:    maxTools,
 		Integer:  biggestInt,
-		Penalty:  mostPenalty,
+		Penalty:  maxPenalty,
 		Example:  example,
 	}
 }

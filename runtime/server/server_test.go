@@ -416,7 +416,7 @@ func TestGuard(t *testing.T) {
 		{"GET", "/v1/nothing", "", []string{"Authorization", key}, 404},
 		{"GET", "/v1/models/tiny", "", []string{"Authorization", key}, 200},
 		{"GET", "/v1/models/big", "", []string{"Authorization", key}, 404},
-		{"POST", "/v1/completions", strings.Repeat(" ", mostBody+1), []string{"Authorization", key}, 413},
+		{"POST", "/v1/completions", strings.Repeat(" ", maxBody+1), []string{"Authorization", key}, 413},
 	} {
 		status, h, text := do(t, web, c.method, c.path, c.body, c.header...)
 		if status != c.status {

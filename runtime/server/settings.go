@@ -15,17 +15,17 @@ import (
 
 // Bounds of requests.
 const (
-	mostTexts    = 128 // n
-	mostStops    = 16
-	mostTop      = 20
-	mostBiases   = 1024
-	maxBias      = 100
-	biggestInt   = math.MaxInt32
-	mostPenalty  = 2
-	mostPrompts  = 1024
-	mostBody     = 8 << 20
-	mostBodies   = 8 * mostBody // of all requests together
-	mostStopText = 1 << 10
+	maxTexts    = 128 // n
+	maxStops    = 16
+	maxTop      = 20
+	maxBiases   = 1024
+	maxBias     = 100
+	biggestInt  = math.MaxInt32
+	maxPenalty  = 2
+	maxPrompts  = 1024
+	maxBody     = 8 << 20
+	maxBodies   = 8 * maxBody // of all requests together
+	maxStopText = 1 << 10
 )
 
 // settings are the fields that completions and chat completions have in common.
@@ -67,17 +67,17 @@ func (m *model) readSettings(b *api.Body) settings {
 		s.sampling.RepetitionPenalty == 0 {
 		b.Fail("repetition_penalty", "repetition_penalty is 0: must be above 0")
 	}
-	b.Float("frequency_penalty", &s.frequency, -mostPenalty, mostPenalty)
-	b.Float("presence_penalty", &s.presence, -mostPenalty, mostPenalty)
+	b.Float("frequency_penalty", &s.frequency, -maxPenalty, maxPenalty)
+	b.Float("presence_penalty", &s.presence, -maxPenalty, maxPenalty)
 	s.readSeed(b)
-	b.Int("n", &s.n, 1, mostTexts)
+	b.Int("n", &s.n, 1, maxTexts)
 	b.Int("min_tokens", &s.minTokens, 0, m.context)
 	s.readStops(b, m)
 	s.readBias(b, m)
 	b.Bool("stream", &s.stream)
 	s.readStreamOptions(b)
 	s.readPrediction(b, m)
-	if best := s.n; b.Int("best_of", &best, 1, mostTexts) && best != s.n {
+	if best := s.n; b.Int("best_of", &best, 1, maxTexts) && best != s.n {
 		b.Unsupported("best_of", "best_of is %d and n is %d: other values than n are not supported", best, s.n)
 	}
 	b.Accept("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
@@ -105,10 +105,10 @@ func (s *settings) readSeed(b *api.Body) {
 }
 
 func (s *settings) readStops(b *api.Body, m *model) {
-	b.Strings("stop", &s.stops, mostStops)
+	b.Strings("stop", &s.stops, maxStops)
 	for _, text := range s.stops {
-		if len(text) > mostStopText {
-			b.Unsupported("stop", "a stop text of %d bytes: at most %d are allowed", len(text), mostStopText)
+		if len(text) > maxStopText {
+			b.Unsupported("stop", "a stop text of %d bytes: at most %d are allowed", len(text), maxStopText)
 		}
 	}
 	var ids api.Integers
@@ -116,8 +116,8 @@ func (s *settings) readStops(b *api.Body, m *model) {
 		s.stopIDs = ids
 		if err := m.check(s.stopIDs); err != nil {
 			b.Unsupported("stop_token_ids", "stop_token_ids: %v", err)
-		} else if len(s.stopIDs) > mostBiases {
-			b.Fail("stop_token_ids", "stop_token_ids has %d ids: at most %d are allowed", len(s.stopIDs), mostBiases)
+		} else if len(s.stopIDs) > maxBiases {
+			b.Fail("stop_token_ids", "stop_token_ids has %d ids: at most %d are allowed", len(s.stopIDs), maxBiases)
 		}
 	}
 	s.ends = slices.Concat(m.stops, s.stopIDs)
@@ -158,8 +158,8 @@ func (s *settings) readBias(b *api.Body, m *model) {
 	if err != nil {
 		b.Fail(name, "%s: %v", want, err)
 	}
-	if len(s.bias) > mostBiases {
-		b.Fail(name, "logit_bias has %d tokens: at most %d are allowed", len(s.bias), mostBiases)
+	if len(s.bias) > maxBiases {
+		b.Fail(name, "logit_bias has %d tokens: at most %d are allowed", len(s.bias), maxBiases)
 	}
 }
 

@@ -70,8 +70,8 @@ func argumentsOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// mostTools bounds the functions of a request, as OpenAI does.
-const mostTools = 128
+// maxTools bounds the functions of a request, as OpenAI does.
+const maxTools = 128
 
 // tools are the functions that a request offers to the model.
 type tools struct {
@@ -171,8 +171,8 @@ func readFunctions(b *api.Body, raw json.RawMessage) (list []function) {
 	if raw == nil {
 		return nil
 	}
-	if api.Unmarshal(raw, &list) != nil || len(list) > mostTools {
-		b.Fail("tools", "tools: want a list of at most %d functions", mostTools)
+	if api.Unmarshal(raw, &list) != nil || len(list) > maxTools {
+		b.Fail("tools", "tools: want a list of at most %d functions", maxTools)
 		return nil
 	}
 	names := map[string]bool{}
@@ -181,8 +181,8 @@ func readFunctions(b *api.Body, raw json.RawMessage) (list []function) {
 		case f.Type != "function":
 			b.Fail("tools", "tools[%d]: type %.40q is not supported: must be function", i, f.Type)
 			return nil
-		case f.Function == nil || f.Function.Name == "" || len(f.Function.Name) > mostName/2:
-			b.Unsupported("tools", "tools[%d]: function.name must have 1 to %d bytes", i, mostName/2)
+		case f.Function == nil || f.Function.Name == "" || len(f.Function.Name) > maxName/2:
+			b.Unsupported("tools", "tools[%d]: function.name must have 1 to %d bytes", i, maxName/2)
 			return nil
 		case names[f.Function.Name]:
 			b.Unsupported("tools", "tools[%d]: there is another function %q", i, f.Function.Name)

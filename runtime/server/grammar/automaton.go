@@ -15,15 +15,15 @@ import (
 
 // Bounds of a grammar and of what is remembered of its states.
 const (
-	mostNodes  = 1 << 18
-	mostDepth  = 256     // calls within calls: nesting of JSON
-	mostPlaces = 1 << 12 // positions of an ambiguous text
-	mostTail   = 64      // nodes without a choice up to the end of a rule
-	mostStates = 1 << 13
-	mostHeld   = 1 << 22 // positions of all states, of 16 bytes each, ways between them included
-	mostFrames = 1 << 20 // stacks of calls
-	mostMasks  = 1 << 8
-	mostWork   = 1 << 24 // positions behind the bytes of all tokens, for one mask
+	maxNodes  = 1 << 18
+	maxDepth  = 256     // calls within calls: nesting of JSON
+	maxPlaces = 1 << 12 // positions of an ambiguous text
+	maxTail   = 64      // nodes without a choice up to the end of a rule
+	maxStates = 1 << 13
+	maxHeld   = 1 << 22 // positions of all states, of 16 bytes each, ways between them included
+	maxFrames = 1 << 20 // stacks of calls
+	maxMasks  = 1 << 8
+	maxWork   = 1 << 24 // positions behind the bytes of all tokens, for one mask
 )
 
 // node is a place in an automaton.
@@ -126,7 +126,7 @@ func (g *Grammar) classify() {
 // isTail says whether nothing but the end of its rule follows a node: what is called in front of it need not return
 // there, so that a rule which ends with itself does not nest.
 func isTail(nodes []node, at int32) bool {
-	for range mostTail {
+	for range maxTail {
 		switch n := &nodes[at]; {
 		case len(n.edges) > 0 || len(n.calls) > 0 || len(n.free) > 1 || n.end && len(n.free) > 0:
 			return false
@@ -153,7 +153,7 @@ func (g *Grammar) first() *state { return g.intern([]position{{g.start, 0}}) }
 // push returns the frame above another one; false = the stack is too deep.
 func (g *Grammar) push(to, below int32) (int32, bool) {
 	f := frame{to, below, g.frames[below].depth + 1}
-	if f.depth > mostDepth {
+	if f.depth > maxDepth {
 		return 0, false
 	}
 	if id, ok := g.frame[f]; ok {
@@ -175,7 +175,7 @@ func (g *Grammar) intern(from []position) *state {
 		if seen[p] {
 			continue
 		}
-		if seen[p] = true; len(seen) > mostPlaces {
+		if seen[p] = true; len(seen) > maxPlaces {
 			return nil
 		}
 		n := &g.nodes[p.node]
@@ -271,7 +271,7 @@ func (g *Grammar) follow(s *state, b byte) *state {
 	if len(to) > 0 {
 		next = g.from(to)
 	}
-	if s.next == nil && g.held < mostHeld {
+	if s.next == nil && g.held < maxHeld {
 		s.next = make([]*state, g.classes)
 		g.held += (g.classes + 1) / 2
 	}
@@ -295,7 +295,7 @@ func (g *Grammar) from(to []position) *state {
 	case len(next.positions) == 0 && !next.accepts:
 		next = blocked // nested too deeply
 	}
-	if single && g.held < mostHeld {
+	if single && g.held < maxHeld {
 		g.behind[first] = next
 		g.held += 2
 	}
@@ -328,7 +328,7 @@ func (t *Text) Dead() bool { return t.dead }
 
 // state returns the state of the text. The grammar is locked.
 func (t *Text) state() *state {
-	if len(t.g.states) > mostStates || t.g.held > mostHeld || t.g.masks > mostMasks || len(t.g.frames) > mostFrames {
+	if len(t.g.states) > maxStates || t.g.held > maxHeld || t.g.masks > maxMasks || len(t.g.frames) > maxFrames {
 		t.g.reset()
 	}
 	switch {

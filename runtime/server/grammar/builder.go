@@ -24,14 +24,14 @@ func (b *builder) node() int32 {
 }
 
 var (
-	errTooLarge = fmt.Errorf("the grammar is too large: more than %d places", mostNodes)
+	errTooLarge = fmt.Errorf("the grammar is too large: more than %d places", maxNodes)
 	errCrowded  = fmt.Errorf("the grammar is too ambiguous: a text can be at more than %d places of it from the beginning",
-		mostPlaces)
+		maxPlaces)
 )
 
 // check refuses a grammar that has become too large.
 func (b *builder) check() error {
-	if len(b.nodes) > mostNodes {
+	if len(b.nodes) > maxNodes {
 		return errTooLarge
 	}
 	return nil

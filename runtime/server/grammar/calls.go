@@ -148,7 +148,7 @@ func (b *builder) arguments(f Function) (part, error) {
 	if parameters == nil || string(parameters) == "null" {
 		return b.text("{}"), nil
 	}
-	root, err := jsonread.Parse(parameters, mostSchema)
+	root, err := jsonread.Parse(parameters, maxSchema)
 	if err != nil {
 		return part{}, err
 	}

@@ -11,15 +11,15 @@ import (
 
 // Bounds of a grammar in GBNF.
 const (
-	mostGBNF   = 1 << 16 // bytes
-	mostGroups = 128     // parentheses within parentheses
+	maxGBNF   = 1 << 16 // bytes
+	maxGroups = 128     // parentheses within parentheses
 )
 
 // GBNF is the set of texts of the rule root of a grammar in the notation of llama.cpp (its grammars/README.md). Tokens
 // in angle brackets, left recursion, and a rule that is defined twice are refused.
 func GBNF(text string) (*Grammar, error) {
-	if len(text) > mostGBNF {
-		return nil, fmt.Errorf("a grammar of %d bytes: at most %d are allowed", len(text), mostGBNF)
+	if len(text) > maxGBNF {
+		return nil, fmt.Errorf("a grammar of %d bytes: at most %d are allowed", len(text), maxGBNF)
 	}
 	r := &gbnf{builder: newBuilder(), text: text, rules: map[string]*gbnfRule{}}
 	if err := r.read(); err != nil {
@@ -201,8 +201,8 @@ func (r *gbnf) item() (item, error) {
 }
 
 func (r *gbnf) group() (item, error) {
-	if r.depth++; r.depth > mostGroups {
-		return nil, fmt.Errorf("more than %d groups within groups", mostGroups)
+	if r.depth++; r.depth > maxGroups {
+		return nil, fmt.Errorf("more than %d groups within groups", maxGroups)
 	}
 	defer func() { r.depth-- }()
 	r.space(true)
@@ -325,14 +325,14 @@ func (r *gbnf) times(group bool) (least, most int, err error) {
 	r.space(group)
 	least, ok := r.number()
 	if !ok {
-		return 0, 0, fmt.Errorf("want a number up to %d at %s", mostRepeats, r.here())
+		return 0, 0, fmt.Errorf("want a number up to %d at %s", maxRepeats, r.here())
 	}
 	r.space(group)
 	if most = least; r.take(",") {
 		r.space(group)
 		if most = -1; !strings.HasPrefix(r.text[r.at:], "}") {
 			if most, ok = r.number(); !ok || most < least {
-				return 0, 0, fmt.Errorf("want a number from %d to %d at %s", least, mostRepeats, r.here())
+				return 0, 0, fmt.Errorf("want a number from %d to %d at %s", least, maxRepeats, r.here())
 			}
 			r.space(group)
 		}
@@ -349,7 +349,7 @@ func (r *gbnf) number() (int, bool) {
 	n := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 	x, err := strconv.Atoi(rest[:n])
 	r.at += n
-	return x, err == nil && x <= mostRepeats
+	return x, err == nil && x <= maxRepeats
 }
 
 // name reads letters, digits and hyphens.

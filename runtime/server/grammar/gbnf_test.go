@@ -96,7 +96,7 @@ func TestGBNFRefused(t *testing.T) {
 		"root ::= a\na ::= \"x\" a":                         "no text of finite length",
 		strings.Repeat("(", 1000):                           "want the name",
 		"root ::= " + strings.Repeat("(", 1000):             "groups within groups",
-		strings.Repeat("#", mostGBNF+1):                     "at most",
+		strings.Repeat("#", maxGBNF+1):                      "at most",
 	} {
 		if _, err := GBNF(grammar); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.60q: %v, want %q", grammar, err, says)
@@ -122,7 +122,7 @@ func TestAmbiguous(t *testing.T) {
 		at.Accept(1 + 'x')
 	}
 	if n < 5 || n > 10 {
-		t.Fatalf("%d times x", n) // more would be more than mostPlaces
+		t.Fatalf("%d times x", n) // more would be more than maxPlaces
 	}
 	at.Accept(1 + 'w')
 	for range n {
@@ -163,12 +163,12 @@ func TestCrowded(t *testing.T) {
 		if mask, end := at.Allowed(); !end || mask.count != 0 || !at.Dead() {
 			t.Errorf("%d tokens behind 2,000 letters", mask.count)
 		}
-		if g.held > mostHeld+2*mostWork {
+		if g.held > maxHeld+2*maxWork {
 			t.Errorf("%d positions are held", g.held)
 		}
 	}
 	g.NewText(v).Allowed()
-	if g.held > mostHeld {
+	if g.held > maxHeld {
 		t.Errorf("%d positions are held by a text that begins", g.held)
 	}
 }

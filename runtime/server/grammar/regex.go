@@ -27,7 +27,7 @@ func Choice(texts []string) (*Grammar, error) {
 	b := newBuilder()
 	parts := make([]part, len(texts))
 	for i, text := range texts {
-		if len(text) > mostNodes {
+		if len(text) > maxNodes {
 			return nil, errTooLarge
 		}
 		parts[i] = b.text(text)
@@ -38,11 +38,11 @@ func Choice(texts []string) (*Grammar, error) {
 	return b.finish(b.either(parts...))
 }
 
-const mostPattern = 1 << 14
+const maxPattern = 1 << 14
 
 func parseRegex(pattern string) (*syntax.Regexp, error) {
-	if len(pattern) > mostPattern {
-		return nil, fmt.Errorf("a regular expression of %d bytes: at most %d are allowed", len(pattern), mostPattern)
+	if len(pattern) > maxPattern {
+		return nil, fmt.Errorf("a regular expression of %d bytes: at most %d are allowed", len(pattern), maxPattern)
 	}
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -11,7 +11,7 @@ type run struct{ from, to, size int32 }
 
 // shortRun is the copies of a run of which some are far enough from the last one: a short token goes through as many as
 // it has bytes.
-const shortRun = 2 * mostShort
+const shortRun = 2 * maxShort
 
 // note keeps a run of n copies in mind, the last nodes so far, instead of those within it.
 func (b *builder) note(within, from, n int) {
@@ -48,7 +48,7 @@ func (r run) holds(nodes []node, nullable []bool) bool {
 				seen = append(seen, to)
 			}
 		}
-		if len(seen) > mostPlaces {
+		if len(seen) > maxPlaces {
 			return false
 		}
 	}
@@ -126,7 +126,7 @@ func (g *Grammar) like(s *state) *state {
 	}
 	r := g.runs[at.run]
 	// one copy more is entered without a byte, and the last one is not the same
-	last := (r.to-r.from)/r.size - mostShort - 3
+	last := (r.to-r.from)/r.size - maxShort - 3
 	by := (last - at.copy) * r.size
 	if by <= 0 {
 		return s

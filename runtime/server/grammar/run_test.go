@@ -13,7 +13,7 @@ import (
 func TestRuns(t *testing.T) {
 	tokens := []string{" ", `"`, `",`, `","`, `["`, `"]`, "é", "\xc3", "\xa9", "\xa9a", "ab", "aé", "x", "xx", "\\",
 		`\u00`, "e9"}
-	for n := 1; n <= mostShort+3; n++ {
+	for n := 1; n <= maxShort+3; n++ {
 		tokens = append(tokens, strings.Repeat("a", n), strings.Repeat("é", n)[:n], strings.Repeat("a", n-1)+"x")
 	}
 	v := NewVocabulary(len(tokens), func(id int) []byte { return []byte(tokens[id]) })

@@ -14,9 +14,9 @@ import (
 
 // Bounds of a schema.
 const (
-	mostSchema  = 1 << 18 // bytes
-	mostRepeats = 4096    // characters or items that are counted
-	mostDigits  = 15      // of a number before and behind its point: they are read back exactly
+	maxSchema  = 1 << 18 // bytes
+	maxRepeats = 4096    // characters or items that are counted
+	maxDigits  = 15      // of a number before and behind its point: they are read back exactly
 )
 
 // Object is the set of JSON objects.
@@ -25,7 +25,7 @@ func Object() (*Grammar, error) { return Schema([]byte(`{"type": "object"}`)) }
 // Schema is a set of JSON texts that a schema allows, not always of all: properties come in the order of the schema,
 // and only those that it names where it names any. A keyword that is not supported is an error that names it.
 func Schema(text []byte) (*Grammar, error) {
-	root, err := jsonread.Parse(text, mostSchema)
+	root, err := jsonread.Parse(text, maxSchema)
 	if err != nil {
 		return nil, err
 	}
@@ -263,8 +263,8 @@ func (s *schema) ofType(name string, v *jsonread.Value, at string) (part, error)
 }
 
 var (
-	integerPattern = fmt.Sprintf(`-?(0|[1-9][0-9]{0,%d})`, mostDigits-1)
-	numberPattern  = integerPattern + fmt.Sprintf(`(\.[0-9]{1,%d})?([eE][+-]?[0-9]{1,2})?`, mostDigits)
+	integerPattern = fmt.Sprintf(`-?(0|[1-9][0-9]{0,%d})`, maxDigits-1)
+	numberPattern  = integerPattern + fmt.Sprintf(`(\.[0-9]{1,%d})?([eE][+-]?[0-9]{1,2})?`, maxDigits)
 )
 
 // pattern is a regular expression in the text itself.
@@ -341,8 +341,8 @@ func bounds(v *jsonread.Value, at, lower, upper string) (least, most int, err er
 	}{{lower, &least}, {upper, &most}} {
 		if x := v.Get(bound.key); x != nil {
 			n, ok := x.Int()
-			if !ok || n < 0 || n > mostRepeats {
-				return 0, 0, fmt.Errorf("%s/%s: must be an integer between 0 and %d", at, bound.key, mostRepeats)
+			if !ok || n < 0 || n > maxRepeats {
+				return 0, 0, fmt.Errorf("%s/%s: must be an integer between 0 and %d", at, bound.key, maxRepeats)
 			}
 			*bound.to = int(n)
 		}

@@ -11,15 +11,15 @@ import (
 type Vocabulary struct {
 	size   int
 	tokens [][]byte
-	plain  wordList // tokens of at most mostPlain plain bytes, and nothing else
-	other  wordList // others of at most mostShort bytes
+	plain  wordList // tokens of at most maxPlain plain bytes, and nothing else
+	other  wordList // others of at most maxShort bytes
 	long   wordList
 	none   *Mask
 }
 
 const (
-	mostPlain = 16 // bytes of tokens that are looked for together
-	mostShort = 32 // of those that states of a run have in common
+	maxPlain = 16 // bytes of tokens that are looked for together
+	maxShort = 32 // of those that states of a run have in common
 )
 
 // isPlain says whether a byte is one that free text takes wherever it takes others: of ASCII, but neither a quote nor a
@@ -43,10 +43,10 @@ func NewVocabulary(size int, bytesOf func(id int) []byte) *Vocabulary {
 		switch b := bytesOf(id); {
 		case len(b) == 0:
 			continue
-		case len(b) <= mostPlain && !slices.ContainsFunc(b, func(b byte) bool { return !isPlain(b) }):
+		case len(b) <= maxPlain && !slices.ContainsFunc(b, func(b byte) bool { return !isPlain(b) }):
 			plain = append(plain, int32(id))
 			v.tokens[id] = b
-		case len(b) <= mostShort:
+		case len(b) <= maxShort:
 			other = append(other, int32(id))
 			v.tokens[id] = b
 		default:
@@ -114,7 +114,7 @@ func (m *Mask) Restrict(logits []float32) {
 	}
 }
 
-// find finds the mask of a state. It is false where that is more than mostWork, which does not depend on what is
+// find finds the mask of a state. It is false where that is more than maxWork, which does not depend on what is
 // remembered.
 func (v *Vocabulary) find(g *Grammar, s *state) bool {
 	like := g.like(s)
@@ -138,14 +138,14 @@ func (v *Vocabulary) find(g *Grammar, s *state) bool {
 // mask finds the tokens that a state allows.
 func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
 	m, work := newMask(v.size), 0
-	if g.takesPlain(s, mostPlain) {
+	if g.takesPlain(s, maxPlain) {
 		copy(m.bits, v.plain.all.bits)
 		m.count = v.plain.all.count
 	} else {
 		work = v.plain.search(g, s, m, work)
 	}
 	work = v.other.search(g, s, m, work)
-	if work = v.long.search(g, s, m, work); work > mostWork {
+	if work = v.long.search(g, s, m, work); work > maxWork {
 		return nil
 	}
 	return m
@@ -154,7 +154,7 @@ func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
 // lengthen finds the long tokens of a state that has its short ones in common with another.
 func (v *Vocabulary) lengthen(g *Grammar, s *state, other *Mask) *Mask {
 	m := newMask(v.size)
-	if v.long.search(g, s, m, 0) > mostWork {
+	if v.long.search(g, s, m, 0) > maxWork {
 		return nil
 	}
 	same := true
@@ -206,7 +206,7 @@ func (l *wordList) search(g *Grammar, s *state, m *Mask, work int) int {
 				next = g.follow(at, b)
 			}
 			if next == crowded {
-				work += mostPlaces
+				work += maxPlaces
 			}
 			if next == blocked || next == crowded {
 				break
@@ -215,7 +215,7 @@ func (l *wordList) search(g *Grammar, s *state, m *Mask, work int) int {
 			path = append(path, next)
 			at = next
 		}
-		if work > mostWork {
+		if work > maxWork {
 			break
 		}
 		if len(path) == int(n)+len(rest)+1 {

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// What bounds the requests for one document or file, whatever the server does: a file takes at most mostTries
+// What bounds the requests for one document or file, whatever the server does: a file takes at most maxTries
 // requests, and no more than tries in a row that bring next to nothing.
 const (
-	tries     = 5
-	mostTries = 100
-	enough    = 32 << 10 // bytes that count as progress, of one request or in Client.stall
+	tries    = 5
+	maxTries = 100
+	enough   = 32 << 10 // bytes that count as progress, of one request or in Client.stall
 )
 
 // maxPause bounds what a server may ask for in Retry-After.
@@ -53,7 +53,7 @@ func (c *Client) retry(ctx context.Context, try func() (gained int64, err error)
 		if gained >= enough {
 			failed, pause = 0, c.pause
 		}
-		if failed == tries || all == mostTries {
+		if failed == tries || all == maxTries {
 			return &gaveUp{err, all}
 		}
 		wait := pause

@@ -27,8 +27,8 @@ func TestGivesUp(t *testing.T) {
 		"one more each, from the beginning": {&fakeHub{cut: endless, noRange: true, grow: 1}, tries,
 			" of 320000 bytes"},
 		"a little each": {&fakeHub{cut: endless, cutAt: enough,
-			files: map[string][]byte{"model.safetensors": make([]byte, 2*mostTries*enough)}},
-			mostTries, strconv.Itoa(mostTries*enough) + " of "},
+			files: map[string][]byte{"model.safetensors": make([]byte, 2*maxTries*enough)}},
+			maxTries, strconv.Itoa(maxTries*enough) + " of "},
 		"other ranges":    {&fakeHub{front: only(http.StatusPartialContent)}, tries, "0 of 320000 bytes"},
 		"no range at all": {&fakeHub{front: only(http.StatusRequestedRangeNotSatisfiable)}, tries, "0 of 320000 bytes"},
 	} {

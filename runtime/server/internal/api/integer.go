@@ -27,8 +27,8 @@ func (n *Integer) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// mostIntegerDigits is how many digits an integer of 64 bits has at most.
-const mostIntegerDigits = 19
+// maxIntegerDigits is how many digits an integer of 64 bits has at most.
+const maxIntegerDigits = 19
 
 // plainInteger writes a number of JSON, if it is an integer, without point and exponent; "" = it is none, or has too
 // many digits. What is not a number does not become one.
@@ -52,7 +52,7 @@ func plainInteger(number string) string {
 	}
 	short := strings.TrimRight(digits, "0")
 	zeros := len(digits) - len(short) - len(fraction) + shift
-	if zeros < 0 || zeros > mostIntegerDigits || len(short)+zeros > mostIntegerDigits {
+	if zeros < 0 || zeros > maxIntegerDigits || len(short)+zeros > maxIntegerDigits {
 		return ""
 	}
 	sign := ""

@@ -14,7 +14,7 @@ import (
 const (
 	smallBody = 64 << 10 // bytes of a body for which a part of the pool is reserved
 	firstRead = 4 << 10  // bytes of the first buffer of a body
-	mostTurns = 2        // larger bodies that are looked at at once
+	maxTurns  = 2        // larger bodies that are looked at at once
 )
 
 // Pool bounds the memory of the bodies of all requests together, from the first byte that is read until the request was
@@ -32,7 +32,7 @@ type Pool struct {
 }
 
 // NewPool makes a pool of so many bytes.
-func NewPool(size int64) *Pool { return &Pool{size: size, turns: make(chan struct{}, mostTurns)} }
+func NewPool(size int64) *Pool { return &Pool{size: size, turns: make(chan struct{}, maxTurns)} }
 
 // upload is a body on its way into memory.
 type upload struct {
