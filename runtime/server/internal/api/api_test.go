@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestBody: the first field that is wrong is the error, null is absence, and what nobody asked for is listed.
+// TestBody: the first invalid field is the error, null means absent, and unread fields are listed.
 func TestBody(t *testing.T) {
 	b, e := ParseBody([]byte(`{"n": 3, "t": 1e-300, "none": null, "z": 1, "a": {}, "list": ["x", "y"], "text": "x", ` +
 		`"off": false}`))
@@ -50,7 +50,7 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// TestInteger: what JSON schemas call an integer, and nothing else.
+// TestInteger: all spellings of integers in JSON Schema, and nothing else.
 func TestInteger(t *testing.T) {
 	for text, want := range map[string]Integer{"0": 0, "-7": -7, "2.0": 2, "1e3": 1000,
 		"9223372036854775807": math.MaxInt64, "-9223372036854775808": math.MinInt64, "9007199254740991.0": 1<<53 - 1,
@@ -71,7 +71,7 @@ func TestInteger(t *testing.T) {
 	}
 }
 
-// TestUnmarshal: names are as they are, in structs within others too; what is null stays as it was.
+// TestUnmarshal: names are case-sensitive, in nested structs too; null leaves a value unchanged.
 func TestUnmarshal(t *testing.T) {
 	type inner struct {
 		Name string `json:"name"`
@@ -124,7 +124,7 @@ func TestIntegers(t *testing.T) {
 	}
 }
 
-// TestError: what clients read of an error, in the body and in headers.
+// TestError: an error in body and headers.
 func TestError(t *testing.T) {
 	w := httptest.NewRecorder()
 	(&Error{Status: http.StatusTooManyRequests, Type: RateLimit, Code: "queue_full", Message: "later",
@@ -138,7 +138,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// failing is a client that has gone after some bytes.
+// failing is a client that disconnects after some bytes.
 type failing struct {
 	*httptest.ResponseRecorder
 	left int
@@ -151,7 +151,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return f.ResponseRecorder.Write(b)
 }
 
-// timed is a client whose time to read is limited.
+// timed records write deadlines.
 type timed struct {
 	*httptest.ResponseRecorder
 	until time.Time
@@ -159,7 +159,7 @@ type timed struct {
 
 func (w *timed) SetWriteDeadline(t time.Time) error { w.until = t; return nil }
 
-// TestLimitWrite: no answer waits forever for a client that does not read.
+// TestLimitWrite: no response waits forever for a client that does not read.
 func TestLimitWrite(t *testing.T) {
 	for name, write := range map[string]func(http.ResponseWriter){
 		"JSON":   func(w http.ResponseWriter) { WriteJSON(w, http.StatusOK, 1) },
@@ -173,7 +173,7 @@ func TestLimitWrite(t *testing.T) {
 	}
 }
 
-// TestStream: frames are written as a whole by Flush, and the first error stays.
+// TestStream: Flush writes all frames at once, and the first error sticks.
 func TestStream(t *testing.T) {
 	w := &failing{httptest.NewRecorder(), 100}
 	s := NewStream(w)

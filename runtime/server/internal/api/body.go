@@ -17,28 +17,28 @@ import (
 	"github.com/lowpack/lowpack/internal/jsonread"
 )
 
-// Body is the JSON object of a request. All of it is read strictly first (jsonread), so that it has one meaning; then
-// its fields are read one by one, and the first that cannot be is the error. A field that is null counts as absent.
+// Body is the JSON object of a request. jsonread parses all of it strictly first, so that it has a single meaning. The
+// fields are then read one by one; the first invalid one is the error. A null field counts as absent.
 type Body struct {
-	fields map[string][]byte // as they stand in the text
-	seen   map[string]bool
+	fields map[string][]byte // raw JSON
+	seen   map[string]bool   // fields that were read
 	err    *Error
-	now    time.Time // that templates are told
-	told   bool      // to one that asked
+	now    time.Time // for templates
+	told   bool      // a template has used now
 
-	upload  *upload // nil = closed, or not of a request
+	upload  *upload // nil = closed, or from ParseBody
 	size    int
-	done    func() // ends Begin
+	done    func() // releases the turn that Begin took
 	ignored []string
 }
 
-// ReadBody reads a request of at most most bytes into the memory of a pool, which holds it until Close.
-func ReadBody(w http.ResponseWriter, r *http.Request, most int64, pool *Pool) (*Body, *Error) {
+// ReadBody reads a request body of at most limit bytes into the memory of a pool, which holds it until Close.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, pool *Pool) (*Body, *Error) {
 	if e := checkMedia(r.Header); e != nil {
 		return nil, e
 	}
 	u := pool.begin(func() { http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }) // long ago
-	b, e := readInto(u, w, r, most)
+	b, e := readInto(u, w, r, limit)
 	if e != nil {
 		u.release()
 		return nil, e
@@ -47,22 +47,22 @@ func ReadBody(w http.ResponseWriter, r *http.Request, most int64, pool *Pool) (*
 	return b, nil
 }
 
-func readInto(u *upload, w http.ResponseWriter, r *http.Request, most int64) (*Body, *Error) {
-	text, err := u.read(http.MaxBytesReader(w, r.Body, most), r.ContentLength, most)
+func readInto(u *upload, w http.ResponseWriter, r *http.Request, limit int64) (*Body, *Error) {
+	text, err := u.read(http.MaxBytesReader(w, r.Body, limit), r.ContentLength, limit)
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
 		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Type: InvalidRequest,
-			Message: "the request is longer than " + strconv.FormatInt(most, 10) + " bytes"}
+			Message: "the request body is larger than " + strconv.FormatInt(limit, 10) + " bytes"}
 	case errors.Is(err, errFull):
 		w.Header().Set("Connection", "close") // the rest is not read
 		return nil, fullError()
 	case err != nil:
-		return nil, Invalid("", "the request could not be read")
+		return nil, Invalid("", "the request body could not be read")
 	}
 	done, err := u.pool.turn(r.Context(), len(text))
 	if err != nil {
-		return nil, Invalid("", "the request was given up")
+		return nil, Invalid("", "the request was cancelled")
 	}
 	defer done()
 	b, e := ParseBody(text)
@@ -73,15 +73,15 @@ func readInto(u *upload, w http.ResponseWriter, r *http.Request, most int64) (*B
 	return b, e
 }
 
-// Begin waits until the fields may be read: those of large bodies become larger lists, so that only some are read at
-// once. It is false where the client has left.
+// Begin waits for permission to decode the fields: those of large bodies become larger slices, so that only a few
+// bodies are decoded at once. It returns false if ctx is done.
 func (b *Body) Begin(ctx context.Context) bool {
 	done, err := b.upload.pool.turn(ctx, b.size)
 	b.done = done
 	return err == nil
 }
 
-// Close gives back the memory of the body. Its fields are gone; what was ignored is still known.
+// Close releases the memory of the body. Ignored and Told remain valid, the fields do not.
 func (b *Body) Close() {
 	if b.upload == nil {
 		return
@@ -95,7 +95,7 @@ func (b *Body) Close() {
 	b.upload = nil
 }
 
-// ParseBody reads the text of a request.
+// ParseBody parses the JSON of a request.
 func ParseBody(text []byte) (*Body, *Error) {
 	fields, err := jsonread.Fields(text)
 	if err != nil {
@@ -105,7 +105,7 @@ func ParseBody(text []byte) (*Body, *Error) {
 	return &Body{fields: fields, seen: map[string]bool{}}, nil
 }
 
-// notJSON says where a request is not a JSON object, and why.
+// notJSON reports why and where a request is not a JSON object.
 func notJSON(err error) *Error {
 	var f *jsonread.Fault
 	if !errors.As(err, &f) {
@@ -122,14 +122,13 @@ func notJSON(err error) *Error {
 	return Invalid(name, "the request is not a JSON object: %s (%s)", f.Text, place)
 }
 
-// Err is the first error of a field.
+// Err returns the first error of a field.
 func (b *Body) Err() *Error { return b.err }
 
-// Fail notes an error about a field.
+// Fail records an error of a field.
 func (b *Body) Fail(name, format string, a ...any) { b.fail("", name, format, a...) }
 
-// Unsupported notes that a field has the right form but asks for what the server, the model or the rest of the request
-// excludes.
+// Unsupported records that a valid value is not supported by the server, the model or the rest of the request.
 func (b *Body) Unsupported(name, format string, a ...any) {
 	b.fail(UnsupportedValue, name, format, a...)
 }
@@ -141,13 +140,13 @@ func (b *Body) fail(code, name, format string, a ...any) {
 	}
 }
 
-// Raw returns a field as JSON; nil = absent.
+// Raw returns the JSON of a field; nil = absent.
 func (b *Body) Raw(name string) json.RawMessage {
 	b.seen[name] = true
 	return b.fields[name]
 }
 
-// Ignored lists the fields that nobody asked for, sorted.
+// Ignored returns the names of all fields that were never read, sorted.
 func (b *Body) Ignored() []string {
 	if b.fields == nil {
 		return b.ignored
@@ -155,7 +154,7 @@ func (b *Body) Ignored() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.fields)), func(name string) bool { return b.seen[name] })
 }
 
-// Decode reads a field that is there into v; want says what it must be.
+// Decode unmarshals a field into v and reports whether it succeeded; want describes the type in the error message.
 func (b *Body) Decode(name string, v any, want string) bool {
 	raw := b.Raw(name)
 	if raw == nil {
@@ -168,13 +167,13 @@ func (b *Body) Decode(name string, v any, want string) bool {
 	return true
 }
 
-// Bool reads true or false.
+// Bool reads a boolean.
 func (b *Body) Bool(name string, v *bool) bool { return b.Decode(name, v, "true or false") }
 
-// String reads a text.
+// String reads a string.
 func (b *Body) String(name string, v *string) bool { return b.Decode(name, v, "a string") }
 
-// Int reads an integer between two bounds.
+// Int reads an integer from least to most.
 func (b *Body) Int(name string, v *int, least, most int) bool {
 	n := Integer(0)
 	if !b.Decode(name, &n, "an integer") {
@@ -188,32 +187,32 @@ func (b *Body) Int(name string, v *int, least, most int) bool {
 	return true
 }
 
-// Float reads a number between two bounds.
+// Float reads a number from least to most. A value above 0 never becomes 0.
 func (b *Body) Float(name string, v *float32, least, most float64) bool {
 	x := 0.0
 	if !b.Decode(name, &x, "a number") {
 		return false
 	}
-	if x == 0 && !isZero(b.Raw(name)) { // so small that float64 has nothing else
+	if x == 0 && !isZero(b.Raw(name)) { // underflow of float64
 		x = math.Copysign(math.SmallestNonzeroFloat64, x)
 	}
 	if !(x >= least && x <= most) {
 		b.Fail(name, "%s is %v: must be between %v and %v", name, x, least, most)
 		return false
 	}
-	if *v = float32(x); x > 0 && *v == 0 { // so small that it would mean something else
+	if *v = float32(x); x > 0 && *v == 0 { // underflow of float32
 		*v = math.SmallestNonzeroFloat32
 	}
 	return true
 }
 
-// isZero says whether a number is 0.
+// isZero reports whether a JSON number is exactly 0.
 func isZero(number []byte) bool {
 	mantissa, _, _ := strings.Cut(strings.ToLower(string(number)), "e")
 	return !strings.ContainsAny(mantissa, "123456789")
 }
 
-// Strings reads a text or a list of at most most texts, none of them empty.
+// Strings reads a string or a list of at most most strings, none of them empty.
 func (b *Body) Strings(name string, v *[]string, most int) bool {
 	raw := b.Raw(name)
 	if raw == nil {
@@ -228,15 +227,15 @@ func (b *Body) Strings(name string, v *[]string, most int) bool {
 	}
 	switch {
 	case len(list) > most:
-		b.Fail(name, "%s has %d texts: at most %d are allowed", name, len(list), most)
+		b.Fail(name, "%s has %d strings: at most %d are allowed", name, len(list), most)
 	case slices.Contains(list, ""):
-		b.Fail(name, "%s holds an empty text", name)
+		b.Fail(name, "%s contains an empty string", name)
 	}
 	*v = list
 	return true
 }
 
-// Refuse fails if one of the fields is there with a value that asks for something: neither false nor 0, nor empty.
+// Refuse rejects fields that the server does not support, unless their value requests nothing: false, 0 or empty.
 func (b *Body) Refuse(why string, names ...string) {
 	for _, name := range names {
 		switch raw := b.Raw(name); string(raw) {
@@ -247,7 +246,7 @@ func (b *Body) Refuse(why string, names ...string) {
 	}
 }
 
-// Accept says that fields are known but change nothing.
+// Accept marks fields as known that have no effect.
 func (b *Body) Accept(names ...string) {
 	for _, name := range names {
 		b.seen[name] = true

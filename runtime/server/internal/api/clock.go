@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// TimeHeader is the header of an answer that names the time which the chat template wrote into the prompt. Sent with a
-// request, it is the time that templates are told.
+// TimeHeader names the time that the chat template wrote into the prompt. A request with this header sets the time of
+// templates.
 const TimeHeader = "X-Lowpack-Time"
 
-// readTime notes the time of a request: the one that it names, or the present one.
+// readTime sets the time of a request: the one in its header, or now.
 func (b *Body) readTime(r *http.Request) *Error {
 	b.now = time.Now().UTC().Truncate(time.Second)
 	text := r.Header.Get(TimeHeader)
@@ -19,20 +19,20 @@ func (b *Body) readTime(r *http.Request) *Error {
 	now, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		e := Invalid("", "the header %s: want a time such as %s", TimeHeader, b.now.Format(time.RFC3339))
-		e.Code = UnsupportedValue // the body is well
+		e.Code = UnsupportedValue // the body is valid
 		return e
 	}
 	b.now = now.UTC().Truncate(time.Second)
 	return nil
 }
 
-// Now is the clock of chat templates: the time of the request in UTC, in whole seconds.
+// Now returns the time of the request for chat templates, in UTC and whole seconds.
 func (b *Body) Now() time.Time {
 	b.told = true
 	return b.now
 }
 
-// Told is the time that a template was told; "" = none asked.
+// Told returns the time that a template used; "" = none did.
 func (b *Body) Told() string {
 	if !b.told {
 		return ""

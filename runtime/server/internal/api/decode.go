@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Unmarshal is json.Unmarshal, but that names of fields are as they are: encoding/json reads Name for name too, so that
-// the last of both would count. Structs without embedded ones, what points to them and lists of them are read so.
+// Unmarshal is json.Unmarshal with case-sensitive field names: encoding/json accepts Name for name, so that the last of
+// both would win. It applies to structs without embedding and to pointers and slices of them.
 func Unmarshal(raw []byte, v any) error { return decode(raw, reflect.ValueOf(v).Elem()) }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -37,7 +37,7 @@ func decode(raw []byte, v reflect.Value) error {
 	return json.Unmarshal(raw, v.Addr().Interface())
 }
 
-// holdsStruct says whether values of a type have fields with names.
+// holdsStruct reports whether values of a type contain structs.
 func holdsStruct(t reflect.Type) bool {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

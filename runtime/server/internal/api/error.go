@@ -1,5 +1,4 @@
-// Package api is what an OpenAI-compatible server and its clients say to each other: the fields of requests, errors,
-// and frames of streams.
+// Package api implements the protocol of an OpenAI-compatible server: request fields, errors, and server-sent events.
 package api
 
 import (
@@ -11,7 +10,7 @@ import (
 	"time"
 )
 
-// Error is an answer that is none. Clients choose their exception by the status.
+// Error is an error response. Clients choose their exception by its status.
 type Error struct {
 	Status     int
 	Message    string
@@ -23,7 +22,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// The types of errors.
+// Values of Error.Type.
 const (
 	InvalidRequest = "invalid_request_error"
 	Unauthorized   = "authentication_error"
@@ -36,19 +35,19 @@ const (
 	TimedOut       = "timeout_error"
 )
 
-// The codes of errors about requests of the right form. All others of status 400 have no code.
+// Values of Error.Code for well-formed requests. Other errors of status 400 have no code.
 const (
 	TooLong              = "context_length_exceeded"
-	UnsupportedParameter = "unsupported_parameter" // a field that the server does not have
-	UnsupportedValue     = "unsupported_value"     // that the server, the model or the rest of the request excludes
+	UnsupportedParameter = "unsupported_parameter" // the server does not support the field
+	UnsupportedValue     = "unsupported_value"     // the server, the model or the rest of the request rules the value out
 )
 
-// Invalid is an error about a field of a request.
+// Invalid returns an error about a field, with status 400.
 func Invalid(param, format string, a ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Param: param, Message: fmt.Sprintf(format, a...)}
 }
 
-// MarshalJSON writes {"error": {…}}.
+// MarshalJSON returns {"error": {…}}.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	type fields struct {
 		Message string  `json:"message"`
@@ -65,7 +64,7 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]fields{"error": {e.Message, e.Type, optional(e.Param), optional(e.Code)}})
 }
 
-// Write answers with the error.
+// Write sends the error as the response.
 func (e *Error) Write(w http.ResponseWriter) {
 	if e.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
@@ -77,10 +76,10 @@ func (e *Error) Write(w http.ResponseWriter) {
 	WriteJSON(w, e.Status, e)
 }
 
-// WriteJSON answers with a value as JSON.
+// WriteJSON sends a value as the response.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
-	if err != nil { // of values that this module makes: a mistake of the program
+	if err != nil { // only a bug makes such a value
 		panic(err)
 	}
 	LimitWrite(w)

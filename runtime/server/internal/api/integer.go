@@ -10,12 +10,13 @@ import (
 	"github.com/lowpack/lowpack/internal/jsonread"
 )
 
-// Integer is an integer as JSON schemas understand it: 2.0 and 2e3 are, 2.5 and null are not. All of its digits count.
+// Integer is an integer in the sense of JSON Schema: 2.0 and 2e3 are integers, 2.5 and null are not. All digits are
+// exact.
 type Integer int64
 
-var errNoInteger = errors.New("want an integer of 64 bits")
+var errNoInteger = errors.New("want a 64-bit integer")
 
-// UnmarshalJSON reads one.
+// UnmarshalJSON reads an integer.
 func (n *Integer) UnmarshalJSON(text []byte) error {
 	whole, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
@@ -27,11 +28,11 @@ func (n *Integer) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// maxIntegerDigits is how many digits an integer of 64 bits has at most.
+// maxIntegerDigits is the number of digits of the largest int64.
 const maxIntegerDigits = 19
 
-// plainInteger writes a number of JSON, if it is an integer, without point and exponent; "" = it is none, or has too
-// many digits. What is not a number does not become one.
+// plainInteger returns a JSON integer without fraction and exponent; "" = not an integer, or too many digits. Text that
+// is not a number stays invalid.
 func plainInteger(number string) string {
 	mantissa, power := number, ""
 	if i := strings.IndexAny(number, "eE"); i >= 0 {
@@ -62,10 +63,10 @@ func plainInteger(number string) string {
 	return sign + short + strings.Repeat("0", zeros)
 }
 
-// Integers is a list of integers, of which a request can have millions.
+// Integers is a list of integers, possibly millions.
 type Integers []int
 
-// UnmarshalJSON reads one: nearly always digits alone, without a detour for each.
+// UnmarshalJSON reads plain digits directly and falls back to Integer for other spellings.
 func (list *Integers) UnmarshalJSON(text []byte) error {
 	r := jsonread.NewReader(text)
 	*list = make(Integers, 0, bytes.Count(text, []byte(","))+1)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkMedia refuses a body that says of itself that it is not UTF-8, or that it is compressed: read as JSON it could
-// be another text. What kind of text it is, it need not say.
+// checkMedia rejects a body with a charset other than UTF-8 or with a Content-Encoding: parsed as plain JSON it could
+// mean something else. The media type itself is not checked.
 func checkMedia(h http.Header) *Error {
 	for _, value := range h.Values("Content-Type") {
 		_, params, err := mime.ParseMediaType(value)
@@ -17,12 +17,12 @@ func checkMedia(h http.Header) *Error {
 		switch charset := strings.ToLower(params["charset"]); charset {
 		case "", "utf-8", "utf8", "us-ascii", "ascii":
 		default:
-			return badMedia("a request in another charset than UTF-8 is not supported")
+			return badMedia("the charset of Content-Type must be UTF-8")
 		}
 	}
 	for _, value := range h.Values("Content-Encoding") {
 		if value != "" && !strings.EqualFold(value, "identity") {
-			return badMedia("a request with a Content-Encoding is not supported")
+			return badMedia("Content-Encoding is not supported")
 		}
 	}
 	return nil

@@ -10,49 +10,49 @@ import (
 	"time"
 )
 
-// Bounds of a pool.
+// Limits of a pool.
 const (
-	smallBody = 64 << 10 // bytes of a body for which a part of the pool is reserved
-	firstRead = 4 << 10  // bytes of the first buffer of a body
-	maxTurns  = 2        // larger bodies that are looked at at once
+	smallBody = 64 << 10 // bytes; an eighth of the pool is reserved for bodies up to this size
+	firstRead = 4 << 10  // bytes of the first buffer
+	maxTurns  = 2        // large bodies decoded at once
 )
 
-// Pool bounds the memory of the bodies of all requests together, from the first byte that is read until the request was
-// understood. Where it is used up, the body that has had no new byte for the longest time makes room, larger ones
-// first: in order of events, not by a clock. So uploads that stall hold up no others. An eighth is for bodies of at
-// most smallBody, which larger ones that are complete do not hold up either.
+// Pool bounds the memory of all request bodies together, from the first byte until the request is parsed. If it is
+// full, the incomplete body that has gone longest without a new byte is dropped, large bodies first; the order of
+// events decides, not a clock. So stalled uploads cannot block others. An eighth of the pool is reserved for bodies up
+// to smallBody, so that complete large bodies do not block these either.
 type Pool struct {
 	size  int64
-	turns chan struct{} // to look at larger bodies, which takes some times their memory
+	turns chan struct{} // permission to decode a large body, which takes several times its size
 
 	mu   sync.Mutex
 	held int64
-	// Of *upload that are not complete, in front the one without news for longest.
+	// Incomplete bodies (*upload), least recent progress first.
 	large, small list.List
 }
 
-// NewPool makes a pool of so many bytes.
+// NewPool returns a pool of size bytes.
 func NewPool(size int64) *Pool { return &Pool{size: size, turns: make(chan struct{}, maxTurns)} }
 
-// upload is a body on its way into memory.
+// upload is a body being read.
 type upload struct {
 	pool *Pool
 	held int64
-	stop func() // ends a read that waits
+	stop func() // interrupts a blocked read
 	in   *list.List
-	at   *list.Element // of in; nil = complete, or given up
-	gone bool          // it made room for others
+	at   *list.Element // element of in; nil = complete or dropped
+	gone bool          // dropped
 }
 
-// errFull says that there is no memory for a body.
-var errFull = errors.New("the requests that are being read take all of the memory for them")
+// errFull: the pool has no memory for the body.
+var errFull = errors.New("the server has no memory left for request bodies; try again later")
 
 func fullError() *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Code: "bodies_full", Message: errFull.Error(),
 		RetryAfter: time.Second}
 }
 
-// begin notes a body whose reads stop ends. It is called while the pool is locked.
+// begin registers a body. stop must interrupt its reads; it is called with the pool locked.
 func (p *Pool) begin(stop func()) *upload {
 	u := &upload{pool: p, stop: stop}
 	p.mu.Lock()
@@ -61,13 +61,13 @@ func (p *Pool) begin(stop func()) *upload {
 	return u
 }
 
-// enter makes the body the one with the latest news of a list. The pool is locked.
+// enter moves the body to the end of a list. The pool is locked.
 func (u *upload) enter(in *list.List) {
 	u.leave()
 	u.in, u.at = in, in.PushBack(u)
 }
 
-// leave takes the body out of its list: it is complete, or given up. The pool is locked.
+// leave removes the body from its list: it is complete or dropped. The pool is locked.
 func (u *upload) leave() {
 	if u.at != nil {
 		u.in.Remove(u.at)
@@ -75,17 +75,17 @@ func (u *upload) leave() {
 	}
 }
 
-// oldest is the body that makes room for u; nil = there is none. The pool is locked.
+// oldest returns the body to drop for u; nil = none. The pool is locked.
 func (p *Pool) oldest(u *upload) *upload {
 	for _, l := range []*list.List{&p.large, &p.small} {
-		if first := l.Front(); first != nil && first.Value != u { // u has the latest news
+		if first := l.Front(); first != nil && first.Value != u { // u itself is the most recent
 			return first.Value.(*upload)
 		}
 	}
 	return nil
 }
 
-// grow takes n bytes more. It is false where there are none, or the body itself made room.
+// grow reserves n more bytes. It returns false if there are none or the body was dropped.
 func (u *upload) grow(n int64) bool {
 	p := u.pool
 	p.mu.Lock()
@@ -110,7 +110,7 @@ func (u *upload) grow(n int64) bool {
 	return true
 }
 
-// giveUp makes room. The pool is locked.
+// giveUp drops the body. The pool is locked.
 func (u *upload) giveUp() {
 	u.pool.held -= u.held
 	u.leave()
@@ -118,7 +118,7 @@ func (u *upload) giveUp() {
 	u.stop()
 }
 
-// progress notes that bytes came, the last ones if the body is complete. It is false if the body made room meanwhile.
+// progress records new bytes, the last ones if complete is set. It returns false if the body was dropped.
 func (u *upload) progress(complete bool) bool {
 	u.pool.mu.Lock()
 	defer u.pool.mu.Unlock()
@@ -133,7 +133,7 @@ func (u *upload) progress(complete bool) bool {
 	return true
 }
 
-// release gives back what the body took.
+// release frees the memory of the body.
 func (u *upload) release() {
 	u.pool.mu.Lock()
 	defer u.pool.mu.Unlock()
@@ -142,10 +142,10 @@ func (u *upload) release() {
 	u.leave()
 }
 
-// read reads a body of at most most bytes, of which declared are announced (−1 = it is not known how many). Its buffer
-// grows with what has come, whatever is announced.
-func (u *upload) read(body io.Reader, declared, most int64) ([]byte, error) {
-	end := most + 2 // one more than is allowed is read, and the end
+// read reads a body of at most limit bytes; declared is its Content-Length, −1 = unknown. The buffer grows with the
+// received bytes, whatever is declared.
+func (u *upload) read(body io.Reader, declared, limit int64) ([]byte, error) {
+	end := limit + 2 // one byte above the limit, and EOF
 	if declared >= 0 {
 		end = min(end, declared+1)
 	}
@@ -171,7 +171,7 @@ func (u *upload) read(body io.Reader, declared, most int64) ([]byte, error) {
 	}
 }
 
-// turn waits until a body may be looked at, and returns what ends that.
+// turn waits for permission to decode a body and returns the function that releases it. Small bodies need none.
 func (p *Pool) turn(ctx context.Context, size int) (func(), error) {
 	if size <= smallBody {
 		return func() {}, nil

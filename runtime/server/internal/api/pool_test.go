@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 )
 
-// TestPool: bodies have at most the memory of the pool, and the one without news for longest makes room; one that is
-// complete does not, and leaves some for small ones.
+// TestPool: bodies never exceed the pool, and the one that stalls longest is dropped; a complete one is not, but leaves
+// memory for small ones.
 func TestPool(t *testing.T) {
 	const size = 1 << 20
 	p, stopped := NewPool(size), map[string]bool{}
@@ -49,8 +49,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPoolSmall: while a large body is not complete, no small one makes room; and small ones that stall make room for a
-// large one.
+// TestPoolSmall: while a large body is incomplete, no small one is dropped; stalled small ones are dropped for a large
+// one.
 func TestPoolSmall(t *testing.T) {
 	const size = 1 << 20
 	p, stopped := NewPool(size), 0
@@ -81,8 +81,8 @@ func TestPoolSmall(t *testing.T) {
 	}
 }
 
-// TestPoolRead: a body is read as it is, whatever it declares and however it comes, into a buffer that is not much
-// larger.
+// TestPoolRead: a body is read correctly whatever it declares and however it arrives, into a buffer of at most about
+// twice its size.
 func TestPoolRead(t *testing.T) {
 	for _, n := range []int{0, 1, firstRead - 1, firstRead, firstRead + 1, 100000} {
 		text := bytes.Repeat([]byte("x"), n)
@@ -104,8 +104,7 @@ func TestPoolRead(t *testing.T) {
 	}
 }
 
-// TestReadBody: a pool gets back what a request took, also after an error, and a request that it has no room for is
-// told when to come back.
+// TestReadBody: a pool gets all memory back, also after an error; a request for which it has none gets Retry-After.
 func TestReadBody(t *testing.T) {
 	p := NewPool(1 << 20)
 	read := func(body string) (*Body, *Error) {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// WriteTimeout is how long a client may take to accept what is written to it.
+// WriteTimeout is the time that a client has to accept a write.
 const WriteTimeout = 30 * time.Second
 
-// LimitWrite gives a client that time from now on; net/http ends the limit with the answer.
+// LimitWrite starts that time; net/http resets the deadline after the response.
 func LimitWrite(w http.ResponseWriter) {
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(WriteTimeout)) // not all writers have one
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(WriteTimeout)) // not all writers support it
 }
 
-// Stream is an answer in server-sent events.
+// Stream is a response of server-sent events.
 type Stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -22,7 +22,7 @@ type Stream struct {
 	err     error
 }
 
-// NewStream begins the answer.
+// NewStream starts the response.
 func NewStream(w http.ResponseWriter) *Stream {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -32,13 +32,13 @@ func NewStream(w http.ResponseWriter) *Stream {
 	return &Stream{w: w, control: http.NewResponseController(w)}
 }
 
-// Send adds a frame with a value as JSON. It reaches the client with Flush.
+// Send appends a frame with a JSON value. Flush sends it.
 func (s *Stream) Send(v any) { s.SendEvent("", v) }
 
-// SendEvent is Send for a frame with a name.
+// SendEvent is Send with an event name.
 func (s *Stream) SendEvent(name string, v any) {
 	text, err := json.Marshal(v)
-	if err != nil { // of values that this module makes: a mistake of the program
+	if err != nil { // only a bug makes such a value
 		panic(err)
 	}
 	if name != "" {
@@ -47,13 +47,13 @@ func (s *Stream) SendEvent(name string, v any) {
 	s.frame = append(append(append(s.frame, "data: "...), text...), "\n\n"...)
 }
 
-// Done adds the frame that ends a stream.
+// Done appends the final frame.
 func (s *Stream) Done() { s.frame = append(s.frame, "data: [DONE]\n\n"...) }
 
-// KeepAlive adds a comment, which clients skip.
+// KeepAlive appends a comment, which clients ignore.
 func (s *Stream) KeepAlive() { s.frame = append(s.frame, ": keep-alive\n\n"...) }
 
-// Flush writes what was added. After an error, all further ones are the same.
+// Flush writes the appended frames. After an error, it returns the same error again.
 func (s *Stream) Flush() error {
 	if s.err != nil || len(s.frame) == 0 {
 		return s.err
