@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// listed joins n items.
+// listed joins n items with commas.
 func listed(n int, item func(i int) string) string {
 	list := make([]string, n)
 	for i := range list {
@@ -16,8 +16,8 @@ func listed(n int, item func(i int) string) string {
 	return strings.Join(list, ",")
 }
 
-// TestFormatTooLarge: a format that is larger than the server takes is refused as such, whatever is large about it. So
-// is one that turns out to be too ambiguous, or that the vocabulary cannot write, while a text is generated.
+// TestFormatTooLarge: every way in which a format can be too large is rejected with its own message. A format that
+// proves too ambiguous, or that the vocabulary cannot express, is rejected during generation.
 func TestFormatTooLarge(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	word := func(i int) string { return fmt.Sprintf(`"%064d"`, i) }
@@ -38,9 +38,9 @@ func TestFormatTooLarge(t *testing.T) {
 		{`"guided_choice": [` + listed(1025, word) + `]`, "at most 1024"},
 		{`"grammar": "root ::= \"a\" #` + strings.Repeat("x", 100000) + `"`, "at most 65536"},
 		{`"grammar": "root ::= ` + strings.Repeat("(", 1000) + `\"a\"` + strings.Repeat(")", 1000) + `"`,
-			"groups within groups"},
+			"groups nested deeper"},
 		{`"grammar": "root ::= ((\"a\"{4000}){4000}){4000}"`, "more than 262144 places"},
-		{`"guided_regex": "b` + strings.Repeat("a?", 5000) + `a"`, "too many ways"},
+		{`"guided_regex": "b` + strings.Repeat("a?", 5000) + `a"`, "too ambiguous at this point"},
 	} {
 		status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 4, `+c.field+"}")
 		e := at(object(t, text), "error")

@@ -1,10 +1,10 @@
-// Package grammar constrains generated text: it says which tokens may come next so that the whole text has a given
-// form, a regular expression or JSON of a schema.
+// Package grammar constrains generated text to a regular expression, a GBNF grammar or JSON of a schema: it computes
+// the set of tokens that may come next.
 //
-// A grammar is a set of rules over bytes: automata whose edges take a byte, take nothing, or call another rule. A text
-// is read by all of its possible positions at once, each with its stack of calls; such a set of positions is a state.
-// States are made when they are first met and remembered, with the byte that leads from one to the next and the set of
-// tokens that each allows, so that most steps look something up.
+// A grammar is a pushdown automaton over bytes: rules are automata whose edges consume a byte, consume nothing, or call
+// another rule. A text is read by all possible positions in parallel, each with its own call stack; such a set of
+// positions is a state. States are built on first use and cached, together with their transitions by byte and their
+// token masks, so that most steps are lookups.
 package grammar
 
 import (
@@ -13,81 +13,81 @@ import (
 	"sync"
 )
 
-// Bounds of a grammar and of what is remembered of its states.
+// Limits of a grammar and of its cache.
 const (
 	maxNodes  = 1 << 18
-	maxDepth  = 256     // calls within calls: nesting of JSON
-	maxPlaces = 1 << 12 // positions of an ambiguous text
-	maxTail   = 64      // nodes without a choice up to the end of a rule
+	maxDepth  = 256     // nested calls, i.e. nesting of JSON
+	maxPlaces = 1 << 12 // positions of a state
+	maxTail   = 64      // nodes without alternatives before the end of a rule
 	maxStates = 1 << 13
-	maxHeld   = 1 << 22 // positions of all states, of 16 bytes each, ways between them included
-	maxFrames = 1 << 20 // stacks of calls
+	maxHeld   = 1 << 22 // cached positions of 16 bytes, transitions included
+	maxFrames = 1 << 20 // call stack frames
 	maxMasks  = 1 << 8
-	maxWork   = 1 << 24 // positions behind the bytes of all tokens, for one mask
+	maxWork   = 1 << 24 // positions visited to compute one mask
 )
 
-// node is a place in an automaton.
+// node is a node of an automaton.
 type node struct {
 	edges []edge
-	free  []int32 // nodes that are reached without a byte
+	free  []int32 // nodes reachable without consuming a byte
 	calls []call
-	end   bool // of its rule
-	tail  bool // nothing but the end of its rule follows
+	end   bool // of the rule
+	tail  bool // only the end of the rule follows
 }
 
-// edge takes a byte of a range.
+// edge consumes a byte from low to high.
 type edge struct {
 	low, high byte
 	to        int32
 }
 
-// call reads what a rule allows and goes on.
+// call consumes what a rule matches and continues at to.
 type call struct{ rule, to int32 }
 
-// Grammar is the set of texts that are allowed. It is safe for concurrent use.
+// Grammar is a set of allowed texts. It is safe for concurrent use.
 type Grammar struct {
 	nodes   []node
 	start   int32
 	runs    []run
-	class   [256]uint8 // of a byte: no edge tells bytes of a class apart
+	class   [256]uint8 // equivalence classes of bytes: no edge distinguishes bytes of a class
 	classes int
-	plain   []byte // a plain byte of each class that has one
+	plain   []byte // one plain byte of each class that has any
 
 	mu sync.Mutex
 	*memory
 }
 
-// memory is what is remembered of the states that were met.
+// memory caches states and call stacks.
 type memory struct {
 	frames []frame
 	frame  map[frame]int32
 	states map[string]*state
-	behind map[position]*state // of single positions, with all that they lead to without a byte
-	held   int                 // positions of states
+	behind map[position]*state // closures of single positions
+	held   int                 // cached positions
 	masks  int
 }
 
-// frame is a stack of calls: where the last one returns to, and the frame below. The first frame is the empty stack.
+// frame is a call stack: the return node of the innermost call and the frame below it. Frame 0 is the empty stack.
 type frame struct {
 	to, below int32
 	depth     int32
 }
 
-// position is a node with a stack.
+// position is a node with its call stack.
 type position struct{ node, frame int32 }
 
-// state is a set of positions, those that wait for a byte.
+// state is a set of positions that can consume a byte.
 type state struct {
 	positions []position
 	accepts   bool // the text may end here
 	mask      *Mask
-	next      []*state // by class of the next byte; nil = not known, or, of all, not remembered
+	next      []*state // by class of the next byte; nil element = unknown; nil = not cached
 }
 
-// What stands for a state behind a byte that is not allowed, and for one of too many positions.
+// Special results of a transition: the byte is not allowed, or the state would have too many positions.
 var blocked, crowded = new(state), new(state)
 
-// grammar makes the grammar that begins at a node.
+// grammar returns the grammar with the given start node.
 func (b *builder) grammar(start int32) *Grammar {
 	for i := range b.nodes {
 		b.nodes[i].tail = isTail(b.nodes, int32(i))
@@ -102,7 +102,7 @@ func (b *builder) grammar(start int32) *Grammar {
 	return g
 }
 
-// classify gives bytes their classes.
+// classify computes the equivalence classes of bytes.
 func (g *Grammar) classify() {
 	var begins [257]bool
 	for i := range g.nodes {
@@ -123,8 +123,8 @@ func (g *Grammar) classify() {
 	g.classes = int(class) + 1
 }
 
-// isTail says whether nothing but the end of its rule follows a node: what is called in front of it need not return
-// there, so that a rule which ends with itself does not nest.
+// isTail reports whether only the end of the rule follows a node. A call before such a node need not return to it (tail
+// call), so a rule that ends with itself does not deepen the stack.
 func isTail(nodes []node, at int32) bool {
 	for range maxTail {
 		switch n := &nodes[at]; {
@@ -141,16 +141,16 @@ func isTail(nodes []node, at int32) bool {
 	return false
 }
 
-// reset forgets all states and stacks but the empty one.
+// reset drops all cached states and stacks.
 func (g *Grammar) reset() {
 	g.memory = &memory{frames: []frame{{to: -1, below: -1}}, frame: map[frame]int32{}, states: map[string]*state{},
 		behind: map[position]*state{}}
 }
 
-// first is the state of the empty text.
+// first returns the state of the empty text.
 func (g *Grammar) first() *state { return g.intern([]position{{g.start, 0}}) }
 
-// push returns the frame above another one; false = the stack is too deep.
+// push returns the frame above below; false = deeper than maxDepth.
 func (g *Grammar) push(to, below int32) (int32, bool) {
 	f := frame{to, below, g.frames[below].depth + 1}
 	if f.depth > maxDepth {
@@ -165,7 +165,7 @@ func (g *Grammar) push(to, below int32) (int32, bool) {
 	return id, true
 }
 
-// intern returns the state of some positions and of all that they lead to without a byte; nil = there are too many.
+// intern returns the state of the closure of some positions, all they reach without a byte; nil = more than maxPlaces.
 func (g *Grammar) intern(from []position) *state {
 	s := &state{}
 	seen := map[position]bool{}
@@ -202,7 +202,7 @@ func (g *Grammar) intern(from []position) *state {
 	return g.known(s)
 }
 
-// known returns the state with the positions of s, which may be s.
+// known returns the cached state with the positions of s, or caches s.
 func (g *Grammar) known(s *state) *state {
 	slices.SortFunc(s.positions, func(a, b position) int {
 		if a.node != b.node {
@@ -225,7 +225,7 @@ func (g *Grammar) known(s *state) *state {
 	return s
 }
 
-// adopt returns the state that is the same as one of an earlier memory, whose stacks have other numbers.
+// adopt translates a state of an earlier memory, whose frames have other numbers, into the current one.
 func (g *Grammar) adopt(s *state, from *memory) *state {
 	moved := map[int32]int32{0: 0}
 	var move func(id int32) int32
@@ -234,7 +234,7 @@ func (g *Grammar) adopt(s *state, from *memory) *state {
 			return to
 		}
 		f := from.frames[id]
-		to, _ := g.push(f.to, move(f.below)) // as deep as it was
+		to, _ := g.push(f.to, move(f.below)) // cannot fail: it was as deep before
 		moved[id] = to
 		return to
 	}
@@ -245,7 +245,7 @@ func (g *Grammar) adopt(s *state, from *memory) *state {
 	return g.known(same)
 }
 
-// step is the state behind a byte; nil = the byte is not allowed.
+// step returns the state after a byte; nil = the byte is not allowed.
 func (g *Grammar) step(s *state, b byte) *state {
 	if next := g.follow(s, b); next != blocked && next != crowded {
 		return next
@@ -253,8 +253,7 @@ func (g *Grammar) step(s *state, b byte) *state {
 	return nil
 }
 
-// follow is step that tells why: a byte that is not allowed leads to blocked, one that leads to too many positions to
-// crowded.
+// follow is step that distinguishes the reasons: blocked = the byte is not allowed, crowded = too many positions.
 func (g *Grammar) follow(s *state, b byte) *state {
 	if next := s.after(g.class[b]); next != nil {
 		return next
@@ -281,7 +280,8 @@ func (g *Grammar) follow(s *state, b byte) *state {
 	return next
 }
 
-// from is the state of positions behind a byte, which many bytes have in common.
+// from returns the state after a byte that leads to the given positions. Single positions, which many bytes lead to,
+// have a cache of their own.
 func (g *Grammar) from(to []position) *state {
 	first := to[0]
 	single := !slices.ContainsFunc(to[1:], func(p position) bool { return p != first })
@@ -302,7 +302,7 @@ func (g *Grammar) from(to []position) *state {
 	return next
 }
 
-// after is the state behind a byte of a class; nil = not known.
+// after returns the cached state after a byte of a class; nil = unknown.
 func (s *state) after(class uint8) *state {
 	if int(class) < len(s.next) {
 		return s.next[class]
@@ -310,23 +310,23 @@ func (s *state) after(class uint8) *state {
 	return nil
 }
 
-// Text is a text that a grammar reads, token by token.
+// Text is the state of one text that a grammar reads token by token.
 type Text struct {
 	g    *Grammar
 	v    *Vocabulary
 	at   *state
-	made *memory // of which at is part; nil = the text is empty
+	made *memory // the memory that at belongs to; nil = the text is empty
 	dead bool
 }
 
-// NewText begins a text of the tokens of a vocabulary.
+// NewText starts a text over the tokens of v.
 func (g *Grammar) NewText(v *Vocabulary) *Text { return &Text{g: g, v: v} }
 
-// Dead says that no token was allowed any more: the vocabulary has no way to write what the grammar asks for, or the
-// grammar is so ambiguous there that the allowed tokens are not searched for.
+// Dead reports whether no token was allowed at some point: the vocabulary cannot express the grammar, or the grammar is
+// too ambiguous there to search for the allowed tokens.
 func (t *Text) Dead() bool { return t.dead }
 
-// state returns the state of the text. The grammar is locked.
+// state returns the state of the text and resets a cache that is too large. The grammar is locked.
 func (t *Text) state() *state {
 	if len(t.g.states) > maxStates || t.g.held > maxHeld || t.g.masks > maxMasks || len(t.g.frames) > maxFrames {
 		t.g.reset()
@@ -341,7 +341,7 @@ func (t *Text) state() *state {
 	return t.at
 }
 
-// Accept takes a token into the text; false = it is not allowed.
+// Accept appends a token to the text; false = it is not allowed.
 func (t *Text) Accept(id int) bool {
 	t.g.mu.Lock()
 	defer t.g.mu.Unlock()
@@ -355,7 +355,7 @@ func (t *Text) Accept(id int) bool {
 	return at != nil
 }
 
-// Allowed returns the tokens that may come next, and whether the text may end here. The set must not be changed.
+// Allowed returns the tokens that may come next, and whether the text may end here. The caller must not modify the set.
 func (t *Text) Allowed() (*Mask, bool) {
 	t.g.mu.Lock()
 	defer t.g.mu.Unlock()

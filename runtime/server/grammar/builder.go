@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// part is a piece of an automaton: where it is entered and left.
+// part is a fragment of an automaton with its entry and exit node.
 type part struct{ in, out int32 }
 
-// builder makes the nodes of a grammar.
+// builder builds the nodes of a grammar.
 type builder struct {
 	nodes []node
-	rules map[string]int32 // entries of rules by name
+	rules map[string]int32 // entry nodes by rule name
 	runs  []run
 }
 
@@ -25,11 +25,11 @@ func (b *builder) node() int32 {
 
 var (
 	errTooLarge = fmt.Errorf("the grammar is too large: more than %d places", maxNodes)
-	errCrowded  = fmt.Errorf("the grammar is too ambiguous: a text can be at more than %d places of it from the beginning",
+	errCrowded  = fmt.Errorf("the grammar is too ambiguous: more than %d places are possible at the start of the text",
 		maxPlaces)
 )
 
-// check refuses a grammar that has become too large.
+// check returns an error if the grammar is too large.
 func (b *builder) check() error {
 	if len(b.nodes) > maxNodes {
 		return errTooLarge
@@ -39,20 +39,20 @@ func (b *builder) check() error {
 
 func (b *builder) link(from, to int32) { b.nodes[from].free = append(b.nodes[from].free, to) }
 
-// empty takes nothing.
+// empty matches the empty text.
 func (b *builder) empty() part {
 	n := b.node()
 	return part{n, n}
 }
 
-// bytes takes one byte of a range.
+// bytes matches one byte from low to high.
 func (b *builder) bytes(low, high byte) part {
 	p := part{b.node(), b.node()}
 	b.nodes[p.in].edges = append(b.nodes[p.in].edges, edge{low, high, p.out})
 	return p
 }
 
-// text takes a text.
+// text matches a literal.
 func (b *builder) text(s string) part {
 	p := b.empty()
 	for i := range len(s) {
@@ -61,7 +61,7 @@ func (b *builder) text(s string) part {
 	return p
 }
 
-// then takes one part after another.
+// then matches parts in sequence.
 func (b *builder) then(parts ...part) part {
 	for i := 1; i < len(parts); i++ {
 		b.link(parts[i-1].out, parts[i].in)
@@ -69,7 +69,7 @@ func (b *builder) then(parts ...part) part {
 	return part{parts[0].in, parts[len(parts)-1].out}
 }
 
-// either takes one of several parts.
+// either matches one of several parts.
 func (b *builder) either(parts ...part) part {
 	p := part{b.node(), b.node()}
 	for _, x := range parts {
@@ -79,21 +79,21 @@ func (b *builder) either(parts ...part) part {
 	return p
 }
 
-// maybe takes a part or nothing.
+// maybe matches a part or nothing.
 func (b *builder) maybe(x part) part {
 	p := b.either(x)
 	b.link(p.in, p.out)
 	return p
 }
 
-// many takes a part any number of times.
+// many matches a part any number of times.
 func (b *builder) many(x part) part {
 	p := b.maybe(x)
 	b.link(x.out, x.in)
 	return p
 }
 
-// repeat takes what make makes between least and most times; most < 0 = any number of times.
+// repeat matches the parts that make returns, least to most times; most < 0 = no upper bound.
 func (b *builder) repeat(least, most int, make func() (part, error)) (part, error) {
 	p, err := b.copies(b.empty(), least, make, nil)
 	if err != nil {
@@ -112,11 +112,11 @@ func (b *builder) repeat(least, most int, make func() (part, error)) (part, erro
 	return part{p.in, end}, err
 }
 
-// copies takes n times what make makes behind p. leave is called with the place before each, if it is there.
+// copies appends n parts from make to p. leave, if not nil, is called with the exit before each part.
 func (b *builder) copies(p part, n int, make func() (part, error), leave func(out int32)) (part, error) {
 	within, second := len(b.runs), 0
 	for i := range n {
-		if i == 1 { // the first one may have rules besides
+		if i == 1 { // the first copy may also define rules
 			second = len(b.nodes)
 		}
 		x, err := make()
@@ -134,7 +134,7 @@ func (b *builder) copies(p part, n int, make func() (part, error), leave func(ou
 	return p, nil
 }
 
-// rule defines a rule once; it may call itself.
+// rule calls a rule, which make defines at its first use; it may be recursive.
 func (b *builder) rule(name string, make func() (part, error)) (part, error) {
 	entry, known := b.rules[name]
 	if !known {
@@ -150,14 +150,14 @@ func (b *builder) rule(name string, make func() (part, error)) (part, error) {
 	return b.call(entry), b.check()
 }
 
-// call reads what the rule of an entry allows.
+// call matches the rule with the given entry node.
 func (b *builder) call(entry int32) part {
 	p := part{b.node(), b.node()}
 	b.nodes[p.in].calls = append(b.nodes[p.in].calls, call{entry, p.out})
 	return p
 }
 
-// finish makes the grammar of a part.
+// finish returns the grammar of a part.
 func (b *builder) finish(p part) (*Grammar, error) {
 	b.nodes[p.out].end = true
 	if err := b.check(); err != nil {
@@ -173,10 +173,10 @@ func (b *builder) finish(p part) (*Grammar, error) {
 	return g, nil
 }
 
-// reaching says which nodes reach the end of their rule: with bytes by any text, without them by the empty one. Each
-// node that does is found once, and then those that lead to it are looked at again.
+// reaching computes, per node, whether it can reach the end of its rule: with any text if bytes is set, otherwise with
+// the empty text only. A worklist runs backwards from the ends, so that each node is found once.
 func (b *builder) reaching(bytes bool) []bool {
-	before := make([][]int32, len(b.nodes)) // nodes that lead to one
+	before := make([][]int32, len(b.nodes)) // predecessors
 	var list []int32
 	for i := range b.nodes {
 		n, at := &b.nodes[i], int32(i)
@@ -205,7 +205,7 @@ func (b *builder) reaching(bytes bool) []bool {
 	return good
 }
 
-// reaches says whether a node reaches the end of its rule in one step to nodes that do.
+// reaches reports whether a node is an end or has a step to nodes that reach theirs.
 func (n *node) reaches(good []bool, bytes bool) bool {
 	if n.end {
 		return true
@@ -228,7 +228,7 @@ func (n *node) reaches(good []bool, bytes bool) bool {
 	return false
 }
 
-// runes takes one character of a range, in UTF-8. Surrogates are none.
+// runes matches one character from low to high in UTF-8, except surrogates.
 func (b *builder) runes(low, high rune) part {
 	p := part{b.node(), b.node()}
 	const firstSurrogate, lastSurrogate = 0xd800, 0xdfff
@@ -241,8 +241,8 @@ func (b *builder) runes(low, high rune) part {
 	return p
 }
 
-// utf8 adds ways for the encodings of a range of characters: it is cut where the length changes, and then so that each
-// byte takes a range whatever the bytes before it are.
+// utf8 adds edges for the encodings of a range of characters. It splits the range where the encoded length changes, and
+// then until each byte has a range that does not depend on the bytes before it.
 func (b *builder) utf8(p part, low, high rune) {
 	if low > high {
 		return

@@ -8,22 +8,22 @@ import (
 	"github.com/lowpack/lowpack/internal/jsonread"
 )
 
-// CallForm is how a model writes calls of functions: First, a call, Close, and for each further call Open, the call,
-// Close; then End. A call is {"name": …, Key: …}.
+// CallForm is the syntax of a model's tool calls: First, call, Close, then Open, call, Close for each further call,
+// then End. A call is {"name": …, Key: …}.
 type CallForm struct {
 	First, Open, Close, End string
 	Key                     string
-	Several                 bool // more calls than one
+	Several                 bool // more than one call is allowed
 }
 
-// Function is what can be called.
+// Function is a function that a text may call.
 type Function struct {
 	Name       string
-	Parameters []byte // a schema of an object; nil = it has none
-	Free       bool   // any object will do
+	Parameters []byte // JSON schema of an object; nil = no parameters
+	Free       bool   // accept any object
 }
 
-// Calls is the set of texts that call some of the functions, at least once.
+// Calls returns the grammar of texts that consist of one or more calls of the functions.
 func Calls(form CallForm, functions []Function) (*Grammar, error) {
 	b := newBuilder()
 	all, err := b.calls(form, functions)
@@ -33,7 +33,7 @@ func Calls(form CallForm, functions []Function) (*Grammar, error) {
 	return b.finish(all)
 }
 
-// calls is one call, or several, from the beginning of the form to its end.
+// calls matches the calls with all delimiters.
 func (b *builder) calls(form CallForm, functions []Function) (part, error) {
 	one := func() (part, error) {
 		return b.rule("call", func() (part, error) { return b.anyCall(form.Key, functions) })
@@ -53,13 +53,13 @@ func (b *builder) calls(form CallForm, functions []Function) (part, error) {
 	return b.then(all, b.text(form.End)), nil
 }
 
-// Mixed is the set of texts in which every call is one of the functions, with its arguments. What does not begin a call
-// is free; opening is what begins one, "" = a brace at the beginning of the text.
+// Mixed returns the grammar of texts in which every call is a valid call of one of the functions, and other text is
+// free. opening starts a call; "" = a call is a text that starts with a brace.
 func Mixed(form CallForm, opening string, functions []Function) (*Grammar, error) {
 	b := newBuilder()
 	several := form.Several
 	form.First, form.Open = strings.TrimPrefix(form.First, opening), strings.TrimPrefix(form.Open, opening)
-	form.Several = several && form.End != "" // a list; others begin anew
+	form.Several = several && form.End != "" // a list; otherwise each call starts anew
 	all, err := b.calls(form, functions)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Mixed(form CallForm, opening string, functions []Function) (*Grammar, error
 	b.link(all.out, after.in)
 	if several {
 		b.link(after.out, all.in)
-	} else { // nobody reads what follows
+	} else { // the rest is not parsed
 		b.link(after.out, after.in)
 	}
 	end := b.node()
@@ -85,8 +85,8 @@ func Mixed(form CallForm, opening string, functions []Function) (*Grammar, error
 	return b.finish(part{p.in, end})
 }
 
-// until takes any text up to and with the first occurrence of a word: node i behind in stands where i bytes of the word
-// were read.
+// until matches any text up to and including the first occurrence of word (Knuth-Morris-Pratt): node in+i means that i
+// bytes of word were read.
 func (b *builder) until(word string) part {
 	p := part{in: b.node()}
 	for range len(word) {
@@ -111,7 +111,7 @@ func (b *builder) until(word string) part {
 	return p
 }
 
-// idle are the nodes of until where the word is not complete.
+// idle returns the nodes of until where the word is incomplete.
 func (b *builder) idle(p part, n int) (list []int32) {
 	for i := range n {
 		list = append(list, p.in+int32(i))
@@ -119,7 +119,7 @@ func (b *builder) idle(p part, n int) (list []int32) {
 	return list
 }
 
-// anyCall is a call of one of the functions. Each has rules of its own: schemas have parts of the same name.
+// anyCall matches a call of one of the functions. Rules are per function, since schemas have parts of the same name.
 func (b *builder) anyCall(key string, functions []Function) (part, error) {
 	rules := b.rules
 	defer func() { b.rules = rules }()
@@ -139,7 +139,7 @@ func (b *builder) anyCall(key string, functions []Function) (part, error) {
 	return b.either(parts...), nil
 }
 
-// arguments is an object of a schema.
+// arguments matches the arguments of a function.
 func (b *builder) arguments(f Function) (part, error) {
 	parameters := f.Parameters
 	if f.Free {

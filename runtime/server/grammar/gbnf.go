@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a grammar in GBNF.
+// Limits of a GBNF grammar.
 const (
 	maxGBNF   = 1 << 16 // bytes
-	maxGroups = 128     // parentheses within parentheses
+	maxGroups = 128     // nested parentheses
 )
 
-// GBNF is the set of texts of the rule root of a grammar in the notation of llama.cpp (its grammars/README.md). Tokens
-// in angle brackets, left recursion, and a rule that is defined twice are refused.
+// GBNF compiles the grammar notation of llama.cpp (its grammars/README.md), starting at the rule root. It rejects
+// tokens in angle brackets, left recursion and duplicate rules.
 func GBNF(text string) (*Grammar, error) {
 	if len(text) > maxGBNF {
 		return nil, fmt.Errorf("a grammar of %d bytes: at most %d are allowed", len(text), maxGBNF)
@@ -32,7 +32,7 @@ func GBNF(text string) (*Grammar, error) {
 	}
 	root := r.rules["root"]
 	if root == nil {
-		return nil, errors.New("grammar: there is no rule root")
+		return nil, errors.New("grammar: rule root is missing")
 	}
 	if name := r.leftRecursive(); name != "" {
 		return nil, fmt.Errorf("grammar: rule %.60q begins with itself: left recursion is not supported", name)
@@ -40,25 +40,25 @@ func GBNF(text string) (*Grammar, error) {
 	return r.finish(r.call(root.entry))
 }
 
-// gbnf reads a grammar from left to right.
+// gbnf is a recursive-descent parser.
 type gbnf struct {
 	*builder
 	text  string
 	at    int
 	depth int // of groups
 	rules map[string]*gbnfRule
-	order []string // as they are first named
+	order []string // names in order of first use
 }
 
 type gbnfRule struct {
 	entry   int32
 	defined bool
 
-	begins []*gbnfRule // rules that it can begin with
-	seen   int         // by the search from the last of so many rules
+	begins []*gbnfRule // rules that can come first
+	seen   int         // 1 + index of the rule whose search has visited this one last
 }
 
-// item makes a part of a rule, once for each time that it is repeated.
+// item builds a part of a rule, once per repetition.
 type item func() (part, error)
 
 func (r *gbnf) read() error {
@@ -70,7 +70,7 @@ func (r *gbnf) read() error {
 	return nil
 }
 
-// define reads a rule up to the end of its last line.
+// define parses a rule to the end of its last line.
 func (r *gbnf) define() error {
 	name := r.name()
 	if name == "" {
@@ -78,7 +78,7 @@ func (r *gbnf) define() error {
 	}
 	r.space(false)
 	if !r.take("::=") {
-		return fmt.Errorf("want ::= behind %.60q", name)
+		return fmt.Errorf("want ::= after %.60q", name)
 	}
 	rule := r.rule(name)
 	if rule.defined {
@@ -102,7 +102,7 @@ func (r *gbnf) define() error {
 	return r.check()
 }
 
-// rule is the rule of a name, which may be defined later.
+// rule returns the rule with a name, which may be defined later.
 func (r *gbnf) rule(name string) *gbnfRule {
 	if r.rules[name] == nil {
 		r.rules[name] = &gbnfRule{entry: r.node()}
@@ -111,7 +111,7 @@ func (r *gbnf) rule(name string) *gbnfRule {
 	return r.rules[name]
 }
 
-// alternatives reads sequences between bars. Within a group lines may end anywhere.
+// alternatives parses sequences separated by |. Line breaks are allowed inside a group.
 func (r *gbnf) alternatives(group bool) (item, error) {
 	var ways []item
 	for {
@@ -136,7 +136,7 @@ func (r *gbnf) alternatives(group bool) (item, error) {
 	}, nil
 }
 
-// sequence reads items, which may be repeated.
+// sequence parses items with their repetitions.
 func (r *gbnf) sequence(group bool) (item, error) {
 	var items []item
 	for {
@@ -156,7 +156,7 @@ func (r *gbnf) sequence(group bool) (item, error) {
 		case least < 0:
 			return func() (part, error) { return r.chain(items) }, nil
 		case len(items) == 0:
-			return nil, errors.New("nothing stands in front of a repetition")
+			return nil, errors.New("a repetition needs an item before it")
 		}
 		last := items[len(items)-1]
 		items[len(items)-1] = func() (part, error) { return r.repeat(least, most, last) }
@@ -178,7 +178,7 @@ func (r *gbnf) chain(items []item) (part, error) {
 	return p, nil
 }
 
-// item reads a text, a class of characters, a group or the name of a rule; nil = none of them follows.
+// item parses a literal, a character class, a group or a rule name; nil = none of them follows.
 func (r *gbnf) item() (item, error) {
 	switch {
 	case r.take(`"`):
@@ -202,7 +202,7 @@ func (r *gbnf) item() (item, error) {
 
 func (r *gbnf) group() (item, error) {
 	if r.depth++; r.depth > maxGroups {
-		return nil, fmt.Errorf("more than %d groups within groups", maxGroups)
+		return nil, fmt.Errorf("groups nested deeper than %d", maxGroups)
 	}
 	defer func() { r.depth-- }()
 	r.space(true)
@@ -225,7 +225,7 @@ func (r *gbnf) literal() (item, error) {
 	return func() (part, error) { return r.builder.text(string(text)), nil }, nil
 }
 
-// class reads characters and ranges up to a bracket.
+// class parses characters and ranges up to ].
 func (r *gbnf) class() (item, error) {
 	var ranges [][2]rune
 	not := r.take("^")
@@ -247,7 +247,7 @@ func (r *gbnf) class() (item, error) {
 		ranges = append(ranges, [2]rune{low, high})
 	}
 	if len(ranges) == 0 {
-		return nil, errors.New("a class without characters")
+		return nil, errors.New("empty character class")
 	}
 	if not {
 		ranges = complement(ranges)
@@ -261,7 +261,7 @@ func (r *gbnf) class() (item, error) {
 	}, nil
 }
 
-// complement is all characters but those of some ranges.
+// complement returns all characters outside the ranges.
 func complement(ranges [][2]rune) (rest [][2]rune) {
 	slices.SortFunc(ranges, func(a, b [2]rune) int { return int(a[0] - b[0]) })
 	next := rune(0)
@@ -277,17 +277,17 @@ func complement(ranges [][2]rune) (rest [][2]rune) {
 	return rest
 }
 
-// escapes of characters by their digits, and of those that stand for others.
+// hexDigits maps the letter of a numeric escape to its number of digits; escapes maps the others to their characters.
 var (
 	hexDigits = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 	escapes   = map[byte]rune{'t': '\t', 'r': '\r', 'n': '\n', '\\': '\\', '"': '"', '[': '[', ']': ']', '-': '-'}
 )
 
-// char reads a character of a text or class.
+// char parses a character of a literal or class.
 func (r *gbnf) char() (rune, error) {
 	rest := r.text[r.at:]
 	if rest == "" || rest == `\` {
-		return 0, errors.New("the grammar ends within a text or class")
+		return 0, errors.New("unterminated literal or character class")
 	}
 	if rest[0] != '\\' {
 		c, n := utf8.DecodeRuneInString(rest)
@@ -310,7 +310,7 @@ func (r *gbnf) char() (rune, error) {
 	return rune(c), nil
 }
 
-// times reads how often the item before is repeated; least −1 = once, most −1 = any number of times.
+// times parses a repetition; least −1 = none, most −1 = no upper bound.
 func (r *gbnf) times(group bool) (least, most int, err error) {
 	switch {
 	case r.take("*"):
@@ -343,7 +343,7 @@ func (r *gbnf) times(group bool) (least, most int, err error) {
 	return least, most, nil
 }
 
-// number reads digits; false = there are none, or the number is too large.
+// number parses digits; false = none, or above maxRepeats.
 func (r *gbnf) number() (int, bool) {
 	rest := r.text[r.at:]
 	n := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
@@ -365,7 +365,7 @@ func (r *gbnf) name() string {
 	return rest[:n]
 }
 
-// space skips blanks and comments, and the ends of lines where these mean nothing.
+// space skips blanks and comments, and line breaks if lines is set.
 func (r *gbnf) space(lines bool) {
 	for r.at < len(r.text) {
 		switch c := r.text[r.at]; {
@@ -391,10 +391,10 @@ func (r *gbnf) take(word string) bool {
 	return true
 }
 
-// here quotes what comes next.
+// here quotes the next characters.
 func (r *gbnf) here() string { return strconv.QuoteToASCII(r.text[r.at:min(len(r.text), r.at+20)]) }
 
-// leftRecursive names a rule that can begin with itself before any byte is read; "" = there is none.
+// leftRecursive returns the name of a left-recursive rule, which can reach itself before any byte; "" = none.
 func (r *gbnf) leftRecursive() string {
 	r.beginnings()
 	for i, name := range r.order {
@@ -413,14 +413,14 @@ func (r *gbnf) leftRecursive() string {
 	return ""
 }
 
-// beginnings finds the rules that each rule can begin with.
+// beginnings computes the rules that each rule can start with.
 func (r *gbnf) beginnings() {
 	rules := map[int32]*gbnfRule{}
 	for _, name := range r.order {
 		rules[r.rules[name].entry] = r.rules[name]
 	}
 	empty := r.reaching(false)
-	seen := make([]bool, len(r.nodes)) // those of a rule are its own
+	seen := make([]bool, len(r.nodes)) // a node belongs to one rule
 	for _, name := range r.order {
 		rule, known := r.rules[name], map[int32]bool{}
 		for list := []int32{rule.entry}; len(list) > 0; {

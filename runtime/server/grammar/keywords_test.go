@@ -10,8 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// samples are schemas in which a keyword excludes values that the rest of the schema allows, or, for one that excludes
-// nothing, any use of it.
+// samples maps each keyword to a schema in which it excludes values that the rest allows. For a keyword that excludes
+// nothing, it is any use.
 var samples = map[string]string{
 	"$schema":               `{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "integer"}`,
 	"$id":                   `{"$id": "http://a.test/b", "type": "integer"}`,
@@ -45,42 +45,43 @@ var samples = map[string]string{
 	"patternProperties":     `{"type": "object", "patternProperties": {".": false}}`,
 	"additionalProperties":  `{"type": "object", "additionalProperties": false}`,
 	"propertyNames":         `{"type": "object", "propertyNames": {"maxLength": 0}}`,
-	"required":              `{"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "required": ["b"]}`,
-	"maxProperties":         `{"type": "object", "maxProperties": 0}`,
-	"minProperties":         `{"type": "object", "minProperties": 1}`,
-	"type":                  `{"type": "null"}`,
-	"const":                 `{"const": 5}`,
-	"enum":                  `{"enum": [5, "a"]}`,
-	"multipleOf":            `{"type": "integer", "multipleOf": 100}`,
-	"maximum":               `{"type": "integer", "maximum": 0}`,
-	"exclusiveMaximum":      `{"type": "integer", "exclusiveMaximum": 0}`,
-	"minimum":               `{"type": "integer", "minimum": 1}`,
-	"exclusiveMinimum":      `{"type": "integer", "exclusiveMinimum": 1}`,
-	"maxLength":             `{"type": "string", "maxLength": 1}`,
-	"minLength":             `{"type": "string", "minLength": 3}`,
-	"pattern":               `{"type": "string", "pattern": "^a{3}$"}`,
-	"format":                `{"type": "string", "format": "date"}`,
-	"contentEncoding":       `{"type": "string", "contentEncoding": "base64"}`,
-	"contentMediaType":      `{"type": "string", "contentMediaType": "application/json"}`,
-	"contentSchema":         `{"type": "string", "contentSchema": false, "contentMediaType": "application/json"}`,
-	"title":                 `{"title": "a"}`,
-	"description":           `{"description": "a"}`,
-	"default":               `{"default": 1}`,
-	"deprecated":            `{"deprecated": true}`,
-	"readOnly":              `{"readOnly": true}`,
-	"writeOnly":             `{"writeOnly": true}`,
-	"examples":              `{"examples": [1]}`,
-	"definitions":           `{"definitions": {}}`,
-	"dependencies":          `{"type": "object", "dependencies": {"": false}}`,
-	"$recursiveAnchor":      `{"$recursiveAnchor": "a"}`,
-	"$recursiveRef":         `{"$recursiveRef": "#"}`,
+	"required": `{"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}},
+		"required": ["b"]}`,
+	"maxProperties":    `{"type": "object", "maxProperties": 0}`,
+	"minProperties":    `{"type": "object", "minProperties": 1}`,
+	"type":             `{"type": "null"}`,
+	"const":            `{"const": 5}`,
+	"enum":             `{"enum": [5, "a"]}`,
+	"multipleOf":       `{"type": "integer", "multipleOf": 100}`,
+	"maximum":          `{"type": "integer", "maximum": 0}`,
+	"exclusiveMaximum": `{"type": "integer", "exclusiveMaximum": 0}`,
+	"minimum":          `{"type": "integer", "minimum": 1}`,
+	"exclusiveMinimum": `{"type": "integer", "exclusiveMinimum": 1}`,
+	"maxLength":        `{"type": "string", "maxLength": 1}`,
+	"minLength":        `{"type": "string", "minLength": 3}`,
+	"pattern":          `{"type": "string", "pattern": "^a{3}$"}`,
+	"format":           `{"type": "string", "format": "date"}`,
+	"contentEncoding":  `{"type": "string", "contentEncoding": "base64"}`,
+	"contentMediaType": `{"type": "string", "contentMediaType": "application/json"}`,
+	"contentSchema":    `{"type": "string", "contentSchema": false, "contentMediaType": "application/json"}`,
+	"title":            `{"title": "a"}`,
+	"description":      `{"description": "a"}`,
+	"default":          `{"default": 1}`,
+	"deprecated":       `{"deprecated": true}`,
+	"readOnly":         `{"readOnly": true}`,
+	"writeOnly":        `{"writeOnly": true}`,
+	"examples":         `{"examples": [1]}`,
+	"definitions":      `{"definitions": {}}`,
+	"dependencies":     `{"type": "object", "dependencies": {"": false}}`,
+	"$recursiveAnchor": `{"$recursiveAnchor": "a"}`,
+	"$recursiveRef":    `{"$recursiveRef": "#"}`,
 }
 
-// vocabulariesOf2020 are the parts of JSON Schema 2020-12.
+// vocabulariesOf2020 are the vocabularies of JSON Schema 2020-12.
 var vocabulariesOf2020 = []string{"schema", "meta/core", "meta/applicator", "meta/unevaluated", "meta/validation",
 	"meta/meta-data", "meta/format-annotation", "meta/content"}
 
-// TestKeywords: every keyword of JSON Schema 2020-12 is kept, or refused by its name. None is ignored.
+// TestKeywords: every keyword of JSON Schema 2020-12 is enforced, or rejected by name. None is ignored.
 func TestKeywords(t *testing.T) {
 	keywords := map[string]bool{}
 	for _, name := range vocabulariesOf2020 {
@@ -136,7 +137,7 @@ func TestKeywords(t *testing.T) {
 	}
 }
 
-// TestSameError: of several keywords that are wrong the same one is named each time.
+// TestSameError: of several unsupported keywords, the same one is reported every time.
 func TestSameError(t *testing.T) {
 	for _, schema := range []string{
 		`{"items": {}, "minItems": 1, "properties": {}, "pattern": "a"}`,

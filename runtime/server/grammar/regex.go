@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Regex is the set of texts that match a regular expression as a whole, in the syntax of RE2: without look-around and
-// back references, which have no automaton.
+// Regex returns the grammar of texts that match a regular expression in RE2 syntax as a whole. Look-around and back
+// references, which have no automaton, are errors.
 func Regex(pattern string) (*Grammar, error) {
 	b := newBuilder()
 	re, err := parseRegex(pattern)
@@ -22,7 +22,7 @@ func Regex(pattern string) (*Grammar, error) {
 	return b.finish(p)
 }
 
-// Choice is the set of some texts.
+// Choice returns the grammar of the given texts.
 func Choice(texts []string) (*Grammar, error) {
 	b := newBuilder()
 	parts := make([]part, len(texts))
@@ -38,7 +38,7 @@ func Choice(texts []string) (*Grammar, error) {
 	return b.finish(b.either(parts...))
 }
 
-const maxPattern = 1 << 14
+const maxPattern = 1 << 14 // bytes
 
 func parseRegex(pattern string) (*syntax.Regexp, error) {
 	if len(pattern) > maxPattern {
@@ -51,7 +51,7 @@ func parseRegex(pattern string) (*syntax.Regexp, error) {
 	return unanchored(re), nil
 }
 
-// unanchored takes ^ at the beginning and $ at the end away, which the whole text has anyway.
+// unanchored removes ^ at the start and $ at the end: expressions match the whole text anyway.
 func unanchored(re *syntax.Regexp) *syntax.Regexp {
 	switch {
 	case re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText:
@@ -69,7 +69,7 @@ func unanchored(re *syntax.Regexp) *syntax.Regexp {
 	return &syntax.Regexp{Op: syntax.OpConcat, Sub: subs, Flags: re.Flags}
 }
 
-// regex builds an expression; runes makes what one character of a range is.
+// regex builds the automaton of an expression; runes builds one character of a range.
 func (b *builder) regex(re *syntax.Regexp, runes func(low, high rune) part) (part, error) {
 	if err := b.check(); err != nil {
 		return part{}, err

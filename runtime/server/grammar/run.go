@@ -4,24 +4,23 @@ import (
 	"slices"
 )
 
-// run is a part of an automaton that takes the same thing again and again: its nodes from one to another (exclusive)
-// are copies, of size nodes each, of which one follows the other. Far from the last copy all places of a run allow the
-// same tokens, so that what was found for one of them holds for the others.
+// run is a counted repetition: nodes from to to (exclusive) are consecutive copies of size nodes each. Far from the
+// last copy, all positions of a run allow the same tokens, so one mask serves them all.
 type run struct{ from, to, size int32 }
 
-// shortRun is the copies of a run of which some are far enough from the last one: a short token goes through as many as
+// shortRun is the number of copies from which a run is worth tracking: a short token passes at most as many copies as
 // it has bytes.
 const shortRun = 2 * maxShort
 
-// note keeps a run of n copies in mind, the last nodes so far, instead of those within it.
+// note records the last nodes as a run of n copies, in place of the runs inside it.
 func (b *builder) note(within, from, n int) {
 	if size := (len(b.nodes) - from) / max(1, n); n > shortRun && size*n == len(b.nodes)-from {
 		b.runs = append(b.runs[:within], run{int32(from), int32(len(b.nodes)), int32(size)})
 	}
 }
 
-// holds says whether a run is what it should be: all copies but the last one are the same, and none is passed without a
-// byte. nullable says which rules take the empty text.
+// holds reports whether a run is valid: all copies but the last are identical, and none can be passed without a byte.
+// nullable says which rules match the empty text.
 func (r run) holds(nodes []node, nullable []bool) bool {
 	for at := r.from; at < r.to-2*r.size; at++ {
 		if !r.same(&nodes[at], &nodes[at+r.size]) {
@@ -55,7 +54,7 @@ func (r run) holds(nodes []node, nullable []bool) bool {
 	return true
 }
 
-// same says whether a node is that of the copy behind another one.
+// same reports whether b equals a moved by one copy.
 func (r run) same(a, b *node) bool {
 	moved := func(to int32) int32 {
 		if to >= r.from && to < r.to {
@@ -70,16 +69,16 @@ func (r run) same(a, b *node) bool {
 		slices.EqualFunc(a.calls, b.calls, func(a, b call) bool { return a.rule == b.rule && moved(a.to) == b.to })
 }
 
-// place is where in a run a position is: in a copy, or in what is called from there.
+// place is a position relative to a run: the copy that it is in or was called from.
 type place struct {
 	run, copy int32
-	base      int32 // the frame of the run
+	base      int32 // frame of the run
 }
 
-// place finds the innermost run of a position; false = there is none.
+// place returns the innermost run of a position; false = none.
 func (g *Grammar) place(p position) (at place, found bool) {
 	for node, frame := p.node, p.frame; ; node, frame = g.frames[frame].to, g.frames[frame].below {
-		// the first that ends behind it
+		// the first run that ends after node
 		i, _ := slices.BinarySearchFunc(g.runs, node+1, func(r run, to int32) int { return int(r.to - to) })
 		if i < len(g.runs) && g.runs[i].from <= node {
 			r := g.runs[i]
@@ -91,7 +90,7 @@ func (g *Grammar) place(p position) (at place, found bool) {
 	}
 }
 
-// move is the frame that a stack becomes where the one above base returns by some nodes later.
+// move returns the frame of a stack whose frame directly above base returns by nodes later.
 func (g *Grammar) move(frame, base, by int32) int32 {
 	f := g.frames[frame]
 	if f.below != base {
@@ -99,12 +98,12 @@ func (g *Grammar) move(frame, base, by int32) int32 {
 	} else {
 		f.to += by
 	}
-	id, _ := g.push(f.to, f.below) // as deep as it was
+	id, _ := g.push(f.to, f.below) // cannot fail: it was as deep before
 	return id
 }
 
-// like returns the state that stands for those that allow the same short tokens, which may be s: the one in the last
-// copy of a run that is far enough from the end.
+// like returns a representative state with the same short tokens, possibly s itself: the one in the last copy of the
+// run that is far enough from the end.
 func (g *Grammar) like(s *state) *state {
 	var at place
 	var inside []int
@@ -114,7 +113,7 @@ func (g *Grammar) like(s *state) *state {
 			continue
 		case len(inside) == 0:
 			at = next
-		case next.run != at.run || next.base != at.base: // positions may meet here and not there
+		case next.run != at.run || next.base != at.base: // the positions may later coincide, in the representative state not
 			return s
 		default:
 			at.copy = max(at.copy, next.copy)
@@ -125,7 +124,7 @@ func (g *Grammar) like(s *state) *state {
 		return s
 	}
 	r := g.runs[at.run]
-	// one copy more is entered without a byte, and the last one is not the same
+	// one extra copy is entered without a byte, and the last copy differs
 	last := (r.to-r.from)/r.size - maxShort - 3
 	by := (last - at.copy) * r.size
 	if by <= 0 {

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestRuns: a state far from the end of a repetition that is counted has the tokens that are found for another one, and
-// they are those that are found for itself; there are tokens of all lengths, up to the last that counts as short, and
-// longer ones.
+// TestRuns: far from the end of a counted repetition a state uses the mask of its representative, which equals its own.
+// Tokens have all lengths around maxShort.
 func TestRuns(t *testing.T) {
 	tokens := []string{" ", `"`, `",`, `","`, `["`, `"]`, "é", "\xc3", "\xa9", "\xa9a", "ab", "aé", "x", "xx", "\\",
 		`\u00`, "e9"}
@@ -27,7 +26,8 @@ func TestRuns(t *testing.T) {
 	}{
 		"string":    {schema(`{"type": "string", "maxLength": 200}`), 1},
 		"both ends": {schema(`{"type": "string", "minLength": 90, "maxLength": 180}`), 2},
-		"list":      {schema(`{"type": "array", "minItems": 70, "maxItems": 90, "items": {"type": "string", "enum": ["a", "é"]}}`), 1},
+		"list": {schema(`{"type": "array", "minItems": 70, "maxItems": 90,
+			"items": {"type": "string", "enum": ["a", "é"]}}`), 1},
 		"nested":    {schema(`{"type": "array", "maxItems": 3, "items": {"type": "string", "maxLength": 100}}`), 1},
 		"pattern":   {schema(`{"type": "string", "pattern": "^[a-dé ]{2,150}x?$"}`), 1},
 		"ambiguous": {gbnf(`root ::= ("a" | "aa" | "é"){0,150}`), 1},

@@ -9,21 +9,21 @@ import (
 	"github.com/lowpack/lowpack/internal/jsonread"
 )
 
-// JSON text is written compactly: no white space but a space behind each comma and colon, if the model wants one. So it
-// cannot run on in white space, and it has a bounded number of forms.
+// JSON is generated compactly: no white space except an optional space after commas and colons. So the output cannot
+// run on in white space, and a value has a bounded number of forms.
 
-// Bounds of a schema.
+// Limits of a schema.
 const (
 	maxSchema  = 1 << 18 // bytes
-	maxRepeats = 4096    // characters or items that are counted
-	maxDigits  = 15      // of a number before and behind its point: they are read back exactly
+	maxRepeats = 4096    // counted characters or items
+	maxDigits  = 15      // digits before and after the decimal point: float64 preserves them
 )
 
-// Object is the set of JSON objects.
+// Object returns the grammar of JSON objects.
 func Object() (*Grammar, error) { return Schema([]byte(`{"type": "object"}`)) }
 
-// Schema is a set of JSON texts that a schema allows, not always of all: properties come in the order of the schema,
-// and only those that it names where it names any. A keyword that is not supported is an error that names it.
+// Schema returns the grammar of JSON texts that satisfy a schema, not necessarily of all: properties come in the order
+// of the schema, and if it lists any, there are no others. An unsupported keyword is an error with its name.
 func Schema(text []byte) (*Grammar, error) {
 	root, err := jsonread.Parse(text, maxSchema)
 	if err != nil {
@@ -43,12 +43,11 @@ type schema struct {
 	root *jsonread.Value
 }
 
-// annotations say nothing about which values are allowed.
+// annotations are keywords that do not restrict values.
 var annotations = []string{"title", "description", "default", "examples", "example", "$schema", "$id", "$comment",
 	"deprecated", "readOnly", "writeOnly", "$defs", "definitions", "discriminator"}
 
-// keywords that restrict values, by the type of values that they are about. Of several that are wrong the first is
-// named.
+// keywords restrict values of one type. They are listed in a fixed order so that errors are reproducible.
 var keywords = []struct {
 	about string
 	list  []string
@@ -58,13 +57,13 @@ var keywords = []struct {
 	{"string", []string{"minLength", "maxLength", "pattern", "format"}},
 }
 
-// value is a value of a schema.
+// value matches a value of a schema.
 func (s *schema) value(v *jsonread.Value, at string) (part, error) {
 	switch {
 	case v.Kind == jsonread.Bool && v.Bool:
 		return s.anything()
 	case v.Kind != jsonread.Object:
-		return part{}, fmt.Errorf("%s: want a schema, which is an object", at)
+		return part{}, fmt.Errorf("%s: want a schema: an object or true", at)
 	}
 	for _, m := range v.Members {
 		if !known(m.Key) {
@@ -95,21 +94,21 @@ func known(key string) bool {
 		slices.Contains([]string{"type", "$ref", "const", "enum", "anyOf", "allOf"}, key)
 }
 
-// only refuses keywords beside one that says all. A type may stand beside values that are listed.
+// only rejects other keywords next to one that determines the value. type may accompany const and enum.
 func only(v *jsonread.Value, at, key string) error {
 	for _, m := range v.Members {
 		listed := m.Key == "type" && (key == "const" || key == "enum")
 		if m.Key != key && !listed && !slices.Contains(annotations, m.Key) {
-			return fmt.Errorf("%s: keyword %.60q beside %q is not supported", at, m.Key, key)
+			return fmt.Errorf("%s: keyword %.60q together with %q is not supported", at, m.Key, key)
 		}
 	}
 	return nil
 }
 
-// escapePointer writes a name as a step of a JSON pointer, so that different places have different names.
+// escapePointer escapes a name as a step of a JSON pointer, so that different places have different names.
 var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-// reference is a part of the schema by its JSON pointer; it may hold itself.
+// reference matches the part of the schema at a JSON pointer; it may be recursive.
 func (s *schema) reference(v *jsonread.Value, at string) (part, error) {
 	name, _ := v.Str()
 	pointer, local := strings.CutPrefix(name, "#")
@@ -136,7 +135,7 @@ func (s *schema) constant(v *jsonread.Value, at string) (part, error) {
 	return s.text(text), nil
 }
 
-// literal writes a value as JSON, numbers in their own digits.
+// literal returns a scalar as JSON, numbers with their original digits.
 func literal(v *jsonread.Value) (string, error) {
 	switch v.Kind {
 	case jsonread.Null:
@@ -151,12 +150,12 @@ func literal(v *jsonread.Value) (string, error) {
 	return "", fmt.Errorf("%s as a constant is not supported", v.Kind)
 }
 
-// quote writes a string as JSON, as text is written here: what need not be escaped is not.
+// quote returns a JSON string with the fewest escapes.
 func quote(s string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.Encode(s) // a string has no error
+	e.Encode(s) // strings always encode
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
@@ -169,7 +168,7 @@ func (s *schema) anyOf(v *jsonread.Value, at string) (part, error) {
 		func(i int) (part, error) { return s.value(&v.Items[i], fmt.Sprintf("%s/%d", at, i)) })
 }
 
-// oneOf takes one of the items of a list, of which read makes the one with an index.
+// oneOf matches one of the items of a list; read builds item i.
 func (s *schema) oneOf(v *jsonread.Value, at, items string, read func(i int) (part, error)) (part, error) {
 	if v.Kind != jsonread.Array || len(v.Items) == 0 {
 		return part{}, fmt.Errorf("%s: want a list of %s", at, items)
@@ -184,18 +183,18 @@ func (s *schema) oneOf(v *jsonread.Value, at, items string, read func(i int) (pa
 	return s.either(parts...), nil
 }
 
-// allOf of one schema is that schema, as some programs write references.
+// allOf supports a single schema, which some programs wrap around references.
 func (s *schema) allOf(v *jsonread.Value, at string) (part, error) {
 	if v.Kind != jsonread.Array || len(v.Items) != 1 {
-		return part{}, fmt.Errorf("%s: other than one schema is not supported", at)
+		return part{}, fmt.Errorf("%s: must have exactly one schema", at)
 	}
 	return s.value(&v.Items[0], at+"/0")
 }
 
-// types of values.
+// types are the JSON Schema types.
 var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
-// typed is a value of one of the types of a schema.
+// typed matches a value of one of the schema's types.
 func (s *schema) typed(v *jsonread.Value, at string) (part, error) {
 	var names []string
 	switch t := v.Get("type"); {
@@ -214,7 +213,7 @@ func (s *schema) typed(v *jsonread.Value, at string) (part, error) {
 	for _, k := range keywords {
 		for _, key := range k.list {
 			if v.Get(key) != nil && !slices.Contains(names, k.about) {
-				return part{}, fmt.Errorf("%s: keyword %q is about the type %s, not %s", at, key, k.about,
+				return part{}, fmt.Errorf("%s: keyword %q applies to type %s, not to %s", at, key, k.about,
 					strings.Join(names, ", "))
 			}
 		}
@@ -230,7 +229,7 @@ func (s *schema) typed(v *jsonread.Value, at string) (part, error) {
 	return s.either(parts...), nil
 }
 
-// untyped is a schema without a type: anything if it says nothing else.
+// untyped matches any value if the schema has no restricting keywords.
 func (s *schema) untyped(v *jsonread.Value, at string) (part, error) {
 	for _, k := range keywords {
 		for _, key := range k.list {
@@ -267,7 +266,7 @@ var (
 	numberPattern  = integerPattern + fmt.Sprintf(`(\.[0-9]{1,%d})?([eE][+-]?[0-9]{1,2})?`, maxDigits)
 )
 
-// pattern is a regular expression in the text itself.
+// pattern matches a regular expression on the JSON text itself.
 func (s *schema) pattern(text string) (part, error) {
 	re, err := parseRegex(text)
 	if err != nil {
@@ -276,7 +275,7 @@ func (s *schema) pattern(text string) (part, error) {
 	return s.regex(re, s.runes)
 }
 
-// anything is any JSON value.
+// anything matches any JSON value.
 func (s *schema) anything() (part, error) {
 	return s.rule("anything", func() (part, error) {
 		return s.typed(&jsonread.Value{Kind: jsonread.Object, Members: []jsonread.Member{{Key: "type", Value: anyType}}}, "#")
@@ -291,11 +290,11 @@ var anyType = func() jsonread.Value {
 	return v
 }()
 
-// comma and colon may have a space behind them.
+// comma and colon allow a space after them.
 func (b *builder) comma() part { return b.then(b.text(","), b.maybe(b.text(" "))) }
 func (b *builder) colon() part { return b.then(b.text(":"), b.maybe(b.text(" "))) }
 
-// list takes items between brackets, at least and at most so many (most < 0: any number).
+// list matches least to most items between brackets; most < 0 = no upper bound.
 func (s *schema) list(open, end string, least, most int, item func() (part, error)) (part, error) {
 	if most == 0 {
 		return s.then(s.text(open), s.text(end)), nil
@@ -332,7 +331,7 @@ func (s *schema) array(v *jsonread.Value, at string) (part, error) {
 	})
 }
 
-// bounds reads two keywords; most is −1 where there is none.
+// bounds reads a lower and an upper bound; most = −1 if absent.
 func bounds(v *jsonread.Value, at, lower, upper string) (least, most int, err error) {
 	most = -1
 	for _, bound := range []struct {
@@ -353,7 +352,7 @@ func bounds(v *jsonread.Value, at, lower, upper string) (least, most int, err er
 	return least, most, nil
 }
 
-// object is an object whose properties come in the order of the schema. Where it names none, names are free.
+// object matches an object with the schema's properties in their order. Without properties, any names are allowed.
 func (s *schema) object(v *jsonread.Value, at string) (part, error) {
 	properties, more := v.Get("properties"), v.Get("additionalProperties")
 	required, err := requiredOf(v, at)
@@ -370,7 +369,7 @@ func (s *schema) object(v *jsonread.Value, at string) (part, error) {
 		return s.freeObject(more, at)
 	}
 	if more != nil && more.Kind != jsonread.Bool {
-		return part{}, fmt.Errorf("%s/additionalProperties: a schema beside properties is not supported", at)
+		return part{}, fmt.Errorf("%s/additionalProperties: a schema together with properties is not supported", at)
 	}
 	for _, name := range required {
 		if properties.Get(name) == nil {
@@ -398,7 +397,7 @@ func requiredOf(v *jsonread.Value, at string) (names []string, err error) {
 	return names, nil
 }
 
-// freeObject has any names, and values of a schema.
+// freeObject matches an object with any names and with values of a schema.
 func (s *schema) freeObject(more *jsonread.Value, at string) (part, error) {
 	if more != nil && more.Kind == jsonread.Bool && !more.Bool {
 		return s.text("{}"), nil
@@ -419,8 +418,8 @@ func (s *schema) freeObject(more *jsonread.Value, at string) (part, error) {
 	})
 }
 
-// members are the properties of an object. alone and behind are where the next property goes: as the first one, or
-// behind others.
+// members matches the properties of an object. The next property starts at alone if it is the first one, at behind
+// otherwise.
 func (s *schema) members(properties *jsonread.Value, required []string, at string) (part, error) {
 	open, end := s.text("{"), s.text("}")
 	alone, behind := open.out, s.node()
@@ -448,7 +447,7 @@ func (s *schema) members(properties *jsonread.Value, required []string, at strin
 	return part{open.in, end.out}, nil
 }
 
-// formats of strings.
+// formats maps the supported values of format to regular expressions.
 var formats = map[string]string{
 	"date":      `[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])`,
 	"time":      clock,
@@ -458,7 +457,7 @@ var formats = map[string]string{
 
 const clock = `([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])`
 
-// str is a string.
+// str matches a string.
 func (s *schema) str(v *jsonread.Value, at string) (part, error) {
 	least, most, err := bounds(v, at, "minLength", "maxLength")
 	if err != nil {
@@ -468,7 +467,7 @@ func (s *schema) str(v *jsonread.Value, at string) (part, error) {
 	counted := v.Get("minLength") != nil || v.Get("maxLength") != nil
 	switch {
 	case pattern != nil && (format != nil || counted), format != nil && counted:
-		return part{}, fmt.Errorf("%s: of pattern, format and lengths only one is supported", at)
+		return part{}, fmt.Errorf("%s: pattern, format and length bounds cannot be combined", at)
 	case pattern != nil:
 		text, _ := pattern.Str()
 		p, err := s.search(text)
@@ -489,12 +488,12 @@ func (s *schema) str(v *jsonread.Value, at string) (part, error) {
 	return s.then(s.text(`"`), inner, s.text(`"`)), err
 }
 
-// char is one character of a string.
+// char matches one character of a string.
 func (s *schema) char() (part, error) {
 	return s.rule("char", func() (part, error) { return s.inString(0, 0x10ffff), nil })
 }
 
-// plainString is any string.
+// plainString matches any string.
 func (s *schema) plainString() (part, error) {
 	return s.rule("string", func() (part, error) {
 		c, err := s.char()
@@ -502,7 +501,7 @@ func (s *schema) plainString() (part, error) {
 	})
 }
 
-// search is a string in which a regular expression matches somewhere, unless it says where.
+// search matches a string that contains a match of a regular expression; ^ and $ anchor it.
 func (s *schema) search(text string) (part, error) {
 	if !strings.HasPrefix(text, "^") {
 		text = `(?s:.*)(?:` + text + `)`
@@ -513,7 +512,7 @@ func (s *schema) search(text string) (part, error) {
 	return s.quoted(text)
 }
 
-// quoted is a string that matches a regular expression as a whole.
+// quoted matches a string whose whole content matches a regular expression.
 func (s *schema) quoted(text string) (part, error) {
 	re, err := parseRegex(text)
 	if err != nil {
@@ -523,7 +522,7 @@ func (s *schema) quoted(text string) (part, error) {
 	return s.then(s.text(`"`), inner, s.text(`"`)), err
 }
 
-// inString is one character of a range as it is written in a string.
+// inString matches one character of a range, escaped as in a JSON string.
 func (s *schema) inString(low, high rune) part {
 	var parts []part
 	plain := func(from, to rune) {
@@ -542,7 +541,7 @@ func (s *schema) inString(low, high rune) part {
 	return s.either(parts...)
 }
 
-// escaped is a character in a string.
+// escaped returns a character as it is written inside a JSON string.
 func escaped(r rune) string {
 	q := quote(string(r))
 	return q[1 : len(q)-1]

@@ -7,35 +7,36 @@ import (
 	"slices"
 )
 
-// Vocabulary is the bytes of the tokens that a text is made of. It is safe for concurrent use.
+// Vocabulary holds the bytes of the tokens. It is safe for concurrent use.
 type Vocabulary struct {
 	size   int
 	tokens [][]byte
-	plain  wordList // tokens of at most maxPlain plain bytes, and nothing else
-	other  wordList // others of at most maxShort bytes
+	plain  wordList // tokens of up to maxPlain bytes, all of them plain
+	other  wordList // other tokens of up to maxShort bytes
 	long   wordList
 	none   *Mask
 }
 
 const (
-	maxPlain = 16 // bytes of tokens that are looked for together
-	maxShort = 32 // of those that states of a run have in common
+	maxPlain = 16 // bytes of tokens that are tested together
+	maxShort = 32 // bytes of tokens that all states of a run share
 )
 
-// isPlain says whether a byte is one that free text takes wherever it takes others: of ASCII, but neither a quote nor a
-// backslash.
+// isPlain reports whether a byte is printable ASCII except quote and backslash: free text allows either all of these or
+// none.
 func isPlain(b byte) bool { return b >= ' ' && b <= '~' && b != '"' && b != '\\' }
 
-// wordList is tokens sorted by their bytes.
+// wordList is a list of tokens sorted by bytes, with prefix compression.
 type wordList struct {
 	all    *Mask
 	sorted []int32
-	common []int32 // bytes that sorted[i] has in common with sorted[i−1]
-	rest   []byte  // the other bytes of all of them, one after another
-	ends   []int32 // of those of sorted[i]
+	common []int32 // length of the prefix that sorted[i] shares with sorted[i−1]
+	rest   []byte  // concatenation of the remaining bytes
+	ends   []int32 // end of the bytes of sorted[i] in rest
 }
 
-// NewVocabulary makes a vocabulary of size ids; bytesOf returns nothing for a token that no constrained text may have.
+// NewVocabulary returns a vocabulary of size ids; bytesOf returns nothing for a token that constrained text must not
+// contain.
 func NewVocabulary(size int, bytesOf func(id int) []byte) *Vocabulary {
 	v := &Vocabulary{size: size, tokens: make([][]byte, size), none: newMask(size)}
 	var plain, other, long []int32
@@ -58,7 +59,7 @@ func NewVocabulary(size int, bytesOf func(id int) []byte) *Vocabulary {
 	return v
 }
 
-// list sorts tokens.
+// list builds the wordList of some tokens.
 func (v *Vocabulary) list(ids []int32) wordList {
 	slices.SortFunc(ids, func(a, b int32) int { return bytes.Compare(v.tokens[a], v.tokens[b]) })
 	l := wordList{all: newMask(v.size), sorted: ids, common: make([]int32, len(ids)), ends: make([]int32, len(ids))}
@@ -96,10 +97,10 @@ func (m *Mask) add(id int32) {
 	m.count++
 }
 
-// Has says whether a token is in the set.
+// Has reports whether the set contains a token.
 func (m *Mask) Has(id int) bool { return m.bits[id/64]>>(id%64)&1 != 0 }
 
-// Restrict leaves the logits of the tokens of the set as they are, and makes those of all others −MaxFloat32.
+// Restrict sets the logits of all tokens outside the set to −MaxFloat32.
 func (m *Mask) Restrict(logits []float32) {
 	for i := 0; i < len(logits); i += 64 {
 		word, row := m.bits[i/64], logits[i:min(i+64, len(logits))]
@@ -114,8 +115,8 @@ func (m *Mask) Restrict(logits []float32) {
 	}
 }
 
-// find finds the mask of a state. It is false where that is more than maxWork, which does not depend on what is
-// remembered.
+// find computes the mask of a state. It returns false if that takes more than maxWork, which does not depend on cached
+// states.
 func (v *Vocabulary) find(g *Grammar, s *state) bool {
 	like := g.like(s)
 	if like.mask == nil {
@@ -135,7 +136,7 @@ func (v *Vocabulary) find(g *Grammar, s *state) bool {
 	return true
 }
 
-// mask finds the tokens that a state allows.
+// mask returns the tokens that a state allows; nil = more than maxWork.
 func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
 	m, work := newMask(v.size), 0
 	if g.takesPlain(s, maxPlain) {
@@ -151,7 +152,7 @@ func (v *Vocabulary) mask(g *Grammar, s *state) *Mask {
 	return m
 }
 
-// lengthen finds the long tokens of a state that has its short ones in common with another.
+// lengthen returns the mask of a state that shares the short tokens of other; nil = more than maxWork.
 func (v *Vocabulary) lengthen(g *Grammar, s *state, other *Mask) *Mask {
 	m := newMask(v.size)
 	if v.long.search(g, s, m, 0) > maxWork {
@@ -170,7 +171,7 @@ func (v *Vocabulary) lengthen(g *Grammar, s *state, other *Mask) *Mask {
 	return m
 }
 
-// takesPlain says whether a state allows any n plain bytes, and they all lead to the same one.
+// takesPlain reports whether a state allows any n plain bytes, all leading to the same state.
 func (g *Grammar) takesPlain(s *state, n int) bool {
 	for range n {
 		next := g.follow(s, g.plain[0])
@@ -186,16 +187,15 @@ func (g *Grammar) takesPlain(s *state, n int) bool {
 	return true
 }
 
-// search adds the tokens of a list that a state allows: what a token has in common with the one before need not be read
-// again, and tokens that begin with bytes that are not allowed are skipped. It adds to work how many positions are
-// behind the bytes.
+// search adds the allowed tokens of the list to m. It reuses the states of the prefix shared with the previous token
+// and skips tokens that start with forbidden bytes. It returns work plus the number of positions visited.
 func (l *wordList) search(g *Grammar, s *state, m *Mask, work int) int {
-	path := []*state{s} // path[i] is the state behind i bytes
+	path := []*state{s} // path[i] is the state after i bytes
 	begin := int32(0)
 	for i, n := range l.common {
 		rest := l.rest[begin:l.ends[i]]
 		begin = l.ends[i]
-		if int(n) >= len(path) { // the bytes that the token before ended at are not allowed
+		if int(n) >= len(path) { // the shared prefix contains a forbidden byte
 			continue
 		}
 		path = path[:n+1]
