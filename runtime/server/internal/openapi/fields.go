@@ -2,20 +2,20 @@ package openapi
 
 import "maps"
 
-// Limits are bounds of requests that depend on the server.
+// Limits holds the bounds of requests that depend on the server.
 type Limits struct {
 	Context, Vocab     int
-	Choices            int // texts of a prompt
-	Stops, Top, Biases int // stop texts, alternatives of a token, entries of logit_bias
+	Choices            int // per prompt
+	Stops, Top, Biases int // stop strings, alternatives per token, entries of logit_bias
 	Prompts, Messages  int
 	Tools, MaxBias     int
-	Integer            int // the largest
+	Integer            int // largest integer
 	Penalty            int
 	Example            string   // name of a model
-	Models             []string // names of all; nil = any name will do
+	Models             []string // names of all models; nil = any name is accepted
 }
 
-// The types of fields. A field that is null counts as absent.
+// Types of fields. A null field counts as absent.
 var (
 	text     = object{"type": []string{"string", "null"}}
 	boolean  = object{"type": []string{"boolean", "null"}}
@@ -41,10 +41,10 @@ func anyOf(schemas ...object) object { return object{"anyOf": schemas} }
 
 func only(values ...any) object { return object{"enum": values} }
 
-// optional allows null besides.
+// optional also allows null.
 func optional(schema object) object { return anyOf(schema, object{"type": "null"}) }
 
-// with is an object with some fields, the first of which are required.
+// with returns the schema of an object with some fields and the names of the required ones.
 func with(fields object, required ...string) object {
 	schema := object{"type": "object", "properties": fields}
 	if len(required) > 0 {
@@ -53,7 +53,7 @@ func with(fields object, required ...string) object {
 	return schema
 }
 
-// model is the name of a model, or none.
+// model is the schema of a model name, which may be absent.
 func (l *Limits) model() object {
 	if l.Models == nil {
 		return text
@@ -65,12 +65,12 @@ func (l *Limits) model() object {
 	return only(names...)
 }
 
-// ids is a list of tokens.
+// ids is the schema of a list of token ids.
 func (l *Limits) ids(least, most int) object {
 	return listOf(object{"type": "integer", "minimum": 0, "maximum": l.Vocab - 1}, least, most)
 }
 
-// sampled are the fields that all endpoints that generate have in common.
+// sampled returns the fields shared by all generating endpoints.
 func (l *Limits) sampled() object {
 	return object{
 		"model":              l.model(),
@@ -79,23 +79,26 @@ func (l *Limits) sampled() object {
 		"top_k":              integer(-1, l.Integer),
 		"min_p":              number(0, 1),
 		"repetition_penalty": object{"type": []string{"number", "null"}, "exclusiveMinimum": 0, "maximum": 100},
-		"frequency_penalty":  number(-l.Penalty, l.Penalty), "presence_penalty": number(-l.Penalty, l.Penalty),
+		"frequency_penalty":  number(-l.Penalty, l.Penalty),
+		"presence_penalty":   number(-l.Penalty, l.Penalty),
 		"logit_bias": object{"type": []string{"object", "null"}, "maxProperties": l.Biases,
 			"propertyNames":        object{"pattern": "^(0|[1-9][0-9]*)$"},
 			"additionalProperties": object{"type": "number", "minimum": -l.MaxBias, "maximum": l.MaxBias}},
 		"seed": object{"type": []string{"integer", "null"}, "format": "int64", "minimum": int64(-1 << 63),
 			"maximum": int64(1<<63 - 1)},
-		"stop": optional(anyOf(filled, listOf(filled, 0, l.Stops))), "stop_token_ids": optional(l.ids(0, l.Biases)),
+		"stop":           optional(anyOf(filled, listOf(filled, 0, l.Stops))),
+		"stop_token_ids": optional(l.ids(0, l.Biases)),
 		"ignore_eos":     boolean,
 		"min_tokens":     integer(0, l.Context),
 		"stream":         boolean,
 		"stream_options": optional(with(object{"include_usage": boolean})),
-		"n":              integer(1, l.Choices), "best_of": integer(1, l.Choices),
-		"prediction":    optional(with(object{"type": only("content"), "content": content()}, "type", "content")),
-		"guided_json":   anything,
-		"guided_regex":  text,
-		"guided_choice": optional(anyOf(filled, listOf(filled, 0, l.Biases))),
-		"grammar":       text,
+		"n":              integer(1, l.Choices),
+		"best_of":        integer(1, l.Choices),
+		"prediction":     optional(with(object{"type": only("content"), "content": content()}, "type", "content")),
+		"guided_json":    anything,
+		"guided_regex":   text,
+		"guided_choice":  optional(anyOf(filled, listOf(filled, 0, l.Biases))),
+		"grammar":        text,
 		"response_format": optional(anyOf(
 			with(object{"type": only("text", "json_object"), "schema": anything,
 				"json_schema": optional(with(object{"schema": anything}))}, "type"),
@@ -105,13 +108,13 @@ func (l *Limits) sampled() object {
 	}
 }
 
-// content is a text, or a list of parts that are texts.
+// content is the schema of a string or a list of text parts.
 func content() object {
 	part := with(object{"type": only("text", "input_text", "output_text"), "text": word}, "type", "text")
 	return anyOf(word, object{"type": "array", "items": part})
 }
 
-// message is a message of a conversation: only one of the assistant may be without content.
+// message is the schema of a message; only the assistant's may have no content.
 func message() object {
 	call := with(object{"id": text, "type": text, "function": with(object{"name": filled, "arguments": anything}, "name")},
 		"function")
@@ -126,7 +129,7 @@ func message() object {
 	)
 }
 
-// rendered are the fields that say how a conversation is rendered.
+// rendered returns the options of the chat template.
 func rendered() object {
 	return object{
 		"chat_template_kwargs":   aObject,
@@ -136,7 +139,7 @@ func rendered() object {
 	}
 }
 
-// conversation are the fields of a chat.
+// conversation returns the fields of a chat.
 func (l *Limits) conversation() object {
 	function := with(object{"name": filled, "description": anything, "parameters": anything, "strict": boolean}, "name")
 	fields := rendered()
@@ -146,7 +149,7 @@ func (l *Limits) conversation() object {
 	return fields
 }
 
-// choice is which function a model must call.
+// choice is the schema of tool_choice.
 var choice = anyOf(
 	only("none", "auto", "required", nil),
 	with(object{"type": only("function"), "name": filled, "function": optional(with(object{"name": text}))},
@@ -155,7 +158,7 @@ var choice = anyOf(
 		"function"),
 )
 
-// item is a part of the input of a response.
+// item is the schema of an input item of a response.
 func item() object {
 	said := message()
 	for _, m := range said["anyOf"].([]object) {
@@ -168,7 +171,7 @@ func item() object {
 	)
 }
 
-// bodies are the schemas of requests by path.
+// bodies returns the request schemas by path.
 func (l *Limits) bodies() map[string]object {
 	prompt := anyOf(word, listOf(word, 1, l.Prompts), l.ids(1, l.Integer), listOf(l.ids(1, l.Integer), 1, l.Prompts))
 	format := anyOf(
@@ -200,18 +203,22 @@ func (l *Limits) bodies() map[string]object {
 			"max_completion_tokens": integer(1, l.Context),
 			"logprobs":              boolean,
 			"top_logprobs":          integer(0, l.Top),
-			"tool_choice":           choice, "parallel_tool_calls": boolean,
+			"tool_choice":           choice,
+			"parallel_tool_calls":   boolean,
 		}, "messages"),
 		"/v1/responses": bodyOf(l.sampled(), rendered(), object{
-			"input": anyOf(word, listOf(item(), 1, l.Messages)), "instructions": text, "max_output_tokens": integer(1,
-				l.Context),
-			"text":         optional(with(object{"format": optional(format)})),
-			"reasoning":    optional(with(object{"effort": text})),
-			"n":            integer(1, 1),
-			"include":      optional(object{"type": "array", "items": word}),
-			"top_logprobs": integer(0, l.Top),
-			"tools":        optional(listOf(tool, 0, l.Tools)),
-			"tool_choice":  choice, "parallel_tool_calls": boolean, "truncation": only("disabled", nil),
+			"input":               anyOf(word, listOf(item(), 1, l.Messages)),
+			"instructions":        text,
+			"max_output_tokens":   integer(1, l.Context),
+			"text":                optional(with(object{"format": optional(format)})),
+			"reasoning":           optional(with(object{"effort": text})),
+			"n":                   integer(1, 1),
+			"include":             optional(object{"type": "array", "items": word}),
+			"top_logprobs":        integer(0, l.Top),
+			"tools":               optional(listOf(tool, 0, l.Tools)),
+			"tool_choice":         choice,
+			"parallel_tool_calls": boolean,
+			"truncation":          only("disabled", nil),
 		}, "input"),
 		"/tokenize":       tokenized,
 		"/detokenize":     bodyOf(named, object{"tokens": l.ids(0, l.Integer)}, "tokens"),
@@ -219,7 +226,8 @@ func (l *Limits) bodies() map[string]object {
 	}
 }
 
-// bodyOf is a schema with the fields of some groups, and the names of those that are required. A later group overrides.
+// bodyOf returns a schema with the fields of some groups, where later groups override, and the names of required
+// fields.
 func bodyOf(parts ...any) object {
 	fields := object{}
 	var required []string

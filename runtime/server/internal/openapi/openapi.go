@@ -1,5 +1,5 @@
-// Package openapi describes a server in the form that tools read: which endpoints there are, what they take, and every
-// status that they answer with.
+// Package openapi generates the OpenAPI document of a server: endpoints, request schemas, and the status codes of each
+// endpoint.
 package openapi
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/lowpack/lowpack/internal/version"
 )
 
-// Kind is what an endpoint has in common with others.
+// Kind holds what endpoints of a kind have in common.
 type Kind struct {
-	Statuses []int    // besides 200
-	content  []string // media types of an answer with status 200
+	Statuses []int    // status codes besides 200
+	content  []string // media types of status 200
 }
 
-// Route is an endpoint. Its path is written as for http.ServeMux.
+// Route is an endpoint. Path is a pattern of http.ServeMux.
 type Route struct {
 	Method, Path string
 	Kind         Kind
@@ -27,7 +27,7 @@ const (
 	typeStream = "text/event-stream"
 )
 
-// The kinds of endpoints. Keys and hosts are checked in front of all of them.
+// Kinds of endpoints. All of them check host and origin, so 403 is always possible.
 var (
 	Probe    = Kind{[]int{http.StatusForbidden, http.StatusServiceUnavailable}, []string{typeJSON}}
 	Page     = Kind{[]int{http.StatusNotModified, http.StatusForbidden}, []string{"text/html"}}
@@ -38,10 +38,10 @@ var (
 	Generate = Kind{append([]int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGatewayTimeout}, Tokens.Statuses...), []string{typeJSON, typeStream}}
 )
 
-// object is a JSON object of the document.
+// object is a JSON object.
 type object = map[string]any
 
-// Document describes routes.
+// Document returns the OpenAPI 3.1 document of the routes.
 func Document(routes []Route, l Limits) any {
 	paths := map[string]object{}
 	bodies := l.bodies()
@@ -55,8 +55,8 @@ func Document(routes []Route, l Limits) any {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "lowpack serve", "version": version.Version,
-			"description": "docs/SERVER.md says what fields mean. A request that satisfies its schema gets status 400 only " +
-				"with a code in the error: it asks for what the server or the model does not have."},
+			"description": "docs/SERVER.md documents the fields. A request that satisfies its schema gets status 400 only " +
+				"with a code in the error: the server or the model does not support it."},
 		"paths": paths,
 		"components": object{"schemas": object{"Error": errorSchema},
 			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer"}}},
@@ -70,7 +70,7 @@ var errorSchema = object{"type": "object", "required": []string{"error"}, "prope
 		"param": object{"type": []string{"string", "null"}}, "code": object{"type": []string{"string", "null"}}},
 }}}
 
-// operation describes a route.
+// operation returns the operation object of a route.
 func (r *Route) operation(path string, body object, example string) object {
 	content := object{}
 	for _, name := range r.Kind.content {
