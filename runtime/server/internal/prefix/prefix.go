@@ -1,9 +1,9 @@
-// Package prefix remembers the KV cache of texts, so that a text that begins like an earlier one need not be
-// computed from its beginning.
+// Package prefix caches the KV pages of earlier sequences, so that a prompt with a known prefix is not prefilled from
+// its start.
 //
-// It is a radix tree over pages of the KV cache: a node has one page and the tokens in it, and the path to it is the
-// text before them. Keys and values of a position depend on the tokens up to it alone, and the engine computes the same
-// bits in every batch, so what comes out of the tree is bit for bit what would be computed again.
+// It is a radix tree over KV cache pages: a node holds one page and its tokens, and the path to the node is the
+// preceding text. Keys and values of a position depend only on the tokens up to it, and the engine computes the same
+// bits in every batch, so a cached page equals a recomputed one bit for bit.
 package prefix
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// Pager owns the pages: an *engine.Engine.
+// Pager owns the pages; an *engine.Engine is one.
 type Pager interface {
 	PageTokens() int
 	Release(...engine.Page)
 	Shared(engine.Page) bool
 }
 
-// Cache is a tree per salt: texts with different salts share nothing. It is not safe for concurrent use.
+// Cache holds a tree per salt: sequences with different salts share nothing. It is not safe for concurrent use.
 type Cache struct {
 	pager Pager
 	roots map[string]*node
@@ -27,22 +27,22 @@ type Cache struct {
 	pages int
 }
 
-// node is a page of tokens behind those of its parents. One that is not full has no children.
+// node is a page with its tokens. A node with less than a full page has no children.
 type node struct {
 	tokens   []int
 	page     engine.Page
 	children []*node
-	used     uint64 // clock
+	used     uint64 // value of Cache.clock at the last use
 }
 
 // New returns an empty cache.
 func New(p Pager) *Cache { return &Cache{pager: p, roots: map[string]*node{}} }
 
-// Pages is the number of pages that the cache holds.
+// Pages returns the number of pages in the cache.
 func (c *Cache) Pages() int { return c.pages }
 
-// Match returns the pages that hold the longest known beginning of a text, and the length of that. They stay held by
-// the cache until the next Insert or Evict.
+// Match returns the pages that hold the longest cached prefix of tokens, and its length. The cache keeps them until the
+// next Insert or Evict.
 func (c *Cache) Match(salt string, tokens []int) (pages []engine.Page, n int) {
 	c.clock++
 	at := c.roots[salt]
@@ -61,7 +61,7 @@ func (c *Cache) Match(salt string, tokens []int) (pages []engine.Page, n int) {
 	return pages, n
 }
 
-// closest is the child that has the most tokens in common with the beginning of a text.
+// closest returns the child that shares the longest prefix with tokens.
 func (n *node) closest(tokens []int) (best *node, common int) {
 	for _, child := range n.children {
 		if k := commonPrefix(child.tokens, tokens); k > common {
@@ -81,7 +81,7 @@ func commonPrefix(a, b []int) int {
 	return n
 }
 
-// Insert takes over the pages of a text, which the caller holds; those that it knows already are released.
+// Insert takes ownership of the pages of a sequence and releases those that the cache already has.
 func (c *Cache) Insert(salt string, tokens []int, pages []engine.Page) {
 	c.clock++
 	at := c.roots[salt]
@@ -96,7 +96,8 @@ func (c *Cache) Insert(salt string, tokens []int, pages []engine.Page) {
 	}
 }
 
-// put returns the child of a node that has the given tokens, with others behind them if they do not fill a page.
+// put returns the child of a node whose tokens start with the given ones. It adds the page if there is none, and drops
+// children that are prefixes of it.
 func (c *Cache) put(at *node, tokens []int, page engine.Page) *node {
 	if known, common := at.closest(tokens); known != nil && common == len(tokens) {
 		known.used = c.clock
@@ -104,7 +105,7 @@ func (c *Cache) put(at *node, tokens []int, page engine.Page) *node {
 		return known
 	}
 	at.children = slices.DeleteFunc(at.children, func(child *node) bool {
-		shorter := commonPrefix(child.tokens, tokens) == len(child.tokens) // a part of what comes now
+		shorter := commonPrefix(child.tokens, tokens) == len(child.tokens) // a prefix of the new page
 		if shorter {
 			c.drop(child)
 		}
@@ -121,8 +122,8 @@ func (c *Cache) drop(n *node) {
 	c.pages--
 }
 
-// Evict forgets the end of the text that was not used for the longest time, of those whose page no sequence shares. It
-// reports false where there is none: then nothing more can be freed.
+// Evict drops the least recently used leaf whose page no sequence shares; false = there is none, so no more pages can
+// be freed.
 func (c *Cache) Evict() bool {
 	var oldest, parent *node
 	salt := ""
@@ -144,7 +145,7 @@ func (c *Cache) Evict() bool {
 	return true
 }
 
-// leaves calls f for all nodes below n that have no children.
+// leaves calls f for all leaves below n.
 func (n *node) leaves(f func(parent, leaf *node)) {
 	for _, child := range n.children {
 		if len(child.children) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// pager counts who holds which page. engine.Page is opaque, so pages are told apart by the order of their creation.
+// pager counts the references to each page. engine.Page is opaque, so pages are identified by their order of creation.
 type pager struct {
 	size   int
 	held   map[engine.Page]int
@@ -25,7 +25,7 @@ func (p *pager) Release(pages ...engine.Page) {
 }
 func (p *pager) Shared(x engine.Page) bool { return p.shared[x] }
 
-// total of the holds on all pages.
+// total returns the number of references to all pages.
 func (p *pager) total() (n int) {
 	for _, k := range p.held {
 		n += k
@@ -33,7 +33,7 @@ func (p *pager) total() (n int) {
 	return n
 }
 
-// give makes the pages of n tokens. All are the same page to the outside, as no test can make different ones.
+// give creates the pages of n tokens. They look the same from outside, because a test cannot create different ones.
 func (p *pager) give(n int) []engine.Page {
 	pages := make([]engine.Page, (n+p.size-1)/p.size)
 	for i := range pages {
@@ -46,7 +46,7 @@ func newPager(size int) *pager {
 	return &pager{size: size, held: map[engine.Page]int{}, shared: map[engine.Page]bool{}}
 }
 
-// TestMatch compares with a search through all texts that were inserted.
+// TestMatch compares with a search through all inserted sequences.
 func TestMatch(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	p := newPager(4)
@@ -81,8 +81,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestEvict: what was used last stays longest, the end of a text goes before its beginning, and a page that a sequence
-// shares stays.
+// TestEvict: eviction is least recently used first, the end of a sequence goes before its start, and a page shared with
+// a sequence stays.
 func TestEvict(t *testing.T) {
 	p := newPager(2)
 	c := New(p)
