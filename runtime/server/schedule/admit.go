@@ -7,8 +7,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// admit takes requests from the queue, in their order, while there is room for all that they may come to need: so no
-// request that has begun is ever put back. Those whose caller has gone leave the queue wherever they stand.
+// admit starts queued requests in order while the pool has pages for their largest possible size, so a running request
+// is never preempted. Requests whose caller has gone leave the queue from any position.
 func (s *Scheduler) admit() {
 	s.mu.Lock()
 	arrived := slices.Clone(s.queue)
@@ -27,8 +27,8 @@ func (s *Scheduler) admit() {
 	s.mu.Unlock()
 }
 
-// start begins a task if there is room for it. If there is none on an idle engine, because what is known of the prompt
-// is in the way, the task begins without that.
+// start starts a task if it fits. On an idle engine, if the cached prefix of the prompt itself leaves too few pages,
+// the task starts without it.
 func (s *Scheduler) start(t *task) bool {
 	fits := s.fits(t, s.cache != nil && t.PromptLogprobs < 0)
 	if !fits && len(s.tasks) == 0 {
@@ -45,7 +45,7 @@ func (s *Scheduler) start(t *task) bool {
 	return true
 }
 
-// begin makes what a task needs to choose tokens.
+// begin creates the generations of a task.
 func (t *task) begin(e *engine.Engine) error {
 	for j, r := range t.Texts {
 		r.Prompt, r.History = t.Prompt, nil
@@ -58,7 +58,8 @@ func (t *task) begin(e *engine.Engine) error {
 	return nil
 }
 
-// fits opens the sequence of a task if there is room for all that it may need.
+// fits opens the sequence of a task if sequences and pages for its largest size are free, after evicting cached
+// prefixes if necessary.
 func (s *Scheduler) fits(t *task, cached bool) bool {
 	open, need := max(1, len(t.Texts)), 0
 	for _, r := range s.tasks {
@@ -84,8 +85,8 @@ func (s *Scheduler) fits(t *task, cached bool) bool {
 	}
 }
 
-// open opens the sequence of a task, which begins with what is known of the prompt. The last token is always computed,
-// for its logits.
+// open opens the sequence of a task, with the cached prefix of the prompt if cached is set. The last token is always
+// computed, for its logits.
 func (s *Scheduler) open(t *task, cached bool) (err error) {
 	n := 0
 	if !cached {
@@ -99,7 +100,7 @@ func (s *Scheduler) open(t *task, cached bool) (err error) {
 	return err
 }
 
-// sequences is how many a task will have open at once.
+// sequences returns the number of sequences that the task has open, or will have after prefill.
 func (t *task) sequences() int {
 	if t.prefilling() {
 		return max(1, len(t.Texts))
@@ -113,7 +114,7 @@ func (t *task) sequences() int {
 	return n
 }
 
-// remember keeps the first n tokens of a sequence, which begins with prompt and goes on with generated.
+// remember caches the first n tokens of a sequence, which holds the prompt followed by generated.
 func (s *Scheduler) remember(t *task, seq *engine.Sequence, n int, generated []int) {
 	if s.cache == nil || n == 0 {
 		return

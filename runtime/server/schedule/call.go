@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// Call is some requests that were submitted together. Its events wait in memory for Next, so that a slow reader never
-// holds a step; there are at most as many as tokens, which the context bounds.
+// Call is a set of requests submitted together. Events wait in memory for Next, so a slow reader never delays a step.
+// There are at most as many events as tokens, which the context length bounds.
 type Call struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	left   int // requests that have not ended; belongs to the scheduler
+	left   int // unfinished requests; owned by the scheduler
 
 	mu     sync.Mutex
 	events []Event
 	ended  bool
 	err    error
-	wake   chan struct{} // holds a token when there is something new
+	wake   chan struct{} // signals new events
 }
 
 func newCall(ctx context.Context, requests int) *Call {
@@ -26,8 +26,8 @@ func newCall(ctx context.Context, requests int) *Call {
 	return c
 }
 
-// Next returns the events since the last call of it, and waits while there are none. After the last of them the error
-// is io.EOF; it is another one if the call failed, and what there was until then is lost.
+// Next returns the events since the last call, and waits if there are none. After the last event it returns io.EOF. If
+// the call failed, it returns that error and drops pending events.
 func (c *Call) Next(ctx context.Context) ([]Event, error) {
 	for {
 		c.mu.Lock()
@@ -50,7 +50,7 @@ func (c *Call) Next(ctx context.Context) ([]Event, error) {
 	}
 }
 
-// Close ends the call: nothing more is computed for it from the next step on.
+// Close cancels the call: the next step no longer computes it.
 func (c *Call) Close() { c.cancel() }
 
 func (c *Call) post(e ...Event) {
@@ -60,7 +60,7 @@ func (c *Call) post(e ...Event) {
 	c.signal()
 }
 
-// end ends the call, with an error if it is not nil. Only the first end counts.
+// end ends the call, with an error if err is not nil. Further calls have no effect.
 func (c *Call) end(err error) {
 	c.mu.Lock()
 	if !c.ended {

@@ -9,9 +9,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestBudget: a step with texts takes no more tokens of prompts than keep it under the target: half as many after a
-// step that took longer, some more after one with room to spare, never none. Without texts, or without a target, a step
-// is as large as a pass.
+// TestBudget: the prompt tokens of a decoding step halve after a step above the target, grow after one well below it,
+// and never reach 0. Without decoding, or without a target, a step fills a forward pass.
 func TestBudget(t *testing.T) {
 	const target = 100 * time.Millisecond
 	b := newBudget(target, 128)
@@ -50,7 +49,7 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%d tokens beside 28 texts of a pass of 128", n)
 	}
 	before := b.tokens(4)
-	b.learn(target/2, 4, 1) // the last piece of a prompt says nothing about large ones
+	b.learn(target/2, 4, 1) // the short rest of a prompt says nothing about large chunks
 	b.learn(10*target, 0, 128)
 	b.learn(10*target, 4, 0)
 	if n := b.tokens(4); n != before {
@@ -61,8 +60,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestITLTarget: while a text is generated no step takes more of a prompt than the budget, which shrinks where steps
-// take too long.
+// TestITLTarget: while a text decodes, no step takes more of a prompt than the budget, which shrinks if steps are too
+// slow.
 func TestITLTarget(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2})
 	largest := 0
@@ -87,11 +86,10 @@ func TestITLTarget(t *testing.T) {
 	}
 }
 
-// TestTurns: prompts that are computed at the same time take turns, so that a short one does not wait for the end of
-// long ones.
+// TestTurns: concurrent prompts are prefilled in rotation, so that a short one does not wait for long ones.
 func TestTurns(t *testing.T) {
 	s := New(open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4, Batch: 16}), Options{})
-	s.Close() // the steps are made here
+	s.Close() // the test makes the steps
 	for range 3 {
 		k, err := s.newTask(newCall(context.Background(), 1), 0,
 			&Request{Prompt: make([]int, 160), Logprobs: -1, PromptLogprobs: -1})
@@ -113,8 +111,7 @@ func TestTurns(t *testing.T) {
 	s.endAll(ErrDraining)
 }
 
-// TestSharedPrompt: all texts of a request share its prompt, which is computed once and whose whole pages are there
-// once.
+// TestSharedPrompt: all texts of a request share its prompt, which is computed once and whose full pages exist once.
 func TestSharedPrompt(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4, Page: 32})
 	computed := 0
@@ -137,7 +134,7 @@ func TestSharedPrompt(t *testing.T) {
 	}
 }
 
-// expiring is a context whose deadline passes when the test says so.
+// expiring is a context whose deadline passes when the test closes a channel.
 type expiring struct {
 	context.Context
 	done chan struct{}
@@ -154,7 +151,7 @@ func (e expiring) Err() error {
 	}
 }
 
-// TestDeadline: a request whose time is over ends with that error, one that waits too, and its memory is free.
+// TestDeadline: a request past its deadline ends with that error, whether running or queued, and frees its memory.
 func TestDeadline(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 1})
 	ended := make(chan Timing, 2)

@@ -1,9 +1,8 @@
-// Package schedule computes many texts on one engine at once: sequences join and leave the batch at every step, prompts
-// go through it in chunks beside the texts that are being generated, and the KV cache is shared by texts that begin
-// alike.
+// Package schedule runs many requests on one engine with continuous batching: sequences join and leave the batch at
+// every step, prompts are prefilled in chunks alongside decoding, and requests with a common prefix share the KV cache.
 //
-// What a request gets does not depend on any of that: the engine computes the same bits in every batch, and all that
-// chooses tokens (random numbers, penalties, masks) belongs to one text alone.
+// The output of a request does not depend on the batch: the engine computes the same bits in every batch, and
+// everything that chooses tokens (random numbers, penalties, masks) belongs to one sequence.
 package schedule
 
 import (
@@ -14,69 +13,68 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// Request asks for continuations of one prompt.
+// Request is one prompt with its continuations.
 type Request struct {
 	Prompt []int
-	// Texts are the continuations, which share the prompt: each with settings, seed and decoder of its own. MaxTokens is
-	// at least 1; Prompt and History of these are not used. None = the prompt alone is computed.
+	// Texts are the continuations of the prompt, each with its own sampling settings, seed and decoder. MaxTokens must be
+	// at least 1; Prompt and History are ignored. Empty = compute the prompt only.
 	Texts []engine.Request
-	// Logprobs is how many alternatives of each generated token are reported; −1 = no logprobs.
+	// Logprobs is the number of alternatives reported per generated token; −1 = no logprobs.
 	Logprobs int
-	// PromptLogprobs is the same for the tokens of the prompt, from the second on.
+	// PromptLogprobs is the same for the prompt tokens from the second on.
 	PromptLogprobs int
-	// Salt keeps the cache of prefixes of some requests apart from that of others, who could otherwise measure what has
-	// been computed before.
+	// Salt separates prefix caches: requests with different salts share none, so that a client cannot measure what another
+	// one has computed.
 	Salt string
 }
 
-// Logprob is a token with the natural logarithm of its probability, by the logits of the model alone: before penalties,
-// temperature and whatever else changes them.
+// Logprob is a token with its natural log probability under the model's logits, before penalties, temperature and other
+// changes.
 type Logprob struct {
 	Token   int
 	Logprob float64
-	Top     []Alternative // the most probable tokens in the order of N21, as many as were asked for
+	Top     []Alternative // the most probable tokens, in the order of N21
 }
 
-// Alternative is a token that could have been chosen.
+// Alternative is another candidate token.
 type Alternative struct {
 	Token   int
 	Logprob float64
 }
 
-// Event is what a Call has to tell.
+// Event reports progress of a Call.
 type Event struct {
 	Request int // index in the call
-	Text    int // index of Request.Texts; −1: about the prompt
+	Text    int // index into Request.Texts; −1 = the prompt is finished
 	engine.Piece
-	Logprob *Logprob      // of the token, if it was asked for
-	Reason  engine.Reason // "" = the text goes on
+	Logprob *Logprob      // of the token, if requested
+	Reason  engine.Reason // "" = unfinished
 
-	// With Text −1: all is known about the prompt.
-	Prompt []Logprob // of its tokens from the second on, if they were asked for
-	Cached int       // tokens that were not computed again
+	// With Text −1 only:
+	Prompt []Logprob // of the prompt tokens from the second on, if requested
+	Cached int       // prompt tokens taken from the prefix cache
 }
 
-// The errors of Submit and Next, besides those of the context. A request that can never be computed gets a
-// *RequestError.
+// Errors of Submit and Next, besides those of the context and *RequestError for requests that can never run.
 var (
 	ErrDraining = errors.New("the server is shutting down")
 	ErrFailed   = errors.New("the engine failed")
 )
 
-// BusyError says that the queue is full.
+// BusyError reports a full queue.
 type BusyError struct {
 	Waiting    int
-	RetryAfter time.Duration // an estimate of when there will be room
+	RetryAfter time.Duration // estimated time until the queue has room
 }
 
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("the queue is full: %d requests are waiting; try again in %v", e.Waiting, e.RetryAfter)
 }
 
-// RequestError says why a request can never be computed here.
+// RequestError reports a request that can never run here.
 type RequestError struct {
 	Request int
-	TooLong bool // the prompt, or the prompt with the tokens asked for
+	TooLong bool // the prompt, or the prompt with the requested tokens, exceeds the context or the KV cache
 	Err     error
 }
 

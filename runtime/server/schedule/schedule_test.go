@@ -35,7 +35,7 @@ func start(t *testing.T, e *engine.Engine, o Options) *Scheduler {
 	return s
 }
 
-// answer is all that a request gets, as text, so that every digit counts.
+// answer is the whole result of a request, formatted so that every digit counts.
 type answer struct {
 	Prompt string
 	Texts  []string
@@ -69,7 +69,7 @@ func collect(ctx context.Context, s *Scheduler, r Request) (a answer, cached int
 	}
 }
 
-// requests makes n requests of every kind; many begin alike.
+// requests generates n requests of every kind, many with common prefixes.
 func requests(n, vocab int) []Request {
 	r := rand.New(rand.NewPCG(3, 4))
 	ids := func(k int) []int {
@@ -110,9 +110,8 @@ func requests(n, vocab int) []Request {
 	return list
 }
 
-// TestLoad: what a request gets is the same bytes whatever else the engine does: batches of any size, in any order,
-// beside requests that are cancelled, with drafts and without, with a cache of prefixes and without, in little memory
-// and in much.
+// TestLoad: a request gets the same bytes whatever else the engine does: batches of any size, in any order, alongside
+// cancelled requests, with and without drafts, with and without prefix cache, with little memory and with much.
 func TestLoad(t *testing.T) {
 	alone := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4}), Options{Queue: 100})
 	vocab := alone.vocab
@@ -150,7 +149,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// without is a request without drafts.
+// without returns the request without drafts.
 func without(r Request) Request {
 	r.Texts = slices.Clone(r.Texts)
 	for i := range r.Texts {
@@ -159,8 +158,8 @@ func without(r Request) Request {
 	return r
 }
 
-// under compares the answers to all requests, in random order from some clients, while others come and go. It returns
-// the number of tokens that were not computed again.
+// under compares the results of all requests, sent by several clients in random order while others come and go. It
+// returns the number of cached prompt tokens.
 func under(t *testing.T, s *Scheduler, list []Request, want []answer, clients int) (hits int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -211,7 +210,7 @@ func under(t *testing.T, s *Scheduler, list []Request, want []answer, clients in
 	return hits
 }
 
-// TestCancel: a request whose caller has gone is given up at the next step, and its memory is free then.
+// TestCancel: the next step drops a request whose caller has gone and frees its memory.
 func TestCancel(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2})
 	ended := make(chan Timing, 1)
@@ -236,13 +235,12 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestOrder: requests are admitted in the order in which they came, also where there is room for a small one beside
-// those that run, but not for the large one before it.
+// TestOrder: requests are admitted first come, first served, even if a small one would fit before a large one.
 func TestOrder(t *testing.T) {
 	ended := make(chan Timing, 3)
 	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4}),
 		Options{Queue: 3, Observe: func(x Timing) { ended <- x }})
-	request := func(tokens, texts int) Request { // known again by its number of tokens
+	request := func(tokens, texts int) Request { // identified by its number of tokens
 		r := Request{Prompt: make([]int, tokens), Logprobs: -1, PromptLogprobs: -1}
 		for range texts {
 			r.Texts = append(r.Texts, engine.Request{MaxTokens: 40})
@@ -265,7 +263,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a caller that reads nothing holds nobody up.
+// TestSlowReader: a caller that does not read delays nobody.
 func TestSlowReader(t *testing.T) {
 	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2}), Options{Queue: 1})
 	r := Request{Prompt: []int{1, 2}, Texts: []engine.Request{{MaxTokens: 60}}, Logprobs: -1, PromptLogprobs: -1}
@@ -297,14 +295,14 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestRefused: what can never be computed, and what finds the queue full, is refused at once.
+// TestRefused: a request that can never run, or that finds the queue full, is rejected at once.
 func TestRefused(t *testing.T) {
 	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2}), Options{Queue: 1})
 	text := func(n int) []engine.Request { return []engine.Request{{MaxTokens: n}} }
 	for name, r := range map[string]Request{
 		"no tokens":               {Texts: text(1)},
-		"up to 256 are asked for": {Prompt: []int{1}, Texts: text(256)},
-		"computes 2 at once":      {Prompt: []int{1}, Texts: make([]engine.Request, 3)},
+		"up to 256 are requested": {Prompt: []int{1}, Texts: text(256)},
+		"at most 2 at once":      {Prompt: []int{1}, Texts: make([]engine.Request, 3)},
 		"token id 2560":           {Prompt: []int{2560}, Texts: text(1)},
 		"temperature -1": {Prompt: []int{1},
 			Texts: []engine.Request{{MaxTokens: 1, Sampling: engine.Sampling{Temperature: -1}}}},
@@ -318,7 +316,7 @@ func TestRefused(t *testing.T) {
 	defer cancel()
 	held := text(250)
 	held[0].Adjust = func([]int, []float32) { <-ctx.Done() }
-	for i := range 4 { // two sequences, one that waits, and one too many
+	for i := range 4 { // two sequences, one waiting, and one too many
 		_, err := s.Submit(ctx, []Request{{Prompt: []int{1, 2}, Texts: held, Logprobs: -1, PromptLogprobs: -1}})
 		var busy *BusyError
 		if i < 3 && err != nil || i == 3 && (!errors.As(err, &busy) || busy.RetryAfter < time.Second) {
@@ -333,7 +331,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDrain: requests that run are finished, unless there is no time for it; nothing runs on.
+// TestDrain: running requests finish unless the context ends first; nothing keeps running.
 func TestDrain(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, patient := range []bool{true, false} {
@@ -373,7 +371,7 @@ func TestDrain(t *testing.T) {
 	wait.Goroutines(t, before)
 }
 
-// TestStatsInStep: who asks for the state does not wait for a step.
+// TestStatsInStep: Stats does not wait for a step.
 func TestStatsInStep(t *testing.T) {
 	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 1}), Options{Queue: 1})
 	begun, hold := make(chan struct{}, 2), make(chan struct{})

@@ -23,32 +23,32 @@ type Options struct {
 	Gap     func(between time.Duration)          // for each step that goes on with a text
 }
 
-// Scheduler computes requests on an engine that nobody else uses.
+// Scheduler runs requests on an engine that it owns.
 type Scheduler struct {
 	e      *engine.Engine
 	o      Options
 	vocab  int
-	pages  int // of the KV cache
-	tokens int // that it holds
+	pages  int // size of the KV cache
+	tokens int // the same in tokens
 	budget budget
 
 	mu       sync.Mutex
 	queue    []*task
-	running  int // tasks, for Stats
-	used     int // tokens in the KV cache of running tasks
+	running  int // admitted tasks
+	used     int // KV cache tokens of running tasks
 	draining bool
 	failed   error
 	closed   bool
-	mean     time.Duration // of the time of a request from admission to its end
+	mean     time.Duration // moving average of the time from admission to end
 
 	wake chan struct{}
 	done chan struct{}
 
-	// The rest belongs to the loop.
+	// Owned by the loop.
 	tasks  []*task
-	first  int // of the prompts: the one that the next step begins with
+	first  int // rotates the prompts: the next step starts with prompt first
 	cache  *prefix.Cache
-	logits []float32 // of the texts of a step
+	logits []float32 // buffer for the texts of a step
 }
 
 // New starts a scheduler.
@@ -64,15 +64,15 @@ func New(e *engine.Engine, o Options) *Scheduler {
 	return s
 }
 
-// Stats is the state of a scheduler.
+// Stats is a snapshot of a scheduler.
 type Stats struct {
 	Running, Waiting int
-	Cache            float64 // share of the KV cache that running requests use
-	Failed           error   // the engine is of no use any more
+	Cache            float64 // share of the KV cache used by running requests, 0 to 1
+	Failed           error   // not nil = the engine cannot be used any more
 	Draining         bool
 }
 
-// Stats can be called at any time; it does not wait for a step.
+// Stats returns a snapshot without waiting for a step.
 func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,13 +80,13 @@ func (s *Scheduler) Stats() Stats {
 		Failed: s.failed, Draining: s.draining}
 }
 
-// Submit accepts requests, all or none. The call ends when ctx does. Errors: *RequestError, *BusyError, ErrDraining,
-// and ErrFailed.
+// Submit queues all requests or none. The call ends when ctx does. Errors: *RequestError, *BusyError, ErrDraining and
+// ErrFailed.
 func (s *Scheduler) Submit(ctx context.Context, requests []Request) (*Call, error) {
 	sequences := s.e.Options().Sequences
 	if most := s.o.Queue + sequences; len(requests) > most {
 		return nil, &RequestError{Request: most,
-			Err: fmt.Errorf("%w: %d prompts; the server takes at most %d at once", pack.ErrLimit, len(requests), most)}
+			Err: fmt.Errorf("%w: %d prompts: the server takes at most %d at once", pack.ErrLimit, len(requests), most)}
 	}
 	c := newCall(ctx, len(requests))
 	tasks := make([]*task, len(requests))
@@ -104,7 +104,7 @@ func (s *Scheduler) Submit(ctx context.Context, requests []Request) (*Call, erro
 		return nil, s.failed
 	case s.draining || s.closed:
 		return nil, ErrDraining
-	case len(s.queue)+len(tasks) > s.o.Queue+max(0, sequences-s.running): // what is free takes some at once
+	case len(s.queue)+len(tasks) > s.o.Queue+max(0, sequences-s.running): // idle sequences take some at once
 		return nil, &BusyError{Waiting: len(s.queue), RetryAfter: s.retryAfter()}
 	}
 	s.queue = append(s.queue, tasks...)
@@ -113,13 +113,13 @@ func (s *Scheduler) Submit(ctx context.Context, requests []Request) (*Call, erro
 	return c, nil
 }
 
-// retryAfter estimates when the queue will be shorter. s.mu is held.
+// retryAfter estimates when the queue will have room: 1 s to 1 min. s.mu is held.
 func (s *Scheduler) retryAfter() time.Duration {
 	wait := s.mean / time.Duration(max(1, s.running))
 	return min(max(wait, time.Second), time.Minute).Round(time.Second)
 }
 
-// newTask checks a request.
+// newTask validates a request.
 func (s *Scheduler) newTask(c *Call, i int, r *Request) (*task, error) {
 	refuse := func(long bool, format string, a ...any) error {
 		return &RequestError{Request: i, TooLong: long, Err: fmt.Errorf(format, a...)}
@@ -134,11 +134,11 @@ func (s *Scheduler) newTask(c *Call, i int, r *Request) (*task, error) {
 	case len(r.Prompt) == 0:
 		return nil, refuse(false, "%w: the prompt has no tokens", pack.ErrUnsupported)
 	case longest > o.Context:
-		return nil, refuse(true, "%w: the prompt has %d tokens and up to %d are asked for; the context holds %d",
+		return nil, refuse(true, "%w: the prompt has %d tokens and up to %d are requested; the context holds %d",
 			pack.ErrLimit, len(r.Prompt), longest-len(r.Prompt), o.Context)
 	case len(r.Texts) > o.Sequences:
-		return nil, refuse(false, "%w: %d texts of one prompt; the server computes %d at once", pack.ErrLimit, len(r.Texts),
-			o.Sequences)
+		return nil, refuse(false, "%w: %d texts of one prompt: the server runs at most %d at once",
+			pack.ErrLimit, len(r.Texts), o.Sequences)
 	}
 	if t.most(s.e) > s.pages {
 		return nil, refuse(true, "%w: %d texts of up to %d tokens do not fit into the KV cache of %d tokens", pack.ErrLimit,
@@ -146,7 +146,7 @@ func (s *Scheduler) newTask(c *Call, i int, r *Request) (*task, error) {
 	}
 	for _, id := range r.Prompt {
 		if id < 0 || id >= s.vocab {
-			return nil, refuse(false, "%w: token id %d; the vocabulary has %d", pack.ErrUnsupported, id, s.vocab)
+			return nil, refuse(false, "%w: token id %d: the vocabulary has %d tokens", pack.ErrUnsupported, id, s.vocab)
 		}
 	}
 	for j := range r.Texts {
@@ -157,7 +157,7 @@ func (s *Scheduler) newTask(c *Call, i int, r *Request) (*task, error) {
 	return t, nil
 }
 
-// most is the number of pages of a task that shares nothing with others.
+// most returns the pages that the task needs without a shared prefix.
 func (t *task) most(e *engine.Engine) int {
 	n := unwritten(e, 0, 0, t.end(0))
 	for i := 1; i < len(t.Texts); i++ {
@@ -173,8 +173,7 @@ func (s *Scheduler) signal() {
 	}
 }
 
-// Drain refuses new requests and waits until those that are there have ended. When ctx is done before, they end with
-// ErrDraining.
+// Drain rejects new requests and waits for accepted ones. When ctx is done, those left end with ErrDraining.
 func (s *Scheduler) Drain(ctx context.Context) {
 	s.mu.Lock()
 	s.draining = true
@@ -187,7 +186,7 @@ func (s *Scheduler) Drain(ctx context.Context) {
 	s.Close()
 }
 
-// Close ends all requests and the loop.
+// Close ends all requests with ErrDraining and stops the loop.
 func (s *Scheduler) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -196,7 +195,7 @@ func (s *Scheduler) Close() {
 	<-s.done
 }
 
-// loop makes steps while there is something to do.
+// loop runs steps while there is work.
 func (s *Scheduler) loop() {
 	defer close(s.done)
 	defer s.stop()
@@ -217,7 +216,7 @@ func (s *Scheduler) loop() {
 	}
 }
 
-// rest waits for work, and gives memory back if there is none for a while.
+// rest waits for work, and returns unused memory to the system after 10 s without any.
 func (s *Scheduler) rest() {
 	timer := time.NewTimer(10 * time.Second)
 	defer timer.Stop()
@@ -229,7 +228,7 @@ func (s *Scheduler) rest() {
 	}
 }
 
-// stop ends what is left.
+// stop ends all requests and empties the prefix cache.
 func (s *Scheduler) stop() {
 	s.mu.Lock()
 	s.closed = true
@@ -239,7 +238,7 @@ func (s *Scheduler) stop() {
 	}
 }
 
-// fail ends all requests after an error that the engine does not recover from.
+// fail ends all requests after an unrecoverable error of the engine.
 func (s *Scheduler) fail(err error) {
 	s.mu.Lock()
 	s.failed = fmt.Errorf("%w: %w", ErrFailed, err)
@@ -247,7 +246,7 @@ func (s *Scheduler) fail(err error) {
 	s.endAll(s.failed)
 }
 
-// endAll ends all tasks, also those that wait. The state of the scheduler lets no new ones in.
+// endAll ends all queued and running tasks. The caller has set a state in which Submit rejects new ones.
 func (s *Scheduler) endAll(err error) {
 	s.mu.Lock()
 	queue := s.queue
@@ -259,7 +258,7 @@ func (s *Scheduler) endAll(err error) {
 	s.tasks = nil
 }
 
-// end ends a task, once: with an error, or after its last event.
+// end ends a task with an error, or with nil after its last event. Further calls have no effect.
 func (s *Scheduler) end(t *task, err error) {
 	if t.ended {
 		return

@@ -1,8 +1,8 @@
 package schedule
 
-// draft puts guesses behind the last tokens of texts, which the step computes with them, where that is expected to give
-// more tokens in the same time; all texts together have at most as many as a pass of measured cost has. Beside prompts,
-// which fill a pass anyway, there are none.
+// draft appends draft tokens to the last tokens of the texts if verifying them is expected to give more tokens per
+// second. The pass stays within the sizes whose cost is measured. Steps with prompts have no drafts, since prompts fill
+// the pass.
 func (s *Scheduler) draft(texts []*text, prompts bool) {
 	pass := len(texts)
 	for _, x := range texts {

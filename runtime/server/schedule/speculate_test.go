@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// repeating is a request for a text of ten tokens, again and again, with a slip in each fourth.
+// repeating is a request whose text repeats ten tokens, with an error in every fourth repetition.
 func repeating(speculate int) Request {
 	return Request{Prompt: []int{5, 100}, Logprobs: 1, PromptLogprobs: -1, Texts: []engine.Request{{
 		MaxTokens: 120, Speculate: speculate,
@@ -27,8 +27,8 @@ func repeating(speculate int) Request {
 	}}}
 }
 
-// TestSpeculate: a text with drafts has the same bytes as without, in fewer steps, and they are counted; its pages are
-// free at the end.
+// TestSpeculate: a text with drafts has the same bytes as without, in fewer steps; drafts are counted, and all pages
+// are free at the end.
 func TestSpeculate(t *testing.T) {
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4, Page: 32})
 	var ended Timing
@@ -63,8 +63,8 @@ func TestSpeculate(t *testing.T) {
 	}
 }
 
-// TestDraftsOfFullPasses: all texts of a pass have so many drafts together that its cost is measured, and none where
-// the pass has that many texts, or a prompt.
+// TestDraftsOfFullPasses: the drafts of a pass keep it within the sizes of measured cost; a pass with that many texts,
+// or with a prompt, has none.
 func TestDraftsOfFullPasses(t *testing.T) {
 	for _, texts := range []int{8, engine.SpeculateMost + 1} {
 		e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: texts})
@@ -84,7 +84,7 @@ func TestDraftsOfFullPasses(t *testing.T) {
 	}
 	e := open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2})
 	s := New(e, Options{})
-	s.Close() // the steps are made here
+	s.Close() // the test makes the steps
 	r := repeating(4)
 	for len(r.Prompt) < 100 {
 		r.Prompt = append(r.Prompt, r.Prompt...)
@@ -102,7 +102,7 @@ func TestDraftsOfFullPasses(t *testing.T) {
 	}
 }
 
-// readyText makes a text whose prompt repeats itself.
+// readyText returns a text with a repetitive prompt.
 func readyText(t *testing.T, s *Scheduler, r *Request) *text {
 	t.Helper()
 	k, err := s.newTask(newCall(context.Background(), 1), 0, r)
@@ -115,8 +115,8 @@ func readyText(t *testing.T, s *Scheduler, r *Request) *text {
 	return k.texts[0]
 }
 
-// broken is a model in which token 2000 has an infinite embedding. The output head is the same tensor, and stays as it
-// is.
+// broken is a model with an infinite embedding of token 2000. The output head, the same tensor in the checkpoint, is
+// unchanged.
 type broken struct {
 	*packed.File
 	read *bool
@@ -133,8 +133,8 @@ func (b broken) Tensor(name string) (packed.Tensor, error) {
 	return t, err
 }
 
-// TestBrokenTokens: a request whose numbers overflow fails alone, the others of its batch have their texts; a draft
-// that does so costs a step, not the text.
+// TestBrokenTokens: a request that overflows fails alone, the others of its batch succeed; a draft that overflows costs
+// a step, not the text.
 func TestBrokenTokens(t *testing.T) {
 	f, err := packed.Open(tinymodel.Path(t))
 	if err != nil {
@@ -158,7 +158,7 @@ func TestBrokenTokens(t *testing.T) {
 	bad.Prompt = []int{5, 2000}
 	drafts := repeating(4)
 	drafts.Texts[0].MaxTokens, drafts.Texts[0].Prediction = 40, slices.Repeat([]int{2000}, 40)
-	for range 2 { // drafts of what the prompt is followed by in the prediction, which begins with its end
+	for range 2 { // the prediction starts with the end of the prompt, so drafts continue it
 		both, err := s.Submit(t.Context(), []Request{bad})
 		if err != nil {
 			t.Fatal(err)

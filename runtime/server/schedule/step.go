@@ -10,18 +10,18 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// scoredRows is how many tokens of a prompt go through a step if the logits of all are wanted: the output head is the
-// largest matrix, and others wait for it.
+// scoredRows limits the prompt tokens per step if the logits of all are requested: the output head is the largest
+// matrix, and other requests wait for it.
 const scoredRows = 16
 
-// step is one pass over the weights.
+// step is one forward pass.
 type step struct {
 	batch []engine.Chunk
-	texts []*text // texts[i] is computed by batch[i]
-	tasks []*task // tasks[i] by batch[len(texts)+i]
+	texts []*text // batch[i] belongs to texts[i],
+	tasks []*task // batch[len(texts)+i] to tasks[i]
 }
 
-// step computes a token of each text and some tokens of prompts.
+// step decodes a token of each text and prefills part of the prompts.
 func (s *Scheduler) step() {
 	s.dropCancelled()
 	b := s.gather()
@@ -47,7 +47,7 @@ func (s *Scheduler) step() {
 	}
 }
 
-// perChunk says whether an error of Forward belongs to chunks, and the others were computed.
+// perChunk reports whether an error of Forward concerns single chunks, so that the other chunks are valid.
 func perChunk(batch []engine.Chunk) bool {
 	for i := range batch {
 		if batch[i].Err != nil {
@@ -66,7 +66,7 @@ func (s *Scheduler) dropCancelled() {
 	})
 }
 
-// count notes what Stats tells.
+// count updates the counters of Stats.
 func (s *Scheduler) count() {
 	used := 0
 	for _, t := range s.tasks {
@@ -84,7 +84,7 @@ func (s *Scheduler) count() {
 	s.mu.Unlock()
 }
 
-// gather makes the batch of a step: every text, and prompts, each step beginning with another one.
+// gather builds the batch of a step: all texts, then prompts in rotating order.
 func (s *Scheduler) gather() (b step) {
 	var prompts []*task
 	for _, t := range s.tasks {
@@ -117,7 +117,7 @@ func (s *Scheduler) gather() (b step) {
 	return b
 }
 
-// chunks computes the last tokens of texts, and their drafts. Their logits lie side by side.
+// chunks returns the chunks that compute the last tokens and the drafts of texts, with adjacent logits.
 func (s *Scheduler) chunks(texts []*text) []engine.Chunk {
 	rows := 0
 	for _, x := range texts {
@@ -135,7 +135,7 @@ func (s *Scheduler) chunks(texts []*text) []engine.Chunk {
 	return batch
 }
 
-// chunk computes the last token of a text, and its draft.
+// chunk returns the chunk of the last token and the draft.
 func (x *text) chunk() engine.Chunk {
 	if x.task.Logprobs >= 0 {
 		return engine.Chunk{Seq: x.seq, Tokens: x.tokens, Logits: x.logits}
@@ -143,14 +143,14 @@ func (x *text) chunk() engine.Chunk {
 	return x.gen.Chunk(x.seq, x.tokens, x.logits)
 }
 
-// deliver chooses the tokens that come out of a step, for all texts at once, and hands them out.
+// deliver samples the next tokens of all texts and posts the events.
 func (s *Scheduler) deliver(b *step) {
 	var ready []*text
 	for i, x := range b.texts {
 		switch err := b.batch[i].Err; {
 		case err == nil:
 			ready = append(ready, x)
-		case len(x.tokens) > 1: // what is wrong may be wrong with the draft only
+		case len(x.tokens) > 1: // the draft may be the cause
 			x.plain = true
 		default:
 			s.lose(x.task, err)
@@ -167,7 +167,7 @@ func (s *Scheduler) deliver(b *step) {
 			ready = append(ready, s.prefilled(t)...)
 		}
 	}
-	ready = slices.DeleteFunc(ready, func(x *text) bool { return x.task.ended }) // lost with another text of theirs
+	ready = slices.DeleteFunc(ready, func(x *text) bool { return x.task.ended }) // ended with another text of the task
 	if err := s.choose(ready); err != nil {
 		s.fail(err)
 		return
@@ -176,13 +176,13 @@ func (s *Scheduler) deliver(b *step) {
 		s.handOut(x)
 	}
 	s.removeEnded(func(t *task) {
-		if t.sequences() == 0 { // nothing is left to do
+		if t.sequences() == 0 { // all texts have ended
 			s.end(t, nil)
 		}
 	})
 }
 
-// choose chooses the next tokens of texts, in as many goroutines as the engine has threads.
+// choose samples the next tokens of texts, with as many goroutines as the engine has threads.
 func (s *Scheduler) choose(texts []*text) error {
 	return parallel.Each(context.Background(), s.e.Options().Threads, len(texts), func(_, i int) error {
 		texts[i].next(s.vocab)
@@ -190,21 +190,21 @@ func (s *Scheduler) choose(texts []*text) error {
 	})
 }
 
-// prefilled gives the sequence of a prompt to its texts, which are ready to choose their first tokens.
+// prefilled hands the sequence of a prompt to its texts, which then sample their first tokens.
 func (s *Scheduler) prefilled(t *task) []*text {
 	t.timing.Prefilled = time.Now()
 	size := s.e.PageTokens()
-	s.remember(t, t.seq, len(t.Prompt)/size*size, nil) // others can share whole pages while this one goes on to write
+	s.remember(t, t.seq, len(t.Prompt)/size*size, nil) // whole pages only: this sequence goes on writing to the last one
 	t.call.post(Event{Request: t.index, Text: -1, Piece: engine.Piece{Token: -1}, Prompt: t.prompt, Cached: t.resumed})
 	row := t.logits[max(0, len(t.logits)-s.vocab):]
 	for i, x := range t.texts {
 		x.seq, x.from = t.seq, t.resumed
-		if len(t.texts) > 1 { // the last page of the prompt is copied by all of them
+		if len(t.texts) > 1 { // each text copies the last page of the prompt
 			x.from = len(t.Prompt)
 		}
 		if i > 0 {
 			fork, err := t.seq.Fork()
-			if err != nil { // admission saw to it that there is one
+			if err != nil { // admission reserved the sequence
 				panic("schedule: " + err.Error())
 			}
 			x.seq = fork
@@ -220,7 +220,7 @@ func (s *Scheduler) prefilled(t *task) []*text {
 	return t.texts
 }
 
-// handOut tells the caller of a text about its next tokens, and ends the text after the last one.
+// handOut posts the new tokens of a text, and closes its sequence after the last one.
 func (s *Scheduler) handOut(x *text) {
 	now := time.Now()
 	t := x.task
@@ -244,10 +244,10 @@ func (s *Scheduler) handOut(x *text) {
 	}
 }
 
-// lose ends a task after an error of its own.
+// lose ends a task after an error of its own chunk.
 func (s *Scheduler) lose(t *task, err error) { s.end(t, fmt.Errorf("%w: %w", ErrFailed, err)) }
 
-// removeEnded forgets the tasks that have ended, after a look at each that may end it.
+// removeEnded calls look on each task, which may end it, and removes the ended ones.
 func (s *Scheduler) removeEnded(look func(*task)) {
 	s.tasks = slices.DeleteFunc(s.tasks, func(t *task) bool {
 		look(t)

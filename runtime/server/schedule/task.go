@@ -7,16 +7,16 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// task is a request at work.
+// task is an accepted request.
 type task struct {
 	*Request
 	call  *Call
 	index int // in the call
 	texts []*text
 
-	seq     *engine.Sequence // of the prompt, until the texts take over
-	resumed int              // tokens that came from the cache of prefixes
-	logits  []float32        // of the prompt tokens of a step
+	seq     *engine.Sequence // of the prompt during prefill, nil afterwards
+	resumed int              // prompt tokens from the prefix cache
+	logits  []float32        // of the prompt tokens in a step
 	prompt  []Logprob
 
 	ended  bool
@@ -29,33 +29,33 @@ type text struct {
 	index int
 	gen   *engine.Generation
 	seq   *engine.Sequence
-	from  int // tokens that its sequence shared with others at first
+	from  int // tokens shared with other sequences at the start
 
-	tokens []int // to be computed next: the last one, with a draft behind it
-	plain  bool  // without a draft, the next time
+	tokens []int // input of the next step: the last token and the draft
+	plain  bool  // the next step has no draft
 	logits []float32
 	events []Event   // of the last step
-	at     time.Time // of these
+	at     time.Time // time of events
 
-	drafted, accepted int // tokens, in the last step
+	drafted, accepted int // draft tokens of the last step
 }
 
-// Timing is when what happened to a request, for metrics.
+// Timing holds the timestamps and counts of a request, for metrics.
 type Timing struct {
 	Arrived, Admitted, Prefilled, Ended time.Time
 	PromptTokens, CachedTokens          int
-	Tokens                              int // generated, of all texts
-	Drafted, Accepted                   int // tokens that were guessed, and those of them that the texts took
+	Tokens                              int // generated tokens of all texts
+	Drafted, Accepted                   int // draft tokens, and how many of them were accepted
 	Reasons                             []engine.Reason
 	Err                                 error
 }
 
-// worst is the number of pages that a task may still take from the pool.
+// worst returns the pages that the task may still take from the pool.
 func (t *task) worst(e *engine.Engine) int {
 	n := 0
 	if t.seq != nil {
 		n = unwritten(e, t.resumed, t.seq.Len(), t.end(0))
-		for i := 1; i < len(t.Texts); i++ { // forks, which come after the prompt
+		for i := 1; i < len(t.Texts); i++ { // forks after prefill
 			n += unwritten(e, len(t.Prompt), len(t.Prompt), t.end(i))
 		}
 		return n
@@ -68,7 +68,7 @@ func (t *task) worst(e *engine.Engine) int {
 	return n
 }
 
-// end is the most tokens that the sequence of a text will have.
+// end returns the maximum length of the sequence of text i; i ≥ len(Texts) = the prompt.
 func (t *task) end(i int) int {
 	if i >= len(t.Texts) {
 		return len(t.Prompt)
@@ -76,7 +76,8 @@ func (t *task) end(i int) int {
 	return len(t.Prompt) + t.Texts[i].MaxTokens
 }
 
-// unwritten is how many new pages a sequence needs from now to its end, whose first tokens were shared.
+// unwritten returns the number of pages that a sequence of length now, whose first shared tokens use shared pages,
+// needs to grow to end.
 func unwritten(e *engine.Engine, shared, now, end int) int {
 	size := e.PageTokens()
 	all := (end+size-1)/size - shared/size
@@ -86,10 +87,10 @@ func unwritten(e *engine.Engine, shared, now, end int) int {
 	return all - ((now+size-1)/size - shared/size)
 }
 
-// prefilling says whether tokens of the prompt are still to be computed.
+// prefilling reports whether prompt tokens are left to compute.
 func (t *task) prefilling() bool { return t.seq != nil }
 
-// chunk is the next part of the prompt, of at most n tokens.
+// chunk returns the next part of the prompt, at most n tokens.
 func (t *task) chunk(n, vocab int) engine.Chunk {
 	at := t.seq.Len()
 	tokens := t.Prompt[at:min(at+n, len(t.Prompt))]
@@ -110,7 +111,7 @@ func (t *task) chunk(n, vocab int) engine.Chunk {
 	return c
 }
 
-// scorePrompt notes the logprobs of the prompt tokens that follow those of the last chunk.
+// scorePrompt appends the logprobs of the prompt tokens that follow the tokens of the last chunk.
 func (t *task) scorePrompt(computed, vocab int) {
 	if t.PromptLogprobs < 0 {
 		return
@@ -124,8 +125,8 @@ func (t *task) scorePrompt(computed, vocab int) {
 	}
 }
 
-// next chooses the next token of a text, and another one for each token of the draft that was right. The rest of the
-// draft is taken back.
+// next samples the next token, and another one for each accepted draft token. It truncates the sequence to the accepted
+// part.
 func (x *text) next(vocab int) {
 	draft := x.tokens[1:]
 	x.events, x.drafted, x.accepted = x.events[:0], len(draft), 0
@@ -140,11 +141,11 @@ func (x *text) next(vocab int) {
 	}
 }
 
-// choose chooses a token.
+// choose samples a token and records its event.
 func (x *text) choose(logits []float32) (int, engine.Reason) {
 	var scored []float32
 	if x.task.Logprobs >= 0 {
-		scored = slices.Clone(logits) // before anything changes them
+		scored = slices.Clone(logits) // before logits processors change them
 	}
 	piece, why := x.gen.Next(logits)
 	e := Event{Request: x.task.index, Text: x.index, Piece: piece, Reason: why}
@@ -156,7 +157,7 @@ func (x *text) choose(logits []float32) (int, engine.Reason) {
 	return piece.Token, why
 }
 
-// logprobOf scores a token by a row of logits. scratch has the same length.
+// logprobOf returns the logprob of a token. scratch has the length of logits.
 func logprobOf(logits, scratch []float32, token, alternatives int) Logprob {
 	p := engine.NewPrediction(logits, scratch)
 	l := Logprob{Token: token, Logprob: -p.NLL(token)}
@@ -166,7 +167,7 @@ func logprobOf(logits, scratch []float32, token, alternatives int) Logprob {
 	return l
 }
 
-// largest is the first n tokens in the order of N21.
+// largest returns the n largest logits in the order of N21.
 func largest(logits []float32, n int) []int {
 	n = min(n, len(logits))
 	if n <= 0 {
@@ -178,7 +179,7 @@ func largest(logits []float32, n int) []int {
 			continue
 		}
 		at, _ := slices.BinarySearchFunc(best, z, func(id int, z float32) int {
-			if logits[id] >= z { // an equal one with a smaller id goes first
+			if logits[id] >= z { // the smaller id first among equals
 				return -1
 			}
 			return 1
