@@ -17,61 +17,61 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
-// job is a request that is ready to be computed. There are settings.n choices for each of its prompts.
+// job is a parsed request that is ready to be scheduled. It generates settings.n choices for each of its prompts.
 type job struct {
 	settings
 	model    *model
 	requests []schedule.Request
-	echo     []string // texts of the prompts where they are part of the answer
+	echo     []string // prompt texts to prepend to the choices; nil = no echo
 	tools    *tools   // nil = none
 	head     head
 	shape    shape
 }
 
-// head is what all objects of an answer begin with.
+// head holds the fields that every response object starts with.
 type head struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
 	Created     int64  `json:"created"`
 	Model       string `json:"model"`
 	Fingerprint string `json:"system_fingerprint"`
-	Seed        int64  `json:"seed"` // repeats the answer
+	Seed        int64  `json:"seed"` // reproduces the output
 }
 
-// shape writes the answers of one endpoint.
+// shape builds the responses of one endpoint.
 type shape interface {
-	// whole is the answer that is not streamed.
+	// whole builds the response of a request without streaming.
 	whole(j *job, all []*choice, u *usage) any
-	// begin, piece and end write the frames of choice c: at its start, for new text or tokens, and for its reason.
+	// begin, piece and end write the frames of choice c: its first frame, new text or tokens, and its finish reason.
 	begin(j *job, s *api.Stream, c *choice)
 	piece(j *job, s *api.Stream, c *choice, p part)
 	end(j *job, s *api.Stream, c *choice)
-	// last writes the frames behind all texts, fail those of an error in the stream.
+	// last writes the frames that follow all choices. fail writes an error into the stream.
 	last(j *job, s *api.Stream, all []*choice, u *usage)
 	fail(j *job, s *api.Stream, e *api.Error)
 }
 
-// choice is one text of an answer.
+// choice is one generated text of a response.
 type choice struct {
 	index  int
 	text   strings.Builder
-	reader *callReader // nil = all is text
+	reader *callReader // nil = do not look for tool calls
 	calls  []toolCall
-	before int                // calls before the text
+	before int                // number of calls that precede the text
 	scores []schedule.Logprob // of the tokens whose logprobs are reported
 	tokens []int
 	reason string // "" = not yet
-	listed int    // tokens in the lists of logprobs of completions so far
-	offset int    // characters of these
+	listed int    // number of tokens already written to the logprobs of completions
+	offset int    // number of characters in the listed tokens
 }
 
-// part is what is new of a choice.
+// part is an increment of a choice.
 type part struct {
 	reading
 	scores []schedule.Logprob
 }
 
-// usage counts tokens.
+// usage holds the token counts of a response.
 type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
@@ -82,19 +82,19 @@ type usage struct {
 	Predicted *predictionUsage `json:"completion_tokens_details,omitempty"`
 }
 
-// newHead makes the head of an answer.
+// newHead returns the head of a new response.
 func (m *model) newHead(prefix, object string, seed uint64) head {
 	return head{randomID(prefix), object, time.Now().Unix(), m.ID, m.fingerprint, int64(seed)}
 }
 
-// randomID makes an id that no one guesses, behind a prefix.
+// randomID returns prefix followed by 96 random bits in hex.
 func randomID(prefix string) string {
 	id := make([]byte, 12)
 	rand.Read(id)
 	return prefix + hex.EncodeToString(id)
 }
 
-// serve computes a job and answers.
+// serve runs a job and writes the response.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, j *job) {
 	w.Header().Set("X-Lowpack-Seed", strconv.FormatInt(int64(j.seed), 10))
 	ctx := r.Context()
@@ -131,7 +131,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, j *job) {
 	api.WriteJSON(w, http.StatusOK, j.shape.whole(j, a.choices, a.usage()))
 }
 
-// answer is a job whose events come in.
+// answer accumulates the events of a job.
 type answer struct {
 	*job
 	choices []*choice
@@ -149,7 +149,7 @@ func newAnswer(j *job) *answer {
 	return a
 }
 
-// usage counts what was computed for the answer.
+// usage returns the token counts of the response.
 func (a *answer) usage() *usage {
 	u := &usage{}
 	for i := range a.requests {
@@ -163,7 +163,7 @@ func (a *answer) usage() *usage {
 	return u
 }
 
-// take takes events in. With s, what is new is written to it.
+// take adds events to the choices and, if s is not nil, writes the increments to the stream.
 func (a *answer) take(events []schedule.Event, s *api.Stream) {
 	for _, e := range events {
 		if e.Text < 0 {
@@ -185,7 +185,8 @@ func (a *answer) take(events []schedule.Event, s *api.Stream) {
 	}
 }
 
-// takePrompt takes in what is known of a prompt, which is part of all its choices where it is echoed.
+// takePrompt handles the event of a processed prompt: it starts the choices of the prompt, with the prompt text in
+// front if echo is on.
 func (a *answer) takePrompt(e schedule.Event, s *api.Stream) {
 	a.cached += e.Cached
 	for i := range a.n {
@@ -209,7 +210,7 @@ func (a *answer) takePrompt(e schedule.Event, s *api.Stream) {
 	}
 }
 
-// read looks for calls in what is new of a text.
+// read splits new text of a choice into content and tool calls.
 func (c *choice) read(e schedule.Event) reading {
 	if c.reader == nil {
 		return reading{text: e.Piece.Text}
@@ -225,7 +226,7 @@ func (c *choice) read(e schedule.Event) reading {
 	return out
 }
 
-// note adds what is new of calls to them, and gives them ids.
+// note appends call deltas to the calls of the choice and assigns ids to new calls.
 func (c *choice) note(calls []callDelta) {
 	for i := range calls {
 		d := &calls[i]
@@ -237,7 +238,7 @@ func (c *choice) note(calls []callDelta) {
 	}
 }
 
-// add takes what is new of a choice.
+// add appends an increment to a choice.
 func (a *answer) add(c *choice, p part, s *api.Stream) {
 	if p.text == "" && p.scores == nil && p.calls == nil {
 		return
@@ -256,7 +257,7 @@ func (a *answer) finish(c *choice, reason string, s *api.Stream) {
 	}
 }
 
-// reasonOf is the finish_reason of a choice.
+// reasonOf returns the finish_reason of the choice.
 func (c *choice) reasonOf(r engine.Reason) string {
 	if reason := reasonOf(r); reason != "stop" || len(c.calls) == 0 {
 		return reason
@@ -264,7 +265,7 @@ func (c *choice) reasonOf(r engine.Reason) string {
 	return "tool_calls"
 }
 
-// reasonOf is the finish_reason of a text.
+// reasonOf maps the engine's reason to a finish_reason.
 func reasonOf(r engine.Reason) string {
 	if r == engine.EndLength || r == engine.EndContext {
 		return "length"
@@ -272,13 +273,13 @@ func reasonOf(r engine.Reason) string {
 	return "stop"
 }
 
-// keepAlive is how long a stream is silent at most, while a prompt waits or is computed.
+// keepAlive is the longest time without a frame while a prompt is queued or in prefill.
 const keepAlive = 15 * time.Second
 
-// stream answers in frames.
+// stream writes the response as server-sent events.
 func (a *answer) stream(ctx context.Context, w http.ResponseWriter, call *schedule.Call) {
 	events, err := next(ctx, call)
-	if err != nil && err != errQuiet && err != io.EOF { // the status can still tell
+	if err != nil && err != errQuiet && err != io.EOF { // the status code is not sent yet
 		apiError(err).Write(w)
 		return
 	}
@@ -292,7 +293,7 @@ func (a *answer) stream(ctx context.Context, w http.ResponseWriter, call *schedu
 		}
 		events, err = next(ctx, call)
 	}
-	if err != io.EOF { // the texts may go on
+	if err != io.EOF { // the choices may be incomplete
 		a.shape.fail(a.job, s, apiError(err))
 	} else if e := a.check(); e != nil {
 		a.shape.fail(a.job, s, e)
@@ -302,10 +303,10 @@ func (a *answer) stream(ctx context.Context, w http.ResponseWriter, call *schedu
 	s.Flush()
 }
 
-// errQuiet says that nothing happened for a while.
+// errQuiet is returned by next when no event arrived within keepAlive.
 var errQuiet = errors.New("quiet")
 
-// next is Call.Next, but returns errQuiet when it is time for a sign of life.
+// next is Call.Next that returns errQuiet when a keep-alive comment is due.
 func next(ctx context.Context, call *schedule.Call) ([]schedule.Event, error) {
 	soon, cancel := context.WithTimeout(ctx, keepAlive)
 	defer cancel()
@@ -316,14 +317,14 @@ func next(ctx context.Context, call *schedule.Call) ([]schedule.Event, error) {
 	return events, err
 }
 
-// unsupported is about a request that the server cannot compute.
+// unsupported returns the error of a well-formed request that the server cannot run.
 func unsupported(param string, err error) *api.Error {
 	e := api.Invalid(param, "%v", err)
 	e.Code = api.UnsupportedValue
 	return e
 }
 
-// apiError says what becomes of an error of the scheduler.
+// apiError maps an error of the scheduler to an API error.
 func apiError(err error) *api.Error {
 	var (
 		busy    *schedule.BusyError
@@ -344,7 +345,7 @@ func apiError(err error) *api.Error {
 			RetryAfter: time.Second}
 	case errors.Is(err, context.DeadlineExceeded):
 		return &api.Error{Status: http.StatusGatewayTimeout, Type: api.TimedOut,
-			Message: "the answer took longer than the server allows"}
+			Message: "the request took longer than the server's time limit"}
 	case errors.Is(err, pack.ErrLimit):
 		return unsupported("", err)
 	}

@@ -10,18 +10,19 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// callForm is how a model writes calls of functions, {"name": …, "arguments": {…}}.
+// callForm is the syntax of a model's tool calls, {"name": …, "arguments": {…}}.
 type callForm struct {
-	// around a call, or around a list of calls; open "" = a call begins with the answer, and there is one
+	// open and close enclose a call, or a list of calls if list is set. If open is "", the output is either text or a
+	// single call.
 	open, close string
 	list        bool
-	key         string // of the arguments
-	gap         string // between open and the first call
-	behind      string // between a call and close
-	between     string // close and open
+	key         string // key of the arguments: arguments or parameters
+	gap         string // white space between open and the first call
+	behind      string // white space between a call and close
+	between     string // white space between close and the next open
 }
 
-// The families whose calls are known, by what stands around them.
+// Delimiters of the supported families (Hermes/Qwen, Mistral). The Llama family has none.
 const (
 	hermesOpen, hermesClose = "<tool_call>", "</tool_call>"
 	mistralOpen             = "[TOOL_CALLS]"
@@ -32,12 +33,12 @@ const (
 	probeKey  = "lowpack_key"
 )
 
-// probeCall is a call in a text, with what is around it.
+// probeCall matches the probe call in a rendered chat, with the delimiters around it.
 var probeCall = regexp.MustCompile(`(?s)(` + hermesOpen + `|` + regexp.QuoteMeta(mistralOpen) +
 	`)?(\s*)(\[?)\{"name": ?"` + probeName + `", ?"(arguments|parameters)": ?\{"` + probeKey + `": ?1\}[^{}]*\}(\s*)(` +
 	hermesClose + `|\])?`)
 
-// callFormOf finds the form in which the chat template writes calls; nil = in none that is known.
+// callFormOf renders a probe call with the chat template and recognizes its syntax; nil = not a known one.
 func callFormOf(t *tokenizer.Tokenizer) *callForm {
 	text, err := t.Chat([]chat.Message{
 		{Role: "user", Content: "a"},
@@ -62,7 +63,7 @@ func callFormOf(t *tokenizer.Tokenizer) *callForm {
 	return nil
 }
 
-// grammar is the form for texts that must call; opened says that the opening stands in the prompt.
+// grammar returns the form for outputs that must call a function. opened says that the prompt already ends with open.
 func (f *callForm) grammar(opened, several bool) grammar.CallForm {
 	g := grammar.CallForm{First: f.open + f.gap, Key: f.key, Several: several && f.open != ""}
 	if opened {

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// callReader finds calls of functions in a text that comes in pieces. Arguments are handed on as they come; what is not
-// a call of a function that there is, is content.
+// callReader extracts tool calls from streamed text. It passes arguments on as they arrive. Whatever is not a call of a
+// known function is content.
 type callReader struct {
 	form  *callForm
 	known func(name string) bool
-	most  int // calls that are wanted
+	most  int // limit of calls; the text after them is dropped
 
 	state   readState
-	held    string // text that is not decided yet
-	opening string // the text before held, which is content if no call follows
+	held    string // text that may still become a call
+	opening string // delimiter before held; it is content if no call follows
 	calls   int
-	depth   int // of the arguments: brackets that are open
+	depth   int // open brackets in the arguments
 	quoted  bool
 	escaped bool
 }
@@ -26,33 +26,33 @@ type callReader struct {
 type readState int
 
 const (
-	readText      readState = iota // or an opening
+	readText      readState = iota // text, or an opening delimiter
 	readHead                       // {"name": …, "arguments":
 	readArguments                  // an object
-	readTail                       // the brace that closes the call
-	readClose                      // what closes the form
-	readNothing                    // the rest is not wanted
+	readTail                       // the closing brace of the call
+	readClose                      // the closing delimiter
+	readNothing                    // nothing: the rest is dropped
 )
 
-// reading is what is new in a text.
+// reading is the content and the call deltas found in new text.
 type reading struct {
 	text  string
 	calls []callDelta
 }
 
-// callDelta is what is new of a call: its name, or a part of its arguments.
+// callDelta is an increment of a call: its id and name, or a part of its arguments.
 type callDelta struct {
 	index           int
-	id              string // with name
+	id              string // set together with name
 	name, arguments string
 }
 
 const (
-	maxName = 128 // bytes of the name of a function
+	maxName = 128 // length limit of a quoted function name in bytes
 	blank   = " \t\r\n"
 )
 
-// add takes a piece in and returns what is certain now.
+// add reads more text and returns what is decided now.
 func (r *callReader) add(text string) (out reading) {
 	r.held += text
 	steps := [...]func(*reading) bool{r.takeText, r.takeHead, r.takeArguments, r.takeTail, r.takeClose, r.drop}
@@ -61,7 +61,7 @@ func (r *callReader) add(text string) (out reading) {
 	return out
 }
 
-// end returns the text that is left when there is no more.
+// end returns the held text that is content after all, at the end of the output.
 func (r *callReader) end() string {
 	if left := r.opening + r.held; r.state == readHead ||
 		r.state == readText && (r.calls == 0 || strings.Trim(left, blank) != "") {
@@ -70,11 +70,11 @@ func (r *callReader) end() string {
 	return ""
 }
 
-// The steps take something from held; false = they wait for more.
+// The steps consume held; false = they need more text.
 
 func (r *callReader) drop(*reading) bool { r.held = ""; return false }
 
-// takeText takes text up to an opening. White space before one goes with it.
+// takeText consumes text up to an opening delimiter. White space before the delimiter belongs to the call.
 func (r *callReader) takeText(out *reading) bool {
 	open := r.form.open
 	at := strings.Index(r.held, open)
@@ -94,7 +94,7 @@ func (r *callReader) takeText(out *reading) bool {
 	return found
 }
 
-// overlap is how many bytes at the end of text may be the beginning of word.
+// overlap returns the number of bytes at the end of text that may be the start of word.
 func overlap(text, word string) int {
 	for n := min(len(text), len(word)-1); n > 0; n-- {
 		if strings.HasSuffix(text, word[:n]) {
@@ -104,7 +104,7 @@ func overlap(text, word string) int {
 	return 0
 }
 
-// takeHead takes the beginning of a call up to its arguments.
+// takeHead consumes the start of a call up to its arguments.
 func (r *callReader) takeHead(out *reading) bool {
 	if r.form.list {
 		rest := strings.TrimLeft(r.held, blank+"[,")
@@ -125,7 +125,8 @@ func (r *callReader) takeHead(out *reading) bool {
 	return true
 }
 
-// head finds the name in the beginning of a call, and how long that is; 0 = it is none. more: not all of it is there.
+// head parses the start of a call and returns the name and the length n up to the arguments; n = 0 = not a call. more =
+// the text ends too early to decide.
 func (r *callReader) head() (name string, n int, more bool) {
 	for _, want := range []string{"{", `"name"`, ":", "", ",", strconv.Quote(r.form.key), ":", "{"} {
 		rest := strings.TrimLeft(r.held[n:], blank)
@@ -152,7 +153,7 @@ func (r *callReader) head() (name string, n int, more bool) {
 	return name, n - 1, false
 }
 
-// stringEnd is the length of the JSON string that text begins with; −1 = it has no end.
+// stringEnd returns the length of the JSON string that text starts with; −1 = unterminated.
 func stringEnd(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -165,7 +166,7 @@ func stringEnd(text string) int {
 	return -1
 }
 
-// takeArguments takes an object, or what there is of it.
+// takeArguments consumes the arguments object, or the part of it that has arrived.
 func (r *callReader) takeArguments(out *reading) bool {
 	n := 0
 	for n < len(r.held) && r.state == readArguments {
@@ -177,7 +178,7 @@ func (r *callReader) takeArguments(out *reading) bool {
 	return true
 }
 
-// argument takes a byte of an object.
+// argument advances the state by one byte of the arguments.
 func (r *callReader) argument(c byte) {
 	switch {
 	case r.escaped:
@@ -195,7 +196,7 @@ func (r *callReader) argument(c byte) {
 	}
 }
 
-// takeTail takes the rest of a call: some models add an id to it.
+// takeTail consumes the rest of a call after the arguments: some models append an id.
 func (r *callReader) takeTail(*reading) bool {
 	at := strings.IndexByte(r.held, '}')
 	if at < 0 {
@@ -209,7 +210,7 @@ func (r *callReader) takeTail(*reading) bool {
 	return true
 }
 
-// takeClose takes what stands behind a call.
+// takeClose consumes the closing delimiter, or the comma before the next call of a list.
 func (r *callReader) takeClose(*reading) bool {
 	rest := strings.TrimLeft(r.held, blank)
 	if rest == "" {

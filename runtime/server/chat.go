@@ -12,10 +12,10 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
-// maxMessages bounds a conversation.
+// maxMessages is the limit of messages in a request.
 const maxMessages = 4096
 
-// chat is POST /v1/chat/completions.
+// chat handles POST /v1/chat/completions.
 func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
 	j := &job{settings: m.readSettings(b), model: m, shape: chatShape{}}
 	scores := readChatLogprobs(b)
@@ -25,12 +25,12 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	}
 	if b.Int("max_completion_tokens", &newer, 1, m.context) {
 		if j.maxTokens = newer; older > 0 && older != newer {
-			b.Unsupported("max_tokens", "max_tokens is %d and max_completion_tokens is %d: both are the same", older, newer)
+			b.Unsupported("max_tokens", "max_tokens is %d and max_completion_tokens is %d: must be equal", older, newer)
 		}
 	}
 	b.Refuse("only text is generated", "audio", "web_search_options")
 	b.Accept("modalities", "verbosity")
-	b.Refuse("the prompt is never part of the answer of a chat", "echo")
+	b.Refuse("a chat completion never includes the prompt", "echo")
 	j.offer(j.readTools(b, b.Raw("tools")))
 	messages, o := m.readMessages(b)
 	o.Tools = j.tools.shown()
@@ -45,7 +45,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	s.serve(w, r, j)
 }
 
-// request asks for the texts behind a prompt, as long as the context allows where the request does not say.
+// request builds the request of one prompt. Without max_tokens the limit is the rest of the context.
 func (j *job) request(ids []int, scores int, r *http.Request) schedule.Request {
 	if j.maxTokens < 0 {
 		j.maxTokens = max(1, j.model.context-len(ids))
@@ -59,7 +59,7 @@ func (j *job) request(ids []int, scores int, r *http.Request) schedule.Request {
 	return q
 }
 
-// readChatLogprobs returns the number of alternatives of each token; −1 = no logprobs.
+// readChatLogprobs returns the number of alternatives per token, 0 to maxTop; −1 = no logprobs.
 func readChatLogprobs(b *api.Body) int {
 	wanted, top := false, 0
 	b.Bool("logprobs", &wanted)
@@ -73,7 +73,7 @@ func readChatLogprobs(b *api.Body) int {
 	return -1
 }
 
-// readConversation renders the messages with the chat template.
+// readConversation renders the messages with the chat template and returns the token ids.
 func (m *model) readConversation(b *api.Body) []int {
 	readFunctions(b, b.Raw("tools"))
 	messages, o := m.readMessages(b)
@@ -90,7 +90,7 @@ func (m *model) render(b *api.Body, field string, messages []chat.Message, o cha
 	case err != nil:
 		b.Unsupported(field, "%s: %v", field, err)
 	case len(ids) == 0:
-		b.Unsupported(field, "%s: the chat template gives an empty text", field)
+		b.Unsupported(field, "%s: the chat template renders an empty prompt", field)
 	}
 	return ids
 }
@@ -127,11 +127,12 @@ func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) chat.Option
 	b.Decode("chat_template_kwargs", &vars, "an object")
 	if effort != nil && string(effort) != "null" {
 		if effort[0] != '"' {
-			b.Fail("reasoning_effort", "the reasoning effort: want a string")
+			b.Fail("reasoning_effort", "reasoning_effort: want a string")
 		}
 		const name = "reasoning_effort"
 		if other, known := vars[name]; known && !sameText(other, effort) {
-			b.Unsupported("chat_template_kwargs", "chat_template_kwargs has another reasoning_effort than the request")
+			b.Unsupported("chat_template_kwargs",
+				"chat_template_kwargs.reasoning_effort differs from the request's reasoning_effort")
 		}
 		if vars == nil {
 			vars = map[string]json.RawMessage{}
@@ -139,7 +140,7 @@ func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) chat.Option
 		vars[name] = effort
 	}
 	if vars != nil {
-		o.Vars, _ = json.Marshal(vars) // of JSON
+		o.Vars, _ = json.Marshal(vars) // the values are valid JSON
 	}
 	var documents []json.RawMessage
 	if b.Decode("documents", &documents, "a list") {
@@ -149,13 +150,13 @@ func (m *model) readChatOptions(b *api.Body, effort json.RawMessage) chat.Option
 	return o
 }
 
-// sameText says whether two strings of JSON are the same text.
+// sameText reports whether two JSON strings have the same value.
 func sameText(a, b json.RawMessage) bool {
 	var x, y *string
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && x != nil && y != nil && *x == *y
 }
 
-// roles of messages.
+// roles maps the role of a message to the role that the template gets.
 var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant",
 	"tool": "tool"}
 
@@ -188,7 +189,7 @@ func readMessage(b *api.Body, field string, i int, raw json.RawMessage) (m chat.
 	if len(more) > 0 {
 		more["role"], _ = json.Marshal(m.Role)
 		more["content"], _ = json.Marshal(m.Content)
-		m.More, _ = json.Marshal(more) // of JSON
+		m.More, _ = json.Marshal(more) // the values are valid JSON
 	}
 	if e := inner.Err(); e != nil {
 		b.Fail(field, "%s[%d]: %s", field, i, e.Message)
@@ -196,10 +197,10 @@ func readMessage(b *api.Body, field string, i int, raw json.RawMessage) (m chat.
 	return m
 }
 
-// textParts are the types of parts of messages that are texts, those of responses included.
+// textParts are the types of text parts, including those of the responses API.
 var textParts = []string{"text", "input_text", "output_text"}
 
-// readContent reads a text, or a list of parts that are texts, which follow one another in lines.
+// readContent reads a string, or a list of text parts, which it joins with newlines.
 func readContent(b *api.Body, raw json.RawMessage) (text string) {
 	if raw == nil {
 		return ""
@@ -224,12 +225,12 @@ func readContent(b *api.Body, raw json.RawMessage) (text string) {
 	return strings.Join(texts, "\n")
 }
 
-// chatShape is the shape of chat completions.
+// chatShape builds chat completions.
 type chatShape struct{}
 
 type chatMessage struct {
 	Role    string     `json:"role"`
-	Content *string    `json:"content"` // null beside calls, if there is none
+	Content *string    `json:"content"` // null if the message has calls and no text
 	Refusal *string    `json:"refusal"`
 	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
@@ -248,7 +249,7 @@ type chatDelta struct {
 	Calls   []chatCallDelta `json:"tool_calls,omitempty"`
 }
 
-// chatCallDelta is what is new of a call: what it is, or a part of its arguments.
+// chatCallDelta is an increment of a call: id, type and name, or a part of the arguments.
 type chatCallDelta struct {
 	Index    int    `json:"index"`
 	ID       string `json:"id,omitempty"`
@@ -264,7 +265,7 @@ type chatLogprobs struct {
 	Refusal *string     `json:"refusal"`
 }
 
-// chatToken is a token with its alternatives, which themselves have none.
+// chatToken is a token with its alternatives; an alternative has none of its own.
 type chatToken struct {
 	Token   string       `json:"token"`
 	Logprob float64      `json:"logprob"`
@@ -290,7 +291,7 @@ func (chatShape) whole(j *job, all []*choice, u *usage) any {
 	return a
 }
 
-// frame is a chunk with what is new of one choice.
+// frame sends a chunk for one choice.
 func (j *job) frame(s *api.Stream, c chatChoice) {
 	h := j.head
 	h.Object = "chat.completion.chunk"
@@ -312,7 +313,7 @@ func (chatShape) piece(j *job, s *api.Stream, c *choice, p part) {
 	j.frame(s, f)
 }
 
-// deltas are the new parts of calls.
+// deltas returns the call deltas of the part.
 func (p *part) deltas() []chatCallDelta {
 	list := make([]chatCallDelta, len(p.calls))
 	for i, c := range p.calls {
@@ -340,7 +341,7 @@ func (chatShape) last(j *job, s *api.Stream, _ []*choice, u *usage) {
 
 func (chatShape) fail(_ *job, s *api.Stream, e *api.Error) { s.Send(e) }
 
-// chatLogprobs lists tokens with their logprobs; nil where nobody asked.
+// chatLogprobs returns the logprobs of tokens; nil = not requested.
 func (j *job) chatLogprobs(scores []schedule.Logprob) *chatLogprobs {
 	if j.requests[0].Logprobs < 0 {
 		return nil

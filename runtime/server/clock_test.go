@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// TestTemplateTime: a chat template that tells the time makes other prompts at other times; the answer names the time
-// that it was told, which repeats the answer with the request.
+// TestTemplateTime: a chat template that prints the time renders another prompt at another time. The response names the
+// time used; a request with this time reproduces the response.
 func TestTemplateTime(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10},
 		`{{ bos_token }}{{ strftime_now('%d %b %Y %H:%M:%S %Z') }}{% for m in messages %}{{ m['content'] }}{% endfor %}`)

@@ -9,17 +9,17 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
-// defaultCompletion is how many tokens a completion has if the request does not say, as OpenAI's.
+// defaultCompletion is the default of max_tokens for completions, as in OpenAI's API.
 const defaultCompletion = 16
 
-// completions is POST /v1/completions.
+// completions handles POST /v1/completions.
 func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
 	j := &job{settings: m.readSettings(b), model: m, shape: textShape{}}
 	scores := -1
 	b.Int("logprobs", &scores, 0, maxTop)
 	echo := false
 	b.Bool("echo", &echo)
-	b.Refuse("the model has no tokens for what comes after", "suffix")
+	b.Refuse("the model has no fill-in-the-middle tokens", "suffix")
 	b.Refuse("that is a field of chat completions", "messages", "tools", "tool_choice", "top_logprobs")
 	if j.maxTokens = defaultCompletion; b.Int("max_tokens", &j.maxTokens, 0, m.context) && j.maxTokens == 0 && !echo {
 		b.Unsupported("max_tokens", "max_tokens is 0: must be at least 1 without echo")
@@ -41,13 +41,13 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 	s.serve(w, r, j)
 }
 
-// prompt is text as tokens.
+// prompt is a tokenized text.
 type prompt struct {
 	text string
 	ids  []int
 }
 
-// readPrompts reads a text, a list of texts, a list of tokens, or a list of lists of tokens.
+// readPrompts reads a string, a list of strings, a list of token ids, or a list of such lists.
 func (m *model) readPrompts(b *api.Body) (list []prompt) {
 	raw := b.Raw("prompt")
 	var (
@@ -85,23 +85,24 @@ func (m *model) readPrompts(b *api.Body) (list []prompt) {
 	return list
 }
 
-// checkPrompt refuses a prompt that has an error or nothing in it, and fills in the text of tokens.
+// checkPrompt rejects a prompt that failed to tokenize or is empty, and decodes the text of a prompt given as token
+// ids.
 func (m *model) checkPrompt(b *api.Body, p prompt, err error) prompt {
 	if err == nil && len(p.ids) == 0 {
 		err = errNoTokens
 	}
 	if err != nil {
 		b.Unsupported("prompt", "prompt: %v", err)
-	} else if p.text == "" && len(p.ids) <= m.context { // longer ones are refused
+	} else if p.text == "" && len(p.ids) <= m.context { // longer prompts are rejected later
 		p.text = m.Tokenizer.Decode(p.ids, true)
 	}
 	return p
 }
 
-// textShape is the shape of completions.
+// textShape builds text completions.
 type textShape struct{}
 
-// textChoice is a choice, or what is new of it.
+// textChoice is a choice or an increment of one.
 type textChoice struct {
 	Index    int           `json:"index"`
 	Text     string        `json:"text"`
@@ -151,7 +152,7 @@ func (textShape) last(j *job, s *api.Stream, _ []*choice, u *usage) {
 
 func (textShape) fail(_ *job, s *api.Stream, e *api.Error) { s.Send(e) }
 
-// textLogprobs lists tokens of a choice, which follow those that were listed before; nil where nobody asked.
+// textLogprobs returns the logprobs of the next tokens of a choice; nil = not requested.
 func (j *job) textLogprobs(c *choice, scores []schedule.Logprob) *textLogprobs {
 	if j.requests[c.index/j.n].Logprobs < 0 || len(scores) == 0 && c.listed > 0 {
 		return nil
@@ -169,14 +170,14 @@ func (j *job) textLogprobs(c *choice, scores []schedule.Logprob) *textLogprobs {
 
 func (l *textLogprobs) add(text string, offset int, score *schedule.Logprob, first bool, j *job) {
 	l.Tokens, l.TextOffset = append(l.Tokens, text), append(l.TextOffset, offset)
-	if first { // nothing precedes it
+	if first { // a first token has no probability
 		l.TokenLogprobs, l.TopLogprobs = append(l.TokenLogprobs, nil), append(l.TopLogprobs, nil)
 		return
 	}
 	top := map[string]*float64{text: &score.Logprob}
 	for i := range score.Top {
 		name, _ := j.model.tokenText(score.Top[i].Token)
-		if known := top[name]; known == nil || *known < score.Top[i].Logprob { // two tokens can look alike
+		if known := top[name]; known == nil || *known < score.Top[i].Logprob { // two tokens can have the same text
 			top[name] = &score.Top[i].Logprob
 		}
 	}

@@ -14,20 +14,20 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/requests"
 )
 
-// field is a row of the table of docs/SERVER.md: a field with an example, and what becomes of it by endpoint.
+// field is a row of the table in docs/SERVER.md: a field with an example, and its treatment by each endpoint.
 type field struct {
 	name, example string
 	fate          map[string]string
 }
 
-// endpoints are the columns of the table, each with the least that a request needs.
+// endpoints are the columns of the table, each with a minimal request.
 var endpoints = []struct{ path, body string }{
 	{"/v1/chat/completions", `"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 3, "seed": 1`},
 	{"/v1/completions", `"prompt": "Hello", "max_tokens": 3, "seed": 1`},
 	{"/v1/responses", `"input": "Hello", "max_output_tokens": 3, "seed": 1`},
 }
 
-// readFields reads the table.
+// readFields parses the table.
 func readFields(t *testing.T) (list []field) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/SERVER.md")
@@ -45,8 +45,8 @@ func readFields(t *testing.T) (list []field) {
 	return list
 }
 
-// TestFieldTable: what docs/SERVER.md says of every field of requests is what the server does with it, and the table
-// has every field that the server knows.
+// TestFieldTable: the server treats every request field as docs/SERVER.md says, and the table lists every field that
+// the server knows.
 func TestFieldTable(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, requests.Template)
 	list := readFields(t)
@@ -76,7 +76,7 @@ func TestFieldTable(t *testing.T) {
 	}
 }
 
-// check sends a field to an endpoint, whose answer without it is plain.
+// check sends a field to an endpoint; plain is the response without it.
 func (f *field) check(t *testing.T, path, plain string, send func(string) (int, http.Header, string)) {
 	t.Helper()
 	example := f.example
@@ -85,7 +85,7 @@ func (f *field) check(t *testing.T, path, plain string, send func(string) (int, 
 		example = `"n": 1`
 	case "a number":
 		example = `"logprobs": 2`
-	case "refused": // with nothing else that may be
+	case "refused": // send this member alone
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal([]byte("{"+example+"}"), &members); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func (f *field) check(t *testing.T, path, plain string, send func(string) (int, 
 	}
 }
 
-// refuses says whether the field is read, so that some value is wrong.
+// refuses reports whether the endpoint reads the field, shown by a value that it rejects.
 func (f *field) refuses(t *testing.T, send func(string) (int, http.Header, string)) bool {
 	t.Helper()
 	for _, value := range []string{"[[{}]]", "5.5"} {
@@ -125,7 +125,7 @@ func (f *field) refuses(t *testing.T, send func(string) (int, http.Header, strin
 	return false
 }
 
-// merge is an object with the members of a request and others, which go first.
+// merge puts other members in front of those of a request.
 func merge(t *testing.T, members ...string) string {
 	t.Helper()
 	all := map[string]json.RawMessage{}
@@ -141,7 +141,7 @@ func merge(t *testing.T, members ...string) string {
 	return string(text)
 }
 
-// mentioned are the fields that the source refuses or accepts without effect.
+// mentioned lists the fields that the source passes to Refuse or Accept.
 func mentioned(t *testing.T) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob("*.go")

@@ -12,27 +12,27 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// formal is a chat whose answer must have a form, and a judge that shares no code with the server: jsonschema of
-// santhosh-tekuri, with regexp2 for patterns, which backtracks where the server has automata.
+// formal is a chat with a required output format and a judge that shares no code with the server:
+// santhosh-tekuri/jsonschema, with regexp2 for patterns, which backtracks where the server uses automata.
 type formal struct {
 	kind   string
-	body   string // without its last brace
+	body   string // without the closing brace
 	judge  func(said) error
-	before string // messages, each with a comma behind it
+	before string // messages, each followed by a comma
 }
 
-// said is what an answer says, whole or as a stream.
+// said is the output of a response, streamed or not.
 type said struct {
 	content string
 	calls   []spoken
 	reason  string
 }
 
-// spoken is a call of a function.
+// spoken is a function call.
 type spoken struct{ name, arguments string }
 
-// formals makes chats of every kind: schemas, objects, regular expressions, and tools that the model may call, must
-// call, or must call by name.
+// formals generates chats of every kind: schemas, objects, regular expressions, and tools with optional, required or
+// named calls.
 func formals(t testing.TB, model string, n int, r *rand.Rand) []formal {
 	list := make([]formal, n)
 	for i := range list {
@@ -73,7 +73,7 @@ func (g *formalRand) formal(i int) formal {
 	return g.tools(i % 6)
 }
 
-// tools offers one to three functions.
+// tools generates one to three functions.
 func (g *formalRand) tools(kind int) formal {
 	var tools []string
 	checks, names := map[string]func(string) error{}, []string{"get_weather", "find_book", "set_alarm"}[:1+g.IntN(3)]
@@ -92,7 +92,7 @@ func (g *formalRand) tools(kind int) formal {
 		choice = fmt.Sprintf(`{"type": "function", "function": {"name": %q}}`, name)
 	}
 	before := ""
-	if !must { // a small model calls when it sees that it has called
+	if !must { // a small model calls if the chat already contains a call
 		before = strings.Repeat(`{"role": "user", "content": "Call get_weather."}, `+
 			`{"role": "assistant", "content": "", "tool_calls": [{"id": "call00000", "type": "function", `+
 			`"function": {"name": "get_weather", "arguments": "{}"}}]}, `, 2)
@@ -123,7 +123,7 @@ func (g *formalRand) tools(kind int) formal {
 	}
 }
 
-// content judges the content of an answer that ended by itself.
+// content judges the content of an output that ended by itself.
 func (g *formalRand) content(check func(string) error) func(said) error {
 	return func(a said) error {
 		if len(a.calls) > 0 {
@@ -133,7 +133,7 @@ func (g *formalRand) content(check func(string) error) func(said) error {
 	}
 }
 
-// object is the schema of an object.
+// object generates the schema of an object.
 func (g *formalRand) object(depth int) string {
 	names := strings.Fields("name age city title count size color when where tags done next")
 	g.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -149,7 +149,7 @@ func (g *formalRand) object(depth int) string {
 		strings.Join(properties, ", "), strings.Join(required, ", "))
 }
 
-// value is the schema of a value.
+// value generates the schema of a value.
 func (g *formalRand) value(depth int) string {
 	kinds := []func() string{
 		func() string {
@@ -179,7 +179,7 @@ func (g *formalRand) value(depth int) string {
 	return kinds[g.IntN(len(kinds))]()
 }
 
-// pattern is a regular expression, of which none known is like it.
+// pattern generates a regular expression that differs from all earlier ones.
 func (g *formalRand) pattern() string {
 	most := 8 + g.IntN(100)
 	return []string{
@@ -233,7 +233,7 @@ func (g *formalRand) matches(pattern string) func(string) error {
 	}
 }
 
-// backtracking is an expression of regexp2.
+// backtracking adapts an expression of regexp2.
 type backtracking struct{ *regexp2.Regexp }
 
 func newBacktracking(source string) (backtracking, error) {
@@ -246,7 +246,7 @@ func (b backtracking) MatchString(s string) bool {
 	return ok && err == nil
 }
 
-// saidOf reads a whole answer.
+// saidOf reads a response without streaming.
 func saidOf(t testing.TB, text string) (a said) {
 	choice := at(object(t, text), "choices", 0)
 	a.content, _ = at(choice, "message", "content").(string)
@@ -260,7 +260,7 @@ func saidOf(t testing.TB, text string) (a said) {
 	return a
 }
 
-// saidBy puts a stream together.
+// saidBy assembles a stream.
 func saidBy(t testing.TB, text string) (a said) {
 	for _, f := range frames(t, text) {
 		choice := at(f, "choices", 0)
@@ -285,7 +285,7 @@ func saidBy(t testing.TB, text string) (a said) {
 	return a
 }
 
-// TestFormalJudge: the judge refuses what is wrong, and takes what is right.
+// TestFormalJudge: the judge rejects wrong output and accepts correct output.
 func TestFormalJudge(t *testing.T) {
 	g := &formalRand{rand.New(rand.NewPCG(1, 2)), t}
 	s := g.content(g.schema(`{"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-z]{2}$"},

@@ -11,22 +11,22 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// maxFormats is how many grammars are remembered with their masks.
+// maxFormats is the number of compiled grammars cached per model, with their masks.
 const maxFormats = 16
 
-// formats are the grammars of a model: compiled ones, since many requests have the same, and the vocabulary.
+// formats caches the vocabulary and the compiled grammars of a model: many requests share one.
 type formats struct {
 	once       sync.Once
 	vocabulary *grammar.Vocabulary
 	opening    sync.Once
 	withOpener *grammar.Vocabulary
 
-	// runs what formats add to the work of the server, for tests that measure it; nil = it just runs
+	// observe wraps the work that formats add to a request, for tests and benchmarks; nil = run it directly.
 	observe func(work func())
 
 	mu    sync.Mutex
 	known map[string]*list.Element
-	order list.List // of namedGrammar, the one that was used last in front
+	order list.List // of namedGrammar, most recently used first
 }
 
 type namedGrammar struct {
@@ -34,13 +34,13 @@ type namedGrammar struct {
 	*grammar.Grammar
 }
 
-// words is the vocabulary of constrained texts: they never hold control tokens.
+// words returns the vocabulary of constrained output, which excludes control tokens.
 func (m *model) words() *grammar.Vocabulary {
 	m.formats.once.Do(func() { m.formats.vocabulary = m.newVocabulary(-1) })
 	return m.formats.vocabulary
 }
 
-// vocabularyWith has a control token besides, the one that begins calls of functions.
+// vocabularyWith also includes the control token that opens a tool call.
 func (m *model) vocabularyWith(opener int) *grammar.Vocabulary {
 	m.formats.opening.Do(func() { m.formats.withOpener = m.newVocabulary(opener) })
 	return m.formats.withOpener
@@ -55,7 +55,7 @@ func (m *model) newVocabulary(opener int) *grammar.Vocabulary {
 	})
 }
 
-// run runs work for a format.
+// run runs work on behalf of a format.
 func (f *formats) run(work func()) {
 	if f.observe != nil {
 		f.observe(work)
@@ -64,7 +64,7 @@ func (f *formats) run(work func()) {
 	work()
 }
 
-// get returns the grammar of a name that holds all that it depends on.
+// get returns the grammar cached under name, or compiles it. name must contain everything that the grammar depends on.
 func (f *formats) get(name string, compile func() (*grammar.Grammar, error)) (g *grammar.Grammar, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,7 +86,7 @@ func (f *formats) get(name string, compile func() (*grammar.Grammar, error)) (g 
 	return g, nil
 }
 
-// responseFormat is OpenAI's form, or that of llama-server, which has the schema of an object outside.
+// responseFormat is OpenAI's object, or llama-server's, which has the schema outside json_schema.
 type responseFormat struct {
 	Type   string          `json:"type"`
 	Schema json.RawMessage `json:"schema"`
@@ -95,7 +95,7 @@ type responseFormat struct {
 	} `json:"json_schema"`
 }
 
-// unread names a schema that its type does not read; "" = there is none.
+// unread returns the schema field that Type does not use; "" = none.
 func (f *responseFormat) unread() string {
 	switch {
 	case f.Schema != nil && f.Type != "json_object":
@@ -106,8 +106,8 @@ func (f *responseFormat) unread() string {
 	return ""
 }
 
-// readFormat reads which form the answer must have: response_format, vLLM's guided_json, guided_regex, guided_choice,
-// or llama-server's grammar.
+// readFormat reads the output format: response_format, vLLM's guided_json, guided_regex and guided_choice, or
+// llama-server's grammar.
 func (s *settings) readFormat(b *api.Body, m *model) {
 	var f responseFormat
 	if b.Decode("response_format", &f, "an object with a type") {
@@ -118,7 +118,7 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 			f.JSON.Schema = nil
 		}
 		if unread := f.unread(); unread != "" {
-			b.Unsupported("response_format", "response_format: %s means nothing beside the type %.40q", unread, f.Type)
+			b.Unsupported("response_format", "response_format: type %.40q does not use %s", f.Type, unread)
 		}
 		switch f.Type {
 		case "text":
@@ -149,7 +149,7 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 	var texts []string
 	if b.Strings("guided_choice", &texts, maxBiases) {
 		if len(texts) == 0 {
-			b.Unsupported("guided_choice", "guided_choice holds no text")
+			b.Unsupported("guided_choice", "guided_choice is empty")
 			return
 		}
 		s.use(b, m, "guided_choice", "choice "+string(b.Raw("guided_choice")),
@@ -157,7 +157,7 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 	}
 }
 
-// useSchema constrains the answer to a JSON schema; nil = any object.
+// useSchema constrains the output to a JSON schema; nil = any object.
 func (s *settings) useSchema(b *api.Body, m *model, param string, schema json.RawMessage) {
 	s.use(b, m, param, "schema "+string(schema), func() (*grammar.Grammar, error) {
 		if schema == nil {
@@ -178,13 +178,13 @@ func (s *settings) use(b *api.Body, m *model, param, name string, compile func()
 		b.Unsupported(param, "%s cannot be combined with ignore_eos and min_tokens: the text ends where the format does",
 			param)
 	case len(m.stops) == 0:
-		b.Unsupported(param, "%s is not supported: the model has no token that ends a text", param)
+		b.Unsupported(param, "%s is not supported: the model has no end-of-text token", param)
 	}
 	s.format, s.formatName = g, param
 }
 
-// constrain returns a change of logits that allows the tokens of a format only, and the end where the format allows it
-// (N34).
+// constrain returns a logits processor that masks all tokens the format forbids, and the end tokens unless the format
+// may end (N34).
 func (s *settings) constrain(m *model) func([]int, []float32) {
 	words := s.words
 	if words == nil {
@@ -210,13 +210,13 @@ func (s *settings) constrain(m *model) func([]int, []float32) {
 	}
 }
 
-// check says that a text could not keep its format: whoever chose the format can choose another one.
+// check returns an error if the output could not satisfy its format; a client can choose another format.
 func (s *settings) check() *api.Error {
 	for _, text := range s.constrained {
 		if text.Dead() {
 			return unsupported(s.formatName,
-				fmt.Errorf("%s: the vocabulary of the model has no tokens for what the format asks for, "+
-					"or the format can be read in too many ways there", s.formatName))
+				fmt.Errorf("%s: the model's vocabulary cannot express the format, or the format is too ambiguous at this point; "+
+					"use another format", s.formatName))
 		}
 	}
 	return nil

@@ -16,9 +16,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// BenchmarkFormat is what a running server does between passes over the weights, for 1, 8 and 32 texts of the model
-// LOWPACK_MODEL that have a format, and without one: a step is the time between two tokens of a text, of which the pass
-// is told by the scheduler.
+// BenchmarkFormat measures the time between two tokens of a choice, and the part of it outside the forward pass, for 1,
+// 8 and 32 choices of the model LOWPACK_MODEL, with and without a format.
 func BenchmarkFormat(b *testing.B) {
 	path := os.Getenv("LOWPACK_MODEL")
 	if path == "" {
@@ -74,7 +73,7 @@ func BenchmarkFormat(b *testing.B) {
 				for i := range b.N {
 					format := c.format
 					if c.name == "bounded" || c.name == "pattern" {
-						format = fmt.Sprintf(format, 500+texts+i) // another one, of which nothing is known
+						format = fmt.Sprintf(format, 500+texts+i) // a format that is not cached
 					}
 					run(b, texts, format)
 				}
@@ -91,7 +90,7 @@ func BenchmarkFormat(b *testing.B) {
 	}
 }
 
-// sums are those of the times between tokens and of passes, each with the number of them.
+// sums returns the sum and count of the times between tokens and of forward passes.
 func sums(b *testing.B, web *httptest.Server) (list [4]float64) {
 	_, _, text := do(b, web, http.MethodGet, "/metrics", "")
 	for i, name := range []string{"vllm:inter_token_latency_seconds_sum", "vllm:inter_token_latency_seconds_count",

@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestFormat: at a high temperature too, an answer that ends by itself has the form that was asked for, and a stream
-// has the same text.
+// TestFormat: even at a high temperature, an output that ends by itself satisfies its format, and a stream has the same
+// text.
 func TestFormat(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
 	const schema = `{"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
@@ -73,13 +73,13 @@ func TestFormat(t *testing.T) {
 				compareStream(t, web, "/v1/chat/completions", body, essence(t, text))
 			}
 		}
-		if ended == 0 && !strings.Contains(c.field, "json_object") { // whose strings have no end that is likely
+		if ended == 0 && !strings.Contains(c.field, "json_object") { // its strings rarely end
 			t.Errorf("%s: no answer ended", c.field)
 		}
 	}
 }
 
-// TestFormatRefused: what cannot be kept is refused by name.
+// TestFormatRefused: an unsupported format is rejected with the name of its field.
 func TestFormatRefused(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	for field, says := range map[string]string{
@@ -89,7 +89,7 @@ func TestFormatRefused(t *testing.T) {
 			`{"schema": {"type": "integer", "minimum": 1}}}`: `keyword \"minimum\" is not supported`,
 		`"guided_regex": "(?=a)"`:                                       "guided_regex: regular expression",
 		`"guided_regex": "a", "guided_choice": ["a"]`:                   "cannot be combined with another format",
-		`"guided_choice": []`:                                           "guided_choice holds no text",
+		`"guided_choice": []`:                                           "guided_choice is empty",
 		`"guided_regex": "a", "ignore_eos": true`:                       "ignore_eos",
 		`"guided_json": {"not": {}}`:                                    `keyword \"not\"`,
 		`"grammar": "root ::= a"`:                                       `rule \"a\" is not defined`,
@@ -103,7 +103,7 @@ func TestFormatRefused(t *testing.T) {
 	}
 }
 
-// TestFormats: grammars are remembered, the last ones only.
+// TestFormats: the most recently used grammars stay cached.
 func TestFormats(t *testing.T) {
 	s, web := serveModel(t, small, Options{Queue: 10})
 	for i := range 2 * maxFormats {

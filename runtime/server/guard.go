@@ -14,10 +14,10 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// open are the paths that need no key: probes have none, and the page asks for it.
+// open lists the paths that need no API key: probes send none, and the page asks the user for it.
 var open = []string{"/", "/health", "/v1/health", "/ready"}
 
-// guard stands in front of the endpoints: it checks host, origin and key, and answers what is not an endpoint.
+// guard wraps the endpoints: it checks host, origin and API key, and answers unknown paths and methods.
 func (s *Server) guard(routes []route) http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
@@ -68,13 +68,13 @@ func wrongMethod(allowed []string) http.HandlerFunc {
 
 func unknownPath(w http.ResponseWriter, r *http.Request) {
 	(&api.Error{Status: http.StatusNotFound, Type: api.NotFound,
-		Message: "there is nothing at " + quoted(r.URL.Path)}).Write(w)
+		Message: "no endpoint at " + quoted(r.URL.Path)}).Write(w)
 }
 
-// quoted writes what a client sent, cut short.
+// quoted quotes at most 80 bytes of client input.
 func quoted(text string) string { return strconv.QuoteToASCII(text[:min(len(text), 80)]) }
 
-// requestID is the one that the client chose, if it is a plain word, or a new one.
+// requestID returns the client's X-Request-Id if it is up to 128 letters, digits, - and _, or a new id.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	plain := func(c rune) bool {
@@ -86,8 +86,8 @@ func requestID(r *http.Request) string {
 	return randomID("req_")
 }
 
-// checkHost refuses requests whose host name is not one of this host, where only this host can ask: a page of a
-// stranger whose name resolves to 127.0.0.1 would pass for one of the server's own.
+// checkHost rejects a Host header that does not name this machine if the server listens on loopback. Otherwise a web
+// page could reach the server through a domain that resolves to 127.0.0.1 (DNS rebinding).
 func (s *Server) checkHost(r *http.Request) *api.Error {
 	if !s.o.Loopback {
 		return nil
@@ -98,21 +98,20 @@ func (s *Server) checkHost(r *http.Request) *api.Error {
 		return nil
 	}
 	return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden,
-		Message: "the host " + quoted(name) + " is not this one; allow it with --allowed-host"}
+		Message: "the host " + quoted(name) + " is not allowed; allow it with --allowed-host"}
 }
 
-// IsLoopback says whether a host, a name or an address without a port, is one that only this machine can reach.
+// IsLoopback reports whether host, a name or an address without a port, is localhost or a loopback address.
 func IsLoopback(host string) bool {
 	host = plainHost(host)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// plainHost writes a host in the one form that its spellings have: in lower case, without the dot of the root behind
-// it.
+// plainHost normalizes a host name: lower case, without the trailing dot of the DNS root.
 func plainHost(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// hostName is a host without its port.
+// hostName strips the port from a Host header.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name
@@ -120,7 +119,7 @@ func hostName(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// checkOrigin refuses what pages of other origins send, and lets browsers read answers to those that are allowed.
+// checkOrigin rejects cross-origin requests unless the origin is allowed, for which it sets the CORS headers.
 func (s *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *api.Error {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -132,7 +131,7 @@ func (s *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *api.Error 
 	}
 	if !slices.Contains(s.o.Origins, origin) && !slices.Contains(s.o.Origins, "*") {
 		return &api.Error{Status: http.StatusForbidden, Type: api.Forbidden,
-			Message: "pages of " + quoted(origin) + " may not ask; allow them with --cors-origin"}
+			Message: "the origin " + quoted(origin) + " is not allowed; allow it with --cors-origin"}
 	}
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin) // never with credentials
@@ -147,13 +146,13 @@ func (s *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *api.Error 
 
 type saltKey struct{}
 
-// saltOf keeps what clients with different keys have computed apart.
+// saltOf returns the cache salt of the client's API key, so that clients with different keys share no prefix cache.
 func saltOf(r *http.Request) string {
 	salt, _ := r.Context().Value(saltKey{}).(string)
 	return salt
 }
 
-// checkKey refuses requests without one of the keys. It compares digests, with all of them, in constant time.
+// checkKey rejects requests without a valid API key. It compares digests in constant time, with all keys.
 func (s *Server) checkKey(r *http.Request) (salt string, e *api.Error) {
 	if len(s.o.Keys) == 0 || slices.Contains(open, r.URL.Path) {
 		return "", nil

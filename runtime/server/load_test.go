@@ -15,9 +15,9 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestLoad: the same request gets the same bytes, one by one and among 8 and 32 others in random order with some that
-// hang up, with and without a cache of prefixes, with one thread and with two, of another server of the same file; and
-// a stream has the same text.
+// TestLoad: a request gets the same bytes alone and among 8 and 32 other clients in random order, some of which
+// disconnect; with and without prefix cache; with one and two threads; from another server of the same file; and as a
+// stream.
 func TestLoad(t *testing.T) {
 	list := requests.Mixed(66)
 	_, alone := serveModel(t, small, Options{Queue: 1000}, requests.Template)
@@ -69,7 +69,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// compareStream asks for the same as a stream.
+// compareStream repeats a request with streaming and compares the output.
 func compareStream(t testing.TB, web *httptest.Server, path, body, want string) {
 	status, h, text := post(t, web, path,
 		strings.Replace(body, "{", `{"stream": true, "stream_options": {"include_usage": true}, `, 1))

@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
-// Buckets of vLLM, so that its dashboards fit.
+// vLLM's histogram buckets, so that its dashboards work unchanged.
 var (
 	firstTokenBuckets = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
 		160, 640, 2560}
@@ -23,7 +23,7 @@ var (
 	tokenBuckets   = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000}
 )
 
-// metrics have the names and labels of vLLM's.
+// metrics has vLLM's metric names and labels.
 type metrics struct {
 	prompt, generated, queries, hits, cancelled, failed prometheus.Counter
 	drafted, accepted, loads, unloads                   prometheus.Counter
@@ -32,14 +32,14 @@ type metrics struct {
 	promptTokens, generatedTokens, stepTokens, stepTime prometheus.Histogram
 }
 
-// newRegistry has what metrics tell of the process.
+// newRegistry returns a registry with the Go runtime and process metrics.
 func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }
 
-// newMetrics registers those of a model. stats is its state, and whether it is loaded.
+// newMetrics registers the metrics of a model. stats returns the scheduler's state and whether the model is loaded.
 func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Stats, bool)) *metrics {
 	m := &metrics{}
 	labels := prometheus.Labels{"model_name": model, "engine": "0"}
@@ -58,11 +58,11 @@ func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Sta
 		add(h)
 		return h
 	}
-	gauge("vllm:num_requests_running", "Requests that are being computed.",
+	gauge("vllm:num_requests_running", "Running requests.",
 		func(s schedule.Stats, _ bool) float64 { return float64(s.Running) })
-	gauge("vllm:num_requests_waiting", "Requests that wait for admission.",
+	gauge("vllm:num_requests_waiting", "Requests waiting in the queue.",
 		func(s schedule.Stats, _ bool) float64 { return float64(s.Waiting) })
-	gauge("vllm:kv_cache_usage_perc", "Share of the KV cache that running requests use; 1 = all of it.",
+	gauge("vllm:kv_cache_usage_perc", "Share of the KV cache used by running requests, 0 to 1.",
 		func(s schedule.Stats, _ bool) float64 { return s.Cache })
 	gauge("lowpack:model_loaded", "1 = the model is in memory.", func(_ schedule.Stats, loaded bool) float64 {
 		if loaded {
@@ -70,31 +70,31 @@ func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Sta
 		}
 		return 0
 	})
-	m.loads = counter("lowpack:model_loads_total", "How often the model was loaded.")
-	m.unloads = counter("lowpack:model_unloads_total", "How often the model was unloaded for the memory of others.")
+	m.loads = counter("lowpack:model_loads_total", "Times the model was loaded.")
+	m.unloads = counter("lowpack:model_unloads_total", "Times the model was unloaded to free memory for others.")
 	m.drafted = counter("vllm:spec_decode_num_draft_tokens_total",
-		"Tokens that were guessed, to be computed with the token before.")
-	m.accepted = counter("vllm:spec_decode_num_accepted_tokens_total", "Those of them that texts took.")
-	m.prompt = counter("vllm:prompt_tokens_total", "Tokens of prompts.")
+		"Draft tokens.")
+	m.accepted = counter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens that were accepted.")
+	m.prompt = counter("vllm:prompt_tokens_total", "Prompt tokens.")
 	m.generated = counter("vllm:generation_tokens_total", "Generated tokens.")
 	m.queries = counter("vllm:prefix_cache_queries_total",
-		"Tokens of prompts that were looked for in the cache of prefixes.")
-	m.hits = counter("vllm:prefix_cache_hits_total", "Tokens of prompts that were found there.")
-	m.cancelled = counter("lowpack:requests_cancelled_total", "Requests whose client left, or that took too long.")
-	m.failed = counter("lowpack:requests_failed_total", "Requests that ended with an error.")
+		"Prompt tokens looked up in the prefix cache.")
+	m.hits = counter("vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.")
+	m.cancelled = counter("lowpack:requests_cancelled_total", "Requests whose client disconnected, or that timed out.")
+	m.failed = counter("lowpack:requests_failed_total", "Requests that failed.")
 	m.finished = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:request_success_total",
-		Help: "Texts by the reason why they ended.", ConstLabels: labels}, []string{"finished_reason"})
+		Help: "Finished choices by finish reason.", ConstLabels: labels}, []string{"finished_reason"})
 	add(m.finished)
-	m.first = histogram("vllm:time_to_first_token_seconds", "From arrival to the end of prefill.", firstTokenBuckets)
-	m.between = histogram("vllm:inter_token_latency_seconds", "Between two tokens of a text.", gapBuckets)
-	m.whole = histogram("vllm:e2e_request_latency_seconds", "From arrival to the last token.", requestBuckets)
-	m.queued = histogram("vllm:request_queue_time_seconds", "From arrival to admission.", requestBuckets)
-	m.prefill = histogram("vllm:request_prefill_time_seconds", "From admission to the end of prefill.", requestBuckets)
-	m.decode = histogram("vllm:request_decode_time_seconds", "From the end of prefill to the last token.", requestBuckets)
-	m.promptTokens = histogram("vllm:request_prompt_tokens", "Tokens of the prompt of a request.", tokenBuckets)
+	m.first = histogram("vllm:time_to_first_token_seconds", "Time from arrival to end of prefill.", firstTokenBuckets)
+	m.between = histogram("vllm:inter_token_latency_seconds", "Time between two tokens of a choice.", gapBuckets)
+	m.whole = histogram("vllm:e2e_request_latency_seconds", "Time from arrival to last token.", requestBuckets)
+	m.queued = histogram("vllm:request_queue_time_seconds", "Time from arrival to admission.", requestBuckets)
+	m.prefill = histogram("vllm:request_prefill_time_seconds", "Time from admission to end of prefill.", requestBuckets)
+	m.decode = histogram("vllm:request_decode_time_seconds", "Time from end of prefill to last token.", requestBuckets)
+	m.promptTokens = histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", tokenBuckets)
 	m.generatedTokens = histogram("vllm:request_generation_tokens", "Generated tokens of a request.", tokenBuckets)
-	m.stepTokens = histogram("vllm:iteration_tokens_total", "Tokens of a pass over the weights.", tokenBuckets)
-	m.stepTime = histogram("lowpack:iteration_time_seconds", "Time of a pass over the weights.", gapBuckets)
+	m.stepTokens = histogram("vllm:iteration_tokens_total", "Tokens of a forward pass.", tokenBuckets)
+	m.stepTime = histogram("lowpack:iteration_time_seconds", "Time of a forward pass.", gapBuckets)
 	return m
 }
 
@@ -113,7 +113,7 @@ func (m *metrics) step(took time.Duration, tokens int) {
 
 func (m *metrics) gap(between time.Duration) { m.between.Observe(between.Seconds()) }
 
-// observe counts a request that has ended.
+// observe records a finished request.
 func (m *metrics) observe(t schedule.Timing) {
 	switch {
 	case t.Err != nil && len(t.Reasons) == 0 && isCancelled(t.Err):
@@ -144,7 +144,7 @@ func (m *metrics) observe(t schedule.Timing) {
 	}
 }
 
-// isCancelled says whether nobody wants the answer any more.
+// isCancelled reports whether the client left or the request timed out.
 func isCancelled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// model is a Model at work.
+// model is a loaded Model.
 type model struct {
 	*hosted
 	*schedule.Scheduler
 	Tokenizer *tokenizer.Tokenizer
 	engine    *engine.Engine
-	sampling  engine.Sampling // what generation_config.json asks for
+	sampling  engine.Sampling // defaults from generation_config.json
 	stops     []int
 	vocab     int
 	context   int
 	formats   formats
-	callForm  func() *callForm // nil = calls of functions have none that is known
+	callForm  func() *callForm // nil result = the chat template has no known form of tool calls
 }
 
 func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Options) (*model, error) {
@@ -47,15 +47,15 @@ func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Op
 	}, nil
 }
 
-// close ends what is running and gives the memory back.
+// close stops running requests and frees the memory.
 func (m *model) close() {
 	m.Scheduler.Close()
 	m.engine.Close()
 }
 
-// fingerprintOf names all that an answer depends on besides the request: the bytes of the file, whose manifest has a
-// digest of every tensor and embedded file, the program, and the format of the KV cache. The same request to servers of
-// the same fingerprint gets the same bytes.
+// fingerprintOf returns the system_fingerprint, a hash of everything except the request that the output depends on: the
+// manifest of the file, which has a digest of every tensor and embedded file, the version of the program and the type
+// of the KV cache. Servers with the same fingerprint return the same bytes for the same request.
 func fingerprintOf(m Model) (string, error) {
 	manifest, err := json.Marshal(m.File.Manifest())
 	if err != nil {
@@ -67,7 +67,8 @@ func fingerprintOf(m Model) (string, error) {
 	return "fp_" + hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// tokenText is the text of a token in lists of logprobs. One that is not whole characters is written as its bytes.
+// tokenText returns the text of a token for lists of logprobs. A token of incomplete UTF-8 is written as "bytes:" and
+// \x escapes.
 func (m *model) tokenText(id int) (text string, raw []byte) {
 	raw = m.Tokenizer.TokenBytes(id)
 	if utf8.Valid(raw) {
@@ -81,13 +82,13 @@ func (m *model) tokenText(id int) (text string, raw []byte) {
 	return b.String(), raw
 }
 
-// check refuses token ids that the model does not have.
+// check rejects token ids outside the vocabulary.
 func (m *model) check(ids []int) error {
 	if i := slices.IndexFunc(ids, func(id int) bool { return id < 0 || id >= m.vocab }); i >= 0 {
-		return fmt.Errorf("token id %d; the vocabulary has %d", ids[i], m.vocab)
+		return fmt.Errorf("token id %d: the vocabulary has %d tokens", ids[i], m.vocab)
 	}
 	return nil
 }
 
-// errNoTokens: an empty text of a model that puts nothing in front of texts.
+// errNoTokens: the text is empty and the model adds no beginning-of-text token.
 var errNoTokens = errors.New("the prompt has no tokens")

@@ -20,7 +20,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// Model is what a server serves.
+// Model is a model to serve.
 type Model struct {
 	ID     string         // the name that clients use
 	File   *packed.File   // the caller closes it, after Drain has returned
@@ -30,32 +30,32 @@ type Model struct {
 	Load func() (*tokenizer.Tokenizer, *engine.Engine, error)
 }
 
-// hosted is a Model of a server.
+// hosted is a Model with its state in the server.
 type hosted struct {
 	Model
 	fingerprint string
 	vocab       int
 	metrics     *metrics
 
-	// The rest belongs to models.mu.
+	// Guarded by models.mu.
 	model   *model // nil = not loaded
-	bytes   int64  // that it takes
-	users   int    // requests that hold it, or wait for it
-	used    uint64 // models.clock when it was last asked for
+	bytes   int64  // memory while loaded
+	users   int    // requests that use the model or wait for it
+	used    uint64 // value of models.clock at the last request
 	loading *loading
 }
 
-// loading is a model on its way into memory.
+// loading is a load in progress.
 type loading struct {
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid after done is closed
 }
 
-// models are loaded when a request asks for them, and unloaded, those first that were not asked for for longest, when
-// another one needs their memory. One that is in use stays.
+// models loads a model at its first request and unloads the least recently used idle models when another one needs
+// their memory. A model in use stays loaded.
 type models struct {
 	list    []*hosted
-	limit   int64 // bytes of all models together; a single one may take more
+	limit   int64 // bytes of all loaded models; a single model may exceed it
 	options schedule.Options
 	note    func(string)
 
@@ -66,16 +66,16 @@ type models struct {
 	loads  sync.WaitGroup
 }
 
-// errNoMemory says that there is no memory for a model while those that have it are in use.
+// errNoMemory: the model does not fit beside the models in use.
 var errNoMemory = errors.New("the models in use leave no memory for this one")
 
-// acquire returns a model, which stays loaded until release.
+// acquire returns the loaded model, which stays loaded until release.
 func (s *models) acquire(ctx context.Context, h *hosted) (*model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clock++
 	h.used = s.clock
-	h.users++ // also while it waits
+	h.users++ // counts waiting requests too
 	for h.model == nil {
 		if err := s.wait(ctx, h); err != nil {
 			h.users--
@@ -85,7 +85,7 @@ func (s *models) acquire(ctx context.Context, h *hosted) (*model, error) {
 	return h.model, nil
 }
 
-// wait waits until a model was loaded, or could not be. s.mu is held, but for the time that passes.
+// wait starts a load if necessary and waits for its result. s.mu is held on entry and return, not in between.
 func (s *models) wait(ctx context.Context, h *hosted) error {
 	if s.closed {
 		return schedule.ErrDraining
@@ -112,7 +112,7 @@ func (s *models) release(h *hosted) {
 	h.users--
 }
 
-// load loads a model, for all requests that wait for it.
+// load loads a model on behalf of all requests that wait for it.
 func (s *models) load(h *hosted, l *loading) {
 	start := time.Now()
 	m, err := s.open(h)
@@ -137,7 +137,7 @@ func (s *models) load(h *hosted, l *loading) {
 	close(l.done)
 }
 
-// open makes a model. Others are unloaded where it is known, or turns out, that it does not fit beside them.
+// open opens a model. It unloads idle models if the model is known not to fit, or if opening it runs out of memory.
 func (s *models) open(h *hosted) (*model, error) {
 	s.mu.Lock()
 	fits := s.room(h.File.Whole().Size())
@@ -159,14 +159,14 @@ func (s *models) open(h *hosted) (*model, error) {
 	}
 }
 
-// scheduling are the options of the scheduler of a model.
+// scheduling returns the scheduler options of a model.
 func (s *models) scheduling(h *hosted) schedule.Options {
 	o := s.options
 	o.Observe, o.Step, o.Gap = h.metrics.observe, h.metrics.step, h.metrics.gap
 	return o
 }
 
-// place keeps a model that was made, if there is room for it. s.mu is held.
+// place registers an opened model if it fits within the limit. s.mu is held.
 func (s *models) place(h *hosted, m *model) error {
 	bytes := h.File.Whole().Size() + int64(m.engine.MemoryBytes())
 	if !s.room(bytes) {
@@ -177,7 +177,7 @@ func (s *models) place(h *hosted, m *model) error {
 	return nil
 }
 
-// room unloads models until one of so many bytes is within the limit, or is alone. s.mu is held.
+// room unloads idle models until bytes more fit within the limit or nothing is loaded. s.mu is held.
 func (s *models) room(bytes int64) bool {
 	for s.bytes+bytes > s.limit && s.bytes > 0 {
 		if !s.unload() {
@@ -187,8 +187,7 @@ func (s *models) room(bytes int64) bool {
 	return true
 }
 
-// unload gives up the model that was not asked for for the longest time, of those that nobody uses. It reports false
-// where there is none. s.mu is held.
+// unload unloads the least recently used idle model; false = there is none. s.mu is held.
 func (s *models) unload() bool {
 	var oldest *hosted
 	for _, h := range s.list {
@@ -207,7 +206,7 @@ func (s *models) unload() bool {
 	return true
 }
 
-// stats is the state of a model; that of one which is not loaded is zero.
+// stats returns the scheduler's state of a model, zero if it is not loaded.
 func (s *models) stats(h *hosted) (state schedule.Stats, loaded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +216,7 @@ func (s *models) stats(h *hosted) (state schedule.Stats, loaded bool) {
 	return h.model.Stats(), true
 }
 
-// drain refuses new requests, waits for those that run until ctx is done, and unloads all models.
+// drain rejects new requests, waits for running ones until ctx is done, and unloads all models.
 func (s *models) drain(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true
@@ -225,7 +224,7 @@ func (s *models) drain(ctx context.Context) {
 	s.loads.Wait()
 	var all sync.WaitGroup
 	for _, h := range s.list {
-		if m := h.model; m != nil { // nothing is loaded or unloaded any more
+		if m := h.model; m != nil { // loads and unloads have ended
 			all.Go(func() {
 				m.Drain(ctx)
 				m.close()
@@ -235,15 +234,15 @@ func (s *models) drain(ctx context.Context) {
 	all.Wait()
 }
 
-// draining says whether new requests are refused.
+// draining reports whether new requests are rejected.
 func (s *models) draining() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed
 }
 
-// find is the model of a name. Without a name the first model is meant, as vLLM takes it, and with Options.AnyModel by
-// every name that no model has.
+// find returns the model with the given name. An empty name means the first model, as in vLLM; with Options.AnyModel
+// any unknown name does too.
 func (s *Server) find(name string) (*hosted, *api.Error) {
 	list := s.models.list
 	if i := slices.IndexFunc(list, func(h *hosted) bool { return h.ID == name }); i >= 0 {
@@ -257,20 +256,20 @@ func (s *Server) find(name string) (*hosted, *api.Error) {
 
 func unknownModel(name string) *api.Error {
 	return &api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model",
-		Message: "model " + quoted(name) + " is not served here; GET /v1/models lists those that are"}
+		Message: "model " + quoted(name) + " is not served here; GET /v1/models lists the served models"}
 }
 
-// loadError says why a request has no model.
+// loadError returns the error of a request whose model could not be loaded.
 func loadError(h *hosted, err error) *api.Error {
 	e := &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Code: "model_not_loaded", Param: "model",
-		Message: "model " + h.ID + " could not be loaded; the server has noted why"}
+		Message: "model " + h.ID + " could not be loaded; see the server's log"}
 	if errors.Is(err, errNoMemory) || errors.Is(err, schedule.ErrDraining) {
 		e.Message, e.RetryAfter = err.Error(), time.Second
 	}
 	return e
 }
 
-// newModels checks models without loading them.
+// newModels checks the models without loading them.
 func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error) {
 	s := &models{limit: o.Memory, note: o.Note,
 		options: schedule.Options{Queue: o.Queue, ITLTarget: o.ITLTarget, PrefixCache: o.PrefixCache}}

@@ -15,8 +15,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// several starts a server of models with the same weights and different names, of which so many fit into memory at
-// once.
+// several starts a server of models with the same weights under different names, with memory for fit of them.
 func several(t *testing.T, fit int, o Options, names ...string) (*Server, *httptest.Server, *[]string) {
 	t.Helper()
 	var list []Model
@@ -59,8 +58,8 @@ func ask(model string) string {
 		model)
 }
 
-// TestModels: a model is loaded when it is first asked for; the one that was not asked for for longest makes room; what
-// a model answers does not depend on that. Every model is listed, and has metrics of its own.
+// TestModels: a model is loaded at its first request, and the least recently used one is unloaded to make room. The
+// output does not depend on it. Every model is listed and has its own metrics.
 func TestModels(t *testing.T) {
 	s, web, notes := several(t, 2, Options{Queue: 10, PrefixCache: true}, "a", "b", "c")
 	if len(*notes) != 0 {
@@ -81,8 +80,8 @@ func TestModels(t *testing.T) {
 		{"a", "loaded a"},
 		{"b", "loaded b"},
 		{"a", ""},
-		{"c", "unloaded b,loaded c"}, // the model was not needed for longest
-		{"", ""},                     // the first one
+		{"c", "unloaded b,loaded c"}, // b is the least recently used
+		{"", ""},                     // the first model
 		{"b", "unloaded c,loaded b"},
 		{"c", "unloaded a,loaded c"},
 	} {
@@ -139,13 +138,13 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// sameNotes compares what was noted. A load is noted when it ends: after what made room for it, or before.
+// sameNotes compares notes. A load is noted at its end, so before or after the unloads that made room for it.
 func sameNotes(got, want string) bool {
 	a, b, _ := strings.Cut(want, ",")
 	return got == want || got == b+","+a
 }
 
-// TestModelsInUse: a model that is in use is not unloaded for another one, whose request is told to come back.
+// TestModelsInUse: a model in use is not unloaded; a request for another one gets 503 and Retry-After.
 func TestModelsInUse(t *testing.T) {
 	s, web, notes := several(t, 1, Options{Queue: 10}, "a", "b")
 	a, err := s.models.acquire(t.Context(), s.models.list[0])
@@ -171,8 +170,8 @@ func TestModelsInUse(t *testing.T) {
 	}
 }
 
-// TestModelsAtOnce: requests for all models at once, where one fits: each is loaded once for those that wait for it,
-// and every answer is the one of a server of this model alone, or a request to come back.
+// TestModelsAtOnce: concurrent requests for all models, with memory for one: requests share a load, and every response
+// equals that of a server of this model alone, or says when to retry.
 func TestModelsAtOnce(t *testing.T) {
 	_, alone, _ := several(t, 3, Options{Queue: 100}, "a", "b", "c")
 	want := map[string]string{}
@@ -212,8 +211,8 @@ func TestModelsAtOnce(t *testing.T) {
 	}
 }
 
-// TestModelFails: a model that cannot be loaded is an error of its requests alone, which is no secret of the server's,
-// and is tried again. One that lacks memory is tried again at once, without another one that nobody uses.
+// TestModelFails: a model that fails to load fails its own requests only, without exposing the reason, and is tried
+// again. If memory is short, it is tried again at once after an idle model is unloaded.
 func TestModelFails(t *testing.T) {
 	good, bad, full := tiny(t, "good", small), tiny(t, "bad", small), tiny(t, "full", small)
 	load, tries := bad.Load, 0

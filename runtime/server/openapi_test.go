@@ -30,7 +30,7 @@ func checkDeclared(t testing.TB, method, path string, status int) {
 	}
 }
 
-// schemas are those of the bodies of requests to the server of small, by path.
+// schemas holds the request schemas of the server of small, by path.
 var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	limits := limits(small.Context, 2560, "tiny")
 	list := map[string]*jsonschema.Schema{}
@@ -47,8 +47,8 @@ var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	return list
 })
 
-// checkSchema fails where /openapi.json and the server disagree: what its schema refuses is refused, and what it allows
-// is refused only with a code.
+// checkSchema fails if /openapi.json and the server disagree: the server must reject what the schema rejects, and may
+// reject what the schema allows only with a code.
 func checkSchema(t testing.TB, path, body string, status int, answer string) {
 	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
@@ -56,7 +56,7 @@ func checkSchema(t testing.TB, path, body string, status int, answer string) {
 	if s == nil || err != nil {
 		return
 	}
-	if _, fault := jsonread.Fields([]byte(body)); fault != nil { // which another reader would read in some way
+	if _, fault := jsonread.Fields([]byte(body)); fault != nil { // other parsers would disagree on its meaning
 		if status == http.StatusOK {
 			t.Errorf("%s %.500s is answered: %v", path, body, fault)
 		}
@@ -71,7 +71,7 @@ func checkSchema(t testing.TB, path, body string, status int, answer string) {
 	}
 }
 
-// TestOpenAPI: the document has every route, with its statuses and, where there is a body, its fields.
+// TestOpenAPI: the document has every route with its statuses and the fields of its body.
 func TestOpenAPI(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	_, _, text := do(t, web, http.MethodGet, "/openapi.json", "")

@@ -5,14 +5,14 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// predictionUsage counts tokens of a predicted output: those that the texts took from it, and the rest. It follows from
-// prompt, prediction and texts alone, not from what was guessed while they were computed.
+// predictionUsage counts the tokens of a predicted output: those that occur in the generated texts, and the rest. The
+// counts depend on prompt, prediction and texts only, not on which drafts were tried.
 type predictionUsage struct {
 	Accepted int `json:"accepted_prediction_tokens"`
 	Rejected int `json:"rejected_prediction_tokens"`
 }
 
-// readPrediction reads a text that is expected to come, of which as much counts as the context holds.
+// readPrediction reads a predicted output and cuts it to the context length.
 func (s *settings) readPrediction(b *api.Body, m *model) {
 	raw := b.Raw("prediction")
 	if raw == nil {
@@ -42,7 +42,7 @@ func (s *settings) readPrediction(b *api.Body, m *model) {
 	s.prediction = append([]int{}, ids[:min(len(ids), m.context)]...)
 }
 
-// predicted counts what the texts took from the prediction; nil = there was none.
+// predicted returns the usage of the prediction; nil = none was given.
 func (a *answer) predicted() *predictionUsage {
 	if a.prediction == nil {
 		return nil

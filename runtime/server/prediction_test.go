@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPrediction: a predicted output changes no byte of the answer; usage counts what of it the answer has, and
-// /metrics the guesses. It is refused where it is not one.
+// TestPrediction: a predicted output does not change the response. usage counts its tokens in the response, /metrics
+// the draft tokens. A malformed prediction is rejected.
 func TestPrediction(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	ask := func(more string) (string, any) {

@@ -11,18 +11,18 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
-// responses is POST /v1/responses, of which nothing is stored: each request brings the whole conversation.
+// responses handles POST /v1/responses. Nothing is stored: each request contains the whole conversation.
 func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
 	j := &job{settings: m.readSettings(b), model: m}
 	b.Int("max_output_tokens", &j.maxTokens, 1, m.context)
-	b.Refuse("the server keeps nothing between requests; send the whole conversation as input", "previous_response_id",
+	b.Refuse("the server stores nothing between requests; send the whole conversation as input", "previous_response_id",
 		"conversation", "background")
 	b.Refuse("only instructions and input are rendered", "prompt", "messages")
 	if cut := ""; b.String("truncation", &cut) && cut != "disabled" {
 		b.Fail("truncation", "truncation %.40q is not supported: must be disabled", cut)
 	}
 	if j.n != 1 {
-		b.Fail("n", "n is %d: a response is one text", j.n)
+		b.Fail("n", "n is %d: must be 1", j.n)
 	}
 	b.Accept("max_tool_calls", "context_management")
 	j.readTextFormat(b)
@@ -40,7 +40,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *
 	s.serve(w, r, j)
 }
 
-// readTextFormat reads text.format, which is response_format without its inner object.
+// readTextFormat reads text.format, which is response_format with the schema one level up.
 func (j *job) readTextFormat(b *api.Body) {
 	var text struct {
 		Format *struct {
@@ -64,10 +64,10 @@ func (j *job) readTextFormat(b *api.Body) {
 	}
 }
 
-// includeLogprobs asks for logprobs. Whatever else include names is part of items that are never made.
+// includeLogprobs in include requests logprobs. Other values of include concern items that lowpack never returns.
 const includeLogprobs = "message.output_text.logprobs"
 
-// readResponseLogprobs returns the number of alternatives of each token; −1 = no logprobs.
+// readResponseLogprobs returns the number of alternatives per token, 0 to maxTop; −1 = no logprobs.
 func readResponseLogprobs(b *api.Body) int {
 	var include []string
 	b.Decode("include", &include, "a list of strings")
@@ -118,8 +118,8 @@ func readItems(b *api.Body) (messages []chat.Message) {
 		return nil
 	}
 	var (
-		last  chatItem   // the last message, if calls can be added to it
-		calls []toolCall // that are to be added
+		last  chatItem   // the last message, if it is the assistant's: calls are added to it
+		calls []toolCall // calls to add to last
 	)
 	join := func(i int) { // once for all calls of a message, which can be thousands
 		if len(calls) > 0 {
@@ -142,7 +142,7 @@ func readItems(b *api.Body) (messages []chat.Message) {
 				last = message
 			}
 		}
-		if call != nil { // calls belong to the message of the assistant before them
+		if call != nil { // calls belong to the assistant message before them
 			if calls = append(calls, *call); call.Function.Name == "" {
 				join(i) // fails
 			}
@@ -152,31 +152,31 @@ func readItems(b *api.Body) (messages []chat.Message) {
 	return messages
 }
 
-// chatItem is an item as a message of a chat, whose fields are as they stand in the request.
+// chatItem is an item as a chat message, with the fields as in the request.
 type chatItem map[string]json.RawMessage
 
-// newChatItem makes one of a role and another field.
+// newChatItem returns a message with a role and one more field.
 func newChatItem(role, name string, value json.RawMessage) chatItem {
 	return chatItem{"role": jsonOf(role), name: value}
 }
 
-// is says whether the message has a role.
+// is reports whether the message has the given role.
 func (c chatItem) is(role string) bool {
 	own := ""
 	return json.Unmarshal(c["role"], &own) == nil && own == role
 }
 
-// call adds calls to those that the message has.
+// call appends calls to the tool_calls of the message.
 func (c chatItem) call(calls []toolCall) {
 	var own []json.RawMessage
-	json.Unmarshal(c["tool_calls"], &own) // of a message that was read before
+	json.Unmarshal(c["tool_calls"], &own) // cannot fail: the message was read before
 	for i := range calls {
 		own = append(own, jsonOf(calls[i]))
 	}
 	c["tool_calls"] = jsonOf(own)
 }
 
-// jsonOf writes a value of this package, or of JSON.
+// jsonOf marshals a value of this package or raw JSON.
 func jsonOf(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -190,7 +190,7 @@ func readChatItem(b *api.Body, i int, message chatItem) chat.Message {
 	return readMessage(b, "input", i, jsonOf(message))
 }
 
-// readItem reads an item as a message of a chat. For a call, the message is one without it.
+// readItem reads an item as a chat message. A function call is returned separately, with an empty assistant message.
 func readItem(raw json.RawMessage) (message chatItem, call *toolCall, e *api.Error) {
 	var item struct {
 		Type      string          `json:"type"`
@@ -200,7 +200,7 @@ func readItem(raw json.RawMessage) (message chatItem, call *toolCall, e *api.Err
 		Output    json.RawMessage `json:"output"`
 	}
 	if api.Unmarshal(raw, &item) != nil || json.Unmarshal(raw, &message) != nil {
-		return nil, nil, api.Invalid("", "want an item, which is an object")
+		return nil, nil, api.Invalid("", "want an object")
 	}
 	switch item.Type {
 	case "", "message":
@@ -217,7 +217,7 @@ func readItem(raw json.RawMessage) (message chatItem, call *toolCall, e *api.Err
 		"an item of type %.40q is not supported: must be one of message, function_call, function_call_output", item.Type)
 }
 
-// response is the object that the endpoint answers with, and that begins and ends its streams.
+// response is the response object; it also starts and ends a stream.
 type response struct {
 	ID          string         `json:"id"`
 	Object      string         `json:"object"`
@@ -227,18 +227,18 @@ type response struct {
 	Incomplete  *incomplete    `json:"incomplete_details"`
 	Model       string         `json:"model"`
 	Fingerprint string         `json:"system_fingerprint"`
-	Seed        int64          `json:"seed"` // repeats the answer
+	Seed        int64          `json:"seed"` // reproduces the output
 	Temperature float32        `json:"temperature"`
 	TopP        float32        `json:"top_p"`
 	MaxTokens   int            `json:"max_output_tokens"`
-	Store       bool           `json:"store"` // false: nothing is
+	Store       bool           `json:"store"` // always false: nothing is stored
 	Background  bool           `json:"background"`
 	Truncation  string         `json:"truncation"`
 	Previous    *string        `json:"previous_response_id"`
 	Output      []responseItem `json:"output"`
 	Usage       *responseUsage `json:"usage"`
 
-	// As in the request.
+	// Copied from the request.
 	Instructions json.RawMessage `json:"instructions"`
 	Metadata     json.RawMessage `json:"metadata"`
 	Reasoning    json.RawMessage `json:"reasoning"`
@@ -258,7 +258,7 @@ type incomplete struct {
 	Reason string `json:"reason"`
 }
 
-// responseItem is a part of the output: a message, or a call of a function.
+// responseItem is an item of the output: a message or a function call.
 type responseItem struct {
 	ID      string          `json:"id"`
 	Type    string          `json:"type"`
@@ -290,49 +290,52 @@ type responseUsage struct {
 	Total int `json:"total_tokens"`
 }
 
-// The states of responses and items.
+// Status values of responses and items.
 const (
 	inProgress   = "in_progress"
 	completed    = "completed"
 	isIncomplete = "incomplete"
 )
 
-// responseShape is the shape of responses.
+// responseShape builds responses.
 type responseShape struct {
 	response
-	frames int   // of the stream so far
-	open   []int // items of the stream: calls, or −1 for the message
+	frames int   // number of frames sent
+	open   []int // started items of the stream: indices of calls, or itemMessage
 }
 
-// newResponseShape notes what the answer repeats of the request.
+// newResponseShape copies from the request what the response repeats.
 func newResponseShape(j *job, b *api.Body) *responseShape {
 	said := func(name, otherwise string) json.RawMessage {
 		if raw := b.Raw(name); raw != nil {
-			return slices.Clone(raw) // the body is not kept
+			return slices.Clone(raw) // the body is released before
 		}
 		return json.RawMessage(otherwise)
 	}
 	return &responseShape{response: response{
 		ID: j.head.ID, Object: j.head.Object, Created: j.head.Created, Status: inProgress, Model: j.head.Model,
-		Fingerprint: j.head.Fingerprint,
-		Seed:        j.head.Seed,
-		Temperature: j.sampling.Temperature,
-		TopP:        j.sampling.TopP,
-		MaxTokens:   j.maxTokens,
-		Truncation:  "disabled", Output: []responseItem{},
-		Instructions: said("instructions", "null"), Metadata: said("metadata", "{}"), Reasoning: said("reasoning",
-			`{"effort":null,"summary":null}`),
-		Text:       said("text", `{"format":{"type":"text"}}`),
-		Tools:      said("tools", "[]"),
-		ToolChoice: said("tool_choice", `"auto"`),
-		Parallel:   said("parallel_tool_calls", "true"), User: said("user", "null"),
+		Fingerprint:  j.head.Fingerprint,
+		Seed:         j.head.Seed,
+		Temperature:  j.sampling.Temperature,
+		TopP:         j.sampling.TopP,
+		MaxTokens:    j.maxTokens,
+		Truncation:   "disabled",
+		Output:       []responseItem{},
+		Instructions: said("instructions", "null"),
+		Metadata:     said("metadata", "{}"),
+		Reasoning:    said("reasoning", `{"effort":null,"summary":null}`),
+		Text:         said("text", `{"format":{"type":"text"}}`),
+		Tools:        said("tools", "[]"),
+		ToolChoice:   said("tool_choice", `"auto"`),
+		Parallel:     said("parallel_tool_calls", "true"),
+		User:         said("user", "null"),
 	}}
 }
 
-// itemMessage is what stands for the message in lists of items, whose other numbers are those of calls.
+// itemMessage marks the message in lists of items, which otherwise hold indices of calls.
 const itemMessage = -1
 
-// item is an item in a state: of the beginning of its content where that is in progress.
+// item returns an item with the given status; in progress, its content is still empty.
 func (r *responseShape) item(j *job, c *choice, which int, status string) responseItem {
 	hex := r.ID[len("resp_"):]
 	if which == itemMessage {
@@ -350,7 +353,7 @@ func (r *responseShape) item(j *job, c *choice, which int, status string) respon
 		Name: call.Function.Name, Arguments: &arguments}
 }
 
-// items lists the items of a choice in the order in which they began. There is always one.
+// items lists the items of a choice in the order in which they started; at least one.
 func (c *choice) items() (list []int) {
 	for i := range c.calls {
 		list = append(list, i)
@@ -369,7 +372,7 @@ func (j *job) responseText(text string, scores []schedule.Logprob) responseText 
 	return t
 }
 
-// ended is the response with all its output.
+// ended returns the finished response.
 func (r *responseShape) ended(j *job, c *choice, u *usage) response {
 	answer := r.response
 	answer.Usage = &responseUsage{Input: u.Prompt, Output: u.Completion, Total: u.Total}
@@ -385,14 +388,14 @@ func (r *responseShape) ended(j *job, c *choice, u *usage) response {
 
 func (r *responseShape) whole(j *job, all []*choice, u *usage) any { return r.ended(j, all[0], u) }
 
-// send adds a frame with a number and the name of its event.
+// send sends an event with the next sequence number.
 func (r *responseShape) send(s *api.Stream, event string, fields map[string]any) {
 	fields["type"], fields["sequence_number"] = event, r.frames
 	r.frames++
 	s.SendEvent(event, fields)
 }
 
-// sendItem is send for events about an item.
+// sendItem sends an event about an item.
 func (r *responseShape) sendItem(s *api.Stream, event string, at int, item responseItem, fields map[string]any) {
 	fields["item_id"], fields["output_index"] = item.ID, at
 	if item.Type == "message" {
@@ -406,7 +409,7 @@ func (r *responseShape) begin(_ *job, s *api.Stream, _ *choice) {
 	r.send(s, "response.in_progress", map[string]any{"response": r.response})
 }
 
-// opened begins an item if it has not begun, and returns its index in the output.
+// opened starts an item unless it is started already, and returns its index in the output.
 func (r *responseShape) opened(j *job, s *api.Stream, c *choice, which int) (int, responseItem) {
 	item := r.item(j, c, which, inProgress)
 	if at := slices.Index(r.open, which); at >= 0 {

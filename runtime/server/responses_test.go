@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// events returns the data of a stream whose frames have names.
+// events returns the data of a stream with named events.
 func events(t testing.TB, text string) (list []map[string]any) {
 	t.Helper()
 	name := ""
@@ -34,8 +34,8 @@ func events(t testing.TB, text string) (list []map[string]any) {
 	return list
 }
 
-// TestResponses: a response is the answer of the chat to the same conversation; its stream has the events that clients
-// wait for, in their order, and ends with the same object.
+// TestResponses: a response has the same text as the chat completion of the same conversation. Its stream has the
+// events that clients expect, in order, and ends with the same object.
 func TestResponses(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
 	const more = `"seed": 3, "temperature": 1.1, "top_p": 0.9`
@@ -68,7 +68,7 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// sequence returns the names of events, each once where it repeats, and their deltas joined.
+// sequence returns the event names, without repetitions, and the concatenated deltas.
 func sequence(list []map[string]any) (names, deltas string) {
 	var order []string
 	for _, e := range list {
@@ -100,7 +100,7 @@ func compareEvents(t *testing.T, list []map[string]any, whole map[string]any) {
 			}
 		}
 	}
-	for _, v := range []map[string]any{whole, last} { // what may differ
+	for _, v := range []map[string]any{whole, last} { // fields that may differ
 		delete(v, "id")
 		delete(v, "created_at")
 		delete(v["usage"].(map[string]any), "input_tokens_details")
@@ -111,14 +111,14 @@ func compareEvents(t *testing.T, list []map[string]any, whole map[string]any) {
 	}
 }
 
-// TestResponseFields: every field is honoured or refused by its name.
+// TestResponseFields: every field is supported, or rejected by name.
 func TestResponseFields(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	for _, c := range []struct{ body, param, says string }{
 		{`{}`, "input", "input is missing"},
 		{`{"input": 5}`, "input", "a string or a list of items"},
 		{`{"input": []}`, "input", "between 1 and"},
-		{`{"input": [5]}`, "input", "input[0]: want an item"},
+		{`{"input": [5]}`, "input", "input[0]: want an object"},
 		{`{"input": [{"type": "reasoning"}]}`, "input", `item of type "reasoning"`},
 		{`{"input": [{"role": "user", "content": [{"type": "input_image"}]}]}`, "input", `part 0 of type "input_image"`},
 		{`{"input": [{"role": "king", "content": "a"}]}`, "input", `input[0]: role "king"`},
@@ -127,7 +127,7 @@ func TestResponseFields(t *testing.T) {
 		{`{"input": "a", "background": true}`, "background", "not supported"},
 		{`{"input": "a", "truncation": "auto"}`, "truncation", "must be disabled"},
 		{`{"input": "a", "max_output_tokens": 0}`, "max_output_tokens", "between 1 and"},
-		{`{"input": "a", "n": 2}`, "n", "one text"},
+		{`{"input": "a", "n": 2}`, "n", "must be 1"},
 		{`{"input": "a", "top_logprobs": 2}`, "top_logprobs", "in include"},
 		{`{"input": "a", "text": {"format": {"type": "yaml"}}}`, "text", "yaml"},
 		{`{"input": "a", "text": {"format": {"type": "json_schema"}}}`, "text", "schema is missing"},
@@ -154,7 +154,7 @@ func TestResponseFields(t *testing.T) {
 	}
 }
 
-// TestResponseFails: an error in a stream is the state of the response that ends it.
+// TestResponseFails: after an error in a stream, the final event is a failed response.
 func TestResponseFails(t *testing.T) {
 	server, web := serveModel(t, small, Options{Queue: 10})
 	answer, err := web.Client().Post(web.URL+"/v1/responses", "application/json",
@@ -165,7 +165,7 @@ func TestResponseFails(t *testing.T) {
 	defer answer.Body.Close()
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	server.Drain(done) // ends what runs
+	server.Drain(done) // stops running requests
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestResponseFails(t *testing.T) {
 	}
 }
 
-// TestReadItems: calls join the message of the assistant before them, and arguments become objects that keep their
+// TestReadItems: calls are added to the assistant message before them, and arguments become objects with their key
 // order.
 func TestReadItems(t *testing.T) {
 	b, e := api.ParseBody([]byte(`{"input": [
@@ -188,7 +188,8 @@ func TestReadItems(t *testing.T) {
 		{"type": "function_call", "call_id": "2", "name": "g", "arguments": "broken"},
 		{"type": "function_call_output", "call_id": "1", "output": "ok"},
 		{"type": "function_call", "call_id": "3", "name": "h", "arguments": ""},
-		{"role": "assistant", "tool_calls": [{"function": {"name": "i", "arguments": {"z": 12345678901234567890, "a": 1.0}}}]}]}`))
+		{"role": "assistant",
+		"tool_calls": [{"function": {"name": "i", "arguments": {"z": 12345678901234567890, "a": 1.0}}}]}]}`))
 	if e != nil {
 		t.Fatal(e)
 	}
@@ -212,7 +213,7 @@ func TestReadItems(t *testing.T) {
 	}
 }
 
-// TestReadItemsTime: the time that calls take grows as their number, of which a request of 8 MiB can have thousands.
+// TestReadItemsTime: reading calls takes linear time; a request of 8 MiB can have thousands.
 func TestReadItemsTime(t *testing.T) {
 	allocs := func(calls int) float64 {
 		item := `{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}`
@@ -232,8 +233,7 @@ func TestReadItemsTime(t *testing.T) {
 	}
 }
 
-// TestReadItemsNames: a call without a name is refused by the index of its item, and the first error is the one that is
-// told.
+// TestReadItemsNames: a call without a name is rejected with the index of its item, and the first error is reported.
 func TestReadItemsNames(t *testing.T) {
 	const (
 		call     = `{"type": "function_call", "call_id": "1", "name": "f", "arguments": ""}`

@@ -1,7 +1,7 @@
-// Package server answers the requests of OpenAI's clients with a packed model.
+// Package server serves packed models through an OpenAI-compatible HTTP API.
 //
-// What an answer says does not depend on what else the server does: the same request to the same file gets the same
-// bytes, but for id and created (docs/SERVER.md).
+// The output of a request does not depend on the load: the same request to the same file gets the same bytes, except id
+// and created (docs/SERVER.md).
 package server
 
 import (
@@ -71,10 +71,10 @@ func New(o Options, list ...Model) (*Server, error) {
 // models. The server is of no use afterwards; the caller closes the files.
 func (s *Server) Drain(ctx context.Context) { s.models.drain(ctx) }
 
-// Registry holds the metrics.
+// Registry returns the registry of the metrics.
 func (s *Server) Registry() *prometheus.Registry { return s.registry }
 
-// route is an endpoint: what to do for a method and a path.
+// route is an endpoint with its handler.
 type route struct {
 	openapi.Route
 	handle http.HandlerFunc
@@ -100,7 +100,7 @@ func (s *Server) routes() []route {
 	}
 }
 
-// withBody reads the request and names the fields in it that nobody knows.
+// withBody reads the body, acquires the model and calls handle. A response header lists the unknown fields.
 func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model, *api.Body)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		b, e := api.ReadBody(w, r, maxBody, s.bodies)
@@ -132,13 +132,13 @@ func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model
 	}
 }
 
-// ignoring names the ignored fields in a header of an answer, and the time that its prompt tells.
+// ignoring is a ResponseWriter that adds headers: the ignored fields, and the time that the chat template used.
 type ignoring struct {
 	http.ResponseWriter
 	body *api.Body
 }
 
-// WriteHeader adds the names; they are ASCII, and only the first ones if there are many.
+// WriteHeader adds the headers: up to 20 names of up to 40 ASCII characters.
 func (w *ignoring) WriteHeader(status int) {
 	names := w.body.Ignored()
 	names = names[:min(len(names), 20)]
@@ -159,10 +159,10 @@ func (w *ignoring) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap serves http.ResponseController.
 func (w *ignoring) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// health is well while every model that is loaded is.
+// health reports an error if a loaded model has failed or the server is draining.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	for _, h := range s.models.list {
 		if stats, _ := s.models.stats(h); stats.Failed != nil {
@@ -178,7 +178,7 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// limits are what requests are held against, for documents: of models that have most.
+// limits returns the bounds of requests for /openapi.json. context and vocab are the largest of all models.
 func limits(context, vocab int, example string) openapi.Limits {
 	return openapi.Limits{
 		Context:  context,
@@ -197,7 +197,7 @@ func limits(context, vocab int, example string) openapi.Limits {
 	}
 }
 
-// openAPI is GET /openapi.json.
+// openAPI handles GET /openapi.json.
 func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 	var routes []openapi.Route
 	for _, r := range s.routes() {
@@ -214,7 +214,7 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 	api.WriteJSON(w, http.StatusOK, openapi.Document(routes, l))
 }
 
-// version is GET /version. Outside of models stands the fingerprint of the first one.
+// version handles GET /version. The top-level system_fingerprint is the first model's.
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
 	fingerprints := map[string]string{}
 	for _, h := range s.models.list {
@@ -225,7 +225,7 @@ func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
 			"models": fingerprints})
 }
 
-// modelInfo describes a model as OpenAI does; max_model_len is vLLM's.
+// modelInfo is OpenAI's model object with vLLM's max_model_len.
 type modelInfo struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`

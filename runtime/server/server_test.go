@@ -31,7 +31,7 @@ func serve(t *testing.T, eo engine.Options, o Options) *httptest.Server {
 	return web
 }
 
-// serveModel is serve, with another chat template if there is one.
+// serveModel is serve with an optional chat template.
 func serveModel(t *testing.T, eo engine.Options, o Options, template ...string) (*Server, *httptest.Server) {
 	t.Helper()
 	return serveOf(t, tiny(t, "tiny", eo, template...), o)
@@ -60,7 +60,7 @@ func tiny(t *testing.T, id string, o engine.Options, template ...string) Model {
 	return modelOf(t, tinymodel.Path(t), id, o, template...)
 }
 
-// modelOf is that of a packed file.
+// modelOf returns the model of a packed file.
 func modelOf(t *testing.T, path, id string, o engine.Options, template ...string) Model {
 	t.Helper()
 	f, err := packed.Open(path)
@@ -86,7 +86,7 @@ func modelOf(t *testing.T, path, id string, o engine.Options, template ...string
 	}}
 }
 
-// stats is the state of the first model.
+// stats returns the scheduler's state of the first model.
 func stats(s *Server) schedule.Stats {
 	state, _ := s.models.stats(s.models.list[0])
 	return state
@@ -94,7 +94,7 @@ func stats(s *Server) schedule.Stats {
 
 var small = engine.Options{Threads: 1, Context: 256, Sequences: 4}
 
-// post sends a request and returns status, header and body.
+// post sends a request and returns status, headers and body.
 func post(t testing.TB, web *httptest.Server, path, body string, header ...string) (int, http.Header, string) {
 	t.Helper()
 	return do(t, web, http.MethodPost, path, body, header...)
@@ -126,7 +126,7 @@ func do(t testing.TB, web *httptest.Server, method, path, body string, header ..
 	return answer.StatusCode, answer.Header, string(text)
 }
 
-// object reads JSON whose numbers keep their digits.
+// object decodes JSON and keeps the digits of numbers.
 func object(t testing.TB, text string) (v map[string]any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -137,7 +137,7 @@ func object(t testing.TB, text string) (v map[string]any) {
 	return v
 }
 
-// at follows keys and indexes into JSON.
+// at follows keys and indices into decoded JSON.
 func at(v any, path ...any) any {
 	for _, p := range path {
 		switch p := p.(type) {
@@ -155,7 +155,7 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// essence is what of an answer must not depend on load.
+// essence returns the part of a response that must not depend on load.
 func essence(t testing.TB, text string) string {
 	t.Helper()
 	out, err := requests.Essence([]byte(text))
@@ -187,7 +187,8 @@ func frames(t testing.TB, text string) (list []map[string]any) {
 	return list
 }
 
-// TestSeed: an answer without a seed names the one that repeats it, and n choices have seeds of their own.
+// TestSeed: a response to a request without a seed names the seed that reproduces it, and n choices have different
+// seeds.
 func TestSeed(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	body := `{"prompt": "Once", "temperature": 1.5, "max_tokens": 12, "n": 3, "top_k": 0, "top_p": 1`
@@ -214,8 +215,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestEcho is what evaluation harnesses ask for: the logprobs of a prompt, its first token without one, and those of
-// exactly one more token.
+// TestEcho covers the requests of evaluation harnesses: logprobs of the prompt, where the first token has none, and of
+// exactly one generated token.
 func TestEcho(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
 	_, _, text := post(t, web, "/v1/completions",
@@ -231,7 +232,7 @@ func TestEcho(t *testing.T) {
 		if scores[0] != nil || top[0] != nil {
 			t.Errorf("choice %d: the first token has a logprob: %v %v", i, scores[0], top[0])
 		}
-		last := n - 1 // greedy: the best alternative has the logprob of the token, to the digit
+		last := n - 1 // greedy: the best alternative has exactly the logprob of the token
 		if alternatives := top[last].(map[string]any); alternatives[tokens[last].(string)] != scores[last] ||
 			len(alternatives) != 1 {
 			t.Errorf("choice %d: %v among %v", i, scores[last], alternatives)
@@ -251,7 +252,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// TestPrefix: the second request with a prompt says how much of it was not computed again.
+// TestPrefix: usage reports how many tokens of a repeated prompt came from the cache.
 func TestPrefix(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, PrefixCache: true})
 	body := `{"messages": [{"role": "user", "content": "What is the capital of the country?"}], "max_tokens": 2, ` +
@@ -265,7 +266,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestFields: every field is honoured or refused by its name.
+// TestFields: every field is supported, or rejected by name.
 func TestFields(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	long := strings.Repeat("word ", 300)
@@ -284,10 +285,10 @@ func TestFields(t *testing.T) {
 		{"completions", `{"prompt": "a", "n": 0}`, "n", "between 1 and"},
 		{"completions", `{"prompt": "a", "n": 5}`, "prompt", "5 texts of one prompt"},
 		{"completions", `{"prompt": "a", "best_of": 2}`, "best_of", "best_of is 2"},
-		{"completions", `{"prompt": "a", "seed": 1.5}`, "seed", "64 bits"},
-		{"completions", `{"prompt": "a", "seed": 9223372036854775808}`, "seed", "64 bits"},
+		{"completions", `{"prompt": "a", "seed": 1.5}`, "seed", "64-bit"},
+		{"completions", `{"prompt": "a", "seed": 9223372036854775808}`, "seed", "64-bit"},
 		{"completions", `{"prompt": "a", "max_tokens": 0}`, "max_tokens", "at least 1 without echo"},
-		{"completions", `{"prompt": "a", "stop": [""]}`, "stop", "an empty text"},
+		{"completions", `{"prompt": "a", "stop": [""]}`, "stop", "an empty string"},
 		{"completions", `{"prompt": "a", "logprobs": 21}`, "logprobs", "between 0 and 20"},
 		{"completions", `{"prompt": "a", "logit_bias": {"x": 1}}`, "logit_bias", `"x" is not a token id`},
 		{"completions", `{"prompt": "a", "logit_bias": {"1": 101}}`, "logit_bias", "between -100 and 100"},
@@ -338,7 +339,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestLogitBias: a bias of 100 chooses a token, one of −100 bans it; the logprobs are those of the model alone.
+// TestLogitBias: a bias of 100 forces a token, −100 bans it; logprobs are the model's own.
 func TestLogitBias(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	ask := func(more string) map[string]any {
@@ -436,8 +437,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestBusy: a full queue is told by 429 and when to come back, and /health answers at once meanwhile; a client that
-// leaves frees its place.
+// TestBusy: with a full queue requests get 429 and Retry-After, while /health answers at once; a client that
+// disconnects frees its place.
 func TestBusy(t *testing.T) {
 	s, web := serveModel(t, engine.Options{Threads: 1, Context: 256, Sequences: 1}, Options{Queue: 1})
 	ctx, leave := context.WithCancel(t.Context())
@@ -474,8 +475,8 @@ func TestBusy(t *testing.T) {
 		func() bool { return stats(s).Running+stats(s).Waiting == 0 })
 }
 
-// TestHealthUnderLoad: probes do not wait for work: with 200 streams open, running and queued, /health answers before
-// any of these has ended, since the state of a scheduler can be had while it computes.
+// TestHealthUnderLoad: probes do not wait: with 200 streams running and queued, /health answers before any of them has
+// ended, because the scheduler's state is available while it computes.
 func TestHealthUnderLoad(t *testing.T) {
 	s, web := serveModel(t, small, Options{Queue: 1000})
 	ctx, leave := context.WithCancel(t.Context())
@@ -504,7 +505,7 @@ func TestHealthUnderLoad(t *testing.T) {
 	clients.Wait()
 }
 
-// TestDrain: a server that shuts down finishes what runs, and says so to others.
+// TestDrain: a server that shuts down finishes running requests and rejects new ones.
 func TestDrain(t *testing.T) {
 	s, web := serveModel(t, small, Options{Queue: 10})
 	running := make(chan string, 1)
@@ -529,7 +530,7 @@ func TestDrain(t *testing.T) {
 	<-drained
 }
 
-// TestTimeout: a request that takes too long ends with an error.
+// TestTimeout: a request that exceeds the time limit fails.
 func TestTimeout(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10, Timeout: time.Nanosecond})
 	status, _, text := post(t, web, "/v1/completions", `{"prompt": "a", "max_tokens": 200}`)
@@ -575,13 +576,13 @@ func TestOthers(t *testing.T) {
 		`vllm:time_to_first_token_seconds_count{engine="0",model_name="tiny"} 1`,
 	}
 	missing := func(line string) bool { return !strings.Contains(text, line) }
-	wait.For(t, fmt.Sprintf("/metrics says %q", lines), func() bool { // a request is counted a moment after its answer
+	wait.For(t, fmt.Sprintf("/metrics says %q", lines), func() bool { // counters are updated shortly after the response
 		_, _, text = do(t, web, http.MethodGet, "/metrics", "")
 		return !slices.ContainsFunc(lines, missing)
 	})
 }
 
-// TestSlowReader: a client that does not read is given up, and holds nobody up until then.
+// TestSlowReader: a client that does not read is dropped, and delays nobody before.
 func TestSlowReader(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/v1/completions",

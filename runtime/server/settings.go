@@ -13,22 +13,22 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// Bounds of requests.
+// Limits of a request.
 const (
 	maxTexts    = 128 // n
 	maxStops    = 16
 	maxTop      = 20
-	maxBiases   = 1024
+	maxBiases   = 1024 // also of stop_token_ids and guided_choice
 	maxBias     = 100
 	biggestInt  = math.MaxInt32
 	maxPenalty  = 2
 	maxPrompts  = 1024
-	maxBody     = 8 << 20
-	maxBodies   = 8 * maxBody // of all requests together
-	maxStopText = 1 << 10
+	maxBody     = 8 << 20     // bytes
+	maxBodies   = 8 * maxBody // bytes of all requests together
+	maxStopText = 1 << 10     // bytes
 )
 
-// settings are the fields that completions and chat completions have in common.
+// settings holds the fields that completions, chat completions and responses share.
 type settings struct {
 	sampling  engine.Sampling
 	seed      uint64
@@ -36,27 +36,27 @@ type settings struct {
 	minTokens int
 	n         int
 	stops     []string
-	stopIDs   []int // end a text, besides those of the model
-	ends      []int // both: not before minTokens, and only where the format may end
+	stopIDs   []int // stop_token_ids
+	ends      []int // stop tokens of the model and of the request; masked before minTokens and where the format must go on
 	ignoreEOS bool
 	bias      []bias
 	frequency float32
 	presence  float32
 	stream    bool
-	usage     bool // in a frame of its own at the end of a stream
+	usage     bool // stream_options.include_usage
 
-	prediction []int // a text that is expected to come; nil = none
+	prediction []int // predicted output; nil = none
 
-	showSpecial bool                // write control tokens
+	showSpecial bool                // include control tokens in the text
 	format      *grammar.Grammar    // nil = any text
-	formatName  string              // the field that it stands in
-	words       *grammar.Vocabulary // of the format; nil = without control tokens
+	formatName  string              // the field that sets it
+	words       *grammar.Vocabulary // of the format; nil = the one without control tokens
 	constrained []*grammar.Text
 }
 
-// readSettings reads them.
+// readSettings reads the shared fields.
 func (m *model) readSettings(b *api.Body) settings {
-	s := settings{sampling: m.sampling, maxTokens: -1, n: 1, seed: rand.Uint64() >> 11} // 53 bits: JavaScript keeps them
+	s := settings{sampling: m.sampling, maxTokens: -1, n: 1, seed: rand.Uint64() >> 11} // 53 bits are exact in JavaScript
 	b.Float("temperature", &s.sampling.Temperature, 0, 2)
 	b.Float("top_p", &s.sampling.TopP, 0, 1)
 	if b.Int("top_k", &s.sampling.TopK, -1, biggestInt); s.sampling.TopK < 0 {
@@ -78,17 +78,16 @@ func (m *model) readSettings(b *api.Body) settings {
 	s.readStreamOptions(b)
 	s.readPrediction(b, m)
 	if best := s.n; b.Int("best_of", &best, 1, maxTexts) && best != s.n {
-		b.Unsupported("best_of", "best_of is %d and n is %d: other values than n are not supported", best, s.n)
+		b.Unsupported("best_of", "best_of is %d and n is %d: best_of must equal n", best, s.n)
 	}
 	b.Accept("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
-		"prompt_cache_retention",
-		"cache_prompt", "id_slot", "timings_per_token", "add_special_tokens", "skip_special_tokens",
-		"spaces_between_special_tokens", "cache_salt", "priority", "request_id")
-	b.Refuse("texts are sampled token by token", "use_beam_search", "length_penalty", "early_stopping")
-	b.Refuse("stop texts are never part of the answer", "include_stop_str_in_output")
-	b.Refuse("ask for logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens",
+		"prompt_cache_retention", "cache_prompt", "id_slot", "timings_per_token", "add_special_tokens",
+		"skip_special_tokens", "spaces_between_special_tokens", "cache_salt", "priority", "request_id")
+	b.Refuse("there is no beam search", "use_beam_search", "length_penalty", "early_stopping")
+	b.Refuse("the output never includes stop strings", "include_stop_str_in_output")
+	b.Refuse("use logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens",
 		"return_tokens_as_token_ids", "return_token_ids")
-	b.Refuse("the sampler has other steps", "typical_p", "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range",
+	b.Refuse("the sampler has no such step", "typical_p", "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range",
 		"xtc_probability", "dry_multiplier", "top_n_sigma", "samplers", "bad_words", "allowed_token_ids", "logits_processors")
 	s.readFormat(b, m)
 	b.Refuse("use response_format, guided_json, guided_regex, guided_choice or grammar", "json_schema", "guided_grammar",
@@ -96,10 +95,10 @@ func (m *model) readSettings(b *api.Body) settings {
 	return s
 }
 
-// readSeed reads the seed, of which negative ones are taken modulo 2⁶⁴.
+// readSeed reads the seed, modulo 2⁶⁴.
 func (s *settings) readSeed(b *api.Body) {
 	var seed api.Integer
-	if b.Decode("seed", &seed, "an integer of 64 bits") {
+	if b.Decode("seed", &seed, "a 64-bit integer") {
 		s.seed = uint64(seed)
 	}
 }
@@ -108,7 +107,7 @@ func (s *settings) readStops(b *api.Body, m *model) {
 	b.Strings("stop", &s.stops, maxStops)
 	for _, text := range s.stops {
 		if len(text) > maxStopText {
-			b.Unsupported("stop", "a stop text of %d bytes: at most %d are allowed", len(text), maxStopText)
+			b.Unsupported("stop", "a stop string has %d bytes: at most %d are allowed", len(text), maxStopText)
 		}
 	}
 	var ids api.Integers
@@ -124,14 +123,14 @@ func (s *settings) readStops(b *api.Body, m *model) {
 	b.Bool("ignore_eos", &s.ignoreEOS)
 }
 
-// bias is what is added to the logit of a token.
+// bias is added to the logit of token id.
 type bias struct {
 	id int
 	x  float32
 }
 
-// readBias reads biases in the order of the request. A token has one name, its id in decimal without a leading zero, so
-// that it has one bias.
+// readBias reads biases in the order of the request. Keys are token ids in decimal without leading zeros, so that no
+// token occurs under two names.
 func (s *settings) readBias(b *api.Body, m *model) {
 	const name, want = "logit_bias", "logit_bias: want an object of numbers by token id"
 	raw := b.Raw(name)
@@ -142,7 +141,7 @@ func (s *settings) readBias(b *api.Body, m *model) {
 	err := r.Object(func(token string) error {
 		id, err := strconv.Atoi(token)
 		if err != nil || strconv.Itoa(id) != token || id < 0 || id >= m.vocab {
-			b.Unsupported(name, "logit_bias: %.40q is not a token id in decimal; the vocabulary has %d", token, m.vocab)
+			b.Unsupported(name, "logit_bias: %.40q is not a token id in decimal; the vocabulary has %d tokens", token, m.vocab)
 		}
 		text, err := r.Number()
 		if err != nil {
@@ -175,7 +174,7 @@ func (s *settings) readStreamOptions(b *api.Body) {
 	}
 }
 
-// text is the request for text i of n.
+// text returns the engine request of choice i, 0 ≤ i < n.
 func (s *settings) text(m *model, i int) engine.Request {
 	r := engine.Request{
 		Sampling: s.sampling, MaxTokens: s.maxTokens, StopTexts: s.stops, StopTokens: s.stopIDs, Adjust: s.adjust(),
@@ -200,7 +199,7 @@ func (s *settings) text(m *model, i int) engine.Request {
 	return r
 }
 
-// seedOf is the seed of text i of a request (N32): that of the request for the first, so that it is the text of
+// seedOf returns the seed of choice i (N32). Choice 0 has the seed of the request, so that it equals the output of
 // `lowpack run` with this seed.
 func seedOf(seed uint64, i int) uint64 {
 	if i == 0 {
@@ -212,7 +211,7 @@ func seedOf(seed uint64, i int) uint64 {
 	return z ^ z>>31
 }
 
-// adjust changes logits before a token is chosen (N31); nil = it has nothing to do.
+// adjust returns a logits processor that applies biases, penalties and min_tokens (N31); nil = none of them is set.
 func (s *settings) adjust() func([]int, []float32) {
 	if len(s.bias) == 0 && s.frequency == 0 && s.presence == 0 && s.minTokens == 0 {
 		return nil

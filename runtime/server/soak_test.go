@@ -33,12 +33,12 @@ type soak struct {
 	end  time.Time
 
 	mu   sync.Mutex
-	done map[string]int // what clients did
+	done map[string]int // actions by kind
 }
 
-// TestSoak: clients that read, read slowly, hang up, and send garbage, each ten times, or for LOWPACK_SOAK, and until
-// each kind has met what it can meet. No byte of an answer is wrong, no request fails otherwise than it should, and
-// nothing is left: no page of the KV cache, goroutine, descriptor or memory.
+// TestSoak: clients that read, read slowly, disconnect and send garbage, each ten times or for LOWPACK_SOAK, and until
+// each kind has met every outcome. No byte is wrong, no request fails unexpectedly, and nothing leaks: KV cache pages,
+// goroutines, descriptors, memory.
 func TestSoak(t *testing.T) {
 	var last time.Duration
 	if long := os.Getenv("LOWPACK_SOAK"); long != "" {
@@ -50,7 +50,7 @@ func TestSoak(t *testing.T) {
 	var panics bytes.Buffer
 	before, files := runtime.NumGoroutine(), descriptors(t)
 	k := &soak{t: t, list: requests.Mixed(66), done: map[string]int{}}
-	// few enough that some clients are sent away in every run
+	// so few that some clients are rejected in every run
 	model := tiny(t, "tiny", engine.Options{Threads: 2, Context: 256, Sequences: 2, Page: 32, CacheTokens: 768},
 		requests.Template)
 	s, err := New(Options{Queue: 1, PrefixCache: true, ITLTarget: 5 * time.Millisecond}, model)
@@ -81,12 +81,12 @@ func TestSoak(t *testing.T) {
 		t.Errorf("%s", panics.String())
 	}
 	atMost(t, "goroutines", runtime.NumGoroutine, before)
-	atMost(t, "descriptors", func() int { return descriptors(t) }, files+1) // the file of the model
+	atMost(t, "descriptors", func() int { return descriptors(t) }, files+1) // the model file
 	atMost(t, "bytes of memory", heap, memory+32<<20)
 	t.Logf("%v: %v", last, k.done)
 }
 
-// met is what clients meet, some of it only when others are there.
+// met lists the outcomes that clients must meet, some of which need other clients.
 var met = []string{"read", "sent away", "streamed", "slow", "hung up", "mutated", "garbage", "probed"}
 
 // over reports whether a client has done enough.
@@ -97,7 +97,7 @@ func (k *soak) over(actions int) bool {
 	return all && actions >= 10 && time.Now().After(k.end)
 }
 
-// atMost waits until there are no more of something than there were; what has been closed may take a moment to end.
+// atMost waits until a count is at most its former value; closing may take a moment.
 func atMost(t *testing.T, what string, count func() int, most int) {
 	t.Helper()
 	wait.For(t, fmt.Sprintf("at most %d %s", most, what), func() bool { return count() <= most })
@@ -110,7 +110,7 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// descriptors is the number of open files; 0 where the system does not list them.
+// descriptors returns the number of open files; 0 if the system does not list them.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -120,7 +120,7 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
-// client does one thing after another.
+// client performs actions one after another.
 func (k *soak) client(r *rand.Rand) {
 	for actions := 0; !k.over(actions); actions++ {
 		i := r.IntN(len(k.list))
@@ -168,7 +168,7 @@ func (k *soak) act(r *rand.Rand, kind int, q requests.Request, want string) stri
 	return "probed"
 }
 
-// slow reads a stream in small parts, and leaves at some point.
+// slow reads a stream in small parts and leaves at a random point.
 func (k *soak) slow(r *rand.Rand, q requests.Request) string {
 	ctx, cancel := context.WithTimeout(k.t.Context(), time.Duration(r.IntN(1000))*time.Millisecond)
 	defer cancel()
@@ -191,7 +191,7 @@ func (k *soak) slow(r *rand.Rand, q requests.Request) string {
 	return "slow"
 }
 
-// mutated sends a request of which some bytes are others.
+// mutated sends a request with some bytes changed.
 func (k *soak) mutated(r *rand.Rand, q requests.Request) {
 	body := []byte(q.Body)
 	for range 1 + r.IntN(3) {
@@ -211,7 +211,7 @@ func (k *soak) mutated(r *rand.Rand, q requests.Request) {
 	}
 }
 
-// garbage is what no HTTP client sends.
+// garbage sends what no HTTP client sends.
 func (k *soak) garbage(r *rand.Rand) {
 	c, err := net.Dial("tcp", k.web.Listener.Addr().String())
 	if err != nil {
@@ -229,7 +229,7 @@ func (k *soak) garbage(r *rand.Rand) {
 	}[r.IntN(7)]
 	io.WriteString(c, text)
 	if r.IntN(2) == 0 {
-		c.(*net.TCPConn).CloseWrite() // else it would wait for the rest of the request
+		c.(*net.TCPConn).CloseWrite() // otherwise the server waits for the rest of the request
 		bufio.NewReader(c).ReadString('\n')
 	}
 }

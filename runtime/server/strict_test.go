@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/requests"
 )
 
-// inRequests are requests to every endpoint that takes one, with a place for a value of any kind, and one for a text.
+// inRequests has a request of every endpoint with a body, with a placeholder for any value and one for a string.
 var inRequests = []struct{ path, value, text, place string }{
 	{"/v1/completions", `{"prompt": "a", "max_tokens": 1, "extra": %s}`, `{"max_tokens": 1, "prompt": "%s"}`, "prompt"},
 	{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "a"}], "max_tokens": 1, "extra": %s}`,
@@ -23,8 +23,8 @@ var inRequests = []struct{ path, value, text, place string }{
 		`{"messages": [{"role": "user", "content": "%s"}]}`, "messages[0].content"},
 }
 
-// TestOneMeaning: a request that other programs could read as another one is refused at every endpoint, with its place;
-// one that is strange and has one meaning is answered.
+// TestOneMeaning: every endpoint rejects a request that other parsers may read differently, and names the place; a
+// strange but unambiguous one is accepted.
 func TestOneMeaning(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	refused := func(path, body, says, place string) {
@@ -86,7 +86,7 @@ func TestOneMeaning(t *testing.T) {
 	}
 }
 
-// TestOneMeaningInside: the same holds for schemas and parameters of functions, which templates and grammars read.
+// TestOneMeaningInside: the same holds for schemas and function parameters, which templates and grammars read.
 func TestOneMeaningInside(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	const (
@@ -111,7 +111,7 @@ func TestOneMeaningInside(t *testing.T) {
 			t.Errorf("%s: %d %s; want a fault in %s", field, status, text, place)
 		}
 	}
-	// A name in other letters is another name.
+	// Names are case-sensitive.
 	for _, field := range []string{
 		`"response_format": {"type": "text", "Type": "yaml"}`,
 		`"stream_options": {"include_usage": true, "INCLUDE_USAGE": 5}, "stream": true`,
@@ -129,7 +129,7 @@ func TestOneMeaningInside(t *testing.T) {
 	}
 }
 
-// TestNumbers: numbers are what their digits say, or refused.
+// TestNumbers: numbers have their exact value or are rejected.
 func TestNumbers(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	for _, c := range []struct {
@@ -150,7 +150,7 @@ func TestNumbers(t *testing.T) {
 		{`"seed": 1e18`, 200, "1000000000000000000"},
 		{`"seed": 9007199254740993.0`, 200, "9007199254740993"},
 		{`"seed": -9223372036854775808`, 200, "-9223372036854775808"},
-		{`"seed": 9223372036854775808`, 400, "64 bits"},
+		{`"seed": 9223372036854775808`, 400, "64-bit"},
 		{`"temperature": -0`, 200, ""},
 		{`"temperature": -1e-400`, 400, "between 0 and 2"},
 		{`"stop_token_ids": [1e400]`, 400, "too large"},
@@ -161,7 +161,7 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("%s: %d %s; want %d, %q", c.field, status, text, c.status, c.says)
 		}
 	}
-	// A temperature above 0 is not greedy, however small it is: its seed counts.
+	// Any temperature above 0 samples: the seed matters.
 	hot := func(temperature string) string {
 		_, _, text := post(t, web, "/v1/responses", `{"input": "a", "max_output_tokens": 1, "temperature": `+temperature+"}")
 		return fmt.Sprint(at(object(t, text), "temperature"))
@@ -171,8 +171,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestModelNames: a request for a model that is not served is refused, unless Options.AnyModel; one without a name is
-// for the first model.
+// TestModelNames: a request for an unknown model is rejected unless Options.AnyModel is set; a request without a name
+// gets the first model.
 func TestModelNames(t *testing.T) {
 	for _, c := range []struct {
 		any    bool
@@ -200,8 +200,8 @@ func TestModelNames(t *testing.T) {
 	}
 }
 
-// TestContradictions: a request that asks for two things under two names gets neither; one that says the same twice is
-// answered.
+// TestContradictions: a request with different values under two names of an option is rejected; equal values are
+// accepted.
 func TestContradictions(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, requests.Template)
 	const chat, schema = `"messages": [{"role": "user", "content": "a"}]`, `{"type": "integer"}`

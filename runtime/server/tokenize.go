@@ -6,22 +6,22 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// tokenize is POST /tokenize: llama-server's fields, content and add_special, and vLLM's, prompt, messages and
-// add_special_tokens; the answer has those of both.
+// tokenize handles POST /tokenize. It takes the fields of llama-server (content, add_special) and of vLLM (prompt,
+// messages, add_special_tokens), and answers with the fields of both.
 func (s *Server) tokenize(w http.ResponseWriter, _ *http.Request, m *model, b *api.Body) {
 	text, special, pieces, strings := "", false, false, false
 	given := b.String("content", &text)
 	if b.String("prompt", &text) {
 		if given {
-			b.Unsupported("prompt", "prompt beside content: which of them is to become tokens?")
+			b.Unsupported("prompt", "prompt cannot be combined with content")
 		}
 		given, special = true, true // vLLM's default
 	}
 	if given && b.Raw("messages") != nil {
-		b.Unsupported("messages", "messages beside content or prompt: which of them is to become tokens?")
+		b.Unsupported("messages", "messages cannot be combined with content or prompt")
 	}
 	if b.Bool("add_special", &special) && b.Raw("add_special_tokens") != nil {
-		b.Unsupported("add_special_tokens", "add_special_tokens beside add_special, which is another name for it")
+		b.Unsupported("add_special_tokens", "add_special_tokens is another name of add_special: send one of them")
 	}
 	b.Bool("add_special_tokens", &special)
 	b.Bool("with_pieces", &pieces)
@@ -48,13 +48,13 @@ func (s *Server) tokenize(w http.ResponseWriter, _ *http.Request, m *model, b *a
 	api.WriteJSON(w, http.StatusOK, m.tokens(ids, pieces, strings))
 }
 
-// piece is a token and its text.
+// piece is a token id with its text.
 type piece struct {
 	ID    int    `json:"id"`
 	Piece string `json:"piece"`
 }
 
-// tokens describes ids.
+// tokens returns the body of a /tokenize response, with a text per token only if asked for.
 func (m *model) tokens(ids []int, pieces, strings bool) map[string]any {
 	if ids == nil {
 		ids = []int{}
@@ -78,7 +78,7 @@ func (m *model) tokens(ids []int, pieces, strings bool) map[string]any {
 	return answer
 }
 
-// detokenize is POST /detokenize.
+// detokenize handles POST /detokenize.
 func (s *Server) detokenize(w http.ResponseWriter, _ *http.Request, m *model, b *api.Body) {
 	var ids api.Integers
 	given := b.Decode("tokens", &ids, "a list of token ids")
@@ -95,7 +95,7 @@ func (s *Server) detokenize(w http.ResponseWriter, _ *http.Request, m *model, b 
 	api.WriteJSON(w, http.StatusOK, map[string]string{"content": text, "prompt": text})
 }
 
-// applyTemplate is POST /apply-template.
+// applyTemplate handles POST /apply-template.
 func (s *Server) applyTemplate(w http.ResponseWriter, _ *http.Request, m *model, b *api.Body) {
 	readFunctions(b, b.Raw("tools"))
 	messages, o := m.readMessages(b)

@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestTokensTakeWhatIsAsked: a request of 8 MiB has as many tokens, whose pieces take many times that: they are made
-// where they are asked for.
+// TestTokensTakeWhatIsAsked: texts of tokens are allocated only if asked for. A request of 8 MiB can have millions of
+// tokens, whose texts take many times as much memory.
 func TestTokensTakeWhatIsAsked(t *testing.T) {
 	s, _ := serveModel(t, engine.Options{}, Options{})
 	ids := make([]int, 100_000)

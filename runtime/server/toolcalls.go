@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
-// toolCall is a call of a function as it stands in messages.
+// toolCall is a function call in a message.
 type toolCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`
@@ -23,8 +23,8 @@ type toolFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-// readCalls reads the calls of a message for the template: templates of many models expect the arguments as an object,
-// which clients write as a text. Its fields keep their order, which some templates write.
+// readCalls reads the tool_calls of a message for the template. Many templates expect the arguments as an object, but
+// clients send a string. The order of the keys is kept, since some templates print it.
 func readCalls(b *api.Body) json.RawMessage {
 	type function struct {
 		Name      string          `json:"name"`
@@ -35,7 +35,7 @@ func readCalls(b *api.Body) json.RawMessage {
 		Type     string    `json:"type"`
 		Function *function `json:"function"`
 	}
-	if !b.Decode("tool_calls", &calls, "a list of calls of functions") || len(calls) == 0 {
+	if !b.Decode("tool_calls", &calls, "a list of function calls") || len(calls) == 0 {
 		return nil
 	}
 	for i := range calls {
@@ -47,11 +47,11 @@ func readCalls(b *api.Body) json.RawMessage {
 		calls[i].Type = "function"
 		f.Arguments = argumentsOf(f.Arguments)
 	}
-	text, _ := json.Marshal(calls) // of JSON
+	text, _ := json.Marshal(calls) // the values are valid JSON
 	return text
 }
 
-// argumentsOf takes arguments out of a text that is a JSON object.
+// argumentsOf returns the arguments as an object if they are a string that contains one; otherwise as they are.
 func argumentsOf(raw json.RawMessage) json.RawMessage {
 	var (
 		text   string
@@ -60,7 +60,7 @@ func argumentsOf(raw json.RawMessage) json.RawMessage {
 	switch {
 	case len(raw) == 0:
 		return json.RawMessage("{}")
-	case json.Unmarshal(raw, &text) != nil: // an object already
+	case json.Unmarshal(raw, &text) != nil: // not a string
 		return raw
 	case text == "":
 		return json.RawMessage("{}")
@@ -70,19 +70,19 @@ func argumentsOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// maxTools bounds the functions of a request, as OpenAI does.
+// maxTools is the limit of functions in a request, the same as OpenAI's.
 const maxTools = 128
 
-// tools are the functions that a request offers to the model.
+// tools holds the functions that a request offers.
 type tools struct {
-	raw    []byte // as the template shows them
+	raw    []byte // for the template
 	form   *callForm
 	names  map[string]bool
-	most   int   // calls
-	opener []int // tokens behind the prompt that begin the first call; nil = the model decides
+	most   int   // limit of calls
+	opener []int // tokens appended to the prompt that start the first call; nil = the model decides whether it calls
 }
 
-// function is one of them.
+// function is an element of the tools field.
 type function struct {
 	Type     string `json:"type"`
 	Function *struct {
@@ -92,7 +92,7 @@ type function struct {
 	} `json:"function"`
 }
 
-// readTools reads what the model may call, and must call; nil = nothing.
+// readTools reads tools, tool_choice and parallel_tool_calls; nil = no calls.
 func (j *job) readTools(b *api.Body, raw json.RawMessage) *tools {
 	b.Refuse("use tools and tool_choice", "functions", "function_call")
 	list := readFunctions(b, raw)
@@ -111,11 +111,10 @@ func (j *job) readTools(b *api.Body, raw json.RawMessage) *tools {
 	t := &tools{raw: slices.Clone(raw), form: j.model.callForm(), names: map[string]bool{}, most: 1}
 	switch {
 	case t.form == nil:
-		b.Unsupported("tools", "tools is not supported: the chat template of the model has no form for calls of functions "+
-			"that the server knows")
+		b.Unsupported("tools", "tools is not supported: the model's chat template has no known form of function calls")
 		return nil
 	case j.format != nil:
-		b.Unsupported("tools", "tools cannot be combined with a format of the answer; tool_choice none leaves them out")
+		b.Unsupported("tools", "tools cannot be combined with an output format; set tool_choice to none")
 		return nil
 	}
 	if several {
@@ -132,7 +131,7 @@ func (j *job) readTools(b *api.Body, raw json.RawMessage) *tools {
 	return t
 }
 
-// force makes the model call: one of the functions, or that of a name.
+// force constrains the output to calls, of the named function if name is not empty.
 func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 	var allowed []grammar.Function
 	for _, f := range list {
@@ -141,7 +140,7 @@ func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 		}
 	}
 	if len(allowed) == 0 {
-		b.Unsupported("tool_choice", "tool_choice: there is no function %.60q in tools", name)
+		b.Unsupported("tool_choice", "tool_choice: tools has no function %.60q", name)
 		return
 	}
 	if id, ok := j.model.Tokenizer.ID(t.form.open); ok && t.form.open != "" {
@@ -152,7 +151,7 @@ func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 		func() (*grammar.Grammar, error) { return grammar.Calls(form, allowed) })
 }
 
-// holdStrict lets the model decide whether it calls, but calls of functions that are strict satisfy their schemas.
+// holdStrict lets the model decide whether to call, but constrains the arguments of strict functions to their schemas.
 func (j *job) holdStrict(b *api.Body, t *tools, list []function) {
 	offered := make([]grammar.Function, len(list))
 	for i, f := range list {
@@ -166,7 +165,7 @@ func (j *job) holdStrict(b *api.Body, t *tools, list []function) {
 		func() (*grammar.Grammar, error) { return grammar.Mixed(form, t.form.open, offered) })
 }
 
-// readFunctions reads the list of tools.
+// readFunctions reads the tools field.
 func readFunctions(b *api.Body, raw json.RawMessage) (list []function) {
 	if raw == nil {
 		return nil
@@ -185,7 +184,7 @@ func readFunctions(b *api.Body, raw json.RawMessage) (list []function) {
 			b.Unsupported("tools", "tools[%d]: function.name must have 1 to %d bytes", i, maxName/2)
 			return nil
 		case names[f.Function.Name]:
-			b.Unsupported("tools", "tools[%d]: there is another function %q", i, f.Function.Name)
+			b.Unsupported("tools", "tools[%d]: another function is named %q", i, f.Function.Name)
 			return nil
 		}
 		names[f.Function.Name] = true
@@ -193,8 +192,7 @@ func readFunctions(b *api.Body, raw json.RawMessage) (list []function) {
 	return list
 }
 
-// readToolChoice returns none, auto, or required, the latter with the name of a function if there is one that it must
-// be.
+// readToolChoice returns none, auto or required. With required, name is the function to call; "" = any.
 func readToolChoice(b *api.Body) (choice, name string) {
 	const want = "tool_choice: want none, auto, required, or an object with the name of a function"
 	raw := b.Raw("tool_choice")
@@ -209,7 +207,7 @@ func readToolChoice(b *api.Body) (choice, name string) {
 	}
 	var named struct {
 		Type     string `json:"type"`
-		Name     string `json:"name"` // of responses
+		Name     string `json:"name"` // in the responses API
 		Function struct {
 			Name string `json:"name"`
 		} `json:"function"`
@@ -223,7 +221,7 @@ func readToolChoice(b *api.Body) (choice, name string) {
 	return "required", cmp.Or(named.Name, named.Function.Name)
 }
 
-// responseTools writes the tools of a response as chats have them.
+// responseTools converts the tools of the responses API to those of chat completions.
 func responseTools(b *api.Body) json.RawMessage {
 	var list []struct {
 		Type        string          `json:"type"`
@@ -249,11 +247,11 @@ func responseTools(b *api.Body) json.RawMessage {
 	for i, t := range list {
 		out[i] = outer{t.Type, inner{t.Name, t.Description, t.Parameters, t.Strict}}
 	}
-	raw, _ := json.Marshal(out) // of JSON
+	raw, _ := json.Marshal(out) // the values are valid JSON
 	return raw
 }
 
-// offer notes the tools of a job. An opening that is a control token is to be seen.
+// offer sets the tools of a job. If the opening delimiter is a control token, the text must include it.
 func (j *job) offer(t *tools) {
 	if j.tools = t; t != nil {
 		id, ok := j.model.Tokenizer.ID(t.form.open)
@@ -261,7 +259,7 @@ func (j *job) offer(t *tools) {
 	}
 }
 
-// shown is what the template shows.
+// shown returns the tools for the template.
 func (t *tools) shown() []byte {
 	if t == nil {
 		return nil
@@ -269,7 +267,7 @@ func (t *tools) shown() []byte {
 	return t.raw
 }
 
-// prompt is the prompt with the tokens that begin a call which must come.
+// prompt appends the tokens that open a forced call.
 func (j *job) prompt(ids []int) []int {
 	if j.tools == nil {
 		return ids
@@ -277,7 +275,7 @@ func (j *job) prompt(ids []int) []int {
 	return append(ids, j.tools.opener...)
 }
 
-// reader looks for calls in a text; nil = nobody does.
+// reader returns a reader for the calls in one output; nil = no tools.
 func (t *tools) reader() *callReader {
 	if t == nil {
 		return nil
@@ -289,5 +287,5 @@ func (t *tools) reader() *callReader {
 	return r
 }
 
-// callID is the id of a call: nine letters and digits, which the templates of some models insist on.
+// callID returns a random id of nine letters and digits, as the Mistral templates require.
 func callID() string { return randomID("")[:9] }

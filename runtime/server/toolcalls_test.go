@@ -18,7 +18,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// The families of templates, as short as they can be.
+// Minimal templates of each family.
 const (
 	beginTemplate = `{{ '<|begin_of_text|>' }}` +
 		`{% if tools %}{% for t in tools %}{{ t.function.name }}{% endfor %}{% endif %}` +
@@ -61,7 +61,7 @@ func formOf(t *testing.T, template string) *callForm {
 	return callFormOf(tok)
 }
 
-// TestCallForm: the form of calls comes from what the template writes; templates that show no tools have none.
+// TestCallForm: the form of calls is recognized from the template; a template that prints no tools has none.
 func TestCallForm(t *testing.T) {
 	for template, want := range map[string]string{
 		hermesTemplate: hermesOpen + "arguments", llamaTemplate: "parameters", mistralTemplate: mistralOpen + "arguments",
@@ -79,7 +79,7 @@ func TestCallForm(t *testing.T) {
 	}
 }
 
-// TestCallFormOfModels: the templates of models.
+// TestCallFormOfModels: the forms of published templates.
 func TestCallFormOfModels(t *testing.T) {
 	for name, want := range map[string]string{
 		"Qwen-Qwen2.5-7B-Instruct":         hermesOpen,
@@ -105,7 +105,7 @@ func TestCallFormOfModels(t *testing.T) {
 	}
 }
 
-// TestCallReader: what is a call and what is content, however the text is cut.
+// TestCallReader: calls and content are told apart however the text is split.
 func TestCallReader(t *testing.T) {
 	hermes, llama, mistral := formOf(t, hermesTemplate), formOf(t, llamaTemplate), formOf(t, mistralTemplate)
 	numbers := seed.Rand(t)
@@ -167,7 +167,7 @@ const twoTools = `"tools": [
 		"$defs": {"City": {"enum": ["Paris", "Rome"]}}}}},
 	{"type": "function", "function": {"name": "stop", "strict": true}}]`
 
-// checkCall checks a call of one of the functions.
+// checkCall checks a call against the functions.
 func checkCall(t *testing.T, v any) string {
 	t.Helper()
 	name, _ := at(v, "function", "name").(string)
@@ -199,7 +199,7 @@ func TestToolChoice(t *testing.T) {
 			body := fmt.Sprintf(`{"messages": [{"role": "user", "content": "Hi"}], %s, "tool_choice": %s,
 				"temperature": 1.5, "seed": %d, "max_tokens": 140, "parallel_tool_calls": %v`,
 				twoTools, choice, seed, seed%3 > 0)
-			if seed%4 == 1 { // it does not end by itself
+			if seed%4 == 1 { // the output may not end by itself
 				body += `, "logit_bias": {"2553": -100, "2554": -100}`
 			}
 			status, _, text := post(t, web, "/v1/chat/completions", body+"}")
@@ -231,7 +231,7 @@ func TestToolChoice(t *testing.T) {
 	}
 }
 
-// compareCalls asks for the same as a stream.
+// compareCalls repeats a request with streaming and compares the calls.
 func compareCalls(t *testing.T, web *httptest.Server, body string, want []any) {
 	t.Helper()
 	_, _, text := post(t, web, "/v1/chat/completions", body+`, "stream": true}`)
@@ -283,7 +283,7 @@ func TestResponseCalls(t *testing.T) {
 	}
 }
 
-// TestToolAuto: what is not a call stays content; without tools, or with the choice none, nobody looks.
+// TestToolAuto: text that is not a call stays content; without tools, or with tool_choice none, calls are not parsed.
 func TestToolAuto(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, hermesTemplate)
 	const ask = `{"messages": [{"role": "user", "content": "Hi"}], "temperature": 1, "seed": 4, "max_tokens": 20`
@@ -304,8 +304,8 @@ func TestToolAuto(t *testing.T) {
 	}
 }
 
-// TestToolStrict: where the model decides whether it calls, calls of a strict function satisfy its schema. A bias on
-// braces makes it call, and without strict it writes nothing else.
+// TestToolStrict: when the model decides whether to call, calls of strict functions satisfy their schemas. A bias
+// towards braces makes it call; without strict it writes nothing but braces.
 func TestToolStrict(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, llamaTemplate)
 	_, _, text := post(t, web, "/tokenize", `{"content": "{"}`)
@@ -332,7 +332,7 @@ func TestToolStrict(t *testing.T) {
 	}
 }
 
-// TestToolFields: what cannot be honoured is refused by its name.
+// TestToolFields: an unsupported value is rejected with the name of its field.
 func TestToolFields(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, hermesTemplate)
 	bare := serve(t, small, Options{Queue: 10})
@@ -340,7 +340,7 @@ func TestToolFields(t *testing.T) {
 		web               *httptest.Server
 		more, param, says string
 	}{
-		{bare, twoTools, "tools", "the chat template of the model has no form"},
+		{bare, twoTools, "tools", "the model's chat template has no known form"},
 		{web, `"tools": 5`, "tools", "a list"},
 		{web, `"tools": [{"type": "web_search"}]`, "tools", `type "web_search"`},
 		{web, `"tools": [{"type": "function"}]`, "tools", "function.name"},
@@ -371,8 +371,8 @@ func TestToolFields(t *testing.T) {
 	}
 }
 
-// TestCallGrammar: the grammar of a family is what its reader takes for calls, with the opening in the text or in the
-// prompt.
+// TestCallGrammar: the reader accepts whatever the grammar of a family generates, with the opening delimiter in the
+// output or in the prompt.
 func TestCallGrammar(t *testing.T) {
 	for _, template := range []string{hermesTemplate, llamaTemplate, mistralTemplate} {
 		for _, opened := range []bool{false, true} {
