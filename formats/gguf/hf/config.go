@@ -10,7 +10,7 @@ import (
 
 const embed = "token_embd.weight"
 
-// config rebuilds config.json.
+// config rebuilds config.json from the keys.
 func (f *File) config(k *keys) ([]byte, error) {
 	family, err := f.family()
 	if err != nil {
@@ -48,7 +48,7 @@ func (f *File) config(k *keys) ([]byte, error) {
 	return marshal(c)
 }
 
-// feedForward is the width of MLPs. A file whose MLPs are all experts may name theirs alone.
+// feedForward returns the width of the MLPs. A mixture of experts may have the key of the experts' width only.
 func feedForward(k *keys, family *family) int64 {
 	if _, ok := k.get(".feed_forward_length"); !ok && family.experts {
 		return k.must(".expert_feed_forward_length")
@@ -56,7 +56,7 @@ func feedForward(k *keys, family *family) int64 {
 	return k.must(".feed_forward_length")
 }
 
-// attention sets the sizes of heads and the constants of norms.
+// attention sets the head sizes and the epsilon of the norms.
 func (f *File) attention(k *keys, c map[string]any) {
 	heads := k.must(".attention.head_count")
 	c["num_key_value_heads"] = heads
@@ -66,7 +66,7 @@ func (f *File) attention(k *keys, c map[string]any) {
 	if n, ok := k.count(".attention.key_length"); ok {
 		c["head_dim"] = n
 		if v, ok := k.count(".attention.value_length"); ok && v != n {
-			k.fail(pack.ErrUnsupported, "keys of %d values and values of %d", n, v)
+			k.fail(pack.ErrUnsupported, "head size %d of keys differs from head size %d of values", n, v)
 		}
 	}
 	eps, ok := k.number(".attention.layer_norm_rms_epsilon")
@@ -76,7 +76,7 @@ func (f *File) attention(k *keys, c map[string]any) {
 	c["rms_norm_eps"] = eps
 }
 
-// rope sets the rotary embedding that all architectures have in common.
+// rope sets the rotary embedding parameters common to all architectures.
 func rope(k *keys, c map[string]any) {
 	if theta, ok := k.number(".rope.freq_base"); ok {
 		c["rope_theta"] = theta
@@ -112,7 +112,7 @@ func yarn(k *keys, factor decimal) map[string]any {
 	return s
 }
 
-// tokens sets the ids of the tokens that begin and end a text.
+// tokens sets the ids of the BOS and EOS tokens.
 func tokens(k *keys, c map[string]any) {
 	if id, ok := k.count("tokenizer.ggml.bos_token_id"); ok {
 		c["bos_token_id"] = id
@@ -122,7 +122,7 @@ func tokens(k *keys, c map[string]any) {
 	}
 }
 
-// stops are the tokens that end an answer.
+// stops returns the ids of the tokens that end an output.
 func stops(k *keys) (ids []int64) {
 	for _, key := range []string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"} {
 		if id, ok := k.count(key); ok && (len(ids) == 0 || ids[0] != id) {
@@ -132,13 +132,13 @@ func stops(k *keys) (ids []int64) {
 	return ids
 }
 
-// samplings are the keys of generation_config.json.
+// samplings maps GGUF keys to those of generation_config.json.
 var samplings = map[string]string{
 	"general.sampling.temp": "temperature", "general.sampling.top_p": "top_p", "general.sampling.min_p": "min_p",
 	"general.sampling.penalty_repeat": "repetition_penalty",
 }
 
-// generation rebuilds generation_config.json, if the file says anything about it.
+// generation rebuilds generation_config.json if any of its keys is present.
 func generation(k *keys, texts map[string][]byte) error {
 	c := map[string]any{}
 	for key, name := range samplings {
@@ -161,7 +161,7 @@ func generation(k *keys, texts map[string][]byte) error {
 	return err
 }
 
-// marshal writes JSON with sorted keys, and text as it is.
+// marshal returns JSON with sorted keys and without HTML escapes.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

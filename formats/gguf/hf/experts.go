@@ -2,10 +2,10 @@ package hf
 
 import "github.com/lowpack/lowpack/pack"
 
-// What mixtures of experts add to config.json. llama.cpp has no key for how the weights of chosen experts are
-// normalized: each architecture does it in its own way.
+// config.json fields of mixtures of experts. llama.cpp has no key for the normalization of expert weights: each
+// architecture has its own rule.
 
-// mixture sets how many experts there are and how many are chosen.
+// mixture sets the number of experts and of experts per token.
 func mixture(k *keys, c map[string]any, count string) {
 	c[count], c["num_experts_per_tok"] = k.must(".expert_count"), k.must(".expert_used_count")
 }
@@ -46,7 +46,7 @@ func graniteConfig(f *File, k *keys, c map[string]any) {
 		switch n, ok := k.number(key); {
 		case ok && n > 0:
 			c[name] = n
-		case ok || key == ".attention.scale" || key == ".logit_scale": // whose absence does not mean 1
+		case ok || key == ".attention.scale" || key == ".logit_scale": // without the key the value is not 1
 			k.fail(pack.ErrUnsupported, "key %q is missing, or not positive", k.name(key))
 		}
 	}
@@ -57,8 +57,9 @@ func granitemoeConfig(f *File, k *keys, c map[string]any) {
 	mixture(k, c, "num_local_experts")
 }
 
-// gptossConfig: every other layer has the window. The ends of yarn's blend are not rounded to whole pairs in any
-// published gpt-oss, and no key of llama.cpp, which rounds them, says so; a key of lowpack's own does, where they are.
+// gptossConfig: every other layer has a sliding window. Published gpt-oss models do not round the ends of YaRN's ramp
+// to whole pairs; llama.cpp rounds them and has no key for it. TruncateKey, lowpack's own, marks a model that does
+// round.
 func gptossConfig(_ *File, k *keys, c map[string]any) {
 	mixture(k, c, "num_local_experts")
 	c["intermediate_size"] = k.must(".expert_feed_forward_length")
@@ -71,5 +72,5 @@ func gptossConfig(_ *File, k *keys, c map[string]any) {
 	}
 }
 
-// TruncateKey says whether the ends of yarn's blend are whole pairs in a gpt-oss; llama.cpp does not read it.
+// TruncateKey marks a gpt-oss whose YaRN ramp ends are rounded to whole pairs; llama.cpp ignores it.
 const TruncateKey = ".rope.scaling.yarn_truncate"

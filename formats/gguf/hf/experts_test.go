@@ -8,14 +8,14 @@ import (
 	"github.com/lowpack/lowpack/formats/gguf"
 )
 
-// mixtureKeys of an architecture with experts.
+// mixtureKeys returns the keys of an architecture with experts.
 func mixtureKeys(arch string, more ...gguf.KV) *gguf.Header {
 	number := func(key string, n uint32) gguf.KV { return gguf.KV{Key: arch + key, Value: gguf.U32Value(n)} }
 	return keysOf(arch, append(more, number(".expert_count", 8), number(".expert_used_count", 3),
 		number(".expert_feed_forward_length", 48), number(".expert_shared_feed_forward_length", 80))...)
 }
 
-// TestMixtures: the numbers of experts, and what each architecture does with the weights of those that are chosen.
+// TestMixtures: the numbers of experts, and the normalization of their weights in each architecture.
 func TestMixtures(t *testing.T) {
 	factor := func(key string, f float32) gguf.KV {
 		return gguf.KV{Key: "granitemoe" + key, Value: gguf.FloatValue(f)}
@@ -63,7 +63,7 @@ func TestMixtures(t *testing.T) {
 	}
 }
 
-// TestTruncate: the ends of yarn's blend are whole pairs in a gpt-oss that says so alone.
+// TestTruncate: YaRN's ramp ends are rounded only in a gpt-oss that declares it.
 func TestTruncate(t *testing.T) {
 	yarn := []gguf.KV{{Key: "gpt-oss.rope.scaling.type", Value: gguf.TextValue("yarn")},
 		{Key: "gpt-oss.rope.scaling.factor", Value: gguf.FloatValue(32)},

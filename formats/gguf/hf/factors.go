@@ -7,11 +7,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// What divides the frequencies of rotary embeddings stands in tensors, a number for each frequency.
+// Tensors with a divisor for each frequency of the rotary embedding.
 const ropeFreqs, ropeLong, ropeShort = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 
-// frequencies sets the rotary embedding of files with factors for all positions: those of Llama 3 are known by their
-// values, any others are those of a longrope that has one list.
+// frequencies sets the rotary embedding of files with one list of divisors. Llama 3's are recognized by their values;
+// any other list becomes a longrope with equal short and long factors.
 func (f *File) frequencies(k *keys, c map[string]any) {
 	list := f.factors(k, ropeFreqs)
 	if list == nil {
@@ -39,8 +39,8 @@ func (f *File) frequencies(k *keys, c map[string]any) {
 	setScaling(k, c, ropeFreqs, scaling)
 }
 
-// setScaling sets what a tensor says of the rotary embedding. llama.cpp would apply what keys or other tensors say
-// besides, too.
+// setScaling sets rope_scaling from a tensor. Another scaling by keys or tensors is an error, since llama.cpp would
+// apply both.
 func setScaling(k *keys, c map[string]any, tensor string, scaling map[string]any) {
 	if c["rope_scaling"] != nil {
 		k.fail(pack.ErrUnsupported, "tensor %q scales rotary embeddings that other keys or tensors scale too", tensor)
@@ -48,9 +48,8 @@ func setScaling(k *keys, c map[string]any, tensor string, scaling map[string]any
 	c["rope_scaling"] = scaling
 }
 
-// longRope sets the rotary embedding of files with factors for short and for long texts; the former are of so many
-// positions. What llama.cpp multiplies sines and cosines with is left out where it is what config.json means without
-// it.
+// longRope sets the rotary embedding of files with short and long factors; original is the number of positions of the
+// short ones. The factor of sines and cosines is omitted where it equals config.json's default.
 func (f *File) longRope(k *keys, c map[string]any, original int64) {
 	long, short := f.factors(k, ropeLong), f.factors(k, ropeShort)
 	if long == nil && short == nil {
@@ -70,7 +69,7 @@ func (f *File) longRope(k *keys, c map[string]any, original int64) {
 	setScaling(k, c, ropeLong, s)
 }
 
-// LongRopeAttention is what sines and cosines are multiplied with in a longrope that says nothing of it.
+// LongRopeAttention returns the default attention factor of a longrope: the factor of sines and cosines.
 func LongRopeAttention(extension float64, original int) float32 {
 	if extension <= 1 {
 		return 1
@@ -78,14 +77,14 @@ func LongRopeAttention(extension float64, original int) float32 {
 	return float32(math.Sqrt(1 + math.Log(extension)/math.Log(float64(original))))
 }
 
-// Of the parameters of Llama 3's rotary embedding, factors of frequencies show one; the others are those of every
+// The divisors determine only the factor of Llama 3's rotary embedding; the other parameters are the same in every
 // published model.
 const (
 	lowFreq, highFreq = 1.0, 4.0
 	originalPositions = 8192
 )
 
-// llama3Scaling finds the parameters that give the factors.
+// llama3Scaling returns the parameters that produce the given divisors; false = none do.
 func llama3Scaling(factors []float64, theta float64) (map[string]any, bool) {
 	factor := slices.Max(factors)
 	for i, want := range Llama3Factors(2*len(factors), theta, factor, lowFreq, highFreq, originalPositions) {
@@ -102,25 +101,25 @@ func llama3Scaling(factors []float64, theta float64) (map[string]any, bool) {
 	}, true
 }
 
-// Llama3Factors are the numbers of rope_freqs.weight: what each frequency of a head of dim values is divided by.
+// Llama3Factors returns the values of rope_freqs.weight: the divisor of each frequency of a head of dim values.
 func Llama3Factors(dim int, theta, factor, low, high float64, original int) []float32 {
 	list := make([]float32, dim/2)
 	for i := range list {
-		turns := float64(original) / (2 * math.Pi * math.Pow(theta, 2*float64(i)/float64(dim))) // within the positions
+		rotations := float64(original) / (2 * math.Pi * math.Pow(theta, 2*float64(i)/float64(dim))) // within the positions
 		switch {
-		case turns > high:
+		case rotations > high:
 			list[i] = 1
-		case turns < low:
+		case rotations < low:
 			list[i] = float32(factor)
 		default:
-			smooth := (turns - low) / (high - low)
+			smooth := (rotations - low) / (high - low)
 			list[i] = float32(1 / ((1-smooth)/factor + smooth))
 		}
 	}
 	return list
 }
 
-// factors reads a tensor of a number per frequency; nil if there is none.
+// factors reads a tensor with one divisor per frequency; nil = the tensor is absent.
 func (f *File) factors(k *keys, name string) (list []float64) {
 	t, ok := f.Tensors[name]
 	if !ok {

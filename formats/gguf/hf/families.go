@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// family is an architecture of llama.cpp, and what the Hugging Face checkpoint of such a model is called.
+// family describes a llama.cpp architecture and the corresponding Hugging Face model.
 type family struct {
 	arch         string // general.architecture
-	architecture string // of config.json
+	architecture string // in config.json
 	modelType    string
 	activation   string
-	actKey       string   // of config.json
-	permuted     bool     // rows of q and k lie as pairs of neighbours, not as halves
-	plusOne      bool     // stored norms are 1 + w
-	fused        bool     // q, k and v, and gate and up, are one tensor each
-	experts      bool     // a mixture of them in place of the MLP
-	normalizes   bool     // the weights of those that are chosen sum to 1
-	ownHead      bool     // llama.cpp asks for output.weight
-	rope         []string // tensors that say how heads are rotated
-	// tensors of a block that have other names than usual; with .weight or .bias, whole names
+	actKey       string   // key of the activation in config.json
+	permuted     bool     // rows of q and k are interleaved pairs, not halves
+	plusOne      bool     // norms are stored as 1 + w
+	fused        bool     // q, k, v are one tensor; gate, up are one tensor
+	experts      bool     // mixture of experts
+	normalizes   bool     // weights of the chosen experts sum to 1
+	ownHead      bool     // llama.cpp requires output.weight
+	rope         []string // tensors with factors of the rotary embedding
+	// block tensors with other names than blockNames; with .weight or .bias, complete names
 	names map[string]string
 	more  func(f *File, k *keys, c map[string]any)
 }
 
-// families that are read.
+// families are the supported architectures.
 var families = []family{
 	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true,
 		rope: []string{ropeFreqs}, more: llamaConfig},
@@ -68,18 +68,18 @@ func architectures() string {
 	return strings.Join(names, ", ")
 }
 
-// refusedKey says why a file with a key is refused; "" for nearly all.
+// refusedKey returns why a file with this key is rejected; "" = it is not.
 func refusedKey(key string) string {
 	switch {
 	case strings.HasPrefix(key, "prism.hadamard."):
-		return "the weights are stored rotated (Hadamard transform), and a program that ignores that computes nonsense"
+		return "the weights are stored rotated (Hadamard transform), which is not supported"
 	case strings.HasPrefix(key, "adapter."):
 		return "an adapter, not a model"
 	}
 	return ""
 }
 
-// blockNames are the tensors of a block, GGUF to Hugging Face.
+// blockNames maps the tensors of a block, GGUF to Hugging Face.
 var blockNames = map[string]string{
 	"attn_norm":     "input_layernorm",
 	"attn_q":        "self_attn.q_proj",
@@ -96,11 +96,11 @@ var blockNames = map[string]string{
 	"ffn_sub_norm":  "mlp.ffn_sub_norm",
 }
 
-// phi3Names: gate and up are stored as one, gate first.
+// phi3Names: gate and up are one tensor, gate first.
 var phi3Names = map[string]string{"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
 
-// Names of experts. One tensor holds all of a block; checkpoints that have a tensor for each are described with both
-// (package model).
+// Names of expert tensors. One GGUF tensor holds all experts of a block; package model describes checkpoints with one
+// tensor per expert as well.
 var (
 	qwenExpertNames = map[string]string{
 		"ffn_gate_inp":       "mlp.gate",
@@ -118,7 +118,7 @@ var (
 		"ffn_up_exps":   "block_sparse_moe.experts.w3",
 		"ffn_down_exps": "block_sparse_moe.experts.w2",
 	}
-	// Of these two, checkpoints have gate and up in one tensor.
+	// In checkpoints of these two, gate and up are one tensor.
 	graniteExpertNames = map[string]string{
 		"ffn_gate_inp":  "block_sparse_moe.router.layer",
 		"ffn_gate_exps": "block_sparse_moe.gate_linear",
@@ -138,14 +138,14 @@ var (
 	}
 )
 
-// postNormNames: norms stand behind attention and MLP too.
+// postNormNames: blocks with norms after attention and MLP, too.
 var postNormNames = map[string]string{
 	"post_attention_norm": "post_attention_layernorm",
 	"ffn_norm":            "pre_feedforward_layernorm",
 	"post_ffw_norm":       "post_feedforward_layernorm",
 }
 
-// outerNames are the tensors outside of blocks.
+// outerNames maps the tensors outside of blocks.
 var outerNames = map[string]string{
 	"token_embd.weight":  "model.embed_tokens.weight",
 	"output_norm.weight": "model.norm.weight",

@@ -17,7 +17,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// vocabularies of both kinds.
+// vocabularies returns the keys of both kinds of tokenizer.
 func vocabularies() [][]gguf.KV {
 	pieces := []string{"<unk>", "<s>", "</s>", "▁a", "b", "<0x0A>"}
 	bytePair := []string{"a", "b", "ab", "<|end|>", "<|user|>", "c"}
@@ -37,7 +37,7 @@ func vocabularies() [][]gguf.KV {
 	}
 }
 
-// fuzzed are the models that one key and one tensor of are changed.
+// fuzzed are the models to which the fuzzer makes changes.
 func fuzzed() (list []*gguf.Header) {
 	words := vocabularies()
 	scales := func(arch string) (list []gguf.KV) {
@@ -56,7 +56,7 @@ func fuzzed() (list []*gguf.Header) {
 	return list
 }
 
-// valueOf reads a value as a file stores it, behind its kind.
+// valueOf parses a value as stored, kind first.
 func valueOf(key string, stored []byte) (gguf.Value, bool) {
 	b := binary.LittleEndian.AppendUint32([]byte("GGUF"), 3)
 	for _, n := range []uint64{0, 1, uint64(len(key))} {
@@ -70,8 +70,8 @@ func valueOf(key string, stored []byte) (gguf.Value, bool) {
 	return h.Get(key)
 }
 
-// FuzzTexts changes one key and adds one tensor. Files come out that their readers take or refuse, the same ones each
-// time, or an error of a known kind; rows of tensors are a permutation.
+// FuzzTexts changes one key and adds one tensor. The result is deterministic: files that their readers accept or
+// reject, or an error of a known class; rows of tensors are a permutation.
 func FuzzTexts(f *testing.F) {
 	stored := func(kind gguf.Kind, bytes ...byte) []byte {
 		return append(binary.LittleEndian.AppendUint32(nil, uint32(kind)), bytes...)
@@ -109,7 +109,7 @@ func FuzzTexts(f *testing.F) {
 		}
 		file.Tensors[tensor] = gguf.TensorInfo{Name: tensor, Shape: shape}
 		texts := checkTexts(t, file, len(key)+len(value))
-		if strings.HasPrefix(key, "tokenizer.") { // must return; package tokenizer has targets of its own
+		if strings.HasPrefix(key, "tokenizer.") { // must return; package tokenizer has its own fuzz targets
 			_, _ = tokenizer.Load(func(name string) ([]byte, bool) { b, ok := texts[name]; return b, ok })
 		}
 		checkRows(t, file)
@@ -161,7 +161,7 @@ func checkRows(t *testing.T, file *hf.File) {
 	}
 }
 
-// known demands an error of one of the kinds that callers tell apart.
+// known fails for an error without a class.
 func known(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {

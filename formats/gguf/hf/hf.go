@@ -1,9 +1,9 @@
-// Package hf shows a GGUF as the Hugging Face checkpoint that it was made from: config.json, the tokenizer's files, the
-// chat template and generation_config.json rebuilt from its keys, and its tensors under their first names, with the
-// rows in their first order.
+// Package hf presents a GGUF as the Hugging Face checkpoint it was converted from: it rebuilds config.json, the
+// tokenizer files, the chat template and generation_config.json from the keys, and lists the tensors with their
+// original names and row order.
 //
-// One table (families.go) has the architectures; what a file says and the table does not know is refused by name. The
-// other direction, from a checkpoint to keys and tensors of a GGUF, uses the same tables.
+// The architectures are in one table (families.go); anything a file declares that the table does not cover is rejected
+// by name. Export from a checkpoint to GGUF keys and tensors uses the same tables.
 package hf
 
 import (
@@ -13,15 +13,15 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// File is a GGUF: the keys of its first part, and the tensors of all parts.
+// File is a GGUF: the keys of its first part and the tensors of all parts.
 type File struct {
 	Keys    *gguf.Header
 	Tensors map[string]gguf.TensorInfo
-	// Floats reads the values of a small tensor of floats.
+	// Floats reads the values of a small float tensor.
 	Floats func(t gguf.TensorInfo) ([]float32, error)
 }
 
-// Texts rebuilds the small files beside the weights, by name. A file that holds a vocabulary alone has no config.json.
+// Texts rebuilds the text files of the checkpoint, by name. A file with only a vocabulary has no config.json.
 func (f *File) Texts() (map[string][]byte, error) {
 	k := &keys{h: f.Keys, arch: f.architecture()}
 	texts := map[string][]byte{}
@@ -63,7 +63,7 @@ func (f *File) family() (*family, error) {
 		}
 	}
 	if known {
-		return nil, fmt.Errorf("%w: key %q is %d, which no model of architecture %s is known to have", pack.ErrUnsupported,
+		return nil, fmt.Errorf("%w: key %q is %d: no known model of architecture %s has that", pack.ErrUnsupported,
 			arch+".expert_count", experts, arch)
 	}
 	return nil, fmt.Errorf("%w: general.architecture is %q; supported are %s", pack.ErrUnsupported, arch, architectures())

@@ -17,7 +17,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// keysOf a model of an architecture.
+// keysOf returns the keys of a model of an architecture.
 func keysOf(arch string, more ...gguf.KV) *gguf.Header {
 	number := func(key string, n uint32) gguf.KV { return gguf.KV{Key: arch + key, Value: gguf.U32Value(n)} }
 	return &gguf.Header{Keys: append([]gguf.KV{
@@ -59,7 +59,7 @@ func describe(t *testing.T, f *hf.File) *model.Description {
 	return d
 }
 
-// TestFamilies: config.json of every architecture is one that package model reads, with the numbers of the keys.
+// TestFamilies: package model reads the config.json of every architecture, with the numbers of the keys.
 func TestFamilies(t *testing.T) {
 	for arch, want := range map[string]string{
 		"llama":        "llama silu 0",
@@ -85,7 +85,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestActivationKey: a file may say what a BitNet computes.
+// TestActivationKey: a file may declare the activation of a BitNet.
 func TestActivationKey(t *testing.T) {
 	d := describe(t, fileOf(keysOf("bitnet",
 		gguf.KV{Key: "bitnet.hidden_activation", Value: gguf.TextValue("relu2")}), nil))
@@ -94,10 +94,10 @@ func TestActivationKey(t *testing.T) {
 	}
 }
 
-// TestRope rebuilds scaled rotary embeddings.
+// TestRope: scaled rotary embeddings.
 func TestRope(t *testing.T) {
 	var freqs []float32
-	for i := range 8 { // as llama.cpp's converter computes them
+	for i := range 8 { // the formula of llama.cpp's converter
 		wavelength := 2 * math.Pi * math.Pow(500000, float64(i)/8)
 		low, high := 8192.0, 8192.0/4
 		switch {
@@ -114,7 +114,7 @@ func TestRope(t *testing.T) {
 	if r.Factor != 32 || r.LowFreqFactor != 1 || r.HighFreqFactor != 4 || r.OriginalMaxPositions != 8192 {
 		t.Errorf("%+v", r)
 	}
-	freqs[3] *= 1.01 // not those of a Llama 3
+	freqs[3] *= 1.01 // no longer Llama 3's
 	r = describe(t, fileOf(keysOf("llama"), map[string][]float32{"rope_freqs.weight": freqs})).Rope
 	if l := r.LongRope; r.Factor != 0 || l == nil || float32(l.Short[3]) != freqs[3] || l.Attention != 1 ||
 		r.OriginalMaxPositions != 16384 {
@@ -169,7 +169,7 @@ func TestRope(t *testing.T) {
 	}
 }
 
-// TestRow is the inverse of the converter's permutation of the rows of a head, from halves to neighbours.
+// TestRow: Row inverts the converter's permutation of the rows of a head, from halves to pairs.
 func TestRow(t *testing.T) {
 	x := hf.Tensor{Heads: 3, From: gguf.TensorInfo{Shape: []int64{24, 32}}}
 	for head := range int64(3) {
@@ -183,13 +183,13 @@ func TestRow(t *testing.T) {
 	}
 }
 
-// TestRefused: keys that say nothing usable are errors that name them.
+// TestRefused: unusable keys are errors that name them.
 func TestRefused(t *testing.T) {
 	for says, h := range map[string]*gguf.Header{
 		"phi3.embedding_length": {Keys: []gguf.KV{{Key: "general.architecture", Value: gguf.TextValue("phi3")}}},
 		"qwen2.rope.scaling.type": keysOf("qwen2",
 			gguf.KV{Key: "qwen2.rope.scaling.type", Value: gguf.TextValue("su")}),
-		"keys of 16 values": keysOf("qwen2",
+		"head size 16 of keys": keysOf("qwen2",
 			gguf.KV{Key: "qwen2.attention.value_length", Value: gguf.U32Value(8)}),
 		"tokenizer.ggml.pre is \"unheard\"": keysOf("qwen2",
 			gguf.KV{Key: "tokenizer.ggml.model", Value: gguf.TextValue("gpt2")},
@@ -213,7 +213,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// golden is a text with its ids, made by Hugging Face tokenizers.
+// golden is a text with its token ids from Hugging Face tokenizers.
 type golden struct {
 	S   string `json:"s"`
 	IDs []int  `json:"ids"`
@@ -231,7 +231,7 @@ func goldens(t *testing.T, name string) (list []golden) {
 	return list
 }
 
-// encodes holds a tokenizer against recorded encodings.
+// encodes compares a tokenizer with recorded encodings.
 func encodes(t *testing.T, texts map[string][]byte, list []golden) {
 	t.Helper()
 	tok, err := tokenizer.Load(func(name string) ([]byte, bool) { b, ok := texts[name]; return b, ok })
@@ -246,7 +246,7 @@ func encodes(t *testing.T, texts map[string][]byte, list []golden) {
 	}
 }
 
-// TestSentencePiece: the tokenizer of a file of llama.cpp encodes as that of Hugging Face does.
+// TestSentencePiece: the tokenizer of a llama.cpp file encodes like Hugging Face's.
 func TestSentencePiece(t *testing.T) {
 	list := goldens(t, "data/tokenizers/llama2-spm/golden.json")
 	file, err := os.ReadFile(shared.Path(t, "data/gguf/ggml-vocab-llama-spm.gguf"))
@@ -264,8 +264,8 @@ func TestSentencePiece(t *testing.T) {
 	encodes(t, texts, list)
 }
 
-// TestByteLevel: from the vocabulary and the merges of Llama 3, and the name of its pre-tokenizer, comes a tokenizer
-// that encodes as the first one does.
+// TestByteLevel: a tokenizer rebuilt from Llama 3's vocabulary, merges and pre-tokenizer name encodes like the
+// original.
 func TestByteLevel(t *testing.T) {
 	list := goldens(t, "data/tokenizers/llama3/golden.json")
 	text, err := os.ReadFile(shared.Path(t, "data/tokenizers/llama3/tokenizer.json"))

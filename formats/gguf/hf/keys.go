@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// keys reads the keys of a file and keeps the first error. A name that begins with "." has the architecture in front.
+// keys reads keys and keeps the first error. A name that starts with "." is prefixed with the architecture.
 type keys struct {
 	h    *gguf.Header
 	arch string
@@ -31,7 +31,7 @@ func (k *keys) name(key string) string {
 
 func (k *keys) get(key string) (gguf.Value, bool) { return k.h.Get(k.name(key)) }
 
-// is fails unless a value that is there is of the wanted kind.
+// is reports whether a key is there with the wanted kind of value, and fails if it is there with another one.
 func (k *keys) is(key string, there, ok bool, want string) bool {
 	if there && !ok {
 		k.fail(pack.ErrCorrupt, "key %q is not %s", k.name(key), want)
@@ -39,7 +39,8 @@ func (k *keys) is(key string, there, ok bool, want string) bool {
 	return there && ok
 }
 
-// count reads an integer of at least 0. In a list, as some architectures have it for each layer, all must be equal.
+// count reads an integer ≥ 0. In a list, which some architectures have with one element per layer, all elements must be
+// equal.
 func (k *keys) count(key string) (int64, bool) {
 	v, there := k.get(key)
 	n, ok := v.Int()
@@ -54,7 +55,7 @@ func (k *keys) count(key string) (int64, bool) {
 	return n, k.is(key, there, ok && n >= 0, "an integer of at least 0")
 }
 
-// must is count for a key without which there is no model.
+// must is count for a required key.
 func (k *keys) must(key string) int64 {
 	n, ok := k.count(key)
 	if !ok {
@@ -63,7 +64,7 @@ func (k *keys) must(key string) int64 {
 	return n
 }
 
-// number reads a number as JSON: the shortest decimal that gives the same float32.
+// number reads a finite number of any kind.
 func (k *keys) number(key string) (decimal, bool) {
 	v, there := k.get(key)
 	f, ok := v.Float()
@@ -71,7 +72,7 @@ func (k *keys) number(key string) (decimal, bool) {
 	return decimal(f), ok
 }
 
-// decimal is a float32 that is written with as few digits as it needs.
+// decimal is a float32 whose JSON is the shortest decimal that rounds to it.
 type decimal float32
 
 func (d decimal) MarshalJSON() ([]byte, error) {

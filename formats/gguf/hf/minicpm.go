@@ -7,14 +7,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// minicpmConfig sets the factors of MiniCPM: of embeddings, residuals (scale_depth/√layers) and logits
-// (hidden_size/dim_model_base, which divides them). Files without them are of converters that left them to the program.
+// minicpmConfig sets MiniCPM's factors of embeddings, residuals (scale_depth/√layers) and logits (divided by
+// hidden_size/dim_model_base). Files without them, from converters that left them to the program, are rejected.
 func minicpmConfig(f *File, k *keys, c map[string]any) {
 	attentionBias(f, k, c)
 	f.frequencies(k, c)
 	original, ok := k.count(".rope.scaling.original_context_length")
 	if !ok {
-		original = k.must(".context_length") // llama.cpp's converter writes no other
+		original = k.must(".context_length") // llama.cpp's converter writes only this key
 	}
 	f.longRope(k, c, original)
 	var scales [3]decimal
@@ -36,7 +36,7 @@ func minicpmConfig(f *File, k *keys, c map[string]any) {
 	c["dim_model_base"] = int64(base)
 }
 
-// scaleDepth is the number with the fewest digits that gives a scale of residuals.
+// scaleDepth returns the shortest decimal scale_depth that gives the residual scale.
 func scaleDepth(scale float32, layers float64) float64 {
 	exact := float64(scale) * math.Sqrt(layers)
 	for digits := 1; digits < 17; digits++ {

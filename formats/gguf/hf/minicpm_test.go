@@ -14,14 +14,14 @@ func minicpmKeys(embedding, residual, logit float32) *gguf.Header {
 		gguf.KV{Key: "minicpm.logit_scale", Value: gguf.FloatValue(logit)})
 }
 
-// TestMiniCPM: the factors of the keys are those of the model, to the last bit; config.json has the numbers that people
-// wrote.
+// TestMiniCPM: the description has the factors of the keys, to the last bit; config.json has the decimals of the
+// original.
 func TestMiniCPM(t *testing.T) {
 	published := float32(1.4 / math.Sqrt(6))
 	for _, residual := range []float32{published, math.Nextafter32(published, 1), 0.1, 1, 1.0 / 3} {
 		d := describe(t, fileOf(minicpmKeys(12, residual, 64./48), nil))
 		scale := d.ResidualScale
-		if residual == 1 { // which a description leaves out
+		if residual == 1 { // omitted from the description
 			scale++
 		}
 		if d.Family != "minicpm" || d.EmbedScale != 12 || scale != residual || d.LogitDivisor != float32(64./48) {

@@ -1,19 +1,19 @@
 package hf
 
-// preTokenizer cuts a text into words before merges apply, under the names that llama.cpp has for them
-// (llama-vocab.cpp).
+// preTokenizer splits text into words before merges apply, under the names of llama.cpp (llama-vocab.cpp).
 type preTokenizer struct {
-	patterns   []string // cut one after another; nil: that of GPT-2
-	digits     bool     // every digit is a word
-	nfc        bool     // text is normalized, which llama.cpp leaves out
-	wholeWords bool     // a word that is a token is one, whatever the merges say
-	bos        bool     // a text begins with the BOS token unless the file says otherwise
+	patterns   []string // applied one after another; nil = GPT-2's
+	digits     bool     // each digit is a word
+	nfc        bool     // normalize the text, which llama.cpp omits
+	wholeWords bool     // a word that is a token needs no merges
+	bos        bool     // default of add_bos_token
 }
 
 const (
-	// contractions, words, numbers of up to three digits, punctuation, blanks
-	llama3Pattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	words         = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+`
+	punctuation   = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+` // and white space
+	llama3Pattern = words + `|\p{N}{1,3}` + punctuation
+	qwen2Pattern  = words + `|\p{N}` + punctuation
 	upperLower    = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+`
 	upperFirst    = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*`
 	contraction   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)?`

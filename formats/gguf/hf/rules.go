@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// preOrder are the names that PreTokenizer chooses from: of those that cut in the same way, the first.
+// preOrder lists the names that PreTokenizer returns; of names with equal rules, only the first.
 var preOrder = []string{"llama-bpe", "smaug-bpe", "qwen2", "gpt-4o", "tekken", "smollm", "gpt-2"}
 
-// PreTokenizer returns the name that llama.cpp has for the rules of a tokenizer.json; "" if it has none. Rules decide
-// where the fingerprint of a vocabulary is unknown.
+// PreTokenizer returns llama.cpp's name for the rules of a tokenizer.json; "" = none. It serves vocabularies whose
+// fingerprint is unknown.
 func PreTokenizer(normalizer, preTokenizer json.RawMessage, wholeWords bool) string {
 	want := rules(normalizer) + " " + rules(preTokenizer)
 	for _, name := range preOrder {
@@ -24,7 +24,7 @@ func PreTokenizer(normalizer, preTokenizer json.RawMessage, wholeWords bool) str
 	return ""
 }
 
-// part of a tokenizer.json, as far as it decides how a text is cut.
+// part is a component of tokenizer.json, with the fields that affect splitting.
 type part struct {
 	Type             string
 	Pretokenizers    []json.RawMessage
@@ -37,7 +37,7 @@ type part struct {
 	UseRegex         *bool `json:"use_regex"`
 }
 
-// rules are written so that the same ones give the same text.
+// rules returns a canonical form of normalizers and pre-tokenizers.
 func rules(text json.RawMessage) string {
 	var p *part
 	if len(text) == 0 || json.Unmarshal(text, &p) != nil {

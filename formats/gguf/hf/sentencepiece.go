@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Numbers of fields in sentencepiece_model.proto.
+// Field numbers and values of sentencepiece_model.proto.
 const (
 	modelPiece, modelTrainer, modelNormalizer = 1, 2, 3
 	pieceText, pieceScore, pieceType          = 1, 2, 3
@@ -20,7 +20,7 @@ const (
 	kindBPE                                   = 2
 )
 
-// sentencePiece makes tokenizer.model: the pieces with their scores and types.
+// sentencePiece builds tokenizer.model: the pieces with scores and types.
 func (v *vocabulary) sentencePiece(k *keys) ([]byte, error) {
 	list, _ := k.get("tokenizer.ggml.scores")
 	scores, ok := list.Floats()
@@ -64,7 +64,7 @@ func bit(b bool) uint64 {
 	return 0
 }
 
-// Pieces reads the tokens of a tokenizer.model, which the tokenizer has loaded, with their scores and types.
+// Pieces reads tokens, scores and types of a tokenizer.model that the tokenizer has already accepted.
 func Pieces(data []byte) (tokens []string, scores []float32, types []int32, err error) {
 	err = sentencepiece.Fields(data, func(number protowire.Number, _ uint64, piece []byte) error {
 		if number != modelPiece {

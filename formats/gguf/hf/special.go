@@ -6,7 +6,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// What single architectures add to config.json.
+// config.json fields of single architectures.
 
 func attentionBias(f *File, _ *keys, c map[string]any) {
 	if _, ok := f.Tensors["blk.0.attn_q.bias"]; ok {
@@ -63,7 +63,8 @@ func gemma3Config(_ *File, k *keys, c map[string]any) {
 	}
 }
 
-// gemmaWindow sets the window and returns the period of blocks without one, which a Gemma 2 always has from its family.
+// gemmaWindow sets the window and returns the period of blocks without a window. Gemma 2's period is fixed by its
+// family.
 func gemmaWindow(k *keys, c map[string]any, usual int64) int64 {
 	c["sliding_window"] = k.must(".attention.sliding_window")
 	period, ok := k.count(".attention.sliding_window_pattern")
@@ -76,7 +77,8 @@ func gemmaWindow(k *keys, c map[string]any, usual int64) int64 {
 	return period
 }
 
-// queryScale: llama.cpp knows the largest model, of so many layers, by them: its queries are scaled by hidden/heads.
+// queryScale: llama.cpp recognizes the largest model of a family by its number of layers; its queries are scaled by
+// hidden/heads.
 func queryScale(k *keys, c map[string]any, largest int64) {
 	scale := k.must(".attention.key_length")
 	if heads := k.must(".attention.head_count"); k.must(".block_count") == largest && heads > 0 {
@@ -85,7 +87,7 @@ func queryScale(k *keys, c map[string]any, largest int64) {
 	c["query_pre_attn_scalar"] = scale
 }
 
-// errName says that an architecture does not have a tensor.
+// errName returns the error of a tensor that the architecture does not have.
 func errName(name, arch string) error {
 	return fmt.Errorf("%w: unexpected tensor %q for architecture %s; refusing to drop it", pack.ErrUnsupported, name, arch)
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Architecture says how llama.cpp stores the models of a family of package model.
+// Architecture describes how llama.cpp stores models of a family of package model.
 type Architecture struct {
 	Name    string // general.architecture
 	PlusOne bool   // norms are stored as 1 + w
-	Scales  bool   // .scale tensors are applied to all matrices of blocks
-	NoHead  bool   // output.weight is never read: the head is the embedding
-	OwnHead bool   // output.weight must be there
+	Scales  bool   // .scale tensors apply to all matrices of blocks
+	NoHead  bool   // output.weight is ignored: the head is the embedding
+	OwnHead bool   // output.weight is required
 
-	Experts    bool // of all blocks
-	Normalizes bool // the weights of those that are chosen sum to 1
+	Experts    bool // all blocks are mixtures of experts
+	Normalizes bool // weights of the chosen experts sum to 1
 
 	permuted bool
 	family   *family
@@ -40,15 +40,15 @@ func ArchitectureOf(name string) (Architecture, error) {
 			NoHead: strings.HasPrefix(f.arch, "bitnet") || f.arch == "gemma" || f.arch == "gemma2",
 		}, nil
 	}
-	return Architecture{}, fmt.Errorf("%w: family %s has no architecture in llama.cpp that is written; there are %s",
+	return Architecture{}, fmt.Errorf("%w: family %s has no supported llama.cpp architecture: must be one of %s",
 		pack.ErrUnsupported, name, architectures())
 }
 
-// otherNames are those of the first BitNet, for the tensors that the others call differently.
+// otherNames maps modules of the first BitNet that later ones name differently.
 var otherNames = map[string]string{"self_attn.inner_attn_ln": "attn_sub_norm", "mlp.ffn_layernorm": "ffn_sub_norm"}
 
-// Store returns the name under which a tensor of a checkpoint is stored, and in how many heads its rows are permuted
-// (0: not).
+// Store returns the stored name of a checkpoint tensor and the number of heads in which its rows are permuted, 0 = not
+// permuted.
 func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, permuted int, err error) {
 	for name, outer := range outerNames {
 		if outer == tensor {
@@ -68,11 +68,11 @@ func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, per
 			return "blk." + number + "." + part + rest[dot:], a.heads(part, heads, kvHeads), nil
 		}
 	}
-	return "", 0, fmt.Errorf("%w: tensor %q has no place in architecture %s of llama.cpp", pack.ErrUnsupported,
+	return "", 0, fmt.Errorf("%w: unexpected tensor %q for architecture %s of llama.cpp", pack.ErrUnsupported,
 		tensor, a.Name)
 }
 
-// part of a block that a module is.
+// part returns the GGUF name of a module of a block; "" = unknown.
 func (a Architecture) part(module string) string {
 	for part, name := range a.family.names {
 		if name == module {
@@ -97,10 +97,10 @@ func (a Architecture) heads(part string, heads, kvHeads int) int {
 	return 0
 }
 
-// IsRouter reports whether a stored tensor chooses experts, or weights the one that all tokens share.
+// IsRouter reports whether a stored tensor is a router of experts or the gate of the shared expert.
 func IsRouter(name string) bool { return strings.Contains(name, ".ffn_gate_inp") }
 
-// RowIn is the stored row of row m of a tensor of that many rows, permuted in heads (0: not).
+// RowIn returns the stored row of row m in a tensor of rows rows permuted in heads heads; heads = 0: not permuted.
 func RowIn(m, rows, heads int) int {
 	if heads == 0 {
 		return m

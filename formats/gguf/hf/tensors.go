@@ -10,21 +10,21 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Tensor is a tensor of the checkpoint, and where its values are.
+// Tensor is a checkpoint tensor and its source in the GGUF.
 type Tensor struct {
 	Name  string // in the checkpoint
 	From  gguf.TensorInfo
-	Heads int              // > 0: rows are permuted within so many heads, see Row
-	Less  float32          // is subtracted from the stored values
-	Scale *gguf.TensorInfo // the stored values are multiplied by its only element; nil: by nothing
+	Heads int              // > 0: rows are permuted within this many heads, see Row
+	Less  float32          // subtracted from the stored values
+	Scale *gguf.TensorInfo // tensor whose only element multiplies the stored values; nil = none
 }
 
-// Row is the stored row that holds row m of the checkpoint. The permutation makes neighbours of the halves of a head.
+// Row returns the stored row of checkpoint row m. The permutation interleaves the halves of a head.
 func (t *Tensor) Row(m int64) int64 {
 	return int64(RowIn(int(m), int(t.From.Shape[0]), t.Heads))
 }
 
-// List returns the tensors of the checkpoint, by name.
+// List returns the checkpoint tensors, sorted by their GGUF names.
 func (f *File) List() ([]Tensor, error) {
 	family, err := f.family()
 	if err != nil {
@@ -85,8 +85,8 @@ func (f *File) complete(t *Tensor, family *family, heads int64) error {
 	return nil
 }
 
-// rename returns the name of a tensor in the checkpoint, and which part of a block it is; "" for tensors that
-// config.json or another tensor accounts for.
+// rename returns the checkpoint name of a tensor and its part of the block; "" for tensors that are covered by
+// config.json or another tensor.
 func (f *family) rename(name string) (to, part string, err error) {
 	if to, ok := outerNames[name]; ok {
 		return to, "", nil

@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Types of tokens (tokenizer.ggml.token_type), and of pieces of SentencePiece.
+// Token types (tokenizer.ggml.token_type), the same as SentencePiece's piece types.
 const (
 	NormalToken  = 1
 	UnknownToken = 2
@@ -19,23 +19,23 @@ const (
 	ByteToken    = 6
 )
 
-// vocabulary is what the keys say about tokens.
+// vocabulary holds the tokens and their properties.
 type vocabulary struct {
 	tokens []string
 	types  []int64 // of each token
 	roles  map[string]string
-	bos    bool // texts begin with it
-	eos    bool // and end with it
+	bos    bool // add the BOS token
+	eos    bool // add the EOS token
 }
 
-// roleKeys are the tokens that have a role.
+// roleKeys maps keys to the roles of tokens.
 var roleKeys = map[string]string{
 	"tokenizer.ggml.bos_token_id": "bos_token", "tokenizer.ggml.eos_token_id": "eos_token",
 	"tokenizer.ggml.unknown_token_id": "unk_token", "tokenizer.ggml.padding_token_id": "pad_token",
 }
 
-// tokenizerTexts rebuilds the files of the tokenizer: tokenizer.json of byte-level BPE, tokenizer.model of
-// SentencePiece. A file without a tokenizer has none.
+// tokenizerTexts rebuilds the tokenizer files: tokenizer.json for byte-level BPE, tokenizer.model for SentencePiece;
+// none if the file has no tokenizer.
 func tokenizerTexts(k *keys, texts map[string][]byte) error {
 	kind := k.text("tokenizer.ggml.model")
 	if kind == "" || kind == "no_vocab" || kind == "none" {
@@ -105,14 +105,13 @@ func readVocabulary(k *keys, kind string) (*vocabulary, error) {
 	return v, k.err
 }
 
-// byteLevel makes tokenizer.json of byte-level BPE.
+// byteLevel builds the tokenizer.json of byte-level BPE.
 func (v *vocabulary) byteLevel(k *keys) ([]byte, error) {
 	name := k.text("tokenizer.ggml.pre")
 	pre, ok := preTokenizers[name]
 	if !ok {
-		return nil,
-			fmt.Errorf("%w: tokenizer.ggml.pre is %q; supported are %s. The wrong one changes token ids without an error, so "+
-				"nothing is guessed", pack.ErrUnsupported, name, preNames())
+		return nil, fmt.Errorf("%w: tokenizer.ggml.pre is %q: must be one of %s; another pre-tokenizer would change "+
+			"token ids", pack.ErrUnsupported, name, preNames())
 	}
 	list, _ := k.get("tokenizer.ggml.merges")
 	merges, ok := list.Texts()
@@ -134,7 +133,7 @@ func (v *vocabulary) byteLevel(k *keys) ([]byte, error) {
 	})
 }
 
-// added lists the tokens that are found in a text as they are written.
+// added lists the tokens that are matched verbatim in text.
 func (v *vocabulary) added() []map[string]any {
 	list := []map[string]any{}
 	for id, kind := range v.types {
@@ -148,7 +147,7 @@ func (v *vocabulary) added() []map[string]any {
 	return list
 }
 
-// around makes the post-processor: which tokens stand around a text.
+// around builds the post-processor, which adds BOS and EOS.
 func (v *vocabulary) around(ids map[string]int) any {
 	if !v.bos && !v.eos {
 		return nil
