@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// recorded are rows of blocks and what Python's gguf package says of them (testdata/blocks.py).
+// recorded are block rows with the results of Python's gguf package (testdata/blocks.py).
 type recorded struct {
 	Type   string `json:"type"`
 	From   string `json:"from"`
@@ -35,7 +35,7 @@ func typeOf(t *testing.T, name string) Type {
 	return 0
 }
 
-// TestBlocks decodes every recorded row to the same floats, bit for bit.
+// TestBlocks: every recorded row decodes to the same floats, bit for bit.
 func TestBlocks(t *testing.T) {
 	text, err := os.ReadFile("testdata/blocks.json")
 	if err != nil {
@@ -74,7 +74,7 @@ func TestInteropBlocks(t *testing.T) {
 	interop.Recorded(t, "testdata/blocks.json", interop.Python(t, "gguf", "testdata/blocks.py"))
 }
 
-// TestExchangeFormats: what package pack writes is decoded to the same codes and scales.
+// TestExchangeFormats: blocks written by package pack decode to the same codes and scales.
 func TestExchangeFormats(t *testing.T) {
 	r := seed.Rand(t)
 	for id, name := range map[Type]string{Q4_0: "q4_0", Q8_0: "q8_0", TQ1_0: "tq1_0", TQ2_0: "tq2_0", Q1_0: "q1_0",
@@ -104,7 +104,7 @@ func TestExchangeFormats(t *testing.T) {
 	}
 }
 
-// TestForks encodes the types of other forks as their definitions say, and decodes them.
+// TestForks encodes the types of llama.cpp forks by their definitions and decodes them.
 func TestForks(t *testing.T) {
 	r, codes := seed.Rand(t), make([]int8, 128)
 	for i := range codes {
@@ -208,7 +208,7 @@ func TestI2S(t *testing.T) {
 
 func fails[T any](_ T, err error) error { return err }
 
-// TestBadBlocks: what is not a number, and codes that no program writes, are refused.
+// TestBadBlocks: NaN, infinities and invalid codes are rejected.
 func TestBadBlocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		id   Type

@@ -9,19 +9,19 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Codes says what the blocks of a type hold: a weight is its code times the scale of its group, and where there are
-// minima (code − the lowest code of the alphabet) times the scale, plus the minimum.
+// Codes describes the blocks of a type. weight = code · scale of its group; with minima, weight = (code − lowest code
+// of the alphabet) · scale + minimum.
 type Codes struct {
 	Alphabet pack.Alphabet
-	Group    int  // columns per scale; 0: a scale per row, −1: a scale per tensor
-	Minima   bool // one per scale
+	Group    int  // columns per scale; 0 = one scale per row, −1 = one scale per tensor
+	Minima   bool // one minimum per scale
 }
 
-// block decodes one block: its codes, and the scale and the minimum that it holds.
+// block is a decoder of one block, which returns the codes and the block's scale and minimum.
 //
-// Package pack, which export writes blocks with, has decoders of some types too. These are others on purpose:
-// verification of an export compares the two, and files of other programs hold what pack refuses, such as the negative
-// zero of MXFP4.
+// Package pack, with which export writes blocks, has decoders of some of these types. This package has its own on
+// purpose: verification of an export compares the two, and files of other programs contain what pack rejects, such as
+// the negative zero of MXFP4.
 type block struct {
 	Codes
 	decode func(codes []int8, b []byte) (scale, minimum float32)
@@ -46,15 +46,14 @@ var blocks = map[Type]block{
 	I2_S:     {Codes{pack.Ternary, -1, false}, nil}, // see I2S
 }
 
-// Codes returns what the blocks of the type hold; false for types of floats, and those whose weights are taken over as
-// floats.
+// Codes returns the description of the type's blocks; false = a float type, or a type that is imported as floats.
 func (t Type) Codes() (Codes, bool) {
 	b, ok := blocks[t]
 	return b.Codes, ok
 }
 
-// DecodeRow decodes a row of RowSize bytes: its codes, a scale per group, and a minimum per group for types that have
-// minima (else nil). It refuses scales and minima that are not finite, and codes that the alphabet does not have.
+// DecodeRow decodes a row of RowSize bytes into codes, one scale per group and, for types with minima, one minimum per
+// group (nil otherwise). NaN, infinities and codes outside the alphabet are errors.
 func (t Type) DecodeRow(codes []int8, scales, minima []float32, row []byte) error {
 	b, tr := blocks[t], allTraits[t]
 	if b.decode == nil || int64(len(row)) != t.RowSize(int64(len(codes))) {
@@ -93,7 +92,7 @@ func (c *Codes) check(codes []int8, scales, minima []float32) error {
 	}
 	for i, v := range codes {
 		if !has[uint8(v)] {
-			return fmt.Errorf("%w: column %d holds a code of no weight of the type", pack.ErrCorrupt, i)
+			return fmt.Errorf("%w: column %d has an invalid code", pack.ErrCorrupt, i)
 		}
 	}
 	return nil
@@ -101,7 +100,7 @@ func (c *Codes) check(codes []int8, scales, minima []float32) error {
 
 func half(b []byte) float32 { return float16.Widen(binary.LittleEndian.Uint16(b)) }
 
-// nibbles writes the low nibbles of 16 bytes and then the high ones, less 8.
+// nibbles writes the low nibbles of 16 bytes, then the high ones, minus 8.
 func nibbles(codes []int8, b []byte) {
 	for j, v := range b[:16] {
 		codes[j], codes[j+16] = int8(v&15)-8, int8(v>>4)-8
@@ -118,7 +117,7 @@ func decodeQ4_1(codes []int8, b []byte) (float32, float32) {
 	return half(b), half(b[2:])
 }
 
-// fives calls do for the 5-bit numbers of 32 weights: nibbles behind 32 fifth bits.
+// fives calls do with each of 32 5-bit numbers: 32 high bits, then 32 nibbles.
 func fives(b []byte, do func(j int, q int)) {
 	high := binary.LittleEndian.Uint32(b)
 	for j := range 32 {
@@ -131,7 +130,7 @@ func decodeQ5_0(codes []int8, b []byte) (float32, float32) {
 	return half(b), 0
 }
 
-// nonlinear are the weights of IQ4_NL, by nibble.
+// nonlinear maps a nibble of IQ4_NL to its code.
 var nonlinear = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 func decodeIQ4NL(codes []int8, b []byte) (float32, float32) {
@@ -148,7 +147,7 @@ func decodeQ8_0(codes []int8, b []byte) (float32, float32) {
 	return half(b), 0
 }
 
-// e2m1 are twice the elements of MXFP4, by nibble. Both zeros are 0.
+// e2m1 maps a nibble of MXFP4 to twice its value. Both zeros become 0.
 var e2m1 = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 func decodeMXFP4(codes []int8, b []byte) (float32, float32) {
@@ -161,13 +160,14 @@ func decodeMXFP4(codes []int8, b []byte) (float32, float32) {
 	return float32(math.Ldexp(1, int(b[0])-128)), 0
 }
 
-// trit is digit n, the most significant first, of a byte ⌈256·v/243⌉, less 1.
+// trit returns ternary digit n of a byte ⌈256·v/243⌉, minus 1. Digit 0 is the most significant.
 func trit(b byte, n int) int8 {
 	powers := [...]byte{1, 3, 9, 27, 81, 243}
 	return int8(uint16(b*powers[n])*3>>8) - 1
 }
 
-// decodeTQ1_0: 32 bytes of five digits that lie 32 columns apart, 16 bytes of five 16 apart, 4 bytes of four 4 apart.
+// decodeTQ1_0: 32 bytes of five digits each, 32 columns apart; 16 bytes of five digits, 16 columns apart; 4 bytes of
+// four digits, 4 columns apart.
 func decodeTQ1_0(codes []int8, b []byte) (float32, float32) {
 	trits(codes[:160], b[:32])
 	trits(codes[160:240], b[32:48])
@@ -175,7 +175,7 @@ func decodeTQ1_0(codes []int8, b []byte) (float32, float32) {
 	return half(b[52:]), 0
 }
 
-// trits writes digit n of all bytes, then digit n+1.
+// trits writes digit 0 of all bytes, then digit 1, and so on.
 func trits(codes []int8, b []byte) {
 	for j := range codes {
 		codes[j] = trit(b[j%len(b)], j/len(b))
@@ -217,8 +217,8 @@ func decodeIQ2BN(codes []int8, b []byte) (float32, float32) {
 	return 0, 0
 }
 
-// decodeIQ1BN: of 16 columns, three bytes hold five digits each, the first digit least significant, and a digit of byte
-// 12 the last.
+// decodeIQ1BN: of each 16 columns, three bytes hold five digits each, least significant first; byte 12 holds the last
+// column of each 16.
 func decodeIQ1BN(codes []int8, b []byte) (float32, float32) {
 	for j := range codes {
 		if i := j % 16; i < 15 {

@@ -9,9 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Floats decodes a row of RowSize bytes to the values that llama.cpp computes of it in float32: products and then
-// differences, each rounded. Types of codes give code times scale. IQ types and other types that are not decoded are
-// refused by name.
+// Floats decodes a row of RowSize bytes to llama.cpp's float32 values: products, then differences, each rounded. For
+// types with codes it returns code · scale. Types without a decoder, such as most IQ types, are errors with their name.
 func (t Type) Floats(dst []float32, row []byte) error {
 	if _, ok := t.Codes(); ok && t != I2_S {
 		return t.codedFloats(dst, row)
@@ -34,12 +33,12 @@ func (t Type) Floats(dst []float32, row []byte) error {
 	return nil
 }
 
-// Decoded refuses types that Floats does not decode.
+// Decoded returns an error for a type that Floats cannot decode.
 func (t Type) Decoded() error {
 	if _, ok := t.Codes(); ok || floats[t] != nil {
 		return nil
 	}
-	return fmt.Errorf("%w: tensor type %s is not decoded", pack.ErrUnsupported, t)
+	return fmt.Errorf("%w: tensor type %s cannot be decoded", pack.ErrUnsupported, t)
 }
 
 func (t Type) codedFloats(dst []float32, row []byte) error {
@@ -65,7 +64,7 @@ func (t Type) codedFloats(dst []float32, row []byte) error {
 	return nil
 }
 
-// floats are the decoders of blocks whose codes are not taken over.
+// floats maps types whose codes are not imported to their decoders.
 var floats = map[Type]func(dst []float32, b []byte){
 	F32:  func(dst []float32, b []byte) { dst[0] = math.Float32frombits(binary.LittleEndian.Uint32(b)) },
 	F16:  func(dst []float32, b []byte) { dst[0] = half(b) },
@@ -79,7 +78,7 @@ func decodeQ5_1(dst []float32, b []byte) {
 	fives(b[4:], func(j, q int) { dst[j] = float32(float32(q)*d) + m })
 }
 
-// twoBits is the 2-bit number of weight w among 64 bytes: a field of 32 consecutive bytes.
+// twoBits returns the 2-bit number of weight w in 64 bytes: each 32 consecutive bytes hold four fields of 32 weights.
 func twoBits(b []byte, w int) int { return int(b[w/128*32+w%32] >> (w % 128 / 32 * 2) & 3) }
 
 func decodeQ2K(dst []float32, b []byte) {
@@ -100,7 +99,7 @@ func decodeQ3K(dst []float32, b []byte) {
 	}
 }
 
-// sixBits are scale and minimum of sub-block s among 12 bytes.
+// sixBits returns scale and minimum of sub-block s from 12 bytes.
 func sixBits(b []byte, s int) (scale, minimum float32) {
 	if s < 4 {
 		return float32(b[s] & 63), float32(b[s+4] & 63)
@@ -116,10 +115,10 @@ func decodeQ5K(dst []float32, b []byte) {
 	subBlocks(dst, b, func(w int) int { return fourBits(b[48:], w) | int(b[16+w%32]>>(w/32)&1)<<4 })
 }
 
-// fourBits is the 4-bit number of weight w: a nibble of 32 consecutive bytes.
+// fourBits returns the 4-bit number of weight w: each 32 consecutive bytes hold two nibbles of 32 weights.
 func fourBits(b []byte, w int) int { return int(b[w/64*32+w%32] >> (w % 64 / 32 * 4) & 15) }
 
-// subBlocks of 32 weights have a scale and a minimum each.
+// subBlocks decodes sub-blocks of 32 weights, each with a scale and a minimum.
 func subBlocks(dst []float32, b []byte, q func(w int) int) {
 	d, dmin := half(b), half(b[2:])
 	for w := range dst {

@@ -1,14 +1,12 @@
-// Package gguf reads and writes GGUF, the container of llama.cpp: keys with values, tensor infos, and the data of the
-// tensors.
+// Package gguf reads and writes GGUF, the file format of llama.cpp: key-value pairs, tensor infos and tensor data.
 //
-// Parse reads versions 2 and 3 (little-endian). It accepts what llama.cpp accepts and less: names and keys are UTF-8
-// without repetition, tensors follow one another without holes, nothing follows the last one, and every count and
-// length has a bound, so that no file costs more memory than a small multiple of its header, which has at most
-// MaxHeader bytes. Nothing of the data is read. Decoders of the block types are in this package too; they turn the
-// bytes of rows into codes and scales, or floats.
+// Parse reads versions 2 and 3, little-endian. It is stricter than llama.cpp: names and keys are unique UTF-8, tensors
+// are contiguous, nothing follows the last tensor, and every count and length is bounded, so that memory stays within a
+// small multiple of the header size, which is at most MaxHeader. Parse does not read tensor data. The package also
+// decodes rows of the block types into codes and scales, or into floats.
 //
-// Sources: the specification (ggml, docs/gguf.md) and llama.cpp's gguf.cpp; where the two differ, the stricter one
-// holds.
+// Sources: the specification (ggml, docs/gguf.md) and gguf.cpp of llama.cpp; where they differ, the stricter one
+// applies.
 package gguf
 
 import (
@@ -16,14 +14,14 @@ import (
 	"slices"
 )
 
-// Bounds of a header. Published files stay far below: a vocabulary of 262,144 tokens takes about 10 MB.
+// Limits of a header. Published files stay far below: a vocabulary of 262,144 tokens takes about 10 MB.
 const (
-	MaxHeader  = 128 << 20 // bytes before the data
+	MaxHeader  = 128 << 20 // bytes before the tensor data
 	MaxKeys    = 1 << 16
 	MaxTensors = 65536
-	MaxName    = 63       // bytes of the name of a tensor (GGML_MAX_NAME, with its final zero)
+	MaxName    = 63       // bytes of a tensor name (GGML_MAX_NAME minus the terminating NUL)
 	MaxKey     = 65535    // bytes of a key
-	MaxString  = 64 << 20 // bytes of a value
+	MaxString  = 64 << 20 // bytes of a string value
 	MaxArray   = 1 << 22  // elements of an array
 	maxDims    = 4
 )
@@ -35,22 +33,22 @@ const (
 	maxAlign     = 1 << 20
 )
 
-// KV is one key with its value.
+// KV is a key-value pair.
 type KV struct {
 	Key   string
 	Value Value
 }
 
-// TensorInfo describes one tensor of a file.
+// TensorInfo describes a tensor of a file.
 type TensorInfo struct {
 	Name  string
-	Shape []int64 // slowest dimension first: a matrix is [rows, columns]; the file has them the other way round
+	Shape []int64 // slowest dimension first, so a matrix is [rows, columns]; the reverse of the file's order
 	Type  Type
-	Begin int64 // bytes, counted from the start of the data
-	Size  int64 // bytes, without the padding behind them
+	Begin int64 // offset in bytes from the start of the tensor data
+	Size  int64 // bytes without trailing padding
 }
 
-// Weights is the number of elements.
+// Weights returns the number of elements.
 func (t *TensorInfo) Weights() int64 {
 	n := int64(1)
 	for _, d := range t.Shape {
@@ -59,16 +57,16 @@ func (t *TensorInfo) Weights() int64 {
 	return n
 }
 
-// Columns is the fastest dimension.
+// Columns returns the size of the fastest dimension.
 func (t *TensorInfo) Columns() int64 { return t.Shape[len(t.Shape)-1] }
 
-// Header of a file.
+// Header is the header of a file.
 type Header struct {
 	Version   int
 	Alignment int64
-	Keys      []KV         // in the order of the file
-	Tensors   []TensorInfo // in the order of the file, which is that of their offsets
-	DataStart int64        // offset in the file of the first byte of data
+	Keys      []KV         // in file order
+	Tensors   []TensorInfo // in file order, which is the order of offsets
+	DataStart int64        // file offset of the tensor data
 }
 
 // Get returns the value of a key.
@@ -80,7 +78,7 @@ func (h *Header) Get(key string) (Value, bool) {
 	return h.Keys[i].Value, true
 }
 
-// padded rounds up to a multiple of the alignment; false if that overflows.
+// padded rounds n up to a multiple of align; false = overflow.
 func padded(n, align int64) (int64, bool) {
 	if n > math.MaxInt64-align {
 		return 0, false

@@ -13,9 +13,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Parse checks the header of a file of the given size and returns it. Nothing of the data is read. Errors wrap
-// pack.ErrCorrupt, pack.ErrLimit or pack.ErrUnsupported and name the key or tensor; the caller adds the name of the
-// file.
+// Parse reads and checks the header of a file of size bytes, without tensor data. Errors wrap pack.ErrCorrupt,
+// pack.ErrLimit or pack.ErrUnsupported and name the key or tensor; the caller adds the file name.
 func Parse(r io.ReaderAt, size int64) (*Header, error) {
 	p := &parser{
 		r:    bufio.NewReaderSize(io.NewSectionReader(r, 0, min(size, MaxHeader)), 64<<10),
@@ -27,11 +26,11 @@ func Parse(r io.ReaderAt, size int64) (*Header, error) {
 	return &p.Header, nil
 }
 
-// parser fills a Header while it reads.
+// parser fills a Header as it reads.
 type parser struct {
 	Header
 	r    *bufio.Reader
-	at   int64 // bytes read
+	at   int64 // bytes read so far
 	size int64 // of the file
 }
 
@@ -46,7 +45,7 @@ func (p *parser) parse() error {
 	if err := p.tensors(tensors); err != nil {
 		return err
 	}
-	start, _ := padded(p.at, p.Alignment) // at is at most MaxHeader
+	start, _ := padded(p.at, p.Alignment) // cannot overflow: at ≤ MaxHeader
 	if len(p.Tensors) > 0 && start > p.size {
 		return p.truncated(start)
 	}
@@ -54,7 +53,7 @@ func (p *parser) parse() error {
 	return p.place()
 }
 
-// prefix reads everything before the keys.
+// prefix reads the fields before the keys.
 func (p *parser) prefix() (tensors, keys uint64, err error) {
 	var head [24]byte
 	if err := p.bytes(head[:4]); err != nil {
@@ -73,7 +72,7 @@ func (p *parser) prefix() (tensors, keys uint64, err error) {
 		return 0, 0, fmt.Errorf("%w: a big-endian GGUF; convert it with gguf_convert_endian.py of llama.cpp",
 			pack.ErrUnsupported)
 	default:
-		return 0, 0, fmt.Errorf("%w: GGUF version %d; versions 2 and 3 are read", pack.ErrUnsupported, version)
+		return 0, 0, fmt.Errorf("%w: GGUF version %d is not supported: must be 2 or 3", pack.ErrUnsupported, version)
 	}
 	tensors, keys = binary.LittleEndian.Uint64(head[8:]), binary.LittleEndian.Uint64(head[16:])
 	if tensors > MaxTensors || keys > MaxKeys {
@@ -117,9 +116,9 @@ func (p *parser) align(v Value) error {
 	return nil
 }
 
-// name reads a text that names something.
-func (p *parser) name(what string, most uint64) (string, error) {
-	s, err := p.text(most)
+// name reads a key or tensor name.
+func (p *parser) name(what string, limit uint64) (string, error) {
+	s, err := p.text(limit)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("a %s: %w", what, err)
@@ -160,11 +159,11 @@ func (p *parser) kind() (Kind, error) {
 	if k := Kind(n); err != nil || k.known() {
 		return k, err
 	}
-	return 0, fmt.Errorf("%w: value type %d", pack.ErrCorrupt, n)
+	return 0, fmt.Errorf("%w: unknown value type %d", pack.ErrCorrupt, n)
 }
 
-// array reads the elements of an array. Of an array of texts, each element takes 8 bytes of the file or more, so that
-// what the file has left bounds the memory before anything is read.
+// array reads an array. It checks the size against the rest of the file before it allocates; a string takes at least 8
+// bytes of the file.
 func (p *parser) array(v *Value) error {
 	var err error
 	if v.Elem, err = p.kind(); err != nil {
@@ -175,7 +174,7 @@ func (p *parser) array(v *Value) error {
 	case err != nil:
 		return err
 	case v.Elem == Array:
-		return fmt.Errorf("%w: an array of arrays", pack.ErrUnsupported)
+		return fmt.Errorf("%w: an array of arrays is not supported", pack.ErrUnsupported)
 	case n > MaxArray:
 		return fmt.Errorf("%w: an array of %d elements; at most %d are read", pack.ErrLimit, n, MaxArray)
 	case int64(n)*cmp.Or(kindSizes[v.Elem], 8) > p.left():
@@ -208,19 +207,19 @@ func (p *parser) texts(v *Value, n int) error {
 	return nil
 }
 
-func (p *parser) text(most uint64) (string, error) {
+func (p *parser) text(limit uint64) (string, error) {
 	n, err := p.number(8)
 	switch {
 	case err != nil:
 		return "", err
-	case n > most:
-		return "", fmt.Errorf("%w: a string of %d bytes; at most %d are read", pack.ErrLimit, n, most)
+	case n > limit:
+		return "", fmt.Errorf("%w: a string of %d bytes; at most %d are read", pack.ErrLimit, n, limit)
 	case int64(n) > p.left():
 		return "", fmt.Errorf("%w: a string of %d bytes in a file that ends before it does", pack.ErrCorrupt, n)
 	}
 	b := make([]byte, n)
 	err = p.bytes(b)
-	return unsafe.String(unsafe.SliceData(b), len(b)), err // nobody else has b
+	return unsafe.String(unsafe.SliceData(b), len(b)), err // b is not shared
 }
 
 func (p *parser) tensors(n uint64) error {
@@ -249,7 +248,7 @@ func (p *parser) tensor() (t TensorInfo, err error) {
 	return t, err
 }
 
-// info reads what follows the name.
+// info reads the rest of a tensor info.
 func (p *parser) info(t *TensorInfo) error {
 	rank, err := p.number(4)
 	if err != nil {
@@ -265,7 +264,7 @@ func (p *parser) info(t *TensorInfo) error {
 			return err
 		}
 		if d < 1 || d > 1<<48 {
-			return fmt.Errorf("%w: dimension %d", pack.ErrCorrupt, d)
+			return fmt.Errorf("%w: dimension %d is out of range", pack.ErrCorrupt, d)
 		}
 		t.Shape[len(t.Shape)-1-i] = int64(d)
 	}
@@ -279,12 +278,12 @@ func (p *parser) info(t *TensorInfo) error {
 	}
 	begin, err := p.number(8)
 	if t.Begin = int64(begin); err == nil && t.Begin < 0 {
-		err = fmt.Errorf("%w: offset %d", pack.ErrCorrupt, begin)
+		err = fmt.Errorf("%w: offset %d is out of range", pack.ErrCorrupt, begin)
 	}
 	return err
 }
 
-// number reads an unsigned little-endian number of 1 to 8 bytes.
+// number reads an unsigned little-endian integer of 1 to 8 bytes.
 func (p *parser) number(size int64) (uint64, error) {
 	var b [8]byte
 	err := p.bytes(b[:size])
@@ -302,7 +301,7 @@ func (p *parser) bytes(b []byte) error {
 	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
 	case p.at >= MaxHeader:
-		return fmt.Errorf("%w: keys and tensor infos of more than %d bytes", pack.ErrLimit, MaxHeader)
+		return fmt.Errorf("%w: the header exceeds %d bytes", pack.ErrLimit, MaxHeader)
 	}
 	return p.truncated(p.at)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// sample is a legal file with every kind of value and some types of tensors.
+// sample is a valid file with every kind of value and some tensor types.
 func sample(t testing.TB) []byte {
 	t.Helper()
 	keys := []KV{
@@ -56,7 +56,7 @@ func sample(t testing.TB) []byte {
 
 func parse(file []byte) (*Header, error) { return Parse(bytes.NewReader(file), int64(len(file))) }
 
-// TestSample writes a file, reads it again, and reads all its values.
+// TestSample writes a file, parses it and reads all its values.
 func TestSample(t *testing.T) {
 	file := sample(t)
 	h, err := parse(file)
@@ -127,8 +127,8 @@ func TestRealFile(t *testing.T) {
 	}
 }
 
-// TestTruncated: no file that was cut short is read, nor one with bytes behind it, but for the padding of the last
-// tensor.
+// TestTruncated: a truncated file, or one with trailing bytes, is rejected; only the padding of the last tensor may be
+// missing.
 func TestTruncated(t *testing.T) {
 	file := sample(t)
 	for n := range file {
@@ -142,7 +142,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// edit replaces bytes behind a text of a file.
+// edit overwrites bytes after a string in a file.
 func edit(t *testing.T, file []byte, after string, skip int, with ...byte) []byte {
 	t.Helper()
 	at := bytes.Index(file, []byte(after))
@@ -154,7 +154,7 @@ func edit(t *testing.T, file []byte, after string, skip int, with ...byte) []byt
 	return file
 }
 
-// TestRefused names what is wrong.
+// TestRefused: errors name what is wrong.
 func TestRefused(t *testing.T) {
 	file := sample(t)
 	huge := []byte{255, 255, 255, 255, 255, 255, 255, 127}
@@ -208,7 +208,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestQ2 tells the two forms of type 42 apart, in the middle of a file and at its end.
+// TestQ2: the two forms of type 42 are distinguished, in the middle of a file and at its end.
 func TestQ2(t *testing.T) {
 	for _, form := range []Type{Q2_0, Q2_0G128} {
 		ts := []TensorInfo{{Name: "a", Shape: []int64{16, 512}, Type: form}, {Name: "b", Shape: []int64{16, 512}, Type: form}}
@@ -224,7 +224,7 @@ func TestQ2(t *testing.T) {
 			t.Errorf("%s: %v %v", form, h, err)
 		}
 	}
-	odd := []TensorInfo{{Name: "a", Shape: []int64{1, 128}, Type: Q2_0G128}} // padded, both forms are alike
+	odd := []TensorInfo{{Name: "a", Shape: []int64{1, 128}, Type: Q2_0G128}} // padded, both forms have the same size
 	if err := Place(odd); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestQ2(t *testing.T) {
 	}
 }
 
-// TestVersion2 is read like version 3.
+// TestVersion2: version 2 parses like version 3.
 func TestVersion2(t *testing.T) {
 	file := sample(t)
 	three, err := parse(file)
@@ -247,7 +247,7 @@ func TestVersion2(t *testing.T) {
 	}
 }
 
-// TestMemory: what a header claims costs nothing before it is there.
+// TestMemory: sizes claimed by a header allocate nothing before the bytes arrive.
 func TestMemory(t *testing.T) {
 	file := []byte("GGUF\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00k\x09\x00\x00\x00\x08\x00\x00\x00\x00\x00\x40\x00\x00\x00\x00\x00")
 	var before, after runtime.MemStats
@@ -259,7 +259,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestWriter refuses pieces that are out of order, too many or missing.
+// TestWriter: pieces out of order, excess bytes and missing bytes are errors.
 func TestWriter(t *testing.T) {
 	ts := []TensorInfo{{Name: "a", Shape: []int64{2}, Type: F32}, {Name: "b", Shape: []int64{1}, Type: F32}}
 	if err := Place(ts); err != nil {
@@ -295,7 +295,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// TestSplit knows the names of parts and compares what they say.
+// TestSplit: names of parts, and consistency of their headers.
 func TestSplit(t *testing.T) {
 	names, err := SplitNames("m-00001-of-00003.gguf")
 	if err != nil || strings.Join(names, " ") != "m-00001-of-00003.gguf m-00002-of-00003.gguf m-00003-of-00003.gguf" {
@@ -328,7 +328,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// corpus are the inputs of another project's fuzzer.
+// corpus returns the inputs of another project's fuzzer.
 func corpus(t testing.TB) (files [][]byte) {
 	names, err := filepath.Glob(filepath.Join(shared.Path(t, "data/hostile/gguf"), "*"))
 	if err != nil || len(names) < 100 {
@@ -344,7 +344,7 @@ func corpus(t testing.TB) (files [][]byte) {
 	return files
 }
 
-// TestCorpus: nothing of it hangs or panics, and errors have a class.
+// TestCorpus: no input hangs or panics, and every error has a class.
 func TestCorpus(t *testing.T) {
 	refused := 0
 	for _, file := range corpus(t) {
@@ -357,7 +357,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// check parses a file; one that is accepted is written again, with the same keys, tensors and data.
+// check parses a file and, if it is accepted, writes it again with the same keys, tensors and data.
 func check(t *testing.T, file []byte) error {
 	h, err := parse(file)
 	if err != nil {
@@ -373,7 +373,7 @@ func check(t *testing.T, file []byte) error {
 		}
 	}
 	if h.Alignment != defaultAlign {
-		return nil // the writer has one alignment
+		return nil // the writer supports the default alignment only
 	}
 	header, err := AppendHeader(nil, h.Keys, h.Tensors)
 	if err != nil {
@@ -386,7 +386,7 @@ func check(t *testing.T, file []byte) error {
 	return nil
 }
 
-// allZero: the padding before the data, which readers pass over, is zero.
+// allZero reports whether the padding before the data, which readers skip, is zero.
 func allZero(file []byte, h *Header) bool {
 	header, _ := AppendHeader(nil, h.Keys, h.Tensors)
 	end := len(bytes.TrimRight(header, "\x00"))

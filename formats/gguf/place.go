@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// place gives every tensor its size and demands that the tensors follow one another as llama.cpp demands it: each
-// begins where the padding of the one before it ends. The data may lack the padding of the last one.
+// place computes the size of every tensor and checks, as llama.cpp does, that each tensor starts where the padding of
+// the previous one ends. The padding of the last tensor may be missing.
 func (p *parser) place() error {
 	data := p.size - p.DataStart
 	at := int64(0)
@@ -17,7 +17,7 @@ func (p *parser) place() error {
 			return fmt.Errorf("%w: tensor %q begins at byte %d of the data; the one before it ends, with its padding, at %d",
 				pack.ErrCorrupt, t.Name, t.Begin, at)
 		}
-		span := data - at // what there is for it
+		span := data - at // available bytes
 		if i+1 < len(p.Tensors) {
 			span = p.Tensors[i+1].Begin - at
 		}
@@ -37,8 +37,8 @@ func (p *parser) place() error {
 	return nil
 }
 
-// settle sets the size of a tensor, and its type where two share a number: the span up to the next tensor tells them
-// apart. It returns where the tensor ends, padding included.
+// settle computes the size of a tensor. Where two types share a number, the span up to the next tensor decides between
+// them. It returns the end of the tensor including padding.
 func (p *parser) settle(t *TensorInfo, span int64) (end int64, err error) {
 	if t.Type == Q2_0 {
 		t.Type = p.whichQ2(t.Shape, span)
@@ -58,8 +58,8 @@ func (p *parser) settle(t *TensorInfo, span int64) (end int64, err error) {
 	return t.Begin + size, nil
 }
 
-// whichQ2 tells blocks of 128 weights from those of 64, which take more bytes. What fits neither is left to the usual
-// checks.
+// whichQ2 distinguishes blocks of 128 weights from blocks of 64, which take more bytes. If neither fits, later checks
+// report it.
 func (p *parser) whichQ2(shape []int64, span int64) Type {
 	if !p.fits(Q2_0, shape, span) && p.fits(Q2_0G128, shape, span) {
 		return Q2_0G128
@@ -67,7 +67,7 @@ func (p *parser) whichQ2(shape []int64, span int64) Type {
 	return Q2_0
 }
 
-// fits reports whether a tensor fills a span, with or without its padding.
+// fits reports whether a tensor fills a span, with or without padding.
 func (p *parser) fits(t Type, shape []int64, span int64) bool {
 	size, err := t.Size(shape)
 	if err != nil {

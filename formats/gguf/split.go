@@ -8,19 +8,19 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// MaxSplits bounds the files of one model.
+// MaxSplits is the limit of files per model.
 const MaxSplits = 1024
 
 var splitName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
-// SplitNames lists the files of a model whose first file has that name, or one of whose others has: a single one unless
-// the name ends in -00001-of-00003.gguf or the like. Only the first file can be opened.
+// SplitNames returns the files of a model, given the name of its first file: one file, or several if the name ends like
+// -00001-of-00003.gguf. Naming a later part is an error.
 func SplitNames(name string) ([]string, error) {
 	m := splitName.FindStringSubmatch(name)
 	if m == nil {
 		return []string{name}, nil
 	}
-	no, _ := strconv.Atoi(m[2]) // of five digits
+	no, _ := strconv.Atoi(m[2]) // cannot fail: five digits
 	count, _ := strconv.Atoi(m[3])
 	switch {
 	case no != 1:
@@ -36,7 +36,7 @@ func SplitNames(name string) ([]string, error) {
 	return names, nil
 }
 
-// CheckSplit demands that the headers of the files of a model, in order, say that they are its parts, and all of them.
+// CheckSplit checks that the headers of a model's files, in order, identify them as all of its parts.
 func CheckSplit(parts []*Header) error {
 	tensors := int64(0)
 	for i, h := range parts {
@@ -57,7 +57,7 @@ func CheckSplit(parts []*Header) error {
 	return nil
 }
 
-// uint reads an integer; −1 for another kind of value.
+// uint returns an integer value; −1 = another type.
 func (h *Header) uint(key string) (n int64, there bool) {
 	v, there := h.Get(key)
 	n, ok := v.Int()

@@ -9,7 +9,7 @@ import (
 // Kind is the type of a value, by its number in the file.
 type Kind uint32
 
-// The kinds of values.
+// Kinds of values.
 const (
 	U8 Kind = iota
 	I8
@@ -29,7 +29,7 @@ const (
 var kindNames = [...]string{"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64",
 	"i64", "f64"}
 
-// kindSizes are the bytes of a value; 0: it says itself how many.
+// kindSizes are the sizes in bytes; 0 = variable.
 var kindSizes = [...]int64{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8}
 
 func (k Kind) known() bool { return int(k) < len(kindNames) }
@@ -41,29 +41,29 @@ func (k Kind) String() string {
 	return fmt.Sprintf("type %d", uint32(k))
 }
 
-// Value is a number, a bool, a string, or an array of one of these. The zero Value is a u8 of 0.
+// Value is a number, a bool, a string, or an array of one of these. The zero Value is the u8 0.
 type Value struct {
 	Kind Kind
-	Elem Kind     // of an Array
+	Elem Kind     // element kind of an Array
 	bits uint64   // number or bool, as in the file
 	text string   // of String
 	list []string // of an Array of String
-	raw  []byte   // of another Array, as in the file
+	raw  []byte   // of any other Array, as in the file
 }
 
-// Text returns the string of a String.
+// Text returns a String.
 func (v Value) Text() (string, bool) { return v.text, v.Kind == String }
 
-// Bool returns the bool of a Bool.
+// Bool returns a Bool.
 func (v Value) Bool() (value, ok bool) { return v.bits != 0, v.Kind == Bool }
 
-// Int returns an integer, of whatever width, that fits an int64.
+// Int returns an integer of any width if it fits int64.
 func (v Value) Int() (int64, bool) { return integer(v.Kind, v.bits) }
 
 // Float returns a number of any kind.
 func (v Value) Float() (float64, bool) { return float(v.Kind, v.bits) }
 
-// Len is the number of elements of an Array.
+// Len returns the number of elements of an Array.
 func (v Value) Len() int {
 	if v.Elem == String {
 		return len(v.list)
@@ -74,16 +74,16 @@ func (v Value) Len() int {
 	return len(v.raw) / int(kindSizes[v.Elem])
 }
 
-// Texts returns the strings of an Array of String. They must not be changed.
+// Texts returns an Array of String. The caller must not modify it.
 func (v Value) Texts() ([]string, bool) { return v.list, v.Kind == Array && v.Elem == String }
 
-// Ints returns the elements of an Array of integers that fit an int64.
+// Ints returns an Array of integers if all fit int64.
 func (v Value) Ints() ([]int64, bool) { return elements(v, integer) }
 
-// Floats returns the elements of an Array of numbers.
+// Floats returns an Array of numbers.
 func (v Value) Floats() ([]float64, bool) { return elements(v, float) }
 
-// Bools returns the elements of an Array of Bool.
+// Bools returns an Array of Bool.
 func (v Value) Bools() ([]bool, bool) {
 	if v.Elem != Bool {
 		return nil, false
@@ -106,7 +106,7 @@ func elements[T any](v Value, of func(Kind, uint64) (T, bool)) ([]T, bool) {
 	return out, true
 }
 
-// little reads 1 to 8 bytes, little-endian.
+// little decodes 1 to 8 little-endian bytes.
 func little(b []byte) uint64 {
 	var buf [8]byte
 	copy(buf[:], b)
@@ -142,12 +142,12 @@ func float(k Kind, bits uint64) (float64, bool) {
 	return float64(n), ok
 }
 
-// The constructors of values, for Write.
+// Constructors of values for Write.
 
-// TextValue is a String.
+// TextValue returns a String.
 func TextValue(s string) Value { return Value{Kind: String, text: s} }
 
-// BoolValue is a Bool.
+// BoolValue returns a Bool.
 func BoolValue(b bool) Value {
 	if b {
 		return Value{Kind: Bool, bits: 1}
@@ -155,16 +155,16 @@ func BoolValue(b bool) Value {
 	return Value{Kind: Bool}
 }
 
-// U32Value is a U32.
+// U32Value returns a U32.
 func U32Value(n uint32) Value { return Value{Kind: U32, bits: uint64(n)} }
 
-// FloatValue is an F32.
+// FloatValue returns an F32Value.
 func FloatValue(f float32) Value { return Value{Kind: F32Value, bits: uint64(math.Float32bits(f))} }
 
-// TextsValue is an Array of String, which keeps the slice.
+// TextsValue returns an Array of String. It keeps the slice.
 func TextsValue(list []string) Value { return Value{Kind: Array, Elem: String, list: list} }
 
-// I32sValue is an Array of I32.
+// I32sValue returns an Array of I32.
 func I32sValue(list []int32) Value {
 	v := Value{Kind: Array, Elem: I32}
 	for _, n := range list {
@@ -173,7 +173,7 @@ func I32sValue(list []int32) Value {
 	return v
 }
 
-// FloatsValue is an Array of F32.
+// FloatsValue returns an Array of F32Value.
 func FloatsValue(list []float32) Value {
 	v := Value{Kind: Array, Elem: F32Value}
 	for _, f := range list {

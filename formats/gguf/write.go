@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Place sets size and offset of tensors that follow one another in the given order.
+// Place sets the sizes and offsets of tensors stored in the given order.
 func Place(ts []TensorInfo) error {
 	at := int64(0)
 	for i := range ts {
@@ -31,9 +31,8 @@ func Place(ts []TensorInfo) error {
 	return nil
 }
 
-// AppendHeader appends everything before the data: version 3, the keys in the order given, the tensors in the order
-// given and with the offsets that Place sets, and zeros up to the data. What it returns, Parse accepts, or it is an
-// error.
+// AppendHeader appends a version 3 header: the keys and tensor infos in the given order, with the offsets that Place
+// sets, and zero padding up to the data. It returns an error for a header that Parse would reject.
 func AppendHeader(dst []byte, keys []KV, ts []TensorInfo) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, magic...)
@@ -60,7 +59,7 @@ func AppendHeader(dst []byte, keys []KV, ts []TensorInfo) ([]byte, error) {
 	return dst, reread(dst[start:], ts)
 }
 
-// reread parses a header that was just written, so that no caller can write what readers refuse.
+// reread parses a header that was just written, so that no caller can write what readers reject.
 func reread(header []byte, ts []TensorInfo) error {
 	size := int64(len(header))
 	if n := len(ts); n > 0 {
@@ -99,16 +98,15 @@ func appendValue(dst []byte, v Value) []byte {
 	return append(dst, v.raw...)
 }
 
-// Writer writes the data of a file tensor after tensor, in any number of pieces, and the padding behind each.
+// Writer writes tensor data in file order, in any number of pieces per tensor, with the padding after each tensor.
 type Writer struct {
 	w    io.Writer
 	ts   []TensorInfo
-	next int   // tensor that is being written
-	done int64 // bytes of it
+	next int   // current tensor
+	done int64 // bytes written of it
 }
 
-// NewWriter writes the header and returns a writer of the data. Tensors stand in the order of the file, with offsets as
-// Place sets them.
+// NewWriter writes the header and returns a writer for the data. ts are in file order with the offsets that Place sets.
 func NewWriter(w io.Writer, keys []KV, ts []TensorInfo) (*Writer, error) {
 	header, err := AppendHeader(nil, keys, ts)
 	if err != nil {
@@ -118,7 +116,7 @@ func NewWriter(w io.Writer, keys []KV, ts []TensorInfo) (*Writer, error) {
 	return &Writer{w: w, ts: ts}, err
 }
 
-// Write adds bytes to the data of the named tensor. Tensors are written in order, each to its end.
+// Write appends bytes to the named tensor, which must be the current one.
 func (w *Writer) Write(name string, p []byte) error {
 	if w.next == len(w.ts) || w.ts[w.next].Name != name {
 		return fmt.Errorf("GGUF writer: tensor %q is not the next one", name)
@@ -136,7 +134,7 @@ func (w *Writer) Write(name string, p []byte) error {
 	return err
 }
 
-// Close reports an error unless every tensor was written to its end. It does not close the underlying writer.
+// Close reports an error if a tensor is incomplete. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	if w.next == len(w.ts) {
 		return nil
