@@ -6,14 +6,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// awq is the GEMM layout of AWQ: word c of row k of qweight, [K, N/8], holds the 4-bit codes of eight rows of the
-// matrix, and so do the words of qzeros, [groups, N/8].
+// awq is AWQ's GEMM layout: word c of row k of qweight, [K, N/8], holds the 4-bit codes of eight rows of the matrix;
+// qzeros, [groups, N/8], holds the zero points in the same order.
 type awq struct {
 	*modules
 	signed bool
 }
 
-// nibbles: of a word, the code of row i of the eight is in nibble nibbles[i].
+// nibbles[i] is the nibble of a word that holds the code of row i of eight.
 var nibbles = [8]int{0, 4, 1, 5, 2, 6, 3, 7}
 
 func (f awq) layer(module string, look Lookup) (*Layer, error) {
@@ -43,7 +43,7 @@ func openAWQ(l *Layer, read Read, symmetric bool) (*Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	code := func(w words, row, rows, n int) int8 { // of n of rows
+	code := func(w words, row, rows, n int) int8 { // of row n of rows
 		return signed(w.at(row*rows/8+n/8)>>(4*nibbles[n%8])&15, 4)
 	}
 	m := &Matrix{Alphabet: pack.Int4, Zeros: make([]int8, l.Rows*l.Groups())}
@@ -52,10 +52,8 @@ func openAWQ(l *Layer, read Read, symmetric bool) (*Matrix, error) {
 		for g := range l.Groups() {
 			z := code(t[0], g, l.Rows, n)
 			if symmetric && z != 0 {
-				return nil,
-					fmt.Errorf("%w: tensor %q: zero_point is false, or sym true, but the zero point of row %d and group %d is %d, "+
-						"not 8",
-						pack.ErrCorrupt, l.Module+".qzeros", n, g, z+8)
+				return nil, fmt.Errorf("%w: tensor %q: zero_point is false, or sym true, but the zero point of row %d and "+
+					"group %d is %d, not 8", pack.ErrCorrupt, l.Module+".qzeros", n, g, z+8)
 			}
 			m.Zeros[n*l.Groups()+g] = z
 		}

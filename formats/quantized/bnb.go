@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// bitsAndBytes is LLM.int8(): signed bytes, and for each row SCB, the magnitude of code 127.
+// bitsAndBytes is LLM.int8(): signed bytes and, per row, SCB, the absolute value of code 127.
 func bitsAndBytes(module string, look Lookup) (*Layer, error) {
 	p := &parts{module: module, look: look}
 	if !p.has(".SCB") {
@@ -27,7 +27,7 @@ func bitsAndBytes(module string, look Lookup) (*Layer, error) {
 	}
 	l := Layer{Rows: w.Shape[0], Columns: w.Shape[1], Bits: 8, Group: max(w.Shape[1], 1), ScaleOf: safetensors.F32,
 		Words: w.Name, Panel: rowMajor(w.Shape[1]),
-		Note: "scales are SCB·(1/127), rounded to F32; columns of outliers are computed with int8 activations as all others"}
+		Note: "scales are SCB·(1/127), rounded to F32; outlier columns use int8 activations like all others"}
 	return p.finish(l, openBitsAndBytes)
 }
 
@@ -38,7 +38,7 @@ func openBitsAndBytes(l *Layer, read Read) (*Matrix, error) {
 	}
 	scb, format := t[0], t[1]
 	if format != nil && format[0] != 0 {
-		return nil, fmt.Errorf("%w: tensor %q is %d: weights in the order of a GPU kernel; only 0, row by row, is supported",
+		return nil, fmt.Errorf("%w: tensor %q is %d: weights in a GPU kernel's order are not supported, only 0 (row-major)",
 			pack.ErrUnsupported, l.Module+".weight_format", format[0])
 	}
 	m := &Matrix{Alphabet: pack.Int8, Scales: make([]byte, len(scb))}

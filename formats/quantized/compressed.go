@@ -10,13 +10,13 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// compressed holds the groups of modules of compressed-tensors.
+// compressed holds the config groups of compressed-tensors.
 type compressed struct {
 	targets []target
-	ignored []matcher // modules that are said to be floats
+	ignored []matcher // modules declared to be floats
 }
 
-// target is what a config group says about its modules. A group of 0 is one scale per row, or per tensor.
+// target is a config group for one of its targets. group = 0 means one scale per row or tensor.
 type target struct {
 	declared
 	matches matcher
@@ -36,7 +36,7 @@ func (f *compressed) layer(module string, look Lookup) (*Layer, error) {
 			pack.ErrCorrupt, module)
 	}
 	if slices.ContainsFunc(f.ignored, func(m matcher) bool { return m.rank != className && m.match(module) }) {
-		return nil, fmt.Errorf("%w: module %q is compressed, but ignore of config.json says that it holds floats",
+		return nil, fmt.Errorf("%w: module %q is compressed, but config.json lists it under ignore",
 			pack.ErrCorrupt, module)
 	}
 	p.ignore(".weight_shape", ".input_scale", ".input_zero_point")
@@ -52,12 +52,11 @@ func (f *compressed) layer(module string, look Lookup) (*Layer, error) {
 		}
 		return l, err
 	}
-	return nil,
-		fmt.Errorf("%w: module %q: format %q of compressed-tensors; supported are pack-quantized and int-quantized with "+
-			"integers, and mxfp4-pack-quantized", pack.ErrUnsupported, module, t.format)
+	return nil, fmt.Errorf("%w: module %q: format %q of compressed-tensors; supported are pack-quantized and "+
+		"int-quantized with integers, and mxfp4-pack-quantized", pack.ErrUnsupported, module, t.format)
 }
 
-// find chooses a target as the library does: names before patterns before classes.
+// find selects a target in the library's order: names before patterns before classes.
 func (f *compressed) find(module string) (target, bool) {
 	for rank := exactName; rank <= className; rank++ {
 		for _, t := range f.targets {
@@ -69,7 +68,7 @@ func (f *compressed) find(module string) (target, bool) {
 	return target{}, false
 }
 
-// scales takes the scales of rows of columns, and settles the group.
+// scales takes the scale tensor and determines the group size.
 func (t *target) scales(p *parts, rows, columns int) (Layer, Tensor) {
 	l := Layer{Rows: rows, Columns: columns, Bits: t.bits, Group: max(columns, 1), Signed: true, Note: t.note}
 	if s, ok := p.look(p.module + ".weight_scale"); ok && len(s.Shape) == 1 && s.Shape[0] == 1 {
@@ -83,7 +82,7 @@ func (t *target) scales(p *parts, rows, columns int) (Layer, Tensor) {
 	return l, s
 }
 
-// packed: per row a stream of codes, recentered to be unsigned; zero points down each column, or plain bytes.
+// packed: per row a stream of codes offset to be unsigned; zero points packed down each column, or plain bytes.
 func (t *target) packed(p *parts) (*Layer, error) {
 	w := p.need(".weight_packed", 2, "I32")
 	shape := p.need(".weight_shape", 1, "I64", "I32")
@@ -98,13 +97,13 @@ func (t *target) packed(p *parts) (*Layer, error) {
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return t.openPacked(l, read, codes, zeros) })
 }
 
-// columns that fill so many words: K·bits/32, or by older packers K/(32/bits) with some bits of each word unused.
-// Groups, which are whole, tell which it is. Without groups it is the first, and the words are full.
+// columns returns the number of columns in n words: K·bits/32, or K/(32/bits) by older packers, which leave bits of
+// each word unused. The groups, which are whole, decide. Without groups the words are full.
 func (t *target) columns(p *parts, n int) (columns int, codes stream) {
 	s, ok := p.look(p.module + ".weight_scale")
 	if !ok || len(s.Shape) != 2 || t.group <= 0 {
 		if n*32%t.bits != 0 {
-			p.fail(pack.ErrUnsupported, "rows of %d words, which no whole number of %d-bit codes fills", n, t.bits)
+			p.fail(pack.ErrUnsupported, "rows of %d words are not a whole number of %d-bit codes", n, t.bits)
 		}
 		return n * 32 / t.bits, words.field
 	}
@@ -115,15 +114,15 @@ func (t *target) columns(p *parts, n int) (columns int, codes stream) {
 	case ceil(columns, 32/t.bits):
 		return columns, words.perWord
 	}
-	p.fail(pack.ErrUnsupported, "rows of %d words, which %d whole groups of %d columns with %d bits each do not fill", n,
+	p.fail(pack.ErrUnsupported, "rows of %d words do not hold %d groups of %d columns with %d bits each", n,
 		s.Shape[1], t.group, t.bits)
 	return 1, nil
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// needZeros takes zero points, if there are any, and tells how they are stored down each column; nil: as bytes. Some
-// programs write those of symmetric weights as well, all zero.
+// needZeros takes the zero points, if there are any, and returns how they are packed down each column; nil = as bytes.
+// Some packers write zero points of symmetric weights too, all zero.
 func (t *target) needZeros(p *parts, l *Layer) stream {
 	if t.symmetric && !p.has(".weight_zero_point") {
 		return nil
@@ -166,7 +165,7 @@ func (t *target) openPacked(l *Layer, read Read, codes, zeros stream) (*Matrix, 
 	return m, nil
 }
 
-// holdShape holds weight_shape against what the other tensors say.
+// holdShape compares weight_shape with the shape derived from the other tensors.
 func (l *Layer) holdShape(b []byte) error {
 	var v [2]int64
 	for i := range v {
@@ -177,35 +176,34 @@ func (l *Layer) holdShape(b []byte) error {
 		}
 	}
 	if v != [2]int64{int64(l.Rows), int64(l.Columns)} {
-		return fmt.Errorf("%w: tensor %q says %v; the other tensors of the module ask for [%d %d]", pack.ErrCorrupt,
+		return fmt.Errorf("%w: tensor %q is %v; the other tensors of the module require [%d %d]", pack.ErrCorrupt,
 			l.Module+".weight_shape", v, l.Rows, l.Columns)
 	}
 	return nil
 }
 
-// openScaled reads scales, zero points and order.
+// openScaled reads scales, zero points and column order.
 func (t *target) openScaled(l *Layer, read Read, zeros stream) (*Matrix, error) {
 	raw, err := l.read(read, ".weight_scale", ".weight_zero_point", ".weight_g_idx")
 	if err != nil {
 		return nil, err
 	}
 	m := &Matrix{Alphabet: alphabet(l.Bits), Scales: raw[0]}
-	if size := int(l.ScaleOf.Size()); len(raw[0]) == size { // one for the tensor
+	if size := int(l.ScaleOf.Size()); len(raw[0]) == size { // one for the whole tensor
 		m.Scales = bytes.Repeat(raw[0], l.Rows*l.Groups())
 	}
 	if m.Zeros, err = l.zeroPoints(".weight_zero_point", raw[1], zeros); err != nil {
 		return nil, err
 	}
 	if at := slices.IndexFunc(m.Zeros, func(z int8) bool { return z != 0 }); t.symmetric && at >= 0 {
-		return nil,
-			fmt.Errorf("%w: tensor %q: symmetric is true in config.json, but the zero point of row %d and group %d is %d",
-				pack.ErrCorrupt, l.Module+".weight_zero_point", at/l.Groups(), at%l.Groups(), m.Zeros[at])
+		return nil, fmt.Errorf("%w: tensor %q: symmetric is true in config.json, but the zero point of row %d and "+
+			"group %d is %d", pack.ErrCorrupt, l.Module+".weight_zero_point", at/l.Groups(), at%l.Groups(), m.Zeros[at])
 	}
 	m.Order, err = l.order(".weight_g_idx", "actorder", t.order, raw[2])
 	return m, err
 }
 
-// zeroPoints are plain bytes, [rows, groups], or streams down the columns, [rows·bits/32, groups].
+// zeroPoints decodes plain bytes, [rows, groups], or streams down the columns, [rows·bits/32, groups].
 func (l *Layer) zeroPoints(suffix string, b []byte, stored stream) ([]int8, error) {
 	if b == nil {
 		return nil, nil
@@ -219,14 +217,14 @@ func (l *Layer) zeroPoints(suffix string, b []byte, stored stream) ([]int8, erro
 			out[i] = signed(stored(b, i/groups, l.Bits, i%groups, groups), l.Bits)
 		}
 		if half := 1 << (l.Bits - 1); int(out[i]) < -half || int(out[i]) >= half {
-			return nil, fmt.Errorf("%w: tensor %q: zero point %d of row %d is not one of %d bits", pack.ErrCorrupt,
+			return nil, fmt.Errorf("%w: tensor %q: zero point %d of row %d does not fit %d bits", pack.ErrCorrupt,
 				l.Module+suffix, out[i], i/groups, l.Bits)
 		}
 	}
 	return out, nil
 }
 
-// plain: one signed byte per code, of any number of bits.
+// plain: one signed byte per code, whatever the number of bits.
 func (t *target) plain(p *parts) (*Layer, error) {
 	w := p.need(".weight", 2, safetensors.I8)
 	l, _ := t.scales(p, w.Shape[0], w.Shape[1])
@@ -241,7 +239,7 @@ func (t *target) plain(p *parts) (*Layer, error) {
 	})
 }
 
-// bytes makes the codes those of a tensor of signed bytes.
+// bytes sets the decoder of codes stored as signed bytes.
 func (m *Matrix) bytes(l *Layer) {
 	half := 1 << (l.Bits - 1)
 	m.decode = func(dst []int8, row int, stored []byte) error {
@@ -249,7 +247,7 @@ func (m *Matrix) bytes(l *Layer) {
 			for j := range l.Columns {
 				c := int8(stored[n*l.Columns+m.column(j)])
 				if int(c) < -half || int(c) >= half {
-					return fmt.Errorf("%w: tensor %q: code %d in row %d is not one of %d bits", pack.ErrCorrupt, l.Words, c,
+					return fmt.Errorf("%w: tensor %q: code %d in row %d does not fit %d bits", pack.ErrCorrupt, l.Words, c,
 						row+n, l.Bits)
 				}
 				dst[n*l.Columns+j] = c

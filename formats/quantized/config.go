@@ -12,21 +12,21 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Scheme is how the linear layers of a checkpoint are quantized.
+// Scheme describes how the linear layers of a checkpoint are quantized.
 type Scheme struct {
-	Method string   // as users call it: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4" …
-	Notes  []string // what its runtime computes otherwise than this one, beside the weights
+	Method string   // display name: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4" …
+	Notes  []string // what the packer's own runtime computes differently, apart from the weights
 	layer  func(module string, look Lookup) (*Layer, error)
 }
 
-// Layer judges the tensors of a module. It returns nil for a module that is not quantized: the tensors decide, and
-// are refused where the configuration says something else about them.
+// Layer checks the tensors of a module and returns its layer, or nil if the module is not quantized. The tensors
+// decide; a configuration that contradicts them is an error.
 func (s *Scheme) Layer(module string, look Lookup) (*Layer, error) { return s.layer(module, look) }
 
-// Parse reads quantization_config, or MLX's quantization, of config.json. The files of modelfile.Quantization may
-// stand beside it: older checkpoints of GPTQ and AWQ have nothing else, and in others these say the same, or are
-// refused. beside gives their text, and may be nil. Parse returns nil if none declares a format of this package:
-// floats, or the codes of BitNet.
+// Parse reads quantization_config, or MLX's quantization, of config.json. beside returns the text of another file of
+// the checkpoint, and may be nil: the files of modelfile.Quantization are the only configuration of older GPTQ and AWQ
+// checkpoints; in other checkpoints they must agree with config.json. Parse returns nil if nothing declares a format of
+// this package, as for float and BitNet checkpoints.
 func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, error) {
 	v, err := object("config.json", config)
 	if err != nil {
@@ -60,11 +60,11 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 	return k.scheme((*keys).method)
 }
 
-// parseMLX reads MLX's quantization, of which mlx-lm writes a copy under quantization_config.
+// parseMLX reads MLX's quantization. mlx-lm writes a copy of it under quantization_config, which must be equal.
 func parseMLX(other, q *jsonread.Value) (*Scheme, error) {
 	if other != nil && canonical(other) != canonical(q) {
-		return nil, fmt.Errorf("config.json: %w: quantization, which MLX reads, and quantization_config, "+
-			"which others read, say different things; remove the one that is not of these weights", pack.ErrCorrupt)
+		return nil, fmt.Errorf("config.json: %w: quantization, which MLX reads, and quantization_config differ; "+
+			"remove the one that does not describe these weights", pack.ErrCorrupt)
 	}
 	k := &keys{file: "config.json: quantization", v: q}
 	return k.scheme((*keys).mlx)
@@ -81,7 +81,7 @@ func object(file string, data []byte) (*jsonread.Value, error) {
 	return v, nil
 }
 
-// scheme reads an object by one of the methods below.
+// scheme reads an object with one of the methods below.
 func (k *keys) scheme(read func(k *keys) *Scheme) (*Scheme, error) {
 	if k.v.Kind != jsonread.Object {
 		return nil, fmt.Errorf("%s: %w: %s where an object is expected", k.file, pack.ErrCorrupt, k.v.Kind)
@@ -96,13 +96,13 @@ func (k *keys) scheme(read func(k *keys) *Scheme) (*Scheme, error) {
 	return s, nil
 }
 
-// synonyms are keys of several names, by the one that stands for all.
+// synonyms maps keys to the name that stands for all of their spellings.
 var synonyms = map[string]string{
 	"method": "quant_method", "checkpoint_format": "format", "version": "format",
 	"w_bit": "bits", "q_group_size": "group_size",
 }
 
-// settings are the values of all keys that are read, by their first names.
+// settings returns the values of all keys that are read, by canonical name.
 func (k *keys) settings(kind string) map[string]string {
 	out := map[string]string{}
 	for i := range k.v.Members {
@@ -123,8 +123,8 @@ func (k *keys) settings(kind string) map[string]string {
 	return out
 }
 
-// holdAgainst refuses another file that says something else of the same weights. What one of the two leaves out is
-// what all readers take then; where they do not agree on that, the tensors tell.
+// holdAgainst compares the configuration with another file. A key that only one of them has must have the default that
+// all readers assume; where readers differ, the tensors decide.
 func (k *keys) holdAgainst(other *keys) error {
 	kind := k.kind()
 	if other.follow(kind); other.err != nil {
@@ -146,15 +146,15 @@ func (k *keys) holdAgainst(other *keys) error {
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
 		a, b := mine[name], cmp.Or(theirs[name], defaults[name])
 		if a != b && a != "" && b != "" {
-			return fmt.Errorf("%w: %s says that %s is %.60s, and %s that it is %.60s; "+
-				"remove the file that is not of these weights, or correct it",
-				pack.ErrCorrupt, k.file, name, a, other.file, b)
+			return fmt.Errorf("%w: %s: %s is %.60s, but %.60s in %s; "+
+				"remove the file that does not describe these weights, or correct it",
+				pack.ErrCorrupt, k.file, name, a, b, other.file)
 		}
 	}
 	return nil
 }
 
-// kind names the rules of a method's keys.
+// kind returns the name of the table that applies to a method's keys.
 func (k *keys) kind() string {
 	switch method := k.text("quant_method", ""); method {
 	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors":
@@ -165,7 +165,7 @@ func (k *keys) kind() string {
 	return "modules"
 }
 
-// refused are quantizations whose weights are not integers times a scale, or that are stored in ways that are not read.
+// refused maps methods whose weights are not integers times a scale, or whose storage is not supported, to the reason.
 var refused = map[string]string{
 	"aqlm":       "weights are sums of codebook vectors",
 	"vptq":       "weights are codebook vectors",
@@ -201,14 +201,14 @@ func (k *keys) method() *Scheme {
 		return &Scheme{Method: "MXFP4", layer: expertBlocks}
 	case "", "gptq":
 		if k.v.Get("w_bit") != nil || k.v.Get("q_group_size") != nil {
-			return k.awq() // its file before it named the method
+			return k.awq() // early AWQ configurations, without quant_method
 		}
 		return k.gptq()
 	}
 	if why, ok := refused[strings.ToLower(method)]; ok {
 		k.fail(pack.ErrUnsupported,
 			"quant_method %q: %s, not integers times a scale; "+
-				"convert the checkpoint that it was made from", method, why)
+				"convert the original checkpoint", method, why)
 	} else {
 		k.fail(pack.ErrUnsupported,
 			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4 and "+
@@ -228,13 +228,13 @@ func (k *keys) bitsAndBytes() *Scheme {
 		k.fail(pack.ErrCorrupt, "load_in_8bit and load_in_4bit are both true; correct the wrong one")
 	case !eight:
 		k.fail(pack.ErrUnsupported,
-			"bitsandbytes with bnb_4bit_quant_type %q: weights are entries of a table of floats, not integers times "+
+			"bitsandbytes with bnb_4bit_quant_type %q: weights are entries of a float table, not integers times "+
 				"a scale; supported is load_in_8bit", k.text("bnb_4bit_quant_type", "fp4"))
 	}
 	return &Scheme{Method: "bitsandbytes int8", layer: bitsAndBytes}
 }
 
-// mlx: keys of objects, or true and false, are names of modules.
+// mlx: keys with an object, or true or false, are module names.
 func (k *keys) mlx() *Scheme {
 	f := &mlx{declared: k.mlxMode(mlxMode{"affine", 4, 64}), overrides: map[string]mlxMode{}, floats: map[string]bool{}}
 	own := &keys{file: k.file, v: &jsonread.Value{Kind: jsonread.Object}}

@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// objects are places in configs where keys stand: %s is a key with its value.
+// objects are configurations with a placeholder %s for a key and value.
 var objects = map[string]string{
 	"GPTQ":         `{"quantization_config":{"quant_method":"gptq","bits":4,%s}}`,
 	"AutoRound":    `{"quantization_config":{"quant_method":"auto-round","bits":4,%s}}`,
@@ -35,7 +35,7 @@ var objects = map[string]string{
 	"quantize_config.json": `{"bits":4,%s}`,
 }
 
-// parse reads a config of objects, or a file that stands beside a config.json, with or without the same in it.
+// parse parses a configuration of objects, or a file beside config.json, with or without the same content in it.
 func parse(place, key string) (*quantized.Scheme, error) {
 	text := fmt.Sprintf(objects[place], key)
 	if place != "quantize_config.json" {
@@ -48,7 +48,7 @@ func parse(place, key string) (*quantized.Scheme, error) {
 	return quantized.Parse([]byte(`{}`), beside(place, text))
 }
 
-// TestUnknownKeys: a key that is not known is refused by name wherever it stands, unless it is null.
+// TestUnknownKeys: an unknown key is rejected by name anywhere, unless it is null.
 func TestUnknownKeys(t *testing.T) {
 	for place := range objects {
 		for _, value := range []string{`"hadamard"`, `true`, `3`, `[1]`, `{"a":{"b":1}}`, `0`, `{}`} {
@@ -63,7 +63,8 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
-// TestOtherModels: keys that make another model are refused by name, and accepted where their value says "nothing".
+// TestOtherModels: keys that mean a different model are rejected by name, and accepted with a value that means
+// "nothing".
 func TestOtherModels(t *testing.T) {
 	for _, c := range []struct{ places, key, value string }{
 		{"GPTQ quantize_config.json dynamic", "rotation", `"hadamard"`},
@@ -96,7 +97,7 @@ func TestOtherModels(t *testing.T) {
 	}
 }
 
-// TestTold: what changes nothing about the weights, but what the packer's own runtime computes with them, is in a note.
+// TestTold: keys that affect only the packer's own runtime produce a note.
 func TestTold(t *testing.T) {
 	for _, c := range []struct{ place, key string }{
 		{"GPTQ", `"activation":"w4afp8"`},
@@ -118,7 +119,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestContradictions: keys, and files, that say different things of the same weights are refused, and both are named.
+// TestContradictions: contradicting keys, or files, are rejected, and both are named.
 func TestContradictions(t *testing.T) {
 	for _, c := range []struct{ config, file, text, one, other string }{
 		{`{"quantization_config":{"quant_method":"gptq","checkpoint_format":"gptq","format":"gptq_v2"}}`, "", "",
@@ -178,8 +179,7 @@ func TestContradictions(t *testing.T) {
 	}
 }
 
-// TestDeclared: what a config declares and the tensors of a module lack, or hold otherwise, is refused. change makes
-// sound tensors of another kind.
+// TestDeclared: declarations that the tensors contradict are rejected. change modifies valid tensors.
 func TestDeclared(t *testing.T) {
 	gptq := func(more string) string {
 		return `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,` + more + `}}`
@@ -207,8 +207,8 @@ func TestDeclared(t *testing.T) {
 		{gptqConfig, gptq(`"sym":false`), keep, ""},
 		{gptqConfig, gptq(`"sym":false,"desc_act":false,"dynamic":{"+:x":{"desc_act":true}}`), noOrder, "desc_act"},
 		{gptqConfig, gptq(`"sym":false,"dynamic":{"-:x":{}}`), keep, "not quantized"},
-		{gptqConfig, gptq(`"sym":false,"dynamic":{"+:x":{"bits":8}}`), keep, "4 bits"},
-		{gptqConfig, strings.Replace(gptqConfig, `"bits":4`, `"bits":8`, 1), keep, "4 bits"},
+		{gptqConfig, gptq(`"sym":false,"dynamic":{"+:x":{"bits":8}}`), keep, "4-bit codes"},
+		{gptqConfig, strings.Replace(gptqConfig, `"bits":4`, `"bits":8`, 1), keep, "4-bit codes"},
 		{gptqConfig, strings.Replace(gptqConfig, `"group_size":8`, `"group_size":16`, 1), keep, "groups"},
 		{gptqConfig, strings.Replace(gptqConfig, `"group_size":8`, `"group_size":-1`, 1), keep, "groups"},
 		{autoConfig, strings.Replace(autoConfig, `"sym":false`, `"sym":true`, 1),

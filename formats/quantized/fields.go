@@ -10,19 +10,18 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// use is what the value of a key does here.
+// use is the effect of a key.
 type use int
 
 const (
-	read    use = iota // it is read
-	inert              // nothing: the weights are the same with any value
-	told               // nothing, but the packer's own runtime computes otherwise beside the weights: a note says so
-	neutral            // any value but null, false, 0, "", {} and [] makes another model, which is refused
+	read    use = iota // this package reads it
+	inert              // no effect: the weights are the same for any value
+	told               // no effect on the weights, but the packer's own runtime computes differently: a note says so
+	neutral            // a value other than null, false, 0, "", {} and [] means a different model, which is rejected
 )
 
-// rule says what keys of a quantization config do, and why. Key by key these are the fields that the configuration
-// classes of the packers have or had; interop tests hold them against the real packages. A key without a rule is
-// refused.
+// rule gives the effect of some keys, with the reason. The keys are the fields of the packers' configuration classes,
+// present and past; interop tests compare them with the real packages. A key without a rule is an error.
 type rule struct {
 	keys string
 	use  use
@@ -32,7 +31,7 @@ type rule struct {
 // table holds the rules of one kind of object.
 type table []rule
 
-// rules are those of each kind of object, by key.
+// rules indexes the rules by kind of object and key.
 var rules = sync.OnceValue(func() map[string]map[string]rule {
 	out := map[string]map[string]rule{}
 	for kind, list := range tables {
@@ -46,21 +45,21 @@ var rules = sync.OnceValue(func() map[string]map[string]rule {
 	return out
 })
 
-// What several rules say.
+// Shared reasons.
 const (
-	tensorsTell = "the tensors tell which modules hold codes, and of what type scales are"
+	tensorsTell = "the tensors show which modules hold codes, and the type of scales"
 	calibrated  = "how the packer chose codes and scales"
-	kernels     = "which kernels a runtime takes, and where it computes"
+	kernels     = "which kernels and devices a runtime uses"
 	provenance  = "what wrote the file"
-	rotated     = "activations are rotated or scaled before a product, which is not done here"
+	rotated     = "activations are rotated or scaled before matrix products, which is not supported"
 	activations = "activations are quantized to int8, token by token"
 	cached      = "keys and values are kept as floats"
 )
 
-// tables has the rules of every kind of object: quantization configs by method, and the objects in them.
+// tables holds the rules of every kind of object: quantization configurations by method, and the objects in them.
 var tables = map[string]table{
-	// GPTQ of GPTQModel, AutoGPTQ, optimum and transformers; AutoRound; AWQ of AutoAWQ, GPTQModel and transformers.
-	// One table: AutoRound writes the other two as well, with its own keys among theirs.
+	// GPTQ by GPTQModel, AutoGPTQ, optimum and transformers; AutoRound; AWQ by AutoAWQ, GPTQModel and transformers. They
+	// share a table: AutoRound writes the other two formats as well, with its own keys among theirs.
 	"modules": {
 		{"quant_method method bits w_bit group_size q_group_size sym zero_point desc_act dynamic", read, ""},
 		{"checkpoint_format format version packing_format backend pack_dtype data_type act_bits " +
@@ -83,7 +82,7 @@ var tables = map[string]table{
 			"damp_auto_increment act_group_aware mse gptaq foem hessian mock_quantization fallback " +
 			"cache_block_outputs smooth smoother preprocessors scale_search_chunked_activations weight_only " +
 			"moe", inert, calibrated},
-		// The same, of versions before: GPTQModel 1 to 6, AutoRound 0.2 and 0.3.
+		// The same in older versions: GPTQModel 1 to 6, AutoRound 0.2 and 0.3.
 		{"v2 v2_alpha v2_memory_device gptaq_alpha gptaq_memory_device fail_safe hessian_chunk_bytes " +
 			"hessian_chunk_size hessian_use_bfloat16_staging n_samples train_bs use_quant_input",
 			inert, calibrated},
@@ -96,7 +95,7 @@ var tables = map[string]table{
 			"use_cuda_fp16 max_input_length", inert, kernels},
 		{"meta autoround_version model_name_or_path model_file_base_name", inert, provenance},
 	},
-	// A module, or a pattern of names, in extra_config, regex_config and dynamic.
+	// Entries of extra_config, regex_config and dynamic: a module, or a pattern of names.
 	"module": {
 		{"bits group_size sym desc_act data_type", read, ""},
 		{"rotation rotation_config transform_config", neutral, rotated},
@@ -106,7 +105,7 @@ var tables = map[string]table{
 		{"damp_percent damp_auto_increment act_group_aware mse static_groups fixed_by_user gptaq foem " +
 			"hessian smooth smoother", inert, calibrated},
 	},
-	// compressed-tensors of llm-compressor, sparseml, AutoRound and transformers.
+	// compressed-tensors by llm-compressor, sparseml, AutoRound and transformers.
 	"compressed-tensors": {
 		{"quant_method format config_groups ignore sparsity_config", read, ""},
 		{"transform_config", neutral, rotated},
@@ -154,13 +153,13 @@ var tables = map[string]table{
 		{"quant_method modules_to_not_convert linear_class quantization_mode use_rms_norm", read, ""},
 		{"rms_norm_eps", inert, "of use_rms_norm, which is refused"},
 	},
-	// MLX; its other keys are names of modules.
+	// MLX. Its other keys are module names.
 	"mlx": {
 		{"group_size bits mode", read, ""},
 	},
 }
 
-// follow holds every key of the object against its rules.
+// follow applies the rules to every key of the object.
 func (k *keys) follow(kind string) {
 	for i := range k.v.Members {
 		m := &k.v.Members[i]
@@ -169,18 +168,18 @@ func (k *keys) follow(kind string) {
 		case m.Value.Kind == jsonread.Null:
 		case !known:
 			k.fail(pack.ErrUnsupported,
-				"%.80q is not a key that lowpack knows: what it does to the weights is unknown; "+
-					"if it does nothing, remove it from the file", m.Key)
+				"%.80q is an unknown key, which may affect the weights; "+
+					"if it does not, remove it from the file", m.Key)
 		case r.use == neutral && !isNeutral(&m.Value):
 			k.fail(pack.ErrUnsupported,
-				"%s is %s: %s; convert the checkpoint that it was made from", m.Key, show(&m.Value), r.why)
+				"%s is %s: %s; convert the original checkpoint", m.Key, show(&m.Value), r.why)
 		case r.use == told && !isNeutral(&m.Value):
 			k.note("%s is not followed: %s", m.Key, r.why)
 		}
 	}
 }
 
-// isNeutral reports whether a value is one that stands for "nothing".
+// isNeutral reports whether a value stands for "nothing".
 func isNeutral(v *jsonread.Value) bool {
 	switch v.Kind {
 	case jsonread.Null:
@@ -197,11 +196,11 @@ func isNeutral(v *jsonread.Value) bool {
 	return len(v.Members)+len(v.Items) == 0
 }
 
-// show is a value as a message has it: short.
+// show returns a value for a message, at most 60 characters.
 func show(v *jsonread.Value) string { return fmt.Sprintf("%.60s", canonical(v)) }
 
-// canonical writes a value so that equal ones are written alike: members by name, without those that are null, words
-// in small letters, as the packers compare them.
+// canonical returns a text that is the same for equal values: object members sorted by name and without nulls, strings
+// in lower case, as the packers compare them.
 func canonical(v *jsonread.Value) string {
 	switch v.Kind {
 	case jsonread.Bool:

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 )
 
-// TestTables: each key has one rule in a table, and rules with an effect on the answer say why.
+// TestTables: each key has one rule per table, and rules with an effect give a reason.
 func TestTables(t *testing.T) {
 	for kind, rules := range tables {
 		seen := map[string]bool{}
@@ -29,7 +29,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestOnlyDots: a pattern whose only special character is the point matches as the regular expression does.
+// TestOnlyDots: a pattern with dots only matches like the regular expression.
 func TestOnlyDots(t *testing.T) {
 	k := &keys{file: "config.json"}
 	for _, text := range []string{"", "lm_head", "model.layers.1.mlp", "m.d", "a-b_c.", "..."} {
@@ -55,8 +55,8 @@ func TestOnlyDots(t *testing.T) {
 	}
 }
 
-// sources are the classes and functions of packers that make keys of configs: where the package is, its file, and
-// what is in it. AutoGPTQ is not among them: its last release, 0.7.1 of 2024, has nothing that the others have not.
+// sources are the classes and functions of packers that write configuration keys: package, file and names. AutoGPTQ is
+// not among them: its last release, 0.7.1 of 2024, has nothing that the others lack.
 var sources = []struct{ tool, file, kind, what string }{
 	{"gptqmodel", "gptqmodel/quantization/config.py", "modules",
 		"BaseQuantizeConfig PreProcessorConfig GPTQConfig AWQConfig RTNConfig"},
@@ -81,8 +81,8 @@ var sources = []struct{ tool, file, kind, what string }{
 	{"transformers", "transformers/utils/quantization_config.py", "compressed-tensors", "CompressedTensorsConfig"},
 }
 
-// TestInteropFields: every key that a packer's own classes have, or that it writes, has a rule. A new version with a
-// new key fails here.
+// TestInteropFields: every key of the packers' own classes, or written by them, has a rule. A new version with a new
+// key fails here.
 func TestInteropFields(t *testing.T) {
 	var args []string
 	for _, s := range sources {

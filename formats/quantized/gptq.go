@@ -6,24 +6,25 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// gptq is the layout of GPTQ and of AutoRound's first and default one: codes in a stream down each column of qweight,
-// [K·bits/32, N]; zero points in a stream along each row of qzeros, [groups, N·bits/32]; scales [groups, N]; and the
-// group of every column, if they are not in order.
+// gptq is the layout of GPTQ, and AutoRound's default: codes packed down each column of qweight, [K·bits/32, N]; zero
+// points along each row of qzeros, [groups, N·bits/32]; scales [groups, N]; and g_idx, the group of every column, if
+// columns are not in order.
 type gptq struct {
 	*modules
-	form   zeroForm // of zero points that may be anything
+	form   zeroForm // of asymmetric zero points
 	signed bool
 }
 
-// zeroForm is how zero points are stored.
+// zeroForm is the encoding of zero points.
 type zeroForm int
 
 const (
 	asIs zeroForm = iota
-	// 1 was subtracted from whole words (bits 2, 4 and 8), or from each field modulo 8 (3): a zero point of 0 borrows
+	// 1 was subtracted from whole words (2, 4 and 8 bits), so a zero point of 0 borrows, or from each field modulo 8 (3
+	// bits)
 	minusOne
-	clamped   // 1 was subtracted from each field, which is never less than 0
-	symmetric // all are half of the range, in one of the first two forms: the values say which
+	clamped   // 1 was subtracted from each field, but not below 0
+	symmetric // all equal half of the range, in one of the first two forms; the values show which
 )
 
 func (f gptq) layer(module string, look Lookup) (*Layer, error) {
@@ -40,7 +41,7 @@ func (f gptq) layer(module string, look Lookup) (*Layer, error) {
 	p.shape(weight, columns*bits/32, rows)
 	p.shape(zeros, groups, rows*bits/32)
 	if columns*bits%32 != 0 {
-		p.fail(pack.ErrCorrupt, "tensor %q has %d rows of words, which no whole number of %d-bit codes fills", weight.Name,
+		p.fail(pack.ErrCorrupt, "tensor %q has %d rows of words, not a whole number of %d-bit codes", weight.Name,
 			weight.Shape[0], bits)
 	}
 	d := f.of(module)
@@ -52,14 +53,14 @@ func (f gptq) layer(module string, look Lookup) (*Layer, error) {
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return f.open(l, d, read) })
 }
 
-// bits of a zero point, of which rows fill so many words.
+// bits returns the number of bits of a zero point, given the words per row of qzeros.
 func (p *parts) bits(words, rows int) int {
 	for _, bits := range []int{2, 3, 4, 8} {
 		if words*32 == rows*bits && rows > 0 {
 			return bits
 		}
 	}
-	p.fail(pack.ErrUnsupported, "%d words of zero points for %d rows: these are not 2, 3, 4 or 8 bits each", words, rows)
+	p.fail(pack.ErrUnsupported, "%d words of zero points for %d rows: want 2, 3, 4 or 8 bits each", words, rows)
 	return 4
 }
 
@@ -109,9 +110,8 @@ func zeroPoints(l *Layer, form zeroForm, stored words) ([]int8, error) {
 			case form == minusOne && l.Bits == 3:
 				z = (z + 1) % 8
 			case form == clamped && z == 1<<l.Bits-1:
-				return nil,
-					fmt.Errorf("%w: tensor %q: the zero point of row %d and group %d is stored as %d, one less than the true one: "+
-						"no code has %d", pack.ErrCorrupt, l.Module+".qzeros", n, g, z, z+1)
+				return nil, fmt.Errorf("%w: tensor %q: the zero point of row %d and group %d is stored as %d, so its value "+
+					"is %d, which is out of range", pack.ErrCorrupt, l.Module+".qzeros", n, g, z, z+1)
 			case form == clamped:
 				z++
 			}
@@ -121,7 +121,7 @@ func zeroPoints(l *Layer, form zeroForm, stored words) ([]int8, error) {
 	return out, nil
 }
 
-// plusOnes adds 1 to every field of all words at once, carries included: what the packer subtracted.
+// plusOnes adds 1 to every field of all words, with carries, which reverts the packer's subtraction.
 func plusOnes(w words, bits int) words {
 	ones := uint32(1<<32-1) / (1<<bits - 1)
 	out := make(words, 0, len(w))
@@ -132,8 +132,8 @@ func plusOnes(w words, bits int) words {
 	return out
 }
 
-// symmetricZeros checks that all zero points are half of the range, as stored in one of two forms. Some programs write
-// one and name the other.
+// symmetricZeros checks that all zero points equal half of the range in one of two encodings. Some packers write one
+// and declare the other.
 func symmetricZeros(l *Layer, stored words) error {
 	half := uint32(1) << (l.Bits - 1)
 	first := stored.field(0, l.Bits, 0, 1)

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// compressed reads config_groups of compressed-tensors.
+// compressed reads the configuration of compressed-tensors.
 func (k *keys) compressed() *Scheme {
 	k.follow("compressed-tensors")
 	k.dense()
@@ -33,7 +33,7 @@ func (k *keys) compressed() *Scheme {
 	return &Scheme{Method: "compressed-tensors", layer: f.layer}
 }
 
-// dense refuses weights of which only some are stored.
+// dense rejects sparse storage.
 func (k *keys) dense() {
 	s := k.sub("sparsity_config")
 	if s.v == nil {
@@ -41,7 +41,7 @@ func (k *keys) dense() {
 	}
 	s.follow("sparsity_config")
 	if format := s.text("format", "dense"); format != "dense" {
-		s.fail(pack.ErrUnsupported, "format %q: only some weights are stored; supported is dense", format)
+		s.fail(pack.ErrUnsupported, "format %q stores only some weights; supported is dense", format)
 	}
 	k.take(s)
 }
@@ -82,7 +82,7 @@ func (k *keys) compressedGroup(format string) []target {
 	return list
 }
 
-// inputs is what a note says of input_activations.
+// inputs returns the note on input_activations.
 func (k *keys) inputs() (note string) {
 	in := k.sub("input_activations")
 	if in.v == nil {
@@ -96,7 +96,7 @@ func (k *keys) inputs() (note string) {
 	return note
 }
 
-// actorder: only "group", which some wrote as true, leaves an order in the file.
+// actorder: only "group", which some packers write as true, stores an order in the file.
 func (k *keys) actorder() order {
 	v := k.v.Get("actorder")
 	if v == nil || v.Kind == jsonread.Bool {
@@ -115,14 +115,14 @@ func (k *keys) actorder() order {
 	return plain
 }
 
-// The ranks of targets.
+// Ranks of targets.
 const (
 	exactName = iota
 	pattern
 	className
 )
 
-// matcher matches names of modules.
+// matcher matches module names.
 type matcher struct {
 	rank    int
 	name    string
@@ -143,28 +143,28 @@ func (m matcher) match(module string) bool {
 
 const maxPattern = 1024 // bytes
 
-// pattern compiles a regular expression that has to match the beginning of a name.
+// pattern compiles a regular expression that must match at the start of a name.
 func (k *keys) pattern(text string) matcher {
 	if onlyDots(text) && len(text) <= maxPattern {
 		return matcher{rank: pattern, name: text}
 	}
 	re, err := regexp.Compile("^(?:" + text + ")")
 	if err != nil || len(text) > maxPattern {
-		k.fail(pack.ErrUnsupported, "%.100q is not a pattern that can be read", text)
+		k.fail(pack.ErrUnsupported, "cannot parse pattern %.100q", text)
 		re = regexp.MustCompile("$^")
 	}
 	return matcher{pattern, "", re}
 }
 
-// onlyDots says whether a pattern is a name, in which points stand for any character and all else for itself. Configs
-// of mixtures have thousands of them, one for each expert, which is much for regular expressions.
+// onlyDots reports whether a pattern is a name in which only dots are special. Configurations of mixtures have
+// thousands of them, one per expert, which is slow with regular expressions.
 func onlyDots(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool {
 		return r >= utf8.RuneSelf || !strings.ContainsRune("._-", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 	})
 }
 
-// beginsWith reports whether a name begins with what such a pattern matches.
+// beginsWith reports whether a name starts with a match of such a pattern.
 func beginsWith(name, dotted string) bool {
 	for _, want := range dotted {
 		c, n := utf8.DecodeRuneInString(name)
@@ -176,7 +176,7 @@ func beginsWith(name, dotted string) bool {
 	return true
 }
 
-// target is a class of modules, a pattern behind "re:", or a name.
+// target parses a target: a class of modules, a pattern after "re:", or a name.
 func (k *keys) target(text string) matcher {
 	switch re, is := strings.CutPrefix(text, "re:"); {
 	case is:

@@ -30,12 +30,12 @@ const (
 		`"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":"float","strategy":"group",` +
 		`"group_size":32}}}}}`
 	mlxConfig   = `{"quantization":{"bits":4,"group_size":8}}`
-	stackConfig = `{"quantization":{"bits":4,"group_size":8,"mode":"affine"}}` // MLX's tensors of several experts
+	stackConfig = `{"quantization":{"bits":4,"group_size":8,"mode":"affine"}}` // MLX, several experts per tensor
 	ossConfig   = `{"quantization_config":{"quant_method":"mxfp4"}}`
 	bnbConfig   = `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true}}`
 )
 
-// sound are the tensors of a module of 8 rows and 16 columns in groups of 8 (32 columns for MXFP4), all well.
+// sound returns valid tensors of a module with 8 rows and 16 columns in groups of 8 (32 columns for MXFP4).
 func sound(config string) files {
 	f := files{}
 	zero := func(n int) []byte { return make([]byte, n) }
@@ -82,8 +82,8 @@ func sound(config string) files {
 var formats = []string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
 	stackConfig, ossConfig, bnbConfig}
 
-// TestShapesThatLie: every tensor that is missing, or has another shape, type or size than the others ask for, is
-// refused by name.
+// TestShapesThatLie: every missing tensor, and every shape, type or size that contradicts the others, is rejected by
+// name.
 func TestShapesThatLie(t *testing.T) {
 	for _, config := range formats {
 		if m, err := sound(config).open(config, "x"); err != nil || m == nil {
@@ -111,7 +111,7 @@ func TestShapesThatLie(t *testing.T) {
 				f[name] = x
 				m, err := f.open(config, "x")
 				if m == nil && err == nil {
-					continue // a type by which the module is not known to be quantized
+					continue // with this type the module does not look quantized
 				}
 				if !wellSaid(err, "x") {
 					t.Errorf("%s of %s, %s: %v", what, name, config, err)
@@ -134,7 +134,7 @@ func wellSaid(err error, name string) bool {
 		strings.Contains(err.Error(), name)
 }
 
-// TestBadValues: values that no packer writes are refused, with tensor and place.
+// TestBadValues: values that no packer writes are rejected with tensor and position.
 func TestBadValues(t *testing.T) {
 	set := func(name string, b []byte, at int) func(files) {
 		return func(f files) {
@@ -158,7 +158,7 @@ func TestBadValues(t *testing.T) {
 		{gptqConfig, set("x.scales", f32(-1), 4), "no negative scales"},
 		{symConfig, set("x.qzeros", []byte{0x78}, 3), "sym is true"},
 		{symConfig, set("x.qzeros", []byte(strings.Repeat("\x66", 8)), 0), "sym is true"},
-		{autoConfig, set("x.qzeros", []byte{0xf0}, 0), "no code has 16"},
+		{autoConfig, set("x.qzeros", []byte{0xf0}, 0), "value is 16"},
 		{awqConfig, set("x.scales", f32(-1), 0), "no negative scales"},
 		{ctConfig, set("x.weight_shape", []byte{9}, 0), "[9 16]"},
 		{ctConfig, set("x.weight_shape", []byte{255, 255, 255, 255, 255, 255, 255, 255}, 8), "[8 -1]"},
@@ -174,7 +174,7 @@ func TestBadValues(t *testing.T) {
 		{stackConfig, set("x.scales", f32(math.NaN()), 124), "row 15: scale of group 1 is NaN"},
 		{ossConfig, set("x_scales", []byte{255}, 9), "row 9: scale of group 0 is NaN (255)"},
 		{bnbConfig, set("x.SCB", f32(-1), 0), "no negative scales"},
-		{bnbConfig, set("x.weight_format", []byte{1}, 0), "order of a GPU kernel"},
+		{bnbConfig, set("x.weight_format", []byte{1}, 0), "GPU kernel's order"},
 	} {
 		f := sound(c.config)
 		c.change(f)
@@ -185,7 +185,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// TestOrder: columns whose groups are not in order are sorted by group, stably, with their codes.
+// TestOrder: columns with unordered groups are sorted by group, stably, with their codes.
 func TestOrder(t *testing.T) {
 	f := sound(gptqConfig)
 	x := f["x.qweight"]
@@ -211,8 +211,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestBorrow: a zero point of 0 is stored as −1 and borrows from the next one in its word; only adding to the whole
-// word gives both back.
+// TestBorrow: a zero point of 0 is stored as −1 and borrows from the next field of its word; adding to the whole word
+// restores both.
 func TestBorrow(t *testing.T) {
 	f := sound(gptqConfig)
 	x := f["x.qzeros"]
@@ -229,7 +229,7 @@ func TestBorrow(t *testing.T) {
 	}
 }
 
-// TestOneValue: groups of an MLX matrix whose weights are all equal keep that value, whatever scale and bias say.
+// TestOneValue: groups of equal weights in an MLX matrix keep their value, whatever scale and bias are.
 func TestOneValue(t *testing.T) {
 	f := sound(mlxConfig)
 	copy(f["x.weight"].data, []byte{0x33, 0x33, 0x33, 0x33}) // group 0: code 3 throughout
@@ -246,7 +246,7 @@ func TestOneValue(t *testing.T) {
 	}
 }
 
-// TestRefusedMethods: quantizations that are not integers times a scale are refused with the reason.
+// TestRefusedMethods: methods whose weights are not integers times a scale are rejected with the reason.
 func TestRefusedMethods(t *testing.T) {
 	for config, want := range map[string]string{
 		`{"quantization_config":{"quant_method":"aqlm"}}`:                                         "codebook",
@@ -255,7 +255,7 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization_config":{"quant_method":"frob"}}`:                                         `"frob"; supported are`,
 		`{"quantization_config":{"quant_method":"gptq","format":"marlin"}}`:                       `"marlin"`,
 		`{"quantization_config":{"quant_method":"gptq","pack_dtype":"int16"}}`:                    "int16",
-		`{"quantization_config":{"quant_method":"gptq","dynamic":{"-:.*(?<!x)":{}}}}`:             "not a pattern",
+		`{"quantization_config":{"quant_method":"gptq","dynamic":{"-:.*(?<!x)":{}}}}`:             "cannot parse pattern",
 		`{"quantization_config":{"quant_method":"awq","version":"GEMV"}}`:                         `"gemv"`,
 		`{"quantization_config":{"quant_method":"awq","bits":3}}`:                                 "3 bits",
 		`{"quantization_config":{"quant_method":"auto-round","packing_format":"auto_round:fp8"}}`: "fp8",
@@ -276,7 +276,7 @@ func TestRefusedMethods(t *testing.T) {
 	}
 }
 
-// TestOldConfig: quantize_config.json of the first GPTQ checkpoints counts where config.json says nothing.
+// TestOldConfig: quantize_config.json of the first GPTQ checkpoints applies if config.json declares nothing.
 func TestOldConfig(t *testing.T) {
 	s, err := quantized.Parse([]byte(`{"model_type":"llama"}`),
 		beside("quantize_config.json", `{"bits":4,"group_size":8,"sym":false,"desc_act":true}`))
@@ -293,8 +293,7 @@ func TestOldConfig(t *testing.T) {
 	}
 }
 
-// FuzzLayer: whatever a module's tensors hold, a format gives a matrix whose codes can all be read, or an error of a
-// kind.
+// FuzzLayer: for any tensors of a module, the result is a matrix whose codes can all be read, or an error with a class.
 func FuzzLayer(f *testing.F) {
 	for i := range formats {
 		f.Add(uint8(i), []byte{}, uint8(0), uint8(0), uint8(0))
@@ -333,7 +332,7 @@ func FuzzLayer(f *testing.F) {
 	})
 }
 
-// FuzzParse: a configuration is understood, or refused with a kind of error.
+// FuzzParse: a configuration is parsed, or rejected with a class of error.
 func FuzzParse(f *testing.F) {
 	for _, config := range formats {
 		f.Add([]byte(config), `{"bits":4}`)

@@ -7,19 +7,19 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// keys reads one JSON object by key and keeps the first error. An absent key and null are the same.
+// keys reads a JSON object by key and keeps the first error. null counts as absent.
 type keys struct {
 	file string
 	v    *jsonread.Value
 	err  error
-	told []string // what a user should know
+	told []string // notes for the user
 }
 
 func (k *keys) note(format string, args ...any) {
 	k.told = append(k.told, fmt.Sprintf("%s: %s", k.file, fmt.Sprintf(format, args...)))
 }
 
-// each gives the members of an object under a key, with the rules of a kind, to read.
+// each calls read with every member of the object under a key, after applying the rules of a kind.
 func (k *keys) each(name, kind string, read func(key string, s *keys)) {
 	v := k.sub(name).v
 	if v == nil {
@@ -37,7 +37,7 @@ func (k *keys) each(name, kind string, read func(key string, s *keys)) {
 	}
 }
 
-// agree refuses keys that mean the same and have different values.
+// agree rejects synonyms with different values.
 func (k *keys) agree(names ...string) {
 	first := ""
 	for _, name := range names {
@@ -47,13 +47,13 @@ func (k *keys) agree(names ...string) {
 		case first == "":
 			first = name
 		case canonical(v) != canonical(k.v.Get(first)):
-			k.fail(pack.ErrCorrupt, "%s is %s, but %s, which means the same, is %s; correct the wrong one",
+			k.fail(pack.ErrCorrupt, "%s is %s, but its synonym %s is %s; correct the wrong one",
 				first, show(k.v.Get(first)), name, show(v))
 		}
 	}
 }
 
-// first is the first of some keys that is there; the last one if none is.
+// first returns the first of some keys that is present; the last one if none is.
 func (k *keys) first(names ...string) string {
 	for _, name := range names {
 		if k.v.Get(name) != nil {
@@ -97,7 +97,7 @@ func (k *keys) text(name, absent string) string {
 	return s
 }
 
-// integer reads one of −1 to 2^24.
+// integer reads an integer from −1 to 2^24.
 func (k *keys) integer(name string, absent int) int {
 	v := k.v.Get(name)
 	if v == nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// mlx is MLX's affine quantization: weight = scale·q + bias with per row a stream of unsigned codes q, a scale and a
-// bias for every group. It is exact here where bias = −zero·scale with an integer zero, or −scale/2 with 1-bit codes,
-// in all groups.
+// mlx is MLX's affine quantization: weight = scale·q + bias, with a stream of unsigned codes q per row, and a scale and
+// bias per group. The import is exact if, in all groups, bias = −zero·scale with an integer zero, or bias = −scale/2
+// with 1-bit codes.
 type mlx struct {
 	declared  mlxMode
 	overrides map[string]mlxMode // by module
-	floats    map[string]bool    // modules that are said to be floats
+	floats    map[string]bool    // modules declared to be floats
 }
 
 type mlxMode struct {
@@ -28,7 +28,7 @@ func (f *mlx) layer(module string, look Lookup) (*Layer, error) {
 		return nil, nil
 	}
 	if f.floats[module] {
-		return nil, fmt.Errorf("%w: module %q holds codes, but config.json says that it holds floats",
+		return nil, fmt.Errorf("%w: module %q holds codes, but config.json declares floats",
 			pack.ErrCorrupt, module)
 	}
 	mode, ok := f.overrides[module]
@@ -56,8 +56,8 @@ func (f mlxMode) affine(p *parts) (*Layer, error) {
 	p.shape(s, append(experts, rows, groups)...)
 	p.shape(b, append(experts, rows, groups)...)
 	if words*32 != columns*f.bits {
-		p.fail(pack.ErrCorrupt, "%d words and %d scales per row are not those of %d-bit codes in groups of %d, as "+
-			"config.json says", words, groups, f.bits, f.group)
+		p.fail(pack.ErrCorrupt, "%d words and %d scales per row do not match %d-bit codes in groups of %d, which "+
+			"config.json declares", words, groups, f.bits, f.group)
 	}
 	if s.DType != b.DType {
 		p.fail(pack.ErrCorrupt, "scales have type %s, and biases %s", s.DType, b.DType)
@@ -66,15 +66,15 @@ func (f mlxMode) affine(p *parts) (*Layer, error) {
 		ScaleOf: s.DType, Signed: true, Words: w.Name, Panel: rowMajor(4 * words)}, openMLX)
 }
 
-// affineGroups are the groups of an MLX matrix, judged one by one.
+// affineGroups converts the groups of an MLX matrix one by one.
 type affineGroups struct {
 	*Layer
 	scales, biases []byte
-	zeros          []int8 // before the codes are made signed: 0 … 2^bits
+	zeros          []int8 // of unsigned codes: 0 to 2^bits
 	out            []byte // scales
-	flat           []int8 // per group: the code of all its weights, which are equal; 0 = as stored
-	zero           []bool // per group: all its weights are 0
-	ternary        bool   // all zeros are 1, and no code is 3
+	flat           []int8 // per group of equal weights: their code; 0 = decode the stored codes
+	zero           []bool // per group: all weights are 0
+	ternary        bool   // all zero points are 1, and no code is 3
 }
 
 func openMLX(l *Layer, read Read) (*Matrix, error) {
@@ -91,10 +91,10 @@ func openMLX(l *Layer, read Read) (*Matrix, error) {
 	return a.matrix(), nil
 }
 
-// judgeBytes of codes are in memory at once while groups are judged, or one row.
+// judgeBytes limits the codes in memory while groups are converted, but to at least one row.
 const judgeBytes = 1 << 18
 
-// judgeAll judges all groups, some rows at a time.
+// judgeAll converts all groups, some rows at a time.
 func (a *affineGroups) judgeAll(read Read) error {
 	size := a.Panel.Bytes
 	rows := min(max(1, judgeBytes/size), a.AllRows())
@@ -113,14 +113,15 @@ func (a *affineGroups) judgeAll(read Read) error {
 	return nil
 }
 
-// code of column k of group i, of words from row on.
+// code returns the code of column k of group i; w starts at the given row.
 func (a *affineGroups) code(w words, row, i, k int) int {
 	groups := a.Groups()
 	perRow := a.Columns * a.Bits / 32
 	return int(w.field(i%groups*a.Group+k, a.Bits, (i/groups-row)*perRow, 1))
 }
 
-// judge finds the zero point of group i, or what its weights are if all are equal. stored are words from row on.
+// judge computes scale and zero point of group i, or the value of its weights if all are equal. stored starts at the
+// given row.
 func (a *affineGroups) judge(stored words, row, i int) error {
 	s, b := value(a.ScaleOf, a.scales, i), value(a.ScaleOf, a.biases, i)
 	if math.IsNaN(float64(s+b)) || math.IsInf(float64(s), 0) || math.IsInf(float64(b), 0) {
@@ -151,7 +152,7 @@ func (a *affineGroups) judge(stored words, row, i int) error {
 	return nil
 }
 
-// constant keeps a group whose weights are all v: its scale is tiny in what MLX writes, and its bias nearly v.
+// constant stores a group whose weights all equal v. MLX writes such groups with a tiny scale and a bias near v.
 func (a *affineGroups) constant(i int, v float64) error {
 	if most := math.MaxFloat32; math.Abs(v) > most || a.ScaleOf == safetensors.F16 && math.Abs(v) > 65504 {
 		return a.badScale(i, fmt.Sprintf("and bias give weights of %v, too large for %s", v, a.ScaleOf))
@@ -167,12 +168,12 @@ func (a *affineGroups) constant(i int, v float64) error {
 
 func (a *affineGroups) notIntegers(i int, s, b float32) error {
 	return fmt.Errorf("%w: MLX: module %q: row %d, group %d: the bias %v is not an integer multiple of the scale %v, so "+
-		"that its weights are not integers times a scale; convert the checkpoint that it was made from",
+		"the weights are not integers times a scale; convert the original checkpoint",
 		pack.ErrUnsupported, a.Module, i/a.Groups(), i%a.Groups(), b, s)
 }
 
-// matrix makes codes signed: ±1 of one bit, −1, 0 and 1 of ternary weights, else minus half of the range. 1-bit and
-// ternary weights get positive scales, so that they are the same whichever program wrote them.
+// matrix makes the codes signed: ±1 for one bit; −1, 0 and 1 for ternary weights; otherwise minus half of the range.
+// Scales of 1-bit and ternary weights become positive, so that the result does not depend on the packer.
 func (a *affineGroups) matrix() *Matrix {
 	m := &Matrix{Alphabet: alphabet(a.Bits), Scales: a.out, Zeros: a.zeros}
 	step, first := 1, -(1 << (a.Bits - 1))
@@ -192,7 +193,7 @@ func (a *affineGroups) matrix() *Matrix {
 			a.zeros[i] = 0
 		}
 	}
-	a.scales, a.biases = nil, nil // rows are decoded without them
+	a.scales, a.biases = nil, nil // not needed for decoding
 	one := func(w words, row, i, k int) int8 {
 		switch c := int8(step*a.code(w, row, i, k) + first); {
 		case a.zero[i] && a.Bits > 1:

@@ -7,26 +7,26 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// declared is what a quantization config says of the codes of a module.
+// declared is what a configuration declares of a module's codes.
 type declared struct {
 	bits, group int
 	symmetric   bool
 	order       order
-	floats      bool // it is said to hold no codes
+	floats      bool // declared as not quantized
 }
 
-// order says whether columns are in groups of another order than their own (desc_act, actorder).
+// order is the order of columns within groups (desc_act, actorder).
 type order int
 
 const (
-	unsaid  order = iota // the tensors tell
-	ordered              // a tensor gives the order
-	plain                // none does, or it changes nothing
+	unsaid  order = iota // the tensors decide
+	ordered              // a tensor holds the order
+	plain                // no tensor, or one without effect
 )
 
-// modules tells what is declared of each.
+// modules holds the declarations of all modules.
 type modules struct {
-	declared // of those that nothing else is said of
+	declared // default
 	list     []override
 }
 
@@ -35,7 +35,7 @@ type override struct {
 	declared
 }
 
-// of finds what is declared of a module: the first name or pattern that matches counts.
+// of returns the declaration of a module: the first matching name or pattern wins.
 func (m *modules) of(module string) declared {
 	for _, o := range m.list {
 		if o.match(module) {
@@ -45,8 +45,8 @@ func (m *modules) of(module string) declared {
 	return m.declared
 }
 
-// modules reads what holds for all modules, and for some: dynamic of GPTQModel, extra_config and regex_config of
-// AutoRound. absent is what readers take where the file says nothing.
+// modules reads the defaults and the overrides: dynamic of GPTQModel, extra_config and regex_config of AutoRound.
+// absent holds the defaults of readers.
 func (k *keys) modules(absent declared) *modules {
 	k.agree("quant_method", "method")
 	k.agree("bits", "w_bit")
@@ -79,7 +79,7 @@ func (k *keys) override(d declared) declared {
 	return d
 }
 
-// symmetric reads sym, or zero_point, its opposite.
+// symmetric reads sym or its opposite, zero_point.
 func (k *keys) symmetric(absent bool) bool {
 	sym := k.flag("sym", absent)
 	if k.v.Get("zero_point") == nil {
@@ -88,7 +88,7 @@ func (k *keys) symmetric(absent bool) bool {
 	points := k.flag("zero_point", false)
 	if k.v.Get("sym") != nil && sym == points {
 		k.fail(pack.ErrCorrupt,
-			"sym and zero_point are both %t, and one is the opposite of the other; correct the wrong one", sym)
+			"sym and zero_point are both %t, but they are opposites; correct the wrong one", sym)
 	}
 	return !points
 }
@@ -103,7 +103,7 @@ func (k *keys) descAct(absent order) order {
 	return plain
 }
 
-// integerData refuses data types of AutoRound other than integers. Modules in floats may have any.
+// integerData rejects AutoRound data types other than integers, except for modules in floats.
 func (k *keys) integerData() {
 	if t := k.text("data_type", "int"); t != "int" && k.integer("bits", 4) < 16 {
 		k.fail(pack.ErrUnsupported, "data_type %q; supported is int", t)
@@ -113,13 +113,13 @@ func (k *keys) integerData() {
 	}
 }
 
-// format reads the layout of codes under the first of some keys that mean it.
+// format reads the layout of codes under the first of its synonyms.
 func (k *keys) format(absent string, names ...string) string {
 	k.agree(names...)
 	return strings.ToLower(k.text(k.first(names...), absent))
 }
 
-// gptq: the format is under one of two keys, or absent in old files; the first version then.
+// gptq: the format is under one of two keys. Old files have neither and use the first version.
 func (k *keys) gptq() *Scheme {
 	k.follow("modules")
 	form := minusOne
@@ -148,19 +148,19 @@ func (k *keys) awq() *Scheme {
 			"%s %q of AWQ; supported is gemm", k.first("version", "format", "checkpoint_format"), v)
 	}
 	if b := k.text("backend", ""); strings.EqualFold(b, "llm-awq") {
-		k.fail(pack.ErrUnsupported, "backend %q of AWQ, with codes in another order; supported is gemm", b)
+		k.fail(pack.ErrUnsupported, "backend %q of AWQ stores codes in another order; supported is gemm", b)
 	}
 	f := awq{k.modules(declared{bits: 4, group: 128}), strings.Contains(k.text("provider", ""), "auto-round")}
 	if f.bits != 4 {
 		k.fail(pack.ErrUnsupported, "AWQ with %d bits; supported is 4", f.bits)
 	}
 	if f.declared.order == ordered {
-		k.fail(pack.ErrUnsupported, "desc_act of AWQ, whose columns have no order")
+		k.fail(pack.ErrUnsupported, "desc_act is true, but AWQ has no column order")
 	}
 	return &Scheme{Method: "AWQ", layer: f.layer}
 }
 
-// autoRound has three layouts. backend names one in old files only; later ones mean a runtime by it.
+// autoRound has three layouts. backend names the layout in old files only; in later ones it is a runtime.
 func (k *keys) autoRound() *Scheme {
 	k.follow("modules")
 	form := k.text(k.first("packing_format", "backend"), "auto_round:auto_gptq")
@@ -178,7 +178,7 @@ func (k *keys) autoRound() *Scheme {
 	return nil
 }
 
-// isLayout reports whether a layout is one of the names, with or without a kernel behind a colon.
+// isLayout reports whether a layout is one of the names, optionally followed by a colon and a kernel.
 func isLayout(layout string, names ...string) bool {
 	layout, _, _ = strings.Cut(layout, ":")
 	return slices.Contains(names, layout)

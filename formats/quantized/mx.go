@@ -5,13 +5,12 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// elements are the codes of the 16 E2M1 nibbles: twice the element. Nibble 8, −0, is code 0.
+// elements maps E2M1 nibbles to codes: twice the element. Nibble 8, −0, becomes code 0.
 var elements = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 const mxBlock = 32
 
-// mxLayer is a matrix of E2M1 elements, low nibble first, with an E8M0 scale for every 32 columns. Its elements are
-// bytes, or words of eight elements.
+// mxLayer is a matrix of E2M1 elements, low nibble first, in bytes or words, with an E8M0 scale per 32 columns.
 func mxLayer(p *parts, weightSuffix, scaleSuffix string, t safetensors.DType) (*Layer, error) {
 	experts := p.experts(weightSuffix)
 	dims := 2 + len(experts)
@@ -20,7 +19,7 @@ func mxLayer(p *parts, weightSuffix, scaleSuffix string, t safetensors.DType) (*
 	rows, columns := w.Shape[dims-2], w.Shape[dims-1]*int(t.Size())*2
 	p.shape(s, append(experts, rows, columns/mxBlock)...)
 	if columns%mxBlock != 0 {
-		p.fail(pack.ErrUnsupported, "%d columns, not a multiple of the %d that share a scale", columns, mxBlock)
+		p.fail(pack.ErrUnsupported, "%d columns are not a multiple of the group size %d", columns, mxBlock)
 	}
 	l := Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8,
 		Words: w.Name, Panel: rowMajor(columns / 2)}
@@ -40,7 +39,7 @@ func openMX(l *Layer, read Read, scaleSuffix string) (*Matrix, error) {
 	}}, nil
 }
 
-// expertBlocks are the matrices of all experts of gpt-oss: blocks of 16 bytes, [experts, rows, columns/32, 16].
+// expertBlocks holds the matrices of all experts of gpt-oss: blocks of 16 bytes, [experts, rows, columns/32, 16].
 func expertBlocks(module string, look Lookup) (*Layer, error) {
 	p := &parts{module: module, look: look}
 	if !p.has("_blocks") {

@@ -7,15 +7,15 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// order turns the group of every column (g_idx) into the order of columns in which groups are contiguous and
-// ascending: a stable sort. All groups have l.Group columns, the last one the rest. Columns in that order already
-// give nil, and so does no tensor. key is the one of config.json that says whether there is one.
+// order converts g_idx, the group of every column, into the column order in which groups are contiguous and ascending
+// (a stable sort). All groups have l.Group columns, except a shorter last one. It returns nil if there is no tensor or
+// columns are in order already. key is the config.json key that declares the order.
 func (l *Layer) order(suffix, key string, said order, b []byte) ([]int32, error) {
 	if b == nil {
 		return nil, nil
 	}
 	name, columns, group, groups := l.Module+suffix, l.Columns, l.Group, l.Groups()
-	next := make([]int, groups) // position of the next column of a group
+	next := make([]int, groups) // next position in each group
 	for g := range next {
 		next[g] = g * group
 	}
@@ -38,14 +38,13 @@ func (l *Layer) order(suffix, key string, said order, b []byte) ([]int32, error)
 		return nil, nil
 	}
 	if said == plain {
-		return nil, fmt.Errorf("%w: tensor %q gives columns an order of groups, but %s in config.json says "+
-			"that they have none; correct the wrong one",
-			pack.ErrCorrupt, name, key)
+		return nil, fmt.Errorf("%w: tensor %q reorders columns, but %s in config.json says that they are in order; "+
+			"correct the wrong one", pack.ErrCorrupt, name, key)
 	}
 	return out, nil
 }
 
-// column is the column of the module's matrix that stands at position k.
+// column returns the column of the module's matrix at position k.
 func (m *Matrix) column(k int) int {
 	if m.Order == nil {
 		return k

@@ -23,13 +23,13 @@ func (p *parts) fail(class error, format string, args ...any) {
 	}
 }
 
-// has tells whether the module has a tensor of that suffix.
+// has reports whether the module has a tensor with this suffix.
 func (p *parts) has(suffix string) bool {
 	_, ok := p.look(p.module + suffix)
 	return ok
 }
 
-// need takes a tensor of one of the types and of so many dimensions, none of them zero.
+// need takes a tensor of one of the types and with dims dimensions, none of them zero.
 func (p *parts) need(suffix string, dims int, types ...safetensors.DType) Tensor {
 	t, ok := p.look(p.module + suffix)
 	switch {
@@ -39,7 +39,7 @@ func (p *parts) need(suffix string, dims int, types ...safetensors.DType) Tensor
 		p.fail(pack.ErrUnsupported, "tensor %q has type %s; supported are %v", t.Name, t.DType, types)
 	case len(t.Shape) != dims || slices.Contains(t.Shape, 0):
 		p.fail(pack.ErrCorrupt,
-			"tensor %q has shape %v; it should have %d dimensions, none of them 0", t.Name, t.Shape, dims)
+			"tensor %q has shape %v; want %d dimensions, none of them 0", t.Name, t.Shape, dims)
 	case slices.Max(append([]int{1}, t.Shape...)) > pack.MaxDim:
 		p.fail(pack.ErrLimit, "tensor %q has shape %v; at most %d are supported", t.Name, t.Shape, pack.MaxDim)
 	default:
@@ -49,8 +49,8 @@ func (p *parts) need(suffix string, dims int, types ...safetensors.DType) Tensor
 	return Tensor{Name: p.module + suffix, Shape: make([]int, dims)}
 }
 
-// experts is the first dimension of a tensor that has three: how many matrices it holds, as a shape; empty for any
-// other tensor.
+// experts returns the first dimension of a three-dimensional tensor, the number of matrices, as a shape; nil for other
+// tensors.
 func (p *parts) experts(suffix string) []int {
 	if t, _ := p.look(p.module + suffix); len(t.Shape) == 3 {
 		return t.Shape[:1:1]
@@ -58,7 +58,7 @@ func (p *parts) experts(suffix string) []int {
 	return nil
 }
 
-// count is the number that experts gives; 0 for one matrix.
+// count returns the number in the result of experts; 0 = a single matrix.
 func count(experts []int) int {
 	if len(experts) == 0 {
 		return 0
@@ -66,15 +66,15 @@ func count(experts []int) int {
 	return experts[0]
 }
 
-// shape requires a shape.
+// shape fails unless the tensor has the given shape.
 func (p *parts) shape(t Tensor, want ...int) {
 	if !slices.Equal(t.Shape, want) {
 		p.fail(pack.ErrCorrupt,
-			"tensor %q has shape %v; the other tensors of the module ask for %v", t.Name, t.Shape, want)
+			"tensor %q has shape %v; the other tensors of the module require %v", t.Name, t.Shape, want)
 	}
 }
 
-// ignore names tensors that say nothing about the weights, if they exist.
+// ignore records tensors that do not affect the weights, if present.
 func (p *parts) ignore(suffixes ...string) {
 	for _, s := range suffixes {
 		if p.has(s) {
@@ -83,7 +83,7 @@ func (p *parts) ignore(suffixes ...string) {
 	}
 }
 
-// finish returns the layer. columns and rows count only where no error was met.
+// finish returns the layer, or the first error, in which case the fields of l may be meaningless.
 func (p *parts) finish(l Layer, open func(l *Layer, read Read) (*Matrix, error)) (*Layer, error) {
 	l.Module, l.open, l.original, l.Ignored = p.module, open, p.taken, p.ignored
 	for _, t := range p.taken {
@@ -98,8 +98,7 @@ func (p *parts) finish(l Layer, open func(l *Layer, read Read) (*Matrix, error))
 	return &l, nil
 }
 
-// group is the number of columns that share a scale, with which the number of groups must agree. declared ≤ 0 means
-// that a row is one group.
+// group returns the columns per scale and checks it against the number of groups. declared ≤ 0 means one group per row.
 func (p *parts) group(columns, groups, declared int) int {
 	if declared <= 0 || declared > columns {
 		declared = columns
@@ -109,31 +108,31 @@ func (p *parts) group(columns, groups, declared int) int {
 	}
 	if (columns+declared-1)/declared != groups {
 		p.fail(pack.ErrCorrupt,
-			"%d groups of scales for %d columns, although config.json says that groups have %d",
+			"%d groups of scales for %d columns do not match group size %d of config.json",
 			groups, columns, declared)
 	}
 	return declared
 }
 
-// order takes the tensor that gives columns an order, which a key of config.json may promise. In rows of one group it
-// changes nothing.
+// order takes the tensor with the column order, which a key of config.json may announce. With one group per row it has
+// no effect.
 func (p *parts) order(suffix, key string, said order, columns, group int) {
 	switch {
 	case p.has(suffix):
 		p.shape(p.need(suffix, 1, "I32"), columns)
 	case said == ordered && group < columns:
 		p.fail(pack.ErrCorrupt,
-			"%s in config.json says that columns have an order, but tensor %q, which gives it, is missing; "+
-				"without it these are other weights: download the checkpoint again", key, p.module+suffix)
+			"%s in config.json says that columns are reordered, but tensor %q, which holds the order, is missing; "+
+				"download the checkpoint again", key, p.module+suffix)
 	}
 }
 
-// said refuses codes of which config.json says something else.
+// said fails if config.json contradicts the stored codes.
 func (p *parts) said(d declared, bits int) {
 	switch {
 	case d.floats:
-		p.fail(pack.ErrCorrupt, "its tensors hold codes, but config.json says that it is not quantized")
+		p.fail(pack.ErrCorrupt, "its tensors hold codes, but config.json declares it as not quantized")
 	case d.bits != 0 && d.bits != bits:
-		p.fail(pack.ErrCorrupt, "its tensors hold codes of %d bits, but config.json says %d", bits, d.bits)
+		p.fail(pack.ErrCorrupt, "its tensors hold %d-bit codes, but config.json says %d bits", bits, d.bits)
 	}
 }

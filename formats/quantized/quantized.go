@@ -1,10 +1,10 @@
 // Package quantized reads the packed integer weights of published checkpoints: GPTQ, AutoRound, AWQ,
-// compressed-tensors, MLX, MXFP4 and bitsandbytes. It says which modules are quantized and returns their codes, zero
-// points, scales and column order as the files hold them: nothing is dequantized, nothing is rounded. Formats whose
-// weights are not integers times a scale are refused by name.
+// compressed-tensors, MLX, MXFP4 and bitsandbytes. It finds the quantized modules and returns their codes, zero points,
+// scales and column order as stored, without dequantization or rounding. Formats whose weights are not integers times a
+// scale are rejected by name.
 //
-// Parse reads what config.json declares, Scheme.Layer judges the headers of a module's tensors, Layer.Open reads their
-// values.
+// Parse reads the declaration in config.json, Scheme.Layer checks the headers of a module's tensors, and Layer.Open
+// reads the values.
 package quantized
 
 import (
@@ -17,64 +17,64 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Tensor is what the header of a weight file says about a tensor.
+// Tensor is a tensor's entry in the header of a weight file.
 type Tensor struct {
 	Name  string
 	DType safetensors.DType
 	Shape []int
 }
 
-// Lookup finds a tensor by name.
+// Lookup returns a tensor by name.
 type Lookup func(name string) (Tensor, bool)
 
-// Read fills b with the bytes of a tensor from off on.
+// Read fills b with the bytes of a tensor starting at off.
 type Read func(name string, b []byte, off int64) error
 
-// Layer is the quantized matrix of one module, as far as the headers of its tensors tell. A weight in row m and column
-// k of the module's matrix is (code − zero)·scale, with the zero and scale of row m and the group of column k.
+// Layer describes the quantized matrix of a module, from the headers of its tensors. The weight in row m and column k
+// is (code − zero)·scale, with zero and scale of row m and of column k's group.
 type Layer struct {
 	Module   string // "model.layers.0.mlp.down_proj"
-	Experts  int    // matrices of Rows rows each; 0 = one matrix
+	Experts  int    // number of matrices of Rows rows; 0 = a single matrix
 	Rows     int
 	Columns  int
 	Bits     int               // per stored code
-	Group    int               // columns that share a scale; Columns if a row has one
-	ScaleOf  safetensors.DType // F32, F16, BF16; U8: E8M0, the value is 2^(byte−127), half of it for alphabet e2m1
+	Group    int               // columns per scale; Columns = one scale per row
+	ScaleOf  safetensors.DType // F32, F16 or BF16; U8 = E8M0: 2^(byte−127), and half of it for alphabet e2m1
 	Signed   bool              // scales may be negative
-	Tensors  []string          // that hold codes, zeros, scales and order
-	Ignored  []string          // that say nothing about the weights
-	Note     string            // what the format says beyond the weights, "" = nothing
-	Words    string            // of Tensors, the one that holds the codes
-	Panel    Panel             // how Words holds rows
+	Tensors  []string          // names of the tensors with codes, zero points, scales and order
+	Ignored  []string          // names of tensors that do not affect the weights
+	Note     string            // remark on what the format implies besides the weights; "" = none
+	Words    string            // name of the tensor with the codes
+	Panel    Panel             // storage of the rows in Words
 	open     func(l *Layer, read Read) (*Matrix, error)
-	original []Tensor // of Tensors
+	original []Tensor // the same as Tensors
 }
 
-// Matrix is an open Layer. Its methods may be used concurrently.
+// Matrix is an opened Layer. Its methods are safe for concurrent use.
 type Matrix struct {
 	Layer    *Layer
 	Alphabet pack.Alphabet
-	Scales   []byte  // [rows of all experts][groups] of Layer.ScaleOf
-	Zeros    []int8  // of the same shape; nil = all zero
-	Order    []int32 // column j is column Order[j] of the module's matrix; nil = the order of the module
+	Scales   []byte  // [rows of all experts][groups], of type Layer.ScaleOf
+	Zeros    []int8  // same shape; nil = all zero
+	Order    []int32 // column j is column Order[j] of the module's matrix; nil = identity
 	decode   func(dst []int8, row int, stored []byte) error
 }
 
-// Panel is the smallest number of rows that are stored together: Lines pieces of Bytes bytes, Stride bytes apart. The
-// next panel begins Bytes bytes further. Row-major matrices have panels of one row and one line.
+// Panel is the smallest set of rows stored together: Lines pieces of Bytes bytes, Stride bytes apart. The next panel
+// starts Bytes bytes later. Row-major matrices have panels of one row and one line.
 type Panel struct {
 	Rows, Bytes, Lines int
 	Stride             int64
 }
 
-// rowMajor is the panel of rows of so many bytes.
+// rowMajor returns the panel of row-major rows of bytes bytes.
 func rowMajor(bytes int) Panel { return Panel{Rows: 1, Bytes: bytes, Lines: 1} }
 
-// Decode writes the codes of rows from row on into dst, Layer.Columns each. stored are Layer.Panel.Lines pieces, one
-// after another, with the bytes of all these rows, which are whole panels.
+// Decode writes the codes of whole panels, starting at row, to dst: Layer.Columns codes per row. stored holds the
+// Layer.Panel.Lines pieces of these rows one after another.
 func (m *Matrix) Decode(dst []int8, row int, stored []byte) error { return m.decode(dst, row, stored) }
 
-// Read decodes the rows from row on that fill dst, whole panels. from is Layer.Words.
+// Read decodes whole panels, starting at row, until dst is full. from is the tensor Layer.Words.
 func (m *Matrix) Read(dst []int8, row int, from io.ReaderAt) error {
 	p := &m.Layer.Panel
 	piece := len(dst) / m.Layer.Columns / p.Rows * p.Bytes
@@ -87,13 +87,13 @@ func (m *Matrix) Read(dst []int8, row int, from io.ReaderAt) error {
 	return m.decode(dst, row, stored)
 }
 
-// Groups is the number of scales per row.
+// Groups returns the number of scales per row.
 func (l *Layer) Groups() int { return (l.Columns + l.Group - 1) / l.Group }
 
-// AllRows is the number of rows of all experts.
+// AllRows returns the number of rows of all experts.
 func (l *Layer) AllRows() int { return max(l.Experts, 1) * l.Rows }
 
-// Shape is [Rows, Columns], with the number of experts in front where there are any.
+// Shape returns [Rows, Columns], or [Experts, Rows, Columns].
 func (l *Layer) Shape() []int {
 	if l.Experts > 0 {
 		return []int{l.Experts, l.Rows, l.Columns}
@@ -101,7 +101,7 @@ func (l *Layer) Shape() []int {
 	return []int{l.Rows, l.Columns}
 }
 
-// Open reads the tensors of the layer and checks all values that are not codes.
+// Open reads the tensors of the layer except the codes, and checks their values.
 func (l *Layer) Open(read Read) (*Matrix, error) {
 	m, err := l.open(l, read)
 	if err != nil {
@@ -117,7 +117,7 @@ func (l *Layer) Open(read Read) (*Matrix, error) {
 	return m, nil
 }
 
-// read returns the bytes of tensors of the module, nil for those that it does not have.
+// read returns the bytes of tensors of the module, nil for absent ones.
 func (l *Layer) read(read Read, suffixes ...string) ([][]byte, error) {
 	out := make([][]byte, len(suffixes))
 	for i, suffix := range suffixes {
@@ -141,8 +141,8 @@ func (t Tensor) bytes() int64 {
 	return n
 }
 
-// Shapes looks tensors up as if all matrices were stored whole: the weight of a quantized module has the shape of its
-// matrix. A nil Scheme quantizes nothing.
+// Shapes returns a lookup of shapes in which the weight of a quantized module has the shape of its matrix. A nil Scheme
+// quantizes nothing.
 func (s *Scheme) Shapes(look Lookup) func(name string) (shape []int, ok bool) {
 	return func(name string) ([]int, bool) {
 		if module, weight := strings.CutSuffix(name, ".weight"); s != nil && weight {
@@ -155,7 +155,7 @@ func (s *Scheme) Shapes(look Lookup) func(name string) (shape []int, ok bool) {
 	}
 }
 
-// Layers are the quantized modules among tensors of such names, by the name that the weight of each would have.
+// Layers returns the quantized modules among the named tensors, by the name of their weight.
 func (s *Scheme) Layers(names []string, look Lookup) (map[string]*Layer, error) {
 	out := map[string]*Layer{}
 	for _, name := range names {
@@ -179,7 +179,7 @@ func (s *Scheme) Layers(names []string, look Lookup) (map[string]*Layer, error) 
 	return out, nil
 }
 
-// alphabet is the narrowest one that holds all signed codes of that many bits.
+// alphabet returns the narrowest alphabet with all signed codes of that many bits.
 func alphabet(bits int) pack.Alphabet {
 	switch {
 	case bits <= 2:

@@ -22,7 +22,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// refusals are the samples that are refused, with a word of the reason.
+// refusals maps rejected samples to a word of the reason.
 var refusals = map[string]string{
 	"gptq-b3-planar":       `"gptq_p"`,
 	"awq-gemv-g128":        `"gemv"`,
@@ -40,14 +40,13 @@ var refusals = map[string]string{
 	"autoround-mlx-b4-g64": "MLX",
 }
 
-// others are not of these formats: floats, or the codes of BitNet.
+// others have other formats: floats, or BitNet codes.
 func other(name string) bool {
 	return strings.HasPrefix(name, "bonsai-") || strings.HasPrefix(name, "bitnet-")
 }
 
-// TestSamples: of each checkpoint that an original packer wrote, all codes, zero points and scales are right, or it is
-// refused by name. They are right if they give, rounded as the packer's own program rounds, the very bytes that this
-// dequantizes to.
+// TestSamples: for each checkpoint written by an original packer, all codes, zero points and scales are right, or it is
+// rejected by name. They are right if dequantization with the packer's own rounding gives exactly the packer's bytes.
 func TestSamples(t *testing.T) {
 	root := shared.Path(t, "data/packed")
 	dirs, err := os.ReadDir(root)
@@ -79,7 +78,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestSameCodes: checkpoints without a dequantization of their own hold what others do that were made by the same
+// TestSameCodes: checkpoints without a recorded dequantization hold the same codes as others made with the same
 // settings.
 func TestSameCodes(t *testing.T) {
 	for _, pair := range [][2]string{
@@ -177,7 +176,7 @@ func lookup(c *checkpoint.Checkpoint) quantized.Lookup {
 	}
 }
 
-// modules of all tensors: their names up to the last point, or to the last underscore.
+// modules returns the modules of all tensors: their names up to the last dot or underscore.
 func modules(c *checkpoint.Checkpoint) map[string]bool {
 	out := map[string]bool{}
 	for _, x := range c.Tensors() {
@@ -191,13 +190,13 @@ func modules(c *checkpoint.Checkpoint) map[string]bool {
 	return out
 }
 
-// words are the stored codes of open matrices.
+// words returns the stored codes of open matrices.
 var words = map[*quantized.Matrix][]byte{}
 
 func codes(m *quantized.Matrix) []int8 {
 	out, err := read(m)
 	if err != nil {
-		panic(err) // of samples, which are sound
+		panic(err) // the samples are valid
 	}
 	return out
 }
@@ -216,7 +215,7 @@ func read(m *quantized.Matrix) ([]int8, error) {
 	return out, nil
 }
 
-// compare holds every matrix against the digest of the original dequantization.
+// compare compares every matrix with the digest of the original dequantization.
 func (s *sample) compare(t *testing.T) (equal int) {
 	t.Helper()
 	if len(s.matrices) == 0 {
@@ -260,7 +259,8 @@ func set(codes []int8) map[int8]bool {
 	return out
 }
 
-// digest of float32 values, little-endian; of −0 as +0 for programs that multiply by an identity matrix to dequantize.
+// digest returns the SHA-256 of float32 values, little-endian; with −0 as +0 for programs that dequantize by
+// multiplying with an identity matrix.
 func digest(w []float32, positive bool) string {
 	h := sha256.New()
 	var b [4]byte
@@ -274,7 +274,7 @@ func digest(w []float32, positive bool) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// turned exchanges rows and columns of every expert, as transformers keeps them.
+// turned transposes every expert, as transformers stores them.
 func turned(l *quantized.Layer, w []float32) []float32 {
 	out := make([]float32, len(w))
 	for i := range w {
@@ -284,9 +284,9 @@ func turned(l *quantized.Layer, w []float32) []float32 {
 	return out
 }
 
-// dequantize rounds as the original program does: once, to the type that it computes in. Three have quirks: GPTQModel
-// on a CPU rounds scales to that type first, bitsandbytes multiplies twice, and MLX rounds scale·code before it adds
-// the bias.
+// dequantize rounds like the original program: once, to its compute type. There are three exceptions: GPTQModel on a
+// CPU first rounds scales to that type, bitsandbytes multiplies twice, and MLX rounds scale·code before it adds the
+// bias.
 func (s *sample) dequantize(module string, m *quantized.Matrix) []float32 {
 	l := m.Layer
 	q := codes(m)
@@ -349,7 +349,7 @@ func valueOf(t safetensors.DType, b []byte, i int) float32 {
 
 func flat(codes []int8) bool { return len(set(codes)) == 1 }
 
-// round rounds a product to the type of the scales, or to the one that the original says it computes in.
+// round rounds a product to the type of the scales, or to the recorded compute type.
 func (s *sample) round(m *quantized.Matrix, v float32) float32 {
 	kind := m.Layer.ScaleOf
 	if s.meta.Tool == "gptqmodel" || kind == safetensors.U8 {

@@ -10,10 +10,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// floatTypes are those that float scales may have.
+// floatTypes are the types of float scales.
 var floatTypes = []safetensors.DType{safetensors.F16, safetensors.BF16, safetensors.F32}
 
-// value widens element i of a tensor of floats exactly.
+// value returns element i of a float tensor, exactly.
 func value(t safetensors.DType, b []byte, i int) float32 {
 	switch t {
 	case safetensors.F32:
@@ -24,7 +24,7 @@ func value(t safetensors.DType, b []byte, i int) float32 {
 	return float16.Widen(binary.LittleEndian.Uint16(b[2*i:]))
 }
 
-// ScaleValues widens all scales. Those of E8M0 are halved, as the codes of e2m1 are twice the elements.
+// ScaleValues returns all scales as float32. E8M0 scales are halved, because e2m1 codes are twice the elements.
 func (m *Matrix) ScaleValues() []float32 {
 	size := int(m.Layer.ScaleOf.Size())
 	out := make([]float32, len(m.Scales)/size)
@@ -38,7 +38,7 @@ func (m *Matrix) ScaleValues() []float32 {
 	return out
 }
 
-// put stores a value of a type that holds it.
+// put stores a value that the type represents exactly.
 func put(t safetensors.DType, b []byte, i int, v float32) {
 	bits := math.Float32bits(v)
 	switch t {
@@ -51,7 +51,7 @@ func put(t safetensors.DType, b []byte, i int, v float32) {
 	}
 }
 
-// round rounds to the nearest value of a type, ties to even, for magnitudes that the type holds.
+// round rounds to the nearest value of a type, ties to even. |x| must be in the range of the type.
 func round(t safetensors.DType, x float64) float64 {
 	digits, least := 24, -149
 	switch t {
@@ -65,7 +65,7 @@ func round(t safetensors.DType, x float64) float64 {
 	return math.RoundToEven(x/unit) * unit
 }
 
-// checkScales refuses scales that are not finite, or negative where the format has none.
+// checkScales rejects scales that are not finite, or negative in a format without negative scales.
 func (m *Matrix) checkScales() error {
 	l := m.Layer
 	groups := l.Groups()
@@ -91,7 +91,7 @@ func (l *Layer) badScale(i int, what string) error {
 		pack.ErrCorrupt, l.Module, i/l.Groups(), i%l.Groups(), what)
 }
 
-// transposed turns [groups][rows] elements of so many bytes into [rows][groups].
+// transposed converts [groups][rows] elements of size bytes to [rows][groups].
 func transposed(b []byte, groups, rows, size int) []byte {
 	if groups == 1 {
 		return b

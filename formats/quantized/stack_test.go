@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// soundExperts are modules e0, e1 and e2 of one form.
+// soundExperts returns modules e0, e1 and e2 of the same form.
 func soundExperts(config string) files {
 	f := files{}
 	for e := range 3 {
@@ -25,7 +25,7 @@ func soundExperts(config string) files {
 	return f
 }
 
-// openStack opens them as one, and decodes all of it.
+// openStack opens them as a stack and decodes everything.
 func (f files) openStack(config string) (s quantized.Stack, codes []int8, err error) {
 	scheme, err := quantized.Parse([]byte(config), nil)
 	if err != nil {
@@ -56,11 +56,11 @@ func (f files) openStack(config string) (s quantized.Stack, codes []int8, err er
 	return s, codes, nil
 }
 
-// singles are the formats whose experts are modules of their own.
+// singles are the formats with one module per expert.
 var singles = slices.DeleteFunc(slices.Clone(formats),
 	func(config string) bool { return config == stackConfig || config == ossConfig })
 
-// TestStack: what a stack gives is what its matrices give, one after another.
+// TestStack: a stack returns the contents of its matrices in sequence.
 func TestStack(t *testing.T) {
 	for _, config := range singles {
 		f := soundExperts(config)
@@ -94,7 +94,7 @@ func TestStack(t *testing.T) {
 	}
 }
 
-// checkStack holds the lengths of what a stack gives against each other.
+// checkStack compares the lengths of everything a stack returns.
 func checkStack(t *testing.T, config string, s quantized.Stack) {
 	t.Helper()
 	l := s.Layer()
@@ -109,11 +109,11 @@ func checkStack(t *testing.T, config string, s quantized.Stack) {
 	}
 }
 
-// groupsConfig says of one expert that its groups are wider.
+// groupsConfig declares wider groups for one expert.
 const groupsConfig = `{"quantization_config":{"quant_method":"gptq","bits":4,"group_size":8,"sym":false,` +
 	`"dynamic":{"+:e1$":{"group_size":16}}}}`
 
-// TestStackRefused: experts of one block have one form; the error names the one that differs.
+// TestStackRefused: experts of one block have the same form; the error names the one that differs.
 func TestStackRefused(t *testing.T) {
 	for what, c := range map[string]struct {
 		config string
@@ -144,8 +144,8 @@ func TestStackRefused(t *testing.T) {
 	}
 }
 
-// FuzzStack: whatever a tensor of one expert holds, and whatever its shape is, the experts make a stack that gives as
-// much as its rows ask for, or an error of a kind.
+// FuzzStack: for any tensor and shape of one expert, the experts form a stack of consistent size, or give an error with
+// a class.
 func FuzzStack(f *testing.F) {
 	for i := range singles {
 		f.Add(uint8(i), []byte{0x55, 0}, uint8(5), uint8(0), uint8(0))

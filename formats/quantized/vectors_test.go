@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// files are the tensors of one module, in memory.
+// files holds the tensors of a module in memory.
 type files map[string]tensor
 
 type tensor struct {
@@ -37,7 +37,7 @@ func (f files) read(name string, b []byte, off int64) error {
 	return nil
 }
 
-// beside is one file beside config.json.
+// beside provides one file beside config.json.
 func beside(name, text string) func(string) ([]byte, bool) {
 	return func(asked string) ([]byte, bool) { return []byte(text), asked == name }
 }
@@ -69,7 +69,7 @@ func ints(rows [][]int64) []byte {
 	return out
 }
 
-// floats are n numbers from first on, step apart.
+// floats returns n numbers: first, first + step, and so on.
 func floats(n int, first, step float32) (out []byte) {
 	for i := range n {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(first+step*float32(i)))
@@ -77,7 +77,7 @@ func floats(n int, first, step float32) (out []byte) {
 	return out
 }
 
-// TestVectors: known codes and zero points in the words of every format, two ways of packing three bits among them.
+// TestVectors: known codes and zero points in the words of every format, including two ways of packing three bits.
 func TestVectors(t *testing.T) {
 	data, err := os.ReadFile(shared.Path(t, "prototypes/interop/pack-vectors.json"))
 	if err != nil {
