@@ -10,23 +10,21 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// MaxSize bounds the text of a statement.
+// MaxSize is the limit of a statement in bytes.
 const MaxSize = 16 << 20
 
-// Check compares a statement with a packed file: its digest, computed from its bytes, and its manifest. Every
-// difference is one error of the joined result, and wraps pack.ErrCorrupt. Two things may differ, because those who
-// sign statements fill them in: the id of the builder, and fields that Statement does not write. The name of the
-// subject may differ too: files are renamed.
+// Check compares a statement with a packed file, given the SHA-256 of its bytes and its manifest. The result joins one
+// error per difference, each wrapping pack.ErrCorrupt. A signer may change the builder id and add fields that Statement
+// does not write; the subject may have another name, since files are renamed.
 //
-// Digests of the sources are compared with those in the manifest; whether the sources themselves still have them is for
-// the caller to check, who has them at hand.
+// The digests of the sources are compared with the manifest. Whether the sources themselves match is up to the caller.
 func Check(text []byte, sha256 string, m *packed.Manifest) error {
 	got, err := jsonread.Parse(text, MaxSize)
 	if err != nil {
 		return fmt.Errorf("statement: %w", err)
 	}
 	if t, _ := got.Get("_type").Str(); t != StatementType {
-		return fmt.Errorf("%w: statement: _type is %q, not %q; an envelope must be opened by the tool that checks its "+
+		return fmt.Errorf("%w: statement: _type is %q, want %q; open an envelope with the tool that checks its "+
 			"signature", pack.ErrCorrupt, t, StatementType)
 	}
 	expected, err := Statement("file", sha256, m)
@@ -42,13 +40,13 @@ func Check(text []byte, sha256 string, m *packed.Manifest) error {
 	return errors.Join(d...)
 }
 
-// differences are what a statement says otherwise.
+// differences collects the errors.
 type differences []error
 
-// free may have any text.
+// free lists the fields that may have any text.
 var free = map[string]bool{"subject[0].name": true, "predicate.runDetails.builder.id": true}
 
-// compare walks want: every member of its objects must be in got, lists must be of the same length.
+// compare walks want: got must have every member of its objects, and lists of the same length.
 func (d *differences) compare(path string, want, got *jsonread.Value) {
 	switch {
 	case got == nil:

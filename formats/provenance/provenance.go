@@ -1,6 +1,6 @@
-// Package provenance writes and checks statements about how a packed file was made: unsigned in-toto statements
-// (https://in-toto.io/Statement/v1) with the SLSA provenance predicate (https://slsa.dev/provenance/v1), ready to be
-// signed by whoever runs the conversion. docs/CI.md describes the fields.
+// Package provenance writes and checks statements on how a packed file was made: unsigned in-toto statements
+// (https://in-toto.io/Statement/v1) with the SLSA provenance predicate (https://slsa.dev/provenance/v1), to be signed
+// by whoever runs the conversion. docs/CI.md describes the fields.
 package provenance
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The types that a statement names.
+// Types and ids in a statement.
 const (
 	StatementType = "https://in-toto.io/Statement/v1"
 	PredicateType = "https://slsa.dev/provenance/v1"
@@ -22,7 +22,7 @@ const (
 	BuilderID     = "https://github.com/lowpack/lowpack"
 )
 
-// The JSON form of a statement. The order of the fields is the order in which they are written.
+// JSON of a statement, with the fields in the order in which they are written.
 type (
 	statement struct {
 		Type          string     `json:"_type"`
@@ -58,16 +58,16 @@ type (
 	}
 )
 
-// Statement returns the statement about a packed file: name without its folder, SHA-256 of the whole file in hex, and
-// its manifest, from which sources, flags and version come. Equal conversions give equal bytes; nothing tells when,
-// where or by whom they were made.
+// Statement returns the statement on a packed file, given its base name, the SHA-256 of the whole file in hex, and its
+// manifest, which provides sources, recipe and version. Equal conversions give equal bytes: the statement does not say
+// when, where or by whom the file was made.
 func Statement(name, sha256 string, m *packed.Manifest) ([]byte, error) {
 	if err := checkDigest(sha256); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	tool, version, ok := strings.Cut(m.Tool, " ")
 	if !ok {
-		return nil, fmt.Errorf("%w: the manifest names the tool %q, not a program and its version", pack.ErrCorrupt, m.Tool)
+		return nil, fmt.Errorf("%w: tool is %q in the manifest, want a program and its version", pack.ErrCorrupt, m.Tool)
 	}
 	s := statement{
 		Type:          StatementType,
@@ -101,15 +101,15 @@ func Statement(name, sha256 string, m *packed.Manifest) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// checkName holds a file name to the rules of the OpenSSF model signing format: relative, '/' between its parts, and
-// nothing that leads elsewhere.
+// checkName enforces the rules of the OpenSSF model signing format on a file name: relative, with '/' between its
+// parts, and without empty, "." or ".." parts.
 func checkName(name string) error {
 	bad := !utf8.ValidString(name) || strings.ContainsAny(name, "\\\x00")
 	for _, part := range strings.Split(name, "/") {
 		bad = bad || part == "" || part == "." || part == ".."
 	}
 	if bad {
-		return fmt.Errorf("%w: %q cannot stand in a statement: names are relative, in UTF-8, with '/' between their parts",
+		return fmt.Errorf("%w: invalid name %q in a statement: must be relative, in UTF-8, with '/' between its parts",
 			pack.ErrUnsupported, name)
 	}
 	return nil

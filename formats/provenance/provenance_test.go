@@ -34,7 +34,7 @@ func statementText(t *testing.T) string {
 	return string(text)
 }
 
-// TestStatement holds the bytes to what in-toto and SLSA prescribe. They are signed, so a change of one byte matters.
+// TestStatement compares the bytes with what in-toto and SLSA prescribe. They are signed, so every byte matters.
 func TestStatement(t *testing.T) {
 	want := `{"_type":"https://in-toto.io/Statement/v1","subject":[{"name":"model.safetensors","digest":{"sha256":"` +
 		fileDigest + `"}}],` +
@@ -80,7 +80,7 @@ func replace(t *testing.T, text string, edit [2]string) string {
 	return strings.Replace(text, edit[0], edit[1], 1)
 }
 
-// TestCheckFinds: every change of what a statement says is found, and named.
+// TestCheckFinds: every change of a statement is found and named.
 func TestCheckFinds(t *testing.T) {
 	text := statementText(t)
 	for word, edit := range map[string][2]string{
@@ -112,7 +112,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// TestCheckReportsAll: one run names every difference.
+// TestCheckReportsAll: one call reports every difference.
 func TestCheckReportsAll(t *testing.T) {
 	m := manifest()
 	m.Sources[0].SHA256, m.Recipe.Layout = digestOf("6"), "tl1"
@@ -148,7 +148,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzCheck: whatever the text, Check says what differs or that nothing does, and never panics.
+// FuzzCheck: for any text, Check returns differences or nil, and never panics.
 func FuzzCheck(f *testing.F) {
 	text, err := Statement("model.safetensors", fileDigest, manifest())
 	if err != nil {
