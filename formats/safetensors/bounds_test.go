@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// parseText parses a header with so many bytes of data.
+// parseText parses a header with the given amount of data.
 func parseText(text string, data int) error {
 	b := append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)
 	b = append(b, make([]byte, data)...)
@@ -20,7 +20,7 @@ func parseText(text string, data int) error {
 	return err
 }
 
-// TestEveryKey: dtype, shape and data_offsets are all there, also where a missing one would do no harm.
+// TestEveryKey: dtype, shape and data_offsets are required, even where a missing one would be harmless.
 func TestEveryKey(t *testing.T) {
 	for _, tensor := range []string{`"dtype":"U8","data_offsets":[0,1]`, `"shape":[0],"data_offsets":[0,0]`,
 		`"dtype":"U8","shape":[1]`} {
@@ -34,7 +34,7 @@ func TestEveryKey(t *testing.T) {
 	}
 }
 
-// TestMetadataBound: keys and values of the metadata count together.
+// TestMetadataBound: keys and values of the metadata share one limit.
 func TestMetadataBound(t *testing.T) {
 	half := strings.Repeat("x", MaxMetadata/2)
 	for text, ok := range map[string]bool{
@@ -48,7 +48,7 @@ func TestMetadataBound(t *testing.T) {
 	}
 }
 
-// TestStrings: what a string of a header must not hold, and how long it may be.
+// TestStrings: forbidden characters and length limits of strings.
 func TestStrings(t *testing.T) {
 	const tensor = `{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`
 	name := strings.Repeat("n", MaxName)
@@ -68,7 +68,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// broken fails where the header begins.
+// broken fails to read the header.
 type broken struct{ io.ReaderAt }
 
 func (b broken) ReadAt(p []byte, at int64) (int, error) {
@@ -78,7 +78,7 @@ func (b broken) ReadAt(p []byte, at int64) (int, error) {
 	return b.ReaderAt.ReadAt(p[:min(len(p), prefixLen)], at)
 }
 
-// TestReadError: a disk that fails says nothing about the file.
+// TestReadError: a read error is not a verdict on the file.
 func TestReadError(t *testing.T) {
 	file := append(binary.LittleEndian.AppendUint64(nil, 40), make([]byte, 40)...)
 	if _, err := Parse(broken{bytes.NewReader(file)}, 48); !errors.Is(err, io.ErrClosedPipe) ||

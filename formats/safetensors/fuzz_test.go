@@ -16,11 +16,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// foreign are the types that the other reader does not know.
+// foreign are the types that the other reader lacks.
 var foreign = []DType{"F8_E8M0", "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "C64"}
 
-// agree holds the strict reader against an independent one: what the strict reader accepts, the other one must accept
-// too, with the same tensors. It also writes the header again and demands that it parses to the same table.
+// agree compares the strict reader with an independent one: whatever the strict reader accepts, the other must accept
+// with the same tensors. It also writes the header again and checks that it parses to the same table.
 func agree(t *testing.T, file []byte) error {
 	h, err := Parse(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -63,7 +63,7 @@ func agree(t *testing.T, file []byte) error {
 	return nil
 }
 
-// seeds are all files of the corpus that are small, and a legal file with everything in it.
+// seeds are the small files of the corpus and a valid file with all features.
 func seeds(t testing.TB) [][]byte {
 	var files [][]byte
 	for _, c := range hostile.In(hostile.Container) {
@@ -85,7 +85,7 @@ func seeds(t testing.TB) [][]byte {
 	return append(files, randomFile(rand.New(rand.NewPCG(1, 2))))
 }
 
-// randomFile is a legal file with a few tensors of random names, types and shapes.
+// randomFile returns a valid file with a few tensors of random names, types and shapes.
 func randomFile(r *rand.Rand) []byte {
 	types := []DType{F32, F16, BF16, U8, I8, "I64", "F64", "BOOL", "U16", "U32", "I32", "I16", "U64"}
 	var ts []TensorInfo
@@ -114,7 +114,7 @@ func randomFile(r *rand.Rand) []byte {
 	return b
 }
 
-// mutate changes the tokens of a header and mends the length: blind mutation dies at the length.
+// mutate changes tokens of the header and fixes the length; blind mutations fail at the length.
 func mutate(seed uint64, file []byte) []byte {
 	if len(file) < 8 || binary.LittleEndian.Uint64(file) > uint64(len(file)-8) {
 		return file
@@ -125,7 +125,7 @@ func mutate(seed uint64, file []byte) []byte {
 	return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), file[8+n:]...)
 }
 
-// FuzzHeader mutates in two ways: the bytes by the engine, the tokens of the header by mutate (seed 0: not at all).
+// FuzzHeader mutates in two ways: the engine changes bytes, mutate changes tokens of the header (seed 0: no change).
 func FuzzHeader(f *testing.F) {
 	for i, s := range seeds(f) {
 		f.Add(s, uint64(0))
@@ -136,8 +136,8 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// TestDifferential runs a fixed share of what FuzzHeader does: legal files and their mutations. The counts show that
-// both verdicts are reached often enough to mean something.
+// TestDifferential runs a fixed sample of FuzzHeader: valid files and their mutations. The counts show that both
+// verdicts occur often enough to be meaningful.
 func TestDifferential(t *testing.T) {
 	accepted, refused := 0, 0
 	for i := range 20000 {

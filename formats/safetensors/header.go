@@ -1,12 +1,12 @@
-// Package safetensors reads and writes the safetensors container: a strict check of the header, and a writer.
+// Package safetensors reads and writes the safetensors format, with strict checks of the header.
 //
-// A file is a length N (u64, little-endian), N bytes of JSON, and the data of the tensors. Parse accepts less than
-// other readers do: what the format forbids (repeated names, blanks before the JSON, holes, overlaps, bytes after the
-// last tensor) and what two readers could see differently (invalid UTF-8, lone surrogates, NUL, numbers that overflow)
-// is refused, and every length has a bound, so that no file costs more memory than its header.
+// A file is a length N (u64, little-endian), N bytes of JSON, and the tensor data. Parse is stricter than other
+// readers. It rejects what the format forbids (duplicate names, blanks before the JSON, holes, overlaps, bytes after
+// the last tensor) and what two readers could interpret differently (invalid UTF-8, lone surrogates, NUL, numbers that
+// overflow). Every length is bounded, so that memory is proportional to the header.
 //
-// The rules are those of the format's reference implementation (huggingface/safetensors, tensor.rs) and of its
-// description; where the two differ, the stricter one holds.
+// The rules are those of the reference implementation (huggingface/safetensors, tensor.rs) and of the format's
+// description; where they differ, the stricter one applies.
 package safetensors
 
 import (
@@ -25,44 +25,44 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Bounds of a header. Published checkpoints stay far below: the largest headers hold some ten thousand tensors of rank
+// Limits of a header. Published checkpoints stay far below: the largest headers have some ten thousand tensors of rank
 // 4 or less in a few megabytes.
 const (
 	MaxHeader   = 16 << 20 // bytes of JSON
 	MaxTensors  = 65536
 	MaxRank     = 8
-	MaxName     = 512     // bytes of a tensor's name
+	MaxName     = 512     // bytes of a tensor name
 	MaxMetadata = 1 << 20 // bytes of all keys and values of __metadata__; see own
 )
 
 const (
 	metadataKey = "__metadata__"
-	prefixLen   = 8 // the length in front of the header
+	prefixLen   = 8 // bytes of the length before the JSON
 )
 
-// own reports whether metadata begin like those of a packed file. Their manifest holds a few hundred bytes per tensor,
-// so that MaxHeader alone bounds it.
+// own reports whether the metadata starts like a packed file's. Its manifest has a few hundred bytes per tensor, so
+// only MaxHeader limits it.
 func own(m []KV) bool { return len(m) > 0 && m[0] == KV{"format", "lowpack"} }
 
-// KV is one entry of the metadata.
+// KV is a metadata entry.
 type KV struct{ Key, Value string }
 
-// TensorInfo describes one tensor of a file.
+// TensorInfo describes a tensor of a file.
 type TensorInfo struct {
 	Name       string
 	DType      DType
 	Shape      []int64
-	Begin, End int64 // bytes, counted from the start of the data
+	Begin, End int64 // byte offsets from the start of the data
 }
 
-// Size of the data in bytes.
+// Size returns the bytes of the tensor.
 func (t *TensorInfo) Size() int64 { return t.End - t.Begin }
 
-// Header of a file.
+// Header is the header of a file.
 type Header struct {
-	Metadata  []KV         // in the order of the file; nil when there are none
+	Metadata  []KV         // in file order; nil = none
 	Tensors   []TensorInfo // by ascending offset
-	DataStart int64        // offset in the file of the first byte of data
+	DataStart int64        // file offset of the data
 }
 
 // Meta returns the value of a metadata key.
@@ -75,8 +75,8 @@ func (h *Header) Meta(key string) (string, bool) {
 	return "", false
 }
 
-// Parse checks the header of a file of the given size and returns it. Nothing of the data is read. Errors wrap
-// pack.ErrCorrupt, pack.ErrLimit or pack.ErrUnsupported and name the tensor; the caller adds the name of the file.
+// Parse reads and checks the header of a file of size bytes, without tensor data. Errors wrap pack.ErrCorrupt,
+// pack.ErrLimit or pack.ErrUnsupported and name the tensor; the caller adds the file name.
 func Parse(r io.ReaderAt, size int64) (*Header, error) {
 	n, err := headerLength(r, size)
 	if err != nil {
@@ -114,14 +114,13 @@ func headerLength(r io.ReaderAt, size int64) (int64, error) {
 		return 0, fmt.Errorf("%w: header of %d bytes; at most %d are read", pack.ErrLimit, n, MaxHeader)
 	}
 	if int64(n) > size-prefixLen {
-		return 0,
-			fmt.Errorf("%w: header of %d bytes in a file of %d: truncated (download it again), or not a safetensors file",
-				pack.ErrCorrupt, n, size)
+		return 0, fmt.Errorf("%w: header of %d bytes in a file of %d: truncated (download it again), or not a "+
+			"safetensors file", pack.ErrCorrupt, n, size)
 	}
 	return int64(n), nil
 }
 
-// parseHeader reads the JSON of a header: an object, and nothing around it but spaces after it.
+// parseHeader parses the JSON of a header: an object, followed by spaces only.
 func parseHeader(text []byte) (*Header, error) {
 	p := parser{Reader: jsonread.NewReader(text)}
 	if len(text) == 0 || text[0] != '{' {
@@ -136,17 +135,17 @@ func parseHeader(text []byte) (*Header, error) {
 	return &p.Header, nil
 }
 
-// parser fills a Header while it reads.
+// parser fills a Header as it reads.
 type parser struct {
 	*jsonread.Reader
 	Header
 }
 
-// object reads an object whose keys have at most most bytes.
-func (p *parser) object(most int, field func(key string) error) error {
+// object reads an object whose keys have at most limit bytes.
+func (p *parser) object(limit int, field func(key string) error) error {
 	return p.Object(func(key string) error {
-		if len(key) > most {
-			return p.Limitf("a key of more than %d bytes", most)
+		if len(key) > limit {
+			return p.Limitf("a key of more than %d bytes", limit)
 		}
 		if err := p.noNUL(key); err != nil {
 			return err
@@ -155,16 +154,16 @@ func (p *parser) object(most int, field func(key string) error) error {
 	})
 }
 
-// text reads a string of at most most bytes.
-func (p *parser) text(most int) (string, error) {
-	s, err := p.StringUpTo(most)
+// text reads a string of at most limit bytes.
+func (p *parser) text(limit int) (string, error) {
+	s, err := p.StringUpTo(limit)
 	if err != nil {
 		return "", err
 	}
 	return s, p.noNUL(s)
 }
 
-// noNUL refuses the character at which programs in C take a string to end.
+// noNUL rejects NUL, which terminates strings in C programs.
 func (p *parser) noNUL(s string) error {
 	if strings.IndexByte(s, 0) >= 0 {
 		return p.Errorf("NUL inside a string")
@@ -172,7 +171,7 @@ func (p *parser) noNUL(s string) error {
 	return nil
 }
 
-// entry reads the value of one key of the header.
+// entry reads the value of a header key.
 func (p *parser) entry(name string) error {
 	switch {
 	case name == metadataKey:
@@ -193,16 +192,16 @@ func (p *parser) entry(name string) error {
 func (p *parser) metadata() error {
 	total := 0
 	err := p.object(MaxMetadata, func(key string) error {
-		most := MaxMetadata
+		limit := MaxMetadata
 		if own(p.Metadata) {
-			most = MaxHeader
+			limit = MaxHeader
 		}
-		value, err := p.text(most)
+		value, err := p.text(limit)
 		if err != nil {
 			return err
 		}
-		if total += len(key) + len(value); total > most {
-			return p.Limitf("more than %d bytes of metadata", most)
+		if total += len(key) + len(value); total > limit {
+			return p.Limitf("more than %d bytes of metadata", limit)
 		}
 		p.Metadata = append(p.Metadata, KV{key, value})
 		return nil
@@ -213,7 +212,7 @@ func (p *parser) metadata() error {
 	return nil
 }
 
-// tensor reads {"dtype": …, "shape": […], "data_offsets": [begin, end]}: these three keys, in any order, and no other.
+// tensor reads {"dtype": …, "shape": […], "data_offsets": [begin, end]}: exactly these keys, in any order.
 func (p *parser) tensor(t *TensorInfo) error {
 	var keys int
 	var offsets []int64
@@ -253,11 +252,11 @@ func (p *parser) dtype() (DType, error) {
 	return d, nil
 }
 
-func (p *parser) uints(most int) ([]int64, error) {
+func (p *parser) uints(limit int) ([]int64, error) {
 	v := make([]int64, 0, 2)
 	err := p.Array(func(i int) error {
-		if i == most {
-			return p.Limitf("more than %d numbers", most)
+		if i == limit {
+			return p.Limitf("more than %d numbers", limit)
 		}
 		n, err := p.Uint()
 		v = append(v, n)
@@ -266,14 +265,14 @@ func (p *parser) uints(most int) ([]int64, error) {
 	return v, err
 }
 
-// checkSize compares shape × element size with the offsets.
+// checkSize compares the size by shape and type with the offsets.
 func checkSize(t *TensorInfo) error {
 	n, err := byteSize(t.Shape, t.DType)
 	if err != nil {
 		return err
 	}
 	if t.End < t.Begin {
-		return fmt.Errorf("%w: data_offsets [%d, %d] end before they begin", pack.ErrCorrupt, t.Begin, t.End)
+		return fmt.Errorf("%w: data_offsets [%d, %d] end before they start", pack.ErrCorrupt, t.Begin, t.End)
 	}
 	if t.Size() != n {
 		return fmt.Errorf("%w: %s %v needs %d bytes, data_offsets [%d, %d] hold %d",
@@ -282,8 +281,8 @@ func checkSize(t *TensorInfo) error {
 	return nil
 }
 
-// byteSize is the number of bytes of a tensor. The product of all dimensions but the zeros must fit in an int64, so
-// that the verdict on a shape does not depend on the order of its dimensions.
+// byteSize returns the bytes of a tensor. The product of all nonzero dimensions must fit int64, so that the result does
+// not depend on the order of the dimensions.
 func byteSize(shape []int64, d DType) (int64, error) {
 	product, empty := uint64(d.Size()), false
 	for _, dim := range shape {
@@ -303,7 +302,7 @@ func byteSize(shape []int64, d DType) (int64, error) {
 	return int64(product), nil
 }
 
-// checkOffsets sorts the tensors by offset and demands that they cover the data exactly.
+// checkOffsets sorts the tensors by offset and checks that they cover the data exactly.
 func checkOffsets(ts []TensorInfo, data int64) error {
 	slices.SortStableFunc(ts, func(a, b TensorInfo) int {
 		if a.Begin != b.Begin {
@@ -325,7 +324,7 @@ func checkOffsets(ts []TensorInfo, data int64) error {
 		at, last = t.End, t.Name
 	}
 	if at > data {
-		return fmt.Errorf("%w: the data end %d bytes early: the file is truncated; download it again",
+		return fmt.Errorf("%w: the data ends %d bytes early: the file is truncated; download it again",
 			pack.ErrCorrupt, at-data)
 	}
 	if at < data {

@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// stricter names the cases of the vectors that the reference reader accepts and this one refuses, and with what.
+// stricter lists the test vectors that the reference reader accepts and this one rejects, with the error class.
 var stricter = map[string]error{
 	"leading_whitespace": pack.ErrCorrupt,     // the format demands '{' first
 	"duplicate_key":      pack.ErrCorrupt,     // the format forbids it
@@ -56,7 +56,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestForeign: files that are often met in the place of safetensors are called by their name, with what to do.
+// TestForeign: the errors for common other formats name the format and the remedy.
 func TestForeign(t *testing.T) {
 	for start, word := range map[string]string{
 		"GGUF\x03\x00\x00\x00":                       "GGUF",

@@ -19,7 +19,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// sentinel is the error that a class of the corpus must wrap.
+// sentinel is the error wrapped for each class of the corpus.
 func sentinel(c hostile.Class) error {
 	switch c {
 	case hostile.Accept:
@@ -32,7 +32,7 @@ func sentinel(c hostile.Class) error {
 	return pack.ErrCorrupt
 }
 
-// table renders tensors as the corpus does.
+// table formats tensors like the corpus.
 func table(h *Header) (rows []string) {
 	for _, t := range h.Tensors {
 		rows = append(rows, fmt.Sprintf("%s %s %v [%d, %d)", t.Name, t.DType, t.Shape, t.Begin, t.End))
@@ -60,8 +60,8 @@ func openFile(t testing.TB, path string) (f *os.File, size int64) {
 	return f, info.Size()
 }
 
-// TestHostile holds every file of the corpus to its verdict, in bounded time and memory. NaN and infinity (S34) are
-// legal in the container; the quantizer refuses them.
+// TestHostile: every file of the corpus gets its verdict, in bounded time and memory. NaN and infinity (S34) are valid
+// in safetensors; the quantizer rejects them.
 func TestHostile(t *testing.T) {
 	for _, c := range hostile.In(hostile.Container) {
 		path, err := c.Build(t.TempDir())
@@ -93,7 +93,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// counter counts the bytes that are read.
+// counter counts the bytes read.
 type counter struct {
 	io.ReaderAt
 	read int64
@@ -105,8 +105,7 @@ func (c *counter) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// TestMillionsOfDimensions is S20 with figures: refused before a hundredth is read, with nothing allocated but a
-// buffer.
+// TestMillionsOfDimensions is S20 with figures: rejected before a hundredth is read, with no allocation but a buffer.
 func TestMillionsOfDimensions(t *testing.T) {
 	for _, c := range hostile.In(hostile.Container) {
 		if c.ID != "S20" {
@@ -130,8 +129,8 @@ func TestMillionsOfDimensions(t *testing.T) {
 	}
 }
 
-// TestUpstreamFiles runs the hostile files of other projects. One is accepted by the reference and refused here: white
-// space other than spaces behind the JSON, which the format does not allow.
+// TestUpstreamFiles runs the hostile files of other projects. The reference accepts one that is rejected here: white
+// space other than spaces after the JSON, which the format does not allow.
 func TestUpstreamFiles(t *testing.T) {
 	dir := shared.Path(t, "data/hostile/safetensors")
 	text, err := os.ReadFile(filepath.Join(dir, "MANIFEST.json"))
@@ -154,7 +153,7 @@ func TestUpstreamFiles(t *testing.T) {
 	}
 }
 
-// failing is a disk that breaks after some bytes.
+// failing is a disk that fails after some bytes.
 type failing struct {
 	io.ReaderAt
 	after int64
@@ -169,7 +168,7 @@ func (f failing) ReadAt(p []byte, off int64) (int, error) {
 	return f.ReaderAt.ReadAt(p, off)
 }
 
-// TestReadErrors passes errors of the disk on as what they are, not as corruption.
+// TestReadErrors: disk errors are passed on as such, not as corruption.
 func TestReadErrors(t *testing.T) {
 	path := shared.Testdata(t, "tiny-bitnet/model.safetensors")
 	f, err := os.Open(path)

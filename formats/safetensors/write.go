@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// Order sorts tensors as the reference writer does, by descending size of their element and then by name. It keeps
-// every tensor aligned to its own elements.
+// Order sorts tensors like the reference writer: by descending element size, then by name. Every tensor is then aligned
+// to its element size.
 func Order(ts []TensorInfo) {
 	slices.SortFunc(ts, func(a, b TensorInfo) int {
 		if d := b.DType.Size() - a.DType.Size(); d != 0 {
@@ -21,7 +21,7 @@ func Order(ts []TensorInfo) {
 	})
 }
 
-// Place sets the offsets of tensors that follow one another in the given order.
+// Place sets the offsets of tensors stored in the given order.
 func Place(ts []TensorInfo) error {
 	at := int64(0)
 	for i := range ts {
@@ -35,9 +35,9 @@ func Place(ts []TensorInfo) error {
 	return nil
 }
 
-// AppendHeader appends the length and the JSON of a header in canonical form: metadata first (none: no key), then the
-// tensors in the order given, no white space, no escapes but those that JSON demands, and spaces at the end until the
-// data start at a multiple of align bytes. What it returns, Parse accepts, or it is an error.
+// AppendHeader appends a header in canonical form: the length, then JSON with the metadata (omitted if empty) and the
+// tensors in the given order, without white space and with the fewest escapes, padded with spaces so that the data
+// starts at a multiple of align bytes. It returns an error for a header that Parse would reject.
 func AppendHeader(dst []byte, meta []KV, ts []TensorInfo, align int) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, make([]byte, prefixLen)...)
@@ -67,7 +67,7 @@ func AppendHeader(dst []byte, meta []KV, ts []TensorInfo, align int) ([]byte, er
 	return dst, reread(dst[start:], ts)
 }
 
-// reread parses a header that was just written, so that no caller can write what readers refuse.
+// reread parses a header that was just written, so that no caller can write what readers reject.
 func reread(header []byte, ts []TensorInfo) error {
 	data := int64(0)
 	if len(ts) > 0 {
@@ -107,7 +107,7 @@ func appendInts(dst []byte, v ...int64) []byte {
 	return append(dst, ']')
 }
 
-// short spellings of control characters; the others are \u00xx.
+// short escapes of control characters; the others are \u00xx.
 var short = map[byte]byte{'\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
 
 func appendString(dst []byte, s string) []byte {
@@ -128,17 +128,16 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// Writer writes the data of a file tensor after tensor, in any number of pieces.
+// Writer writes tensor data in file order, in any number of pieces per tensor.
 type Writer struct {
 	w    io.Writer
 	ts   []TensorInfo
-	next int   // tensor that is being written
-	done int64 // bytes of it
+	next int   // current tensor
+	done int64 // bytes written of it
 }
 
-// NewWriter writes the header and returns a writer of the data. Tensors stand in the order of the file, with offsets as
-// Place sets them; the data start at a multiple of align bytes (8 in files that others read, as the reference writer
-// does).
+// NewWriter writes the header and returns a writer for the data. ts are in file order with the offsets that Place sets.
+// The data starts at a multiple of align bytes; the reference writer uses 8.
 func NewWriter(w io.Writer, meta []KV, ts []TensorInfo, align int) (*Writer, error) {
 	header, err := AppendHeader(nil, meta, ts, align)
 	if err != nil {
@@ -150,7 +149,7 @@ func NewWriter(w io.Writer, meta []KV, ts []TensorInfo, align int) (*Writer, err
 	return &Writer{w: w, ts: ts}, nil
 }
 
-// Write adds bytes to the data of the named tensor. Tensors are written in order, each to its end.
+// Write appends bytes to the named tensor. Tensors are written in order, each completely.
 func (w *Writer) Write(name string, p []byte) error {
 	for w.next < len(w.ts) && w.done == w.ts[w.next].Size() && w.ts[w.next].Name != name {
 		w.next, w.done = w.next+1, 0
@@ -166,7 +165,7 @@ func (w *Writer) Write(name string, p []byte) error {
 	return err
 }
 
-// Close reports an error unless every tensor was written to its end. It does not close the underlying writer.
+// Close reports an error if a tensor is incomplete. It does not close the underlying writer.
 func (w *Writer) Close() error {
 	for ; w.next < len(w.ts); w.next, w.done = w.next+1, 0 {
 		if w.done != w.ts[w.next].Size() {

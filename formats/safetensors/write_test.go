@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestCanonicalHeader shows the form of a header byte for byte.
+// TestCanonicalHeader compares a header byte for byte.
 func TestCanonicalHeader(t *testing.T) {
 	ts := []TensorInfo{{Name: `w"\` + "\n\x01é", DType: U8, Shape: []int64{64}},
 		{Name: "s", DType: F32, Shape: []int64{2, 1}}, {Name: "z", DType: F16, Shape: []int64{}}}
@@ -30,7 +30,7 @@ func TestCanonicalHeader(t *testing.T) {
 	}
 }
 
-// TestHeaderRoundTrip parses what is written and writes it again.
+// TestHeaderRoundTrip parses a written header and writes it again.
 func TestHeaderRoundTrip(t *testing.T) {
 	meta := []KV{{"format", "lowpack"}, {"lowpack.manifest", strings.Repeat("m", 3<<20)}, {"\u2028 <&>", "\x7f"}}
 	ts := []TensorInfo{{Name: "b", DType: BF16, Shape: []int64{3, 5}}, {Name: "a", DType: I8, Shape: []int64{0}},
@@ -58,7 +58,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWriterRefuses what readers would refuse.
+// TestWriterRefuses: headers that readers would reject are errors.
 func TestWriterRefuses(t *testing.T) {
 	ok := TensorInfo{Name: "a", DType: U8, Shape: []int64{4}, Begin: 0, End: 4}
 	next := TensorInfo{Name: "b", DType: U8, Shape: []int64{4}, Begin: 4, End: 8}
@@ -92,7 +92,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
-// TestWriter writes a file in pieces, and refuses to leave a tensor unfinished, to write too much or out of turn.
+// TestWriter writes a file in pieces; an incomplete tensor, excess bytes and the wrong order are errors.
 func TestWriter(t *testing.T) {
 	ts := []TensorInfo{{Name: "x", DType: I8, Shape: []int64{3}}, {Name: "e", DType: F32, Shape: []int64{0}},
 		{Name: "y", DType: F32, Shape: []int64{1}}}
