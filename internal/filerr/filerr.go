@@ -1,4 +1,4 @@
-// Package filerr adds the name of a file to errors about it.
+// Package filerr adds file names to errors.
 package filerr
 
 import (
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Named adds the path to an error, unless it has been added before or the error is one of the operating system about
-// that file, or about one in that directory. An error may tell its file by a method File() string; "" = it is about no
-// file that was read, and gets no name.
+// Named prefixes an error with path, unless the error already names that file, or a file below that directory: as a
+// named error or one of the operating system. An error can report its file with a method File() string; "" means that
+// it concerns no file and gets no name.
 func Named(path string, err error) error {
 	if err == nil || tells(err, path) {
 		return err
@@ -19,7 +19,7 @@ func Named(path string, err error) error {
 	return &named{path, err}
 }
 
-// Escapes reports whether an error of os.Root is about a link that leads out of it. That error has no exported value.
+// Escapes reports whether err is os.Root's error for a link that leaves the root, which has no exported value.
 func Escapes(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "escapes from parent")
 }
@@ -34,10 +34,10 @@ func (n *named) Error() string { return n.path + ": " + n.err.Error() }
 func (n *named) File() string  { return n.path }
 func (n *named) Unwrap() error { return n.err }
 
-// tells reports whether the text of an error has the path already.
+// tells reports whether an error already names the path.
 func tells(err error, path string) bool {
 	var (
-		before interface{ File() string } // as *named has it, and a fault of a memory map
+		before interface{ File() string } // a *named, or a fault of a memory map
 		open   *fs.PathError
 		rename *os.LinkError
 	)
@@ -52,7 +52,7 @@ func tells(err error, path string) bool {
 	return false
 }
 
-// below reports whether a path is dir or lies in it.
+// below reports whether path is dir or inside it.
 func below(path, dir string) bool {
 	path, dir = filepath.Clean(path), filepath.Clean(dir)
 	return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator))

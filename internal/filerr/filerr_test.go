@@ -16,7 +16,7 @@ func TestNamed(t *testing.T) {
 		want string
 	}{
 		{"m", plain, "m: bad header"},
-		{"a", plain, "a: bad header"}, // the letter is in the text, the name of a file is not
+		{"a", plain, "a: bad header"}, // the text contains the letter, but not as a file name
 		{"header", plain, "header: bad header"},
 		{"m", Named("m", plain), "m: bad header"},
 		{"dir", Named("dir/m", plain), "dir/m: bad header"},
@@ -42,7 +42,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// about is an error that tells its file itself.
+// about is an error that reports its file.
 type about string
 
 func (a about) Error() string { return string(a) + " has changed" }
