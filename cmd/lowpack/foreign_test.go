@@ -35,7 +35,7 @@ var others = map[string]string{
 var weightsOnly = map[string]string{
 	"{\n  \"weight_map\": {}\n}\n":                 "JSON text, not weights",
 	"\x00\x01\x00\x00\x00\x00\x00\x00{\"a\":":      "header of 256 bytes in a file of 13: truncated",
-	"\x40\x00\x00\x00\x00\x00\x00\x00" + cutHeader: "the data end 4 bytes early: the file is truncated",
+	"\x40\x00\x00\x00\x00\x00\x00\x00" + cutHeader: "the data ends 4 bytes early: the file is truncated",
 }
 
 const cutHeader = `{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}           `
@@ -117,7 +117,7 @@ func TestCacheRoot(t *testing.T) {
 	if err := os.MkdirAll(snapshot, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	mustSay(t, "take its snapshot, "+snapshot, [][]string{
+	mustSay(t, "use its snapshot, "+snapshot, [][]string{
 		{"convert", root, "-o", filepath.Join(t.TempDir(), "out")}, {"inspect", root}, {"run", root, "-p", "x"}, {"tokenize", root, "-p", "x"},
 	})
 }

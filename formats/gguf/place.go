@@ -26,7 +26,7 @@ func (p *parser) place() error {
 			return fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		if t.Size > data-at {
-			return fmt.Errorf("%w: tensor %q: the data end %d bytes early: the file is truncated; download it again",
+			return fmt.Errorf("%w: tensor %q: the data ends %d bytes early: the file is truncated; download it again",
 				pack.ErrCorrupt, t.Name, t.Size-(data-at))
 		}
 		at = end

@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// archive is a zip archive of one file.
+// archive returns a zip archive with one file.
 func archive(t *testing.T, name string) string {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -29,14 +29,14 @@ func archive(t *testing.T, name string) string {
 	return b.String()
 }
 
-// shortest is a safetensors file without tensors whose header has n bytes.
+// shortest returns a safetensors file without tensors and with a header of n bytes.
 func shortest(n uint64) string {
 	return string(binary.LittleEndian.AppendUint64(nil, n)) + "{}" + strings.Repeat(" ", int(n)-2)
 }
 
 const (
-	texts    = 1 << iota // taken for a text
-	weights              // taken for safetensors
+	texts    = 1 << iota // rejected as text
+	weights              // rejected as safetensors
 	anything = texts | weights
 )
 
@@ -44,7 +44,7 @@ func TestKinds(t *testing.T) {
 	for _, c := range []struct {
 		head  string
 		words string
-		in    int // where it is refused
+		in    int // where it is rejected
 	}{
 		{"", "corrupt: the file is empty", anything},
 		{"<!doctype html>", "corrupt: an HTML page", anything},
@@ -81,8 +81,8 @@ func TestKinds(t *testing.T) {
 		{"text\xff", "", 0},
 		{"\n{\"a\": 1}", "unsupported: JSON text", weights},
 		{shortest(2), "", 0},
-		{shortest(0x8b1f | 8<<16), "", 0},                        // as gzip data
-		{shortest(0x0280 | 1<<16), "", 0},                        // as a pickle
+		{shortest(0x8b1f | 8<<16), "", 0},                        // starts like gzip
+		{shortest(0x0280 | 1<<16), "", 0},                        // starts like a pickle
 		{"\x0a\x0d\x0a\x05<unk>", "", 0},                         // a SentencePiece model
 		{"IQ== 0\n", "unsupported: a text", weights},             // a tiktoken file
 		{"#version: 0.2\nh e\n", "unsupported: a text", weights}, // merges.txt

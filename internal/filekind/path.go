@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Missing explains the error of a path that cannot be opened: links of a download cache lead to files that an
-// unfinished download does not have. Other errors are returned as they are.
+// Missing explains why a path cannot be opened if it is a dangling link of the download cache, left by an unfinished
+// download. It returns other errors unchanged.
 func Missing(path string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -23,11 +23,11 @@ func Missing(path string, err error) error {
 	if linkErr != nil {
 		return err
 	}
-	return fmt.Errorf("%w: unfinished download: %s leads to %s, which is not there; download it again",
+	return fmt.Errorf("%w: unfinished download: %s leads to %s, which does not exist; download it again",
 		pack.ErrCorrupt, path, to)
 }
 
-// Head reads the first bytes of a file.
+// Head reads the first HeadSize bytes of a file.
 func Head(r io.ReaderAt) ([]byte, error) {
 	head := make([]byte, HeadSize)
 	n, err := r.ReadAt(head, 0)
@@ -37,7 +37,7 @@ func Head(r io.ReaderAt) ([]byte, error) {
 	return head[:n], err
 }
 
-// HeadOf is Head of the regular file at path; of what is not one, it opens and reads nothing.
+// HeadOf is Head of the regular file at path; for anything else it returns nil without opening it.
 func HeadOf(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return nil, err
@@ -50,18 +50,18 @@ func HeadOf(path string) ([]byte, error) {
 	return Head(f)
 }
 
-// maxSnapshots bounds how many snapshots are looked at.
+// maxSnapshots limits the snapshots that are listed.
 const maxSnapshots = 1000
 
-// CacheRoot returns an error for the folder of a model in the download cache, models--ORG--NAME: the model lies in one
-// of its snapshots.
+// CacheRoot returns an error for a model's folder in the download cache, models--ORG--NAME, which names the snapshot to
+// use.
 func CacheRoot(dir string) error {
 	snapshots := filepath.Join(dir, "snapshots")
 	if info, err := os.Stat(snapshots); err != nil || !info.IsDir() {
 		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "config.json")); err == nil {
-		return nil // a model beside a folder of that name
+		return nil // a model that happens to contain a folder of that name
 	}
 	f, err := os.Open(snapshots)
 	if err != nil {
@@ -73,15 +73,15 @@ func CacheRoot(dir string) error {
 	case err != nil && err != io.EOF:
 		return err
 	case len(names) == 0:
-		return fmt.Errorf("%w: %s is a model's folder in the download cache, and has no snapshot: download the model again",
+		return fmt.Errorf("%w: %s is a model's folder in the download cache and has no snapshot: download the model again",
 			pack.ErrCorrupt, dir)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%w: %s is a model's folder in the download cache: take its snapshot, %s", pack.ErrUnsupported, dir,
+	return fmt.Errorf("%w: %s is a model's folder in the download cache: use its snapshot, %s", pack.ErrUnsupported, dir,
 		filepath.Join(snapshots, current(dir, names)))
 }
 
-// current is the snapshot that the branch main stands for, or the first one.
+// current returns the snapshot of branch main, or the first one.
 func current(dir string, snapshots []string) string {
 	main, _ := HeadOf(filepath.Join(dir, "refs", "main"))
 	if name := strings.TrimSpace(string(main)); slices.Contains(snapshots, name) {
