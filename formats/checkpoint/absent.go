@@ -11,14 +11,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxEntries bounds how much of a directory is listed.
+// maxEntries limits the directory entries that are listed.
 const maxEntries = 10000
 
-// part matches the name of one shard of two or more.
+// part matches the name of a shard of a model with two or more.
 var part = regexp.MustCompile(`-\d+-of-0*([2-9]|1\d)\d*\.safetensors$`)
 
-// onlyWeights returns the one safetensors file of a directory that has neither model.safetensors nor an index, or says
-// what is there instead.
+// onlyWeights returns the only safetensors file of a directory without model.safetensors and index, or an error that
+// says what is there instead.
 func (c *Checkpoint) onlyWeights() (string, error) {
 	names, err := c.dir.names(maxEntries)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Checkpoint) onlyWeights() (string, error) {
 	case len(found) == 1 && !part.MatchString(found[0]):
 		return found[0], nil
 	case len(found) > 0:
-		return "", fmt.Errorf("%w: %s is missing; without it nobody knows whether %s and its like are complete",
+		return "", fmt.Errorf("%w: %s is missing; without it the set of shards (%s …) may be incomplete",
 			pack.ErrCorrupt, indexFile, found[0])
 	case len(names) == 0:
 		return "", fmt.Errorf("%w: the directory is empty; a checkpoint has config.json and %s", pack.ErrUnsupported, single)
@@ -46,10 +46,10 @@ func (c *Checkpoint) onlyWeights() (string, error) {
 	return "", c.otherWeights(others)
 }
 
-// foreign are the names that weights in other formats have.
+// foreign matches names of weights in other formats.
 var foreign = regexp.MustCompile(`\.(bin|pt|pth|ckpt|pkl|gguf|onnx|zip|gz|tgz)$`)
 
-// otherWeights says what the first of the files is that is of a known kind.
+// otherWeights returns an error that names the format of the first file with a known one.
 func (c *Checkpoint) otherWeights(names []string) error {
 	for _, name := range names {
 		f, err := openFile(c.dir, name)

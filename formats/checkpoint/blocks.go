@@ -5,16 +5,16 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// Blocks is a matrix of a GGUF, or those of experts, as the file stores it, in blocks that have scales of their own.
+// Blocks is a matrix of a GGUF, or one per expert, in its stored form: blocks with their own scales.
 type Blocks struct {
-	// U8 [rows][bytes of a row], with the rows in the order of the checkpoint; it begins where the decoded tensor does
+	// Stored is U8 [rows][bytes per row], with the rows in the checkpoint's order. It starts at the offset of the decoded
+	// tensor.
 	Stored Tensor
 	Type   gguf.Type
-	Scale  float32 // multiplies all weights
+	Scale  float32 // factor of all weights
 }
 
-// Blocks returns the stored form of a matrix whose decoded values t has; false if the file does not store codes with a
-// scale for each group of columns.
+// Blocks returns the stored form of a matrix; false = the file does not store codes with group-wise scales.
 func (c *Checkpoint) Blocks(t Tensor) (Blocks, bool) {
 	if t.view == nil || len(t.Shape) < 2 || t.view.tensor.Less != 0 {
 		return Blocks{}, false
@@ -28,7 +28,7 @@ func (c *Checkpoint) Blocks(t Tensor) (Blocks, bool) {
 		b.Scale = v.scale
 	}
 	v.raw, v.size = safetensors.U8, v.stored
-	b.Stored.DType, b.Stored.Shape, b.Stored.Size, b.Stored.view = v.raw, []int{int(v.rows),
-		int(v.stored)}, v.rows*v.stored, &v
+	b.Stored.DType, b.Stored.Shape = v.raw, []int{int(v.rows), int(v.stored)}
+	b.Stored.Size, b.Stored.view = v.rows*v.stored, &v
 	return b, true
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestBlocks: rows in blocks are those of the file, in the order of the checkpoint, whether they are read whole or in
-// pieces.
+// TestBlocks: stored rows equal the file's, in the checkpoint's order, read whole or in pieces.
 func TestBlocks(t *testing.T) {
 	c, err := openGGUFFile(t, ggufModel(t, nil,
 		gguf.TensorInfo{Name: "output.weight", Shape: []int64{8, 128}, Type: gguf.I2_S}))
@@ -56,7 +55,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestBlocksShortened: a file that is cut while it is open is an error.
+// TestBlocksShortened: truncation of the open file is an error.
 func TestBlocksShortened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")
 	if err := os.WriteFile(path, ggufModel(t, nil), 0o600); err != nil {

@@ -1,10 +1,10 @@
-// Package checkpoint opens a model as its makers publish it: a Hugging Face directory with one or several safetensors
-// files, a snapshot of the download cache, a bare safetensors file, or a GGUF, which is seen as the directory that it
-// was made from (gguf.go).
+// Package checkpoint opens published models: a Hugging Face directory with one or more safetensors files, a snapshot of
+// the download cache, a bare safetensors file, or a GGUF, which is presented as the directory it was converted from
+// (gguf.go).
 //
-// Names that come out of the checkpoint (the shards of an index) never leave the directory, symbolic links may not
-// either, and only regular files are opened. Weights are read with pread, not from a memory map: a file that is cut
-// short by someone else gives an error instead of a signal.
+// Names from the checkpoint (the shards of an index) and symbolic links cannot leave the directory, and only regular
+// files are opened. Weights are read with pread instead of a memory map: if another process truncates a file, the
+// result is an error, not a signal.
 package checkpoint
 
 import (
@@ -20,42 +20,42 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Bounds over all shards of a checkpoint.
+// Limits over all shards of a checkpoint.
 const (
 	MaxShards  = 1024
 	MaxTensors = 2 * safetensors.MaxTensors
 	maxHeaders = 2 * safetensors.MaxHeader // bytes of JSON
 )
 
-// Tensor is one tensor of a checkpoint.
+// Tensor is a tensor of a checkpoint.
 type Tensor struct {
 	Name  string
 	DType safetensors.DType
 	Shape []int
-	File  string // name of the file that holds it, relative to the checkpoint
+	File  string // name of the file, relative to the checkpoint
 	Size  int64  // bytes
 	Begin int64  // offset in the file
 
 	file *file
-	view *view // nil: the bytes are those of file
+	view *view // nil = the bytes are stored in file
 }
 
-// Checkpoint is an open model. Its methods may be used concurrently.
+// Checkpoint is an open model. Its methods are safe for concurrent use.
 type Checkpoint struct {
 	dir      *dir
-	bare     bool // one file, opened by its name
+	bare     bool // a single file, opened by its name
 	shards   []*file
 	texts    map[string][]byte
 	tensors  []Tensor // by name
 	index    map[string]int
 	sources  []Source
-	view     *Source // of the tensors of a GGUF; nil: none
+	view     *Source // decoded view of a GGUF's tensors; nil = none
 	warnings []string
 	details  []string
 }
 
-// Open opens the model at path. It reads the headers of all weight files and the small files beside them, and checks
-// that the index and the files agree. Errors name the file. The caller closes the checkpoint.
+// Open opens the model at path. It reads the headers of all weight files and the text files, and checks that the index
+// and the shards agree. Errors name the file. The caller must close the checkpoint.
 func Open(path string) (*Checkpoint, error) {
 	c := &Checkpoint{texts: map[string][]byte{}, index: map[string]int{}}
 	if err := c.open(path); err != nil {
@@ -87,7 +87,7 @@ func (c *Checkpoint) open(path string) error {
 	return c.openWeights()
 }
 
-// about names the file that an error is about, unless it is the only one, which Open names as it was typed.
+// about adds the file name to an error, except for a single bare file, to which Open adds the path as typed.
 func (c *Checkpoint) about(f *file, err error) error {
 	if err == nil || c.bare && len(c.shards) == 1 {
 		return err
@@ -95,7 +95,7 @@ func (c *Checkpoint) about(f *file, err error) error {
 	return fmt.Errorf("%s: %w", f.name, err)
 }
 
-// addShards takes over the files and enters their tensors.
+// addShards takes ownership of the files and adds their tensors.
 func (c *Checkpoint) addShards(files []*file) error {
 	c.shards = append(c.shards, files...)
 	headers := int64(0)
@@ -105,8 +105,8 @@ func (c *Checkpoint) addShards(files []*file) error {
 			return c.about(f, err)
 		}
 		if format, _ := h.Meta("format"); format == "lowpack" {
-			return fmt.Errorf("%w: %s is a packed file, not a checkpoint: lowpack repack changes its layout, lowpack unpack "+
-				"makes a checkpoint of it", pack.ErrUnsupported, f.name)
+			return fmt.Errorf("%w: %s is a packed file, not a checkpoint: use lowpack repack to change its layout, or "+
+				"lowpack unpack to convert it back", pack.ErrUnsupported, f.name)
 		}
 		if headers += h.DataStart; headers > maxHeaders || len(c.tensors)+len(h.Tensors) > MaxTensors {
 			return fmt.Errorf("%w: %s: the shards hold more than %d tensors or %d bytes of headers", pack.ErrLimit, f.name,
@@ -137,7 +137,7 @@ func (c *Checkpoint) addTensors(f *file, h *safetensors.Header) error {
 		shape := make([]int, len(t.Shape))
 		for i, d := range t.Shape {
 			if shape[i] = int(d); int64(shape[i]) != d {
-				return fmt.Errorf("%w: %s: tensor %q: dimension %d", pack.ErrLimit, f.name, t.Name, d)
+				return fmt.Errorf("%w: %s: tensor %q: dimension %d is too large", pack.ErrLimit, f.name, t.Name, d)
 			}
 		}
 		c.index[t.Name] = len(c.tensors)
@@ -149,7 +149,7 @@ func (c *Checkpoint) addTensors(f *file, h *safetensors.Header) error {
 	return nil
 }
 
-// Config returns the bytes of config.json, nil for a bare file.
+// Config returns config.json; nil for a bare file.
 func (c *Checkpoint) Config() []byte { return c.texts["config.json"] }
 
 // File returns the bytes of one of the small files of a model (package modelfile), if the checkpoint has it.
@@ -158,11 +158,11 @@ func (c *Checkpoint) File(name string) ([]byte, bool) {
 	return b, ok
 }
 
-// IsDir reports whether the checkpoint is a directory, not one bare file.
+// IsDir reports whether the checkpoint is a directory rather than a bare file.
 func (c *Checkpoint) IsDir() bool { return !c.bare }
 
-// View is the file that Tensor.File names for the tensors of a GGUF. Nobody stored it: its bytes are those that ReadAt
-// decodes, and Sources has what they are decoded from instead.
+// View returns the virtual file that Tensor.File names for the tensors of a GGUF: the decoded bytes that ReadAt
+// returns. Sources lists the real files. ok is false for other checkpoints.
 func (c *Checkpoint) View() (s Source, ok bool) {
 	if c.view == nil {
 		return Source{}, false
@@ -170,10 +170,10 @@ func (c *Checkpoint) View() (s Source, ok bool) {
 	return *c.view, true
 }
 
-// Tensors returns all tensors by name. The slice must not be changed.
+// Tensors returns all tensors, sorted by name. The caller must not modify the slice.
 func (c *Checkpoint) Tensors() []Tensor { return c.tensors }
 
-// Lookup returns the tensor of that name.
+// Lookup returns a tensor by name.
 func (c *Checkpoint) Lookup(name string) (Tensor, bool) {
 	i, ok := c.index[name]
 	if !ok {
@@ -182,7 +182,7 @@ func (c *Checkpoint) Lookup(name string) (Tensor, bool) {
 	return c.tensors[i], true
 }
 
-// ReadAt fills p with bytes of the tensor from offset off on.
+// ReadAt fills p with the bytes of the tensor starting at off.
 func (c *Checkpoint) ReadAt(t Tensor, p []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(p)) > t.Size-off {
 		return fmt.Errorf("tensor %q: bytes %d to %d of %d were asked for", t.Name, off, off+int64(len(p)), t.Size)
@@ -207,14 +207,14 @@ func readFailed(file, tensor string, err error) error {
 	return fmt.Errorf("%s: tensor %q: %w", file, tensor, err)
 }
 
-// Shard is an open weight file. Close of the checkpoint closes it.
+// Shard is an open weight file. Closing the checkpoint closes it.
 type Shard struct {
 	Name string // relative to the checkpoint
 	File *os.File
 	Size int64 // bytes
 }
 
-// Shards returns the safetensors files in the order in which they were opened.
+// Shards returns the safetensors files in the order of opening; nil for a GGUF.
 func (c *Checkpoint) Shards() []Shard {
 	if c.view != nil {
 		return nil
@@ -257,7 +257,7 @@ func (c *Checkpoint) Close() error {
 	for _, f := range c.shards {
 		errs = append(errs, f.Close())
 	}
-	if c.dir != nil { // nil: Open failed early
+	if c.dir != nil { // nil if Open failed early
 		errs = append(errs, c.dir.root.Close())
 	}
 	return errors.Join(errs...)

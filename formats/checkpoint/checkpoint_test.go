@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestBundledModels reads every tensor of the bundled models and compares them with the file's bytes.
+// TestBundledModels compares every tensor of the bundled models with the file's bytes.
 func TestBundledModels(t *testing.T) {
 	for name, tensors := range map[string]int{"tiny-bitnet": 68, "tiny-bitnet-packed": 110} {
 		path := shared.Testdata(t, name)
@@ -66,7 +66,7 @@ func TestBundledModels(t *testing.T) {
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// TestWhatIsThere names what a directory holds instead of a checkpoint.
+// TestWhatIsThere: the error names what a directory contains instead of a checkpoint.
 func TestWhatIsThere(t *testing.T) {
 	weights, err := os.ReadFile(shared.Testdata(t, "tiny-bitnet/model.safetensors"))
 	if err != nil {
@@ -114,7 +114,7 @@ func TestWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestRanges refuses to read outside a tensor.
+// TestRanges: reading outside a tensor is an error.
 func TestRanges(t *testing.T) {
 	c, err := Open(shared.Testdata(t, "tiny-bitnet"))
 	if err != nil {

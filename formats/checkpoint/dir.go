@@ -15,27 +15,27 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// dir is a directory whose files are opened by name and cannot lie elsewhere.
+// dir is a directory whose files are opened by name and cannot be outside of it.
 type dir struct {
 	root *os.Root
 	sub  string // path of the checkpoint below root
 }
 
-// place is what a path on the command line stands for.
+// place is the target of a path on the command line.
 type place struct {
 	dir  *dir
-	bare string // entry of dir that holds a bare file; "" = the directory itself
+	bare string // name of a bare file in dir; "" = the directory itself
 }
 
-// resolve opens the directory of a checkpoint. Symbolic links in the path itself are the user's own and are followed.
+// resolve opens the directory of a checkpoint. Symbolic links in the path itself are the user's and are followed.
 func resolve(path string) (place, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if kind := filekind.Missing(path, err); kind != err {
 			return place{}, kind
 		}
-		return place{},
-			fmt.Errorf("%w: a checkpoint is a directory, a .safetensors or .gguf file, or ORG/NAME of a model on the hub", err)
+		return place{}, fmt.Errorf("%w: a checkpoint is a directory, a .safetensors or .gguf file, or ORG/NAME of a model "+
+			"on the hub", err)
 	}
 	if err != nil {
 		return place{}, err
@@ -62,7 +62,7 @@ func resolve(path string) (place, error) {
 	return place{dir: d, bare: filepath.Base(real)}, err
 }
 
-// weightsAt says of which other kind a file is that might hold weights.
+// weightsAt returns an error that names the kind of a file in another weight format.
 func weightsAt(path string) error {
 	head, err := filekind.HeadOf(path)
 	if err != nil || head == nil {
@@ -72,9 +72,8 @@ func weightsAt(path string) error {
 }
 
 // openDir opens a directory. A snapshot of the download cache, models--X--Y/snapshots/REV, holds symbolic links into
-// models--X--Y/blobs: there the root is the cache entry, so that these links stay inside. Blobs may themselves be links
-// to ones that all models of a cache share, in blobs beside the entries (huggingface_hub 2.4): there the root is the
-// cache.
+// models--X--Y/blobs, so the root is the cache entry. Blobs may in turn be links to blobs shared by all models of the
+// cache (huggingface_hub 2.4), in a directory next to the entries; then the root is the cache.
 func openDir(path string) (*dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -104,7 +103,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// has reports whether an entry of that name exists, whatever it is.
+// has reports whether an entry of any kind exists.
 func (d *dir) has(name string) (bool, error) {
 	_, err := d.root.Lstat(filepath.Join(d.sub, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +112,7 @@ func (d *dir) has(name string) (bool, error) {
 	return err == nil, err
 }
 
-// names lists the entries of the directory, at most limit of them.
+// names lists at most limit entries of the directory.
 func (d *dir) names(limit int) ([]string, error) {
 	f, err := d.root.Open(d.sub)
 	if err != nil {
@@ -130,15 +129,15 @@ func (d *dir) names(limit int) ([]string, error) {
 // file is an open regular file of a checkpoint.
 type file struct {
 	*os.File
-	name string // as messages and the manifest call it
-	path string // below dir.root
+	name string // in messages and in the manifest
+	path string // relative to dir.root
 	dir  *dir
 	info fs.FileInfo
 	size int64
 }
 
-// openFile opens a regular file below d. The kind is looked at before opening (a pipe must not be opened) and again
-// afterwards (it may have been exchanged); until then O_NONBLOCK keeps a pipe from blocking.
+// openFile opens a regular file below d. It checks the kind before opening, since a pipe must not be opened, and again
+// afterwards, since the file may have been exchanged; O_NONBLOCK keeps an exchanged pipe from blocking.
 func openFile(d *dir, name string) (*file, error) {
 	path := filepath.Join(d.sub, name)
 	before, err := d.root.Stat(path)
@@ -166,7 +165,7 @@ func openFile(d *dir, name string) (*file, error) {
 	return &file{File: f, name: name, path: path, dir: d, info: info, size: info.Size()}, nil
 }
 
-// dangling returns an error for a link that leads nowhere, inside the directory or out of it.
+// dangling returns an error for a symbolic link without a target.
 func (d *dir) dangling(path string) error {
 	path = filepath.Join(d.root.Name(), path)
 	_, err := os.Stat(path)
@@ -183,16 +182,16 @@ func regular(name string, info fs.FileInfo) error {
 	return fmt.Errorf("%w: %s is not a regular file (%s)", pack.ErrCorrupt, name, info.Mode().Type())
 }
 
-// confined explains the error of os.Root for a link that leaves the directory.
+// confined explains os.Root's error for a link that leaves the directory.
 func confined(name string, err error) error {
 	if filerr.Escapes(err) {
-		return fmt.Errorf("%w: %s is a symbolic link out of the checkpoint's directory; copy the file to its place, or "+
-			"name the directory it is in", pack.ErrCorrupt, name)
+		return fmt.Errorf("%w: %s is a symbolic link out of the checkpoint's directory; replace it by the file, or "+
+			"name the directory of the file", pack.ErrCorrupt, name)
 	}
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// unchanged compares the open file, and what its name stands for now, with what was opened.
+// unchanged compares the open file, and the file that its name refers to now, with the file at Open.
 func (f *file) unchanged() error {
 	now, err := f.Stat()
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// FuzzIndex: an index is refused with an error of a known kind, or its shards have plain names and another reader finds
+// FuzzIndex: an index is rejected with a known class of error, or its shards have plain names and another parser finds
 // the same map.
 func FuzzIndex(f *testing.F) {
 	for _, c := range hostile.In(hostile.Directory) {
 		path, err := c.Build(f.TempDir())
 		if err != nil {
-			continue // no pipes on this system
+			continue // this system has no pipes
 		}
 		if text, err := os.ReadFile(filepath.Join(path, indexFile)); err == nil {
 			f.Add(text, uint64(0))
@@ -37,7 +37,7 @@ func FuzzIndex(f *testing.F) {
 			}
 			return
 		}
-		var keys map[string]json.RawMessage // by exact key: a struct would also take keys that differ in case
+		var keys map[string]json.RawMessage // a struct would match keys case-insensitively
 		if err := json.Unmarshal(text, &keys); err != nil {
 			t.Fatalf("another reader refuses: %v", err)
 		}

@@ -16,26 +16,26 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// viewSuffix is added to the name of a GGUF: its tensors, as a checkpoint has them, are in a file that nobody stored.
+// viewSuffix is appended to the name of a GGUF for the virtual file of its decoded tensors.
 const viewSuffix = " (decoded)"
 
-// ggufFile is a model in GGUF while it is opened.
+// ggufFile is a GGUF model being opened.
 type ggufFile struct {
 	c      *Checkpoint
 	hf     hf.File
-	parts  map[string]ggufPart // by tensor
-	offset int64               // of the next tensor in the view
+	parts  map[string]ggufPart // by tensor name
+	offset int64               // of the next tensor in the virtual file
 }
 
-// ggufPart is the file that holds a tensor.
+// ggufPart locates a tensor.
 type ggufPart struct {
 	file  *file
-	start int64 // of its data
-	order int   // of all tensors
+	start int64 // offset of the tensor data
+	order int   // index among all tensors
 }
 
-// openGGUF opens a model in GGUF, of one file or of several, as the Hugging Face checkpoint that it was made from.
-// called is the name of a single file in messages.
+// openGGUF opens a GGUF model of one or more files as the Hugging Face checkpoint it was converted from. called is the
+// name of a single file in messages.
 func (c *Checkpoint) openGGUF(d *dir, name, called string) error {
 	g, err := c.ggufTexts(d, name, called)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Checkpoint) openGGUF(d *dir, name, called string) error {
 	return c.about(c.shards[0], g.tensors())
 }
 
-// ggufTexts opens the files and rebuilds what they say without tensors.
+// ggufTexts opens the files and rebuilds the text files.
 func (c *Checkpoint) ggufTexts(d *dir, name, called string) (*ggufFile, error) {
 	names, err := gguf.SplitNames(name)
 	if err != nil {
@@ -95,7 +95,7 @@ func (g *ggufFile) add(f *file, h *gguf.Header) error {
 	return nil
 }
 
-// texts rebuilds the small files.
+// texts rebuilds the text files.
 func (g *ggufFile) texts() (err error) {
 	g.hf.Floats = g.floats
 	if g.c.texts, err = g.hf.Texts(); err != nil {
@@ -103,14 +103,14 @@ func (g *ggufFile) texts() (err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.c.texts)) {
 		if n := int64(len(g.c.texts[name])); n > modelfile.Limit(name) {
-			return fmt.Errorf("%w: %s rebuilt from its keys has %d bytes; at most %d are read", pack.ErrLimit, name, n,
+			return fmt.Errorf("%w: %s rebuilt from its keys has %d bytes; the limit is %d", pack.ErrLimit, name, n,
 				modelfile.Limit(name))
 		}
 	}
 	return nil
 }
 
-// tensors makes a tensor of the checkpoint of each one in the file.
+// tensors adds the checkpoint tensors of the file.
 func (g *ggufFile) tensors() error {
 	list, err := g.hf.List()
 	if err != nil {
@@ -136,7 +136,7 @@ func (g *ggufFile) enter(t hf.Tensor) error {
 		Size: dtype.Size() * t.From.Weights(), view: v}
 	for _, d := range t.From.Shape {
 		if d > pack.MaxDim {
-			return fmt.Errorf("%w: dimension %d", pack.ErrLimit, d)
+			return fmt.Errorf("%w: dimension %d is too large", pack.ErrLimit, d)
 		}
 		x.Shape = append(x.Shape, int(d))
 	}
@@ -145,22 +145,22 @@ func (g *ggufFile) enter(t hf.Tensor) error {
 	return nil
 }
 
-// plainTypes are stored as a checkpoint stores them.
+// plainTypes are stored the same way in both formats.
 var plainTypes = map[gguf.Type]safetensors.DType{gguf.F32: safetensors.F32, gguf.F16: safetensors.F16,
 	gguf.BF16: safetensors.BF16}
 
-// view makes the rows of a tensor.
+// view returns the view of a tensor and its element type.
 func (g *ggufFile) view(t hf.Tensor) (*view, safetensors.DType, error) {
 	v := &view{tensor: t, part: g.parts[t.From.Name], rows: t.From.Shape[0], columns: int(t.From.Columns())}
 	switch {
-	case len(t.From.Shape) == 3: // rows of experts follow one another
+	case len(t.From.Shape) == 3: // all experts, one after another
 		v.rows = t.From.Shape[0] * t.From.Shape[1]
 	case len(t.From.Shape) == 2:
 	case t.Heads == 0:
 		v.rows = 1
 	case t.From.Type.RowSize(1) == 0:
 		return nil, "", fmt.Errorf("%w: a vector of type %s", pack.ErrUnsupported, t.From.Type)
-	default: // elements are permuted as rows are
+	default: // elements are permuted like rows
 		v.columns = 1
 	}
 	v.stored = t.From.Type.RowSize(int64(v.columns))
@@ -204,7 +204,7 @@ func (p ggufPart) read(b []byte, t gguf.TensorInfo, off int64) error {
 	return readFailed(p.file.name, t.Name, err)
 }
 
-// Stored is the type of a tensor in its file, and how many bytes it takes there: of a GGUF, those of its blocks.
+// Stored returns the tensor's type and size in bytes in its file; for a GGUF, those of its blocks.
 func (t Tensor) Stored() (kind string, bytes int64) {
 	if t.view == nil {
 		return string(t.DType), t.Size
@@ -212,19 +212,19 @@ func (t Tensor) Stored() (kind string, bytes int64) {
 	return t.view.tensor.From.Type.String(), t.view.tensor.From.Size
 }
 
-// view is a tensor of a checkpoint whose rows are made of stored rows.
+// view is a tensor whose rows are computed from stored rows.
 type view struct {
 	tensor  hf.Tensor
 	part    ggufPart
 	rows    int64
 	columns int
-	stored  int64             // bytes of a stored row
-	size    int64             // bytes of a row
-	raw     safetensors.DType // rows are stored as they are; "": decoded to F32
-	scale   float32           // of the tensor, where it has one beside it
+	stored  int64             // bytes per stored row
+	size    int64             // bytes per row
+	raw     safetensors.DType // type of rows that are used as stored; "" = decode to F32
+	scale   float32           // from the .scale tensor, if there is one
 }
 
-// i2sPacking is the packing of published files. Its rows stand alone.
+// i2sPacking is the packing of published files. Its rows do not share bytes.
 const i2sPacking = "i2s"
 
 func (v *view) i2s() error {
@@ -244,7 +244,7 @@ func (v *view) i2s() error {
 	return err
 }
 
-// readAt fills p with bytes from off on, which may begin and end inside of rows.
+// readAt fills p with bytes starting at off; start and end need not be row boundaries.
 func (v *view) readAt(p []byte, off int64) error {
 	var stored, row []byte
 	for len(p) > 0 {
@@ -272,7 +272,7 @@ func (v *view) readAt(p []byte, off int64) error {
 	return nil
 }
 
-// decode makes a row of a stored one.
+// decode converts a stored row.
 func (v *view) decode(dst, stored []byte) error {
 	if v.raw != "" {
 		copy(dst, stored)
@@ -291,7 +291,7 @@ func (v *view) decode(dst, stored []byte) error {
 	return nil
 }
 
-// values of a row before the scale of the tensor.
+// values decodes a row without the scale of the tensor.
 func (v *view) values(dst []float32, stored []byte) error {
 	if v.tensor.From.Type != gguf.I2_S {
 		return v.tensor.From.Type.Floats(dst, stored)
@@ -306,5 +306,5 @@ func (v *view) values(dst []float32, stored []byte) error {
 	return nil
 }
 
-// IsGGUF reports whether a path is that of a model in GGUF, by its name.
+// IsGGUF reports whether a path names a GGUF, by its suffix.
 func IsGGUF(path string) bool { return strings.HasSuffix(path, ".gguf") }

@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ggufModel is a Llama of one block with heads of four values; every matrix holds 0, 1, 2, … in Q8_0 or F32.
+// ggufModel is a one-block Llama with heads of four values; every matrix holds 0, 1, 2, … in Q8_0 or F32.
 func ggufModel(t *testing.T, keys []gguf.KV, extra ...gguf.TensorInfo) []byte {
 	t.Helper()
 	keys = append([]gguf.KV{
@@ -58,9 +58,9 @@ func ggufBytes(t *testing.T, keys []gguf.KV, ts []gguf.TensorInfo) []byte {
 			switch x.Type {
 			case gguf.Q8_0:
 				if i%32 == 0 {
-					data = append(data, 0, 0x3c) // 1 as a float16
+					data = append(data, 0, 0x3c) // 1.0 as float16
 				}
-				data = append(data, byte(i/32)) // the number of the block
+				data = append(data, byte(i/32)) // number of the block
 			case gguf.F32:
 				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(i/32)+2))
 			default:
@@ -90,7 +90,7 @@ func openGGUFFile(t *testing.T, file []byte) (*Checkpoint, error) {
 	return c, err
 }
 
-// valuesOf reads a tensor in pieces that begin inside of rows.
+// valuesOf reads a tensor in pieces that are not aligned with rows.
 func valuesOf(t *testing.T, c *Checkpoint, name string, piece int) []float32 {
 	t.Helper()
 	x, ok := c.Lookup(name)
@@ -110,7 +110,7 @@ func valuesOf(t *testing.T, c *Checkpoint, name string, piece int) []float32 {
 	return out
 }
 
-// TestGGUF: names, types, rows and scales are those of the checkpoint.
+// TestGGUF: names, types, rows and scales equal the original checkpoint's.
 func TestGGUF(t *testing.T) {
 	c, err := openGGUFFile(t, ggufModel(t, nil))
 	if err != nil {
@@ -119,7 +119,7 @@ func TestGGUF(t *testing.T) {
 	for _, piece := range []int{1 << 20, 7, 130} {
 		q := valuesOf(t, c, "model.layers.0.self_attn.q_proj.weight", piece)
 		k := valuesOf(t, c, "model.layers.0.self_attn.k_proj.weight", piece)
-		for m := range 32 { // halves of a head are stored as neighbours
+		for m := range 32 { // stored interleaved instead of in halves
 			stored := m/4*4 + m%2*2 + m%4/2
 			if q[32*m+5] != float32(stored) || m < 8 && k[32*m+5] != float32(stored+2) {
 				t.Fatalf("row %d: q %v, k %v, want row %d", m, q[32*m+5], k[32*m%256+5], stored)
@@ -155,7 +155,7 @@ func TestGGUF(t *testing.T) {
 	}
 }
 
-// TestGGUFRefused: what would be another model is refused by name.
+// TestGGUFRefused: whatever would change the model is rejected by name.
 func TestGGUFRefused(t *testing.T) {
 	hadamard := gguf.KV{Key: "prism.hadamard.version", Value: gguf.U32Value(1)}
 	for says, file := range map[string][]byte{
@@ -175,7 +175,7 @@ func TestGGUFRefused(t *testing.T) {
 	}
 }
 
-// TestGGUFParts joins two parts, and misses one.
+// TestGGUFParts: two parts form one model; a missing part is an error.
 func TestGGUFParts(t *testing.T) {
 	dir := t.TempDir()
 	split := func(no uint32) []gguf.KV {
@@ -206,7 +206,7 @@ func TestGGUFParts(t *testing.T) {
 	}
 }
 
-// TestGGUFShortened: a file that is cut while it is open is an error.
+// TestGGUFShortened: truncation of the open file is an error.
 func TestGGUFShortened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")
 	if err := os.WriteFile(path, ggufModel(t, nil), 0o600); err != nil {
@@ -226,7 +226,7 @@ func TestGGUFShortened(t *testing.T) {
 	}
 }
 
-// TestI2S: code times scale, whether rows are read whole or in pieces.
+// TestI2S: values are code · scale, read whole or in pieces.
 func TestI2S(t *testing.T) {
 	m := pack.NewMatrix(pack.Shape{M: 8, K: 128}, pack.Ternary)
 	want := make([]float32, len(m.Codes))

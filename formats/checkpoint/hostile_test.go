@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// sentinel is the error that a class of the corpus must wrap.
+// sentinel is the error wrapped for each class of the corpus.
 func sentinel(c hostile.Class) error {
 	switch c {
 	case hostile.Accept:
@@ -28,7 +28,7 @@ func sentinel(c hostile.Class) error {
 	return pack.ErrCorrupt
 }
 
-// build writes a case; a system that cannot make pipes skips its case.
+// build writes a case; it skips pipes where the system has none.
 func build(t *testing.T, c *hostile.Case) string {
 	t.Helper()
 	path, err := c.Build(t.TempDir())
@@ -41,7 +41,7 @@ func build(t *testing.T, c *hostile.Case) string {
 	return path
 }
 
-// readAll opens a checkpoint, reads all of it and asks whether it changed meanwhile.
+// readAll opens a checkpoint, reads everything and calls Unchanged.
 func readAll(path string, during func(path string) error) (*Checkpoint, error) {
 	c, err := Open(path)
 	if err != nil {
@@ -61,25 +61,24 @@ func readAll(path string, during func(path string) error) (*Checkpoint, error) {
 	return c, c.Unchanged()
 }
 
-// own says which cases are decided here: the others are legal checkpoints, whose config, tokenizer or weights are at
-// fault.
+// own reports whether this package decides a case. The others are valid checkpoints with faults in config, tokenizer or
+// weights.
 func own(c *hostile.Case) bool {
 	switch c.Group {
 	case hostile.Container:
 		return !strings.HasPrefix(c.ID, "S34")
 	case hostile.Directory:
 		return true
-	case hostile.Packed: // to this package, a file of tensors like any other
+	case hostile.Packed: // for this package an ordinary safetensors file
 		return c.Rule == "F1–F5"
 	}
 	return c.ID == "C06"
 }
 
-// hang is the processor time that no case may take; that a command takes less than a second for it, the tests of the
-// command line measure.
+// hang is the limit of processor time per case; command-line tests check that a command takes less than a second.
 const hang = 20 * time.Second
 
-// TestHostile holds every case of the corpus to its verdict, without hanging.
+// TestHostile: every case of the corpus gets its verdict, without hanging.
 func TestHostile(t *testing.T) {
 	for _, c := range hostile.Cases() {
 		t.Run(c.ID, func(t *testing.T) {
@@ -88,7 +87,7 @@ func TestHostile(t *testing.T) {
 			switch {
 			case own(&c):
 			case c.Group == hostile.Packed:
-				want = pack.ErrUnsupported // whole, but no checkpoint
+				want = pack.ErrUnsupported // intact, but not a checkpoint
 			default:
 				want = nil
 			}
@@ -106,7 +105,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// openFiles counts the open files of this process, where the system tells.
+// openFiles returns the number of open files of this process, if the system reports it.
 func openFiles(t *testing.T) int {
 	if runtime.GOOS != "linux" {
 		return 0
@@ -129,11 +128,11 @@ func caseOf(t *testing.T, id string) *hostile.Case {
 	return nil
 }
 
-// TestMessages shows that refusals say which file, which tensor, what is wrong and what to do.
+// TestMessages: errors name file, tensor, fault and remedy.
 func TestMessages(t *testing.T) {
 	for id, parts := range map[string][]string{
-		"D01":  {indexFile, `"../x.safetensors"`, "beside the index"},
-		"D03":  {"model.safetensors", "symbolic link", "copy the file"},
+		"D01":  {indexFile, `"../x.safetensors"`, "next to the index"},
+		"D03":  {"model.safetensors", "symbolic link", "replace it by the file"},
 		"D04a": {"model.safetensors", "not a regular file"},
 		"D05a": {indexFile, "occurs twice"},
 		"D05b": {`"model.extra.weight"`, "model-00001-of-00002.safetensors", "does not hold it"},
@@ -156,7 +155,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestOtherFormats: what is not a checkpoint says what it is, and what would be one.
+// TestOtherFormats: the error for another format names it, and says what a checkpoint is.
 func TestOtherFormats(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "model.gguf"), []byte("GGUF"), 0o600); err != nil {
@@ -170,7 +169,7 @@ func TestOtherFormats(t *testing.T) {
 	}
 }
 
-// TestCaseFolding warns of shards that only some file systems can tell apart.
+// TestCaseFolding: shards whose names differ in case only cause a warning.
 func TestCaseFolding(t *testing.T) {
 	c, err := readAll(build(t, caseOf(t, "D07")), nil)
 	if err != nil {
@@ -181,7 +180,7 @@ func TestCaseFolding(t *testing.T) {
 	}
 }
 
-// TestSnapshot reads a snapshot of the download cache: by its directory, by a link to it, and by one of its files.
+// TestSnapshot: a snapshot of the download cache opens by its directory, by a link to it, and by one of its files.
 func TestSnapshot(t *testing.T) {
 	path := build(t, caseOf(t, "D00c"))
 	alias := filepath.Join(t.TempDir(), "alias")
@@ -207,8 +206,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestSharedBlobs reads a snapshot whose blobs are links to those that all models of a cache share, and refuses links
-// out of the cache.
+// TestSharedBlobs: a snapshot opens whose blobs are links to blobs shared by all models of a cache; links out of the
+// cache are rejected.
 func TestSharedBlobs(t *testing.T) {
 	snapshot := build(t, caseOf(t, "D00c"))
 	entry := filepath.Dir(filepath.Dir(snapshot))
@@ -229,7 +228,7 @@ func TestSharedBlobs(t *testing.T) {
 		if err == nil {
 			err = os.Rename(real, to)
 		}
-		os.Remove(blob) // a link that leads nowhere by now
+		os.Remove(blob) // a dangling link
 		if err == nil {
 			err = os.Symlink(to, blob)
 		}
@@ -253,7 +252,7 @@ func TestSharedBlobs(t *testing.T) {
 	}
 }
 
-// TestShards joins two shards, and reports a wrong total_size as a warning, in whatever spelling.
+// TestShards: two shards form one model, and a wrong total_size, in any spelling, causes a warning.
 func TestShards(t *testing.T) {
 	path := build(t, caseOf(t, "D00b"))
 	one, err := readAll(build(t, caseOf(t, "D00a")), nil)

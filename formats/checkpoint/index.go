@@ -21,19 +21,19 @@ import (
 const (
 	single    = "model.safetensors"
 	indexFile = "model.safetensors.index.json"
-	maxIndex  = 16 << 20
+	maxIndex  = 16 << 20 // bytes
 	suffix    = ".safetensors"
-	notGiven  = -1 // a total_size that the index does not have
+	notGiven  = -1 // total_size is absent
 )
 
-// index is the parse of model.safetensors.index.json.
+// index is a parsed model.safetensors.index.json.
 type index struct {
 	totalSize int64
 	files     map[string]string
 }
 
-// openWeights finds the weight files of the directory and enters their tensors: model.safetensors, else the shards of
-// the index, else the only safetensors file there is.
+// openWeights opens the weights of the directory: model.safetensors, else the shards of the index, else the only
+// safetensors file.
 func (c *Checkpoint) openWeights() error {
 	one, err := c.dir.has(single)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Checkpoint) openShards(names []string) error {
 	return c.addShards(files)
 }
 
-// openIndexed opens the shards of the index and compares both.
+// openIndexed opens the shards of the index and compares them with it.
 func (c *Checkpoint) openIndexed() error {
 	text, err := readText(c.dir, modelfile.File{Name: indexFile, Limit: maxIndex})
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Checkpoint) openIndexed() error {
 	return c.compare(x)
 }
 
-// shardNames lists the files of the index in order.
+// shardNames returns the files of the index, sorted.
 func (c *Checkpoint) shardNames(x *index) ([]string, error) {
 	seen, folded := map[string]bool{}, map[string]string{}
 	var names []string
@@ -130,7 +130,7 @@ func (c *Checkpoint) shardNames(x *index) ([]string, error) {
 	return names, nil
 }
 
-// compare holds the index against the shards: the same tensors, each in the file that the index says.
+// compare checks that index and shards have the same tensors, each in the file that the index names.
 func (c *Checkpoint) compare(x *index) error {
 	total := int64(0)
 	for i := range c.tensors {
@@ -187,9 +187,9 @@ func (x *index) readMetadata(r *jsonread.Reader) error {
 	})
 }
 
-// readWeightMap reads at most MaxTensors entries, the limit of jsonread for the keys of an object.
+// readWeightMap reads weight_map. jsonread's limit of keys per object bounds it to MaxTensors entries.
 func (x *index) readWeightMap(r *jsonread.Reader) error {
-	const maxFile = 8192 // bytes; plainName says what is wrong with long names
+	const maxFile = 8192 // bytes; plainName reports names above its own limit
 	return r.Object(func(tensor string) (err error) {
 		if len(tensor) > safetensors.MaxName {
 			return r.Limitf("a tensor name of more than %d bytes", safetensors.MaxName)
@@ -199,7 +199,7 @@ func (x *index) readWeightMap(r *jsonread.Reader) error {
 	})
 }
 
-// parseSize reads a size that some writers spell as a float. What is not a whole number of bytes is an odd one (−2).
+// parseSize parses a size, which some writers spell as a float; −2 = not a whole number of bytes.
 func parseSize(text string) int64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if n := int64(f); err == nil && f >= 0 && f < 1<<53 && float64(n) == f {
@@ -208,10 +208,10 @@ func parseSize(text string) int64 {
 	return -2
 }
 
-// reserved are the names of devices on Windows, which stand for the device with any suffix.
+// reserved matches the names of Windows devices, which denote the device with any suffix.
 var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?$`)
 
-// plainName accepts what is the name of a safetensors file in the same directory on every system.
+// plainName checks that a name is valid on every system for a safetensors file in the same directory.
 func plainName(name string) error {
 	bad := func(why string) error {
 		if len(name) > 80 {
@@ -225,7 +225,7 @@ func plainName(name string) error {
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }):
 		return bad("control characters")
 	case strings.ContainsAny(name, `/\:`) || !filepath.IsLocal(name):
-		return bad("not a plain file name; shards lie beside the index")
+		return bad("not a plain file name; shards must be next to the index")
 	case reserved.MatchString(name):
 		return bad("the name of a device on Windows")
 	case !strings.HasSuffix(name, suffix) || name == suffix:

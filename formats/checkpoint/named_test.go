@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNamedOnce: an error about a checkpoint of one file has the name of it once.
+// TestNamedOnce: an error about a single-file checkpoint contains its name once.
 func TestNamedOnce(t *testing.T) {
 	for _, name := range []string{"cut.safetensors", "cut.gguf"} {
 		path := filepath.Join(t.TempDir(), name)

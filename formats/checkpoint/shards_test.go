@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// twoShards writes an indexed checkpoint of four bytes each in tensors a and b of one file, and c of another one.
+// twoShards writes an indexed checkpoint: tensors a and b in one file, c in another, of four bytes each.
 func twoShards(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func twoShards(t *testing.T) string {
 	return dir
 }
 
-// TestReadAt: a tensor has its own bytes, and no others can be asked for.
+// TestReadAt: a tensor returns its own bytes; other ranges are errors.
 func TestReadAt(t *testing.T) {
 	c, err := Open(twoShards(t))
 	if err != nil {
@@ -53,7 +53,7 @@ func TestReadAt(t *testing.T) {
 	}
 }
 
-// TestUnchanged: a change of any shard is noticed, also one that keeps its time, or its size.
+// TestUnchanged: a change of any shard is detected, even with the same time or size.
 func TestUnchanged(t *testing.T) {
 	for _, name := range []string{"x.safetensors", "y.safetensors"} {
 		for what, change := range map[string]func(path string, info os.FileInfo) error{
@@ -89,7 +89,7 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestIndexIsIgnored: whoever has model.safetensors and an index is told which one counts.
+// TestIndexIsIgnored: with both model.safetensors and an index, a warning says which one is used.
 func TestIndexIsIgnored(t *testing.T) {
 	dir := twoShards(t)
 	if err := os.Rename(filepath.Join(dir, "y.safetensors"), filepath.Join(dir, single)); err != nil {
@@ -116,7 +116,7 @@ func TestShardNames(t *testing.T) {
 	}
 }
 
-// TestParseSize: sizes that some writers spell as floats count, fractions of a byte do not.
+// TestParseSize: sizes spelled as floats are accepted, fractions of a byte are not.
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int64{"12": 12, "1.2e1": 12, "12.0": 12, "1.5": -2, "-1": -2,
 		"1e300": -2, "x": -2} {

@@ -30,7 +30,7 @@ func (c *Checkpoint) readTexts() error {
 	return nil
 }
 
-// ReadTexts reads the small files of a model directory, whatever weights lie beside them, or rebuilds those of a GGUF.
+// ReadTexts reads the text files of a model directory, whatever its weights are, or rebuilds those of a GGUF.
 func ReadTexts(path string) (map[string][]byte, error) {
 	p, err := resolve(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func readText(d *dir, t modelfile.File) ([]byte, error) {
 	}
 	defer f.Close()
 	if f.size > t.Limit {
-		return nil, fmt.Errorf("%w: %s has %d bytes; at most %d are read", pack.ErrLimit, t.Name, f.size, t.Limit)
+		return nil, fmt.Errorf("%w: %s has %d bytes; the limit is %d", pack.ErrLimit, t.Name, f.size, t.Limit)
 	}
 	b := make([]byte, f.size)
 	if n, err := f.ReadAt(b, 0); n < len(b) {
@@ -63,16 +63,16 @@ func readText(d *dir, t modelfile.File) ([]byte, error) {
 	return b, nil
 }
 
-// Source is a file that the checkpoint consists of.
+// Source is a file of the checkpoint.
 type Source struct {
 	Name string // relative to the checkpoint
 	Size int64
 }
 
-// Sources lists the files that were read, by name.
+// Sources returns the files that were read, sorted by name.
 func (c *Checkpoint) Sources() []Source { return c.sources }
 
-// OpenSource returns the bytes of a file of Sources, for digesting.
+// OpenSource returns the bytes of a file of Sources, for hashing.
 func (c *Checkpoint) OpenSource(name string) (*io.SectionReader, error) {
 	if b, ok := c.texts[name]; ok {
 		return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b))), nil
