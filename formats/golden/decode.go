@@ -16,11 +16,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// MaxSize bounds the bytes that Decode accepts.
+// MaxSize is the limit of bytes that Decode accepts.
 const MaxSize = packed.MaxGolden
 
-// Decode reads what Encode wrote, followed by less than 64 zeros of padding, and nothing else: the record is encoded
-// again and must give the same bytes. It copes with hostile input.
+// Decode parses the output of Encode, followed by less than 64 zero bytes of padding, and nothing else: the record is
+// encoded again and must give the same bytes. The input may be hostile.
 func Decode(data []byte) (r *Record, err error) {
 	defer func() {
 		// The Arrow library panics on many kinds of broken input.
@@ -50,11 +50,11 @@ func Decode(data []byte) (r *Record, err error) {
 	return r, nil
 }
 
-// message is one message of a stream: its metadata, a flatbuffer, and what follows.
+// message is a message of a stream: a flatbuffer with metadata, and the body.
 type message struct{ meta, body []byte }
 
-// split cuts a stream into messages: our schema, to the byte, and record batches. The library's own reader would
-// believe every length that it finds, and allocate it.
+// split cuts a stream into messages: the expected schema, byte for byte, then record batches. The Arrow library's own
+// reader would trust every length and allocate it.
 func split(data []byte) ([]message, error) {
 	if err := CheckVersion(data); err != nil {
 		return nil, err
@@ -72,18 +72,18 @@ func split(data []byte) ([]message, error) {
 	}
 }
 
-// CheckVersion refuses golden outputs of earlier versions. The beginning of a stream is enough.
+// CheckVersion rejects golden outputs of earlier versions. The start of a stream is sufficient.
 func CheckVersion(data []byte) error {
 	for v, message := range earlierMessages() {
 		if bytes.HasPrefix(data, message) {
-			return fmt.Errorf("%w: golden outputs of version %d; this program reads version %s: convert the checkpoint again "+
-				"(F8)", pack.ErrUnsupported, v+1, version)
+			return fmt.Errorf("%w: golden outputs have version %d, but this program reads version %s; "+
+				"convert the checkpoint again (F8)", pack.ErrUnsupported, v+1, version)
 		}
 	}
 	return nil
 }
 
-// schemaMessage is what every stream begins with, earlierMessages what those of version 1, 2 … begin with.
+// schemaMessage is the start of every stream, earlierMessages the starts of versions 1, 2 …
 var (
 	schemaMessage   = sync.OnceValue(func() []byte { return messageOf(version) })
 	earlierMessages = sync.OnceValue(func() [][]byte { return [][]byte{messageOf("1"), messageOf("2")} })
@@ -92,15 +92,15 @@ var (
 func messageOf(version string) []byte {
 	var out bytes.Buffer
 	if err := ipc.NewWriter(&out, ipc.WithSchema(schemaOf(version))).Close(); err != nil {
-		panic(err) // not a matter of input
+		panic(err) // independent of any input
 	}
-	return out.Bytes()[:out.Len()-8] // without the end of the stream
+	return out.Bytes()[:out.Len()-8] // without the end-of-stream marker
 }
 
-// cut takes message number i off a stream; the end of the stream gives no metadata.
+// cut takes message i off a stream; meta is nil at the end of the stream.
 func cut(data []byte, i int) (m message, rest []byte, err error) {
 	if len(data) < 8 || binary.LittleEndian.Uint32(data) != 0xffffffff {
-		return m, nil, fmt.Errorf("%w: golden outputs: message %d of the stream has no beginning (F8)", pack.ErrCorrupt, i)
+		return m, nil, fmt.Errorf("%w: golden outputs: message %d of the stream has no marker (F8)", pack.ErrCorrupt, i)
 	}
 	n := int64(binary.LittleEndian.Uint32(data[4:]))
 	if data = data[8:]; n == 0 {
@@ -121,15 +121,15 @@ func cut(data []byte, i int) (m message, rest []byte, err error) {
 	return m, data[n:], nil
 }
 
-// compressed reports whether the record batch of a message has its field `compression` (number 3 of RecordBatch; the
-// header of a Message is its field 2). Decompression could ask for any amount of memory.
+// compressed reports whether a record batch has the field `compression` (field 3 of RecordBatch, which is field 2 of
+// Message). Decompression could request unbounded memory.
 func compressed(meta []byte) bool {
 	header := tableField(meta, int(binary.LittleEndian.Uint32(meta)), 2)
 	batch := header + int(binary.LittleEndian.Uint32(meta[header:]))
 	return tableField(meta, batch, 3) != 0
 }
 
-// tableField is the place of a field of the flatbuffer table at pos, 0 when it is absent.
+// tableField returns the position of a field of the flatbuffer table at pos; 0 = absent.
 func tableField(b []byte, pos, field int) int {
 	vtable := pos - int(int32(binary.LittleEndian.Uint32(b[pos:])))
 	at := 4 + 2*field
@@ -142,7 +142,7 @@ func tableField(b []byte, pos, field int) int {
 	return 0
 }
 
-// reader gives the library one message after the other.
+// reader passes the messages to the Arrow library.
 type reader struct{ rest []message }
 
 func (r *reader) Message() (*ipc.Message, error) {
@@ -157,7 +157,7 @@ func (r *reader) Message() (*ipc.Message, error) {
 func (r *reader) Retain()  {}
 func (r *reader) Release() {}
 
-// limited is an allocator that gives up beyond a total: buffers of a batch may overlap in a hostile stream.
+// limited is an allocator with a total limit, since buffers of a batch may overlap in a hostile stream.
 type limited struct {
 	memory.Allocator
 	left int
@@ -203,7 +203,7 @@ func read(messages []message) (*Record, error) {
 	return r, nil
 }
 
-// row is one row of a record batch. Its methods panic on what is not there, which Decode catches.
+// row is a row of a record batch. Its methods panic on missing values; Decode recovers.
 type row struct {
 	arrow.Record
 	i int
@@ -218,7 +218,7 @@ func (r row) text(col int) string {
 
 func (r row) int32(col int) int32 { return r.Column(col).(*array.Int32).Value(r.i) }
 
-// list returns the values of a list column and the range that belongs to the row.
+// list returns the values of a list column and the range of this row.
 func (r row) list(col int) (values arrow.Array, from, to int64) {
 	l := r.Column(col).(*array.List)
 	from, to = l.ValueOffsets(r.i)
@@ -235,7 +235,7 @@ func (r row) float32s(col int) []float32 {
 	return append([]float32{}, v.(*array.Float32).Float32Values()[from:to]...)
 }
 
-// add takes a row over into the record; what it does not look at must be null, or the record encodes differently.
+// add appends a row to the record. Columns that it ignores must be null, otherwise the record encodes differently.
 func (r *Record) add(x row) {
 	seed := x.Column(2).(*array.Uint64).Value(x.i)
 	if x.text(0) == kindProduct {

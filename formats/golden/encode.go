@@ -10,7 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// version of the schema and of the plan; in the metadata of the schema.
+// version of the schema and the plan, stored in the schema's metadata.
 const version = "3"
 
 // Kinds of rows.
@@ -20,10 +20,10 @@ const (
 	kindText    = "text"
 )
 
-// schema of the stream (docs/GOLDEN.md). Columns of the other kind of row are null.
+// schema returns the schema of the stream (docs/GOLDEN.md). A row has nulls in the columns of other kinds.
 func schema() *arrow.Schema { return schemaOf(version) }
 
-// schemaOf is the schema of a version: the first had no texts, the second no experts.
+// schemaOf returns the schema of a version: version 1 had no texts, version 2 no experts.
 func schemaOf(version string) *arrow.Schema {
 	ints := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Int32)
 	floats := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)
@@ -57,7 +57,7 @@ func schemaOf(version string) *arrow.Schema {
 	return arrow.NewSchema(fields, &meta)
 }
 
-// columns are the builders of a record batch, in the order of the schema.
+// columns builds a record batch, column by column in schema order.
 type columns struct {
 	*array.RecordBuilder
 	next int
@@ -139,8 +139,8 @@ func (c *columns) encoded(t *Text) {
 	c.nulls(1)
 }
 
-// Encode writes the record as an Arrow IPC stream: a batch of products, a batch of logits and one of texts, if there
-// are any. Equal records give equal bytes.
+// Encode returns the record as an Arrow IPC stream: one batch each of products, logits and texts, if any. Equal records
+// give equal bytes.
 func (r *Record) Encode() ([]byte, error) {
 	var out bytes.Buffer
 	w := ipc.NewWriter(&out, ipc.WithSchema(schema()))
@@ -170,7 +170,7 @@ func (r *Record) Encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// write writes the rows so far as one batch.
+// write writes the buffered rows as one batch.
 func (c *columns) write(w *ipc.Writer, rows int) error {
 	if rows == 0 {
 		return nil
@@ -183,8 +183,8 @@ func (c *columns) write(w *ipc.Writer, rows int) error {
 	return nil
 }
 
-// Size is the number of bytes that Encode gives. It follows from the plan alone: results have fixed sizes, but for
-// texts, which a plan has already.
+// Size returns the length of Encode's result. The plan determines it: results have fixed sizes, except texts, which the
+// plan already contains.
 func (r *Record) Size() (int, error) {
 	b, err := r.Encode()
 	return len(b), err

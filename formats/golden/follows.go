@@ -7,33 +7,33 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Follows checks that a record is this plan with results in the place of zeros: nothing is missing, nothing is new,
-// nothing asks for less. Whoever could shorten a record could shorten what is verified.
+// Follows checks that the record is the plan with results in place of zeros: nothing missing, nothing added, nothing
+// weakened. A record that could be shortened would weaken verification.
 func (r *Record) Follows(plan *Record) error {
 	if len(r.Products) != len(plan.Products) || len(r.Logits) != len(plan.Logits) {
-		return another("%d products and %d positions with logits; %d and %d are planned for this file", len(r.Products),
+		return another("%d products and %d positions with logits; the plan for this file has %d and %d", len(r.Products),
 			len(r.Logits), len(plan.Products), len(plan.Logits))
 	}
 	for i := range r.Products {
 		if p := &r.Products[i]; !p.follows(&plan.Products[i]) {
-			return another("product %d is of %q, %d vectors, %d rows; %q, %d vectors, %d rows are planned, with their own "+
+			return another("product %d is of %q, %d vectors, %d rows; the plan has %q, %d vectors, %d rows, with their own "+
 				"seed, values and digest",
 				i, p.Tensor, p.Vectors, len(p.Rows), plan.Products[i].Tensor, plan.Products[i].Vectors, len(plan.Products[i].Rows))
 		}
 	}
 	for i := range r.Logits {
 		if l := &r.Logits[i]; !l.follows(&plan.Logits[i]) {
-			return another("sequence %d, position %d: token %d, %d logits at the top: not what is planned for sequence %d, "+
+			return another("sequence %d, position %d: token %d, %d top logits: differs from the plan for sequence %d, "+
 				"position %d",
 				l.Sequence, l.Position, l.Token, len(l.TopTokens), plan.Logits[i].Sequence, plan.Logits[i].Position)
 		}
 		if l := &r.Logits[i]; !l.Given && l.Token != r.Logits[i-1].TopTokens[0] {
-			return another("sequence %d, position %d: token %d is not the arg-max of the position before", l.Sequence,
+			return another("sequence %d, position %d: token %d is not the argmax of the previous position", l.Sequence,
 				l.Position, l.Token)
 		}
 	}
 	if !followTexts(r.Texts) || len(r.Texts) != len(plan.Texts) {
-		return another("%d texts, not the %d that are planned, in their order", len(r.Texts), len(plan.Texts))
+		return another("%d texts; the plan has %d, in a fixed order", len(r.Texts), len(plan.Texts))
 	}
 	return nil
 }
@@ -51,6 +51,6 @@ func (l *Logits) follows(plan *Logits) bool {
 }
 
 func another(format string, a ...any) error {
-	return fmt.Errorf("%w: golden outputs are not the record that is planned for the file (docs/GOLDEN.md): %s (F8)",
+	return fmt.Errorf("%w: golden outputs differ from the plan for this file (docs/GOLDEN.md): %s (F8)",
 		pack.ErrCorrupt, fmt.Sprintf(format, a...))
 }

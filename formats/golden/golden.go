@@ -1,7 +1,7 @@
-// Package golden holds what a packed model must compute: products of its tensors with recorded activations, and logits
-// of recorded tokens. The engine records them at conversion; they travel in the packed file as Arrow record batches
-// (docs/GOLDEN.md). Verification compares every kernel and the engine with them by ==, and judges them by the reference
-// model.
+// Package golden defines the golden outputs of a packed model: products of its tensors with recorded activations, and
+// logits of recorded tokens. The engine records them at conversion, and the packed file stores them as Arrow record
+// batches (docs/GOLDEN.md). Verification compares every kernel and the engine with them exactly, and checks them
+// against the reference model.
 package golden
 
 import (
@@ -19,23 +19,23 @@ import (
 type Record struct {
 	Products []Product
 	Logits   []Logits // by sequence and position
-	Texts    []Text   // by the order of Texts; none where the file has no tokenizer, or one that is not supported
+	Texts    []Text   // in the order of Texts; empty if the file has no supported tokenizer
 }
 
-// Product is a product of a packed matrix with some activations: acc[t][b][m] = Σ (code[m][k] − zero point)·q[t][k]
-// over the columns k of block b (packed.Manifest.Block: one of all columns unless weights or activations have
-// group-wise scales).
+// Product is a product of a packed matrix with some activation vectors: acc[t][b][m] = Σ (code[m][k] − zero
+// point)·q[t][k] over the columns k of block b (packed.Manifest.Block). Without group-wise scales of weights or
+// activations there is a single block of all columns.
 type Product struct {
 	Tensor  string
-	Expert  int32   // the matrix, of an entry with several
+	Expert  int32   // index of the matrix in a tensor with several
 	Seed    uint64  // of the activations
 	Vectors int     // t = 0 … Vectors − 1
-	Rows    []int32 // the rows whose values are written out, ascending
+	Rows    []int32 // rows whose values are listed, ascending
 	Values  []int32 // [t][b][row of Rows]
-	Digest  string  // SHA-256 of all of acc, int32 little-endian, in hex; "" = the rows alone were computed
+	Digest  string  // SHA-256 of the whole acc, int32 little-endian, in hex; "" = only the listed rows were computed
 }
 
-// ByExpert splits products of a tensor into runs of products of one matrix.
+// ByExpert splits the products of a tensor into runs with the same matrix.
 func ByExpert(products []Product) iter.Seq[[]Product] {
 	return func(yield func([]Product) bool) {
 		for len(products) > 0 {
@@ -51,8 +51,8 @@ func ByExpert(products []Product) iter.Seq[[]Product] {
 	}
 }
 
-// Rows is how many rows of a tensor some products of it are of, counted once for each expert that they multiply: all
-// under a digest, else those that are listed.
+// Rows returns the number of rows of a tensor that the products cover, counted once per expert: all rows if there is a
+// digest, else the listed ones.
 func Rows(e *packed.Entry, products []Product) (rows int64) {
 	byExpert := map[int32]int{}
 	for i := range products {
@@ -68,7 +68,7 @@ func Rows(e *packed.Entry, products []Product) (rows int64) {
 	return rows
 }
 
-// Listed takes the values of Rows out of all products of a matrix of m rows, acc[t][b][m].
+// Listed extracts the values of Rows from acc[t][b][m], all products of a matrix of m rows.
 func (p *Product) Listed(acc []int32, m int) []int32 {
 	out := make([]int32, 0, len(acc)/m*len(p.Rows))
 	for ; len(acc) > 0; acc = acc[m:] {
@@ -79,22 +79,22 @@ func (p *Product) Listed(acc []int32, m int) []int32 {
 	return out
 }
 
-// Logits is what the model answers after one token of a sequence.
+// Logits is the model's output after one token of a sequence.
 type Logits struct {
 	Sequence  int
 	Seed      uint64 // of the given tokens
 	Position  int32
 	Token     int32
-	Given     bool      // by the plan; other tokens are the arg-max of the position before
+	Given     bool      // by the plan; other tokens are the argmax of the previous position
 	Digest    string    // SHA-256 of the logits, float32 little-endian, in hex
-	TopTokens []int32   // the largest logits, larger first, the smaller token first among equals
+	TopTokens []int32   // tokens of the largest logits in descending order, the smaller token first among equals
 	TopLogits []float32 // their values
 }
 
-// noDigest takes the place of a digest in a plan.
+// noDigest is the placeholder of a digest in a plan.
 var noDigest = hex.EncodeToString(make([]byte, sha256.Size))
 
-// DigestProducts is the digest of all values of a product.
+// DigestProducts returns the digest of all values of a product.
 func DigestProducts(acc []int32) string {
 	h := sha256.New()
 	b := make([]byte, 0, 4096)
@@ -108,7 +108,7 @@ func DigestProducts(acc []int32) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// DigestLogits is the digest of the logits of a position.
+// DigestLogits returns the digest of the logits of a position.
 func DigestLogits(z []float32) string {
 	b := make([]byte, 0, 4*len(z))
 	for _, v := range z {
@@ -118,7 +118,7 @@ func DigestLogits(z []float32) string {
 	return hex.EncodeToString(d[:])
 }
 
-// random is number i of the splitmix64 sequence of a seed, upper bits only.
+// random returns number i of the splitmix64 sequence of a seed, upper 31 bits only.
 func random(seed uint64, i int) uint64 {
 	z := uint64(i+1)*0x9E3779B97F4A7C15 + seed
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
@@ -126,8 +126,8 @@ func random(seed uint64, i int) uint64 {
 	return (z ^ z>>31) >> 33
 }
 
-// Vectors derives the activations of a product from its seed: n vectors of k values in −127 … 127. Vector 1 is 127
-// throughout, vector 2 is −127, vector 3 is ±127; the others are evenly distributed.
+// Vectors derives the activations of a product from its seed: n vectors of k values in −127 … 127. Vector 1 is all 127,
+// vector 2 all −127, vector 3 ±127 at random; the others are uniform.
 func Vectors(seed uint64, n, k int) [][]int8 {
 	out := make([][]int8, n)
 	for t := range out {
@@ -150,8 +150,7 @@ func Vectors(seed uint64, n, k int) [][]int8 {
 	return out
 }
 
-// tokens derives the given tokens of a sequence: the beginning-of-text id, if the model has one (≥ 0), then evenly
-// distributed ones.
+// tokens derives the given tokens of a sequence: the BOS token if bos ≥ 0, then uniform ones.
 func tokens(seed uint64, n, vocab, bos int) []int32 {
 	out := make([]int32, n)
 	for i := range out {
@@ -163,7 +162,7 @@ func tokens(seed uint64, n, vocab, bos int) []int32 {
 	return out
 }
 
-// seedOf makes a seed from a text, so that no two tensors share their activations.
+// seedOf derives a seed from a text, so that tensors have different activations.
 func seedOf(text string) uint64 {
 	d := sha256.Sum256([]byte(text))
 	return binary.LittleEndian.Uint64(d[:8])

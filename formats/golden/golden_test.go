@@ -30,7 +30,7 @@ func description() *model.Description {
 	return &model.Description{Config: model.Config{Vocab: 100, Hidden: 10, MaxPositions: 64, BOS: 7}, Head: "head"}
 }
 
-// texts are made-up encodings, and a conversation.
+// texts returns synthetic encodings and a conversation.
 func texts() []Text {
 	list := append(Texts(), Text{Name: ConversationName, Text: "<user>é"})
 	for i := range list {
@@ -39,7 +39,7 @@ func texts() []Text {
 	return list
 }
 
-// fill puts results in the place of zeros.
+// fill replaces the zeros of a plan by results.
 func fill(r *Record) *Record {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for i := range r.Products {
@@ -78,7 +78,8 @@ func encode(t testing.TB, r *Record) []byte {
 	return b
 }
 
-// TestRoundTrip: what is written is read back, with any padding that files add; the size is known before the results.
+// TestRoundTrip: an encoded record decodes to the same one, with any padding that files add; Size is known before the
+// results.
 func TestRoundTrip(t *testing.T) {
 	for _, mode := range []packed.GoldenMode{packed.GoldenNone, packed.GoldenKernel, packed.GoldenFull} {
 		r := plan(t, mode)
@@ -108,7 +109,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPlan: what a plan promises.
+// TestPlan: properties of a plan.
 func TestPlan(t *testing.T) {
 	r := plan(t, packed.GoldenFull)
 	if len(r.Products) != 6 {
@@ -147,7 +148,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanSize: large models get smaller plans, whose cost stays within the budgets, and never none.
+// TestPlanSize: larger models get smaller plans, within the budgets but never empty.
 func TestPlanSize(t *testing.T) {
 	for _, c := range []struct {
 		codes, vocab, positions int
@@ -191,7 +192,7 @@ func TestNoModel(t *testing.T) {
 	}
 }
 
-// TestVectors fixes the derivation of activations for ever, as files record only the seed. The first vector is that of
+// TestVectors pins the derivation of activations, since files record only the seed. The first vector is from
 // testdata/vectors/goldens_sha256.json.
 func TestVectors(t *testing.T) {
 	v := Vectors(1, 5, 6)
@@ -209,9 +210,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestDamage: every single-bit flip and every truncation of a stream is refused or read as another record. Without
-// LOWPACK_LONG one bit of each byte is flipped, another one from byte to byte, and a third of the truncations are
-// tried.
+// TestDamage: every single-bit flip and every truncation of a stream is rejected or decodes to a different record.
+// Without LOWPACK_LONG, one varying bit per byte and a third of the truncations are tested.
 func TestDamage(t *testing.T) {
 	r := fill(plan(t, packed.GoldenFull))
 	r.Products, r.Logits, r.Texts = r.Products[4:5], r.Logits[:1], r.Texts[5:6]
@@ -225,7 +225,7 @@ func TestDamage(t *testing.T) {
 	}
 	for i := range 8 * len(b) {
 		if (!long.All || i/8 < len(schemaMessage())) && i%8 != (i/8+i/64)%8 {
-			continue // the schema is compared byte for byte: one bit of each will do
+			continue // the schema is compared bytewise: one bit per byte suffices
 		}
 		b[i/8] ^= 1 << (i % 8)
 		if same(b) {
@@ -244,11 +244,11 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestEarlierVersions: golden outputs of versions 1 and 2 are refused in one sentence with the remedy.
+// TestEarlierVersions: versions 1 and 2 are rejected with the remedy.
 func TestEarlierVersions(t *testing.T) {
 	for i, version := range []string{"version 1", "version 2"} {
 		b := append(bytes.Clone(earlierMessages()[i]), 255, 255, 255, 255, 0, 0, 0, 0)
-		if _, err := Decode(b); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), version+";") ||
+		if _, err := Decode(b); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), version+",") ||
 			!strings.Contains(err.Error(), "convert the checkpoint again") {
 			t.Error(err)
 		}
@@ -258,8 +258,7 @@ func TestEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestFollows: texts are all there, in order, or none of them; other parts of a record have their cases in package
-// verify.
+// TestFollows: texts must be complete and in order, or absent; package verify tests the other parts of a record.
 func TestFollows(t *testing.T) {
 	p := plan(t, packed.GoldenFull)
 	for _, c := range []struct {

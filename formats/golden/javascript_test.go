@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// script reads a stream with the JavaScript Arrow library and prints some of what it finds.
+// script reads a stream with the JavaScript Arrow library and prints some of its content.
 const script = `
 const { tableFromIPC } = require("apache-arrow");
 const table = tableFromIPC(require("fs").readFileSync(process.argv[1]));
@@ -31,8 +31,8 @@ console.log(JSON.stringify({
   text: text.text, plain: text.plain, tokens: Array.from(text.tokens),
 }));`
 
-// TestJavaScript reads a record with the JavaScript library apache-arrow. It is optional: it needs node, and the
-// library where node finds it (NODE_PATH).
+// TestJavaScript decodes a record with the JavaScript library apache-arrow. It is optional: it needs node and the
+// library in NODE_PATH.
 func TestJavaScript(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {

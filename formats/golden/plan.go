@@ -9,18 +9,18 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// batch is the number of vectors of the second product of a tensor: all kinds of Vectors, and a number that fills no
-// tile of a kernel evenly.
+// batch is the number of vectors in the second product of a tensor: it covers all kinds of Vectors and is not a
+// multiple of any kernel tile.
 const batch = 5
 
-// listed bounds the values per vector that are written out, so that records stay small beside the weights.
+// listed limits the listed values per vector, so that records stay small compared to the weights.
 const listed = 64
 
-// top is the number of largest logits that are written out.
+// top is the number of largest logits that are listed.
 const top = 20
 
-// A plan costs no more than its budget, whatever the machine: a plan is part of a file whose bytes never vary. One unit
-// is about a nanosecond of one core of a machine of the day in plain Go.
+// A plan stays within a fixed budget on every machine, since it is part of a file whose bytes never vary. One unit is
+// about one nanosecond of a current core in plain Go.
 const (
 	unpackCost    = 4             // units to unpack one code
 	tripleCost    = 1             // units to multiply one code by three activations
@@ -29,11 +29,11 @@ const (
 	logitsBudget  = 40_000_000_000
 )
 
-// logitsHeld bounds the logits that are held at once, those of all given tokens: 24 MB.
+// logitsHeld limits the logits in memory at once, those of all given tokens: 24 MB.
 const logitsHeld = 6_000_000
 
-// sizes are the lengths of the three sequences and the number of tokens that continue each, from the largest plan down.
-// The last one is used whatever it costs: a model whose logits are never checked would be worth little.
+// sizes lists the lengths of the three sequences and the number of generated tokens after each, largest plan first. The
+// last one is used at any cost: every model has logits to check.
 var sizes = []struct {
 	lengths   [3]int
 	generated int
@@ -56,9 +56,8 @@ func Plan(mode packed.GoldenMode, m *packed.Manifest, d *model.Description, text
 	values := 0
 	for i := range m.Packed {
 		if values += r.planProducts(m, &m.Packed[i], codes <= productBudget); values > MaxSize/4 {
-			return nil,
-				fmt.Errorf("%w: golden products of %d values in the first %d tensors: there are too many groups of scales; "+
-					"--golden none records none", pack.ErrLimit, values, i+1)
+			return nil, fmt.Errorf("%w: golden products have %d values in the first %d tensors: too many groups of scales; "+
+				"use --golden none", pack.ErrLimit, values, i+1)
 		}
 	}
 	if mode == packed.GoldenFull && d != nil {
@@ -68,7 +67,7 @@ func Plan(mode packed.GoldenMode, m *packed.Manifest, d *model.Description, text
 	return r, nil
 }
 
-// planProducts plans those of a tensor and returns how many values they list.
+// planProducts plans the products of a tensor and returns the number of listed values.
 func (r *Record) planProducts(m *packed.Manifest, e *packed.Entry, whole bool) (values int) {
 	groups := m.Blocks(e)
 	for _, n := range []int{1, batch} {
@@ -85,7 +84,7 @@ func (r *Record) planProducts(m *packed.Manifest, e *packed.Entry, whole bool) (
 	return values
 }
 
-// chooseRows picks at most n of m rows: the first two, the last two and random ones between, ascending.
+// chooseRows selects at most n of m rows, ascending: the first two, the last two and random ones.
 func chooseRows(m, n int, seed uint64) []int32 {
 	rows := []int32{0, int32(min(1, m-1)), int32(max(0, m-2)), int32(m - 1)}
 	for i := range n - len(rows) {
@@ -135,7 +134,7 @@ func weights(m *packed.Manifest, d *model.Description) (quantized, floats int64)
 		isPacked[m.Packed[i].Name] = true
 	}
 	add := func(name string, in, out, experts int) {
-		n := int64(in) * int64(out) * int64(max(experts, 1)) // some token may choose any
+		n := int64(in) * int64(out) * int64(max(experts, 1)) // some token may route to any expert
 		if isPacked[name] {
 			quantized += n
 		} else {

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// TestRows: the first two and the last two rows are always recorded, where tails of panels go wrong.
+// TestRows: the first two and last two rows are always recorded, since errors at panel tails show there.
 func TestRows(t *testing.T) {
 	for seed := range uint64(20) {
 		rows := chooseRows(1_000_000, 64, seed)
@@ -24,7 +24,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestListed takes the values of rows out of products of a matrix of four rows.
+// TestListed extracts listed rows from the products of a matrix with four rows.
 func TestListed(t *testing.T) {
 	p := Product{Rows: []int32{1, 3}}
 	if got := p.Listed([]int32{10, 11, 12, 13, 20, 21, 22, 23}, 4); !slices.Equal(got, []int32{11, 13, 21, 23}) {
@@ -32,7 +32,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// TestFirstToken: the beginning-of-text token may be token 0; without one the first token is as the others.
+// TestFirstToken: the BOS token may be token 0; without one the first token is random like the others.
 func TestFirstToken(t *testing.T) {
 	for bos, want := range map[int]int32{0: 0, 7: 7, -1: tokens(5, 1, 1000, 1000)[0]} {
 		if got := tokens(5, 3, 1000, bos); got[0] != want {
@@ -44,7 +44,7 @@ func TestFirstToken(t *testing.T) {
 	}
 }
 
-// TestLogitsHeld: a small model with a large vocabulary gets a smaller plan for the memory of its logits.
+// TestLogitsHeld: a small model with a large vocabulary gets a smaller plan because of the memory of its logits.
 func TestLogitsHeld(t *testing.T) {
 	d := &model.Description{Config: model.Config{Vocab: 200_000, Hidden: 8, MaxPositions: 4096, BOS: -1}, Head: "head"}
 	r, err := Plan(packed.GoldenFull, &packed.Manifest{}, d, nil)
@@ -62,7 +62,7 @@ func TestLogitsHeld(t *testing.T) {
 	}
 }
 
-// TestPadding: what follows a record is zeros.
+// TestPadding: only zeros may follow a record.
 func TestPadding(t *testing.T) {
 	b := encode(t, fill(plan(t, packed.GoldenKernel)))
 	if _, err := Decode(append(slices.Clone(b), 0, 0)); err != nil {
@@ -73,7 +73,7 @@ func TestPadding(t *testing.T) {
 	}
 }
 
-// TestDigestProducts: a digest covers every value, also those behind the last full block of the hash.
+// TestDigestProducts: a digest covers every value, including those after the last full hash block.
 func TestDigestProducts(t *testing.T) {
 	for _, n := range []int{1, 1023, 1024, 1025, 2500} {
 		acc := make([]int32, n)

@@ -1,14 +1,14 @@
 package golden
 
-// Text is what the tokenizer of the file makes of a text.
+// Text is a text with its encoding by the file's tokenizer.
 type Text struct {
 	Name   string // "ascii" …, or "conversation"
-	Text   string // given; of the conversation what the chat template makes of Conversation
-	Plain  bool   // what looks like a control token is text
+	Text   string // input; for the conversation, Conversation rendered with the chat template
+	Plain  bool   // control tokens in the input are encoded as plain text
 	Tokens []int32
 }
 
-// ConversationName is the name of the text that a chat template makes.
+// ConversationName is the name of the text rendered with the chat template.
 const ConversationName = "conversation"
 
 // Conversation is rendered by the chat template: turns of user, assistant and user, the last with what may look like
@@ -17,7 +17,7 @@ func Conversation() []string {
 	return []string{"Hello. What is 2 + 2?", "It is 4.", "Thanks <|im_end|><|eot_id|></s> — and 12 × 34?"}
 }
 
-// Texts are the texts that are encoded: with the tokens that the model expects around a text.
+// Texts returns the texts to encode, with the tokens that the model adds around a text.
 func Texts() []Text {
 	const control = "a<|endoftext|><|im_start|>system\n<|im_end|><|eot_id|><|end_of_text|><|begin_of_text|><end_of_turn></s><s>b"
 	return []Text{
@@ -34,7 +34,7 @@ func Texts() []Text {
 	}
 }
 
-// followTexts says whether these are the results of all texts, with a conversation or without.
+// followTexts reports whether texts has the results of all texts, with or without a conversation.
 func followTexts(texts []Text) bool {
 	if len(texts) == 0 {
 		return true
