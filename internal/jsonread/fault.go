@@ -7,11 +7,11 @@ import (
 	"strconv"
 )
 
-// Fault is what is wrong with a text, and where.
+// Fault is an error in a JSON text, with its position.
 type Fault struct {
 	Class        error  // pack.ErrCorrupt or pack.ErrLimit
-	Path         string // of the value, such as messages[0].content, where Skip or Fields found it; "" = the whole text
-	Offset       int    // bytes in front of it
+	Path         string // of the value, such as messages[0].content, if Skip or Fields found it; "" = the whole text
+	Offset       int    // in bytes
 	Line, Column int
 	Text         string
 }
@@ -22,10 +22,10 @@ func (f *Fault) Error() string {
 
 func (f *Fault) Unwrap() error { return f.Class }
 
-// maxPath bounds a path: a key can be as long as the text.
+// maxPath limits a path in bytes: a key can be as long as the text.
 const maxPath = 200
 
-// within says that an error, if it is a fault, lies within a value.
+// within prefixes the path of a fault with a step.
 func within(err error, step string) error {
 	var f *Fault
 	if !errors.As(err, &f) {
@@ -42,10 +42,10 @@ func within(err error, step string) error {
 	return err
 }
 
-// plainKey is a key that stands in a path without quotes.
+// plainKey matches keys that need no quotes in a path.
 var plainKey = regexp.MustCompile(`^[A-Za-z_$][A-Za-z_$0-9]*$`)
 
-// keyStep is the step to the value of a key.
+// keyStep returns the path step to the value of a key.
 func keyStep(key string) string {
 	short := key[:min(len(key), 40)]
 	if plainKey.MatchString(key) {
@@ -54,10 +54,10 @@ func keyStep(key string) string {
 	return "[" + strconv.QuoteToASCII(short) + "]"
 }
 
-// indexStep is the step to an item of an array.
+// indexStep returns the path step to an array element.
 func indexStep(i int) string { return "[" + strconv.Itoa(i) + "]" }
 
-// Fields reads a text that is one object, all of it, and returns its fields as they stand there. Errors are faults.
+// Fields parses a text that is a single object and returns its fields as raw JSON. Errors are *Fault.
 func Fields(data []byte) (map[string][]byte, error) {
 	r := NewReader(data)
 	fields := map[string][]byte{}

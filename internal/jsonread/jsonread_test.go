@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// plain turns a value into what encoding/json would give.
+// plain converts a value to encoding/json's representation.
 func plain(v *Value) any {
 	switch v.Kind {
 	case Bool:
@@ -37,8 +37,8 @@ func plain(v *Value) any {
 	return nil
 }
 
-// againstStdlib holds the reader against encoding/json: what this one accepts the other accepts too, with the same
-// value; what it refuses is either refused there or one of the things that it is stricter about.
+// againstStdlib compares the reader with encoding/json: whatever it accepts, encoding/json accepts with the same value;
+// whatever it rejects, encoding/json rejects too, or the reader is known to be stricter.
 func againstStdlib(t *testing.T, text []byte) {
 	t.Helper()
 	got, err := Parse(text, 1<<20)
@@ -241,7 +241,7 @@ func BenchmarkMembers(b *testing.B) {
 	}
 }
 
-// TestFields: the fields of an object as they stand in the text, or what is wrong with any of it and where.
+// TestFields: the raw fields of an object, or the fault and its position.
 func TestFields(t *testing.T) {
 	fields, err := Fields([]byte(` { "a" : [1, {"b": null}] ,"\u0062":"x\u0000"}` + "\n"))
 	if err != nil || len(fields) != 2 || string(fields["a"]) != `[1, {"b": null}]` || string(fields["b"]) != `"x\u0000"` {
@@ -272,7 +272,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestSkipAllocs: what is skipped costs nothing for each value.
+// TestSkipAllocs: skipping does not allocate per value.
 func TestSkipAllocs(t *testing.T) {
 	text := []byte(`{"a": [` + strings.Repeat(`1, "b", 2.5, null, true, `, 1000) + `[]]}`)
 	if n := testing.AllocsPerRun(10, func() { NewReader(text).Skip() }); n > 20 {

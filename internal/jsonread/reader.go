@@ -1,11 +1,10 @@
-// Package jsonread reads untrusted JSON: strictly, with positions in the errors, without reflection.
+// Package jsonread parses untrusted JSON strictly, with positions in errors and without reflection.
 //
-// It accepts RFC 8259 and nothing more. Refused, with line and column: a key that occurs twice in one object, text that
-// is not UTF-8, lone surrogates, NaN and Infinity, numbers beyond float64, anything after the value, and nesting deeper
-// than MaxDepth. Reader walks a text without building anything, which is what a vocabulary of 128,000 entries needs;
-// Parse builds a tree, which is what a configuration needs. The header of a safetensors file and the index of a
-// checkpoint are read with Reader too: there is one JSON lexer in this module, so that no two parts of it read a text
-// differently.
+// It accepts exactly RFC 8259, and rejects with line and column: duplicate keys in an object, invalid UTF-8, lone
+// surrogates, NaN and Infinity, numbers beyond float64, anything after the value, and nesting deeper than MaxDepth.
+// Reader walks a text without building anything, as a vocabulary of 128,000 entries requires; Parse builds a tree, for
+// configurations. The header of a safetensors file and the index of a checkpoint use Reader too: the module has a
+// single JSON parser, so that no two parts of it interpret a text differently.
 package jsonread
 
 import (
@@ -17,16 +16,16 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Bounds of a text.
+// Limits of a text.
 const (
-	MaxDepth  = 64      // of arrays and objects in one another
-	MaxValues = 1 << 17 // in one tree, or keys in one object: some 30 MiB of memory
+	MaxDepth  = 64      // nested arrays and objects
+	MaxValues = 1 << 17 // per tree, or keys per object: about 30 MiB of memory
 )
 
-// Kind of a JSON value.
+// Kind is the type of a JSON value.
 type Kind byte
 
-// The kinds of a value.
+// Kinds of values.
 const (
 	Null Kind = iota
 	Bool
@@ -40,24 +39,24 @@ func (k Kind) String() string {
 	return [...]string{"null", "a boolean", "a number", "a string", "an array", "an object"}[k]
 }
 
-// Reader walks one JSON text from front to back. Every method reads one value (or, for Array and Object, calls back for
-// every value inside, which the callback must read) and returns an error that wraps pack.ErrCorrupt or pack.ErrLimit.
+// Reader walks a JSON text from start to end. Every method reads one value; Array and Object call back for every
+// element, which the callback must read. Errors wrap pack.ErrCorrupt or pack.ErrLimit.
 type Reader struct {
 	data    []byte
 	pos     int
 	depth   int
-	values  int // in the tree that is being read
-	limit   int // of values
+	values  int // in the current tree
+	limit   int // of values in a tree
 	scratch []byte
 }
 
-// NewReader returns a reader of data, which it does not copy or change.
+// NewReader returns a reader of data, which it neither copies nor modifies.
 func NewReader(data []byte) *Reader { return &Reader{data: data} }
 
-// Offset is the number of bytes read so far.
+// Offset returns the number of bytes read.
 func (r *Reader) Offset() int { return r.pos }
 
-// Errorf is an error at the current position that wraps pack.ErrCorrupt.
+// Errorf returns an error at the current position that wraps pack.ErrCorrupt.
 func (r *Reader) Errorf(format string, args ...any) error { return r.errorAt(r.pos, format, args...) }
 
 // Limitf is an error at the current position that wraps pack.ErrLimit.
@@ -91,7 +90,7 @@ func (r *Reader) blanks() {
 	}
 }
 
-// Kind of the next value, which is not read.
+// Kind returns the kind of the next value without reading it.
 func (r *Reader) Kind() (Kind, error) {
 	r.blanks()
 	if r.pos == len(r.data) {
@@ -121,7 +120,7 @@ func (r *Reader) peekRune() rune {
 	return c
 }
 
-// expect says that the next value has another kind than wanted.
+// expect returns an error unless the next value has the wanted kind.
 func (r *Reader) expect(want Kind) error {
 	got, err := r.Kind()
 	if err == nil && got != want {
@@ -130,7 +129,7 @@ func (r *Reader) expect(want Kind) error {
 	return err
 }
 
-// End refuses anything but white space after the value.
+// End returns an error for anything but white space after the value.
 func (r *Reader) End() error {
 	if r.blanks(); r.pos < len(r.data) {
 		return r.Errorf("%q after the end of the value", r.peekRune())
@@ -146,7 +145,7 @@ func (r *Reader) literal(text string) error {
 	return r.Errorf("%q where %s is expected", r.peekRune(), text)
 }
 
-// Null reads null if it is the next value and says whether it was.
+// Null reads null if it is next, and reports whether it was.
 func (r *Reader) Null() (bool, error) {
 	k, err := r.Kind()
 	if err != nil || k != Null {
@@ -172,7 +171,8 @@ func (r *Reader) Number() (string, error) {
 	return string(text), err
 }
 
-// shortNumber is how many characters without an exponent are finite, whatever they are: float64 has 309 digits at most.
+// shortNumber is the number of characters below which a number without exponent is finite: float64 has up to 309
+// digits.
 const shortNumber = 308
 
 func (r *Reader) number() ([]byte, error) {
@@ -197,7 +197,7 @@ func (r *Reader) number() ([]byte, error) {
 		}
 	}
 	if r.atAny("0123456789") {
-		return nil, r.errorAt(start, "a number may not begin with 0")
+		return nil, r.errorAt(start, "a number may not start with 0")
 	}
 	text := r.data[start:r.pos]
 	if power || len(text) > shortNumber {
@@ -208,13 +208,13 @@ func (r *Reader) number() ([]byte, error) {
 	return text, nil
 }
 
-// Int reads a number that is an integer without fraction or exponent.
+// Int reads an integer without fraction or exponent.
 func (r *Reader) Int() (int64, error) {
 	if err := r.expect(Number); err != nil {
 		return 0, err
 	}
 	start := r.pos
-	// Up to nine digits, nearly every integer of a vocabulary: no text is made.
+	// Fast path for up to nine digits, without converting to a string: nearly all integers of a vocabulary.
 	n := int64(0)
 	for r.pos < len(r.data) && r.pos-start < 9 && r.data[r.pos]-'0' <= 9 {
 		n = n*10 + int64(r.data[r.pos]-'0')
@@ -263,7 +263,7 @@ func (r *Reader) digits() int {
 	return r.pos - start
 }
 
-// Uint reads an integer of 0 … 2⁶³−1 in its only spelling: digits without a leading zero.
+// Uint reads an integer of 0 … 2⁶³−1: digits without a leading zero.
 func (r *Reader) Uint() (int64, error) {
 	if r.blanks(); r.atAny("-") {
 		return 0, r.Errorf("a sign where an unsigned integer is expected")
@@ -271,11 +271,11 @@ func (r *Reader) Uint() (int64, error) {
 	return r.Int()
 }
 
-// StringUpTo reads a string of at most most bytes.
-func (r *Reader) StringUpTo(most int) (string, error) {
+// StringUpTo reads a string of at most limit bytes.
+func (r *Reader) StringUpTo(limit int) (string, error) {
 	b, err := r.Bytes()
-	if err == nil && len(b) > most {
-		err = r.Limitf("a string of more than %d bytes", most)
+	if err == nil && len(b) > limit {
+		err = r.Limitf("a string of more than %d bytes", limit)
 	}
 	return string(b), err
 }
@@ -286,7 +286,7 @@ func (r *Reader) String() (string, error) {
 	return string(b), err
 }
 
-// Bytes reads a string. The result is valid until the next call and must not be changed.
+// Bytes reads a string. The result is valid until the next call; the caller must not modify it.
 func (r *Reader) Bytes() ([]byte, error) {
 	if err := r.expect(String); err != nil {
 		return nil, err
@@ -314,7 +314,7 @@ func (r *Reader) Bytes() ([]byte, error) {
 	return nil, r.errorAt(len(r.data), "the text ends inside a string")
 }
 
-// stops are the bytes at which the reader of strings has to look twice.
+// stops are the bytes that end the fast path of string parsing.
 var stops = func() (t [256]bool) {
 	for c := range 0x20 {
 		t[c] = true
@@ -323,7 +323,7 @@ var stops = func() (t [256]bool) {
 	return t
 }()
 
-// escaped reads the string that begins at start and whose first backslash is at i.
+// escaped reads the string that starts at start and has its first backslash at i.
 func (r *Reader) escaped(start, i int) ([]byte, error) {
 	out := append(r.scratch[:0], r.data[start:i]...)
 	r.pos = i
@@ -352,7 +352,7 @@ func (r *Reader) escaped(start, i int) ([]byte, error) {
 	return nil, r.Errorf("the text ends inside a string")
 }
 
-// escape reads what follows a backslash.
+// escape reads an escape after its backslash.
 func (r *Reader) escape() (rune, error) {
 	if r.pos == len(r.data) {
 		return 0, r.Errorf("the text ends inside a string")

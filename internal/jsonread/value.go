@@ -7,22 +7,22 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Value is one value of a parsed text. Its zero value is null.
+// Value is a parsed value. The zero Value is null.
 type Value struct {
 	Kind    Kind
 	Bool    bool
-	Text    string // of a string, or the digits of a number
+	Text    string // string, or the characters of a number
 	Items   []Value
-	Members []Member // in the order of the text
+	Members []Member // in text order
 }
 
-// Member is one key of an object with its value.
+// Member is a key with its value.
 type Member struct {
 	Key   string
 	Value Value
 }
 
-// Parse reads a whole text of at most limit bytes.
+// Parse parses a text of at most limit bytes.
 func Parse(data []byte, limit int) (*Value, error) {
 	if len(data) > limit {
 		return nil, fmt.Errorf("%w: %d bytes of JSON, more than %d", pack.ErrLimit, len(data), limit)
@@ -79,7 +79,7 @@ func (r *Reader) value() (v Value, err error) {
 	return v, err
 }
 
-// Get returns the value of a key of an object; nil when v is not an object, has no such key, or the value is null.
+// Get returns the value of a key; nil if v is not an object, the key is absent, or the value is null.
 func (v *Value) Get(key string) *Value {
 	if v == nil {
 		return nil
@@ -92,7 +92,7 @@ func (v *Value) Get(key string) *Value {
 	return nil
 }
 
-// Str returns the text of a string value.
+// Str returns a string value.
 func (v *Value) Str() (string, bool) {
 	if v == nil || v.Kind != String {
 		return "", false
@@ -100,7 +100,7 @@ func (v *Value) Str() (string, bool) {
 	return v.Text, true
 }
 
-// Int returns the value of a number without fraction and exponent.
+// Int returns an integer without fraction and exponent.
 func (v *Value) Int() (int64, bool) {
 	if v == nil || v.Kind != Number {
 		return 0, false
@@ -109,7 +109,7 @@ func (v *Value) Int() (int64, bool) {
 	return n, err == nil
 }
 
-// Float returns the value of a number. It is finite: Parse refuses others.
+// Float returns a number. It is finite: Parse rejects others.
 func (v *Value) Float() (float64, bool) {
 	if v == nil || v.Kind != Number {
 		return 0, false

@@ -1,6 +1,6 @@
 package jsonread
 
-// Array reads an array and calls each for every element, which each must read.
+// Array reads an array and calls each for every element; each must read it.
 func (r *Reader) Array(each func(index int) error) error {
 	if err := r.open(Array); err != nil {
 		return err
@@ -16,8 +16,8 @@ func (r *Reader) Array(each func(index int) error) error {
 	}
 }
 
-// Object reads an object and calls each for every key; each must read the value. A key that occurs twice is refused,
-// and so are more than MaxValues of them.
+// Object reads an object and calls each for every key; each must read the value. Duplicate keys, and more than
+// MaxValues keys, are errors.
 func (r *Reader) Object(each func(key string) error) error {
 	seen := map[string]bool{}
 	return r.Members(func(raw []byte) error {
@@ -33,8 +33,8 @@ func (r *Reader) Object(each func(key string) error) error {
 	})
 }
 
-// Members is Object without the check for keys that occur twice: for large tables whose owner finds them itself. The
-// key is valid until the value has been read.
+// Members is Object without the check for duplicate keys, for large tables whose owner checks them. The key is valid
+// until the value is read.
 func (r *Reader) Members(each func(key []byte) error) error {
 	if err := r.open(Object); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (r *Reader) open(k Kind) error {
 	return nil
 }
 
-// more reads the comma or the closing bracket that follows i elements.
+// more reads the comma or closing bracket after i elements; true = another element follows.
 func (r *Reader) more(closing byte, i int) (bool, error) {
 	r.blanks()
 	if r.at(closing) {
@@ -81,7 +81,7 @@ func (r *Reader) more(closing byte, i int) (bool, error) {
 	return true, nil
 }
 
-// Skip reads a value of any kind, as strictly as any other.
+// Skip reads any value, with all checks.
 func (r *Reader) Skip() error {
 	k, err := r.Kind()
 	if err != nil {

@@ -46,7 +46,7 @@ func TestOneMeaning(t *testing.T) {
 			`-1e400`:                 "too large",
 			`NaN`:                    "NaN",
 			`-Infinity`:              "Infinity",
-			`01`:                     "begin with 0",
+			`01`:                     "start with 0",
 			`+1`:                     "a value is expected",
 			strings.Repeat("9", 400): "too large",
 			strings.Repeat("[", 100) + strings.Repeat("]", 100): "nested deeper than 64",
