@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Fault says that a page of a mapped file could not be read: the file was truncated, or its disk failed.
+// Fault reports that a page of a mapped file could not be read: the file was truncated, or its disk failed.
 type Fault struct{ Name string }
 
 func (f *Fault) Error() string {
@@ -18,15 +18,15 @@ func (f *Fault) Error() string {
 		"a new one and rename it", f.Name)
 }
 
-// File is the name, for who would add it to the error otherwise.
+// File returns the file name (see package filerr).
 func (f *Fault) File() string { return f.Name }
 
-// Unwrap makes it a pack.ErrCorrupt.
+// Unwrap returns pack.ErrCorrupt.
 func (f *Fault) Unwrap() error { return pack.ErrCorrupt }
 
-// Guard calls f, which may read maps in Go or in assembly. A page that cannot be read, which would end the process with
-// SIGBUS, makes Guard return a *Fault; other panics go on, and a fault in other memory is one. Goroutines that f starts
-// guard themselves, and hand the error on to whoever waits for them.
+// Guard calls f, which may read mapped files in Go or in assembly. A page that cannot be read makes Guard return a
+// *Fault instead of ending the process with SIGBUS; other panics, and faults in other memory, propagate. Goroutines
+// that f starts must call Guard themselves and pass the error on.
 func Guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -37,8 +37,8 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// Recovered makes a *Fault of a recovered panic: of a page that could not be read, or of a *Fault that another
-// goroutine handed on. Any other panic goes on.
+// Recovered converts a recovered panic to a *Fault: a page that could not be read, or a *Fault passed on by another
+// goroutine. It panics again with any other value.
 func Recovered(p any) *Fault {
 	if f, ok := p.(*Fault); ok {
 		return f
@@ -51,7 +51,7 @@ func Recovered(p any) *Fault {
 	panic(p)
 }
 
-// region is a map and the name of its file.
+// region is a mapping and the name of its file.
 type region struct {
 	start, end uintptr
 	name       string
@@ -59,8 +59,7 @@ type region struct {
 
 func (r region) overlaps(o region) bool { return r.start < o.end && o.start < r.end }
 
-// The maps that are open, and the last ones that were: a deferred Close has unmapped a file before the panic that goes
-// through it is recovered.
+// Open mappings, and the last closed ones: a deferred Close may unmap a file before the panic is recovered.
 var (
 	mu           sync.RWMutex
 	open, closed []region
@@ -86,7 +85,7 @@ func forget(data []byte) {
 	}
 }
 
-// find is the file that an address belongs to.
+// find returns the name of the file mapped at an address.
 func find(addr uintptr) (name string, ok bool) {
 	mu.RLock()
 	defer mu.RUnlock()

@@ -4,11 +4,11 @@ package mmap
 
 import "errors"
 
-// ReadHuge does nothing: Linux alone takes such advice.
+// ReadHuge does nothing: only Linux has this advice.
 func ReadHuge([]byte) {}
 
 // Huge reports false.
 func Huge(interface{ Fd() uintptr }) bool { return false }
 
-// Populate does nothing.
+// Populate returns errors.ErrUnsupported.
 func Populate(interface{ Fd() uintptr }, int64) error { return errors.ErrUnsupported }

@@ -1,11 +1,11 @@
-// Package mmap maps files into memory, read-only and shared, so that later writes to a file are seen.
+// Package mmap maps files into memory, read-only and shared: later writes to a file are visible.
 package mmap
 
-// HugePage is the size in bytes of the pages that a core looks up with one entry of its tables: x86-64, and arm64 with
-// pages of 4 KiB.
+// HugePage is the size in bytes of a huge page, which takes one TLB entry, on x86-64 and on arm64 with 4 KiB base
+// pages.
 const HugePage = 2 << 20
 
-// Map maps the first size bytes of a file. Faults are errors with its name (Guard).
+// Map maps the first size bytes of a file. A fault becomes an error with name (see Guard).
 func Map(f interface{ Fd() uintptr }, name string, size int64) ([]byte, error) {
 	data, err := mapFile(f.Fd(), size)
 	if err == nil {
@@ -14,7 +14,7 @@ func Map(f interface{ Fd() uintptr }, name string, size int64) ([]byte, error) {
 	return data, err
 }
 
-// Unmap takes what Map returned.
+// Unmap unmaps the result of Map.
 func Unmap(data []byte) error {
 	forget(data)
 	return unmapFile(data)

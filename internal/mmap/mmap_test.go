@@ -22,7 +22,7 @@ func mapped(t *testing.T, data []byte) (path string, view []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() // the map outlives it
+	defer f.Close() // the mapping outlives it
 	if view, err = Map(f, path, int64(len(data))); err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +32,7 @@ func mapped(t *testing.T, data []byte) (path string, view []byte) {
 
 var sink byte
 
-// TestGuard: a page that is gone is an error with the name of the file, whoever reads it: Go, the runtime's copy,
-// assembly.
+// TestGuard: an access to a missing page is an error with the file name, in Go, in the runtime's copy and in assembly.
 func TestGuard(t *testing.T) {
 	page := os.Getpagesize()
 	path, view := mapped(t, bytes.Repeat([]byte("lowpack "), page/2))
@@ -50,7 +49,7 @@ func TestGuard(t *testing.T) {
 		}
 	}
 	if err := os.Truncate(path, int64(page)); err != nil {
-		t.Skip(err) // Windows does not truncate what is mapped
+		t.Skip(err) // Windows cannot truncate a mapped file
 	}
 	for name, read := range reads {
 		err := guarded(read)
@@ -70,7 +69,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestOtherPanics: a panic that is not a fault of a mapping goes on, and an error is what f returned.
+// TestOtherPanics: other panics propagate, and f's error is returned unchanged.
 func TestOtherPanics(t *testing.T) {
 	other := errors.New("other")
 	if err := Guard(func() error { return other }); err != other {
