@@ -1,4 +1,4 @@
-// Package parallel works on the pieces of a range on several cores.
+// Package parallel runs tasks on several cores.
 package parallel
 
 import (
@@ -10,16 +10,16 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// Do calls task(from, to) for consecutive pieces of [0, n) of the given size, as Each does for their numbers.
+// Do calls task(from, to) for consecutive pieces of [0, n), each of at most size elements, under the rules of Each.
 func Do(ctx context.Context, workers, n, size int, task func(from, to int) error) error {
 	return Each(ctx, workers, (n+size-1)/size, func(_, i int) error { return task(i*size, min((i+1)*size, n)) })
 }
 
-// Each calls task(worker, i) for i = 0 … n−1 on at most workers goroutines (0 = the Limit of ctx, or one per CPU that
-// the process may use), numbered from 0, and waits for all of them. Tasks begin in ascending order of i. After an
-// error, or once ctx is done, no task begins any more. Of several errors that with the smallest i is returned, which
-// does not depend on workers: every task below it had begun before. Without one, the cause of ctx is returned if a task
-// did not begin. A memory-mapped file that became shorter is an error.
+// Each calls task(worker, i) for i = 0 … n−1 on at most workers goroutines, numbered from 0, and waits for them;
+// workers = 0 means the Limit of ctx, or GOMAXPROCS. Tasks start in ascending order of i. After an error, or once ctx
+// is done, no more tasks start. Of several errors it returns the one with the smallest i, which does not depend on
+// workers, since all tasks below it had started. Without an error it returns the cause of ctx if a task did not start.
+// A truncated memory-mapped file is an error.
 func Each(ctx context.Context, workers, n int, task func(worker, i int) error) error {
 	var (
 		next  atomic.Int64
@@ -62,8 +62,7 @@ func Each(ctx context.Context, workers, n int, task func(worker, i int) error) e
 
 type limitKey struct{}
 
-// Limit returns a context in which Do and Each start at most n goroutines where its caller asks for as many as there
-// are CPUs.
+// Limit returns a context in which Do and Each use at most n goroutines for workers = 0.
 func Limit(ctx context.Context, n int) context.Context {
 	return context.WithValue(ctx, limitKey{}, n)
 }

@@ -52,8 +52,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestEach: whatever the number of workers, the error is that of the smallest i, every task below it has run, and no
-// two tasks of one worker run at once. On the clock of synctest others fail while the smallest i waits.
+// TestEach: for any number of workers, the error is that of the smallest i, every task below it has run, and a worker
+// runs one task at a time. With synctest's clock, others fail while the smallest i waits.
 func TestEach(t *testing.T) { synctest.Test(t, testEach) }
 
 func testEach(t *testing.T) {
@@ -83,7 +83,7 @@ func testEach(t *testing.T) {
 	}
 }
 
-// TestCancelled: a context that ends in the midst stops the work; one that ends after the last task has begun does not.
+// TestCancelled: a context that ends during the work stops it; one that ends after the last task has started does not.
 func TestCancelled(t *testing.T) {
 	why := errors.New("enough")
 	for at, want := range map[int]error{3: why, 9: nil} {
@@ -101,8 +101,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestLimit: a context bounds the goroutines of those who ask for one per CPU, and of nobody else. On the clock of
-// synctest all that may work at once do.
+// TestLimit: a context limits the goroutines of calls with workers = 0, and no others. With synctest's clock, all that
+// may run concurrently do.
 func TestLimit(t *testing.T) { synctest.Test(t, testLimit) }
 
 func testLimit(t *testing.T) {
