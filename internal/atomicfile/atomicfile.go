@@ -1,10 +1,9 @@
-// Package atomicfile writes a file that appears whole or not at all.
+// Package atomicfile writes files that appear complete or not at all.
 //
-// The data go to a file without a name in the directory of the target (Linux, O_TMPFILE) or, where that is not
-// possible, to a hidden file .NAME.*.partial beside it. Commit syncs the data, renames the file to the target and syncs
-// the directory. Whatever fails before the rename leaves the target as it was and no file behind; after a crash, an
-// unnamed file is gone by itself and a hidden one is removed by the next Create for the same target, if no living
-// process holds it.
+// The data goes to an unnamed file in the target's directory (Linux, O_TMPFILE) or, where that is not possible, to a
+// hidden file .NAME.*.partial next to the target. Commit syncs the data, renames the file to the target and syncs the
+// directory. A failure before the rename leaves the target unchanged and no file behind. After a crash, an unnamed file
+// vanishes by itself; the next Create for the same target removes a hidden one unless a running process has locked it.
 package atomicfile
 
 import (
@@ -18,25 +17,25 @@ import (
 	"strings"
 )
 
-// File is a file that is being written. WriteAt may be called from several goroutines at once; the other methods not.
+// File is a file being written. WriteAt is safe for concurrent use; the other methods are not.
 type File struct {
 	Handle
 	fs        FS
 	dir, name string // of the target
-	temp      string // path of the hidden file; "" while it has no name
-	keep      bool   // Abort leaves the hidden file, for Resume
+	temp      string // path of the hidden file; "" = unnamed
+	keep      bool   // Abort keeps the hidden file for Resume
 	done      bool
 }
 
-// Failure is an error of the file system at the place of a target, whatever was read.
+// Failure is a file system error at a target, as opposed to an error of the input.
 type Failure struct{ error }
 
 func (f *Failure) Unwrap() error { return f.error }
 
-// File says that no file that was read is to be blamed.
+// File returns "": no input file is at fault (see package filerr).
 func (f *Failure) File() string { return "" }
 
-// Failed makes a Failure of an error.
+// Failed wraps an error in a Failure; nil stays nil.
 func Failed(err error) error {
 	if err == nil {
 		return nil
@@ -44,7 +43,7 @@ func Failed(err error) error {
 	return &Failure{err}
 }
 
-// Create starts a file that Commit will put at target. It refuses a target that exists and is not a regular file.
+// Create starts a file that Commit will move to target. A target that exists and is not a regular file is an error.
 func Create(fs FS, target string) (*File, error) {
 	if err := checkTarget(target); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func Create(fs FS, target string) (*File, error) {
 	return f, nil
 }
 
-// CreateSized is Create for a file of size bytes: a volume that has not as much left is an error.
+// CreateSized is Create for a file of size bytes; too little free space is an error.
 func CreateSized(fs FS, target string, size int64) (*File, error) {
 	if err := CheckSpace(target, size); err != nil {
 		return nil, err
@@ -80,11 +79,11 @@ func (f *File) open() (err error) {
 	return err
 }
 
-// Target is the path of the file once it is committed.
+// Target returns the path of the committed file.
 func (f *File) Target() string { return filepath.Join(f.dir, f.name) }
 
-// Commit makes the data durable and puts the file at the target. On an error before the rename the file is aborted; an
-// error after it, from the sync of the directory, says so: then the complete file is at the target.
+// Commit makes the data durable and moves the file to the target. An error before the rename aborts the file. An error
+// after it, from the sync of the directory, says that the target is complete.
 func (f *File) Commit() error {
 	if f.done {
 		return os.ErrClosed
@@ -100,40 +99,40 @@ func (f *File) Commit() error {
 		}
 		f.temp = path
 	}
-	if err := f.fs.Rename(f.temp, f.Target()); err != nil { // while locked, so that no other process takes it for stale
+	if err := f.fs.Rename(f.temp, f.Target()); err != nil { // still locked, so no other process takes it for stale
 		return Failed(notReplaced(runtime.GOOS, f.Target(), err))
 	}
 	gone(f.temp)
 	f.temp, f.done = "", true
-	f.Close() // the data are synced: nothing is left that closing could lose
+	f.Close() // synced: closing cannot lose data
 	if err := f.fs.SyncDir(f.dir); err != nil {
 		return undoable(f.Target(), err)
 	}
 	return nil
 }
 
-// undoable is the error of a target that is there, and whose name is not durable.
+// undoable is the error of a complete target whose name may not be durable.
 func undoable(target string, err error) error {
 	return Failed(fmt.Errorf("%s is complete, but a power failure may still undo it: sync %s: %w", target,
 		filepath.Dir(target), err))
 }
 
-// Abort removes what was written, unless it is there to be resumed; the target stays as it was. After Commit or another
-// Abort it does nothing.
+// Abort removes what was written, except a file for Resume, and leaves the target unchanged. After Commit or Abort it
+// does nothing.
 func (f *File) Abort() {
 	if f.done {
 		return
 	}
 	f.done = true
 	if f.temp != "" && !f.keep {
-		f.fs.Remove(f.temp) // while locked, likewise
+		f.fs.Remove(f.temp) // still locked, as above
 		gone(f.temp)
 	}
 	f.Close()
 }
 
-// createNamed makes the hidden file. Between its creation and its lock a sweep of another process can take it for stale
-// and remove it; then another one is made.
+// createNamed creates the hidden file. Between its creation and its lock, a sweep of another process can remove it;
+// then it creates another one.
 func (f *File) createNamed() (Handle, error) {
 	for range tries {
 		path := f.hidden()
@@ -160,7 +159,7 @@ func (f *File) createNamed() (Handle, error) {
 	return nil, restless(filepath.Join(f.dir, f.prefix()+"*"+suffix))
 }
 
-// lock marks h as in use. A file system without locks (some network ones) does not matter: there nothing is ever swept.
+// lock marks h as in use. File systems without locks (some network ones) are fine: stale files are never swept there.
 func lock(fs FS, h Handle) (held bool, err error) {
 	err = fs.Lock(h)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -169,7 +168,7 @@ func lock(fs FS, h Handle) (held bool, err error) {
 	return err == nil, err
 }
 
-// hidden returns a fresh name for the file.
+// hidden returns a new random name of the hidden file.
 func (f *File) hidden() string {
 	var random [8]byte
 	rand.Read(random[:])
@@ -180,8 +179,8 @@ const suffix = ".partial"
 
 func (f *File) prefix() string { return hiddenPrefix(f.name) + "." }
 
-// sweep removes what a crashed process left behind for the same target. It is done as well as it can be: an obstacle
-// here does not prevent writing.
+// sweep removes files that crashed processes left behind for the same target, on a best-effort basis: errors do not
+// prevent writing.
 func (f *File) sweep() {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	after  = "the new file, which is longer"
 )
 
-// systems are the ways in which a file may come into being.
+// systems are the ways to create a file.
 var systems = map[string]atomicfile.FS{
 	"unnamed": atomicfile.OS, "named": faultfs.Named{FS: atomicfile.OS}, "windows": faultfs.NewWindows(atomicfile.OS),
 }
@@ -67,7 +67,7 @@ func content(t *testing.T, path string) string {
 	return string(b)
 }
 
-// TestEveryFault fails each operation in turn, in each way, with and without an old file at the target.
+// TestEveryFault: every operation fails in turn, in each way, with and without an existing target.
 func TestEveryFault(t *testing.T) {
 	for system, below := range systems {
 		for _, old := range []string{"", before} {
@@ -85,7 +85,7 @@ func TestEveryFault(t *testing.T) {
 	}
 }
 
-// fault runs one writing with one fault. It reports whether there were fewer operations than that.
+// fault writes a file with one fault. It returns true if there were fewer operations than that.
 func fault(t *testing.T, fs *faultfs.FS, old, name string) (none bool) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
@@ -104,7 +104,7 @@ func fault(t *testing.T, fs *faultfs.FS, old, name string) (none bool) {
 	}
 	failed := ops[fs.At]
 	switch {
-	case failed == "close": // the data are synced by then
+	case failed == "close": // the data is already synced
 		if got != after || err != nil {
 			t.Errorf("%s (%s): %q, %v", name, failed, got, err)
 		}
@@ -149,7 +149,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestSweep leaves files behind as a crash does, and keeps those of the living.
+// TestSweep: files left by a crash are removed, those of running processes are not.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
@@ -199,7 +199,7 @@ func TestTargets(t *testing.T) {
 		t.Skip(err)
 	}
 	for target, want := range map[string]string{
-		dir:                                  "is a directory that exists already",
+		dir:                                  "is a directory that already exists",
 		link:                                 "symbolic link",
 		filepath.Join(dir, "absent", "file"): "no such file",
 		filepath.Join(file, "file"):          "not a directory",
@@ -237,7 +237,7 @@ func TestMode(t *testing.T) {
 }
 
 func TestReadOnlyDirectory(t *testing.T) {
-	if os.Getuid() <= 0 { // −1: Windows, where directories have no such mode
+	if os.Getuid() <= 0 { // −1: Windows, whose directories have no such mode
 		t.Skip("root may write everywhere")
 	}
 	dir := t.TempDir()

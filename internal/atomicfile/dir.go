@@ -9,21 +9,20 @@ import (
 	"path/filepath"
 )
 
-// Dir is a directory that is being written: hidden beside its target as .NAME.partial until Commit renames it. As long
-// as it is hidden, its process holds a lock on the file .NAME.lock; directories themselves cannot be locked on every
-// system.
+// Dir is a directory being written. It is hidden next to its target as .NAME.partial until Commit renames it. While it
+// is hidden, its process holds a lock on the file .NAME.lock, since not all systems can lock directories.
 type Dir struct {
-	Path     string // where its files are written
+	Path     string // the hidden directory, for the files
 	fs       FS
 	target   string
 	lock     Handle // on lockPath
 	lockPath string
-	within   []string // directories that Mkdir made
+	within   []string // directories created by Mkdir
 	done     bool
 }
 
-// CreateDir makes the hidden directory. The target must not exist. What a crashed process left behind for it is removed
-// first; if a living process writes the same target, that is an error.
+// CreateDir creates the hidden directory. The target must not exist. A directory left by a crashed process is removed
+// first; a running process that writes the same target is an error.
 func CreateDir(fs FS, target string) (*Dir, error) {
 	if err := CheckName(target); err != nil {
 		return nil, err
@@ -45,10 +44,10 @@ func CreateDir(fs FS, target string) (*Dir, error) {
 	return d, nil
 }
 
-// mkdir makes the directory, in the place of one that a crashed process left behind.
+// mkdir creates the directory and replaces one left by a crashed process.
 func (d *Dir) mkdir(held bool) error {
 	if _, err := os.Lstat(d.target); err == nil {
-		return fmt.Errorf("%s exists already; remove it or name another directory", d.target)
+		return fmt.Errorf("%s already exists; remove it or name another directory", d.target)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -57,8 +56,8 @@ func (d *Dir) mkdir(held bool) error {
 		return err
 	}
 	if !held {
-		return fmt.Errorf("%s exists, and this file system has no locks that would tell whether another process writes it; "+
-			"if none does, remove it", d.Path)
+		return fmt.Errorf("%s exists, and this file system has no locks to show whether another process is writing it; "+
+			"if none is, remove it", d.Path)
 	}
 	if err := d.fs.RemoveAll(d.Path); err != nil {
 		return err
@@ -66,7 +65,8 @@ func (d *Dir) mkdir(held bool) error {
 	return making(d.Path, func() error { return d.fs.Mkdir(d.Path) })
 }
 
-// release removes and unlocks the lock, in this order: who opened it before finds that it has lost its name (take).
+// release removes the lock file, then unlocks it. In this order a process that opened the file before notices that its
+// name is gone (take).
 func (d *Dir) release() {
 	d.fs.Remove(d.lockPath)
 	gone(d.lockPath)
@@ -75,13 +75,13 @@ func (d *Dir) release() {
 
 // Create creates a file in the directory.
 func (d *Dir) Create(name string) (Handle, error) {
-	live.Lock() // so that nothing comes into a directory that Abandon removes
+	live.Lock() // keeps new files out of a directory that Abandon removes
 	defer live.Unlock()
 	f, err := d.fs.CreateNamed(filepath.Join(d.Path, name))
 	return f, Failed(err)
 }
 
-// Mkdir makes a directory in the directory, for files whose names begin with its name.
+// Mkdir creates a subdirectory for files whose names start with its name.
 func (d *Dir) Mkdir(name string) error {
 	live.Lock()
 	defer live.Unlock()
@@ -109,7 +109,7 @@ func (d *Dir) WriteFile(name string, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// failing makes a Failure of what cannot be written, which what is read for it cannot be blamed for.
+// failing turns write errors into Failures, so that they are not blamed on the input.
 type failing struct{ w io.Writer }
 
 func (f failing) Write(p []byte) (int, error) {
@@ -117,8 +117,8 @@ func (f failing) Write(p []byte) (int, error) {
 	return n, Failed(err)
 }
 
-// Commit gives the directory its name, durably. The files in it must have been synced. An error after the rename says
-// so: then the complete directory is at the target.
+// Commit durably renames the directory to the target. Its files must have been synced. An error after the rename says
+// that the target is complete.
 func (d *Dir) Commit() error {
 	if d.done {
 		return os.ErrClosed
@@ -141,13 +141,13 @@ func (d *Dir) Commit() error {
 	return nil
 }
 
-// Abort removes everything. After Commit or another Abort it does nothing.
+// Abort removes everything. After Commit or Abort it does nothing.
 func (d *Dir) Abort() {
 	if d.done {
 		return
 	}
 	d.done = true
-	d.fs.RemoveAll(d.Path) // while locked, so that no other process makes it anew meanwhile
+	d.fs.RemoveAll(d.Path) // still locked, so no other process recreates it meanwhile
 	gone(d.Path)
 	d.release()
 }

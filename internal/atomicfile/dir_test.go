@@ -57,7 +57,7 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// TestStaleDir leaves a directory behind as a killed process does.
+// TestStaleDir: a directory left by a killed process is replaced.
 func TestStaleDir(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "model")
 	d, err := CreateDir(OS, target)

@@ -7,31 +7,30 @@ import (
 	"os"
 )
 
-// FS is what this package asks of the operating system. OS is the real one; tests put faults in front of it.
+// FS is the interface to the operating system. OS implements it; tests inject faults.
 type FS interface {
-	// CreateUnnamed opens a new file in dir that has no name yet; errors.ErrUnsupported where there is no such thing.
+	// CreateUnnamed opens a new file in dir that has no name yet; errors.ErrUnsupported if the system cannot.
 	CreateUnnamed(dir string) (Handle, error)
-	// CreateNamed creates and opens a file; it fails if the name is taken.
+	// CreateNamed creates and opens a file; an existing name is an error.
 	CreateNamed(path string) (Handle, error)
-	// Open opens a file that this program keeps for itself, for reading and writing; it makes an empty one if there is
-	// none. What somebody else may have put there is refused: a link, a file of another user, one with a second name.
+	// Open opens a private file of this program for reading and writing, and creates it if necessary. It rejects what
+	// another user may have placed there: a link, a file of another user, a file with several hard links.
 	Open(path string) (Handle, error)
-	// Lock marks the file as in use by a living process until it is closed; errors.ErrUnsupported where there are no
-	// locks.
+	// Lock marks the file as used by a running process until it is closed; errors.ErrUnsupported if there are no locks.
 	Lock(h Handle) error
-	// Link gives a file of CreateUnnamed a name; it fails if the name is taken.
+	// Link names a file of CreateUnnamed; an existing name is an error.
 	Link(h Handle, path string) error
 	Rename(from, to string) error
 	Remove(path string) error
 	// SyncDir makes the names in dir durable.
 	SyncDir(dir string) error
-	// Mkdir makes a directory; it fails if the name is taken.
+	// Mkdir creates a directory; an existing name is an error.
 	Mkdir(path string) error
-	// RemoveAll removes a directory with all that is in it.
+	// RemoveAll removes a directory with its contents.
 	RemoveAll(path string) error
 }
 
-// Handle is an open file. Its name can be changed and removed while it is open.
+// Handle is an open file. It can be renamed and removed while open.
 type Handle interface {
 	io.ReaderAt
 	io.WriterAt
@@ -42,17 +41,17 @@ type Handle interface {
 	Fd() uintptr
 }
 
-// OS is the file system of the operating system.
+// OS is the real file system.
 var OS FS = osFS{}
 
 type osFS struct{}
 
-// ErrForeign is wrapped by errors of FS.Open about a file that somebody else may have put there.
+// ErrForeign is wrapped by errors of FS.Open about a file that another user may have placed there.
 var ErrForeign = errors.New("not what lowpack left there")
 
 var errLocked = errors.New("another process uses the file")
 
-// mode of a new file, less the umask: what is written is an artefact for others, not a secret.
+// mode of new files before the umask: the output is meant to be shared, not secret.
 const mode = 0o666
 
 func (osFS) CreateNamed(path string) (Handle, error) {
@@ -65,15 +64,15 @@ func (osFS) Open(path string) (Handle, error) {
 		if !errors.Is(err, os.ErrExist) {
 			return handle(f, err)
 		}
-		if f, err = openOwn(path); !errors.Is(err, os.ErrNotExist) { // else it has gone meanwhile
+		if f, err = openOwn(path); !errors.Is(err, os.ErrNotExist) { // else it was removed meanwhile
 			return handle(f, err)
 		}
 	}
 	return nil, restless(path)
 }
 
-// tries bounds how often a file is opened anew because another process removed it meanwhile. Processes that write the
-// same target take turns in a few; more is something that only prevents work.
+// tries limits how often a file is opened again because another process removed it. Processes that write the same
+// target need a few; more indicates interference.
 const tries = 100
 
 func restless(path string) error {
@@ -87,7 +86,7 @@ func handle(f *os.File, err error) (Handle, error) {
 	return f, nil
 }
 
-// openOwn opens a file that nobody else can have made or can see under another name.
+// openOwn opens a file that no other user can have created or can reach under another name.
 func openOwn(path string) (*os.File, error) {
 	f, err := openRegular(path)
 	if err != nil {
@@ -100,7 +99,7 @@ func openOwn(path string) (*os.File, error) {
 	return f, nil
 }
 
-// openRegular opens a file that exists, and follows no link.
+// openRegular opens an existing regular file without following links.
 func openRegular(path string) (*os.File, error) {
 	before, err := os.Lstat(path)
 	if err != nil {
@@ -112,8 +111,8 @@ func openRegular(path string) (*os.File, error) {
 	return openSeen(path, before)
 }
 
-// openSeen opens what was looked at before, so that nothing that stands for a device is ever opened, not even through a
-// link that has taken its place.
+// openSeen opens the file that was examined before. No device is ever opened, not even through a link that replaced the
+// file meanwhile.
 func openSeen(path string, before os.FileInfo) (*os.File, error) {
 	f, err := openFile(path, noFollow)
 	if err != nil {
@@ -126,7 +125,7 @@ func openSeen(path string, before os.FileInfo) (*os.File, error) {
 	return f, nil
 }
 
-// removeStale removes a hidden file unless a living process has locked it.
+// removeStale removes a hidden file unless a running process has locked it.
 func removeStale(path string) {
 	f, err := openRegular(path)
 	if err != nil {

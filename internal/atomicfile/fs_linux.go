@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CreateUnnamed uses O_TMPFILE. Such a file gets its name through /proc, so that must be there too.
+// CreateUnnamed uses O_TMPFILE. It requires /proc, through which Link names the file.
 func (osFS) CreateUnnamed(dir string) (Handle, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, mode)
 	switch {
-	// What kernels and file systems that know no O_TMPFILE answer (open(2), "BUGS").
+	// Errors of kernels and file systems without O_TMPFILE (open(2), "BUGS").
 	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.EINVAL):
 		return nil, errors.ErrUnsupported
 	case err != nil:

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noFollow opens what is there: no link is followed, and no pipe is waited for.
+// noFollow: do not follow links, do not wait for pipes.
 const noFollow = unix.O_NOFOLLOW | unix.O_NONBLOCK
 
 func openFile(path string, flag int) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|flag, mode)
 }
 
-// foreign says what shows that somebody else may have made a file, or sees it.
+// foreign returns an error if another user may have created the file or can reach it under another name.
 func foreign(f *os.File) error {
 	var s unix.Stat_t
 	switch err := unix.Fstat(int(f.Fd()), &s); {
@@ -48,7 +48,7 @@ func (osFS) SyncDir(dir string) error {
 		return err
 	}
 	defer d.Close()
-	// Some file systems refuse to sync a directory with EINVAL; they have no more to offer.
+	// Some file systems reject syncing a directory with EINVAL; there is no alternative.
 	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// noFollow: openRegular compares what it opens with what it looked at, which a link is not.
+// noFollow is not needed: openSeen notices a link.
 const noFollow = 0
 
-// openFile opens a file by way of its directory: files opened so can be renamed and removed while they are open
-// (FILE_SHARE_DELETE), as elsewhere; those of os.OpenFile cannot.
+// openFile opens a file through its directory. Unlike files of os.OpenFile, it can then be renamed and removed while
+// open (FILE_SHARE_DELETE), as on other systems.
 func openFile(path string, flag int) (*os.File, error) {
 	dir, err := os.OpenRoot(filepath.Dir(path))
 	if err != nil {
@@ -23,7 +23,7 @@ func openFile(path string, flag int) (*os.File, error) {
 	return dir.OpenFile(filepath.Base(path), os.O_RDWR|flag, mode)
 }
 
-// foreign says what shows that somebody else sees a file. Who made it is not asked: an administrator's files belong to
+// foreign returns an error if the file has other names. It does not check the owner: files of administrators belong to
 // a group.
 func foreign(f *os.File) error {
 	var info windows.ByHandleFileInformation
@@ -36,7 +36,7 @@ func foreign(f *os.File) error {
 	return nil
 }
 
-// Lock locks a byte far behind the data, because others cannot read what is locked.
+// Lock locks a byte far beyond the data, because others cannot read a locked range.
 func (osFS) Lock(h Handle) error {
 	err := windows.LockFileEx(windows.Handle(h.Fd()),
 		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
@@ -50,5 +50,5 @@ func (osFS) Lock(h Handle) error {
 	return errors.ErrUnsupported
 }
 
-// SyncDir has no counterpart here: the journal of the file system orders the rename after the data.
+// SyncDir does nothing: the file system's journal orders the rename after the data.
 func (osFS) SyncDir(string) error { return nil }

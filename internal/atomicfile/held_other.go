@@ -2,5 +2,5 @@
 
 package atomicfile
 
-// checkHeld has nothing to refuse: open files are replaced.
+// checkHeld does nothing: open files can be replaced.
 func checkHeld(string) error { return nil }

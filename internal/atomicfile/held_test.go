@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNotReplaced: where Windows does not replace a file that is in use, the error says so and what to do; other
-// errors are as they were.
+// TestNotReplaced: if Windows cannot replace a file in use, the error explains it and the remedy; other errors are
+// unchanged.
 func TestNotReplaced(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "target")
 	if err := os.WriteFile(target, nil, 0o600); err != nil {
@@ -26,7 +26,7 @@ func TestNotReplaced(t *testing.T) {
 		{"windows", target, 32, true},
 		{"windows", target, 1224, true},
 		{"windows", target, diskFull, false},
-		{"windows", target + ".new", accessDenied, false}, // the directory refuses it
+		{"windows", target + ".new", accessDenied, false}, // no permission for the directory
 		{"linux", target, accessDenied, false},            // EIO
 	} {
 		before := &os.LinkError{Op: "rename", Old: "hidden", New: c.target, Err: c.errno}

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// checkHeld refuses a target that another process has open without FILE_SHARE_DELETE, as lowpack serve has its model:
-// it could not be replaced once all is written. What else may prevent it is for Commit to find out.
+// checkHeld returns an error if another process has the target open without FILE_SHARE_DELETE, as lowpack serve does,
+// so that it could not be replaced after writing. Commit reports other obstacles.
 func checkHeld(target string) error {
 	path, err := windows.UTF16PtrFromString(target)
 	if err != nil {

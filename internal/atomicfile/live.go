@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// live are the hidden files and directories that the end of the process would leave behind, in the order in which they
-// were made. What Resume keeps is not among them.
+// live lists the hidden files and directories that the process would leave behind if it ended now, in order of
+// creation; files of Resume are not among them.
 var live struct {
 	sync.Mutex
 	paths []string
 }
 
-// making calls f, which makes something hidden at path, unless the process is ending: then it never returns.
+// making calls f, which creates something hidden at path. If the process is ending, it never returns.
 func making(path string, f func() error) error {
 	live.Lock()
 	defer live.Unlock()
@@ -24,17 +24,17 @@ func making(path string, f func() error) error {
 	return err
 }
 
-// gone forgets a path that has been removed or renamed.
+// gone removes a path that was removed or renamed from live.
 func gone(path string) {
 	live.Lock()
 	defer live.Unlock()
 	live.paths = slices.DeleteFunc(live.paths, func(p string) bool { return p == path })
 }
 
-// Abandon removes all hidden files and directories of unfinished work, for a process that ends without waiting for
-// those who write them. From then on nothing is made any more: who tries waits until the process has ended.
+// Abandon removes all hidden files and directories of unfinished work, for a process that exits without waiting for its
+// writers. Afterwards nothing more is created: writers block until the process has ended.
 func Abandon() {
-	live.Lock() // for good
+	live.Lock() // never unlocked
 	for _, path := range slices.Backward(live.paths) {
 		os.RemoveAll(path)
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// TestAbandon ends a process in the middle of its work: nothing is left but what is there to be resumed, and what was
-// committed.
+// TestAbandon ends a process during its work: only files for Resume and committed files remain.
 func TestAbandon(t *testing.T) {
 	if dir := os.Getenv("ABANDONED"); dir != "" {
 		abandon(t, dir)
@@ -64,7 +63,7 @@ func abandon(t *testing.T, dir string) {
 		os.Exit(2)
 	}()
 	for range 100 {
-		os.Stat(dir) // gives the others a chance
+		os.Stat(dir) // lets other goroutines run
 	}
 	os.Exit(0)
 }

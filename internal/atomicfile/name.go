@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// CheckName refuses a target whose name the operating system would give to something else.
+// CheckName returns an error for a name that the operating system would resolve to something else.
 func CheckName(target string) error {
 	if runtime.GOOS != "windows" {
 		return nil
@@ -16,25 +16,25 @@ func CheckName(target string) error {
 	return Failed(windowsName(filepath.Base(target)))
 }
 
-// devices are the names that Windows keeps for devices, with any extension (Microsoft, "Naming Files, Paths, and
+// devices matches the names that Windows reserves for devices, with any extension (Microsoft, "Naming Files, Paths, and
 // Namespaces").
 var devices = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\..*)?$`)
 
-// windowsName says why Windows keeps no file under a name: it opens a device, a stream of another file, or a file
-// without the dots and spaces at the end.
+// windowsName returns an error for a name under which Windows opens a device, a stream of another file, or a file
+// without the trailing dots and spaces.
 func windowsName(name string) error {
 	why := ""
 	switch {
 	case name == "." || name == "..":
-		return nil // a directory, which is for others to judge
+		return nil // a directory: not decided here
 	case devices.MatchString(name):
-		why = "Windows keeps this name for a device"
+		why = "Windows reserves this name for a device"
 	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
-		why = "Windows drops dots and spaces at the end of a name"
+		why = "Windows drops trailing dots and spaces"
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || strings.ContainsRune(`<>:"|?*`, r) }):
-		why = `names on Windows have no control characters and none of <>:"|?*`
+		why = `Windows names cannot contain control characters or <>:"|?*`
 	default:
 		return nil
 	}
-	return fmt.Errorf("%q cannot be the name of an output: %s; choose another name", name, why)
+	return fmt.Errorf("invalid output name %q: %s; choose another name", name, why)
 }

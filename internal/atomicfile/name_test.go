@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// TestWindowsNames: names under which Windows would write to something else are refused with the reason, and others
-// are not.
+// TestWindowsNames: names that Windows would resolve to something else are rejected with the reason; others are
+// accepted.
 func TestWindowsNames(t *testing.T) {
 	for why, names := range map[string][]string{
 		"a device": {"NUL", "nul", "CON", "aux.txt", "COM1", "lpt9.tar.gz", "COM¹", "prn .x", "conin$", "CONOUT$.st",
 			"nul ", "NUL."},
 		"drops":   {"model.", "model ", "a. .", "...", " "},
-		"none of": {"a:b", "model::$DATA", "nul:", "a?b", "a*", "<a", "a>", `a"b`, "a|b", "a\tb", "a\x00b"},
+		"cannot contain": {"a:b", "model::$DATA", "nul:", "a?b", "a*", "<a", "a>", `a"b`, "a|b", "a\tb", "a\x00b"},
 		"": {"model.safetensors", "NULL", "null.txt", "console", "com", "com12", "lptx", "aux-1", ".con", "x.nul", "a b",
 			".hidden", "..a", "Модель 模型 é", ".", ".."},
 	} {
@@ -27,8 +27,7 @@ func TestWindowsNames(t *testing.T) {
 	}
 }
 
-// TestCheckName: on Windows every kind of target is refused by its name, and it is a failure of the environment;
-// elsewhere such names are as good as others.
+// TestCheckName: on Windows such a name is a Failure for every kind of target; on other systems it is valid.
 func TestCheckName(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for what, check := range map[string]func(string) error{

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestReplacedByLink: between the look at a file and its opening, somebody moves it and puts a link to it in its place.
-// The file is the same, but whoever made the link chooses what it leads to next.
+// TestReplacedByLink: between Lstat and open, someone moves the file and puts a link to it in its place. It is the same
+// file, but the link's owner controls where the link points next.
 func TestReplacedByLink(t *testing.T) {
 	dir := t.TempDir()
 	path, moved := filepath.Join(dir, "file"), filepath.Join(dir, "moved")
@@ -37,10 +37,10 @@ func TestReplacedByLink(t *testing.T) {
 	}
 }
 
-// vanishing is a file system where somebody removes every file before it is locked.
+// vanishing is a file system where every file is removed before it is locked.
 type vanishing struct {
 	osFS
-	path string // of the last file that was opened
+	path string // last opened file
 }
 
 func (v *vanishing) Open(path string) (Handle, error) {
@@ -62,7 +62,7 @@ func (v *vanishing) Lock(h Handle) error {
 	return v.osFS.Lock(h)
 }
 
-// TestRestless: a file that is removed whenever it is opened is an error, not an endless attempt.
+// TestRestless: a file that is removed whenever it is opened causes an error, not an endless loop.
 func TestRestless(t *testing.T) {
 	for what, open := range map[string]func(target string) error{
 		"Resume": func(target string) error { _, err := Resume(&vanishing{}, target); return err },

@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/faultfs"
 )
 
-// inOrder reports whether the operations happened in this order, whatever lies between them.
+// inOrder reports whether the operations happened in this order, with any others in between.
 func inOrder(ops []string, want ...string) bool {
 	for _, w := range want {
 		i := slices.Index(ops, w)
@@ -24,7 +24,7 @@ func inOrder(ops []string, want ...string) bool {
 	return true
 }
 
-// TestOrder: data are durable before they get their name, and the name is before Commit returns.
+// TestOrder: the data is durable before the rename, and the name before Commit returns.
 func TestOrder(t *testing.T) {
 	for system, below := range systems {
 		fs := &faultfs.FS{Below: below, At: -1}
@@ -55,7 +55,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestFailure: what the file system refuses at the place of the target is a Failure.
+// TestFailure: file system errors at the target are Failures.
 func TestFailure(t *testing.T) {
 	fs := &faultfs.FS{Below: atomicfile.OS, At: -1}
 	if err := write(fs, filepath.Join(t.TempDir(), "file")); err != nil {
@@ -71,7 +71,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestResume: what an interruption leaves is there for the next Resume, and gone after Commit.
+// TestResume: the next Resume finds what an interruption left; after Commit it is gone.
 func TestResume(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "file")
 	for i, want := range []string{"\x00\x00\x00\x00", "text"} {

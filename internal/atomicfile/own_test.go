@@ -12,7 +12,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/faultfs"
 )
 
-// traps are what somebody else may put where a hidden file is expected, in front of a file that must not change.
+// traps are objects that an attacker may place where a hidden file is expected; each leads to a file that must not
+// change.
 var traps = map[string]func(victim, path string) error{
 	"a symbolic link":         os.Symlink,
 	"a dangling link":         func(victim, path string) error { return os.Symlink(victim+".new", path) },
@@ -21,7 +22,7 @@ var traps = map[string]func(victim, path string) error{
 	"a file of somebody else": foreign,
 }
 
-// foreign makes a file that belongs to another user, which takes the rights of an administrator.
+// foreign creates a file of another user, which requires root.
 func foreign(_, path string) error {
 	if err := os.WriteFile(path, nil, 0o666); err != nil {
 		return err
@@ -29,7 +30,7 @@ func foreign(_, path string) error {
 	return os.Chown(path, 12345, 12345)
 }
 
-// TestTraps sets each trap where an unfinished file, or the lock of a directory, is opened.
+// TestTraps sets each trap in place of an unfinished file and of a directory's lock.
 func TestTraps(t *testing.T) {
 	for trap, set := range traps {
 		for what, open := range map[string]func(target string) error{
@@ -68,11 +69,11 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// TestTrappedDirectory: what lies in the place of the hidden directory is replaced, not followed.
+// TestTrappedDirectory: a trap in place of the hidden directory is replaced, not followed.
 func TestTrappedDirectory(t *testing.T) {
 	for trap, set := range traps {
 		if runtime.GOOS == "windows" && strings.Contains(trap, "link") {
-			continue // wanting rights
+			continue // no permission
 		}
 		dir := t.TempDir()
 		victim, target := filepath.Join(dir, "victim"), filepath.Join(dir, "target")
@@ -100,7 +101,7 @@ func TestTrappedDirectory(t *testing.T) {
 	}
 }
 
-// late commits a file between the opening of it by another process and the lock.
+// late commits a file between another process's open and lock.
 type late struct {
 	atomicfile.FS
 	commit func() error
@@ -116,7 +117,7 @@ func (l *late) Lock(h atomicfile.Handle) error {
 	return l.FS.Lock(h)
 }
 
-// TestResumeOfFinished: who opens an unfinished file that is finished before it is locked gets one of his own.
+// TestResumeOfFinished: if an unfinished file is committed between open and lock, Resume creates a new one.
 func TestResumeOfFinished(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "target")
 	first, err := atomicfile.Resume(atomicfile.OS, target)
@@ -139,7 +140,7 @@ func TestResumeOfFinished(t *testing.T) {
 	}
 }
 
-// crossing starts to write the same target while it is renamed.
+// crossing starts to write the same target during the rename.
 type crossing struct {
 	atomicfile.FS
 	other func() error
@@ -151,7 +152,7 @@ func (c *crossing) Rename(from, to string) error {
 	return c.FS.Rename(from, to)
 }
 
-// TestRenameIsLocked: until a file or a directory has its name, no other process sweeps it away or works on it.
+// TestRenameIsLocked: until the rename is done, no other process sweeps or uses the file or directory.
 func TestRenameIsLocked(t *testing.T) {
 	for system, below := range systems {
 		target := filepath.Join(t.TempDir(), "target")
@@ -208,7 +209,7 @@ type unlocked struct{ faultfs.Named }
 
 func (unlocked) Lock(atomicfile.Handle) error { return errors.ErrUnsupported }
 
-// TestWithoutLocks: where nobody can tell whether a directory is alive, it is left alone.
+// TestWithoutLocks: if locks cannot show whether a directory is in use, it is left alone.
 func TestWithoutLocks(t *testing.T) {
 	fs := unlocked{faultfs.Named{FS: atomicfile.OS}}
 	target := filepath.Join(t.TempDir(), "target")

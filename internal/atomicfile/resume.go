@@ -7,9 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Resume starts or continues a file that outlives Abort and crashes: hidden beside its target under a name of its own,
-// .NAME.resume, until Commit. What it holds after an interruption is for the caller to find out. Two processes cannot
-// work on the same one.
+// Resume starts or continues a file that survives Abort and crashes: .NAME.resume, hidden next to its target until
+// Commit. The caller must find out what it contains after an interruption. Two processes cannot use the same file.
 func Resume(fs FS, target string) (*File, error) {
 	if err := checkTarget(target); err != nil {
 		return nil, err
@@ -23,8 +22,7 @@ func Resume(fs FS, target string) (*File, error) {
 	return f, nil
 }
 
-// take opens and locks the file that has the path, which is made if there is none. It is not held where there are no
-// locks.
+// take opens and locks the file at path and creates it if necessary; held is false on file systems without locks.
 func take(fs FS, path string) (h Handle, held bool, err error) {
 	for range tries {
 		if h, err = fs.Open(path); err != nil {
@@ -42,8 +40,8 @@ func take(fs FS, path string) (h Handle, held bool, err error) {
 	return nil, false, restless(path)
 }
 
-// hold locks an open file and reports whether it has the path still: before it was locked, another process may have
-// ended its work on it, or swept it away.
+// hold locks an open file and reports whether path still refers to it: before the lock, another process may have
+// committed or swept it.
 func hold(fs FS, h Handle, path string) (same, held bool, err error) {
 	if held, err = lock(fs, h); err != nil {
 		return false, false, err
@@ -67,7 +65,7 @@ func busy(target, path string, err error) error {
 	return Failed(err)
 }
 
-// DropResume removes the unfinished file of a target, if there is one and nobody works on it, and says whether it did.
+// DropResume removes the unfinished file of a target unless a process uses it, and reports whether it did.
 func DropResume(target string) bool {
 	path := ResumePath(target)
 	if _, err := os.Lstat(path); err != nil {
@@ -78,7 +76,7 @@ func DropResume(target string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// ResumePath is where the unfinished file of a target is kept.
+// ResumePath returns the path of the unfinished file of a target.
 func ResumePath(target string) string {
 	return filepath.Join(filepath.Dir(target), hiddenPrefix(filepath.Base(target))+".resume")
 }

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// CheckSpace refuses to start a file of size bytes at target when its file system has less space than that. The old
-// target, if any, keeps its space until the new one is complete. The error wraps syscall.ENOSPC.
+// CheckSpace returns an error if the file system of target has less than size bytes free. An existing target keeps its
+// space until the new one is complete. The error wraps syscall.ENOSPC.
 func CheckSpace(target string, size int64) error {
 	dir := filepath.Dir(target)
 	if have, ok := free(dir); ok && size > 0 && have < uint64(size) {

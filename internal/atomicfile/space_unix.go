@@ -4,7 +4,7 @@ package atomicfile
 
 import "golang.org/x/sys/unix"
 
-// free returns the bytes that an ordinary user can still write in dir; ok is false where nobody knows.
+// free returns the bytes available to unprivileged users in dir; ok = false: unknown.
 func free(dir string) (bytes uint64, ok bool) {
 	var s unix.Statfs_t
 	if unix.Statfs(dir, &s) != nil || s.Blocks == 0 || int64(s.Bavail) < 0 {

@@ -2,7 +2,7 @@ package atomicfile
 
 import "golang.org/x/sys/windows"
 
-// free returns the bytes that this user can still write in dir; ok is false where nobody knows.
+// free returns the bytes available to this user in dir; ok = false: unknown.
 func free(dir string) (bytes uint64, ok bool) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Check reports what would keep Create from writing the target, so that it is known before any work: a directory that
-// is missing, a name that this system does not take, or something at the target that is not a regular file or is in
-// use.
+// Check returns the error that Create would return for the target, before any work is done: a missing directory, an
+// invalid name, or an existing target that is not a regular file or is in use.
 func Check(target string) error {
 	dir := filepath.Dir(target)
 	info, err := os.Stat(dir)
@@ -38,29 +37,29 @@ func checkTarget(target string) error {
 	case err != nil:
 		return Failed(err)
 	case info.Mode()&os.ModeSymlink != 0:
-		return Failed(fmt.Errorf("%s is a symbolic link, which would be replaced; name the file that it points to", target))
+		return Failed(fmt.Errorf("%s is a symbolic link, which would be replaced; name its target", target))
 	case info.IsDir():
-		return Failed(fmt.Errorf("%s is a directory that exists already, which is not replaced; name another path", target))
+		return Failed(fmt.Errorf("%s is a directory that already exists, which is not replaced; name another path", target))
 	case !info.Mode().IsRegular():
 		return Failed(fmt.Errorf("%s exists and is not a regular file (%s)", target, info.Mode().Type()))
 	}
 	return nil
 }
 
-// File systems take names of 255 bytes. The longest ending of a hidden name is that of File.hidden.
+// File systems allow names of 255 bytes. The longest suffix of a hidden name is File.hidden's.
 const (
 	longestName   = 255
 	longestEnding = len(".0123456789abcdef" + suffix)
 )
 
-// hiddenPrefix begins the names of hidden files for a target: .NAME. Of a name too long for that a digest stands for
+// hiddenPrefix returns the start of the hidden names of a target: .NAME. In a name that is too long, a digest replaces
 // the end.
 func hiddenPrefix(name string) string {
-	const most = longestName - longestEnding - len(".")
-	if len(name) > most {
+	const limit = longestName - longestEnding - len(".")
+	if len(name) > limit {
 		digest := sha256.Sum256([]byte(name))
 		end := "~" + hex.EncodeToString(digest[:8])
-		name = name[:most-len(end)] + end
+		name = name[:limit-len(end)] + end
 	}
 	return "." + name
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLongNames: whatever name the file system takes for a target, it takes for the hidden files beside it.
+// TestLongNames: hidden names are valid for every name that the file system accepts as a target.
 func TestLongNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, n := range []int{229, 230, 242, 243, 254, 255} {
@@ -32,7 +32,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// create writes a file, through a hidden name from the beginning if named.
+// create writes a file, with a hidden name from the start if named is set.
 func create(t *testing.T, target string, named bool) {
 	t.Helper()
 	fs := OS
@@ -50,12 +50,12 @@ func create(t *testing.T, target string, named bool) {
 	}
 }
 
-// namedOnly is a file system that makes no files without names.
+// namedOnly is a file system without unnamed files.
 type namedOnly struct{ FS }
 
 func (namedOnly) CreateUnnamed(string) (Handle, error) { return nil, errors.ErrUnsupported }
 
-// TestCheck: what no file can replace is known beforehand, and is a failure of the environment.
+// TestCheck: targets that cannot be replaced are known beforehand, as Failures.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

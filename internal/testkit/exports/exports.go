@@ -179,7 +179,7 @@ func Refused(t *testing.T, source string, export func(ctx context.Context, path,
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := export(t.Context(), source, dir); err == nil || !strings.Contains(err.Error(), "exists already") {
+	if err := export(t.Context(), source, dir); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Errorf("%v", err)
 	}
 }
