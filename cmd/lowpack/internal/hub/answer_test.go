@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// bomb is what expands to a hundred times as much.
+// bomb expands to a hundred times its size.
 func bomb() []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -22,8 +22,8 @@ func bomb() []byte {
 	return b.Bytes()
 }
 
-// TestAnswers: answers of the storage that are compressed, or whose length or range does not fit the listing, end the
-// download at the first request, and cost nothing of what an earlier one left.
+// TestAnswers: storage responses that are compressed, or whose length or range contradicts the listing, end the
+// download at the first request and keep earlier bytes.
 func TestAnswers(t *testing.T) {
 	sends := func(status int, header ...string) *fakeHub {
 		return &fakeHub{front: stored(func(w http.ResponseWriter, _ *http.Request) {
@@ -41,13 +41,13 @@ func TestAnswers(t *testing.T) {
 			pack.ErrUnsupported, `"identity, br"`},
 		"compressed part": {sends(206, "Content-Encoding: zstd", "Content-Range: bytes 8-319999/320000"),
 			pack.ErrUnsupported, `"zstd"`},
-		"too short":   {length("319999"), pack.ErrCorrupt, "announces 319999 bytes, the hub lists 320000"},
-		"too long":    {length("9223372036854775807"), pack.ErrCorrupt, "announces 9223372036854775807"},
+		"too short":   {length("319999"), pack.ErrCorrupt, "sends 319999 bytes, but the listing requires 320000"},
+		"too long":    {length("9223372036854775807"), pack.ErrCorrupt, "sends 9223372036854775807"},
 		"overflow":    {length("9223372036854775808"), nil, "Content-Length"},
 		"negative":    {length("-1"), nil, "Content-Length"},
 		"two lengths": {sends(200, "Content-Length: 320000", "Content-Length: 5"), nil, "Content-Length"},
 		"more than listed": {&fakeHub{front: stored(func(w http.ResponseWriter, _ *http.Request) {
-			w.(http.Flusher).Flush() // no length
+			w.(http.Flusher).Flush() // no Content-Length
 			w.Write(make([]byte, 320_001))
 		})}, pack.ErrCorrupt, "more than the 320000 bytes"},
 		"another size":      {part("8-319999/320001"), pack.ErrCorrupt, "320000 bytes"},
@@ -55,7 +55,7 @@ func TestAnswers(t *testing.T) {
 		"backwards":         {part("8-7/320000"), pack.ErrCorrupt, "320000 bytes"},
 		"beyond, size open": {part("8-9223372036854775807/*"), pack.ErrCorrupt, "320000 bytes"},
 		"part of other size": {sends(206, "Content-Range: bytes 8-319999/320000", "Content-Length: 3"),
-			pack.ErrCorrupt, "announces 3 bytes"},
+			pack.ErrCorrupt, "sends 3 bytes"},
 		"linked, too long":    {&fakeHub{linked: "320001"}, pack.ErrCorrupt, `X-Linked-Size "320001"`},
 		"linked, overflow":    {&fakeHub{linked: "18446744073709871616"}, pack.ErrCorrupt, "X-Linked-Size"},
 		"linked, negative":    {&fakeHub{linked: "-320000"}, pack.ErrCorrupt, "X-Linked-Size"},
@@ -85,7 +85,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestShortParts: a server may send less of a range than what was asked for.
+// TestShortParts: a server may send less of a range than requested.
 func TestShortParts(t *testing.T) {
 	var h *fakeHub
 	h = newHub(t, &fakeHub{files: oneFile(), front: stored(func(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func TestShortParts(t *testing.T) {
 	h.holds(r.Path)
 }
 
-// TestTail: what lies behind the bytes of a file that an interrupted download left does not come into the cache.
+// TestTail: excess bytes in an interrupted download do not get into the cache.
 func TestTail(t *testing.T) {
 	h := newHub(t, &fakeHub{files: oneFile()})
 	c := h.client()

@@ -18,14 +18,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// blobName is where the bytes of a file are.
+// blobName is the path of a complete blob.
 func blobName(f file) string { return path.Join("blobs", f.blob) }
 
-// unfinished is where they are until they are complete.
+// unfinished is the path of an incomplete blob.
 func unfinished(f file) string { return blobName(f) + ".incomplete" }
 
-// blob downloads one file to its place in the cache, unless it is there already. What an interrupted download left is
-// continued; what does not match its digest is thrown away.
+// blob downloads a file into the cache unless it is there already. It continues an interrupted download and deletes a
+// file that does not match its digest.
 func (p *pull) blob(ctx context.Context, f file, moved func(bytes int64)) error {
 	if err := p.entry.folder("blobs"); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (p *pull) blob(ctx context.Context, f file, moved func(bytes int64)) error 
 	return d.finish()
 }
 
-// download is a file on its way.
+// download is a download in progress.
 type download struct {
 	client *Client
 	entry  *entry
@@ -61,21 +61,21 @@ type download struct {
 	url    string
 	out    atomicfile.Handle
 	at     int64 // bytes in out
-	most   int64 // that at ever was: only what comes beyond it is progress
+	most   int64 // maximum of at so far: only bytes beyond it count as progress
 	hash   hash.Hash
 	moved  func(bytes int64)
 }
 
-// explain says how far a download came that makes no more progress, and what can be done.
+// explain adds to the error of a download that makes no progress how far it came and what to do.
 func (d *download) explain(err error) error {
 	var g *gaveUp
 	if !errors.As(err, &g) {
 		return err
 	}
-	return fmt.Errorf("%w; %d of %d bytes are here, and the same command continues%s", err, d.at, d.file.size, suspects)
+	return fmt.Errorf("%w; %d of %d bytes are downloaded; the same command continues%s", err, d.at, d.file.size, suspects)
 }
 
-// newHash begins the digest that the blob is named by: SHA-256, or that of a git blob.
+// newHash returns the hash that names the blob: SHA-256, or a git blob id.
 func newHash(f file) hash.Hash {
 	if len(f.blob) == hex.EncodedLen(sha256.Size) {
 		return sha256.New()
@@ -85,8 +85,7 @@ func newHash(f file) hash.Hash {
 	return h
 }
 
-// open continues the file that an interrupted download left, or makes a new one. It follows no link, and takes nothing
-// that may be somebody else's.
+// open continues an interrupted download or creates a file. It follows no links and uses no files of other users.
 func (d *download) open() (err error) {
 	if d.out, err = atomicfile.OS.Open(d.entry.path(unfinished(d.file))); err != nil {
 		if errors.Is(err, atomicfile.ErrForeign) {
@@ -99,7 +98,7 @@ func (d *download) open() (err error) {
 		d.out.Close()
 		return err
 	}
-	if err := d.out.Truncate(d.at); err != nil { // no byte behind those that are hashed
+	if err := d.out.Truncate(d.at); err != nil { // drop bytes that are not hashed
 		d.out.Close()
 		return err
 	}
@@ -108,7 +107,7 @@ func (d *download) open() (err error) {
 	return nil
 }
 
-// restart forgets what came so far.
+// restart discards the downloaded bytes.
 func (d *download) restart() error {
 	d.moved(-d.at)
 	d.at = 0
@@ -116,7 +115,7 @@ func (d *download) restart() error {
 	return d.out.Truncate(0)
 }
 
-// try asks for what is missing, and reads until the end or until the connection breaks.
+// try requests the missing bytes and reads until the end or until the connection breaks.
 func (d *download) try(ctx context.Context) (gained int64, err error) {
 	if d.at == d.file.size {
 		return 0, nil
@@ -138,7 +137,7 @@ func (d *download) try(ctx context.Context) (gained int64, err error) {
 	return d.most - before, stalled(ctx, err)
 }
 
-// stalled names the cause of a connection that the watch has cut.
+// stalled returns errStalled for a connection that the watchdog cut.
 func stalled(ctx context.Context, err error) error {
 	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
 		return errStalled
@@ -146,7 +145,7 @@ func stalled(ctx context.Context, err error) error {
 	return err
 }
 
-// read copies the body; alive is called whenever enough came.
+// read copies the body and calls alive whenever enough bytes have arrived.
 func (d *download) read(body io.Reader, alive func()) error {
 	buf := make([]byte, 256<<10)
 	for since := 0; ; {
@@ -171,7 +170,7 @@ func (d *download) read(body io.Reader, alive func()) error {
 
 func (d *download) write(data []byte) error {
 	if d.at+int64(len(data)) > d.file.size {
-		return fmt.Errorf("%w: the server sends more than the %d bytes that the hub lists", pack.ErrCorrupt, d.file.size)
+		return fmt.Errorf("%w: the server sends more than the %d bytes in the listing", pack.ErrCorrupt, d.file.size)
 	}
 	if _, err := d.out.WriteAt(data, d.at); err != nil {
 		return err
@@ -183,12 +182,12 @@ func (d *download) write(data []byte) error {
 	return nil
 }
 
-// finish checks the digest and gives the file its name.
+// finish checks the digest and renames the file.
 func (d *download) finish() error {
 	from, to := filepath.FromSlash(unfinished(d.file)), filepath.FromSlash(blobName(d.file))
 	if got := hex.EncodeToString(d.hash.Sum(nil)); got != d.file.blob {
 		d.entry.Remove(from)
-		return fmt.Errorf("%w: the bytes have digest %s, the hub lists %s; what came was removed, try again",
+		return fmt.Errorf("%w: the digest is %s, but %s in the listing; the download was deleted, try again",
 			pack.ErrCorrupt, got, d.file.blob)
 	}
 	if err := errors.Join(d.out.Sync(), d.out.Close()); err != nil {

@@ -19,23 +19,23 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Client talks to one hub and owns nothing: two clients, of two processes, may use one cache at once.
+// Client accesses a hub. Clients of several processes may share a cache.
 type Client struct {
 	Endpoint string // URL of the hub
-	Cache    string // folder of the cache
+	Cache    string // cache directory
 	Token    string // "" = anonymous
-	Offline  bool   // take only what the cache has
+	Offline  bool   // use only the cache
 	Agent    string // User-Agent
 
 	below http.RoundTripper // nil = transport
-	stall time.Duration     // a connection on which next to nothing comes for so long is broken
+	stall time.Duration     // a connection without progress for this long is broken
 	pause time.Duration     // before the first retry
 }
 
 const defaultEndpoint = "https://huggingface.co"
 
-// FromEnvironment makes a client as the environment asks for: HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_TOKEN,
-// HF_TOKEN_PATH, HF_HUB_OFFLINE and XDG_CACHE_HOME, with the meaning that huggingface_hub gives them.
+// FromEnvironment returns a client configured by HF_ENDPOINT, HF_HOME, HF_HUB_CACHE, HF_TOKEN, HF_TOKEN_PATH,
+// HF_HUB_OFFLINE and XDG_CACHE_HOME, with the same meaning as in huggingface_hub.
 func FromEnvironment(agent string) (*Client, error) {
 	home := os.Getenv("HF_HOME")
 	if home == "" {
@@ -72,7 +72,7 @@ func FromEnvironment(agent string) (*Client, error) {
 	return c, nil
 }
 
-// isTrue reads a switch as huggingface_hub does.
+// isTrue parses a switch like huggingface_hub.
 func isTrue(text string) bool {
 	switch strings.ToUpper(text) {
 	case "1", "ON", "YES", "TRUE":
@@ -92,14 +92,14 @@ func expand(path string) string {
 	return path
 }
 
-// request is one GET.
+// request is a GET request.
 type request struct {
 	address string
-	from    int64 // first byte wanted
-	size    int64 // of the file, by the listing; -1 = unknown
+	from    int64 // first byte requested
+	size    int64 // of the file in the listing; -1 = unknown
 }
 
-// get sends a request and follows redirects, with the token to the hub alone.
+// get sends a request and follows redirects. Only the hub gets the token.
 func (c *Client) get(ctx context.Context, r request) (*http.Response, error) {
 	hub, err := url.Parse(c.Endpoint)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r request) redirected(next *http.Request, via []*http.Request) error {
 	return r.check(next.Response)
 }
 
-// check refuses an answer by its headers.
+// check rejects a response by its headers.
 func (r request) check(resp *http.Response) error {
 	if resp.StatusCode >= http.StatusBadRequest {
 		return nil // the status is the error
@@ -147,7 +147,7 @@ func (r request) check(resp *http.Response) error {
 	return checkPlain(resp.Header)
 }
 
-// plain drops the method and the URL, which may carry a signature, from an error of net/http.
+// plain removes method and URL, which may contain a signature, from a net/http error.
 func plain(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -157,17 +157,16 @@ func plain(err error) error {
 	switch {
 	case !errors.As(err, &n):
 		return err
-	case n.Addr == nil: // a name that was not resolved
+	case n.Addr == nil: // DNS failure
 		return n.Err
 	}
 	return fmt.Errorf("%s: %w", n.Addr, n.Err)
 }
 
-// maxListing bounds the answer that lists a model's files: some thousand files of a few hundred bytes each.
+// maxListing limits the listing of a model's files in bytes: several thousand files of a few hundred bytes each.
 const maxListing = 16 << 20
 
-// getJSON reads one JSON document, of at most maxListing bytes. Whatever else the answer refers to (Link: rel="next")
-// is not asked for.
+// getJSON reads a JSON document of at most maxListing bytes. It does not follow further pages (Link: rel="next").
 func (c *Client) getJSON(ctx context.Context, address string, into any) error {
 	return c.retry(ctx, func() (int64, error) {
 		ctx, cancel := context.WithTimeout(ctx, 2*c.stall)
@@ -190,11 +189,11 @@ func readJSON(body io.Reader, into any) error {
 		return fmt.Errorf("%w: %w", errBroken, plain(err))
 	}
 	if len(text) > maxListing {
-		return fmt.Errorf("%w: the answer has more than %d bytes", pack.ErrLimit, maxListing)
+		return fmt.Errorf("%w: the response exceeds %d bytes", pack.ErrLimit, maxListing)
 	}
 	err = json.Unmarshal(text, into)
 	if err != nil && !errors.Is(err, pack.ErrLimit) {
-		err = fmt.Errorf("%w: the answer is not what a hub sends: %v", pack.ErrCorrupt, plainerr.JSON(err))
+		err = fmt.Errorf("%w: the response is not what a hub sends: %v", pack.ErrCorrupt, plainerr.JSON(err))
 	}
 	return err
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// entry is the folder of a model in the cache. Nothing is written outside of it, whatever links lie in it: names are
-// relative to it, with slashes. The folder itself may be a link, to another disk say.
+// entry is the folder of a model in the cache. Nothing is written outside of it, whatever links it contains. Names are
+// relative to it, with slashes. The folder itself may be a link, for instance to another disk.
 type entry struct {
 	*os.Root
 	cache string
@@ -36,25 +36,25 @@ func (c *Client) entry(n Name) (*entry, error) {
 	return &entry{root, c.Cache}, nil
 }
 
-// path of a file of the entry.
+// path returns the full path of a file in the entry.
 func (e *entry) path(name string) string { return filepath.Join(e.Name(), filepath.FromSlash(name)) }
 
-// folder makes a folder.
+// folder creates a folder.
 func (e *entry) folder(name string) error {
 	return confined(e.path(name), e.MkdirAll(filepath.FromSlash(name), 0o755))
 }
 
-// confined explains the error of os.Root for a link out of its folder.
+// confined explains os.Root's error for a link out of its folder.
 func confined(path string, err error) error {
 	if filerr.Escapes(err) {
-		return fmt.Errorf("%w: %s is, or lies behind, a link that leads out of the cache; remove the link",
+		return fmt.Errorf("%w: %s is, or is below, a link out of the cache; remove the link",
 			pack.ErrUnsupported, path)
 	}
 	return err
 }
 
-// has reports whether there is a regular file of a name and size. It may be a link, also to the blobs that several
-// models of the cache share (huggingface_hub 2.4.0, _shared_blobs.py), but not out of the cache.
+// has reports whether a regular file with this name and size exists. It may be a link, also to the blobs shared by
+// several models of the cache (huggingface_hub 2.4.0, _shared_blobs.py), but not out of the cache.
 func (e *entry) has(name string, size int64) (bool, error) {
 	info, err := e.Stat(filepath.FromSlash(name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +66,7 @@ func (e *entry) has(name string, size int64) (bool, error) {
 	return err == nil && info.Mode().IsRegular() && info.Size() == size, err
 }
 
-// elsewhere looks at what a link leads to that leaves the entry.
+// elsewhere examines the target of a link that leaves the entry.
 func (e *entry) elsewhere(name string) (fs.FileInfo, error) {
 	cache, err := filepath.EvalSymlinks(e.cache)
 	if err != nil {
@@ -83,8 +83,8 @@ func (e *entry) elsewhere(name string) (fs.FileInfo, error) {
 	return os.Stat(real)
 }
 
-// enter makes the snapshot's link to a blob; where the system allows none, the file itself moves there, as
-// huggingface_hub does it.
+// enter links a name in the snapshot to a blob; if the system allows no links, it moves the file there, like
+// huggingface_hub.
 func (e *entry) enter(blob, link string) error {
 	if err := e.folder(path.Dir(link)); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (e *entry) enter(blob, link string) error {
 	return e.Rename(filepath.FromSlash(blob), filepath.FromSlash(link))
 }
 
-// note writes which commit a branch or tag stood for.
+// note records the commit of a branch or tag.
 func (e *entry) note(revision, commit string) error {
 	ref := filepath.Join("refs", filepath.FromSlash(revision))
 	if text, err := e.ReadFile(ref); err == nil && strings.TrimSpace(string(text)) == commit {
@@ -128,7 +128,7 @@ func (e *entry) note(revision, commit string) error {
 	return confined(e.path(ref), err)
 }
 
-// lock waits until no other process downloads a blob.
+// lock waits until no other process downloads the blob.
 func (c *Client) lock(ctx context.Context, n Name, blob string) (*flock.Flock, error) {
 	root, err := os.OpenRoot(c.Cache)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *Client) lock(ctx context.Context, n Name, blob string) (*flock.Flock, e
 	if err := root.MkdirAll(folder, 0o755); err != nil {
 		return nil, confined(path, err)
 	}
-	f, err := root.OpenFile(name, os.O_CREATE|os.O_RDONLY, 0o644) // before flock does, which follows links
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_RDONLY, 0o644) // before flock does, which would follow links
 	if err != nil {
 		return nil, confined(path, err)
 	}

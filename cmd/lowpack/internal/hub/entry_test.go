@@ -11,9 +11,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestTraps: a link, a second name or a file of another user in the place of what pull writes, and a link out of the
-// cache in the place of a folder or of what it would otherwise take for downloaded, are refused, and what is there
-// stays.
+// TestTraps: a link, a hard link or a foreign file in place of a file that Pull writes, and links out of the cache in
+// place of folders or finished files, are rejected and left unchanged.
 func TestTraps(t *testing.T) {
 	const model = "models--acme--tiny-model"
 	data := oneFile()["model.safetensors"]
@@ -23,14 +22,14 @@ func TestTraps(t *testing.T) {
 		if err := os.WriteFile(path, nil, 0o666); err != nil {
 			return err
 		}
-		return os.Chown(path, 12345, 12345) // takes the rights of an administrator
+		return os.Chown(path, 12345, 12345) // requires root
 	}
 	folder := func(_, path string) error { return os.Mkdir(path, 0o755) }
 	dangling := func(victim, path string) error { return os.Symlink(victim+".new", path) }
 	for what, c := range map[string]struct {
 		at  string
 		set func(victim, path string) error
-		dir bool // the victim is one
+		dir bool // the victim is a directory
 	}{
 		"unfinished, symbolic link": {blob + ".incomplete", os.Symlink, false},
 		"unfinished, dangling link": {blob + ".incomplete", dangling, false},
@@ -58,7 +57,7 @@ func TestTraps(t *testing.T) {
 				os.Mkdir(victim, 0o755)
 				kept = filepath.Join(victim, "file")
 			}
-			precious := []byte(strings.Repeat("precious", len(data)/8)) // of the size that is expected
+			precious := []byte(strings.Repeat("precious", len(data)/8)) // of the expected size
 			os.WriteFile(kept, precious, 0o644)
 			trap := filepath.Join(c0.Cache, c.at)
 			os.MkdirAll(filepath.Dir(trap), 0o755)
@@ -79,8 +78,7 @@ func TestTraps(t *testing.T) {
 	}
 }
 
-// TestReplaced: a link that leads nowhere, in the place of a blob or of a name in the snapshot, is replaced, not
-// followed.
+// TestReplaced: a dangling link in place of a blob or of a name in the snapshot is replaced, not followed.
 func TestReplaced(t *testing.T) {
 	h := newHub(t, &fakeHub{files: oneFile()})
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
@@ -105,8 +103,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestMoved: the folder of a cache or of a model may be a link to another disk, and a blob a link to those that the
-// models of a cache share.
+// TestMoved: the folder of the cache or of a model may be a link to another disk, and a blob a link to a shared one.
 func TestMoved(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links take rights")

@@ -27,14 +27,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// file is one file of a model at one commit.
+// file is a file of a model at a commit.
 type file struct {
 	name string
 	size int64
 	blob string // name in the cache: hex SHA-256, or git blob id (SHA-1) of a small file
 }
 
-// listing is what the hub says about a model at a revision.
+// listing is the hub's description of a model at a revision.
 type listing struct {
 	ID       string   `json:"id"`
 	Commit   string   `json:"sha"`
@@ -54,7 +54,7 @@ type sibling struct {
 	} `json:"lfs"`
 }
 
-// maxFiles bounds the files of a listing, which take more memory than its text; models have some thousand at most.
+// maxFiles limits the files of a listing, which take more memory than its text; models have a few thousand at most.
 const maxFiles = 1 << 16
 
 func (s *siblings) UnmarshalJSON(text []byte) error {
@@ -76,7 +76,7 @@ func (s *siblings) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// list asks the hub for the files of a model.
+// list requests the files of a model.
 func (c *Client) list(ctx context.Context, n Name) (*listing, error) {
 	var l listing
 	revision := url.PathEscape(n.Revision)
@@ -85,10 +85,10 @@ func (c *Client) list(ctx context.Context, n Name) (*listing, error) {
 		return nil, c.explain(n, err)
 	}
 	if !commit.MatchString(l.Commit) {
-		return nil, fmt.Errorf("%w: %s: the hub names no commit", pack.ErrCorrupt, n)
+		return nil, fmt.Errorf("%w: %s: the listing has no commit", pack.ErrCorrupt, n)
 	}
 	if commit.MatchString(n.Revision) && l.Commit != n.Revision {
-		return nil, fmt.Errorf("%w: %s: the hub answers with another commit, %s", pack.ErrCorrupt, n, l.Commit)
+		return nil, fmt.Errorf("%w: %s: the listing is for another commit, %s", pack.ErrCorrupt, n, l.Commit)
 	}
 	for _, s := range l.Siblings {
 		if !inside(s.Name) {
@@ -99,16 +99,16 @@ func (c *Client) list(ctx context.Context, n Name) (*listing, error) {
 	return &l, nil
 }
 
-// maxName bounds the names of files, of which errors quote some.
+// maxName limits file names in bytes; errors quote some of them.
 const maxName = 1024
 
-// inside reports whether a name is one of a file inside the model, on this system.
+// inside reports whether a name is valid for a file inside the model on this system.
 func inside(name string) bool {
 	return len(name) <= maxName && filepath.IsLocal(filepath.FromSlash(name)) && name != "." && path.Clean(name) == name &&
 		!strings.ContainsAny(name, "\\\x00")
 }
 
-// explain says what a person can do about an answer of the hub.
+// explain adds the remedy to an error of the hub.
 func (c *Client) explain(n Name, err error) error {
 	var s *statusError
 	if !errors.As(err, &s) {
@@ -128,12 +128,12 @@ func (c *Client) explain(n Name, err error) error {
 		}
 		return fmt.Errorf("%s: no such model on %s: %w: %s", n, c.shown(), fs.ErrNotExist, hint)
 	case s.code == http.StatusUnauthorized, s.code == http.StatusForbidden:
-		return fmt.Errorf("%s: %w: %v: HF_TOKEN does not allow to read it", n, fs.ErrPermission, err)
+		return fmt.Errorf("%s: %w: %v: HF_TOKEN has no read access to the model", n, fs.ErrPermission, err)
 	}
 	return fmt.Errorf("%s: %s: %w", n, c.shown(), err)
 }
 
-// shown is the hub as messages name it: without the password that its URL may have.
+// shown returns the hub's URL for messages, without a password.
 func (c *Client) shown() string {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *Client) shown() string {
 	return u.Redacted()
 }
 
-// gguf chooses the files of a model in GGUF; nil where safetensors files are meant.
+// gguf selects the GGUF files; nil = use safetensors.
 func (l *listing) gguf(n Name) ([]string, error) {
 	var names []string
 	safetensors := false
@@ -156,7 +156,8 @@ func (l *listing) gguf(n Name) ([]string, error) {
 	return n.chooseGGUF(names)
 }
 
-// files turns the answer into wanted files with names and sizes that can be beside one another, and digests.
+// files converts the listing to the wanted files. It checks that their names and sizes can coexist, and that they have
+// digests.
 func (l *listing) files(n Name, wanted func(name string) bool) ([]file, error) {
 	var out []file
 	var seen unique
@@ -176,7 +177,7 @@ func (l *listing) files(n Name, wanted func(name string) bool) ([]file, error) {
 	return out, nil
 }
 
-// file checks the name, which every file system must take for the same, the size and the digest.
+// file checks name, size and digest. All file systems must accept the name.
 func (s sibling) file() (file, error) {
 	f := file{s.Name, 0, s.Blob}
 	digest := hex.EncodedLen(sha1.Size)
@@ -191,16 +192,16 @@ func (s sibling) file() (file, error) {
 	}
 	switch {
 	case strings.Contains(f.name, ":") || strings.ContainsFunc(f.name, unicode.IsControl):
-		return f, errors.New("such a name is not one on every system")
+		return f, errors.New("the name is not valid on every system")
 	case f.size < 0, s.LFS == nil && s.Size == nil, len(f.blob) != digest, strings.Trim(f.blob, "0123456789abcdef") != "":
-		return f, errors.New("the hub names no digest or size")
+		return f, errors.New("the hub lists no digest or size")
 	}
 	return f, nil
 }
 
-// unique finds files that cannot be beside one another in the cache.
+// unique detects files that cannot coexist in the cache.
 type unique struct {
-	names map[string]string // folded: Windows and macOS take names for the same that differ in case or composition
+	names map[string]string // by case-folded, normalized name: Windows and macOS treat some names as equal
 	sizes map[string]int64  // of blobs
 	total int64
 }
@@ -217,13 +218,13 @@ func (u *unique) add(f file) error {
 		return fmt.Errorf("the hub lists the sizes %d and %d for one digest", size, f.size)
 	}
 	if u.total > math.MaxInt64-f.size {
-		return errors.New("the sizes that the hub lists add up to more than 63 bits hold")
+		return errors.New("the sum of the listed sizes exceeds 63 bits")
 	}
 	u.names[folded], u.sizes[f.blob], u.total = f.name, f.size, u.total+f.size
 	return nil
 }
 
-// texts are the files beside the weights that a conversion can need.
+// texts are the text files that a conversion may need.
 var texts = []string{
 	"config.json", "generation_config.json", "quantize_config.json", "quantization_config.json", "quant_config.json",
 	"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
@@ -232,13 +233,13 @@ var texts = []string{
 
 const indexName = "model.safetensors.index.json"
 
-// wanted says whether a conversion can need a file: texts and weights at the top of the model.
+// wanted reports whether a conversion may need a file: text files and weights at the top level of the model.
 func wanted(name string) bool {
 	return name == indexName || slices.Contains(texts, name) ||
 		!strings.Contains(name, "/") && strings.HasSuffix(name, ".safetensors")
 }
 
-// weights chooses among the files those that the index names; without an index all wanted ones stay.
+// weights drops safetensors files that the index does not name.
 func weights(files []file, index []byte) ([]file, error) {
 	var parsed struct {
 		Map map[string]string `json:"weight_map"`
@@ -263,7 +264,7 @@ func weights(files []file, index []byte) ([]file, error) {
 	return out, nil
 }
 
-// check says why a model without safetensors files cannot be converted.
+// check returns why a model without safetensors files cannot be converted.
 func (l *listing) check(n Name, files []file) error {
 	if slices.ContainsFunc(files, func(f file) bool { return strings.HasSuffix(f.name, ".safetensors") }) {
 		return nil
@@ -280,7 +281,7 @@ func (l *listing) check(n Name, files []file) error {
 	return fmt.Errorf("%w: %s has no weights in safetensors or GGUF files", pack.ErrUnsupported, n)
 }
 
-// cached looks for a model in the cache, without the hub.
+// cached returns a model from the cache, without the hub.
 func (c *Client) cached(n Name) (*Result, error) {
 	dir, err := c.cachedSnapshot(n)
 	if err != nil {
@@ -299,7 +300,7 @@ func (c *Client) cached(n Name) (*Result, error) {
 	return r, nil
 }
 
-// cachedSnapshot looks for a snapshot. It counts only if its files are all there.
+// cachedSnapshot returns the snapshot of a model in the cache.
 func (c *Client) cachedSnapshot(n Name) (string, error) {
 	folder := filepath.Join(c.Cache, n.folder())
 	id := n.Revision

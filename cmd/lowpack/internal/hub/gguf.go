@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// file names a model in GGUF: the whole name, or its end as llama.cpp takes it, such as Q4_0.
+// ggufFile matches the name of a GGUF file of a model, or its end as in llama.cpp, such as Q4_0.
 var ggufFile = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9 ._/+-]{0,253}[A-Za-z0-9])?$`)
 
 func checkFile(text, file string) error {
@@ -25,10 +25,10 @@ func checkFile(text, file string) error {
 	return nil
 }
 
-// chooseGGUF returns the files of the model in GGUF that n means, all parts of it: among the files of a model, the one
-// that n names, or the only one. It is nil if n names none and there is none.
+// chooseGGUF returns all parts of the GGUF model that n selects among the files: the named one, or the only one. nil =
+// n names none and there is none.
 func (n Name) chooseGGUF(files []string) ([]string, error) {
-	var all, chosen []string // first files
+	var all, chosen []string // first parts
 	for _, name := range files {
 		if _, err := gguf.SplitNames(name); err != nil || !isModelGGUF(name) {
 			continue // a later part, or what is no language model
@@ -45,9 +45,9 @@ func (n Name) chooseGGUF(files []string) ([]string, error) {
 	case len(all) == 0 && n.File == "":
 		return nil, nil
 	case len(chosen) == 0:
-		return nil, fmt.Errorf("%s: %w: no GGUF file of that name%s", n, fs.ErrNotExist, listed(all))
+		return nil, fmt.Errorf("%s: %w: no GGUF file with that name%s", n, fs.ErrNotExist, listed(all))
 	case len(chosen) > 1:
-		return nil, fmt.Errorf("%w: %s means %d GGUF files; name one, as in %s:%s%s", pack.ErrUnsupported, n, len(chosen),
+		return nil, fmt.Errorf("%w: %s matches %d GGUF files; name one, as in %s:%s%s", pack.ErrUnsupported, n, len(chosen),
 			n.ID(), chosen[0], listed(chosen))
 	}
 	parts, err := gguf.SplitNames(chosen[0])
@@ -66,14 +66,14 @@ func isModelGGUF(name string) bool {
 
 var partOf = regexp.MustCompile(`-\d{5}-of-\d{5}$`)
 
-// endsIn reports whether the name of a file, without what all such names have, ends in a word.
+// endsIn reports whether a file name, without suffix and part number, ends with word at a word boundary.
 func endsIn(name, word string) bool {
 	stem := partOf.ReplaceAllString(strings.TrimSuffix(path.Base(name), ".gguf"), "")
 	rest, ok := strings.CutSuffix(strings.ToLower(stem), strings.ToLower(word))
 	return ok && (rest == "" || strings.ContainsRune("-._", rune(rest[len(rest)-1])))
 }
 
-// listed says which files there are, the first of many.
+// listed describes which files exist; of many, only the first ones.
 func listed(names []string) string {
 	const most = 12
 	switch {
@@ -85,14 +85,14 @@ func listed(names []string) string {
 	return "; there are " + strings.Join(names, ", ")
 }
 
-// names of all files of a snapshot.
+// snapshotFiles returns the names of all files in a snapshot.
 func snapshotFiles(dir string) (names []string, err error) {
 	err = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		if _, err := os.Stat(p); err != nil {
-			return nil // a link to a blob that is gone
+			return nil // dangling link
 		}
 		name, err := filepath.Rel(dir, p)
 		names = append(names, filepath.ToSlash(name))

@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ggufHub has models in GGUF beside one another.
+// ggufHub has several GGUF files in one model.
 func ggufHub(t *testing.T, more ...string) *fakeHub {
 	h := &fakeHub{files: map[string][]byte{"README.md": []byte("# Models")}}
 	for _, name := range append([]string{"tiny-Q4_0.gguf", "tiny-Q4_K_M.gguf", "big/tiny-Q8_0-00001-of-00002.gguf",
@@ -22,7 +22,7 @@ func ggufHub(t *testing.T, more ...string) *fakeHub {
 	return newHub(t, h)
 }
 
-// TestGGUF: a GGUF is chosen by its name, or by the end of it as llama.cpp takes it, and comes alone, with all its
+// TestGGUF: a GGUF is selected by its name, or by the end of it as in llama.cpp, and downloaded alone, with all its
 // parts.
 func TestGGUF(t *testing.T) {
 	h := ggufHub(t, "model.safetensors", "config.json")
@@ -55,7 +55,7 @@ func equalSets(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// TestOnlyGGUF: a model that has one GGUF and nothing else needs no name for it.
+// TestOnlyGGUF: a model with a single GGUF and nothing else needs no file name.
 func TestOnlyGGUF(t *testing.T) {
 	h := newHub(t, &fakeHub{files: map[string][]byte{"README.md": []byte("# A model"), "config.json": []byte("{}"),
 		"m.gguf": []byte(strings.Repeat("w", 5000)), "mmproj-m.gguf": []byte("eyes")}})
@@ -68,7 +68,7 @@ func TestOnlyGGUF(t *testing.T) {
 	}
 }
 
-// TestGGUFRefused: what no file or several have, and a model that lacks a part; nothing is guessed, and nothing
+// TestGGUFRefused: a name that matches no file or several, and a missing part, are errors; nothing is guessed or
 // downloaded.
 func TestGGUFRefused(t *testing.T) {
 	for text, c := range map[string]struct {
@@ -77,7 +77,7 @@ func TestGGUFRefused(t *testing.T) {
 		says string
 	}{
 		"acme/tiny-model:Q5_0": {"", fs.ErrNotExist, "tiny-Q4_0.gguf"},
-		"acme/tiny-model:2_0":  {"", fs.ErrNotExist, "there are"}, // the end of a word
+		"acme/tiny-model:2_0":  {"", fs.ErrNotExist, "there are"}, // not at a word boundary
 		"acme/tiny-model:Q4_0": {"other-Q4_0.gguf", pack.ErrUnsupported, "2 GGUF files"},
 		"acme/tiny-model:tiny-F16": {"tiny-F16-00001-of-00003.gguf", pack.ErrCorrupt,
 			"tiny-F16-00002-of-00003.gguf is missing"},

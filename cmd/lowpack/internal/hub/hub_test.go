@@ -28,7 +28,7 @@ func name(t *testing.T, text string) Name {
 	return n
 }
 
-// holds checks that a snapshot has exactly the wanted files of the hub, each a link to a blob with its digest.
+// holds checks that a snapshot has exactly the wanted files of the hub, each linked to a blob with its digest.
 func (h *fakeHub) holds(dir string) {
 	h.t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -59,7 +59,7 @@ func (h *fakeHub) holds(dir string) {
 	}
 }
 
-// leftovers lists files of a cache that are not blobs, links, refs or locks.
+// leftovers lists files of a cache other than blobs, links, refs and locks.
 func leftovers(t *testing.T, cache string) (out []string) {
 	t.Helper()
 	filepath.WalkDir(cache, func(path string, e fs.DirEntry, err error) error {
@@ -71,7 +71,7 @@ func leftovers(t *testing.T, cache string) (out []string) {
 	return out
 }
 
-// TestPull: what a conversion needs arrives, nothing else; the second time nothing is downloaded; offline it is found.
+// TestPull: Pull downloads what a conversion needs and nothing else, nothing the second time, and finds it offline.
 func TestPull(t *testing.T) {
 	h := newHub(t, &fakeHub{token: "hf_secret"})
 	c := h.client()
@@ -115,7 +115,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestTroubles: connections that break, fall silent or ignore ranges, and a busy hub, end in the right bytes.
+// TestTroubles: the bytes are right in spite of broken and silent connections, ignored ranges and a busy hub.
 func TestTroubles(t *testing.T) {
 	for what, h := range map[string]*fakeHub{
 		"breaks six times":       {cut: 6, cutAt: 50_000},
@@ -127,7 +127,7 @@ func TestTroubles(t *testing.T) {
 			h := newHub(t, h)
 			c := h.client()
 			if h.silent {
-				c.stall = time.Second // of five in a row that bring nothing
+				c.stall = time.Second // of five tries in a row without progress
 			}
 			r, err := c.Pull(t.Context(), name(t, "acme/tiny-model@v1"), nil)
 			if err != nil {
@@ -145,8 +145,7 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// TestResume: what an interrupted pull left is continued by the next one, and what somebody else left there is not
-// trusted.
+// TestResume: the next Pull continues an interrupted one, and does not trust foreign files.
 func TestResume(t *testing.T) {
 	h := newHub(t, &fakeHub{cut: 1 << 20, cutAt: 60_000})
 	c := h.client()
@@ -186,7 +185,7 @@ func TestResume(t *testing.T) {
 	h2.holds(r.Path)
 }
 
-// TestRefusals: every refusal has its class and says what to do.
+// TestRefusals: every error has its class and names the remedy.
 func TestRefusals(t *testing.T) {
 	weights := []byte(strings.Repeat("w", 2000))
 	for what, c := range map[string]struct {
@@ -211,7 +210,10 @@ func TestRefusals(t *testing.T) {
 			"no weights"},
 		"outside": {&fakeHub{files: map[string][]byte{"../model.safetensors": weights}}, "acme/tiny-model",
 			pack.ErrCorrupt, "not a name inside"},
-		"missing shard": {&fakeHub{files: map[string][]byte{indexName: []byte(`{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}`), "model-1.safetensors": weights}}, "acme/tiny-model", pack.ErrCorrupt, "model-2.safetensors"},
+		"missing shard": {&fakeHub{files: map[string][]byte{
+			indexName:             []byte(`{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}`),
+			"model-1.safetensors": weights,
+		}}, "acme/tiny-model", pack.ErrCorrupt, "model-2.safetensors"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			h := newHub(t, c.hub)
@@ -232,7 +234,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRenamed: a model that has moved is found under its old name.
+// TestRenamed: a renamed model is found under its old name.
 func TestRenamed(t *testing.T) {
 	h := newHub(t, &fakeHub{})
 	r, err := h.client().Pull(t.Context(), name(t, "acme/old-name"), nil)
@@ -242,7 +244,7 @@ func TestRenamed(t *testing.T) {
 	h.holds(r.Path)
 }
 
-// TestIndex: of several sets of weights only the one that the index names is downloaded.
+// TestIndex: of several sets of weights, only the one in the index is downloaded.
 func TestIndex(t *testing.T) {
 	files := map[string][]byte{"config.json": []byte("{}"), "consolidated.safetensors": []byte(strings.Repeat("c", 3000))}
 	shards := []string{}
@@ -302,7 +304,7 @@ func TestParseName(t *testing.T) {
 	}
 }
 
-// TestFromEnvironment: the variables mean what they mean to huggingface_hub.
+// TestFromEnvironment: the variables have the same meaning as in huggingface_hub.
 func TestFromEnvironment(t *testing.T) {
 	home := t.TempDir()
 	os.WriteFile(filepath.Join(home, "token"), []byte("hf_file\n"), 0o600)
@@ -338,7 +340,7 @@ func TestFromEnvironment(t *testing.T) {
 	}
 }
 
-// TestPlain: errors of connections name the address where there is one, and never the URL.
+// TestPlain: connection errors name the address, if any, and never the URL.
 func TestPlain(t *testing.T) {
 	down := errors.New("no such host")
 	address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}

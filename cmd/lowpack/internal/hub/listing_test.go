@@ -12,8 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestListings: listings that are compressed, without end, or contradict themselves are refused at once, and nothing is
-// downloaded.
+// TestListings: listings that are compressed, endless or inconsistent are rejected at once, before any download.
 func TestListings(t *testing.T) {
 	const model, other = "model.safetensors", "model-2.safetensors"
 	digest, digest2 := blobOf(oneFile()[model]), strings.Repeat("a", 64)
@@ -97,7 +96,7 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// endless answers without a length, until the client has had enough.
+// endless responds without end until the client leaves.
 func endless(w http.ResponseWriter, _ *http.Request) {
 	for chunk := []byte(strings.Repeat("weights ", 1<<13)); ; {
 		if _, err := w.Write(chunk); err != nil {
@@ -106,7 +105,7 @@ func endless(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// TestPinned: who names a commit gets that commit.
+// TestPinned: a request for a commit gets that commit.
 func TestPinned(t *testing.T) {
 	h := newHub(t, &fakeHub{})
 	pinned := h.commit
@@ -119,7 +118,7 @@ func TestPinned(t *testing.T) {
 	refusal{class: pack.ErrCorrupt}.check(t, err, "another commit")
 }
 
-// TestNextPages: a listing is one document; a next page, here or at another origin, is not asked for.
+// TestNextPages: a listing is a single document; a next page, at the same or another origin, is not requested.
 func TestNextPages(t *testing.T) {
 	h := newHub(t, &fakeHub{})
 	h.front = func(w http.ResponseWriter, r *http.Request) bool {
@@ -145,7 +144,7 @@ func TestNextPages(t *testing.T) {
 	}
 }
 
-// TestEtag: what a server calls a file in its headers names nothing.
+// TestEtag: names in response headers are not used.
 func TestEtag(t *testing.T) {
 	h := newHub(t, &fakeHub{front: func(w http.ResponseWriter, r *http.Request) bool {
 		for _, key := range []string{"ETag", "X-Linked-Etag"} {

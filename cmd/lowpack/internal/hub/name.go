@@ -1,9 +1,9 @@
-// Package hub downloads models from the Hugging Face hub into the cache that the Python package huggingface_hub uses,
-// so that a model is on the disk once.
+// Package hub downloads models from the Hugging Face hub into the cache of the Python package huggingface_hub, so that
+// a model is stored once.
 //
-// Layout of the cache (huggingface_hub 2.4.0, file_download.py): CACHE/models--ORG--NAME holds blobs/ETAG (the SHA-256
-// of a large file, the git blob id of a small one), snapshots/COMMIT/PATH (relative links to blobs) and refs/REVISION
-// (the commit that a branch or tag pointed to); CACHE/.locks/models--ORG--NAME/ETAG.lock is locked with flock while a
+// Layout of the cache (huggingface_hub 2.4.0, file_download.py): CACHE/models--ORG--NAME contains blobs/ETAG (the
+// SHA-256 of a large file, the git blob id of a small one), snapshots/COMMIT/PATH (relative links to blobs) and
+// refs/REVISION (the commit of a branch or tag); CACHE/.locks/models--ORG--NAME/ETAG.lock is locked with flock while a
 // blob is written. A blob may be a relative link to CACHE/blobs/XX/XETHASH, which several models share
 // (_shared_blobs.py).
 package hub
@@ -16,11 +16,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Name is a model on the hub: ORG/NAME, or ORG/NAME@REVISION, and behind a colon which of its GGUF files.
+// Name is a model on the hub: ORG/NAME or ORG/NAME@REVISION, optionally followed by a colon and one of its GGUF files.
 type Name struct {
 	Org, Model string
-	Revision   string // a branch, a tag or a commit; "main" unless the name says otherwise
-	File       string // a GGUF file or the end of its name, such as Q4_0; "" = safetensors, or the only GGUF
+	Revision   string // branch, tag or commit; default "main"
+	File       string // GGUF file or the end of its name, such as Q4_0; "" = safetensors, or the only GGUF
 }
 
 var (
@@ -29,8 +29,8 @@ var (
 	commit   = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
-// ParseName reads ORG/NAME[@REVISION][:FILE]. The rules are those of huggingface_hub's validate_repo_id: letters,
-// digits, '-', '_' and '.', not at the ends, neither ".." nor "--".
+// ParseName parses ORG/NAME[@REVISION][:FILE]. It follows huggingface_hub's validate_repo_id: letters, digits, '-', '_'
+// and '.', not at the ends, and neither ".." nor "--".
 func ParseName(text string) (Name, error) {
 	whole, file, hasFile := strings.Cut(text, ":")
 	id, rev, hasRev := strings.Cut(whole, "@")
@@ -56,10 +56,10 @@ func ParseName(text string) (Name, error) {
 	return Name{org, model, rev, file}, nil
 }
 
-// ID is ORG/NAME.
+// ID returns ORG/NAME.
 func (n Name) ID() string { return n.Org + "/" + n.Model }
 
-// folder is the name of the model's folder in the cache.
+// folder returns the name of the model's folder in the cache.
 func (n Name) folder() string { return "models--" + n.Org + "--" + n.Model }
 
 func (n Name) String() string {

@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// transport asks for no compression, so that sizes and ranges are those of files, and bounds headers.
+// transport requests no compression, so that sizes and ranges are those of files, and limits headers.
 var transport = func() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DisableCompression = true
@@ -18,11 +18,11 @@ var transport = func() http.RoundTripper {
 	return t
 }()
 
-// guard sends the token to one origin only. net/http alone would keep an Authorization header for subdomains and for
-// other ports of a host; here the token is in none but the request that is sent.
+// guard sends the token to a single origin. net/http would keep an Authorization header for subdomains and other ports
+// of a host; here only the request on the wire has the token.
 type guard struct {
 	below  http.RoundTripper
-	origin string // of the hub
+	origin string // the hub's
 	token  string // "" = anonymous
 }
 
@@ -35,8 +35,8 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.below.RoundTrip(req)
 }
 
-// trusts reports whether a request, and every request that was redirected to it, goes to the hub: a redirect from
-// elsewhere back to the hub was not chosen by the hub.
+// trusts reports whether a request and all requests redirected to it go to the hub. A redirect from elsewhere back to
+// the hub was not issued by the hub.
 func (g *guard) trusts(req *http.Request) bool {
 	for originOf(req.URL) == g.origin {
 		if req.Response == nil {
@@ -47,7 +47,7 @@ func (g *guard) trusts(req *http.Request) bool {
 	return false
 }
 
-// originOf is scheme, host and port.
+// originOf returns scheme, host and port.
 func originOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -56,10 +56,10 @@ func originOf(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// maxRedirects is the bound of net/http, which a CheckRedirect replaces.
+// maxRedirects is net/http's limit, which CheckRedirect replaces.
 const maxRedirects = 10
 
-// checkRedirect refuses redirects without end and those from TLS to plain text.
+// checkRedirect rejects endless redirects and those from TLS to plain text.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return fmt.Errorf("%w: the server redirects more than %d times%s", pack.ErrLimit, maxRedirects, suspects)

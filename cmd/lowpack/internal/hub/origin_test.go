@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// everywhere makes a hub answer at every origin: with TLS on ports 443 and 8443, in plain text on others.
+// everywhere makes a hub respond at every origin: with TLS on ports 443 and 8443, in plain text on others.
 func (h *fakeHub) everywhere(endpoint string) *Client {
 	secure := httptest.NewTLSServer(http.HandlerFunc(h.serve))
 	h.t.Cleanup(secure.Close)
@@ -34,15 +34,14 @@ func (h *fakeHub) everywhere(endpoint string) *Client {
 	return c
 }
 
-// TestTokenOrigin: the token goes to the origin of the hub alone, on the way to a listing and to a file: to no
-// subdomain, port, scheme or host beside it, and not back to the hub from there. Nobody learns where a redirect came
-// from.
+// TestTokenOrigin: only the hub's origin gets the token, for listings and files: no other subdomain, port, scheme or
+// host, and not the hub after a redirect from there. No Referer is sent.
 func TestTokenOrigin(t *testing.T) {
 	const hub = "https://example.com"
 	for what, c := range map[string]struct {
 		endpoint string
 		hops     []string
-		token    []bool // whether the hop gets it
+		token    []bool // which hops get it
 	}{
 		"subdomain":              {hub, []string{"https://cdn.example.com"}, []bool{false}},
 		"parent":                 {"https://hub.example.com", []string{hub}, []bool{false}},
@@ -65,7 +64,7 @@ func TestTokenOrigin(t *testing.T) {
 				h := newHub(t, &fakeHub{hops: c.hops})
 				client := h.everywhere(c.endpoint)
 				client.Token = token
-				if token == "" { // a password of the URL is as secret
+				if token == "" { // a password in the URL is secret, too
 					client.Endpoint = strings.Replace(client.Endpoint, "://", "://user:hf_secret@", 1)
 				}
 				r, err := client.Pull(t.Context(), name(t, h.id), nil)
@@ -90,7 +89,7 @@ func TestTokenOrigin(t *testing.T) {
 	}
 }
 
-// TestNoDowngrade: who begins with TLS is not led out of it.
+// TestNoDowngrade: a redirect from TLS to plain text is rejected.
 func TestNoDowngrade(t *testing.T) {
 	for _, hops := range [][]string{{"http://example.com"}, {"https://evil.test", "http://example.com"}} {
 		h := newHub(t, &fakeHub{hops: hops})
@@ -112,7 +111,7 @@ func TestNoDowngrade(t *testing.T) {
 	}
 }
 
-// TestRedirectsEnd: redirects without end are followed a few times, once.
+// TestRedirectsEnd: endless redirects are followed a few times, without a retry.
 func TestRedirectsEnd(t *testing.T) {
 	h := newHub(t, &fakeHub{front: func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, r.URL.Path+"/x", http.StatusFound)

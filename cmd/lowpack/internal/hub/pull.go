@@ -15,27 +15,27 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Progress tells how many bytes of a model are there, of how many, and which file is being read.
+// Progress reports the bytes present, the total, and the current file.
 type Progress func(done, total int64, file string)
 
-// Result of a Pull.
+// Result is the result of a Pull.
 type Result struct {
-	Path    string // the checkpoint: the snapshot, a directory, or a GGUF file in it
+	Path    string // the checkpoint: the snapshot directory, or a GGUF file in it
 	Commit  string
-	Renamed string // the model's name of today, where it has another one
+	Renamed string // current name of the model, if it was renamed
 	Bytes   int64  // of all files
 }
 
-// parallel is how many files are downloaded side by side: enough to hide the latency of small ones.
+// parallel is the number of concurrent downloads: enough to hide the latency of small files.
 const parallel = 4
 
-// Pull makes sure that the cache holds the files of a model that a conversion needs, each with the digest that the hub
-// lists, and returns the checkpoint. An interrupted Pull is continued by the next one. Of a model in GGUF that is the
-// file that the name means, or all its parts.
+// Pull downloads the files of a model that a conversion needs, unless the cache has them, checks the digests that the
+// hub lists, and returns the checkpoint. The next Pull continues an interrupted one. For a GGUF model it downloads all
+// parts of the selected file.
 //
-// Errors: fs.ErrNotExist for a model or revision that is not there, fs.ErrPermission for a gated one,
-// pack.ErrUnsupported for one without weights that can be read or with several GGUF files to choose from,
-// pack.ErrCorrupt for bytes that do not match; all name the model and, where there is one, the file.
+// Errors: fs.ErrNotExist for an unknown model or revision, fs.ErrPermission for a gated one, pack.ErrUnsupported for a
+// model without supported weights or with several matching GGUF files, pack.ErrCorrupt for wrong bytes. All errors name
+// the model and, if known, the file.
 func (c *Client) Pull(ctx context.Context, n Name, progress Progress) (*Result, error) {
 	if c.Offline {
 		return c.cached(n)
@@ -78,10 +78,10 @@ func (c *Client) Pull(ctx context.Context, n Name, progress Progress) (*Result, 
 	if n.Revision == l.Commit {
 		return r, nil
 	}
-	return r, e.note(n.Revision, l.Commit) // last: whoever works offline finds whole snapshots only
+	return r, e.note(n.Revision, l.Commit) // last, so that offline use finds complete snapshots only
 }
 
-// checkpoint is what can be opened in a snapshot: the snapshot, or the first of some files.
+// checkpoint returns the path to open: the snapshot, or the first part.
 func checkpoint(snapshot string, parts []string) string {
 	if parts == nil {
 		return snapshot
@@ -89,7 +89,7 @@ func checkpoint(snapshot string, parts []string) string {
 	return filepath.Join(snapshot, filepath.FromSlash(parts[0]))
 }
 
-// pull is a Pull at work.
+// pull is a Pull in progress.
 type pull struct {
 	*Client
 	entry    *entry
@@ -100,7 +100,7 @@ type pull struct {
 	done     atomic.Int64
 }
 
-// snapshot is where a file of the model has its name; "" = the folder.
+// snapshot returns the path of a file in the snapshot; "" = the snapshot itself.
 func (p *pull) snapshot(file string) string { return path.Join("snapshots", p.commit, file) }
 
 // choose downloads the index, if there is one, and drops weights that it does not name.
@@ -124,7 +124,7 @@ func (p *pull) choose(ctx context.Context, files []file) ([]file, error) {
 	return files, nil
 }
 
-// all downloads the files side by side; the first error ends it.
+// all downloads the files concurrently until the first error.
 func (p *pull) all(ctx context.Context, files []file) error {
 	for _, f := range files {
 		p.total += f.size
@@ -146,9 +146,9 @@ func (p *pull) all(ctx context.Context, files []file) error {
 	return g.Wait()
 }
 
-// space refuses to begin what the disk cannot hold.
+// space returns an error if the disk is too small.
 func (p *pull) space(files []file) error {
-	missing := map[string]int64{} // of a blob, which several files may share
+	missing := map[string]int64{} // per blob, which several files may share
 	for _, f := range files {
 		n, err := p.missing(f)
 		if err != nil {
@@ -161,12 +161,12 @@ func (p *pull) space(files []file) error {
 		sum += n
 	}
 	if err := atomicfile.CheckSpace(p.entry.path("blobs"), sum); err != nil {
-		return fmt.Errorf("%w; make space, or set HF_HUB_CACHE to a folder of another disk", err)
+		return fmt.Errorf("%w; free some space, or set HF_HUB_CACHE to a folder on another disk", err)
 	}
 	return nil
 }
 
-// missing is how many bytes of a file are still to come.
+// missing returns the bytes of a file that are still to be downloaded.
 func (p *pull) missing(f file) (int64, error) {
 	for _, name := range []string{p.snapshot(f.name), blobName(f)} {
 		if ok, err := p.entry.has(name, f.size); ok || err != nil {
@@ -180,7 +180,7 @@ func (p *pull) missing(f file) (int64, error) {
 	return f.size - min(f.size, info.Size()), nil
 }
 
-// one downloads a file and enters it in the snapshot.
+// one downloads a file and links it in the snapshot.
 func (p *pull) one(ctx context.Context, f file, moved func(int64)) error {
 	link := p.snapshot(f.name)
 	if ok, err := p.entry.has(link, f.size); err != nil {

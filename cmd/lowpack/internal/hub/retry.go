@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// What bounds the requests for one document or file, whatever the server does: a file takes at most maxTries
-// requests, and no more than tries in a row that bring next to nothing.
+// Limits of requests per document or file: at most maxTries in total, and at most tries in a row without progress.
 const (
 	tries    = 5
 	maxTries = 100
-	enough   = 32 << 10 // bytes that count as progress, of one request or in Client.stall
+	enough   = 32 << 10 // bytes that count as progress, per request or per Client.stall
 )
 
-// maxPause bounds what a server may ask for in Retry-After.
+// maxPause limits the server's Retry-After.
 const maxPause = time.Minute
 
 var (
-	errStalled = fmt.Errorf("the connection stalled: less than %d KiB came for long", enough>>10)
+	errStalled = fmt.Errorf("the connection stalled: less than %d KiB arrived in time", enough>>10)
 	errBroken  = errors.New("the connection broke")
 )
 
-// gaveUp is the last error of a request that was repeated in vain.
+// gaveUp is the last error after all retries.
 type gaveUp struct {
 	error
 	tries int
@@ -36,8 +35,8 @@ type gaveUp struct {
 func (g *gaveUp) Error() string { return fmt.Sprintf("%v (after %d tries)", g.error, g.tries) }
 func (g *gaveUp) Unwrap() error { return g.error }
 
-// retry repeats try, which says how many bytes it brought that no earlier one had brought, with growing pauses, until
-// it succeeds, fails for good, or has failed too often.
+// retry repeats try with growing pauses until it succeeds, fails permanently or has failed too often. gained is the
+// number of bytes that no earlier try has received.
 func (c *Client) retry(ctx context.Context, try func() (gained int64, err error)) error {
 	pause := c.pause
 	for all, failed := 1, 1; ; all, failed = all+1, failed+1 {
@@ -70,7 +69,7 @@ func (c *Client) retry(ctx context.Context, try func() (gained int64, err error)
 	}
 }
 
-// passing says whether an error may be gone at the next try: a broken connection, a busy server.
+// passing reports whether an error may be temporary: a broken connection, a busy server.
 func passing(err error) bool {
 	var s *statusError
 	var n net.Error
@@ -83,10 +82,10 @@ func passing(err error) bool {
 	return errors.Is(err, errStalled) || errors.Is(err, errBroken)
 }
 
-// statusError is an answer other than the one wanted.
+// statusError is an unexpected HTTP status.
 type statusError struct {
 	code  int
-	kind  string // X-Error-Code of the hub: RepoNotFound, GatedRepo, RevisionNotFound, EntryNotFound …
+	kind  string // the hub's X-Error-Code: RepoNotFound, GatedRepo, RevisionNotFound, EntryNotFound …
 	retry time.Duration
 }
 
@@ -98,7 +97,7 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// passing says whether the same request may succeed later.
+// passing reports whether the same request may succeed later.
 func (e *statusError) passing() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code >= 500
 }
@@ -114,5 +113,5 @@ func statusOf(resp *http.Response) *statusError {
 	return e
 }
 
-// maxKind bounds what an error quotes of a server.
+// maxKind limits what an error quotes from a server.
 const maxKind = 64

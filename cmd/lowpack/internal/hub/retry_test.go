@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestGivesUp: a server that sends nothing new, next to nothing, or the same again and again, is asked a few times;
-// one that sends something each time, so many times. What came is there for the next time, and the error says so.
+// TestGivesUp: a server that sends nothing new, next to nothing, or the same again is tried a few times; one that makes
+// progress each time, up to maxTries. The bytes are kept, and the error says so.
 func TestGivesUp(t *testing.T) {
 	const endless = 1 << 20
 	for what, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestGivesUp(t *testing.T) {
 	}
 }
 
-// TestSlow: what comes byte by byte keeps a connection alive only where it adds up.
+// TestSlow: slow bytes keep a connection alive only if they add up.
 func TestSlow(t *testing.T) {
 	h := newHub(t, &fakeHub{})
 	c := h.client()
@@ -82,7 +82,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a server is waited for as long as it asks, within bounds.
+// TestRetryAfter: Retry-After is respected, within limits.
 func TestRetryAfter(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"": 0, "2": 2 * time.Second, "60": maxPause, "86400": maxPause, "9223372036": maxPause, "9223372037": maxPause,

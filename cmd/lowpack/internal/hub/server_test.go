@@ -20,25 +20,25 @@ import (
 	"time"
 )
 
-// fakeHub serves one model as the hub does: a listing, and files that redirect to storage on another host.
+// fakeHub serves a model like the hub: a listing, and files that redirect to storage on another host.
 type fakeHub struct {
 	t       *testing.T
-	id      string // today's name of the model
+	id      string // current name of the model
 	commit  string
 	files   map[string][]byte
 	token   string   // "" = public
 	gated   bool     // for everybody
-	lie     string   // this file's bytes are not those that are listed
-	cut     int      // storage breaks the connection after so many bytes of a large file, this many times
+	lie     string   // file whose bytes differ from the listing
+	cut     int      // storage breaks the connection after cutAt bytes of a large file, this many times
 	cutAt   int      //
-	grow    int      // cutAt grows by so many at each break
-	silent  bool     // storage says nothing in the middle of the first answer until the client has gone
+	grow    int      // increment of cutAt per break
+	silent  bool     // storage stalls in the middle of the first response until the client leaves
 	noRange bool     // storage ignores ranges
-	busy    int      // so many answers of the hub are "429 Too Many Requests"
+	busy    int      // number of "429 Too Many Requests" responses of the hub
 	linked  string   // X-Linked-Size, if not the size
-	hops    []string // origins: a listing or a large file is at the end of redirects from each to the next
+	hops    []string // origins through which a listing or large file is redirected
 
-	front func(w http.ResponseWriter, r *http.Request) bool // answers in place of hub and storage where it returns true
+	front func(w http.ResponseWriter, r *http.Request) bool // true = it has handled the request
 	edit  func(siblings []map[string]any) []map[string]any  // changes the listing
 
 	hub, storage *httptest.Server
@@ -49,13 +49,13 @@ type fakeHub struct {
 	leaked       bool     // the storage saw the token
 }
 
-// visit is a request to one of the hops.
+// visit is a request to a hop.
 type visit struct {
 	hop                   int
 	origin, auth, referer string
 }
 
-// large is the size from which the hub keeps a file as LFS object, named by its SHA-256.
+// large is the size from which the hub stores a file in LFS, named by its SHA-256.
 const large = 1000
 
 func newHub(t *testing.T, h *fakeHub) *fakeHub {
@@ -79,7 +79,7 @@ func newHub(t *testing.T, h *fakeHub) *fakeHub {
 	return h
 }
 
-// client is one with an empty cache.
+// client returns a client with an empty cache.
 func (h *fakeHub) client() *Client {
 	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Agent: "test", stall: time.Minute, pause: time.Millisecond}
 }
@@ -126,7 +126,7 @@ func (h *fakeHub) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// blobOf is the digest that the hub names a file by.
+// blobOf returns the digest by which the hub names a file.
 func blobOf(data []byte) string {
 	if len(data) >= large {
 		sum := sha256.Sum256(data)
@@ -193,7 +193,7 @@ func (h *fakeHub) resolve(w http.ResponseWriter, r *http.Request, name string) {
 		http.StatusFound)
 }
 
-// stored is a front of the storage.
+// stored returns a front for the storage.
 func stored(answer http.HandlerFunc) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		storage := r.URL.RawQuery == "signature=secret"
@@ -204,12 +204,12 @@ func stored(answer http.HandlerFunc) func(http.ResponseWriter, *http.Request) bo
 	}
 }
 
-// only is a front of the storage that answers with a status.
+// only returns a front for the storage that responds with a status.
 func only(status int) func(http.ResponseWriter, *http.Request) bool {
 	return stored(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 }
 
-// text is a front that answers with a text.
+// text returns a front that responds with a text.
 func text(body string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		io.WriteString(w, body)
@@ -217,12 +217,12 @@ func text(body string) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// oneFile are the files of a hub with one large file.
+// oneFile returns the files of a hub with one large file.
 func oneFile() map[string][]byte {
 	return map[string][]byte{"model.safetensors": []byte(strings.Repeat("weights ", 40_000))}
 }
 
-// begin leaves a text as an interrupted pull of a file leaves what came.
+// begin leaves a text like an interrupted pull.
 func (h *fakeHub) begin(c *Client, file, text string) string {
 	path := filepath.Join(c.Cache, "models--acme--tiny-model", "blobs", blobOf(h.files[file])+".incomplete")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
@@ -231,14 +231,14 @@ func (h *fakeHub) begin(c *Client, file, text string) string {
 	return path
 }
 
-// refusal is an error of a pull.
+// refusal is an expected error of a pull.
 type refusal struct {
 	hub   *fakeHub
 	class error // nil = any
 	says  string
 }
 
-// check checks an error's class, and that it says all that it must.
+// check checks an error's class and its words.
 func (r refusal) check(t *testing.T, err error, says ...string) {
 	t.Helper()
 	if err == nil {
@@ -254,7 +254,7 @@ func (r refusal) check(t *testing.T, err error, says ...string) {
 	}
 }
 
-// raw answers with the bytes of a text, which net/http would not send.
+// raw responds with raw bytes, which net/http would not send.
 func raw(w http.ResponseWriter, text string) {
 	if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
 		io.WriteString(conn, text)
@@ -262,7 +262,7 @@ func raw(w http.ResponseWriter, text string) {
 	}
 }
 
-// detour sends what is asked for through the hops. It reports false where the hub itself answers.
+// detour redirects a request through the hops. It returns false where the hub itself responds.
 func (h *fakeHub) detour(w http.ResponseWriter, r *http.Request) bool {
 	next, path := 0, r.URL.Path
 	if n, err := fmt.Sscanf(r.URL.Path, "/hop/%d/", &next); n == 1 && err == nil {
@@ -308,12 +308,12 @@ func (h *fakeHub) store(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(string(data)))
 }
 
-// breaking is an answer that breaks off, or falls silent.
+// breaking is a response that breaks off or stalls.
 type breaking struct {
 	http.ResponseWriter
 	h    *fakeHub
 	left int
-	gone <-chan struct{} // closed when the client has gone
+	gone <-chan struct{} // closed when the client leaves
 }
 
 func (b *breaking) Write(p []byte) (int, error) {
