@@ -302,7 +302,7 @@ func TestRefused(t *testing.T) {
 	for name, r := range map[string]Request{
 		"no tokens":               {Texts: text(1)},
 		"up to 256 are requested": {Prompt: []int{1}, Texts: text(256)},
-		"at most 2 at once":      {Prompt: []int{1}, Texts: make([]engine.Request, 3)},
+		"at most 2 at once":       {Prompt: []int{1}, Texts: make([]engine.Request, 3)},
 		"token id 2560":           {Prompt: []int{2560}, Texts: text(1)},
 		"temperature -1": {Prompt: []int{1},
 			Texts: []engine.Request{{MaxTokens: 1, Sampling: engine.Sampling{Temperature: -1}}}},
