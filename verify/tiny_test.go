@@ -92,7 +92,7 @@ func TestForgedLogits(t *testing.T) {
 			l.TopTokens, l.TopLogits = l.TopTokens[:1], l.TopLogits[:1]
 		}, File, "1 logits at the top"},
 		{"continued tokens given", func(r *golden.Record) { r.Logits[10].Given = true }, File, "sequence 0, position 10"},
-		{"greedy token", func(r *golden.Record) { r.Logits[10].Token++ }, File, "arg-max"},
+		{"greedy token", func(r *golden.Record) { r.Logits[10].Token++ }, File, "argmax"},
 	} {
 		record, err := golden.Decode(honest)
 		if err != nil {

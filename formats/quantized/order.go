@@ -8,8 +8,8 @@ import (
 )
 
 // order converts g_idx, the group of every column, into the column order in which groups are contiguous and ascending
-// (a stable sort). All groups have l.Group columns, except a shorter last one. It returns nil if there is no tensor or
-// columns are in order already. key is the config.json key that declares the order.
+// (a stable sort). All groups have l.Group columns, except a shorter last one. It returns nil if the module has no
+// g_idx or the columns are in order already. key is the config.json key that declares the order.
 func (l *Layer) order(suffix, key string, said order, b []byte) ([]int32, error) {
 	if b == nil {
 		return nil, nil
