@@ -45,9 +45,8 @@ func serveCommand() *cli.Command {
 change nothing but the time. A request without a seed gets a random one, which the answer names. docs/SERVER.md lists
 endpoints, fields and errors. FILE may be whatever lowpack run takes.
 
-A request names the model, or none; another name is refused, unless --any-model is set. Several models are loaded when they
-are first asked for; when the free memory does not hold them all, the one that was not asked for for longest makes room,
-unless it is in use.
+A request names the model, or none; another name is refused, unless --any-model is set. Several models are loaded at their
+first request; when they do not fit into the free memory, the least recently used idle model is unloaded.
 
 Without --api-key the server answers to this machine alone. The first SIGTERM or interrupt lets requests that are running
 finish, for --drain at most; the exit code is 0 then, and that of the signal if requests were cut off. The second one

@@ -44,6 +44,9 @@ var former = []struct {
 	{`\b(tokens|positions) that an? (position|token) sees\b|\bscreened heads?\b`, "attention span, LM-head candidate filter", nil},
 	{`\bends? the power\b`, "simulates power loss", nil},
 	{`\bexclude each other\b`, "cannot be combined", nil},
+	{`\bfor longest\b`, "least recently used", nil},
+	{`\b(is|are) put right\b`, "corrected; the zero-point correction is applied", nil},
+	{`\bin small letters\b`, "in lower case", nil},
 }
 
 // TestWords reads what people read: code, comments, documents, messages, scripts of tests and generators.
