@@ -2,7 +2,8 @@
 // A text that grows, as Markdown. What is complete is built once; the block at the end, which has a bounded length, is built again
 // for each addition and patched in, and code at the end grows in place. So the cost is linear in the text and in the additions.
 
-const mostTail = 16384 // characters of a block; a longer one goes on in a next one
+const mostTail = 8192 // characters of a block; a longer one goes on in a next one
+const patience = 128 // a block is built again when it has grown by this part of it: one of 1,000 characters by 8
 const undecided = /^[\s\-=*_~`#>|:+.)\d]{1,8}$/ // a line that begins so may become anything: it is shown when more of it is there
 
 class Markdown {
@@ -11,6 +12,7 @@ class Markdown {
     this.from = 0 // begin of the block at the end
     this.seen = 0 // begin of the line at the end
     this.looked = 0 // no line ends between seen and here
+    this.built = 0 // what is shown ends here
     this.begin()
   }
 
@@ -31,6 +33,7 @@ class Markdown {
       const closed = ended && closes(text.slice(this.seen), this.code.opening)
       return this.grow(text, waits || closed ? this.seen : text.length)
     }
+    if (!ended && text.length - this.built < (text.length - this.from) / patience) return
     if (text.length - this.from > mostTail) this.close(text, this.seen > this.from ? this.seen : text.length)
     this.build(text, waits ? this.seen : text.length)
   }
@@ -90,5 +93,6 @@ class Markdown {
 
   build(text, end) {
     patch(this.tail, blocks(text.slice(this.from, end).split('\n')))
+    this.built = text.length
   }
 }

@@ -77,8 +77,7 @@ const keptLook = read(kept, 'lowpack.look')
 look(Object.hasOwn(looks, keptLook) ? keptLook : 'system')
 
 for (const f of fields) f.onchange = keepSettings
-field('key').oninput = describe
-$('model').onchange = () => {
+field('key').onchange = $('model').onchange = () => {
   keepSettings()
   describe()
 }

@@ -78,7 +78,7 @@ export const asked = async (page, act) => {
 export const settings = async (page, values) => {
   await page.click('#set')
   for (const [name, value] of Object.entries(values)) await page.fill(`#settings [name=${name}]`, value)
-  await page.getByText('Done').click()
+  await page.click('#settings .main')
 }
 
 // ready waits until the page knows the models.

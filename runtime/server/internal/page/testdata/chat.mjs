@@ -88,8 +88,8 @@ const set = async page => {
   await page.fill('#words', 'Hi')
   await page.press('#words', 'Enter')
   check(await page.locator('#settings').evaluate(e => e.open), 'a wrong setting is shown')
-  await page.getByText('Defaults').click()
-  await page.getByText('Done').click()
+  await page.click('#defaults')
+  await page.click('#settings .main')
   equal(await page.inputValue('[name=system]'), '', 'defaults')
 }
 
