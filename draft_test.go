@@ -15,8 +15,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// TestUseDraft: a draft model changes nothing of a text, a second one takes the place of the first, and one with other tokens
-// is refused.
+// TestUseDraft: a draft model changes nothing of a text, a second one takes the place of the first, and one with other
+// tokens is refused.
 func TestUseDraft(t *testing.T) {
 	m := open(t)
 	text := func() (all string) {
@@ -41,7 +41,8 @@ func TestUseDraft(t *testing.T) {
 		t.Errorf("no file: %v", err)
 	}
 	other := filepath.Join(t.TempDir(), "other")
-	if _, err := Convert(t.Context(), shared.Testdata(t, "tiny-bitnet"), other, convert.Options{Recipe: packed.Recipe{Golden: "none"}}); err != nil {
+	if _, err := Convert(t.Context(), shared.Testdata(t, "tiny-bitnet"), other,
+		convert.Options{Recipe: packed.Recipe{Golden: "none"}}); err != nil {
 		t.Fatal(err)
 	}
 	err := m.UseDraft(other)
@@ -80,7 +81,8 @@ func TestSameTokens(t *testing.T) {
 		{`"special":true}],`, `"special":true},{"content":"<|more|>","id":260}],`, "261 tokens, the model has 260"},
 		{`"~":126`, `"~~":126`, `token 126 is "~~", that of the model "~"`},
 	} {
-		if err := sameTokens(load(c.from, c.to), m.Tokenizer); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.says) {
+		if err := sameTokens(load(c.from, c.to), m.Tokenizer); !errors.Is(err, pack.ErrUnsupported) ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.says, err)
 		}
 	}

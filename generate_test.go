@@ -66,7 +66,8 @@ func TestGenerateErrors(t *testing.T) {
 		"cancelled":               {done, Request{Prompt: "the"}, context.Canceled},
 		"longer than the context": {t.Context(), Request{Prompt: strings.Repeat("the ", 40)}, pack.ErrLimit},
 		"prompt and messages":     {t.Context(), Request{Prompt: "the", Messages: message}, pack.ErrUnsupported},
-		"sampling":                {t.Context(), Request{Prompt: "the", Sampling: &engine.Sampling{TopK: -1}}, pack.ErrUnsupported},
+		"sampling": {t.Context(), Request{Prompt: "the", Sampling: &engine.Sampling{TopK: -1}},
+			pack.ErrUnsupported},
 	} {
 		pairs := 0
 		for _, err := range m.Generate(c.ctx, c.r) {

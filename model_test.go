@@ -50,7 +50,8 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokenizer := filepath.Join(t.TempDir(), "tokenizer.safetensors")
-	if err := os.WriteFile(tokenizer, bytes.Replace(good, []byte(`"merges":`), []byte(`"merges";`), 1), 0o644); err != nil {
+	if err := os.WriteFile(tokenizer, bytes.Replace(good, []byte(`"merges":`), []byte(`"merges";`), 1),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	for path, class := range map[string]error{

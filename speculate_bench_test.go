@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// BenchmarkSpeculation decodes given texts with a model, with and without drafts interleaved: the costs are those of the
-// model, the share of right guesses that of the text, as if the model had written it.
+// BenchmarkSpeculation decodes given texts with a model, with and without drafts interleaved: the costs are those of
+// the model, the share of right guesses that of the text, as if the model had written it.
 //
 //	LOWPACK_MODEL=m.safetensors go test -run xxx -bench Speculation -benchtime 3x .
 func BenchmarkSpeculation(b *testing.B) {
@@ -63,7 +63,8 @@ func speculationTexts(b *testing.B, m *lowpack.Model) []forced {
 		return list
 	}
 	var code, prose []text
-	for i, path := range []string{"runtime/engine/engine.go", "convert/internal/pipeline/schedule.go", "cmd/lowpack/serve.go", "pack/pack.go"} {
+	for i, path := range []string{"runtime/engine/engine.go", "convert/internal/pipeline/schedule.go",
+		"cmd/lowpack/serve.go", "pack/pack.go"} {
 		code = append(code, split(ids(0, path)))
 		prose = append(prose, split(ids(100_000*i, shared.Path(b, "data/text/wiki.test.raw"))))
 	}
@@ -105,7 +106,8 @@ func (f *forced) measure(b *testing.B, m *lowpack.Model) {
 			one += f.texts[i].decode(b, m, 0).Decode
 			res := f.texts[i].decode(b, m, engine.SpeculateAuto)
 			auto += res.Decode
-			total.Steps, total.Drafted, total.Accepted = total.Steps+res.Steps, total.Drafted+res.Drafted, total.Accepted+res.Accepted
+			total.Steps, total.Drafted, total.Accepted = total.Steps+res.Steps, total.Drafted+res.Drafted, total.Accepted+
+				res.Accepted
 		}
 		without, speedup = append(without, one.Seconds()), append(speedup, one.Seconds()/auto.Seconds())
 	}
@@ -123,7 +125,8 @@ func (t *text) begin(b *testing.B, m *lowpack.Model) {
 		b.Fatal(err)
 	}
 	logits := make([]float32, m.Engine.Description().Vocab)
-	if err = m.Engine.Forward(b.Context(), []engine.Chunk{{Seq: t.seq, Tokens: t.prompt[:promptTokens-1], Logits: logits}}); err != nil {
+	if err = m.Engine.Forward(b.Context(),
+		[]engine.Chunk{{Seq: t.seq, Tokens: t.prompt[:promptTokens-1], Logits: logits}}); err != nil {
 		b.Fatal(err)
 	}
 }

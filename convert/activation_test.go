@@ -12,17 +12,19 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestActivationOf: models trained for few bits keep the scale per token; others get groups by the smallest one of their
-// weights; the candidate filter has no say, and the user the last word.
+// TestActivationOf: models trained for few bits keep the scale per token; others get groups by the smallest one of
+// their weights; the candidate filter has no say, and the user the last word.
 func TestActivationOf(t *testing.T) {
 	entry := func(quantizer string, a pack.Alphabet, group int) packed.Entry {
-		e := packed.Entry{Name: "w", Quantizer: quantizer, Layout: pack.Spec{Alphabet: a.Name}, Scale: packed.Scale{Kind: packed.ScaleRow}}
+		e := packed.Entry{Name: "w", Quantizer: quantizer, Layout: pack.Spec{Alphabet: a.Name},
+			Scale: packed.Scale{Kind: packed.ScaleRow}}
 		if group > 0 {
 			e.Scale = packed.Scale{Kind: packed.ScaleGroup, Group: group}
 		}
 		return e
 	}
-	row, g32, g64, g128 := entry("int8", pack.Int8, 0), entry("int4", pack.Int4, 32), entry("int4", pack.Int4, 64), entry("int4", pack.Int4, 128)
+	row, g32, g64, g128 := entry("int8", pack.Int8, 0), entry("int4", pack.Int4, 32), entry("int4", pack.Int4,
+		64), entry("int4", pack.Int4, 128)
 	screen := entry("int8", pack.Int8, 0)
 	screen.Name = packed.ScreenName
 	for _, c := range []struct {
@@ -69,18 +71,21 @@ func TestActivation(t *testing.T) {
 	}{
 		{shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Head: packed.HeadInt8}, "token"},
 		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: "int8", Activation: ActivationAuto}, "group:32"},
-		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: "int4", Scale: "group:64", AllowLossy: true, Golden: "kernel"}, "group:64"},
+		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: "int4", Scale: "group:64", AllowLossy: true, Golden: "kernel"},
+			"group:64"},
 		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: "int8", Activation: "group:128"}, "group:128"},
 		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: QuantNone}, "token"},
 	} {
 		p := newPlan(t, c.path, Options{Recipe: c.recipe})
 		f := convertTo(t, c.path, Options{Recipe: c.recipe})
-		if m := f.Manifest(); p.Activation != c.want || m.Activation.String() != c.want || c.recipe.Activation == ActivationAuto && m.Recipe.Activation != "" {
+		if m := f.Manifest(); p.Activation != c.want || m.Activation.String() != c.want ||
+			c.recipe.Activation == ActivationAuto && m.Recipe.Activation != "" {
 			t.Errorf("%+v: planned %s, written %v, recipe %+v", c.recipe, p.Activation, m.Activation, m.Recipe)
 		}
 	}
 	for _, word := range []string{"row", "group", "group:16", "group:32,", "Token"} {
-		_, err := NewPlan(context.Background(), shared.Testdata(t, "tiny-bitnet"), Options{Recipe: packed.Recipe{Activation: word}})
+		_, err := NewPlan(context.Background(), shared.Testdata(t, "tiny-bitnet"),
+			Options{Recipe: packed.Recipe{Activation: word}})
 		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "group:128") {
 			t.Errorf("activation %q: %v", word, err)
 		}
@@ -90,10 +95,12 @@ func TestActivation(t *testing.T) {
 // TestLayoutOfInt8: 8-bit codes go to a layout that holds them, unless the user names one.
 func TestLayoutOfInt8(t *testing.T) {
 	path := mini(t, "llama-3.2-1b", nil)
-	if p := newPlan(t, path, Options{Recipe: packed.Recipe{Quant: "int8"}}); p.Recipe.Layout != "vnni4" || !strings.Contains(layoutsOf(p), "vnni4") {
+	if p := newPlan(t, path, Options{Recipe: packed.Recipe{Quant: "int8"}}); p.Recipe.Layout != "vnni4" ||
+		!strings.Contains(layoutsOf(p), "vnni4") {
 		t.Errorf("recipe %+v, layouts %s", p.Recipe, layoutsOf(p))
 	}
-	if _, err := NewPlan(context.Background(), path, Options{Recipe: packed.Recipe{Quant: "int8", Layout: DefaultLayout}}); !errors.Is(err, pack.ErrUnsupported) {
+	_, err := NewPlan(context.Background(), path, Options{Recipe: packed.Recipe{Quant: "int8", Layout: DefaultLayout}})
+	if !errors.Is(err, pack.ErrUnsupported) {
 		t.Errorf("8-bit codes in %s: %v", DefaultLayout, err)
 	}
 }

@@ -48,9 +48,11 @@ func (p *Plan) adviseFloats() {
 	}
 	var offers []string
 	for _, o := range Offers() {
-		offers = append(offers, fmt.Sprintf("%s: about %.0f MB, perplexity %+.1f %%", o.Flags, float64(weights)*o.Bits/8e6, 100*o.Loss))
+		offers = append(offers, fmt.Sprintf("%s: about %.0f MB, perplexity %+.1f %%", o.Flags, float64(weights)*o.Bits/8e6,
+			100*o.Loss))
 	}
-	p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to be fewer bits. Their linear layers take %.0f MB; smaller, with the loss of SmolLM2-135M (docs/QUALITY.md): %s",
+	p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to be "+
+		"fewer bits. Their linear layers take %.0f MB; smaller, with the loss of SmolLM2-135M (docs/QUALITY.md): %s",
 		float64(bytes)/1e6, strings.Join(offers, "; "))
 }
 

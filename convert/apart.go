@@ -44,7 +44,8 @@ func otherFile(target, source string) error {
 		return atomicfile.Failed(err)
 	}
 	if s, err := os.Stat(source); err == nil && os.SameFile(s, t) {
-		return fmt.Errorf("%w: %s is the same file as %s, which is read; choose another target", pack.ErrUnsupported, target, source)
+		return fmt.Errorf("%w: %s is the same file as %s, which is read; choose another target", pack.ErrUnsupported,
+			target, source)
 	}
 	return nil
 }
@@ -67,7 +68,8 @@ func outside(target, dir string) error {
 	}
 	rel, err := filepath.Rel(real, parent)
 	if err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return fmt.Errorf("%w: %s lies in the checkpoint %s, where it would be taken for a part of the model; choose a target elsewhere", pack.ErrUnsupported, target, dir)
+		return fmt.Errorf("%w: %s lies in the checkpoint %s, where it would be taken for a part of the model; choose a "+
+			"target elsewhere", pack.ErrUnsupported, target, dir)
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ func fewValues(rows, k int, values ...float32) raw {
 	return bf16([]int64{int64(rows), int64(k)}, w...)
 }
 
-// TestAuto: what --quant auto makes of floats with few values, whatever their rows look like one by one: the narrowest codes
-// that give all of them back.
+// TestAuto: what --quant auto makes of floats with few values, whatever their rows look like one by one: the narrowest
+// codes that give all of them back.
 func TestAuto(t *testing.T) {
 	set := func(r raw, row int, values ...float32) raw {
 		x := bf16(nil, values...)
@@ -41,12 +41,15 @@ func TestAuto(t *testing.T) {
 		note string
 	}{
 		{"signs", fewValues(8, 300, signs...), "sign-values int1 row", ""},
-		{"signs and a zero", set(fewValues(8, 300, signs...), 5, 0), "sign-values int1 row", "weights that are 0 and become +1 times the scale of their row: 1"},
+		{"signs and a zero", set(fewValues(8, 300, signs...), 5, 0), "sign-values int1 row",
+			"weights that are 0 and become +1 times the scale of their row: 1"},
 		{"signs and a row of zeros", set(fewValues(8, 300, signs...), 5, zeros...), "sign-values int1 row", ""},
 		{"signs and a few zeros", set(fewValues(8, 300, signs...), 5, 0, 0, 0), "ternary-values ternary row", ""},
 		{"zeros alone", fewValues(8, 300, 0), "sign-values int1 row", ""},
-		{"signs, then four levels", set(fewValues(8, 300, signs...), 7, 0.5, 1.5, -1.5, -0.5, 0.5, 1.5, -0.5, 1.5), "", "row 7"},
-		{"four levels and a row of signs", set(fewValues(8, 300, four...), 0, slices.Repeat([]float32{2, -2}, 150)...), "int2-values int2odd row", ""},
+		{"signs, then four levels", set(fewValues(8, 300, signs...), 7, 0.5, 1.5, -1.5, -0.5, 0.5, 1.5, -0.5, 1.5),
+			"", "row 7"},
+		{"four levels and a row of signs", set(fewValues(8, 300, four...), 0, slices.Repeat([]float32{2, -2}, 150)...),
+			"int2-values int2odd row", ""},
 		{"four levels and a row of eight", set(fewValues(8, 8, four...), 0, eight...), "int4-values int4 row", ""},
 		{"eight levels", fewValues(8, 300, eight...), "int4-values int4 row", ""},
 		{"eight levels but for one weight", set(fewValues(8, 300, eight...), 3, 0.3), "", "row 3"},
@@ -86,8 +89,8 @@ func groups(rows, k, g int, values ...float32) raw {
 	return bf16([]int64{int64(rows), int64(k)}, w...)
 }
 
-// TestAutoGroups: weights that are ±s, or ±s and 0, with another s for every group of columns, are packed exactly; a single value
-// that does not fit leaves floats.
+// TestAutoGroups: weights that are ±s, or ±s and 0, with another s for every group of columns, are packed exactly; a
+// single value that does not fit leaves floats.
 func TestAutoGroups(t *testing.T) {
 	other := groups(8, 300, 128, 1, -1)
 	copy(other.data[2*(300*5+200):], []byte{1, 0x3f})
@@ -115,10 +118,12 @@ func TestAutoGroups(t *testing.T) {
 	}
 }
 
-// TestBonsai: checkpoints of floats that hold one magnitude for every 128 columns of a row are packed; unpacked as F32 they hold
-// every value again, and as BF16 it is said what is rounded. Embedding and head are packed too, unless the recipe says what the head is.
+// TestBonsai: checkpoints of floats that hold one magnitude for every 128 columns of a row are packed; unpacked as F32
+// they hold every value again, and as BF16 it is said what is rounded. Embedding and head are packed too, unless the
+// recipe says what the head is.
 func TestBonsai(t *testing.T) {
-	for _, name := range []string{"bonsai-bit1-f16-tied", "bonsai-bit1-bf16-untied", "bonsai-ternary-f16-tied", "bonsai-ternary-bf16-untied"} {
+	for _, name := range []string{"bonsai-bit1-f16-tied", "bonsai-bit1-bf16-untied", "bonsai-ternary-f16-tied",
+		"bonsai-ternary-bf16-untied"} {
 		source := shared.Path(t, "data/packed/"+name)
 		dir := t.TempDir()
 		file := filepath.Join(dir, "packed.safetensors")
@@ -189,7 +194,8 @@ func TestReplacedZerosAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := p.Report()[0]
-	if r.RelError == nil || *r.RelError <= 0 || *r.RelError > 0.1 || len(r.Codes) != 2 || r.Codes[0].Count+r.Codes[1].Count != 2400 {
+	if r.RelError == nil || *r.RelError <= 0 || *r.RelError > 0.1 || len(r.Codes) != 2 ||
+		r.Codes[0].Count+r.Codes[1].Count != 2400 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -45,7 +45,8 @@ func TestConfigs(t *testing.T) {
 	}
 	put(quantization, text)
 	_, err = NewPlan(t.Context(), path, plain(packed.Recipe{}))
-	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "quantize_config.json") || !strings.Contains(err.Error(), "config.json: ") {
+	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "quantize_config.json") ||
+		!strings.Contains(err.Error(), "config.json: ") {
 		t.Errorf("%v", err)
 	}
 	put(quantization, keys["quantization_config"])

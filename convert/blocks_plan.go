@@ -76,7 +76,8 @@ func (d *decider) rowLayout(m matrix, a pack.Alphabet) (pack.Layout, error) {
 func (d *decider) noteFloats() {
 	if n := len(d.asFloats); n > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(d.asFloats)))
-		d.note("matrices in blocks whose codes and scales a packed file cannot hold exactly: %d, kept as floats; --quant int8 makes them smaller. The first is %s: %s", n, first, d.asFloats[first])
+		d.note("matrices in blocks whose codes and scales a packed file cannot hold exactly: %d, kept as floats; --quant "+
+			"int8 makes them smaller. The first is %s: %s", n, first, d.asFloats[first])
 	}
 }
 

@@ -23,7 +23,9 @@ func (p *Plan) Body() (list []Matrices) {
 			continue
 		}
 		m := Matrices{s.entry.MatrixShape(), s.entry.Layout.Alphabet, s.entry.Scale.Group, 0}
-		i := slices.IndexFunc(list, func(o Matrices) bool { return o.Shape == m.Shape && o.Alphabet == m.Alphabet && o.Group == m.Group })
+		i := slices.IndexFunc(list, func(o Matrices) bool {
+			return o.Shape == m.Shape && o.Alphabet == m.Alphabet && o.Group == m.Group
+		})
 		if i < 0 {
 			i, list = len(list), append(list, m)
 		}
@@ -34,7 +36,8 @@ func (p *Plan) Body() (list []Matrices) {
 
 // ofVocabulary reports whether a tensor has a row per token of the vocabulary: embedding and forms of the head.
 func (p *Plan) ofVocabulary(name string) bool {
-	return p.model != nil && (name == p.model.Embed || name == p.model.Head) || name == packed.HeadName || name == packed.ScreenName
+	return p.model != nil && (name == p.model.Embed || name == p.model.Head) || name == packed.HeadName ||
+		name == packed.ScreenName
 }
 
 // perToken is how many of the matrices of an entry a token is multiplied by.

@@ -45,10 +45,13 @@ func (p *Plan) planCalibration() error {
 		return nil
 	}
 	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
-		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to become int4, mxfp4, int2 or absmax with scales per row or group; for example --quant int4 --scale group:32 --allow-lossy", pack.ErrUnsupported)
+		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to become int4, mxfp4, "+
+			"int2 or absmax with scales per row or group; for example --quant int4 --scale group:32 --allow-lossy",
+			pack.ErrUnsupported)
 	}
 	if p.model == nil || !p.hasTokenizer() {
-		return fmt.Errorf("%w: calibration runs the model over a text, and there is no model with a tokenizer", pack.ErrUnsupported)
+		return fmt.Errorf("%w: calibration runs the model over a text, and there is no model with a tokenizer",
+			pack.ErrUnsupported)
 	}
 	if !utf8.ValidString(text) {
 		return fmt.Errorf("%w: the calibration text is not UTF-8", pack.ErrUnsupported)
@@ -66,7 +69,8 @@ func (p *Plan) planCalibration() error {
 		most = gptqTokens
 	}
 	if len(ids) < calibrationLeast {
-		return fmt.Errorf("%w: the calibration text has %d tokens; at least %d are needed, and up to %d are read", pack.ErrUnsupported, len(ids), calibrationLeast, most)
+		return fmt.Errorf("%w: the calibration text has %d tokens; at least %d are needed, and up to %d are read",
+			pack.ErrUnsupported, len(ids), calibrationLeast, most)
 	}
 	special, err := t.Encode("", true)
 	if err != nil {
@@ -78,7 +82,8 @@ func (p *Plan) planCalibration() error {
 		room = min(room, p.model.MaxPositions-1)
 	}
 	if room < 1 {
-		return fmt.Errorf("%w: calibration: max_position_embeddings of config.json is %d, which leaves no room for text behind the begin-of-text token", pack.ErrUnsupported, p.model.MaxPositions)
+		return fmt.Errorf("%w: calibration: max_position_embeddings of config.json is %d, which leaves no room for text "+
+			"behind the begin-of-text token", pack.ErrUnsupported, p.model.MaxPositions)
 	}
 	tokens := 0
 	for i, part := range spread(ids, room, most) {

@@ -19,11 +19,12 @@ import (
 // calibrationText has enough tokens.
 var calibrationText = strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40)
 
-// TestCalibrate: the text changes the scales of the linear layers and nothing else, is recorded, and gives the same bytes with any number of
-// threads. Nothing is left beside the target.
+// TestCalibrate: the text changes the scales of the linear layers and nothing else, is recorded, and gives the same
+// bytes with any number of threads. Nothing is left beside the target.
 func TestCalibrate(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")
-	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", Head: packed.HeadInt4, AllowLossy: true, Include: []string{"*layers.0.*", "lm_head*"}})
+	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", Head: packed.HeadInt4, AllowLossy: true,
+		Include: []string{"*layers.0.*", "lm_head*"}})
 	before := convertTo(t, source, o)
 	o.Calibration = calibrationText
 	var codes []string
@@ -84,7 +85,8 @@ func testCalibrate(t *testing.T, source string, o Options, before *packed.File) 
 	return after
 }
 
-// TestSpread: windows of a short text hold each token once; those of a long one are full, at equal distances, and begin with its first token.
+// TestSpread: windows of a short text hold each token once; those of a long one are full, at equal distances, and begin
+// with its first token.
 func TestSpread(t *testing.T) {
 	const most = 4000
 	ids := make([]int, 10*most+7)
@@ -99,18 +101,20 @@ func TestSpread(t *testing.T) {
 		}
 		for i, w := range spread(ids, room, most) {
 			if all := most / room; len(w) != room || w[0] != i*len(ids)/all {
-				t.Errorf("window %d of %d tokens begins with token %d; it should have %d and begin with %d", i, len(w), w[0], room, i*len(ids)/all)
+				t.Errorf("window %d of %d tokens begins with token %d; it should have %d and begin with %d", i, len(w), w[0], room,
+					i*len(ids)/all)
 			}
 		}
 	}
 }
 
-// TestCalibrateSome: layers beside those that are calibrated keep the scales that they have without: experts, and those of a recipe with
-// another quantizer or one scale.
+// TestCalibrateSome: layers beside those that are calibrated keep the scales that they have without: experts, and those
+// of a recipe with another quantizer or one scale.
 func TestCalibrateSome(t *testing.T) {
-	other := packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true, Include: []string{"*layers.0.*"}, Rules: []packed.Rule{
-		{Match: "*.q_proj.*", Quant: "int8", Layout: "vnni4"}, {Match: "*.k_proj.*", Quant: "int4", Scale: "tensor"},
-	}}
+	other := packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true, Include: []string{"*layers.0.*"},
+		Rules: []packed.Rule{
+			{Match: "*.q_proj.*", Quant: "int8", Layout: "vnni4"}, {Match: "*.k_proj.*", Quant: "int4", Scale: "tensor"},
+		}}
 	for source, c := range map[string]struct {
 		recipe  packed.Recipe
 		without func(name string) bool
@@ -118,9 +122,10 @@ func TestCalibrateSome(t *testing.T) {
 		shared.Testdata(t, "tiny-bitnet"): {other, func(name string) bool {
 			return strings.Contains(name, ".q_proj.") || strings.Contains(name, ".k_proj.")
 		}},
-		mini(t, "qwen1.5-moe-a2.7b", nil): {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, func(name string) bool {
-			return strings.Contains(name, ".mlp.experts.") || name == packed.HeadName
-		}},
+		mini(t, "qwen1.5-moe-a2.7b", nil): {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true},
+			func(name string) bool {
+				return strings.Contains(name, ".mlp.experts.") || name == packed.HeadName
+			}},
 	} {
 		o := plain(c.recipe)
 		before := convertTo(t, source, o)
@@ -165,7 +170,8 @@ func TestCalibrateRefused(t *testing.T) {
 		{shared.Testdata(t, "tiny-bitnet"), calibrationText + "\xff", "not UTF-8", int4},
 		{shared.Testdata(t, "tiny-bitnet"), "Once upon a time.", "at least 256 are needed", int4},
 		{shared.Testdata(t, "tiny-bitnet"), calibrationText, "no scales to choose", packed.Recipe{}},
-		{shared.Testdata(t, "tiny-bitnet"), calibrationText, "no scales to choose", packed.Recipe{Quant: "int4", Scale: "tensor", AllowLossy: true}},
+		{shared.Testdata(t, "tiny-bitnet"), calibrationText, "no scales to choose",
+			packed.Recipe{Quant: "int4", Scale: "tensor", AllowLossy: true}},
 		{bare, calibrationText, "no model with a tokenizer", int4},
 	} {
 		o := plain(c.recipe)

@@ -79,7 +79,8 @@ func checkDigests(t testing.TB, f *packed.File) {
 			}
 			m.Alphabet, m.Codes = one.Alphabet, append(m.Codes, one.Codes...)
 		}
-		if sum(e.Name+packed.PackedSuffix) != e.SHA256 || sum(e.Name+packed.ScaleSuffix) != e.ScaleSHA || packed.CodesDigest(m) != e.CodesSHA {
+		if sum(e.Name+packed.PackedSuffix) != e.SHA256 || sum(e.Name+packed.ScaleSuffix) != e.ScaleSHA ||
+			packed.CodesDigest(m) != e.CodesSHA {
 			t.Errorf("%s: a digest is wrong", e.Name)
 		}
 		if _, err := packed.Scales(f, &e); err != nil {
@@ -280,8 +281,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestEmptyTensors: tensors of no bytes are kept like others, wherever they lie and however the work is divided (hostile
-// case S25).
+// TestEmptyTensors: tensors of no bytes are kept like others, wherever they lie and however the work is divided
+// (hostile case S25).
 func TestEmptyTensors(t *testing.T) {
 	for _, weights := range []map[string]raw{
 		{"a": bf16([]int64{0, 3})},
@@ -293,17 +294,19 @@ func TestEmptyTensors(t *testing.T) {
 			t.Errorf("%d of %d tensors are kept", len(f.Manifest().Plain), len(weights))
 		}
 		at := newPlace(t, "")
-		if _, err := Merge(context.Background(), parts(t, path, plain(packed.Recipe{}), 3), at.target, MergeOptions{}); err != nil {
+		_, err := Merge(context.Background(), parts(t, path, plain(packed.Recipe{}), 3), at.target, MergeOptions{})
+		if err != nil {
 			t.Error(err)
 		}
 	}
 }
 
-// TestEmbeddable: every small file of a checkpoint may be embedded, and nothing else: unpack writes files by these names
-// (hostile cases P17).
+// TestEmbeddable: every small file of a checkpoint may be embedded, and nothing else: unpack writes files by these
+// names (hostile cases P17).
 func TestEmbeddable(t *testing.T) {
 	size := func(name string, dtype safetensors.DType, shape ...int) error {
-		c := packed.Contents{Manifest: packed.Manifest{Plain: []packed.Plain{{Name: packed.FilePrefix + name, DType: dtype, Shape: shape}}}}
+		c := packed.Contents{Manifest: packed.Manifest{Plain: []packed.Plain{{Name: packed.FilePrefix + name, DType: dtype,
+			Shape: shape}}}}
 		_, err := c.Size()
 		return err
 	}
@@ -313,7 +316,8 @@ func TestEmbeddable(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		size("../config.json", "U8", 9), size("/config.json", "U8", 9), size("", "U8", 9), size("x/../config.json", "U8", 9), size("golden", "U8", 9),
+		size("../config.json", "U8", 9), size("/config.json", "U8", 9), size("", "U8", 9), size("x/../config.json", "U8", 9),
+		size("golden", "U8", 9),
 		size("model.safetensors", "U8", 9), size("config.json", "F32", 9), size("config.json", "U8", 3, 3),
 	} {
 		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "F7") {

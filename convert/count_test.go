@@ -29,10 +29,11 @@ func TestBytesAreCounted(t *testing.T) {
 			return Repack(context.Background(), whole, filepath.Join(t.TempDir(), "repacked"), o)
 		})
 		for _, form := range []Form{FormBF16, FormF32} {
-			count(t, string(head)+": unpack "+string(form), sizes(t, whole), sizes(t, whole), func(p Progress) (*Summary, error) {
-				o := UnpackOptions{Form: form, Progress: p}
-				return Unpack(context.Background(), whole, filepath.Join(t.TempDir(), "unpacked"), o)
-			})
+			count(t, string(head)+": unpack "+string(form), sizes(t, whole), sizes(t, whole),
+				func(p Progress) (*Summary, error) {
+					o := UnpackOptions{Form: form, Progress: p}
+					return Unpack(context.Background(), whole, filepath.Join(t.TempDir(), "unpacked"), o)
+				})
 		}
 		var in int64
 		o.Progress = nil

@@ -114,8 +114,11 @@ func (d *decider) need(n model.Need) error {
 
 // turned decides about experts of which the tensor has columns in the place of rows: they stay floats.
 func (d *decider) turned(t checkpoint.Tensor) error {
-	if c := choose(&d.Recipe, t.Name); !c.keep && c.quant != QuantNone && c.quant != QuantAuto && included(&d.Recipe, t.Name) {
-		return fmt.Errorf("%w: %s: tensor %q: its columns are where others have rows, and it is not quantized in this form; convert the checkpoint whose experts are MXFP4, or keep its floats with --quant none", pack.ErrUnsupported, t.File, t.Name)
+	if c := choose(&d.Recipe, t.Name); !c.keep && c.quant != QuantNone && c.quant != QuantAuto &&
+		included(&d.Recipe, t.Name) {
+		return fmt.Errorf("%w: %s: tensor %q: its columns are where others have rows, and it is not quantized in this "+
+			"form; convert the checkpoint whose experts are MXFP4, or keep its floats with --quant none", pack.ErrUnsupported,
+			t.File, t.Name)
 	}
 	return d.keep(t, "floats, for which the checkpoint declares no quantization")
 }
@@ -152,7 +155,8 @@ func (d *decider) linear(n model.Need, m matrix) error {
 // where the recipe says nothing else and every value is given back.
 func (d *decider) importValues(m matrix) (bool, error) {
 	c := choose(&d.Recipe, m.name)
-	if d.Recipe.Head != "" || c.keep || c.quant != QuantAuto || c.scale != "" || !included(&d.Recipe, m.name) || !isFloat(m.from.DType) {
+	if d.Recipe.Head != "" || c.keep || c.quant != QuantAuto || c.scale != "" || !included(&d.Recipe, m.name) ||
+		!isFloat(m.from.DType) {
 		return false, nil
 	}
 	candidates, err := d.likely(m, c)
@@ -210,7 +214,8 @@ func (d *decider) unused() error {
 			}
 			d.detail("tensor %q is left out: config.json ties the output head to %q", t.Name, d.model.Embed)
 		default:
-			return fmt.Errorf("%w: %s: tensor %q has no place in family %s; without it the model would be another one", pack.ErrUnsupported, t.File, t.Name, d.model.Family)
+			return fmt.Errorf("%w: %s: tensor %q has no place in family %s; without it the model would be another one",
+				pack.ErrUnsupported, t.File, t.Name, d.model.Family)
 		}
 	}
 	return nil
@@ -230,7 +235,8 @@ func (d *decider) sameAsEmbedding(head checkpoint.Tensor) error {
 		same = bytes.Equal(a[:n], b[:n])
 	}
 	if !same {
-		return fmt.Errorf("%w: %s: tensor %q differs from %q, to which config.json ties it; transformers would use it: set tie_word_embeddings to false, or remove it", pack.ErrUnsupported, head.File, head.Name, d.model.Embed)
+		return fmt.Errorf("%w: %s: tensor %q differs from %q, to which config.json ties it; transformers would use it: set "+
+			"tie_word_embeddings to false, or remove it", pack.ErrUnsupported, head.File, head.Name, d.model.Embed)
 	}
 	return nil
 }
@@ -369,7 +375,8 @@ func (d *decider) likely(m matrix, c choice) (rules []candidate, err error) {
 	for _, grouped := range []bool{false, true} {
 		for _, r := range quantize.Rules() {
 			for _, group := range exactGroups {
-				if !r.Exact() || grouped != (group > 0) || grouped && (c.scale != "" || group >= m.shape.K || !slices.Contains(r.Kinds, quantize.PerGroup)) {
+				if !r.Exact() || grouped != (group > 0) ||
+					grouped && (c.scale != "" || group >= m.shape.K || !slices.Contains(r.Kinds, quantize.PerGroup)) {
 					continue
 				}
 				err := r.Try(dtype, 0, row, group)
@@ -398,7 +405,8 @@ func (d *decider) keepAll(m matrix, note string) error {
 // keep stores a tensor as it is.
 func (d *decider) keep(t checkpoint.Tensor, note string) error {
 	if d.model != nil && !isFloat(t.DType) {
-		return fmt.Errorf("%w: %s: tensor %q has type %s; a model is run from F32, F16, BF16 and packed codes", pack.ErrUnsupported, t.File, t.Name, t.DType)
+		return fmt.Errorf("%w: %s: tensor %q has type %s; a model is run from F32, F16, BF16 and packed codes",
+			pack.ErrUnsupported, t.File, t.Name, t.DType)
 	}
 	zero, n := 0.0, 1
 	for _, dim := range t.Shape {

@@ -14,7 +14,8 @@ import (
 // Plan first, convert then: the plan says what happens to every tensor before any of them is read.
 func Example() {
 	ctx := context.Background()
-	plan, err := convert.NewPlan(ctx, "../testdata/tiny-bitnet", convert.Options{Recipe: packed.Recipe{Layout: "vnni4t", Head: "int8"}})
+	plan, err := convert.NewPlan(ctx, "../testdata/tiny-bitnet",
+		convert.Options{Recipe: packed.Recipe{Layout: "vnni4t", Head: "int8"}})
 	if err != nil {
 		log.Fatal(err)
 	}

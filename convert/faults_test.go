@@ -157,7 +157,8 @@ func TestTargetIsSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	for source, targets := range map[string][]string{
-		dir:     {weights, hard, soft, filepath.Join(dir, "new"), filepath.Join(into, "new"), filepath.Join(dir, "config.json")},
+		dir: {weights, hard, soft, filepath.Join(dir, "new"), filepath.Join(into, "new"),
+			filepath.Join(dir, "config.json")},
 		into:    {weights, hard, filepath.Join(dir, "new")},
 		weights: {weights, hard, soft},
 	} {

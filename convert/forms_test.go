@@ -81,10 +81,14 @@ func forms(t *testing.T) []*form {
 	var list []*form
 	for _, e := range []packed.Entry{
 		{Name: "a", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.Int4), Scale: group(32, packed.ScaleF16, true)},
-		{Name: "b", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.Int4), Scale: group(64, packed.ScaleBF16, false), Zero: true, Order: true},
-		{Name: "c", Shape: []int{40, 96}, Layout: spec("vnni4i", pack.E2M1), Scale: group(32, packed.ScaleE8M0, false), Order: true},
-		{Name: "d", Shape: []int{5, 70}, Layout: spec("vnni4i", pack.Int2), Scale: packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, Zero: true},
-		{Name: "e", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.Int4), Scale: group(32, packed.ScaleBF16, true), Min: true, Order: true},
+		{Name: "b", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.Int4), Scale: group(64, packed.ScaleBF16, false),
+			Zero: true, Order: true},
+		{Name: "c", Shape: []int{40, 96}, Layout: spec("vnni4i", pack.E2M1), Scale: group(32, packed.ScaleE8M0, false),
+			Order: true},
+		{Name: "d", Shape: []int{5, 70}, Layout: spec("vnni4i", pack.Int2),
+			Scale: packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, Zero: true},
+		{Name: "e", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.Int4), Scale: group(32, packed.ScaleBF16, true),
+			Min: true, Order: true},
 	} {
 		list = append(list, newForm(t, r, e))
 	}
@@ -95,7 +99,8 @@ func forms(t *testing.T) []*form {
 func writeForms(t *testing.T, list []*form) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "forms.safetensors")
-	c := packed.Contents{Manifest: packed.Manifest{Tool: "test", Recipe: packed.Recipe{Quant: QuantAuto, Layout: "vnni4i", Golden: "none"}}}
+	c := packed.Contents{Manifest: packed.Manifest{Tool: "test",
+		Recipe: packed.Recipe{Quant: QuantAuto, Layout: "vnni4i", Golden: "none"}}}
 	c.Manifest.Activation = packed.Activation{Kind: packed.ActivationGroup, Size: 32}
 	for _, f := range list {
 		c.Manifest.Packed = append(c.Manifest.Packed, f.entry)
@@ -219,7 +224,8 @@ func checkForms(t *testing.T, f *packed.File, list []*form) {
 	}
 	for i, want := range list {
 		e := &f.Manifest().Packed[i]
-		if e.Scale != want.entry.Scale || e.Zero != want.entry.Zero || e.Min != want.entry.Min || e.Order != want.entry.Order || e.CodesSHA != packed.CodesDigest(want.matrix) {
+		if e.Scale != want.entry.Scale || e.Zero != want.entry.Zero || e.Min != want.entry.Min ||
+			e.Order != want.entry.Order || e.CodesSHA != packed.CodesDigest(want.matrix) {
 			t.Errorf("%s became %+v", e.Name, e)
 		}
 		for suffix, data := range want.stored(t) {
@@ -248,7 +254,8 @@ func TestUnpackForms(t *testing.T) {
 
 // TestUnpackGroups: the same of what quantizers make, with scales of two bytes and of one.
 func TestUnpackGroups(t *testing.T) {
-	for quant, scale := range map[string]string{"int4": "group:32", "int8": "group:64", "int2": "group:32", "mxfp4": "", "q2_0": ""} {
+	for quant, scale := range map[string]string{"int4": "group:32", "int8": "group:64", "int2": "group:32", "mxfp4": "",
+		"q2_0": ""} {
 		path := converted(t, floatsAlone(t), packed.Recipe{Quant: quant, Scale: scale, Golden: "none", AllowLossy: true})
 		dir := filepath.Join(t.TempDir(), "unpacked")
 		if _, err := Unpack(context.Background(), path, dir, UnpackOptions{Form: FormF32}); err != nil {

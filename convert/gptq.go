@@ -34,7 +34,8 @@ func (p *Plan) choose(ctx context.Context, target string, v packed.View) error {
 		}
 		at := chosenWeight{codes: size, scales: size + int64(s.job.Shape.M)*int64(s.job.Shape.K)}
 		c.weights[s.entry.Name] = at
-		weights[s.entry.Name] = calibrate.Weight{Job: s.job, Done: func(codes []int8, scales []float32) error { return c.write(at, codes, scales) }}
+		weights[s.entry.Name] = calibrate.Weight{Job: s.job,
+			Done: func(codes []int8, scales []float32) error { return c.write(at, codes, scales) }}
 		size = at.scales + 4*int64(scales)
 	}
 	var err error
@@ -42,7 +43,8 @@ func (p *Plan) choose(ctx context.Context, target string, v packed.View) error {
 		return err
 	}
 	p.calibration.chosen = c
-	o := calibrate.Options{Threads: p.o.Threads, Windows: p.calibration.windows, Group: p.contents.Manifest.Activation.Size}
+	o := calibrate.Options{Threads: p.o.Threads, Windows: p.calibration.windows,
+		Group: p.contents.Manifest.Activation.Size}
 	o.Progress = p.o.Progress.in(FeedbackPhase)
 	return calibrate.Quantize(ctx, v, weights, o)
 }

@@ -26,7 +26,8 @@ func (p *Plan) Measure(ctx context.Context) error {
 }
 
 // relError carries out a job on all rows of a tensor and keeps nothing but ‖W − Ŵ‖/‖W‖.
-func relError(ctx context.Context, p *Plan, t checkpoint.Tensor, source pipeline.Source, job quantize.Job) (float64, error) {
+func relError(ctx context.Context, p *Plan, t checkpoint.Tensor, source pipeline.Source,
+	job quantize.Job) (float64, error) {
 	job.Stats = true
 	q, err := quantize.New(job)
 	if err != nil {

@@ -26,8 +26,13 @@ func sparse(t *testing.T, layers, hidden, intermediate, vocab int) (dir string, 
 	config := map[string]any{
 		"architectures": []string{"BitNetForCausalLM"}, "model_type": "bitnet", "hidden_act": "relu2", "hidden_size": hidden,
 		"intermediate_size": intermediate, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": layers,
-		"vocab_size": vocab, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 500000, "tie_word_embeddings": true,
-		"quantization_config": map[string]any{"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"},
+		"vocab_size":              vocab,
+		"max_position_embeddings": 4096,
+		"rms_norm_eps":            1e-5,
+		"rope_theta":              500000,
+		"tie_word_embeddings":     true,
+		"quantization_config": map[string]any{"quant_method": "bitnet", "linear_class": "autobitlinear",
+			"quantization_mode": "online"},
 	}
 	text, err := json.Marshal(config)
 	if err != nil {
@@ -77,7 +82,8 @@ func sparse(t *testing.T, layers, hidden, intermediate, vocab int) (dir string, 
 // measures its anonymous memory: it has a bound, and does not grow with the file. LOWPACK_LONG takes one of 20 GB.
 func TestMemory(t *testing.T) {
 	if race.Enabled {
-		t.Skip("the race detector takes five to ten times the memory itself, so that no bound of the program can be seen; what runs at once is raced by TestSameBytes and TestResume")
+		t.Skip("the race detector takes five to ten times the memory itself, so that no bound of the program can be seen; " +
+			"what runs at once is raced by TestSameBytes and TestResume")
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -86,22 +92,28 @@ func TestMemory(t *testing.T) {
 		layers, hidden, intermediate, vocab, threads int
 		layout, head                                 string
 	}
-	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix. The last one has a head that is ten times the largest layer, and is not kept.
+	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix. The last one has a head that is ten times the
+	// largest layer, and is not kept.
 	sizes := []size{
-		{1, 2048, 8192, 1000, 2, "vnni4i", ""}, {4, 2048, 8192, 8000, 2, "vnni4i", ""}, {1, 2048, 8192, 1000, 64, "vnni4i", ""},
-		{2, 2048, 8192, 1000, 2, "i2s", ""}, {2, 2048, 8192, 1000, 64, "hf-u8", ""}, {1, 1024, 4096, 81920, 2, "vnni4i", "int8"},
+		{1, 2048, 8192, 1000, 2, "vnni4i", ""}, {4, 2048, 8192, 8000, 2, "vnni4i", ""}, {1, 2048, 8192, 1000, 64,
+			"vnni4i", ""},
+		{2, 2048, 8192, 1000, 2, "i2s", ""}, {2, 2048, 8192, 1000, 64, "hf-u8", ""}, {1, 1024, 4096, 81920, 2,
+			"vnni4i", "int8"},
 	}
 	if long.All {
-		sizes = []size{{2, 4096, 14336, 1000, 2, "vnni4i", ""}, {44, 4096, 14336, 128256, 2, "vnni4i", ""}, {1, 4096, 14336, 128256, 2, "vnni4i", "int8"}}
+		sizes = []size{{2, 4096, 14336, 1000, 2, "vnni4i", ""}, {44, 4096, 14336, 128256, 2, "vnni4i", ""},
+			{1, 4096, 14336, 128256, 2, "vnni4i", "int8"}}
 	}
 	first := int64(0)
 	for _, s := range sizes {
 		dir, largest := sparse(t, s.layers, s.hidden, s.intermediate, s.vocab)
 		peak := peakAnonymous(t, dir, s.threads, s.layout, s.head)
 		bound := int64(64<<20 + 2*largest)
-		t.Logf("%d layers, %d threads, %s %s: %d MiB of at most %d MiB", s.layers, s.threads, s.layout, s.head, peak>>20, bound>>20)
+		t.Logf("%d layers, %d threads, %s %s: %d MiB of at most %d MiB", s.layers, s.threads, s.layout, s.head,
+			peak>>20, bound>>20)
 		if peak > bound {
-			t.Errorf("%d layers, %d threads: %d MiB of anonymous memory; at most %d MiB are allowed", s.layers, s.threads, peak>>20, bound>>20)
+			t.Errorf("%d layers, %d threads: %d MiB of anonymous memory; at most %d MiB are allowed", s.layers, s.threads,
+				peak>>20, bound>>20)
 		}
 		if first == 0 {
 			first = peak
@@ -117,8 +129,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestGoldenMemory records golden outputs, of a model with a head of 128 MB, in little more memory than the conversion takes:
-// neither weights nor logits of all tokens are held.
+// TestGoldenMemory records golden outputs, of a model with a head of 128 MB, in little more memory than the conversion
+// takes: neither weights nor logits of all tokens are held.
 func TestGoldenMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -132,8 +144,9 @@ func TestGoldenMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit converts 0.3 GB of weights, with LOWPACK_LONG 0.5 GB, where the kernel grants half of that, page cache included:
-// what is read again comes from the disk then, and the bytes are the same. It needs the right to make a control group.
+// TestMemoryLimit converts 0.3 GB of weights, with LOWPACK_LONG 0.5 GB, where the kernel grants half of that, page
+// cache included: what is read again comes from the disk then, and the bytes are the same. It needs the right to make a
+// control group.
 func TestMemoryLimit(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector takes memory itself")
@@ -151,7 +164,8 @@ func TestMemoryLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := startProcess(t, dir, tight.target, 2, "LOWPACK_TEST_LAYOUT="+layout)
-		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(p.cmd.Process.Pid)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(p.cmd.Process.Pid)),
+			0o644); err != nil {
 			p.cmd.Process.Kill()
 			t.Fatal(err)
 		}
@@ -167,7 +181,8 @@ func TestMemoryLimit(t *testing.T) {
 // memoryGroup makes a control group with that limit, of version 2 or 1.
 func memoryGroup(t *testing.T, limit int) string {
 	t.Helper()
-	for _, g := range []struct{ root, file string }{{"/sys/fs/cgroup", "memory.max"}, {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}} {
+	for _, g := range []struct{ root, file string }{{"/sys/fs/cgroup", "memory.max"},
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"}} {
 		dir := filepath.Join(g.root, fmt.Sprintf("lowpack-test-%d", os.Getpid()))
 		if os.Mkdir(dir, 0o755) != nil {
 			continue
@@ -186,12 +201,13 @@ func memoryGroup(t *testing.T, limit int) string {
 	return ""
 }
 
-// peakAnonymous converts in a new process and returns a lower bound of the most anonymous memory that it had: the largest
-// RssAnon seen every few milliseconds, or what its own high-water mark, which no moment escapes, had beside the most pages of
-// files. Without maps of large files the latter is all but the peak.
+// peakAnonymous converts in a new process and returns a lower bound of the most anonymous memory that it had: the
+// largest RssAnon seen every few milliseconds, or what its own high-water mark, which no moment escapes, had beside the
+// most pages of files. Without maps of large files the latter is all but the peak.
 func peakAnonymous(t *testing.T, dir string, threads int, layout, head string, env ...string) (peak int64) {
 	t.Helper()
-	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), threads, append(env, "LOWPACK_TEST_LAYOUT="+layout, "LOWPACK_TEST_HEAD="+head, "LOWPACK_TEST_STATUS=1")...)
+	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), threads,
+		append(env, "LOWPACK_TEST_LAYOUT="+layout, "LOWPACK_TEST_HEAD="+head, "LOWPACK_TEST_STATUS=1")...)
 	files := int64(0)
 	for {
 		select {

@@ -90,7 +90,8 @@ func (o *Options) complete() error {
 		return err
 	}
 	if o.Report && (o.Resume || o.Parts > 0) {
-		return fmt.Errorf("%w: a report needs a conversion that goes through all tensors, not one that is resumed or in parts", pack.ErrUnsupported)
+		return fmt.Errorf("%w: a report needs a conversion that goes through all tensors, "+
+			"not one that is resumed or in parts", pack.ErrUnsupported)
 	}
 	if o.Threads < 1 {
 		o.Threads = runtime.GOMAXPROCS(0)

@@ -29,8 +29,19 @@ func (p *Plan) Report() []report.Row {
 	for i, s := range p.steps {
 		r, o := &s.row, &s.outcome
 		rows[i] = report.Row{
-			Tensor: r.Tensor, Shape: r.Shape, DType: r.DType, Rule: r.Rule, Layout: r.Layout, Alphabet: r.Alphabet, Scale: r.Scale,
-			Scales: o.scales, Codes: o.codes, RelError: r.RelError, BytesIn: r.BytesIn, BytesOut: r.BytesOut, Seconds: o.took.Seconds(),
+			Tensor:   r.Tensor,
+			Shape:    r.Shape,
+			DType:    r.DType,
+			Rule:     r.Rule,
+			Layout:   r.Layout,
+			Alphabet: r.Alphabet,
+			Scale:    r.Scale,
+			Scales:   o.scales,
+			Codes:    o.codes,
+			RelError: r.RelError,
+			BytesIn:  r.BytesIn,
+			BytesOut: r.BytesOut,
+			Seconds:  o.took.Seconds(),
 		}
 		if o.relError != nil {
 			rows[i].RelError = o.relError

@@ -68,7 +68,8 @@ func TestReport(t *testing.T) {
 				delete(counts, c.Value)
 			}
 			scales, err := packed.Scales(f, e)
-			if err != nil || len(counts) != 0 || int64(len(scales)) != row.Scales.Count || row.Scales.Min > row.Scales.Mean || row.Scales.Mean > row.Scales.Max ||
+			if err != nil || len(counts) != 0 || int64(len(scales)) != row.Scales.Count || row.Scales.Min > row.Scales.Mean ||
+				row.Scales.Mean > row.Scales.Max ||
 				float32(row.Scales.Min) != slices.Min(scales) || float32(row.Scales.Max) != slices.Max(scales) {
 				t.Errorf("%s: %d scales, told %+v; codes left out: %v (%v)", row.Tensor, len(scales), row.Scales, counts, err)
 			}

@@ -94,7 +94,8 @@ const MaxParts = 4096
 // checkPart refuses a part that does not exist.
 func checkPart(part, parts int) error {
 	if parts < 0 || parts > MaxParts || parts == 0 && part != 0 || parts > 0 && (part < 1 || part > parts) {
-		return fmt.Errorf("%w: part %d of %d; there are at most %d parts, counted from 1", pack.ErrUnsupported, part, parts, MaxParts)
+		return fmt.Errorf("%w: part %d of %d; there are at most %d parts, counted from 1", pack.ErrUnsupported, part,
+			parts, MaxParts)
 	}
 	return nil
 }

@@ -147,7 +147,8 @@ func (p *Plan) noteMissing() {
 	case p.model == nil:
 		p.note("there is no config.json: weights alone, which are verified but not run; put it beside them to run the model")
 	case !p.hasTokenizer():
-		p.note("there is no tokenizer.json, tokenizer.model, or vocab.json with merges.txt: the packed file will not run text. Put the tokenizer of the model beside its config.json")
+		p.note("there is no tokenizer.json, tokenizer.model, or vocab.json with merges.txt: the packed file will not run " +
+			"text. Put the tokenizer of the model beside its config.json")
 	}
 	packs := func(s *step) bool { return s.entry != nil }
 	if p.model != nil && p.Recipe.Quant == QuantAuto && !slices.ContainsFunc(p.steps, packs) {

@@ -104,7 +104,8 @@ func set16(r raw, i int, bits uint16) raw {
 	return r
 }
 
-// TestRefusals breaks checkpoints in one way each. Whatever is found, in the plan or in the run, names what it is about.
+// TestRefusals breaks checkpoints in one way each. Whatever is found, in the plan or in the run, names what it is
+// about.
 func TestRefusals(t *testing.T) {
 	const nan, inf = 0x7fc0, 0xff80
 	for _, c := range []struct {
@@ -114,34 +115,63 @@ func TestRefusals(t *testing.T) {
 		class      error
 		says       []string
 	}{
-		{"missing tensor", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { delete(m, norm) }, pack.ErrCorrupt, []string{norm}},
-		{"wrong shape", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m[norm] = bf16([]int64{2}, 1, 1) }, pack.ErrCorrupt, []string{norm, "[2]", "[64]"}},
-		{"tensor without a place", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m["model.extra"] = m[norm] }, pack.ErrUnsupported, []string{"model.extra"}},
-		{"norm of integers", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { r := m[norm]; r.dtype = "I16"; m[norm] = r }, pack.ErrUnsupported, []string{norm, "I16"}},
-		{"linear of integers", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { r := m[qProj]; r.dtype = "U16"; m[qProj] = r }, pack.ErrUnsupported, []string{qProj, "U16"}},
-		{"NaN in a linear", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m[down] = set16(m[down], 1000, nan) }, pack.ErrCorrupt, []string{down, "NaN"}},
-		{"infinity in a norm", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m[norm] = set16(m[norm], 63, inf) }, pack.ErrCorrupt, []string{norm, "element 63"}},
-		{"NaN in the embedding", "llama-3.2-1b", packed.Recipe{}, func(m map[string]raw) { m[embed] = set16(m[embed], 321, nan) }, pack.ErrCorrupt, []string{embed, "element 321"}},
-		{"tied head that is another matrix", "llama-3.2-1b", packed.Recipe{}, func(m map[string]raw) { m["lm_head.weight"] = set16(m[embed], 5000, 0x4000) }, pack.ErrUnsupported, []string{"lm_head.weight", embed, "tie_word_embeddings"}},
-		{"tied head of another type", "llama-3.2-1b", packed.Recipe{}, func(m map[string]raw) { r := m[embed]; r.dtype = "F16"; m["lm_head.weight"] = r }, pack.ErrUnsupported, []string{"lm_head.weight"}},
-		{"code 3", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { r := m[down]; r.data = bytes.Clone(r.data); r.data[7] = 0xc0; m[down] = r }, pack.ErrCorrupt, []string{down, "code 3"}},
-		{"no scale", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { delete(m, down+"_scale") }, pack.ErrCorrupt, []string{down + "_scale"}},
-		{"two scales", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{2}, 1, 1) }, pack.ErrCorrupt, []string{down + "_scale"}},
-		{"scale of zero", "llama3-8b", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{1}, 0) }, pack.ErrCorrupt, []string{down}},
-		{"packed codes quantized anew", "bitnet-2b4t", packed.Recipe{Quant: "absmean"}, nil, pack.ErrUnsupported, []string{qProj, "--quant auto"}},
+		{"missing tensor", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { delete(m, norm) }, pack.ErrCorrupt,
+			[]string{norm}},
+		{"wrong shape", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m[norm] = bf16([]int64{2}, 1, 1) },
+			pack.ErrCorrupt, []string{norm, "[2]", "[64]"}},
+		{"tensor without a place", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m["model.extra"] = m[norm] },
+			pack.ErrUnsupported, []string{"model.extra"}},
+		{"norm of integers", "bitnet-2b4t-bf16", packed.Recipe{},
+			func(m map[string]raw) { r := m[norm]; r.dtype = "I16"; m[norm] = r }, pack.ErrUnsupported, []string{norm, "I16"}},
+		{"linear of integers", "bitnet-2b4t-bf16", packed.Recipe{},
+			func(m map[string]raw) { r := m[qProj]; r.dtype = "U16"; m[qProj] = r }, pack.ErrUnsupported,
+			[]string{qProj, "U16"}},
+		{"NaN in a linear", "bitnet-2b4t-bf16", packed.Recipe{},
+			func(m map[string]raw) { m[down] = set16(m[down], 1000, nan) }, pack.ErrCorrupt, []string{down, "NaN"}},
+		{"infinity in a norm", "bitnet-2b4t-bf16", packed.Recipe{},
+			func(m map[string]raw) { m[norm] = set16(m[norm], 63, inf) }, pack.ErrCorrupt, []string{norm, "element 63"}},
+		{"NaN in the embedding", "llama-3.2-1b", packed.Recipe{},
+			func(m map[string]raw) { m[embed] = set16(m[embed], 321, nan) }, pack.ErrCorrupt, []string{embed, "element 321"}},
+		{"tied head that is another matrix", "llama-3.2-1b", packed.Recipe{},
+			func(m map[string]raw) { m["lm_head.weight"] = set16(m[embed], 5000, 0x4000) }, pack.ErrUnsupported,
+			[]string{"lm_head.weight", embed, "tie_word_embeddings"}},
+		{"tied head of another type", "llama-3.2-1b", packed.Recipe{},
+			func(m map[string]raw) { r := m[embed]; r.dtype = "F16"; m["lm_head.weight"] = r }, pack.ErrUnsupported,
+			[]string{"lm_head.weight"}},
+		{"code 3", "bitnet-2b4t", packed.Recipe{},
+			func(m map[string]raw) { r := m[down]; r.data = bytes.Clone(r.data); r.data[7] = 0xc0; m[down] = r },
+			pack.ErrCorrupt, []string{down, "code 3"}},
+		{"no scale", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { delete(m, down+"_scale") }, pack.ErrCorrupt,
+			[]string{down + "_scale"}},
+		{"two scales", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{2}, 1, 1) },
+			pack.ErrCorrupt, []string{down + "_scale"}},
+		{"scale of zero", "llama3-8b", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{1}, 0) },
+			pack.ErrCorrupt, []string{down}},
+		{"packed codes quantized anew", "bitnet-2b4t", packed.Recipe{Quant: "absmean"}, nil, pack.ErrUnsupported,
+			[]string{qProj, "--quant auto"}},
 		{"packed codes kept", "bitnet-2b4t", packed.Recipe{Quant: "none"}, nil, pack.ErrUnsupported, []string{qProj}},
-		{"floats made ternary", "llama-3.2-1b", packed.Recipe{Quant: "absmean"}, nil, pack.ErrUnsupported, []string{qProj, "--allow-lossy", "relative error 0."}},
-		{"master weights made ternary per row", "bitnet-2b4t-bf16", packed.Recipe{Quant: "absmean", Scale: "row"}, nil, pack.ErrUnsupported, []string{qProj, "--allow-lossy"}},
-		{"floats that are not ternary", "llama-3.2-1b", packed.Recipe{Quant: "ternary-values"}, nil, pack.ErrUnsupported, []string{qProj, "magnitudes"}},
-		{"layout without the alphabet", "llama-3.2-1b", packed.Recipe{Quant: "int8", Layout: "i1"}, nil, pack.ErrUnsupported, []string{qProj, "i1", "int8"}},
-		{"unknown quantizer", "bitnet-2b4t", packed.Recipe{Quant: "magic"}, nil, pack.ErrUnsupported, []string{"magic", "absmean"}},
-		{"unknown layout", "bitnet-2b4t", packed.Recipe{Layout: "magic"}, nil, pack.ErrUnsupported, []string{"magic", "vnni4i"}},
+		{"floats made ternary", "llama-3.2-1b", packed.Recipe{Quant: "absmean"}, nil, pack.ErrUnsupported,
+			[]string{qProj, "--allow-lossy", "relative error 0."}},
+		{"master weights made ternary per row", "bitnet-2b4t-bf16", packed.Recipe{Quant: "absmean", Scale: "row"}, nil,
+			pack.ErrUnsupported, []string{qProj, "--allow-lossy"}},
+		{"floats that are not ternary", "llama-3.2-1b", packed.Recipe{Quant: "ternary-values"}, nil, pack.ErrUnsupported,
+			[]string{qProj, "magnitudes"}},
+		{"layout without the alphabet", "llama-3.2-1b", packed.Recipe{Quant: "int8", Layout: "i1"}, nil, pack.ErrUnsupported,
+			[]string{qProj, "i1", "int8"}},
+		{"unknown quantizer", "bitnet-2b4t", packed.Recipe{Quant: "magic"}, nil, pack.ErrUnsupported,
+			[]string{"magic", "absmean"}},
+		{"unknown layout", "bitnet-2b4t", packed.Recipe{Layout: "magic"}, nil, pack.ErrUnsupported,
+			[]string{"magic", "vnni4i"}},
 		{"unknown scale", "bitnet-2b4t", packed.Recipe{Scale: "group:x"}, nil, pack.ErrUnsupported, []string{"group:x"}},
 		{"unknown head", "bitnet-2b4t", packed.Recipe{Head: "magic"}, nil, pack.ErrUnsupported, []string{"magic"}},
-		{"unknown parameter", "bitnet-2b4t", packed.Recipe{Params: map[string]int{"magic": 1}}, nil, pack.ErrUnsupported, []string{"magic"}},
+		{"unknown parameter", "bitnet-2b4t", packed.Recipe{Params: map[string]int{"magic": 1}}, nil, pack.ErrUnsupported,
+			[]string{"magic"}},
 		{"bad pattern", "bitnet-2b4t", packed.Recipe{Include: []string{"[a"}}, nil, pack.ErrUnsupported, []string{"[a"}},
-		{"rule without a pattern", "bitnet-2b4t", packed.Recipe{Rules: []packed.Rule{{Quant: "int8"}}}, nil, pack.ErrUnsupported, []string{"rule 1"}},
-		{"rule that keeps and quantizes", "bitnet-2b4t", packed.Recipe{Rules: []packed.Rule{{Match: "*", Quant: "int8", Keep: true}}}, nil, pack.ErrUnsupported, []string{"rule 1"}},
+		{"rule without a pattern", "bitnet-2b4t", packed.Recipe{Rules: []packed.Rule{{Quant: "int8"}}}, nil,
+			pack.ErrUnsupported, []string{"rule 1"}},
+		{"rule that keeps and quantizes", "bitnet-2b4t",
+			packed.Recipe{Rules: []packed.Rule{{Match: "*", Quant: "int8", Keep: true}}}, nil, pack.ErrUnsupported,
+			[]string{"rule 1"}},
 	} {
 		path := mini(t, c.like, nil)
 		if c.change != nil {
@@ -184,35 +214,49 @@ func TestDecisions(t *testing.T) {
 		want       map[string]int // besides what is kept
 	}{
 		{"packed", "bitnet-2b4t", "", packed.Recipe{}, map[string]int{"import-u8 ternary tensor vnni4i": 14}},
-		{"packed that divides", "llama3-8b", "", packed.Recipe{Layout: "i1"}, map[string]int{"import-u8 ternary tensor i1": 14}},
+		{"packed that divides", "llama3-8b", "", packed.Recipe{Layout: "i1"},
+			map[string]int{"import-u8 ternary tensor i1": 14}},
 		{"master weights", "bitnet-2b4t-bf16", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
-		{"master weights of a family that is always ternary", "bitnet-large", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
+		{"master weights of a family that is always ternary", "bitnet-large", "", packed.Recipe{},
+			map[string]int{"absmean ternary tensor vnni4i": 14}},
 		{"master weights kept", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "none"}, map[string]int{}},
-		{"master weights, lossy per row", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}, map[string]int{"absmean ternary row vnni4i": 14}},
-		{"master weights, lossy per group", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "absmean", Scale: "group:32", AllowLossy: true}, map[string]int{"absmean ternary group:32 vnni4i": 14}},
+		{"master weights, lossy per row", "bitnet-2b4t-bf16", "",
+			packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}, map[string]int{"absmean ternary row vnni4i": 14}},
+		{"master weights, lossy per group", "bitnet-2b4t-bf16", "",
+			packed.Recipe{Quant: "absmean", Scale: "group:32", AllowLossy: true},
+			map[string]int{"absmean ternary group:32 vnni4i": 14}},
 		{"ternary values", "trilm-99m", "", packed.Recipe{}, map[string]int{"ternary-values ternary tensor vnni4i": 14}},
-		{"ternary values per shard", "trilm-99m", synth.TernaryShards, packed.Recipe{}, map[string]int{"ternary-values ternary row vnni4i": 14}},
+		{"ternary values per shard", "trilm-99m", synth.TernaryShards, packed.Recipe{},
+			map[string]int{"ternary-values ternary row vnni4i": 14}},
 		{"signs", "paretoq-125m-1bit", "", packed.Recipe{}, map[string]int{"sign-values int1 row vnni4i": 14}},
-		{"signs in a layout of ternary codes", "paretoq-125m-1bit", "", packed.Recipe{Layout: "i2"}, map[string]int{"ternary-values ternary row i2": 14}},
-		{"three levels per row", "paretoq-125m-1.58bit", "", packed.Recipe{}, map[string]int{"ternary-values ternary row vnni4i": 14}},
+		{"signs in a layout of ternary codes", "paretoq-125m-1bit", "", packed.Recipe{Layout: "i2"},
+			map[string]int{"ternary-values ternary row i2": 14}},
+		{"three levels per row", "paretoq-125m-1.58bit", "", packed.Recipe{},
+			map[string]int{"ternary-values ternary row vnni4i": 14}},
 		{"four levels", "paretoq-125m-2bit", "", packed.Recipe{}, map[string]int{"int2-values int2odd row vnni4i": 14}},
-		{"four levels, asked for", "paretoq-125m-2bit", "", packed.Recipe{Quant: "int2-values"}, map[string]int{"int2-values int2odd row vnni4i": 14}},
+		{"four levels, asked for", "paretoq-125m-2bit", "", packed.Recipe{Quant: "int2-values"},
+			map[string]int{"int2-values int2odd row vnni4i": 14}},
 		{"eight levels", "paretoq-125m-3bit", "", packed.Recipe{}, map[string]int{"int4-values int4 row vnni4i": 14}},
 		{"sixteen levels", "paretoq-125m-4bit", "", packed.Recipe{}, map[string]int{"int4-values int4 row vnni4i": 14}},
 		{"full precision", "llama-3.2-1b", "", packed.Recipe{}, map[string]int{}},
-		{"full precision to int8", "llama-3.2-1b", "", packed.Recipe{Quant: "int8", Layout: "vnni4"}, map[string]int{"int8 int8 row vnni4": 14}},
-		{"full precision to ternary", "llama-3.2-1b", "", packed.Recipe{Quant: "absmean", AllowLossy: true}, map[string]int{"absmean ternary tensor vnni4i": 14}},
+		{"full precision to int8", "llama-3.2-1b", "", packed.Recipe{Quant: "int8", Layout: "vnni4"},
+			map[string]int{"int8 int8 row vnni4": 14}},
+		{"full precision to ternary", "llama-3.2-1b", "", packed.Recipe{Quant: "absmean", AllowLossy: true},
+			map[string]int{"absmean ternary tensor vnni4i": 14}},
 		{"tied head to int8", "llama-3.2-1b", "", packed.Recipe{Head: "int8"}, map[string]int{"int8 int8 row vnni4": 1}},
 		{"own head to int8", "llama-3-8b", "", packed.Recipe{Head: "int8"}, map[string]int{"int8 int8 row vnni4": 1}},
-		{"screen of a tied head", "llama-3.2-1b", "", packed.Recipe{Head: "screen"}, map[string]int{"int8 int8 row vnni4": 1}},
+		{"screen of a tied head", "llama-3.2-1b", "", packed.Recipe{Head: "screen"},
+			map[string]int{"int8 int8 row vnni4": 1}},
 		{"screen of an own head", "llama-3-8b", "", packed.Recipe{Head: "screen"}, map[string]int{"int8 int8 row vnni4": 1}},
-		{"some included", "bitnet-2b4t-bf16", "", packed.Recipe{Include: []string{"*.mlp.*", "*.q_proj.weight"}}, map[string]int{"absmean ternary tensor vnni4i": 8}},
+		{"some included", "bitnet-2b4t-bf16", "", packed.Recipe{Include: []string{"*.mlp.*", "*.q_proj.weight"}},
+			map[string]int{"absmean ternary tensor vnni4i": 8}},
 		{"rules", "bitnet-2b4t-bf16", "", packed.Recipe{Rules: []packed.Rule{
 			{Match: "model.layers.0.mlp.*", Keep: true},
 			{Match: "*.down_proj.weight", Quant: "int8", Layout: "blocked", Scale: "tensor"},
 			{Match: "*.mlp.*", Layout: "i2"},
 			{Match: "*", Layout: "vnni4i-64"},
-		}}, map[string]int{"int8 int8 tensor blocked": 1, "absmean ternary tensor i2": 2, "absmean ternary tensor vnni4i-64": 8}},
+		}}, map[string]int{"int8 int8 tensor blocked": 1, "absmean ternary tensor i2": 2,
+			"absmean ternary tensor vnni4i-64": 8}},
 	} {
 		path := mini(t, c.like, func(o *synth.Options) {
 			if c.weights != "" {
@@ -281,17 +325,20 @@ func TestBare(t *testing.T) {
 		"bytes":   {dtype: "U8", shape: []int64{2, 2}, data: []byte{1, 2, 3, 4}},
 	})
 	_, err := NewPlan(context.Background(), path, plain(packed.Recipe{}))
-	if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), `"floats"`) || !strings.Contains(err.Error(), "--allow-lossy") {
+	if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), `"floats"`) ||
+		!strings.Contains(err.Error(), "--allow-lossy") {
 		t.Errorf("floats: %v", err)
 	}
 	for _, c := range []struct {
 		recipe packed.Recipe
 		want   map[string]string
 	}{
-		{packed.Recipe{AllowLossy: true}, map[string]string{"ternary": "ternary-values tensor", "rows": "ternary-values row", "floats": "absmean tensor"}},
+		{packed.Recipe{AllowLossy: true},
+			map[string]string{"ternary": "ternary-values tensor", "rows": "ternary-values row", "floats": "absmean tensor"}},
 		{packed.Recipe{Include: []string{"r*"}}, map[string]string{"rows": "ternary-values row"}},
 		{packed.Recipe{Quant: "none"}, map[string]string{}},
-		{packed.Recipe{Quant: "int8", Layout: "vnni4"}, map[string]string{"ternary": "int8 row", "rows": "int8 row", "floats": "int8 row"}},
+		{packed.Recipe{Quant: "int8", Layout: "vnni4"},
+			map[string]string{"ternary": "int8 row", "rows": "int8 row", "floats": "int8 row"}},
 	} {
 		p := newPlan(t, path, plain(c.recipe))
 		at := newPlace(t, "")
@@ -324,17 +371,20 @@ func TestNotes(t *testing.T) {
 	if !strings.Contains(details, inv) || !strings.Contains(details, "lm_head.weight") || strings.Contains(notes, inv) {
 		t.Errorf("details: %s\nnotes: %s", details, notes)
 	}
-	if !strings.Contains(notes, "nothing is packed") || !strings.Contains(notes, "--quant int8: about ") || strings.Contains(notes, "tokenizer") {
+	if !strings.Contains(notes, "nothing is packed") || !strings.Contains(notes, "--quant int8: about ") ||
+		strings.Contains(notes, "tokenizer") {
 		t.Errorf("notes: %s", notes)
 	}
 	few := newPlan(t, path, plain(packed.Recipe{Quant: "int2", Scale: "group:32", AllowLossy: true}))
-	if notes := strings.Join(few.Notes, "\n"); !strings.Contains(notes, "WARNING: int2 makes two bits or fewer of ") || !strings.Contains(notes, " % (relative error") {
+	if notes := strings.Join(few.Notes, "\n"); !strings.Contains(notes, "WARNING: int2 makes two bits or fewer of ") ||
+		!strings.Contains(notes, " % (relative error") {
 		t.Errorf("notes: %s", notes)
 	}
 	if err := os.Remove(filepath.Join(path, "tokenizer.json")); err != nil {
 		t.Fatal(err)
 	}
-	if p = newPlan(t, path, plain(packed.Recipe{Quant: "int8", Layout: "vnni4"})); strings.Contains(strings.Join(p.Notes, "\n"), "nothing is packed") || !strings.Contains(strings.Join(p.Notes, "\n"), "no tokenizer.json") {
+	if p = newPlan(t, path, plain(packed.Recipe{Quant: "int8", Layout: "vnni4"})); strings.Contains(strings.Join(p.Notes,
+		"\n"), "nothing is packed") || !strings.Contains(strings.Join(p.Notes, "\n"), "no tokenizer.json") {
 		t.Errorf("notes: %s", p.Notes)
 	}
 	for like, want := range map[string]string{"bitnet-2b4t": "multiplies", "llama3-8b": "divides"} {

@@ -33,7 +33,8 @@ type process struct {
 func startProcess(t *testing.T, dir, target string, threads int, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], "-test.run", "^TestConvertProcess$"), done: make(chan error, 1)}
-	p.cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, "LOWPACK_TEST_TARGET="+target, fmt.Sprintf("LOWPACK_TEST_THREADS=%d", threads),
+	p.cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, "LOWPACK_TEST_TARGET="+target,
+		fmt.Sprintf("LOWPACK_TEST_THREADS=%d", threads),
 		"GOGC=") // the memory of a process is that of users
 	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
@@ -82,8 +83,8 @@ func TestConvertProcess(t *testing.T) {
 }
 
 // TestKilled kills conversions at random moments: the target is old or complete, and the next conversion cleans up
-// whatever the moment between a hidden name and the rename left. LOWPACK_LONG kills 1,000 of them, LOWPACK_KILLS as many
-// as it says (`make kills`).
+// whatever the moment between a hidden name and the rename left. LOWPACK_LONG kills 1,000 of them, LOWPACK_KILLS as
+// many as it says (`make kills`).
 func TestKilled(t *testing.T) {
 	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
 	rounds := 40 / race.Every(10)

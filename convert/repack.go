@@ -271,7 +271,8 @@ func (r *repack) same(name, digest string) error {
 }
 
 func damaged(name string) error {
-	return fmt.Errorf("%w: tensor %q does not match its digest in the manifest: the file is damaged", pack.ErrCorrupt, name)
+	return fmt.Errorf("%w: tensor %q does not match its digest in the manifest: the file is damaged",
+		pack.ErrCorrupt, name)
 }
 
 // dataSize is the number of bytes of all tensors but the scales, which take no time, and golden outputs.

@@ -30,8 +30,8 @@ func converted(t testing.TB, path string, r packed.Recipe) string {
 	return target
 }
 
-// TestRepack compares a change of layout with a conversion to that layout, byte for byte, for every layout that holds the
-// codes.
+// TestRepack compares a change of layout with a conversion to that layout, byte for byte, for every layout that holds
+// the codes.
 func TestRepack(t *testing.T) {
 	type change struct {
 		path   string
@@ -115,7 +115,8 @@ func TestRepackDamaged(t *testing.T) {
 		}
 		at := newPlace(t, "old")
 		_, err := Repack(context.Background(), broken, at.target, RepackOptions{Layout: "i2"})
-		if name := strings.TrimSuffix(info.Name, packed.PackedSuffix); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+		if name := strings.TrimSuffix(info.Name, packed.PackedSuffix); !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("a flip in %s: %v", info.Name, err)
 		}
 		at.untouched(t, info.Name)
@@ -132,7 +133,8 @@ func TestRepackTargets(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, target := range []string{from, link} {
-		if _, err := Repack(context.Background(), from, target, RepackOptions{Layout: "i2"}); !errors.Is(err, pack.ErrUnsupported) {
+		if _, err := Repack(context.Background(), from, target, RepackOptions{Layout: "i2"}); !errors.Is(err,
+			pack.ErrUnsupported) {
 			t.Errorf("to itself: %v", err)
 		}
 	}
@@ -151,7 +153,8 @@ func TestRepackTargets(t *testing.T) {
 
 // TestRepackScales: a scale that is not a number is refused, also where every digest is right.
 func TestRepackScales(t *testing.T) {
-	from, forged := converted(t, mini(t, "bitnet-2b4t", nil), packed.Recipe{Golden: "none"}), filepath.Join(t.TempDir(), "forged.safetensors")
+	from, forged := converted(t, mini(t, "bitnet-2b4t", nil), packed.Recipe{Golden: "none"}), filepath.Join(t.TempDir(),
+		"forged.safetensors")
 	f, err := packed.Open(from)
 	if err != nil {
 		t.Fatal(err)

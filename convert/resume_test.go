@@ -211,7 +211,8 @@ func overwrite(t testing.TB, dir, name string) {
 	}
 }
 
-// TestResumeFollowsNoLink: what somebody else puts where the unfinished file or its journal is expected is refused, not written over.
+// TestResumeFollowsNoLink: what somebody else puts where the unfinished file or its journal is expected is refused, not
+// written over.
 func TestResumeFollowsNoLink(t *testing.T) {
 	path := fewTensors(t)
 	o := plain(packed.Recipe{})
@@ -345,12 +346,14 @@ func TestMergeRefusals(t *testing.T) {
 		"a damaged part":      {good[0], broken, good[2]},
 	} {
 		at := newPlace(t, "old")
-		if _, err := Merge(context.Background(), paths, at.target, MergeOptions{}); !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrCorrupt) {
+		if _, err := Merge(context.Background(), paths, at.target, MergeOptions{}); !errors.Is(err, pack.ErrUnsupported) &&
+			!errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
 		at.untouched(t, what)
 	}
-	for _, o := range []Options{{Part: 1}, {Part: 0, Parts: 2}, {Part: 3, Parts: 2}, {Part: 1, Parts: -1}, {Part: 1, Parts: 1 << 20}, {Part: 1, Parts: 1, Report: true}} {
+	for _, o := range []Options{{Part: 1}, {Part: 0, Parts: 2}, {Part: 3, Parts: 2}, {Part: 1, Parts: -1},
+		{Part: 1, Parts: 1 << 20}, {Part: 1, Parts: 1, Report: true}} {
 		if p, err := NewPlan(context.Background(), path, o); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%+v: %v", o, err)
 			if p != nil {
@@ -383,7 +386,8 @@ func TestPartFlips(t *testing.T) {
 		if p, err := packed.OpenPart(all[0]); err == nil {
 			p.Close()
 			at := newPlace(t, "old")
-			if _, err := Merge(context.Background(), all, at.target, MergeOptions{}); bit < header*8 || !errors.Is(err, pack.ErrCorrupt) {
+			if _, err := Merge(context.Background(), all, at.target, MergeOptions{}); bit < header*8 ||
+				!errors.Is(err, pack.ErrCorrupt) {
 				t.Fatalf("bit %d: %v …%q…", bit, err, good[max(0, bit/8-20):min(len(good), bit/8+20)])
 			}
 			at.untouched(t, fmt.Sprint("bit ", bit))
@@ -392,7 +396,8 @@ func TestPartFlips(t *testing.T) {
 	}
 }
 
-// TestMergeChecksCodes: a digest of codes that is not that of the codes is noticed, although that of the header is right.
+// TestMergeChecksCodes: a digest of codes that is not that of the codes is noticed, although that of the header is
+// right.
 func TestMergeChecksCodes(t *testing.T) {
 	all := parts(t, mini(t, "bitnet-2b4t", nil), plain(packed.Recipe{}), 2)
 	p, err := packed.OpenPart(all[1])
@@ -409,7 +414,8 @@ func TestMergeChecksCodes(t *testing.T) {
 	}
 	at := newPlace(t, "old")
 	_, err = Merge(context.Background(), all, at.target, MergeOptions{})
-	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), all[1]) || !strings.Contains(err.Error(), "codes_sha256") {
+	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), all[1]) ||
+		!strings.Contains(err.Error(), "codes_sha256") {
 		t.Errorf("a forged digest of codes: %v", err)
 	}
 }

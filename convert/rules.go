@@ -87,17 +87,20 @@ func headGroup(kind quantize.ScaleKind, group int) (quantize.ScaleKind, int, err
 		return kind, group, nil
 	}
 	asked := packed.Scale{Kind: packed.ScaleKind(kind), Group: group}
-	return "", 0, fmt.Errorf("%w: an int4 output head with scale %v; it has scale group:32 or group:64", pack.ErrUnsupported, asked)
+	return "", 0, fmt.Errorf("%w: an int4 output head with scale %v; it has scale group:32 or group:64",
+		pack.ErrUnsupported, asked)
 }
 
 // checkParts refuses experts that cannot have scales of a kind, or whose tensors are of several types.
 func (m *matrix) checkParts(kind quantize.ScaleKind) error {
 	if kind == quantize.PerTensor && m.experts > 0 {
-		return fmt.Errorf("%w: tensor %q: one scale for all experts; theirs are per row or group of columns (--scale row)", pack.ErrUnsupported, m.name)
+		return fmt.Errorf("%w: tensor %q: one scale for all experts; theirs are per row or group of columns (--scale row)",
+			pack.ErrUnsupported, m.name)
 	}
 	for _, t := range m.parts {
 		if t.DType != m.from.DType {
-			return inTensor(t, fmt.Errorf("%w: type %s, and %q has type %s; experts of one block have one type", pack.ErrUnsupported, t.DType, m.from.Name, m.from.DType))
+			return inTensor(t, fmt.Errorf("%w: type %s, and %q has type %s; experts of one block have one type",
+				pack.ErrUnsupported, t.DType, m.from.Name, m.from.DType))
 		}
 	}
 	return nil
@@ -122,20 +125,23 @@ func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
 // lossy refuses to change the weights unasked, and says by how much they would change.
 func (d *decider) lossy(m matrix, job quantize.Job) error {
 	if d.model == nil && d.source.IsDir() {
-		return fmt.Errorf("%w: tensor %q: there is no config.json, which would say how the weights were trained; put it beside them, or keep the floats with --quant none", pack.ErrUnsupported, m.name)
+		return fmt.Errorf("%w: tensor %q: there is no config.json, which would say how the weights were trained; put it "+
+			"beside them, or keep the floats with --quant none", pack.ErrUnsupported, m.name)
 	}
 	e, err := relError(d.ctx, d.Plan, m.from, m.source(), job)
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: tensor %q holds floats for which the checkpoint declares no quantization; %s would change them by %.1f %% (relative error %.4f). Allow that with --allow-lossy, or keep them with --quant none",
+	return fmt.Errorf("%w: tensor %q holds floats for which the checkpoint declares no quantization; %s would change "+
+		"them by %.1f %% (relative error %.4f). Allow that with --allow-lossy, or keep them with --quant none",
 		pack.ErrUnsupported, m.name, job.Rule, 100*e, e)
 }
 
 // importCodes plans to take over the codes of a packed checkpoint.
 func (d *decider) importCodes(m matrix, c choice) error {
 	if c.keep || c.explicit || c.quant == QuantNone || c.scale != "" && c.scale != string(packed.ScaleTensor) {
-		return fmt.Errorf("%w: tensor %q holds codes with one scale, which can only be taken over (--quant auto)", pack.ErrUnsupported, m.name)
+		return fmt.Errorf("%w: tensor %q holds codes with one scale, which can only be taken over (--quant auto)",
+			pack.ErrUnsupported, m.name)
 	}
 	stored, err := d.storedScale(m)
 	if err != nil {
@@ -168,7 +174,8 @@ func (d *decider) storedScale(m matrix) (float32, error) {
 	}
 	size := quantize.DType(t.DType).Size()
 	if size == 0 || t.Size != int64(size) {
-		return 0, fmt.Errorf("%w: tensor %q is %s %v; it should be one F32, F16 or BF16 value", pack.ErrCorrupt, name, t.DType, t.Shape)
+		return 0, fmt.Errorf("%w: tensor %q is %s %v; it should be one F32, F16 or BF16 value", pack.ErrCorrupt, name,
+			t.DType, t.Shape)
 	}
 	d.used[name] = true
 	b, v := make([]byte, size), make([]float32, 1)

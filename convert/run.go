@@ -145,7 +145,8 @@ func (r *run) close() {
 func (p *Plan) inFileOrder() []*step {
 	return slices.SortedFunc(slices.Values(p.steps), func(a, b *step) int {
 		x, y := a.from, b.from
-		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Size, y.Size), cmp.Compare(x.Name, y.Name))
+		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Size, y.Size),
+			cmp.Compare(x.Name, y.Name))
 	})
 }
 
@@ -176,7 +177,8 @@ func (r *run) convert(ctx context.Context) error {
 // files of the checkpoint; those of the share are digested.
 func (r *run) files() (list []pipeline.File) {
 	for _, s := range r.source.Sources() {
-		f := pipeline.File{Name: s.Name, Size: s.Size, Open: func() (io.ReaderAt, error) { return r.source.OpenSource(s.Name) }}
+		f := pipeline.File{Name: s.Name, Size: s.Size,
+			Open: func() (io.ReaderAt, error) { return r.source.OpenSource(s.Name) }}
 		if slices.Contains(r.todo.sources, s.Name) {
 			f.Digest = func(sha256 string) error { return r.digested(s.Name, sha256) }
 		}

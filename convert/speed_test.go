@@ -16,9 +16,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// BenchmarkConvert measures a conversion end to end, golden outputs apart: a slice of the 2B model, master weights in BF16, from
-// a warm page cache to a file, in GB/s of input. LOWPACK_BENCH_DIR names a directory for both (a tmpfs leaves the disk
-// out).
+// BenchmarkConvert measures a conversion end to end, golden outputs apart: a slice of the 2B model, master weights in
+// BF16, from a warm page cache to a file, in GB/s of input. LOWPACK_BENCH_DIR names a directory for both (a tmpfs
+// leaves the disk out).
 func BenchmarkConvert(b *testing.B) {
 	o, err := synth.Find("bitnet-2b4t-bf16")
 	if err != nil {
@@ -28,7 +28,8 @@ func BenchmarkConvert(b *testing.B) {
 	if err := json.Unmarshal(o.Config, &config); err != nil {
 		b.Fatal(err)
 	}
-	config["num_hidden_layers"], config["vocab_size"], config["bos_token_id"], config["eos_token_id"] = 8, 34208, 1, 2 // the same share of embedding as in the whole model
+	// the same share of embedding as in the whole model
+	config["num_hidden_layers"], config["vocab_size"], config["bos_token_id"], config["eos_token_id"] = 8, 34208, 1, 2
 	if o.Config, err = json.Marshal(config); err != nil {
 		b.Fatal(err)
 	}
@@ -58,8 +59,9 @@ func BenchmarkConvert(b *testing.B) {
 	b.ReportMetric(float64(c.Bytes())/1e9/best.Seconds(), "GB/s(best)")
 }
 
-// BenchmarkBlock measures what one core does with blocks of BF16 master weights, as the pipeline cuts them, in GB/s of input: pass
-// 1 of absmean, pass 2, packing as vnni4i, and all of that. "read" is the ceiling: the same blocks read from the page cache.
+// BenchmarkBlock measures what one core does with blocks of BF16 master weights, as the pipeline cuts them, in GB/s of
+// input: pass 1 of absmean, pass 2, packing as vnni4i, and all of that. "read" is the ceiling: the same blocks read
+// from the page cache.
 func BenchmarkBlock(b *testing.B) {
 	s := pack.Shape{M: 1 << 12, K: 2560}
 	src := make([]byte, 2*s.M*s.K)
@@ -97,7 +99,8 @@ func BenchmarkBlock(b *testing.B) {
 		name string
 		do   []func(row int) error
 	}{
-		{"read", []func(int) error{read}}, {"measure", []func(int) error{measure}}, {"codes", []func(int) error{second}}, {"pack", []func(int) error{packed}},
+		{"read", []func(int) error{read}}, {"measure", []func(int) error{measure}}, {"codes", []func(int) error{second}},
+		{"pack", []func(int) error{packed}},
 		{"codes+pack", []func(int) error{second, packed}}, {"measure+codes+pack", []func(int) error{measure, second, packed}},
 		{"read+measure+read+codes+pack", []func(int) error{read, measure, read, second, packed}},
 	} {

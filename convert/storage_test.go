@@ -128,7 +128,8 @@ func (w *work) ends(t testing.TB, at place, want, name string) {
 	}
 	got := written(at.target)
 	if entries, _ := os.ReadDir(at.dir); got != want || len(entries) != 1 {
-		t.Errorf("%s: afterwards the target has %d bytes, of %d, right: %v; in the directory are %v", name, len(got), len(want), got == want, entries)
+		t.Errorf("%s: afterwards the target has %d bytes, of %d, right: %v; in the directory are %v", name, len(got),
+			len(want), got == want, entries)
 	}
 }
 
@@ -144,9 +145,10 @@ func (w *work) stray(at place) (names []string) {
 	return names
 }
 
-// TestEveryWriteFault fails every operation on the file system in turn, with every error that disks give. The target is as
-// it was, nothing is left behind, no file stays open, and the error says why; then the work succeeds. Without LOWPACK_LONG each
-// operation fails with one or two of the errors; each error meets every third operation, and so old targets and none.
+// TestEveryWriteFault fails every operation on the file system in turn, with every error that disks give. The target is
+// as it was, nothing is left behind, no file stays open, and the error says why; then the work succeeds. Without
+// LOWPACK_LONG each operation fails with one or two of the errors; each error meets every third operation, and so old
+// targets and none.
 func TestEveryWriteFault(t *testing.T) {
 	faults := []struct {
 		cause syscall.Errno
@@ -205,7 +207,8 @@ func (w *work) fails(t testing.TB, at place, op string, err error, cause error, 
 	got := written(at.target)
 	committed := got != at.old
 	switch {
-	case op == "remove" || op == "remove all" || op == "close" && !w.dir || committed && op == "close": // the data are synced by then, or given up
+	// the data are synced by then, or given up
+	case op == "remove" || op == "remove all" || op == "close" && !w.dir || committed && op == "close":
 		if err != nil && !errors.Is(err, cause) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -227,9 +230,9 @@ func (w *work) fails(t testing.TB, at place, op string, err error, cause error, 
 	}
 }
 
-// TestPowerFailure simulates power loss at every operation and looks at what disks may hold then: the target is absent, old or
-// complete, whatever was lost; and the next run succeeds and sweeps away what lies around. It is run once for disks that hold
-// the same.
+// TestPowerFailure simulates power loss at every operation and looks at what disks may hold then: the target is absent,
+// old or complete, whatever was lost; and the next run succeeds and sweeps away what lies around. It is run once for
+// disks that hold the same.
 func TestPowerFailure(t *testing.T) {
 	seeds := 1 / race.Every(4)
 	if long.All {
@@ -285,7 +288,8 @@ type lostPower struct {
 	name string
 }
 
-// afterPower looks at one disk and returns what the target is on it. The digests of disks on which the work was run are in ended.
+// afterPower looks at one disk and returns what the target is on it. The digests of disks on which the work was run are
+// in ended.
 func (w *work) afterPower(t *testing.T, l lostPower, want string, ended map[[sha256.Size]byte]bool) (state string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(os.TempDir(), "disk-")

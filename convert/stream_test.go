@@ -20,8 +20,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestLimits converts with little memory, so that tensors stay in it, flow through it, or have rows that are longer than a
-// Chunk: the bytes are the same.
+// TestLimits converts with little memory, so that tensors stay in it, flow through it, or have rows that are longer
+// than a Chunk: the bytes are the same.
 func TestLimits(t *testing.T) {
 	shards := func(o *synth.Options) { o.Shards = 3 }
 	for _, c := range []struct {
@@ -29,9 +29,11 @@ func TestLimits(t *testing.T) {
 		recipes []packed.Recipe
 	}{
 		{mini(t, "bitnet-2b4t", nil), []packed.Recipe{{}, {Layout: "i2s"}, {Layout: "tl2"}}},
-		{mini(t, "bitnet-2b4t-bf16", shards), []packed.Recipe{{}, {Layout: "i2s"}, {Head: packed.HeadInt8}, {Head: packed.HeadScreen, Layout: "tl1"}}},
+		{mini(t, "bitnet-2b4t-bf16", shards),
+			[]packed.Recipe{{}, {Layout: "i2s"}, {Head: packed.HeadInt8}, {Head: packed.HeadScreen, Layout: "tl1"}}},
 		{mini(t, "trilm-99m", shards), []packed.Recipe{{}}},
-		{floatsAlone(t), []packed.Recipe{{}, {Quant: "int4", Scale: "group:32"}, {Quant: "int8", Layout: "vnni4"}, {Layout: "i2s"}}},
+		{floatsAlone(t), []packed.Recipe{{}, {Quant: "int4", Scale: "group:32"}, {Quant: "int8", Layout: "vnni4"},
+			{Layout: "i2s"}}},
 	} {
 		for _, recipe := range c.recipes {
 			recipe.AllowLossy = true
@@ -98,7 +100,8 @@ func TestFirstFault(t *testing.T) {
 				p, at := newPlan(t, path, o), newPlace(t, "old")
 				p.limits.Chunk = 1 << 10
 				_, err := p.Run(context.Background(), at.target)
-				if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), `tensor "c": `) || !strings.Contains(err.Error(), "row 30, column 0") {
+				if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), `tensor "c": `) ||
+					!strings.Contains(err.Error(), "row 30, column 0") {
 					t.Errorf("%s, %d threads: %v", quant, threads, err)
 				}
 				at.untouched(t, fmt.Sprint(quant, threads))
@@ -120,7 +123,8 @@ func TestShorterWhileRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = p.Run(context.Background(), at.target)
-		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "model.safetensors") || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "model.safetensors") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("cut to %d bytes: %v", size, err)
 		}
 		at.untouched(t, "cut")

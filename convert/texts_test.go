@@ -31,7 +31,8 @@ func TestTextsRefused(t *testing.T) {
 		path := mini(t, "llama-3.2-1b", nil)
 		replaceFile(t, path, c.name, c.text)
 		_, err := NewPlan(t.Context(), path, plain(packed.Recipe{}))
-		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), c.name) || !strings.Contains(err.Error(), c.word) {
+		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), c.name) ||
+			!strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s %.20q: %v does not say %q", c.name, c.text, err, c.word)
 		}
 	}
@@ -54,7 +55,8 @@ func TestTextsNoted(t *testing.T) {
 	}
 }
 
-// TestGenerationConfigRefused: so are settings of generation_config.json that have no meaning, with a tokenizer or without.
+// TestGenerationConfigRefused: so are settings of generation_config.json that have no meaning, with a tokenizer or
+// without.
 func TestGenerationConfigRefused(t *testing.T) {
 	for _, c := range []struct {
 		text  string
@@ -77,7 +79,8 @@ func TestGenerationConfigRefused(t *testing.T) {
 			}
 			replaceFile(t, path, "generation_config.json", c.text)
 			_, err := NewPlan(t.Context(), path, plain(packed.Recipe{}))
-			if !errors.Is(err, c.class) || !strings.Contains(err.Error(), "generation_config.json: ") || !strings.Contains(err.Error(), c.word) {
+			if !errors.Is(err, c.class) || !strings.Contains(err.Error(), "generation_config.json: ") ||
+				!strings.Contains(err.Error(), c.word) {
 				t.Errorf("%s: %v", c.text, err)
 			}
 		}

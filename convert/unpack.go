@@ -148,10 +148,12 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 		return nil
 	}
 	if e.Experts() > 1 && u.inParts(e.Name) {
-		return fmt.Errorf("%w: a checkpoint of family %s has tensors of single experts, which are not written", pack.ErrUnsupported, u.model.Family)
+		return fmt.Errorf("%w: a checkpoint of family %s has tensors of single experts, which are not written",
+			pack.ErrUnsupported, u.model.Family)
 	}
 	if e.Experts() > 1 && u.model != nil && u.model.Quant.Declared == model.Imported {
-		return fmt.Errorf("%w: a checkpoint of family %s has floats of experts turned, columns where these have rows, which are not written", pack.ErrUnsupported, u.model.Family)
+		return fmt.Errorf("%w: a checkpoint of family %s has floats of experts turned, columns where these have rows, "+
+			"which are not written", pack.ErrUnsupported, u.model.Family)
 	}
 	u.count.total += int64(e.StoredBytes())
 	if u.form == FormU8 && !head {
@@ -175,7 +177,8 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 
 // inParts says whether a checkpoint has a tensor of each expert in place of that with a name.
 func (u *unpack) inParts(name string) bool {
-	return u.model != nil && slices.ContainsFunc(u.model.Tensors(), func(n model.Need) bool { return n.Name == name && n.Each != "" })
+	return u.model != nil && slices.ContainsFunc(u.model.Tensors(),
+		func(n model.Need) bool { return n.Name == name && n.Each != "" })
 }
 
 // noteRounded counts a tensor some of whose possible weights BF16 does not hold, unless they are written as master

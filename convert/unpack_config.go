@@ -32,7 +32,8 @@ func (u *unpack) planFiles() (err error) {
 	}
 	config, ok := u.files[configFile]
 	if !ok && u.form == FormU8 {
-		return fmt.Errorf("%w: the file holds weights without a config.json, which form %s needs; others do not", pack.ErrUnsupported, u.form)
+		return fmt.Errorf("%w: the file holds weights without a config.json, which form %s needs; others do not",
+			pack.ErrUnsupported, u.form)
 	}
 	if !ok {
 		return nil
@@ -107,7 +108,8 @@ func (u *unpack) floatModules() []string {
 // allAbsmean reports whether all tensors but the head were made by absmean with one scale each.
 func (u *unpack) allAbsmean() bool {
 	for _, e := range u.in.Manifest().Packed {
-		if e.Name != u.model.Head && e.Name != packed.HeadName && e.Name != packed.ScreenName && (e.Quantizer != "absmean" || e.Scale.Kind != packed.ScaleTensor) {
+		if e.Name != u.model.Head && e.Name != packed.HeadName && e.Name != packed.ScreenName &&
+			(e.Quantizer != "absmean" || e.Scale.Kind != packed.ScaleTensor) {
 			return false
 		}
 	}

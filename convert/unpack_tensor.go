@@ -40,7 +40,8 @@ func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, err
 			return nil, err
 		}
 	}
-	m := &pack.Matrix{Shape: pack.Shape{M: e.Rows(), K: k}, Alphabet: from.alphabet, Codes: packed.BytesAsCodes(d.memory.Bytes[:n])}
+	m := &pack.Matrix{Shape: pack.Shape{M: e.Rows(), K: k}, Alphabet: from.alphabet,
+		Codes: packed.BytesAsCodes(d.memory.Bytes[:n])}
 	b := pipeline.NewBlocks(e.MatrixShape(), e.Experts(), from.panel.RowsOf())
 	if from.panel == nil {
 		b.Rows = m.M
@@ -53,7 +54,8 @@ func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, err
 		return nil, err
 	}
 	if packed.CodesDigest(m) != e.CodesSHA {
-		return nil, fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, e.Name+packed.PackedSuffix)
+		return nil, fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)",
+			pack.ErrCorrupt, e.Name+packed.PackedSuffix)
 	}
 	return m, nil
 }
@@ -95,7 +97,8 @@ func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors
 		own.row(row, i, m.Codes[i*m.K:(i+1)*m.K])
 		buf = appendFloats(buf[:0], row, d)
 		if k := pipeline.NotFinite(d, buf); k >= 0 {
-			return fmt.Errorf("%w: tensor %q: the weight in row %d, column %d is too large for %s", pack.ErrUnsupported, e.Name, i, k, d)
+			return fmt.Errorf("%w: tensor %q: the weight in row %d, column %d is too large for %s", pack.ErrUnsupported,
+				e.Name, i, k, d)
 		}
 		if _, err := to.Write(buf); err != nil {
 			return err
@@ -188,12 +191,15 @@ func appendFloats(dst []byte, row []float64, d safetensors.DType) []byte {
 // planCodes plans packed U8 codes with a multiplying weight_scale: BF16, as published, where that is exact.
 func (u *unpack) planCodes(e *packed.Entry) error {
 	module, ok := strings.CutSuffix(e.Name, ".weight")
-	if e.Layout.Alphabet != pack.Ternary.Name || e.Scale.Kind != packed.ScaleTensor || e.Zero || e.Order || e.Experts() > 1 || !ok {
-		return fmt.Errorf("%w: form %s holds ternary codes with one scale; these are %s with a scale per %s. Use form %s or %s",
+	if e.Layout.Alphabet != pack.Ternary.Name || e.Scale.Kind != packed.ScaleTensor || e.Zero || e.Order ||
+		e.Experts() > 1 || !ok {
+		return fmt.Errorf("%w: form %s holds ternary codes with one scale; these are %s with a scale per %s. Use form %s "+
+			"or %s",
 			pack.ErrUnsupported, u.form, e.Layout.Alphabet, e.Scale.Kind, FormBF16, FormF32)
 	}
 	if _, err := u.in.Tensor(module + ".bias"); err == nil {
-		return fmt.Errorf("%w: tensor %q has a bias, which transformers would multiply by weight_scale in form %s; use form %s or %s",
+		return fmt.Errorf("%w: tensor %q has a bias, which transformers would multiply by weight_scale in form %s; use "+
+			"form %s or %s",
 			pack.ErrUnsupported, e.Name, u.form, FormBF16, FormF32)
 	}
 	scales, err := packed.Scales(u.in, e)

@@ -18,8 +18,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestUnpack goes from a checkpoint to a packed file, back to a checkpoint of each form, and to a packed file again: codes
-// are the same, and scales as far as the form holds them.
+// TestUnpack goes from a checkpoint to a packed file, back to a checkpoint of each form, and to a packed file again:
+// codes are the same, and scales as far as the form holds them.
 func TestUnpack(t *testing.T) {
 	shards := func(o *synth.Options) { o.Weights = synth.TernaryShards }
 	for _, c := range []struct {
@@ -91,7 +91,9 @@ func sameWeights(t *testing.T, name string, a, b *packed.File, tolerance float64
 		}
 		x, _ := packed.Scales(a, &e)
 		y, _ := packed.Scales(b, &f)
-		if !slices.EqualFunc(x, y, func(x, y float32) bool { return math.Abs(float64(x)-float64(y)) <= tolerance*float64(x) }) {
+		if !slices.EqualFunc(x, y, func(x, y float32) bool {
+			return math.Abs(float64(x)-float64(y)) <= tolerance*float64(x)
+		}) {
 			t.Errorf("%s: %s: scales %v became %v", name, e.Name, x[:min(4, len(x))], y[:min(4, len(y))])
 		}
 	}
@@ -105,9 +107,12 @@ func sameWeights(t *testing.T, name string, a, b *packed.File, tolerance float64
 
 // TestUnpackGivesBack: floats that were taken over as codes are the same floats again, bit for bit.
 func TestUnpackGivesBack(t *testing.T) {
-	for _, like := range []string{"paretoq-125m-1bit", "paretoq-125m-1.58bit", "paretoq-125m-2bit", "paretoq-125m-3bit", "paretoq-125m-4bit"} {
+	for _, like := range []string{"paretoq-125m-1bit", "paretoq-125m-1.58bit", "paretoq-125m-2bit", "paretoq-125m-3bit",
+		"paretoq-125m-4bit"} {
 		dir, from := filepath.Join(t.TempDir(), "unpacked"), mini(t, like, nil)
-		if _, err := Unpack(context.Background(), converted(t, from, packed.Recipe{Golden: "none"}), dir, UnpackOptions{Form: FormBF16}); err != nil {
+		_, err := Unpack(context.Background(), converted(t, from, packed.Recipe{Golden: "none"}), dir,
+			UnpackOptions{Form: FormBF16})
+		if err != nil {
 			t.Fatal(err)
 		}
 		want, got := readWeights(t, from), readWeights(t, dir)
@@ -141,15 +146,18 @@ func TestUnpackConfig(t *testing.T) {
 		}
 		b, err := os.ReadFile(filepath.Join(dir, configFile))
 		declared := strings.Contains(string(b), "quantization_config")
-		if err != nil || declared != (c.want != "") || !strings.Contains(string(b), c.want) || !strings.Contains(string(b), "hidden_size") {
+		if err != nil || declared != (c.want != "") || !strings.Contains(string(b), c.want) ||
+			!strings.Contains(string(b), "hidden_size") {
 			t.Errorf("%s as %s: %v\n%s", c.like, c.form, err, b)
 		}
 	}
 }
 
-// TestUnpackMixed: linear layers that are not packed are named to transformers, which else looks for their weight_scale.
+// TestUnpackMixed: linear layers that are not packed are named to transformers, which else looks for their
+// weight_scale.
 func TestUnpackMixed(t *testing.T) {
-	from := converted(t, mini(t, "trilm-99m", nil), packed.Recipe{Golden: "none", Rules: []packed.Rule{{Match: down, Keep: true}}})
+	from := converted(t, mini(t, "trilm-99m", nil),
+		packed.Recipe{Golden: "none", Rules: []packed.Rule{{Match: down, Keep: true}}})
 	dir := filepath.Join(t.TempDir(), "unpacked")
 	if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: FormU8}); err != nil {
 		t.Fatal(err)
@@ -214,7 +222,8 @@ func TestUnpackRefusals(t *testing.T) {
 	}
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "unpacked")
-	if _, err := Unpack(context.Background(), broken, dir, UnpackOptions{Form: FormBF16}); !errors.Is(err, pack.ErrCorrupt) {
+	if _, err := Unpack(context.Background(), broken, dir, UnpackOptions{Form: FormBF16}); !errors.Is(err,
+		pack.ErrCorrupt) {
 		t.Errorf("damaged: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -207,8 +207,8 @@ func (b *blocks) Quantize(dst []byte, s Shape, x []float32) error {
 	return b.PackBlocks(dst, m, scales)
 }
 
-// inBlocks are the strips of blocks of so many weights and bytes, whose fields begin at a byte: consecutive ones, or, if
-// apart is not 0, fields of a byte that are so many weights apart.
+// inBlocks are the strips of blocks of so many weights and bytes, whose fields begin at a byte: consecutive ones, or,
+// if apart is not 0, fields of a byte that are so many weights apart.
 func inBlocks(weights, bytes, at, bits, apart int) *strips {
 	of := func(t *strip, packed []byte) []byte { return packed[t.col/weights*bytes+at:][:weights*bits/8] }
 	if apart == 0 {

@@ -51,5 +51,6 @@ func perToken(e *packed.Entry) bool {
 	if e.Quantizer == importCodes {
 		return e.Layout.Alphabet == pack.Ternary.Name || e.Layout.Alphabet == pack.Int1.Name
 	}
-	return slices.Contains([]string{importU8, "absmean", "sign"}, e.Quantizer) || strings.HasSuffix(e.Quantizer, "-values") || strings.HasSuffix(e.Quantizer, "-elastic")
+	return slices.Contains([]string{importU8, "absmean", "sign"}, e.Quantizer) ||
+		strings.HasSuffix(e.Quantizer, "-values") || strings.HasSuffix(e.Quantizer, "-elastic")
 }

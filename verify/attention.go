@@ -25,9 +25,10 @@ const (
 	cacheNumbers = 8 << 20
 )
 
-// checkAttention compares the attention of the engine with that of the reference at large context depth, for every format of
-// the cache and both kinds of layers, global and local. Queries, keys and values are random: golden sequences are too short
-// for more than a page of the cache, for windows, and for attention that workers share, and long ones would cost too much.
+// checkAttention compares the attention of the engine with that of the reference at large context depth, for every
+// format of the cache and both kinds of layers, global and local. Queries, keys and values are random: golden sequences
+// are too short for more than a page of the cache, for windows, and for attention that workers share, and long ones
+// would cost too much.
 func (s *session) checkAttention() error {
 	var trials []*trial
 	for _, local := range []bool{false, true} {
@@ -65,7 +66,8 @@ type trial struct {
 	of   *engine.AttentionLayer
 }
 
-// newTrial chooses positions: more than two pages of the cache, more than workers share, and more than a window and a page.
+// newTrial chooses positions: more than two pages of the cache, more than workers share, and more than a window and a
+// page.
 func (s *session) newTrial(layer int, cache engine.CacheType) *trial {
 	d := s.described
 	page, window := tensor.CacheType(cache).PageRows(d.HeadDim), 0
@@ -78,7 +80,8 @@ func (s *session) newTrial(layer int, cache engine.CacheType) *trial {
 	}
 	t := &trial{session: s, group: "attention, cache " + string(cache), layer: layer, cache: cache}
 	t.n = max(0, min(n, d.MaxPositions, cacheNumbers/(d.KVHeads*d.HeadDim)))
-	for _, end := range []int{1, tensor.CacheBlock, tensor.CacheBlock + 1, page, page + 1, 2*page + 1, window, window + 1, window + page, sharedFrom, t.n} {
+	for _, end := range []int{1, tensor.CacheBlock, tensor.CacheBlock + 1, page, page + 1, 2*page + 1, window, window + 1,
+		window + page, sharedFrom, t.n} {
 		if end > 0 && end <= t.n {
 			t.ends = append(t.ends, end)
 		}
@@ -236,7 +239,8 @@ func (t *trial) differs(position int, got []float32) string {
 	for i, v := range got {
 		p, at := position+i/width, i%width
 		if want := t.want[p][at]; math.Float32bits(v) != math.Float32bits(want) {
-			return fmt.Sprintf("position %d, head %d: %v instead of %v: the attention of this program is wrong", p, at/t.described.HeadDim, v, want)
+			return fmt.Sprintf("position %d, head %d: %v instead of %v: the attention of this program is wrong", p,
+				at/t.described.HeadDim, v, want)
 		}
 	}
 	return ""

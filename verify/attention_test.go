@@ -12,8 +12,10 @@ import (
 
 // windowed is a small model of many positions whose layers see a window, longer than what workers share; head size 24.
 func windowed(t testing.TB) *sample.Model {
-	return modelOf(t, strings.NewReplacer(`"LlamaForCausalLM"`, `"MistralForCausalLM"`, `"model_type": "llama"`, `"model_type": "mistral", "head_dim": 24, "sliding_window": 900`,
-		`"num_attention_heads": 3`, `"num_attention_heads": 2`, `"max_position_embeddings": 64`, `"max_position_embeddings": 4096`).Replace(tinyConfig))
+	return modelOf(t, strings.NewReplacer(`"LlamaForCausalLM"`, `"MistralForCausalLM"`, `"model_type": "llama"`,
+		`"model_type": "mistral", "head_dim": 24, "sliding_window": 900`,
+		`"num_attention_heads": 3`, `"num_attention_heads": 2`, `"max_position_embeddings": 64`,
+		`"max_position_embeddings": 4096`).Replace(tinyConfig))
 }
 
 // manyPositions is a small model of many positions without a window.
@@ -35,8 +37,8 @@ func trials(t *testing.T, m *sample.Model) (list []*trial) {
 	return list
 }
 
-// TestAttention: attention is that of the reference behind more than two pages of the cache, more positions than workers
-// share, and more than a window, for every format of the cache; and the report says how far.
+// TestAttention: attention is that of the reference behind more than two pages of the cache, more positions than
+// workers share, and more than a window, for every format of the cache; and the report says how far.
 func TestAttention(t *testing.T) {
 	for name, m := range map[string]*sample.Model{"global": manyPositions(t), "window": windowed(t)} {
 		r := run(t, file(t, m), Options{Threads: 3})
@@ -58,7 +60,8 @@ func TestAttention(t *testing.T) {
 	}
 }
 
-// TestAttentionCap: keys of a trial take bounded memory; wide models are compared at fewer positions, which the coverage says.
+// TestAttentionCap: keys of a trial take bounded memory; wide models are compared at fewer positions, which the
+// coverage says.
 func TestAttentionCap(t *testing.T) {
 	d := model.Description{Blocks: []model.Block{{Local: true}}}
 	d.KVHeads, d.HeadDim, d.MaxPositions, d.SlidingWindow = 64, 1024, 1<<20, 4096
@@ -69,7 +72,8 @@ func TestAttentionCap(t *testing.T) {
 	}
 }
 
-// TestWrongAttention: a window that is one position too long, and a last bit at the last position, are noticed in every way.
+// TestWrongAttention: a window that is one position too long, and a last bit at the last position, are noticed in every
+// way.
 func TestWrongAttention(t *testing.T) {
 	for _, trial := range trials(t, windowed(t)) {
 		other := *trial.described

@@ -7,8 +7,8 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// blockRows are the rows of a matrix that a GGUF stores in blocks: their codes, scales and minima as they are stored, and their
-// weights as floats.
+// blockRows are the rows of a matrix that a GGUF stores in blocks: their codes, scales and minima as they are stored,
+// and their weights as floats.
 type blockRows struct {
 	checkpoint.Blocks
 	from           *checkpoint.Checkpoint
@@ -21,8 +21,8 @@ type blockRows struct {
 	weights        []float32
 }
 
-// checkBlocks compares codes, zero points, scales and minima with those of a GGUF. Where a scale is 0 there, weights are equal whatever
-// their codes are, and the file may hold them in another way.
+// checkBlocks compares codes, zero points, scales and minima with those of a GGUF. Where a scale is 0 there, weights
+// are equal whatever their codes are, and the file may hold them in another way.
 func (o *origin) checkBlocks(e *packed.Entry) error {
 	t, ok := o.from.Lookup(e.Name)
 	b, blocks := o.from.Blocks(t)
@@ -56,7 +56,10 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
 		r := &blockRows{
 			Blocks: b, from: o.from, t: t, group: kind.Group, stored: make([]byte, b.Stored.Shape[1]), codes: make([]int8, k),
-			scales: make([]float32, groups), minima: make([]float32, groups), floats: make([]byte, 4*k), weights: make([]float32, k),
+			scales:  make([]float32, groups),
+			minima:  make([]float32, groups),
+			floats:  make([]byte, 4*k),
+			weights: make([]float32, k),
 		}
 		for ; len(codes) > 0; row, codes = row+1, codes[k:] {
 			if err := r.read(row); err != nil {
@@ -101,10 +104,12 @@ func (r *blockRows) compare(row, column int, code, zero int8, scale float32, min
 		got += *minimum
 	}
 	if want := r.weights[column]; got != want {
-		return broken("", "row %d, column %d: code %d, zero point %d and scale %v give %v; the checkpoint has %v", row, column, code, zero, scale, got, want)
+		return broken("", "row %d, column %d: code %d, zero point %d and scale %v give %v; the checkpoint has %v", row,
+			column, code, zero, scale, got, want)
 	}
 	if s := r.scales[g] * r.Scale; s != 0 && (code != r.codes[column] || scale != s) {
-		return broken("", "row %d, column %d: code %d with scale %v; in the checkpoint %d with %v", row, column, code, scale, r.codes[column], s)
+		return broken("", "row %d, column %d: code %d with scale %v; in the checkpoint %d with %v", row, column, code, scale,
+			r.codes[column], s)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ func broken(rule, format string, args ...any) error {
 // ruleIn finds a rule at the end of a message of another package: "… (F9)".
 var ruleIn = regexp.MustCompile(`\((F\d+(?:(?:–|, )F\d+)*)\)`)
 
-// verdict turns the error of a check into its outcome. An error that tells nothing about the file (no permission, a disk
-// that fails, an interruption) is returned: it ends the verification.
+// verdict turns the error of a check into its outcome. An error that tells nothing about the file (no permission, a
+// disk that fails, an interruption) is returned: it ends the verification.
 func (c *Check) judge(rule string, err error) error {
 	var f *finding
 	switch {

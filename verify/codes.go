@@ -11,28 +11,35 @@ import (
 )
 
 // checkCodes is level codes: every packed tensor decodes (F15), to codes of the digest in the manifest (F12) and under
-// scales that fit them (F9), and a screen lies close to its head (F21). Level digest has found that out, in the same sweep over the bytes.
+// scales that fit them (F9), and a screen lies close to its head (F21). Level digest has found that out, in the same
+// sweep over the bytes.
 func (s *session) checkCodes() error {
 	m := s.file.Manifest()
 	items, scales, more := make([]item, len(m.Packed)), make([]item, len(m.Packed)), []item(nil)
 	for i := range m.Packed {
 		e, d := &m.Packed[i], &s.decoded[i]
-		items[i] = item{group: "codes", name: e.Name + packed.PackedSuffix, rule: "F15", size: 1, check: func() error { return d.codes }}
-		scales[i] = item{group: "scales", name: e.Name + packed.ScaleSuffix, rule: "F9", size: 1, check: func() error { return d.scales }}
+		items[i] = item{group: "codes", name: e.Name + packed.PackedSuffix, rule: "F15", size: 1,
+			check: func() error { return d.codes }}
+		scales[i] = item{group: "scales", name: e.Name + packed.ScaleSuffix, rule: "F9", size: 1,
+			check: func() error { return d.scales }}
 		if e.Min {
-			more = append(more, item{group: besideGroups[packed.MinSuffix], name: e.Name + packed.MinSuffix, rule: "F25", size: 1, check: func() error { return d.minima }})
+			more = append(more, item{group: besideGroups[packed.MinSuffix], name: e.Name + packed.MinSuffix, rule: "F25",
+				size: 1, check: func() error { return d.minima }})
 		}
 		if e.Order {
-			more = append(more, item{group: besideGroups[packed.OrderSuffix], name: e.Name + packed.OrderSuffix, rule: "F24", size: 1, check: func() error { return d.order }})
+			more = append(more, item{group: besideGroups[packed.OrderSuffix], name: e.Name + packed.OrderSuffix, rule: "F24",
+				size: 1, check: func() error { return d.order }})
 		}
 		if e.Name == packed.ScreenName {
-			more = append(more, item{group: "screen of the output head", name: e.Name, rule: "F21", size: 1, check: func() error { return d.screen }})
+			more = append(more, item{group: "screen of the output head", name: e.Name, rule: "F21", size: 1,
+				check: func() error { return d.screen }})
 		}
 	}
 	return s.each(Codes, "codes", slices.Concat(items, scales, more))
 }
 
-// decoded is what is wrong with the codes, the scales, the minima and the order of a tensor, and with them as a screen if they are one.
+// decoded is what is wrong with the codes, the scales, the minima and the order of a tensor, and with them as a screen
+// if they are one.
 type decoded struct{ codes, scales, minima, order, screen error }
 
 // decode sweeps over a tensor. Its bytes are hashed as far as it comes.
@@ -79,9 +86,9 @@ func (s *session) decode(e *packed.Entry, bytes *digest) (d decoded) {
 	return d
 }
 
-// sweep decodes a packed tensor in ascending order of its rows and bytes, the matrices of experts one after another: codes
-// are those of whole rows from row on, and are all that src holds but for padding. Layouts in row panels are read panel by
-// panel, others as a whole, one tensor at a time.
+// sweep decodes a packed tensor in ascending order of its rows and bytes, the matrices of experts one after another:
+// codes are those of whole rows from row on, and are all that src holds but for padding. Layouts in row panels are read
+// panel by panel, others as a whole, one tensor at a time.
 func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8, src []byte) error) error {
 	l, err := pack.Open(e.Layout)
 	if err != nil {
@@ -139,8 +146,8 @@ func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8, src []by
 	return nil
 }
 
-// pieceBytes is about how much of a packed tensor is read at once. At two bits per code a worker then holds a quarter of a
-// megabyte of codes and, at level source, nine times as much for their floats.
+// pieceBytes is about how much of a packed tensor is read at once. At two bits per code a worker then holds a quarter
+// of a megabyte of codes and, at level source, nine times as much for their floats.
 const pieceBytes = 64 << 10
 
 // checkPadding demands zeros from the end of the layout's bytes, which is at off, to the next multiple of 64 (F15).
@@ -153,8 +160,8 @@ func checkPadding(b []byte, off int) error {
 	return nil
 }
 
-// zeroScales checks that a scale of zero covers zeros alone (F9): codes that are 0, or their zero point. Where the alphabet
-// has no zero, only the source can tell: there a row of zeros has codes too.
+// zeroScales checks that a scale of zero covers zeros alone (F9): codes that are 0, or their zero point. Where the
+// alphabet has no zero, only the source can tell: there a row of zeros has codes too.
 type zeroScales struct {
 	scales []float32
 	zeros  []int8 // nil = none

@@ -27,7 +27,8 @@ func TestMisses(t *testing.T) {
 		w    float32
 		code int8
 		want int
-	}{{10.5, 5, 1}, {2 * 5.5, 5, 1}, {2 * 4.5, 5, 1}, {2 * 5.502, 5, 0}, {2 * 4.498, 5, 0}, {-2 * 5.502, -5, 0}, {-11, -5, 1}} {
+	}{{10.5, 5, 1}, {2 * 5.5, 5, 1}, {2 * 4.5, 5, 1}, {2 * 5.502, 5, 0}, {2 * 4.498, 5, 0}, {-2 * 5.502, -5, 0},
+		{-11, -5, 1}} {
 		if got := misses([]float32{c.w}, []int8{c.code}, 2); got != c.want {
 			t.Errorf("weight %v, code %d, scale 2: %d", c.w, c.code, got)
 		}

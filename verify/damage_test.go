@@ -51,8 +51,8 @@ func places(t testing.TB, f *packed.File, b []byte) (list []place) {
 	return list
 }
 
-// TestEveryBit flips every bit of a small file. A flip in the header is found when the file is opened, with a rule of the
-// format; a flip in the data breaks the digest of the tensor that holds it, and of no other.
+// TestEveryBit flips every bit of a small file. A flip in the header is found when the file is opened, with a rule of
+// the format; a flip in the data breaks the digest of the tensor that holds it, and of no other.
 func TestEveryBit(t *testing.T) { everyBit(t, file(t, small(t)), race.Every(7), race.Every(31)) }
 
 // everyBit flips every bit of a file, or one of so many in its header and in its data.
@@ -100,7 +100,8 @@ func everyBit(t *testing.T, path string, header, data int) {
 				}
 				if bit%509 == 0 {
 					bad := failed(run(t, path, Options{Level: Digest}))
-					named := len(bad) == 1 && bad[0].Name == p.name && (bad[0].Rule == "F17" || p.name == packed.GoldenName && bad[0].Rule == "F8")
+					named := len(bad) == 1 && bad[0].Name == p.name &&
+						(bad[0].Rule == "F17" || p.name == packed.GoldenName && bad[0].Rule == "F8")
 					if !named {
 						t.Errorf("%s: bit %d of byte %d: %v", p.name, bit%8, bit/8-p.begin, bad)
 					}

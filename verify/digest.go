@@ -38,7 +38,8 @@ func (s *session) checkDigests() error {
 }
 
 // besideGroups name the checks of what is stored beside codes.
-var besideGroups = map[string]string{packed.ScaleSuffix: "scales", packed.ZeroSuffix: "zero points", packed.MinSuffix: "minima", packed.OrderSuffix: "orders of columns"}
+var besideGroups = map[string]string{packed.ScaleSuffix: "scales", packed.ZeroSuffix: "zero points",
+	packed.MinSuffix: "minima", packed.OrderSuffix: "orders of columns"}
 
 // stored checks the digest of a tensor of the file.
 func (s *session) stored(group, name, want string) item {

@@ -17,13 +17,13 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// apart are models that differ from the first of their family and kind of weights in more than sizes: in the rotary embedding, in
-// blocks that share weights.
+// apart are models that differ from the first of their family and kind of weights in more than sizes: in the rotary
+// embedding, in blocks that share weights.
 var apart = []string{"llama-3.1-8b", "mobilellm-125m-layer-share", "qwen2.5-1.5b-yarn", "phi-3-mini-128k"}
 
-// TestMiniatures: the engine agrees with the reference, to the bit, on miniatures of the bundled models as they come, --quant auto:
-// one per family and kind of weights and those apart, all of them if LOWPACK_LONG is set. Family by family, this is the whole line:
-// convert, golden outputs, every level of verification.
+// TestMiniatures: the engine agrees with the reference, to the bit, on miniatures of the bundled models as they come,
+// --quant auto: one per family and kind of weights and those apart, all of them if LOWPACK_LONG is set. Family by
+// family, this is the whole line: convert, golden outputs, every level of verification.
 func TestMiniatures(t *testing.T) {
 	seen := map[string]bool{}
 	for _, like := range race.Few(6, synth.Likes()) {

@@ -10,7 +10,8 @@ import (
 
 // Verify up to the decoded weights, and look at what failed.
 func Example() {
-	report, err := verify.Run(context.Background(), "../testdata/hostile/packed/P00.safetensors", verify.Options{Level: verify.Codes})
+	report, err := verify.Run(context.Background(), "../testdata/hostile/packed/P00.safetensors",
+		verify.Options{Level: verify.Codes})
 	if err != nil {
 		log.Fatal(err) // the file could not be read at all
 	}

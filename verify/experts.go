@@ -26,7 +26,8 @@ func (o *origin) join(name string, parts []string) (sourceTensor, error) {
 			return t, broken("", "the checkpoint has no tensor %q", part)
 		}
 		if first := all; len(first) > 0 && (t.dtype != first[0].dtype || !slices.Equal(t.shape, first[0].shape)) {
-			return t, broken("", "%q is %s %v; %q is %s %v", part, t.dtype, t.shape, first[0].name, first[0].dtype, first[0].shape)
+			return t, broken("", "%q is %s %v; %q is %s %v", part, t.dtype, t.shape, first[0].name, first[0].dtype,
+				first[0].shape)
 		}
 		all = append(all, t)
 	}

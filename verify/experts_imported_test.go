@@ -30,7 +30,8 @@ func gptqMiniature(t *testing.T, like string) string {
 
 // TestExpertsOfGPTQ: the codes of each expert are those of its module, and pass every level.
 func TestExpertsOfGPTQ(t *testing.T) {
-	for like, experts := range map[string]string{"qwen3-30b-a3b": "model.layers.1.mlp.experts.*.up_proj", "mixtral-8x7b-v0.1": "model.layers.1.block_sparse_moe.experts.*.w3"} {
+	for like, experts := range map[string]string{"qwen3-30b-a3b": "model.layers.1.mlp.experts.*.up_proj",
+		"mixtral-8x7b-v0.1": "model.layers.1.block_sparse_moe.experts.*.w3"} {
 		dir := gptqMiniature(t, like)
 		path := tinymodel.Converted(t, dir, packed.Recipe{})
 		if bad := failed(run(t, path, Options{Source: dir})); len(bad) > 0 {
@@ -41,7 +42,8 @@ func TestExpertsOfGPTQ(t *testing.T) {
 	}
 }
 
-// compareGPTQ opens the words of an expert as GPTQ defines them: code k of a row in bits 4·(k mod 8) of word k/8 of its column.
+// compareGPTQ opens the words of an expert as GPTQ defines them: code k of a row in bits 4·(k mod 8) of word k/8 of its
+// column.
 func compareGPTQ(t *testing.T, dir, path, experts string) {
 	t.Helper()
 	f, err := packed.Open(path)
@@ -91,7 +93,8 @@ func compareGPTQ(t *testing.T, dir, path, experts string) {
 	}
 }
 
-// TestExpertsOfGPTQDiffer: experts that changed places, and others whose form differs or that are floats, are noticed by name.
+// TestExpertsOfGPTQDiffer: experts that changed places, and others whose form differs or that are floats, are noticed
+// by name.
 func TestExpertsOfGPTQDiffer(t *testing.T) {
 	dir := gptqMiniature(t, "qwen3-30b-a3b")
 	path := tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"})
@@ -107,7 +110,8 @@ func TestExpertsOfGPTQDiffer(t *testing.T) {
 	}
 	found := false
 	for _, c := range run(t, path, Options{Source: dir}).Checks {
-		found = found || c.Verdict == Fail && c.Name == "model.layers.0.mlp.experts.up_proj.weight" && strings.Contains(c.Reason, "experts.4.up_proj")
+		found = found || c.Verdict == Fail && c.Name == "model.layers.0.mlp.experts.up_proj.weight" &&
+			strings.Contains(c.Reason, "experts.4.up_proj")
 	}
 	if !found {
 		t.Error("experts that changed places were not noticed")
@@ -116,19 +120,22 @@ func TestExpertsOfGPTQDiffer(t *testing.T) {
 	if err := os.WriteFile(weights, []byte(lost), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := convert.NewPlan(t.Context(), dir, convert.Options{}); err == nil || !strings.Contains(err.Error(), "experts.4.up_proj") {
+	if _, err := convert.NewPlan(t.Context(), dir, convert.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "experts.4.up_proj") {
 		t.Errorf("an expert without codes: %v", err)
 	}
 }
 
-// TestUnpackExpertsOfMXFP4: experts of gpt-oss are taken over and pass every level, and unpack refuses them: it would write them turned.
+// TestUnpackExpertsOfMXFP4: experts of gpt-oss are taken over and pass every level, and unpack refuses them: it would
+// write them turned.
 func TestUnpackExpertsOfMXFP4(t *testing.T) {
 	dir := miniature(t, "gpt-oss-20b", "")
 	path := tinymodel.Converted(t, dir, packed.Recipe{})
 	if bad := failed(run(t, path, Options{Source: dir})); len(bad) > 0 {
 		t.Error(bad)
 	}
-	_, err := convert.Unpack(t.Context(), path, filepath.Join(t.TempDir(), "out"), convert.UnpackOptions{Form: convert.FormF32})
+	_, err := convert.Unpack(t.Context(), path, filepath.Join(t.TempDir(), "out"),
+		convert.UnpackOptions{Form: convert.FormF32})
 	if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "turned") {
 		t.Errorf("unpack: %v", err)
 	}

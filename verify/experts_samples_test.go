@@ -90,8 +90,10 @@ func writeSample(t *testing.T, config map[string]any, tensors map[string]sampleT
 	return dir
 }
 
-// mixed makes a mixture of a sample of two layers: expert e of both blocks is the MLP of layer e, in the tensors that put makes of it.
-func mixed(tensors map[string]sampleTensor, put func(out map[string]sampleTensor, block, expert, module string, x sampleTensor)) map[string]sampleTensor {
+// mixed makes a mixture of a sample of two layers: expert e of both blocks is the MLP of layer e, in the tensors that
+// put makes of it.
+func mixed(tensors map[string]sampleTensor, put func(out map[string]sampleTensor, block, expert, module string,
+	x sampleTensor)) map[string]sampleTensor {
 	out := map[string]sampleTensor{}
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		x := tensors[name]
@@ -114,12 +116,14 @@ func addRouters(tensors map[string]sampleTensor, name string, hidden int) {
 		data[2*i+1] = 0x3e | byte(i*i%7%2)<<7
 	}
 	for _, block := range []string{"0", "1"} {
-		tensors["model.layers."+block+name] = sampleTensor{checkpoint.Tensor{DType: safetensors.BF16, Shape: []int{2, hidden}}, data}
+		tensors["model.layers."+block+name] = sampleTensor{checkpoint.Tensor{DType: safetensors.BF16,
+			Shape: []int{2, hidden}}, data}
 	}
 }
 
-// TestExpertsOfOriginalPackers: the experts of mixtures whose modules the original packers wrote have the codes, scales, zero points and
-// orders that these modules have in a model without experts, which formats/quantized holds against the packers. All levels pass.
+// TestExpertsOfOriginalPackers: the experts of mixtures whose modules the original packers wrote have the codes,
+// scales, zero points and orders that these modules have in a model without experts, which formats/quantized holds
+// against the packers. All levels pass.
 func TestExpertsOfOriginalPackers(t *testing.T) {
 	for _, name := range []string{
 		"gptq-b2-asym-g64-v1", "gptq-b3-asym-g32-v1", "gptq-b4-sym-g32-desc", "gptq-b4-sym-g64-v2",
@@ -136,7 +140,8 @@ func TestExpertsOfOriginalPackers(t *testing.T) {
 				out[block+".block_sparse_moe.experts."+expert+"."+short.Replace(module)] = x
 			})
 			addRouters(experts, ".block_sparse_moe.gate.weight", 128)
-			maps.Copy(config, map[string]any{"architectures": []string{"MixtralForCausalLM"}, "model_type": "mixtral", "num_local_experts": 2, "num_experts_per_tok": 1})
+			maps.Copy(config, map[string]any{"architectures": []string{"MixtralForCausalLM"}, "model_type": "mixtral",
+				"num_local_experts": 2, "num_experts_per_tok": 1})
 			compareExperts(t, name, writeSample(t, config, experts), func(module string) string {
 				return "block_sparse_moe.experts." + short.Replace(module)
 			})
@@ -149,7 +154,8 @@ func stack(tensors map[string]sampleTensor, module string) map[string]sampleTens
 	return mixed(tensors, func(out map[string]sampleTensor, block, expert, name string, x sampleTensor) {
 		to := block + module + name
 		first := out[to]
-		out[to] = sampleTensor{checkpoint.Tensor{DType: x.DType, Shape: append([]int{int(expert[0]-'0') + 1}, x.Shape...)}, slices.Concat(first.data, x.data)}
+		out[to] = sampleTensor{checkpoint.Tensor{DType: x.DType, Shape: append([]int{int(expert[0]-'0') + 1}, x.Shape...)},
+			slices.Concat(first.data, x.data)}
 	})
 }
 
@@ -160,8 +166,10 @@ func TestExpertsOfMLX(t *testing.T) {
 		architecture string
 		more         map[string]any
 	}{
-		{"mlx-bonsai-bit1-f16-tied", "mlp", "Qwen3MoeForCausalLM", map[string]any{"num_experts": 2, "moe_intermediate_size": 256, "norm_topk_prob": true}},
-		{"mlx-bonsai-ternary-f16-tied", "mlp", "Qwen3MoeForCausalLM", map[string]any{"num_experts": 2, "moe_intermediate_size": 256}},
+		{"mlx-bonsai-bit1-f16-tied", "mlp", "Qwen3MoeForCausalLM",
+			map[string]any{"num_experts": 2, "moe_intermediate_size": 256, "norm_topk_prob": true}},
+		{"mlx-bonsai-ternary-f16-tied", "mlp", "Qwen3MoeForCausalLM",
+			map[string]any{"num_experts": 2, "moe_intermediate_size": 256}},
 		{"mlx-mxfp4", "block_sparse_moe", "MixtralForCausalLM", map[string]any{"num_local_experts": 2}},
 	} {
 		t.Run(c.sample, func(t *testing.T) {
@@ -169,7 +177,8 @@ func TestExpertsOfMLX(t *testing.T) {
 			experts := stack(tensors, "."+c.mlp+".switch_mlp.")
 			addRouters(experts, "."+c.mlp+".gate.weight", 128)
 			maps.Copy(config, c.more)
-			maps.Copy(config, map[string]any{"architectures": []string{c.architecture}, "model_type": nil, "num_experts_per_tok": 1})
+			maps.Copy(config, map[string]any{"architectures": []string{c.architecture}, "model_type": nil,
+				"num_experts_per_tok": 1})
 			compareExperts(t, c.sample, writeSample(t, config, experts), func(module string) string {
 				return c.mlp + ".switch_mlp." + module
 			})
@@ -185,10 +194,12 @@ func TestRouterOfCodes(t *testing.T) {
 		x := tensors["model.layers.0.mlp.gate_proj."+suffix]
 		row := len(x.data) / x.Shape[0]
 		for _, block := range []string{"0", "1"} {
-			experts["model.layers."+block+".block_sparse_moe.gate."+suffix] = sampleTensor{checkpoint.Tensor{DType: x.DType, Shape: []int{2, x.Shape[1]}}, x.data[:2*row]}
+			experts["model.layers."+block+".block_sparse_moe.gate."+suffix] = sampleTensor{checkpoint.Tensor{DType: x.DType,
+				Shape: []int{2, x.Shape[1]}}, x.data[:2*row]}
 		}
 	}
-	maps.Copy(config, map[string]any{"architectures": []string{"MixtralForCausalLM"}, "model_type": nil, "num_local_experts": 2, "num_experts_per_tok": 1})
+	maps.Copy(config, map[string]any{"architectures": []string{"MixtralForCausalLM"}, "model_type": nil,
+		"num_local_experts": 2, "num_experts_per_tok": 1})
 	p, err := convert.NewPlan(t.Context(), writeSample(t, config, experts), convert.Options{})
 	if err == nil {
 		p.Close()
@@ -205,7 +216,8 @@ func compareExperts(t *testing.T, sample, dir string, moved func(module string) 
 	if bad := failed(run(t, path, Options{Source: dir})); len(bad) > 0 {
 		t.Error(bad)
 	}
-	got, want := openPacked(t, path), openPacked(t, tinymodel.Converted(t, shared.Path(t, "data/packed/"+sample), packed.Recipe{Golden: "none"}))
+	got, want := openPacked(t, path), openPacked(t,
+		tinymodel.Converted(t, shared.Path(t, "data/packed/"+sample), packed.Recipe{Golden: "none"}))
 	for _, expert := range []int{0, 1} {
 		for _, module := range []string{"gate_proj", "up_proj", "down_proj"} {
 			a := sampleMatrix(t, want, "model.layers."+string(rune('0'+expert))+".mlp."+module+".weight", 0)
@@ -270,5 +282,6 @@ func sampleMatrix(t *testing.T, f *packed.File, name string, expert int) (w weig
 }
 
 func (w weightsOf) equal(v weightsOf) bool {
-	return w.alphabet == v.alphabet && slices.Equal(w.codes, v.codes) && slices.Equal(w.scales, v.scales) && slices.Equal(w.zeros, v.zeros) && slices.Equal(w.order, v.order)
+	return w.alphabet == v.alphabet && slices.Equal(w.codes, v.codes) && slices.Equal(w.scales, v.scales) &&
+		slices.Equal(w.zeros, v.zeros) && slices.Equal(w.order, v.order)
 }

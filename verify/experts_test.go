@@ -15,7 +15,8 @@ import (
 // mixtures have experts in tensors of their own, with a shared one, and all in one tensor.
 var mixtures = []string{"qwen1.5-moe-a2.7b", "mixtral-8x7b-v0.1", "granite-3.1-1b-a400m"}
 
-// TestExperts: experts that are quantized pass every level: codes, scales and digests of [E, M, K], the kernels, source and logits.
+// TestExperts: experts that are quantized pass every level: codes, scales and digests of [E, M, K], the kernels, source
+// and logits.
 func TestExperts(t *testing.T) {
 	for _, like := range mixtures {
 		for _, c := range []struct {
@@ -77,7 +78,8 @@ func TestExpertsDiffer(t *testing.T) {
 	}
 	const name = "model.layers.0.mlp.experts.4.up_proj.weight"
 	text := string(data)
-	swap := strings.NewReplacer(name, "model.layers.0.mlp.experts.5.up_proj.weight", "model.layers.0.mlp.experts.5.up_proj.weight", name)
+	swap := strings.NewReplacer(name, "model.layers.0.mlp.experts.5.up_proj.weight",
+		"model.layers.0.mlp.experts.5.up_proj.weight", name)
 	if !strings.Contains(text, name) {
 		t.Fatal("the checkpoint has no such tensor")
 	}
@@ -95,12 +97,14 @@ func TestExpertsDiffer(t *testing.T) {
 // TestExpertsRefused: what cannot be done with experts is refused with the reason.
 func TestExpertsRefused(t *testing.T) {
 	dir := miniature(t, "olmoe-1b-7b", synth.Normal)
-	_, err := convert.NewPlan(t.Context(), dir, convert.Options{Recipe: packed.Recipe{Quant: "absmean", Scale: "tensor", AllowLossy: true}})
+	_, err := convert.NewPlan(t.Context(), dir,
+		convert.Options{Recipe: packed.Recipe{Quant: "absmean", Scale: "tensor", AllowLossy: true}})
 	if err == nil || !strings.Contains(err.Error(), "--scale row") {
 		t.Error(err)
 	}
 	path := tinymodel.Converted(t, dir, packed.Recipe{Quant: "int8", Layout: "vnni4", Golden: "none"})
-	_, err = convert.Unpack(t.Context(), path, filepath.Join(t.TempDir(), "out"), convert.UnpackOptions{Form: convert.FormF32})
+	_, err = convert.Unpack(t.Context(), path, filepath.Join(t.TempDir(), "out"),
+		convert.UnpackOptions{Form: convert.FormF32})
 	if err == nil || !strings.Contains(err.Error(), "tensors of single experts") {
 		t.Error(err)
 	}

@@ -62,7 +62,8 @@ func (s *session) checkFile() error {
 		s.report.Coverage.AllRows += int64(s.file.Manifest().Packed[i].Rows())
 	}
 	if !s.report.WeightsOnly {
-		if err := s.one(File, "model", "F7", packed.FilePrefix+"config.json", s.checkModel); err != nil || s.described == nil {
+		if err := s.one(File, "model", "F7", packed.FilePrefix+"config.json", s.checkModel); err != nil ||
+			s.described == nil {
 			return err
 		}
 	}

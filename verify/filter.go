@@ -10,8 +10,8 @@ import (
 
 const filterGroup = "with the candidate filter"
 
-// checkFiltered repeats the golden sequences through the candidate filter of a file that has a screen of its head: there
-// the largest logits come from other code, and from other weights, than all of them do.
+// checkFiltered repeats the golden sequences through the candidate filter of a file that has a screen of its head:
+// there the largest logits come from other code, and from other weights, than all of them do.
 func (s *session) checkFiltered(texts [][]golden.Logits) error {
 	if _, ok := s.file.Manifest().Entry(packed.ScreenName); !ok {
 		return nil
@@ -27,7 +27,8 @@ func (s *session) checkFiltered(texts [][]golden.Logits) error {
 		}
 	}
 	if rows == 0 {
-		s.skip(Logits, filterGroup+" in use", "the engine makes no use of the screen: its vocabulary is too small, or its logits are capped")
+		s.skip(Logits, filterGroup+" in use",
+			"the engine makes no use of the screen: its vocabulary is too small, or its logits are capped")
 	}
 	return nil
 }

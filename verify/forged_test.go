@@ -20,8 +20,8 @@ const besideConfig = `{"architectures": ["LlamaForCausalLM"], "model_type": "lla
 "num_key_value_heads": 1, "num_hidden_layers": 1, "vocab_size": 301, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
 "hidden_act": "silu", "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2}`
 
-// besideModel has all that may stand beside codes: scales per row and group in every type, signed ones, zero points, orders of
-// columns, a quantized embedding, activation scales per group. It has golden outputs.
+// besideModel has all that may stand beside codes: scales per row and group in every type, signed ones, zero points,
+// orders of columns, a quantized embedding, activation scales per group. It has golden outputs.
 func besideModel(t testing.TB) *sample.Model {
 	t.Helper()
 	d, err := model.Parse([]byte(besideConfig), nil, nil)
@@ -34,8 +34,10 @@ func besideModel(t testing.TB) *sample.Model {
 		zeros, order     bool
 		minima           bool
 	}{
-		{"vnni4", "int8", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16}, true, false, false}, // the embedding
-		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16, Signed: true}, true, true, false},
+		// the embedding
+		{"vnni4", "int8", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16}, true, false, false},
+		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16, Signed: true}, true,
+			true, false},
 		{"vnni4i", "e2m1", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleE8M0}, false, true, false},
 		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleBF16, Signed: true}, true, false, false},
 		{"vnni4i", "ternary", packed.Scale{Kind: packed.ScaleGroup, Group: 64, DType: packed.ScaleF32}, false, true, false},
@@ -43,7 +45,9 @@ func besideModel(t testing.TB) *sample.Model {
 	}
 	r := rand.New(rand.NewPCG(13, 2))
 	m := &sample.Model{
-		Family: d.Family, Recipe: packed.Recipe{Golden: "full"}, Plain: []sample.Plain{sample.Embed("config.json", besideConfig)},
+		Family:     d.Family,
+		Recipe:     packed.Recipe{Golden: "full"},
+		Plain:      []sample.Plain{sample.Embed("config.json", besideConfig)},
 		Activation: packed.Activation{Kind: packed.ActivationGroup, Size: 32},
 	}
 	for _, n := range d.Tensors() {
@@ -57,7 +61,8 @@ func besideModel(t testing.TB) *sample.Model {
 			t.Fatal(err)
 		}
 		q := sample.Quantized{
-			Name: n.Name, Matrix: pack.NewMatrix(pack.Shape{M: n.Shape[0], K: n.Shape[1]}, a), Layout: pack.Spec{Name: f.layout, Alphabet: f.alphabet},
+			Name: n.Name, Matrix: pack.NewMatrix(pack.Shape{M: n.Shape[0], K: n.Shape[1]}, a), Layout: pack.Spec{Name: f.layout,
+				Alphabet: f.alphabet},
 			Scale: f.scale, Quantizer: "test",
 		}
 		for i := range q.Matrix.Codes {
@@ -103,11 +108,12 @@ func ceil(n, group int) int {
 	return (n + group - 1) / group
 }
 
-// TestForgedBeside changes what stands beside the codes, one thing at a time, with every digest set right and golden outputs
-// as they were: no checkpoint is needed to see that run would compute something else.
+// TestForgedBeside changes what stands beside the codes, one thing at a time, with every digest set right and golden
+// outputs as they were: no checkpoint is needed to see that run would compute something else.
 func TestForgedBeside(t *testing.T) {
 	m := besideModel(t)
-	if r := run(t, file(t, m), Options{}); !r.OK || r.Coverage.Scaled != len(m.Quantized) || r.Coverage.Packed != len(m.Quantized) {
+	if r := run(t, file(t, m), Options{}); !r.OK || r.Coverage.Scaled != len(m.Quantized) ||
+		r.Coverage.Packed != len(m.Quantized) {
 		t.Fatalf("%+v %v", r.Coverage, failed(r))
 	}
 	seen := func(what string) {
@@ -179,14 +185,15 @@ func TestForgedBeside(t *testing.T) {
 		}
 		*q = honest
 	}
-	for _, a := range []packed.Activation{{Kind: packed.ActivationToken}, {Kind: packed.ActivationGroup, Size: 64}, {Kind: packed.ActivationGroup, Size: 128}} {
+	for _, a := range []packed.Activation{{Kind: packed.ActivationToken}, {Kind: packed.ActivationGroup, Size: 64},
+		{Kind: packed.ActivationGroup, Size: 128}} {
 		m.Activation = a
 		seen("activation scales " + a.String())
 	}
 }
 
-// TestForgedEmbedding: of a quantized embedding the rows of tokens in golden sequences are compared, and it is said how many
-// these are.
+// TestForgedEmbedding: of a quantized embedding the rows of tokens in golden sequences are compared, and it is said how
+// many these are.
 func TestForgedEmbedding(t *testing.T) {
 	m := besideModel(t)
 	honest := run(t, file(t, m), Options{})
@@ -220,8 +227,10 @@ func TestForgedExpert(t *testing.T) {
 	const experts, rows = 16, 40
 	r := rand.New(rand.NewPCG(5, 5))
 	q := sample.Quantized{
-		Name: "experts", Matrix: pack.NewMatrix(pack.Shape{M: experts * rows, K: 64}, pack.Int4), Layout: pack.Spec{Name: "vnni4i", Alphabet: "int4"},
-		Scale: packed.Scale{Kind: packed.ScaleGroup, Group: 32}, Experts: experts, Quantizer: "test",
+		Name:   "experts",
+		Matrix: pack.NewMatrix(pack.Shape{M: experts * rows, K: 64}, pack.Int4),
+		Layout: pack.Spec{Name: "vnni4i", Alphabet: "int4"},
+		Scale:  packed.Scale{Kind: packed.ScaleGroup, Group: 32}, Experts: experts, Quantizer: "test",
 	}
 	for i := range q.Matrix.Codes {
 		q.Matrix.Codes[i] = int8(r.IntN(16) - 8)
@@ -245,11 +254,12 @@ func TestForgedExpert(t *testing.T) {
 	}
 }
 
-// TestForgedAgainstSource: zero points, orders and activation scales that no conversion of the checkpoint makes do not pass
-// where there are no golden outputs that contradict them.
+// TestForgedAgainstSource: zero points, orders and activation scales that no conversion of the checkpoint makes do not
+// pass where there are no golden outputs that contradict them.
 func TestForgedAgainstSource(t *testing.T) {
 	source := bare(t, "F32", 40, 64, func(i int) float32 { return float32(i%3 - 1) })
-	f, err := packed.Open(tinymodel.Converted(t, source, packed.Recipe{Quant: "absmean", Scale: "row", Layout: "vnni4i", Golden: "none", AllowLossy: true}))
+	f, err := packed.Open(tinymodel.Converted(t, source,
+		packed.Recipe{Quant: "absmean", Scale: "row", Layout: "vnni4i", Golden: "none", AllowLossy: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +273,8 @@ func TestForgedAgainstSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	honest := sample.Quantized{Name: e.Name, Matrix: pack.NewMatrix(e.MatrixShape(), pack.Ternary), Layout: e.Layout, Scale: e.Scale, Quantizer: e.Quantizer}
+	honest := sample.Quantized{Name: e.Name, Matrix: pack.NewMatrix(e.MatrixShape(), pack.Ternary), Layout: e.Layout,
+		Scale: e.Scale, Quantizer: e.Quantizer}
 	if err := l.Unpack(honest.Matrix, data); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +292,9 @@ func TestForgedAgainstSource(t *testing.T) {
 				m.Quantized[0].Order = append(m.Quantized[0].Order, int32(63-k))
 			}
 		}, "F24"},
-		"activation scales":               {func(m *sample.Model) { m.Activation = packed.Activation{Kind: packed.ActivationGroup, Size: 32} }, "F22"},
+		"activation scales": {func(m *sample.Model) {
+			m.Activation = packed.Activation{Kind: packed.ActivationGroup, Size: 32}
+		}, "F22"},
 		"activation scales of the recipe": {func(m *sample.Model) { m.Recipe.Activation = "group:64" }, "F22"},
 		"activation scales as in the recipe": {func(m *sample.Model) {
 			m.Recipe.Activation, m.Activation = "group:64", packed.Activation{Kind: packed.ActivationGroup, Size: 64}
@@ -292,7 +305,8 @@ func TestForgedAgainstSource(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "forged")
 		m.Write(t, path)
 		bad := failed(run(t, path, Options{Source: source}))
-		if c.rule == "" && len(bad) > 0 || c.rule != "" && (len(bad) != 1 || bad[0].Level != Source || bad[0].Rule != c.rule) {
+		if c.rule == "" && len(bad) > 0 ||
+			c.rule != "" && (len(bad) != 1 || bad[0].Level != Source || bad[0].Rule != c.rule) {
 			t.Errorf("%s: %v", name, bad)
 		}
 	}
@@ -305,7 +319,8 @@ func TestScaledBy(t *testing.T) {
 		t.Fatal(err)
 	}
 	const used = "model.layers.0.mlp.down_proj.weight"
-	n := scaledBy(d, []packed.Entry{{Name: used, Shape: []int{64, 96}}, {Name: used, Shape: []int{4, 64, 96}}, {Name: "other", Shape: []int{64, 96}}, {Name: packed.ScreenName, Shape: []int{301, 64}}})
+	n := scaledBy(d, []packed.Entry{{Name: used, Shape: []int{64, 96}}, {Name: used, Shape: []int{4, 64, 96}},
+		{Name: "other", Shape: []int{64, 96}}, {Name: packed.ScreenName, Shape: []int{301, 64}}})
 	if n != 2 {
 		t.Errorf("%d tensors", n)
 	}
@@ -314,7 +329,8 @@ func TestScaledBy(t *testing.T) {
 // TestActivationOf: the choice of conversion, written down again.
 func TestActivationOf(t *testing.T) {
 	entry := func(quantizer, alphabet string, group int) packed.Entry {
-		return packed.Entry{Name: "w", Quantizer: quantizer, Layout: pack.Spec{Alphabet: alphabet}, Scale: packed.Scale{Group: group}}
+		return packed.Entry{Name: "w", Quantizer: quantizer, Layout: pack.Spec{Alphabet: alphabet},
+			Scale: packed.Scale{Group: group}}
 	}
 	screen := entry("int8", "int8", 0)
 	screen.Name = packed.ScreenName

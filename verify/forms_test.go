@@ -14,8 +14,8 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
 
-// everyForm is a file of weights alone with all that may stand beside codes: scales of every type, signed ones, zero points,
-// orders of columns, experts, and activation scales per group.
+// everyForm is a file of weights alone with all that may stand beside codes: scales of every type, signed ones, zero
+// points, orders of columns, experts, and activation scales per group.
 func everyForm(t testing.TB) *sample.Model {
 	r := rand.New(rand.NewPCG(5, 2))
 	group := func(n int, dtype packed.ScaleType, signed bool) packed.Scale {
@@ -68,7 +68,8 @@ func everyForm(t testing.TB) *sample.Model {
 			form("a", int4, 0, pack.Shape{M: 33, K: 100}, group(32, packed.ScaleF16, true), has{}),
 			form("b", int4, 0, pack.Shape{M: 20, K: 100}, group(64, packed.ScaleBF16, false), has{zero: true, order: true}),
 			form("c", e2m1, 0, pack.Shape{M: 20, K: 70}, group(32, packed.ScaleE8M0, false), has{order: true}),
-			form("d", int8, 0, pack.Shape{M: 9, K: 70}, packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, has{zero: true}),
+			form("d", int8, 0, pack.Shape{M: 9, K: 70},
+				packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, has{zero: true}),
 			form("e", int4, 3, pack.Shape{M: 33, K: 70}, group(32, packed.ScaleF16, true), has{zero: true, order: true}),
 			minima,
 		},
@@ -77,8 +78,8 @@ func everyForm(t testing.TB) *sample.Model {
 	})
 }
 
-// TestEveryForm: such a file passes all levels, a flipped bit anywhere is found, and what somebody changed who sets all digests
-// right is found as far as rules or golden products tell: products leave out scales and orders (GOLDEN).
+// TestEveryForm: such a file passes all levels, a flipped bit anywhere is found, and what somebody changed who sets all
+// digests right is found as far as rules or golden products tell: products leave out scales and orders (GOLDEN).
 func TestEveryForm(t *testing.T) {
 	path := file(t, everyForm(t))
 	if bad := failed(run(t, path, Options{})); len(bad) > 0 {
@@ -113,8 +114,9 @@ func TestEveryForm(t *testing.T) {
 	everyBit(t, path, 97, 211)
 }
 
-// TestImportedForm: imported models with zero points and with an order of columns pass all levels, their checkpoint included. A
-// scale, a zero point or a column that somebody exchanged who sets all digests right is found by golden outputs alone.
+// TestImportedForm: imported models with zero points and with an order of columns pass all levels, their checkpoint
+// included. A scale, a zero point or a column that somebody exchanged who sets all digests right is found by golden
+// outputs alone.
 func TestImportedForm(t *testing.T) {
 	for dir, c := range map[string]struct {
 		activation string

@@ -19,13 +19,15 @@ const fuzzTime = 20 * time.Second
 
 // victims are files that reach every level of verification, as small as that allows: fuzzing gets that much further.
 func victims(t testing.TB) []string {
-	config := strings.NewReplacer(`"hidden_size": 24`, `"hidden_size": 12`, `"intermediate_size": 40`, `"intermediate_size": 10`,
+	config := strings.NewReplacer(`"hidden_size": 24`, `"hidden_size": 12`, `"intermediate_size": 40`,
+		`"intermediate_size": 10`,
 		`"num_hidden_layers": 2`, `"num_hidden_layers": 1`, `"vocab_size": 31`, `"vocab_size": 9`,
 		`"max_position_embeddings": 64`, `"max_position_embeddings": 5`).Replace(tinyConfig)
 	return []string{file(t, small(t)), file(t, modelOf(t, config))}
 }
 
-// scratch is a file whose bytes are replaced again and again. It is written in place, which costs a tenth of a new file.
+// scratch is a file whose bytes are replaced again and again. It is written in place, which costs a tenth of a new
+// file.
 type scratch struct{ *os.File }
 
 func newScratch(t testing.TB) scratch {
@@ -66,8 +68,9 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { fuzzed.verify(t, b) })
 }
 
-// FuzzForged edits good files and sets their digests right, so that what lies behind the digests is reached: each edit is
-// a file (one byte), an offset (three) and a new byte. Edits of the header change the manifest, and its digest follows.
+// FuzzForged edits good files and sets their digests right, so that what lies behind the digests is reached: each edit
+// is a file (one byte), an offset (three) and a new byte. Edits of the header change the manifest, and its digest
+// follows.
 func FuzzForged(f *testing.F) {
 	var sealers []*sealer
 	for _, path := range victims(f) {
@@ -112,7 +115,8 @@ func FuzzForged(f *testing.F) {
 func TestGarbage(t *testing.T) {
 	good := read(t, file(t, tinyModel(t)))
 	garbage := newScratch(t)
-	for _, b := range [][]byte{nil, make([]byte, 100), bytes.Repeat([]byte{0xff}, 4096), good[:100], append(bytes.Clone(good[:4000]), good...), bytes.Repeat([]byte("{"), 20000)} {
+	for _, b := range [][]byte{nil, make([]byte, 100), bytes.Repeat([]byte{0xff}, 4096), good[:100],
+		append(bytes.Clone(good[:4000]), good...), bytes.Repeat([]byte("{"), 20000)} {
 		garbage.verify(t, b)
 	}
 }

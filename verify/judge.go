@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// judged is the group of checks that hold golden outputs against the reference model. A conversion records them with kernels and
-// engine, whose faults kernels and engine would confirm.
+// judged is the group of checks that hold golden outputs against the reference model. A conversion records them with
+// kernels and engine, whose faults kernels and engine would confirm.
 const judged = "golden outputs against the reference"
 
 // judgeProducts computes the listed rows of all golden products. Digests over all rows are left to the comparison of
@@ -42,8 +42,9 @@ func differentProducts(got, want *golden.Product) string {
 	return ""
 }
 
-// judgeLogits computes the given tokens of all golden sequences, and one more of each. The engine has been through these
-// in every way, token by token as well; later tokens would take a pass over the model each and are of the same kind.
+// judgeLogits computes the given tokens of all golden sequences, and one more of each. The engine has been through
+// these in every way, token by token as well; later tokens would take a pass over the model each and are of the same
+// kind.
 func (s *session) judgeLogits() error {
 	if s.golden == nil || len(s.golden.Logits) == 0 {
 		return nil
@@ -71,7 +72,8 @@ func differentLogits(got, want *golden.Logits) string {
 	case got.Token != want.Token:
 		return fmt.Sprintf("token %d, where the reference chooses %d", got.Token, want.Token)
 	case !slices.Equal(got.TopTokens, want.TopTokens) || !slices.Equal(got.TopLogits, want.TopLogits):
-		return fmt.Sprintf("tokens %v with logits %v, where the reference gives %v with %v", got.TopTokens, got.TopLogits, want.TopTokens, want.TopLogits)
+		return fmt.Sprintf("tokens %v with logits %v, where the reference gives %v with %v", got.TopTokens, got.TopLogits,
+			want.TopTokens, want.TopLogits)
 	case got.Digest != want.Digest:
 		return "the digest of all logits is another one than the reference gives"
 	}

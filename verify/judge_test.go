@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 )
 
-// TestJudged: golden outputs that kernels and engine would confirm, because they come from them, are still held against the
-// reference. Each change is one that no kernel and no engine is asked about here.
+// TestJudged: golden outputs that kernels and engine would confirm, because they come from them, are still held against
+// the reference. Each change is one that no kernel and no engine is asked about here.
 func TestJudged(t *testing.T) {
 	path := file(t, tinyModel(t))
 	judge := func(change func(r *golden.Record)) *Report {
@@ -42,7 +42,8 @@ func TestJudged(t *testing.T) {
 				failed, texts = failed+1, texts+c.Rule+" "+c.Reason
 			}
 		}
-		if want == "" && failed > 0 || want != "" && (failed != 1 || !strings.Contains(texts, want) || !strings.Contains(texts, "F8")) {
+		if want == "" && failed > 0 ||
+			want != "" && (failed != 1 || !strings.Contains(texts, want) || !strings.Contains(texts, "F8")) {
 			t.Errorf("%q: %d checks fail: %s", want, failed, texts)
 		}
 		if len(report.Checks) < 20 {

@@ -156,7 +156,8 @@ func (k *kernels) compare(w *kernel.Weights, e *packed.Entry, products []golden.
 			if listed[j] != v {
 				n := len(p.Rows)
 				row, g, t := p.Rows[j%n], j/n%w.Groups(), j/n/w.Groups()
-				return k.explain(e, p, got, fmt.Sprintf("row %d, group %d, vector %d of %d: %d instead of %d", row, g, t, p.Vectors, listed[j], v))
+				return k.explain(e, p, got, fmt.Sprintf("row %d, group %d, vector %d of %d: %d instead of %d", row, g, t, p.Vectors,
+					listed[j], v))
 			}
 		}
 		if p.Digest != "" && golden.DigestProducts(got) != p.Digest {
@@ -188,15 +189,18 @@ func (m *mulTask) Do(from, to int) { m.w.Mul(m.y, m.w.Shape.M, m.x, from, to) }
 
 // explain asks the reference who is wrong, and in which row.
 func (k *kernels) explain(e *packed.Entry, p *golden.Product, got []int32, what string) error {
-	want, err := reference.Products(k.ctx, k.file, e.Name, int(p.Expert), golden.Vectors(p.Seed, p.Vectors, e.MatrixShape().K))
+	want, err := reference.Products(k.ctx, k.file, e.Name, int(p.Expert),
+		golden.Vectors(p.Seed, p.Vectors, e.MatrixShape().K))
 	if err != nil {
 		return err
 	}
 	for i, v := range got {
 		if v != want[i] {
 			m := e.MatrixShape().M
-			return broken("", "%s; the reference finds row %d, product %d of the row to be %d, the kernel %d: the kernel is wrong", what, i%m, i/m, want[i], v)
+			return broken("", "%s; the reference finds row %d, product %d of the row to be %d, the kernel %d: the kernel is "+
+				"wrong", what, i%m, i/m, want[i], v)
 		}
 	}
-	return broken("F8", "%s; the reference agrees with the kernel: the golden outputs do not belong to these weights", what)
+	return broken("F8", "%s; the reference agrees with the kernel: the golden outputs do not belong to these weights",
+		what)
 }

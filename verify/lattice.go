@@ -6,7 +6,8 @@ import (
 	"math/bits"
 )
 
-// latticeRow checks rows of weights that are codes times a scale, each product rounded once to the type of the weights (N24).
+// latticeRow checks rows of weights that are codes times a scale, each product rounded once to the type of the weights
+// (N24).
 type latticeRow struct {
 	zero int8 // code of a weight that is zero: 0, or +1 where the alphabet has no zero
 }
@@ -25,7 +26,8 @@ func (l latticeRow) check(w []float32, codes []int8, scale float32, dtype string
 		case w[k] == 0 && scale != 0 && c != 0:
 			zeros++
 		case p.value[c+8] != w[k]:
-			return fmt.Errorf("column %d: code %d times scale %v is %v in %s; the source has %v", k, c, scale, p.value[c+8], dtype, w[k])
+			return fmt.Errorf("column %d: code %d times scale %v is %v in %s; the source has %v", k, c, scale, p.value[c+8],
+				dtype, w[k])
 		default:
 			p.used[c+8] = p.used[c+8] || c != 0
 			divisor = gcd(divisor, int(max(c, -c)))
@@ -72,8 +74,8 @@ func (p *products) of(scale float32) {
 	}
 }
 
-// simplest refuses a scale with less trailing zero bits than another one that gives the same products. Scales that do lie
-// side by side, so the next ones with more zeros, up and down, tell of all others.
+// simplest refuses a scale with less trailing zero bits than another one that gives the same products. Scales that do
+// lie side by side, so the next ones with more zeros, up and down, tell of all others.
 func (p *products) simplest(scale float32) error {
 	b := math.Float32bits(scale)
 	if b < 0x00800000 || b > 0x7f7fffff {

@@ -11,8 +11,8 @@ import (
 // importCodes is the rule of codes that were taken over from GPTQ, AWQ and other formats (package quantized).
 const importCodes = "import-codes"
 
-// readLayers finds the modules of the checkpoint whose weights are codes of another format, as the second reader gives their
-// tensors.
+// readLayers finds the modules of the checkpoint whose weights are codes of another format, as the second reader gives
+// their tensors.
 func (o *origin) readLayers() (err error) {
 	if o.scheme, err = quantized.Parse(o.from.Config(), o.from.File); err != nil {
 		return err
@@ -30,7 +30,8 @@ func (o *origin) lookup(name string) (quantized.Tensor, bool) {
 	return quantized.Tensor{Name: name, DType: safetensors.DType(t.dtype), Shape: t.shape}, ok
 }
 
-// layersOf are the modules of the checkpoint that an entry holds the codes of: one, or one for each expert; nil: there are none.
+// layersOf are the modules of the checkpoint that an entry holds the codes of: one, or one for each expert; nil: there
+// are none.
 func (o *origin) layersOf(e *packed.Entry) []*quantized.Layer {
 	if l := o.layers[e.Name]; l != nil {
 		return []*quantized.Layer{l}
@@ -113,7 +114,8 @@ func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 	case e.Min:
 		return broken("F25", "minima, which a checkpoint of modules does not give")
 	case e.Zero != (zeros != nil) || e.Order != (order != nil):
-		return broken("", "zero points %t and order of columns %t, in the checkpoint %t and %t", e.Zero, e.Order, zeros != nil, order != nil)
+		return broken("", "zero points %t and order of columns %t, in the checkpoint %t and %t", e.Zero, e.Order,
+			zeros != nil, order != nil)
 	}
 	if err := checkSigned(e, l.Signed && negative(m.ScaleValues())); err != nil {
 		return err

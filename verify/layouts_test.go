@@ -16,7 +16,8 @@ import (
 // inLayout is a file of one tensor, as small as the layout allows with some columns and rows to spare.
 func inLayout(seed uint64, spec pack.Spec, a pack.Alphabet) *sample.Model {
 	r := rand.New(rand.NewPCG(seed, 3))
-	q := sample.Quantized{Name: "w", Matrix: pack.NewMatrix(pack.Shape{M: 5, K: 23}, a), Layout: spec, Scale: packed.Scale{Kind: packed.ScaleRow}, Quantizer: "test"}
+	q := sample.Quantized{Name: "w", Matrix: pack.NewMatrix(pack.Shape{M: 5, K: 23}, a), Layout: spec,
+		Scale: packed.Scale{Kind: packed.ScaleRow}, Quantizer: "test"}
 	for i := range q.Matrix.Codes {
 		q.Matrix.Codes[i] = a.Values[r.IntN(len(a.Values))]
 	}
@@ -56,8 +57,8 @@ func TestDamageInEveryLayout(t *testing.T) {
 	})
 }
 
-// TestBlocksInEveryLayout zeroes, swaps and repeats blocks of 64 bytes, puts the header of another file before the data,
-// and joins two files.
+// TestBlocksInEveryLayout zeroes, swaps and repeats blocks of 64 bytes, puts the header of another file before the
+// data, and joins two files.
 func TestBlocksInEveryLayout(t *testing.T) {
 	const size = 64
 	eachLayout(t, func(t *testing.T, spec pack.Spec, a pack.Alphabet) {

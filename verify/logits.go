@@ -27,8 +27,8 @@ func (s *session) checkLogits() error {
 	return s.checkTexts()
 }
 
-// checkSequences compares logits with the golden ones: all sequences in one batch, in several passes, and token by token, so
-// that both the matrix–matrix and the matrix–vector kernels have their part in it.
+// checkSequences compares logits with the golden ones: all sequences in one batch, in several passes, and token by
+// token, so that both the matrix–matrix and the matrix–vector kernels have their part in it.
 func (s *session) checkSequences() error {
 	rows, err := s.logits()
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *session) cover(texts [][]golden.Logits) {
 	c.Scaled = scaledBy(s.described, s.file.Manifest().Packed)
 }
 
-// scaledBy is how many packed tensors are multiplied and scaled whenever the model computes logits. Those of experts are not:
-// each token chooses some.
+// scaledBy is how many packed tensors are multiplied and scaled whenever the model computes logits. Those of experts
+// are not: each token chooses some.
 func scaledBy(d *model.Description, entries []packed.Entry) (n int) {
 	used := map[string]bool{packed.ScreenName: true}
 	for _, need := range d.Tensors() {
@@ -150,7 +150,8 @@ func (r *runner) start() (err error) {
 	for _, t := range r.texts {
 		longest = max(longest, len(t))
 	}
-	r.engine, err = engine.New(r.file, engine.Options{Threads: r.Threads, Context: longest, Sequences: len(r.texts), Batch: r.batch})
+	r.engine, err = engine.New(r.file,
+		engine.Options{Threads: r.Threads, Context: longest, Sequences: len(r.texts), Batch: r.batch})
 	if err != nil {
 		return err
 	}
@@ -202,7 +203,8 @@ func (r *runner) single() error {
 	return nil
 }
 
-// evaluate appends a piece to every sequence and checks the logits of its tokens. more is false when all pieces are empty.
+// evaluate appends a piece to every sequence and checks the logits of its tokens. more is false when all pieces are
+// empty.
 func (r *runner) evaluate(pieces [][]golden.Logits) (more bool, err error) {
 	vocab := r.engine.Description().Vocab
 	var batch []engine.Chunk
@@ -235,7 +237,8 @@ func (r *runner) evaluate(pieces [][]golden.Logits) (more bool, err error) {
 
 // position checks the logits of one position.
 func (r *runner) position(want *golden.Logits, z []float32) {
-	c := Check{Level: Logits, Group: r.group, Name: fmt.Sprintf("sequence %d, position %d", want.Sequence, want.Position), Verdict: Pass}
+	c := Check{Level: Logits, Group: r.group, Name: fmt.Sprintf("sequence %d, position %d", want.Sequence, want.Position),
+		Verdict: Pass}
 	if r.top > 0 {
 		c.Name += fmt.Sprintf(", the largest %d", r.top)
 	}

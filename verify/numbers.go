@@ -13,9 +13,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// numbered hashes rows of codes as FORMAT F12 says: the code of column j + i·Q is its place in the list of values of the
-// alphabet, of int8 code + 127 modulo 256, in field i of byte j of the Q bytes of a row. Package packed, which writes the digests,
-// does it in its own way.
+// numbered hashes rows of codes as FORMAT F12 says: the code of column j + i·Q is its place in the list of values of
+// the alphabet, of int8 code + 127 modulo 256, in field i of byte j of the Q bytes of a row. Package packed, which
+// writes the digests, does it in its own way.
 type numbered struct {
 	hash.Hash
 	k, fields int
@@ -48,7 +48,8 @@ func newNumbered(e *packed.Entry) (*numbered, error) {
 	return n, nil
 }
 
-// rows hashes whole rows, and beside them src to another hash, for which there is hardly more to do (package sha256pair).
+// rows hashes whole rows, and beside them src to another hash, for which there is hardly more to do (package
+// sha256pair).
 func (n *numbered) rows(codes []int8, other hash.Hash, src []byte) {
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(codes))), len(codes))
 	for rows := len(bytes) / n.k; rows > 0; rows = len(bytes) / n.k {

@@ -22,5 +22,6 @@ func (s *session) statement() []item {
 		return nil
 	}
 	whole := s.file.Whole()
-	return []item{{group: "provenance statement", name: filepath.Base(s.path), size: whole.Size(), bytes: newDigest(whole, "", check)}}
+	return []item{{group: "provenance statement", name: filepath.Base(s.path), size: whole.Size(),
+		bytes: newDigest(whole, "", check)}}
 }

@@ -16,16 +16,20 @@ import (
 func TestProvenance(t *testing.T) {
 	path := file(t, small(t))
 	text := statement(t, path)
-	if r := run(t, path, Options{Level: Digest, Provenance: text}); !r.OK || r.Checks[len(r.Checks)-1].Group != "provenance statement" {
+	if r := run(t, path, Options{Level: Digest, Provenance: text}); !r.OK ||
+		r.Checks[len(r.Checks)-1].Group != "provenance statement" {
 		t.Errorf("its own statement: %+v", r)
 	}
 	if r := run(t, path, Options{Level: Digest}); r.Checks[len(r.Checks)-1].Group == "provenance statement" {
 		t.Error("a statement is checked that nobody gave")
 	}
 	for word, bad := range map[string][]byte{
-		"statement: subject[0].digest.sha256": bytes.Replace(text, []byte(`"subject":[{"name":"small.safetensors","digest":{"sha256":"`), []byte(`"subject":[{"name":"x","digest":{"sha256":"0`), 1),
-		"a value is expected":                 {},
-		"builder.version.lowpack":             bytes.Replace(text, []byte(`"version":{"lowpack":"`), []byte(`"version":{"lowpack":"9`), 1),
+		"statement: subject[0].digest.sha256": bytes.Replace(text,
+			[]byte(`"subject":[{"name":"small.safetensors","digest":{"sha256":"`),
+			[]byte(`"subject":[{"name":"x","digest":{"sha256":"0`), 1),
+		"a value is expected": {},
+		"builder.version.lowpack": bytes.Replace(text, []byte(`"version":{"lowpack":"`),
+			[]byte(`"version":{"lowpack":"9`), 1),
 	} {
 		r := run(t, path, Options{Level: Digest, Provenance: bad})
 		last := r.Checks[len(r.Checks)-1]

@@ -16,7 +16,8 @@ const importU8 = "import-u8"
 // checkQuantized compares the codes and scales of one tensor with those that its source gives.
 func (o *origin) checkQuantized(e *packed.Entry) error {
 	if e.Calibrated && (definitions[e.Quantizer].chosen == nil || o.view.Manifest().Recipe.Calibration == nil) {
-		return broken("F9", "its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows nothing", e.Quantizer)
+		return broken("F9", "its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows "+
+			"nothing", e.Quantizer)
 	}
 	if e.Quantizer == importCodes {
 		return o.checkLayers(e)
@@ -50,9 +51,17 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	}
 	stored := d.scaleType(e.Scale.Kind)
 	if e.Scale.DType != stored || e.Scale.Signed != d.signed {
-		return broken("N23", "scales are stored as %s, signed %t; those of quantizer %s per %s are %s, signed %t", e.Scale.DType, e.Scale.Signed, e.Quantizer, e.Scale.Kind, stored, d.signed)
+		return broken("N23", "scales are stored as %s, signed %t; those of quantizer %s per %s are %s, signed %t",
+			e.Scale.DType, e.Scale.Signed, e.Quantizer, e.Scale.Kind, stored, d.signed)
 	}
-	u := units{def: d, calibrated: e.Calibrated, fed: e.Calibrated && o.view.Manifest().Recipe.Calibration.Method == feedback, stored: stored, dtype: t.dtype, k: e.MatrixShape().K, group: e.MatrixShape().K, perRow: 1, scales: scales}
+	u := units{def: d, calibrated: e.Calibrated,
+		fed:    e.Calibrated && o.view.Manifest().Recipe.Calibration.Method == feedback,
+		stored: stored,
+		dtype:  t.dtype,
+		k:      e.MatrixShape().K,
+		group:  e.MatrixShape().K,
+		perRow: 1,
+		scales: scales}
 	switch {
 	case d.row != nil && e.Scale.Kind != packed.ScaleRow && (e.Scale.Kind != packed.ScaleGroup || d.group == nil):
 		return broken("F9", "quantizer %s has no scale per %s", e.Quantizer, e.Scale.Kind)
@@ -135,11 +144,13 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 				continue
 			}
 			if k := from + u.differ(codes[from:to], w[from:to], bytes[from*size:to*size], a); k < to {
-				return broken("", "row %d, column %d: code %d; quantizer and source give %d (weight %v)", row, k, codes[k], u.def.code(w[k], a), w[k])
+				return broken("", "row %d, column %d: code %d; quantizer and source give %d (weight %v)", row, k, codes[k],
+					u.def.code(w[k], a), w[k])
 			}
 		}
 		if missed > mostFeedback*least {
-			return broken("N38", "row %d: codes miss the source by %.3g, the nearest codes by %.3g: error feedback does not go as far", row, math.Sqrt(missed), math.Sqrt(least))
+			return broken("N38", "row %d: codes miss the source by %.3g, the nearest codes by %.3g: error feedback does not "+
+				"go as far", row, math.Sqrt(missed), math.Sqrt(least))
 		}
 	}
 	return nil
@@ -278,8 +289,8 @@ func (w *source) extent() (*extent, error) {
 	return x, nil
 }
 
-// checkImported compares with the codes of a packed BitNet checkpoint: U8 [R][K], R = ⌈M/4⌉, row m in bits 2·(m/R) of byte
-// row m mod R, as code + 1.
+// checkImported compares with the codes of a packed BitNet checkpoint: U8 [R][K], R = ⌈M/4⌉, row m in bits 2·(m/R) of
+// byte row m mod R, as code + 1.
 func (o *origin) checkImported(e *packed.Entry, t sourceTensor, scales []float32) error {
 	m, k := e.MatrixShape().M, e.MatrixShape().K
 	r := (m + 3) / 4

@@ -50,16 +50,17 @@ type Report struct {
 
 // Coverage is how much the golden outputs cover of what was verified; zeros at levels that were not reached.
 type Coverage struct {
-	Rows      int64 `json:"rows"`      // whose products were compared
-	AllRows   int64 `json:"all_rows"`  // of packed tensors in the file
-	Scaled    int   `json:"scaled"`    // packed tensors, but those of experts, whose scales and order of columns are in logits that were compared
-	Packed    int   `json:"packed"`    // packed tensors in the file
-	Tokens    int   `json:"tokens"`    // whose embeddings are in these logits
-	Vocab     int   `json:"vocab"`     // tokens of the model
-	Positions int   `json:"positions"` // whose logits were compared
-	Sequences int   `json:"sequences"` // that these are of
-	Texts     int   `json:"texts"`     // whose tokens were compared
-	Context   int   `json:"context"`   // positions behind which attention was compared, with every format of the cache
+	Rows    int64 `json:"rows"`     // whose products were compared
+	AllRows int64 `json:"all_rows"` // of packed tensors in the file
+	// packed tensors, but those of experts, whose scales and order of columns are in logits that were compared
+	Scaled    int `json:"scaled"`
+	Packed    int `json:"packed"`    // packed tensors in the file
+	Tokens    int `json:"tokens"`    // whose embeddings are in these logits
+	Vocab     int `json:"vocab"`     // tokens of the model
+	Positions int `json:"positions"` // whose logits were compared
+	Sequences int `json:"sequences"` // that these are of
+	Texts     int `json:"texts"`     // whose tokens were compared
+	Context   int `json:"context"`   // positions behind which attention was compared, with every format of the cache
 }
 
 // list is what text and JUnit say, one fact each.
@@ -133,7 +134,8 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	var b strings.Builder
 	for _, g := range groups {
-		fmt.Fprintf(&b, "%-6s  %s%s  %s\n", g[0].Level, g[0].Group, strings.Repeat(" ", wide-utf8.RuneCountInString(g[0].Group)), counts(g))
+		fmt.Fprintf(&b, "%-6s  %s%s  %s\n", g[0].Level, g[0].Group,
+			strings.Repeat(" ", wide-utf8.RuneCountInString(g[0].Group)), counts(g))
 	}
 	for _, g := range groups {
 		shown := 0
@@ -216,13 +218,17 @@ type (
 	}
 )
 
-// JUnit writes the report in the XML form that continuous-integration systems read: a suite per group, a case per check;
-// verdict and coverage are properties of the last suite, which has no cases.
+// JUnit writes the report in the XML form that continuous-integration systems read: a suite per group, a case per
+// check; verdict and coverage are properties of the last suite, which has no cases.
 func (r *Report) JUnit(w io.Writer) error {
-	out := junitSuites{Name: "lowpack verify " + r.File, Tests: len(r.Checks), Failures: r.Failed(), Skipped: count(r.Checks, Skip)}
+	out := junitSuites{Name: "lowpack verify " + r.File, Tests: len(r.Checks), Failures: r.Failed(),
+		Skipped: count(r.Checks, Skip)}
 	for _, g := range r.groups() {
 		suite := junitSuite{
-			Name: fmt.Sprintf("%s: %s", g[0].Level, g[0].Group), Tests: len(g), Failures: count(g, Fail), Skipped: count(g, Skip),
+			Name:     fmt.Sprintf("%s: %s", g[0].Level, g[0].Group),
+			Tests:    len(g),
+			Failures: count(g, Fail),
+			Skipped:  count(g, Skip),
 		}
 		for _, c := range g {
 			suite.Cases = append(suite.Cases, c.junit())

@@ -125,7 +125,8 @@ func bare(t testing.TB, dtype string, m, k int, weight func(i int) float32) stri
 			data = binary.LittleEndian.AppendUint16(data, halfBits(half.Round(float32(math.Abs(float64(w)))), w < 0))
 		}
 	}
-	header, err := json.Marshal(map[string]any{"w": map[string]any{"dtype": dtype, "shape": []int{m, k}, "data_offsets": []int{0, len(data)}}})
+	header, err := json.Marshal(map[string]any{"w": map[string]any{"dtype": dtype, "shape": []int{m, k},
+		"data_offsets": []int{0, len(data)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,8 @@ func TestForgery(t *testing.T) {
 		t.Run(layout, func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(4, uint64(i)))
-			s := newSealer(t, tinymodel.Converted(t, source, packed.Recipe{Quant: "absmean", Scale: "row", Layout: layout, Golden: "none", AllowLossy: true}))
+			s := newSealer(t, tinymodel.Converted(t, source,
+				packed.Recipe{Quant: "absmean", Scale: "row", Layout: layout, Golden: "none", AllowLossy: true}))
 			refused, reported := 0, 0
 			forged := newScratch(t)
 			for range edits {
@@ -212,9 +214,11 @@ func TestForgedGolden(t *testing.T) {
 		says   string
 	}{
 		{"value", func(r *golden.Record) { r.Products[2].Values[3]++ }, Kernel, "the reference agrees with the kernel"},
-		{"digest", func(r *golden.Record) { r.Products[5].Digest = sum(nil) }, Kernel, "the reference agrees with the kernel"},
+		{"digest", func(r *golden.Record) { r.Products[5].Digest = sum(nil) }, Kernel,
+			"the reference agrees with the kernel"},
 		{"missing tensor", func(r *golden.Record) { r.Products = r.Products[2:] }, File, "4 products and 0 positions"},
-		{"missing batch", func(r *golden.Record) { r.Products = slices.Delete(r.Products, 1, 2) }, File, "5 products and 0 positions"},
+		{"missing batch", func(r *golden.Record) { r.Products = slices.Delete(r.Products, 1, 2) }, File,
+			"5 products and 0 positions"},
 		{"no products", func(r *golden.Record) { r.Products = nil }, File, "0 products and 0 positions"},
 		{"unknown tensor", func(r *golden.Record) { r.Products[0].Tensor = "d.weight" }, File, `of "d.weight"`},
 		{"another seed", func(r *golden.Record) { r.Products[0].Seed++ }, File, "product 0"},
@@ -281,7 +285,8 @@ func sealHeader(b, manifest []byte) []byte {
 	if err := json.Unmarshal(text, &header); err != nil {
 		panic(err)
 	}
-	for key, value := range map[string]string{packed.ManifestKey: string(manifest), packed.ManifestDigestKey: sum(manifest)} {
+	for key, value := range map[string]string{packed.ManifestKey: string(manifest),
+		packed.ManifestDigestKey: sum(manifest)} {
 		text = bytes.Replace(text, quoted(header.Metadata[key]), quoted(value), 1)
 	}
 	text = append(text, bytes.Repeat([]byte(" "), (56-len(text)%64+64)%64)...)

@@ -8,8 +8,9 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
-// definition is a quantizer as its authors and docs/QUANTIZATION.md (N23, N24) define it, for weights that share a scale. It
-// decides the code of a weight from the weight and a parameter of the unit; or about a whole row and its scale at once.
+// definition is a quantizer as its authors and docs/QUANTIZATION.md (N23, N24) define it, for weights that share a
+// scale. It decides the code of a weight from the weight and a parameter of the unit; or about a whole row and its
+// scale at once.
 type definition struct {
 	row func(w []float32, codes []int8, scale float32, dtype string) error // nil: fit and code decide
 	// group is row for groups of columns of rules that have a row and may have a scale per group.
@@ -69,8 +70,10 @@ var definitions = map[string]definition{
 	},
 	// PyTorch-TPP.
 	"absmax": {fit: steps(func(x *extent) float32 { return max(x.most(), 1e-8) }), code: quotient(-1, 1), chosen: divisor},
-	"int2":   {fit: steps(func(x *extent) float32 { return max(x.hi, -x.lo/2) }), code: quotient(-2, 1), chosen: divisor, groups: packed.ScaleF16},
-	"int8":   {fit: steps(func(x *extent) float32 { return x.most() / 127 }), code: quotient(-127, 127), groups: packed.ScaleF16},
+	"int2": {fit: steps(func(x *extent) float32 { return max(x.hi, -x.lo/2) }), code: quotient(-2, 1), chosen: divisor,
+		groups: packed.ScaleF16},
+	"int8": {fit: steps(func(x *extent) float32 { return x.most() / 127 }), code: quotient(-127, 127),
+		groups: packed.ScaleF16},
 	// ggml Q4_0, but that the negative one of two equal magnitudes counts: the weight of largest magnitude has code −8.
 	"int4": {
 		fit: steps(func(x *extent) float32 {

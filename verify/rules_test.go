@@ -39,8 +39,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// awkward weights: normal ones, and rows of zeros, of ties, of denormals and with one large outlier. Exact rules get the
-// few values that they demand.
+// awkward weights: normal ones, and rows of zeros, of ties, of denormals and with one large outlier. Exact rules get
+// the few values that they demand.
 func awkward(rule string, k int) func(i int) float32 {
 	r := rand.New(rand.NewPCG(7, 7))
 	return func(i int) float32 {
@@ -72,8 +72,8 @@ func awkward(rule string, k int) func(i int) float32 {
 	}
 }
 
-// TestQuantizers converts weights with every quantizer, type and kind of scale; the second definitions give the same codes and
-// scales, and notice when a code is one step off or a scale one unit in the last place.
+// TestQuantizers converts weights with every quantizer, type and kind of scale; the second definitions give the same
+// codes and scales, and notice when a code is one step off or a scale one unit in the last place.
 func TestQuantizers(t *testing.T) {
 	const m, k = 14, 100
 	for _, rule := range quantize.Rules() {
@@ -88,7 +88,8 @@ func TestQuantizers(t *testing.T) {
 					scale = fmt.Sprintf("group:%d", cmp.Or(rule.Group, 32))
 				}
 				source := bare(t, dtype, m, k, awkward(rule.Name, k))
-				recipe := packed.Recipe{Quant: rule.Name, Scale: scale, Layout: layoutFor(rule.Alphabet.Name), Golden: "none", AllowLossy: true}
+				recipe := packed.Recipe{Quant: rule.Name, Scale: scale, Layout: layoutFor(rule.Alphabet.Name), Golden: "none",
+					AllowLossy: true}
 				path := tinymodel.Converted(t, source, recipe)
 				if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
 					t.Errorf("%s: %v", name, bad)
@@ -154,18 +155,20 @@ func TestMeans(t *testing.T) {
 }
 
 func TestNearestE2M1(t *testing.T) {
-	for _, c := range [][2]float64{{0, 0}, {0.25, 0}, {0.26, 1}, {0.75, 2}, {1.25, 2}, {1.75, 4}, {2.5, 4}, {3.5, 8}, {5, 8}, {5.01, 12}, {100, 12}, {-0.75, -2}, {-5, -8}} {
+	for _, c := range [][2]float64{{0, 0}, {0.25, 0}, {0.26, 1}, {0.75, 2}, {1.25, 2}, {1.75, 4}, {2.5, 4}, {3.5, 8},
+		{5, 8}, {5.01, 12}, {100, 12}, {-0.75, -2}, {-5, -8}} {
 		if got := nearestE2M1(c[0]); float64(got) != c[1] {
 			t.Errorf("%v becomes %d, want %v", c[0], got, c[1])
 		}
 	}
 }
 
-// TestStoredScaleTypes: scales in another type than the quantizer stores, or without the sign that they may have, are not
-// those of the quantizer, whatever their values.
+// TestStoredScaleTypes: scales in another type than the quantizer stores, or without the sign that they may have, are
+// not those of the quantizer, whatever their values.
 func TestStoredScaleTypes(t *testing.T) {
 	source := bare(t, "BF16", 6, 64, awkward("int8", 64))
-	path := tinymodel.Converted(t, source, packed.Recipe{Quant: "int8", Scale: "group:32", Layout: "vnni4", Golden: "none", AllowLossy: true})
+	path := tinymodel.Converted(t, source,
+		packed.Recipe{Quant: "int8", Scale: "group:32", Layout: "vnni4", Golden: "none", AllowLossy: true})
 	f, err := packed.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -180,11 +183,13 @@ func TestStoredScaleTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, how := range []packed.Scale{{DType: packed.ScaleF16}, {DType: packed.ScaleF32}, {DType: packed.ScaleF16, Signed: true}} {
+	for _, how := range []packed.Scale{{DType: packed.ScaleF16}, {DType: packed.ScaleF32},
+		{DType: packed.ScaleF16, Signed: true}} {
 		how.Kind, how.Group = e.Scale.Kind, e.Scale.Group
 		m := sample.Model{
 			Recipe: f.Manifest().Recipe, Activation: f.Manifest().Activation, Sources: []string{source},
-			Quantized: []sample.Quantized{{Name: e.Name, Matrix: codes, Layout: e.Layout, Scale: how, Scales: scales, Quantizer: e.Quantizer}},
+			Quantized: []sample.Quantized{{Name: e.Name, Matrix: codes, Layout: e.Layout, Scale: how, Scales: scales,
+				Quantizer: e.Quantizer}},
 		}
 		path := filepath.Join(t.TempDir(), "m.safetensors")
 		m.Write(t, path)
@@ -195,8 +200,8 @@ func TestStoredScaleTypes(t *testing.T) {
 	}
 }
 
-// TestCalibratedScales: scales that a calibration text chose are taken as they are, and codes must follow from them; quantizers that
-// calibrate nothing have none.
+// TestCalibratedScales: scales that a calibration text chose are taken as they are, and codes must follow from them;
+// quantizers that calibrate nothing have none.
 func TestCalibratedScales(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "model")
 	tinymodel.Miniature(t, "llama-3.2-1b", source)
@@ -206,8 +211,9 @@ func TestCalibratedScales(t *testing.T) {
 	}{{"int4", packed.MeanSquare}, {"mxfp4", packed.MeanSquare}, {"int4", packed.GPTQ}, {"int2", packed.GPTQ}} {
 		quant, path := c.quant, filepath.Join(t.TempDir(), "m.safetensors")
 		p, err := convert.NewPlan(context.Background(), source, convert.Options{
-			Method:      c.method,
-			Recipe:      packed.Recipe{Quant: quant, Scale: "group:32", Golden: "none", AllowLossy: true, Include: []string{"*layers.0.*"}},
+			Method: c.method,
+			Recipe: packed.Recipe{Quant: quant, Scale: "group:32", Golden: "none", AllowLossy: true,
+				Include: []string{"*layers.0.*"}},
 			Calibration: strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40),
 		})
 		if err != nil {

@@ -15,8 +15,8 @@ const (
 	screenTiny  = 1.5e-36 // below this are all weights of a row whose scale is below tiny
 )
 
-// screen holds the codes of F21 against the output head that stands beside them. The candidate filter of the engine trusts
-// the bound: a code that breaks it may hide the most likely token.
+// screen holds the codes of F21 against the output head that stands beside them. The candidate filter of the engine
+// trusts the bound: a code that breaks it may hide the most likely token.
 type screen struct {
 	scales []float32
 	head   *io.SectionReader
@@ -31,8 +31,11 @@ func (s *session) newScreen(e *packed.Entry, scales []float32) (*screen, error) 
 	if e.Name != packed.ScreenName {
 		return nil, nil
 	}
-	if e.Layout.Alphabet != pack.Int8.Name || e.Scale != (packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32}) || e.Zero || e.Order || len(e.Shape) != 2 {
-		return nil, broken("F21", "%s codes with a scale per %s; a screen has int8 codes and an F32 scale per row, no zero points and no order", e.Layout.Alphabet, e.Scale.Kind)
+	if e.Layout.Alphabet != pack.Int8.Name || e.Scale != (packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32}) ||
+		e.Zero || e.Order || len(e.Shape) != 2 {
+		return nil,
+			broken("F21", "%s codes with a scale per %s; a screen has int8 codes and an F32 scale per row, no zero points and "+
+				"no order", e.Layout.Alphabet, e.Scale.Kind)
 	}
 	m, d := s.file.Manifest(), s.described
 	if d == nil {
@@ -62,13 +65,15 @@ func (c *screen) check(row int, codes []int8) error {
 	widen(c.w, c.dtype, c.bytes)
 	for w := c.w; len(codes) > 0; row, codes, w = row+1, codes[c.k:], w[c.k:] {
 		if k := misses(w[:c.k], codes, c.scales[row]); k < c.k {
-			return broken("F21", "row %d, column %d: code %d with scale %v stands for the weight %v of the output head: further than %v of the scale", row, k, codes[k], c.scales[row], w[k], screenError)
+			return broken("F21", "row %d, column %d: code %d with scale %v stands for the weight %v of the output head: "+
+				"further than %v of the scale", row, k, codes[k], c.scales[row], w[k], screenError)
 		}
 	}
 	return nil
 }
 
-// misses is the first weight that is too far from its code, or len(w). A float64 holds the product of scale and code exactly.
+// misses is the first weight that is too far from its code, or len(w). A float64 holds the product of scale and code
+// exactly.
 func misses(w []float32, codes []int8, scale float32) int {
 	s := float64(scale)
 	for k, v := range w {

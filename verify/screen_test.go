@@ -33,7 +33,8 @@ func (s *sealer) scaled(by float64, every int) []byte {
 func TestForgedScreen(t *testing.T) {
 	path := screened(t)
 	s := newSealer(t, path)
-	forgeries := map[string][]byte{"scales": s.scaled(1e-6, 1), "subnormal scales": s.scaled(1e-38, 1), "one scale, a little small": s.scaled(0.99, 1<<20)}
+	forgeries := map[string][]byte{"scales": s.scaled(1e-6, 1), "subnormal scales": s.scaled(1e-38, 1),
+		"one scale, a little small": s.scaled(0.99, 1<<20)}
 	code := bytes.Clone(s.good)
 	code[s.tensor(packed.ScreenName+packed.PackedSuffix).begin+1000] ^= 2
 	forgeries["a code"] = s.seal(code)
@@ -50,8 +51,8 @@ func TestForgedScreen(t *testing.T) {
 	}
 }
 
-// TestFilter: the golden tokens and logits come through the candidate filter too, and where the screen lies level logits
-// says so by itself.
+// TestFilter: the golden tokens and logits come through the candidate filter too, and where the screen lies level
+// logits says so by itself.
 func TestFilter(t *testing.T) {
 	path := screened(t)
 	logits := func() *session {

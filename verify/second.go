@@ -16,9 +16,9 @@ import (
 // formats/safetensors is so judged with a reader that shares no code with it; formats/safetensors has only opened the
 // files and refused what is malformed.
 //
-// The library reads a whole file in memory. It gets a memory map as long as it reads the header, and says where the data of
-// each tensor lie. They are read from the file: a map would keep pages resident that the kernel maps around those that are
-// read (whole folios of the page cache, up to 2 MiB), much more than the piece that is compared.
+// The library reads a whole file in memory. It gets a memory map as long as it reads the header, and says where the
+// data of each tensor lie. They are read from the file: a map would keep pages resident that the kernel maps around
+// those that are read (whole folios of the page cache, up to 2 MiB), much more than the piece that is compared.
 type second struct {
 	tensors map[string]sourceTensor
 }
@@ -37,14 +37,16 @@ func (s *session) readAgain(c *checkpoint.Checkpoint) (*second, error) {
 	r := &second{tensors: map[string]sourceTensor{}}
 	if v, ok := c.View(); ok {
 		r.takeOver(c, v.Name)
-		s.report.add(Check{Level: Source, Group: "second reader", Name: v.Name, Verdict: Skip, Reason: "the second reader does not read GGUF; tensors are compared as convert read them"})
+		s.report.add(Check{Level: Source, Group: "second reader", Name: v.Name, Verdict: Skip,
+			Reason: "the second reader does not read GGUF; tensors are compared as convert read them"})
 	}
 	for _, shard := range c.Shards() {
 		check := Check{Level: Source, Group: "second reader", Name: shard.Name}
 		if t := foreign(c, shard.Name); t != nil {
 			r.takeOver(c, shard.Name)
 			check.Verdict = Skip
-			check.Reason = fmt.Sprintf("tensor %q: the second reader does not know %s; the tensors of %s are compared as convert read them", t.Name, t.DType, shard.Name)
+			check.Reason = fmt.Sprintf("tensor %q: the second reader does not know %s; the tensors of %s are compared as "+
+				"convert read them", t.Name, t.DType, shard.Name)
 		} else if err := check.judge("", r.add(shard)); err != nil {
 			return nil, err
 		}
@@ -53,8 +55,8 @@ func (s *session) readAgain(c *checkpoint.Checkpoint) (*second, error) {
 	return r, nil
 }
 
-// foreign returns a tensor of a file whose type the second reader does not know: floats of 8 bits and complex numbers. It
-// then refuses the whole file.
+// foreign returns a tensor of a file whose type the second reader does not know: floats of 8 bits and complex numbers.
+// It then refuses the whole file.
 func foreign(c *checkpoint.Checkpoint, file string) *checkpoint.Tensor {
 	for i, t := range c.Tensors() {
 		if _, err := safetensors.ParseDType(string(t.DType)); t.File == file && err != nil {

@@ -69,8 +69,8 @@ func against(t *testing.T, path, source string, change func(*checkpoint.Tensor))
 	return s.report
 }
 
-// TestSecondReader: a first reader whose offsets are off by one element converts other weights, and believes them when it
-// reads the checkpoint again. The second reader does not. "b" is quantized and "c" is kept.
+// TestSecondReader: a first reader whose offsets are off by one element converts other weights, and believes them when
+// it reads the checkpoint again. The second reader does not. "b" is quantized and "c" is kept.
 func TestSecondReader(t *testing.T) {
 	source := twoMatrices(t, 0)
 	recipe := packed.Recipe{Quant: "int8", Scale: "row", Layout: "vnni4", Golden: "none", AllowLossy: true}
@@ -96,7 +96,8 @@ func TestSecondReader(t *testing.T) {
 // TestSecondReaderOfNames: a tensor that the first reader does not see is one that the packed file leaves out.
 func TestSecondReaderOfNames(t *testing.T) {
 	source := twoMatrices(t, 0)
-	path := tinymodel.Converted(t, source, packed.Recipe{Quant: "int8", Scale: "row", Layout: "vnni4", Golden: "none", AllowLossy: true})
+	path := tinymodel.Converted(t, source,
+		packed.Recipe{Quant: "int8", Scale: "row", Layout: "vnni4", Golden: "none", AllowLossy: true})
 	s := begin(context.Background(), path, Options{}, Source)
 	defer s.close()
 	if err := s.checkFile(); err != nil {
@@ -117,8 +118,8 @@ func TestSecondReaderOfNames(t *testing.T) {
 	}
 }
 
-// TestForeignTypes: a file with a type that the second reader does not know is compared all the same, and the report says
-// by whom it was read.
+// TestForeignTypes: a file with a type that the second reader does not know is compared all the same, and the report
+// says by whom it was read.
 func TestForeignTypes(t *testing.T) {
 	list := []safetensors.TensorInfo{
 		{Name: "a", DType: safetensors.F32, Shape: []int64{4, 32}},
@@ -152,8 +153,8 @@ func TestForeignTypes(t *testing.T) {
 	}
 }
 
-// TestSecondReaderMapsNothing: a checkpoint larger than memory is compared without a map of it, whose pages the kernel would
-// keep resident.
+// TestSecondReaderMapsNothing: a checkpoint larger than memory is compared without a map of it, whose pages the kernel
+// would keep resident.
 func TestSecondReaderMapsNothing(t *testing.T) {
 	source := twoMatrices(t, 0)
 	c, err := checkpoint.Open(source)
@@ -203,7 +204,8 @@ func TestTruncatedWhileCompared(t *testing.T) {
 	if err := os.Truncate(source, 8192); err != nil {
 		t.Skip(err) // Windows does not truncate what is mapped
 	}
-	if _, err := w.ReadAt(p, w.size-4096); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "model.safetensors: the file became shorter") {
+	if _, err := w.ReadAt(p, w.size-4096); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "model.safetensors: the file became shorter") {
 		t.Errorf("truncated: %v", err)
 	}
 	if err := os.Truncate(source, 0); err != nil {

@@ -15,13 +15,14 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// small is a file of weights alone: three quantized tensors of odd shapes with the three kinds of scales, a passthrough tensor,
-// an embedded file, golden products; about 18 KB.
+// small is a file of weights alone: three quantized tensors of odd shapes with the three kinds of scales, a passthrough
+// tensor, an embedded file, golden products; about 18 KB.
 func small(t testing.TB) *sample.Model {
 	r := rand.New(rand.NewPCG(1, 2))
 	quantized := func(name, layout string, m *pack.Matrix, s packed.Scale, scales int) sample.Quantized {
 		a := m.Alphabet
-		q := sample.Quantized{Name: name, Matrix: m, Layout: pack.Spec{Name: layout, Alphabet: a.Name}, Scale: s, Quantizer: "test"}
+		q := sample.Quantized{Name: name, Matrix: m, Layout: pack.Spec{Name: layout, Alphabet: a.Name}, Scale: s,
+			Quantizer: "test"}
 		for i := range q.Matrix.Codes {
 			q.Matrix.Codes[i] = a.Values[r.IntN(len(a.Values))]
 		}
@@ -32,9 +33,12 @@ func small(t testing.TB) *sample.Model {
 	}
 	m := &sample.Model{
 		Quantized: []sample.Quantized{
-			quantized("a.weight", "vnni4i", pack.NewMatrix(pack.Shape{M: 33, K: 70}, pack.Ternary), packed.Scale{Kind: packed.ScaleTensor}, 1),
-			quantized("b.weight", "i2", pack.NewMatrix(pack.Shape{M: 21, K: 52}, pack.Ternary), packed.Scale{Kind: packed.ScaleRow}, 21),
-			quantized("c.weight", "blocked", pack.NewMatrix(pack.Shape{M: 19, K: 64}, pack.Int2), packed.Scale{Kind: packed.ScaleGroup, Group: 32}, 19*2),
+			quantized("a.weight", "vnni4i", pack.NewMatrix(pack.Shape{M: 33, K: 70}, pack.Ternary),
+				packed.Scale{Kind: packed.ScaleTensor}, 1),
+			quantized("b.weight", "i2", pack.NewMatrix(pack.Shape{M: 21, K: 52}, pack.Ternary),
+				packed.Scale{Kind: packed.ScaleRow}, 21),
+			quantized("c.weight", "blocked", pack.NewMatrix(pack.Shape{M: 19, K: 64}, pack.Int2),
+				packed.Scale{Kind: packed.ScaleGroup, Group: 32}, 19*2),
 		},
 		Plain: []sample.Plain{
 			sample.F32("norm", []float32{1, 2, 3, 4, 5}, 5),

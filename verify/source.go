@@ -28,8 +28,8 @@ func (s *session) checkSource() error {
 	return s.compareWith(s.from)
 }
 
-// openSource opens the checkpoint, if there is one. One that is not there ends the verification before it has begun; what is wrong with
-// another is found at its level.
+// openSource opens the checkpoint, if there is one. One that is not there ends the verification before it has begun;
+// what is wrong with another is found at its level.
 func (s *session) openSource() error {
 	if s.Source == "" {
 		return nil
@@ -65,7 +65,8 @@ func (s *session) compareWith(c *checkpoint.Checkpoint) error {
 }
 
 // uncoveredNote names what a manifest says and no checkpoint tells (TestMetadata).
-const uncoveredNote = "not covered, since the checkpoint does not tell: which version made the file (tool), and what was asked of it (recipe)"
+const uncoveredNote = "not covered, since the checkpoint does not tell: which version made the file (tool), and what " +
+	"was asked of it (recipe)"
 
 // origin is the checkpoint that a packed file is compared with.
 type origin struct {
@@ -150,7 +151,8 @@ func (o *origin) quantized() []item {
 	items, calibrated := make([]item, len(m.Packed)), 0
 	for i := range m.Packed {
 		e := &m.Packed[i]
-		items[i] = item{group: "codes and scales", name: e.Name, size: e.Weights(), check: func() error { return o.checkQuantized(e) }}
+		items[i] = item{group: "codes and scales", name: e.Name, size: e.Weights(),
+			check: func() error { return o.checkQuantized(e) }}
 		if e.Calibrated {
 			calibrated++
 		}
@@ -169,7 +171,8 @@ func (o *origin) quantized() []item {
 // calibrationNote says what was compared of tensors that were calibrated.
 func calibrationNote(c *packed.Calibration, calibrated, all int) string {
 	if c != nil && c.Method == feedback {
-		return fmt.Sprintf("calibration chose the scales and codes of %d of %d packed tensors (%s): what they miss of the checkpoint was bounded; convert with the same text gives the same bytes", calibrated, all, feedback)
+		return fmt.Sprintf("calibration chose the scales and codes of %d of %d packed tensors (%s): what they miss of the "+
+			"checkpoint was bounded; convert with the same text gives the same bytes", calibrated, all, feedback)
 	}
 	return fmt.Sprintf("calibration chose the scales of %d of %d packed tensors: codes were compared with the checkpoint "+
 		"at these scales; the choice was not repeated: convert with the same text gives the same bytes", calibrated, all)
@@ -254,7 +257,8 @@ func (o *origin) embedded() []item {
 	return items
 }
 
-// checkComplete demands that every tensor of the checkpoint has found its way into the file, but for those that say nothing.
+// checkComplete demands that every tensor of the checkpoint has found its way into the file, but for those that say
+// nothing.
 func (o *origin) checkComplete() error {
 	used := map[string]bool{}
 	m := o.file.Manifest()

@@ -23,7 +23,9 @@ func TestEmbeddedLeftOut(t *testing.T) {
 	path := tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"})
 	write(t, filepath.Join(dir, name), text)
 	bad := failed(run(t, path, Options{Source: dir}))
-	if !slices.ContainsFunc(bad, func(c Check) bool { return c.Group == "embedded files" && c.Name == name && c.Rule == "F7" }) {
+	if !slices.ContainsFunc(bad, func(c Check) bool {
+		return c.Group == "embedded files" && c.Name == name && c.Rule == "F7"
+	}) {
 		t.Errorf("%v", bad)
 	}
 }

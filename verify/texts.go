@@ -15,8 +15,9 @@ import (
 
 const textsGroup = "texts"
 
-// checkTexts loads what turns text into tokens, as `lowpack run` does, and compares golden texts with what it gives. No second
-// tokenizer judges them: they are those of the program that converted, so that a later one which differs is noticed.
+// checkTexts loads what turns text into tokens, as `lowpack run` does, and compares golden texts with what it gives. No
+// second tokenizer judges them: they are those of the program that converted, so that a later one which differs is
+// noticed.
 func (s *session) checkTexts() error {
 	err := s.one(Logits, textsGroup, "F7", packed.FilePrefix+"generation_config.json", func() error {
 		generation, _ := s.view.Embedded("generation_config.json")
@@ -60,19 +61,22 @@ func (s *session) tokenizerName() string {
 // compareTexts compares what the tokenizer gives now with what is recorded.
 func (s *session) compareTexts(got []golden.Text) error {
 	want := s.golden.Texts
-	return s.each(Logits, textsGroup, slices.Concat([]item{{group: textsGroup, name: "all of them", rule: "F8", size: 1, check: func() error {
-		if len(want) != len(got) {
-			return broken("F8", "%d golden texts, but tokenizer and chat template give %d: they were left out, or recorded by a program that did not support these files; convert again", len(want), len(got))
-		}
-		s.report.Coverage.Texts = len(want)
-		return nil
-	}}}, textItems(want, got)))
+	return s.each(Logits, textsGroup,
+		slices.Concat([]item{{group: textsGroup, name: "all of them", rule: "F8", size: 1, check: func() error {
+			if len(want) != len(got) {
+				return broken("F8", "%d golden texts, but tokenizer and chat template give %d: they were left out, or recorded "+
+					"by a program that did not support these files; convert again", len(want), len(got))
+			}
+			s.report.Coverage.Texts = len(want)
+			return nil
+		}}}, textItems(want, got)))
 }
 
 func textItems(want, got []golden.Text) (items []item) {
 	for i := range min(len(want), len(got)) {
 		w, g := &want[i], &got[i]
-		items = append(items, item{group: textsGroup, name: w.Name, rule: "F8", size: 1, check: func() error { return sameText(w, g) }})
+		items = append(items, item{group: textsGroup, name: w.Name, rule: "F8", size: 1,
+			check: func() error { return sameText(w, g) }})
 	}
 	return items
 }
@@ -84,7 +88,8 @@ func sameText(want, got *golden.Text) error {
 	}
 	for i := range max(len(want.Tokens), len(got.Tokens)) {
 		if i >= len(want.Tokens) || i >= len(got.Tokens) || want.Tokens[i] != got.Tokens[i] {
-			return broken("F8", "the tokenizer gives %d tokens, recorded are %d; the first that differs is number %d", len(got.Tokens), len(want.Tokens), i)
+			return broken("F8", "the tokenizer gives %d tokens, recorded are %d; the first that differs is number %d",
+				len(got.Tokens), len(want.Tokens), i)
 		}
 	}
 	return nil

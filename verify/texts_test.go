@@ -53,8 +53,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestBrokenTexts: a tokenizer, a chat template or a generation_config.json that is broken, or another one than when the
-// file was made, fails by its name, whatever the digests say and whether there are golden texts or not.
+// TestBrokenTexts: a tokenizer, a chat template or a generation_config.json that is broken, or another one than when
+// the file was made, fails by its name, whatever the digests say and whether there are golden texts or not.
 func TestBrokenTexts(t *testing.T) {
 	always := func(text string) func(string) string { return func(string) string { return text } }
 	for _, c := range []struct {
@@ -64,12 +64,18 @@ func TestBrokenTexts(t *testing.T) {
 		full   bool // noticed by golden texts alone
 	}{
 		{"tokenizer.json", always("{}"), "lowpack/tokenizer.json", false},
-		{"tokenizer.json", always("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"), "lowpack/tokenizer.json", false},
+		{"tokenizer.json", always("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"),
+			"lowpack/tokenizer.json", false},
 		{"tokenizer.json", func(s string) string { return s[:len(s)/2] }, "lowpack/tokenizer.json", false},
-		{"generation_config.json", func(s string) string { return strings.Replace(s, `"temperature": 0.6`, `"temperature": -1`, 1) }, "lowpack/generation_config.json", false},
+		{"generation_config.json", func(s string) string {
+			return strings.Replace(s, `"temperature": 0.6`, `"temperature": -1`, 1)
+		}, "lowpack/generation_config.json", false},
 		{"tokenizer.json", strings.NewReplacer(`"1": 16,`, `"1": 17,`, `"2": 17,`, `"2": 16,`).Replace, "digits", true},
-		{"tokenizer_config.json", func(s string) string { return strings.Replace(s, `"chat_template": "`, `"chat_template": "X`, 1) }, golden.ConversationName, true},
-		{"tokenizer_config.json", func(s string) string { return strings.Replace(s, "chat_template", "chat_templat_", 1) }, "all of them", true},
+		{"tokenizer_config.json", func(s string) string {
+			return strings.Replace(s, `"chat_template": "`, `"chat_template": "X`, 1)
+		}, golden.ConversationName, true},
+		{"tokenizer_config.json", func(s string) string { return strings.Replace(s, "chat_template", "chat_templat_", 1) },
+			"all of them", true},
 	} {
 		for _, mode := range []packed.GoldenMode{"full", "none"} {
 			m := worded(t, mode)

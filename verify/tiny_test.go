@@ -36,12 +36,15 @@ func modelOf(t testing.TB, config string) *sample.Model {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(3, 3))
-	m := &sample.Model{Family: d.Family, Recipe: packed.Recipe{Golden: "full"}, Plain: []sample.Plain{sample.Embed("config.json", config)}}
+	m := &sample.Model{Family: d.Family, Recipe: packed.Recipe{Golden: "full"},
+		Plain: []sample.Plain{sample.Embed("config.json", config)}}
 	for _, n := range d.Tensors() {
 		if n.Linear {
 			q := sample.Quantized{
-				Name: n.Name, Matrix: pack.NewMatrix(pack.Shape{M: n.Shape[0], K: n.Shape[1]}, pack.Ternary), Layout: pack.Spec{Name: "vnni4i"},
-				Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{0.2}, Quantizer: "test",
+				Name:   n.Name,
+				Matrix: pack.NewMatrix(pack.Shape{M: n.Shape[0], K: n.Shape[1]}, pack.Ternary),
+				Layout: pack.Spec{Name: "vnni4i"},
+				Scale:  packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{0.2}, Quantizer: "test",
 			}
 			for i := range q.Matrix.Codes {
 				q.Matrix.Codes[i] = int8(r.IntN(3) - 1)
@@ -123,10 +126,12 @@ func TestWeightsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	const verdict = "PASS (weights only; no model)"
-	if !r.OK || !r.WeightsOnly || !strings.Contains(text.String(), "\n"+verdict+"  "+path) || !strings.Contains(junit.String(), verdict) {
+	if !r.OK || !r.WeightsOnly || !strings.Contains(text.String(), "\n"+verdict+"  "+path) ||
+		!strings.Contains(junit.String(), verdict) {
 		t.Errorf("%s", text.String())
 	}
-	if _, err := engine.Open(path, engine.Options{}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "weights without a model") {
+	if _, err := engine.Open(path, engine.Options{}); !errors.Is(err, pack.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "weights without a model") {
 		t.Errorf("run: %v", err)
 	}
 	dir := shared.Testdata(t, "tiny-bitnet")
@@ -209,7 +214,8 @@ func TestSourceDamage(t *testing.T) {
 		t.Fatal(bad)
 	}
 	r := rand.New(rand.NewPCG(1, 9))
-	files := []string{"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"}
+	files := []string{"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json",
+		"generation_config.json"}
 	for i := range flips {
 		name := filepath.Join(dir, files[i%len(files)])
 		good := read(t, name)
@@ -228,14 +234,16 @@ func TestSourceDamage(t *testing.T) {
 		change func() error
 		says   string
 	}{
-		{"a file more", func() error { return os.WriteFile(filepath.Join(dir, "vocab.json"), []byte("{}"), 0o644) }, "vocab.json"},
+		{"a file more", func() error { return os.WriteFile(filepath.Join(dir, "vocab.json"), []byte("{}"), 0o644) },
+			"vocab.json"},
 		{"a file less", func() error { return os.Remove(filepath.Join(dir, "tokenizer.json")) }, "tokenizer.json"},
 		{"no weights", func() error { return os.Remove(filepath.Join(dir, "model.safetensors")) }, "open"},
 	} {
 		if err := c.change(); err != nil {
 			t.Fatal(err)
 		}
-		if bad := check(); len(bad) == 0 || !slices.ContainsFunc(bad, func(b Check) bool { return strings.Contains(b.Name, c.says) }) {
+		if bad := check(); len(bad) == 0 ||
+			!slices.ContainsFunc(bad, func(b Check) bool { return strings.Contains(b.Name, c.says) }) {
 			t.Errorf("%s: %v", c.name, bad)
 		}
 	}

@@ -1,8 +1,8 @@
 // Package verify checks packed files, from digests to logits. Every check has a name, a verdict and a reason; a failure
 // names the tensor and the rule of docs/FORMAT.md that it breaks.
 //
-// [Run] gives a [Report]: what was checked, what failed, and what the checks covered. A file that fails is not an error of
-// Run; a file that cannot be opened or read is. [Options] choose the [Level] and the checkpoint to compare with.
+// [Run] gives a [Report]: what was checked, what failed, and what the checks covered. A file that fails is not an error
+// of Run; a file that cannot be opened or read is. [Options] choose the [Level] and the checkpoint to compare with.
 package verify
 
 import (
@@ -54,16 +54,17 @@ type Options struct {
 	Progress   func(what string, done, total int64)
 }
 
-// ReferencePhase is what Options.Progress is told while the reference model computes golden outputs, which is counted in
-// weights; the phases that begin with the word logits are counted in checks, all others in bytes.
+// ReferencePhase is what Options.Progress is told while the reference model computes golden outputs, which is counted
+// in weights; the phases that begin with the word logits are counted in checks, all others in bytes.
 const ReferencePhase = "reference"
 
 // Run verifies a packed file. What is wrong with the file is in the report; an error says that the verification itself
-// could not be carried out: the file or checkpoint cannot be read, ctx is done, an option makes no sense. What was checked until then is
-// in a report beside the error, which is not OK; nil if nothing was. The checkpoint is opened first.
+// could not be carried out: the file or checkpoint cannot be read, ctx is done, an option makes no sense. What was
+// checked until then is in a report beside the error, which is not OK; nil if nothing was. The checkpoint is opened
+// first.
 //
-// The levels file, digest and codes read with ordinary reads, and level source reads the tensors of the checkpoint through
-// a guarded memory map: a file that somebody truncates meanwhile is a finding, not a signal.
+// The levels file, digest and codes read with ordinary reads, and level source reads the tensors of the checkpoint
+// through a guarded memory map: a file that somebody truncates meanwhile is a finding, not a signal.
 func Run(ctx context.Context, path string, o Options) (*Report, error) {
 	levels, err := o.levels()
 	if err != nil {
@@ -76,7 +77,8 @@ func Run(ctx context.Context, path string, o Options) (*Report, error) {
 	}
 	for _, l := range levels {
 		if s.report.Failed() > 0 {
-			s.report.add(Check{Level: l, Group: "all checks", Name: string(l), Verdict: Skip, Reason: "a level before this one failed"})
+			s.report.add(Check{Level: l, Group: "all checks", Name: string(l), Verdict: Skip,
+				Reason: "a level before this one failed"})
 			continue
 		}
 		if err := s.run(l); err != nil {
@@ -95,7 +97,8 @@ func (o *Options) levels() ([]Level, error) {
 	all := Levels()
 	switch {
 	case o.Level == File && o.Provenance != nil:
-		return nil, fmt.Errorf("%w: a provenance statement is given, but level %s does not look at it", pack.ErrUnsupported, o.Level)
+		return nil, fmt.Errorf("%w: a provenance statement is given, but level %s does not look at it",
+			pack.ErrUnsupported, o.Level)
 	case o.Level == "" && o.Source != "":
 		return all, nil
 	case o.Level == "":

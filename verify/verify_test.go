@@ -47,7 +47,8 @@ PASS (weights only; no model)  FILE: 17 passed
 	b := bytes.Clone(s.good)
 	b[s.tensor("b.weight.packed").begin+5] ^= 4
 	write(t, path, b)
-	sums := strings.NewReplacer(s.tensor("b.weight.packed").digest, "OLD", sum(b[s.tensor("b.weight.packed").begin:s.tensor("b.weight.packed").end]), "NEW")
+	sums := strings.NewReplacer(s.tensor("b.weight.packed").digest, "OLD",
+		sum(b[s.tensor("b.weight.packed").begin:s.tensor("b.weight.packed").end]), "NEW")
 	if d := cmp.Diff(`file    frame and manifest             1 passed
 file    golden outputs                 1 passed
 digest  packed tensors                 2 passed, 1 failed
@@ -66,7 +67,8 @@ FAIL  FILE: 10 passed, 1 failed, 1 skipped
 // TestCoverage: what the golden outputs cover is said in every form, also where it is not all.
 func TestCoverage(t *testing.T) {
 	r := run(t, file(t, tinyModel(t)), Options{})
-	want := Coverage{Rows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), AllRows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), Scaled: 14, Packed: 14, Tokens: 25, Vocab: 31, Positions: 89, Sequences: 3, Context: 64}
+	want := Coverage{Rows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), AllRows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), Scaled: 14,
+		Packed: 14, Tokens: 25, Vocab: 31, Positions: 89, Sequences: 3, Context: 64}
 	if d := cmp.Diff(want, r.Coverage); d != "" {
 		t.Error(d)
 	}
@@ -77,7 +79,8 @@ func TestCoverage(t *testing.T) {
 	var text, junit bytes.Buffer
 	r.Text(&text)
 	r.JUnit(&junit)
-	for _, fact := range []string{"products of 336 of 336 rows", "scales of 14 of 14 packed tensors", "embeddings of 25 of 31 tokens", "logits of 89 positions in 3 sequences", "attention to 64 positions"} {
+	for _, fact := range []string{"products of 336 of 336 rows", "scales of 14 of 14 packed tensors",
+		"embeddings of 25 of 31 tokens", "logits of 89 positions in 3 sequences", "attention to 64 positions"} {
 		if !strings.Contains(text.String(), fact) || !strings.Contains(junit.String(), fact) {
 			t.Errorf("%q is not said", fact)
 		}
@@ -200,11 +203,12 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestUnfinished: a checkpoint that is not there ends the verification before any check, and what was checked before another error is
-// in a report that is not OK and names the level that could not be finished.
+// TestUnfinished: a checkpoint that is not there ends the verification before any check, and what was checked before
+// another error is in a report that is not OK and names the level that could not be finished.
 func TestUnfinished(t *testing.T) {
 	path := file(t, small(t))
-	work := Options{Source: path + "x", Progress: func(what string, _, _ int64) { t.Errorf("%s before the checkpoint is opened", what) }}
+	work := Options{Source: path + "x",
+		Progress: func(what string, _, _ int64) { t.Errorf("%s before the checkpoint is opened", what) }}
 	if r, err := Run(t.Context(), path, work); !errors.Is(err, fs.ErrNotExist) || r != nil {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -305,7 +309,8 @@ func TestWrongKernel(t *testing.T) {
 	}
 	got[21+17]++
 	err := k.explain(e, p, got, "the digest differs")
-	if err == nil || !strings.Contains(err.Error(), "row 17, product 1 of the row") || !strings.Contains(err.Error(), "the kernel is wrong") {
+	if err == nil || !strings.Contains(err.Error(), "row 17, product 1 of the row") ||
+		!strings.Contains(err.Error(), "the kernel is wrong") {
 		t.Error(err)
 	}
 }
@@ -315,7 +320,8 @@ func TestPermission(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may read everything")
 	}
-	path := file(t, &sample.Model{Plain: []sample.Plain{sample.F32("x", []float32{1}, 1)}, Recipe: packed.Recipe{Golden: "none"}})
+	path := file(t, &sample.Model{Plain: []sample.Plain{sample.F32("x", []float32{1}, 1)},
+		Recipe: packed.Recipe{Golden: "none"}})
 	if err := os.Chmod(path, 0); err != nil {
 		t.Fatal(err)
 	}

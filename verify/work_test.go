@@ -14,8 +14,8 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// TestQueue hashes bytes of many sizes among checks of another kind, with several workers: each check gets its own verdict,
-// in the order of the items.
+// TestQueue hashes bytes of many sizes among checks of another kind, with several workers: each check gets its own
+// verdict, in the order of the items.
 func TestQueue(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, threads := range []int{1, 2, 3, 8} {
@@ -33,7 +33,8 @@ func TestQueue(t *testing.T) {
 			if wrong {
 				sum[r.IntN(len(sum))]++
 			}
-			it.bytes = newDigest(io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b))), hex.EncodeToString(sum[:]), otherBytes)
+			it.bytes = newDigest(io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b))), hex.EncodeToString(sum[:]),
+				otherBytes)
 			if r.IntN(10) == 0 {
 				it.bytes, it.check = nil, func() error {
 					if wrong {

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// The kernels of every architecture are listed in one table (internal/kernel/dispatch.go), so that every build declares the
-// names of all of them: tables of functions that a build lacks are nil, and functions panic, as nothing may call them.
+// The kernels of every architecture are listed in one table (internal/kernel/dispatch.go), so that every build declares
+// the names of all of them: tables of functions that a build lacks are nil, and functions panic, as nothing may call
+// them.
 
 // declaration is what stands for a name where its assembly is absent.
 type declaration struct{ name, text string }

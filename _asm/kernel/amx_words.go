@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The instructions of AMX, which Go's assembler lacks: VEX.128.0F38.W0, written as bytes. TestTiles compares them with what
-// the disassembler of GNU binutils makes of them, in whose syntax the comments are.
+// The instructions of AMX, which Go's assembler lacks: VEX.128.0F38.W0, written as bytes. TestTiles compares them with
+// what the disassembler of GNU binutils makes of them, in whose syntax the comments are.
 
 // Prefixes of VEX.
 const (
@@ -17,7 +17,8 @@ const (
 )
 
 // Numbers of the general registers, and their names in the disassembly.
-var general = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SI": 6, "DI": 7, "R8": 8, "R9": 9, "R10": 10, "R11": 11, "R12": 12, "R13": 13, "R14": 14, "R15": 15}
+var general = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SI": 6, "DI": 7, "R8": 8, "R9": 9, "R10": 10,
+	"R11": 11, "R12": 12, "R13": 13, "R14": 14, "R15": 15}
 
 func disassembled(register string) string {
 	if register[0] == 'R' {
@@ -40,7 +41,8 @@ func (f *file) bytes(code []int, comment string) {
 	f.p("%s // %s", strings.Join(s, "; "), comment)
 }
 
-// tileMemory is an instruction on a tile and its rows in memory, the first at disp(base), each index bytes after the one before.
+// tileMemory is an instruction on a tile and its rows in memory, the first at disp(base), each index bytes after the
+// one before.
 func (f *file) tileMemory(name string, prefix, tile, disp int, base, index string) {
 	b, i := general[base], general[index]
 	modrm, displacement, text := 0x04, []int(nil), ""
@@ -53,7 +55,8 @@ func (f *file) tileMemory(name string, prefix, tile, disp int, base, index strin
 		modrm, displacement, text = 0x84, []int{disp, disp >> 8, disp >> 16, disp >> 24}, fmt.Sprintf("%#x", disp)
 	}
 	code := append(vex(prefix, 0, b, i, 0x4B, modrm|tile<<3, i&7<<3|b&7), displacement...)
-	operands := []string{fmt.Sprintf("%s(%s,%s,1)", text, disassembled(base), disassembled(index)), fmt.Sprintf("%%tmm%d", tile)}
+	operands := []string{fmt.Sprintf("%s(%s,%s,1)", text, disassembled(base), disassembled(index)),
+		fmt.Sprintf("%%tmm%d", tile)}
 	if prefix == prefixF3 {
 		operands[0], operands[1] = operands[1], operands[0]
 	}

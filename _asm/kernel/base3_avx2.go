@@ -6,8 +6,8 @@ import "fmt"
 // lanes, each byte r₀ with the digits of five rows. Remainders by 81, 27 and 9 are two subtractions and two minima of
 // unsigned bytes each, as a difference below zero wraps; what is left then is below 9, and byte shuffles look it up.
 //
-// With VPDPBUSD the remainders themselves are multiplied, and the digits' sums are differences of theirs, divided by powers
-// of three: modulo 2³² these have inverses.
+// With VPDPBUSD the remainders themselves are multiplied, and the digits' sums are differences of theirs, divided by
+// powers of three: modulo 2³² these have inverses.
 //
 // Without it operands are digits, so that products of two columns fit into 16 bits for many steps. A difference of
 // remainders is 81, 27 or 9 times a digit, which a mask or a byte shuffle makes the digit again.

@@ -2,13 +2,14 @@ package main
 
 import "fmt"
 
-// Base-3 bytes with 512-bit VPDPBUSD and VBMI. A step is four columns of 80 rows, 64 bytes; each byte r holds the digits of
-// five rows. r mod 81 is below 128, so one permutation of bytes looks up its four digits, in fields of two bits, which masks
-// alone cut out. Five operands have sums of their own: the byte, the fields together, and three fields at their place.
+// Base-3 bytes with 512-bit VPDPBUSD and VBMI. A step is four columns of 80 rows, 64 bytes; each byte r holds the
+// digits of five rows. r mod 81 is below 128, so one permutation of bytes looks up its four digits, in fields of two
+// bits, which masks alone cut out. Five operands have sums of their own: the byte, the fields together, and three
+// fields at their place.
 //
-// All of them share activations, so the digits' sums follow at the end: the first field's is that of the fields together
-// less the others, and the first digit's is that of the byte less the others, divided by 81, which has an inverse modulo
-// 2³².
+// All of them share activations, so the digits' sums follow at the end: the first field's is that of the fields
+// together less the others, and the first digit's is that of the byte less the others, divided by 81, which has an
+// inverse modulo 2³².
 type trits512 struct {
 	*file
 	tokens int
@@ -204,7 +205,8 @@ func (g *trits512) finish() {
 	})
 }
 
-// tritTable512 is the four digits of a number below 81, the most significant one in the lowest of four fields of two bits.
+// tritTable512 is the four digits of a number below 81, the most significant one in the lowest of four fields of two
+// bits.
 func tritTable512() []string {
 	var fields [128]byte
 	for v := range fields {

@@ -1,11 +1,11 @@
 package main
 
-// Base-3 bytes on 128-bit registers, one token. A step is four columns of 80 rows, 64 bytes: four registers of four lanes,
-// each byte with the digits of five rows. Remainders by 81 and 27 are two subtractions and two minima each, as in
-// trits256.go; what is left then is below 32, and a table of two registers looks it up.
+// Base-3 bytes on 128-bit registers, one token. A step is four columns of 80 rows, 64 bytes: four registers of four
+// lanes, each byte with the digits of five rows. Remainders by 81 and 27 are two subtractions and two minima each, as
+// in trits256.go; what is left then is below 32, and a table of two registers looks it up.
 //
-// With dot products the remainders are multiplied, and digits' sums are differences of theirs, as in trits256.go. The byte
-// itself is made signed by taking 128 away.
+// With dot products the remainders are multiplied, and digits' sums are differences of theirs, as in trits256.go. The
+// byte itself is made signed by taking 128 away.
 //
 // Without them operands are digits, so that products fit into 16 bits for many steps. Sums of half of the lanes find
 // registers: a panel is passed through twice.
@@ -14,7 +14,8 @@ type trit128 struct {
 	dot bool
 }
 
-// Registers: sums 0 to 19, then three tables of two registers. The third table is for digits; else its registers are free.
+// Registers: sums 0 to 19, then three tables of two registers. The third table is for digits; else its registers are
+// free.
 const (
 	tritSums  = 20
 	tritTable = 20
@@ -52,8 +53,8 @@ func tritsNEON(f *file, name string, dot bool) {
 	f.table(name, "multiply 80-row panels of base-3 bytes, one token at a time.", []string{name + "x1"})
 }
 
-// tritTables loads what is looked up for v below 27, and the limits of remainders: two tables for v mod 9 and v mod 3, or
-// three for the digits of 9, 3 and 1.
+// tritTables loads what is looked up for v below 27, and the limits of remainders: two tables for v mod 9 and v mod 3,
+// or three for the digits of 9, 3 and 1.
 func tritTables(f *file, powers ...int) {
 	for i, power := range powers {
 		var table [32]byte
@@ -85,8 +86,8 @@ func tritLookup(f *file, table int) {
 	f.p("VTBL V%d.B16, [V%d.B16, V%d.B16], V%d.B16", tritByte, t, t+1, tritDigit)
 }
 
-// tritDigitsNEON makes each digit of the byte in turn, in a register. Of 81 and 162 the upper two bits are the digit, of 27
-// and 54 the upper three, rounded.
+// tritDigitsNEON makes each digit of the byte in turn, in a register. Of 81 and 162 the upper two bits are the digit,
+// of 27 and 54 the upper three, rounded.
 func tritDigitsNEON(f *file, use func(i, digit int)) {
 	rest, digit := tritByte, tritDigit
 	for i, limit := range []int{trit81, trit27} {

@@ -6,8 +6,8 @@ import "fmt"
 // of 16 sums ±x₀ ±x₁ ±x₂ ±x₃, of which one byte shuffle looks up the lower and another one the upper byte for 32 rows.
 // Nothing is multiplied. The tables belong to a token (internal/kernel/activations_lut4.go).
 //
-// A pair of groups of columns has 64 bytes of tables: lower bytes of both, upper bytes of both. Panels of 32 rows hold a
-// pair in one register, panels of 64 rows one group.
+// A pair of groups of columns has 64 bytes of tables: lower bytes of both, upper bytes of both. Panels of 32 rows hold
+// a pair in one register, panels of 64 rows one group.
 //
 // Sums are 16 bits wide and hold 64 entries of 4·127 at most. They are widened on the stack, where even and odd rows,
 // which lie apart until then, are brought into order.
@@ -34,7 +34,8 @@ func bits256Functions(f *file) {
 		g := &bits256{f, rows}
 		name := fmt.Sprintf("binaryLUTRows%dAVX2", rows)
 		g.function(name + "x1")
-		f.table(name, fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order by tables, one token at a time.", rows), []string{name + "x1"})
+		f.table(name, fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order by tables, one token at a time.", rows),
+			[]string{name + "x1"})
 	}
 }
 
@@ -108,8 +109,8 @@ func (g *bits256) group(i int) {
 	g.p("VBROADCASTI128 %d(SI), Y%d", 32+16*i, bitsHigh)
 }
 
-// last emits the step for a group without a partner. For 32 rows it fills the lower lane; instructions on 128 bits clear
-// the upper one.
+// last emits the step for a group without a partner. For 32 rows it fills the lower lane; instructions on 128 bits
+// clear the upper one.
 func (g *bits256) last() {
 	if g.rows == 32 {
 		g.p("VMOVDQU (DI), X%d", bitsV)
@@ -142,8 +143,8 @@ func (g *bits256) add(r string) {
 	}
 }
 
-// widen adds the sums to those on the stack, eight rows in order at a time, and clears them. The lanes are the two groups
-// of a pair for 32 rows, rows 0 to 31 and 32 to 63 for 64.
+// widen adds the sums to those on the stack, eight rows in order at a time, and clears them. The lanes are the two
+// groups of a pair for 32 rows, rows 0 to 31 and 32 to 63 for 64.
 func (g *bits256) widen() {
 	for eight := range 4 {
 		unpack := []string{"VPUNPCKLWD", "VPUNPCKHWD"}[eight%2]
@@ -175,7 +176,8 @@ func (g *bits256) finish() {
 // nibbleTables makes the tables of pairs of groups: each of four activations in all words, with the signs that the bits
 // of the index of a word stand for, bit 0 for plus.
 func nibbleTables(f *file) {
-	f.declare("BuildLUT4", "makes the tables of n pairs of groups of four activations, 64 bytes per pair.", "tables *byte, x *int8, n int", 3)
+	f.declare("BuildLUT4", "makes the tables of n pairs of groups of four activations, 64 bytes per pair.",
+		"tables *byte, x *int8, n int", 3)
 	f.p("MOVQ tables+0(FP), DI")
 	f.p("MOVQ x+8(FP), SI")
 	f.p("MOVQ n+16(FP), CX")

@@ -2,10 +2,11 @@ package main
 
 import "fmt"
 
-// 1-bit weights with AVX-512 and VBMI: nothing is multiplied but what is left at the end of a block. Four bits of a byte
-// are four columns of a row and index a table of the 16 sums that these columns can give, parted into four lower and five
-// upper bits; a byte permutation looks up 64 rows and groups of columns. Eight lookups are added as bytes (8·31 < 256)
-// before dot products gather the groups of a row into 32 bits. The tables belong to a token (internal/kernel/activations_lut4_split.go).
+// 1-bit weights with AVX-512 and VBMI: nothing is multiplied but what is left at the end of a block. Four bits of a
+// byte are four columns of a row and index a table of the 16 sums that these columns can give, parted into four lower
+// and five upper bits; a byte permutation looks up 64 rows and groups of columns. Eight lookups are added as bytes
+// (8·31 < 256) before dot products gather the groups of a row into 32 bits. The tables belong to a token
+// (internal/kernel/activations_lut4_split.go).
 //
 // Bytes hold four bits of two rows in VNNI4 order. VNNI4I has one column of eight rows there: GF2P8AFFINEQB with the
 // weights as the matrix transposes 8 × 8 bits. After that, lower bits are odd rows, and a group's columns are reversed.
@@ -23,7 +24,8 @@ type signs512 struct {
 	interlace bool
 }
 
-// Registers. Sums of 32 bits are [half][nibble] of rows, sums of bytes too where each half has its own, lower then upper.
+// Registers. Sums of 32 bits are [half][nibble] of rows, sums of bytes too where each half has its own, lower then
+// upper.
 const (
 	signSums   = 0
 	signBytes  = 4
@@ -95,7 +97,8 @@ func (g *signs512) function() {
 			g.finish()
 		})
 	})
-	g.table(name, fmt.Sprintf("multiply %d-row panels of %s by tables, one token at a time.", g.rows, doc), []string{name + "x1"})
+	g.table(name, fmt.Sprintf("multiply %d-row panels of %s by tables, one token at a time.", g.rows, doc),
+		[]string{name + "x1"})
 }
 
 func (g *signs512) constants() {
@@ -118,12 +121,13 @@ func (g *signs512) constants() {
 			control[i] = byte(g.place(16*k+pairAt(i/4)) + i%4*g.rows/2)
 		}
 		g.p("VMOVDQU64 %s, Z%d", g.rodata(fmt.Sprintf("signGroups%dRows%d", k, g.rows), dwords(groups[:])), signSelect+k)
-		g.p("VMOVDQU64 %s, Z%d", g.rodata(fmt.Sprintf("signGather%dRows%d%v", k, g.rows, g.interlace), dwords(control[:])), signGather+k)
+		g.p("VMOVDQU64 %s, Z%d", g.rodata(fmt.Sprintf("signGather%dRows%d%v", k, g.rows, g.interlace), dwords(control[:])),
+			signGather+k)
 	}
 }
 
-// pairAt is the pair of rows whose sums lane i holds. With it, interleaving sums of even and of odd rows within 128 bits
-// gives rows in order, the first 16 from the lower two lanes of each four, the others from the upper ones.
+// pairAt is the pair of rows whose sums lane i holds. With it, interleaving sums of even and of odd rows within 128
+// bits gives rows in order, the first 16 from the lower two lanes of each four, the others from the upper ones.
 func pairAt(i int) int { return i/4*2 + i%2 + i%4/2*8 }
 
 // place is the byte of a group of columns that holds a pair of rows.
@@ -135,10 +139,12 @@ func (g *signs512) place(pair int) int {
 	return pair%words*8 + pair/words
 }
 
-// group emits the loops over blocks of steps, and over the steps that are left. Only the last group has an incomplete one.
+// group emits the loops over blocks of steps, and over the steps that are left. Only the last group has an incomplete
+// one.
 func (g *signs512) group() {
 	block := signAdds / g.adds()
-	loop, rest, one, tail, whole, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("tail"), g.newLabel("whole"), g.newLabel("done")
+	loop, rest, one := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one")
+	tail, whole, done := g.newLabel("tail"), g.newLabel("whole"), g.newLabel("done")
 	g.p("SUBQ $%d, CX", block)
 	g.p("JLT %s", rest)
 	g.p("PCALIGN $64")
@@ -282,11 +288,12 @@ func (g *signs512) finish() {
 	})
 }
 
-// quadTables emits the maker of the tables of a token. An entry is the sum of the positive activations whose bits are set
-// and of the magnitudes of the negative ones whose bits are clear. Sums of two columns are bytes, and the sum of two of
-// those has nine bits, of which an average gives the upper eight.
+// quadTables emits the maker of the tables of a token. An entry is the sum of the positive activations whose bits are
+// set and of the magnitudes of the negative ones whose bits are clear. Sums of two columns are bytes, and the sum of
+// two of those has nine bits, of which an average gives the upper eight.
 func quadTables(f *file, name string, reversed bool) {
-	f.declare(name, "makes the tables of n steps of 16 activations, 128 bytes per step, and the sums of magnitudes up to the end of each.",
+	f.declare(name, "makes the tables of n steps of 16 activations, 128 bytes per step, and the sums of magnitudes up "+
+		"to the end of each.",
 		"tables *byte, sums *int32, x *int8, n int", 4)
 	f.p("MOVQ tables+0(FP), DI")
 	f.p("MOVQ sums+8(FP), DX")

@@ -2,18 +2,19 @@ package main
 
 import "fmt"
 
-// 1-bit weights in VNNI4 order on 128-bit registers, as in binarylut_avx2.go: four bits of a byte are four columns of a row, and
-// index tables of the lower and the upper bytes of 16 sums. A group of four columns of 32 rows is one register, of which
-// the lower halves of bytes belong to even rows and the upper ones to odd rows.
+// 1-bit weights in VNNI4 order on 128-bit registers, as in binarylut_avx2.go: four bits of a byte are four columns of a
+// row, and index tables of the lower and the upper bytes of 16 sums. A group of four columns of 32 rows is one
+// register, of which the lower halves of bytes belong to even rows and the upper ones to odd rows.
 //
-// Lower bytes are added to 16 bits without sign, upper bytes to 8: they are −2 to 1, so that a sum holds 64 of them, and
-// so does the sum of both in 16 bits (64 · 4·127 < 2¹⁵). Then sums are widened on the stack.
+// Lower bytes are added to 16 bits without sign, upper bytes to 8: they are −2 to 1, so that a sum holds 64 of them,
+// and so does the sum of both in 16 bits (64 · 4·127 < 2¹⁵). Then sums are widened on the stack.
 type bits128 struct {
 	*file
 	rows int
 }
 
-// Registers: the sums of 32 rows are six, even lower bytes 0 to 7 and 8 to 15, the same of odd rows, upper bytes of both.
+// Registers: the sums of 32 rows are six, even lower bytes 0 to 7 and 8 to 15, the same of odd rows, upper bytes of
+// both.
 const (
 	bitsARM     = 6
 	bitsARMLow  = 24 // tables
@@ -32,7 +33,8 @@ func bitsNEON(f *file) {
 		g := &bits128{f, rows}
 		name := fmt.Sprintf("binaryLUTRows%dNEON", rows)
 		panelsARM(f, name+"x1", rows, 4*rows, func() { f.p("VMOVI $15, V%d.B16", bitsARMMask) }, g.panel)
-		f.table(name, fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order by tables, one token at a time.", rows), []string{name + "x1"})
+		f.table(name, fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order by tables, one token at a time.", rows),
+			[]string{name + "x1"})
 	}
 }
 
@@ -40,7 +42,8 @@ func bitsNEON(f *file) {
 func (g *bits128) halves() int { return g.rows / 32 }
 
 func (g *bits128) panel() {
-	next, few, loop, none, whole := g.newLabel("next"), g.newLabel("few"), g.newLabel("loop"), g.newLabel("none"), g.newLabel("whole")
+	next, few, loop := g.newLabel("next"), g.newLabel("few"), g.newLabel("loop")
+	none, whole := g.newLabel("none"), g.newLabel("whole")
 	g.zero(0, bitsARM*g.halves())
 	for i := range g.rows / 4 {
 		g.p("FMOVQ F0, %d(RSP)", 16+16*i)
@@ -125,10 +128,11 @@ func (g *bits128) widen() {
 	g.zero(0, bitsARM*g.halves())
 }
 
-// nibbleTablesNEON makes the tables of pairs of groups: three activations in eight lanes with the signs that the bits of
-// the index of a lane stand for, bit 0 for plus; then the fourth one added and taken away.
+// nibbleTablesNEON makes the tables of pairs of groups: three activations in eight lanes with the signs that the bits
+// of the index of a lane stand for, bit 0 for plus; then the fourth one added and taken away.
 func nibbleTablesNEON(f *file) {
-	f.declare("BuildLUT4", "makes the tables of n pairs of groups of four activations, 64 bytes per pair.", "tables *byte, x *int8, n int", 3)
+	f.declare("BuildLUT4", "makes the tables of n pairs of groups of four activations, 64 bytes per pair.",
+		"tables *byte, x *int8, n int", 3)
 	const x, signs, sum, fourth, less = 0, 1, 4, 5, 6
 	for j := range 3 {
 		var b [16]byte

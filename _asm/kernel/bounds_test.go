@@ -45,11 +45,26 @@ func cost(t *testing.T, line string) pipes {
 	name, rest, _ := strings.Cut(line, " ")
 	kind := map[string]string{
 		"ADD": "-", "SUBS": "-", "SUB": "-", "BNE": "-", "BGE": "-", "CBNZ": "-", "MOVD": "-",
-		"VAND": "V", "VEOR": "V", "VADD": "V", "VSUB": "V", "VTBL": "V", "VCMTST": "V", "VADDP": "V", "VUADDW": "V", "VUADDW2": "V",
-		"sdot": "V", "umin": "V", "uaddlp": "V", "saddw": "V", "saddw2": "V",
+		"VAND":    "V",
+		"VEOR":    "V",
+		"VADD":    "V",
+		"VSUB":    "V",
+		"VTBL":    "V",
+		"VCMTST":  "V",
+		"VADDP":   "V",
+		"VUADDW":  "V",
+		"VUADDW2": "V",
+		"sdot":    "V", "umin": "V", "uaddlp": "V", "saddw": "V", "saddw2": "V",
 		"smlal": "V0", "smlal2": "V0", "smull": "V0", "smull2": "V0", "mul": "V0 V0",
-		"VUSHR": "V1", "VSHL": "V1", "VUSHLL": "V1", "VUSHLL2": "V1", "urshr": "V1", "sxtl": "V1", "sxtl2": "V1", "sadalp": "V1",
-		"PRFM": "L", "FMOVS": "L", "MOVHU": "L", "VLD1R": "L V", "FLDPQ": "LL", "FSTPQ": "LLLL V",
+		"VUSHR":   "V1",
+		"VSHL":    "V1",
+		"VUSHLL":  "V1",
+		"VUSHLL2": "V1",
+		"urshr":   "V1",
+		"sxtl":    "V1",
+		"sxtl2":   "V1",
+		"sadalp":  "V1",
+		"PRFM":    "L", "FMOVS": "L", "MOVHU": "L", "VLD1R": "L V", "FLDPQ": "LL", "FSTPQ": "LLLL V",
 	}[name]
 	if name == "FMOVQ" {
 		kind = "L"
@@ -150,7 +165,8 @@ func TestBounds(t *testing.T) {
 	for _, rows := range []float64{256, 1024} {
 		p := vecLUTBound(t, rows)
 		products := rows * 32 * 32
-		row(fmt.Sprintf("| Vec-LUT, `vnni4i` ternary, %.0f rows, 32 tokens | %.0f | %.1f | %.0f |", rows, p.instructions*256/products, p.cycles()*256/products, products/p.cycles()))
+		row(fmt.Sprintf("| Vec-LUT, `vnni4i` ternary, %.0f rows, 32 tokens | %.0f | %.1f | %.0f |", rows,
+			p.instructions*256/products, p.cycles()*256/products, products/p.cycles()))
 	}
 }
 

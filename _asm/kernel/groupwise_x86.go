@@ -2,11 +2,12 @@ package main
 
 import "fmt"
 
-// groups86 emits the loop over the groups of columns of a panel of that many rows that have sums of their own, around a body
-// that multiplies one: weights are read once, in the order of memory, and setting a call up is paid once for all groups.
+// groups86 emits the loop over the groups of columns of a panel of that many rows that have sums of their own, around a
+// body that multiplies one: weights are read once, in the order of memory, and setting a call up is paid once for all
+// groups.
 //
-// General registers: R15 groups that follow, R14 what a group takes from tokens, DX the results. The body begins with the
-// steps of the group in CX, and leaves DI and SI at its end.
+// General registers: R15 groups that follow, R14 what a group takes from tokens, DX the results. The body begins with
+// the steps of the group in CX, and leaves DI and SI at its end.
 func groups86(f *file, rows int, body func()) {
 	next, same := f.newLabel("group"), f.newLabel("unit")
 	f.p("MOVQ Tile_Groups(AX), R15")
@@ -45,10 +46,11 @@ const (
 	byBoth                       // times the scale in register factor, then that of the weights at CX, the same
 )
 
-// results86 emits what becomes of the sums of a group (N15). store does it for a token; register number factor, of the given
-// kind, then holds what its outcome says.
+// results86 emits what becomes of the sums of a group (N15). store does it for a token; register number factor, of the
+// given kind, then holds what its outcome says.
 func results86(f *file, tokens int, kind string, factor int, store func(t int, o outcome)) {
-	exact, sums, activations, done := f.newLabel("exact"), f.newLabel("sums"), f.newLabel("activations"), f.newLabel("stored")
+	exact, sums := f.newLabel("exact"), f.newLabel("sums")
+	activations, done := f.newLabel("activations"), f.newLabel("stored")
 	each := func(o outcome, field string) {
 		for t := range tokens {
 			if field != "" {

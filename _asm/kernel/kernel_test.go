@@ -75,8 +75,8 @@ func encoded(t *testing.T, line string) (s string) {
 	return s
 }
 
-// TestTwin runs the tests of the kernels for AVX-VNNI on CPUs that have AVX-512 VNNI but lack it, with every VPDPBUSD in
-// its EVEX form: the same instruction in another encoding, which TestVEX takes care of.
+// TestTwin runs the tests of the kernels for AVX-VNNI on CPUs that have AVX-512 VNNI but lack it, with every VPDPBUSD
+// in its EVEX form: the same instruction in another encoding, which TestVEX takes care of.
 func TestTwin(t *testing.T) {
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	if !strings.Contains(string(info), "avx512_vnni") {
@@ -105,7 +105,8 @@ func TestTwin(t *testing.T) {
 	}
 	t.Setenv("LOWPACK_TEST_TWIN", "avxvnni")
 	t.Setenv("LOWPACK_REQUIRE_ISA", "avxvnni")
-	t.Log(goTool(t, "../..", "test", "-overlay", write(t, dir, "overlay.json", string(overlay)), "-run", "TestKernels|TestLongRows|TestScaled|TestBlocks|TestRequired", "./internal/kernel"))
+	t.Log(goTool(t, "../..", "test", "-overlay", write(t, dir, "overlay.json", string(overlay)), "-run",
+		"TestKernels|TestLongRows|TestScaled|TestBlocks|TestRequired", "./internal/kernel"))
 }
 
 func write(t *testing.T, dir, name, text string) string {

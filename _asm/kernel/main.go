@@ -2,8 +2,9 @@
 //
 //	go run ./kernel            (in _asm)
 //
-// Every kernel is a function of one *Tile (internal/kernel/internal/asm/tile.go): some rows of packed weights times a few
-// tokens over a range of columns. The generator is plain text output: an instruction is a line, registers are numbers.
+// Every kernel is a function of one *Tile (internal/kernel/internal/asm/tile.go): some rows of packed weights times a
+// few tokens over a range of columns. The generator is plain text output: an instruction is a line, registers are
+// numbers.
 package main
 
 import (
@@ -30,7 +31,8 @@ func texts() map[string]string {
 // kernelFiles are those of package asm.
 func kernelFiles() []*file {
 	return []*file{
-		avx512File(), dense512File(), rows512File(), trits512File(), signs512File(), amxFile(), avx2File(), avxvnniFile(), vecLUTFile(), pauseFile("amd64", "PAUSE"), cpuidFile(),
+		avx512File(), dense512File(), rows512File(), trits512File(), signs512File(), amxFile(), avx2File(), avxvnniFile(),
+		vecLUTFile(), pauseFile("amd64", "PAUSE"), cpuidFile(),
 		dotFile(), baseFile(), vecLUTNEONFile(), pauseFile("arm64", "YIELD"),
 	}
 }

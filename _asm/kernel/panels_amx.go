@@ -2,16 +2,19 @@ package main
 
 import "fmt"
 
-// Products of panels on the tile registers of AMX: a tile of 16 tokens by 64 columns, times one of 64 columns by 16 rows of
-// weights, is added to one of 16 × 16 sums. Codes are looked up as signed bytes, so there is nothing to correct afterwards.
+// Products of panels on the tile registers of AMX: a tile of 16 tokens by 64 columns, times one of 64 columns by 16
+// rows of weights, is added to one of 16 × 16 sums. Codes are looked up as signed bytes, so there is nothing to correct
+// afterwards.
 //
-// A function takes 32 rows of each panel, two tiles. It takes the weights of some columns apart into a room that stays in
-// the first-level cache, in the order of VNNI4 (tile rows are groups of four columns), multiplies all tokens by them, 32 at a time,
-// and keeps the sums of 32 tokens and rows in memory until the next columns. docs/KERNELS.md has sources and bounds.
+// A function takes 32 rows of each panel, two tiles. It takes the weights of some columns apart into a room that stays
+// in the first-level cache, in the order of VNNI4 (tile rows are groups of four columns), multiplies all tokens by
+// them, 32 at a time, and keeps the sums of 32 tokens and rows in memory until the next columns. docs/KERNELS.md has
+// sources and bounds.
 //
-// General registers: DI arguments, SI packed weights, R10 activations of the columns in the room, R12 tokens that are left,
-// R13 their activations, R14 their results, R15 their sums. While products are added: SI and AX activations of two tiles, DX bytes
-// between tokens, BX weights, R8 bytes between their groups of four columns, CX steps of 64 columns, R9 and R11 prefetches.
+// General registers: DI arguments, SI packed weights, R10 activations of the columns in the room, R12 tokens that are
+// left, R13 their activations, R14 their results, R15 their sums. While products are added: SI and AX activations of
+// two tiles, DX bytes between tokens, BX weights, R8 bytes between their groups of four columns, CX steps of 64
+// columns, R9 and R11 prefetches.
 
 const (
 	quadsAMX = 16   // groups of four columns in a tile
@@ -22,11 +25,12 @@ const (
 // opener says how weights are taken apart.
 type opener struct {
 	name, what string
-	quad       int                             // packed bytes of a group of four columns
-	direct     bool                            // packed in the order of the room: whole tiles are multiplied where they lie
-	tables     []int                           // registers that hold asm.AMX.Table
-	load       func(f *file, at string, z int) // of a group
-	open       func(f *file, z int)            // makes registers 16 and 17 of it
+	quad       int // packed bytes of a group of four columns
+	// packed in the order of the room: whole tiles are multiplied where they lie
+	direct bool
+	tables []int                           // registers that hold asm.AMX.Table
+	load   func(f *file, at string, z int) // of a group
+	open   func(f *file, z int)            // makes registers 16 and 17 of it
 }
 
 func openersAMX() []opener {
@@ -135,10 +139,12 @@ func (g *tilesAMX) copyField(from, to string) {
 	g.p("MOVQ AX, AMX_%s(DI)", to)
 }
 
-// take takes the weights of the next columns apart, of all that are left or as many as the room has space for. Activations
-// beyond the last are not zero where another group follows, so those of an incomplete tile are multiplied by zeros.
+// take takes the weights of the next columns apart, of all that are left or as many as the room has space for.
+// Activations beyond the last are not zero where another group follows, so those of an incomplete tile are multiplied
+// by zeros.
 func (g *tilesAMX) take() {
-	whole, rest, one, zeros, zero, opened := g.newLabel("whole"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("zeros"), g.newLabel("zero"), g.newLabel("opened")
+	whole, rest, one := g.newLabel("whole"), g.newLabel("rest"), g.newLabel("one")
+	zeros, zero, opened := g.newLabel("zeros"), g.newLabel("zero"), g.newLabel("opened")
 	g.p("MOVQ AMX_QuadsLeft(DI), AX")
 	g.p("MOVQ AMX_RoomQuads(DI), CX")
 	g.p("CMPQ CX, AX")
@@ -217,8 +223,8 @@ func (g *tilesAMX) store(at int) {
 	}
 }
 
-// tokens multiplies all tokens by the weights in the room, 32 at a time. The last tile of tokens is a whole one, some of which
-// another tile holds too: they get the same sums again. Fewer than 16 tokens are one tile of fewer rows.
+// tokens multiplies all tokens by the weights in the room, 32 at a time. The last tile of tokens is a whole one, some
+// of which another tile holds too: they get the same sums again. Fewer than 16 tokens are one tile of fewer rows.
 func (g *tilesAMX) tokens() {
 	pair, single, done := g.newLabel("pair"), g.newLabel("single"), g.newLabel("done")
 	g.p("MOVQ AMX_Tokens(DI), R12")
@@ -266,7 +272,8 @@ const (
 
 // products adds those of one or two tiles of tokens with the weights in the room to their sums.
 func (g *tilesAMX) products(tiles int) {
-	first, begun, step, prefetch, last, stored := g.newLabel("first"), g.newLabel("begun"), g.newLabel("step"), g.newLabel("prefetch"), g.newLabel("last"), g.newLabel("stored")
+	first, begun, step := g.newLabel("first"), g.newLabel("begun"), g.newLabel("step")
+	prefetch, last, stored := g.newLabel("prefetch"), g.newLabel("last"), g.newLabel("stored")
 	g.p("CMPQ AMX_Begun(DI), $0")
 	g.p("JEQ %s", first)
 	g.p("MOVQ $64, R9")
@@ -337,7 +344,8 @@ func (g *tilesAMX) products(tiles int) {
 func scaleSums(f *file) {
 	f.declare("ScaleSums", "adds scaled sums to results.", "t *Scaling", 1)
 	f.p("MOVQ t+0(FP), DI")
-	for _, r := range [][2]string{{"Sums", "SI"}, {"LdSums", "R8"}, {"Y", "BX"}, {"LdY", "R9"}, {"N", "CX"}, {"Tokens", "R14"}, {"Scales", "AX"}, {"Zeros", "DX"}} {
+	for _, r := range [][2]string{{"Sums", "SI"}, {"LdSums", "R8"}, {"Y", "BX"}, {"LdY", "R9"}, {"N", "CX"},
+		{"Tokens", "R14"}, {"Scales", "AX"}, {"Zeros", "DX"}} {
 		f.p("MOVQ Scaling_%s(DI), %s", r[0], r[1])
 	}
 	const sums, y, weights, zeros, sum = "Z0", "Z1", "Z2", "Z3", "Z4"

@@ -4,20 +4,20 @@ import "fmt"
 
 // Products with 256-bit registers, for CPUs with VPDPBUSD in its VEX form (AVX-VNNI) and for those without (AVX2).
 //
-// Packed weights are fields of 1, 2, 4 or 8 bits. A step is four operands of 8 lanes of four bytes, for one group of four
-// columns: eight fields of half a register, four of a register, two of two, or four registers. Where a panel has more
-// lanes than that, a call multiplies a part of them and steps over the rest.
+// Packed weights are fields of 1, 2, 4 or 8 bits. A step is four operands of 8 lanes of four bytes, for one group of
+// four columns: eight fields of half a register, four of a register, two of two, or four registers. Where a panel has
+// more lanes than that, a call multiplies a part of them and steps over the rest.
 //
 // Fields are looked up by byte shuffles in tables that come with the tile, so that one function serves every alphabet.
 // 1-bit weights are cut out by masks and stay at their place, which a shift of the sum makes up for: half a register is
 // loaded into both lanes, the upper one shifted by four.
 //
 // Without VPDPBUSD the products of two columns are summed in 16 bits, as far as the bound that comes with the tile
-// allows, then in 32 bits on the stack; int8 goes to 32 bits at once. Several tokens multiply a panel in two halves, and one token
-// two panels at a time (panels_avx2_tiles.go).
+// allows, then in 32 bits on the stack; int8 goes to 32 bits at once. Several tokens multiply a panel in two halves,
+// and one token two panels at a time (panels_avx2_tiles.go).
 //
-// General registers: DI weights, SI activations, R8 bytes between tokens, CX steps, BX steps until the sums are widened; without
-// VPDPBUSD R10 from a panel to the second one of a pair, R12 how far ahead weights are prefetched.
+// General registers: DI weights, SI activations, R8 bytes between tokens, CX steps, BX steps until the sums are
+// widened; without VPDPBUSD R10 from a panel to the second one of a pair, R12 how far ahead weights are prefetched.
 type ymm struct {
 	*file
 	vnni   bool
@@ -112,13 +112,15 @@ func ymmFile(isa, suffix string, vnni bool) *file {
 				g.function(name)
 				funcs = append(funcs, name)
 			}
-			f.table(table, fmt.Sprintf("multiply %d lanes of %d-row panels of %d-bit fields, up to %d tokens at once.", 8*operandsY*bits/8, rows, bits, most), funcs)
+			f.table(table, fmt.Sprintf("multiply %d lanes of %d-row panels of %d-bit fields, up to %d tokens at once.",
+				8*operandsY*bits/8, rows, bits, most), funcs)
 		}
 		if !vnni && bits >= 4 {
 			pairs := fmt.Sprintf("fields%dPairs%s", bits, suffix)
 			g := &ymm{file: f, bits: bits, rows: 32, tokens: 1, pair: true}
 			g.function(pairs + "x1")
-			f.table(pairs, fmt.Sprintf("multiply pairs of 32-row panels of %d-bit fields, one token at once.", bits), []string{pairs + "x1"})
+			f.table(pairs, fmt.Sprintf("multiply pairs of 32-row panels of %d-bit fields, one token at once.", bits),
+				[]string{pairs + "x1"})
 		}
 	}
 	if !vnni {
@@ -254,10 +256,11 @@ func (g *ymm) allocate() {
 	g.constant = held("y"+words[2:], repeat(words, 8))
 }
 
-// blocks emits all steps, in blocks after which 16-bit sums are widened: those of the last block in registers, those before
-// it on the stack, if there is one before it.
+// blocks emits all steps, in blocks after which 16-bit sums are widened: those of the last block in registers, those
+// before it on the stack, if there is one before it.
 func (g *ymm) blocks() {
-	next, more, widened, last, done := g.newLabel("next"), g.newLabel("more"), g.newLabel("widened"), g.newLabel("last"), g.newLabel("whole")
+	next, more, widened := g.newLabel("next"), g.newLabel("more"), g.newLabel("widened")
+	last, done := g.newLabel("last"), g.newLabel("whole")
 	ones, n := g.rodata("y00010001", repeat("0x00010001", 8)), g.sums()
 	started, _ := g.frame()
 	g.p("MOVQ $0, %d(SP)", started)
@@ -297,8 +300,8 @@ func (g *ymm) blocks() {
 	g.at(done)
 }
 
-// block emits a loop of BX steps, at least one. Without VPDPBUSD sums begin with the products of the first step: there is nothing
-// to be added to, which counts where blocks are short.
+// block emits a loop of BX steps, at least one. Without VPDPBUSD sums begin with the products of the first step: there
+// is nothing to be added to, which counts where blocks are short.
 func (g *ymm) block() {
 	if g.first = !g.vnni && g.copies() == 1; g.first {
 		if g.rows > 32 {
@@ -331,9 +334,10 @@ func (g *ymm) block() {
 	g.at(done)
 }
 
-// prefetch prefetches weights: without VPDPBUSD every line of a stream, which suits AMD's Zen 3, as far ahead as the tile says;
-// the second half of a panel is in the cache already. Where two calls take half of a panel's bytes each, neither reads a stream that hardware would
-// follow, and the second finds the panel in the cache: so each prefetches half of the next panel, line by line.
+// prefetch prefetches weights: without VPDPBUSD every line of a stream, which suits AMD's Zen 3, as far ahead as the
+// tile says; the second half of a panel is in the cache already. Where two calls take half of a panel's bytes each,
+// neither reads a stream that hardware would follow, and the second finds the panel in the cache: so each prefetches
+// half of the next panel, line by line.
 func (g *ymm) prefetch(steps int) {
 	if g.rows == 32 && g.vnni {
 		prefetchPage(g.file)
@@ -442,8 +446,8 @@ func (g *ymm) multiply(i, copy int) {
 	}
 }
 
-// flush multiplies what waits by the only token: first all products, then all sums. Zen 3 takes a fifteenth less time for them
-// than when they alternate.
+// flush multiplies what waits by the only token: first all products, then all sums. Zen 3 takes a fifteenth less time
+// for them than when they alternate.
 func (g *ymm) flush(copy int) {
 	for _, i := range g.waiting {
 		operand := g.next(i)
@@ -492,8 +496,8 @@ func (g *ymm) bytes(off, i, copy int) {
 	}
 }
 
-// finish applies mul and add and makes results of the sums: those of operand f of register r are rows f·lanes+8·r … of the part,
-// of 1-bit weights f·lanes … and (4+f)·lanes ….
+// finish applies mul and add and makes results of the sums: those of operand f of register r are rows f·lanes+8·r … of
+// the part, of 1-bit weights f·lanes … and (4+f)·lanes ….
 func (g *ymm) finish() {
 	mul, add := g.xs[0], g.operand
 	scaled := g.vnni || g.bits == 1 // operands of the others are weights but for a constant
@@ -548,14 +552,15 @@ func (g *ymm) store(t int, o outcome) {
 	}
 }
 
-// vpdpbusd is the VEX form of VPDPBUSD on 256 bits, acc += u · x with u unsigned. Go's assembler has only the EVEX form,
-// which faults on CPUs without AVX-512.
+// vpdpbusd is the VEX form of VPDPBUSD on 256 bits, acc += u · x with u unsigned. Go's assembler has only the EVEX
+// form, which faults on CPUs without AVX-512.
 func vpdpbusd(acc, u, x int) string {
 	inverted := func(bit, at int) int { return (bit ^ 1) << at }
 	vex1 := inverted(acc>>3, 7) | 1<<6 | inverted(x>>3, 5) | 0b00010 // opcode map 0F 38
 	vex2 := (^u&15)<<3 | 1<<2 | 0b01                                 // 256 bits, prefix 66
 	modrm := 0b11<<6 | (acc&7)<<3 | x&7
-	return fmt.Sprintf("BYTE $0xC4; BYTE $0x%02X; BYTE $0x%02X; BYTE $0x50; BYTE $0x%02X // VEX VPDPBUSD Y%d, Y%d, Y%d", vex1, vex2, modrm, x, u, acc)
+	return fmt.Sprintf("BYTE $0xC4; BYTE $0x%02X; BYTE $0x%02X; BYTE $0x50; BYTE $0x%02X // VEX VPDPBUSD Y%d, Y%d, Y%d",
+		vex1, vex2, modrm, x, u, acc)
 }
 
 func repeat(word string, n int) (words []string) {

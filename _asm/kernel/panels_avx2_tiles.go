@@ -4,12 +4,12 @@ import "fmt"
 
 // Tiles for several tokens, and pairs of panels for one, without VPDPBUSD.
 //
-// Four operands and their sums for more than two tokens do not fit 16 registers. So a group of columns is multiplied in two
-// halves, one after the other, each by all tokens: two operands are made once for up to six of them, and the second half finds
-// the weights in the cache.
+// Four operands and their sums for more than two tokens do not fit 16 registers. So a group of columns is multiplied in
+// two halves, one after the other, each by all tokens: two operands are made once for up to six of them, and the second
+// half finds the weights in the cache.
 
-// tileTokens is the most tokens of a tile. Two registers of int8 stay beside their magnitudes, so there is room for one token
-// less.
+// tileTokens is the most tokens of a tile. Two registers of int8 stay beside their magnitudes, so there is room for one
+// token less.
 func tileTokens(bits int) int {
 	if bits == 8 {
 		return 5
@@ -66,8 +66,8 @@ func (g *ymm) secondResults() {
 	move("SUB")
 }
 
-// allocateTile hands out the registers above the sums of a tile: index and operand are its operands, of int8 their magnitudes,
-// and v holds packed weights, then products. What is left holds constants.
+// allocateTile hands out the registers above the sums of a tile: index and operand are its operands, of int8 their
+// magnitudes, and v holds packed weights, then products. What is left holds constants.
 func (g *ymm) allocateTile() {
 	free := g.sums()
 	take := func() int { free++; return free - 1 }
@@ -144,8 +144,8 @@ func (g *ymm) tileStep(u int) {
 	}
 }
 
-// tileProducts adds the products of both operands with a token, first the products, then the sums (see flush). The second one
-// takes the place of the activations.
+// tileProducts adds the products of both operands with a token, first the products, then the sums (see flush). The
+// second one takes the place of the activations.
 func (g *ymm) tileProducts(t int) {
 	operands, by := []int{g.index, g.operand}, []int{g.product, g.xs[0]}
 	both := func(emit func(i, a int)) {

@@ -8,12 +8,12 @@ import (
 // Products with 512-bit VPDPBUSD. A step takes the packed weights of one or more groups of four columns apart into
 // unsigned operands, each 16 lanes of four bytes, and multiplies each with the activations of its columns.
 //
-// A register of packed weights holds fields of 1, 2, 4 or 8 bits. Field f is cut out by a mask alone, so that its operand
-// is the field times 2^(f·bits); that of field 0 is the register itself, all fields included. The sums are corrected
-// once, at the end: sum 0 loses the others, then sum f is shifted right by f·bits.
+// A register of packed weights holds fields of 1, 2, 4 or 8 bits. Field f is cut out by a mask alone, so that its
+// operand is the field times 2^(f·bits); that of field 0 is the register itself, all fields included. The sums are
+// corrected once, at the end: sum 0 loses the others, then sum f is shifted right by f·bits.
 //
-// General registers: DI weights, SI activations, R11 those of the seventh token, R8 bytes between tokens (R10 three, R13 five
-// times), CX steps.
+// General registers: DI weights, SI activations, R11 those of the seventh token, R8 bytes between tokens (R10 three,
+// R13 five times), CX steps.
 
 // stream is one kind of packed weights.
 type stream struct {
@@ -77,8 +77,9 @@ type vnni512 struct {
 	tokens int
 	copies int // of the accumulators, used in turn, so that no sum waits for the one before it
 
-	room     roomUse        // panels_avx512_dense.go
-	held     bool           // all operands of a step find a register at once; else those of a register do, or the activations of all tokens
+	room roomUse // panels_avx512_dense.go
+	// all operands of a step find a register at once; else those of a register do, or the activations of all tokens
+	held     bool
 	free     int            // registers from here on hold nothing
 	ops      []int          // operands
 	xs       []int          // activations
@@ -95,9 +96,10 @@ const (
 	maskValid = "K2" // lanes of the last, incomplete step
 )
 
-// prefetchPage prefetches weights in the next page, as seen from DI: hardware prefetchers follow a stream by themselves and stop
-// at the end of a page. Its first line brings it and its address in; where the tile says so (Tile.Prefetch.Ramp), 16 lines
-// in the course of this page. Loops say it again every few hundred bytes, which is cheaper than to count. It uses R11 and R12.
+// prefetchPage prefetches weights in the next page, as seen from DI: hardware prefetchers follow a stream by themselves
+// and stop at the end of a page. Its first line brings it and its address in; where the tile says so
+// (Tile.Prefetch.Ramp), 16 lines in the course of this page. Loops say it again every few hundred bytes, which is
+// cheaper than to count. It uses R11 and R12.
 func prefetchPage(f *file) {
 	f.p("LEAQ 4096(DI), R12")
 	f.p("ANDQ $-4096, R12")
@@ -195,7 +197,8 @@ func (g *vnni512) function(name string) {
 	})
 }
 
-// start emits what the sums of a group begin with: what is to be added to them, or zero where that waits for a multiplication (add).
+// start emits what the sums of a group begin with: what is to be added to them, or zero where that waits for a
+// multiplication (add).
 func (g *vnni512) start() {
 	for i := range g.copies * g.tokens * g.operands() {
 		switch t := i / g.operands(); {

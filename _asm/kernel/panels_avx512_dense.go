@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// Weights that are taken apart once for many tokens. The first tile of tokens stores its operands; dense tiles load them
-// instead of making them again. Where VPDPBUSD shares its ports with masks and shifts, as on Intel, these cost a fifth of a
-// tile of six tokens by 64 rows. Loads have ports of their own.
+// Weights that are taken apart once for many tokens. The first tile of tokens stores its operands; dense tiles load
+// them instead of making them again. Where VPDPBUSD shares its ports with masks and shifts, as on Intel, these cost a
+// fifth of a tile of six tokens by 64 rows. Loads have ports of their own.
 //
-// A call multiplies one panel of 64 rows, or a pair of 32, by some columns of whole rows; their sums wait in memory for those of
-// the columns that follow. R15 is where operands are left. DI is where dense tiles load them, R12 what they prefetch.
+// A call multiplies one panel of 64 rows, or a pair of 32, by some columns of whole rows; their sums wait in memory for
+// those of the columns that follow. R15 is where operands are left. DI is where dense tiles load them, R12 what they
+// prefetch.
 
 // roomUse is what a function does with room for operands.
 type roomUse int
@@ -92,7 +93,8 @@ func (g *vnni512) denseFunction(name string) {
 	g.p("RET")
 }
 
-// prefetchResults prefetches where results will be: every line of them is new to the first-level cache, and stores wait for it.
+// prefetchResults prefetches where results will be: every line of them is new to the first-level cache, and stores wait
+// for it.
 func (g *vnni512) prefetchResults() {
 	g.p("MOVQ DX, BX")
 	for t := range g.tokens {

@@ -2,7 +2,8 @@ package main
 
 import "fmt"
 
-// finish corrects the sums for what operands exceed weights by, and stores them, or scales them and adds them to the results.
+// finish corrects the sums for what operands exceed weights by, and stores them, or scales them and adds them to the
+// results.
 func (g *vnni512) finish() {
 	n := g.tokens * g.operands()
 	for i := n; i < n*g.copies; i++ {
@@ -88,7 +89,8 @@ func (g *vnni512) unpair(i int) {
 	g.p("VMOVDQA64 Z%d, Z%d", tmp, i)
 }
 
-// foldPair adds the halves of sums i and i+1, and leaves those of i in the lower half of register i, those of i+1 in the upper.
+// foldPair adds the halves of sums i and i+1, and leaves those of i in the lower half of register i, those of i+1 in
+// the upper.
 func (g *vnni512) foldPair(i int) {
 	tmp := g.ops[0]
 	g.p("VSHUFI64X2 $0x44, Z%d, Z%d, Z%d", i+1, i, tmp)
@@ -134,7 +136,8 @@ const scalesAhead = 2 << 10
 
 // storeRows is the store of results86. Scales of the weights stay in the registers of operands where there are as many.
 func (g *vnni512) storeRows(t int, o outcome) {
-	kind, size := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split], map[outcome]int{lessZero: 1, byBoth: 4}[o] // bytes of what is at CX
+	// bytes of what is at CX
+	kind, size := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split], map[outcome]int{lessZero: 1, byBoth: 4}[o]
 	stay, panel := o == byBoth && g.held, 0
 	for i, at := range g.places() {
 		unit, other := "(CX)", g.ops[0]
@@ -157,7 +160,8 @@ func (g *vnni512) storeRows(t int, o outcome) {
 		if a := g.acc(t, at.sum, 0); g.ys != nil && (o == byActivations || o == byBoth) {
 			g.addTo(g.ys[t*len(g.places())+i], a, other, o)
 		} else {
-			add86(g.file, fmt.Sprint(kind, a), fmt.Sprint(kind, other), fmt.Sprint(kind, g.xs[0]), 4*(at.panel*g.panelRows()+at.row), o)
+			add86(g.file, fmt.Sprint(kind, a), fmt.Sprint(kind, other), fmt.Sprint(kind, g.xs[0]),
+				4*(at.panel*g.panelRows()+at.row), o)
 		}
 	}
 }

@@ -3,19 +3,19 @@ package main
 import "fmt"
 
 // Products of fields with the dot product extension of ARMv8.2, and without it. As in the 256-bit kernels a step
-// multiplies 32 rows of a panel by one group of four columns, here in eight operands of four lanes. Operands are signed:
-// tables hold the weights themselves, and no correction is left to apply. Only a 1-bit weight becomes −1 or 0, by a test of
-// its bit, and sums of those are doubled and corrected at the end.
+// multiplies 32 rows of a panel by one group of four columns, here in eight operands of four lanes. Operands are
+// signed: tables hold the weights themselves, and no correction is left to apply. Only a 1-bit weight becomes −1 or 0,
+// by a test of its bit, and sums of those are doubled and corrected at the end.
 //
-// With dot products a register of activations holds four groups of four columns, of which SDOT selects one. Sums of more
-// than two tokens leave room for half of the operands, and a panel is passed through twice. Without dot products
+// With dot products a register of activations holds four groups of four columns, of which SDOT selects one. Sums of
+// more than two tokens leave room for half of the operands, and a panel is passed through twice. Without dot products
 // every operand has two sums of products in 16 bits, one for each byte of eight, for as many steps as the bound that
-// comes with the tile allows, and they are added by pairs to sums of 32 bits on the stack. Products of int8 go there, in
-// registers, at once.
+// comes with the tile allows, and they are added by pairs to sums of 32 bits on the stack. Products of int8 go there,
+// in registers, at once.
 //
-// With dot products int4 is not looked up either (scaled). A byte with its highest bit changed is 16·h + l, signed, where h
-// is the weight of the upper field and l that of the lower one plus 8: sums of whole bytes, less those of lower fields,
-// are 16 times what is wanted.
+// With dot products int4 is not looked up either (scaled). A byte with its highest bit changed is 16·h + l, signed,
+// where h is the weight of the upper field and l that of the lower one plus 8: sums of whole bytes, less those of lower
+// fields, are 16 times what is wanted.
 type neon struct {
 	*file
 	dot    bool

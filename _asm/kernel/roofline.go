@@ -73,8 +73,9 @@ func turns86(f *file, body func()) {
 	f.p("JNZ %s", loop)
 }
 
-// How far ahead lines are prefetched by loops that read several streams, or one into the nearest cache; four streams take the
-// first 16 lines of their next pages one after the other (prefetchRule). docs/notes/kernels.md says where which is best.
+// How far ahead lines are prefetched by loops that read several streams, or one into the nearest cache; four streams
+// take the first 16 lines of their next pages one after the other (prefetchRule). docs/notes/kernels.md says where
+// which is best.
 const (
 	nearAhead  = 2048 // one stream
 	eightAhead = 1024

@@ -2,15 +2,16 @@ package main
 
 import "fmt"
 
-// Row-major dot products on 256-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose fields of two bits,
-// the highest first, are 32 columns each. So a field is multiplied by 32 activations as they lie in memory, which are
-// operands of the instruction that multiplies: as many loads as products, and CPUs do two of each per cycle.
+// Row-major dot products on 256-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose
+// fields of two bits, the highest first, are 32 columns each. So a field is multiplied by 32 activations as they lie in
+// memory, which are operands of the instruction that multiplies: as many loads as products, and CPUs do two of each per
+// cycle.
 //
 // Two masks cut out the lower two fields, at their places, and after a shift by four the upper two. So a token has two
-// sums, of which the second is four times too large. Products of two columns are summed in 16 bits: two fields of a step
-// add at most 2·2·(4·2·127) = 4064 to the second sum, which so holds eight steps. Then the sums are corrected and added in
-// 32 bits. Rows are read one after the other, as memory likes it; four rows of one token, or the tokens of a row, are added up
-// across lanes together.
+// sums, of which the second is four times too large. Products of two columns are summed in 16 bits: two fields of a
+// step add at most 2·2·(4·2·127) = 4064 to the second sum, which so holds eight steps. Then the sums are corrected and
+// added in 32 bits. Rows are read one after the other, as memory likes it; four rows of one token, or the tokens of a
+// row, are added up across lanes together.
 //
 // In the tile panels are rows. General registers: DI weights, SI activations, R8 bytes between tokens, R10 three times
 // that, R9 bytes between rows, CX steps, BX steps until sums are widened.
@@ -40,7 +41,8 @@ func rows256Functions(f *file) {
 		funcs[t-1] = fmt.Sprintf("%sx%d", table, t)
 		g.function(funcs[t-1])
 	}
-	f.table(table, "multiply rows of 2-bit fields, 128 columns in 32 bytes; by tokens − 1, nil where one by one is faster.", funcs)
+	f.table(table,
+		"multiply rows of 2-bit fields, 128 columns in 32 bytes; by tokens − 1, nil where one by one is faster.", funcs)
 }
 
 // acc is a 16-bit sum of a token: that of fields at bits 0 and 4, or, four times too large, of those at bits 2 and 6.

@@ -2,22 +2,23 @@ package main
 
 import "fmt"
 
-// Row-major dot products on 512-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose fields of two bits,
-// the highest first, are 32 columns each. A register holds two such blocks. Its fields are multiplied by activations in
-// the same order, 64 bytes of 32 and 32 columns (internal/kernel/pairs.go).
+// Row-major dot products on 512-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose
+// fields of two bits, the highest first, are 32 columns each. A register holds two such blocks. Its fields are
+// multiplied by activations in the same order, 64 bytes of 32 and 32 columns (internal/kernel/pairs.go).
 //
-// One token: rows one after the other, one stream. Masks cut fields out at their places, so each has a sum of its own, 64,
-// 16, 4 or 1 times too large, and activations are operands in memory.
+// One token: rows one after the other, one stream. Masks cut fields out at their places, so each has a sum of its own,
+// 64, 16, 4 or 1 times too large, and activations are operands in memory.
 //
-// More tokens: four rows at a time share activations. Fields are shifted into place, and a row and a token have one sum.
+// More tokens: four rows at a time share activations. Fields are shifted into place, and a row and a token have one
+// sum.
 //
 // Lanes are added up for four rows together. A row left over is multiplied four times, as rows that lie 0 bytes apart.
-// Weights are prefetched line by line in the order of memory: hardware prefetchers do not follow four streams, nor one beside
-// four times as many lines of activations.
+// Weights are prefetched line by line in the order of memory: hardware prefetchers do not follow four streams, nor one
+// beside four times as many lines of activations.
 //
-// In the tile panels are rows. General registers: DI weights of four rows, SI activations, R8 bytes between tokens, R10 and R13 three
-// and five times that, R9 bytes between rows, R11 three times that, DX weights of a row, R12 weights to prefetch, CX steps,
-// BX rows.
+// In the tile panels are rows. General registers: DI weights of four rows, SI activations, R8 bytes between tokens, R10
+// and R13 three and five times that, R9 bytes between rows, R11 three times that, DX weights of a row, R12 weights to
+// prefetch, CX steps, BX rows.
 type rows512 struct {
 	*file
 	tokens int
@@ -157,7 +158,8 @@ func (g *rows512) row(r int) {
 	g.p("VPADDD Z%d, Z%d, Z%d", row512Field+2, row512Field, g.acc(0, r))
 }
 
-// register multiplies a register of weights of one token, u ahead of the pointers; of a Y register the upper half is zero.
+// register multiplies a register of weights of one token, u ahead of the pointers; of a Y register the upper half is
+// zero.
 func (g *rows512) register(u int, width string) {
 	w := row512W + u*(1+rowFields)
 	g.p("VMOVDQU32 %d(DX), %s%d", 64*u, width, w)
@@ -219,7 +221,8 @@ func (g *rows512) registers(width string) {
 	}
 }
 
-// sumUp adds up the lanes of the sums: of four tokens at a time, quarter i of the first one's are the results of the i-th.
+// sumUp adds up the lanes of the sums: of four tokens at a time, quarter i of the first one's are the results of the
+// i-th.
 func (g *rows512) sumUp() {
 	for t := range g.tokens {
 		a := g.acc(t, 0)

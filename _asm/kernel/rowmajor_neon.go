@@ -2,9 +2,10 @@ package main
 
 import "fmt"
 
-// Row-major dot products on 128-bit registers, for bitnet.cpp's ARM stream: 64 columns of a row are 16 bytes, whose fields of two bits,
-// the highest first, are 16 columns each. So a field is multiplied by 16 activations as they lie in memory, and a row has
-// four sums, which are added up at its end. Four rows at a time share the activations, one at a time what is left.
+// Row-major dot products on 128-bit registers, for bitnet.cpp's ARM stream: 64 columns of a row are 16 bytes, whose
+// fields of two bits, the highest first, are 16 columns each. So a field is multiplied by 16 activations as they lie in
+// memory, and a row has four sums, which are added up at its end. Four rows at a time share the activations, one at a
+// time what is left.
 //
 // Without dot products the products of 64 columns (8 · 2·127 per sum at most) are summed in 16 bits, then in 32.
 //

@@ -47,16 +47,20 @@ func declareBuild(f *file, digits int) {
 
 func declareAdd(f *file, digits, groups, tile int) {
 	name := fmt.Sprintf("VecLUTAdd%dTile%d", digits, tile)
-	f.declare(name, fmt.Sprintf("adds entries of %d tables for %d columns each to the sums of some rows. Indices, in bytes, lie %d of a row next to each other.", groups, digits, tile),
+	f.declare(name,
+		fmt.Sprintf("adds entries of %d tables for %d columns each to the sums of some rows. Indices, in bytes, lie %d of "+
+			"a row next to each other.", groups, digits, tile),
 		"sums *int16, index *uint16, lut *int16, rows int", 4)
 }
 
 func declareWiden(f *file) {
-	f.declare("VecLUTWiden", "adds 16-bit sums to 32-bit sums and clears them; 32 per row.", "wide *int32, sums *int16, rows int", 3)
+	f.declare("VecLUTWiden", "adds 16-bit sums to 32-bit sums and clears them; 32 per row.",
+		"wide *int32, sums *int16, rows int", 3)
 }
 
 func declareTranspose(f *file) {
-	f.declare("VecLUTTranspose", "stores 8 tokens of 8 rows of wide sums, of which a row is 32 tokens. Results of tokens lie ldy bytes apart.",
+	f.declare("VecLUTTranspose", "stores 8 tokens of 8 rows of wide sums, of which a row is 32 tokens. Results of "+
+		"tokens lie ldy bytes apart.",
 		"y *int32, ldy int, wide *int32", 3)
 }
 
@@ -65,11 +69,13 @@ func declareIndex(f *file) {
 }
 
 func declareTrits(f *file) {
-	f.declare("VecLUTIndexBase3", "turns base-3 bytes of an 80-row panel into offsets of table entries, for n groups of four columns.", "index *uint16, packed *byte, n int", 3)
+	f.declare("VecLUTIndexBase3", "turns base-3 bytes of an 80-row panel into offsets of table entries, for n groups of "+
+		"four columns.", "index *uint16, packed *byte, n int", 3)
 }
 
 func declareFields(f *file, rows int) {
-	f.declare(fmt.Sprintf("VecLUTIndexRows%d", rows), fmt.Sprintf("turns the trits of a %d-row panel into offsets of table entries, for n groups of four columns.", rows),
+	f.declare(fmt.Sprintf("VecLUTIndexRows%d", rows),
+		fmt.Sprintf("turns the trits of a %d-row panel into offsets of table entries, for n groups of four columns.", rows),
 		"index *uint16, packed *byte, n int", 3)
 }
 
@@ -313,7 +319,8 @@ func lutFields(f *file, rows int) {
 
 // lutField turns a field of 32 bytes of a row, 32 columns, into offsets of entries.
 func lutField(f *file) {
-	f.declare("VecLUTIndexI2S", "turns the fields at a bit of 32 bytes of a row, which lie stride bytes apart, into offsets of entries of eight tables.",
+	f.declare("VecLUTIndexI2S", "turns the fields at a bit of 32 bytes of a row, which lie stride bytes apart, into "+
+		"offsets of entries of eight tables.",
 		"index *uint16, packed *byte, stride, rows, bit int", 5)
 	f.p("MOVQ index+0(FP), DI")
 	f.p("MOVQ packed+8(FP), SI")

@@ -181,8 +181,8 @@ func lutIndexNEON(f *file) {
 	})
 }
 
-// lutTritsNEON turns base-3 bytes into offsets of entries, as lutFieldsNEON does: two registers of weights are eight rows
-// of each digit.
+// lutTritsNEON turns base-3 bytes into offsets of entries, as lutFieldsNEON does: two registers of weights are eight
+// rows of each digit.
 func lutTritsNEON(f *file) {
 	declareTrits(f)
 	const powers = 16
@@ -223,8 +223,8 @@ func lutStoreNEON(f *file, v, at int) {
 	f.p("FMOVQ F%d, %d(R0)", v, at)
 }
 
-// lutFieldsNEON turns the fields of 2-bit panels into offsets of entries: digits by byte shuffles, times powers of three,
-// then the four bytes of a lane by two rounds of adding adjacent bytes.
+// lutFieldsNEON turns the fields of 2-bit panels into offsets of entries: digits by byte shuffles, times powers of
+// three, then the four bytes of a lane by two rounds of adding adjacent bytes.
 func lutFieldsNEON(f *file, rows int) {
 	declareFields(f, rows)
 	const mask, lower, upper, powers = 31, 30, 29, 28
@@ -262,7 +262,9 @@ func lutFieldsNEON(f *file, rows int) {
 
 // lutRowsNEON turns two fields of 16 bytes of a row, 16 columns each, into offsets of entries.
 func lutRowsNEON(f *file, field int) {
-	f.declare(fmt.Sprintf("VecLUTIndexI2SARM%d", field), fmt.Sprintf("turns fields %d and %d of 16 bytes of a row, which lie stride bytes apart, into offsets of entries of eight tables.", field, field+1),
+	f.declare(fmt.Sprintf("VecLUTIndexI2SARM%d", field),
+		fmt.Sprintf("turns fields %d and %d of 16 bytes of a row, which lie stride bytes apart, into offsets of entries of "+
+			"eight tables.", field, field+1),
 		"index *uint16, packed *byte, stride, rows int", 4)
 	const mask, powers, digit = 31, 28, 1
 	f.p("VMOVI $3, V%d.B16", mask)

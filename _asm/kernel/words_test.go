@@ -93,8 +93,8 @@ func disassemble(t *testing.T, objdump, machine string, code []byte) string {
 	return string(out)
 }
 
-// TestBaseKnowsNoDotProducts: kernels for ARMv8.0 hold no instruction of an extension. All that this generator writes is
-// the dot product.
+// TestBaseKnowsNoDotProducts: kernels for ARMv8.0 hold no instruction of an extension. All that this generator writes
+// is the dot product.
 func TestBaseKnowsNoDotProducts(t *testing.T) {
 	for _, f := range []*file{baseFile(), vecLUTNEONFile()} {
 		if strings.Contains(f.body.String(), "dot v") {

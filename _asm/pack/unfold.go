@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// unfold writes a function for each width of a digit. It decodes four lanes of a panel, 32 columns at a time: eight groups
-// of four columns, in each of which a lane has a 32-bit word. Two groups fill a register, whose halves are transposed to
-// words of one lane; fields of a word belong to rows that lie apart bytes from each other in dst.
+// unfold writes a function for each width of a digit. It decodes four lanes of a panel, 32 columns at a time: eight
+// groups of four columns, in each of which a lane has a 32-bit word. Two groups fill a register, whose halves are
+// transposed to words of one lane; fields of a word belong to rows that lie apart bytes from each other in dst.
 //
 // Digits that stand for nothing become the byte 0x80, the smallest there is.
 func unfold() string {

@@ -14,7 +14,8 @@ type emitter struct {
 
 func newEmitter(wide bool) *emitter {
 	if wide {
-		return &emitter{wide: true, parts: 1, names: strings.NewReplacer("R%", "Z%", "H%", "Y%"), extract: "VEXTRACTF64X4", first: 16}
+		return &emitter{wide: true, parts: 1, names: strings.NewReplacer("R%", "Z%", "H%", "Y%"),
+			extract: "VEXTRACTF64X4", first: 16}
 	}
 	return &emitter{parts: 2, names: strings.NewReplacer("R%", "Y%", "H%", "X%"), extract: "VEXTRACTF128", first: 8}
 }

@@ -4,8 +4,8 @@
 //
 // There are four functions, each over blocks of 16 elements of type F32, F16 or BF16: measure adds the lanes of a row,
 // climb counts thresholds, divide rounds quotients, and miss adds squares of weights and of errors (rows.go, for
-// registers of 256 and 512 bits). A block is one register of AVX-512 or two of AVX2; lane i is element i of the block in
-// both, and so in Go. Two more are for types of 16 bits, one for packed codes (stored.go).
+// registers of 256 and 512 bits). A block is one register of AVX-512 or two of AVX2; lane i is element i of the block
+// in both, and so in Go. Two more are for types of 16 bits, one for packed codes (stored.go).
 package main
 
 import (

@@ -2,9 +2,10 @@ package main
 
 // Weights of 16 bits as they are stored, 16 in a register of AVX2, without making floats of them; and packed codes.
 
-// measureWords sums |w| of BF16. A float64 with the bits of |w| from bit 45 on is |w| · 2⁻⁸⁹⁶, exactly, denormals included; what sums of
-// them are rounded to is the same but for that factor, which comes off at the end. Words 4q+j of a block, for each of the
-// four j, are taken out of 64-bit lanes q by a shift and a mask, so that sum j has lanes j, j+4, j+8 and j+12.
+// measureWords sums |w| of BF16. A float64 with the bits of |w| from bit 45 on is |w| · 2⁻⁸⁹⁶, exactly, denormals
+// included; what sums of them are rounded to is the same but for that factor, which comes off at the end. Words 4q+j of
+// a block, for each of the four j, are taken out of 64-bit lanes q by a shift and a mask, so that sum j has lanes j,
+// j+4, j+8 and j+12.
 func measureWords() string {
 	o := &output{}
 	o.WriteString("\nTEXT ·measureBF16AVX2(SB), NOSPLIT, $0-24\n")
@@ -58,8 +59,8 @@ func measureWords() string {
 	return o.String()
 }
 
-// climbWords counts thresholds by comparing keys, which are signed integers in the order of the weights: 32 weights at a
-// time, of BF16 or F16.
+// climbWords counts thresholds by comparing keys, which are signed integers in the order of the weights: 32 weights at
+// a time, of BF16 or F16.
 func climbWords() string {
 	o := &output{}
 	o.WriteString("\nTEXT ·climbWordsAVX2(SB), NOSPLIT, $0-32\n")

@@ -2,9 +2,9 @@
 //
 //	go run ./sha256pair            (in _asm)
 //
-// A round of SHA-256 waits for the round before it: SHA256RNDS2, two rounds, takes 4 cycles on Zen 4, in which another of
-// a second message can begin. The function therefore takes blocks of two messages, four rounds of one after four rounds of
-// the other; the processor reorders the rest.
+// A round of SHA-256 waits for the round before it: SHA256RNDS2, two rounds, takes 4 cycles on Zen 4, in which another
+// of a second message can begin. The function therefore takes blocks of two messages, four rounds of one after four
+// rounds of the other; the processor reorders the rest.
 package main
 
 import (
@@ -69,8 +69,8 @@ func assembly() string {
 	return o.String()
 }
 
-// fourRounds writes rounds 4i to 4i + 3 and, between them, the words that later rounds need: w[t] is the sum of w[t−16],
-// σ0(w[t−15]), which SHA256MSG1 adds, w[t−7], and σ1(w[t−2]), which SHA256MSG2 adds.
+// fourRounds writes rounds 4i to 4i + 3 and, between them, the words that later rounds need: w[t] is the sum of
+// w[t−16], σ0(w[t−15]), which SHA256MSG1 adds, w[t−7], and σ1(w[t−2]), which SHA256MSG2 adds.
 func (o *output) fourRounds(c chain, i int) {
 	w := func(i int) string { return c.words[i%4] }
 	if i < 4 {

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// newAxpy adds weighted sums of rows to n outputs: columns of these stay in registers while the rows go by, and a row is
-// widened once for all of them.
+// newAxpy adds weighted sums of rows to n outputs: columns of these stay in registers while the rows go by, and a row
+// is widened once for all of them.
 func newAxpy(typ string, n int) *rowOp {
 	return newRowOp("axpy", typ, n, func(f *function) {
 		a := &axpy{function: f, typ: typ}

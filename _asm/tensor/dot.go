@@ -5,8 +5,8 @@ import (
 	mathbits "math/bits"
 )
 
-// newDot is the product of rows of a matrix with n vectors. Rows go through in tiles, as many as the registers hold sums
-// for, so that the additions of one row need not wait for each other; then one by one.
+// newDot is the product of rows of a matrix with n vectors. Rows go through in tiles, as many as the registers hold
+// sums for, so that the additions of one row need not wait for each other; then one by one.
 func newDot(typ string, n int) *rowOp {
 	return newRowOp("dot", typ, n, func(f *function) {
 		if m, ok := f.machine.(pairs); ok && typ == "BF16" && n == 1 {

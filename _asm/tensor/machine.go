@@ -64,8 +64,8 @@ type machine interface {
 	prepareSums() // once, before the first sums
 
 	// dotI8 adds the products of n steps of 32 columns of int8, of the row at w with the vectors at x, in int32. Registers
-	// from 0 on that do not hold sums are free. startI8 adds what the sums of the vectors are to begin with, of n steps; false
-	// means that this is nothing.
+	// from 0 on that do not hold sums are free. startI8 adds what the sums of the vectors are to begin with, of n steps;
+	// false means that this is nothing.
 	dotI8(acc [][]reg, w ptr, x []ptr, n int)
 	startI8(start []reg, x []ptr, n int) bool
 }

@@ -1,8 +1,8 @@
 // Command tensor writes the assembly of internal/tensor and the Go files that choose among it.
 //
 // Every operation is written once, over registers of the width of the instruction set; a block of 16 elements is one
-// register of AVX-512, two of AVX2 or four of NEON, and lane i mod 16 of a sum is always the same element of these. So all
-// instruction sets add the same numbers in the same order (docs/NUMERICS.md N5).
+// register of AVX-512, two of AVX2 or four of NEON, and lane i mod 16 of a sum is always the same element of these. So
+// all instruction sets add the same numbers in the same order (docs/NUMERICS.md N5).
 package main
 
 import (

@@ -226,7 +226,8 @@ func (f *function) exp(x, t reg) {
 	f.multiplyAddConst(x, n, bits(-0.693359375))
 	f.multiplyAddConst(x, n, bits(2.12194440e-4)) // the remainder
 	f.constant(p, bits(1.9875691500e-4))
-	for _, c := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1} {
+	for _, c := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+		5.0000001201e-1, 1, 1} {
 		f.constant(q, bits(c))
 		f.multiplyAdd(q, p, x)
 		p, q = q, p

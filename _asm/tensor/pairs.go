@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// pairs is a machine on which rows of BF16 are taken apart into even and odd columns, two to a 32-bit lane: a shift and a
-// mask widen 16 columns, where widening in order takes four instructions. The sums of even and of odd columns are those
-// of the even and odd lanes of N5.
+// pairs is a machine on which rows of BF16 are taken apart into even and odd columns, two to a 32-bit lane: a shift and
+// a mask widen 16 columns, where widening in order takes four instructions. The sums of even and of odd columns are
+// those of the even and odd lanes of N5.
 type pairs interface {
 	machine
 	loadMask(d reg) // the upper half of every lane
@@ -19,7 +19,8 @@ type pairs interface {
 }
 
 // dotPairs is the product of rows of BF16 with one vector. It reads as many runs of rows side by side as the processor
-// needs to hide the latency of additions: long runs, since what it prefetches by itself is what lies behind what it reads.
+// needs to hide the latency of additions: long runs, since what it prefetches by itself is what lies behind what it
+// reads.
 type dotPairs struct {
 	pairs
 	op                             *op

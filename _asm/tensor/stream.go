@@ -2,9 +2,10 @@ package main
 
 import "fmt"
 
-// newStream is the product of rows with n vectors, for rows that come from memory once: they are read one after another,
-// as they lie there, so that the processor sees one stream and follows it; or F16 by two, where loading the vectors for each row
-// would take longer than the products. Where rows come from a cache, newDot is faster: it loads the vectors once for four rows.
+// newStream is the product of rows with n vectors, for rows that come from memory once: they are read one after
+// another, as they lie there, so that the processor sees one stream and follows it; or F16 by two, where loading the
+// vectors for each row would take longer than the products. Where rows come from a cache, newDot is faster: it loads
+// the vectors once for four rows.
 func newStream(typ string, n int) *rowOp {
 	return newRowOp("stream", typ, n, func(f *function) {
 		s := &stream{function: f, typ: typ, elems: 16, xBytes: 4}

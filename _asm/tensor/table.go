@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// rowOps are the functions on rows of matrices and KV caches, by the number format of the rows and the number of vectors.
+// rowOps are the functions on rows of matrices and KV caches, by the number format of the rows and the number of
+// vectors.
 var rowOps = []*rowOp{
 	newDot("F32", 2).on("AVX2"), newDot("F32", 4).on("AVX512", "NEON"),
 	newDot("F16", 2).on("AVX2"), newDot("F16", 4).on("AVX512", "NEON"),
@@ -19,8 +20,8 @@ var rowOps = []*rowOp{
 	newAxpy("I8", 1), newAxpy("I8", 2), newAxpy("I8", 3), newAxpy("I8", 4),
 }
 
-// rowOp is an op on rows of a matrix and n vectors. Its parameters are the fields of tensor.rowArgs, and package tensor finds it
-// in a table.
+// rowOp is an op on rows of a matrix and n vectors. Its parameters are the fields of tensor.rowArgs, and package tensor
+// finds it in a table.
 type rowOp struct {
 	*op
 	kind      string // "dot", "stream" or "axpy"

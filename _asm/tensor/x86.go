@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// x86 writes AVX2 (8 floats in a register) or AVX-512 (16). Go's assembler lists the operands of an instruction backwards
-// compared with the manuals.
+// x86 writes AVX2 (8 floats in a register) or AVX-512 (16). Go's assembler lists the operands of an instruction
+// backwards compared with the manuals.
 type x86 struct {
 	strings.Builder
 	lanes     int
@@ -144,8 +144,8 @@ func (m *x86) prefetchAt(p ptr, off int) { m.line("PREFETCHT1 %s", at(p, off)) }
 func (m *x86) load(d reg, p ptr, off int)  { m.line("VMOVUPS %s, %s", at(p, off), m.v(d)) }
 func (m *x86) store(s reg, p ptr, off int) { m.line("VMOVUPS %s, %s", m.v(s), at(p, off)) }
 
-// With AVX-512 one permutation makes floats of BF16, where widening and a shift are two instructions: word i goes to the odd
-// word 2·i+1, and a mask makes zeros of the even ones.
+// With AVX-512 one permutation makes floats of BF16, where widening and a shift are two instructions: word i goes to
+// the odd word 2·i+1, and a mask makes zeros of the even ones.
 const (
 	wordsUp  = reg(15) // which words: beside what dot keeps in registers
 	oddWords = "K4"
@@ -179,9 +179,9 @@ func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 	}
 }
 
-// dotI8 of AVX-512 makes unsigned bytes of the row by adding 128; startI8 takes that off again, and everything is modulo
-// 2³². AVX2 multiplies magnitudes of the row by vectors with its signs, and adds two products in 16 bits: codes are
-// −127 … 127, and 2·127² fits.
+// dotI8 of AVX-512 makes unsigned bytes of the row by adding 128; startI8 takes that off again, and everything is
+// modulo 2³². AVX2 multiplies magnitudes of the row by vectors with its signs, and adds two products in 16 bits: codes
+// are −127 … 127, and 2·127² fits.
 func (m *x86) dotI8(acc [][]reg, w ptr, x []ptr, n int) {
 	if m.lanes == 16 {
 		for s := 0; s < n; s += 2 {

@@ -1,7 +1,7 @@
 package main
 
-// Even and odd columns of BF16 (see pairs). 16 columns are 32 bytes, so that the same code with registers of 8 lanes serves
-// both instruction sets.
+// Even and odd columns of BF16 (see pairs). 16 columns are 32 bytes, so that the same code with registers of 8 lanes
+// serves both instruction sets.
 
 func (m *x86) loadMask(d reg) { m.line("VMOVUPS %s, Y%d", m.of(0xffff0000), d) }
 

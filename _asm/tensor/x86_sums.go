@@ -65,7 +65,8 @@ func (m *x86) sum(acc []reg, add string, p ptr, tmp []reg) {
 	m.line("VMOVSS X%d, %s", t, at(p, 0))
 }
 
-// halving is an instruction that takes lanes of two registers, and its immediates for the lower and the upper half of the lanes.
+// halving is an instruction that takes lanes of two registers, and its immediates for the lower and the upper half of
+// the lanes.
 type halving struct{ shuffle, low, high string }
 
 var (
@@ -82,8 +83,8 @@ func (m *x86) halves(s halving, add string, a, b, tmp reg) {
 	m.line("%s %s, %s, %s", add, m.v(a), m.v(tmp), m.v(a))
 }
 
-// exchange is halves for [a|b] of two halves each: the lower one of a and the upper one of b stay where they are, which a
-// mask can do, and one shuffle brings the others there. Masks leave the port alone on which all shuffles are.
+// exchange is halves for [a|b] of two halves each: the lower one of a and the upper one of b stay where they are, which
+// a mask can do, and one shuffle brings the others there. Masks leave the port alone on which all shuffles are.
 func (m *x86) exchange(shuffle, add, mask string, a, b, tmp reg) {
 	m.line("VBLENDMPS %s, %s, %s, %s", m.v(b), m.v(a), mask, m.v(tmp))
 	m.line("%s $0x4e, %s, %s, %s", shuffle, m.v(b), m.v(a), m.v(a))

@@ -7,8 +7,8 @@ import (
 )
 
 // flagsFirst moves the flags of a command in front of its arguments, and the name of a subcommand in front of both. The
-// flag library stops at the first argument and would silently take a later flag for one more file name. Everything after
-// "--" stays an argument.
+// flag library stops at the first argument and would silently take a later flag for one more file name. Everything
+// after "--" stays an argument.
 func flagsFirst(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil

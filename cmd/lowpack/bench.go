@@ -20,10 +20,12 @@ import (
 
 func benchCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "bench",
-		Usage:     "measure a packed model, the kernels, a server, the choices for a checkpoint, or the limits of this machine",
+		Name: "bench",
+		Usage: "measure a packed model, the kernels, a server, the choices for a checkpoint, or the limits of this " +
+			"machine",
 		ArgsUsage: "FILE",
-		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]\n  lowpack bench serve URL [flags]\n  lowpack bench recommend CHECKPOINT [flags]\n  lowpack bench chart FILE [flags]",
+		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]\n  " +
+			"lowpack bench serve URL [flags]\n  lowpack bench recommend CHECKPOINT [flags]\n  lowpack bench chart FILE [flags]",
 		Description: `FILE is a packed model: tokens per second of prefill, and of decode for several batch sizes and context depths; and how
 long and how much memory the first token takes.
 
@@ -40,12 +42,14 @@ long and how much memory the first token takes.
 				Usage: "prefill: tokens per prompt, as a `LIST`"},
 			between(1, maxTokens, &cli.IntFlag{Name: "generate", Value: 128, Usage: "decode `N` tokens per sequence"}),
 			&cli.StringFlag{Name: "batch", Value: "1,8,32", Usage: "decode: sequences at once, as a `LIST`"},
-			&cli.StringFlag{Name: "context", Value: "128,2048,8000", Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
+			&cli.StringFlag{Name: "context", Value: "128,2048,8000",
+				Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
 			cacheTypeFlag(),
 			compareFlag(),
 		}, benchFlags()...),
-		Action:      runBench,
-		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand(), benchServeCommand(), benchRecommendCommand(), benchChartCommand()},
+		Action: runBench,
+		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand(), benchServeCommand(),
+			benchRecommendCommand(), benchChartCommand()},
 	}
 }
 
@@ -65,12 +69,14 @@ func benchFlags() []cli.Flag {
 }
 
 func maxSpreadFlag() cli.Flag {
-	return number(0, true, math.MaxFloat32, &cli.Float64Flag{Name: "max-spread", Value: 10, Usage: "more than `PERCENT` between the quartiles is noise"})
+	return number(0, true, math.MaxFloat32,
+		&cli.Float64Flag{Name: "max-spread", Value: 10, Usage: "more than `PERCENT` between the quartiles is noise"})
 }
 
 // benchTime is the flag of measurements that can be repeated at will.
 func benchTime() cli.Flag {
-	return &cli.DurationFlag{Name: "time", Value: 250 * time.Millisecond, Usage: "repeat each measurement for this `DURATION`",
+	return &cli.DurationFlag{Name: "time", Value: 250 * time.Millisecond,
+		Usage: "repeat each measurement for this `DURATION`",
 		Action: func(_ *cli.Context, d time.Duration) error {
 			if d <= 0 || d > time.Hour {
 				return usagef("invalid --time %v: must be above 0 and at most 1h", d)
@@ -102,8 +108,10 @@ func runBench(c *cli.Context) error {
 		return err
 	}
 	p := newCounter(besideResult(c), "bench", things("measurements"))
-	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"), Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory}
-	for name, list := range map[string]*[]int{"prefill": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts, "threads": &o.Threads} {
+	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"),
+		Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory}
+	for name, list := range map[string]*[]int{"prefill": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts,
+		"threads": &o.Threads} {
 		if *list, err = intList(c, name); err != nil {
 			return err
 		}
@@ -145,7 +153,11 @@ func showBench[R measured](c *cli.Context, r R, failed error, show func(io.Write
 
 // listBounds are the least and the largest number in a flag that is a list.
 var listBounds = map[string][2]int{
-	"threads": {0, maxThreads}, "prefill": {1, maxTokens}, "batch": {1, 1 << 10}, "context": {1, maxTokens}, "tokens": {1, 1 << 16},
+	"threads": {0, maxThreads},
+	"prefill": {1, maxTokens},
+	"batch":   {1, 1 << 10},
+	"context": {1, maxTokens},
+	"tokens":  {1, 1 << 16},
 }
 
 // intList reads a flag that is a list of numbers, such as 1,8,32.
@@ -154,7 +166,8 @@ func intList(c *cli.Context, name string) (list []int, err error) {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		b := listBounds[name]
 		if err != nil || n < b[0] || n > b[1] {
-			return nil, usagef("invalid value %q for --%s: want a list of integers between %d and %d, such as 1,8", c.String(name), name, b[0], b[1])
+			return nil, usagef("invalid value %q for --%s: want a list of integers between %d and %d, such as 1,8",
+				c.String(name), name, b[0], b[1])
 		}
 		list = append(list, n)
 	}
@@ -163,9 +176,11 @@ func intList(c *cli.Context, name string) (list []int, err error) {
 
 // printModelBench prints the report for people, beside an earlier one if there is one.
 func printModelBench(w io.Writer, r, before *bench.ModelReport) {
-	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights; KV cache in %s\n", printable.Line(r.File), r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)), r.KVCacheType)
+	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights; KV cache in %s\n", printable.Line(r.File),
+		r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)), r.KVCacheType)
 	printHost(w, &r.Host)
-	line := fmt.Sprintf("first token after %.0f ms %s", 1e3*r.FirstToken.Seconds.Median, spreadText(r.FirstToken.Seconds.Spread, r.FirstToken.Noise))
+	line := fmt.Sprintf("first token after %.0f ms %s", 1e3*r.FirstToken.Seconds.Median,
+		spreadText(r.FirstToken.Seconds.Spread, r.FirstToken.Noise))
 	if peak := r.FirstToken.PeakBytes; peak > 0 {
 		line += fmt.Sprintf(", with a peak of %s of memory: the file and %s", size(peak), size(max(0, peak-r.FileBytes)))
 	}
@@ -182,8 +197,10 @@ func printModelBench(w io.Writer, r, before *bench.ModelReport) {
 		if row.Refused != "" {
 			continue
 		}
-		cells := []string{row.Label(), strconv.Itoa(row.Threads), digits(row.TokensPerSec), spreadText(spreadOf(&row.Figures), row.Noise),
-			digits(1e3 * row.Seconds.Median), size(int64(row.BytesPerToken)), limitText(&row.Figures), percentText(row.Fraction.Median)}
+		cells := []string{row.Label(), strconv.Itoa(row.Threads), digits(row.TokensPerSec),
+			spreadText(spreadOf(&row.Figures), row.Noise),
+			digits(1e3 * row.Seconds.Median), size(int64(row.BytesPerToken)), limitText(&row.Figures),
+			percentText(row.Fraction.Median)}
 		rows = append(rows, append(cells, comparison(before, row)...))
 	}
 	table(w, map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 7: true, 8: true, 9: true}, rows)

@@ -35,8 +35,8 @@ func earlier(c *cli.Context) (*bench.ModelReport, error) {
 	return r, filerr.Named(file, err)
 }
 
-// comparison is the cells that compare a row with an earlier report: its tokens per second, and how many times as fast it is
-// now. What is noise is not compared.
+// comparison is the cells that compare a row with an earlier report: its tokens per second, and how many times as fast
+// it is now. What is noise is not compared.
 func comparison(before *bench.ModelReport, row *bench.ModelRow) []string {
 	if before == nil {
 		return nil
@@ -55,6 +55,7 @@ func comparison(before *bench.ModelReport, row *bench.ModelRow) []string {
 func printBefore(w io.Writer, before *bench.ModelReport) {
 	if before != nil {
 		cache := cmp.Or(before.KVCacheType, engine.CacheF32)
-		fmt.Fprintf(w, "before: %s, %s, %s, KV cache in %s\n", printable.Line(before.File), printable.Line(before.Host.Tool), printable.Line(before.Host.CPU), printable.Line(string(cache)))
+		fmt.Fprintf(w, "before: %s, %s, %s, KV cache in %s\n", printable.Line(before.File), printable.Line(before.Host.Tool),
+			printable.Line(before.Host.CPU), printable.Line(string(cache)))
 	}
 }

@@ -31,10 +31,15 @@ limit of multiplication.
   lowpack bench kernels --layout vnni4i --shape 6912x2560 --threads 0 --svg roofline.svg
   lowpack bench kernels --layout vnni4i --group 128 --tokens 1`,
 		Flags: append([]cli.Flag{
-			someOf(&cli.StringSliceFlag{Name: "layout", Usage: "measure all kernels that serve the layout `NAME`; may be repeated"}, layoutNames()...),
-			like(&cli.StringFlag{Name: "isa", Usage: "measure kernels of these instruction sets only, a `LIST` such as avx2,generic", DefaultText: "all of this CPU"}, words(kernel.Available())...),
-			&cli.StringSliceFlag{Name: "shape", Value: cli.NewStringSlice("2560x2560"), Usage: "multiply matrices of `MxK`: M output and K input features; may be repeated"},
-			between(0, pack.MaxDim, &cli.IntFlag{Name: "group", Usage: "group-wise scales, one per `N` columns of a row", DefaultText: "sums of rows, not scaled"}),
+			someOf(&cli.StringSliceFlag{Name: "layout",
+				Usage: "measure all kernels that serve the layout `NAME`; may be repeated"}, layoutNames()...),
+			like(&cli.StringFlag{Name: "isa",
+				Usage:       "measure kernels of these instruction sets only, a `LIST` such as avx2,generic",
+				DefaultText: "all of this CPU"}, words(kernel.Available())...),
+			&cli.StringSliceFlag{Name: "shape", Value: cli.NewStringSlice("2560x2560"),
+				Usage: "multiply matrices of `MxK`: M output and K input features; may be repeated"},
+			between(0, pack.MaxDim, &cli.IntFlag{Name: "group", Usage: "group-wise scales, one per `N` columns of a row",
+				DefaultText: "sums of rows, not scaled"}),
 			&cli.StringFlag{Name: "tokens", Value: "1,8,128", Usage: "vectors to multiply by at once, as a `LIST`"},
 			benchTime(),
 		}, benchFlags()...),
@@ -83,7 +88,8 @@ func runBenchKernels(c *cli.Context) error {
 func checkProduct(s pack.Shape, tokens []int) error {
 	const most = 1 << 31 // numbers
 	if n := slices.Max(tokens); s.M*s.K > most || n*(s.M+s.K) > most {
-		return usagef("invalid --shape %dx%d with %d tokens: a product has at most %d weights, and as many inputs and outputs",
+		return usagef("invalid --shape %dx%d with %d tokens: a product has at most %d weights, "+
+			"and as many inputs and outputs",
 			s.M, s.K, n, most)
 	}
 	return nil
@@ -95,7 +101,8 @@ func parseShape(s string) (shape pack.Shape, err error) {
 	shape.M, errM = strconv.Atoi(m)
 	shape.K, errK = strconv.Atoi(k)
 	if errM != nil || errK != nil || shape.Check() != nil {
-		return shape, usagef("invalid value %q for --shape: want MxK, two integers between 1 and %d, such as 2560x6912", s, pack.MaxDim)
+		return shape, usagef("invalid value %q for --shape: want MxK, two integers between 1 and %d, such as 2560x6912", s,
+			pack.MaxDim)
 	}
 	return shape, nil
 }
@@ -103,7 +110,8 @@ func parseShape(s string) (shape pack.Shape, err error) {
 func printKernels(w io.Writer, r *bench.KernelReport) {
 	printHost(w, &r.Host)
 	fmt.Fprintln(w)
-	rows := [][]string{{"layout", "codes", "kernel", "", "shape", "tokens", "threads", "time", "spread", "GB/s", "GOPS", "limit", "of limit"}}
+	rows := [][]string{{"layout", "codes", "kernel", "", "shape", "tokens", "threads", "time", "spread", "GB/s", "GOPS",
+		"limit", "of limit"}}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Refused != "" {
@@ -113,7 +121,8 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 		if row.Chosen {
 			star = "*"
 		}
-		line := []string{row.Layout, row.Alphabet, row.Kernel, star, productText(row), strconv.Itoa(row.Tokens), strconv.Itoa(row.Threads)}
+		line := []string{row.Layout, row.Alphabet, row.Kernel, star, productText(row), strconv.Itoa(row.Tokens),
+			strconv.Itoa(row.Threads)}
 		if row.Wrong != "" {
 			line = append(line, "WRONG: "+row.Wrong)
 		} else {
@@ -144,8 +153,8 @@ func productText(row *bench.KernelRow) string {
 	return s
 }
 
-// printChoices prints which kernel the runtime takes for what: alphabets of a layout that share one are a row, and so are
-// layouts that share all.
+// printChoices prints which kernel the runtime takes for what: alphabets of a layout that share one are a row, and so
+// are layouts that share all.
 func printChoices(w io.Writer, choices []bench.Choice) {
 	fmt.Fprint(w, "\nThe runtime chooses on this CPU:\n")
 	type row struct{ layouts, codes, isa, about string }

@@ -54,7 +54,8 @@ func printMachine(w io.Writer, r *bench.MachineReport) {
 		if row.How != "" {
 			where += " (" + row.How + ")"
 		}
-		rows = append(rows, []string{row.What, where, strconv.Itoa(row.Threads), machineRate(&row), spreadText(row.Seconds.Spread, row.Noise)})
+		rows = append(rows, []string{row.What, where, strconv.Itoa(row.Threads), machineRate(&row),
+			spreadText(row.Seconds.Spread, row.Noise)})
 	}
 	table(w, map[int]bool{2: true, 3: true, 4: true}, rows)
 }

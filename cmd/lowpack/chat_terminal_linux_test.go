@@ -208,7 +208,8 @@ func TestThoughts(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	const answer = "<think>\nHm.\n</think>\n\nYes."
 	show := func(screen *screen, as string) {
-		p := &parts{writer: &writer{w: dataOf(screen)}, thinking: chat.NewThinking(""), as: as, screen: screen, first: func() {}}
+		p := &parts{writer: &writer{w: dataOf(screen)}, thinking: chat.NewThinking(""), as: as, screen: screen,
+			first: func() {}}
 		p.piece(engine.Piece{Text: answer[:5]})
 		p.piece(engine.Piece{Text: answer[5:]})
 		p.end()

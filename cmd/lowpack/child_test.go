@@ -73,7 +73,8 @@ type outcome struct {
 // reserve is what a test keeps of its time to say which command hangs.
 const reserve = 5 * time.Second
 
-// untilDeadline is a context for processes of a test: they are killed shortly before go test -timeout ends the test itself.
+// untilDeadline is a context for processes of a test: they are killed shortly before go test -timeout ends the test
+// itself.
 func untilDeadline(t testing.TB) context.Context {
 	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if end, ok := d.Deadline(); ok {
@@ -133,4 +134,13 @@ func tree(t testing.TB, dir string) string {
 		t.Fatal(err)
 	}
 	return list.String()
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// claimed is a copy of the header of a packed file in which the tensor of that name has so many bytes, all of them a hole.
+// claimed is a copy of the header of a packed file in which the tensor of that name has so many bytes, all of them a
+// hole.
 func claimed(t *testing.T, path, tensor string, bytes int64) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -63,29 +64,32 @@ func claimed(t *testing.T, path, tensor string, bytes int64) string {
 	return out
 }
 
-// TestClaims: a packed file that claims gigabytes of an embedded file, or of golden outputs, is refused by its header. The
-// claims are holes of the file, which take no room on the disk but would in memory.
+// TestClaims: a packed file that claims gigabytes of an embedded file, or of golden outputs, is refused by its header.
+// The claims are holes of the file, which take no room on the disk but would in memory.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	good := filepath.Join(t.TempDir(), "good.safetensors")
 	if o := command(t, "convert", shared.Testdata(t, "tiny-bitnet"), "-o", good); o.code != 0 {
 		t.Fatal(o.out)
 	}
-	for tensor, rule := range map[string]string{packed.FilePrefix + "tokenizer.json": "F7", packed.FilePrefix + "config.json": "F7", packed.GoldenName: "F8"} {
+	for tensor, rule := range map[string]string{packed.FilePrefix + "tokenizer.json": "F7",
+		packed.FilePrefix + "config.json": "F7", packed.GoldenName: "F8"} {
 		path, target := claimed(t, good, tensor, 3<<30), filepath.Join(t.TempDir(), "out")
 		for _, args := range [][]string{
 			{"verify", path}, {"unpack", path, "-o", target}, {"inspect", path}, {"run", path, "-p", "x"},
 			{"repack", path, "--layout", "i2", "-o", target}, {"tokenize", path, "-p", "x"},
 		} {
 			o := command(t, args...)
-			if o.code != 1 || o.memory > maxMemory || o.memory == 0 || o.cpu > maxTime() || !strings.Contains(o.out, tensor) || !strings.Contains(o.out, "3221225472") || !strings.Contains(o.out, rule) {
+			if o.code != 1 || o.memory > maxMemory || o.memory == 0 || o.cpu > maxTime() || !strings.Contains(o.out, tensor) ||
+				!strings.Contains(o.out, "3221225472") || !strings.Contains(o.out, rule) {
 				t.Errorf("%s: %q: exit code %d, %d MiB, %v\n%s", tensor, args, o.code, o.memory>>20, o.cpu, o.out)
 			}
 		}
 	}
 	// With the size that it has, the same forgery has a right header.
 	path := claimed(t, good, packed.FilePrefix+"tokenizer.json", fileSize(t, good, "tokenizer.json"))
-	if o := command(t, "verify", path); !strings.Contains(o.out, "header is canonical") && !strings.Contains(o.out, "digest") {
+	if o := command(t, "verify", path); !strings.Contains(o.out, "header is canonical") &&
+		!strings.Contains(o.out, "digest") {
 		t.Errorf("the forgery is refused for another reason:\n%s", o.out)
 	}
 }

@@ -47,7 +47,8 @@ func TestProgressTerminal(t *testing.T) {
 	}
 }
 
-// TestChatStatistics demands the speed of prefill and decode after each answer on a terminal, dimmed, and none in a pipe.
+// TestChatStatistics demands the speed of prefill and decode after each answer on a terminal, dimmed, and none in a
+// pipe.
 func TestChatStatistics(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")
@@ -109,11 +110,15 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// TestBegin: the name of the program alone, typed at a terminal, gives three lines to begin with; in a pipe it is the help.
+// TestBegin: the name of the program alone, typed at a terminal, gives three lines to begin with; in a pipe it is the
+// help.
 func TestBegin(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	text := onTerminal(t, func(terminal *os.File) { Main([]string{"lowpack"}, strings.NewReader(""), terminal, io.Discard) })
-	if strings.Count(text, "\n") != 3 || !strings.Contains(text, "lowpack run ") || !strings.Contains(text, "lowpack --help") {
+	text := onTerminal(t, func(terminal *os.File) {
+		Main([]string{"lowpack"}, strings.NewReader(""), terminal, io.Discard)
+	})
+	if strings.Count(text, "\n") != 3 || !strings.Contains(text, "lowpack run ") ||
+		!strings.Contains(text, "lowpack --help") {
 		t.Errorf("%q", text)
 	}
 	if code, out := inPlace(); code != 0 || strings.Count(out, "\n") < 20 {

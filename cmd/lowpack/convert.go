@@ -56,20 +56,34 @@ A recipe (--recipe) has rules; the first whose pattern matches the name of a ten
 func convertFlags() []cli.Flag {
 	flags := []cli.Flag{
 		outputFlag("write the packed `FILE`"),
-		oneOf(&cli.StringFlag{Name: "layout", DefaultText: convert.DefaultLayout + "; vnni4 with --quant int8", Usage: "weight layout `NAME` (see lowpack layouts), or auto: the fastest on this machine (see lowpack bench recommend)"}, append(layoutNames(), auto)...),
+		oneOf(&cli.StringFlag{Name: "layout", DefaultText: convert.DefaultLayout + "; vnni4 with --quant int8",
+			Usage: "weight layout `NAME` (see lowpack layouts), or auto: the fastest on this machine (see lowpack bench " +
+				"recommend)"}, append(layoutNames(), auto)...),
 		paramFlag(),
 		quantFlag(),
 		scaleFlag(),
-		oneOf(&cli.StringFlag{Name: "activation", Value: convert.ActivationAuto, Usage: "scales of int8 activations, `KIND` auto (per token for models trained for few bits, which have them; else groups of 32 columns, or of 64 where all groups of weights have 64 or more), token or group:N"},
+		oneOf(&cli.StringFlag{Name: "activation", Value: convert.ActivationAuto,
+			Usage: "scales of int8 activations, `KIND` auto (per token for models trained for few bits, which have them; else " +
+				"groups of 32 columns, or of 64 where all groups of weights have 64 or more), token or group:N"},
 			convert.Activations()...),
-		oneOf(&cli.StringFlag{Name: "head", Value: string(packed.HeadBF16), Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact), or auto (bf16 or screen, the faster on this machine)"},
+		oneOf(&cli.StringFlag{Name: "head", Value: string(packed.HeadBF16),
+			Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of " +
+				"the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or " +
+				"screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact), or auto (bf16 " +
+				"or screen, the faster on this machine)"},
 			append(words(packed.Heads()), auto)...),
-		inputFlag("calibrate", "choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE` (- is standard input), in UTF-8, of which up to 8192 tokens (gptq: 32768), spread over all of it, are computed with the floats"),
-		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.MeanSquare), Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error feedback: better, and slower)"}, words(packed.Methods())...),
+		inputFlag("calibrate", "choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a "+
+			"text `FILE` (- is standard input), in UTF-8, of which up to 8192 tokens (gptq: 32768), spread over all of it, "+
+			"are computed with the floats"),
+		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.MeanSquare),
+			Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error feedback: " +
+				"better, and slower)"}, words(packed.Methods())...),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
-		&cli.StringSliceFlag{Name: "include", Action: checkPatterns, Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
+		&cli.StringSliceFlag{Name: "include", Action: checkPatterns,
+			Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
 		&cli.BoolFlag{Name: "allow-lossy", Usage: "quantize floats that nothing declares to be low-bit"},
-		oneOf(&cli.StringFlag{Name: "golden", Value: string(packed.GoldenFull), Usage: "golden outputs to record, `MODE` none, kernel or full"},
+		oneOf(&cli.StringFlag{Name: "golden", Value: string(packed.GoldenFull),
+			Usage: "golden outputs to record, `MODE` none, kernel or full"},
 			words(packed.GoldenModes())...),
 		threadsFlag("convert"),
 		&cli.BoolFlag{Name: "resume", Usage: "resume an interrupted conversion, and keep partial state on interruption"},
@@ -80,12 +94,15 @@ func convertFlags() []cli.Flag {
 }
 
 func quantFlag() cli.Flag {
-	return oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto, Usage: "auto (what the checkpoint declares, or what its values are already), none, or a quantizer `NAME`: " + strings.Join(quantizerNames(), ", ")},
+	return oneOf(&cli.StringFlag{Name: "quant", Value: convert.QuantAuto,
+		Usage: "auto (what the checkpoint declares, or what its values are already), none, or a quantizer `NAME`: " +
+			strings.Join(quantizerNames(), ", ")},
 		quantNames()...)
 }
 
 func scaleFlag() cli.Flag {
-	return like(&cli.StringFlag{Name: "scale", Action: checkScale, Usage: "scale granularity `KIND`: tensor, row or group:N", DefaultText: "as the quantizer defines it"},
+	return like(&cli.StringFlag{Name: "scale", Action: checkScale,
+		Usage: "scale granularity `KIND`: tensor, row or group:N", DefaultText: "as the quantizer defines it"},
 		scaleWords...)
 }
 
@@ -139,7 +156,11 @@ func runConvert(c *cli.Context) error {
 	}
 	bar := newProgress(besideResult(c), "convert")
 	options := convert.Options{
-		Recipe: *recipe, Threads: c.Int("threads"), Report: beside.report != "", Resume: c.Bool("resume"), Progress: barOf(bar),
+		Recipe:   *recipe,
+		Threads:  c.Int("threads"),
+		Report:   beside.report != "",
+		Resume:   c.Bool("resume"),
+		Progress: barOf(bar),
 	}
 	if options.Part, options.Parts, err = partOf(c); err != nil {
 		return err
@@ -232,7 +253,8 @@ func partOf(c *cli.Context) (part, parts int, err error) {
 	part, err1 := strconv.Atoi(i)
 	parts, err2 := strconv.Atoi(n)
 	if !ok || err1 != nil || err2 != nil || part < 1 || part > parts || parts > convert.MaxParts {
-		return 0, 0, usagef("invalid value %q for --part: want I/N with I from 1 to N, and N at most %d", text, convert.MaxParts)
+		return 0, 0, usagef("invalid value %q for --part: want I/N with I from 1 to N, and N at most %d", text,
+			convert.MaxParts)
 	}
 	return part, parts, nil
 }
@@ -248,7 +270,8 @@ func printSummary(w io.Writer, target string, s *convert.Summary) {
 		what = fmt.Sprintf("a float model: none of %d tensors packed", s.Tensors)
 	}
 	fmt.Fprintf(w, "%s: %s, %s to %s in %.1f s (%s/s)%s\n",
-		printable.Line(target), what, size(s.BytesIn), size(s.BytesOut), work.Seconds(), size(perSecond(s.BytesIn, work)), golden)
+		printable.Line(target), what, size(s.BytesIn), size(s.BytesOut), work.Seconds(),
+		size(perSecond(s.BytesIn, work)), golden)
 }
 
 func perSecond(n int64, d time.Duration) int64 {
@@ -288,7 +311,8 @@ func checkPatterns(_ *cli.Context, patterns []string) error {
 
 func checkScale(_ *cli.Context, text string) error {
 	if convert.CheckScale(text) != nil {
-		return usagef("invalid --scale %q: must be one of tensor, row, group:N (N columns per scale)%s", text, didYouMean(text, scaleWords))
+		return usagef("invalid --scale %q: must be one of tensor, row, group:N (N columns per scale)%s", text,
+			didYouMean(text, scaleWords))
 	}
 	return nil
 }
@@ -358,7 +382,8 @@ func readRules(path string) ([]packed.Rule, error) {
 		return nil, fmt.Errorf("%w: recipe %s has no rules", pack.ErrCorrupt, path)
 	}
 	for i, r := range recipe.Rules {
-		if err := cmp.Or(checkWord("quant", r.Quant, quantNames()), checkWord("layout", r.Layout, layoutNames())); err != nil {
+		err := cmp.Or(checkWord("quant", r.Quant, quantNames()), checkWord("layout", r.Layout, layoutNames()))
+		if err != nil {
 			return nil, fmt.Errorf("%w: recipe %s: rule %d: %v", pack.ErrCorrupt, path, i+1, err)
 		}
 	}
@@ -386,7 +411,8 @@ func dryRun(c *cli.Context, plan *convert.Plan) error {
 		return printJSON(c.App.Writer, plan)
 	}
 	out := c.App.Writer
-	rows := [][]string{{"tensor", "shape", "dtype", "rule", "layout", "scale", "bytes in", "bytes out", "bits/weight", "rel. error", ""}}
+	rows := [][]string{{"tensor", "shape", "dtype", "rule", "layout", "scale", "bytes in", "bytes out", "bits/weight",
+		"rel. error", ""}}
 	var in int64
 	for _, r := range plan.Tensors {
 		in += r.BytesIn
@@ -395,7 +421,8 @@ func dryRun(c *cli.Context, plan *convert.Plan) error {
 			relError = fmt.Sprintf("%.4f", *r.RelError)
 		}
 		rows = append(rows, []string{r.Tensor, shapeText(r.Shape), r.DType, r.Rule, r.Layout, r.Scale,
-			strconv.FormatInt(r.BytesIn, 10), strconv.FormatInt(r.BytesOut, 10), fmt.Sprintf("%.2f", r.BitsPerWeight), relError, r.Note})
+			strconv.FormatInt(r.BytesIn, 10), strconv.FormatInt(r.BytesOut, 10), fmt.Sprintf("%.2f", r.BitsPerWeight),
+			relError, r.Note})
 	}
 	table(out, map[int]bool{6: true, 7: true, 8: true, 9: true}, rows)
 	for _, text := range shown(c, plan.Notes, plan.Details) {
@@ -406,6 +433,7 @@ func dryRun(c *cli.Context, plan *convert.Plan) error {
 		family = "weights without a model"
 	}
 	fmt.Fprintf(out, "int8 activations: %s\n", plan.Activation)
-	fmt.Fprintf(out, "%s: %d tensors, %s would become a packed file of %s\n", family, len(plan.Tensors), size(in), size(plan.Bytes))
+	fmt.Fprintf(out, "%s: %d tensors, %s would become a packed file of %s\n", family, len(plan.Tensors), size(in),
+		size(plan.Bytes))
 	return nil
 }

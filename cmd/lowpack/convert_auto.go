@@ -15,14 +15,16 @@ import (
 // auto is the value of --layout and --head that stands for what is measured to be fastest here.
 const auto = "auto"
 
-// decideAuto measures what is asked for as auto, and returns what there is to say about it. What must be the same in several
-// runs cannot be measured.
+// decideAuto measures what is asked for as auto, and returns what there is to say about it. What must be the same in
+// several runs cannot be measured.
 func decideAuto(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
 	switch {
 	case o.Recipe.Layout != auto && o.Recipe.Head != auto:
 		return nil, nil
 	case o.Parts > 0 || o.Resume:
-		return nil, usagef("auto measures this machine, and another run may find something else: name --layout and --head for --part and --resume (see lowpack bench recommend)")
+		return nil,
+			usagef("auto measures this machine, and another run may find something else: name --layout and --head for --part " +
+				"and --resume (see lowpack bench recommend)")
 	}
 	return measureAuto(c, source, o)
 }
@@ -30,8 +32,8 @@ func decideAuto(c *cli.Context, source string, o *convert.Options) (notes []stri
 // autoMeter says how to measure for auto. Tests take less time and memory.
 var autoMeter = bench.Meter{Time: 100 * time.Millisecond, MaxSpread: 0.1}
 
-// measureAuto puts measured choices in the place of auto in the recipe, and says which. Noise is said, and no error: on a busy
-// machine some choice is as good as another.
+// measureAuto puts measured choices in the place of auto in the recipe, and says which. Noise is said, and no error: on
+// a busy machine some choice is as good as another.
 func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
 	asked := o.Recipe
 	if asked.Layout == auto {
@@ -68,5 +70,6 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 }
 
 func choiceNote(what string, r *bench.RecommendRow) string {
-	return fmt.Sprintf("%s %s, the fastest on this machine for one token, which takes %s ms; --%s %s makes the same file on every machine", what, r.Name, digits(1e3*r.Seconds[0].Median), what, r.Name)
+	return fmt.Sprintf("%s %s, the fastest on this machine for one token, which takes %s ms; --%s %s makes the same "+
+		"file on every machine", what, r.Name, digits(1e3*r.Seconds[0].Median), what, r.Name)
 }

@@ -142,9 +142,10 @@ func (j *task) contents(t testing.TB) string {
 	return string(b)
 }
 
-// TestSignals interrupts commands at random moments until some were in the middle of their work: they end with the exit code of
-// the signal, the target is old or complete, and nothing is left behind. `make kills` does it more often. On a disk that takes longer than grace and leave for
-// a sync and a removal, what is left is swept by the next command; that they end in time is for TestStuck to see.
+// TestSignals interrupts commands at random moments until some were in the middle of their work: they end with the exit
+// code of the signal, the target is old or complete, and nothing is left behind. `make kills` does it more often. On a
+// disk that takes longer than grace and leave for a sync and a removal, what is left is swept by the next command; that
+// they end in time is for TestStuck to see.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	rounds, numbers := soak(t, "LOWPACK_TERMS", 24), seed.Rand(t)
@@ -201,8 +202,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// late reports, with LOWPACK_LONG, whether something took longer than the two seconds of SECURITY.md, and longer than the machine
-// is slow: what else runs on it delays a command that does nothing just as well.
+// late reports, with LOWPACK_LONG, whether something took longer than the two seconds of SECURITY.md, and longer than
+// the machine is slow: what else runs on it delays a command that does nothing just as well.
 func late(t testing.TB, took time.Duration) bool {
 	t.Helper()
 	if !long.All || took <= 2*time.Second {
@@ -273,8 +274,8 @@ func TestSignalWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestTwoCommands lets four conversions to two layouts write one target at once: each ends well, and the target is one of
-// the results.
+// TestTwoCommands lets four conversions to two layouts write one target at once: each ends well, and the target is one
+// of the results.
 func TestTwoCommands(t *testing.T) {
 	t.Parallel()
 	j := tasks(t)[0]
@@ -302,8 +303,8 @@ func TestTwoCommands(t *testing.T) {
 	}
 }
 
-// TestVanishingDirectory removes the directory of the target, or puts a directory in the place of the target, while it is
-// written: the command fails and says where, or was done before.
+// TestVanishingDirectory removes the directory of the target, or puts a directory in the place of the target, while it
+// is written: the command fails and says where, or was done before.
 func TestVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	for _, j := range tasks(t) {
@@ -329,7 +330,8 @@ func TestVanishingDirectory(t *testing.T) {
 			<-ended
 			code := cmd.ProcessState.ExitCode()
 			// A directory that took the place of the target before the command looked was there before: no failure.
-			if code != 0 && (code != 3 && (code != 1 || what == "removed") || !strings.Contains(out.String(), dir) || strings.Contains(out.String(), "goroutine ")) {
+			if code != 0 && (code != 3 && (code != 1 || what == "removed") || !strings.Contains(out.String(), dir) ||
+				strings.Contains(out.String(), "goroutine ")) {
 				t.Errorf("%q, directory %s: exit code %d\n%s", j.args, what, code, out.String())
 			}
 			entries, _ := os.ReadDir(dir)
@@ -346,13 +348,4 @@ func TestVanishingDirectory(t *testing.T) {
 func empty(dir string) bool {
 	entries, _ := os.ReadDir(dir)
 	return len(entries) == 0
-}
-
-func closed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

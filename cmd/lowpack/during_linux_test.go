@@ -16,8 +16,9 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestWhileRead stops a command that has the weights open, changes them as cases D09 say, and lets it go on: it says that
-// they changed, and leaves nothing behind. A command that had read everything before is tried again: it was too fast.
+// TestWhileRead stops a command that has the weights open, changes them as cases D09 say, and lets it go on: it says
+// that they changed, and leaves nothing behind. A command that had read everything before is tried again: it was too
+// fast.
 func TestWhileRead(t *testing.T) {
 	t.Parallel()
 	model, packed := shared.Testdata(t, "tiny-bitnet-packed"), tinymodel.Path(t)
@@ -44,7 +45,8 @@ func TestWhileRead(t *testing.T) {
 					switch {
 					case o.code == 0:
 						continue
-					case o.code != 1 || len(entries) != 0 || !strings.Contains(o.out, "model.safetensors") || strings.Contains(o.out, "goroutine "):
+					case o.code != 1 || len(entries) != 0 || !strings.Contains(o.out, "model.safetensors") ||
+						strings.Contains(o.out, "goroutine "):
 						t.Errorf("exit code %d, left behind %v\n%s", o.code, entries, o.out)
 					}
 					seen = true

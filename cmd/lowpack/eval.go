@@ -34,10 +34,14 @@ them; --kv-cache-type is that of FILE alone. All figures but the times are the s
   lowpack eval model.safetensors --against model.safetensors --kv-cache-type f16 --file wiki.test.raw`,
 		Flags: append(textFlags("to predict", "text"), []cli.Flag{
 			inputFlag("against", "compare with this packed `FILE` or checkpoint"),
-			oneOf(&cli.StringFlag{Name: "bos", Usage: "begin windows with the begin-of-text token: `WHEN` is yes or no", DefaultText: "as the tokenizer does"}, "yes", "no"),
-			between(0, maxTokens, &cli.IntFlag{Name: "window", Usage: "`N` tokens per window", DefaultText: "2048, or what the model was made for"}),
-			between(0, maxTokens, &cli.IntFlag{Name: "stride", Usage: "a window begins every `N` tokens", DefaultText: "no overlap"}),
-			between(0, maxTokens, &cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text", DefaultText: "all"}),
+			oneOf(&cli.StringFlag{Name: "bos", Usage: "begin windows with the begin-of-text token: `WHEN` is yes or no",
+				DefaultText: "as the tokenizer does"}, "yes", "no"),
+			between(0, maxTokens, &cli.IntFlag{Name: "window", Usage: "`N` tokens per window",
+				DefaultText: "2048, or what the model was made for"}),
+			between(0, maxTokens, &cli.IntFlag{Name: "stride", Usage: "a window begins every `N` tokens",
+				DefaultText: "no overlap"}),
+			between(0, maxTokens, &cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text",
+				DefaultText: "all"}),
 			cacheTypeFlag(),
 			threadsFlag("compute"),
 			besideFlag("svg", "draw the loss, or the divergence, by position to `FILE`"),
@@ -70,7 +74,8 @@ func runEval(c *cli.Context) error {
 		defer other.Close()
 		against = other.Engine
 		if !slices.Equal(m.ids, other.ids) {
-			return fmt.Errorf("%w: %s and %s cut the text into different tokens: their predictions cannot be compared", pack.ErrUnsupported, c.Args().First(), path)
+			return fmt.Errorf("%w: %s and %s cut the text into different tokens: their predictions cannot be compared",
+				pack.ErrUnsupported, c.Args().First(), path)
 		}
 	}
 	bare, err := m.bare(c.String("bos"))
@@ -79,7 +84,12 @@ func runEval(c *cli.Context) error {
 	}
 	p := newCounter(besideResult(c), "eval", things("tokens"))
 	r, err := eval.Run(c.Context, m.Engine, against, m.ids, eval.Options{
-		Window: c.Int("window"), Stride: c.Int("stride"), Bare: bare, Text: c.String("file"), Model: path, Other: c.String("against"),
+		Window:   c.Int("window"),
+		Stride:   c.Int("stride"),
+		Bare:     bare,
+		Text:     c.String("file"),
+		Model:    path,
+		Other:    c.String("against"),
 		Progress: func(done, total int) { p.set(int64(done), int64(total), "") },
 	})
 	p.done()
@@ -134,8 +144,8 @@ func (m *evaluated) bare(bos string) (bool, error) {
 	return !slices.Contains(ids, m.Engine.Description().BOS), err
 }
 
-// windowContext is the context that the windows need. One of a single token holds nothing to predict, which package eval
-// refuses; the engine makes room for two.
+// windowContext is the context that the windows need. One of a single token holds nothing to predict, which package
+// eval refuses; the engine makes room for two.
 func windowContext(c *cli.Context) int {
 	if n := c.Int("window"); n != 1 {
 		return n
@@ -166,14 +176,16 @@ func printEval(w io.Writer, r *eval.Result) {
 	rows := [][]string{
 		{"perplexity", fmt.Sprintf("%.4f ± %.4f", r.Perplexity, r.PerplexityError)},
 		{"mean loss", fmt.Sprintf("%.6f nats per token", r.MeanNLL)},
-		{"tokens", fmt.Sprintf("%d scored, in %s of %d, one every %d%s", r.Tokens, counted(r.Windows, "window"), r.Window, r.Stride, begin)},
+		{"tokens", fmt.Sprintf("%d scored, in %s of %d, one every %d%s", r.Tokens, counted(r.Windows, "window"), r.Window,
+			r.Stride, begin)},
 		{"speed", fmt.Sprintf("%.1f tokens/s", r.TokensPerSecond)},
 	}
 	if a := r.Against; a != nil {
 		rows = append(rows,
 			[]string{"other's perplexity", fmt.Sprintf("%.4f", a.Perplexity)},
 			[]string{"perplexity ratio", fmt.Sprintf("%.5f ± %.5f", a.Ratio, a.RatioError)},
-			[]string{"KL divergence", fmt.Sprintf("%.3g ± %.2g nats on average, %.3g at 99 %%, %.3g at most (token %d)", a.MeanKL, a.MeanKLError, a.P99KL, a.MaxKL, a.MaxAt)},
+			[]string{"KL divergence", fmt.Sprintf("%.3g ± %.2g nats on average, %.3g at 99 %%, %.3g at most (token %d)",
+				a.MeanKL, a.MeanKLError, a.P99KL, a.MaxKL, a.MaxAt)},
 			[]string{"same argmax", fmt.Sprintf("%.2f ± %.2f %%", 100*a.Top1, 100*a.Top1Error)})
 	}
 	table(w, nil, rows)

@@ -38,7 +38,8 @@ func TestEval(t *testing.T) {
 	plain, head := packTiny(t), packTiny(t, "--head", "int8")
 
 	stdout, stderr, code := runApp(t, evalCommand(), plain, "--text", text, "--tokens", "512")
-	if code != 0 || !strings.Contains(stdout, "perplexity") || !strings.Contains(stdout, "512 scored, in 2 windows of 256, one every 256, each after the begin-of-text token") {
+	if code != 0 || !strings.Contains(stdout, "perplexity") ||
+		!strings.Contains(stdout, "512 scored, in 2 windows of 256, one every 256, each after the begin-of-text token") {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
 	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "512", "--bos", "no")
@@ -46,17 +47,20 @@ func TestEval(t *testing.T) {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "64", "--against", shared.Testdata(t, "tiny-bitnet-packed"))
+	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "64", "--against",
+		shared.Testdata(t, "tiny-bitnet-packed"))
 	if code != 0 || !strings.Contains(stdout, "1.00000 ± 0.00000") || !strings.Contains(stdout, "100.00 ± 0.00 %") {
 		t.Errorf("against the checkpoint: code %d: %s%s", code, stdout, stderr)
 	}
 	// Only the cache of FILE is in another format.
-	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "64", "--against", plain, "--kv-cache-type", "i8")
+	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "64", "--against", plain,
+		"--kv-cache-type", "i8")
 	if code != 0 || strings.Contains(stdout, "KL divergence       0 ±") || !strings.Contains(stdout, "KL divergence") {
 		t.Errorf("with a cache in i8: code %d: %s%s", code, stdout, stderr)
 	}
 	svg := filepath.Join(t.TempDir(), "kl.svg")
-	stdout, stderr, code = runApp(t, evalCommand(), head, "--against", plain, "--text", text, "--tokens", "300", "--window", "64", "--stride", "32", "--svg", svg, "--json")
+	stdout, stderr, code = runApp(t, evalCommand(), head, "--against", plain, "--text", text, "--tokens", "300",
+		"--window", "64", "--stride", "32", "--svg", svg, "--json")
 	var r struct {
 		Tokens, Windows int
 		Perplexity      float64
@@ -65,7 +69,8 @@ func TestEval(t *testing.T) {
 			Top1 float64 `json:"top1_agreement"`
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || r.Tokens != 300 || r.Windows != 9 || r.Perplexity < 2 || r.Against.KL <= 0 || r.Against.Top1 < 0.9 {
+	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 || r.Tokens != 300 || r.Windows != 9 ||
+		r.Perplexity < 2 || r.Against.KL <= 0 || r.Against.Top1 < 0.9 {
 		t.Errorf("code %d, %v: %s%s", code, err, stdout, stderr)
 	}
 	if drawn, err := os.ReadFile(svg); err != nil || !bytes.Contains(drawn, []byte("KL in nats")) {
@@ -97,7 +102,8 @@ func TestEvalRefuses(t *testing.T) {
 		{"FILE --text FILE --bos perhaps", 2, "must be one of"},
 	} {
 		args := strings.Fields(strings.NewReplacer("FILE", file, "TEXT", text).Replace(c.args))
-		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != c.code || !strings.Contains(stderr, c.word) || stdout != "" {
+		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != c.code || !strings.Contains(stderr, c.word) ||
+			stdout != "" {
 			t.Errorf("%s: code %d, want %d with %q: %s%s", c.args, code, c.code, c.word, stdout, stderr)
 		}
 	}

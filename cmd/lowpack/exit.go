@@ -33,8 +33,8 @@ type signalError struct{ os.Signal }
 func (e signalError) Error() string { return "interrupted" }
 
 // grace is the time that a command has to clean up after a signal. What cannot be cancelled, like a read from a
-// terminal or a sync to a busy disk, does not keep the process longer. What has a name then is removed, for which there is
-// leave: together they are the two seconds of SECURITY.md.
+// terminal or a sync to a busy disk, does not keep the process longer. What has a name then is removed, for which there
+// is leave: together they are the two seconds of SECURITY.md.
 const (
 	grace = 1200 * time.Millisecond
 	leave = 700 * time.Millisecond
@@ -56,7 +56,8 @@ func extendGrace(ctx context.Context, d time.Duration) {
 // interruptKey is the key of what SIGINT does instead, in the context of notify.
 type interruptKey struct{}
 
-// onInterrupt lets SIGINT call do, as often as it comes, instead of ending the command, until the function that it returns is called.
+// onInterrupt lets SIGINT call do, as often as it comes, instead of ending the command, until the function that it
+// returns is called.
 func onInterrupt(ctx context.Context, do func()) (end func()) {
 	hook, ok := ctx.Value(interruptKey{}).(*atomic.Pointer[func()])
 	if !ok {
@@ -71,7 +72,8 @@ func onInterrupt(ctx context.Context, do func()) (end func()) {
 func notify(parent context.Context, stderr io.Writer) (context.Context, func()) {
 	longer := make(chan time.Duration, 1)
 	hook := &atomic.Pointer[func()]{}
-	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithValue(parent, graceKey{}, longer), interruptKey{}, hook))
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithValue(parent, graceKey{}, longer),
+		interruptKey{}, hook))
 	signals, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {

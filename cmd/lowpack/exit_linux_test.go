@@ -26,11 +26,14 @@ func TestFullDevice(t *testing.T) {
 	}
 	for _, args := range []string{
 		"run " + packed + " -p x -n 2", "run " + packed + " --chat -p x -n 2", "verify " + packed,
-		"version", "version --json", "--version", "--help", "help", "convert --help", "layouts", "layouts vnni4i", "layouts --json", "man", "man convert",
-		"completion bash", "inspect " + model, "convert --dry-run " + model, "tokenize -p x " + model, "tokenize --decode -p 5 " + model, "__complete con",
+		"version", "version --json", "--version", "--help", "help", "convert --help", "layouts", "layouts vnni4i",
+		"layouts --json", "man", "man convert",
+		"completion bash", "inspect " + model, "convert --dry-run " + model, "tokenize -p x " + model,
+		"tokenize --decode -p 5 " + model, "__complete con",
 	} {
 		var notes strings.Builder
-		if code := Main(append([]string{"lowpack"}, strings.Fields(args)...), nil, full, &notes); code != 3 || !strings.Contains(notes.String(), "lowpack: standard output: no space left") {
+		if code := Main(append([]string{"lowpack"}, strings.Fields(args)...), nil, full, &notes); code != 3 ||
+			!strings.Contains(notes.String(), "lowpack: standard output: no space left") {
 			t.Errorf("%s: exit code %d\n%s", args, code, &notes)
 		}
 	}
@@ -42,7 +45,8 @@ func TestLostDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"convert x -o y", "inspect x", "layouts vnni4i --svg z", "run x -p y", "synth --like bitnet-2b4t --mini -o z"} {
+	for _, args := range []string{"convert x -o y", "inspect x", "layouts vnni4i --svg z", "run x -p y",
+		"synth --like bitnet-2b4t --mini -o z"} {
 		cmd := exec.Command("sh", "-c", `mkdir gone && cd gone && rm -r ../gone && exec "$0" `+args, exe)
 		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "LOWPACK_MAIN=1")
 		out, _ := cmd.CombinedOutput()

@@ -24,7 +24,8 @@ func TestExitCodes(t *testing.T) {
 		{1, []string{"convert", filepath.Join(dir, "none"), "-o", packed}, "none"},
 		{1, []string{"verify", filepath.Join(model, "config.json")}, "FAIL"},
 		{1, []string{"verify", packed, "--source", filepath.Join(dir, "none")}, "none"},
-		{2, []string{"convert", model, "--scale", "column", "-o", packed}, `invalid --scale "column": must be one of tensor, row, group:N`},
+		{2, []string{"convert", model, "--scale", "column", "-o", packed},
+			`invalid --scale "column": must be one of tensor, row, group:N`},
 		{2, []string{"convert", model, "--scale", "group:0", "-o", packed}, `invalid --scale "group:0"`},
 		{2, []string{"bench", "kernls"}, "did you mean kernels?"},
 		{2, []string{"quantize", model}, "here it is lowpack convert"},
@@ -91,7 +92,8 @@ func TestBadValues(t *testing.T) {
 		{[]string{"convert", model, "-o", out, "--include", "["}, "--include"},
 		{[]string{"repack", packed, "--layout", "tl2", "--param", "BM=7", "-o", out}, "BM = 7"},
 		{[]string{"pack", "--layout", "tl2", "--param", "BM=7", "--in", packed, "-o", out}, "BM = 7"},
-		{[]string{"verify", packed, "--level", "file", "--provenance", packed}, "--provenance cannot be combined with --level file"},
+		{[]string{"verify", packed, "--level", "file", "--provenance", packed},
+			"--provenance cannot be combined with --level file"},
 		{[]string{"verify", packed, "--level", "codes", "--source", model}, "--source cannot be combined"},
 		{[]string{"verify", packed, "--level", "source"}, "needs --source"},
 		{[]string{"eval", packed, "--text", model + "/README.md", "--window", "100000"}, "256 positions"},
@@ -113,14 +115,16 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// TestTargets: a target that no file can replace is a failure of the environment, told before anybody looks for the model.
+// TestTargets: a target that no file can replace is a failure of the environment, told before anybody looks for the
+// model.
 func TestTargets(t *testing.T) {
 	dir := t.TempDir()
 	file, model := filepath.Join(dir, "file"), filepath.Join(dir, "no model")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{os.DevNull, dir, filepath.Join(file, "x"), filepath.Join(dir, strings.Repeat("n", 256))} {
+	for _, target := range []string{os.DevNull, dir, filepath.Join(file, "x"),
+		filepath.Join(dir, strings.Repeat("n", 256))} {
 		for _, args := range [][]string{
 			{"convert", model, "-o", target},
 			{"convert", model, "-o", filepath.Join(dir, "m"), "--report", target + ".html", "--provenance", target},

@@ -35,7 +35,11 @@ var exportTargets = []exportTarget{
 			return openvino.Export(c.Context, path, target, a, p)
 		}
 		return openvino.ExportStatic(c.Context, path, target, a, openvino.Static{
-			Cache: openvino.Cache(c.String("static")), Context: c.Int("context"), Prefill: c.Int("prefill"), Layers: c.Int("layers"), Bits: c.Int("bits"),
+			Cache:   openvino.Cache(c.String("static")),
+			Context: c.Int("context"),
+			Prefill: c.Int("prefill"),
+			Layers:  c.Int("layers"),
+			Bits:    c.Int("bits"),
 		}, p)
 	}},
 }
@@ -71,14 +75,23 @@ They keep the KV cache as states, or take it as inputs, which OpenVINO's NPUW de
   lowpack export model.safetensors --to openvino --static states --context 2048 -o model-npu
   lowpack verify model.gguf --source model.safetensors`,
 		Flags: []cli.Flag{
-			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write: " + strings.Join(exportNames(), ", ")}, exportNames()...),
+			oneOf(&cli.StringFlag{Name: "to", Usage: "the `FORMAT` to write: " + strings.Join(exportNames(), ", ")},
+				exportNames()...),
 			outputFlag("write `PATH`: a file for gguf, else a directory"),
-			oneOf(&cli.StringFlag{Name: "dialect", Usage: "the `PROGRAM` that a GGUF is for: " + strings.Join(export.Dialects(), ", "), Value: string(export.LlamaCpp)}, export.Dialects()...),
+			oneOf(&cli.StringFlag{Name: "dialect",
+				Usage: "the `PROGRAM` that a GGUF is for: " + strings.Join(export.Dialects(), ", "),
+				Value: string(export.LlamaCpp)}, export.Dialects()...),
 			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
-			oneOf(&cli.StringFlag{Name: "arithmetic", Usage: "of quantized linear layers in onnx and openvino, `HOW` " + strings.Join(export.Arithmetics(), " or "), DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
-			oneOf(&cli.StringFlag{Name: "static", Usage: "write OpenVINO models of static shapes, with the KV cache as `CACHE`: " + strings.Join(openvino.Caches(), " or ")}, openvino.Caches()...),
-			between(2, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length of static models: `N` tokens", DefaultText: "1024, or what the model was made for"}),
-			between(1, maxTokens, &cli.IntFlag{Name: "prefill", Usage: "static prefill of `N` tokens at once", DefaultText: "128"}),
+			oneOf(&cli.StringFlag{Name: "arithmetic",
+				Usage:       "of quantized linear layers in onnx and openvino, `HOW` " + strings.Join(export.Arithmetics(), " or "),
+				DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
+			oneOf(&cli.StringFlag{Name: "static",
+				Usage: "write OpenVINO models of static shapes, with the KV cache as `CACHE`: " + strings.Join(openvino.Caches(),
+					" or ")}, openvino.Caches()...),
+			between(2, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length of static models: `N` tokens",
+				DefaultText: "1024, or what the model was made for"}),
+			between(1, maxTokens, &cli.IntFlag{Name: "prefill", Usage: "static prefill of `N` tokens at once",
+				DefaultText: "128"}),
 			between(1, maxTokens, &cli.IntFlag{Name: "layers", Usage: "`N` layers in each static model", DefaultText: "16"}),
 			between(2, 8, &cli.IntFlag{Name: "bits", Usage: "static weights of at least `N` bits: 2, 4 or 8", DefaultText: "4"}),
 			jsonFlag(),
@@ -95,7 +108,8 @@ func runExport(c *cli.Context) error {
 	if c.String("to") == "" || target == "" {
 		return usagef("export needs --to FORMAT and -o OUT")
 	}
-	for flag, formats := range map[string][]string{"force": {"gguf"}, "dialect": {"gguf"}, "arithmetic": {"onnx", "openvino"}, "static": {"openvino"}} {
+	for flag, formats := range map[string][]string{"force": {"gguf"}, "dialect": {"gguf"},
+		"arithmetic": {"onnx", "openvino"}, "static": {"openvino"}} {
 		if c.IsSet(flag) && !slices.Contains(formats, c.String("to")) {
 			return usagef("--%s is about --to %s", flag, strings.Join(formats, " and "))
 		}

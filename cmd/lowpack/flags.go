@@ -113,17 +113,20 @@ func number(least float64, above bool, most float64, f *cli.Float64Flag) cli.Fla
 
 // threadsFlag says how much of the machine to use; the results are the same.
 func threadsFlag(verb string) cli.Flag {
-	return between(0, maxThreads, &cli.IntFlag{Name: "threads", Aliases: []string{"jobs"}, Usage: fmt.Sprintf("%s with `N` threads, at most %d", verb, maxThreads), DefaultText: "one per CPU"})
+	return between(0, maxThreads, &cli.IntFlag{Name: "threads", Aliases: []string{"jobs"},
+		Usage: fmt.Sprintf("%s with `N` threads, at most %d", verb, maxThreads), DefaultText: "one per CPU"})
 }
 
 // cacheTypeFlag chooses the format of the KV cache.
 func cacheTypeFlag(aliases ...string) cli.Flag {
-	return oneOf(&cli.StringFlag{Name: "kv-cache-type", Aliases: aliases, Usage: "KV cache `TYPE` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
+	return oneOf(&cli.StringFlag{Name: "kv-cache-type", Aliases: aliases,
+		Usage: "KV cache `TYPE` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
 		words([]engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8})...)
 }
 
 func paramFlag() cli.Flag {
-	return &cli.StringSliceFlag{Name: "param", Usage: "parameter of the layout, such as bm=64 (`NAME=NUMBER`); may be repeated"}
+	return &cli.StringSliceFlag{Name: "param",
+		Usage: "parameter of the layout, such as bm=64 (`NAME=NUMBER`); may be repeated"}
 }
 
 // words writes names of some string type as plain strings.

@@ -21,14 +21,16 @@ func inPlace(args ...string) (code int, text string) {
 // others are files of other kinds, and what every command calls them.
 var others = map[string]string{
 	"": "the file is empty",
-	"<!DOCTYPE html>\n<html><body>Sign in</body></html>":                                           "an HTML page",
-	"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9085657\n":                  "a Git LFS pointer, which stands for a file of 9085657 bytes",
-	"GGUF\x03\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00":                                         "a GGUF model: name the file itself",
-	"PK\x03\x04\x00\x00\x08\x08" + strings.Repeat("\x00", 18) + "\x10\x00\x00\x00archive/data.pkl": "a PyTorch archive of Python pickles",
-	"PK\x03\x04\x00\x00\x08\x08" + strings.Repeat("\x00", 18) + "\x05\x00\x00\x00a.txt":            "a zip archive",
-	"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.":                                    "one of Python's pickles",
-	"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x00\x00":                                             "gzip data",
-	"\x08\x07\x12\x07pytorch\x1a\x052.1.0:\x00":                                                    "an ONNX model",
+	"<!DOCTYPE html>\n<html><body>Sign in</body></html>": "an HTML page",
+	"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9085657\n": "a Git LFS pointer, which stands for " +
+		"a file of 9085657 bytes",
+	"GGUF\x03\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00": "a GGUF model: name the file itself",
+	"PK\x03\x04\x00\x00\x08\x08" + strings.Repeat("\x00", 18) +
+		"\x10\x00\x00\x00archive/data.pkl": "a PyTorch archive of Python pickles",
+	"PK\x03\x04\x00\x00\x08\x08" + strings.Repeat("\x00", 18) + "\x05\x00\x00\x00a.txt": "a zip archive",
+	"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.":                         "one of Python's pickles",
+	"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x00\x00":                                  "gzip data",
+	"\x08\x07\x12\x07pytorch\x1a\x052.1.0:\x00":                                         "an ONNX model",
 }
 
 // weightsOnly are those that are of another kind in the place of weights only.
@@ -40,8 +42,8 @@ var weightsOnly = map[string]string{
 
 const cutHeader = `{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}           `
 
-// TestOtherKinds puts files of other kinds where weights, or the texts of a model, are expected: every command calls them
-// by their name.
+// TestOtherKinds puts files of other kinds where weights, or the texts of a model, are expected: every command calls
+// them by their name.
 func TestOtherKinds(t *testing.T) {
 	_, good := small(t)
 	config, err := os.ReadFile(shared.Testdata(t, "tiny-bitnet/config.json"))
@@ -63,13 +65,17 @@ func TestOtherKinds(t *testing.T) {
 			file, target := filepath.Join(dir, "model.safetensors"), filepath.Join(t.TempDir(), "out")
 			commands := [][]string{
 				{"convert", dir, "-o", target}, {"inspect", dir}, {"run", dir, "-p", "x"}, {"verify", good, "--source", dir},
-				{"convert", file, "-o", target}, {"inspect", file}, {"run", file, "-p", "x"}, {"verify", file}, {"verify", good, "--source", file},
-				{"tokenize", file, "-p", "x"}, {"repack", file, "--layout", "i2", "-o", target}, {"unpack", file, "-o", target}, {"bench", file},
+				{"convert", file, "-o", target}, {"inspect", file}, {"run", file, "-p", "x"}, {"verify", file}, {"verify", good,
+					"--source", file},
+				{"tokenize", file, "-p", "x"}, {"repack", file, "--layout", "i2", "-o", target}, {"unpack", file, "-o", target},
+				{"bench", file},
 				{"convert", bin, "-o", target}, {"inspect", bin}, {"run", bin, "-p", "x"},
-				{"convert", filepath.Join(bin, "pytorch_model.bin"), "-o", target}, {"inspect", filepath.Join(bin, "pytorch_model.bin")},
+				{"convert", filepath.Join(bin, "pytorch_model.bin"), "-o", target}, {"inspect",
+					filepath.Join(bin, "pytorch_model.bin")},
 			}
 			if _, everywhere := others[content]; everywhere {
-				commands = append(commands, []string{"tokenize", texts, "-p", "x"}, []string{"tokenize", filepath.Join(texts, "tokenizer.json"), "-p", "x"})
+				commands = append(commands, []string{"tokenize", texts, "-p", "x"},
+					[]string{"tokenize", filepath.Join(texts, "tokenizer.json"), "-p", "x"})
 			} else if strings.Contains(words, "truncated") { // a whole header only tells how long the file should be
 				commands = commands[:13]
 			}
@@ -90,7 +96,8 @@ func mustSay(t *testing.T, words string, commands [][]string) {
 
 // TestUnfinishedDownload: a dangling link of a download cache is named wherever it lies, and what it leads to.
 func TestUnfinishedDownload(t *testing.T) {
-	for _, name := range []string{"model.safetensors", "config.json", "tokenizer.json", "only.safetensors", "model-00001-of-00002.safetensors", "pytorch_model.bin"} {
+	for _, name := range []string{"model.safetensors", "config.json", "tokenizer.json", "only.safetensors",
+		"model-00001-of-00002.safetensors", "pytorch_model.bin"} {
 		dir, target := t.TempDir(), filepath.Join(t.TempDir(), "out")
 		if strings.Contains(name, "-of-") {
 			index := fmt.Sprintf(`{"weight_map":{"a":%q}}`, name)
@@ -102,7 +109,9 @@ func TestUnfinishedDownload(t *testing.T) {
 		if err := os.Symlink("../../blobs/0ab1", path); err != nil {
 			t.Skip(err)
 		}
-		commands := [][]string{{"convert", dir, "-o", target}, {"inspect", dir}, {"run", dir, "-p", "x"}, {"convert", path, "-o", target}, {"inspect", path}, {"run", path, "-p", "x"}, {"tokenize", path, "-p", "x"}, {"verify", path}}
+		commands := [][]string{{"convert", dir, "-o", target}, {"inspect", dir}, {"run", dir, "-p", "x"},
+			{"convert", path, "-o", target}, {"inspect", path}, {"run", path, "-p", "x"}, {"tokenize", path, "-p", "x"},
+			{"verify", path}}
 		if strings.HasSuffix(name, ".json") {
 			commands = append(commands, []string{"tokenize", dir, "-p", "x"})
 		}
@@ -118,12 +127,13 @@ func TestCacheRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSay(t, "use its snapshot, "+snapshot, [][]string{
-		{"convert", root, "-o", filepath.Join(t.TempDir(), "out")}, {"inspect", root}, {"run", root, "-p", "x"}, {"tokenize", root, "-p", "x"},
+		{"convert", root, "-o", filepath.Join(t.TempDir(), "out")}, {"inspect", root}, {"run", root, "-p", "x"}, {"tokenize",
+			root, "-p", "x"},
 	})
 }
 
-// TestWithoutConfig: weights in a directory without config.json are not to be quantized unasked, for a reason that the user
-// can mend.
+// TestWithoutConfig: weights in a directory without config.json are not to be quantized unasked, for a reason that the
+// user can mend.
 func TestWithoutConfig(t *testing.T) {
 	dir := t.TempDir()
 	weights, err := os.ReadFile(shared.Testdata(t, "tiny-bitnet/model.safetensors"))
@@ -153,9 +163,11 @@ func TestForeignTemplates(t *testing.T) {
 		if err := os.WriteFile(template, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if code, out := inPlace("convert", dir, "--golden", "none", "-o", packed); code != 0 || !strings.Contains(out, words) {
+		if code, out := inPlace("convert", dir, "--golden", "none", "-o", packed); code != 0 ||
+			!strings.Contains(out, words) {
 			t.Errorf("convert: exit code %d, want a note of %q\n%s", code, words, out)
 		}
-		mustSay(t, words, [][]string{{"run", packed, "--chat", "-p", "x"}, {"run", packed, "--chat", "--chat-template", template, "-p", "x"}})
+		mustSay(t, words, [][]string{{"run", packed, "--chat", "-p", "x"},
+			{"run", packed, "--chat", "--chat-template", template, "-p", "x"}})
 	}
 }

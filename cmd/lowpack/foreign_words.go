@@ -19,7 +19,10 @@ var foreignCommands = map[string]string{
 var foreignFlags = map[string][]string{
 	"m": {"FILE"}, "model": {"FILE"}, "model-path": {"FILE"},
 	"hf-repo": {"ORG/NAME in the place of FILE"}, "hf": {"ORG/NAME in the place of FILE"},
-	"p": {"--prefill"}, "n": {"--tokens", "--generate", "--output-len"}, "n-prompt": {"--prefill"}, "n-gen": {"--generate"},
+	"p":         {"--prefill"},
+	"n":         {"--tokens", "--generate", "--output-len"},
+	"n-prompt":  {"--prefill"},
+	"n-gen":     {"--generate"},
 	"n-predict": {"--tokens"}, "predict": {"--tokens"}, "max-tokens": {"--tokens"}, "max-new-tokens": {"--tokens"},
 	"num-predict": {"--tokens"}, "c": {"--context", "--window"}, "ctx-size": {"--context", "--window"},
 	"max-model-len": {"--context"}, "num-ctx": {"--context"}, "t": {"--threads"}, "nproc": {"--threads"},

@@ -67,7 +67,8 @@ func TestFullDisk(t *testing.T) {
 	list[3].fails(t, "read-only file system")
 }
 
-// TestDiskFillsUp lets several tasks write to a disk that has room for one of them: each ends well or for lack of space.
+// TestDiskFillsUp lets several tasks write to a disk that has room for one of them: each ends well or for lack of
+// space.
 func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
 	dir := mount(t, "size=4m") // a result takes 2.6 MB

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestFit: at every width, help has the words that it has in a pipe, in their order; only examples, usage lines and names
-// of flags may be longer than a line.
+// TestFit: at every width, help has the words that it has in a pipe, in their order; only examples, usage lines and
+// names of flags may be longer than a line.
 func TestFit(t *testing.T) {
 	for _, c := range append(commands(), nil) {
 		args := []string{"lowpack", "--help"}
@@ -27,7 +27,8 @@ func TestFit(t *testing.T) {
 			}
 			for line := range strings.Lines(got) {
 				asItWas := strings.HasPrefix(line, " ") && strings.Contains("\n"+text, "\n"+line)
-				if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !asItWas && !strings.HasPrefix(line, "  -") {
+				if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > columns && !asItWas &&
+					!strings.HasPrefix(line, "  -") {
 					t.Errorf("%v at %d columns: a line of %d: %s", args, columns, n, line)
 				}
 			}
@@ -36,12 +37,15 @@ func TestFit(t *testing.T) {
 }
 
 func TestFold(t *testing.T) {
-	const text = "Words of a\nparagraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE  what it does with a name\n  --x          short\n"
-	want := "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE\n      what it does with\n      a name\n  --x\n      short\n"
+	const text = "Words of a\nparagraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE  " +
+		"what it does with a name\n  --x          short\n"
+	want := "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE\n      " +
+		"what it does with\n      a name\n  --x\n      short\n"
 	if got := fit(text, 23); got != want {
 		t.Errorf("%s", got)
 	}
-	want = "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE  what it does with a name\n  --x          short\n"
+	want = "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE  what it " +
+		"does with a name\n  --x          short\n"
 	if got := fit(text, 80); got != want {
 		t.Errorf("%s", got)
 	}

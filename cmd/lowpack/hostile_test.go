@@ -19,8 +19,8 @@ import (
 // anonymous memory is less.
 const maxMemory = 64 << 20
 
-// maxTime bounds the time of the processor for one command on one hostile file (G3). Where other work slows the processor
-// down, only what hardly ends exceeds it.
+// maxTime bounds the time of the processor for one command on one hostile file (G3). Where other work slows the
+// processor down, only what hardly ends exceeds it.
 func maxTime() time.Duration {
 	if long.All {
 		return time.Second
@@ -244,18 +244,20 @@ func TestFormatVersions(t *testing.T) {
 	} {
 		path := shared.Testdata(t, "hostile/packed/"+name+".safetensors")
 		for _, args := range [][]string{
-			{"inspect", path}, {"verify", path}, {"run", path, "-p", "the"}, {"repack", path, "--layout", "i2", "-o", filepath.Join(t.TempDir(), "x")},
+			{"inspect", path}, {"verify", path}, {"run", path, "-p", "the"}, {"repack", path, "--layout", "i2", "-o",
+				filepath.Join(t.TempDir(), "x")},
 			{"unpack", path, "-o", filepath.Join(t.TempDir(), "x")}, {"bench", path}, {"tokenize", path, "-p", "the"},
 		} {
-			if o := command(t, args...); o.code != 1 || !strings.Contains(o.out, "unsupported: ") || !strings.Contains(o.out, words) {
+			if o := command(t, args...); o.code != 1 || !strings.Contains(o.out, "unsupported: ") ||
+				!strings.Contains(o.out, words) {
 				t.Errorf("%q: exit code %d\n%s", args, o.code, o.out)
 			}
 		}
 	}
 }
 
-// TestHostileFiles runs files of others through the same commands: safetensors files with their verdicts, and what broke
-// readers of another format, which nothing here reads.
+// TestHostileFiles runs files of others through the same commands: safetensors files with their verdicts, and what
+// broke readers of another format, which nothing here reads.
 func TestHostileFiles(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	var verdicts []struct{ File, Expect string }

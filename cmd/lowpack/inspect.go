@@ -236,7 +236,8 @@ func (v *inspection) print(w io.Writer, tensors bool) {
 	if tensors {
 		rows[0] = []string{"tensor", "kind", "scale", "shape", "bytes", "bits/weight"}
 		for _, t := range v.Tensors {
-			rows = append(rows, []string{t.Name, t.Kind, t.Scale, shapeText(t.Shape), strconv.FormatInt(t.Bytes, 10), fmt.Sprintf("%.2f", t.Bits)})
+			rows = append(rows, []string{t.Name, t.Kind, t.Scale, shapeText(t.Shape), strconv.FormatInt(t.Bytes, 10),
+				fmt.Sprintf("%.2f", t.Bits)})
 		}
 	} else {
 		rows = append(rows, v.groups()...)
@@ -273,7 +274,8 @@ func (v *inspection) groups() [][]string {
 		if total[k] > 0 {
 			bits = fmt.Sprintf("%.2f", float64(bytes[k])*8/float64(total[k]))
 		}
-		rows = append(rows, []string{strconv.Itoa(count[k]), k.kind, k.scale, strconv.FormatInt(total[k], 10), strconv.FormatInt(bytes[k], 10), bits})
+		rows = append(rows, []string{strconv.Itoa(count[k]), k.kind, k.scale, strconv.FormatInt(total[k], 10),
+			strconv.FormatInt(bytes[k], 10), bits})
 	}
 	return rows
 }

@@ -88,8 +88,8 @@ func (v *inspection) factsOfCheckpoint(ctx context.Context, ck *checkpoint.Check
 	v.Summary.Convert = v.conversion(ctx)
 }
 
-// factsOf fills in what packed files and checkpoints have in common. The error is that of the tokenizer, which is in the
-// facts.
+// factsOf fills in what packed files and checkpoints have in common. The error is that of the tokenizer, which is in
+// the facts.
 func (v *inspection) factsOf(file tokenizer.Files) error {
 	v.sizeUp(file)
 	s, d := &v.Summary, v.Model
@@ -125,8 +125,8 @@ func architecture(file tokenizer.Files) string {
 	return config.Architectures[0]
 }
 
-// parameters counts those of the model as it was published: a head that was quantized from tied embeddings, and rows of a
-// candidate filter, are none.
+// parameters counts those of the model as it was published: a head that was quantized from tied embeddings, and rows of
+// a candidate filter, are none.
 func (v *inspection) parameters(file tokenizer.Files) (n int64) {
 	shapes := map[string][]int{}
 	for _, t := range v.Tensors {
@@ -152,7 +152,8 @@ func (v *inspection) parameters(file tokenizer.Files) (n int64) {
 	return n
 }
 
-// readTokenizer loads the tokenizer and renders a short conversation; a template that cannot be rendered becomes a note.
+// readTokenizer loads the tokenizer and renders a short conversation; a template that cannot be rendered becomes a
+// note.
 func (v *inspection) readTokenizer(file tokenizer.Files) error {
 	t, err := tokenizer.Load(file)
 	if err != nil {
@@ -161,7 +162,8 @@ func (v *inspection) readTokenizer(file tokenizer.Files) error {
 	}
 	v.Summary.Tokenizer, v.Summary.ChatTemplates = t.Kind(), t.ChatTemplates()
 	v.Example, err = t.Chat([]chat.Message{
-		{Role: "user", Content: "Hello."}, {Role: "assistant", Content: "Hi there."}, {Role: "user", Content: "Tell me more."},
+		{Role: "user", Content: "Hello."}, {Role: "assistant", Content: "Hi there."}, {Role: "user",
+			Content: "Tell me more."},
 	}, chat.Options{AddGenerationPrompt: true})
 	if err != nil && !errors.Is(err, tokenizer.ErrNoTemplate) {
 		v.Notes = append(v.Notes, err.Error())
@@ -206,8 +208,8 @@ func (g *goldenFacts) count(m *packed.Manifest, r *golden.Record) {
 // planLimit is the size of checkpoints whose weights inspect lets be read.
 const planLimit = 256 << 20
 
-// conversion says in a line what lowpack convert would do. Where nothing declares how the weights are quantized, finding out
-// reads all of them, which is left to convert for large files.
+// conversion says in a line what lowpack convert would do. Where nothing declares how the weights are quantized,
+// finding out reads all of them, which is left to convert for large files.
 func (v *inspection) conversion(ctx context.Context) string {
 	if (v.Model == nil || v.Model.Quant.Declared == model.Nothing) && v.Bytes > planLimit {
 		return "finding out reads all weights: lowpack convert " + shellWord(v.Path) + " --dry-run"
@@ -235,7 +237,8 @@ func (v *inspection) conversion(ctx context.Context) string {
 	if len(rounding) > 0 {
 		weights = "weights rounded by " + strings.Join(rounding, ", ")
 	}
-	return fmt.Sprintf("%d of %d tensors packed (%s), %s; %s", packs, len(p.Tensors), cmp.Or(strings.Join(rules, ", "), "all stay as they are"), size(p.Bytes), weights)
+	return fmt.Sprintf("%d of %d tensors packed (%s), %s; %s", packs, len(p.Tensors),
+		cmp.Or(strings.Join(rules, ", "), "all stay as they are"), size(p.Bytes), weights)
 }
 
 // factRows are the facts as lines of a table.
@@ -249,7 +252,8 @@ func (v *inspection) factRows() (rows [][]string) {
 	}
 	add("parameters", "%s", count(s.Parameters))
 	if s.Quantized > 0 {
-		add("bits/weight", "%.2f with scales in %d quantized tensors; %.2f in the whole file", s.QuantizedBits, s.Quantized, s.FileBits)
+		add("bits/weight", "%.2f with scales in %d quantized tensors; %.2f in the whole file", s.QuantizedBits, s.Quantized,
+			s.FileBits)
 	} else if s.FileBits > 0 {
 		add("bits/weight", "%.2f in the whole file", s.FileBits)
 	}
@@ -315,7 +319,8 @@ func (g *goldenFacts) text() string {
 	if g.Mode == packed.GoldenNone {
 		return "none"
 	}
-	return fmt.Sprintf("%s: %d of %d rows, logits of %d positions, %d texts", g.Mode, g.Rows, g.AllRows, g.Positions, g.Texts)
+	return fmt.Sprintf("%s: %d of %d rows, logits of %d positions, %d texts", g.Mode, g.Rows, g.AllRows,
+		g.Positions, g.Texts)
 }
 
 // count prints a number of parameters.

@@ -32,7 +32,8 @@ func inspected(t *testing.T, path string) facts {
 func TestInspectGGUF(t *testing.T) {
 	dir := t.TempDir()
 	file, m := filepath.Join(dir, "p"), filepath.Join(dir, "m.gguf")
-	for _, args := range [][]string{{"convert", shared.Testdata(t, "tiny-bitnet"), "-o", file, "--golden", "none"}, {"export", file, "--to", "gguf", "--force", "-o", m}} {
+	for _, args := range [][]string{{"convert", shared.Testdata(t, "tiny-bitnet"), "-o", file, "--golden", "none"},
+		{"export", file, "--to", "gguf", "--force", "-o", m}} {
 		if o := command(t, args...); o.code != 0 {
 			t.Fatal(o.out)
 		}
@@ -69,10 +70,12 @@ func TestInspectFacts(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")
 	const parameters = 4_817_696 // elements of all tensors of the published checkpoint
 	ck := inspected(t, source)
-	if ck.Family != "bitnet" || ck.Architecture != "BitNetForCausalLM" || ck.Parameters != parameters || ck.Context != 256 || ck.Vocabulary != 2560 {
+	if ck.Family != "bitnet" || ck.Architecture != "BitNetForCausalLM" || ck.Parameters != parameters ||
+		ck.Context != 256 || ck.Vocabulary != 2560 {
 		t.Errorf("%+v", ck)
 	}
-	if ck.Tokenizer != "byte-level BPE" || fmt.Sprint(ck.ChatTemplates) != "[default]" || ck.Golden != nil || ck.Verify != "" {
+	if ck.Tokenizer != "byte-level BPE" || fmt.Sprint(ck.ChatTemplates) != "[default]" || ck.Golden != nil ||
+		ck.Verify != "" {
 		t.Errorf("%+v", ck)
 	}
 	if !strings.HasPrefix(ck.Convert, "42 of 68 tensors packed (absmean to vnni4i), ") {
@@ -118,8 +121,8 @@ func TestInspectFacts(t *testing.T) {
 	}
 }
 
-// TestInspectSaysWhatConvertDoes: before any work it is said whether the weights of a checkpoint are taken over exactly, rounded, or
-// refused and why, of experts too.
+// TestInspectSaysWhatConvertDoes: before any work it is said whether the weights of a checkpoint are taken over
+// exactly, rounded, or refused and why, of experts too.
 func TestInspectSaysWhatConvertDoes(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"data/packed/gptq-b4-sym-g128", "all weights exact"},
@@ -136,10 +139,12 @@ func TestInspectSaysWhatConvertDoes(t *testing.T) {
 			t.Errorf("%s: %q does not say %q", c.name, s.Convert, c.want)
 		}
 	}
-	if s := inspected(t, shared.Testdata(t, "tiny-bitnet")); !strings.HasSuffix(s.Convert, "; weights rounded by absmean") {
+	if s := inspected(t, shared.Testdata(t, "tiny-bitnet")); !strings.HasSuffix(s.Convert,
+		"; weights rounded by absmean") {
 		t.Errorf("%q", s.Convert)
 	}
-	for path, want := range map[string]string{"data/packed/awq-gemv-g128": "gemv", "data/packed/mlx-nvfp4": "nvfp4", "data/packed/ct-nvfp4-w4a16": "nvfp4", "data/packed/bnb-nf4": "nf4"} {
+	for path, want := range map[string]string{"data/packed/awq-gemv-g128": "gemv", "data/packed/mlx-nvfp4": "nvfp4",
+		"data/packed/ct-nvfp4-w4a16": "nvfp4", "data/packed/bnb-nf4": "nf4"} {
 		if o := command(t, "inspect", shared.Path(t, path)); o.code == 0 || !strings.Contains(o.out, want) {
 			t.Errorf("%s: exit code %d, %s", path, o.code, o.out)
 		}
@@ -158,15 +163,18 @@ func TestInspectLacking(t *testing.T) {
 	if s := inspected(t, dir); s.Tokenizer != "" || !strings.Contains(s.TokenizerError, "there is no tokenizer.json") {
 		t.Errorf("%+v", s)
 	}
-	if s := inspected(t, filepath.Join(bareFile(t, 64), "w.safetensors")); s.Family != "" || s.Parameters != 64*64 || !strings.Contains(s.Convert, "1 of 1 tensors packed") && !strings.HasPrefix(s.Convert, "refused: ") {
+	if s := inspected(t, filepath.Join(bareFile(t, 64), "w.safetensors")); s.Family != "" || s.Parameters != 64*64 ||
+		!strings.Contains(s.Convert, "1 of 1 tensors packed") && !strings.HasPrefix(s.Convert, "refused: ") {
 		t.Errorf("%+v", s)
 	}
-	if s := inspected(t, filepath.Join(bareFile(t, 8256), "w.safetensors")); s.Parameters != 8256*8256 || !strings.HasPrefix(s.Convert, "finding out reads all weights: lowpack convert ") {
+	if s := inspected(t, filepath.Join(bareFile(t, 8256), "w.safetensors")); s.Parameters != 8256*8256 ||
+		!strings.HasPrefix(s.Convert, "finding out reads all weights: lowpack convert ") {
 		t.Errorf("%+v", s)
 	}
 }
 
-// bareFile writes a checkpoint of one square matrix of zeros, which takes no room on the disk, and returns its directory.
+// bareFile writes a checkpoint of one square matrix of zeros, which takes no room on the disk, and returns its
+// directory.
 func bareFile(t *testing.T, n int64) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -73,7 +73,8 @@ func layouts(c *cli.Context, kernels func(string) []string) error {
 		if len(sets) > 0 {
 			own = strings.Join(sets, ", ")
 		}
-		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Without one it runs all the same, by way of another layout.\n", own)
+		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Without one it runs all the same, by way of another layout.\n",
+			own)
 	}
 	return nil
 }
@@ -118,7 +119,8 @@ func listLayouts(c *cli.Context, kernels func(string) []string) error {
 		if l.Panel > 0 {
 			panel = fmt.Sprint(l.Panel)
 		}
-		rows = append(rows, []string{l.Name, l.BitsPerWeight(), strings.ReplaceAll(l.AlphabetNames(), ", ", " "), l.Shape(), panel,
+		rows = append(rows, []string{l.Name, l.BitsPerWeight(), strings.ReplaceAll(l.AlphabetNames(), ", ", " "),
+			l.Shape(), panel,
 			orNone([]string{l.ParamsText()}), orNone(kernels(l.Name)), l.Source})
 	}
 	out, more := c.App.Writer, ""
@@ -131,7 +133,8 @@ func listLayouts(c *cli.Context, kernels func(string) []string) error {
 	table(out, map[int]bool{4: true}, rows)
 	fmt.Fprintln(out)
 	table(out, nil, exchange)
-	fmt.Fprintf(out, "\nThe first alphabet is the default.%s\n`lowpack layouts %s` explains a layout.\n", more, pack.Layouts()[0].Name)
+	fmt.Fprintf(out, "\nThe first alphabet is the default.%s\n`lowpack layouts %s` explains a layout.\n", more,
+		pack.Layouts()[0].Name)
 	return nil
 }
 

@@ -53,7 +53,8 @@ func checkFiles() error {
 func checkAddress() error {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &limit) == nil && limit.Cur < needAddress {
-		return fmt.Errorf("the address space is limited to %d KiB; lowpack needs %d: raise the limit (ulimit -v)", limit.Cur>>10, needAddress>>10)
+		return fmt.Errorf("the address space is limited to %d KiB; lowpack needs %d: raise the limit (ulimit -v)",
+			limit.Cur>>10, needAddress>>10)
 	}
 	return nil
 }
@@ -67,7 +68,8 @@ func checkThreads() error {
 	}
 	// Counting takes a look at every process, which is worth it only where the limit is low.
 	if limit.Cur < 1<<12 && limit.Cur < threadsOfUser()+need {
-		return fmt.Errorf("this user may run %d threads, and fewer than %d are left; raise the limit (ulimit -u)", limit.Cur, need)
+		return fmt.Errorf("this user may run %d threads, and fewer than %d are left; raise the limit (ulimit -u)",
+			limit.Cur, need)
 	}
 	return nil
 }

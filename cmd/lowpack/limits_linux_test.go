@@ -34,7 +34,8 @@ func TestLimits(t *testing.T) {
 		{"ulimit -v 1500000", "ulimit -v"},
 		{"ulimit -v 3000000", "ulimit -v"},
 	} {
-		if code, out := limited(t, exe, c.script, 0); code != 3 || !strings.Contains(out, c.says) || strings.Contains(out, "goroutine") {
+		if code, out := limited(t, exe, c.script, 0); code != 3 || !strings.Contains(out, c.says) ||
+			strings.Contains(out, "goroutine") {
 			t.Errorf("%s: exit code %d\n%s", c.script, code, out)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// modelsOfTest fills empty caches: a packed file, a model of the hub, one of a kind that is not known, and a broken one.
+// modelsOfTest fills empty caches: a packed file, a model of the hub, one of a kind that is not known, and a broken
+// one.
 func modelsOfTest(t *testing.T) (cache, packedFile string) {
 	t.Helper()
 	cache = serveTiny(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestLogitsInPieces: the logits of a long prompt are the same bytes whether all are held at once or few, and few take little
-// memory.
+// TestLogitsInPieces: the logits of a long prompt are the same bytes whether all are held at once or few, and few take
+// little memory.
 func TestLogitsInPieces(t *testing.T) {
 	m, err := lowpack.OpenWith(tinymodel.Path(t), engine.Options{Threads: 1, Context: 250})
 	if err != nil {

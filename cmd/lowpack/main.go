@@ -84,7 +84,8 @@ written to standard output, notes and progress to standard error.
   lowpack convert MODEL_DIR --layout vnni4i -o model.safetensors
   lowpack verify model.safetensors
   lowpack run model.safetensors -p "Once upon a time"`,
-		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "print the version", DisableDefaultText: true}},
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "print the version",
+			DisableDefaultText: true}},
 		CustomAppHelpTemplate:     appHelp,
 		HideVersion:               true,
 		HideHelpCommand:           true,
@@ -190,13 +191,15 @@ func printVersion(c *cli.Context) error {
 		}
 	} else {
 		rows := [][]string{
-			{version.Tool, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels", strings.Join(words(v.ISAs), " ")},
+			{version.Tool, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels",
+				strings.Join(words(v.ISAs), " ")},
 		}
 		if v.Tiles != "" {
 			rows = append(rows, []string{"tiles", v.Tiles})
 		}
 		if v.Tuning.CPU != "" {
-			rows = append(rows, []string{"tuning", v.Tuning.About}, []string{"", fmt.Sprintf("%s (%s)", v.Tuning.CPU, v.Tuning.Why)})
+			rows = append(rows, []string{"tuning", v.Tuning.About},
+				[]string{"", fmt.Sprintf("%s (%s)", v.Tuning.CPU, v.Tuning.Why)})
 		}
 		table(c.App.Writer, nil, rows)
 	}
@@ -213,7 +216,8 @@ func checkISA(c *cli.Context) error {
 
 func forcedISA() error {
 	if err := kernel.Check(); err != nil {
-		all := words([]kernel.ISA{kernel.AMX, kernel.AVX512VNNI, kernel.AVXVNNI, kernel.AVX2, kernel.DotProd, kernel.NEON, kernel.Generic})
+		all := words([]kernel.ISA{kernel.AMX, kernel.AVX512VNNI, kernel.AVXVNNI, kernel.AVX2, kernel.DotProd, kernel.NEON,
+			kernel.Generic})
 		forced := os.Getenv(kernel.EnvISA)
 		if slices.Contains(all, forced) {
 			return usagef("%v", err) // it is spelled right

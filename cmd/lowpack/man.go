@@ -74,10 +74,12 @@ func (p *page) name() string { return strings.TrimSuffix("lowpack-"+p.command, "
 
 // manPages makes a page about lowpack and one for each command.
 func manPages(app *cli.App) []page {
-	all := []page{{usage: app.Usage, synopsis: app.UsageText, about: app.Description, flags: app.Flags, commands: app.Commands}}
+	all := []page{{usage: app.Usage, synopsis: app.UsageText, about: app.Description, flags: app.Flags,
+		commands: app.Commands}}
 	for _, c := range app.Commands {
 		all[0].others = append(all[0].others, "lowpack-"+c.Name)
-		p := page{command: c.Name, usage: c.Usage, synopsis: c.UsageText, about: c.Description, flags: c.Flags, others: append([]string{"lowpack"}, related[c.Name]...)}
+		p := page{command: c.Name, usage: c.Usage, synopsis: c.UsageText, about: c.Description, flags: c.Flags,
+			others: append([]string{"lowpack"}, related[c.Name]...)}
 		p.commands = c.Subcommands
 		all = append(all, p)
 	}
@@ -112,20 +114,24 @@ var exitCodes = [][2]string{
 
 // environment variables that lowpack reads.
 var environment = [][2]string{
-	{"LOWPACK_ISA", "use kernels of this instruction set (generic, avx2, avxvnni, avx512vnni, amx, neon) and of those that it contains; one that this CPU lacks is an error. Default: the best that the CPU has. Results do not depend on it"},
+	{"LOWPACK_ISA", "use kernels of this instruction set (generic, avx2, avxvnni, avx512vnni, amx, neon) and of those " +
+		"that it contains; one that this CPU lacks is an error. Default: the best that the CPU has. Results do not depend " +
+		"on it"},
 }
 
 // files that commands leave or read beside those that are named.
 var files = map[string][][2]string{
 	"convert": {
-		{".FILE.resume, .FILE.resume.journal", "what an interrupted conversion with --resume leaves beside the packed FILE, for the next one to continue"},
+		{".FILE.resume, .FILE.resume.journal",
+			"what an interrupted conversion with --resume leaves beside the packed FILE, for the next one to continue"},
 	},
 }
 
 func (p *page) text() string {
 	var b strings.Builder
 	title := strings.ToUpper(p.name())
-	fmt.Fprintf(&b, ".\\\" Made by lowpack man.\n.TH %s 1 %s %q %q\n.nh\n.ad l\n", roff(title), version.Date, version.Tool, "lowpack manual")
+	fmt.Fprintf(&b, ".\\\" Made by lowpack man.\n.TH %s 1 %s %q %q\n.nh\n.ad l\n", roff(title), version.Date, version.Tool,
+		"lowpack manual")
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", roff(p.name()), roff(p.usage))
 	for i, line := range strings.Split(p.synopsis, "\n") {
 		if i > 0 {

@@ -26,7 +26,8 @@ func TestMan(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := 0
-		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"} {
+		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "EXIT STATUS",
+			"ENVIRONMENT", "SEE ALSO"} {
 			i := bytes.Index(text[at:], []byte("\n.SH "+section+"\n"))
 			if i < 0 {
 				t.Errorf("%s has no section %s in its place", filepath.Base(path), section)
@@ -74,7 +75,8 @@ func quiet(t *testing.T, pages []string, tool string, args ...string) {
 
 func TestRoff(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{`a-b`, `a\-b`}, {`.dot`, `\&.dot`}, {`it's`, `it\(aqs`}, {`\n`, `\en`}, {"→ é", `\[u2192] \[u00E9]`}, {"a `B` ~ ^", `a \(gaB\(ga \(ti \(ha`},
+		{`a-b`, `a\-b`}, {`.dot`, `\&.dot`}, {`it's`, `it\(aqs`}, {`\n`, `\en`}, {"→ é", `\[u2192] \[u00E9]`}, {"a `B` ~ ^",
+			`a \(gaB\(ga \(ti \(ha`},
 	} {
 		if got := roff(c.text); got != c.want {
 			t.Errorf("%q: %q, %q expected", c.text, got, c.want)

@@ -29,10 +29,12 @@ func damaged(t *testing.T, model, packed string) []string {
 	list := []string{
 		filepath.Join(dir, "absent"), filepath.Join(dir, "absent.safetensors"), t.TempDir(),
 		write(filepath.Join(dir, "empty"), ""), write(filepath.Join(dir, "cut.safetensors"), string(whole[:3000])),
-		write(filepath.Join(dir, "noise"), "\x9f\x03\x88\xc1\x5e\x01\x70\xfa\x11\x00"), write(filepath.Join(dir, "flipped"), string(flipped)),
+		write(filepath.Join(dir, "noise"), "\x9f\x03\x88\xc1\x5e\x01\x70\xfa\x11\x00"), write(filepath.Join(dir, "flipped"),
+			string(flipped)),
 	}
 	for name, text := range map[string]string{
-		"config.json": `{"architectures":["BitNetForCausalLM"],"hidden_size":7`, "tokenizer.json": `{"model":{"type":"BPE","vocab":{"a":0},"merges":["q q"]}}`,
+		"config.json":            `{"architectures":["BitNetForCausalLM"],"hidden_size":7`,
+		"tokenizer.json":         `{"model":{"type":"BPE","vocab":{"a":0},"merges":["q q"]}}`,
 		"generation_config.json": `{"temperature":"x"}`, "model.safetensors": string(whole[:2000]),
 	} {
 		checkpoint := filepath.Join(dir, "bad-"+name)
@@ -45,8 +47,8 @@ func damaged(t *testing.T, model, packed string) []string {
 	return list
 }
 
-// TestErrorsNameTheFile gives every command what it cannot use, in every place for a file: whatever fails says which file it
-// is, with the words that the user typed, and says them once.
+// TestErrorsNameTheFile gives every command what it cannot use, in every place for a file: whatever fails says which
+// file it is, with the words that the user typed, and says them once.
 func TestErrorsNameTheFile(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	model, good := small(t)
@@ -55,11 +57,16 @@ func TestErrorsNameTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands := []string{
-		"convert FILE -o OUT", "convert MODEL --recipe FILE -o OUT", "inspect FILE", "verify FILE", "verify GOOD --level source --source FILE",
-		"verify GOOD --level digest --provenance FILE", "run FILE -p x -n 1", "run GOOD --file FILE -n 1", "run GOOD -p x --chat --chat-template FILE",
-		"tokenize FILE -p x", "tokenize GOOD --file FILE", "repack FILE --layout i2 -o OUT", "unpack FILE -o OUT", "merge FILE -o OUT",
-		"bench FILE --prompt 8 --generate 1", "bench chart FILE", "eval FILE --text TEXT", "eval GOOD --against FILE --text TEXT", "eval GOOD --text FILE --tokens 8",
-		"export FILE --to gguf -o OUT", "export FILE --to onnx -o OUT", "serve FILE --port 0", "pack --layout i2 --in FILE -o OUT",
+		"convert FILE -o OUT", "convert MODEL --recipe FILE -o OUT", "inspect FILE", "verify FILE",
+		"verify GOOD --level source --source FILE",
+		"verify GOOD --level digest --provenance FILE", "run FILE -p x -n 1", "run GOOD --file FILE -n 1",
+		"run GOOD -p x --chat --chat-template FILE",
+		"tokenize FILE -p x", "tokenize GOOD --file FILE", "repack FILE --layout i2 -o OUT", "unpack FILE -o OUT",
+		"merge FILE -o OUT",
+		"bench FILE --prompt 8 --generate 1", "bench chart FILE", "eval FILE --text TEXT",
+		"eval GOOD --against FILE --text TEXT", "eval GOOD --text FILE --tokens 8",
+		"export FILE --to gguf -o OUT", "export FILE --to onnx -o OUT", "serve FILE --port 0",
+		"pack --layout i2 --in FILE -o OUT",
 	}
 	failures := 0
 	for _, file := range damaged(t, model, good) {
@@ -67,7 +74,8 @@ func TestErrorsNameTheFile(t *testing.T) {
 			if strings.HasSuffix(file, "flipped") && (strings.HasPrefix(line, "serve") || strings.HasPrefix(line, "bench")) {
 				continue // a bit that only verify finds: one does not end, the other takes its time
 			}
-			if strings.Contains(line, "--chat-template") && slices.Contains([]string{"empty", "cut.safetensors", "flipped"}, filepath.Base(file)) {
+			if strings.Contains(line, "--chat-template") &&
+				slices.Contains([]string{"empty", "cut.safetensors", "flipped"}, filepath.Base(file)) {
 				continue // a text is a template that writes itself: what fails is the conversation
 			}
 			words := strings.NewReplacer("FILE", file, "MODEL", model, "GOOD", good, "OUT", out, "TEXT", text)

@@ -68,7 +68,8 @@ var noteKinds = map[string]string{
 func TestNoteKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, dir := range []string{".", "../../convert", "../../convert/export", "../../convert/export/onnx",
-		"../../convert/export/openvino", "../../formats/checkpoint", "../../formats/quantized", "../../verify", "../../runtime/server"} {
+		"../../convert/export/openvino", "../../formats/checkpoint", "../../formats/quantized", "../../verify",
+		"../../runtime/server"} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			t.Fatal(err)

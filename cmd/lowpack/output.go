@@ -37,7 +37,8 @@ type build struct {
 	ISAs []kernel.ISA `json:"instruction_sets"`
 	// ISA is the one that is chosen.
 	ISA kernel.ISA `json:"instruction_set"`
-	// Tiles says for people whether products of many tokens use the tile registers of AMX, or why not; "" where there is no choice.
+	// Tiles says for people whether products of many tokens use the tile registers of AMX, or why not; "" where there is
+	// no choice.
 	Tiles string `json:"tiles"`
 	// Tuning is how kernels on x86 bring weights in, for which CPU, and why.
 	Tuning tuning `json:"tuning"`
@@ -56,8 +57,9 @@ func tuned() tuning {
 }
 
 func buildInfo() build {
-	return build{Version: version.Version, Revision: revision(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		ISAs: kernel.Available(), ISA: kernel.Best(), Tiles: kernel.TileRegisters(), Tuning: tuned()}
+	return build{Version: version.Version, Revision: revision(), Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		ISAs:     kernel.Available(), ISA: kernel.Best(), Tiles: kernel.TileRegisters(), Tuning: tuned()}
 }
 
 // revision is the commit of the source: as make build notes it, or else as go build does.

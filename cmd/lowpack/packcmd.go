@@ -16,9 +16,10 @@ import (
 
 func packCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "pack",
-		Usage:     "pack one matrix of codes in any layout, for people who write kernels",
-		UsageText: "lowpack pack --layout NAME --in CODES.safetensors -o OUT.safetensors\n  lowpack pack --reverse --layout NAME --shape MxK --in PACKED.safetensors -o OUT.safetensors",
+		Name:  "pack",
+		Usage: "pack one matrix of codes in any layout, for people who write kernels",
+		UsageText: "lowpack pack --layout NAME --in CODES.safetensors -o OUT.safetensors\n  lowpack pack --reverse " +
+			"--layout NAME --shape MxK --in PACKED.safetensors -o OUT.safetensors",
 		Description: `The input holds one I8 tensor [M, K] of codes, the output one U8 tensor of the same name: the packed bytes
 and nothing else. --reverse goes the other way; as packed bytes do not tell their shape, it needs --shape.
 Exchange formats, which keep scales inside, get and must have a scale of 1 in every block.
@@ -27,8 +28,10 @@ Exchange formats, which keep scales inside, get and must have a scale of 1 in ev
   lowpack pack --layout tl2 --param BM=128 --param BK=96 --in codes.safetensors -o packed.safetensors
   lowpack pack --reverse --layout i2s --shape 2560x6912 --in packed.safetensors -o codes.safetensors`,
 		Flags: []cli.Flag{
-			oneOf(&cli.StringFlag{Name: "layout", Aliases: []string{"l"}, Usage: "layout or exchange format: a `NAME` that lowpack layouts lists"}, allLayoutNames()...),
-			oneOf(&cli.StringFlag{Name: "alphabet", Usage: "values of the codes: `NAME` of an alphabet of the layout", DefaultText: "its first"}, alphabetNames()...),
+			oneOf(&cli.StringFlag{Name: "layout", Aliases: []string{"l"},
+				Usage: "layout or exchange format: a `NAME` that lowpack layouts lists"}, allLayoutNames()...),
+			oneOf(&cli.StringFlag{Name: "alphabet", Usage: "values of the codes: `NAME` of an alphabet of the layout",
+				DefaultText: "its first"}, alphabetNames()...),
 			paramFlag(),
 			input{&cli.StringFlag{Name: "in", Aliases: []string{"i"}, Usage: "read `FILE`", TakesFile: true}},
 			outputFlag("write `FILE`"),
@@ -144,7 +147,8 @@ func packFile(c *cli.Context, p *packer) error {
 		return err
 	}
 	if len(t.Shape) != 2 {
-		return fmt.Errorf("%s: %w: tensor %q has the shape %v; want [M, K]", c.String("in"), pack.ErrUnsupported, t.Name, t.Shape)
+		return fmt.Errorf("%s: %w: tensor %q has the shape %v; want [M, K]", c.String("in"), pack.ErrUnsupported,
+			t.Name, t.Shape)
 	}
 	m, err := p.matrix(int(t.Shape[0]), int(t.Shape[1]))
 	if err != nil {
@@ -162,7 +166,8 @@ func packFile(c *cli.Context, p *packer) error {
 	if err := p.pack(packed, m); err != nil {
 		return fmt.Errorf("%s: tensor %q: %w%s", c.String("in"), t.Name, err, p.hint(err))
 	}
-	return writeOnly(c.String("output"), safetensors.TensorInfo{Name: t.Name, DType: safetensors.U8, Shape: []int64{int64(n)}}, packed)
+	return writeOnly(c.String("output"),
+		safetensors.TensorInfo{Name: t.Name, DType: safetensors.U8, Shape: []int64{int64(n)}}, packed)
 }
 
 // hint names the alphabets to choose from when codes do not fit the one that was taken.
@@ -194,7 +199,8 @@ func unpackFile(c *cli.Context, p *packer) error {
 		return usagef("--shape %s: %v", c.String("shape"), err)
 	}
 	if n != len(data) {
-		return fmt.Errorf("%s: %w: tensor %q has %d bytes; a matrix %v in layout %s has %d", c.String("in"), pack.ErrCorrupt, t.Name, len(data), matrix.Shape, p.spec.Name, n)
+		return fmt.Errorf("%s: %w: tensor %q has %d bytes; a matrix %v in layout %s has %d", c.String("in"), pack.ErrCorrupt,
+			t.Name, len(data), matrix.Shape, p.spec.Name, n)
 	}
 	matrix.Codes = make([]int8, m*k)
 	if err := p.unpack(matrix, data); err != nil {
@@ -204,7 +210,8 @@ func unpackFile(c *cli.Context, p *packer) error {
 	for i, v := range matrix.Codes {
 		codes[i] = byte(v)
 	}
-	return writeOnly(c.String("output"), safetensors.TensorInfo{Name: t.Name, DType: safetensors.I8, Shape: []int64{int64(m), int64(k)}}, codes)
+	return writeOnly(c.String("output"),
+		safetensors.TensorInfo{Name: t.Name, DType: safetensors.I8, Shape: []int64{int64(m), int64(k)}}, codes)
 }
 
 // matrix is an empty matrix in the alphabet of the packer, without room for codes yet.
@@ -236,7 +243,8 @@ func readOnly(path string, want safetensors.DType) (*safetensors.TensorInfo, []b
 		return nil, nil, filerr.Named(path, err)
 	}
 	if len(h.Tensors) != 1 || h.Tensors[0].DType != want {
-		return nil, nil, fmt.Errorf("%s: %w: want exactly one tensor of type %s, there are %s", path, pack.ErrUnsupported, want, tensorList(h))
+		return nil, nil, fmt.Errorf("%s: %w: want exactly one tensor of type %s, there are %s", path, pack.ErrUnsupported,
+			want, tensorList(h))
 	}
 	t := &h.Tensors[0]
 	data := make([]byte, t.Size())

@@ -55,7 +55,8 @@ func codesOf(v *vectors.Case) []int8 {
 			return nil
 		}
 		codes = append(codes, int8(f))
-		if zero := !slices.ContainsFunc(v.Floats[i/64*64:min(i/64*64+64, len(v.Floats))], func(f float32) bool { return f != 0 }); zero {
+		zero := !slices.ContainsFunc(v.Floats[i/64*64:min(i/64*64+64, len(v.Floats))], func(f float32) bool { return f != 0 })
+		if zero {
 			return nil // ggml gives a block of zeros the scale 0
 		}
 	}
@@ -98,7 +99,8 @@ func TestPackVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(unpacked, asBytes(codes)) || !slices.Equal(info.Shape, []int64{int64(v.M), int64(v.K)}) || info.Name != "w" {
+		if !bytes.Equal(unpacked, asBytes(codes)) || !slices.Equal(info.Shape, []int64{int64(v.M), int64(v.K)}) ||
+			info.Name != "w" {
 			t.Errorf("%s: unpacked %v differs", v.Name, info)
 		}
 	}
@@ -127,7 +129,8 @@ func TestPackRefusals(t *testing.T) {
 		{"--in codes -o out", "needs --layout", true},
 		{"--layout vnni4i --in codes", "needs --output", true},
 		{"--layout vnni5 --in codes -o out", "must be one of vnni4i", true},
-		{"--layout vnni4i --alphabet int3 --in codes -o out", `invalid --alphabet "int3": must be one of int1, ternary`, true},
+		{"--layout vnni4i --alphabet int3 --in codes -o out",
+			`invalid --alphabet "int3": must be one of int1, ternary`, true},
 		{"--layout i2s --alphabet int8 --in codes -o out", `holds no "int8" codes; it holds ternary`, true},
 		{"--layout blocked --param bm --in codes -o out", "NAME=NUMBER", true},
 		{"--layout blocked --param bk=12 --in codes -o out", "must be a multiple of 8", true},
@@ -253,7 +256,8 @@ func TestLayoutsJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != len(pack.Layouts()) || list[0].Name != "vnni4i" || !slices.Equal(list[0].Kernels, []string{"avx2", "neon"}) || list[0].Alphabets[0].Bits != 2 {
+	if len(list) != len(pack.Layouts()) || list[0].Name != "vnni4i" ||
+		!slices.Equal(list[0].Kernels, []string{"avx2", "neon"}) || list[0].Alphabets[0].Bits != 2 {
 		t.Errorf("the list starts with %+v", list[0])
 	}
 }

@@ -74,7 +74,8 @@ func kindFlag(name, usage string, kinds ...string) kindOutput {
 	f.Action = func(_ *cli.Context, value string) error {
 		if _, path := f.cut(value); path == "" {
 			kind, _, _ := strings.Cut(value, ":")
-			return usagef("invalid value %q for --%s: want %sFILE%s", value, name, strings.Join(kinds, "FILE or "), didYouMean(kind+":", kinds))
+			return usagef("invalid value %q for --%s: want %sFILE%s", value, name, strings.Join(kinds, "FILE or "),
+				didYouMean(kind+":", kinds))
 		}
 		return nil
 	}
@@ -90,9 +91,9 @@ type place struct {
 
 func (p *place) String() string { return strings.TrimSuffix(p.what+" "+p.path, " ") } // a stream has no path
 
-// checkPaths refuses, before any work, a command line that would write to something that it reads, or write two things to
-// one place: by the same path, by hard or symbolic links, or into the directory of a checkpoint. It also refuses targets
-// that no file can replace.
+// checkPaths refuses, before any work, a command line that would write to something that it reads, or write two things
+// to one place: by the same path, by hard or symbolic links, or into the directory of a checkpoint. It also refuses
+// targets that no file can replace.
 func checkPaths(c *cli.Context) error {
 	reads, writes, err := placesOf(c)
 	if err != nil {
@@ -196,7 +197,8 @@ func (p *place) writable() error {
 	case p.path == "":
 		return nil // a stream
 	case p.path == "-":
-		return usagef("invalid value \"-\" for %s: an output appears whole or not at all, which standard output cannot; name a file (./- for one of this name)", p.what)
+		return usagef("invalid value \"-\" for %s: an output appears whole or not at all, which standard output cannot; "+
+			"name a file (./- for one of this name)", p.what)
 	case p.dir:
 		return atomicfile.CheckName(p.path)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// TestPathFlags: every flag whose value is a path says whether the command reads or writes it, so that checkPaths knows it.
+// TestPathFlags: every flag whose value is a path says whether the command reads or writes it, so that checkPaths knows
+// it.
 func TestPathFlags(t *testing.T) {
 	eachFlag(func(c *cli.Command, f cli.Flag) {
 		d, ok := f.(cli.DocGenerationFlag)
@@ -20,7 +21,8 @@ func TestPathFlags(t *testing.T) {
 			return
 		}
 		word := placeholderOf(d)
-		isPath := word == "DIR" || word == "PATH" || strings.HasPrefix(word, "FILE") || strings.Contains(strings.ToLower(d.GetUsage()), " file `") && d.TakesValue()
+		isPath := word == "DIR" || word == "PATH" || strings.HasPrefix(word, "FILE") ||
+			strings.Contains(strings.ToLower(d.GetUsage()), " file `") && d.TakesValue()
 		_, reads := f.(input)
 		_, writes := f.(written)
 		if isPath != (reads || writes) {
@@ -37,12 +39,14 @@ func sample(t *testing.T) (dir string) {
 	if err := os.Mkdir(model, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"file", "other", "model/config.json", "model/tokenizer.json", "model/model-00001-of-00002.safetensors"} {
+	for _, name := range []string{"file", "other", "model/config.json", "model/tokenizer.json",
+		"model/model-00001-of-00002.safetensors"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for link, target := range map[string]string{"symlink": "file", "dirlink": ".", "weights": "model/model-00001-of-00002.safetensors"} {
+	for link, target := range map[string]string{"symlink": "file", "dirlink": ".",
+		"weights": "model/model-00001-of-00002.safetensors"} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Skip(err)
 		}
@@ -95,7 +99,8 @@ func collisions(dir string) (lines [][]string) {
 				for _, r := range reads {
 					for _, pair := range [][2]string{
 						{"file", "file"}, {"file", "./model/../file"}, {"file", "hardlink"}, {"symlink", "file"}, {"hardlink", "file"},
-						{"file", "dirlink/file"}, {"model", "model/config.json"}, {"model", "tokens"}, {"dirlink/model", "tokens"}, {"model", "dirlink/model/new"},
+						{"file", "dirlink/file"}, {"model", "model/config.json"}, {"model", "tokens"}, {"dirlink/model", "tokens"},
+						{"model", "dirlink/model/new"},
 						{"model", "model/sub/../new"},
 					} {
 						if _, path, _ := strings.Cut(pair[1], "sub/"); path != "" {
@@ -105,7 +110,8 @@ func collisions(dir string) (lines [][]string) {
 					}
 				}
 				for _, other := range writes[:i] {
-					for _, pair := range [][2]string{{"new", "new"}, {"new", "dirlink/new"}, {"file", "hardlink"}, {"other", "dirlink/other"}} {
+					for _, pair := range [][2]string{{"new", "new"}, {"new", "dirlink/new"}, {"file", "hardlink"},
+						{"other", "dirlink/other"}} {
 						lines = append(lines, lineOf(c, cmd, flagWith(w, at(pair[0])), flagWith(other, at(pair[1]))))
 					}
 				}
@@ -157,7 +163,8 @@ func TestStreamCollisions(t *testing.T) {
 	if code := Main([]string{"lowpack", "layouts", "vnni4i"}, nil, file, file); code != 0 {
 		t.Errorf("standard output and standard error in one file: exit code %d", code)
 	}
-	if code := Main(append(args, "-p", "x"), nil, file, &notes); code != 2 || !strings.Contains(notes.String(), "hardlink and standard output") {
+	if code := Main(append(args, "-p", "x"), nil, file, &notes); code != 2 ||
+		!strings.Contains(notes.String(), "hardlink and standard output") {
 		t.Errorf("exit code %d\n%s", code, &notes)
 	}
 }
@@ -170,7 +177,8 @@ func TestEmptyPaths(t *testing.T) {
 				continue
 			}
 			var notes bytes.Buffer
-			if code := Main(lineOf(c, cmd, []string{""}), nil, &notes, &notes); code != 2 || !strings.Contains(notes.String(), `invalid value ""`) {
+			if code := Main(lineOf(c, cmd, []string{""}), nil, &notes, &notes); code != 2 ||
+				!strings.Contains(notes.String(), `invalid value ""`) {
 				t.Errorf("%s: exit code %d\n%s", cmd.Name, code, &notes)
 			}
 		}

@@ -9,9 +9,10 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// generate is Engine.Generate that shows on a terminal how far a long prefill is. Elsewhere lines of progress would stand
-// between those of the text.
-func (s *session) generate(ctx context.Context, notes io.Writer, r engine.Request, yield func(engine.Piece) bool) (engine.Result, error) {
+// generate is Engine.Generate that shows on a terminal how far a long prefill is. Elsewhere lines of progress would
+// stand between those of the text.
+func (s *session) generate(ctx context.Context, notes io.Writer, r engine.Request,
+	yield func(engine.Piece) bool) (engine.Result, error) {
 	start := time.Now()
 	if redraws(notes) {
 		if err := s.prefill(ctx, notes, &r); err != nil {
@@ -24,8 +25,9 @@ func (s *session) generate(ctx context.Context, notes io.Writer, r engine.Reques
 	return result, err
 }
 
-// prefill computes all passes of the prompt but the last one, which stays in the request; the others become its history.
-// Logits do not depend on how tokens are divided into passes. A prompt that does not fit is left to Generate to refuse.
+// prefill computes all passes of the prompt but the last one, which stays in the request; the others become its
+// history. Logits do not depend on how tokens are divided into passes. A prompt that does not fit is left to Generate
+// to refuse.
 func (s *session) prefill(ctx context.Context, notes io.Writer, r *engine.Request) error {
 	o := s.Engine.Options()
 	total := len(r.Prompt)

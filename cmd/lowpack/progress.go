@@ -20,8 +20,8 @@ const (
 	rateAfter = time.Second // of a phase; before that, rate and remaining time would be guesses
 )
 
-// Where no terminal can redraw a bar, lines are printed: the first after some seconds, the next ones when a share more is done,
-// but not too often, and at the latest after a while, because some systems end what is silent.
+// Where no terminal can redraw a bar, lines are printed: the first after some seconds, the next ones when a share more
+// is done, but not too often, and at the latest after a while, because some systems end what is silent.
 const (
 	plainFirst  = 5 * time.Second
 	plainEvery  = 10 * time.Second
@@ -40,8 +40,8 @@ func things(name string) unit {
 // weightsDone counts what golden outputs are computed with.
 func weightsDone(n int64) string { return fmt.Sprintf("%.1f M weights", float64(n)/1e6) }
 
-// progress shows how far a long piece of work is, how fast it goes and how long it will take: a bar on a terminal, plain
-// lines elsewhere. Work has phases, each with a total, a rate and a remaining time of its own. It is safe
+// progress shows how far a long piece of work is, how fast it goes and how long it will take: a bar on a terminal,
+// plain lines elsewhere. Work has phases, each with a total, a rate and a remaining time of its own. It is safe
 // for concurrent use.
 type progress struct {
 	mu    sync.Mutex
@@ -121,7 +121,8 @@ func (p *progress) draw(s *snapshot) {
 		p.bar.Describe(label)
 	} else {
 		p.bar = progressbar.NewOptions64(s.total, progressbar.OptionSetWriter(drawing(p.out)), progressbar.OptionSetWidth(20),
-			progressbar.OptionSetDescription(label), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(false), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionSetDescription(label), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(false),
+			progressbar.OptionSetPredictTime(false),
 			progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░", BarStart: " ", BarEnd: " "}))
 	}
 	_ = p.bar.Set64(s.done) // drawing is best effort
@@ -142,8 +143,8 @@ func (p *progress) done() {
 	p.clear()
 }
 
-// barColumns is what a bar takes beside its text: the percentage and the bar; and some columns that stay free, because a
-// terminal echoes Ctrl-C behind the bar, and if that wraps, the line above cannot be cleared any more.
+// barColumns is what a bar takes beside its text: the percentage and the bar; and some columns that stay free, because
+// a terminal echoes Ctrl-C behind the bar, and if that wraps, the line above cannot be cleared any more.
 const barColumns = 34
 
 // snapshot is the state of a piece of work.

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-var busy = snapshot{what: "convert", unit: size, done: 123_456_789, total: 9_876_543_210, perSecond: 45_000_000, at: "model.layers.17.self_attn.q_proj.weight"}
+var busy = snapshot{what: "convert", unit: size, done: 123_456_789, total: 9_876_543_210, perSecond: 45_000_000,
+	at: "model.layers.17.self_attn.q_proj.weight"}
 
 // TestProgressLine demands that the text fits beside a bar, and leaves out first what matters least.
 func TestProgressLine(t *testing.T) {
@@ -35,22 +36,24 @@ func TestProgressLine(t *testing.T) {
 		}
 	}
 	slow := snapshot{what: "bench", unit: things("measurements"), done: 3, total: 12, perSecond: 0.5}
-	if line, want := slow.line(0), "bench   25%  3 measurements of 12 measurements  0.5 measurements/s  18 s left"; line != want {
+	if line, want := slow.line(0), "bench   25%  3 measurements of 12 measurements  0.5 measurements/s  18 s left"; line !=
+		want {
 		t.Errorf("%q, want %q", line, want)
 	}
 }
 
 func TestDuration(t *testing.T) {
-	for seconds, want := range map[float64]string{0.2: "0 s", 119: "119 s", 120: "2 min", 7199: "120 min", 7200: "2 h 0 min", 90000: "25 h 0 min", 1e9: "days"} {
+	for seconds, want := range map[float64]string{0.2: "0 s", 119: "119 s", 120: "2 min", 7199: "120 min",
+		7200: "2 h 0 min", 90000: "25 h 0 min", 1e9: "days"} {
 		if got := duration(seconds); got != want {
 			t.Errorf("%v: %q, want %q", seconds, got, want)
 		}
 	}
 }
 
-// TestProgressPlain demands lines where nothing can be redrawn: none in the first seconds, then when a tenth more is done and some
-// seconds are over, or at the latest after a minute. A rate is that of the phase alone: what a resumed piece of work had already
-// does not count.
+// TestProgressPlain demands lines where nothing can be redrawn: none in the first seconds, then when a tenth more is
+// done and some seconds are over, or at the latest after a minute. A rate is that of the phase alone: what a resumed
+// piece of work had already does not count.
 func TestProgressPlain(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, "pull")

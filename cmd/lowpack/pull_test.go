@@ -30,7 +30,8 @@ func serveTiny(t *testing.T) (cache string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		siblings = append(siblings, map[string]any{"rfilename": e.Name(), "lfs": map[string]any{"sha256": fmt.Sprintf("%x", sha256.Sum256(data)), "size": len(data)}})
+		siblings = append(siblings, map[string]any{"rfilename": e.Name(),
+			"lfs": map[string]any{"sha256": fmt.Sprintf("%x", sha256.Sum256(data)), "size": len(data)}})
 	}
 	files := http.StripPrefix("/acme/tiny/resolve/"+commit+"/", http.FileServer(http.Dir(dir)))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +48,8 @@ func serveTiny(t *testing.T) (cache string) {
 	cache = t.TempDir()
 	t.Setenv("HF_ENDPOINT", s.URL)
 	t.Setenv("HF_HOME", filepath.Join(cache, "hf"))
-	for _, key := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"} {
+	for _, key := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "HF_HUB_OFFLINE",
+		"TRANSFORMERS_OFFLINE"} {
 		t.Setenv(key, "")
 	}
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -82,10 +84,12 @@ func TestHub(t *testing.T) {
 	if code, out, text := mainOf("verify", file, "--source", "acme/tiny"); code != 0 {
 		t.Error(out, text)
 	}
-	if code, out, text := mainOf("inspect", "acme/tiny"); code != 0 || !strings.Contains(out, "bitnet (BitNetForCausalLM)") {
+	if code, out, text := mainOf("inspect", "acme/tiny"); code != 0 ||
+		!strings.Contains(out, "bitnet (BitNetForCausalLM)") {
 		t.Error(out, text)
 	}
-	if code, _, text := mainOf("convert", "acme/none", "-o", filepath.Join(cache, "none")); code != 1 || !strings.Contains(text, "no such model") || !strings.Contains(text, "no file or folder acme/none") {
+	if code, _, text := mainOf("convert", "acme/none", "-o", filepath.Join(cache, "none")); code != 1 ||
+		!strings.Contains(text, "no such model") || !strings.Contains(text, "no file or folder acme/none") {
 		t.Error(code, text)
 	}
 	if code, _, text := mainOf("pull", "tiny"); code != 2 || !strings.Contains(text, "ORG/NAME") {
@@ -108,7 +112,8 @@ func TestRunCheckpoint(t *testing.T) {
 	}
 	code, second, text := mainOf(args...)
 	again, err := os.Stat(made[0])
-	if code != 0 || err != nil || second != first || !strings.Contains(text, made[0]) || !again.ModTime().Equal(info.ModTime()) {
+	if code != 0 || err != nil || second != first || !strings.Contains(text, made[0]) ||
+		!again.ModTime().Equal(info.ModTime()) {
 		t.Error(code, second, text, err)
 	}
 

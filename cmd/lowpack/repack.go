@@ -20,7 +20,8 @@ convert would have written for the other layout.
 
   lowpack repack model.safetensors --layout vnni4i-64 -o wide.safetensors`,
 		Flags: []cli.Flag{
-			oneOf(&cli.StringFlag{Name: "layout", Usage: "the layout to write: a `NAME` that lowpack layouts lists"}, layoutNames()...),
+			oneOf(&cli.StringFlag{Name: "layout", Usage: "the layout to write: a `NAME` that lowpack layouts lists"},
+				layoutNames()...),
 			paramFlag(),
 			outputFlag("write the packed `FILE`"),
 			threadsFlag("pack"),
@@ -66,7 +67,9 @@ func unpackCommand() *cli.Command {
   lowpack unpack model.safetensors --form u8 -o model-packed`,
 		Flags: []cli.Flag{
 			outputFlag("write the directory `DIR`; it must not exist"),
-			oneOf(&cli.StringFlag{Name: "form", Value: forms[0], Usage: "`FORM` of the quantized weights: " + strings.Join(forms, ", ") + " (u8: four ternary codes per byte, BitNet)"}, forms...),
+			oneOf(&cli.StringFlag{Name: "form", Value: forms[0],
+				Usage: "`FORM` of the quantized weights: " + strings.Join(forms, ", ") +
+					" (u8: four ternary codes per byte, BitNet)"}, forms...),
 			threadsFlag("unpack"),
 			jsonFlag(),
 		},

@@ -55,7 +55,8 @@ func besideOf(c *cli.Context) (b beside, err error) {
 // write writes what was asked for, after the conversion.
 func (b *beside) write(p *convert.Plan, checkpoint, target string) error {
 	if b.report != "" {
-		r := report.Report{Tool: version.Tool, Source: baseName(checkpoint), File: filepath.Base(target), Recipe: recipeText(&p.Recipe), Rows: p.Report()}
+		r := report.Report{Tool: version.Tool, Source: baseName(checkpoint), File: filepath.Base(target),
+			Recipe: recipeText(&p.Recipe), Rows: p.Report()}
 		if err := writeFile(b.report, func(w io.Writer) error { return r.Write(w, b.format) }); err != nil {
 			return err
 		}

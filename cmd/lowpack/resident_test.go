@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// resident is the program that runs one command after another in one process, so that its start is paid for once. A crash and
-// a hang are still those of one command, and so is the memory.
+// resident is the program that runs one command after another in one process, so that its start is paid for once. A
+// crash and a hang are still those of one command, and so is the memory.
 const resident = "lowpack-resident"
 
 // ran is what it says of a command.
@@ -23,7 +23,8 @@ type ran struct {
 	Memory int64
 }
 
-// beResident runs the commands that standard input names. Pages of the program that commands before have read do not count.
+// beResident runs the commands that standard input names. Pages of the program that commands before have read do not
+// count.
 func beResident() {
 	in, say, idle := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout), filePages()
 	for {
@@ -39,8 +40,8 @@ func beResident() {
 	}
 }
 
-// forgetPeak makes peakMemory count from now on, as in a process that has just begun. Where the system does not do that, the
-// peak is that of all commands so far, which is no less.
+// forgetPeak makes peakMemory count from now on, as in a process that has just begun. Where the system does not do
+// that, the peak is that of all commands so far, which is no less.
 func forgetPeak() {
 	debug.FreeOSMemory()
 	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
@@ -95,7 +96,8 @@ func (r *residents) take() (*process, error) {
 		return p, nil
 	}
 	p := &process{cmd: exec.CommandContext(untilDeadline(r.t), resident)}
-	p.cmd.Env = append(os.Environ(), usualGC, "GOMAXPROCS=1") // else threads wait for each other busily, longer than there is work
+	// else threads wait for each other busily, longer than there is work
+	p.cmd.Env = append(os.Environ(), usualGC, "GOMAXPROCS=1")
 	p.cmd.Stderr = &p.crash
 	in, err := p.cmd.StdinPipe()
 	if err != nil {

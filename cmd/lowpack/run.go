@@ -48,12 +48,20 @@ func runFlags() []cli.Flag {
 	text := textFlags("to continue; control tokens written in it, such as <|eot_id|>, are control tokens")
 	return append(text, []cli.Flag{
 		plainFlag(),
-		between(-1, maxTokens, &cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128, Usage: "generate at most `N` tokens; 0 = prompt only, -1 = until the context is full, as in a conversation on a terminal"}),
-		number(0, false, math.MaxFloat32, &cli.Float64Flag{Name: "temperature", Usage: "sampling temperature `T` (0 = greedy)", DefaultText: "the model's"}),
-		between(0, math.MaxInt32, &cli.IntFlag{Name: "top-k", Usage: "sample from the `K` most likely tokens (0 = all)", DefaultText: "the model's"}),
-		number(0, false, 1, &cli.Float64Flag{Name: "top-p", Usage: "sample from the most likely tokens whose probabilities add up to `P` (1 = all)", DefaultText: "the model's"}),
-		number(0, false, 1, &cli.Float64Flag{Name: "min-p", Usage: "sample from tokens at least `P` times as likely as the first (0 = all)", DefaultText: "the model's"}),
-		number(0, true, math.MaxFloat32, &cli.Float64Flag{Name: "repetition-penalty", Usage: "repetition penalty `R` (1 = off)", DefaultText: "the model's"}),
+		between(-1, maxTokens, &cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128,
+			Usage: "generate at most `N` tokens; 0 = prompt only, -1 = until the context is full, as in a conversation on a " +
+				"terminal"}),
+		number(0, false, math.MaxFloat32,
+			&cli.Float64Flag{Name: "temperature", Usage: "sampling temperature `T` (0 = greedy)", DefaultText: "the model's"}),
+		between(0, math.MaxInt32, &cli.IntFlag{Name: "top-k", Usage: "sample from the `K` most likely tokens (0 = all)",
+			DefaultText: "the model's"}),
+		number(0, false, 1, &cli.Float64Flag{Name: "top-p",
+			Usage:       "sample from the most likely tokens whose probabilities add up to `P` (1 = all)",
+			DefaultText: "the model's"}),
+		number(0, false, 1, &cli.Float64Flag{Name: "min-p",
+			Usage: "sample from tokens at least `P` times as likely as the first (0 = all)", DefaultText: "the model's"}),
+		number(0, true, math.MaxFloat32,
+			&cli.Float64Flag{Name: "repetition-penalty", Usage: "repetition penalty `R` (1 = off)", DefaultText: "the model's"}),
 		&cli.Uint64Flag{Name: "seed", Usage: "random seed `N`"},
 		&cli.StringSliceFlag{Name: "stop", Action: checkStops, Usage: "stop at this `TEXT`; may be repeated"},
 		&cli.BoolFlag{Name: "chat", Usage: "hold a conversation; -p or --file is the first message"},
@@ -63,10 +71,12 @@ func runFlags() []cli.Flag {
 		inputFlag("chat-template", "use this chat template: a Jinja `FILE`, or one of the model's own by name"),
 		&cli.BoolFlag{Name: "ids", Usage: "print token ids instead of text"},
 		besideFlag("logits", "write the logits of the prompt positions to `FILE` (safetensors, F32)"),
-		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
+		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text",
+			DefaultText: "the model's, at most 4096"}),
 		cacheTypeFlag("cache"),
 		speculateFlag(),
-		inputFlag("draft", "guess tokens with a smaller model of the same tokenizer as well, a packed `FILE`; the text stays the same"),
+		inputFlag("draft", "guess tokens with a smaller model of the same tokenizer as well, a packed `FILE`; the text "+
+			"stays the same"),
 		threadsFlag("compute"),
 	}...)
 }
@@ -89,7 +99,9 @@ type session struct {
 
 func openSession(c *cli.Context, path string) (*session, error) {
 	start := time.Now()
-	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Cache: engine.CacheType(c.String("kv-cache-type"))})
+	m, err := lowpack.OpenWith(path,
+		engine.Options{Threads: c.Int("threads"), Context: c.Int("context"),
+			Cache: engine.CacheType(c.String("kv-cache-type"))})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +155,8 @@ func runRun(c *cli.Context) error {
 		return err
 	}
 	if chat && !c.Bool("chat") && len(s.Tokenizer.ChatTemplates()) == 0 {
-		return usagef("%s has no chat template, so that there is no conversation: give it a text to continue with -p TEXT, --file FILE or standard input", file)
+		return usagef("%s has no chat template, so that there is no conversation: give it a text to continue with -p TEXT, "+
+			"--file FILE or standard input", file)
 	}
 	if chat {
 		return s.chat(c, request, prompt)
@@ -176,7 +189,8 @@ func (s *session) request(c *cli.Context) (engine.Request, error) {
 	if err != nil {
 		return engine.Request{}, filerr.Named(s.path, err)
 	}
-	for name, field := range map[string]*float32{"temperature": &sampling.Temperature, "top-p": &sampling.TopP, "min-p": &sampling.MinP, "repetition-penalty": &sampling.RepetitionPenalty} {
+	for name, field := range map[string]*float32{"temperature": &sampling.Temperature, "top-p": &sampling.TopP,
+		"min-p": &sampling.MinP, "repetition-penalty": &sampling.RepetitionPenalty} {
 		if c.IsSet(name) {
 			*field = float32(c.Float64(name))
 		}
@@ -190,7 +204,8 @@ func (s *session) request(c *cli.Context) (engine.Request, error) {
 		return engine.Request{}, err
 	}
 	n := c.Int("tokens")
-	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"), StopTokens: s.StopTokens(), Speculate: speculate, Drafts: s.Drafts}, sampling.Check()
+	return engine.Request{Sampling: sampling, MaxTokens: max(n, 0), StopTexts: c.StringSlice("stop"),
+		StopTokens: s.StopTokens(), Speculate: speculate, Drafts: s.Drafts}, sampling.Check()
 }
 
 // complete continues one prompt.
@@ -203,7 +218,8 @@ func (s *session) complete(c *cli.Context, r engine.Request, prompt string) erro
 		return fmt.Errorf("%w: the prompt has no tokens", pack.ErrUnsupported)
 	}
 	if most := s.Engine.Options().Context; len(r.Prompt) > most {
-		err := fmt.Errorf("%w: the prompt has %d tokens, the context holds %d; shorten it, or use a larger --context", pack.ErrLimit, len(r.Prompt), most)
+		err := fmt.Errorf("%w: the prompt has %d tokens, the context holds %d; shorten it, or use a larger --context",
+			pack.ErrLimit, len(r.Prompt), most)
 		if file := c.String("file"); file != "" {
 			return filerr.Named(file, err)
 		}
@@ -264,8 +280,8 @@ func (s *session) statistics(w io.Writer, prompt int, r engine.Result) {
 	paint(w, dim, "\n"+strings.Join(line, "; ")+"\n")
 }
 
-// speeds tells the tokens and tokens per second of prefill and decode. The first new token comes out of the prefill. Clocks of
-// some systems stand still for milliseconds.
+// speeds tells the tokens and tokens per second of prefill and decode. The first new token comes out of the prefill.
+// Clocks of some systems stand still for milliseconds.
 func speeds(prompt int, r engine.Result) []string {
 	rate := func(n int, d time.Duration) string {
 		if d <= 0 {
@@ -286,8 +302,8 @@ func speeds(prompt int, r engine.Result) []string {
 // maxLogits bounds the bytes of logits that are held at once.
 const maxLogits = 32 << 20
 
-// writeLogits computes the prompt in a sequence of its own and writes the logits after each of its tokens. It holds at most so
-// many bytes of them, or those of one token.
+// writeLogits computes the prompt in a sequence of its own and writes the logits after each of its tokens. It holds at
+// most so many bytes of them, or those of one token.
 func (s *session) writeLogits(ctx context.Context, path string, prompt []int, most int) error {
 	defer s.seq.Truncate(0)
 	vocab := s.Engine.Description().Vocab

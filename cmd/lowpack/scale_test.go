@@ -33,7 +33,8 @@ func (j *job) same(name, whole string) {
 	}
 }
 
-// TestScaleExamples runs the command lines of docs/SCALE.md, except those of Slurm and Kubernetes, which have tests of their own.
+// TestScaleExamples runs the command lines of docs/SCALE.md, except those of Slurm and Kubernetes, which have tests of
+// their own.
 func TestScaleExamples(t *testing.T) {
 	t.Parallel()
 	blocks := codeBlocks(t, "../../docs/SCALE.md")["sh"]
@@ -139,7 +140,8 @@ func readManifest(t *testing.T, name string) (jobManifest, container) {
 		t.Fatalf("%s: %v", name, err)
 	}
 	pod := m.Spec.Template.Spec
-	if m.APIVersion != "batch/v1" || m.Kind != "Job" || m.Metadata.Name == "" || pod.RestartPolicy != "Never" || len(pod.Containers) != 1 {
+	if m.APIVersion != "batch/v1" || m.Kind != "Job" || m.Metadata.Name == "" || pod.RestartPolicy != "Never" ||
+		len(pod.Containers) != 1 {
 		t.Fatalf("%s: %+v", name, m)
 	}
 	c := pod.Containers[0]
@@ -170,14 +172,15 @@ func readManifest(t *testing.T, name string) (jobManifest, container) {
 	return m, c
 }
 
-// TestKubernetes checks the fields of the manifests that matter here, and runs what their containers run: for every index,
-// some of them twice and at the same time, as a cluster may; then the merge. There is no cluster in this test.
+// TestKubernetes checks the fields of the manifests that matter here, and runs what their containers run: for every
+// index, some of them twice and at the same time, as a cluster may; then the merge. There is no cluster in this test.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	m, pod := readManifest(t, "convert.yaml")
 	merge, joining := readManifest(t, "merge.yaml")
 	s := m.Spec
-	if s.CompletionMode != "Indexed" || s.Completions < 2 || s.Parallelism < 1 || s.Parallelism > s.Completions || s.BackoffLimitPerIndex == nil || *s.BackoffLimitPerIndex < 1 ||
+	if s.CompletionMode != "Indexed" || s.Completions < 2 || s.Parallelism < 1 || s.Parallelism > s.Completions ||
+		s.BackoffLimitPerIndex == nil || *s.BackoffLimitPerIndex < 1 ||
 		s.BackoffLimit != nil || s.PodReplacementPolicy != "Failed" {
 		t.Errorf("convert.yaml: %+v", s)
 	}
@@ -185,7 +188,8 @@ func TestKubernetes(t *testing.T) {
 		if (r.OnExitCodes == nil) == (r.OnPodConditions == nil) {
 			t.Errorf("a rule has not one of onExitCodes and onPodConditions: %+v", r)
 		}
-		if r.OnExitCodes != nil && (r.OnExitCodes.ContainerName != pod.Name || r.OnExitCodes.Operator != "In" || len(r.OnExitCodes.Values) != 1 || r.OnExitCodes.Values[0] != 2) {
+		if r.OnExitCodes != nil && (r.OnExitCodes.ContainerName != pod.Name || r.OnExitCodes.Operator != "In" ||
+			len(r.OnExitCodes.Values) != 1 || r.OnExitCodes.Values[0] != 2) {
 			t.Errorf("rule about exit codes: %+v", r.OnExitCodes)
 		}
 	}

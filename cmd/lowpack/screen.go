@@ -14,8 +14,9 @@ import (
 )
 
 // screen is standard output or standard error, the one seam through which every text goes out. Names of tensors and
-// paths, values of configurations and errors about them come from untrusted files: control characters in them, with which
-// a terminal can be made to lie, are written as \u001b. In JSON they stand inside strings, where that is the same character.
+// paths, values of configurations and errors about them come from untrusted files: control characters in them, with
+// which a terminal can be made to lie, are written as \u001b. In JSON they stand inside strings, where that is the same
+// character.
 //
 // The first error of a write is kept for the exit code, because fmt.Fprint is used as if it could not fail.
 type screen struct {

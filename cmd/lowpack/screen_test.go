@@ -21,7 +21,8 @@ const evil = "w\x1b[2J\x07\u009b31m\nPASS"
 func hostileFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m\x1b[1m\n.safetensors")
-	err := writeOnly(path, safetensors.TensorInfo{Name: evil, DType: safetensors.F32, Shape: []int64{4, 4}}, make([]byte, 64))
+	err := writeOnly(path, safetensors.TensorInfo{Name: evil, DType: safetensors.F32, Shape: []int64{4, 4}},
+		make([]byte, 64))
 	if errors.Is(err, os.ErrInvalid) {
 		t.Skip("no such names here")
 	}

@@ -63,22 +63,35 @@ ends the process.
 func serveFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "listen on `ADDRESS`; beyond loopback only with a key"},
-		between(0, math.MaxUint16, &cli.IntFlag{Name: "port", Value: defaultPort, Usage: "listen on port `N` (0 = any that is free)"}),
-		&cli.StringSliceFlag{Name: "api-key", Action: checkKeys, Usage: "answer only requests with this `KEY`; may be repeated", EnvVars: []string{"LOWPACK_API_KEY"}},
+		between(0, math.MaxUint16, &cli.IntFlag{Name: "port", Value: defaultPort,
+			Usage: "listen on port `N` (0 = any that is free)"}),
+		&cli.StringSliceFlag{Name: "api-key", Action: checkKeys,
+			Usage: "answer only requests with this `KEY`; may be repeated", EnvVars: []string{"LOWPACK_API_KEY"}},
 		inputFlag("api-key-file", "the same for each line of `FILE`"),
-		&cli.StringSliceFlag{Name: "model-name", Usage: "serve the model under `NAME`; repeated for several files, in their order", DefaultText: "the name of the file"},
+		&cli.StringSliceFlag{Name: "model-name",
+			Usage:       "serve the model under `NAME`; repeated for several files, in their order",
+			DefaultText: "the name of the file"},
 		&cli.BoolFlag{Name: "any-model", Usage: "answer requests for a model of any name, in place of 404; with one FILE"},
-		between(1, maxParallel, &cli.IntFlag{Name: "parallel", Value: defaultParallel, Usage: "compute at most `N` texts at once"}),
-		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text", DefaultText: "the model's, at most 4096"}),
-		between(0, math.MaxInt32, &cli.IntFlag{Name: "kv-cache-tokens", Usage: "size of the KV cache: `N` tokens of all texts together", DefaultText: "half of the free memory"}),
+		between(1, maxParallel, &cli.IntFlag{Name: "parallel", Value: defaultParallel,
+			Usage: "compute at most `N` texts at once"}),
+		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text",
+			DefaultText: "the model's, at most 4096"}),
+		between(0, math.MaxInt32, &cli.IntFlag{Name: "kv-cache-tokens",
+			Usage: "size of the KV cache: `N` tokens of all texts together", DefaultText: "half of the free memory"}),
 		cacheTypeFlag(),
 		&cli.BoolFlag{Name: "no-prefix-cache", Usage: "compute every prompt from its beginning"},
-		between(0, maxQueue, &cli.IntFlag{Name: "queue", Value: defaultQueue, Usage: "let at most `N` requests wait; further ones are told to come back (429)"}),
-		&cli.DurationFlag{Name: "itl-target", Value: 200 * time.Millisecond, Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the largest chunks)"},
+		between(0, maxQueue, &cli.IntFlag{Name: "queue", Value: defaultQueue,
+			Usage: "let at most `N` requests wait; further ones are told to come back (429)"}),
+		&cli.DurationFlag{Name: "itl-target", Value: 200 * time.Millisecond,
+			Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the largest " +
+				"chunks)"},
 		&cli.DurationFlag{Name: "request-timeout", Usage: "give a request up after `TIME` (0 = never)"},
-		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second, Usage: "finish running requests for at most `TIME` after a signal"},
-		&cli.StringSliceFlag{Name: "allowed-host", Usage: "answer requests for the host `NAME` too, when listening on loopback; may be repeated"},
-		&cli.StringSliceFlag{Name: "cors-origin", Usage: "let pages of `ORIGIN` send requests, such as http://localhost:3000 (* = all); may be repeated"},
+		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second,
+			Usage: "finish running requests for at most `TIME` after a signal"},
+		&cli.StringSliceFlag{Name: "allowed-host",
+			Usage: "answer requests for the host `NAME` too, when listening on loopback; may be repeated"},
+		&cli.StringSliceFlag{Name: "cors-origin",
+			Usage: "let pages of `ORIGIN` send requests, such as http://localhost:3000 (* = all); may be repeated"},
 		threadsFlag("compute"),
 	}
 }
@@ -183,9 +196,15 @@ func engineOptions(c *cli.Context) engine.Options {
 // serverOptions reads the flags, and refuses to let everyone in.
 func serverOptions(c *cli.Context) (o server.Options, err error) {
 	o = server.Options{
-		Keys: c.StringSlice("api-key"), Hosts: c.StringSlice("allowed-host"), Origins: c.StringSlice("cors-origin"), AnyModel: c.Bool("any-model"),
-		Timeout: c.Duration("request-timeout"), Queue: c.Int("queue"), ITLTarget: c.Duration("itl-target"), PrefixCache: !c.Bool("no-prefix-cache"),
-		Memory: int64(engine.AvailableMemory()), Note: func(text string) { note(c, text) },
+		Keys:        c.StringSlice("api-key"),
+		Hosts:       c.StringSlice("allowed-host"),
+		Origins:     c.StringSlice("cors-origin"),
+		AnyModel:    c.Bool("any-model"),
+		Timeout:     c.Duration("request-timeout"),
+		Queue:       c.Int("queue"),
+		ITLTarget:   c.Duration("itl-target"),
+		PrefixCache: !c.Bool("no-prefix-cache"),
+		Memory:      int64(engine.AvailableMemory()), Note: func(text string) { note(c, text) },
 	}
 	if o.AnyModel && c.NArg() > 1 {
 		return o, usagef("--any-model cannot be combined with %d files: which of them would answer?", c.NArg())

@@ -61,9 +61,9 @@ func (u unfinished) send(piece []byte) bool {
 	return err == nil
 }
 
-// TestServeBodies: hundreds of large requests that do not end take a bounded amount of memory together, whatever they declare.
-// Those that have to make room are told when to come back, and others get their answers meanwhile: small ones, and large ones
-// that come as fast as they can. So do complete ones, of which many come at once.
+// TestServeBodies: hundreds of large requests that do not end take a bounded amount of memory together, whatever they
+// declare. Those that have to make room are told when to come back, and others get their answers meanwhile: small ones,
+// and large ones that come as fast as they can. So do complete ones, of which many come at once.
 func TestServeBodies(t *testing.T) {
 	const (
 		clients = 200

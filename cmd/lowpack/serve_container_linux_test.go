@@ -17,8 +17,9 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestServeContainer builds the image of docs/examples/serve/Containerfile as a folder and runs the program in it as the Deployment
-// does: in a root file system with nothing else in it (no /proc, /tmp or /etc), as a user without rights.
+// TestServeContainer builds the image of docs/examples/serve/Containerfile as a folder and runs the program in it as
+// the Deployment does: in a root file system with nothing else in it (no /proc, /tmp or /etc), as a user without
+// rights.
 func TestServeContainer(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -83,14 +84,17 @@ func TestServeContainer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	container := manifest.Find(manifest.Objects(t, "../../docs/examples/serve/kubernetes.yaml")[0], "spec", "template", "spec", "containers", 0)
+	container := manifest.Find(manifest.Objects(t, "../../docs/examples/serve/kubernetes.yaml")[0], "spec", "template",
+		"spec", "containers", 0)
 	for _, arg := range manifest.Find(container, "args").([]any) {
 		cmd.Args = append(cmd.Args, strings.Replace(fmt.Sprint(arg), "8080", "0", 1))
 	}
 	s := serveBy(t, cmd, "")
 	s.url = strings.NewReplacer("0.0.0.0", "127.0.0.1", "[::]", "127.0.0.1").Replace(s.url)
-	status, text := s.send(http.MethodPost, "/v1/completions", `{"prompt": "The river", "max_tokens": 5}`, http.Header{"Authorization": {"Bearer secret"}})
-	if usage := manifest.Find(decode(string(text)), "usage", "completion_tokens"); status != http.StatusOK || fmt.Sprint(usage) != "5" {
+	status, text := s.send(http.MethodPost, "/v1/completions", `{"prompt": "The river", "max_tokens": 5}`,
+		http.Header{"Authorization": {"Bearer secret"}})
+	if usage := manifest.Find(decode(string(text)), "usage", "completion_tokens"); status != http.StatusOK ||
+		fmt.Sprint(usage) != "5" {
 		t.Errorf("%d %s", status, text)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestServeCurl runs the commands of docs/SERVER.md as they stand there, and looks at what curl prints. Only its configuration leads
-// it to another port.
+// TestServeCurl runs the commands of docs/SERVER.md as they stand there, and looks at what curl prints. Only its
+// configuration leads it to another port.
 func TestServeCurl(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {

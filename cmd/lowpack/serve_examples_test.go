@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestServeExamples starts a server with the command lines of the manifests, but for paths and address, and asks for what their
-// probes and metrics name.
+// TestServeExamples starts a server with the command lines of the manifests, but for paths and address, and asks for
+// what their probes and metrics name.
 func TestServeExamples(t *testing.T) {
 	t.Parallel()
 	file := tinymodel.Path(t)
@@ -50,7 +50,8 @@ func TestServeExamples(t *testing.T) {
 		args = append(args, a.(string))
 	}
 	s := serveFile(t, "", file, local(args)...)
-	if status, text := s.get(manifest.Find(container, "readinessProbe", "httpGet", "path").(string), ""); status != http.StatusOK {
+	if status, text := s.get(manifest.Find(container, "readinessProbe", "httpGet", "path").(string),
+		""); status != http.StatusOK {
 		t.Errorf("readiness: %d %s", status, text)
 	}
 	metric := manifest.Find(objects[3], "spec", "metrics", 0, "pods", "metric", "name").(string)

@@ -34,7 +34,8 @@ func TestInteropOpenAI(t *testing.T) {
 func TestInteropNode(t *testing.T) {
 	const key = "secret"
 	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key)
-	if out := interop.Node(t, "openai-node", "testdata/openai_client.mjs", s.url, key); !bytes.Equal(out, []byte("done\n")) {
+	if out := interop.Node(t, "openai-node", "testdata/openai_client.mjs", s.url, key); !bytes.Equal(out,
+		[]byte("done\n")) {
 		t.Errorf("%s", out)
 	}
 }
@@ -43,7 +44,8 @@ func TestInteropNode(t *testing.T) {
 func TestInteropLangchain(t *testing.T) {
 	const key = "secret"
 	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key)
-	if out := interop.Python(t, "openai", "testdata/langchain_client.py", s.url, key, t.TempDir()); !bytes.Equal(out, []byte("done\n")) {
+	if out := interop.Python(t, "openai", "testdata/langchain_client.py", s.url, key, t.TempDir()); !bytes.Equal(out,
+		[]byte("done\n")) {
 		t.Errorf("%s", out)
 	}
 }
@@ -53,9 +55,11 @@ func TestInteropLMEval(t *testing.T) {
 	const begin = 2552 // <|begin_of_text|>
 	file := tinymodel.Path(t)
 	s := serveFile(t, "", file)
-	texts := []string{"The river ran down to the old mill.", "A clock is a thing that tells the time of day, and it hangs on the wall."}
+	texts := []string{"The river ran down to the old mill.",
+		"A clock is a thing that tells the time of day, and it hangs on the wall."}
 	args := append([]string{s.url, "../../testdata/tiny-bitnet", strconv.Itoa(begin), t.TempDir()}, texts...)
-	lines := strings.Split(strings.TrimSpace(string(interop.Python(t, "lm-eval", "testdata/lm_eval_client.py", args...))), "\n")
+	lines := strings.Split(strings.TrimSpace(string(interop.Python(t, "lm-eval", "testdata/lm_eval_client.py", args...))),
+		"\n")
 	if len(lines) != 3*len(texts) {
 		t.Fatalf("%q", lines)
 	}
@@ -83,15 +87,16 @@ func TestInteropLMEval(t *testing.T) {
 		var tokens struct{ Tokens json.RawMessage }
 		var answer any
 		json.Unmarshal([]byte(s.ask("/tokenize", fmt.Sprintf(`{"content": %q}`, text))), &tokens)
-		json.Unmarshal([]byte(s.ask("/v1/completions", fmt.Sprintf(`{"prompt": %s, "max_tokens": 6, "temperature": 0, "stop": ["\n\n"]}`, tokens.Tokens))), &answer)
+		json.Unmarshal([]byte(s.ask("/v1/completions",
+			fmt.Sprintf(`{"prompt": %s, "max_tokens": 6, "temperature": 0, "stop": ["\n\n"]}`, tokens.Tokens))), &answer)
 		if said := manifest.Find(answer, "choices", 0, "text"); fmt.Sprintf("%q", said) != lines[2*len(texts)+i] {
 			t.Errorf("generation: lm-eval got %s, want %q", lines[2*len(texts)+i], said)
 		}
 	}
 }
 
-// TestInteropSchemathesis: /openapi.json declares what the server does. The program makes requests from the document, right and
-// wrong ones, and finds no status, no content type and no acceptance that it does not declare.
+// TestInteropSchemathesis: /openapi.json declares what the server does. The program makes requests from the document,
+// right and wrong ones, and finds no status, no content type and no acceptance that it does not declare.
 func TestInteropSchemathesis(t *testing.T) {
 	s := serveFile(t, "", tinymodel.Path(t), "--request-timeout", "20s")
 	out := interop.Python(t, "schemathesis", "testdata/schemathesis_run.py", s.url, "1")
@@ -100,12 +105,14 @@ func TestInteropSchemathesis(t *testing.T) {
 	}
 }
 
-// TestInteropPage: a conversation in Chromium with a server that wants a key: answers, the link that repeats one, and an answer
-// without end, whose computation stops with it. TestInteropChat and others (runtime/server/internal/page) have the rest of the page.
+// TestInteropPage: a conversation in Chromium with a server that wants a key: answers, the link that repeats one, and
+// an answer without end, whose computation stops with it. TestInteropChat and others (runtime/server/internal/page)
+// have the rest of the page.
 func TestInteropPage(t *testing.T) {
 	const key = "secret"
 	s := serveFile(t, "", longContext(t), "--api-key", key, "--parallel", "1", "--context", "32768")
-	if out := interop.Node(t, "browser", "testdata/page.mjs", s.url, key, t.TempDir()); !bytes.Equal(out, []byte("done\n")) {
+	if out := interop.Node(t, "browser", "testdata/page.mjs", s.url, key, t.TempDir()); !bytes.Equal(out,
+		[]byte("done\n")) {
 		t.Errorf("%s", out)
 	}
 }
@@ -129,9 +136,9 @@ func longContext(t *testing.T) string {
 	return tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"})
 }
 
-// TestDeterminism: an independent program finds no answer that differs from that of the idle server: under load, with clients
-// that hang up, as streams, and after a restart with other threads and another instruction set. With LOWPACK_LONG the load is
-// ten times as long.
+// TestDeterminism: an independent program finds no answer that differs from that of the idle server: under load, with
+// clients that hang up, as streams, and after a restart with other threads and another instruction set. With
+// LOWPACK_LONG the load is ten times as long.
 func TestDeterminism(t *testing.T) {
 	t.Parallel()
 	clients, prompts := "1,16", "8"

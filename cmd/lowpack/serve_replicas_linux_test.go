@@ -26,10 +26,10 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
-// TestReplicas: behind HAProxy, as docs/examples/serve/haproxy.cfg sets it up, no request is lost whose answer had not begun when its
-// replica was killed or its machine vanished, and none at all when replicas are replaced one after another. All answers are
-// those of a server alone, whichever replica they come from. HAProxy asks each replica every second whether it is there, and
-// a busy machine answers late: this needs LOWPACK_LONG and little other work.
+// TestReplicas: behind HAProxy, as docs/examples/serve/haproxy.cfg sets it up, no request is lost whose answer had not
+// begun when its replica was killed or its machine vanished, and none at all when replicas are replaced one after
+// another. All answers are those of a server alone, whichever replica they come from. HAProxy asks each replica every
+// second whether it is there, and a busy machine answers late: this needs LOWPACK_LONG and little other work.
 func TestReplicas(t *testing.T) {
 	long.Only(t)
 	t.Parallel()
@@ -65,8 +65,9 @@ func TestReplicas(t *testing.T) {
 
 // replicas are servers behind a proxy.
 type replicas struct {
-	t       *testing.T
-	prefix  string // of the names of network namespaces, one for each replica and one for the proxy; "" = loopback addresses are used
+	t *testing.T
+	// of the names of network namespaces, one for each replica and one for the proxy; "" = loopback addresses are used
+	prefix  string
 	network string // first three numbers of the addresses
 	file    string
 	keys    string
@@ -96,7 +97,8 @@ func newReplicas(t *testing.T) *replicas {
 		r.start(name)
 	}
 	clients := filepath.Join(dir, "clients") // a socket can be reached from other namespaces
-	r.write(filepath.Join(dir, "haproxy.cfg"), proxyConfig(t, clients, r.network)+"\nglobal\n    stats socket unix@"+r.stats+"\n")
+	r.write(filepath.Join(dir, "haproxy.cfg"),
+		proxyConfig(t, clients, r.network)+"\nglobal\n    stats socket unix@"+r.stats+"\n")
 	cmd := r.command("switch", proxy, "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -145,7 +147,8 @@ func TestReplicaConfig(t *testing.T) {
 	if err := os.WriteFile(path, []byte(proxyConfig(t, "clients", "127.0.0.")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(proxy, "-c", "-V", "-f", path).CombinedOutput(); err != nil || bytes.Contains(out, []byte("WARNING")) {
+	if out, err := exec.Command(proxy, "-c", "-V", "-f", path).CombinedOutput(); err != nil ||
+		bytes.Contains(out, []byte("WARNING")) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -157,8 +160,8 @@ func (r *replicas) write(path, text string) {
 	}
 }
 
-// connect makes a network namespace for each replica and one that connects them, where the proxy lives. Where that is not allowed,
-// loopback addresses stand for machines.
+// connect makes a network namespace for each replica and one that connects them, where the proxy lives. Where that is
+// not allowed, loopback addresses stand for machines.
 func (r *replicas) connect() {
 	r.prefix, r.network = fmt.Sprintf("lowpack%d-", os.Getpid()), "10.77.0."
 	if err := exec.Command("ip", "netns", "add", r.prefix+"switch").Run(); err != nil {
@@ -205,7 +208,8 @@ func (r *replicas) address(name string) string {
 
 func (r *replicas) start(name string) {
 	r.t.Helper()
-	cmd := r.command(name, probe, "serve", r.file, "--host", r.address(name), "--port", "8080", "--api-key-file", r.keys, "--threads", "1", "--model-name", "tiny")
+	cmd := r.command(name, probe, "serve", r.file, "--host", r.address(name), "--port", "8080", "--api-key-file", r.keys,
+		"--threads", "1", "--model-name", "tiny")
 	r.running[name] = serveBy(r.t, cmd, "")
 }
 
@@ -241,7 +245,8 @@ func whole(i int, text []byte, stream bool) bool {
 	case !stream:
 		return bytes.HasSuffix(bytes.TrimSpace(text), []byte("}"))
 	case i%11 == 10: // a response
-		return bytes.Contains(text, []byte("event: response.completed")) || bytes.Contains(text, []byte("event: response.incomplete"))
+		return bytes.Contains(text, []byte("event: response.completed")) ||
+			bytes.Contains(text, []byte("event: response.incomplete"))
 	}
 	return bytes.HasSuffix(text, []byte("data: [DONE]\n\n"))
 }
@@ -267,8 +272,8 @@ func (r *replicas) frames(text []byte) string {
 	return strings.Join(list, "\n")
 }
 
-// underLoad has clients ask while something happens to the replicas. An answer that had begun may break off if it came from
-// the one named lost.
+// underLoad has clients ask while something happens to the replicas. An answer that had begun may break off if it came
+// from the one named lost.
 func (r *replicas) underLoad(happens func(), lost string) {
 	var clients sync.WaitGroup
 	done, seeds := make(chan struct{}), seed.Rand(r.t)

@@ -104,19 +104,22 @@ func (s *served) send(method, path, body string, header http.Header) (int, []byt
 	return answer.StatusCode, text
 }
 
-// TestServeAgain: another process, with other threads, another instruction set and other memory, answers with the same bytes; a signal
-// ends it with the code of the signal.
+// TestServeAgain: another process, with other threads, another instruction set and other memory, answers with the same
+// bytes; a signal ends it with the code of the signal.
 func TestServeAgain(t *testing.T) {
 	t.Parallel()
 	file := tinymodel.Path(t)
 	requests := [][2]string{
 		{"/v1/completions", `{"prompt": "Once upon a time", "max_tokens": 20, "logprobs": 3, "temperature": 0, "seed": 1}`},
-		{"/v1/completions", `{"prompt": ["The river", "A clock"], "max_tokens": 12, "logprobs": 1, "echo": true, "temperature": 1.3, "seed": 7, "n": 2}`},
-		{"/v1/chat/completions", `{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 20, "seed": -5, "logprobs": true, "top_logprobs": 2, "frequency_penalty": 0.5}`},
+		{"/v1/completions",
+			`{"prompt": ["The river", "A clock"], "max_tokens": 12, "logprobs": 1, "echo": true, "temperature": 1.3, "seed": 7, "n": 2}`},
+		{"/v1/chat/completions",
+			`{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 20, "seed": -5, "logprobs": true, "top_logprobs": 2, "frequency_penalty": 0.5}`},
 	}
 	var want []string
 	isas := kernel.Available()
-	for i, flags := range [][]string{{"--threads", "1", "--no-prefix-cache"}, {"--threads", "2", "--parallel", "4"}, {"--threads", "2", "--kv-cache-tokens", "256", "--parallel", "4", "--context", "128"}} {
+	for i, flags := range [][]string{{"--threads", "1", "--no-prefix-cache"}, {"--threads", "2", "--parallel", "4"},
+		{"--threads", "2", "--kv-cache-tokens", "256", "--parallel", "4", "--context", "128"}} {
 		s := serveFile(t, string(isas[i%len(isas)]), file, flags...)
 		for j, r := range requests {
 			got := s.ask(r[0], r[1])
@@ -136,9 +139,9 @@ func TestServeAgain(t *testing.T) {
 	}
 }
 
-// TestServeMixed: requests of every kind get the same bytes one by one and among 8 and 32 others in random order, beside clients
-// that hang up, with and without prefix cache, of other processes with other threads and another instruction set. Each kind
-// comes four times, with LOWPACK_LONG 27 times.
+// TestServeMixed: requests of every kind get the same bytes one by one and among 8 and 32 others in random order,
+// beside clients that hang up, with and without prefix cache, of other processes with other threads and another
+// instruction set. Each kind comes four times, with LOWPACK_LONG 27 times.
 func TestServeMixed(t *testing.T) {
 	t.Parallel()
 	n := 44
@@ -189,8 +192,10 @@ func TestServeDrain(t *testing.T) {
 	t.Parallel()
 	s := serveFile(t, "", tinymodel.Path(t), "--threads", "1")
 	prompts, most := strings.Repeat(`"The", `, 15)+`"A"`, 240
-	body := fmt.Sprintf(`{"prompt": [%s], "n": 2, "max_tokens": %d, "ignore_eos": true, "logprobs": 20, "seed": 1}`, prompts, most)
-	answer, err := http.Post(s.url+"/v1/completions", "", strings.NewReader(body)) // returns when the head of the answer is there
+	body := fmt.Sprintf(`{"prompt": [%s], "n": 2, "max_tokens": %d, "ignore_eos": true, "logprobs": 20, "seed": 1}`,
+		prompts, most)
+	// returns when the head of the answer is there
+	answer, err := http.Post(s.url+"/v1/completions", "", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +205,8 @@ func TestServeDrain(t *testing.T) {
 	}
 	time.Sleep(grace + leave) // which would be all the time, if nobody asked for more
 	var v any
-	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil || fmt.Sprint(manifest.Find(v, "usage", "completion_tokens")) != strconv.Itoa(32*most) {
+	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil ||
+		fmt.Sprint(manifest.Find(v, "usage", "completion_tokens")) != strconv.Itoa(32*most) {
 		t.Errorf("%v", err)
 	}
 }
@@ -213,20 +219,24 @@ func TestServeSeveral(t *testing.T) {
 	if !strings.Contains(b, `"model":"b"`) {
 		t.Errorf("%s", b)
 	}
-	if a := s.ask("/v1/completions", `{"model": "a", "prompt": "The river", "max_tokens": 5, "seed": 1}`); strings.Replace(b, `"model":"b"`, `"model":"a"`, 1) != a {
+	a := s.ask("/v1/completions", `{"model": "a", "prompt": "The river", "max_tokens": 5, "seed": 1}`)
+	if strings.Replace(b, `"model":"b"`, `"model":"a"`, 1) != a {
 		t.Errorf("%s, want the same of %s", a, b)
 	}
-	if status, text := s.send(http.MethodPost, "/v1/completions", `{"model": "c", "prompt": "a"}`, nil); status != http.StatusNotFound {
+	if status, text := s.send(http.MethodPost, "/v1/completions", `{"model": "c", "prompt": "a"}`,
+		nil); status != http.StatusNotFound {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := s.get("/v1/models", ""); status != http.StatusOK || !strings.Contains(text, `"id":"a"`) || !strings.Contains(text, `"id":"b"`) {
+	if status, text := s.get("/v1/models", ""); status != http.StatusOK || !strings.Contains(text, `"id":"a"`) ||
+		!strings.Contains(text, `"id":"b"`) {
 		t.Errorf("%d %s", status, text)
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	<-s.end
-	if log := s.log.String(); !strings.Contains(log, "loaded b in") || strings.Index(log, "loaded a in") < strings.Index(log, "loaded b in") {
+	if log := s.log.String(); !strings.Contains(log, "loaded b in") ||
+		strings.Index(log, "loaded a in") < strings.Index(log, "loaded b in") {
 		t.Errorf("%s", log)
 	}
 }
@@ -236,7 +246,8 @@ func TestBenchServe(t *testing.T) {
 	t.Parallel()
 	s := serveFile(t, "", tinymodel.Path(t), "--api-key", "secret")
 	for _, loop := range [][]string{{"--concurrency", "3"}, {"--rate", "200"}} {
-		args := append([]string{s.url, "--requests", "9", "--input-len", "20", "--output-len", "7", "--api-key", "secret", "--goodput", "ttft:60000,e2el:60000", "--json"}, loop...)
+		args := append([]string{s.url, "--requests", "9", "--input-len", "20", "--output-len", "7", "--api-key", "secret",
+			"--goodput", "ttft:60000,e2el:60000", "--json"}, loop...)
 		stdout, stderr, code := runApp(t, benchServeCommand(), args...)
 		var r struct {
 			Completed, Failed int
@@ -248,7 +259,8 @@ func TestBenchServe(t *testing.T) {
 			Good              float64 `json:"request_goodput"`
 			Model             string  `json:"model_id"`
 		}
-		if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil || r.Completed != 9 || r.Input != 180 || r.Output != 63 || r.TTFT <= 0 || r.E2EL < r.TTFT || r.Good != r.Rate || r.Model != "tiny-bitnet" {
+		if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil || r.Completed != 9 || r.Input != 180 ||
+			r.Output != 63 || r.TTFT <= 0 || r.E2EL < r.TTFT || r.Good != r.Rate || r.Model != "tiny-bitnet" {
 			t.Errorf("%v: code %d, %v: %s%s", loop, code, err, stdout, stderr)
 		}
 	}
@@ -285,7 +297,8 @@ func TestServeRefuses(t *testing.T) {
 		{"--model-name names 1 models, but there are 2 files", []string{tinymodel.Path(t), "--model-name", "a"}},
 		{"two models have the name \"a\"", []string{tinymodel.Path(t), "--model-name", "a", "--model-name", "a"}},
 	} {
-		if _, stderr, code := runApp(t, serveCommand(), append([]string{file, "--port", "0"}, c.flags...)...); code != 2 || !strings.Contains(stderr, c.says) {
+		if _, stderr, code := runApp(t, serveCommand(), append([]string{file, "--port", "0"}, c.flags...)...); code != 2 ||
+			!strings.Contains(stderr, c.says) {
 			t.Errorf("%v: code %d, %s; want %q", c.flags, code, stderr, c.says)
 		}
 	}

@@ -25,9 +25,12 @@ func TestShells(t *testing.T) {
 		args        []string
 		load        string
 	}{
-		{"bash", "bash", []string{"--norc", "--noprofile", "-i"}, `bind 'set bell-style none' 'set enable-bracketed-paste off'; source <(lowpack completion bash)`},
-		{"zsh", "zsh", []string{"-f", "-i"}, `unsetopt PROMPT_SP; unset zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; source <(lowpack completion zsh)`},
-		{"zsh from a folder", "zsh", []string{"-f", "-i"}, `unsetopt PROMPT_SP; unset zle_bracketed_paste; lowpack completion zsh >$HOME/_lowpack; fpath=($HOME $fpath); autoload -Uz compinit; compinit -u -D`},
+		{"bash", "bash", []string{"--norc", "--noprofile", "-i"},
+			`bind 'set bell-style none' 'set enable-bracketed-paste off'; source <(lowpack completion bash)`},
+		{"zsh", "zsh", []string{"-f", "-i"},
+			`unsetopt PROMPT_SP; unset zle_bracketed_paste; autoload -Uz compinit; compinit -u -D; source <(lowpack completion zsh)`},
+		{"zsh from a folder", "zsh", []string{"-f", "-i"},
+			`unsetopt PROMPT_SP; unset zle_bracketed_paste; lowpack completion zsh >$HOME/_lowpack; fpath=($HOME $fpath); autoload -Uz compinit; compinit -u -D`},
 		{"fish", "fish", []string{"--no-config", "-i"}, `lowpack completion fish | source`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -37,7 +40,8 @@ func TestShells(t *testing.T) {
 			}
 			s := startShell(t, c.shell, c.args, c.load)
 			for _, line := range []struct{ typed, want string }{
-				{"lowpack conv\tche\t --lay\tvnni4i-\t-o out --hea\tint8\t", "convert|checkpoint/|--layout|vnni4i-64|-o|out|--head|int8"},
+				{"lowpack conv\tche\t --lay\tvnni4i-\t-o out --hea\tint8\t",
+					"convert|checkpoint/|--layout|vnni4i-64|-o|out|--head|int8"},
 				{"lowpack convert checkpoint --head=sc\t--res\t", "convert|checkpoint|--head=screen|--resume"},
 				{"lowpack verify mod\t--report ju\tver\t", "verify|model file.safetensors|--report|junit:verify.xml"},
 				{"lowpack unpack mod\t-o che\t --form u\t", "unpack|model file.safetensors|-o|checkpoint/|--form|u8"},
@@ -72,7 +76,8 @@ func startShell(t *testing.T, name string, args []string, load string) *shell {
 	s := &shell{t: t, dir: t.TempDir()}
 	bin := t.TempDir()
 	// lowpack answers the shell, and otherwise notes how it was called.
-	script := fmt.Sprintf("#!/bin/sh\ncase $1 in\n%s|completion) LOWPACK_MAIN=1 exec %s \"$@\" ;;\nesac\n(IFS='|'; echo \"$*\") >called.tmp && mv called.tmp called\n", completeWord, self)
+	script := fmt.Sprintf("#!/bin/sh\ncase $1 in\n%s|completion) LOWPACK_MAIN=1 exec %s \"$@\" ;;\nesac\n(IFS='|'; echo "+
+		"\"$*\") >called.tmp && mv called.tmp called\n", completeWord, self)
 	write := func(path, text string) {
 		if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
 			t.Fatal(err)
@@ -86,7 +91,8 @@ func startShell(t *testing.T, name string, args []string, load string) *shell {
 	}
 	cmd := exec.Command(name, args...)
 	cmd.Dir = s.dir
-	cmd.Env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm", "HOME=" + t.TempDir(), "LC_ALL=C.UTF-8", "PS1=> ", "COLUMNS=200"}
+	cmd.Env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm",
+		"HOME=" + t.TempDir(), "LC_ALL=C.UTF-8", "PS1=> ", "COLUMNS=200"}
 	if s.tty, err = pty.StartWithSize(cmd, &pty.Winsize{Rows: 50, Cols: 200}); err != nil {
 		t.Skipf("no terminal: %v", err)
 	}

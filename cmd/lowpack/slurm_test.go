@@ -17,16 +17,17 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
-// TestSlurm submits the scripts of docs/examples/slurm to the daemons of slurm-wlm, on this machine alone. A task is stopped
-// in the middle of its part, a second worker takes the same part, and the first is requeued. It takes half a minute, nearly
-// all of which it waits, and needs LOWPACK_LONG.
+// TestSlurm submits the scripts of docs/examples/slurm to the daemons of slurm-wlm, on this machine alone. A task is
+// stopped in the middle of its part, a second worker takes the same part, and the first is requeued. It takes half a
+// minute, nearly all of which it waits, and needs LOWPACK_LONG.
 func TestSlurm(t *testing.T) {
 	long.Only(t)
 	t.Parallel()
 	j := newJob(t)
 	c := startSlurm(t, j)
 	// A checkpoint that takes long enough to stop a task in the middle.
-	j.run("lowpack synth --like trilm-99m -o big && lowpack convert big --golden kernel -o whole.safetensors && lowpack convert big --golden kernel --part 3/4 -o whole-3")
+	j.run("lowpack synth --like trilm-99m -o big && lowpack convert big --golden kernel -o whole.safetensors && lowpack " +
+		"convert big --golden kernel --part 3/4 -o whole-3")
 	real := strings.TrimSpace(j.run("command -v lowpack"))
 	j.run("mkdir bin")
 	j.write("bin/lowpack", fmt.Sprintf(`#!/bin/sh
@@ -133,7 +134,8 @@ func startSlurm(t *testing.T, j *job) *cluster {
 			t.Log(c.logs())
 		}
 	})
-	if err := os.WriteFile(filepath.Join(c.state, "key"), []byte(strings.Repeat("no secret, one node ", 16)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.state, "key"), []byte(strings.Repeat("no secret, one node ", 16)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	conf := filepath.Join(c.state, "slurm.conf")
@@ -171,7 +173,8 @@ PartitionName=all Nodes=%[1]s Default=YES State=UP
 		t.Fatal(err)
 	}
 	j.env = append(j.env, "SLURM_CONF="+conf, "EXAMPLES="+examples)
-	c.daemon("munged", "--foreground", "--force", "--key-file="+c.state+"/key", "--socket="+c.state+"/munge", "--pid-file="+c.state+"/munged.pid",
+	c.daemon("munged", "--foreground", "--force", "--key-file="+c.state+"/key", "--socket="+c.state+"/munge",
+		"--pid-file="+c.state+"/munged.pid",
 		"--log-file="+c.state+"/munged.log", "--seed-file="+c.state+"/seed")
 	c.wait("munged", func() bool { _, err := os.Stat(c.state + "/munge"); return err == nil })
 	c.daemon("slurmctld", "-D")

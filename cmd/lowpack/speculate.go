@@ -14,11 +14,13 @@ var speculations = []string{"auto", "off"}
 
 // speculateFlag says how many tokens are guessed ahead; the text is the same.
 func speculateFlag() cli.Flag {
-	usage := fmt.Sprintf("speculative decoding by prompt lookup, which changes no byte of the text: auto = as many tokens as pay, off, or drafts of up to `N` tokens, at most %d", engine.SpeculateMost)
-	return like(&cli.StringFlag{Name: "speculate", Usage: usage, DefaultText: "auto", Action: func(_ *cli.Context, s string) error {
-		_, err := speculation(s)
-		return err
-	}}, speculations...)
+	usage := fmt.Sprintf("speculative decoding by prompt lookup, which changes no byte of the text: auto = as many "+
+		"tokens as pay, off, or drafts of up to `N` tokens, at most %d", engine.SpeculateMost)
+	return like(&cli.StringFlag{Name: "speculate", Usage: usage, DefaultText: "auto",
+		Action: func(_ *cli.Context, s string) error {
+			_, err := speculation(s)
+			return err
+		}}, speculations...)
 }
 
 // speculation reads the value of --speculate as a Request.Speculate.
@@ -31,7 +33,8 @@ func speculation(s string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > engine.SpeculateMost {
-		return 0, usagef("invalid --speculate %q: must be auto, off, or a number of at most %d%s", s, engine.SpeculateMost, didYouMean(s, speculations))
+		return 0, usagef("invalid --speculate %q: must be auto, off, or a number of at most %d%s", s, engine.SpeculateMost,
+			didYouMean(s, speculations))
 	}
 	return n, nil
 }

@@ -34,10 +34,13 @@ Bundled configurations (--like):
 			outputFlag("write the directory `DIR`; it must not exist"),
 			oneOf(&cli.StringFlag{Name: "like", Usage: "use the bundled configuration of the model `NAME`"}, likeNames()...),
 			&cli.BoolFlag{Name: "packed", Usage: "write the linear layers as packed ternary codes, four to a byte"},
-			oneOf(&cli.StringFlag{Name: "weights", Usage: "what the linear layers look like: `KIND` is " + strings.Join(synth.Kinds(), ", "), DefaultText: "as the configuration declares"}, synth.Kinds()...),
+			oneOf(&cli.StringFlag{Name: "weights",
+				Usage:       "what the linear layers look like: `KIND` is " + strings.Join(synth.Kinds(), ", "),
+				DefaultText: "as the configuration declares"}, synth.Kinds()...),
 			&cli.BoolFlag{Name: "mini", Usage: "shrink the configuration to a miniature of its family, of less than a megabyte"},
 			&cli.Uint64Flag{Name: "seed", Usage: "choose other random weights by the number `N`"},
-			between(0, maxShards, &cli.IntFlag{Name: "shards", Usage: "write `N` weight files of about the same size", DefaultText: "1"}),
+			between(0, maxShards, &cli.IntFlag{Name: "shards", Usage: "write `N` weight files of about the same size",
+				DefaultText: "1"}),
 			&cli.StringFlag{Name: "shard-size", Usage: "write weight files of at most `SIZE` bytes, such as 5GB or 512MiB"},
 			jsonFlag(),
 		},
@@ -73,7 +76,8 @@ func runSynth(c *cli.Context) error {
 	}
 	took := time.Since(start).Seconds()
 	fmt.Fprintf(besideResult(c), "%s: %s parameters, %s weights, %s in %.1f s (%s/s)\n",
-		printable.Line(dir), count(ck.Parameters()), ck.Weights, size(ck.Bytes()), took, size(int64(float64(ck.Bytes())/took)))
+		printable.Line(dir), count(ck.Parameters()), ck.Weights, size(ck.Bytes()), took,
+		size(int64(float64(ck.Bytes())/took)))
 	return nil
 }
 

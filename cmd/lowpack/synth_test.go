@@ -37,11 +37,13 @@ func TestSynth(t *testing.T) {
 		Parameters int64
 		Files      []string
 	}
-	if err := json.Unmarshal([]byte(stdout), &told); err != nil || code != 0 || told.Family != "bitnet" || told.Parameters == 0 || len(told.Files) != 5 {
+	if err := json.Unmarshal([]byte(stdout), &told); err != nil || code != 0 || told.Family != "bitnet" ||
+		told.Parameters == 0 || len(told.Files) != 5 {
 		t.Fatalf("code %d, %v: %s%s", code, err, stdout, stderr)
 	}
 	// The configuration that was written makes the same weights; flags may follow the argument.
-	if _, stderr, code := runApp(t, synthCommand(), filepath.Join(first, "config.json"), "-o", second); code != 0 || !strings.Contains(stderr, "parameters") {
+	if _, stderr, code := runApp(t, synthCommand(), filepath.Join(first, "config.json"), "-o", second); code != 0 ||
+		!strings.Contains(stderr, "parameters") {
 		t.Fatalf("code %d: %s", code, stderr)
 	}
 	a, err := os.ReadFile(filepath.Join(first, "model.safetensors"))
@@ -86,7 +88,8 @@ func TestSynthRefuses(t *testing.T) {
 }
 
 func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{"5GB": 5e9, "512MiB": 512 << 20, "1.5kB": 1500, "77": 77, "0": 0, "-1GB": 0, "": 0, "GB": 0, "1e30": 0, "5 GB": 0, "NaN": 0, "5G": 0, "8B8": 0} {
+	for text, want := range map[string]int64{"5GB": 5e9, "512MiB": 512 << 20, "1.5kB": 1500, "77": 77, "0": 0, "-1GB": 0,
+		"": 0, "GB": 0, "1e30": 0, "5 GB": 0, "NaN": 0, "5G": 0, "8B8": 0} {
 		if got, err := parseSize(text); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q is %d (%v), want %d", text, got, err, want)
 		}

@@ -28,7 +28,8 @@ func tokenizeCommand() *cli.Command {
 		ArgsUsage: "PATH [TEXT]",
 		UsageText: "lowpack tokenize PATH [TEXT] [flags]",
 		Description: `PATH is a packed file, a model directory, a GGUF or a tokenizer.json. Without TEXT, -p or --file the text is read from
-standard input as it is; it has at most ` + textLimit + `. Ids are separated by spaces; no end of line is added to what --decode writes.
+standard input as it is; it has at most ` + textLimit +
+			`. Ids are separated by spaces; no end of line is added to what --decode writes.
 
   lowpack tokenize model.safetensors "Once upon a time"
   lowpack tokenize MODEL_DIR --file book.txt > ids.txt
@@ -36,7 +37,8 @@ standard input as it is; it has at most ` + textLimit + `. Ids are separated by 
 		Flags: append(textFlags("to cut, or with --decode the ids"), []cli.Flag{
 			plainFlag(),
 			&cli.BoolFlag{Name: "decode", Usage: "from ids to text"},
-			&cli.BoolFlag{Name: "special", Usage: "add the tokens around a text (begin of text, for most); with --decode show control tokens"},
+			&cli.BoolFlag{Name: "special",
+				Usage: "add the tokens around a text (begin of text, for most); with --decode show control tokens"},
 		}...),
 		Action: runTokenize,
 	}

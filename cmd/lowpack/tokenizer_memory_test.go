@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// TestTokenizerMemory: loading a tokenizer.json takes at most 16 bytes of memory per byte of the file, beside 32 MiB for the
-// program, also when it is made of short tokens that no text becomes, which take the most.
+// TestTokenizerMemory: loading a tokenizer.json takes at most 16 bytes of memory per byte of the file, beside 32 MiB
+// for the program, also when it is made of short tokens that no text becomes, which take the most.
 func TestTokenizerMemory(t *testing.T) {
 	t.Parallel()
 	var tokens strings.Builder
@@ -34,7 +34,8 @@ func TestTokenizerMemory(t *testing.T) {
 	o := command(t, "tokenize", path, "-p", "hi")
 	limit := int64(32<<20 + 16*len(text))
 	if o.code != 0 || o.memory > limit {
-		t.Errorf("exit code %d, %d MiB for %d MiB, more than %d MiB\n%s", o.code, o.memory>>20, len(text)>>20, limit>>20, o.out)
+		t.Errorf("exit code %d, %d MiB for %d MiB, more than %d MiB\n%s", o.code, o.memory>>20, len(text)>>20,
+			limit>>20, o.out)
 	}
 	t.Logf("%d MiB for %d MiB", o.memory>>20, len(text)>>20)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestTruncatedUnderUse cuts a packed file to one page while a command has it mapped, at many moments: while it loads, in
-// the workers' assembly, in what one goroutine reads alone. The command says what happened to which file, with exit code 1,
-// and leaves nothing behind; one that was done before is fine, and is tried again if all were.
+// TestTruncatedUnderUse cuts a packed file to one page while a command has it mapped, at many moments: while it loads,
+// in the workers' assembly, in what one goroutine reads alone. The command says what happened to which file, with exit
+// code 1, and leaves nothing behind; one that was done before is fine, and is tried again if all were.
 func TestTruncatedUnderUse(t *testing.T) {
 	t.Parallel()
 	packed := tinymodel.Path(t)

@@ -34,7 +34,8 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
   lowpack verify model.gguf --source model.safetensors    # of lowpack export: weights and tokenizer are those of the packed file
   lowpack verify model-onnx --source model.safetensors`,
 		Flags: []cli.Flag{
-			oneOf(&cli.StringFlag{Name: "level", Usage: "stop after this `LEVEL`", DefaultText: "all of them, source with --source"}, words(verify.Levels())...),
+			oneOf(&cli.StringFlag{Name: "level", Usage: "stop after this `LEVEL`",
+				DefaultText: "all of them, source with --source"}, words(verify.Levels())...),
 			inputFlag("source", "compare with the checkpoint `PATH`"),
 			inputFlag("provenance", "compare with the in-toto statement in `FILE`, as convert --provenance writes it"),
 			reportFlag(),
@@ -92,8 +93,12 @@ func runVerify(c *cli.Context) error {
 	}
 	bar := newProgress(besideResult(c), "verify")
 	report, err := verify.Run(c.Context, path, verify.Options{
-		Level: verify.Level(c.String("level")), Source: source, Provenance: statement, Statement: c.String("provenance"), Threads: c.Int("threads"),
-		Progress: func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },
+		Level:      verify.Level(c.String("level")),
+		Source:     source,
+		Provenance: statement,
+		Statement:  c.String("provenance"),
+		Threads:    c.Int("threads"),
+		Progress:   func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },
 	})
 	bar.done()
 	if report == nil {
@@ -159,7 +164,8 @@ func dumpGolden(path, target string) error {
 }
 
 // verifyExport compares what lowpack export wrote with the packed file that it was made from.
-func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Context, path, source string) (*export.Verified, error)) error {
+func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Context,
+	path, source string) (*export.Verified, error)) error {
 	source := c.String("source")
 	for _, flag := range []string{"level", "provenance", "report", "dump-golden"} {
 		if c.IsSet(flag) {
@@ -169,9 +175,11 @@ func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Co
 	if source == "" {
 		foreign := ""
 		if checkpoint.IsGGUF(path) { // the only one that convert reads
-			foreign = fmt.Sprintf(". What others made is converted, and the packed file verified: lowpack convert %s -o FILE; lowpack verify FILE --source %[1]s", path)
+			foreign = fmt.Sprintf(". What others made is converted, and the packed file verified: lowpack convert %s -o FILE; "+
+				"lowpack verify FILE --source %[1]s", path)
 		}
-		return usagef("verify %s needs --source FILE, the packed file that it was made from: %s has neither golden outputs nor digests%s", path, kind, foreign)
+		return usagef("verify %s needs --source FILE, the packed file that it was made from: %s has neither golden outputs "+
+			"nor digests%s", path, kind, foreign)
 	}
 	v, err := compare(c.Context, path, source)
 	if err != nil {
@@ -180,7 +188,8 @@ func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Co
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, v)
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "not in %s, so not checked: %s\nPASS  %s: %d weights in %d tensors are those of %s\n",
+	_, err = fmt.Fprintf(c.App.Writer,
+		"not in %s, so not checked: %s\nPASS  %s: %d weights in %d tensors are those of %s\n",
 		kind, strings.Join(v.Absent, ", "), printable.Line(path), v.Weights, v.Tensors, printable.Line(source))
 	return err
 }

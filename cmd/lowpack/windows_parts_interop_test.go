@@ -85,7 +85,8 @@ func (w windows) names() {
 func (w windows) inputs() {
 	absolute := w.absolute(modelFile)
 	slashes := strings.ReplaceAll(absolute, `\`, "/")
-	for _, alias := range []string{modelFile, "MODEL.ST", `.\Model.st`, "./model.st", `checkpoint\..\model.st`, w.short(modelFile),
+	for _, alias := range []string{modelFile, "MODEL.ST", `.\Model.st`, "./model.st", `checkpoint\..\model.st`,
+		w.short(modelFile),
 		absolute, absolute[2:], strings.ToUpper(absolute), slashes, strings.ToUpper(slashes), "//?/" + slashes,
 		`\\?\` + absolute, `\\?\` + strings.ToUpper(absolute), `\\.\` + absolute} {
 		w.refused(2, "is the same file as", "repack", modelFile, "--layout", "i2", "-o", alias)

@@ -13,8 +13,8 @@ import (
 type Arithmetic string
 
 const (
-	// Exact quantizes activations as NUMERICS N14 does, in the graph, and adds integers without rounding: their sums are those of
-	// lowpack on any number of threads.
+	// Exact quantizes activations as NUMERICS N14 does, in the graph, and adds integers without rounding: their sums are
+	// those of lowpack on any number of threads.
 	Exact Arithmetic = "exact"
 	// Plain leaves activations floats: only the weights are quantized.
 	Plain Arithmetic = "plain"
@@ -29,9 +29,12 @@ func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, notes []string,
 }
 
 // ChooseWhere is Choose for a format that computes exactly where exact gives no error.
-func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry, packed.Activation) error) (a Arithmetic, notes []string, err error) {
+func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
+	packed.Activation) error) (a Arithmetic, notes []string, err error) {
 	if i := slices.IndexFunc(m.Packed, func(e packed.Entry) bool { return e.Min }); i >= 0 {
-		return "", nil, fmt.Errorf("%w: tensor %q has minima beside its scales, which graphs do not have here; convert its source with --quant int8, or export to gguf", pack.ErrUnsupported, m.Packed[i].Name)
+		return "", nil,
+			fmt.Errorf("%w: tensor %q has minima beside its scales, which graphs do not have here; convert its source with "+
+				"--quant int8, or export to gguf", pack.ErrUnsupported, m.Packed[i].Name)
 	}
 	quantized := false
 	for i := range m.Packed {
@@ -47,7 +50,9 @@ func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 		if asked == Exact {
 			return "", nil, fmt.Errorf("no exact arithmetic: %w; --arithmetic plain leaves activations floats", err)
 		}
-		notes = append(notes, fmt.Sprintf("activations stay floats (--arithmetic plain), so logits differ from those of lowpack: no exact arithmetic: %v", err))
+		notes = append(notes,
+			fmt.Sprintf("activations stay floats (--arithmetic plain), so logits differ from those of lowpack: no exact "+
+				"arithmetic: %v", err))
 		return Plain, notes, nil
 	}
 	if !quantized {
@@ -59,8 +64,8 @@ func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 // exactSums bounds sums of integers that float32 adds without rounding, in any order.
 const exactSums = 1 << 24
 
-// FloatSums says why the sums of a matrix, of products with codes of activations from −127 to 127, are not integers of one scale that float32
-// adds exactly; nil if they are.
+// FloatSums says why the sums of a matrix, of products with codes of activations from −127 to 127, are not integers of
+// one scale that float32 adds exactly; nil if they are.
 func FloatSums(e *packed.Entry, a packed.Activation) error {
 	alphabet, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
@@ -78,7 +83,8 @@ func FloatSums(e *packed.Entry, a packed.Activation) error {
 	case e.Scale.Kind == packed.ScaleGroup:
 		return fmt.Errorf("%w: tensor %q has a scale for each group of columns", pack.ErrUnsupported, e.Name)
 	case int64(127*most)*int64(k) > exactSums:
-		return fmt.Errorf("%w: tensor %q sums %d products of up to %d, and float32 adds integers exactly up to %d", pack.ErrUnsupported, e.Name, k, 127*most, int64(exactSums))
+		return fmt.Errorf("%w: tensor %q sums %d products of up to %d, and float32 adds integers exactly up to %d",
+			pack.ErrUnsupported, e.Name, k, 127*most, int64(exactSums))
 	}
 	return nil
 }

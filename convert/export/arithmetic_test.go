@@ -11,12 +11,14 @@ import (
 
 // TestMinimaRefused: a graph that left minima out would be another model.
 func TestMinimaRefused(t *testing.T) {
-	m := &packed.Manifest{Packed: []packed.Entry{{Name: "plain.weight", Shape: []int{32, 32}}, {Name: "odd.weight", Shape: []int{32, 32}, Min: true}}}
+	m := &packed.Manifest{Packed: []packed.Entry{{Name: "plain.weight", Shape: []int{32, 32}},
+		{Name: "odd.weight", Shape: []int{32, 32}, Min: true}}}
 	for i := range m.Packed {
 		m.Packed[i].Layout.Alphabet = pack.Int4.Name
 	}
 	for _, asked := range []Arithmetic{"", Exact, Plain} {
-		if _, _, err := Choose(m, asked); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), `"odd.weight" has minima`) {
+		if _, _, err := Choose(m, asked); !errors.Is(err, pack.ErrUnsupported) ||
+			!strings.Contains(err.Error(), `"odd.weight" has minima`) {
 			t.Errorf("%q: %v", asked, err)
 		}
 	}

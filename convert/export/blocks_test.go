@@ -33,7 +33,8 @@ func llamaFile(t *testing.T) string {
 }
 
 // inBlocks writes a GGUF anew, with other data for every matrix that has whole blocks, and returns the data by tensor.
-func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []float32, s pack.Shape) []byte) (string, map[string][]byte) {
+func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []float32, s pack.Shape) []byte) (string,
+	map[string][]byte) {
 	t.Helper()
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -46,7 +47,9 @@ func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []fl
 		if c, _ := kind.Codes(); len(x.Shape) == 2 && x.Columns()%int64(c.Group) == 0 {
 			values := make([]float32, x.Weights())
 			for m := range x.Shape[0] {
-				if err := x.Type.Floats(values[m*x.Columns():][:x.Columns()], stored[m*x.Type.RowSize(x.Columns()):][:x.Type.RowSize(x.Columns())]); err != nil {
+				err := x.Type.Floats(values[m*x.Columns():][:x.Columns()],
+					stored[m*x.Type.RowSize(x.Columns()):][:x.Type.RowSize(x.Columns())])
+				if err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -74,8 +77,8 @@ func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []fl
 	return out, data
 }
 
-// TestBlockRoundTrip: codes and scales of a GGUF in blocks are those that package pack finds in its bytes, in the order of rows of
-// the checkpoint, and an export has the same bytes again.
+// TestBlockRoundTrip: codes and scales of a GGUF in blocks are those that package pack finds in its bytes, in the order
+// of rows of the checkpoint, and an export has the same bytes again.
 func TestBlockRoundTrip(t *testing.T) {
 	llama := llamaFile(t)
 	bitnet, _ := exported(t, packedOf(t, exports.Small(t), packed.Recipe{Quant: "none"}))
@@ -188,7 +191,8 @@ func sameBlocks(t *testing.T, path, from string, blocks pack.Blocks, data map[st
 			m, k := i/want.K, i%want.K
 			from := hf.RowIn(m, want.M, heads)*want.K + k
 			if scale := own.at(m, k).scale; got.Codes[i] != want.Codes[from] || scale != scales[from/blocks.BlockSize()] {
-				t.Fatalf("%s: row %d, column %d: %d times %v, want %d times %v", e.Name, m, k, got.Codes[i], scale, want.Codes[from], scales[from/blocks.BlockSize()])
+				t.Fatalf("%s: row %d, column %d: %d times %v, want %d times %v", e.Name, m, k, got.Codes[i], scale,
+					want.Codes[from], scales[from/blocks.BlockSize()])
 			}
 		}
 	}
@@ -220,8 +224,8 @@ func q4_1(s pack.Shape, scale, minimum float32) (b []byte) {
 	return b
 }
 
-// TestMinima: where minima are multiples of their scales they become zero points, else they are kept; in both cases exactly, and the way to
-// a GGUF and back.
+// TestMinima: where minima are multiples of their scales they become zero points, else they are kept; in both cases
+// exactly, and the way to a GGUF and back.
 func TestMinima(t *testing.T) {
 	float := llamaFile(t)
 	for name, c := range map[string]struct {
@@ -239,7 +243,8 @@ func TestMinima(t *testing.T) {
 		"all the same":         {0, -1.5, 0, false},
 		"all zero":             {0, 0, 0, false},
 	} {
-		path, data := inBlocks(t, float, gguf.Q4_1, func(_ []float32, s pack.Shape) []byte { return q4_1(s, c.scale, c.minimum) })
+		path, data := inBlocks(t, float, gguf.Q4_1,
+			func(_ []float32, s pack.Shape) []byte { return q4_1(s, c.scale, c.minimum) })
 		source := packedOf(t, path, packed.Recipe{})
 		if _, err := VerifyGGUF(t.Context(), path, source); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -250,7 +255,8 @@ func TestMinima(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, ok := f.Manifest().Entry("model.layers.1.mlp.up_proj.weight")
-		if !ok || e.Min != c.kept || e.Zero != (c.zero != 0) || (e.Scale.Kind == packed.ScaleTensor) == c.kept || e.Layout.Alphabet != "int4" {
+		if !ok || e.Min != c.kept || e.Zero != (c.zero != 0) || (e.Scale.Kind == packed.ScaleTensor) == c.kept ||
+			e.Layout.Alphabet != "int4" {
 			t.Fatalf("%s: %+v", name, e)
 		}
 		zeros, err := packed.Zeros(f, e)
@@ -273,7 +279,8 @@ func TestMinima(t *testing.T) {
 // TestOtherMinima: a packed file is held against every minimum of its source.
 func TestOtherMinima(t *testing.T) {
 	const name = "blk.1.ffn_down.weight"
-	path, _ := inBlocks(t, llamaFile(t), gguf.Q4_1, func(_ []float32, s pack.Shape) []byte { return q4_1(s, 0.25, -1.8125) })
+	path, _ := inBlocks(t, llamaFile(t), gguf.Q4_1,
+		func(_ []float32, s pack.Shape) []byte { return q4_1(s, 0.25, -1.8125) })
 	source := packedOf(t, path, packed.Recipe{})
 	file, err := os.ReadFile(path)
 	if err != nil {
@@ -285,7 +292,8 @@ func TestOtherMinima(t *testing.T) {
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := VerifyGGUF(t.Context(), path, source); err == nil || !strings.Contains(err.Error(), "layers.1.mlp.down_proj") {
+	if _, err := VerifyGGUF(t.Context(), path, source); err == nil ||
+		!strings.Contains(err.Error(), "layers.1.mlp.down_proj") {
 		t.Errorf("the GGUF against the packed file: %v", err)
 	}
 	r, err := verify.Run(t.Context(), source, verify.Options{Level: verify.Source, Source: path})
@@ -293,7 +301,8 @@ func TestOtherMinima(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(r.Checks, func(c verify.Check) bool {
-		return c.Verdict == verify.Fail && c.Name == "model.layers.1.mlp.down_proj.weight" && strings.Contains(c.Reason, "minimum")
+		return c.Verdict == verify.Fail && c.Name == "model.layers.1.mlp.down_proj.weight" &&
+			strings.Contains(c.Reason, "minimum")
 	}) {
 		t.Errorf("the packed file against the GGUF: %s", r.Verdict())
 	}
@@ -330,18 +339,21 @@ func TestUnheldCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, _ := inBlocks(t, llamaFile(t), gguf.MXFP4, func(values []float32, s pack.Shape) []byte { return quantized(t, blocks, values, s) })
+	path, _ := inBlocks(t, llamaFile(t), gguf.MXFP4,
+		func(values []float32, s pack.Shape) []byte { return quantized(t, blocks, values, s) })
 	plan, err := convert.NewPlan(t.Context(), path, convert.Options{Recipe: packed.Recipe{Layout: "tl1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer plan.Close()
 	for _, r := range plan.Tensors {
-		if embed := r.Tensor == "model.embed_tokens.weight"; len(r.Shape) == 2 && (r.Rule == "keep") == embed || embed && r.Layout != convert.DefaultLayout {
+		if embed := r.Tensor == "model.embed_tokens.weight"; len(r.Shape) == 2 && (r.Rule == "keep") == embed ||
+			embed && r.Layout != convert.DefaultLayout {
 			t.Errorf("%+v", r)
 		}
 	}
-	if !slices.ContainsFunc(plan.Notes, func(n string) bool { return strings.Contains(n, "exactly: 15, kept as floats") }) {
+	if !slices.ContainsFunc(plan.Notes,
+		func(n string) bool { return strings.Contains(n, "exactly: 15, kept as floats") }) {
 		t.Errorf("%q", plan.Notes)
 	}
 }
@@ -370,7 +382,8 @@ func TestMiniCPM(t *testing.T) {
 	}
 }
 
-// TestRopeFactors: factors of frequencies survive the way to a GGUF and back, those of a Llama 3 with other numbers of positions as factors.
+// TestRopeFactors: factors of frequencies survive the way to a GGUF and back, those of a Llama 3 with other numbers of
+// positions as factors.
 func TestRopeFactors(t *testing.T) {
 	for _, like := range []string{"phi-3-mini-128k", "minicpm4", "llama-3.2-1b"} {
 		source := packedOf(t, forLlamaCpp(t, like), packed.Recipe{Quant: "none"})
@@ -378,16 +391,19 @@ func TestRopeFactors(t *testing.T) {
 		back := packedOf(t, path, packed.Recipe{Quant: "none"})
 		want, got := ropeOf(t, source), ropeOf(t, back)
 		if like != "llama-3.2-1b" {
-			if a, b := want.LongRope, got.LongRope; b == nil || !slices.Equal(narrowed(a.Short), narrowed(b.Short)) || a.Extension != b.Extension || a.Attention != b.Attention || want.OriginalMaxPositions != got.OriginalMaxPositions {
+			if a, b := want.LongRope, got.LongRope; b == nil || !slices.Equal(narrowed(a.Short), narrowed(b.Short)) ||
+				a.Extension != b.Extension || a.Attention != b.Attention || want.OriginalMaxPositions != got.OriginalMaxPositions {
 				t.Errorf("%s: %+v, %+v", like, b, a)
 			}
 			continue
 		}
 		again, _ := exported(t, back)
-		if got.LongRope == nil || got.LongRope.Attention != 1 || !reflect.DeepEqual(got, ropeOf(t, packedOf(t, again, packed.Recipe{Quant: "none"}))) {
+		if got.LongRope == nil || got.LongRope.Attention != 1 ||
+			!reflect.DeepEqual(got, ropeOf(t, packedOf(t, again, packed.Recipe{Quant: "none"}))) {
 			t.Errorf("%s: %+v", like, got)
 		}
-		if largest, _, _ := distance(logitsOf(t, source, []int{1, 30, 40, 50}), logitsOf(t, back, []int{1, 30, 40, 50})); largest > 1e-5 {
+		largest, _, _ := distance(logitsOf(t, source, []int{1, 30, 40, 50}), logitsOf(t, back, []int{1, 30, 40, 50}))
+		if largest > 1e-5 {
 			t.Errorf("%s: logits differ by %v", like, largest)
 		}
 	}
@@ -407,7 +423,8 @@ func ropeOf(t *testing.T, path string) model.Rope {
 	return d.Rope
 }
 
-// TestBadBlocks: scales that are not numbers, and codes that no program writes, name tensor and row; nothing is written.
+// TestBadBlocks: scales that are not numbers, and codes that no program writes, name tensor and row; nothing is
+// written.
 func TestBadBlocks(t *testing.T) {
 	float := llamaFile(t)
 	for name, c := range map[string]struct {
@@ -435,7 +452,8 @@ func TestBadBlocks(t *testing.T) {
 			return b
 		})
 		_, err = convert.NewPlan(t.Context(), path, convert.Options{})
-		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "embed_tokens") || !strings.Contains(err.Error(), "row 319") {
+		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), "embed_tokens") || !strings.Contains(err.Error(), "row 319") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

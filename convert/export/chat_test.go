@@ -32,7 +32,8 @@ func TestChatTemplate(t *testing.T) {
 		if got, ok := v.Text(); !ok || got != template {
 			t.Errorf("%s: %q, %t", name, got, ok)
 		}
-		if _, err := VerifyGGUF(t.Context(), path, other); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "chat template") {
+		if _, err := VerifyGGUF(t.Context(), path, other); !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.Contains(err.Error(), "chat template") {
 			t.Errorf("%s: beside a file with another template: %v", name, err)
 		}
 	}

@@ -96,5 +96,6 @@ func grown(b []byte, size int) []byte {
 }
 
 func damaged(e *packed.Entry) error {
-	return fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)", pack.ErrCorrupt, e.Name)
+	return fmt.Errorf("%w: tensor %q: its codes do not match codes_sha256: the file is damaged (F12)",
+		pack.ErrCorrupt, e.Name)
 }

@@ -28,17 +28,19 @@ func convertedByLlamaCpp(t *testing.T, kind string, dirs ...string) (paths []str
 	return paths
 }
 
-// TestInteropConverter: a checkpoint of transformers and the GGUF that llama.cpp's converter makes of it become the same weights, the same
-// codes and scales where they are quantized, and the same logits.
+// TestInteropConverter: a checkpoint of transformers and the GGUF that llama.cpp's converter makes of it become the
+// same weights, the same codes and scales where they are quantized, and the same logits.
 func TestInteropConverter(t *testing.T) {
 	var dirs []string
 	for _, name := range []string{
-		"llama", "llama-yarn", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gemma", "granite", "granitemoe", "olmoe", "gpt_oss", "gpt_oss_mxfp4",
+		"llama", "llama-yarn", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gemma", "granite",
+		"granitemoe", "olmoe", "gpt_oss", "gpt_oss_mxfp4",
 	} {
 		dirs = append(dirs, shared.Path(t, filepath.Join("data", "transformers", name)))
 	}
 	dirs = append(dirs, shared.Path(t, filepath.Join("data", "models", "stories260k", "hf-F32")))
-	for _, like := range []string{"gemma-2-2b", "gemma-3-270m", "phi-3-mini-128k", "llama-3.2-1b", "minicpm-2b", "minicpm4"} {
+	for _, like := range []string{"gemma-2-2b", "gemma-3-270m", "phi-3-mini-128k", "llama-3.2-1b", "minicpm-2b",
+		"minicpm4"} {
 		dirs = append(dirs, forLlamaCpp(t, like))
 	}
 	ids := []int{1, 30, 40, 50, 60, 70, 80, 90}
@@ -58,7 +60,8 @@ func TestInteropConverter(t *testing.T) {
 				same(t, want, got)
 			}
 			most := 0.0
-			if name == "llama-3.2-1b" || name == "phi-3-mini-128k" { // whose factors of frequencies are no float32 numbers in config.json
+			// whose factors of frequencies are no float32 numbers in config.json
+			if name == "llama-3.2-1b" || name == "phi-3-mini-128k" {
 				most = 1e-5
 			}
 			if largest, _, _ := distance(logitsOf(t, want, ids), logitsOf(t, got, ids)); largest > most {
@@ -68,8 +71,9 @@ func TestInteropConverter(t *testing.T) {
 	}
 }
 
-// TestInteropConverterBitNet: the converter makes ternary weights of a BitNet's master weights; they have the codes that lowpack makes, and its
-// scales but for the reciprocal of the reciprocal that the converter multiplies with. It knows the norms of the first BitNet alone.
+// TestInteropConverterBitNet: the converter makes ternary weights of a BitNet's master weights; they have the codes
+// that lowpack makes, and its scales but for the reciprocal of the reciprocal that the converter multiplies with. It
+// knows the norms of the first BitNet alone.
 func TestInteropConverterBitNet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bitnet")
 	tinymodel.MiniatureWith(t, "bitnet-large", dir, func(o *synth.Options) {

@@ -20,9 +20,13 @@ func wideBitnet(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "bitnet")
 	tinymodel.MiniatureWith(t, "bitnet-2b4t", dir, func(o *synth.Options) {
 		for from, to := range map[string]string{
-			`"hidden_size": 2560`: `"hidden_size": 512`, `"intermediate_size": 6912`: `"intermediate_size": 1000`, `"num_hidden_layers": 30`: `"num_hidden_layers": 2`,
+			`"hidden_size": 2560`:       `"hidden_size": 512`,
+			`"intermediate_size": 6912`: `"intermediate_size": 1000`,
+			`"num_hidden_layers": 30`:   `"num_hidden_layers": 2`,
 			`"num_attention_heads": 20`: `"num_attention_heads": 8`, `"num_key_value_heads": 5`: `"num_key_value_heads": 4`,
-			`"vocab_size": 128256`: `"vocab_size": 320`, `"bos_token_id": 128000`: `"bos_token_id": 1`, `"eos_token_id": 128001`: `"eos_token_id": 2`,
+			`"vocab_size": 128256`:   `"vocab_size": 320`,
+			`"bos_token_id": 128000`: `"bos_token_id": 1`,
+			`"eos_token_id": 128001`: `"eos_token_id": 2`,
 		} {
 			o.Config = bytes.ReplaceAll(o.Config, []byte(from), []byte(to))
 		}
@@ -31,8 +35,8 @@ func wideBitnet(t *testing.T) string {
 	return packedOf(t, dir, packed.Recipe{})
 }
 
-// TestDialects: a BitNet with squared ReLU goes to the programs that compute it, in their block types and architecture, and comes
-// back with the same codes and scales.
+// TestDialects: a BitNet with squared ReLU goes to the programs that compute it, in their block types and architecture,
+// and comes back with the same codes and scales.
 func TestDialects(t *testing.T) {
 	source := wideBitnet(t)
 	for dialect, want := range map[Dialect]string{IK: "IQ2_BN", BitnetCpp: "I2_S"} {
@@ -46,20 +50,24 @@ func TestDialects(t *testing.T) {
 		}
 		h := headerOf(t, target)
 		arch, _ := h.Get("general.architecture")
-		if name, _ := arch.Text(); name != "bitnet-b1.58" || strings.Contains(strings.Join(s.Notes, ""), "2024") != (dialect == BitnetCpp) {
+		if name, _ := arch.Text(); name != "bitnet-b1.58" ||
+			strings.Contains(strings.Join(s.Notes, ""), "2024") != (dialect == BitnetCpp) {
 			t.Errorf("%s: architecture %s, notes %q", dialect, name, s.Notes)
 		}
 		for _, x := range h.Tensors {
 			switch kind := x.Type.String(); {
 			case strings.HasSuffix(x.Name, ".scale"):
 				t.Errorf("%s: tensor %s, which its queries, keys and values do not read", dialect, x.Name)
-			case strings.HasSuffix(x.Name, "attn_q.weight") && kind != want, strings.HasSuffix(x.Name, "ffn_down.weight") && kind != "F16": // 1000 columns
+			// 1000 columns
+			case strings.HasSuffix(x.Name, "attn_q.weight") && kind != want,
+				strings.HasSuffix(x.Name, "ffn_down.weight") && kind != "F16":
 				t.Errorf("%s: %s is %s", dialect, x.Name, kind)
 			}
 		}
 		same(t, source, packedOf(t, target, packed.Recipe{}))
 	}
-	if _, err := GGUF(t.Context(), source, filepath.Join(t.TempDir(), "m.gguf"), GGUFOptions{Dialect: "x"}); !errors.Is(err, pack.ErrUnsupported) {
+	if _, err := GGUF(t.Context(), source, filepath.Join(t.TempDir(), "m.gguf"),
+		GGUFOptions{Dialect: "x"}); !errors.Is(err, pack.ErrUnsupported) {
 		t.Error(err)
 	}
 }
@@ -67,7 +75,11 @@ func TestDialects(t *testing.T) {
 // TestZeroPoints: unsigned codes with zero points, as their first programs packed them, are exact in a block type.
 func TestZeroPoints(t *testing.T) {
 	for name, want := range map[string]string{
-		"gptq-b2-asym-g64-v1": "Q4_0", "ct-pack-b3-asym-g64": "Q5_0", "awq-gemm-g128": "Q5_0", "gptq-b4-asym-g128-v1": "Q5_0", "gptq-b4-sym-g128": "Q4_0",
+		"gptq-b2-asym-g64-v1":  "Q4_0",
+		"ct-pack-b3-asym-g64":  "Q5_0",
+		"awq-gemm-g128":        "Q5_0",
+		"gptq-b4-asym-g128-v1": "Q5_0",
+		"gptq-b4-sym-g128":     "Q4_0",
 	} {
 		path, _ := exported(t, packedOf(t, shared.Path(t, filepath.Join("data", "packed", name)), packed.Recipe{}))
 		for _, x := range headerOf(t, path).Tensors {
@@ -128,7 +140,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestThreeForms: a 1-bit model as safetensors, as the quantizer of MLX packs it, and as GGUF has the same codes in all three.
+// TestThreeForms: a 1-bit model as safetensors, as the quantizer of MLX packs it, and as GGUF has the same codes in all
+// three.
 func TestThreeForms(t *testing.T) {
 	source := packedOf(t, shared.Path(t, "data/packed/bonsai-bit1-f16-tied"), packed.Recipe{})
 	mlx := packedOf(t, shared.Path(t, "data/packed/mlx-bonsai-bit1-f16-tied"), packed.Recipe{})

@@ -17,30 +17,34 @@ import (
 )
 
 // mixtures are miniatures of all architectures with experts that are written.
-var mixtures = []string{"gpt-oss-20b", "granite-3.1-1b-a400m", "mixtral-8x7b-v0.1", "olmoe-1b-7b", "qwen1.5-moe-a2.7b", "qwen3-30b-a3b"}
+var mixtures = []string{"gpt-oss-20b", "granite-3.1-1b-a400m", "mixtral-8x7b-v0.1", "olmoe-1b-7b", "qwen1.5-moe-a2.7b",
+	"qwen3-30b-a3b"}
 
 // mixture writes a miniature whose experts have whole groups of 32 columns.
 func mixture(t *testing.T, like string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), like)
 	tinymodel.MiniatureWith(t, like, dir, func(o *synth.Options) {
-		o.Config = regexp.MustCompile(`("(moe|shared_expert)_intermediate_size": )\d+`).ReplaceAll(o.Config, []byte("${1}2048")) // which becomes 64
-		o.Config = bytes.ReplaceAll(o.Config, []byte(`"truncate": false`), []byte(`"truncate": true`))                           // as llama.cpp does it
+		// which becomes 64
+		o.Config = regexp.MustCompile(`("(moe|shared_expert)_intermediate_size": )\d+`).ReplaceAll(o.Config,
+			[]byte("${1}2048"))
+		o.Config = bytes.ReplaceAll(o.Config, []byte(`"truncate": false`), []byte(`"truncate": true`)) // as llama.cpp does it
 	})
 	return dir
 }
 
-// TestExperts: experts go to a GGUF and back with every weight as it is, in one tensor or in several, as codes and as floats, and the
-// model computes the same logits. Every architecture is written as it is and, but for gpt-oss, whose codes are taken over, in one of
-// the types of blocks, in both if LOWPACK_LONG is set: names, shapes and the order of experts are those of the architecture, what
-// becomes of codes is that of the type.
+// TestExperts: experts go to a GGUF and back with every weight as it is, in one tensor or in several, as codes and as
+// floats, and the model computes the same logits. Every architecture is written as it is and, but for gpt-oss, whose
+// codes are taken over, in one of the types of blocks, in both if LOWPACK_LONG is set: names, shapes and the order of
+// experts are those of the architecture, what becomes of codes is that of the type.
 func TestExperts(t *testing.T) {
 	for i, like := range mixtures {
 		dir := mixture(t, like)
 		for k, name := range []string{"as it is", "Q4_0", "Q8_0"} {
 			r := packed.Recipe{}
 			if k > 0 {
-				r = packed.Recipe{Quant: map[string]string{"Q4_0": "int4", "Q8_0": "int8"}[name], Scale: "group:32", AllowLossy: true}
+				r = packed.Recipe{Quant: map[string]string{"Q4_0": "int4", "Q8_0": "int8"}[name], Scale: "group:32",
+					AllowLossy: true}
 			}
 			if k > 0 && (like == "gpt-oss-20b" || i%2 != k%2 && !long.All) {
 				continue

@@ -101,8 +101,8 @@ func sameRounded(t *testing.T, a, b string, round func(scale float32) float32) {
 	}
 }
 
-// TestRoundTrip: packed to GGUF and back gives the same codes and scales, with scales in tensors of their own; matrices whose
-// rows no block type divides stand as ±1 in F16.
+// TestRoundTrip: packed to GGUF and back gives the same codes and scales, with scales in tensors of their own; matrices
+// whose rows no block type divides stand as ±1 in F16.
 func TestRoundTrip(t *testing.T) {
 	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	path, s := exported(t, source)
@@ -112,8 +112,11 @@ func TestRoundTrip(t *testing.T) {
 		types[x.Name] = x.Type.String()
 	}
 	for name, want := range map[string]string{
-		"blk.0.attn_q.weight": "TQ2_0", "blk.0.attn_q.scale": "F32", "blk.5.ffn_down.weight": "F16", "blk.5.ffn_down.scale": "F32",
-		"token_embd.weight": "BF16", "blk.3.attn_sub_norm.weight": "F32", "output_norm.weight": "F32",
+		"blk.0.attn_q.weight":   "TQ2_0",
+		"blk.0.attn_q.scale":    "F32",
+		"blk.5.ffn_down.weight": "F16",
+		"blk.5.ffn_down.scale":  "F32",
+		"token_embd.weight":     "BF16", "blk.3.attn_sub_norm.weight": "F32", "output_norm.weight": "F32",
 	} {
 		if types[name] != want {
 			t.Errorf("%s: %q, want %s", name, types[name], want)
@@ -157,15 +160,18 @@ func TestForms(t *testing.T) {
 func TestRefused(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	target := filepath.Join(t.TempDir(), "m.gguf")
-	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{}), target, GGUFOptions{}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "squared ReLU") {
+	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{}), target,
+		GGUFOptions{}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "squared ReLU") {
 		t.Errorf("%v", err)
 	}
-	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{Head: "int8"}), target, GGUFOptions{Force: true}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "output head") {
+	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{Head: "int8"}), target,
+		GGUFOptions{Force: true}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "output head") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := GGUF(ctx, packedOf(t, dir, packed.Recipe{}), target, GGUFOptions{Force: true}); !errors.Is(err, context.Canceled) {
+	if _, err := GGUF(ctx, packedOf(t, dir, packed.Recipe{}), target, GGUFOptions{Force: true}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(target); err == nil {

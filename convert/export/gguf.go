@@ -47,8 +47,9 @@ type GGUFOptions struct {
 	Progress
 }
 
-// GGUF writes the model of a packed file as a GGUF. The weights are exact: a block type is chosen where it holds codes, zero points
-// and scales, F16 or F32 otherwise. The file appears whole or not at all, with the same bytes for the same input.
+// GGUF writes the model of a packed file as a GGUF. The weights are exact: a block type is chosen where it holds codes,
+// zero points and scales, F16 or F32 otherwise. The file appears whole or not at all, with the same bytes for the same
+// input.
 func GGUF(ctx context.Context, path, target string, o GGUFOptions) (*Summary, error) {
 	f, err := packed.Open(path)
 	if err != nil {
@@ -127,9 +128,12 @@ func (w *ggufWriter) runs(force bool) error {
 	d := w.model
 	switch wrong := d.Activation == "relu2" && w.dialect.relu2 == ""; {
 	case wrong && !force:
-		return fmt.Errorf("%w: the model computes squared ReLU, and llama.cpp computes SiLU for architecture bitnet, whatever a file says: it would load and write nonsense. --dialect ik and bitnet.cpp are for programs that compute it; --force writes the file all the same", pack.ErrUnsupported)
+		return fmt.Errorf("%w: the model computes squared ReLU, and llama.cpp computes SiLU for architecture bitnet, "+
+			"whatever a file says: it would load and write nonsense. --dialect ik and bitnet.cpp are for programs that "+
+			"compute it; --force writes the file all the same", pack.ErrUnsupported)
 	case wrong:
-		w.note("llama.cpp computes SiLU where this model needs squared ReLU; the file says so in bitnet.hidden_activation, which it does not read")
+		w.note("llama.cpp computes SiLU where this model needs squared ReLU; the file says so in bitnet.hidden_activation, " +
+			"which it does not read")
 	case d.Activation == "relu2" && w.dialect.doubt != "":
 		w.note("%s", w.dialect.doubt)
 	}
@@ -137,11 +141,15 @@ func (w *ggufWriter) runs(force bool) error {
 		switch local := w.local(i); {
 		case d.Blocks[i].Local == local:
 		case local:
-			return fmt.Errorf("%w: layer %d has no sliding window, and architecture %s of llama.cpp has one there", pack.ErrUnsupported, i, w.arch.Name)
+			return fmt.Errorf("%w: layer %d has no sliding window, and architecture %s of llama.cpp has one there",
+				pack.ErrUnsupported, i, w.arch.Name)
 		case !force:
-			return fmt.Errorf("%w: layer %d has a sliding window of %d tokens, and architecture %s of llama.cpp has none: it computes texts that are longer differently. --force writes the file all the same", pack.ErrUnsupported, i, d.SlidingWindow, w.arch.Name)
+			return fmt.Errorf("%w: layer %d has a sliding window of %d tokens, and architecture %s of llama.cpp has none: it "+
+				"computes texts that are longer differently. --force writes the file all the same", pack.ErrUnsupported, i,
+				d.SlidingWindow, w.arch.Name)
 		default:
-			w.note("llama.cpp has no sliding window in architecture %s: it computes texts of more than %d tokens differently", w.arch.Name, d.SlidingWindow)
+			w.note("llama.cpp has no sliding window in architecture %s: it computes texts of more than %d tokens differently",
+				w.arch.Name, d.SlidingWindow)
 			return nil
 		}
 	}

@@ -15,8 +15,8 @@ import (
 type blockType struct {
 	size  int // columns of a block, which have one scale
 	least int // columns of a row
-	// holds reports whether codes of an alphabet, with their scales and zero points, are kept exactly. Of apart, the scale stands
-	// in a tensor of its own.
+	// holds reports whether codes of an alphabet, with their scales and zero points, are kept exactly. Of apart, the scale
+	// stands in a tensor of its own.
 	holds  func(a pack.Alphabet, u units, apart bool) bool
 	encode func(dst []byte, m *pack.Matrix, u units) error
 }
@@ -24,10 +24,13 @@ type blockType struct {
 var blockTypes = map[gguf.Type]blockType{
 	gguf.Q1_0: exchange("q1_0"), gguf.TQ2_0: exchange("tq2_0"), gguf.Q2_0: exchange("q2_0"), gguf.MXFP4: exchange("mxfp4"),
 	gguf.Q4_0: exchange("q4_0"), gguf.Q8_0: exchange("q8_0"),
-	gguf.Q4_1:   {32, 32, holdsMinima, encodeQ4_1},
-	gguf.Q5_0:   {32, 32, holdsFives, encodeQ5_0},
-	gguf.IQ2_BN: {64, 512, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.group == 0 }, encodeIQ2BN}, // shorter rows abort ik_llama.cpp
-	gguf.I2_S:   {128, 128, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.perRow == 0 }, encodeI2S},
+	gguf.Q4_1: {32, 32, holdsMinima, encodeQ4_1},
+	gguf.Q5_0: {32, 32, holdsFives, encodeQ5_0},
+	// shorter rows abort ik_llama.cpp
+	gguf.IQ2_BN: {64, 512, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.group == 0 },
+		encodeIQ2BN},
+	gguf.I2_S: {128, 128, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.perRow == 0 },
+		encodeI2S},
 }
 
 // exchange is a format of package pack. Zero points are subtracted from codes.
@@ -100,7 +103,8 @@ func numbers(codes []int8, plus int) uint64 {
 
 // holdsMinima: Q4_1 is for minima and zero points; without them there is Q4_0. Its minimum is the weight of code −8.
 func holdsMinima(a pack.Alphabet, u units, _ bool) bool {
-	return u.zeros != nil && a.Subset(pack.Int4) && (u.minima == nil || a.Values[0] == -8) && u.all(func(x unit) bool { return isHalf(x.scale) && isHalf(x.weight(-8)) })
+	return u.zeros != nil && a.Subset(pack.Int4) && (u.minima == nil || a.Values[0] == -8) &&
+		u.all(func(x unit) bool { return isHalf(x.scale) && isHalf(x.weight(-8)) })
 }
 
 func encodeQ4_1(dst []byte, m *pack.Matrix, u units) error {

@@ -30,10 +30,13 @@ type dialect struct {
 }
 
 var dialects = map[Dialect]dialect{
-	LlamaCpp: {[]gguf.Type{gguf.Q1_0, gguf.TQ2_0, gguf.Q2_0, gguf.MXFP4, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0}, true, "", ""},
-	IK:       {[]gguf.Type{gguf.Q1_0, gguf.IQ2_BN, gguf.MXFP4, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0}, false, "bitnet-b1.58", ""},
+	LlamaCpp: {[]gguf.Type{gguf.Q1_0, gguf.TQ2_0, gguf.Q2_0, gguf.MXFP4, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0},
+		true, "", ""},
+	IK: {[]gguf.Type{gguf.Q1_0, gguf.IQ2_BN, gguf.MXFP4, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0}, false,
+		"bitnet-b1.58", ""},
 	BitnetCpp: {[]gguf.Type{gguf.I2_S, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0}, false, "bitnet-b1.58",
-		"bitnet.cpp with its llama.cpp of 2024 computes squared ReLU for architecture bitnet-b1.58; newer ones were seen to compute SiLU (microsoft/BitNet issue 588)"},
+		"bitnet.cpp with its llama.cpp of 2024 computes squared ReLU for architecture bitnet-b1.58; newer ones were seen " +
+			"to compute SiLU (microsoft/BitNet issue 588)"},
 }
 
 func (d Dialect) open() (dialect, error) {

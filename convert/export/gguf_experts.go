@@ -24,16 +24,20 @@ func (w *ggufWriter) mixed(o GGUFOptions) error {
 	for i := range d.Blocks {
 		switch x := d.Blocks[i].Experts; {
 		case x == nil:
-			return fmt.Errorf("%w: layer %d has no experts, and architecture %s of llama.cpp has them in every layer", pack.ErrUnsupported, i, arch.Name)
+			return fmt.Errorf("%w: layer %d has no experts, and architecture %s of llama.cpp has them in every layer",
+				pack.ErrUnsupported, i, arch.Name)
 		case x.Normalize != arch.Normalizes:
-			return fmt.Errorf("%w: the weights of chosen experts sum to 1 (norm_topk_prob): %v; llama.cpp computes architecture %s with %v", pack.ErrUnsupported, x.Normalize, arch.Name, arch.Normalizes)
+			return fmt.Errorf("%w: the weights of chosen experts sum to 1 (norm_topk_prob): %v; llama.cpp computes "+
+				"architecture %s with %v", pack.ErrUnsupported, x.Normalize, arch.Name, arch.Normalizes)
 		}
 	}
 	switch {
 	case d.Head == d.Embed && arch.OwnHead:
-		return fmt.Errorf("%w: an output head that is tied to the embedding, and architecture %s of llama.cpp has one of its own", pack.ErrUnsupported, arch.Name)
+		return fmt.Errorf("%w: an output head that is tied to the embedding, and architecture %s of llama.cpp has one of "+
+			"its own", pack.ErrUnsupported, arch.Name)
 	case d.Activation == "clamped_swiglu" && (d.GateAlpha != 1.702 || d.GateLimit != 7):
-		return fmt.Errorf("%w: swiglu_alpha %v and swiglu_limit %v; llama.cpp computes with 1.702 and 7", pack.ErrUnsupported, d.GateAlpha, d.GateLimit)
+		return fmt.Errorf("%w: swiglu_alpha %v and swiglu_limit %v; llama.cpp computes with 1.702 and 7", pack.ErrUnsupported,
+			d.GateAlpha, d.GateLimit)
 	}
 	return nil
 }
@@ -92,7 +96,8 @@ func (w *ggufWriter) stack(name string, s stack) error {
 	return nil
 }
 
-// stored is the type of the matrices, and their data: floats as they are, codes in the first type that holds those of all experts.
+// stored is the type of the matrices, and their data: floats as they are, codes in the first type that holds those of
+// all experts.
 func (w *ggufWriter) stored(s stack) (kind gguf.Type, data func(ctx context.Context, to io.Writer) error, err error) {
 	if s.entry == nil {
 		_, d, err := s.plain(0)

@@ -86,7 +86,8 @@ func (w *ggufWriter) special() error {
 			scale = 1 / math.Sqrt(float64(d.Hidden/d.Heads))
 		}
 		if d.AttnScale != 0 && d.AttnScale != float32(scale) {
-			return fmt.Errorf("%w: queries are scaled by %v; llama.cpp scales them by %v", pack.ErrUnsupported, d.AttnScale, float32(scale))
+			return fmt.Errorf("%w: queries are scaled by %v; llama.cpp scales them by %v", pack.ErrUnsupported, d.AttnScale,
+				float32(scale))
 		}
 	case "phi3", "gpt-oss":
 		w.count(".attention.sliding_window", d.SlidingWindow)
@@ -149,11 +150,13 @@ func (w *ggufWriter) truncate(whole bool) {
 	case whole:
 		w.key(hf.TruncateKey, gguf.BoolValue(true))
 	default:
-		w.note("llama.cpp rounds the ends of yarn's blend to whole pairs, as it does for every gpt-oss; the model does not (truncate), so that logits differ a little")
+		w.note("llama.cpp rounds the ends of yarn's blend to whole pairs, as it does for every gpt-oss; the model does not " +
+			"(truncate), so that logits differ a little")
 	}
 }
 
-// longRope enters the factors of frequencies: for short and long texts, or one list for all, as architecture llama has it.
+// longRope enters the factors of frequencies: for short and long texts, or one list for all, as architecture llama has
+// it.
 func (w *ggufWriter) longRope(long []float64) error {
 	r, l := &w.model.Rope, w.model.Rope.LongRope
 	attention := cmp.Or(float32(l.Attention), hf.LongRopeAttention(l.Extension, r.OriginalMaxPositions))
@@ -181,7 +184,8 @@ func (w *ggufWriter) rope() error {
 	case w.arch.Name != "llama":
 		return fmt.Errorf("%w: rotary scaling of type llama3 in architecture %s", pack.ErrUnsupported, w.arch.Name)
 	}
-	w.factors("rope_freqs.weight", hf.Llama3Factors(r.Dim, r.Theta, r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalMaxPositions))
+	w.factors("rope_freqs.weight",
+		hf.Llama3Factors(r.Dim, r.Theta, r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalMaxPositions))
 	return nil
 }
 

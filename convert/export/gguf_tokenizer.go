@@ -17,7 +17,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// The check text of llama.cpp's converter and the fingerprints of its encodings, by the name of the pre-tokenizer (MIT licence).
+// The check text of llama.cpp's converter and the fingerprints of its encodings, by the name of the pre-tokenizer (MIT
+// licence).
 //
 //go:embed pretokenizers.json
 var pretokenizers []byte
@@ -123,7 +124,8 @@ func (w *ggufWriter) roles(t *tokenizer.Tokenizer, v *vocabulary) error {
 	if err != nil {
 		return err
 	}
-	begins, ends := len(ids) > 0 && ids[0] == d.BOS && len(ids) > len(bare), len(ids) > 1 && len(d.EOS) > 0 && ids[len(ids)-1] == d.EOS[0] && len(ids) > len(bare)
+	begins, ends := len(ids) > 0 && ids[0] == d.BOS && len(ids) > len(bare), len(ids) > 1 && len(d.EOS) > 0 &&
+		ids[len(ids)-1] == d.EOS[0] && len(ids) > len(bare)
 	w.key("tokenizer.ggml.add_bos_token", gguf.BoolValue(begins))
 	w.key("tokenizer.ggml.add_eos_token", gguf.BoolValue(ends))
 	if v.kind == "llama" {
@@ -150,7 +152,8 @@ func (w *ggufWriter) vocabulary(t *tokenizer.Tokenizer) (*vocabulary, error) {
 	}
 	text, ok := w.file.Embedded("tokenizer.model")
 	if !ok {
-		return nil, fmt.Errorf("%w: the tokenizer is neither tokenizer.json nor tokenizer.model; another one is not written", pack.ErrUnsupported)
+		return nil, fmt.Errorf("%w: the tokenizer is neither tokenizer.json nor tokenizer.model; another one is not written",
+			pack.ErrUnsupported)
 	}
 	v := &vocabulary{kind: "llama", pre: "default"}
 	var err error
@@ -247,8 +250,8 @@ func (v *vocabulary) scoresOf(merges []merge, ids map[string]int) {
 	}
 }
 
-// preTokenizer is the name that llama.cpp has for how a text is cut, by the fingerprint of an encoding, else by the rules
-// themselves.
+// preTokenizer is the name that llama.cpp has for how a text is cut, by the fingerprint of an encoding, else by the
+// rules themselves.
 func preTokenizer(f *tokenizerFile, t *tokenizer.Tokenizer) (string, error) {
 	var table struct {
 		Text  string
@@ -271,7 +274,9 @@ func preTokenizer(f *tokenizerFile, t *tokenizer.Tokenizer) (string, error) {
 	}
 	name = cmp.Or(name, hf.PreTokenizer(f.Normalizer, f.PreTokenizer, f.Model.IgnoreMerges))
 	if name == "" {
-		return "", fmt.Errorf("tokenizer.json: %w: llama.cpp has no name for its pre-tokenizer (fingerprint %s), and a wrong one would change token ids without an error", pack.ErrUnsupported, fingerprint)
+		return "",
+			fmt.Errorf("tokenizer.json: %w: llama.cpp has no name for its pre-tokenizer (fingerprint %s), and a wrong one "+
+				"would change token ids without an error", pack.ErrUnsupported, fingerprint)
 	}
 	return name, nil
 }

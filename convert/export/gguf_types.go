@@ -22,7 +22,8 @@ type form struct {
 	apart bool // its scale stands in a tensor of its own
 }
 
-// unit is what some weights share: a weight is (code − zero point) × scale, plus the minimum where there is one (NUMERICS N39).
+// unit is what some weights share: a weight is (code − zero point) × scale, plus the minimum where there is one
+// (NUMERICS N39).
 type unit struct {
 	scale, minimum float32
 	zero           int8
@@ -144,14 +145,15 @@ func (u units) zeroPoints() (list []int8) {
 	return list
 }
 
-// choose takes the first form that holds the weights exactly: blocks with the scale in a tensor of its own, blocks with their
-// scale, F16, F32. Only a scale per tensor stands apart, and only where the architecture applies it.
+// choose takes the first form that holds the weights exactly: blocks with the scale in a tensor of its own, blocks with
+// their scale, F16, F32. Only a scale per tensor stands apart, and only where the architecture applies it.
 func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
 		return form{}, err
 	}
-	apart := len(e.Shape) == 2 && u.perRow == 0 && u.zeros == nil && w.dialect.apart && w.arch.Scales && strings.HasPrefix(e.Name, "model.layers.")
+	apart := len(e.Shape) == 2 && u.perRow == 0 && u.zeros == nil && w.dialect.apart && w.arch.Scales &&
+		strings.HasPrefix(e.Name, "model.layers.")
 	for _, kind := range w.dialect.types {
 		b := blockTypes[kind]
 		if k := e.MatrixShape().K; k%b.size == 0 && k >= b.least && u.group%b.size == 0 && b.holds(a, u, apart) {
@@ -204,8 +206,8 @@ func (f form) rows(dst []byte, m *pack.Matrix, u units) error {
 	return encodeFloats(dst, m, u, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
 }
 
-// encodeFloats puts weights of so many bytes. Where more of them share a unit than there are codes, each code is put once
-// and then copied.
+// encodeFloats puts weights of so many bytes. Where more of them share a unit than there are codes, each code is put
+// once and then copied.
 func encodeFloats(dst []byte, m *pack.Matrix, u units, size int, put func([]byte, float32)) error {
 	run := m.K
 	if u.group > 0 {

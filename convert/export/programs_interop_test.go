@@ -20,13 +20,22 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// ftypes are numbers of llama.cpp for files in one type, and of how many of 57 matrices the codes are taken over; 0: floats.
+// ftypes are numbers of llama.cpp for files in one type, and of how many of 57 matrices the codes are taken over; 0:
+// floats.
 var ftypes = map[string]struct {
 	number string
 	packed int
 }{
-	"F16": {"1", 0}, "BF16": {"32", 0}, "Q5_1": {"9", 0}, "Q2_K": {"10", 0}, "Q3_K": {"12", 0}, "Q4_K": {"14", 0}, "Q5_K": {"16", 0}, "Q6_K": {"18", 0},
-	"Q4_0": {"2", 57}, "Q5_0": {"8", 57}, "Q8_0": {"7", 57}, "IQ4_NL": {"25", 57}, "TQ1_0": {"36", 57}, "TQ2_0": {"37", 57}, "MXFP4": {"38", 57}, "Q2_0": {"41", 57},
+	"F16":  {"1", 0},
+	"BF16": {"32", 0},
+	"Q5_1": {"9", 0},
+	"Q2_K": {"10", 0},
+	"Q3_K": {"12", 0},
+	"Q4_K": {"14", 0},
+	"Q5_K": {"16", 0},
+	"Q6_K": {"18", 0},
+	"Q4_0": {"2", 57}, "Q5_0": {"8", 57}, "Q8_0": {"7", 57}, "IQ4_NL": {"25", 57}, "TQ1_0": {"36", 57}, "TQ2_0": {"37",
+		57}, "MXFP4": {"38", 57}, "Q2_0": {"41", 57},
 	"Q1_0": {"40", 57}, // where blocks of zeros have no code, the values are ternary
 	"Q4_1": {"3", 57},  // with minima
 }
@@ -34,7 +43,8 @@ var ftypes = map[string]struct {
 // inFloats is a GGUF with matrices in F32.
 func inFloats(t *testing.T) string {
 	t.Helper()
-	path, _ := exported(t, packedOf(t, shared.Path(t, filepath.Join("data", "models", "bitllama2-3m", "fake-f32")), packed.Recipe{Quant: "none"}))
+	path, _ := exported(t, packedOf(t, shared.Path(t, filepath.Join("data", "models", "bitllama2-3m", "fake-f32")),
+		packed.Recipe{Quant: "none"}))
 	return path
 }
 
@@ -47,7 +57,8 @@ func requantized(t *testing.T, path string, numbers ...string) (dir string) {
 	return dir
 }
 
-// TestInteropTypes: every type that llama.cpp writes has the values that llama.cpp dequantizes it to, and a packed file has them as well.
+// TestInteropTypes: every type that llama.cpp writes has the values that llama.cpp dequantizes it to, and a packed file
+// has them as well.
 func TestInteropTypes(t *testing.T) {
 	var numbers []string
 	for _, f := range ftypes {
@@ -119,13 +130,15 @@ func valuesOf(t *testing.T, c *checkpoint.Checkpoint, x checkpoint.Tensor) []flo
 	return values
 }
 
-// TestInteropIKTypes: the types of ik_llama.cpp's own have the codes of the ternary floats that its program read, and their scale, which
-// one of them rounds to float16.
+// TestInteropIKTypes: the types of ik_llama.cpp's own have the codes of the ternary floats that its program read, and
+// their scale, which one of them rounds to float16.
 func TestInteropIKTypes(t *testing.T) {
 	source := inFloats(t)
 	want := packedOf(t, source, packed.Recipe{})
 	for kind, round := range map[string]func(float32) float32{
-		"IQ1_BN": func(x float32) float32 { return float16.Widen(float16.Narrow(x)) }, "IQ2_BN": func(x float32) float32 { return x },
+		"IQ1_BN": func(x float32) float32 { return float16.Widen(float16.Narrow(x)) }, "IQ2_BN": func(x float32) float32 {
+			return x
+		},
 	} {
 		path := filepath.Join(t.TempDir(), kind+".gguf")
 		ikQuantize(t, "--pure", "--token-embedding-type", "f32", source, path, strings.ToLower(kind))
@@ -141,10 +154,12 @@ func TestInteropIK(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := []int{1, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130}
-	logits, _ := asked(t, ids, samples, func(spec, out string) []byte { return interop.Python(t, "ik", "testdata/ik.py", path, spec, out) })
+	logits, _ := asked(t, ids, samples,
+		func(spec, out string) []byte { return interop.Python(t, "ik", "testdata/ik.py", path, spec, out) })
 	own := logitsOf(t, source, ids)
 	largest, mean, agree := distance(logits, own)
-	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree; logits like %v", largest, mean, agree, len(ids), own[0][:4])
+	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree; logits like %v", largest, mean, agree,
+		len(ids), own[0][:4])
 	if largest > 0.5 || mean > 0.1 || agree < len(ids)*3/4 {
 		t.Error("they differ")
 	}
@@ -161,8 +176,8 @@ func ikQuantize(t *testing.T, args ...string) {
 	}
 }
 
-// TestInteropExperts: llama.cpp loads mixtures of experts that are exported, and computes the logits that lowpack computes of their weights
-// as floats; with MXFP4, within what its activations of 8 bits cost.
+// TestInteropExperts: llama.cpp loads mixtures of experts that are exported, and computes the logits that lowpack
+// computes of their weights as floats; with MXFP4, within what its activations of 8 bits cost.
 func TestInteropExperts(t *testing.T) {
 	ids := []int{1, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130}
 	for _, like := range mixtures {
@@ -184,23 +199,27 @@ func TestInteropExperts(t *testing.T) {
 		}
 		logits, _ = llama(t, path, ids, samples)
 		largest, mean, agree = distance(logits, logitsOf(t, source, ids))
-		t.Logf("%s, MXFP4: largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", like, largest, mean, agree, len(ids))
+		t.Logf("%s, MXFP4: largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", like, largest, mean,
+			agree, len(ids))
 		if largest > 0.5 || mean > 0.1 || agree != len(ids) {
 			t.Errorf("%s, MXFP4: they differ", like)
 		}
 	}
 }
 
-// forLlamaCpp writes a miniature that llama.cpp can compute: queries are scaled by the size of a head, and factors for short texts are for 512
-// positions, as it has no context of fewer than 256. MiniCPM4 is MiniCPM with factors of frequencies.
+// forLlamaCpp writes a miniature that llama.cpp can compute: queries are scaled by the size of a head, and factors for
+// short texts are for 512 positions, as it has no context of fewer than 256. MiniCPM4 is MiniCPM with factors of
+// frequencies.
 func forLlamaCpp(t *testing.T, like string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), like)
 	from := map[string]string{"minicpm4": "minicpm-2b"}[like]
 	tinymodel.MiniatureWith(t, cmp.Or(from, like), dir, func(o *synth.Options) {
 		size := map[string]string{"gemma-2-2b": "16", "gemma-3-270m": "32"}[like]
-		o.Config = bytes.ReplaceAll(o.Config, []byte(`"query_pre_attn_scalar": 256`), []byte(`"query_pre_attn_scalar": `+size))
-		o.Config = bytes.ReplaceAll(o.Config, []byte(`"original_max_position_embeddings": 4096`), []byte(`"original_max_position_embeddings": 65536`))
+		o.Config = bytes.ReplaceAll(o.Config, []byte(`"query_pre_attn_scalar": 256`),
+			[]byte(`"query_pre_attn_scalar": `+size))
+		o.Config = bytes.ReplaceAll(o.Config, []byte(`"original_max_position_embeddings": 4096`),
+			[]byte(`"original_max_position_embeddings": 65536`))
 		if from != "" {
 			const longRope = `"rope_scaling": {"rope_type": "longrope", "long_factor": [1, 1.5, 2, 3, 5, 9, 17, 33], "short_factor": [1, 1.125, 1.25, 1.5, 2, 3, 4, 6], "original_max_position_embeddings": 4096}`
 			o.Config = bytes.ReplaceAll(o.Config, []byte(`"rope_scaling": null`), []byte(longRope))
@@ -209,12 +228,21 @@ func forLlamaCpp(t *testing.T, like string) string {
 	return dir
 }
 
-// TestInteropFamilies: with floats on both sides, llama.cpp computes the logits that lowpack computes, in every family. Its GELU is a table of
-// float16 numbers.
+// TestInteropFamilies: with floats on both sides, llama.cpp computes the logits that lowpack computes, in every family.
+// Its GELU is a table of float16 numbers.
 func TestInteropFamilies(t *testing.T) {
 	for like, most := range map[string]float64{
-		"smollm2-135m": 1e-4, "mistral-7b-v0.3": 1e-4, "qwen2.5-0.5b": 1e-4, "qwen2.5-1.5b-yarn": 1e-4, "qwen3-0.6b": 1e-4, "phi-3-mini-4k": 1e-4, "minicpm-2b": 1e-4, "minicpm4": 1e-4, "llama-3.2-1b": 1e-4, "phi-3-mini-128k": 1e-4,
-		"gemma-2b": 5e-3, "gemma-2-2b": 5e-3, "gemma-3-270m": 5e-3,
+		"smollm2-135m":      1e-4,
+		"mistral-7b-v0.3":   1e-4,
+		"qwen2.5-0.5b":      1e-4,
+		"qwen2.5-1.5b-yarn": 1e-4,
+		"qwen3-0.6b":        1e-4,
+		"phi-3-mini-4k":     1e-4,
+		"minicpm-2b":        1e-4,
+		"minicpm4":          1e-4,
+		"llama-3.2-1b":      1e-4,
+		"phi-3-mini-128k":   1e-4,
+		"gemma-2b":          5e-3, "gemma-2-2b": 5e-3, "gemma-3-270m": 5e-3,
 	} {
 		source := packedOf(t, forLlamaCpp(t, like), packed.Recipe{Quant: "none"})
 		path, _ := exported(t, source)

@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// stack is a linear layer of all experts of a block. A packed file may hold it together with another (gate and up), in a tensor for
-// each expert, or with columns in the place of rows.
+// stack is a linear layer of all experts of a block. A packed file may hold it together with another (gate and up), in
+// a tensor for each expert, or with columns in the place of rows.
 type stack struct {
 	file *packed.File
 	*model.Linear

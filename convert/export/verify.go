@@ -23,8 +23,8 @@ type Verified struct {
 	Absent  []string `json:"absent"` // what a GGUF does not carry
 }
 
-// VerifyGGUF compares every weight of a GGUF with code times scale of a packed file, the unquantized tensors, and the encodings of
-// the tokenizer. The first difference is an error that names tensor, row and column.
+// VerifyGGUF compares every weight of a GGUF with code times scale of a packed file, the unquantized tensors, and the
+// encodings of the tokenizer. The first difference is an error that names tensor, row and column.
 func VerifyGGUF(ctx context.Context, path, source string) (*Verified, error) {
 	f, err := packed.Open(source)
 	if err != nil {
@@ -105,7 +105,8 @@ func (v *comparison) quantized(e *packed.Entry) error {
 }
 
 func differs(name string, row, column int, got, want float32) error {
-	return fmt.Errorf("%w: tensor %q: row %d, column %d holds %v; the packed file has %v", pack.ErrCorrupt, name, row, column, got, want)
+	return fmt.Errorf("%w: tensor %q: row %d, column %d holds %v; the packed file has %v", pack.ErrCorrupt, name, row,
+		column, got, want)
 }
 
 func (v *comparison) plain(p packed.Plain) error {

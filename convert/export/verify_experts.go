@@ -8,8 +8,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// stacks compares the experts of all layers, and returns the tensors of the packed file that hold them. Those of the GGUF are added to
-// names: they are others where a checkpoint has gate and up in one tensor, or a tensor for each expert.
+// stacks compares the experts of all layers, and returns the tensors of the packed file that hold them. Those of the
+// GGUF are added to names: they are others where a checkpoint has gate and up in one tensor, or a tensor for each
+// expert.
 func (v *comparison) stacks(names map[string]bool) (done map[string]bool, err error) {
 	done = map[string]bool{}
 	if v.file.Manifest().Family == "" {
@@ -34,7 +35,8 @@ func (v *comparison) stacks(names map[string]bool) (done map[string]bool, err er
 		if other == nil {
 			return nil, fmt.Errorf("%w: layer %d has no experts", pack.ErrCorrupt, i)
 		}
-		for l, to := range map[*model.Linear]*model.Linear{&own.Gate: &other.Gate, &own.Up: &other.Up, &own.Down: &other.Down} {
+		for l, to := range map[*model.Linear]*model.Linear{&own.Gate: &other.Gate, &own.Up: &other.Up,
+			&own.Down: &other.Down} {
 			s := stackOf(v.file, l)
 			for _, name := range s.names() {
 				done[name] = true

@@ -21,7 +21,9 @@ func BenchmarkQuantize(b *testing.B) {
 		best(b, fmt.Sprintf("copy/%s", d), src, func() error { copy(dst, src); return nil })
 		for _, l := range levels() {
 			level = l
-			for _, j := range []Job{{Rule: "absmean"}, {Rule: "absmax"}, {Rule: "absmax", Kind: PerGroup, Group: 256}, {Rule: "sign-values"}, {Rule: "ternary-values"}, {Rule: "int2-values"}, {Rule: "int4-values"}, {Rule: "int2-elastic"}, {Rule: "int8"}, {Rule: "mxfp4"}} {
+			for _, j := range []Job{{Rule: "absmean"}, {Rule: "absmax"}, {Rule: "absmax", Kind: PerGroup, Group: 256},
+				{Rule: "sign-values"}, {Rule: "ternary-values"}, {Rule: "int2-values"}, {Rule: "int4-values"},
+				{Rule: "int2-elastic"}, {Rule: "int8"}, {Rule: "mxfp4"}} {
 				j.DType, j.Shape = d, s
 				in := src
 				if values, exact := exactAlphabets[j.Rule]; exact {

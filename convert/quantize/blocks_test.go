@@ -58,8 +58,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestGroupsOfGGML: groups of 32 columns of int4 and int8 have the scales of Q4_0 and Q8_0. Codes differ by one at most, as ggml
-// makes them with a scale that is not rounded yet.
+// TestGroupsOfGGML: groups of 32 columns of int4 and int8 have the scales of Q4_0 and Q8_0. Codes differ by one at
+// most, as ggml makes them with a scale that is not rounded yet.
 func TestGroupsOfGGML(t *testing.T) {
 	rules, seen := map[string]string{"q4_0": "int4", "q8_0": "int8"}, map[string]int{}
 	for _, c := range ggmlBlocks(t) {
@@ -73,7 +73,8 @@ func TestGroupsOfGGML(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, codes := run(t, Job{Rule: rule, Kind: PerGroup, Group: 32, DType: F32, Shape: pack.Shape{M: 1, K: len(x)}}, f32(x...))
+		q, codes := run(t, Job{Rule: rule, Kind: PerGroup, Group: 32, DType: F32,
+			Shape: pack.Shape{M: 1, K: len(x)}}, f32(x...))
 		for i, want := range c.Dequant {
 			scale := q.Scales()[i/32]
 			block := b[i/32*len(b)/len(q.Scales()):]
@@ -102,8 +103,8 @@ func TestQ2Ties(t *testing.T) {
 	}
 }
 
-// TestMXFP4IsNearest tries every finite bf16 weight in a block whose largest weight is 6: the element is the nearest, at
-// a tie the one with an even last bit.
+// TestMXFP4IsNearest tries every finite bf16 weight in a block whose largest weight is 6: the element is the nearest,
+// at a tie the one with an even last bit.
 func TestMXFP4IsNearest(t *testing.T) {
 	grid := []float64{0, 0.5, 1, 1.5, 2, 3, 4, 6} // by code, so that even indices have an even last bit
 	_, a := fitMX(stat{pos: 6}, nil)

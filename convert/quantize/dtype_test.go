@@ -32,7 +32,8 @@ func TestWidenIsExact(t *testing.T) {
 			var got [1]float32
 			d.Widen(got[:], binary.LittleEndian.AppendUint16(nil, uint16(p)))
 			want := half(uint16(p), bits[0], bits[1])
-			if v := float64(got[0]); v != want && !(math.IsNaN(v) && math.IsNaN(want)) || math.Signbit(v) != math.Signbit(want) && want == want {
+			if v := float64(got[0]); v != want && !(math.IsNaN(v) && math.IsNaN(want)) ||
+				math.Signbit(v) != math.Signbit(want) && want == want {
 				t.Fatalf("%s %#04x: %v, want %v", d, p, v, want)
 			}
 		}

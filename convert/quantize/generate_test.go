@@ -16,7 +16,8 @@ func TestGenerated(t *testing.T) {
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, name := range []string{"zz_generated_rows_avx2_amd64.s", "zz_generated_rows_avx512_amd64.s", "zz_generated_stored_amd64.s"} {
+	for _, name := range []string{"zz_generated_rows_avx2_amd64.s", "zz_generated_rows_avx512_amd64.s",
+		"zz_generated_stored_amd64.s"} {
 		want, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

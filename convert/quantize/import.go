@@ -18,7 +18,8 @@ const ImportU8 = "import-u8"
 func UnpackU8(dst []int8, s pack.Shape, row int, src []byte) error {
 	r, n := (s.M+3)/4, len(src)/s.K
 	if len(src)%s.K != 0 || row < 0 || row%r+n > r || row+n > 4*r || len(dst) < (min(row+n, s.M)-row)*s.K {
-		return fmt.Errorf("%w: rows from %d on of packed U8 %v: %d bytes, %d codes", pack.ErrCorrupt, row, s, len(src), len(dst))
+		return fmt.Errorf("%w: rows from %d on of packed U8 %v: %d bytes, %d codes", pack.ErrCorrupt, row, s,
+			len(src), len(dst))
 	}
 	for i := range n {
 		m, src := row+i, src[i*s.K:][:s.K]
@@ -38,7 +39,8 @@ func UnpackU8(dst []int8, s pack.Shape, row int, src []byte) error {
 func spareRow(src []byte, shift, m int) error {
 	for k, b := range src {
 		if b>>shift&3 != 0 {
-			return fmt.Errorf("%w: row %d of the matrix does not exist, but column %d holds a code for it", pack.ErrCorrupt, m, k)
+			return fmt.Errorf("%w: row %d of the matrix does not exist, but column %d holds a code for it",
+				pack.ErrCorrupt, m, k)
 		}
 	}
 	return nil
@@ -71,7 +73,8 @@ func unpackGo(dst []int8, src []byte, shift int) bool {
 func code3(src []byte, shift, m int) error {
 	for k, b := range src {
 		if b>>shift&3 == 3 {
-			return fmt.Errorf("%w: packed code 3 in row %d, column %d (byte %#02x); ternary codes are 0, 1 and 2", pack.ErrCorrupt, m, k, b)
+			return fmt.Errorf("%w: packed code 3 in row %d, column %d (byte %#02x); ternary codes are 0, 1 and 2",
+				pack.ErrCorrupt, m, k, b)
 		}
 	}
 	return nil

@@ -58,7 +58,8 @@ func TestUnpackU8(t *testing.T) {
 		for from := range s.M {
 			for to := from + 1; to <= s.M; to++ {
 				got := make([]int8, (to-from)*s.K)
-				if err := unpackU8(got, s, packed, from, to); err != nil || !slices.Equal(got, slices.Concat(c.Weights[from:to]...)) {
+				if err := unpackU8(got, s, packed, from, to); err != nil ||
+					!slices.Equal(got, slices.Concat(c.Weights[from:to]...)) {
 					t.Errorf("%v, rows %d to %d: %v, %v", s, from, to, got, err)
 				}
 			}
@@ -83,7 +84,8 @@ func TestUnpackU8Refuses(t *testing.T) {
 	if err := unpackU8(dst[:15], s, packed, 0, 5); err != nil {
 		t.Errorf("rows before the last one: %v", err)
 	}
-	if err := unpackU8(dst, s, packed, 0, 6); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "row 7 of the matrix does not exist, but column 1") {
+	if err := unpackU8(dst, s, packed, 0, 6); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "row 7 of the matrix does not exist, but column 1") {
 		t.Errorf("a row past the last one: %v", err)
 	}
 	for name, e := range map[string]error{
@@ -124,7 +126,8 @@ func unpackRowsOf(t *testing.T, k int) {
 	for i := range packed { // the only fault, in each place
 		before := packed[i]
 		packed[i] |= 0x30
-		if err := unpackU8(dst, s, packed, 0, 4); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("row 2, column %d ", i)) {
+		if err := unpackU8(dst, s, packed, 0, 4); !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("row 2, column %d ", i)) {
 			t.Fatalf("%d columns, code 3 in column %d: %v", k, i, err)
 		}
 		packed[i] = before

@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestInt4: the weight of largest magnitude gets code −8, the negative one of two; scales of groups are float16 numbers, and
-// codes are made with these.
+// TestInt4: the weight of largest magnitude gets code −8, the negative one of two; scales of groups are float16
+// numbers, and codes are made with these.
 func TestInt4(t *testing.T) {
 	for _, c := range []struct {
 		kind   ScaleKind
@@ -25,10 +25,12 @@ func TestInt4(t *testing.T) {
 		{PerTensor, []float32{0.5, 0.25, 0, -0.25}, []int8{-8, -4, 0, 4}, []float32{-0.0625}},
 		{PerGroup, []float32{0.1, 0.05, 0, -0.09}, []int8{-8, -4, 0, 7}, []float32{-1638 * 0x1p-17}},
 		{PerGroup, []float32{1, 1498.0 / 2048, 0, 0}, []int8{-8, -6, 0, 0}, []float32{-0.125}},
-		{PerGroup, []float32{-1.0004, 0.9379, 0, 0}, []int8{-8, 7, 0, 0}, []float32{0.125}},             // 0.12505
-		{PerGroup, []float32{-0x1p-21, 0x1p-22, 0, 0}, []int8{-8, 4, 0, 0}, []float32{0x1p-24}},         // the smallest float16
-		{PerGroup, []float32{-0x1p-22, 0x1p-22, 0, 0}, []int8{0, 0, 0, 0}, []float32{0}},                // a tie, to zero
-		{PerGroup, []float32{-0x1.8p-22, 0x1p-22, 0x1p-24, 0}, []int8{-6, 4, 1, 0}, []float32{0x1p-24}}, // the scale became larger
+		{PerGroup, []float32{-1.0004, 0.9379, 0, 0}, []int8{-8, 7, 0, 0}, []float32{0.125}}, // 0.12505
+		// the smallest float16
+		{PerGroup, []float32{-0x1p-21, 0x1p-22, 0, 0}, []int8{-8, 4, 0, 0}, []float32{0x1p-24}},
+		{PerGroup, []float32{-0x1p-22, 0x1p-22, 0, 0}, []int8{0, 0, 0, 0}, []float32{0}}, // a tie, to zero
+		// the scale became larger
+		{PerGroup, []float32{-0x1.8p-22, 0x1p-22, 0x1p-24, 0}, []int8{-6, 4, 1, 0}, []float32{0x1p-24}},
 		{PerGroup, []float32{524032, 0, 0, 0}, []int8{-8, 0, 0, 0}, []float32{-65504}},
 		{PerRow, []float32{0, 0, 0, 0}, []int8{0, 0, 0, 0}, []float32{0}},
 		{PerGroup, []float32{0, 0, 0, 0}, []int8{0, 0, 0, 0}, []float32{0}},

@@ -24,9 +24,11 @@ func TestAllPatterns(t *testing.T) {
 			fenced := fence.New(t, len(src))
 			codes, want := fence.Tail[int8](fenced, len(src)/2), make([]int8, len(src)/2)
 			inf := float32(math.Inf(1))
-			ladders := [][3]float32{{0, math.SmallestNonzeroFloat32, inf}, {-math.MaxFloat32, 0, inf}, {inf, inf, inf}, {-math.MaxFloat32, math.MaxFloat32, inf}, {-65504, 65504, 65520}}
+			ladders := [][3]float32{{0, math.SmallestNonzeroFloat32, inf}, {-math.MaxFloat32, 0, inf}, {inf, inf, inf},
+				{-math.MaxFloat32, math.MaxFloat32, inf}, {-65504, 65504, 65520}}
 			for range 30 {
-				at := [3]float32{d.value(int32(r.IntN(2*int(d.maxKey())) - int(d.maxKey()))), float32(r.NormFloat64()), float32(r.NormFloat64()) * 1e-3}
+				at := [3]float32{d.value(int32(r.IntN(2*int(d.maxKey())) - int(d.maxKey()))), float32(r.NormFloat64()),
+					float32(r.NormFloat64()) * 1e-3}
 				slices.Sort(at[:])
 				ladders = append(ladders, at)
 			}

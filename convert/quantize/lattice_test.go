@@ -11,7 +11,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// rounded is x rounded once to a type, ties to even, written from its definition: so many bits, and a smallest exponent.
+// rounded is x rounded once to a type, ties to even, written from its definition: so many bits, and a smallest
+// exponent.
 func (d DType) rounded(x float64) float32 {
 	if x == 0 || d == F32 {
 		return float32(x)
@@ -37,11 +38,14 @@ func dequantized(d DType, codes []int8, alpha float64) []float32 {
 }
 
 var exactAlphabets = map[string][]int8{
-	"sign-values": pack.Int1.Values, "ternary-values": pack.Ternary.Values, "int2-values": pack.Int2Odd.Values, "int4-values": pack.Int4.Values,
+	"sign-values":    pack.Int1.Values,
+	"ternary-values": pack.Ternary.Values,
+	"int2-values":    pack.Int2Odd.Values,
+	"int4-values":    pack.Int4.Values,
 }
 
-// TestLattice: rows of every exact rule, in every type, with steps of any size and of few bits: codes come back, and code·scale
-// rounds to every weight.
+// TestLattice: rows of every exact rule, in every type, with steps of any size and of few bits: codes come back, and
+// code·scale rounds to every weight.
 func TestLattice(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, values := range exactAlphabets {
@@ -76,8 +80,8 @@ func TestLattice(t *testing.T) {
 	}
 }
 
-// TestLatticeRefuses every row with a weight that is one unit off, unless another scale gives all of it back; and names what is
-// wrong with rows that are not a lattice.
+// TestLatticeRefuses every row with a weight that is one unit off, unless another scale gives all of it back; and names
+// what is wrong with rows that are not a lattice.
 func TestLatticeRefuses(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	refused := 0
@@ -124,7 +128,8 @@ func TestLatticeRefuses(t *testing.T) {
 		"half steps":        {"int4-values", []float32{1, 4.5, -1, 3}, "no scale"},
 		"too fine for F32s": {"int4-values", []float32{1, 3.0000002, -1, 3}, "no scale"},
 	} {
-		if _, _, err := try(Job{Rule: c.rule, DType: F32, Shape: pack.Shape{M: 1, K: len(c.w)}}, f32(c.w...)); !errors.Is(err, pack.ErrUnsupported) ||
+		_, _, err := try(Job{Rule: c.rule, DType: F32, Shape: pack.Shape{M: 1, K: len(c.w)}}, f32(c.w...))
+		if !errors.Is(err, pack.ErrUnsupported) ||
 			!strings.Contains(err.Error(), c.words) || !strings.Contains(err.Error(), "row 0") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -151,7 +156,8 @@ func TestLatticeChoices(t *testing.T) {
 		{"int2-values", F32, []float32{huge, -huge, huge, huge}, []int8{1, -1, 1, 1}, huge},
 		{"sign-values", F32, []float32{-3, -3, 3, 3}, []int8{-1, -1, 1, 1}, 3},
 		{"sign-values", F32, []float32{0, 0, 0, 0}, []int8{1, 1, 1, 1}, 0},
-		{"int4-values", BF16, []float32{3.03125, 1.0078125, -1.0078125, 0}, []int8{3, 1, -1, 0}, 1.0078125}, // three times that is a tie
+		// three times that is a tie
+		{"int4-values", BF16, []float32{3.03125, 1.0078125, -1.0078125, 0}, []int8{3, 1, -1, 0}, 1.0078125},
 	} {
 		q, codes := run(t, Job{Rule: c.rule, DType: c.d, Shape: pack.Shape{M: 1, K: 4}}, c.d.encode(c.w))
 		if !slices.Equal(codes, c.codes) || q.Scales()[0] != c.scale {
@@ -170,12 +176,14 @@ func TestReplacedZeros(t *testing.T) {
 	w[7], w[k+300] = 0, float32(math.Copysign(0, -1))
 	for _, d := range dtypes {
 		q, codes := run(t, Job{Rule: "sign-values", DType: d, Shape: pack.Shape{M: 3, K: k}}, d.encode(w))
-		if q.Replaced() != 2 || codes[7] != 1 || codes[k+300] != 1 || codes[6] != 1 || codes[k+1] != -1 || !slices.Equal(q.Scales(), []float32{0.5, 0.75, 0}) {
+		if q.Replaced() != 2 || codes[7] != 1 || codes[k+300] != 1 || codes[6] != 1 || codes[k+1] != -1 ||
+			!slices.Equal(q.Scales(), []float32{0.5, 0.75, 0}) {
 			t.Errorf("%s: %d zeros, scales %v", d, q.Replaced(), q.Scales())
 		}
 	}
 	w[8], w[9] = 0, 0 // three of 512
-	if _, _, err := try(Job{Rule: "sign-values", DType: F32, Shape: pack.Shape{M: 3, K: k}}, f32(w...)); !errors.Is(err, pack.ErrUnsupported) {
+	if _, _, err := try(Job{Rule: "sign-values", DType: F32, Shape: pack.Shape{M: 3, K: k}}, f32(w...)); !errors.Is(err,
+		pack.ErrUnsupported) {
 		t.Errorf("three zeros of 512: %v", err)
 	}
 }
@@ -204,7 +212,8 @@ func TestSimplest(t *testing.T) {
 	}
 }
 
-// TestLatticeOfAnyPatterns: whatever a row holds, subnormals and the largest numbers included, it is refused or given back.
+// TestLatticeOfAnyPatterns: whatever a row holds, subnormals and the largest numbers included, it is refused or given
+// back.
 func TestLatticeOfAnyPatterns(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	accepted := map[string]int{}

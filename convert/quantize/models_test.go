@@ -12,7 +12,8 @@ import (
 )
 
 // readModel reads a safetensors file without the help of another package of this module.
-func readModel(t *testing.T, path string) (tensor func(name string) (dtype string, shape []int, data []byte), names []string) {
+func readModel(t *testing.T, path string) (tensor func(name string) (dtype string, shape []int, data []byte),
+	names []string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {

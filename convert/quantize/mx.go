@@ -31,7 +31,8 @@ func codeMX(w, a float32) int8 {
 	)
 	b := int32(math.Float32bits(w * a))
 	m := b & 0x7fffffff
-	n := (upTo025-m)>>31 + (below07-m)>>31 + (upTo125-m)>>31 + (below17-m)>>31 + (upTo25-m)>>31 + (below35-m)>>31 + (upTo5-m)>>31
+	n := (upTo025-m)>>31 + (below07-m)>>31 + (upTo125-m)>>31 + (below17-m)>>31 + (upTo25-m)>>31 + (below35-m)>>31 +
+		(upTo5-m)>>31
 	sign := int8(b >> 31)
 	return (magnitudes[-n&7] ^ sign) - sign
 }

@@ -117,7 +117,8 @@ func TestGoldenParetoQ(t *testing.T) {
 	for i, x := range w {
 		code := rule.code(x, 1)
 		if code != 2*unsigned[i]-3 || float32(code)*scale != c.Levels[i] {
-			t.Errorf("2-bit: %v gives code %d and %v, want %d and %v", x, code, float32(code)*scale, 2*unsigned[i]-3, c.Levels[i])
+			t.Errorf("2-bit: %v gives code %d and %v, want %d and %v", x, code, float32(code)*scale, 2*unsigned[i]-3,
+				c.Levels[i])
 		}
 	}
 	c = goldens(t)["paretoq_1.58bit_SEQ"]

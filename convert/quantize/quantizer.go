@@ -109,7 +109,8 @@ func (j *Job) complete(r Rule) error {
 		j.Group = r.Group
 	}
 	if j.Group < MinGroup || r.Group != 0 && j.Group != r.Group {
-		return fmt.Errorf("%w: quantizer %s with groups of %d columns; a group has at least %d, and exactly %d where the rule says so", pack.ErrUnsupported, r.Name, j.Group, MinGroup, r.Group)
+		return fmt.Errorf("%w: quantizer %s with groups of %d columns; a group has at least %d, and exactly %d where the "+
+			"rule says so", pack.ErrUnsupported, r.Name, j.Group, MinGroup, r.Group)
 	}
 	return nil
 }
@@ -139,7 +140,8 @@ func (q *Quantizer) Measure(row int, src []byte) error {
 	return q.eachRow(row, src, func(m int, src []byte) (err error) {
 		if q.rule.Exact() {
 			return q.eachPart(m, len(src), func(part, from, to int) error {
-				q.found[part], err = q.rule.measure(q.job.DType, m, from, src[from*q.job.DType.Size():to*q.job.DType.Size()], q.job.Kind)
+				q.found[part], err = q.rule.measure(q.job.DType, m, from, src[from*q.job.DType.Size():to*q.job.DType.Size()],
+					q.job.Kind)
 				return err
 			})
 		}
@@ -173,7 +175,8 @@ func (q *Quantizer) Fix() error {
 func (q *Quantizer) fit(s stat, row int) (unit, error) {
 	scale, a := q.rule.fit(s, q.round)
 	if math.IsInf(float64(scale), 0) {
-		return unit{}, fmt.Errorf("%w: row %d: weights up to %v are too large for the scale of quantizer %s", pack.ErrUnsupported, row, s.maxAbs(), q.rule.Name)
+		return unit{}, fmt.Errorf("%w: row %d: weights up to %v are too large for the scale of quantizer %s",
+			pack.ErrUnsupported, row, s.maxAbs(), q.rule.Name)
 	}
 	return newUnit(&q.rule, scale, a), nil
 }
@@ -260,7 +263,8 @@ func (q *Quantizer) note(m int, codes []int8, src []byte, scale float32) {
 func (q *Quantizer) eachRow(row int, src []byte, do func(m int, src []byte) error) error {
 	n := q.job.Shape.K * q.job.DType.Size()
 	if row < 0 || len(src)%n != 0 || row+len(src)/n > q.job.Shape.M {
-		return fmt.Errorf("quantizer %s: %d bytes from row %d on are not whole rows of %s %v", q.rule.Name, len(src), row, q.job.DType, q.job.Shape)
+		return fmt.Errorf("quantizer %s: %d bytes from row %d on are not whole rows of %s %v", q.rule.Name, len(src), row,
+			q.job.DType, q.job.Shape)
 	}
 	for ; len(src) > 0; row, src = row+1, src[n:] {
 		if err := do(row, src[:n]); err != nil {

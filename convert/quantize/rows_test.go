@@ -20,9 +20,11 @@ func eachLevel(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// anything is n elements of random bits: denormals, zeros of both signs and huge values come often; finite unless asked.
+// anything is n elements of random bits: denormals, zeros of both signs and huge values come often; finite unless
+// asked.
 func anything(r *rand.Rand, d DType, n int, finite bool) []byte {
-	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, 6e-8, 65504, -65504, 1e-30}
+	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, math.SmallestNonzeroFloat32,
+		-math.SmallestNonzeroFloat32, 6e-8, 65504, -65504, 1e-30}
 	w := make([]float32, n)
 	for i := range w {
 		switch r.IntN(3) {
@@ -71,7 +73,8 @@ func compareLanes(t *testing.T, r *rand.Rand, d DType, src []byte, codes []int8)
 	var got, want sums
 	measureBlocks(&got, d, src)
 	measureGo(&want, d, src)
-	if !sameFloats(got.abs[:], want.abs[:]) || slices.Max(got.pos[:]) != slices.Max(want.pos[:]) || slices.Max(got.neg[:]) != slices.Max(want.neg[:]) {
+	if !sameFloats(got.abs[:], want.abs[:]) || slices.Max(got.pos[:]) != slices.Max(want.pos[:]) ||
+		slices.Max(got.neg[:]) != slices.Max(want.neg[:]) {
 		t.Fatalf("measure %s: %v, want %v", d, got, want)
 	}
 

@@ -161,8 +161,8 @@ func plain(j Job, w []float32) (codes []int8, scales []float32) {
 	return codes, scales
 }
 
-// TestQuantizersAgreeWithDefinition: all rules, types and kinds of scales, several shapes, with any division of the rows
-// into panels and goroutines.
+// TestQuantizersAgreeWithDefinition: all rules, types and kinds of scales, several shapes, with any division of the
+// rows into panels and goroutines.
 func TestQuantizersAgreeWithDefinition(t *testing.T) { eachLevel(t, agreeWithDefinition) }
 
 func agreeWithDefinition(t *testing.T) {
@@ -176,7 +176,8 @@ func agreeWithDefinition(t *testing.T) {
 				for _, panel := range []int{1, 4, s.M} {
 					q, got := panels(t, j, src, panel)
 					if !slices.Equal(got, codes) || !slices.Equal(q.Scales(), scales) {
-						t.Fatalf("%v in panels of %d rows:\ncodes  %v\nwant   %v\nscales %v\nwant   %v", j, panel, got, codes, q.Scales(), scales)
+						t.Fatalf("%v in panels of %d rows:\ncodes  %v\nwant   %v\nscales %v\nwant   %v", j, panel, got, codes,
+							q.Scales(), scales)
 					}
 					checkStats(t, j, q, codes, scales, w)
 				}
@@ -317,7 +318,8 @@ func TestEdgeWeights(t *testing.T) {
 
 // TestSignCountsZeros: weights that are zero become +1, and their number is told.
 func TestSignCountsZeros(t *testing.T) {
-	q, _ := run(t, Job{Rule: "sign", DType: F32, Shape: pack.Shape{M: 2, K: 3}, Stats: true}, f32(0, 1, -1, float32(math.Copysign(0, -1)), 0, 2))
+	q, _ := run(t, Job{Rule: "sign", DType: F32, Shape: pack.Shape{M: 2, K: 3}, Stats: true},
+		f32(0, 1, -1, float32(math.Copysign(0, -1)), 0, 2))
 	if s := q.Stats(); s.Zeros != 3 || !slices.Equal(s.Counts, []int64{1, 5}) {
 		t.Errorf("%+v", s)
 	}
@@ -362,10 +364,12 @@ func TestJobsRefused(t *testing.T) {
 	if q.Quantize(make([]int8, 63), 0, make([]byte, 256)) == nil {
 		t.Error("a short destination was accepted")
 	}
-	if _, _, err := try(Job{Rule: "absmean", DType: F32, Shape: pack.Shape{M: 1, K: 1}}, f32(math.MaxFloat32)); !errors.Is(err, pack.ErrUnsupported) {
+	if _, _, err := try(Job{Rule: "absmean", DType: F32, Shape: pack.Shape{M: 1, K: 1}},
+		f32(math.MaxFloat32)); !errors.Is(err, pack.ErrUnsupported) {
 		t.Errorf("a scale whose reciprocal is too small for its precision: %v", err)
 	}
-	if _, _, err := try(Job{Rule: "q2_0", DType: F32, Shape: pack.Shape{M: 1, K: 64}}, F32.encode(slices.Repeat([]float32{7e4}, 64))); !errors.Is(err, pack.ErrUnsupported) {
+	if _, _, err := try(Job{Rule: "q2_0", DType: F32, Shape: pack.Shape{M: 1, K: 64}},
+		F32.encode(slices.Repeat([]float32{7e4}, 64))); !errors.Is(err, pack.ErrUnsupported) {
 		t.Errorf("a scale beyond float16: %v", err)
 	}
 }

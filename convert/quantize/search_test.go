@@ -11,7 +11,8 @@ import (
 )
 
 // calibrate quantizes floats with importances of their columns, or without.
-func calibrate(t *testing.T, rule string, group int, shape pack.Shape, w, h []float32) (codes []int8, scales []float32) {
+func calibrate(t *testing.T, rule string, group int, shape pack.Shape, w, h []float32) (codes []int8,
+	scales []float32) {
 	t.Helper()
 	q, err := New(Job{Rule: rule, DType: F32, Shape: shape, Kind: PerGroup, Group: group, Columns: h})
 	if err != nil {
@@ -37,8 +38,8 @@ func weighted(shape pack.Shape, group int, w, h, scales []float32, codes []int8)
 	return list
 }
 
-// TestCalibrated: no unit misses more of what counts than with the scale of the rule, nearly all miss less, and codes follow from
-// scales as the rule says.
+// TestCalibrated: no unit misses more of what counts than with the scale of the rule, nearly all miss less, and codes
+// follow from scales as the rule says.
 func TestCalibrated(t *testing.T) {
 	r := rand.New(rand.NewPCG(20, 3))
 	shape := pack.Shape{M: 24, K: 200} // the last group is shorter

@@ -121,14 +121,17 @@ func lattice(r *Rule, d DType, src []byte, _ float32) (rowScale, error) {
 	s := levelSet{dtype: d}
 	values := r.Alphabet.Values
 	if col := s.scan(src, len(values)); col >= 0 {
-		return rowScale{}, fmt.Errorf("more than %d different values besides zero, the last of them in column %d", len(values), col)
+		return rowScale{}, fmt.Errorf("more than %d different values besides zero, the last of them in column %d",
+			len(values), col)
 	}
 	if s.zero && !slices.Contains(values, 0) {
 		return rowScale{}, fmt.Errorf("zero is a weight beside %v, and none of the codes", s.least())
 	}
 	scale, ok := s.onLattice(values)
 	if !ok {
-		return rowScale{}, fmt.Errorf("no scale gives back all of its %d values as codes %d to %d, not even up to their rounding to %s", s.n, values[0], values[len(values)-1], d)
+		return rowScale{},
+			fmt.Errorf("no scale gives back all of its %d values as codes %d to %d, not even up to their rounding to %s", s.n,
+				values[0], values[len(values)-1], d)
 	}
 	return rowScale{scale: scale}, nil
 }
@@ -144,7 +147,8 @@ func (q *Quantizer) fixValues() error {
 	}
 	switch kinds := q.rule.Kinds; {
 	case q.job.Kind == PerTensor && !one:
-		return fmt.Errorf("%w: %s: rows hold different magnitudes; they need one scale per row", pack.ErrUnsupported, q.rule.Name)
+		return fmt.Errorf("%w: %s: rows hold different magnitudes; they need one scale per row", pack.ErrUnsupported,
+			q.rule.Name)
 	case q.job.Kind == "" && one && kinds[0] == PerTensor:
 		q.job.Kind = PerTensor
 	case q.job.Kind == "":

@@ -77,7 +77,8 @@ func (r *Report) figures() []figure {
 		{Name: "quantized tensors", Value: fmt.Sprintf("%d of %d", quantized, len(r.Rows))},
 	}
 	if weights > 0 {
-		list = append(list, figure{Name: "bits per quantized weight", Value: strconv.FormatFloat(8*float64(packedBytes)/float64(weights), 'f', 3, 64)})
+		list = append(list, figure{Name: "bits per quantized weight",
+			Value: strconv.FormatFloat(8*float64(packedBytes)/float64(weights), 'f', 3, 64)})
 	}
 	if worstName != "" {
 		list = append(list, figure{Name: "largest relative error", Value: plot.Percent(worst), Note: worstName})
@@ -161,7 +162,8 @@ func (r *Report) errors() *plot.Lines {
 
 // scales draws the mean scale of every kind of quantized module over the layers.
 func (r *Report) scales() *plot.Lines {
-	return &plot.Lines{Title: "Mean scale per layer", X: plot.Axis{Label: "layer", Integer: true}, Y: plot.Axis{Label: "scale", Log: true},
+	return &plot.Lines{Title: "Mean scale per layer", X: plot.Axis{Label: "layer", Integer: true},
+		Y:      plot.Axis{Label: "scale", Log: true},
 		Series: r.perLayer(func(t *Row) (float64, bool) { return t.Scales.Mean, t.Scales.Count > 0 })}
 }
 
@@ -208,8 +210,9 @@ func (r *Report) histograms() (charts []plot.Chart) {
 		for _, n := range counts[alphabet] {
 			total += n
 		}
-		h := &plot.Columns{Title: "Codes, " + alphabet, Note: "Share of all " + plot.Short(float64(total)) + " weights with this alphabet",
-			X: plot.Axis{Label: "code"}, Y: plot.Axis{Label: "share", Format: plot.Percent}}
+		h := &plot.Columns{Title: "Codes, " + alphabet,
+			Note: "Share of all " + plot.Short(float64(total)) + " weights with this alphabet",
+			X:    plot.Axis{Label: "code"}, Y: plot.Axis{Label: "share", Format: plot.Percent}}
 		for code, n := range counts[alphabet] {
 			h.Points = append(h.Points, plot.Point{X: float64(code), Y: float64(n) / float64(max(1, total))})
 		}
@@ -222,7 +225,8 @@ func (r *Report) histograms() (charts []plot.Chart) {
 func (t *Row) line() line {
 	l := line{
 		Tensor: t.Tensor, Shape: fmt.Sprint(t.Shape), DType: t.DType, Rule: t.Rule, Layout: t.Layout, Scale: t.Scale,
-		In: plot.Bytes(float64(t.BytesIn)), Out: plot.Bytes(float64(t.BytesOut)), Seconds: strconv.FormatFloat(t.Seconds, 'f', 3, 64),
+		In: plot.Bytes(float64(t.BytesIn)), Out: plot.Bytes(float64(t.BytesOut)), Seconds: strconv.FormatFloat(t.Seconds,
+			'f', 3, 64),
 	}
 	if t.Scales.Count == 1 {
 		l.Scales = plot.Short(t.Scales.Mean)

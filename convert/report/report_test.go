@@ -18,20 +18,33 @@ import (
 
 // sample is a report of the shape of a real one: quantized and passthrough tensors, several alphabets, awkward names.
 func sample() *Report {
-	r := &Report{Tool: "lowpack 0.1.0", Source: "bitnet <2B>", File: "model.safetensors", Recipe: "--layout vnni4i --head int8"}
+	r := &Report{Tool: "lowpack 0.1.0", Source: "bitnet <2B>", File: "model.safetensors",
+		Recipe: "--layout vnni4i --head int8"}
 	for layer := range 30 {
-		for i, module := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"} {
+		for i, module := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+			"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"} {
 			e := 0.45 + 0.03*math.Sin(float64(layer)/5+float64(i)) + 0.004*float64(i*i)
 			m, k := 2560, 2560+i*700
 			n := int64(m * k)
 			zeros := int64(float64(n) * 0.42)
 			r.Rows = append(r.Rows, Row{
-				Tensor: fmt.Sprintf("model.layers.%d.%s.weight", layer, module), Shape: []int{m, k}, DType: "BF16", Rule: "absmean", Layout: "vnni4i",
-				Alphabet: "ternary", Scale: "tensor", Scales: ScalesOf([]float32{float32(0.01 * (1 + float64(i)) * (1 + 0.2*math.Cos(float64(layer)/7)))}),
-				Codes: Codes(pack.Ternary, []int64{(n - zeros) / 2, zeros, n - zeros - (n-zeros)/2}), RelError: &e, BytesIn: 2 * n, BytesOut: n / 4, Seconds: 0.004,
+				Tensor:   fmt.Sprintf("model.layers.%d.%s.weight", layer, module),
+				Shape:    []int{m, k},
+				DType:    "BF16",
+				Rule:     "absmean",
+				Layout:   "vnni4i",
+				Alphabet: "ternary",
+				Scale:    "tensor",
+				Scales:   ScalesOf([]float32{float32(0.01 * (1 + float64(i)) * (1 + 0.2*math.Cos(float64(layer)/7)))}),
+				Codes:    Codes(pack.Ternary, []int64{(n - zeros) / 2, zeros, n - zeros - (n-zeros)/2}),
+				RelError: &e,
+				BytesIn:  2 * n,
+				BytesOut: n / 4,
+				Seconds:  0.004,
 			})
 		}
-		r.Rows = append(r.Rows, Row{Tensor: fmt.Sprintf("model.layers.%d.input_layernorm.weight", layer), Shape: []int{2560}, DType: "BF16", Rule: "keep", BytesIn: 5120, BytesOut: 5120})
+		r.Rows = append(r.Rows, Row{Tensor: fmt.Sprintf("model.layers.%d.input_layernorm.weight", layer), Shape: []int{2560},
+			DType: "BF16", Rule: "keep", BytesIn: 5120, BytesOut: 5120})
 	}
 	counts := make([]int64, 255)
 	for i := range counts {
@@ -39,15 +52,23 @@ func sample() *Report {
 	}
 	small := 0.006
 	r.Rows = append(r.Rows,
-		Row{Tensor: "lm_head.weight", Shape: []int{128256, 2560}, DType: "BF16", Rule: "int8-row", Layout: "vnni4", Alphabet: "int8", Scale: "row",
-			Scales: ScalesOf([]float32{0.001, 0.002, 0.0005}), Codes: Codes(pack.Int8, counts), RelError: &small, BytesIn: 656670720, BytesOut: 328335360, Seconds: 0.3},
-		Row{Tensor: "model.embed_tokens.weight", Shape: []int{128256, 2560}, DType: "BF16", Rule: "keep", BytesIn: 656670720, BytesOut: 656670720, Seconds: 0.2},
+		Row{Tensor: "lm_head.weight", Shape: []int{128256, 2560}, DType: "BF16", Rule: "int8-row", Layout: "vnni4",
+			Alphabet: "int8", Scale: "row",
+			Scales:   ScalesOf([]float32{0.001, 0.002, 0.0005}),
+			Codes:    Codes(pack.Int8, counts),
+			RelError: &small,
+			BytesIn:  656670720,
+			BytesOut: 328335360,
+			Seconds:  0.3},
+		Row{Tensor: "model.embed_tokens.weight", Shape: []int{128256, 2560}, DType: "BF16", Rule: "keep", BytesIn: 656670720,
+			BytesOut: 656670720, Seconds: 0.2},
 		Row{Tensor: "weights of \"nothing\" <script>alert(1)</script>", Shape: []int{0}, DType: "F32", Rule: "keep"})
 	return r
 }
 
 func TestFormatOf(t *testing.T) {
-	for path, want := range map[string]Format{"a/b.arrow": Arrow, "x.parquet": Parquet, "x.y.html": HTML, "x": "", "html": "", "x.HTML": "", "x.csv": ""} {
+	for path, want := range map[string]Format{"a/b.arrow": Arrow, "x.parquet": Parquet, "x.y.html": HTML, "x": "",
+		"html": "", "x.HTML": "", "x.csv": ""} {
 		if got, err := FormatOf(path); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v", path, got, err)
 		}
@@ -56,8 +77,14 @@ func TestFormatOf(t *testing.T) {
 
 func TestPlace(t *testing.T) {
 	for name, want := range map[string]string{
-		"model.layers.3.mlp.up_proj.weight": "3 mlp.up_proj", "model.layers.12.self_attn.q_proj.bias": "12 self_attn.q_proj.bias",
-		"lm_head.weight": "- lm_head", "a.-1.b": "- a.-1.b", "7": "- 7", "x.7": "- x.7", "": "- ", "h.99999999999.x": "- h.99999999999.x",
+		"model.layers.3.mlp.up_proj.weight":     "3 mlp.up_proj",
+		"model.layers.12.self_attn.q_proj.bias": "12 self_attn.q_proj.bias",
+		"lm_head.weight":                        "- lm_head",
+		"a.-1.b":                                "- a.-1.b",
+		"7":                                     "- 7",
+		"x.7":                                   "- x.7",
+		"":                                      "- ",
+		"h.99999999999.x":                       "- h.99999999999.x",
 	} {
 		layer, module := place(name)
 		got := "- " + module
@@ -148,9 +175,17 @@ func readArrow(t *testing.T, file []byte, r *Report) (rows []record) {
 		return l, from, to
 	}
 	for i := range int(b.NumRows()) {
-		x := record{Tensor: text("tensor", i), Module: text("module", i), DType: text("dtype", i), Rule: text("rule", i), Layout: text("layout", i),
-			Alphabet: text("alphabet", i), Scale: text("scale", i), Scales: number("scale_count", i), ScaleMin: float("scale_min", i), ScaleMax: float("scale_max", i),
-			ScaleMean: float("scale_mean", i), BytesIn: number("bytes_in", i), BytesOut: number("bytes_out", i), Seconds: float("seconds", i)}
+		x := record{Tensor: text("tensor", i), Module: text("module", i), DType: text("dtype", i), Rule: text("rule", i),
+			Layout:    text("layout", i),
+			Alphabet:  text("alphabet", i),
+			Scale:     text("scale", i),
+			Scales:    number("scale_count", i),
+			ScaleMin:  float("scale_min", i),
+			ScaleMax:  float("scale_max", i),
+			ScaleMean: float("scale_mean", i),
+			BytesIn:   number("bytes_in", i),
+			BytesOut:  number("bytes_out", i),
+			Seconds:   float("seconds", i)}
 		if layers := b.Column(1).(*array.Int32); layers.IsValid(i) {
 			n := layers.Value(i)
 			x.Layer = &n
@@ -164,7 +199,8 @@ func readArrow(t *testing.T, file []byte, r *Report) (rows []record) {
 		l, from, to = list("codes", i)
 		codes := l.ListValues().(*array.Struct)
 		for j := from; j < to; j++ {
-			x.Codes = append(x.Codes, Code{codes.Field(0).(*array.Int32).Value(int(j)), codes.Field(1).(*array.Int64).Value(int(j))})
+			x.Codes = append(x.Codes, Code{codes.Field(0).(*array.Int32).Value(int(j)),
+				codes.Field(1).(*array.Int64).Value(int(j))})
 		}
 		rows = append(rows, x)
 	}
@@ -184,7 +220,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page contains %q", bad)
 		}
 	}
-	for _, want := range []string{"Relative error per layer", "Size before and after", "Codes, ternary", "Codes, int8", "Mean scale per layer",
+	for _, want := range []string{"Relative error per layer", "Size before and after", "Codes, ternary", "Codes, int8",
+		"Mean scale per layer",
 		"prefers-color-scheme:dark", "quantized tensors", "211 of 243", "&lt;script&gt;", "bitnet &lt;2B&gt;"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
@@ -217,7 +254,8 @@ func TestExactAndEmpty(t *testing.T) {
 			if err := r.Write(&b, f); err != nil || b.Len() == 0 {
 				t.Errorf("%d rows as %s: %d bytes, %v", len(r.Rows), f, b.Len(), err)
 			}
-			if f == HTML && (strings.Contains(b.String(), "error per layer</text>") || !strings.Contains(b.String(), "taken over exactly")) {
+			if f == HTML && (strings.Contains(b.String(), "error per layer</text>") ||
+				!strings.Contains(b.String(), "taken over exactly")) {
 				t.Errorf("%d rows: the page shows errors that do not exist", len(r.Rows))
 			}
 		}

@@ -42,13 +42,19 @@ func (r *Row) record() record {
 	return record{
 		Tensor: r.Tensor, Layer: layer, Module: module, Shape: shape, DType: r.DType, Rule: r.Rule, Layout: r.Layout,
 		Alphabet: r.Alphabet, Scale: r.Scale, Scales: r.Scales.Count, ScaleMin: r.Scales.Min, ScaleMax: r.Scales.Max,
-		ScaleMean: r.Scales.Mean, Codes: r.Codes, RelError: r.RelError, BytesIn: r.BytesIn, BytesOut: r.BytesOut, Seconds: r.Seconds,
+		ScaleMean: r.Scales.Mean,
+		Codes:     r.Codes,
+		RelError:  r.RelError,
+		BytesIn:   r.BytesIn,
+		BytesOut:  r.BytesOut,
+		Seconds:   r.Seconds,
 	}
 }
 
 // metadata of the table as keys and values.
 func (r *Report) metadata() (keys, values []string) {
-	return []string{"lowpack.tool", "lowpack.source", "lowpack.file", "lowpack.recipe"}, []string{r.Tool, r.Source, r.File, r.Recipe}
+	return []string{"lowpack.tool", "lowpack.source", "lowpack.file", "lowpack.recipe"},
+		[]string{r.Tool, r.Source, r.File, r.Recipe}
 }
 
 func (r *Report) parquet(w io.Writer) error {
@@ -68,7 +74,8 @@ func (r *Report) parquet(w io.Writer) error {
 
 // schema has the same columns as the Parquet form.
 func (r *Report) schema() *arrow.Schema {
-	code := arrow.StructOf(arrow.Field{Name: "value", Type: arrow.PrimitiveTypes.Int32}, arrow.Field{Name: "count", Type: arrow.PrimitiveTypes.Int64})
+	code := arrow.StructOf(arrow.Field{Name: "value", Type: arrow.PrimitiveTypes.Int32},
+		arrow.Field{Name: "count", Type: arrow.PrimitiveTypes.Int64})
 	fields := []arrow.Field{
 		{Name: "tensor", Type: arrow.BinaryTypes.String},
 		{Name: "layer", Type: arrow.PrimitiveTypes.Int32, Nullable: true},

@@ -19,7 +19,8 @@ func Conversation() []string {
 
 // Texts returns the texts to encode, with the tokens that the model adds around a text.
 func Texts() []Text {
-	const control = "a<|endoftext|><|im_start|>system\n<|im_end|><|eot_id|><|end_of_text|><|begin_of_text|><end_of_turn></s><s>b"
+	const control = "a<|endoftext|><|im_start|>system\n<|im_end|><|eot_id|>" +
+		"<|end_of_text|><|begin_of_text|><end_of_turn></s><s>b"
 	return []Text{
 		{Name: "empty"},
 		{Name: "ascii", Text: "The quick brown fox doesn't jump over 13 lazy dogs; it's (nearly) asleep... \"isn't it?\" " +

@@ -40,7 +40,8 @@ func (s shapes) exists(name string, absent bool) bool {
 }
 
 // families in the order of the list that users see; one file each.
-var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, mixtral, qwen2, qwen2moe, qwen3, qwen3moe, phi3, gemma, gemma2, gemma3, smollm3, granite, granitemoe, gptoss, olmo2, olmo3, olmoe, exaone4, hunyuan, minicpm}
+var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, mixtral, qwen2, qwen2moe, qwen3, qwen3moe, phi3,
+	gemma, gemma2, gemma3, smollm3, granite, granitemoe, gptoss, olmo2, olmo3, olmoe, exaone4, hunyuan, minicpm}
 
 //go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md
 
@@ -76,7 +77,8 @@ func find(architectures []string, modelType string) (*family, error) {
 	for _, f := range families {
 		known = append(known, f.Architectures...)
 	}
-	return nil, fmt.Errorf("%w: model architecture %q; supported are %s%s", pack.ErrUnsupported, name, list(known), meant(name, known))
+	return nil, fmt.Errorf("%w: model architecture %q; supported are %s%s", pack.ErrUnsupported, name, list(known),
+		meant(name, known))
 }
 
 // meant suggests an architecture. The end that nearly all share says nothing about which one is near.
@@ -94,5 +96,6 @@ func (f *family) agrees(architecture, modelType string) error {
 	if modelType == "" || slices.Contains(f.Types, modelType) || slices.Contains(f.also, modelType) {
 		return nil
 	}
-	return fmt.Errorf("%w: model_type %q does not go with architecture %s, and transformers would go by model_type; correct the wrong one", pack.ErrUnsupported, modelType, architecture)
+	return fmt.Errorf("%w: model_type %q does not go with architecture %s, and transformers would go by model_type; "+
+		"correct the wrong one", pack.ErrUnsupported, modelType, architecture)
 }

@@ -90,11 +90,13 @@ func names(d *Description) []string {
 
 func TestBitnet158(t *testing.T) {
 	d := mustParse(t, bitnetXL)
-	if d.Family != "bitnet-1bitllm" || d.Quant.Declared != AbsMean || d.Head != d.Embed || d.Intermediate != 5460 || d.HeadDim != 64 {
+	if d.Family != "bitnet-1bitllm" || d.Quant.Declared != AbsMean || d.Head != d.Embed || d.Intermediate != 5460 ||
+		d.HeadDim != 64 {
 		t.Errorf("%+v", d)
 	}
 	b := d.Blocks[23]
-	if b.AttnSubNorm != "model.layers.23.self_attn.inner_attn_ln.weight" || b.FFNSubNorm != "model.layers.23.mlp.ffn_layernorm.weight" {
+	if b.AttnSubNorm != "model.layers.23.self_attn.inner_attn_ln.weight" ||
+		b.FFNSubNorm != "model.layers.23.mlp.ffn_layernorm.weight" {
 		t.Errorf("%q %q", b.AttnSubNorm, b.FFNSubNorm)
 	}
 }
@@ -104,7 +106,8 @@ func TestMistral(t *testing.T) {
 	if d.SlidingWindow != 4096 || !d.Blocks[0].Local || !d.Blocks[31].Local {
 		t.Errorf("window %d", d.SlidingWindow)
 	}
-	if d = mustParse(t, mistralNemo); d.SlidingWindow != 0 || d.Blocks[0].Local || d.HeadDim != 128 || d.Blocks[0].Q.Out != 4096 || d.Blocks[0].O.In != 4096 {
+	if d = mustParse(t, mistralNemo); d.SlidingWindow != 0 || d.Blocks[0].Local || d.HeadDim != 128 ||
+		d.Blocks[0].Q.Out != 4096 || d.Blocks[0].O.In != 4096 {
 		t.Errorf("%+v", d.Blocks[0])
 	}
 }
@@ -112,7 +115,8 @@ func TestMistral(t *testing.T) {
 func TestQwen(t *testing.T) {
 	d := mustParse(t, qwen25)
 	b := d.Blocks[5]
-	if b.Q.Bias != "model.layers.5.self_attn.q_proj.bias" || b.V.Bias == "" || b.O.Bias != "" || b.Up.Bias != "" || b.Local || d.SlidingWindow != 0 {
+	if b.Q.Bias != "model.layers.5.self_attn.q_proj.bias" || b.V.Bias == "" || b.O.Bias != "" || b.Up.Bias != "" ||
+		b.Local || d.SlidingWindow != 0 {
 		t.Errorf("%+v", b)
 	}
 	windowed := mustParse(t, change(qwen25, "use_sliding_window", "true"))
@@ -121,7 +125,8 @@ func TestQwen(t *testing.T) {
 	}
 	d = mustParse(t, qwen3Small)
 	b = d.Blocks[27]
-	if d.HeadDim != 128 || b.Q.Out != 2048 || b.Q.In != 1024 || b.O.In != 2048 || b.KNorm != "model.layers.27.self_attn.k_norm.weight" || b.Q.Bias != "" {
+	if d.HeadDim != 128 || b.Q.Out != 2048 || b.Q.In != 1024 || b.O.In != 2048 ||
+		b.KNorm != "model.layers.27.self_attn.k_norm.weight" || b.Q.Bias != "" {
 		t.Errorf("%+v", b)
 	}
 	for _, n := range d.Tensors() {
@@ -135,10 +140,12 @@ func TestPhi3(t *testing.T) {
 	d := mustParse(t, change(phi3Mini, "num_key_value_heads", "8"))
 	b := d.Blocks[1]
 	const qkv = "model.layers.1.self_attn.qkv_proj.weight"
-	if b.Q.Weight != qkv || b.V.Weight != qkv || b.Q.Rows != (Rows{From: 0, To: 3072}) || b.K.Rows != (Rows{From: 3072, To: 3840}) || b.V.Rows != (Rows{From: 3840, To: 4608}) {
+	if b.Q.Weight != qkv || b.V.Weight != qkv || b.Q.Rows != (Rows{From: 0, To: 3072}) ||
+		b.K.Rows != (Rows{From: 3072, To: 3840}) || b.V.Rows != (Rows{From: 3840, To: 4608}) {
 		t.Errorf("%+v %+v %+v", b.Q, b.K, b.V)
 	}
-	if b.Gate.Rows != (Rows{From: 0, To: 8192}) || b.Up.Rows != (Rows{From: 8192, To: 16384}) || d.SlidingWindow != 2047 || !b.Local {
+	if b.Gate.Rows != (Rows{From: 0, To: 8192}) || b.Up.Rows != (Rows{From: 8192, To: 16384}) ||
+		d.SlidingWindow != 2047 || !b.Local {
 		t.Errorf("%+v %+v", b.Gate, b.Up)
 	}
 	seen := map[string]int{}
@@ -166,7 +173,8 @@ func TestMobileLLM(t *testing.T) {
 	}
 	once := len(d.Blocks)
 	d = mustParse(t, change(mobileLLM, "layer_sharing", "true"))
-	if d.Layers != 2*once || len(d.Blocks) != 2*once || d.Blocks[1].Q.Weight != d.Blocks[0].Q.Weight || d.Blocks[2].Q.Weight != "model.layers.1.self_attn.q_proj.weight" {
+	if d.Layers != 2*once || len(d.Blocks) != 2*once || d.Blocks[1].Q.Weight != d.Blocks[0].Q.Weight ||
+		d.Blocks[2].Q.Weight != "model.layers.1.self_attn.q_proj.weight" {
 		t.Errorf("layer_sharing: %d blocks, %+v", len(d.Blocks), d.Blocks[1])
 	}
 	if n := len(d.Tensors()); n != 9*once+2 {
@@ -198,10 +206,12 @@ func TestRotatedBlocks(t *testing.T) {
 
 // TestFactors: the factors of Granite and MiniCPM, and the base of HunYuan.
 func TestFactors(t *testing.T) {
-	if d := mustParse(t, granite332B); d.EmbedScale != 12 || d.AttnScale != 0.015625 || d.ResidualScale != 0.22 || d.LogitDivisor != 8 {
+	if d := mustParse(t, granite332B); d.EmbedScale != 12 || d.AttnScale != 0.015625 || d.ResidualScale != 0.22 ||
+		d.LogitDivisor != 8 {
 		t.Errorf("%+v", d.Config)
 	}
-	if d := mustParse(t, miniCPM2B); d.EmbedScale != 12 || d.ResidualScale != float32(1.4/math.Sqrt(40)) || d.LogitDivisor != 9 || d.Head != d.Embed {
+	if d := mustParse(t, miniCPM2B); d.EmbedScale != 12 || d.ResidualScale != float32(1.4/math.Sqrt(40)) ||
+		d.LogitDivisor != 9 || d.Head != d.Embed {
 		t.Errorf("%+v", d.Config)
 	}
 	if d := mustParse(t, hunyuan18B); d.Rope.Alpha != 1000 || !d.RotateFirst {
@@ -227,20 +237,26 @@ func TestScaledRope(t *testing.T) {
 	for _, config := range []string{
 		change(small, "rope_scaling", `{"type":"longrope",`+factors+`}`),
 		change(small, "rope_scaling", `{"type":"su",`+factors+`}`),
-		change(change(small, "original_max_position_embeddings", "null"), "rope_parameters", `{"rope_type":"longrope","rope_theta":10000.0,"original_max_position_embeddings":4096,`+factors+`}`),
+		change(change(small, "original_max_position_embeddings", "null"), "rope_parameters",
+			`{"rope_type":"longrope","rope_theta":10000.0,"original_max_position_embeddings":4096,`+factors+`}`),
 	} {
 		d := mustParse(t, config)
 		l := d.Rope.LongRope
-		if l == nil || !slices.Equal(l.Short, []float64{1.5, 2, 2.5}) || l.Extension != 32 || l.Attention != 0 || d.MaxPositions != 4096 || d.Rope.OriginalMaxPositions != 4096 {
+		if l == nil || !slices.Equal(l.Short, []float64{1.5, 2, 2.5}) || l.Extension != 32 || l.Attention != 0 ||
+			d.MaxPositions != 4096 || d.Rope.OriginalMaxPositions != 4096 {
 			t.Errorf("%+v, %d positions", l, d.MaxPositions)
 		}
 	}
-	d := mustParse(t, change(qwen25, "rope_scaling", `{"type":"yarn","factor":4.0,"original_max_position_embeddings":32768}`))
-	if y := d.Rope.Yarn; y == nil || *y != (Yarn{Factor: 4, BetaFast: 32, BetaSlow: 1, Whole: true}) || d.Rope.OriginalMaxPositions != 32768 || d.MaxPositions != 131072 {
+	d := mustParse(t, change(qwen25, "rope_scaling",
+		`{"type":"yarn","factor":4.0,"original_max_position_embeddings":32768}`))
+	if y := d.Rope.Yarn; y == nil || *y != (Yarn{Factor: 4, BetaFast: 32, BetaSlow: 1, Whole: true}) ||
+		d.Rope.OriginalMaxPositions != 32768 || d.MaxPositions != 131072 {
 		t.Errorf("%+v, %d positions", d.Rope.Yarn, d.MaxPositions)
 	}
-	d = mustParse(t, change(qwen25, "rope_scaling", `{"rope_type":"yarn","factor":2,"beta_fast":16,"beta_slow":2,"truncate":false,"attention_factor":1.5}`))
-	if y := d.Rope.Yarn; *y != (Yarn{Factor: 2, BetaFast: 16, BetaSlow: 2, Attention: 1.5}) || d.Rope.OriginalMaxPositions != 32768 {
+	d = mustParse(t, change(qwen25, "rope_scaling",
+		`{"rope_type":"yarn","factor":2,"beta_fast":16,"beta_slow":2,"truncate":false,"attention_factor":1.5}`))
+	if y := d.Rope.Yarn; *y != (Yarn{Factor: 2, BetaFast: 16, BetaSlow: 2, Attention: 1.5}) ||
+		d.Rope.OriginalMaxPositions != 32768 {
 		t.Errorf("%+v", y)
 	}
 	for scaling, word := range map[string]string{
@@ -252,7 +268,8 @@ func TestScaledRope(t *testing.T) {
 		`{"type":"dynamic","factor":4}`:        "supported are default and longrope",
 		`{"type":"longrope","rope_type":null}`: "rope_type is null",
 	} {
-		if _, err := Parse([]byte(change(small, "rope_scaling", scaling)), nil, nil); err == nil || !strings.Contains(err.Error(), word) {
+		if _, err := Parse([]byte(change(small, "rope_scaling", scaling)), nil, nil); err == nil ||
+			!strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", scaling, err)
 		}
 	}
@@ -260,30 +277,38 @@ func TestScaledRope(t *testing.T) {
 		`{"type":"yarn"}`: "factor is missing",
 		`{"type":"yarn","factor":4,"beta_fast":1,"beta_slow":32}`:      "beta_fast",
 		`{"type":"yarn","factor":4,"mscale":1.0,"mscale_all_dim":1.0}`: "mscale",
-		`{"type":"dynamic","factor":4}`:                                "supported are default, linear, llama3, yarn and longrope",
+		`{"type":"dynamic","factor":4}`: "supported are default, linear, llama3, yarn and " +
+			"longrope",
 	} {
-		if _, err := Parse([]byte(change(qwen25, "rope_scaling", scaling)), nil, nil); err == nil || !strings.Contains(err.Error(), word) {
+		if _, err := Parse([]byte(change(qwen25, "rope_scaling", scaling)), nil, nil); err == nil ||
+			!strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", scaling, err)
 		}
 	}
-	short := change(change(small, "original_max_position_embeddings", "1"), "rope_scaling", `{"type":"longrope",`+factors+`}`)
-	if _, err := Parse([]byte(short), nil, nil); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "original_max_position_embeddings") {
+	short := change(change(small, "original_max_position_embeddings", "1"), "rope_scaling",
+		`{"type":"longrope",`+factors+`}`)
+	if _, err := Parse([]byte(short), nil, nil); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), "original_max_position_embeddings") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestGemma(t *testing.T) {
 	d := mustParse(t, gemma1)
-	if !d.NormPlusOne || d.EmbedScale != float32(math.Sqrt(2048)) || d.Activation != "gelu_tanh" || d.Head != d.Embed || d.AttnScale != 0 || d.Blocks[0].AttnPostNorm != "" {
+	if !d.NormPlusOne || d.EmbedScale != float32(math.Sqrt(2048)) || d.Activation != "gelu_tanh" || d.Head != d.Embed ||
+		d.AttnScale != 0 || d.Blocks[0].AttnPostNorm != "" {
 		t.Errorf("%+v", d.Config)
 	}
 	d = mustParse(t, gemma22B)
 	b := d.Blocks[2]
-	if b.AttnPostNorm != "model.layers.2.post_attention_layernorm.weight" || b.FFNNorm != "model.layers.2.pre_feedforward_layernorm.weight" ||
-		b.FFNPostNorm != "model.layers.2.post_feedforward_layernorm.weight" || b.AttnNorm != "model.layers.2.input_layernorm.weight" {
+	if b.AttnPostNorm != "model.layers.2.post_attention_layernorm.weight" ||
+		b.FFNNorm != "model.layers.2.pre_feedforward_layernorm.weight" ||
+		b.FFNPostNorm != "model.layers.2.post_feedforward_layernorm.weight" ||
+		b.AttnNorm != "model.layers.2.input_layernorm.weight" {
 		t.Errorf("%+v", b)
 	}
-	if d.AttnScale != 1.0/16 || d.AttnSoftcap != 50 || d.LogitSoftcap != 30 || !d.Blocks[0].Local || d.Blocks[1].Local || d.SlidingWindow != 4096 {
+	if d.AttnScale != 1.0/16 || d.AttnSoftcap != 50 || d.LogitSoftcap != 30 || !d.Blocks[0].Local || d.Blocks[1].Local ||
+		d.SlidingWindow != 4096 {
 		t.Errorf("%+v", d.Config)
 	}
 	if d = mustParse(t, change(gemma22B, "attn_logit_softcapping", "null")); d.AttnSoftcap != 0 {
@@ -294,7 +319,8 @@ func TestGemma(t *testing.T) {
 	}
 	for _, config := range []string{
 		gemma31B,
-		change(change(gemma31B, "rope_theta", "null"), "rope_parameters", `{"full_attention":{"rope_type":"default","rope_theta":1000000.0},"sliding_attention":{"rope_type":"default","rope_theta":10000.0}}`),
+		change(change(gemma31B, "rope_theta", "null"), "rope_parameters",
+			`{"full_attention":{"rope_type":"default","rope_theta":1000000.0},"sliding_attention":{"rope_type":"default","rope_theta":10000.0}}`),
 		strings.Replace(gemma31B, `"sliding_window_pattern"`, `"_sliding_window_pattern"`, 1),
 	} {
 		d = mustParse(t, config)
@@ -304,7 +330,8 @@ func TestGemma(t *testing.T) {
 				global = append(global, i)
 			}
 		}
-		if d.Rope != (Rope{Theta: 1e6, LocalTheta: 1e4, Dim: 256}) || !slices.Equal(global, []int{5, 11, 17, 23}) || d.AttnSoftcap != 0 || d.SlidingWindow != 512 {
+		if d.Rope != (Rope{Theta: 1e6, LocalTheta: 1e4, Dim: 256}) || !slices.Equal(global, []int{5, 11, 17, 23}) ||
+			d.AttnSoftcap != 0 || d.SlidingWindow != 512 {
 			t.Errorf("%+v, global %v", d.Config, global)
 		}
 	}
@@ -324,10 +351,11 @@ func TestLayerTypes(t *testing.T) {
 		t.Error("layer_types is not read")
 	}
 	for config, word := range map[string]string{
-		types(`["full_attention"]`):                                                              "1 entries for 2 layers",
-		types(`["full_attention","linear_attention"]`):                                           "linear_attention",
-		change(types(`["full_attention","sliding_attention"]`), "sliding_window", "null"):        "sliding_window is missing",
-		change(change(qwen25, "num_hidden_layers", "1"), "layer_types", `["sliding_attention"]`): "without use_sliding_window",
+		types(`["full_attention"]`):                                                       "1 entries for 2 layers",
+		types(`["full_attention","linear_attention"]`):                                    "linear_attention",
+		change(types(`["full_attention","sliding_attention"]`), "sliding_window", "null"): "sliding_window is missing",
+		change(change(qwen25, "num_hidden_layers", "1"), "layer_types",
+			`["sliding_attention"]`): "without use_sliding_window",
 	} {
 		if _, err := Parse([]byte(config), nil, nil); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", word, err)
@@ -338,7 +366,8 @@ func TestLayerTypes(t *testing.T) {
 // everyFamily are configurations of all families but bitnet (TestTinyBitnet).
 var everyFamily = []string{
 	bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama,
-	smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B, olmoe1B7B, granite1BA400M, gptoss20B,
+	smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B,
+	olmoe1B7B, granite1BA400M, gptoss20B,
 }
 
 // TestEveryFamilyChecks: whatever the family, a checkpoint with exactly the tensors it asks for passes, and one without
@@ -392,7 +421,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if d.Heads%d.KVHeads != 0 || d.HeadDim%2 != 0 || len(d.Blocks) != d.Layers || !(d.NormEps > 0) || !(d.Rope.Theta > 0) || d.Rope.Dim > d.HeadDim {
+		if d.Heads%d.KVHeads != 0 || d.HeadDim%2 != 0 || len(d.Blocks) != d.Layers || !(d.NormEps > 0) ||
+			!(d.Rope.Theta > 0) || d.Rope.Dim > d.HeadDim {
 			t.Errorf("accepted %+v", d.Config)
 		}
 		for _, n := range d.Tensors() {
@@ -405,7 +435,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestKeeps: modules_to_not_convert names modules by an end of their names, or by a beginning or pattern up to the end of a part.
+// TestKeeps: modules_to_not_convert names modules by an end of their names, or by a beginning or pattern up to the end
+// of a part.
 func TestKeeps(t *testing.T) {
 	var q Quant
 	if err := q.keep([]string{"lm_head", "model.layers.0.mlp", `model\.layers\.(4|5)\.`}); err != nil {
@@ -414,7 +445,9 @@ func TestKeeps(t *testing.T) {
 	for name, want := range map[string]bool{
 		"lm_head.weight": true, "model.lm_head.weight": true, "lm_head2.weight": false, "xlm_head.weight": true,
 		"model.layers.0.mlp.weight": true, "model.layers.0.mlp.up_proj.weight": true, "layers.0.mlp.weight": false, "": false,
-		"model.layers.0.mlp2.up_proj.weight": false, "model.layers.5.mlp.up_proj.weight": true, "model.layers.50.mlp.up_proj.weight": false,
+		"model.layers.0.mlp2.up_proj.weight": false,
+		"model.layers.5.mlp.up_proj.weight":  true,
+		"model.layers.50.mlp.up_proj.weight": false,
 	} {
 		if q.Keeps(name) != want {
 			t.Errorf("%q is kept: %v", name, !want)
@@ -423,23 +456,28 @@ func TestKeeps(t *testing.T) {
 	for _, c := range []struct {
 		patterns []string
 		class    error
-	}{{[]string{"(?<=x)y"}, pack.ErrUnsupported}, {make([]string, maxPatterns+1), pack.ErrLimit}, {[]string{strings.Repeat("x", maxPatternBytes+1)}, pack.ErrUnsupported}} {
+	}{{[]string{"(?<=x)y"}, pack.ErrUnsupported}, {make([]string, maxPatterns+1), pack.ErrLimit},
+		{[]string{strings.Repeat("x", maxPatternBytes+1)}, pack.ErrUnsupported}} {
 		if err := q.keep(c.patterns); !errors.Is(err, c.class) {
 			t.Errorf("%.40q: %v", c.patterns, err)
 		}
 	}
 }
 
-// TestBiasUnderScale: a bias that transformers would multiply by weight_scale is refused, unless its linear stays a float.
+// TestBiasUnderScale: a bias that transformers would multiply by weight_scale is refused, unless its linear stays a
+// float.
 func TestBiasUnderScale(t *testing.T) {
 	quant := func(s string) string {
 		return change(change(qwen25, "num_hidden_layers", "2"), "quantization_config", s)
 	}
 	const auto = `{"quant_method":"bitnet","linear_class":"autobitlinear","quantization_mode":"offline"`
-	if _, err := Parse([]byte(quant(auto+"}")), nil, nil); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "q_proj.bias") {
+	if _, err := Parse([]byte(quant(auto+"}")), nil, nil); !errors.Is(err, pack.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "q_proj.bias") {
 		t.Errorf("%v", err)
 	}
-	for _, s := range []string{`{"quant_method":"bitnet"}`, auto + `,"modules_to_not_convert":["lm_head","q_proj","k_proj","v_proj"]}`, strings.Replace(auto, "offline", "online", 1) + "}"} {
+	for _, s := range []string{`{"quant_method":"bitnet"}`,
+		auto + `,"modules_to_not_convert":["lm_head","q_proj","k_proj","v_proj"]}`,
+		strings.Replace(auto, "offline", "online", 1) + "}"} {
 		mustParse(t, quant(s))
 	}
 }

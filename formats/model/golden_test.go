@@ -24,7 +24,8 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// goldens are the logits of testdata/gen/reference.py: an independent program in float64 over miniatures of every family.
+// goldens are the logits of testdata/gen/reference.py: an independent program in float64 over miniatures of every
+// family.
 type goldens struct {
 	tokens, positions []int
 	digests           map[string]string // of a miniature's files
@@ -92,7 +93,8 @@ func (g *goldens) miniature(t *testing.T, name string) string {
 		fmt.Fprintf(hash, "%s\n%s", filepath.Base(path), data)
 	}
 	if hex.EncodeToString(hash.Sum(nil)) != g.digests[name] {
-		t.Fatalf("the miniature has changed; new golden logits: testdata/gen/reference.py --golden bin/lowpack testdata/gen/golden.safetensors")
+		t.Fatalf("the miniature has changed; new golden logits: testdata/gen/reference.py --golden bin/lowpack " +
+			"testdata/gen/golden.safetensors")
 	}
 	return dir
 }
@@ -189,8 +191,8 @@ func (g *goldens) worst(t *testing.T, got [][]float32, want [][]float64) (relati
 	return relative, agree
 }
 
-// dequantized shows a packed file whose quantized tensors are floats, code × scale: the same weights without the rounding
-// of activations.
+// dequantized shows a packed file whose quantized tensors are floats, code × scale: the same weights without the
+// rounding of activations.
 type dequantized struct {
 	packed.View
 	manifest packed.Manifest
@@ -266,15 +268,15 @@ const (
 	// intBound: the same with activations rounded to int8. A rounding that falls the other way in float32 would change a
 	// logit by a hundredth; in these miniatures none does. Measured: at most 4e-7.
 	intBound = 1e-5
-	// levelsIntBound: the same, with weights that bfloat16 has rounded in the checkpoint, by up to 2⁻⁹ of their size, and that are
-	// codes times an unrounded scale here; or where float32 rounds an activation to another code (gpt-oss). Measured: at most 2.8e-2;
-	// without rounded activations they meet floatBound.
+	// levelsIntBound: the same, with weights that bfloat16 has rounded in the checkpoint, by up to 2⁻⁹ of their size, and
+	// that are codes times an unrounded scale here; or where float32 rounds an activation to another code (gpt-oss).
+	// Measured: at most 2.8e-2; without rounded activations they meet floatBound.
 	levelsIntBound = 5e-2
 )
 
-// TestFamiliesAgainstNumpy: the forward pass of every family, as config.json and tensor names describe it, is that of its
-// authors: in the reference and in the engine; with float weights, with packed weights, and with packed weights but without
-// the rounding of activations.
+// TestFamiliesAgainstNumpy: the forward pass of every family, as config.json and tensor names describe it, is that of
+// its authors: in the reference and in the engine; with float weights, with packed weights, and with packed weights but
+// without the rounding of activations.
 func TestFamiliesAgainstNumpy(t *testing.T) {
 	g := readGoldens(t)
 	families := map[string]bool{}
@@ -304,13 +306,16 @@ func TestFamiliesAgainstNumpy(t *testing.T) {
 }
 
 // compare holds the reference and the engine against golden logits.
-func (g *goldens) compare(t *testing.T, what string, v packed.View, d *model.Description, want [][]float64, most float64) {
+func (g *goldens) compare(t *testing.T, what string, v packed.View, d *model.Description, want [][]float64,
+	most float64) {
 	t.Helper()
-	for who, got := range map[string][][]float32{"reference": judged(t, v, d, g.tokens), "engine": engineLogits(t, v, g.tokens)} {
+	for who, got := range map[string][][]float32{"reference": judged(t, v, d, g.tokens),
+		"engine": engineLogits(t, v, g.tokens)} {
 		delta, agree := g.worst(t, got, want)
 		t.Logf("%s, %s: %.2g, arg-max %d of %d", what, who, delta, agree, len(g.positions))
 		if delta > most || agree < len(g.positions) {
-			t.Errorf("%s, %s: largest difference %.2g of the largest logit, more than %.2g; arg-max agrees at %d of %d positions",
+			t.Errorf("%s, %s: largest difference %.2g of the largest logit, more than %.2g; "+
+				"arg-max agrees at %d of %d positions",
 				what, who, delta, most, agree, len(g.positions))
 		}
 	}

@@ -39,7 +39,8 @@ var gptoss = family{
 
 // gptossExperts adds the experts of a block, in the form that the tensors have.
 func (d *Description) gptossExperts(block int, m mixture, has shapes) {
-	const both, gate, up, down = "mlp.experts.gate_up_proj", "mlp.experts.gate_proj", "mlp.experts.up_proj", "mlp.experts.down_proj"
+	const both, gate = "mlp.experts.gate_up_proj", "mlp.experts.gate_proj"
+	const up, down = "mlp.experts.up_proj", "mlp.experts.down_proj"
 	prefix := d.prefix(block)
 	apart := has.exists(prefix+gate+".weight", false)
 	turned := !apart && has.exists(prefix+both, false)

@@ -18,13 +18,13 @@ import (
 	"github.com/lowpack/lowpack/verify"
 )
 
-// These bound |Δ| of logits over their standard deviation, at the median and at most: weights are code · scale here, and GPTQModel
-// rounds scales and weights to BF16. Measured: 4.6e-3 and 4.3e-2; 5.6e-7 and 7.4e-6 for AutoRound and bitsandbytes. With weights that
-// are so much coarser the arg-max may differ where two logits are near.
+// These bound |Δ| of logits over their standard deviation, at the median and at most: weights are code · scale here,
+// and GPTQModel rounds scales and weights to BF16. Measured: 4.6e-3 and 4.3e-2; 5.6e-7 and 7.4e-6 for AutoRound and
+// bitsandbytes. With weights that are so much coarser the arg-max may differ where two logits are near.
 const importedMedian, importedMost = 6e-3, 6e-2
 
-// TestImported: checkpoints of GPTQ, AutoRound, AWQ, compressed-tensors, MLX and bitsandbytes give the logits of the program that
-// made them, teacher-forced with float activations, or are refused by name.
+// TestImported: checkpoints of GPTQ, AutoRound, AWQ, compressed-tensors, MLX and bitsandbytes give the logits of the
+// program that made them, teacher-forced with float activations, or are refused by name.
 func TestImported(t *testing.T) {
 	root := shared.Path(t, "data/packed")
 	dirs, err := os.ReadDir(root)
@@ -56,11 +56,13 @@ func TestImported(t *testing.T) {
 			if len(v.Manifest().Packed) < 4 {
 				t.Fatalf("%d matrices are packed", len(v.Manifest().Packed))
 			}
-			for who, got := range map[string][][]float32{"reference": judged(t, dequantize(t, v), d, tokens), "engine": engineLogits(t, dequantize(t, v), tokens)} {
+			for who, got := range map[string][][]float32{"reference": judged(t, dequantize(t, v), d, tokens),
+				"engine": engineLogits(t, dequantize(t, v), tokens)} {
 				median, most, agree := deviation(t, got, want)
 				t.Logf("%s: median %.2g, at most %.2g, arg-max %d of %d", who, median, most, agree, len(tokens))
 				if median > importedMedian || most > importedMost || agree < len(tokens)-4 {
-					t.Errorf("%s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and %.2g; arg-max agrees at %d of %d positions",
+					t.Errorf("%s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and %.2g; arg-max "+
+						"agrees at %d of %d positions",
 						who, median, most, importedMedian, importedMost, agree, len(tokens))
 				}
 			}
@@ -71,7 +73,8 @@ func TestImported(t *testing.T) {
 	}
 }
 
-// sampleLogits are the tokens and logits beside a sample, computed in float32 with its dequantized weights; nil without.
+// sampleLogits are the tokens and logits beside a sample, computed in float32 with its dequantized weights; nil
+// without.
 func sampleLogits(t *testing.T, dir string) (tokens []int, logits [][]float64) {
 	t.Helper()
 	meta, err := os.ReadFile(filepath.Join(dir, "ref", "meta.json"))
@@ -79,7 +82,8 @@ func sampleLogits(t *testing.T, dir string) (tokens []int, logits [][]float64) {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "ref", "logits.safetensors"))
-	if err != nil || bytes.Contains(meta, []byte(`"dequant_by"`)) { // the logits are of a program that did not read the codes so
+	// the logits are of a program that did not read the codes so
+	if err != nil || bytes.Contains(meta, []byte(`"dequant_by"`)) {
 		return nil, nil
 	}
 	h, err := safetensors.Parse(bytes.NewReader(data), int64(len(data)))
@@ -104,8 +108,8 @@ func sampleLogits(t *testing.T, dir string) (tokens []int, logits [][]float64) {
 	return tokens, logits
 }
 
-// TestImportedAgainstSource: codes and scales that were taken over are compared with the checkpoint, so that a changed byte in either
-// is found in the tensor that it belongs to.
+// TestImportedAgainstSource: codes and scales that were taken over are compared with the checkpoint, so that a changed
+// byte in either is found in the tensor that it belongs to.
 func TestImportedAgainstSource(t *testing.T) {
 	source := shared.Path(t, "data/packed/gptq-b4-sym-g128")
 	weights, err := os.ReadFile(filepath.Join(source, "model.safetensors"))

@@ -85,7 +85,10 @@ func equalConfig(a, b Config) bool {
 
 func TestSharedModels(t *testing.T) {
 	for dir, declared := range map[string]Declared{
-		"bitllama2-3m/packed-auto": Packed, "bitllama2-3m/fake-f32": Nothing, "stories260k/hf-F32": Nothing, "stories260k/hf-BF16": Nothing,
+		"bitllama2-3m/packed-auto": Packed,
+		"bitllama2-3m/fake-f32":    Nothing,
+		"stories260k/hf-F32":       Nothing,
+		"stories260k/hf-BF16":      Nothing,
 	} {
 		d, err := Parse(read(t, shared.Path(t, "data/models/"+dir+"/config.json")), nil, nil)
 		if err != nil {
@@ -113,7 +116,8 @@ func with(key, value string) string {
 
 func TestLlama(t *testing.T) {
 	d := mustParse(t, smallLlama)
-	if d.Family != "llama" || d.Head != "lm_head.weight" || d.HeadDim != 16 || d.Rope != (Rope{Theta: 10000, Dim: 16}) || d.BOS != 1 || !slices.Equal(d.EOS, []int{2}) {
+	if d.Family != "llama" || d.Head != "lm_head.weight" || d.HeadDim != 16 || d.Rope != (Rope{Theta: 10000, Dim: 16}) ||
+		d.BOS != 1 || !slices.Equal(d.EOS, []int{2}) {
 		t.Errorf("%+v", d)
 	}
 	if d = mustParse(t, with("head_dim", "32")); d.HeadDim != 32 || d.Blocks[0].O.In != 128 {
@@ -125,7 +129,8 @@ func TestLlama(t *testing.T) {
 	if d = mustParse(t, with("tie_word_embeddings", "true")); d.Head != d.Embed {
 		t.Errorf("tied head is %q", d.Head)
 	}
-	if d = mustParse(t, with("attention_bias", "true")); d.Blocks[1].K.Bias != "model.layers.1.self_attn.k_proj.bias" || d.Blocks[1].Up.Bias != "" {
+	if d = mustParse(t, with("attention_bias", "true")); d.Blocks[1].K.Bias != "model.layers.1.self_attn.k_proj.bias" ||
+		d.Blocks[1].Up.Bias != "" {
 		t.Errorf("bias %q %q", d.Blocks[1].K.Bias, d.Blocks[1].Up.Bias)
 	}
 	if d = mustParse(t, with("eos_token_id", "[7, 9, 7]")); !slices.Equal(d.EOS, []int{7, 9}) {
@@ -134,13 +139,15 @@ func TestLlama(t *testing.T) {
 	if d = mustParse(t, with("eos_token_id", "-1")); d.EOS != nil {
 		t.Errorf("EOS %v", d.EOS)
 	}
-	if d, err := Parse([]byte(smallLlama), []byte(`{"eos_token_id":9}`), nil); err != nil || !slices.Equal(d.EOS, []int{9}) {
+	if d, err := Parse([]byte(smallLlama), []byte(`{"eos_token_id":9}`), nil); err != nil ||
+		!slices.Equal(d.EOS, []int{9}) {
 		t.Errorf("EOS beside generation_config.json: %v, %v", d.EOS, err)
 	}
 	if d = mustParse(t, with("architectures", "null")); d.Family != "llama" {
 		t.Errorf("family by model_type: %q", d.Family)
 	}
-	if d = mustParse(t, with("quantization_config", `{"quant_method":"bitnet","modules_to_not_convert":null}`)); d.Quant.Declared != Packed || !d.Quant.ScaleDivides {
+	if d = mustParse(t, with("quantization_config",
+		`{"quant_method":"bitnet","modules_to_not_convert":null}`)); d.Quant.Declared != Packed || !d.Quant.ScaleDivides {
 		t.Errorf("quant %+v", d.Quant)
 	}
 }
@@ -150,9 +157,10 @@ func TestRopeKeys(t *testing.T) {
 	llama3 := Rope{Theta: 500000, Dim: 16, Factor: 32, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 8192}
 	const scaling = `"rope_type":"llama3","factor":32.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192`
 	for config, want := range map[string]Rope{
-		with("rope_theta", `500000.0,"rope_scaling":{`+scaling+`}`):                         llama3,
-		with("rope_parameters", `{"rope_theta":500000,`+scaling+`}`):                        llama3,
-		with("rope_scaling", `{"type":"linear","factor":2}`):                                {Theta: 10000, Dim: 16, Linear: 2},
+		with("rope_theta", `500000.0,"rope_scaling":{`+scaling+`}`):  llama3,
+		with("rope_parameters", `{"rope_theta":500000,`+scaling+`}`): llama3,
+		with("rope_scaling", `{"type":"linear","factor":2}`): {Theta: 10000, Dim: 16,
+			Linear: 2},
 		with("rope_scaling", `null,"partial_rotary_factor":1.0`):                            {Theta: 10000, Dim: 16},
 		with("rope_parameters", `{"rope_type":"default","rope_theta":5,"rope_unknown":[]}`): {Theta: 5, Dim: 16},
 	} {
@@ -187,7 +195,8 @@ func TestRefused(t *testing.T) {
 		{with("rms_norm_eps", "null"), pack.ErrCorrupt, "rms_norm_eps is missing"},                   // C08
 		{with("num_hidden_layers", "100000"), pack.ErrLimit, "num_hidden_layers"},                    //
 		{with("hidden_size", "64,\"hidden_size\":64"), pack.ErrCorrupt, "twice"},                     //
-		{with("x", `{"a":1,"a":1}`), pack.ErrCorrupt, "twice"},                                       // also where nothing is read
+		// also where nothing is read
+		{with("x", `{"a":1,"a":1}`), pack.ErrCorrupt, "twice"},
 		{with("head_dim", "7"), pack.ErrCorrupt, "even"},                                             //
 		{with("hidden_act", `"gelu"`), pack.ErrUnsupported, "gelu"},                                  //
 		{with("hidden_act", "null"), pack.ErrCorrupt, "hidden_act"},                                  //
@@ -209,7 +218,8 @@ func TestRefused(t *testing.T) {
 		{strings.Repeat("[", 1000), pack.ErrLimit, "nested"},
 	} {
 		_, err := Parse([]byte(c.config), nil, nil)
-		if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.word) || !strings.HasPrefix(err.Error(), "config.json: ") {
+		if !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.word) ||
+			!strings.HasPrefix(err.Error(), "config.json: ") {
 			t.Errorf("%.300s\ngot %v, want %v with %q", c.config, err, c.class, c.word)
 		}
 	}
@@ -237,12 +247,14 @@ func TestCheck(t *testing.T) {
 		for _, n := range d.Tensors() {
 			m := lookup(d)
 			delete(m, n.Name)
-			if _, err := Parse([]byte(config), nil, has(m)); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), n.Name) {
+			if _, err := Parse([]byte(config), nil, has(m)); !errors.Is(err, pack.ErrCorrupt) ||
+				!strings.Contains(err.Error(), n.Name) {
 				t.Errorf("without %s: %v", n.Name, err)
 			}
 			m = lookup(d)
 			m[n.Name] = append([]int{n.Shape[0] + 1}, n.Shape[1:]...) // C07 for the embedding
-			if _, err := Parse([]byte(config), nil, has(m)); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), n.Name) {
+			if _, err := Parse([]byte(config), nil, has(m)); !errors.Is(err, pack.ErrCorrupt) ||
+				!strings.Contains(err.Error(), n.Name) {
 				t.Errorf("with a wrong %s: %v", n.Name, err)
 			}
 			if n.Linear {

@@ -58,12 +58,15 @@ func (d *Description) addExperts(block int, m mixture, names expertNames, has sh
 	b.Gate, b.Up, b.Down = Linear{}, Linear{}, Linear{}
 	b.Experts = &Experts{
 		Count: m.count, Chosen: m.chosen, Router: d.prefix(block) + names.router, Normalize: m.normalize,
-		Gate: linear(names.gate, d.Hidden, m.intermediate), Up: linear(names.up, d.Hidden, m.intermediate), Down: linear(names.down, m.intermediate, d.Hidden),
+		Gate: linear(names.gate, d.Hidden, m.intermediate),
+		Up:   linear(names.up, d.Hidden, m.intermediate),
+		Down: linear(names.down, m.intermediate, d.Hidden),
 	}
 }
 
 // projNames are those of most families with experts.
-var projNames = expertNames{"mlp.gate.weight", "mlp.experts.*.gate_proj.weight", "mlp.experts.*.up_proj.weight", "mlp.experts.*.down_proj.weight"}
+var projNames = expertNames{"mlp.gate.weight", "mlp.experts.*.gate_proj.weight", "mlp.experts.*.up_proj.weight",
+	"mlp.experts.*.down_proj.weight"}
 
 // Qwen3-MoE: Qwen3 with experts in place of the MLP, in all blocks or every so many.
 var qwen3moe = family{
@@ -170,7 +173,8 @@ var mixtral = family{
 		windows(k, d, func(int) bool { return k.has("sliding_window") })
 		for i := range d.Blocks {
 			d.addExperts(i, m, expertNames{
-				"block_sparse_moe.gate.weight", "block_sparse_moe.experts.*.w1.weight", "block_sparse_moe.experts.*.w3.weight", "block_sparse_moe.experts.*.w2.weight",
+				"block_sparse_moe.gate.weight", "block_sparse_moe.experts.*.w1.weight", "block_sparse_moe.experts.*.w3.weight",
+				"block_sparse_moe.experts.*.w2.weight",
 			}, has)
 		}
 		return d
@@ -227,7 +231,8 @@ var granitemoe = family{
 		attentionBiases(k, d)
 		checkLayerTypes(k, d)
 		for i := range d.Blocks {
-			const both, gate, up = "block_sparse_moe.input_linear.weight", "block_sparse_moe.gate_linear.weight", "block_sparse_moe.up_linear.weight"
+			const both = "block_sparse_moe.input_linear.weight"
+			const gate, up = "block_sparse_moe.gate_linear.weight", "block_sparse_moe.up_linear.weight"
 			names := expertNames{"block_sparse_moe.router.layer.weight", both, both, "block_sparse_moe.output_linear.weight"}
 			if has.exists(d.prefix(i)+gate, false) {
 				names.gate, names.up = gate, up

@@ -73,11 +73,13 @@ func TestGPTOSS(t *testing.T) {
 	d := mustParse(t, gptoss20B)
 	y, x := d.Rope.Yarn, d.Blocks[3].Experts
 	switch {
-	case d.Activation != "clamped_swiglu" || d.GateAlpha != 1.702 || d.GateLimit != 7 || d.SlidingWindow != 128 || !d.Blocks[0].Local || d.Blocks[1].Local:
+	case d.Activation != "clamped_swiglu" || d.GateAlpha != 1.702 || d.GateLimit != 7 || d.SlidingWindow != 128 ||
+		!d.Blocks[0].Local || d.Blocks[1].Local:
 		t.Errorf("%+v", d.Config)
 	case y == nil || y.Whole || y.Factor != 32 || d.Rope.OriginalMaxPositions != 4096 || d.MaxPositions != 131072:
 		t.Errorf("%+v, %+v", d.Rope, y)
-	case d.Blocks[3].Sinks != "model.layers.3.self_attn.sinks" || d.Blocks[3].O.Bias == "" || x.RouterBias != "model.layers.3.mlp.router.bias":
+	case d.Blocks[3].Sinks != "model.layers.3.self_attn.sinks" || d.Blocks[3].O.Bias == "" ||
+		x.RouterBias != "model.layers.3.mlp.router.bias":
 		t.Errorf("%+v", d.Blocks[3])
 	}
 	const prefix = "model.layers.3.mlp.experts."
@@ -108,7 +110,8 @@ func TestGPTOSS(t *testing.T) {
 		}
 		g := gptoss.describe(k, look).Blocks[3].Experts.Gate
 		u := gptoss.describe(k, look).Blocks[3].Experts.Up
-		if g.Weight != prefix+c.gate || u.Weight != prefix+c.up || g.Bias != prefix+c.bias || g.Rows != c.rows || g.Turned != c.turned || c.rows.Step > 0 && u.Rows != (Rows{1, 5760, 2}) {
+		if g.Weight != prefix+c.gate || u.Weight != prefix+c.up || g.Bias != prefix+c.bias || g.Rows != c.rows ||
+			g.Turned != c.turned || c.rows.Step > 0 && u.Rows != (Rows{1, 5760, 2}) {
 			t.Errorf("%q: %+v, %+v", c.has, g, u)
 		}
 	}
@@ -121,7 +124,8 @@ func TestGPTOSS(t *testing.T) {
 func TestDenseBlocks(t *testing.T) {
 	d := mustParse(t, change(change(qwen330BA3B, "decoder_sparse_step", "2"), "mlp_only_layers", "[3]"))
 	for i, sparse := range []bool{false, true, false, false, false, true} {
-		if b := d.Blocks[i]; (b.Experts != nil) != sparse || (b.Gate.Weight == "") != sparse || !sparse && b.Gate.Out != 6144 {
+		if b := d.Blocks[i]; (b.Experts != nil) != sparse || (b.Gate.Weight == "") != sparse ||
+			!sparse && b.Gate.Out != 6144 {
 			t.Errorf("block %d: %+v", i, b)
 		}
 	}

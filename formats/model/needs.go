@@ -118,7 +118,8 @@ func (d *Description) Check(has func(tensor string) (shape []int, ok bool)) erro
 				return err
 			}
 		case !ok:
-			return fmt.Errorf("%w: tensor %q is missing; the family %s needs it with shape %v", pack.ErrCorrupt, n.Name, d.Family, n.Shape)
+			return fmt.Errorf("%w: tensor %q is missing; the family %s needs it with shape %v", pack.ErrCorrupt, n.Name,
+				d.Family, n.Shape)
 		case slices.Equal(shape, n.Shape):
 		case n.Linear && d.Quant.Declared == Packed && slices.Equal(shape, n.PackedShape()):
 		default:
@@ -133,7 +134,8 @@ func (d *Description) checkParts(n *Need, has shapes) error {
 	for _, name := range n.Parts() {
 		shape, ok := has(name)
 		if !ok {
-			return fmt.Errorf("%w: tensor %q is missing, and so is %q, which would hold all experts; the family %s needs one with shape %v", pack.ErrCorrupt, name, n.Name, d.Family, n.Shape[1:])
+			return fmt.Errorf("%w: tensor %q is missing, and so is %q, which would hold all experts; the family %s needs one "+
+				"with shape %v", pack.ErrCorrupt, name, n.Name, d.Family, n.Shape[1:])
 		}
 		if !slices.Equal(shape, n.Shape[1:]) {
 			return fmt.Errorf("%w: tensor %q has shape %v; config.json asks for %v", pack.ErrCorrupt, name, shape, n.Shape[1:])

@@ -67,7 +67,9 @@ func olmo3Rope(k *keys, c *Config) {
 	if flat := !params.has(fullAttention) && !params.has(slidingAttention); flat {
 		global, local = params, &keys{file: params.file, asked: params.asked}
 		if kind := params.text("rope_type", "default"); kind != "default" {
-			params.fail(pack.ErrUnsupported, "rope type %q for all blocks; OLMo 3 scales only those without a sliding window: write an object for %s and one for %s", kind, fullAttention, slidingAttention)
+			params.fail(pack.ErrUnsupported,
+				"rope type %q for all blocks; OLMo 3 scales only those without a sliding window: write an object for %s and one "+
+					"for %s", kind, fullAttention, slidingAttention)
 		}
 	}
 	global.override(scaling)

@@ -114,7 +114,8 @@ func sizes(k *keys) Config {
 	switch {
 	case k.err != nil:
 	case !k.has("head_dim") && c.Hidden%c.Heads != 0:
-		k.fail(pack.ErrCorrupt, "num_attention_heads %d does not divide hidden_size %d, and head_dim is missing", c.Heads, c.Hidden)
+		k.fail(pack.ErrCorrupt, "num_attention_heads %d does not divide hidden_size %d, and head_dim is missing",
+			c.Heads, c.Hidden)
 	case c.Heads%c.KVHeads != 0:
 		k.fail(pack.ErrCorrupt, "num_key_value_heads %d does not divide num_attention_heads %d", c.KVHeads, c.Heads)
 	case c.HeadDim < 2 || c.HeadDim%2 != 0 || c.HeadDim > maxHeadDim:

@@ -47,7 +47,8 @@ func phi3Rope(k *keys, c *Config) {
 	partial := s.positive("partial_rotary_factor", 1, k.positive("partial_rotary_factor", 1, 1))
 	dim := int(partial * float64(c.HeadDim))
 	if dim < 2 || dim%2 != 0 {
-		k.fail(pack.ErrCorrupt, "partial_rotary_factor %v of a head of %d values is not an even number of them", partial, c.HeadDim)
+		k.fail(pack.ErrCorrupt, "partial_rotary_factor %v of a head of %d values is not an even number of them",
+			partial, c.HeadDim)
 	}
 	c.Rope = Rope{Dim: dim, Theta: ropeBase(k, s, 10000)}
 	original := k.countOr("original_max_position_embeddings", maxPositions, 0)

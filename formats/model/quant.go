@@ -33,7 +33,8 @@ func quant(k *keys) Quant {
 		}
 	}
 	if s.err == nil && !q.Keeps(headName) {
-		s.fail(pack.ErrUnsupported, "modules_to_not_convert does not name lm_head, so that its weights would be ternary too; an output head is kept in floats, or quantized by --head")
+		s.fail(pack.ErrUnsupported, "modules_to_not_convert does not name lm_head, so that its weights would be ternary "+
+			"too; an output head is kept in floats, or quantized by --head")
 	}
 	class, mode := s.text("linear_class", "bitlinear"), s.text("quantization_mode", "offline")
 	switch {
@@ -44,7 +45,8 @@ func quant(k *keys) Quant {
 	case class == "autobitlinear" && mode == "online":
 		q.Declared = AbsMean
 	default:
-		s.fail(pack.ErrUnsupported, "linear_class %q with quantization_mode %q; supported are bitlinear, and autobitlinear online or offline", class, mode)
+		s.fail(pack.ErrUnsupported, "linear_class %q with quantization_mode %q; supported are bitlinear, and autobitlinear "+
+			"online or offline", class, mode)
 	}
 	return q
 }
@@ -52,13 +54,15 @@ func quant(k *keys) Quant {
 // keep sets the linear layers that stay floats, by names or patterns.
 func (q *Quant) keep(patterns []string) error {
 	if len(patterns) > maxPatterns {
-		return fmt.Errorf("%w: modules_to_not_convert has %d entries, more than %d", pack.ErrLimit, len(patterns), maxPatterns)
+		return fmt.Errorf("%w: modules_to_not_convert has %d entries, more than %d", pack.ErrLimit, len(patterns),
+			maxPatterns)
 	}
 	q.Float, q.patterns = patterns, nil
 	for _, p := range patterns {
 		re, err := regexp.Compile("^(?:" + p + ")$")
 		if err != nil || len(p) > maxPatternBytes {
-			return fmt.Errorf("%w: modules_to_not_convert: %.100q is not a name or pattern that can be read", pack.ErrUnsupported, p)
+			return fmt.Errorf("%w: modules_to_not_convert: %.100q is not a name or pattern that can be read",
+				pack.ErrUnsupported, p)
 		}
 		q.patterns = append(q.patterns, re)
 	}
@@ -74,7 +78,9 @@ func (d *Description) checkBiases() error {
 	for i := range d.Blocks {
 		for _, l := range d.Blocks[i].Linears() {
 			if l.Bias != "" && !d.Quant.Keeps(l.Weight) {
-				return fmt.Errorf("config.json: quantization_config: %w: linear_class autobitlinear offline, but %s exists, which transformers would multiply by weight_scale; with linear_class bitlinear and 1/weight_scale it is added as it is", pack.ErrUnsupported, l.Bias)
+				return fmt.Errorf("config.json: quantization_config: %w: linear_class autobitlinear offline, but %s exists, "+
+					"which transformers would multiply by weight_scale; with linear_class bitlinear and 1/weight_scale it is added "+
+					"as it is", pack.ErrUnsupported, l.Bias)
 			}
 		}
 	}

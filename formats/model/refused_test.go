@@ -7,7 +7,8 @@ import (
 
 // TestRefusedNumbers: numbers that no model has are refused by the name of their key.
 func TestRefusedNumbers(t *testing.T) {
-	three := change(change(mistral01, "num_hidden_layers", "2"), "layer_types", `["full_attention","full_attention","full_attention"]`)
+	three := change(change(mistral01, "num_hidden_layers", "2"), "layer_types",
+		`["full_attention","full_attention","full_attention"]`)
 	for config, says := range map[string]string{
 		change(phi3Mini, "partial_rotary_factor", "0.52"):      "partial_rotary_factor",
 		change(mistral01, "rope_scaling", `{"type":"linear"}`): "factor is missing",

@@ -19,24 +19,25 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// transformersBound is on |Δ| of logits over their standard deviation: float32 here against float64 in transformers. Measured: at
-// most 4.9e-6, with int8 activations 2.1e-6.
+// transformersBound is on |Δ| of logits over their standard deviation: float32 here against float64 in transformers.
+// Measured: at most 4.9e-6, with int8 activations 2.1e-6.
 const transformersBound = 1e-5
 
-// flipped are miniatures in which float32 rounds one activation to another int8 code than float64 does. From its position on all
-// logits differ: by at most the bound for a code, and by the other one at the median. Measured: 3.6e-2, and 7.9e-4.
+// flipped are miniatures in which float32 rounds one activation to another int8 code than float64 does. From its
+// position on all logits differ: by at most the bound for a code, and by the other one at the median. Measured: 3.6e-2,
+// and 7.9e-4.
 var flipped = map[string]bool{"gemma3": true, "packed-llama-autobitlinear-offline": true}
 
 const flippedMost, flippedMedian = 1e-1, 2e-3
 
-// wideMost is the bound, at most, for the miniature whose experts are random MXFP4 elements, up to 6: it amplifies roundings. Measured:
-// 1.1e-5 here, 2.5e-7 at the median; transformers in float32: 8.3e-6 and 4.1e-7.
-// It is the order of additions in dot products: these in float64, and all else as it is, give 5.3e-6; the weighted sums of attention in
-// float64 7.9e-6; softmax of the router, exp, the gate or norms in float64 change nothing.
+// wideMost is the bound, at most, for the miniature whose experts are random MXFP4 elements, up to 6: it amplifies
+// roundings. Measured: 1.1e-5 here, 2.5e-7 at the median; transformers in float32: 8.3e-6 and 4.1e-7.
+// It is the order of additions in dot products: these in float64, and all else as it is, give 5.3e-6; the weighted sums
+// of attention in float64 7.9e-6; softmax of the router, exp, the gate or norms in float64 change nothing.
 const wideMost, wide = 1.5e-5, "gpt_oss_mxfp4"
 
-// TestTransformers: the miniatures that transformers saved and ran give the same logits here, with float activations and with
-// int8 ones, or are refused by the name of their architecture.
+// TestTransformers: the miniatures that transformers saved and ran give the same logits here, with float activations
+// and with int8 ones, or are refused by the name of their architecture.
 func TestTransformers(t *testing.T) {
 	root := shared.Path(t, "data/transformers")
 	dirs, err := os.ReadDir(root)
@@ -104,11 +105,13 @@ func transformersLogits(t *testing.T, dir string) {
 			boundMedian, boundMost = flippedMedian, flippedMost
 		}
 		compared++
-		for who, got := range map[string][][]float32{"reference": judged(t, c.view, d, tokens), "engine": engineLogits(t, c.view, tokens)} {
+		for who, got := range map[string][][]float32{"reference": judged(t, c.view, d, tokens),
+			"engine": engineLogits(t, c.view, tokens)} {
 			median, most, agree := deviation(t, got, want)
 			t.Logf("%s, %s: median %.2g, at most %.2g, arg-max %d of %d", c.file, who, median, most, agree, len(tokens))
 			if median > boundMedian || most > boundMost || agree < len(tokens) {
-				t.Errorf("%s, %s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and %.2g; arg-max agrees at %d of %d positions",
+				t.Errorf("%s, %s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and %.2g; "+
+					"arg-max agrees at %d of %d positions",
 					c.file, who, median, most, boundMedian, boundMost, agree, len(tokens))
 			}
 		}
@@ -162,7 +165,8 @@ func readNPY(t *testing.T, path string) (rows [][]float64, ok bool) {
 	var m, n int
 	header := string(data[10:end])
 	at := strings.Index(header, "'shape': ")
-	if _, err := fmt.Sscanf(header[at:], "'shape': (%d, %d)", &m, &n); err != nil || !strings.Contains(header, "'<f4', 'fortran_order': False") || len(data)-end != 4*m*n {
+	if _, err := fmt.Sscanf(header[at:], "'shape': (%d, %d)", &m, &n); err != nil ||
+		!strings.Contains(header, "'<f4', 'fortran_order': False") || len(data)-end != 4*m*n {
 		t.Fatalf("%s: %q: %v", path, header, err)
 	}
 	for data = data[end:]; len(data) > 0; data = data[4*n:] {

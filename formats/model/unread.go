@@ -54,13 +54,16 @@ var silent = set(
 	"dtype torch_dtype use_bfloat16",
 	// Training and fine-tuning.
 	"initializer_range attention_dropout embd_pdrop resid_pdrop pretraining_tp output_router_logits router_aux_loss_coef "+
-		"router_jitter_noise neftune_noise_alpha finetuning_task task_specific_params problem_type id2label label2id pruned_heads",
+		"router_jitter_noise neftune_noise_alpha finetuning_task task_specific_params problem_type id2label label2id "+
+		"pruned_heads",
 	// How a runtime computes and what it returns.
-	"use_cache cache_implementation attn_implementation _attn_implementation _attn_implementation_autoset _experts_implementation "+
+	"use_cache cache_implementation attn_implementation _attn_implementation _attn_implementation_autoset "+
+		"_experts_implementation "+
 		"use_kernels output_attentions output_hidden_states output_scores return_dict return_dict_in_generate torchscript "+
 		"tf_legacy_loss chunk_size_feed_forward use_flash_attn",
 	// Of encoders and decoders that read one another.
-	"is_decoder is_encoder_decoder add_cross_attention cross_attention_hidden_size tie_encoder_decoder decoder_start_token_id",
+	"is_decoder is_encoder_decoder add_cross_attention cross_attention_hidden_size tie_encoder_decoder "+
+		"decoder_start_token_id",
 	// Tokens that the engine needs not know.
 	"pad_token_id sep_token_id mask_token_id eod_token_id cls_token_id unk_token_id prefix",
 	// How a text is sampled, before generation_config.json.

@@ -51,7 +51,8 @@ func TestInteropUnread(t *testing.T) {
 	args := []string{root, string(silent)}
 	for _, e := range dirs {
 		// The classes of BitNet and of MXFP4 are those of others; their weights would need other programs.
-		if _, supported := architectureOf(t, filepath.Join(root, e.Name())); supported && !strings.Contains(e.Name(), "packed-") &&
+		if _, supported := architectureOf(t, filepath.Join(root, e.Name())); supported &&
+			!strings.Contains(e.Name(), "packed-") &&
 			!strings.Contains(e.Name(), "bitnet") && e.Name() != wide {
 			args = append(args, e.Name())
 		}
@@ -60,7 +61,8 @@ func TestInteropUnread(t *testing.T) {
 		Config json.RawMessage
 		Differ []string
 	}
-	if err := json.Unmarshal(interop.Python(t, "transformers", shared.Testdata(t, "transformers/fields.py"), args...), &answer); err != nil {
+	if err := json.Unmarshal(interop.Python(t, "transformers", shared.Testdata(t, "transformers/fields.py"), args...),
+		&answer); err != nil {
 		t.Fatal(err)
 	}
 	if len(answer) < 20 {

@@ -35,7 +35,8 @@ func layerTypes(k *keys, d *Description) []string {
 	}
 	for i, t := range types {
 		if t != fullAttention && t != slidingAttention {
-			k.fail(pack.ErrUnsupported, "layer_types[%d] is %.40q; supported are %s and %s", i, t, fullAttention, slidingAttention)
+			k.fail(pack.ErrUnsupported, "layer_types[%d] is %.40q; supported are %s and %s", i, t, fullAttention,
+				slidingAttention)
 		}
 	}
 	return types
@@ -55,7 +56,8 @@ func oneWindow(k *keys, d *Description) {
 func checkLayerTypes(k *keys, d *Description) {
 	for i, t := range layerTypes(k, d) {
 		if (t == slidingAttention) != d.Blocks[i].Local {
-			k.fail(pack.ErrUnsupported, "layer_types[%d] is %s, which transformers ignores in this architecture; remove layer_types, or name the architecture that has them", i, t)
+			k.fail(pack.ErrUnsupported, "layer_types[%d] is %s, which transformers ignores in this architecture; remove "+
+				"layer_types, or name the architecture that has them", i, t)
 			return
 		}
 	}

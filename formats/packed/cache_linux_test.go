@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// TestLargePages: a file that is written in small pieces, tensors side by side, lies in the page cache in large pages, if
-// one that is written at once does.
+// TestLargePages: a file that is written in small pieces, tensors side by side, lies in the page cache in large pages,
+// if one that is written at once does.
 func TestLargePages(t *testing.T) {
 	const size, piece = 5*mmap.HugePage + 1000, 40_000
 	dir := t.TempDir()

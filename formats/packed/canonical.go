@@ -30,14 +30,17 @@ func ParseManifest(text []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, plainerr.JSON(err))
 	}
 	if version.Format == 1 {
-		return nil, fmt.Errorf("%w: the file was written by lowpack 0.1, in format version 1, and this program reads version %d: convert the checkpoint again (F11)", pack.ErrUnsupported, FormatVersion)
+		return nil,
+			fmt.Errorf("%w: the file was written by lowpack 0.1, in format version 1, and this program reads version %d: "+
+				"convert the checkpoint again (F11)", pack.ErrUnsupported, FormatVersion)
 	}
 	if version.Format != FormatVersion {
 		remedy := "a newer lowpack reads it"
 		if version.Format < FormatVersion {
 			remedy = "convert the checkpoint again"
 		}
-		return nil, fmt.Errorf("%w: the file has format version %d, this program reads version %d: %s (F11)", pack.ErrUnsupported, version.Format, FormatVersion, remedy)
+		return nil, fmt.Errorf("%w: the file has format version %d, this program reads version %d: %s (F11)",
+			pack.ErrUnsupported, version.Format, FormatVersion, remedy)
 	}
 	var m Manifest
 	if err := decodeStrictly(text, &m); err != nil {

@@ -20,11 +20,14 @@ const ScreenName = "lm_head.screen"
 // is pack.ErrUnsupported: nobody has verified a model in it, so nobody runs one.
 func Describe(v View) (*model.Description, error) {
 	if v.Manifest().Family == "" {
-		return nil, fmt.Errorf("%w: the file holds weights without a model: its manifest names no family (F11). They can be verified, not run; convert the model again, with its config.json", pack.ErrUnsupported)
+		return nil,
+			fmt.Errorf("%w: the file holds weights without a model: its manifest names no family (F11). They can be verified, "+
+				"not run; convert the model again, with its config.json", pack.ErrUnsupported)
 	}
 	config, ok := v.Embedded("config.json")
 	if !ok {
-		return nil, fmt.Errorf("%w: the file holds weights without a config.json: they can be verified, not run", pack.ErrUnsupported)
+		return nil, fmt.Errorf("%w: the file holds weights without a config.json: they can be verified, not run",
+			pack.ErrUnsupported)
 	}
 	generation, _ := v.Embedded("generation_config.json")
 	shapes := v.Manifest().shapes()
@@ -36,7 +39,8 @@ func Describe(v View) (*model.Description, error) {
 		return nil, err
 	}
 	if family := v.Manifest().Family; d.Family != family {
-		return nil, fmt.Errorf("%w: the manifest names family %q, config.json is of family %q (F11)", pack.ErrCorrupt, family, d.Family)
+		return nil, fmt.Errorf("%w: the manifest names family %q, config.json is of family %q (F11)", pack.ErrCorrupt,
+			family, d.Family)
 	}
 	if _, quantized := v.Manifest().Entry(HeadName); quantized {
 		d.Head = HeadName
@@ -55,7 +59,8 @@ func (m *Manifest) checkEmbedding(name string) error {
 		return err
 	}
 	if _, ok := l.(pack.Paneled); !ok || e.Order || len(e.Shape) != 2 {
-		return fmt.Errorf("%w: %q: a quantized embedding has one matrix, in a layout in row panels such as vnni4i, without an order of columns; this one has shape %v in layout %s (F10)", pack.ErrUnsupported, e.Name, e.Shape, e.Layout.Name)
+		return fmt.Errorf("%w: %q: a quantized embedding has one matrix, in a layout in row panels such as vnni4i, without "+
+			"an order of columns; this one has shape %v in layout %s (F10)", pack.ErrUnsupported, e.Name, e.Shape, e.Layout.Name)
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func TestBeside(t *testing.T) {
 		{Scale{Kind: ScaleRow, DType: ScaleBF16, Signed: true}, pack.Int4, []float32{-0x1p127, 0x1p-130, 5}, true, false, 0},
 		{Scale{Kind: ScaleRow, DType: ScaleF16, Signed: true}, pack.Int8, []float32{-65504, 0x1p-24, 5}, false, true, 1},
 		{Scale{Kind: ScaleGroup, Group: 32, DType: ScaleE8M0}, pack.E2M1, []float32{0x1p-128, 0x1p126, 1}, false, true, 3},
-		{Scale{Kind: ScaleGroup, Group: 64, DType: ScaleF32, Signed: true}, pack.Int4, []float32{-0.1, 0.2, 0}, true, true, 5},
+		{Scale{Kind: ScaleGroup, Group: 64, DType: ScaleF32, Signed: true}, pack.Int4, []float32{-0.1, 0.2, 0},
+			true, true, 5},
 	} {
 		e := Entry{Name: "w", Shape: []int{35, 100}, Scale: c.scale, Zero: c.zero, Order: c.order, Quantizer: "test"}
 		if c.experts > 0 {
@@ -134,7 +135,8 @@ func writeEntry(t *testing.T, e *Entry, l pack.Layout, a pack.Alphabet, scales [
 	return f, all
 }
 
-// TestAppendScale holds that a scale is stored exactly or refused: every value of the narrow types, and what lies beside it.
+// TestAppendScale holds that a scale is stored exactly or refused: every value of the narrow types, and what lies
+// beside it.
 func TestAppendScale(t *testing.T) {
 	for _, s := range []Scale{{DType: ScaleF16, Signed: true}, {DType: ScaleBF16, Signed: true}, {DType: ScaleE8M0}} {
 		patterns := 1 << 16
@@ -145,7 +147,8 @@ func TestAppendScale(t *testing.T) {
 			stored := binary.LittleEndian.AppendUint16(nil, uint16(p))[:scaleTypes[s.DType].Size()]
 			x := s.widened(stored)[0]
 			got, err := s.AppendScale(nil, x)
-			if finite := !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0); finite != (err == nil) || finite && !bytes.Equal(got, stored) {
+			if finite := !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0); finite != (err == nil) ||
+				finite && !bytes.Equal(got, stored) {
 				t.Fatalf("%s: %v: %x instead of %x, %v", s.DType, x, got, stored, err)
 			}
 			next := math.Nextafter32(x, 1e9)
@@ -159,9 +162,11 @@ func TestAppendScale(t *testing.T) {
 	}
 }
 
-// TestMinima: minima belong to group-wise scales of floats, and the zero point beside them is the lowest code everywhere (F25).
+// TestMinima: minima belong to group-wise scales of floats, and the zero point beside them is the lowest code
+// everywhere (F25).
 func TestMinima(t *testing.T) {
-	good := Entry{Name: "w", Shape: []int{2, 64}, Layout: pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name}, Scale: Scale{Kind: ScaleGroup, Group: 32, DType: ScaleF16}, Min: true}
+	good := Entry{Name: "w", Shape: []int{2, 64}, Layout: pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name},
+		Scale: Scale{Kind: ScaleGroup, Group: 32, DType: ScaleF16}, Min: true}
 	if err := good.checkForm(); err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,8 @@ func newFrame(m *Manifest, golden int64) (*frame, error) {
 	}
 	for i := range m.Packed {
 		if name := m.Packed[i].Name; f.has(name) {
-			return nil, fmt.Errorf("%w: a tensor is stored as %q, which is the name of a quantized one (F10)", pack.ErrUnsupported, name)
+			return nil, fmt.Errorf("%w: a tensor is stored as %q, which is the name of a quantized one (F10)",
+				pack.ErrUnsupported, name)
 		}
 	}
 	return f, safetensors.Place(f.tensors)

@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// FuzzManifest: a manifest is refused with an error of a known kind, or it is canonical, and the frame that it asks for has
-// a header that reads back as the same tensors.
+// FuzzManifest: a manifest is refused with an error of a known kind, or it is canonical, and the frame that it asks for
+// has a header that reads back as the same tensors.
 func FuzzManifest(f *testing.F) {
 	for _, c := range hostile.In(hostile.Packed) {
 		path, err := c.Build(f.TempDir())
@@ -35,7 +35,8 @@ func FuzzManifest(f *testing.F) {
 		f.Add([]byte(header.Metadata[ManifestKey]), uint64(1))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, seed uint64) {
-		m, err := ParseManifest(hostile.Mutate(seed, text, `"shape":`, `"lowpack/config.json"`, `"group"`, `"row"`, `"params":{"bm":64}`))
+		m, err := ParseManifest(hostile.Mutate(seed, text, `"shape":`, `"lowpack/config.json"`, `"group"`, `"row"`,
+			`"params":{"bm":64}`))
 		if err == nil {
 			err = m.check()
 		}

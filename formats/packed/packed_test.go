@@ -33,7 +33,8 @@ func sample(t testing.TB) (Contents, map[string][]byte, map[string]*pack.Matrix)
 	}
 	c := Contents{Golden: 100}
 	for _, p := range []Info{
-		{"norm", "BF16", []int{2}}, {"embed", "F16", []int{5, 3}}, {"wide", "I64", []int{2, 1}}, {"empty", "F32", []int{0, 4}},
+		{"norm", "BF16", []int{2}}, {"embed", "F16", []int{5, 3}}, {"wide", "I64", []int{2, 1}}, {"empty", "F32",
+			[]int{0, 4}},
 		{"scalar", "F32", nil}, {FilePrefix + "config.json", "U8", []int{12}},
 	} {
 		c.Manifest.Plain = append(c.Manifest.Plain, Plain{Name: p.Name, DType: p.DType, Shape: p.Shape})
@@ -80,7 +81,8 @@ func sample(t testing.TB) (Contents, map[string][]byte, map[string]*pack.Matrix)
 }
 
 // writeSample writes the tensors at the same time, each in pieces.
-func writeSample(t testing.TB, path string, c Contents, data map[string][]byte, codes map[string]*pack.Matrix) *Manifest {
+func writeSample(t testing.TB, path string, c Contents, data map[string][]byte,
+	codes map[string]*pack.Matrix) *Manifest {
 	t.Helper()
 	w, err := Create(path, c)
 	if err != nil {
@@ -226,12 +228,15 @@ func TestFrame(t *testing.T) {
 	json := string(file[8 : 8+n])
 	at := 0
 	for _, want := range []string{
-		`{"__metadata__":{"format":"lowpack","lowpack.manifest":"{\"format\":2,\"tool\":\"lowpack test\"`, `"lowpack.manifest.sha256":"`,
+		`{"__metadata__":{"format":"lowpack","lowpack.manifest":"{\"format\":2,\"tool\":\"lowpack test\"`,
+		`"lowpack.manifest.sha256":"`,
 		`"a.weight.packed":{"dtype":"U8","shape":[`, `],"data_offsets":[0,`,
 		`"z\"é\\\n.packed":{"dtype":"U8","shape":[`,
 		`"wide":{"dtype":"I64","shape":[2,1]`,
-		`"a.weight.scale":{"dtype":"F32","shape":[1]`, `"empty":{"dtype":"F32","shape":[0,4]`, `"scalar":{"dtype":"F32","shape":[]`, `"z\"é\\\n.scale":{"dtype":"F32","shape":[6,2]`,
-		`"embed":{"dtype":"F16","shape":[5,3]`, `"norm":{"dtype":"BF16","shape":[2]`, `"lowpack/config.json":{"dtype":"U8","shape":[12]`,
+		`"a.weight.scale":{"dtype":"F32","shape":[1]`, `"empty":{"dtype":"F32","shape":[0,4]`,
+		`"scalar":{"dtype":"F32","shape":[]`, `"z\"é\\\n.scale":{"dtype":"F32","shape":[6,2]`,
+		`"embed":{"dtype":"F16","shape":[5,3]`, `"norm":{"dtype":"BF16","shape":[2]`,
+		`"lowpack/config.json":{"dtype":"U8","shape":[12]`,
 		`"lowpack/golden":{"dtype":"U8","shape":[128]`,
 	} {
 		i := strings.Index(json[at:], want)

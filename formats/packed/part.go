@@ -59,7 +59,8 @@ func (w *Writer) restrict(c *Contents) error {
 	plan := *w.manifest
 	plan.Packed, plan.Sources = slices.Clone(plan.Packed), slices.Clone(plan.Sources)
 	p := &part{
-		info:    PartInfo{Index: c.Part.Index, Count: c.Part.Count, Plan: plan, Golden: c.Golden, Tensors: []PartTensor{}, Sources: []PartTensor{}},
+		info: PartInfo{Index: c.Part.Index, Count: c.Part.Count, Plan: plan, Golden: c.Golden, Tensors: []PartTensor{},
+			Sources: []PartTensor{}},
 		entries: map[string]*Entry{}, sources: map[string]*Source{},
 	}
 	for i := range w.manifest.Packed {
@@ -158,7 +159,8 @@ func OpenPart(path string) (*PartFile, error) {
 }
 
 func (p *PartFile) load(h *safetensors.Header) error {
-	if len(h.Metadata) != 3 || h.Metadata[0] != (safetensors.KV{Key: "format", Value: partFormat}) || h.Metadata[1].Key != partKey {
+	if len(h.Metadata) != 3 || h.Metadata[0] != (safetensors.KV{Key: "format", Value: partFormat}) ||
+		h.Metadata[1].Key != partKey {
 		return fmt.Errorf("%w: not a part of a conversion", pack.ErrUnsupported)
 	}
 	text := []byte(h.Metadata[1].Value)
@@ -190,7 +192,8 @@ func (p *PartFile) checkHeader(text []byte) error {
 		return err
 	}
 	if !same || !bytes.Equal(text, again) {
-		return fmt.Errorf("%w: the header of the part does not match its digest, or is not in canonical form", pack.ErrCorrupt)
+		return fmt.Errorf("%w: the header of the part does not match its digest, or is not in canonical form",
+			pack.ErrCorrupt)
 	}
 	return nil
 }
@@ -213,7 +216,8 @@ func (p *PartFile) check() error {
 		if err != nil {
 			return err
 		}
-		if stored.Name != t.Name || stored.DType != want.DType || !slices.Equal(stored.Shape, want.Shape) || t.Name == GoldenName {
+		if stored.Name != t.Name || stored.DType != want.DType || !slices.Equal(stored.Shape, want.Shape) ||
+			t.Name == GoldenName {
 			return fmt.Errorf("%w: the part holds %q, %s %v, where %q, %s %v is planned", pack.ErrCorrupt,
 				stored.Name, stored.DType, stored.Shape, want.Name, want.DType, want.Shape)
 		}

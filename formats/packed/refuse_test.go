@@ -111,12 +111,13 @@ func TestManifestForm(t *testing.T) {
 		"a field twice":    strings.Replace(s, `"tool"`, `"tool":"x","tool"`, 1),
 		"another spelling": strings.Replace(s, `"tool"`, `"Tool"`, 1),
 		"an escape":        strings.Replace(s, "lowpack test", `lowpack\u0020test`, 1),
-		"another order":    strings.Replace(s, `"tool":"lowpack test","family":"none"`, `"family":"none","tool":"lowpack test"`, 1),
-		"a missing field":  strings.Replace(s, `"family":"none",`, "", 1),
-		"null for a list":  strings.Replace(s, `"sources":[`, `"sources":null,"x":[`, 1),
-		"a tail":           s + "{}",
-		"nothing":          "",
-		"a list":           "[]",
+		"another order": strings.Replace(s, `"tool":"lowpack test","family":"none"`,
+			`"family":"none","tool":"lowpack test"`, 1),
+		"a missing field": strings.Replace(s, `"family":"none",`, "", 1),
+		"null for a list": strings.Replace(s, `"sources":[`, `"sources":null,"x":[`, 1),
+		"a tail":          s + "{}",
+		"nothing":         "",
+		"a list":          "[]",
 	} {
 		if other == s {
 			t.Fatalf("%s: the test changes nothing", what)

@@ -24,7 +24,8 @@ func PackedBytes(v View, e *Entry, expert int) ([]byte, error) {
 		return nil, err
 	}
 	if len(t.Data) != e.StoredBytes() {
-		return nil, fmt.Errorf("%w: %q: %d bytes stored, %d expected (F14)", pack.ErrCorrupt, t.Name, len(t.Data), e.StoredBytes())
+		return nil, fmt.Errorf("%w: %q: %d bytes stored, %d expected (F14)", pack.ErrCorrupt, t.Name, len(t.Data),
+			e.StoredBytes())
 	}
 	begin := expert * e.Stride()
 	end := begin + e.Bytes
@@ -80,7 +81,8 @@ func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 			return nil, fmt.Errorf("%w: %q: scale %d is %v; a scale is finite (F9)", pack.ErrCorrupt, e.Name, first+i, s[i])
 		}
 		if math.Signbit(float64(s[i])) && !e.Scale.Signed {
-			return nil, fmt.Errorf("%w: %q: scale %d is %v; only scales that the manifest calls signed are negative (F9)", pack.ErrCorrupt, e.Name, first+i, s[i])
+			return nil, fmt.Errorf("%w: %q: scale %d is %v; only scales that the manifest calls signed are negative (F9)",
+				pack.ErrCorrupt, e.Name, first+i, s[i])
 		}
 	}
 	return s, nil
@@ -141,7 +143,8 @@ func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
 	}
 	var stored [1]float32
 	if s.widen(stored[:], dst[from:]); math.Float32bits(stored[0]) != bits || bits&0x7f800000 == 0x7f800000 {
-		return dst[:from], fmt.Errorf("%w: a scale of %v is not a finite value of type %s (F9)", pack.ErrUnsupported, x, s.DType)
+		return dst[:from], fmt.Errorf("%w: a scale of %v is not a finite value of type %s (F9)", pack.ErrUnsupported,
+			x, s.DType)
 	}
 	if bits>>31 != 0 && !s.Signed {
 		return dst[:from], fmt.Errorf("%w: a scale of %v among scales that are not signed (F9)", pack.ErrUnsupported, x)
@@ -241,7 +244,8 @@ func Order(v View, e *Entry, expert int) ([]int32, error) {
 	for j := range order {
 		i := binary.LittleEndian.Uint32(data[4*j:])
 		if i >= uint32(k) || seen[i] {
-			return nil, fmt.Errorf("%w: %q: element %d of the order is %d; it must be a permutation of 0 … %d (F24)", pack.ErrCorrupt, e.Name, j, int32(i), k-1)
+			return nil, fmt.Errorf("%w: %q: element %d of the order is %d; it must be a permutation of 0 … %d (F24)",
+				pack.ErrCorrupt, e.Name, j, int32(i), k-1)
 		}
 		order[j], seen[i] = int32(i), true
 	}

@@ -45,10 +45,13 @@ func openRegular(path string) (*os.File, error) {
 		return nil, filekind.Missing(path, err)
 	}
 	if info.IsDir() {
-		return nil, filerr.Named(path, fmt.Errorf("%w: it is a directory; a packed file is one file, which lowpack convert makes from a checkpoint", pack.ErrUnsupported))
+		return nil, filerr.Named(path,
+			fmt.Errorf("%w: it is a directory; a packed file is one file, which lowpack convert makes from a checkpoint",
+				pack.ErrUnsupported))
 	}
 	if !info.Mode().IsRegular() {
-		return nil, filerr.Named(path, fmt.Errorf("%w: it is not a regular file (%s)", pack.ErrUnsupported, info.Mode().Type()))
+		return nil, filerr.Named(path,
+			fmt.Errorf("%w: it is not a regular file (%s)", pack.ErrUnsupported, info.Mode().Type()))
 	}
 	return os.Open(path)
 }

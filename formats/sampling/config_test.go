@@ -50,7 +50,8 @@ func TestRefused(t *testing.T) {
 		{`{"repetition_penalty": -2}`, pack.ErrUnsupported, "repetition penalty -2"},
 	} {
 		_, err := Parse([]byte(c.text))
-		if !errors.Is(err, c.class) || !strings.HasPrefix(err.Error(), "generation_config.json: ") || !strings.Contains(err.Error(), c.says) {
+		if !errors.Is(err, c.class) || !strings.HasPrefix(err.Error(), "generation_config.json: ") ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.text, err)
 		}
 	}

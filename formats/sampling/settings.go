@@ -43,7 +43,8 @@ func (s *Settings) Check() error {
 	case !finite(s.MinP) || s.MinP > 1:
 		return fmt.Errorf("%w: min-p %v: it lies between 0 and 1", pack.ErrUnsupported, s.MinP)
 	case !finite(s.RepetitionPenalty):
-		return fmt.Errorf("%w: repetition penalty %v: it is larger than 0, and 1 for none", pack.ErrUnsupported, s.RepetitionPenalty)
+		return fmt.Errorf("%w: repetition penalty %v: it is larger than 0, and 1 for none", pack.ErrUnsupported,
+			s.RepetitionPenalty)
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func TestReadBack(t *testing.T) {
 			seen[key] = true
 		}
 		readBack(t, l.Name, c)
-		if i%2 == 0 || c.Description.Blocks[0].Experts != nil || c.Weights == GPTQ { // whose codes are never packed four to a byte
+		// whose codes are never packed four to a byte
+		if i%2 == 0 || c.Description.Blocks[0].Experts != nil || c.Weights == GPTQ {
 			readBack(t, l.Name, plan(t, l.Name, func(o *Options) { o.Mini, o.Shards = true, 3 }))
 		} else {
 			readBack(t, l.Name, plan(t, l.Name, func(o *Options) { o.Mini, o.Weights, o.ShardSize = true, Codes, 50_000 }))

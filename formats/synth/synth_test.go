@@ -235,7 +235,8 @@ func TestOddTokens(t *testing.T) {
 func tiny(extra string) string {
 	s := `{"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":64,"max_position_embeddings":128,
 	"rms_norm_eps":1e-6,"hidden_act":"silu"`
-	for key, value := range map[string]string{"num_attention_heads": "4", "num_hidden_layers": "2", "intermediate_size": "100", "vocab_size": "300"} {
+	for key, value := range map[string]string{"num_attention_heads": "4", "num_hidden_layers": "2",
+		"intermediate_size": "100", "vocab_size": "300"} {
 		if !strings.Contains(extra, `"`+key+`"`) {
 			s += `,"` + key + `":` + value
 		}

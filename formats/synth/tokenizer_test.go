@@ -32,7 +32,8 @@ func TestTokenizer(t *testing.T) {
 					t.Errorf("%s: token %d is not special", like, stop)
 				}
 			}
-			for _, text := range []string{"", "the hand that rocks the cradle", "Ünïcödé 日本 🎉\r\n\tx", "\x00\x7f", specialName(0) + "x"} {
+			for _, text := range []string{"", "the hand that rocks the cradle", "Ünïcödé 日本 🎉\r\n\tx", "\x00\x7f",
+				specialName(0) + "x"} {
 				ids, err := tok.Encode(text, true)
 				if err != nil {
 					t.Fatalf("%s: %v", like, err)

@@ -67,7 +67,8 @@ func TestBits(t *testing.T) {
 // TestTablesAreTheSameEverywhere: no quantile lies so near to a rounding boundary that another math library, or a fused
 // multiply–add, could round it otherwise.
 func TestTablesAreTheSameEverywhere(t *testing.T) {
-	for name, magnitude := range map[string]func(float64) float64{"normal": normalMagnitude, "trained": trainedMagnitude(1.09)} {
+	for name, magnitude := range map[string]func(float64) float64{"normal": normalMagnitude,
+		"trained": trainedMagnitude(1.09)} {
 		for j := 0; j < cells/2; j++ {
 			x := magnitude((float64(j)+0.5)/(cells/2)) * (1 << 20)
 			if distance := math.Abs(x - math.Floor(x) - 0.5); distance < 1e-7 {
@@ -179,9 +180,11 @@ func TestLevels(t *testing.T) {
 
 // TestSizeOfWeights: outputs of a linear with inputs of size 1 have size 1, or what the residual stream asks for.
 func TestSizeOfWeights(t *testing.T) {
-	for _, weights := range []Weights{Normal, AbsMean, Ternary, TernaryShards, Levels1, Levels158, Levels2, Levels3, Levels4} {
+	for _, weights := range []Weights{Normal, AbsMean, Ternary, TernaryShards, Levels1, Levels158, Levels2,
+		Levels3, Levels4} {
 		p := plan(t, "llama-3.2-1b", func(o *Options) { o.Mini, o.Weights = true, weights })
-		for want, l := range map[float64]string{1: p.Description.Blocks[0].Gate.Weight, 0.5: p.Description.Blocks[0].Down.Weight} {
+		for want, l := range map[float64]string{1: p.Description.Blocks[0].Gate.Weight,
+			0.5: p.Description.Blocks[0].Down.Weight} {
 			x := p.tensor(l)
 			sum := 0.0
 			w := x.floats()

@@ -13,7 +13,7 @@ func TestWindowsNames(t *testing.T) {
 	for why, names := range map[string][]string{
 		"a device": {"NUL", "nul", "CON", "aux.txt", "COM1", "lpt9.tar.gz", "COM¹", "prn .x", "conin$", "CONOUT$.st",
 			"nul ", "NUL."},
-		"drops":   {"model.", "model ", "a. .", "...", " "},
+		"drops":          {"model.", "model ", "a. .", "...", " "},
 		"cannot contain": {"a:b", "model::$DATA", "nul:", "a?b", "a*", "<a", "a>", `a"b`, "a|b", "a\tb", "a\x00b"},
 		"": {"model.safetensors", "NULL", "null.txt", "console", "com", "com12", "lptx", "aux-1", ".con", "x.nul", "a b",
 			".hidden", "..a", "Модель 模型 é", ".", ".."},

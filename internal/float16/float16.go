@@ -1,6 +1,6 @@
-// Package float16 converts the two floats of 16 bits, IEEE 754 binary16 and bfloat16, for everything that is optimized or
-// writes files. verify and verify/reference have conversions of their own (verify/internal/half): an error here must not
-// agree with itself.
+// Package float16 converts the two floats of 16 bits, IEEE 754 binary16 and bfloat16, for everything that is optimized
+// or writes files. verify and verify/reference have conversions of their own (verify/internal/half): an error here must
+// not agree with itself.
 package float16
 
 import "math"
@@ -39,8 +39,8 @@ func Narrow(x float32) uint16 {
 // WidenBrain is the value of a bfloat16, exactly.
 func WidenBrain(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// NarrowBrain rounds a finite number to bfloat16 once, to nearest, ties to even: what seems to be a tie after the rounding
-// to float32 need not be one.
+// NarrowBrain rounds a finite number to bfloat16 once, to nearest, ties to even: what seems to be a tie after the
+// rounding to float32 need not be one.
 func NarrowBrain(x float64) uint16 {
 	narrow := float32(x)
 	bits := math.Float32bits(narrow)

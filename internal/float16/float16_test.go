@@ -64,10 +64,12 @@ func TestNarrow(t *testing.T) {
 		even := h + h&1
 		inward, outward := math.Float32frombits(math.Float32bits(half)-1), math.Float32frombits(math.Float32bits(half)+1)
 		if Narrow(half) != even || Narrow(inward) != h || Narrow(outward) != h+1 {
-			t.Fatalf("around %v: %#04x, %#04x, %#04x; want %#04x, %#04x, %#04x", half, Narrow(inward), Narrow(half), Narrow(outward), h, even, h+1)
+			t.Fatalf("around %v: %#04x, %#04x, %#04x; want %#04x, %#04x, %#04x", half, Narrow(inward), Narrow(half),
+				Narrow(outward), h, even, h+1)
 		}
 	}
-	for x, want := range map[float32]uint16{65519.996: 0x7bff, 65520: 0x7c00, -65520: 0xfc00, 1e30: 0x7c00, 0x1p-25: 0, 0x1.000002p-25: 1, -0x1p-30: 0x8000} {
+	for x, want := range map[float32]uint16{65519.996: 0x7bff, 65520: 0x7c00, -65520: 0xfc00, 1e30: 0x7c00, 0x1p-25: 0,
+		0x1.000002p-25: 1, -0x1p-30: 0x8000} {
 		if got := Narrow(x); got != want {
 			t.Errorf("Narrow(%v) = %#04x, want %#04x", x, got, want)
 		}

@@ -1,11 +1,12 @@
-// Package fma is the fused multiply-add of float32 in plain Go, for what is not done in assembly. verify/reference has its own.
+// Package fma is the fused multiply-add of float32 in plain Go, for what is not done in assembly. verify/reference has
+// its own.
 package fma
 
 import "math"
 
-// Float32 is x·y + z rounded once, as the instructions of CPUs do it (docs/NUMERICS.md, N1). The product of two float32 is exact in float64.
-// Rounding its sum with z first to float64 and then to float32 goes wrong in one case: the first rounding ends half way
-// between two float32, where the second one can no longer see on which side the exact sum was.
+// Float32 is x·y + z rounded once, as the instructions of CPUs do it (docs/NUMERICS.md, N1). The product of two float32
+// is exact in float64. Rounding its sum with z first to float64 and then to float32 goes wrong in one case: the first
+// rounding ends half way between two float32, where the second one can no longer see on which side the exact sum was.
 func Float32(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
@@ -21,8 +22,9 @@ const (
 	smallestNormal = (1023 - 126) << 53 // which they are below this, with the sign shifted out
 )
 
-// fromHalfWay rounds p + c to float32, where s is that sum rounded to float64. If s is not exact, the neighbor of s whose last
-// bit is odd and that is nearest to the exact sum stands for it: half way points are even, so it is on the right side of them.
+// fromHalfWay rounds p + c to float32, where s is that sum rounded to float64. If s is not exact, the neighbor of s
+// whose last bit is odd and that is nearest to the exact sum stands for it: half way points are even, so it is on the
+// right side of them.
 func fromHalfWay(s, p, c float64) float32 {
 	b := s - p
 	lost := (p - (s - b)) + (c - b) // exactly (Knuth's two-sum); a NaN for infinities and NaN, which stay

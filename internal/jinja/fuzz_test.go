@@ -51,7 +51,8 @@ func init() {
 	for name := range simpleTests {
 		grammar["T"] = append(grammar["T"], name)
 	}
-	for _, names := range [][]string{slices.Collect(maps.Keys(stringMethods)), slices.Collect(maps.Keys(dictMethods)), slices.Collect(maps.Keys(listMethods))} {
+	for _, names := range [][]string{slices.Collect(maps.Keys(stringMethods)), slices.Collect(maps.Keys(dictMethods)),
+		slices.Collect(maps.Keys(listMethods))} {
 		for _, name := range names {
 			grammar["M"] = append(grammar["M"], name+"()", name+"( E )")
 		}

@@ -12,12 +12,13 @@ const MaxActivation = 127
 // sumBlock is the number of columns between two prefix sums of a token.
 const sumBlock = 32
 
-// Activations is a batch of int8 vectors, one per token. The rows of tokens 0 … N−1 are written through Row, then Finish
-// makes them ready for any number of Mul calls, which may run in parallel. Who writes rows in parallel calls Reset before,
-// and FinishRow after each of them instead.
+// Activations is a batch of int8 vectors, one per token. The rows of tokens 0 … N−1 are written through Row, then
+// Finish makes them ready for any number of Mul calls, which may run in parallel. Who writes rows in parallel calls
+// Reset before, and FinishRow after each of them instead.
 //
-// Rows lie Stride bytes apart. The stride is an odd multiple of 64, so that the same column of many tokens does not fall
-// into one set of a cache, and leaves at least 64 zero bytes after a row, so that kernels may read beyond column K.
+// Rows lie Stride bytes apart. The stride is an odd multiple of 64, so that the same column of many tokens does not
+// fall into one set of a cache, and leaves at least 64 zero bytes after a row, so that kernels may read beyond column
+// K.
 type Activations struct {
 	N, K   int
 	Stride int
@@ -125,8 +126,8 @@ func (x *Activations) sumTo(t, k int) int32 {
 // block is sumBlock activations, eight in a word.
 type block [sumBlock / 8]uint64
 
-// sum adds a block up: with 128 added to each element they are unsigned, and 32 of them add in four lanes of 16 bits without
-// carry (32 · 255 < 2¹⁶), whatever the order of the bytes. The product adds the lanes in the highest one.
+// sum adds a block up: with 128 added to each element they are unsigned, and 32 of them add in four lanes of 16 bits
+// without carry (32 · 255 < 2¹⁶), whatever the order of the bytes. The product adds the lanes in the highest one.
 func (b *block) sum() int32 {
 	const sign, even = 0x8080808080808080, 0x00FF00FF00FF00FF
 	lanes := uint64(0)

@@ -6,11 +6,11 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// lut4Split is the form of activations that kernels for 1-bit weights ask for on AVX-512: for each group of four columns a
-// table of 16 sums by the bits of an index, those of the positive activations whose bits are set and of the magnitudes of
-// the negative ones whose bits are clear. So an entry is half of what Σ w·x falls short of the sum of magnitudes, not
-// negative, and 4·127 at most. Four groups share 128 bytes: the lower four bits of all entries, then the upper five.
-// Tables are made once per token, by whoever comes first.
+// lut4Split is the form of activations that kernels for 1-bit weights ask for on AVX-512: for each group of four
+// columns a table of 16 sums by the bits of an index, those of the positive activations whose bits are set and of the
+// magnitudes of the negative ones whose bits are clear. So an entry is half of what Σ w·x falls short of the sum of
+// magnitudes, not negative, and 4·127 at most. Four groups share 128 bytes: the lower four bits of all entries, then
+// the upper five. Tables are made once per token, by whoever comes first.
 type lut4Split struct {
 	mu    sync.Mutex
 	data  []byte  // [token][Stride/16][128]
@@ -41,8 +41,8 @@ func (x *Activations) splitGroups(order bitOrder, group int) []asm.TokenGroup {
 	})
 }
 
-// splitTables returns the tables of columns lo and up of token t, and the sum of magnitudes of columns lo to hi. Both are
-// multiples of 16, or hi is x.K.
+// splitTables returns the tables of columns lo and up of token t, and the sum of magnitudes of columns lo to hi. Both
+// are multiples of 16, or hi is x.K.
 func (x *Activations) splitTables(order bitOrder, t, lo, hi int) (tables []byte, sum int32) {
 	q := &x.lut4Split[order]
 	q.mu.Lock()

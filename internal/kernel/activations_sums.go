@@ -6,8 +6,9 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// tokenGroups is the form of the activations that kernels with group-wise scales ask for beside the rows: what the results of
-// each group of columns take from each token. It is made once per size of groups and factor, by whoever comes first.
+// tokenGroups is the form of the activations that kernels with group-wise scales ask for beside the rows: what the
+// results of each group of columns take from each token. It is made once per size of groups and factor, by whoever
+// comes first.
 type tokenGroups struct {
 	mu   sync.Mutex
 	list []*groupedTokens
@@ -32,8 +33,10 @@ func (x *Activations) groupTokens(group int, factor int32) []asm.TokenGroup {
 	return x.tokenGroups.of(x, group, factor, func(_, _, _ int, sum int32) int32 { return factor * sum })
 }
 
-// of returns what groups take from tokens, with what add gives for a token, columns and their sum. It is the same for one factor.
-func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo, hi int, sum int32) int32) []asm.TokenGroup {
+// of returns what groups take from tokens, with what add gives for a token, columns and their sum. It is the same for
+// one factor.
+func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo, hi int,
+	sum int32) int32) []asm.TokenGroup {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.find(group, factor)
@@ -58,7 +61,8 @@ func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo
 	return g.data
 }
 
-// scale is that of column k of token t, 1 where the token has one for all columns: who multiplies by it then does so at the end.
+// scale is that of column k of token t, 1 where the token has one for all columns: who multiplies by it then does so at
+// the end.
 func (x *Activations) scale(t, k int) float32 {
 	if x.Group == 0 {
 		return 1

@@ -7,8 +7,8 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Batches on the tile registers of AMX. A product of few tokens, and any with short groups of columns, stays with the 512-bit
-// kernel of the same weights.
+// Batches on the tile registers of AMX. A product of few tokens, and any with short groups of columns, stays with the
+// 512-bit kernel of the same weights.
 const (
 	amxTokens = 12 // at least: docs/notes/kernels.md says what was measured with 8 and with 16
 	amxGroup  = 64 // columns of a group at least: a tile has so many, and one that is not full takes as long
@@ -19,8 +19,8 @@ const (
 	amxCall        = 1 << 25 // products in a call: enough to pay for its setting up, in less than 100 µs (see runBytes)
 )
 
-// tileMethod is how a method multiplies batches on tile registers: a function of 32 rows of panels, and what its calls for
-// all rows of a panel are given.
+// tileMethod is how a method multiplies batches on tile registers: a function of 32 rows of panels, and what its calls
+// for all rows of a panel are given.
 type tileMethod struct {
 	multiply func(*asm.AMX)
 	parts    func(alphabet string) []tilePart
@@ -114,7 +114,8 @@ func byteTiles(halves int) func(string) []tilePart {
 	}
 }
 
-// base3Tiles are pairs of the five digits of a byte. The fourth is in two of them: its rows are multiplied twice, with the same result.
+// base3Tiles are pairs of the five digits of a byte. The fourth is in two of them: its rows are multiplied twice, with
+// the same result.
 func base3Tiles(string) (parts []tilePart) {
 	power := []int{81, 27, 9, 3, 1}
 	for _, first := range []int{0, 2, 3} {
@@ -202,7 +203,8 @@ func (p *batches) groupRoom(room *amxRoom, tokens int) int {
 	return min(len(room.results)/(tokens*p.w.rows), p.w.Groups())
 }
 
-// scaledPanel adds the scaled sums of the whole panel c.p0 to the results, as many groups at a time as there is room for.
+// scaledPanel adds the scaled sums of the whole panel c.p0 to the results, as many groups at a time as there is room
+// for.
 func (p *batches) scaledPanel(room *amxRoom, c call) {
 	panel, rows, per := c.p0, p.w.rows, p.groupRoom(room, c.t1-c.t0)
 	c.p1 = panel + 1
@@ -231,7 +233,8 @@ func (p *batches) scaledPanel(room *amxRoom, c call) {
 	}
 }
 
-// lastPanel multiplies the last panel, c.p0, which has more rows than the matrix has left, through room for its results.
+// lastPanel multiplies the last panel, c.p0, which has more rows than the matrix has left, through room for its
+// results.
 func (p *batches) lastPanel(room *amxRoom, c call) {
 	groups, first := p.w.Groups(), c.p0*p.w.rows
 	c.p1 = c.p0 + 1
@@ -271,7 +274,8 @@ func (p *batches) multiplyGroups(room *amxRoom, c call, g0, g1 int, y []int32, l
 	}
 }
 
-// TileConfig is what LDTILECFG loads: six tiles for sums and activations of so many tokens, at most 16, and two for weights.
+// TileConfig is what LDTILECFG loads: six tiles for sums and activations of so many tokens, at most 16, and two for
+// weights.
 func TileConfig(rows int) (c [64]byte) {
 	c[0] = 1 // palette
 	for tile := range 8 {

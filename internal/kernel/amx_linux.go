@@ -19,8 +19,8 @@ const (
 )
 
 // permitTiles asks the system for the tile registers, once, for all threads of this process, those to come included. It
-// refuses where CPU, hypervisor or system lack them (Linux before 5.16 does), and where a thread that is not Go's has an alternate
-// signal stack too small for them; Go's have 32 KiB.
+// refuses where CPU, hypervisor or system lack them (Linux before 5.16 does), and where a thread that is not Go's has
+// an alternate signal stack too small for them; Go's have 32 KiB.
 var permitTiles = sync.OnceValue(func() error {
 	var states uint64
 	if _, _, e := syscall.RawSyscall(archPrctl, archSupportedState, uintptr(unsafe.Pointer(&states)), 0); e != 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tiles"
 )
 
-// TestTileRegisters runs the tests of kernels with tile registers on CPUs that lack them: this program once more, its tile instructions
-// carried out by a model. Everything else of the kernels, and all that leads to them, runs as it is.
+// TestTileRegisters runs the tests of kernels with tile registers on CPUs that lack them: this program once more, its
+// tile instructions carried out by a model. Everything else of the kernels, and all that leads to them, runs as it is.
 func TestTileRegisters(t *testing.T) {
 	if os.Getenv(twin) != "" || os.Getenv(EnvISA) != "" || Have(AMX) {
 		t.Skip("the other tests run with tile registers, or are to run with another instruction set")
@@ -26,7 +26,8 @@ func TestTileRegisters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{os.Args[0], "-test.v", "-test.run=^(TestTiles.*|TestRequired|TestChoice|TestChunk|TestScaledInKernel)$"}
+	args := []string{os.Args[0], "-test.v",
+		"-test.run=^(TestTiles.*|TestRequired|TestChoice|TestChunk|TestScaledInKernel)$"}
 	if testing.Short() {
 		args = append(args, "-test.short")
 	}

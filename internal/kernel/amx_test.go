@@ -108,8 +108,8 @@ func (p *problem) checkTiled(t *testing.T, k *Kernel) {
 	}
 }
 
-// TestTiles: every number of tokens up to two pairs of tiles and more, and as many that they are split; columns of less than a
-// tile, and of more than are taken apart at a time.
+// TestTiles: every number of tokens up to two pairs of tiles and more, and as many that they are split; columns of less
+// than a tile, and of more than are taken apart at a time.
 func TestTiles(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
 		for n := 1 + c.at%c.step; n <= 66; n += c.step {

@@ -10,9 +10,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// BenchmarkBatches measures small batches of every form of weights against the limits of the machine, interleaved with them: the
-// fastest of many short runs. memory/… is a fraction of the nearer limit, with weights from memory; cache/… one of peak int8
-// throughput, with weights from the second-level cache, which separates what the core takes from what memory takes.
+// BenchmarkBatches measures small batches of every form of weights against the limits of the machine, interleaved with
+// them: the fastest of many short runs. memory/… is a fraction of the nearer limit, with weights from memory; cache/…
+// one of peak int8 throughput, with weights from the second-level cache, which separates what the core takes from what
+// memory takes.
 func BenchmarkBatches(b *testing.B) {
 	pool := kernel.NewPool(1)
 	defer pool.Close()
@@ -20,7 +21,8 @@ func BenchmarkBatches(b *testing.B) {
 		layout, alphabet string
 		groups           []int
 	}{
-		{"vnni4i", pack.Int4.Name, []int{0, 128, 64, 32}}, {"vnni4i", pack.Ternary.Name, []int{0, 128}}, {"vnni4i", pack.Int2.Name, []int{0, 128}},
+		{"vnni4i", pack.Int4.Name, []int{0, 128, 64, 32}}, {"vnni4i", pack.Ternary.Name, []int{0, 128}}, {"vnni4i",
+			pack.Int2.Name, []int{0, 128}},
 		{"vnni4i", pack.E2M1.Name, []int{0, 128, 32}}, {"vnni4", pack.Int8.Name, []int{0, 128, 32}},
 	} {
 		for _, group := range c.groups {

@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// blockCase is what a test of blocks varies: columns that share a scale of the weights and of the activations (0 = all), and
-// zero points.
+// blockCase is what a test of blocks varies: columns that share a scale of the weights and of the activations (0 =
+// all), and zero points.
 type blockCase struct {
 	weights, activations int
 	zero                 bool
@@ -45,8 +45,9 @@ func blockCases() (cases []blockCase) {
 	return cases
 }
 
-// TestBlocks compares integers by == and floats to the bit with N15 written down: every layout, alphabet and kernel, groups of
-// weights and activations within each other, zero points at their extremes, K and M at the edges, several numbers of tokens.
+// TestBlocks compares integers by == and floats to the bit with N15 written down: every layout, alphabet and kernel,
+// groups of weights and activations within each other, zero points at their extremes, K and M at the edges, several
+// numbers of tokens.
 func TestBlocks(t *testing.T) {
 	cases := blockCases()
 	for _, spec := range specs(t) {
@@ -193,7 +194,8 @@ func (p *problem) grouped(group int, r *rand.Rand) *Activations {
 	return x
 }
 
-// extremes makes weights of even rows the smallest, of odd rows the largest ones, and activations ±127, some tokens all positive.
+// extremes makes weights of even rows the smallest, of odd rows the largest ones, and activations ±127, some tokens all
+// positive.
 func (p *problem) extremes(t testing.TB) {
 	values := p.matrix.Alphabet.Values
 	for i := range p.matrix.Codes {
@@ -207,7 +209,8 @@ func (p *problem) extremes(t testing.TB) {
 	p.pack(t)
 }
 
-// blocks binds a problem's weights to a kernel, with scales in groups and zero points, and gives it tokens with scales in groups.
+// blocks binds a problem's weights to a kernel, with scales in groups and zero points, and gives it tokens with scales
+// in groups.
 func (p *problem) blocks(t testing.TB, k *Kernel, packed []byte, do Arithmetic, r *rand.Rand) (*Weights, *Activations) {
 	s := p.matrix.Shape
 	x := p.grouped(p.group, r)
@@ -226,8 +229,8 @@ func (p *problem) blocks(t testing.TB, k *Kernel, packed []byte, do Arithmetic, 
 	return w, x
 }
 
-// TestScaledInKernel: the kernels of panels, on the instruction sets that ordinary CPUs have, keep no sums of blocks to scale
-// them afterwards, whatever is group-wise and with zero points.
+// TestScaledInKernel: the kernels of panels, on the instruction sets that ordinary CPUs have, keep no sums of blocks to
+// scale them afterwards, whatever is group-wise and with zero points.
 func TestScaledInKernel(t *testing.T) {
 	const why = "the sums of blocks were stored, then scaled"
 	never := Arithmetic{

@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Batches whose weights are taken apart once for all tokens: the first tile of tokens leaves its operands in memory, and the
-// others load them (docs/KERNELS.md, "Dense tiles").
+// Batches whose weights are taken apart once for all tokens: the first tile of tokens leaves its operands in memory,
+// and the others load them (docs/KERNELS.md, "Dense tiles").
 const (
 	denseTokens  = 13       // at least: leaving the operands must pay, and no tile may have less than four tokens
 	denseRows    = 64       // that a tile multiplies: a panel, or two
@@ -19,8 +19,8 @@ const (
 	denseTiles = blockBytes / (denseColumns / 2) / 6
 )
 
-// denseFuncs multiply panels of denseRows rows, or pairs of them, by the first of many tokens and by those after them, by
-// tokens − 1, for four to six.
+// denseFuncs multiply panels of denseRows rows, or pairs of them, by the first of many tokens and by those after them,
+// by tokens − 1, for four to six.
 type denseFuncs struct{ first, others []func(*asm.Tile) }
 
 // densely adds functions for batches of whole rows.
@@ -61,7 +61,8 @@ type denseCall struct {
 	panels int // that are multiplied together
 }
 
-// mulDense multiplies whole panels, as many of them at a time as have denseRows rows, and returns the first one that is left.
+// mulDense multiplies whole panels, as many of them at a time as have denseRows rows, and returns the first one that is
+// left.
 func (p *tiled) mulDense(c call) (left int) {
 	d := denseCall{c, p, denseRooms.Get().(*denseRoom), p.groupTokens(c.x), denseRows / p.w.rows}
 	end, columns, tokens := min(c.p1, p.w.Shape.M/p.w.rows), p.w.Shape.K, c.t1-c.t0
@@ -82,7 +83,11 @@ func (p *tiled) mulDense(c call) (left int) {
 func (d *denseCall) multiply(panel, lo, hi, t0, t1 int) {
 	t := asm.Tile{
 		W: &d.packed[d.columnAt(panel, lo)], PanelBytes: d.panel, Prefetch: tuned.batch, Room: &d.weights[0],
-		LdX: d.x.Stride, LdY: 4 * d.ldy, Steps: ceilDiv(hi-lo, 4), Mul: d.tiled.operands.mul, SecondUnit: d.w.scaling.units * d.w.rows,
+		LdX:        d.x.Stride,
+		LdY:        4 * d.ldy,
+		Steps:      ceilDiv(hi-lo, 4),
+		Mul:        d.tiled.operands.mul,
+		SecondUnit: d.w.scaling.units * d.w.rows,
 	}
 	if d.panels > 1 {
 		t.Prefetch = pairAhead
@@ -109,8 +114,8 @@ func (d *denseCall) multiply(panel, lo, hi, t0, t1 int) {
 	}
 }
 
-// prefetch has dense tile i of so many prefetch its share of the weights that are taken apart next: columns from one on of the
-// panels from one on, or, after the last column, of those that follow. Of a pair of panels tiles take turns.
+// prefetch has dense tile i of so many prefetch its share of the weights that are taken apart next: columns from one on
+// of the panels from one on, or, after the last column, of those that follow. Of a pair of panels tiles take turns.
 func (d *denseCall) prefetch(t *asm.Tile, i, tiles, panel, from int) {
 	if from == d.w.Shape.K {
 		panel, from = panel+d.panels, 0

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// eachTwoBits runs a test with both layouts of two-bit weights and an alphabet of each function of AVX-512, under the tuning of Intel,
-// which uses dense tiles and takes four panels at a time.
+// eachTwoBits runs a test with both layouts of two-bit weights and an alphabet of each function of AVX-512, under the
+// tuning of Intel, which uses dense tiles and takes four panels at a time.
 func eachTwoBits(t *testing.T, test func(t *testing.T, spec pack.Spec, r *rand.Rand)) {
 	if !Have(AVX512VNNI) {
 		t.Skip("no AVX-512 VNNI on this CPU")
@@ -49,8 +49,8 @@ func (p *problem) checkTwoBits(t *testing.T) {
 	p.compare(t, w)
 }
 
-// TestDenseTiles: every number of tokens up to eight tiles; rows that leave a panel, or some rows of one; columns of every
-// remainder by four, and two.
+// TestDenseTiles: every number of tokens up to eight tiles; rows that leave a panel, or some rows of one; columns of
+// every remainder by four, and two.
 func TestDenseTiles(t *testing.T) {
 	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		for n := 1; n <= 48; n++ {
@@ -63,7 +63,8 @@ func TestDenseTiles(t *testing.T) {
 func TestDenseRuns(t *testing.T) {
 	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		for _, c := range []struct{ k, tokens int }{
-			{denseColumns, 13}, {denseColumns + 1, 19}, {2*denseColumns + 5, 14}, {denseColumns + 12, 6*denseTiles + 1}, {blockBytes / 100, 130},
+			{denseColumns, 13}, {denseColumns + 1, 19}, {2*denseColumns + 5, 14}, {denseColumns + 12, 6*denseTiles + 1},
+			{blockBytes / 100, 130},
 		} {
 			newProblem(t, spec, pack.Shape{M: 65 + r.IntN(30), K: c.k}, c.tokens, 0, r).checkTwoBits(t)
 		}
@@ -128,7 +129,8 @@ func TestDenseFences(t *testing.T) {
 	})
 }
 
-// TestDense: only a tuning that says so takes weights apart once, for many tokens and whole rows; and then nothing is allocated.
+// TestDense: only a tuning that says so takes weights apart once, for many tokens and whole rows; and then nothing is
+// allocated.
 func TestDense(t *testing.T) {
 	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		for _, group := range []int{0, 64} {

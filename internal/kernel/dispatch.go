@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The whole choice of a kernel: which there are for each layout, alphabet and instruction set, with which functions for one
-// token (GEMV) and for several (GEMM), and which of them comes first.
+// The whole choice of a kernel: which there are for each layout, alphabet and instruction set, with which functions for
+// one token (GEMV) and for several (GEMM), and which of them comes first.
 
 //go:generate go run -C ../../_asm ./kernel
 
@@ -30,8 +30,8 @@ func init() {
 // Kernels lists all kernels of this build, whether this CPU can run them or not.
 func Kernels() []*Kernel { return slices.Clone(kernels) }
 
-// row is a line of a table: the kernel of an instruction set for a layout and some alphabets. Where several lines serve the
-// same weights, the first one does.
+// row is a line of a table: the kernel of an instruction set for a layout and some alphabets. Where several lines serve
+// the same weights, the first one does.
 type row struct {
 	layout string // "*" for every layout
 	codes  []string
@@ -73,8 +73,8 @@ var (
 	int8s   = []string{pack.Int8.Name}
 )
 
-// avx512Table lists the kernels on 512-bit registers. With tile registers they are those of AMX, which multiply batches there
-// where the method has functions for that.
+// avx512Table lists the kernels on 512-bit registers. With tile registers they are those of AMX, which multiply batches
+// there where the method has functions for that.
 func avx512Table(isa ISA) []row {
 	return []row{
 		{"vnni4", int1, splitLUTAVX512(0, columnsUp, 2, 4, asm.BinaryLUTRows32AVX512)},
@@ -86,17 +86,24 @@ func avx512Table(isa ISA) []row {
 		{"vnni4i", int2s, maskedAVX512(8, 8, asm.Fields2Rows32AVX512, asm.Fields2PairsAVX512, asm.Fields2Fours32AVX512).
 			densely(asm.Fields2PairsFirstAVX512, asm.Fields2PairsDenseAVX512).tiled(asm.Fields32AMX, fields2Tiles(1))},
 		{"vnni4i", int1, maskedAVX512(16, 4, asm.Fields1Rows32AVX512, nil, nil)},
-		{"vnni4i", int4, maskedAVX512(4, 16, asm.Fields4Rows32AVX512, asm.Fields4Pairs32AVX512, nil).tiled(asm.Fields64AMX, fields4Tiles(1))},
-		{"vnni4i-64", ternary, maskedAVX512(4, 16, asm.TernaryRows64AVX512, asm.TernaryPairs64AVX512, asm.TernaryFours64AVX512).
-			densely(asm.TernaryRows64FirstAVX512, asm.Fields2Rows64DenseAVX512).tiled(asm.Fields64AMX, fields2Tiles(2))},
+		{"vnni4i", int4, maskedAVX512(4, 16, asm.Fields4Rows32AVX512, asm.Fields4Pairs32AVX512, nil).tiled(asm.Fields64AMX,
+			fields4Tiles(1))},
+		{"vnni4i-64", ternary,
+			maskedAVX512(4, 16, asm.TernaryRows64AVX512, asm.TernaryPairs64AVX512, asm.TernaryFours64AVX512).
+				densely(asm.TernaryRows64FirstAVX512, asm.Fields2Rows64DenseAVX512).tiled(asm.Fields64AMX, fields2Tiles(2))},
 		{"vnni4i-64", int2s, maskedAVX512(4, 16, asm.Fields2Rows64AVX512, asm.Fields2Pairs64AVX512, asm.Fields2Fours64AVX512).
 			densely(asm.Fields2Rows64FirstAVX512, asm.Fields2Rows64DenseAVX512).tiled(asm.Fields64AMX, fields2Tiles(2))},
 		{"vnni4i-64", int1, maskedAVX512(8, 8, asm.Fields1Rows64AVX512, nil, nil)},
-		{"vnni4i-64", int4, maskedAVX512(4, 32, asm.Fields4Rows64AVX512, asm.Fields4Pairs64AVX512, nil).tiled(asm.Fields128AMX, fields4Tiles(2))},
-		{"vnni4i", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows32AVX512, asm.E2M1Pairs32AVX512).tiled(asm.Fields64AMX, fields4Tiles(1))},
-		{"vnni4i-64", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows64AVX512, asm.E2M1Pairs64AVX512).tiled(asm.Fields128AMX, fields4Tiles(2))},
-		{"vnni4", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows32AVX512, asm.Int8Pairs32AVX512).tiled(asm.Bytes128AMX, byteTiles(1))},
-		{"vnni4-64", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows64AVX512, asm.Int8Pairs64AVX512).tiled(asm.Bytes256AMX, byteTiles(2))},
+		{"vnni4i-64", int4, maskedAVX512(4, 32, asm.Fields4Rows64AVX512, asm.Fields4Pairs64AVX512,
+			nil).tiled(asm.Fields128AMX, fields4Tiles(2))},
+		{"vnni4i", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows32AVX512,
+			asm.E2M1Pairs32AVX512).tiled(asm.Fields64AMX, fields4Tiles(1))},
+		{"vnni4i-64", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows64AVX512,
+			asm.E2M1Pairs64AVX512).tiled(asm.Fields128AMX, fields4Tiles(2))},
+		{"vnni4", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows32AVX512,
+			asm.Int8Pairs32AVX512).tiled(asm.Bytes128AMX, byteTiles(1))},
+		{"vnni4-64", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows64AVX512,
+			asm.Int8Pairs64AVX512).tiled(asm.Bytes256AMX, byteTiles(2))},
 		{"vnni4t", ternary, base3AVX512(asm.Base3AVX512).tiled(asm.Base3AMX, base3Tiles)},
 		{"i2s", ternary, rowMajorAVX512(isa, asm.RowMajorAVX512)},
 		{"*", nil, repacked(isa)},
@@ -179,8 +186,8 @@ func (s *panelSet) table() []row {
 	}
 }
 
-// Bounds and operands of sets. 1-bit weights are summed at their place in the byte, 8 at most: two columns per step in 16
-// bits, any number of columns up to binaryMaxX86 in 32.
+// Bounds and operands of sets. 1-bit weights are summed at their place in the byte, 8 at most: two columns per step in
+// 16 bits, any number of columns up to binaryMaxX86 in 32.
 const binaryMaxX86 = math.MaxInt32 / (8 * MaxActivation)
 
 func binaryX86() operands {
@@ -213,9 +220,10 @@ func For(s pack.Spec) []*Kernel {
 }
 
 // prefer sorts kernels that serve weights of one alphabet, the best first. Better instruction sets come first: nothing
-// measured contradicts that. Of the kernels of one instruction set, the layout's own and the one that repacks every layout,
-// the one that is faster with one token in the table Measured comes first, or the layout's own where it was not measured.
-// Decoding is made of products with one token; batches would choose the same, but for 1-bit weights of VNNI4I on AVX2.
+// measured contradicts that. Of the kernels of one instruction set, the layout's own and the one that repacks every
+// layout, the one that is faster with one token in the table Measured comes first, or the layout's own where it was not
+// measured. Decoding is made of products with one token; batches would choose the same, but for 1-bit weights of VNNI4I
+// on AVX2.
 func prefer(list []*Kernel, alphabet string) {
 	slices.SortStableFunc(list, func(a, b *Kernel) int {
 		if c := cmp.Compare(rung(a.ISA), rung(b.ISA)); c != 0 {
@@ -230,8 +238,8 @@ func prefer(list []*Kernel, alphabet string) {
 	})
 }
 
-// repackGain is what repacking must gain at least: it costs a second copy of the weights in memory, and the time to make it
-// whenever a file is opened (328 MB and 0.4 s for an int8 head of 128,256 rows).
+// repackGain is what repacking must gain at least: it costs a second copy of the weights in memory, and the time to
+// make it whenever a file is opened (328 MB and 0.4 s for an int8 head of 128,256 rows).
 const repackGain = 1.25
 
 // vector is what the speed of k with one token is worth; ok is false if it was not measured.

@@ -37,8 +37,8 @@ func (p *product) bytes() int {
 	return p.w.Bytes() + 4*p.w.Shape.M*p.w.Groups()
 }
 
-// BenchmarkFractions measures kernels against the limits of the machine, interleaved with them, and reports the fastest of
-// many runs of each: docs/notes/kernels.md is made of its figures.
+// BenchmarkFractions measures kernels against the limits of the machine, interleaved with them, and reports the fastest
+// of many runs of each: docs/notes/kernels.md is made of its figures.
 //
 //	memory/…: matrix–vector products over 256 MB of weights, as a fraction of what a loop that only reads gets
 //	cache/…:  the same over 512 KiB, in GB/s
@@ -54,17 +54,24 @@ func BenchmarkFractions(b *testing.B) {
 			}
 			for _, alphabet := range alphabets(b, k) {
 				name := fmt.Sprintf("%v-%s/threads%d", k, alphabet, threads)
-				b.Run("memory/"+name, func(b *testing.B) { vector(b, k, benchShape{alphabet, 0, 1, 256 << 20}, pool, 1500*time.Millisecond) })
-				b.Run("cache/"+name, func(b *testing.B) { vector(b, k, benchShape{alphabet, 0, 1, 512 << 10}, pool, 100*time.Millisecond) })
+				b.Run("memory/"+name, func(b *testing.B) {
+					vector(b, k, benchShape{alphabet, 0, 1, 256 << 20}, pool, 1500*time.Millisecond)
+				})
+				b.Run("cache/"+name, func(b *testing.B) {
+					vector(b, k, benchShape{alphabet, 0, 1, 512 << 10}, pool, 100*time.Millisecond)
+				})
 				for _, group := range []int{128, 64, 32, 16} {
 					name := fmt.Sprintf("groups/%s/group%d", name, group)
-					b.Run(name+"/memory", func(b *testing.B) { vector(b, k, benchShape{alphabet, group, 1, 256 << 20}, pool, time.Second) })
+					b.Run(name+"/memory", func(b *testing.B) {
+						vector(b, k, benchShape{alphabet, group, 1, 256 << 20}, pool, time.Second)
+					})
 					b.Run(name+"/cache", func(b *testing.B) {
 						vector(b, k, benchShape{alphabet, group, 1, 512 << 10}, pool, 100*time.Millisecond)
 					})
 				}
 				for _, tokens := range []int{4, 8, 32, 128} {
-					b.Run(fmt.Sprintf("multiply/%s/tokens%d", name, tokens), func(b *testing.B) { batch(b, k, alphabet, pool, tokens) })
+					b.Run(fmt.Sprintf("multiply/%s/tokens%d", name, tokens),
+						func(b *testing.B) { batch(b, k, alphabet, pool, tokens) })
 				}
 			}
 		}
@@ -111,7 +118,8 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, group, bytes, tokens 
 	}
 	packed := buffer.Bytes
 	for i := range packed {
-		packed[i] = byte(i * 37 % 81) // a legal byte of every layout of four columns; what a kernel reads does not change its speed
+		// a legal byte of every layout of four columns; what a kernel reads does not change its speed
+		packed[i] = byte(i * 37 % 81)
 	}
 	if k.Layout == "*" {
 		clear(packed)
@@ -123,7 +131,8 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, group, bytes, tokens 
 	p := &product{w: w, ldy: s.M, x: kernel.NewActivations(tokens, columns)}
 	if w.Groups() == 1 {
 		p.y = make([]int32, tokens*s.M)
-	} else if err := w.Scale(kernel.Scales{Weights: make([]float32, s.M*w.Groups()), Group: w.Group}, tensor.BlockScales); err != nil {
+	} else if err := w.Scale(kernel.Scales{Weights: make([]float32, s.M*w.Groups()), Group: w.Group},
+		tensor.BlockScales); err != nil {
 		b.Fatal(err)
 	} else {
 		p.scaled = make([]float32, tokens*s.M)
@@ -143,7 +152,8 @@ func vector(b *testing.B, k *kernel.Kernel, shape benchShape, pool *kernel.Pool,
 	defer done()
 	chunk := p.w.Chunk(1, pool.Threads())
 	r := roofline.NewReader(p.w.Memory(), pool) // the same bytes: the place in memory makes a difference of a fifth
-	const part = 8 << 20                        // short enough for some runs to be undisturbed, all together too large for a cache
+	// short enough for some runs to be undisturbed, all together too large for a cache
+	const part = 8 << 20
 	n := max(1, bytes/part)
 	reads, muls := newSlices(r, r.Parts(), roofline.ReadChunk, n), newSlices(p, p.w.Panels(), chunk, n)
 	for b.Loop() {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Arithmetic is what becomes of the sums of a block of columns (N15): functions of slices of one length. A product is fused
-// with the addition to y.
+// Arithmetic is what becomes of the sums of a block of columns (N15): functions of slices of one length. A product is
+// fused with the addition to y.
 type Arithmetic struct {
 	Weights     func(y []float32, acc []int32, w []float32)            // y += acc·w
 	Activations func(y []float32, acc []int32, d float32)              // y += acc·d
@@ -20,8 +20,8 @@ type Scales struct {
 	Zeros   []int8    // zero points, [M][K/Group], or one for all; nil = none
 }
 
-// scaler is a product that may take zero points into account, and scale the sums of groups in whole panels and add them to
-// results itself. It then reads weights once, in the order of memory, with scales and zero points beside them.
+// scaler is a product that may take zero points into account, and scale the sums of groups in whole panels and add them
+// to results itself. It then reads weights once, in the order of memory, with scales and zero points beside them.
 type scaler interface{ scales() bool }
 
 // scales reports whether a product does.
@@ -39,15 +39,17 @@ type scaling struct {
 	do     Arithmetic
 }
 
-// Scale gives w what its weights share, for MulScaled, and zero points for Mul as well. It is copied into the order in which
-// it will be read. do is taken where the kernel does not scale sums itself.
+// Scale gives w what its weights share, for MulScaled, and zero points for Mul as well. It is copied into the order in
+// which it will be read. do is taken where the kernel does not scale sums itself.
 func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	if s.Group < 1 || s.Group > w.Shape.K {
 		s.Group = w.Shape.K
 	}
 	units := ceilDiv(w.Shape.K, s.Group)
-	if n := w.Shape.M * units; len(s.Weights) != n && s.Weights != nil || len(s.Zeros) > 1 && len(s.Zeros) != n || s.Group < w.Shape.K && s.Group%w.Group != 0 {
-		panic(fmt.Sprintf("kernel: %d scales and %d zero points for shape %v, groups of %d in blocks of %d", len(s.Weights), len(s.Zeros), w.Shape, s.Group, w.Group))
+	if n := w.Shape.M * units; len(s.Weights) != n && s.Weights != nil || len(s.Zeros) > 1 && len(s.Zeros) != n ||
+		s.Group < w.Shape.K && s.Group%w.Group != 0 {
+		panic(fmt.Sprintf("kernel: %d scales and %d zero points for shape %v, groups of %d in blocks of %d", len(s.Weights),
+			len(s.Zeros), w.Shape, s.Group, w.Group))
 	}
 	if err := checkZeros(w.Layout.Spec(), w.Group, s.Zeros); err != nil {
 		return err
@@ -78,7 +80,8 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	return nil
 }
 
-// ScaleBytes is the number of bytes of scales and zero points that one MulScaled over all panels reads besides those of weights.
+// ScaleBytes is the number of bytes of scales and zero points that one MulScaled over all panels reads besides those of
+// weights.
 func (w *Weights) ScaleBytes() int { return 4*len(w.scaling.scales) + len(w.scaling.zeros) }
 
 // unit is the place of the scale and the zero point of the first row of a panel, in the unit of column k.
@@ -118,10 +121,11 @@ func (w *Weights) correct(c call) {
 //
 //	y[t*ldy+m] = +0, plus float(Σ (code[m][k] − zero) · x.Row(t)[k]) · scales for blocks g ascending
 //
-// by the scales of the weights, if Scale got any, and those of the activations, if x has one per group (N15, t). Elements of
-// y that belong to no row are left as they are.
+// by the scales of the weights, if Scale got any, and those of the activations, if x has one per group (N15, t).
+// Elements of y that belong to no row are left as they are.
 func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
-	if w.scaling.scales == nil && x.Group == 0 || p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M || len(y) < (x.N-1)*ldy+w.Shape.M {
+	if w.scaling.scales == nil && x.Group == 0 || p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M ||
+		len(y) < (x.N-1)*ldy+w.Shape.M {
 		panic(fmt.Sprintf("kernel: MulScaled of panels [%d, %d) of %d, shape %v, by %d tokens of %d into %d, stride %d",
 			p0, p1, w.Panels(), w.Shape, x.N, x.K, len(y), ldy))
 	}
@@ -144,8 +148,8 @@ func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
 	}
 }
 
-// sumBytes of groups are computed at a time before they are scaled, but no fewer than those of sumRows rows, which is what
-// tables of Vec-LUT need.
+// sumBytes of groups are computed at a time before they are scaled, but no fewer than those of sumRows rows, which is
+// what tables of Vec-LUT need.
 const (
 	sumBytes = 1 << 20
 	sumRows  = 256
@@ -154,7 +158,8 @@ const (
 // sumRoom keeps room for sums between calls.
 var sumRoom = sync.Pool{New: func() any { return new([]int32) }}
 
-// scaleSums computes the sums of some panels from p on, with all tokens, and scales them. It returns the panel after them.
+// scaleSums computes the sums of some panels from p on, with all tokens, and scales them. It returns the panel after
+// them.
 func (w *Weights) scaleSums(y []float32, c call, p int) (next int) {
 	groups, tokens := w.Groups(), min(c.x.N, columnTokens)
 	panels := max(sumBytes/(4*groups*tokens), sumRows) / w.rows

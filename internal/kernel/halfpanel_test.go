@@ -33,8 +33,8 @@ func TestHalfPanels(t *testing.T) {
 	}
 }
 
-// TestFreshStacks multiplies a panel that is not whole on goroutines that have just begun: their stacks grow, and so move,
-// wherever they can while a call of assembly is set up, whose results go to the stack.
+// TestFreshStacks multiplies a panel that is not whole on goroutines that have just begun: their stacks grow, and so
+// move, wherever they can while a call of assembly is set up, whose results go to the stack.
 func TestFreshStacks(t *testing.T) {
 	r := rand.New(rand.NewPCG(24, 9))
 	for _, spec := range specs(t) {

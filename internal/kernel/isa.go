@@ -73,7 +73,8 @@ type selection struct {
 
 var selected = choose(os.Getenv(EnvISA))
 
-// choose applies a forced instruction set to what the CPU has. The system is asked for tile registers only where they would be used.
+// choose applies a forced instruction set to what the CPU has. The system is asked for tile registers only where they
+// would be used.
 func choose(force string) selection {
 	have, features := detected()
 	s := selection{features: features}
@@ -85,13 +86,15 @@ func choose(force string) selection {
 		}
 	}
 	if force != "" && top != Generic && !slices.Contains(have, top) {
-		s.err = fmt.Errorf("%w: %s=%s, but this CPU or build has only %s", pack.ErrUnsupported, EnvISA, force, strings.Join(names(have), ", "))
+		s.err = fmt.Errorf("%w: %s=%s, but this CPU or build has only %s", pack.ErrUnsupported, EnvISA, force,
+			strings.Join(names(have), ", "))
 		if top == AMX && s.tiles != "" {
 			s.err = fmt.Errorf("%w; tile registers are %s", s.err, s.tiles)
 		}
 	}
 	for _, step := range ladder {
-		if step.isa == Generic || slices.Contains(have, step.isa) && (force == "" || step.isa == top || contains(top, step.isa)) {
+		if step.isa == Generic || slices.Contains(have, step.isa) &&
+			(force == "" || step.isa == top || contains(top, step.isa)) {
 			s.isas = append(s.isas, step.isa)
 		}
 	}

@@ -18,7 +18,8 @@ func TestRequired(t *testing.T) {
 		if !Have(isa) {
 			t.Errorf("%s is not in use; there are %v", isa, Available())
 		}
-		if !slices.ContainsFunc(For(pack.Spec{Name: "vnni4i", Alphabet: pack.Ternary.Name}), func(k *Kernel) bool { return k.ISA == isa }) {
+		if !slices.ContainsFunc(For(pack.Spec{Name: "vnni4i", Alphabet: pack.Ternary.Name}),
+			func(k *Kernel) bool { return k.ISA == isa }) {
 			t.Errorf("no %s kernel for vnni4i", isa)
 		}
 	}

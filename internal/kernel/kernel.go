@@ -1,14 +1,15 @@
 // Package kernel multiplies packed weights by int8 activations, exactly: the result of every kernel is the int32 sum of
-// products that the codes define, whatever the layout, instruction set or order of summation. With one token the product is
-// a GEMV (decode), with several a GEMM (prefill).
+// products that the codes define, whatever the layout, instruction set or order of summation. With one token the
+// product is a GEMV (decode), with several a GEMM (prefill).
 //
-// Bind joins a packed matrix with the best kernel of this CPU; Weights.Mul multiplies a range of its row panels, so that
-// a Pool can share the panels among workers. One Activations value serves every matrix that reads the same vectors.
+// Bind joins a packed matrix with the best kernel of this CPU; Weights.Mul multiplies a range of its row panels, so
+// that a Pool can share the panels among workers. One Activations value serves every matrix that reads the same
+// vectors.
 //
-// To read on: dispatch.go lists all kernels and chooses among them, methods.go says how each of them multiplies, panels.go,
-// rowmajor.go and veclut.go walk through the weights, groupwise.go applies group-wise scales, repack.go serves layouts without
-// a kernel of their own, and internal/asm is the assembly. The plain Go kernel of generic.go is the definition. All others are
-// compared with it by ==.
+// To read on: dispatch.go lists all kernels and chooses among them, methods.go says how each of them multiplies,
+// panels.go, rowmajor.go and veclut.go walk through the weights, groupwise.go applies group-wise scales, repack.go
+// serves layouts without a kernel of their own, and internal/asm is the assembly. The plain Go kernel of generic.go is
+// the definition. All others are compared with it by ==.
 package kernel
 
 import (
@@ -78,8 +79,8 @@ type Weights struct {
 }
 
 // Bind joins a packed matrix with the best kernel that this CPU can run. packed has the size that l.PackedSize states
-// (longer is allowed: files pad tensors) and must stay readable until Close. group is the number of columns that share a
-// scale; 0 when there is one scale per row or tensor; the last group may be shorter.
+// (longer is allowed: files pad tensors) and must stay readable until Close. group is the number of columns that share
+// a scale; 0 when there is one scale per row or tensor; the last group may be shorter.
 //
 // Bind may read the whole matrix and may allocate memory outside the Go heap; Close releases it.
 func Bind(l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, error) {
@@ -97,8 +98,8 @@ func Bind(l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, erro
 	panic("kernel: the generic kernel serves every layout")
 }
 
-// Native reports whether the kernel that Bind chooses, for matrices with that many columns, group of them per scale, reads
-// the layout as it is. Others repack the whole matrix, or are slow.
+// Native reports whether the kernel that Bind chooses, for matrices with that many columns, group of them per scale,
+// reads the layout as it is. Others repack the whole matrix, or are slow.
 func Native(s pack.Spec, columns, group int) bool {
 	if group < 1 || group > columns {
 		group = columns
@@ -120,7 +121,8 @@ func (k *Kernel) checkGroup(columns, group int) error {
 		return fmt.Errorf("%w: kernel %v sums whole rows, not groups of %d columns", pack.ErrUnsupported, k, group)
 	}
 	if group < columns && group%k.groupStep != 0 {
-		return fmt.Errorf("%w: kernel %v needs groups of a multiple of %d columns, not %d", pack.ErrUnsupported, k, k.groupStep, group)
+		return fmt.Errorf("%w: kernel %v needs groups of a multiple of %d columns, not %d", pack.ErrUnsupported, k,
+			k.groupStep, group)
 	}
 	if k.groupMax > 0 && group > k.groupMax {
 		return fmt.Errorf("%w: kernel %v sums at most %d columns, not %d", pack.ErrUnsupported, k, k.groupMax, group)
@@ -138,7 +140,8 @@ func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) 
 	}
 	spec := l.Spec()
 	if !k.serves(spec) {
-		return nil, fmt.Errorf("%w: kernel %v cannot multiply layout %s, alphabet %s on this CPU", pack.ErrUnsupported, k, spec.Name, spec.Alphabet)
+		return nil, fmt.Errorf("%w: kernel %v cannot multiply layout %s, alphabet %s on this CPU", pack.ErrUnsupported, k,
+			spec.Name, spec.Alphabet)
 	}
 	if err := k.checkGroup(s.K, group); err != nil {
 		return nil, err
@@ -148,7 +151,8 @@ func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) 
 		return nil, err
 	}
 	if len(packed) < size {
-		return nil, fmt.Errorf("%w: layout %s of shape %v takes %d bytes, there are %d", pack.ErrCorrupt, spec.Name, s, size, len(packed))
+		return nil, fmt.Errorf("%w: layout %s of shape %v takes %d bytes, there are %d", pack.ErrCorrupt, spec.Name, s, size,
+			len(packed))
 	}
 	if err := checkRange(spec, group); err != nil {
 		return nil, err
@@ -173,7 +177,8 @@ func checkRange(spec pack.Spec, group int) error {
 		most = max(most, int(v), -int(v))
 	}
 	if group > math.MaxInt32/(most*MaxActivation) {
-		return fmt.Errorf("%w: sums of %d products of alphabet %s may exceed int32; at most %d", pack.ErrLimit, group, a.Name, math.MaxInt32/(most*MaxActivation))
+		return fmt.Errorf("%w: sums of %d products of alphabet %s may exceed int32; at most %d", pack.ErrLimit, group, a.Name,
+			math.MaxInt32/(most*MaxActivation))
 	}
 	return nil
 }
@@ -189,7 +194,8 @@ func checkZeros(spec pack.Spec, group int, zeros []int8) error {
 		most = max(most, int(a.Values[len(a.Values)-1])-int(z), int(z)-int(a.Values[0]))
 	}
 	if most > 0 && group > math.MaxInt32/(most*MaxActivation) {
-		return fmt.Errorf("%w: sums of %d products of weights up to %d may exceed int32; at most %d", pack.ErrLimit, group, most, math.MaxInt32/(most*MaxActivation))
+		return fmt.Errorf("%w: sums of %d products of weights up to %d may exceed int32; at most %d", pack.ErrLimit, group,
+			most, math.MaxInt32/(most*MaxActivation))
 	}
 	return nil
 }
@@ -219,8 +225,8 @@ func (w *Weights) Multiplier(tokens int) ISA {
 //
 //	y[(t*G+g)*ldy+m] = Σ (code[m][k] − zero) · x.Row(t)[k] over the columns k of group g, G = w.Groups()
 //
-// with the zero points that Scale got, if any. Without groups y is [x.N][ldy] with ldy ≥ M. Elements of y that belong to no
-// row are left as they are.
+// with the zero points that Scale got, if any. Without groups y is [x.N][ldy] with ldy ≥ M. Elements of y that belong
+// to no row are left as they are.
 func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 	if p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M || len(y) < (x.N*w.Groups()-1)*ldy+w.Shape.M {
 		panic(fmt.Sprintf("kernel: Mul of panels [%d, %d) of %d, shape %v, by %d tokens of %d into %d, stride %d",
@@ -231,9 +237,9 @@ func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 	}
 }
 
-// batchPanels is the number of panels that a call of Mul should be given at least for that many tokens, where there are as
-// many: with fewer, tables that a kernel makes for a batch would not pay, and it takes another way. It is 1 for kernels
-// without tables.
+// batchPanels is the number of panels that a call of Mul should be given at least for that many tokens, where there are
+// as many: with fewer, tables that a kernel makes for a batch would not pay, and it takes another way. It is 1 for
+// kernels without tables.
 func (w *Weights) batchPanels(tokens int) int {
 	if b, ok := w.product.(interface{ batchRows(tokens int) int }); ok {
 		return ceilDiv(b.batchRows(tokens), w.rows)
@@ -241,9 +247,9 @@ func (w *Weights) batchPanels(tokens int) int {
 	return 1
 }
 
-// Chunk is the number of panels that a worker should take at once when some threads share a product with that many tokens:
-// enough for a call to be long against the counter that hands chunks out, and for tables that a kernel makes for a batch to
-// pay; few enough for all threads to have work, and to end together.
+// Chunk is the number of panels that a worker should take at once when some threads share a product with that many
+// tokens: enough for a call to be long against the counter that hands chunks out, and for tables that a kernel makes
+// for a batch to pay; few enough for all threads to have work, and to end together.
 func (w *Weights) Chunk(tokens, threads int) int {
 	threads = max(threads, 1)
 	parts := min(w.bytes/chunkBytes, max(shareParts*threads, w.bytes/vectorBytes))
@@ -263,8 +269,8 @@ func (w *Weights) Chunk(tokens, threads int) int {
 	return chunk
 }
 
-// A worker takes a shareParts-th of its share at once, up to vectorBytes of weights and at least chunkBytes: smaller chunks begin in
-// cold memory more often, larger ones leave a core that is busy elsewhere with too much in hand.
+// A worker takes a shareParts-th of its share at once, up to vectorBytes of weights and at least chunkBytes: smaller
+// chunks begin in cold memory more often, larger ones leave a core that is busy elsewhere with too much in hand.
 const (
 	chunkBytes = 256 << 10
 	shareParts = 3

@@ -18,8 +18,8 @@ import (
 const twin = "LOWPACK_TEST_TWIN"
 
 func init() {
-	// The generator's tests run the kernels for AVX-VNNI in another encoding, which this CPU knows; TestTileRegisters has the
-	// instructions of AMX carried out.
+	// The generator's tests run the kernels for AVX-VNNI in another encoding, which this CPU knows; TestTileRegisters has
+	// the instructions of AMX carried out.
 	if isa := ISA(os.Getenv(twin)); isa != "" && !Have(isa) {
 		selected.isas = append([]ISA{isa}, selected.isas...)
 	}
@@ -229,8 +229,8 @@ func TestLongRows(t *testing.T) {
 	p.check(t)
 }
 
-// TestFences puts packed bytes, results and activations at the end and at the beginning of memory whose adjacent page may
-// not be touched, and packed bytes at every alignment.
+// TestFences puts packed bytes, results and activations at the end and at the beginning of memory whose adjacent page
+// may not be touched, and packed bytes at every alignment.
 func TestFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)

@@ -13,10 +13,10 @@ type Measurement struct {
 // Measured is the table that the choice of kernels rests on.
 func Measured() []Measurement { return slices.Clone(measured) }
 
-// measured comes from `lowpack bench kernels --threads 1 --tokens 1,128`: matrices of 2560 × 2560, weights from memory, of
-// the alphabet that stands for a kernel; what spread by more than a tenth is left out. The core read 34 to 37 GB/s, and
-// multiplied 473 GOPS with VPDPBUSD and 376 without. Int1 and `i2s` on AVX-512, `vnni4i-64` on AVX2: `go test -bench
-// Fractions`.
+// measured comes from `lowpack bench kernels --threads 1 --tokens 1,128`: matrices of 2560 × 2560, weights from memory,
+// of the alphabet that stands for a kernel; what spread by more than a tenth is left out. The core read 34 to 37 GB/s,
+// and multiplied 473 GOPS with VPDPBUSD and 376 without. Int1 and `i2s` on AVX-512, `vnni4i-64` on AVX2: `go test
+// -bench Fractions`.
 var measured = []Measurement{
 	{"vnni4i/avx512vnni", "ternary", 249, 451},
 	{"vnni4i/avx2", "ternary", 188, 383},

@@ -80,10 +80,11 @@ func (m method) vecLUT(tokens int, phases func(*Weights) ([]lutPhase, error)) me
 	return m
 }
 
-// family is the family of functions that multiply 32 rows of fields at a time, one group of four columns per step. Panels
-// of 64 rows interleave two such parts.
+// family is the family of functions that multiply 32 rows of fields at a time, one group of four columns per step.
+// Panels of 64 rows interleave two such parts.
 func (s *panelSet) family(bits int, h height, list []func(*asm.Tile)) family {
-	f := family{funcs: list, columns: 4, groupwise: s.groupwise, parts: 1 + int(h), partBytes: 16 * bits, partRows: 4 * bits}
+	f := family{funcs: list, columns: 4, groupwise: s.groupwise, parts: 1 + int(h), partBytes: 16 * bits,
+		partRows: 4 * bits}
 	if h == rows32 {
 		f.pairs = map[int][]func(*asm.Tile){4: s.pairs4, 8: s.pairs8}[bits]
 	}
@@ -96,9 +97,10 @@ func (s *panelSet) fields(bits int, h height) method {
 	if bits == 4 {
 		list = s.fields4[h]
 	}
-	return tiledMethod("codes looked up by byte shuffles, "+s.about, 4, s.family(bits, h, list), func(alphabet string) operands {
-		return s.lookup(stored[alphabet], bits)
-	})
+	return tiledMethod("codes looked up by byte shuffles, "+s.about, 4, s.family(bits, h, list),
+		func(alphabet string) operands {
+			return s.lookup(stored[alphabet], bits)
+		})
 }
 
 // whole takes fields whose operands are not looked up.
@@ -106,8 +108,8 @@ func (s *panelSet) whole(bits int, h height, list funcs, o operands) method {
 	return tiledMethod(s.about, 4, s.family(bits, h, list[h]), always(o))
 }
 
-// int4Fields sums lower and upper fields together where there are functions for that: 16 times the largest weight by the
-// columns stays below 2³¹ for 2¹⁶ columns.
+// int4Fields sums lower and upper fields together where there are functions for that: 16 times the largest weight by
+// the columns stays below 2³¹ for 2¹⁶ columns.
 func (s *panelSet) int4Fields(h height) method {
 	if s.int4[h] == nil {
 		return s.fields(4, h)
@@ -156,8 +158,8 @@ func base3AVX512(list []func(*asm.Tile)) method {
 		needing(vbmi).upTo(scaledMax)
 }
 
-// splitLUTAVX512 looks up what four columns of 1-bit weights give; so many panels are one to the functions, and four columns
-// fill so many lanes of a step.
+// splitLUTAVX512 looks up what four columns of 1-bit weights give; so many panels are one to the functions, and four
+// columns fill so many lanes of a step.
 func splitLUTAVX512(needs feature, order bitOrder, panels, lanes int, list []func(*asm.Tile)) method {
 	f := family{funcs: list, columns: splitColumns, groupwise: true, lanes: lanes, panels: panels}
 	f.tables = func(x *Activations, t, lo, hi int) (*int8, int32) {

@@ -7,8 +7,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestNative: where Native says that a layout is read as it is, Bind takes a kernel of that layout and no memory of its own
-// for the matrix; every layout that is repacked or left to the generic kernel is none.
+// TestNative: where Native says that a layout is read as it is, Bind takes a kernel of that layout and no memory of its
+// own for the matrix; every layout that is repacked or left to the generic kernel is none.
 func TestNative(t *testing.T) {
 	s := pack.Shape{M: 64, K: 768}
 	native, others := 0, 0
@@ -53,9 +53,9 @@ func TestNative(t *testing.T) {
 	}
 }
 
-// TestDefaultLayoutsAreNotRepacked: on every instruction set of this architecture, whether this CPU has it or not, the layouts
-// that a conversion chooses by itself are read as they are, for every alphabet, number of columns and group size. Plain Go
-// unpacks every layout.
+// TestDefaultLayoutsAreNotRepacked: on every instruction set of this architecture, whether this CPU has it or not, the
+// layouts that a conversion chooses by itself are read as they are, for every alphabet, number of columns and group
+// size. Plain Go unpacks every layout.
 func TestDefaultLayoutsAreNotRepacked(t *testing.T) {
 	defer func(s selection) { selected = s }(selected)
 	for _, step := range ladder {
@@ -70,7 +70,8 @@ func TestDefaultLayoutsAreNotRepacked(t *testing.T) {
 					s.Name = "vnni4"
 				}
 				if columns, group, ok := alwaysNative(s); !ok {
-					t.Errorf("%s, features %d: %s of %s is repacked (%d columns in groups of %d)", step.isa, features, s.Name, a.Name, columns, group)
+					t.Errorf("%s, features %d: %s of %s is repacked (%d columns in groups of %d)", step.isa, features, s.Name, a.Name,
+						columns, group)
 				}
 			}
 		}

@@ -8,9 +8,10 @@ import (
 )
 
 // How much is multiplied at a time. A call takes as many panels as runBytes hold, those of vectorBytes with one token:
-// between two calls memory is idle for about 250 ns, since weights have driven out of the first-level cache what sets a call
-// up. What a call does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a run are
-// multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache of 1 MiB.
+// between two calls memory is idle for about 250 ns, since weights have driven out of the first-level cache what sets a
+// call up. What a call does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a
+// run are multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache of 1
+// MiB.
 const (
 	runBytes    = 256 << 10
 	vectorBytes = 1 << 20
@@ -18,8 +19,8 @@ const (
 	tableBytes  = 8 // of what a kernel reads in place of an activation
 )
 
-// Groups of fewer than shortGroup columns are so short that tiles of shortTokens, whose scaled results stay in registers, gain more
-// than larger ones that take weights apart less often, where there is more than one tile anyway.
+// Groups of fewer than shortGroup columns are so short that tiles of shortTokens, whose scaled results stay in
+// registers, gain more than larger ones that take weights apart less often, where there is more than one tile anyway.
 const (
 	shortGroup  = 64
 	shortTokens = 6
@@ -51,8 +52,8 @@ type family struct {
 	groupwise bool              // they multiply all groups of columns in a call
 	lanes     int               // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
 
-	// Where the kernel reads tables in place of activations: those of a token from column lo on, and what is to be added to
-	// the results of columns lo to hi; with groupwise, what the groups take from all tokens.
+	// Where the kernel reads tables in place of activations: those of a token from column lo on, and what is to be added
+	// to the results of columns lo to hi; with groupwise, what the groups take from all tokens.
 	tables func(x *Activations, t, lo, hi int) (first *int8, add int32)
 	tokens func(x *Activations, group int) []asm.TokenGroup
 
@@ -69,7 +70,8 @@ type family struct {
 	fours []func(*asm.Tile)
 }
 
-// two reports whether panels go two at a time. Those that a tile before has brought into a cache are no streams of memory.
+// two reports whether panels go two at a time. Those that a tile before has brought into a cache are no streams of
+// memory.
 func (f *family) two(tokens int, cached bool) bool {
 	return tokens <= len(f.pairs) && (cached || tuned.Panels >= 2)
 }
@@ -133,13 +135,19 @@ func (p *tiled) mul(c call) {
 // scales reports whether the family is one for all groups in a call.
 func (p *tiled) scales() bool { return p.groupwise }
 
-// tile multiplies panels [p0, p1), whole ones or one that is not, by tokens [t0, t1). One that is not goes group by group,
-// through room for the results of one.
+// tile multiplies panels [p0, p1), whole ones or one that is not, by tokens [t0, t1). One that is not goes group by
+// group, through room for the results of one.
 func (p *tiled) tile(c call, p0, p1, t0, t1 int, cached bool) {
 	s, groups, rows := p.w.Shape, p.w.Groups(), p.w.Shape.M-p0*p.w.rows
 	t := asm.Tile{
-		Panels: p1 - p0, PanelBytes: p.panel, SecondPanel: p.panel / 2, LdX: c.x.Stride, LdY: 4 * c.ldy * groups, Groups: 1, LdGroup: 4 * c.ldy,
-		Mul: p.operands.mul, Table: p.table, Block: p.block,
+		Panels:      p1 - p0,
+		PanelBytes:  p.panel,
+		SecondPanel: p.panel / 2,
+		LdX:         c.x.Stride,
+		LdY:         4 * c.ldy * groups,
+		Groups:      1,
+		LdGroup:     4 * c.ldy,
+		Mul:         p.operands.mul, Table: p.table, Block: p.block,
 	}
 	var tokens []asm.TokenGroup
 	var shared units
@@ -209,8 +217,8 @@ func (u units) from(n int) units {
 	return units{u.scales[min(n, len(u.scales)):], u.zeros[min(n, len(u.zeros)):]}
 }
 
-// pointers are the fields Scales and Zeros of a tile. They are returned, and not set through a pointer, so that the compiler sees
-// that buffers on the stack stay there.
+// pointers are the fields Scales and Zeros of a tile. They are returned, and not set through a pointer, so that the
+// compiler sees that buffers on the stack stay there.
 func (u units) pointers() (*float32, *int8) {
 	return unsafe.SliceData(u.scales), unsafe.SliceData(u.zeros)
 }
@@ -265,7 +273,8 @@ func (p *tiled) run(t asm.Tile, tokens, columns int, b buffers, cached bool) {
 	}
 }
 
-// together multiplies as many panels as it can by a function that takes n of them at a time, and returns the buffers of the rest.
+// together multiplies as many panels as it can by a function that takes n of them at a time, and returns the buffers of
+// the rest.
 func (p *tiled) together(n int, f func(*asm.Tile), t asm.Tile, b buffers) buffers {
 	panels := t.Panels / n * n
 	if panels == 0 {
@@ -292,9 +301,9 @@ func (p *tiled) runRows(t asm.Tile, tokens, columns int, b buffers, rows int) {
 	}
 }
 
-// invoke calls an assembly kernel. It hides the tile from escape analysis, which knows nothing of calls through variables:
-// assembly keeps no pointer. Between the lines nothing may move the stack that the tile is on: what -race inserts to check
-// pointers would.
+// invoke calls an assembly kernel. It hides the tile from escape analysis, which knows nothing of calls through
+// variables: assembly keeps no pointer. Between the lines nothing may move the stack that the tile is on: what -race
+// inserts to check pointers would.
 //
 //go:nocheckptr
 func invoke(f func(*asm.Tile), t *asm.Tile) {

@@ -23,8 +23,8 @@ type Task interface {
 // busy one. A worker that finds no task spins for a while, since a decode step hands out hundreds
 // that take microseconds each, and then sleeps. A task never waits for a worker that has not begun: on a machine with
 // more busy threads than cores, the caller does the work itself. Run allocates nothing. A panic of a task in the caller
-// leaves Run when the workers have come to rest; in a worker it ends the process, as in every goroutine, unless it is the
-// fault of a memory-mapped file that became shorter: that leaves Run as a panic with a *mmap.Fault.
+// leaves Run when the workers have come to rest; in a worker it ends the process, as in every goroutine, unless it is
+// the fault of a memory-mapped file that became shorter: that leaves Run as a panic with a *mmap.Fault.
 type Pool struct {
 	one     sync.Mutex // one Run at a time
 	workers []worker
@@ -87,9 +87,10 @@ func NewPool(threads int) *Pool {
 // Threads is the number of workers, the caller of Run included.
 func (p *Pool) Threads() int { return len(p.workers) + 1 }
 
-// Run carries out the n parts of a task, handing out at most chunk parts at a time, and returns when all are done. Chunks are of
-// about the same size, an even one if chunk is even, and as many for each worker where there are enough parts, so that
-// workers that are as fast end together. Calls from several goroutines take turns; a task must not call Run of the pool that it runs on.
+// Run carries out the n parts of a task, handing out at most chunk parts at a time, and returns when all are done.
+// Chunks are of about the same size, an even one if chunk is even, and as many for each worker where there are enough
+// parts, so that workers that are as fast end together. Calls from several goroutines take turns; a task must not call
+// Run of the pool that it runs on.
 func (p *Pool) Run(n, chunk int, task Task) {
 	if n <= 0 {
 		return

@@ -63,8 +63,8 @@ func (p *pieces) Do(from, to int) {
 	p.all = append(p.all, [2]int{from, to})
 }
 
-// TestPoolSharesEqually: chunks have at most the size that is asked for, differ by one unit at most, begin at even parts where that size is
-// even, and are as many for each worker.
+// TestPoolSharesEqually: chunks have at most the size that is asked for, differ by one unit at most, begin at even
+// parts where that size is even, and are as many for each worker.
 func TestPoolSharesEqually(t *testing.T) {
 	for _, threads := range []int{2, 3, 7} {
 		p := NewPool(threads)
@@ -173,8 +173,8 @@ func TestPoolAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestPoolOversubscribed: workers that get no processor, idle ones and one that sleeps, hold nobody up. The caller gets through
-// the tasks by itself: waiting for a worker would cost a time slice of milliseconds per task.
+// TestPoolOversubscribed: workers that get no processor, idle ones and one that sleeps, hold nobody up. The caller gets
+// through the tasks by itself: waiting for a worker would cost a time slice of milliseconds per task.
 func TestPoolOversubscribed(t *testing.T) {
 	p := &Pool{workers: make([]worker, 3)} // whose goroutines never begin
 	for i := range p.workers {

@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Row-major dot-product kernels multiply the rows of bitnet.cpp's streams as they lie in the file. Their operands are digits,
-// weight + 1.
+// Row-major dot-product kernels multiply the rows of bitnet.cpp's streams as they lie in the file. Their operands are
+// digits, weight + 1.
 
 // rowMajorLayout is such a stream.
 type rowMajorLayout struct {
@@ -17,8 +17,10 @@ type rowMajorLayout struct {
 }
 
 var (
-	i2s    = &rowMajorLayout{"i2s", 128, func(packed []byte, rowBytes int) lutIndexer { return &i2sIndex{packed, rowBytes} }}
-	i2sARM = &rowMajorLayout{"i2s-arm", 64, func(packed []byte, rowBytes int) lutIndexer { return &i2sARMIndex{packed, rowBytes} }}
+	i2s = &rowMajorLayout{"i2s", 128,
+		func(packed []byte, rowBytes int) lutIndexer { return &i2sIndex{packed, rowBytes} }}
+	i2sARM = &rowMajorLayout{"i2s-arm", 64,
+		func(packed []byte, rowBytes int) lutIndexer { return &i2sARMIndex{packed, rowBytes} }}
 )
 
 // rowsAtOnce is the number of rows of a unit of work: a line of results.

@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestRowMajorBound multiplies as many columns as sums of fields at their places hold, at the extremes; a group of one step more
-// is refused.
+// TestRowMajorBound multiplies as many columns as sums of fields at their places hold, at the extremes; a group of one
+// step more is refused.
 func TestRowMajorBound(t *testing.T) {
 	if !Have(AVX512VNNI) {
 		t.Skip("no AVX-512 VNNI")

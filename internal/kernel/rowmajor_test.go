@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestRowMajor: row-major kernels want whole blocks of columns, which the random shapes of other tests seldom have. Packed bytes end
-// where memory may not be touched, or begin there at any alignment.
+// TestRowMajor: row-major kernels want whole blocks of columns, which the random shapes of other tests seldom have.
+// Packed bytes end where memory may not be touched, or begin there at any alignment.
 func TestRowMajor(t *testing.T) {
 	if Best() == Generic {
 		t.Skip("plain Go is all there is")

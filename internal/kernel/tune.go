@@ -13,10 +13,12 @@ import (
 // Tuning is how the kernels of panels on x86 bring weights in: what they prefetch, how many panels one token takes at a
 // time, and whether many tokens take weights apart once. No output depends on it.
 type Tuning struct {
-	Name   string // for programs
-	About  string // for people
-	Panels int    // read from memory at a time, each a stream, 4 by a GEMV of two bits only; from a cache a GEMM takes two wherever it can
-	Tokens int    // of a tile, at most
+	Name  string // for programs
+	About string // for people
+	// read from memory at a time, each a stream, 4 by a GEMV of two bits only; from a cache a GEMM takes two wherever it
+	// can
+	Panels int
+	Tokens int // of a tile, at most
 
 	dense         bool         // weights of two bits are taken apart once for many tokens (dense.go)
 	vector, batch asm.Prefetch // with one token; with several, one panel at a time
@@ -27,22 +29,30 @@ func ahead(bytes int) asm.Prefetch { return asm.Prefetch{Ahead: bytes, Page: -1,
 
 var ramp = asm.Prefetch{Ahead: 4096, Page: -4096, Ramp: 4095}
 
-// pairAhead is the rule for pairs of panels and several tokens, which go slowly: there it pays to name every line of both.
+// pairAhead is the rule for pairs of panels and several tokens, which go slowly: there it pays to name every line of
+// both.
 var pairAhead = ahead(4096)
 
 // Kernels on AVX2 take of a rule how far ahead they prefetch, and prefetch every line.
 var (
-	oneStream  = Tuning{"one-stream", "one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, every line", 1, 12, false, ahead(12 << 10), ahead(12 << 10)}
-	ramps      = Tuning{"ramps", "one token: two panels at a time, four of two bits, 16 lines of the next page of each prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once", 4, 6, true, ramp, ramp}
-	twoStreams = Tuning{"two-streams", "one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line prefetched 2 KiB ahead", 2, 6, false, ahead(2 << 10), ahead(2 << 10)}
+	oneStream = Tuning{"one-stream",
+		"one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, every line",
+		1, 12, false, ahead(12 << 10), ahead(12 << 10)}
+	ramps = Tuning{"ramps", "one token: two panels at a time, four of two bits, 16 lines of the next page of each " +
+		"prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once", 4, 6, true,
+		ramp, ramp}
+	twoStreams = Tuning{"two-streams",
+		"one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line prefetched 2 KiB ahead",
+		2, 6, false, ahead(2 << 10), ahead(2 << 10)}
 )
 
 // Tunings lists them.
 func Tunings() []Tuning { return []Tuning{oneStream, ramps, twoStreams} }
 
-// tunings says what was found best, by CPUID: on Zen 4 a second stream costs a quarter of the bandwidth of a core, on Zen 3 it gains a
-// tenth, and a line that is left out costs half; the prefetcher of Sapphire and Emerald Rapids works page by page, and a core that
-// reads one stream stays far below what it could read (docs/KERNELS.md). Of several lines that fit a CPU, the first one counts.
+// tunings says what was found best, by CPUID: on Zen 4 a second stream costs a quarter of the bandwidth of a core, on
+// Zen 3 it gains a tenth, and a line that is left out costs half; the prefetcher of Sapphire and Emerald Rapids works
+// page by page, and a core that reads one stream stays far below what it could read (docs/KERNELS.md). Of several lines
+// that fit a CPU, the first one counts.
 var tunings = []struct {
 	vendor   string // "" for every vendor
 	families []int  // nil for all
@@ -85,7 +95,8 @@ func Tuned() (t Tuning, c CPU, why string) { return tuned, tunedFor, tunedWhy }
 
 func tuningOf(c CPU) (t Tuning, why string) {
 	for _, t := range tunings {
-		if t.vendor == "" || t.vendor == c.Vendor && (c.AVX512 || !t.avx512) && (t.families == nil || slices.Contains(t.families, c.Family)) {
+		if t.vendor == "" || t.vendor == c.Vendor && (c.AVX512 || !t.avx512) &&
+			(t.families == nil || slices.Contains(t.families, c.Family)) {
 			return t.Tuning, t.why
 		}
 	}
@@ -108,8 +119,8 @@ func thisCPU() (c CPU) {
 	return c
 }
 
-// cpuOf takes family and model out of leaf 1 of CPUID: the extended family counts where the family is 15, the extended model
-// where it is 6 or 15.
+// cpuOf takes family and model out of leaf 1 of CPUID: the extended family counts where the family is 15, the extended
+// model where it is 6 or 15.
 func cpuOf(signature uint32) (c CPU) {
 	field := func(at, bits int) int { return int(signature >> at & (1<<bits - 1)) }
 	c.Family, c.Model = field(8, 4), field(4, 4)

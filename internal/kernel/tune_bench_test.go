@@ -10,8 +10,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// BenchmarkTunings measures the chosen kernels under every tuning, interleaved with each other and with the limits, and reports
-// fractions of the nearer one by tuning: "1:" is the first of kernel.Tunings. The table in tune.go is made of its figures.
+// BenchmarkTunings measures the chosen kernels under every tuning, interleaved with each other and with the limits, and
+// reports fractions of the nearer one by tuning: "1:" is the first of kernel.Tunings. The table in tune.go is made of
+// its figures.
 func BenchmarkTunings(b *testing.B) {
 	was, _, _ := kernel.Tuned()
 	defer kernel.Tune(was)
@@ -23,7 +24,8 @@ func BenchmarkTunings(b *testing.B) {
 			group            int
 		}{
 			{"vnni4i", pack.Ternary.Name, 0}, {"vnni4", pack.Int8.Name, 0}, {"vnni4i", pack.Int4.Name, 0},
-			{"vnni4i", pack.Int4.Name, 128}, {"vnni4i", pack.Int4.Name, 32}, {"vnni4i", pack.Ternary.Name, 128}, {"vnni4i", pack.E2M1.Name, 32},
+			{"vnni4i", pack.Int4.Name, 128}, {"vnni4i", pack.Int4.Name, 32}, {"vnni4i", pack.Ternary.Name, 128}, {"vnni4i",
+				pack.E2M1.Name, 32},
 		} {
 			for _, tokens := range []int{1, 2, 4, 8, 128} {
 				name := fmt.Sprintf("%s-%s/group%d/threads%d/tokens%d", c.layout, c.alphabet, c.group, threads, tokens)

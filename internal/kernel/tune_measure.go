@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// tuneRounds of tuneBytes with each tuning tell 1.26 times as fast from as fast, with one wrong answer in 200 (Sapphire
-	// Rapids, resampled). They take about 3 ms.
+	// tuneRounds of tuneBytes with each tuning tell 1.26 times as fast from as fast, with one wrong answer in 200
+	// (Sapphire Rapids, resampled). They take about 3 ms.
 	tuneRounds = 9
 	tuneBytes  = 1 << 20
 	// tuneGain is what another tuning must gain over that of the table: less cannot be told from noise in this time.
@@ -18,9 +18,9 @@ const (
 
 var tuneOnce sync.Once
 
-// TuneBy chooses the tuning of this process where the table knows nothing of its CPU: by the time that some of these matrices
-// take with one token. They are to lie in memory, and in no cache; where they are too few, nothing is measured. It measures
-// once, before the first product of the process: only the first call counts.
+// TuneBy chooses the tuning of this process where the table knows nothing of its CPU: by the time that some of these
+// matrices take with one token. They are to lie in memory, and in no cache; where they are too few, nothing is
+// measured. It measures once, before the first product of the process: only the first call counts.
 func TuneBy(list []*Weights) {
 	if tunedWhy == unknownCPU && tunedFor.Vendor != "" {
 		tuneOnce.Do(func() { tuneBy(list, time.Now) })
@@ -51,13 +51,14 @@ func tuneBy(list []*Weights, now func() time.Time) {
 		}
 	}
 	gain := float64(took[usual][tuneRounds/2]) / float64(took[best][tuneRounds/2])
-	if tuned, tunedWhy = all[best], fmt.Sprintf("measured: %.2f times as fast as %s", gain, oneStream.Name); gain < tuneGain {
+	if tuned, tunedWhy = all[best], fmt.Sprintf("measured: %.2f times as fast as %s", gain,
+		oneStream.Name); gain < tuneGain {
 		tuned, tunedWhy = oneStream, "measured: no other is much faster"
 	}
 }
 
-// tuneSlices returns products of one token with the next tuneBytes of the matrices, each byte of them once; ok is false where
-// none are left.
+// tuneSlices returns products of one token with the next tuneBytes of the matrices, each byte of them once; ok is false
+// where none are left.
 func tuneSlices(list []*Weights) (next func() (mul func(), ok bool)) {
 	var x *Activations
 	var y []int32

@@ -31,8 +31,8 @@ func TestTunings(t *testing.T) {
 	}
 }
 
-// TestTunedPanels: one token takes two panels at a time where the tuning says so, and only there: on AVX-512 of all weights, on
-// AVX2 of those of four and eight bits, in panels of 32 rows. It takes four of two bits on AVX-512.
+// TestTunedPanels: one token takes two panels at a time where the tuning says so, and only there: on AVX-512 of all
+// weights, on AVX2 of those of four and eight bits, in panels of 32 rows. It takes four of two bits on AVX-512.
 func TestTunedPanels(t *testing.T) {
 	if Best() != AVX512VNNI && Best() != AVX2 {
 		t.Skip("no kernels that take two panels")
@@ -66,15 +66,16 @@ func TestTunedPanels(t *testing.T) {
 	}
 }
 
-// TestFours: every number of panels up to twelve, and one that is not whole; columns of every tail, groups and scales, and the
-// largest sums.
+// TestFours: every number of panels up to twelve, and one that is not whole; columns of every tail, groups and scales,
+// and the largest sums.
 func TestFours(t *testing.T) {
 	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		for m := 1; m <= 12*64; m += 31 {
 			newProblem(t, spec, pack.Shape{M: m, K: 1 + r.IntN(100)}, 1, 0, r).checkTwoBits(t)
 		}
 		for i := range 8 {
-			c := blockCase{weights: []int{32, 0, 64, 96}[i%4], activations: []int{0, 32, 96}[i%3], zero: i%2 > 0, extreme: i%4 == 1}
+			c := blockCase{weights: []int{32, 0, 64, 96}[i%4], activations: []int{0, 32, 96}[i%3], zero: i%2 > 0,
+				extreme: i%4 == 1}
 			checkBlocks(t, spec, pack.Shape{M: 256 + r.IntN(100), K: 97 + r.IntN(300)}, 1, c, r)
 		}
 		p := newProblem(t, spec, pack.Shape{M: 1, K: 1}, 1, 0, r)
@@ -92,8 +93,8 @@ func multiplyAdd(p product) *tiled {
 	return p.(*tiled)
 }
 
-// TestTuneBy: the tuning whose products take least is taken, unless it hardly gains; without enough weights that of the table
-// stays. Every byte is read once.
+// TestTuneBy: the tuning whose products take least is taken, unless it hardly gains; without enough weights that of the
+// table stays. Every byte is read once.
 func TestTuneBy(t *testing.T) {
 	defer func(was Tuning, why string) { tuned, tunedWhy = was, why }(tuned, tunedWhy)
 	l, err := pack.Open(pack.Spec{Name: "vnni4i"})
@@ -134,7 +135,8 @@ func TestTuneBy(t *testing.T) {
 	for _, ok := next(); ok; _, ok = next() {
 		n++
 	}
-	if want := w.Bytes()/tuneBytes - 1; n != want { // 1 of 2 MiB, more where codes are widened; the first panel serves to prepare
+	// 1 of 2 MiB, more where codes are widened; the first panel serves to prepare
+	if want := w.Bytes()/tuneBytes - 1; n != want {
 		t.Errorf("%d slices of %d bytes in %d, want %d", n, tuneBytes, w.Bytes(), want)
 	}
 }
@@ -177,8 +179,8 @@ func TestTuningOf(t *testing.T) {
 	}
 }
 
-// TestTunedTiles: a batch is multiplied in tiles of about the same size, none larger than the tuning says. Two panels at a time
-// are taken where the tuning says so, and where a tile before has brought them into a cache.
+// TestTunedTiles: a batch is multiplied in tiles of about the same size, none larger than the tuning says. Two panels
+// at a time are taken where the tuning says so, and where a tile before has brought them into a cache.
 func TestTunedTiles(t *testing.T) {
 	if Best() != AVX512VNNI {
 		t.Skip("no tiles of 12 tokens")
@@ -195,7 +197,8 @@ func TestTunedTiles(t *testing.T) {
 		{pack.Ternary.Name, oneStream, []string{"5", "two panels, 6"}},
 		{pack.Ternary.Name, ramps, []string{"two panels, 5", "two panels, 6"}},
 	} {
-		pr := newProblem(t, pack.Spec{Name: "vnni4i", Alphabet: c.alphabet}, pack.Shape{M: 64, K: 64}, tokens, 0, rand.New(rand.NewPCG(5, 6)))
+		pr := newProblem(t, pack.Spec{Name: "vnni4i", Alphabet: c.alphabet}, pack.Shape{M: 64, K: 64}, tokens, 0,
+			rand.New(rand.NewPCG(5, 6)))
 		w, err := Bind(pr.layout, pr.matrix.Shape, pr.packed, 0)
 		if err != nil {
 			t.Fatal(err)

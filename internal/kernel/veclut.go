@@ -7,9 +7,10 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Vec-LUT: for a group of four (or five) columns and 32 tokens, a table holds the sum of ±activations of every pattern of
-// trits, 81 (or 243) entries of 32 sums of 16 bits. The product of a row of weights is the sum of the entries that its
-// patterns name: one index serves 32 tokens, and nothing is multiplied. After Vec-LUT (vlut.cpp), with a proved bound.
+// Vec-LUT: for a group of four (or five) columns and 32 tokens, a table holds the sum of ±activations of every pattern
+// of trits, 81 (or 243) entries of 32 sums of 16 bits. The product of a row of weights is the sum of the entries that
+// its patterns name: one index serves 32 tokens, and nothing is multiplied. After Vec-LUT (vlut.cpp), with a proved
+// bound.
 //
 // Tables are made for a few groups at a time, so that they stay in the cache while rows of weights pass by; the sums of
 // those rows, 64 bytes each, wait in the next level. Making tables costs as much as adding 81 rows, hence the number of
@@ -98,7 +99,8 @@ func (v *vecLUT) batchRows(tokens int) int {
 
 // useful reports whether tables pay, sums are all that is asked for, and groups with sums of their own are whole tiles.
 func (v *vecLUT) useful(c call) bool {
-	return !c.scaled && v.w.scaling.zeros == nil && c.t0%columnTokens == 0 && c.t0+v.tokens <= c.t1 && (c.p1-c.p0)*v.w.rows >= lutFewRows &&
+	return !c.scaled && v.w.scaling.zeros == nil && c.t0%columnTokens == 0 && c.t0+v.tokens <= c.t1 &&
+		(c.p1-c.p0)*v.w.rows >= lutFewRows &&
 		(v.w.Groups() == 1 || len(v.phases) == 1 && v.w.Group%v.phases[0].columns() == 0)
 }
 

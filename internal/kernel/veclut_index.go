@@ -18,8 +18,8 @@ var (
 	}
 )
 
-// lutRuns are indices that the layout stores as such, one byte each: for a run of groups all rows, each with its indices
-// next to each other.
+// lutRuns are indices that the layout stores as such, one byte each: for a run of groups all rows, each with its
+// indices next to each other.
 type lutRuns struct {
 	packed []byte // of the first group
 	m      int    // rows of the matrix
@@ -60,12 +60,14 @@ func indexPhases(group, run int) func(w *Weights) ([]lutPhase, error) {
 		fives, run := 0, run
 		if group == 5 {
 			fives = s.K / 20 * 4
-			phases = append(phases, lutPhase{lutKind: lutFive[run], tiles: fives / 4, index: &lutRuns{w.packed, s.M, fives, run, 4}})
+			phases = append(phases, lutPhase{lutKind: lutFive[run], tiles: fives / 4,
+				index: &lutRuns{w.packed, s.M, fives, run, 4}})
 			run = 1 // what is left over is not tiled
 		}
 		if fours := (s.K - 5*fives) / 4; fours > 0 {
 			rest := w.packed[fives*s.M:]
-			phases = append(phases, lutPhase{lutKind: lutFour[run], first: 5 * fives, tiles: ceilDiv(fours, 8), index: &lutRuns{rest, s.M, fours, run, 8}})
+			phases = append(phases, lutPhase{lutKind: lutFour[run], first: 5 * fives, tiles: ceilDiv(fours, 8),
+				index: &lutRuns{rest, s.M, fours, run, 8}})
 		}
 		return phases, nil
 	}
@@ -89,7 +91,8 @@ func (p *lutPanels) indices(dst *[lutGroups * lutBlock]uint16, tile, m, rows int
 }
 
 // panelPhases gives the phase of such a layout.
-func panelPhases(rows, bytes int, decode func(index *uint16, packed *byte, n int)) func(w *Weights) ([]lutPhase, error) {
+func panelPhases(rows, bytes int, decode func(index *uint16, packed *byte,
+	n int)) func(w *Weights) ([]lutPhase, error) {
 	return func(w *Weights) ([]lutPhase, error) {
 		quads := ceilDiv(w.Shape.K, 4)
 		return []lutPhase{{

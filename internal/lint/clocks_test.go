@@ -9,15 +9,17 @@ import (
 	"testing"
 )
 
-// clocked are the tests that may use the clock of the machine, each with the reason why no verdict depends on how fast it is.
+// clocked are the tests that may use the clock of the machine, each with the reason why no verdict depends on how fast
+// it is.
 var clocked = map[string]string{
-	"cmd/lowpack/child_test.go":                "the deadline of the test binary",
-	"cmd/lowpack/crash_test.go":                "signals come at random moments; bounds of time hold with LOWPACK_LONG alone",
+	"cmd/lowpack/child_test.go": "the deadline of the test binary",
+	"cmd/lowpack/crash_test.go": "signals come at random moments; bounds of time hold with LOWPACK_LONG " +
+		"alone",
 	"cmd/lowpack/during_linux_test.go":         "looks again whether a process has opened a file",
 	"cmd/lowpack/serve_test.go":                "a client that reads late; the answer is the same however late",
 	"cmd/lowpack/slurm_test.go":                "daemons of Slurm, with LOWPACK_LONG",
 	"cmd/lowpack/truncated_linux_test.go":      "files are cut at many moments, and again until one was in time",
-	"convert/memory_test.go":                   "looks at a process now and then; its own high-water mark misses no moment",
+	"convert/memory_test.go":                   "looks at a process now and then; its high-water mark misses no moment",
 	"convert/speed_test.go":                    "benchmarks",
 	"internal/kernel/fraction_test.go":         "benchmarks",
 	"convert/process_test.go":                  "processes are killed at random moments",
@@ -47,7 +49,8 @@ func TestClocks(t *testing.T) {
 		}
 		if used = append(used, name); clocked[name] == "" {
 			line := 1 + strings.Count(string(text[:at[0]]), "\n")
-			t.Errorf("%s:%d: %s: wait for an event (internal/testkit/wait), use testing/synctest, or bound processor time (internal/testkit/cpu)",
+			t.Errorf("%s:%d: %s: wait for an event (internal/testkit/wait), use testing/synctest, or bound processor time "+
+				"(internal/testkit/cpu)",
 				name, line, text[at[0]:at[1]])
 		}
 	}

@@ -121,8 +121,8 @@ func (w *walk) list(place string, args *types.TypeList) {
 	}
 }
 
-// own says whether a name belongs to the package itself, so that what it stands for is part of its API, and notes it if it
-// belongs to an internal package of the module.
+// own says whether a name belongs to the package itself, so that what it stands for is part of its API, and notes it if
+// it belongs to an internal package of the module.
 func (w *walk) own(place string, name *types.TypeName) bool {
 	switch pkg := name.Pkg(); {
 	case pkg == nil: // error
@@ -166,7 +166,8 @@ const Number = int(secret.N)
 	for _, u := range internalTypes(checked(t, only{secret}, source)) {
 		got = append(got, u.place)
 	}
-	want := []string{"api.Alias", "api.Embeds.base.T", "api.Field.Inner.X", "api.Fits.Same", "api.Generic", "api.Instance", "api.Opaque.Method", "api.Value"}
+	want := []string{"api.Alias", "api.Embeds.base.T", "api.Field.Inner.X", "api.Fits.Same", "api.Generic", "api.Instance",
+		"api.Opaque.Method", "api.Value"}
 	if got = slices.Compact(got); !slices.Equal(got, want) { // an instance leads there twice
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -21,7 +21,8 @@ func TestGenerated(t *testing.T) {
 	}
 	for name, want := range files {
 		if got, err := os.ReadFile(filepath.Join("../..", name)); err != nil || string(got) != want {
-			t.Errorf("%s is not what the packages say; after a change that is meant: go generate ./internal/lint (%v)", name, err)
+			t.Errorf("%s is not what the packages say; after a change that is meant: go generate ./internal/lint (%v)", name,
+				err)
 		}
 	}
 	there, err := filepath.Glob("../../" + apiFolder + "*")
@@ -58,11 +59,13 @@ func Call(r Reader, list ...Kind) (n int, err error) { return }
 	want := []string{
 		"const KindA Kind = \"a\"", "const Number untyped int = 8", "const Text untyped string = \"a\"",
 		"func (*Outer) Pointer() int", "func (Outer) Read(p []byte) (n int, err error)", "func (Outer) Value()",
-		"func Call(r Reader, list ...Kind) (n int, err error)", "type Kind string", "type List[T any] []T", "type Outer struct",
+		"func Call(r Reader, list ...Kind) (n int, err error)", "type Kind string", "type List[T any] []T",
+		"type Outer struct",
 		"type Outer struct, Inner int", "type Outer struct, Reader Reader",
 		"type Outer struct, Tagged []Kind `json:\"tagged\"`", "type Reader interface",
 		"type Reader interface, Read(p []byte) (n int, err error)", "type Same = map[string]Outer", "type Sealed interface",
-		"type Sealed interface, Do(a int) error", "type Sealed interface, with methods that are not exported", "var Err error",
+		"type Sealed interface, Do(a int) error", "type Sealed interface, with methods that are not exported",
+		"var Err error",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -163,7 +166,8 @@ func TestHouse(t *testing.T) {
 		h.place(name, imports)
 	}
 	formats, _ := find("formats")
-	if got := h.beside[formats]; !slices.Equal(got, []string{"deep", "mid"}) || !slices.Equal(h.beside[len(groups)-1], []string{"leaf"}) {
+	if got := h.beside[formats]; !slices.Equal(got, []string{"deep", "mid"}) ||
+		!slices.Equal(h.beside[len(groups)-1], []string{"leaf"}) {
 		t.Error(h.beside)
 	}
 	if got := h.rooms["formats"]; !slices.Equal(got, []string{"packed"}) || h.standOn(formats) != "formats" {

@@ -8,16 +8,17 @@ import (
 // law says, per package or folder, which packages of this module it may import (folders cover what is below them).
 // Imports point one way: cmd → convert, verify, runtime → formats → pack, and internal lies below formats.
 var law = map[string][]string{
-	"pack":                       {"pack", "internal/float16"},
-	"internal/float16":           {},
-	"convert/quantize":           {"pack", "convert/quantize", "internal/float16"},
-	"internal/kernel":            {"pack", "internal/mmap", "internal/offheap", "internal/kernel"},
-	"internal/tensor":            {"internal/float16", "internal/fma", "internal/kernel", "internal/tensor", "pack"},
-	"formats/safetensors":        {"pack", "formats/safetensors", "internal/filekind", "internal/jsonread"},
-	"formats":                    {"pack", "formats", "internal"},
-	"verify/reference":           {"pack", "formats", "internal/parallel", "verify/internal/half", "verify/reference"},
-	"verify":                     {"pack", "formats", "internal", "runtime", "verify"},
-	"convert":                    {"pack", "formats", "internal", "convert", "verify/reference", "runtime/chat", "runtime/tokenizer"},
+	"pack":                {"pack", "internal/float16"},
+	"internal/float16":    {},
+	"convert/quantize":    {"pack", "convert/quantize", "internal/float16"},
+	"internal/kernel":     {"pack", "internal/mmap", "internal/offheap", "internal/kernel"},
+	"internal/tensor":     {"internal/float16", "internal/fma", "internal/kernel", "internal/tensor", "pack"},
+	"formats/safetensors": {"pack", "formats/safetensors", "internal/filekind", "internal/jsonread"},
+	"formats":             {"pack", "formats", "internal"},
+	"verify/reference":    {"pack", "formats", "internal/parallel", "verify/internal/half", "verify/reference"},
+	"verify":              {"pack", "formats", "internal", "runtime", "verify"},
+	"convert": {"pack", "formats", "internal", "convert", "verify/reference", "runtime/chat",
+		"runtime/tokenizer"},
 	"convert/internal/record":    {"pack", "formats", "internal", "verify/reference", "runtime/engine"},
 	"convert/internal/calibrate": {"pack", "formats", "internal", "convert/quantize", "runtime/engine"},
 	"runtime":                    {"pack", "formats", "internal", "runtime"},
@@ -32,7 +33,8 @@ var law = map[string][]string{
 }
 
 // never says what a folder must not reach even indirectly: a server must not be able to parse a checkpoint, and the
-// reference must not share code with what it judges. Of convert, calibration and the recorder of golden outputs reach the engine.
+// reference must not share code with what it judges. Of convert, calibration and the recorder of golden outputs reach
+// the engine.
 var never = map[string][]string{
 	"convert/quantize":          {"internal/kernel", "internal/tensor", "runtime", "verify"},
 	"convert/internal/pipeline": {"internal/kernel", "internal/tensor", "runtime", "verify"},
@@ -40,7 +42,8 @@ var never = map[string][]string{
 	"internal/kernel":           {"formats", "convert", "verify", "runtime"},
 	"internal/tensor":           {"formats", "convert", "verify", "runtime"},
 	"formats":                   {"internal/kernel", "internal/tensor"},
-	"verify/reference":          {"internal/fma", "internal/kernel", "internal/tensor", "runtime", "convert", "formats/checkpoint"},
+	"verify/reference": {"internal/fma", "internal/kernel", "internal/tensor", "runtime", "convert",
+		"formats/checkpoint"},
 }
 
 func TestImportLaw(t *testing.T) {

@@ -18,8 +18,9 @@ var (
 	paragraph = regexp.MustCompile(`\n(?:[ \t]*\n|[*|#])`)
 )
 
-// TestNamedTests: every test that a document names exists, in the package that the document names after it: a promise whose
-// test was renamed or moved is a promise that nobody can check. A name that ends in … stands for all that begin so.
+// TestNamedTests: every test that a document names exists, in the package that the document names after it: a promise
+// whose test was renamed or moved is a promise that nobody can check. A name that ends in … stands for all that begin
+// so.
 func TestNamedTests(t *testing.T) {
 	tests := testsOf(t)
 	for _, document := range textFiles(t) {
@@ -70,7 +71,8 @@ func missingTests(text string, tests map[string][]string) (missing []string) {
 			pkg := words[i+at][1]
 			where, in = tests[pkg], " in "+pkg
 		}
-		if !slices.ContainsFunc(where, func(s string) bool { return s == name[1] || name[2] != "" && strings.HasPrefix(s, name[1]) }) {
+		if !slices.ContainsFunc(where,
+			func(s string) bool { return s == name[1] || name[2] != "" && strings.HasPrefix(s, name[1]) }) {
 			missing = append(missing, "no test "+name[0]+in)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // orderly are the packages, with those below them, that make the answer of a server out of a request.
 var orderly = []string{"runtime", "formats/sampling", "internal/jinja", "internal/jsonread", "internal/marked"}
 
-// disorder are the places in them that depend on the order of a map, on a clock or on chance, each with the reason why no
-// answer does.
+// disorder are the places in them that depend on the order of a map, on a clock or on chance, each with the reason why
+// no answer does.
 var disorder = []struct{ place, what, reason string }{
 	{"internal/jinja.Template.Render", "a loop over a map",
 		"fills a map from a map"},
@@ -88,8 +88,8 @@ var disorder = []struct{ place, what, reason string }{
 		"the place of a word in a cache, whose words are compared as a whole"},
 }
 
-// TestOrder: what a server answers depends on neither the order of a map, nor the time, nor chance: whatever does has its
-// reason in disorder, each time.
+// TestOrder: what a server answers depends on neither the order of a map, nor the time, nor chance: whatever does has
+// its reason in disorder, each time.
 func TestOrder(t *testing.T) {
 	files := token.NewFileSet()
 	all, imp := built(t, files)

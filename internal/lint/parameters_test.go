@@ -12,8 +12,8 @@ import (
 // mostParameters is the largest number of parameters of a function: more of them are a struct without a name.
 const mostParameters = 6
 
-// TestParameters counts the parameters of functions. Generated files, assembly, what stands in for assembly elsewhere, and fuzz
-// targets, whose parameters are what a corpus stores, have as many as they need.
+// TestParameters counts the parameters of functions. Generated files, assembly, what stands in for assembly elsewhere,
+// and fuzz targets, whose parameters are what a corpus stores, have as many as they need.
 func TestParameters(t *testing.T) {
 	for _, name := range wordFiles(t) {
 		if !strings.HasSuffix(name, ".go") {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// former are words that the project used before the terms of docs/GLOSSARY.md, each with the term that took its place and
-// the files where the word is legitimate.
+// former are words that the project used before the terms of docs/GLOSSARY.md, each with the term that took its place
+// and the files where the word is legitimate.
 var former = []struct {
 	pattern, term string
 	except        []string
@@ -20,7 +20,8 @@ var former = []struct {
 	{`\bannounc(e|es|ed|ing) (lines?|weights?|pages?)\b|\blines announced\b`, "prefetch", nil},
 	{`\bpacked again\b`, "repacked at load time", nil},
 	{`\brow dots\b`, "row-major dot-product kernel", nil},
-	{`\bbehind (N|[0-9][0-9,]*) (other )?(tokens|positions)\b|\bbehind (a )?long (texts?|contexts?)\b`, "at context depth N", nil},
+	{`\bbehind (N|[0-9][0-9,]*) (other )?(tokens|positions)\b|\bbehind (a )?long (texts?|contexts?)\b`,
+		"at context depth N", nil},
 	{`\b(read|multiply) limit\b`, "memory bandwidth, peak int8 throughput", nil},
 	{`\bkept tensors?\b`, "passthrough (unquantized) tensor", nil},
 	{`\bfloat masters\b|\bmasters in\b|"masters\b`, "master weights", nil},
@@ -28,7 +29,8 @@ var former = []struct {
 	{`\blikeliest\b`, "argmax", nil},
 	{`\bin turns\b`, "interleaved", nil},
 	{`\bcrew\b`, "worker pool", nil},
-	{`\bstrangers\b`, "untrusted", []string{"testdata/tiny-bitnet/README.md", "testdata/tiny-bitnet-packed/README.md"}}, // model output
+	// model output
+	{`\bstrangers\b`, "untrusted", []string{"testdata/tiny-bitnet/README.md", "testdata/tiny-bitnet-packed/README.md"}},
 	{`\brubbish\b`, "garbage, or what it is", nil},
 	{`\bweak reason\b`, "chosen by a coarse sweep", nil},
 	{`\bsign weights\b|\bsingle bits (selected|cut|are)\b`, "1-bit (binary) weights", nil},
@@ -36,12 +38,14 @@ var former = []struct {
 	{`\bEndReceiver\b`, "StoppedByCaller", nil},
 	{`\btype fan\b|\bthe fan\b|\ba fan\b`, "projection, fused projection", nil},
 	{`\b(there )?(is|are|was) no (file|folder|directory|size|number|token|tokens|command|flag|multiple|JSON|SHA-256|checkpoint|packed file|candidates?|strings?|result|part|plain|regular|whole)\b`, "is not a ...", nil},
-	{`\b(is|are|was) no (division|property|text of|vector|layout|family|matrix|tensor|header|digest|path|link|letter)\b`, "is not a ...", nil},
+	{`\b(is|are|was) no (division|property|text of|vector|layout|family|matrix|tensor|header|digest|path|link|letter)\b`,
+		"is not a ...", nil},
 	{`\b(heads?|pairs?)( of a head)?( that| may| would have to)? turns?\b|\bturns? the (pairs|query|heads)\b|\bhave to turn\b`, "rotate, rotation", nil},
 	{`\bcodes (and|with) (the|their|a) step\b|\bthe step (d|that they count)\b`, "activation scale", nil},
 	{`\b(caches?|bytes|formats?|MiB|memory|trip) (of|for|through) (the )?keys and values\b`, "KV cache, KV", nil},
 	{`\bbehind (these|how long|a context|texts|other tokens)\b|\ba token behind\b`, "after, at context depth", nil},
-	{`\b(tokens|positions) that an? (position|token) sees\b|\bscreened heads?\b`, "attention span, LM-head candidate filter", nil},
+	{`\b(tokens|positions) that an? (position|token) sees\b|\bscreened heads?\b`,
+		"attention span, LM-head candidate filter", nil},
 	{`\bends? the power\b`, "simulates power loss", nil},
 	{`\bexclude each other\b`, "cannot be combined", nil},
 	{`\bfor longest\b`, "least recently used", nil},
@@ -75,7 +79,8 @@ func TestWords(t *testing.T) {
 				if bytes.HasPrefix(bytes.ToLower(text[at[0]:at[1]]), []byte("there ")) {
 					continue // "there is no file" is English
 				}
-				t.Errorf("%s:%d: %q: write %q (docs/GLOSSARY.md)", name, 1+bytes.Count(text[:at[0]], []byte("\n")), text[at[0]:at[1]], f.term)
+				t.Errorf("%s:%d: %q: write %q (docs/GLOSSARY.md)", name, 1+bytes.Count(text[:at[0]], []byte("\n")),
+					text[at[0]:at[1]], f.term)
 			}
 		}
 	}

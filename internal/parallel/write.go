@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Write writes pieces 0 … n−1 in this order, each with one call, while others are made: piece(buffer, i) appends piece i to an
-// empty buffer, which is used again once the piece is written. No more pieces are in memory than there are goroutines. Errors
-// are those of Each; behind the first one nothing is written.
+// Write writes pieces 0 … n−1 in this order, each with one call, while others are made: piece(buffer, i) appends piece
+// i to an empty buffer, which is used again once the piece is written. No more pieces are in memory than there are
+// goroutines. Errors are those of Each; behind the first one nothing is written.
 func Write(ctx context.Context, w io.Writer, n int, piece func(buffer []byte, i int) ([]byte, error)) error {
 	buffers := make([][]byte, min(limitOf(ctx), n))
 	order := newTurns(n)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestWrite: pieces are written in order, whichever is made first, and not more of them are in memory than goroutines. On the
-// clock of synctest the first of every eight takes longest.
+// TestWrite: pieces are written in order, whichever is made first, and not more of them are in memory than goroutines.
+// On the clock of synctest the first of every eight takes longest.
 func TestWrite(t *testing.T) { synctest.Test(t, testWrite) }
 
 func testWrite(t *testing.T) {
@@ -52,7 +52,8 @@ func testWriteErrors(t *testing.T) {
 			t.Errorf("%d workers: %v, wrote %s", workers, err, &out)
 		}
 		full := &limited{room: 3}
-		err = Write(Limit(context.Background(), workers), full, 64, func(b []byte, i int) ([]byte, error) { return append(b, 'x'), nil })
+		err = Write(Limit(context.Background(), workers), full, 64,
+			func(b []byte, i int) ([]byte, error) { return append(b, 'x'), nil })
 		if err != errFull || full.calls != 4 {
 			t.Errorf("%d workers: %v after %d calls", workers, err, full.calls)
 		}

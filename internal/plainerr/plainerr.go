@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// JSON says which field holds what, and what is wanted, instead of naming types of Go. Other errors stay as they are, but
-// for the name of the decoder in front.
+// JSON says which field holds what, and what is wanted, instead of naming types of Go. Other errors stay as they are,
+// but for the name of the decoder in front.
 func JSON(err error) error {
 	var t *json.UnmarshalTypeError
 	if errors.As(err, &t) {
@@ -57,7 +57,8 @@ func want(t reflect.Type) string {
 		return "an object"
 	case reflect.Slice, reflect.Array:
 		return "a list"
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
+		reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "an integer in range"
 	}
 	return "a number"
@@ -66,7 +67,8 @@ func want(t reflect.Type) string {
 var (
 	yamlType  = regexp.MustCompile("cannot unmarshal !!(\\w+)( `[^`]*`)? into (\\S+)")
 	yamlField = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	yamlWords = map[string]string{"seq": "a list", "map": "a mapping", "str": "a string", "int": "a number", "float": "a number", "bool": "a boolean", "null": "nothing"}
+	yamlWords = map[string]string{"seq": "a list", "map": "a mapping", "str": "a string", "int": "a number",
+		"float": "a number", "bool": "a boolean", "null": "nothing"}
 )
 
 // YAML does the same for errors of gopkg.in/yaml.v3, which name lines.

@@ -59,7 +59,8 @@ func TestYAML(t *testing.T) {
 			t.Fatal(text)
 		}
 		got := YAML(err).Error()
-		if says != "" && got != says || strings.Contains(got, "!!") || strings.Contains(got, "plainerr") || strings.Contains(got, "unmarshal") {
+		if says != "" && got != says || strings.Contains(got, "!!") || strings.Contains(got, "plainerr") ||
+			strings.Contains(got, "unmarshal") {
 			t.Errorf("%q: %s; want %s", text, got, says)
 		}
 	}

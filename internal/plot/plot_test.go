@@ -22,7 +22,9 @@ func samples() map[string]Chart {
 				{"down <&> \"proj\"", []Point{{0, 0.2, "first"}, {3, 0.3, ""}}}}},
 		"log": &Lines{Title: "KL per position", X: Axis{Label: "position"}, Y: Axis{Label: "KL", Log: true},
 			Series: []Series{{"", append(long, Point{500, 0, ""})}}},
-		"bars": &Bars{Title: "Size", Value: Axis{Label: "size of all tensors of a kind", Format: Bytes}, Groups: []string{"mlp.down_proj", "a very long name of a tensor that nobody can fit into a chart.weight"}, Series: []BarSeries{{"before", []float64{2.2e9, 1.1e6}}, {"after", []float64{3e8, math.Inf(1)}}}},
+		"bars": &Bars{Title: "Size", Value: Axis{Label: "size of all tensors of a kind", Format: Bytes},
+			Groups: []string{"mlp.down_proj", "a very long name of a tensor that nobody can fit into a chart.weight"},
+			Series: []BarSeries{{"before", []float64{2.2e9, 1.1e6}}, {"after", []float64{3e8, math.Inf(1)}}}},
 		"codes": &Columns{Title: "Codes", X: Axis{Label: "code"}, Y: Axis{Label: "share", Format: Percent},
 			Points: []Point{{-1, 0.29, ""}, {0, 0.42, ""}, {1, 0.29, ""}}},
 		"roof": &Roofline{Title: "Kernels", Bandwidth: []Ceiling{{"memory", 41e9}, {"L2", 2.2e11}},
@@ -75,7 +77,8 @@ func TestHostileNamesAreText(t *testing.T) {
 }
 
 func TestNoData(t *testing.T) {
-	for _, chart := range []Chart{&Lines{}, &Bars{}, &Columns{}, &Roofline{}, &Columns{Points: []Point{{0, math.NaN(), ""}}},
+	for _, chart := range []Chart{&Lines{}, &Bars{}, &Columns{}, &Roofline{},
+		&Columns{Points: []Point{{0, math.NaN(), ""}}},
 		&Lines{Y: Axis{Log: true}, Series: []Series{{"", []Point{{1, 0, ""}, {2, -1, ""}}}}}} {
 		if got := string(Inline(chart)); !strings.Contains(got, "no data") {
 			t.Errorf("%T: %s", chart, got)

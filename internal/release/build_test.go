@@ -13,9 +13,9 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/long"
 )
 
-// TestReproducible builds copies of the tree in folders of different names, with different settings of the go command: with
-// and without a repository, with one that cannot be read, and with changed files. On the way it installs what it built. Without
-// LOWPACK_LONG it builds once.
+// TestReproducible builds copies of the tree in folders of different names, with different settings of the go command:
+// with and without a repository, with one that cannot be read, and with changed files. On the way it installs what it
+// built. Without LOWPACK_LONG it builds once.
 func TestReproducible(t *testing.T) {
 	for _, tool := range []string{"git", "make"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -40,7 +40,8 @@ func TestReproducible(t *testing.T) {
 	}
 
 	bare := tree(t, "b")
-	other := []string{"GOFLAGS=-race -ldflags=-s -tags=purego", "GOAMD64=v3", "GOEXPERIMENT=jsonv2", "HOME=" + t.TempDir(), "GOCACHE=" + t.TempDir()}
+	other := []string{"GOFLAGS=-race -ldflags=-s -tags=purego", "GOAMD64=v3", "GOEXPERIMENT=jsonv2", "HOME=" + t.TempDir(),
+		"GOCACHE=" + t.TempDir()}
 	run(t, bare, other, "make", "build", "REVISION="+commit)
 	if a, b := digest(t, repository), digest(t, bare); a != b {
 		t.Errorf("two builds of one source: SHA-256 %x and %x", a, b)
@@ -62,7 +63,8 @@ func install(t *testing.T, dir string) {
 	t.Helper()
 	prefix := filepath.Join(t.TempDir(), "usr local")
 	run(t, dir, nil, "make", "install", "PREFIX="+prefix)
-	for _, name := range []string{"bin/lowpack", "share/man/man1/lowpack.1", "share/man/man1/lowpack-convert.1", "share/bash-completion/completions/lowpack",
+	for _, name := range []string{"bin/lowpack", "share/man/man1/lowpack.1", "share/man/man1/lowpack-convert.1",
+		"share/bash-completion/completions/lowpack",
 		"share/zsh/site-functions/_lowpack", "share/fish/vendor_completions.d/lowpack.fish"} {
 		if info, err := os.Stat(filepath.Join(prefix, name)); err != nil || info.Size() == 0 {
 			t.Errorf("make install: %s: %v", name, err)
@@ -83,7 +85,8 @@ func install(t *testing.T, dir string) {
 // tree copies the sources that git knows into a new folder.
 func tree(t *testing.T, name string) string {
 	t.Helper()
-	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--", "*.go", "*.s", "go.mod", "go.sum", "Makefile", ".gitignore", "cmd", "convert", "internal", "runtime").Output()
+	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--", "*.go", "*.s", "go.mod", "go.sum", "Makefile",
+		".gitignore", "cmd", "convert", "internal", "runtime").Output()
 	if err != nil {
 		t.Skipf("not a git checkout: %v", err)
 	}
@@ -119,7 +122,8 @@ func write(t *testing.T, path, text string) {
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPATH="+goEnv(t, "GOPATH"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"), "GOCACHE="+goEnv(t, "GOCACHE"), "GOPROXY="+goEnv(t, "GOPROXY"))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPATH="+goEnv(t, "GOPATH"), "GOMODCACHE="+goEnv(t, "GOMODCACHE"),
+		"GOCACHE="+goEnv(t, "GOCACHE"), "GOPROXY="+goEnv(t, "GOPROXY"))
 	cmd.Env = append(cmd.Env, env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -150,7 +154,8 @@ func digest(t *testing.T, dir string) string {
 func revision(t *testing.T, dir string) string {
 	t.Helper()
 	var v struct{ Revision string }
-	if err := json.Unmarshal([]byte(run(t, dir, nil, filepath.Join(dir, "bin", "lowpack"), "version", "--json")), &v); err != nil {
+	err := json.Unmarshal([]byte(run(t, dir, nil, filepath.Join(dir, "bin", "lowpack"), "version", "--json")), &v)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return v.Revision

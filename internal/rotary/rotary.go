@@ -1,4 +1,5 @@
-// Package rotary makes the rotary embeddings that a model describes: the engine computes with them, an export tabulates them.
+// Package rotary makes the rotary embeddings that a model describes: the engine computes with them, an export tabulates
+// them.
 package rotary
 
 import (
@@ -8,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// Of returns the rotations of global and of local blocks (N17). Only those of global ones are scaled for longer contexts; without a base
-// of their own, local ones are the same.
+// Of returns the rotations of global and of local blocks (N17). Only those of global ones are scaled for longer
+// contexts; without a base of their own, local ones are the same.
 func Of(c *model.Rope) (global, local tensor.Rope) {
 	global = scaled(c)
 	if c.LocalTheta == 0 {

@@ -2,9 +2,10 @@
 // its rounds wait for each other, so that one message leaves the processor idle half of the time. Those of a second
 // message go in between.
 //
-// Package crypto/sha256 remains what keeps, begins and ends the hashes: whole blocks alone are computed here, from and to
-// the states that it saves. The Go libraries with SHA-256 of several messages take 16 at once by AVX-512 (minio/sha256-simd)
-// or short ones of one length; few long ones are what a packed file has: digests are half of the work of a verification.
+// Package crypto/sha256 remains what keeps, begins and ends the hashes: whole blocks alone are computed here, from and
+// to the states that it saves. The Go libraries with SHA-256 of several messages take 16 at once by AVX-512
+// (minio/sha256-simd) or short ones of one length; few long ones are what a packed file has: digests are half of the
+// work of a verification.
 package sha256pair
 
 import (
@@ -14,8 +15,8 @@ import (
 	"hash"
 )
 
-// Write writes p to a and q to b, which are two hashes of crypto/sha256. As far as both have bytes that takes little longer
-// than one of them, where the processor can; elsewhere it takes as long as both. Pieces should be kilobytes.
+// Write writes p to a and q to b, which are two hashes of crypto/sha256. As far as both have bytes that takes little
+// longer than one of them, where the processor can; elsewhere it takes as long as both. Pieces should be kilobytes.
 func Write(a hash.Hash, p []byte, b hash.Hash, q []byte) {
 	if interleaves && min(len(p), len(q)) >= least {
 		p, q = together(a, p, b, q)
@@ -54,8 +55,8 @@ func atBlock(h hash.Hash, p []byte) (saved, []byte) {
 	return s, p
 }
 
-// saved is a hash as crypto/sha256 saves it: four bytes that name the form, the eight words of the state, the block that is
-// begun, the number of bytes.
+// saved is a hash as crypto/sha256 saves it: four bytes that name the form, the eight words of the state, the block
+// that is begun, the number of bytes.
 type saved []byte
 
 const (

@@ -49,8 +49,8 @@ func TestVectors(t *testing.T) {
 	})
 }
 
-// TestPieces writes pairs of messages in pieces of every length up to 300, and of others around those from which on both
-// go together, to hashes that have begun a block or not.
+// TestPieces writes pairs of messages in pieces of every length up to 300, and of others around those from which on
+// both go together, to hashes that have begun a block or not.
 func TestPieces(t *testing.T) {
 	everyWay(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -75,7 +75,8 @@ func FuzzWrite(f *testing.F) {
 	f.Fuzz(func(t *testing.T, lengths []byte) {
 		var pieces [][2]int
 		for ; len(lengths) >= 4 && len(pieces) < 16; lengths = lengths[4:] {
-			pieces = append(pieces, [2]int{int(binary.BigEndian.Uint16(lengths)) % 32768, int(binary.BigEndian.Uint16(lengths[2:])) % 32768})
+			pieces = append(pieces, [2]int{int(binary.BigEndian.Uint16(lengths)) % 32768,
+				int(binary.BigEndian.Uint16(lengths[2:])) % 32768})
 		}
 		samePair(t, p, q, pieces)
 	})
@@ -119,7 +120,8 @@ func TestFence(t *testing.T) {
 func TestOther(t *testing.T) {
 	everyWay(t, func(t *testing.T) {
 		p := random(rand.New(rand.NewPCG(7, 8)), 5*least)
-		for _, make := range []func() hash.Hash{sha512.New, sha256.New224, func() hash.Hash { return struct{ hash.Hash }{sha256.New()} }} {
+		for _, make := range []func() hash.Hash{sha512.New, sha256.New224,
+			func() hash.Hash { return struct{ hash.Hash }{sha256.New()} }} {
 			a, b, want := make(), make(), make()
 			want.Write(p)
 			Write(a, p, b, p)

@@ -10,8 +10,8 @@ import (
 // longestTypo is the longest word whose meaning is guessed.
 const longestTypo = 64
 
-// DidYouMean names the word that somebody may have meant, as " (did you mean WORD?)": one with few letters changed, or that
-// begins alike, whatever the case. "" if there is none.
+// DidYouMean names the word that somebody may have meant, as " (did you mean WORD?)": one with few letters changed, or
+// that begins alike, whatever the case. "" if there is none.
 func DidYouMean(typed string, words []string) string {
 	if len(typed) > longestTypo {
 		return ""

@@ -25,8 +25,8 @@ func (q *Query) sink(head int) float32 {
 	return q.Sinks[head]
 }
 
-// MostQueries is the number of tokens whose attention Heads computes at once: all of them visit a block of the cache while it
-// is in the first-level cache of the processor.
+// MostQueries is the number of tokens whose attention Heads computes at once: all of them visit a block of the cache
+// while it is in the first-level cache of the processor.
 const MostQueries = 4
 
 // Scratch is memory for the attention of MostQueries tokens.
@@ -42,8 +42,8 @@ type Scratch struct {
 	wide    []float32 // [CacheBlock][width]
 }
 
-// NewScratch makes scratch memory for the query heads of a KV head of the given width. scores has MostQueries · heads rows, each
-// as long as the longest attention span; page is the number of rows of a page of the cache.
+// NewScratch makes scratch memory for the query heads of a KV head of the given width. scores has MostQueries · heads
+// rows, each as long as the longest attention span; page is the number of rows of a page of the cache.
 func NewScratch(heads, width, page int, scores []float32) *Scratch {
 	n := MostQueries * heads
 	return &Scratch{
@@ -53,8 +53,8 @@ func NewScratch(heads, width, page int, scores []float32) *Scratch {
 	}
 }
 
-// Heads computes the attention of at most MostQueries tokens to one KV head. All query heads of all tokens visit a block of keys
-// together, and then a block of values, if it is in the attention span of all tokens.
+// Heads computes the attention of at most MostQueries tokens to one KV head. All query heads of all tokens visit a
+// block of keys together, and then a block of values, if it is in the attention span of all tokens.
 func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s *Scratch) {
 	scores, out := Vectors{s.scores, s.visible}, Vectors{s.out, values.Width()}
 	clear(s.out[:len(queries)*heads*out.Stride])
@@ -117,13 +117,13 @@ func (q *Query) divide(out Vectors, dim int, totals []float32) {
 	}
 }
 
-// The steps of Heads for one token, for decoding at context depth, where many workers share one text: Scores for some rows at a
-// time, then Weights, then AddWeighted for some rows and columns at a time, then Divide. They are bound by memory bandwidth: the
-// KV cache is read once, in the order of memory.
+// The steps of Heads for one token, for decoding at context depth, where many workers share one text: Scores for some
+// rows at a time, then Weights, then AddWeighted for some rows and columns at a time, then Divide. They are bound by
+// memory bandwidth: the KV cache is read once, in the order of memory.
 
-// stretch is the first part of rows that one call takes: up to the end of a page, or, if row kernels need more than one call for
-// n vectors, what the second-level cache holds for the later calls. ahead is the prefetch distance: near, or the next stretch,
-// where later calls find theirs in the cache. row is the size of a row in bytes.
+// stretch is the first part of rows that one call takes: up to the end of a page, or, if row kernels need more than one
+// call for n vectors, what the second-level cache holds for the later calls. ahead is the prefetch distance: near, or
+// the next stretch, where later calls find theirs in the cache. row is the size of a row in bytes.
 func (c *Cache) stretch(rows Range, n, row, near int) (first Range, ahead int) {
 	size := c.Rows
 	ahead = near
@@ -136,7 +136,8 @@ func (c *Cache) stretch(rows Range, n, row, near int) (first Range, ahead int) {
 	return Range{rows.From, min(rows.To, rows.From+min(size-at%size, c.Rows-at))}, ahead
 }
 
-// ahead is the prefetch distance for the given number of heads: more products per line, or narrower numbers, take more time.
+// ahead is the prefetch distance for the given number of heads: more products per line, or narrower numbers, take more
+// time.
 func (c *Cache) ahead(heads int) int {
 	if heads < c.typ.Size() {
 		return streamAhead
@@ -154,8 +155,8 @@ func (c *Cache) Scores(z Vectors, q []float32, heads int, rows Range, s *Scratch
 	}
 }
 
-// Weights turns the scores of one head into weights of these rows of the values. It returns the sum of the weights, with the
-// weight of the sink, a score that belongs to no row; −Inf is none.
+// Weights turns the scores of one head into weights of these rows of the values. It returns the sum of the weights,
+// with the weight of the sink, a score that belongs to no row; −Inf is none.
 func (a Attention) Weights(z []float32, values *Cache, rows Range, sink float32) (sum float32) {
 	Times(z, a.Scale)
 	if a.Cap != 0 {
@@ -166,8 +167,8 @@ func (a Attention) Weights(z []float32, values *Cache, rows Range, sink float32)
 	return sum
 }
 
-// AddWeighted adds Σ x[h·stride + j] · row(rows.From+j), of the given columns, to vector h of y, for the heads of one KV head.
-// The number of columns is a multiple of Lanes.
+// AddWeighted adds Σ x[h·stride + j] · row(rows.From+j), of the given columns, to vector h of y, for the heads of one
+// KV head. The number of columns is a multiple of Lanes.
 func (c *Cache) AddWeighted(y, x Vectors, heads int, rows, cols Range, s *Scratch) {
 	near := c.ahead(heads)
 	if c.typ == F32 { // four weighted sums of F32 still run at memory bandwidth

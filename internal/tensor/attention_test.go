@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/internal/fma"
 )
 
-// TestHeads compares attention with N18 and N27 as they are written, for head sizes with and without padding, windows, soft
-// caps, sinks and all formats of the cache.
+// TestHeads compares attention with N18 and N27 as they are written, for head sizes with and without padding, windows,
+// soft caps, sinks and all formats of the cache.
 func TestHeads(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(15, 16))

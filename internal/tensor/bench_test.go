@@ -122,9 +122,9 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// BenchmarkCachedToken computes the steps of the attention of one token to few positions, from the first-level cache. What it
-// reports is the bandwidth that the instructions alone allow: memory that is slower is the bound. Best of many short runs, it
-// holds on a machine that others use.
+// BenchmarkCachedToken computes the steps of the attention of one token to few positions, from the first-level cache.
+// What it reports is the bandwidth that the instructions alone allow: memory that is slower is the bound. Best of many
+// short runs, it holds on a machine that others use.
 func BenchmarkCachedToken(b *testing.B) {
 	const visible, dim, times = 64, 128, 20
 	r := rand.New(rand.NewPCG(4, 4))

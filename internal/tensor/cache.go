@@ -6,12 +6,13 @@ import (
 	"unsafe"
 )
 
-// Cache holds the keys or the values of one KV head, a row per position. Rows are padded with zeros to Width. The padding
-// changes no result: adding +0 to a lane leaves it, unless it is −0, and attention is the same for scores +0 and −0.
+// Cache holds the keys or the values of one KV head, a row per position. Rows are padded with zeros to Width. The
+// padding changes no result: adding +0 to a lane leaves it, unless it is −0, and attention is the same for scores +0
+// and −0.
 //
-// Rows are stored in pages, so that many caches can share memory that grows with the text. A page is split into panels of
-// columns, all of its rows in one panel, then all in the next: columns that are read together form one stream. The scales of
-// int8 rows follow the last panel.
+// Rows are stored in pages, so that many caches can share memory that grows with the text. A page is split into panels
+// of columns, all of its rows in one panel, then all in the next: columns that are read together form one stream. The
+// scales of int8 rows follow the last panel.
 type Cache struct {
 	typ   Type
 	width int
@@ -19,8 +20,8 @@ type Cache struct {
 	Memory
 }
 
-// Memory is the pages of a cache: Rows rows each, Stride bytes from the start of one page to the start of the next. It starts
-// as zeros.
+// Memory is the pages of a cache: Rows rows each, Stride bytes from the start of one page to the start of the next. It
+// starts as zeros.
 type Memory struct {
 	Bytes        []byte
 	Rows, Stride int
@@ -43,9 +44,9 @@ func (m *Memory) inPage(rows Range) Range {
 	return Range{first, first + rows.Len()}
 }
 
-// CacheBlock is the number of cached positions that all queries visit before the next block: they stay in the first-level
-// cache meanwhile, so that grouped queries read the KV cache from memory once. 32 rows of 128 floats take half of 32 KiB.
-// A page has a multiple of CacheBlock rows.
+// CacheBlock is the number of cached positions that all queries visit before the next block: they stay in the
+// first-level cache meanwhile, so that grouped queries read the KV cache from memory once. 32 rows of 128 floats take
+// half of 32 KiB. A page has a multiple of CacheBlock rows.
 const CacheBlock = 32
 
 // ValueColumns is the number of columns of a panel of values: as many as there are registers for four weighted sums.
@@ -95,7 +96,8 @@ func newCache(t CacheType, dim, panel int, m Memory) Cache {
 	return Cache{typ, width, min(panel, width), m}
 }
 
-// NewKeys makes a cache of keys of dim numbers; NewValues makes one of values. A page takes m.Rows times CacheType.Row bytes.
+// NewKeys makes a cache of keys of dim numbers; NewValues makes one of values. A page takes m.Rows times CacheType.Row
+// bytes.
 func NewKeys(t CacheType, dim int, m Memory) Cache   { return newCache(t, dim, math.MaxInt, m) }
 func NewValues(t CacheType, dim int, m Memory) Cache { return newCache(t, dim, ValueColumns, m) }
 
@@ -145,9 +147,9 @@ func (c *Cache) quantizeQueries(q []float32, n int, s *Scratch) {
 	}
 }
 
-// pageScores sets element j of z's vector h to the dot product of row rows.From+j and query h of n contiguous ones. rows are in
-// one page. ahead is the prefetch distance of rows that come from memory; 0 stands for a block of rows that stays in the
-// first-level cache, since many queries visit it.
+// pageScores sets element j of z's vector h to the dot product of row rows.From+j and query h of n contiguous ones.
+// rows are in one page. ahead is the prefetch distance of rows that come from memory; 0 stands for a block of rows that
+// stays in the first-level cache, since many queries visit it.
 func (c *Cache) pageScores(z Vectors, q []float32, n int, rows Range, ahead int, s *Scratch) {
 	m, _ := c.panelAt(rows.From, 0)
 	r, x := c.inPage(rows), Vectors{q, c.width}

@@ -23,8 +23,8 @@ const (
 	magic = 12582912 // 1.5·2²³: adding and subtracting it rounds to an integer, ties to even (N8)
 )
 
-// Exp is e to the x by N9: less than one unit in the last place from the true value for −87 ≤ x ≤ 88, zero below, the value
-// at 88 above.
+// Exp is e to the x by N9: less than one unit in the last place from the true value for −87 ≤ x ≤ 88, zero below, the
+// value at 88 above.
 func Exp(x float32) float32 {
 	if x < expMin {
 		return 0
@@ -61,7 +61,8 @@ func Relu2(x float32) float32 {
 	return x * x
 }
 
-// Tanh is N10. Its error is absolute, about 1e-7: near 0 the relative error is large, as its uses (gelu, soft caps) allow.
+// Tanh is N10. Its error is absolute, about 1e-7: near 0 the relative error is large, as its uses (gelu, soft caps)
+// allow.
 func Tanh(x float32) float32 { return 1 - 2/(Exp(2*x)+1) }
 
 const (

@@ -76,7 +76,8 @@ func TestActivationsAreAccurate(t *testing.T) {
 		{"relu2", Relu2, func(x float64) float64 { return max(x, 0) * max(x, 0) }, 1e-7},
 		{"tanh", Tanh, math.Tanh, 3e-7},
 		{"gelu_tanh", GeluTanh, gelu, 6e-7},
-		{"soft cap 30", func(x float32) float32 { return SoftCap(x, 30) }, func(x float64) float64 { return 30 * math.Tanh(x/30) }, 9e-6},
+		{"soft cap 30", func(x float32) float32 { return SoftCap(x, 30) },
+			func(x float64) float64 { return 30 * math.Tanh(x/30) }, 9e-6},
 	} {
 		worst, at := 0.0, float32(0)
 		for i := -400000; i <= 400000; i++ {

@@ -37,8 +37,8 @@ func ParseType(name string) (Type, error) {
 	return 0, fmt.Errorf("%w: dtype %s: want F32, F16 or BF16", pack.ErrUnsupported, name)
 }
 
-// Matrix is a row-major matrix of floats in their stored format: the weights of a linear layer or embedding in a memory-mapped
-// file, or the keys or values of a KV cache.
+// Matrix is a row-major matrix of floats in their stored format: the weights of a linear layer or embedding in a
+// memory-mapped file, or the keys or values of a KV cache.
 type Matrix struct {
 	Type       Type
 	Rows, Cols int
@@ -75,7 +75,8 @@ func (m *Matrix) bytes(from, to int) []byte {
 // Row widens row i into dst, exactly.
 func (m *Matrix) Row(dst []float32, i int) { widen(dst[:m.Cols], m.Type, m.bytes(i, i+1)) }
 
-// Mul multiplies rows by n vectors (N6): element r − rows.From of y's vector t is the dot product of row r and vector t of x.
+// Mul multiplies rows by n vectors (N6): element r − rows.From of y's vector t is the dot product of row r and vector t
+// of x.
 func (m *Matrix) Mul(y, x Vectors, n int, rows Range) {
 	if rows.Len() < 1 || n < 1 {
 		return
@@ -90,8 +91,8 @@ func (m *Matrix) Mul(y, x Vectors, n int, rows Range) {
 	}
 }
 
-// rowBlock is the number of rows that are multiplied by all vectors before the next rows are: they stay in the first-level
-// cache meanwhile, and the next block is prefetched.
+// rowBlock is the number of rows that are multiplied by all vectors before the next rows are: they stay in the
+// first-level cache meanwhile, and the next block is prefetched.
 const rowBlock = 32
 
 func (m *Matrix) mul(y, x Vectors, n int, rows Range) {
@@ -121,8 +122,8 @@ func (m *Matrix) args(a *floatArgs, y, x Vectors, rows Range) {
 	a.cols, a.rows = m.Cols, rows.Len()
 }
 
-// vectorTile is the number of vectors that a dot kernel takes. AVX2 has registers for tiles of two rows and two vectors, which
-// share loads; tiles of one row and four vectors fall out of the first-level cache beyond 2,048 columns.
+// vectorTile is the number of vectors that a dot kernel takes. AVX2 has registers for tiles of two rows and two
+// vectors, which share loads; tiles of one row and four vectors fall out of the first-level cache beyond 2,048 columns.
 func vectorTile() int {
 	if level == levelAVX2 {
 		return 2
@@ -130,8 +131,8 @@ func vectorTile() int {
 	return tile
 }
 
-// Prefetch distances in bytes. streamAhead is for kernels that run at memory bandwidth, where the hardware prefetcher follows
-// the stream; farAhead for those that spend so much time on a line that it does not look far enough ahead.
+// Prefetch distances in bytes. streamAhead is for kernels that run at memory bandwidth, where the hardware prefetcher
+// follows the stream; farAhead for those that spend so much time on a line that it does not look far enough ahead.
 const streamAhead, farAhead = 1024, 8192
 
 // stream is Mul for rows that are read from memory once.

@@ -147,7 +147,8 @@ func TestSetRow(t *testing.T) {
 }
 
 func TestNewMatrixRefuses(t *testing.T) {
-	for _, c := range []struct{ rows, cols, bytes int }{{2, 3, 23}, {2, 3, 25}, {0, 3, 0}, {-1, -1, 4}, {math.MaxInt, 2, 4}} {
+	for _, c := range []struct{ rows, cols, bytes int }{{2, 3, 23}, {2, 3, 25}, {0, 3, 0}, {-1, -1, 4},
+		{math.MaxInt, 2, 4}} {
 		if _, err := NewMatrix(F32, c.rows, c.cols, make([]byte, c.bytes)); !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%+v: %v", c, err)
 		}

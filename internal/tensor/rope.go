@@ -55,8 +55,8 @@ func (r Rope) Llama3(factor, low, high, old float64) {
 	}
 }
 
-// Yarn divides by factor the frequencies of pairs that make less than slow rotations within old positions, leaves those alone that
-// make more than fast rotations, and blends between (N17). whole rounds the ends of the blend outwards.
+// Yarn divides by factor the frequencies of pairs that make less than slow rotations within old positions, leaves those
+// alone that make more than fast rotations, and blends between (N17). whole rounds the ends of the blend outwards.
 func (r Rope) Yarn(theta, factor, fast, slow, old float64, whole bool) {
 	dim := float64(2 * len(r.Inv))
 	low, high := pairOf(fast, dim, theta, old), pairOf(slow, dim, theta, old)

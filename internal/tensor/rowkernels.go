@@ -18,11 +18,11 @@ const tile = 4
 // together is how many of n vectors the next call of a row kernel takes.
 func together(n int) int { return min(n, tile) }
 
-// rowArgs are the arguments of a row kernel: rows of a matrix, and vectors, as many as the kernel is made for. ldy, ldw and
-// ldx are the leading dimensions: the distance of two vectors in elements, of two rows in bytes.
+// rowArgs are the arguments of a row kernel: rows of a matrix, and vectors, as many as the kernel is made for. ldy, ldw
+// and ldx are the leading dimensions: the distance of two vectors in elements, of two rows in bytes.
 //
-// Set it field by field: the compiler copies a composite literal 16 bytes at a time, right after it was written 8 bytes at a time,
-// which stalls for as long as a short product takes.
+// Set it field by field: the compiler copies a composite literal 16 bytes at a time, right after it was written 8 bytes
+// at a time, which stalls for as long as a short product takes.
 type rowArgs[Y, X float32 | int32 | int8] struct {
 	y     []Y
 	ldy   int
@@ -43,7 +43,7 @@ type (
 // Row kernels by instruction set, number format of the rows and number of vectors. Where there is none, the definition
 // computes: the functions below. They take whole blocks of Lanes columns.
 //
-//   - dotKernels set y[t·ldy + r] to the dot product of row r and vector t (N6). They load vectors once for several rows,
+//   - dotKernels set y[t·ldy + r] to the dot product of row r and vector t (N6). They load vectors once for some rows,
 //     which is fastest where rows are in the first-level cache.
 //   - streamKernels do the same for rows that come from memory, and read them in the order of memory.
 //   - int8Kernels are stream kernels of int8 rows and vectors: exact sums, of a multiple of 32 columns.

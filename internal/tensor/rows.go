@@ -73,8 +73,8 @@ func widenI8Go(y []float32, x []int8) {
 	}
 }
 
-// AddWeighted adds Σ x[h·stride + j] · row(rows.From+j), of the given columns, to vector h of y, for n vectors. Rows are added
-// in ascending order, each product fused with its addition (N18). ahead is the prefetch distance in bytes.
+// AddWeighted adds Σ x[h·stride + j] · row(rows.From+j), of the given columns, to vector h of y, for n vectors. Rows
+// are added in ascending order, each product fused with its addition (N18). ahead is the prefetch distance in bytes.
 func (m *Matrix) AddWeighted(y, x Vectors, n int, rows, cols Range, ahead int) {
 	if rows.Len() < 1 {
 		return
@@ -98,7 +98,7 @@ func (m *Matrix) AddWeighted(y, x Vectors, n int, rows, cols Range, ahead int) {
 	}
 }
 
-// axpyBytes is the size of the chunks of rows that AVX2 adds to more than one output. Its 16 registers hold the sums of fewer
-// columns than a row of a page has: a chunk is visited once for each tile of columns, in the first-level cache, while the next
-// chunk is prefetched.
+// axpyBytes is the size of the chunks of rows that AVX2 adds to more than one output. Its 16 registers hold the sums of
+// fewer columns than a row of a page has: a chunk is visited once for each tile of columns, in the first-level cache,
+// while the next chunk is prefetched.
 const axpyBytes = 8 << 10

@@ -11,7 +11,8 @@ import (
 
 const longest = 300 // lengths 0 … longest are tried
 
-// TestElementwise compares every elementwise operation with its definition, at every length and on every kind of number.
+// TestElementwise compares every elementwise operation with its definition, at every length and on every kind of
+// number.
 func TestElementwise(t *testing.T) {
 	type args struct {
 		y, a, b, c []float32
@@ -19,11 +20,14 @@ func TestElementwise(t *testing.T) {
 		s          float32
 	}
 	ops := map[string]struct{ fast, slow func(x args) }{
-		"ScaleRows":     {func(x args) { ScaleRows(x.y, x.acc, x.a, x.s) }, func(x args) { scaleRowsGo(x.y, x.acc, x.a, x.s) }},
-		"ScaleAll":      {func(x args) { ScaleAll(x.y, x.acc, 0.37, x.s) }, func(x args) { scaleAllGo(x.y, x.acc, 0.37, x.s) }},
-		"ScaleAdd":      {func(x args) { ScaleAdd(x.y, x.acc, x.a) }, func(x args) { scaleAddGo(x.y, x.acc, x.a) }},
-		"ScaleAddAll":   {func(x args) { ScaleAddAll(x.y, x.acc, x.s) }, func(x args) { scaleAddAllGo(x.y, x.acc, x.s) }},
-		"ScaleAddBoth":  {func(x args) { ScaleAddBoth(x.y, x.acc, x.a, x.s) }, func(x args) { scaleAddBothGo(x.y, x.acc, x.a, x.s) }},
+		"ScaleRows": {func(x args) { ScaleRows(x.y, x.acc, x.a, x.s) },
+			func(x args) { scaleRowsGo(x.y, x.acc, x.a, x.s) }},
+		"ScaleAll": {func(x args) { ScaleAll(x.y, x.acc, 0.37, x.s) },
+			func(x args) { scaleAllGo(x.y, x.acc, 0.37, x.s) }},
+		"ScaleAdd":    {func(x args) { ScaleAdd(x.y, x.acc, x.a) }, func(x args) { scaleAddGo(x.y, x.acc, x.a) }},
+		"ScaleAddAll": {func(x args) { ScaleAddAll(x.y, x.acc, x.s) }, func(x args) { scaleAddAllGo(x.y, x.acc, x.s) }},
+		"ScaleAddBoth": {func(x args) { ScaleAddBoth(x.y, x.acc, x.a, x.s) },
+			func(x args) { scaleAddBothGo(x.y, x.acc, x.a, x.s) }},
 		"Add":           {func(x args) { Add(x.y, x.a) }, func(x args) { addGo(x.y, x.a) }},
 		"Times":         {func(x args) { Times(x.y, x.s) }, func(x args) { timesGo(x.y, x.s) }},
 		"Divide":        {func(x args) { Divide(x.y, x.a, x.s) }, func(x args) { divideGo(x.y, x.a, x.s) }},

@@ -2,10 +2,10 @@
 // states, so that every instruction set gives the same bits.
 //
 // A reduction keeps 16 lanes: element i goes to lane i mod 16, and one fixed tree adds the lanes (N5). One 512-bit
-// register, two of 256 bits, four of 128 or a plain loop are then the same computation. Where N1 fuses a product with an
-// addition, the assembly has an instruction for it and plain Go has package fma. The functions with the suffix Go are the
-// definition; those of the assembly equal them bit for bit, in whole blocks of 16 elements, and the exported functions add
-// what is left over with the definition.
+// register, two of 256 bits, four of 128 or a plain loop are then the same computation. Where N1 fuses a product with
+// an addition, the assembly has an instruction for it and plain Go has package fma. The functions with the suffix Go
+// are the definition; those of the assembly equal them bit for bit, in whole blocks of 16 elements, and the exported
+// functions add what is left over with the definition.
 //
 // Not-a-numbers pass through every function, but their payloads are not defined: who needs finite values checks what
 // RMSNorm, Quantize and AllFinite report (N4).

@@ -39,8 +39,8 @@ func RMSNorm(y, x, w []float32, eps float32) (maxabs float32, finite bool) {
 	return foldBits(&top), IsFinite(mean)
 }
 
-// Quantize sets q to the codes −127 … 127 of the activations x, whose MaxAbs is maxabs, and returns the activation scale d: x ≈ q·d
-// (N14). finite is false when x is not finite, and q then undefined.
+// Quantize sets q to the codes −127 … 127 of the activations x, whose MaxAbs is maxabs, and returns the activation
+// scale d: x ≈ q·d (N14). finite is false when x is not finite, and q then undefined.
 func Quantize(q []int8, x []float32, maxabs float32) (d float32, finite bool) {
 	b := max(maxabs, minMaxAbs)
 	s := 127 / b
@@ -81,7 +81,8 @@ func ScaleAddAll(y []float32, acc []int32, d float32) {
 	scaleAddAllGo(y[n:], acc[n:], d)
 }
 
-// ScaleAddBoth adds (acc[i]·d)·w[i] to y[i]: one block of columns that share scales of weights and of activations (N15).
+// ScaleAddBoth adds (acc[i]·d)·w[i] to y[i]: one block of columns that share scales of weights and of activations
+// (N15).
 func ScaleAddBoth(y []float32, acc []int32, w []float32, d float32) {
 	n := whole(len(y))
 	scaleAddBoth(y[:n], acc[:n], w[:n], d)
@@ -146,8 +147,8 @@ func GeluTanhGate(y, gate, up []float32) {
 	geluTanhGo(y[n:], gate[n:], up[n:])
 }
 
-// Softmax replaces the scores z by e^(z−max z) and returns their sum (N18); the division comes last, in Divide. There is
-// at least one score.
+// Softmax replaces the scores z by e^(z−max z) and returns their sum (N18); the division comes last, in Divide. There
+// is at least one score.
 func Softmax(z []float32) (sum float32) { return SoftmaxBeside(z, float32(math.Inf(-1))) }
 
 // SoftmaxBeside is Softmax with one more score, which is counted in the maximum and, at the end, in the sum.
@@ -172,7 +173,8 @@ func SoftmaxBeside(z []float32, beside float32) (sum float32) {
 	return fold(&l) + Exp(beside-m)
 }
 
-// ClampedGate is the Gate of gpt-oss: silu(α·g)·(u + 1)/α of values that are at most limit, those of up at least −limit.
+// ClampedGate is the Gate of gpt-oss: silu(α·g)·(u + 1)/α of values that are at most limit, those of up at least
+// −limit.
 func ClampedGate(alpha, limit float32) Gate {
 	return func(y, gate, up []float32) {
 		for i := range y {

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestYarn holds scaled frequencies against the definition (N17): pairs that make many rotations stay, those that make few are
-// divided by the factor, and both ends of the blend stay within the dimensions of the head, however long the texts.
+// TestYarn holds scaled frequencies against the definition (N17): pairs that make many rotations stay, those that make
+// few are divided by the factor, and both ends of the blend stay within the dimensions of the head, however long the
+// texts.
 func TestYarn(t *testing.T) {
 	const dim, theta, factor, fast, slow = 32, 10000.0, 4.0, 32.0, 1.0
 	for _, old := range []float64{64, 4096, 1e12} {

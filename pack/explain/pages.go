@@ -12,7 +12,8 @@ var drawn = []string{"vnni4i", "vnni4t", "i1"}
 const preface = `# Layouts
 
 Every way that lowpack knows to write the codes of a weight matrix as bytes. This page is generated from the definitions
-that pack and unpack (` + "`go generate ./pack`" + `); tests evaluate the address formulas printed here and compare them, and packed
+that pack and unpack (` + "`go generate ./pack`" +
+	`); tests evaluate the address formulas printed here and compare them, and packed
 bytes that the original systems produced, with the code.
 
 A matrix has M rows (output features) and K columns (input features). A layout turns the code of each weight into a digit
@@ -21,7 +22,8 @@ a layout does not hold as they are get rows and columns of weight zero, which ne
 the codes. In the exchange formats at the end they lie inside: models are imported from and exported to those, they do not
 run with them.
 
-` + "`lowpack layouts NAME`" + ` prints a page of this document, ` + "`--svg FILE`" + ` draws it, ` + "`lowpack pack --layout NAME`" + ` packs any codes.
+` + "`lowpack layouts NAME`" + ` prints a page of this document, ` + "`--svg FILE`" + ` draws it, ` +
+	"`lowpack pack --layout NAME`" + ` packs any codes.
 
 `
 
@@ -57,7 +59,8 @@ func Pages() (map[string]string, error) {
 
 // overview is the table of all layouts.
 func overview(b *strings.Builder, all []*Layout) {
-	b.WriteString("| Layout | From | Bits per weight | Alphabets | Shape (padded, or required) | Panel rows | Parameters |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| Layout | From | Bits per weight | Alphabets | Shape (padded, or required) | Panel rows | " +
+		"Parameters |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range all {
 		panel := "–"
 		if l.Panel > 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// attention computes the attention of a pass (N18, N27). It is shared among the workers in one of two ways: by tokens and
-// key/value heads, for prefill and short contexts (attention_prefill.go), or, to decode after long contexts, by pages of
-// keys and then by columns of values (attention_decode.go). Neither cuts a sum: all sums are those of N18 for any number of
-// workers.
+// attention computes the attention of a pass (N18, N27). It is shared among the workers in one of two ways: by tokens
+// and key/value heads, for prefill and short contexts (attention_prefill.go), or, to decode after long contexts, by
+// pages of keys and then by columns of values (attention_decode.go). Neither cuts a sum: all sums are those of N18 for
+// any number of workers.
 type attention struct {
 	tensor.Attention
 	headShape
@@ -78,9 +78,19 @@ func (e *Engine) newAttention() attention {
 	n, all := e.attentionScores()
 	h, rows, batch := e.headShape(), all/e.opt.Context, e.opt.Batch
 	a := attention{
-		Attention: attentionOf(e.desc), headShape: h, pool: e.pool, context: e.opt.Context, page: e.page(), slidingWindow: e.desc.SlidingWindow, long: longText,
-		groups: make([]group, 0, batch), q: make([]float32, batch*h.heads*h.width), o: make([]float32, batch*h.heads*h.dim),
-		scores: make([]float32, all), totals: make([]float32, rows), sums: make([]float32, rows*h.width), scratch: make([]scratch, e.opt.Threads),
+		Attention:     attentionOf(e.desc),
+		headShape:     h,
+		pool:          e.pool,
+		context:       e.opt.Context,
+		page:          e.page(),
+		slidingWindow: e.desc.SlidingWindow,
+		long:          longText,
+		groups:        make([]group, 0, batch), q: make([]float32, batch*h.heads*h.width), o: make([]float32,
+			batch*h.heads*h.dim),
+		scores:  make([]float32, all),
+		totals:  make([]float32, rows),
+		sums:    make([]float32, rows*h.width),
+		scratch: make([]scratch, e.opt.Threads),
 	}
 	for i := range a.scratch {
 		a.scratch[i].Scratch = tensor.NewScratch(h.perKV(), h.width, a.page, a.scores[i*n:][:n])

@@ -13,8 +13,8 @@ const (
 	sharedBytes, sharedParts = 256 << 10, 4
 )
 
-// isLong says whether the pass has few tokens, of different sequences, and long contexts: whole heads would be too few for
-// the workers, and each of them too long.
+// isLong says whether the pass has few tokens, of different sequences, and long contexts: whole heads would be too few
+// for the workers, and each of them too long.
 func (l *attentionLayer) isLong() bool {
 	n := len(l.tokens)
 	if l.isShort() || n*l.heads > len(l.totals) || len(l.groups) != n {
@@ -54,8 +54,8 @@ func (l *attentionLayer) pages() (most int, some tensor.Range) {
 	return most, some
 }
 
-// columns is how many columns of the values an item has, and the number of such parts of a head: all workers get about as
-// many items.
+// columns is how many columns of the values an item has, and the number of such parts of a head: all workers get about
+// as many items.
 func (l *attentionLayer) columns() (columns, parts int) {
 	n, workers := len(l.tokens)*l.kvHeads, len(l.scratch)
 	columns = min(tensor.ValueColumns, l.width)

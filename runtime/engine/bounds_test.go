@@ -11,9 +11,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestScreenBounds holds the bounds of the candidate filter against rows and inputs that come as close to them as F21 lets
-// them: weights 0.5 of a scale away from their codes, all in the direction of the input, and inputs that the two int8
-// vectors represent as badly as they can. Each term of the bound is needed for one of them.
+// TestScreenBounds holds the bounds of the candidate filter against rows and inputs that come as close to them as F21
+// lets them: weights 0.5 of a scale away from their codes, all in the direction of the input, and inputs that the two
+// int8 vectors represent as badly as they can. Each term of the bound is needed for one of them.
 func TestScreenBounds(t *testing.T) {
 	for name, x := range map[string]func(k int) float64{
 		"constant":           func(k int) float64 { return 1 },

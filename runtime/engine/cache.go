@@ -22,9 +22,9 @@ type Sequence struct {
 // layerCache holds the KV of one layer, per key/value head, with a row per position.
 type layerCache struct{ keys, values []tensor.Cache }
 
-// page is the rows of a page of one head. All heads of all layers have one page for the first positions, then all have one
-// for the next: memory fills from front to back with the text, so that it can come in large pages, which are read faster,
-// and so that a short text needs little of it.
+// page is the rows of a page of one head. All heads of all layers have one page for the first positions, then all have
+// one for the next: memory fills from front to back with the text, so that it can come in large pages, which are read
+// faster, and so that a short text needs little of it.
 func (e *Engine) page() int {
 	const block = tensor.CacheBlock
 	rows := e.opt.Page
@@ -124,10 +124,12 @@ func (e *Engine) allocate() error {
 		const mib = 1 << 20
 		fits := max(0, int((free-work)/(e.cacheBytes(1)*float64(o.Sequences))))
 		if o.CacheTokens > 0 {
-			return fmt.Errorf("%w: a KV cache of %d tokens needs %.0f MiB, and %.0f MiB are needed to compute with, but %.0f MiB of memory are free; ask for a cache of at most %d tokens",
+			return fmt.Errorf("%w: a KV cache of %d tokens needs %.0f MiB, and %.0f MiB are needed to compute with, but %.0f "+
+				"MiB of memory are free; ask for a cache of at most %d tokens",
 				pack.ErrLimit, tokens, cache/mib, work/mib, free/mib, fits*o.Sequences)
 		}
-		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for the KV cache and %.0f MiB to compute with, but %.0f MiB of memory are free; %s",
+		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for the KV cache and %.0f MiB to compute with, but "+
+			"%.0f MiB of memory are free; %s",
 			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, remedy(fits))
 	}
 	if err := e.newPages(tokens / e.page()); err != nil {
@@ -157,10 +159,12 @@ func (e *Engine) NewSequence() (*Sequence, error) {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: all %d sequences are open; close one, or make the engine with more", pack.ErrLimit, len(e.sequences))
+	return nil, fmt.Errorf("%w: all %d sequences are open; close one, or make the engine with more", pack.ErrLimit,
+		len(e.sequences))
 }
 
-// Len is the number of tokens of the sequence. It does not wait for a Forward that is running; that counts when it returns.
+// Len is the number of tokens of the sequence. It does not wait for a Forward that is running; that counts when it
+// returns.
 func (s *Sequence) Len() int { return int(s.n.Load()) }
 
 // Truncate forgets the tokens from position n on.

@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine/internal/draft"
 )
 
-// DraftModel is a smaller model with the same vocabulary that guesses what another one writes (Request.Drafts). Its methods may be
-// called from any goroutine.
+// DraftModel is a smaller model with the same vocabulary that guesses what another one writes (Request.Drafts). Its
+// methods may be called from any goroutine.
 type DraftModel struct {
 	e *Engine
 
@@ -25,9 +25,9 @@ type heldText struct {
 	tokens []int
 }
 
-// NewDraftModel makes a draft model for texts of e from a view of a packed file, which must stay open until Close. It has as
-// many sequences, a KV cache of the same type, and the workers of e, which must be closed after it. That its tokens mean
-// the same is for the caller to make sure of: others are guessed in vain.
+// NewDraftModel makes a draft model for texts of e from a view of a packed file, which must stay open until Close. It
+// has as many sequences, a KV cache of the same type, and the workers of e, which must be closed after it. That its
+// tokens mean the same is for the caller to make sure of: others are guessed in vain.
 func (e *Engine) NewDraftModel(v packed.View) (*DraftModel, error) {
 	d, err := describe(v)
 	if err != nil {
@@ -37,7 +37,8 @@ func (e *Engine) NewDraftModel(v packed.View) (*DraftModel, error) {
 }
 
 func (e *Engine) newDraftModel(v packed.View, d *model.Description) (*DraftModel, error) {
-	o := Options{Threads: e.opt.Threads, Context: min(e.opt.Context, d.MaxPositions), Sequences: e.opt.Sequences, CacheTokens: e.opt.CacheTokens, Cache: e.opt.Cache}
+	o := Options{Threads: e.opt.Threads, Context: min(e.opt.Context, d.MaxPositions), Sequences: e.opt.Sequences,
+		CacheTokens: e.opt.CacheTokens, Cache: e.opt.Cache}
 	small, err := buildOn(e, v, d, o)
 	if err != nil {
 		return nil, err
@@ -73,8 +74,8 @@ func (m *DraftModel) give(t heldText) {
 	m.idle = append(m.idle, t)
 }
 
-// modelDrafter guesses with a draft model by the rule, and with the random numbers, by which the text itself is chosen: so
-// at a temperature, too, guesses are right where both models are of one mind.
+// modelDrafter guesses with a draft model by the rule, and with the random numbers, by which the text itself is chosen:
+// so at a temperature, too, guesses are right where both models are of one mind.
 type modelDrafter struct {
 	e       *Engine
 	seq     *Sequence

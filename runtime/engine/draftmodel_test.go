@@ -20,9 +20,9 @@ func draftModel(t *testing.T, e *Engine, v *view) *DraftModel {
 	return m
 }
 
-// TestDraftModel: a draft model that is the model itself is right about every token, greedy or drawn, penalized or not; one of
-// another mind is right at times, and one that cannot compute the text leaves it to what the text repeats. The text is the
-// same with each.
+// TestDraftModel: a draft model that is the model itself is right about every token, greedy or drawn, penalized or not;
+// one of another mind is right at times, and one that cannot compute the text leaves it to what the text repeats. The
+// text is the same with each.
 func TestDraftModel(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 200, Cache: CacheI8})
 	other := withHead(t, func(row int, w []float32) {
@@ -30,7 +30,8 @@ func TestDraftModel(t *testing.T) {
 			clear(w)
 		}
 	})
-	models := map[string]*DraftModel{"same": draftModel(t, e, tiny(t)), "other": draftModel(t, e, other), "broken": draftModel(t, e, brokenTokens(t, true))}
+	models := map[string]*DraftModel{"same": draftModel(t, e, tiny(t)), "other": draftModel(t, e, other),
+		"broken": draftModel(t, e, brokenTokens(t, true))}
 	for name, r := range map[string]Request{
 		"greedy": {},
 		"drawn":  {Sampling: Sampling{Temperature: 0.8, TopP: 0.9, RepetitionPenalty: 1.3, Seed: 4}},
@@ -64,13 +65,14 @@ func TestDraftModel(t *testing.T) {
 	}
 }
 
-// TestDraftModelForgets: after guesses of which some were wrong, and that a penalty would count, the next ones are those of a text
-// that came there without guesses.
+// TestDraftModelForgets: after guesses of which some were wrong, and that a penalty would count, the next ones are
+// those of a text that came there without guesses.
 func TestDraftModelForgets(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 100})
 	one, two := draftModel(t, e, tiny(t)), draftModel(t, e, tiny(t))
 	begin := func(m *DraftModel, text []int) (*modelDrafter, func()) {
-		g, err := e.NewGeneration(Request{Prompt: text, Speculate: 4, Sampling: Sampling{Temperature: 0.8, RepetitionPenalty: 3}})
+		g, err := e.NewGeneration(Request{Prompt: text, Speculate: 4,
+			Sampling: Sampling{Temperature: 0.8, RepetitionPenalty: 3}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +99,8 @@ func TestDraftModelForgets(t *testing.T) {
 	}
 }
 
-// TestDraftModelPrice: a guess costs what the weights say until passes of both engines are measured, and then what these say.
+// TestDraftModelPrice: a guess costs what the weights say until passes of both engines are measured, and then what
+// these say.
 func TestDraftModelPrice(t *testing.T) {
 	e, m := engine(t, tiny(t), Options{}), engine(t, tiny(t), Options{})
 	m.costs.Learn(1, time.Second)
@@ -123,15 +126,16 @@ func TestDraftModelLeavesMemory(t *testing.T) {
 	}
 }
 
-// TestDraftModelHoldsTexts: what a text has in common with the one before is not computed again, and no more sequences are open
-// than at once; a text that is cancelled leaves what it has.
+// TestDraftModelHoldsTexts: what a text has in common with the one before is not computed again, and no more sequences
+// are open than at once; a text that is cancelled leaves what it has.
 func TestDraftModelHoldsTexts(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 100})
 	m := draftModel(t, e, tiny(t))
 	generate := func(ctx context.Context, prompt []int) (Result, error) {
 		s := sequence(t, e)
 		defer s.Close()
-		return e.Generate(ctx, s, Request{Prompt: prompt, MaxTokens: 9, Speculate: 3, Drafts: m}, func(Piece) bool { return true })
+		return e.Generate(ctx, s, Request{Prompt: prompt, MaxTokens: 9, Speculate: 3, Drafts: m},
+			func(Piece) bool { return true })
 	}
 	first := []int{5, 6, 7, 8}
 	res, err := generate(t.Context(), first)
@@ -156,7 +160,8 @@ func TestDraftModelHoldsTexts(t *testing.T) {
 	if _, err := generate(ctx, text); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if again, err := generate(t.Context(), first); err != nil || !slices.Equal(again.Tokens, res.Tokens) || again.Drafted != again.Accepted || again.Drafted == 0 {
+	if again, err := generate(t.Context(), first); err != nil || !slices.Equal(again.Tokens, res.Tokens) ||
+		again.Drafted != again.Accepted || again.Drafted == 0 {
 		t.Errorf("the text again: %+v, %v; it was %+v", again, err, res)
 	}
 }

@@ -1,12 +1,12 @@
-// Package engine runs a model from a packed file: forward passes over batches of sequences with a KV cache, and the choice
-// of the next token.
+// Package engine runs a model from a packed file: forward passes over batches of sequences with a KV cache, and the
+// choice of the next token.
 //
 // [Open] makes an [Engine], [Engine.NewSequence] a text in it, [Engine.Forward] computes logits of several sequences at
 // once (tokens × vocabulary float32, row-major), and [Engine.Generate] streams one text. Errors wrap [pack.ErrCorrupt],
 // [pack.ErrUnsupported] or [pack.ErrLimit]; a chunk whose numbers overflow fails alone, with [NonFinite].
 //
-// The forward pass is that of docs/NUMERICS.md: exact integer products, floats in a fixed order. Its logits are the same,
-// bit for bit, for every number of threads, every way to cut a prompt into chunks, every batch that a
+// The forward pass is that of docs/NUMERICS.md: exact integer products, floats in a fixed order. Its logits are the
+// same, bit for bit, for every number of threads, every way to cut a prompt into chunks, every batch that a
 // sequence is computed in, and every instruction set.
 package engine
 
@@ -32,7 +32,8 @@ type Options struct {
 	Sequences int // sequences that can be open at once; 0 = 1
 	Batch     int // most tokens of one pass over the weights; 0 = DefaultBatch
 
-	CacheTokens int // most tokens in the KV cache, of all sequences and held pages together; 0 = Sequences · Context; or CacheFits
+	// most tokens in the KV cache, of all sequences and held pages together; 0 = Sequences · Context; or CacheFits
+	CacheTokens int
 	Page        int // tokens of a page of the KV cache, a multiple of 32; 0 = what is read fastest
 
 	// Cache is the format of the KV cache; "" = CacheF32, the only one that gives the logits of the golden outputs.
@@ -42,13 +43,14 @@ type Options struct {
 	// beforehand: for comparison with references that do so. It is slow and needs four bytes per weight.
 	FloatActivations bool
 
-	// OnePass says that a sequence is given all of its tokens at once, in one pass: at most Batch tokens of all chunks, after none. The
-	// blocks then keep their keys and values in the same memory, one after another.
+	// OnePass says that a sequence is given all of its tokens at once, in one pass: at most Batch tokens of all chunks,
+	// after none. The blocks then keep their keys and values in the same memory, one after another.
 	OnePass bool
 
-	// Observe, where it is set, is told what the linear layers of the blocks read: the names of weights, and the vectors of in
-	// elements that they multiply, side by side in the order of the tokens. It must not keep them. It may change them, and give other
-	// weights for those of a name, row-major, which the pass then multiplies: nil = those of the file. Only layers of floats have such vectors.
+	// Observe, where it is set, is told what the linear layers of the blocks read: the names of weights, and the vectors
+	// of in elements that they multiply, side by side in the order of the tokens. It must not keep them. It may change
+	// them, and give other weights for those of a name, row-major, which the pass then multiplies: nil = those of the
+	// file. Only layers of floats have such vectors.
 	Observe func(weights []string, x []float32, in int) (others [][]float32)
 }
 
@@ -112,8 +114,8 @@ func describe(v packed.View) (d *model.Description, err error) {
 	return d, err
 }
 
-// For returns the options of an engine for a packed file, with defaults filled in, before anything is loaded. Errors: those of
-// New that concern options and description.
+// For returns the options of an engine for a packed file, with defaults filled in, before anything is loaded. Errors:
+// those of New that concern options and description.
 func (o Options) For(v packed.View) (Options, error) {
 	err := mmap.Guard(func() error {
 		d, err := packed.Describe(v)
@@ -133,7 +135,8 @@ func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
 	return buildOn(nil, v, d, o)
 }
 
-// buildOn makes an engine beside another one, on whose workers it computes and whose memory it leaves alone; nil = on its own.
+// buildOn makes an engine beside another one, on whose workers it computes and whose memory it leaves alone; nil = on
+// its own.
 func buildOn(other *Engine, v packed.View, d *model.Description, o Options) (*Engine, error) {
 	if err := kernel.Check(); err != nil {
 		return nil, err
@@ -193,7 +196,8 @@ func (o *Options) complete(d *model.Description) error {
 		o.Context = min(d.MaxPositions, DefaultContext)
 	}
 	if o.Context > d.MaxPositions {
-		return fmt.Errorf("%w: a context of %d tokens; the model was made for %d positions", pack.ErrLimit, o.Context, d.MaxPositions)
+		return fmt.Errorf("%w: a context of %d tokens; the model was made for %d positions", pack.ErrLimit, o.Context,
+			d.MaxPositions)
 	}
 	if o.Sequences == 0 {
 		o.Sequences = 1
@@ -224,20 +228,20 @@ func (e *Engine) Description() *model.Description { return e.desc }
 // Options are those that the engine was made with, defaults filled in.
 func (e *Engine) Options() Options { return e.opt }
 
-// WeightBytes is the number of bytes of weights that a step of decoding reads: all linear layers, one row of the embedding, and
-// the head.
+// WeightBytes is the number of bytes of weights that a step of decoding reads: all linear layers, one row of the
+// embedding, and the head.
 func (e *Engine) WeightBytes() int { return e.weights.bytes(false) }
 
-// WeightBytesTop is the same for a step of which only the largest logits are wanted (Chunk.Top): of the head it counts the
-// screen, if there is one.
+// WeightBytesTop is the same for a step of which only the largest logits are wanted (Chunk.Top): of the head it counts
+// the screen, if there is one.
 func (e *Engine) WeightBytesTop() int { return e.weights.bytes(true) }
 
-// MemoryBytes is the number of bytes that the engine takes besides the weights: the KV cache, as large as it can get, and what a
-// pass needs.
+// MemoryBytes is the number of bytes that the engine takes besides the weights: the KV cache, as large as it can get,
+// and what a pass needs.
 func (e *Engine) MemoryBytes() int { return len(e.pages.memory.Bytes) + int(e.passBytes()) }
 
-// AvailableMemory is the number of bytes that this process can still get without making others swap; where the system does not
-// tell, more than there can be.
+// AvailableMemory is the number of bytes that this process can still get without making others swap; where the system
+// does not tell, more than there can be.
 func AvailableMemory() int { return availableMemory() }
 
 // ScreenedRows counts the rows of the output head that were computed after screening, since the engine was made.

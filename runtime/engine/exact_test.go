@@ -115,7 +115,8 @@ func digestOf(t *testing.T, command, env, line string) {
 	}
 }
 
-// TestLogitsAreTheSame: threads, chunks, batches and passes change no bit of any logit, whatever the format of the cache.
+// TestLogitsAreTheSame: threads, chunks, batches and passes change no bit of any logit, whatever the format of the
+// cache.
 func TestLogitsAreTheSame(t *testing.T) {
 	for _, cache := range race.Few(1, caches) {
 		want := everything(t, engine(t, tiny(t), Options{Threads: 1, Cache: cache}))
@@ -125,7 +126,8 @@ func TestLogitsAreTheSame(t *testing.T) {
 			o.Cache = cache
 			compareRows(t, everything(t, engine(t, tiny(t), o)), want)
 		}
-		e := engine(t, tiny(t), Options{Threads: 3, Batch: 1, Cache: cache}) // token by token, all of them shared among workers
+		// token by token, all of them shared among workers
+		e := engine(t, tiny(t), Options{Threads: 3, Batch: 1, Cache: cache})
 		e.pass.attention.long = 1
 		compareRows(t, everything(t, e), want)
 		for _, o := range []Options{{Threads: 1, Batch: 3}, {Threads: 7}, {Threads: 2, Batch: 64}} {

@@ -10,7 +10,8 @@ import (
 
 // Two sequences in one batch: the weights are read once for both, and each gets the logits that it would get alone.
 func Example() {
-	e, err := engine.Open("../../testdata/hostile/packed/P00.safetensors", engine.Options{Threads: 1, Context: 16, Sequences: 2})
+	e, err := engine.Open("../../testdata/hostile/packed/P00.safetensors",
+		engine.Options{Threads: 1, Context: 16, Sequences: 2})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -113,8 +113,9 @@ func newMixing(s *passShape, hidden int) (m mixing) {
 	return m
 }
 
-// mixture computes the second half of a block with experts: every expert that some tokens have chosen computes for all of these at
-// once, several experts side by side, and each token sums what its experts give in the order of their numbers.
+// mixture computes the second half of a block with experts: every expert that some tokens have chosen computes for all
+// of these at once, several experts side by side, and each token sums what its experts give in the order of their
+// numbers.
 func (e *Engine) mixture(b *block, n int) {
 	p, m := &e.pass, b.experts
 	mix := &p.mix
@@ -141,7 +142,8 @@ func (p *pass) choosers(x *mixture, expert, n int) []int {
 	return p.all[:n]
 }
 
-// route replaces the scores of n tokens by weights of the experts that they choose, and lists who has chosen whom (N35).
+// route replaces the scores of n tokens by weights of the experts that they choose, and lists who has chosen whom
+// (N35).
 func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 	for i := range x.each {
 		m.members[i] = m.members[i][:0]
@@ -157,8 +159,8 @@ func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 	}
 }
 
-// choose lists token t with the experts that have the largest scores, the first ones among equals, and replaces their scores by
-// weights. Scores that are not finite choose some experts: the token is an error anyway.
+// choose lists token t with the experts that have the largest scores, the first ones among equals, and replaces their
+// scores by weights. Scores that are not finite choose some experts: the token is an error anyway.
 func (m *mixing) choose(x *mixture, t int, scores []float32) {
 	for range x.chosen {
 		best := -1

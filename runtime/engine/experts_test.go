@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestRoute: the largest scores choose, the first ones among equals (N35), and the weights are those of all experts or of the chosen.
+// TestRoute: the largest scores choose, the first ones among equals (N35), and the weights are those of all experts or
+// of the chosen.
 func TestRoute(t *testing.T) {
 	third := float32(1) / 3
 	for _, c := range []struct {

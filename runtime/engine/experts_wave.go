@@ -6,9 +6,9 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// wave is some experts of a block, in the order of their numbers, that compute side by side, each for the tokens that have chosen it.
-// The workers share the units of all their matrices at once: a product of one expert alone would be too short, and would end with
-// some workers waiting, once for each expert.
+// wave is some experts of a block, in the order of their numbers, that compute side by side, each for the tokens that
+// have chosen it. The workers share the units of all their matrices at once: a product of one expert alone would be too
+// short, and would end with some workers waiting, once for each expert.
 type wave struct {
 	seats []seat
 	rows  int     // of all seats
@@ -86,7 +86,8 @@ func (e *Engine) wave(w *wave) {
 	}
 	e.layer(w)
 	for _, s := range w.sizes {
-		s.prepare = prepareTask{projection: &s.down, src: s.product.y, stride: s.gateUp.out, gated: true, paired: s.gateUp.alternate, tokens: s.tokens}
+		s.prepare = prepareTask{projection: &s.down, src: s.product.y, stride: s.gateUp.out, gated: true,
+			paired: s.gateUp.alternate, tokens: s.tokens}
 	}
 	e.layer(w)
 	w.sum = waveSum{w.seats, p.mix.sum, hidden}
@@ -104,7 +105,8 @@ func (e *Engine) layer(w *wave) {
 		}
 		e.ready(&s.prepare, len(s.tokens), p.x[s.at*in:], p.sums[s.at*sums:], moved, w.room[i])
 		f := s.prepare.projection
-		s.product = product{projection: f, n: len(s.tokens), x: s.prepare.x, q: s.prepare.quant, sums: s.prepare.sums, y: p.y[s.at*out:], ldy: f.out}
+		s.product = product{projection: f, n: len(s.tokens), x: s.prepare.x, q: s.prepare.quant, sums: s.prepare.sums,
+			y: p.y[s.at*out:], ldy: f.out}
 	}
 	w.prepare.seats, w.product.seats = w.seats, w.seats
 	distribute(e.pool, w.rows, e.prepared(w.rows), &w.prepare)

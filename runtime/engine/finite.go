@@ -15,7 +15,8 @@ type NonFinite struct {
 }
 
 func (e *NonFinite) Error() string {
-	return fmt.Sprintf("%v: sequence %d of the batch, position %d: the %s gives values that are infinite or not a number; the weights are damaged, or their scales are wrong",
+	return fmt.Sprintf("%v: sequence %d of the batch, position %d: the %s gives values that are infinite or not a "+
+		"number; the weights are damaged, or their scales are wrong",
 		pack.ErrCorrupt, e.Chunk, e.Position, e.Step)
 }
 

@@ -38,11 +38,14 @@ func TestNonFinite(t *testing.T) {
 		step   string
 		at     int
 	}{
-		"embedding":     {func(v *view) { v.set(t, "model.embed_tokens.weight", 9*256+3, nan) }, "attention of layer 0", 2},
-		"norm":          {func(v *view) { v.set(t, layer2+"input_layernorm.weight", 5, inf) }, "attention of layer 2", 0},
-		"scale":         {func(v *view) { v.set(t, layer2+"mlp.up_proj.weight.scale", 0, 3e38) }, "feed-forward of layer 2", 0},
-		"mean square":   {func(v *view) { v.set(t, layer2+"mlp.up_proj.weight.scale", 0, 1e20) }, "feed-forward of layer 2", 0},
-		"attention":     {func(v *view) { v.set(t, layer2+"self_attn.v_proj.weight.scale", 0, 3e38) }, "attention of layer 2", 0},
+		"embedding": {func(v *view) { v.set(t, "model.embed_tokens.weight", 9*256+3, nan) }, "attention of layer 0", 2},
+		"norm":      {func(v *view) { v.set(t, layer2+"input_layernorm.weight", 5, inf) }, "attention of layer 2", 0},
+		"scale": {func(v *view) { v.set(t, layer2+"mlp.up_proj.weight.scale", 0, 3e38) },
+			"feed-forward of layer 2", 0},
+		"mean square": {func(v *view) { v.set(t, layer2+"mlp.up_proj.weight.scale", 0, 1e20) },
+			"feed-forward of layer 2", 0},
+		"attention": {func(v *view) { v.set(t, layer2+"self_attn.v_proj.weight.scale", 0, 3e38) },
+			"attention of layer 2", 0},
 		"head":          {func(v *view) { v.set(t, "model.norm.weight", 1, nan) }, "output head", 3},
 		"only one row":  {func(v *view) { v.set(t, "model.embed_tokens.weight", 2000*256, inf) }, "output head", 3},
 		"last position": {func(v *view) { v.set(t, "model.embed_tokens.weight", 11*256, inf) }, "attention of layer 0", 3},
@@ -52,9 +55,11 @@ func TestNonFinite(t *testing.T) {
 			c.damage(v)
 			e := engine(t, v, Options{Threads: 2})
 			s := sequence(t, e)
-			err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: []int{7, 8, 9, 11}, Logits: make([]float32, e.desc.Vocab)}})
+			err := e.Forward(context.Background(),
+				[]Chunk{{Seq: s, Tokens: []int{7, 8, 9, 11}, Logits: make([]float32, e.desc.Vocab)}})
 			var n *NonFinite
-			if !errors.As(err, &n) || !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(n.Step, c.step) || n.Position != c.at || n.Chunk != 0 {
+			if !errors.As(err, &n) || !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(n.Step, c.step) ||
+				n.Position != c.at || n.Chunk != 0 {
 				t.Fatalf("%v; want position %d, %s", err, c.at, c.step)
 			}
 			if s.Len() != 0 {
@@ -69,16 +74,17 @@ func TestNonFinite(t *testing.T) {
 func brokenTokens(t *testing.T, screened bool) *view {
 	v := trainedHead(t)
 	if !screened {
-		v.manifest.Packed = slices.DeleteFunc(slices.Clone(v.manifest.Packed), func(e packed.Entry) bool { return e.Name == packed.ScreenName })
+		v.manifest.Packed = slices.DeleteFunc(slices.Clone(v.manifest.Packed),
+			func(e packed.Entry) bool { return e.Name == packed.ScreenName })
 	}
 	v.set(t, "model.embed_tokens.weight", 2000*256, float32(math.Inf(1)))
 	v.set(t, "model.embed_tokens.weight", 2001*256+7, float32(math.NaN()))
 	return v
 }
 
-// TestNonFiniteIsOneSequence: in a batch only the chunk that leaves the range of floats fails, by its place, position and
-// step. The others get the logits that they get alone, and so does the failed sequence when it goes on with other tokens:
-// nothing of what it left in its cache is read.
+// TestNonFiniteIsOneSequence: in a batch only the chunk that leaves the range of floats fails, by its place, position
+// and step. The others get the logits that they get alone, and so does the failed sequence when it goes on with other
+// tokens: nothing of what it left in its cache is read.
 func TestNonFiniteIsOneSequence(t *testing.T) {
 	for _, cache := range race.Few(1, caches) {
 		for _, screened := range []bool{false, true} {
@@ -93,7 +99,8 @@ func TestNonFiniteIsOneSequence(t *testing.T) {
 				err := e.Forward(context.Background(), chunks)
 				wantNonFinite(t, chunks[1].Err, NonFinite{1, 2, "attention of layer 0"})
 				wantNonFinite(t, chunks[3].Err, NonFinite{3, 0, "attention of layer 0"})
-				if err != chunks[1].Err || !strings.Contains(err.Error(), "sequence 1 of the batch, position 2: the attention of layer 0") {
+				if err != chunks[1].Err || !strings.Contains(err.Error(),
+					"sequence 1 of the batch, position 2: the attention of layer 0") {
 					t.Errorf("the error of the batch is %v", err)
 				}
 				for i, n := range []int{4, 0, 1, 0} {
@@ -138,8 +145,8 @@ func sameTop(t *testing.T, alone *Engine, tokens []int, got []float32) {
 	}
 }
 
-// TestScreenedNonFinite: with a candidate filter what is not finite is the same error as without one: inputs of the head
-// that are not finite, rows whose logits overflow to either side, and rows of which only a partial sum does.
+// TestScreenedNonFinite: with a candidate filter what is not finite is the same error as without one: inputs of the
+// head that are not finite, rows whose logits overflow to either side, and rows of which only a partial sum does.
 func TestScreenedNonFinite(t *testing.T) {
 	nan := float32(math.NaN())
 	tokens := []int{7, 8, 9, 11}
@@ -176,7 +183,8 @@ func TestScreenedNonFinite(t *testing.T) {
 				v.set(t, "model.norm.weight", 1, nan)
 			}
 			if !screened {
-				v.manifest.Packed = slices.DeleteFunc(v.manifest.Packed, func(e packed.Entry) bool { return e.Name == packed.ScreenName })
+				v.manifest.Packed = slices.DeleteFunc(v.manifest.Packed,
+					func(e packed.Entry) bool { return e.Name == packed.ScreenName })
 			}
 			e := engine(t, v, Options{Threads: 2, Sequences: 2})
 			chunks := []Chunk{

@@ -30,10 +30,10 @@ type Chunk struct {
 // that are asked for. One call with many sequences reads the weights once for all of them. The tokens go through the
 // model in passes of at most Options.Batch; ctx is asked between blocks.
 //
-// A chunk whose values leave the range of floats fails alone: its Err says where, its sequence is no longer than before,
-// and the other chunks are computed. Forward then returns the first Err of the batch. After any other error no sequence is
-// longer than before. The contents of Logits are undefined where a chunk was not appended. A file that was truncated under
-// the engine is such an error; the engine is then of no use any more.
+// A chunk whose values leave the range of floats fails alone: its Err says where, its sequence is no longer than
+// before, and the other chunks are computed. Forward then returns the first Err of the batch. After any other error no
+// sequence is longer than before. The contents of Logits are undefined where a chunk was not appended. A file that was
+// truncated under the engine is such an error; the engine is then of no use any more.
 func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,9 +106,11 @@ func (e *Engine) check(batch []Chunk, i int) error {
 	case len(c.Tokens) == 0:
 		return fmt.Errorf("%w: chunk %d has no tokens", pack.ErrUnsupported, i)
 	case c.Seq.Len()+len(c.Tokens) > e.opt.Context:
-		return fmt.Errorf("%w: %d tokens after %d; the context holds %d", pack.ErrLimit, len(c.Tokens), c.Seq.Len(), e.opt.Context)
+		return fmt.Errorf("%w: %d tokens after %d; the context holds %d", pack.ErrLimit, len(c.Tokens), c.Seq.Len(),
+			e.opt.Context)
 	case len(c.Logits)%e.desc.Vocab != 0 || len(c.Logits) > len(c.Tokens)*e.desc.Vocab:
-		return fmt.Errorf("%w: room for %d logits; %d tokens have %d each", pack.ErrUnsupported, len(c.Logits), len(c.Tokens), e.desc.Vocab)
+		return fmt.Errorf("%w: room for %d logits; %d tokens have %d each", pack.ErrUnsupported, len(c.Logits), len(c.Tokens),
+			e.desc.Vocab)
 	case c.Top < 0:
 		return fmt.Errorf("%w: the top %d logits", pack.ErrUnsupported, c.Top)
 	}

@@ -35,7 +35,8 @@ func TestForwardRefuses(t *testing.T) {
 		"context":             {[]Chunk{{Seq: s, Tokens: make([]int, 9), Logits: nil}}, pack.ErrLimit},
 		"half a row":          {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: make([]float32, vocab/2)}}, pack.ErrUnsupported},
 		"more rows than text": {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: make([]float32, 2*vocab)}}, pack.ErrUnsupported},
-		"the same twice":      {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: nil}, {Seq: s, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
+		"the same twice": {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: nil}, {Seq: s, Tokens: []int{1}, Logits: nil}},
+			pack.ErrUnsupported},
 	} {
 		if err := e.Forward(context.Background(), c.batch); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
@@ -66,12 +67,15 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Errorf("a context beyond the positions of the model: %v", err)
 	}
 	v := tiny(t)
-	v.files["config.json"] = strings.Replace(v.files["config.json"], `"max_position_embeddings": 256`, `"max_position_embeddings": 1000000`, 1)
+	v.files["config.json"] = strings.Replace(v.files["config.json"], `"max_position_embeddings": 256`,
+		`"max_position_embeddings": 1000000`, 1)
 	_, err := New(v, Options{Context: 1000000, Sequences: 1000000})
-	if !errors.Is(err, pack.ErrLimit) || !strings.Contains(err.Error(), "MiB") || !strings.Contains(err.Error(), "ask for a context of at most") {
+	if !errors.Is(err, pack.ErrLimit) || !strings.Contains(err.Error(), "MiB") ||
+		!strings.Contains(err.Error(), "ask for a context of at most") {
 		t.Errorf("a cache of terabytes: %v", err)
 	}
-	if _, err := Open(shared.Testdata(t, "tiny-bitnet/model.safetensors"), Options{}); !errors.Is(err, pack.ErrUnsupported) {
+	if _, err := Open(shared.Testdata(t, "tiny-bitnet/model.safetensors"), Options{}); !errors.Is(err,
+		pack.ErrUnsupported) {
 		t.Errorf("a checkpoint: %v", err)
 	}
 }
@@ -102,10 +106,16 @@ func TestTruncate(t *testing.T) {
 // TestMissingAndMisshapen: a file that does not hold what its config.json asks for is refused by name.
 func TestMissingAndMisshapen(t *testing.T) {
 	for name, damage := range map[string]func(v *view){
-		"model.norm.weight":                      func(v *view) { delete(v.tensors, "model.norm.weight") },
-		"model.layers.3.mlp.down_proj.weight":    func(v *view) { delete(v.tensors, "model.layers.3.mlp.down_proj.weight.packed") },
-		"model.layers.1.mlp.up_proj.weight":      func(v *view) { entry(t, v, "model.layers.1.mlp.up_proj.weight").Shape[0] = 64 },
-		"model.layers.0.self_attn.q_proj.weight": func(v *view) { entry(t, v, "model.layers.0.self_attn.q_proj.weight").Layout.Name = "none" },
+		"model.norm.weight": func(v *view) { delete(v.tensors, "model.norm.weight") },
+		"model.layers.3.mlp.down_proj.weight": func(v *view) {
+			delete(v.tensors, "model.layers.3.mlp.down_proj.weight.packed")
+		},
+		"model.layers.1.mlp.up_proj.weight": func(v *view) {
+			entry(t, v, "model.layers.1.mlp.up_proj.weight").Shape[0] = 64
+		},
+		"model.layers.0.self_attn.q_proj.weight": func(v *view) {
+			entry(t, v, "model.layers.0.self_attn.q_proj.weight").Layout.Name = "none"
+		},
 		"model.embed_tokens.weight": func(v *view) {
 			x := v.tensors["model.embed_tokens.weight"]
 			x.DType = "I16"

@@ -18,13 +18,13 @@ type Request struct {
 	StopTokens []int    // end the text and are not part of it
 	StopTexts  []string // the same, looked for in the text that Decoder makes
 	Decoder    Decoder  // nil = no text, only tokens
-	// Adjust changes the logits of the next token before it is chosen; all of them must stay finite. It sees the tokens that
-	// were generated so far. nil = nothing is changed.
+	// Adjust changes the logits of the next token before it is chosen; all of them must stay finite. It sees the tokens
+	// that were generated so far. nil = nothing is changed.
 	Adjust func(generated []int, logits []float32)
 
-	// Speculate guesses tokens from what the text repeats, and computes them together with the one before: SpeculateAuto as
-	// many as pay by what is measured, n > 0 up to n of them at most, 0 none. Guesses change how long a text takes, not a
-	// token of it. Prediction is a text that is expected to come, at least in parts: more to guess from.
+	// Speculate guesses tokens from what the text repeats, and computes them together with the one before: SpeculateAuto
+	// as many as pay by what is measured, n > 0 up to n of them at most, 0 none. Guesses change how long a text takes, not
+	// a token of it. Prediction is a text that is expected to come, at least in parts: more to guess from.
 	Speculate  int
 	Prediction []int
 	// Drafts guesses, too, where Speculate allows it: in texts of Generate.
@@ -69,8 +69,8 @@ type Result struct {
 }
 
 // Generate appends the prompt to a sequence and generates its continuation, piece by piece. It ends early when yield
-// returns false or ctx is done; in the latter case the error is that of ctx and the result holds what there was. Neither
-// yield nor anyone else may use the sequence meanwhile.
+// returns false or ctx is done; in the latter case the error is that of ctx and the result holds what there was.
+// Neither yield nor anyone else may use the sequence meanwhile.
 func (e *Engine) Generate(ctx context.Context, seq *Sequence, r Request, yield func(Piece) bool) (Result, error) {
 	g, err := e.NewGeneration(r)
 	if err != nil {
@@ -81,8 +81,8 @@ func (e *Engine) Generate(ctx context.Context, seq *Sequence, r Request, yield f
 }
 
 // Generation is the choice of the tokens of one text, step by step, for programs that compute many texts together: they
-// append the prompt to a sequence, give the logits after it to Next, append the token that comes, and so on until there is
-// a Reason. Draft says which tokens may be worth to be appended with it.
+// append the prompt to a sequence, give the logits after it to Next, append the token that comes, and so on until there
+// is a Reason. Draft says which tokens may be worth to be appended with it.
 type Generation struct {
 	e       *Engine
 	request Request
@@ -116,13 +116,14 @@ func (e *Engine) NewGeneration(r Request) (*Generation, error) {
 	return g, err
 }
 
-// Chunk is the request for the logits that Next wants, after tokens of seq. With logits for several of them, all but the
-// first of these tokens are a draft.
+// Chunk is the request for the logits that Next wants, after tokens of seq. With logits for several of them, all but
+// the first of these tokens are a draft.
 func (g *Generation) Chunk(seq *Sequence, tokens []int, logits []float32) Chunk {
 	c := Chunk{Seq: seq, Tokens: tokens, Logits: logits}
 	if g.request.Adjust == nil {
 		c.Top, c.Keep = g.sampler.Top(), g.sampler.Penalized()
-		if rows := len(logits) / g.e.desc.Vocab; rows > 1 && c.Keep != nil { // the sampler penalizes what it accepts of the draft
+		// the sampler penalizes what it accepts of the draft
+		if rows := len(logits) / g.e.desc.Vocab; rows > 1 && c.Keep != nil {
 			c.Keep = slices.Concat(c.Keep, tokens[len(tokens)-rows+1:])
 		}
 	}

@@ -71,7 +71,8 @@ func TestGenerate(t *testing.T) {
 	stop := slices.Index(p.GreedyIDs, p.GreedyIDs[9])
 	r := base
 	r.StopTokens, r.Decoder = []int{p.GreedyIDs[9]}, &letters{}
-	if res, text := collect(t, e, r); res.Reason != EndToken || !slices.Equal(res.Tokens, p.GreedyIDs[:stop]) || text != spelled(res.Tokens) {
+	if res, text := collect(t, e, r); res.Reason != EndToken || !slices.Equal(res.Tokens, p.GreedyIDs[:stop]) ||
+		text != spelled(res.Tokens) {
 		t.Errorf("stop token: %v, %s, %q", res.Tokens, res.Reason, text)
 	}
 	r = base
@@ -151,7 +152,9 @@ func TestTextFilter(t *testing.T) {
 	search:
 		for end := range text {
 			for start := range end + 1 {
-				if slices.ContainsFunc(stops, func(s string) bool { return strings.HasPrefix(string(text[start:end+1]), s) && len(s) == end+1-start }) {
+				if slices.ContainsFunc(stops, func(s string) bool {
+					return strings.HasPrefix(string(text[start:end+1]), s) && len(s) == end+1-start
+				}) {
 					want = string(text[:start])
 					break search
 				}

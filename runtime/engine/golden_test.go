@@ -136,8 +136,8 @@ func argmax[T float32 | float64](z []T) int { return slices.Index(z, slices.Max(
 // What other arithmetic may change. Logits differ by rounding alone, some 1e-6, until an activation lies so close to
 // the middle between two codes that float32 and float64 disagree about it: every later layer and position then sees an
 // input that is one step of 1/127 off in one element, and such steps breed others. Two float64 and float32 runs of the
-// golden program itself differ by up to 0.15 in a logit (testdata/tiny-bitnet-golden/tolerances.json). So positions are of two
-// kinds, and the bounds are those of the second; measured values stand beside them.
+// golden program itself differ by up to 0.15 in a logit (testdata/tiny-bitnet-golden/tolerances.json). So positions are
+// of two kinds, and the bounds are those of the second; measured values stand beside them.
 const (
 	tinyMaxDelta = 0.5   // of a logit; measured 0.18
 	tinyMeanKL   = 1e-4  // nats; measured 9e-6
@@ -167,7 +167,8 @@ func TestTinyBitnet(t *testing.T) {
 			for _, p := range g.Prompts {
 				s.add(logits(t, e, p.PromptIDs, 1)[0], last["logits."+p.Name])
 			}
-			t.Logf("%d positions: max |Δ| %.3g, mean KL %.3g, max KL %.3g, quiet %.2f", s.n, s.delta, s.kl/float64(s.n), s.maxKL, s.quiet/float64(s.n))
+			t.Logf("%d positions: max |Δ| %.3g, mean KL %.3g, max KL %.3g, quiet %.2f", s.n, s.delta, s.kl/float64(s.n), s.maxKL,
+				s.quiet/float64(s.n))
 			if s.delta > tinyMaxDelta || s.kl/float64(s.n) > tinyMeanKL || s.quiet/float64(s.n) < tinyQuietMin {
 				t.Error("the logits are further from the golden ones than float32 explains")
 			}
@@ -219,8 +220,8 @@ func checkCodes(t *testing.T, v *view, g *golden) {
 	}
 }
 
-// checkGreedy compares the arg-max at every golden token with the token, teacher-forced. Tokens may differ only where the
-// golden program itself was nearly undecided.
+// checkGreedy compares the arg-max at every golden token with the token, teacher-forced. Tokens may differ only where
+// the golden program itself was nearly undecided.
 func checkGreedy(t *testing.T, e *Engine, g *golden) {
 	equal, total := 0, 0
 	for _, p := range g.Prompts {
@@ -241,8 +242,8 @@ func checkGreedy(t *testing.T, e *Engine, g *golden) {
 	}
 }
 
-// TestTinyTrace follows one prompt through the layers: the int8 inputs of layer 0 are the golden ones, every one of them,
-// and the residual stream stays close to the golden one.
+// TestTinyTrace follows one prompt through the layers: the int8 inputs of layer 0 are the golden ones, every one of
+// them, and the residual stream stays close to the golden one.
 func TestTinyTrace(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
 	var g golden
@@ -265,7 +266,8 @@ func TestTinyTrace(t *testing.T) {
 	}
 	p.begin()
 	e.embed()
-	e.input(n, prepareTask{projection: &e.weights.blocks[0].qkv, src: p.h, stride: d.Hidden, norm: e.weights.blocks[0].attnNorm})
+	e.input(n, prepareTask{projection: &e.weights.blocks[0].qkv, src: p.h, stride: d.Hidden,
+		norm: e.weights.blocks[0].attnNorm})
 	for _, name := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"} {
 		check(name, d.Hidden)
 	}

@@ -29,8 +29,9 @@ type matrix struct {
 	unit  int // rows of a unit
 }
 
-// projection is one or several matrices that read the same vectors and whose outputs lie side by side: query, key and value;
-// gate and up. Its work is divided into units, each of them some rows of one matrix, that can be computed in any order.
+// projection is one or several matrices that read the same vectors and whose outputs lie side by side: query, key and
+// value; gate and up. Its work is divided into units, each of them some rows of one matrix, that can be computed in any
+// order.
 type projection struct {
 	in, out  int
 	matrices []matrix
@@ -48,7 +49,8 @@ type projection struct {
 // workers finish together.
 const (
 	unitBytes = 32 << 10 // of a matrix of floats
-	// Chunks of floats. Those of large matrices, such as the head, grow: long runs are read faster (_asm/tensor, dotPairs).
+	// Chunks of floats. Those of large matrices, such as the head, grow: long runs are read faster (_asm/tensor,
+	// dotPairs).
 	chunkBytes     = 128 << 10
 	mostChunkBytes = 512 << 10
 	fewestChunks   = 256 // before they grow
@@ -139,7 +141,8 @@ func (f *projection) with(others [][]float32) *projection {
 	return &g
 }
 
-// product is the task of multiplying the vectors of a pass by a projection: y[t·ldy + i], plus the residual where there is one.
+// product is the task of multiplying the vectors of a pass by a projection: y[t·ldy + i], plus the residual where there
+// is one.
 type product struct {
 	projection *projection
 	n          int                   // vectors
@@ -204,7 +207,8 @@ func (p *product) multiplyWhole(m *matrix, u0, u1, r0, r1 int) {
 	}
 }
 
-// multiplyGrouped is for group-wise scales of weights, activations or both. What is not group-wise multiplies at the end.
+// multiplyGrouped is for group-wise scales of weights, activations or both. What is not group-wise multiplies at the
+// end.
 func (p *product) multiplyGrouped(m *matrix, u0, u1, r0, r1 int) {
 	q := p.q[m.input]
 	m.codes.MulScaled(p.y[m.at:], p.ldy, q, u0, u1)

@@ -5,8 +5,8 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// prepareTask makes the input of a projection from the rows of src: the gated product of the two halves of a row if gated, then
-// the norm if there is one, then the quantized form if the projection has codes.
+// prepareTask makes the input of a projection from the rows of src: the gated product of the two halves of a row if
+// gated, then the norm if there is one, then the quantized form if the projection has codes.
 type prepareTask struct {
 	projection *projection
 	src        []float32
@@ -42,7 +42,8 @@ func (e *Engine) input(n int, k prepareTask) {
 // ready gives a task the memory for the input of n tokens.
 func (e *Engine) ready(k *prepareTask, n int, x, sums, moved []float32, quant activations) {
 	p := &e.pass
-	k.gate, k.eps, k.x, k.quant, k.sums, k.moved, k.finiteCheck = p.gate, e.desc.NormEps, x, quant[k.projection.in][:len(k.projection.orders)], sums, moved, &p.finiteCheck
+	k.gate, k.eps, k.x, k.finiteCheck = p.gate, e.desc.NormEps, x, &p.finiteCheck
+	k.quant, k.sums, k.moved = quant[k.projection.in][:len(k.projection.orders)], sums, moved
 	for _, q := range k.quant {
 		q.Reset(n)
 	}

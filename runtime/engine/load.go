@@ -142,7 +142,8 @@ func (l *loader) matrix(name string, rows, cols int) (*tensor.Matrix, error) {
 	return tensor.NewMatrix(typ, rows, cols, t.Data)
 }
 
-// expertFloats returns the matrix of an expert that is stored as floats, in a tensor of its own or with those of all experts.
+// expertFloats returns the matrix of an expert that is stored as floats, in a tensor of its own or with those of all
+// experts.
 func (l *loader) expertFloats(lin *model.Linear, rows, cols int) *tensor.Matrix {
 	t, err := l.view.Tensor(lin.Weight)
 	if err != nil && lin.Each != "" {
@@ -215,8 +216,9 @@ func (l *loader) sinks(name string) []float32 {
 	return l.vector(name, l.desc.Heads)
 }
 
-// projection binds linear layers that read the same vectors. Linear layers that are ranges of the rows of one tensor must follow one another
-// and cover it, or alternate: then the tensor's outputs are already side by side, or alternate too.
+// projection binds linear layers that read the same vectors. Linear layers that are ranges of the rows of one tensor
+// must follow one another and cover it, or alternate: then the tensor's outputs are already side by side, or alternate
+// too.
 func (l *loader) projection(layers ...*model.Linear) projection {
 	f := projection{in: layers[0].In}
 	if layers[0].Weight == "" { // of a block that has experts alone
@@ -231,7 +233,8 @@ func (l *loader) projection(layers ...*model.Linear) projection {
 			case model.Rows{From: n, To: 2 * layers[n].Out, Step: 2}:
 				f.alternate = true
 			default:
-				l.fail(first.Weight, fmt.Errorf("%w: its parts are not rows that follow one another, or alternate", pack.ErrUnsupported))
+				l.fail(first.Weight, fmt.Errorf("%w: its parts are not rows that follow one another, or alternate",
+					pack.ErrUnsupported))
 			}
 			rows += layers[n].Out
 			n++

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// head computes the logits of the tokens that want them, some at a time. Tokens whose logits can be screened go by themselves:
-// one that wants all does not take the screen from the others.
+// head computes the logits of the tokens that want them, some at a time. Tokens whose logits can be screened go by
+// themselves: one that wants all does not take the screen from the others.
 func (e *Engine) head() {
 	p := &e.pass
 	for _, screened := range [...]bool{true, false} {

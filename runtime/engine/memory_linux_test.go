@@ -19,7 +19,8 @@ func put(t *testing.T, root, name, text string) string {
 	return path
 }
 
-// TestCgroupLeft: the least of what the group and those around it leave counts, and page cache that can be given back is free.
+// TestCgroupLeft: the least of what the group and those around it leave counts, and page cache that can be given back
+// is free.
 func TestCgroupLeft(t *testing.T) {
 	root := t.TempDir()
 	self := put(t, root, "self", "1:cpu:/old\n0::/a/b\n")

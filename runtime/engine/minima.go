@@ -7,7 +7,8 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// sums are those that minima multiply (NUMERICS N39): of the columns of each group of a vector, in one of the orders of a projection.
+// sums are those that minima multiply (NUMERICS N39): of the columns of each group of a vector, in one of the orders of
+// a projection.
 type sums struct {
 	input int // number of the order
 	group int // columns
@@ -26,7 +27,8 @@ func (f *projection) sumsFor(input, columns, group int) sums {
 	return s
 }
 
-// alignedMinima returns minima of whole blocks of columns. The added ones are −0 and multiply +0, which changes no sum, not even its sign.
+// alignedMinima returns minima of whole blocks of columns. The added ones are −0 and multiply +0, which changes no sum,
+// not even its sign.
 func alignedMinima(typ tensor.Type, rows, groups int, data []byte) (*tensor.Matrix, error) {
 	width, size := tensor.Padded(groups), typ.Size()
 	if width == groups {

@@ -9,8 +9,9 @@ import (
 )
 
 // pages is the memory of all KV caches. A page holds keys and values of all layers for some positions that follow one
-// another (Options.OnePass: of one layer after the other). Keys and values of a position depend on the tokens up to it alone (N18), so sequences that begin with the same
-// tokens can share the pages of these; whoever writes into a shared page gets a copy of its own first.
+// another (Options.OnePass: of one layer after the other). Keys and values of a position depend on the tokens up to it
+// alone (N18), so sequences that begin with the same tokens can share the pages of these; whoever writes into a shared
+// page gets a copy of its own first.
 type pages struct {
 	memory *offheap.Buffer
 	stride int     // bytes of a page
@@ -67,7 +68,9 @@ func (e *Engine) Pages() (all, free int) {
 func (p *pages) take() (int32, error) {
 	last := len(p.free) - 1
 	if last < 0 {
-		return 0, fmt.Errorf("%w: all %d pages of the KV cache are in use; close a sequence, or make the engine with a larger cache", pack.ErrLimit, len(p.users))
+		return 0,
+			fmt.Errorf("%w: all %d pages of the KV cache are in use; close a sequence, or make the engine with a larger cache",
+				pack.ErrLimit, len(p.users))
 	}
 	id := p.free[last]
 	p.free = p.free[:last]

@@ -21,8 +21,16 @@ import (
 func pagedModel(t *testing.T, window int) (*view, *model.Description) {
 	m := &maker{rand.New(rand.NewPCG(uint64(window), 9)), t, newView("{}"), false}
 	c := model.Config{
-		Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 256, Vocab: 40, MaxPositions: 1024, NormEps: 1e-5,
-		Activation: "silu", SlidingWindow: window, Rope: model.Rope{Theta: 10000, Dim: 256},
+		Hidden:       16,
+		Intermediate: 24,
+		Layers:       2,
+		Heads:        4,
+		KVHeads:      2,
+		HeadDim:      256,
+		Vocab:        40,
+		MaxPositions: 1024,
+		NormEps:      1e-5,
+		Activation:   "silu", SlidingWindow: window, Rope: model.Rope{Theta: 10000, Dim: 256},
 	}
 	d := &model.Description{Family: "paged", Config: c}
 	d.Embed = m.floats("embed", d.Vocab, d.Hidden)

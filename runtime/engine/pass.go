@@ -59,8 +59,8 @@ type token struct {
 	keep   []int
 }
 
-// mostHeadRows: a head of int8 is read from memory once for so many tokens. Twice as many would gain less than half as much, for
-// twice the room.
+// mostHeadRows: a head of int8 is read from memory once for so many tokens. Twice as many would gain less than half as
+// much, for twice the room.
 const mostHeadRows = 32
 
 // shape of the memory of a pass.
@@ -74,7 +74,8 @@ type passShape struct {
 // passShape derives it from the weights.
 func (e *Engine) passShape() passShape {
 	d := e.desc
-	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch), in: max(d.Hidden, d.Intermediate, d.Heads*d.HeadDim)}
+	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch),
+		in: max(d.Hidden, d.Intermediate, d.Heads*d.HeadDim)}
 	s.sums = e.weights.head.width
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
@@ -82,7 +83,8 @@ func (e *Engine) passShape() passShape {
 			s.in, s.out, s.sums = max(s.in, f.in), max(s.out, f.out), max(s.sums, f.width)
 		}
 		if b.experts != nil {
-			s.experts, s.scores, s.mlps = max(s.experts, len(b.experts.each)), max(s.scores, b.experts.router.out), max(s.mlps, b.mlps())
+			s.experts, s.scores, s.mlps = max(s.experts, len(b.experts.each)), max(s.scores,
+				b.experts.router.out), max(s.mlps, b.mlps())
 		}
 	}
 	if e.weights.screen != nil {

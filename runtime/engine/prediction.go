@@ -2,8 +2,8 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// Prediction is a row of logits as a distribution (N33). Sums are in float64, in a fixed order, with functions of our own:
-// they are the same on every machine.
+// Prediction is a row of logits as a distribution (N33). Sums are in float64, in a fixed order, with functions of our
+// own: they are the same on every machine.
 type Prediction struct {
 	logits  []float32
 	weights []float32 // e^(logit − largest)
@@ -13,8 +13,8 @@ type Prediction struct {
 	top     int
 }
 
-// NewPrediction makes the distribution of a row of logits, which must not change meanwhile; scratch has the same length and
-// belongs to it from now on.
+// NewPrediction makes the distribution of a row of logits, which must not change meanwhile; scratch has the same length
+// and belongs to it from now on.
 func NewPrediction(logits, scratch []float32) *Prediction {
 	p := &Prediction{logits: logits, weights: scratch, top: ArgMax(logits)}
 	copy(scratch, logits)

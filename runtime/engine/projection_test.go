@@ -22,11 +22,12 @@ type kind struct {
 	order     int // which one of columns; 0 = as they are
 }
 
-// TestProjectionOfManyKinds: matrices that are multiplied together read the vectors in orders of their own, and their minima sums
-// of their own. Logits are those of the reference, and near those of the floats that the codes stand for.
+// TestProjectionOfManyKinds: matrices that are multiplied together read the vectors in orders of their own, and their
+// minima sums of their own. Logits are those of the reference, and near those of the floats that the codes stand for.
 func TestProjectionOfManyKinds(t *testing.T) {
 	kinds := []kind{ // adjacent ones differ in one thing
-		{group: 32, min: true}, {group: 32, min: true, order: 1}, {group: 64, min: true, order: 1}, {group: 64, min: true, order: 2},
+		{group: 32, min: true}, {group: 32, min: true, order: 1}, {group: 64, min: true, order: 1}, {group: 64,
+			min: true, order: 2},
 		{group: 64, zero: true, order: 2}, {group: 64, zero: true}, {group: 64, min: true},
 	}
 	tokens := []int{3, 1, 4, 1, 5, 9, 2, 6}
@@ -72,7 +73,8 @@ func TestProjectionOfManyKinds(t *testing.T) {
 // modelOfKinds makes a model of one block whose query, key, value, gate and up have the kinds 0 to 4.
 func modelOfKinds(t *testing.T, of func(int) kind) (*view, *model.Description) {
 	m := &maker{Rand: rand.New(rand.NewPCG(15, 3)), t: t, v: newView("{}")}
-	c := model.Config{Hidden: 128, Intermediate: 96, Layers: 1, Heads: 4, KVHeads: 2, HeadDim: 32, Vocab: 40, MaxPositions: 32, NormEps: 1e-5, Activation: "silu"}
+	c := model.Config{Hidden: 128, Intermediate: 96, Layers: 1, Heads: 4, KVHeads: 2, HeadDim: 32, Vocab: 40,
+		MaxPositions: 32, NormEps: 1e-5, Activation: "silu"}
 	c.Rope = model.Rope{Theta: 10000, Dim: 32}
 	d := &model.Description{Family: "kinds", Config: c, Embed: m.floatsAs("embed", []int{c.Vocab, c.Hidden})}
 	d.FinalNorm, d.Head = m.norm("norm", c.Hidden, 1), d.Embed
@@ -83,7 +85,11 @@ func modelOfKinds(t *testing.T, of func(int) kind) (*view, *model.Description) {
 	}
 	d.Blocks = []model.Block{{
 		AttnNorm: m.norm("a", c.Hidden, 1), FFNNorm: m.norm("f", c.Hidden, 1),
-		Q: linear("q", 128, 0), K: linear("k", 64, 1), V: linear("v", 64, 2), Gate: linear("gate", c.Intermediate, 3), Up: linear("up", c.Intermediate, 4),
+		Q:    linear("q", 128, 0),
+		K:    linear("k", 64, 1),
+		V:    linear("v", 64, 2),
+		Gate: linear("gate", c.Intermediate, 3),
+		Up:   linear("up", c.Intermediate, 4),
 		O:    model.Linear{Weight: m.floatsAs("o", []int{c.Hidden, 128}), In: 128, Out: c.Hidden},
 		Down: model.Linear{Weight: m.floatsAs("down", []int{c.Hidden, c.Intermediate}), In: c.Intermediate, Out: c.Hidden},
 	}}
@@ -115,6 +121,7 @@ func (m *maker) kind(name string, rows, cols int, k kind, order []int32) {
 	e.Name = name
 	m.v.store(m.t, stored{e, "vnni4i", c, scales, k.group, zeros, order})
 	if k.min {
-		m.v.tensors[name+packed.MinSuffix] = packed.Tensor{Name: name + packed.MinSuffix, DType: "F32", Shape: []int{rows, cols / k.group}, Data: bytesOf(minima)}
+		m.v.tensors[name+packed.MinSuffix] = packed.Tensor{Name: name + packed.MinSuffix, DType: "F32",
+			Shape: []int{rows, cols / k.group}, Data: bytesOf(minima)}
 	}
 }

@@ -21,7 +21,8 @@ type splitTask struct {
 // splitQKV takes the outputs of the query, key and value linear layers of a layer apart.
 func (e *Engine) splitQKV(layer int) {
 	p := &e.pass
-	p.split = splitTask{p.attention.headShape, p.tokens, &e.weights.blocks[layer], layer, e.desc.NormEps, e.desc.WholeHeadNorms, e.desc.RotateFirst, p.y, p.attention.q, &p.rotary, &p.finiteCheck}
+	p.split = splitTask{p.attention.headShape, p.tokens, &e.weights.blocks[layer], layer, e.desc.NormEps,
+		e.desc.WholeHeadNorms, e.desc.RotateFirst, p.y, p.attention.q, &p.rotary, &p.finiteCheck}
 	distribute(e.pool, len(p.tokens), 1, &p.split)
 }
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSequencesAreSafe: what other goroutines may do while Forward runs is not a data race, and a length is one that the
-// sequence had between two calls. The race detector judges the first.
+// TestSequencesAreSafe: what other goroutines may do while Forward runs is not a data race, and a length is one that
+// the sequence had between two calls. The race detector judges the first.
 func TestSequencesAreSafe(t *testing.T) {
 	e := engine(t, tiny(t), Options{Threads: 2, Sequences: 3})
 	s, done := sequence(t, e), make(chan struct{})
@@ -43,7 +43,9 @@ func TestSequencesAreSafe(t *testing.T) {
 		}
 	})
 	for range 20 {
-		if err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: []int{5, 6, 7}, Logits: make([]float32, e.desc.Vocab)}}); err != nil {
+		err := e.Forward(context.Background(),
+			[]Chunk{{Seq: s, Tokens: []int{5, 6, 7}, Logits: make([]float32, e.desc.Vocab)}})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// TestEqualsReference compares with the reference model, which others wrote from docs/NUMERICS.md alone, bit for bit: random
-// models that between them have everything that a description can ask for, in every kind of storage.
+// TestEqualsReference compares with the reference model, which others wrote from docs/NUMERICS.md alone, bit for bit:
+// random models that between them have everything that a description can ask for, in every kind of storage.
 func TestEqualsReference(t *testing.T) {
 	if long.All {
 		equalsReference(t, 200, false)
@@ -67,7 +67,8 @@ func equalsReference(t *testing.T, models uint64, minima bool) {
 			}
 			for i, row := range logits(t, e, tokens, len(tokens)) {
 				if !slices.Equal(row, want[i]) {
-					t.Fatalf("position %d of %d: logits differ by up to %g\n%+v", i, len(tokens), maxDiff(row, float64s(want[i])), d.Config)
+					t.Fatalf("position %d of %d: logits differ by up to %g\n%+v", i, len(tokens),
+						maxDiff(row, float64s(want[i])), d.Config)
 				}
 			}
 		})
@@ -115,7 +116,8 @@ func pick[T any](m *maker, from ...T) T { return from[m.IntN(len(from))] }
 func randomModel(t *testing.T, r *rand.Rand, minima bool) (*view, *model.Description) {
 	m := &maker{r, t, newView("{}"), minima}
 	d := &model.Description{Family: "random", Config: m.config()}
-	m.v.manifest.Activation = pick(m, packed.Activation{Kind: packed.ActivationToken}, packed.Activation{Kind: packed.ActivationGroup, Size: 32},
+	m.v.manifest.Activation = pick(m, packed.Activation{Kind: packed.ActivationToken},
+		packed.Activation{Kind: packed.ActivationGroup, Size: 32},
 		packed.Activation{Kind: packed.ActivationGroup, Size: 64}, packed.Activation{Kind: packed.ActivationGroup, Size: 128})
 	d.Embed = "embed"
 	if m.chance(3) {
@@ -138,7 +140,9 @@ func (m *maker) config() model.Config {
 	c := model.Config{
 		Hidden: pick(m, 16, 24, 64, 100, 256), Intermediate: pick(m, 8, 33, 96, 160, 300), Layers: 1 + m.IntN(3),
 		KVHeads: 1 + m.IntN(3), HeadDim: pick(m, 2, 8, 16, 20, 34, 64), Vocab: 30 + m.IntN(40), MaxPositions: 64,
-		NormEps: pick(m, float32(1e-5), 1e-6), Activation: pick(m, model.SiLU, "relu2", "gelu_tanh"), NormPlusOne: m.chance(3),
+		NormEps:     pick(m, float32(1e-5), 1e-6),
+		Activation:  pick(m, model.SiLU, "relu2", "gelu_tanh"),
+		NormPlusOne: m.chance(3),
 	}
 	c.Heads = c.KVHeads * (1 + m.IntN(5))
 	c.Rope = model.Rope{Theta: pick(m, 10000.0, 500000, 1e6), Dim: c.HeadDim}
@@ -182,10 +186,16 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	qNorm, kNorm := c.HeadNorms()
 	b := model.Block{
-		AttnNorm: m.norm(prefix+"a", c.Hidden, 1), AttnSubNorm: m.norm(prefix+"as", q, 2), AttnPostNorm: m.norm(prefix+"ap", c.Hidden, 3),
+		AttnNorm: m.norm(prefix+"a", c.Hidden, 1), AttnSubNorm: m.norm(prefix+"as", q, 2), AttnPostNorm: m.norm(prefix+"ap",
+			c.Hidden, 3),
 		QNorm: m.norm(prefix+"qn", qNorm, 3), KNorm: m.norm(prefix+"kn", kNorm, 3),
-		FFNNorm: m.norm(prefix+"f", c.Hidden, 1), FFNSubNorm: m.norm(prefix+"fs", c.Intermediate, 2), FFNPostNorm: m.norm(prefix+"fp", c.Hidden, 3),
-		O: m.linear(prefix+"o", q, c.Hidden), Down: m.linear(prefix+"d", c.Intermediate, c.Hidden), Local: m.chance(2), NoRope: m.chance(4),
+		FFNNorm:     m.norm(prefix+"f", c.Hidden, 1),
+		FFNSubNorm:  m.norm(prefix+"fs", c.Intermediate, 2),
+		FFNPostNorm: m.norm(prefix+"fp", c.Hidden, 3),
+		O:           m.linear(prefix+"o", q, c.Hidden),
+		Down:        m.linear(prefix+"d", c.Intermediate, c.Hidden),
+		Local:       m.chance(2),
+		NoRope:      m.chance(4),
 	}
 	if m.chance(4) { // norms behind the layers alone
 		b.AttnNorm, b.FFNNorm = "", ""
@@ -203,7 +213,8 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 		m.fused(prefix+"gu", c.Hidden, &b.Gate, &b.Up)
 		return b
 	}
-	b.Q, b.K, b.V = m.linear(prefix+"q", c.Hidden, q), m.linear(prefix+"k", c.Hidden, kv), m.linear(prefix+"v", c.Hidden, kv)
+	b.Q, b.K, b.V = m.linear(prefix+"q", c.Hidden, q), m.linear(prefix+"k", c.Hidden, kv), m.linear(prefix+"v",
+		c.Hidden, kv)
 	if b.Experts != nil {
 		return b
 	}
@@ -211,10 +222,12 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 	return b
 }
 
-// experts gives a block a mixture in place of its MLP: codes of all experts together, floats of all together, or of each alone.
+// experts gives a block a mixture in place of its MLP: codes of all experts together, floats of all together, or of
+// each alone.
 func (m *maker) experts(prefix string, c *model.Config, b *model.Block) {
 	n, width := 1+m.IntN(9), pick(m, 8, 33, 64)
-	x := &model.Experts{Count: n, Chosen: 1 + m.IntN(n), Normalize: m.chance(2), Router: m.floats(prefix+"router", n, c.Hidden)}
+	x := &model.Experts{Count: n, Chosen: 1 + m.IntN(n), Normalize: m.chance(2),
+		Router: m.floats(prefix+"router", n, c.Hidden)}
 	if n == 1 { // a row is stored as a vector
 		x.Router = m.floatsAs(prefix+"router", []int{1, c.Hidden})
 	}
@@ -406,7 +419,8 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 	if group > 0 {
 		n = rows * ((cols + group - 1) / group)
 	}
-	e := packed.Entry{Scale: packed.Scale{DType: pick(m, packed.ScaleF32, packed.ScaleF16, packed.ScaleBF16), Signed: m.chance(2)}}
+	e := packed.Entry{Scale: packed.Scale{DType: pick(m, packed.ScaleF32, packed.ScaleF16, packed.ScaleBF16),
+		Signed: m.chance(2)}}
 	scales, zeros, order, minima := make([]float32, n), []int8(nil), []int32(nil), []byte(nil)
 	for i := range scales {
 		s := m.Float32() / float32(math.Sqrt(float64(cols))) / float32(slices.Max(alphabet.Values))
@@ -430,7 +444,8 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 		_, bits := math.Frexp(-float64(alphabet.Values[0]) - 0.5)
 		for _, s := range scales {
 			var err error
-			if minima, err = (packed.Scale{DType: e.Scale.DType, Signed: true}).AppendScale(minima, -s*float32(int(1)<<bits)); err != nil {
+			if minima, err = (packed.Scale{DType: e.Scale.DType, Signed: true}).AppendScale(minima,
+				-s*float32(int(1)<<bits)); err != nil {
 				m.t.Fatal(err)
 			}
 		}
@@ -444,7 +459,8 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 	m.v.store(m.t, stored{e, layout, c, scales, group, zeros, order})
 	for _, b := range m.v.manifest.Packed[len(m.v.manifest.Packed)-1].Beside() {
 		if b.Suffix == packed.MinSuffix {
-			m.v.tensors[name+b.Suffix] = packed.Tensor{Name: name + b.Suffix, DType: safetensors.DType(e.Scale.DType), Shape: b.Shape, Data: minima}
+			m.v.tensors[name+b.Suffix] = packed.Tensor{Name: name + b.Suffix, DType: safetensors.DType(e.Scale.DType),
+				Shape: b.Shape, Data: minima}
 		}
 	}
 }

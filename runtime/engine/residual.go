@@ -2,8 +2,8 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// residual computes the outputs of a projection and adds them, after their norm and times their scale if there are these, to the
-// residual stream.
+// residual computes the outputs of a projection and adds them, after their norm and times their scale if there are
+// these, to the residual stream.
 func (e *Engine) residual(f *projection, n int, norm []float32) {
 	p := &e.pass
 	if norm == nil && e.desc.ResidualScale == 0 {

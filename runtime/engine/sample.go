@@ -26,8 +26,8 @@ type Sampler struct {
 	exps  []float32 // scratch of total
 }
 
-// one is the weight of the largest logit (N29). Weights are integers, so that their sums are exact in any order; those of
-// mostVocab tokens fit in 64 bits.
+// one is the weight of the largest logit (N29). Weights are integers, so that their sums are exact in any order; those
+// of mostVocab tokens fit in 64 bits.
 const (
 	one       = 1 << 40
 	mostVocab = 1 << 23
@@ -42,7 +42,8 @@ func NewSampler(s Sampling, vocab int) (*Sampler, error) {
 		return nil, fmt.Errorf("%w: a vocabulary of %d tokens; sampling takes at most %d", pack.ErrLimit, vocab, mostVocab)
 	}
 	order := order{heap: make([]candidate, 0, vocab), taken: make([]weighted, 0, vocab)}
-	return &Sampler{s: s, state: s.Seed, seen: make([]bool, vocab), ids: make([]int, 0, vocab), order: order, exps: make([]float32, vocab)}, nil
+	return &Sampler{s: s, state: s.Seed, seen: make([]bool, vocab), ids: make([]int, 0, vocab), order: order,
+		exps: make([]float32, vocab)}, nil
 }
 
 // Accept counts a token as part of the text, for the repetition penalty. Next does not do so itself.

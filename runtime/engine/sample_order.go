@@ -6,8 +6,9 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// order gives tokens one after another in the order of N21, without sorting those that nobody asks for: a heap of those within a band of
-// logits, which is filled with the band below when it is empty. The first band holds all that most draws need.
+// order gives tokens one after another in the order of N21, without sorting those that nobody asks for: a heap of those
+// within a band of logits, which is filled with the band below when it is empty. The first band holds all that most
+// draws need.
 type order struct {
 	logits []float32
 	heap   []candidate // what is left of the band, the first on top
@@ -18,7 +19,8 @@ type order struct {
 	lower  float32 // end of the last band
 }
 
-// Bands end at logits whose weights are e⁻⁸, e⁻¹⁶ and e⁻³² of the largest; the last one has no end, so that a few passes reach every token.
+// Bands end at logits whose weights are e⁻⁸, e⁻¹⁶ and e⁻³² of the largest; the last one has no end, so that a few
+// passes reach every token.
 const (
 	firstBand = 8
 	mostBands = 4

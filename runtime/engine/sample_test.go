@@ -14,8 +14,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// plain is N28 to N30 as docs/NUMERICS.md says them, without any of the shortcuts of Sampler: everything sorted, sums and
-// products of any size. It returns the token for one random number.
+// plain is N28 to N30 as docs/NUMERICS.md says them, without any of the shortcuts of Sampler: everything sorted, sums
+// and products of any size. It returns the token for one random number.
 func plain(s Sampling, logits []float32, seen []bool, random uint64) int {
 	z := slices.Clone(logits)
 	for i := range z {
@@ -75,8 +75,9 @@ func TestSamplerIsPlain(t *testing.T) {
 	for range 3000 {
 		vocab := 1 + r.IntN(60)
 		s := Sampling{
-			Temperature: of(0, 1e-45, 1e-38, 1e-3, 0.5, 0.7, 1, 1.5, 100, math.MaxFloat32), TopK: []int{0, 0, 1, 3, vocab, 1000}[r.IntN(6)],
-			TopP: of(0, 0, 1e-45, 1e-9, 0.3, 0.5, 0.9, 1-0x1p-24, 1), MinP: of(0, 0, 1e-45, 0x1p-40, 0.05, 0.5, 1),
+			Temperature: of(0, 1e-45, 1e-38, 1e-3, 0.5, 0.7, 1, 1.5, 100, math.MaxFloat32),
+			TopK:        []int{0, 0, 1, 3, vocab, 1000}[r.IntN(6)],
+			TopP:        of(0, 0, 1e-45, 1e-9, 0.3, 0.5, 0.9, 1-0x1p-24, 1), MinP: of(0, 0, 1e-45, 0x1p-40, 0.05, 0.5, 1),
 			RepetitionPenalty: of(0, 1, 1.1, 1.3, 0.8, 1e-45, math.MaxFloat32), Seed: r.Uint64(),
 		}
 		logits, seen := make([]float32, vocab), make([]bool, vocab)
@@ -115,7 +116,8 @@ func splitMix64(x *uint64) uint64 {
 // TestRandomNumbers holds the generator to the first numbers that its authors' program gives for seed 1234567.
 func TestRandomNumbers(t *testing.T) {
 	s := Sampler{state: 1234567}
-	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821} {
+	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
+		16408922859458223821} {
 		if got := s.random(); got != want {
 			t.Errorf("number %d is %d, want %d", i, got, want)
 		}
@@ -137,8 +139,8 @@ func TestTinyTemperature(t *testing.T) {
 	}
 }
 
-// TestWeightsAddUp: what is drawn from is the sum of what is drawn, to the last bit, for a vocabulary of real size; so no
-// probability is left over for the last token.
+// TestWeightsAddUp: what is drawn from is the sum of what is drawn, to the last bit, for a vocabulary of real size; so
+// no probability is left over for the last token.
 func TestWeightsAddUp(t *testing.T) {
 	const vocab = 128256
 	r := rand.New(rand.NewPCG(8, 9))
@@ -146,7 +148,8 @@ func TestWeightsAddUp(t *testing.T) {
 	for i := range logits {
 		logits[i] = float32(r.NormFloat64() * 3)
 	}
-	for _, s := range []Sampling{{Temperature: 1}, {Temperature: 1, TopK: 1000}, {Temperature: 1.5, TopP: 0.99}, {Temperature: 1, MinP: 1e-6}} {
+	for _, s := range []Sampling{{Temperature: 1}, {Temperature: 1, TopK: 1000}, {Temperature: 1.5, TopP: 0.99},
+		{Temperature: 1, MinP: 1e-6}} {
 		sampler, err := NewSampler(s, vocab)
 		if err != nil {
 			t.Fatal(err)
@@ -162,8 +165,8 @@ func TestWeightsAddUp(t *testing.T) {
 	}
 }
 
-// TestChiSquare: 200,000 draws with one seed fit the probabilities that exp in float64 gives, by Pearson's test. The bound
-// is the 99.9 % quantile for 39 degrees of freedom.
+// TestChiSquare: 200,000 draws with one seed fit the probabilities that exp in float64 gives, by Pearson's test. The
+// bound is the 99.9 % quantile for 39 degrees of freedom.
 func TestChiSquare(t *testing.T) {
 	const vocab, draws, bound = 40, 200_000, 72.05
 	logits, count := make([]float32, vocab), make([]float64, vocab)
@@ -238,7 +241,8 @@ func kept(s Sampling, logits []float32, seen []bool) (ids []int, weights []float
 func TestSamplerKeepsAndDraws(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, s := range []Sampling{
-		{Temperature: 1}, {Temperature: 0.7}, {Temperature: 1, TopK: 5}, {Temperature: 1.3, TopK: 1}, {Temperature: 1, TopK: 1000},
+		{Temperature: 1}, {Temperature: 0.7}, {Temperature: 1, TopK: 5}, {Temperature: 1.3, TopK: 1}, {Temperature: 1,
+			TopK: 1000},
 		{Temperature: 1, TopP: 0.6}, {Temperature: 1, TopP: 1e-9}, {Temperature: 2, MinP: 0.2}, {Temperature: 1, MinP: 1},
 		{Temperature: 0.8, TopK: 12, TopP: 0.9, MinP: 0.05, RepetitionPenalty: 1.3},
 	} {
@@ -311,9 +315,9 @@ func TestSamplingIsChecked(t *testing.T) {
 	}
 }
 
-// TestSamplerAgainstTransformers: the golden samples were drawn with the settings of generation_config.json from float32
-// logits of the golden program. Nearly every token of theirs is among those that stay here; logits that differ by 0.2
-// (see golden_test.go) move a token across the border now and then.
+// TestSamplerAgainstTransformers: the golden samples were drawn with the settings of generation_config.json from
+// float32 logits of the golden program. Nearly every token of theirs is among those that stay here; logits that differ
+// by 0.2 (see golden_test.go) move a token across the border now and then.
 func TestSamplerAgainstTransformers(t *testing.T) {
 	var g struct {
 		Settings struct {
@@ -328,7 +332,8 @@ func TestSamplerAgainstTransformers(t *testing.T) {
 	}
 	readJSON(t, shared.Testdata(t, "tiny-bitnet-golden/samples.json"), &g)
 	e := engine(t, tiny(t), Options{})
-	set := Sampling{Temperature: g.Settings.Temperature, TopK: g.Settings.TopK, TopP: g.Settings.TopP, RepetitionPenalty: g.Settings.RepetitionPenalty}
+	set := Sampling{Temperature: g.Settings.Temperature, TopK: g.Settings.TopK, TopP: g.Settings.TopP,
+		RepetitionPenalty: g.Settings.RepetitionPenalty}
 	const prompt = 20 // tokens at least; the draws begin somewhere before
 	in, total := 0, 0
 	for _, sample := range g.Samples {
@@ -378,7 +383,8 @@ func BenchmarkSampler(b *testing.B) {
 			logits[i] += 12
 		}
 	}
-	for _, s := range []Sampling{{Temperature: 1}, {Temperature: 0.8, TopK: 20}, {Temperature: 0.8, TopP: 0.95}, {Temperature: 0.8, MinP: 0.05}, {Temperature: 0.6, TopK: 20, TopP: 0.95}} {
+	for _, s := range []Sampling{{Temperature: 1}, {Temperature: 0.8, TopK: 20}, {Temperature: 0.8, TopP: 0.95},
+		{Temperature: 0.8, MinP: 0.05}, {Temperature: 0.6, TopK: 20, TopP: 0.95}} {
 		b.Run(fmt.Sprintf("T=%v,k=%d,p=%v,min=%v", s.Temperature, s.TopK, s.TopP, s.MinP), func(b *testing.B) {
 			sampler, err := NewSampler(s, vocab)
 			if err != nil {

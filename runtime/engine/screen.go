@@ -13,8 +13,8 @@ import (
 
 // screen finds the rows of the output head that can hold the largest logits, by int8 rows of half its size: exact
 // integers give every logit up to an error that is bounded, and only rows whose upper bound reaches the k-th largest
-// lower bound are computed from the head itself. So the k largest logits are the same, bit for bit, as those of the whole
-// head.
+// lower bound are computed from the head itself. So the k largest logits are the same, bit for bit, as those of the
+// whole head.
 //
 // The bound. Row m of the head is W, its code row c with scale s; K columns; x is the input. FORMAT F21 says
 // |W − s·c| ≤ 0.501·s. x is written as d·q + r with q = 255·hi + lo and hi, lo two int8 vectors, so that |r| ≤ 0.51·d
@@ -22,13 +22,13 @@ import (
 //
 //	|W·x − s·d·(c·q)| ≤ Σ|W − s·c||x| + s·Σ|c||r| ≤ s·(0.501·‖x‖₁ + 128·0.51·d·K)
 //
-// and the logit as N6 computes it differs from W·x by less than γ·Σ|W||x| ≤ γ·128.6·s·‖x‖₁, γ = (K/16 + 6)·2⁻²⁴: an element
-// is rounded K/16 times in its lane, rounded up, and four times in the tree. All that is s·C with a C that is the
-// same for all rows.
+// and the logit as N6 computes it differs from W·x by less than γ·Σ|W||x| ≤ γ·128.6·s·‖x‖₁, γ = (K/16 + 6)·2⁻²⁴: an
+// element is rounded K/16 times in its lane, rounded up, and four times in the tree. All that is s·C with a C that is
+// the same for all rows.
 //
-// What leaves the range of floats must be an error with a screen as it is without one (N4). An x that is not finite has no
-// bounds and is noted; a row of which some partial sum can overflow, which is at most 128.6·s·‖x‖₁, is computed from the
-// head itself.
+// What leaves the range of floats must be an error with a screen as it is without one (N4). An x that is not finite has
+// no bounds and is noted; a row of which some partial sum can overflow, which is at most 128.6·s·‖x‖₁, is computed from
+// the head itself.
 type screen struct {
 	codes  *kernel.Weights
 	scales []float32
@@ -53,7 +53,8 @@ func (l *loader) loadScreen() *screen {
 	m, err := l.codes(entry, []int{d.Vocab, d.Hidden})
 	switch {
 	case err != nil:
-	case entry.Layout.Alphabet != pack.Int8.Name || len(m.scales) != d.Vocab || m.codes.Groups() != 1 || entry.Zero || entry.Order:
+	case entry.Layout.Alphabet != pack.Int8.Name || len(m.scales) != d.Vocab || m.codes.Groups() != 1 || entry.Zero ||
+		entry.Order:
 		err = fmt.Errorf("%w: a screen has int8 codes and one scale per row (F21)", pack.ErrCorrupt)
 	case len(head.matrices) != 1 || head.matrices[0].floats == nil:
 		err = fmt.Errorf("%w: a screen stands beside a head of floats (F21)", pack.ErrCorrupt)
@@ -151,7 +152,8 @@ func (k *exactTask) Do(from, to int) {
 // kept; the others become −Inf. It reports false, and what it did is void, when those are too many.
 func (e *Engine) screenLogits(n int) bool {
 	p := &e.pass
-	e.input(n, prepareTask{projection: &e.weights.head, src: p.h, stride: e.desc.Hidden, rows: p.rows, norm: e.weights.norm})
+	e.input(n, prepareTask{projection: &e.weights.head, src: p.h, stride: e.desc.Hidden, rows: p.rows,
+		norm: e.weights.norm})
 	most := min(screenRows, p.headRows/screenSpace)
 	for from := 0; from < n; from += most {
 		if !e.screenSome(from, min(from+most, n)) {
@@ -191,8 +193,8 @@ func (e *Engine) screenSome(from, to int) bool {
 	return true
 }
 
-// choose sets candidates to the rows that may hold the top largest logits, and to those to keep. The latter do not count
-// among the former: what a sampler does to them may make them smaller.
+// choose sets candidates to the rows that may hold the top largest logits, and to those to keep. The latter do not
+// count among the former: what a sampler does to them may make them smaller.
 func (p *pass) choose(low, high []float32, top int, keep []int) {
 	for _, m := range keep {
 		p.kept[m] = true

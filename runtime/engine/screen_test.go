@@ -37,7 +37,8 @@ func addScreen(t testing.TB, v *view, head string, rows, cols int) {
 			if scales[i] > 0 {
 				c.Codes[i*cols+k] = int8(math.RoundToEven(min(max(float64(x)/float64(scales[i]), -127), 127)))
 			}
-			if d := math.Abs(float64(x) - float64(scales[i])*float64(c.Codes[i*cols+k])); d > 0.501*float64(scales[i]) && math.Abs(float64(x)) > tinyWeight {
+			if d := math.Abs(float64(x) - float64(scales[i])*float64(c.Codes[i*cols+k])); d > 0.501*float64(scales[i]) &&
+				math.Abs(float64(x)) > tinyWeight {
 				t.Fatalf("row %d: %v is off by %v of a step of %v", i, x, d, scales[i])
 			}
 		}
@@ -57,11 +58,12 @@ func trainedHead(t testing.TB) *view {
 	return trained.view.clone()
 }
 
-// withHead gives the bundled model a head of its own, made of the rows of the embedding after fill has changed them, and
-// its screen.
+// withHead gives the bundled model a head of its own, made of the rows of the embedding after fill has changed them,
+// and its screen.
 func withHead(t testing.TB, fill func(i int, row []float32)) *view {
 	v := tiny(t)
-	v.files["config.json"] = strings.Replace(v.files["config.json"], `"tie_word_embeddings": true`, `"tie_word_embeddings": false`, 1)
+	v.files["config.json"] = strings.Replace(v.files["config.json"], `"tie_word_embeddings": true`,
+		`"tie_word_embeddings": false`, 1)
 	const name, rows, cols = "lm_head.weight", 2560, 256
 	data := slices.Clone(v.tensors["model.embed_tokens.weight"].Data)
 	row := make([]float32, cols)
@@ -127,29 +129,33 @@ func TestScreenIsExact(t *testing.T) {
 		first = nil
 		v := withHead(t, fill)
 		plain := *v
-		plain.manifest.Packed = slices.DeleteFunc(slices.Clone(v.manifest.Packed), func(e packed.Entry) bool { return e.Name == packed.ScreenName })
+		plain.manifest.Packed = slices.DeleteFunc(slices.Clone(v.manifest.Packed),
+			func(e packed.Entry) bool { return e.Name == packed.ScreenName })
 		e, whole := engine(t, v, Options{Threads: 2}), engine(t, &plain, Options{})
 		rows := 0
 		for _, tokens := range texts(t)[:2] {
 			want := logits(t, whole, tokens, len(tokens))
 			rows += compareScreened(t, name, e, tokens, want, r)
 		}
-		t.Logf("%s: %d of %d rows computed, %d per position", name, e.ScreenedRows(), rows*e.desc.Vocab, e.ScreenedRows()/rows)
+		t.Logf("%s: %d of %d rows computed, %d per position", name, e.ScreenedRows(), rows*e.desc.Vocab,
+			e.ScreenedRows()/rows)
 		if name == "as trained" && e.ScreenedRows() > rows*e.desc.Vocab/10 {
 			t.Error("the screen lets more than a tenth of a trained head through")
 		}
 	}
 }
 
-// The 16 columns that hold 70 % of the energy of what the head of SmolLM2-135M gets (2,048 positions of prose, code and documentation),
-// largest first: root mean squares of these inputs, and of the weights of these columns of the head, over the medians of all 576.
+// The 16 columns that hold 70 % of the energy of what the head of SmolLM2-135M gets (2,048 positions of prose, code and
+// documentation), largest first: root mean squares of these inputs, and of the weights of these columns of the head,
+// over the medians of all 576.
 var (
 	outlierInputs  = []float32{28, 17.6, 10.5, 9.4, 8.1, 7.1, 6.8, 5.8, 5.4, 5.2, 5, 4.8, 4.8, 4.2, 4.1, 4}
-	outlierWeights = []float32{3.45, 2.9, 1.02, 0.72, 6.13, 2.04, 3.54, 6.25, 3.82, 0.77, 4.34, 1.98, 5.64, 2.29, 1.46, 0.82}
+	outlierWeights = []float32{3.45, 2.9, 1.02, 0.72, 6.13, 2.04, 3.54, 6.25, 3.82, 0.77, 4.34, 1.98, 5.64, 2.29,
+		1.46, 0.82}
 )
 
-// withOutliers is withHead for a model with the outliers of SmolLM2, their inputs and weights multiplied by two factors once more. The
-// states of the bundled model have none: 16 of its columns hold a fifth of the energy.
+// withOutliers is withHead for a model with the outliers of SmolLM2, their inputs and weights multiplied by two factors
+// once more. The states of the bundled model have none: 16 of its columns hold a fifth of the energy.
 func withOutliers(t testing.TB, inputs, columns float32) *view {
 	column := func(i int) int { return 16*i + 3 } // some of 256
 	v := withHead(t, func(_ int, row []float32) {
@@ -171,9 +177,10 @@ func withOutliers(t testing.TB, inputs, columns float32) *view {
 	return v
 }
 
-// TestScreenOfOutliers: columns with large weights spend the range of the codes and widen the bounds of all rows. Candidates stay few with
-// the outliers of a real model; where only the weights of these columns are large, what decides is lost in their steps, and the whole head is
-// computed. Either way no logit is another than that of the whole head.
+// TestScreenOfOutliers: columns with large weights spend the range of the codes and widen the bounds of all rows.
+// Candidates stay few with the outliers of a real model; where only the weights of these columns are large, what
+// decides is lost in their steps, and the whole head is computed. Either way no logit is another than that of the whole
+// head.
 func TestScreenOfOutliers(t *testing.T) {
 	const positions = 32
 	for _, c := range []struct {
@@ -190,14 +197,16 @@ func TestScreenOfOutliers(t *testing.T) {
 	} {
 		v := withOutliers(t, c.inputs, c.columns)
 		plain := *v
-		plain.manifest.Packed = slices.DeleteFunc(slices.Clone(v.manifest.Packed), func(e packed.Entry) bool { return e.Name == packed.ScreenName })
+		plain.manifest.Packed = slices.DeleteFunc(slices.Clone(v.manifest.Packed),
+			func(e packed.Entry) bool { return e.Name == packed.ScreenName })
 		tokens := texts(t)[3][:positions]
 		want := logits(t, engine(t, &plain, Options{}), tokens, positions)
 		e := engine(t, v, Options{Threads: 2})
 		s, got := sequence(t, e), make([]float32, e.desc.Vocab)
 		for i, id := range tokens {
 			before := e.ScreenedRows()
-			if err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: []int{id}, Logits: got, Top: c.top}}); err != nil {
+			err := e.Forward(context.Background(), []Chunk{{Seq: s, Tokens: []int{id}, Logits: got, Top: c.top}})
+			if err != nil {
 				t.Fatal(err)
 			}
 			least := want[i][order21(want[i])[c.top-1]]
@@ -256,11 +265,13 @@ func TestScreenDistrustsItsCodes(t *testing.T) {
 		})
 		e := engine(t, v, Options{})
 		got := make([]float32, e.desc.Vocab)
-		if err := e.Forward(context.Background(), []Chunk{{Seq: sequence(t, e), Tokens: tokens, Logits: got, Top: 1}}); err != nil {
+		err := e.Forward(context.Background(), []Chunk{{Seq: sequence(t, e), Tokens: tokens, Logits: got, Top: 1}})
+		if err != nil {
 			t.Fatal(err)
 		}
 		if first := ArgMax(got); first != 100 || e.ScreenedRows() == 0 || e.ScreenedRows() > 100 {
-			t.Errorf("%d tenths: token %d comes first, %d rows computed; want token 100 of at most 100 rows", share, first, e.ScreenedRows())
+			t.Errorf("%d tenths: token %d comes first, %d rows computed; want token 100 of at most 100 rows", share, first,
+				e.ScreenedRows())
 		}
 	}
 }
@@ -321,7 +332,8 @@ func TestScreenedTextIsTheSame(t *testing.T) {
 	with := trainedHead(t)
 	e, whole := engine(t, with, Options{Threads: 2}), engine(t, tiny(t), Options{})
 	for _, s := range []Sampling{
-		{}, {RepetitionPenalty: 1.3}, {RepetitionPenalty: 0.7}, {Temperature: 0.8, TopK: 40, TopP: 0.9, RepetitionPenalty: 1.1, Seed: 3},
+		{}, {RepetitionPenalty: 1.3}, {RepetitionPenalty: 0.7}, {Temperature: 0.8, TopK: 40, TopP: 0.9,
+			RepetitionPenalty: 1.1, Seed: 3},
 		{Temperature: 1.5, TopK: 3, MinP: 0.1, Seed: 4}, {Temperature: 1, TopP: 0.9, Seed: 5},
 	} {
 		r := Request{Prompt: []int{2552, 2140, 392}, MaxTokens: 60, Sampling: s}
@@ -346,7 +358,8 @@ func TestScreenOfBatches(t *testing.T) {
 		for _, everything := range []bool{false, true} {
 			var batch []Chunk
 			for i := range n {
-				batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{10 * n, i}, Logits: make([]float32, e.desc.Vocab), Top: 1 + 3*i%7, Keep: []int{7 * i, 100}})
+				batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{10 * n, i}, Logits: make([]float32, e.desc.Vocab),
+					Top: 1 + 3*i%7, Keep: []int{7 * i, 100}})
 			}
 			if everything {
 				batch[n/2].Top = 0

@@ -45,8 +45,8 @@ func TestSequenceIsEmpty(t *testing.T) {
 	}
 }
 
-// TestOnePass: sequences that get all tokens in one pass have the logits that they have otherwise, in the memory of one layer; nothing can
-// be appended to them, and more tokens than a pass has are refused.
+// TestOnePass: sequences that get all tokens in one pass have the logits that they have otherwise, in the memory of one
+// layer; nothing can be appended to them, and more tokens than a pass has are refused.
 func TestOnePass(t *testing.T) {
 	texts := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}}
 	logits := func(o Options) (*Engine, []Chunk) {
@@ -71,11 +71,13 @@ func TestOnePass(t *testing.T) {
 	if n := len(one.pages.memory.Bytes); n*all.desc.Layers != len(all.pages.memory.Bytes) {
 		t.Errorf("%d bytes of KV in one pass, %d otherwise, of %d layers", n, len(all.pages.memory.Bytes), all.desc.Layers)
 	}
-	if err := one.Forward(context.Background(), []Chunk{{Seq: got[0].Seq, Tokens: []int{1}}}); !errors.Is(err, pack.ErrUnsupported) {
+	if err := one.Forward(context.Background(), []Chunk{{Seq: got[0].Seq, Tokens: []int{1}}}); !errors.Is(err,
+		pack.ErrUnsupported) {
 		t.Errorf("a second pass: %v", err)
 	}
 	got[0].Seq.Truncate(0)
-	if err := one.Forward(context.Background(), []Chunk{{Seq: got[0].Seq, Tokens: make([]int, 12)}}); !errors.Is(err, pack.ErrLimit) {
+	if err := one.Forward(context.Background(), []Chunk{{Seq: got[0].Seq, Tokens: make([]int, 12)}}); !errors.Is(err,
+		pack.ErrLimit) {
 		t.Errorf("12 tokens in a pass of 11: %v", err)
 	}
 }

@@ -51,8 +51,8 @@ func opened(t *testing.T, e *Engine) *Sequence {
 	return s
 }
 
-// TestFork: forks share pages, and what one of them appends changes no bit of what the others compute: the page that both
-// would write into is copied.
+// TestFork: forks share pages, and what one of them appends changes no bit of what the others compute: the page that
+// both would write into is copied.
 func TestFork(t *testing.T) {
 	e := paged(t, Options{Context: 256, Sequences: 4})
 	for _, n := range []int{1, 31, 32, 33, 64, 70, 96} {

@@ -19,8 +19,9 @@ const (
 
 // drafter guesses the tokens that come next.
 type drafter interface {
-	Add(token int)                             // the text goes on with this token
-	Expect(most int) float64                   // how many times faster than without it would go on with a draft of up to so many tokens
+	Add(token int) // the text goes on with this token
+	// how many times faster than without it would go on with a draft of up to so many tokens
+	Expect(most int) float64
 	Draft(ctx context.Context, most int) []int // what may come then, at most so many tokens; valid until the next call
 }
 
@@ -71,19 +72,19 @@ func (g *Generation) costOrNone() func(tokens int) float64 {
 	return g.cost
 }
 
-// cost is the time of a pass with so many tokens of this text, as a multiple of what is its own of a pass with one: all texts
-// of a pass have the same share of it.
+// cost is the time of a pass with so many tokens of this text, as a multiple of what is its own of a pass with one: all
+// texts of a pass have the same share of it.
 func (g *Generation) cost(tokens int) float64 {
 	texts := g.beside + 1
 	one := g.e.cost(texts)
 	return 1 + (g.e.cost(g.beside+tokens)-one)*float64(texts)/one
 }
 
-// Draft guesses tokens that may follow the last one that Next returned, at most as many as are given, none where that would
-// not pay in a pass with so many tokens of other texts beside them. A caller that appends them in one chunk with that token, and asks for the logits after each, gives Next one row
-// after the other for as long as Next returns the token of the draft; then it truncates the sequence to the tokens that
-// Next returned, but for the last. So it gets the tokens that it would get one by one. The draft is valid until the next call
-// of a method.
+// Draft guesses tokens that may follow the last one that Next returned, at most as many as are given, none where that
+// would not pay in a pass with so many tokens of other texts beside them. A caller that appends them in one chunk with
+// that token, and asks for the logits after each, gives Next one row after the other for as long as Next returns the
+// token of the draft; then it truncates the sequence to the tokens that Next returned, but for the last. So it gets the
+// tokens that it would get one by one. The draft is valid until the next call of a method.
 func (g *Generation) Draft(most, beside int) []int {
 	return g.draft(context.Background(), most, beside)
 }
@@ -102,8 +103,8 @@ func (g *Generation) draft(ctx context.Context, most, beside int) []int {
 	return g.drafter.Draft(ctx, most)
 }
 
-// Predicted counts the tokens of a text behind a prompt that a prediction leads to, at most its own number: what follows there
-// when the text goes on as the prediction does.
+// Predicted counts the tokens of a text behind a prompt that a prediction leads to, at most its own number: what
+// follows there when the text goes on as the prediction does.
 func Predicted(prompt, prediction, text []int) int { return draft.Predicted(prompt, prediction, text) }
 
 // advance appends the last token of the text and a draft, which it returns, and computes the logits after each.
@@ -129,9 +130,10 @@ func (g *Generation) advance(ctx context.Context, step *Chunk, token int) ([]int
 	}
 }
 
-// take chooses tokens from the logits of a step, one more for each token of the draft that was right, and takes the rest
-// of the draft back. It returns the last of them.
-func (g *Generation) take(ctx context.Context, seq *Sequence, logits []float32, draft []int, yield func(Piece) bool) (int, error) {
+// take chooses tokens from the logits of a step, one more for each token of the draft that was right, and takes the
+// rest of the draft back. It returns the last of them.
+func (g *Generation) take(ctx context.Context, seq *Sequence, logits []float32, draft []int,
+	yield func(Piece) bool) (int, error) {
 	held, vocab := seq.Len()-len(draft), g.e.desc.Vocab
 	defer func() { seq.Truncate(held) }()
 	for i := 0; ; i++ {

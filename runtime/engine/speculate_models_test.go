@@ -23,7 +23,8 @@ func TestSpeculationOnEveryModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			v, d := randomModel(t, r, false)
-			e, err := build(v, d, Options{Threads: 1 + r.IntN(4), Batch: 1 + r.IntN(20), Cache: caches[r.IntN(len(caches))], Page: 32 * r.IntN(2)})
+			e, err := build(v, d, Options{Threads: 1 + r.IntN(4), Batch: 1 + r.IntN(20), Cache: caches[r.IntN(len(caches))],
+				Page: 32 * r.IntN(2)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,7 +37,9 @@ func TestSpeculationOnEveryModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer drafts.Close()
-			q := Request{Drafts: drafts, MaxTokens: min(20, e.opt.Context-4), Sampling: Sampling{Seed: seed, Temperature: float32(r.IntN(3)) * 0.7, RepetitionPenalty: 1 + float32(r.IntN(2))*0.4}}
+			q := Request{Drafts: drafts, MaxTokens: min(20, e.opt.Context-4),
+				Sampling: Sampling{Seed: seed, Temperature: float32(r.IntN(3)) * 0.7,
+					RepetitionPenalty: 1 + float32(r.IntN(2))*0.4}}
 			for range 1 + r.IntN(3) {
 				q.Prompt = append(q.Prompt, r.IntN(d.Vocab))
 			}

@@ -82,7 +82,8 @@ func outcomeOf(t *testing.T, e *Engine, r Request, d drafter) (o outcome, res Re
 }
 
 func (o outcome) equal(p outcome) bool {
-	return o.text == p.text && slices.Equal(o.tokens, p.tokens) && o.reason == p.reason && o.held == p.held && slices.Equal(o.next, p.next)
+	return o.text == p.text && slices.Equal(o.tokens, p.tokens) && o.reason == p.reason && o.held == p.held &&
+		slices.Equal(o.next, p.next)
 }
 
 // wrongs are the ways in which guesses can be wrong.
@@ -92,8 +93,8 @@ var wrongs = map[string]func(int) bool{
 	"half right": func(i int) bool { return i%3 == 2 || i%7 == 0 },
 }
 
-// speculateEveryWay holds the outcome of a request with drafts of many kinds and of some lengths against that without any. It returns how many
-// guesses were right.
+// speculateEveryWay holds the outcome of a request with drafts of many kinds and of some lengths against that without
+// any. It returns how many guesses were right.
 func speculateEveryWay(t *testing.T, e *Engine, r Request, lengths ...int) (accepted int) {
 	t.Helper()
 	r.Speculate = 0
@@ -109,16 +110,19 @@ func speculateEveryWay(t *testing.T, e *Engine, r Request, lengths ...int) (acce
 		got, res := outcomeOf(t, e, r, d)
 		if !got.equal(want) {
 			t.Errorf("%s: %v (%s), %d held; want %v (%s), %d held; same text: %v, same logits afterwards: %v",
-				what, got.tokens, got.reason, got.held, want.tokens, want.reason, want.held, got.text == want.text, slices.Equal(got.next, want.next))
+				what, got.tokens, got.reason, got.held, want.tokens, want.reason, want.held, got.text == want.text,
+				slices.Equal(got.next, want.next))
 		}
 		if res.Steps+res.Accepted != plain.Steps || res.Accepted > res.Drafted {
-			t.Errorf("%s: %d steps, %d of %d accepted; %d steps without drafts", what, res.Steps, res.Accepted, res.Drafted, plain.Steps)
+			t.Errorf("%s: %d steps, %d of %d accepted; %d steps without drafts", what, res.Steps, res.Accepted, res.Drafted,
+				plain.Steps)
 		}
 		accepted += res.Accepted
 	}
 	for name, wrong := range wrongs {
 		for _, k := range race.Few(1, lengths) {
-			check(fmt.Sprintf("%s, %d guesses", name, k), r, &guesser{text: plain.Tokens, k: k, wrong: wrong, vocab: e.desc.Vocab})
+			check(fmt.Sprintf("%s, %d guesses", name, k), r,
+				&guesser{text: plain.Tokens, k: k, wrong: wrong, vocab: e.desc.Vocab})
 		}
 	}
 	for _, n := range []int{SpeculateAuto, 4} {
@@ -190,7 +194,8 @@ func TestSpeculationChangesNothing(t *testing.T) {
 	}
 }
 
-// TestDraftIsKept: the logits of a draft's tokens are computed at all of its positions, as those that are accepted are penalized at the next.
+// TestDraftIsKept: the logits of a draft's tokens are computed at all of its positions, as those that are accepted are
+// penalized at the next.
 func TestDraftIsKept(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
 	for _, c := range []struct {
@@ -208,8 +213,8 @@ func TestDraftIsKept(t *testing.T) {
 	}
 }
 
-// TestSpeculationTakesFewerSteps: a text that repeats itself takes less than half of the steps, one that does not takes no
-// more and computes at most 5 % more positions.
+// TestSpeculationTakesFewerSteps: a text that repeats itself takes less than half of the steps, one that does not takes
+// no more and computes at most 5 % more positions.
 func TestSpeculationTakesFewerSteps(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 256})
 	e.cost = func(tokens int) float64 { return 1 + 0.35*float64(tokens-1) }
@@ -225,15 +230,16 @@ func TestSpeculationTakesFewerSteps(t *testing.T) {
 		t.Errorf("repeating: %d steps, %d of %d accepted", res.Steps, res.Accepted, res.Drafted)
 	}
 	for seed := range uint64(3) {
-		r := Request{Prompt: []int{2552, 100}, MaxTokens: 250, Speculate: SpeculateAuto, Sampling: Sampling{Temperature: 2, Seed: seed}}
+		r := Request{Prompt: []int{2552, 100}, MaxTokens: 250, Speculate: SpeculateAuto,
+			Sampling: Sampling{Temperature: 2, Seed: seed}}
 		if _, res := outcomeOf(t, e, r, nil); res.Drafted-res.Accepted > 12 || res.Steps+res.Accepted != 249 {
 			t.Errorf("at random: %d steps, %d of %d accepted", res.Steps, res.Accepted, res.Drafted)
 		}
 	}
 }
 
-// TestDraftsThatOverflow: a guess whose numbers leave the range of floats costs time, not the text: the step is done again
-// without it. So is one that needs a page which is not there.
+// TestDraftsThatOverflow: a guess whose numbers leave the range of floats costs time, not the text: the step is done
+// again without it. So is one that needs a page which is not there.
 func TestDraftsThatOverflow(t *testing.T) {
 	e := engine(t, brokenTokens(t, false), Options{Context: 100})
 	r := Request{Prompt: []int{5, 6, 7}, MaxTokens: 20}
@@ -269,8 +275,8 @@ func TestDraftsThatOverflow(t *testing.T) {
 	}
 }
 
-// TestSpeculationEndsEarly: a caller that wants no more, or cancels, inside a draft has the tokens and the sequence that it
-// has without one.
+// TestSpeculationEndsEarly: a caller that wants no more, or cancels, inside a draft has the tokens and the sequence
+// that it has without one.
 func TestSpeculationEndsEarly(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 100})
 	_, plain := outcomeOf(t, e, Request{Prompt: []int{5}, MaxTokens: 20}, nil)
@@ -289,7 +295,8 @@ func TestSpeculationEndsEarly(t *testing.T) {
 				}
 				return n < stop || cancelled
 			})
-			if cancelled != errors.Is(err, context.Canceled) || !slices.Equal(g.result.Tokens, plain.Tokens[:stop]) || s.Len() != stop {
+			if cancelled != errors.Is(err, context.Canceled) || !slices.Equal(g.result.Tokens, plain.Tokens[:stop]) ||
+				s.Len() != stop {
 				t.Errorf("at %d, cancelled: %v: %v, %v, %d held", stop, cancelled, err, g.result.Tokens, s.Len())
 			}
 			cancel()
@@ -301,7 +308,8 @@ func TestSpeculationEndsEarly(t *testing.T) {
 // TestSpeculationIsChecked: drafts without meaning, and predictions outside the vocabulary.
 func TestSpeculationIsChecked(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
-	for _, r := range []Request{{Speculate: -2}, {Speculate: SpeculateMost + 1}, {Speculate: 1, Prediction: []int{99999}}} {
+	for _, r := range []Request{{Speculate: -2}, {Speculate: SpeculateMost + 1},
+		{Speculate: 1, Prediction: []int{99999}}} {
 		r.Prompt = []int{1}
 		if _, err := e.NewGeneration(r); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%+v: %v", r, err)
@@ -315,7 +323,9 @@ func TestPassesAreMeasured(t *testing.T) {
 	before := e.cost(8)
 	s := sequence(t, e)
 	pass := func(tokens, rows int) {
-		if err := e.Forward(t.Context(), []Chunk{{Seq: s, Tokens: make([]int, tokens), Logits: make([]float32, rows*e.desc.Vocab)}}); err != nil {
+		err := e.Forward(t.Context(), []Chunk{{Seq: s, Tokens: make([]int, tokens),
+			Logits: make([]float32, rows*e.desc.Vocab)}})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,8 +62,8 @@ func (v *view) quantized(t testing.TB, name, layout string, m *pack.Matrix, scal
 	})
 }
 
-// stored is a matrix of codes with its scales, and zero points and an order of columns, if any. Entry has its name and what is said
-// of its scales.
+// stored is a matrix of codes with its scales, and zero points and an order of columns, if any. Entry has its name and
+// what is said of its scales.
 type stored struct {
 	packed.Entry
 	layout string
@@ -109,8 +109,10 @@ func (v *view) store(t testing.TB, s stored) {
 			t.Fatal(err)
 		}
 	}
-	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: safetensors.DType(e.Scale.DType), Shape: shape, Data: scales}
-	v.tensors[name+packed.ZeroSuffix] = packed.Tensor{Name: name, DType: "I8", Shape: shape, Data: packed.CodeBytes(s.zeros)}
+	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: safetensors.DType(e.Scale.DType), Shape: shape,
+		Data: scales}
+	v.tensors[name+packed.ZeroSuffix] = packed.Tensor{Name: name, DType: "I8", Shape: shape,
+		Data: packed.CodeBytes(s.zeros)}
 	columns := make([]byte, 4*len(s.order))
 	for j, i := range s.order {
 		binary.LittleEndian.PutUint32(columns[4*j:], uint32(i))
@@ -145,8 +147,8 @@ type origin struct {
 // views are those that were made, by their origin: tests take the same few.
 var views sync.Map
 
-// fromCheckpoint packs a model directory. Linear layers become ternary when the config declares it, or when values says that
-// they hold −s, 0 and +s; all else stays as it is.
+// fromCheckpoint packs a model directory. Linear layers become ternary when the config declares it, or when values says
+// that they hold −s, 0 and +s; all else stays as it is.
 func fromCheckpoint(t testing.TB, dir, layout string, values bool) *view {
 	t.Helper()
 	from := origin{dir, layout, values}

@@ -42,8 +42,10 @@ var probeCall = regexp.MustCompile(`(?s)(` + hermesOpen + `|` + regexp.QuoteMeta
 func callFormOf(t *tokenizer.Tokenizer) *callForm {
 	text, err := t.Chat([]chat.Message{
 		{Role: "user", Content: "a"},
-		{Role: "assistant", More: fmt.Appendf(nil, `{"content": "", "tool_calls": [{"id": "lowpack00", "type": "function", "function": {"name": %q, "arguments": {%q: 1}}}]}`, probeName, probeKey)},
-	}, chat.Options{Tools: fmt.Appendf(nil, `[{"type": "function", "function": {"name": %q, "description": "b", "parameters": {"type": "object", "properties": {}}}}]`, probeName)})
+		{Role: "assistant", More: fmt.Appendf(nil,
+			`{"content": "", "tool_calls": [{"id": "lowpack00", "type": "function", "function": {"name": %q, "arguments": {%q: 1}}}]}`, probeName, probeKey)},
+	}, chat.Options{Tools: fmt.Appendf(nil,
+		`[{"type": "function", "function": {"name": %q, "description": "b", "parameters": {"type": "object", "properties": {}}}}]`, probeName)})
 	if err != nil || strings.Count(text, probeName) < 2 { // tools and calls are both there
 		return nil
 	}

@@ -25,8 +25,8 @@ type Model struct {
 	ID     string         // the name that clients use
 	File   *packed.File   // the caller closes it, after Drain has returned
 	Engine engine.Options // with defaults filled in, as engine.Options.For returns them
-	// Load makes tokenizer and engine of File, with the options Engine. The server is the only user of both, and closes the
-	// engine. Load is called again when the model was unloaded meanwhile.
+	// Load makes tokenizer and engine of File, with the options Engine. The server is the only user of both, and closes
+	// the engine. Load is called again when the model was unloaded meanwhile.
 	Load func() (*tokenizer.Tokenizer, *engine.Engine, error)
 }
 

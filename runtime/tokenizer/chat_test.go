@@ -196,7 +196,8 @@ func TestTokensAround(t *testing.T) {
 		`{"tokenizer_class":"LlamaTokenizer","add_bos_token":true,"bos_token":"q"}`)); !errors.Is(err, pack.ErrCorrupt) {
 		t.Errorf("%v", err)
 	}
-	for name, text := range map[string]string{configJSON: `{`, specialMapJSON: `[`, generationJSON: `{"a":1,"a":2}`, modelJSON: `NaN`} {
+	for name, text := range map[string]string{configJSON: `{`, specialMapJSON: `[`, generationJSON: `{"a":1,"a":2}`,
+		modelJSON: `NaN`} {
 		if _, err := Load(files(tokenizerJSON, small{}.json(), name, text)); !errors.Is(err, pack.ErrCorrupt) ||
 			!strings.HasPrefix(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

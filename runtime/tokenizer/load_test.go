@@ -29,8 +29,9 @@ func (s small) json() []byte {
 		}
 		return a
 	}
-	return fmt.Appendf(nil, `{"version":"1.0","added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"post_processor":%s,"decoder":%s,`+
-		`"model":{"type":"BPE","vocab":%s,"merges":%s%s}%s}`, or(s.added, "[]"), or(s.norm, "null"), or(s.pre, "null"),
+	return fmt.Appendf(nil,
+		`{"version":"1.0","added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"post_processor":%s,"decoder":%s,`+
+			`"model":{"type":"BPE","vocab":%s,"merges":%s%s}%s}`, or(s.added, "[]"), or(s.norm, "null"), or(s.pre, "null"),
 		or(s.post, "null"),
 		or(s.decoder, "null"), or(s.vocab, `{"a":0,"b":1,"ab":2}`), or(s.merges, `["a b"]`), s.model, s.top)
 }
@@ -71,13 +72,17 @@ func TestBrokenFiles(t *testing.T) {
 			`{"type":"NFC"}]}`}, pack.ErrLimit, "more than 16384 values"}, // T07
 		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 64) + `{"type":"NFC"}]}`},
 			pack.ErrLimit, "elements"},
-		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[`, 1000)}, pack.ErrLimit, "nested"},                                                                                                                                            // T07
-		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[{"type":"NFC"},`, 20) + `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 63) + `{"type":"NFC"}]}` + strings.Repeat(`]}`, 20)}, pack.ErrLimit, "parts"}, // T07
-		{small{added: `[{"id":3,"content":""}]`}, pack.ErrCorrupt, "empty"},                                                                                                                                                                           // T08
-		{small{added: `[{"id":-3,"content":"x"}]`}, pack.ErrCorrupt, "id"},                                                                                                                                                                            // T02
-		{small{added: `[{"id":1,"content":"x"}]`}, pack.ErrCorrupt, "belongs to"},                                                                                                                                                                     // T02
-		{small{added: `[{"id":7,"content":"ab"}]`}, pack.ErrCorrupt, "in the vocabulary 2"},                                                                                                                                                           // T02
-		{small{added: `[{"id":3,"content":"x"},{"id":4,"content":"x"}]`}, pack.ErrCorrupt, "x"},                                                                                                                                                       // T02
+		// T07
+		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[`, 1000)}, pack.ErrLimit, "nested"},
+		// T07
+		{small{norm: strings.Repeat(`{"type":"Sequence","normalizers":[{"type":"NFC"},`, 20) +
+			`{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 63) + `{"type":"NFC"}]}` +
+			strings.Repeat(`]}`, 20)}, pack.ErrLimit, "parts"},
+		{small{added: `[{"id":3,"content":""}]`}, pack.ErrCorrupt, "empty"},                     // T08
+		{small{added: `[{"id":-3,"content":"x"}]`}, pack.ErrCorrupt, "id"},                      // T02
+		{small{added: `[{"id":1,"content":"x"}]`}, pack.ErrCorrupt, "belongs to"},               // T02
+		{small{added: `[{"id":7,"content":"ab"}]`}, pack.ErrCorrupt, "in the vocabulary 2"},     // T02
+		{small{added: `[{"id":3,"content":"x"},{"id":4,"content":"x"}]`}, pack.ErrCorrupt, "x"}, // T02
 		{small{added: `[{"id":3,"content":"x","colour":true}]`}, pack.ErrUnsupported, "colour"},
 		{small{added: `{}`}, pack.ErrCorrupt, "array"},
 		{small{added: `[{"id":4000000,"content":"x"}]`}, pack.ErrCorrupt, "largest id"}, // T01
@@ -117,8 +122,10 @@ func TestBrokenFiles(t *testing.T) {
 		"": "the file is empty", "[]": "object", "{}": "model is missing",
 		`{"model":{"type":"WordLevel","vocab":{"a":0}}}`: "WordLevel", `{"version":"2.0"}`: "version",
 		`{"model":{"type":"BPE","vocab":{"a":0}}}`: "merges", `{"model":{"type":"Unigram","vocab":[["a",1]]}}`: "unk_id",
-		`{"model":{"type":"Unigram","unk_id":1,"vocab":[["a",1]]}}`: "unk_id",
-		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`:   "score", `{"model":{"type":"Unigram","unk_id":0,"vocab":[["a",1,2]]}}`: "more than", `{"model":{"vocab":{"a":0}}}`: "model of type",
+		`{"model":{"type":"Unigram","unk_id":1,"vocab":[["a",1]]}}`:                                "unk_id",
+		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`:                                  "score",
+		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a",1,2]]}}`:                              "more than",
+		`{"model":{"vocab":{"a":0}}}`:                                                              "model of type",
 		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["` + strings.Repeat("x", 300) + `",1]]}}`: "more than 128",
 	} {
 		if _, err := Load(files(tokenizerJSON, []byte(text))); err == nil || !strings.Contains(err.Error(), word) {
@@ -279,7 +286,8 @@ func TestTiktoken(t *testing.T) {
 	if got.Size() != 128256 {
 		t.Errorf("size %d", got.Size())
 	}
-	for name, text := range map[string]string{"known are": "YQ== 0\nYg== 1\n", "line 2": "YQ== 0\nYg== x\n", "largest rank": "YQ== 0\nYg== 2\n", "belongs to": "YQ== 0\nYg== 0\n"} {
+	for name, text := range map[string]string{"known are": "YQ== 0\nYg== 1\n", "line 2": "YQ== 0\nYg== x\n",
+		"largest rank": "YQ== 0\nYg== 2\n", "belongs to": "YQ== 0\nYg== 0\n"} {
 		if _, err := Load(files(sentencePiece, text)); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q: %v does not say %q", text, err, name)
 		}

@@ -31,7 +31,8 @@ func TestFileSizes(t *testing.T) {
 
 // TestOtherKinds: a file of another kind is called by its name, whichever of them it is.
 func TestOtherKinds(t *testing.T) {
-	for _, broken := range []string{tokenizerJSON, configJSON, generationJSON, modelJSON, sentencePiece, vocabJSON, mergesText, specialMapJSON} {
+	for _, broken := range []string{tokenizerJSON, configJSON, generationJSON, modelJSON, sentencePiece, vocabJSON,
+		mergesText, specialMapJSON} {
 		others := map[string]string{broken: "<!DOCTYPE html>\n<p>Sign in</p>"}
 		switch broken {
 		case vocabJSON:

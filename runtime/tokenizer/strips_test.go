@@ -7,7 +7,8 @@ import (
 
 // TestStrips: added tokens that take white space along, beside one of spaces; the ids are those of tokenizers 0.23.3.
 func TestStrips(t *testing.T) {
-	tok := fromJSON(t, small{vocab: `{"a":0,"b":1,"ab":2," ":3}`, added: `[{"id":4,"content":"[M]","rstrip":true,"special":true},{"id":5,"content":"  ","normalized":false},{"id":6,"content":"[L]","lstrip":true,"special":true}]`}.json())
+	tok := fromJSON(t, small{vocab: `{"a":0,"b":1,"ab":2," ":3}`,
+		added: `[{"id":4,"content":"[M]","rstrip":true,"special":true},{"id":5,"content":"  ","normalized":false},{"id":6,"content":"[L]","lstrip":true,"special":true}]`}.json())
 	for text, want := range map[string][]int{
 		"[M]  a":       {4, 5, 0},
 		"[M] a":        {4, 0},

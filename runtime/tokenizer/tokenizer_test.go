@@ -118,7 +118,8 @@ func TestHostileText(t *testing.T) {
 	}
 	for _, name := range []string{"llama3", "llama2-spm"} {
 		tok := fromJSON(t, readFile(t, shared.Path(t, "data/tokenizers/"+name+"/tokenizer.json")))
-		for _, unit := range []string{"a", "A", " ", "1", "\n", "'", "▁", "é", "中", "\xff", " a", "aA", " \n", "a1 ", "the ", "<|eot_id|", "\u0300", "🏽\u200d", "\x00"} {
+		for _, unit := range []string{"a", "A", " ", "1", "\n", "'", "▁", "é", "中", "\xff", " a", "aA", " \n", "a1 ", "the ",
+			"<|eot_id|", "\u0300", "🏽\u200d", "\x00"} {
 			text := repeated(unit, size)
 			var ids []int
 			limit := time.Duration(size) * 5 * time.Microsecond

@@ -17,7 +17,8 @@ func horner(z float64, c ...float64) float64 {
 	return y
 }
 
-// sincos is N11: reduction by multiples of π/2 in three parts, then the minimax polynomials of FreeBSD's k_sin.c and k_cos.c.
+// sincos is N11: reduction by multiples of π/2 in three parts, then the minimax polynomials of FreeBSD's k_sin.c and
+// k_cos.c.
 func sincos(x float64) (sin, cos float64) {
 	k := math.RoundToEven(float64(x * 0.63661977236758134308))
 	r := x - float64(k*1.57079632673412561417e+00)
@@ -78,8 +79,8 @@ type rope struct {
 	amplitude float64
 }
 
-// Rotation returns the angles by which the pairs of a head are rotated from one position to the next, and the factor by which they grow
-// (N17), for blocks with a sliding window or those without.
+// Rotation returns the angles by which the pairs of a head are rotated from one position to the next, and the factor by
+// which they grow (N17), for blocks with a sliding window or those without.
 func Rotation(r model.Rope, local bool) (angles []float64, factor float64) {
 	x := newRope(r, local)
 	return x.inv, x.amplitude
@@ -136,7 +137,8 @@ func scaleFrequency(inv float64, i int, r model.Rope) float64 {
 // yarnShare is how much of pair i is stretched: 0 for fast pairs, 1 for slow ones (N17).
 func yarnShare(i float64, r model.Rope) float64 {
 	pair := func(rotations float64) float64 {
-		return float64(float64(r.Dim)*ln(float64(r.OriginalMaxPositions)/float64(rotations*6.283185307179586))) / float64(2*ln(r.Theta))
+		return float64(float64(r.Dim)*ln(float64(r.OriginalMaxPositions)/float64(rotations*6.283185307179586))) /
+			float64(2*ln(r.Theta))
 	}
 	low, high := pair(r.Yarn.BetaFast), pair(r.Yarn.BetaSlow)
 	if r.Yarn.Whole {

@@ -31,8 +31,8 @@ type stored struct {
 	scale float32
 }
 
-// store brings the heads of a key or value into the format of the cache. It reports whether all of x is finite where that
-// matters (N4).
+// store brings the heads of a key or value into the format of the cache. It reports whether all of x is finite where
+// that matters (N4).
 func store(format string, x []float32, headDim int) (heads []stored, ok bool) {
 	for i := 0; i < len(x); i += headDim {
 		s := stored{x: x[i : i+headDim]}

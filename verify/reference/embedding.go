@@ -24,7 +24,8 @@ func openEmbedding(v packed.View, d *model.Description) (e embedding, err error)
 		return e, err
 	}
 	if e.ints.Shape != (pack.Shape{M: d.Vocab, K: d.Hidden}) || e.ints.order != nil {
-		return e, fmt.Errorf("%w: tensor %q has shape %v; the model needs [%d, %d] and no order (F10)", pack.ErrCorrupt, d.Embed, e.ints.Shape, d.Vocab, d.Hidden)
+		return e, fmt.Errorf("%w: tensor %q has shape %v; the model needs [%d, %d] and no order (F10)", pack.ErrCorrupt,
+			d.Embed, e.ints.Shape, d.Vocab, d.Hidden)
 	}
 	return e, nil
 }

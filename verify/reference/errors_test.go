@@ -32,7 +32,9 @@ func TestRefusals(t *testing.T) {
 		{"linear of another width", func(d *model.Description) { d.Blocks[2].Down.In = 41 }, `"2.d"`},
 		{"norm of another width", func(d *model.Description) { d.FinalNorm = "0.k" }, `"0.k"`},
 		{"rows beyond the tensor", func(d *model.Description) { d.Blocks[0].K.Rows = model.Rows{From: 10, To: 30} }, `"0.k"`},
-		{"rows that are not as many", func(d *model.Description) { d.Blocks[0].K.Rows = model.Rows{From: 0, To: 30} }, `"0.k"`},
+		{"rows that are not as many", func(d *model.Description) {
+			d.Blocks[0].K.Rows = model.Rows{From: 0, To: 30}
+		}, `"0.k"`},
 		{"vector as linear", func(d *model.Description) { d.Blocks[0].K.Weight = "0.an" }, `"0.an"`},
 		{"embedding of another size", func(d *model.Description) { d.Vocab = 34 }, `"embed"`},
 	} {
@@ -107,7 +109,8 @@ func TestNotFinite(t *testing.T) {
 func TestBadMatrix(t *testing.T) {
 	shape := pack.Shape{M: 33, K: 8}
 	build := func(change func(q *sample.Quantized)) error {
-		q := sample.Quantized{Name: "w", Matrix: pack.NewMatrix(shape, pack.Ternary), Layout: pack.Spec{Name: "vnni4i"}, Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{1}}
+		q := sample.Quantized{Name: "w", Matrix: pack.NewMatrix(shape, pack.Ternary), Layout: pack.Spec{Name: "vnni4i"},
+			Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{1}}
 		change(&q)
 		_, err := openMatrix((&sample.Model{Quantized: []sample.Quantized{q}}).Open(t), "w", 0)
 		return err
@@ -116,11 +119,13 @@ func TestBadMatrix(t *testing.T) {
 		t.Error(err)
 	}
 	for _, s := range []float32{-1, float32(math.NaN()), float32(math.Inf(1))} {
-		if err := build(func(q *sample.Quantized) { q.Scales[0] = s }); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), `"w": scale 0`) {
+		if err := build(func(q *sample.Quantized) { q.Scales[0] = s }); !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.Contains(err.Error(), `"w": scale 0`) {
 			t.Errorf("scale %v: %v", s, err)
 		}
 	}
-	q := sample.Quantized{Name: "w", Matrix: pack.NewMatrix(shape, pack.Ternary), Layout: pack.Spec{Name: "vnni4i"}, Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{1}}
+	q := sample.Quantized{Name: "w", Matrix: pack.NewMatrix(shape, pack.Ternary), Layout: pack.Spec{Name: "vnni4i"},
+		Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{1}}
 	w, err := openMatrix((&sample.Model{Quantized: []sample.Quantized{q}}).Open(t), "w", 0)
 	if err != nil {
 		t.Fatal(err)

@@ -2,9 +2,10 @@ package reference
 
 import "math"
 
-// fma is x·y + z rounded once (N1), in plain Go. The product of two float32 is exact in float64, and so is what the sum of it
-// and z loses (two-sum). Of the last bit that is lost only this matters: whether anything is. So the sum is rounded to odd, and
-// the rounding to float32, which has less than half as many bits, is that of the exact value (Boldo and Melquiond 2008).
+// fma is x·y + z rounded once (N1), in plain Go. The product of two float32 is exact in float64, and so is what the sum
+// of it and z loses (two-sum). Of the last bit that is lost only this matters: whether anything is. So the sum is
+// rounded to odd, and the rounding to float32, which has less than half as many bits, is that of the exact value (Boldo
+// and Melquiond 2008).
 func fma(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c
@@ -14,14 +15,15 @@ func fma(x, y, z float32) float32 {
 	return float32(s)
 }
 
-// delicate says whether what a sum has lost may decide how it is rounded to float32: it is half way between two normal ones, or
-// they are subnormal.
+// delicate says whether what a sum has lost may decide how it is rounded to float32: it is half way between two normal
+// ones, or they are subnormal.
 func delicate(s float64) bool {
 	u := math.Float64bits(s)
 	return u&(1<<29-1) == 1<<28 || u<<1 < (1023-126)<<53
 }
 
-// roundToOdd gives s = p + c, or, if s is not exact and its last bit is even, its neighbor on the other side of the exact sum.
+// roundToOdd gives s = p + c, or, if s is not exact and its last bit is even, its neighbor on the other side of the
+// exact sum.
 func roundToOdd(s, p, c float64) float64 {
 	b := s - p
 	e := (p - (s - b)) + (c - b) // s + e = p + c

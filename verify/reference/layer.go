@@ -16,7 +16,8 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 		return nil, err
 	}
 	from := &d.Blocks[layer]
-	m, b := &Model{d: d, scale: scaleOf(d), blocks: make([]block, 1)}, block{rope: ropeOf(d, from), window: windowOf(d, from)}
+	m, b := &Model{d: d, scale: scaleOf(d), blocks: make([]block, 1)}, block{rope: ropeOf(d, from),
+		window: windowOf(d, from)}
 	m, err := m.WithCache(cache)
 	if err != nil {
 		return nil, err
@@ -35,8 +36,8 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 	return &Layer{pass{Model: m, at: []place{{seq: m.NewSequence()}}}}, nil
 }
 
-// Append appends a token, given the outputs of the query, key and value linear layers, [Heads + 2·KVHeads][HeadDim], and returns
-// its attention, [Heads][HeadDim], if it is wanted.
+// Append appends a token, given the outputs of the query, key and value linear layers, [Heads + 2·KVHeads][HeadDim],
+// and returns its attention, [Heads][HeadDim], if it is wanted.
 func (l *Layer) Append(in []float32, wanted bool) (out []float32, err error) {
 	at, q, kv := &l.at[0], l.d.Heads*l.d.HeadDim, l.d.KVHeads*l.d.HeadDim
 	at.pos = at.seq.n

@@ -28,7 +28,8 @@ func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 		rows.To = l.Out
 	}
 	if l.In < 1 || rows.From < 0 || rows.To <= rows.From || rows.Len() != l.Out {
-		return linear{}, fmt.Errorf("%w: tensor %q: rows %d to %d of a linear with %d inputs and %d outputs", pack.ErrCorrupt, l.Weight, rows.From, rows.To, l.In, l.Out)
+		return linear{}, fmt.Errorf("%w: tensor %q: rows %d to %d of a linear with %d inputs and %d outputs", pack.ErrCorrupt,
+			l.Weight, rows.From, rows.To, l.In, l.Out)
 	}
 	out := linear{name: l.Weight, rows: rows}
 	shape, err := out.openWeight(v, l, expert)
@@ -36,7 +37,8 @@ func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 		return linear{}, err
 	}
 	if whole := l.Rows == (model.Rows{}); shape.K != l.In || shape.M < rows.To || whole && shape.M != l.Out {
-		return linear{}, fmt.Errorf("%w: tensor %q has shape %v; the model needs [%d, %d]", pack.ErrCorrupt, l.Weight, shape, rows.To, l.In)
+		return linear{}, fmt.Errorf("%w: tensor %q has shape %v; the model needs [%d, %d]", pack.ErrCorrupt, l.Weight, shape,
+			rows.To, l.In)
 	}
 	if l.Experts > 0 {
 		out.bias, err = out.openBiases(v, l.Bias, l.Experts, shape.M, expert)
@@ -105,7 +107,8 @@ func dimensions(l model.Linear) int {
 
 func wrongShape(l model.Linear, shape []int) error {
 	if l.Experts > 0 {
-		return fmt.Errorf("%w: tensor %q has shape %v; %d experts have a matrix each", pack.ErrCorrupt, l.Weight, shape, l.Experts)
+		return fmt.Errorf("%w: tensor %q has shape %v; %d experts have a matrix each", pack.ErrCorrupt, l.Weight,
+			shape, l.Experts)
 	}
 	return fmt.Errorf("%w: tensor %q has shape %v; a linear is a matrix", pack.ErrCorrupt, l.Weight, shape)
 }
@@ -178,7 +181,8 @@ func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) 
 	})
 }
 
-// minimaSums are the sums of the activations of each unit of a row, [vector][unit], which minima multiply (N39); nil without minima.
+// minimaSums are the sums of the activations of each unit of a row, [vector][unit], which minima multiply (N39); nil
+// without minima.
 func (m *matrix) minimaSums(in *quantized) [][]float32 {
 	if m.minima == nil {
 		return nil

@@ -13,18 +13,23 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
 
-// TestQuantizedLinear compares N14 and N15 with their formulas, term by term: every kind of scale of weights and activations, zero
-// points, an order of columns, K that ends within a group, with a bias and on a range of rows.
+// TestQuantizedLinear compares N14 and N15 with their formulas, term by term: every kind of scale of weights and
+// activations, zero points, an order of columns, K that ends within a group, with a bias and on a range of rows.
 func TestQuantizedLinear(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	for _, activation := range []packed.Activation{{Kind: packed.ActivationToken}, {Kind: packed.ActivationGroup, Size: 32}, {Kind: packed.ActivationGroup, Size: 64}, {Kind: packed.ActivationGroup, Size: 128}} {
-		for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 64}, {Kind: packed.ScaleGroup, Group: 128}, {Kind: packed.ScaleGroup, Group: 256}} {
+	for _, activation := range []packed.Activation{{Kind: packed.ActivationToken},
+		{Kind: packed.ActivationGroup, Size: 32}, {Kind: packed.ActivationGroup, Size: 64},
+		{Kind: packed.ActivationGroup, Size: 128}} {
+		for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow},
+			{Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 64}, {Kind: packed.ScaleGroup, Group: 128},
+			{Kind: packed.ScaleGroup, Group: 256}} {
 			for variant := range 6 { // none, zero points or minima; with and without an order
 				if variant/2 == 2 && scale.Kind != packed.ScaleGroup {
 					continue
 				}
 				for _, k := range []int{1, 50, 100, 256, 300} {
-					checkLinear(t, r, activation, scale, pack.Shape{M: 37, K: k}, parts{variant/2 == 1, variant/2 == 2, variant&1 != 0})
+					checkLinear(t, r, activation, scale, pack.Shape{M: 37, K: k},
+						parts{variant/2 == 1, variant/2 == 2, variant&1 != 0})
 				}
 			}
 		}
@@ -45,7 +50,8 @@ func checkLinear(
 		bias[min(i, 24)] = float32(i)
 	}
 	scale.Signed = true
-	q := sample.Quantized{Name: "w", Matrix: randomMatrix(r, shape, pack.Int4), Layout: pack.Spec{Name: "vnni4i", Alphabet: "int4"}, Scale: scale, Scales: scalesFor(shape, scale)}
+	q := sample.Quantized{Name: "w", Matrix: randomMatrix(r, shape, pack.Int4),
+		Layout: pack.Spec{Name: "vnni4i", Alphabet: "int4"}, Scale: scale, Scales: scalesFor(shape, scale)}
 	for i := range q.Scales {
 		q.Scales[i] *= float32(1 - 2*r.IntN(2))
 		if has.zero {
@@ -60,7 +66,8 @@ func checkLinear(
 			q.Order = append(q.Order, int32(i))
 		}
 	}
-	f := (&sample.Model{Activation: activation, Quantized: []sample.Quantized{q}, Plain: []sample.Plain{sample.F32("b", bias, 25)}}).Open(t)
+	f := (&sample.Model{Activation: activation, Quantized: []sample.Quantized{q},
+		Plain: []sample.Plain{sample.F32("b", bias, 25)}}).Open(t)
 	l, err := openLinear(f, model.Linear{Weight: "w", Bias: "b", In: k, Out: 25, Rows: model.Rows{From: 5, To: 30}})
 	if err != nil {
 		t.Fatal(err)
@@ -84,8 +91,8 @@ func checkLinear(
 	}
 }
 
-// naiveLinear is N14 and N15 for one row, written down once more: group by group, with sums of (code − zero)·q in place of a
-// correction.
+// naiveLinear is N14 and N15 for one row, written down once more: group by group, with sums of (code − zero)·q in place
+// of a correction.
 func naiveLinear(q *sample.Quantized, activation packed.Activation, x []float32, row int) float32 {
 	k := len(x)
 	x = inOrder(q, x)

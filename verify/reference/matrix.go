@@ -141,7 +141,8 @@ func (m *matrix) visitRows(ctx context.Context, from, to int, do func(row int, c
 }
 
 // products calls do(row, acc) for the rows of [from, to), in any order and from several goroutines: acc[b·n+t] is the
-// sum over the columns of block b of (code − zero point) × q[t], n = len(q) vectors of K values in the order of the columns.
+// sum over the columns of block b of (code − zero point) × q[t], n = len(q) vectors of K values in the order of the
+// columns.
 func (m *matrix) products(ctx context.Context, q [][]int8, from, to int, do func(row int, acc []int32)) error {
 	x, n := words(q), len(q)
 	sums := m.sums(q)

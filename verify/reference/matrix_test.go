@@ -84,10 +84,15 @@ func TestProducts(t *testing.T) {
 			continue
 		}
 		a := info.Alphabets[0]
-		for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 32}} {
+		for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow},
+			{Kind: packed.ScaleGroup, Group: 32}} {
 			name := fmt.Sprintf("%s, scale %v", info.Name, scale)
 			m := &sample.Model{Quantized: []sample.Quantized{{
-				Name: "w", Matrix: randomMatrix(r, shape, a), Layout: pack.Spec{Name: info.Name}, Scale: scale, Scales: scalesFor(shape, scale),
+				Name:   "w",
+				Matrix: randomMatrix(r, shape, a),
+				Layout: pack.Spec{Name: info.Name},
+				Scale:  scale,
+				Scales: scalesFor(shape, scale),
 			}}}
 			w, err := openMatrix(m.Open(t), "w", 0)
 			if err != nil {
@@ -135,7 +140,8 @@ func shapeFor(layout string) (pack.Shape, bool) {
 	if err != nil {
 		return pack.Shape{}, false
 	}
-	for _, s := range []pack.Shape{{M: 70, K: 101}, {M: 70, K: 128}, {M: 128, K: 128}, {M: 256, K: 256}, {M: 256, K: 768}} {
+	for _, s := range []pack.Shape{{M: 70, K: 101}, {M: 70, K: 128}, {M: 128, K: 128}, {M: 256, K: 256},
+		{M: 256, K: 768}} {
 		if _, err := l.PackedSize(s); err == nil {
 			return s, true
 		}

@@ -81,7 +81,8 @@ func checkConfig(d *model.Description) error {
 	if d.Rope.Dim > 0 && !(d.Rope.Theta > 0) {
 		return fmt.Errorf("%w: model: rotary base %v", pack.ErrCorrupt, d.Rope.Theta)
 	}
-	if clamped := d.Activation == "clamped_swiglu"; !clamped && activations[d.Activation] == nil || clamped && !(d.GateAlpha > 0 && d.GateLimit > 0) {
+	if clamped := d.Activation == "clamped_swiglu"; !clamped && activations[d.Activation] == nil ||
+		clamped && !(d.GateAlpha > 0 && d.GateLimit > 0) {
 		return fmt.Errorf("%w: model: activation %q", pack.ErrUnsupported, d.Activation)
 	}
 	for i := range d.Blocks {
@@ -101,7 +102,8 @@ func checkBlock(d *model.Description, b *model.Block) error {
 		width = b.Down.In // of the shared expert
 	}
 	if b.Experts == nil || b.Gate.Weight != "" {
-		list = append(list, widths{&b.Gate, d.Hidden, width}, widths{&b.Up, d.Hidden, width}, widths{&b.Down, width, d.Hidden})
+		list = append(list, widths{&b.Gate, d.Hidden, width}, widths{&b.Up, d.Hidden, width},
+			widths{&b.Down, width, d.Hidden})
 	}
 	if err := checkWidths(list); err != nil {
 		return err
@@ -118,7 +120,8 @@ type widths struct {
 func checkWidths(list []widths) error {
 	for _, n := range list {
 		if n.l.In != n.in || n.l.Out != n.out {
-			return fmt.Errorf("%w: tensor %q takes %d values to %d; the model needs %d to %d", pack.ErrCorrupt, n.l.Weight, n.l.In, n.l.Out, n.in, n.out)
+			return fmt.Errorf("%w: tensor %q takes %d values to %d; the model needs %d to %d", pack.ErrCorrupt, n.l.Weight,
+				n.l.In, n.l.Out, n.in, n.out)
 		}
 	}
 	return nil
@@ -133,7 +136,8 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 	}{
 		{&out.attnNorm, b.AttnNorm, d.Hidden}, {&out.qNorm, b.QNorm, qNorm}, {&out.kNorm, b.KNorm, kNorm},
 		{&out.attnSubNorm, b.AttnSubNorm, d.Heads * d.HeadDim}, {&out.attnPostNorm, b.AttnPostNorm, d.Hidden},
-		{&out.ffnNorm, b.FFNNorm, d.Hidden}, {&out.ffnSubNorm, b.FFNSubNorm, d.Intermediate}, {&out.ffnPostNorm, b.FFNPostNorm, d.Hidden},
+		{&out.ffnNorm, b.FFNNorm, d.Hidden}, {&out.ffnSubNorm, b.FFNSubNorm, d.Intermediate}, {&out.ffnPostNorm,
+			b.FFNPostNorm, d.Hidden},
 	} {
 		if *n.dst, err = openNorm(v, d, n.name, n.size); err != nil {
 			return out, err

@@ -64,12 +64,13 @@ type outside struct {
 	}
 }
 
-// TestTinyBitnet compares a trained ternary model, as master weights and as packed codes, with an independent float64 program: the
-// logits after eight prompts, and, with the 64 tokens of its greedy continuations given, the arg-max at every position.
+// TestTinyBitnet compares a trained ternary model, as master weights and as packed codes, with an independent float64
+// program: the logits after eight prompts, and, with the 64 tokens of its greedy continuations given, the arg-max at
+// every position.
 //
-// An activation that lies on a rounding tie moves logits, in float32 against float64 by up to 0.15 (tolerances.json). So
-// most prompts agree to the last digits of float32, some do not, and a token may differ where the margin is that small. Without
-// LOWPACK_LONG each form of the weights takes every other prompt, and every prompt is taken.
+// An activation that lies on a rounding tie moves logits, in float32 against float64 by up to 0.15 (tolerances.json).
+// So most prompts agree to the last digits of float32, some do not, and a token may differ where the margin is that
+// small. Without LOWPACK_LONG each form of the weights takes every other prompt, and every prompt is taken.
 func TestTinyBitnet(t *testing.T) {
 	const tie = 0.15
 	for form, name := range []string{"tiny-bitnet", "tiny-bitnet-packed"} {
@@ -114,7 +115,8 @@ func TestTinyBitnet(t *testing.T) {
 			}
 			z = z[len(p.GreedyIDs):]
 		}
-		t.Logf("%s: %d of %d prompts agree within 1e-4; %d of %d greedy tokens differ", name, exact, len(want.Prompts), other, 64*len(want.Prompts))
+		t.Logf("%s: %d of %d prompts agree within 1e-4; %d of %d greedy tokens differ", name, exact, len(want.Prompts), other,
+			64*len(want.Prompts))
 		if exact < len(want.Prompts)-2 || other > 5 || len(want.Prompts) < 4 {
 			t.Errorf("%s: %d of %d prompts agree within 1e-4, %d greedy tokens differ", name, exact, len(want.Prompts), other)
 		}
@@ -222,7 +224,8 @@ func externalGolden(t *testing.T, dir string) ([]external, [][]float32) {
 	return cases, all
 }
 
-// TestStories compares a trained float Llama with logits and greedy text of llama2.c. K = 172 and heads of 8 fit no block.
+// TestStories compares a trained float Llama with logits and greedy text of llama2.c. K = 172 and heads of 8 fit no
+// block.
 func TestStories(t *testing.T) {
 	cases, want := externalGolden(t, "data/models/stories260k/golden")
 	m, _ := open(t, shared.Path(t, "data/models/stories260k/hf-F32"), "blocked")

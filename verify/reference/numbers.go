@@ -29,8 +29,8 @@ func sum(x []float32) float32 {
 	return fold(&lane)
 }
 
-// dot adds the products x[i]·y[i], each fused with its addition (N6); len(y) ≥ len(x). It does what fma does, without a call for
-// each element: the output head is most of what is computed.
+// dot adds the products x[i]·y[i], each fused with its addition (N6); len(y) ≥ len(x). It does what fma does, without a
+// call for each element: the output head is most of what is computed.
 func dot(x, y []float32) float32 {
 	var lane [lanes]float32
 	y = y[:len(x)]
@@ -77,7 +77,8 @@ func exp(x float32) float32 {
 	n := fma(x, 1.44269504, 12582912) - 12582912 // N8, with the product unrounded
 	r := fma(n, 2.12194440e-4, fma(n, -0.693359375, x))
 	p := float32(1.9875691500e-4)
-	for _, c := range [...]float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1, 1} {
+	for _, c := range [...]float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+		5.0000001201e-1, 1, 1} {
 		p = fma(p, r, c)
 	}
 	// x ≥ −87 gives n ≥ −126: the scale is never subnormal. A NaN stays NaN whatever the scale is.

@@ -43,7 +43,8 @@ func TestProductsAreRounded(t *testing.T) {
 }
 
 func TestRound(t *testing.T) {
-	for _, c := range [][2]float32{{0.5, 0}, {1.5, 2}, {2.5, 2}, {-0.5, 0}, {-1.5, -2}, {126.5, 126}, {127.49, 127}, {-3.7, -4}, {1<<22 - 1, 1<<22 - 1}} {
+	for _, c := range [][2]float32{{0.5, 0}, {1.5, 2}, {2.5, 2}, {-0.5, 0}, {-1.5, -2}, {126.5, 126}, {127.49, 127},
+		{-3.7, -4}, {1<<22 - 1, 1<<22 - 1}} {
 		if got := round(c[0]); got != c[1] {
 			t.Errorf("round(%v) = %v", c[0], got)
 		}
@@ -146,7 +147,8 @@ func TestRopeVectors(t *testing.T) {
 			}
 		case "llama3_scaled_inv_freq":
 			seen++
-			r := newRope(model.Rope{Theta: c.Theta, Dim: c.HeadDim, Factor: c.Factor, LowFreqFactor: c.Low, HighFreqFactor: c.High, OriginalMaxPositions: c.OldCtx}, false)
+			r := newRope(model.Rope{Theta: c.Theta, Dim: c.HeadDim, Factor: c.Factor, LowFreqFactor: c.Low,
+				HighFreqFactor: c.High, OriginalMaxPositions: c.OldCtx}, false)
 			for i, v := range r.inv {
 				if math.Abs(v/c.InvFreq[i]-1) > 1e-14 {
 					t.Errorf("%s: frequency %d is %v, want %v", c.Name, i, v, c.InvFreq[i])

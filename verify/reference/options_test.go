@@ -289,7 +289,8 @@ var options = []struct {
 		eachBlock(d, func(b *model.Block) { b.QNorm, b.KNorm = b.Q.Weight+"norm", b.K.Weight+"norm" })
 	}},
 	{"post-norms, softcaps, embedding scale, 1 + w, gelu", func(d *model.Description) {
-		d.Activation, d.NormPlusOne, d.EmbedScale, d.AttnScale, d.AttnSoftcap, d.LogitSoftcap = "gelu_tanh", true, 4.9, 0.2, 5, 3
+		d.Activation, d.NormPlusOne, d.EmbedScale = "gelu_tanh", true, 4.9
+		d.AttnScale, d.AttnSoftcap, d.LogitSoftcap = 0.2, 5, 3
 		eachBlock(d, func(b *model.Block) { b.AttnPostNorm, b.FFNPostNorm = b.O.Weight+"post", b.Down.Weight+"post" })
 	}},
 	{"norms of all heads, after the layers alone", func(d *model.Description) {
@@ -304,7 +305,8 @@ var options = []struct {
 		eachBlock(d, func(b *model.Block) { b.QNorm, b.KNorm = b.Q.Weight+"norm", b.K.Weight+"norm" })
 	}},
 	{"blocks without rotation", func(d *model.Description) { d.Blocks[1].NoRope = true }},
-	{"scales of residuals and logits", func(d *model.Description) { d.EmbedScale, d.ResidualScale, d.LogitDivisor = 12, 0.22, 8 }},
+	{"scales of residuals and logits",
+		func(d *model.Description) { d.EmbedScale, d.ResidualScale, d.LogitDivisor = 12, 0.22, 8 }},
 	{"sliding window", func(d *model.Description) {
 		d.SlidingWindow, d.Rope.LocalTheta, d.Rope.Linear = 3, 100, 8
 		d.Blocks[0].Local, d.Blocks[2].Local = true, true
@@ -315,7 +317,8 @@ var options = []struct {
 		r := &d.Rope
 		r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalMaxPositions = 4, 1, 4, 64
 	}},
-	{"experts in tensors of their own", func(d *model.Description) { d.Blocks[1] = withExperts(d.Blocks[1], 6, 2, "*.", 0) }},
+	{"experts in tensors of their own",
+		func(d *model.Description) { d.Blocks[1] = withExperts(d.Blocks[1], 6, 2, "*.", 0) }},
 	{"experts in one tensor, whose weights sum to 1", func(d *model.Description) {
 		eachBlock(d, func(b *model.Block) { *b = withExperts(*b, 5, 3, "", 0); b.Experts.Normalize = true })
 	}},
@@ -332,8 +335,8 @@ var options = []struct {
 	}},
 }
 
-// withExperts gives a block of the plain model experts of 16 values, in tensors of all, or of each with a * in their names, and one that
-// all tokens share if it has a width.
+// withExperts gives a block of the plain model experts of 16 values, in tensors of all, or of each with a * in their
+// names, and one that all tokens share if it has a width.
 func withExperts(b model.Block, count, chosen int, each string, shared int) model.Block {
 	linear := func(name string, in, out int) model.Linear {
 		l := model.Linear{Weight: b.Q.Weight + name, In: in, Out: out, Experts: count}
@@ -343,7 +346,8 @@ func withExperts(b model.Block, count, chosen int, each string, shared int) mode
 		return l
 	}
 	b.Gate, b.Up, b.Down = model.Linear{}, model.Linear{}, model.Linear{}
-	x := &model.Experts{Count: count, Chosen: chosen, Router: b.Q.Weight + "router", Gate: linear("eg", 24, 16), Up: linear("eu", 24, 16), Down: linear("ed", 16, 24)}
+	x := &model.Experts{Count: count, Chosen: chosen, Router: b.Q.Weight + "router", Gate: linear("eg", 24, 16),
+		Up: linear("eu", 24, 16), Down: linear("ed", 16, 24)}
 	if each == "" { // gate and up together
 		x.Up.Weight, x.Gate.Rows, x.Up.Rows = x.Gate.Weight, model.Rows{From: 0, To: 16}, model.Rows{From: 16, To: 32}
 	}
@@ -445,7 +449,8 @@ func TestBatchesAgree(t *testing.T) {
 
 // quantizeBlocks turns the linear layers of the blocks into ternary ones with scales of every kind.
 func quantizeBlocks(d *model.Description, file *sample.Model) {
-	kinds := []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 64}}
+	kinds := []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow}, {Kind: packed.ScaleGroup, Group: 32},
+		{Kind: packed.ScaleGroup, Group: 64}}
 	r := rand.New(rand.NewPCG(8, 8))
 	eachBlock(d, func(b *model.Block) {
 		for i, l := range b.Linears() {

@@ -8,7 +8,8 @@ import (
 )
 
 // Three activations share one 64-bit integer: q0 + q1·2²¹ + q2·2⁴². A product with a code multiplies all three at once,
-// and sums stay apart as long as each lies within ±(2²⁰ − 1). Plain Go multiplies three times as fast this way, exactly.
+// and sums stay apart as long as each lies within ±(2²⁰ − 1). Plain Go multiplies three times as fast this way,
+// exactly.
 const (
 	fieldBits  = 21
 	perWord    = 3
@@ -85,7 +86,8 @@ func (m *matrix) checkExact() error {
 		most = max(most, int(values[len(values)-1])-int(z), int(z)-int(values[0]))
 	}
 	if int64(m.block)*maxActivation*int64(most) > math.MaxInt32 {
-		return fmt.Errorf("%w: sums over %d columns of %s codes and int8 activations may exceed 32 bits", pack.ErrLimit, m.block, m.alphabet.Name)
+		return fmt.Errorf("%w: sums over %d columns of %s codes and int8 activations may exceed 32 bits", pack.ErrLimit,
+			m.block, m.alphabet.Name)
 	}
 	return nil
 }

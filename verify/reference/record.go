@@ -14,7 +14,8 @@ import (
 // Record computes what a plan of golden outputs asks for and returns it encoded, in as many bytes as the plan has. d
 // describes the model in v; it may be nil when the plan has no logits. progress, when not nil, is told about the work
 // done, in weights, from one goroutine at a time.
-func Record(ctx context.Context, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) ([]byte, error) {
+func Record(ctx context.Context, v packed.View, d *model.Description, plan *golden.Record,
+	progress func(done, total int64)) ([]byte, error) {
 	m := &machine{view: v, description: d}
 	r := newRecorder(ctx, m, v, d, plan, progress)
 	m.after = func() { r.advance(layerWork(d)) }
@@ -23,7 +24,8 @@ func Record(ctx context.Context, v packed.View, d *model.Description, plan *gold
 
 // Machine computes what golden outputs record.
 type Machine interface {
-	// Products multiplies a matrix of a quantized tensor by vectors, as Products of this package does. Only the rows in spans are used.
+	// Products multiplies a matrix of a quantized tensor by vectors, as Products of this package does. Only the rows in
+	// spans are used.
 	Products(ctx context.Context, e *packed.Entry, expert int, q [][]int8, spans [][2]int) (acc []int32, err error)
 	// Forward appends tokens to sequences, which are empty at first: tokens[i] to sequence i. It returns the logits after
 	// each token, sequence by sequence, [token][Vocab].
@@ -31,7 +33,8 @@ type Machine interface {
 }
 
 // RecordBy is Record with another machine than the reference, which then judges the results (package verify).
-func RecordBy(ctx context.Context, m Machine, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) ([]byte, error) {
+func RecordBy(ctx context.Context, m Machine, v packed.View, d *model.Description, plan *golden.Record,
+	progress func(done, total int64)) ([]byte, error) {
 	return newRecorder(ctx, m, v, d, plan, progress).run(d)
 }
 
@@ -45,7 +48,8 @@ type machine struct {
 	sequences []*Sequence
 }
 
-func (p *machine) Products(ctx context.Context, e *packed.Entry, expert int, q [][]int8, spans [][2]int) ([]int32, error) {
+func (p *machine) Products(ctx context.Context, e *packed.Entry, expert int, q [][]int8,
+	spans [][2]int) ([]int32, error) {
 	m, err := openMatrix(p.view, e.Name, expert)
 	if err != nil {
 		return nil, err
@@ -81,8 +85,11 @@ type recorder struct {
 	done, total int64 // weights
 }
 
-func newRecorder(ctx context.Context, m Machine, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) *recorder {
-	r := &recorder{ctx: ctx, machine: m, view: v, record: golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits), Texts: plan.Texts}, progress: progress}
+func newRecorder(ctx context.Context, m Machine, v packed.View, d *model.Description, plan *golden.Record,
+	progress func(done, total int64)) *recorder {
+	r := &recorder{ctx: ctx, machine: m, view: v,
+		record:   golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits), Texts: plan.Texts},
+		progress: progress}
 	r.total = r.productWork() + r.logitsWork(d)
 	return r
 }
@@ -195,8 +202,8 @@ func (m *matrix) multiply(ctx context.Context, q [][]int8, spans [][2]int) ([]in
 	return acc, nil
 }
 
-// Products multiplies a matrix of a quantized tensor of v by vectors of K values in −127 … 127: acc[(t·B + b)·M + m] is the
-// sum over the columns of block b of (code[m][k] − zero point)·q[t][k]; B is Manifest.Blocks.
+// Products multiplies a matrix of a quantized tensor of v by vectors of K values in −127 … 127: acc[(t·B + b)·M + m] is
+// the sum over the columns of block b of (code[m][k] − zero point)·q[t][k]; B is Manifest.Blocks.
 func Products(ctx context.Context, v packed.View, tensor string, expert int, q [][]int8) (acc []int32, err error) {
 	m, err := openMatrix(v, tensor, expert)
 	if err != nil {

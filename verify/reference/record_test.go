@@ -110,7 +110,8 @@ func checkLogits(t *testing.T, m *Model, rows []golden.Logits) {
 			if l.Sequence != sequences || int(l.Position) != i {
 				t.Fatalf("%s stands at %d of %d", name, i, sequences)
 			}
-			if l.Digest != golden.DigestLogits(z[i]) || int(l.TopTokens[0]) != ArgMax(z[i]) || l.TopLogits[19] != z[i][l.TopTokens[19]] {
+			if l.Digest != golden.DigestLogits(z[i]) || int(l.TopTokens[0]) != ArgMax(z[i]) ||
+				l.TopLogits[19] != z[i][l.TopTokens[19]] {
 				t.Errorf("%s: %+v", name, l)
 			}
 			if !l.Given {
@@ -128,8 +129,8 @@ func checkLogits(t *testing.T, m *Model, rows []golden.Logits) {
 	}
 }
 
-// TestSameEverywhere fixes the golden outputs of a real model, logits included, to the bit: on every architecture, with and
-// without instructions that fuse a multiplication with an addition.
+// TestSameEverywhere fixes the golden outputs of a real model, logits included, to the bit: on every architecture, with
+// and without instructions that fuse a multiplication with an addition.
 func TestSameEverywhere(t *testing.T) {
 	const want = "8f6341cec3bbbac3460e3aef387d7c74d3fa1d5b1ef8709be20505d1e60c7e0f"
 	f := sample.FromCheckpoint(t, shared.Testdata(t, "tiny-bitnet"), pack.Spec{Name: "vnni4i"}).Open(t)
@@ -153,7 +154,11 @@ func TestRecordRows(t *testing.T) {
 	shape := pack.Shape{M: 256, K: 256}
 	for _, layout := range []string{"vnni4i", "i2", "i2s"} {
 		f := (&sample.Model{Quantized: []sample.Quantized{{
-			Name: "w", Matrix: randomMatrix(r, shape, pack.Ternary), Layout: pack.Spec{Name: layout}, Scale: packed.Scale{Kind: packed.ScaleTensor}, Scales: []float32{1},
+			Name:   "w",
+			Matrix: randomMatrix(r, shape, pack.Ternary),
+			Layout: pack.Spec{Name: layout},
+			Scale:  packed.Scale{Kind: packed.ScaleTensor},
+			Scales: []float32{1},
 		}}}).Open(t)
 		plan, err := golden.Plan(packed.GoldenKernel, f.Manifest(), nil, nil)
 		if err != nil {

@@ -40,14 +40,18 @@ func openFloats(v packed.View, name string, shape ...int) (*floats, error) {
 	case "F32":
 		f.bytes, f.widen = 4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
 	case "BF16":
-		f.bytes, f.widen = 2, func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) }
+		f.bytes, f.widen = 2, func(b []byte) float32 {
+			return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16)
+		}
 	case "F16":
 		f.bytes, f.widen = 2, func(b []byte) float32 { return half.Values()[binary.LittleEndian.Uint16(b)] }
 	default:
-		return nil, fmt.Errorf("%w: tensor %q has dtype %s; the model needs F32, F16 or BF16", pack.ErrUnsupported, name, t.DType)
+		return nil, fmt.Errorf("%w: tensor %q has dtype %s; the model needs F32, F16 or BF16", pack.ErrUnsupported,
+			name, t.DType)
 	}
 	if len(f.data) != f.rows*f.cols*f.bytes {
-		return nil, fmt.Errorf("%w: tensor %q has %d bytes for shape %v of %s", pack.ErrCorrupt, name, len(f.data), shape, t.DType)
+		return nil, fmt.Errorf("%w: tensor %q has %d bytes for shape %v of %s", pack.ErrCorrupt, name, len(f.data),
+			shape, t.DType)
 	}
 	return f, nil
 }

@@ -14,13 +14,15 @@ import (
 
 // roles are the linear layers of a block in the graph, and in the checkpoint.
 var roles = [][2]string{
-	{"attention.q", "self_attn.q_proj"}, {"attention.k", "self_attn.k_proj"}, {"attention.v", "self_attn.v_proj"}, {"attention.o", "self_attn.o_proj"},
+	{"attention.q", "self_attn.q_proj"}, {"attention.k", "self_attn.k_proj"}, {"attention.v", "self_attn.v_proj"},
+	{"attention.o", "self_attn.o_proj"},
 	{"mlp.gate", "mlp.gate_proj"}, {"mlp.up", "mlp.up_proj"}, {"mlp.down", "mlp.down_proj"},
 }
 
-// TestInteropAccumulators: in the first layer the sums of onnxruntime and of OpenVINO are the int32 accumulators of the packed codes, for
-// weights of every width, with zero points and orders of columns, and for each group of columns where these have scales of their own. The
-// activation codes that no float arithmetic but a norm precedes are those of the golden trace.
+// TestInteropAccumulators: in the first layer the sums of onnxruntime and of OpenVINO are the int32 accumulators of the
+// packed codes, for weights of every width, with zero points and orders of columns, and for each group of columns where
+// these have scales of their own. The activation codes that no float arithmetic but a norm precedes are those of the
+// golden trace.
 func TestInteropAccumulators(t *testing.T) {
 	tiny := shared.Testdata(t, "tiny-bitnet")
 	imported := func(name string) string { return shared.Path(t, filepath.Join("data", "packed", name)) }
@@ -32,9 +34,12 @@ func TestInteropAccumulators(t *testing.T) {
 		recipe     packed.Recipe
 	}{
 		{tiny, packed.Recipe{}}, {tiny, exports.PerRow("int4")}, {tiny, exports.PerRow("int8")},
-		{tiny, inGroups("int4", "group:32", "group:128")}, {tiny, inGroups("int4", "group:128", "group:64")}, {tiny, inGroups("int8", "group:64", "token")},
-		{tiny, inGroups("int8", "row", "group:32")}, {tiny, inGroups("mxfp4", "", "")}, {tiny, packed.Recipe{Activation: "group:64"}},
-		{imported("gptq-b4-asym-g128-v1"), packed.Recipe{}}, {imported("gptq-b4-sym-g32-desc"), packed.Recipe{}}, {imported("ct-pack-b2-asym-g32"), packed.Recipe{}},
+		{tiny, inGroups("int4", "group:32", "group:128")}, {tiny, inGroups("int4", "group:128", "group:64")}, {tiny,
+			inGroups("int8", "group:64", "token")},
+		{tiny, inGroups("int8", "row", "group:32")}, {tiny, inGroups("mxfp4", "", "")}, {tiny,
+			packed.Recipe{Activation: "group:64"}},
+		{imported("gptq-b4-asym-g128-v1"), packed.Recipe{}}, {imported("gptq-b4-sym-g32-desc"), packed.Recipe{}},
+		{imported("ct-pack-b2-asym-g32"), packed.Recipe{}},
 	} {
 		source := exports.Packed(t, c.checkpoint, c.recipe)
 		f, err := packed.Open(source)
@@ -59,9 +64,11 @@ func TestInteropAccumulators(t *testing.T) {
 			runtime string
 			threads int
 		}{{"onnxruntime", 1}, {"onnxruntime", 2}, {"openvino", 2}} {
-			_, values := in(t, run.runtime, dir, session{Threads: run.threads, Level: everything, Prompts: [][]int{prompt}, Outputs: names(list)})
+			_, values := in(t, run.runtime, dir,
+				session{Threads: run.threads, Level: everything, Prompts: [][]int{prompt}, Outputs: names(list)})
 			for i, w := range list {
-				x, y := values[:len(prompt)*w.columns], values[len(prompt)*w.columns:][:len(prompt)*w.blocks*w.entry.MatrixShape().M]
+				x, y := values[:len(prompt)*w.columns], values[len(prompt)*w.columns:][:len(prompt)*w.blocks*
+					w.entry.MatrixShape().M]
 				values = values[len(x)+len(y):]
 				if c.checkpoint == tiny && c.recipe.Quant == "" && c.recipe.Activation == "" && i < 3 {
 					exports.SameCodes(t, strings.TrimSuffix(w.entry.Name, ".weight"), x)
@@ -101,7 +108,8 @@ func (m *exported) watch(t *testing.T, role [2]string) watched {
 		}
 	}
 	if w.blocks > 1 {
-		i := slices.IndexFunc(m.nodes, func(n node) bool { return n.op == "Scan" && (n.out[0] == out || n.out[0] == out+"/blocks") })
+		i := slices.IndexFunc(m.nodes,
+			func(n node) bool { return n.op == "Scan" && (n.out[0] == out || n.out[0] == out+"/blocks") })
 		body := m.nodes[i].attributes[0].value.(*graph)
 		body.outputs = append(body.outputs, value{out + "/accumulators", k, dims[1:]})
 		m.nodes[i].out = append(m.nodes[i].out, w.sums)

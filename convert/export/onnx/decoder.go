@@ -15,8 +15,8 @@ import (
 	floats "github.com/lowpack/lowpack/internal/tensor"
 )
 
-// decoder builds the graph of a model in the order of NUMERICS, section 5, with the names of inputs and outputs that onnxruntime-genai
-// knows.
+// decoder builds the graph of a model in the order of NUMERICS, section 5, with the names of inputs and outputs that
+// onnxruntime-genai knows.
 type decoder struct {
 	*builder
 	file       *packed.File
@@ -35,10 +35,16 @@ type codes interface {
 }
 
 // The dimensions that a call chooses.
-const batch, tokens, pastTokens, allTokens = "batch_size", "sequence_length", "past_sequence_length", "total_sequence_length"
+const (
+	batch      = "batch_size"
+	tokens     = "sequence_length"
+	pastTokens = "past_sequence_length"
+	allTokens  = "total_sequence_length"
+)
 
 func (d *decoder) build() error {
-	d.inputs = []value{{"input_ids", int64Kind, []any{batch, tokens}}, {"attention_mask", int64Kind, []any{batch, allTokens}}}
+	d.inputs = []value{{"input_ids", int64Kind, []any{batch, tokens}},
+		{"attention_mask", int64Kind, []any{batch, allTokens}}}
 	d.outputs = []value{{"logits", float32Kind, []any{batch, tokens, int64(d.model.Vocab)}}}
 	d.lengths()
 	if d.arithmetic == export.Exact {
@@ -56,7 +62,8 @@ func (d *decoder) build() error {
 	return d.head(h)
 }
 
-// lengths computes what GroupQueryAttention asks for: the last position of each sequence, and the number of all positions.
+// lengths computes what GroupQueryAttention asks for: the last position of each sequence, and the number of all
+// positions.
 func (d *decoder) lengths() {
 	sums := d.op("ReduceSum", []string{"attention_mask", d.ints(1)}, "lengths", attribute{"keepdims", int64(0)})
 	last := d.op("Sub", []string{sums, d.ints(1)}, "last_positions")
@@ -166,7 +173,8 @@ func (d *decoder) headNorm(y, norm string, heads int, out string) (string, error
 	return d.op("Reshape", []string{y, d.ints(0, 0, int64(heads*d.model.HeadDim))}, out+"/joined"), err
 }
 
-// rotates says that GroupQueryAttention rotates queries and keys: heads of a multiple of 16 values, as the last step in front of it.
+// rotates says that GroupQueryAttention rotates queries and keys: heads of a multiple of 16 values, as the last step in
+// front of it.
 func (d *decoder) rotates() bool { return d.model.HeadDim%16 == 0 && !d.model.RotateFirst }
 
 // rotated rotates queries or keys where GroupQueryAttention does not.
@@ -176,7 +184,8 @@ func (d *decoder) rotated(b *model.Block, x string, heads int, out string) (stri
 	}
 	cos, sin, err := d.tables(b.Local)
 	return d.contrib("RotaryEmbedding", []string{x, d.positions(), cos, sin}, out+"/rotated",
-		attribute{"interleaved", int64(0)}, attribute{"num_heads", int64(heads)}, attribute{"rotary_embedding_dim", int64(d.model.Rope.Dim)}), err
+		attribute{"interleaved", int64(0)}, attribute{"num_heads", int64(heads)},
+		attribute{"rotary_embedding_dim", int64(d.model.Rope.Dim)}), err
 }
 
 // positions are those of the tokens of a call: the last ones that the mask counts.
@@ -195,7 +204,8 @@ const headSink = 11
 // grouped is the attention of a layer with its rotation and its KV cache.
 func (d *decoder) grouped(i int, b *model.Block, qkv []string, out string) (string, error) {
 	m := d.model
-	in := append(qkv, fmt.Sprintf("past_key_values.%d.key", i), fmt.Sprintf("past_key_values.%d.value", i), "seqlens_k", "total_sequence_length")
+	in := append(qkv, fmt.Sprintf("past_key_values.%d.key", i), fmt.Sprintf("past_key_values.%d.value", i), "seqlens_k",
+		"total_sequence_length")
 	attributes := []attribute{{"do_rotary", int64(0)}, {"kv_num_heads", int64(m.KVHeads)}}
 	if !b.NoRope && d.rotates() {
 		cos, sin, err := d.tables(b.Local)
@@ -327,10 +337,12 @@ func (d *decoder) gate(gate, up, p string) string {
 	if m.Activation != "clamped_swiglu" {
 		return d.op("Mul", []string{d.activation(gate, p+"activated"), up}, p+"product")
 	}
-	gate = d.op("Mul", []string{d.op("Min", []string{gate, d.scalar(m.GateLimit)}, p+"clamped"), d.scalar(m.GateAlpha)}, p+"scaled")
+	gate = d.op("Mul", []string{d.op("Min", []string{gate, d.scalar(m.GateLimit)}, p+"clamped"), d.scalar(m.GateAlpha)},
+		p+"scaled")
 	up = d.op("Clip", []string{up, d.scalar(-m.GateLimit), d.scalar(m.GateLimit)}, p+"up/clamped")
 	up = d.op("Add", []string{up, d.scalar(1)}, p+"up/added")
-	return d.op("Div", []string{d.op("Mul", []string{d.activation(gate, p+"activated"), up}, p+"multiplied"), d.scalar(m.GateAlpha)}, p+"product")
+	return d.op("Div", []string{d.op("Mul", []string{d.activation(gate, p+"activated"), up}, p+"multiplied"),
+		d.scalar(m.GateAlpha)}, p+"product")
 }
 
 func (d *decoder) activation(x, out string) string {

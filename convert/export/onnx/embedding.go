@@ -27,8 +27,9 @@ func (d *decoder) lookedUp() (string, error) {
 	return h, err
 }
 
-// decoded takes the rows of a quantized embedding, code times scale. Blocks are a dimension, so that an output head that is tied to it
-// multiplies the same codes in MatMulNBits; for one that MatMulInteger multiplies, they are stored column after column too.
+// decoded takes the rows of a quantized embedding, code times scale. Blocks are a dimension, so that an output head
+// that is tied to it multiplies the same codes in MatMulNBits; for one that MatMulInteger multiplies, they are stored
+// column after column too.
 func (d *decoder) decoded(e *packed.Entry) (string, error) {
 	f, err := formOf(e)
 	if err != nil {
@@ -43,19 +44,22 @@ func (d *decoder) decoded(e *packed.Entry) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	scales, err := d.tensor(e.Name+".rows.scales", float32Kind, []int64{rows, blocks, 1}, func(w io.Writer) error { return f.writeScales(d.file, w) })
+	scales, err := d.tensor(e.Name+".rows.scales", float32Kind, []int64{rows, blocks, 1},
+		func(w io.Writer) error { return f.writeScales(d.file, w) })
 	if err != nil {
 		return "", err
 	}
 	in := []string{codes, "input_ids", scales}
 	if !f.defaultZero() {
-		zeros, err := d.tensor(e.Name+".rows.zero_points", uint8Kind, []int64{rows, blocks, 1}, func(w io.Writer) error { return f.writeZeros(d.file, w, 1) })
+		zeros, err := d.tensor(e.Name+".rows.zero_points", uint8Kind, []int64{rows, blocks, 1},
+			func(w io.Writer) error { return f.writeZeros(d.file, w, 1) })
 		if err != nil {
 			return "", err
 		}
 		in = append(in, zeros)
 	}
-	h := d.contrib("GatherBlockQuantized", in, "embedding/blocks", attribute{"bits", int64(f.bits)}, attribute{"block_size", int64(f.block)},
+	h := d.contrib("GatherBlockQuantized", in, "embedding/blocks", attribute{"bits", int64(f.bits)},
+		attribute{"block_size", int64(f.block)},
 		attribute{"gather_axis", int64(0)}, attribute{"quantize_axis", int64(2)})
 	k, columns := int64(e.MatrixShape().K), blocks*int64(f.block)
 	if k == columns {

@@ -36,7 +36,8 @@ func (d *decoder) asFloats(x string, f *form, out string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	matrix.scales, err = d.tensor(fmt.Sprintf("ones.%dx%d", e.MatrixShape().M, f.blocks()), float32Kind, f.scaleDims(), f.ones)
+	matrix.scales, err = d.tensor(fmt.Sprintf("ones.%dx%d", e.MatrixShape().M, f.blocks()), float32Kind,
+		f.scaleDims(), f.ones)
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +73,8 @@ func (d *decoder) scaled(sums string, scales []string, out string) string {
 func (d *decoder) quantized(x string) (codes, step string) {
 	step = x + "/step"
 	codes = d.once(x+"/codes", func(out string) {
-		largest := d.op("ReduceMax", []string{d.op("Abs", []string{x}, x+"/magnitudes"), d.ints(-1)}, x+"/largest", attribute{"keepdims", int64(1)})
+		largest := d.op("ReduceMax", []string{d.op("Abs", []string{x}, x+"/magnitudes"), d.ints(-1)}, x+"/largest",
+			attribute{"keepdims", int64(1)})
 		bound := d.op("Max", []string{largest, d.scalar(1e-5)}, x+"/bound")
 		scale := d.op("Div", []string{d.scalar(127), bound}, x+"/scale")
 		rounded := d.op("Round", []string{d.op("Mul", []string{x, scale}, x+"/scaled")}, x+"/rounded")
@@ -88,20 +90,24 @@ type stored struct{ codes, scales, zeros string }
 func (d *decoder) stored(n *integers) (s stored, err error) {
 	e := n.entry
 	d.codes[e.Name] = n
-	if s.codes, err = d.tensor(e.Name, n.kind(), n.codeDims(), func(w io.Writer) error { return n.writeCodes(d.file, w) }); err != nil {
+	if s.codes, err = d.tensor(e.Name, n.kind(), n.codeDims(),
+		func(w io.Writer) error { return n.writeCodes(d.file, w) }); err != nil {
 		return s, err
 	}
 	if n.kind() == uint4Kind {
-		s.codes = d.once(e.Name+"/bytes", func(out string) { d.op("Cast", []string{e.Name}, out, attribute{"to", int64(uint8Kind)}) })
+		s.codes = d.once(e.Name+"/bytes",
+			func(out string) { d.op("Cast", []string{e.Name}, out, attribute{"to", int64(uint8Kind)}) })
 	}
-	if s.scales, err = d.tensor(e.Name+".scales", float32Kind, n.unitDims(), func(w io.Writer) error { return n.writeScales(d.file, w) }); err != nil {
+	if s.scales, err = d.tensor(e.Name+".scales", float32Kind, n.unitDims(),
+		func(w io.Writer) error { return n.writeScales(d.file, w) }); err != nil {
 		return s, err
 	}
 	if !e.Zero {
 		s.zeros = d.byte(uint8(n.zero))
 		return s, nil
 	}
-	s.zeros, err = d.tensor(e.Name+".zero_points", uint8Kind, n.unitDims(), func(w io.Writer) error { return n.writeZeros(d.file, w) })
+	s.zeros, err = d.tensor(e.Name+".zero_points", uint8Kind, n.unitDims(),
+		func(w io.Writer) error { return n.writeZeros(d.file, w) })
 	return s, err
 }
 
@@ -119,7 +125,8 @@ func (d *decoder) once(name string, add func(out string)) string {
 func (d *decoder) operands(x string, n *integers) (bytes, step string) {
 	codes, step := d.quantized(d.groups(x, n))
 	bytes = d.once(codes+"/bytes", func(out string) {
-		d.op("Cast", []string{d.op("Add", []string{codes, d.scalar(128)}, codes+"/unsigned")}, out, attribute{"to", int64(uint8Kind)})
+		d.op("Cast", []string{d.op("Add", []string{codes, d.scalar(128)}, codes+"/unsigned")}, out,
+			attribute{"to", int64(uint8Kind)})
 	})
 	if n.group != n.block && !n.single() {
 		from := bytes
@@ -138,7 +145,8 @@ func (d *decoder) asIntegers(x string, n *integers, s stored, out string) string
 	bytes, step := d.operands(x, n)
 	if n.single() {
 		sums := d.op("MatMulInteger", []string{bytes, s.codes, d.byte(128), s.zeros}, out+"/accumulators")
-		return d.scaled(d.op("Cast", []string{sums}, out+"/sums", attribute{"to", int64(float32Kind)}), []string{s.scales, step}, out)
+		return d.scaled(d.op("Cast", []string{sums}, out+"/sums", attribute{"to", int64(float32Kind)}),
+			[]string{s.scales, step}, out)
 	}
 	return d.blockwise(n, s, bytes, step, out)
 }
@@ -147,7 +155,8 @@ func (d *decoder) asIntegers(x string, n *integers, s stored, out string) string
 func (d *decoder) groups(x string, n *integers) string {
 	if more := n.columns() - n.entry.MatrixShape().K; more > 0 {
 		from := x
-		x = d.once(fmt.Sprintf("%s/filled.%d", x, n.columns()), func(out string) { d.op("Pad", []string{from, d.ints(0, 0, 0, 0, 0, int64(more))}, out) })
+		x = d.once(fmt.Sprintf("%s/filled.%d", x, n.columns()),
+			func(out string) { d.op("Pad", []string{from, d.ints(0, 0, 0, 0, 0, int64(more))}, out) })
 	}
 	if !n.grouped() {
 		return x
@@ -158,10 +167,13 @@ func (d *decoder) groups(x string, n *integers) string {
 	})
 }
 
-// blockwise adds block after block: the sum of a block is an integer, which is multiplied with the scales that only the block has.
+// blockwise adds block after block: the sum of a block is an integer, which is multiplied with the scales that only the
+// block has.
 func (d *decoder) blockwise(n *integers, s stored, bytes, step, out string) string {
 	rows, byGroup := int64(n.entry.MatrixShape().M), n.entry.Scale.Kind == packed.ScaleGroup
-	body, loop := newScan(out+"/block"), d.op("ConstantOfShape", []string{d.op("Concat", []string{d.callShape(), d.ints(rows)}, out+"/shape", attribute{"axis", int64(0)})}, out+"/zero")
+	body, loop := newScan(out+"/block"), d.op("ConstantOfShape",
+		[]string{d.op("Concat", []string{d.callShape(), d.ints(rows)}, out+"/shape", attribute{"axis", int64(0)})},
+		out+"/zero")
 	a := body.take(bytes, uint8Kind, 2, batch, tokens, int64(n.block))
 	w := body.take(s.codes, uint8Kind, 0, int64(n.block), rows)
 	zeros, scales, after := s.zeros, []string{}, []string{}
@@ -185,7 +197,8 @@ func (d *decoder) blockwise(n *integers, s stored, bytes, step, out string) stri
 	}
 	d.scan(body, loop, dims, sums, func(total, next string) {
 		acc := d.op("MatMulInteger", []string{a, w, d.byte(128), zeros}, out+"/accumulators")
-		y := d.scaled(d.op("Cast", []string{acc}, out+"/sums", attribute{"to", int64(float32Kind)}), scales, out+"/block/scaled")
+		y := d.scaled(d.op("Cast", []string{acc}, out+"/sums", attribute{"to", int64(float32Kind)}), scales,
+			out+"/block/scaled")
 		d.op("Add", []string{total, y}, next)
 	})
 	return d.scaled(sums, after, out)

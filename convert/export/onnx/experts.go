@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// mixture adds the experts of a block (NUMERICS N35, N36): a loop over all of them, which multiplies the matrices of those only that a token
-// has chosen, and the expert that all tokens share.
+// mixture adds the experts of a block (NUMERICS N35, N36): a loop over all of them, which multiplies the matrices of
+// those only that a token has chosen, and the expert that all tokens share.
 func (d *decoder) mixture(b *model.Block, x, p string) (string, error) {
 	m := b.Experts
 	weights, err := d.routed(m, x, p)
@@ -95,7 +95,8 @@ func (d *decoder) routed(m *model.Experts, x, p string) (string, error) {
 	if m.Normalize {
 		weights = d.op("Softmax", []string{top}, p+"router/softmax", axis)
 	} else {
-		weights = d.op("GatherElements", []string{d.op("Softmax", []string{scores}, p+"router/softmax", axis), chosen}, p+"router/weights", axis)
+		weights = d.op("GatherElements", []string{d.op("Softmax", []string{scores}, p+"router/softmax", axis), chosen},
+			p+"router/weights", axis)
 	}
 	none := d.op("ConstantOfShape", []string{d.op("Shape", []string{scores}, p+"router/shape")}, p+"router/none")
 	return d.op("ScatterElements", []string{none, chosen, weights}, p+"router/scattered", axis), nil
@@ -112,8 +113,8 @@ func (d *decoder) shared(b *model.Block, x, sum, p string) (string, error) {
 	return d.op("Add", []string{sum, d.op("Mul", []string{y, g}, p+"shared")}, p+"mixture"), err
 }
 
-// sliced gives a loop over experts their layers, and returns how one of them is computed in its body, for all rows of its tensor. What it
-// multiplies there is x, if that is known outside.
+// sliced gives a loop over experts their layers, and returns how one of them is computed in its body, for all rows of
+// its tensor. What it multiplies there is x, if that is known outside.
 func (d *decoder) sliced(s *scan, l *model.Linear, x string) (func(x, out string) string, error) {
 	product, err := d.slicedMatrix(s, l, x)
 	if err != nil || l.Bias == "" {
@@ -171,7 +172,8 @@ func (d *decoder) slicedForm(s *scan, f *form) (func(x, out string) string, erro
 	if err != nil {
 		return nil, err
 	}
-	one := stored{codes: s.matrix(all.codes, uint8Kind, f.codeDims()), scales: s.matrix(scales, float32Kind, f.scaleDims())}
+	one := stored{codes: s.matrix(all.codes, uint8Kind, f.codeDims()),
+		scales: s.matrix(scales, float32Kind, f.scaleDims())}
 	if all.zeros != "" {
 		one.zeros = s.matrix(all.zeros, uint8Kind, f.zeroDims())
 	}

@@ -39,7 +39,8 @@ type genaiDecoder struct {
 	Outputs    map[string]string `json:"outputs"`
 }
 
-// genaiSearch are its defaults for generation: greedy, and a KV cache that grows with the text instead of one for all positions.
+// genaiSearch are its defaults for generation: greedy, and a KV cache that grows with the text instead of one for all
+// positions.
 type genaiSearch struct {
 	DoSample  bool `json:"do_sample"`
 	MaxLength int  `json:"max_length"`
@@ -53,12 +54,18 @@ func (d *decoder) genai() []byte {
 		Model: genaiModel{
 			Type: "llama", EOS: m.EOS, ContextLength: m.MaxPositions, VocabSize: m.Vocab,
 			Decoder: genaiDecoder{
-				Filename: modelFile, HeadSize: m.HeadDim, HiddenSize: m.Hidden, Heads: m.Heads, KVHeads: m.KVHeads, Layers: m.Layers,
+				Filename:   modelFile,
+				HeadSize:   m.HeadDim,
+				HiddenSize: m.Hidden,
+				Heads:      m.Heads,
+				KVHeads:    m.KVHeads,
+				Layers:     m.Layers,
 				Inputs: map[string]string{
 					"input_ids": "input_ids", "attention_mask": "attention_mask",
 					"past_key_names": "past_key_values.%d.key", "past_value_names": "past_key_values.%d.value",
 				},
-				Outputs: map[string]string{"logits": "logits", "present_key_names": "present.%d.key", "present_value_names": "present.%d.value"},
+				Outputs: map[string]string{"logits": "logits", "present_key_names": "present.%d.key",
+					"present_value_names": "present.%d.value"},
 			},
 		},
 		Search: genaiSearch{MaxLength: m.MaxPositions},
@@ -77,8 +84,8 @@ func (d *decoder) genai() []byte {
 	return append(text, '\n')
 }
 
-// chats gives the files of the tokenizer a chat template that onnxruntime-genai renders. It takes that of tokenizer_config.json in front of
-// chat_template.jinja.
+// chats gives the files of the tokenizer a chat template that onnxruntime-genai renders. It takes that of
+// tokenizer_config.json in front of chat_template.jinja.
 func (m *exported) chats() error {
 	template := chat.Template(m.file.Embedded)
 	if template == "" {
@@ -89,7 +96,9 @@ func (m *exported) chats() error {
 		template, err = chat.For(chat.ONNXRuntime, t, template)
 	}
 	if err != nil {
-		m.notes = append(m.notes, fmt.Sprintf("onnxruntime-genai loads the model and cannot render its chat template, which is left as it is: %v", err))
+		m.notes = append(m.notes,
+			fmt.Sprintf("onnxruntime-genai loads the model and cannot render its chat template, which is left as it is: %v",
+				err))
 		return nil
 	}
 	m.texts = map[string][]byte{"chat_template.jinja": []byte(template)}

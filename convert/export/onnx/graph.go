@@ -128,7 +128,8 @@ func (b *builder) ops(domain, kind string, in, out []string, attributes []attrib
 // inlineBytes is the largest tensor that stands in the model itself: shape inference reads constants there only.
 const inlineBytes = 1024
 
-// Offsets in the data file, so that runtimes map it into memory: pages, and the allocation granularity of Windows for what is large.
+// Offsets in the data file, so that runtimes map it into memory: pages, and the allocation granularity of Windows for
+// what is large.
 const (
 	page       = 4 << 10
 	large      = 1 << 20
@@ -185,7 +186,8 @@ func (b *builder) constant(name string, kind kind, dims []int64, data []byte) st
 
 // scalar is a float.
 func (b *builder) scalar(x float32) string {
-	return b.constant(fmt.Sprintf("float.%v", x), float32Kind, nil, binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)))
+	return b.constant(fmt.Sprintf("float.%v", x), float32Kind, nil,
+		binary.LittleEndian.AppendUint32(nil, math.Float32bits(x)))
 }
 
 // integer is a number.

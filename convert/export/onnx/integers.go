@@ -15,17 +15,17 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// integers is how a matrix stands for MatMulInteger: in blocks of columns whose sum is one integer (NUMERICS N15), in each of them column
-// after column, so that a block is the matrix [block, rows] of numbers of 4 or 8 bits. Columns are filled up to whole blocks, and to whole
-// groups of activations.
+// integers is how a matrix stands for MatMulInteger: in blocks of columns whose sum is one integer (NUMERICS N15), in
+// each of them column after column, so that a block is the matrix [block, rows] of numbers of 4 or 8 bits. Columns are
+// filled up to whole blocks, and to whole groups of activations.
 type integers struct {
 	coded
 	group         int // columns that share a scale of the activations; 0 = all
 	block, blocks int
 }
 
-// exactBytes is the number of products of unsigned bytes whose sum is an int32: MatMulInteger multiplies such, and subtracts what zero points
-// make of them.
+// exactBytes is the number of products of unsigned bytes whose sum is an int32: MatMulInteger multiplies such, and
+// subtracts what zero points make of them.
 const exactBytes = math.MaxInt32 / (255 * 255)
 
 func integersOf(e *packed.Entry, a packed.Activation) (integers, error) {
@@ -46,7 +46,8 @@ func integersOf(e *packed.Entry, a packed.Activation) (integers, error) {
 		n.blocks = (k + whole - 1) / whole * whole / n.block
 	}
 	if n.block > exactBytes {
-		return n, fmt.Errorf("%w: tensor %q sums %d products, and MatMulInteger adds exactly up to %d", pack.ErrUnsupported, e.Name, n.block, exactBytes)
+		return n, fmt.Errorf("%w: tensor %q sums %d products, and MatMulInteger adds exactly up to %d", pack.ErrUnsupported,
+			e.Name, n.block, exactBytes)
 	}
 	return n, nil
 }
@@ -90,7 +91,8 @@ func (n *integers) unitDims() []int64 {
 	return n.dims(n.blocks, n.entry.MatrixShape().M)
 }
 
-// units calls each with the index of every scale and zero point in the order in which they are stored; −1 for columns that fill up.
+// units calls each with the index of every scale and zero point in the order in which they are stored; −1 for columns
+// that fill up.
 func (n *integers) units(each func(unit int) error) error {
 	shape := n.entry.MatrixShape()
 	rows, blocks := shape.M, n.blocks

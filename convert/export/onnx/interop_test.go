@@ -61,30 +61,35 @@ func TestInteropGreedy(t *testing.T) {
 		for _, g := range c.goldens {
 			prompts = append(prompts, g.Prompt)
 		}
-		for _, s := range []session{{Threads: 1, Level: everything}, {Threads: 2, Level: everything}, {Threads: 1, Level: "ORT_ENABLE_EXTENDED"}} {
+		for _, s := range []session{{Threads: 1, Level: everything}, {Threads: 2, Level: everything},
+			{Threads: 1, Level: "ORT_ENABLE_EXTENDED"}} {
 			s.Prompts, s.New = prompts, n
 			tokens, _ := onnxruntime(t, dir, s)
 			for i, g := range c.goldens {
 				if !slices.Equal(tokens[i], g.Greedy[:n]) {
-					t.Errorf("%s, %d threads, %s, prompt %d: %v, golden %v", c.checkpoint, s.Threads, s.Level, i, tokens[i], g.Greedy[:n])
+					t.Errorf("%s, %d threads, %s, prompt %d: %v, golden %v", c.checkpoint, s.Threads, s.Level, i, tokens[i],
+						g.Greedy[:n])
 				}
 			}
 		}
 	}
 }
 
-// TestInteropGroups: where scales belong to groups of columns, and where sums of 8-bit codes are long, onnxruntime chooses the tokens that
-// lowpack chooses behind the same text, but where two logits of lowpack are nearly equal: floats are added in another order, which now
-// and then flips an activation code. Scales per group keep that small. With one scale per token it grows: of all codes of the 8 texts, those in front of the first layer were those of
-// the reference model, in the first block at most 15 of 106,000 differed, in the last one up to 7 of 100. That moved a logit by up to 0.37, and
-// the chosen token was up to 0.2 behind (Zen 4).
+// TestInteropGroups: where scales belong to groups of columns, and where sums of 8-bit codes are long, onnxruntime
+// chooses the tokens that lowpack chooses behind the same text, but where two logits of lowpack are nearly equal:
+// floats are added in another order, which now and then flips an activation code. Scales per group keep that small.
+// With one scale per token it grows: of all codes of the 8 texts, those in front of the first layer were those of the
+// reference model, in the first block at most 15 of 106,000 differed, in the last one up to 7 of 100. That moved a
+// logit by up to 0.37, and the chosen token was up to 0.2 behind (Zen 4).
 func TestInteropGroups(t *testing.T) {
 	var prompts [][]int
 	for _, g := range exports.TinyGoldens(t) {
 		prompts = append(prompts, g.Prompt)
 	}
 	for _, r := range []packed.Recipe{
-		{Quant: "int4", AllowLossy: true}, {Quant: "int4", Scale: "group:128", AllowLossy: true}, {Quant: "int8", AllowLossy: true}, {Quant: "int8", Scale: "row", Head: "int8", Activation: "token", AllowLossy: true}, {Quant: "mxfp4", AllowLossy: true},
+		{Quant: "int4", AllowLossy: true}, {Quant: "int4", Scale: "group:128", AllowLossy: true}, {Quant: "int8",
+			AllowLossy: true}, {Quant: "int8", Scale: "row", Head: "int8", Activation: "token", AllowLossy: true},
+		{Quant: "mxfp4", AllowLossy: true},
 	} {
 		source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), r)
 		dir, _ := exportedOf(t, source, export.Exact)
@@ -108,7 +113,8 @@ func TestInteropGroups(t *testing.T) {
 		}
 		t.Logf("%s %s: %d of %d tokens, largest distance %v", r.Quant, r.Scale, same, 64*len(tokens), largest)
 		if same < 500 || largest > bound {
-			t.Errorf("%s %s: only %d of %d tokens are those of lowpack, others are up to %v behind", r.Quant, r.Scale, same, 64*len(tokens), largest)
+			t.Errorf("%s %s: only %d of %d tokens are those of lowpack, others are up to %v behind", r.Quant, r.Scale, same,
+				64*len(tokens), largest)
 		}
 	}
 }
@@ -123,8 +129,8 @@ func written(t *testing.T, m *exported) string {
 	return dir
 }
 
-// TestInteropPlain: plain graphs compute code times scale, with zero points where there are any: their logits are those of lowpack for the
-// unpacked floats.
+// TestInteropPlain: plain graphs compute code times scale, with zero points where there are any: their logits are those
+// of lowpack for the unpacked floats.
 func TestInteropPlain(t *testing.T) {
 	lossy := func(quant, scale string) packed.Recipe {
 		return packed.Recipe{Quant: quant, Scale: scale, AllowLossy: true}
@@ -133,10 +139,13 @@ func TestInteropPlain(t *testing.T) {
 		checkpoint string
 		recipe     packed.Recipe
 	}{
-		{"transformers/llama", lossy("absmean", "row")}, {"transformers/llama", lossy("sign", "tensor")}, {"transformers/llama", lossy("int2", "")},
-		{"transformers/llama", lossy("int2-elastic", "")}, {"transformers/llama", lossy("int4", "group:32")}, {"transformers/llama", lossy("mxfp4", "")},
+		{"transformers/llama", lossy("absmean", "row")}, {"transformers/llama", lossy("sign", "tensor")},
+		{"transformers/llama", lossy("int2", "")},
+		{"transformers/llama", lossy("int2-elastic", "")}, {"transformers/llama", lossy("int4", "group:32")},
+		{"transformers/llama", lossy("mxfp4", "")},
 		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}},
-		{"packed/awq-gemm-g64", packed.Recipe{}}, {"transformers/llama", packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}}, {"packed/ct-pack-b2-asym-g32", packed.Recipe{}},
+		{"packed/awq-gemm-g64", packed.Recipe{}}, {"transformers/llama",
+			packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}}, {"packed/ct-pack-b2-asym-g32", packed.Recipe{}},
 	} {
 		source := exports.Packed(t, shared.Path(t, filepath.Join("data", c.checkpoint)), c.recipe)
 		dir, _ := exportedOf(t, source, export.Plain)
@@ -146,16 +155,19 @@ func TestInteropPlain(t *testing.T) {
 	}
 }
 
-// TestInteropEmbedding: quantized embeddings, tied to the output head or not, give the floats that lowpack multiplies: plain graphs have the
-// logits of the unpacked floats, and exact ones those of lowpack but for codes of activations on the other side of a tie.
+// TestInteropEmbedding: quantized embeddings, tied to the output head or not, give the floats that lowpack multiplies:
+// plain graphs have the logits of the unpacked floats, and exact ones those of lowpack but for codes of activations on
+// the other side of a tie.
 func TestInteropEmbedding(t *testing.T) {
 	for _, name := range []string{"mlx-mxfp4", "mlx-bonsai-ternary-f16-tied", "mlx-bonsai-bit1-f16-tied"} {
 		for _, activation := range []string{"token", "group:32"} {
-			source := exports.Packed(t, shared.Path(t, filepath.Join("data", "packed", name)), packed.Recipe{Activation: activation})
+			source := exports.Packed(t, shared.Path(t, filepath.Join("data", "packed", name)),
+				packed.Recipe{Activation: activation})
 			ids := []int{1, 5, 9, 33, 2, 71, 100, 18, 9, 9, 44}
 			for _, a := range []export.Arithmetic{export.Plain, export.Exact} {
 				dir, _ := exportedOf(t, source, a)
-				if g := modelOf(t, dir); !slices.ContainsFunc(g.nodes, func(n node) bool { return n.op == "GatherBlockQuantized" }) {
+				if g := modelOf(t, dir); !slices.ContainsFunc(g.nodes,
+					func(n node) bool { return n.op == "GatherBlockQuantized" }) {
 					t.Errorf("%s: no quantized embedding", name)
 				}
 				_, got := onnxruntime(t, dir, session{Threads: 1, Level: everything, Prompts: [][]int{ids}, Logits: true})
@@ -169,7 +181,8 @@ func TestInteropEmbedding(t *testing.T) {
 	}
 }
 
-// recorded are the logits of transformers for the tokens of a miniature: a header of NumPy, whose size stands in it, and float32.
+// recorded are the logits of transformers for the tokens of a miniature: a header of NumPy, whose size stands in it,
+// and float32.
 func recorded(t *testing.T, name string) []float32 {
 	t.Helper()
 	data, err := os.ReadFile(shared.Path(t, filepath.Join("data", "transformers", name, "logits.npy")))
@@ -184,14 +197,17 @@ func recorded(t *testing.T, name string) []float32 {
 	return values
 }
 
-// TestInteropExperts: quantized experts are chosen, multiplied and weighted as lowpack does it, in every form of their matrices.
+// TestInteropExperts: quantized experts are chosen, multiplied and weighted as lowpack does it, in every form of their
+// matrices.
 func TestInteropExperts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		recipe packed.Recipe
 	}{
-		{"qwen2_moe", packed.Recipe{Quant: "int4", AllowLossy: true}}, {"granitemoe", packed.Recipe{Quant: "int4", AllowLossy: true}},
-		{"granitemoe", exports.PerRow("int8")}, {"granitemoe", packed.Recipe{Quant: "mxfp4", AllowLossy: true}}, {"mixtral", exports.PerRow("int8")}, {"qwen3_moe", packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}},
+		{"qwen2_moe", packed.Recipe{Quant: "int4", AllowLossy: true}}, {"granitemoe",
+			packed.Recipe{Quant: "int4", AllowLossy: true}},
+		{"granitemoe", exports.PerRow("int8")}, {"granitemoe", packed.Recipe{Quant: "mxfp4", AllowLossy: true}}, {"mixtral",
+			exports.PerRow("int8")}, {"qwen3_moe", packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}},
 		{"gpt_oss_mxfp4", packed.Recipe{}},
 	} {
 		source := exports.Packed(t, shared.Path(t, filepath.Join("data", "transformers", c.name)), c.recipe)
@@ -199,7 +215,8 @@ func TestInteropExperts(t *testing.T) {
 		exports.ReadJSON(t, filepath.Join(shared.Path(t, filepath.Join("data", "transformers", c.name)), "tokens.json"), &ids)
 		for _, a := range []export.Arithmetic{export.Plain, export.Exact} {
 			dir, _ := exportedOf(t, source, a)
-			tokens, got := onnxruntime(t, dir, session{Threads: 2, Level: everything, Prompts: [][]int{ids[:24]}, New: 4, Logits: true})
+			tokens, got := onnxruntime(t, dir,
+				session{Threads: 2, Level: everything, Prompts: [][]int{ids[:24]}, New: 4, Logits: true})
 			text := append(slices.Clone(ids[:24]), tokens[0]...)
 			switch {
 			case a == export.Exact:
@@ -219,8 +236,8 @@ func TestInteropExperts(t *testing.T) {
 // bos begins the golden texts of tiny-bitnet that are chats.
 const bos = "<|begin_of_text|>"
 
-// TestInteropGenAI: onnxruntime-genai loads the directory, renders chats and cuts the golden texts as lowpack does, and generates the golden
-// tokens.
+// TestInteropGenAI: onnxruntime-genai loads the directory, renders chats and cuts the golden texts as lowpack does, and
+// generates the golden tokens.
 func TestInteropGenAI(t *testing.T) {
 	dir, _ := exportedOf(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), export.Exact)
 	var prompts []struct {
@@ -251,7 +268,8 @@ func TestInteropGenAI(t *testing.T) {
 		Prompts, Tokens [][]int
 		Chats           []string
 	}
-	if err := json.Unmarshal(interop.Python(t, "onnxruntime", "testdata/generate.py", dir, string(spec)), &answer); err != nil {
+	if err := json.Unmarshal(interop.Python(t, "onnxruntime", "testdata/generate.py", dir, string(spec)),
+		&answer); err != nil {
 		t.Fatal(err)
 	}
 	for i, g := range exports.TinyGoldens(t)[:len(prompts)] {
@@ -277,8 +295,8 @@ func TestInteropGenAI(t *testing.T) {
 	}
 }
 
-// TestInteropTransformersJS: transformers.js opens the directory, cuts the golden texts as lowpack does, and generates the golden tokens; of
-// a family that it knows, without being told which one, and those of onnxruntime.
+// TestInteropTransformersJS: transformers.js opens the directory, cuts the golden texts as lowpack does, and generates
+// the golden tokens; of a family that it knows, without being told which one, and those of onnxruntime.
 func TestInteropTransformersJS(t *testing.T) {
 	const n = 64
 	var texts []struct {
@@ -289,14 +307,16 @@ func TestInteropTransformersJS(t *testing.T) {
 	bitllama, bitllamaGoldens := exports.BitllamaGoldens(t)
 	tiny, _ := exportedOf(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), export.Exact)
 	other, _ := exportedOf(t, exports.Packed(t, bitllama, packed.Recipe{}), export.Exact)
-	stories, _ := exportedOf(t, exports.Packed(t, shared.Path(t, filepath.Join("data", "models", "stories260k", "hf-F32")), exports.AsFloats), "")
+	stories, _ := exportedOf(t, exports.Packed(t, shared.Path(t, filepath.Join("data", "models", "stories260k", "hf-F32")),
+		exports.AsFloats), "")
 	prompt := []int{1, 403, 407, 261, 378}
 	greedy, _ := onnxruntime(t, stories, session{Threads: 1, Level: everything, Prompts: [][]int{prompt}, New: n})
 	for _, c := range []struct {
 		dir, family string
 		goldens     []exports.Golden
 	}{
-		{tiny, "llama", exports.TinyGoldens(t)}, {other, "llama", bitllamaGoldens}, {stories, "", []exports.Golden{{Prompt: prompt, Greedy: greedy[0]}}},
+		{tiny, "llama", exports.TinyGoldens(t)}, {other, "llama", bitllamaGoldens}, {stories, "",
+			[]exports.Golden{{Prompt: prompt, Greedy: greedy[0]}}},
 	} {
 		spec := struct {
 			Type    string   `json:"type,omitempty"`
@@ -315,7 +335,8 @@ func TestInteropTransformersJS(t *testing.T) {
 			t.Fatal(err)
 		}
 		var answer struct{ Texts, Tokens [][]int }
-		if err := json.Unmarshal(interop.Node(t, "transformers.js", "testdata/transformers.mjs", c.dir, string(text)), &answer); err != nil {
+		if err := json.Unmarshal(interop.Node(t, "transformers.js", "testdata/transformers.mjs", c.dir, string(text)),
+			&answer); err != nil {
 			t.Fatal(err)
 		}
 		for i, g := range c.goldens {
@@ -331,15 +352,17 @@ func TestInteropTransformersJS(t *testing.T) {
 	}
 }
 
-// closed are the families whose graphs OpenVINO does not read: it has no softcap for GroupQueryAttention, and its Scan does not take loops
-// over experts.
+// closed are the families whose graphs OpenVINO does not read: it has no softcap for GroupQueryAttention, and its Scan
+// does not take loops over experts.
 var closed = []string{"gemma2", "gpt_oss", "granitemoe", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}
 
-// TestInteropFamilies: the graph of a miniature of every family that is exported gives the logits of lowpack, from floats,
-// for a prompt that is longer than sliding windows and for tokens behind it. Heads have 8, 16, 24 and more values.
+// TestInteropFamilies: the graph of a miniature of every family that is exported gives the logits of lowpack, from
+// floats, for a prompt that is longer than sliding windows and for tokens behind it. Heads have 8, 16, 24 and more
+// values.
 func TestInteropFamilies(t *testing.T) {
 	ids := map[string][]int{"models/stories260k/hf-F32": {1, 403, 407, 261, 378}}
-	for _, name := range []string{"exaone4", "gemma", "gemma2", "gemma3", "gpt_oss", "granite", "granitemoe", "hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "mixtral", "olmo2", "olmo3", "olmoe", "phi3",
+	for _, name := range []string{"exaone4", "gemma", "gemma2", "gemma3", "gpt_oss", "granite", "granitemoe",
+		"hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "mixtral", "olmo2", "olmo3", "olmoe", "phi3",
 		"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"} {
 		var list []int
 		exports.ReadJSON(t, filepath.Join(shared.Path(t, filepath.Join("data", "transformers", name)), "tokens.json"), &list)
@@ -353,7 +376,8 @@ func TestInteropFamilies(t *testing.T) {
 			runtimes = runtimes[:1]
 		}
 		for _, runtime := range runtimes {
-			tokens, got := in(t, runtime, exported, session{Threads: 1, Level: everything, Prompts: [][]int{prompt}, New: 16, Logits: true})
+			tokens, got := in(t, runtime, exported,
+				session{Threads: 1, Level: everything, Prompts: [][]int{prompt}, New: 16, Logits: true})
 			exports.Near(t, name+" in "+runtime, got, exports.Logits(t, source, append(prompt, tokens[0]...)), 1e-5)
 		}
 	}

@@ -63,16 +63,17 @@ func (d *decoder) matrix(x, name, out string) (string, error) {
 
 // ordered takes the columns of x in the order of a matrix (FORMAT F24).
 func (d *decoder) ordered(x string, e *packed.Entry) (string, error) {
-	order, err := d.tensor(e.Name+packed.OrderSuffix, int32Kind, []int64{int64(e.MatrixShape().K)}, func(w io.Writer) error {
-		list, err := packed.Order(d.file, e, 0)
-		if err != nil {
-			return err
-		}
-		if err := folder.Intact(d.file, e.Name+packed.OrderSuffix, e.OrderSHA); err != nil {
-			return err
-		}
-		return binary.Write(w, binary.LittleEndian, list)
-	})
+	order, err := d.tensor(e.Name+packed.OrderSuffix, int32Kind, []int64{int64(e.MatrixShape().K)},
+		func(w io.Writer) error {
+			list, err := packed.Order(d.file, e, 0)
+			if err != nil {
+				return err
+			}
+			if err := folder.Intact(d.file, e.Name+packed.OrderSuffix, e.OrderSHA); err != nil {
+				return err
+			}
+			return binary.Write(w, binary.LittleEndian, list)
+		})
 	return d.op("Gather", []string{x, order}, x+"/"+e.Name+packed.OrderSuffix, attribute{"axis", int64(-1)}), err
 }
 
@@ -91,7 +92,8 @@ func (d *decoder) widened(name string) (string, error) {
 	if err != nil || kind == float32Kind {
 		return w, err
 	}
-	return d.once(name+"/widened", func(out string) { d.op("Cast", []string{w}, out, attribute{"to", int64(float32Kind)}) }), nil
+	return d.once(name+"/widened",
+		func(out string) { d.op("Cast", []string{w}, out, attribute{"to", int64(float32Kind)}) }), nil
 }
 
 // plain enters an unquantized tensor as it is stored.
@@ -154,25 +156,30 @@ func (d *decoder) weightOnly(x string, e *packed.Entry, out string) (string, err
 
 // formScales are the scales of all blocks.
 func (d *decoder) formScales(f *form) (string, error) {
-	return d.tensor(f.entry.Name+".scales", float32Kind, f.scaleDims(), func(w io.Writer) error { return f.writeScales(d.file, w) })
+	return d.tensor(f.entry.Name+".scales", float32Kind, f.scaleDims(),
+		func(w io.Writer) error { return f.writeScales(d.file, w) })
 }
 
 // packed are the codes of a matrix for MatMulNBits, and its zero points where they are not those by default.
 func (d *decoder) packed(f *form) (s stored, err error) {
 	d.codes[f.entry.Name] = f
-	if s.codes, err = d.tensor(f.entry.Name, uint8Kind, f.codeDims(), func(w io.Writer) error { return f.writeCodes(d.file, w) }); err != nil || f.defaultZero() {
+	if s.codes, err = d.tensor(f.entry.Name, uint8Kind, f.codeDims(),
+		func(w io.Writer) error { return f.writeCodes(d.file, w) }); err != nil || f.defaultZero() {
 		return s, err
 	}
-	s.zeros, err = d.tensor(f.entry.Name+".zero_points", uint8Kind, f.zeroDims(), func(w io.Writer) error { return f.writeZeros(d.file, w, f.blocks()) })
+	s.zeros, err = d.tensor(f.entry.Name+".zero_points", uint8Kind, f.zeroDims(),
+		func(w io.Writer) error { return f.writeZeros(d.file, w, f.blocks()) })
 	return s, err
 }
 
-// product adds a MatMulNBits. Its activations stay floats: level 1 forbids that a runtime quantizes them in its own way.
+// product adds a MatMulNBits. Its activations stay floats: level 1 forbids that a runtime quantizes them in its own
+// way.
 func (d *decoder) product(f *form, x string, s stored, out string) string {
 	shape, in := f.entry.MatrixShape(), []string{x, s.codes, s.scales}
 	if s.zeros != "" {
 		in = append(in, s.zeros)
 	}
-	return d.contrib("MatMulNBits", in, out, attribute{"K", int64(shape.K)}, attribute{"N", int64(shape.M)}, attribute{"accuracy_level", int64(1)},
+	return d.contrib("MatMulNBits", in, out, attribute{"K", int64(shape.K)}, attribute{"N", int64(shape.M)},
+		attribute{"accuracy_level", int64(1)},
 		attribute{"bits", int64(f.bits)}, attribute{"block_size", int64(f.block)})
 }

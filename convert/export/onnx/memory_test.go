@@ -26,8 +26,8 @@ func (h *heap) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestMemory: a directory is written in the memory of one tensor of codes, with the graph and small buffers, however many tensors there are.
-// Large tensors can be mapped everywhere.
+// TestMemory: a directory is written in the memory of one tensor of codes, with the graph and small buffers, however
+// many tensors there are. Large tensors can be mapped everywhere.
 func TestMemory(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector takes memory itself")
@@ -66,7 +66,8 @@ func TestMemory(t *testing.T) {
 		}
 		const largest = 768 * 4096
 		peak := h.peak - min(h.peak, before.HeapAlloc)
-		t.Logf("%s: %d KiB for %d KiB of files; the largest tensor has %d KiB of codes", a, peak>>10, h.written>>10, largest>>10)
+		t.Logf("%s: %d KiB for %d KiB of files; the largest tensor has %d KiB of codes", a, peak>>10, h.written>>10,
+			largest>>10)
 		if peak > 3*largest || h.written < 10*largest || peak < largest {
 			t.Errorf("%s: %d bytes of heap for %d of files", a, peak, h.written)
 		}

@@ -1,4 +1,5 @@
-// Package onnx writes the model of a packed file as an ONNX graph in the directory of onnxruntime-genai, and reads it back for verification.
+// Package onnx writes the model of a packed file as an ONNX graph in the directory of onnxruntime-genai, and reads it
+// back for verification.
 package onnx
 
 import (
@@ -25,8 +26,9 @@ const (
 // arithmeticKey of the metadata of the model says how it computes.
 const arithmeticKey = "lowpack.arithmetic"
 
-// Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the same input. Without
-// an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is in memory.
+// Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the
+// same input. Without an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is
+// in memory.
 func Export(ctx context.Context, path, dir string, a export.Arithmetic, p export.Progress) (*export.Summary, error) {
 	f, err := packed.Open(path)
 	if err != nil {
@@ -84,22 +86,25 @@ func exactly(e *packed.Entry, a packed.Activation) error {
 	return err
 }
 
-// families are those whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm have those of bitnet and llama
-// under other names.
-var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2", "gemma3", "gpt_oss", "granite", "granitemoe", "hunyuan", "llama", "minicpm", "mistral", "mixtral",
+// families are those whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm have
+// those of bitnet and llama under other names.
+var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2", "gemma3", "gpt_oss", "granite",
+	"granitemoe", "hunyuan", "llama", "minicpm", "mistral", "mixtral",
 	"mobilellm", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"}
 
 // runs refuses what has no form in the graph.
 func runs(m *packed.Manifest, d *model.Description) error {
 	switch {
 	case !slices.Contains(families, d.Family):
-		return fmt.Errorf("%w: family %s is not written to ONNX; those that are: %s", pack.ErrUnsupported, d.Family, strings.Join(families, ", "))
+		return fmt.Errorf("%w: family %s is not written to ONNX; those that are: %s", pack.ErrUnsupported, d.Family,
+			strings.Join(families, ", "))
 	case d.Rope.Dim != d.HeadDim:
 		return fmt.Errorf("%w: heads of which %d of %d values are rotated", pack.ErrUnsupported, d.Rope.Dim, d.HeadDim)
 	}
 	for i := range m.Packed {
 		if e := &m.Packed[i]; len(e.Shape) != 2 && e.Order {
-			return fmt.Errorf("%w: tensor %q has an order of columns for each of its experts; lowpack unpack makes floats of it", pack.ErrUnsupported, e.Name)
+			return fmt.Errorf("%w: tensor %q has an order of columns for each of its experts; lowpack unpack makes floats of it",
+				pack.ErrUnsupported, e.Name)
 		}
 	}
 	return nil

@@ -37,7 +37,8 @@ func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *expo
 	return dir, s
 }
 
-// TestExport: the same file gives the same directory, the size in the summary is that of its files, and large data can be mapped.
+// TestExport: the same file gives the same directory, the size in the summary is that of its files, and large data can
+// be mapped.
 func TestExport(t *testing.T) {
 	source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	dir, s := exportedOf(t, source, "")
@@ -80,15 +81,17 @@ func TestForms(t *testing.T) {
 		bits   int64  // of the plain arithmetic
 		exact  string // the operator
 	}{
-		"ternary":                  {packed.Recipe{}, 2, "MatMulNBits"},
-		"ternary in TL":            {packed.Recipe{Layout: "tl2"}, 2, "MatMulNBits"},
-		"signs":                    {packed.Recipe{Quant: "sign", Scale: "tensor", Activation: "token", AllowLossy: true}, 2, "MatMulNBits"},
-		"int4 per row":             {exports.PerRow("int4"), 4, "MatMulNBits"},
-		"int8 per row":             {exports.PerRow("int8"), 8, "MatMulInteger"},
-		"MXFP4":                    {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, 8, "MatMulInteger"},
-		"int4 in groups":           {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, 4, "MatMulInteger"},
-		"int4 per row, act groups": {packed.Recipe{Quant: "int4", Scale: "row", Activation: "group:128", AllowLossy: true}, 4, "MatMulInteger"},
-		"ternary, act groups":      {packed.Recipe{Activation: "group:64"}, 2, "MatMulInteger"},
+		"ternary":       {packed.Recipe{}, 2, "MatMulNBits"},
+		"ternary in TL": {packed.Recipe{Layout: "tl2"}, 2, "MatMulNBits"},
+		"signs": {packed.Recipe{Quant: "sign", Scale: "tensor", Activation: "token", AllowLossy: true}, 2,
+			"MatMulNBits"},
+		"int4 per row":   {exports.PerRow("int4"), 4, "MatMulNBits"},
+		"int8 per row":   {exports.PerRow("int8"), 8, "MatMulInteger"},
+		"MXFP4":          {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, 8, "MatMulInteger"},
+		"int4 in groups": {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, 4, "MatMulInteger"},
+		"int4 per row, act groups": {packed.Recipe{Quant: "int4", Scale: "row", Activation: "group:128", AllowLossy: true}, 4,
+			"MatMulInteger"},
+		"ternary, act groups": {packed.Recipe{Activation: "group:64"}, 2, "MatMulInteger"},
 	} {
 		source := exports.Packed(t, dir, c.recipe)
 		exact, s := exportedOf(t, source, "")
@@ -119,17 +122,20 @@ func TestRotations(t *testing.T) {
 	want := floats.Rotation{Cos: make([]float32, 4), Sin: make([]float32, 4)}
 	r.At(49, want)
 	got := make([]float32, 8)
-	if err := binary.Read(bytes.NewReader(append(cos.Bytes()[49*16:], sin.Bytes()[49*16:]...)), binary.LittleEndian, got); err != nil || !slices.Equal(got, append(want.Cos, want.Sin...)) {
+	err := binary.Read(bytes.NewReader(append(cos.Bytes()[49*16:], sin.Bytes()[49*16:]...)), binary.LittleEndian, got)
+	if err != nil || !slices.Equal(got, append(want.Cos, want.Sin...)) {
 		t.Errorf("position 49: %v, want %v, %v", got, want, err)
 	}
 }
 
 // TestExperts: the matrices of experts are written and read back in every form: floats, packed codes, integers.
 func TestExperts(t *testing.T) {
-	turned, _ := exportedOf(t, exports.Packed(t, shared.Path(t, filepath.Join("data", "transformers", "gpt_oss")), exports.AsFloats), "")
+	turned, _ := exportedOf(t, exports.Packed(t, shared.Path(t, filepath.Join("data", "transformers", "gpt_oss")),
+		exports.AsFloats), "")
 	taken := exports.Packed(t, shared.Path(t, filepath.Join("data", "transformers", "gpt_oss_mxfp4")), packed.Recipe{})
 	exact, _ := exportedOf(t, taken, "")
-	if a, b := operators(modelOf(t, turned)), operators(modelOf(t, exact)); a != nil || !slices.Equal(b, []string{"MatMulInteger"}) {
+	if a, b := operators(modelOf(t, turned)), operators(modelOf(t, exact)); a != nil ||
+		!slices.Equal(b, []string{"MatMulInteger"}) {
 		t.Errorf("gpt-oss: operators %q and %q", a, b)
 	}
 	for _, name := range []string{"granitemoe", "qwen2_moe"} {
@@ -171,11 +177,13 @@ func operators(g *graph) (list []string) {
 	return slices.Compact(list)
 }
 
-// TestChats: the chat template is written for the engine of onnxruntime-genai wherever that looks for it; one that it cannot render is left
-// as it is, and a note says why.
+// TestChats: the chat template is written for the engine of onnxruntime-genai wherever that looks for it; one that it
+// cannot render is left as it is, and a note says why.
 func TestChats(t *testing.T) {
-	const title, first = "{% for m in messages %}<{{ m.role | title }}>{{ m.content }}{% endfor %}", "{{ (messages | first).content }}"
-	for template, c := range map[string]struct{ note, part string }{title: {"", "else m.role)}}>"}, first: {"no filter first", first}} {
+	const title = "{% for m in messages %}<{{ m.role | title }}>{{ m.content }}{% endfor %}"
+	const first = "{{ (messages | first).content }}"
+	for template, c := range map[string]struct{ note, part string }{title: {"", "else m.role)}}>"},
+		first: {"no filter first", first}} {
 		source := tinymodel.WithTemplate(t, template)
 		dir, s := exportedOf(t, source, "")
 		if len(s.Notes) > 1 || !strings.Contains(strings.Join(s.Notes, ""), c.note) || (c.note == "") != (len(s.Notes) == 0) {
@@ -203,10 +211,11 @@ func TestChats(t *testing.T) {
 
 // TestRefused: nothing is left of what is refused or stopped.
 func TestRefused(t *testing.T) {
-	exports.Refused(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), func(ctx context.Context, path, dir string) error {
-		_, err := Export(ctx, path, dir, export.Exact, nil)
-		return err
-	})
+	exports.Refused(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}),
+		func(ctx context.Context, path, dir string) error {
+			_, err := Export(ctx, path, dir, export.Exact, nil)
+			return err
+		})
 }
 
 // TestFamilies: what has no form in the graph is refused by name.
@@ -219,7 +228,9 @@ func TestFamilies(t *testing.T) {
 	partial, other := llama, llama
 	partial.Rope.Dim, other.Family = 32, "mamba"
 	for want, err := range map[string]error{
-		"32 of 64 values": runs(&packed.Manifest{}, &partial), "family mamba": runs(&packed.Manifest{}, &other), `tensor "experts"`: runs(&experts, &llama),
+		"32 of 64 values":  runs(&packed.Manifest{}, &partial),
+		"family mamba":     runs(&packed.Manifest{}, &other),
+		`tensor "experts"`: runs(&experts, &llama),
 	} {
 		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -227,9 +238,9 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestDamage: another bit anywhere in any file of the directory is found, but for the version that wrote it, and so is a file that a runtime
-// would read too. Bytes all over each file and one of each tensor of the first layer and outside of layers stand for all; with
-// LOWPACK_LONG there are more of them.
+// TestDamage: another bit anywhere in any file of the directory is found, but for the version that wrote it, and so is
+// a file that a runtime would read too. Bytes all over each file and one of each tensor of the first layer and outside
+// of layers stand for all; with LOWPACK_LONG there are more of them.
 func TestDamage(t *testing.T) {
 	source := exports.Packed(t, exports.Small(t), packed.Recipe{})
 	dir, _ := exportedOf(t, source, "")
@@ -240,7 +251,8 @@ func TestDamage(t *testing.T) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), dir) {
+		if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s, byte %d: %v", name, at, err)
 		}
 		if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
@@ -273,7 +285,8 @@ func TestDamage(t *testing.T) {
 	if err := os.WriteFile(added, []byte("{{ messages }}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), added) {
+	if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), added) {
 		t.Errorf("a chat template beside that of the packed file: %v", err)
 	}
 	if err := os.Remove(added); err != nil {
@@ -314,12 +327,15 @@ func TestHostile(t *testing.T) {
 		"no number as offset":       append(head(4), external("zero", "4")...),
 		"a dimension below zero":    append(head(-4, -1), external("0", "4")...),
 		"elements beyond 64 bits":   append(head(1<<32, 1<<32), external("0", "0")...),
-		"another file":              append(head(4), message(nil).bytes(tensorExternal, pair("location", "../secret")).number(tensorLocation, 1)...),
-		"another data type":         message(nil).number(tensorDims, 4).number(tensorKind, 99).text(tensorName, "x").bytes(tensorRaw, []byte("1234")),
-		"a field of another type":   message(nil).text(tensorDims, "4"),
-		"an unknown field":          head(4).bytes(tensorRaw, []byte("1234")).text(99, "x"),
+		"another file": append(head(4),
+			message(nil).bytes(tensorExternal, pair("location", "../secret")).number(tensorLocation, 1)...),
+		"another data type": message(nil).number(tensorDims, 4).number(tensorKind, 99).text(tensorName,
+			"x").bytes(tensorRaw, []byte("1234")),
+		"a field of another type": message(nil).text(tensorDims, "4"),
+		"an unknown field":        head(4).bytes(tensorRaw, []byte("1234")).text(99, "x"),
 	} {
-		if _, err := parse(message(nil).bytes(modelGraph, message(nil).bytes(graphTensor, body))); !errors.Is(err, pack.ErrCorrupt) {
+		if _, err := parse(message(nil).bytes(modelGraph, message(nil).bytes(graphTensor, body))); !errors.Is(err,
+			pack.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -335,8 +351,10 @@ func TestHostile(t *testing.T) {
 		"a graph too deep":   deep,
 		"a tensor in a node": message(nil).bytes(graphTensor, head(4).bytes(tensorRaw, []byte("1234"))),
 	} {
-		node := message(nil).text(nodeOut, "x").text(nodeName, "x").bytes(nodeAttribute, message(nil).bytes(attributeGraph, body).number(attributeKind, graphAttribute))
-		if _, err := parse(message(nil).bytes(modelGraph, message(nil).bytes(graphNode, node))); !errors.Is(err, pack.ErrCorrupt) {
+		node := message(nil).text(nodeOut, "x").text(nodeName, "x").bytes(nodeAttribute,
+			message(nil).bytes(attributeGraph, body).number(attributeKind, graphAttribute))
+		if _, err := parse(message(nil).bytes(modelGraph, message(nil).bytes(graphNode, node))); !errors.Is(err,
+			pack.ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -352,7 +370,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestBounds: MatMulNBits adds integers as floats up to 2²⁴, MatMulInteger bytes up to 2³¹; 8-bit codes are left to the latter.
+// TestBounds: MatMulNBits adds integers as floats up to 2²⁴, MatMulInteger bytes up to 2³¹; 8-bit codes are left to the
+// latter.
 func TestBounds(t *testing.T) {
 	token := packed.Activation{Kind: packed.ActivationToken}
 	for _, c := range []struct {
@@ -361,10 +380,12 @@ func TestBounds(t *testing.T) {
 		floats   bool
 		integers bool
 	}{
-		{"ternary", 132104, true, false}, {"ternary", 132105, false, false}, {"int4", 16513, true, true}, {"int4", 16514, false, true},
+		{"ternary", 132104, true, false}, {"ternary", 132105, false, false}, {"int4", 16513, true, true}, {"int4", 16514,
+			false, true},
 		{"int8", 64, false, true}, {"int8", 33025, false, true}, {"int8", 33026, false, false},
 	} {
-		e := &packed.Entry{Name: "w", Shape: []int{2, c.k}, Layout: pack.Spec{Alphabet: c.alphabet}, Scale: packed.Scale{Kind: packed.ScaleRow}}
+		e := &packed.Entry{Name: "w", Shape: []int{2, c.k}, Layout: pack.Spec{Alphabet: c.alphabet},
+			Scale: packed.Scale{Kind: packed.ScaleRow}}
 		f, err := formOf(e)
 		if err != nil {
 			t.Fatal(err)
@@ -381,7 +402,8 @@ func TestBounds(t *testing.T) {
 
 // TestFilled: columns that fill up a block or a group hold zeros, in both forms.
 func TestFilled(t *testing.T) {
-	e := &packed.Entry{Name: "w", Shape: []int{3, 40}, Layout: pack.Spec{Alphabet: "int4"}, Scale: packed.Scale{Kind: packed.ScaleRow}}
+	e := &packed.Entry{Name: "w", Shape: []int{3, 40}, Layout: pack.Spec{Alphabet: "int4"},
+		Scale: packed.Scale{Kind: packed.ScaleRow}}
 	m := pack.NewMatrix(e.MatrixShape(), pack.Int4)
 	for i := range m.Codes {
 		m.Codes[i] = int8(i%16 - 8)
@@ -407,8 +429,10 @@ func TestFilled(t *testing.T) {
 // FuzzParse: what is read is what is written of it again.
 func FuzzParse(f *testing.F) {
 	b := newBuilder()
-	b.op("Clip", []string{"x", b.scalar(1), ""}, "y", attribute{"a", int64(-1)}, attribute{"b", float32(2)}, attribute{"c", "d"})
-	b.inputs, b.metadata = []value{{"x", float32Kind, []any{batch, int64(3)}}}, [][2]string{{arithmeticKey, string(export.Exact)}}
+	b.op("Clip", []string{"x", b.scalar(1), ""}, "y", attribute{"a", int64(-1)}, attribute{"b", float32(2)},
+		attribute{"c", "d"})
+	b.inputs, b.metadata = []value{{"x", float32Kind, []any{batch, int64(3)}}}, [][2]string{{arithmeticKey,
+		string(export.Exact)}}
 	b.tensors = append(b.tensors, tensor{name: "z", kind: uint8Kind, dims: []int64{4096, 2}, offset: 4096})
 	f.Add(b.encode(dataFile))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -43,7 +43,8 @@ func (m message) text(field protowire.Number, s string) message { return m.bytes
 
 // encode is the model as a ModelProto, with the data file under a name.
 func (g *graph) encode(dataFile string) []byte {
-	m := message(nil).number(modelIRVersion, irVersion).text(modelProducer, "lowpack").text(modelProducerVersion, version.Version)
+	m := message(nil).number(modelIRVersion, irVersion).text(modelProducer, "lowpack").text(modelProducerVersion,
+		version.Version)
 	m = m.bytes(modelGraph, g.body(dataFile))
 	for _, o := range g.opsets {
 		m = m.bytes(modelOpset, message(nil).text(opsetDomain, o.domain).number(opsetVersion, o.version))

@@ -264,7 +264,8 @@ func attributeKindOf(value any) int64 {
 	return 0
 }
 
-// parseTensor reads a tensor whose data are either in the model or at an offset of the data file, with the length of its shape.
+// parseTensor reads a tensor whose data are either in the model or at an offset of the data file, with the length of
+// its shape.
 func parseTensor(b []byte) (t tensor, err error) {
 	var number, external int64
 	var where [][2]string
@@ -321,7 +322,8 @@ func (t *tensor) place(external bool, where [][2]string) (err error) {
 	if len(where) == 3 {
 		t.offset, err = strconv.ParseInt(where[1][1], 10, 64)
 	}
-	want := [][2]string{{"location", dataFile}, {"offset", strconv.FormatInt(t.offset, 10)}, {"length", strconv.FormatInt(t.bytes(), 10)}}
+	want := [][2]string{{"location", dataFile}, {"offset", strconv.FormatInt(t.offset, 10)},
+		{"length", strconv.FormatInt(t.bytes(), 10)}}
 	if err != nil || t.offset < 0 || !slices.Equal(where, want) {
 		return corrupt("tensor %q has its data at %v", t.name, where)
 	}

@@ -30,7 +30,8 @@ func (d *decoder) scan(s *scan, start string, dims []any, out string, body func(
 		attribute{"body", g}, attribute{"num_scan_inputs", int64(len(s.from))}, attribute{"scan_input_axes", s.axes})
 }
 
-// body collects what add adds in a graph of its own, which sees the values around it. What it computes is not seen there.
+// body collects what add adds in a graph of its own, which sees the values around it. What it computes is not seen
+// there.
 func (d *decoder) body(in, out []value, add func()) *graph {
 	nodes, products := d.nodes, d.products
 	d.nodes, d.products = nil, maps.Clone(products)

@@ -23,8 +23,9 @@ func Is(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Verify reads the directory of an export back and compares it with a packed file: the graph node by node, the codes of every quantized
-// tensor by their digest, all other data and files byte by byte. The first difference is an error that names it.
+// Verify reads the directory of an export back and compares it with a packed file: the graph node by node, the codes of
+// every quantized tensor by their digest, all other data and files byte by byte. The first difference is an error that
+// names it.
 func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
 	f, err := packed.Open(source)
 	if err != nil {
@@ -63,14 +64,16 @@ func (g *graph) arithmetic() export.Arithmetic {
 // equals compares graphs, apart from data that are elsewhere.
 func (g *graph) equals(want *graph) error {
 	return errors.Join(
-		same("opset", g.opsets, want.opsets), same("metadata", g.metadata, want.metadata), same("input", g.inputs, want.inputs),
+		same("opset", g.opsets, want.opsets), same("metadata", g.metadata, want.metadata), same("input", g.inputs,
+			want.inputs),
 		same("output", g.outputs, want.outputs), same("node", g.nodes, want.nodes), same("tensor", g.tensors, want.tensors))
 }
 
 func same[T any](what string, got, want []T) error {
 	for i := range min(len(got), len(want)) {
 		if !reflect.DeepEqual(got[i], want[i]) {
-			return fmt.Errorf("%w: %s %d is %.200v; of the packed file it would be %.200v", pack.ErrCorrupt, what, i, fmt.Sprint(got[i]), fmt.Sprint(want[i]))
+			return fmt.Errorf("%w: %s %d is %.200v; of the packed file it would be %.200v", pack.ErrCorrupt, what, i,
+				fmt.Sprint(got[i]), fmt.Sprint(want[i]))
 		}
 	}
 	if len(got) != len(want) {

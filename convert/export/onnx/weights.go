@@ -20,8 +20,8 @@ type coded struct {
 	bits, zero int
 }
 
-// codedIn takes the least number of bits from least on, doubled as often as the codes need it, with the zero point in the middle of the
-// numbers where the codes fit it: the one that MatMulNBits has by default.
+// codedIn takes the least number of bits from least on, doubled as often as the codes need it, with the zero point in
+// the middle of the numbers where the codes fit it: the one that MatMulNBits has by default.
 func codedIn(e *packed.Entry, least int) (coded, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
@@ -105,7 +105,8 @@ func (c *coded) zeros(v *packed.File, bits int) ([]uint8, error) {
 	for i, z := range list {
 		stored := int(z) + c.zero
 		if stored < 0 || stored >= 1<<bits {
-			return nil, fmt.Errorf("%w: tensor %q has a zero point of %d, which %d bits do not hold", pack.ErrUnsupported, c.entry.Name, z, bits)
+			return nil, fmt.Errorf("%w: tensor %q has a zero point of %d, which %d bits do not hold", pack.ErrUnsupported,
+				c.entry.Name, z, bits)
 		}
 		out[i] = uint8(stored)
 	}
@@ -245,8 +246,8 @@ func (f *form) ones(w io.Writer) error {
 	return nil
 }
 
-// exact says that the sums of a matrix are integers that float32 adds exactly. Sums of 8-bit codes are left to MatMulInteger, which adds them
-// faster.
+// exact says that the sums of a matrix are integers that float32 adds exactly. Sums of 8-bit codes are left to
+// MatMulInteger, which adds them faster.
 func (f *form) exact(a packed.Activation) bool {
 	return f.bits < 8 && f.entry.Experts() == 1 && export.FloatSums(f.entry, a) == nil
 }

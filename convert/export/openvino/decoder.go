@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/internal/rotary"
 )
 
-// decoder builds the graph of a model in the order of NUMERICS, section 5, with the inputs, outputs and states that optimum-intel gives
-// a model.
+// decoder builds the graph of a model in the order of NUMERICS, section 5, with the inputs, outputs and states that
+// optimum-intel gives a model.
 type decoder struct {
 	*builder
 	*source
@@ -39,11 +39,12 @@ func (s *source) decoder(b *builder) *decoder {
 
 // call is what a call of the model chooses, and what follows from it.
 type call struct {
-	beams        value
-	empty        value // a state without tokens
-	global       rotation
-	local        rotation
-	mask, window value                                   // 0 where a token attends, else a large negative number; window: of local blocks
+	beams  value
+	empty  value // a state without tokens
+	global rotation
+	local  rotation
+	// 0 where a token attends, else a large negative number; window: of local blocks
+	mask, window value
 	append       func(i int, what string, x value) value // gives all keys or values of a layer, new ones included
 
 	// of static shapes
@@ -88,7 +89,8 @@ func (d *decoder) rotation(name string, inv []float64, amplitude float64, positi
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(x)))
 	}
 	frequencies := d.constant(name+"/inv_freq", f32, []int64{1, int64(len(inv)), 1}, folder.Whole(data))
-	angles := d.float("MatMul", name+"/angles", []value{frequencies, positions}, attribute{"transpose_a", "false"}, attribute{"transpose_b", "false"})
+	angles := d.float("MatMul", name+"/angles", []value{frequencies, positions}, attribute{"transpose_a", "false"},
+		attribute{"transpose_b", "false"})
 	angles = d.transpose(name+"/transposed", angles, 0, 2, 1)
 	both := d.concat(name+"/both", f32, -1, angles, angles)
 	part := func(op string) value {
@@ -109,11 +111,13 @@ func (d *decoder) size(name string, x value, axis int64) value {
 
 // states makes the state of a text that begins.
 func (d *decoder) states(ids value) {
-	dims := d.concat("states/dimensions", i64, 0, d.size("states/batch", ids, 0), d.ints(int64(d.model.KVHeads)), d.ints(0), d.ints(int64(d.model.HeadDim)))
+	dims := d.concat("states/dimensions", i64, 0, d.size("states/batch", ids, 0), d.ints(int64(d.model.KVHeads)),
+		d.ints(0), d.ints(int64(d.model.HeadDim)))
 	d.call.empty = d.float("Broadcast", "states/empty", []value{d.scalar(0), dims}, attribute{"mode", "numpy"})
 }
 
-// masks computes which positions a token attends to: those before it that are not padding, and of these the last ones in local blocks.
+// masks computes which positions a token attends to: those before it that are not padding, and of these the last ones
+// in local blocks.
 func (d *decoder) masks(ids, attention value) {
 	scalar := func(name string, x value) value {
 		return d.op("Squeeze", name+"/scalar", i64, []value{d.size(name, x, 1), d.int(0)})
@@ -125,7 +129,9 @@ func (d *decoder) masks(ids, attention value) {
 	}
 	keys := d.op("Unsqueeze", "mask/keys", i64, []value{span("mask/key_positions", d.int(0)), d.int(0)})
 	queries := d.op("Unsqueeze", "mask/queries", i64, []value{span("mask/query_positions", first), d.int(1)})
-	there := d.op("Convert", "mask/there", boolean, []value{d.op("Unsqueeze", "mask/padding", i64, []value{attention, d.ints(1, 2)})}, attribute{"destination_type", "boolean"})
+	there := d.op("Convert", "mask/there", boolean,
+		[]value{d.op("Unsqueeze", "mask/padding", i64, []value{attention, d.ints(1, 2)})},
+		attribute{"destination_type", "boolean"})
 	both := func(name string, x, y value) value {
 		return d.op("LogicalAnd", name, boolean, []value{x, y}, numpy)
 	}
@@ -173,7 +179,8 @@ func (d *decoder) norm(x value, tensor, name string) value {
 	if d.model.NormPlusOne {
 		plus = 1
 	}
-	mean := d.float("ReduceMean", name+"/mean", []value{d.binary("Power", name+"/squares", x, d.scalar(2)), d.ints(-1)}, attribute{"keep_dims", "true"})
+	mean := d.float("ReduceMean", name+"/mean", []value{d.binary("Power", name+"/squares", x, d.scalar(2)), d.ints(-1)},
+		attribute{"keep_dims", "true"})
 	root := d.float("Sqrt", name+"/root", []value{d.binary("Add", name+"/epsilon", mean, d.scalar(d.model.NormEps))})
 	inverse := d.op("Divide", name+"/inverse", f32, []value{d.scalar(1), root}, numpy, attribute{"m_pythondiv", "true"})
 	return d.binary("Multiply", name, d.binary("Multiply", name+"/normalized", x, inverse), d.vector(tensor, plus))
@@ -197,7 +204,8 @@ func (d *decoder) attention(i int, b *model.Block, h value, p string) value {
 	v := d.split(d.linear(x, &b.V, p+"v"), d.model.KVHeads, p+"v/heads")
 	k, v = d.call.append(i, "key", k), d.call.append(i, "value", v)
 	y := d.attend(b, []value{q, d.repeated(k, p+"k"), d.repeated(v, p+"v")}, p+"heads")
-	y = d.reshape(p+"joined", d.transpose(p+"tokens", y, 0, 2, 1, 3), d.ints(0, 0, int64(d.model.Heads*d.model.HeadDim)), true)
+	y = d.reshape(p+"joined", d.transpose(p+"tokens", y, 0, 2, 1, 3),
+		d.ints(0, 0, int64(d.model.Heads*d.model.HeadDim)), true)
 	return d.norm(d.linear(d.norm(y, b.AttnSubNorm, p+"sub_norm"), &b.O, p+"o"), b.AttnPostNorm, p+"post_norm")
 }
 
@@ -241,7 +249,8 @@ func (d *decoder) rotated(b *model.Block, x value, name string) value {
 	}
 	negative := d.binary("Multiply", name+"/negative", d.slice(name+"/upper", x, n/2, n, 3), d.scalar(-1))
 	swapped := d.concat(name+"/swapped", f32, -1, negative, d.slice(name+"/lower", x, 0, n/2, 3))
-	x = d.binary("Add", name, d.binary("Multiply", name+"/cos", x, r.cos), d.binary("Multiply", name+"/sin", swapped, r.sin))
+	x = d.binary("Add", name, d.binary("Multiply", name+"/cos", x, r.cos),
+		d.binary("Multiply", name+"/sin", swapped, r.sin))
 	if partial {
 		x = d.concat(name+"/whole", f32, -1, x, rest)
 	}
@@ -253,7 +262,8 @@ func (d *decoder) state(i int, what string, x value) value {
 	id := attribute{"variable_id", fmt.Sprintf("past_key_values.%d.%spresent.%d.%s", i, what, i, what)}
 	shape := fmt.Sprintf("?,%d,?,%d", d.model.KVHeads, d.model.HeadDim)
 	name := fmt.Sprintf("past_key_values.%d.%s", i, what)
-	past := d.float("ReadValue", name, []value{d.call.empty}, id, attribute{"variable_type", "f32"}, attribute{"variable_shape", shape})
+	past := d.float("ReadValue", name, []value{d.call.empty}, id, attribute{"variable_type", "f32"},
+		attribute{"variable_shape", shape})
 	past = d.gather(name+"/beams", f32, past, d.call.beams, d.int(0))
 	present := d.concat(fmt.Sprintf("present.%d.%s", i, what), f32, 2, past, x)
 	d.float("Assign", name+"/assign", []value{present}, id)
@@ -283,7 +293,8 @@ func (d *decoder) dims(x value, name string) value {
 	part := func(part string, from ...int64) value {
 		return d.gather(name+"/"+part, i64, shape, d.ints(from...), d.int(0))
 	}
-	return d.concat(name+"/repeated_dimensions", i64, 0, part("batch_and_heads", 0, 1), d.ints(group), part("tokens_and_size", 2, 3))
+	return d.concat(name+"/repeated_dimensions", i64, 0, part("batch_and_heads", 0, 1), d.ints(group),
+		part("tokens_and_size", 2, 3))
 }
 
 // attend is the attention of all heads.
@@ -301,7 +312,8 @@ func (d *decoder) attend(b *model.Block, qkv []value, name string) value {
 	scores := d.binary("Multiply", name+"/scaled", d.times(qkv[0], qkv[1], name+"/scores"), d.scalar(scale))
 	scores = d.binary("Add", name+"/masked", d.capped(scores, m.AttnSoftcap, name+"/capped"), mask)
 	weights := d.float("Softmax", name+"/softmax", []value{scores}, attribute{"axis", "-1"})
-	return d.float("MatMul", name, []value{weights, qkv[2]}, attribute{"transpose_a", "false"}, attribute{"transpose_b", "false"})
+	return d.float("MatMul", name, []value{weights, qkv[2]}, attribute{"transpose_a", "false"},
+		attribute{"transpose_b", "false"})
 }
 
 // capped is c · tanh(x / c).
@@ -312,7 +324,8 @@ func (d *decoder) capped(x value, limit float32, name string) value {
 
 func (d *decoder) mlp(b *model.Block, h value, p string) value {
 	x := d.norm(h, b.FFNNorm, p+"norm")
-	x = d.binary("Multiply", p+"product", d.activation(d.linear(x, &b.Gate, p+"gate"), p+"activated"), d.linear(x, &b.Up, p+"up"))
+	x = d.binary("Multiply", p+"product", d.activation(d.linear(x, &b.Gate, p+"gate"), p+"activated"),
+		d.linear(x, &b.Up, p+"up"))
 	return d.norm(d.linear(d.norm(x, b.FFNSubNorm, p+"sub_norm"), &b.Down, p+"down"), b.FFNPostNorm, p+"post_norm")
 }
 
@@ -343,6 +356,7 @@ func (d *decoder) head(h value) {
 func (d *decoder) options() {
 	d.info = []field{
 		{name: "lowpack", fields: append([]field{{name: arithmeticKey, value: string(d.arithmetic)}}, d.static.fields()...)},
-		{name: "runtime_options", fields: []field{{name: "DYNAMIC_QUANTIZATION_GROUP_SIZE", value: "0"}, {name: "KV_CACHE_PRECISION", value: "f32"}}},
+		{name: "runtime_options", fields: []field{{name: "DYNAMIC_QUANTIZATION_GROUP_SIZE", value: "0"},
+			{name: "KV_CACHE_PRECISION", value: "f32"}}},
 	}
 }

@@ -95,9 +95,20 @@ type output struct {
 
 // opsets are those of the operators that are written.
 var opsets = map[string]string{
-	"Assign": "opset6", "Clamp": "opset1", "Gather": "opset8", "Gelu": "opset7", "Range": "opset4", "ReadValue": "opset6", "Round": "opset5",
-	"ScaledDotProductAttention": "opset13", "ShapeOf": "opset3", "Slice": "opset8", "Softmax": "opset8", "Swish": "opset4", "Broadcast": "opset3",
-	"StringTensorUnpack": "opset15", "StringTensorPack": "opset15",
+	"Assign":                    "opset6",
+	"Clamp":                     "opset1",
+	"Gather":                    "opset8",
+	"Gelu":                      "opset7",
+	"Range":                     "opset4",
+	"ReadValue":                 "opset6",
+	"Round":                     "opset5",
+	"ScaledDotProductAttention": "opset13",
+	"ShapeOf":                   "opset3",
+	"Slice":                     "opset8",
+	"Softmax":                   "opset8",
+	"Swish":                     "opset4",
+	"Broadcast":                 "opset3",
+	"StringTensorUnpack":        "opset15", "StringTensorPack": "opset15",
 }
 
 // opset of an operator.
@@ -193,7 +204,8 @@ func (b *builder) decompressed(name string, x value) value {
 
 // parameter adds an input of the model.
 func (b *builder) parameter(name string, e element, shape string) value {
-	return b.add(layer{name: name, op: "Parameter", data: []attribute{{"shape", shape}, {"element_type", string(e)}}, out: []output{{e, name}}})
+	return b.add(layer{name: name, op: "Parameter", data: []attribute{{"shape", shape}, {"element_type", string(e)}},
+		out: []output{{e, name}}})
 }
 
 // result adds an output of the model, and names its tensor.
@@ -217,7 +229,8 @@ func (b *builder) constant(name string, e element, dims []int64, write func(io.W
 	}
 	c := b.place(name, (n*e.bits()+7)/8, write)
 	v := b.add(layer{name: name, op: "Const", out: []output{{element: e}}, data: []attribute{
-		{"element_type", string(e)}, {"shape", shapeText(dims)}, {"offset", strconv.FormatInt(c.offset, 10)}, {"size", strconv.FormatInt(c.size, 10)},
+		{"element_type", string(e)}, {"shape", shapeText(dims)}, {"offset", strconv.FormatInt(c.offset, 10)}, {"size",
+			strconv.FormatInt(c.size, 10)},
 	}})
 	b.known[name] = v
 	return v
@@ -233,7 +246,8 @@ func shapeText(dims []int64) string {
 
 // scalar is a float.
 func (b *builder) scalar(x float32) value {
-	return b.constant(fmt.Sprintf("float/%v", x), f32, nil, folder.Whole(binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))))
+	return b.constant(fmt.Sprintf("float/%v", x), f32, nil,
+		folder.Whole(binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))))
 }
 
 // int is a scalar integer.

@@ -26,7 +26,8 @@ type session struct {
 	Options map[string]any `json:"options,omitempty"` // of the device NPU
 }
 
-// answer is what it prints: the tokens that continue each prompt, and how many matrix products read weights of each type.
+// answer is what it prints: the tokens that continue each prompt, and how many matrix products read weights of each
+// type.
 type answer struct {
 	Tokens [][]int
 	Types  map[string]int
@@ -61,7 +62,8 @@ func golden(t *testing.T, checkpoint, element string, goldens []exports.Golden) 
 	}
 }
 
-// TestInteropGreedy: OpenVINO generates the golden tokens of every prompt from exact graphs, whose weights stay as they are stored.
+// TestInteropGreedy: OpenVINO generates the golden tokens of every prompt from exact graphs, whose weights stay as they
+// are stored.
 func TestInteropGreedy(t *testing.T) {
 	golden(t, shared.Testdata(t, "tiny-bitnet"), "u2", exports.TinyGoldens(t))
 	checkpoint, goldens := exports.BitllamaGoldens(t)
@@ -70,12 +72,14 @@ func TestInteropGreedy(t *testing.T) {
 
 // matrices are the linear layers of a block in the graph, and in the checkpoint.
 var matrices = [][2]string{
-	{"attention.q", "self_attn.q_proj"}, {"attention.k", "self_attn.k_proj"}, {"attention.v", "self_attn.v_proj"}, {"attention.o", "self_attn.o_proj"},
+	{"attention.q", "self_attn.q_proj"}, {"attention.k", "self_attn.k_proj"}, {"attention.v", "self_attn.v_proj"},
+	{"attention.o", "self_attn.o_proj"},
 	{"mlp.gate", "mlp.gate_proj"}, {"mlp.up", "mlp.up_proj"}, {"mlp.down", "mlp.down_proj"},
 }
 
-// TestInteropAccumulators: in the first layer OpenVINO's sums are the int32 accumulators of the packed codes, for weights of every width. The
-// activation codes that no float arithmetic but a norm precedes are those of the golden trace.
+// TestInteropAccumulators: in the first layer OpenVINO's sums are the int32 accumulators of the packed codes, for
+// weights of every width. The activation codes that no float arithmetic but a norm precedes are those of the golden
+// trace.
 func TestInteropAccumulators(t *testing.T) {
 	prompt := exports.TinyGoldens(t)[0].Prompt
 	for _, r := range []packed.Recipe{{}, exports.PerRow("int4"), exports.PerRow("int8")} {
@@ -97,8 +101,9 @@ func TestInteropAccumulators(t *testing.T) {
 	}
 }
 
-// sameSums holds the values of what watched names, for so many tokens, against the codes of weights. Of a model without other codes than those
-// of its checkpoint, the first activations are held against the golden trace, if it has all tokens.
+// sameSums holds the values of what watched names, for so many tokens, against the codes of weights. Of a model without
+// other codes than those of its checkpoint, the first activations are held against the golden trace, if it has all
+// tokens.
 func (m *exported) sameSums(t *testing.T, values []float32, tokens int) {
 	t.Helper()
 	traced := m.manifest.Recipe.Quant == "" && tokens == len(exports.TinyGoldens(t)[0].Prompt)
@@ -137,8 +142,8 @@ func (m *exported) watched(t *testing.T) (names []string) {
 	return names
 }
 
-// TestInteropPlain: plain graphs compute code times scale, with zero points where there are any: their logits are those of lowpack for the
-// unpacked floats. The weights stay as they are stored.
+// TestInteropPlain: plain graphs compute code times scale, with zero points where there are any: their logits are those
+// of lowpack for the unpacked floats. The weights stay as they are stored.
 func TestInteropPlain(t *testing.T) {
 	lossy := func(quant, scale string) packed.Recipe {
 		return packed.Recipe{Quant: quant, Scale: scale, AllowLossy: true}
@@ -148,10 +153,13 @@ func TestInteropPlain(t *testing.T) {
 		recipe     packed.Recipe
 		element    string
 	}{
-		{"transformers/llama", lossy("absmean", "row"), "u2"}, {"transformers/llama", lossy("sign", "tensor"), "u2"}, {"transformers/llama", lossy("int2", ""), "u2"},
-		{"transformers/llama", lossy("int2-elastic", ""), "i4"}, {"transformers/llama", lossy("int4", "group:32"), "i4"}, {"transformers/llama", lossy("mxfp4", ""), "f4e2m1"},
+		{"transformers/llama", lossy("absmean", "row"), "u2"}, {"transformers/llama", lossy("sign", "tensor"), "u2"},
+		{"transformers/llama", lossy("int2", ""), "u2"},
+		{"transformers/llama", lossy("int2-elastic", ""), "i4"}, {"transformers/llama", lossy("int4", "group:32"), "i4"},
+		{"transformers/llama", lossy("mxfp4", ""), "f4e2m1"},
 		{"transformers/llama", packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}, "i8"},
-		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}, "u4"}, {"packed/awq-gemm-g64", packed.Recipe{}, "u4"}, {"packed/ct-pack-b2-asym-g32", packed.Recipe{}, "u2"},
+		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}, "u4"}, {"packed/awq-gemm-g64", packed.Recipe{}, "u4"},
+		{"packed/ct-pack-b2-asym-g32", packed.Recipe{}, "u2"},
 	} {
 		source := exports.Packed(t, shared.Path(t, filepath.Join("data", c.checkpoint)), c.recipe)
 		dir, _ := exportedOf(t, source, export.Plain)
@@ -164,11 +172,12 @@ func TestInteropPlain(t *testing.T) {
 	}
 }
 
-// TestInteropFamilies: the graph of a miniature of every family gives the logits of lowpack, from floats, for a prompt that is longer
-// than sliding windows and for tokens behind it.
+// TestInteropFamilies: the graph of a miniature of every family gives the logits of lowpack, from floats, for a prompt
+// that is longer than sliding windows and for tokens behind it.
 func TestInteropFamilies(t *testing.T) {
 	for _, name := range []string{
-		"exaone4", "gemma", "gemma2", "gemma3", "granite", "hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "olmo2", "olmo3", "phi3", "qwen2", "qwen3", "smollm3",
+		"exaone4", "gemma", "gemma2", "gemma3", "granite", "hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "olmo2",
+		"olmo3", "phi3", "qwen2", "qwen3", "smollm3",
 	} {
 		dir := shared.Path(t, filepath.Join("data", "transformers", name))
 		var ids []int
@@ -212,7 +221,8 @@ func genai(t *testing.T, dir string, spec map[string]any) (s spoken) {
 	return s
 }
 
-// TestInteropGenAI: OpenVINO GenAI continues the golden texts, bare and as chats, from the directory alone and without an option.
+// TestInteropGenAI: OpenVINO GenAI continues the golden texts, bare and as chats, from the directory alone and without
+// an option.
 func TestInteropGenAI(t *testing.T) {
 	const bos = "<|begin_of_text|>"
 	dir, _ := exportedOf(t, tiny(t), "")
@@ -240,26 +250,34 @@ func TestInteropGenAI(t *testing.T) {
 			t.Errorf("prompt %d: %q, golden %q", i, text, want)
 		}
 	}
-	if len(got.Rendered) != 2 || !strings.HasPrefix(got.Rendered[0], bos+"User: Tell me about the king.<|eot_id|>Assistant: ") {
+	if len(got.Rendered) != 2 || !strings.HasPrefix(got.Rendered[0],
+		bos+"User: Tell me about the king.<|eot_id|>Assistant: ") {
 		t.Errorf("chats %q", got.Rendered)
 	}
 }
 
-// TestInteropNPU: the path to NPUs, which cuts the model and fixes its shapes, gives the logits of lowpack for prompts, with a CPU in the place
-// of an NPU; and OpenVINO GenAI begins its text with the golden one. Its KV cache is of float16, which changes later tokens.
+// TestInteropNPU: the path to NPUs, which cuts the model and fixes its shapes, gives the logits of lowpack for prompts,
+// with a CPU in the place of an NPU; and OpenVINO GenAI begins its text with the golden one. Its KV cache is of
+// float16, which changes later tokens.
 func TestInteropNPU(t *testing.T) {
 	source := tiny(t)
 	dir, _ := exportedOf(t, source, export.Exact)
 	for _, g := range exports.TinyGoldens(t)[:2] {
 		_, got := openvino(t, dir, session{Prompts: [][]int{g.Prompt}, Logits: true, Options: map[string]any{
-			"NPU_USE_NPUW": "YES", "NPUW_DEVICES": "CPU", "NPUW_F16IC": "NO", "NPUW_LLM": "YES", "NPUW_LLM_MAX_PROMPT_LEN": 32, "NPUW_LLM_MIN_RESPONSE_LEN": 96,
+			"NPU_USE_NPUW":              "YES",
+			"NPUW_DEVICES":              "CPU",
+			"NPUW_F16IC":                "NO",
+			"NPUW_LLM":                  "YES",
+			"NPUW_LLM_MAX_PROMPT_LEN":   32,
+			"NPUW_LLM_MIN_RESPONSE_LEN": 96,
 		}})
 		want := exports.Logits(t, source, g.Prompt)
 		exports.Near(t, g.Name, got, want[len(want)-len(got):], 1e-5)
 	}
-	got := genai(t, dir, map[string]any{"generate": []string{"Once upon a time there was a little"}, "new": 64, "device": "NPU", "options": map[string]any{
-		"NPU_USE_NPUW": "YES", "NPUW_DEVICES": "CPU", "NPUW_F16IC": "NO", "MAX_PROMPT_LEN": 32, "MIN_RESPONSE_LEN": 96,
-	}})
+	got := genai(t, dir, map[string]any{"generate": []string{"Once upon a time there was a little"}, "new": 64,
+		"device": "NPU", "options": map[string]any{
+			"NPU_USE_NPUW": "YES", "NPUW_DEVICES": "CPU", "NPUW_F16IC": "NO", "MAX_PROMPT_LEN": 32, "MIN_RESPONSE_LEN": 96,
+		}})
 	if !strings.HasPrefix(got.Continued[0], " boy, who was a little boy, and had a") {
 		t.Errorf("%q", got.Continued[0])
 	}
@@ -267,11 +285,13 @@ func TestInteropNPU(t *testing.T) {
 
 // awkward are texts that tokenizers have cut wrongly.
 var awkward = []string{
-	"The king's 12345 men weren't there.", "  two  spaces\n\n\tand tabs \r\n", "naïve café — “quotes” … ½", "日本語のテキスト。中文", "🦙👩‍👩‍👧 emoji", "x = f(a[1], b->c) != 0x1F;", "ALL'LL CAPS I'VE", "e\u0301", "a",
+	"The king's 12345 men weren't there.", "  two  spaces\n\n\tand tabs \r\n", "naïve café — “quotes” … ½", "日本語のテキスト。中文",
+	"🦙👩‍👩‍👧 emoji", "x = f(a[1], b->c) != 0x1F;", "ALL'LL CAPS I'VE", "e\u0301", "a",
 }
 
-// TestInteropTokenizer: OpenVINO GenAI cuts texts as lowpack does and puts them together again. A list of differences that are known
-// belongs to a tokenizer: openvino_tokenizers has no ignore_merges, and Llama 3 has words that merges do not reach.
+// TestInteropTokenizer: OpenVINO GenAI cuts texts as lowpack does and puts them together again. A list of differences
+// that are known belongs to a tokenizer: openvino_tokenizers has no ignore_merges, and Llama 3 has words that merges do
+// not reach.
 func TestInteropTokenizer(t *testing.T) {
 	tiny := shared.Testdata(t, "tiny-bitnet")
 	for _, c := range []struct {
@@ -284,8 +304,10 @@ func TestInteropTokenizer(t *testing.T) {
 		{name: "Llama 2", dir: shared.Path(t, "data/tokenizers/llama2-spm")},
 		{name: "Llama 3", dir: shared.Path(t, "data/tokenizers/llama3"), differ: []string{"Cửa Việt"}},
 		{name: "NFC", dir: tiny, changed: with(t, tiny, "normalizer", `{"type":"NFC"}`)},
-		{name: "GPT-2", dir: tiny, changed: with(t, tiny, "pre_tokenizer", `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}`)},
-		{name: "digits", dir: tiny, changed: with(t, tiny, "pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}]}`)},
+		{name: "GPT-2", dir: tiny, changed: with(t, tiny, "pre_tokenizer",
+			`{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}`)},
+		{name: "digits", dir: tiny, changed: with(t, tiny, "pre_tokenizer",
+			`{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}]}`)},
 	} {
 		v, err := readVocabulary(filesOf(c.dir, c.changed))
 		if err != nil {
@@ -301,7 +323,8 @@ func TestInteropTokenizer(t *testing.T) {
 		}
 		texts := append(recorded(t, c.dir), awkward...)
 		for i, got := range genai(t, dir, map[string]any{"texts": texts}).Encoded {
-			v.same(t, c.name, texts[i], got, slices.ContainsFunc(c.differ, func(s string) bool { return strings.Contains(texts[i], s) }))
+			v.same(t, c.name, texts[i], got,
+				slices.ContainsFunc(c.differ, func(s string) bool { return strings.Contains(texts[i], s) }))
 		}
 	}
 }

@@ -141,7 +141,8 @@ func (d *decoder) weights(e *packed.Entry) value {
 	return d.widened(x, x.scaleElement(), func(w io.Writer) error { return x.writeScales(d.file, w) })
 }
 
-// widened is the pattern with scales of a type. Names, order and types are those that NNCF writes; it computes in float16 where the scales are of that type.
+// widened is the pattern with scales of a type. Names, order and types are those that NNCF writes; it computes in
+// float16 where the scales are of that type.
 func (d *decoder) widened(x *form, scale element, scales func(io.Writer) error) value {
 	name := weightName(x.entry.Name)
 	if w, done := d.products[product{name: name}]; done {
@@ -151,7 +152,8 @@ func (d *decoder) widened(x *form, scale element, scales func(io.Writer) error) 
 	if scale == f16 {
 		within = f16
 	}
-	w := d.constant(name+"_compressed", x.element, x.dims(x.group), func(w io.Writer) error { return x.writeCodes(d.file, w) })
+	w := d.constant(name+"_compressed", x.element, x.dims(x.group),
+		func(w io.Writer) error { return x.writeCodes(d.file, w) })
 	d.constants[d.places[name+"_compressed"]].codes = x
 	w = d.convert(name+"_compressed/convert", w, within)
 	if z, has := d.zeros(x, name+"_compressed/zero_point", within); has {
@@ -163,7 +165,8 @@ func (d *decoder) widened(x *form, scale element, scales func(io.Writer) error) 
 	}
 	w = d.op("Multiply", name+"_compressed/fq_weights_1", within, []value{w, s}, numpy)
 	if x.grouped() {
-		w = d.op("Reshape", name+"_compressed/fq_weights_1/reshape", within, []value{w, d.ints(x.rows(), x.groups()*int64(x.group))}, attribute{"special_zero", "false"})
+		w = d.op("Reshape", name+"_compressed/fq_weights_1/reshape", within,
+			[]value{w, d.ints(x.rows(), x.groups()*int64(x.group))}, attribute{"special_zero", "false"})
 	}
 	if within != f32 {
 		w = d.decompressed(name, w)
@@ -199,13 +202,14 @@ func (d *decoder) columns(x value, e *packed.Entry) value {
 		x = d.gather(name+"/ordered", f32, x, d.words(weightName(e.Name)+"/order", order), d.int(-1))
 	}
 	if n := d.form(e).padding(); n > 0 {
-		x = d.float("Pad", name+"/padded", []value{x, d.ints(0, 0, 0), d.ints(0, 0, int64(n)), d.scalar(0)}, attribute{"pad_mode", "constant"})
+		x = d.float("Pad", name+"/padded", []value{x, d.ints(0, 0, 0), d.ints(0, 0, int64(n)), d.scalar(0)},
+			attribute{"pad_mode", "constant"})
 	}
 	return x
 }
 
-// exact computes N15: a product of integers that are written as floats, all sums of which are exact, then the scales of weights and of
-// activations.
+// exact computes N15: a product of integers that are written as floats, all sums of which are exact, then the scales of
+// weights and of activations.
 func (d *decoder) exact(x value, e *packed.Entry, name string) value {
 	codes, step := d.quantized(x)
 	f := d.form(e)
@@ -235,7 +239,8 @@ func (d *decoder) quantized(x value) (codes, step value) {
 		return codes, d.products[product{x, "step"}]
 	}
 	name := d.layers[x.layer].name
-	largest := d.float("ReduceMax", name+"/largest", []value{d.float("Abs", name+"/magnitudes", []value{x}), d.ints(-1)}, attribute{"keep_dims", "true"})
+	largest := d.float("ReduceMax", name+"/largest", []value{d.float("Abs", name+"/magnitudes", []value{x}), d.ints(-1)},
+		attribute{"keep_dims", "true"})
 	bound := d.binary("Maximum", name+"/bound", largest, d.scalar(1e-5))
 	scaled := d.binary("Multiply", name+"/scaled", x, d.over(127, bound, name+"/scale"))
 	rounded := d.float("Round", name+"/rounded", []value{scaled}, attribute{"mode", "half_to_even"})
@@ -245,9 +250,9 @@ func (d *decoder) quantized(x value) (codes, step value) {
 	return codes, step
 }
 
-// over is n / b, rounded once, of a b that is neither subnormal nor near the largest float. A Divide would become n · b⁻¹ in OpenVINO, which
-// rounds twice: so this is that product p and one step of correction by (n − p·b) · b⁻¹, whose p·b is computed without rounding from halves of
-// 12 bits.
+// over is n / b, rounded once, of a b that is neither subnormal nor near the largest float. A Divide would become n ·
+// b⁻¹ in OpenVINO, which rounds twice: so this is that product p and one step of correction by (n − p·b) · b⁻¹, whose
+// p·b is computed without rounding from halves of 12 bits.
 func (d *decoder) over(n float32, b value, name string) value {
 	inverse := d.binary("Power", name+"/inverse", b, d.scalar(-1))
 	p := d.binary("Multiply", name+"/product", d.scalar(n), inverse)

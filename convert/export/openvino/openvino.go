@@ -1,5 +1,5 @@
-// Package openvino writes the model of a packed file in OpenVINO's intermediate representation, in the directory of OpenVINO GenAI, and
-// reads it back for verification.
+// Package openvino writes the model of a packed file in OpenVINO's intermediate representation, in the directory of
+// OpenVINO GenAI, and reads it back for verification.
 package openvino
 
 import (
@@ -34,13 +34,15 @@ func dataOf(name string) string { return strings.TrimSuffix(name, ".xml") + ".bi
 // arithmeticKey of rt_info says how the model computes.
 const arithmeticKey = "arithmetic"
 
-// Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the same input. Without
-// an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is in memory.
+// Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the
+// same input. Without an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is
+// in memory.
 func Export(ctx context.Context, path, dir string, a export.Arithmetic, p export.Progress) (*export.Summary, error) {
 	return write(ctx, path, dir, a, nil, p)
 }
 
-func write(ctx context.Context, path, dir string, a export.Arithmetic, s *Static, p export.Progress) (*export.Summary, error) {
+func write(ctx context.Context, path, dir string, a export.Arithmetic, s *Static,
+	p export.Progress) (*export.Summary, error) {
 	f, err := packed.Open(path)
 	if err != nil {
 		return nil, err
@@ -128,8 +130,8 @@ func (m *exported) whole() error {
 	return d.err
 }
 
-// tokenizersVersion is that of openvino_tokenizers whose operators are written. Without it, OpenVINO GenAI takes no notice of the options of
-// a tokenizer.
+// tokenizersVersion is that of openvino_tokenizers whose operators are written. Without it, OpenVINO GenAI takes no
+// notice of the options of a tokenizer.
 const tokenizersVersion = "2026.4.1.0"
 
 // texts adds the graphs of the tokenizer, as far as OpenVINO has operators for it.

@@ -86,7 +86,8 @@ func TestExport(t *testing.T) {
 			t.Errorf("%s: the same file gave other bytes", name)
 		}
 	}
-	if int64(total) != s.Bytes || one["config.json"] == "" || one["generation_config.json"] == "" || one[configFile] == "" || one[modelFile] == "" {
+	if int64(total) != s.Bytes || one["config.json"] == "" || one["generation_config.json"] == "" ||
+		one[configFile] == "" || one[modelFile] == "" {
 		t.Errorf("%d files of %d bytes, the summary says %d", len(one), total, s.Bytes)
 	}
 }
@@ -104,25 +105,29 @@ func TestConventions(t *testing.T) {
 			outputs = append(outputs, l.value("name"))
 		}
 	}
-	if got := strings.Join(inputs, "; "); got != "input_ids ?,? i64; attention_mask ?,? i64; position_ids ?,? i64; beam_idx ? i32" {
+	if got := strings.Join(inputs,
+		"; "); got != "input_ids ?,? i64; attention_mask ?,? i64; position_ids ?,? i64; beam_idx ? i32" {
 		t.Errorf("inputs %s", got)
 	}
 	if got := strings.Join(outputs, "; "); got != "logits/sink_port_0" {
 		t.Errorf("outputs %s", got)
 	}
 	state := n.layerOf(t, "past_key_values.5.value").find("data")
-	if state.value("variable_id") != "past_key_values.5.valuepresent.5.value" || state.value("variable_type") != "f32" || state.value("variable_shape") != "?,2,?,32" {
+	if state.value("variable_id") != "past_key_values.5.valuepresent.5.value" || state.value("variable_type") != "f32" ||
+		state.value("variable_shape") != "?,2,?,32" {
 		t.Errorf("state %v", state)
 	}
 	w := "self.model.layers.0.mlp.down_proj.weight"
-	if d := n.layerOf(t, w+"_compressed").find("data"); d.value("element_type") != "u2" || d.value("shape") != "256, 688" || d.value("size") != "44032" {
+	if d := n.layerOf(t, w+"_compressed").find("data"); d.value("element_type") != "u2" ||
+		d.value("shape") != "256, 688" || d.value("size") != "44032" {
 		t.Errorf("weights %v", d)
 	}
 	if mark := n.layerOf(t, w).find("rt_info", "attribute"); mark == nil || mark.value("name") != "decompression" {
 		t.Error("weights without the mark of decompression")
 	}
 	options := n.find("rt_info", "runtime_options")
-	if options.find("DYNAMIC_QUANTIZATION_GROUP_SIZE").value("value") != "0" || options.find("KV_CACHE_PRECISION").value("value") != "f32" {
+	if options.find("DYNAMIC_QUANTIZATION_GROUP_SIZE").value("value") != "0" ||
+		options.find("KV_CACHE_PRECISION").value("value") != "f32" {
 		t.Errorf("options %v", options)
 	}
 }
@@ -181,7 +186,8 @@ func TestExpertsRefused(t *testing.T) {
 		tinymodel.Miniature(t, like, checkpoint)
 		dir := filepath.Join(t.TempDir(), "model")
 		_, err := Export(t.Context(), tinymodel.Converted(t, checkpoint, packed.Recipe{}), dir, export.Plain, nil)
-		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(fmt.Sprint(err), "experts, which are not written to OpenVINO") {
+		if !errors.Is(err, pack.ErrUnsupported) ||
+			!strings.Contains(fmt.Sprint(err), "experts, which are not written to OpenVINO") {
 			t.Errorf("%s: %v", like, err)
 		}
 		if _, err := os.Lstat(dir); err == nil {
@@ -193,7 +199,8 @@ func TestExpertsRefused(t *testing.T) {
 // TestDamage: another bit anywhere in any file of the directory is found, and a missing end.
 func TestDamage(t *testing.T) {
 	source := exports.Packed(t, exports.Small(t), packed.Recipe{})
-	for _, s := range []*Static{nil, {Cache: States, Context: 32, Prefill: 8, Layers: 1}, {Cache: Inputs, Context: 32, Prefill: 8}} {
+	for _, s := range []*Static{nil, {Cache: States, Context: 32, Prefill: 8, Layers: 1},
+		{Cache: Inputs, Context: 32, Prefill: 8}} {
 		damage(t, source, s)
 	}
 }
@@ -256,13 +263,18 @@ func damage(t *testing.T, source string, s *Static) {
 	}
 }
 
-// TestAdded: a file that would change chats, tokens or options, and that the export of the packed file has not, is refused by its name.
+// TestAdded: a file that would change chats, tokens or options, and that the export of the packed file has not, is
+// refused by its name.
 func TestAdded(t *testing.T) {
 	source, bare := tiny(t), without(t, "tokenizer.json")
 	dynamic, _ := exportedOf(t, source, "")
 	static := staticOf(t, source, Static{Cache: Inputs, Context: 32, Prefill: 1})
 	for name, dir := range map[string]string{
-		"chat_template.jinja": dynamic, "chat_template.json": dynamic, "processor_config.json": dynamic, "added_tokens.json": static, configFile: static,
+		"chat_template.jinja":   dynamic,
+		"chat_template.json":    dynamic,
+		"processor_config.json": dynamic,
+		"added_tokens.json":     static,
+		configFile:              static,
 	} {
 		refuseAdded(t, dir, source, name, []byte("{}"))
 	}
@@ -283,7 +295,8 @@ func refuseAdded(t *testing.T, dir, source, name string, text []byte) {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), path) {
+	if _, err := Verify(t.Context(), dir, source); !errors.Is(err, pack.ErrCorrupt) ||
+		!strings.Contains(err.Error(), path) {
 		t.Errorf("%s beside the files of the packed file: %v", name, err)
 	}
 	if err := os.Remove(path); err != nil {
@@ -347,7 +360,8 @@ func TestHostile(t *testing.T) {
 
 // TestStored: every code comes back from the bits that stand for it, and the bits of no code are refused.
 func TestStored(t *testing.T) {
-	for _, a := range []pack.Alphabet{pack.Ternary, pack.Int1, pack.Int2, pack.Int2Odd, pack.Int2Q, pack.Int4, pack.Int8, pack.E2M1} {
+	for _, a := range []pack.Alphabet{pack.Ternary, pack.Int1, pack.Int2, pack.Int2Odd, pack.Int2Q, pack.Int4, pack.Int8,
+		pack.E2M1} {
 		for _, zeros := range []bool{false, true} {
 			for _, embedding := range []bool{false, true} {
 				x := &form{alphabet: a, element: f4e2m1}
@@ -372,7 +386,8 @@ func TestStored(t *testing.T) {
 
 // FuzzParse: what is read is what is read again of it.
 func FuzzParse(f *testing.F) {
-	f.Add([]byte("<?xml version=\"1.0\"?>\n<net name=\"a\" version=\"11\">\n<layers><layer id=\"0\" name=\"&lt;&#10;&#34;\"/></layers><edges/></net>"))
+	f.Add([]byte("<?xml version=\"1.0\"?>\n<net name=\"a\" version=\"11\">\n<layers><layer id=\"0\" " +
+		"name=\"&lt;&#10;&#34;\"/></layers><edges/></net>"))
 	f.Add([]byte(`<net><rt_info><lowpack><kv_cache value="states"/><context value="64"/><prefill value="8"/><layers value="x"/><bits value="4"/></lowpack></rt_info></net>`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		n, err := parse(data)

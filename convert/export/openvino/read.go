@@ -12,8 +12,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Bounds of an .xml file, which holds no tensors: the graph of a hundred layers takes about ten megabytes, with 40 bytes per element. An
-// element takes more memory than the four bytes that it may have in a file, and attributes are compared with each other.
+// Bounds of an .xml file, which holds no tensors: the graph of a hundred layers takes about ten megabytes, with 40
+// bytes per element. An element takes more memory than the four bytes that it may have in a file, and attributes are
+// compared with each other.
 const (
 	maxXML        = 64 << 20
 	maxElements   = 1 << 20
@@ -32,7 +33,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: not a graph that lowpack export writes: %s", pack.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// parse reads a file of elements and attributes. Whatever else XML has is an error, so that nothing in a file stays unseen.
+// parse reads a file of elements and attributes. Whatever else XML has is an error, so that nothing in a file stays
+// unseen.
 func parse(text []byte) (*node, error) {
 	p := &parser{decoder: xml.NewDecoder(bytes.NewReader(text))}
 	if err := p.all(); err != nil {
@@ -178,7 +180,8 @@ func (n *node) equals(want *node, path string) error {
 }
 
 func differs(path string, got, want any) error {
-	return fmt.Errorf("%w: %.200s is %.200s; of the packed file it would be %.200s", pack.ErrCorrupt, path, fmt.Sprint(got), fmt.Sprint(want))
+	return fmt.Errorf("%w: %.200s is %.200s; of the packed file it would be %.200s", pack.ErrCorrupt, path,
+		fmt.Sprint(got), fmt.Sprint(want))
 }
 
 // String is the element as XML.

@@ -22,15 +22,16 @@ type Cache string
 const (
 	// States keeps them in the models, as ReadValue and Assign: the newest token is the last one, the oldest drops out.
 	States Cache = "states"
-	// Inputs takes them as inputs, in any order, and gives those of new tokens as outputs, which the caller puts among them.
+	// Inputs takes them as inputs, in any order, and gives those of new tokens as outputs, which the caller puts among
+	// them.
 	Inputs Cache = "inputs"
 )
 
 // Caches lists them.
 func Caches() []string { return []string{string(States), string(Inputs)} }
 
-// Static describes models of static shapes, the only ones that compilers for NPUs take: one for the embedding, several for groups of layers, one
-// for the output head (NITRO, Fei and Abdelfattah 2024).
+// Static describes models of static shapes, the only ones that compilers for NPUs take: one for the embedding, several
+// for groups of layers, one for the output head (NITRO, Fei and Abdelfattah 2024).
 type Static struct {
 	Cache   Cache
 	Context int // tokens that the KV cache holds; 0: 1024, or the positions of the model if these are fewer
@@ -46,8 +47,8 @@ const (
 	defaultBits    = 4
 )
 
-// ExportStatic is Export for models of static shapes. Its directory is that of NITRO: model/0.xml, model/1.xml and so on take one token; those in
-// prefill_model take several, and read the data files of the others.
+// ExportStatic is Export for models of static shapes. Its directory is that of NITRO: model/0.xml, model/1.xml and so
+// on take one token; those in prefill_model take several, and read the data files of the others.
 func ExportStatic(
 	ctx context.Context, path, dir string, a export.Arithmetic, s Static, p export.Progress,
 ) (*export.Summary, error) {
@@ -67,11 +68,14 @@ func (s Static) completed(d *model.Description) (*Static, error) {
 	set(&s.Bits, defaultBits)
 	switch {
 	case !slices.Contains(Caches(), string(s.Cache)):
-		return nil, fmt.Errorf("%w: static KV cache %q: must be one of %s", pack.ErrUnsupported, s.Cache, strings.Join(Caches(), ", "))
+		return nil, fmt.Errorf("%w: static KV cache %q: must be one of %s", pack.ErrUnsupported, s.Cache,
+			strings.Join(Caches(), ", "))
 	case s.Context < 2 || s.Context > d.MaxPositions:
-		return nil, fmt.Errorf("%w: static context of %d tokens: the model has 2 to %d positions", pack.ErrLimit, s.Context, d.MaxPositions)
+		return nil, fmt.Errorf("%w: static context of %d tokens: the model has 2 to %d positions", pack.ErrLimit, s.Context,
+			d.MaxPositions)
 	case s.Prefill < 1 || s.Prefill > s.Context:
-		return nil, fmt.Errorf("%w: prefill of %d tokens: must be 1 to %d, the static context", pack.ErrLimit, s.Prefill, s.Context)
+		return nil, fmt.Errorf("%w: prefill of %d tokens: must be 1 to %d, the static context", pack.ErrLimit,
+			s.Prefill, s.Context)
 	case s.Layers < 1:
 		return nil, fmt.Errorf("%w: %d layers in a model: must be at least 1", pack.ErrLimit, s.Layers)
 	case s.Bits != 2 && s.Bits != 4 && s.Bits != 8:
@@ -96,7 +100,8 @@ func (s *Static) fields() []field {
 	}
 	return []field{
 		{name: cacheKey, value: string(s.Cache)}, {name: contextKey, value: strconv.Itoa(s.Context)},
-		{name: prefillKey, value: strconv.Itoa(s.Prefill)}, {name: layersKey, value: strconv.Itoa(s.Layers)}, {name: bitsKey, value: strconv.Itoa(s.Bits)},
+		{name: prefillKey, value: strconv.Itoa(s.Prefill)}, {name: layersKey, value: strconv.Itoa(s.Layers)}, {name: bitsKey,
+			value: strconv.Itoa(s.Bits)},
 	}
 }
 
@@ -170,7 +175,8 @@ func (d *decoder) tokens(n int) {
 	d.result("x", d.embed(d.parameter("token", i64, fixed(1, n))))
 }
 
-// group is the model of some layers. Its hidden states are x, and x_out behind it: OpenVINO renames an output that has the name of an input.
+// group is the model of some layers. Its hidden states are x, and x_out behind it: OpenVINO renames an output that has
+// the name of an input.
 func (d *decoder) group(from, to, tokens int) {
 	x := d.parameter("x", f32, fixed(1, tokens, d.model.Hidden))
 	d.inputs(d.model.Blocks[from:to], tokens)
@@ -226,8 +232,11 @@ func cacheName(i int, what string) string { return fmt.Sprintf("cache_%c_%d", wh
 func (d *decoder) shifted(i int, what string, x value) value {
 	name, dims := cacheName(i, what), []int{1, d.model.KVHeads, d.static.Context, d.model.HeadDim}
 	id := attribute{"variable_id", name}
-	empty := d.float("Broadcast", name+"/empty", []value{d.scalar(0), d.ints(int64(dims[0]), int64(dims[1]), int64(dims[2]), int64(dims[3]))}, attribute{"mode", "numpy"})
-	past := d.float("ReadValue", name, []value{empty}, id, attribute{"variable_type", "f32"}, attribute{"variable_shape", fixed(dims...)})
+	empty := d.float("Broadcast", name+"/empty",
+		[]value{d.scalar(0), d.ints(int64(dims[0]), int64(dims[1]), int64(dims[2]), int64(dims[3]))},
+		attribute{"mode", "numpy"})
+	past := d.float("ReadValue", name, []value{empty}, id, attribute{"variable_type", "f32"},
+		attribute{"variable_shape", fixed(dims...)})
 	present := d.concat(name+"/present", f32, 2, d.slice(name+"/past", past, d.call.tokens, d.static.Context, 2), x)
 	d.float("Assign", name+"/assign", []value{present}, id)
 	return present

@@ -21,8 +21,8 @@ func led(t *testing.T, dir string, s session) (a answer, values []float32) {
 // elements are the types of ternary codes of so many bits.
 var elements = map[int]string{2: "u2", 4: "i4", 8: "i8"}
 
-// TestInteropStatic: models of static shapes generate the golden tokens in both forms of the KV cache, with codes of every width (of bitllama2-3m:
-// i4), with one and two threads; the prompts take turns.
+// TestInteropStatic: models of static shapes generate the golden tokens in both forms of the KV cache, with codes of
+// every width (of bitllama2-3m: i4), with one and two threads; the prompts take turns.
 func TestInteropStatic(t *testing.T) {
 	bitllama, goldens := exports.BitllamaGoldens(t)
 	for _, c := range []struct {
@@ -40,7 +40,8 @@ func TestInteropStatic(t *testing.T) {
 					const n = 64
 					a, _ := led(t, dir, session{Threads: threads, Prompts: [][]int{g.Prompt}, New: n})
 					if !slices.Equal(a.Tokens[0], g.Greedy[:n]) {
-						t.Errorf("%s, %s, %d bits, %d threads: %v, golden %v", c.checkpoint, cache, bits, threads, a.Tokens[0], g.Greedy[:n])
+						t.Errorf("%s, %s, %d bits, %d threads: %v, golden %v", c.checkpoint, cache, bits, threads, a.Tokens[0],
+							g.Greedy[:n])
 					}
 					if a.Types[elements[bits]] < 2*len(matrices) {
 						t.Errorf("%s: products with weights of %v; want %s", c.checkpoint, a.Types, elements[bits])
@@ -51,7 +52,8 @@ func TestInteropStatic(t *testing.T) {
 	}
 }
 
-// TestInteropStaticAccumulators: in the first layer the sums are the int32 accumulators of the packed codes, also where rows are filled up.
+// TestInteropStaticAccumulators: in the first layer the sums are the int32 accumulators of the packed codes, also where
+// rows are filled up.
 func TestInteropStaticAccumulators(t *testing.T) {
 	prompt := exports.TinyGoldens(t)[0].Prompt
 	for _, r := range []packed.Recipe{{}, exports.PerRow("int8")} {
@@ -70,7 +72,8 @@ func TestInteropStaticAccumulators(t *testing.T) {
 	}
 }
 
-// TestInteropStaticLocal: masks and rotations of local layers, behind a window that is full, give the logits of lowpack.
+// TestInteropStaticLocal: masks and rotations of local layers, behind a window that is full, give the logits of
+// lowpack.
 func TestInteropStaticLocal(t *testing.T) {
 	for _, cache := range []Cache{States, Inputs} {
 		dir := shared.Path(t, filepath.Join("data", "transformers", "gemma3"))
@@ -78,19 +81,22 @@ func TestInteropStaticLocal(t *testing.T) {
 		exports.ReadJSON(t, filepath.Join(dir, "tokens.json"), &ids)
 		ids = ids[:40]
 		source := exports.Packed(t, dir, exports.AsFloats)
-		a, got := led(t, staticOf(t, source, Static{Cache: cache, Context: 64, Prefill: 16}), session{Threads: 1, Prompts: [][]int{ids}, New: 8, Logits: true})
+		a, got := led(t, staticOf(t, source, Static{Cache: cache, Context: 64, Prefill: 16}),
+			session{Threads: 1, Prompts: [][]int{ids}, New: 8, Logits: true})
 		want := exports.Logits(t, source, append(ids, a.Tokens[0]...))
 		exports.Near(t, string(cache), got, want[len(want)-len(got):], 1e-5)
 	}
 }
 
-// TestInteropStaticNPU: NPUW, OpenVINO's way to NPUs, takes models with the KV cache as inputs, with a CPU in the place of an NPU. Its partitions of
-// a model give other numbers from run to run, so it makes none.
+// TestInteropStaticNPU: NPUW, OpenVINO's way to NPUs, takes models with the KV cache as inputs, with a CPU in the place
+// of an NPU. Its partitions of a model give other numbers from run to run, so it makes none.
 func TestInteropStaticNPU(t *testing.T) {
 	const n = 16
 	g := exports.TinyGoldens(t)[0]
 	dir := staticOf(t, tiny(t), Static{Cache: Inputs, Context: 64, Prefill: 8})
-	a, _ := led(t, dir, session{Prompts: [][]int{g.Prompt}, New: n, Options: map[string]any{"NPU_USE_NPUW": "YES", "NPUW_DEVICES": "CPU", "NPUW_F16IC": "NO", "NPUW_ONLINE_PIPELINE": "NONE"}})
+	a, _ := led(t, dir, session{Prompts: [][]int{g.Prompt}, New: n,
+		Options: map[string]any{"NPU_USE_NPUW": "YES", "NPUW_DEVICES": "CPU", "NPUW_F16IC": "NO",
+			"NPUW_ONLINE_PIPELINE": "NONE"}})
 	if !slices.Equal(a.Tokens[0], g.Greedy[:n]) {
 		t.Errorf("%v, golden %v", a.Tokens[0], g.Greedy[:n])
 	}

@@ -62,13 +62,18 @@ func TestStatic(t *testing.T) {
 	for cache, want := range map[Cache]map[string]string{
 		States: {
 			"model/0.xml": "token 1,1; out x", "prefill_model/0.xml": "token 1,16; out x",
-			"model/2.xml": "x 1,1,256; mask 1,1,1,128; freqs_cis 1,16,2; state cache_k_5 1,2,128,32; state cache_v_5 1,2,128,32; out x_out",
-			"model/3.xml": "x 1,1,256; out logits", "prefill_model/2.xml": "x 1,16,256; mask 1,1,16,128; freqs_cis 16,16,2; state cache_k_5 1,2,128,32; state cache_v_5 1,2,128,32; out x_out",
+			"model/2.xml": "x 1,1,256; mask 1,1,1,128; freqs_cis 1,16,2; state cache_k_5 1,2,128,32; state cache_v_5 " +
+				"1,2,128,32; out x_out",
+			"model/3.xml": "x 1,1,256; out logits",
+			"prefill_model/2.xml": "x 1,16,256; mask 1,1,16,128; freqs_cis 16,16,2; state cache_k_5 1,2,128,32; state " +
+				"cache_v_5 1,2,128,32; out x_out",
 			"model/rotary.xml": "position 1; out freqs_cis", "prefill_model/rotary.xml": "position 16; out freqs_cis",
 		},
 		Inputs: {
-			"model/2.xml":         "x 1,1,256; mask 1,1,1,129; freqs_cis 1,16,2; cache_k_5 1,2,128,32; cache_v_5 1,2,128,32; out x_out; out cache_k_5_out; out cache_v_5_out",
-			"prefill_model/2.xml": "x 1,16,256; mask 1,1,16,144; freqs_cis 16,16,2; cache_k_5 1,2,128,32; cache_v_5 1,2,128,32; out x_out; out cache_k_5_out; out cache_v_5_out",
+			"model/2.xml": "x 1,1,256; mask 1,1,1,129; freqs_cis 1,16,2; cache_k_5 1,2,128,32; cache_v_5 1,2,128,32; " +
+				"out x_out; out cache_k_5_out; out cache_v_5_out",
+			"prefill_model/2.xml": "x 1,16,256; mask 1,1,16,144; freqs_cis 16,16,2; cache_k_5 1,2,128,32; cache_v_5 " +
+				"1,2,128,32; out x_out; out cache_k_5_out; out cache_v_5_out",
 		},
 	} {
 		s := Static{Cache: cache, Context: 128, Prefill: 16, Layers: 5}
@@ -86,7 +91,9 @@ func TestStatic(t *testing.T) {
 			}
 		}
 		slices.Sort(models)
-		if got := strings.Join(models, " "); got != "model/0.bin model/0.xml model/1.bin model/1.xml model/2.bin model/2.xml model/3.bin model/3.xml model/rotary.bin model/rotary.xml "+
+		if got := strings.Join(models,
+			" "); got != "model/0.bin model/0.xml model/1.bin model/1.xml model/2.bin model/2.xml model/3.bin model/3.xml "+
+			"model/rotary.bin model/rotary.xml "+
 			"prefill_model/0.xml prefill_model/1.xml prefill_model/2.xml prefill_model/rotary.xml" {
 			t.Errorf("%s: files %s", cache, got)
 		}
@@ -111,7 +118,8 @@ func TestStaticBits(t *testing.T) {
 	}
 }
 
-// TestStaticLocal: windows and rotations of local layers are inputs of the models that have such layers, and only of these.
+// TestStaticLocal: windows and rotations of local layers are inputs of the models that have such layers, and only of
+// these.
 func TestStaticLocal(t *testing.T) {
 	dir := shared.Path(t, "data/transformers/gemma3")
 	source := exports.Packed(t, dir, exports.AsFloats)
@@ -127,7 +135,8 @@ func TestStaticLocal(t *testing.T) {
 	out := staticOf(t, source, Static{Cache: Inputs, Context: 64, Prefill: 1, Layers: 1})
 	for i, b := range description.Blocks {
 		got := ports(t, out, filepath.Join("model", string(rune('1'+i))+".xml"))
-		if local := strings.Contains(got, "mask_local "); local != b.Local || strings.Contains(got, "freqs_cis_local ") != local || strings.Contains(got, "mask ") == local {
+		if local := strings.Contains(got, "mask_local "); local != b.Local ||
+			strings.Contains(got, "freqs_cis_local ") != local || strings.Contains(got, "mask ") == local {
 			t.Errorf("layer %d, local %t: %s", i, b.Local, got)
 		}
 	}
@@ -144,11 +153,13 @@ func TestStaticRefused(t *testing.T) {
 		return err
 	})
 	for _, s := range []Static{
-		{}, {Cache: "heap"}, {Cache: States, Context: 1}, {Cache: States, Context: 1 << 40}, {Cache: States, Context: 64, Prefill: 65}, {Cache: States, Prefill: -1},
+		{}, {Cache: "heap"}, {Cache: States, Context: 1}, {Cache: States, Context: 1 << 40}, {Cache: States, Context: 64,
+			Prefill: 65}, {Cache: States, Prefill: -1},
 		{Cache: States, Layers: -1}, {Cache: States, Bits: 3},
 	} {
 		dir := filepath.Join(t.TempDir(), "model")
-		if _, err := ExportStatic(t.Context(), source, dir, "", s, nil); !errors.Is(err, pack.ErrLimit) && !errors.Is(err, pack.ErrUnsupported) {
+		if _, err := ExportStatic(t.Context(), source, dir, "", s, nil); !errors.Is(err, pack.ErrLimit) &&
+			!errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%+v: %v", s, err)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -167,10 +178,13 @@ func TestStaticTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range [][2]string{
-		{`<kv_cache value="states"/>`, `<kv_cache value="inputs"/>`}, {`<kv_cache value="states"/>`, `<kv_cache value="heap"/>`}, {`<kv_cache value="states"/>`, ``},
-		{`<context value="64"/>`, `<context value="65"/>`}, {`<context value="64"/>`, `<context value="99999999999"/>`}, {`<context value="64"/>`, `<context value="0"/>`},
+		{`<kv_cache value="states"/>`, `<kv_cache value="inputs"/>`}, {`<kv_cache value="states"/>`,
+			`<kv_cache value="heap"/>`}, {`<kv_cache value="states"/>`, ``},
+		{`<context value="64"/>`, `<context value="65"/>`}, {`<context value="64"/>`, `<context value="99999999999"/>`},
+		{`<context value="64"/>`, `<context value="0"/>`},
 		{`<prefill value="8"/>`, `<prefill value="1"/>`}, {`<prefill value="8"/>`, `<prefill value="99999999999999999999"/>`},
-		{`<layers value="16"/>`, `<layers value="1"/>`}, {`<layers value="16"/>`, `<layers value="x"/>`}, {`<bits value="4"/>`, `<bits value="2"/>`}, {`<bits value="4"/>`, `<bits value="5"/>`},
+		{`<layers value="16"/>`, `<layers value="1"/>`}, {`<layers value="16"/>`, `<layers value="x"/>`},
+		{`<bits value="4"/>`, `<bits value="2"/>`}, {`<bits value="4"/>`, `<bits value="5"/>`},
 		{`<arithmetic value="exact"/>`, `<arithmetic value="plain"/>`},
 	} {
 		bad := strings.Replace(string(text), c[0], c[1], 1)

@@ -10,18 +10,29 @@ import (
 
 // extension are the operators of openvino_tokenizers.
 var extension = map[string]bool{
-	"SpecialTokensSplit": true, "RegexSplit": true, "RegexNormalization": true, "CharsMapNormalization": true, "BPETokenizer": true, "Truncate": true,
-	"CombineSegments": true, "RaggedToDense": true, "VocabDecoder": true, "ByteFallback": true, "FuzeRagged": true, "UTF8Validate": true,
+	"SpecialTokensSplit":    true,
+	"RegexSplit":            true,
+	"RegexNormalization":    true,
+	"CharsMapNormalization": true,
+	"BPETokenizer":          true,
+	"Truncate":              true,
+	"CombineSegments":       true,
+	"RaggedToDense":         true,
+	"VocabDecoder":          true,
+	"ByteFallback":          true,
+	"FuzeRagged":            true,
+	"UTF8Validate":          true,
 }
 
-// texts builds the graphs of a tokenizer and of its inverse. Lists of texts are three values: where each begins, where it ends, and the bytes
-// of all; lists of such lists have two more in front.
+// texts builds the graphs of a tokenizer and of its inverse. Lists of texts are three values: where each begins, where
+// it ends, and the bytes of all; lists of such lists have two more in front.
 type texts struct {
 	*builder
 	*vocabulary
 }
 
-// The types of the values of a list of texts, of parts of texts with the marks of those that are tokens already, and of tokens.
+// The types of the values of a list of texts, of parts of texts with the marks of those that are tokens already, and of
+// tokens.
 var (
 	listTypes  = []element{i32, i32, u8}
 	markedList = []element{i32, i32, u8, boolean}
@@ -54,7 +65,8 @@ func (t *texts) list(name string, list [][]byte) []value {
 		begins[i], all = int32(len(all)), append(all, s...)
 		ends[i] = int32(len(all))
 	}
-	return []value{t.words(name+"/begins", begins), t.words(name+"/ends", ends), t.constant(name+"/chars", u8, []int64{int64(len(all))}, folder.Whole(all))}
+	return []value{t.words(name+"/begins", begins), t.words(name+"/ends", ends),
+		t.constant(name+"/chars", u8, []int64{int64(len(all))}, folder.Whole(all))}
 }
 
 // word is a scalar of 32 bits.
@@ -66,7 +78,8 @@ func (t *texts) word(name string, x int32) value {
 func (v *vocabulary) tokenizer(positions int, info []field) *builder {
 	t := &texts{newBuilder(), v}
 	t.info = info
-	input := t.add(layer{name: "string_input", op: "Parameter", data: []attribute{{"shape", "?"}, {"element_type", "string"}}, out: []output{{text, "string_input"}}})
+	input := t.add(layer{name: "string_input", op: "Parameter",
+		data: []attribute{{"shape", "?"}, {"element_type", "string"}}, out: []output{{text, "string_input"}}})
 	tokens := t.encoded(t.normalized(t.parts(input)))
 	t.dense(t.truncated(tokens, positions))
 	return t.builder
@@ -80,8 +93,10 @@ func (t *texts) parts(input value) []value {
 	span := func(name string, from, to value) value {
 		return t.op("Range", name, i32, []value{from, to, t.int(1)}, attribute{"output_type", "i32"})
 	}
-	begins, ends := span("rows/begins", t.int(0), n), span("rows/ends", t.int(1), t.op("Add", "count/next", i64, []value{n, t.int(1)}, numpy))
-	return t.ops("SpecialTokensSplit", "special", partTypes, append([]value{begins, ends}, append(unpacked, t.bytes("special/pattern", t.specials()))...))
+	begins, ends := span("rows/begins", t.int(0), n), span("rows/ends", t.int(1),
+		t.op("Add", "count/next", i64, []value{n, t.int(1)}, numpy))
+	return t.ops("SpecialTokensSplit", "special", partTypes,
+		append([]value{begins, ends}, append(unpacked, t.bytes("special/pattern", t.specials()))...))
 }
 
 // normalized rewrites and cuts parts that are not tokens.
@@ -111,7 +126,9 @@ func (t *texts) replaced(name, pattern, by string, list []value) []value {
 	if len(list) == len(markedList) {
 		types = markedList
 	}
-	return t.ops("RegexNormalization", name, types, append(list[:len(list):len(list)], t.bytes(name+"/pattern", pattern), t.bytes(name+"/by", by)), attribute{"global_replace", "true"})
+	return t.ops("RegexNormalization", name, types,
+		append(list[:len(list):len(list)], t.bytes(name+"/pattern", pattern), t.bytes(name+"/by", by)),
+		attribute{"global_replace", "true"})
 }
 
 // encoded turns parts of texts into tokens.
@@ -131,8 +148,10 @@ func (t *texts) encoded(parts []value) []value {
 	if t.Model.Unk != nil {
 		unknown = *t.Model.Unk
 	}
-	return t.ops("BPETokenizer", "tokens", tokenTypes, in, attribute{"unk_token", unknown}, attribute{"fuse_unk", strconv.FormatBool(t.Model.FuseUnk)},
-		attribute{"suffix_indicator", ""}, attribute{"end_suffix", ""}, attribute{"byte_fallback", strconv.FormatBool(t.Model.ByteFallback)},
+	return t.ops("BPETokenizer", "tokens", tokenTypes, in, attribute{"unk_token", unknown},
+		attribute{"fuse_unk", strconv.FormatBool(t.Model.FuseUnk)},
+		attribute{"suffix_indicator", ""}, attribute{"end_suffix", ""}, attribute{"byte_fallback",
+			strconv.FormatBool(t.Model.ByteFallback)},
 		attribute{"cache_capacity", "20000"})
 }
 
@@ -143,12 +162,15 @@ const unlimited = math.MaxInt32 - 64
 func (t *texts) truncated(tokens []value, positions int) []value {
 	id := attribute{"variable_id", "truncation"}
 	off := t.constant("truncation/off", boolean, nil, folder.Whole([]byte{0}))
-	on := t.op("ReadValue", "truncation", boolean, []value{off}, id, attribute{"variable_type", "dynamic"}, attribute{"variable_shape", "..."})
+	on := t.op("ReadValue", "truncation", boolean, []value{off}, id, attribute{"variable_type", "dynamic"},
+		attribute{"variable_shape", "..."})
 	most := t.op("Select", "truncation/length", i32, []value{
 		on, t.word("truncation/context", int32(positions-len(t.before)-len(t.after))), t.word("truncation/none", unlimited),
 	}, numpy)
 	t.op("Assign", "truncation/assign", boolean, []value{on}, id)
-	return t.ops("Truncate", "truncated", tokenTypes, append(tokens, most, t.bytes("truncation/side", "right"), t.bytes("truncation/order", "longest_first")), attribute{"m_num_inputs", "1"})
+	return t.ops("Truncate", "truncated", tokenTypes,
+		append(tokens, most, t.bytes("truncation/side", "right"), t.bytes("truncation/order", "longest_first")),
+		attribute{"m_num_inputs", "1"})
 }
 
 // dense adds the tokens around texts, and makes rows of one length.
@@ -156,7 +178,8 @@ func (t *texts) dense(tokens []value) {
 	var in []value
 	around := func(name string, ids []int32) {
 		for i, id := range ids {
-			in = append(in, t.word(fmt.Sprintf("%s%d/begin", name, i), 0), t.word(fmt.Sprintf("%s%d/end", name, i), 1), t.words(fmt.Sprintf("%s%d", name, i), []int32{id}))
+			in = append(in, t.word(fmt.Sprintf("%s%d/begin", name, i), 0), t.word(fmt.Sprintf("%s%d/end", name, i), 1),
+				t.words(fmt.Sprintf("%s%d", name, i), []int32{id}))
 		}
 	}
 	around("before", t.before)
@@ -184,7 +207,8 @@ func (v *vocabulary) detokenizer(info []field) *builder {
 		}
 	}
 	in := append([]value{ids}, t.list("vocabulary", t.tokens)...)
-	tokens := t.ops("VocabDecoder", "texts", partTypes[:5], append(in, t.words("special", special)), attribute{"skip_tokens", ""})
+	tokens := t.ops("VocabDecoder", "texts", partTypes[:5], append(in, t.words("special", special)),
+		attribute{"skip_tokens", ""})
 	rows, list := tokens[:2:2], tokens[2:]
 	if !t.bytewise {
 		list = t.ops("ByteFallback", "bytes", listTypes, t.replaced("spaces", mark, " ", list))

@@ -32,13 +32,18 @@ func TestRefusedTokenizers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ key, value, want string }{
-		"lower case":         {"normalizer", `{"type":"Lowercase"}`, "Lowercase"},
-		"two forms":          {"normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"NFKC"}]}`, "NFKC"},
-		"a prefix":           {"pre_tokenizer", `{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true}`, "ByteLevel"},
-		"white space":        {"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},{"type":"ByteLevel","add_prefix_space":false}]}`, "WhitespaceSplit"},
-		"one form":           {"normalizer", `{"type":"NFC"}`, ""},
-		"GPT-2":              {"pre_tokenizer", `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}`, ""},
-		"digits, one by one": {"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},{"type":"ByteLevel","add_prefix_space":false}]}`, ""},
+		"lower case": {"normalizer", `{"type":"Lowercase"}`, "Lowercase"},
+		"two forms":  {"normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"NFKC"}]}`, "NFKC"},
+		"a prefix": {"pre_tokenizer",
+			`{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true}`, "ByteLevel"},
+		"white space": {"pre_tokenizer",
+			`{"type":"Sequence","pretokenizers":[{"type":"WhitespaceSplit"},{"type":"ByteLevel","add_prefix_space":false}]}`,
+			"WhitespaceSplit"},
+		"one form": {"normalizer", `{"type":"NFC"}`, ""},
+		"GPT-2": {"pre_tokenizer",
+			`{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}`, ""},
+		"digits, one by one": {"pre_tokenizer",
+			`{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},{"type":"ByteLevel","add_prefix_space":false}]}`, ""},
 	} {
 		var file map[string]json.RawMessage
 		if err := json.Unmarshal(text, &file); err != nil {
@@ -50,7 +55,8 @@ func TestRefusedTokenizers(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = readVocabulary(filesOf(dir, map[string]string{"tokenizer.json": string(changed)}))
-		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil ||
+			c.want != "" && (!errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -61,7 +67,8 @@ func TestRefusedTokenizers(t *testing.T) {
 
 // TestSpecials: the longer of two added tokens comes first in the pattern, and signs stand for themselves.
 func TestSpecials(t *testing.T) {
-	v := &vocabulary{tokenizerJSON: tokenizerJSON{Added: []addedToken{{Content: "<|a"}, {Content: "<|a|>", Right: true}, {Content: "é_1", Left: true}}}}
+	v := &vocabulary{tokenizerJSON: tokenizerJSON{Added: []addedToken{{Content: "<|a"}, {Content: "<|a|>", Right: true},
+		{Content: "é_1", Left: true}}}}
 	if got, want := v.specials(), `(?:\s*)(é_1)|(\<\|a\|\>)(?:\s*)|(\<\|a)`; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}

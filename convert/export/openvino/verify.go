@@ -23,8 +23,9 @@ func has(dir, name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Verify reads the directory of an export back and compares it with a packed file: the graph element by element, the codes of every
-// quantized tensor by their digest, all other data and files byte by byte. The first difference is an error that names it.
+// Verify reads the directory of an export back and compares it with a packed file: the graph element by element, the
+// codes of every quantized tensor by their digest, all other data and files byte by byte. The first difference is an
+// error that names it.
 func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
 	f, err := packed.Open(source)
 	if err != nil {
@@ -50,9 +51,10 @@ func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
 	return &v.Verified, nil
 }
 
-// others are files that OpenVINO GenAI reads, or tools of OpenVINO, if they are there: a tokenizer of a model that has no graphs of one, and a
-// chat template of one that has none in its tokenizer.
-var others = []string{tokenizerFile, dataOf(tokenizerFile), detokenizerFile, dataOf(detokenizerFile), configFile, "processor_config.json"}
+// others are files that OpenVINO GenAI reads, or tools of OpenVINO, if they are there: a tokenizer of a model that has
+// no graphs of one, and a chat template of one that has none in its tokenizer.
+var others = []string{tokenizerFile, dataOf(tokenizerFile), detokenizerFile, dataOf(detokenizerFile), configFile,
+	"processor_config.json"}
 
 // planOf is the plan of a packed file with the choices that the models of a directory tell.
 func planOf(f *packed.File, source, dir string) (*exported, error) {
@@ -112,7 +114,8 @@ type comparison struct {
 	dir string
 }
 
-// file compares a file with what would be written, which may be the data of a graph. Of graphs the elements are compared: white space may be another.
+// file compares a file with what would be written, which may be the data of a graph. Of graphs the elements are
+// compared: white space may be another.
 func (v *comparison) file(file folder.File, data *data) error {
 	switch {
 	case strings.HasSuffix(file.Name, ".xml"):

@@ -95,7 +95,8 @@ func (s *step) flat() (list []step) {
 	return list
 }
 
-// readVocabulary reads the tokenizer of a model with so many tokens. What has no operators is pack.ErrUnsupported, by its name.
+// readVocabulary reads the tokenizer of a model with so many tokens. What has no operators is pack.ErrUnsupported, by
+// its name.
 func readVocabulary(files tokenizer.Files) (*vocabulary, error) {
 	v := &vocabulary{}
 	text, ok := files("tokenizer.json")
@@ -127,7 +128,8 @@ func readVocabulary(files tokenizer.Files) (*vocabulary, error) {
 }
 
 func (v *vocabulary) unsupported(format string, args ...any) error {
-	return fmt.Errorf("tokenizer.json: %w: OpenVINO has no operators for %s", pack.ErrUnsupported, fmt.Sprintf(format, args...))
+	return fmt.Errorf("tokenizer.json: %w: OpenVINO has no operators for %s", pack.ErrUnsupported,
+		fmt.Sprintf(format, args...))
 }
 
 // steps reads normalizers and pre-tokenizers.
@@ -157,7 +159,11 @@ func isTrue(b *bool) bool { return b == nil || *b }
 
 // behaviors of splits, by their names in tokenizer.json.
 var behaviors = map[string]string{
-	"Isolated": "isolate", "Removed": "remove", "MergedWithPrevious": "mergedwithprevious", "MergedWithNext": "mergedwithnext", "Contiguous": "contiguous",
+	"Isolated":           "isolate",
+	"Removed":            "remove",
+	"MergedWithPrevious": "mergedwithprevious",
+	"MergedWithNext":     "mergedwithnext",
+	"Contiguous":         "contiguous",
 }
 
 // cut reads a pre-tokenizer of byte-level BPE.
@@ -194,10 +200,12 @@ func (v *vocabulary) sentencePiece(normalizers, cuts []step) error {
 	case len(normalizers) == 2 && len(cuts) == 0 && normalizers[0].Type == "Prepend" && normalizers[0].Prepend == mark &&
 		normalizers[1].Type == "Replace" && normalizers[1].Pattern.String == " " && normalizers[1].Content == mark:
 		return nil
-	case len(normalizers) == 0 && len(cuts) == 1 && cuts[0].Type == "Metaspace" && cuts[0].Scheme == "always" && cuts[0].Replacement == mark:
+	case len(normalizers) == 0 && len(cuts) == 1 && cuts[0].Type == "Metaspace" && cuts[0].Scheme == "always" &&
+		cuts[0].Replacement == mark:
 		return nil
 	}
-	return v.unsupported("BPE of characters with other steps than a mark in front of each part of a text, and marks for spaces")
+	return v.unsupported("BPE of characters with other steps than a mark in front of each part of a text, and marks for " +
+		"spaces")
 }
 
 // mark is what SentencePiece has for a space.

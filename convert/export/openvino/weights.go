@@ -17,8 +17,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// form is how the codes of a matrix stand in a constant: code + zero in so many bits, the first in the lowest ones, row behind row. The last
-// group of a row is filled up. Signed types have no zero points.
+// form is how the codes of a matrix stand in a constant: code + zero in so many bits, the first in the lowest ones, row
+// behind row. The last group of a row is filled up. Signed types have no zero points.
 type form struct {
 	entry    *packed.Entry
 	alphabet pack.Alphabet
@@ -30,8 +30,8 @@ type form struct {
 // unpacked is how many columns of 4 bits NPUW, OpenVINO's way to NPUs, unpacks at once.
 const unpacked = 64
 
-// formOf chooses the narrowest type. Embeddings take at least 4 bits: narrower ones are expanded as a model is loaded. In models of static shapes
-// rows of 4 bits are filled up for NPUs.
+// formOf chooses the narrowest type. Embeddings take at least 4 bits: narrower ones are expanded as a model is loaded.
+// In models of static shapes rows of 4 bits are filled up for NPUs.
 func formOf(f *packed.File, e *packed.Entry, embedding bool, static *Static) (*form, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
@@ -43,7 +43,8 @@ func formOf(f *packed.File, e *packed.Entry, embedding bool, static *Static) (*f
 		x.group = e.Scale.Group
 	}
 	if shape.K%x.group != 0 && embedding {
-		return nil, fmt.Errorf("%w: the embedding has %d columns in groups of %d; those of OpenVINO are all of one size", pack.ErrUnsupported, shape.K, x.group)
+		return nil, fmt.Errorf("%w: the embedding has %d columns in groups of %d; those of OpenVINO are all of one size",
+			pack.ErrUnsupported, shape.K, x.group)
 	}
 	if a.Name == pack.E2M1.Name && e.Scale.Kind == packed.ScaleGroup && !embedding {
 		x.element = f4e2m1
@@ -283,7 +284,8 @@ func (x *form) same(stopped func() error, from io.Reader) (weights int64, err er
 				return weights, fmt.Errorf("%w: row %d: the columns beyond the last one are not 0", pack.ErrCorrupt, row)
 			case k >= shape.K:
 			case !legal[uint8(x.code(s))]:
-				return weights, fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, row, k, x.code(s), x.alphabet.Name)
+				return weights, fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, row, k,
+					x.code(s), x.alphabet.Name)
 			default:
 				codes[k] = x.code(s)
 			}

@@ -21,7 +21,8 @@ func (g *graph) writeXML(to io.Writer) error {
 	w.WriteString("</layers>\n<edges>\n")
 	for id, l := range g.layers {
 		for port, v := range l.in {
-			fmt.Fprintf(w, "<edge from-layer=\"%d\" from-port=\"%d\" to-layer=\"%d\" to-port=\"%d\"/>\n", v.layer, v.port, id, port)
+			fmt.Fprintf(w, "<edge from-layer=\"%d\" from-port=\"%d\" to-layer=\"%d\" to-port=\"%d\"/>\n", v.layer,
+				v.port, id, port)
 		}
 	}
 	w.WriteString("</edges>\n")

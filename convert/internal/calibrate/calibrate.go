@@ -9,13 +9,14 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// Columns returns the mean square of every element of the vectors that the linear layers of the blocks read while a model computes some
-// windows of tokens, by the names of the weights: of experts, over those that all experts of a block read. v holds the weights as floats;
-// threads are the workers (0 = one per CPU).
+// Columns returns the mean square of every element of the vectors that the linear layers of the blocks read while a
+// model computes some windows of tokens, by the names of the weights: of experts, over those that all experts of a
+// block read. v holds the weights as floats; threads are the workers (0 = one per CPU).
 //
-// Squares of float32 are exact in float64, and are added up in the order of the tokens: with an engine whose floats are the same
-// everywhere, so are the results, whatever the number of threads.
-func Columns(ctx context.Context, threads int, v packed.View, windows [][]int, progress func(done, total int64)) (map[string][]float32, error) {
+// Squares of float32 are exact in float64, and are added up in the order of the tokens: with an engine whose floats are
+// the same everywhere, so are the results, whatever the number of threads.
+func Columns(ctx context.Context, threads int, v packed.View, windows [][]int,
+	progress func(done, total int64)) (map[string][]float32, error) {
 	longest, total, done := 0, int64(0), int64(0)
 	for _, w := range windows {
 		longest = max(longest, len(w))

@@ -15,10 +15,11 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestColumns: the first layer reads normed rows of the embedding, of which the mean squares are computed here in another way; all
-// layers are there, and threads change no bit.
+// TestColumns: the first layer reads normed rows of the embedding, of which the mean squares are computed here in
+// another way; all layers are there, and threads change no bit.
 func TestColumns(t *testing.T) {
-	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none", Golden: "none"}))
+	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
+		packed.Recipe{Quant: "none", Golden: "none"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,8 @@ func TestColumns(t *testing.T) {
 	}
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
-		for _, name := range []string{b.Q.Weight, b.K.Weight, b.V.Weight, b.O.Weight, b.Gate.Weight, b.Up.Weight, b.Down.Weight} {
+		for _, name := range []string{b.Q.Weight, b.K.Weight, b.V.Weight, b.O.Weight, b.Gate.Weight, b.Up.Weight,
+			b.Down.Weight} {
 			if len(got[name]) == 0 {
 				t.Errorf("%s: nothing is known of what it reads", name)
 			}
@@ -72,8 +74,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestColumnsOfExperts: with experts, each mean is over the vectors that a weight reads. The shared expert and the scores read the same,
-// and so do all experts together, each token as often as others.
+// TestColumnsOfExperts: with experts, each mean is over the vectors that a weight reads. The shared expert and the
+// scores read the same, and so do all experts together, each token as often as others.
 func TestColumnsOfExperts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "moe")
 	tinymodel.Miniature(t, "qwen1.5-moe-a2.7b", dir)
@@ -86,15 +88,18 @@ func TestColumnsOfExperts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := calibrate.Columns(context.Background(), 2, f, [][]int{{1, 5, 9, 200, 31}, {7, 7, 3}}, func(int64, int64) {})
+	got, err := calibrate.Columns(context.Background(), 2, f, [][]int{{1, 5, 9, 200, 31}, {7, 7, 3}},
+		func(int64, int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
 		router := got[b.Experts.Router]
-		if len(router) != d.Hidden || !slices.Equal(router, got[b.Experts.SharedGate]) || !slices.Equal(router, got[b.Gate.Weight]) {
-			t.Errorf("block %d: router, gate and the shared expert read %v, %v and %v", i, router, got[b.Experts.SharedGate], got[b.Gate.Weight])
+		if len(router) != d.Hidden || !slices.Equal(router, got[b.Experts.SharedGate]) ||
+			!slices.Equal(router, got[b.Gate.Weight]) {
+			t.Errorf("block %d: router, gate and the shared expert read %v, %v and %v", i, router, got[b.Experts.SharedGate],
+				got[b.Gate.Weight])
 		}
 		for _, l := range b.Linears() {
 			if len(got[l.Weight]) != l.In {

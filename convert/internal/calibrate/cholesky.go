@@ -11,9 +11,9 @@ import (
 // panelColumns is how many columns of a factor are computed before the rows below them.
 const panelColumns = 64
 
-// factor turns the lower triangle of a symmetric n×n matrix into its Cholesky factor L, A = L·Lᵀ. Every element is one subtraction of a
-// dot product (dot64) and one division, or a square root, whatever the number of threads and the machine. A matrix that is not
-// positive definite is an error.
+// factor turns the lower triangle of a symmetric n×n matrix into its Cholesky factor L, A = L·Lᵀ. Every element is one
+// subtraction of a dot product (dot64) and one division, or a square root, whatever the number of threads and the
+// machine. A matrix that is not positive definite is an error.
 func factor(ctx context.Context, threads int, a []float64, n int) error {
 	row := func(i int) []float64 { return a[i*n:][:n] }
 	for first := 0; first < n; first += panelColumns {
@@ -48,7 +48,8 @@ func reduce(row func(int) []float64, i, from, to int) {
 	}
 }
 
-// dot64 is Σ x[i]·y[i]: element i is added to sum i mod 4, products are rounded, and the sums are added as (0 + 2) + (1 + 3).
+// dot64 is Σ x[i]·y[i]: element i is added to sum i mod 4, products are rounded, and the sums are added as (0 + 2) + (1
+// + 3).
 func dot64(x, y []float64) float64 {
 	var a, b, c, d float64
 	for ; len(x) >= 4; x, y = x[4:], y[4:] {

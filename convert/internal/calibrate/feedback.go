@@ -11,11 +11,13 @@ import (
 // sweeps is how often all codes of a row are chosen again, each for the errors of all others. More gains little.
 const sweeps = 2
 
-// damping is added to each element of the diagonal of a Gram matrix, as a part of it or of the median where that is larger: the mean is
-// decided by a few columns of massive activations, and weights of columns that hardly count would go anywhere to make up for others.
+// damping is added to each element of the diagonal of a Gram matrix, as a part of it or of the median where that is
+// larger: the mean is decided by a few columns of massive activations, and weights of columns that hardly count would
+// go anywhere to make up for others.
 const damping = 0.01
 
-// feedback chooses codes one after another, each for its weight and what the errors of those before leave to hide (N38).
+// feedback chooses codes one after another, each for its weight and what the errors of those before leave to hide
+// (N38).
 type feedback struct {
 	n, width int
 	sweeps   int
@@ -27,10 +29,12 @@ type feedback struct {
 
 // newFeedback begins with the lower triangle of a Gram matrix, and returns the Cholesky factor too.
 //
-// With A the matrix in the order of the columns, L the lower triangular matrix with A = Lᵀ·L and e the errors w − s·code of a row, the
-// error of its products is |L·e|² = Σ (Σ L[t][u]·e[u])²: each code makes its own term as small as it can, and has no say in those before.
+// With A the matrix in the order of the columns, L the lower triangular matrix with A = Lᵀ·L and e the errors w −
+// s·code of a row, the error of its products is |L·e|² = Σ (Σ L[t][u]·e[u])²: each code makes its own term as small as
+// it can, and has no say in those before.
 func newFeedback(ctx context.Context, threads int, h []float64, n int) (f *feedback, l []float64, err error) {
-	f = &feedback{n: n, width: tensor.Padded(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n), share: make([]float32, n*tensor.Padded(n)), again: make([]float32, n*tensor.Padded(n))}
+	f = &feedback{n: n, width: tensor.Padded(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n),
+		share: make([]float32, n*tensor.Padded(n)), again: make([]float32, n*tensor.Padded(n))}
 	for i := range n {
 		f.order[i] = i
 	}
@@ -74,9 +78,10 @@ func (f *feedback) relate(a []float64) {
 	}
 }
 
-// codes chooses those of some rows of weights, and puts what they stand for in values. nearest gives the code for a value in a row and column,
-// and what it stands for.
-func (f *feedback) codes(dst []int8, w, values []float32, nearest func(row, column int, value float32) (code int8, rounded float32)) {
+// codes chooses those of some rows of weights, and puts what they stand for in values. nearest gives the code for a
+// value in a row and column, and what it stands for.
+func (f *feedback) codes(dst []int8, w, values []float32, nearest func(row, column int, value float32) (code int8,
+	rounded float32)) {
 	rows := len(w) / f.n
 	e, y := make([]float32, rows*f.width), make([]float32, rows)
 	for sweep := range 1 + f.sweeps {

@@ -81,15 +81,17 @@ func TestGram(t *testing.T) {
 					cross += float64(x[t+i]) * (float64(exact[t+j]) - float64(x[t+j]))
 				}
 				if most := 1e-5 * float64(count); j <= i && math.Abs(h[i*n+j]-square) > most || math.Abs(c[i*n+j]-cross) > most {
-					t.Fatalf("%d vectors: elements %d, %d are %v and %v; want %v and %v", count, i, j, h[i*n+j], c[i*n+j], square, cross)
+					t.Fatalf("%d vectors: elements %d, %d are %v and %v; want %v and %v", count, i, j, h[i*n+j], c[i*n+j],
+						square, cross)
 				}
 			}
 		}
 	}
 }
 
-// TestFeedback: the codes are those of GPTQ as it was published (arXiv 2210.17323, algorithm 1): there, the errors of a column go at once to
-// the columns that follow, by the Cholesky factor of the inverse Gram matrix. They miss less of what counts than the nearest codes.
+// TestFeedback: the codes are those of GPTQ as it was published (arXiv 2210.17323, algorithm 1): there, the errors of a
+// column go at once to the columns that follow, by the Cholesky factor of the inverse Gram matrix. They miss less of
+// what counts than the nearest codes.
 func TestFeedback(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 10))
 	const n, rows = 48, 20
@@ -118,7 +120,8 @@ func TestFeedback(t *testing.T) {
 	f.codes(codes, w, again, func(_, _ int, value float32) (int8, float32) { return nearest(value) })
 	f.sweeps = 0
 	f.codes(codes, w, values, func(_, _ int, value float32) (int8, float32) { return nearest(value) })
-	if want := published(w, h, n, func(v float64) float64 { _, x := nearest(float32(v)); return float64(x) }); !slices.Equal(values, want) {
+	want := published(w, h, n, func(v float64) float64 { _, x := nearest(float32(v)); return float64(x) })
+	if !slices.Equal(values, want) {
 		t.Error("other codes than those of the published algorithm")
 	}
 	var fed, near, swept float64

@@ -29,9 +29,10 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// Quantize runs the model of v over all windows at once, layer by layer, and quantizes the weights of a layer as soon as its inputs
-// are known: scales by the search of package quantize, codes by error feedback (N38). Later layers are computed with the quantized
-// weights and int8 activations. The unquantized model runs at the same time and gives the inputs that a layer should have.
+// Quantize runs the model of v over all windows at once, layer by layer, and quantizes the weights of a layer as soon
+// as its inputs are known: scales by the search of package quantize, codes by error feedback (N38). Later layers are
+// computed with the quantized weights and int8 activations. The unquantized model runs at the same time and gives the
+// inputs that a layer should have.
 func Quantize(ctx context.Context, v packed.View, weights map[string]Weight, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -82,7 +83,8 @@ func (q *quantizing) run(observe func(names []string, x []float32, n int) [][]fl
 	for _, w := range q.Windows {
 		longest, tokens = max(longest, len(w)), tokens+len(w)
 	}
-	e, err := engine.New(q.view, engine.Options{Threads: q.Threads, Context: longest, Sequences: len(q.Windows), Batch: tokens, OnePass: true, Observe: observe})
+	e, err := engine.New(q.view, engine.Options{Threads: q.Threads, Context: longest, Sequences: len(q.Windows),
+		Batch: tokens, OnePass: true, Observe: observe})
 	if err != nil {
 		return err
 	}
@@ -147,7 +149,8 @@ func (q *quantizing) observe(names []string, x []float32, n int) [][]float32 {
 	return others
 }
 
-// layer quantizes weights that multiply the same vectors x, where those of the floats multiply others, and gives what the codes mean.
+// layer quantizes weights that multiply the same vectors x, where those of the floats multiply others, and gives what
+// the codes mean.
 func (q *quantizing) layer(names []string, x, exact []float32, n int) ([][]float32, error) {
 	roundActivations(x, n, q.Group)
 	h, c, err := grams(q.ctx, q.Threads, x, exact, n)
@@ -199,7 +202,8 @@ func (q *quantizing) weight(name string, w Weight, f *feedback, t *target) ([]fl
 		if err := z.Quantize(rows, from, quantize.FloatBytes(floats)); err != nil {
 			return err
 		}
-		f.codes(rows, floats, values[from*k:], func(row, column int, value float32) (int8, float32) { return z.Nearest(from+row, column, value) })
+		f.codes(rows, floats, values[from*k:],
+			func(row, column int, value float32) (int8, float32) { return z.Nearest(from+row, column, value) })
 		return nil
 	})
 	if err != nil {

@@ -38,7 +38,8 @@ func (r rules) of(name string) string {
 // quantizeSome quantizes the linear layers that have a rule.
 func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules rules) (map[string]calibrated, error) {
 	t.Helper()
-	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none", Golden: "none"}))
+	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
+		packed.Recipe{Quant: "none", Golden: "none"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,8 @@ func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules r
 				t.Fatal(err)
 			}
 			weights[l.Weight] = calibrate.Weight{
-				Job: quantize.Job{Rule: rule, DType: quantize.DType(s.DType), Shape: pack.Shape{M: l.Out, K: l.In}, Kind: quantize.PerGroup, Group: 64},
+				Job: quantize.Job{Rule: rule, DType: quantize.DType(s.DType), Shape: pack.Shape{M: l.Out, K: l.In},
+					Kind: quantize.PerGroup, Group: 64},
 				Done: func(codes []int8, scales []float32) error {
 					got[l.Weight] = calibrated{slices.Clone(codes), slices.Clone(scales)}
 					return nil
@@ -98,7 +100,8 @@ func TestQuantize(t *testing.T) {
 	const before, after = "model.layers.0.self_attn.q_proj.weight", "model.layers.1.self_attn.q_proj.weight"
 	coarse := run(2, 32, rules{"layers.0.self_attn.": "int4", "layers.0.mlp.": "int2", "layers.1.self_attn.": "int4"})
 	if !reflect.DeepEqual(coarse[before], all[before]) || reflect.DeepEqual(coarse[after], all[after]) {
-		t.Errorf("codes of two bits between them: %s has the same: %t, %s: %t", before, reflect.DeepEqual(coarse[before], all[before]), after, reflect.DeepEqual(coarse[after], all[after]))
+		t.Errorf("codes of two bits between them: %s has the same: %t, %s: %t", before,
+			reflect.DeepEqual(coarse[before], all[before]), after, reflect.DeepEqual(coarse[after], all[after]))
 	}
 	if other := run(2, 0, rules{before: "int4"}); reflect.DeepEqual(other[before], all[before]) {
 		t.Error("groups of activations change nothing")
@@ -113,7 +116,8 @@ func TestQuantizeEnds(t *testing.T) {
 	if _, err := quantizeSome(t, ctx, 2, 32, rules{"layers.0.": "int4"}); !errors.Is(err, cause) {
 		t.Errorf("ended: %v", err)
 	}
-	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Quant: "none", Golden: "none"}))
+	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
+		packed.Recipe{Quant: "none", Golden: "none"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +128,8 @@ func TestQuantizeEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := errors.New("no space")
-	job := quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: s.Shape[0], K: s.Shape[1]}, Kind: quantize.PerRow}
+	job := quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: s.Shape[0], K: s.Shape[1]},
+		Kind: quantize.PerRow}
 	weights := map[string]calibrate.Weight{name: {Job: job, Done: func([]int8, []float32) error { return full }}}
 	o := calibrate.Options{Threads: 1, Windows: [][]int{{1, 2, 3}}, Group: 32, Progress: func(int64, int64) {}}
 	if err := calibrate.Quantize(context.Background(), f, weights, o); !errors.Is(err, full) {

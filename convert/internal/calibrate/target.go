@@ -2,8 +2,8 @@ package calibrate
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// target moves weights to where their products with what the layer is given are nearest to those of the weights with what the floats would
-// give it (N38): the layer makes up for the errors of those before it, as far as linear maps can.
+// target moves weights to where their products with what the layer is given are nearest to those of the weights with
+// what the floats would give it (N38): the layer makes up for the errors of those before it, as far as linear maps can.
 type target struct {
 	*feedback
 	cross  *tensor.Matrix // [n][n]: C of grams

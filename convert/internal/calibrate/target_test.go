@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTarget: weights that are moved make of vectors with errors that depend on one another what the weights make of the right ones, but for
-// what is no linear map, and any other move is worse.
+// TestTarget: weights that are moved make of vectors with errors that depend on one another what the weights make of
+// the right ones, but for what is no linear map, and any other move is worse.
 func TestTarget(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 20))
 	const n, rows, count = 24, 3, 700

@@ -2,8 +2,8 @@ package pipeline
 
 import "context"
 
-// again reads blocks a second time, from the page cache where that has room: when all rows have been measured, if they flow by
-// in order, and else for both passes.
+// again reads blocks a second time, from the page cache where that has room: when all rows have been measured, if they
+// flow by in order, and else for both passes.
 type again struct {
 	*coding
 	flows bool // rows are measured as they arrive
@@ -39,7 +39,8 @@ func (c *again) measureAgain() {
 		from, to := c.packing.blocks.At(i)
 		c.missing.Add(1)
 		c.schedule.addBlock(c.place(from), func(s *slot) error {
-			err := c.x.Source.each(c.rows, s.in, from, to, func(row, _ int, stored []byte) error { return m.Measure(row, stored) })
+			err := c.x.Source.each(c.rows, s.in, from, to,
+				func(row, _ int, stored []byte) error { return m.Measure(row, stored) })
 			if err != nil {
 				return err
 			}

@@ -5,8 +5,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// blockCodes is the number of codes after which a block of rows ends: small enough that floats, codes and packed bytes of
-// a block stay in the second-level cache, large enough that handing it out costs nothing.
+// blockCodes is the number of codes after which a block of rows ends: small enough that floats, codes and packed bytes
+// of a block stay in the second-level cache, large enough that handing it out costs nothing.
 const blockCodes = 1 << 17
 
 // Blocks cuts the rows of a matrix into runs that are read, quantized and packed at once. It depends on the matrix and

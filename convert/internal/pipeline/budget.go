@@ -8,9 +8,9 @@ import (
 	"github.com/lowpack/lowpack/internal/offheap"
 )
 
-// Limits of the memory of a run. It lies outside the heap and is all taken at the beginning, whatever the number of tensors
-// and goroutines. It grows with the input by two bytes per weight of the largest tensor that should stay in memory, and
-// for these it has an end: a larger one is read again. With the heap it stays below that and 64 MiB.
+// Limits of the memory of a run. It lies outside the heap and is all taken at the beginning, whatever the number of
+// tensors and goroutines. It grows with the input by two bytes per weight of the largest tensor that should stay in
+// memory, and for these it has an end: a larger one is read again. With the heap it stays below that and 64 MiB.
 type Limits struct {
 	Chunk   int // bytes of a chunk
 	Flow    int // chunks for what is used once it is read, divided among the files that are read at the same time
@@ -99,8 +99,8 @@ type lease struct {
 	draws    bool
 }
 
-// lease returns nil where n chunks cannot stay, or cannot now: then the tensor is read again, from the page cache if there
-// is room.
+// lease returns nil where n chunks cannot stay, or cannot now: then the tensor is read again, from the page cache if
+// there is room.
 func (m *memory) lease(n int) *lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 )
 
-// coding makes the codes of one matrix. Which consumer it becomes depends on how its rows are stored, on its decoder and
-// on the memory:
+// coding makes the codes of one matrix. Which consumer it becomes depends on how its rows are stored, on its decoder
+// and on the memory:
 //
 //	rows in order, decoded as they come     once    while a block of them fits in a chunk
 //	rows in order, measured first           twice   if the part can stay in memory

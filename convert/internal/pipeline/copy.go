@@ -10,14 +10,16 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// copying stores one tensor as it is. Where that is asked for, NaN and infinity are refused: no model could be run with them.
+// copying stores one tensor as it is. Where that is asked for, NaN and infinity are refused: no model could be run with
+// them.
 type copying struct {
 	r     *run
 	k     *Copy
 	out   *packed.Stream
 	unit  int64 // bytes of a chunk
 	start time.Time
-	left  atomic.Int64 // what is to be done until the tensor is complete: a digest and a write per chunk, and its beginning
+	// what is to be done until the tensor is complete: a digest and a write per chunk, and its beginning
+	left atomic.Int64
 }
 
 func (r *run) newCopying(k *Copy, unit int64) (*copying, error) {

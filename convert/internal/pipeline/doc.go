@@ -24,11 +24,11 @@
 //
 // # How to add a source of weights
 //
-// A Tensor names its Source and how to open a Decoder; nothing else here knows formats. Source says where the rows of the
-// matrix are: Parts (stored tensors, or ranges of bytes of them) hold the codes, Runs say in which order, Panel how a few
-// rows are stored. What is small (scales, zero points, permutations) is listed in Beside, read as a whole before the first row
-// and handed to Open. The Decoder is a pure function from the bytes of some rows to their codes, and yields the tensors
-// that belong beside the codes (scales, zeros, order) at the end.
+// A Tensor names its Source and how to open a Decoder; nothing else here knows formats. Source says where the rows of
+// the matrix are: Parts (stored tensors, or ranges of bytes of them) hold the codes, Runs say in which order, Panel how
+// a few rows are stored. What is small (scales, zero points, permutations) is listed in Beside, read as a whole before
+// the first row and handed to Open. The Decoder is a pure function from the bytes of some rows to their codes, and
+// yields the tensors that belong beside the codes (scales, zeros, order) at the end.
 //
 //	floats, GGUF, compressed-tensors, MLX   row-major: Rows(part, m)
 //	packed BitNet (four row ranges in a byte)   four runs over one part
@@ -36,5 +36,6 @@
 //	AWQ qweight [K, M/8] int32    Panel{Rows: 8, Bytes: 4, Lines: K, Stride: M / 2}
 //	experts in tensors of their own   a part and a run per expert
 //
-// A decoder whose codes depend on all rows (a scale per tensor, measured) is a Measurer too, and its Tensor says so: memory is divided before the first one is opened.
+// A decoder whose codes depend on all rows (a scale per tensor, measured) is a Measurer too, and its Tensor says so:
+// memory is divided before the first one is opened.
 package pipeline

@@ -90,13 +90,22 @@ func forms(codes []int8) []stored {
 	row := Panel{Rows: 1, Bytes: matrixK, Lines: 1}
 	third := 100 * matrixK
 	forms := []stored{
-		{name: "rows", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}}, row}, files: map[string][]byte{"a": slices.Concat(scale, gap, rows, gap)}},
-		{name: "columns", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}}, Panel{1, 1, matrixK, matrixM}}, files: map[string][]byte{"a": slices.Concat(scale, gap, columns)}},
-		{name: "columns by 8", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside, []Run{{0, 0, matrixM}}, Panel{8, 8, matrixK, matrixM}}, files: map[string][]byte{"a": slices.Concat(scale, columns)}},
-		{name: "runs", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside, []Run{{0, int64(204 * matrixK), 100}, {0, 0, 204}}, row}, files: map[string][]byte{"a": slices.Concat(scale, rows[len(rows)-204*matrixK:], rows[:third])}},
-		{name: "parts", source: Source{[]checkpoint.Tensor{tensor("c", 5, third), tensor("b", 0, third), tensor("a", 4, 104*matrixK)}, beside, []Run{{0, 0, 100}, {1, 0, 100}, {2, 0, 104}}, row},
-			files: map[string][]byte{"a": slices.Concat(scale, rows[2*third:]), "b": rows[third : 2*third], "c": slices.Concat(gap[:5], rows[:third], gap)}},
-		{name: "padding", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows)+3*matrixK)}, beside, []Run{{0, 0, matrixM + 3}}, row}, files: map[string][]byte{"a": slices.Concat(scale, rows, make([]byte, 3*matrixK))}},
+		{name: "rows", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}}, row},
+			files: map[string][]byte{"a": slices.Concat(scale, gap, rows, gap)}},
+		{name: "columns", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}},
+			Panel{1, 1, matrixK, matrixM}}, files: map[string][]byte{"a": slices.Concat(scale, gap, columns)}},
+		{name: "columns by 8", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside, []Run{{0, 0, matrixM}},
+			Panel{8, 8, matrixK, matrixM}}, files: map[string][]byte{"a": slices.Concat(scale, columns)}},
+		{name: "runs", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside,
+			[]Run{{0, int64(204 * matrixK), 100}, {0, 0, 204}}, row},
+			files: map[string][]byte{"a": slices.Concat(scale, rows[len(rows)-204*matrixK:], rows[:third])}},
+		{name: "parts", source: Source{[]checkpoint.Tensor{tensor("c", 5, third), tensor("b", 0, third),
+			tensor("a", 4, 104*matrixK)}, beside, []Run{{0, 0, 100}, {1, 0, 100}, {2, 0, 104}}, row},
+			files: map[string][]byte{"a": slices.Concat(scale, rows[2*third:]), "b": rows[third : 2*third],
+				"c": slices.Concat(gap[:5], rows[:third], gap)}},
+		{name: "padding", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows)+3*matrixK)}, beside,
+			[]Run{{0, 0, matrixM + 3}}, row},
+			files: map[string][]byte{"a": slices.Concat(scale, rows, make([]byte, 3*matrixK))}},
 	}
 	for _, f := range forms {
 		f.name, f.experts = f.name+" of experts", 2
@@ -118,7 +127,8 @@ func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := packed.Entry{Name: "w", Shape: []int{shape.M, matrixK}, Layout: open.Spec(), Bytes: size, Scale: packed.Scale{Kind: packed.ScaleTensor}, Quantizer: "import"}
+	e := packed.Entry{Name: "w", Shape: []int{shape.M, matrixK}, Layout: open.Spec(), Bytes: size,
+		Scale: packed.Scale{Kind: packed.ScaleTensor}, Quantizer: "import"}
 	if f.experts > 0 {
 		e.Shape = []int{experts, shape.M, matrixK}
 	}
@@ -127,7 +137,8 @@ func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed
 	for _, name := range []string{"a", "b", "c"} {
 		if b, ok := f.files[name]; ok {
 			m.Sources = append(m.Sources, packed.Source{Name: name, Size: int64(len(b))})
-			files = append(files, File{Name: name, Size: int64(len(b)), Open: func() (io.ReaderAt, error) { return bytes.NewReader(b), nil }})
+			files = append(files, File{Name: name, Size: int64(len(b)),
+				Open: func() (io.ReaderAt, error) { return bytes.NewReader(b), nil }})
 		}
 	}
 	w, err := packed.Create(path, packed.Contents{Manifest: m})
@@ -154,11 +165,12 @@ func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed
 		copy(p, f.files[x.File][x.Begin+off:][:len(p)])
 		return nil
 	}
-	return &Job{Files: files, Read: read, Tensors: []*Tensor{tensor}, To: w, Threads: 3, Limits: l, Progress: func(string, int64) {}}, w, codes
+	return &Job{Files: files, Read: read, Tensors: []*Tensor{tensor}, To: w, Threads: 3, Limits: l,
+		Progress: func(string, int64) {}}, w, codes
 }
 
-// TestSources converts every form of storage with plenty of memory and with hardly any: the codes, what stands beside them and
-// the digests of the files are the same.
+// TestSources converts every form of storage with plenty of memory and with hardly any: the codes, what stands beside
+// them and the digests of the files are the same.
 func TestSources(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	codes := make([]int8, matrixM*matrixK)
@@ -166,7 +178,9 @@ func TestSources(t *testing.T) {
 		codes[i] = int8(r.IntN(3)) - 1
 	}
 	for _, f := range forms(codes) {
-		for i, l := range []Limits{UsualLimits, {Chunk: 1 << 10, Flow: 12, Spare: 30, PerCode: 2, Stay: 1 << 20, Slots: 1 << 20}, {Chunk: 1 << 9, Flow: 8, Slots: 1}, {Chunk: 40, Flow: 8, Slots: 1}} {
+		for i, l := range []Limits{UsualLimits,
+			{Chunk: 1 << 10, Flow: 12, Spare: 30, PerCode: 2, Stay: 1 << 20, Slots: 1 << 20}, {Chunk: 1 << 9, Flow: 8, Slots: 1},
+			{Chunk: 40, Flow: 8, Slots: 1}} {
 			for _, layout := range []string{"vnni4i", "i2s", "hf-u8"} {
 				if layout == "hf-u8" && f.experts > 0 {
 					continue // F14: row panels
@@ -253,7 +267,8 @@ func TestSourceRefused(t *testing.T) {
 // TestExpertsInPanels: a panel of the source that two experts share is refused.
 func TestExpertsInPanels(t *testing.T) {
 	s := Source{Panel: Panel{Rows: 8}}
-	if err := s.check(&Target{Name: "w", Shape: pack.Shape{M: 148, K: 64}, Experts: 2}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "panels of 8") {
+	if err := s.check(&Target{Name: "w", Shape: pack.Shape{M: 148, K: 64}, Experts: 2}); !errors.Is(err,
+		pack.ErrUnsupported) || !strings.Contains(err.Error(), "panels of 8") {
 		t.Error(err)
 	}
 }

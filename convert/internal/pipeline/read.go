@@ -38,8 +38,8 @@ type arrival struct {
 	then func() error
 }
 
-// consumer is what becomes of a range of a file: chunk after chunk in ascending order, and the end. A chunk is released as
-// often as uses says.
+// consumer is what becomes of a range of a file: chunk after chunk in ascending order, and the end. A chunk is released
+// as often as uses says.
 type consumer interface {
 	uses(c *chunk, i int) int
 	take(c *chunk, i int)
@@ -126,7 +126,8 @@ func (s *reader) read(ctx context.Context) error {
 	at := int64(0)
 	for _, in := range s.readings[s.file.Name] {
 		if in.part.Begin < at {
-			return inTensor(in.part, fmt.Errorf("%w: it begins at byte %d, before the end of the one before at %d", pack.ErrCorrupt, in.part.Begin, at))
+			return inTensor(in.part, fmt.Errorf("%w: it begins at byte %d, before the end of the one before at %d",
+				pack.ErrCorrupt, in.part.Begin, at))
 		}
 		if err := s.skip(ctx, at, in.part.Begin); err != nil {
 			return err

@@ -19,7 +19,8 @@ type Recode struct {
 }
 
 // RecodeAll packs one matrix after another on some goroutines, while beside does what else is to be done.
-func RecodeAll(ctx context.Context, to Writer, list []*Recode, l Limits, workers int, beside func(context.Context) error) error {
+func RecodeAll(ctx context.Context, to Writer, list []*Recode, l Limits, workers int,
+	beside func(context.Context) error) error {
 	var d demand
 	for _, x := range list {
 		var err error

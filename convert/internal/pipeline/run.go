@@ -85,8 +85,8 @@ type Result struct {
 	Took     time.Duration
 }
 
-// Run makes everything of the Job. After an error, of which the one that comes first in the files is reported, or when ctx
-// ends, the target is incomplete.
+// Run makes everything of the Job. After an error, of which the one that comes first in the files is reported, or when
+// ctx ends, the target is incomplete.
 func (j *Job) Run(ctx context.Context) error {
 	r := &run{Job: j, base: map[string]int64{}, readings: map[string][]*reading{}}
 	at := int64(0)

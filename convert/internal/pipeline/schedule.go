@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// schedule is the goroutines that compute in a run. Feeders give it work: they read source files in order, and wait for disks and
-// memory. An idle worker takes the task of highest priority:
+// schedule is the goroutines that compute in a run. Feeders give it work: they read source files in order, and wait for
+// disks and memory. An idle worker takes the task of highest priority:
 //
 //  1. the digest of a source file, which cannot be divided, or of two at once;
 //  2. what has just been read, while it is in the cache;
@@ -100,8 +100,8 @@ func (c *schedule) end() {
 	c.wake.Broadcast()
 }
 
-// fail ends the run with an error. Tasks that are running come to their end; as tasks of a kind are begun in the order of
-// the files, the first fault of a tensor is reported, whatever the number of goroutines.
+// fail ends the run with an error. Tasks that are running come to their end; as tasks of a kind are begun in the order
+// of the files, the first fault of a tensor is reported, whatever the number of goroutines.
 func (c *schedule) fail(at int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,8 +22,9 @@ type Run struct {
 	Rows int   // a multiple of Panel.Rows
 }
 
-// Panel is the smallest number of rows that are stored, and decoded, together: Lines pieces of Bytes bytes, Stride bytes
-// apart. The next panel of a run begins Bytes bytes further. Row-major matrices have panels of one row and one line.
+// Panel is the smallest number of rows that are stored, and decoded, together: Lines pieces of Bytes bytes, Stride
+// bytes apart. The next panel of a run begins Bytes bytes further. Row-major matrices have panels of one row and one
+// line.
 type Panel struct {
 	Rows   int
 	Bytes  int
@@ -33,11 +34,12 @@ type Panel struct {
 
 // Rows is a matrix of m rows that t holds one after another, from its first byte to its last.
 func Rows(t checkpoint.Tensor, m int) Source {
-	return Source{Parts: []checkpoint.Tensor{t}, Runs: []Run{{Rows: m}}, Panel: Panel{Rows: 1, Bytes: int(t.Size) / m, Lines: 1}}
+	return Source{Parts: []checkpoint.Tensor{t}, Runs: []Run{{Rows: m}},
+		Panel: Panel{Rows: 1, Bytes: int(t.Size) / m, Lines: 1}}
 }
 
-// Decoder makes codes of stored rows. Its methods are pure: what they give depends on the bytes of Source alone, and not on
-// how many rows come at once or in which order.
+// Decoder makes codes of stored rows. Its methods are pure: what they give depends on the bytes of Source alone, and
+// not on how many rows come at once or in which order.
 type Decoder interface {
 	// Decode writes the codes of rows that begin at row, row-major. stored holds Lines pieces, one after another, with the
 	// bytes of whole panels each; it may not be kept. Codes of rows that only pad the source have no place in codes,
@@ -66,11 +68,13 @@ type Blob struct {
 func (s *Source) check(x *Target) error {
 	m, rows := x.rows(), 0
 	if x.experts() > 1 && x.Shape.M%s.Panel.Rows != 0 {
-		return fmt.Errorf("%w: tensor %q: experts of %d rows, stored in panels of %d", pack.ErrUnsupported, x.Name, x.Shape.M, s.Panel.Rows)
+		return fmt.Errorf("%w: tensor %q: experts of %d rows, stored in panels of %d", pack.ErrUnsupported, x.Name, x.Shape.M,
+			s.Panel.Rows)
 	}
 	for _, r := range s.Runs {
 		if r.Part < 0 || r.Part >= len(s.Parts) || r.Off < 0 || r.Rows < 1 {
-			return fmt.Errorf("%w: rows from %d on: part %d of %d, offset %d, %d rows", pack.ErrCorrupt, rows, r.Part, len(s.Parts), r.Off, r.Rows)
+			return fmt.Errorf("%w: rows from %d on: part %d of %d, offset %d, %d rows", pack.ErrCorrupt, rows, r.Part,
+				len(s.Parts), r.Off, r.Rows)
 		}
 		t := s.Parts[r.Part]
 		if end := r.Off + s.Panel.stored(r.Rows); end > t.Size {
@@ -92,8 +96,8 @@ func (s *Source) rows() (n int) {
 	return n
 }
 
-// inOrder reports whether the m rows, and none that only pad the source, lie one after another in a single part, from its
-// beginning.
+// inOrder reports whether the m rows, and none that only pad the source, lie one after another in a single part, from
+// its beginning.
 func (s *Source) inOrder(m int) bool {
 	return len(s.Parts) == 1 && len(s.Runs) == 1 && s.Runs[0] == Run{Rows: m} && s.Panel.Lines == 1
 }

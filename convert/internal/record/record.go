@@ -1,6 +1,6 @@
-// Package record computes the golden outputs of a file that has just been written: with the fastest kernels of this machine
-// and with the engine, which give the integers and logits of the reference model, bit for bit. They are not their own judge:
-// package verify compares what is recorded with the reference.
+// Package record computes the golden outputs of a file that has just been written: with the fastest kernels of this
+// machine and with the engine, which give the integers and logits of the reference model, bit for bit. They are not
+// their own judge: package verify compares what is recorded with the reference.
 package record
 
 import (
@@ -18,12 +18,13 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// Golden records a plan on some threads (0 = one per CPU). v holds the tensors, and d describes the model in it; it may be
-// nil when the plan has no logits. The result is encoded.
+// Golden records a plan on some threads (0 = one per CPU). v holds the tensors, and d describes the model in it; it may
+// be nil when the plan has no logits. The result is encoded.
 //
-// It takes memory for one tensor at a time, whose layout may have no kernel, and for the engine. Where the engine would not
-// read the weights as they lie in the file, which takes as much memory again, the reference computes the logits.
-func Golden(ctx context.Context, threads int, v packed.View, d *model.Description, plan *golden.Record, progress func(done, total int64)) ([]byte, error) {
+// It takes memory for one tensor at a time, whose layout may have no kernel, and for the engine. Where the engine would
+// not read the weights as they lie in the file, which takes as much memory again, the reference computes the logits.
+func Golden(ctx context.Context, threads int, v packed.View, d *model.Description, plan *golden.Record,
+	progress func(done, total int64)) ([]byte, error) {
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
 	}
@@ -85,7 +86,8 @@ func (m *machine) close() {
 }
 
 // Products computes all panels that hold a row of the spans.
-func (m *machine) Products(ctx context.Context, e *packed.Entry, expert int, q [][]int8, spans [][2]int) ([]int32, error) {
+func (m *machine) Products(ctx context.Context, e *packed.Entry, expert int, q [][]int8,
+	spans [][2]int) ([]int32, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

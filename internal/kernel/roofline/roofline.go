@@ -1,6 +1,6 @@
 // Package roofline measures the roofs of a machine: how fast its cores read memory, and how fast they multiply small
-// integers and floats. The speed of a kernel means something as a fraction of such a limit, measured in the same run, interleaved with
-// it: clocks, other tenants and memory change from minute to minute.
+// integers and floats. The speed of a kernel means something as a fraction of such a limit, measured in the same run,
+// interleaved with it: clocks, other tenants and memory change from minute to minute.
 package roofline
 
 import (
@@ -42,8 +42,8 @@ type Reader struct {
 	way    int
 }
 
-// NewReader takes the loop that reads the memory fastest with the workers of a pool: with one stream or several, each with
-// the prefetches that suit it. The limit of a machine is the best that is known, not what one loop reaches.
+// NewReader takes the loop that reads the memory fastest with the workers of a pool: with one stream or several, each
+// with the prefetches that suit it. The limit of a machine is the best that is known, not what one loop reaches.
 func NewReader(memory []byte, p *kernel.Pool) *Reader {
 	const stretch, each = 8 << 20 / ReadBlock, 20 * time.Millisecond
 	r := &Reader{Memory: memory}

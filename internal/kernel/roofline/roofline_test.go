@@ -12,7 +12,8 @@ import (
 func TestFastest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		got := Fastest(0, func() { calls++; time.Sleep(time.Duration(calls) * time.Millisecond) }, func() { time.Sleep(time.Microsecond) })
+		got := Fastest(0, func() { calls++; time.Sleep(time.Duration(calls) * time.Millisecond) },
+			func() { time.Sleep(time.Microsecond) })
 		if calls != 3 {
 			t.Errorf("%d rounds instead of 3", calls)
 		}
@@ -58,13 +59,14 @@ func BenchmarkLimits(b *testing.B) {
 	for _, isa := range kernel.Available() {
 		for _, floats := range []bool{false, true} {
 			m := &Multiplier{isa, floats}
-			b.Logf("%s, floats %v: %.0f GOPS", isa, floats, GOPS(100*m.Operations(), Fastest(100*time.Millisecond, func() { m.Do(0, 100) })[0]))
+			b.Logf("%s, floats %v: %.0f GOPS", isa, floats,
+				GOPS(100*m.Operations(), Fastest(100*time.Millisecond, func() { m.Do(0, 100) })[0]))
 		}
 	}
 }
 
-// TestWays: every loop reads within its memory, takes no less time than any machine needs for all of it, and the one that
-// is chosen is one of them.
+// TestWays: every loop reads within its memory, takes no less time than any machine needs for all of it, and the one
+// that is chosen is one of them.
 func TestWays(t *testing.T) {
 	region := fence.New(t, 2<<20)
 	for i, w := range ways {

@@ -24,7 +24,8 @@ func TestMultiplyTiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts, err := tiles.Run("/proc/self/exe", []string{os.Args[0], "-test.run=^TestMultiplyTiles$"}, append(os.Environ(), again+"=1"), out)
+	counts, err := tiles.Run("/proc/self/exe", []string{os.Args[0], "-test.run=^TestMultiplyTiles$"},
+		append(os.Environ(), again+"=1"), out)
 	if errors.Is(err, tiles.ErrTrace) {
 		t.Skip(err)
 	}

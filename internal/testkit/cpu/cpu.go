@@ -1,5 +1,5 @@
-// Package cpu bounds what a test costs by the processor time of its process: other work on the machine delays the clock, and
-// hardly this.
+// Package cpu bounds what a test costs by the processor time of its process: other work on the machine delays the
+// clock, and hardly this.
 package cpu
 
 import (
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Within runs work and fails the test when the process has used more processor time than limit, which other tests of the
-// package must not share: they do not run in parallel. Where the system does not tell, only the deadline of the test binary
-// (go test -timeout) bounds it. It returns the time.
+// Within runs work and fails the test when the process has used more processor time than limit, which other tests of
+// the package must not share: they do not run in parallel. Where the system does not tell, only the deadline of the
+// test binary (go test -timeout) bounds it. It returns the time.
 func Within(t testing.TB, limit time.Duration, what string, work func()) time.Duration {
 	t.Helper()
 	start := Time()

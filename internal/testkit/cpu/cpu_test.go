@@ -25,7 +25,8 @@ func TestWithin(t *testing.T) {
 		for start := Time(); Time()-start < 2*time.Millisecond; {
 		}
 	}
-	if took := Within(n, time.Millisecond, "work", work); took < 2*time.Millisecond || len(n.errors) != 1 || !strings.Contains(n.errors[0], "of the processor") {
+	if took := Within(n, time.Millisecond, "work", work); took < 2*time.Millisecond || len(n.errors) != 1 ||
+		!strings.Contains(n.errors[0], "of the processor") {
 		t.Errorf("%v, %q", took, n.errors)
 	}
 	if Within(n, time.Minute, "work", work); len(n.errors) != 1 {

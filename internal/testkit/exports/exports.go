@@ -1,4 +1,5 @@
-// Package exports holds what tests of exports share, and compare with: golden generations, the logits of the engine, the accumulators of packed codes.
+// Package exports holds what tests of exports share, and compare with: golden generations, the logits of the engine,
+// the accumulators of packed codes.
 package exports
 
 import (
@@ -81,8 +82,8 @@ func ReadJSON(t *testing.T, path string, to any) {
 	}
 }
 
-// Small writes a checkpoint like testdata/tiny-bitnet with a fifth of its weights: the rows of attention are whole groups of every
-// size, those of 344 weights end within a group of 32, as those of 688 do.
+// Small writes a checkpoint like testdata/tiny-bitnet with a fifth of its weights: the rows of attention are whole
+// groups of every size, those of 344 weights end within a group of 32, as those of 688 do.
 func Small(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "small")
@@ -130,7 +131,8 @@ func Session(t *testing.T, tool, dir string, spec, answer any) (values []float32
 	return Script(t, tool, "testdata/session.py", dir, spec, answer)
 }
 
-// Script runs a model in a program, by a script: what it prints goes to answer, and the floats that it wrote are returned.
+// Script runs a model in a program, by a script: what it prints goes to answer, and the floats that it wrote are
+// returned.
 func Script(t *testing.T, tool, script, dir string, spec, answer any) (values []float32) {
 	t.Helper()
 	text, err := json.Marshal(spec)
@@ -151,7 +153,8 @@ func Script(t *testing.T, tool, script, dir string, spec, answer any) (values []
 	return values
 }
 
-// Refused demands that nothing is left of an export to a directory that is stopped, or whose codes are damaged, and that it overwrites none.
+// Refused demands that nothing is left of an export to a directory that is stopped, or whose codes are damaged, and
+// that it overwrites none.
 func Refused(t *testing.T, source string, export func(ctx context.Context, path, dir string) error) {
 	t.Helper()
 	parent := t.TempDir()
@@ -250,7 +253,8 @@ func SameSums(t *testing.T, f *packed.File, name string, x, y []float32) {
 // SameCodes compares activation codes with those of the golden trace of tiny-bitnet in front of a linear layer.
 func SameCodes(t *testing.T, layer string, got []float32) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "tiny-bitnet-packed.trace.safetensors"))
+	data, err := os.ReadFile(filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"),
+		"tiny-bitnet-packed.trace.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}

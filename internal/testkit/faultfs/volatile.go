@@ -16,8 +16,9 @@ import (
 var ErrPower = errors.New("the power failed")
 
 // Volatile is a file system whose power fails: from operation number At (from 0) on, nothing happens any more. It notes
-// what was done before, and After puts down what a disk may hold then. Data reach the disk when their file is synced, names
-// when their directory is; before that they may or may not. Names of a directory change in order, as in a journal; data do not.
+// what was done before, and After puts down what a disk may hold then. Data reach the disk when their file is synced,
+// names when their directory is; before that they may or may not. Names of a directory change in order, as in a
+// journal; data do not.
 type Volatile struct {
 	Below atomicfile.FS
 	At    int // −1: the power never fails
@@ -258,8 +259,8 @@ func (h *volatileHandle) Close() error {
 }
 
 // After writes into dir, which is empty, what the disk holds after the power failed. Of what was not synced, the share
-// kept (0 … 1) is there: of the names of a directory the first ones, of the data any, and a part of a write where only some
-// are kept.
+// kept (0 … 1) is there: of the names of a directory the first ones, of the data any, and a part of a write where only
+// some are kept.
 func (v *Volatile) After(dir string, kept float64, r *rand.Rand) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// Windows is a file system like that of Windows: there are no unnamed files; of open files the names can be changed, but
-// nothing can be put in their place, nor can a directory above them be renamed; and a removed file keeps its name, which
-// nobody can open, until it is closed (CreateFile with FILE_SHARE_DELETE, MoveFileEx, DeleteFile).
+// Windows is a file system like that of Windows: there are no unnamed files; of open files the names can be changed,
+// but nothing can be put in their place, nor can a directory above them be renamed; and a removed file keeps its name,
+// which nobody can open, until it is closed (CreateFile with FILE_SHARE_DELETE, MoveFileEx, DeleteFile).
 type Windows struct {
 	Named
 	mu      sync.Mutex

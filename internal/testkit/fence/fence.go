@@ -2,7 +2,8 @@
 // past the end of a slice. It is a test helper.
 //
 // A byte too far stops the test at the instruction that touched it. The other side of the slice, up to the other fence,
-// holds canaries: Check finds writes there. Where the system offers no page protection there are canaries on both sides.
+// holds canaries: Check finds writes there. Where the system offers no page protection there are canaries on both
+// sides.
 package fence
 
 import (

@@ -14,7 +14,8 @@ const protected = true
 func allocate(t testing.TB, size int) ([]byte, error) {
 	page := os.Getpagesize()
 	inner := (size + page - 1) / page * page
-	all, err := syscall.Mmap(-1, 0, inner+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	all, err := syscall.Mmap(-1, 0, inner+2*page, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,8 @@ func Files(work string) (map[string][]byte, error) {
 			files[name] = data
 			name = "[" + filepath.Base(name) + "](" + name + ")"
 		}
-		fmt.Fprintf(&list, "| %s | %s | %s | %s | %s |\n", c.ID, c.Group, strings.TrimSpace(string(c.Class)+" "+c.Rule), c.Note, name)
+		fmt.Fprintf(&list, "| %s | %s | %s | %s | %s |\n", c.ID, c.Group, strings.TrimSpace(string(c.Class)+" "+c.Rule),
+			c.Note, name)
 	}
 	files["README.md"] = []byte(list.String())
 	files[".gitattributes"] = []byte("* -text\n") // a changed line end is another file
@@ -59,7 +60,8 @@ func (c *Case) fault(dir string) (name string, data []byte, err error) {
 
 const readme = `# Hostile files
 
-One failure per file, written by the few lines of its case in internal/testkit/hostile (` + "`go generate ./internal/testkit/hostile`" + `). Tests
+One failure per file, written by the few lines of its case in internal/testkit/hostile (` +
+	"`go generate ./internal/testkit/hostile`" + `). Tests
 run every case through every command. What is accepted is as important as what is refused.
 
 | Class | The program must |

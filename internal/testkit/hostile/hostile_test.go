@@ -32,7 +32,8 @@ func TestCases(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.ID, path, err)
 		}
 	}
-	for g, least := range map[hostile.Group]int{hostile.Container: 34, hostile.Directory: 9, hostile.Config: 8, hostile.Tokenizer: 9, hostile.Packed: 13} {
+	for g, least := range map[hostile.Group]int{hostile.Container: 34, hostile.Directory: 9, hostile.Config: 8,
+		hostile.Tokenizer: 9, hostile.Packed: 13} {
 		if groups[g] < least {
 			t.Errorf("%d cases of %s, want %d or more", groups[g], g, least)
 		}

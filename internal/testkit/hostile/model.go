@@ -23,7 +23,8 @@ func baseConfig() map[string]any {
 		"vocab_size": vocab, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
 		"hidden_act": "relu2", "tie_word_embeddings": true, "torch_dtype": "bfloat16",
 		"bos_token_id": 259, "eos_token_id": 258,
-		"quantization_config": map[string]any{"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"},
+		"quantization_config": map[string]any{"quant_method": "bitnet", "linear_class": "autobitlinear",
+			"quantization_mode": "online"},
 	}
 }
 
@@ -129,17 +130,19 @@ func baseTokenizer() map[string]any {
 	tokens["he"], tokens["the"] = 256, 257
 	return map[string]any{
 		"version": "1.0", "truncation": nil, "padding": nil, "normalizer": nil,
-		"added_tokens":  []any{special(258, "<|end|>"), special(259, "<|begin|>")},
-		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
-		"decoder":       map[string]any{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+		"added_tokens": []any{special(258, "<|end|>"), special(259, "<|begin|>")},
+		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+			"use_regex": true},
+		"decoder": map[string]any{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
 		"post_processor": map[string]any{
 			"type": "TemplateProcessing",
 			"single": []any{
 				map[string]any{"SpecialToken": map[string]any{"id": "<|begin|>", "type_id": 0}},
 				map[string]any{"Sequence": map[string]any{"id": "A", "type_id": 0}},
 			},
-			"pair":           []any{},
-			"special_tokens": map[string]any{"<|begin|>": map[string]any{"id": "<|begin|>", "ids": []int{259}, "tokens": []string{"<|begin|>"}}},
+			"pair": []any{},
+			"special_tokens": map[string]any{"<|begin|>": map[string]any{"id": "<|begin|>", "ids": []int{259},
+				"tokens": []string{"<|begin|>"}}},
 		},
 		"model": map[string]any{
 			"type": "BPE", "dropout": nil, "unk_token": nil, "continuing_subword_prefix": nil, "end_of_word_suffix": nil,
@@ -150,7 +153,8 @@ func baseTokenizer() map[string]any {
 }
 
 func special(id int, content string) map[string]any {
-	return map[string]any{"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}
+	return map[string]any{"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
+		"normalized": false, "special": true}
 }
 
 // byteLetters are the characters by which byte-level tokenizers spell bytes (GPT-2): printable bytes stand for

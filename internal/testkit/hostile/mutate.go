@@ -6,7 +6,8 @@ import (
 )
 
 // tokens are what Mutate puts into JSON: its punctuation, and values that readers get wrong.
-var tokens = []string{`"`, `{`, `}`, `[`, `]`, `,`, `:`, `0`, `1`, `-1`, `2147483648`, `9223372036854775807`, `18446744073709551615`, `1e3`, `1e400`, `0.5`, `NaN`, ` `, "\t",
+var tokens = []string{`"`, `{`, `}`, `[`, `]`, `,`, `:`, `0`, `1`, `-1`, `2147483648`, `9223372036854775807`,
+	`18446744073709551615`, `1e3`, `1e400`, `0.5`, `NaN`, ` `, "\t",
 	"\x00", "\xff", `\u0000`, `\ud800`, `\ud83d\ude00`, `null`, `true`, `""`, `"a"`, `[]`, `{}`}
 
 // Mutate changes one to three tokens of a JSON text, so that most results are still nearly JSON, which blind changes of

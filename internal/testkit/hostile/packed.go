@@ -42,8 +42,9 @@ func damaged(change func(b []byte) []byte) func() []byte {
 }
 
 const (
-	query = "model.layers.0.self_attn.q_proj.weight" // [32, 32]: 224 packed bytes and 32 of padding; four groups of five columns, three of four
-	down  = "model.layers.0.mlp.down_proj.weight"    // [32, 64], the first tensor
+	// [32, 32]: 224 packed bytes and 32 of padding; four groups of five columns, three of four
+	query = "model.layers.0.self_attn.q_proj.weight"
+	down  = "model.layers.0.mlp.down_proj.weight" // [32, 64], the first tensor
 )
 
 // entry changes the manifest's entry of a quantized tensor.
@@ -81,7 +82,8 @@ func minimal(minimum float64, rows int) func(f *forged) {
 	return func(f *forged) {
 		entry(query, func(e *packedEntry) { e.Min, e.Scale = true, scale{Kind: "group", Group: 32, DType: "F32"} })(f)
 		for range rows {
-			f.tensors[query+".min"] = binary.LittleEndian.AppendUint32(f.tensors[query+".min"], math.Float32bits(float32(minimum)))
+			f.tensors[query+".min"] = binary.LittleEndian.AppendUint32(f.tensors[query+".min"],
+				math.Float32bits(float32(minimum)))
 		}
 		f.tensors[query+".scale"] = bytes.Repeat(f.tensors[query+".scale"], 32)
 	}
@@ -137,7 +139,8 @@ type packedCase struct {
 
 func packedFiles() (cases []Case) {
 	for _, c := range packedCases {
-		cases = append(cases, Case{ID: c.id, Group: Packed, Class: c.class, Rule: c.rule, Note: c.note, build: asFile(c.file)})
+		cases = append(cases, Case{ID: c.id, Group: Packed, Class: c.class, Rule: c.rule, Note: c.note,
+			build: asFile(c.file)})
 	}
 	return cases
 }
@@ -146,55 +149,77 @@ var packedCases = []packedCase{
 	{"P00", Accept, "", "control: the base model, packed", forge(func(*forged) {})},
 	{"P01a", Syntax, "F1–F5", "cut within the header", damaged(func(b []byte) []byte { return b[:1000] })},
 	{"P01b", Structure, "F1–F5", "cut within the data", damaged(func(b []byte) []byte { return b[:len(b)-100] })},
-	{"P02a", Digest, "F17", "one bit of a weight", damaged(func(b []byte) []byte { b[8+binary.LittleEndian.Uint64(b)+5] ^= 1; return b })},
+	{"P02a", Digest, "F17", "one bit of a weight",
+		damaged(func(b []byte) []byte { b[8+binary.LittleEndian.Uint64(b)+5] ^= 1; return b })},
 	{"P02b", Digest, "F4", "one digit of the manifest", reworded(once(`\"bytes\":416`, `\"bytes\":417`))},
-	{"P03a", Syntax, "F1–F5", "the header is longer than the file", damaged(func(b []byte) []byte { binary.LittleEndian.PutUint64(b, uint64(len(b))); return b })},
-	{"P03b", Limit, "F1–F5", "the header has 2⁶⁴ − 64 bytes", damaged(func(b []byte) []byte { binary.LittleEndian.PutUint64(b, 1<<64-64); return b })},
+	{"P03a", Syntax, "F1–F5", "the header is longer than the file",
+		damaged(func(b []byte) []byte { binary.LittleEndian.PutUint64(b, uint64(len(b))); return b })},
+	{"P03b", Limit, "F1–F5", "the header has 2⁶⁴ − 64 bytes",
+		damaged(func(b []byte) []byte { binary.LittleEndian.PutUint64(b, 1<<64-64); return b })},
 	{"P04", Structure, "F1–F5", "two tensors in one place", reworded(once(`[448,896]`, `[0,448]`))},
-	{"P05a", Structure, "F1–F5", "a tensor at 2⁶⁴ − 448, over the manifest", reworded(once(`[0,448]`, `[18446744073709551168,0]`))},
+	{"P05a", Structure, "F1–F5", "a tensor at 2⁶⁴ − 448, over the manifest",
+		reworded(once(`[0,448]`, `[18446744073709551168,0]`))},
 	{"P05b", Structure, "F1–F5", "a tensor behind the end of the file", reworded(once(`[0,448]`, `[99999552,100000000]`))},
 	{"P06a", Structure, "F1–F5", "bytes between two tensors", lastMoved},
 	{"P06b", Structure, "F15", "padding of a packed tensor that is not zero", forge(packedByte(query, 255, 1))},
-	{"P07a", Unsupported, "F14", "a layout that nobody knows", unsealed(entry(query, func(e *packedEntry) { e.Layout.Name = "vnni9" }))},
-	{"P07b", Unsupported, "F14", "a later version of a layout", unsealed(entry(query, func(e *packedEntry) { e.Layout.Version = 99 }))},
+	{"P07a", Unsupported, "F14", "a layout that nobody knows",
+		unsealed(entry(query, func(e *packedEntry) { e.Layout.Name = "vnni9" }))},
+	{"P07b", Unsupported, "F14", "a later version of a layout",
+		unsealed(entry(query, func(e *packedEntry) { e.Layout.Version = 99 }))},
 	{"P07c", Unsupported, "F11", "a later version of the format", unsealed(func(f *forged) { f.Format = 99 })},
 	{"P07e", Unsupported, "F11", "an earlier version of the format", unsealed(func(f *forged) { f.Format = 0 })},
-	{"P07f", Unsupported, "F11", "the next version of the format, with a field that this one lacks", reManifest(once(`"format":2`, `"format":3,"extra":true`))},
+	{"P07f", Unsupported, "F11", "the next version of the format, with a field that this one lacks",
+		reManifest(once(`"format":2`, `"format":3,"extra":true`))},
 	{"P07g", Unsupported, "F11", "a file of version 1", reManifest(func(text string) string {
-		text = strings.ReplaceAll(once(`"activation":{"kind":"token"},`, "")(text), `,"dtype":"F32"},"quantizer"`, `},"quantizer"`)
+		text = strings.ReplaceAll(once(`"activation":{"kind":"token"},`, "")(text), `,"dtype":"F32"},"quantizer"`,
+			`},"quantizer"`)
 		return once(`"format":2`, `"format":1`)(text)
 	})},
-	{"P07d", Unsupported, "F14", "an alphabet that nobody knows", unsealed(entry(query, func(e *packedEntry) { e.Layout.Alphabet = "quinary" }))},
-	{"P08a", Structure, "F14", "fewer bytes than layout and shape need", unsealed(entry(query, func(e *packedEntry) { e.Bytes = 192 }))},
-	{"P08b", Structure, "F14", "another shape than the bytes have", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{32, 64} }))},
-	{"P08c", Limit, "F14", "a shape of 2³¹ × 2³¹", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{1 << 31, 1 << 31} }))},
-	{"P08d", Limit, "F14", "a shape of −32 × −32", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{-32, -32} }))},
-	{"P08e", Unsupported, "F14", "block factors that the layout has not", unsealed(entry(query, func(e *packedEntry) { e.Layout.Params = map[string]int{"bm": 0} }))},
+	{"P07d", Unsupported, "F14", "an alphabet that nobody knows",
+		unsealed(entry(query, func(e *packedEntry) { e.Layout.Alphabet = "quinary" }))},
+	{"P08a", Structure, "F14", "fewer bytes than layout and shape need",
+		unsealed(entry(query, func(e *packedEntry) { e.Bytes = 192 }))},
+	{"P08b", Structure, "F14", "another shape than the bytes have",
+		unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{32, 64} }))},
+	{"P08c", Limit, "F14", "a shape of 2³¹ × 2³¹",
+		unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{1 << 31, 1 << 31} }))},
+	{"P08d", Limit, "F14", "a shape of −32 × −32",
+		unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{-32, -32} }))},
+	{"P08e", Unsupported, "F14", "block factors that the layout has not",
+		unsealed(entry(query, func(e *packedEntry) { e.Layout.Params = map[string]int{"bm": 0} }))},
 	{"P09a", Structure, "F15", "the byte 243 for five ternary digits", forge(packedByte(query, 0, 243))},
 	{"P09b", Structure, "F15", "the byte 81 for four ternary digits", forge(packedByte(query, 200, 81))},
 	{"P10a", Structure, "F9", "a scale that is NaN", forge(scaled(math.NaN()))},
 	{"P10b", Structure, "F9", "a negative scale", forge(scaled(-1))},
 	{"P10c", Structure, "F9", "a scale of zero for weights that are not", forge(scaled(0))},
 	{"P10d", Structure, "F9", "an infinite scale", forge(scaled(math.Inf(1)))},
-	{"P10e", Structure, "F9", "scales for groups of −1 columns", unsealed(entry(query, func(e *packedEntry) { e.Scale = scale{Kind: "group", Group: -1, DType: "F32"} }))},
-	{"P10f", Unsupported, "F9", "scales for groups of 16 columns", unsealed(entry(query, func(e *packedEntry) { e.Scale = scale{Kind: "group", Group: 16, DType: "F32"} }))},
-	{"P10g", Unsupported, "F9", "scales of a type that nobody knows", unsealed(entry(query, func(e *packedEntry) { e.Scale.DType = "F64" }))},
-	{"P10h", Structure, "F9", "powers of two as scales of ternary codes", unsealed(entry(query, func(e *packedEntry) { e.Scale.DType = "E8M0" }))},
+	{"P10e", Structure, "F9", "scales for groups of −1 columns",
+		unsealed(entry(query, func(e *packedEntry) { e.Scale = scale{Kind: "group", Group: -1, DType: "F32"} }))},
+	{"P10f", Unsupported, "F9", "scales for groups of 16 columns",
+		unsealed(entry(query, func(e *packedEntry) { e.Scale = scale{Kind: "group", Group: 16, DType: "F32"} }))},
+	{"P10g", Unsupported, "F9", "scales of a type that nobody knows",
+		unsealed(entry(query, func(e *packedEntry) { e.Scale.DType = "F64" }))},
+	{"P10h", Structure, "F9", "powers of two as scales of ternary codes",
+		unsealed(entry(query, func(e *packedEntry) { e.Scale.DType = "E8M0" }))},
 	{"P10i", Structure, "F9", "a negative infinite scale among signed ones", forge(func(f *forged) {
 		entry(query, func(e *packedEntry) { e.Scale.Signed = true })(f)
 		scaled(math.Inf(-1))(f)
 	})},
-	{"P10j", Structure, "F9", "a scale of zero for codes that are not their zero point", forge(func(f *forged) { zeroed(1)(f); scaled(0)(f) })},
+	{"P10j", Structure, "F9", "a scale of zero for codes that are not their zero point",
+		forge(func(f *forged) { zeroed(1)(f); scaled(0)(f) })},
 	{"P10k", Structure, "F11", "zero points without a digest", unsealed(func(f *forged) {
 		entry(query, func(e *packedEntry) { e.Zero = true })(f)
 		f.tensors[query+".zero"] = []byte{1}
 	})},
-	{"P10l", Structure, "F24", "an order of columns with one of them twice", forge(ordered(func(j int) int { return j / 2 }))},
-	{"P10m", Structure, "F24", "an order with a column that does not exist", forge(ordered(func(j int) int { return j + 1 }))},
+	{"P10l", Structure, "F24", "an order of columns with one of them twice",
+		forge(ordered(func(j int) int { return j / 2 }))},
+	{"P10m", Structure, "F24", "an order with a column that does not exist",
+		forge(ordered(func(j int) int { return j + 1 }))},
 	{"P10n", Structure, "F24", "an order with a negative column", forge(ordered(func(j int) int { return j - 1 }))},
 	{"P10q", Structure, "F25", "a minimum that is NaN", forge(minimal(math.NaN(), 32))},
 	{"P10r", Structure, "F6, F7, F14", "minima of fewer rows than there are", forge(minimal(-1, 31))},
-	{"P10s", Structure, "F25", "minima beside one scale of a tensor", unsealed(entry(query, func(e *packedEntry) { e.Min = true }))},
+	{"P10s", Structure, "F25", "minima beside one scale of a tensor",
+		unsealed(entry(query, func(e *packedEntry) { e.Min = true }))},
 	{"P10t", Structure, "F25", "minima and zero points", unsealed(func(f *forged) {
 		minimal(-1, 32)(f)
 		entry(query, func(e *packedEntry) { e.Zero = true })(f)
@@ -205,16 +230,26 @@ var packedCases = []packedCase{
 		clear(f.tensors[query+".scale"])
 	})},
 	{"P10v", Structure, "F11", "minima without a digest", unsealed(minimal(-1, 32))},
-	{"P10o", Unsupported, "F22", "activation scales for groups of 48 columns", unsealed(func(f *forged) { f.Activation = activation{"group", 48} })},
-	{"P10p", Unsupported, "F22", "activation scales of a kind that nobody knows", unsealed(func(f *forged) { f.Activation.Kind = "row" })},
-	{"P08f", Unsupported, "F14", "two experts in a layout without row panels", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{2, 32, 32} }))},
-	{"P08g", Limit, "F14", "2⁴⁰ experts", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{1 << 40, 32, 32} }))},
-	{"P08h", Structure, "F14", "a matrix of one dimension", unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{32} }))},
-	{"P11a", Structure, "F1–F5", "one tensor twice in the manifest", unsealed(func(f *forged) { f.Packed = append(f.Packed[:1:1], f.Packed...) })},
-	{"P11b", Structure, "F11", "one source twice in the manifest", unsealed(func(f *forged) { f.Sources = append(f.Sources[:1:1], f.Sources...) })},
-	{"P12a", Structure, "F1, F3", "data that do not begin at a multiple of 64", reworded(func(text string) string { return text + " " })},
-	{"P12b", Structure, "F1, F3", "64 bytes of padding too many", reworded(func(text string) string { return text + strings.Repeat(" ", 64) })},
-	{"P13a", Digest, "F17", "another tokenizer than the manifest says", unsealed(func(f *forged) { f.tensors["lowpack/tokenizer.json"][100] ^= 1 })},
+	{"P10o", Unsupported, "F22", "activation scales for groups of 48 columns",
+		unsealed(func(f *forged) { f.Activation = activation{"group", 48} })},
+	{"P10p", Unsupported, "F22", "activation scales of a kind that nobody knows",
+		unsealed(func(f *forged) { f.Activation.Kind = "row" })},
+	{"P08f", Unsupported, "F14", "two experts in a layout without row panels",
+		unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{2, 32, 32} }))},
+	{"P08g", Limit, "F14", "2⁴⁰ experts",
+		unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{1 << 40, 32, 32} }))},
+	{"P08h", Structure, "F14", "a matrix of one dimension",
+		unsealed(entry(query, func(e *packedEntry) { e.Shape = []int{32} }))},
+	{"P11a", Structure, "F1–F5", "one tensor twice in the manifest",
+		unsealed(func(f *forged) { f.Packed = append(f.Packed[:1:1], f.Packed...) })},
+	{"P11b", Structure, "F11", "one source twice in the manifest",
+		unsealed(func(f *forged) { f.Sources = append(f.Sources[:1:1], f.Sources...) })},
+	{"P12a", Structure, "F1, F3", "data that do not begin at a multiple of 64",
+		reworded(func(text string) string { return text + " " })},
+	{"P12b", Structure, "F1, F3", "64 bytes of padding too many",
+		reworded(func(text string) string { return text + strings.Repeat(" ", 64) })},
+	{"P13a", Digest, "F17", "another tokenizer than the manifest says",
+		unsealed(func(f *forged) { f.tensors["lowpack/tokenizer.json"][100] ^= 1 })},
 	{"P13b", Digest, "F17", "the digests of two tensors are swapped", unsealed(func(f *forged) {
 		a, b := &f.Plain[0], &f.Plain[1]
 		a.SHA256, b.SHA256 = b.SHA256, a.SHA256
@@ -222,22 +257,31 @@ var packedCases = []packedCase{
 	{"P14a", Structure, "F11", "a field that nobody knows", reManifest(once(`"format":2`, `"format":2,"extra":true`))},
 	{"P14b", Structure, "F11", "a space in the manifest", reManifest(once(`"format":2`, `"format": 2`))},
 	{"P14c", Structure, "F11", "a manifest that is not JSON", reManifest(func(string) string { return "{" })},
-	{"P14d", Structure, "F11", "100,000 brackets in the manifest", reManifest(func(string) string { return strings.Repeat("[", 100000) })},
+	{"P14d", Structure, "F11", "100,000 brackets in the manifest",
+		reManifest(func(string) string { return strings.Repeat("[", 100000) })},
 	{"P15a", Structure, "F8", "golden outputs that are not an Arrow stream", forge(withGolden([]byte("golden")))},
-	{"P15b", Structure, "F8", "golden outputs that say they have 2 GB", forge(withGolden([]byte{255, 255, 255, 255, 255, 255, 255, 127}))},
+	{"P15b", Structure, "F8", "golden outputs that say they have 2 GB",
+		forge(withGolden([]byte{255, 255, 255, 255, 255, 255, 255, 127}))},
 	{"P16a", Limit, "F7", "the embedded config asks for 10⁹ layers", forge(func(f *forged) {
 		c := baseConfig()
 		c["num_hidden_layers"] = 1000000000
 		f.embed("config.json", encode(c))
 	})},
-	{"P16b", Structure, "F7", "the model needs a tensor that the file lacks", forge(func(f *forged) { f.Packed = f.Packed[:len(f.Packed)-1] })},
-	{"P17a", Path, "F7", "an embedded file named ../../evil.json", forge(func(f *forged) { f.embed("../../evil.json", []byte("{}")) })},
-	{"P17b", Path, "F7", "an embedded file with an absolute name", forge(func(f *forged) { f.embed("/evil.json", []byte("{}")) })},
-	{"P17c", Accept, "", "a source named ../../evil.json: a name in a list, never opened", forge(func(f *forged) { f.Sources[0].Name = "../../evil.json" })},
-	{"P18a", Accept, "", "a chat template of 10⁹ steps: counted and refused when it is used", forge(templated(`{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}`))},
-	{"P18b", Accept, "", "a chat template that doubles a text for ever", forge(templated(`{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}`))},
+	{"P16b", Structure, "F7", "the model needs a tensor that the file lacks",
+		forge(func(f *forged) { f.Packed = f.Packed[:len(f.Packed)-1] })},
+	{"P17a", Path, "F7", "an embedded file named ../../evil.json",
+		forge(func(f *forged) { f.embed("../../evil.json", []byte("{}")) })},
+	{"P17b", Path, "F7", "an embedded file with an absolute name",
+		forge(func(f *forged) { f.embed("/evil.json", []byte("{}")) })},
+	{"P17c", Accept, "", "a source named ../../evil.json: a name in a list, never opened",
+		forge(func(f *forged) { f.Sources[0].Name = "../../evil.json" })},
+	{"P18a", Accept, "", "a chat template of 10⁹ steps: counted and refused when it is used",
+		forge(templated(`{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}`))},
+	{"P18b", Accept, "", "a chat template that doubles a text for ever",
+		forge(templated(`{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}`))},
 	{"P18c", Accept, "", "a chat template that includes a file", forge(templated(`{% include '/etc/passwd' %}`))},
-	{"P18d", Accept, "", "a chat template that reaches for Python", forge(templated(`{{ ''.__class__.__mro__[1].__subclasses__() }}`))},
+	{"P18d", Accept, "", "a chat template that reaches for Python",
+		forge(templated(`{{ ''.__class__.__mro__[1].__subclasses__() }}`))},
 }
 
 // reManifest is the base file with another manifest text, whose digest is right.

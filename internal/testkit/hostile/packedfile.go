@@ -91,7 +91,8 @@ type recipe struct {
 // baseForged is the base model with made-up ternary weights in layout i1, without golden outputs.
 func baseForged() *forged {
 	f := &forged{tensors: map[string][]byte{}}
-	f.Format, f.Tool, f.Family, f.Activation, f.Recipe = 2, "hostile", "bitnet", activation{"token", 0}, recipe{"auto", "i1", "none"}
+	f.Format, f.Tool, f.Family, f.Activation, f.Recipe = 2, "hostile", "bitnet", activation{"token", 0}, recipe{"auto",
+		"i1", "none"}
 	shapes := baseShapes()
 	for i, name := range allNames() {
 		shape := shapes[name]
@@ -99,7 +100,8 @@ func baseForged() *forged {
 			f.keep(name, "BF16", shape, bytesOf(name))
 			continue
 		}
-		e := packedEntry{Name: name, Shape: []int{shape[0], shape[1]}, Layout: layout{"i1", 1, "ternary", nil}, Scale: scale{Kind: "tensor", DType: "F32"}, Quantizer: "absmean"}
+		e := packedEntry{Name: name, Shape: []int{shape[0], shape[1]}, Layout: layout{"i1", 1, "ternary", nil},
+			Scale: scale{Kind: "tensor", DType: "F32"}, Quantizer: "absmean"}
 		for k := range shape[0] * shape[1] {
 			e.codes = append(e.codes, int8((k*5+k/7+i)%3-1))
 		}
@@ -110,7 +112,8 @@ func baseForged() *forged {
 	f.embed("config.json", encode(baseConfig()))
 	f.embed("tokenizer.json", encode(baseTokenizer()))
 	f.sortPlain()
-	f.Sources = []sourceEntry{{"config.json", 1, sum(nil)}, {"model.safetensors", 1, sum(nil)}, {"tokenizer.json", 1, sum(nil)}}
+	f.Sources = []sourceEntry{{"config.json", 1, sum(nil)}, {"model.safetensors", 1, sum(nil)},
+		{"tokenizer.json", 1, sum(nil)}}
 	f.seal()
 	return f
 }
@@ -249,11 +252,13 @@ func (f *forged) inOrder() (list []stored) {
 func (f *forged) header() (text string, data []byte) {
 	m := string(encode(f.manifest))
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"__metadata__":{"format":"lowpack","lowpack.manifest":%s,"lowpack.manifest.sha256":"%s"}`, encode(m), sum([]byte(m)))
+	fmt.Fprintf(&b, `{"__metadata__":{"format":"lowpack","lowpack.manifest":%s,"lowpack.manifest.sha256":"%s"}`, encode(m),
+		sum([]byte(m)))
 	for _, s := range f.inOrder() {
 		begin := len(data)
 		data = append(data, f.tensors[s.name]...)
-		fmt.Fprintf(&b, `,%s:{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}`, encode(s.name), s.dtype, encode(s.shape), begin, len(data))
+		fmt.Fprintf(&b, `,%s:{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}`, encode(s.name), s.dtype, encode(s.shape),
+			begin, len(data))
 	}
 	return b.String() + "}", data
 }

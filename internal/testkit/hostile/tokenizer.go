@@ -62,14 +62,21 @@ func tokenizers() []Case {
 	type m = map[string]any
 	type ids = map[string]int
 	cases := []Case{
-		{ID: "T01", Class: Structure, Note: "token id 2³¹−1 among 260 tokens", build: tokenized(func(_, _ m, v ids) { v["the"] = 1<<31 - 1 })},
+		{ID: "T01", Class: Structure, Note: "token id 2³¹−1 among 260 tokens",
+			build: tokenized(func(_, _ m, v ids) { v["the"] = 1<<31 - 1 })},
 		{ID: "T02a", Class: Structure, Note: "a negative token id", build: tokenized(func(_, _ m, v ids) { v["the"] = -1 })},
-		{ID: "T02b", Class: Structure, Note: "two tokens with one id", build: tokenized(func(_, _ m, v ids) { v["the"] = v["he"] })},
-		{ID: "T03", Class: Structure, Note: "a merge whose result is not a token", build: tokenized(func(_, b m, _ ids) { b["merges"] = []string{"h e", "t he", "the the"} })},
-		{ID: "T04", Class: Structure, Note: "a merge of parts that are not tokens", build: tokenized(func(_, b m, _ ids) { b["merges"] = []string{"h e", "t he", "qq zz"} })},
-		{ID: "T05", Class: Accept, Note: "a byte without a token, which a text loses", build: tokenized(func(_, _ m, v ids) { delete(v, "x") })},
-		{ID: "T06a", Class: Accept, Note: "(a+)+ is harmless to an engine of linear time", build: tokenized(func(t, _ m, _ ids) { t["pre_tokenizer"] = split(`(a+)+|[^a]+`) })},
-		{ID: "T06b", Class: Unsupported, Note: "a look-behind that no known tokenizer has", build: tokenized(func(t, _ m, _ ids) { t["pre_tokenizer"] = split(`(?<=(a+)+b)c`) })},
+		{ID: "T02b", Class: Structure, Note: "two tokens with one id",
+			build: tokenized(func(_, _ m, v ids) { v["the"] = v["he"] })},
+		{ID: "T03", Class: Structure, Note: "a merge whose result is not a token",
+			build: tokenized(func(_, b m, _ ids) { b["merges"] = []string{"h e", "t he", "the the"} })},
+		{ID: "T04", Class: Structure, Note: "a merge of parts that are not tokens",
+			build: tokenized(func(_, b m, _ ids) { b["merges"] = []string{"h e", "t he", "qq zz"} })},
+		{ID: "T05", Class: Accept, Note: "a byte without a token, which a text loses",
+			build: tokenized(func(_, _ m, v ids) { delete(v, "x") })},
+		{ID: "T06a", Class: Accept, Note: "(a+)+ is harmless to an engine of linear time",
+			build: tokenized(func(t, _ m, _ ids) { t["pre_tokenizer"] = split(`(a+)+|[^a]+`) })},
+		{ID: "T06b", Class: Unsupported, Note: "a look-behind that no known tokenizer has",
+			build: tokenized(func(t, _ m, _ ids) { t["pre_tokenizer"] = split(`(?<=(a+)+b)c`) })},
 		{ID: "T07a", Class: Limit, Note: "a million normalizers", Big: true, build: tokenized(func(t, _ m, _ ids) {
 			list := make([]any, 1000000)
 			for i := range list {
@@ -78,10 +85,13 @@ func tokenizers() []Case {
 			t["normalizer"] = m{"type": "Sequence", "normalizers": list}
 		})},
 		{ID: "T07b", Class: Limit, Note: "normalizers nested 5,000 deep", Big: true, build: nested(5000)},
-		{ID: "T08", Class: Structure, Note: "an empty added token", build: tokenized(func(t, _ m, _ ids) { t["added_tokens"] = []any{special(258, ""), special(259, "<|begin|>")} })},
+		{ID: "T08", Class: Structure, Note: "an empty added token",
+			build: tokenized(func(t, _ m, _ ids) { t["added_tokens"] = []any{special(258, ""), special(259, "<|begin|>")} })},
 		{ID: "T09a", Class: Accept, Note: "<0x-1>, which is no byte token but text", build: fallback("<0x-1>")},
 		{ID: "T10a", Class: Structure, Note: "an empty object", build: whole(`{}`)},
-		{ID: "T10b", Class: Syntax, Note: "a Git LFS pointer instead of the file", build: whole("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 9085657\n")},
+		{ID: "T10b", Class: Syntax, Note: "a Git LFS pointer instead of the file",
+			build: whole("version https://git-lfs.github.com/spec/v1\noid " +
+				"sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 9085657\n")},
 		{ID: "T09b", Class: Accept, Note: "<0xZZ>, which is no byte token but text", build: fallback("<0xZZ>")},
 	}
 	for i := range cases {

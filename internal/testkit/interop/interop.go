@@ -1,5 +1,5 @@
-// Package interop runs the programs of others that lowpack claims to agree with, for tests only. `make interop` installs them
-// (.ci/interop) and runs the tests named TestInterop…; elsewhere these are skipped.
+// Package interop runs the programs of others that lowpack claims to agree with, for tests only. `make interop`
+// installs them (.ci/interop) and runs the tests named TestInterop…; elsewhere these are skipped.
 package interop
 
 import (
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Python runs a script in the virtual environment of a tool, .ci/interop/TOOL.txt, and returns what it prints to standard
-// output. Without LOWPACK_INTEROP the test is skipped; with it a tool that is missing or fails ends the test.
+// Python runs a script in the virtual environment of a tool, .ci/interop/TOOL.txt, and returns what it prints to
+// standard output. Without LOWPACK_INTEROP the test is skipped; with it a tool that is missing or fails ends the test.
 func Python(t testing.TB, tool, script string, args ...string) []byte {
 	t.Helper()
 	if os.Getenv("LOWPACK_INTEROP") == "" {
@@ -23,7 +23,8 @@ func Python(t testing.TB, tool, script string, args ...string) []byte {
 	}
 	cmd := exec.CommandContext(t.Context(), python, append([]string{script}, args...)...)
 	// No model is asked for on a network, and sums do not depend on the number of cores.
-	cmd.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "TORCHDYNAMO_DISABLE=1", "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "TORCHDYNAMO_DISABLE=1", "OMP_NUM_THREADS=1",
+		"PYTHONDONTWRITEBYTECODE=1")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -32,8 +33,8 @@ func Python(t testing.TB, tool, script string, args ...string) []byte {
 	return stdout.Bytes()
 }
 
-// Node runs a script of JavaScript beside the packages of a tool, .ci/interop/TOOL/package.json, and returns what it prints to
-// standard output. The script finds them in the folder PACKAGES. It is skipped and fails as Python does.
+// Node runs a script of JavaScript beside the packages of a tool, .ci/interop/TOOL/package.json, and returns what it
+// prints to standard output. The script finds them in the folder PACKAGES. It is skipped and fails as Python does.
 func Node(t testing.TB, tool, script string, args ...string) []byte {
 	t.Helper()
 	if os.Getenv("LOWPACK_INTEROP") == "" {
@@ -93,8 +94,8 @@ func cache(t testing.TB) string {
 	return filepath.Join(dir, "lowpack-interop")
 }
 
-// Recorded holds an answer against the one recorded in a file, byte for byte. If they differ the file is renewed, for a look
-// at the difference, and the test fails.
+// Recorded holds an answer against the one recorded in a file, byte for byte. If they differ the file is renewed, for a
+// look at the difference, and the test fails.
 func Recorded(t testing.TB, path string, answer []byte) {
 	t.Helper()
 	old, err := os.ReadFile(path)

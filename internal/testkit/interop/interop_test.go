@@ -14,7 +14,9 @@ func TestInteropPins(t *testing.T) {
 		t.Fatalf("no requirements: %v", err)
 	}
 	script := filepath.Join(t.TempDir(), "versions.py")
-	if err := os.WriteFile(script, []byte("import sys\nfrom importlib.metadata import version\nfor p in sys.argv[1:]: print(version(p))\n"), 0o600); err != nil {
+	if err := os.WriteFile(script,
+		[]byte("import sys\nfrom importlib.metadata import version\nfor p in sys.argv[1:]: print(version(p))\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {

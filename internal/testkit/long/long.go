@@ -1,5 +1,5 @@
-// Package long tells tests whether LOWPACK_LONG asks for all of their cases. Without it a test takes a sample that still has
-// every class of them.
+// Package long tells tests whether LOWPACK_LONG asks for all of their cases. Without it a test takes a sample that
+// still has every class of them.
 package long
 
 import (

@@ -1,13 +1,13 @@
-// Command mutants holds the tests against wrong programs: it makes the changes listed in .ci/mutants one at a time, in a
-// copy that the compiler is shown in the place of the file, and runs the tests that must notice. A mutant that survives is
-// a hole in the tests.
+// Command mutants holds the tests against wrong programs: it makes the changes listed in .ci/mutants one at a time, in
+// a copy that the compiler is shown in the place of the file, and runs the tests that must notice. A mutant that
+// survives is a hole in the tests.
 //
 //	go run ./internal/testkit/mutants                         all of them
 //	go run ./internal/testkit/mutants -sample 20 -seed TEXT   20 of them, chosen by the text
 //	go run ./internal/testkit/mutants internal/kernel         those of files whose path begins so
 //
-// The exit code is 1 if a mutant survives, or if the list does not fit the program: the old text is gone or not unique, a
-// mutant does not compile, the tests fail without one.
+// The exit code is 1 if a mutant survives, or if the list does not fit the program: the old text is gone or not unique,
+// a mutant does not compile, the tests fail without one.
 package main
 
 import (
@@ -110,7 +110,8 @@ func (c *campaign) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.w, "%d mutants in %s on %d CPUs: %d killed\n", len(c.mutants), time.Since(start).Round(time.Second), runtime.GOMAXPROCS(0), len(c.mutants)-len(c.failures))
+	fmt.Fprintf(c.w, "%d mutants in %s on %d CPUs: %d killed\n", len(c.mutants), time.Since(start).Round(time.Second),
+		runtime.GOMAXPROCS(0), len(c.mutants)-len(c.failures))
 	if len(c.failures) > 0 {
 		return fmt.Errorf("%d mutants were not killed:\n%s", len(c.failures), strings.Join(c.failures, "\n"))
 	}

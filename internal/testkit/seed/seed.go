@@ -12,8 +12,8 @@ import (
 // Env is the environment variable that sets the seed.
 const Env = "LOWPACK_SEED"
 
-// Rand returns a generator that differs from run to run, unless LOWPACK_SEED is set. The log of the test says the seed, and
-// the command that repeats a failure sets it. It must not be used by several goroutines at once.
+// Rand returns a generator that differs from run to run, unless LOWPACK_SEED is set. The log of the test says the seed,
+// and the command that repeats a failure sets it. It must not be used by several goroutines at once.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	n := rand.Uint64()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Path returns the path of a file or folder of the reference data. Without the data it skips the test and says so, unless
-// LOWPACK_REQUIRE_SHARED is set (as in CI): then the test fails.
+// Path returns the path of a file or folder of the reference data. Without the data it skips the test and says so,
+// unless LOWPACK_REQUIRE_SHARED is set (as in CI): then the test fails.
 func Path(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("LOWPACK_SHARED")

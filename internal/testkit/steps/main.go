@@ -1,5 +1,5 @@
-// Command steps runs a check of several steps: the scripts of a folder, each of which says in its header what it needs. Steps
-// that do not depend on each other run side by side while memory allows.
+// Command steps runs a check of several steps: the scripts of a folder, each of which says in its header what it needs.
+// Steps that do not depend on each other run side by side while memory allows.
 //
 //	go run ./internal/testkit/steps .ci/steps/run                       every step
 //	go run ./internal/testkit/steps .ci/steps/run vet fuzz              these steps, and those that they come after
@@ -60,7 +60,8 @@ func do(dir string, args []string, since string, jobs int, resume bool) error {
 	if err := os.MkdirAll(logs, 0o777); err != nil {
 		return err
 	}
-	interrupted := make(chan os.Signal, 1) // by the terminal or by who runs this; the steps have process groups of their own
+	// by the terminal or by who runs this; the steps have process groups of their own
+	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	c := &check{w: os.Stdout, logs: logs, jobs: jobs, memory: freeMemory(), keep: clean, interrupted: interrupted}
 	return c.run(chosen, resume && clean)

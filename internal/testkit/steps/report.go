@@ -30,8 +30,8 @@ func (c *check) passedBefore(s step) (time.Duration, bool) {
 
 func (c *check) mark(s step) string { return filepath.Join(c.logs, s.name+".passed") }
 
-// report prints the table of all steps, then what the last one printed, or what is needed to repeat a failure; and writes the
-// table beside the logs.
+// report prints the table of all steps, then what the last one printed, or what is needed to repeat a failure; and
+// writes the table beside the logs.
 func (c *check) report() error {
 	table := c.table()
 	if err := os.WriteFile(filepath.Join(c.logs, "report.txt"), table, 0o666); err != nil {
@@ -66,7 +66,8 @@ func (c *check) table() []byte {
 	for _, r := range c.ended {
 		cpu += r.cpu
 	}
-	fmt.Fprintf(&b, "%d steps in %s, %s of the processor\n", len(c.ended), time.Since(c.begun).Round(time.Second), seconds(cpu))
+	fmt.Fprintf(&b, "%d steps in %s, %s of the processor\n", len(c.ended), time.Since(c.begun).Round(time.Second),
+		seconds(cpu))
 	return b.Bytes()
 }
 

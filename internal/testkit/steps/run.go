@@ -64,7 +64,8 @@ func (c *check) run(steps []step, resume bool) error {
 	return c.report()
 }
 
-// chains adds to the budget of each step the longest chain of steps that wait for it: what a long step needs begins first.
+// chains adds to the budget of each step the longest chain of steps that wait for it: what a long step needs begins
+// first.
 func chains(steps []step) map[string]time.Duration {
 	work := map[string]time.Duration{}
 	var chain func(s step) time.Duration

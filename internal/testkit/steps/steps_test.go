@@ -68,7 +68,8 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// TestApart: steps that need more memory together than there is, and those that run alone, never meet; nor do more than jobs.
+// TestApart: steps that need more memory together than there is, and those that run alone, never meet; nor do more than
+// jobs.
 func TestApart(t *testing.T) {
 	busy := filepath.Join(t.TempDir(), "busy")
 	// mkdir is atomic: a step that meets another one fails
@@ -89,8 +90,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestOrder: a step begins when those before it have passed, and never when one has failed. The others run on, the log of the
-// failed one is shown, and the error names both.
+// TestOrder: a step begins when those before it have passed, and never when one has failed. The others run on, the log
+// of the failed one is shown, and the error names both.
 func TestOrder(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "made")
 	dir := folder(t, map[string]string{
@@ -103,14 +104,16 @@ func TestOrder(t *testing.T) {
 		"over-one": "# budget: 1ns\n# memory: 1G\ntrue",
 	})
 	out, states, err := try(t, &check{jobs: 2, memory: 9 << 30}, dir, false)
-	want := map[string]string{"a-reads": passed, "makes": passed, "fails": failed, "behind": notRun, "farther": notRun, "at-rest": passed, "over-one": passed}
+	want := map[string]string{"a-reads": passed, "makes": passed, "fails": failed, "behind": notRun, "farther": notRun,
+		"at-rest": passed, "over-one": passed}
 	if fmt.Sprint(states) != fmt.Sprint(want) {
 		t.Errorf("%v\n%v expected", states, want)
 	}
 	if err == nil || !strings.Contains(err.Error(), "fails") || !strings.Contains(err.Error(), "behind (not run)") {
 		t.Error(err)
 	}
-	for _, part := range []string{"why it failed\n", "exit status 3\nto repeat the step: .ci/", "passed, over its budget"} {
+	for _, part := range []string{"why it failed\n", "exit status 3\nto repeat the step: .ci/",
+		"passed, over its budget"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %q in:\n%s", part, out)
 		}
@@ -177,7 +180,8 @@ func TestResume(t *testing.T) {
 		t.Error("passes")
 	}
 	_, states, err := try(t, &c, dir, true)
-	if want := map[string]string{"once": resumed, "again": passed, "after": passed}; err != nil || fmt.Sprint(states) != fmt.Sprint(want) {
+	if want := map[string]string{"once": resumed, "again": passed, "after": passed}; err != nil ||
+		fmt.Sprint(states) != fmt.Sprint(want) {
 		t.Errorf("%v %v, %v expected", err, states, want)
 	}
 }
@@ -208,7 +212,8 @@ func TestHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := steps[0]; s.does != "Tries." || s.budget != 9*time.Second || s.memory != 1<<30 || fmt.Sprint(s.paths) != "[x y/z]" {
+	if s := steps[0]; s.does != "Tries." || s.budget != 9*time.Second || s.memory != 1<<30 ||
+		fmt.Sprint(s.paths) != "[x y/z]" {
 		t.Errorf("%+v", s)
 	}
 	if chosen, err := choose(steps, []string{"a"}); err != nil || fmt.Sprint(namesOf(chosen)) != "[a b]" {

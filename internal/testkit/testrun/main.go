@@ -1,7 +1,7 @@
-// Testrun runs go test with its arguments and prints what go test prints, package by package as they end, with how many have
-// ended and about how long the others take. When nothing ends for
-// some seconds, it says what runs. At the end stand the reasons of skipped tests in one line, and each failed test with its
-// output and the command that repeats it.
+// Testrun runs go test with its arguments and prints what go test prints, package by package as they end, with how many
+// have ended and about how long the others take. When nothing ends for
+// some seconds, it says what runs. At the end stand the reasons of skipped tests in one line, and each failed test with
+// its output and the command that repeats it.
 package main
 
 import (

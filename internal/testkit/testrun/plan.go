@@ -19,7 +19,8 @@ type plan struct {
 	packages    int
 }
 
-// newPlan weighs packages by the seconds that they took. One that has not run before weighs as much as others do on average.
+// newPlan weighs packages by the seconds that they took. One that has not run before weighs as much as others do on
+// average.
 func newPlan(packages []string, seconds map[string]float64) *plan {
 	p := &plan{seconds: seconds, left: map[string]float64{}, packages: len(packages)}
 	sum, known := 0.0, 0

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// TestPlan: what is left is in proportion to what packages took before; those that are new count as others do on average, and
-// what comes from the cache leaves the record as it is.
+// TestPlan: what is left is in proportion to what packages took before; those that are new count as others do on
+// average, and what comes from the cache leaves the record as it is.
 func TestPlan(t *testing.T) {
 	for _, c := range []struct {
 		seconds map[string]float64
 		want    []string // after a, b and c
 	}{
-		{map[string]float64{"a": 10, "b": 20, "c": 30}, []string{"1 of 3, about 50s left", "2 of 3, about 10s left", "3 of 3"}},
+		{map[string]float64{"a": 10, "b": 20, "c": 30},
+			[]string{"1 of 3, about 50s left", "2 of 3, about 10s left", "3 of 3"}},
 		{map[string]float64{"a": 10}, []string{"1 of 3, about 20s left", "2 of 3, about 5s left", "3 of 3"}},
 		{map[string]float64{}, []string{"1 of 3, about 20s left", "2 of 3, about 5s left", "3 of 3"}},
 	} {

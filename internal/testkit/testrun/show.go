@@ -179,7 +179,8 @@ func (p *tests) reason(test string) string {
 	return "no reason given"
 }
 
-// text is what go test prints of the package: its last line, and before it the output of tests that failed or never ended.
+// text is what go test prints of the package: its last line, and before it the output of tests that failed or never
+// ended.
 func (p *tests) text() string {
 	var b strings.Builder
 	for _, e := range p.output {

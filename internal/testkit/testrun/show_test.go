@@ -61,7 +61,8 @@ func TestSilence(t *testing.T) {
 		}
 		want := "... 8s: 0 of 2 packages have ended; compiling\n" +
 			"... 16s: 0 of 2 packages have ended; running example/slow TestSlow 7s\n"
-		if !strings.HasPrefix(got.String(), want) || !strings.HasSuffix(got.String(), "ok example/slow\t[1 of 2, about 17s left]\n") {
+		if !strings.HasPrefix(got.String(), want) ||
+			!strings.HasSuffix(got.String(), "ok example/slow\t[1 of 2, about 17s left]\n") {
 			t.Errorf("printed:\n%s", got.String())
 		}
 	})

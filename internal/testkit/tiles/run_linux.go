@@ -18,8 +18,8 @@ type Counts map[Op]int
 // ErrTrace is the error of a system that does not let a process trace its children.
 var ErrTrace = errors.New("the system lets no process trace its children")
 
-// Run runs a program with the given arguments, the first its name, and environment, its output in out, and executes its tile
-// instructions. What they do wrong ends it with an error; so does another status than zero.
+// Run runs a program with the given arguments, the first its name, and environment, its output in out, and executes its
+// tile instructions. What they do wrong ends it with an error; so does another status than zero.
 func Run(name string, args, env []string, out *os.File) (Counts, error) {
 	runtime.LockOSThread() // the thread that started a program traces it
 	defer runtime.UnlockOSThread()
@@ -102,7 +102,8 @@ func (t *tracer) loop() error {
 	}
 }
 
-// execute executes the tile instructions that the thread stopped at, one after the other, and reports whether there were any.
+// execute executes the tile instructions that the thread stopped at, one after the other, and reports whether there
+// were any.
 func (t *tracer) execute(m *Model) (done bool, err error) {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(t.thread, &regs); err != nil {
@@ -146,7 +147,8 @@ func (t *tracer) Write(from []byte, at []uint64, length int) error {
 	return t.copy(unix.ProcessVMWritev, from, at, length)
 }
 
-func (t *tracer) copy(do func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error), b []byte, at []uint64, length int) error {
+func (t *tracer) copy(do func(int, []unix.Iovec, []unix.RemoteIovec, uint) (int, error), b []byte, at []uint64,
+	length int) error {
 	local := []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}
 	remote := make([]unix.RemoteIovec, len(at))
 	for i, a := range at {

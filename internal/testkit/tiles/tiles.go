@@ -1,9 +1,9 @@
-// Package tiles carries out the tile instructions of AMX-INT8 for programs on CPUs that lack them: the machine code that runs is
-// the one that CPUs with AMX run, instruction by instruction, tests of it included.
+// Package tiles carries out the tile instructions of AMX-INT8 for programs on CPUs that lack them: the machine code
+// that runs is the one that CPUs with AMX run, instruction by instruction, tests of it included.
 //
 // Model is the tile registers of a thread. Run runs a program and, whenever it stops at an illegal instruction, has the
-// model decode and execute it. The model is as strict as the CPU (Intel 64 and IA-32 Architectures Software Developer's Manual,
-// volume 2), and stricter in one thing: registers that are configured again must have been released.
+// model decode and execute it. The model is as strict as the CPU (Intel 64 and IA-32 Architectures Software Developer's
+// Manual, volume 2), and stricter in one thing: registers that are configured again must have been released.
 package tiles
 
 import (
@@ -55,7 +55,8 @@ const (
 )
 
 func (o Op) String() string {
-	return [...]string{"none", "LDTILECFG", "TILERELEASE", "TILEZERO", "TILELOADD", "TILELOADDT1", "TILESTORED", "TDPBSSD"}[o]
+	return [...]string{"none", "LDTILECFG", "TILERELEASE", "TILEZERO", "TILELOADD", "TILELOADDT1", "TILESTORED",
+		"TDPBSSD"}[o]
 }
 
 // Instruction is a decoded instruction.
@@ -193,8 +194,10 @@ func (m *Model) dot(c, a, b int) error {
 	if a == b || a == c || b == c {
 		return fmt.Errorf("tiles %d, %d and %d are not three", c, a, b)
 	}
-	if m.rows[c] == 0 || m.rows[a] != m.rows[c] || m.bytes[b] != m.bytes[c] || m.bytes[a] != 4*m.rows[b] || m.bytes[c]%4 != 0 {
-		return fmt.Errorf("sums of %d rows of %d bytes, of %d of %d times %d of %d", m.rows[c], m.bytes[c], m.rows[a], m.bytes[a], m.rows[b], m.bytes[b])
+	if m.rows[c] == 0 || m.rows[a] != m.rows[c] || m.bytes[b] != m.bytes[c] || m.bytes[a] != 4*m.rows[b] ||
+		m.bytes[c]%4 != 0 {
+		return fmt.Errorf("sums of %d rows of %d bytes, of %d of %d times %d of %d", m.rows[c], m.bytes[c], m.rows[a],
+			m.bytes[a], m.rows[b], m.bytes[b])
 	}
 	sums := (*[maxRows][maxBytes / 4]int32)(unsafe.Pointer(&m.data[c]))
 	x := (*[maxRows][maxBytes / 4][4]int8)(unsafe.Pointer(&m.data[a]))

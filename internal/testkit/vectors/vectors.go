@@ -1,5 +1,5 @@
-// Package vectors reads the golden data of testdata/vectors: weights, and the bytes that the original systems packed them
-// to. It is a test helper.
+// Package vectors reads the golden data of testdata/vectors: weights, and the bytes that the original systems packed
+// them to. It is a test helper.
 package vectors
 
 import (
@@ -30,7 +30,8 @@ type Case struct {
 
 // files hold packed bytes; the others of the folder are about something else.
 var files = []string{
-	"vnni4i_int2.json", "vnni4_int1.json", "vnni4_int8.json", "veclut.json", "bitnet_i2_s.json", "bitnet_tl1.json", "bitnet_tl2.json",
+	"vnni4i_int2.json", "vnni4_int1.json", "vnni4_int8.json", "veclut.json", "bitnet_i2_s.json", "bitnet_tl1.json",
+	"bitnet_tl2.json",
 	"bitnet_gpu_int2.json", "hf_bitnet_u8.json", "tmac.json", "ggml_blocks.json", "goldens_sha256.json",
 }
 

@@ -1,5 +1,5 @@
-// Package wait lets a test wait for what happens on another goroutine or in another process, for as long as the test may run:
-// how soon it happens depends on the machine and on its other load.
+// Package wait lets a test wait for what happens on another goroutine or in another process, for as long as the test
+// may run: how soon it happens depends on the machine and on its other load.
 package wait
 
 import (
@@ -14,8 +14,8 @@ const (
 	reserve  = 5 * time.Second  // before the deadline, to print what was missing
 )
 
-// For returns when done reports true. It asks every few milliseconds until the deadline of the test binary (go test -timeout) is
-// near; then it fails the test and names what did not happen.
+// For returns when done reports true. It asks every few milliseconds until the deadline of the test binary (go test
+// -timeout) is near; then it fails the test and names what did not happen.
 func For(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	end := time.Now().Add(patience)

@@ -11,7 +11,8 @@ import (
 func TestValue(t *testing.T) {
 	for h := range 1 << 16 {
 		got, want := Values()[h], float16.Widen(uint16(h))
-		if got != want && (got == got || want == want) || math.Signbit(float64(got)) != math.Signbit(float64(want)) && got == got {
+		if got != want && (got == got || want == want) ||
+			math.Signbit(float64(got)) != math.Signbit(float64(want)) && got == got {
 			t.Fatalf("%#04x is %v, want %v", h, got, want)
 		}
 	}

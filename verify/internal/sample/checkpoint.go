@@ -54,7 +54,8 @@ func FromCheckpoint(t testing.TB, dir string, layout pack.Spec) *Model {
 func (m *Model) quantize(t testing.TB, c *checkpoint.Checkpoint, d *model.Description, n model.Need, layout pack.Spec) {
 	t.Helper()
 	src, _ := c.Lookup(n.Name)
-	q := Quantized{Name: n.Name, Layout: layout, Scale: packed.Scale{Kind: packed.ScaleTensor}, Matrix: pack.NewMatrix(pack.Shape{M: n.Shape[0], K: n.Shape[1]}, pack.Ternary)}
+	q := Quantized{Name: n.Name, Layout: layout, Scale: packed.Scale{Kind: packed.ScaleTensor},
+		Matrix: pack.NewMatrix(pack.Shape{M: n.Shape[0], K: n.Shape[1]}, pack.Ternary)}
 	data := read(t, c, src)
 	if src.DType == "U8" {
 		rows, k := (q.Matrix.M+3)/4, q.Matrix.K

@@ -72,8 +72,9 @@ func Bytes32(x []float32) []byte {
 func (m *Model) Write(t testing.TB, path string) {
 	t.Helper()
 	c := packed.Contents{
-		Manifest: packed.Manifest{Tool: "lowpack sample", Family: m.Family, Recipe: m.Recipe, Activation: m.Activation, Sources: digests(t, m.Sources)},
-		Golden:   int64(m.GoldenSize),
+		Manifest: packed.Manifest{Tool: "lowpack sample", Family: m.Family, Recipe: m.Recipe, Activation: m.Activation,
+			Sources: digests(t, m.Sources)},
+		Golden: int64(m.GoldenSize),
 	}
 	var bytes [][]byte
 	for i := range m.Quantized {

@@ -1,9 +1,9 @@
 // Package bench measures: the limits of a machine, the kernels against these limits, and models end to end.
 //
-// Everything is measured many times, interleaved with what it is compared with, after a warm-up. A figure is the median of
-// its repetitions and comes with their spread; a fraction of a limit is the median of fractions within one turn, so that
-// a clock or another tenant that changes from minute to minute changes both sides of it. What spreads too much is called
-// noise and is not a result.
+// Everything is measured many times, interleaved with what it is compared with, after a warm-up. A figure is the median
+// of its repetitions and comes with their spread; a fraction of a limit is the median of fractions within one turn, so
+// that a clock or another tenant that changes from minute to minute changes both sides of it. What spreads too much is
+// called noise and is not a result.
 package bench
 
 import (
@@ -100,7 +100,8 @@ var now = time.Now
 func since(t time.Time) time.Duration { return now().Sub(t) }
 
 // turns calls the functions one after another, again and again, until enough says so, and returns how long each took.
-func turns(ctx context.Context, enough func(turns int, since time.Duration) bool, functions ...func()) ([][]time.Duration, error) {
+func turns(ctx context.Context, enough func(turns int, since time.Duration) bool,
+	functions ...func()) ([][]time.Duration, error) {
 	took := make([][]time.Duration, len(functions))
 	for start, n := now(), 0; !enough(n, since(start)); n++ {
 		for i, f := range functions {
@@ -121,7 +122,8 @@ func (m *Meter) sample(ctx context.Context, functions ...func()) ([][]time.Durat
 	if _, err := turns(ctx, warm, functions...); err != nil {
 		return nil, err
 	}
-	return turns(ctx, func(n int, d time.Duration) bool { return n >= fewestTurns && (d >= m.Time || n >= mostTurns) }, functions...)
+	return turns(ctx, func(n int, d time.Duration) bool { return n >= fewestTurns && (d >= m.Time || n >= mostTurns) },
+		functions...)
 }
 
 // steady measures until the result is not noise, some times at most, and returns the attempt with the least spread.
@@ -146,6 +148,7 @@ func (m *Meter) noise(bad, all int) error {
 	if bad == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d of %d measurements spread by more than %.3g %%: they are marked and are not results; leave the machine to this program, measure longer, or say what spread to accept",
+	return fmt.Errorf("%w: %d of %d measurements spread by more than %.3g %%: they are marked and are not results; "+
+		"leave the machine to this program, measure longer, or say what spread to accept",
 		ErrNoise, bad, all, 100*m.MaxSpread)
 }

@@ -51,7 +51,8 @@ func TestQuantity(t *testing.T) {
 		{[]float64{2, 4}, Quantity{3, 1.0 / 3}},
 		{[]float64{1, 1, 1, 1, 100}, Quantity{1, 0}}, // one disturbed repetition changes nothing
 	} {
-		if got := quantity(slices.Clone(c.values)); math.Abs(got.Median-c.want.Median) > 1e-12 || math.Abs(got.Spread-c.want.Spread) > 1e-12 {
+		if got := quantity(slices.Clone(c.values)); math.Abs(got.Median-c.want.Median) > 1e-12 ||
+			math.Abs(got.Spread-c.want.Spread) > 1e-12 {
 			t.Errorf("%v: %v instead of %v", c.values, got, c.want)
 		}
 	}
@@ -69,7 +70,8 @@ func TestSteady(t *testing.T) {
 		{[]float64{0.5, 0.3, 0.4}, 0.3, 3},
 	} {
 		calls := 0
-		got, err := steady(&m, func() (float64, error) { calls++; return c.spreads[calls-1], nil }, func(s float64) float64 { return s })
+		got, err := steady(&m, func() (float64, error) { calls++; return c.spreads[calls-1], nil },
+			func(s float64) float64 { return s })
 		if err != nil || got != c.want || calls != c.calls {
 			t.Errorf("%v: %v after %d attempts, %v", c.spreads, got, calls, err)
 		}
@@ -94,12 +96,14 @@ func TestJudge(t *testing.T) {
 	if memory.Bound != Memory || math.Abs(memory.Fraction.Median-0.5) > 1e-9 || memory.Noise || memory.Turns != 5 {
 		t.Errorf("bound by memory: %+v", memory)
 	}
-	if want := roofline.GBs(l.readBytes(), 200*time.Microsecond); math.Abs(memory.GBs-want) > 1e-9*want || math.Abs(memory.ReadGBs-2*want) > 1e-9*want {
+	if want := roofline.GBs(l.readBytes(), 200*time.Microsecond); math.Abs(memory.GBs-want) > 1e-9*want ||
+		math.Abs(memory.ReadGBs-2*want) > 1e-9*want {
 		t.Errorf("%v GB/s of %v; %v of %v expected", memory.GBs, memory.ReadGBs, want, 2*want)
 	}
 	// A quarter of the work takes 100 µs, all of it would take 200 at the limit: half of the speed.
 	multiply := l.judge(&m, work{kernel.Generic, l.readBytes(), 4 * l.multiplyOps(mul), 4}, turns(100*time.Microsecond))
-	if multiply.Bound != Multiply || math.Abs(multiply.Fraction.Median-0.5) > 1e-9 || math.Abs(multiply.Seconds.Median-400e-6) > 1e-12 {
+	if multiply.Bound != Multiply || math.Abs(multiply.Fraction.Median-0.5) > 1e-9 ||
+		math.Abs(multiply.Seconds.Median-400e-6) > 1e-12 {
 		t.Errorf("bound by multiplication: %+v", multiply)
 	}
 	mixed := turns(200 * time.Microsecond)
@@ -116,7 +120,8 @@ func TestNoiseIsAnError(t *testing.T) {
 	if err := m.noise(0, 7); err != nil {
 		t.Error(err)
 	}
-	if err := m.noise(2, 7); !errors.Is(err, ErrNoise) || !strings.Contains(err.Error(), "2 of 7") || !strings.Contains(err.Error(), "10 %") {
+	if err := m.noise(2, 7); !errors.Is(err, ErrNoise) || !strings.Contains(err.Error(), "2 of 7") ||
+		!strings.Contains(err.Error(), "10 %") {
 		t.Errorf("error %v", err)
 	}
 	for _, bad := range []Meter{{Time: -1, MaxSpread: 1}, {MaxSpread: 0}, {MaxSpread: -1}, {MaxSpread: math.NaN()}} {
@@ -143,7 +148,8 @@ func TestCancelled(t *testing.T) {
 func TestLevels(t *testing.T) {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
 	sys := fstest.MapFS{}
-	for i, c := range [][4]string{{"1", "Data", "48K", "0,64"}, {"1", "Instruction", "32K", "0"}, {"2", "Unified", "1024K", "0"}, {"3", "Unified", "32768K", "0-7,64-71"}} {
+	for i, c := range [][4]string{{"1", "Data", "48K", "0,64"}, {"1", "Instruction", "32K", "0"},
+		{"2", "Unified", "1024K", "0"}, {"3", "Unified", "32768K", "0-7,64-71"}} {
 		dir := "cpu0/cache/index" + string(rune('0'+i)) + "/"
 		for j, name := range []string{"level", "type", "size", "shared_cpu_list"} {
 			sys[dir+name] = file(c[j])
@@ -154,7 +160,8 @@ func TestLevels(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Fatalf("%v instead of %v", got, want)
 	}
-	for _, c := range []struct{ level, threads, share int }{{0, 1, 36 << 10}, {0, 2, 18 << 10}, {1, 8, 768 << 10}, {2, 4, 6 << 20}, {2, 64, 1536 << 10}} {
+	for _, c := range []struct{ level, threads, share int }{{0, 1, 36 << 10}, {0, 2, 18 << 10}, {1, 8, 768 << 10},
+		{2, 4, 6 << 20}, {2, 64, 1536 << 10}} {
 		if s := want[c.level].share(c.threads); s != c.share {
 			t.Errorf("%s of %d threads: %d bytes each instead of %d", want[c.level].name, c.threads, s, c.share)
 		}
@@ -175,7 +182,8 @@ func TestLevels(t *testing.T) {
 }
 
 func TestCPUName(t *testing.T) {
-	if got := cpuNameIn(strings.NewReader("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: other\n")); got != "Some CPU @ 2 GHz" {
+	if got := cpuNameIn(strings.NewReader("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: other\n")); got !=
+		"Some CPU @ 2 GHz" {
 		t.Errorf("%q", got)
 	}
 	if got := cpuNameIn(strings.NewReader("processor\t: 0\n")); got != "" {

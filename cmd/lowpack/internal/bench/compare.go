@@ -19,7 +19,8 @@ func ReadModel(text []byte) (*ModelReport, error) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Refused == "" && !(row.TokensPerSec > 0 && row.TokensPerSec < math.MaxFloat32) {
-			return nil, fmt.Errorf("%w: %s, %s: %v tokens per second", pack.ErrCorrupt, row.Label(), Threads(row.Threads), row.TokensPerSec)
+			return nil, fmt.Errorf("%w: %s, %s: %v tokens per second", pack.ErrCorrupt, row.Label(), Threads(row.Threads),
+				row.TokensPerSec)
 		}
 	}
 	return &r, nil
@@ -47,7 +48,8 @@ func readJSON(text []byte, report any, schema, where string) error {
 func (r *ModelReport) Same(as *ModelRow) *ModelRow {
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Refused == "" && row.What == as.What && row.Tokens == as.Tokens && row.Batch == as.Batch && row.Threads == as.Threads {
+		if row.Refused == "" && row.What == as.What && row.Tokens == as.Tokens && row.Batch == as.Batch &&
+			row.Threads == as.Threads {
 			return row
 		}
 	}

@@ -75,7 +75,8 @@ func (o *KernelOptions) check() error {
 		}
 	}
 	if len(o.Shapes) == 0 || len(o.Tokens) == 0 || len(o.Threads) == 0 {
-		return fmt.Errorf("%w: without a shape, a number of tokens and a number of threads nothing is measured", pack.ErrUnsupported)
+		return fmt.Errorf("%w: without a shape, a number of tokens and a number of threads nothing is measured",
+			pack.ErrUnsupported)
 	}
 	if o.Group < 0 {
 		return fmt.Errorf("%w: groups of %d columns", pack.ErrUnsupported, o.Group)
@@ -89,8 +90,8 @@ func (o *KernelOptions) check() error {
 }
 
 // Kernels measures kernels on random matrices and activations, with weights that come from memory, and compares every
-// result with the definition. Its error is ErrWrong if some differ, or else ErrNoise if some figures are noise; there is
-// a report with both.
+// result with the definition. Its error is ErrWrong if some differ, or else ErrNoise if some figures are noise; there
+// is a report with both.
 func Kernels(ctx context.Context, o KernelOptions) (*KernelReport, error) {
 	return runKernels(ctx, o, bindKernel)
 }
@@ -261,7 +262,8 @@ func (r *kernelRun) layout(ctx context.Context, c *kernelCase, s pack.Shape) err
 		choice = chosen(m)
 	}
 	for _, k := range c.kernels {
-		row := KernelRow{Layout: c.spec.Name, Alphabet: c.spec.Alphabet, Kernel: k.String(), ISA: k.ISA, M: s.M, K: s.K, Group: r.Group}
+		row := KernelRow{Layout: c.spec.Name, Alphabet: c.spec.Alphabet, Kernel: k.String(), ISA: k.ISA, M: s.M, K: s.K,
+			Group: r.Group}
 		if err != nil {
 			row.Refused = err.Error()
 			r.Rows = append(r.Rows, row)
@@ -318,7 +320,8 @@ func (r *kernelRun) verdict() error {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Wrong != "" {
-			wrong = append(wrong, fmt.Sprintf("kernel %s, alphabet %s, shape [%d, %d], %s: %s", row.Kernel, row.Alphabet, row.M, row.K, Threads(row.Threads), row.Wrong))
+			wrong = append(wrong, fmt.Sprintf("kernel %s, alphabet %s, shape [%d, %d], %s: %s", row.Kernel, row.Alphabet, row.M,
+				row.K, Threads(row.Threads), row.Wrong))
 		}
 		if row.Noise {
 			noisy++

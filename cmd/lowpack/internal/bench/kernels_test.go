@@ -16,7 +16,8 @@ import (
 )
 
 func quickKernels() KernelOptions {
-	return KernelOptions{Meter: quick(), Layouts: []string{"vnni4i"}, Shapes: []pack.Shape{{M: 96, K: 320}}, Tokens: []int{1, 5, 33}, Threads: []int{1, 2}}
+	return KernelOptions{Meter: quick(), Layouts: []string{"vnni4i"}, Shapes: []pack.Shape{{M: 96, K: 320}},
+		Tokens: []int{1, 5, 33}, Threads: []int{1, 2}}
 }
 
 func TestKernels(t *testing.T) {
@@ -28,7 +29,8 @@ func TestKernels(t *testing.T) {
 	chosen := 0
 	for _, row := range r.Rows {
 		kernels[row.Kernel+" "+row.Alphabet]++
-		if row.GBs <= 0 || row.GOPS <= 0 || row.Fraction.Median <= 0 || row.Bytes <= 0 || row.Turns < fewestTurns || !row.result() {
+		if row.GBs <= 0 || row.GOPS <= 0 || row.Fraction.Median <= 0 || row.Bytes <= 0 || row.Turns < fewestTurns ||
+			!row.result() {
 			t.Errorf("%+v", row)
 		}
 		if row.Chosen && row.Alphabet == "ternary" {
@@ -95,7 +97,8 @@ func TestGroupsAreMeasured(t *testing.T) {
 	}
 	for _, row := range r.Rows {
 		spec := pack.Spec{Name: row.Layout, Alphabet: row.Alphabet}
-		sums := slices.ContainsFunc(kernel.For(spec), func(k *kernel.Kernel) bool { return k.String() == row.Kernel && k.SumsGroups(o.Group) })
+		sums := slices.ContainsFunc(kernel.For(spec),
+			func(k *kernel.Kernel) bool { return k.String() == row.Kernel && k.SumsGroups(o.Group) })
 		if sums == (row.Refused != "") {
 			t.Errorf("kernel %s, alphabet %s: sums groups %v, refused: %q", row.Kernel, row.Alphabet, sums, row.Refused)
 		}
@@ -128,7 +131,8 @@ func TestWrongKernel(t *testing.T) {
 		}
 		return p, err
 	})
-	if !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "*/generic") || !strings.Contains(err.Error(), "row 95, token 4") {
+	if !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "*/generic") ||
+		!strings.Contains(err.Error(), "row 95, token 4") {
 		t.Fatalf("error %v", err)
 	}
 	for _, row := range r.Rows {
@@ -209,11 +213,13 @@ func TestKernelsRefuses(t *testing.T) {
 
 func TestFaster(t *testing.T) {
 	row := func(kernel string, chosen bool, seconds, spread float64) KernelRow {
-		return KernelRow{Layout: "i2", Kernel: kernel, Tokens: 1, Chosen: chosen, Figures: Figures{Seconds: Quantity{seconds, spread}}}
+		return KernelRow{Layout: "i2", Kernel: kernel, Tokens: 1, Chosen: chosen,
+			Figures: Figures{Seconds: Quantity{seconds, spread}}}
 	}
 	noise := row("noise", false, 0.1, 9)
 	noise.Noise = true
-	r := KernelReport{Rows: []KernelRow{row("close", false, 0.98, 0.05), row("chosen", true, 1, 0.01), row("faster", false, 0.8, 0.1), row("slower", false, 2, 0), noise}}
+	r := KernelReport{Rows: []KernelRow{row("close", false, 0.98, 0.05), row("chosen", true, 1, 0.01),
+		row("faster", false, 0.8, 0.1), row("slower", false, 2, 0), noise}}
 	if f := r.Faster(); len(f) != 1 || f[0].Row.Kernel != "faster" || f[0].Chosen.Kernel != "chosen" {
 		t.Errorf("%+v", f)
 	}
@@ -227,7 +233,8 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// TestSchemas holds the names of all fields in JSON to what programs rely on. Who changes one changes the schema as well.
+// TestSchemas holds the names of all fields in JSON to what programs rely on. Who changes one changes the schema as
+// well.
 func TestSchemas(t *testing.T) {
 	host := "tool go platform cpu threads isas"
 	figures := "turns seconds gb_per_second gops read_gb_per_second multiply_gops bound fraction noise"
@@ -240,7 +247,8 @@ func TestSchemas(t *testing.T) {
 		{MachineReport{}, "schema host rows"},
 		{MachineRow{}, "what where bytes threads seconds rate noise"},
 		{KernelReport{}, "schema host rows choices measured"},
-		{KernelRow{Refused: "x", Wrong: "x"}, "layout alphabet kernel isa m k group tokens threads bytes chosen refused wrong " + figures},
+		{KernelRow{Refused: "x", Wrong: "x"},
+			"layout alphabet kernel isa m k group tokens threads bytes chosen refused wrong " + figures},
 		{Choice{}, "layout alphabet kernel isa about"},
 		{ModelReport{}, "schema host file file_bytes family layouts kv_cache_type weight_bytes first_token rows"},
 		{FirstToken{}, "seconds noise peak_bytes"},
@@ -254,7 +262,8 @@ func TestSchemas(t *testing.T) {
 		if err := json.Unmarshal(data, &fields); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := slices.Sorted(maps.Keys(fields)), slices.Sorted(slices.Values(strings.Fields(c.want))); !slices.Equal(got, want) {
+		got, want := slices.Sorted(maps.Keys(fields)), slices.Sorted(slices.Values(strings.Fields(c.want)))
+		if !slices.Equal(got, want) {
 			t.Errorf("%v: %v instead of %v", reflect.TypeOf(c.value), got, want)
 		}
 	}

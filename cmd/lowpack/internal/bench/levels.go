@@ -16,8 +16,8 @@ type level struct {
 	sharers int // CPUs that share one such cache
 }
 
-// usualLevels stand for the caches where the system does not tell: sizes that lie inside L1, L2 and L3 of any machine of
-// the day, named by what they are.
+// usualLevels stand for the caches where the system does not tell: sizes that lie inside L1, L2 and L3 of any machine
+// of the day, named by what they are.
 var usualLevels = []level{{"24 KiB", 32 << 10, 1}, {"192 KiB", 256 << 10, 1}, {"1.5 MiB", 2 << 20, 1}}
 
 // Memory that no cache holds, as far as there are reasons to read so much of it.

@@ -59,8 +59,8 @@ func (l *limits) readOnce() {
 	l.read.at = (l.read.at + 1) % l.read.of
 }
 
-// once measures how long it takes to read readBytes and to multiply multiplyOps, reading for some time. Workers of other
-// pools, which watch for tasks for a while, have gone to sleep before, and those of this one do so afterwards.
+// once measures how long it takes to read readBytes and to multiply multiplyOps, reading for some time. Workers of
+// other pools, which watch for tasks for a while, have gone to sleep before, and those of this one do so afterwards.
 func (l *limits) once(mul *roofline.Multiplier, d time.Duration) (read, multiply time.Duration) {
 	const asleep = time.Millisecond
 	time.Sleep(asleep)
@@ -160,7 +160,8 @@ func (l *limits) judge(m *Meter, w work, list []turn) Figures {
 		took, read, multiply = append(took, seconds), append(read, 1e-9/perByte), append(multiply, 1e-9/perOp)
 		fraction = append(fraction, max(perByte*float64(w.bytes), perOp*float64(w.ops))/seconds)
 	}
-	f := Figures{Turns: len(list), Seconds: quantity(took), ReadGBs: quantity(read).Median, PeakGOPS: quantity(multiply).Median, Fraction: quantity(fraction)}
+	f := Figures{Turns: len(list), Seconds: quantity(took), ReadGBs: quantity(read).Median,
+		PeakGOPS: quantity(multiply).Median, Fraction: quantity(fraction)}
 	f.GBs, f.GOPS = float64(w.bytes)/f.Seconds.Median/1e9, float64(w.ops)/f.Seconds.Median/1e9
 	f.Bound = Memory
 	if float64(w.ops)/f.PeakGOPS > float64(w.bytes)/f.ReadGBs {

@@ -70,8 +70,8 @@ func chosen(m *matrix) *kernel.Kernel {
 	return w.Kernel
 }
 
-// copies is one matrix as often as it takes for its weights to come from memory and not from a cache: a decode step, too,
-// reads another matrix each time.
+// copies is one matrix as often as it takes for its weights to come from memory and not from a cache: a decode step,
+// too, reads another matrix each time.
 type copies struct {
 	list  []product
 	shape pack.Shape
@@ -124,8 +124,8 @@ type multiplication struct {
 
 func (m *multiplication) Do(from, to int) { m.Mul(m.y, m.ldy, m.x, from, to) }
 
-// compare multiplies by n tokens with one copy after another, as measure does, until the result of each was looked at, or
-// those of some and the whole has taken a while. It says where a result differs.
+// compare multiplies by n tokens with one copy after another, as measure does, until the result of each was looked at,
+// or those of some and the whole has taken a while. It says where a result differs.
 func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference, n int) (wrong string, err error) {
 	const some, enough = 4, 100 * time.Millisecond
 	y := make([]int32, n*c.shape.M)
@@ -159,7 +159,8 @@ func (c *copies) measure(ctx context.Context, m *Meter, l *limits, want *referen
 	if took := since(start); took > 2*long {
 		part = min(panels, max(int(long*time.Duration(panels)/took), 2*chunk*l.pool.Threads()))
 	}
-	w := work{isa: first.Multiplier(n), bytes: first.Bytes(), ops: 2 * c.shape.M * c.shape.K * n, scale: float64(panels) / float64(part)}
+	w := work{isa: first.Multiplier(n), bytes: first.Bytes(), ops: 2 * c.shape.M * c.shape.K * n,
+		scale: float64(panels) / float64(part)}
 	return l.measure(ctx, m, w, func() {
 		c.at = (c.at + 1) % len(c.list)
 		task.product = c.list[c.at]

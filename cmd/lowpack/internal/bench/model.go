@@ -74,7 +74,8 @@ type ModelRow struct {
 	Figures
 }
 
-// Model measures a packed file from end to end. Its error is ErrNoise if some figures are noise; there is a report then.
+// Model measures a packed file from end to end. Its error is ErrNoise if some figures are noise; there is a report
+// then.
 func Model(ctx context.Context, path string, o ModelOptions) (*ModelReport, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -84,7 +85,8 @@ func Model(ctx context.Context, path string, o ModelOptions) (*ModelReport, erro
 		return nil, err
 	}
 	defer f.Close()
-	r := &modelRun{ModelOptions: &o, file: f, ModelReport: ModelReport{Schema: ModelSchema, Host: host(), File: path, FileBytes: f.Size()}}
+	r := &modelRun{ModelOptions: &o, file: f,
+		ModelReport: ModelReport{Schema: ModelSchema, Host: host(), File: path, FileBytes: f.Size()}}
 	if err := r.run(ctx); err != nil {
 		return nil, filerr.Named(path, err)
 	}
@@ -215,6 +217,7 @@ func (r *modelRun) start(ctx context.Context) error {
 	if len(ids) == 0 {
 		return fmt.Errorf("%w: the tokenizer makes no tokens of a prompt", pack.ErrUnsupported)
 	}
-	_, err = e.Generate(ctx, seq, engine.Request{Prompt: ids, MaxTokens: 1, Decoder: tok.NewStream(true)}, func(engine.Piece) bool { return true })
+	_, err = e.Generate(ctx, seq, engine.Request{Prompt: ids, MaxTokens: 1, Decoder: tok.NewStream(true)},
+		func(engine.Piece) bool { return true })
 	return err
 }

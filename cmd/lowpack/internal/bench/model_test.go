@@ -21,11 +21,13 @@ func tiny(t *testing.T, head packed.Head) string {
 }
 
 func quickModel() ModelOptions {
-	return ModelOptions{Meter: quick(), Prompts: []int{9, 100_000}, Generate: 6, Batches: []int{1, 3}, Threads: []int{1, 2}, Contexts: []int{20},
+	return ModelOptions{Meter: quick(), Prompts: []int{9, 100_000}, Generate: 6, Batches: []int{1, 3},
+		Threads: []int{1, 2}, Contexts: []int{20},
 		Peak: func() int64 { return 12345 }}
 }
 
-// TestScalesCount: what a step reads of an int4 head is half a byte per weight, and a scale per 32 of them, in float32 as kernels read it.
+// TestScalesCount: what a step reads of an int4 head is half a byte per weight, and a scale per 32 of them, in float32
+// as kernels read it.
 func TestScalesCount(t *testing.T) {
 	read := func(head packed.Head) int {
 		f, err := packed.Open(tiny(t, head))
@@ -52,7 +54,8 @@ func TestModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Family != "bitnet" || r.FileBytes == 0 || r.WeightBytes == 0 || len(r.Layouts) != 1 || r.FirstToken.PeakBytes != 12345 || r.FirstToken.Seconds.Median <= 0 {
+	if r.Family != "bitnet" || r.FileBytes == 0 || r.WeightBytes == 0 || len(r.Layouts) != 1 ||
+		r.FirstToken.PeakBytes != 12345 || r.FirstToken.Seconds.Median <= 0 {
 		t.Errorf("%+v", r)
 	}
 	var got []string
@@ -84,11 +87,14 @@ generate after 20, 2 threads`
 	// Three sequences share the weights that one step reads. Each has KV of 4 positions, in the middle.
 	position := func(n int) float64 { return cacheBytes(t, path, n) }
 	weights := float64(r.WeightBytes)
-	if one, three, behind := r.Rows[2].BytesPerToken, r.Rows[3].BytesPerToken, r.Rows[8].BytesPerToken; one != weights+position(4) || three != weights/3+position(4) || behind != weights+position(36) {
-		t.Errorf("%v, %v and %v bytes per token; a step reads %v of weights and %v of each position", one, three, behind, weights, position(1))
+	if one, three, behind := r.Rows[2].BytesPerToken, r.Rows[3].BytesPerToken, r.Rows[8].BytesPerToken; one != weights+
+		position(4) || three != weights/3+position(4) || behind != weights+position(36) {
+		t.Errorf("%v, %v and %v bytes per token; a step reads %v of weights and %v of each position", one, three, behind,
+			weights, position(1))
 	}
 	var svg strings.Builder
-	if err := plot.SVG(&svg, r.Plot()); err != nil || !strings.Contains(svg.String(), "generate 3 × 6") || !strings.Contains(svg.String(), "1 thread") {
+	if err := plot.SVG(&svg, r.Plot()); err != nil || !strings.Contains(svg.String(), "generate 3 × 6") ||
+		!strings.Contains(svg.String(), "1 thread") {
 		t.Errorf("%v: %.300s", err, svg.String())
 	}
 }
@@ -132,7 +138,8 @@ func TestCacheType(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.Rows[2].BytesPerToken, float64(r.WeightBytes)+cacheBytes(t, path, 36)/2; got != want || r.KVCacheType != engine.CacheF16 {
+	if got, want := r.Rows[2].BytesPerToken, float64(r.WeightBytes)+cacheBytes(t, path, 36)/2; got != want ||
+		r.KVCacheType != engine.CacheF16 {
 		t.Errorf("%v bytes per token instead of %v; KV cache in %s", got, want, r.KVCacheType)
 	}
 }
@@ -149,8 +156,10 @@ func TestScreenedHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if screened.WeightBytes >= plain.WeightBytes || screened.Rows[1].BytesPerToken >= plain.Rows[1].BytesPerToken || screened.Rows[2].BytesPerToken >= plain.Rows[2].BytesPerToken {
-		t.Errorf("screened: %d bytes per step, rows %+v; plain: %d, %+v", screened.WeightBytes, screened.Rows, plain.WeightBytes, plain.Rows)
+	if screened.WeightBytes >= plain.WeightBytes || screened.Rows[1].BytesPerToken >= plain.Rows[1].BytesPerToken ||
+		screened.Rows[2].BytesPerToken >= plain.Rows[2].BytesPerToken {
+		t.Errorf("screened: %d bytes per step, rows %+v; plain: %d, %+v", screened.WeightBytes, screened.Rows,
+			plain.WeightBytes, plain.Rows)
 	}
 }
 

@@ -54,8 +54,10 @@ func (r *modelRun) contexts(ctx context.Context, n int) error {
 
 // row measures what one row asks for and adds it to the report. What the model or the memory has no room for is refused
 // there.
-func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Options, measure func(*stage, context.Context, int, func(time.Duration)) ([]time.Duration, error)) error {
-	r.progress(len(r.Rows)+1, r.total, fmt.Sprintf("%s %d, batch %d, %s", row.What, row.Tokens, row.Batch, Threads(row.Threads)))
+func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Options, measure func(*stage,
+	context.Context, int, func(time.Duration)) ([]time.Duration, error)) error {
+	r.progress(len(r.Rows)+1, r.total,
+		fmt.Sprintf("%s %d, batch %d, %s", row.What, row.Tokens, row.Batch, Threads(row.Threads)))
 	o.Threads, o.Cache = row.Threads, r.Cache
 	s, err := newStage(r.file, o)
 	if errors.Is(err, pack.ErrLimit) {

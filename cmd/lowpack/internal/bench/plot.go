@@ -126,7 +126,8 @@ func (r *ModelReport) Plot() plot.Chart {
 		}
 		(*values)[g] = row.TokensPerSec
 	}
-	chart.Note = leftOut(fmt.Sprintf("%s model, %s of weights per step", r.Family, plot.Bytes(float64(r.WeightBytes))), noisy)
+	chart.Note = leftOut(fmt.Sprintf("%s model, %s of weights per step", r.Family,
+		plot.Bytes(float64(r.WeightBytes))), noisy)
 	return chart
 }
 

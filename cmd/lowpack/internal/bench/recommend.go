@@ -52,8 +52,8 @@ type RecommendRow struct {
 	Refused string     `json:"refused,omitempty"` // why it cannot be had; there are no figures
 }
 
-// Fastest is the row that takes least for the pass i. Of rows within the spread that is called noise, it is the smallest;
-// of those the first.
+// Fastest is the row that takes least for the pass i. Of rows within the spread that is called noise, it is the
+// smallest; of those the first.
 func Fastest(rows []RecommendRow, i int, spread float64) *RecommendRow {
 	var best *RecommendRow
 	for j := range rows {
@@ -73,17 +73,20 @@ func Fastest(rows []RecommendRow, i int, spread float64) *RecommendRow {
 	return best
 }
 
-// Recommend measures the linear layers of a model in every layout that holds them, and its head in every form, with random
-// codes that come from memory and the kernels that the runtime chooses. What stands between the matrices is not in it.
-// Its error is ErrNoise if some figures are noise; there is a recommendation then, too.
+// Recommend measures the linear layers of a model in every layout that holds them, and its head in every form, with
+// random codes that come from memory and the kernels that the runtime chooses. What stands between the matrices is not
+// in it. Its error is ErrNoise if some figures are noise; there is a recommendation then, too.
 func Recommend(ctx context.Context, o RecommendOptions) (*Recommendation, error) {
 	if err := o.Meter.Check(); err != nil {
 		return nil, err
 	}
 	if len(o.Body)+len(o.Heads) == 0 {
-		return nil, fmt.Errorf("%w: there are no packed matrices and no output head for which something could be chosen; is a quantizer missing (--quant)?", pack.ErrUnsupported)
+		return nil,
+			fmt.Errorf("%w: there are no packed matrices and no output head for which something could be chosen; is a "+
+				"quantizer missing (--quant)?", pack.ErrUnsupported)
 	}
-	run := &recommendRun{kernelRun: newKernelRun(&KernelOptions{Meter: o.Meter, Threads: []int{o.Threads}}, bindKernel), o: &o}
+	run := &recommendRun{kernelRun: newKernelRun(&KernelOptions{Meter: o.Meter, Threads: []int{o.Threads}},
+		bindKernel), o: &o}
 	defer run.close()
 	if err := run.layouts(ctx); err != nil {
 		return nil, err
@@ -160,7 +163,8 @@ type pass struct {
 }
 
 // row adds up the passes of all matrices.
-func (r *recommendRun) row(ctx context.Context, name string, list []convert.Matrices, open func(convert.Matrices) (pass, error)) (RecommendRow, error) {
+func (r *recommendRun) row(ctx context.Context, name string, list []convert.Matrices, open func(convert.Matrices) (pass,
+	error)) (RecommendRow, error) {
 	row, bytes := RecommendRow{Name: name, Seconds: make([]Quantity, len(r.o.Tokens))}, 0.0
 	for _, l := range list {
 		p, err := open(l)
@@ -214,7 +218,9 @@ func (r *recommendRun) codes(layout string, l convert.Matrices, vectors int) (pa
 	}
 	k := chosen(m)
 	if k == nil || k.Layout != layout {
-		return pass{}, fmt.Errorf("%w: layout %s has no kernel of its own for %s that the runtime would choose on this CPU, and would be repacked (lowpack bench kernels --layout %s compares kernels)", pack.ErrUnsupported, layout, l.Alphabet, layout)
+		return pass{},
+			fmt.Errorf("%w: layout %s has no kernel of its own for %s that the runtime would choose on this CPU, and would be "+
+				"repacked (lowpack bench kernels --layout %s compares kernels)", pack.ErrUnsupported, layout, l.Alphabet, layout)
 	}
 	c, err := r.copies(k, m)
 	if err != nil {

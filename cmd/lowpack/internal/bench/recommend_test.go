@@ -16,9 +16,11 @@ func recommendOptions() RecommendOptions {
 	codes := head
 	codes.Alphabet = "int8"
 	return RecommendOptions{
-		Meter:  quick(),
-		Body:   []convert.Matrices{{Shape: pack.Shape{M: 96, K: 320}, Alphabet: "ternary", Count: 3}, {Shape: pack.Shape{M: mostRows + 64, K: 64}, Alphabet: "ternary", Count: 1}},
-		Heads:  []HeadForm{{Name: "bf16", DType: tensor.BF16, Matrices: head}, {Name: "screen", Layout: "vnni4", Vectors: 2, Matrices: codes}},
+		Meter: quick(),
+		Body: []convert.Matrices{{Shape: pack.Shape{M: 96, K: 320}, Alphabet: "ternary", Count: 3},
+			{Shape: pack.Shape{M: mostRows + 64, K: 64}, Alphabet: "ternary", Count: 1}},
+		Heads: []HeadForm{{Name: "bf16", DType: tensor.BF16, Matrices: head},
+			{Name: "screen", Layout: "vnni4", Vectors: 2, Matrices: codes}},
 		Tokens: []int{1, 5}, Threads: 2,
 	}
 }
@@ -74,7 +76,8 @@ func TestFastest(t *testing.T) {
 	row := func(name string, bytes int64, seconds float64) RecommendRow {
 		return RecommendRow{Name: name, Bytes: bytes, Seconds: []Quantity{{Median: seconds}}}
 	}
-	rows := []RecommendRow{{Name: "refused", Refused: "why"}, row("slow", 1, 3), row("fast", 10, 1), row("as fast, smaller", 9, 1.05), row("smallest", 8, 1.2)}
+	rows := []RecommendRow{{Name: "refused", Refused: "why"}, row("slow", 1, 3), row("fast", 10, 1),
+		row("as fast, smaller", 9, 1.05), row("smallest", 8, 1.2)}
 	for spread, want := range map[float64]string{0: "fast", 0.1: "as fast, smaller", 0.3: "smallest"} {
 		if got := Fastest(rows, 0, spread); got == nil || got.Name != want {
 			t.Errorf("within %v: %+v, not %s", spread, got, want)

@@ -13,8 +13,8 @@ import (
 // RuntimesSchema names the form of Runtimes in JSON.
 const RuntimesSchema = "lowpack.bench.runtimes/1"
 
-// Runtimes are figures of lowpack and of other runtimes on the same machines with models of the same shape: what a person
-// has collected from the reports of each, not what lowpack measures by itself.
+// Runtimes are figures of lowpack and of other runtimes on the same machines with models of the same shape: what a
+// person has collected from the reports of each, not what lowpack measures by itself.
 type Runtimes struct {
 	Schema   string           `json:"schema"`
 	Name     string           `json:"name,omitempty"`    // tells the tables of a document apart
@@ -81,7 +81,8 @@ func ReadRuntimes(text []byte) (*Runtimes, error) {
 			}
 			for test, f := range row.Figures {
 				if !f.valid() {
-					return nil, fmt.Errorf("%w: %s, %s, %s: median %v of %d runs from %v to %v", pack.ErrCorrupt, m.CPU, row.Runtime, test, f.Median, f.Runs, f.Min, f.Max)
+					return nil, fmt.Errorf("%w: %s, %s, %s: median %v of %d runs from %v to %v", pack.ErrCorrupt, m.CPU, row.Runtime,
+						test, f.Median, f.Runs, f.Min, f.Max)
 				}
 			}
 		}
@@ -127,14 +128,16 @@ func (m *RuntimeMachine) tests() []string {
 			rest = append(rest, test)
 		}
 	}
-	slices.SortFunc(rest, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }) // "8 …" before "32 …"
+	// "8 …" before "32 …"
+	slices.SortFunc(rest, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	return append(slices.DeleteFunc(order, func(t string) bool { return !seen[t] }), rest...)
 }
 
 // Plot shows one row of every runtime in one test, machine by machine, of those that have the test.
 func (r *Runtimes) Plot(test string) *plot.Bars {
 	chart := &plot.Bars{Title: test + ", " + r.unit(), Note: r.Shape, Value: plot.Axis{Label: "median of all runs"}}
-	machines := slices.DeleteFunc(slices.Clone(r.Machines), func(m RuntimeMachine) bool { return !slices.Contains(m.tests(), test) })
+	machines := slices.DeleteFunc(slices.Clone(r.Machines),
+		func(m RuntimeMachine) bool { return !slices.Contains(m.tests(), test) })
 	for _, m := range machines {
 		chart.Groups = append(chart.Groups, m.CPU)
 		for _, row := range m.Rows {

@@ -54,20 +54,29 @@ func TestRuntimesRefusals(t *testing.T) {
 	if _, err := ReadRuntimes([]byte(strings.Replace(good, row, row+","+row, 1))); !errors.Is(err, pack.ErrCorrupt) {
 		t.Errorf("two rows of one kind: %v", err)
 	}
-	for from, to := range map[string]string{`"median": 2`: `"median": 4`, `"min": 1`: `"min": 0`, `"runs": 2`: `"runs": -1`, `runtimes/1`: `runtimes/2`, `"shape"`: `"columns": ["a"], "shape"`, `"machines"`: `"forms"`, `}]}`: `}]`} {
-		if _, err := ReadRuntimes([]byte(strings.Replace(good, from, to, 1))); !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) {
+	for from, to := range map[string]string{`"median": 2`: `"median": 4`, `"min": 1`: `"min": 0`,
+		`"runs": 2`:  `"runs": -1`,
+		`runtimes/1`: `runtimes/2`,
+		`"shape"`:    `"columns": ["a"], "shape"`,
+		`"machines"`: `"forms"`,
+		`}]}`:        `}]`} {
+		if _, err := ReadRuntimes([]byte(strings.Replace(good, from, to, 1))); !errors.Is(err, pack.ErrCorrupt) &&
+			!errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%s: %v", to, err)
 		}
 	}
 }
 
-// TestRuntimeTables: a table per test with the machines side by side and one median per cell, then a table per machine with
-// revisions and ranges. They replace what stands between two lines of a document, and nothing else of it.
+// TestRuntimeTables: a table per test with the machines side by side and one median per cell, then a table per machine
+// with revisions and ranges. They replace what stands between two lines of a document, and nothing else of it.
 func TestRuntimeTables(t *testing.T) {
 	figure := func(x float64) Figure { return Figure{x, x - 1, x + 1, 3} }
 	r := &Runtimes{Machines: []RuntimeMachine{
-		{CPU: "One", ISA: "A", Date: "D", Rows: []RuntimeRow{{"r", "v1", "w", "h", 849, map[string]Figure{"pp512": figure(5), "8 sequences": figure(9)}}}},
-		{CPU: "Two", ISA: "B", Date: "E", Rows: []RuntimeRow{{"s", "v2", "w", "h", 0, map[string]Figure{"pp512": figure(6)}}, {"r", "v3", "w", "h", 7, map[string]Figure{"pp512": figure(7)}}}},
+		{CPU: "One", ISA: "A", Date: "D",
+			Rows: []RuntimeRow{{"r", "v1", "w", "h", 849, map[string]Figure{"pp512": figure(5), "8 sequences": figure(9)}}}},
+		{CPU: "Two", ISA: "B", Date: "E",
+			Rows: []RuntimeRow{{"s", "v2", "w", "h", 0, map[string]Figure{"pp512": figure(6)}},
+				{"r", "v3", "w", "h", 7, map[string]Figure{"pp512": figure(7)}}}},
 	}}
 	want := `**pp512**, tokens per second
 
@@ -105,7 +114,10 @@ func TestRuntimeTables(t *testing.T) {
 	if chart := r.Plot("8 sequences"); len(chart.Groups) != 1 || len(chart.Series) != 1 {
 		t.Errorf("a chart of %v with %d series", chart.Groups, len(chart.Series))
 	}
-	r.Name, r.Unit, r.Columns, r.Machines = "size", "bytes", []string{"X", "Y", "Z"}, []RuntimeMachine{{CPU: "One", ISA: "A", Date: "D", Rows: []RuntimeRow{{"r", "v", "w", "h", 0, map[string]Figure{"t": {Median: 2, Min: 2, Max: 2}, "u": {Median: 3, Runs: 4}}}}}}
+	r.Name, r.Unit, r.Columns, r.Machines = "size", "bytes", []string{"X", "Y",
+		"Z"}, []RuntimeMachine{{CPU: "One", ISA: "A", Date: "D",
+		Rows: []RuntimeRow{{"r", "v", "w", "h", 0,
+			map[string]Figure{"t": {Median: 2, Min: 2, Max: 2}, "u": {Median: 3, Runs: 4}}}}}}
 	document := []byte(TablesBegin + "\n" + TablesEnd + "\n<!-- bench chart size -->\n<!-- end of bench chart size -->\n")
 	want = string(document[:len(TablesBegin)+len(TablesEnd)+2]) + `<!-- bench chart size -->
 

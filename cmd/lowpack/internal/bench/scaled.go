@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// scaled is a product whose results are floats: sums of groups of columns, scaled and added (N15). Its results are taken as
-// bits, so that those of two kernels are compared like integers.
+// scaled is a product whose results are floats: sums of groups of columns, scaled and added (N15). Its results are
+// taken as bits, so that those of two kernels are compared like integers.
 type scaled struct{ *kernel.Weights }
 
 // newScaled gives weights random scales, the same ones for a shape.

@@ -33,13 +33,14 @@ func (r *Runtimes) Into(document []byte) ([]byte, error) {
 	begin, rest, ok := bytes.Cut(document, []byte(from+"\n"))
 	_, end, ended := bytes.Cut(rest, []byte(to+"\n"))
 	if !ok || !ended {
-		return nil, fmt.Errorf("%w: a document without the lines %q and %q, in this order, between which the tables go", pack.ErrUnsupported, from, to)
+		return nil, fmt.Errorf("%w: a document without the lines %q and %q, in this order, between which the tables go",
+			pack.ErrUnsupported, from, to)
 	}
 	return slices.Concat(begin, []byte(from+"\n\n"+r.Markdown()+"\n"+to+"\n"), end), nil
 }
 
-// Markdown writes a table per test, of medians with the machines side by side, and a table per machine, of revisions and
-// ranges.
+// Markdown writes a table per test, of medians with the machines side by side, and a table per machine, of revisions
+// and ranges.
 func (r *Runtimes) Markdown() string {
 	var parts []string
 	for _, test := range r.Tests() {

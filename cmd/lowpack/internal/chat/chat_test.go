@@ -71,7 +71,8 @@ func TestHistory(t *testing.T) {
 	if err := os.WriteFile(path, append(text, "no JSON\n\"cut"...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if h, err = OpenHistory(path); err != nil || len(h.entries) != maxEntries || h.entries[maxEntries-1] != "three" || h.entries[maxEntries-2] != "one\ntwo" {
+	if h, err = OpenHistory(path); err != nil || len(h.entries) != maxEntries || h.entries[maxEntries-1] != "three" ||
+		h.entries[maxEntries-2] != "one\ntwo" {
 		t.Fatalf("%d entries, %q, %v", len(h.entries), h.entries[max(0, len(h.entries)-2):], err)
 	}
 	if s := (shown{h}); s.At(1) != "one two" || s.Len() != maxEntries {

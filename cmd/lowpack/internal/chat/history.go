@@ -52,7 +52,8 @@ func OpenHistory(path string) (*History, error) {
 
 // Add keeps a message, unless it is empty, very long or the last one again.
 func (h *History) Add(message string) {
-	if strings.TrimSpace(message) == "" || len(message) > maxEntry || len(h.entries) > 0 && h.entries[len(h.entries)-1] == message {
+	if strings.TrimSpace(message) == "" || len(message) > maxEntry ||
+		len(h.entries) > 0 && h.entries[len(h.entries)-1] == message {
 		return
 	}
 	h.entries = append(h.entries, message)

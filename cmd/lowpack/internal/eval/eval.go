@@ -1,8 +1,8 @@
 // Package eval measures how well a model predicts a text, and how far its predictions are from those of another form of
 // the same model.
 //
-// The logits are those of the engine, the same on every machine, and so are all figures but the times: probabilities are
-// summed up in float64, in a fixed order, with functions of our own.
+// The logits are those of the engine, the same on every machine, and so are all figures but the times: probabilities
+// are summed up in float64, in a fixed order, with functions of our own.
 package eval
 
 import (
@@ -21,10 +21,10 @@ import (
 // Options of an evaluation.
 //
 // The tokens of a text are cut into windows of Window tokens that begin every Stride tokens. In each window the model
-// reads the begin-of-text token, if it has one and Bare is not set, and the tokens of the window, and every token is scored once: in the first
-// window that holds it. So with Stride = Window each token is predicted from what precedes it in its window; with a
-// smaller stride, from at least Window − Stride tokens. Without a begin-of-text token, the first token of a window that
-// would be scored is not: nothing precedes it.
+// reads the begin-of-text token, if it has one and Bare is not set, and the tokens of the window, and every token is
+// scored once: in the first window that holds it. So with Stride = Window each token is predicted from what precedes it
+// in its window; with a smaller stride, from at least Window − Stride tokens. Without a begin-of-text token, the first
+// token of a window that would be scored is not: nothing precedes it.
 type Options struct {
 	Window   int  // tokens; 0 = DefaultWindow, or what the model was made for
 	Stride   int  // tokens; 0 = Window
@@ -55,9 +55,9 @@ type Result struct {
 	scores []score
 }
 
-// Against compares with another model, whose predictions are the yardstick: KL is Σ p·ln(p/q) with p of the other and q of
-// this model. Errors are one standard error of a mean over tokens taken as independent; that of the ratio is of the paired
-// losses, so that it is small where both models are wrong about the same tokens.
+// Against compares with another model, whose predictions are the yardstick: KL is Σ p·ln(p/q) with p of the other and q
+// of this model. Errors are one standard error of a mean over tokens taken as independent; that of the ratio is of the
+// paired losses, so that it is small where both models are wrong about the same tokens.
 type Against struct {
 	Perplexity  float64 `json:"perplexity"`       // of the other model
 	Ratio       float64 `json:"perplexity_ratio"` // this model's perplexity over the other's
@@ -122,7 +122,8 @@ func (o *Options) complete(e, other *engine.Engine) error {
 	if other != nil {
 		most = min(most, other.Options().Context)
 		if a, b := e.Description().Vocab, other.Description().Vocab; a != b {
-			return fmt.Errorf("%w: the models have vocabularies of %d and %d tokens: their predictions cannot be compared", pack.ErrUnsupported, a, b)
+			return fmt.Errorf("%w: the models have vocabularies of %d and %d tokens: their predictions cannot be compared",
+				pack.ErrUnsupported, a, b)
 		}
 	}
 	if o.Window == 0 {
@@ -135,7 +136,8 @@ func (o *Options) complete(e, other *engine.Engine) error {
 	case o.Window < 2 || o.Window > most:
 		return optionf("%w: a window of %d tokens; the models take between 2 and %d", pack.ErrUnsupported, o.Window, most)
 	case o.Stride < 1 || o.Stride > o.Window:
-		return optionf("%w: a stride of %d tokens; it must be between 1 and the window of %d", pack.ErrUnsupported, o.Stride, o.Window)
+		return optionf("%w: a stride of %d tokens; it must be between 1 and the window of %d", pack.ErrUnsupported,
+			o.Stride, o.Window)
 	}
 	return nil
 }
@@ -161,7 +163,9 @@ func (r *runner) windows() (list []span) {
 
 func (r *runner) result(windows int) *Result {
 	x := &Result{Tokens: len(r.scores), Windows: windows, Window: r.o.Window, Stride: r.o.Stride, BeginOfText: r.bos >= 0,
-		Seconds: r.took.Seconds(), TokensPerSecond: float64(r.read) / max(r.took, time.Nanosecond).Seconds(), scores: r.scores}
+		Seconds:         r.took.Seconds(),
+		TokensPerSecond: float64(r.read) / max(r.took, time.Nanosecond).Seconds(),
+		scores:          r.scores}
 	x.MeanNLL, x.PerplexityError = r.mean(func(s score) float64 { return s.nll })
 	x.Perplexity = exp(x.MeanNLL)
 	x.PerplexityError *= x.Perplexity

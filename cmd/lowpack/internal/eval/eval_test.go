@@ -61,7 +61,8 @@ func run(t testing.TB, e, other *engine.Engine, ids []int, o Options) *Result {
 // TestGoldenPerplexity compares with an independent float64 program, and with itself on every other machine: the mean
 // loss is the same number to the last bit for every instruction set, number of threads and architecture.
 func TestGoldenPerplexity(t *testing.T) {
-	for dir, exact := range map[string]float64{"tiny-bitnet": 0x1.b78633730b8c3p+01, "tiny-bitnet-packed": 0x1.b77c95bd47dc2p+01} {
+	for dir, exact := range map[string]float64{"tiny-bitnet": 0x1.b78633730b8c3p+01,
+		"tiny-bitnet-packed": 0x1.b77c95bd47dc2p+01} {
 		var golden struct {
 			Heldout struct {
 				Perplexity float64
@@ -91,8 +92,8 @@ func TestGoldenPerplexity(t *testing.T) {
 	}
 }
 
-// TestGoldenModels compares with logits that other programs recorded for models that others trained: the loss of the texts
-// which those programs wrote.
+// TestGoldenModels compares with logits that other programs recorded for models that others trained: the loss of the
+// texts which those programs wrote.
 func TestGoldenModels(t *testing.T) {
 	for dir, form := range map[string]string{"stories260k": "hf-F32", "bitllama2-3m": "packed-auto"} {
 		e := converted(t, shared.Path(t, "data/models/"+dir+"/"+form), packed.Recipe{})
@@ -159,8 +160,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestStrideAndPieces: a loss depends on the tokens in front alone, not on how they were cut into passes; with the window
-// full, strided and plain evaluation agree where the context does.
+// TestStrideAndPieces: a loss depends on the tokens in front alone, not on how they were cut into passes; with the
+// window full, strided and plain evaluation agree where the context does.
 func TestStrideAndPieces(t *testing.T) {
 	e := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{})
 	ids := heldout(t)[:200]
@@ -184,7 +185,8 @@ func TestStrideAndPieces(t *testing.T) {
 	}
 }
 
-// TestAgainst compares a file with itself and with one whose head was quantized, and the divergence with its definition.
+// TestAgainst compares a file with itself and with one whose head was quantized, and the divergence with its
+// definition.
 func TestAgainst(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet-packed")
 	e, int8Head := converted(t, dir, packed.Recipe{}), converted(t, dir, packed.Recipe{Head: "int8"})
@@ -197,7 +199,8 @@ func TestAgainst(t *testing.T) {
 		t.Errorf("against itself: %+v", a)
 	}
 	r := run(t, int8Head, e, ids, Options{Window: 100})
-	if a := r.Against; math.Abs(a.Ratio-r.Perplexity/a.Perplexity) > 1e-9 || !(a.RatioError > 0 && a.RatioError < r.PerplexityError/r.Perplexity) {
+	if a := r.Against; math.Abs(a.Ratio-r.Perplexity/a.Perplexity) > 1e-9 ||
+		!(a.RatioError > 0 && a.RatioError < r.PerplexityError/r.Perplexity) {
 		t.Errorf("a ratio of %v ± %v of %v and %v", a.Ratio, a.RatioError, r.Perplexity, a.Perplexity)
 	}
 	within := func(kl float64) (n int) {
@@ -211,10 +214,12 @@ func TestAgainst(t *testing.T) {
 	if p := r.Against.P99KL; within(p) != 297 || within(math.Nextafter(p, 0)) != 296 || p > r.Against.MaxKL {
 		t.Errorf("KL of %v at 99 %%: %d of 300 do not exceed it", p, within(p))
 	}
-	if a := r.Against; math.Abs(a.Top1Error-math.Sqrt(a.Top1*(1-a.Top1)/300)) > 1e-12 || !(a.MeanKLError > 0 && a.MeanKLError < a.MeanKL) {
+	if a := r.Against; math.Abs(a.Top1Error-math.Sqrt(a.Top1*(1-a.Top1)/300)) > 1e-12 ||
+		!(a.MeanKLError > 0 && a.MeanKLError < a.MeanKL) {
 		t.Errorf("standard errors: %+v", a)
 	}
-	if a := r.Against; !(a.MeanKL > 1e-7 && a.MeanKL < 0.01 && a.MaxKL > a.MeanKL && a.Top1 > 0.9 && a.Perplexity == same.Perplexity) {
+	if a := r.Against; !(a.MeanKL > 1e-7 && a.MeanKL < 0.01 && a.MaxKL > a.MeanKL && a.Top1 > 0.9 &&
+		a.Perplexity == same.Perplexity) {
 		t.Errorf("int8 head: %+v", a)
 	}
 }
@@ -224,7 +229,8 @@ func TestBare(t *testing.T) {
 	e := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{})
 	ids := heldout(t)[:300]
 	with, bare := run(t, e, nil, ids, Options{Window: 100}), run(t, e, nil, ids, Options{Window: 100, Bare: true})
-	if !with.BeginOfText || bare.BeginOfText || with.Tokens != 300 || bare.Tokens != 297 || with.scores[1].nll == bare.scores[0].nll {
+	if !with.BeginOfText || bare.BeginOfText || with.Tokens != 300 || bare.Tokens != 297 ||
+		with.scores[1].nll == bare.scores[0].nll {
 		t.Errorf("%+v\n%+v", with, bare)
 	}
 }
@@ -233,7 +239,8 @@ func e2(t testing.TB, dir string) *engine.Engine { return converted(t, dir, pack
 
 func TestRefused(t *testing.T) {
 	e := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{})
-	for name, o := range map[string]Options{"window 1": {Window: 1}, "window beyond the model": {Window: 257}, "stride beyond the window": {Window: 8, Stride: 9}, "negative stride": {Stride: -1}} {
+	for name, o := range map[string]Options{"window 1": {Window: 1}, "window beyond the model": {Window: 257},
+		"stride beyond the window": {Window: 8, Stride: 9}, "negative stride": {Stride: -1}} {
 		if _, err := Run(context.Background(), e, nil, []int{1, 2, 3}, o); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -241,7 +248,8 @@ func TestRefused(t *testing.T) {
 	if _, err := Run(context.Background(), e, nil, nil, Options{}); !errors.Is(err, pack.ErrUnsupported) {
 		t.Errorf("no tokens: %v", err)
 	}
-	if _, err := Run(context.Background(), e, mini(t, "smollm2-135m"), []int{1, 2}, Options{}); !errors.Is(err, pack.ErrUnsupported) {
+	if _, err := Run(context.Background(), e, mini(t, "smollm2-135m"), []int{1, 2}, Options{}); !errors.Is(err,
+		pack.ErrUnsupported) {
 		t.Errorf("other vocabulary: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -261,8 +269,8 @@ func mini(t testing.TB, like string) *engine.Engine {
 }
 
 // TestSyntheticModelsRun: random weights of every family keep activations finite over a long text, and make some tokens
-// likelier than others, but do not predict anything. (Gemma's scaled embeddings, seen through the same matrix again, make the
-// token that was just read the argmax.)
+// likelier than others, but do not predict anything. (Gemma's scaled embeddings, seen through the same matrix again,
+// make the token that was just read the argmax.)
 func TestSyntheticModelsRun(t *testing.T) {
 	ids := make([]int, 200)
 	for i := range ids {
@@ -309,7 +317,8 @@ func TestPlot(t *testing.T) {
 
 // TestBlame: an error names the file that it is about, and no other one.
 func TestBlame(t *testing.T) {
-	e, other := converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
+	e, other := converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), converted(t,
+		shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	o := Options{Window: 8, Text: "the text", Model: "the model", Other: "the other"}
 	fails := func(ids []int, window int, want string) {
 		t.Helper()

@@ -9,14 +9,15 @@ import (
 // bins is how many points a line of many positions is reduced to.
 const bins = 240
 
-// Plot shows the evaluation by position: the divergence along the text if there was a comparison, else how the loss falls
-// with the number of tokens that the model has read.
+// Plot shows the evaluation by position: the divergence along the text if there was a comparison, else how the loss
+// falls with the number of tokens that the model has read.
 func (r *Result) Plot(title string) plot.Chart {
 	if r.Against != nil {
 		mean, most := r.bin(func(s *score) int { return s.at }, func(s *score) float64 { return s.kl })
 		note := fmt.Sprintf("mean %s nats, largest %s, same argmax token at %s of %d positions",
 			plot.Short(r.Against.MeanKL), plot.Short(r.Against.MaxKL), plot.Percent(r.Against.Top1), r.Tokens)
-		return &plot.Lines{Title: title, Note: note, X: plot.Axis{Label: "token of the text", Integer: true}, Y: plot.Axis{Label: "KL in nats", Log: true},
+		return &plot.Lines{Title: title, Note: note, X: plot.Axis{Label: "token of the text", Integer: true},
+			Y:      plot.Axis{Label: "KL in nats", Log: true},
 			Series: []plot.Series{{Name: "mean", Points: mean}, {Name: "largest", Points: most}}}
 	}
 	mean, _ := r.bin(func(s *score) int { return s.depth }, func(s *score) float64 { return s.nll })

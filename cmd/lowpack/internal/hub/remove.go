@@ -15,9 +15,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Remove removes a model that List listed: its files, the blobs that no other snapshot of the model needs, and, with the
-// last model of a snapshot, the snapshot and the branches that stand for it. It returns the bytes that became free. Links
-// are removed, never what they lead to out of the folder of the model; blobs that several models share stay.
+// Remove removes a model that List listed: its files, the blobs that no other snapshot of the model needs, and, with
+// the last model of a snapshot, the snapshot and the branches that stand for it. It returns the bytes that became free.
+// Links are removed, never what they lead to out of the folder of the model; blobs that several models share stay.
 func (c *Client) Remove(l *Local) (freed int64, err error) {
 	if err := c.idle(l.Name); err != nil {
 		return 0, err

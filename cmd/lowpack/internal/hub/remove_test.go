@@ -86,7 +86,8 @@ func TestList(t *testing.T) {
 	for _, l := range list {
 		got = append(got, l.String())
 	}
-	want := []string{"acme/loose@" + second, "acme/loose@" + second + ":sub/x-Q8_0.gguf", "acme/tiny", "acme/tiny:tiny-Q4_0.gguf", "acme/tiny@old"}
+	want := []string{"acme/loose@" + second, "acme/loose@" + second + ":sub/x-Q8_0.gguf", "acme/tiny",
+		"acme/tiny:tiny-Q4_0.gguf", "acme/tiny@old"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -104,12 +105,16 @@ func TestRemove(t *testing.T) {
 		gone  []string
 	}{
 		{[]string{"acme/tiny@old"}, 5 + 40, []string{
-			tiny + "blobs/bb", tiny + "refs/old", tiny + "snapshots/" + first + "/config.json", tiny + "snapshots/" + first + "/m.safetensors"}},
-		{[]string{"acme/tiny:tiny-Q4_0.gguf"}, 9, []string{tiny + "blobs/dd", tiny + "snapshots/" + second + "/tiny-Q4_0.gguf"}},
+			tiny + "blobs/bb", tiny + "refs/old", tiny + "snapshots/" + first + "/config.json",
+			tiny + "snapshots/" + first + "/m.safetensors"}},
+		{[]string{"acme/tiny:tiny-Q4_0.gguf"}, 9,
+			[]string{tiny + "blobs/dd", tiny + "snapshots/" + second + "/tiny-Q4_0.gguf"}},
 		{[]string{"acme/tiny"}, 7, []string{tiny + "blobs/cc", tiny + "snapshots/" + second + "/config.json",
 			tiny + "snapshots/" + second + "/m.safetensors", tiny + "snapshots/" + second + "/mmproj-f16.gguf"}},
-		{[]string{"acme/tiny", "acme/tiny:tiny-Q4_0.gguf", "acme/tiny@old"}, 14 + 5 + 7 + 9 + 2*40, []string{tiny, ".locks/" + tiny}},
-		{[]string{"acme/loose@" + second, "acme/loose@" + second + ":sub/x-Q8_0.gguf"}, 3 + 2 + 4, []string{"models--acme--loose/"}},
+		{[]string{"acme/tiny", "acme/tiny:tiny-Q4_0.gguf", "acme/tiny@old"}, 14 + 5 + 7 + 9 + 2*40,
+			[]string{tiny, ".locks/" + tiny}},
+		{[]string{"acme/loose@" + second, "acme/loose@" + second + ":sub/x-Q8_0.gguf"}, 3 + 2 + 4,
+			[]string{"models--acme--loose/"}},
 	} {
 		c := cacheOf(t, twoSnapshots())
 		before := everything(t, c.Cache)

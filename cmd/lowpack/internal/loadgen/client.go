@@ -41,14 +41,20 @@ const mostFrame = 1 << 20
 // ask sends a request whose latency counts from a time.
 func (c *client) ask(ctx context.Context, prompt []int, from time.Time) (r result) {
 	body, _ := json.Marshal(map[string]any{ // of JSON
-		"model": c.Model, "prompt": prompt, "max_tokens": c.Output, "ignore_eos": true, "stream": true, "stream_options": map[string]bool{"include_usage": true},
+		"model":          c.Model,
+		"prompt":         prompt,
+		"max_tokens":     c.Output,
+		"ignore_eos":     true,
+		"stream":         true,
+		"stream_options": map[string]bool{"include_usage": true},
 	})
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/v1/completions", bytes.NewReader(body))
 	if err != nil {
 		return result{err: err}
 	}
 	request.Header.Set("Content-Type", "application/json")
-	request.Header["Idempotency-Key"] = nil // not sent; net/http asks again where a server closed an idle connection at that moment
+	// not sent; net/http asks again where a server closed an idle connection at that moment
+	request.Header["Idempotency-Key"] = nil
 	if c.Key != "" {
 		request.Header.Set("Authorization", "Bearer "+c.Key)
 	}

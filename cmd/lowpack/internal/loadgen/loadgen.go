@@ -35,9 +35,9 @@ const firstID, lastID = 256, 1000
 
 // Run sends the load and waits for all answers. Errors: ctx has ended, or no request was answered.
 //
-// Each request has a time at which it is planned to be sent. In an open loop that is the time from which its latency counts:
-// a server that is late does not put off the requests behind (no coordinated omission). In a closed loop a request is planned
-// for when the one before it ended.
+// Each request has a time at which it is planned to be sent. In an open loop that is the time from which its latency
+// counts: a server that is late does not put off the requests behind (no coordinated omission). In a closed loop a
+// request is planned for when the one before it ended.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := rand.New(rand.NewPCG(o.Seed, 0))
 	prompts, planned := make([][]int, o.Requests), make([]time.Duration, o.Requests)

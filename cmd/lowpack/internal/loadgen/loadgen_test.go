@@ -80,8 +80,8 @@ func slow(t *testing.T, takes time.Duration) (server direct, most *atomic.Int32)
 	})}, most
 }
 
-// TestLoops: in an open loop a server that cannot keep up is told so by latencies that grow, because they count from the
-// planned moments; in a closed loop it never has more requests than asked for.
+// TestLoops: in an open loop a server that cannot keep up is told so by latencies that grow, because they count from
+// the planned moments; in a closed loop it never has more requests than asked for.
 func TestLoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes, requests = 30 * time.Millisecond, 10
@@ -136,7 +136,8 @@ func TestFailures(t *testing.T) {
 			w.WriteHeader(c.status)
 			fmt.Fprint(w, c.text)
 		}))
-		if _, err := Run(t.Context(), Options{URL: web.URL, Requests: 2, Input: 1, Output: 1}); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := Run(t.Context(), Options{URL: web.URL, Requests: 2, Input: 1, Output: 1}); err == nil ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 		web.Close()

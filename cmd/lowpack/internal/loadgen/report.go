@@ -87,8 +87,8 @@ func (l Limits) hold(r *result) bool {
 	return within(r.ttft, l.TTFT) && within(r.tpot(), l.TPOT) && within(r.e2el, l.E2EL)
 }
 
-// summary returns milliseconds. Percentiles lie between the values around them, and the standard deviation is that of the
-// values themselves, as those of NumPy, which vLLM uses.
+// summary returns milliseconds. Percentiles lie between the values around them, and the standard deviation is that of
+// the values themselves, as those of NumPy, which vLLM uses.
 func summary(list []time.Duration) (mean, median, std, p99 float64) {
 	if len(list) == 0 {
 		return 0, 0, 0, 0

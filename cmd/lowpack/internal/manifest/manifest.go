@@ -1,6 +1,6 @@
-// Package manifest reads the manifests of docs/examples in tests, and values in them. The schemas that its own test holds
-// them against are apart from package main: compiling their patterns takes longer than all else that a program does when it
-// starts, and the tests of main start it again and again.
+// Package manifest reads the manifests of docs/examples in tests, and values in them. The schemas that its own test
+// holds them against are apart from package main: compiling their patterns takes longer than all else that a program
+// does when it starts, and the tests of main start it again and again.
 package manifest
 
 import (

@@ -14,11 +14,12 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 )
 
-// TestInteropManifests: all manifests satisfy the schemas of Kubernetes and of KServe, without fields that these do not know;
-// and the pod is the same in both.
+// TestInteropManifests: all manifests satisfy the schemas of Kubernetes and of KServe, without fields that these do not
+// know; and the pod is the same in both.
 func TestInteropManifests(t *testing.T) {
 	const folder = "../../../../docs/examples/"
-	files := []string{folder + "serve/kubernetes.yaml", folder + "kubernetes/convert.yaml", folder + "kubernetes/merge.yaml"}
+	files := []string{folder + "serve/kubernetes.yaml", folder + "kubernetes/convert.yaml",
+		folder + "kubernetes/merge.yaml"}
 	out := interop.Python(t, "kubernetes", "testdata/manifests_check.py", files...)
 	if kinds := string(out); kinds != "Deployment\nService\nPodDisruptionBudget\nHorizontalPodAutoscaler\nJob\nJob\n" {
 		t.Errorf("%s", kinds)

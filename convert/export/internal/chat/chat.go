@@ -39,9 +39,11 @@ type Engine struct {
 	cuts    bool // roles and contents are cut as Jinja2 does it
 }
 
-// Filters of both builds, found by calling every filter of Jinja2 in OpenVINO GenAI 2026.4.1 and onnxruntime-genai 0.18.
+// Filters of both builds, found by calling every filter of Jinja2 in OpenVINO GenAI 2026.4.1 and onnxruntime-genai
+// 0.18.
 var filters = []string{
-	"count", "default", "dictsort", "e", "escape", "indent", "int", "items", "join", "last", "length", "list", "lower", "map", "reject", "rejectattr",
+	"count", "default", "dictsort", "e", "escape", "indent", "int", "items", "join", "last", "length", "list", "lower",
+	"map", "reject", "rejectattr",
 	"safe", "select", "selectattr", "string", "tojson", "trim", "unique",
 }
 
@@ -59,8 +61,8 @@ var (
 // roles that a template may capitalize.
 var roles = []string{"user", "assistant", "system", "tool"}
 
-// For is a chat template for an engine, with the same text for every role and order of messages that was tried with t, whose template it
-// changes.
+// For is a chat template for an engine, with the same text for every role and order of messages that was tried with t,
+// whose template it changes.
 func For(engine Engine, t *tokenizer.Tokenizer, template string) (string, error) {
 	ours := capitalized.ReplaceAllStringFunc(template, func(s string) string {
 		what := capitalized.FindStringSubmatch(s)[1]
@@ -95,7 +97,8 @@ func same(t *tokenizer.Tokenizer, template, ours string) error {
 		if err := t.SetTemplate(source); err != nil {
 			return err
 		}
-		for _, names := range [][]string{{"user"}, {"user", "assistant", "user"}, {"system", "user", "assistant", "user"}, {"user", "assistant", "tool"}} {
+		for _, names := range [][]string{{"user"}, {"user", "assistant", "user"}, {"system", "user", "assistant", "user"},
+			{"user", "assistant", "tool"}} {
 			for _, prompt := range []bool{false, true} {
 				texts[i] += answered(t, names, prompt)
 			}

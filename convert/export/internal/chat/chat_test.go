@@ -14,12 +14,14 @@ import (
 
 // TestTemplate: of several files with a chat template the one that lowpack renders is taken.
 func TestTemplate(t *testing.T) {
-	texts := map[string]string{"chat_template.jinja": "a", "chat_template.json": `{"chat_template":"b"}`, "tokenizer_config.json": `{"chat_template":"c"}`}
+	texts := map[string]string{"chat_template.jinja": "a", "chat_template.json": `{"chat_template":"b"}`,
+		"tokenizer_config.json": `{"chat_template":"c"}`}
 	files := func(name string) ([]byte, bool) {
 		text, ok := texts[name]
 		return []byte(text), ok
 	}
-	for _, c := range [][2]string{{"chat_template.jinja", "a"}, {"chat_template.json", "b"}, {"tokenizer_config.json", "c"}, {"", ""}} {
+	for _, c := range [][2]string{{"chat_template.jinja", "a"}, {"chat_template.json", "b"},
+		{"tokenizer_config.json", "c"}, {"", ""}} {
 		if got := Template(files); got != c[1] {
 			t.Errorf("%q of %v", got, texts)
 		}
@@ -27,8 +29,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestTemplates: a chat template is written as it is where minja renders it, without the filters that it lacks where they stand behind
-// a role, and not at all where a filter is left that it lacks.
+// TestTemplates: a chat template is written as it is where minja renders it, without the filters that it lacks where
+// they stand behind a role, and not at all where a filter is left that it lacks.
 func TestTemplates(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	files := func(name string) ([]byte, bool) {
@@ -45,10 +47,13 @@ func TestTemplates(t *testing.T) {
 		template, part, refused string
 		engines                 []Engine
 	}{
-		"of the model":      {bitnet, "('User' if message['role'] == 'user' else 'Assistant' if ", "", both},
-		"without filters":   {"{% for m in messages %}{{ m.role + m.content | trim }}{% endfor %}", "{{ m.role + m.content | trim }}", "", both},
-		"title":             {"{% for m in messages %}{{ m.role|title }}: {{ m.content }}{% endfor %}", "else m.role)}}", "", both},
-		"of a call":         {"{% for m in messages %}{{ (m.role ~ '') | capitalize }}{% endfor %}", "", "no filter capitalize", both},
+		"of the model": {bitnet, "('User' if message['role'] == 'user' else 'Assistant' if ", "", both},
+		"without filters": {"{% for m in messages %}{{ m.role + m.content | trim }}{% endfor %}",
+			"{{ m.role + m.content | trim }}", "", both},
+		"title": {"{% for m in messages %}{{ m.role|title }}: {{ m.content }}{% endfor %}",
+			"else m.role)}}", "", both},
+		"of a call": {"{% for m in messages %}{{ (m.role ~ '') | capitalize }}{% endfor %}", "",
+			"no filter capitalize", both},
 		"of the content":    {"{% for m in messages %}{{ m.content | capitalize }}{% endfor %}", "", "another text", both},
 		"no filter":         {"{% for m in messages %}{{ '<|first|>' + m.content }}{% endfor %}", "<|first|>", "", both},
 		"of lists":          {"{{ (messages | first).content }}", "", "no filter first", both},

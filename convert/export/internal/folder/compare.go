@@ -26,8 +26,8 @@ func Compare(ctx context.Context, dir string, file File) error {
 	})
 }
 
-// Added refuses a file that runtimes read beside a model and that is not among those of the export: it would change chats or tokens. Others
-// are names of more such files.
+// Added refuses a file that runtimes read beside a model and that is not among those of the export: it would change
+// chats or tokens. Others are names of more such files.
 func Added(dir string, files []File, others ...string) error {
 	for _, name := range append(others, texts...) {
 		if slices.ContainsFunc(files, func(f File) bool { return f.Name == name }) {
@@ -35,7 +35,8 @@ func Added(dir string, files []File, others ...string) error {
 		}
 		path := filepath.Join(dir, name)
 		if _, err := os.Lstat(path); err == nil {
-			return filerr.Named(path, fmt.Errorf("%w: an export of the packed file has no such file; remove it", pack.ErrCorrupt))
+			return filerr.Named(path, fmt.Errorf("%w: an export of the packed file has no such file; remove it",
+				pack.ErrCorrupt))
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -1,5 +1,5 @@
-// Package folder writes and compares the directories of exports: files whose data are made as they are written, in the memory of one
-// tensor.
+// Package folder writes and compares the directories of exports: files whose data are made as they are written, in the
+// memory of one tensor.
 package folder
 
 import (
@@ -29,7 +29,8 @@ func Whole(data []byte) func(io.Writer) error {
 
 // texts are the files of a packed file that runtimes read beside the model.
 var texts = []string{
-	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
+	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json",
+	"merges.txt",
 	"special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json",
 }
 

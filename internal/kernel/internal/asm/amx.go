@@ -5,10 +5,10 @@ package asm
 //
 //	y[t][g][m] = Σ weight[m][k]·x[t][k] over the columns k of group g
 //
-// Columns are counted in groups of four. A kernel configures the tile registers and releases them, so that no other code
-// runs while they hold anything. (A fault in mapped weights leaves them as they are: that costs time when threads are switched, until
-// the thread's next call.) What follows Table it changes. Without permission of the system, which isa.go asks for, tile
-// instructions are illegal.
+// Columns are counted in groups of four. A kernel configures the tile registers and releases them, so that no other
+// code runs while they hold anything. (A fault in mapped weights leaves them as they are: that costs time when threads
+// are switched, until the thread's next call.) What follows Table it changes. Without permission of the system, which
+// isa.go asks for, tile instructions are illegal.
 type AMX struct {
 	W          *byte // first packed byte of the rows
 	Panels     int   // at least 1
@@ -37,8 +37,8 @@ type AMX struct {
 	PanelW, PanelY, GroupY, GroupsLeft, QuadsLeft, Begun, Columns, Steps, B, Packed, Ahead, SecondY int
 }
 
-// Scaling is the arguments of ScaleSums: what becomes of the sums of a group of columns, of 16 rows and any number of tokens
-// (docs/NUMERICS.md, N15). Distances are in bytes.
+// Scaling is the arguments of ScaleSums: what becomes of the sums of a group of columns, of 16 rows and any number of
+// tokens (docs/NUMERICS.md, N15). Distances are in bytes.
 //
 //	y[t][m] += (float(sums[t][m] − Zeros[m]·Tokens[t].Sum) · Tokens[t].Scale) · Scales[m]
 type Scaling struct {

@@ -1,38 +1,40 @@
-// Package asm holds the assembly kernels of package kernel: their argument struct, the Go declarations and the code, all of
-// it written by _asm/kernel. It decides nothing; internal/kernel/dispatch.go says which function is for what.
+// Package asm holds the assembly kernels of package kernel: their argument struct, the Go declarations and the code,
+// all of it written by _asm/kernel. It decides nothing; internal/kernel/dispatch.go says which function is for what.
 //
-// A name tells weights, rows of a panel and instruction set: Fields2Rows64AVX2 multiplies 2-bit fields in panels of 64 rows. A
-// table holds its functions by the number of tokens that they multiply at once, less one.
+// A name tells weights, rows of a panel and instruction set: Fields2Rows64AVX2 multiplies 2-bit fields in panels of 64
+// rows. A table holds its functions by the number of tokens that they multiply at once, less one.
 package asm
 
-// Tile is the arguments of an assembly kernel: the rows of some panels times a few tokens over a range of columns, in groups
-// that have a sum each. A kernel computes
+// Tile is the arguments of an assembly kernel: the rows of some panels times a few tokens over a range of columns, in
+// groups that have a sum each. A kernel computes
 //
 //	y[t][g][m] = Mul·Σ operand[m][k]·x[t][k] + Add[t] over the columns k of group g
 //
 // where operand is the number that the kernel makes of a code: an affine function of the weight, which Mul and Add turn
-// back. Sums are taken modulo 2³². A kernel moves W and Y on. Those with group-wise scales take Add from Tokens, subtract
-// what zero points add, and may scale what results and add it to y (docs/NUMERICS.md, N15).
+// back. Sums are taken modulo 2³². A kernel moves W and Y on. Those with group-wise scales take Add from Tokens,
+// subtract what zero points add, and may scale what results and add it to y (docs/NUMERICS.md, N15).
 type Tile struct {
-	W           *byte    // first packed byte of the columns
-	Panels      int      // at least 1
-	PanelBytes  int      // from a panel to the next
-	X           *int8    // first activation of the first token
-	LdX         int      // bytes between tokens
-	Y           *int32   // first result of the first token
-	LdY         int      // bytes between tokens
-	Groups      int      // at least 1; 1 for kernels without group-wise scales
-	LdGroup     int      // bytes between results of groups
-	Steps       int      // whole steps along the columns of a group
-	LastSteps   int      // of the last group
-	TailMask    int      // mask of the 32-bit lanes of a last, incomplete step of the last group; 0 = none
-	SecondPanel int      // where a kernel takes two panels for one: bytes to the second
-	PrefetchAt  int      // where calls take a part of a panel each: bytes from W to those of the next panel that one prefetches
-	Prefetch    Prefetch // of weights, for kernels on x86
-	Mul         int32
-	Add         [MaxTokens]int32
+	W           *byte  // first packed byte of the columns
+	Panels      int    // at least 1
+	PanelBytes  int    // from a panel to the next
+	X           *int8  // first activation of the first token
+	LdX         int    // bytes between tokens
+	Y           *int32 // first result of the first token
+	LdY         int    // bytes between tokens
+	Groups      int    // at least 1; 1 for kernels without group-wise scales
+	LdGroup     int    // bytes between results of groups
+	Steps       int    // whole steps along the columns of a group
+	LastSteps   int    // of the last group
+	TailMask    int    // mask of the 32-bit lanes of a last, incomplete step of the last group; 0 = none
+	SecondPanel int    // where a kernel takes two panels for one: bytes to the second
+	// where calls take a part of a panel each: bytes from W to those of the next panel that one prefetches
+	PrefetchAt int
+	Prefetch   Prefetch // of weights, for kernels on x86
+	Mul        int32
+	Add        [MaxTokens]int32
 
-	// For kernels with group-wise scales. Scales and zero points of the weights are [panel][unit of a row][row of a panel].
+	// For kernels with group-wise scales. Scales and zero points of the weights are [panel][unit of a row][row of a
+	// panel].
 	Tokens     *TokenGroup // of the first group and token
 	LdTokens   int         // bytes between those of groups
 	Scaled     int         // 1 where scaled sums are added to results, which are floats; 0 where sums are results
@@ -58,8 +60,8 @@ type Tile struct {
 	Block int
 }
 
-// Prefetch says which line a kernel prefetches as seen from address p: that at (p + Ahead) & Page + (p & Ramp) / 4. Where it
-// names several lines at a time, Line is how far each is from the one before; 0 is the same line again.
+// Prefetch says which line a kernel prefetches as seen from address p: that at (p + Ahead) & Page + (p & Ramp) / 4.
+// Where it names several lines at a time, Line is how far each is from the one before; 0 is the same line again.
 type Prefetch struct{ Ahead, Page, Ramp, Line int }
 
 // TokenGroup is what the results of a group of columns take from the activations of a token.

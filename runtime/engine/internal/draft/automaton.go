@@ -1,8 +1,9 @@
 package draft
 
-// automaton is the suffix automaton (Blumer et al. 1985) of a text that grows token by token, in constant amortized time.
-// A state stands for the substrings that end at the same places. The longest suffix of the text that also occurs earlier is
-// the link of the state of the whole text. A token takes at most two states and three transitions, less than 200 bytes.
+// automaton is the suffix automaton (Blumer et al. 1985) of a text that grows token by token, in constant amortized
+// time. A state stands for the substrings that end at the same places. The longest suffix of the text that also occurs
+// earlier is the link of the state of the whole text. A token takes at most two states and three transitions, less than
+// 200 bytes.
 type automaton struct {
 	text  []int
 	state []state
@@ -71,8 +72,8 @@ func (a *automaton) add(token int) {
 	a.remember(a.state[now].link)
 }
 
-// upTo is the state of the longest substring of p with one more token, which leads to q: q itself, or what is split off it
-// if q has longer substrings as well.
+// upTo is the state of the longest substring of p with one more token, which leads to q: q itself, or what is split off
+// it if q has longer substrings as well.
 func (a *automaton) upTo(p int32, token int, q int32) int32 {
 	length := a.state[p].length + 1
 	if a.state[q].length == length {
@@ -106,8 +107,8 @@ func (a *automaton) remember(s int32) {
 	}
 }
 
-// after appends to dst the n tokens that came at a place of the text. Where the text ends, what came is taken to go on in
-// the same way: the period of the text.
+// after appends to dst the n tokens that came at a place of the text. Where the text ends, what came is taken to go on
+// in the same way: the period of the text.
 func (a *automaton) after(dst []int, from, n int) []int {
 	period := len(a.text) - from
 	for i := range n {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Costs learns what passes of a few tokens cost, as multiples of a pass of one. The zero value has measured nothing. Its
-// methods may be called from any goroutine.
+// Costs learns what passes of a few tokens cost, as multiples of a pass of one. The zero value has measured nothing.
+// Its methods may be called from any goroutine.
 type Costs struct {
 	mu     sync.Mutex
 	one    float64 // seconds of a pass of one token; 0 = not measured

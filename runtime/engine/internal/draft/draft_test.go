@@ -40,8 +40,8 @@ func TestAutomaton(t *testing.T) {
 	}
 }
 
-// TestAutomatonOfLongTexts: beyond the states that are refreshed an occurrence need not be the last, but is one; and there
-// are no more states and edges than the theory says.
+// TestAutomatonOfLongTexts: beyond the states that are refreshed an occurrence need not be the last, but is one; and
+// there are no more states and edges than the theory says.
 func TestAutomatonOfLongTexts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, letters := range []int{1, 2, 5} {
@@ -65,8 +65,8 @@ func feed(d *Drafter, tokens ...int) {
 	}
 }
 
-// TestDrafts: what follows is what followed the longest suffix when it last occurred; a text that repeats itself is taken
-// to go on so; nothing is guessed after a single token.
+// TestDrafts: what follows is what followed the longest suffix when it last occurred; a text that repeats itself is
+// taken to go on so; nothing is guessed after a single token.
 func TestDrafts(t *testing.T) {
 	d := New([]int{1, 2, 3, 4, 9, 2, 3, 5, 6, 7}, nil, nil)
 	for _, c := range []struct{ add, want []int }{
@@ -87,8 +87,8 @@ func TestDrafts(t *testing.T) {
 	}
 }
 
-// TestPrediction: a prediction is guessed from the first token on, and again where the text comes back to it; the borders
-// around it are never guessed.
+// TestPrediction: a prediction is guessed from the first token on, and again where the text comes back to it; the
+// borders around it are never guessed.
 func TestPrediction(t *testing.T) {
 	prompt, prediction := []int{1, 2, 3, 4, 5}, []int{50, 51, 52, 53, 54}
 	d := New(prompt, prediction, nil)
@@ -116,8 +116,8 @@ func TestPrediction(t *testing.T) {
 	}
 }
 
-// TestSlips: a text that follows another one but for a token here and there is guessed on after each; what has nothing to do
-// with it any more is not.
+// TestSlips: a text that follows another one but for a token here and there is guessed on after each; what has nothing
+// to do with it any more is not.
 func TestSlips(t *testing.T) {
 	source := make([]int, 300)
 	for i := range source {
@@ -145,8 +145,8 @@ func TestSlips(t *testing.T) {
 // curve of a machine with fast memory.
 func curve(tokens int) float64 { return 1 + 0.35*float64(tokens-1) }
 
-// replay counts the passes that a text takes that is known beforehand, what they cost by curve, and the positions that they
-// compute in vain.
+// replay counts the passes that a text takes that is known beforehand, what they cost by curve, and the positions that
+// they compute in vain.
 func replay(d *Drafter, text []int) (passes, vain int, cost float64) {
 	for i := 0; i < len(text); passes++ {
 		d.Add(text[i]) // what the pass before gave
@@ -166,8 +166,8 @@ func replay(d *Drafter, text []int) (passes, vain int, cost float64) {
 	return passes, vain, cost
 }
 
-// TestWrongGuessesEnd: where the guess after a suffix is always wrong, whatever its length, drafts do not go so far: the text
-// costs at most 1 % more than without them. Where guesses are right from then on, drafts come back.
+// TestWrongGuessesEnd: where the guess after a suffix is always wrong, whatever its length, drafts do not go so far:
+// the text costs at most 1 % more than without them. Where guesses are right from then on, drafts come back.
 func TestWrongGuessesEnd(t *testing.T) {
 	block := make([]int, 20)
 	for i := range block {
@@ -197,8 +197,8 @@ func TestWrongGuessesEnd(t *testing.T) {
 	}
 }
 
-// TestAccount: whatever is expected of guesses, here that all are right, and whatever the costs are, a text costs at most the
-// share more than without drafts, and the beginning, even if each draft costs the margin more.
+// TestAccount: whatever is expected of guesses, here that all are right, and whatever the costs are, a text costs at
+// most the share more than without drafts, and the beginning, even if each draft costs the margin more.
 func TestAccount(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -242,8 +242,8 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// TestPriced: guesses that are right are asked for, the more the cheaper they are; those that are wrong cost a text at most the
-// share and the beginning; and where they are right from then on, they come back.
+// TestPriced: guesses that are right are asked for, the more the cheaper they are; those that are wrong cost a text at
+// most the share and the beginning; and where they are right from then on, they come back.
 func TestPriced(t *testing.T) {
 	price := 0.2
 	of := func(n int) float64 { return curve(1+n) + float64(n)*price }
@@ -315,7 +315,8 @@ func TestLength(t *testing.T) {
 		right float64
 		cost  func(int) float64
 		want  int
-	}{{0.05, curve, 0}, {0.3, curve, 0}, {0.6, curve, 1}, {0.99, curve, 12}, {0.95, dear, 0}, {0.9, free, Most}, {0.9, knee, 3}, {0.01, free, 0}} {
+	}{{0.05, curve, 0}, {0.3, curve, 0}, {0.6, curve, 1}, {0.99, curve, 12}, {0.95, dear, 0}, {0.9, free, Most},
+		{0.9, knee, 3}, {0.01, free, 0}} {
 		if got := at(c.right, c.cost); got != c.want {
 			t.Errorf("right %.2f, three tokens cost %.2f: %d guesses, want %d", c.right, c.cost(3), got, c.want)
 		}
@@ -369,8 +370,8 @@ func TestCosts(t *testing.T) {
 	pass(1, -10)
 }
 
-// TestPredicted: tokens that a prediction leads to count, up to a border, also after a slip; those that the text leads to
-// itself do not, and nothing counts twice.
+// TestPredicted: tokens that a prediction leads to count, up to a border, also after a slip; those that the text leads
+// to itself do not, and nothing counts twice.
 func TestPredicted(t *testing.T) {
 	prompt, prediction := []int{1, 2, 3}, []int{10, 11, 12, 13, 14, 15, 16, 17}
 	for _, c := range []struct {

@@ -1,10 +1,11 @@
 // Package draft guesses the tokens that come next in a text: those that came after the longest suffix of the text that
-// occurred before (prompt lookup), also some tokens after the text went another way. An engine computes the logits after all of them in one pass, chooses tokens as ever, and
-// keeps a guess if it is the token that it chose. So a draft changes the time that a text takes, never the text.
+// occurred before (prompt lookup), also some tokens after the text went another way. An engine computes the logits
+// after all of them in one pass, chooses tokens as ever, and keeps a guess if it is the token that it chose. So a draft
+// changes the time that a text takes, never the text.
 //
-// How many tokens are worth guessing follows from two measurements: how often guesses after a suffix of such a length were
-// right, and what a pass of so many tokens costs. Where that is none, guesses are still made and compared with what comes,
-// which costs nothing. An account bounds what wrong guesses can cost a text.
+// How many tokens are worth guessing follows from two measurements: how often guesses after a suffix of such a length
+// were right, and what a pass of so many tokens costs. Where that is none, guesses are still made and compared with
+// what comes, which costs nothing. An account bounds what wrong guesses can cost a text.
 package draft
 
 import "math"
@@ -15,8 +16,8 @@ const Most = 15
 // shortest suffix whose continuation is worth a guess: single tokens repeat everywhere.
 const shortest = 2
 
-// slips is how many tokens may differ before the place that a text followed is lost: an edit replaces a token or two, and
-// goes on as before.
+// slips is how many tokens may differ before the place that a text followed is lost: an edit replaces a token or two,
+// and goes on as before.
 const slips = 3
 
 // context is how many tokens of the end of a prompt stand before a prediction, so that the prompt leads to it.
@@ -34,8 +35,8 @@ type Drafter struct {
 	slips int // tokens since the text was as it was before that place
 }
 
-// New makes the drafter of a text that begins with prompt and may go on with prediction. cost is the time of a pass of so
-// many tokens, in any unit; nil = drafts are as long as they may be.
+// New makes the drafter of a text that begins with prompt and may go on with prediction. cost is the time of a pass of
+// so many tokens, in any unit; nil = drafts are as long as they may be.
 func New(prompt, prediction []int, cost func(tokens int) float64) *Drafter {
 	d := &Drafter{text: newAutomaton(), rates: newRates(), cost: cost, account: account{left: beginning}}
 	if len(prediction) > 0 { // the end of the prompt with the prediction after it, between borders that nothing equals
@@ -77,8 +78,8 @@ func (d *Drafter) Add(token int) {
 	d.follow()
 }
 
-// follow finds the place whose continuation is guessed: after the longest suffix that occurred before, or, for some tokens
-// after the text went another way, where it would have come to.
+// follow finds the place whose continuation is guessed: after the longest suffix that occurred before, or, for some
+// tokens after the text went another way, where it would have come to.
 func (d *Drafter) follow() {
 	switch {
 	case d.text.length >= shortest:

@@ -2,8 +2,8 @@ package draft
 
 import "math"
 
-// Priced chooses how many tokens to have guessed where each guess has a price: that of a pass of a smaller model. How often
-// they are right is learned from all alike.
+// Priced chooses how many tokens to have guessed where each guess has a price: that of a pass of a smaller model. How
+// often they are right is learned from all alike.
 type Priced struct {
 	right   rate
 	account account
@@ -19,8 +19,8 @@ func NewPriced(cost func(tokens int) float64, price func() float64) *Priced {
 	return &Priced{right: rate{right: supposed}, account: account{left: beginning}, cost: cost, price: price}
 }
 
-// Length is the number of guesses, at most most, that are worth their price, and how many times faster than without the text
-// is expected to go with them. Where none are, what the account has is spent on looking whether that is still so.
+// Length is the number of guesses, at most most, that are worth their price, and how many times faster than without the
+// text is expected to go with them. Where none are, what the account has is spent on looking whether that is still so.
 func (p *Priced) Length(most int) (n int, faster float64) {
 	most = min(most, Most)
 	if most <= 0 {

@@ -25,15 +25,16 @@ func judge(t *testing.T, script string, texts map[string]string) {
 	}
 }
 
-// TestInteropChat: answers come, are stopped, repeated, continued and edited, with the settings that are set; Markdown, copies,
-// errors, keys and announcements are as they should be.
+// TestInteropChat: answers come, are stopped, repeated, continued and edited, with the settings that are set; Markdown,
+// copies, errors, keys and announcements are as they should be.
 func TestInteropChat(t *testing.T) { judge(t, "chat.mjs", nil) }
 
-// TestInteropKept: conversations survive reloads, other tabs, export and import, and a storage that is full, damaged or forbidden.
+// TestInteropKept: conversations survive reloads, other tabs, export and import, and a storage that is full, damaged or
+// forbidden.
 func TestInteropKept(t *testing.T) { judge(t, "kept.mjs", nil) }
 
-// TestInteropHostile: nothing that an answer says runs or is fetched, however it is written; texts that are made to be slow to
-// read end; a text costs the same in pieces; and Markdown is read as by markdown-it.
+// TestInteropHostile: nothing that an answer says runs or is fetched, however it is written; texts that are made to be
+// slow to read end; a text costs the same in pieces; and Markdown is read as by markdown-it.
 func TestInteropHostile(t *testing.T) {
 	text, err := os.ReadFile("testdata/hostile.md")
 	if err != nil {
@@ -42,9 +43,13 @@ func TestInteropHostile(t *testing.T) {
 	judge(t, "hostile.mjs", map[string]string{"hostile": string(text)})
 }
 
-// TestInteropLook: texts have a contrast of 4.5 in light and dark, nothing is wider than a telephone, and axe finds no fault.
+// TestInteropLook: texts have a contrast of 4.5 in light and dark, nothing is wider than a telephone, and axe finds no
+// fault.
 func TestInteropLook(t *testing.T) {
-	judge(t, "look.mjs", map[string]string{"wide": "A long word: " + strings.Repeat("x", 500) + "\n\n```\n" + strings.Repeat("long line ", 50) +
-		"\n```\n\n" + strings.Repeat("| column ", 20) + "|\n" + strings.Repeat("|---", 20) + "|\n\n# " + strings.Repeat("y", 300) +
-		"\n\n`" + strings.Repeat("z", 300) + "` https://e.org/" + strings.Repeat("u", 300)})
+	judge(t, "look.mjs",
+		map[string]string{"wide": "A long word: " + strings.Repeat("x", 500) + "\n\n```\n" +
+			strings.Repeat("long line ", 50) +
+			"\n```\n\n" + strings.Repeat("| column ", 20) + "|\n" + strings.Repeat("|---", 20) + "|\n\n# " +
+			strings.Repeat("y", 300) +
+			"\n\n`" + strings.Repeat("z", 300) + "` https://e.org/" + strings.Repeat("u", 300)})
 }

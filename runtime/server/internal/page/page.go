@@ -24,8 +24,8 @@ type document struct {
 
 var part = regexp.MustCompile(`<script src="([a-z]+\.js)"></script>|<link rel="stylesheet" href="([a-z]+\.css)">`)
 
-// whole puts the scripts and the style where page.html names them. Its policy lets a browser run these, by their digests, and
-// ask this server, and nothing else; nor does the browser make HTML of a text there.
+// whole puts the scripts and the style where page.html names them. Its policy lets a browser run these, by their
+// digests, and ask this server, and nothing else; nor does the browser make HTML of a text there.
 var whole = sync.OnceValue(func() *document {
 	scripts, styles := "", ""
 	html := part.ReplaceAllStringFunc(read("page.html"), func(reference string) string {
@@ -41,8 +41,10 @@ var whole = sync.OnceValue(func() *document {
 	})
 	return &document{
 		html: html,
-		policy: "default-src 'none'; script-src" + scripts + "; style-src" + styles + "; img-src data:; connect-src 'self'; " +
-			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+		policy: "default-src 'none'; script-src" + scripts + "; style-src" + styles +
+			"; img-src data:; connect-src 'self'; " +
+			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types " +
+			"'none'",
 		tag: fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(html))),
 	}
 })

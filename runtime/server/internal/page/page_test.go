@@ -18,8 +18,8 @@ func get(known string) *http.Response {
 	return w.Result()
 }
 
-// TestPage: the policy names every script and style that the page has; the page names no other host, and nothing in it makes
-// HTML or code of a text.
+// TestPage: the policy names every script and style that the page has; the page names no other host, and nothing in it
+// makes HTML or code of a text.
 func TestPage(t *testing.T) {
 	html, policy := whole().html, get("").Header.Get("Content-Security-Policy")
 	if kind := get("").Header.Get("Content-Type"); kind != "text/html; charset=utf-8" {
@@ -36,7 +36,8 @@ func TestPage(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"default-src 'none'; ", "connect-src 'self'; ", "require-trusted-types-for 'script'; trusted-types 'none'"} {
+	for _, want := range []string{"default-src 'none'; ", "connect-src 'self'; ",
+		"require-trusted-types-for 'script'; trusted-types 'none'"} {
 		if !strings.Contains(policy, want) || strings.Contains(policy, "unsafe") {
 			t.Error(policy)
 		}

@@ -20,8 +20,8 @@ type stub struct {
 	release chan struct{}
 }
 
-// serveStub serves the page beside answers: to a key of texts its value; "loop" does not end; "wait" after a request for /go;
-// "think" with reasoning; "refused" and "broken" as they say.
+// serveStub serves the page beside answers: to a key of texts its value; "loop" does not end; "wait" after a request
+// for /go; "think" with reasoning; "refused" and "broken" as they say.
 func serveStub(t *testing.T, texts map[string]string) string {
 	s := &stub{texts: texts, release: make(chan struct{})}
 	s.changed = sync.NewCond(&s.mu)
@@ -99,6 +99,7 @@ func (s *stub) chat(w http.ResponseWriter, r *http.Request) {
 		send(`{"content": `+string(quoted)+`}`, "")
 	}
 	send("{}", `, "finish_reason": "stop"`)
-	fmt.Fprintf(w, "data: {\"choices\": [], \"usage\": {\"prompt_tokens\": 11, \"completion_tokens\": %d}}\n\ndata: [DONE]\n\n",
+	fmt.Fprintf(w, "data: {\"choices\": [], \"usage\": {\"prompt_tokens\": 11, \"completion_tokens\": %d}}\n\ndata: "+
+		"[DONE]\n\n",
 		strings.Count(text, " ")+1)
 }

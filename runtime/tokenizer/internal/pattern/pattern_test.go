@@ -32,8 +32,9 @@ var published = map[string]string{
 	"digits":    `[0-9][0-9][0-9]`,
 	"deepseek":  `\p{N}{1,3}`,
 	"deepseek2": `[一-龥぀-ゟ゠-ヿ]+`,
-	"deepseek3": `[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" + `{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
-	"groups":    `(?:ab|a(?:b|c)*d){1,3}|(a|b)+c|x(?=y)|\d+\S`,
+	"deepseek3": `[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" +
+		`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+	"groups": `(?:ab|a(?:b|c)*d){1,3}|(a|b)+c|x(?=y)|\d+\S`,
 }
 
 // oracle lists the matches that regexp2 finds.
@@ -200,7 +201,8 @@ func TestPatternsRefused(t *testing.T) {
 // repetition is fast.
 func TestPatternIsBounded(t *testing.T) {
 	text := strings.Repeat("a", 1<<18/race.Every(16))
-	for source, limited := range map[string]bool{`(a+)+`: false, `(a+)+b`: true, `(a|a)*b`: true, `(?:a?){30}a{30}b`: false, `a+b`: true, `(?:aa|a)+c`: true} {
+	for source, limited := range map[string]bool{`(a+)+`: false, `(a+)+b`: true, `(a|a)*b`: true,
+		`(?:a?){30}a{30}b`: false, `a+b`: true, `(?:aa|a)+c`: true} {
 		p, err := Compile(source)
 		if err != nil {
 			t.Logf("%s: %v", source, err)

@@ -1,0 +1,60 @@
+package lint
+
+import (
+	"go/scanner"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// TestWidth holds Go files, but for generated ones, to lines that fit two beside each other. Raw strings are data, which a
+// break would change.
+func TestWidth(t *testing.T) {
+	const most = 120 // characters; a tab is one
+	for _, name := range textFiles(t) {
+		if !strings.HasSuffix(name, ".go") || strings.HasPrefix(filepath.Base(name), "zz_generated_") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var raw map[int]bool
+		n := 0
+		for line := range strings.Lines(string(text)) {
+			n++
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) <= most {
+				continue
+			}
+			if raw == nil {
+				raw = rawLines(text)
+			}
+			if !raw[n] && !strings.HasPrefix(line, "//go:") {
+				t.Errorf("%s:%d: more than %d columns", name, n, most)
+			}
+		}
+	}
+}
+
+// rawLines returns the numbers of the lines with a part of a raw string.
+func rawLines(text []byte) map[int]bool {
+	files := token.NewFileSet()
+	file := files.AddFile("", files.Base(), len(text))
+	var s scanner.Scanner
+	s.Init(file, text, nil, 0)
+	lines := map[int]bool{}
+	for {
+		at, tok, literal := s.Scan()
+		switch {
+		case tok == token.EOF:
+			return lines
+		case tok == token.STRING && literal[0] == '`':
+			for i := range 1 + strings.Count(literal, "\n") {
+				lines[file.Line(at)+i] = true
+			}
+		}
+	}
+}
