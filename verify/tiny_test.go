@@ -93,7 +93,7 @@ func TestForgedLogits(t *testing.T) {
 		{"shorter lists", func(r *golden.Record) {
 			l := &r.Logits[30]
 			l.TopTokens, l.TopLogits = l.TopTokens[:1], l.TopLogits[:1]
-		}, File, "1 logits at the top"},
+		}, File, "1 top logits"},
 		{"continued tokens given", func(r *golden.Record) { r.Logits[10].Given = true }, File, "sequence 0, position 10"},
 		{"greedy token", func(r *golden.Record) { r.Logits[10].Token++ }, File, "argmax"},
 	} {
