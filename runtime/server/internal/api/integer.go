@@ -14,14 +14,14 @@ import (
 // exact.
 type Integer int64
 
-var errNoInteger = errors.New("want a 64-bit integer")
+var errNotInteger = errors.New("want a 64-bit integer")
 
 // UnmarshalJSON reads an integer.
 func (n *Integer) UnmarshalJSON(text []byte) error {
 	whole, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
 		if whole, err = strconv.ParseInt(plainInteger(string(text)), 10, 64); err != nil {
-			return errNoInteger
+			return errNotInteger
 		}
 	}
 	*n = Integer(whole)
@@ -80,7 +80,7 @@ func (list *Integers) UnmarshalJSON(text []byte) error {
 	}
 	var each []Integer
 	if err := json.Unmarshal(text, &each); err != nil || each == nil {
-		return errNoInteger
+		return errNotInteger
 	}
 	*list = (*list)[:0]
 	for _, n := range each {
