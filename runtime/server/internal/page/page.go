@@ -42,9 +42,8 @@ var whole = sync.OnceValue(func() *document {
 	return &document{
 		html: html,
 		policy: "default-src 'none'; script-src" + scripts + "; style-src" + styles +
-			"; img-src data:; connect-src 'self'; " +
-			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types " +
-			"'none'",
+			"; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+			"require-trusted-types-for 'script'; trusted-types 'none'",
 		tag: fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(html))),
 	}
 })
