@@ -42,8 +42,8 @@ func serveCommand() *cli.Command {
 		ArgsUsage: "FILE...",
 		UsageText: "lowpack serve FILE... [flags]",
 		Description: `The same request gets the same bytes, whatever else the server does: batch, order, prefix cache, threads and restarts
-change nothing but the time. A request without a seed gets a random one, which the answer names. docs/SERVER.md lists
-endpoints, fields and errors. FILE may be whatever lowpack run takes.
+change nothing but the time. A request without a seed gets a random one, which the answer names. docs/SERVER.md and
+docs/REQUESTS.md list endpoints, fields and errors. FILE may be whatever lowpack run takes.
 
 A request names the model, or none; another name is refused, unless --any-model is set. Several models are loaded at their
 first request; when they do not fit into the free memory, the least recently used idle model is unloaded.

@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/requests"
 )
 
-// field is a row of the table in docs/SERVER.md: a field with an example, and its treatment by each endpoint.
+// field is a row of the table in docs/REQUESTS.md: a field with an example, and its treatment by each endpoint.
 type field struct {
 	name, example string
 	fate          map[string]string
@@ -30,7 +30,7 @@ var endpoints = []struct{ path, body string }{
 // readFields parses the table.
 func readFields(t *testing.T) (list []field) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/SERVER.md")
+	text, err := os.ReadFile("../../docs/REQUESTS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func readFields(t *testing.T) (list []field) {
 	return list
 }
 
-// TestFieldTable: the server treats every request field as docs/SERVER.md says, and the table lists every field that
+// TestFieldTable: the server treats every request field as docs/REQUESTS.md says, and the table lists every field that
 // the server knows.
 func TestFieldTable(t *testing.T) {
 	_, web := serveModel(t, small, Options{Queue: 10}, requests.Template)
