@@ -170,7 +170,8 @@ func (p *batches) mul(c call) {
 		for from := c.p0; from < min(c.p1, whole); {
 			to := min(from+run, c.p1, whole)
 			part := c
-			if part.p0, part.p1, part.t0, part.t1 = from, to, t, end; c.scaled {
+			part.p0, part.p1, part.t0, part.t1 = from, to, t, end
+			if c.scaled {
 				to = from + 1
 				p.scaledPanel(room, part)
 			} else {
