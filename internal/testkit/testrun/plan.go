@@ -53,10 +53,13 @@ func (p *plan) end(name string, seconds float64, cached bool) {
 	}
 }
 
+// fewest is the part of the work before which its end cannot be told.
+const fewest = 0.1
+
 // state is how many packages have ended, and how long the others will take if they go on as those did.
 func (p *plan) state(took time.Duration) string {
-	text := fmt.Sprintf("%d of %d", p.packages-len(p.left), p.packages)
-	if p.done > 0 && len(p.left) > 0 {
+	text := fmt.Sprintf("%d of %d packages", p.packages-len(p.left), p.packages)
+	if p.done >= fewest*p.total && len(p.left) > 0 {
 		rest := time.Duration(float64(took) * (p.total - p.done) / p.done)
 		text += fmt.Sprintf(", about %s left", rest.Round(time.Second))
 	}

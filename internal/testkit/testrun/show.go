@@ -55,7 +55,7 @@ func (v *view) show(r io.Reader) error {
 				quiet.Reset(silence)
 			}
 		case <-quiet.C:
-			fmt.Fprintf(v.w, "... %s: %s packages have ended; %s\n", v.since(v.begun), v.state(), v.running())
+			fmt.Fprintf(v.w, "... %s: %s; %s\n", v.since(v.begun), v.state(), v.running())
 		}
 	}
 	fmt.Fprint(v.w, summary(v.skipped))

@@ -59,10 +59,10 @@ func TestSilence(t *testing.T) {
 		if err := v.show(events); err != nil {
 			t.Error(err)
 		}
-		want := "... 8s: 0 of 2 packages have ended; compiling\n" +
-			"... 16s: 0 of 2 packages have ended; running example/slow TestSlow 7s\n"
+		want := "... 8s: 0 of 2 packages; compiling\n" +
+			"... 16s: 0 of 2 packages; running example/slow TestSlow 7s\n"
 		if !strings.HasPrefix(got.String(), want) ||
-			!strings.HasSuffix(got.String(), "ok example/slow\t[1 of 2, about 17s left]\n") {
+			!strings.HasSuffix(got.String(), "ok example/slow\t[1 of 2 packages, about 17s left]\n") {
 			t.Errorf("printed:\n%s", got.String())
 		}
 	})
