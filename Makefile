@@ -21,8 +21,8 @@ run: build
 # The same source, revision and Go version give the same bytes, in whatever folder and with whatever settings of the go
 # command. The revision is noted by the linker, because go build itself fails where git does not trust the folder.
 REVISION ?= $(if $(wildcard .git),$(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),+dirty))
-GO_BUILD := GOFLAGS=-mod=readonly GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 \
-  go build -trimpath -buildvcs=false -ldflags '-X github.com/lowpack/lowpack/internal/version.Revision=$(REVISION)'
+GO_BUILD = GOFLAGS=-mod=readonly GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 \
+  go build -trimpath -buildvcs=false -ldflags '$(STRIP) -X github.com/lowpack/lowpack/internal/version.Revision=$(REVISION)'
 
 build:
 	$(GO_BUILD) -o bin/lowpack ./cmd/lowpack
@@ -43,10 +43,12 @@ uninstall:
 	rm -f '$(DESTDIR)$(PREFIX)/bin/lowpack' '$(SHARE)'/man/man1/lowpack.1 '$(SHARE)'/man/man1/lowpack-*.1 \
 	  '$(SHARE)/bash-completion/completions/lowpack' '$(SHARE)/zsh/site-functions/_lowpack' '$(SHARE)/fish/vendor_completions.d/lowpack.fish'
 
-# What a release publishes: the program for every platform, the licences of what it contains, and digests of all.
+# What a release publishes: the program for every platform, the licences of what it contains, what packaging makes of them
+# (archives, packages, wheels, an image, manifests), and digests of all.
 DIST := dist
 SYSTEMS := linux darwin windows
 ARCHITECTURES := amd64 arm64
+dist: STRIP := -s -w
 dist:
 	rm -rf $(DIST) && mkdir -p $(DIST)
 	@for os in $(SYSTEMS); do for arch in $(ARCHITECTURES); do \
@@ -57,7 +59,9 @@ dist:
 	@{ printf '== Go\n\n'; cat "$$(go env GOROOT)/LICENSE"; echo; } >$(DIST)/THIRD-PARTY.txt
 	@GOOS=linux GOARCH=amd64 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/lowpack | sort -u | \
 	  while read -r path version dir; do printf '== %s %s\n\n' $$path $$version; cat "$$dir"/LICENSE* "$$dir"/NOTICE* 2>/dev/null; echo; done >>$(DIST)/THIRD-PARTY.txt
-	cd $(DIST) && { command -v sha256sum >/dev/null && sha256sum * || shasum -a 256 *; } >.sums && mv .sums SHA256SUMS
+	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(DIST))/staged' PREFIX=
+	cd packaging && GOFLAGS=-mod=readonly go run -trimpath . -root .. -dist '$(abspath $(DIST))' -prefix '$(abspath $(DIST))/staged' -revision '$(REVISION)'
+	rm -rf $(DIST)/staged
 
 # Vets and tests every package: a line for each as it ends, with a guess of how long the others take, which the build cache
 # remembers, and one on what this machine cannot test, if there is such a thing. Garbage is collected less often, which
