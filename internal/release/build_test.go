@@ -86,7 +86,7 @@ func install(t *testing.T, dir string) {
 func tree(t *testing.T, name string) string {
 	t.Helper()
 	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--", "*.go", "*.s", "go.mod", "go.sum", "Makefile",
-		".gitignore", "cmd", "convert", "internal", "runtime").Output()
+		".gitignore", "cmd", "convert", "formats", "internal", "runtime").Output()
 	if err != nil {
 		t.Skipf("not a git checkout: %v", err)
 	}

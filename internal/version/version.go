@@ -1,9 +1,9 @@
 // Package version names this program: the tool field of every packed file, and `lowpack version`.
 package version
 
-// Version follows semantic versioning; CHANGELOG.md says what changed. One commit has the number of a release, which its tag
-// repeats (v0.2.0); the commit after it names the next one with -dev (0.2.1-dev), to which packages add the revision. The
-// number is in the source alone, so that no flag or tag changes what packed files record.
+// Version follows semantic versioning; CHANGELOG.md says what changed. One commit has the number of a release, which
+// its tag repeats (v0.2.0); the commit after it names the next one with -dev (0.2.1-dev), to which packages add the
+// revision. The number is in the source alone, so that no flag or tag changes what packed files record.
 const Version = "0.2.0"
 
 // Date is that of the version: of manual pages, and of the files in packages.

@@ -16,8 +16,10 @@ func TestPlan(t *testing.T) {
 	}{
 		{map[string]float64{"a": 10, "b": 20, "c": 30},
 			[]string{"1 of 3 packages, about 50s left", "2 of 3 packages, about 10s left", "3 of 3 packages"}},
-		{map[string]float64{"a": 10}, []string{"1 of 3 packages, about 20s left", "2 of 3 packages, about 5s left", "3 of 3 packages"}},
-		{map[string]float64{}, []string{"1 of 3 packages, about 20s left", "2 of 3 packages, about 5s left", "3 of 3 packages"}},
+		{map[string]float64{"a": 10}, []string{"1 of 3 packages, about 20s left", "2 of 3 packages, about 5s left",
+			"3 of 3 packages"}},
+		{map[string]float64{}, []string{"1 of 3 packages, about 20s left", "2 of 3 packages, about 5s left",
+			"3 of 3 packages"}},
 	} {
 		p := newPlan([]string{"a", "b", "c"}, c.seconds)
 		if got := p.state(time.Second); got != "0 of 3 packages" {
