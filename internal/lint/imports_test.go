@@ -24,7 +24,6 @@ var law = map[string][]string{
 	"runtime":                    {"pack", "formats", "internal", "runtime"},
 	"internal":                   {"pack", "internal"},
 	"internal/atomicfile":        {"internal"},
-	"internal/layer":             {"formats/packed"},
 	"internal/rotary":            {"formats/model", "internal/tensor"},
 	"internal/testkit":           {"pack", "formats", "internal", "convert", "runtime"},
 	"internal/jinja":             {"pack", "internal/jsonread", "internal/marked"},

@@ -1,7 +1,7 @@
 // The page of a real server in a browser. Arguments: its URL, its API key, a folder for files.
 import {
   answers, asked, check, equal, idle, newChat, newPage, press, say, settings, withBrowser,
-} from '../../../runtime/server/page/testdata/browser.mjs'
+} from '../../../runtime/server/internal/page/testdata/browser.mjs'
 
 const [url, key, folder] = process.argv.slice(2)
 const chat = '**/v1/chat/completions'
