@@ -46,7 +46,7 @@ func BenchmarkQuantize(b *testing.B) {
 	}
 }
 
-// mixed is n random codes, none of them zero where zero has no code.
+// mixed returns n random codes, none of them zero if the alphabet has no zero.
 func mixed(values []int8, n int) []int8 {
 	r := rand.New(rand.NewPCG(9, 9))
 	codes := make([]int8, n)

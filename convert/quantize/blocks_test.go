@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ggmlBlock is what ggml makes of floats.
+// ggmlBlock is a block of floats quantized by ggml.
 type ggmlBlock struct {
 	Layout, Note string
 	X            [][]float32
@@ -35,8 +35,8 @@ func ggmlBlocks(t *testing.T) []ggmlBlock {
 	return file.Cases
 }
 
-// TestBlocks compares with what ggml makes of the same floats: Q2_0 wherever there is a vector, MXFP4 where the two
-// definitions agree, that is away from ties.
+// TestBlocks compares with ggml's quantization of the same floats: Q2_0 for every vector in testdata, MXFP4 where the
+// two definitions agree, that is, except at ties.
 func TestBlocks(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range ggmlBlocks(t) {
@@ -58,8 +58,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestGroupsOfGGML: groups of 32 columns of int4 and int8 have the scales of Q4_0 and Q8_0. Codes differ by one at
-// most, as ggml makes them with a scale that is not rounded yet.
+// TestGroupsOfGGML: groups of 32 columns of int4 and int8 have the scales of Q4_0 and Q8_0. Codes differ by at most
+// one, because ggml computes them with the unrounded scale.
 func TestGroupsOfGGML(t *testing.T) {
 	rules, seen := map[string]string{"q4_0": "int4", "q8_0": "int8"}, map[string]int{}
 	for _, c := range ggmlBlocks(t) {
@@ -93,7 +93,7 @@ func TestGroupsOfGGML(t *testing.T) {
 // twoExtremes: the largest and the smallest weight have one magnitude, and the order decides in ggml which one counts.
 func twoExtremes(w []float32) bool { return slices.Max(w) == -slices.Min(w) }
 
-// TestQ2Ties: halves of the largest weight go away from zero, as in ggml.
+// TestQ2Ties: halves of the largest weight round away from zero, as in ggml.
 func TestQ2Ties(t *testing.T) {
 	w := make([]float32, 64)
 	w[0], w[1], w[2], w[3] = 2, 1, -1, 0.99
@@ -103,8 +103,8 @@ func TestQ2Ties(t *testing.T) {
 	}
 }
 
-// TestMXFP4IsNearest tries every finite bf16 weight in a block whose largest weight is 6: the element is the nearest,
-// at a tie the one with an even last bit.
+// TestMXFP4IsNearest tries every finite bf16 weight in a block whose largest weight is 6: the element is the nearest;
+// ties go to an even last bit.
 func TestMXFP4IsNearest(t *testing.T) {
 	grid := []float64{0, 0.5, 1, 1.5, 2, 3, 4, 6} // by code, so that even indices have an even last bit
 	_, a := fitMX(stat{pos: 6}, nil)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// unit is what the weights of one scale share.
+// unit holds the parameters that the weights of one scale share.
 type unit struct {
 	scale  float32 // as stored
 	a      float32 // parameter of the rule's code
@@ -21,11 +21,11 @@ func newUnit(r *Rule, scale, a float32) unit {
 	return u
 }
 
-// A ladder says the same as a rule of up to four codes with a fixed parameter: code = first + stride · (number of
-// thresholds that the weight reaches). As codes never decrease when the weight grows, such thresholds exist, and as
-// they are found by asking the rule, a ladder agrees with it for every weight.
+// A ladder is equivalent to a rule of up to four codes with a fixed parameter: code = first + stride · (number of
+// thresholds that the weight reaches). Such thresholds exist because codes are monotonic in the weight; as they are
+// found by evaluating the rule, a ladder agrees with it for every weight.
 type ladder struct {
-	at     [3]float32 // +∞ where there are fewer: no finite weight reaches it
+	at     [3]float32 // unused thresholds are +∞, which no finite weight reaches
 	first  int32
 	stride int32
 }
@@ -72,8 +72,7 @@ func threshold(r *Rule, a float32, code int8, guess float32) float32 {
 	return math.Float32frombits(unkey32(int32(high)))
 }
 
-// tabulate makes the table: all patterns, quantized. It is worth its while for a scale of many weights where nothing
-// but Go is at hand.
+// tabulate fills the table with the codes of all patterns. It pays off for a scale of many weights without assembly.
 func (u *unit) tabulate(r *Rule, d DType) {
 	patterns := make([]byte, 0, 2<<16)
 	for p := range 1 << 16 {

@@ -13,7 +13,7 @@ import (
 // level is the instruction set in use. Tests change it; nothing else does.
 var level = levels()[0]
 
-// levels lists what this processor has, the best first.
+// levels lists the instruction sets of this processor, best first.
 func levels() (list []isa) {
 	if cpu.X86.HasAVX512F {
 		list = append(list, avx512)
@@ -115,7 +115,7 @@ func measureBF16AVX2(s *sums, src *byte, n int)
 //go:noescape
 func climbWordsAVX2(dst *int8, src *byte, n int, l *wordLadder)
 
-// unpackBlocks is unpackGo for as many codes as it says.
+// unpackBlocks is unpackGo for the first n codes.
 func unpackBlocks(dst []int8, src []byte, shift int) (n int, ok bool) {
 	n = len(src) &^ 31
 	if n == 0 || level == generic {

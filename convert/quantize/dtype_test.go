@@ -40,7 +40,7 @@ func TestWidenIsExact(t *testing.T) {
 	}
 }
 
-// TestFloatBytes: what Widen reads is what FloatBytes wrote, signs of zeros and payloads included.
+// TestFloatBytes: Widen reads back what FloatBytes wrote, signs of zeros and payloads included.
 func TestFloatBytes(t *testing.T) {
 	for _, bits := range []uint32{0, 1 << 31, 1, 0x3f800000, 0xff7fffff, 0x7f800000, 0x7fc00001} {
 		b := FloatBytes([]float32{1, math.Float32frombits(bits)})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestGenerated: the assembly is what the generator writes.
+// TestGenerated: the assembly is the generator's current output.
 func TestGenerated(t *testing.T) {
 	dir := t.TempDir()
 	run := exec.Command("go", "run", "./quantize", "-o", dir)

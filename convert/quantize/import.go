@@ -9,12 +9,12 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ImportU8 is the name of the rule that takes over codes of a packed BitNet checkpoint.
+// ImportU8 names the rule that imports codes of a packed BitNet checkpoint.
 const ImportU8 = "import-u8"
 
-// UnpackU8 writes the codes of the rows from row on of a packed BitNet tensor to dst. src are the stored rows that hold
-// them, of a tensor U8 [R][K] with R = ⌈M/4⌉: row m is in bits 2·(m/R) of byte row m mod R, as code + 1 (Hugging Face
-// transformers). Code 3 is refused, and so are codes in rows past M, which have no place in dst.
+// UnpackU8 writes the codes of the rows from row on of a packed BitNet tensor to dst. src holds the stored rows, of a
+// tensor U8 [R][K] with R = ⌈M/4⌉: row m is in bits 2·(m/R) of byte row m mod R, as code + 1 (Hugging Face
+// transformers). Code 3 is refused, also in rows past M, which are not written to dst.
 func UnpackU8(dst []int8, s pack.Shape, row int, src []byte) error {
 	r, n := (s.M+3)/4, len(src)/s.K
 	if len(src)%s.K != 0 || row < 0 || row%r+n > r || row+n > 4*r || len(dst) < (min(row+n, s.M)-row)*s.K {
@@ -52,7 +52,7 @@ func unpackRow(dst []int8, src []byte, shift int) bool {
 	return unpackGo(dst[n:], src[n:], shift) && ok
 }
 
-// unpackGo does eight at a time. With the sign bit set nothing borrows from the next byte when 1 is taken off.
+// unpackGo decodes eight codes at a time. With the sign bit set, subtracting 1 borrows nothing from the next byte.
 func unpackGo(dst []int8, src []byte, shift int) bool {
 	const ones, signs = 0x0101010101010101, 0x8080808080808080
 	out := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), len(src))

@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// unpackU8 opens rows [from, to) of a whole tensor, and with the last one those that do not exist.
+// unpackU8 unpacks rows [from, to) of a whole tensor, and with the last row the padding rows past M.
 func unpackU8(dst []int8, s pack.Shape, packed []byte, from, to int) error {
 	stored := (s.M + 3) / 4
 	end := to
@@ -67,7 +67,7 @@ func TestUnpackU8(t *testing.T) {
 	}
 }
 
-// TestUnpackU8Refuses the fourth code, saying where it is, and tensors of the wrong size.
+// TestUnpackU8Refuses: the fourth code is refused with its position, and so are tensors of the wrong size.
 func TestUnpackU8Refuses(t *testing.T) {
 	s := pack.Shape{M: 6, K: 3}
 	dst := make([]int8, 18)
@@ -123,7 +123,7 @@ func unpackRowsOf(t *testing.T, k int) {
 			t.Fatalf("%d columns, row %d, column %d: %d, not %d", k, i/k, i%k, c, want)
 		}
 	}
-	for i := range packed { // the only fault, in each place
+	for i := range packed { // a single fault, at every position
 		before := packed[i]
 		packed[i] |= 0x30
 		if err := unpackU8(dst, s, packed, 0, 4); !errors.Is(err, pack.ErrCorrupt) ||

@@ -28,8 +28,8 @@ func (l *ladder) words(d DType) wordLadder {
 	return w
 }
 
-// belowBF16 is the key in front of the smallest BF16 weight that reaches t. The float32 key of a weight is its own,
-// with 16 bits of zeros behind it; of a negative one, with 16 bits of ones.
+// belowBF16 is the key just below that of the smallest BF16 weight that reaches t. The float32 key of a weight is its
+// BF16 key followed by 16 zero bits; for a negative weight, by 16 one bits.
 func belowBF16(t float32) int16 {
 	key := key32(math.Float32bits(t))
 	if t == 0 {

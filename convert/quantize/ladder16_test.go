@@ -45,7 +45,7 @@ func TestAllPatterns(t *testing.T) {
 	})
 }
 
-// TestMeasureTiny: sums of denormals and of the largest weights are those of the definition.
+// TestMeasureTiny: sums of denormals and of the largest weights match the definition.
 func TestMeasureTiny(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(9, 9))

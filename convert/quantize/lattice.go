@@ -6,7 +6,8 @@ import (
 )
 
 // A row of dequantized weights lies on a lattice: each weight is code·s, rounded once to the type of the checkpoint.
-// Every value restricts s to an interval; where all of them meet, each s in it gives back every weight, bit for bit.
+// Every value restricts s to an interval; each s in the intersection of all intervals reproduces every weight, bit for
+// bit.
 
 // onLattice finds the scale by which the values are codes of an alphabet. Where several sets of codes would do, the
 // smallest magnitude gets the smallest code, so that codes have no common factor.
@@ -20,7 +21,7 @@ func (s *levelSet) onLattice(alphabet []int8) (scale float32, ok bool) {
 	return 0, false
 }
 
-// scaleNear finds the scale near a guess, which fixes the codes: it is within 1/16 of a step of every value.
+// scaleNear finds the scale near a guess. The guess fixes the codes: it is within 1/16 of a step of every value.
 func (s *levelSet) scaleNear(guess float32, alphabet []int8) (scale float32, ok bool) {
 	lo, hi := float32(0x1p-126), float32(math.MaxFloat32) // smaller scales lose precision as divisors
 	for _, w := range s.all() {
@@ -43,11 +44,11 @@ func (s *levelSet) scaleNear(guess float32, alphabet []int8) (scale float32, ok 
 	return scale, true
 }
 
-// scales are the smallest and the largest float32 s for which code·s rounds to v, for code and v > 0.
+// scales returns the smallest and the largest float32 s for which code·s rounds to v, for code and v > 0.
 func (d DType) scales(v, code float32) (lo, hi float32) {
 	below, above, even := d.adjacent(v)
 	from, to, c := (below+float64(v))/2, (float64(v)+above)/2, float64(code)
-	// Ends are exact, and so are products of a float32 and a code in float64; ties go to even values.
+	// The ends are exact, and so is the product of a float32 and a code in float64; ties go to even values.
 	inside := func(s float32) bool {
 		x := c * float64(s)
 		return x > from && x < to || even && (x == from || x == to)
@@ -62,7 +63,7 @@ func (d DType) scales(v, code float32) (lo, hi float32) {
 		}
 	}
 	if !inside(lo) || !inside(hi) {
-		return 1, 0 // no float32 lies there
+		return 1, 0 // the interval contains no float32
 	}
 	return lo, hi
 }
@@ -72,8 +73,8 @@ func nudge(x float32, n int32) float32 {
 	return math.Float32frombits(uint32(min(max(int32(math.Float32bits(x))+n, 0), 0x7f7fffff)))
 }
 
-// simplest is the float32 in lo … hi whose pattern has the most trailing zeros. It is unique: between two with the same
-// number lies one with more. A scale that was stored in a shorter type is found again.
+// simplest returns the float32 in lo … hi whose pattern has the most trailing zeros. It is unique: between two with the
+// same number of zeros lies one with more. This recovers a scale that was stored in a shorter type.
 func simplest(lo, hi float32) float32 {
 	a, b := math.Float32bits(lo), math.Float32bits(hi)
 	for zeros := 31; ; zeros-- {

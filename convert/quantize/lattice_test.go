@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// rounded is x rounded once to a type, ties to even, written from its definition: so many bits, and a smallest
+// rounded is x rounded once to a type, ties to even, written from its definition: a number of bits, and a smallest
 // exponent.
 func (d DType) rounded(x float64) float32 {
 	if x == 0 || d == F32 {
@@ -44,8 +44,8 @@ var exactAlphabets = map[string][]int8{
 	"int4-values":    pack.Int4.Values,
 }
 
-// TestLattice: rows of every exact rule, in every type, with steps of any size and of few bits: codes come back, and
-// code·scale rounds to every weight.
+// TestLattice: rows of every exact rule, in every type, with scales of any size and of few bits: the codes are
+// recovered, and code·scale rounds to every weight.
 func TestLattice(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, values := range exactAlphabets {
@@ -80,8 +80,8 @@ func TestLattice(t *testing.T) {
 	}
 }
 
-// TestLatticeRefuses every row with a weight that is one unit off, unless another scale gives all of it back; and names
-// what is wrong with rows that are not a lattice.
+// TestLatticeRefuses every row with a weight that is one unit off, unless another scale reproduces the whole row;
+// errors of rows that are not a lattice name the reason.
 func TestLatticeRefuses(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	refused := 0
@@ -148,7 +148,7 @@ func TestLatticeChoices(t *testing.T) {
 	}{
 		{"int4-values", F32, []float32{4, -8, 4, 0}, []int8{1, -2, 1, 0}, 4},       // not 2 and −4
 		{"int4-values", F32, []float32{-8, -8, -8, -8}, []int8{-1, -1, -1, -1}, 8}, // one magnitude
-		{"int4-values", F32, []float32{4, 6, 0, -6}, []int8{2, 3, 0, -3}, 2},       // nothing is 1
+		{"int4-values", F32, []float32{4, 6, 0, -6}, []int8{2, 3, 0, -3}, 2},       // no code is 1
 		{"int4-values", BF16, []float32{0, 0, 0, 0}, []int8{0, 0, 0, 0}, 0},
 		{"int4-values", F32, []float32{huge, -huge, 0, 0}, []int8{1, -1, 0, 0}, huge},
 		{"int2-values", F32, []float32{-3, -3, 3, 3}, []int8{-1, -1, 1, 1}, 3},
@@ -166,7 +166,7 @@ func TestLatticeChoices(t *testing.T) {
 	}
 }
 
-// TestReplacedZeros: a zero among many signs becomes +1 and is told; rows of zeros are exact.
+// TestReplacedZeros: a zero among many signs becomes +1 and is reported; rows of zeros are exact.
 func TestReplacedZeros(t *testing.T) {
 	const k = 512
 	w := make([]float32, 3*k)
@@ -212,8 +212,8 @@ func TestSimplest(t *testing.T) {
 	}
 }
 
-// TestLatticeOfAnyPatterns: whatever a row holds, subnormals and the largest numbers included, it is refused or given
-// back.
+// TestLatticeOfAnyPatterns: whatever a row holds, subnormals and the largest numbers included, it is refused or
+// reproduced.
 func TestLatticeOfAnyPatterns(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	accepted := map[string]int{}

@@ -11,7 +11,7 @@ import (
 // levelSet holds the distinct values of a row of few-valued weights, but for zero.
 type levelSet struct {
 	dtype   DType
-	values  [maxLevels]float32 // in the order in which they come
+	values  [maxLevels]float32 // in order of appearance
 	n, most int
 	zero    bool        // the row holds zeros, of either sign
 	recent  [256]uint32 // patterns that came lately, by hash: nearly every weight is found here
@@ -23,8 +23,8 @@ const maxLevels = 16
 // noPattern is a NaN of every type.
 const noPattern = math.MaxUint32
 
-// scan enters all weights of a row, of which most may be different. It returns the column of the first one that is a
-// value too many, −1 for none.
+// scan enters all weights of a row, which may hold up to most different values. It returns the column of the first
+// value beyond that, or −1.
 func (s *levelSet) scan(src []byte, most int) int {
 	s.most = most
 	s.recent[slot(0)] = noPattern // the other slots hold the pattern 0, which is not theirs
@@ -49,7 +49,7 @@ func (s *levelSet) scan(src []byte, most int) int {
 // slot of a pattern: the upper bits of a product with an odd number near 2³²/φ (Knuth).
 func slot(p uint32) uint8 { return uint8(p * 0x9E3779B1 >> 24) }
 
-// enter takes in a pattern that recent does not show, and reports whether there was room.
+// enter adds a pattern that recent does not contain, and reports whether there was room.
 func (s *levelSet) enter(p uint32) bool {
 	w := s.dtype.fromPattern(p)
 	if w == 0 {
@@ -87,8 +87,9 @@ func (d DType) fromPattern(p uint32) float32 {
 	return math.Float32frombits(p)
 }
 
-// adjacent of a value v > 0 of the type: the next smaller and the next larger one, and whether the pattern of v is
-// even, so that ties round to it. Above the largest finite value lies what would follow if exponents went on.
+// adjacent returns the next smaller and the next larger value of v > 0 in the type, and whether the pattern of v is
+// even, so that ties round to it. Above the largest finite value it returns the value that an unlimited exponent would
+// give.
 func (d DType) adjacent(v float32) (below, above float64, even bool) {
 	var p uint32
 	switch d {

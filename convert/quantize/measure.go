@@ -7,10 +7,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// rowStat is what one row of floats says about its scale.
+// rowStat holds the statistics of one row of floats that its scale depends on.
 type rowStat struct {
 	abs      float64 // Σ |w|
-	pos, neg uint32  // float32 bits of the largest weight > 0 and of the largest −w > 0; 0 = there is none
+	pos, neg uint32  // float32 bits of the largest weight > 0 and of the largest −w > 0; 0 = none
 }
 
 // measureRow sums a row in float64: |w| is exact there and each addition is rounded once.
@@ -29,7 +29,7 @@ func measureRow(d DType, src []byte) (r rowStat) {
 	return r
 }
 
-// finite refuses a row, or the part of it from column first on, that holds NaN or infinity, and says where.
+// finite refuses a row, or its part from column first on, that holds NaN or infinity, and names the column.
 func (r *rowStat) finite(d DType, row, first int, src []byte) error {
 	const infinity = 0x7f800000
 	if r.pos < infinity && r.neg < infinity {
@@ -45,7 +45,7 @@ func (r *rowStat) finite(d DType, row, first int, src []byte) error {
 	return nil
 }
 
-// stat is what a fit sees of the weights that share a scale.
+// stat holds the statistics of the weights that share a scale, the input of a fit.
 type stat struct {
 	mean     float32 // of |w|
 	pos, neg float32 // the largest w and the largest −w, at least 0
@@ -53,7 +53,7 @@ type stat struct {
 
 func (s stat) maxAbs() float32 { return max(s.pos, s.neg) }
 
-// extreme is the weight of largest magnitude, the negative one of two: which of them came first does not matter.
+// extreme returns the weight of largest magnitude, the negative one at a tie, so that their order does not matter.
 func (s stat) extreme() float32 {
 	if s.pos > s.neg {
 		return s.pos

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// readModel reads a safetensors file without the help of another package of this module.
+// readModel reads a safetensors file without using another package of this module.
 func readModel(t *testing.T, path string) (tensor func(name string) (dtype string, shape []int, data []byte),
 	names []string) {
 	t.Helper()
@@ -37,8 +37,8 @@ func readModel(t *testing.T, path string) (tensor func(name string) (dtype strin
 	}, names
 }
 
-// TestTinyBitnet compares scales and numbers of codes of every linear with those that an independent float64 program
-// found, and all codes with the packed form of the same model.
+// TestTinyBitnet compares scales and code counts of every linear layer with the results of an independent float64
+// program, and all codes with the packed form of the same model.
 func TestTinyBitnet(t *testing.T) {
 	text, err := os.ReadFile(shared.Testdata(t, "tiny-bitnet-golden/tiny-bitnet.json"))
 	if err != nil {

@@ -2,8 +2,8 @@ package quantize
 
 import "math"
 
-// fitMX finds the shared exponent of a block: the largest weight gets the exponent 2 of the largest element, 6. The
-// exponent is kept in the range of E8M0; a block of zeros has the smallest.
+// fitMX finds the shared exponent of a block: the largest weight gets the exponent of the largest element 6, which is
+// 2. The exponent is clamped to the range of E8M0; a block of zeros gets the smallest.
 func fitMX(s stat, _ rounding) (scale, a float32) {
 	e := -127
 	if m := s.maxAbs(); m > 0 {
@@ -16,9 +16,9 @@ func fitMX(s stat, _ rounding) (scale, a float32) {
 // magnitudes of E2M1, doubled.
 var magnitudes = [8]int8{0, 1, 2, 3, 4, 6, 8, 12}
 
-// codeMX rounds w/2^E to the nearest E2M1 element by counting the limits between elements that |w/2^E| is beyond;
-// branches would be a coin toss. Half-way values go to the element with an even mantissa, so every second limit belongs
-// to the element below it.
+// codeMX rounds w/2^E to the nearest E2M1 element by counting the midpoints between elements that |w/2^E| exceeds;
+// branches would be mispredicted half of the time. Ties go to the element with an even mantissa, so every second
+// midpoint belongs to the element below it.
 func codeMX(w, a float32) int8 {
 	const ( // float32 bits of the largest magnitude in front of each limit
 		upTo025 = 0x3e800000     // 0.25 is 0

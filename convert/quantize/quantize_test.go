@@ -105,7 +105,7 @@ func TestGoldenAbsmean(t *testing.T) {
 	}
 }
 
-// TestGoldenParetoQ feeds α = 1 to the rules directly: in the cases it is given, not derived from the weights.
+// TestGoldenParetoQ passes α = 1 to the rules directly: the vectors give α, they do not derive it from the weights.
 func TestGoldenParetoQ(t *testing.T) {
 	c := goldens(t)["paretoq_2bit_SEQ"]
 	var w []float32

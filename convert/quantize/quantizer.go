@@ -24,17 +24,17 @@ const MaxRows = 1 << 20
 // MinGroup is the smallest number of columns that may share a scale, so that scales stay far smaller than codes.
 const MinGroup = 16
 
-// Job says what to do with a tensor.
+// Job describes how to quantize a tensor.
 type Job struct {
 	Rule  string // name of a Rule
 	DType DType
 	Shape pack.Shape
 	Kind  ScaleKind // PerTensor, PerRow or PerGroup; "" = the default of the rule
-	Group int       // columns per scale of PerGroup; 0 = what the rule fixes
+	Group int       // columns per scale of PerGroup; 0 = fixed by the rule
 	Stats bool      // collect Stats in pass 2, at some cost
 
-	// Columns, where they are set, are what calibration knows of the K columns: the mean square of what each is
-	// multiplied by. Scales are then chosen for the least error weighted by them, in place of those of the rule.
+	// Columns, if set, holds calibration data for the K columns: the mean square of each column's inputs. Scales are then
+	// chosen to minimize the error weighted by them, instead of by the rule.
 	Columns []float32
 }
 
@@ -83,7 +83,7 @@ func New(j Job) (*Quantizer, error) {
 	return q, nil
 }
 
-// complete fills in what the rule decides and refuses what it cannot do.
+// complete fills in what the rule decides and refuses what it does not support.
 func (j *Job) complete(r Rule) error {
 	if err := j.DType.check(); err != nil {
 		return err
@@ -134,8 +134,8 @@ func (q *Quantizer) Passes() int {
 	return 1
 }
 
-// Measure takes in rows from row on, in pass 1. It refuses NaN and infinity, naming row and column; exact rules refuse
-// the first row that is not theirs.
+// Measure examines rows, from row on, in pass 1. It refuses NaN and infinity, naming row and column; exact rules refuse
+// the first row that does not fit.
 func (q *Quantizer) Measure(row int, src []byte) error {
 	return q.eachRow(row, src, func(m int, src []byte) (err error) {
 		if q.rule.Exact() {

@@ -9,7 +9,7 @@ import (
 // one register of 512 bits or two of 256 bits give the same bits.
 const lanes = 16
 
-// isa is an instruction set that some functions are written for. All give the same bits; the ones here, in Go, are the
+// isa is an instruction set that some functions are written for. All give the same bits; the Go versions here are the
 // definition.
 type isa string
 
@@ -23,8 +23,8 @@ const (
 type sums struct {
 	abs [lanes]float64 // of |w|
 	// largest float32 bits so far, over all lanes, whichever lane they are in:
-	pos [lanes]int32  // as a signed number: of the weights ≥ 0, if there are any
-	neg [lanes]uint32 // as an unsigned number: of the weights < 0, if there are any
+	pos [lanes]int32  // as a signed number: of the weights ≥ 0, if any
+	neg [lanes]uint32 // as an unsigned number: of the weights < 0, if any
 }
 
 // measureGo adds elements to the lanes, the first one to lane 0.
@@ -93,14 +93,14 @@ func divideGo(dst []int8, d DType, src []byte, a, lo, hi float32) {
 	})
 }
 
-// errorSums are the partial sums of weights and of what codes and scale miss of them.
+// errorSums are the partial sums of weights and of their quantization errors.
 type errorSums struct {
 	square [lanes]float64 // of w²
 	miss   [lanes]float64 // of (w − code·scale)²
 }
 
-// missGo adds elements to the lanes, the first one to lane 0. Every product but the last is exact, so that it makes no
-// difference whether it is fused with the addition.
+// missGo adds elements to the lanes, the first one to lane 0. Every product but the last is exact, so fusing it with
+// the addition makes no difference.
 func missGo(s *errorSums, codes []int8, d DType, src []byte, scale float32) {
 	eachBlock(d, src, func(k int, w []float32) {
 		for i, x := range w {

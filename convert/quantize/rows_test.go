@@ -20,8 +20,8 @@ func eachLevel(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// anything is n elements of random bits: denormals, zeros of both signs and huge values come often; finite unless
-// asked.
+// anything returns n elements of random bits: denormals, zeros of both signs and huge values occur often; NaN and
+// infinity only if finite is false.
 func anything(r *rand.Rand, d DType, n int, finite bool) []byte {
 	special := []float32{0, float32(math.Copysign(0, -1)), 1, -1, math.SmallestNonzeroFloat32,
 		-math.SmallestNonzeroFloat32, 6e-8, 65504, -65504, 1e-30}
@@ -79,7 +79,7 @@ func compareLanes(t *testing.T, r *rand.Rand, d DType, src []byte, codes []int8)
 	}
 
 	var w [1]float32
-	for i := range codes { // what follows is defined for finite weights
+	for i := range codes { // the rest is defined for finite weights only
 		if d.Widen(w[:], src[i*d.Size():]); w[0]-w[0] != 0 {
 			return
 		}
@@ -116,7 +116,7 @@ func compareLanes(t *testing.T, r *rand.Rand, d DType, src []byte, codes []int8)
 	}
 }
 
-// sameFloats compares bits, but takes any NaN for any other.
+// sameFloats compares bits, but treats all NaNs as equal.
 func sameFloats(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool {
 		return math.Float64bits(x) == math.Float64bits(y) || math.IsNaN(x) && math.IsNaN(y)

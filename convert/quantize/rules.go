@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ScaleKind is what shares a scale.
+// ScaleKind is a scale granularity.
 type ScaleKind string
 
 // The kinds of scales.
@@ -33,26 +33,26 @@ const (
 // Rule is one way to turn floats into codes.
 type Rule struct {
 	Name     string // as in --quant and in the manifest
-	Doc      string // the formula and where it comes from
+	Doc      string // the formula and its source
 	Alphabet pack.Alphabet
 	Kinds    []ScaleKind // that it may have; the first is the default
 	Group    int         // columns per scale where the rule fixes them; 0 = the user chooses
 	Signed   bool        // scales may be negative
 
 	groupScales ScaleType // of group-wise scales; "" = F32
-	// fit turns what is known of the weights of one scale into the stored scale and the parameter of code. It rounds a
-	// scale to the type of the stored one before codes depend on it.
+	// fit computes the stored scale and the parameter of code from the statistics of the weights of one scale. It rounds a
+	// scale to the stored type before codes depend on it.
 	fit func(s stat, round rounding) (scale, a float32)
-	// code of a weight. With a > 0 it never decreases when w grows, and it is the same for −0 and +0.
+	// code returns the code of a weight. With a > 0 it never decreases when w grows, and it is the same for −0 and +0.
 	code   func(w, a float32) int8
 	lowest int8    // ≠ 0: code is clip(rne(w/a)) from it to the last of the alphabet
-	search *search // of scales by calibration; nil: there is none
-	// exact rules find the scale of a row, whose largest magnitude is most > 0, in its values (values.go) and have
-	// neither fit nor code.
+	search *search // scale search by calibration; nil: none
+	// exact is set for exact rules, which find the scale of a row from its values (values.go) and have neither fit nor
+	// code. most > 0 is the row's largest magnitude.
 	exact func(r *Rule, d DType, src []byte, most float32) (rowScale, error)
 }
 
-// Exact rules take over what the values are already; they refuse others.
+// Exact reports whether the rule imports values that already fit its alphabet; it refuses others.
 func (r Rule) Exact() bool { return r.exact != nil }
 
 // kindNames are the kinds of scales for a message.
@@ -64,7 +64,7 @@ func (r Rule) kindNames() string {
 	return strings.Join(names, " or ")
 }
 
-// ScaleType of the scales of a kind. One scale per row or tensor takes next to no room in any type.
+// ScaleType returns the type of scales of a kind. Per-row and per-tensor scales take next to no space in any type.
 func (r Rule) ScaleType(kind ScaleKind) ScaleType {
 	if kind == PerGroup && r.groupScales != "" {
 		return r.groupScales
@@ -72,7 +72,7 @@ func (r Rule) ScaleType(kind ScaleKind) ScaleType {
 	return ScaleF32
 }
 
-// rounding of a scale to the type in which it is stored.
+// rounding rounds a scale to the type in which it is stored.
 type rounding func(float32) float32
 
 // roundTo is the rounding to a type; a power of two is one already.
@@ -200,8 +200,8 @@ func rne(x float32) float32 { return float32(math.RoundToEven(float64(x))) }
 
 func clip(x, lo, hi float32) float32 { return min(max(x, lo), hi) }
 
-// step is the scale of rules that divide by it. Below the smallest normal float a quotient w/s loses its precision, and
-// at zero its meaning: such weights become zeros, by w/∞ and a scale of 0.
+// step returns the scale of rules that divide by it. Below the smallest normal float the quotient w/s loses precision,
+// and at zero its meaning: such weights become zeros, by w/∞ and a scale of 0.
 func step(s float32) (scale, parameter float32) {
 	if max(s, -s) < 0x1p-126 {
 		return 0, float32(math.Inf(1))

@@ -51,7 +51,7 @@ func normal(seed uint64, n int) []float32 {
 	return w
 }
 
-// jobs are all ways in which float rules can be asked for.
+// jobs returns all jobs that float rules accept.
 func jobs(s pack.Shape, d DType) (all []Job) {
 	for _, r := range Rules() {
 		for _, kind := range r.Kinds {
@@ -256,7 +256,7 @@ func checkStats(t *testing.T, j Job, q *Quantizer, codes []int8, scales []float3
 	}
 }
 
-// TestNotFinite plants NaN and infinity: every rule refuses them and says where.
+// TestNotFinite plants NaN and infinity: every rule refuses them and names the position.
 func TestNotFinite(t *testing.T) {
 	s := pack.Shape{M: 6, K: 70}
 	for _, d := range dtypes {
@@ -316,7 +316,7 @@ func TestEdgeWeights(t *testing.T) {
 	}
 }
 
-// TestSignCountsZeros: weights that are zero become +1, and their number is told.
+// TestSignCountsZeros: zero weights become +1 and are counted.
 func TestSignCountsZeros(t *testing.T) {
 	q, _ := run(t, Job{Rule: "sign", DType: F32, Shape: pack.Shape{M: 2, K: 3}, Stats: true},
 		f32(0, 1, -1, float32(math.Copysign(0, -1)), 0, 2))
@@ -325,7 +325,7 @@ func TestSignCountsZeros(t *testing.T) {
 	}
 }
 
-// TestJobsRefused: what a rule cannot do is said before anything is read.
+// TestJobsRefused: unsupported jobs are refused before anything is read.
 func TestJobsRefused(t *testing.T) {
 	s := pack.Shape{M: 2, K: 64}
 	for name, c := range map[string]struct {

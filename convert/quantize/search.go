@@ -7,9 +7,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// search finds scales by calibration: among some that are tried for the weights w of a unit, the one whose products
-// with their codes miss least, Σ h·(w − s·code)² over the columns, h being the mean square of what a column is
-// multiplied by. The code of a weight follows from w and s as ever.
+// search finds scales by calibration: among the candidates for the weights w of a unit, it chooses the one with the
+// least weighted error Σ h·(w − s·code)² over the columns, where h is the mean square of a column's inputs. The code of
+// a weight follows from w and s as usual.
 type search struct {
 	tries func(base float32) []float32       // scales to try, given the one that the rule has without calibration
 	unit  func(scale float32) (s, a float32) // as fit returns them, for a scale that is rounded
@@ -17,8 +17,8 @@ type search struct {
 }
 
 // searchInts tries scales of either sign, since the end of the alphabet that clips less is not always that of the
-// largest weight, from those that clip more than half of the range to those that clip nothing: weights of columns that
-// hardly count may be clipped.
+// largest weight. Candidates range from clipping more than half of the range to clipping nothing: weights of nearly
+// irrelevant columns may be clipped.
 var searchInts = &search{
 	tries: func(base float32) (list []float32) {
 		for i := range 17 {
@@ -64,8 +64,8 @@ func (j *Job) checkColumns(r Rule) error {
 	return nil
 }
 
-// calibrated is the best unit for weights of the columns that h belongs to. The one of the rule stays where no other is
-// better; codes is scratch. All sums run over ascending columns, each operation rounded once.
+// calibrated returns the best unit for weights of the columns that h belongs to. The rule's unit stays unless another
+// one is better; codes is scratch. All sums run over ascending columns, each operation rounded once.
 func (q *Quantizer) calibrated(u unit, codes []int8, src []byte, h []float32) unit {
 	hw := make([]float64, len(h))
 	eachBlock(q.job.DType, src, func(k int, w []float32) {
@@ -93,8 +93,8 @@ func (q *Quantizer) calibrated(u unit, codes []int8, src []byte, h []float32) un
 	return best
 }
 
-// gain is what a unit takes off the weighted error of zeros, Σ h·w² − Σ h·(w − s·code)², and the scale that is best for
-// its codes.
+// gain returns by how much a unit reduces the weighted error compared with all zeros, Σ h·w² − Σ h·(w − s·code)², and
+// the best scale for its codes.
 func (q *Quantizer) gain(u *unit, codes []int8, src []byte, h []float32, hw []float64) (gain float64, better float32) {
 	q.rule.codes(codes, q.job.DType, src, u)
 	var wc, cc float64
@@ -107,16 +107,16 @@ func (q *Quantizer) gain(u *unit, codes []int8, src []byte, h []float32, hw []fl
 	return float64(s * (2*wc - float64(s*cc))), float32(wc / cc)
 }
 
-// Nearest is the code that a weight of another value would get in a row and column of which the scale is chosen, and
-// what it stands for.
+// Nearest returns the code that another value would get at a row and column whose scale is already chosen, and its
+// dequantized value.
 func (q *Quantizer) Nearest(row, column int, value float32) (code int8, rounded float32) {
 	s := q.scaleOf(row, column)
 	_, a := q.rule.search.unit(s)
 	code = q.rule.code(value, a)
-	return code, float32(s * float32(code)) // not fused with what follows
+	return code, float32(s * float32(code)) // prevents fusing with the caller's operation
 }
 
-// Adopt takes over codes and scales of some rows that others have chosen for the weights in src.
+// Adopt takes codes and scales of some rows chosen elsewhere for the weights in src.
 func (q *Quantizer) Adopt(row int, codes []int8, scales []float32, src []byte) {
 	k, size, group := q.job.Shape.K, q.job.DType.Size(), q.group()
 	copy(q.scales[row*q.groups():], scales)

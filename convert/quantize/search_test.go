@@ -38,8 +38,8 @@ func weighted(shape pack.Shape, group int, w, h, scales []float32, codes []int8)
 	return list
 }
 
-// TestCalibrated: no unit misses more of what counts than with the scale of the rule, nearly all miss less, and codes
-// follow from scales as the rule says.
+// TestCalibrated: no unit has a larger weighted error than with the rule's scale, nearly all have a smaller one, and
+// codes follow from scales by the rule.
 func TestCalibrated(t *testing.T) {
 	r := rand.New(rand.NewPCG(20, 3))
 	shape := pack.Shape{M: 24, K: 200} // the last group is shorter
@@ -82,7 +82,7 @@ func TestCalibrated(t *testing.T) {
 	}
 }
 
-// TestCalibratedNothing: where nothing counts, and where there is nothing, the scale of the rule stays.
+// TestCalibratedNothing: with zero importances, or zero weights, the rule's scale stays.
 func TestCalibratedNothing(t *testing.T) {
 	shape := pack.Shape{M: 2, K: 64}
 	w, h := make([]float32, 128), make([]float32, 64)
@@ -98,7 +98,8 @@ func TestCalibratedNothing(t *testing.T) {
 	}
 }
 
-// TestCalibratedRefused: importances of another number of columns, and for rules that have no use for them.
+// TestCalibratedRefused: importances with a wrong number of columns are refused, and importances for rules without a
+// scale search.
 func TestCalibratedRefused(t *testing.T) {
 	shape := pack.Shape{M: 2, K: 64}
 	for _, j := range []Job{

@@ -2,7 +2,7 @@ package quantize
 
 import "math"
 
-// Stats say how well codes and scales stand for the weights.
+// Stats measure how well codes and scales approximate the weights.
 type Stats struct {
 	RelError float64 // ‖W − Ŵ‖ / ‖W‖; 0 when both are zero
 	Counts   []int64 // per value of the alphabet, in its order

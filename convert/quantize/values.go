@@ -8,14 +8,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// rowScale is what an exact rule finds in a row.
+// rowScale is the result of an exact rule for a row.
 type rowScale struct {
 	scale float32 // 0: all weights are zero
-	zeros int32   // weights that are zero, although the alphabet has no zero, in a row whose scale is not
+	zeros int32   // zero weights in a row of nonzero scale, if the alphabet has no zero
 }
 
-// Try reports why one row of weights is none of an exact rule, nil if it is one: with a scale for each group of so many
-// columns, or for the row if group is 0.
+// Try reports why one row of weights does not fit an exact rule, nil if it does: with a scale per group of columns, or
+// per row if group is 0.
 func (r Rule) Try(d DType, row int, src []byte, group int) error {
 	kind, k := PerGroup, len(src)/d.Size()
 	if group == 0 {
@@ -29,7 +29,7 @@ func (r Rule) Try(d DType, row int, src []byte, group int) error {
 	return nil
 }
 
-// measure finds the scale of the weights of a row from a column on, and refuses those that do not fit the rule.
+// measure finds the scale of the weights of a row, from column on, and refuses weights that do not fit the rule.
 func (r *Rule) measure(d DType, row, column int, src []byte, kind ScaleKind) (rowScale, error) {
 	stat := measureRow(d, src)
 	if err := stat.finite(d, row, column, src); err != nil {
@@ -73,7 +73,7 @@ func oneMagnitude(r *Rule, d DType, src []byte, most float32) (rowScale, error) 
 	return rowScale{most, int32(zeros)}, nil
 }
 
-// signsOf reports whether all weights are 0 or ± magnitude, that is, whether signs and that scale miss nothing. It adds
+// signsOf reports whether all weights are 0 or ± magnitude, that is, whether signs and that scale are exact. It adds
 // the number of zeros to zeros unless that is nil.
 func signsOf(d DType, src []byte, magnitude float32, zeros *int) bool {
 	var codes [1024]int8
@@ -94,7 +94,7 @@ func signsOf(d DType, src []byte, magnitude float32, zeros *int) bool {
 	return true
 }
 
-// more says which weight of a row is the one magnitude too many.
+// more reports which weight of a row has one magnitude too many.
 func more(r *Rule, d DType, src []byte, most int) error {
 	var seen []float32
 	var w [1]float32
@@ -165,8 +165,8 @@ func (q *Quantizer) fixValues() error {
 	return nil
 }
 
-// Replaced is the number of zeros that an exact rule has made +1, for want of a zero in its alphabet. It is known after
-// Fix.
+// Replaced returns the number of zeros that an exact rule turned into +1 because its alphabet has no zero. It is known
+// after Fix.
 func (q *Quantizer) Replaced() (n int) {
 	for _, v := range q.found {
 		n += int(v.zeros)
@@ -193,7 +193,7 @@ func signs() ladder {
 	return ladder{at: [3]float32{0, math.SmallestNonzeroFloat32, float32(math.Inf(1))}, first: -1, stride: 1}
 }
 
-// oddLadder is that of codes ±1, or ±1 and ±3, whose middle is zero. Zero counts as +1.
+// oddLadder returns the ladder of codes ±1, or ±1 and ±3, whose middle is zero. Zero counts as +1.
 func oddLadder(values []int8, scale float32) ladder {
 	if len(values) == 2 {
 		return ladder{at: [3]float32{0, float32(math.Inf(1)), float32(math.Inf(1))}, first: -1, stride: 2}
