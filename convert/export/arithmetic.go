@@ -13,8 +13,8 @@ import (
 type Arithmetic string
 
 const (
-	// Exact quantizes activations as NUMERICS N14 does, in the graph, and adds integers without rounding: their sums are
-	// those of lowpack on any number of threads.
+	// Exact quantizes activations in the graph as in NUMERICS N14, and adds integers without rounding: the sums equal
+	// lowpack's, for any number of threads.
 	Exact Arithmetic = "exact"
 	// Plain leaves activations floats: only the weights are quantized.
 	Plain Arithmetic = "plain"
@@ -23,7 +23,7 @@ const (
 // Arithmetics lists them.
 func Arithmetics() []string { return []string{string(Exact), string(Plain)} }
 
-// Choose takes the arithmetic that was asked for, or the one that all matrices allow, which notes explain.
+// Choose returns the requested arithmetic, or the one that all matrices allow, explained by notes.
 func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, notes []string, err error) {
 	return ChooseWhere(m, asked, FloatSums)
 }
@@ -64,8 +64,8 @@ func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 // exactSums bounds sums of integers that float32 adds without rounding, in any order.
 const exactSums = 1 << 24
 
-// FloatSums says why the sums of a matrix, of products with codes of activations from −127 to 127, are not integers of
-// one scale that float32 adds exactly; nil if they are.
+// FloatSums reports why the sums of a matrix, with activation codes from −127 to 127, are not integers of one scale
+// that float32 adds exactly; nil if they are.
 func FloatSums(e *packed.Entry, a packed.Activation) error {
 	alphabet, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestMinimaRefused: a graph that left minima out would be another model.
+// TestMinimaRefused: a graph without the minima would compute a different model.
 func TestMinimaRefused(t *testing.T) {
 	m := &packed.Manifest{Packed: []packed.Entry{{Name: "plain.weight", Shape: []int{32, 32}},
 		{Name: "odd.weight", Shape: []int{32, 32}, Min: true}}}

@@ -23,7 +23,7 @@ import (
 	"github.com/lowpack/lowpack/verify"
 )
 
-// llamaFile is a GGUF of a Llama whose matrices are floats, and whose rows of queries and keys are permuted.
+// llamaFile is a GGUF of a Llama with float matrices, and with permuted rows of queries and keys.
 func llamaFile(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "llama")
@@ -32,7 +32,7 @@ func llamaFile(t *testing.T) string {
 	return path
 }
 
-// inBlocks writes a GGUF anew, with other data for every matrix that has whole blocks, and returns the data by tensor.
+// inBlocks rewrites a GGUF with other data for every matrix that has whole blocks, and returns the data by tensor.
 func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []float32, s pack.Shape) []byte) (string,
 	map[string][]byte) {
 	t.Helper()
@@ -77,8 +77,8 @@ func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []fl
 	return out, data
 }
 
-// TestBlockRoundTrip: codes and scales of a GGUF in blocks are those that package pack finds in its bytes, in the order
-// of rows of the checkpoint, and an export has the same bytes again.
+// TestBlockRoundTrip: codes and scales imported from a GGUF in blocks equal package pack's decoding of its bytes, in
+// the row order of the checkpoint, and an export reproduces the bytes.
 func TestBlockRoundTrip(t *testing.T) {
 	llama := llamaFile(t)
 	bitnet, _ := exported(t, packedOf(t, exports.Small(t), packed.Recipe{Quant: "none"}))
@@ -224,8 +224,8 @@ func q4_1(s pack.Shape, scale, minimum float32) (b []byte) {
 	return b
 }
 
-// TestMinima: where minima are multiples of their scales they become zero points, else they are kept; in both cases
-// exactly, and the way to a GGUF and back.
+// TestMinima: minima that are multiples of their scales become zero points, others are kept; both exactly, and in both
+// directions between a packed file and GGUF.
 func TestMinima(t *testing.T) {
 	float := llamaFile(t)
 	for name, c := range map[string]struct {
@@ -333,7 +333,7 @@ func TestCode2(t *testing.T) {
 	same(t, source, packedOf(t, again, packed.Recipe{}))
 }
 
-// TestUnheldCodes: codes that the chosen layout does not hold stay floats, and the plan says so.
+// TestUnheldCodes: codes that the chosen layout cannot hold stay floats, and the plan reports it.
 func TestUnheldCodes(t *testing.T) {
 	blocks, err := pack.OpenBlocks("mxfp4")
 	if err != nil {
@@ -382,8 +382,7 @@ func TestMiniCPM(t *testing.T) {
 	}
 }
 
-// TestRopeFactors: factors of frequencies survive the way to a GGUF and back, those of a Llama 3 with other numbers of
-// positions as factors.
+// TestRopeFactors: frequency factors survive the round trip through GGUF, also Llama 3 factors with position counts.
 func TestRopeFactors(t *testing.T) {
 	for _, like := range []string{"phi-3-mini-128k", "minicpm4", "llama-3.2-1b"} {
 		source := packedOf(t, forLlamaCpp(t, like), packed.Recipe{Quant: "none"})
@@ -423,8 +422,8 @@ func ropeOf(t *testing.T, path string) model.Rope {
 	return d.Rope
 }
 
-// TestBadBlocks: scales that are not numbers, and codes that no program writes, name tensor and row; nothing is
-// written.
+// TestBadBlocks: for scales that are not numbers, and codes that no program writes, the error names tensor and row;
+// nothing is written.
 func TestBadBlocks(t *testing.T) {
 	float := llamaFile(t)
 	for name, c := range map[string]struct {

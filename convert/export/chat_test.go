@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestChatTemplate: a template goes out from each of the files that may hold it, and is compared.
+// TestChatTemplate: a template is exported from each of the files that may hold it, and verified.
 func TestChatTemplate(t *testing.T) {
 	const template = "{% for m in messages %}{{ m.content }}{% endfor %}"
 	other := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})

@@ -29,7 +29,7 @@ func Codes(ctx context.Context, f *packed.File, e *packed.Entry) (m *pack.Matrix
 	return m, err
 }
 
-// eachCodes unpacks one matrix of a tensor after another, and holds the codes of all of them against their digest.
+// eachCodes unpacks one matrix of a tensor after another, and checks the codes of all against their digest.
 func eachCodes(ctx context.Context, f *packed.File, e *packed.Entry, do func(expert int, m *pack.Matrix) error) error {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
@@ -87,7 +87,7 @@ func unpack(ctx context.Context, m *pack.Matrix, f *packed.File, e *packed.Entry
 	})
 }
 
-// grown is a buffer of so many bytes, in the memory of another one if that has as many.
+// grown returns a buffer of the given size, reusing b if it is large enough.
 func grown(b []byte, size int) []byte {
 	if cap(b) < size {
 		return make([]byte, size)

@@ -28,8 +28,8 @@ func convertedByLlamaCpp(t *testing.T, kind string, dirs ...string) (paths []str
 	return paths
 }
 
-// TestInteropConverter: a checkpoint of transformers and the GGUF that llama.cpp's converter makes of it become the
-// same weights, the same codes and scales where they are quantized, and the same logits.
+// TestInteropConverter: a transformers checkpoint and the GGUF that llama.cpp's converter makes from it give the same
+// weights, the same codes and scales if quantized, and the same logits.
 func TestInteropConverter(t *testing.T) {
 	var dirs []string
 	for _, name := range []string{
@@ -48,7 +48,7 @@ func TestInteropConverter(t *testing.T) {
 		name := filepath.Base(dirs[i])
 		for _, r := range []packed.Recipe{{}, {Quant: "int4", Scale: "group:32", AllowLossy: true}} {
 			if strings.HasPrefix(name, "gpt_oss") && r.Quant != "" {
-				continue // floats are turned, codes are taken over
+				continue // floats are transposed, codes are imported
 			}
 			want, got := packedOf(t, dirs[i], r), packedOf(t, path, r)
 			if r.Quant == "" {
@@ -56,11 +56,11 @@ func TestInteropConverter(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if countPacked(t, want) > 0 && name != "gpt_oss_mxfp4" && name != "granitemoe" { // whose gate and up are one tensor
+			if countPacked(t, want) > 0 && name != "gpt_oss_mxfp4" && name != "granitemoe" { // their gate and up are one tensor
 				same(t, want, got)
 			}
 			most := 0.0
-			// whose factors of frequencies are no float32 numbers in config.json
+			// their frequency factors are not float32 values in config.json
 			if name == "llama-3.2-1b" || name == "phi-3-mini-128k" {
 				most = 1e-5
 			}
@@ -71,9 +71,9 @@ func TestInteropConverter(t *testing.T) {
 	}
 }
 
-// TestInteropConverterBitNet: the converter makes ternary weights of a BitNet's master weights; they have the codes
-// that lowpack makes, and its scales but for the reciprocal of the reciprocal that the converter multiplies with. It
-// knows the norms of the first BitNet alone.
+// TestInteropConverterBitNet: the converter makes ternary weights from a BitNet's master weights. Codes equal
+// lowpack's, and so do scales, except that the converter multiplies by a reciprocal of a reciprocal. It supports only
+// the norms of the first BitNet.
 func TestInteropConverterBitNet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bitnet")
 	tinymodel.MiniatureWith(t, "bitnet-large", dir, func(o *synth.Options) {

@@ -35,8 +35,8 @@ func wideBitnet(t *testing.T) string {
 	return packedOf(t, dir, packed.Recipe{})
 }
 
-// TestDialects: a BitNet with squared ReLU goes to the programs that compute it, in their block types and architecture,
-// and comes back with the same codes and scales.
+// TestDialects: a BitNet with squared ReLU is exported for the programs that support it, in their block types and
+// architecture, and is imported with the same codes and scales.
 func TestDialects(t *testing.T) {
 	source := wideBitnet(t)
 	for dialect, want := range map[Dialect]string{IK: "IQ2_BN", BitnetCpp: "I2_S"} {

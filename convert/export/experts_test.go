@@ -20,12 +20,12 @@ import (
 var mixtures = []string{"gpt-oss-20b", "granite-3.1-1b-a400m", "mixtral-8x7b-v0.1", "olmoe-1b-7b", "qwen1.5-moe-a2.7b",
 	"qwen3-30b-a3b"}
 
-// mixture writes a miniature whose experts have whole groups of 32 columns.
+// mixture writes a miniature whose experts' columns fill whole groups of 32.
 func mixture(t *testing.T, like string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), like)
 	tinymodel.MiniatureWith(t, like, dir, func(o *synth.Options) {
-		// which becomes 64
+		// the size becomes 64
 		o.Config = regexp.MustCompile(`("(moe|shared_expert)_intermediate_size": )\d+`).ReplaceAll(o.Config,
 			[]byte("${1}2048"))
 		o.Config = bytes.ReplaceAll(o.Config, []byte(`"truncate": false`), []byte(`"truncate": true`)) // as llama.cpp does it
@@ -33,10 +33,10 @@ func mixture(t *testing.T, like string) string {
 	return dir
 }
 
-// TestExperts: experts go to a GGUF and back with every weight as it is, in one tensor or in several, as codes and as
-// floats, and the model computes the same logits. Every architecture is written as it is and, but for gpt-oss, whose
-// codes are taken over, in one of the types of blocks, in both if LOWPACK_LONG is set: names, shapes and the order of
-// experts are those of the architecture, what becomes of codes is that of the type.
+// TestExperts: experts survive the round trip through GGUF unchanged, in one tensor or in several, as codes and as
+// floats, and the model computes the same logits. Every architecture is exported unquantized and, except for gpt-oss,
+// whose codes are imported, in one block type (LOWPACK_LONG: in both). Names, shapes and the order of experts follow
+// the architecture, codes follow the block type.
 func TestExperts(t *testing.T) {
 	for i, like := range mixtures {
 		dir := mixture(t, like)
@@ -69,7 +69,7 @@ func TestExperts(t *testing.T) {
 	}
 }
 
-// TestRefusedExperts: llama.cpp computes each architecture in one way, and what differs is refused by name.
+// TestRefusedExperts: llama.cpp computes each architecture in one way; deviations are refused by name.
 func TestRefusedExperts(t *testing.T) {
 	for _, c := range []struct {
 		like, old, new, says string

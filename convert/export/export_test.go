@@ -63,7 +63,7 @@ func same(t *testing.T, a, b string) {
 	sameRounded(t, a, b, func(scale float32) float32 { return scale })
 }
 
-// sameRounded is same where the scales of b are those of a, rounded.
+// sameRounded is same, with the scales of b being the rounded scales of a.
 func sameRounded(t *testing.T, a, b string, round func(scale float32) float32) {
 	t.Helper()
 	x, err := packed.Open(a)
@@ -101,8 +101,8 @@ func sameRounded(t *testing.T, a, b string, round func(scale float32) float32) {
 	}
 }
 
-// TestRoundTrip: packed to GGUF and back gives the same codes and scales, with scales in tensors of their own; matrices
-// whose rows no block type divides stand as ±1 in F16.
+// TestRoundTrip: an export to GGUF and the conversion of it give the same codes and scales, with scales in separate
+// tensors; matrices whose rows no block type divides are stored as ±1 in F16.
 func TestRoundTrip(t *testing.T) {
 	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	path, s := exported(t, source)
@@ -156,7 +156,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestRefused: what llama.cpp would compute differently, and what it has no place for.
+// TestRefused: models that llama.cpp would compute differently, or cannot represent, are refused.
 func TestRefused(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	target := filepath.Join(t.TempDir(), "m.gguf")
@@ -179,8 +179,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDamage: another bit in any tensor of a GGUF is found: in each of the first layer and outside of the layers, with
-// LOWPACK_LONG in all.
+// TestDamage: a flipped bit in any tensor of a GGUF is detected: one in each tensor of the first layer and outside of
+// the layers, with LOWPACK_LONG in all tensors.
 func TestDamage(t *testing.T) {
 	source := packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	path, _ := exported(t, source)

@@ -24,10 +24,10 @@ type Summary struct {
 	Notes   []string `json:"notes"`
 }
 
-// Progress is told of the bytes that are written, of all there are, and what they belong to. It may be nil.
+// Progress is called with the bytes written so far, the total, and what is being written. It may be nil.
 type Progress func(done, total int64, at string)
 
-// Of returns what reports pieces of a total, one after another.
+// Of returns a callback for pieces of a total, one after another.
 func (p Progress) Of(total int64) func(n int, at string) {
 	done := int64(0)
 	return func(n int, at string) {
@@ -40,7 +40,7 @@ func (p Progress) Of(total int64) func(n int, at string) {
 // noScreen is a note of every format.
 const noScreen = "the candidate filter of the output head is left out; the head is exact without it"
 
-// GGUFOptions say which program a GGUF is for. The zero value is the usual.
+// GGUFOptions choose the target program of a GGUF. The zero value means llama.cpp.
 type GGUFOptions struct {
 	Dialect Dialect // "": LlamaCpp
 	Force   bool    // write models that the program loads and computes differently
@@ -69,7 +69,7 @@ func GGUF(ctx context.Context, path, target string, o GGUFOptions) (*Summary, er
 	if err := w.write(ctx, to, o.Progress); err != nil {
 		return nil, err
 	}
-	size, _ := to.Seek(0, io.SeekCurrent) // which moves nothing
+	size, _ := to.Seek(0, io.SeekCurrent) // the current position
 	return &Summary{Tensors: len(w.infos), Bytes: size, Notes: w.notes}, out.Commit()
 }
 
@@ -123,7 +123,7 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 	return w, gguf.Place(w.infos)
 }
 
-// runs refuses what the program would load and compute differently.
+// runs refuses models that the program would load but compute differently.
 func (w *ggufWriter) runs(force bool) error {
 	d := w.model
 	switch wrong := d.Activation == "relu2" && w.dialect.relu2 == ""; {
@@ -156,7 +156,7 @@ func (w *ggufWriter) runs(force bool) error {
 	return nil
 }
 
-// local says which layers of an architecture have a sliding window.
+// local reports which layers of an architecture have a sliding window.
 func (w *ggufWriter) local(i int) bool {
 	switch w.arch.Name {
 	case "gemma2":
@@ -173,7 +173,7 @@ func (w *ggufWriter) note(format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf(format, args...))
 }
 
-// add enters a tensor whose data come later.
+// add adds a tensor; its data come later.
 func (w *ggufWriter) add(name string, kind gguf.Type, shape []int, data func(ctx context.Context, to io.Writer) error) {
 	t := tensor{gguf.TensorInfo{Name: name, Type: kind}, data}
 	for _, d := range shape {
@@ -182,7 +182,7 @@ func (w *ggufWriter) add(name string, kind gguf.Type, shape []int, data func(ctx
 	w.list = append(w.list, t)
 }
 
-// tensors enters all tensors: those outside of blocks first, then block after block.
+// tensors adds all tensors: tensors outside of blocks first, then block after block.
 func (w *ggufWriter) tensors() error {
 	m := w.file.Manifest()
 	if err := w.experts(); err != nil {

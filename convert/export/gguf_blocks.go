@@ -15,8 +15,8 @@ import (
 type blockType struct {
 	size  int // columns of a block, which have one scale
 	least int // columns of a row
-	// holds reports whether codes of an alphabet, with their scales and zero points, are kept exactly. Of apart, the scale
-	// stands in a tensor of its own.
+	// holds reports whether it stores the codes of an alphabet, with their scales and zero points, exactly. apart: the
+	// scale is in a separate tensor.
 	holds  func(a pack.Alphabet, u units, apart bool) bool
 	encode func(dst []byte, m *pack.Matrix, u units) error
 }
@@ -85,7 +85,7 @@ func encodeExchange(dst []byte, b pack.Blocks, a pack.Alphabet, m *pack.Matrix, 
 	return b.PackBlocks(dst, own, scales)
 }
 
-// eachBlock writes the blocks of 32 columns, each of so many bytes.
+// eachBlock writes blocks of 32 columns, size bytes each.
 func eachBlock(dst []byte, size int, m *pack.Matrix, u units, put func(b []byte, codes []int8, x unit)) error {
 	for i := range len(m.Codes) / 32 {
 		put(dst[i*size:][:size], m.Codes[32*i:][:32], u.at(32*i/m.K, 32*i%m.K))
@@ -95,13 +95,12 @@ func eachBlock(dst []byte, size int, m *pack.Matrix, u units, put func(b []byte,
 
 const eachByte = 0x0101010101010101
 
-// numbers are eight codes and what is added to each, in the bytes of a word. No sum is negative, so that nothing is
-// borrowed.
+// numbers returns eight codes, plus added to each, in the bytes of a word. No sum is negative, so no byte borrows.
 func numbers(codes []int8, plus int) uint64 {
 	return (binary.LittleEndian.Uint64(packed.CodeBytes(codes)) ^ 0x80*eachByte) + uint64(plus-0x80)*eachByte
 }
 
-// holdsMinima: Q4_1 is for minima and zero points; without them there is Q4_0. Its minimum is the weight of code −8.
+// holdsMinima: Q4_1 serves minima and zero points; without them Q4_0 suffices. Its minimum is the weight of code −8.
 func holdsMinima(a pack.Alphabet, u units, _ bool) bool {
 	return u.zeros != nil && a.Subset(pack.Int4) && (u.minima == nil || a.Values[0] == -8) &&
 		u.all(func(x unit) bool { return isHalf(x.scale) && isHalf(x.weight(-8)) })
@@ -117,7 +116,7 @@ func encodeQ4_1(dst []byte, m *pack.Matrix, u units) error {
 	})
 }
 
-// holdsFives: Q5_0 holds what unsigned numbers of four bits less a zero point among them can be.
+// holdsFives: Q5_0 holds every difference of an unsigned 4-bit number and a zero point in the same range.
 func holdsFives(a pack.Alphabet, u units, _ bool) bool {
 	low, high := int(slices.Min(a.Values)), int(slices.Max(a.Values))
 	return u.zeros != nil && u.minima == nil && u.all(func(x unit) bool {
@@ -136,12 +135,12 @@ func encodeQ5_0(dst []byte, m *pack.Matrix, u units) error {
 	})
 }
 
-// fifths collects bit 4 of each byte: the product moves that of byte i to bit 56 + i.
+// fifths collects bit 4 of each byte: the product moves bit 4 of byte i to bit 56 + i.
 func fifths(w uint64) byte { return byte(w >> 4 & eachByte * 0x0102040810204080 >> 56) }
 
 func isTernary(a pack.Alphabet, u units) bool { return u.zeros == nil && a.Subset(pack.Ternary) }
 
-// encodeIQ2BN: a row is its scale, and blocks in which columns 16 apart share a byte.
+// encodeIQ2BN: a row is its scale, then blocks in which columns 16 apart share a byte.
 func encodeIQ2BN(dst []byte, m *pack.Matrix, u units) error {
 	size := len(dst) / m.M
 	for row := range m.M {

@@ -21,12 +21,12 @@ const (
 // Dialects lists them, the default first.
 func Dialects() []string { return []string{string(LlamaCpp), string(IK), string(BitnetCpp)} }
 
-// dialect is what a program reads.
+// dialect describes what a program can read.
 type dialect struct {
 	types []gguf.Type // in which matrices are stored, from small to large
 	apart bool        // .scale tensors multiply, in some architectures
 	relu2 string      // the architecture that computes squared ReLU; "" if none does
-	doubt string      // what a summary says of that architecture
+	doubt string      // a summary's caveat about that architecture
 }
 
 var dialects = map[Dialect]dialect{

@@ -42,7 +42,7 @@ func (w *ggufWriter) mixed(o GGUFOptions) error {
 	return nil
 }
 
-// expertKeys are the numbers of experts.
+// expertKeys writes the numbers of experts.
 func (w *ggufWriter) expertKeys() {
 	b := &w.model.Blocks[0]
 	if b.Experts == nil {
@@ -56,7 +56,7 @@ func (w *ggufWriter) expertKeys() {
 	}
 }
 
-// experts enters those of all blocks: gate, up and down are a tensor each.
+// experts adds the experts of all blocks: gate, up and down are a tensor each.
 func (w *ggufWriter) experts() error {
 	for i := range w.model.Blocks {
 		x := w.model.Blocks[i].Experts
@@ -96,8 +96,8 @@ func (w *ggufWriter) stack(name string, s stack) error {
 	return nil
 }
 
-// stored is the type of the matrices, and their data: floats as they are, codes in the first type that holds those of
-// all experts.
+// stored returns the type of the matrices, and their data: floats unchanged, codes in the first type that holds the
+// codes of all experts.
 func (w *ggufWriter) stored(s stack) (kind gguf.Type, data func(ctx context.Context, to io.Writer) error, err error) {
 	if s.entry == nil {
 		_, d, err := s.plain(0)

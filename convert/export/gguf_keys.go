@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// config are the numbers of config.json that a model.Description has in another form.
+// config holds the numbers of config.json that a model.Description has in another form.
 type config struct {
 	MaxPositions int `json:"max_position_embeddings"`
 	RopeScaling  struct {
@@ -69,7 +69,7 @@ func (w *ggufWriter) describe() error {
 	return w.tokenizer()
 }
 
-// special are the keys of single architectures.
+// special writes the keys of single architectures.
 func (w *ggufWriter) special() error {
 	d := w.model
 	if d.Activation == "relu2" {
@@ -100,7 +100,7 @@ func (w *ggufWriter) special() error {
 	return nil
 }
 
-// scales are the factors of embeddings, residuals and logits.
+// scales writes the factors of embeddings, residuals and logits.
 func (w *ggufWriter) scales() {
 	w.number(".embedding_scale", float64(cmp.Or(w.model.EmbedScale, 1)))
 	w.number(".residual_scale", float64(cmp.Or(w.model.ResidualScale, 1)))
@@ -113,7 +113,7 @@ func (w *ggufWriter) softcap(name string, cap float32) {
 	}
 }
 
-// rotary are the keys of the rotary embedding.
+// rotary writes the keys of the rotary embedding.
 func (w *ggufWriter) rotary(c *config) error {
 	d, r := w.model, &w.model.Rope
 	w.count(".rope.dimension_count", r.Dim)
@@ -143,7 +143,7 @@ func (w *ggufWriter) rotary(c *config) error {
 	return nil
 }
 
-// truncate says whether the ends of yarn's blend are whole pairs, where a reader does not take that for granted.
+// truncate writes whether the ends of YaRN's blend are rounded to whole pairs, if readers do not assume it.
 func (w *ggufWriter) truncate(whole bool) {
 	switch {
 	case w.arch.Name != "gpt-oss":

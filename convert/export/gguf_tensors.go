@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// plainTypes are those of unquantized tensors.
+// plainTypes are the types of unquantized tensors.
 var plainTypes = map[safetensors.DType]gguf.Type{"F32": gguf.F32, "F16": gguf.F16, "BF16": gguf.BF16}
 
 // plain enters an unquantized tensor: matrices as they are, vectors and routers in F32.
@@ -99,7 +99,7 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	}
 	shape := e.MatrixShape()
 	w.add(name, form.kind, []int{shape.M, shape.K}, func(ctx context.Context, to io.Writer) error {
-		own, err := unitsOf(w.file, e) // again, so that those of all tensors are not in memory together
+		own, err := unitsOf(w.file, e) // read again, so that not all tensors' units are in memory at once
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ import (
 //go:embed pretokenizers.json
 var pretokenizers []byte
 
-// tokenizerFile is what a tokenizer.json says of its vocabulary.
+// tokenizerFile holds the vocabulary part of tokenizer.json.
 type tokenizerFile struct {
 	Added []struct {
 		ID      int
@@ -58,7 +58,7 @@ func (m *merge) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// vocabulary is what llama.cpp keeps of tokens.
+// vocabulary holds llama.cpp's arrays of tokens.
 type vocabulary struct {
 	kind, pre string // "llama" or "gpt2", and its pre-tokenizer
 	tokens    []string
@@ -98,7 +98,7 @@ func (w *ggufWriter) tokenizer() error {
 	return nil
 }
 
-// roles writes the tokens with a role, and which stand around a text.
+// roles writes the special tokens, and which of them are added around a text.
 func (w *ggufWriter) roles(t *tokenizer.Tokenizer, v *vocabulary) error {
 	d := w.model
 	if d.BOS >= 0 {
@@ -235,7 +235,7 @@ func (v *vocabulary) fill(size int) error {
 	return nil
 }
 
-// scoresOf gives each token the score of the first merge that makes it: SentencePiece merges the best score first.
+// scoresOf gives each token the score of the first merge that produces it: SentencePiece merges the best score first.
 func (v *vocabulary) scoresOf(merges []merge, ids map[string]int) {
 	v.scores = make([]float32, len(v.tokens))
 	for i := range v.scores {

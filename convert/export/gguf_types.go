@@ -19,10 +19,10 @@ import (
 // form is how a quantized matrix is stored.
 type form struct {
 	kind  gguf.Type
-	apart bool // its scale stands in a tensor of its own
+	apart bool // the scale is in a separate tensor
 }
 
-// unit is what some weights share: a weight is (code − zero point) × scale, plus the minimum where there is one
+// unit holds what some weights share: a weight is (code − zero point) × scale, plus the minimum if there is one
 // (NUMERICS N39).
 type unit struct {
 	scale, minimum float32
@@ -33,7 +33,7 @@ func (u unit) weight(code int8) float32 {
 	return float32(float32(int(code)-int(u.zero))*u.scale) + u.minimum
 }
 
-// units are those of a matrix.
+// units holds the scales, zero points and minima of a matrix.
 type units struct {
 	scales []float32
 	zeros  []int8    // of each scale; nil = none
@@ -42,7 +42,7 @@ type units struct {
 	group  int       // columns; 0: all of a row
 }
 
-// unitsOf are those of all matrices of an entry.
+// unitsOf returns the units of all matrices of an entry.
 func unitsOf(f *packed.File, e *packed.Entry) (u units, err error) {
 	u = sharing(e)
 	if u.scales, err = packed.Scales(f, e); err != nil {
@@ -55,7 +55,7 @@ func unitsOf(f *packed.File, e *packed.Entry) (u units, err error) {
 	return u, err
 }
 
-// sharing says how many weights have a unit in common.
+// sharing returns units with the granularity only.
 func sharing(e *packed.Entry) units {
 	u := units{group: e.Scale.Group}
 	if e.Scale.Kind != packed.ScaleTensor {
@@ -64,7 +64,7 @@ func sharing(e *packed.Entry) units {
 	return u
 }
 
-// of are those of rows from first on.
+// of returns the units of rows from first on.
 func (u units) of(first, rows int) units {
 	if u.perRow == 0 {
 		return u
@@ -128,7 +128,7 @@ func (u units) all(holds func(unit) bool) bool {
 	}) == nil
 }
 
-// zeroPoints are those that occur, each once.
+// zeroPoints returns the distinct zero points.
 func (u units) zeroPoints() (list []int8) {
 	if u.zeros == nil {
 		return []int8{0}
@@ -145,8 +145,8 @@ func (u units) zeroPoints() (list []int8) {
 	return list
 }
 
-// choose takes the first form that holds the weights exactly: blocks with the scale in a tensor of its own, blocks with
-// their scale, F16, F32. Only a scale per tensor stands apart, and only where the architecture applies it.
+// choose returns the first form that holds the weights exactly: blocks with a separate scale tensor, blocks with their
+// own scales, F16, F32. Only a per-tensor scale is stored separately, and only if the architecture applies it.
 func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
@@ -206,8 +206,8 @@ func (f form) rows(dst []byte, m *pack.Matrix, u units) error {
 	return encodeFloats(dst, m, u, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
 }
 
-// encodeFloats puts weights of so many bytes. Where more of them share a unit than there are codes, each code is put
-// once and then copied.
+// encodeFloats writes weights of size bytes each. If more weights share a unit than there are codes, each code is
+// encoded once and then copied.
 func encodeFloats(dst []byte, m *pack.Matrix, u units, size int, put func([]byte, float32)) error {
 	run := m.K
 	if u.group > 0 {

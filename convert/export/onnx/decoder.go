@@ -27,10 +27,10 @@ type decoder struct {
 	codes      map[string]codes     // how tensors hold the codes of matrices
 }
 
-// codes are the matrices of a tensor as it holds them.
+// codes is the form of a tensor's matrices in the graph.
 type codes interface {
 	of() *coded
-	// read takes the codes of one matrix from the data of the tensor.
+	// read reads the codes of one matrix from the data of the tensor.
 	read(codes []int8, from io.Reader) error
 }
 
@@ -62,8 +62,8 @@ func (d *decoder) build() error {
 	return d.head(h)
 }
 
-// lengths computes what GroupQueryAttention asks for: the last position of each sequence, and the number of all
-// positions.
+// lengths computes the length inputs of GroupQueryAttention: the last position of each sequence, and the total number
+// of positions.
 func (d *decoder) lengths() {
 	sums := d.op("ReduceSum", []string{"attention_mask", d.ints(1)}, "lengths", attribute{"keepdims", int64(0)})
 	last := d.op("Sub", []string{sums, d.ints(1)}, "last_positions")
@@ -78,7 +78,7 @@ func (d *decoder) callShape() string {
 	return d.once("input_shape", func(out string) { d.op("Shape", []string{"input_ids"}, out) })
 }
 
-// times multiplies with a factor, if there is one.
+// times multiplies by a factor, if there is one.
 func (d *decoder) times(x string, factor float32, out string) string {
 	if factor == 0 {
 		return x
@@ -100,7 +100,7 @@ func (d *decoder) norm(x, weight, out string) (string, error) {
 		attribute{"axis", int64(-1)}, attribute{"epsilon", d.model.NormEps}, attribute{"stash_type", int64(1)}), err
 }
 
-// block adds layer i behind h.
+// block adds layer i, with input h.
 func (d *decoder) block(i int, h string) (string, error) {
 	b, p := &d.model.Blocks[i], fmt.Sprintf("layers.%d.", i)
 	y, err := d.attention(i, b, h, p+"attention.")
@@ -147,7 +147,7 @@ func (d *decoder) attention(i int, b *model.Block, h, p string) (string, error) 
 	return d.norm(x, b.AttnPostNorm, p+"post_norm")
 }
 
-// heads are queries or keys, with a norm over each head or over all of them.
+// heads adds queries or keys, with a norm over each head or over all heads.
 func (d *decoder) heads(b *model.Block, x string, l *model.Linear, norm string, heads int, out string) (string, error) {
 	y, err := d.linear(x, l, out)
 	if err != nil {
@@ -173,8 +173,8 @@ func (d *decoder) headNorm(y, norm string, heads int, out string) (string, error
 	return d.op("Reshape", []string{y, d.ints(0, 0, int64(heads*d.model.HeadDim))}, out+"/joined"), err
 }
 
-// rotates says that GroupQueryAttention rotates queries and keys: heads of a multiple of 16 values, as the last step in
-// front of it.
+// rotates reports whether GroupQueryAttention rotates queries and keys: if heads have a multiple of 16 values, and
+// rotation is the last step before it.
 func (d *decoder) rotates() bool { return d.model.HeadDim%16 == 0 && !d.model.RotateFirst }
 
 // rotated rotates queries or keys where GroupQueryAttention does not.
@@ -188,7 +188,7 @@ func (d *decoder) rotated(b *model.Block, x string, heads int, out string) (stri
 		attribute{"rotary_embedding_dim", int64(d.model.Rope.Dim)}), err
 }
 
-// positions are those of the tokens of a call: the last ones that the mask counts.
+// positions returns the positions of a call's tokens: the last positions that the mask counts.
 func (d *decoder) positions() string {
 	return d.once("positions", func(out string) {
 		counts := d.op("CumSum", []string{"attention_mask", d.integer(1)}, "counts")
@@ -247,7 +247,7 @@ func (d *decoder) cacheDims(length string) []any {
 	return []any{batch, int64(d.model.KVHeads), length, int64(d.model.HeadDim)}
 }
 
-// tables are the cosines and sines of N17 for all positions.
+// tables returns the cosines and sines of N17 for all positions.
 func (d *decoder) tables(local bool) (cos, sin string, err error) {
 	global, own := rotary.Of(&d.model.Rope)
 	name, r := "rotary", global
@@ -263,11 +263,11 @@ func (d *decoder) tables(local bool) (cos, sin string, err error) {
 	return cos, sin, err
 }
 
-// rotations are those of all positions.
+// rotations writes the tables of all positions.
 type rotations struct {
 	floats.Rope
 	positions int
-	sin       []float32 // between the tables, of which that of cosines is the first
+	sin       []float32 // kept from writeCos, which comes first, for the second table
 }
 
 func (r *rotations) writeCos(w io.Writer) error {

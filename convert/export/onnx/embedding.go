@@ -17,7 +17,7 @@ func (d *decoder) embed() (h string, err error) {
 	return d.times(h, d.model.EmbedScale, "embedding/scaled"), err
 }
 
-// lookedUp takes the rows of an embedding of floats.
+// lookedUp gathers rows of a float embedding.
 func (d *decoder) lookedUp() (string, error) {
 	w, kind, err := d.plain(d.model.Embed)
 	h := d.op("Gather", []string{w, "input_ids"}, "embedding", attribute{"axis", int64(0)})
@@ -27,9 +27,8 @@ func (d *decoder) lookedUp() (string, error) {
 	return h, err
 }
 
-// decoded takes the rows of a quantized embedding, code times scale. Blocks are a dimension, so that an output head
-// that is tied to it multiplies the same codes in MatMulNBits; for one that MatMulInteger multiplies, they are stored
-// column after column too.
+// decoded gathers and dequantizes rows of a quantized embedding. Blocks are a dimension, so that a tied output head
+// multiplies the same codes in MatMulNBits; for a head in MatMulInteger, the codes are also stored column-major.
 func (d *decoder) decoded(e *packed.Entry) (string, error) {
 	f, err := formOf(e)
 	if err != nil {

@@ -29,7 +29,7 @@ func (d *decoder) exact(x string, e *packed.Entry, out string) (string, error) {
 	return d.asIntegers(x, &n, s, out), nil
 }
 
-// asFloats adds integers that are written as floats, in MatMulNBits, which keeps the weights packed.
+// asFloats adds integers represented as floats, in MatMulNBits, which keeps the weights packed.
 func (d *decoder) asFloats(x string, f *form, out string) (string, error) {
 	e := f.entry
 	matrix, err := d.packed(f)
@@ -57,7 +57,7 @@ func (d *decoder) asFloats(x string, f *form, out string) (string, error) {
 	return d.scaled(sums, []string{scale, step}, out), err
 }
 
-// scaled multiplies sums with scales, one after another.
+// scaled multiplies sums by scales, one after another.
 func (d *decoder) scaled(sums string, scales []string, out string) string {
 	for i, s := range scales {
 		name := out
@@ -84,7 +84,7 @@ func (d *decoder) quantized(x string) (codes, step string) {
 	return codes, step
 }
 
-// stored are the values of a graph that hold a matrix for MatMulInteger, or the matrices of experts.
+// stored names the graph values that hold a matrix, or the matrices of experts, for MatMulInteger.
 type stored struct{ codes, scales, zeros string }
 
 func (d *decoder) stored(n *integers) (s stored, err error) {
@@ -111,7 +111,7 @@ func (d *decoder) stored(n *integers) (s stored, err error) {
 	return s, err
 }
 
-// once adds what computes a value, unless it is there already.
+// once adds the nodes that compute a value, unless they exist already.
 func (d *decoder) once(name string, add func(out string)) string {
 	key := [2]string{"", name}
 	if _, done := d.products[key]; !done {
@@ -121,7 +121,7 @@ func (d *decoder) once(name string, add func(out string)) string {
 	return name
 }
 
-// operands are the codes of x as bytes, and the scales of these.
+// operands returns the activation codes of x as bytes, and their scales.
 func (d *decoder) operands(x string, n *integers) (bytes, step string) {
 	codes, step := d.quantized(d.groups(x, n))
 	bytes = d.once(codes+"/bytes", func(out string) {
@@ -151,7 +151,7 @@ func (d *decoder) asIntegers(x string, n *integers, s stored, out string) string
 	return d.blockwise(n, s, bytes, step, out)
 }
 
-// groups fills up the columns of x, and cuts them into those that share a scale of the activations.
+// groups pads the columns of x, and splits them into groups that share an activation scale.
 func (d *decoder) groups(x string, n *integers) string {
 	if more := n.columns() - n.entry.MatrixShape().K; more > 0 {
 		from := x
@@ -204,7 +204,7 @@ func (d *decoder) blockwise(n *integers, s stored, bytes, step, out string) stri
 	return d.scaled(sums, after, out)
 }
 
-// repeated are the scales of activations of every block.
+// repeated returns the activation scales of every block.
 func (d *decoder) repeated(step string, n *integers) string {
 	if n.group == n.block {
 		return step

@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// mixture adds the experts of a block (NUMERICS N35, N36): a loop over all of them, which multiplies the matrices of
-// those only that a token has chosen, and the expert that all tokens share.
+// mixture adds the experts of a block (NUMERICS N35, N36): a loop over all experts, which multiplies only the matrices
+// of experts chosen by a token, and the shared expert.
 func (d *decoder) mixture(b *model.Block, x, p string) (string, error) {
 	m := b.Experts
 	weights, err := d.routed(m, x, p)
@@ -63,7 +63,7 @@ func (d *decoder) mixture(b *model.Block, x, p string) (string, error) {
 	return d.shared(b, x, sum, p)
 }
 
-// part takes the rows of a layer from a product with a matrix of more.
+// part selects the rows of a layer from the product with a fused matrix.
 func (d *decoder) part(l *model.Linear, y, out string) string {
 	if l.Rows == (model.Rows{}) {
 		return y
@@ -75,7 +75,7 @@ func (d *decoder) part(l *model.Linear, y, out string) string {
 	return d.op("Slice", in, out)
 }
 
-// routed are the weights of all experts for each token, 0 for those that are not chosen.
+// routed returns the weights of all experts for each token, 0 for experts not chosen.
 func (d *decoder) routed(m *model.Experts, x, p string) (string, error) {
 	scores, err := d.floats(x, m.Router, p+"router")
 	if err != nil {
@@ -113,8 +113,8 @@ func (d *decoder) shared(b *model.Block, x, sum, p string) (string, error) {
 	return d.op("Add", []string{sum, d.op("Mul", []string{y, g}, p+"shared")}, p+"mixture"), err
 }
 
-// sliced gives a loop over experts their layers, and returns how one of them is computed in its body, for all rows of
-// its tensor. What it multiplies there is x, if that is known outside.
+// sliced passes the layers of the experts to a loop, and returns how the body computes one of them, for all rows of its
+// tensor. Its input is x, if that is known outside of the body.
 func (d *decoder) sliced(s *scan, l *model.Linear, x string) (func(x, out string) string, error) {
 	product, err := d.slicedMatrix(s, l, x)
 	if err != nil || l.Bias == "" {
@@ -228,7 +228,7 @@ func (d *decoder) slicedFloats(s *scan, l *model.Linear) (func(x, out string) st
 	}, err
 }
 
-// matrix takes the values of one expert.
+// matrix returns the slice of one expert.
 func (s *scan) matrix(from string, k kind, dims []int64) string {
 	var rest []any
 	for _, n := range dims[1:] {

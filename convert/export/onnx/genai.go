@@ -47,7 +47,7 @@ type genaiSearch struct {
 	ShareKV   bool `json:"past_present_share_buffer"`
 }
 
-// genai is the text of genai_config.json. The type llama stands for any decoder with these inputs and outputs.
+// genai returns the text of genai_config.json. The type llama stands for any decoder with these inputs and outputs.
 func (d *decoder) genai() []byte {
 	m := d.model
 	c := genaiConfig{
@@ -84,8 +84,8 @@ func (d *decoder) genai() []byte {
 	return append(text, '\n')
 }
 
-// chats gives the files of the tokenizer a chat template that onnxruntime-genai renders. It takes that of
-// tokenizer_config.json in front of chat_template.jinja.
+// chats adds a chat template that onnxruntime-genai renders to the tokenizer files. onnxruntime-genai prefers
+// tokenizer_config.json to chat_template.jinja.
 func (m *exported) chats() error {
 	template := chat.Template(m.file.Embedded)
 	if template == "" {
@@ -108,7 +108,7 @@ func (m *exported) chats() error {
 	return err
 }
 
-// withTemplate is tokenizer_config.json with another chat template, where it has one.
+// withTemplate returns tokenizer_config.json with its chat template replaced, if it has one.
 func withTemplate(text []byte, template string) ([]byte, error) {
 	var config map[string]json.RawMessage
 	if err := json.Unmarshal(text, &config); err != nil {

@@ -40,10 +40,10 @@ func (k kind) bits() int64 {
 	return 0
 }
 
-// contrib is the domain of the operators that onnxruntime adds to those of the standard, at version 1.
+// contrib is the domain of onnxruntime's additional operators, at version 1.
 const contrib = "com.microsoft"
 
-// opsets are the versions of operators that a graph is written in, by domain.
+// opsets lists the operator-set versions of the graph, by domain.
 var opsets = []opset{{"", 21}, {contrib, 1}}
 
 type opset struct {
@@ -51,7 +51,7 @@ type opset struct {
 	version int64
 }
 
-// graph is a model: what a ModelProto says, apart from the data of tensors.
+// graph is a model: the contents of a ModelProto without tensor data.
 type graph struct {
 	nodes           []node
 	tensors         []tensor
@@ -73,7 +73,7 @@ type attribute struct {
 	value any
 }
 
-// value is an input or an output of the graph. Dimensions are numbers, or names of what only a call knows.
+// value is an input or an output of the graph. Dimensions are numbers, or names of sizes known only at run time.
 type value struct {
 	name string
 	kind kind
@@ -98,7 +98,7 @@ func (t *tensor) bytes() int64 {
 	return (n + 7) / 8
 }
 
-// builder makes a graph, and knows where the data of its tensors come from.
+// builder builds a graph, and records the sources of its tensor data.
 type builder struct {
 	graph
 	known map[string]int                   // index of a tensor
@@ -125,18 +125,18 @@ func (b *builder) ops(domain, kind string, in, out []string, attributes []attrib
 	return out[0]
 }
 
-// inlineBytes is the largest tensor that stands in the model itself: shape inference reads constants there only.
+// inlineBytes is the size of the largest tensor stored in the model itself: shape inference reads constants only there.
 const inlineBytes = 1024
 
-// Offsets in the data file, so that runtimes map it into memory: pages, and the allocation granularity of Windows for
-// what is large.
+// Alignment of offsets in the data file, so that runtimes can map it: pages, and the allocation granularity of Windows
+// for large tensors.
 const (
 	page       = 4 << 10
 	large      = 1 << 20
 	largePages = 64 << 10
 )
 
-// tensor adds a tensor once, whose data are written later; a small one is written now.
+// tensor adds a tensor once. Its data are written later, or now if it is small.
 func (b *builder) tensor(name string, kind kind, dims []int64, data func(io.Writer) error) (string, error) {
 	if i, known := b.known[name]; known {
 		if t := &b.tensors[i]; t.kind != kind || !slices.Equal(t.dims, dims) {
@@ -158,7 +158,7 @@ func (b *builder) tensor(name string, kind kind, dims []int64, data func(io.Writ
 	return name, nil
 }
 
-// aligned is the first offset for a tensor of n bytes behind those before it.
+// aligned returns the first offset for a tensor of n bytes after end.
 func aligned(end, n int64) int64 {
 	to := int64(page)
 	if n >= large {

@@ -15,17 +15,17 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// integers is how a matrix stands for MatMulInteger: in blocks of columns whose sum is one integer (NUMERICS N15), in
-// each of them column after column, so that a block is the matrix [block, rows] of numbers of 4 or 8 bits. Columns are
-// filled up to whole blocks, and to whole groups of activations.
+// integers is the form of a matrix for MatMulInteger: in blocks of columns whose sum is one integer (NUMERICS N15).
+// Each block is column-major, that is, the matrix [block, rows] of 4-bit or 8-bit numbers. Columns are padded to whole
+// blocks, and to whole activation groups.
 type integers struct {
 	coded
 	group         int // columns that share a scale of the activations; 0 = all
 	block, blocks int
 }
 
-// exactBytes is the number of products of unsigned bytes whose sum is an int32: MatMulInteger multiplies such, and
-// subtracts what zero points make of them.
+// exactBytes is the number of products of unsigned bytes that an int32 sums exactly: MatMulInteger adds such products,
+// and subtracts the zero-point correction.
 const exactBytes = math.MaxInt32 / (255 * 255)
 
 func integersOf(e *packed.Entry, a packed.Activation) (integers, error) {
@@ -52,13 +52,13 @@ func integersOf(e *packed.Entry, a packed.Activation) (integers, error) {
 	return n, nil
 }
 
-// grouped says that groups of columns have scales of activations of their own.
+// grouped reports whether activation scales are group-wise.
 func (n *integers) grouped() bool { return n.group > 0 }
 
-// single says that a row is one block, whose sum is multiplied with scales of all columns.
+// single reports whether a row is one block, whose sum is multiplied by scales of all columns.
 func (n *integers) single() bool { return n.blocks == 1 && !n.grouped() }
 
-// columns is the number of columns with those that fill up.
+// columns returns the number of columns including padding.
 func (n *integers) columns() int { return n.blocks * n.block }
 
 // kind of the stored codes.
@@ -165,7 +165,7 @@ func (n *integers) writeZeros(v *packed.File, w io.Writer) error {
 // tile is a number of columns that are written at a time: their rows are near each other in memory.
 const tile = 64
 
-// fields are numbers as they are stored: a 4-bit code takes a byte where an odd number of them is stored.
+// fields returns the numbers as stored: a 4-bit code takes a byte if the number of codes is odd.
 func (n *integers) fields() coded {
 	c := n.coded
 	c.bits = int(n.kind().bits())

@@ -20,7 +20,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// session is what testdata/session.py is asked.
+// session is the request to testdata/session.py.
 type session struct {
 	Threads int      `json:"threads"`
 	Level   string   `json:"level"`
@@ -75,12 +75,12 @@ func TestInteropGreedy(t *testing.T) {
 	}
 }
 
-// TestInteropGroups: where scales belong to groups of columns, and where sums of 8-bit codes are long, onnxruntime
-// chooses the tokens that lowpack chooses behind the same text, but where two logits of lowpack are nearly equal:
-// floats are added in another order, which now and then flips an activation code. Scales per group keep that small.
-// With one scale per token it grows: of all codes of the 8 texts, those in front of the first layer were those of the
-// reference model, in the first block at most 15 of 106,000 differed, in the last one up to 7 of 100. That moved a
-// logit by up to 0.37, and the chosen token was up to 0.2 behind (Zen 4).
+// TestInteropGroups: with group-wise scales, and with long sums of 8-bit codes, onnxruntime chooses lowpack's tokens
+// after the same text, unless two logits of lowpack are nearly equal: floats are added in another order, which now and
+// then flips an activation code. With group-wise activation scales the effect stays small. With per-token scales it
+// grows: of all codes of the 8 texts, the codes before the first layer equal the reference model's, in the first block
+// at most 15 of 106,000 differed, in the last one up to 7 of 100. That changed a logit by up to 0.37, and the chosen
+// token's logit was up to 0.2 lower (Zen 4).
 func TestInteropGroups(t *testing.T) {
 	var prompts [][]int
 	for _, g := range exports.TinyGoldens(t) {
@@ -129,8 +129,8 @@ func written(t *testing.T, m *exported) string {
 	return dir
 }
 
-// TestInteropPlain: plain graphs compute code times scale, with zero points where there are any: their logits are those
-// of lowpack for the unpacked floats.
+// TestInteropPlain: plain graphs compute code times scale, with zero points if there are any: their logits equal
+// lowpack's for the unpacked floats.
 func TestInteropPlain(t *testing.T) {
 	lossy := func(quant, scale string) packed.Recipe {
 		return packed.Recipe{Quant: quant, Scale: scale, AllowLossy: true}
@@ -156,8 +156,8 @@ func TestInteropPlain(t *testing.T) {
 }
 
 // TestInteropEmbedding: quantized embeddings, tied to the output head or not, give the floats that lowpack multiplies:
-// plain graphs have the logits of the unpacked floats, and exact ones those of lowpack but for codes of activations on
-// the other side of a tie.
+// plain graphs have the logits of the unpacked floats, and exact graphs have lowpack's logits, except for activation
+// codes on the other side of a tie.
 func TestInteropEmbedding(t *testing.T) {
 	for _, name := range []string{"mlx-mxfp4", "mlx-bonsai-ternary-f16-tied", "mlx-bonsai-bit1-f16-tied"} {
 		for _, activation := range []string{"token", "group:32"} {
@@ -181,7 +181,7 @@ func TestInteropEmbedding(t *testing.T) {
 	}
 }
 
-// recorded are the logits of transformers for the tokens of a miniature: a header of NumPy, whose size stands in it,
+// recorded returns the logits of transformers for the tokens of a miniature: a NumPy header, which states its own size,
 // and float32.
 func recorded(t *testing.T, name string) []float32 {
 	t.Helper()
@@ -247,7 +247,7 @@ func TestInteropGenAI(t *testing.T) {
 	exports.ReadJSON(t, filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"), "prompts.json"), &prompts)
 	var texts []string
 	for _, p := range prompts {
-		texts = append(texts, bos+strings.TrimPrefix(p.Text, bos)) // it adds no BOS token of its own
+		texts = append(texts, bos+strings.TrimPrefix(p.Text, bos)) // it does not add BOS itself
 	}
 	var chats [][]chat.Message
 	var named [][]map[string]string
@@ -295,8 +295,9 @@ func TestInteropGenAI(t *testing.T) {
 	}
 }
 
-// TestInteropTransformersJS: transformers.js opens the directory, cuts the golden texts as lowpack does, and generates
-// the golden tokens; of a family that it knows, without being told which one, and those of onnxruntime.
+// TestInteropTransformersJS: transformers.js opens the directory, tokenizes the golden texts as lowpack does, and
+// generates the golden tokens; for a family that it knows, without a declared model type, it generates onnxruntime's
+// tokens.
 func TestInteropTransformersJS(t *testing.T) {
 	const n = 64
 	var texts []struct {
@@ -352,13 +353,12 @@ func TestInteropTransformersJS(t *testing.T) {
 	}
 }
 
-// closed are the families whose graphs OpenVINO does not read: it has no softcap for GroupQueryAttention, and its Scan
-// does not take loops over experts.
+// closed lists the families whose graphs OpenVINO cannot read: its GroupQueryAttention has no softcap, and its Scan
+// rejects loops over experts.
 var closed = []string{"gemma2", "gpt_oss", "granitemoe", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe"}
 
-// TestInteropFamilies: the graph of a miniature of every family that is exported gives the logits of lowpack, from
-// floats, for a prompt that is longer than sliding windows and for tokens behind it. Heads have 8, 16, 24 and more
-// values.
+// TestInteropFamilies: for a miniature of every exported family, the graph gives lowpack's logits, from floats, for a
+// prompt longer than the sliding windows and for the tokens after it. Heads have 8, 16, 24 and more values.
 func TestInteropFamilies(t *testing.T) {
 	ids := map[string][]int{"models/stories260k/hf-F32": {1, 403, 407, 261, 378}}
 	for _, name := range []string{"exaone4", "gemma", "gemma2", "gemma3", "gpt_oss", "granite", "granitemoe",

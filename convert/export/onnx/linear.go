@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// floatKinds are those of unquantized tensors.
+// floatKinds are the types of unquantized tensors.
 var floatKinds = map[safetensors.DType]kind{"F32": float32Kind, "F16": float16Kind, "BF16": bfloat16Kind}
 
 // linear adds a linear layer.
@@ -61,7 +61,7 @@ func (d *decoder) matrix(x, name, out string) (string, error) {
 	return y, err
 }
 
-// ordered takes the columns of x in the order of a matrix (FORMAT F24).
+// ordered gathers the columns of x in the order of a matrix (FORMAT F24).
 func (d *decoder) ordered(x string, e *packed.Entry) (string, error) {
 	order, err := d.tensor(e.Name+packed.OrderSuffix, int32Kind, []int64{int64(e.MatrixShape().K)},
 		func(w io.Writer) error {
@@ -77,7 +77,7 @@ func (d *decoder) ordered(x string, e *packed.Entry) (string, error) {
 	return d.op("Gather", []string{x, order}, x+"/"+e.Name+packed.OrderSuffix, attribute{"axis", int64(-1)}), err
 }
 
-// floats multiplies with a matrix of floats, which is widened where it is not of float32.
+// floats multiplies by a float matrix, which is widened unless it is float32.
 func (d *decoder) floats(x, name, out string) (string, error) {
 	w, err := d.widened(name)
 	if err != nil {
@@ -96,7 +96,7 @@ func (d *decoder) widened(name string) (string, error) {
 		func(out string) { d.op("Cast", []string{w}, out, attribute{"to", int64(float32Kind)}) }), nil
 }
 
-// plain enters an unquantized tensor as it is stored.
+// plain adds an unquantized tensor as stored.
 func (d *decoder) plain(name string) (string, kind, error) {
 	t, err := d.file.Tensor(name)
 	if err != nil {
@@ -154,13 +154,13 @@ func (d *decoder) weightOnly(x string, e *packed.Entry, out string) (string, err
 	return d.product(&f, x, matrix, out), err
 }
 
-// formScales are the scales of all blocks.
+// formScales adds the scales of all blocks.
 func (d *decoder) formScales(f *form) (string, error) {
 	return d.tensor(f.entry.Name+".scales", float32Kind, f.scaleDims(),
 		func(w io.Writer) error { return f.writeScales(d.file, w) })
 }
 
-// packed are the codes of a matrix for MatMulNBits, and its zero points where they are not those by default.
+// packed adds the codes of a matrix for MatMulNBits, and its zero points unless they are the default.
 func (d *decoder) packed(f *form) (s stored, err error) {
 	d.codes[f.entry.Name] = f
 	if s.codes, err = d.tensor(f.entry.Name, uint8Kind, f.codeDims(),

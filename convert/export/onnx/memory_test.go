@@ -26,8 +26,8 @@ func (h *heap) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestMemory: a directory is written in the memory of one tensor of codes, with the graph and small buffers, however
-// many tensors there are. Large tensors can be mapped everywhere.
+// TestMemory: a directory is written in the memory of one tensor of codes, plus the graph and small buffers, for any
+// number of tensors. Large tensors are aligned for mapping everywhere.
 func TestMemory(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector takes memory itself")

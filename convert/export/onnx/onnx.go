@@ -16,19 +16,18 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The files of the directory beside those of the tokenizer. transformers.js looks for data under this name.
+// The files of the directory besides the tokenizer's. transformers.js looks for data under this name.
 const (
 	modelFile  = "model.onnx"
 	dataFile   = "model.onnx_data"
 	configFile = "genai_config.json"
 )
 
-// arithmeticKey of the metadata of the model says how it computes.
+// arithmeticKey names the arithmetic in the metadata of the model.
 const arithmeticKey = "lowpack.arithmetic"
 
 // Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the
-// same input. Without an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is
-// in memory.
+// same input. The default arithmetic is exact if all matrices allow it, else plain. At most one tensor is in memory.
 func Export(ctx context.Context, path, dir string, a export.Arithmetic, p export.Progress) (*export.Summary, error) {
 	f, err := packed.Open(path)
 	if err != nil {
@@ -50,7 +49,7 @@ func Export(ctx context.Context, path, dir string, a export.Arithmetic, p export
 type exported struct {
 	*decoder
 	notes []string
-	texts map[string][]byte // of the tokenizer, in place of those of the packed file
+	texts map[string][]byte // tokenizer files that replace the packed file's
 }
 
 // plan builds the graph of a packed file.
@@ -77,7 +76,7 @@ func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 	return m, m.chats()
 }
 
-// exactly says why the sums of a matrix cannot be computed without rounding; nil if they can.
+// exactly reports why the sums of a matrix cannot be computed without rounding; nil if they can.
 func exactly(e *packed.Entry, a packed.Activation) error {
 	f, err := formOf(e)
 	if err == nil && !f.exact(a) {
@@ -86,13 +85,13 @@ func exactly(e *packed.Entry, a packed.Activation) error {
 	return err
 }
 
-// families are those whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm have
-// those of bitnet and llama under other names.
+// families lists the families whose blocks have been compared with lowpack in onnxruntime; the blocks of bitnet-1bitllm
+// and mobilellm are those of bitnet and llama under other names.
 var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2", "gemma3", "gpt_oss", "granite",
 	"granitemoe", "hunyuan", "llama", "minicpm", "mistral", "mixtral",
 	"mobilellm", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"}
 
-// runs refuses what has no form in the graph.
+// runs refuses models that the graph cannot express.
 func runs(m *packed.Manifest, d *model.Description) error {
 	switch {
 	case !slices.Contains(families, d.Family):

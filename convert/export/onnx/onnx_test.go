@@ -37,8 +37,8 @@ func exportedOf(t *testing.T, source string, a export.Arithmetic) (string, *expo
 	return dir, s
 }
 
-// TestExport: the same file gives the same directory, the size in the summary is that of its files, and large data can
-// be mapped.
+// TestExport: the same file gives the same directory, the summary has the size of its files, and large data can be
+// mapped.
 func TestExport(t *testing.T) {
 	source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})
 	dir, s := exportedOf(t, source, "")
@@ -107,7 +107,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestRotations: sines are the same with and without cosines in front of them, which keep them for as long.
+// TestRotations: sines are the same whether or not the cosine table, which keeps them until then, was written before.
 func TestRotations(t *testing.T) {
 	r := rotations{Rope: floats.NewRope(10000, 8), positions: 50}
 	var alone, cos, sin bytes.Buffer
@@ -161,7 +161,7 @@ func modelOf(t *testing.T, dir string) *graph {
 	return g
 }
 
-// operators are those that multiply quantized matrices, in the graph or in loops of it.
+// operators lists the operators that multiply quantized matrices, in the graph or in its loops.
 func operators(g *graph) (list []string) {
 	for _, n := range g.nodes {
 		if n.op == "MatMulNBits" || n.op == "MatMulInteger" {
@@ -177,8 +177,8 @@ func operators(g *graph) (list []string) {
 	return slices.Compact(list)
 }
 
-// TestChats: the chat template is written for the engine of onnxruntime-genai wherever that looks for it; one that it
-// cannot render is left as it is, and a note says why.
+// TestChats: the chat template is written for onnxruntime-genai in every file in which it looks for one; a template
+// that it cannot render stays unchanged, and a note says why.
 func TestChats(t *testing.T) {
 	const title = "{% for m in messages %}<{{ m.role | title }}>{{ m.content }}{% endfor %}"
 	const first = "{{ (messages | first).content }}"
@@ -209,7 +209,7 @@ func TestChats(t *testing.T) {
 	}
 }
 
-// TestRefused: nothing is left of what is refused or stopped.
+// TestRefused: a refused or cancelled export leaves nothing behind.
 func TestRefused(t *testing.T) {
 	exports.Refused(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}),
 		func(ctx context.Context, path, dir string) error {
@@ -218,7 +218,7 @@ func TestRefused(t *testing.T) {
 		})
 }
 
-// TestFamilies: what has no form in the graph is refused by name.
+// TestFamilies: models that the graph cannot express are refused by name.
 func TestFamilies(t *testing.T) {
 	llama := model.Description{Family: "llama", Config: model.Config{HeadDim: 64, Rope: model.Rope{Dim: 64}}}
 	experts := packed.Manifest{Packed: []packed.Entry{{Name: "experts", Shape: []int{4, 64, 64}, Order: true}}}
@@ -238,9 +238,9 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestDamage: another bit anywhere in any file of the directory is found, but for the version that wrote it, and so is
-// a file that a runtime would read too. Bytes all over each file and one of each tensor of the first layer and outside
-// of layers stand for all; with LOWPACK_LONG there are more of them.
+// TestDamage: a flipped bit anywhere in any file of the directory is detected, except in the version that wrote it, and
+// so is an added file that a runtime would read. Bytes all over each file and one of each tensor of the first layer and
+// outside of layers are tested; LOWPACK_LONG tests more.
 func TestDamage(t *testing.T) {
 	source := exports.Packed(t, exports.Small(t), packed.Recipe{})
 	dir, _ := exportedOf(t, source, "")
@@ -262,7 +262,7 @@ func TestDamage(t *testing.T) {
 	for name, good := range exports.Contents(t, dir) {
 		from, parts := 0, 3
 		if name == modelFile {
-			from, parts = 24, 11 // behind the producer
+			from, parts = 24, 11 // after the producer
 		}
 		if long.All {
 			parts *= 4
@@ -426,7 +426,7 @@ func TestFilled(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is read is what is written of it again.
+// FuzzParse: writing and parsing a parsed model gives the same model.
 func FuzzParse(f *testing.F) {
 	b := newBuilder()
 	b.op("Clip", []string{"x", b.scalar(1), ""}, "y", attribute{"a", int64(-1)}, attribute{"b", float32(2)},

@@ -22,7 +22,7 @@ const (
 	valueName, valueType, typeTensor, typeKind, typeShape, shapeDim, dimValue, dimName         = 1, 2, 1, 1, 2, 1, 1, 2
 )
 
-// irVersion is that of ONNX 1.16, the first with opset 21.
+// irVersion is the IR version of ONNX 1.16, the first with opset 21.
 const irVersion = 10
 
 // The kinds of attributes, AttributeProto.AttributeType.

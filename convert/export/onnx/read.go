@@ -22,7 +22,7 @@ type field struct {
 	bytes  []byte
 }
 
-// fields walks the fields of a message. Whoever takes a field demands its wire type, by as.
+// fields iterates over the fields of a message. Callers check the wire type of a field by as.
 func fields(data []byte, each func(f field) error) error {
 	for len(data) > 0 {
 		id, kind, n := protowire.ConsumeTag(data)
@@ -78,7 +78,7 @@ func (f field) int(to *int64) error {
 	return f.as(protowire.VarintType)
 }
 
-// list walks the fields of a message and appends what it says.
+// list parses a message and appends the result.
 func list[T any](f field, to *[]T, parse func([]byte) (T, error)) error {
 	if err := f.as(protowire.BytesType); err != nil {
 		return err
@@ -91,7 +91,7 @@ func list[T any](f field, to *[]T, parse func([]byte) (T, error)) error {
 // text is a string as an element of a list.
 func text(b []byte) (string, error) { return string(b), nil }
 
-// parse reads a model. Fields that are not written are errors, so that nothing in a file stays unseen.
+// parse reads a model. Fields that Export does not write are errors, so that nothing in a file goes unnoticed.
 func parse(data []byte) (*graph, error) {
 	g := &graph{}
 	err := fields(data, func(f field) error {
@@ -123,7 +123,7 @@ func parse(data []byte) (*graph, error) {
 // maxDepth bounds graphs within graphs: a choice within a loop within a loop has three.
 const maxDepth = 4
 
-// field reads a field of a GraphProto, whose attributes may be graphs of a smaller depth.
+// field reads a field of a GraphProto, whose attributes may be graphs, up to a depth.
 func (g *graph) field(depth int) func(f field) error {
 	return func(f field) error {
 		var name string
@@ -213,7 +213,7 @@ func parseAttribute(depth int) func(b []byte) (attribute, error) {
 	}
 }
 
-// read takes the value from a field.
+// read sets the value from a field.
 func (a *attribute) read(f field, depth int) error {
 	var number int64
 	var words string
@@ -300,7 +300,7 @@ func parseTensor(b []byte) (t tensor, err error) {
 // maxElements bounds a tensor, so that sizes do not overflow.
 const maxElements = 1 << 48
 
-// place checks size and place of the data.
+// place checks size and position of the data.
 func (t *tensor) place(external bool, where [][2]string) (err error) {
 	elements := int64(1)
 	for _, d := range t.dims {
@@ -355,7 +355,7 @@ func parseValue(b []byte) (v value, err error) {
 	})
 }
 
-// nested walks a message all of whose fields are messages of one number.
+// nested iterates over a message whose fields are all messages of one number.
 func nested(f field, id protowire.Number, each func(field) error) error {
 	if err := f.as(protowire.BytesType); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// scan is a loop whose body sees one slice of each of its inputs at a time, and adds to a total.
+// scan is a loop whose body gets one slice of each input per iteration, and adds to a total.
 type scan struct {
 	name   string
 	from   []string // values that are cut into slices
@@ -22,7 +22,7 @@ func (s *scan) take(from string, k kind, axis int64, dims ...any) string {
 	return v.name
 }
 
-// scan adds the loop: body computes the next total from the one before it, which begins as start.
+// scan adds the loop: body computes the next total from the previous one, which is initially start.
 func (d *decoder) scan(s *scan, start string, dims []any, out string, body func(total, next string)) string {
 	total, next := value{s.name + "/total", float32Kind, dims}, value{s.name + "/next", float32Kind, dims}
 	g := d.body(append([]value{total}, s.slices...), []value{next}, func() { body(total.name, next.name) })
@@ -30,8 +30,7 @@ func (d *decoder) scan(s *scan, start string, dims []any, out string, body func(
 		attribute{"body", g}, attribute{"num_scan_inputs", int64(len(s.from))}, attribute{"scan_input_axes", s.axes})
 }
 
-// body collects what add adds in a graph of its own, which sees the values around it. What it computes is not seen
-// there.
+// body collects the nodes of add in a subgraph, which sees the values of the enclosing graph, but not vice versa.
 func (d *decoder) body(in, out []value, add func()) *graph {
 	nodes, products := d.nodes, d.products
 	d.nodes, d.products = nil, maps.Clone(products)

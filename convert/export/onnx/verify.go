@@ -53,7 +53,7 @@ func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
 	return &v.Verified, v.all(dir)
 }
 
-// arithmetic is what the model says of itself.
+// arithmetic returns the arithmetic that the model declares.
 func (g *graph) arithmetic() export.Arithmetic {
 	if len(g.metadata) == 1 && g.metadata[0] == [2]string{arithmeticKey, string(export.Plain)} {
 		return export.Plain
@@ -61,7 +61,7 @@ func (g *graph) arithmetic() export.Arithmetic {
 	return export.Exact
 }
 
-// equals compares graphs, apart from data that are elsewhere.
+// equals compares graphs, without external data.
 func (g *graph) equals(want *graph) error {
 	return errors.Join(
 		same("opset", g.opsets, want.opsets), same("metadata", g.metadata, want.metadata), same("input", g.inputs,

@@ -13,15 +13,15 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// coded are codes as a graph holds them: unsigned numbers code + zero of so many bits, lowest bits first.
+// coded are codes as stored in a graph: unsigned numbers code + zero of a bit width, lowest bits first.
 type coded struct {
 	entry      *packed.Entry
 	alphabet   pack.Alphabet
 	bits, zero int
 }
 
-// codedIn takes the least number of bits from least on, doubled as often as the codes need it, with the zero point in
-// the middle of the numbers where the codes fit it: the one that MatMulNBits has by default.
+// codedIn starts from least bits and doubles them until the codes fit. The zero point is in the middle of the range if
+// the codes fit, which is MatMulNBits' default.
 func codedIn(e *packed.Entry, least int) (coded, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *coded) span() (lo, hi int) {
 	return int(v[0]), int(v[len(v)-1])
 }
 
-// numbers are the codes as they are stored.
+// numbers returns the stored number of each code.
 func (c *coded) numbers() [256]uint8 {
 	return rows.NumbersOf(c.alphabet, func(code int8) uint8 { return uint8(int(code) + c.zero) })
 }
@@ -95,7 +95,7 @@ func (c *coded) get(b []byte, j int) uint8 {
 	return b[j*c.bits/8] >> (j * c.bits % 8) & (1<<c.bits - 1)
 }
 
-// zeros are the stored zero points by unit, as numbers of so many bits; nil = zero for all.
+// zeros returns the stored zero points by unit, as numbers of a bit width; nil = zero for all.
 func (c *coded) zeros(v *packed.File, bits int) ([]uint8, error) {
 	list, err := folder.Zeros(v, c.entry)
 	if err != nil || list == nil {
@@ -113,13 +113,13 @@ func (c *coded) zeros(v *packed.File, bits int) ([]uint8, error) {
 	return out, nil
 }
 
-// form is how a matrix stands in MatMulNBits: in blocks of columns that share a scale, the last one of a row filled up.
+// form is the form of a matrix in MatMulNBits: blocks of columns that share a scale, the last one of a row padded.
 type form struct {
 	coded
 	block int
 }
 
-// Blocks of columns that MatMulNBits takes.
+// Block sizes, in columns, that MatMulNBits accepts.
 const smallestBlock, usualBlock, largestBlock = 16, 128, 256
 
 func formOf(e *packed.Entry) (form, error) {
@@ -154,7 +154,7 @@ func (f *form) zeroBytes() int { return f.bytes(f.blocks()) }
 // bytes is the size of a number of fields.
 func (c *coded) bytes(fields int) int { return (fields*c.bits + 7) / 8 }
 
-// defaultZero says that all zero points are those that MatMulNBits takes without being told.
+// defaultZero reports whether all zero points are MatMulNBits' default.
 func (f *form) defaultZero() bool { return !f.entry.Zero && f.zero == 1<<(f.bits-1) }
 
 // unit is the index of the scale, and of the zero point, of a block of a row.
@@ -189,7 +189,7 @@ func (f *form) read(codes []int8, from io.Reader) error {
 	return nil
 }
 
-// writeZeros writes the zero points, row after row, so many at a time in whole bytes.
+// writeZeros writes the zero points, row after row, padding each sequence of together ones to whole bytes.
 func (f *form) writeZeros(v *packed.File, w io.Writer, together int) error {
 	zeros, err := f.zeros(v, f.bits)
 	if err != nil {
@@ -246,8 +246,8 @@ func (f *form) ones(w io.Writer) error {
 	return nil
 }
 
-// exact says that the sums of a matrix are integers that float32 adds exactly. Sums of 8-bit codes are left to
-// MatMulInteger, which adds them faster.
+// exact reports whether the sums of a matrix are integers that float32 adds exactly. Sums of 8-bit codes are left to
+// MatMulInteger, which is faster for them.
 func (f *form) exact(a packed.Activation) bool {
 	return f.bits < 8 && f.entry.Experts() == 1 && export.FloatSums(f.entry, a) == nil
 }

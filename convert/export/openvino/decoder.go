@@ -21,7 +21,7 @@ type decoder struct {
 	call     call
 }
 
-// source is what graphs are made of.
+// source holds what graphs are built from.
 type source struct {
 	file       *packed.File
 	manifest   *packed.Manifest
@@ -37,7 +37,7 @@ func (s *source) decoder(b *builder) *decoder {
 	return d
 }
 
-// call is what a call of the model chooses, and what follows from it.
+// call holds the inputs of a call of the model, and values derived from them.
 type call struct {
 	beams  value
 	empty  value // a state without tokens
@@ -45,14 +45,14 @@ type call struct {
 	local  rotation
 	// 0 where a token attends, else a large negative number; window: of local blocks
 	mask, window value
-	append       func(i int, what string, x value) value // gives all keys or values of a layer, new ones included
+	append       func(i int, what string, x value) value // returns all keys or values of a layer, new ones included
 
 	// of static shapes
 	tokens, keys int // new tokens; all that the cache has
 	rows         []row
 }
 
-// rotation is that of all tokens: cosines and sines as [batch, 1, tokens, size].
+// rotation holds the cosines and sines of all tokens as [batch, 1, tokens, size].
 type rotation struct{ cos, sin value }
 
 // dynamic builds the model of any number of tokens.
@@ -109,15 +109,15 @@ func (d *decoder) size(name string, x value, axis int64) value {
 	return d.gather(name, i64, shape, d.ints(axis), d.int(0))
 }
 
-// states makes the state of a text that begins.
+// states adds the initial state of a text.
 func (d *decoder) states(ids value) {
 	dims := d.concat("states/dimensions", i64, 0, d.size("states/batch", ids, 0), d.ints(int64(d.model.KVHeads)),
 		d.ints(0), d.ints(int64(d.model.HeadDim)))
 	d.call.empty = d.float("Broadcast", "states/empty", []value{d.scalar(0), dims}, attribute{"mode", "numpy"})
 }
 
-// masks computes which positions a token attends to: those before it that are not padding, and of these the last ones
-// in local blocks.
+// masks computes the attention span of each token: earlier positions that are not padding, and in local blocks only the
+// last of them.
 func (d *decoder) masks(ids, attention value) {
 	scalar := func(name string, x value) value {
 		return d.op("Squeeze", name+"/scalar", i64, []value{d.size(name, x, 1), d.int(0)})
@@ -162,7 +162,7 @@ func (d *decoder) embed(ids value) value {
 	return d.factor("embedding/scaled", h, d.model.EmbedScale)
 }
 
-// factor multiplies, if there is a factor.
+// factor multiplies by a factor, if there is one.
 func (d *decoder) factor(name string, x value, factor float32) value {
 	if factor == 0 {
 		return x
@@ -186,7 +186,7 @@ func (d *decoder) norm(x value, tensor, name string) value {
 	return d.binary("Multiply", name, d.binary("Multiply", name+"/normalized", x, inverse), d.vector(tensor, plus))
 }
 
-// block adds layer i behind h.
+// block adds layer i, with input h.
 func (d *decoder) block(i int, h value) value {
 	b, p := &d.model.Blocks[i], fmt.Sprintf("layers.%d.", i)
 	h = d.residual(p+"attention.residual", h, d.attention(i, b, h, p+"attention."))
@@ -209,7 +209,7 @@ func (d *decoder) attention(i int, b *model.Block, h value, p string) value {
 	return d.norm(d.linear(d.norm(y, b.AttnSubNorm, p+"sub_norm"), &b.O, p+"o"), b.AttnPostNorm, p+"post_norm")
 }
 
-// split makes [batch, heads, tokens, size] of [batch, tokens, heads · size].
+// split reshapes [batch, tokens, heads · size] to [batch, heads, tokens, size].
 func (d *decoder) split(x value, heads int, name string) value {
 	return d.transpose(name, d.cut(x, heads, name), 0, 2, 1, 3)
 }
@@ -257,7 +257,7 @@ func (d *decoder) rotated(b *model.Block, x value, name string) value {
 	return x
 }
 
-// state appends keys or values to those of the tokens before.
+// state appends keys or values to the state of earlier tokens.
 func (d *decoder) state(i int, what string, x value) value {
 	id := attribute{"variable_id", fmt.Sprintf("past_key_values.%d.%spresent.%d.%s", i, what, i, what)}
 	shape := fmt.Sprintf("?,%d,?,%d", d.model.KVHeads, d.model.HeadDim)
@@ -282,7 +282,7 @@ func (d *decoder) repeated(x value, name string) value {
 	return d.reshape(name+"/repeated", x, d.ints(0, int64(m.Heads), -1, int64(m.HeadDim)), true)
 }
 
-// dims are those of keys or values with the query heads of each in the middle.
+// dims returns the shape of keys or values with the query heads of each as an additional dimension in the middle.
 func (d *decoder) dims(x value, name string) value {
 	m := d.model
 	group := int64(m.Heads / m.KVHeads)
@@ -352,7 +352,7 @@ func (d *decoder) head(h value) {
 	d.result("logits", x)
 }
 
-// options are those of runtimes that the numbers of the graph depend on.
+// options sets the runtime options that affect the numbers of the graph.
 func (d *decoder) options() {
 	d.info = []field{
 		{name: "lowpack", fields: append([]field{{name: arithmeticKey, value: string(d.arithmetic)}}, d.static.fields()...)},

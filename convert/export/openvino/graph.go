@@ -44,7 +44,7 @@ func (e element) precision() string {
 	return strings.ToUpper(string(e))
 }
 
-// bits of an element as it is stored.
+// bits returns the stored bits per element.
 func (e element) bits() int64 {
 	switch e {
 	case u2:
@@ -61,13 +61,13 @@ func (e element) bits() int64 {
 	return 8
 }
 
-// graph is a model in OpenVINO's intermediate representation, apart from the data of constants.
+// graph is a model in OpenVINO's intermediate representation, without the data of constants.
 type graph struct {
 	layers []layer
 	info   []field // rt_info
 }
 
-// layer is an operation. Its outputs are numbered behind its inputs.
+// layer is an operation. Its outputs are numbered after its inputs.
 type layer struct {
 	name, op      string
 	decompression bool // the marker of weights that stay as they are stored
@@ -93,7 +93,7 @@ type output struct {
 	name    string
 }
 
-// opsets are those of the operators that are written.
+// opsets maps the operators in use to their operator sets.
 var opsets = map[string]string{
 	"Assign":                    "opset6",
 	"Clamp":                     "opset1",
@@ -122,7 +122,7 @@ func opset(op string) string {
 	return "opset1"
 }
 
-// builder makes a graph. Its first error stays.
+// builder builds a graph. Its first error sticks.
 type builder struct {
 	graph
 	*data
@@ -130,7 +130,7 @@ type builder struct {
 	err   error
 }
 
-// data are the constants of a graph, or of several that share a data file, which knows where they come from.
+// data holds the constants of a graph, or of several graphs that share a data file, and the sources of their bytes.
 type data struct {
 	constants []constant // in the order of the data file
 	places    map[string]int
@@ -147,10 +147,10 @@ type constant struct {
 
 func newBuilder() *builder { return sharing(&data{places: map[string]int{}}) }
 
-// sharing makes a graph whose constants stand in a data file with those of others.
+// sharing returns a builder for a graph that shares the data file d.
 func sharing(d *data) *builder { return &builder{data: d, known: map[string]value{}} }
 
-// place is where a constant stands.
+// place returns the location of a constant.
 func (d *data) place(name string, size int64, write func(io.Writer) error) *constant {
 	i, known := d.places[name]
 	if !known {
@@ -218,7 +218,7 @@ func (b *builder) result(name string, x value) {
 // alignment of constants in the data file.
 const alignment = 64
 
-// constant adds a layer once, whose data are written later.
+// constant adds a layer once; its data are written later.
 func (b *builder) constant(name string, e element, dims []int64, write func(io.Writer) error) value {
 	if v, known := b.known[name]; known {
 		return v
@@ -273,12 +273,12 @@ func (b *builder) words(name string, list []int32) value {
 	return b.constant(name, i32, []int64{int64(len(list))}, folder.Whole(data))
 }
 
-// gather takes elements of an axis.
+// gather selects elements along an axis.
 func (b *builder) gather(name string, e element, x, indices, axis value) value {
 	return b.op("Gather", name, e, []value{x, indices, axis}, attribute{"batch_dims", "0"})
 }
 
-// reshape gives x dimensions, of which 0 stands for that of x if special.
+// reshape gives x new dimensions; if special, 0 means the dimension of x.
 func (b *builder) reshape(name string, x, dims value, special bool) value {
 	return b.float("Reshape", name, []value{x, dims}, attribute{"special_zero", strconv.FormatBool(special)})
 }
@@ -291,7 +291,7 @@ func (b *builder) concat(name string, e element, axis int, in ...value) value {
 	return b.op("Concat", name, e, in, attribute{"axis", strconv.Itoa(axis)})
 }
 
-// slice takes elements from … to of an axis.
+// slice selects elements from … to along an axis.
 func (b *builder) slice(name string, x value, from, to, axis int) value {
 	return b.float("Slice", name, []value{x, b.ints(int64(from)), b.ints(int64(to)), b.ints(1), b.ints(int64(axis))})
 }

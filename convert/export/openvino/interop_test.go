@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// session is what testdata/session.py is asked.
+// session is the request to testdata/session.py.
 type session struct {
 	Threads int            `json:"threads"`
 	Prompts [][]int        `json:"prompts"`
@@ -26,8 +26,7 @@ type session struct {
 	Options map[string]any `json:"options,omitempty"` // of the device NPU
 }
 
-// answer is what it prints: the tokens that continue each prompt, and how many matrix products read weights of each
-// type.
+// answer is its output: the continuation of each prompt, and how many matrix products read weights of each type.
 type answer struct {
 	Tokens [][]int
 	Types  map[string]int
@@ -40,7 +39,7 @@ func openvino(t *testing.T, dir string, s session) (a answer, values []float32) 
 	return a, values
 }
 
-// golden demands the first 64 golden tokens behind each prompt, with one and two threads.
+// golden demands the first 64 golden tokens after each prompt, with one and two threads.
 func golden(t *testing.T, checkpoint, element string, goldens []exports.Golden) {
 	t.Helper()
 	const n = 64
@@ -62,24 +61,23 @@ func golden(t *testing.T, checkpoint, element string, goldens []exports.Golden) 
 	}
 }
 
-// TestInteropGreedy: OpenVINO generates the golden tokens of every prompt from exact graphs, whose weights stay as they
-// are stored.
+// TestInteropGreedy: OpenVINO generates the golden tokens of every prompt from exact graphs, whose weights stay
+// compressed.
 func TestInteropGreedy(t *testing.T) {
 	golden(t, shared.Testdata(t, "tiny-bitnet"), "u2", exports.TinyGoldens(t))
 	checkpoint, goldens := exports.BitllamaGoldens(t)
 	golden(t, checkpoint, "u2", goldens)
 }
 
-// matrices are the linear layers of a block in the graph, and in the checkpoint.
+// matrices maps the linear layers of a block in the graph to the checkpoint.
 var matrices = [][2]string{
 	{"attention.q", "self_attn.q_proj"}, {"attention.k", "self_attn.k_proj"}, {"attention.v", "self_attn.v_proj"},
 	{"attention.o", "self_attn.o_proj"},
 	{"mlp.gate", "mlp.gate_proj"}, {"mlp.up", "mlp.up_proj"}, {"mlp.down", "mlp.down_proj"},
 }
 
-// TestInteropAccumulators: in the first layer OpenVINO's sums are the int32 accumulators of the packed codes, for
-// weights of every width. The activation codes that no float arithmetic but a norm precedes are those of the golden
-// trace.
+// TestInteropAccumulators: in the first layer OpenVINO's sums equal the int32 accumulators of the packed codes, for
+// weights of every width. Activation codes that depend on no float arithmetic except a norm equal the golden trace.
 func TestInteropAccumulators(t *testing.T) {
 	prompt := exports.TinyGoldens(t)[0].Prompt
 	for _, r := range []packed.Recipe{{}, exports.PerRow("int4"), exports.PerRow("int8")} {
@@ -101,8 +99,8 @@ func TestInteropAccumulators(t *testing.T) {
 	}
 }
 
-// sameSums holds the values of what watched names, for so many tokens, against the codes of weights. Of a model without
-// other codes than those of its checkpoint, the first activations are held against the golden trace, if it has all
+// sameSums checks the values of the watched outputs, for a number of tokens, against the codes of weights. If all codes
+// come from the checkpoint, the first activations are checked against the golden trace, provided that it has all
 // tokens.
 func (m *exported) sameSums(t *testing.T, values []float32, tokens int) {
 	t.Helper()
@@ -120,7 +118,7 @@ func (m *exported) sameSums(t *testing.T, values []float32, tokens int) {
 	}
 }
 
-// watched are the layers of the codes and of the accumulators of the first block, two for each role.
+// watched returns the layers with the codes and the accumulators of the first block, two per role.
 func (m *exported) watched(t *testing.T) (names []string) {
 	t.Helper()
 	find := func(layers []layer, name string) int {
@@ -142,8 +140,8 @@ func (m *exported) watched(t *testing.T) (names []string) {
 	return names
 }
 
-// TestInteropPlain: plain graphs compute code times scale, with zero points where there are any: their logits are those
-// of lowpack for the unpacked floats. The weights stay as they are stored.
+// TestInteropPlain: plain graphs compute code times scale, with zero points if there are any: their logits equal
+// lowpack's for the unpacked floats. The weights stay compressed.
 func TestInteropPlain(t *testing.T) {
 	lossy := func(quant, scale string) packed.Recipe {
 		return packed.Recipe{Quant: quant, Scale: scale, AllowLossy: true}
@@ -172,8 +170,8 @@ func TestInteropPlain(t *testing.T) {
 	}
 }
 
-// TestInteropFamilies: the graph of a miniature of every family gives the logits of lowpack, from floats, for a prompt
-// that is longer than sliding windows and for tokens behind it.
+// TestInteropFamilies: for a miniature of every family, the graph gives lowpack's logits, from floats, for a prompt
+// longer than the sliding windows and for the tokens after it.
 func TestInteropFamilies(t *testing.T) {
 	for _, name := range []string{
 		"exaone4", "gemma", "gemma2", "gemma3", "granite", "hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "olmo2",
@@ -190,7 +188,7 @@ func TestInteropFamilies(t *testing.T) {
 	}
 }
 
-// spoken is what testdata/generate.py prints.
+// spoken is the output of testdata/generate.py.
 type spoken struct {
 	Encoded   []encoding
 	Rendered  []string
@@ -198,7 +196,7 @@ type spoken struct {
 	Answered  []string
 }
 
-// encoding are the tokens of a text, with and without those around it, and the text that the latter stand for.
+// encoding holds the tokens of a text, with and without special tokens around it, and the decoded text of the latter.
 type encoding struct {
 	with, without []int
 	text          string
@@ -256,9 +254,9 @@ func TestInteropGenAI(t *testing.T) {
 	}
 }
 
-// TestInteropNPU: the path to NPUs, which cuts the model and fixes its shapes, gives the logits of lowpack for prompts,
-// with a CPU in the place of an NPU; and OpenVINO GenAI begins its text with the golden one. Its KV cache is of
-// float16, which changes later tokens.
+// TestInteropNPU: the NPU path, which splits the model and fixes its shapes, gives lowpack's logits for prompts, with a
+// CPU in place of the NPU; and OpenVINO GenAI begins its text with the golden one. Its KV cache is float16, which
+// changes later tokens.
 func TestInteropNPU(t *testing.T) {
 	source := tiny(t)
 	dir, _ := exportedOf(t, source, export.Exact)
@@ -329,7 +327,7 @@ func TestInteropTokenizer(t *testing.T) {
 	}
 }
 
-// with is tokenizer.json with another value.
+// with returns tokenizer.json with one value replaced.
 func with(t *testing.T, dir, key, value string) map[string]string {
 	t.Helper()
 	var file map[string]json.RawMessage
@@ -342,7 +340,7 @@ func with(t *testing.T, dir, key, value string) map[string]string {
 	return map[string]string{"tokenizer.json": string(text)}
 }
 
-// recorded are the texts of a file of golden encodings, if there is one.
+// recorded returns the texts of a file of golden encodings, if there is one.
 func recorded(t *testing.T, dir string) (texts []string) {
 	t.Helper()
 	path := filepath.Join(dir, "golden.json")
@@ -357,7 +355,7 @@ func recorded(t *testing.T, dir string) (texts []string) {
 	return texts
 }
 
-// same compares tokens with those of lowpack, and the text that comes back.
+// same compares tokens with lowpack's, and the decoded text.
 func (v *vocabulary) same(t *testing.T, name, text string, got encoding, differs bool) {
 	t.Helper()
 	for special, ids := range map[bool][]int{true: got.with, false: got.without} {

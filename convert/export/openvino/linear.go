@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// floatElements are those of unquantized tensors.
+// floatElements are the types of unquantized tensors.
 var floatElements = map[safetensors.DType]element{"F32": f32, "F16": f16, "BF16": bf16}
 
 // linear adds a linear layer.
@@ -60,10 +60,10 @@ func (d *decoder) times(x, w value, name string) value {
 	return d.float("MatMul", name, []value{x, w}, attribute{"transpose_a", "false"}, attribute{"transpose_b", "true"})
 }
 
-// weightName is what NNCF and optimum call the weights of a tensor.
+// weightName returns the name that NNCF and optimum give to the weights of a tensor.
 func weightName(tensor string) string { return "self." + tensor }
 
-// unquantized is a matrix of floats; one that is not of float32 is widened where it is used.
+// unquantized adds a float matrix; unless it is float32, it is widened at its use.
 func (d *decoder) unquantized(tensor string) value {
 	name := weightName(tensor)
 	if w, done := d.products[product{name: tensor}]; done {
@@ -121,7 +121,7 @@ func (d *decoder) vector(tensor string, plus float32) value {
 	})
 }
 
-// form is that of an entry.
+// form returns the form of an entry.
 func (d *decoder) form(e *packed.Entry) *form {
 	if x, done := d.forms[e.Name]; done {
 		return x
@@ -135,14 +135,14 @@ func (d *decoder) form(e *packed.Entry) *form {
 	return x
 }
 
-// weights are (code − zero) · scale in float32, in the pattern that runtimes recognize and leave as it is stored.
+// weights adds (code − zero) · scale in float32, in the pattern that runtimes recognize and keep compressed.
 func (d *decoder) weights(e *packed.Entry) value {
 	x := d.form(e)
 	return d.widened(x, x.scaleElement(), func(w io.Writer) error { return x.writeScales(d.file, w) })
 }
 
-// widened is the pattern with scales of a type. Names, order and types are those that NNCF writes; it computes in
-// float16 where the scales are of that type.
+// widened adds the pattern with scales of a type. Names, order and types match NNCF's; it computes in float16 if the
+// scales are float16.
 func (d *decoder) widened(x *form, scale element, scales func(io.Writer) error) value {
 	name := weightName(x.entry.Name)
 	if w, done := d.products[product{name: name}]; done {
@@ -175,7 +175,7 @@ func (d *decoder) widened(x *form, scale element, scales func(io.Writer) error) 
 	return w
 }
 
-// zeros are the zero points of a form, if it has any.
+// zeros adds the zero points of a form, if it has any.
 func (d *decoder) zeros(x *form, name string, within element) (z value, has bool) {
 	switch {
 	case x.entry.Zero:
@@ -188,7 +188,7 @@ func (d *decoder) zeros(x *form, name string, within element) (z value, has bool
 	return d.convert(name+"/convert", z, within), true
 }
 
-// columns are those of the packed matrix: in its order (F24), and with zeros where its last group is filled up.
+// columns brings the columns of x into the order of the packed matrix (F24), and pads its last group with zeros.
 func (d *decoder) columns(x value, e *packed.Entry) value {
 	name := fmt.Sprintf("%s/columns/%d", weightName(e.Name), x.layer)
 	if e.Order {
@@ -208,7 +208,7 @@ func (d *decoder) columns(x value, e *packed.Entry) value {
 	return x
 }
 
-// exact computes N15: a product of integers that are written as floats, all sums of which are exact, then the scales of
+// exact computes N15: a product of integers represented as floats, all sums of which are exact, then the scales of
 // weights and of activations.
 func (d *decoder) exact(x value, e *packed.Entry, name string) value {
 	codes, step := d.quantized(x)
@@ -250,9 +250,9 @@ func (d *decoder) quantized(x value) (codes, step value) {
 	return codes, step
 }
 
-// over is n / b, rounded once, of a b that is neither subnormal nor near the largest float. A Divide would become n ·
-// b⁻¹ in OpenVINO, which rounds twice: so this is that product p and one step of correction by (n − p·b) · b⁻¹, whose
-// p·b is computed without rounding from halves of 12 bits.
+// over is n / b, rounded once, for a b that is neither subnormal nor near the largest float. OpenVINO turns a Divide
+// into n · b⁻¹, which rounds twice. Hence this computes that product p and one correction step (n − p·b) · b⁻¹; p·b is
+// computed without rounding from 12-bit halves.
 func (d *decoder) over(n float32, b value, name string) value {
 	inverse := d.binary("Power", name+"/inverse", b, d.scalar(-1))
 	p := d.binary("Multiply", name+"/product", d.scalar(n), inverse)
@@ -266,7 +266,7 @@ func (d *decoder) over(n float32, b value, name string) value {
 	return d.binary("Add", name, p, d.binary("Multiply", name+"/correction", rest, inverse))
 }
 
-// halves are floats of 12 bits whose sum is x (Veltkamp).
+// halves returns floats of 12 bits whose sum is x (Veltkamp).
 func (d *decoder) halves(x value, name string) (high, low value) {
 	t := d.binary("Multiply", name+"/spread", x, d.scalar(1<<12+1))
 	high = d.binary("Subtract", name+"/high", t, d.binary("Subtract", name+"/carry", t, x))

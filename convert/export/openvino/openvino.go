@@ -19,7 +19,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The files of the directory beside those of the packed file. The data of a graph are in a file of the same name.
+// The files of the directory besides the packed file's. The data of a graph are in a file of the same name.
 const (
 	modelFile       = "openvino_model.xml"
 	tokenizerFile   = "openvino_tokenizer.xml"
@@ -31,12 +31,11 @@ const (
 // dataOf is the file with the data of a graph.
 func dataOf(name string) string { return strings.TrimSuffix(name, ".xml") + ".bin" }
 
-// arithmeticKey of rt_info says how the model computes.
+// arithmeticKey names the arithmetic of the model in rt_info.
 const arithmeticKey = "arithmetic"
 
 // Export writes the directory dir, which must not exist and appears whole or not at all, with the same bytes for the
-// same input. Without an arithmetic it is exact where all matrices allow that, else plain. No more than one tensor is
-// in memory.
+// same input. The default arithmetic is exact if all matrices allow it, else plain. At most one tensor is in memory.
 func Export(ctx context.Context, path, dir string, a export.Arithmetic, p export.Progress) (*export.Summary, error) {
 	return write(ctx, path, dir, a, nil, p)
 }
@@ -130,8 +129,8 @@ func (m *exported) whole() error {
 	return d.err
 }
 
-// tokenizersVersion is that of openvino_tokenizers whose operators are written. Without it, OpenVINO GenAI takes no
-// notice of the options of a tokenizer.
+// tokenizersVersion is the version of openvino_tokenizers whose operators are written. Without it, OpenVINO GenAI
+// ignores the options of a tokenizer.
 const tokenizersVersion = "2026.4.1.0"
 
 // texts adds the graphs of the tokenizer, as far as OpenVINO has operators for it.
@@ -171,7 +170,7 @@ func (m *exported) note(format string, args ...any) {
 	m.notes = append(m.notes, fmt.Sprintf(format, args...))
 }
 
-// runs refuses what has no form in the graph.
+// runs refuses models that the graph cannot express.
 func runs(m *packed.Manifest, d *model.Description) error {
 	for i := range d.Blocks {
 		if d.Blocks[i].Experts != nil {
@@ -198,7 +197,7 @@ func (m *exported) files() []folder.File {
 	return append(list, folder.Texts(m.file)...)
 }
 
-// written are the files of the graphs.
+// written returns the files of the graphs.
 func (m *exported) written() (list []folder.File) {
 	for _, g := range m.graphs {
 		list = append(list, folder.File{Name: g.name, Write: g.writeXML})
@@ -209,7 +208,7 @@ func (m *exported) written() (list []folder.File) {
 	return list
 }
 
-// config is what optimum-intel says of how a model was exported.
+// config returns optimum-intel's record of how a model was exported.
 func (m *exported) config() []byte {
 	return indented(struct {
 		DType    string    `json:"dtype"`
@@ -218,7 +217,7 @@ func (m *exported) config() []byte {
 	}{DType: "fp32"})
 }
 
-// generation is generation_config.json of a model that has none: the tokens that begin and end a text.
+// generation returns generation_config.json for a model that has none: the tokens that begin and end a text.
 func (m *exported) generation() []byte {
 	var c struct {
 		FromModel bool  `json:"_from_model_config"`

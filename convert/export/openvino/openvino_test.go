@@ -73,7 +73,7 @@ func (n *node) layerOf(t *testing.T, name string) *node {
 	return nil
 }
 
-// TestExport: the same file gives the same directory, and the size in the summary is that of its files.
+// TestExport: the same file gives the same directory, and the summary has the size of its files.
 func TestExport(t *testing.T) {
 	source := tiny(t)
 	dir, s := exportedOf(t, source, "")
@@ -92,7 +92,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestConventions: names, states and options are those that OpenVINO GenAI, optimum-intel and NNCF look for.
+// TestConventions: names, states and options match the conventions of OpenVINO GenAI, optimum-intel and NNCF.
 func TestConventions(t *testing.T) {
 	dir, _ := exportedOf(t, tiny(t), export.Exact)
 	n := graphOf(t, dir)
@@ -132,7 +132,7 @@ func TestConventions(t *testing.T) {
 	}
 }
 
-// TestForms: the type of codes of every width, and what the default arithmetic is for them.
+// TestForms: the element type of codes of every width, and the default arithmetic for them.
 func TestForms(t *testing.T) {
 	checkpoint := exports.Small(t)
 	for name, c := range map[string]struct {
@@ -171,7 +171,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestRefused: nothing is left of what is refused or stopped.
+// TestRefused: a refused or cancelled export leaves nothing behind.
 func TestRefused(t *testing.T) {
 	exports.Refused(t, tiny(t), func(ctx context.Context, path, dir string) error {
 		_, err := Export(ctx, path, dir, export.Exact, nil)
@@ -196,7 +196,7 @@ func TestExpertsRefused(t *testing.T) {
 	}
 }
 
-// TestDamage: another bit anywhere in any file of the directory is found, and a missing end.
+// TestDamage: a flipped bit anywhere in any file of the directory is detected, and so is a truncated file.
 func TestDamage(t *testing.T) {
 	source := exports.Packed(t, exports.Small(t), packed.Recipe{})
 	for _, s := range []*Static{nil, {Cache: States, Context: 32, Prefill: 8, Layers: 1},
@@ -240,7 +240,7 @@ func damage(t *testing.T, source string, s *Static) {
 		damaged(file, []byte(text[:len(text)-2]), "up to byte", len(text)-2)
 		from := 0
 		if strings.HasSuffix(file.Name, ".xml") {
-			from = 24 // behind the declaration
+			from = 24 // after the declaration
 		}
 		for at := from; at < len(text); at += max(1, len(text)/4) {
 			if text[at] != '\n' { // white space between elements
@@ -358,7 +358,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestStored: every code comes back from the bits that stand for it, and the bits of no code are refused.
+// TestStored: every code is recovered from its bits, and bits of no code are refused.
 func TestStored(t *testing.T) {
 	for _, a := range []pack.Alphabet{pack.Ternary, pack.Int1, pack.Int2, pack.Int2Odd, pack.Int2Q, pack.Int4, pack.Int8,
 		pack.E2M1} {
@@ -384,7 +384,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is read is what is read again of it.
+// FuzzParse: writing and parsing a parsed file gives the same file.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("<?xml version=\"1.0\"?>\n<net name=\"a\" version=\"11\">\n<layers><layer id=\"0\" " +
 		"name=\"&lt;&#10;&#34;\"/></layers><edges/></net>"))

@@ -22,7 +22,7 @@ const (
 	maxDepth      = 8  // of elements in each other
 )
 
-// node is an element of XML with all that stands in it.
+// node is an element of XML with its contents.
 type node struct {
 	name       string
 	attributes []attribute
@@ -33,8 +33,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: not a graph that lowpack export writes: %s", pack.ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// parse reads a file of elements and attributes. Whatever else XML has is an error, so that nothing in a file stays
-// unseen.
+// parse reads a file of elements and attributes. Other XML constructs are errors, so that nothing in a file goes
+// unnoticed.
 func parse(text []byte) (*node, error) {
 	p := &parser{decoder: xml.NewDecoder(bytes.NewReader(text))}
 	if err := p.all(); err != nil {
@@ -46,11 +46,11 @@ func parse(text []byte) (*node, error) {
 	return &p.root.nodes[0], nil
 }
 
-// parser makes a tree of what a decoder reads.
+// parser builds a tree from a decoder's output.
 type parser struct {
 	decoder *xml.Decoder
 	root    node
-	open    []node // elements whose end has not come
+	open    []node // elements not closed yet
 	tokens  int
 	count   int // of elements
 }
@@ -134,7 +134,7 @@ func qualified(n xml.Name) string {
 	return n.Space + ":" + n.Local
 }
 
-// find is the element behind a path of names; nil if there is none.
+// find returns the element at a path of names; nil if there is none.
 func (n *node) find(path ...string) *node {
 	for _, name := range path {
 		i := slices.IndexFunc(n.nodes, func(m node) bool { return m.name == name })
@@ -146,7 +146,7 @@ func (n *node) find(path ...string) *node {
 	return n
 }
 
-// value of an attribute; "" if there is none.
+// value returns the value of an attribute; "" if there is none.
 func (n *node) value(name string) string {
 	for _, a := range n.attributes {
 		if a.name == name {
@@ -156,7 +156,7 @@ func (n *node) value(name string) string {
 	return ""
 }
 
-// equals compares elements, and says where they differ first.
+// equals compares elements, and reports the first difference.
 func (n *node) equals(want *node, path string) error {
 	path += "/" + n.name
 	if name := n.value("name"); name != "" {

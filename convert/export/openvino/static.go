@@ -16,28 +16,28 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Cache is how models of static shapes keep the keys and values of earlier tokens.
+// Cache is the kind of KV cache of static-shape models.
 type Cache string
 
 const (
-	// States keeps them in the models, as ReadValue and Assign: the newest token is the last one, the oldest drops out.
+	// States keeps the KV cache in the models, as ReadValue and Assign: the newest token is last, the oldest drops out.
 	States Cache = "states"
-	// Inputs takes them as inputs, in any order, and gives those of new tokens as outputs, which the caller puts among
-	// them.
+	// Inputs passes the KV cache as inputs, in any order, and returns the keys and values of new tokens as outputs, which
+	// the caller adds to the cache.
 	Inputs Cache = "inputs"
 )
 
 // Caches lists them.
 func Caches() []string { return []string{string(States), string(Inputs)} }
 
-// Static describes models of static shapes, the only ones that compilers for NPUs take: one for the embedding, several
-// for groups of layers, one for the output head (NITRO, Fei and Abdelfattah 2024).
+// Static describes static-shape models, the only ones that NPU compilers accept: one for the embedding, several for
+// groups of layers, one for the output head (NITRO, Fei and Abdelfattah 2024).
 type Static struct {
 	Cache   Cache
 	Context int // tokens that the KV cache holds; 0: 1024, or the positions of the model if these are fewer
-	Prefill int // tokens of a pass that reads a prompt, 1 for no such models; 0: 128, or the context if it is less
+	Prefill int // tokens per prefill pass; 1: no prefill models; 0: 128, or the context if it is less
 	Layers  int // of each model; 0: 16
-	Bits    int // that a code takes at least: 2, 4 or 8; 0: 4, the fewest that compilers for NPUs are known to take
+	Bits    int // minimum bits per code: 2, 4 or 8; 0: 4, the fewest that NPU compilers are known to accept
 }
 
 const (
@@ -47,15 +47,15 @@ const (
 	defaultBits    = 4
 )
 
-// ExportStatic is Export for models of static shapes. Its directory is that of NITRO: model/0.xml, model/1.xml and so
-// on take one token; those in prefill_model take several, and read the data files of the others.
+// ExportStatic is Export for static-shape models. Its directory follows NITRO: model/0.xml, model/1.xml and so on
+// process one token; the models in prefill_model process several, and share the data files of the others.
 func ExportStatic(
 	ctx context.Context, path, dir string, a export.Arithmetic, s Static, p export.Progress,
 ) (*export.Summary, error) {
 	return write(ctx, path, dir, a, &s, p)
 }
 
-// completed has defaults where nothing is said, or is refused.
+// completed fills in defaults and refuses invalid values.
 func (s Static) completed(d *model.Description) (*Static, error) {
 	set := func(to *int, value int) {
 		if *to == 0 {
@@ -84,7 +84,7 @@ func (s Static) completed(d *model.Description) (*Static, error) {
 	return &s, nil
 }
 
-// Names of the fields in rt_info that tell Static.
+// Names of the fields of Static in rt_info.
 const (
 	cacheKey   = "kv_cache"
 	contextKey = "context"
@@ -105,7 +105,7 @@ func (s *Static) fields() []field {
 	}
 }
 
-// static is what a model says of itself.
+// static returns the Static that a model declares.
 func (n *node) static() (*Static, error) {
 	var err error
 	text := func(key string) string {
@@ -125,7 +125,7 @@ func (n *node) static() (*Static, error) {
 	return s, err
 }
 
-// Directories of the models that take one token, and of those that take several.
+// Directories of the models for one token, and for several tokens.
 const (
 	oneDir     = "model/"
 	prefillDir = "prefill_model/"
@@ -175,8 +175,8 @@ func (d *decoder) tokens(n int) {
 	d.result("x", d.embed(d.parameter("token", i64, fixed(1, n))))
 }
 
-// group is the model of some layers. Its hidden states are x, and x_out behind it: OpenVINO renames an output that has
-// the name of an input.
+// group builds the model of some layers. Its hidden states are x on input and x_out on output: OpenVINO renames an
+// output that has the name of an input.
 func (d *decoder) group(from, to, tokens int) {
 	x := d.parameter("x", f32, fixed(1, tokens, d.model.Hidden))
 	d.inputs(d.model.Blocks[from:to], tokens)
@@ -189,7 +189,7 @@ func (d *decoder) group(from, to, tokens int) {
 	}
 }
 
-// inputs are those that blocks need beside hidden states: masks, which are added to scores, and rotations.
+// inputs adds the inputs that blocks need besides hidden states: masks, which are added to scores, and rotations.
 func (d *decoder) inputs(blocks []model.Block, tokens int) {
 	need := func(what func(b model.Block) bool) bool { return slices.ContainsFunc(blocks, what) }
 	windowed := func(b model.Block) bool { return b.Local && d.model.SlidingWindow != 0 }
@@ -225,10 +225,10 @@ func (d *decoder) given(name string, tokens int) rotation {
 	return rotation{part("cos", 0), part("sin", 1)}
 }
 
-// cacheName is that of the keys or values of a layer.
+// cacheName returns the name of the keys or values of a layer.
 func cacheName(i int, what string) string { return fmt.Sprintf("cache_%c_%d", what[0], i) }
 
-// shifted appends keys or values to a state, whose oldest ones drop out.
+// shifted appends keys or values to a state and drops the oldest ones.
 func (d *decoder) shifted(i int, what string, x value) value {
 	name, dims := cacheName(i, what), []int{1, d.model.KVHeads, d.static.Context, d.model.HeadDim}
 	id := attribute{"variable_id", name}
@@ -242,7 +242,7 @@ func (d *decoder) shifted(i int, what string, x value) value {
 	return present
 }
 
-// beside takes earlier keys or values as input, and gives the new ones as output too.
+// beside takes earlier keys or values as input, and returns the new ones also as output.
 func (d *decoder) beside(i int, what string, x value) value {
 	name := cacheName(i, what)
 	past := d.parameter(name, f32, fixed(1, d.model.KVHeads, d.static.Context, d.model.HeadDim))

@@ -18,7 +18,7 @@ func led(t *testing.T, dir string, s session) (a answer, values []float32) {
 	return a, values
 }
 
-// elements are the types of ternary codes of so many bits.
+// elements maps a number of bits to the type of ternary codes.
 var elements = map[int]string{2: "u2", 4: "i4", 8: "i8"}
 
 // TestInteropStatic: models of static shapes generate the golden tokens in both forms of the KV cache, with codes of
@@ -52,8 +52,8 @@ func TestInteropStatic(t *testing.T) {
 	}
 }
 
-// TestInteropStaticAccumulators: in the first layer the sums are the int32 accumulators of the packed codes, also where
-// rows are filled up.
+// TestInteropStaticAccumulators: in the first layer the sums equal the int32 accumulators of the packed codes, also
+// with padded rows.
 func TestInteropStaticAccumulators(t *testing.T) {
 	prompt := exports.TinyGoldens(t)[0].Prompt
 	for _, r := range []packed.Recipe{{}, exports.PerRow("int8")} {
@@ -72,8 +72,7 @@ func TestInteropStaticAccumulators(t *testing.T) {
 	}
 }
 
-// TestInteropStaticLocal: masks and rotations of local layers, behind a window that is full, give the logits of
-// lowpack.
+// TestInteropStaticLocal: masks and rotations of local layers, after a full window, give lowpack's logits.
 func TestInteropStaticLocal(t *testing.T) {
 	for _, cache := range []Cache{States, Inputs} {
 		dir := shared.Path(t, filepath.Join("data", "transformers", "gemma3"))
@@ -88,8 +87,8 @@ func TestInteropStaticLocal(t *testing.T) {
 	}
 }
 
-// TestInteropStaticNPU: NPUW, OpenVINO's way to NPUs, takes models with the KV cache as inputs, with a CPU in the place
-// of an NPU. Its partitions of a model give other numbers from run to run, so it makes none.
+// TestInteropStaticNPU: NPUW, OpenVINO's NPU path, accepts models with the KV cache as inputs, with a CPU in place of
+// the NPU. Its partitioning gives different numbers from run to run, so it is turned off.
 func TestInteropStaticNPU(t *testing.T) {
 	const n = 16
 	g := exports.TinyGoldens(t)[0]

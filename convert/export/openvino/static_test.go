@@ -35,7 +35,7 @@ func staticOf(t *testing.T, source string, s Static) string {
 	return dir
 }
 
-// ports are the inputs, outputs and states of a model, with what they say of their shapes.
+// ports lists the inputs, outputs and states of a model, with their shapes.
 func ports(t *testing.T, dir, name string) string {
 	t.Helper()
 	n, err := readXML(dir, name)
@@ -56,7 +56,7 @@ func ports(t *testing.T, dir, name string) string {
 	return strings.Join(list, "; ")
 }
 
-// TestStatic: files, names and shapes are those of NITRO, in both forms of the cache.
+// TestStatic: files, names and shapes match NITRO's, for both kinds of cache.
 func TestStatic(t *testing.T) {
 	source := tiny(t)
 	for cache, want := range map[Cache]map[string]string{
@@ -103,7 +103,7 @@ func TestStatic(t *testing.T) {
 	}
 }
 
-// TestStaticBits: codes take at least the bits that were asked for, and rows of 4 bits a multiple of 64 columns.
+// TestStaticBits: codes have at least the requested bits, and rows of 4 bits a multiple of 64 columns.
 func TestStaticBits(t *testing.T) {
 	source := exports.Packed(t, exports.Small(t), packed.Recipe{})
 	for bits, want := range map[int]string{2: "u2 256, 344", 0: "i4 256, 384", 4: "i4 256, 384", 8: "i8 256, 344"} {
@@ -145,7 +145,7 @@ func TestStaticLocal(t *testing.T) {
 	}
 }
 
-// TestStaticRefused: what no model can have is refused, and nothing is left of it.
+// TestStaticRefused: options that no model can have are refused, and nothing is left behind.
 func TestStaticRefused(t *testing.T) {
 	source := tiny(t)
 	exports.Refused(t, source, func(ctx context.Context, path, dir string) error {
@@ -168,7 +168,7 @@ func TestStaticRefused(t *testing.T) {
 	}
 }
 
-// TestStaticTold: what the first model says of all of them is held against them, and bounded.
+// TestStaticTold: the Static that the first model declares is checked against all models, and bounded.
 func TestStaticTold(t *testing.T) {
 	source := tiny(t)
 	dir := staticOf(t, source, Static{Cache: States, Context: 64, Prefill: 8})

@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/convert/export/internal/folder"
 )
 
-// extension are the operators of openvino_tokenizers.
+// extension lists the operators of openvino_tokenizers.
 var extension = map[string]bool{
 	"SpecialTokensSplit":    true,
 	"RegexSplit":            true,
@@ -31,8 +31,7 @@ type texts struct {
 	*vocabulary
 }
 
-// The types of the values of a list of texts, of parts of texts with the marks of those that are tokens already, and of
-// tokens.
+// The types of a list of texts, of parts of texts with flags for parts that are tokens already, and of tokens.
 var (
 	listTypes  = []element{i32, i32, u8}
 	markedList = []element{i32, i32, u8, boolean}
@@ -173,7 +172,7 @@ func (t *texts) truncated(tokens []value, positions int) []value {
 		attribute{"m_num_inputs", "1"})
 }
 
-// dense adds the tokens around texts, and makes rows of one length.
+// dense adds the special tokens around texts, and pads rows to one length.
 func (t *texts) dense(tokens []value) {
 	var in []value
 	around := func(name string, ids []int32) {

@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// filesOf are the files of a directory; changed has others in their place.
+// filesOf returns the files of a directory; changed replaces some of them.
 func filesOf(dir string, changed map[string]string) tokenizer.Files {
 	return func(name string) ([]byte, bool) {
 		if text, ok := changed[name]; ok {
@@ -24,7 +24,7 @@ func filesOf(dir string, changed map[string]string) tokenizer.Files {
 	}
 }
 
-// TestRefusedTokenizers: what openvino_tokenizers has no operators for is refused by its name.
+// TestRefusedTokenizers: features without operators in openvino_tokenizers are refused by name.
 func TestRefusedTokenizers(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	text, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
@@ -65,7 +65,7 @@ func TestRefusedTokenizers(t *testing.T) {
 	}
 }
 
-// TestSpecials: the longer of two added tokens comes first in the pattern, and signs stand for themselves.
+// TestSpecials: the longer of two added tokens comes first in the pattern, and special characters are escaped.
 func TestSpecials(t *testing.T) {
 	v := &vocabulary{tokenizerJSON: tokenizerJSON{Added: []addedToken{{Content: "<|a"}, {Content: "<|a|>", Right: true},
 		{Content: "é_1", Left: true}}}}

@@ -51,12 +51,12 @@ func Verify(ctx context.Context, dir, source string) (*export.Verified, error) {
 	return &v.Verified, nil
 }
 
-// others are files that OpenVINO GenAI reads, or tools of OpenVINO, if they are there: a tokenizer of a model that has
-// no graphs of one, and a chat template of one that has none in its tokenizer.
+// others lists files that OpenVINO GenAI, or tools of OpenVINO, would read if present: a tokenizer for a model exported
+// without tokenizer graphs, and a chat template for a tokenizer without one.
 var others = []string{tokenizerFile, dataOf(tokenizerFile), detokenizerFile, dataOf(detokenizerFile), configFile,
 	"processor_config.json"}
 
-// planOf is the plan of a packed file with the choices that the models of a directory tell.
+// planOf returns the export plan of a packed file with the choices that the models of a directory declare.
 func planOf(f *packed.File, source, dir string) (*exported, error) {
 	if has(dir, modelFile) {
 		n, err := readXML(dir, modelFile)
@@ -78,7 +78,7 @@ func planOf(f *packed.File, source, dir string) (*exported, error) {
 	return m, filerr.Named(source, err)
 }
 
-// data are the graphs by the files with their data.
+// data returns the graphs' data by file.
 func (m *exported) data() map[string]*data {
 	files := map[string]*data{}
 	for _, g := range m.graphs {
@@ -99,7 +99,7 @@ func readXML(dir, name string) (*node, error) {
 	return n, filerr.Named(filepath.Join(dir, name), err)
 }
 
-// arithmetic is what the model says of itself.
+// arithmetic returns the arithmetic that the model declares.
 func (n *node) arithmetic() export.Arithmetic {
 	if a := n.find("rt_info", "lowpack", arithmeticKey); a != nil && a.value("value") == string(export.Plain) {
 		return export.Plain
@@ -114,8 +114,8 @@ type comparison struct {
 	dir string
 }
 
-// file compares a file with what would be written, which may be the data of a graph. Of graphs the elements are
-// compared: white space may be another.
+// file compares a file with what would be written, which may be the data of a graph. Graphs are compared by element:
+// white space may differ.
 func (v *comparison) file(file folder.File, data *data) error {
 	switch {
 	case strings.HasSuffix(file.Name, ".xml"):

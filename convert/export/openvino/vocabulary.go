@@ -14,7 +14,7 @@ import (
 type vocabulary struct {
 	tokenizerJSON
 	loaded        *tokenizer.Tokenizer
-	bytewise      bool // byte-level BPE; else that of SentencePiece, with a prefix in front of each part of a text
+	bytewise      bool // byte-level BPE; else SentencePiece BPE, with a prefix before each part of a text
 	tokens        [][]byte
 	before, after []int32 // the tokens around a text
 	form          string  // of Unicode, "" = any
@@ -27,7 +27,7 @@ type split struct {
 	invert            bool
 }
 
-// tokenizerJSON is what tokenizer.json says of a vocabulary and of how texts are cut.
+// tokenizerJSON holds the vocabulary and pre-tokenization of tokenizer.json.
 type tokenizerJSON struct {
 	Added        []addedToken `json:"added_tokens"`
 	Normalizer   *step
@@ -53,7 +53,7 @@ type addedToken struct {
 	SingleWord bool `json:"single_word"`
 }
 
-// pair is what is merged: two tokens, or one text with a space between them.
+// pair is a merge: two tokens, in JSON also one text with a space between them.
 type pair [2]string
 
 func (p *pair) UnmarshalJSON(b []byte) error {
@@ -95,8 +95,8 @@ func (s *step) flat() (list []step) {
 	return list
 }
 
-// readVocabulary reads the tokenizer of a model with so many tokens. What has no operators is pack.ErrUnsupported, by
-// its name.
+// readVocabulary reads the tokenizer of a model with a number of tokens. Features without operators are refused by
+// name, with pack.ErrUnsupported.
 func readVocabulary(files tokenizer.Files) (*vocabulary, error) {
 	v := &vocabulary{}
 	text, ok := files("tokenizer.json")
@@ -191,7 +191,7 @@ func (v *vocabulary) cut(c *step) error {
 	return v.unsupported("the pre-tokenizer %s with these settings", c.Type)
 }
 
-// sentencePiece accepts the two ways to say that spaces are marks and that a mark stands in front.
+// sentencePiece accepts the two ways to declare that spaces become marks and that a mark is prepended.
 func (v *vocabulary) sentencePiece(normalizers, cuts []step) error {
 	if !v.Model.ByteFallback {
 		return v.unsupported("BPE of characters without bytes for unknown ones")
@@ -208,7 +208,7 @@ func (v *vocabulary) sentencePiece(normalizers, cuts []step) error {
 		"spaces")
 }
 
-// mark is what SentencePiece has for a space.
+// mark replaces a space in SentencePiece.
 const mark = "▁"
 
 // list has the bytes of all tokens by their ids: as they are for byte-level BPE, else with marks.
@@ -230,7 +230,7 @@ func (v *vocabulary) bytes(token string) []byte {
 	return v.loaded.TokenBytes(v.Model.Vocab[token])
 }
 
-// around learns which tokens stand around a text.
+// around finds the special tokens added around a text.
 func (v *vocabulary) around() error {
 	bare, err := v.loaded.Encode("a", false)
 	if err != nil {
@@ -268,7 +268,7 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// specials is the pattern of added tokens, longer ones first, with the white space that some take away.
+// specials returns the pattern of added tokens, longer ones first, including the white space that some of them strip.
 func (v *vocabulary) specials() string {
 	list := slices.Clone(v.Added)
 	slices.SortFunc(list, func(a, b addedToken) int { return strings.Compare(b.Content, a.Content) })

@@ -17,21 +17,21 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// form is how the codes of a matrix stand in a constant: code + zero in so many bits, the first in the lowest ones, row
-// behind row. The last group of a row is filled up. Signed types have no zero points.
+// form describes how the codes of a matrix are stored in a constant: code + zero in the bits of the element type,
+// lowest bits first, row after row. The last group of a row is padded. Signed types have no zero points.
 type form struct {
 	entry    *packed.Entry
 	alphabet pack.Alphabet
 	element  element
-	zero     int // what is added to a code: the zero point of all, if the entry has none of its own
+	zero     int // added to a code: the common zero point, unless the entry has zero points
 	group    int // columns that share a scale
 }
 
 // unpacked is how many columns of 4 bits NPUW, OpenVINO's way to NPUs, unpacks at once.
 const unpacked = 64
 
-// formOf chooses the narrowest type. Embeddings take at least 4 bits: narrower ones are expanded as a model is loaded.
-// In models of static shapes rows of 4 bits are filled up for NPUs.
+// formOf chooses the narrowest type. Embeddings take at least 4 bits: narrower ones are expanded at load time. In
+// static-shape models rows of 4 bits are padded for NPUs.
 func formOf(f *packed.File, e *packed.Entry, embedding bool, static *Static) (*form, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {
@@ -65,7 +65,7 @@ func formOf(f *packed.File, e *packed.Entry, embedding bool, static *Static) (*f
 	return x, nil
 }
 
-// least is how many bits a code takes at least.
+// least returns the minimum bits of a code.
 func least(embedding bool, static *Static) int {
 	bits := 2
 	if static != nil {
@@ -77,7 +77,7 @@ func least(embedding bool, static *Static) int {
 	return bits
 }
 
-// width chooses the type of numbers from lo to hi, of at least so many bits.
+// width chooses the type of numbers from lo to hi, with at least the given bits.
 func (x *form) width(lo, hi int, zeros bool, least int) {
 	signed, unsigned, bits := i8, u8, 8
 	switch {
@@ -101,13 +101,13 @@ func (x *form) width(lo, hi int, zeros bool, least int) {
 func (x *form) rows() int64   { return int64(x.entry.MatrixShape().M) }
 func (x *form) groups() int64 { return int64((x.entry.MatrixShape().K + x.group - 1) / x.group) }
 
-// padding are the columns that fill up the last group of a row.
+// padding returns the number of columns that pad the last group of a row.
 func (x *form) padding() int { return int(x.groups())*x.group - x.entry.MatrixShape().K }
 
-// grouped says that there is more than one scale in a row.
+// grouped reports whether a row has more than one scale.
 func (x *form) grouped() bool { return x.groups() > 1 }
 
-// dims are those of codes, or of what each group has one of.
+// dims returns the dimensions of the code tensor, or of the per-group tensor.
 func (x *form) dims(columns int) []int64 {
 	if x.grouped() {
 		return []int64{x.rows(), x.groups(), int64(columns)}
@@ -115,7 +115,7 @@ func (x *form) dims(columns int) []int64 {
 	return []int64{x.rows(), int64(columns)}
 }
 
-// e2m1 are the numbers of the codes: sign, two bits of exponent, one of mantissa; a code is twice the element.
+// e2m1 lists the numbers of the codes: sign, two exponent bits, one mantissa bit; a code is twice the element.
 var e2m1 = []int8{0, 1, 2, 3, 4, 6, 8, 12}
 
 // stored is a code in the bits of the type.
@@ -164,7 +164,7 @@ func (p *packer) put(s uint8) error {
 	return p.w.WriteByte(b)
 }
 
-// flush writes what is left.
+// flush writes the rest.
 func (p *packer) flush() error {
 	if p.have > 0 {
 		if err := p.w.WriteByte(p.value); err != nil {
@@ -241,7 +241,7 @@ func (x *form) writeScales(v *packed.File, w io.Writer) error {
 	return x.units(w, func(p *packer, unit int) error {
 		s := scales[unit]
 		if x.element == f4e2m1 && stored.DType == packed.ScaleF32 {
-			s *= 2 // a code is twice the element; E8M0 has that in its definition
+			s *= 2 // a code is twice the element; the E8M0 scale includes that factor
 		}
 		data, err := stored.AppendScale(b[:0], s)
 		if err != nil {
@@ -299,7 +299,7 @@ func (x *form) same(stopped func() error, from io.Reader) (weights int64, err er
 	return weights, nil
 }
 
-// unpacker reads what a packer writes.
+// unpacker reads the output of a packer.
 type unpacker struct {
 	r     *bufio.Reader
 	bits  int

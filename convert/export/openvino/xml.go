@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// irVersion is that of the format.
+// irVersion is the version of the IR format.
 const irVersion = "11"
 
-// writeXML writes the graph as it stands in an .xml file. Ports carry no dimensions: runtimes infer them.
+// writeXML writes the graph as an .xml file. Ports have no dimensions: runtimes infer them.
 func (g *graph) writeXML(to io.Writer) error {
 	w := bufio.NewWriter(to)
 	fmt.Fprintf(w, "<?xml version=\"1.0\"?>\n<net name=\"Model0\" version=%q>\n<layers>\n", irVersion)
@@ -80,6 +80,6 @@ func writeFields(w *bufio.Writer, name string, fields []field) {
 // escaped is a text as the value of an attribute.
 func escaped(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes all
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder never fails
 	return b.String()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// Template is the chat template of a model; "" if there is none, or several.
+// Template returns the chat template of a model; "" if there is none, or several.
 func Template(files tokenizer.Files) string {
 	if text, ok := files("chat_template.jinja"); ok {
 		return string(text)
@@ -25,7 +25,7 @@ func Template(files tokenizer.Files) string {
 		var c struct {
 			Template any `json:"chat_template"`
 		}
-		_ = json.Unmarshal(text, &c) // what is not JSON, tokenizer.Load has refused
+		_ = json.Unmarshal(text, &c) // tokenizer.Load has refused invalid JSON
 		if s, ok := c.Template.(string); ok {
 			return s
 		}
@@ -61,8 +61,8 @@ var (
 // roles that a template may capitalize.
 var roles = []string{"user", "assistant", "system", "tool"}
 
-// For is a chat template for an engine, with the same text for every role and order of messages that was tried with t,
-// whose template it changes.
+// For returns a chat template for an engine, with the same text for every role and order of messages that was tried
+// with t; it changes the template of t.
 func For(engine Engine, t *tokenizer.Tokenizer, template string) (string, error) {
 	ours := capitalized.ReplaceAllStringFunc(template, func(s string) string {
 		what := capitalized.FindStringSubmatch(s)[1]
@@ -110,7 +110,7 @@ func same(t *tokenizer.Tokenizer, template, ours string) error {
 	return nil
 }
 
-// answered is the text of a conversation, or why there is none.
+// answered renders a conversation, or returns why it cannot.
 func answered(t *tokenizer.Tokenizer, names []string, prompt bool) string {
 	var messages []chat.Message
 	for _, name := range names {

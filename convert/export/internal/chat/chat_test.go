@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// TestTemplate: of several files with a chat template the one that lowpack renders is taken.
+// TestTemplate: of several files with a chat template, the one that lowpack renders is used.
 func TestTemplate(t *testing.T) {
 	texts := map[string]string{"chat_template.jinja": "a", "chat_template.json": `{"chat_template":"b"}`,
 		"tokenizer_config.json": `{"chat_template":"c"}`}
@@ -29,8 +29,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// TestTemplates: a chat template is written as it is where minja renders it, without the filters that it lacks where
-// they stand behind a role, and not at all where a filter is left that it lacks.
+// TestTemplates: a chat template is exported unchanged if minja renders it, without unsupported filters if they follow
+// a role, and not at all if another unsupported filter remains.
 func TestTemplates(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	files := func(name string) ([]byte, bool) {

@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Compare holds a file of a directory against what would be written.
+// Compare compares a file of a directory with what would be written.
 func Compare(ctx context.Context, dir string, file File) error {
 	return Opened(dir, file.Name, func(f *os.File, size int64) error {
 		c := &Comparing{Ctx: ctx, From: f}
@@ -26,8 +26,8 @@ func Compare(ctx context.Context, dir string, file File) error {
 	})
 }
 
-// Added refuses a file that runtimes read beside a model and that is not among those of the export: it would change
-// chats or tokens. Others are names of more such files.
+// Added refuses a file that runtimes read along with a model but that the export does not write: it would change chats
+// or tokens. others names more such files.
 func Added(dir string, files []File, others ...string) error {
 	for _, name := range append(others, texts...) {
 		if slices.ContainsFunc(files, func(f File) bool { return f.Name == name }) {
@@ -71,7 +71,7 @@ func Small(dir, name string, most int64) (text []byte, err error) {
 	return text, err
 }
 
-// Size refuses another size than that of the packed file.
+// Size refuses a size that differs from the packed file's.
 func Size(got, want int64) error {
 	if got != want {
 		return fmt.Errorf("%w: %d bytes; of the packed file it would be %d", pack.ErrCorrupt, got, want)
@@ -79,7 +79,7 @@ func Size(got, want int64) error {
 	return nil
 }
 
-// Comparing holds what is written against what is there.
+// Comparing is a writer that compares what is written with a reader.
 type Comparing struct {
 	Ctx  context.Context
 	From io.ReaderAt

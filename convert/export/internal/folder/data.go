@@ -35,7 +35,7 @@ func Plain(f *packed.File, name string) (packed.Tensor, error) {
 	return f.Tensor(name)
 }
 
-// Scales are those of an entry, which match their digest.
+// Scales returns the scales of an entry after checking their digest.
 func Scales(f *packed.File, e *packed.Entry) ([]float32, error) {
 	if err := Intact(f, e.Name+packed.ScaleSuffix, e.ScaleSHA); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func Scales(f *packed.File, e *packed.Entry) ([]float32, error) {
 	return packed.Scales(f, e)
 }
 
-// Zeros are the zero points of an entry, which match their digest; nil if it has none.
+// Zeros returns the zero points of an entry after checking their digest; nil if it has none.
 func Zeros(f *packed.File, e *packed.Entry) ([]int8, error) {
 	if e.Zero {
 		if err := Intact(f, e.Name+packed.ZeroSuffix, e.ZeroSHA); err != nil {

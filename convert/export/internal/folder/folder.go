@@ -16,10 +16,10 @@ import (
 type File struct {
 	Name  string // with slashes, if it lies in a directory of the directory
 	Write func(io.Writer) error
-	Size  int64 // of a file whose writing takes time; else 0
+	Size  int64 // for progress, of files that take time to write; else 0
 }
 
-// Whole is the Write of a file whose bytes are there.
+// Whole returns the Write function of a file whose bytes are in memory.
 func Whole(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -27,14 +27,14 @@ func Whole(data []byte) func(io.Writer) error {
 	}
 }
 
-// texts are the files of a packed file that runtimes read beside the model.
+// texts lists the files of a packed file that runtimes read along with the model.
 var texts = []string{
 	"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json",
 	"merges.txt",
 	"special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json",
 }
 
-// Texts are those that a packed file has.
+// Texts returns the texts that a packed file has.
 func Texts(f *packed.File) (list []File) {
 	for _, name := range texts {
 		if data, ok := f.Embedded(name); ok {
@@ -78,7 +78,7 @@ func Write(ctx context.Context, dir string, files []File, p export.Progress) (si
 	return size, out.Commit()
 }
 
-// stopping ends writing with its context, and reports what takes time.
+// stopping stops writing when its context ends, and reports progress.
 type stopping struct {
 	ctx    context.Context
 	w      io.Writer

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Form is how the codes of a matrix become fields: row behind row, each filled up to a number of columns.
+// Form describes how the codes of a matrix become bit fields: row after row, each padded to a number of columns.
 type Form struct {
 	Bits    int
 	Columns int
@@ -19,7 +19,7 @@ type Form struct {
 	Numbers [256]uint8 // by the byte of a code
 }
 
-// NumbersOf is the table of what an alphabet is stored as.
+// NumbersOf returns the table of the stored numbers of an alphabet.
 func NumbersOf(a pack.Alphabet, stored func(int8) uint8) (t [256]uint8) {
 	for _, c := range a.Values {
 		t[uint8(c)] = stored(c)
@@ -27,7 +27,7 @@ func NumbersOf(a pack.Alphabet, stored func(int8) uint8) (t [256]uint8) {
 	return t
 }
 
-// Size is the number of bytes of so many fields.
+// Size returns the number of bytes of some fields of a bit width.
 func Size(fields, bits int) int { return (fields*bits + 7) / 8 }
 
 // pieceFields is about how many fields a core works on at a time: they stay in its cache.

@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestWrite: bit by bit, field i of so many bits holds number i, whatever the shape.
+// TestWrite: bit by bit, field i holds number i, whatever the width and shape.
 func TestWrite(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for bits, a := range map[int]pack.Alphabet{2: pack.Ternary, 4: pack.E2M1, 8: pack.Int8} {
