@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ActivationAuto leaves the activation scales to what the weights are.
+// ActivationAuto derives the granularity of the activation scales from the weights.
 const ActivationAuto = "auto"
 
 // Activations lists the values of Recipe.Activation; the first is the default, for which the field is empty.
@@ -34,10 +34,10 @@ func completeActivation(r *packed.Recipe) error {
 	return nil
 }
 
-// activationOf is how int8 activations get scales in a file with these weights (FORMAT F22): as the user says. Else,
-// models that are trained with int8 activations keep the scale per token that belongs to them. For all others groups
-// lose least: of 32 columns, or of 64 where no weights have smaller groups, as sums are then cut for the weights' sake
-// already.
+// activationOf chooses the granularity of int8 activation scales for a file with these weights (FORMAT F22). The recipe
+// has priority. Otherwise models trained with int8 activations keep their per-token scale. All other models get
+// group-wise scales, which lose least: 32 columns per group, or 64 if no weights have smaller groups, because weight
+// groups already split the sums there.
 func activationOf(r *packed.Recipe, entries []packed.Entry) packed.Activation {
 	token := packed.Activation{Kind: packed.ActivationToken}
 	if text, ok := strings.CutPrefix(r.Activation, string(packed.ActivationGroup)+":"); ok {
@@ -65,9 +65,9 @@ func activationGroup(entries []packed.Entry) int {
 	return 32
 }
 
-// trainedPerToken reports whether weights are those of a model that was trained for few bits, with one activation scale
-// per token (BitNet, ParetoQ): by their quantizer, or as imported codes of at most three values, which no post-training
-// quantization makes.
+// trainedPerToken reports whether the weights come from a model trained with quantization and one activation scale per
+// token (BitNet, ParetoQ): identified by their quantizer, or as imported codes of at most three values, which no
+// post-training quantization produces.
 func trainedPerToken(e packed.Entry) bool {
 	switch e.Quantizer {
 	case quantize.ImportU8, "absmean", "sign":

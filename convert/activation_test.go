@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestActivationOf: models trained for few bits keep the scale per token; others get groups by the smallest one of
-// their weights; the candidate filter has no say, and the user the last word.
+// TestActivationOf: models trained with quantization keep the per-token scale; other models get the smallest group size
+// of their weights; the candidate filter does not count, and an explicit choice has priority.
 func TestActivationOf(t *testing.T) {
 	entry := func(quantizer string, a pack.Alphabet, group int) packed.Entry {
 		e := packed.Entry{Name: "w", Quantizer: quantizer, Layout: pack.Spec{Alphabet: a.Name},
@@ -62,7 +62,7 @@ func TestActivationOf(t *testing.T) {
 	}
 }
 
-// TestActivation: the manifest says what the plan says, in a file that can be verified and computed with.
+// TestActivation: the manifest agrees with the plan, in a file that verifies and can be run.
 func TestActivation(t *testing.T) {
 	for _, c := range []struct {
 		path   string

@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Offer is a way to quantize floats of full precision, with what it costs SmolLM2-135M (docs/QUALITY.md).
+// Offer is a way to quantize full-precision floats, with its cost for SmolLM2-135M (docs/QUALITY.md).
 type Offer struct {
 	Form  string  // its name in docs/quality/smollm2.json
 	Flags string  // of convert
@@ -18,7 +18,7 @@ type Offer struct {
 	Loss  float64 // of perplexity, relative
 }
 
-// Offers are what is worth choosing from, the largest first.
+// Offers returns the recommended choices, largest first.
 func Offers() []Offer {
 	const gptq = " --calibrate TEXT --method gptq --allow-lossy"
 	return []Offer{
@@ -28,7 +28,7 @@ func Offers() []Offer {
 	}
 }
 
-// adviseFloats says how floats for which nothing is declared could be smaller, and what that costs.
+// adviseFloats suggests smaller formats for floats without declared quantization, and what they cost.
 func (p *Plan) adviseFloats() {
 	weights, bytes := 0, int64(0)
 	for _, n := range p.model.Tensors() {
@@ -59,7 +59,7 @@ func (p *Plan) adviseFloats() {
 // fewBits reports whether codes have two bits or fewer.
 func fewBits(a pack.Alphabet) bool { return len(a.Values) <= 4 }
 
-// warnFewBits says by how much weights change that nothing says were trained for so few bits.
+// warnFewBits notes the error of weights quantized to few bits without any sign that they were trained for it.
 func (d *decider) warnFewBits() error {
 	i := slices.IndexFunc(d.steps, func(s *step) bool { return s.untrained })
 	if d.model == nil || i < 0 {
@@ -83,7 +83,7 @@ func (d *decider) warnFewBits() error {
 	return nil
 }
 
-// trained reports whether the checkpoint says that weights were trained for what a quantizer makes of them.
+// trained reports whether the checkpoint declares that the weights were trained for the quantizer.
 func (d *decider) trained(m matrix, q *quantize.Quantizer) bool {
 	kind, _ := q.Kind()
 	return q.Rule().Name == "absmean" && kind == quantize.PerTensor && d.declared(m) == model.AbsMean

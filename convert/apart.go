@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// apart refuses a target that is the source or lies in it: a file of weights, under whatever name or link, or an entry
-// of the directory of the checkpoint, where it would be taken for a part of the model.
+// apart refuses a target that is the source or lies in it: a weight file, under any name or link, or an entry of the
+// checkpoint directory, where it would be mistaken for a part of the model.
 func apart(target, source string) error {
 	info, err := os.Stat(source)
 	if err != nil {

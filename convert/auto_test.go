@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// fewValues is a matrix whose rows hold the given values times a scale of their own, in bf16.
+// fewValues is a matrix in BF16 whose rows hold the given values, each row times its own scale.
 func fewValues(rows, k int, values ...float32) raw {
 	var w []float32
 	for row := range rows {
@@ -24,8 +24,8 @@ func fewValues(rows, k int, values ...float32) raw {
 	return bf16([]int64{int64(rows), int64(k)}, w...)
 }
 
-// TestAuto: what --quant auto makes of floats with few values, whatever their rows look like one by one: the narrowest
-// codes that give all of them back.
+// TestAuto: --quant auto chooses the narrowest codes that reproduce every value of floats with few values, even if
+// single rows would fit narrower codes.
 func TestAuto(t *testing.T) {
 	set := func(r raw, row int, values ...float32) raw {
 		x := bf16(nil, values...)
@@ -61,7 +61,7 @@ func TestAuto(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		row, notes := p.Tensors[0], strings.Join(p.Notes[:len(p.Notes)-1], "; ") // the last one says that there is no model
+		row, notes := p.Tensors[0], strings.Join(p.Notes[:len(p.Notes)-1], "; ") // the last note reports the missing model
 		p.Close()
 		if c.rule == "" {
 			if row.Rule != "absmean" || (c.note == "") != (notes == "") || !strings.Contains(notes, c.note) {
@@ -78,7 +78,7 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// groups is a matrix whose rows hold the values times another scale for each group of g columns.
+// groups is a matrix whose rows hold the values, each group of g columns times its own scale.
 func groups(rows, k, g int, values ...float32) raw {
 	var w []float32
 	for row := range rows {
@@ -89,7 +89,7 @@ func groups(rows, k, g int, values ...float32) raw {
 	return bf16([]int64{int64(rows), int64(k)}, w...)
 }
 
-// TestAutoGroups: weights that are ±s, or ±s and 0, with another s for every group of columns, are packed exactly; a
+// TestAutoGroups: weights that are ±s, or ±s and 0, with a different s per group of columns, are packed exactly; a
 // single value that does not fit leaves floats.
 func TestAutoGroups(t *testing.T) {
 	other := groups(8, 300, 128, 1, -1)
@@ -118,9 +118,9 @@ func TestAutoGroups(t *testing.T) {
 	}
 }
 
-// TestBonsai: checkpoints of floats that hold one magnitude for every 128 columns of a row are packed; unpacked as F32
-// they hold every value again, and as BF16 it is said what is rounded. Embedding and head are packed too, unless the
-// recipe says what the head is.
+// TestBonsai: checkpoints of floats that hold one magnitude for every 128 columns of a row are packed; unpacking to F32
+// restores every value, and unpacking to BF16 reports the rounded tensors. Embedding and head are packed too, unless
+// the recipe chooses the format of the head.
 func TestBonsai(t *testing.T) {
 	for _, name := range []string{"bonsai-bit1-f16-tied", "bonsai-bit1-bf16-untied", "bonsai-ternary-f16-tied",
 		"bonsai-ternary-bf16-untied"} {

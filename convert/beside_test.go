@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestConfigs: the config of a GPTQ checkpoint counts wherever it stands, two that say different things are refused,
-// and keys of config.json that are not known are in a note.
+// TestConfigs: the quantization config of a GPTQ checkpoint is honoured in either file, contradicting configs are
+// refused, and unknown keys of config.json appear in a note.
 func TestConfigs(t *testing.T) {
 	path := mini(t, "qwen3-8b-gptq", nil)
 	config, quantization := filepath.Join(path, "config.json"), filepath.Join(path, "quantize_config.json")
@@ -34,7 +34,7 @@ func TestConfigs(t *testing.T) {
 		}
 	}
 	put(quantization, keys["quantization_config"])
-	newPlan(t, path, plain(packed.Recipe{})) // both say the same
+	newPlan(t, path, plain(packed.Recipe{})) // both agree
 	var other map[string]any
 	if err := json.Unmarshal(keys["quantization_config"], &other); err != nil {
 		t.Fatal(err)

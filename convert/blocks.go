@@ -11,15 +11,15 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// blocks are the codes of a matrix that a GGUF stores in blocks (QUANTIZATION N25).
+// blocks holds the codes of a matrix that a GGUF stores in blocks (QUANTIZATION N25).
 type blocks struct {
 	checkpoint.Blocks
 	codes  gguf.Codes
 	shape  pack.Shape
-	minima bool // are kept as they are; otherwise they become zero points
+	minima bool // stored as minima; otherwise converted to zero points
 }
 
-// group is what all weights of a block have in common.
+// group holds the scale and offset that all weights of a block share.
 type group struct {
 	scale, minimum float32
 	zero           int8
@@ -29,7 +29,7 @@ type group struct {
 // that out.
 func (b *blocks) narrow() bool { return len(b.codes.Alphabet.Values) <= 4 }
 
-// each decodes stored rows from row on one by one. The memory of groups is that of the next row too.
+// each decodes stored rows one at a time, starting at row. The groups slice is reused for the next row.
 func (b *blocks) each(codes []int8, row int, stored []byte, do func(row int, codes []int8, groups []group)) error {
 	k, size := b.shape.K, b.Stored.Shape[1]
 	scales := make([]float32, k/b.codes.Group)
@@ -48,7 +48,7 @@ func (b *blocks) each(codes []int8, row int, stored []byte, do func(row int, cod
 	return nil
 }
 
-// group settles the scale and the zero point of a block, and refuses those that a packed file cannot hold exactly.
+// group computes the scale and the zero point of a block, and refuses values that a packed file cannot hold exactly.
 func (b *blocks) group(codes []int8, scale, minimum float32) (g group, err error) {
 	if b.minima {
 		return b.affine(codes, scale, minimum)
@@ -67,7 +67,8 @@ func (b *blocks) group(codes []int8, scale, minimum float32) (g group, err error
 	return group{scale: s, zero: int8(zero)}, nil
 }
 
-// affine keeps a scale and a minimum. Where the scale is 0, all weights are the minimum: that of the lowest code.
+// affine keeps a scale and a minimum. If the scale is 0, all weights equal the minimum, that is, the value of the
+// lowest code.
 func (b *blocks) affine(codes []int8, scale, minimum float32) (g group, err error) {
 	if b.Scale != 1 { // which would be rounded after the sum
 		return g, notExact{fmt.Errorf("there are minima, and a scale of the tensor, %v", b.Scale)}
@@ -81,7 +82,7 @@ func (b *blocks) affine(codes []int8, scale, minimum float32) (g group, err erro
 	return group{scale: scale, minimum: minimum}, nil
 }
 
-// scaled is a scale of a block times that of the tensor, exactly.
+// scaled returns the block scale times the tensor scale; it fails if the product is not exact.
 func (b *blocks) scaled(scale float32) (float32, error) {
 	s := scale * b.Scale
 	if float64(s) != float64(scale)*float64(b.Scale) || math.IsInf(float64(s), 0) || s == 0 {
@@ -90,8 +91,8 @@ func (b *blocks) scaled(scale float32) (float32, error) {
 	return s, nil
 }
 
-// equal makes codes of weights that are all v times the scale of the tensor, whatever their codes are: ±1, or 0 with
-// scale 0.
+// equal makes codes of a block whose weights all equal v times the tensor scale, whatever their stored codes: ±1, or 0
+// with scale 0.
 func (b *blocks) equal(codes []int8, v float32) (group, error) {
 	code := int8(0)
 	switch {
@@ -112,7 +113,7 @@ func (b *blocks) equal(codes []int8, v float32) (group, error) {
 	return group{scale: s}, err
 }
 
-// common says how many weights have a scale and a zero point in common.
+// common records how many weights share a scale and a zero point.
 type common struct {
 	columns int   // a power of two; all of a row if it is not less than K
 	all     bool  // the whole matrix has first
@@ -122,7 +123,7 @@ type common struct {
 	most    int8  // the largest code
 }
 
-// commonOf judges a row of blocks of so many columns.
+// commonOf finds what the blocks of a row share; each block has the given number of columns.
 func commonOf(groups []group, columns int, codes []int8) common {
 	s := common{columns: columns, first: groups[0], all: sameIn(groups, len(groups)), most: slices.Max(codes)}
 	for _, g := range groups {
@@ -145,7 +146,7 @@ func sameIn(groups []group, n int) bool {
 	return true
 }
 
-// and joins what holds for some rows and for others.
+// and combines the findings for two sets of rows.
 func (s common) and(o common) common {
 	return common{
 		columns: min(s.columns, o.columns), first: s.first, all: s.all && o.all && s.first == o.first,

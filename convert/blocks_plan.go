@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// blocksOf are the blocks that a GGUF holds a matrix in; nil for other matrices, and where the recipe asks for
-// something else than what the file holds.
+// blocksOf returns the GGUF blocks of a matrix; nil for other matrices, and if the recipe asks for something other than
+// the stored format.
 func (d *decider) blocksOf(m matrix) *blocks {
 	stored, ok := d.source.Blocks(m.from)
 	c := choose(&d.Recipe, m.name)
@@ -30,8 +30,8 @@ func (d *decider) blocksOf(m matrix) *blocks {
 
 func (d *decider) embeds(m matrix) bool { return d.model != nil && m.name == d.model.Embed }
 
-// importBlocks plans to take over codes, scales, and zero points or minima. Where they cannot be held exactly it plans
-// nothing and notes why: floats hold them.
+// importBlocks plans to import codes, scales, and zero points or minima losslessly. If they cannot be held exactly, it
+// plans nothing and notes why; the weights then stay floats.
 func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	all, err := b.judge(d)
 	var inexact notExact
@@ -62,7 +62,8 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros, Min: b.minima}, true)
 }
 
-// rowLayout opens the chosen layout. Rows of an embedding are decoded one by one, which takes a layout in row panels.
+// rowLayout opens the chosen layout. Rows of an embedding are decoded one at a time, which requires a layout in row
+// panels.
 func (d *decider) rowLayout(m matrix, a pack.Alphabet) (pack.Layout, error) {
 	c := choose(&d.Recipe, m.name)
 	l, err := openLayout(c.layout, c.params, a, true)
@@ -72,7 +73,7 @@ func (d *decider) rowLayout(m matrix, a pack.Alphabet) (pack.Layout, error) {
 	return l, err
 }
 
-// noteFloats says which codes of a GGUF stay floats.
+// noteFloats notes which GGUF codes stay floats.
 func (d *decider) noteFloats() {
 	if n := len(d.asFloats); n > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(d.asFloats)))
@@ -81,7 +82,7 @@ func (d *decider) noteFloats() {
 	}
 }
 
-// judge goes through all rows.
+// judge examines all rows.
 func (b *blocks) judge(d *decider) (all common, err error) {
 	var lock sync.Mutex
 	begun := false
@@ -100,8 +101,8 @@ func (b *blocks) judge(d *decider) (all common, err error) {
 	return all, err
 }
 
-// scale is how scales are stored in the packed file: for as many weights as share one, in the type that they have in
-// the GGUF.
+// scale returns the scale granularity and type in the packed file: the largest group that shares a scale, in the scale
+// type of the GGUF.
 func (b *blocks) scale(m matrix, all common) packed.Scale {
 	s := packed.Scale{Kind: packed.ScaleGroup, Group: all.columns, DType: packed.ScaleF16, Signed: all.signed}
 	switch {
@@ -120,7 +121,7 @@ func (b *blocks) scale(m matrix, all common) packed.Scale {
 	return s
 }
 
-// blockDecoder takes over the codes and scales of a matrix in blocks.
+// blockDecoder imports the codes and scales of a matrix in GGUF blocks.
 type blockDecoder struct {
 	*blocks
 	scale packed.Scale

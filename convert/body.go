@@ -15,8 +15,8 @@ type Matrices struct {
 	Count    int
 }
 
-// Body lists the linear layers that the plan packs in the layout of its recipe: all but embedding and output head, and
-// what rules of the recipe put elsewhere. Of experts as many count as compute for one token.
+// Body lists the linear layers that the plan packs in the layout of its recipe: all but the embedding, the output head,
+// and layers for which rules of the recipe choose another layout. Of experts, only the number active per token counts.
 func (p *Plan) Body() (list []Matrices) {
 	for _, s := range p.steps {
 		if s.entry == nil || s.entry.Layout.Name != p.Recipe.Layout || p.ofVocabulary(s.entry.Name) {

@@ -15,8 +15,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// How much of a calibration text is read, in windows spread over all of it that begin as a text of the model does:
-// neighbouring tokens are alike. Error feedback with few tokens fits those alone.
+// Bounds on how much of a calibration text is read. Windows are spread over the whole text, since neighbouring tokens
+// are alike, and begin the way a text of the model does. Error feedback overfits if tokens are few.
 const (
 	meanSquareTokens  = 8192
 	gptqTokens        = 32768
@@ -24,7 +24,7 @@ const (
 	calibrationLeast  = 256 // fewer tokens say more about the text than about the model
 )
 
-// calibration is the text that scales are chosen with, and what the model makes of it.
+// calibration holds the text that scales are chosen with, and the model's results on it.
 type calibration struct {
 	windows [][]int
 	columns map[string][]float32 // by the name of a weight; nil before the model has run
@@ -88,8 +88,7 @@ func (p *Plan) planCalibration() error {
 	tokens := 0
 	for i, part := range spread(ids, room, most) {
 		tokens += len(part)
-		// The first token of a text has massive activations, whichever it is. Where the tokenizer adds none, texts
-		// begin either way.
+		// The first token of a text has massive activations, whichever it is. If the tokenizer adds no BOS, both forms occur.
 		if even := i%2 == 0; always || begin >= 0 && even && p.o.Method == packed.GPTQ {
 			part = slices.Concat([]int{begin}, part)
 		}
@@ -110,9 +109,9 @@ func spread(ids []int, room, most int) (windows [][]int) {
 	return windows
 }
 
-// calibrate runs the floats of the checkpoint over the text. They lie in a file beside the target meanwhile, in the
-// form that the engine maps, so that memory stays bounded; it has no name where the file system can do that, and is
-// gone afterwards.
+// calibrate runs the checkpoint's floats over the text. Meanwhile they lie in a file next to the target, in the form
+// that the engine maps, so that memory stays bounded; the file is unnamed where the file system supports that, and is
+// removed afterwards.
 func (p *Plan) calibrate(ctx context.Context, target string) error {
 	if len(p.calibration.windows) == 0 {
 		return nil

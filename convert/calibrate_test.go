@@ -20,7 +20,7 @@ import (
 var calibrationText = strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40)
 
 // TestCalibrate: the text changes the scales of the linear layers and nothing else, is recorded, and gives the same
-// bytes with any number of threads. Nothing is left beside the target.
+// bytes with any number of threads. Nothing is left next to the target.
 func TestCalibrate(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")
 	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", Head: packed.HeadInt4, AllowLossy: true,
@@ -85,8 +85,8 @@ func testCalibrate(t *testing.T, source string, o Options, before *packed.File) 
 	return after
 }
 
-// TestSpread: windows of a short text hold each token once; those of a long one are full, at equal distances, and begin
-// with its first token.
+// TestSpread: windows of a short text hold each token once; windows of a long text are full, at equal distances, and
+// begin with its first token.
 func TestSpread(t *testing.T) {
 	const most = 4000
 	ids := make([]int, 10*most+7)
@@ -108,8 +108,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestCalibrateSome: layers beside those that are calibrated keep the scales that they have without: experts, and those
-// of a recipe with another quantizer or one scale.
+// TestCalibrateSome: layers that are not calibrated keep the scales that they have without calibration: experts, and
+// layers for which the recipe chooses another quantizer or a per-tensor scale.
 func TestCalibrateSome(t *testing.T) {
 	other := packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true, Include: []string{"*layers.0.*"},
 		Rules: []packed.Rule{

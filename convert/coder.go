@@ -8,14 +8,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// coder makes the codes of a matrix, and knows afterwards what a report tells of it.
+// coder makes the codes of a matrix and provides the figures of a report afterwards.
 type coder interface {
 	pipeline.Decoder
 	scales() []float32
-	relError() *float64 // ‖W − Ŵ‖/‖W‖; nil: that of the plan
+	relError() *float64 // ‖W − Ŵ‖/‖W‖; nil: use the plan's value
 }
 
-// floatDecoder quantizes floats whose scales are settled, or are those of single rows.
+// floatDecoder quantizes floats whose scales are known in advance or depend on single rows only.
 type floatDecoder struct {
 	q     *quantize.Quantizer
 	stats bool
@@ -68,13 +68,14 @@ func (m measuredDecoder) Fix() error                           { return m.q.Fix(
 
 var _ pipeline.Measurer = measuredDecoder{}
 
-// u8Decoder takes over the codes of a packed BitNet checkpoint.
+// u8Decoder imports the codes of a packed BitNet checkpoint.
 type u8Decoder struct {
 	shape pack.Shape
 	scale float32
 }
 
-// u8Source: row m is stored in row m mod R, of which there are R = ⌈M/4⌉; there may be rows past M.
+// u8Source returns the storage order of a packed BitNet tensor: row m is in stored row m mod R, R = ⌈M/4⌉; the last
+// stored rows may hold codes of rows past M.
 func u8Source(t checkpoint.Tensor, s pack.Shape) pipeline.Source {
 	quarter := pipeline.Run{Rows: (s.M + 3) / 4}
 	return pipeline.Source{

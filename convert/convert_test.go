@@ -182,7 +182,7 @@ func checkTernary(t *testing.T, f *packed.File, golden string) {
 	}
 }
 
-// checkKept compares passthrough tensors with those of the checkpoint.
+// checkKept compares passthrough tensors with the tensors of the checkpoint.
 func checkKept(t *testing.T, f *packed.File, path string, want int) {
 	t.Helper()
 	c, err := checkpoint.Open(path)
@@ -218,7 +218,7 @@ func checkKept(t *testing.T, f *packed.File, path string, want int) {
 	}
 }
 
-// TestBitllama converts the packed form and the form in which scales are multiplied in: codes and scales are the same.
+// TestBitllama converts the packed form and the form with scales multiplied into the weights; codes and scales agree.
 func TestBitllama(t *testing.T) {
 	a := convertTo(t, shared.Path(t, "data/models/bitllama2-3m/packed-auto"), plain(packed.Recipe{}))
 	b := convertTo(t, shared.Path(t, "data/models/bitllama2-3m/fake-f32"), plain(packed.Recipe{}))
@@ -281,7 +281,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestEmptyTensors: tensors of no bytes are kept like others, wherever they lie and however the work is divided
+// TestEmptyTensors: zero-byte tensors pass through like others, wherever they lie and however the work is divided
 // (hostile case S25).
 func TestEmptyTensors(t *testing.T) {
 	for _, weights := range []map[string]raw{

@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// TestBytesAreCounted: every command counts each byte that it reads once, and comes to the total that it announces.
+// TestBytesAreCounted: every command counts each byte that it reads once, and the sum equals the announced total.
 func TestBytesAreCounted(t *testing.T) {
 	path := mini(t, "llama-3.2-1b", nil) // tied, so that the head is a second form of the embedding
 	for _, head := range []packed.Head{"", "int8", packed.HeadScreen} {

@@ -23,7 +23,7 @@ type decider struct {
 	*Plan
 	ctx      context.Context
 	used     map[string]bool   // tensors of the checkpoint that have found their use
-	asFloats map[string]string // codes of a GGUF that are kept as floats, by tensor: why
+	asFloats map[string]string // reason by tensor: GGUF codes kept as floats
 }
 
 // matrix is a tensor that may be quantized.
@@ -32,7 +32,7 @@ type matrix struct {
 	from    checkpoint.Tensor   // the first of parts
 	parts   []checkpoint.Tensor // that hold its rows: one, or one for each expert
 	shape   pack.Shape          // the rows of all experts together
-	experts int                 // 0 = there are none
+	experts int                 // 0 = not an expert matrix
 	head    bool                // the output head
 }
 
@@ -41,7 +41,7 @@ func single(name string, t checkpoint.Tensor, s pack.Shape, head bool) matrix {
 	return matrix{name: name, from: t, parts: []checkpoint.Tensor{t}, shape: s, head: head}
 }
 
-// source says where the rows are.
+// source returns where the rows are stored.
 func (m *matrix) source() pipeline.Source {
 	each := m.shape.M / len(m.parts)
 	s := pipeline.Rows(m.from, each)
@@ -79,7 +79,7 @@ func (d *decider) all() error {
 	return d.unused()
 }
 
-// extraHead is the name of a quantized form of the head that stands beside the head itself, "" for none.
+// extraHead returns the name of a quantized copy of the head stored in addition to the head itself, "" for none.
 func (d *decider) extraHead() string {
 	switch {
 	case d.Recipe.Head == packed.HeadScreen:
@@ -112,7 +112,7 @@ func (d *decider) need(n model.Need) error {
 	return d.keep(parts[0], "")
 }
 
-// turned decides about experts of which the tensor has columns in the place of rows: they stay floats.
+// turned decides about experts whose tensor is transposed: they stay floats.
 func (d *decider) turned(t checkpoint.Tensor) error {
 	if c := choose(&d.Recipe, t.Name); !c.keep && c.quant != QuantNone && c.quant != QuantAuto &&
 		included(&d.Recipe, t.Name) {
@@ -132,8 +132,8 @@ func (d *decider) two(n model.Need, t checkpoint.Tensor) error {
 	return d.keep(t, "")
 }
 
-// linear decides about what linear layers multiply with, and the embedding. Blocks of a GGUF are taken over, unless an
-// exact quantizer is to look at their weights first.
+// linear decides about the weights of linear layers and the embedding. GGUF blocks are imported, unless an exact
+// quantizer is to examine their weights first.
 func (d *decider) linear(n model.Need, m matrix) error {
 	if b := d.blocksOf(m); b != nil && (!b.narrow() || m.head || d.embeds(m)) {
 		if done, err := d.importBlocks(m, b); done || err != nil {
@@ -151,8 +151,8 @@ func (d *decider) linear(n model.Need, m matrix) error {
 	return d.keep(m.from, "")
 }
 
-// importValues plans to take over what the values of an embedding or head are already, as auto does for other matrices,
-// where the recipe says nothing else and every value is given back.
+// importValues plans a lossless import of an embedding or head that holds few values, as auto does for other matrices,
+// if the recipe does not choose otherwise and every value is reproduced.
 func (d *decider) importValues(m matrix) (bool, error) {
 	c := choose(&d.Recipe, m.name)
 	if d.Recipe.Head != "" || c.keep || c.quant != QuantAuto || c.scale != "" || !included(&d.Recipe, m.name) ||
@@ -180,12 +180,12 @@ func (d *decider) importValues(m matrix) (bool, error) {
 		case d.steps[steps].row.RelError != nil:
 			return true, nil
 		}
-		d.steps = d.steps[:steps] // some zeros would become another value
+		d.steps = d.steps[:steps] // some zeros would change
 	}
 	return false, nil
 }
 
-// partsOf are the tensors that hold what the model needs: one, or one for each expert, or none.
+// partsOf returns the tensors that hold what the model needs: one, one per expert, or none.
 func (d *decider) partsOf(n model.Need) (parts []checkpoint.Tensor) {
 	if t, ok := d.source.Lookup(n.Name); ok {
 		return []checkpoint.Tensor{t}
@@ -199,8 +199,8 @@ func (d *decider) partsOf(n model.Need) (parts []checkpoint.Tensor) {
 	return parts
 }
 
-// unused refuses tensors that the model would not use: then it would not be the model that was published. Some are
-// known to say nothing.
+// unused refuses tensors that the model would not use, because the packed model would then differ from the published
+// one. Some tensors are known to be redundant.
 func (d *decider) unused() error {
 	tied := d.model.Head == d.model.Embed
 	for _, t := range d.source.Tensors() {
@@ -221,8 +221,8 @@ func (d *decider) unused() error {
 	return nil
 }
 
-// sameAsEmbedding refuses a stored head that is not the embedding it is said to be tied to: transformers would use it.
-// They are compared by pieces of at most 1 MiB.
+// sameAsEmbedding refuses a stored head that differs from the embedding to which config.json ties it: transformers
+// would use it. They are compared in pieces of at most 1 MiB.
 func (d *decider) sameAsEmbedding(head checkpoint.Tensor) error {
 	embed, ok := d.source.Lookup(d.model.Embed)
 	same := ok && head.DType == embed.DType && slices.Equal(head.Shape, embed.Shape)
@@ -241,7 +241,7 @@ func (d *decider) sameAsEmbedding(head checkpoint.Tensor) error {
 	return nil
 }
 
-// bare decides about a file of weights alone: each matrix of floats is to be quantized, the others are kept.
+// bare decides about a weight file without config: float matrices are quantized, other tensors are passed through.
 func (d *decider) bare() error {
 	for _, t := range d.source.Tensors() {
 		var err error
@@ -275,7 +275,7 @@ func (d *decider) matrix(m matrix) error {
 	return d.quantize(m, c)
 }
 
-// choose is what the recipe says about m. The head is quantized by --head, or by a rule that names it without a
+// choose returns the choice of the recipe for m. The head is quantized by --head, or by a rule that names it without a
 // pattern.
 func (d *decider) choose(m matrix) choice {
 	if !m.head {
@@ -297,7 +297,7 @@ func (d *decider) choose(m matrix) choice {
 	return choose(&r, m.name)
 }
 
-// declared is what the checkpoint says about a matrix.
+// declared returns what the checkpoint declares about a matrix.
 func (d *decider) declared(m matrix) model.Declared {
 	if d.model == nil || m.head || d.model.Quant.Keeps(m.name) {
 		return model.Nothing
@@ -305,8 +305,8 @@ func (d *decider) declared(m matrix) model.Declared {
 	return d.model.Quant.Declared
 }
 
-// auto does what the checkpoint declares, else takes over what the values are already, by the narrowest codes that give
-// all of them back and that the layout holds, else keeps floats.
+// auto follows the checkpoint's declaration; otherwise it imports the narrowest codes that reproduce every value and
+// that the layout holds; otherwise it keeps floats.
 func (d *decider) auto(m matrix, c choice) error {
 	if d.declared(m) == model.AbsMean {
 		c.quant = "absmean"
@@ -361,11 +361,11 @@ func (r candidate) choice(c choice) choice {
 	return c
 }
 
-// exactGroups are the sizes of groups that are looked for.
+// exactGroups lists the group sizes that are tried.
 var exactGroups = []int{0, 256, 128, 64, 32}
 
-// likely are the exact rules that hold for the first row of a tensor: those with a scale per row, the narrowest first,
-// then those with one per group. Ordinary floats have none.
+// likely returns the exact rules that fit the first row of a tensor: per-row scales first, narrowest first, then
+// group-wise scales. Ordinary floats fit none.
 func (d *decider) likely(m matrix, c choice) (rules []candidate, err error) {
 	dtype := quantize.DType(m.from.DType)
 	row := make([]byte, m.shape.K*dtype.Size())
@@ -392,7 +392,7 @@ func (d *decider) likely(m matrix, c choice) (rules []candidate, err error) {
 	return rules, nil
 }
 
-// keepAll stores what a matrix would be made of as it is.
+// keepAll passes all tensors of a matrix through.
 func (d *decider) keepAll(m matrix, note string) error {
 	for _, t := range m.parts {
 		if err := d.keep(t, note); err != nil {
@@ -402,7 +402,7 @@ func (d *decider) keepAll(m matrix, note string) error {
 	return nil
 }
 
-// keep stores a tensor as it is.
+// keep passes a tensor through.
 func (d *decider) keep(t checkpoint.Tensor, note string) error {
 	if d.model != nil && !isFloat(t.DType) {
 		return fmt.Errorf("%w: %s: tensor %q has type %s; a model is run from F32, F16, BF16 and packed codes",

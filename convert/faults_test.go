@@ -69,7 +69,7 @@ func newPlace(t testing.TB, old string) place {
 	return p
 }
 
-// untouched demands that the target is as it was and that nothing lies beside it.
+// untouched demands that the target is unchanged and that no other file is left.
 func (p place) untouched(t testing.TB, name string) {
 	t.Helper()
 	b, err := os.ReadFile(p.target)

@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// form is a packed matrix with all that may stand beside its codes.
+// form is a packed matrix with everything that may be stored with its codes.
 type form struct {
 	entry  packed.Entry
 	matrix *pack.Matrix
@@ -24,7 +24,8 @@ type form struct {
 	order  []int32
 }
 
-// newForm fills a matrix with random codes, scales that its type holds, and zero points and an order as the entry says.
+// newForm fills a matrix with random codes, scales representable in their type, and zero points and a column order as
+// in the entry.
 func newForm(t *testing.T, r *rand.Rand, e packed.Entry) *form {
 	t.Helper()
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
@@ -124,7 +125,7 @@ func writeForms(t *testing.T, list []*form) string {
 	return path
 }
 
-// stored are the tensors of a form.
+// stored returns the tensors of a form.
 func (f *form) stored(t *testing.T) map[string][]byte {
 	t.Helper()
 	l, err := pack.Open(f.entry.Layout)
@@ -179,7 +180,7 @@ func (f *form) weight(row, element int) float32 {
 	return float32(float64(code) * float64(f.scales[unit]))
 }
 
-// TestRepackForms: all that stands beside the codes goes through a change of layout and back, byte for byte.
+// TestRepackForms: everything stored with the codes survives a change of layout and back, byte for byte.
 func TestRepackForms(t *testing.T) {
 	list := forms(t)
 	from := writeForms(t, list)
@@ -216,7 +217,7 @@ func TestRepackForms(t *testing.T) {
 	}
 }
 
-// checkForms compares what a file holds with what was written.
+// checkForms compares the file with what was written.
 func checkForms(t *testing.T, f *packed.File, list []*form) {
 	t.Helper()
 	if a := f.Manifest().Activation; a.String() != "group:32" {
@@ -252,7 +253,7 @@ func TestUnpackForms(t *testing.T) {
 	}
 }
 
-// TestUnpackGroups: the same of what quantizers make, with scales of two bytes and of one.
+// TestUnpackGroups: the same for quantizer output, with scales of two bytes and of one.
 func TestUnpackGroups(t *testing.T) {
 	for quant, scale := range map[string]string{"int4": "group:32", "int8": "group:64", "int2": "group:32", "mxfp4": "",
 		"q2_0": ""} {
@@ -281,7 +282,7 @@ func TestUnpackGroups(t *testing.T) {
 	}
 }
 
-// checkFloats compares F32 weights with those that a form stands for.
+// checkFloats compares F32 weights with the dequantized weights of a form.
 func checkFloats(t *testing.T, f *form, data []byte) {
 	t.Helper()
 	if len(data) != 4*len(f.matrix.Codes) {

@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// planGolden chooses the golden outputs, and with them the size of what they take in the file.
+// planGolden chooses the golden outputs, and with them their size in the file.
 func planGolden(c *packed.Contents, d *model.Description, texts []golden.Text) (*golden.Record, error) {
 	mode := c.Manifest.Recipe.Golden
 	if mode == packed.GoldenNone {
@@ -36,8 +36,8 @@ func (p *Plan) described() *model.Description {
 	return &d
 }
 
-// recordGolden computes the golden outputs from the tensors that are in place, on at most threads goroutines (0 = one
-// per CPU), and writes them.
+// recordGolden computes the golden outputs from the tensors already written, on at most threads goroutines (0 = one per
+// CPU), and writes them.
 func recordGolden(
 	ctx context.Context, threads int, w *packed.Writer, d *model.Description, plan *golden.Record, progress Progress,
 ) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// TestGolden reads the golden outputs back and computes them anew from the finished file.
+// TestGolden reads the golden outputs back and recomputes them from the finished file.
 func TestGolden(t *testing.T) {
 	for _, c := range []struct {
 		path             string

@@ -10,17 +10,16 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// chosen is codes and scales of weights in a file beside the target, which has no name where the file system can do
-// that.
+// chosen holds codes and scales of weights in a file next to the target, unnamed where the file system supports that.
 type chosen struct {
 	file    *atomicfile.File
 	weights map[string]chosenWeight
 }
 
-// chosenWeight says where those of one weight are.
+// chosenWeight holds the file offsets of one weight.
 type chosenWeight struct{ codes, scales int64 }
 
-// choose lets the model of v choose codes and scales. They are kept until the calibration is closed.
+// choose runs the model of v to choose codes and scales. They are kept until the calibration is closed.
 func (p *Plan) choose(ctx context.Context, target string, v packed.View) error {
 	c, size := &chosen{weights: map[string]chosenWeight{}}, int64(0)
 	weights := map[string]calibrate.Weight{}
@@ -60,14 +59,14 @@ func (c *chosen) write(at chosenWeight, codes []int8, scales []float32) error {
 	return nil
 }
 
-// close removes what calibration has left.
+// close discards the file of chosen codes, if there is one.
 func (c *calibration) close() {
 	if c.chosen != nil {
 		c.chosen.file.Abort()
 	}
 }
 
-// decoder takes over what was chosen for a weight.
+// decoder returns the codes and scales chosen for a weight.
 func (c *chosen) decoder(name string, job quantize.Job) (coder, error) {
 	q, err := quantize.New(job)
 	if err != nil {
@@ -76,7 +75,7 @@ func (c *chosen) decoder(name string, job quantize.Job) (coder, error) {
 	return chosenDecoder{floatDecoder{q, job.Stats}, c.file, c.weights[name], job}, nil
 }
 
-// chosenDecoder is a floatDecoder whose codes are at hand.
+// chosenDecoder is a floatDecoder whose codes are already known.
 type chosenDecoder struct {
 	floatDecoder
 	file *atomicfile.File

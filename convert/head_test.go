@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestInt4Head: an int4 head has groups of 32 columns, or 64 where a rule says so, and never one scale per row or
+// TestInt4Head: an int4 head has groups of 32 columns, or 64 if a rule asks for it, and never one scale per row or
 // tensor.
 func TestInt4Head(t *testing.T) {
 	path := mini(t, "llama3-8b", nil)

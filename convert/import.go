@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// importCodes is the rule of codes that were taken over from another format of quantized checkpoints.
+// importCodes names the rule for codes imported from another quantized checkpoint format.
 const importCodes = "import-codes"
 
 // findLayers finds the modules whose weights are codes of another format (QUANTIZATION N25).
@@ -38,7 +38,7 @@ func (p *Plan) lookup(name string) (quantized.Tensor, bool) {
 	return quantized.Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape}, ok
 }
 
-// layersOf are the modules whose codes make a tensor of the model: one, or one for each expert; nil for floats.
+// layersOf returns the quantized modules that make a tensor of the model: one, or one per expert; nil for floats.
 func (d *decider) layersOf(n model.Need) ([]*quantized.Layer, error) {
 	if l := d.layers[n.Name]; l != nil {
 		if !n.Linear && !d.embeds(matrix{name: n.Name}) {
@@ -62,8 +62,8 @@ func (d *decider) layersOf(n model.Need) ([]*quantized.Layer, error) {
 	return list, nil
 }
 
-// importLayers plans to take over codes, zero points, scales and order of modules. What it reads for that is not kept:
-// Run reads the scales of one tensor after another again.
+// importLayers plans to import codes, zero points, scales and order of modules. The scales it reads are not kept: Run
+// reads them again, one tensor after another.
 func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 	m := matrix{name: n.Name, head: n.Name == d.model.Head}
 	in, first := int64(0), layers[0]
@@ -134,7 +134,7 @@ func scaleOf(m quantized.Stack) (packed.Scale, error) {
 	return s, nil
 }
 
-// layerSource says where the rows of modules are stored, each in a tensor of its own.
+// layerSource returns where the rows of modules are stored, each in its own tensor.
 func layerSource(words []checkpoint.Tensor, l *quantized.Layer) pipeline.Source {
 	p := l.Panel
 	s := pipeline.Source{Parts: words, Panel: pipeline.Panel(p)}
@@ -144,7 +144,7 @@ func layerSource(words []checkpoint.Tensor, l *quantized.Layer) pipeline.Source 
 	return s
 }
 
-// layerDecoder takes over the codes of modules.
+// layerDecoder imports the codes of modules.
 type layerDecoder struct{ m quantized.Stack }
 
 func (d layerDecoder) Decode(codes []int8, row int, stored []byte) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/formats/synth"
 )
 
-// TestImportMemory: a plan that takes over codes keeps nothing of the scales that it has looked at.
+// TestImportMemory: a plan that imports codes does not keep the scales that it has read.
 func TestImportMemory(t *testing.T) {
 	dir := mini(t, "qwen3-8b-gptq", func(o *synth.Options) {
 		o.Mini = false

@@ -15,9 +15,9 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// journal notes what is complete in an unfinished file, one line of JSON each, so that a conversion can continue after
-// an interruption. The bytes of each tensor are compared with the digest noted here before they are taken over; the
-// digest of a source holds as long as its size and time do. A torn last line is ignored.
+// journal notes what is complete in an unfinished file, one line of JSON each, so that an interrupted conversion can
+// resume. Before a tensor is reused its bytes are compared with the noted digest; the digest of a source is valid while
+// its size and modification time are unchanged. A torn last line is ignored.
 type journal struct {
 	fs   atomicfile.FS
 	path string
@@ -37,10 +37,10 @@ type note struct {
 	Codes  string `json:"codes_sha256,omitempty"`
 }
 
-// journalPath is where the journal of a target is kept.
+// journalPath returns the path of a target's journal.
 func journalPath(target string) string { return atomicfile.ResumePath(target) + ".journal" }
 
-// openJournal reads the journal of a target. One of another plan, or of sources that have changed since, is begun anew.
+// openJournal reads the journal of a target. It starts a new one if the plan or the sources have changed.
 func openJournal(fs atomicfile.FS, target, identity string) (*journal, error) {
 	j := &journal{fs: fs, path: journalPath(target), done: map[string]note{}}
 	var err error
@@ -53,7 +53,7 @@ func openJournal(fs atomicfile.FS, target, identity string) (*journal, error) {
 	return j, nil
 }
 
-// maxJournal bounds a journal: a line takes some hundred bytes, and there are three per tensor at most.
+// maxJournal bounds the size of a journal: a line takes some hundred bytes, at most three lines per tensor.
 const maxJournal = 256 << 20
 
 func (j *journal) read(identity string) error {
@@ -83,13 +83,13 @@ func (j *journal) read(identity string) error {
 	return j.add(note{Plan: identity})
 }
 
-// tensor returns what is noted of a stored tensor.
+// tensor returns the note about a stored tensor.
 func (j *journal) tensor(name string) (note, bool) {
 	n, ok := j.done[name+"\n"]
 	return n, ok
 }
 
-// source returns what is noted of a file of the checkpoint.
+// source returns the note about a file of the checkpoint.
 func (j *journal) source(name string) (note, bool) {
 	n, ok := j.done["\n"+name]
 	return n, ok
@@ -110,14 +110,14 @@ func (j *journal) add(n note) error {
 	return nil
 }
 
-// remove ends the journal of a finished file. What cannot be removed is of no use to anybody, and no error.
+// remove deletes the journal of a finished file. A journal that cannot be deleted is useless but harmless, so that is
+// no error.
 func (j *journal) remove() {
 	j.fs.Remove(j.path)
 	j.file.Close()
 }
 
-// identity is a digest of the plan, of which header is the outcome, and of the state of the source files: sizes and
-// times of their last change.
+// identity returns a digest of the plan, represented by header, and of the source files' sizes and modification times.
 func (p *Plan) identity(header []byte) (string, error) {
 	h := sha256.New()
 	h.Write(header)

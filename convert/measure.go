@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 )
 
-// Measure fills in the relative error of every tensor that is quantized, but of those whose scales are chosen by
-// calibration: only Run knows these. It reads all of their weights twice.
+// Measure fills in the relative error of every quantized tensor, except those whose scales calibration chooses: only
+// Run knows these. It reads all of their weights twice.
 func (p *Plan) Measure(ctx context.Context) error {
 	for i, s := range p.steps {
 		if p.Tensors[i].RelError != nil || s.entry.Calibrated {
@@ -25,7 +25,7 @@ func (p *Plan) Measure(ctx context.Context) error {
 	return nil
 }
 
-// relError carries out a job on all rows of a tensor and keeps nothing but ‖W − Ŵ‖/‖W‖.
+// relError quantizes all rows of a tensor and returns only ‖W − Ŵ‖/‖W‖.
 func relError(ctx context.Context, p *Plan, t checkpoint.Tensor, source pipeline.Source,
 	job quantize.Job) (float64, error) {
 	job.Stats = true

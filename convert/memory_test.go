@@ -20,7 +20,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/race"
 )
 
-// sparse writes a checkpoint whose weights are a hole in a file: it is as large as wanted and takes no space.
+// sparse writes a checkpoint whose weights are a hole in a file: any size, no disk space.
 func sparse(t *testing.T, layers, hidden, intermediate, vocab int) (dir string, largest int) {
 	t.Helper()
 	config := map[string]any{
@@ -78,8 +78,8 @@ func sparse(t *testing.T, layers, hidden, intermediate, vocab int) (dir string, 
 	return dir, largest
 }
 
-// TestMemory converts checkpoints of different sizes, with different numbers of goroutines, in a process of its own and
-// measures its anonymous memory: it has a bound, and does not grow with the file. LOWPACK_LONG takes one of 20 GB.
+// TestMemory converts checkpoints of different sizes, with different numbers of goroutines, in a separate process and
+// measures its anonymous memory: it is bounded and does not grow with the file. LOWPACK_LONG adds one of 20 GB.
 func TestMemory(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector takes five to ten times the memory itself, so that no bound of the program can be seen; " +
@@ -92,8 +92,8 @@ func TestMemory(t *testing.T) {
 		layers, hidden, intermediate, vocab, threads int
 		layout, head                                 string
 	}
-	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix. The last one has a head that is ten times the
-	// largest layer, and is not kept.
+	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix. The last one has a head ten times as large as
+	// the largest layer, which does not stay in memory.
 	sizes := []size{
 		{1, 2048, 8192, 1000, 2, "vnni4i", ""}, {4, 2048, 8192, 8000, 2, "vnni4i", ""}, {1, 2048, 8192, 1000, 64,
 			"vnni4i", ""},
@@ -130,7 +130,7 @@ func TestMemory(t *testing.T) {
 }
 
 // TestGoldenMemory records golden outputs, of a model with a head of 128 MB, in little more memory than the conversion
-// takes: neither weights nor logits of all tokens are held.
+// itself: neither weights nor logits of all tokens are held.
 func TestGoldenMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -144,8 +144,8 @@ func TestGoldenMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit converts 0.3 GB of weights, with LOWPACK_LONG 0.5 GB, where the kernel grants half of that, page
-// cache included: what is read again comes from the disk then, and the bytes are the same. It needs the right to make a
+// TestMemoryLimit converts 0.3 GB of weights (LOWPACK_LONG: 0.5 GB) under a kernel memory limit of half that size, page
+// cache included. Data read twice then comes from disk, and the output is identical. It needs permission to create a
 // control group.
 func TestMemoryLimit(t *testing.T) {
 	if race.Enabled {
@@ -158,7 +158,7 @@ func TestMemoryLimit(t *testing.T) {
 	group := memoryGroup(t, limit)
 	dir, _ := sparse(t, layers, 2048, 8192, 8000)
 	for _, layout := range []string{"vnni4i", "i2s"} {
-		free, tight := newPlace(t, ""), place{dir: onDisk(t)} // memory is what the first one has
+		free, tight := newPlace(t, ""), place{dir: onDisk(t)} // a tmpfs would count as memory
 		tight.target = filepath.Join(tight.dir, "out.safetensors")
 		if err := <-startProcess(t, dir, free.target, 3, "LOWPACK_TEST_LAYOUT="+layout).done; err != nil {
 			t.Fatal(err)
@@ -178,7 +178,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// memoryGroup makes a control group with that limit, of version 2 or 1.
+// memoryGroup creates a control group with that limit, version 2 or 1.
 func memoryGroup(t *testing.T, limit int) string {
 	t.Helper()
 	for _, g := range []struct{ root, file string }{{"/sys/fs/cgroup", "memory.max"},
@@ -236,7 +236,7 @@ func kernelCount(status, key string) int64 {
 	return 0
 }
 
-// TestPeakIsSeen: memory that a process has for a moment, shorter than two looks at it are apart, is measured.
+// TestPeakIsSeen: a memory peak shorter than the sampling interval is measured.
 func TestPeakIsSeen(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")

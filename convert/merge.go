@@ -21,13 +21,14 @@ import (
 
 // MergeOptions of a merge.
 type MergeOptions struct {
-	Progress Progress // nil = nobody is told
+	Progress Progress // nil = no progress
 
-	fs atomicfile.FS // nil: that of the operating system
+	fs atomicfile.FS // nil: the operating system's
 }
 
-// Merge joins all parts of a conversion (Options.Part) to the packed file that a conversion in one piece writes, byte
-// for byte. Golden outputs are computed here. The digests of the parts are checked on the way, also those of codes.
+// Merge joins all parts of a conversion (Options.Part) into the packed file that an undivided conversion writes, byte
+// for byte. Golden outputs are computed here. All digests of the parts are checked on the way, including the digests of
+// codes.
 func Merge(ctx context.Context, parts []string, target string, o MergeOptions) (*Summary, error) {
 	start := time.Now()
 	for _, path := range parts {
@@ -81,7 +82,7 @@ type merge struct {
 	count   *counter
 }
 
-// openParts opens the parts and demands that they are all parts of one plan, each of them once.
+// openParts opens the parts and demands that all belong to one plan, each exactly once.
 func openParts(paths []string) (*merge, error) {
 	if len(paths) == 0 {
 		return nil, fmt.Errorf("%w: no parts to merge", pack.ErrUnsupported)
@@ -180,7 +181,7 @@ func (m *merge) copy(ctx context.Context, f *packed.PartFile, t packed.PartTenso
 	return m.setCodes(ctx, t)
 }
 
-// setCodes notes the digest of the codes of a quantized tensor, once it is compared with the codes.
+// setCodes notes the digest of a quantized tensor's codes after checking it against the codes.
 func (m *merge) setCodes(ctx context.Context, t packed.PartTensor) error {
 	name, ok := strings.CutSuffix(t.Name, packed.PackedSuffix)
 	e, quantized := m.out.Manifest().Entry(name)
@@ -192,7 +193,7 @@ func (m *merge) setCodes(ctx context.Context, t packed.PartTensor) error {
 	return err
 }
 
-// golden plans the golden outputs anew, which gives the plan of the conversion, and computes them.
+// golden plans the golden outputs again, with the same result as in the conversion, and computes them.
 func (m *merge) golden(ctx context.Context, progress Progress) error {
 	manifest := m.out.Manifest()
 	if manifest.Recipe.Golden == packed.GoldenNone {

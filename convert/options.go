@@ -14,28 +14,27 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Options of a conversion. The zero value takes what the checkpoint declares.
+// Options of a conversion. The zero value follows the checkpoint's declaration.
 type Options struct {
-	// Recipe is what determines the bytes of the file. Empty fields mean the default; NewPlan refuses words that name
-	// nothing with pack.ErrUnsupported.
+	// Recipe determines the bytes of the file. Empty fields mean the default; NewPlan refuses unknown words with
+	// pack.ErrUnsupported.
 	Recipe packed.Recipe
 
 	Threads  int      // goroutines that compute; 0 = one per CPU. The bytes do not depend on it
-	Progress Progress // is told how far Run is; nil = nobody
+	Progress Progress // progress of Run; nil = none
 
-	// Resume continues what an interrupted Run left beside the target, and leaves what an interruption leaves.
+	// Resume resumes an interrupted Run, and keeps partial state next to the target on interruption.
 	Resume bool
 
 	// Part of Parts is the part to write, for Merge: 1 to Parts, of at most MaxParts. Both 0 = everything.
 	Part, Parts int
 
-	// Report collects what Plan.Report tells, at the cost of counting codes and measuring errors. It excludes Resume
-	// and Part.
+	// Report collects the data of Plan.Report, at the cost of counting codes and measuring errors. It cannot be combined
+	// with Resume and Part.
 	Report bool
 
-	// Calibration is a text of at least 256 tokens in UTF-8. The floats of the model compute some of it before Run
-	// quantizes them, and scales are chosen for what the linear layers multiply in it. "" = scales follow from the
-	// weights alone.
+	// Calibration is a text of at least 256 tokens in UTF-8. Before Run quantizes, it evaluates the unquantized model on
+	// windows of the text and chooses scales for the inputs of the linear layers. "" = scales depend on the weights alone.
 	Calibration string
 	Method      packed.Method // of calibration; "" = packed.MeanSquare
 }
@@ -46,7 +45,7 @@ const (
 	QuantNone = "none" // floats stay floats
 )
 
-// DefaultLayout is used when the user names none, unless 8-bit codes are asked for, which it does not hold.
+// DefaultLayout is used when the user names none, unless 8-bit codes are requested, which it cannot hold.
 const DefaultLayout = "vnni4i"
 
 // LayoutFor is the layout that a value of Recipe.Quant has unless the user names one.
@@ -112,7 +111,7 @@ func checkRule(r packed.Rule) error {
 	return checkChoice(r.Quant, r.Layout, r.Scale)
 }
 
-// checkChoice refuses words that name nothing. Empty ones stand for a default.
+// checkChoice refuses unknown words. Empty ones mean the default.
 func checkChoice(quant, layout, scale string) error {
 	if quant != "" && quant != QuantAuto && quant != QuantNone {
 		if _, err := quantize.Find(quant); err != nil {
@@ -127,7 +126,7 @@ func checkChoice(quant, layout, scale string) error {
 	return CheckScale(scale)
 }
 
-// CheckScale says whether a text names what shares a scale.
+// CheckScale reports whether a text is a valid scale granularity.
 func CheckScale(text string) error {
 	_, _, err := parseScale(text)
 	return err
@@ -147,15 +146,15 @@ func parseScale(text string) (kind quantize.ScaleKind, group int, err error) {
 	return "", 0, fmt.Errorf("%w: scale %q; it is tensor, row or group:N with N columns", pack.ErrUnsupported, text)
 }
 
-// choice is what the recipe says about one tensor.
+// choice is what the recipe chooses for one tensor.
 type choice struct {
 	quant, layout, scale string
 	params               map[string]int
 	keep                 bool
-	explicit             bool // somebody asked for this quantizer by name
+	explicit             bool // the user named this quantizer
 }
 
-// choose applies the rules of the recipe, of which the first that matches decides, and the general choices.
+// choose applies the rules of the recipe, the first match deciding, then the general choices.
 func choose(r *packed.Recipe, name string) choice {
 	c := choice{quant: r.Quant, layout: r.Layout, scale: r.Scale, params: r.Params}
 	for _, rule := range r.Rules {

@@ -9,11 +9,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// outcome is what Run learns about one tensor.
+// outcome holds what Run finds out about one tensor.
 type outcome struct {
 	scales   report.Scales
 	codes    []report.Code
-	relError *float64 // nil: that of the plan
+	relError *float64 // nil: use the plan's value
 	took     time.Duration
 }
 
@@ -23,7 +23,7 @@ func (o *outcome) of(e *packed.Entry, x pipeline.Result, d coder) {
 	o.codes, o.scales, o.relError, o.took = report.Codes(a, x.Counts), report.ScalesOf(d.scales()), d.relError(), x.Took
 }
 
-// Report tells what became of every tensor, by name, after Run of a plan that was made with Options.Report.
+// Report returns one row per tensor, sorted by name, after Run of a plan that was made with Options.Report.
 func (p *Plan) Report() []report.Row {
 	rows := make([]report.Row, len(p.steps))
 	for i, s := range p.steps {

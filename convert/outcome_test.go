@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// TestReport: what a conversion tells about its tensors is what is in the file, and asking for it changes no byte.
+// TestReport: the report of a conversion matches the file, and requesting it changes no byte.
 func TestReport(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
 	for _, r := range []packed.Recipe{{}, {Head: packed.HeadInt8, Layout: "i2s"}, {Head: packed.HeadInt4, Layout: "i2"}} {

@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// share is what one of several workers does of a conversion.
+// share is one worker's part of a conversion.
 type share struct {
 	index, count int      // 1 … count
 	steps        []*step  // in file order
@@ -29,14 +29,14 @@ func (s *step) size() (n int64) {
 // whole is everything.
 func (p *Plan) whole() share { return p.share(1, 1) }
 
-// share divides the steps, in the order of the source files, into runs of about the same number of bytes. Which tensor
-// goes where depends on the plan alone, so that workers need not speak with one another.
+// share divides the steps, in the order of the source files, into runs of about equal size in bytes. The division
+// depends on the plan alone, so workers need no coordination.
 func (p *Plan) share(index, count int) share {
 	s := share{index: index, count: count}
 	total, at, here := p.bytesIn(), int64(0), 0
 	last := ""
 	for i, step := range p.inFileOrder() {
-		if i == 0 || step.from.Name != last { // what is made of one tensor stays together
+		if i == 0 || step.from.Name != last { // everything made from one tensor stays together
 			middle := at + step.size()/2
 			at += step.size()
 			here = int(float64(middle) / float64(max(total, 1)) * float64(count))
@@ -57,7 +57,7 @@ func (p *Plan) share(index, count int) share {
 	return s
 }
 
-// part lists what a file with the share holds.
+// part lists the contents of a file with the share.
 func (s *share) part() *packed.Part {
 	p := &packed.Part{Index: s.index, Count: s.count, Sources: s.sources}
 	for _, step := range s.steps {
@@ -76,7 +76,7 @@ func (s *share) bytesIn() (n int64) {
 	return n
 }
 
-// stored names what a step writes.
+// stored returns the names of the tensors that a step writes.
 func (s *step) stored() []string {
 	if s.entry == nil {
 		return []string{s.from.Name}

@@ -29,14 +29,14 @@ import (
 	"github.com/lowpack/lowpack/internal/version"
 )
 
-// Plan says what a conversion does with every tensor. Making it reads no more of the weights than it must to decide;
-// the exported fields are for people and programs to look at.
+// Plan says what a conversion does with every tensor. NewPlan reads no more of the weights than it must to decide; the
+// exported fields are for people and programs to inspect.
 type Plan struct {
 	Family  string        `json:"family"` // "" = weights without a model
 	Recipe  packed.Recipe `json:"recipe"`
 	Tensors []Row         `json:"tensors"` // by name
-	Notes   []string      `json:"notes"`   // what a user should know, and do something about
-	Details []string      `json:"details"` // what is odd about the checkpoint, or left out, and changes nothing
+	Notes   []string      `json:"notes"`   // what a user should know and act on
+	Details []string      `json:"details"` // oddities of the checkpoint, and omissions, without effect
 	Bytes   int64         `json:"bytes"`   // size of the packed file
 
 	Activation string `json:"activation"` // scales of int8 activations: token or group:N
@@ -49,7 +49,7 @@ type Plan struct {
 	layers   map[string]*quantized.Layer // that these are in, by the name of the weight
 	steps    []*step                     // one per row
 	contents packed.Contents
-	texts    []golden.Text // what the tokenizer gives
+	texts    []golden.Text // encoded by the tokenizer
 	calibration
 	golden *golden.Record // without results; nil: none
 	o      Options
@@ -67,24 +67,24 @@ type Row struct {
 	Layout   string `json:"layout"` // "" = kept
 	Alphabet string `json:"alphabet,omitempty"`
 	Scale    string `json:"scale,omitempty"` // tensor, row or group:N
-	// of the checkpoint; 0 where another row is made of the same tensor and counts it
+	// bytes in the checkpoint; 0 if another row made from the same tensor counts them
 	BytesIn       int64    `json:"bytes_in"`
 	BytesOut      int64    `json:"bytes_out"` // scales included
 	BitsPerWeight float64  `json:"bits_per_weight"`
-	RelError      *float64 `json:"relative_error"` // ‖W − Ŵ‖/‖W‖; null until measured. 0 for what is taken over exactly
+	RelError      *float64 `json:"relative_error"` // ‖W − Ŵ‖/‖W‖; null until measured. 0 for lossless imports
 	Note          string   `json:"note,omitempty"`
 }
 
-// step is what Run does with one tensor: its row, and either a tensor that is kept or an entry, with where its codes
-// come from and who makes them of that (package pipeline).
+// step is what Run does with one tensor: its row in the plan, and either a passthrough tensor or an entry with the
+// source and the decoder of its codes (package pipeline).
 type step struct {
 	row       Row
-	from      checkpoint.Tensor // that is kept, or holds the codes; the first one of several
-	entry     *packed.Entry     // nil: kept
+	from      checkpoint.Tensor // passthrough tensor, or the (first) tensor with the codes
+	entry     *packed.Entry     // nil: passthrough
 	source    pipeline.Source
 	open      func(beside [][]byte) (coder, error)
 	twice     bool         // open gives a pipeline.Measurer
-	untrained bool         // codes of two bits or fewer that nothing says were trained
+	untrained bool         // codes of at most two bits, not declared as trained
 	job       quantize.Job // of floats, for Measure
 
 	outcome outcome // of Run
@@ -141,7 +141,7 @@ func (p *Plan) decideAll(ctx context.Context) error {
 	return err
 }
 
-// noteMissing says what the packed file will lack for want of it in the checkpoint.
+// noteMissing notes what the packed file will lack because the checkpoint lacks it.
 func (p *Plan) noteMissing() {
 	switch {
 	case p.model == nil:
@@ -156,7 +156,7 @@ func (p *Plan) noteMissing() {
 	}
 }
 
-// describe reads config.json, if there is one, and checks names and shapes of all tensors.
+// describe reads config.json, if present, and checks names and shapes of all tensors.
 func (p *Plan) describe() (err error) {
 	config := p.source.Config()
 	if config == nil {
@@ -174,8 +174,8 @@ func (p *Plan) describe() (err error) {
 	return nil
 }
 
-// embeddedFiles are the small files of the checkpoint, which travel in the packed file (FORMAT F7): the tokenizer may
-// be in any of them.
+// embeddedFiles returns the small files of the checkpoint that are embedded in the packed file (FORMAT F7); any of them
+// may hold the tokenizer.
 func embeddedFiles(c *checkpoint.Checkpoint) (names []string) {
 	for _, name := range modelfile.Names() {
 		if _, ok := c.File(name); ok {
@@ -185,7 +185,7 @@ func embeddedFiles(c *checkpoint.Checkpoint) (names []string) {
 	return names
 }
 
-// fillContents lists what the packed file will hold.
+// fillContents lists the contents of the packed file.
 func (p *Plan) fillContents() error {
 	m := packed.Manifest{Tool: version.Tool, Family: p.Family, Recipe: p.Recipe}
 	for _, s := range p.source.Sources() {

@@ -104,8 +104,7 @@ func set16(r raw, i int, bits uint16) raw {
 	return r
 }
 
-// TestRefusals breaks checkpoints in one way each. Whatever is found, in the plan or in the run, names what it is
-// about.
+// TestRefusals breaks checkpoints in one way each. Errors of the plan and of the run name what they are about.
 func TestRefusals(t *testing.T) {
 	const nan, inf = 0x7fc0, 0xff80
 	for _, c := range []struct {
@@ -205,13 +204,13 @@ func rules(p *Plan) map[string]int {
 	return n
 }
 
-// TestDecisions holds plans of all kinds of checkpoints against what is expected: 14 linear layers in 2 layers.
+// TestDecisions compares plans of all kinds of checkpoints with the expected ones: 14 linear layers in 2 layers.
 func TestDecisions(t *testing.T) {
 	for _, c := range []struct {
 		what, like string
 		weights    synth.Weights
 		recipe     packed.Recipe
-		want       map[string]int // besides what is kept
+		want       map[string]int // besides passthrough tensors
 	}{
 		{"packed", "bitnet-2b4t", "", packed.Recipe{}, map[string]int{"import-u8 ternary tensor vnni4i": 14}},
 		{"packed that divides", "llama3-8b", "", packed.Recipe{Layout: "i1"},
@@ -359,7 +358,7 @@ func TestBare(t *testing.T) {
 	}
 }
 
-// TestNotes: what is left out, and how a scale was understood, is said.
+// TestNotes: omissions, and the interpretation of a scale, appear in the notes.
 func TestNotes(t *testing.T) {
 	path := mini(t, "llama-3.2-1b", nil)
 	const inv = "model.layers.0.self_attn.rotary_emb.inv_freq"
@@ -396,7 +395,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestMeasure compares relative errors with a computation of its own, and with known ones.
+// TestMeasure compares relative errors with an independent computation, and with known values.
 func TestMeasure(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weights.safetensors")
 	writeWeights(t, path, map[string]raw{"w": bf16([]int64{2, 4}, 1, -1, 2, 0, 0.25, 0, -3, 0.75)})

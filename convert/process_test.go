@@ -22,20 +22,20 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/seed"
 )
 
-// process is a conversion in a process of its own.
+// process is a conversion in a separate process.
 type process struct {
 	cmd  *exec.Cmd
 	out  bytes.Buffer
 	done chan error
 }
 
-// startProcess starts TestConvertProcess. Further variables go to its environment.
+// startProcess starts TestConvertProcess. env adds to its environment.
 func startProcess(t *testing.T, dir, target string, threads int, env ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], "-test.run", "^TestConvertProcess$"), done: make(chan error, 1)}
 	p.cmd.Env = append(os.Environ(), "LOWPACK_TEST_CONVERT="+dir, "LOWPACK_TEST_TARGET="+target,
 		fmt.Sprintf("LOWPACK_TEST_THREADS=%d", threads),
-		"GOGC=") // the memory of a process is that of users
+		"GOGC=") // memory as users see it
 	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
@@ -48,11 +48,11 @@ func startProcess(t *testing.T, dir, target string, threads int, env ...string) 
 // populate is MAP_POPULATE of Linux, for which the only test is that needs it.
 const populate = 0x8000
 
-// TestConvertProcess is the other side of tests that need a process of its own.
+// TestConvertProcess is the child side of tests that need a separate process.
 func TestConvertProcess(t *testing.T) {
 	dir, target := os.Getenv("LOWPACK_TEST_CONVERT"), os.Getenv("LOWPACK_TEST_TARGET")
 	if dir == "" {
-		return // it is run by other tests
+		return // only other tests start it
 	}
 	if n, err := strconv.ParseUint(os.Getenv("LOWPACK_TEST_FSIZE"), 10, 63); err == nil {
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
@@ -83,8 +83,8 @@ func TestConvertProcess(t *testing.T) {
 }
 
 // TestKilled kills conversions at random moments: the target is old or complete, and the next conversion cleans up
-// whatever the moment between a hidden name and the rename left. LOWPACK_LONG kills 1,000 of them, LOWPACK_KILLS as
-// many as it says (`make kills`).
+// whatever a kill between a hidden name and the rename left. LOWPACK_LONG kills 1,000 of them, LOWPACK_KILLS sets the
+// number (`make kills`).
 func TestKilled(t *testing.T) {
 	path, at := mini(t, "bitnet-2b4t", nil), newPlace(t, "old")
 	rounds := 40 / race.Every(10)

@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// Progress is called with how far an operation is: what is done of a total. what is the name of a tensor, and done
-// counts bytes; or it is one of the phases below, which have totals of their own. Calls come from several goroutines,
-// one at a time; the operation waits for each.
+// Progress reports how far an operation is: done of total. what is the name of a tensor, and done counts bytes; or what
+// is one of the phases below, which have their own totals. Calls come from several goroutines, one at a time; the
+// operation waits for each.
 type Progress func(what string, done, total int64)
 
-// The phases that Progress is told besides the names of tensors.
+// The phases that Progress reports in addition to tensor names.
 const (
 	CalibrationPhase = "calibration"    // floats compute the calibration text: tokens
 	FeedbackPhase    = "error feedback" // codes are chosen with the Gram matrices of the calibration text: weights
 	GoldenPhase      = "golden outputs" // golden outputs are computed: weights
 )
 
-// in is told about a phase.
+// in returns a callback that reports a phase.
 func (p Progress) in(phase string) func(done, total int64) {
 	return func(done, total int64) {
 		if p != nil {
@@ -27,7 +27,7 @@ func (p Progress) in(phase string) func(done, total int64) {
 	}
 }
 
-// counter adds up what is done.
+// counter sums up the progress.
 type counter struct {
 	report Progress
 	total  int64

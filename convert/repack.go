@@ -21,16 +21,16 @@ import (
 // RepackOptions of a change of layout.
 type RepackOptions struct {
 	Layout   string         // name of a layout of package pack
-	Params   map[string]int // its block factors; missing ones have their defaults
+	Params   map[string]int // block factors of the layout; missing ones have their defaults
 	Threads  int            // goroutines that compute; 0 = one per CPU
-	Progress Progress       // nil = nobody is told
+	Progress Progress       // nil = no progress
 
-	fs atomicfile.FS // nil: that of the operating system
+	fs atomicfile.FS // nil: the operating system's
 }
 
 // Repack writes the packed file source to target with all tensors in another layout. Codes, scales, passthrough tensors
-// and golden outputs are the same; digests of the source prove it, and a source that does not match them is refused.
-// The bytes are those that a conversion of the checkpoint to that layout gives.
+// and golden outputs stay the same; digests of the source prove it, and a source that does not match them is refused. A
+// conversion of the checkpoint to that layout gives the same bytes.
 func Repack(ctx context.Context, source, target string, o RepackOptions) (*Summary, error) {
 	start := time.Now()
 	if err := apart(target, source); err != nil {
@@ -76,7 +76,7 @@ type repack struct {
 	count   *counter
 }
 
-// contents is the source with another layout, in the entries and in what the recipe asks for.
+// contents returns the contents of the source with another layout, in the entries and in the recipe.
 func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 	m := *r.in.Manifest()
 	m.Tool = version.Tool
@@ -120,7 +120,7 @@ func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 	return c, nil
 }
 
-// repackAll unpacks and packs one tensor after another while it copies everything else.
+// repackAll unpacks and packs one tensor after another while it copies all other tensors.
 func (r *repack) repackAll(ctx context.Context) error {
 	var list []*pipeline.Recode
 	for i := range r.in.Manifest().Packed {
@@ -153,7 +153,7 @@ func (r *repack) recode(e *packed.Entry) (*pipeline.Recode, error) {
 	}, nil
 }
 
-// finish copies what is stored beside the codes and compares the digests.
+// finish copies what is stored with the codes and compares the digests.
 func (r *repack) finish(e, to *packed.Entry) error {
 	if to.CodesSHA != e.CodesSHA {
 		return damaged(e.Name + packed.PackedSuffix)

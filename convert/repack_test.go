@@ -81,7 +81,7 @@ func TestRepack(t *testing.T) {
 	}
 }
 
-// TestRepackDamaged flips a bit in every tensor of a packed file; none of them gets through.
+// TestRepackDamaged flips a bit in every tensor of a packed file; every flip is detected.
 func TestRepackDamaged(t *testing.T) {
 	from := converted(t, mini(t, "bitnet-2b4t", nil), packed.Recipe{})
 	f, err := packed.Open(from)

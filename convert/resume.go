@@ -36,7 +36,7 @@ func (p *Plan) resume(target string, contents packed.Contents) (*packed.Writer, 
 	return w, j, nil
 }
 
-// restore takes over what an interrupted run has finished, and leaves the rest in the share.
+// restore reuses what an interrupted run has finished, and leaves the rest in the share.
 func (r *run) restore(ctx context.Context) error {
 	if r.journal == nil {
 		return nil
@@ -67,7 +67,7 @@ func (r *run) restore(ctx context.Context) error {
 	return nil
 }
 
-// restoreStep reports whether all that a step writes is there, with the digests that were noted.
+// restoreStep reports whether everything that a step writes is present, with the noted digests.
 func (r *run) restoreStep(s *step) (bool, error) {
 	codes := ""
 	for _, name := range s.stored() {

@@ -96,7 +96,8 @@ func interrupted(t testing.TB, path string, o Options) place {
 	return at
 }
 
-// TestResumeDistrusts changes what an interrupted conversion left, or what it reads: the result is right all the same.
+// TestResumeDistrusts changes the partial state of an interrupted conversion, or its input: the result is right all the
+// same.
 func TestResumeDistrusts(t *testing.T) {
 	path := mini(t, "bitnet-2b4t-bf16", nil)
 	o := plain(packed.Recipe{})
@@ -147,7 +148,8 @@ func TestResumeDistrusts(t *testing.T) {
 	}
 }
 
-// TestResumeSeesTime changes, in a source file of the same size, a tensor that is finished already: the time tells.
+// TestResumeSeesTime changes, in a source file of unchanged size, a tensor that is already finished: the modification
+// time reveals it.
 func TestResumeSeesTime(t *testing.T) {
 	path := mini(t, "bitnet-2b4t-bf16", nil)
 	o := plain(packed.Recipe{})
@@ -187,7 +189,7 @@ func firstFinished(t testing.TB, at place) string {
 	return ""
 }
 
-// overwrite changes an element of a BF16 tensor in the place where it lies, and the time of the file.
+// overwrite changes an element of a BF16 tensor in place, and the modification time of the file.
 func overwrite(t testing.TB, dir, name string) {
 	t.Helper()
 	c, err := checkpoint.Open(dir)
@@ -211,8 +213,8 @@ func overwrite(t testing.TB, dir, name string) {
 	}
 }
 
-// TestResumeFollowsNoLink: what somebody else puts where the unfinished file or its journal is expected is refused, not
-// written over.
+// TestResumeFollowsNoLink: a foreign file or link in the place of the unfinished file or its journal is refused, not
+// overwritten.
 func TestResumeFollowsNoLink(t *testing.T) {
 	path := fewTensors(t)
 	o := plain(packed.Recipe{})
@@ -236,7 +238,7 @@ func TestResumeFollowsNoLink(t *testing.T) {
 	}
 }
 
-// TestResumeSkips counts reads: what is finished is not read again.
+// TestResumeSkips counts reads: finished tensors are not read again.
 func TestResumeSkips(t *testing.T) {
 	path := mini(t, "bitnet-2b4t-bf16", nil)
 	o := plain(packed.Recipe{})
@@ -363,7 +365,7 @@ func TestMergeRefusals(t *testing.T) {
 	}
 }
 
-// TestPartFlips flips every bit of the header of a part, which is found when it is opened, and some of its data.
+// TestPartFlips flips every bit of the header of a part, which is detected on opening, and some bits of its data.
 func TestPartFlips(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weights.safetensors")
 	writeWeights(t, path, map[string]raw{"w": bf16([]int64{2, 2}, 1, 0, -1, 0), "v": bf16([]int64{2}, 1, 2)})
@@ -396,8 +398,7 @@ func TestPartFlips(t *testing.T) {
 	}
 }
 
-// TestMergeChecksCodes: a digest of codes that is not that of the codes is noticed, although that of the header is
-// right.
+// TestMergeChecksCodes: a digest that does not match the codes is detected, although the header's digest is right.
 func TestMergeChecksCodes(t *testing.T) {
 	all := parts(t, mini(t, "bitnet-2b4t", nil), plain(packed.Recipe{}), 2)
 	p, err := packed.OpenPart(all[1])
@@ -420,7 +421,7 @@ func TestMergeChecksCodes(t *testing.T) {
 	}
 }
 
-// reseal replaces a text in the description of a part, and makes its digest right again.
+// reseal replaces a text in the description of a part, and updates its digest.
 func reseal(t *testing.T, path, from, to string) {
 	t.Helper()
 	b, err := os.ReadFile(path)

@@ -12,12 +12,12 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// notExact says that the values of a tensor are not those that an exact quantizer takes over.
+// notExact reports that the values of a tensor do not fit an exact quantizer.
 type notExact struct{ error }
 
 func (e notExact) Unwrap() error { return e.error }
 
-// notHeld says that the chosen layout does not hold the codes of a quantizer.
+// notHeld reports that the chosen layout cannot hold the codes of a quantizer.
 type notHeld struct{ error }
 
 func (e notHeld) Unwrap() error { return e.error }
@@ -77,8 +77,8 @@ func (d *decider) quantize(m matrix, c choice) error {
 	return d.pack(m, s, l, packed.Entry{Scale: scaleMade(q), Quantizer: c.quant, Calibrated: d.calibrates(m, q)}, exact)
 }
 
-// headGroup is what shares a scale of a 4-bit output head: 32 columns, or 64. One scale per row costs far more than it
-// saves.
+// headGroup returns the scale granularity of a 4-bit output head: groups of 32 columns, or 64. One scale per row costs
+// far more than it saves.
 func headGroup(kind quantize.ScaleKind, group int) (quantize.ScaleKind, int, error) {
 	switch {
 	case kind == "":
@@ -106,8 +106,8 @@ func (m *matrix) checkParts(kind quantize.ScaleKind) error {
 	return nil
 }
 
-// accepted reports whether a quantizer that changes the weights may be used: where the checkpoint was trained for just
-// that, where nothing narrower than 8 bits is made, and where the user says so: for all tensors, or for the head.
+// accepted reports whether a quantizer that changes the weights may be used: if the checkpoint was trained for exactly
+// that, if codes have at least 8 bits, or if the user asked for it, for all tensors or for the head.
 func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
 	asked := m.head && string(d.Recipe.Head) == q.Rule().Name
 	return d.trained(m, q) || asked || q.Rule().Alphabet.Name == pack.Int8.Name || d.Recipe.AllowLossy
@@ -122,7 +122,7 @@ func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
 	return err
 }
 
-// lossy refuses to change the weights unasked, and says by how much they would change.
+// lossy refuses to change the weights unasked, and reports by how much they would change.
 func (d *decider) lossy(m matrix, job quantize.Job) error {
 	if d.model == nil && d.source.IsDir() {
 		return fmt.Errorf("%w: tensor %q: there is no config.json, which would say how the weights were trained; put it "+
@@ -165,7 +165,7 @@ func (d *decider) importCodes(m matrix, c choice) error {
 	return d.pack(m, s, l, packed.Entry{Scale: u8Scale, Quantizer: quantize.ImportU8}, true)
 }
 
-// storedScale reads the weight_scale beside packed codes: one float.
+// storedScale reads the weight_scale stored with packed codes: one float.
 func (d *decider) storedScale(m matrix) (float32, error) {
 	name := strings.TrimSuffix(m.name, "weight") + "weight_scale"
 	t, ok := d.source.Lookup(name)
@@ -186,7 +186,7 @@ func (d *decider) storedScale(m matrix) (float32, error) {
 	return v[0], nil
 }
 
-// pack completes a step whose layout is settled, and of its entry what stands beside the codes and who makes them.
+// pack completes a step whose layout is known: the decoder, and in the entry what is stored with the codes.
 func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact bool) error {
 	spec := l.Spec()
 	e.Name, e.Shape, e.Layout = m.name, []int{m.shape.M, m.shape.K}, spec
@@ -214,8 +214,8 @@ func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact b
 	return nil
 }
 
-// openLayout opens the chosen layout for codes of an alphabet. Where the head is the only tensor with 8-bit or 4-bit
-// codes, the chosen layout is likely to hold none: then it goes to one that does.
+// openLayout opens the chosen layout for codes of an alphabet. If the head is the only tensor with 8-bit or 4-bit
+// codes, the chosen layout probably cannot hold them; the head then gets a layout that can.
 func openLayout(name string, params map[string]int, a pack.Alphabet, head bool) (pack.Layout, error) {
 	spec := pack.Spec{Name: name, Alphabet: a.Name, Params: params}
 	l, err := pack.Open(spec)

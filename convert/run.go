@@ -23,7 +23,7 @@ type Summary struct {
 	BytesOut int64         `json:"bytes_out"` // the packed file
 	Elapsed  time.Duration `json:"elapsed_ns"`
 	Golden   time.Duration `json:"golden_ns"`         // of that: computing the golden outputs
-	Rounded  int           `json:"rounded,omitempty"` // of unpack: tensors whose weights are rounded to BF16
+	Rounded  int           `json:"rounded,omitempty"` // unpack: tensors whose weights are rounded to BF16
 }
 
 // tensorsOf counts the tensors of a packed file, without the files that are embedded in it.
@@ -38,8 +38,8 @@ func tensorsOf(m *packed.Manifest) int {
 }
 
 // Run writes the packed file, or a part of it, to target. It appears whole or not at all: on an error, or when ctx is
-// cancelled, the target is as it was and nothing is left beside it but, with Options.Resume, what the next Run
-// continues from. A plan is run once; then it is an error.
+// cancelled, the target is unchanged and nothing else is left but, with Options.Resume, the state that the next Run
+// resumes from. A plan can be run once; a second Run is an error.
 func (p *Plan) Run(ctx context.Context, target string) (*Summary, error) {
 	start := time.Now()
 	if p.ran.Swap(true) {
@@ -90,7 +90,7 @@ type run struct {
 	*Plan
 	todo               share
 	w                  *packed.Writer
-	journal            *journal // nil: nothing can be resumed
+	journal            *journal // nil: not resumable
 	count              *counter // bytes of the tensors of the share
 	tensors, quantized int      // of the share
 }
@@ -118,7 +118,7 @@ func (p *Plan) newRun(target string) (*run, error) {
 	return r, err
 }
 
-// commit puts the file at its target. What an earlier interrupted run left for the same target is then of no use.
+// commit puts the file at its target. State of an earlier interrupted run for the same target is then obsolete.
 func (r *run) commit(target string) error {
 	if err := r.w.Commit(); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (r *run) commit(target string) error {
 	return nil
 }
 
-// close ends a run that has not come to its commit.
+// close ends a run that has not been committed.
 func (r *run) close() {
 	r.w.Abort()
 	if r.journal != nil {
@@ -174,7 +174,7 @@ func (r *run) convert(ctx context.Context) error {
 	return job.Run(ctx)
 }
 
-// files of the checkpoint; those of the share are digested.
+// files returns the files of the checkpoint; files of the share are digested.
 func (r *run) files() (list []pipeline.File) {
 	for _, s := range r.source.Sources() {
 		f := pipeline.File{Name: s.Name, Size: s.Size,
@@ -184,7 +184,7 @@ func (r *run) files() (list []pipeline.File) {
 		}
 		list = append(list, f)
 	}
-	// decoded tensors follow from the other files, whose digests tell whether they changed
+	// decoded tensors follow from the other files, whose digests reveal changes
 	if v, ok := r.source.View(); ok {
 		list = append(list, pipeline.File{Name: v.Name, Size: v.Size, Open: func() (io.ReaderAt, error) { return nil, nil }})
 	}
@@ -200,7 +200,7 @@ func (r *run) digested(name, sha256 string) error {
 	return r.journal.add(note{Source: name, SHA256: sha256})
 }
 
-// copy is a tensor that is kept. A model that holds NaN or infinity is refused: nothing could be computed with it.
+// copy returns the job of a passthrough tensor. A model that holds NaN or infinity is refused: it could not be run.
 func (r *run) copy(s *step) *pipeline.Copy {
 	return &pipeline.Copy{From: s.from, Finite: r.model != nil, Done: func(x pipeline.Result) error {
 		s.outcome.took = x.Took
@@ -208,7 +208,7 @@ func (r *run) copy(s *step) *pipeline.Copy {
 	}}
 }
 
-// tensor is a matrix of which codes are made.
+// tensor returns the job of a quantized matrix.
 func (r *run) tensor(s *step) *pipeline.Tensor {
 	var d coder
 	return &pipeline.Tensor{
@@ -223,7 +223,7 @@ func (r *run) tensor(s *step) *pipeline.Tensor {
 			if r.o.Report {
 				s.outcome.of(s.entry, x, d)
 			}
-			s.open, d = nil, nil // and what these hold
+			s.open, d = nil, nil // release what they hold
 			return r.finished(s)
 		},
 	}
@@ -245,8 +245,8 @@ func (r *run) embed() error {
 	return nil
 }
 
-// sourceOf is the entry of a source file; nil when there is none. It looks at names alone: digests of other files may
-// be written at the same time.
+// sourceOf returns the entry of a source file; nil if there is none. It reads only names, because digests of other
+// files may be written concurrently.
 func sourceOf(m *packed.Manifest, name string) *packed.Source {
 	for i := range m.Sources {
 		if m.Sources[i].Name == name {

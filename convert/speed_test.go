@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// BenchmarkConvert measures a conversion end to end, golden outputs apart: a slice of the 2B model, master weights in
+// BenchmarkConvert measures a conversion end to end, without golden outputs: a slice of the 2B model, master weights in
 // BF16, from a warm page cache to a file, in GB/s of input. LOWPACK_BENCH_DIR names a directory for both (a tmpfs
 // leaves the disk out).
 func BenchmarkConvert(b *testing.B) {
@@ -60,7 +60,7 @@ func BenchmarkConvert(b *testing.B) {
 }
 
 // BenchmarkBlock measures what one core does with blocks of BF16 master weights, as the pipeline cuts them, in GB/s of
-// input: pass 1 of absmean, pass 2, packing as vnni4i, and all of that. "read" is the ceiling: the same blocks read
+// input: pass 1 of absmean, pass 2, packing as vnni4i, and their total. "read" is the ceiling: the same blocks read
 // from the page cache.
 func BenchmarkBlock(b *testing.B) {
 	s := pack.Shape{M: 1 << 12, K: 2560}

@@ -24,8 +24,8 @@ import (
 // work is something that writes a target.
 type work struct {
 	name    string
-	resumes bool // it leaves what the next run continues from
-	dir     bool // it writes a directory, where there must be none
+	resumes bool // it keeps state for the next run
+	dir     bool // it writes a directory, which must not exist
 	do      func(fs atomicfile.FS, target string) error
 }
 
@@ -55,7 +55,7 @@ func works(t testing.TB) []work {
 		t.Fatal(err)
 	}
 	all := parts(t, path, o, 2)
-	model := converted(t, mini(t, "trilm-99m", nil), packed.Recipe{Golden: "none"}) // with files beside the weights
+	model := converted(t, mini(t, "trilm-99m", nil), packed.Recipe{Golden: "none"}) // with embedded files
 	return []work{
 		{"convert", false, false, run(o)},
 		{"resume", true, false, run(resumed)},
@@ -75,7 +75,7 @@ func works(t testing.TB) []work {
 	}
 }
 
-// systems are those whose operations differ for the work.
+// systems lists the file systems whose operations differ for the work.
 func (w *work) systems() []atomicfile.FS {
 	windows := faultfs.NewWindows(atomicfile.OS)
 	if w.dir { // all its files have names
@@ -84,7 +84,7 @@ func (w *work) systems() []atomicfile.FS {
 	return []atomicfile.FS{atomicfile.OS, faultfs.Named{FS: atomicfile.OS}, windows}
 }
 
-// result is what a work writes.
+// result returns what a work has written.
 func (w *work) result(t testing.TB) string {
 	t.Helper()
 	at := newPlace(t, "")
@@ -94,7 +94,7 @@ func (w *work) result(t testing.TB) string {
 	return written(at.target)
 }
 
-// written is what lies at a path: of a file the content, of a directory names and contents.
+// written returns what is at a path: the content of a file; names and contents of a directory.
 func written(path string) string {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -119,7 +119,7 @@ func (w *work) place(t testing.TB, k int) place {
 	return newPlace(t, []string{"", "old"}[k%2])
 }
 
-// ends runs the work where it was interrupted: the result is right, and nothing is left beside it.
+// ends runs the work to completion after an interruption: the result is right, and nothing else is left.
 func (w *work) ends(t testing.TB, at place, want, name string) {
 	t.Helper()
 	done := w.dir && written(at.target) == want // a directory is never written over
@@ -133,7 +133,7 @@ func (w *work) ends(t testing.TB, at place, want, name string) {
 	}
 }
 
-// stray lists what lies beside the target and was not left there to be continued from.
+// stray lists what is left next to the target and is not state to resume from.
 func (w *work) stray(at place) (names []string) {
 	entries, _ := os.ReadDir(at.dir)
 	for _, e := range entries {
@@ -145,8 +145,8 @@ func (w *work) stray(at place) (names []string) {
 	return names
 }
 
-// TestEveryWriteFault fails every operation on the file system in turn, with every error that disks give. The target is
-// as it was, nothing is left behind, no file stays open, and the error says why; then the work succeeds. Without
+// TestEveryWriteFault fails each file system operation once, with every error that disks give. The target is unchanged,
+// nothing is left behind, no file stays open, and the error names the cause; then the work succeeds. Without
 // LOWPACK_LONG each operation fails with one or two of the errors; each error meets every third operation, and so old
 // targets and none.
 func TestEveryWriteFault(t *testing.T) {
@@ -160,7 +160,7 @@ func TestEveryWriteFault(t *testing.T) {
 		cut := 0 // short writes
 		for s, below := range w.systems() {
 			for i, f := range race.Few(1, faults) {
-				step := 3 // odd, as w.place goes by whether k is even
+				step := 3 // odd, because w.place depends on k's parity
 				if long.All || race.Enabled {
 					step = race.Every(5)
 				}
@@ -195,13 +195,13 @@ func TestEveryWriteFault(t *testing.T) {
 	}
 }
 
-// descriptors is the number of open files of this process, where the system tells.
+// descriptors is the number of open files of this process, if the system reports it.
 func descriptors() int {
 	names, _ := os.ReadDir("/proc/self/fd")
 	return len(names)
 }
 
-// fails looks at what a fault at the operation op has left.
+// fails checks the state after a fault at the operation op.
 func (w *work) fails(t testing.TB, at place, op string, err error, cause error, name string) {
 	t.Helper()
 	got := written(at.target)
@@ -230,9 +230,9 @@ func (w *work) fails(t testing.TB, at place, op string, err error, cause error, 
 	}
 }
 
-// TestPowerFailure simulates power loss at every operation and looks at what disks may hold then: the target is absent,
-// old or complete, whatever was lost; and the next run succeeds and sweeps away what lies around. It is run once for
-// disks that hold the same.
+// TestPowerFailure simulates power loss at every operation and examines what disks may hold then: the target is absent,
+// old or complete, whatever was lost; and the next run succeeds and removes what is left. Disks with the same content
+// are examined once.
 func TestPowerFailure(t *testing.T) {
 	seeds := 1 / race.Every(4)
 	if long.All {
@@ -288,8 +288,8 @@ type lostPower struct {
 	name string
 }
 
-// afterPower looks at one disk and returns what the target is on it. The digests of disks on which the work was run are
-// in ended.
+// afterPower examines one disk and returns the state of its target. ended holds the digests of disks on which the work
+// has been run.
 func (w *work) afterPower(t *testing.T, l lostPower, want string, ended map[[sha256.Size]byte]bool) (state string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(os.TempDir(), "disk-")

@@ -20,8 +20,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestLimits converts with little memory, so that tensors stay in it, flow through it, or have rows that are longer
-// than a Chunk: the bytes are the same.
+// TestLimits converts with little memory: tensors stay in memory, flow through it, or have rows longer than a Chunk;
+// the bytes are the same.
 func TestLimits(t *testing.T) {
 	shards := func(o *synth.Options) { o.Shards = 3 }
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// floatsAlone writes matrices of F32 and BF16 whose rows end anywhere in a chunk, between tensors that are kept.
+// floatsAlone writes matrices of F32 and BF16 whose rows end anywhere in a chunk, between passthrough tensors.
 func floatsAlone(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	tensors := map[string]raw{"e": {"F32", []int64{0, 4}, nil}, "v": bf16([]int64{3}, 1, 2, 3)}
@@ -110,7 +110,7 @@ func TestFirstFault(t *testing.T) {
 	}
 }
 
-// TestShorterWhileRead cuts a source file while it is read: in a tensor, and in what nobody but the digest reads.
+// TestShorterWhileRead cuts a source file while it is read: in a tensor, and in a range that only the digest reads.
 func TestShorterWhileRead(t *testing.T) {
 	for size, want := range map[int64]string{1 << 12: "became shorter", 3: "" /* of the header */} {
 		path := floatsAlone(t)
@@ -143,7 +143,7 @@ func TestShorterWhileRead(t *testing.T) {
 	}
 }
 
-// TestRunTwice: what a first Run has given back cannot be run again.
+// TestRunTwice: a second Run of a plan is refused, since the first one has released its data.
 func TestRunTwice(t *testing.T) {
 	p := newPlan(t, floatsAlone(t), plain(packed.Recipe{AllowLossy: true}))
 	if _, err := p.Run(context.Background(), newPlace(t, "").target); err != nil {
@@ -156,7 +156,7 @@ func TestRunTwice(t *testing.T) {
 	at.untouched(t, "again")
 }
 
-// TestReadOnce counts what is read of tensors: nothing twice, where the memory suffices, and twice where it does not.
+// TestReadOnce counts reads of tensors: each is read once if memory suffices, twice otherwise.
 func TestReadOnce(t *testing.T) {
 	path := mini(t, "bitnet-2b4t-bf16", nil)
 	for times, l := range map[int]pipeline.Limits{

@@ -13,8 +13,8 @@ import (
 )
 
 // checkTexts loads the tokenizer, the chat template and generation_config.json, as lowpack run will. A broken tokenizer
-// is refused: the packed file would pass its verification and not run. One of a kind that this version does not support
-// becomes a note, because the weights are as good as ever.
+// is refused: the packed file would pass its verification and not run. A tokenizer that this version does not support
+// becomes a note, because the weights are still usable.
 func (p *Plan) checkTexts() error {
 	if p.model == nil {
 		return nil

@@ -38,7 +38,7 @@ func TestTextsRefused(t *testing.T) {
 	}
 }
 
-// TestTextsNoted: what keeps a packed file from some uses is said when it is made.
+// TestTextsNoted: limits on the use of a packed file are noted when it is made.
 func TestTextsNoted(t *testing.T) {
 	for _, c := range []struct{ name, text, word string }{
 		{"tokenizer.json", `{"version":"1.0","pre_tokenizer":{"type":"BertPreTokenizer"},"model":{}}`, "will not run text"},

@@ -40,13 +40,13 @@ func Forms() []Form { return []Form{FormBF16, FormF32, FormU8} }
 type UnpackOptions struct {
 	Form     Form     // of the weights; it must be one of Forms
 	Threads  int      // goroutines that compute; 0 = one per CPU
-	Progress Progress // nil = nobody is told
+	Progress Progress // nil = no progress
 
-	fs atomicfile.FS // nil: that of the operating system
+	fs atomicfile.FS // nil: the operating system's
 }
 
 // Unpack writes the packed file source as a checkpoint in Hugging Face layout to the directory dir, which must not
-// exist and appears whole or not at all. A conversion of the checkpoint makes the same codes again.
+// exist and appears whole or not at all. Converting the checkpoint again gives the same codes.
 func Unpack(ctx context.Context, source, dir string, o UnpackOptions) (*Summary, error) {
 	start := time.Now()
 	in, err := packed.Open(source)
@@ -84,8 +84,8 @@ type unpack struct {
 	in            *packed.File
 	model         *model.Description // nil for weights alone
 	form          Form
-	masterWeights bool // floats are written such that absmean makes codes and scales of them
-	rounded       int  // tensors whose weights BF16 does not hold
+	masterWeights bool // floats are scaled so that absmean reproduces codes and scales
+	rounded       int  // tensors whose weights BF16 cannot hold exactly
 	decoder       decoder
 	count         *counter
 
@@ -97,7 +97,7 @@ type unpack struct {
 // writeFunc writes the data of one tensor.
 type writeFunc func(ctx context.Context, to io.Writer) error
 
-// plan decides what is written, and refuses what the form cannot hold.
+// plan decides what is written, and refuses what the form cannot represent.
 func (u *unpack) plan() error {
 	if !slices.Contains(Forms(), u.form) {
 		return fmt.Errorf("%w: form %q; there are %v", pack.ErrUnsupported, u.form, Forms())
@@ -137,8 +137,8 @@ func (u *unpack) add(name string, d safetensors.DType, shape []int, write writeF
 	u.write[name] = write
 }
 
-// planPacked decides how a quantized tensor is written. What stands beside its own source is not: a head that was made
-// from the embedding, and the screen of a head.
+// planPacked decides how a quantized tensor is written. Tensors derived from another one are not: a head that was made
+// from the embedding, and the candidate filter of a head.
 func (u *unpack) planPacked(e *packed.Entry) error {
 	head := u.model != nil && e.Name == u.model.Head
 	switch {
@@ -175,13 +175,13 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 	return nil
 }
 
-// inParts says whether a checkpoint has a tensor of each expert in place of that with a name.
+// inParts reports whether a checkpoint has one tensor per expert instead of the named one.
 func (u *unpack) inParts(name string) bool {
 	return u.model != nil && slices.ContainsFunc(u.model.Tensors(),
 		func(n model.Need) bool { return n.Name == name && n.Each != "" })
 }
 
-// noteRounded counts a tensor some of whose possible weights BF16 does not hold, unless they are written as master
+// noteRounded counts a tensor if BF16 cannot represent some of its possible weights, unless it is written as master
 // weights.
 func (u *unpack) noteRounded(e *packed.Entry) error {
 	if u.masterWeights && e.Quantizer == "absmean" {

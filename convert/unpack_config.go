@@ -89,7 +89,7 @@ func (u *unpack) declare(config []byte) (declared []byte, err error) {
 	return json.MarshalIndent(all, "", "  ")
 }
 
-// floatModules are the modules that config.json keeps in floats already, and the linear layers that are not packed:
+// floatModules returns the modules that config.json already keeps in floats, and the linear layers that are not packed:
 // without a weight_scale, transformers would give them a random one.
 func (u *unpack) floatModules() []string {
 	modules := slices.Clone(u.model.Quant.Float)

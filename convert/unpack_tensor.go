@@ -26,8 +26,7 @@ type decoder struct {
 	memory  *offheap.Buffer // for the codes of one tensor
 }
 
-// codes unpacks a tensor into the memory, the rows of all matrices one after another. The codes must match their
-// digest.
+// codes unpacks a tensor into memory, matrix after matrix, row by row. The codes must match their digest.
 func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, error) {
 	from, err := newUnpacker(d.view, e)
 	if err != nil {
@@ -60,7 +59,7 @@ func (d *decoder) codes(ctx context.Context, e *packed.Entry) (*pack.Matrix, err
 	return m, nil
 }
 
-// weights are the codes of a tensor and what is stored beside them, all of which must match their digests.
+// weights reads the codes of a tensor and what is stored with them; all must match their digests.
 func (u *unpack) weights(ctx context.Context, e *packed.Entry) (*pack.Matrix, *units, error) {
 	m, err := u.decoder.codes(ctx, e)
 	if err != nil {
@@ -79,8 +78,8 @@ func (u *unpack) weights(ctx context.Context, e *packed.Entry) (*pack.Matrix, *u
 	return m, own, err
 }
 
-// writeFloats writes (code − zero point) × scale, plus the minimum where there is one, for every weight, in the order
-// that the columns had.
+// writeFloats writes (code − zero point) × scale, plus the minimum where there is one, for every weight, in the
+// original column order.
 func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors.DType, to io.Writer) error {
 	m, own, err := u.weights(ctx, e)
 	if err != nil {
@@ -109,7 +108,7 @@ func (u *unpack) writeFloats(ctx context.Context, e *packed.Entry, d safetensors
 	return nil
 }
 
-// units are what weights share: scales, zero points, minima and the order of columns.
+// units holds what weights share: scales, zero points, minima and the order of columns.
 type units struct {
 	rows   int // of a matrix
 	kind   packed.ScaleKind

@@ -19,7 +19,7 @@ import (
 )
 
 // TestUnpack goes from a checkpoint to a packed file, back to a checkpoint of each form, and to a packed file again:
-// codes are the same, and scales as far as the form holds them.
+// codes are the same, and scales as far as the form can represent them.
 func TestUnpack(t *testing.T) {
 	shards := func(o *synth.Options) { o.Weights = synth.TernaryShards }
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func sameWeights(t *testing.T, name string, a, b *packed.File, tolerance float64
 	}
 }
 
-// TestUnpackGivesBack: floats that were taken over as codes are the same floats again, bit for bit.
+// TestUnpackGivesBack: floats that were imported as codes are restored bit for bit.
 func TestUnpackGivesBack(t *testing.T) {
 	for _, like := range []string{"paretoq-125m-1bit", "paretoq-125m-1.58bit", "paretoq-125m-2bit", "paretoq-125m-3bit",
 		"paretoq-125m-4bit"} {
@@ -124,7 +124,7 @@ func TestUnpackGivesBack(t *testing.T) {
 	}
 }
 
-// TestUnpackConfig: what config.json declares fits the weights beside it.
+// TestUnpackConfig: config.json declares the form of the weights next to it.
 func TestUnpackConfig(t *testing.T) {
 	for _, c := range []struct {
 		like string

@@ -10,11 +10,11 @@ import (
 )
 
 // Columns returns the mean square of every element of the vectors that the linear layers of the blocks read while a
-// model computes some windows of tokens, by the names of the weights: of experts, over those that all experts of a
-// block read. v holds the weights as floats; threads are the workers (0 = one per CPU).
+// model computes some windows of tokens, keyed by weight name; for experts, the mean is over the vectors that any
+// expert of the block reads. v holds the weights as floats; threads are the workers (0 = one per CPU).
 //
-// Squares of float32 are exact in float64, and are added up in the order of the tokens: with an engine whose floats are
-// the same everywhere, so are the results, whatever the number of threads.
+// Squares of float32 are exact in float64, and are added up in the order of the tokens: as the engine's floats are
+// identical everywhere, so are the results, for any number of threads.
 func Columns(ctx context.Context, threads int, v packed.View, windows [][]int,
 	progress func(done, total int64)) (map[string][]float32, error) {
 	longest, total, done := 0, int64(0), int64(0)
@@ -62,7 +62,7 @@ func (o observer) observe(weights []string, x []float32, in int) [][]float32 {
 	return nil
 }
 
-// add takes in the vectors that some weights multiply. Those that read the same vectors share their sums.
+// add accumulates the vectors that some weights multiply. Weights that read the same vectors share their sums.
 func (o observer) add(weights []string, x []float32, in int) {
 	s := o[weights[0]]
 	if s == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestColumns: the first layer reads normed rows of the embedding, of which the mean squares are computed here in
-// another way; all layers are there, and threads change no bit.
+// TestColumns: the first layer reads normed embedding rows, whose mean squares are computed here independently; all
+// layers are present, and the number of threads changes no bit.
 func TestColumns(t *testing.T) {
 	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
 		packed.Recipe{Quant: "none", Golden: "none"}))

@@ -11,27 +11,26 @@ import (
 // sweeps is how often all codes of a row are chosen again, each for the errors of all others. More gains little.
 const sweeps = 2
 
-// damping is added to each element of the diagonal of a Gram matrix, as a part of it or of the median where that is
-// larger: the mean is decided by a few columns of massive activations, and weights of columns that hardly count would
-// go anywhere to make up for others.
+// damping is added to each diagonal element of a Gram matrix, relative to that element or to the median, whichever is
+// larger. The mean would be dominated by a few columns of massive activations, and weights of nearly irrelevant columns
+// would take any value to compensate for others.
 const damping = 0.01
 
-// feedback chooses codes one after another, each for its weight and what the errors of those before leave to hide
-// (N38).
+// feedback chooses codes one after another, each for its weight and the remaining error of the codes before it (N38).
 type feedback struct {
 	n, width int
 	sweeps   int
 	order    []int     // columns in the order in which they get codes
-	weights  []float32 // by column: what the square of an error costs that those after it hide as well as they can
-	share    []float32 // [n][width]: what the weight at a place of the order takes over of the errors at places before it
+	weights  []float32 // by column: cost of a squared error after the best compensation by later columns
+	share    []float32 // [n][width]: fraction of each earlier column's error that a column compensates
 	again    []float32 // [n][width]: the same of the errors at all other places
 }
 
 // newFeedback begins with the lower triangle of a Gram matrix, and returns the Cholesky factor too.
 //
 // With A the matrix in the order of the columns, L the lower triangular matrix with A = Lᵀ·L and e the errors w −
-// s·code of a row, the error of its products is |L·e|² = Σ (Σ L[t][u]·e[u])²: each code makes its own term as small as
-// it can, and has no say in those before.
+// s·code of a row, the error of its products is |L·e|² = Σ (Σ L[t][u]·e[u])²: each code minimizes its own term, and
+// does not affect earlier terms.
 func newFeedback(ctx context.Context, threads int, h []float64, n int) (f *feedback, l []float64, err error) {
 	f = &feedback{n: n, width: tensor.Padded(n), sweeps: sweeps, order: make([]int, n), weights: make([]float32, n),
 		share: make([]float32, n*tensor.Padded(n)), again: make([]float32, n*tensor.Padded(n))}
@@ -48,7 +47,7 @@ func newFeedback(ctx context.Context, threads int, h []float64, n int) (f *feedb
 			a[i*n+j] = h[max(p, q)*n+min(p, q)]
 		}
 		if a[i*n+i] += float64(damping * max(a[i*n+i], median)); a[i*n+i] == 0 {
-			a[i*n+i] = 1 // nothing multiplies this column, and it is tied to no other
+			a[i*n+i] = 1 // this column's inputs are all zero; it is independent of the others
 		}
 	}
 	f.relate(a)
@@ -78,8 +77,8 @@ func (f *feedback) relate(a []float64) {
 	}
 }
 
-// codes chooses those of some rows of weights, and puts what they stand for in values. nearest gives the code for a
-// value in a row and column, and what it stands for.
+// codes chooses codes for some rows of weights, and writes the dequantized weights to values. nearest returns the code
+// for a value in a row and column, and its dequantized value.
 func (f *feedback) codes(dst []int8, w, values []float32, nearest func(row, column int, value float32) (code int8,
 	rounded float32)) {
 	rows := len(w) / f.n
@@ -101,7 +100,7 @@ func (f *feedback) codes(dst []int8, w, values []float32, nearest func(row, colu
 	}
 }
 
-// products are those of some factors and the first elements of vectors, which are f.width apart.
+// products computes the dot products of some factors with the first elements of vectors, f.width apart.
 func (f *feedback) products(dots, factors, vectors []float32) {
 	if len(factors) == 0 {
 		clear(dots)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestFactor: L·Lᵀ is the matrix, with any number of threads the same bits; what is not positive definite is refused.
+// TestFactor: L·Lᵀ is the matrix, bit-identical for any number of threads; a matrix that is not positive definite is
+// refused.
 func TestFactor(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 8))
 	for _, n := range []int{1, 5, 64, 65, 150} {
@@ -89,9 +90,9 @@ func TestGram(t *testing.T) {
 	}
 }
 
-// TestFeedback: the codes are those of GPTQ as it was published (arXiv 2210.17323, algorithm 1): there, the errors of a
-// column go at once to the columns that follow, by the Cholesky factor of the inverse Gram matrix. They miss less of
-// what counts than the nearest codes.
+// TestFeedback: the codes equal those of GPTQ as published (arXiv 2210.17323, algorithm 1), which propagates the errors
+// of a column at once to the following columns, by the Cholesky factor of the inverse Gram matrix. Their weighted error
+// is smaller than with round-to-nearest.
 func TestFeedback(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 10))
 	const n, rows = 48, 20

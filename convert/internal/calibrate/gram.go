@@ -7,11 +7,11 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// gramTokens is the number of vectors whose products are added in float32 before the sums are added in float64: rows of
-// that length stay in the caches.
+// gramTokens is the number of vectors accumulated in float32 before the sums are added in float64; rows of that length
+// stay in the caches.
 const gramTokens = 512
 
-// grams are the lower triangle of H[i][j] = Σ x[i]·x[j] over some vectors x of n elements, and C[i][j] = Σ
+// grams computes the lower triangle of H[i][j] = Σ x[i]·x[j] over some vectors x of n elements, and C[i][j] = Σ
 // x[i]·(exact[j] − x[j]) (N38): dot products (N6) along gramTokens vectors at a time, added in float64.
 func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []float64, err error) {
 	h, c = make([]float64, n*n), make([]float64, n*n)
@@ -49,8 +49,8 @@ func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []
 	return h, c, nil
 }
 
-// gramBlock is at most gramTokens vectors x of n elements, what they should be, and both transposed: element i of all
-// vectors, and of exact − x, padded with zeros to width.
+// gramBlock holds at most gramTokens vectors x of n elements, their exact values, and the transposes of both: element i
+// of all vectors, and of exact − x, padded with zeros to width.
 type gramBlock struct {
 	n, width        int
 	x, exact        []float32
@@ -72,12 +72,12 @@ func (b *gramBlock) transpose(from, to int) {
 	}
 }
 
-// add adds every so many elements of y to sums.
+// add adds every stride-th element of y to sums.
 func add(sums []float64, y []float32, stride int) {
 	for j := range sums {
 		sums[j] += float64(y[j*stride])
 	}
 }
 
-// rowsAtOnce is the rows of a matrix that a worker takes.
+// rowsAtOnce is the number of matrix rows per task.
 const rowsAtOnce = 32

@@ -18,7 +18,7 @@ import (
 // Weight is a matrix to be quantized.
 type Weight struct {
 	Job  quantize.Job                               // Columns is filled in
-	Done func(codes []int8, scales []float32) error // takes the result; codes are row-major and used again
+	Done func(codes []int8, scales []float32) error // receives the result; codes are row-major, and the slice is reused
 }
 
 // Options are how Quantize calibrates.
@@ -73,8 +73,8 @@ type quantizing struct {
 	done, total int64
 	Options
 
-	exact chan []float32 // from the pass of the floats: what the next layer should multiply
-	used  chan struct{}  // to it: that it may go on
+	exact chan []float32 // from the float pass: exact inputs of the next layer
+	used  chan struct{}  // to the float pass: it may continue
 }
 
 // run computes all windows in one pass.
@@ -139,7 +139,7 @@ func (q *quantizing) observe(names []string, x []float32, n int) [][]float32 {
 		return nil
 	}
 	if q.done == q.total {
-		q.cancel(nil) // nobody wants to know what follows
+		q.cancel(nil) // the float pass is no longer needed
 		return nil
 	}
 	select {
@@ -149,8 +149,8 @@ func (q *quantizing) observe(names []string, x []float32, n int) [][]float32 {
 	return others
 }
 
-// layer quantizes weights that multiply the same vectors x, where those of the floats multiply others, and gives what
-// the codes mean.
+// layer quantizes weights whose inputs are x, while the float model's inputs are exact, and returns the dequantized
+// weights.
 func (q *quantizing) layer(names []string, x, exact []float32, n int) ([][]float32, error) {
 	roundActivations(x, n, q.Group)
 	h, c, err := grams(q.ctx, q.Threads, x, exact, n)
@@ -212,7 +212,7 @@ func (q *quantizing) weight(name string, w Weight, f *feedback, t *target) ([]fl
 	return values, w.Done(codes, z.Scales())
 }
 
-// roundActivations makes of vectors of n elements what their int8 codes and scales say (N14).
+// roundActivations replaces vectors of n elements by the values of their int8 codes and scales (N14).
 func roundActivations(x []float32, n, group int) {
 	if group == 0 {
 		group = n

@@ -17,13 +17,13 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// calibrated is a weight with what was chosen for it.
+// calibrated is a weight with its chosen codes and scales.
 type calibrated struct {
 	codes  []int8
 	scales []float32
 }
 
-// rules say by a part of its name how a linear layer is quantized.
+// rules maps a part of a linear layer's name to its quantizer.
 type rules map[string]string
 
 func (r rules) of(name string) string {

@@ -2,8 +2,9 @@ package calibrate
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// target moves weights to where their products with what the layer is given are nearest to those of the weights with
-// what the floats would give it (N38): the layer makes up for the errors of those before it, as far as linear maps can.
+// target moves weights so that their products with the layer's actual inputs come closest to the products of the
+// original weights with the float model's inputs (N38): the layer compensates for errors of earlier layers, as far as a
+// linear map can.
 type target struct {
 	*feedback
 	cross  *tensor.Matrix // [n][n]: C of grams

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTarget: weights that are moved make of vectors with errors that depend on one another what the weights make of
-// the right ones, but for what is no linear map, and any other move is worse.
+// TestTarget: moved weights reproduce the products of the original weights and exact inputs from inputs with correlated
+// errors, up to errors that are not linear, and any other move is worse.
 func TestTarget(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 20))
 	const n, rows, count = 24, 3, 700
@@ -39,7 +39,7 @@ func TestTarget(t *testing.T) {
 	}
 	slices.Sort(diagonal)
 	median := diagonal[(n-1)/2] // place n/2 from the largest on
-	// Σ (w·exact − v·x)², and of each move its square times what is added to the diagonal
+	// Σ (w·exact − v·x)², plus the square of each move times the damping of the diagonal
 	cost := func(v []float32) (sum float64) {
 		for m := range rows {
 			for i := range count {

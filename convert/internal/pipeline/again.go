@@ -2,8 +2,8 @@ package pipeline
 
 import "context"
 
-// again reads blocks a second time, from the page cache where that has room: when all rows have been measured, if they
-// flow by in order, and else for both passes.
+// again reads blocks a second time, from the page cache if they are still there: after all rows have been measured, if
+// they arrive in order; otherwise for both passes.
 type again struct {
 	*coding
 	flows bool // rows are measured as they arrive

@@ -5,15 +5,15 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// blockCodes is the number of codes after which a block of rows ends: small enough that floats, codes and packed bytes
-// of a block stay in the second-level cache, large enough that handing it out costs nothing.
+// blockCodes is the target number of codes per block of rows: small enough that floats, codes and packed bytes of a
+// block fit in the L2 cache, large enough that scheduling costs nothing.
 const blockCodes = 1 << 17
 
 // Blocks cuts the rows of a matrix into runs that are read, quantized and packed at once. It depends on the matrix and
 // the layout alone.
 type Blocks struct {
 	shape   pack.Shape // of one matrix
-	experts int        // matrices, whose rows are numbered one after another
+	experts int        // matrices; their rows are numbered consecutively
 	Rows    int        // of a block; the last one of a matrix may have fewer
 }
 
@@ -38,7 +38,7 @@ func (b Blocks) At(i int) (from, to int) {
 	return first + i*b.Rows, first + min((i+1)*b.Rows, b.shape.M)
 }
 
-// Panels says where the bytes of some rows are, in a layout that writes row panels one after another.
+// Panels locates the bytes of rows in a layout that writes row panels one after another.
 type Panels struct {
 	rows, size    int // of a panel
 	matrix, bytes int // rows and bytes of a matrix
@@ -59,7 +59,7 @@ func PanelsOf(l pack.Layout, s pack.Shape, experts int) (*Panels, error) {
 	return &Panels{p.PanelRows(), size, s.M, all, (all + packed.Align - 1) / packed.Align * packed.Align, experts - 1}, err
 }
 
-// RowsOf a panel; one where there are none.
+// RowsOf returns the rows per panel; 1 without panels.
 func (p *Panels) RowsOf() int {
 	if p == nil {
 		return 1
@@ -74,7 +74,7 @@ func (p *Panels) Span(from, to int) (begin, end int) {
 	return base + (from-first)/p.rows*p.size, base + min((to-first+p.rows-1)/p.rows*p.size, p.bytes)
 }
 
-// stored is the end of what is stored of rows whose bytes end at end: with the padding to the next matrix.
+// stored extends end, where the bytes of some rows end, by the padding to the next matrix.
 func (p *Panels) stored(end int) int {
 	if matrix := (end - 1) / p.stride; matrix < p.last && end == matrix*p.stride+p.bytes {
 		return (matrix + 1) * p.stride
@@ -85,5 +85,5 @@ func (p *Panels) stored(end int) int {
 // overlap is the number of blocks that rows [from, to) lie in.
 func (b Blocks) overlap(from, to int) int { return b.of(to-1) - b.of(from) + 1 }
 
-// of which block a row is.
+// of returns the block of a row.
 func (b Blocks) of(row int) int { return row/b.shape.M*b.each() + row%b.shape.M/b.Rows }

@@ -9,15 +9,15 @@ import (
 )
 
 // Limits of the memory of a run. It lies outside the heap and is all taken at the beginning, whatever the number of
-// tensors and goroutines. It grows with the input by two bytes per weight of the largest tensor that should stay in
-// memory, and for these it has an end: a larger one is read again. With the heap it stays below that and 64 MiB.
+// tensors and goroutines. It grows by two bytes per weight of the largest tensor that should stay in memory, up to a
+// bound: a larger tensor is read again. Including the heap it stays below that plus 64 MiB.
 type Limits struct {
 	Chunk   int // bytes of a chunk
-	Flow    int // chunks for what is used once it is read, divided among the files that are read at the same time
-	Spare   int // chunks for the next tensor to flow in while blocks of the one before are packed
-	PerCode int // bytes for tensors that stay in memory, by the codes of the largest of them
+	Flow    int // chunks for data used as soon as read, shared by the files read concurrently
+	Spare   int // chunks for the next tensor while blocks of the previous one are packed
+	PerCode int // bytes for tensors that stay in memory, per code of the largest
 	Stay    int // bytes for these at most
-	Slots   int // bytes of all slots, unless a single one takes more
+	Slots   int // bytes of all slots, unless a single slot takes more
 }
 
 // UsualLimits hold every linear layer of models up to 14 billion weights, and the embedding of none.
@@ -35,13 +35,13 @@ type memory struct {
 	mu       sync.Mutex
 	wake     sync.Cond
 	free     []*chunk // of these
-	promised int      // of the free ones
-	drawn    bool     // somebody draws from those that are not promised
+	promised int      // of the free chunks
+	drawn    bool     // a lease draws from the chunks not promised
 }
 
-// demand is what the tensors of a run need.
+// demand is the memory that the tensors of a run need.
 type demand struct {
-	slot   slotSize // of each tensor at most, and so are the others
+	slot   slotSize // maximum over the tensors, like the other fields
 	codes  int      // in a tensor that should stay in memory
 	matrix int      // bytes of one that must be in memory as a whole
 }
@@ -83,7 +83,7 @@ func newMemory(l Limits, d demand, threads int) (*memory, error) {
 
 func (m *memory) close() { m.buffer.Free() }
 
-// back takes a chunk of a tensor that has stayed.
+// back returns a chunk of a tensor that has stayed.
 func (m *memory) back(c *chunk) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,15 +92,16 @@ func (m *memory) back(c *chunk) {
 }
 
 // lease lets a tensor flow into the memory and stay there. Its chunks are promised or, when there are too few, drawn as
-// others give them back. One tensor at a time draws: whoever holds chunks of an incomplete tensor can then complete it.
+// others give them back. Only one tensor draws at a time, so that a tensor with some of its chunks can always be
+// completed.
 type lease struct {
 	m        *memory
 	promised int
 	draws    bool
 }
 
-// lease returns nil where n chunks cannot stay, or cannot now: then the tensor is read again, from the page cache if
-// there is room.
+// lease returns nil if n chunks cannot stay, at all or at present: the tensor is then read again, from the page cache
+// if it is still there.
 func (m *memory) lease(n int) *lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +141,7 @@ func (l *lease) chunk(ctx context.Context) (*chunk, error) {
 	return c, nil
 }
 
-// end says that the tensor is in memory, or will not be. A second call does nothing.
+// end reports that the tensor is in memory, or will not be. A second call does nothing.
 func (l *lease) end() {
 	if l == nil {
 		return

@@ -30,7 +30,7 @@ type coding struct {
 	missing atomic.Int32
 	matrix  []byte // of the memory
 
-	released func() // gives back what is kept until all is written; nil: nothing
+	released func() // releases what is kept until all is written; nil: nothing
 }
 
 func (r *run) newCoding(x *Tensor) (*coding, error) {
@@ -51,7 +51,7 @@ func (c *coding) demand(d *demand) {
 	}
 }
 
-// open makes ready for a range that is read in chunks of unit bytes.
+// open prepares for a range that is read in chunks of unit bytes.
 func (c *coding) open(in *reading, unit int64) (err error) {
 	c.start, c.unit, c.size = time.Now(), unit, in.part.Size
 	c.missing.Store(1) // the end of reading
@@ -104,7 +104,7 @@ func (c *coding) inOrder() bool { return c.x.Source.inOrder(c.x.Target.rows()) }
 // stays reports whether the whole part should stay in memory.
 func (c *coding) stays() bool { return c.aligned() && (c.x.Measured || !c.inOrder()) }
 
-// consumer chooses one. granted says that chunks of the part stay in memory until they are released.
+// consumer chooses a consumer. granted means that chunks of the part stay in memory until they are released.
 func (c *coding) consumer(granted bool) consumer {
 	inOrder, p := c.aligned() && c.inOrder(), c.packing
 	switch {
@@ -131,7 +131,7 @@ func (c *coding) beginWhole(ctx context.Context) error {
 	}
 }
 
-// arrived ends a part of what must precede the first code.
+// arrived ends a part that must precede the first code.
 func (c *coding) arrived() error {
 	if c.missing.Add(-1) > 0 {
 		return nil
@@ -157,13 +157,14 @@ func (c *coding) beginBlocks(end int) {
 	}
 }
 
-// place of a row in all source files; one of the right order where rows are not.
+// place returns the position of a row in all source files; for rows that are not stored in order, a position of the
+// right order.
 func (c *coding) place(row int) int64 {
 	t := c.last(c.x.Source.Parts)
 	return c.at(t) + int64(row)*(t.Size/int64(c.x.Target.rows()))
 }
 
-// decode is the last pass over rows [from, to). The last ones are followed by those that only pad the source.
+// decode is the last pass over rows [from, to). Padding rows of the source follow the last row.
 func (c *coding) decode(s *slot, codes []int8, from, to int) error {
 	k := c.x.Target.Shape.K
 	if to == c.x.Target.rows() {
@@ -175,7 +176,7 @@ func (c *coding) decode(s *slot, codes []int8, from, to int) error {
 	})
 }
 
-// finish ends the tensor and writes what stands beside its codes.
+// finish ends the tensor and writes what is stored with its codes.
 func (c *coding) finish(codesSHA string) error {
 	if c.released != nil {
 		c.released()

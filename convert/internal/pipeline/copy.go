@@ -10,15 +10,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// copying stores one tensor as it is. Where that is asked for, NaN and infinity are refused: no model could be run with
-// them.
+// copying stores one tensor unchanged. On request NaN and infinity are refused: no model could be run with them.
 type copying struct {
 	r     *run
 	k     *Copy
 	out   *packed.Stream
 	unit  int64 // bytes of a chunk
 	start time.Time
-	// what is to be done until the tensor is complete: a digest and a write per chunk, and its beginning
+	// operations left until the tensor is complete: a digest and a write per chunk, and its beginning
 	left atomic.Int64
 }
 
@@ -58,7 +57,7 @@ func (c *copying) write(x *chunk, off int64) error {
 	return nil
 }
 
-// end says that all is read.
+// end reports that all chunks are read.
 func (c *copying) end(context.Context) error { return c.done() }
 
 // done ends a part of the work, and with the last one the tensor.

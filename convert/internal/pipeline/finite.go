@@ -6,7 +6,7 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// floatBits are the fields of a float type, repeated over 64 bits. unit is the lowest bit of the exponent.
+// floatBits are the field masks of a float type, repeated over 64 bits. unit is the lowest bit of the exponent.
 type floatBits struct{ sign, exponent, unit uint64 }
 
 var floatTypes = map[safetensors.DType]floatBits{
@@ -15,8 +15,8 @@ var floatTypes = map[safetensors.DType]floatBits{
 	safetensors.BF16: {0x80008000_80008000, 0x7f807f80_7f807f80, 0x00800080_00800080},
 }
 
-// NotFinite returns the index of the first element that is NaN or infinite, −1 if there is none. An exponent of all
-// ones, and no other, carries into the sign when one is added to it; so 64 bits are looked at at once.
+// NotFinite returns the index of the first element that is NaN or infinite, or −1. Only an exponent of all ones carries
+// into the sign bit when one is added, so 64 bits are tested at once.
 func NotFinite(t safetensors.DType, data []byte) int {
 	f, ok := floatTypes[t]
 	if !ok {

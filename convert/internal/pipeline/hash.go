@@ -6,16 +6,16 @@ import (
 	"github.com/lowpack/lowpack/internal/sha256pair"
 )
 
-// digest digests what is read of a source file, in order: the file, and with it each tensor that is kept.
+// digest hashes a source file in order: the whole file, and with it each passthrough tensor.
 type digest struct {
-	hash    hash.Hash // nil: nobody asks for that of the file
+	hash    hash.Hash // nil: the file's digest is not wanted
 	left    int64     // bytes of the file that are not digested
 	end     func() error
 	waiting []*chunk
 	busy    bool
 }
 
-// openDigest tells that chunks of a file will come; closeDigest, that no more will.
+// openDigest announces chunks of a file; closeDigest reports that no more will come.
 func (c *schedule) openDigest()  { c.countDigests(1) }
 func (c *schedule) closeDigest() { c.countDigests(-1) }
 
@@ -26,7 +26,7 @@ func (c *schedule) countDigests(n int) {
 	c.wake.Signal()
 }
 
-// addDigest takes the next chunk of a file.
+// addDigest enqueues the next chunk of a file.
 func (c *schedule) addDigest(s *digest, k *chunk) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *schedule) addDigest(s *digest, k *chunk) {
 	}
 }
 
-// digestNext begins to digest the next chunk of a file or, as that takes hardly longer, of two. The lock is held.
+// digestNext begins to hash the next chunk of one file or, as that takes hardly longer, of two. The lock is held.
 func (c *schedule) digestNext() func() {
 	var hashes []*digest
 	var chunks []*chunk
@@ -85,7 +85,7 @@ func digestChunks(streams []*digest, chunks []*chunk) {
 	}
 }
 
-// digested tells those who wait for it, and gives the chunks back.
+// digested runs the callbacks of the chunks, and releases the chunks.
 func digested(streams []*digest, chunks []*chunk) error {
 	for i, s := range streams {
 		k := chunks[i]

@@ -2,7 +2,7 @@ package pipeline
 
 import "context"
 
-// once decodes rows as they arrive, in order. A chunk is kept until the blocks that lie in it are packed.
+// once decodes rows as they arrive, in order. A chunk is kept until its blocks are packed.
 type once struct {
 	*coding
 	kept *keptRows
@@ -35,7 +35,7 @@ func (c *coding) rowsIn(k *chunk) int {
 	return len(k.data) / p.Bytes * p.Rows
 }
 
-// blocksIn chunk i, also those of which it holds a part.
+// blocksIn returns the number of blocks in chunk i, partial ones included.
 func (c *coding) blocksIn(k *chunk, i int) int {
 	first := i * c.chunkRows()
 	return c.packing.blocks.overlap(first, first+c.rowsIn(k))

@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// packing makes one quantized tensor of the file: blocks of codes become packed bytes and numbers, in any order, and
-// these are digested and written in ascending order.
+// packing makes one quantized tensor of the file: blocks of codes become packed bytes and code numbers, in any order;
+// these are hashed and written in ascending order.
 type packing struct {
 	to      Writer
 	target  Target
@@ -28,11 +28,11 @@ type packing struct {
 	fill     fillFunc
 	finish   func(codesSHA string) error // is called when all are written
 	count    bool                        // of each code
-	total    int64                       // bytes that progress is told for all rows
+	total    int64                       // bytes reported to progress for all rows
 	progress func(name string, bytes int64)
 
 	matrix []int8 // all codes, if they are in memory
-	bytes  []byte // then the packed bytes, unless there are panels
+	bytes  []byte // packed bytes after that, unless there are panels
 	out    *packed.Stream
 	codes  hash.Hash
 
@@ -43,7 +43,7 @@ type packing struct {
 	counts  [256]int64
 }
 
-// fillFunc makes the codes of the rows [from, to), with the memory of a slot.
+// fillFunc computes the codes of rows [from, to), in the memory of a slot.
 type fillFunc func(s *slot, codes []int8, from, to int) error
 
 // newPacking plans the work on a tensor. Its source may demand that blocks are a multiple of a number of rows, and that
@@ -76,7 +76,7 @@ func leastCommon(a, b int) int {
 	return a / x * b
 }
 
-// demand of memory. in is what a slot must hold of the source.
+// demand adds the memory needed. in is the number of source bytes in a slot.
 func (t *packing) demand(d *demand, in int) {
 	rows := t.blocks.most()
 	size := slotSize{in: in, codes: rows * t.shape.K}
@@ -111,7 +111,7 @@ func (t *packing) begin(c *schedule, matrix []byte) (err error) {
 	return err
 }
 
-// block makes the codes of block i and packs them.
+// block computes the codes of block i and packs them.
 func (t *packing) block(s *slot, i int) error {
 	from, to := t.blocks.At(i)
 	codes := s.codes
@@ -137,7 +137,8 @@ func (t *packing) block(s *slot, i int) error {
 	return t.write(s, i)
 }
 
-// write takes block i, and writes it and those behind it as soon as all before it are there. One goroutine does that.
+// write enqueues block i, and writes it and its successors once all earlier blocks are written. Only one goroutine
+// writes at a time.
 func (t *packing) write(s *slot, i int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +165,7 @@ func (t *packing) write(s *slot, i int) error {
 	return t.close()
 }
 
-// writeBlock digests the codes of block i and its packed bytes, if it has any of its own, and writes these.
+// writeBlock hashes the codes of block i and writes and hashes its packed bytes, if it has any of its own.
 func (t *packing) writeBlock(s *slot, i int) error {
 	from, to := t.blocks.At(i)
 	numbers := packed.CodeBytes(s.codes)[:(to-from)*t.numbers.Row()]
@@ -179,13 +180,13 @@ func (t *packing) writeBlock(s *slot, i int) error {
 	return t.out.Put(s.bytes[:end-begin], int64(begin))
 }
 
-// wrote tells about rows [from, to), such that all of them add up to the total.
+// wrote reports progress for rows [from, to); the reports add up to the total.
 func (t *packing) wrote(from, to int) {
 	upTo := func(row int) int64 { return t.total * int64(row) / int64(t.target.rows()) }
 	t.progress(t.target.Name, upTo(to)-upTo(from))
 }
 
-// close packs what can only be packed as a whole, and ends the tensor.
+// close packs what can only be packed as a whole, and completes the tensor.
 func (t *packing) close() error {
 	if t.panel == nil {
 		if err := t.layout.Pack(t.bytes, &pack.Matrix{Shape: t.shape, Alphabet: t.alpha, Codes: t.matrix}); err != nil {
@@ -199,7 +200,7 @@ func (t *packing) close() error {
 		return err
 	}
 	err := t.finish(hex.EncodeToString(t.codes.Sum(nil)))
-	t.fill, t.progress, t.finish, t.ready = nil, nil, nil, nil // and what these hold
+	t.fill, t.progress, t.finish, t.ready = nil, nil, nil, nil // release what they hold
 	return err
 }
 
@@ -217,7 +218,7 @@ func (t *packing) countCodes(codes []int8) {
 	}
 }
 
-// codeCounts says how often each value of the alphabet occurs, in its order; nil where nobody asks.
+// codeCounts returns how often each value of the alphabet occurs, in its order; nil if not requested.
 func (t *packing) codeCounts() []int64 {
 	if !t.count {
 		return nil

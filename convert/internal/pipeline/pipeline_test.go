@@ -23,7 +23,7 @@ import (
 // matrixM × matrixK codes are stored in every way that a Source can describe.
 const matrixM, matrixK = 304, 64
 
-// nibbles decodes a byte per code, whatever the panel, and demands what it was given beside.
+// nibbles decodes one code per byte, for any panel, and checks its Beside tensors.
 type nibbles struct {
 	panel  Panel
 	beside [][]byte
@@ -51,7 +51,7 @@ func (n nibbles) Decode(codes []int8, row int, stored []byte) error {
 	return nil
 }
 
-// place of a code in what holds some rows.
+// place returns the index of a code in some stored rows.
 func (n nibbles) place(i, k, rows int) int {
 	if n.panel.Lines == 1 {
 		return i*matrixK + k
@@ -63,7 +63,7 @@ func (n nibbles) Finish() ([]Blob, error) {
 	return []Blob{{packed.ScaleSuffix, bytes.Repeat(slices.Concat(n.beside...), n.units)}}, nil
 }
 
-// stored is a matrix in a source of its own.
+// stored is a matrix in its own source.
 type stored struct {
 	name    string
 	source  Source
@@ -169,8 +169,8 @@ func (f *stored) job(t *testing.T, path, layout string, l Limits) (*Job, *packed
 		Progress: func(string, int64) {}}, w, codes
 }
 
-// TestSources converts every form of storage with plenty of memory and with hardly any: the codes, what stands beside
-// them and the digests of the files are the same.
+// TestSources converts every form of storage with plenty of memory and with hardly any: codes, the tensors stored with
+// them and file digests are the same.
 func TestSources(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	codes := make([]int8, matrixM*matrixK)
@@ -255,7 +255,7 @@ func TestSourceRefused(t *testing.T) {
 		},
 	} {
 		f := forms(codes)[0]
-		f.files["a"] = f.files["a"][:len(f.files["a"])-100] // what follows the rows
+		f.files["a"] = f.files["a"][:len(f.files["a"])-100] // the bytes after the rows
 		j, _, _ := f.job(t, filepath.Join(t.TempDir(), "out"), "vnni4i", UsualLimits)
 		change(&f, j)
 		if err := j.Run(context.Background()); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), want) {

@@ -20,33 +20,33 @@ const maxReaders = 4
 // readAhead is the number of chunks that wait to be handed over at most, so that a disk has work meanwhile.
 const readAhead = 2
 
-// reader reads one source file from front to back, once, and hands its chunks to their consumers in order. What lies
-// between the ranges that anything is made of is read for the digest of the file only.
+// reader reads one source file from front to back, once, and hands its chunks to their consumers in order. Bytes
+// between the ranges in use are read for the digest of the file only.
 type reader struct {
 	*run
 	file   File
 	in     io.ReaderAt
 	digest digest
-	flow   chan *chunk // memory for what does not stay
+	flow   chan *chunk // memory for data that does not stay
 	queue  chan arrival
 }
 
-// arrival is a part of the file that is being read, and what comes after all before it and this are read.
+// arrival is a part of the file that is being read, with the callback to run after it and all earlier parts are read.
 type arrival struct {
 	at   int64
 	done chan error
 	then func() error
 }
 
-// consumer is what becomes of a range of a file: chunk after chunk in ascending order, and the end. A chunk is released
-// as often as uses says.
+// consumer processes a range of a file: chunk after chunk in ascending order, then the end. A chunk is released uses
+// times.
 type consumer interface {
 	uses(c *chunk, i int) int
 	take(c *chunk, i int)
 	end(ctx context.Context) error
 }
 
-// readers are feeders, each of which reads one file after another.
+// readers returns feeders, each of which reads one file after another.
 func (r *run) readers() []feeder {
 	var next atomic.Int64
 	list := make([]feeder, min(len(r.Files), max(2, r.Threads), maxReaders))
@@ -68,7 +68,7 @@ func (r *run) readers() []feeder {
 	return list
 }
 
-// readFile reads a file, if anything of it is needed.
+// readFile reads a file, if any part of it is needed.
 func (r *run) readFile(ctx context.Context, f File, flow chan *chunk) error {
 	s := &reader{run: r, file: f, flow: flow}
 	if f.Digest != nil {
@@ -91,7 +91,7 @@ func (r *run) readFile(ctx context.Context, f File, flow chan *chunk) error {
 	return cmp.Or(s.handOver(), <-begun)
 }
 
-// handOver does what is to be done when parts of the file have been read, in order, and waits for all of them.
+// handOver runs the callbacks of the parts that have been read, in order, and waits for all of them.
 func (s *reader) handOver() (first error) {
 	for x := range s.queue {
 		err := <-x.done
@@ -121,7 +121,7 @@ func (s *reader) begin(ctx context.Context, at int64, read, then func() error) e
 
 func nothing() error { return nil }
 
-// read goes through the file.
+// read reads the file from front to back.
 func (s *reader) read(ctx context.Context) error {
 	at := int64(0)
 	for _, in := range s.readings[s.file.Name] {
@@ -169,7 +169,7 @@ func (s *reader) skip(ctx context.Context, from, to int64) error {
 	return nil
 }
 
-// readGap reads what belongs to no tensor of the Job.
+// readGap reads bytes that belong to no tensor of the Job.
 func (s *reader) readGap(data []byte, off int64) error {
 	n, err := s.in.ReadAt(data, off)
 	switch {
@@ -225,8 +225,8 @@ func (in *reading) unit(chunk int) int64 {
 	return int64(chunk)
 }
 
-// consumers of a range, and the memory in which it stays until all have done with it; nil where none asks for that, or
-// there is no room.
+// consumers returns the consumers of a range, and the lease of the memory in which it stays until all have finished;
+// the lease is nil if none needs it, or memory is short.
 func (s *reader) consumers(in *reading, unit int64) (l *lease, list []consumer, err error) {
 	for _, c := range in.codes {
 		if err := c.open(in, unit); err != nil {
@@ -249,7 +249,7 @@ func (s *reader) consumers(in *reading, unit int64) (l *lease, list []consumer, 
 	return l, list, nil
 }
 
-// chunk waits for memory, of a range that stays or of what flows by.
+// chunk waits for memory, from the lease of a range that stays, or from the flow.
 func (s *reader) chunk(ctx context.Context, l *lease) (*chunk, error) {
 	if l != nil {
 		return l.chunk(ctx)
@@ -279,5 +279,5 @@ func (s *reader) pass(c *chunk, list []consumer, i int) {
 	}
 }
 
-// digested tells the digest of the file.
+// digested reports the digest of the file.
 func (s *reader) digested() error { return s.file.Digest(hex.EncodeToString(s.digest.hash.Sum(nil))) }

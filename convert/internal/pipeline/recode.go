@@ -2,7 +2,7 @@ package pipeline
 
 import "context"
 
-// Recode packs a matrix whose codes are at hand.
+// Recode packs a matrix whose codes are already known.
 type Recode struct {
 	Target Target
 	Panel  int  // rows that Codes gives are a multiple of it
@@ -11,14 +11,14 @@ type Recode struct {
 	Codes func(codes []int8, row int) error // of some rows; concurrently, unless Whole
 	Done  func(Result) error
 
-	Bytes    int64 // that Progress is told for all of it
+	Bytes    int64 // reported to Progress in total
 	Progress func(name string, bytes int64)
 
 	packing *packing
 	done    chan struct{}
 }
 
-// RecodeAll packs one matrix after another on some goroutines, while beside does what else is to be done.
+// RecodeAll packs one matrix after another on several goroutines, and runs beside concurrently.
 func RecodeAll(ctx context.Context, to Writer, list []*Recode, l Limits, workers int,
 	beside func(context.Context) error) error {
 	var d demand
@@ -73,7 +73,7 @@ func (x *Recode) run(ctx context.Context, s *schedule, m *memory) error {
 
 func (x *Recode) fill(_ *slot, codes []int8, from, _ int) error {
 	if x.Whole {
-		return nil // they are in place
+		return nil // they are already in place
 	}
 	return x.Codes(codes, from)
 }

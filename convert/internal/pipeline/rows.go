@@ -1,6 +1,6 @@
 package pipeline
 
-// rows gives the bytes of some stored rows from a row of a run on: as many as it has at once, or as fit in buf.
+// rows returns the bytes of stored rows, starting at a row of a run: as many as are contiguous, or as fit in buf.
 type rows interface {
 	stored(buf []byte, part int, off int64, n int) (data []byte, rows int, err error)
 }
@@ -25,7 +25,7 @@ func (s *Source) each(in rows, buf []byte, from, to int, do func(row, n int, sto
 	return nil
 }
 
-// fileRows reads rows from the file, as many as a buffer holds.
+// fileRows reads rows from the file, as many as fit in a buffer.
 type fileRows struct {
 	read   ReadFunc
 	source *Source
@@ -44,14 +44,14 @@ func (f *fileRows) stored(buf []byte, part int, off int64, n int) ([]byte, int, 
 	return buf, n, nil
 }
 
-// keptRows takes rows from the chunks of a part.
+// keptRows returns rows from the chunks of a part.
 type keptRows struct {
 	source *Source
 	chunks []*chunk
 	unit   int64 // bytes of a chunk
 }
 
-// keep makes rows come from chunks.
+// keep switches to rows from chunks.
 func (c *coding) keep() *keptRows {
 	k := &keptRows{&c.x.Source, make([]*chunk, c.chunkCount()), c.unit}
 	c.rows = k

@@ -12,17 +12,17 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Job is a conversion: files that are read, and what is made of them.
+// Job is a conversion: the files to read, and the tensors to make from them.
 type Job struct {
 	Files   []File    // all of the checkpoint, in the order in which they are read
 	Read    ReadFunc  // of tensors
-	Tensors []*Tensor // of which codes are made
+	Tensors []*Tensor // to be quantized or recoded
 	Copies  []*Copy
 	To      Writer
 
 	Threads  int // goroutines that compute
 	Limits   Limits
-	Progress func(name string, bytes int64) // is told about bytes of Tensor.Bytes and of copies that are done; concurrent
+	Progress func(name string, bytes int64) // called with completed bytes of Tensor.Bytes and of copies; concurrent
 }
 
 // File is a source file.
@@ -30,7 +30,7 @@ type File struct {
 	Name   string
 	Size   int64
 	Open   func() (io.ReaderAt, error)
-	Digest func(sha256 string) error // is told the digest, in hex; nil: nobody asks
+	Digest func(sha256 string) error // receives the digest, in hex; nil: not wanted
 }
 
 // ReadFunc fills p with bytes of t from offset off on.
@@ -42,26 +42,26 @@ type Writer interface {
 	WriteTensor(name string, data []byte) error
 }
 
-// Tensor is a matrix of which codes are made.
+// Tensor is a matrix to be quantized or recoded.
 type Tensor struct {
 	Target Target
 	Source Source
 	Open   func(beside [][]byte) (Decoder, error) // when the first part is about to be read
-	Bytes  int64                                  // that Job.Progress is told for all of it
+	Bytes  int64                                  // reported to Job.Progress in total
 	Count  bool                                   // how often each code occurs
 	Done   func(Result) error                     // is called when all is written
 
-	Measured bool // the Decoder is a Measurer, to which the rows come twice
+	Measured bool // the Decoder is a Measurer and needs the rows twice
 }
 
-// Target is where the codes of a matrix go.
+// Target describes where and how the codes of a matrix are written.
 type Target struct {
 	Name   string // without suffix
 	Layout pack.Spec
 	Shape  pack.Shape
 	Bytes  int // packed
 
-	Experts int // matrices of that shape and size, one after another, in row panels; 0 = it is one
+	Experts int // number of matrices of that shape and size, consecutive, in row panels; 0 = a single matrix
 }
 
 func (t *Target) experts() int { return max(t.Experts, 1) }
@@ -71,22 +71,22 @@ func (t *Target) rows() int { return t.experts() * t.Shape.M }
 
 func (t *Target) weights() int { return t.rows() * t.Shape.K }
 
-// Copy is a tensor that is stored as it is, under its name.
+// Copy is a passthrough tensor, under its name.
 type Copy struct {
 	From   checkpoint.Tensor
 	Finite bool // NaN and infinity are refused
 	Done   func(Result) error
 }
 
-// Result is what is learnt about a tensor.
+// Result holds what is known about a tensor after the run.
 type Result struct {
 	CodesSHA string  // packed.Entry.CodesSHA
 	Counts   []int64 // of the codes, in the order of the alphabet; nil unless Tensor.Count
 	Took     time.Duration
 }
 
-// Run makes everything of the Job. After an error, of which the one that comes first in the files is reported, or when
-// ctx ends, the target is incomplete.
+// Run makes all tensors of the Job. After an error, or when ctx ends, the target is incomplete. Of several errors, Run
+// returns the one that comes first in the files.
 func (j *Job) Run(ctx context.Context) error {
 	r := &run{Job: j, base: map[string]int64{}, readings: map[string][]*reading{}}
 	at := int64(0)
@@ -108,20 +108,20 @@ func (j *Job) Run(ctx context.Context) error {
 // run is the state of one Job.
 type run struct {
 	*Job
-	base     map[string]int64 // of each file: the bytes of those before it
+	base     map[string]int64 // of each file: the total size of the files before it
 	readings map[string][]*reading
 	memory   *memory
 	schedule *schedule
 }
 
-// reading is a range of a file, and what is made of it.
+// reading is a range of a file, and what is made from it.
 type reading struct {
 	part   checkpoint.Tensor
 	codes  []*coding
 	copies []*Copy
 }
 
-// plan finds out what is read for what, and how much memory that needs.
+// plan determines which ranges are read for what, and how much memory that needs.
 func (r *run) plan() (d demand, err error) {
 	for _, x := range r.Tensors {
 		if err := x.Source.check(&x.Target); err != nil {
@@ -167,5 +167,5 @@ func (r *run) last(parts []checkpoint.Tensor) checkpoint.Tensor {
 	return slices.MaxFunc(parts, func(a, b checkpoint.Tensor) int { return cmp.Compare(r.at(a), r.at(b)) })
 }
 
-// at is the place of a tensor in all source files.
+// at returns the position of a tensor in all source files.
 func (r *run) at(t checkpoint.Tensor) int64 { return r.base[t.File] + t.Begin }

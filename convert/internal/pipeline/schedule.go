@@ -12,10 +12,9 @@ import (
 // schedule is the goroutines that compute in a run. Feeders give it work: they read source files in order, and wait for
 // disks and memory. An idle worker takes the task of highest priority:
 //
-//  1. the digest of a source file, which cannot be divided, or of two at once;
-//  2. what has just been read, while it is in the cache;
-//  3. blocks of tensors of which all is known that their codes depend on: they give memory back;
-//  4. the digest of one file while others are read too, whose next chunk could be digested in the same time.
+// 1. the digest of a source file, which cannot be divided, or of two at once; 2. what has just been read, while it is
+// in the cache; 3. blocks of tensors for which everything is known that their codes depend on: they release memory; 4.
+// the digest of one file while others are read too, whose next chunk could be digested in the same time.
 //
 // No task waits for another one.
 type schedule struct {
@@ -57,7 +56,7 @@ func newSchedule(threads int, slots []*slot) *schedule {
 // feeder brings tasks until it returns. It returns early when the context ends.
 type feeder func(ctx context.Context) error
 
-// run works on what the feeders bring, until all is done, something fails or the context ends.
+// run works on the feeders' tasks, until all are done, a task fails or the context ends.
 func (c *schedule) run(ctx context.Context, feeders ...feeder) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,10 +78,10 @@ func (c *schedule) run(ctx context.Context, feeders ...feeder) error {
 		all.Go(func() {
 			for do := c.next(); do != nil; do = c.next() {
 				do()
-				// A reader that comes back from the kernel would else wait for a processor until the scheduler takes one away.
+				// Otherwise a reader that returns from a system call would wait until the scheduler preempts a worker.
 				runtime.Gosched()
 			}
-			cancel() // nothing is left to do, or nothing is to be done: for the feeders
+			cancel() // stops the feeders: all work is done, or the run failed
 		})
 	}
 	all.Wait()
@@ -92,7 +91,7 @@ func (c *schedule) run(ctx context.Context, feeders ...feeder) error {
 	return c.err
 }
 
-// end makes everybody stop.
+// end stops all workers.
 func (c *schedule) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,8 +99,8 @@ func (c *schedule) end() {
 	c.wake.Broadcast()
 }
 
-// fail ends the run with an error. Tasks that are running come to their end; as tasks of a kind are begun in the order
-// of the files, the first fault of a tensor is reported, whatever the number of goroutines.
+// fail ends the run with an error. Running tasks finish; as tasks of a kind begin in the order of the files, the first
+// error of a tensor is reported, for any number of goroutines.
 func (c *schedule) fail(at int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +111,7 @@ func (c *schedule) fail(at int64, err error) {
 	c.wake.Broadcast()
 }
 
-// next waits for work; nil says that there is none any more.
+// next waits for work; nil means that there is no more.
 func (c *schedule) next() func() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +154,7 @@ func (c *schedule) begin(at int64, do func() error) func() {
 	}
 }
 
-// addFresh takes a task on what has just been read.
+// addFresh adds a task on a chunk that has just been read.
 func (c *schedule) addFresh(at int64, do func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +162,7 @@ func (c *schedule) addFresh(at int64, do func() error) {
 	c.wake.Signal()
 }
 
-// addBlock takes a task on a block.
+// addBlock adds a task on a block.
 func (c *schedule) addBlock(at int64, do func(*slot) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +170,7 @@ func (c *schedule) addBlock(at int64, do func(*slot) error) {
 	c.wake.Signal()
 }
 
-// giveBack makes a slot free.
+// giveBack frees a slot.
 func (c *schedule) giveBack(s *slot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

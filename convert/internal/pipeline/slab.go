@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/internal/offheap"
 )
 
-// chunk is a piece of a source file in memory. It goes back when all who use it are done.
+// chunk is a piece of a source file in memory. It is freed when all its users have released it.
 type chunk struct {
 	data []byte
 	at   int64 // of data, counted over all source files
@@ -15,8 +15,8 @@ type chunk struct {
 	uses atomic.Int32
 
 	memory   []byte       // that data are a part of
-	also     hash.Hash    // of the tensor that data belong to, if it is kept
-	digested func() error // what comes after that; may be nil
+	also     hash.Hash    // of the passthrough tensor that data belong to, if any
+	digested func() error // called after hashing; may be nil
 }
 
 // release ends one use.
@@ -29,8 +29,8 @@ func (c *chunk) release() {
 
 // slot is the memory of one block of rows on its way from the source to the file.
 type slot struct {
-	in    []byte // rows that are read again, as many as are read at once
-	codes []int8 // unless those of the whole matrix are kept; then the numbers of the codes (FORMAT F12)
+	in    []byte // rows read again in one read
+	codes []int8 // of the block, unless the whole matrix is kept; afterwards the code numbers (FORMAT F12)
 	bytes []byte // packed; none where the layout packs the whole matrix at once
 }
 
@@ -42,7 +42,7 @@ func (s *slotSize) cover(t slotSize) {
 
 // cut gives slices of these sizes.
 func cut(sizes []int) (*offheap.Buffer, [][]byte, error) {
-	const line = 64 // bytes of a cache line, of which no two goroutines should share one
+	const line = 64 // bytes of a cache line; avoids false sharing
 	total := 0
 	for _, n := range sizes {
 		total += (n + line - 1) / line * line

@@ -7,24 +7,23 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Source says where the rows of a matrix are stored.
+// Source describes where the rows of a matrix are stored.
 type Source struct {
-	Parts  []checkpoint.Tensor // hold the rows; a range of a stored tensor is one with another Begin and Size
-	Beside []checkpoint.Tensor // what Tensor.Open is given: read as a whole, so only what is small against the rows
-	Runs   []Run               // all rows of the matrix in ascending order, and then those that only pad the source
+	Parts  []checkpoint.Tensor // hold the rows; for a range of a stored tensor, change Begin and Size
+	Beside []checkpoint.Tensor // passed to Tensor.Open; read as a whole, so small compared with the rows
+	Runs   []Run               // all rows of the matrix in ascending order, then padding rows of the source
 	Panel  Panel               // of all parts
 }
 
-// Run is rows of the matrix that are stored one after another.
+// Run is a sequence of matrix rows that are stored one after another.
 type Run struct {
 	Part int   // index of Source.Parts
 	Off  int64 // of the first byte in the part
 	Rows int   // a multiple of Panel.Rows
 }
 
-// Panel is the smallest number of rows that are stored, and decoded, together: Lines pieces of Bytes bytes, Stride
-// bytes apart. The next panel of a run begins Bytes bytes further. Row-major matrices have panels of one row and one
-// line.
+// Panel is the smallest number of rows that are stored and decoded together: Lines pieces of Bytes bytes, Stride bytes
+// apart. The next panel of a run begins Bytes bytes later. Row-major matrices have panels of one row and one line.
 type Panel struct {
 	Rows   int
 	Bytes  int
@@ -38,27 +37,27 @@ func Rows(t checkpoint.Tensor, m int) Source {
 		Panel: Panel{Rows: 1, Bytes: int(t.Size) / m, Lines: 1}}
 }
 
-// Decoder makes codes of stored rows. Its methods are pure: what they give depends on the bytes of Source alone, and
-// not on how many rows come at once or in which order.
+// Decoder turns stored rows into codes. Its methods are pure: the result depends on the bytes of Source alone, not on
+// how many rows come at once or in which order.
 type Decoder interface {
 	// Decode writes the codes of rows that begin at row, row-major. stored holds Lines pieces, one after another, with the
-	// bytes of whole panels each; it may not be kept. Codes of rows that only pad the source have no place in codes,
-	// which is shorter then. Decode is called concurrently for different rows, and once for each in the end.
+	// bytes of whole panels each; it may not be kept. codes excludes padding rows of the source, and is shorter if stored
+	// has any. Decode is called concurrently for different rows, and exactly once per row in total.
 	Decode(codes []int8, row int, stored []byte) error
-	// Finish returns the tensors that stand beside the codes, after all rows are decoded.
+	// Finish returns the tensors that are stored with the codes, after all rows are decoded.
 	Finish() ([]Blob, error)
 }
 
 // Measurer is a Decoder that has to see all rows before it decodes one.
 type Measurer interface {
 	Decoder
-	// Measure takes in rows, as Decode does.
+	// Measure examines rows, passed as to Decode.
 	Measure(row int, stored []byte) error
 	// Fix ends the measurement.
 	Fix() error
 }
 
-// Blob is a tensor that stands beside the codes.
+// Blob is a tensor that is stored with the codes.
 type Blob struct {
 	Suffix string // after the name of the matrix, for example packed.ScaleSuffix
 	Data   []byte
@@ -88,7 +87,7 @@ func (s *Source) check(x *Target) error {
 	return nil
 }
 
-// rows that are stored, those that only pad the source included.
+// rows returns the number of stored rows, padding rows included.
 func (s *Source) rows() (n int) {
 	for _, r := range s.Runs {
 		n += r.Rows
@@ -96,8 +95,7 @@ func (s *Source) rows() (n int) {
 	return n
 }
 
-// inOrder reports whether the m rows, and none that only pad the source, lie one after another in a single part, from
-// its beginning.
+// inOrder reports whether the m rows, without padding rows, lie one after another in a single part, from its beginning.
 func (s *Source) inOrder(m int) bool {
 	return len(s.Parts) == 1 && len(s.Runs) == 1 && s.Runs[0] == Run{Rows: m} && s.Panel.Lines == 1
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Sweep goes through the rows of a matrix when a plan is made, which needs to know what they hold.
+// Sweep reads the rows of a matrix while a plan is made that depends on their values.
 type Sweep struct {
 	source  Source
 	rows    *fileRows
@@ -15,7 +15,7 @@ type Sweep struct {
 	buffers [][]byte // one per worker
 }
 
-// maxBuffers bounds the memory of all buffers, unless a single one takes more.
+// maxBuffers bounds the memory of all buffers, unless a single buffer takes more.
 const maxBuffers = 16 << 20
 
 // NewSweep is for the rows of one matrix, on at most workers goroutines.
@@ -35,7 +35,7 @@ func (s *Sweep) Each(ctx context.Context, do func(row int, stored []byte) error)
 	return s.each(ctx, func(_, row, _ int, stored []byte) error { return do(row, stored) })
 }
 
-// Decode is Each with memory for the codes of the rows, which do makes.
+// Decode is Each with memory for the codes of the rows, which do fills.
 func (s *Sweep) Decode(ctx context.Context, do func(codes []int8, row int, stored []byte) error) error {
 	k := s.blocks.shape.K
 	codes := make([][]int8, len(s.buffers))

@@ -2,8 +2,8 @@ package pipeline
 
 import "context"
 
-// twice measures rows as they arrive and keeps them; when all have been measured they are decoded, and each chunk is
-// kept until the blocks that lie in it are packed.
+// twice measures rows as they arrive and keeps them; after all have been measured they are decoded, and each chunk is
+// kept until its blocks are packed.
 type twice struct{ *once }
 
 func newTwice(c *coding) *twice { return &twice{newOnce(c)} }

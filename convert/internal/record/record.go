@@ -19,10 +19,10 @@ import (
 )
 
 // Golden records a plan on some threads (0 = one per CPU). v holds the tensors, and d describes the model in it; it may
-// be nil when the plan has no logits. The result is encoded.
+// be nil if the plan has no logits. The result is encoded.
 //
-// It takes memory for one tensor at a time, whose layout may have no kernel, and for the engine. Where the engine would
-// not read the weights as they lie in the file, which takes as much memory again, the reference computes the logits.
+// It takes memory for one tensor at a time, whose layout may have no kernel, and for the engine. If the engine would
+// have to repack the weights, which takes as much memory again, the reference computes the logits.
 func Golden(ctx context.Context, threads int, v packed.View, d *model.Description, plan *golden.Record,
 	progress func(done, total int64)) ([]byte, error) {
 	if threads < 1 {
@@ -41,7 +41,7 @@ func Golden(ctx context.Context, threads int, v packed.View, d *model.Descriptio
 	return reference.RecordBy(ctx, m, v, d, plan, progress)
 }
 
-// maxScales bounds the memory of scales per group, which kernels keep in an order of their own.
+// maxScales bounds the memory of scales per group, which kernels reorder.
 const maxScales = 128 << 20
 
 // readsInPlace reports whether every packed tensor has a kernel for its layout, so that nothing is repacked.
