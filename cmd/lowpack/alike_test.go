@@ -9,8 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// TestFlagsAlike: flags of one name mean the same in every command that has them: those of texts, of threads and of how
-// much is told.
+// TestFlagsAlike: a flag name means the same in every command: flags for texts, threads and verbosity.
 func TestFlagsAlike(t *testing.T) {
 	texts := []string{"run", "eval", "tokenize"}
 	threads := []string{"convert", "verify", "run", "serve", "repack", "unpack", "eval", "recommend"}
@@ -43,7 +42,7 @@ func TestFlagsAlike(t *testing.T) {
 	}
 }
 
-// TestStandardInput: - in place of a file is standard input, and so is no text at all.
+// TestStandardInput: - in place of a file is standard input, and so is the absence of a text.
 func TestStandardInput(t *testing.T) {
 	_, file := small(t)
 	want := ""

@@ -57,8 +57,8 @@ func separate(args []string, takesValue map[string]bool) (flags, rest []string, 
 	return flags, rest, nil
 }
 
-// valueFlags names the flags of a command and of its subcommands that take a value. Where one does, a flag of the same
-// name takes one everywhere in that command.
+// valueFlags names the flags of a command and of its subcommands that take a value. If one of them does, every flag of
+// that name in the command takes one.
 func valueFlags(cmd *cli.Command) map[string]bool {
 	takes := map[string]bool{}
 	for _, c := range append([]*cli.Command{cmd}, cmd.Subcommands...) {
@@ -73,7 +73,7 @@ func valueFlags(cmd *cli.Command) map[string]bool {
 	return takes
 }
 
-// wantArgs refuses a wrong number of arguments, naming what is expected.
+// wantArgs refuses a wrong number of arguments, naming the expected ones.
 func wantArgs(c *cli.Context, n int, what string) error {
 	name := strings.TrimPrefix(c.Command.HelpName, c.App.HelpName+" ")
 	switch got := c.NArg(); {

@@ -53,12 +53,12 @@ long and how much memory the first token takes.
 	}
 }
 
-// benchMethod is what is true of every measurement.
+// benchMethod describes the method common to all measurements.
 const benchMethod = `Every figure is the median of repetitions after a warm-up, with the distance between their quartiles; a fraction of a
 limit is taken within one turn of measuring both. What spreads too much is noise: it is marked, left out of plots, and
 the exit code is 3. A kernel whose result is wrong has no figures, and the exit code is 1.`
 
-// benchFlags are those of all measurements.
+// benchFlags are the flags common to all measurements.
 func benchFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "threads", Value: "1,0", Usage: "threads that compute, as a `LIST`; 0 = one per CPU"},
@@ -121,7 +121,7 @@ func runBench(c *cli.Context) error {
 	return showBench(c, r, err, func(w io.Writer, r *bench.ModelReport) { printModelBench(w, r, before) })
 }
 
-// measured is a report of package bench; nil where there is none.
+// measured is a report of package bench; nil if there is none.
 type measured interface {
 	comparable
 	Plot() plot.Chart
@@ -151,7 +151,7 @@ func showBench[R measured](c *cli.Context, r R, failed error, show func(io.Write
 	return failed
 }
 
-// listBounds are the least and the largest number in a flag that is a list.
+// listBounds are the bounds of the numbers in flags that take a list.
 var listBounds = map[string][2]int{
 	"threads": {0, maxThreads},
 	"prefill": {1, maxTokens},
@@ -174,7 +174,7 @@ func intList(c *cli.Context, name string) (list []int, err error) {
 	return list, nil
 }
 
-// printModelBench prints the report for people, beside an earlier one if there is one.
+// printModelBench prints the report as text, compared with an earlier one if there is one.
 func printModelBench(w io.Writer, r, before *bench.ModelReport) {
 	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights; KV cache in %s\n", printable.Line(r.File),
 		r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)), r.KVCacheType)
@@ -245,7 +245,7 @@ func limitText(f *bench.Figures) string {
 	return "memory " + digits(f.ReadGBs) + " GB/s"
 }
 
-// digits prints three digits, or those before the point.
+// digits prints three significant digits, or all digits before the decimal point.
 func digits(x float64) string {
 	switch {
 	case x >= 100:

@@ -18,7 +18,7 @@ func compareFlag() cli.Flag {
 	return inputFlag("compare", "print beside each figure that of an earlier report, which --json wrote to `FILE`")
 }
 
-// earlier reads the report to compare with; nil where there is none.
+// earlier reads the report to compare with; nil if there is none.
 func earlier(c *cli.Context) (*bench.ModelReport, error) {
 	file := c.String("compare")
 	if file == "" {
@@ -35,8 +35,8 @@ func earlier(c *cli.Context) (*bench.ModelReport, error) {
 	return r, filerr.Named(file, err)
 }
 
-// comparison is the cells that compare a row with an earlier report: its tokens per second, and how many times as fast
-// it is now. What is noise is not compared.
+// comparison returns the cells that compare a row with an earlier report: its tokens per second, and the speedup. Noise
+// is not compared.
 func comparison(before *bench.ModelReport, row *bench.ModelRow) []string {
 	if before == nil {
 		return nil
@@ -51,7 +51,7 @@ func comparison(before *bench.ModelReport, row *bench.ModelRow) []string {
 	return []string{digits(old.TokensPerSec), fmt.Sprintf("%.2f ×", row.TokensPerSec/old.TokensPerSec)}
 }
 
-// printBefore says what the earlier report is of. Those that do not name the format of the KV cache are of the default.
+// printBefore describes the earlier report. Reports that do not name the KV cache type used the default.
 func printBefore(w io.Writer, before *bench.ModelReport) {
 	if before != nil {
 		cache := cmp.Or(before.KVCacheType, engine.CacheF32)

@@ -153,8 +153,8 @@ func productText(row *bench.KernelRow) string {
 	return s
 }
 
-// printChoices prints which kernel the runtime takes for what: alphabets of a layout that share one are a row, and so
-// are layouts that share all.
+// printChoices prints which kernel the runtime chooses for each layout and alphabet: alphabets of a layout with the
+// same kernel share a row, and so do layouts with the same kernels.
 func printChoices(w io.Writer, choices []bench.Choice) {
 	fmt.Fprint(w, "\nThe runtime chooses on this CPU:\n")
 	type row struct{ layouts, codes, isa, about string }

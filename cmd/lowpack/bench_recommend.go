@@ -52,7 +52,7 @@ func runBenchRecommend(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	recipe.AllowLossy = true // nothing is written
+	recipe.AllowLossy = true // no file is written
 	plan, err := convert.NewPlan(c.Context, source, convert.Options{Recipe: *recipe})
 	if err != nil {
 		return err
@@ -77,10 +77,10 @@ func runBenchRecommend(c *cli.Context) error {
 	return err
 }
 
-// recommendTokens are the passes that are measured: decode, and a prompt.
+// recommendTokens are the measured passes: decode, and prefill.
 var recommendTokens = []int{1, 128}
 
-// recommend measures what the tensors of a plan could be.
+// recommend measures alternatives for the tensors of a plan.
 func recommend(ctx context.Context, plan *convert.Plan, m bench.Meter, threads int,
 	tokens []int) (*bench.Recommendation, error) {
 	heads, err := headForms(plan)
@@ -91,7 +91,7 @@ func recommend(ctx context.Context, plan *convert.Plan, m bench.Meter, threads i
 		Threads: threads})
 }
 
-// headForms are the heads that convert can make of floats; nil where there are none.
+// headForms returns the forms of the head that convert can make from floats; nil if there are none.
 func headForms(plan *convert.Plan) ([]bench.HeadForm, error) {
 	shape, dtype, ok := plan.FloatHead()
 	if !ok {
@@ -113,7 +113,7 @@ func headForms(plan *convert.Plan) ([]bench.HeadForm, error) {
 	}, nil
 }
 
-// exactHeads are the first two of them: their logits are those of the checkpoint.
+// exactHeads returns the first two forms of the head: their logits equal the checkpoint's.
 func exactHeads(r *bench.Recommendation) []bench.RecommendRow { return r.Heads[:min(2, len(r.Heads))] }
 
 func printRecommendation(w io.Writer, r *bench.Recommendation, spread float64) {

@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// sparse makes a file of many bytes that takes no room.
+// sparse makes a large file that takes no disk space.
 func sparse(t *testing.T, size int64) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "big.txt")
@@ -24,7 +24,7 @@ func sparse(t *testing.T, size int64) string {
 	return path
 }
 
-// TestBounds: what is too large is told as wrong usage, at once and in little memory.
+// TestBounds: excessive sizes are reported as wrong usage, at once and in little memory.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	const model = "../../testdata/tiny-bitnet"
@@ -59,7 +59,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestBoundedFiles: a file that is too large for what it is said to be is bad input, and is not read to its end.
+// TestBoundedFiles: a file that is too large for its kind is bad input, and is not read to its end.
 func TestBoundedFiles(t *testing.T) {
 	t.Parallel()
 	const model = "../../testdata/tiny-bitnet"

@@ -38,8 +38,8 @@ type talk struct {
 	prefilled int // tokens before it
 }
 
-// chat holds a conversation: at a terminal as converse does, elsewhere with each line of standard input as a message
-// of the user. first is the first message, if there is one.
+// chat holds a conversation: at a terminal by converse, elsewhere with each line of standard input as a user message.
+// first is the first message, if any.
 func (s *session) chat(c *cli.Context, r engine.Request, first string) error {
 	if name := c.String("chat-template"); name != "" {
 		if err := useTemplate(s.Tokenizer, name); err != nil {
@@ -57,7 +57,7 @@ func (s *session) chat(c *cli.Context, r engine.Request, first string) error {
 // stopped is the reason of an answer that Ctrl-C ended.
 const stopped engine.Reason = "stopped"
 
-// begin begins anew.
+// begin starts a new conversation.
 func (t *talk) begin(system string) {
 	t.messages = nil
 	if system != "" {
@@ -99,7 +99,7 @@ func (t *talk) lines(first string) error {
 	}
 }
 
-// say answers a message of the user. After an error the conversation is as it was.
+// say answers a user message. After an error the conversation is unchanged.
 func (t *talk) say(ctx context.Context, text string) error {
 	before := t.messages
 	t.messages = append(slices.Clip(before), conversation.Message{Role: "user", Content: text})
@@ -110,7 +110,7 @@ func (t *talk) say(ctx context.Context, text string) error {
 	return filerr.Named(t.path, err)
 }
 
-// answer renders the conversation, computes what the sequence does not hold yet, and streams the reply.
+// answer renders the conversation, computes the tokens that the sequence does not hold yet, and streams the reply.
 func (t *talk) answer(ctx context.Context) error {
 	all, err := t.tokens(t.messages)
 	if err != nil {
@@ -142,7 +142,7 @@ func (t *talk) answer(ctx context.Context) error {
 	return nil
 }
 
-// tokens are those of a conversation in which the model is to answer.
+// tokens returns the tokens of a conversation in which it is the model's turn.
 func (t *talk) tokens(messages []conversation.Message) ([]int, error) {
 	o := conversation.Options{AddGenerationPrompt: true}
 	if t.think() == thinkOff {
@@ -151,7 +151,7 @@ func (t *talk) tokens(messages []conversation.Message) ([]int, error) {
 	return t.Tokenizer.ChatTokens(messages, o)
 }
 
-// stream generates a reply and shows it as it comes. A reply that is cut off by ctx is one that ended there.
+// stream generates a reply and shows it as it comes. A reply cut off by ctx counts as complete.
 func (t *talk) stream(ctx context.Context, r engine.Request) (reply string, err error) {
 	stop := t.spin(len(r.Prompt))
 	defer stop()

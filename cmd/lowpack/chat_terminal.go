@@ -23,7 +23,7 @@ import (
 // errBye ends a conversation.
 var errBye = errors.New("bye")
 
-// converse holds a conversation with a person at a terminal. Errors of a message are told, and the next one is read.
+// converse holds a conversation at a terminal. It reports the error of a message, and reads the next one.
 func (t *talk) converse(first string) error {
 	t.person = true
 	if !t.c.IsSet("tokens") {
@@ -47,8 +47,8 @@ func (t *talk) converse(first string) error {
 	return err
 }
 
-// ownInterrupt lets Ctrl-C end the answer that is being generated, until end is called. At the prompt it is a key; in
-// between, where it is a signal, it does nothing.
+// ownInterrupt lets Ctrl-C stop the answer that is being generated, until end is called. At the prompt Ctrl-C is a key;
+// in between, it is a signal and is ignored.
 func (t *talk) ownInterrupt() (end func()) {
 	return onInterrupt(t.c.Context, func() {
 		if cancel := t.cancel.Load(); cancel != nil {
@@ -99,7 +99,7 @@ func (t *talk) turn(message string) error {
 	})
 }
 
-// answering lets Ctrl-C end what do does, and nothing else.
+// answering lets Ctrl-C stop do, and nothing else.
 func (t *talk) answering(do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(t.c.Context)
 	defer cancel()
@@ -119,7 +119,7 @@ func (t *talk) answering(do func(ctx context.Context) error) error {
 // roomPart is the part of the context that an answer finds free, at least.
 const roomPart = 4
 
-// makeRoom lets the oldest turns go where the context has too little room for a message and its answer.
+// makeRoom drops the oldest turns if the context has too little room for a message and its answer.
 func (t *talk) makeRoom(message string) error {
 	limit := t.Engine.Options().Context
 	before := t.messages
@@ -144,7 +144,7 @@ func (t *talk) makeRoom(message string) error {
 	return nil
 }
 
-// tell tells a person something beside the conversation.
+// tell prints a notice that is not part of the conversation.
 func (t *talk) tell(format string, args ...any) {
 	paint(t.c.App.ErrWriter, dim, fmt.Sprintf(format, args...)+"\n")
 }
@@ -202,7 +202,7 @@ func (t *talk) system() string {
 	return ""
 }
 
-// setting is what /set changes.
+// setting is a setting that /set changes.
 type setting struct {
 	name string
 	show func() string
@@ -245,7 +245,7 @@ func (t *talk) settings() []setting {
 	}
 }
 
-// set changes a setting, or shows all. A value that has no meaning changes nothing.
+// set changes a setting, or shows all. An invalid value changes nothing.
 func (t *talk) set(args string) error {
 	name, value, _ := strings.Cut(args, " ")
 	name = strings.ReplaceAll(name, "_", "-")
@@ -338,7 +338,7 @@ func readSaved(path string) (*saved, error) {
 	return s, nil
 }
 
-// save writes the conversation. It replaces a file of its own kind only.
+// save writes the conversation. It replaces only a file that is a saved conversation.
 func (t *talk) save(path string) error {
 	if path == "" {
 		return usagef("/save needs a FILE")
@@ -375,7 +375,7 @@ func (t *talk) loadFrom(path string) error {
 	return nil
 }
 
-// historyFile is where messages are kept between conversations, "" if there is no such place.
+// historyFile returns the path of the message history, "" if there is no place for it.
 func historyFile() string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -387,7 +387,7 @@ func historyFile() string {
 // frames of the spinner.
 var frames = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// spin shows that a model works until stop is called. A long prompt has a bar of its own.
+// spin shows that a model is working until stop is called. A long prefill has its own bar.
 func (t *talk) spin(prompt int) (stop func()) {
 	if !t.person || prompt > t.Engine.Options().Batch {
 		return func() {}

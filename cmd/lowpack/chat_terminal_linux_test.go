@@ -31,7 +31,7 @@ type person struct {
 	ended bool
 }
 
-// sitDown starts lowpack as the leader of a session at a terminal of its own, as a shell does.
+// sitDown starts lowpack as the leader of a session at a new terminal, as a shell does.
 func sitDown(t *testing.T, args ...string) *person {
 	t.Helper()
 	master, terminal := openBoth(t)
@@ -62,7 +62,7 @@ func (p *person) watch() {
 	}
 }
 
-// types presses keys, and sees reads what comes until there is a text.
+// types types keys, and sees reads output until a text appears.
 func (p *person) types(keys string) {
 	p.Helper()
 	if _, err := p.keyboard.WriteString(keys); err != nil {
@@ -96,9 +96,9 @@ func (p *person) leaves() {
 	}
 }
 
-// TestConversation: at a terminal a model alone is enough for a conversation. Ctrl-C ends a line, and the program not
-// before it comes twice; Ctrl-D leaves. Commands are completed and obeyed, a message may have several lines, a saved
-// conversation is loaded again, and what was said is in the history of the next run.
+// TestConversation: at a terminal a model alone is enough for a conversation. Ctrl-C discards a line, and pressed twice
+// it ends the program; so does Ctrl-D. Commands are completed and executed, a message may have several lines, a saved
+// conversation can be loaded, and messages are in the history of the next run.
 func TestConversation(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", dir)
@@ -167,7 +167,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// TestInterruptedAnswer: Ctrl-C ends an answer, once or as often as it is pressed, and nothing else; SIGTERM ends the
+// TestInterruptedAnswer: Ctrl-C stops an answer, however often it is pressed, and nothing else; SIGTERM ends the
 // program.
 func TestInterruptedAnswer(t *testing.T) {
 	ctx, stop := notify(t.Context(), io.Discard)
@@ -201,8 +201,8 @@ func TestInterruptedAnswer(t *testing.T) {
 	}
 }
 
-// TestThoughts: what a model thinks is dimmed on a terminal and left out if it is to be hidden, also in a pipe, which
-// has all of it otherwise.
+// TestThoughts: the model's thinking is dimmed on a terminal. If it is to be hidden it is left out, also in a pipe,
+// which otherwise gets everything.
 func TestThoughts(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")

@@ -10,10 +10,10 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// What becomes of the parts of an answer in which a model thinks.
+// How the thinking parts of an answer are handled.
 const (
 	thinkOn   = "on"   // they are shown, dimmed on a terminal
-	thinkOff  = "off"  // the chat template is told that the model is not to think
+	thinkOff  = "off"  // the chat template disables thinking
 	thinkHide = "hide" // they are not shown
 )
 
@@ -31,7 +31,7 @@ var thinkWords = []string{thinkOn, thinkOff, thinkHide}
 
 func (t *talk) think() string { return t.c.String("think") }
 
-// parts shows an answer as a writer does, and its thinking as the flag says.
+// parts writes an answer, and its thinking as the flag demands.
 type parts struct {
 	*writer
 	thinking *chat.Thinking
@@ -43,7 +43,8 @@ type parts struct {
 	blank   string // white space at its end, which is shown once something follows
 }
 
-// plain tells whether all is shown as it comes: in files and pipes every byte, and on a terminal without styles.
+// plain reports whether everything is shown as it comes: in files and pipes every byte, and on a terminal without
+// styles.
 func (p *parts) plain() bool { return p.ids || p.as != thinkHide && !coloured(p.screen) }
 
 func (p *parts) piece(piece engine.Piece) bool {

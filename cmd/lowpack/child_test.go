@@ -19,14 +19,15 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// usualGC lets a process take the memory that it takes for users, whatever GOGC is for the tests.
+// usualGC resets GOGC to the default, so that a process uses as much memory as for users, whatever GOGC is for the
+// tests.
 const usualGC = "GOGC="
 
-// probe is the program; it also tells file descriptor 3 how much memory it needed at most.
+// probe is the program; it also writes its peak memory to file descriptor 3.
 const probe = "lowpack-measured"
 
 func TestMain(m *testing.M) {
-	if os.Getenv("LOWPACK_MAIN") != "" { // the test program stands for lowpack where a shell calls it
+	if os.Getenv("LOWPACK_MAIN") != "" { // the test binary acts as lowpack when a shell calls it
 		main()
 	}
 	testscript.Main(m, map[string]func(){
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// stuck is a command that hears no signal while it writes a directory, as one whose disk does not answer.
+// stuck is a command that ignores signals while it writes a directory, like one whose disk does not respond.
 const stuck = "lowpack-stuck"
 
 func beStuck() {
@@ -61,7 +62,7 @@ func beStuck() {
 	select {}
 }
 
-// outcome of a command in a process of its own.
+// outcome is the result of a command in a separate process.
 type outcome struct {
 	code   int
 	out    string // standard output and standard error
@@ -70,11 +71,11 @@ type outcome struct {
 	killed bool // it did not end by itself
 }
 
-// reserve is what a test keeps of its time to say which command hangs.
+// reserve is the part of a test's time reserved for reporting which command hangs.
 const reserve = 5 * time.Second
 
-// untilDeadline is a context for processes of a test: they are killed shortly before go test -timeout ends the test
-// itself.
+// untilDeadline returns a context for the processes of a test: they are killed shortly before go test -timeout would
+// end the test itself.
 func untilDeadline(t testing.TB) context.Context {
 	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if end, ok := d.Deadline(); ok {
@@ -86,7 +87,7 @@ func untilDeadline(t testing.TB) context.Context {
 	return t.Context()
 }
 
-// command runs the program in a process of its own. Nothing comes from standard input.
+// command runs the program in a separate process. Standard input is empty.
 func command(t testing.TB, args ...string) outcome {
 	t.Helper()
 	ctx := untilDeadline(t)
@@ -112,7 +113,7 @@ func command(t testing.TB, args ...string) outcome {
 	return o
 }
 
-// tree lists everything below a directory, files with sizes and times: equal texts, nothing changed.
+// tree lists everything below a directory, files with sizes and times: equal texts mean that nothing changed.
 func tree(t testing.TB, dir string) string {
 	t.Helper()
 	var list strings.Builder

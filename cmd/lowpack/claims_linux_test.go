@@ -13,8 +13,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// claimed is a copy of the header of a packed file in which the tensor of that name has so many bytes, all of them a
-// hole.
+// claimed copies the header of a packed file, with size bytes declared for the named tensor, all of them a hole.
 func claimed(t *testing.T, path, tensor string, bytes int64) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -65,7 +64,7 @@ func claimed(t *testing.T, path, tensor string, bytes int64) string {
 }
 
 // TestClaims: a packed file that claims gigabytes of an embedded file, or of golden outputs, is refused by its header.
-// The claims are holes of the file, which take no room on the disk but would in memory.
+// The claimed ranges are holes in the file, which take no disk space but would take memory.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	good := filepath.Join(t.TempDir(), "good.safetensors")

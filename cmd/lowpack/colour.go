@@ -12,7 +12,7 @@ import (
 // style is an escape sequence that changes how a terminal shows text.
 type style string
 
-// The styles: verdicts, and what is beside the point.
+// The styles: verdicts, and minor information.
 const (
 	green style = "\x1b[32m"
 	red   style = "\x1b[31m"
@@ -20,11 +20,11 @@ const (
 	reset       = "\x1b[0m"
 )
 
-// redraws tells whether a writer is a terminal that can write a line over another.
+// redraws reports whether a writer is a terminal that can overwrite a line.
 func redraws(w io.Writer) bool { return isTerminal(w) && os.Getenv("TERM") != "dumb" }
 
-// coloured tells whether styles are shown: on terminals, unless NO_COLOR (https://no-color.org) forbids it. Consoles of
-// Windows show them reliably only in Windows Terminal.
+// coloured reports whether styles are shown: on terminals, unless NO_COLOR (https://no-color.org) forbids it. On
+// Windows only Windows Terminal shows them reliably.
 func coloured(w io.Writer) bool {
 	return redraws(w) && os.Getenv("NO_COLOR") == "" && (runtime.GOOS != "windows" || os.Getenv("WT_SESSION") != "")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// onTerminal runs something with a terminal as its output and returns what was written to it.
+// onTerminal runs do with a terminal as its output and returns what was written to it.
 func onTerminal(t *testing.T, do func(terminal *os.File)) string {
 	t.Helper()
 	terminal, shown := openTerminal(t)
@@ -110,8 +110,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// TestBegin: the name of the program alone, typed at a terminal, gives three lines to begin with; in a pipe it is the
-// help.
+// TestBegin: lowpack without arguments prints three introductory lines on a terminal; in a pipe it prints the help.
 func TestBegin(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	text := onTerminal(t, func(terminal *os.File) {

@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// completeWord is the hidden first word with which the scripts of the shells ask what may stand at the end of a line.
+// completeWord is the hidden first word with which the shell scripts request completions of a command line.
 const completeWord = "__complete"
 
 // Words of an answer that leave the rest to the shell.
@@ -57,14 +57,14 @@ need not be renewed with it. make install installs it for all users.
 	}
 }
 
-// answer is what may stand at the end of a command line: words, each with a description, and what the shell adds.
+// answer holds the completions of a command line: words, each with a description, and what the shell adds.
 type answer struct {
 	words [][2]string
 	shell string // completeFiles, completeDirs or nothing
 }
 
-// complete prints what may stand in place of the last word of a command line, the words after lowpack: one line
-// each, a tab before the description.
+// complete prints the completions of the last word of a command line, the words after lowpack: one per line, with a tab
+// before the description.
 func complete(w io.Writer, app *cli.App, line []string) {
 	line, typed, glued := unbroken(line)
 	a := answerOf(app, line, typed)
@@ -78,9 +78,9 @@ func complete(w io.Writer, app *cli.App, line []string) {
 	}
 }
 
-// unbroken takes the last word from a line, and undoes that bash breaks words at = and :. After = a new word begins,
-// which is how flags are read too; what : parted is joined. Bash replaces only what stands behind the last :, so that
-// many bytes of the typed word are glued on that are not to be printed.
+// unbroken splits off the last word of a line, and undoes bash's word breaks at = and :. After = a new word begins, as
+// in flag parsing; words split at : are joined. Bash replaces only the part after the last :, so the first glued bytes
+// of the typed word must not be printed.
 func unbroken(words []string) (line []string, typed string, glued int) {
 	glue := false
 	for i, w := range words {
@@ -130,7 +130,7 @@ func answerOf(app *cli.App, line []string, typed string) (a answer) {
 	return flagWords(cmd)
 }
 
-// pending is the flag whose value comes next, if one does, and whether a word -- has ended the flags.
+// pending returns the flag whose value comes next, if any, and whether -- has ended the flags.
 func pending(cmd *cli.Command, line []string) (flag cli.DocGenerationFlag, onlyArguments bool) {
 	for _, word := range line {
 		switch {
@@ -181,7 +181,7 @@ func flagWords(cmd *cli.Command) (a answer) {
 	return a
 }
 
-// valueWords are values of a flag, each with what is typed before it.
+// valueWords returns the values of a flag, each preceded by before.
 func valueWords(flag cli.DocGenerationFlag, typed, before string) (a answer) {
 	if o, ok := flag.(offering); ok {
 		for _, v := range o.offers() {
@@ -201,7 +201,7 @@ func valueWords(flag cli.DocGenerationFlag, typed, before string) (a answer) {
 	return a
 }
 
-// argumentWords are what may stand where no flag does.
+// argumentWords returns the completions of an argument.
 func argumentWords(cmd *cli.Command, first bool) (a answer) {
 	switch cmd.ArgsUsage {
 	case "", "URL":
@@ -230,7 +230,7 @@ func argumentWords(cmd *cli.Command, first bool) (a answer) {
 	return a
 }
 
-// placeholderOf is the word between backticks that stands for the value in the help of a flag.
+// placeholderOf returns the word between backticks that stands for the value in the help of a flag.
 func placeholderOf(f cli.DocGenerationFlag) string {
 	_, rest, _ := strings.Cut(f.GetUsage(), "`")
 	word, _, _ := strings.Cut(rest, "`")

@@ -73,8 +73,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestOffers holds every word that completion offers to the check of the flag, and the flags whose help lists words to
-// offering them.
+// TestOffers: the flag accepts every word that completion offers, and flags whose help lists words offer them.
 func TestOffers(t *testing.T) {
 	offered := 0
 	eachFlag(func(c *cli.Command, f cli.Flag) {

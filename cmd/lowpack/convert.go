@@ -106,7 +106,7 @@ func scaleFlag() cli.Flag {
 		scaleWords...)
 }
 
-// scaleWords are the words that --scale begins with.
+// scaleWords are the first words of --scale values.
 var scaleWords = []string{string(packed.ScaleTensor), string(packed.ScaleRow), string(packed.ScaleGroup) + ":"}
 
 // layoutOf the weights that are converted.
@@ -114,7 +114,7 @@ func layoutOf(c *cli.Context) string {
 	return cmp.Or(c.String("layout"), convert.LayoutFor(c.String("quant")))
 }
 
-// layoutNames are the layouts of packed files; exchange formats are none.
+// layoutNames lists the layouts of packed files, without exchange formats.
 func layoutNames() []string {
 	var names []string
 	for _, l := range pack.Layouts() {
@@ -125,7 +125,7 @@ func layoutNames() []string {
 	return names
 }
 
-// quantNames are the values of --quant.
+// quantNames lists the values of --quant.
 func quantNames() []string {
 	return append([]string{convert.QuantAuto, convert.QuantNone}, quantizerNames()...)
 }
@@ -230,7 +230,7 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// noteLayout says which layout was taken unasked, where some tensor is in it.
+// noteLayout reports the layout that was chosen by default, if any tensor uses it.
 func noteLayout(p *convert.Plan) {
 	name := p.Recipe.Layout
 	if !slices.ContainsFunc(p.Tensors, func(r convert.Row) bool { return r.Layout == name }) {
@@ -299,7 +299,7 @@ func recipeOf(c *cli.Context) (*packed.Recipe, error) {
 	return r, nil
 }
 
-// checkPatterns refuses patterns that match nothing.
+// checkPatterns refuses invalid patterns.
 func checkPatterns(_ *cli.Context, patterns []string) error {
 	for _, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil || p == "" {
@@ -317,7 +317,7 @@ func checkScale(_ *cli.Context, text string) error {
 	return nil
 }
 
-// layoutParams are the parameters of --layout, which must be some that it has.
+// layoutParams returns the parameters of --layout, which the layout must have.
 func layoutParams(c *cli.Context) (map[string]int, error) {
 	params, err := paramsOf(c)
 	if err != nil || params == nil {
@@ -329,7 +329,7 @@ func layoutParams(c *cli.Context) (map[string]int, error) {
 	return params, nil
 }
 
-// meantParam suggests a parameter of the layout for the first name that is none of them.
+// meantParam suggests a parameter of the layout for the first unknown name.
 func meantParam(layout string, params map[string]int) string {
 	info, err := pack.FindLayout(layout)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// auto is the value of --layout and --head that stands for what is measured to be fastest here.
+// auto is the value of --layout and --head that selects the fastest choice measured on this machine.
 const auto = "auto"
 
-// decideAuto measures what is asked for as auto, and returns what there is to say about it. What must be the same in
+// decideAuto measures the choices requested as auto, and returns notes about them. Choices that must agree between
 // several runs cannot be measured.
 func decideAuto(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
 	switch {
@@ -29,11 +29,11 @@ func decideAuto(c *cli.Context, source string, o *convert.Options) (notes []stri
 	return measureAuto(c, source, o)
 }
 
-// autoMeter says how to measure for auto. Tests take less time and memory.
+// autoMeter configures the measurements for auto. Tests use less time and memory.
 var autoMeter = bench.Meter{Time: 100 * time.Millisecond, MaxSpread: 0.1}
 
-// measureAuto puts measured choices in the place of auto in the recipe, and says which. Noise is said, and no error: on
-// a busy machine some choice is as good as another.
+// measureAuto replaces auto in the recipe by the measured choices, and notes them. Noise is noted, not an error: on a
+// busy machine any choice is as good as another.
 func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
 	asked := o.Recipe
 	if asked.Layout == auto {

@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// measureLittle makes measurements short: what they say is not what is tested.
+// measureLittle makes measurements short: the tests do not depend on their results.
 func measureLittle(t *testing.T) {
 	usual := autoMeter
 	t.Cleanup(func() { autoMeter = usual })
@@ -46,7 +46,8 @@ func TestAuto(t *testing.T) {
 	}
 }
 
-// TestAutoRefused: what several runs must agree on is not measured, and neither is one layout's parameter.
+// TestAutoRefused: choices on which several runs must agree are not measured, and parameters of a specific layout are
+// refused.
 func TestAutoRefused(t *testing.T) {
 	model, out := shared.Testdata(t, "tiny-bitnet"), filepath.Join(t.TempDir(), "out")
 	for _, flags := range [][]string{{"--part", "1/2"}, {"--resume"}, {"--param", "bm=64"}} {

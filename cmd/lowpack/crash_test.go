@@ -24,7 +24,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
-// soak is the number of rounds of a test of random moments, larger where `make kills` says so.
+// soak returns the number of rounds of a randomized test, larger if `make kills` sets it.
 func soak(t testing.TB, variable string, usual int) int {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -42,10 +42,10 @@ func soak(t testing.TB, variable string, usual int) int {
 type task struct {
 	args   []string // and "-o", target
 	target string
-	old    string // what lies at the target before; "" = nothing
+	old    string // previous content of the target; "" = none
 }
 
-// pieces are the files that tasks begin with, by name; they are made once.
+// pieces are the input files of the tasks, by name; they are made once.
 var pieces = sync.OnceValues(func() (map[string][]byte, error) {
 	dir, err := os.MkdirTemp("", "lowpack")
 	if err != nil {
@@ -107,7 +107,7 @@ func (j *task) command(args ...string) []string {
 	return append(append(append([]string(nil), j.args...), args...), "-o", j.target)
 }
 
-// state is "old", "complete" or what else lies in the directory of the target.
+// state returns "old", "complete" or a description of the target directory.
 func (j *task) state(t testing.TB, complete string) string {
 	t.Helper()
 	entries, _ := os.ReadDir(filepath.Dir(j.target))
@@ -126,7 +126,7 @@ func (j *task) state(t testing.TB, complete string) string {
 	}
 }
 
-// contents of the target, a file or a directory, as one text; "" if there is nothing.
+// contents returns the contents of the target, a file or a directory, as one text; "" if there is nothing.
 func (j *task) contents(t testing.TB) string {
 	t.Helper()
 	if info, err := os.Stat(j.target); err == nil && info.IsDir() {
@@ -144,8 +144,8 @@ func (j *task) contents(t testing.TB) string {
 
 // TestSignals interrupts commands at random moments until some were in the middle of their work: they end with the exit
 // code of the signal, the target is old or complete, and nothing is left behind. `make kills` does it more often. On a
-// disk that takes longer than grace and leave for a sync and a removal, what is left is swept by the next command; that
-// they end in time is for TestStuck to see.
+// disk that takes longer than grace and leave for a sync and a removal, what is left is swept by the next command;
+// TestStuck checks that they end in time.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	rounds, numbers := soak(t, "LOWPACK_TERMS", 24), seed.Rand(t)
@@ -174,7 +174,7 @@ func TestSignals(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Before main has asked for signals, the system ends the process by itself: then it has written nothing.
+		// Before main has registered its handler, a signal ends the process at once: then it has written nothing.
 		time.Sleep(time.Duration(numbers.Int64N(int64(whole[i] * 11 / 10))))
 		sent := time.Now()
 		cmd.Process.Signal(signal)
@@ -202,8 +202,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// late reports, with LOWPACK_LONG, whether something took longer than the two seconds of SECURITY.md, and longer than
-// the machine is slow: what else runs on it delays a command that does nothing just as well.
+// late reports, with LOWPACK_LONG, whether something took longer than the two seconds of SECURITY.md plus the delay of
+// the machine: other work delays a command that does nothing just as well.
 func late(t testing.TB, took time.Duration) bool {
 	t.Helper()
 	if !long.All || took <= 2*time.Second {
@@ -215,7 +215,7 @@ func late(t testing.TB, took time.Duration) bool {
 	return took > 2*time.Second+10*max(time.Since(start)-idle, 0)
 }
 
-// TestStuck: a command that does not come to its end is ended, and leaves nothing behind.
+// TestStuck: a command that does not stop is ended, and leaves nothing behind.
 func TestStuck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -304,7 +304,7 @@ func TestTwoCommands(t *testing.T) {
 }
 
 // TestVanishingDirectory removes the directory of the target, or puts a directory in the place of the target, while it
-// is written: the command fails and says where, or was done before.
+// is written: the command fails and names the place, or had finished before.
 func TestVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	for _, j := range tasks(t) {
@@ -326,10 +326,10 @@ func TestVanishingDirectory(t *testing.T) {
 			ended := make(chan struct{})
 			go func() { cmd.Wait(); close(ended) }()
 			wait.For(t, "something to be written", func() bool { return !empty(dir) || closed(ended) })
-			change() // fails if the target is there already
+			change() // fails if the target exists already
 			<-ended
 			code := cmd.ProcessState.ExitCode()
-			// A directory that took the place of the target before the command looked was there before: no failure.
+			// If a directory took the place of the target before the command looked, it counts as existing: no failure.
 			if code != 0 && (code != 3 && (code != 1 || what == "removed") || !strings.Contains(out.String(), dir) ||
 				strings.Contains(out.String(), "goroutine ")) {
 				t.Errorf("%q, directory %s: exit code %d\n%s", j.args, what, code, out.String())

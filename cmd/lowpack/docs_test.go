@@ -17,7 +17,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestContinuousIntegrationExamples runs what docs/CI.md tells people to run, on a small checkpoint.
+// TestContinuousIntegrationExamples runs the commands of docs/CI.md on a small checkpoint.
 func TestContinuousIntegrationExamples(t *testing.T) {
 	t.Parallel()
 	blocks := codeBlocks(t, "../../docs/CI.md")
@@ -46,8 +46,8 @@ func TestContinuousIntegrationExamples(t *testing.T) {
 	t.Run("GitLab", func(t *testing.T) { gitlab(t, blocks["yaml"][1]) })
 }
 
-// TestRecording holds the recording of the README against what the commands print: the coverage, which is the same on
-// every machine, and the text.
+// TestRecording compares the recording of the README with the output of the commands: the coverage, which is the same
+// on every machine, and the text.
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	svg, err := os.ReadFile("../../docs/recording.svg")
@@ -82,8 +82,8 @@ func TestRecording(t *testing.T) {
 	shows(2, `-p "`+prompt+`" `+text)
 }
 
-// TestModels holds docs/MODELS.md against the code: each format of codes is read or refused as its table says. (The
-// table of families is generated.)
+// TestModels checks docs/MODELS.md against the code: each code format is read or refused as its table says. (The table
+// of families is generated.)
 func TestModels(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/MODELS.md")
@@ -91,7 +91,7 @@ func TestModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(text), "\n## Formats of quantized weights\n")
-	rows := map[string]string{} // by the word that says what becomes of them
+	rows := map[string]string{} // by the word for how they are handled
 	for line := range strings.Lines(table) {
 		if cells := strings.Split(line, "|"); len(cells) > 3 {
 			rows[strings.TrimSpace(cells[2])] += cells[1]
@@ -202,7 +202,8 @@ func codeBlocks(t *testing.T, path string) map[string][]string {
 	return blocks
 }
 
-// job is a fresh directory with a checkpoint in it, and stand-ins for what a CI machine has and this one may lack.
+// job is a fresh directory with a checkpoint in it, and stand-ins for programs of a CI machine that may be missing
+// here.
 type job struct {
 	t   *testing.T
 	dir string
@@ -230,7 +231,7 @@ func newJob(t *testing.T) *job {
 	return j
 }
 
-// run runs a script, which must end well, and returns what it printed.
+// run runs a script, which must succeed, and returns its output.
 func (j *job) run(script string) string {
 	j.t.Helper()
 	cmd := exec.Command("sh", "-c", script)

@@ -16,9 +16,9 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestWhileRead stops a command that has the weights open, changes them as cases D09 say, and lets it go on: it says
-// that they changed, and leaves nothing behind. A command that had read everything before is tried again: it was too
-// fast.
+// TestWhileRead stops a command that has the weights open, changes them as in cases D09, and lets it continue: it
+// reports the change, and leaves nothing behind. A command that had already read everything was too fast and is run
+// again.
 func TestWhileRead(t *testing.T) {
 	t.Parallel()
 	model, packed := shared.Testdata(t, "tiny-bitnet-packed"), tinymodel.Path(t)

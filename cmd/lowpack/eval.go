@@ -135,7 +135,7 @@ func openEvaluated(c *cli.Context, path, text string, cache engine.CacheType) (*
 	return &evaluated{m, ids}, nil
 }
 
-// bare tells whether windows begin without a begin-of-text token.
+// bare reports whether windows begin without a begin-of-text token.
 func (m *evaluated) bare(bos string) (bool, error) {
 	if bos != "" {
 		return bos == "no", nil
@@ -144,8 +144,8 @@ func (m *evaluated) bare(bos string) (bool, error) {
 	return !slices.Contains(ids, m.Engine.Description().BOS), err
 }
 
-// windowContext is the context that the windows need. One of a single token holds nothing to predict, which package
-// eval refuses; the engine makes room for two.
+// windowContext returns the context length that the windows need. A window of a single token has nothing to predict,
+// which package eval refuses; the engine gets a context of at least two.
 func windowContext(c *cli.Context) int {
 	if n := c.Int("window"); n != 1 {
 		return n

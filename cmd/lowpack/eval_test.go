@@ -52,7 +52,7 @@ func TestEval(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout, "1.00000 ± 0.00000") || !strings.Contains(stdout, "100.00 ± 0.00 %") {
 		t.Errorf("against the checkpoint: code %d: %s%s", code, stdout, stderr)
 	}
-	// Only the cache of FILE is in another format.
+	// Only the KV cache of FILE has another type.
 	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "64", "--against", plain,
 		"--kv-cache-type", "i8")
 	if code != 0 || strings.Contains(stdout, "KL divergence       0 ±") || !strings.Contains(stdout, "KL divergence") {

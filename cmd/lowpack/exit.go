@@ -16,10 +16,10 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// errReported says that a command has already told what failed: the exit code is 1, nothing more is printed.
+// errReported means that a command has already reported the failure: the exit code is 1, nothing more is printed.
 var errReported = errors.New("a check failed")
 
-// errDrained says that a command did after a signal all that it had to do: the exit code is 0.
+// errDrained means that a command finished all its work after a signal: the exit code is 0.
 var errDrained = errors.New("ended by a signal")
 
 type usageError struct{ text string }
@@ -32,9 +32,9 @@ type signalError struct{ os.Signal }
 
 func (e signalError) Error() string { return "interrupted" }
 
-// grace is the time that a command has to clean up after a signal. What cannot be cancelled, like a read from a
-// terminal or a sync to a busy disk, does not keep the process longer. What has a name then is removed, for which there
-// is leave: together they are the two seconds of SECURITY.md.
+// grace is the time that a command has to clean up after a signal. An operation that cannot be cancelled, like a read
+// from a terminal or a sync to a busy disk, does not keep the process longer. Files with a name are then removed within
+// the time leave; the sum is the two seconds of SECURITY.md.
 const (
 	grace = 1200 * time.Millisecond
 	leave = 700 * time.Millisecond
@@ -53,11 +53,11 @@ func extendGrace(ctx context.Context, d time.Duration) {
 	}
 }
 
-// interruptKey is the key of what SIGINT does instead, in the context of notify.
+// interruptKey is the context key of notify's SIGINT callback.
 type interruptKey struct{}
 
-// onInterrupt lets SIGINT call do, as often as it comes, instead of ending the command, until the function that it
-// returns is called.
+// onInterrupt makes SIGINT call do, each time it arrives, instead of ending the command, until the returned function is
+// called.
 func onInterrupt(ctx context.Context, do func()) (end func()) {
 	hook, ok := ctx.Value(interruptKey{}).(*atomic.Pointer[func()])
 	if !ok {
@@ -116,7 +116,7 @@ func awaitSignal(signals <-chan os.Signal, done <-chan struct{}, hook *atomic.Po
 	}
 }
 
-// abandon removes what the process would leave behind, as far as the file system answers in time.
+// abandon removes the process's unfinished files, as far as the file system responds in time.
 func abandon() {
 	done := make(chan struct{})
 	go func() {

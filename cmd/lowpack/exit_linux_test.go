@@ -56,7 +56,7 @@ func TestLostDirectory(t *testing.T) {
 	}
 }
 
-// TestBusyTarget: a target that another process writes ends with exit code 3 and a message that names it.
+// TestBusyTarget: if another process writes the target, the exit code is 3 and a message names it.
 func TestBusyTarget(t *testing.T) {
 	dir, packed := t.TempDir(), filepath.Join(t.TempDir(), "packed")
 	if o := command(t, "convert", shared.Testdata(t, "tiny-bitnet"), "--golden", "none", "-o", packed); o.code != 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestExitCodes: whose fault a failure is decides the exit code.
+// TestExitCodes: the exit code depends on the kind of failure: usage, input or environment.
 func TestExitCodes(t *testing.T) {
 	model, dir := shared.Testdata(t, "tiny-bitnet"), t.TempDir()
 	nowhere := filepath.Join(dir, "missing", "target")
@@ -115,8 +115,7 @@ func TestBadValues(t *testing.T) {
 	}
 }
 
-// TestTargets: a target that no file can replace is a failure of the environment, told before anybody looks for the
-// model.
+// TestTargets: a target that no file can replace is a failure of the environment, reported before the model is opened.
 func TestTargets(t *testing.T) {
 	dir := t.TempDir()
 	file, model := filepath.Join(dir, "file"), filepath.Join(dir, "no model")

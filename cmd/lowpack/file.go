@@ -14,7 +14,7 @@ import (
 // maxWritten bounds files that people write by hand: a recipe, a configuration, a chat template.
 const maxWritten = 1 << 20
 
-// openRegular opens a file unless it is a directory, a device or a pipe, which might never answer.
+// openRegular opens a file unless it is a directory, a device or a pipe, on which a read might block forever.
 func openRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {

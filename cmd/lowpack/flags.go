@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// choice is a flag whose values are known words: help, shell completion and the check of the value take them from here.
+// choice is a flag whose values are known words, used by help, shell completion and validation.
 type choice struct {
 	*cli.StringFlag
 	values []string
@@ -29,13 +29,13 @@ type offering interface{ offers() []string }
 func (c choice) offers() []string  { return c.values }
 func (c choices) offers() []string { return c.values }
 
-// oneOf makes a flag refuse all but these words.
+// oneOf makes a flag accept only these words.
 func oneOf(f *cli.StringFlag, values ...string) cli.Flag {
 	f.Action = func(_ *cli.Context, s string) error { return checkChoice(f.Name, s, values) }
 	return choice{f, values}
 }
 
-// someOf makes a flag refuse all but these words.
+// someOf makes a list flag accept only these words.
 func someOf(f *cli.StringSliceFlag, values ...string) cli.Flag {
 	f.Action = func(_ *cli.Context, list []string) error {
 		for _, s := range list {
@@ -48,7 +48,7 @@ func someOf(f *cli.StringSliceFlag, values ...string) cli.Flag {
 	return choices{f, values}
 }
 
-// like offers words, or beginnings of words, to a flag that takes others too.
+// like makes completion offer words, or prefixes of words, for a flag that accepts other values too.
 func like(f *cli.StringFlag, values ...string) cli.Flag { return choice{f, values} }
 
 func checkChoice(flag, value string, values []string) error {
@@ -58,7 +58,7 @@ func checkChoice(flag, value string, values []string) error {
 	return unknownWord("--"+flag, value, values)
 }
 
-// checkWord refuses all but these words and nothing.
+// checkWord refuses values other than these words and "".
 func checkWord(what, value string, values []string) error {
 	if value == "" || slices.Contains(values, value) {
 		return nil
@@ -70,7 +70,7 @@ func unknownWord(what, value string, values []string) error {
 	return usagef("invalid %s %q: must be one of %s%s", what, value, strings.Join(values, ", "), didYouMean(value, values))
 }
 
-// Bounds of numbers on a command line. They are far above what is of use, and low enough that what depends on them fits
+// Bounds of numbers on a command line. They are far above useful values, and low enough that what depends on them fits
 // into memory.
 const (
 	maxThreads = 1 << 10
@@ -78,7 +78,7 @@ const (
 	maxShards  = 1 << 14
 )
 
-// between makes a flag refuse integers out of a range.
+// between makes a flag refuse integers outside a range.
 func between(least, most int, f *cli.IntFlag) cli.Flag {
 	f.Action = func(_ *cli.Context, n int) error { return checkBetween(f.Name, n, least, most) }
 	return f
@@ -91,7 +91,7 @@ func checkBetween(flag string, n, least, most int) error {
 	return nil
 }
 
-// number makes a flag refuse numbers out of a range, which is open at its lower end if above, and NaN.
+// number makes a flag refuse NaN and numbers outside a range; above excludes its lower end.
 func number(least float64, above bool, most float64, f *cli.Float64Flag) cli.Flag {
 	want := fmt.Sprintf("between %v and %v", least, most)
 	switch {
@@ -111,7 +111,7 @@ func number(least float64, above bool, most float64, f *cli.Float64Flag) cli.Fla
 	return f
 }
 
-// threadsFlag says how much of the machine to use; the results are the same.
+// threadsFlag sets how many threads to use; the results do not depend on it.
 func threadsFlag(verb string) cli.Flag {
 	return between(0, maxThreads, &cli.IntFlag{Name: "threads", Aliases: []string{"jobs"},
 		Usage: fmt.Sprintf("%s with `N` threads, at most %d", verb, maxThreads), DefaultText: "one per CPU"})

@@ -18,7 +18,7 @@ func inPlace(args ...string) (code int, text string) {
 	return code, out.String()
 }
 
-// others are files of other kinds, and what every command calls them.
+// others are files of other kinds, with the words by which every command identifies them.
 var others = map[string]string{
 	"": "the file is empty",
 	"<!DOCTYPE html>\n<html><body>Sign in</body></html>": "an HTML page",
@@ -33,7 +33,7 @@ var others = map[string]string{
 	"\x08\x07\x12\x07pytorch\x1a\x052.1.0:\x00":                                         "an ONNX model",
 }
 
-// weightsOnly are those that are of another kind in the place of weights only.
+// weightsOnly are files that are identified only if they are in the place of weights.
 var weightsOnly = map[string]string{
 	"{\n  \"weight_map\": {}\n}\n":                 "JSON text, not weights",
 	"\x00\x01\x00\x00\x00\x00\x00\x00{\"a\":":      "header of 256 bytes in a file of 13: truncated",
@@ -76,7 +76,7 @@ func TestOtherKinds(t *testing.T) {
 			if _, everywhere := others[content]; everywhere {
 				commands = append(commands, []string{"tokenize", texts, "-p", "x"},
 					[]string{"tokenize", filepath.Join(texts, "tokenizer.json"), "-p", "x"})
-			} else if strings.Contains(words, "truncated") { // a whole header only tells how long the file should be
+			} else if strings.Contains(words, "truncated") { // only a complete header tells how long the file should be
 				commands = commands[:13]
 			}
 			mustSay(t, words, commands)
@@ -94,7 +94,7 @@ func mustSay(t *testing.T, words string, commands [][]string) {
 	}
 }
 
-// TestUnfinishedDownload: a dangling link of a download cache is named wherever it lies, and what it leads to.
+// TestUnfinishedDownload: errors name a dangling link of a download cache, wherever it lies, and its target.
 func TestUnfinishedDownload(t *testing.T) {
 	for _, name := range []string{"model.safetensors", "config.json", "tokenizer.json", "only.safetensors",
 		"model-00001-of-00002.safetensors", "pytorch_model.bin"} {

@@ -2,7 +2,7 @@ package main
 
 import "slices"
 
-// foreignCommands are commands of ollama, llama.cpp, vLLM and the hub's own program, with what does the same here.
+// foreignCommands maps commands of ollama, llama.cpp, vLLM and the hub's own program to lowpack's equivalents.
 var foreignCommands = map[string]string{
 	"generate": "run", "chat": "run", "complete": "run", "cli": "run", "llama-cli": "run",
 	"start": "serve", "server": "serve", "llama-server": "serve", "api_server": "serve",
@@ -15,7 +15,7 @@ var foreignCommands = map[string]string{
 	"detokenize": "tokenize --decode", "llama-tokenize": "tokenize",
 }
 
-// foreignFlags are flags of these programs, with what they are called here, the most likely first.
+// foreignFlags maps flags of these programs to lowpack's names, most likely first.
 var foreignFlags = map[string][]string{
 	"m": {"FILE"}, "model": {"FILE"}, "model-path": {"FILE"},
 	"hf-repo": {"ORG/NAME in the place of FILE"}, "hf": {"ORG/NAME in the place of FILE"},
@@ -39,10 +39,10 @@ var foreignFlags = map[string][]string{
 	"flash-attn": {onlyCPU},
 }
 
-// onlyCPU is said of flags about GPUs.
+// onlyCPU answers flags about GPUs.
 const onlyCPU = "left out, since models run on the CPU alone"
 
-// foreignFlag is what a flag of another program is called in a command that has such flags; "" if it has no such thing.
+// foreignFlag returns a command's name for a flag of another program; "" if it has none.
 func foreignFlag(name string, known []string) string {
 	for _, own := range foreignFlags[name] {
 		if own[0] != '-' || slices.Contains(known, own) {

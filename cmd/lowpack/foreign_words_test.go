@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestForeignWords: what people type who come from other programs is answered with what it is called here.
+// TestForeignWords: commands and flags of other programs are answered with lowpack's names.
 func TestForeignWords(t *testing.T) {
 	const all = "; `lowpack --help` lists all"
 	for typed, want := range map[string]string{
@@ -52,7 +52,7 @@ func TestForeignWords(t *testing.T) {
 	}
 }
 
-// TestForeignCommands: what is suggested exists.
+// TestForeignCommands: suggested commands exist.
 func TestForeignCommands(t *testing.T) {
 	app := newApp(strings.NewReader(""), nil, nil)
 	for foreign, own := range foreignCommands {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// mount puts a small file system in memory at a new directory, which takes the rights of an administrator.
+// mount mounts a small in-memory file system at a new directory, which requires root.
 func mount(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func (j *task) fails(t *testing.T, words string) {
 	}
 }
 
-// TestFullDisk writes to a disk that is too small, has no room for one file more, or is read-only.
+// TestFullDisk writes to a disk that is too small, has no free inode, or is read-only.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	list := tasks(t)
@@ -67,8 +67,8 @@ func TestFullDisk(t *testing.T) {
 	list[3].fails(t, "read-only file system")
 }
 
-// TestDiskFillsUp lets several tasks write to a disk that has room for one of them: each ends well or for lack of
-// space.
+// TestDiskFillsUp lets several tasks write to a disk that has space for one of them: each succeeds, or fails for lack
+// of space.
 func TestDiskFillsUp(t *testing.T) {
 	t.Parallel()
 	dir := mount(t, "size=4m") // a result takes 2.6 MB

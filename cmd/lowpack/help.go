@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Help is written for 120 columns. On a terminal it is fitted to the columns that there are.
+// Help is written for 120 columns. On a terminal it is refilled to the terminal's width.
 func init() {
 	cli.HelpPrinter = func(w io.Writer, template string, data any) {
 		if !isTerminal(w) {
@@ -23,13 +23,13 @@ func init() {
 	}
 }
 
-// entry is a line of a list: a flag or a command, and what it does.
+// entry matches a line of a list: a flag or a command, and its description.
 var entry = regexp.MustCompile(`^  (\S.*?)  +(\S.*)$`)
 
 // leastText is the width from which on a column of text is readable.
 const leastText = 40
 
-// fit folds paragraphs and the texts of lists to so many columns. Examples, which are indented, stay as they are.
+// fit folds paragraphs and lists to a number of columns. Indented examples are unchanged.
 func fit(text string, columns int) string {
 	var out strings.Builder
 	var paragraph []string
@@ -66,7 +66,7 @@ func fit(text string, columns int) string {
 	return out.String()
 }
 
-// fold writes words in lines after a head whose last line has indent columns, as the following lines have.
+// fold writes words after head, whose last line has indent columns, and indents the following lines by as many.
 func fold(words []string, columns, indent int, head string) string {
 	var out strings.Builder
 	out.WriteString(head)

@@ -19,8 +19,8 @@ import (
 // anonymous memory is less.
 const maxMemory = 64 << 20
 
-// maxTime bounds the time of the processor for one command on one hostile file (G3). Where other work slows the
-// processor down, only what hardly ends exceeds it.
+// maxTime bounds the CPU time of one command on one hostile file (G3). It leaves room for slowdowns by other load, so
+// that only a near-endless command exceeds it.
 func maxTime() time.Duration {
 	if long.All {
 		return time.Second
@@ -28,7 +28,7 @@ func maxTime() time.Duration {
 	return time.Minute
 }
 
-// said are the words by which a refusal tells its class.
+// said returns the words by which a refusal reveals its class.
 func said(c hostile.Class) string {
 	switch c {
 	case hostile.Limit:
@@ -39,12 +39,12 @@ func said(c hostile.Class) string {
 	return "corrupt: "
 }
 
-// trial is one case, deep in an empty directory, so that whatever is written in the wrong place is seen.
+// trial is one case, deep in an empty directory, so that stray writes are detected.
 type trial struct {
 	*testing.T
 	hostile.Case
 	base      string // of everything
-	path, out string // the case; a directory for what commands write
+	path, out string // the case; a directory for the output of commands
 	processes *residents
 }
 
@@ -70,8 +70,8 @@ func newTrial(t *testing.T, p *residents, c hostile.Case, build func(dir string)
 // target is a new file below out.
 func (r *trial) target(name string) string { return filepath.Join(r.out, name) }
 
-// run runs a command within the bounds. It must end with code 0 or 1, without a panic, and write nothing, or below out
-// if it is one that writes and succeeds.
+// run runs a command within the bounds. It must end with code 0 or 1, without a panic, and write nothing, except below
+// out if it is a command that writes and succeeds.
 func (r *trial) run(args ...string) outcome {
 	r.Helper()
 	before := tree(r, r.base)
@@ -125,7 +125,7 @@ func (r *trial) accepts(args ...string) {
 	}
 }
 
-// refuses demands that a command fails and says why in these words.
+// refuses demands that a command fails with an error that contains the words.
 func (r *trial) refuses(words string, args ...string) {
 	r.Helper()
 	if o := r.run(args...); o.code != 1 || !strings.Contains(o.out, words) {
@@ -133,7 +133,7 @@ func (r *trial) refuses(words string, args ...string) {
 	}
 }
 
-// checkpoint runs a case whose fault lies in a checkpoint. control is a packed file that has nothing to do with it.
+// checkpoint runs a case whose fault lies in a checkpoint. control is an unrelated packed file.
 func (r *trial) checkpoint(control string) {
 	words, target := said(r.Class), r.target("out.safetensors")
 	switch {
@@ -166,7 +166,7 @@ func (r *trial) checkpoint(control string) {
 		r.refuses(words, "convert", r.path, "-o", target)
 		r.refuses("FAIL", "verify", control, "--source", r.path)
 	}
-	r.refuses(": ", "verify", r.path) // none of them is a packed file
+	r.refuses(": ", "verify", r.path) // no case is a packed file
 	if r.Class == hostile.Accept && r.Group != hostile.Container {
 		r.accepts("run", r.path, "-p", "the", "-n", "2")
 	} else {
@@ -174,7 +174,8 @@ func (r *trial) checkpoint(control string) {
 	}
 }
 
-// packedFile runs a case that is a packed file. What lies behind the header is found by those who read it.
+// packedFile runs a case that is a packed file. Faults after the header are detected by the commands that read that
+// part.
 func (r *trial) packedFile() {
 	commands := [][]string{
 		{"run", r.path, "-p", "the", "-n", "2"},
@@ -206,9 +207,9 @@ func (r *trial) packedFile() {
 }
 
 // TestHostile runs every case of the corpus through every command that reads it: many commands in one process, and with
-// LOWPACK_LONG each in a process of its own, whose time is bounded too.
+// LOWPACK_LONG each in a separate process, whose time is bounded too.
 func TestHostile(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // where run keeps what it makes of checkpoints
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // where run caches packed files
 	base, control := t.TempDir(), filepath.Join(t.TempDir(), "control.safetensors")
 	if _, err := hostile.Base(base); err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func TestHostile(t *testing.T) {
 	processes := &residents{t: t}
 	for _, c := range hostile.Cases() {
 		if c.During != nil {
-			continue // changes while it is read: formats/checkpoint and convert test these
+			continue // cases that change while read are tested in formats/checkpoint and convert
 		}
 		t.Run(c.ID, func(t *testing.T) {
 			t.Parallel()
@@ -233,7 +234,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestFormatVersions: of a file in another version of the format every reader says which one, and what to do.
+// TestFormatVersions: for a file in another version of the format, every reader names the version, and what to do.
 func TestFormatVersions(t *testing.T) {
 	t.Parallel()
 	for name, words := range map[string]string{
@@ -256,8 +257,8 @@ func TestFormatVersions(t *testing.T) {
 	}
 }
 
-// TestHostileFiles runs files of others through the same commands: safetensors files with their verdicts, and what
-// broke readers of another format, which nothing here reads.
+// TestHostileFiles runs third-party files through the same commands: safetensors files with their verdicts, and files
+// that broke readers of another format, which lowpack does not read.
 func TestHostileFiles(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	var verdicts []struct{ File, Expect string }
@@ -270,7 +271,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 	accepted := map[string]bool{}
 	for _, v := range verdicts {
-		// One has white space behind the JSON that is not a space, which the format does not allow.
+		// One file has white space other than spaces after the JSON, which the format does not allow.
 		accepted[v.File] = v.Expect == "accept" && v.File != "test_whitespace_padded_header.safetensors"
 	}
 	processes := &residents{t: t}

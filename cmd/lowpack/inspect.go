@@ -61,7 +61,7 @@ func inspect(c *cli.Context) error {
 	return nil
 }
 
-// inspection is what `lowpack inspect --json` prints.
+// inspection is the output of `lowpack inspect --json`.
 type inspection struct {
 	Path     string             `json:"path"`
 	Kind     string             `json:"kind"` // "packed file" or "checkpoint"
@@ -72,7 +72,7 @@ type inspection struct {
 	Tensors  []tensorLine       `json:"tensors"`
 	Example  string             `json:"chat_example,omitempty"` // a conversation rendered by the model's chat template
 	Notes    []string           `json:"notes,omitempty"`
-	Details  []string           `json:"details,omitempty"` // notes that nothing is to be done about
+	Details  []string           `json:"details,omitempty"` // notes that need no action
 }
 
 type tensorLine struct {
@@ -99,7 +99,7 @@ func inspectPath(ctx context.Context, path string) (v *inspection, err error) {
 	return v, err
 }
 
-// headOf is what the headers and the configuration of a model tell.
+// headOf reads the headers and the configuration of a model.
 func headOf(path string) (v *inspection, err error) {
 	err = openModel(path, func(f *packed.File) error {
 		if v, err = packedHead(path, f); err == nil {
@@ -115,7 +115,7 @@ func headOf(path string) (v *inspection, err error) {
 	return v, err
 }
 
-// openModel opens what lies at a path.
+// openModel opens the packed file or checkpoint at a path.
 func openModel(path string, asPacked func(*packed.File) error, asCheckpoint func(*checkpoint.Checkpoint) error) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -193,7 +193,7 @@ func checkpointHead(path string, ck *checkpoint.Checkpoint) (*inspection, error)
 	for _, t := range ck.Tensors() {
 		names = append(names, t.Name)
 	}
-	if _, err := scheme.Layers(names, lookup); err != nil { // before shapes, which would be told instead of the format
+	if _, err := scheme.Layers(names, lookup); err != nil { // before shapes, whose errors would hide the format
 		return nil, filerr.Named(path, err)
 	}
 	d, err := model.Parse(ck.Config(), generation, scheme.Shapes(lookup))
@@ -213,7 +213,7 @@ func (v *inspection) add(name string, shape []int, kind, scale string, bytes int
 	v.Tensors = append(v.Tensors, t)
 }
 
-// scaleText says what shares a scale, in which type, and what else weights share.
+// scaleText describes the scale granularity and type, and other parameters that weights share.
 func scaleText(e *packed.Entry) string {
 	text := e.Scale.String() + " " + string(e.Scale.DType)
 	if e.Zero {

@@ -20,7 +20,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// facts are what a person asks first. Fields that do not apply are absent.
+// facts holds the most requested information. Fields that do not apply are absent.
 type facts struct {
 	Family       string `json:"family,omitempty"`
 	Architecture string `json:"architecture,omitempty"` // of config.json
@@ -38,21 +38,21 @@ type facts struct {
 
 	Golden  *goldenFacts `json:"golden,omitempty"`  // of packed files
 	Verify  string       `json:"verify,omitempty"`  // the command that verifies the file
-	Convert string       `json:"convert,omitempty"` // of checkpoints: what lowpack convert would do
+	Convert string       `json:"convert,omitempty"` // for checkpoints: what lowpack convert would do
 
 	KVCache []cacheFacts `json:"kv_cache,omitempty"`
 }
 
-// goldenFacts say how much the golden outputs of a file cover.
+// goldenFacts summarizes the coverage of a file's golden outputs.
 type goldenFacts struct {
 	Mode      packed.GoldenMode `json:"mode"`
-	Rows      int64             `json:"rows"` // of packed tensors, whose products are recorded
+	Rows      int64             `json:"rows"` // rows of packed tensors whose products are recorded
 	AllRows   int64             `json:"all_rows"`
-	Positions int               `json:"positions"` // whose logits are recorded
-	Texts     int               `json:"texts"`     // whose tokens are recorded
+	Positions int               `json:"positions"` // positions whose logits are recorded
+	Texts     int               `json:"texts"`     // texts whose tokens are recorded
 }
 
-// cacheFacts tell what a type of the KV cache costs.
+// cacheFacts gives the cost of a KV cache type.
 type cacheFacts struct {
 	Type     engine.CacheType `json:"type"`
 	PerToken int64            `json:"bytes_per_token"`
@@ -88,8 +88,8 @@ func (v *inspection) factsOfCheckpoint(ctx context.Context, ck *checkpoint.Check
 	v.Summary.Convert = v.conversion(ctx)
 }
 
-// factsOf fills in what packed files and checkpoints have in common. The error is that of the tokenizer, which is in
-// the facts.
+// factsOf fills in the facts common to packed files and checkpoints. The error is the tokenizer's, which the facts
+// contain too.
 func (v *inspection) factsOf(file tokenizer.Files) error {
 	v.sizeUp(file)
 	s, d := &v.Summary, v.Model
@@ -125,8 +125,8 @@ func architecture(file tokenizer.Files) string {
 	return config.Architectures[0]
 }
 
-// parameters counts those of the model as it was published: a head that was quantized from tied embeddings, and rows of
-// a candidate filter, are none.
+// parameters counts the parameters of the published model: a head that was quantized from tied embeddings, and rows of
+// a candidate filter, do not count.
 func (v *inspection) parameters(file tokenizer.Files) (n int64) {
 	shapes := map[string][]int{}
 	for _, t := range v.Tensors {
@@ -142,7 +142,7 @@ func (v *inspection) parameters(file tokenizer.Files) (n int64) {
 	generation, _ := file("generation_config.json")
 	has := func(name string) ([]int, bool) { shape, ok := shapes[name]; return shape, ok }
 	d, err := model.Parse(config, generation, has)
-	if err != nil { // tensors of codes have names and shapes of their own, of which v.Model was made
+	if err != nil { // tensors of codes have other names and shapes, from which v.Model was made
 		d = v.Model
 	}
 	n = 0
@@ -171,7 +171,7 @@ func (v *inspection) readTokenizer(file tokenizer.Files) error {
 	return nil
 }
 
-// goldenOf reads the golden outputs of a file; what is wrong with them becomes a note.
+// goldenOf reads the golden outputs of a file; an error in them becomes a note.
 func (v *inspection) goldenOf(f *packed.File) *goldenFacts {
 	m := v.Manifest
 	g := &goldenFacts{Mode: packed.GoldenNone}
@@ -191,7 +191,7 @@ func (v *inspection) goldenOf(f *packed.File) *goldenFacts {
 	return g
 }
 
-// count adds up what a record covers.
+// count adds the coverage of a record.
 func (g *goldenFacts) count(m *packed.Manifest, r *golden.Record) {
 	g.Positions, g.Texts = len(r.Logits), len(r.Texts)
 	products := map[string][]golden.Product{}
@@ -205,11 +205,11 @@ func (g *goldenFacts) count(m *packed.Manifest, r *golden.Record) {
 	}
 }
 
-// planLimit is the size of checkpoints whose weights inspect lets be read.
+// planLimit is the size up to which inspect reads the weights of a checkpoint.
 const planLimit = 256 << 20
 
-// conversion says in a line what lowpack convert would do. Where nothing declares how the weights are quantized,
-// finding out reads all of them, which is left to convert for large files.
+// conversion says in a line what lowpack convert would do. Without declared quantization this requires reading all
+// weights, which for large files is left to convert.
 func (v *inspection) conversion(ctx context.Context) string {
 	if (v.Model == nil || v.Model.Quant.Declared == model.Nothing) && v.Bytes > planLimit {
 		return "finding out reads all weights: lowpack convert " + shellWord(v.Path) + " --dry-run"
@@ -241,7 +241,7 @@ func (v *inspection) conversion(ctx context.Context) string {
 		cmp.Or(strings.Join(rules, ", "), "all stay as they are"), size(p.Bytes), weights)
 }
 
-// factRows are the facts as lines of a table.
+// factRows returns the facts as lines of a table.
 func (v *inspection) factRows() (rows [][]string) {
 	s := &v.Summary
 	add := func(name, format string, a ...any) { rows = append(rows, []string{name, fmt.Sprintf(format, a...)}) }

@@ -28,7 +28,7 @@ func inspected(t *testing.T, path string) facts {
 	return v.Summary
 }
 
-// TestInspectGGUF: tensors of a GGUF are listed in the types that it stores, and with their bytes there.
+// TestInspectGGUF: tensors of a GGUF are listed with their stored types and sizes.
 func TestInspectGGUF(t *testing.T) {
 	dir := t.TempDir()
 	file, m := filepath.Join(dir, "p"), filepath.Join(dir, "m.gguf")
@@ -52,7 +52,7 @@ func TestInspectGGUF(t *testing.T) {
 	}
 }
 
-// TestInspectParameters: codes that take fewer elements than they stand for are counted as weights.
+// TestInspectParameters: packed codes, which have fewer elements than weights, are counted as weights.
 func TestInspectParameters(t *testing.T) {
 	for like, want := range map[string]int64{"qwen3-8b-gptq": 135_552, "gpt-oss-20b": 298_430} {
 		dir := filepath.Join(t.TempDir(), like)
@@ -121,8 +121,8 @@ func TestInspectFacts(t *testing.T) {
 	}
 }
 
-// TestInspectSaysWhatConvertDoes: before any work it is said whether the weights of a checkpoint are taken over
-// exactly, rounded, or refused and why, of experts too.
+// TestInspectSaysWhatConvertDoes: inspect reports whether the weights of a checkpoint, experts included, would be
+// imported losslessly, rounded, or refused, and why.
 func TestInspectSaysWhatConvertDoes(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"data/packed/gptq-b4-sym-g128", "all weights exact"},
@@ -151,7 +151,7 @@ func TestInspectSaysWhatConvertDoes(t *testing.T) {
 	}
 }
 
-// TestInspectLacking inspects what lacks a tokenizer, a model, or an answer that would be cheap.
+// TestInspectLacking inspects models without a tokenizer, without a config, or with an answer that would be expensive.
 func TestInspectLacking(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "model")
 	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet"))); err != nil {
@@ -173,8 +173,7 @@ func TestInspectLacking(t *testing.T) {
 	}
 }
 
-// bareFile writes a checkpoint of one square matrix of zeros, which takes no room on the disk, and returns its
-// directory.
+// bareFile writes a checkpoint of one square matrix of zeros, which takes no disk space, and returns its directory.
 func bareFile(t *testing.T, n int64) string {
 	t.Helper()
 	dir := t.TempDir()

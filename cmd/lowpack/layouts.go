@@ -90,7 +90,7 @@ func kernelSets(layout string) []string {
 	return sets
 }
 
-// layoutJSON is an element of what `lowpack layouts --json` prints.
+// layoutJSON is an element of the output of `lowpack layouts --json`.
 type layoutJSON struct {
 	*explain.Layout
 	Kernels []string `json:"kernels"`
@@ -138,7 +138,8 @@ func listLayouts(c *cli.Context, kernels func(string) []string) error {
 	return nil
 }
 
-// narrow leaves out the last columns of a table that is wider than a terminal of so many columns; two always stay.
+// narrow drops the last columns of a table that is wider than a terminal with the given columns; the first two always
+// stay.
 func narrow(rows [][]string, columns int) [][]string {
 	fits, wide := 0, 0
 	for i, w := range columnWidths(rows) {
@@ -153,7 +154,7 @@ func narrow(rows [][]string, columns int) [][]string {
 	return list
 }
 
-// orNone joins words; a dash stands for none.
+// orNone joins words, or returns a dash if there are none.
 func orNone(words []string) string {
 	if s := strings.Join(words, " "); s != "" {
 		return s

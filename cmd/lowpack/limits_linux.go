@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// Least room that a command needs below the limits of its process. Where there is less, the Go runtime would end in the
-// middle of the work, with a trace of its own; where there is hardly any, it does so before this program begins.
+// Minimum headroom that a command needs below the limits of its process. With less, the Go runtime would crash in the
+// middle of the work, with a stack trace; with hardly any, it crashes before main.
 const (
 	needFiles   = 12
 	needAddress = 3 << 30 // reserved, not used, for the most part
@@ -30,7 +30,7 @@ func checkLimits() error {
 	return nil
 }
 
-// checkFiles opens as many files as a command may need at once, by calls that the runtime does not watch.
+// checkFiles opens as many files as a command may need at once, by system calls that bypass the runtime's poller.
 func checkFiles() error {
 	var open []int
 	defer func() {
@@ -59,14 +59,14 @@ func checkAddress() error {
 	return nil
 }
 
-// checkThreads compares the limit of threads of this user with those that run. Root has none.
+// checkThreads compares this user's limit of threads with the number that run. Root has no limit.
 func checkThreads() error {
 	var limit unix.Rlimit
 	need := uint64(needThreads + 2*runtime.GOMAXPROCS(0))
 	if os.Geteuid() == 0 || unix.Getrlimit(unix.RLIMIT_NPROC, &limit) != nil {
 		return nil
 	}
-	// Counting takes a look at every process, which is worth it only where the limit is low.
+	// Counting examines every process, which is worthwhile only if the limit is low.
 	if limit.Cur < 1<<12 && limit.Cur < threadsOfUser()+need {
 		return fmt.Errorf("this user may run %d threads, and fewer than %d are left; raise the limit (ulimit -u)",
 			limit.Cur, need)

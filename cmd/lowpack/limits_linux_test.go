@@ -22,7 +22,7 @@ func limited(t *testing.T, exe, script string, user uint32) (code int, out strin
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// TestLimits: limits of the process that are too low end in a message, not in a trace of the Go runtime.
+// TestLimits: process limits that are too low end in a message, not in a stack trace of the Go runtime.
 func TestLimits(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package main
 
-// checkLimits checks nothing elsewhere: its limits are those of Linux.
+// checkLimits checks nothing: the limits are Linux's.
 func checkLimits() error { return nil }

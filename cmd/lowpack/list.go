@@ -39,14 +39,14 @@ Models of the hub that lowpack cannot use are left out; --verbose lists them wit
 	}
 }
 
-// listed is an element of what lowpack list --json prints.
+// listed is an element of the output of lowpack list --json.
 type listed struct {
 	Name       string    `json:"name"`
 	Kind       string    `json:"kind,omitempty"` // "packed file" or "checkpoint"
 	Path       string    `json:"path"`
 	Family     string    `json:"family,omitempty"`
 	Parameters int64     `json:"parameters,omitempty"`
-	Weights    string    `json:"weights,omitempty"` // what most of them are stored as
+	Weights    string    `json:"weights,omitempty"` // predominant storage format
 	Bits       float64   `json:"bits_per_weight,omitempty"`
 	Bytes      int64     `json:"bytes"`
 	Modified   time.Time `json:"modified"`
@@ -83,7 +83,7 @@ func runList(c *cli.Context) error {
 	return nil
 }
 
-// modelsAtHand are the models of all caches.
+// modelsAtHand returns the models of all caches.
 func modelsAtHand() ([]local, error) {
 	list, err := packedModels()
 	if err != nil {
@@ -95,7 +95,7 @@ func modelsAtHand() ([]local, error) {
 	return list, err
 }
 
-// modelsIn are those of a folder, which may be a checkpoint itself: files, and folders with a config.json.
+// modelsIn returns the models in a folder, which may be a checkpoint itself: files, and folders with a config.json.
 func modelsIn(dir string) (list []local, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -115,13 +115,13 @@ func modelsIn(dir string) (list []local, err error) {
 	return list, nil
 }
 
-// isCheckpoint tells a folder with a model.
+// isCheckpoint reports whether a folder holds a model.
 func isCheckpoint(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "config.json"))
 	return err == nil
 }
 
-// describe reads what the headers of a model tell. A broken one has an error in place of that, which is returned too.
+// describe reads the headers of a model. For a broken model the row holds the error, which is also returned.
 func describe(l *local) (row listed, err error) {
 	row = listed{Name: l.name, Path: l.path}
 	for _, file := range filesBelow(l) {
@@ -143,7 +143,7 @@ func describe(l *local) (row listed, err error) {
 	return row, nil
 }
 
-// filesBelow are the files of a model, those of a folder too.
+// filesBelow returns the files of a model, including the files of a folder.
 func filesBelow(l *local) []string {
 	if l.hub != nil {
 		return l.hub.Files()

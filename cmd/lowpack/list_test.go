@@ -54,10 +54,10 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// lastColumn is that of the times.
+// lastColumn matches the time column.
 var lastColumn = regexp.MustCompile(` (20\d\d-|modified)`)
 
-// namesIn are the first words of the lines of a table.
+// namesIn returns the first words of the lines of a table.
 func namesIn(text string) (list []string) {
 	for line := range strings.Lines(text) {
 		name, _, _ := strings.Cut(line, " ")
@@ -66,8 +66,7 @@ func namesIn(text string) (list []string) {
 	return list
 }
 
-// TestList: every model of the caches stands in the table, a broken one with its reason, one of a kind that is not
-// known only for those who ask.
+// TestList: every model of the caches is listed, a broken one with the reason, one of an unknown kind only on request.
 func TestList(t *testing.T) {
 	cache, file := modelsOfTest(t)
 	code, out, text := mainOf("list")
@@ -138,7 +137,7 @@ func TestListFolder(t *testing.T) {
 	}
 }
 
-// TestNames: the names of the list stand where files do; a path goes first, and a name of two models is refused.
+// TestNames: listed names are accepted in place of files; a path has priority, and an ambiguous name is refused.
 func TestNames(t *testing.T) {
 	cache, file := modelsOfTest(t)
 	t.Chdir(cache)
@@ -175,7 +174,7 @@ func mustEndIn(t *testing.T, want int, words string, args ...string) {
 	}
 }
 
-// TestRm: models of the caches go, and nothing else does.
+// TestRm: rm removes models of the caches, and nothing else.
 func TestRm(t *testing.T) {
 	cache, file := modelsOfTest(t)
 	other := filepath.Join(cache, "other.safetensors")
@@ -216,7 +215,7 @@ func TestRm(t *testing.T) {
 	}
 }
 
-// TestRmInUse: a model that another process has open stays.
+// TestRmInUse: a model that another process has open is not removed.
 func TestRmInUse(t *testing.T) {
 	_, file := modelsOfTest(t)
 	cmd := exec.CommandContext(untilDeadline(t), "tail", "-f", file)
@@ -237,7 +236,7 @@ func TestRmInUse(t *testing.T) {
 	}
 }
 
-// TestCompleteNames: names of models are words of a command line, also behind a colon, where bash parts words.
+// TestCompleteNames: model names are completed, also after a colon, where bash breaks words.
 func TestCompleteNames(t *testing.T) {
 	cache, _ := modelsOfTest(t)
 	snapshot := filepath.Join(cache, "hf/hub/models--acme--tiny/snapshots", strings.Repeat("0123456789", 4))
@@ -261,7 +260,7 @@ func TestCompleteNames(t *testing.T) {
 	}
 }
 
-// TestQuiet: --quiet leaves results and errors, --verbose adds what needs nothing to be done.
+// TestQuiet: --quiet leaves results and errors, --verbose adds notes that need no action.
 func TestQuiet(t *testing.T) {
 	serveTiny(t)
 	dir := shared.Testdata(t, "tiny-bitnet")

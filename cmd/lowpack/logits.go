@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// writeF32 writes a safetensors file with one F32 tensor, whose values fill writes one part after the other.
+// writeF32 writes a safetensors file with one F32 tensor, whose values are written in parts by fill.
 func writeF32(path, name string, shape []int, fill func(write func([]float32) error) error) error {
 	t := safetensors.TensorInfo{Name: name, DType: safetensors.F32}
 	for _, n := range shape {
@@ -70,7 +70,7 @@ func (a *appender) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// peakMemory is the most memory that this process has held, in bytes; 0 where the system does not tell.
+// peakMemory returns the peak memory of this process, in bytes; 0 if unknown.
 func peakMemory() int64 {
 	status, err := os.ReadFile(filepath.FromSlash("/proc/self/status"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestLogitsInPieces: the logits of a long prompt are the same bytes whether all are held at once or few, and few take
+// TestLogitsInPieces: the logits of a long prompt are identical whether all are held at once or few, and few take
 // little memory.
 func TestLogitsInPieces(t *testing.T) {
 	m, err := lowpack.OpenWith(tinymodel.Path(t), engine.Options{Threads: 1, Context: 250})
@@ -43,7 +43,7 @@ func TestLogitsInPieces(t *testing.T) {
 		}
 		return b, after.TotalAlloc - before.TotalAlloc
 	}
-	least := func(most int) (b []byte, allocated uint64) { // what others allocate meanwhile is not counted every time
+	least := func(most int) (b []byte, allocated uint64) { // the minimum excludes concurrent allocations
 		b, allocated = write(most)
 		for range 2 {
 			_, again := write(most)

@@ -108,7 +108,7 @@ written to standard output, notes and progress to standard error.
 	return app
 }
 
-// setUp makes a command check its paths, report wrong usage and show its help as all others do.
+// setUp makes a command check its paths, report wrong usage and show its help like all others.
 func setUp(c *cli.Command) {
 	c.OnUsageError = onUsageError
 	c.CustomHelpTemplate = commandHelp
@@ -206,7 +206,8 @@ func printVersion(c *cli.Context) error {
 	return forcedISA()
 }
 
-// checkISA refuses an instruction set that this CPU lacks, before any work; version tells what there is first.
+// checkISA refuses an instruction set that this CPU lacks, before any work; version lists the available ones before
+// that.
 func checkISA(c *cli.Context) error {
 	if c.Command.Name == "version" {
 		return nil
@@ -220,7 +221,7 @@ func forcedISA() error {
 			kernel.Generic})
 		forced := os.Getenv(kernel.EnvISA)
 		if slices.Contains(all, forced) {
-			return usagef("%v", err) // it is spelled right
+			return usagef("%v", err) // spelled correctly, but not available
 		}
 		return usagef("%v%s", err, didYouMean(forced, all))
 	}

@@ -43,7 +43,7 @@ lowpack as a whole. make install puts all of them where man finds them.
 	}
 }
 
-// manCommands are the commands with a page of their own.
+// manCommands returns the commands that have a man page.
 func manCommands() []*cli.Command { return commands() }
 
 func writePages(app *cli.App, dir string) error {
@@ -72,7 +72,7 @@ type page struct {
 
 func (p *page) name() string { return strings.TrimSuffix("lowpack-"+p.command, "-") }
 
-// manPages makes a page about lowpack and one for each command.
+// manPages makes a page about lowpack and one per command.
 func manPages(app *cli.App) []page {
 	all := []page{{usage: app.Usage, synopsis: app.UsageText, about: app.Description, flags: app.Flags,
 		commands: app.Commands}}
@@ -86,7 +86,7 @@ func manPages(app *cli.App) []page {
 	return all
 }
 
-// related are the pages that a reader of another one may want.
+// related lists the SEE ALSO pages of a page.
 var related = map[string][]string{
 	"convert":  {"lowpack-merge", "lowpack-verify", "lowpack-layouts"},
 	"verify":   {"lowpack-convert", "lowpack-inspect"},
@@ -119,7 +119,7 @@ var environment = [][2]string{
 		"on it"},
 }
 
-// files that commands leave or read beside those that are named.
+// files lists files that commands write or read in addition to the named ones.
 var files = map[string][][2]string{
 	"convert": {
 		{".FILE.resume, .FILE.resume.journal",

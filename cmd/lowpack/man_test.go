@@ -60,7 +60,7 @@ func TestMan(t *testing.T) {
 	t.Run("groff", func(t *testing.T) { quiet(t, pages, "groff", "-man", "-ww", "-Tascii", "-z") })
 }
 
-// quiet demands that a formatter has nothing to say about any page.
+// quiet demands that a formatter reports nothing about any page.
 func quiet(t *testing.T, pages []string, tool string, args ...string) {
 	if _, err := exec.LookPath(tool); err != nil {
 		t.Skipf("%s is not installed", tool)

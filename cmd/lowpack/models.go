@@ -20,7 +20,7 @@ type local struct {
 	hub  *hub.Local // nil: not of the cache of the hub
 }
 
-// files are the paths of a model.
+// files returns the paths of a model.
 func (l *local) files() []string {
 	if l.hub != nil {
 		return l.hub.Files()
@@ -28,13 +28,14 @@ func (l *local) files() []string {
 	return []string{l.path}
 }
 
-// packedFolder is where run and serve keep packed files.
+// packedFolder returns the folder in which run and serve cache packed files.
 func packedFolder() (string, error) {
 	cache, err := os.UserCacheDir()
 	return filepath.Join(cache, "lowpack", "packed"), err
 }
 
-// packedModels are those packed files, by file name without its ending and without the organization of the hub.
+// packedModels returns the cached packed files, named by file name without extension and without the hub's
+// organization.
 func packedModels() (list []local, err error) {
 	folder, err := packedFolder()
 	if err != nil {
@@ -58,7 +59,7 @@ var (
 	cachedKey = regexp.MustCompile(`-[0-9a-f]{16}$`)
 )
 
-// hubModels are the models in the cache of the hub.
+// hubModels returns the models in the hub's cache.
 func hubModels() (list []local, err error) {
 	client, err := hub.FromEnvironment(version.Tool)
 	if err != nil {
@@ -81,7 +82,7 @@ func (l *local) short() string {
 	return cachedKey.ReplaceAllString(l.name, "")
 }
 
-// named finds the model of a name; nil if there is none, and then a suggestion. Several are refused.
+// named finds a model by name; nil if there is none, with a suggestion. An ambiguous name is refused.
 func named(list []local, name string) (found *local, hint string, err error) {
 	var all, known []string
 	for i := range list {
@@ -100,8 +101,8 @@ func named(list []local, name string) (found *local, hint string, err error) {
 	return nil, "", usagef("%s means %d models; name one of them: %s", name, len(all), strings.Join(all, ", "))
 }
 
-// modelPath is the file that an argument means: what exists is a path, else it may be the name of a packed file in the
-// cache. Other arguments are returned as they are.
+// modelPath returns the file that an argument denotes: an existing path, else possibly the name of a packed file in the
+// cache. Other arguments are returned unchanged.
 func modelPath(arg string) (string, error) {
 	if _, err := os.Lstat(arg); !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(arg, `/\`) {
 		return arg, nil
@@ -124,23 +125,23 @@ func modelPath(arg string) (string, error) {
 
 // nearModel suggests a model of the hub's cache for a name.
 func nearModel(name string) string {
-	list, _ := hubModels() // of which none is suggested where it cannot be read
+	list, _ := hubModels() // no suggestions if it cannot be read
 	_, hint, _ := named(list, name)
 	return hint
 }
 
-// taking says which commands take the names of packed files, and of models in the hub's cache.
+// taking lists which commands accept the names of packed files, and of models in the hub's cache.
 var taking = map[string]struct{ packed, hub bool }{
 	"verify": {packed: true}, "repack": {packed: true}, "unpack": {packed: true}, "export": {packed: true},
 	"bench": {packed: true}, "convert": {hub: true}, "recommend": {hub: true}, "pull": {hub: true}, "run": {true, true},
 	"serve": {true, true}, "eval": {true, true}, "inspect": {true, true}, "tokenize": {true, true}, "rm": {true, true},
 }
 
-// modelWords are the names of models that a command takes, for completion.
+// modelWords returns the names of models that a command accepts, for completion.
 func modelWords(command string) (list [][2]string) {
 	takes := taking[command]
 	if takes.packed {
-		models, _ := packedModels() // what cannot be read is not offered
+		models, _ := packedModels() // unreadable models are not offered
 		for _, l := range models {
 			list = append(list, [2]string{l.name, "packed file"})
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// damaged makes files and directories of which nothing good comes, and returns their paths.
+// damaged makes unusable files and directories, and returns their paths.
 func damaged(t *testing.T, model, packed string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,8 +47,8 @@ func damaged(t *testing.T, model, packed string) []string {
 	return list
 }
 
-// TestErrorsNameTheFile gives every command what it cannot use, in every place for a file: whatever fails says which
-// file it is, with the words that the user typed, and says them once.
+// TestErrorsNameTheFile gives every command unusable files, in every place for a file: the error names the file as the
+// user typed it, exactly once.
 func TestErrorsNameTheFile(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	model, good := small(t)
@@ -72,11 +72,11 @@ func TestErrorsNameTheFile(t *testing.T) {
 	for _, file := range damaged(t, model, good) {
 		for _, line := range commands {
 			if strings.HasSuffix(file, "flipped") && (strings.HasPrefix(line, "serve") || strings.HasPrefix(line, "bench")) {
-				continue // a bit that only verify finds: one does not end, the other takes its time
+				continue // a bit flip that only verify detects: one command does not end, the other is slow
 			}
 			if strings.Contains(line, "--chat-template") &&
 				slices.Contains([]string{"empty", "cut.safetensors", "flipped"}, filepath.Base(file)) {
-				continue // a text is a template that writes itself: what fails is the conversation
+				continue // a text is a template that renders itself: the conversation fails
 			}
 			words := strings.NewReplacer("FILE", file, "MODEL", model, "GOOD", good, "OUT", out, "TEXT", text)
 			code, said := inPlace(strings.Fields(words.Replace(line))...)

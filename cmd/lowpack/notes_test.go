@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// noteKinds are all notes, by how they begin. One that is shown has words that say what to do, or what to expect; one
-// that has none is a detail, for --verbose and JSON.
+// noteKinds are all notes, by how they begin. The value of a shown note contains the words for what to do, or what to
+// expect; a note with "" is a detail, for --verbose and JSON.
 var noteKinds = map[string]string{
 	// Of checkpoints and plans.
 	"both %s and %s exist":                                          "remove the first if",
@@ -51,7 +51,7 @@ var noteKinds = map[string]string{
 	"the file has no golden logits":         "convert --golden full",
 	"the file has no golden products":       "convert --golden full",
 	"the file has no golden texts":          "convert --golden full",
-	// Of what other runtimes compute otherwise.
+	// Computed differently by other runtimes.
 	"llama.cpp computes SiLU where":                   "where this model needs squared ReLU",
 	"llama.cpp has no sliding window":                 "differently",
 	"llama.cpp rounds the ends of yarn's blend":       "logits differ",
@@ -60,7 +60,8 @@ var noteKinds = map[string]string{
 	"OpenVINO GenAI cannot render the chat template":  "left out of its tokenizer",
 	"activations stay floats (--arithmetic plain)":    "logits differ",
 	"onnxruntime-genai loads the model and cannot":    "left as it is",
-	// Texts that are made elsewhere: what --layout and --head auto chose, and the flags that choose so on every machine.
+	// Texts made elsewhere: the choices of --layout and --head auto, and the flags that make the same choices on every
+	// machine.
 	"%s": "", "layout": "layout", "head": "head",
 }
 
@@ -102,7 +103,7 @@ func checkNote(t *testing.T, text string, isDetail bool, seen map[string]bool) {
 	t.Errorf("%q is in no list: what should a reader do?", text)
 }
 
-// appended is what values are that are appended to a list.
+// appended maps a list to the kind of the values appended to it.
 var appended = map[string]string{"Notes": "note", "notes": "note", "Details": "detail"}
 
 // notesOf finds the texts of calls that note something, and of values that are appended to notes and details.
@@ -156,7 +157,8 @@ func textOf(e ast.Expr) (text string) {
 	return text
 }
 
-// TestNotesShown: what needs nothing to be done is for --verbose and JSON; what may change the model is told always.
+// TestNotesShown: notes that need no action appear with --verbose and in JSON; notes about changes of the model are
+// always shown.
 func TestNotesShown(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet"))); err != nil {

@@ -33,12 +33,11 @@ type build struct {
 	Revision string `json:"revision"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	// ISAs are the instruction sets that kernels of this binary can use on this CPU, the best first.
+	// ISAs lists the instruction sets that kernels of this binary can use on this CPU, best first.
 	ISAs []kernel.ISA `json:"instruction_sets"`
 	// ISA is the one that is chosen.
 	ISA kernel.ISA `json:"instruction_set"`
-	// Tiles says for people whether products of many tokens use the tile registers of AMX, or why not; "" where there is
-	// no choice.
+	// Tiles reports whether GEMM uses the tile registers of AMX, or why not; "" if there is no choice.
 	Tiles string `json:"tiles"`
 	// Tuning is how kernels on x86 bring weights in, for which CPU, and why.
 	Tuning tuning `json:"tuning"`
@@ -47,7 +46,7 @@ type build struct {
 type tuning struct {
 	Name  string `json:"name"`
 	About string `json:"about"`
-	CPU   string `json:"cpu"` // "" where there is no choice
+	CPU   string `json:"cpu"` // "" if there is no choice
 	Why   string `json:"why"`
 }
 
@@ -62,7 +61,7 @@ func buildInfo() build {
 		ISAs:     kernel.Available(), ISA: kernel.Best(), Tiles: kernel.TileRegisters(), Tuning: tuned()}
 }
 
-// revision is the commit of the source: as make build notes it, or else as go build does.
+// revision is the commit of the source: as recorded by make build, or else by go build.
 func revision() string {
 	if version.Revision != "" {
 		return version.Revision

@@ -78,7 +78,7 @@ func packMatrix(c *cli.Context) error {
 	return packFile(c, p)
 }
 
-// packer is what layouts and exchange formats have in common here.
+// packer is the common interface of layouts and exchange formats.
 type packer struct {
 	spec   pack.Spec
 	size   func(pack.Shape) (int, error)
@@ -170,7 +170,7 @@ func packFile(c *cli.Context, p *packer) error {
 		safetensors.TensorInfo{Name: t.Name, DType: safetensors.U8, Shape: []int64{int64(n)}}, packed)
 }
 
-// hint names the alphabets to choose from when codes do not fit the one that was taken.
+// hint lists possible alphabets if codes do not fit the chosen one.
 func (p *packer) hint(err error) string {
 	info, found := pack.FindLayout(p.spec.Name)
 	if found != nil || len(info.Alphabets) < 2 || !errors.Is(err, pack.ErrCorrupt) {
@@ -214,7 +214,7 @@ func unpackFile(c *cli.Context, p *packer) error {
 		safetensors.TensorInfo{Name: t.Name, DType: safetensors.I8, Shape: []int64{int64(m), int64(k)}}, codes)
 }
 
-// matrix is an empty matrix in the alphabet of the packer, without room for codes yet.
+// matrix returns a matrix in the alphabet of the packer, without codes.
 func (p *packer) matrix(m, k int) (*pack.Matrix, error) {
 	s := pack.Shape{M: m, K: k}
 	if err := s.Check(); err != nil {

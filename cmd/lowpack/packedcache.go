@@ -74,8 +74,8 @@ func convertOnce(c *cli.Context, dir, target string) error {
 	return nil
 }
 
-// cachedFile is where the packed file of a checkpoint is kept. The name changes with the program, and with the names,
-// sizes and times of the files: a checkpoint that was replaced is converted again.
+// cachedFile returns the path of a checkpoint's packed file in the cache. The name depends on the program, and on the
+// names, sizes and times of the files: a changed checkpoint is converted again.
 func cachedFile(checkpoint string) (string, error) {
 	folder, err := packedFolder()
 	if err != nil {

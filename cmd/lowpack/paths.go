@@ -13,10 +13,10 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// input is a flag whose value is the path of something that the command reads.
+// input is a flag whose value is the path that the command reads.
 type input struct{ *cli.StringFlag }
 
-// output is a flag whose value is the path of something that the command writes.
+// output is a flag whose value is the path that the command writes.
 type output struct{ *cli.StringFlag }
 
 // path is the part of a value that is a path.
@@ -48,7 +48,7 @@ func (o kindOutput) cut(value string) (kind, path string) {
 	return "", ""
 }
 
-// written is what both have in common.
+// written is the common interface of input and output.
 type written interface {
 	cli.Flag
 	path(value string) string
@@ -63,7 +63,7 @@ func outputFlag(usage string) cli.Flag {
 	return output{&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: usage, TakesFile: true}}
 }
 
-// besideFlag is a flag for an output beside the main one, such as a chart.
+// besideFlag is a flag for an additional output, such as a chart.
 func besideFlag(name, usage string) cli.Flag {
 	return output{&cli.StringFlag{Name: name, Usage: usage, TakesFile: true}}
 }
@@ -82,16 +82,16 @@ func kindFlag(name, usage string, kinds ...string) kindOutput {
 	return f
 }
 
-// place is a path of a command line and how messages call it.
+// place is a path of a command line, with its name in messages.
 type place struct {
 	what, path string
-	info       os.FileInfo // nil if nothing is there
-	dir        bool        // a directory is asked for
+	info       os.FileInfo // nil if it does not exist
+	dir        bool        // must be a directory
 }
 
 func (p *place) String() string { return strings.TrimSuffix(p.what+" "+p.path, " ") } // a stream has no path
 
-// checkPaths refuses, before any work, a command line that would write to something that it reads, or write two things
+// checkPaths refuses, before any work, a command line that would write to something that it reads, or write two outputs
 // to one place: by the same path, by hard or symbolic links, or into the directory of a checkpoint. It also refuses
 // targets that no file can replace.
 func checkPaths(c *cli.Context) error {
@@ -142,7 +142,7 @@ func placesOf(c *cli.Context) (reads, writes []place, err error) {
 		}
 		switch f := f.(type) {
 		case input:
-			if c.String(name) == standardInput { // where a text may come from; ./- is a file of this name
+			if c.String(name) == standardInput { // possibly the source of a text; ./- is a file of this name
 				continue
 			}
 			add(&reads, dashed(name), c.String(name), false)
@@ -252,7 +252,8 @@ func (p *place) same(q *place) bool {
 	return errA == nil && errB == nil && sameDir(a, b) && sameName(filepath.Base(p.path), filepath.Base(q.path))
 }
 
-// sameDir reports whether two paths lead to one directory: on Windows one has many, as with \\?\ in front.
+// sameDir reports whether two paths lead to one directory: on Windows a directory has many paths, for example with the
+// prefix \\?\.
 func sameDir(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
@@ -268,7 +269,7 @@ func realParent(path string) (string, error) {
 	return filepath.EvalSymlinks(filepath.Dir(path))
 }
 
-// sameName compares the names of files that do not exist, on systems whose file systems usually ignore case without it.
+// sameName compares the names of files that do not exist, ignoring case on systems whose file systems usually do.
 func sameName(a, b string) bool {
 	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
 		return strings.EqualFold(a, b)

@@ -12,8 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// TestPathFlags: every flag whose value is a path says whether the command reads or writes it, so that checkPaths knows
-// it.
+// TestPathFlags: every flag whose value is a path declares whether the command reads or writes it, so that checkPaths
+// knows it.
 func TestPathFlags(t *testing.T) {
 	eachFlag(func(c *cli.Command, f cli.Flag) {
 		d, ok := f.(cli.DocGenerationFlag)
@@ -82,7 +82,7 @@ func collisions(dir string) (lines [][]string) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, c := range commands() {
 		for _, cmd := range append([]*cli.Command{c}, c.Subcommands...) {
-			var reads [][]string // an input, with the place for its path at the end
+			var reads [][]string // an input flag; its path comes last
 			var writes []cli.Flag
 			if readsArguments(cmd) {
 				reads = append(reads, []string{"--"})
@@ -124,10 +124,10 @@ func collisions(dir string) (lines [][]string) {
 	return lines
 }
 
-// collision is what checkPaths says.
+// collision matches the errors of checkPaths.
 var collision = regexp.MustCompile(`same path given for two outputs: |which is read|^lowpack: invalid value ("-"|""|"junit:") for `)
 
-// TestCollisions: no command writes over what it reads, or two things to one place, and says so before any work.
+// TestCollisions: no command overwrites its input, or writes two outputs to one place; it reports this before any work.
 func TestCollisions(t *testing.T) {
 	dir := sample(t)
 	lines := collisions(dir)

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// generate is Engine.Generate that shows on a terminal how far a long prefill is. Elsewhere lines of progress would
-// stand between those of the text.
+// generate is Engine.Generate with progress of a long prefill on a terminal. Elsewhere progress lines would mix with
+// the text.
 func (s *session) generate(ctx context.Context, notes io.Writer, r engine.Request,
 	yield func(engine.Piece) bool) (engine.Result, error) {
 	start := time.Now()
@@ -25,7 +25,7 @@ func (s *session) generate(ctx context.Context, notes io.Writer, r engine.Reques
 	return result, err
 }
 
-// prefill computes all passes of the prompt but the last one, which stays in the request; the others become its
+// prefill computes all passes of the prompt but the last one, which stays in the request; the earlier tokens become its
 // history. Logits do not depend on how tokens are divided into passes. A prompt that does not fit is left to Generate
 // to refuse.
 func (s *session) prefill(ctx context.Context, notes io.Writer, r *engine.Request) error {

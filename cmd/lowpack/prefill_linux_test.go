@@ -14,8 +14,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestPrefill: on a terminal, a prompt of several passes gives the text that it gives in a pipe, also where the tokens
-// of the prompt are penalized; only the last pass is left to Generate, and what does not fit is left to it whole.
+// TestPrefill: on a terminal, a prompt of several passes gives the same text as in a pipe, also with a repetition
+// penalty on prompt tokens; only the last pass is left to Generate, or the whole prompt if it does not fit.
 func TestPrefill(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	path := filepath.Join(t.TempDir(), "model")

@@ -20,8 +20,8 @@ const (
 	rateAfter = time.Second // of a phase; before that, rate and remaining time would be guesses
 )
 
-// Where no terminal can redraw a bar, lines are printed: the first after some seconds, the next ones when a share more
-// is done, but not too often, and at the latest after a while, because some systems end what is silent.
+// Without a terminal that can redraw a bar, lines are printed: the first after some seconds, the next ones after
+// further progress, with a minimum interval and a maximum one, because some systems kill silent jobs.
 const (
 	plainFirst  = 5 * time.Second
 	plainEvery  = 10 * time.Second
@@ -37,7 +37,7 @@ func things(name string) unit {
 	return func(n int64) string { return fmt.Sprintf("%d %s", n, name) }
 }
 
-// weightsDone counts what golden outputs are computed with.
+// weightsDone prints the number of weights that golden outputs have been computed with.
 func weightsDone(n int64) string { return fmt.Sprintf("%.1f M weights", float64(n)/1e6) }
 
 // progress shows how far a long piece of work is, how fast it goes and how long it will take: a bar on a terminal,
@@ -53,7 +53,7 @@ type progress struct {
 	last  time.Time                // something was shown
 	bar   *progressbar.ProgressBar // of this phase; nil until it is drawn
 
-	shown *snapshot // by the last line; nil = of another phase, or none
+	shown *snapshot // by the last line; nil = none in this phase
 	total int64     // of this phase, and where and when it began
 	first int64
 	since time.Time
@@ -62,7 +62,7 @@ type progress struct {
 // newProgress counts bytes.
 func newProgress(out io.Writer, what string) *progress { return newCounter(out, what, size) }
 
-// newCounter counts what the unit prints.
+// newCounter returns a progress in the given unit.
 func newCounter(out io.Writer, what string, u unit) *progress {
 	start := time.Now()
 	return &progress{out: out, what: what, unit: u, now: time.Now, began: start, last: start}
@@ -73,12 +73,12 @@ func (p *progress) set(done, total int64, at string) {
 	p.show(&snapshot{what: p.what, unit: p.unit, done: done, total: total, at: printable.Line(at)})
 }
 
-// setIn is set for a phase with a name and a unit of its own.
+// setIn is set for a phase with a name and its own unit.
 func (p *progress) setIn(u unit, done, total int64, phase string) {
 	p.show(&snapshot{what: p.what + ": " + printable.Line(phase), unit: u, done: done, total: total})
 }
 
-// show shows a state, if it is time to. A new total begins a new phase.
+// show shows a state, if it is due. A new total begins a new phase.
 func (p *progress) show(s *snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *progress) show(s *snapshot) {
 	}
 }
 
-// due says whether a line is printed, so long after the one before.
+// due reports whether to print a line, at the given time since the previous one.
 func (p *progress) due(s *snapshot, since time.Duration) bool {
 	switch {
 	case p.last.Equal(p.began): // nothing was shown
@@ -114,7 +114,7 @@ func (p *progress) due(s *snapshot, since time.Duration) bool {
 	return more && since >= plainEvery || since >= plainLatest
 }
 
-// draw draws the bar, with what fits beside it.
+// draw draws the bar, with the text that fits next to it.
 func (p *progress) draw(s *snapshot) {
 	label := s.line(max(1, width(p.out)-barColumns))
 	if p.bar != nil {
@@ -136,15 +136,15 @@ func (p *progress) clear() {
 	}
 }
 
-// done removes the bar, so that what follows starts on a clean line.
+// done removes the bar, so that further output starts on a clean line.
 func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
 }
 
-// barColumns is what a bar takes beside its text: the percentage and the bar; and some columns that stay free, because
-// a terminal echoes Ctrl-C behind the bar, and if that wraps, the line above cannot be cleared any more.
+// barColumns is the width of a bar without its text: the percentage and the bar; and some columns that stay free,
+// because a terminal echoes Ctrl-C after the bar, and if that wraps, the line above can no longer be cleared.
 const barColumns = 34
 
 // snapshot is the state of a piece of work.
@@ -156,8 +156,8 @@ type snapshot struct {
 	at          string  // the thing at hand
 }
 
-// line says as much as fits into the columns beside a bar; everything, with the percentage, for 0 columns. What matters
-// least is left out first: the thing at hand, the amount, the rate, the remaining time.
+// line formats as much as fits in the columns next to a bar; everything, with the percentage, for 0 columns. The least
+// important part is dropped first: the current item, then the amount, the rate, the remaining time.
 func (s *snapshot) line(columns int) string {
 	share := ""
 	if columns == 0 {
@@ -205,7 +205,7 @@ func (s *snapshot) remaining() string {
 	return duration(float64(s.total-s.done)/s.perSecond) + " left"
 }
 
-// duration prints seconds as people say them.
+// duration formats seconds for people.
 func duration(seconds float64) string {
 	switch n := int64(seconds + 0.5); {
 	case n < 120:
@@ -235,7 +235,7 @@ func percent(done, total int64) int64 {
 	return int64(float64(done) / float64(total) * 100)
 }
 
-// shorten keeps the end of a tensor name, which tells layers apart.
+// shorten keeps the end of a tensor name, which identifies the layer.
 func shorten(s string, n int) string {
 	runes := []rune(s)
 	if len(runes) <= n {

@@ -11,7 +11,7 @@ import (
 var busy = snapshot{what: "convert", unit: size, done: 123_456_789, total: 9_876_543_210, perSecond: 45_000_000,
 	at: "model.layers.17.self_attn.q_proj.weight"}
 
-// TestProgressLine demands that the text fits beside a bar, and leaves out first what matters least.
+// TestProgressLine: the text fits next to a bar, and drops the least important part first.
 func TestProgressLine(t *testing.T) {
 	for width := 1; width < 200; width++ {
 		line := busy.line(width)
@@ -51,9 +51,9 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-// TestProgressPlain demands lines where nothing can be redrawn: none in the first seconds, then when a tenth more is
-// done and some seconds are over, or at the latest after a minute. A rate is that of the phase alone: what a resumed
-// piece of work had already does not count.
+// TestProgressPlain: lines if nothing can be redrawn: none in the first seconds, then after another tenth and some
+// seconds, or at the latest after a minute. A rate covers the current phase only: work done before a resume does not
+// count.
 func TestProgressPlain(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out, "pull")

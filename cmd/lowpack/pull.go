@@ -51,7 +51,7 @@ another hub, HF_HUB_OFFLINE=1 to use the cache alone.
 	}
 }
 
-// pull downloads what is missing of a model and returns its folder, or its GGUF file.
+// pull downloads the missing files of a model and returns its folder, or its GGUF file.
 func pull(c *cli.Context, name hub.Name) (string, error) {
 	client, err := hub.FromEnvironment(version.Tool)
 	if err != nil {
@@ -69,8 +69,8 @@ func pull(c *cli.Context, name hub.Name) (string, error) {
 	return r.Path, nil
 }
 
-// checkpointOf returns the path of a checkpoint argument: what exists is a path, other words name a packed file in the
-// cache, or as ORG/NAME a model on the hub.
+// checkpointOf returns the path of a checkpoint argument: an existing path; otherwise the name of a packed file in the
+// cache, or ORG/NAME of a model on the hub.
 func checkpointOf(c *cli.Context, arg string) (string, error) {
 	path, err := modelPath(arg)
 	if err != nil {
@@ -81,7 +81,7 @@ func checkpointOf(c *cli.Context, arg string) (string, error) {
 	}
 	name, err := hub.ParseName(arg)
 	if err != nil {
-		return arg, nil // whoever opens it says that it does not exist
+		return arg, nil // opening it reports that it does not exist
 	}
 	if path, err = pull(c, name); err != nil {
 		return "", fmt.Errorf("there is no file or folder %s%s, and the hub: %w", arg, nearModel(arg), err)

@@ -64,7 +64,7 @@ func mainOf(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// TestHub: the name of a model on the hub stands where a checkpoint does.
+// TestHub: the name of a model on the hub is accepted in place of a checkpoint.
 func TestHub(t *testing.T) {
 	cache := serveTiny(t)
 	code, out, text := mainOf("pull", "acme/tiny")
@@ -97,7 +97,7 @@ func TestHub(t *testing.T) {
 	}
 }
 
-// TestRunCheckpoint: run converts a checkpoint once, says where, and converts it again when it has changed.
+// TestRunCheckpoint: run converts a checkpoint once, prints the path, and converts it again after a change.
 func TestRunCheckpoint(t *testing.T) {
 	cache := serveTiny(t)
 	args := []string{"run", "acme/tiny", "-p", "Once upon a time", "-n", "8", "--temperature", "0", "--verbose"}

@@ -104,7 +104,7 @@ func unused(l *local) error {
 	return nil
 }
 
-// confirm asks a person whether models may go.
+// confirm asks the user whether to remove models.
 func confirm(c *cli.Context, chosen []*local) (bool, error) {
 	if !isTerminal(c.App.Reader) {
 		return false, usagef("rm asks on a terminal, which standard input is not; --yes removes without that")
@@ -122,7 +122,7 @@ func confirm(c *cli.Context, chosen []*local) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// remove removes a model and returns the bytes that became free: none for a link.
+// remove removes a model and returns the number of bytes freed: 0 for a link.
 func (l *local) remove() (freed int64, err error) {
 	if l.hub != nil {
 		client, err := hub.FromEnvironment(version.Tool)

@@ -19,7 +19,7 @@ import (
 	"github.com/lowpack/lowpack/internal/version"
 )
 
-// beside are the files that convert writes beside the packed one; empty names are files that nobody asked for.
+// beside names the files that convert writes in addition to the packed one; empty names are files not requested.
 type beside struct {
 	report     string
 	format     report.Format
@@ -33,7 +33,7 @@ func besideFlags() []cli.Flag {
 	}
 }
 
-// besideOf reads the flags, and refuses what could only fail once the conversion is done.
+// besideOf reads the flags, and refuses values that would otherwise fail only after the conversion.
 func besideOf(c *cli.Context) (b beside, err error) {
 	b.report, b.provenance = c.String("report"), c.String("provenance")
 	for _, path := range []string{b.report, b.provenance} {
@@ -52,7 +52,7 @@ func besideOf(c *cli.Context) (b beside, err error) {
 	return b, nil
 }
 
-// write writes what was asked for, after the conversion.
+// write writes the requested files, after the conversion.
 func (b *beside) write(p *convert.Plan, checkpoint, target string) error {
 	if b.report != "" {
 		r := report.Report{Tool: version.Tool, Source: baseName(checkpoint), File: filepath.Base(target),

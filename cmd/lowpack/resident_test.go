@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// resident is the program that runs one command after another in one process, so that its start is paid for once. A
-// crash and a hang are still those of one command, and so is the memory.
+// resident is the program that runs one command after another in one process, so that its start-up is paid once.
+// Crashes, hangs and memory are still attributed to a single command.
 const resident = "lowpack-resident"
 
-// ran is what it says of a command.
+// ran is its report about a command.
 type ran struct {
 	Code   int
 	Out    string
@@ -40,21 +40,21 @@ func beResident() {
 	}
 }
 
-// forgetPeak makes peakMemory count from now on, as in a process that has just begun. Where the system does not do
-// that, the peak is that of all commands so far, which is no less.
+// forgetPeak makes peakMemory count from now on, as in a new process. If the system does not support that, the peak
+// covers all commands so far, which is no less.
 func forgetPeak() {
 	debug.FreeOSMemory()
 	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 }
 
-// filePages is the resident memory of this process that files stand behind, in bytes; 0 = unknown.
+// filePages returns the file-backed resident memory of this process, in bytes; 0 = unknown.
 func filePages() int64 {
 	status, _ := os.ReadFile("/proc/self/status")
 	kib, _ := strconv.ParseInt(strings.TrimSuffix(statusLine(string(status), "RssFile:"), " kB"), 10, 64)
 	return kib << 10
 }
 
-// residents are such processes. Whoever runs a command takes one that is free.
+// residents is a pool of such processes. Each command takes a free one.
 type residents struct {
 	t    testing.TB
 	mu   sync.Mutex
@@ -65,10 +65,10 @@ type process struct {
 	cmd   *exec.Cmd
 	say   *json.Encoder
 	hear  *json.Decoder
-	crash bytes.Buffer // what the runtime of Go has to say
+	crash bytes.Buffer // output of the Go runtime
 }
 
-// run runs a command, as command does in a process of its own.
+// run runs a command, as command does in a separate process.
 func (r *residents) run(t testing.TB, args ...string) outcome {
 	t.Helper()
 	p, err := r.take()
@@ -96,7 +96,7 @@ func (r *residents) take() (*process, error) {
 		return p, nil
 	}
 	p := &process{cmd: exec.CommandContext(untilDeadline(r.t), resident)}
-	// else threads wait for each other busily, longer than there is work
+	// otherwise threads spin longer than there is work
 	p.cmd.Env = append(os.Environ(), usualGC, "GOMAXPROCS=1")
 	p.cmd.Stderr = &p.crash
 	in, err := p.cmd.StdinPipe()

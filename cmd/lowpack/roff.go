@@ -26,12 +26,12 @@ func parted(about string) (paragraphs, examples []string) {
 	return paragraphs, examples
 }
 
-// isExample says whether a line of a description is a command to type.
+// isExample reports whether a line of a description is a command to type.
 func isExample(line string) bool {
 	return strings.HasPrefix(line, "  ") && strings.Contains(line, "lowpack ")
 }
 
-// without leaves out the paragraphs that stand elsewhere too.
+// without drops the paragraphs that also appear elsewhere.
 func without(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
@@ -66,7 +66,7 @@ func paragraphs(b *strings.Builder, list []string) {
 	}
 }
 
-// synopsis writes one line of usage: what is typed as it stands in bold, what it stands for in italics.
+// synopsis writes one line of usage: literal text in bold, placeholders in italics.
 func synopsis(b *strings.Builder, line string) {
 	for i, word := range strings.Fields(line) {
 		if i > 0 {
@@ -86,7 +86,7 @@ func synopsis(b *strings.Builder, line string) {
 	b.WriteString("\n")
 }
 
-// options writes flags, each with what it does and its default.
+// options writes flags, each with its description and default.
 func options(b *strings.Builder, flags []cli.Flag) {
 	for _, f := range flags {
 		d, ok := f.(cli.DocGenerationFlag)
@@ -111,7 +111,7 @@ func options(b *strings.Builder, flags []cli.Flag) {
 	b.WriteString(".TP\n\\fB\\-\\-help\\fR, \\fB\\-h\\fR\nshow help\n")
 }
 
-// defaultText tells the default of a flag that has one.
+// defaultText returns the default of a flag, if it has one.
 func defaultText(d cli.DocGenerationFlag) string {
 	text := d.GetDefaultText()
 	if !d.TakesValue() || text == "" {
@@ -120,7 +120,7 @@ func defaultText(d cli.DocGenerationFlag) string {
 	return " (default: " + roff(text) + ")"
 }
 
-// list writes terms and what they mean.
+// list writes terms and their meanings.
 func list(b *strings.Builder, rows [][2]string, form string) {
 	for _, r := range rows {
 		fmt.Fprintf(b, ".TP\n"+form+"\n%s\n", roff(r[0]), roff(r[1]))
@@ -134,10 +134,10 @@ func verbatim(lines []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// sentence makes a usage a sentence.
+// sentence turns a usage text into a sentence.
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
-// roff escapes text: what troff would take for a request or a typographic character, and what is not ASCII.
+// roff escapes text: characters that troff would interpret, and characters outside ASCII.
 func roff(s string) string {
 	var b strings.Builder
 	for i, r := range s {

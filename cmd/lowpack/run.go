@@ -164,7 +164,7 @@ func runRun(c *cli.Context) error {
 	return filerr.Named(s.path, s.complete(c, request, prompt))
 }
 
-// wantsChat tells whether a conversation is asked for, or a person at a terminal gives no text.
+// wantsChat reports whether a conversation is requested, or a person at a terminal gives no text.
 func wantsChat(c *cli.Context) bool {
 	given := hasText(c) || c.IsSet("logits") || c.IsSet("ids")
 	return c.Bool("chat") || !given && isTerminal(c.App.Reader)
@@ -183,7 +183,7 @@ func checkChat(c *cli.Context) error {
 	return nil
 }
 
-// request is what the flags and the model's generation_config.json say about every text of this run.
+// request combines flags and the model's generation_config.json, for all texts of this run.
 func (s *session) request(c *cli.Context) (engine.Request, error) {
 	sampling, err := s.Sampling()
 	if err != nil {
@@ -271,7 +271,7 @@ func (w *writer) piece(p engine.Piece) bool {
 
 func (w *writer) end() { fmt.Fprintln(w.w) }
 
-// statistics prints what a run took, after its text.
+// statistics prints the time and speed of a run, after its text.
 func (s *session) statistics(w io.Writer, prompt int, r engine.Result) {
 	line := append([]string{fmt.Sprintf("loaded in %.0f ms", s.load.Seconds()*1e3)}, speeds(prompt, r)...)
 	if peak := peakMemory(); peak > 0 {
@@ -280,8 +280,8 @@ func (s *session) statistics(w io.Writer, prompt int, r engine.Result) {
 	paint(w, dim, "\n"+strings.Join(line, "; ")+"\n")
 }
 
-// speeds tells the tokens and tokens per second of prefill and decode. The first new token comes out of the prefill.
-// Clocks of some systems stand still for milliseconds.
+// speeds returns the tokens and tokens per second of prefill and decode. The first new token comes out of the prefill.
+// Some systems have clocks with a resolution of milliseconds.
 func speeds(prompt int, r engine.Result) []string {
 	rate := func(n int, d time.Duration) string {
 		if d <= 0 {
@@ -302,8 +302,8 @@ func speeds(prompt int, r engine.Result) []string {
 // maxLogits bounds the bytes of logits that are held at once.
 const maxLogits = 32 << 20
 
-// writeLogits computes the prompt in a sequence of its own and writes the logits after each of its tokens. It holds at
-// most so many bytes of them, or those of one token.
+// writeLogits computes the prompt in a separate sequence and writes the logits after each of its tokens. It holds at
+// most the given number of bytes of logits, or one token's.
 func (s *session) writeLogits(ctx context.Context, path string, prompt []int, most int) error {
 	defer s.seq.Truncate(0)
 	vocab := s.Engine.Description().Vocab

@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestSpeeds: what took no time by a coarse clock has no speed.
+// TestSpeeds: zero time, by a coarse clock, gives no speed.
 func TestSpeeds(t *testing.T) {
 	for _, c := range []struct {
 		prompt, decode time.Duration

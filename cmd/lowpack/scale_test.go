@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// examples is a job (see docs_test.go) beside the files of docs/examples, with the bytes of a conversion in one piece.
+// examples returns a job (see docs_test.go) with the files of docs/examples, and the bytes of an undivided conversion.
 func examples(t *testing.T) (j *job, whole string) {
 	t.Helper()
 	j = newJob(t)
@@ -33,8 +33,8 @@ func (j *job) same(name, whole string) {
 	}
 }
 
-// TestScaleExamples runs the command lines of docs/SCALE.md, except those of Slurm and Kubernetes, which have tests of
-// their own.
+// TestScaleExamples runs the command lines of docs/SCALE.md, except for Slurm and Kubernetes, which have separate
+// tests.
 func TestScaleExamples(t *testing.T) {
 	t.Parallel()
 	blocks := codeBlocks(t, "../../docs/SCALE.md")["sh"]
@@ -61,7 +61,7 @@ func TestWorkers(t *testing.T) {
 	j.same("model.safetensors", whole)
 }
 
-// TestMakeParts repeats what fails, and nothing else.
+// TestMakeParts: failed parts are repeated, and nothing else.
 func TestMakeParts(t *testing.T) {
 	t.Parallel()
 	j, whole := examples(t)
@@ -75,7 +75,7 @@ func TestMakeParts(t *testing.T) {
 	j.same("model.safetensors", whole)
 }
 
-// jobManifest is what the manifests use of a Job of Kubernetes (batch/v1); a field that is not here is a mistake.
+// jobManifest holds the fields of a Kubernetes Job (batch/v1) that the manifests use; any other field is a mistake.
 type jobManifest struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -126,7 +126,7 @@ type container struct {
 	} `yaml:"volumeMounts"`
 }
 
-// readManifest reads a manifest with one container and demands that what is mounted exists.
+// readManifest reads a manifest with one container and demands that its mounts exist.
 func readManifest(t *testing.T, name string) (jobManifest, container) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/examples/kubernetes/" + name)
@@ -172,8 +172,8 @@ func readManifest(t *testing.T, name string) (jobManifest, container) {
 	return m, c
 }
 
-// TestKubernetes checks the fields of the manifests that matter here, and runs what their containers run: for every
-// index, some of them twice and at the same time, as a cluster may; then the merge. There is no cluster in this test.
+// TestKubernetes checks the relevant fields of the manifests, and runs what their containers run: for every index, some
+// of them twice and at the same time, as a cluster may; then the merge. There is no cluster in this test.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	m, pod := readManifest(t, "convert.yaml")
@@ -228,7 +228,7 @@ func TestKubernetes(t *testing.T) {
 	for _, cmd := range running {
 		_ = cmd.Wait() // one of two may have been refused
 	}
-	for i := range s.Completions { // what a pod that comes later finds
+	for i := range s.Completions { // the files that a later pod finds
 		if out, err := shell(pod, i).CombinedOutput(); err != nil {
 			t.Fatalf("index %d: %v\n%s", i, err, out)
 		}

@@ -15,8 +15,8 @@ import (
 
 // screen is standard output or standard error, the one seam through which every text goes out. Names of tensors and
 // paths, values of configurations and errors about them come from untrusted files: control characters in them, with
-// which a terminal can be made to lie, are written as \u001b. In JSON they stand inside strings, where that is the same
-// character.
+// which a terminal can be made to lie, are written as \u001b. In JSON they occur inside strings, where the escape means
+// the same character.
 //
 // The first error of a write is kept for the exit code, because fmt.Fprint is used as if it could not fail.
 type screen struct {
@@ -24,7 +24,7 @@ type screen struct {
 	name string // in errors
 
 	mu   sync.Mutex
-	rest []byte // beginning of a character whose end is still to come
+	rest []byte // first bytes of an incomplete character
 	err  error
 }
 
@@ -66,7 +66,7 @@ func (s *screen) pass(p []byte) error {
 	return err
 }
 
-// finish writes what is left and returns the first error of any write.
+// finish writes the remaining bytes and returns the first error of any write.
 func (s *screen) finish() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +94,8 @@ func drawing(w io.Writer) io.Writer {
 	return w
 }
 
-// dataOf returns a writer for text that a model or its tokenizer makes. It reaches files and pipes byte for byte, and a
-// terminal as all other text does: a model cannot drive the terminal either.
+// dataOf returns a writer for text from a model or its tokenizer. Files and pipes get it byte for byte; a terminal gets
+// it like all other text, so that a model cannot control the terminal either.
 func dataOf(w io.Writer) io.Writer {
 	if isTerminal(w) {
 		return w
@@ -103,13 +103,13 @@ func dataOf(w io.Writer) io.Writer {
 	return drawing(w)
 }
 
-// isTerminal tells whether a reader or writer is a terminal, also through a screen.
+// isTerminal reports whether a reader or writer is a terminal, also through a screen.
 func isTerminal(w any) bool {
 	f := fileOf(w)
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// fileOf is the open file behind a reader or writer; nil if there is none.
+// fileOf returns the open file behind a reader or writer; nil if there is none.
 func fileOf(w any) *os.File {
 	if s, ok := w.(*screen); ok {
 		w = s.out

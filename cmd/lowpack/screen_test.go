@@ -17,7 +17,7 @@ import (
 // evil is a name that clears the screen, rings, and begins a line that nobody printed.
 const evil = "w\x1b[2J\x07\u009b31m\nPASS"
 
-// hostileFile is a bare safetensors file, whose own name and tensor have control characters.
+// hostileFile is a bare safetensors file with control characters in its name and its tensor's name.
 func hostileFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "m\x1b[1m\n.safetensors")
@@ -72,7 +72,7 @@ func TestControlCharacters(t *testing.T) {
 	}
 }
 
-// TestControlCharactersJSON: what programs read still holds the names as they are.
+// TestControlCharactersJSON: JSON output preserves the names.
 func TestControlCharactersJSON(t *testing.T) {
 	var out, notes bytes.Buffer
 	if code := Main([]string{"lowpack", "inspect", "--json", hostileFile(t)}, nil, &out, &notes); code != 0 {
@@ -84,7 +84,7 @@ func TestControlCharactersJSON(t *testing.T) {
 	}
 }
 
-// TestScreenPieces: a character may come in pieces.
+// TestScreenPieces: a character may arrive in pieces.
 func TestScreenPieces(t *testing.T) {
 	const text = "größer\u009b模型👩\x1b"
 	for size := 1; size < len(text); size++ {
@@ -99,7 +99,7 @@ func TestScreenPieces(t *testing.T) {
 	}
 }
 
-// TestModelText: what a model says reaches a pipe byte for byte, and a terminal without control characters.
+// TestModelText: the model's text reaches a pipe byte for byte, and a terminal without control characters.
 func TestModelText(t *testing.T) {
 	const text = "a\x1b[31mb\tc\nd\u009be"
 	model := "../../testdata/tiny-bitnet"

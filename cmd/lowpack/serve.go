@@ -141,7 +141,7 @@ func runServe(c *cli.Context) error {
 	return listen(c, listener, s, strings.Join(names, ", "))
 }
 
-// modelNames are those that clients use, one per file.
+// modelNames returns the names that clients use, one per file.
 func modelNames(c *cli.Context) ([]string, error) {
 	names := c.StringSlice("model-name")
 	if len(names) == 0 {
@@ -160,7 +160,7 @@ func modelNames(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
-// hostedModel opens a packed file, of which nothing is loaded yet.
+// hostedModel opens a packed file without loading it.
 func hostedModel(c *cli.Context, name, arg string) (m server.Model, err error) {
 	path, err := packedOf(c, arg)
 	if err != nil {
@@ -266,7 +266,7 @@ func finish(c *cli.Context, web *http.Server, s *server.Server, requests *runnin
 	s.Drain(ctx) // requests are answered with 503 meanwhile, also by /health
 	timer.Stop()
 	cut := late.Load()
-	// What was computed may still be on its way to slow readers.
+	// Finished answers may still be on their way to slow readers.
 	ctx, cancel = context.WithTimeout(context.Background(), max(time.Until(end), time.Second))
 	defer cancel()
 	err := web.Shutdown(ctx)

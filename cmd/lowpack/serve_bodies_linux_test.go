@@ -29,7 +29,7 @@ func (s *served) highWater() int {
 	return kib >> 10
 }
 
-// unfinished is a request whose body does not end.
+// unfinished is a request with an endless body.
 type unfinished struct {
 	net.Conn
 	chunked bool
@@ -61,9 +61,9 @@ func (u unfinished) send(piece []byte) bool {
 	return err == nil
 }
 
-// TestServeBodies: hundreds of large requests that do not end take a bounded amount of memory together, whatever they
-// declare. Those that have to make room are told when to come back, and others get their answers meanwhile: small ones,
-// and large ones that come as fast as they can. So do complete ones, of which many come at once.
+// TestServeBodies: hundreds of large unfinished requests take a bounded amount of memory together, whatever they
+// declare. Requests that are rejected for memory are told when to retry, and others are answered meanwhile: small ones,
+// and large ones that arrive without stalling. So are complete requests, many at once.
 func TestServeBodies(t *testing.T) {
 	const (
 		clients = 200
@@ -93,7 +93,7 @@ func TestServeBodies(t *testing.T) {
 	if len(refused) < clients/2 {
 		t.Errorf("%d of %d bodies made room", len(refused), clients)
 	}
-	// A large request is answered, though the memory is taken by those that stall.
+	// A large request is answered, although stalled requests occupy the memory.
 	body := `{"prompt": "a", "max_tokens": 1, "x": "` + strings.Repeat("x", 7<<20) + `"}`
 	if status, text := s.send(http.MethodPost, "/v1/completions", body, nil); status != http.StatusOK {
 		t.Errorf("a large request: %d %s", status, text)
@@ -118,7 +118,7 @@ func TestServeBodies(t *testing.T) {
 	}
 }
 
-// complete sends a request so many times at once. Each is answered or told to come back.
+// complete sends a number of identical requests at once. Each is answered or told to retry later.
 func (s *served) complete(body string, times int) {
 	s.t.Helper()
 	var group sync.WaitGroup

@@ -18,14 +18,13 @@ import (
 )
 
 // TestServeContainer builds the image of docs/examples/serve/Containerfile as a folder and runs the program in it as
-// the Deployment does: in a root file system with nothing else in it (no /proc, /tmp or /etc), as a user without
-// rights.
+// the Deployment does: in a root file system with nothing else in it (no /proc, /tmp or /etc), as an unprivileged user.
 func TestServeContainer(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can change the root directory")
 	}
-	self, err := os.Executable() // it is lowpack, where it is called so
+	self, err := os.Executable() // the test binary acts as lowpack if called by that name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +98,7 @@ func TestServeContainer(t *testing.T) {
 	}
 }
 
-// placeFor makes the folder of a file, for everyone to read.
+// placeFor creates the folder of a file, readable for everyone.
 func placeFor(t *testing.T, root, path string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755); err != nil {
@@ -110,7 +109,7 @@ func placeFor(t *testing.T, root, path string) {
 	}
 }
 
-// TestServeUnit: systemd has nothing to say against the unit.
+// TestServeUnit: systemd-analyze accepts the unit.
 func TestServeUnit(t *testing.T) {
 	t.Parallel()
 	tool, err := exec.LookPath("systemd-analyze")

@@ -15,8 +15,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestServeCurl runs the commands of docs/SERVER.md as they stand there, and looks at what curl prints. Only its
-// configuration leads it to another port.
+// TestServeCurl runs the commands of docs/SERVER.md verbatim, and checks curl's output. Only curl's configuration
+// changes the port.
 func TestServeCurl(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -48,7 +48,7 @@ func TestServeCurl(t *testing.T) {
 	}
 }
 
-// curlSays judge what the commands print, in their order.
+// curlSays checks the output of the commands, in their order.
 var curlSays = []func(string) bool{
 	says("assistant", "choices", 0, "message", "role"),
 	func(out string) bool {
@@ -82,7 +82,7 @@ func decode(text string) (v any) {
 	return v
 }
 
-// says looks for a value in an answer.
+// says looks up a value in an answer.
 func says(want string, path ...any) func(string) bool {
 	return func(out string) bool { return fmt.Sprint(manifest.Find(decode(out), path...)) == want }
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestServeExamples starts a server with the command lines of the manifests, but for paths and address, and asks for
-// what their probes and metrics name.
+// TestServeExamples starts a server with the command lines of the manifests, except for paths and address, and queries
+// their probes and metrics.
 func TestServeExamples(t *testing.T) {
 	t.Parallel()
 	file := tinymodel.Path(t)
@@ -19,7 +19,7 @@ func TestServeExamples(t *testing.T) {
 	if err := os.WriteFile(keys, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	local := func(args []string) []string { // the flags behind the file; those that serveFile sets are left out
+	local := func(args []string) []string { // the flags after the file, without the ones that serveFile sets
 		var flags []string
 		for i := 2; i < len(args); i += 2 {
 			switch value := args[i+1]; args[i] {

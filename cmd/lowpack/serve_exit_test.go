@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestServeExit: a server that a signal ends has the exit code 0 if every request was answered, and otherwise that of
-// the signal.
+// TestServeExit: a server ended by a signal has the exit code 0 if every request was answered, and otherwise the
+// signal's exit code.
 func TestServeExit(t *testing.T) {
 	t.Parallel()
 	prompts := strings.Repeat(`"The", `, 127) + `"A"`

@@ -50,7 +50,7 @@ func TestInteropLangchain(t *testing.T) {
 	}
 }
 
-// TestInteropLMEval: the loglikelihoods of lm-eval are those of `lowpack eval`, to the last digit.
+// TestInteropLMEval: the loglikelihoods of lm-eval equal `lowpack eval`'s, to the last digit.
 func TestInteropLMEval(t *testing.T) {
 	const begin = 2552 // <|begin_of_text|>
 	file := tinymodel.Path(t)
@@ -95,8 +95,8 @@ func TestInteropLMEval(t *testing.T) {
 	}
 }
 
-// TestInteropSchemathesis: /openapi.json declares what the server does. The program makes requests from the document,
-// right and wrong ones, and finds no status, no content type and no acceptance that it does not declare.
+// TestInteropSchemathesis: /openapi.json declares what the server does. Schemathesis generates valid and invalid
+// requests from the document, and finds no undeclared status or content type, and no invalid request that is accepted.
 func TestInteropSchemathesis(t *testing.T) {
 	s := serveFile(t, "", tinymodel.Path(t), "--request-timeout", "20s")
 	out := interop.Python(t, "schemathesis", "testdata/schemathesis_run.py", s.url, "1")
@@ -105,9 +105,9 @@ func TestInteropSchemathesis(t *testing.T) {
 	}
 }
 
-// TestInteropPage: a conversation in Chromium with a server that wants a key: answers, the link that repeats one, and
-// an answer without end, whose computation stops with it. TestInteropChat and others (runtime/server/internal/page)
-// have the rest of the page.
+// TestInteropPage: a conversation in Chromium with a server that requires a key: answers, the link that regenerates
+// one, and an endless answer, whose computation stops when it is cancelled. TestInteropChat and others
+// (runtime/server/internal/page) have the rest of the page.
 func TestInteropPage(t *testing.T) {
 	const key = "secret"
 	s := serveFile(t, "", longContext(t), "--api-key", key, "--parallel", "1", "--context", "32768")
@@ -117,7 +117,7 @@ func TestInteropPage(t *testing.T) {
 	}
 }
 
-// longContext is the tiny model with a context that takes it long to fill.
+// longContext is the tiny model with a context that takes long to fill.
 func longContext(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -136,9 +136,9 @@ func longContext(t *testing.T) string {
 	return tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"})
 }
 
-// TestDeterminism: an independent program finds no answer that differs from that of the idle server: under load, with
-// clients that hang up, as streams, and after a restart with other threads and another instruction set. With
-// LOWPACK_LONG the load is ten times as long.
+// TestDeterminism: an independent program finds no answer that differs from an idle server's: under load, with clients
+// that hang up, as streams, and after a restart with other threads and another instruction set. With LOWPACK_LONG the
+// load is ten times as long.
 func TestDeterminism(t *testing.T) {
 	t.Parallel()
 	clients, prompts := "1,16", "8"

@@ -27,16 +27,16 @@ import (
 )
 
 // TestReplicas: behind HAProxy, as docs/examples/serve/haproxy.cfg sets it up, no request is lost whose answer had not
-// begun when its replica was killed or its machine vanished, and none at all when replicas are replaced one after
-// another. All answers are those of a server alone, whichever replica they come from. HAProxy asks each replica every
-// second whether it is there, and a busy machine answers late: this needs LOWPACK_LONG and little other work.
+// begun when its replica was killed or its machine vanished, and none at all during a rolling replacement. All answers
+// equal a single server's, whichever replica they come from. HAProxy checks each replica's health every second, and a
+// busy machine answers late: this needs LOWPACK_LONG and little other work.
 func TestReplicas(t *testing.T) {
 	long.Only(t)
 	t.Parallel()
 	r := newReplicas(t)
 	r.underLoad(func() {
 		r.answers(4, r.names...)
-		for moved := r.moved(); r.moved() == moved; { // as often as two has nothing to do when it is killed
+		for moved := r.moved(); r.moved() == moved; { // repeats if replica two was idle when killed
 			r.end("two", syscall.SIGKILL)
 			r.answers(20, "one", "three")
 			r.start("two")
@@ -75,7 +75,7 @@ type replicas struct {
 	names   []string
 	running map[string]*served
 	list    []requests.Request
-	want    [2][]string // answers of a server alone; those of streams
+	want    [2][]string // answers of a single server; the same as streams
 	client  *http.Client
 
 	mu   sync.Mutex
@@ -140,7 +140,7 @@ func proxyConfig(t *testing.T, clients, network string) string {
 	return strings.NewReplacer("bind :8080", "bind unix@"+clients, "10.77.0.", network).Replace(string(config))
 }
 
-// TestReplicaConfig: HAProxy has nothing to say against haproxy.cfg.
+// TestReplicaConfig: HAProxy accepts haproxy.cfg.
 func TestReplicaConfig(t *testing.T) {
 	t.Parallel()
 	proxy, path := haproxy(t), filepath.Join(t.TempDir(), "haproxy.cfg")
@@ -160,8 +160,8 @@ func (r *replicas) write(path, text string) {
 	}
 }
 
-// connect makes a network namespace for each replica and one that connects them, where the proxy lives. Where that is
-// not allowed, loopback addresses stand for machines.
+// connect makes a network namespace for each replica and one that connects them, where the proxy lives. If that is not
+// permitted, loopback addresses stand for machines.
 func (r *replicas) connect() {
 	r.prefix, r.network = fmt.Sprintf("lowpack%d-", os.Getpid()), "10.77.0."
 	if err := exec.Command("ip", "netns", "add", r.prefix+"switch").Run(); err != nil {
@@ -201,7 +201,7 @@ func (r *replicas) command(name string, args ...string) *exec.Cmd {
 	return exec.Command(args[0], args[1:]...)
 }
 
-// address is that of haproxy.cfg.
+// address returns the address of a replica in haproxy.cfg.
 func (r *replicas) address(name string) string {
 	return r.network + strconv.Itoa(11+slices.Index(r.names, name))
 }
@@ -239,7 +239,7 @@ func (r *replicas) record() {
 
 func streamed(body string) string { return strings.Replace(body, "{", `{"stream": true, `, 1) }
 
-// whole says whether an answer is complete.
+// whole reports whether an answer is complete.
 func whole(i int, text []byte, stream bool) bool {
 	switch {
 	case !stream:
@@ -251,7 +251,7 @@ func whole(i int, text []byte, stream bool) bool {
 	return bytes.HasSuffix(text, []byte("data: [DONE]\n\n"))
 }
 
-// frames is what the frames of a stream say, choice by choice.
+// frames returns the text of a stream's frames, choice by choice.
 func (r *replicas) frames(text []byte) string {
 	r.t.Helper()
 	var list []string
@@ -265,7 +265,7 @@ func (r *replicas) frames(text []byte) string {
 		}
 	}
 	index := func(frame string) string {
-		at := strings.LastIndex(frame, `"index":`) // that of a call stands before it
+		at := strings.LastIndex(frame, `"index":`) // a tool call's index comes before it
 		return frame[max(0, at):min(len(frame), at+len(`"index":0`))]
 	}
 	slices.SortStableFunc(list, func(a, b string) int { return strings.Compare(index(a), index(b)) })
@@ -348,7 +348,7 @@ func (r *replicas) answers(n int, names ...string) {
 	}
 }
 
-// moved is how many requests the proxy sent again, to another replica.
+// moved returns how many requests the proxy sent again, to another replica.
 func (r *replicas) moved() (n int) {
 	r.t.Helper()
 	c, err := net.Dial("unix", r.stats)

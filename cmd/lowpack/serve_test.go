@@ -25,7 +25,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// served is a server in a process of its own.
+// served is a server in a separate process.
 type served struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -73,7 +73,7 @@ func serveBy(t *testing.T, cmd *exec.Cmd, isa string) *served {
 	return s
 }
 
-// ask sends a request and returns what must be the same everywhere.
+// ask sends a request and returns the part of the answer that must be the same everywhere.
 func (s *served) ask(path, body string) string {
 	s.t.Helper()
 	status, text := s.send(http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
@@ -105,7 +105,7 @@ func (s *served) send(method, path, body string, header http.Header) (int, []byt
 }
 
 // TestServeAgain: another process, with other threads, another instruction set and other memory, answers with the same
-// bytes; a signal ends it with the code of the signal.
+// bytes; a signal ends it with the signal's exit code.
 func TestServeAgain(t *testing.T) {
 	t.Parallel()
 	file := tinymodel.Path(t)
@@ -139,9 +139,9 @@ func TestServeAgain(t *testing.T) {
 	}
 }
 
-// TestServeMixed: requests of every kind get the same bytes one by one and among 8 and 32 others in random order,
-// beside clients that hang up, with and without prefix cache, of other processes with other threads and another
-// instruction set. Each kind comes four times, with LOWPACK_LONG 27 times.
+// TestServeMixed: requests of every kind get the same bytes one by one and among 8 and 32 others in random order, next
+// to clients that hang up, with and without prefix cache, from other processes with other threads and another
+// instruction set. Each kind is sent four times, with LOWPACK_LONG 27 times.
 func TestServeMixed(t *testing.T) {
 	t.Parallel()
 	n := 44
@@ -163,7 +163,7 @@ func TestServeMixed(t *testing.T) {
 		isa := isas[i%len(isas)]
 		s, order := serveFile(t, string(isa), file, append(c.flags, "--model-name", "tiny")...), numbers.Perm(n)
 		if isa == kernel.Generic {
-			order = order[:n/20] // it is slow
+			order = order[:n/20] // generic kernels are slow
 		}
 		var group sync.WaitGroup
 		for client := range c.clients {
@@ -187,14 +187,15 @@ func TestServeMixed(t *testing.T) {
 	}
 }
 
-// TestServeDrain: a client that reads slowly gets all of an answer that was complete when the server was told to end.
+// TestServeDrain: a client that reads slowly gets all of an answer that was complete when the server received the
+// signal.
 func TestServeDrain(t *testing.T) {
 	t.Parallel()
 	s := serveFile(t, "", tinymodel.Path(t), "--threads", "1")
 	prompts, most := strings.Repeat(`"The", `, 15)+`"A"`, 240
 	body := fmt.Sprintf(`{"prompt": [%s], "n": 2, "max_tokens": %d, "ignore_eos": true, "logprobs": 20, "seed": 1}`,
 		prompts, most)
-	// returns when the head of the answer is there
+	// returns when the header of the answer has arrived
 	answer, err := http.Post(s.url+"/v1/completions", "", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -203,7 +204,7 @@ func TestServeDrain(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(grace + leave) // which would be all the time, if nobody asked for more
+	time.Sleep(grace + leave) // the whole time, unless the command extends its grace
 	var v any
 	if err := json.NewDecoder(answer.Body).Decode(&v); err != nil ||
 		fmt.Sprint(manifest.Find(v, "usage", "completion_tokens")) != strconv.Itoa(32*most) {
@@ -211,7 +212,7 @@ func TestServeDrain(t *testing.T) {
 	}
 }
 
-// TestServeSeveral: two files in one process, by the names that are given them, each loaded when it is asked for.
+// TestServeSeveral: two files in one process, by their configured names, each loaded on first use.
 func TestServeSeveral(t *testing.T) {
 	t.Parallel()
 	s := serveFile(t, "", tinymodel.Path(t), tinymodel.Path(t), "--model-name", "a", "--model-name", "b")
@@ -277,7 +278,7 @@ func TestBenchServe(t *testing.T) {
 	}
 }
 
-// TestServeRefuses: nobody else is let in without a key, and what flags cannot mean is wrong usage.
+// TestServeRefuses: requests without a key are refused, and invalid flags are wrong usage.
 func TestServeRefuses(t *testing.T) {
 	file := tinymodel.Path(t)
 	for _, c := range []struct {

@@ -58,7 +58,7 @@ func TestShells(t *testing.T) {
 	}
 }
 
-// shell is an interactive shell on a terminal of its own, in a folder with a few files.
+// shell is an interactive shell on its own terminal, in a folder with a few files.
 type shell struct {
 	t    *testing.T
 	tty  *os.File

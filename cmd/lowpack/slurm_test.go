@@ -19,13 +19,13 @@ import (
 
 // TestSlurm submits the scripts of docs/examples/slurm to the daemons of slurm-wlm, on this machine alone. A task is
 // stopped in the middle of its part, a second worker takes the same part, and the first is requeued. It takes half a
-// minute, nearly all of which it waits, and needs LOWPACK_LONG.
+// minute, mostly waiting, and needs LOWPACK_LONG.
 func TestSlurm(t *testing.T) {
 	long.Only(t)
 	t.Parallel()
 	j := newJob(t)
 	c := startSlurm(t, j)
-	// A checkpoint that takes long enough to stop a task in the middle.
+	// A checkpoint large enough that a task can be stopped in the middle.
 	j.run("lowpack synth --like trilm-99m -o big && lowpack convert big --golden kernel -o whole.safetensors && lowpack " +
 		"convert big --golden kernel --part 3/4 -o whole-3")
 	real := strings.TrimSpace(j.run("command -v lowpack"))
@@ -89,7 +89,7 @@ exec %[2]s "$@"
 		t.Errorf("left behind: %s", left)
 	}
 
-	// A task that fails takes the merge with it.
+	// A failing task cancels the merge.
 	c.run(`"$EXAMPLES/slurm/submit.sh" big other 2 --layout nonsense`)
 	c.wait("the merge job to be cancelled", func() bool { return c.run("squeue -h") == "" })
 	if exists(j, "other") || !strings.Contains(j.read("other.parts/convert-1.log"), "nonsense") {
@@ -102,7 +102,7 @@ func exists(j *job, name string) bool {
 	return err == nil
 }
 
-// cluster is one node with daemons of its own.
+// cluster is a single node with its own daemons.
 type cluster struct {
 	*job
 	state string
@@ -139,7 +139,7 @@ func startSlurm(t *testing.T, j *job) *cluster {
 		t.Fatal(err)
 	}
 	conf := filepath.Join(c.state, "slurm.conf")
-	// The times are long, because a busy machine answers late, and Slurm then takes the node out of service.
+	// The timeouts are long, because a busy machine answers late, and Slurm would take the node out of service.
 	text := fmt.Sprintf(`ClusterName=test
 SlurmctldHost=%[1]s(127.0.0.1)
 SlurmctldPort=%[3]d
@@ -202,7 +202,7 @@ func (c *cluster) wait(what string, done func() bool) {
 	wait.For(c.t, what, done)
 }
 
-// logs is what the daemons and the jobs have written.
+// logs returns the output of the daemons and the jobs.
 func (c *cluster) logs() string {
 	return c.run("squeue -l; sinfo; tail -n 30 " + c.state + "/*.log *.parts/*.log second.log || true")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/hostile"
 )
 
-// small makes a checkpoint of one block, for tests of what commands say about other files, and a packed file of it.
+// small makes a checkpoint of one block, for tests of errors about other files, and a packed file of it.
 func small(t testing.TB) (checkpoint, packed string) {
 	t.Helper()
 	dir := t.TempDir()

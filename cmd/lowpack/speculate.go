@@ -9,10 +9,10 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// speculations are the values of --speculate besides numbers.
+// speculations are the non-numeric values of --speculate.
 var speculations = []string{"auto", "off"}
 
-// speculateFlag says how many tokens are guessed ahead; the text is the same.
+// speculateFlag sets how many tokens are drafted ahead; the text does not depend on it.
 func speculateFlag() cli.Flag {
 	usage := fmt.Sprintf("speculative decoding by prompt lookup, which changes no byte of the text: auto = as many "+
 		"tokens as pay, off, or drafts of up to `N` tokens, at most %d", engine.SpeculateMost)
@@ -39,7 +39,7 @@ func speculation(s string) (int, error) {
 	return n, nil
 }
 
-// draftsText tells how many guesses a text took; "" = there were none.
+// draftsText reports how many drafted tokens were accepted; "" = none were drafted.
 func draftsText(r engine.Result) string {
 	if r.Drafted == 0 {
 		return ""

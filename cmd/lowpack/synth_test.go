@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runApp runs one command as Main does, whatever other commands there are.
+// runApp runs one command as Main does, without the other commands.
 func runApp(t *testing.T, command *cli.Command, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -41,7 +41,7 @@ func TestSynth(t *testing.T) {
 		told.Parameters == 0 || len(told.Files) != 5 {
 		t.Fatalf("code %d, %v: %s%s", code, err, stdout, stderr)
 	}
-	// The configuration that was written makes the same weights; flags may follow the argument.
+	// The written configuration gives the same weights; flags may follow the argument.
 	if _, stderr, code := runApp(t, synthCommand(), filepath.Join(first, "config.json"), "-o", second); code != 0 ||
 		!strings.Contains(stderr, "parameters") {
 		t.Fatalf("code %d: %s", code, stderr)

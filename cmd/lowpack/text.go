@@ -10,16 +10,16 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxText is the longest text that a command takes, in bytes: some million tokens, far more than any context holds.
+// maxText is the length limit of a command's text, in bytes: some million tokens, far more than any context holds.
 const maxText = 16 << 20
 
-// textLimit is maxText as the help tells it.
+// textLimit is maxText as shown in the help.
 const textLimit = "16 MiB"
 
-// standardInput is the name of standard input in place of that of a file.
+// standardInput denotes standard input in place of a file name.
 const standardInput = "-"
 
-// textFlags are those of every command that works on a text, of which what says what it is; aliases are older names of
+// textFlags are the flags of every command that works on a text; what names the text, aliases are older names of
 // --file.
 func textFlags(what string, aliases ...string) []cli.Flag {
 	file := fmt.Sprintf("read it from `FILE`, in UTF-8, at most %s; - is standard input", textLimit)
@@ -29,10 +29,10 @@ func textFlags(what string, aliases ...string) []cli.Flag {
 	}
 }
 
-// hasText tells whether flags name a text.
+// hasText reports whether flags give a text.
 func hasText(c *cli.Context) bool { return c.IsSet("prompt") || c.IsSet("file") }
 
-// readPrompt takes the text from -p, --file or standard input, where nobody is to be asked.
+// readPrompt reads the text from -p, --file or standard input, unless that is a terminal.
 func readPrompt(c *cli.Context) (string, error) {
 	switch {
 	case c.IsSet("prompt") && c.IsSet("file"):

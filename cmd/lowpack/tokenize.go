@@ -66,7 +66,7 @@ func runTokenize(c *cli.Context) error {
 	return errors.Join(err, out.Flush())
 }
 
-// readTokenized takes the text from the argument behind the path, or as run does.
+// readTokenized reads the text from the argument after the path, or as run does.
 func readTokenized(c *cli.Context) (string, error) {
 	if c.NArg() != 2 {
 		if err := wantArgs(c, 1, "PATH, or PATH and TEXT"); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// TestTokenizerMemory: loading a tokenizer.json takes at most 16 bytes of memory per byte of the file, beside 32 MiB
-// for the program, also when it is made of short tokens that no text becomes, which take the most.
+// TestTokenizerMemory: loading a tokenizer.json takes at most 16 bytes of memory per byte of the file, plus 32 MiB for
+// the program, also if it consists of short tokens that no text produces, which take the most.
 func TestTokenizerMemory(t *testing.T) {
 	t.Parallel()
 	var tokens strings.Builder

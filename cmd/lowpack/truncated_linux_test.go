@@ -18,8 +18,8 @@ import (
 )
 
 // TestTruncatedUnderUse cuts a packed file to one page while a command has it mapped, at many moments: while it loads,
-// in the workers' assembly, in what one goroutine reads alone. The command says what happened to which file, with exit
-// code 1, and leaves nothing behind; one that was done before is fine, and is tried again if all were.
+// in the workers' assembly, in single-goroutine reads. The command reports what happened to which file, with exit code
+// 1, and leaves nothing behind; a command that had finished before is fine, and is run again if all had.
 func TestTruncatedUnderUse(t *testing.T) {
 	t.Parallel()
 	packed := tinymodel.Path(t)
@@ -55,7 +55,7 @@ func TestTruncatedUnderUse(t *testing.T) {
 	}
 }
 
-// cutAt cuts a copy of a packed file some time after a command has mapped it, and reports whether the command said so.
+// cutAt cuts a copy of a packed file some time after a command has mapped it, and reports whether the command noticed.
 func cutAt(t *testing.T, moment time.Duration, packed string, args []string) bool {
 	t.Helper()
 	dir := t.TempDir()

@@ -25,7 +25,7 @@ func noCommand(c *cli.Context) error {
 	return cli.ShowAppHelp(c)
 }
 
-// begin is what somebody reads who types the name of the program and nothing else.
+// begin is the output of lowpack without arguments.
 var begin = [][]string{
 	{"lowpack run microsoft/bitnet-b1.58-2B-4T", "talk to a model of the hub"},
 	{"lowpack convert MODEL_DIR -o model.safetensors", "pack a checkpoint"},
@@ -54,7 +54,7 @@ func helpLast(args []string) []string {
 	return append(slices.Concat(args[:1], args[2:]), "--help")
 }
 
-// onUsageError rewrites what the flag library says about a wrong flag in the words of the help.
+// onUsageError rewrites errors of the flag library in the words of the help.
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	text := err.Error()
 	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
@@ -70,7 +70,7 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 		}
 		return usagef("unknown flag %s%s; see `%s --help`", dashed(name), didYouMean(dashed(name), dashedAll(names)), command)
 	}
-	// A value is quoted; a boolean one has no " flag".
+	// A value is quoted; the error for a boolean lacks " flag".
 	text = strings.Replace(text, "invalid boolean value ", "invalid value ", 1)
 	if m := invalidValue.FindStringSubmatch(text); m != nil {
 		return usagef("invalid value %s for %s: want %s", m[1], dashed(m[2]), wanted(c.Command.Flags, m[2]))
@@ -78,10 +78,10 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	return usagef("%s", text)
 }
 
-// invalidValue is what package flag says about a value: that of a number or duration, or of a boolean.
+// invalidValue matches package flag's errors about values of numbers, durations and booleans.
 var invalidValue = regexp.MustCompile(`^invalid value (".*") for (?:flag )?-+([^:]+): `)
 
-// wanted is what the value of a flag must be.
+// wanted describes the valid values of a flag.
 func wanted(flags []cli.Flag, name string) string {
 	for _, f := range flags {
 		if !slices.Contains(f.Names(), name) {
@@ -103,13 +103,13 @@ func wanted(flags []cli.Flag, name string) string {
 	return "another value"
 }
 
-// commandPath is the name of a command as it is typed after lowpack.
+// commandPath returns the name of a command as typed after lowpack.
 func commandPath(c *cli.Command) string {
 	_, name, _ := strings.Cut(c.HelpName, " ")
 	return name
 }
 
-// dashed writes the name of a flag as it is typed.
+// dashed returns the name of a flag as typed.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -125,5 +125,5 @@ func dashedAll(names []string) []string {
 	return list
 }
 
-// didYouMean names the word that somebody may have meant, in parentheses, or nothing.
+// didYouMean suggests the word that was probably meant, in parentheses, or returns "".
 var didYouMean = suggest.DidYouMean

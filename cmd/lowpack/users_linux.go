@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// usersOf lists the processes that have one of these files open or mapped, of those that this user may look at.
+// usersOf lists the processes that have one of these files open or mapped, as far as this user may inspect them.
 func usersOf(files []string) (pids []string) {
 	wanted := map[string]bool{}
 	for _, file := range files {

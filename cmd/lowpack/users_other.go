@@ -2,6 +2,5 @@
 
 package main
 
-// usersOf knows no users here: Windows itself refuses to remove a file that is in use, elsewhere it stays until it is
-// closed.
+// usersOf finds no users: Windows itself refuses to remove a file in use, elsewhere the file stays until it is closed.
 func usersOf([]string) []string { return nil }

@@ -13,7 +13,7 @@ const (
 	quietName   = "quiet"
 )
 
-// verbosityFlags say how much a command tells beside its result. Errors are told always.
+// verbosityFlags control how much a command prints besides its result. Errors are always printed.
 func verbosityFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: verboseName, Usage: "tell also what needs nothing to be done about"},
@@ -28,7 +28,7 @@ func checkVerbosity(c *cli.Context) error {
 	return nil
 }
 
-// besideResult is where a command tells what is beside its result.
+// besideResult returns the writer for output that is not part of the result.
 func besideResult(c *cli.Context) io.Writer {
 	if c.Bool(quietName) {
 		return io.Discard
@@ -36,20 +36,20 @@ func besideResult(c *cli.Context) io.Writer {
 	return c.App.ErrWriter
 }
 
-// note tells what a user should know, and do, beside the result, on standard error.
+// note prints a note that a user should know and act on, on standard error.
 func note(c *cli.Context, text string) { noteTo(besideResult(c), text) }
 
-// detail tells what is true and needs nothing to be done, for those who ask.
+// detail prints a note that needs no action, with --verbose only.
 func detail(c *cli.Context, text string) { tell(c, nil, []string{text}) }
 
-// tell tells notes, and details for those who ask.
+// tell prints notes, and with --verbose details.
 func tell(c *cli.Context, notes, details []string) {
 	for _, text := range shown(c, notes, details) {
 		note(c, text)
 	}
 }
 
-// shown are the notes that a command tells of all.
+// shown returns the notes that a command prints.
 func shown(c *cli.Context, notes, details []string) []string {
 	switch {
 	case c.Bool(quietName):

@@ -127,7 +127,7 @@ func showReport(c *cli.Context, r *verify.Report) error {
 	return paintReport(c.App.Writer, text.String())
 }
 
-// verifyUnit is what verification counts in a phase.
+// verifyUnit returns the unit of progress in a phase of verification.
 func verifyUnit(phase string) unit {
 	switch {
 	case phase == verify.ReferencePhase:
@@ -163,7 +163,7 @@ func dumpGolden(path, target string) error {
 	return writeFile(target, func(w io.Writer) error { return verify.DumpGolden(path, w) })
 }
 
-// verifyExport compares what lowpack export wrote with the packed file that it was made from.
+// verifyExport compares the output of lowpack export with the packed file that it was made from.
 func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Context,
 	path, source string) (*export.Verified, error)) error {
 	source := c.String("source")

@@ -24,13 +24,13 @@ type windows struct {
 // source and modelFile are names in the working directory.
 const source, modelFile = "checkpoint", "model.st"
 
-// TestInteropWindows: the program for Windows does what this one does, and what is of Windows alone.
+// TestInteropWindows: the Windows program behaves like this one, and handles what is specific to Windows.
 func TestInteropWindows(t *testing.T) {
 	w := &windows{T: t, programs: t.TempDir(), dir: t.TempDir()}
 	interop.Wine(t, "") // or skip
 	buildWindows(t, "make", "-C", "../..", "dist", "DIST="+w.programs, "SYSTEMS=windows", "ARCHITECTURES=amd64")
 	buildWindows(t, "go", "build", "-o", filepath.Join(w.programs, "files.exe"), "./testdata/windows")
-	// Wine takes a second to start where no other program for Windows runs.
+	// Wine takes a second to start unless another Windows program is running.
 	defer w.hold("open", filepath.Join(w.programs, "files.exe"))()
 	if err := os.CopyFS(w.path(source), os.DirFS(shared.Testdata(t, "tiny-bitnet"))); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestInteropWindows(t *testing.T) {
 	}
 }
 
-// buildWindows makes a program for Windows.
+// buildWindows builds a Windows program.
 func buildWindows(t *testing.T, name string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(untilDeadline(t), name, args...)
@@ -100,7 +100,7 @@ func (w *windows) done(args ...string) {
 	}
 }
 
-// refused runs the program for Windows, which must end with a code, say why, and change nothing.
+// refused runs the Windows program, which must exit with a code, name the reason, and change nothing.
 func (w *windows) refused(code int, why string, args ...string) {
 	w.Helper()
 	before := tree(w, w.dir)
@@ -122,7 +122,7 @@ func (w *windows) both(args ...string) {
 	}
 }
 
-// hold lets another program for Windows hold a file, as files.exe says, until the function is called.
+// hold lets another Windows program hold a file, as files.exe does, until the returned function is called.
 func (w *windows) hold(verb, name string) (release func()) {
 	w.Helper()
 	cmd := w.wine("files.exe", verb, name)
@@ -148,7 +148,7 @@ func (w *windows) hold(verb, name string) (release func()) {
 	}
 }
 
-// path is that of a file in the working directory.
+// path returns the path of a file in the working directory.
 func (w *windows) path(name string) string { return filepath.Join(w.dir, filepath.FromSlash(name)) }
 
 // absolute is that path for programs for Windows, to whom Wine shows all files as drive Z.

@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/internal/version"
 )
 
-// same: version, packed file with golden outputs, verdicts and text are those of this program.
+// same: version, packed file with golden outputs, verdicts and text equal this program's.
 func (w windows) same() {
 	var v struct{ Version, Go, Platform string }
 	stdout, stderr, code := w.said(w.command("version", "--json"))
@@ -60,7 +60,7 @@ func (w windows) paths() {
 	}
 }
 
-// names: what Windows would give to a device, to another file or to a stream of it is refused before any work.
+// names: names that Windows would interpret as a device, another file or a stream are refused before any work.
 func (w windows) names() {
 	w.write("old", "not to be replaced")
 	w.write("old.", "a file that Windows sees only by another name")
@@ -80,8 +80,8 @@ func (w windows) names() {
 	}
 }
 
-// inputs: an output onto what is read is refused, in whatever notation it is named, and so are two outputs to one
-// file.
+// inputs: an output that would overwrite an input is refused, in whatever notation it is named, and so are two outputs
+// to one file.
 func (w windows) inputs() {
 	absolute := w.absolute(modelFile)
 	slashes := strings.ReplaceAll(absolute, `\`, "/")
@@ -109,7 +109,7 @@ func (w windows) short(name string) string {
 	return stdout
 }
 
-// killed: a conversion whose process is killed leaves no product; the same command makes it then, to the byte, and
+// killed: a conversion whose process is killed leaves no product; the same command then makes it, byte for byte, and
 // nothing else is left.
 func (w windows) killed() {
 	for hidden, flags := range map[string][]string{".killed.st.*.partial": nil, ".killed.st.resume": {"--resume"}} {
@@ -157,8 +157,8 @@ func (w windows) kill(begun func() bool, args []string) bool {
 	return err != nil
 }
 
-// held: a target that another process has open is refused, before any work where that is known, and replaced when it
-// is closed.
+// held: a target that another process has open is refused, before any work if that is known, and replaced once it is
+// closed.
 func (w windows) held() {
 	const old = "the old file"
 	w.write("held.st", old)
@@ -176,7 +176,7 @@ func (w windows) held() {
 	w.want("held.st", w.model)
 }
 
-// served: a server gives the same answer as here, and goes on after a conversion to its model is refused.
+// served: a server gives the same answers as here, and continues after a conversion onto its model is refused.
 func (w windows) served() {
 	const path = "/v1/completions"
 	const body = `{"prompt": "Once upon a time", "max_tokens": 20, "logprobs": 3, "temperature": 0.8, "seed": 7}`

@@ -22,12 +22,12 @@ var ErrNoise = errors.New("noise")
 // ErrWrong: a kernel gives other numbers than the definition.
 var ErrWrong = errors.New("wrong result")
 
-// Meter says how to measure.
+// Meter configures measurements.
 type Meter struct {
 	Time      time.Duration // about how long to repeat each measurement
 	MaxSpread float64       // more is noise
 
-	// Progress, if given, is told of every measurement before it begins.
+	// Progress, if given, is called before every measurement.
 	Progress func(done, total int, at string)
 
 	Memory int // bytes that no cache holds; 0 = find out. Tests make do with less
@@ -50,13 +50,13 @@ func (m *Meter) progress(done, total int, at string) {
 	}
 }
 
-// Quantity is what repetitions say about a number.
+// Quantity summarizes the repetitions of a measurement.
 type Quantity struct {
 	Median float64 `json:"median"`
 	Spread float64 `json:"spread"` // distance between the quartiles, as a fraction of the median
 }
 
-// quantity of some values, which it sorts.
+// quantity summarizes values, which it sorts.
 func quantity(values []float64) Quantity {
 	if len(values) == 0 {
 		return Quantity{}
@@ -69,7 +69,7 @@ func quantity(values []float64) Quantity {
 	return q
 }
 
-// Quantile of sorted values, linear between two of them.
+// Quantile returns a quantile of sorted values, linearly interpolated.
 func Quantile(sorted []float64, p float64) float64 {
 	at := p * float64(len(sorted)-1)
 	i := int(at)
@@ -90,7 +90,7 @@ func seconds(times []time.Duration) Quantity {
 
 const (
 	fewestTurns = 5 // for quartiles to mean something
-	attempts    = 3 // to measure what turned out to be noise
+	attempts    = 3 // to repeat measurements that turned out to be noise
 	mostTurns   = 5000
 )
 
@@ -99,7 +99,7 @@ var now = time.Now
 
 func since(t time.Time) time.Duration { return now().Sub(t) }
 
-// turns calls the functions one after another, again and again, until enough says so, and returns how long each took.
+// turns calls the functions interleaved until enough returns true, and returns the duration of each call.
 func turns(ctx context.Context, enough func(turns int, since time.Duration) bool,
 	functions ...func()) ([][]time.Duration, error) {
 	took := make([][]time.Duration, len(functions))
@@ -143,7 +143,7 @@ func steady[R any](m *Meter, measure func() (R, error), spread func(R) float64) 
 	return best, nil
 }
 
-// noise is the error of a report in which some figures are noise; nil when there are none.
+// noise returns the error of a report in which some figures are noise; nil if none are.
 func (m *Meter) noise(bad, all int) error {
 	if bad == 0 {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/roofline"
 )
 
-// TestMain gives measurements a clock on which everything takes a millisecond.
+// TestMain installs a clock on which everything takes a millisecond.
 func TestMain(m *testing.M) {
 	setClock(time.Millisecond, 0)
 	os.Exit(m.Run())
 }
 
-// setClock makes a clock that goes on by a step whenever somebody looks at it; the step grows each time.
+// setClock installs a clock that advances by a step at every reading; the step grows each time.
 func setClock(step, growth time.Duration) {
 	var at time.Time
 	now = func() time.Time {
@@ -31,13 +31,14 @@ func setClock(step, growth time.Duration) {
 	}
 }
 
-// unsteady gives a test a clock on which nothing takes as long as what came before.
+// unsteady installs a clock on which no two intervals are equal.
 func unsteady(t *testing.T) {
 	setClock(time.Millisecond, time.Millisecond)
 	t.Cleanup(func() { setClock(time.Millisecond, 0) })
 }
 
-// quick is a meter for tests: what the clock of TestMain measures is no noise, and little memory stands for much.
+// quick returns a meter for tests: measurements with TestMain's clock are not noise, and a little memory stands for a
+// lot.
 func quick() Meter { return Meter{MaxSpread: 1e-9, Memory: 1 << 20} }
 
 func TestQuantity(t *testing.T) {
@@ -61,7 +62,7 @@ func TestQuantity(t *testing.T) {
 func TestSteady(t *testing.T) {
 	m := Meter{MaxSpread: 0.1}
 	for _, c := range []struct {
-		spreads []float64 // of one attempt after another
+		spreads []float64 // of successive attempts
 		want    float64
 		calls   int
 	}{
@@ -100,7 +101,7 @@ func TestJudge(t *testing.T) {
 		math.Abs(memory.ReadGBs-2*want) > 1e-9*want {
 		t.Errorf("%v GB/s of %v; %v of %v expected", memory.GBs, memory.ReadGBs, want, 2*want)
 	}
-	// A quarter of the work takes 100 µs, all of it would take 200 at the limit: half of the speed.
+	// A quarter of the work takes 100 µs; at the limit all of it would take 200 µs: half of the speed.
 	multiply := l.judge(&m, work{kernel.Generic, l.readBytes(), 4 * l.multiplyOps(mul), 4}, turns(100*time.Microsecond))
 	if multiply.Bound != Multiply || math.Abs(multiply.Fraction.Median-0.5) > 1e-9 ||
 		math.Abs(multiply.Seconds.Median-400e-6) > 1e-12 {

@@ -5,7 +5,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Choice is the kernel that the runtime takes for codes of an alphabet in a layout.
+// Choice is the runtime's kernel for codes of an alphabet in a layout.
 type Choice struct {
 	Layout   string     `json:"layout"`
 	Alphabet string     `json:"alphabet"`
@@ -14,7 +14,7 @@ type Choice struct {
 	About    string     `json:"about"`
 }
 
-// choices lists what the runtime chooses on this CPU, in the order of the list of layouts.
+// choices lists the runtime's kernel choices on this CPU, in the order of the list of layouts.
 func choices() (list []Choice) {
 	for _, info := range pack.Layouts() {
 		if info.Block != 0 {

@@ -26,8 +26,8 @@ func ReadModel(text []byte) (*ModelReport, error) {
 	return &r, nil
 }
 
-// readJSON parses the JSON form of a report. Errors: pack.ErrUnsupported for another schema than that, which comes from
-// where; pack.ErrCorrupt for fields that the report does not have.
+// readJSON parses the JSON form of a report. Errors: pack.ErrUnsupported for a schema other than schema, followed by
+// where, which says what writes it; pack.ErrCorrupt for unknown fields.
 func readJSON(text []byte, report any, schema, where string) error {
 	var head struct{ Schema string }
 	if err := json.Unmarshal(text, &head); err != nil {
@@ -44,7 +44,7 @@ func readJSON(text []byte, report any, schema, where string) error {
 	return nil
 }
 
-// Same is the row of a report that measures the same as another row; nil = there is none with figures.
+// Same returns the row of a report that measures the same as another row; nil if there is none with figures.
 func (r *ModelReport) Same(as *ModelRow) *ModelRow {
 	for i := range r.Rows {
 		row := &r.Rows[i]

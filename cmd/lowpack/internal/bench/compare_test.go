@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestReadModel: a report is read as it was written, and its rows are found by what they measure; one that is not a
-// report, or whose figures are none, is refused.
+// TestReadModel: a report is read back as written, and its rows are found by what they measure; other documents, and
+// invalid figures, are refused.
 func TestReadModel(t *testing.T) {
 	want := ModelReport{Schema: ModelSchema, Rows: []ModelRow{
 		{What: Generate, Tokens: 8, Batch: 1, Threads: 1, Refused: "too long"},

@@ -11,12 +11,12 @@ import (
 	"github.com/lowpack/lowpack/internal/version"
 )
 
-// Host says where a report comes from.
+// Host describes the origin of a report.
 type Host struct {
 	Tool     string       `json:"tool"`
 	Go       string       `json:"go"`
 	Platform string       `json:"platform"`
-	CPU      string       `json:"cpu"`     // "" where the system does not tell
+	CPU      string       `json:"cpu"`     // "" if unknown
 	Threads  int          `json:"threads"` // that this process may run at once
 	ISAs     []kernel.ISA `json:"isas"`    // that may be used, the best first
 }
@@ -37,7 +37,7 @@ func cpuName() string {
 	return cpuNameIn(f)
 }
 
-// cpuNameIn finds the name of the first CPU in what Linux tells.
+// cpuNameIn returns the name of the first CPU in /proc/cpuinfo.
 func cpuNameIn(r io.Reader) string {
 	for s := bufio.NewScanner(r); s.Scan(); {
 		if name, value, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
@@ -47,7 +47,7 @@ func cpuNameIn(r io.Reader) string {
 	return ""
 }
 
-// threadCounts replaces 0 by the number of threads that this process may run at once, and drops what comes twice.
+// threadCounts replaces 0 by the number of threads that this process may run at once, and drops duplicates.
 func threadCounts(list []int) (counts []int) {
 	seen := map[int]bool{}
 	for _, n := range list {

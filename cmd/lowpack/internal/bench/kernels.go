@@ -32,7 +32,7 @@ type KernelReport struct {
 	Host    Host        `json:"host"`
 	Rows    []KernelRow `json:"rows"`
 	Choices []Choice    `json:"choices"`
-	// Measured is the table that the choices rest on, of another machine.
+	// Measured is the table from another machine that the choices are based on.
 	Measured []kernel.Measurement `json:"measured"`
 }
 
@@ -49,8 +49,8 @@ type KernelRow struct {
 	Threads  int        `json:"threads"`
 	Bytes    int        `json:"bytes"`  // of weights, and of group-wise scales, that one product reads
 	Chosen   bool       `json:"chosen"` // by the runtime, for this layout, alphabet and shape
-	// Refused says why the layout or the kernel does not serve this shape, and Wrong where its result differs from the
-	// definition. Either way there are no figures.
+	// Refused is the reason why the layout or the kernel does not support this shape, and Wrong is where its result
+	// differs from the definition. In both cases there are no figures.
 	Refused string `json:"refused,omitempty"`
 	Wrong   string `json:"wrong,omitempty"`
 	Figures
@@ -89,9 +89,9 @@ func (o *KernelOptions) check() error {
 	return nil
 }
 
-// Kernels measures kernels on random matrices and activations, with weights that come from memory, and compares every
-// result with the definition. Its error is ErrWrong if some differ, or else ErrNoise if some figures are noise; there
-// is a report with both.
+// Kernels measures kernels on random matrices and activations, with weights read from memory, and compares every result
+// with the definition. Its error is ErrWrong if some differ, or else ErrNoise if some figures are noise; with both it
+// returns a report.
 func Kernels(ctx context.Context, o KernelOptions) (*KernelReport, error) {
 	return runKernels(ctx, o, bindKernel)
 }
@@ -126,8 +126,7 @@ type kernelCase struct {
 	kernels []*kernel.Kernel
 }
 
-// anyLayout is the layout on which kernels that serve every layout are measured, unless another is asked for. It holds
-// every alphabet.
+// anyLayout is the default layout for measuring kernels that support every layout. It holds every alphabet.
 const anyLayout = "blocked"
 
 // cases lists what to measure: every kernel with the first of its alphabets.
@@ -161,7 +160,7 @@ func (o *KernelOptions) cases() (list []*kernelCase, err error) {
 	return list, nil
 }
 
-// packedLayouts are the layouts of packed files; exchange formats are none.
+// packedLayouts lists the layouts of packed files, without exchange formats.
 func packedLayouts() (names []string) {
 	for _, info := range pack.Layouts() {
 		if info.Block == 0 {
@@ -171,8 +170,8 @@ func packedLayouts() (names []string) {
 	return names
 }
 
-// first of the kernels with one name that sums groups of the columns that are asked for: others are for CPUs that lack
-// something. Where none does, it is the first of them, which is then refused.
+// first returns the first kernel of a name that supports the requested groups of columns: others are for CPUs with
+// fewer features. If none does, it returns the first kernel of that name, which is then refused.
 func (o *KernelOptions) first(s pack.Spec, name string) *kernel.Kernel {
 	var found *kernel.Kernel
 	for _, k := range kernel.For(s) {
@@ -208,10 +207,10 @@ type kernelRun struct {
 	bind   binder
 }
 
-// binder makes the product of a matrix. Tests put wrong kernels in the place of bindKernel.
+// binder binds a matrix to a kernel. Tests replace bindKernel by wrong kernels.
 type binder func(k *kernel.Kernel, m *matrix, packed []byte) (product, error)
 
-// product is what is measured of kernel.Weights.
+// product is the measured part of kernel.Weights.
 type product interface {
 	Panels() int
 	Bytes() int
@@ -313,7 +312,7 @@ func (r *kernelRun) kernel(ctx context.Context, k *kernel.Kernel, m *matrix, row
 	return nil
 }
 
-// verdict says whether the report can be relied on.
+// verdict returns the error of the report.
 func (r *kernelRun) verdict() error {
 	var wrong []string
 	noisy := 0

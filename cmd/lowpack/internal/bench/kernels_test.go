@@ -51,7 +51,7 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// TestEveryKernelByDefault measures what a command line without flags does, on a small matrix.
+// TestEveryKernelByDefault measures the defaults of the command line, on a small matrix.
 func TestEveryKernelByDefault(t *testing.T) {
 	o := quickKernels()
 	o.Layouts, o.Tokens, o.Threads = nil, []int{2}, []int{1}
@@ -105,7 +105,7 @@ func TestGroupsAreMeasured(t *testing.T) {
 	}
 }
 
-// broken is a product that is wrong in one place.
+// broken is a product that is wrong at one position.
 type broken struct {
 	product
 	row, token int
@@ -233,8 +233,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// TestSchemas holds the names of all fields in JSON to what programs rely on. Who changes one changes the schema as
-// well.
+// TestSchemas checks the names of all JSON fields, on which programs rely. A change of a name requires a new schema.
 func TestSchemas(t *testing.T) {
 	host := "tool go platform cpu threads isas"
 	figures := "turns seconds gb_per_second gops read_gb_per_second multiply_gops bound fraction noise"

@@ -16,11 +16,11 @@ type level struct {
 	sharers int // CPUs that share one such cache
 }
 
-// usualLevels stand for the caches where the system does not tell: sizes that lie inside L1, L2 and L3 of any machine
-// of the day, named by what they are.
+// usualLevels stand in for the caches if the system does not report them: sizes that fit in L1, L2 and L3 of current
+// machines, named by size.
 var usualLevels = []level{{"24 KiB", 32 << 10, 1}, {"192 KiB", 256 << 10, 1}, {"1.5 MiB", 2 << 20, 1}}
 
-// Memory that no cache holds, as far as there are reasons to read so much of it.
+// Sizes of memory that no cache holds, within reason.
 const (
 	fewestMemory = 256 << 20
 	mostMemory   = 2 << 30
@@ -34,7 +34,7 @@ func cacheLevels() []level {
 	return usualLevels
 }
 
-// levelsIn reads what Linux tells of the first CPU.
+// levelsIn reads the caches of the first CPU from Linux's sysfs.
 func levelsIn(sys fs.FS) (found []level) {
 	for i := 0; ; i++ {
 		dir := path.Join("cpu0/cache", fmt.Sprintf("index%d", i))
@@ -52,7 +52,7 @@ func levelsIn(sys fs.FS) (found []level) {
 	}
 }
 
-// kib reads a size such as 32K; 0 if it is none.
+// kib parses a size such as 32K; 0 if it is invalid.
 func kib(s string) int {
 	digits, isKiB := strings.CutSuffix(s, "K")
 	n, err := strconv.Atoi(digits)
@@ -79,11 +79,12 @@ func countCPUs(list string) (n int) {
 	return n
 }
 
-// share is the memory that each of some threads may read and find in this level again: three quarters of what is its
-// part, for there is other data too.
+// share returns how much memory each of some threads may read so that it stays in this level: three quarters of its
+// part, since other data need space too.
 func (l level) share(threads int) int { return l.bytes / min(threads, l.sharers) * 3 / 4 }
 
-// memorySize is how much to read so that it comes from memory: four times the last caches of all threads together.
+// memorySize returns how much to read so that it comes from memory: four times the last-level caches of all threads
+// together.
 func memorySize(levels []level, threads int) int {
 	last := levels[len(levels)-1]
 	return min(max(fewestMemory, 4*last.bytes*((threads+last.sharers-1)/last.sharers)), mostMemory)

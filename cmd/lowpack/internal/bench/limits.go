@@ -10,22 +10,22 @@ import (
 	"github.com/lowpack/lowpack/internal/offheap"
 )
 
-// limits are what bounds the work of some threads: how fast they read memory, and how fast they multiply.
+// limits bound the work of some threads: memory bandwidth and peak int8 throughput.
 type limits struct {
 	pool   *kernel.Pool
 	read   *stretch
 	buffer *roofline.Reader
 }
 
-// newMemory makes memory for limits to read, as much as no cache of that many threads holds.
+// newMemory allocates memory for limits to read, more than the caches of that many threads hold.
 func (m *Meter) newMemory(threads int) []byte {
 	b := largeBuffer(cmp.Or(m.Memory, memorySize(cacheLevels(), threads)))
 	touch(b)
 	return b
 }
 
-// largeBuffer is memory that is kept until the process ends, in large pages where there are any: a mapped file lies
-// together in memory as well, while small pages of the heap are scattered, which slows reading down by up to a third.
+// largeBuffer allocates memory that is kept until the process ends, in large pages if available: a mapped file is
+// contiguous in memory as well, while small pages of the heap are scattered, which slows reading down by up to a third.
 func largeBuffer(n int) []byte {
 	b, err := offheap.New(n)
 	if err != nil {
@@ -41,8 +41,8 @@ func touch(b []byte) {
 	}
 }
 
-// newLimits of a number of threads. Each turn reads another stretch of the memory: short enough for most to be
-// undisturbed on a machine that does something else now and then, all of them together too large for a cache.
+// newLimits returns the limits of a number of threads. Each turn reads another stretch of the memory: short enough that
+// most are undisturbed on a machine that occasionally does other work, all of them together too large for a cache.
 func newLimits(memory []byte, threads int) *limits {
 	const perThread = 2 << 20
 	pool := kernel.NewPool(threads)
@@ -59,8 +59,8 @@ func (l *limits) readOnce() {
 	l.read.at = (l.read.at + 1) % l.read.of
 }
 
-// once measures how long it takes to read readBytes and to multiply multiplyOps, reading for some time. Workers of
-// other pools, which watch for tasks for a while, have gone to sleep before, and those of this one do so afterwards.
+// once measures how long it takes to read readBytes and to multiply multiplyOps, reading for some time. Before, the
+// spinning workers of other pools go to sleep; afterwards, the workers of this pool do.
 func (l *limits) once(mul *roofline.Multiplier, d time.Duration) (read, multiply time.Duration) {
 	const asleep = time.Millisecond
 	time.Sleep(asleep)
@@ -123,7 +123,7 @@ const (
 
 // work is something to hold against the limits.
 type work struct {
-	isa   kernel.ISA // whose multiplications count
+	isa   kernel.ISA // of the multiplications
 	bytes int        // of weights read, and of KV
 	ops   int        // integer operations
 	scale float64    // times that one call is of the whole that bytes and ops are about
@@ -148,8 +148,8 @@ func (l *limits) measure(ctx context.Context, m *Meter, w work, do func()) (Figu
 	}, Figures.spread)
 }
 
-// judge makes figures of turns. The fraction of a turn is the time that the work would take at the nearer limit, as
-// measured in this turn, over the time that it took (the roofline of Williams, Waterman and Patterson, 2009).
+// judge computes figures from turns. The fraction of a turn is the time that the work would take at the nearer limit,
+// as measured in this turn, over the time that it took (the roofline of Williams, Waterman and Patterson, 2009).
 func (l *limits) judge(m *Meter, w work, list []turn) Figures {
 	mul := &roofline.Multiplier{ISA: w.isa}
 	var took, read, multiply, fraction []float64

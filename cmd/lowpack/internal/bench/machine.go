@@ -25,7 +25,7 @@ type MachineReport struct {
 type MachineRow struct {
 	What    string   `json:"what"`          // Read or Operate
 	Where   string   `json:"where"`         // level of the caches or "memory"; instruction set
-	Bytes   int      `json:"bytes"`         // read again and again by all threads together; 0 where nothing is read
+	Bytes   int      `json:"bytes"`         // read repeatedly by all threads together; 0 if nothing is read
 	Threads int      `json:"threads"`       // that work at the same time
 	How     string   `json:"how,omitempty"` // memory was read fastest
 	Seconds Quantity `json:"seconds"`       // of one turn
@@ -35,11 +35,11 @@ type MachineRow struct {
 
 // What a MachineRow measures.
 const (
-	Read    = "read"     // a loop that reads and does nothing else
+	Read    = "read"     // a loop that only reads
 	Operate = "multiply" // a loop that multiplies and adds registers; each is an operation
 )
 
-// memoryLevel is MachineRow.Where of what lies in no cache.
+// memoryLevel is MachineRow.Where for data that no cache holds.
 const memoryLevel = "memory"
 
 // Machine measures the limits of this machine, with each number of threads (0 = all).
@@ -103,7 +103,7 @@ func (r *machineRun) threads(ctx context.Context, levels []level, memory []byte,
 	return nil
 }
 
-// row measures something that amounts to so many bytes or operations, and adds it to the report.
+// row measures work of a number of bytes or operations, and adds it to the report.
 func (r *machineRun) row(ctx context.Context, row MachineRow, amount int, do func()) error {
 	r.progress(len(r.Rows), r.total, fmt.Sprintf("%s %s, %s", row.What, row.Where, Threads(row.Threads)))
 	var err error
@@ -123,7 +123,7 @@ func (r *machineRun) row(ctx context.Context, row MachineRow, amount int, do fun
 	return nil
 }
 
-// Threads says how many, for people.
+// Threads describes a number of threads.
 func Threads(n int) string {
 	if n == 1 {
 		return "1 thread"
@@ -131,14 +131,14 @@ func Threads(n int) string {
 	return strconv.Itoa(n) + " threads"
 }
 
-// rereads is a task of one part per thread: to read memory of its own often enough for a tenth of a millisecond or so.
+// rereads is a task of one part per thread: each rereads its own memory for a tenth of a millisecond or so.
 type rereads struct {
 	private [][]byte
 	times   int
 }
 
 func newRereads(bytes, threads int) *rereads {
-	const run = 512 // what roofline.Read reads at a time
+	const run = 512 // bytes that roofline.Read reads at a time
 	const perTurn = 8 << 20
 	bytes = max(run, bytes/run*run)
 	r := &rereads{times: max(1, perTurn/bytes)}

@@ -20,7 +20,7 @@ type matrix struct {
 	packed []byte
 }
 
-// randomCodes of an alphabet: the same ones for a shape, whatever the layout.
+// randomCodes returns random codes of an alphabet: the same for a shape, whatever the layout.
 func randomCodes(s pack.Shape, a pack.Alphabet) *pack.Matrix {
 	m, random := pack.NewMatrix(s, a), rand.New(rand.NewPCG(1, uint64(s.K)))
 	for i := range m.Codes {
@@ -29,7 +29,7 @@ func randomCodes(s pack.Shape, a pack.Alphabet) *pack.Matrix {
 	return m
 }
 
-// randomActivations of all values that there are.
+// randomActivations returns activations over the full range of values.
 func randomActivations(tokens, k int) *kernel.Activations {
 	x, random := kernel.NewActivations(tokens, k), rand.New(rand.NewPCG(2, uint64(k)))
 	for t := range tokens {
@@ -70,15 +70,15 @@ func chosen(m *matrix) *kernel.Kernel {
 	return w.Kernel
 }
 
-// copies is one matrix as often as it takes for its weights to come from memory and not from a cache: a decode step,
-// too, reads another matrix each time.
+// copies holds as many copies of a matrix as it takes for its weights to come from memory instead of a cache: a decode
+// step, too, reads another matrix each time.
 type copies struct {
 	list  []product
 	shape pack.Shape
 	at    int // copy to multiply next
 }
 
-// mostCopies of a matrix; very small ones come from a cache.
+// mostCopies bounds the copies of a matrix; very small ones come from a cache.
 const mostCopies = 1000
 
 // copies binds a matrix to a kernel, again and again, until no cache holds all that it reads.
@@ -124,8 +124,8 @@ type multiplication struct {
 
 func (m *multiplication) Do(from, to int) { m.Mul(m.y, m.ldy, m.x, from, to) }
 
-// compare multiplies by n tokens with one copy after another, as measure does, until the result of each was looked at,
-// or those of some and the whole has taken a while. It says where a result differs.
+// compare multiplies n tokens by one copy after another, as measure does, until all results are compared, or some are
+// and a time limit has passed. It returns where a result differs.
 func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference, n int) (wrong string, err error) {
 	const some, enough = 4, 100 * time.Millisecond
 	y := make([]int32, n*c.shape.M)
@@ -146,7 +146,7 @@ func (c *copies) compare(ctx context.Context, pool *kernel.Pool, want *reference
 	return "", nil
 }
 
-// measure times products with n tokens. A product that takes long is timed on some of its panels.
+// measure times products with n tokens. A slow product is timed on some of its panels.
 func (c *copies) measure(ctx context.Context, m *Meter, l *limits, want *reference, n int) (Figures, error) {
 	const long = 2 * time.Millisecond
 	panels, first := c.list[0].Panels(), c.list[0]
@@ -181,11 +181,11 @@ func (r *reference) use(n int) {
 	r.x.Finish()
 }
 
-// references keeps what was computed, by shape and alphabet.
+// references caches reference results by shape and alphabet.
 type references map[string]*reference
 
-// of computes the product of a matrix with a number of tokens, from the codes in a layout of its own. The product with
-// fewer tokens is its beginning.
+// of computes the product of a matrix with a number of tokens, from the codes in a separate layout. The product with
+// fewer tokens is a prefix of it.
 func (r *references) of(ctx context.Context, pool *kernel.Pool, m *matrix, tokens int) (*reference, error) {
 	key := fmt.Sprint(m.shape, m.group, m.layout.Spec().Alphabet, tokens)
 	if (*r)[key] != nil {
@@ -216,7 +216,7 @@ func (r *references) of(ctx context.Context, pool *kernel.Pool, m *matrix, token
 	return ref, nil
 }
 
-// compare says where y, [x.N][M], differs from the reference; "" if nowhere.
+// compare returns where y, [x.N][M], differs from the reference; "" if nowhere.
 func (r *reference) compare(y []int32) string {
 	want := r.y[:len(y)]
 	if slices.Equal(y, want) {

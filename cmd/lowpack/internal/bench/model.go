@@ -25,10 +25,10 @@ type ModelOptions struct {
 	Generate int   // tokens to generate
 	Batches  []int // sequences that are generated at once
 	Threads  []int // 0 = all
-	Contexts []int // tokens in front of those whose time is taken
+	Contexts []int // context depths: tokens before the timed ones
 	Cache    engine.CacheType
 
-	Peak func() int64 // most memory that the process has held, in bytes; 0 where the system does not tell
+	Peak func() int64 // peak memory of the process, in bytes; 0 if unknown
 }
 
 // ModelReport is the speed of a model.
@@ -50,8 +50,8 @@ type ModelReport struct {
 type FirstToken struct {
 	Seconds Quantity `json:"seconds"`
 	Noise   bool     `json:"noise"`
-	// PeakBytes is the most memory that the process had held when it had generated one token with the default context,
-	// the touched part of the memory map included; 0 where the system does not tell.
+	// PeakBytes is the peak memory of the process after it had generated one token with the default context, touched pages
+	// of the mapped file included; 0 if unknown.
 	PeakBytes int64 `json:"peak_bytes"`
 }
 
@@ -74,8 +74,8 @@ type ModelRow struct {
 	Figures
 }
 
-// Model measures a packed file from end to end. Its error is ErrNoise if some figures are noise; there is a report
-// then.
+// Model measures a packed file from end to end. Its error is ErrNoise if some figures are noise; it returns a report
+// then, too.
 func Model(ctx context.Context, path string, o ModelOptions) (*ModelReport, error) {
 	if err := o.check(); err != nil {
 		return nil, err

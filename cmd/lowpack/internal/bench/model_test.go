@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// tiny converts the bundled model, with the output head as asked.
+// tiny converts the bundled model, with a form of the output head.
 func tiny(t *testing.T, head packed.Head) string {
 	t.Helper()
 	return tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{Golden: "none", Head: head})
@@ -26,8 +26,8 @@ func quickModel() ModelOptions {
 		Peak: func() int64 { return 12345 }}
 }
 
-// TestScalesCount: what a step reads of an int4 head is half a byte per weight, and a scale per 32 of them, in float32
-// as kernels read it.
+// TestScalesCount: per step, an int4 head reads half a byte per weight, and a scale per 32 weights, in float32 as
+// kernels read it.
 func TestScalesCount(t *testing.T) {
 	read := func(head packed.Head) int {
 		f, err := packed.Open(tiny(t, head))
@@ -144,7 +144,7 @@ func TestCacheType(t *testing.T) {
 	}
 }
 
-// TestScreenedHead holds a model whose head is screened to fewer bytes per token.
+// TestScreenedHead: a model with a candidate filter reads fewer bytes per token.
 func TestScreenedHead(t *testing.T) {
 	o := quickModel()
 	o.Prompts, o.Batches, o.Threads = []int{4}, []int{1, 32}, []int{1}
@@ -163,7 +163,7 @@ func TestScreenedHead(t *testing.T) {
 	}
 }
 
-// TestOperations counts those of a model by hand.
+// TestOperations compares the operation count of a model with one made by hand.
 func TestOperations(t *testing.T) {
 	f, err := packed.Open(tiny(t, ""))
 	if err != nil {

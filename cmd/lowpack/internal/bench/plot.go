@@ -12,10 +12,10 @@ import (
 	"github.com/lowpack/lowpack/internal/plot"
 )
 
-// title joins what is shown and the machine that it was measured on.
+// title joins the subject of a chart and its machine.
 func (h *Host) title(what string) string { return what + ", " + cmp.Or(h.CPU, h.Platform) }
 
-// leftOut tells of what is missing in a chart because it is noise.
+// leftOut notes how many figures a chart omits as noise.
 func leftOut(note string, noisy int) string {
 	if noisy > 0 {
 		note += fmt.Sprintf("; %d measurements that are noise are left out", noisy)
@@ -131,7 +131,7 @@ func (r *ModelReport) Plot() plot.Chart {
 	return chart
 }
 
-// Label says what the row measures, but for the threads.
+// Label describes what the row measures, without the threads.
 func (r *ModelRow) Label() string {
 	switch r.What {
 	case Prompt:

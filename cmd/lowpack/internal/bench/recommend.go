@@ -18,12 +18,12 @@ const RecommendSchema = "lowpack.bench.recommend/1"
 type HeadForm struct {
 	Name    string
 	Layout  string // of codes
-	Vectors int    // of codes, that are multiplied for each token: a screen takes two
+	Vectors int    // vectors of codes per token: a candidate filter takes two
 	DType   tensor.Type
 	convert.Matrices
 }
 
-// RecommendOptions say what a model consists of.
+// RecommendOptions describe the matrices of a model.
 type RecommendOptions struct {
 	Meter
 	Body    []convert.Matrices
@@ -32,7 +32,7 @@ type RecommendOptions struct {
 	Threads int   // 0 = all
 }
 
-// Recommendation is what the layouts and heads that a model can have cost on this machine.
+// Recommendation holds the cost of a model's possible layouts and heads on this machine.
 type Recommendation struct {
 	Schema  string         `json:"schema"`
 	Host    Host           `json:"host"`
@@ -49,11 +49,11 @@ type RecommendRow struct {
 	Bytes   int64    `json:"bytes"` // of weights, and of scales per group as kernels read them, in a pass
 	// Seconds of a pass through all the matrices, by number of tokens.
 	Seconds []Quantity `json:"seconds,omitempty"`
-	Refused string     `json:"refused,omitempty"` // why it cannot be had; there are no figures
+	Refused string     `json:"refused,omitempty"` // why it is not possible; then there are no figures
 }
 
-// Fastest is the row that takes least for the pass i. Of rows within the spread that is called noise, it is the
-// smallest; of those the first.
+// Fastest returns the row that takes least time for the pass i. Among rows within the spread that counts as noise, it
+// is the smallest; among equal ones the first.
 func Fastest(rows []RecommendRow, i int, spread float64) *RecommendRow {
 	var best *RecommendRow
 	for j := range rows {
@@ -74,8 +74,8 @@ func Fastest(rows []RecommendRow, i int, spread float64) *RecommendRow {
 }
 
 // Recommend measures the linear layers of a model in every layout that holds them, and its head in every form, with
-// random codes that come from memory and the kernels that the runtime chooses. What stands between the matrices is not
-// in it. Its error is ErrNoise if some figures are noise; there is a recommendation then, too.
+// random codes that come from memory and the kernels that the runtime chooses. Operations between the matrices are not
+// included. Its error is ErrNoise if some figures are noise; it returns a recommendation then, too.
 func Recommend(ctx context.Context, o RecommendOptions) (*Recommendation, error) {
 	if err := o.Meter.Check(); err != nil {
 		return nil, err
@@ -153,11 +153,11 @@ func (r *recommendRun) say(what string) {
 // mostRows of a matrix are measured: the others take as long each.
 const mostRows = 8192
 
-// pass multiplies one matrix, or its first rows, with weights that come from memory.
+// pass multiplies by one matrix, or its first rows, with weights from memory.
 type pass struct {
 	kernel string
 	bytes  float64 // of all rows
-	scale  float64 // all rows, of those that do multiplies
+	scale  float64 // all rows / rows that do multiplies
 	do     func(tokens int)
 	close  func()
 }
@@ -202,7 +202,7 @@ func (r *recommendRun) time(ctx context.Context, do func()) (Quantity, error) {
 	}, func(q Quantity) float64 { return q.Spread })
 }
 
-// add a quantity n times. Spreads are taken to go together, which is their upper bound.
+// add adds a quantity n times. Spreads are assumed to be fully correlated, which is an upper bound.
 func (q *Quantity) add(other Quantity, n float64) {
 	sum := q.Median + n*other.Median
 	q.Spread = (q.Spread*q.Median + n*other.Spread*other.Median) / sum

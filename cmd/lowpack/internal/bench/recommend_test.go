@@ -25,7 +25,8 @@ func recommendOptions() RecommendOptions {
 	}
 }
 
-// TestRecommend: every layout with a kernel has figures, bytes are those of all the matrices, and others say why not.
+// TestRecommend: every layout with a kernel has figures, bytes count all matrices, and other layouts state why they
+// have none.
 func TestRecommend(t *testing.T) {
 	r, err := Recommend(context.Background(), recommendOptions())
 	if err != nil {

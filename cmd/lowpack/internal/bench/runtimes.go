@@ -13,14 +13,14 @@ import (
 // RuntimesSchema names the form of Runtimes in JSON.
 const RuntimesSchema = "lowpack.bench.runtimes/1"
 
-// Runtimes are figures of lowpack and of other runtimes on the same machines with models of the same shape: what a
-// person has collected from the reports of each, not what lowpack measures by itself.
+// Runtimes are figures of lowpack and of other runtimes on the same machines with models of the same shape: collected
+// by hand from the reports of each, not measured by lowpack itself.
 type Runtimes struct {
 	Schema   string           `json:"schema"`
-	Name     string           `json:"name,omitempty"`    // tells the tables of a document apart
+	Name     string           `json:"name,omitempty"`    // identifies the table of a document
 	Unit     string           `json:"unit,omitempty"`    // of all figures; "" = tokens per second
 	Columns  []string         `json:"columns,omitempty"` // headings of runtime, weights and head; nil = these
-	Shape    string           `json:"shape"`             // of the model, and what else holds for all rows
+	Shape    string           `json:"shape"`             // of the model, and other conditions common to all rows
 	Machines []RuntimeMachine `json:"machines"`
 }
 
@@ -42,7 +42,7 @@ type RuntimeRow struct {
 	Figures  map[string]Figure `json:"figures"`                // of each test
 }
 
-// key tells the rows of a machine apart, and finds the row of another machine that belongs beside one.
+// key identifies a row of a machine, and finds the matching row of another machine.
 func (r *RuntimeRow) key() []string { return []string{r.Runtime, r.Weights, r.Head} }
 
 // Figure summarizes the runs of one test.
@@ -53,10 +53,10 @@ type Figure struct {
 	Runs   int     `json:"runs,omitempty"` // 0 = not recorded
 }
 
-// ranged tells whether the range of the runs is recorded.
+// ranged reports whether the range of the runs is recorded.
 func (f *Figure) ranged() bool { return f.Min != 0 || f.Max != 0 }
 
-// valid tells whether the figure does not contradict itself.
+// valid reports whether the figure is consistent.
 func (f *Figure) valid() bool {
 	least, most := f.Median, f.Median
 	if f.ranged() {
@@ -93,7 +93,7 @@ func ReadRuntimes(text []byte) (*Runtimes, error) {
 // unit of all figures.
 func (r *Runtimes) unit() string { return cmp.Or(r.Unit, "tokens per second") }
 
-// columns are the headings of RuntimeRow.key.
+// columns returns the headings of RuntimeRow.key.
 func (r *Runtimes) columns() []string {
 	if r.Columns == nil {
 		return []string{"Runtime", "Weights", "Head"}
@@ -133,7 +133,7 @@ func (m *RuntimeMachine) tests() []string {
 	return append(slices.DeleteFunc(order, func(t string) bool { return !seen[t] }), rest...)
 }
 
-// Plot shows one row of every runtime in one test, machine by machine, of those that have the test.
+// Plot shows one row per runtime for one test, machine by machine; runtimes without the test are left out.
 func (r *Runtimes) Plot(test string) *plot.Bars {
 	chart := &plot.Bars{Title: test + ", " + r.unit(), Note: r.Shape, Value: plot.Axis{Label: "median of all runs"}}
 	machines := slices.DeleteFunc(slices.Clone(r.Machines),
@@ -157,8 +157,8 @@ func (r *Runtimes) Plot(test string) *plot.Bars {
 	return chart
 }
 
-// figure is the median of the first row of a runtime that has the test, so that heads of like quality stand beside each
-// other; NaN where there is none.
+// figure returns the median of the first row of a runtime that has the test, so that heads of like quality are
+// compared; NaN if there is none.
 func (m *RuntimeMachine) figure(runtime, test string) float64 {
 	for _, row := range m.Rows {
 		if f, ok := row.Figures[test]; ok && row.Runtime == runtime {

@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestRuntimes: the charts of the README and the tables of docs/BENCHMARKS.md are those of docs/benchmarks.
+// TestRuntimes: the charts of the README and the tables of docs/BENCHMARKS.md are up to date with docs/benchmarks.
 func TestRuntimes(t *testing.T) {
 	read := func(name string) []byte {
 		text, err := os.ReadFile(shared.Testdata(t, "../docs/"+name))
@@ -68,7 +68,7 @@ func TestRuntimesRefusals(t *testing.T) {
 }
 
 // TestRuntimeTables: a table per test with the machines side by side and one median per cell, then a table per machine
-// with revisions and ranges. They replace what stands between two lines of a document, and nothing else of it.
+// with revisions and ranges. They replace the text between two marker lines of a document, and nothing else.
 func TestRuntimeTables(t *testing.T) {
 	figure := func(x float64) Figure { return Figure{x, x - 1, x + 1, 3} }
 	r := &Runtimes{Machines: []RuntimeMachine{

@@ -9,10 +9,10 @@ import (
 )
 
 // scaled is a product whose results are floats: sums of groups of columns, scaled and added (N15). Its results are
-// taken as bits, so that those of two kernels are compared like integers.
+// compared as bit patterns, like integers.
 type scaled struct{ *kernel.Weights }
 
-// newScaled gives weights random scales, the same ones for a shape.
+// newScaled gives weights random scales, the same for a shape.
 func newScaled(w *kernel.Weights) (scaled, error) {
 	scales, random := make([]float32, w.Shape.M*w.Groups()), rand.New(rand.NewPCG(3, uint64(w.Shape.K)))
 	for i := range scales {

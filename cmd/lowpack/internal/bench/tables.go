@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The lines of a document that Into writes between, where the figures have no name; a name stands before the arrow.
+// The marker lines between which Into writes the figures without a name; a name is inserted before the arrow.
 const (
 	TablesBegin = "<!-- bench chart -->"
 	TablesEnd   = "<!-- end of bench chart -->"
@@ -24,7 +24,7 @@ func (r *Runtimes) named(line string) string {
 	return strings.TrimSuffix(line, "-->") + r.Name + " -->"
 }
 
-// missing stands in a cell without a figure.
+// missing fills a cell without a figure.
 const missing = "–"
 
 // Into replaces the tables of a Markdown document by those of r.

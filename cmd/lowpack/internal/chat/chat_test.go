@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestThinking: marks are found wherever pieces end, also where the template has written the first one, and what only
-// begins like one is text.
+// TestThinking: marks are found wherever pieces end, also if the template has written the first one, and text that only
+// begins like a mark stays text.
 func TestThinking(t *testing.T) {
 	for _, c := range []struct{ prompt, answer, text, thought string }{
 		{"", "<think>\nWell, 1 < 2.\n</think>\n\nYes.", "Yes.", "Well, 1 < 2.\n"},
@@ -42,8 +42,8 @@ func TestThinking(t *testing.T) {
 	}
 }
 
-// TestHistory: messages of several lines come back, repeated and very long ones are not kept, the oldest go, the file
-// is its owner's alone, and what is no entry in it is left out.
+// TestHistory: messages of several lines are restored, repeated and very long ones are not kept, the oldest are
+// dropped, only the owner can access the file, and invalid entries are skipped.
 func TestHistory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "history")
 	h, err := OpenHistory(path)
@@ -83,7 +83,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestCompletion: what all words have in common is added, and a space behind the only one.
+// TestCompletion: the common prefix of all words is added, and a space after a single word.
 func TestCompletion(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"talk-one.json", "talk-two.json"} {

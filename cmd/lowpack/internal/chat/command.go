@@ -63,7 +63,7 @@ func Completion(settings []string) func(line string) string {
 	}
 }
 
-// extend adds to a beginning what all words that begin so have in common, and a space behind the only one.
+// extend returns the longest common prefix of all words with this beginning, and a space after a single word.
 func extend(begin string, words []string) string {
 	words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, begin) })
 	if len(words) == 0 {

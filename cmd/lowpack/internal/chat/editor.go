@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// ErrInterrupt says that Ctrl-C was pressed while a message was written.
+// ErrInterrupt means that Ctrl-C was pressed while a message was typed.
 var ErrInterrupt = errors.New("interrupted")
 
 // quotes begin and end a message of several lines.
@@ -32,11 +32,10 @@ type Editor struct {
 	complete func(line string) string
 	term     *term.Terminal
 	watched  *watched
-	again    bool // Ctrl-C was pressed twice at once
+	again    bool // Ctrl-C was pressed twice in succession
 }
 
-// NewEditor reads from a terminal; out writes to the same one. complete gives what a line may become when Tab is
-// pressed.
+// NewEditor reads from a terminal; out writes to the same one. complete returns the completed line when Tab is pressed.
 func NewEditor(in *os.File, out io.Writer, history *History, complete func(line string) string) *Editor {
 	e := &Editor{in: in, out: out, history: history, complete: complete}
 	e.reset()
@@ -57,8 +56,8 @@ func (e *Editor) reset() {
 	}
 }
 
-// Message reads a message: a line, several lines between """ and """, or several that are pasted at once, with what
-// is written behind them. It returns ErrInterrupt after Ctrl-C, and io.EOF after Ctrl-D on an empty line.
+// Message reads a message: a line, several lines between """ and """, or several pasted lines, with what is typed after
+// them. It returns ErrInterrupt after Ctrl-C, and io.EOF after Ctrl-D on an empty line.
 func (e *Editor) Message() (string, error) {
 	var lines []string
 	quoted := false
@@ -82,7 +81,7 @@ func (e *Editor) Message() (string, error) {
 	}
 }
 
-// said keeps a message in the history.
+// said adds a message to the history.
 func (e *Editor) said(message string) string {
 	message = strings.Trim(message, "\n")
 	e.history.Add(message)

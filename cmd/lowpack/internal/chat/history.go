@@ -24,7 +24,7 @@ type History struct {
 	entries []string
 }
 
-// OpenHistory reads the history in a file; there need be none. With path "" it is kept in memory only.
+// OpenHistory reads the history from a file, which need not exist. With path "" it is kept in memory only.
 func OpenHistory(path string) (*History, error) {
 	h := &History{path: path}
 	if path == "" {
@@ -42,7 +42,7 @@ func OpenHistory(path string) (*History, error) {
 	lines.Buffer(nil, 8*maxEntry)
 	for lines.Scan() {
 		var entry string
-		if json.Unmarshal(lines.Bytes(), &entry) == nil { // others are of another program, or cut off
+		if json.Unmarshal(lines.Bytes(), &entry) == nil { // skips foreign and truncated entries
 			h.entries = append(h.entries, entry)
 		}
 	}
@@ -50,7 +50,7 @@ func OpenHistory(path string) (*History, error) {
 	return h, err
 }
 
-// Add keeps a message, unless it is empty, very long or the last one again.
+// Add adds a message, unless it is empty, very long or equal to the last one.
 func (h *History) Add(message string) {
 	if strings.TrimSpace(message) == "" || len(message) > maxEntry ||
 		len(h.entries) > 0 && h.entries[len(h.entries)-1] == message {
@@ -79,8 +79,8 @@ func (h *History) Save() error {
 	return replace(h.path, b.Bytes())
 }
 
-// replace writes a file whose content is the old one or the new one at every moment. Only its owner can read it: the
-// files of package atomicfile are for others, too.
+// replace replaces a file such that its content is the old one or the new one at any time. Only its owner can read it,
+// unlike the files of package atomicfile.
 func replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".history-*")
 	if err != nil {

@@ -2,7 +2,7 @@ package chat
 
 import "strings"
 
-// Part is a piece of an answer: text for the reader, or what the model thinks before it answers.
+// Part is a piece of an answer: text for the reader, or the model's thinking before it answers.
 type Part struct {
 	Text  string
 	Think bool
@@ -14,11 +14,11 @@ const (
 	thinkEnd   = "</think>"
 )
 
-// Thinking divides an answer that comes in pieces. Its marks are in no part, nor is the white space around them.
+// Thinking splits an answer that comes in pieces. Its marks, and the white space around them, are in no part.
 type Thinking struct {
 	inside bool
 	held   string // the beginning of what may be a mark
-	after  bool   // a mark was last: white space goes
+	after  bool   // a mark came last: white space is dropped
 }
 
 // NewThinking divides an answer to a text. Some chat templates end with the mark that begins the thinking.
@@ -48,7 +48,7 @@ func (t *Thinking) Add(piece string) (parts []Part) {
 	return parts
 }
 
-// End gives what was held back.
+// End returns the text that was held back.
 func (t *Thinking) End() []Part {
 	held := t.held
 	t.held = ""

@@ -26,7 +26,7 @@ import (
 // in its window; with a smaller stride, from at least Window − Stride tokens. Without a begin-of-text token, the first
 // token of a window that would be scored is not: nothing precedes it.
 type Options struct {
-	Window   int  // tokens; 0 = DefaultWindow, or what the model was made for
+	Window   int  // tokens; 0 = DefaultWindow, or the model's context if that is less
 	Stride   int  // tokens; 0 = Window
 	Bare     bool // no begin-of-text token in front of a window
 	Progress func(done, total int)
@@ -34,7 +34,7 @@ type Options struct {
 	Text, Model, Other string // paths, for errors; "" = unknown
 }
 
-// DefaultWindow is long enough for most of what context can tell.
+// DefaultWindow is long enough to capture most of the benefit of context.
 const DefaultWindow = 2048
 
 // Result of an evaluation.
@@ -56,8 +56,8 @@ type Result struct {
 }
 
 // Against compares with another model, whose predictions are the yardstick: KL is Σ p·ln(p/q) with p of the other and q
-// of this model. Errors are one standard error of a mean over tokens taken as independent; that of the ratio is of the
-// paired losses, so that it is small where both models are wrong about the same tokens.
+// of this model. Errors are one standard error of a mean over tokens taken as independent; the error of the ratio is
+// based on paired losses, so that it is small if both models are wrong about the same tokens.
 type Against struct {
 	Perplexity  float64 `json:"perplexity"`       // of the other model
 	Ratio       float64 `json:"perplexity_ratio"` // this model's perplexity over the other's
@@ -109,7 +109,7 @@ func Run(ctx context.Context, e, other *engine.Engine, ids []int, o Options) (*R
 	return r.result(len(windows)), nil
 }
 
-// named adds the path of the file that an error is about, where it is known.
+// named adds the path of the file that an error is about, if it is known.
 func named(path string, err error) error {
 	if path == "" {
 		return err

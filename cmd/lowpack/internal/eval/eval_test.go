@@ -92,8 +92,8 @@ func TestGoldenPerplexity(t *testing.T) {
 	}
 }
 
-// TestGoldenModels compares with logits that other programs recorded for models that others trained: the loss of the
-// texts which those programs wrote.
+// TestGoldenModels compares with logits that other programs recorded for third-party models: the loss of the texts that
+// those programs generated.
 func TestGoldenModels(t *testing.T) {
 	for dir, form := range map[string]string{"stories260k": "hf-F32", "bitllama2-3m": "packed-auto"} {
 		e := converted(t, shared.Path(t, "data/models/"+dir+"/"+form), packed.Recipe{})
@@ -130,7 +130,7 @@ func TestGoldenModels(t *testing.T) {
 	}
 }
 
-// TestWindows: every token is scored once, by what Options says precedes it.
+// TestWindows: every token is scored once, with the context that Options describes.
 func TestWindows(t *testing.T) {
 	for _, bos := range []int{-1, 5} {
 		for n := 1; n <= 40; n++ {
@@ -224,7 +224,7 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// TestBare: without the token in front, the first token of a window has nothing before it and is not scored.
+// TestBare: without a begin-of-text token, the first token of a window has no context and is not scored.
 func TestBare(t *testing.T) {
 	e := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{})
 	ids := heldout(t)[:300]
@@ -315,7 +315,7 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// TestBlame: an error names the file that it is about, and no other one.
+// TestBlame: an error names the file that it is about, and no other.
 func TestBlame(t *testing.T) {
 	e, other := converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), converted(t,
 		shared.Testdata(t, "tiny-bitnet"), packed.Recipe{})

@@ -9,8 +9,8 @@ import (
 // bins is how many points a line of many positions is reduced to.
 const bins = 240
 
-// Plot shows the evaluation by position: the divergence along the text if there was a comparison, else how the loss
-// falls with the number of tokens that the model has read.
+// Plot shows the evaluation by position: the divergence along the text if there was a comparison, else the loss by
+// position in the window.
 func (r *Result) Plot(title string) plot.Chart {
 	if r.Against != nil {
 		mean, most := r.bin(func(s *score) int { return s.at }, func(s *score) float64 { return s.kl })

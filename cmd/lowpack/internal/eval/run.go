@@ -29,7 +29,7 @@ type runner struct {
 	took   time.Duration
 }
 
-// open makes a sequence and room for logits, per model.
+// open creates a sequence and a logits buffer per model.
 func (r *runner) open() (err error) {
 	vocab := r.e.Description().Vocab
 	r.piece = min(max(1, maxLogits/(4*vocab)), r.e.Options().Batch, r.o.Window)
@@ -54,7 +54,7 @@ func (r *runner) close() {
 	}
 }
 
-// window reads the tokens of a window, piece by piece, and scores those that are to be.
+// window reads the tokens of a window, piece by piece, and scores the tokens to be scored.
 func (r *runner) window(ctx context.Context, w span) error {
 	for _, s := range r.seqs {
 		if s != nil {
@@ -65,7 +65,7 @@ func (r *runner) window(ctx context.Context, w span) error {
 	if r.bos >= 0 {
 		input = append([]int{r.bos}, input...)
 	}
-	// The last of len(silent) tokens is what the first scored token follows.
+	// The first scored token follows the last of len(silent) tokens.
 	silent := len(input) - (w.end - w.first)
 	for at := 0; at < silent; at += r.piece {
 		if err := r.forward(ctx, input[at:min(at+r.piece, silent)], false); err != nil {

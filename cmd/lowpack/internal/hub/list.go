@@ -16,7 +16,7 @@ import (
 // Local is a model in the cache: a snapshot with weights in safetensors files, or a GGUF in one.
 type Local struct {
 	Name
-	Path     string // what can be opened: the snapshot, or the first part of the GGUF
+	Path     string // path to open: the snapshot, or the first part of the GGUF
 	snapshot string
 	files    []string // of the model, below the snapshot
 }
@@ -29,8 +29,8 @@ func (l *Local) Files() (list []string) {
 	return list
 }
 
-// List lists the models of the cache by name, without opening their files. Revisions are branches or tags where one
-// stands for the snapshot, and commits otherwise.
+// List lists the models of the cache by name, without opening their files. A revision is the branch or tag of the
+// snapshot, or its commit if there is none.
 func (c *Client) List() ([]Local, error) {
 	folders, err := os.ReadDir(c.Cache)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func (c *Client) localOf(n Name) (list []Local, err error) {
 	return list, err
 }
 
-// revisionsOf are the branches and tags of a model, by commit; main before others.
+// revisionsOf returns the branches and tags of a model, by commit; main before others.
 func revisionsOf(folder string) map[string]string {
 	list := map[string]string{}
 	refs := os.DirFS(filepath.Join(folder, "refs"))

@@ -16,8 +16,8 @@ import (
 )
 
 // Remove removes a model that List listed: its files, the blobs that no other snapshot of the model needs, and, with
-// the last model of a snapshot, the snapshot and the branches that stand for it. It returns the bytes that became free.
-// Links are removed, never what they lead to out of the folder of the model; blobs that several models share stay.
+// the last model of a snapshot, the snapshot and the branches that refer to it. It returns the number of bytes freed.
+// Links are removed, but never their targets outside of the folder of the model; blobs shared by several models stay.
 func (c *Client) Remove(l *Local) (freed int64, err error) {
 	if err := c.idle(l.Name); err != nil {
 		return 0, err
@@ -72,7 +72,7 @@ type removal struct {
 	freed int64
 }
 
-// model removes the files of one model, and what nothing else needs then.
+// model removes the files of one model, and what nothing else needs afterwards.
 func (r *removal) model(l *Local) error {
 	snapshot := path.Join("snapshots", filepath.Base(l.snapshot))
 	var blobs []string
@@ -116,7 +116,7 @@ func (r *removal) remove(name string) error {
 	return err
 }
 
-// blob is the blob of this model that a file of a snapshot is a link to; "" if there is none.
+// blob returns the blob of this model that a snapshot's file links to; "" if there is none.
 func (r *removal) blob(link string) string {
 	to, err := r.Readlink(filepath.FromSlash(link))
 	to = filepath.ToSlash(to)

@@ -96,7 +96,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestRemove: a model goes with what it alone needs, and nothing that links lead to out of its folder.
+// TestRemove: a model is removed with everything that only it needs, and without link targets outside of its folder.
 func TestRemove(t *testing.T) {
 	tiny := "models--acme--tiny/"
 	for _, test := range []struct {
@@ -145,7 +145,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemoveRefuses what another process downloads, and folders that lie elsewhere.
+// TestRemoveRefuses: models that another process is downloading, and folders outside of the cache, are not removed.
 func TestRemoveRefuses(t *testing.T) {
 	c := cacheOf(t, twoSnapshots())
 	lock, err := c.lock(t.Context(), Name{Org: "acme", Model: "tiny"}, "cc")

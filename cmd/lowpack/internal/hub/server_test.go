@@ -43,8 +43,8 @@ type fakeHub struct {
 
 	hub, storage *httptest.Server
 	mu           sync.Mutex
-	asked        []string // paths asked of the hub
-	requests     []string // paths asked of the storage, with their ranges
+	asked        []string // paths requested from the hub
+	requests     []string // paths requested from the storage, with their ranges
 	visits       []visit  // of hops
 	leaked       bool     // the storage saw the token
 }

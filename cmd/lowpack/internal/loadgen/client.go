@@ -18,7 +18,7 @@ type client struct {
 	http *http.Client
 }
 
-// result is what became of a request.
+// result is the result of a request.
 type result struct {
 	err    error
 	ttft   time.Duration   // from the planned time to the first text
@@ -27,7 +27,7 @@ type result struct {
 	output int             // tokens
 }
 
-// tpot is the time per output token behind the first one.
+// tpot returns the time per output token after the first one.
 func (r *result) tpot() time.Duration {
 	if r.output < 2 {
 		return 0
@@ -38,7 +38,7 @@ func (r *result) tpot() time.Duration {
 // mostFrame bounds a frame of a stream.
 const mostFrame = 1 << 20
 
-// ask sends a request whose latency counts from a time.
+// ask sends a request whose latency counts from the time from.
 func (c *client) ask(ctx context.Context, prompt []int, from time.Time) (r result) {
 	body, _ := json.Marshal(map[string]any{ // of JSON
 		"model":          c.Model,
@@ -71,7 +71,7 @@ func (c *client) ask(ctx context.Context, prompt []int, from time.Time) (r resul
 	return r
 }
 
-// frame is what of a frame matters.
+// frame holds the fields of a frame that are used.
 type frame struct {
 	Error *struct {
 		Message string `json:"message"`
@@ -85,7 +85,7 @@ type frame struct {
 	} `json:"usage"`
 }
 
-// read takes the time of each piece of a stream.
+// read records the arrival time of each piece of a stream.
 func (r *result) read(stream io.Reader, from time.Time) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, mostFrame)

@@ -35,9 +35,9 @@ const firstID, lastID = 256, 1000
 
 // Run sends the load and waits for all answers. Errors: ctx has ended, or no request was answered.
 //
-// Each request has a time at which it is planned to be sent. In an open loop that is the time from which its latency
-// counts: a server that is late does not put off the requests behind (no coordinated omission). In a closed loop a
-// request is planned for when the one before it ended.
+// Each request has a time at which it is planned to be sent. In an open loop latency counts from that time: a slow
+// server does not delay later requests (no coordinated omission). In a closed loop a request is planned for the end of
+// the previous one.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r := rand.New(rand.NewPCG(o.Seed, 0))
 	prompts, planned := make([][]int, o.Requests), make([]time.Duration, o.Requests)
@@ -88,7 +88,7 @@ func wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// sendAll calls send for each request: in a goroutine of its own, or in those of a closed loop.
+// sendAll calls send for each request: in a separate goroutine, or in the goroutines of a closed loop.
 func (c *client) sendAll(ctx context.Context, send func(i int)) {
 	workers := c.Concurrency
 	if workers == 0 {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestSummary compares with what NumPy says of 1, 2, 3, 4, 10 (mean, median, std, percentile 99).
+// TestSummary compares with NumPy's results for 1, 2, 3, 4, 10 (mean, median, std, percentile 99).
 func TestSummary(t *testing.T) {
 	var list []time.Duration
 	for _, ms := range []int{10, 1, 4, 2, 3} {
@@ -47,7 +47,7 @@ func (writer) WriteHeader(int)     {}
 
 // slow is a server that works on one request at a time, for a while.
 func slow(t *testing.T, takes time.Duration) (server direct, most *atomic.Int32) {
-	turn := make(chan struct{}, 1) // a mutex would not let the clock go on
+	turn := make(chan struct{}, 1) // a mutex would stop the test clock
 	var now atomic.Int32
 	most = &atomic.Int32{}
 	return direct{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -80,8 +80,8 @@ func slow(t *testing.T, takes time.Duration) (server direct, most *atomic.Int32)
 	})}, most
 }
 
-// TestLoops: in an open loop a server that cannot keep up is told so by latencies that grow, because they count from
-// the planned moments; in a closed loop it never has more requests than asked for.
+// TestLoops: in an open loop the latencies of an overloaded server grow, because they count from the planned times; in
+// a closed loop it never has more concurrent requests than configured.
 func TestLoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes, requests = 30 * time.Millisecond, 10
@@ -120,7 +120,7 @@ func TestLoops(t *testing.T) {
 	})
 }
 
-// TestFailures: what is not a whole answer is counted as failed.
+// TestFailures: an incomplete answer counts as failed.
 func TestFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		status     int

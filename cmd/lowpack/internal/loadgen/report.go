@@ -81,14 +81,14 @@ func newReport(o Options, results []result, took time.Duration) *Report {
 	return r
 }
 
-// hold says whether a request is within all limits.
+// hold reports whether a request is within all limits.
 func (l Limits) hold(r *result) bool {
 	within := func(d, limit time.Duration) bool { return limit == 0 || d <= limit }
 	return within(r.ttft, l.TTFT) && within(r.tpot(), l.TPOT) && within(r.e2el, l.E2EL)
 }
 
-// summary returns milliseconds. Percentiles lie between the values around them, and the standard deviation is that of
-// the values themselves, as those of NumPy, which vLLM uses.
+// summary returns milliseconds. Percentiles are linearly interpolated, and the standard deviation is the population's,
+// as in NumPy, which vLLM uses.
 func summary(list []time.Duration) (mean, median, std, p99 float64) {
 	if len(list) == 0 {
 		return 0, 0, 0, 0

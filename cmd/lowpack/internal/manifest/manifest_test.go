@@ -37,12 +37,12 @@ func TestInteropManifests(t *testing.T) {
 	}
 }
 
-// kserveSchema is that of an InferenceService, from the module of KServe, with unknown fields refused.
+// kserveSchema returns the schema of an InferenceService, from KServe's module, with unknown fields refused.
 func kserveSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	const module = "github.com/kserve/kserve@v0.17.0"
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
-	cmd.Dir = t.TempDir() // it is no dependency
+	cmd.Dir = t.TempDir() // KServe is not a dependency of this module
 	out, err := cmd.Output()
 	var place struct{ Dir string }
 	if err := errors.Join(err, json.Unmarshal(out, &place)); err != nil || place.Dir == "" {
