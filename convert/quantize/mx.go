@@ -20,7 +20,7 @@ var magnitudes = [8]int8{0, 1, 2, 3, 4, 6, 8, 12}
 // branches would be mispredicted half of the time. Ties go to the element with an even mantissa, so every second
 // midpoint belongs to the element below it.
 func codeMX(w, a float32) int8 {
-	const ( // float32 bits of the largest magnitude in front of each limit
+	const ( // float32 bits of the largest magnitude below each midpoint
 		upTo025 = 0x3e800000     // 0.25 is 0
 		below07 = 0x3f400000 - 1 // 0.75 is 1
 		upTo125 = 0x3fa00000

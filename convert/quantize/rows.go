@@ -67,7 +67,7 @@ func magnitude(bits uint32) float64 { return float64(math.Float32frombits(bits &
 // climbGo writes first + stride · (number of thresholds that a finite weight reaches). Comparing keys instead of floats
 // needs no branch, which would be a coin toss; a threshold of zero is reached by −0.
 func (l *ladder) climbGo(dst []int8, d DType, src []byte) {
-	var below [3]int64 // the key in front of each threshold
+	var below [3]int64 // the key just below each threshold
 	for i, t := range l.at {
 		below[i] = int64(key32(math.Float32bits(t))) - 1
 		if t == 0 {

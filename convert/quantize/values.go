@@ -51,8 +51,8 @@ func (r *Rule) measure(d DType, row, column int, src []byte, kind ScaleKind) (ro
 	return s, fmt.Errorf("%w: %s: row %d: %w", pack.ErrUnsupported, r.Name, row, err)
 }
 
-// maxZeros of a row of signs, as a share of its weights: more than one in 256 are a level of their own. (A weight that
-// training leaves at exactly zero is rarer by far; a ternary row has a third of zeros.)
+// maxZeros of a row of signs, as a share of its weights: more than one in 256 count as a separate level. (A weight that
+// training leaves at exactly zero is far rarer; in a ternary row, a third of the weights are zero.)
 const maxZeros = 256
 
 // oneMagnitude is a row of signs, or of signs and zeros, times a scale, which is the largest magnitude.
