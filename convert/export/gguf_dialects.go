@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Dialect is the program that a GGUF is for: they have block types and architectures of their own.
+// Dialect is the target program of a GGUF: programs have their own block types and architectures.
 type Dialect string
 
 // The dialects.

@@ -27,7 +27,7 @@ type config struct {
 	} `json:"rope_parameters"`
 }
 
-// key adds a key; a name that begins with "." has the architecture in front.
+// key adds a key; a name that begins with "." is prefixed with the architecture.
 func (w *ggufWriter) key(name string, v gguf.Value) {
 	if strings.HasPrefix(name, ".") {
 		name = w.arch.Name + name

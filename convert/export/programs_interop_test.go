@@ -94,7 +94,7 @@ func countPacked(t *testing.T, path string) int {
 	return len(f.Manifest().Packed)
 }
 
-// sameFloats compares all tensors of two models, the second of which is in F32.
+// sameFloats compares all tensors of two models; the second one is in F32.
 func sameFloats(t *testing.T, path, floats string) {
 	t.Helper()
 	a, err := checkpoint.Open(path)

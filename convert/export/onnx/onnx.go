@@ -85,8 +85,8 @@ func exactly(e *packed.Entry, a packed.Activation) error {
 	return err
 }
 
-// families lists the families whose blocks have been compared with lowpack in onnxruntime; the blocks of bitnet-1bitllm
-// and mobilellm are those of bitnet and llama under other names.
+// families lists the families whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm
+// have the blocks of bitnet and llama under other names.
 var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2", "gemma3", "gpt_oss", "granite",
 	"granitemoe", "hunyuan", "llama", "minicpm", "mistral", "mixtral",
 	"mobilellm", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"}

@@ -40,7 +40,7 @@ func codedIn(e *packed.Entry, least int) (coded, error) {
 
 func (c *coded) of() *coded { return c }
 
-// dims puts the number of experts in front of the shape of one matrix.
+// dims prepends the number of experts to the shape of one matrix.
 func (c *coded) dims(shape ...int) (list []int64) {
 	if len(c.entry.Shape) == 3 {
 		list = append(list, int64(c.entry.Experts()))

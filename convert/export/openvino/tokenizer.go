@@ -25,7 +25,7 @@ var extension = map[string]bool{
 }
 
 // texts builds the graphs of a tokenizer and of its inverse. Lists of texts are three values: where each begins, where
-// it ends, and the bytes of all; lists of such lists have two more in front.
+// it ends, and the bytes of all; lists of such lists are preceded by two more.
 type texts struct {
 	*builder
 	*vocabulary
