@@ -50,7 +50,7 @@ func convertTo(t testing.TB, path string, o Options) *packed.File {
 	return f
 }
 
-// without golden outputs, which have tests of their own.
+// without golden outputs, which have separate tests.
 func plain(r packed.Recipe) Options {
 	r.Golden = "none"
 	return Options{Recipe: r}

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// Plan first, convert then: the plan says what happens to every tensor before any of them is read.
+// Plan first, then convert: the plan says what happens to every tensor before any tensor is read.
 func Example() {
 	ctx := context.Background()
 	plan, err := convert.NewPlan(ctx, "../testdata/tiny-bitnet",

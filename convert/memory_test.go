@@ -201,9 +201,9 @@ func memoryGroup(t *testing.T, limit int) string {
 	return ""
 }
 
-// peakAnonymous converts in a new process and returns a lower bound of the most anonymous memory that it had: the
-// largest RssAnon seen every few milliseconds, or what its own high-water mark, which no moment escapes, had beside the
-// most pages of files. Without maps of large files the latter is all but the peak.
+// peakAnonymous converts in a new process and returns a lower bound of its peak anonymous memory: the larger of the
+// largest RssAnon, sampled every few milliseconds, and its high-water mark, which misses no peak, less the most
+// file-backed pages. Without maps of large files the latter is nearly the peak.
 func peakAnonymous(t *testing.T, dir string, threads int, layout, head string, env ...string) (peak int64) {
 	t.Helper()
 	p := startProcess(t, dir, filepath.Join(filepath.Dir(dir), "out.safetensors"), threads,
@@ -225,7 +225,7 @@ func peakAnonymous(t *testing.T, dir string, threads int, layout, head string, e
 	}
 }
 
-// kernelCount is a number of bytes in what /proc says of a process; 0 = it is not there.
+// kernelCount returns a number of bytes from a process's status in /proc; 0 = not present.
 func kernelCount(status, key string) int64 {
 	for line := range strings.Lines(status) {
 		if text, ok := strings.CutPrefix(line, key); ok {

@@ -225,5 +225,5 @@ func openLayout(name string, params map[string]int, a pack.Alphabet, head bool) 
 	return l, err
 }
 
-// headLayouts hold codes of an alphabet and have kernels of their own.
+// headLayouts maps alphabets to layouts that hold their codes and have dedicated kernels.
 var headLayouts = map[string]string{pack.Int8.Name: "vnni4", pack.Int4.Name: "vnni4i"}

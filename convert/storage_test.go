@@ -145,8 +145,8 @@ func (w *work) stray(at place) (names []string) {
 	return names
 }
 
-// TestEveryWriteFault fails each file system operation once, with every error that disks give. The target is unchanged,
-// nothing is left behind, no file stays open, and the error names the cause; then the work succeeds. Without
+// TestEveryWriteFault fails every file system operation, one at a time, with every error that disks give. The target is
+// unchanged, nothing is left behind, no file stays open, and the error names the cause; then the work succeeds. Without
 // LOWPACK_LONG each operation fails with one or two of the errors; each error meets every third operation, and so old
 // targets and none.
 func TestEveryWriteFault(t *testing.T) {

@@ -17,7 +17,7 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("report").Parse(pageText))
 
-// page is what page.html shows.
+// page is the data of page.html.
 type page struct {
 	*Report
 	Style   template.CSS

@@ -15,13 +15,13 @@ import (
 // Report of one conversion.
 type Report struct {
 	Tool   string // program and version
-	Source string // what was converted, without its folder
-	File   string // what was written, without its folder
+	Source string // name of the checkpoint, without its folder
+	File   string // name of the packed file, without its folder
 	Recipe string // the choices, as the user would type them
 	Rows   []Row  // by name
 }
 
-// Row tells what became of one tensor.
+// Row describes the result for one tensor.
 type Row struct {
 	Tensor   string
 	Shape    []int

@@ -207,7 +207,7 @@ func readArrow(t *testing.T, file []byte, r *Report) (rows []record) {
 	return rows
 }
 
-// TestPage holds the page to what it promises: it stands alone, runs nothing, and shows every tensor and plot.
+// TestPage: the page is self-contained, runs no script, and shows every tensor and plot.
 func TestPage(t *testing.T) {
 	r := sample()
 	var b bytes.Buffer

@@ -23,7 +23,7 @@ type feedback struct {
 	order    []int     // columns in the order in which they get codes
 	weights  []float32 // by column: cost of a squared error after the best compensation by later columns
 	share    []float32 // [n][width]: fraction of each earlier column's error that a column compensates
-	again    []float32 // [n][width]: the same of the errors at all other places
+	again    []float32 // [n][width]: fraction of every other column's error that a column compensates
 }
 
 // newFeedback begins with the lower triangle of a Gram matrix, and returns the Cholesky factor too.

@@ -101,7 +101,7 @@ func (q *quantizing) run(observe func(names []string, x []float32, n int) [][]fl
 	return e.Forward(q.ctx, batch)
 }
 
-// wants reports whether one of some weights is to be quantized.
+// wants reports whether any of the weights is to be quantized.
 func (q *quantizing) wants(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return q.weights[name].Done != nil })
 }

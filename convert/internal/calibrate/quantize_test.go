@@ -84,7 +84,7 @@ func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules r
 	return got, err
 }
 
-// TestQuantize: threads change no bit. The codes in front of a layer change it, and so do int8 activations.
+// TestQuantize: threads change no bit. The codes of earlier layers change a layer, and so do int8 activations.
 func TestQuantize(t *testing.T) {
 	run := func(threads, group int, rules rules) map[string]calibrated {
 		got, err := quantizeSome(t, context.Background(), threads, group, rules)

@@ -165,7 +165,8 @@ func (t *packing) write(s *slot, i int) error {
 	return t.close()
 }
 
-// writeBlock hashes the codes of block i and writes and hashes its packed bytes, if it has any of its own.
+// writeBlock hashes the codes of block i, and hashes and writes its packed bytes unless the matrix is packed as a
+// whole.
 func (t *packing) writeBlock(s *slot, i int) error {
 	from, to := t.blocks.At(i)
 	numbers := packed.CodeBytes(s.codes)[:(to-from)*t.numbers.Row()]
