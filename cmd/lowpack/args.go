@@ -6,9 +6,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagsFirst moves the flags of a command in front of its arguments, and the name of a subcommand in front of both. The
-// flag library stops at the first argument and would silently take a later flag for one more file name. Everything
-// after "--" stays an argument.
+// flagsFirst moves the flags of a command before its arguments, and the name of a subcommand before both. The flag
+// library stops at the first argument and would silently treat a later flag as another file name. Everything after "--"
+// stays an argument.
 func flagsFirst(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil

@@ -86,7 +86,7 @@ func (p *person) sees(text string) {
 	}
 }
 
-// leaves waits for the end, which is to be a good one.
+// leaves waits for the program to exit, which must succeed.
 func (p *person) leaves() {
 	p.Helper()
 	if err := p.cmd.Wait(); err != nil {

@@ -249,7 +249,7 @@ func mustEnd(t *testing.T, cmd *exec.Cmd, out io.Reader, first string, signal sy
 	}
 }
 
-// TestSignalWhileWaiting: a command that reads from a pipe nobody writes to any more ends as quickly.
+// TestSignalWhileWaiting: a command that reads from an idle pipe ends as quickly.
 func TestSignalWhileWaiting(t *testing.T) {
 	packed := tinymodel.Path(t)
 	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {

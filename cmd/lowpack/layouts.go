@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/pack/explain"
 )
 
-// layoutsCommand explains layouts. kernels lists the instruction sets that have a kernel of their own for a layout.
+// layoutsCommand explains layouts. kernels lists the instruction sets that have a dedicated kernel for a layout.
 func layoutsCommand(kernels func(layout string) []string) *cli.Command {
 	return &cli.Command{
 		Name:      "layouts",

@@ -30,7 +30,7 @@ type screen struct {
 
 func newScreen(out io.Writer, name string) *screen { return &screen{out: out, name: name} }
 
-// outputError is an error of a write to a screen. No file is to be blamed for it.
+// outputError is an error of a write to a screen. It concerns no file.
 type outputError struct {
 	name string
 	err  error

@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// evil is a name that clears the screen, rings, and begins a line that nobody printed.
+// evil is a name that clears the screen, rings the bell, and begins a forged line.
 const evil = "w\x1b[2J\x07\u009b31m\nPASS"
 
 // hostileFile is a bare safetensors file with control characters in its name and its tensor's name.

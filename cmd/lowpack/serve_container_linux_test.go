@@ -104,7 +104,7 @@ func placeFor(t *testing.T, root, path string) {
 	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(root, 0o755); err != nil { // TempDir lets nobody else in
+	if err := os.Chmod(root, 0o755); err != nil { // TempDir denies other users access
 		t.Fatal(err)
 	}
 }

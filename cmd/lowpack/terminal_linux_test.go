@@ -15,7 +15,7 @@ func openTerminal(t *testing.T) (terminal *os.File, shown func() string) {
 	master, terminal := openBoth(t)
 	text := make(chan string, 1)
 	go func() {
-		b, _ := io.ReadAll(master) // ends with an error when nobody has the terminal open any more
+		b, _ := io.ReadAll(master) // ends with an error when the terminal is closed
 		text <- string(b)
 	}()
 	return terminal, func() string { return <-text }

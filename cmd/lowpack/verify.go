@@ -158,7 +158,7 @@ func writeReport(w io.Writer, kind string, r *verify.Report) error {
 	return r.JUnit(w)
 }
 
-// dumpGolden writes the golden outputs of a packed file as a file of their own.
+// dumpGolden writes the golden outputs of a packed file to a separate file.
 func dumpGolden(path, target string) error {
 	return writeFile(target, func(w io.Writer) error { return verify.DumpGolden(path, w) })
 }

@@ -94,7 +94,7 @@ const (
 	mostTurns   = 5000
 )
 
-// now is the clock of all measurements. Tests have one of their own.
+// now is the clock of all measurements. Tests replace it.
 var now = time.Now
 
 func since(t time.Time) time.Duration { return now().Sub(t) }

@@ -34,7 +34,7 @@ func largeBuffer(n int) []byte {
 	return b.Bytes
 }
 
-// touch writes to every page: memory that nobody has written is one page of zeros, read from the nearest cache.
+// touch writes to every page: memory never written to is one page of zeros, read from the nearest cache.
 func touch(b []byte) {
 	for i := 0; i < len(b); i += 4096 {
 		b[i] = 1
@@ -121,7 +121,7 @@ const (
 	Multiply Bound = "multiply"
 )
 
-// work is something to hold against the limits.
+// work is a measured operation to compare with the limits.
 type work struct {
 	isa   kernel.ISA // of the multiplications
 	bytes int        // of weights read, and of KV

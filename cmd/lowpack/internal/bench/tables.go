@@ -27,7 +27,7 @@ func (r *Runtimes) named(line string) string {
 // missing fills a cell without a figure.
 const missing = "–"
 
-// Into replaces the tables of a Markdown document by those of r.
+// Into replaces the tables of a Markdown document by the tables of r.
 func (r *Runtimes) Into(document []byte) ([]byte, error) {
 	from, to := r.named(TablesBegin), r.named(TablesEnd)
 	begin, rest, ok := bytes.Cut(document, []byte(from+"\n"))

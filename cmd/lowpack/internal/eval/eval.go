@@ -28,7 +28,7 @@ import (
 type Options struct {
 	Window   int  // tokens; 0 = DefaultWindow, or the model's context if that is less
 	Stride   int  // tokens; 0 = Window
-	Bare     bool // no begin-of-text token in front of a window
+	Bare     bool // no begin-of-text token before a window
 	Progress func(done, total int)
 
 	Text, Model, Other string // paths, for errors; "" = unknown
@@ -74,9 +74,9 @@ type Against struct {
 // score of one token.
 type score struct {
 	at    int     // in the text
-	depth int     // tokens of the window in front of it
+	depth int     // tokens before it in the window
 	nll   float64 // −ln p
-	other float64 // the same of the other model
+	other float64 // nll of the other model
 	kl    float64
 	same  bool // argmax token
 }

@@ -160,8 +160,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestStrideAndPieces: a loss depends on the tokens in front alone, not on how they were cut into passes; with the
-// window full, strided and plain evaluation agree where the context does.
+// TestStrideAndPieces: a loss depends only on the preceding tokens, not on their division into passes; with the window
+// full, strided and plain evaluation agree where the context does.
 func TestStrideAndPieces(t *testing.T) {
 	e := converted(t, shared.Testdata(t, "tiny-bitnet-packed"), packed.Recipe{})
 	ids := heldout(t)[:200]

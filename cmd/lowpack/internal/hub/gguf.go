@@ -31,7 +31,7 @@ func (n Name) chooseGGUF(files []string) ([]string, error) {
 	var all, chosen []string // first parts
 	for _, name := range files {
 		if _, err := gguf.SplitNames(name); err != nil || !isModelGGUF(name) {
-			continue // a later part, or what is no language model
+			continue // a later part, or not a language model
 		}
 		all = append(all, name)
 		if n.File == "" || n.File == name || endsIn(name, n.File) {

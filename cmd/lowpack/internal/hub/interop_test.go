@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 )
 
-// TestInteropCache: huggingface_hub finds lowpack's downloads without the network, and lowpack those of
-// huggingface_hub, shared blobs included: the same folder, for a branch and for a commit.
+// TestInteropCache: huggingface_hub finds lowpack's downloads offline, and lowpack finds huggingface_hub's, shared
+// blobs included: the same folder, for a branch and for a commit.
 func TestInteropCache(t *testing.T) {
 	h := newHub(t, &fakeHub{})
 	python := func(c *Client, revision, mode string) string {

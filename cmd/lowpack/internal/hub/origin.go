@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// transport requests no compression, so that sizes and ranges are those of files, and limits headers.
+// transport requests no compression, so that sizes and ranges refer to files, and limits headers.
 var transport = func() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DisableCompression = true

@@ -28,7 +28,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// direct is a network without sockets, so that tests have a clock of their own.
+// direct is a network without sockets, so that tests control the clock.
 type direct struct{ http.Handler }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
