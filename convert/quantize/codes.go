@@ -44,8 +44,8 @@ func newLadder(r *Rule, scale, a float32) (l ladder) {
 	return l
 }
 
-// threshold is the smallest float32 that a rule gives code or more; +∞ if no finite one is. It searches from the guess
-// on, in steps that double, and then bisects.
+// threshold returns the smallest float32 whose code is code or more; +∞ if no finite one is. It searches from the guess
+// on, in doubling steps, and then bisects.
 func threshold(r *Rule, a float32, code int8, guess float32) float32 {
 	const last = 0x7f7fffff // key of the largest float32; the key of the smallest is −last − 1
 	reached := func(key int64) bool {

@@ -54,7 +54,8 @@ func TestFloatBytes(t *testing.T) {
 	}
 }
 
-// TestKeys walks all finite 16-bit values in the order of their keys: values grow, and every key gives its value back.
+// TestKeys walks all finite 16-bit values in the order of their keys: values increase, and every key converts back to
+// its value.
 func TestKeys(t *testing.T) {
 	for _, d := range []DType{BF16, F16} {
 		last := math.Inf(-1)

@@ -46,7 +46,7 @@ func spareRow(src []byte, shift, m int) error {
 	return nil
 }
 
-// unpackRow opens one field of all bytes of a row and reports whether all codes are below 3.
+// unpackRow unpacks one field of all bytes of a row and reports whether all codes are below 3.
 func unpackRow(dst []int8, src []byte, shift int) bool {
 	n, ok := unpackBlocks(dst, src, shift)
 	return unpackGo(dst[n:], src[n:], shift) && ok

@@ -100,7 +100,7 @@ func TestUnpackU8Refuses(t *testing.T) {
 	}
 }
 
-// TestUnpackU8Words compares rows of every length with one code after the other.
+// TestUnpackU8Words compares rows of every length with decoding code by code.
 func TestUnpackU8Words(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		for k := 1; k < 100; k++ {

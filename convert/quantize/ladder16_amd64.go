@@ -41,5 +41,5 @@ func belowBF16(t float32) int16 {
 	return int16(key>>16 - 1)
 }
 
-// longRow is a number of weights from which on that pays.
+// longRow is the number of weights from which that pays off.
 const longRow = 1024

@@ -9,8 +9,8 @@ import (
 // Every value restricts s to an interval; each s in the intersection of all intervals reproduces every weight, bit for
 // bit.
 
-// onLattice finds the scale by which the values are codes of an alphabet. Where several sets of codes would do, the
-// smallest magnitude gets the smallest code, so that codes have no common factor.
+// onLattice finds the scale for which the values are codes of an alphabet times the scale. If several sets of codes are
+// possible, the smallest magnitude gets the smallest code, so that codes have no common factor.
 func (s *levelSet) onLattice(alphabet []int8) (scale float32, ok bool) {
 	least := s.least()
 	for c := int8(1); slices.Contains(alphabet, c) || slices.Contains(alphabet, c+1); c++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/internal/float16"
 )
 
-// levelSet holds the distinct values of a row of few-valued weights, but for zero.
+// levelSet holds the distinct nonzero values of a row of few-valued weights.
 type levelSet struct {
 	dtype   DType
 	values  [maxLevels]float32 // in order of appearance
@@ -27,7 +27,7 @@ const noPattern = math.MaxUint32
 // value beyond that, or −1.
 func (s *levelSet) scan(src []byte, most int) int {
 	s.most = most
-	s.recent[slot(0)] = noPattern // the other slots hold the pattern 0, which is not theirs
+	s.recent[slot(0)] = noPattern // the other slots hold the pattern 0, which never maps to them
 	if s.dtype.Size() == 2 {
 		for at := 0; at+2 <= len(src); at += 2 {
 			p := uint32(binary.LittleEndian.Uint16(src[at:]))

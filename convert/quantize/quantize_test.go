@@ -48,7 +48,7 @@ func try(j Job, src []byte) (*Quantizer, []int8, error) {
 	return q, codes, q.Quantize(codes, 0, src)
 }
 
-// golden holds the cases of quantizers.json that concern weights.
+// golden holds the quantizer cases of quantizers.json.
 type golden struct {
 	Name      string
 	Matrix    [][]float32     `json:"W"`

@@ -115,7 +115,7 @@ func (j *Job) complete(r Rule) error {
 	return nil
 }
 
-// group is how many columns of a row have a scale in common.
+// group returns the number of columns that share a scale.
 func (q *Quantizer) group() int {
 	if q.job.Kind != PerGroup {
 		return q.job.Shape.K
@@ -126,7 +126,7 @@ func (q *Quantizer) group() int {
 // groups per row.
 func (q *Quantizer) groups() int { return (q.job.Shape.K + q.group() - 1) / q.group() }
 
-// Passes is 2 when Measure must see all rows before Quantize does, else 1.
+// Passes returns 2 if Measure must see all rows before Quantize does, else 1.
 func (q *Quantizer) Passes() int {
 	if q.rows != nil || q.found != nil {
 		return 2
@@ -150,7 +150,7 @@ func (q *Quantizer) Measure(row int, src []byte) error {
 	})
 }
 
-// Fix ends pass 1: it settles the scale of the tensor.
+// Fix ends pass 1: it determines the scale of the tensor.
 func (q *Quantizer) Fix() error {
 	if q.fixed {
 		return nil
@@ -239,7 +239,7 @@ func (q *Quantizer) quantizePart(dst []int8, m, k int, src []byte) (scale float3
 	return u.scale, nil
 }
 
-// eachPart cuts a row of an exact rule, of n bytes, into the columns that share a scale.
+// eachPart splits a row of an exact rule, of n bytes, into the columns that share a scale.
 func (q *Quantizer) eachPart(m, n int, do func(part, from, to int) error) error {
 	k, group, parts := n/q.job.DType.Size(), q.job.Group, q.groups()
 	if q.job.Kind != PerGroup {

@@ -39,7 +39,7 @@ func measureGo(s *sums, d DType, src []byte) {
 	})
 }
 
-// measureBF16 is measureGo for whole blocks of the commonest type: four lanes at a time, so that they stay in
+// measureBF16 is measureGo for whole blocks of the most common type: four lanes at a time, so that they stay in
 // registers.
 func measureBF16(s *sums, src []byte) {
 	const block = 2 * lanes // bytes
@@ -65,7 +65,7 @@ func measureBF16(s *sums, src []byte) {
 func magnitude(bits uint32) float64 { return float64(math.Float32frombits(bits &^ (1 << 31))) }
 
 // climbGo writes first + stride · (number of thresholds that a finite weight reaches). Comparing keys instead of floats
-// needs no branch, which would be a coin toss; a threshold of zero is reached by −0.
+// avoids an unpredictable branch; a threshold of zero is reached by −0.
 func (l *ladder) climbGo(dst []int8, d DType, src []byte) {
 	var below [3]int64 // the key just below each threshold
 	for i, t := range l.at {

@@ -128,7 +128,7 @@ func (q *Quantizer) Adopt(row int, codes []int8, scales []float32, src []byte) {
 	}
 }
 
-// scaleOf is the scale of a weight, of rules with scales per row or group.
+// scaleOf returns the scale of a weight, for rules with per-row or group-wise scales.
 func (q *Quantizer) scaleOf(row, column int) float32 {
 	return q.scales[row*q.groups()+column/q.group()]
 }

@@ -136,7 +136,7 @@ func lattice(r *Rule, d DType, src []byte, _ float32) (rowScale, error) {
 	return rowScale{scale: scale}, nil
 }
 
-// fixValues settles the scales: one per tensor where all rows agree and the job leaves it open, else one per row.
+// fixValues determines the scales: one per tensor if all rows agree and the job leaves it open, else one per row.
 func (q *Quantizer) fixValues() error {
 	common, one := float32(0), true
 	for _, v := range q.found {

@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestTernaryValues: one scale where the rows agree, else one per row; rows of zeros agree with everything.
+// TestTernaryValues: one scale if the rows agree, else one per row; rows of zeros agree with any scale.
 func TestTernaryValues(t *testing.T) {
 	s := pack.Shape{M: 3, K: 4}
 	same := []float32{0.5, 0, -0.5, 0, 0, 0, 0, 0, -0.5, -0.5, 0.5, 0}
