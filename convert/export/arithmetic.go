@@ -28,7 +28,7 @@ func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, notes []string,
 	return ChooseWhere(m, asked, FloatSums)
 }
 
-// ChooseWhere is Choose for a format that computes exactly where exact gives no error.
+// ChooseWhere is Choose for a format that computes exactly if exact returns nil.
 func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 	packed.Activation) error) (a Arithmetic, notes []string, err error) {
 	if i := slices.IndexFunc(m.Packed, func(e packed.Entry) bool { return e.Min }); i >= 0 {

@@ -198,7 +198,7 @@ func sameBlocks(t *testing.T, path, from string, blocks pack.Blocks, data map[st
 	}
 }
 
-// verified holds a packed file against the GGUF that it was made from, and runs it.
+// verified compares a packed file with the GGUF that it was made from, and runs it.
 func verified(t *testing.T, path, source string) {
 	t.Helper()
 	r, err := verify.Run(t.Context(), path, verify.Options{Source: source})
@@ -276,7 +276,7 @@ func TestMinima(t *testing.T) {
 	}
 }
 
-// TestOtherMinima: a packed file is held against every minimum of its source.
+// TestOtherMinima: every minimum of a packed file is verified against its source.
 func TestOtherMinima(t *testing.T) {
 	const name = "blk.1.ffn_down.weight"
 	path, _ := inBlocks(t, llamaFile(t), gguf.Q4_1,

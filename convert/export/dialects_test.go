@@ -150,7 +150,7 @@ func TestThreeForms(t *testing.T) {
 	sameCodes(t, source, packedOf(t, path, packed.Recipe{}))
 }
 
-// sameCodes demands the codes of a's entries in b, which has no others.
+// sameCodes demands that b has exactly the entries of a, with the same codes.
 func sameCodes(t *testing.T, a, b string) {
 	t.Helper()
 	x, err := packed.Open(a)

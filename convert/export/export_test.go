@@ -133,7 +133,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestForms: other codes and scales are stored exactly too.
+// TestForms: other codes and scales are also stored exactly.
 func TestForms(t *testing.T) {
 	dir := exports.Small(t)
 	for name, c := range map[string]struct {

@@ -58,7 +58,7 @@ func exchange(name string) blockType {
 	}
 }
 
-// fits reports whether codes less a zero point are in an alphabet.
+// fits reports whether codes minus a zero point are in an alphabet.
 func fits(a pack.Alphabet, zero int8, own pack.Alphabet) bool {
 	return !slices.ContainsFunc(a.Values, func(c int8) bool {
 		code := int(c) - int(zero)

@@ -23,7 +23,7 @@ func Dialects() []string { return []string{string(LlamaCpp), string(IK), string(
 
 // dialect describes what a program can read.
 type dialect struct {
-	types []gguf.Type // in which matrices are stored, from small to large
+	types []gguf.Type // types of stored matrices, from small to large
 	apart bool        // .scale tensors multiply, in some architectures
 	relu2 string      // the architecture that computes squared ReLU; "" if none does
 	doubt string      // a summary's caveat about that architecture

@@ -61,7 +61,7 @@ func Widened(d quantize.DType, data []byte, plus float32) []byte {
 	return quantize.FloatBytes(values)
 }
 
-// permuted has the rows of data in the order in which they are stored.
+// permuted returns the rows of data in storage order.
 func permuted[T any](data []T, rows, heads int) []T {
 	if heads == 0 {
 		return data

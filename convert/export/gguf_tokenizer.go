@@ -250,7 +250,7 @@ func (v *vocabulary) scoresOf(merges []merge, ids map[string]int) {
 	}
 }
 
-// preTokenizer is the name that llama.cpp has for how a text is cut, by the fingerprint of an encoding, else by the
+// preTokenizer returns llama.cpp's name for the pre-tokenizer, found by the fingerprint of an encoding, else by the
 // rules themselves.
 func preTokenizer(f *tokenizerFile, t *tokenizer.Tokenizer) (string, error) {
 	var table struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// form is how a quantized matrix is stored.
+// form is the storage format of a quantized matrix.
 type form struct {
 	kind  gguf.Type
 	apart bool // the scale is in a separate tensor
@@ -80,7 +80,7 @@ func (u units) of(first, rows int) units {
 	return u
 }
 
-// permuted has the rows in the order in which they are stored.
+// permuted returns the units with rows in storage order.
 func (u units) permuted(rows, heads int) units {
 	if u.perRow > 0 {
 		u.scales = permuted(u.scales, rows, heads)
@@ -116,7 +116,7 @@ func (u units) number(i int) unit {
 	return own
 }
 
-// all reports whether something holds for all units.
+// all reports whether holds is true for all units.
 func (u units) all(holds func(unit) bool) bool {
 	return parallel.Do(context.Background(), 0, len(u.scales), 1<<14, func(from, to int) error {
 		for i := from; i < to; i++ {
@@ -166,7 +166,7 @@ func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
 	return form{gguf.F32, false}, nil
 }
 
-// halves reports whether all weights that the codes may be are float16 numbers.
+// halves reports whether all possible weights of the codes are float16 numbers.
 func halves(a pack.Alphabet, u units) bool {
 	return u.all(func(own unit) bool {
 		return !slices.ContainsFunc(a.Values, func(c int8) bool { return !isHalf(own.weight(c)) })

@@ -125,7 +125,7 @@ func (v *comparison) plain(p packed.Plain) error {
 	})
 }
 
-// rows gives the rows of a tensor of the GGUF as floats.
+// rows passes the rows of a GGUF tensor to each as floats.
 func (v *comparison) rows(name string, shape []int, each func(row int, values []float32) error) error {
 	t, ok := v.from.Lookup(name)
 	switch {

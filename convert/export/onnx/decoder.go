@@ -24,7 +24,7 @@ type decoder struct {
 	model      *model.Description
 	arithmetic export.Arithmetic
 	products   map[[2]string]string // results by input and tensor
-	codes      map[string]codes     // how tensors hold the codes of matrices
+	codes      map[string]codes     // code formats, by tensor
 }
 
 // codes is the form of a tensor's matrices in the graph.

@@ -102,7 +102,7 @@ func (d *decoder) routed(m *model.Experts, x, p string) (string, error) {
 	return d.op("ScatterElements", []string{none, chosen, weights}, p+"router/scattered", axis), nil
 }
 
-// shared adds the expert of all tokens, weighted by the sigmoid of its gate.
+// shared adds the shared expert, weighted by the sigmoid of its gate.
 func (d *decoder) shared(b *model.Block, x, sum, p string) (string, error) {
 	y, err := d.gated(b, x, p)
 	if err != nil || b.Experts.SharedGate == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// genaiConfig is genai_config.json, as far as onnxruntime-genai needs it.
+// genaiConfig holds the fields of genai_config.json that onnxruntime-genai needs.
 type genaiConfig struct {
 	Model  genaiModel  `json:"model"`
 	Search genaiSearch `json:"search"`

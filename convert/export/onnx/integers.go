@@ -91,8 +91,7 @@ func (n *integers) unitDims() []int64 {
 	return n.dims(n.blocks, n.entry.MatrixShape().M)
 }
 
-// units calls each with the index of every scale and zero point in the order in which they are stored; −1 for columns
-// that fill up.
+// units calls each with the index of every scale and zero point in storage order; −1 for padding columns.
 func (n *integers) units(each func(unit int) error) error {
 	shape := n.entry.MatrixShape()
 	rows, blocks := shape.M, n.blocks
@@ -162,7 +161,7 @@ func (n *integers) writeZeros(v *packed.File, w io.Writer) error {
 	return err
 }
 
-// tile is a number of columns that are written at a time: their rows are near each other in memory.
+// tile is the number of columns written at a time: their rows are near each other in memory.
 const tile = 64
 
 // fields returns the numbers as stored: a 4-bit code takes a byte if the number of codes is odd.

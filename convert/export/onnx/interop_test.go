@@ -233,7 +233,7 @@ func TestInteropExperts(t *testing.T) {
 	}
 }
 
-// bos begins the golden texts of tiny-bitnet that are chats.
+// bos begins tiny-bitnet's golden texts that are chats.
 const bos = "<|begin_of_text|>"
 
 // TestInteropGenAI: onnxruntime-genai loads the directory, renders chats and cuts the golden texts as lowpack does, and

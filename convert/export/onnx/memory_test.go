@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// heap is a writer that looks at the largest heap.
+// heap is a writer that records the peak heap size.
 type heap struct{ peak, written uint64 }
 
 func (h *heap) Write(p []byte) (int, error) {

@@ -15,7 +15,7 @@ type scan struct {
 
 func newScan(name string) *scan { return &scan{name: name} }
 
-// take cuts a value along an axis. A slice has the other dimensions.
+// take slices a value along an axis. dims are the other dimensions.
 func (s *scan) take(from string, k kind, axis int64, dims ...any) string {
 	v := value{fmt.Sprintf("%s/%d", s.name, len(s.from)), k, dims}
 	s.from, s.axes, s.slices = append(s.from, from), append(s.axes, axis), append(s.slices, v)

@@ -139,7 +139,7 @@ func (v *comparison) data(f *os.File, size int64) error {
 	return nil
 }
 
-// codes decodes a quantized tensor as the operators do that read it, and compares the digest of its codes.
+// codes decodes a quantized tensor like the operators that read it, and compares the digest of its codes.
 func (v *comparison) codes(from io.Reader, held codes) error {
 	c := held.of()
 	a, e, shape := c.alphabet, c.entry, c.entry.MatrixShape()
@@ -170,7 +170,7 @@ func (v *comparison) codes(from io.Reader, held codes) error {
 	return nil
 }
 
-// stoppingReader ends reading with its context.
+// stoppingReader stops reading when its context ends.
 type stoppingReader struct {
 	ctx  context.Context
 	from io.Reader

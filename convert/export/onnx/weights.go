@@ -157,7 +157,7 @@ func (c *coded) bytes(fields int) int { return (fields*c.bits + 7) / 8 }
 // defaultZero reports whether all zero points are MatMulNBits' default.
 func (f *form) defaultZero() bool { return !f.entry.Zero && f.zero == 1<<(f.bits-1) }
 
-// unit is the index of the scale, and of the zero point, of a block of a row.
+// unit returns the index of the scale, and of the zero point, of a block of a row.
 func (f *form) unit(row, block int) int { return f.entry.Unit(row, block*f.block) }
 
 func (f *form) codeDims() []int64  { return f.dims(f.entry.MatrixShape().M, f.blocks(), f.blockBytes()) }

@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/internal/rotary"
 )
 
-// decoder builds the graph of a model in the order of NUMERICS, section 5, with the inputs, outputs and states that
-// optimum-intel gives a model.
+// decoder builds the graph of a model in the order of NUMERICS, section 5, with the inputs, outputs and states of a
+// model exported by optimum-intel.
 type decoder struct {
 	*builder
 	*source
@@ -236,7 +236,7 @@ func (d *decoder) heads(b *model.Block, x value, l *model.Linear, norm string, h
 	return d.norm(y, after, name+"/norm")
 }
 
-// rotated turns the first values of each head; the others stay.
+// rotated rotates the first values of each head; the others stay.
 func (d *decoder) rotated(b *model.Block, x value, name string) value {
 	r, n, rest := d.call.global, d.model.Rope.Dim, value{}
 	if b.Local {
@@ -270,7 +270,7 @@ func (d *decoder) state(i int, what string, x value) value {
 	return present
 }
 
-// repeated gives each query head its keys or values.
+// repeated repeats keys or values for each query head.
 func (d *decoder) repeated(x value, name string) value {
 	m := d.model
 	if m.Heads == m.KVHeads {

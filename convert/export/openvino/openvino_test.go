@@ -179,7 +179,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestExpertsRefused: by name, whether they hold floats or codes.
+// TestExpertsRefused: experts are refused by name, as floats and as codes.
 func TestExpertsRefused(t *testing.T) {
 	for _, like := range []string{"mixtral-8x7b-v0.1", "gpt-oss-20b"} {
 		checkpoint := filepath.Join(t.TempDir(), like)

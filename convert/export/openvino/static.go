@@ -256,7 +256,7 @@ type row struct {
 	value
 }
 
-// tables is the model that has the rotations of all positions.
+// tables builds the model with the rotations of all positions.
 func (d *decoder) tables(tokens int) {
 	position := d.parameter("position", i64, fixed(tokens))
 	global, local := rotary.Of(&d.model.Rope)

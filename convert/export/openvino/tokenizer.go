@@ -157,7 +157,7 @@ func (t *texts) encoded(parts []value) []value {
 // unlimited is the length of texts that are not truncated.
 const unlimited = math.MaxInt32 - 64
 
-// truncated has the state that turns truncation on, without which OpenVINO GenAI gives no tokens.
+// truncated adds the state that turns truncation on, without which OpenVINO GenAI returns no tokens.
 func (t *texts) truncated(tokens []value, positions int) []value {
 	id := attribute{"variable_id", "truncation"}
 	off := t.constant("truncation/off", boolean, nil, folder.Whole([]byte{0}))

@@ -161,7 +161,7 @@ func (v *comparison) data(f io.ReaderAt, size int64, want *data) error {
 	return nil
 }
 
-// constant compares the digest of codes, and all else byte by byte.
+// constant compares the digest of codes, and other data byte by byte.
 func (v *comparison) constant(from *io.SectionReader, c *constant) error {
 	if c.codes == nil {
 		return c.write(&folder.Comparing{Ctx: v.ctx, From: from})

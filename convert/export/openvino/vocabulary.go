@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// vocabulary is a tokenizer as the operators of openvino_tokenizers need it.
+// vocabulary is a tokenizer in the form required by the operators of openvino_tokenizers.
 type vocabulary struct {
 	tokenizerJSON
 	loaded        *tokenizer.Tokenizer
@@ -211,7 +211,7 @@ func (v *vocabulary) sentencePiece(normalizers, cuts []step) error {
 // mark replaces a space in SentencePiece.
 const mark = "▁"
 
-// list has the bytes of all tokens by their ids: as they are for byte-level BPE, else with marks.
+// list fills in the bytes of all tokens by their ids: unchanged for byte-level BPE, else with marks.
 func (v *vocabulary) list() {
 	v.tokens = make([][]byte, v.loaded.Size())
 	for token, id := range v.Model.Vocab {

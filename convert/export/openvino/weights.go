@@ -27,7 +27,7 @@ type form struct {
 	group    int // columns that share a scale
 }
 
-// unpacked is how many columns of 4 bits NPUW, OpenVINO's way to NPUs, unpacks at once.
+// unpacked is the number of 4-bit columns that NPUW, OpenVINO's NPU path, unpacks at once.
 const unpacked = 64
 
 // formOf chooses the narrowest type. Embeddings take at least 4 bits: narrower ones are expanded at load time. In

@@ -14,7 +14,7 @@ import (
 
 // File is one of a directory. Write writes the same bytes each time.
 type File struct {
-	Name  string // with slashes, if it lies in a directory of the directory
+	Name  string // path in the directory, with slashes
 	Write func(io.Writer) error
 	Size  int64 // for progress, of files that take time to write; else 0
 }
