@@ -154,7 +154,7 @@ func TestBonsai(t *testing.T) {
 	}
 }
 
-// sameFloats holds every tensor of two checkpoints against each other, widened to float32.
+// sameFloats compares every tensor of two checkpoints, widened to float32.
 func sameFloats(t *testing.T, a, b string) {
 	t.Helper()
 	read := func(dir string) map[string][]float32 {

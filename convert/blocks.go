@@ -136,7 +136,7 @@ func commonOf(groups []group, columns int, codes []int8) common {
 	return s
 }
 
-// sameIn reports whether n groups after n groups are equal.
+// sameIn reports whether the groups in each aligned run of n are equal.
 func sameIn(groups []group, n int) bool {
 	for i, g := range groups {
 		if g != groups[i/n*n] {

@@ -40,7 +40,7 @@ func (p *Plan) ofVocabulary(name string) bool {
 		name == packed.ScreenName
 }
 
-// perToken is how many of the matrices of an entry a token is multiplied by.
+// perToken returns how many matrices of an entry a token is multiplied by.
 func (p *Plan) perToken(matrices int) int {
 	if matrices == 1 || p.model == nil {
 		return matrices

@@ -99,7 +99,8 @@ func (p *Plan) planCalibration() error {
 	return nil
 }
 
-// spread is windows of a text: all of it in parts of about the same length, or most tokens at equal distances.
+// spread returns windows of a text: either all of it in parts of about the same length, or at most most tokens at equal
+// distances.
 func spread(ids []int, room, most int) (windows [][]int) {
 	n := max(1, min((len(ids)+room-1)/room, most/room))
 	for i := range n {

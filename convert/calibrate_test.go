@@ -37,7 +37,7 @@ func TestCalibrate(t *testing.T) {
 	}
 }
 
-// testCalibrate holds a calibrated file against the same without calibration.
+// testCalibrate compares a calibrated file with the uncalibrated one.
 func testCalibrate(t *testing.T, source string, o Options, before *packed.File) *packed.File {
 	t.Helper()
 	dir := t.TempDir()

@@ -42,7 +42,7 @@ func (f floatDecoder) Finish() ([]pipeline.Blob, error) {
 	return scaleBlob(scaleMade(f.q), f.q.Scales())
 }
 
-// scaleMade is how the scales of a quantizer are stored.
+// scaleMade returns the granularity and type of a quantizer's scales.
 func scaleMade(q *quantize.Quantizer) packed.Scale {
 	kind, group := q.Kind()
 	return packed.Scale{
@@ -93,7 +93,7 @@ func (u u8Decoder) Finish() ([]pipeline.Blob, error) { return scaleBlob(u8Scale,
 func (u u8Decoder) scales() []float32                { return []float32{u.scale} }
 func (u8Decoder) relError() *float64                 { return nil }
 
-// u8Scale is how its scale is stored.
+// u8Scale describes the scale of such a checkpoint.
 var u8Scale = packed.Scale{Kind: packed.ScaleTensor, DType: packed.ScaleF32}
 
 // scaleBlob is the tensor of scales.

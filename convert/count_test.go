@@ -11,7 +11,7 @@ import (
 
 // TestBytesAreCounted: every command counts each byte that it reads once, and the sum equals the announced total.
 func TestBytesAreCounted(t *testing.T) {
-	path := mini(t, "llama-3.2-1b", nil) // tied, so that the head is a second form of the embedding
+	path := mini(t, "llama-3.2-1b", nil) // tied: the head is a second form of the embedding
 	for _, head := range []packed.Head{"", "int8", packed.HeadScreen} {
 		o := plain(packed.Recipe{Quant: "int8", Layout: "vnni4", Head: head})
 		all := parts(t, path, o, 2)

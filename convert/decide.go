@@ -22,7 +22,7 @@ import (
 type decider struct {
 	*Plan
 	ctx      context.Context
-	used     map[string]bool   // tensors of the checkpoint that have found their use
+	used     map[string]bool   // tensors of the checkpoint that the model uses
 	asFloats map[string]string // reason by tensor: GGUF codes kept as floats
 }
 
@@ -94,7 +94,7 @@ func (d *decider) extraHead() string {
 func (d *decider) need(n model.Need) error {
 	parts := d.partsOf(n)
 	if len(parts) == 0 {
-		return nil // none is optional: Parse has checked the others
+		return nil // absent, hence optional: Parse has checked the required tensors
 	}
 	for _, t := range parts {
 		d.used[t.Name] = true

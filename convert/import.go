@@ -117,7 +117,7 @@ func (p *Plan) readLayer(name string, b []byte, off int64) error {
 	return p.read(t, b, off)
 }
 
-// scaleOf is how the scales of a matrix are stored in a packed file.
+// scaleOf returns the granularity and type of a matrix's scales in a packed file.
 func scaleOf(m quantized.Stack) (packed.Scale, error) {
 	l := m.Layer()
 	s := packed.Scale{Kind: packed.ScaleGroup, Group: l.Group, DType: packed.ScaleType(l.ScaleOf)}

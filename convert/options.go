@@ -180,7 +180,7 @@ func choose(r *packed.Recipe, name string) choice {
 	return c
 }
 
-// included reports whether the recipe lets a matrix be quantized.
+// included reports whether the recipe allows quantizing a matrix.
 func included(r *packed.Recipe, name string) bool {
 	return len(r.Include) == 0 || slices.ContainsFunc(r.Include, func(pattern string) bool {
 		matched, _ := path.Match(pattern, name)

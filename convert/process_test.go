@@ -45,7 +45,7 @@ func startProcess(t *testing.T, dir, target string, threads int, env ...string) 
 	return p
 }
 
-// populate is MAP_POPULATE of Linux, for which the only test is that needs it.
+// populate is Linux's MAP_POPULATE, which one test needs.
 const populate = 0x8000
 
 // TestConvertProcess is the child side of tests that need a separate process.

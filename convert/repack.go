@@ -224,7 +224,7 @@ func (u *unpacker) rows(codes []int8, from int) error {
 	return nil
 }
 
-// copyAll copies everything that has no layout, and the digests of the sources.
+// copyAll copies all tensors without a layout, and the digests of the sources.
 func (r *repack) copyAll(ctx context.Context) error {
 	m := r.in.Manifest()
 	for _, p := range m.Plain {

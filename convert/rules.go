@@ -113,7 +113,7 @@ func (d *decider) accepted(m matrix, q *quantize.Quantizer) bool {
 	return d.trained(m, q) || asked || q.Rule().Alphabet.Name == pack.Int8.Name || d.Recipe.AllowLossy
 }
 
-// probe is pass 1 of an exact quantizer. The first block shows nearly always whether the values fit.
+// probe is pass 1 of an exact quantizer. The first block nearly always shows whether the values fit.
 func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
 	err := measure(d.ctx, pipeline.NewSweep(d.read, m.source(), m.shape, d.o.Threads), q, m.from)
 	if errors.Is(err, pack.ErrUnsupported) {

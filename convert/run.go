@@ -140,8 +140,8 @@ func (r *run) close() {
 	}
 }
 
-// inFileOrder sorts the steps as the source files hold their tensors, so that they are read from front to back. An
-// empty tensor begins where the next one does.
+// inFileOrder sorts the steps by the position of their tensors in the source files, so that files are read from front
+// to back. An empty tensor begins where the next one does.
 func (p *Plan) inFileOrder() []*step {
 	return slices.SortedFunc(slices.Values(p.steps), func(a, b *step) int {
 		x, y := a.from, b.from

@@ -55,8 +55,7 @@ func TestTextsNoted(t *testing.T) {
 	}
 }
 
-// TestGenerationConfigRefused: so are settings of generation_config.json that have no meaning, with a tokenizer or
-// without.
+// TestGenerationConfigRefused: invalid settings of generation_config.json are refused, with a tokenizer or without.
 func TestGenerationConfigRefused(t *testing.T) {
 	for _, c := range []struct {
 		text  string

@@ -105,7 +105,7 @@ func (u *unpack) floatModules() []string {
 	return modules
 }
 
-// allAbsmean reports whether all tensors but the head were made by absmean with one scale each.
+// allAbsmean reports whether all tensors except the head were made by absmean with a per-tensor scale.
 func (u *unpack) allAbsmean() bool {
 	for _, e := range u.in.Manifest().Packed {
 		if e.Name != u.model.Head && e.Name != packed.HeadName && e.Name != packed.ScreenName &&

@@ -153,7 +153,7 @@ func TestUnpackConfig(t *testing.T) {
 	}
 }
 
-// TestUnpackMixed: linear layers that are not packed are named to transformers, which else looks for their
+// TestUnpackMixed: linear layers that are not packed are declared to transformers, which would otherwise look for their
 // weight_scale.
 func TestUnpackMixed(t *testing.T) {
 	from := converted(t, mini(t, "trilm-99m", nil),

@@ -75,7 +75,7 @@ func TestColumns(t *testing.T) {
 }
 
 // TestColumnsOfExperts: with experts, each mean is over the vectors that a weight reads. The shared expert and the
-// scores read the same, and so do all experts together, each token as often as others.
+// router read the same vectors, and so do all routed experts together, each token equally often.
 func TestColumnsOfExperts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "moe")
 	tinymodel.Miniature(t, "qwen1.5-moe-a2.7b", dir)

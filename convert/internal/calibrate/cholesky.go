@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/internal/parallel"
 )
 
-// panelColumns is how many columns of a factor are computed before the rows below them.
+// panelColumns is the number of columns of a factor that are computed before the rows below them.
 const panelColumns = 64
 
 // factor turns the lower triangle of a symmetric n×n matrix into its Cholesky factor L, A = L·Lᵀ. Every element is one

@@ -8,7 +8,8 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// sweeps is how often all codes of a row are chosen again, each for the errors of all others. More gains little.
+// sweeps is the number of further passes that choose all codes of a row again, each given the errors of all others.
+// More passes gain little.
 const sweeps = 2
 
 // damping is added to each diagonal element of a Gram matrix, relative to that element or to the median, whichever is
@@ -20,7 +21,7 @@ const damping = 0.01
 type feedback struct {
 	n, width int
 	sweeps   int
-	order    []int     // columns in the order in which they get codes
+	order    []int     // columns in the order of quantization
 	weights  []float32 // by column: cost of a squared error after the best compensation by later columns
 	share    []float32 // [n][width]: fraction of each earlier column's error that a column compensates
 	again    []float32 // [n][width]: fraction of every other column's error that a column compensates

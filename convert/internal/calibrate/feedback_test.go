@@ -57,7 +57,7 @@ func product(x []float64, n int) []float64 {
 	return a
 }
 
-// TestGram: sums of products, of any number of vectors, with any number of threads.
+// TestGram: sums of products, for any number of vectors and any number of threads.
 func TestGram(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 9))
 	for _, count := range []int{1, 16, 37, 2*gramTokens + 5} {

@@ -21,7 +21,7 @@ type Weight struct {
 	Done func(codes []int8, scales []float32) error // receives the result; codes are row-major, and the slice is reused
 }
 
-// Options are how Quantize calibrates.
+// Options configure Quantize.
 type Options struct {
 	Threads  int
 	Windows  [][]int // token ids of the calibration text
@@ -31,8 +31,8 @@ type Options struct {
 
 // Quantize runs the model of v over all windows at once, layer by layer, and quantizes the weights of a layer as soon
 // as its inputs are known: scales by the search of package quantize, codes by error feedback (N38). Later layers are
-// computed with the quantized weights and int8 activations. The unquantized model runs at the same time and gives the
-// inputs that a layer should have.
+// computed with the quantized weights and int8 activations. The unquantized model runs concurrently and supplies the
+// exact inputs of each layer.
 func Quantize(ctx context.Context, v packed.View, weights map[string]Weight, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

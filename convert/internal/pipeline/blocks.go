@@ -45,7 +45,7 @@ type Panels struct {
 	stride, last  int // bytes from a matrix to the next; its number
 }
 
-// PanelsOf a number of matrices of one shape; nil for other layouts.
+// PanelsOf returns the Panels of a number of matrices of one shape; nil for other layouts.
 func PanelsOf(l pack.Layout, s pack.Shape, experts int) (*Panels, error) {
 	p, ok := l.(pack.Paneled)
 	if !ok {
@@ -67,7 +67,8 @@ func (p *Panels) RowsOf() int {
 	return p.rows
 }
 
-// Span of the bytes of rows [from, to), which are whole panels of one matrix. The last panel may be shorter.
+// Span returns the range of the bytes of rows [from, to), which are whole panels of one matrix. The last panel may be
+// shorter.
 func (p *Panels) Span(from, to int) (begin, end int) {
 	matrix := from / p.matrix
 	first, base := matrix*p.matrix, matrix*p.stride

@@ -60,7 +60,7 @@ func (c *copying) write(x *chunk, off int64) error {
 // end reports that all chunks are read.
 func (c *copying) end(context.Context) error { return c.done() }
 
-// done ends a part of the work, and with the last one the tensor.
+// done completes one operation, and with the last one the tensor.
 func (c *copying) done() error {
 	if c.left.Add(-1) > 0 {
 		return nil

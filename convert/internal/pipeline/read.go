@@ -13,11 +13,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxReaders is the number of source files that are read at the same time at most: enough for every disk, few enough to
-// give each some of the memory.
+// maxReaders is the maximum number of source files read concurrently: enough for every disk, few enough to leave memory
+// for each.
 const maxReaders = 4
 
-// readAhead is the number of chunks that wait to be handed over at most, so that a disk has work meanwhile.
+// readAhead is the maximum number of chunks waiting to be handed over, so that the disk stays busy.
 const readAhead = 2
 
 // reader reads one source file from front to back, once, and hands its chunks to their consumers in order. Bytes
@@ -181,7 +181,7 @@ func (s *reader) readGap(data []byte, off int64) error {
 	return fmt.Errorf("%s: %w", s.file.Name, err)
 }
 
-// part reads a range for all that is made of it. Rows of a matrix lie in one chunk, unless they are longer than that.
+// part reads a range for all its consumers. Rows of a matrix lie in one chunk, unless they are longer than a chunk.
 func (s *reader) part(ctx context.Context, in *reading) error {
 	unit := in.unit(s.Limits.Chunk)
 	lease, list, err := s.consumers(in, unit)

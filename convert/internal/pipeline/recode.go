@@ -5,7 +5,7 @@ import "context"
 // Recode packs a matrix whose codes are already known.
 type Recode struct {
 	Target Target
-	Panel  int  // rows that Codes gives are a multiple of it
+	Panel  int  // Codes returns a multiple of so many rows
 	Whole  bool // Codes gives all rows at once
 
 	Codes func(codes []int8, row int) error // of some rows; concurrently, unless Whole

@@ -82,7 +82,7 @@ func (k *keptRows) gather(dst []byte, off int64) {
 	}
 }
 
-// releaseRows ends the use of chunks of some rows by the block of rows [from, to).
+// releaseRows releases the chunks of some rows that the block of rows [from, to) used.
 func (k *keptRows) releaseRows(from, to, rows int) {
 	for i := from / rows; i <= (to-1)/rows; i++ {
 		k.chunks[i].release()

@@ -145,7 +145,7 @@ func (r *run) plan() (d demand, err error) {
 	return d, nil
 }
 
-// reading of a range, the same one for all that is made of it.
+// reading returns the reading of a range, shared by everything made from it.
 func (r *run) reading(t checkpoint.Tensor) *reading {
 	for _, in := range r.readings[t.File] {
 		if inFile(in.part, t) == 0 {

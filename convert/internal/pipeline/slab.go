@@ -40,7 +40,7 @@ func (s *slotSize) cover(t slotSize) {
 	s.in, s.codes, s.bytes = max(s.in, t.in), max(s.codes, t.codes), max(s.bytes, t.bytes)
 }
 
-// cut gives slices of these sizes.
+// cut allocates slices of these sizes.
 func cut(sizes []int) (*offheap.Buffer, [][]byte, error) {
 	const line = 64 // bytes of a cache line; avoids false sharing
 	total := 0

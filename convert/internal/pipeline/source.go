@@ -48,7 +48,7 @@ type Decoder interface {
 	Finish() ([]Blob, error)
 }
 
-// Measurer is a Decoder that has to see all rows before it decodes one.
+// Measurer is a Decoder that must see all rows before it decodes one.
 type Measurer interface {
 	Decoder
 	// Measure examines rows, passed as to Decode.
