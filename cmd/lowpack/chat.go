@@ -65,7 +65,7 @@ func (t *talk) begin(system string) {
 	}
 }
 
-// lines answers each line of standard input, and ends with it.
+// lines answers each line of standard input, until its end.
 func (t *talk) lines(first string) error {
 	prompting := isTerminal(t.c.App.Reader)
 	lines := bufio.NewScanner(t.c.App.Reader)

@@ -86,7 +86,7 @@ func (t *talk) turns(editor *chat.Editor, message string) error {
 	}
 }
 
-// turn obeys a command, or answers a message. Ctrl-C ends the answer.
+// turn executes a command, or answers a message. Ctrl-C stops the answer.
 func (t *talk) turn(message string) error {
 	if name, args, is := chat.CutCommand(message); is {
 		return t.command(name, args)

@@ -19,7 +19,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// person sits at a terminal in which lowpack runs.
+// person simulates a user at a terminal in which lowpack runs.
 type person struct {
 	*testing.T
 	keyboard *os.File

@@ -17,7 +17,8 @@ const (
 	thinkHide = "hide" // they are not shown
 )
 
-// thinkTail is how many of the last tokens of a prompt may hold the mark with which some templates begin the thinking.
+// thinkTail is the number of trailing prompt tokens that may hold the mark with which some templates begin the
+// thinking.
 const thinkTail = 8
 
 func thinkFlag() cli.Flag {

@@ -222,7 +222,7 @@ func outputName(checkpoint, layout string) string {
 	return cmp.Or(name, "model") + "." + layout + ".safetensors"
 }
 
-// shellWord quotes a word for POSIX shells where it needs that.
+// shellWord quotes a word for POSIX shells if necessary.
 func shellWord(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-") == "" {
 		return s
@@ -390,7 +390,7 @@ func readRules(path string) ([]packed.Rule, error) {
 	return recipe.Rules, nil
 }
 
-// unknownKey is how package yaml names a key that a recipe cannot have.
+// unknownKey matches package yaml's error for an unknown key of a recipe.
 var unknownKey = regexp.MustCompile(`field (\S+) not found`)
 
 // meantKey suggests a key of a recipe.

@@ -274,7 +274,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestTwoCommands lets four conversions to two layouts write one target at once: each ends well, and the target is one
+// TestTwoCommands lets four conversions to two layouts write one target at once: each succeeds, and the target is one
 // of the results.
 func TestTwoCommands(t *testing.T) {
 	t.Parallel()

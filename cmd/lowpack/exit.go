@@ -40,10 +40,10 @@ const (
 	leave = 700 * time.Millisecond
 )
 
-// graceKey is the key of the grace of a command that needs more of it, in the context of notify.
+// graceKey is the context key of notify's grace extension.
 type graceKey struct{}
 
-// extendGrace gives a command more time after a signal that it has noticed.
+// extendGrace gives a command more time to clean up after a signal that it has noticed.
 func extendGrace(ctx context.Context, d time.Duration) {
 	if longer, ok := ctx.Value(graceKey{}).(chan time.Duration); ok {
 		select {

@@ -40,7 +40,7 @@ func readSmall(path string, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// readAll reads at most most bytes, of a file that is longer none.
+// readAll reads a whole file of at most most bytes; a longer one is refused.
 func readAll(r io.Reader, most int64) ([]byte, error) {
 	tooLong := fmt.Errorf("%w: more than %d bytes", pack.ErrLimit, most)
 	if f, ok := r.(*os.File); ok {

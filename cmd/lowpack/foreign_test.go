@@ -42,8 +42,8 @@ var weightsOnly = map[string]string{
 
 const cutHeader = `{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}           `
 
-// TestOtherKinds puts files of other kinds where weights, or the texts of a model, are expected: every command calls
-// them by their name.
+// TestOtherKinds puts files of other kinds where weights, or the texts of a model, are expected: every command
+// identifies them.
 func TestOtherKinds(t *testing.T) {
 	_, good := small(t)
 	config, err := os.ReadFile(shared.Testdata(t, "tiny-bitnet/config.json"))

@@ -110,7 +110,7 @@ func TestDiskFillsUp(t *testing.T) {
 	t.Log(seen)
 }
 
-// TestFileSizeLimit ends in the middle of the data.
+// TestFileSizeLimit: a file size limit is reached in the middle of the data.
 func TestFileSizeLimit(t *testing.T) {
 	t.Setenv("LOWPACK_TEST_FSIZE", "1000000")
 	for _, j := range tasks(t) {

@@ -26,7 +26,7 @@ func init() {
 // entry matches a line of a list: a flag or a command, and its description.
 var entry = regexp.MustCompile(`^  (\S.*?)  +(\S.*)$`)
 
-// leastText is the width from which on a column of text is readable.
+// leastText is the minimum width of a readable column of text.
 const leastText = 40
 
 // fit folds paragraphs and lists to a number of columns. Indented examples are unchanged.

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestFit: at every width, help has the words that it has in a pipe, in their order; only examples, usage lines and
-// names of flags may be longer than a line.
+// TestFit: at every width, help has the same words as in a pipe, in the same order; only examples, usage lines and
+// names of flags may exceed the width.
 func TestFit(t *testing.T) {
 	for _, c := range append(commands(), nil) {
 		args := []string{"lowpack", "--help"}

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// inspected is the summary that inspect --json gives of a file.
+// inspected returns the summary of inspect --json for a file.
 func inspected(t *testing.T, path string) facts {
 	t.Helper()
 	o := command(t, "inspect", "--json", path)
@@ -65,7 +65,7 @@ func TestInspectParameters(t *testing.T) {
 	}
 }
 
-// TestInspectFacts holds the summary of the bundled model, in every form that it has.
+// TestInspectFacts checks the summary of the bundled model, in each of its forms.
 func TestInspectFacts(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")
 	const parameters = 4_817_696 // elements of all tensors of the published checkpoint

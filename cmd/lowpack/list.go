@@ -158,7 +158,7 @@ func filesBelow(l *local) []string {
 	return files
 }
 
-// mostly is how most weights are stored.
+// mostly returns the storage format of most weights.
 func (v *inspection) mostly() string {
 	count := map[string]int64{}
 	for _, t := range v.Tensors {

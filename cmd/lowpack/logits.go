@@ -58,7 +58,7 @@ func writeF32(path, name string, shape []int, fill func(write func([]float32) er
 	return f.Commit()
 }
 
-// appender writes one piece of a file after the other.
+// appender writes a file sequentially.
 type appender struct {
 	f  *atomicfile.File
 	at int64

@@ -92,7 +92,7 @@ written to standard output, notes and progress to standard error.
 		Reader:                    stdin,
 		Writer:                    stdout,
 		ErrWriter:                 stderr,
-		ExitErrHandler:            func(*cli.Context, error) {}, // Main alone decides how the process ends
+		ExitErrHandler:            func(*cli.Context, error) {}, // Main sets the exit code
 		OnUsageError:              onUsageError,
 		CommandNotFound:           func(*cli.Context, string) {},
 		Action:                    noCommand,

@@ -53,7 +53,7 @@ func packedModels() (list []local, err error) {
 	return list, nil
 }
 
-// Parts of the names that cachedFile gives: of a model of the hub, and of all.
+// Parts of the names that cachedFile returns: of a hub model, and of any.
 var (
 	hubPrefix = regexp.MustCompile(`^models--[A-Za-z0-9._-]+?--`)
 	cachedKey = regexp.MustCompile(`-[0-9a-f]{16}$`)
@@ -72,7 +72,7 @@ func hubModels() (list []local, err error) {
 	return list, err
 }
 
-// calledSo reports whether a model is called by a name: a packed file also without the key at its end.
+// calledSo reports whether a name denotes a model; a packed file also matches without the key at the end of its name.
 func (l *local) calledSo(name string) bool { return name == l.name || name == l.short() }
 
 func (l *local) short() string {

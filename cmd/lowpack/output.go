@@ -39,7 +39,7 @@ type build struct {
 	ISA kernel.ISA `json:"instruction_set"`
 	// Tiles reports whether GEMM uses the tile registers of AMX, or why not; "" if there is no choice.
 	Tiles string `json:"tiles"`
-	// Tuning is how kernels on x86 bring weights in, for which CPU, and why.
+	// Tuning is how kernels on x86 load weights, for which CPU, and why.
 	Tuning tuning `json:"tuning"`
 }
 
@@ -107,7 +107,7 @@ func table(w io.Writer, right map[int]bool, rows [][]string) {
 	}
 }
 
-// columnWidths is how many characters the widest cell of each column has.
+// columnWidths returns the number of characters of the widest cell per column.
 func columnWidths(rows [][]string) (list []int) {
 	for _, r := range rows {
 		for i, cell := range r {

@@ -44,7 +44,7 @@ func asBytes(codes []int8) []byte {
 	return b
 }
 
-// codesOf gives the codes of a vector, where they can be given: floats that are codes already, with a scale of 1.
+// codesOf returns the codes of a vector, if its floats are codes already, with a scale of 1.
 func codesOf(v *vectors.Case) []int8 {
 	if v.Codes != nil || v.Layout == "q4_0" || v.Layout == "q8_0" || v.Layout == "mxfp4" {
 		return v.Codes
@@ -57,7 +57,7 @@ func codesOf(v *vectors.Case) []int8 {
 		codes = append(codes, int8(f))
 		zero := !slices.ContainsFunc(v.Floats[i/64*64:min(i/64*64+64, len(v.Floats))], func(f float32) bool { return f != 0 })
 		if zero {
-			return nil // ggml gives a block of zeros the scale 0
+			return nil // ggml uses the scale 0 for a block of zeros
 		}
 	}
 	return codes

@@ -17,8 +17,8 @@ import (
 	"github.com/lowpack/lowpack/internal/version"
 )
 
-// packedOf returns a packed file for an argument of `lowpack run`: the argument itself, the file in the user's
-// cache that it names, or, for a checkpoint, the file that an earlier run made of it, or a new one, in that cache.
+// packedOf returns a packed file for an argument of `lowpack run`: the argument itself, the file in the user's cache
+// that it names, or, for a checkpoint, the cached file of an earlier run, or a new one.
 func packedOf(c *cli.Context, arg string) (string, error) {
 	arg, err := modelPath(arg)
 	if err != nil {

@@ -242,7 +242,7 @@ func inside(path string, dir os.FileInfo) bool {
 	return false
 }
 
-// same reports whether two paths lead to one file. Where neither exists, the directories are compared, and the names.
+// same reports whether two paths lead to one file. If neither exists, the directories and the names are compared.
 func (p *place) same(q *place) bool {
 	if p.info != nil || q.info != nil {
 		return p.info != nil && q.info != nil && os.SameFile(p.info, q.info)

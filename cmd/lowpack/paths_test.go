@@ -31,7 +31,7 @@ func TestPathFlags(t *testing.T) {
 	})
 }
 
-// sample are files that a command may be given: a file, a model directory with all that belongs to it, and links.
+// sample makes files for the arguments of commands: a file, a complete model directory, and links.
 func sample(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -130,7 +130,7 @@ func runMerge(c *cli.Context) error {
 	return reportSummary(c, c.String("output"), s, err)
 }
 
-// barOf lets a bar show the progress of package convert.
+// barOf returns a progress callback of package convert that updates a bar.
 func barOf(p *progress) convert.Progress {
 	return func(tensor string, done, total int64) {
 		switch tensor {
@@ -144,7 +144,7 @@ func barOf(p *progress) convert.Progress {
 	}
 }
 
-// reportSummary ends a command that converted something.
+// reportSummary prints the summary of a conversion.
 func reportSummary(c *cli.Context, target string, s *convert.Summary, err error) error {
 	if err != nil {
 		return err

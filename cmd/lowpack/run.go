@@ -81,7 +81,7 @@ func runFlags() []cli.Flag {
 	}...)
 }
 
-// checkStops refuses a text at which every other text stops.
+// checkStops refuses the empty text, at which every text would stop.
 func checkStops(_ *cli.Context, stops []string) error {
 	if slices.Contains(stops, "") {
 		return usagef("invalid value \"\" for --stop: want a text")
@@ -170,7 +170,7 @@ func wantsChat(c *cli.Context) bool {
 	return c.Bool("chat") || !given && isTerminal(c.App.Reader)
 }
 
-// checkChat refuses flags that have no meaning in a conversation, or outside of one.
+// checkChat refuses flags that are invalid in a conversation, or outside of one.
 func checkChat(c *cli.Context) error {
 	for _, name := range []string{"system", "chat-template", "think"} {
 		if c.IsSet(name) && !wantsChat(c) {

@@ -48,7 +48,7 @@ func TestScaleExamples(t *testing.T) {
 	}
 }
 
-// TestWorkers lets several workers take the parts of one conversion at the same time.
+// TestWorkers runs several workers on the parts of one conversion at the same time.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	j, whole := examples(t)

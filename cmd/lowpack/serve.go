@@ -254,7 +254,7 @@ func listen(c *cli.Context, listener net.Listener, s *server.Server, name string
 	return finish(c, web, s, requests, time.Now().Add(patience))
 }
 
-// finish lets running requests end until a moment.
+// finish lets running requests finish until a deadline.
 func finish(c *cli.Context, web *http.Server, s *server.Server, requests *running, end time.Time) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -52,7 +52,7 @@ func (s *served) begin(chunked bool) unfinished {
 	return unfinished{c, chunked}
 }
 
-// send sends a piece of the body; false = the server does not want it any more.
+// send sends a piece of the body; false = the server no longer accepts it.
 func (u unfinished) send(piece []byte) bool {
 	if u.chunked {
 		piece = []byte(fmt.Sprintf("%x\r\n%s\r\n", len(piece), piece))

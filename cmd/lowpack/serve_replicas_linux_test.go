@@ -213,7 +213,7 @@ func (r *replicas) start(name string) {
 	r.running[name] = serveBy(r.t, cmd, "")
 }
 
-// end ends a replica by a signal.
+// end ends a replica with a signal.
 func (r *replicas) end(name string, s syscall.Signal) {
 	r.t.Helper()
 	if err := r.running[name].cmd.Process.Signal(s); err != nil {

@@ -49,7 +49,7 @@ func TestShells(t *testing.T) {
 				{"lowpack layouts tmac4\t--sv\tver\t", "layouts|tmac4|--svg|verify.xml"},
 			} {
 				got := s.run(line.typed)
-				// Whether a folder ends in a slash is the shell's own business.
+				// Shells differ in whether a folder ends with a slash.
 				if strings.ReplaceAll(got, "/|", "|") != strings.ReplaceAll(line.want, "/|", "|") {
 					t.Errorf("%q ran %q; %q expected\n%s", line.typed, got, line.want, s.screen())
 				}

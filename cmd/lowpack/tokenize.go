@@ -80,7 +80,7 @@ func readTokenized(c *cli.Context) (string, error) {
 	return c.Args().Get(1), nil
 }
 
-// plainFlagName is the name that llama.cpp gives to the same choice.
+// plainFlagName is llama.cpp's name for the same option.
 const plainFlagName = "no-parse-special"
 
 func plainFlag() cli.Flag {

@@ -138,7 +138,7 @@ func verifyUnit(phase string) unit {
 	return size
 }
 
-// checkLevel refuses evidence that the level does not look at, and a level without its evidence.
+// checkLevel refuses evidence that the level does not use, and a level without its evidence.
 func checkLevel(c *cli.Context) error {
 	switch level := verify.Level(c.String("level")); {
 	case level == verify.File && c.IsSet("provenance"):

@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// windows is the program for Windows as a release has it, under Wine, and this one, in one working directory with a
-// checkpoint, and model.st that this program has made of it.
+// windows holds the Windows program of a release, under Wine, and this one, in one working directory with a checkpoint,
+// and model.st, which this program has made from it.
 type windows struct {
 	*testing.T
 	programs, dir string
@@ -172,7 +172,7 @@ func (w *windows) write(name, text string) {
 	}
 }
 
-// want holds a file that was written against bytes, and removes it.
+// want compares a written file with data, and removes it.
 func (w *windows) want(name string, data []byte) {
 	w.Helper()
 	if !bytes.Equal(w.read(name), data) {

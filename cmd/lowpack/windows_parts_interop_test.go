@@ -142,7 +142,7 @@ func (w windows) killed() {
 	}
 }
 
-// kill kills a conversion to killed.st once it has begun, and reports whether it was before the end.
+// kill kills a conversion to killed.st once it has begun, and reports whether it was killed before its end.
 func (w windows) kill(begun func() bool, args []string) bool {
 	cmd := w.command(args...)
 	if err := cmd.Start(); err != nil {

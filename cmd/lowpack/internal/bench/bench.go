@@ -16,10 +16,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ErrNoise: the machine was too busy with something else for a figure to mean anything.
+// ErrNoise: the machine was too busy with other work for meaningful figures.
 var ErrNoise = errors.New("noise")
 
-// ErrWrong: a kernel gives other numbers than the definition.
+// ErrWrong: a kernel's result differs from the definition.
 var ErrWrong = errors.New("wrong result")
 
 // Meter configures measurements.
@@ -33,7 +33,7 @@ type Meter struct {
 	Memory int // bytes that no cache holds; 0 = find out. Tests make do with less
 }
 
-// Check refuses settings that have no meaning.
+// Check refuses invalid settings.
 func (m *Meter) Check() error {
 	if m.Time < 0 {
 		return fmt.Errorf("%w: a measurement of %v", pack.ErrUnsupported, m.Time)

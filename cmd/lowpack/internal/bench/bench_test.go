@@ -83,12 +83,12 @@ func TestSteady(t *testing.T) {
 	}
 }
 
-// TestJudge holds the arithmetic of figures to numbers worked out by hand.
+// TestJudge compares figures with numbers computed by hand.
 func TestJudge(t *testing.T) {
 	l := newLimits(make([]byte, 4<<20), 1)
 	defer l.close()
 	mul := &roofline.Multiplier{ISA: kernel.Generic}
-	// Memory gives readBytes in 100 µs, the multiplier its operations in 50 µs.
+	// Reading readBytes takes 100 µs, the multiplier's operations take 50 µs.
 	turns := func(work time.Duration) []turn {
 		return slices.Repeat([]turn{{work, 100 * time.Microsecond, 50 * time.Microsecond}}, 5)
 	}

@@ -28,7 +28,7 @@ func choices() (list []Choice) {
 	return list
 }
 
-// Faster is a measurement in which a kernel beat the one that the runtime chooses.
+// Faster is a measurement in which a kernel beat the runtime's choice.
 type Faster struct {
 	Row    *KernelRow
 	Chosen *KernelRow
@@ -62,5 +62,5 @@ func (r *KernelReport) Faster() (list []Faster) {
 	return list
 }
 
-// result reports whether the row has figures that mean something.
+// result reports whether the row has meaningful figures.
 func (r *KernelRow) result() bool { return r.Refused == "" && r.Wrong == "" && !r.Noise }

@@ -56,7 +56,7 @@ type KernelRow struct {
 	Figures
 }
 
-// check refuses options that have no meaning.
+// check refuses invalid options.
 func (o *KernelOptions) check() error {
 	if err := o.Meter.Check(); err != nil {
 		return err

@@ -129,7 +129,7 @@ type work struct {
 	scale float64    // times that one call is of the whole that bytes and ops are about
 }
 
-// turn is how long each took once.
+// turn holds the duration of each operation in one turn.
 type turn struct{ work, read, multiply time.Duration }
 
 // measure holds do against the limits for some time.

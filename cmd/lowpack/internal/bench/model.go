@@ -45,8 +45,8 @@ type ModelReport struct {
 	Rows        []ModelRow       `json:"rows"`
 }
 
-// FirstToken is how long a reader waits: the file is opened, the tokenizer loaded, a short prompt read, and one token
-// generated.
+// FirstToken is the time to first token after a start: opening the file, loading the tokenizer, prefill of a short
+// prompt, and generating one token.
 type FirstToken struct {
 	Seconds Quantity `json:"seconds"`
 	Noise   bool     `json:"noise"`
@@ -142,7 +142,7 @@ func (r *modelRun) run(ctx context.Context) error {
 	}
 	threads := threadCounts(r.Threads)
 	r.total = 1 + len(threads)*(len(r.Prompts)+len(r.Batches)) + len(r.Contexts)
-	if err := r.firstToken(ctx); err != nil { // before anything else needs memory
+	if err := r.firstToken(ctx); err != nil { // first, before anything else allocates memory
 		return err
 	}
 	r.memory = r.newMemory(slices.Max(threads))

@@ -144,7 +144,7 @@ func (s *stage) prompt(ctx context.Context, tokens int, limits func(time.Duratio
 	})
 }
 
-// generate lets all sequences generate.
+// generate makes all sequences generate tokens.
 func (s *stage) generate(ctx context.Context, tokens int, limits func(time.Duration)) ([]time.Duration, error) {
 	for i := range s.chunks {
 		s.chunks[i].Seq.Truncate(0)
@@ -180,7 +180,7 @@ func (s *stage) step(ctx context.Context) error {
 	return s.engine.Forward(ctx, s.chunks)
 }
 
-// repeat does something n times, each time followed by a look at the limits, and returns how long it took each time.
+// repeat calls do n times, each time followed by a measurement of the limits, and returns the duration of each call.
 func repeat(n int, limits func(time.Duration), do func() error) (took []time.Duration, err error) {
 	for range n {
 		t := now()

@@ -150,7 +150,7 @@ func (r *recommendRun) say(what string) {
 	r.progress(len(r.Layouts)+len(r.Heads), len(packedLayouts())+len(r.o.Heads), what)
 }
 
-// mostRows of a matrix are measured: the others take as long each.
+// mostRows bounds the measured rows of a matrix: further rows take the same time each.
 const mostRows = 8192
 
 // pass multiplies by one matrix, or its first rows, with weights from memory.

@@ -43,7 +43,7 @@ func TestRuntimes(t *testing.T) {
 	}
 }
 
-// TestRuntimesRefusals: figures that contradict themselves give no chart.
+// TestRuntimesRefusals: inconsistent figures give no chart.
 func TestRuntimesRefusals(t *testing.T) {
 	good := `{"schema": "lowpack.bench.runtimes/1", "shape": "s", "machines": [{"cpu": "c", "isa": "i", "date": "d", "rows": [
 		{"runtime": "r", "revision": "v", "weights": "w", "head": "h", "mb_per_token": 1, "figures": {"pp512": {"median": 2, "min": 1, "max": 3, "runs": 2}}}]}]}`

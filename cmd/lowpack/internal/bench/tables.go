@@ -16,7 +16,7 @@ const (
 	TablesEnd   = "<!-- end of bench chart -->"
 )
 
-// named puts the name of the figures into such a line.
+// named inserts the name of the figures into a marker line.
 func (r *Runtimes) named(line string) string {
 	if r.Name == "" {
 		return line

@@ -18,7 +18,7 @@ var ErrInterrupt = errors.New("interrupted")
 // quotes begin and end a message of several lines.
 const quotes = `"""`
 
-// The prompts of a message and of its further lines.
+// The prompts of the first and of further lines of a message.
 const (
 	prompt  = "> "
 	further = ". "
@@ -42,7 +42,7 @@ func NewEditor(in *os.File, out io.Writer, history *History, complete func(line 
 	return e
 }
 
-// reset begins with an empty line.
+// reset starts with an empty line.
 func (e *Editor) reset() {
 	e.watched = &watched{Reader: e.in, Writer: e.out}
 	e.term = term.NewTerminal(e.watched, prompt)
@@ -88,7 +88,7 @@ func (e *Editor) said(message string) string {
 	return message
 }
 
-// line reads one line, in which the terminal leaves all keys to the editor.
+// line reads one line; meanwhile the terminal is in raw mode.
 func (e *Editor) line(more bool) (line string, pasted bool, err error) {
 	if e.again {
 		e.again = false
@@ -119,7 +119,7 @@ func (e *Editor) line(more bool) (line string, pasted bool, err error) {
 	return line, false, err
 }
 
-// watched notices Ctrl-C, which ends a line of term.Terminal like Ctrl-D does.
+// watched detects Ctrl-C, which ends a line of term.Terminal just as Ctrl-D does.
 type watched struct {
 	io.Reader
 	io.Writer

@@ -21,7 +21,7 @@ type Thinking struct {
 	after  bool   // a mark came last: white space is dropped
 }
 
-// NewThinking divides an answer to a text. Some chat templates end with the mark that begins the thinking.
+// NewThinking splits an answer to the prompt text. Some chat templates end with the mark that begins the thinking.
 func NewThinking(text string) *Thinking {
 	inside := strings.HasSuffix(strings.TrimRight(text, " \n"), thinkBegin)
 	return &Thinking{inside: inside, after: inside}
@@ -66,7 +66,7 @@ func (t *Thinking) part(parts []Part, text string) []Part {
 	return append(parts, Part{text, t.inside})
 }
 
-// overlap is how many of the last bytes of text begin a mark.
+// overlap returns how many trailing bytes of text are a prefix of mark.
 func overlap(text, mark string) int {
 	for n := min(len(text), len(mark)-1); n > 0; n-- {
 		if strings.HasSuffix(text, mark[:n]) {

@@ -6,7 +6,7 @@ import (
 	"github.com/lowpack/lowpack/internal/plot"
 )
 
-// bins is how many points a line of many positions is reduced to.
+// bins bounds the number of points of a line.
 const bins = 240
 
 // Plot shows the evaluation by position: the divergence along the text if there was a comparison, else the loss by

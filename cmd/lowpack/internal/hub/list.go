@@ -87,8 +87,8 @@ func revisionsOf(folder string) map[string]string {
 	return list
 }
 
-// inSnapshot lists each GGUF of a snapshot, and the snapshot itself if it has safetensors files; to it all other
-// files belong.
+// inSnapshot lists each GGUF of a snapshot, and the snapshot itself if it has safetensors files; all other files belong
+// to the latter.
 func inSnapshot(n Name, dir string) (list []Local) {
 	var names []string
 	_ = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
