@@ -13,8 +13,8 @@ const MaxActivation = 127
 const sumBlock = 32
 
 // Activations is a batch of int8 vectors, one per token. The rows of tokens 0 … N−1 are written through Row, then
-// Finish makes them ready for any number of Mul calls, which may run in parallel. Who writes rows in parallel calls
-// Reset before, and FinishRow after each of them instead.
+// Finish makes them ready for any number of Mul calls, which may run in parallel. Callers that write rows in parallel
+// call Reset first, and FinishRow after each row instead.
 //
 // Rows lie Stride bytes apart. The stride is an odd multiple of 64, so that the same column of many tokens does not
 // fall into one set of a cache, and leaves at least 64 zero bytes after a row, so that kernels may read beyond column
@@ -29,7 +29,7 @@ type Activations struct {
 	sums   []int32   // [maxN][K/sumBlock + 2]: sum of the columns before i·sumBlock
 	maxN   int
 
-	// What kernels ask for beside the rows, made when the first one does.
+	// Derived forms of the rows, built when the first kernel asks for them.
 	tokenGroups tokenGroups
 	transposed  transposed
 	lut4        lut4
@@ -50,7 +50,7 @@ func NewGroupedActivations(maxN, k, group int) *Activations {
 	return x
 }
 
-// Reset selects the first n tokens. Their rows keep what they held, and are to be finished again.
+// Reset selects the first n tokens. Their rows keep their contents, and must be finished again.
 func (x *Activations) Reset(n int) {
 	if n < 0 || n > x.maxN {
 		panic(fmt.Sprintf("kernel: %d tokens in room for %d", n, x.maxN))
@@ -87,7 +87,7 @@ func (x *Activations) plain(t0, _ int) (first []int8, stride int) {
 	return x.rows[t0*x.Stride:], x.Stride
 }
 
-// Finish derives what kernels need of the rows. It must follow every change of them.
+// Finish computes the data that kernels derive from the rows. It must follow every change of a row.
 func (x *Activations) Finish() {
 	x.Reset(x.N)
 	for t := range x.N {
@@ -126,8 +126,8 @@ func (x *Activations) sumTo(t, k int) int32 {
 // block is sumBlock activations, eight in a word.
 type block [sumBlock / 8]uint64
 
-// sum adds a block up: with 128 added to each element they are unsigned, and 32 of them add in four lanes of 16 bits
-// without carry (32 · 255 < 2¹⁶), whatever the order of the bytes. The product adds the lanes in the highest one.
+// sum adds up a block. Adding 128 makes every element unsigned, so that 32 of them add up in four lanes of 16 bits
+// without carry (32 · 255 < 2¹⁶), whatever the byte order. The multiplication adds the lanes in the highest one.
 func (b *block) sum() int32 {
 	const sign, even = 0x8080808080808080, 0x00FF00FF00FF00FF
 	lanes := uint64(0)

@@ -2,9 +2,9 @@ package kernel
 
 import "sync"
 
-// blockPairs is the form of activations that row-major dot-product kernels on AVX-512 ask for, whose registers hold two
-// blocks of packed weights: of every two blocks of 128 columns the 32 columns of a field lie together, those of the
-// first block before those of the second. It is made once per token, by whoever comes first.
+// blockPairs is the form of the activations for row-major dot-product kernels on AVX-512, whose registers hold two
+// blocks of packed weights: of every two blocks of 128 columns, the 32 columns of each field are adjacent, first block
+// before second. It is built once per token, by the first caller.
 type blockPairs struct {
 	mu    sync.Mutex
 	data  []int8 // [token][pairStride]
@@ -34,8 +34,8 @@ func (x *Activations) paired(t0, t1 int) (first []int8, stride int) {
 	return p.data[t0*stride:], stride
 }
 
-// pairUp writes the columns of x, whole blocks, in the order of pairs. Where the last block has no partner, what lies
-// in its place is multiplied by digits of zero.
+// pairUp writes the columns of x, whole blocks, in the order of pairs. If the last block has no partner, whatever is in
+// the partner's place is multiplied by zero digits.
 func pairUp(dst, x []int8) {
 	const block, field = 128, 32
 	for k := 0; k < len(x); k += field {

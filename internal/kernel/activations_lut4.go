@@ -6,16 +6,16 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// lut4 is the form of activations that kernels for 1-bit weights ask for: for each group of four columns a table of
-// the 16 sums ±x₀ ±x₁ ±x₂ ±x₃ by the bits of an index, bit 0 for plus. Two groups share 64 bytes: the lower bytes of
-// both, then the upper bytes of both. Tables are made once per token, by whoever comes first.
+// lut4 is the form of the activations for kernels of 1-bit weights: for each group of four columns, a table of the 16
+// sums ±x₀ ±x₁ ±x₂ ±x₃ by the bits of an index, bit 0 for plus. Two groups share 64 bytes: the lower bytes of both,
+// then the upper bytes of both. Tables are built once per token, by the first caller.
 type lut4 struct {
 	mu    sync.Mutex
 	data  []byte // [token][Stride/8][64]
 	ready []bool
 }
 
-// lut4Tables returns the tables of token t, those of columns 8·i to 8·i+7 at 64·i.
+// lut4Tables returns the tables of token t; the tables of columns 8·i to 8·i+7 start at 64·i.
 func (x *Activations) lut4Tables(t int) []byte {
 	l := &x.lut4
 	l.mu.Lock()

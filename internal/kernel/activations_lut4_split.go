@@ -6,11 +6,11 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// lut4Split is the form of activations that kernels for 1-bit weights ask for on AVX-512: for each group of four
-// columns a table of 16 sums by the bits of an index, those of the positive activations whose bits are set and of the
-// magnitudes of the negative ones whose bits are clear. So an entry is half of what Σ w·x falls short of the sum of
-// magnitudes, not negative, and 4·127 at most. Four groups share 128 bytes: the lower four bits of all entries, then
-// the upper five. Tables are made once per token, by whoever comes first.
+// lut4Split is the form of the activations for kernels of 1-bit weights on AVX-512: for each group of four columns, a
+// table of 16 sums by the bits of an index: positive activations whose bits are set, plus magnitudes of negative
+// activations whose bits are clear. An entry is thus half of the difference between the sum of magnitudes and Σ w·x:
+// not negative, and 4·127 at most. Four groups share 128 bytes: the lower four bits of all entries, then the upper
+// five. Tables are built once per token, by the first caller.
 type lut4Split struct {
 	mu    sync.Mutex
 	data  []byte  // [token][Stride/16][128]
@@ -20,7 +20,7 @@ type lut4Split struct {
 	groups tokenGroups // with sums of magnitudes to add
 }
 
-// bitOrder says which bit of an index stands for a column of a group.
+// bitOrder says which column of a group each bit of an index stands for.
 type bitOrder int
 
 const (
@@ -33,7 +33,7 @@ const (
 	splitBytes   = 128
 )
 
-// splitGroups returns what groups take from tokens, as groupTokens does, with the sums of magnitudes to add.
+// splitGroups is groupTokens with the sums of magnitudes to add.
 func (x *Activations) splitGroups(order bitOrder, group int) []asm.TokenGroup {
 	return x.lut4Split[order].groups.of(x, group, 1, func(t, lo, hi int, _ int32) int32 {
 		_, sum := x.splitTables(order, t, lo, hi)

@@ -6,9 +6,8 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// tokenGroups is the form of the activations that kernels with group-wise scales ask for beside the rows: what the
-// results of each group of columns take from each token. It is made once per size of groups and factor, by whoever
-// comes first.
+// tokenGroups is the form of the activations for kernels with group-wise scales: the terms that each token contributes
+// to the results of each group of columns. It is built once per group size and factor, by the first caller.
 type tokenGroups struct {
 	mu   sync.Mutex
 	list []*groupedTokens
@@ -21,20 +20,20 @@ type groupedTokens struct {
 	ready  bool
 }
 
-// forget marks all of them as those of other activations.
+// forget marks all terms as stale.
 func (a *tokenGroups) forget() {
 	for _, g := range a.list {
 		g.ready = false
 	}
 }
 
-// groupTokens returns what groups take from tokens, [groups][N]: factor · Σ x, Σ x, and the scale.
+// groupTokens returns the terms of the groups, [groups][N]: factor · Σ x, Σ x, and the scale.
 func (x *Activations) groupTokens(group int, factor int32) []asm.TokenGroup {
 	return x.tokenGroups.of(x, group, factor, func(_, _, _ int, sum int32) int32 { return factor * sum })
 }
 
-// of returns what groups take from tokens, with what add gives for a token, columns and their sum. It is the same for
-// one factor.
+// of returns the terms of the groups; add gives the term to add for a token, columns and their sum. It must be the same
+// for equal factors.
 func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo, hi int,
 	sum int32) int32) []asm.TokenGroup {
 	a.mu.Lock()
@@ -61,8 +60,8 @@ func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo
 	return g.data
 }
 
-// scale is that of column k of token t, 1 where the token has one for all columns: who multiplies by it then does so at
-// the end.
+// scale returns the scale of column k of token t, or 1 if the token has one scale for all columns, which the caller
+// then applies at the end.
 func (x *Activations) scale(t, k int) float32 {
 	if x.Group == 0 {
 		return 1

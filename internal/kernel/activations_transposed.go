@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// columnTokens is the number of tokens of one transposed tile of activations.
+// columnTokens is the number of tokens in a tile of transposed activations.
 const columnTokens = 32
 
-// transposed is the transposed form of activations: tiles of 32 tokens, in which the 32 activations of a column lie
-// together. Kernels that ask for it get it made once per tile, by whoever comes first.
+// transposed is the transposed form of the activations: tiles of 32 tokens, in which the 32 activations of a column are
+// adjacent. A tile is built once, by the first kernel that asks for it.
 type transposed struct {
 	mu    sync.Mutex
 	data  []int8 // [tile][Stride][columnTokens]
 	ready []bool
 }
 
-// columnTile returns tokens 32·tile … of x, [Stride][columnTokens]. Columns beyond K are zero; tokens beyond x.N hold
-// something.
+// columnTile returns tokens 32·tile … of x, [Stride][columnTokens]. Columns beyond K are zero; tokens beyond x.N are
+// undefined.
 func (x *Activations) columnTile(tile int) []int8 {
 	c := &x.transposed
 	c.mu.Lock()
@@ -51,7 +51,7 @@ func (x *Activations) transpose(dst []int8, t0 int) {
 	}
 }
 
-// transpose8 transposes 8 × 8 bytes, of which row i is word i, by exchanging ever smaller blocks.
+// transpose8 transposes 8 × 8 bytes, one row per word, by exchanging ever smaller blocks.
 func transpose8(b *[8]uint64) {
 	for _, step := range [...]struct {
 		rows, bits int

@@ -7,20 +7,20 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Batches on the tile registers of AMX. A product of few tokens, and any with short groups of columns, stays with the
+// Batches on AMX tile registers. Products of few tokens, and products with short groups of columns, stay with the
 // 512-bit kernel of the same weights.
 const (
-	amxTokens = 12 // at least: docs/notes/kernels.md says what was measured with 8 and with 16
-	amxGroup  = 64 // columns of a group at least: a tile has so many, and one that is not full takes as long
+	amxTokens = 12 // minimum: docs/notes/kernels.md has measurements with 8 and 16
+	amxGroup  = 64 // minimum columns of a group: a tile has this many, and a partial tile takes as long
 
-	amxRoomColumns = 640     // that are taken apart at a time: 20 KiB, which stay in the first-level cache
-	amxActivations = 1 << 20 // bytes of them that stay in the second-level cache
-	amxMostTokens  = 512     // at a time, for the sake of the room for their sums
-	amxCall        = 1 << 25 // products in a call: enough to pay for its setting up, in less than 100 µs (see runBytes)
+	amxRoomColumns = 640     // unpacked at a time: 20 KiB, which stay in the L1 cache
+	amxActivations = 1 << 20 // bytes of activations that stay in the L2 cache
+	amxMostTokens  = 512     // at a time, to bound the buffer for their sums
+	amxCall        = 1 << 25 // products per call: enough to amortize its setup, in less than 100 µs (see runBytes)
 )
 
-// tileMethod is how a method multiplies batches on tile registers: a function of 32 rows of panels, and what its calls
-// for all rows of a panel are given.
+// tileMethod is how a method multiplies batches on tile registers: a function of 32 rows of panels, and the arguments
+// of its calls for all rows of a panel.
 type tileMethod struct {
 	multiply func(*asm.AMX)
 	parts    func(alphabet string) []tilePart
@@ -29,8 +29,8 @@ type tileMethod struct {
 // tilePart is 32 rows of a panel, two tiles.
 type tilePart struct {
 	at     int // bytes of the rows in those of four columns
-	row    int // first of them in the panel
-	second int // rows from that to the first of the second tile
+	row    int // first row in the panel
+	second int // rows from there to the first row of the second tile
 	table  [8][64]byte
 }
 
@@ -54,8 +54,8 @@ func (m method) onTiles() method {
 	return m
 }
 
-// fields2Tiles are the parts of panels of so many times 32 rows in two bits. Four columns are 64 bytes, or 32 in both
-// halves of a register; a 64-bit lane is shifted to the field of its rows.
+// fields2Tiles returns the parts of 2-bit panels of halves · 32 rows. Four columns are 64 bytes, or 32 in both halves
+// of a register; a 64-bit lane is shifted to the field of its rows.
 func fields2Tiles(halves int) func(alphabet string) []tilePart {
 	return func(alphabet string) (parts []tilePart) {
 		for half := range halves {
@@ -76,7 +76,7 @@ func fields2Tiles(halves int) func(alphabet string) []tilePart {
 	}
 }
 
-// fields4Tiles are the same in four bits: lower fields are the first half of the rows, upper fields the second.
+// fields4Tiles does the same for four bits: lower fields are the first half of the rows, upper fields the second.
 func fields4Tiles(halves int) func(alphabet string) []tilePart {
 	return func(alphabet string) (parts []tilePart) {
 		for half := range halves {
@@ -91,7 +91,7 @@ func fields4Tiles(halves int) func(alphabet string) []tilePart {
 	}
 }
 
-// lookUp fills the table of a part with weights, again and again: it is asked by six bits.
+// lookUp fills the table of a part with weights, repeated, as its index has six bits.
 func (p *tilePart) lookUp(values []int8) {
 	period := 4
 	if len(values) > 4 {
@@ -137,7 +137,7 @@ type batches struct {
 	parts    []tilePart
 }
 
-// amxRoom is what a call needs.
+// amxRoom is the working memory of a call.
 type amxRoom struct {
 	asm.AMX
 	asm.Scaling
@@ -199,13 +199,13 @@ func (p *batches) panels(room *amxRoom, c call) {
 	p.multiplyGroups(room, c, 0, groups, y, c.ldy)
 }
 
-// groupRoom is the number of groups of a panel whose sums the room for results holds.
+// groupRoom is the number of groups of a panel whose sums fit the buffer for results.
 func (p *batches) groupRoom(room *amxRoom, tokens int) int {
 	return min(len(room.results)/(tokens*p.w.rows), p.w.Groups())
 }
 
-// scaledPanel adds the scaled sums of the whole panel c.p0 to the results, as many groups at a time as there is room
-// for.
+// scaledPanel adds the scaled sums of the whole panel c.p0 to the results, as many groups at a time as the buffer
+// holds.
 func (p *batches) scaledPanel(room *amxRoom, c call) {
 	panel, rows, per := c.p0, p.w.rows, p.groupRoom(room, c.t1-c.t0)
 	c.p1 = panel + 1
@@ -234,7 +234,7 @@ func (p *batches) scaledPanel(room *amxRoom, c call) {
 	}
 }
 
-// lastPanel multiplies the last panel, c.p0, which has more rows than the matrix has left, through room for its
+// lastPanel multiplies the last panel, c.p0, which has more rows than the matrix has left, through a buffer for its
 // results.
 func (p *batches) lastPanel(room *amxRoom, c call) {
 	groups, first := p.w.Groups(), c.p0*p.w.rows
@@ -275,8 +275,8 @@ func (p *batches) multiplyGroups(room *amxRoom, c call, g0, g1 int, y []int32, l
 	}
 }
 
-// TileConfig is what LDTILECFG loads: six tiles for sums and activations of so many tokens, at most 16, and two for
-// weights.
+// TileConfig returns the operand of LDTILECFG: six tiles for sums and activations of the given number of tokens, at
+// most 16, and two for weights.
 func TileConfig(rows int) (c [64]byte) {
 	c[0] = 1 // palette
 	for tile := range 8 {

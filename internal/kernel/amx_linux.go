@@ -18,9 +18,9 @@ const (
 	tileStates         = 3 << 17
 )
 
-// permitTiles asks the system for the tile registers, once, for all threads of this process, those to come included. It
-// refuses where CPU, hypervisor or system lack them (Linux before 5.16 does), and where a thread that is not Go's has
-// an alternate signal stack too small for them; Go's have 32 KiB.
+// permitTiles asks the system for permission to use the tile registers, once, for all current and future threads of
+// this process. It fails if the CPU, hypervisor or system lacks them (Linux before 5.16 does), or if a non-Go thread
+// has an alternate signal stack that is too small for them; Go's have 32 KiB.
 var permitTiles = sync.OnceValue(func() error {
 	var states uint64
 	if _, _, e := syscall.RawSyscall(archPrctl, archSupportedState, uintptr(unsafe.Pointer(&states)), 0); e != 0 {

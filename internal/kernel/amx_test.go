@@ -25,8 +25,8 @@ type tiledCase struct {
 	step int // of the cases of a test every step-th: more than 1 where only a table differs from that of another alphabet
 }
 
-// modelled is the step where a model carries out the instructions, which takes a thousand times as long: what one
-// layout leaves out, another one has.
+// modelled returns the step if a model executes the instructions, which takes a thousand times as long: cases omitted
+// for one layout run for another.
 func modelled() int {
 	if os.Getenv(twin) == "" || long.All {
 		return 1
@@ -108,8 +108,8 @@ func (p *problem) checkTiled(t *testing.T, k *Kernel) {
 	}
 }
 
-// TestTiles: every number of tokens up to two pairs of tiles and more, and as many that they are split; columns of less
-// than a tile, and of more than are taken apart at a time.
+// TestTiles: every number of tokens up to two pairs of tiles and more, and enough for them to be split; fewer columns
+// than a tile has, and more than are unpacked at a time.
 func TestTiles(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
 		for n := 1 + c.at%c.step; n <= 66; n += c.step {
@@ -124,7 +124,7 @@ func TestTiles(t *testing.T) {
 	})
 }
 
-// TestTilesGroups: groups of whole tiles and of others, of fewer columns than are taken apart at a time and of more.
+// TestTilesGroups: groups of whole tiles and of others, of fewer columns than are unpacked at a time and of more.
 func TestTilesGroups(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
 		for i, group := range []int{64, 96, 128, 200, 32, 256, amxRoomColumns + 64} {
@@ -168,7 +168,7 @@ func TestTilesExtremes(t *testing.T) {
 	})
 }
 
-// TestTilesFences puts packed bytes, results and activations beside memory that may not be touched.
+// TestTilesFences puts packed bytes, results and activations next to inaccessible memory.
 func TestTilesFences(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
 		packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
@@ -236,7 +236,7 @@ type tiledTask struct {
 
 func (k *tiledTask) Do(from, to int) { k.w.Mul(k.y, k.w.Shape.M, k.x, from, to) }
 
-// TestTilesAllocateNothing: a prompt must not cost garbage.
+// TestTilesAllocateNothing: prefill must not create garbage.
 func TestTilesAllocateNothing(t *testing.T) {
 	if !Have(AMX) {
 		t.Skip("no tile registers; TestTileRegisters runs this test with a model of them")

@@ -77,7 +77,7 @@ func checkBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c block
 type blocksProblem struct {
 	*problem
 	c      blockCase
-	rows   *Activations // those of the problem, with scales
+	rows   *Activations // the problem's activations, with scales
 	given  Scales
 	block  int
 	sums   []int32   // [N][G][M]
@@ -113,7 +113,7 @@ func newBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c blockCa
 	return p
 }
 
-// answer computes what products must be, of weights of which so many columns share a scale.
+// answer computes the expected products, of weights with a scale for each unit of columns.
 func (p *blocksProblem) answer(unit, perRow int) {
 	s, c, groups := p.matrix.Shape, p.c, ceilDiv(p.matrix.K, p.block)
 	p.sums, p.floats = make([]int32, p.rows.N*groups*s.M), make([]float32, p.rows.N*s.M)
@@ -183,7 +183,7 @@ func (p *blocksProblem) compare(t *testing.T, k *Kernel) {
 	}
 }
 
-// grouped is the tokens of a problem with scales of so many columns each; 0 = none.
+// grouped returns the tokens of a problem with one scale per group columns; 0 = none.
 func (p *problem) grouped(group int, r *rand.Rand) *Activations {
 	x := NewGroupedActivations(p.x.N, p.matrix.K, group)
 	for n := range x.N {
@@ -259,7 +259,7 @@ func TestScaledInKernel(t *testing.T) {
 	}
 }
 
-// TestRowsAgain: what kernels ask activations for is made anew when rows have changed.
+// TestRowsAgain: derived forms of the activations are rebuilt when rows have changed.
 func TestRowsAgain(t *testing.T) {
 	r := rand.New(rand.NewPCG(47, 48))
 	for _, spec := range specs(t) {
@@ -275,7 +275,7 @@ func TestRowsAgain(t *testing.T) {
 	}
 }
 
-// TestBlocksFences puts scales and zero points beside memory that may not be touched.
+// TestBlocksFences puts scales and zero points next to inaccessible memory.
 func TestBlocksFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(45, 46))
 	scales, zeros := fence.New(t, 64<<10), fence.New(t, 64<<10)

@@ -6,21 +6,22 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Batches whose weights are taken apart once for all tokens: the first tile of tokens leaves its operands in memory,
-// and the others load them (docs/KERNELS.md, "Dense tiles").
+// Batches whose weights are unpacked once for all tokens: the first tile of tokens stores its operands in memory, and
+// the others load them (docs/KERNELS.md, "Dense tiles").
 const (
-	denseTokens  = 13       // at least: leaving the operands must pay, and no tile may have less than four tokens
-	denseRows    = 64       // that a tile multiplies: a panel, or two
-	denseColumns = 10 << 10 // at a time, so that their operands, 640 KiB, stay in a second-level cache
+	denseTokens  = 13       // minimum: storing the operands must pay off, and no tile may have fewer than four tokens
+	denseRows    = 64       // rows per tile: one panel, or two
+	denseColumns = 10 << 10 // at a time, so that their operands, 640 KiB, stay in an L2 cache
 
 	denseOperands = denseColumns / 4 * 4 * 64 // bytes: four registers for four columns
 	denseSums     = 4 * 6 * 16                // of a tile of six tokens
-	// denseTiles are the most tiles of a block whose columns go in several runs, each of more than half of denseColumns.
+	// denseTiles is the largest number of tiles in a block whose columns take several runs, each of more than half of
+	// denseColumns.
 	denseTiles = blockBytes / (denseColumns / 2) / 6
 )
 
-// denseFuncs multiply panels of denseRows rows, or pairs of them, by the first of many tokens and by those after them,
-// by tokens − 1, for four to six.
+// denseFuncs multiply panels of denseRows rows, or pairs of panels, by the first of many tokens and by the others,
+// indexed by tokens − 1, for four to six.
 type denseFuncs struct{ first, others []func(*asm.Tile) }
 
 // densely adds functions for batches of whole rows.
@@ -41,7 +42,7 @@ func (p *tiled) isDense(tokens int) bool {
 	return tuned.dense && p.dense.first != nil && tokens >= denseTokens && p.w.Groups() == 1
 }
 
-// denseRoom is what a call needs.
+// denseRoom is the working memory of a call.
 type denseRoom struct {
 	weights []byte
 	sums    []int32 // of all tiles of a block, where columns go in several runs
@@ -61,7 +62,7 @@ type denseCall struct {
 	panels int // that are multiplied together
 }
 
-// mulDense multiplies whole panels, as many of them at a time as have denseRows rows, and returns the first one that is
+// mulDense multiplies whole panels, as many at a time as make up denseRows rows, and returns the first panel that is
 // left.
 func (p *tiled) mulDense(c call) (left int) {
 	d := denseCall{c, p, denseRooms.Get().(*denseRoom), p.groupTokens(c.x), denseRows / p.w.rows}
@@ -114,8 +115,9 @@ func (d *denseCall) multiply(panel, lo, hi, t0, t1 int) {
 	}
 }
 
-// prefetch has dense tile i of so many prefetch its share of the weights that are taken apart next: columns from one on
-// of the panels from one on, or, after the last column, of those that follow. Of a pair of panels tiles take turns.
+// prefetch makes dense tile i of the given number prefetch its share of the weights to be unpacked next: columns and
+// panels from the given ones on, or, after the last column, the panels that follow. In a pair of panels, tiles
+// alternate between the two.
 func (d *denseCall) prefetch(t *asm.Tile, i, tiles, panel, from int) {
 	if from == d.w.Shape.K {
 		panel, from = panel+d.panels, 0
@@ -125,5 +127,5 @@ func (d *denseCall) prefetch(t *asm.Tile, i, tiles, panel, from int) {
 	t.Next, t.NextBytes = &d.packed[min(at, len(d.packed)-1)], ceilDiv(share, ceilDiv(t.Steps, 2))
 }
 
-// columnAt is the place of the packed bytes of a column, the first of four, in a panel.
+// columnAt returns the offset of the packed bytes of a column, the first of four, of a panel.
 func (p *tiled) columnAt(panel, k int) int { return panel*p.panel + k/4*(p.bytes*4/p.columns) }

@@ -28,7 +28,7 @@ func eachTwoBits(t *testing.T, test func(t *testing.T, spec pack.Spec, r *rand.R
 	}
 }
 
-// kernelAVX512 is that of AVX-512, which one for tile registers may precede.
+// kernelAVX512 returns the AVX-512 kernel, which a kernel for tile registers may precede.
 func kernelAVX512(t *testing.T, l pack.Layout) *Kernel {
 	list := For(l.Spec())
 	at := slices.IndexFunc(list, func(k *Kernel) bool { return k.ISA == AVX512VNNI })
@@ -98,7 +98,7 @@ func TestDenseExtremes(t *testing.T) {
 	})
 }
 
-// TestDenseFences puts packed bytes, results and activations beside memory that may not be touched.
+// TestDenseFences puts packed bytes, results and activations next to inaccessible memory.
 func TestDenseFences(t *testing.T) {
 	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {
 		packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
@@ -129,7 +129,7 @@ func TestDenseFences(t *testing.T) {
 	})
 }
 
-// TestDense: only a tuning that says so takes weights apart once, for many tokens and whole rows; and then nothing is
+// TestDense: weights are unpacked once only if the tuning says so, for many tokens and whole rows; and then nothing is
 // allocated.
 func TestDense(t *testing.T) {
 	eachTwoBits(t, func(t *testing.T, spec pack.Spec, r *rand.Rand) {

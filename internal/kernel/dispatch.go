@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The whole choice of a kernel: which there are for each layout, alphabet and instruction set, with which functions for
-// one token (GEMV) and for several (GEMM), and which of them comes first.
+// The complete choice of a kernel: the kernels for each layout, alphabet and instruction set, their functions for one
+// token (GEMV) and for several (GEMM), and their order of preference.
 
 //go:generate go run -C ../../_asm ./kernel
 
@@ -30,8 +30,8 @@ func init() {
 // Kernels lists all kernels of this build, whether this CPU can run them or not.
 func Kernels() []*Kernel { return slices.Clone(kernels) }
 
-// row is a line of a table: the kernel of an instruction set for a layout and some alphabets. Where several lines serve
-// the same weights, the first one does.
+// row is a line of a table: the kernel of an instruction set for a layout and some alphabets. If several lines match
+// the same weights, the first one wins.
 type row struct {
 	layout string // "*" for every layout
 	codes  []string
@@ -73,8 +73,8 @@ var (
 	int8s   = []string{pack.Int8.Name}
 )
 
-// avx512Table lists the kernels on 512-bit registers. With tile registers they are those of AMX, which multiply batches
-// there where the method has functions for that.
+// avx512Table lists the kernels on 512-bit registers. With tile registers they become AMX kernels, which multiply
+// batches on tiles if the method has functions for that.
 func avx512Table(isa ISA) []row {
 	return []row{
 		{"vnni4", int1, splitLUTAVX512(0, columnsUp, 2, 4, asm.BinaryLUTRows32AVX512)},
@@ -110,7 +110,7 @@ func avx512Table(isa ISA) []row {
 	}
 }
 
-// panelSets are the functions of the instruction sets with 256 and with 128 bits. Their table is the same.
+// panelSets returns the functions of the instruction sets with 256 and with 128 bits. They share one table.
 func panelSets() []panelSet {
 	return []panelSet{{
 		isa: AVXVNNI, about: "256-bit dot products",
@@ -219,11 +219,10 @@ func For(s pack.Spec) []*Kernel {
 	return list
 }
 
-// prefer sorts kernels that serve weights of one alphabet, the best first. Better instruction sets come first: nothing
-// measured contradicts that. Of the kernels of one instruction set, the layout's own and the one that repacks every
-// layout, the one that is faster with one token in the table Measured comes first, or the layout's own where it was not
-// measured. Decoding is made of products with one token; batches would choose the same, but for 1-bit weights of VNNI4I
-// on AVX2.
+// prefer sorts kernels for weights of one alphabet, best first. Better instruction sets come first: no measurement
+// contradicts that. Within an instruction set, of the layout's own kernel and the one that repacks every layout, the
+// faster one with one token in the table Measured comes first, or the layout's own if it was not measured. Decode
+// consists of products with one token; batches would choose the same, except for 1-bit weights of VNNI4I on AVX2.
 func prefer(list []*Kernel, alphabet string) {
 	slices.SortStableFunc(list, func(a, b *Kernel) int {
 		if c := cmp.Compare(rung(a.ISA), rung(b.ISA)); c != 0 {
@@ -238,11 +237,11 @@ func prefer(list []*Kernel, alphabet string) {
 	})
 }
 
-// repackGain is what repacking must gain at least: it costs a second copy of the weights in memory, and the time to
-// make it whenever a file is opened (328 MB and 0.4 s for an int8 head of 128,256 rows).
+// repackGain is the minimum speedup that justifies repacking: it costs a second copy of the weights in memory, and the
+// time to make it whenever a file is opened (328 MB and 0.4 s for an int8 head of 128,256 rows).
 const repackGain = 1.25
 
-// vector is what the speed of k with one token is worth; ok is false if it was not measured.
+// vector returns the speed of k with one token; ok is false if it was not measured.
 func (k *Kernel) vector(alphabet string) (speed float64, ok bool) {
 	for _, m := range measured {
 		if m.Kernel == k.String() && m.Alphabet == alphabet {

@@ -140,7 +140,7 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, group, bytes, tokens 
 	return p, func() { w.Close(); buffer.Free() }
 }
 
-// benchShape is a matrix of so many bytes of weights, and the tokens that it is multiplied by.
+// benchShape is a matrix of the given number of bytes of weights, and the tokens that it is multiplied by.
 type benchShape struct {
 	alphabet             string
 	group, tokens, bytes int

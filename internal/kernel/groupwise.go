@@ -5,32 +5,32 @@ import (
 	"sync"
 )
 
-// Arithmetic is what becomes of the sums of a block of columns (N15): functions of slices of one length. A product is
-// fused with the addition to y.
+// Arithmetic scales the sums of a block of columns and adds them to y (N15): functions of slices of equal length. A
+// product is fused with the addition to y.
 type Arithmetic struct {
 	Weights     func(y []float32, acc []int32, w []float32)            // y += acc·w
 	Activations func(y []float32, acc []int32, d float32)              // y += acc·d
 	Both        func(y []float32, acc []int32, w []float32, d float32) // y += (acc·d)·w, acc·d rounded
 }
 
-// Scales are what the weights of a matrix share: units of Group columns of a row.
+// Scales holds the scales and zero points of a matrix, one for each unit of Group columns of a row.
 type Scales struct {
 	Weights []float32 // [M][K/Group]; nil where the caller scales rows itself
 	Group   int       // columns of a unit; 0 = all of a row
 	Zeros   []int8    // zero points, [M][K/Group], or one for all; nil = none
 }
 
-// scaler is a product that may take zero points into account, and scale the sums of groups in whole panels and add them
-// to results itself. It then reads weights once, in the order of memory, with scales and zero points beside them.
+// scaler is a product that may apply zero points, and may scale the sums of groups in whole panels and add them to
+// results itself. It then reads weights once, in memory order, along with their scales and zero points.
 type scaler interface{ scales() bool }
 
-// scales reports whether a product does.
+// scales reports whether a product scales sums itself.
 func scales(p product) bool {
 	s, ok := p.(scaler)
 	return ok && s.scales()
 }
 
-// scaling is the scales and zero points of a matrix, [panel][unit of a row][rows of a panel].
+// scaling holds the scales and zero points of a matrix, [panel][unit of a row][rows of a panel].
 type scaling struct {
 	scales []float32
 	zeros  []int8
@@ -39,8 +39,8 @@ type scaling struct {
 	do     Arithmetic
 }
 
-// Scale gives w what its weights share, for MulScaled, and zero points for Mul as well. It is copied into the order in
-// which it will be read. do is taken where the kernel does not scale sums itself.
+// Scale sets the scales of w for MulScaled, and its zero points for Mul as well. They are copied into the order in
+// which they will be read. do is used if the kernel does not scale sums itself.
 func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	if s.Group < 1 || s.Group > w.Shape.K {
 		s.Group = w.Shape.K
@@ -80,8 +80,8 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	return nil
 }
 
-// ScaleBytes is the number of bytes of scales and zero points that one MulScaled over all panels reads besides those of
-// weights.
+// ScaleBytes returns the number of bytes of scales and zero points that one MulScaled over all panels reads in addition
+// to the weights.
 func (w *Weights) ScaleBytes() int { return 4*len(w.scaling.scales) + len(w.scaling.zeros) }
 
 // unit is the place of the scale and the zero point of the first row of a panel, in the unit of column k.
@@ -97,8 +97,8 @@ func (w *Weights) sums(c call) {
 	}
 }
 
-// correct subtracts from sums what zero points add to them: zero·Σx over a block. All operations are modulo 2³², so
-// the result is exact (checkZeros).
+// correct applies the zero-point correction to sums: it subtracts zero·Σx over a block. All operations are modulo 2³²,
+// so the result is exact (checkZeros).
 func (w *Weights) correct(c call) {
 	s, groups := w.scaling, w.Groups()
 	for p := c.p0; p < c.p1; p++ {
@@ -121,8 +121,8 @@ func (w *Weights) correct(c call) {
 //
 //	y[t*ldy+m] = +0, plus float(Σ (code[m][k] − zero) · x.Row(t)[k]) · scales for blocks g ascending
 //
-// by the scales of the weights, if Scale got any, and those of the activations, if x has one per group (N15, t).
-// Elements of y that belong to no row are left as they are.
+// where scales are the weight scales, if Scale set any, and the activation scales, if x has one per group (N15, t).
+// Elements of y that belong to no row are left unchanged.
 func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
 	if w.scaling.scales == nil && x.Group == 0 || p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M ||
 		len(y) < (x.N-1)*ldy+w.Shape.M {
@@ -148,8 +148,8 @@ func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
 	}
 }
 
-// sumBytes of groups are computed at a time before they are scaled, but no fewer than those of sumRows rows, which is
-// what tables of Vec-LUT need.
+// sumBytes of sums are computed at a time before they are scaled, but at least the sums of sumRows rows, which Vec-LUT
+// tables need.
 const (
 	sumBytes = 1 << 20
 	sumRows  = 256

@@ -31,7 +31,7 @@ var plain = Arithmetic{
 	},
 }
 
-// randomScales of all magnitudes, none at all among them.
+// randomScales returns scales of all magnitudes, zero included.
 func randomScales(n int, r *rand.Rand) []float32 {
 	scales := make([]float32, n)
 	for i := range scales {
@@ -110,7 +110,7 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-// TestScaledFences puts everything that a scaled product reads or writes beside memory that may not be touched.
+// TestScaledFences puts everything that a scaled product reads or writes next to inaccessible memory.
 func TestScaledFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
 	packed, results, rows, scales := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)

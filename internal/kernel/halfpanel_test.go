@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestHalfPanels: a kernel that takes two panels for one reads nothing behind a last panel without a partner.
+// TestHalfPanels: a kernel that takes two panels at once reads nothing beyond a last panel without a partner.
 func TestHalfPanels(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 9))
 	packed := fence.New(t, 64<<10)
@@ -33,8 +33,8 @@ func TestHalfPanels(t *testing.T) {
 	}
 }
 
-// TestFreshStacks multiplies a panel that is not whole on goroutines that have just begun: their stacks grow, and so
-// move, wherever they can while a call of assembly is set up, whose results go to the stack.
+// TestFreshStacks multiplies a partial panel on goroutines that have just started: their stacks grow, and so move,
+// wherever they can while an assembly call is set up whose results go to the stack.
 func TestFreshStacks(t *testing.T) {
 	r := rand.New(rand.NewPCG(24, 9))
 	for _, spec := range specs(t) {
@@ -59,7 +59,7 @@ func TestFreshStacks(t *testing.T) {
 	}
 }
 
-// deeper calls f with a stack of so many pieces of 256 bytes.
+// deeper calls f with n frames of 256 bytes on the stack.
 func deeper(n int, f func()) byte {
 	var room [256]byte
 	if n == 0 {

@@ -26,11 +26,11 @@ const (
 	DotProd    ISA = "dotprod"    // and the dot product extension of ARMv8.2
 )
 
-// EnvISA is the environment variable that forces an instruction set: kernels of it, or of those that it contains, are
-// used and no others. Forcing one that is missing is an error.
+// EnvISA is the environment variable that forces an instruction set: only kernels of it, or of the sets that it
+// contains, are used. Forcing one that is missing is an error.
 const EnvISA = "LOWPACK_ISA"
 
-// ladder lists the instruction sets, the best first, each with its architecture and those that it contains.
+// ladder lists the instruction sets, best first, each with its architecture and the sets that it contains.
 var ladder = []struct {
 	isa      ISA
 	arch     string
@@ -63,7 +63,7 @@ const (
 	gfni                     // affine transformations of bytes
 )
 
-// selection is what this process may use.
+// selection holds the instruction sets that this process may use.
 type selection struct {
 	isas     []ISA // best first, Generic last
 	features feature
@@ -73,8 +73,8 @@ type selection struct {
 
 var selected = choose(os.Getenv(EnvISA))
 
-// choose applies a forced instruction set to what the CPU has. The system is asked for tile registers only where they
-// would be used.
+// choose applies a forced instruction set to the features of the CPU. It asks the system for tile registers only if
+// they would be used.
 func choose(force string) selection {
 	have, features := detected()
 	s := selection{features: features}

@@ -52,7 +52,7 @@ type call struct {
 	scaled     bool // y holds floats, one per token and row, to which scaled sums are added; only for a scaler
 }
 
-// at is the place in y of what becomes of group g.
+// at returns the index in y of the result of group g.
 func (c *call) at(t, g, groups, m int) int {
 	if c.scaled {
 		return (t-c.token)*c.ldy + m - c.row
@@ -98,8 +98,8 @@ func Bind(l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, erro
 	panic("kernel: the generic kernel serves every layout")
 }
 
-// Native reports whether the kernel that Bind chooses, for matrices with that many columns, group of them per scale,
-// reads the layout as it is. Others repack the whole matrix, or are slow.
+// Native reports whether the kernel that Bind chooses, for matrices with that many columns and group columns per scale,
+// reads the layout as it is. Other kernels repack the whole matrix, or are slow.
 func Native(s pack.Spec, columns, group int) bool {
 	if group < 1 || group > columns {
 		group = columns
@@ -112,7 +112,7 @@ func Native(s pack.Spec, columns, group int) bool {
 	return false
 }
 
-// SumsGroups reports whether the kernel sums groups of so many columns, of rows that are longer; all sum whole rows, 0.
+// SumsGroups reports whether the kernel sums groups of group columns in longer rows; all kernels sum whole rows, 0.
 func (k *Kernel) SumsGroups(group int) bool { return group == 0 || k.checkGroup(group+1, group) == nil }
 
 // checkGroup refuses columns per scale that the kernel cannot sum.
@@ -183,7 +183,7 @@ func checkRange(spec pack.Spec, group int) error {
 	return nil
 }
 
-// checkZeros is the same for weights less zero points.
+// checkZeros is checkRange for weights minus zero points.
 func checkZeros(spec pack.Spec, group int, zeros []int8) error {
 	a, err := pack.FindAlphabet(spec.Alphabet)
 	if err != nil || zeros == nil {
@@ -212,8 +212,8 @@ func (w *Weights) Groups() int { return ceilDiv(w.Shape.K, w.Group) }
 // Bytes is the number of bytes of weights that one Mul over all panels reads.
 func (w *Weights) Bytes() int { return w.bytes }
 
-// Multiplier is the instruction set whose multiplications a product with so many tokens is made of. On CPUs with tile
-// registers it is AVX-512 for kernels, groups and numbers of tokens that go without them.
+// Multiplier returns the instruction set that a product with the given number of tokens multiplies with. On CPUs with
+// tile registers it is AVX-512 for kernels, groups and token counts that do not use them.
 func (w *Weights) Multiplier(tokens int) ISA {
 	if _, tiles := w.product.(*batches); w.Kernel.ISA == AMX && !(tiles && tokens >= amxTokens) {
 		return AVX512VNNI
@@ -225,8 +225,8 @@ func (w *Weights) Multiplier(tokens int) ISA {
 //
 //	y[(t*G+g)*ldy+m] = Σ (code[m][k] − zero) · x.Row(t)[k] over the columns k of group g, G = w.Groups()
 //
-// with the zero points that Scale got, if any. Without groups y is [x.N][ldy] with ldy ≥ M. Elements of y that belong
-// to no row are left as they are.
+// with the zero points set by Scale, if any. Without groups y is [x.N][ldy] with ldy ≥ M. Elements of y that belong to
+// no row are left unchanged.
 func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 	if p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M || len(y) < (x.N*w.Groups()-1)*ldy+w.Shape.M {
 		panic(fmt.Sprintf("kernel: Mul of panels [%d, %d) of %d, shape %v, by %d tokens of %d into %d, stride %d",
@@ -237,9 +237,9 @@ func (w *Weights) Mul(y []int32, ldy int, x *Activations, p0, p1 int) {
 	}
 }
 
-// batchPanels is the number of panels that a call of Mul should be given at least for that many tokens, where there are
-// as many: with fewer, tables that a kernel makes for a batch would not pay, and it takes another way. It is 1 for
-// kernels without tables.
+// batchPanels is the minimum number of panels that a call of Mul should get for the given number of tokens, if there
+// are that many: with fewer, the tables that a kernel builds for a batch would not pay off, and it multiplies without
+// them. It is 1 for kernels without tables.
 func (w *Weights) batchPanels(tokens int) int {
 	if b, ok := w.product.(interface{ batchRows(tokens int) int }); ok {
 		return ceilDiv(b.batchRows(tokens), w.rows)
@@ -247,9 +247,9 @@ func (w *Weights) batchPanels(tokens int) int {
 	return 1
 }
 
-// Chunk is the number of panels that a worker should take at once when some threads share a product with that many
-// tokens: enough for a call to be long against the counter that hands chunks out, and for tables that a kernel makes
-// for a batch to pay; few enough for all threads to have work, and to end together.
+// Chunk returns the number of panels that a worker should take at once when the given number of threads share a
+// product: enough to make a call long compared with the counter that hands chunks out, and to amortize tables built for
+// a batch; few enough that all threads have work and finish together.
 func (w *Weights) Chunk(tokens, threads int) int {
 	threads = max(threads, 1)
 	parts := min(w.bytes/chunkBytes, max(shareParts*threads, w.bytes/vectorBytes))
@@ -270,13 +270,13 @@ func (w *Weights) Chunk(tokens, threads int) int {
 }
 
 // A worker takes a shareParts-th of its share at once, up to vectorBytes of weights and at least chunkBytes: smaller
-// chunks begin in cold memory more often, larger ones leave a core that is busy elsewhere with too much in hand.
+// chunks begin in cold memory more often, larger ones leave too much work with a core that is busy elsewhere.
 const (
 	chunkBytes = 256 << 10
 	shareParts = 3
 )
 
-// ownMemory holds what kernels make of weights.
+// ownMemory holds weights that kernels have repacked or unpacked.
 var ownMemory offheap.Arena
 
 // Close releases memory that Bind allocated. The weights must not be used afterwards.

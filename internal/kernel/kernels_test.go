@@ -49,8 +49,9 @@ func onlyUnpacked(s pack.Spec) bool {
 	return !slices.ContainsFunc(For(s), func(k *Kernel) bool { return k.Layout != "*" })
 }
 
-// kernels lists those that a problem is given to: all of the layout. What serves every layout makes other bytes first,
-// which do not depend on the layout; beside kernels that read its bytes themselves, it has one problem in four.
+// kernels lists the kernels that a problem is given to: all kernels of the layout. Kernels for every layout first
+// repack to bytes that do not depend on the layout; if other kernels read the layout directly, they get one problem in
+// four.
 func (p *problem) kernels() []*Kernel {
 	spec, s := p.layout.Spec(), p.matrix.Shape
 	list := For(spec)
@@ -60,7 +61,7 @@ func (p *problem) kernels() []*Kernel {
 	return slices.DeleteFunc(slices.Clone(list), func(k *Kernel) bool { return k.Layout == "*" })
 }
 
-// anotherTable reports whether the alphabet differs from int2odd in tables alone: it is multiplied by the same
+// anotherTable reports whether the alphabet differs from int2odd only in tables: it is multiplied by the same
 // functions.
 func anotherTable(s pack.Spec) bool {
 	return s.Alphabet == pack.Int2.Name || s.Alphabet == pack.Int2Q.Name
@@ -117,9 +118,9 @@ func (p *problem) compare(t testing.TB, w *Weights) {
 }
 
 // TestKernels compares every kernel that this CPU can run with the definition: for every number of columns up to a
-// bound, a sample of those up to 2048, and 1 to 17 tokens. What is only multiplied after unpacking takes a sample of
-// all, and what differs in tables alone every fifth number of columns. LOWPACK_LONG=1 takes every number of columns up
-// to 2048, with three seeds.
+// bound, a sample of those up to 2048, and 1 to 17 tokens. Layouts that are multiplied only after unpacking take a
+// sample of all, and alphabets that differ only in tables every fifth number of columns. LOWPACK_LONG=1 takes every
+// number of columns up to 2048, with three seeds.
 func TestKernels(t *testing.T) {
 	most, seeds, large := 300, uint64(1), 2
 	if long.All {
@@ -215,7 +216,7 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-// TestLongRows has sums of base-3 bytes wrap, from which those of digits still follow: 242·127·K is beyond 2³¹.
+// TestLongRows lets sums of base-3 bytes wrap, from which the digit sums still follow: 242·127·K is beyond 2³¹.
 func TestLongRows(t *testing.T) {
 	p := newProblem(t, pack.Spec{Name: "vnni4t"}, pack.Shape{M: 1, K: 1}, 1, 0, rand.New(rand.NewPCG(23, 24)))
 	p.matrix, p.x = pack.NewMatrix(pack.Shape{M: 81, K: 1<<17 + 4}, pack.Ternary), NewActivations(1, 1<<17+4)
@@ -230,7 +231,7 @@ func TestLongRows(t *testing.T) {
 }
 
 // TestFences puts packed bytes, results and activations at the end and at the beginning of memory whose adjacent page
-// may not be touched, and packed bytes at every alignment.
+// is inaccessible, and packed bytes at every alignment.
 func TestFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
@@ -404,7 +405,7 @@ func TestChunk(t *testing.T) {
 	}
 }
 
-// TestMulAllocatesNothing: a decode step must not.
+// TestMulAllocatesNothing: a decode step must not allocate.
 func TestMulAllocatesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	for _, spec := range specs(t) {
@@ -430,8 +431,8 @@ func TestMulAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkKernels multiplies matrices of half a megabyte of packed weights: what a kernel reaches when memory does not
-// hold it up.
+// BenchmarkKernels multiplies matrices of half a megabyte of packed weights: what a kernel reaches when memory is not
+// the bottleneck.
 func BenchmarkKernels(b *testing.B) {
 	for _, spec := range specs(b) {
 		l, err := pack.Open(spec)

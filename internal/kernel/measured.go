@@ -10,7 +10,7 @@ type Measurement struct {
 	Batch    float64 `json:"batch"`  // GEMM: the same with 128 tokens
 }
 
-// Measured is the table that the choice of kernels rests on.
+// Measured returns the table on which the choice of kernels is based.
 func Measured() []Measurement { return slices.Clone(measured) }
 
 // measured comes from `lowpack bench kernels --threads 1 --tokens 1,128`: matrices of 2560 × 2560, weights from memory,

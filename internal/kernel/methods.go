@@ -18,7 +18,7 @@ const (
 	rows64
 )
 
-// panelSet is the functions of one instruction set that multiply 32 rows at a time, and what they multiply in place of
+// panelSet holds the functions of one instruction set that multiply 32 rows at a time, and their operands in place of
 // weights.
 type panelSet struct {
 	isa   ISA
@@ -36,7 +36,7 @@ type panelSet struct {
 	rowMajor                           *rowMajorLayout
 	rowMajorFuncs                      []func(*asm.Tile)
 
-	vecLUTTokens int  // tokens from which on Vec-LUT is better than multiplying
+	vecLUTTokens int  // minimum number of tokens for which Vec-LUT beats multiplying
 	groupwise    bool // functions for fields and for base-3 bytes take all groups of a panel in a call
 }
 
@@ -136,11 +136,12 @@ func (s *panelSet) base3Bytes() method {
 	return tiledMethod("remainders by powers of three, "+s.about, 4, f, always(s.base3Operands))
 }
 
-// scaledMax bounds the columns of methods that sum fields at their place in the byte. The largest sum is that of the
-// highest field: 192·127 per column for two bits, 240·127 for four, less than 2³¹ for this many columns.
+// scaledMax bounds the columns of methods that sum fields at their place in the byte. The highest field has the largest
+// sums: 192·127 per column for two bits, 240·127 for four, less than 2³¹ for this many columns.
 const scaledMax = 1 << 16
 
-// maskedAVX512 cuts fields out by masks. A step is so many columns, of which four fill so many lanes.
+// maskedAVX512 extracts fields by masks. A step has the given number of columns; four columns fill the given number of
+// lanes.
 func maskedAVX512(columns, lanes int, list, pairs, fours []func(*asm.Tile)) method {
 	f := family{funcs: list, columns: columns, groupwise: true, lanes: lanes, pairs: pairs, fours: fours}
 	return tiledMethod("fields cut out by masks, 512-bit dot products", columns, f, digitsOf).upTo(scaledMax)
@@ -158,8 +159,8 @@ func base3AVX512(list []func(*asm.Tile)) method {
 		needing(vbmi).upTo(scaledMax)
 }
 
-// splitLUTAVX512 looks up what four columns of 1-bit weights give; so many panels are one to the functions, and four
-// columns fill so many lanes of a step.
+// splitLUTAVX512 looks up the sums of four columns of 1-bit weights; the functions take the given number of panels as
+// one, and four columns fill the given number of lanes of a step.
 func splitLUTAVX512(needs feature, order bitOrder, panels, lanes int, list []func(*asm.Tile)) method {
 	f := family{funcs: list, columns: splitColumns, groupwise: true, lanes: lanes, panels: panels}
 	f.tables = func(x *Activations, t, lo, hi int) (*int8, int32) {

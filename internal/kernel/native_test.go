@@ -7,8 +7,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestNative: where Native says that a layout is read as it is, Bind takes a kernel of that layout and no memory of its
-// own for the matrix; every layout that is repacked or left to the generic kernel is none.
+// TestNative: if Native says that a layout is read as it is, Bind chooses a kernel of that layout and no memory of its
+// own for the matrix; layouts that are repacked or left to the generic kernel are not native.
 func TestNative(t *testing.T) {
 	s := pack.Shape{M: 64, K: 768}
 	native, others := 0, 0

@@ -28,8 +28,8 @@ var digits = map[string]operands{
 	pack.Int8.Name:    {mul: 1, add: -128},
 }
 
-// lookedUp returns operands for kernels that look fields of the given number of bits up by four bits: an operand is the
-// weight less zero. values gives the weight of each digit that a layout stores.
+// lookedUp returns operands for kernels that look up fields of the given number of bits by four bits: an operand is the
+// weight minus zero. values gives the weight of each digit that a layout stores.
 func lookedUp(values []int8, bits int, zero int8) operands {
 	most := int(slices.Max(values)) - int(slices.Min(values))
 	o := operands{mul: 1, add: int32(zero), block: math.MaxInt16 / (2 * most * MaxActivation)}
@@ -43,7 +43,7 @@ func lookedUp(values []int8, bits int, zero int8) operands {
 	return o
 }
 
-// unsignedLookup looks weights up as what they exceed the smallest one by.
+// unsignedLookup looks up weights minus the smallest weight.
 func unsignedLookup(values []int8, bits int) operands {
 	return lookedUp(values, bits, slices.Min(values))
 }
@@ -55,7 +55,7 @@ func signedLookup(values []int8, bits int) operands {
 	return o
 }
 
-// columns16 is the number of products of weights of at most that magnitude whose sum fits into 16 bits.
+// columns16 returns how many products of weights of at most that magnitude can be summed in 16 bits.
 func columns16(most int8) int { return math.MaxInt16 / (int(most) * MaxActivation) }
 
 // stored lists the weights by digit where layouts vnni4i look them up. Digits that do not occur stand for zero.

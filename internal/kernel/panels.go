@@ -7,11 +7,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// How much is multiplied at a time. A call takes as many panels as runBytes hold, those of vectorBytes with one token:
-// between two calls memory is idle for about 250 ns, since weights have driven out of the first-level cache what sets a
-// call up. What a call does must stay below 100 µs, as assembly cannot be interrupted by the collector. The panels of a
-// run are multiplied by as many tokens as blockBytes hold, whole tiles. Both together stay in a second-level cache of 1
-// MiB.
+// Work per call. A call takes as many panels as fit runBytes, or vectorBytes with one token: between two calls memory
+// is idle for about 250 ns, since weights have evicted the setup data of a call from the L1 cache. A call must stay
+// below 100 µs, as the garbage collector cannot preempt assembly. The panels of a run are multiplied by as many tokens
+// as fit blockBytes, whole tiles. Both together stay in an L2 cache of 1 MiB.
 const (
 	runBytes    = 256 << 10
 	vectorBytes = 1 << 20
@@ -20,13 +19,13 @@ const (
 )
 
 // Groups of fewer than shortGroup columns are so short that tiles of shortTokens, whose scaled results stay in
-// registers, gain more than larger ones that take weights apart less often, where there is more than one tile anyway.
+// registers, gain more than larger tiles that unpack weights less often, if there is more than one tile anyway.
 const (
 	shortGroup  = 64
 	shortTokens = 6
 )
 
-// runOf is the number of panels of so many bytes that a call takes.
+// runOf returns the number of panels of the given size in bytes that a call takes.
 func runOf(panel, tokens int) int {
 	if tokens == 1 {
 		return max(1, vectorBytes/panel)
@@ -45,23 +44,24 @@ type tiled struct {
 	dense  denseFuncs
 }
 
-// family is the functions of one kernel, and how they walk along the columns.
+// family holds the functions of one kernel, and how they walk along the columns.
 type family struct {
 	funcs     []func(*asm.Tile) // by tokens − 1
 	columns   int               // of a step, a multiple of 4
 	groupwise bool              // they multiply all groups of columns in a call
 	lanes     int               // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
 
-	// Where the kernel reads tables in place of activations: those of a token from column lo on, and what is to be added
-	// to the results of columns lo to hi; with groupwise, what the groups take from all tokens.
+	// For kernels that read tables in place of activations: the tables of a token from column lo on, and the term to add
+	// to the results of columns lo to hi; with groupwise, the terms of all tokens per group.
 	tables func(x *Activations, t, lo, hi int) (first *int8, add int32)
 	tokens func(x *Activations, group int) []asm.TokenGroup
 
-	// The number of panels that are one to the kernel; 0 = 1. Where two are, a last panel without a partner is its own.
+	// The number of panels that the kernel takes as one; 0 = 1. With two, a last panel without a partner is its own
+	// partner.
 	panels int
 
-	// Where a call multiplies only some rows of a panel: the number of calls, and from one to the next the distance of
-	// the packed bytes and of the rows.
+	// For calls that multiply only some rows of a panel: the number of calls, and the distance between calls in packed
+	// bytes and in rows.
 	parts, partBytes, partRows int
 
 	// Functions that take two panels and four columns at a time, by tokens − 1; nil where there are none.
@@ -70,13 +70,13 @@ type family struct {
 	fours []func(*asm.Tile)
 }
 
-// two reports whether panels go two at a time. Those that a tile before has brought into a cache are no streams of
-// memory.
+// two reports whether panels are taken in pairs. Panels that an earlier tile has brought into a cache are not streams
+// of memory.
 func (f *family) two(tokens int, cached bool) bool {
 	return tokens <= len(f.pairs) && (cached || tuned.Panels >= 2)
 }
 
-// four is the same for four at a time.
+// four does the same for four panels at a time.
 func (f *family) four(tokens int) bool { return tokens <= len(f.fours) && tuned.Panels == 4 }
 
 // newTiled prepares w for a family. The packed bytes are in layout l, whose panels become those of w.
@@ -132,11 +132,11 @@ func (p *tiled) mul(c call) {
 	}
 }
 
-// scales reports whether the family is one for all groups in a call.
+// scales reports whether the family takes all groups in one call.
 func (p *tiled) scales() bool { return p.groupwise }
 
-// tile multiplies panels [p0, p1), whole ones or one that is not, by tokens [t0, t1). One that is not goes group by
-// group, through room for the results of one.
+// tile multiplies panels [p0, p1), whole ones or a single partial one, by tokens [t0, t1). A partial panel goes group
+// by group, through a buffer for the results of one group.
 func (p *tiled) tile(c call, p0, p1, t0, t1 int, cached bool) {
 	s, groups, rows := p.w.Shape, p.w.Groups(), p.w.Shape.M-p0*p.w.rows
 	t := asm.Tile{
@@ -184,7 +184,7 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int, cached bool) {
 	}
 }
 
-// groupTokens is what groups take from tokens.
+// groupTokens returns the terms of the tokens for each group.
 func (p *tiled) groupTokens(x *Activations) []asm.TokenGroup {
 	if p.tokens != nil {
 		return p.tokens(x, p.w.Group)
@@ -194,13 +194,13 @@ func (p *tiled) groupTokens(x *Activations) []asm.TokenGroup {
 
 const tokenGroupBytes = int(unsafe.Sizeof(asm.TokenGroup{}))
 
-// units are the scales and zero points of weights from one on; what a kernel need not know of is nil.
+// units are the scales and zero points of weights from one on; those that a kernel does not need are nil.
 type units struct {
 	scales []float32
 	zeros  []int8
 }
 
-// unitsFrom are those from the first row of a panel and column k on.
+// unitsFrom returns the units from the first row of a panel and column k on.
 func (w *Weights) unitsFrom(panel, k int, scaled bool) (u units) {
 	s := w.scaling
 	if s.zeros != nil {
@@ -217,8 +217,8 @@ func (u units) from(n int) units {
 	return units{u.scales[min(n, len(u.scales)):], u.zeros[min(n, len(u.zeros)):]}
 }
 
-// pointers are the fields Scales and Zeros of a tile. They are returned, and not set through a pointer, so that the
-// compiler sees that buffers on the stack stay there.
+// pointers returns the fields Scales and Zeros of a tile. They are returned, and not set through a pointer, so that
+// escape analysis keeps buffers on the stack.
 func (u units) pointers() (*float32, *int8) {
 	return unsafe.SliceData(u.scales), unsafe.SliceData(u.zeros)
 }
@@ -301,9 +301,9 @@ func (p *tiled) runRows(t asm.Tile, tokens, columns int, b buffers, rows int) {
 	}
 }
 
-// invoke calls an assembly kernel. It hides the tile from escape analysis, which knows nothing of calls through
-// variables: assembly keeps no pointer. Between the lines nothing may move the stack that the tile is on: what -race
-// inserts to check pointers would.
+// invoke calls an assembly kernel. It hides the tile from escape analysis, which cannot see through function variables:
+// assembly keeps no pointer. Between the lines nothing may move the stack that holds the tile, as the pointer checks
+// that -race inserts would.
 //
 //go:nocheckptr
 func invoke(f func(*asm.Tile), t *asm.Tile) {

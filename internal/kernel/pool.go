@@ -61,12 +61,12 @@ const (
 	closed
 )
 
-// spinTimeout is how long a worker spins for the next task, and Run for a worker that is still busy, before they give
-// the core away. It is longer than the serial parts of a decode step, and too short to be felt.
+// spinTimeout is how long a worker spins for the next task, and Run for a worker that is still busy, before they yield
+// the core. It is longer than the serial parts of a decode step, and too short to be noticed.
 const spinTimeout = 200 * time.Microsecond
 
-// NewPool starts a pool of the given number of workers, the caller of Run included; 0 stands for GOMAXPROCS. With more
-// workers than GOMAXPROCS nobody spins: that would keep others from working.
+// NewPool starts a pool of the given number of workers, the caller of Run included; 0 means GOMAXPROCS. With more
+// workers than GOMAXPROCS none of them spins: that would keep others from working.
 func NewPool(threads int) *Pool {
 	procs := runtime.GOMAXPROCS(0)
 	if threads < 1 {
@@ -88,9 +88,9 @@ func NewPool(threads int) *Pool {
 func (p *Pool) Threads() int { return len(p.workers) + 1 }
 
 // Run carries out the n parts of a task, handing out at most chunk parts at a time, and returns when all are done.
-// Chunks are of about the same size, an even one if chunk is even, and as many for each worker where there are enough
-// parts, so that workers that are as fast end together. Calls from several goroutines take turns; a task must not call
-// Run of the pool that it runs on.
+// Chunks have about the same size, an even one if chunk is even, and each worker gets equally many if there are enough
+// parts, so that equally fast workers finish together. Concurrent calls are serialized; a task must not call Run of the
+// pool that it runs on.
 func (p *Pool) Run(n, chunk int, task Task) {
 	if n <= 0 {
 		return
@@ -112,7 +112,7 @@ func (p *Pool) Run(n, chunk int, task Task) {
 	p.share()
 }
 
-// rest ends a Run. Where its task has panicked, parts are left that nobody shall begin.
+// rest ends a Run. If its task has panicked, the remaining parts must not begin.
 func (p *Pool) rest() {
 	p.next.Store(int64(p.chunks))
 	for i := range p.workers {
@@ -161,7 +161,7 @@ func (w *worker) invite() {
 	}
 }
 
-// dismiss returns when the worker has nothing to do with the task any more.
+// dismiss returns when the worker is done with the task.
 func (w *worker) dismiss() {
 	if w.state.CompareAndSwap(invited, idle) {
 		return
@@ -174,7 +174,7 @@ func (w *worker) dismiss() {
 	}
 }
 
-// work is the life of a worker.
+// work is the main loop of a worker.
 func (p *Pool) work(w *worker) {
 	debug.SetPanicOnFault(true)
 	var watch stopwatch

@@ -39,8 +39,8 @@ func (s *panelSet) rowMajorDots() method {
 	}
 }
 
-// pairedMax bounds the columns on AVX-512. With one token the sums of a step, two blocks of columns, are those of four
-// columns per lane and field, of which that of the highest field is 64 times too large.
+// pairedMax bounds the columns on AVX-512. With one token, a lane and field sums four columns of a step, which is two
+// blocks of columns; in the highest field the sums are 64 times too large.
 const pairedMax = math.MaxInt32 / (4 * 64 * 2 * MaxActivation) * pairColumns
 
 // rowMajorAVX512 is the method on 512-bit registers.
@@ -53,7 +53,7 @@ func rowMajorAVX512(isa ISA, list []func(*asm.Tile)) method {
 	}
 }
 
-// bindWhole multiplies rows as they lie where they are whole blocks of columns, and repacks them where they are not.
+// bindWhole multiplies rows in place if they are whole blocks of columns, and repacks them otherwise.
 func (l *rowMajorLayout) bindWhole(isa ISA, whole func(w *Weights) product) func(w *Weights) (product, error) {
 	again := repacked(isa)
 	return func(w *Weights) (product, error) {
@@ -67,9 +67,9 @@ func (l *rowMajorLayout) bindWhole(isa ISA, whole func(w *Weights) product) func
 
 type rowProduct struct {
 	w     *Weights
-	funcs []func(*asm.Tile) // by tokens − 1; nil where one token after the other is faster
+	funcs []func(*asm.Tile) // by tokens − 1; nil if one token at a time is faster
 	bytes int               // of a row
-	step  int               // columns of a step; functions may be told of half a step at the end
+	step  int               // columns of a step; functions accept half a step at the end
 
 	// The activations of tokens [t0, t1) as functions read them, and the bytes from one to the next.
 	rows func(x *Activations, t0, t1 int) (first []int8, stride int)

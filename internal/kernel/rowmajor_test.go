@@ -10,7 +10,7 @@ import (
 )
 
 // TestRowMajor: row-major kernels want whole blocks of columns, which the random shapes of other tests seldom have.
-// Packed bytes end where memory may not be touched, or begin there at any alignment.
+// Packed bytes end at inaccessible memory, or begin there at any alignment.
 func TestRowMajor(t *testing.T) {
 	if Best() == Generic {
 		t.Skip("plain Go is all there is")

@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Tuning is how the kernels of panels on x86 bring weights in: what they prefetch, how many panels one token takes at a
-// time, and whether many tokens take weights apart once. No output depends on it.
+// Tuning is how panel kernels on x86 load weights: what they prefetch, how many panels one token takes at a time, and
+// whether weights are unpacked once for many tokens. No output depends on it.
 type Tuning struct {
 	Name  string // for programs
 	About string // for people
@@ -20,20 +20,20 @@ type Tuning struct {
 	Panels int
 	Tokens int // of a tile, at most
 
-	dense         bool         // weights of two bits are taken apart once for many tokens (dense.go)
+	dense         bool         // 2-bit weights are unpacked once for many tokens (dense.go)
 	vector, batch asm.Prefetch // with one token; with several, one panel at a time
 }
 
-// The rules of prefetching: the lines so many bytes ahead, or 16 lines of the next page one after the other.
+// The prefetch rules: lines a fixed number of bytes ahead, or 16 lines of the next page one after the other.
 func ahead(bytes int) asm.Prefetch { return asm.Prefetch{Ahead: bytes, Page: -1, Line: 64} }
 
 var ramp = asm.Prefetch{Ahead: 4096, Page: -4096, Ramp: 4095}
 
-// pairAhead is the rule for pairs of panels and several tokens, which go slowly: there it pays to name every line of
-// both.
+// pairAhead is the rule for pairs of panels and several tokens, which advance slowly: there it pays to prefetch every
+// line of both.
 var pairAhead = ahead(4096)
 
-// Kernels on AVX2 take of a rule how far ahead they prefetch, and prefetch every line.
+// Kernels on AVX2 use only the prefetch distance of a rule, and prefetch every line.
 var (
 	oneStream = Tuning{"one-stream",
 		"one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, every line",
@@ -49,10 +49,10 @@ var (
 // Tunings lists them.
 func Tunings() []Tuning { return []Tuning{oneStream, ramps, twoStreams} }
 
-// tunings says what was found best, by CPUID: on Zen 4 a second stream costs a quarter of the bandwidth of a core, on
-// Zen 3 it gains a tenth, and a line that is left out costs half; the prefetcher of Sapphire and Emerald Rapids works
-// page by page, and a core that reads one stream stays far below what it could read (docs/KERNELS.md). Of several lines
-// that fit a CPU, the first one counts.
+// tunings lists the best tuning found, by CPUID: on Zen 4 a second stream costs a quarter of the bandwidth of a core,
+// on Zen 3 it gains a tenth, and skipping a line costs half; the prefetcher of Sapphire and Emerald Rapids works page
+// by page, and a core that reads one stream stays far below its bandwidth (docs/KERNELS.md). If several lines fit a
+// CPU, the first one wins.
 var tunings = []struct {
 	vendor   string // "" for every vendor
 	families []int  // nil for all
@@ -66,10 +66,10 @@ var tunings = []struct {
 	{"", nil, false, oneStream, unknownCPU},
 }
 
-// unknownCPU is why the last line of the table was taken: on x86 TuneBy measures then.
+// unknownCPU is the reason if the last line of the table was taken: on x86 TuneBy then measures.
 const unknownCPU = "not measured on this CPU"
 
-// CPU is what CPUID says of this one.
+// CPU identifies this CPU by CPUID.
 type CPU struct {
 	Vendor        string // "" where there is no CPUID
 	Family, Model int
@@ -119,8 +119,8 @@ func thisCPU() (c CPU) {
 	return c
 }
 
-// cpuOf takes family and model out of leaf 1 of CPUID: the extended family counts where the family is 15, the extended
-// model where it is 6 or 15.
+// cpuOf extracts family and model from leaf 1 of CPUID: the extended family counts if the family is 15, the extended
+// model if it is 6 or 15.
 func cpuOf(signature uint32) (c CPU) {
 	field := func(at, bits int) int { return int(signature >> at & (1<<bits - 1)) }
 	c.Family, c.Model = field(8, 4), field(4, 4)

@@ -8,19 +8,20 @@ import (
 )
 
 const (
-	// tuneRounds of tuneBytes with each tuning tell 1.26 times as fast from as fast, with one wrong answer in 200
-	// (Sapphire Rapids, resampled). They take about 3 ms.
+	// tuneRounds of tuneBytes with each tuning distinguish 1.26 times as fast from equally fast, with one wrong answer in
+	// 200 (Sapphire Rapids, resampled). They take about 3 ms.
 	tuneRounds = 9
 	tuneBytes  = 1 << 20
-	// tuneGain is what another tuning must gain over that of the table: less cannot be told from noise in this time.
+	// tuneGain is the minimum gain of another tuning over the table's: less cannot be distinguished from noise in this
+	// time.
 	tuneGain = 1.1
 )
 
 var tuneOnce sync.Once
 
-// TuneBy chooses the tuning of this process where the table knows nothing of its CPU: by the time that some of these
-// matrices take with one token. They are to lie in memory, and in no cache; where they are too few, nothing is
-// measured. It measures once, before the first product of the process: only the first call counts.
+// TuneBy chooses the tuning of this process if the table does not know its CPU: by the time that some of these matrices
+// take with one token. They should be in memory, not in a cache; if there are too few, nothing is measured. It measures
+// once, before the first product of the process: only the first call counts.
 func TuneBy(list []*Weights) {
 	if tunedWhy == unknownCPU && tunedFor.Vendor != "" {
 		tuneOnce.Do(func() { tuneBy(list, time.Now) })

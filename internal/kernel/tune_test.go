@@ -93,8 +93,8 @@ func multiplyAdd(p product) *tiled {
 	return p.(*tiled)
 }
 
-// TestTuneBy: the tuning whose products take least is taken, unless it hardly gains; without enough weights that of the
-// table stays. Every byte is read once.
+// TestTuneBy: the tuning with the fastest products is chosen, unless it hardly gains; without enough weights the
+// table's tuning stays. Every byte is read once.
 func TestTuneBy(t *testing.T) {
 	defer func(was Tuning, why string) { tuned, tunedWhy = was, why }(tuned, tunedWhy)
 	l, err := pack.Open(pack.Spec{Name: "vnni4i"})

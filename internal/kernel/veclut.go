@@ -12,9 +12,9 @@ import (
 // its patterns name: one index serves 32 tokens, and nothing is multiplied. After Vec-LUT (vlut.cpp), with a proved
 // bound.
 //
-// Tables are made for a few groups at a time, so that they stay in the cache while rows of weights pass by; the sums of
-// those rows, 64 bytes each, wait in the next level. Making tables costs as much as adding 81 rows, hence the number of
-// rows that a call needs for this to be worth it.
+// Tables are built for a few groups at a time, so that they stay in the cache while rows of weights stream by; the sums
+// of those rows, 64 bytes each, wait in the next level. Building tables costs as much as adding 81 rows, hence the
+// number of rows that a call needs for this to pay off.
 const (
 	lutRows     = 2048 // rows of weights that pass by at a time
 	lutFewRows  = 256  // with fewer rows the tables cost too much
@@ -30,7 +30,7 @@ const lutBound = math.MaxInt16 / MaxActivation
 type vecLUT struct {
 	w      *Weights
 	few    product
-	tokens int // at least; with fewer too much of the 32 is waste
+	tokens int // minimum; with fewer, too much of the 32 is wasted
 	phases []lutPhase
 }
 
@@ -41,8 +41,8 @@ type lutPhase struct {
 	index        lutIndexer
 }
 
-// lutIndexer makes the indices of a tile for rows [m, m+rows), as offsets of entries in bytes. Those of row i and group
-// g go to dst[g/t·t·lutBlock + i·t + g%t], where t is the number of indices of a row that lie together.
+// lutIndexer makes the indices of a tile for rows [m, m+rows), as offsets of entries in bytes. The index of row i and
+// group g goes to dst[g/t·t·lutBlock + i·t + g%t], where t is the number of adjacent indices of a row.
 type lutIndexer interface {
 	indices(dst *[lutGroups * lutBlock]uint16, tile, m, rows int)
 }
@@ -59,7 +59,7 @@ const lutGroups = 8 // of a tile, at most
 // columns of a tile.
 func (k *lutKind) columns() int { return k.digits * k.groups }
 
-// lutMemory is what a call needs.
+// lutMemory is the working memory of a call.
 type lutMemory struct {
 	lut   []int16 // entries of all groups of a tile
 	sums  []int16 // [lutRows][columnTokens], zero between calls
@@ -97,7 +97,7 @@ func (v *vecLUT) batchRows(tokens int) int {
 	return lutGoodRows
 }
 
-// useful reports whether tables pay, sums are all that is asked for, and groups with sums of their own are whole tiles.
+// useful reports whether tables pay off, only sums are asked for, and groups with sums of their own are whole tiles.
 func (v *vecLUT) useful(c call) bool {
 	return !c.scaled && v.w.scaling.zeros == nil && c.t0%columnTokens == 0 && c.t0+v.tokens <= c.t1 &&
 		(c.p1-c.p0)*v.w.rows >= lutFewRows &&

@@ -10,8 +10,7 @@ import (
 )
 
 // Fastest runs each function in turn, again and again, for about the given time and three times at least, and returns
-// the shortest time that each took. What disturbs a run makes it longer and never shorter, so the shortest is what the
-// machine can do.
+// the shortest time that each took. Disturbances only make a run longer, so the shortest is what the machine can do.
 func Fastest(d time.Duration, functions ...func()) []time.Duration {
 	best := make([]time.Duration, len(functions))
 	start := time.Now()
@@ -42,8 +41,8 @@ type Reader struct {
 	way    int
 }
 
-// NewReader takes the loop that reads the memory fastest with the workers of a pool: with one stream or several, each
-// with the prefetches that suit it. The limit of a machine is the best that is known, not what one loop reaches.
+// NewReader picks the loop that reads the memory fastest with the workers of a pool: with one stream or several, each
+// with suitable prefetches. The limit of a machine is the best known, not what one loop reaches.
 func NewReader(memory []byte, p *kernel.Pool) *Reader {
 	const stretch, each = 8 << 20 / ReadBlock, 20 * time.Millisecond
 	r := &Reader{Memory: memory}

@@ -1,14 +1,14 @@
 package asm
 
-// AMX is the arguments of a kernel on tile registers: 32 rows of each of some panels times any number of tokens, over
-// groups of columns that have a sum each.
+// AMX holds the arguments of a kernel on tile registers: 32 rows of each of some panels times any number of tokens,
+// over groups of columns with one sum each.
 //
 //	y[t][g][m] = Σ weight[m][k]·x[t][k] over the columns k of group g
 //
 // Columns are counted in groups of four. A kernel configures the tile registers and releases them, so that no other
-// code runs while they hold anything. (A fault in mapped weights leaves them as they are: that costs time when threads
-// are switched, until the thread's next call.) What follows Table it changes. Without permission of the system, which
-// isa.go asks for, tile instructions are illegal.
+// code runs while they are in use. (A fault in mapped weights leaves them configured: that slows thread switches until
+// the thread's next call.) A kernel modifies the fields after Table. Without permission from the system, which isa.go
+// requests, tile instructions are illegal.
 type AMX struct {
 	W          *byte // first packed byte of the rows
 	Panels     int   // at least 1
@@ -33,11 +33,11 @@ type AMX struct {
 	Config [64]byte    // of the tile registers
 	Table  [8][64]byte // what codes are looked up in; for fields operands, then shifts for the two tiles of rows
 
-	// What kernels count with. Addresses that run ahead of what they belong to are none to the collector.
+	// Working state of kernels. Addresses that run past their object are not pointers to the garbage collector.
 	PanelW, PanelY, GroupY, GroupsLeft, QuadsLeft, Begun, Columns, Steps, B, Packed, Ahead, SecondY int
 }
 
-// Scaling is the arguments of ScaleSums: what becomes of the sums of a group of columns, of 16 rows and any number of
+// Scaling holds the arguments of ScaleSums, which scales the sums of a group of columns, of 16 rows and any number of
 // tokens (docs/NUMERICS.md, N15). Distances are in bytes.
 //
 //	y[t][m] += (float(sums[t][m] − Zeros[m]·Tokens[t].Sum) · Tokens[t].Scale) · Scales[m]

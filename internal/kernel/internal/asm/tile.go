@@ -5,14 +5,14 @@
 // rows. A table holds its functions by the number of tokens that they multiply at once, less one.
 package asm
 
-// Tile is the arguments of an assembly kernel: the rows of some panels times a few tokens over a range of columns, in
-// groups that have a sum each. A kernel computes
+// Tile holds the arguments of an assembly kernel: the rows of some panels times a few tokens over a range of columns,
+// in groups with one sum each. A kernel computes
 //
 //	y[t][g][m] = Mul·Σ operand[m][k]·x[t][k] + Add[t] over the columns k of group g
 //
-// where operand is the number that the kernel makes of a code: an affine function of the weight, which Mul and Add turn
-// back. Sums are taken modulo 2³². A kernel moves W and Y on. Those with group-wise scales take Add from Tokens,
-// subtract what zero points add, and may scale what results and add it to y (docs/NUMERICS.md, N15).
+// where operand is the number that the kernel derives from a code: an affine function of the weight, which Mul and Add
+// invert. Sums are taken modulo 2³². A kernel advances W and Y. Kernels with group-wise scales take Add from Tokens,
+// apply the zero-point correction, and may scale the results and add them to y (docs/NUMERICS.md, N15).
 type Tile struct {
 	W           *byte  // first packed byte of the columns
 	Panels      int    // at least 1
@@ -26,8 +26,8 @@ type Tile struct {
 	Steps       int    // whole steps along the columns of a group
 	LastSteps   int    // of the last group
 	TailMask    int    // mask of the 32-bit lanes of a last, incomplete step of the last group; 0 = none
-	SecondPanel int    // where a kernel takes two panels for one: bytes to the second
-	// where calls take a part of a panel each: bytes from W to those of the next panel that one prefetches
+	SecondPanel int    // for kernels that take two panels at once: bytes to the second
+	// for calls that take part of a panel each: bytes from W to the weights of the next panel that a call prefetches
 	PrefetchAt int
 	Prefetch   Prefetch // of weights, for kernels on x86
 	Mul        int32
@@ -36,7 +36,7 @@ type Tile struct {
 	// For kernels with group-wise scales. Scales and zero points of the weights are [panel][unit of a row][row of a
 	// panel].
 	Tokens     *TokenGroup // of the first group and token
-	LdTokens   int         // bytes between those of groups
+	LdTokens   int         // bytes between the terms of adjacent groups
 	Scaled     int         // 1 where scaled sums are added to results, which are floats; 0 where sums are results
 	Scales     *float32    // of the weights, where Scaled; nil = none
 	Zeros      *int8       // of the weights; nil = none
@@ -47,8 +47,8 @@ type Tile struct {
 	Unit       int         // scale of the first row of the group
 	UnitLeft   int         // groups until the next one
 
-	// For kernels that take weights apart once for many tokens: one panel, or pair of panels, and one group.
-	Room      *byte  // where the operands of the first tokens are left
+	// For kernels that unpack weights once for many tokens: one panel, or pair of panels, and one group.
+	Room      *byte  // where the operands of the first tokens are stored
 	From      *int32 // sums of the columns before these; nil = none
 	To        *int32 // where sums are left for the columns that follow; nil = there are none, sums become results
 	Next      *byte  // weights to prefetch
@@ -60,17 +60,17 @@ type Tile struct {
 	Block int
 }
 
-// Prefetch says which line a kernel prefetches as seen from address p: that at (p + Ahead) & Page + (p & Ramp) / 4.
-// Where it names several lines at a time, Line is how far each is from the one before; 0 is the same line again.
+// Prefetch says which line a kernel prefetches at address p: the line at (p + Ahead) & Page + (p & Ramp) / 4. If a
+// kernel prefetches several lines at a time, Line is the distance between consecutive ones; 0 is the same line again.
 type Prefetch struct{ Ahead, Page, Ramp, Line int }
 
-// TokenGroup is what the results of a group of columns take from the activations of a token.
+// TokenGroup holds the terms that a token's activations contribute to the results of a group of columns.
 type TokenGroup struct {
 	Add   int32   // to the sums
 	Sum   int32   // of the activations, which zero points are multiplied by
 	Scale float32 // of the activations; 1 where they have one for all columns
 
-	Fields [2]int32 // what sums of fields of four bits begin with in place of Add: 17 and 16 times that
+	Fields [2]int32 // initial sums of 4-bit fields in place of Add: 17 and 16 times Add
 }
 
 const (
