@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// checkActivation compares the activation scales with those that the recipe asks for, or else the weights (F22).
+// checkActivation compares the activation scales with the recipe, or else with what the weights ask for (F22).
 func (o *origin) checkActivation() error {
 	return o.one(Source, "checkpoint", "F22", "activation scales", func() error {
 		m := o.file.Manifest()
@@ -20,7 +20,7 @@ func (o *origin) checkActivation() error {
 	})
 }
 
-// activationOf is the choice of a conversion that was told nothing, by the definition in F22.
+// activationOf is the default choice of a conversion, by the definition in F22.
 func activationOf(entries []packed.Entry) string {
 	const token, group = string(packed.ActivationToken), string(packed.ActivationGroup)
 	least, linear := 0, 0
@@ -46,7 +46,7 @@ func activationOf(entries []packed.Entry) string {
 	return group + ":32"
 }
 
-// perToken says whether the weights come from training with one activation scale per token.
+// perToken reports whether the weights come from training with one activation scale per token.
 func perToken(e *packed.Entry) bool {
 	if e.Quantizer == importCodes {
 		return e.Layout.Alphabet == pack.Ternary.Name || e.Layout.Alphabet == pack.Int1.Name

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// sharedFrom is more positions than the engine wants before its workers share the attention of one token.
+	// sharedFrom is more positions than the engine needs before its workers share the attention of one token.
 	sharedFrom = 640
-	// promptTokens attend together: more than the engine takes along in one pass over the KV cache.
+	// promptTokens attend together: more than the engine handles in one pass over the KV cache.
 	promptTokens = tensor.MostQueries + 2
-	// passTokens are appended at once where attention is not wanted, as in a prompt.
+	// passTokens are appended at once where attention is not needed, as in a prompt.
 	passTokens = 128
 	// cacheNumbers bounds the keys of a trial, and so its memory and time: 32 MB, and as much for values.
 	cacheNumbers = 8 << 20
 )
 
-// checkAttention compares the attention of the engine with that of the reference at large context depth, for every
-// format of the cache and both kinds of layers, global and local. Queries, keys and values are random: golden sequences
-// are too short for more than a page of the cache, for windows, and for attention that workers share, and long ones
-// would cost too much.
+// checkAttention compares the attention of the engine with the reference at large context depth, for every format of
+// the KV cache and both kinds of layers, global and local. Queries, keys and values are random: golden sequences are
+// too short for more than a page of the cache, for windows, and for attention shared by workers, and long ones would
+// cost too much.
 func (s *session) checkAttention() error {
 	var trials []*trial
 	for _, local := range []bool{false, true} {
@@ -91,7 +91,7 @@ func (s *session) newTrial(layer int, cache engine.CacheType) *trial {
 	return t
 }
 
-// run computes the attention by the reference, and in every way in which the engine does.
+// run computes the attention by the reference, and in every way the engine does.
 func (t *trial) run() error {
 	if err := t.judge(); err != nil {
 		return err
@@ -233,7 +233,7 @@ func (t *trial) fill(seq *engine.Sequence, to int) error {
 	return nil
 }
 
-// differs says where attention is another one, from a position on.
+// differs says where attention differs, from a position on.
 func (t *trial) differs(position int, got []float32) string {
 	width := t.described.Heads * t.described.HeadDim
 	for i, v := range got {

@@ -23,7 +23,7 @@ func manyPositions(t testing.TB) *sample.Model {
 	return modelOf(t, strings.Replace(tinyConfig, `"max_position_embeddings": 64`, `"max_position_embeddings": 4096`, 1))
 }
 
-// trials are those of a file.
+// trials returns the trials of a file.
 func trials(t *testing.T, m *sample.Model) (list []*trial) {
 	t.Helper()
 	s := begin(t.Context(), file(t, m), Options{Threads: 3}, Logits)
@@ -37,8 +37,8 @@ func trials(t *testing.T, m *sample.Model) (list []*trial) {
 	return list
 }
 
-// TestAttention: attention is that of the reference behind more than two pages of the cache, more positions than
-// workers share, and more than a window, for every format of the cache; and the report says how far.
+// TestAttention: attention matches the reference after more than two pages of the cache, more positions than workers
+// share, and more than a window, for every format of the cache; and the report says how far.
 func TestAttention(t *testing.T) {
 	for name, m := range map[string]*sample.Model{"global": manyPositions(t), "window": windowed(t)} {
 		r := run(t, file(t, m), Options{Threads: 3})

@@ -21,8 +21,8 @@ type blockRows struct {
 	weights        []float32
 }
 
-// checkBlocks compares codes, zero points, scales and minima with those of a GGUF. Where a scale is 0 there, weights
-// are equal whatever their codes are, and the file may hold them in another way.
+// checkBlocks compares codes, zero points, scales and minima with the GGUF. If a scale is 0 there, weights are equal
+// whatever their codes are, and the file may store them differently.
 func (o *origin) checkBlocks(e *packed.Entry) error {
 	t, ok := o.from.Lookup(e.Name)
 	b, blocks := o.from.Blocks(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// TestSourceBlocks: codes and scales of a GGUF are compared with those that it stores, also where rows are permuted,
-// and a file whose digests all fit is found out.
+// TestSourceBlocks: codes and scales imported from a GGUF are compared with the stored ones, also where rows are
+// permuted, and a forged file whose digests all match is detected.
 func TestSourceBlocks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "llama")
 	tinymodel.Miniature(t, "llama-3-8b", dir)

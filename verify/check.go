@@ -25,8 +25,8 @@ func broken(rule, format string, args ...any) error {
 // ruleIn finds a rule at the end of a message of another package: "… (F9)".
 var ruleIn = regexp.MustCompile(`\((F\d+(?:(?:–|, )F\d+)*)\)`)
 
-// verdict turns the error of a check into its outcome. An error that tells nothing about the file (no permission, a
-// disk that fails, an interruption) is returned: it ends the verification.
+// judge turns the error of a check into its outcome. An error that says nothing about the file (no permission, a disk
+// that fails, an interruption) is returned: it ends the verification.
 func (c *Check) judge(rule string, err error) error {
 	var f *finding
 	switch {
@@ -53,7 +53,7 @@ func (s *session) one(l Level, group, rule, name string, check func() error) err
 	return s.each(l, group, []item{{group: group, name: name, rule: rule, size: 1, check: check}})
 }
 
-// finding reports an error that came up outside of a check. Without an error there is no finding.
+// finding reports an error that occurred outside of a check. Without an error there is no finding.
 func (s *session) finding(l Level, group, name string, err error) error {
 	if err == nil {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// checkCodes is level codes: every packed tensor decodes (F15), to codes of the digest in the manifest (F12) and under
-// scales that fit them (F9), and a screen lies close to its head (F21). Level digest has found that out, in the same
-// sweep over the bytes.
+// checkCodes is level codes: every packed tensor decodes (F15), to codes that match the digest in the manifest (F12)
+// and scales that fit them (F9), and a screen is close to its head (F21). Level digest has checked this in the same
+// pass over the bytes.
 func (s *session) checkCodes() error {
 	m := s.file.Manifest()
 	items, scales, more := make([]item, len(m.Packed)), make([]item, len(m.Packed)), []item(nil)
@@ -38,8 +38,7 @@ func (s *session) checkCodes() error {
 	return s.each(Codes, "codes", slices.Concat(items, scales, more))
 }
 
-// decoded is what is wrong with the codes, the scales, the minima and the order of a tensor, and with them as a screen
-// if they are one.
+// decoded holds the errors of the codes, scales, minima and column order of a tensor, and of the screen if it is one.
 type decoded struct{ codes, scales, minima, order, screen error }
 
 // decode sweeps over a tensor. Its bytes are hashed as far as it comes.
@@ -87,8 +86,8 @@ func (s *session) decode(e *packed.Entry, bytes *digest) (d decoded) {
 }
 
 // sweep decodes a packed tensor in ascending order of its rows and bytes, the matrices of experts one after another:
-// codes are those of whole rows from row on, and are all that src holds but for padding. Layouts in row panels are read
-// panel by panel, others as a whole, one tensor at a time.
+// codes holds whole rows from row on, which is all that src holds except padding. Layouts in row panels are read panel
+// by panel, others as a whole, one tensor at a time.
 func (s *session) sweep(e *packed.Entry, do func(row int, codes []int8, src []byte) error) error {
 	l, err := pack.Open(e.Layout)
 	if err != nil {
@@ -160,7 +159,7 @@ func checkPadding(b []byte, off int) error {
 	return nil
 }
 
-// zeroScales checks that a scale of zero covers zeros alone (F9): codes that are 0, or their zero point. Where the
+// zeroScales checks that a scale of zero covers only zeros (F9): codes that are 0, or equal to their zero point. If the
 // alphabet has no zero, only the source can tell: there a row of zeros has codes too.
 type zeroScales struct {
 	scales []float32

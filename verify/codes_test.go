@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCodesDigest: a digest of codes that is not that of the codes is reported (F12), although every other digest fits.
+// TestCodesDigest: a wrong digest of codes is reported (F12), although every other digest matches.
 func TestCodesDigest(t *testing.T) {
 	path := file(t, small(t))
 	s := newSealer(t, path)

@@ -55,7 +55,7 @@ func places(t testing.TB, f *packed.File, b []byte) (list []place) {
 // the format; a flip in the data breaks the digest of the tensor that holds it, and of no other.
 func TestEveryBit(t *testing.T) { everyBit(t, file(t, small(t)), race.Every(7), race.Every(31)) }
 
-// everyBit flips every bit of a file, or one of so many in its header and in its data.
+// everyBit flips every bit of a file, or every header-th bit of its header and every data-th bit of its data.
 func everyBit(t *testing.T, path string, header, data int) {
 	t.Helper()
 	b := read(t, path)
@@ -117,7 +117,7 @@ func everyBit(t *testing.T, path string, header, data int) {
 // TestEveryTruncation cuts a small file at every byte, and adds some.
 func TestEveryTruncation(t *testing.T) { everyTruncation(t, file(t, small(t)), 1) }
 
-// everyTruncation cuts a file at every byte, or at one of so many.
+// everyTruncation cuts a file at every byte, or at every step-th byte.
 func everyTruncation(t *testing.T, path string, step int) {
 	t.Helper()
 	b := read(t, path)

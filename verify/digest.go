@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// checkDigests is level digest: SHA-256 of every tensor (F17), and of the file where there is a statement about it. If
-// level codes comes next, packed tensors are decoded while they are at hand.
+// checkDigests is level digest: SHA-256 of every tensor (F17), and of the file if there is a statement about it. If
+// level codes comes next, packed tensors are decoded in the same pass.
 func (s *session) checkDigests() error {
 	m := s.file.Manifest()
 	var codes, scales, plain []item
@@ -37,7 +37,7 @@ func (s *session) checkDigests() error {
 	return s.each(Digest, "tensors", slices.Concat(codes, scales, plain, s.statement()))
 }
 
-// besideGroups name the checks of what is stored beside codes.
+// besideGroups names the checks of the data stored next to codes.
 var besideGroups = map[string]string{packed.ScaleSuffix: "scales", packed.ZeroSuffix: "zero points",
 	packed.MinSuffix: "minima", packed.OrderSuffix: "orders of columns"}
 
@@ -54,7 +54,7 @@ func otherBytes(got, want string) error {
 	return broken("F17", "SHA-256 is %s, the manifest says %s: the bytes are not those that were written", got, want)
 }
 
-// decoding makes a check of stored bytes decode them too. Their codes are hashed beside them.
+// decoding makes a check of stored bytes decode them too. Their codes are hashed in the same pass.
 func (s *session) decoding(stored item, e *packed.Entry, out *decoded) item {
 	bytes := stored.bytes
 	if bytes == nil {

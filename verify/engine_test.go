@@ -76,7 +76,7 @@ func TestMiniatures(t *testing.T) {
 	t.Logf("%d kinds of models", len(seen))
 }
 
-// TestCacheFormats: so it does for every format of the cache, on a trained model.
+// TestCacheFormats: the same for every format of the KV cache, on a trained model.
 func TestCacheFormats(t *testing.T) {
 	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Golden: "none"}))
 	if err != nil {

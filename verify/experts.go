@@ -6,7 +6,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 )
 
-// partsOf are the tensors of single experts, by the name of the one that may hold all of them.
+// partsOf maps a tensor that may hold all experts to the tensors of single experts.
 func partsOf(d *model.Description) map[string][]string {
 	parts := map[string][]string{}
 	if d != nil {
@@ -17,7 +17,7 @@ func partsOf(d *model.Description) map[string][]string {
 	return parts
 }
 
-// join makes one tensor of those of single experts.
+// join makes one tensor of the tensors of single experts.
 func (o *origin) join(name string, parts []string) (sourceTensor, error) {
 	var all joined
 	for _, part := range parts {

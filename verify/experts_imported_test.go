@@ -126,8 +126,8 @@ func TestExpertsOfGPTQDiffer(t *testing.T) {
 	}
 }
 
-// TestUnpackExpertsOfMXFP4: experts of gpt-oss are taken over and pass every level, and unpack refuses them: it would
-// write them turned.
+// TestUnpackExpertsOfMXFP4: experts of gpt-oss are imported and pass every level, and unpack refuses them: it would
+// write them transposed.
 func TestUnpackExpertsOfMXFP4(t *testing.T) {
 	dir := miniature(t, "gpt-oss-20b", "")
 	path := tinymodel.Converted(t, dir, packed.Recipe{})

@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
-// extent is what quantizers want to know of the weights that share a scale.
+// extent holds the statistics that quantizers need of the weights that share a scale.
 type extent struct {
 	n        int
 	sum, low float64 // of magnitudes: a compensated sum, exact but for some 2⁻¹⁰⁰ of it
@@ -51,9 +51,9 @@ func (x *extent) finite() bool { return !x.bad }
 func (x *extent) most() float32  { return max(-x.lo, x.hi) }
 func (x *extent) least() float32 { return x.small }
 
-// means are the values that mean|w| may have in float32. This sum is nearly exact, that of N22 is rounded at every step
-// to float64: both agree to far better than 2⁻⁴⁰, so there are two values only when the exact mean lies that close to
-// the middle of two floats. The first is the nearest to it.
+// means returns the values that mean|w| may have in float32. This sum is nearly exact, the sum of N22 is rounded at
+// every step to float64: both agree to far better than 2⁻⁴⁰, so there are two values only when the exact mean lies that
+// close to the middle of two floats. The first is the nearest to it.
 func (x *extent) means() []float32 {
 	mean := (x.sum + x.low) / float64(x.n)
 	list := []float32{float32(mean)}

@@ -70,7 +70,7 @@ func (s *session) checkFile() error {
 	return s.one(File, "golden outputs", "F8", packed.GoldenName, s.readGolden)
 }
 
-// checkModel holds the tensors against config.json.
+// checkModel checks the tensors against config.json.
 func (s *session) checkModel() (err error) {
 	if s.described, err = packed.Describe(s.view); err == nil {
 		s.report.Coverage.Vocab = s.described.Vocab
@@ -78,7 +78,7 @@ func (s *session) checkModel() (err error) {
 	return err
 }
 
-// readGolden decodes the golden outputs and checks that they are those of the plan for this file.
+// readGolden decodes the golden outputs and checks that they match the plan for this file.
 func (s *session) readGolden() error {
 	m := s.file.Manifest()
 	mode := m.Recipe.Golden

@@ -11,7 +11,7 @@ import (
 const filterGroup = "with the candidate filter"
 
 // checkFiltered repeats the golden sequences through the candidate filter of a file that has a screen of its head:
-// there the largest logits come from other code, and from other weights, than all of them do.
+// there the largest logits come from other code, and from other weights, than the full set of logits.
 func (s *session) checkFiltered(texts [][]golden.Logits) error {
 	if _, ok := s.file.Manifest().Entry(packed.ScreenName); !ok {
 		return nil
@@ -33,7 +33,7 @@ func (s *session) checkFiltered(texts [][]golden.Logits) error {
 	return nil
 }
 
-// tops are the numbers of largest logits that sampling asks for: one where it is greedy, the top-k of the model, and as
+// tops lists the numbers of largest logits that sampling asks for: one if it is greedy, the top-k of the model, and as
 // many as the golden outputs list.
 func (s *session) tops(texts [][]golden.Logits) []int {
 	tops := []int{1, len(texts[0][0].TopTokens)}

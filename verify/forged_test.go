@@ -20,8 +20,8 @@ const besideConfig = `{"architectures": ["LlamaForCausalLM"], "model_type": "lla
 "num_key_value_heads": 1, "num_hidden_layers": 1, "vocab_size": 301, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
 "hidden_act": "silu", "tie_word_embeddings": false, "bos_token_id": 1, "eos_token_id": 2}`
 
-// besideModel has all that may stand beside codes: scales per row and group in every type, signed ones, zero points,
-// orders of columns, a quantized embedding, activation scales per group. It has golden outputs.
+// besideModel has all data that may be stored next to codes: scales per row and group in every type, signed ones, zero
+// points, orders of columns, a quantized embedding, activation scales per group. It has golden outputs.
 func besideModel(t testing.TB) *sample.Model {
 	t.Helper()
 	d, err := model.Parse([]byte(besideConfig), nil, nil)
@@ -108,8 +108,8 @@ func ceil(n, group int) int {
 	return (n + group - 1) / group
 }
 
-// TestForgedBeside changes what stands beside the codes, one thing at a time, with every digest set right and golden
-// outputs as they were: no checkpoint is needed to see that run would compute something else.
+// TestForgedBeside changes the data stored next to the codes, one thing at a time, with every digest corrected and
+// golden outputs unchanged: no checkpoint is needed to see that run would compute something else.
 func TestForgedBeside(t *testing.T) {
 	m := besideModel(t)
 	if r := run(t, file(t, m), Options{}); !r.OK || r.Coverage.Scaled != len(m.Quantized) ||
@@ -192,8 +192,8 @@ func TestForgedBeside(t *testing.T) {
 	}
 }
 
-// TestForgedEmbedding: of a quantized embedding the rows of tokens in golden sequences are compared, and it is said how
-// many these are.
+// TestForgedEmbedding: in a quantized embedding, the rows of tokens in golden sequences are compared, and the report
+// says how many they are.
 func TestForgedEmbedding(t *testing.T) {
 	m := besideModel(t)
 	honest := run(t, file(t, m), Options{})
@@ -222,7 +222,7 @@ func TestForgedEmbedding(t *testing.T) {
 	}
 }
 
-// TestForgedExpert: of experts those are compared that golden products choose, and no others count.
+// TestForgedExpert: only experts that golden products choose are compared, and no others count.
 func TestForgedExpert(t *testing.T) {
 	const experts, rows = 16, 40
 	r := rand.New(rand.NewPCG(5, 5))

@@ -14,8 +14,8 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
 
-// everyForm is a file of weights alone with all that may stand beside codes: scales of every type, signed ones, zero
-// points, orders of columns, experts, and activation scales per group.
+// everyForm is a file of weights alone with all data that may be stored next to codes: scales of every type, signed
+// ones, zero points, orders of columns, experts, and activation scales per group.
 func everyForm(t testing.TB) *sample.Model {
 	r := rand.New(rand.NewPCG(5, 2))
 	group := func(n int, dtype packed.ScaleType, signed bool) packed.Scale {
@@ -78,8 +78,8 @@ func everyForm(t testing.TB) *sample.Model {
 	})
 }
 
-// TestEveryForm: such a file passes all levels, a flipped bit anywhere is found, and what somebody changed who sets all
-// digests right is found as far as rules or golden products tell: products leave out scales and orders (GOLDEN).
+// TestEveryForm: such a file passes all levels, a flipped bit anywhere is found, and a forgery with all digests
+// corrected is found as far as rules or golden products tell: products leave out scales and orders (GOLDEN).
 func TestEveryForm(t *testing.T) {
 	path := file(t, everyForm(t))
 	if bad := failed(run(t, path, Options{})); len(bad) > 0 {
@@ -115,8 +115,7 @@ func TestEveryForm(t *testing.T) {
 }
 
 // TestImportedForm: imported models with zero points and with an order of columns pass all levels, their checkpoint
-// included. A scale, a zero point or a column that somebody exchanged who sets all digests right is found by golden
-// outputs alone.
+// included. A forged scale, zero point or column with all digests corrected is found by golden outputs alone.
 func TestImportedForm(t *testing.T) {
 	for dir, c := range map[string]struct {
 		activation string

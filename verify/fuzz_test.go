@@ -68,7 +68,7 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { fuzzed.verify(t, b) })
 }
 
-// FuzzForged edits good files and sets their digests right, so that what lies behind the digests is reached: each edit
+// FuzzForged edits good files and corrects their digests, so that the checks after the digests are reached: each edit
 // is a file (one byte), an offset (three) and a new byte. Edits of the header change the manifest, and its digest
 // follows.
 func FuzzForged(f *testing.F) {

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// judged is the group of checks that hold golden outputs against the reference model. A conversion records them with
-// kernels and engine, whose faults kernels and engine would confirm.
+// judged is the group of checks that compare golden outputs with the reference model. A conversion records them with
+// kernels and engine, which would confirm their own faults.
 const judged = "golden outputs against the reference"
 
 // judgeProducts computes the listed rows of all golden products. Digests over all rows are left to the comparison of
@@ -42,8 +42,8 @@ func differentProducts(got, want *golden.Product) string {
 	return ""
 }
 
-// judgeLogits computes the given tokens of all golden sequences, and one more of each. The engine has been through
-// these in every way, token by token as well; later tokens would take a pass over the model each and are of the same
+// judgeLogits computes the given tokens of all golden sequences, and one more of each. The engine has already evaluated
+// them in every way, token by token as well; later tokens would take a pass over the model each and are of the same
 // kind.
 func (s *session) judgeLogits() error {
 	if s.golden == nil || len(s.golden.Logits) == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 )
 
-// TestJudged: golden outputs that kernels and engine would confirm, because they come from them, are still held against
-// the reference. Each change is one that no kernel and no engine is asked about here.
+// TestJudged: golden outputs that kernels and engine would confirm, because they come from them, are still compared
+// with the reference. Each change is one that no kernel and no engine checks here.
 func TestJudged(t *testing.T) {
 	path := file(t, tinyModel(t))
 	judge := func(change func(r *golden.Record)) *Report {
@@ -52,7 +52,7 @@ func TestJudged(t *testing.T) {
 	}
 }
 
-// TestJudgedInRun: both levels hold golden outputs against the reference.
+// TestJudgedInRun: both levels compare golden outputs with the reference.
 func TestJudgedInRun(t *testing.T) {
 	r := run(t, file(t, tinyModel(t)), Options{})
 	checks := map[Level]int{}

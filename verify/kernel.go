@@ -51,7 +51,7 @@ func (s *session) checkKernels() error {
 	return s.judgeProducts()
 }
 
-// products are the golden products of the file. A file that was converted without gets them now, from the reference.
+// products returns the golden products of the file. If it was converted without any, the reference computes them now.
 func (s *session) products() (*golden.Record, error) {
 	if s.golden != nil || len(s.file.Manifest().Packed) == 0 {
 		return cmp.Or(s.golden, &golden.Record{}), nil
@@ -106,7 +106,7 @@ type stored struct {
 	products []golden.Product
 }
 
-// matrices are those of the experts whose products are recorded.
+// matrices returns the matrices of the experts whose products are recorded.
 func (k *kernels) matrices(e *packed.Entry, products []golden.Product) (all []stored, err error) {
 	for same := range golden.ByExpert(products) {
 		x, s := int(same[0].Expert), stored{products: same}
@@ -187,7 +187,7 @@ type mulTask struct {
 
 func (m *mulTask) Do(from, to int) { m.w.Mul(m.y, m.w.Shape.M, m.x, from, to) }
 
-// explain asks the reference who is wrong, and in which row.
+// explain asks the reference which side is wrong, and in which row.
 func (k *kernels) explain(e *packed.Entry, p *golden.Product, got []int32, what string) error {
 	want, err := reference.Products(k.ctx, k.file, e.Name, int(p.Expert),
 		golden.Vectors(p.Seed, p.Vectors, e.MatrixShape().K))

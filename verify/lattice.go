@@ -12,7 +12,7 @@ type latticeRow struct {
 	zero int8 // code of a weight that is zero: 0, or +1 where the alphabet has no zero
 }
 
-// zerosPerRow: at most one weight in so many may be a zero that became +1.
+// zerosPerRow: at most one weight in zerosPerRow may be a zero that became +1.
 const zerosPerRow = 256
 
 func (l latticeRow) check(w []float32, codes []int8, scale float32, dtype string) error {
@@ -74,8 +74,8 @@ func (p *products) of(scale float32) {
 	}
 }
 
-// simplest refuses a scale with less trailing zero bits than another one that gives the same products. Scales that do
-// lie side by side, so the next ones with more zeros, up and down, tell of all others.
+// simplest refuses a scale with fewer trailing zero bits than another scale that gives the same products. Such scales
+// are adjacent, so checking the next ones with more zeros, up and down, covers all others.
 func (p *products) simplest(scale float32) error {
 	b := math.Float32bits(scale)
 	if b < 0x00800000 || b > 0x7f7fffff {

@@ -8,11 +8,11 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// importCodes is the rule of codes that were taken over from GPTQ, AWQ and other formats (package quantized).
+// importCodes is the rule of codes that were imported from GPTQ, AWQ and other formats (package quantized).
 const importCodes = "import-codes"
 
-// readLayers finds the modules of the checkpoint whose weights are codes of another format, as the second reader gives
-// their tensors.
+// readLayers finds the modules of the checkpoint whose weights are codes of another format, from the tensors of the
+// second reader.
 func (o *origin) readLayers() (err error) {
 	if o.scheme, err = quantized.Parse(o.from.Config(), o.from.File); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (o *origin) lookup(name string) (quantized.Tensor, bool) {
 	return quantized.Tensor{Name: name, DType: safetensors.DType(t.dtype), Shape: t.shape}, ok
 }
 
-// layersOf are the modules of the checkpoint that an entry holds the codes of: one, or one for each expert; nil: there
+// layersOf returns the modules of the checkpoint whose codes an entry holds: one, or one for each expert; nil: there
 // are none.
 func (o *origin) layersOf(e *packed.Entry) []*quantized.Layer {
 	if l := o.layers[e.Name]; l != nil {
@@ -45,7 +45,7 @@ func (o *origin) layersOf(e *packed.Entry) []*quantized.Layer {
 	return list
 }
 
-// checkLayers compares codes and scales with those of modules of the checkpoint.
+// checkLayers compares codes and scales with the modules of the checkpoint.
 func (o *origin) checkLayers(e *packed.Entry) error {
 	layers := o.layersOf(e)
 	if layers == nil {
@@ -90,7 +90,7 @@ func (o *origin) checkRows(m *quantized.Matrix, row int, codes []int8) error {
 	return nil
 }
 
-// checkBeside compares what stands beside the codes: scales as they are stored, zero points, order of columns.
+// checkBeside compares the data stored next to the codes: scales as they are stored, zero points, order of columns.
 func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 	scales, err := o.view.Tensor(e.Name + packed.ScaleSuffix)
 	if err != nil {

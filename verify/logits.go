@@ -28,7 +28,7 @@ func (s *session) checkLogits() error {
 }
 
 // checkSequences compares logits with the golden ones: all sequences in one batch, in several passes, and token by
-// token, so that both the matrix–matrix and the matrix–vector kernels have their part in it.
+// token, so that both GEMM and GEMV kernels take part.
 func (s *session) checkSequences() error {
 	rows, err := s.logits()
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *session) cover(texts [][]golden.Logits) {
 	c.Scaled = scaledBy(s.described, s.file.Manifest().Packed)
 }
 
-// scaledBy is how many packed tensors are multiplied and scaled whenever the model computes logits. Those of experts
+// scaledBy returns how many packed tensors are multiplied and scaled whenever the model computes logits. Expert tensors
 // are not: each token chooses some.
 func scaledBy(d *model.Description, entries []packed.Entry) (n int) {
 	used := map[string]bool{packed.ScreenName: true}
@@ -93,7 +93,7 @@ func scaledBy(d *model.Description, entries []packed.Entry) (n int) {
 	return n
 }
 
-// logits are the golden logits of the file, or what the reference computes now.
+// logits returns the golden logits of the file; if there are none, the reference computes them.
 func (s *session) logits() ([]golden.Logits, error) {
 	if s.golden != nil && len(s.golden.Logits) > 0 {
 		return s.golden.Logits, nil
@@ -253,8 +253,8 @@ func (r *runner) position(want *golden.Logits, z []float32) {
 	r.advance(string(Logits)+": "+r.group, &r.done, 1, total)
 }
 
-// differs says how logits differ from the golden ones: first the largest, whose values are known, then all. Of most
-// largest logits alone, only these are compared; 0 = all are there.
+// differs says how logits differ from the golden ones: first the largest, whose values are known, then all. If z holds
+// only the most largest logits, only these are compared; most = 0: all are there.
 func differs(want *golden.Logits, z []float32, most int) string {
 	n := len(want.TopTokens)
 	if most > 0 {

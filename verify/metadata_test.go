@@ -15,10 +15,10 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
-// uncovered are the fields of a manifest that nothing in a checkpoint tells; the report says so.
+// uncovered are the fields of a manifest that no checkpoint determines; the report says so.
 var uncovered = []string{"tool", "recipe"}
 
-// derived are the parts of the recipe that are held against the rest of the file, or against the checkpoint.
+// derived are the parts of the recipe that are checked against the rest of the file, or against the checkpoint.
 var derived = []string{"recipe.calibration", "recipe.golden"}
 
 // alternatives are other values that a field may have.

@@ -48,8 +48,7 @@ func newNumbered(e *packed.Entry) (*numbered, error) {
 	return n, nil
 }
 
-// rows hashes whole rows, and beside them src to another hash, for which there is hardly more to do (package
-// sha256pair).
+// rows hashes whole rows, and in the same pass src to another hash, which costs hardly more (package sha256pair).
 func (n *numbered) rows(codes []int8, other hash.Hash, src []byte) {
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(codes))), len(codes))
 	for rows := len(bytes) / n.k; rows > 0; rows = len(bytes) / n.k {
@@ -110,5 +109,5 @@ func (n *numbered) fours(dst, a, b, c, d []byte) (j int) {
 	return j
 }
 
-// eight codes, each 128 more than it is.
+// eight returns eight codes, each plus 128.
 func eight(codes []byte) uint64 { return binary.LittleEndian.Uint64(codes) ^ 0x8080808080808080 }

@@ -10,10 +10,10 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
-// importU8 is the rule of codes that were taken over from a packed checkpoint.
+// importU8 is the rule of codes that were imported from a packed checkpoint.
 const importU8 = "import-u8"
 
-// checkQuantized compares the codes and scales of one tensor with those that its source gives.
+// checkQuantized compares the codes and scales of one tensor with its source.
 func (o *origin) checkQuantized(e *packed.Entry) error {
 	if e.Calibrated && (definitions[e.Quantizer].chosen == nil || o.view.Manifest().Recipe.Calibration == nil) {
 		return broken("F9", "its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows "+
@@ -85,7 +85,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 	})
 }
 
-// checkSigned holds what an entry says of the signs of its scales against what its source gives.
+// checkSigned checks what an entry says of the signs of its scales against its source.
 func checkSigned(e *packed.Entry, signed bool) error {
 	if e.Scale.Signed != signed {
 		return broken("F9", "scales are said to be signed: %t; those of the checkpoint: %t", e.Scale.Signed, signed)
@@ -101,7 +101,7 @@ func negative(scales []float32) bool {
 // units compares weights that share a scale.
 type units struct {
 	def        definition
-	calibrated bool             // scales are those of a calibration text, which is not at hand
+	calibrated bool             // scales come from a calibration text, which is not at hand
 	fed        bool             // codes are chosen by error feedback
 	stored     packed.ScaleType // type of the scales
 	dtype      string
@@ -115,7 +115,7 @@ type units struct {
 	of  float32
 }
 
-// compare compares whole rows, from row on; bytes are those of the weights.
+// compare compares whole rows, from row on; bytes holds the stored weights.
 func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error {
 	size := len(bytes) / len(w)
 	for ; len(codes) > 0; row, codes, w, bytes = row+1, codes[u.k:], w[u.k:], bytes[u.k*size:] {
@@ -159,10 +159,11 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 // feedback is the method of calibration that chooses codes besides scales (N38).
 const feedback = "gptq"
 
-// mostFeedback bounds the squared error of a row of such codes, as a multiple of that of the nearest codes.
+// mostFeedback bounds the squared error of a row of such codes, as a multiple of the squared error of the nearest
+// codes.
 const mostFeedback = 64
 
-// miss adds up the squares of what codes miss of the weights of a unit, and of what the nearest codes miss.
+// miss adds the squared errors of the codes of a unit to missed, and of the nearest codes to least.
 func (u *units) miss(w []float32, codes []int8, scale, a float32, missed, least *float64) {
 	for i, v := range w {
 		e, n := float64(v)-float64(scale)*float64(codes[i]), float64(v)-float64(scale)*float64(u.def.code(v, a))
@@ -186,7 +187,7 @@ func (u *units) compareRow(row int, codes []int8, w []float32) error {
 	return nil
 }
 
-// differ is the first place at which the code of a weight is another one, or len(w).
+// differ returns the first index at which the code of a weight differs, or len(w).
 func (u *units) differ(codes []int8, w []float32, bytes []byte, a float32) int {
 	if u.whole != nil && len(bytes) == 2*len(w) {
 		all := u.codesOf(a)
@@ -205,7 +206,7 @@ func (u *units) differ(codes []int8, w []float32, bytes []byte, a float32) int {
 	return len(w)
 }
 
-// codesOf are the codes of all weights of 16 bits. A tensor that is one unit has more weights than that.
+// codesOf returns the codes of all 16-bit weights. A tensor that is one unit has more weights than that.
 func (u *units) codesOf(a float32) *[1 << 16]int8 {
 	if u.all == nil || u.of != a {
 		u.all, u.of = &[1 << 16]int8{}, a
@@ -319,7 +320,7 @@ func (o *origin) checkImported(e *packed.Entry, t sourceTensor, scales []float32
 	})
 }
 
-// mismatch is the first place at which the field of two bits from bit shift on is not the code + 1, or len(fields).
+// mismatch returns the first index at which the 2-bit field from bit shift on is not the code + 1, or len(fields).
 func mismatch(fields []byte, codes []int8, shift int) int {
 	bytes := packed.CodeBytes(codes)
 	i := 0

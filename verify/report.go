@@ -41,7 +41,7 @@ type Report struct {
 	Checks []Check `json:"checks"`
 
 	Against []string `json:"against,omitempty"` // the checkpoint and the statement that the file was compared with
-	Notes   []string `json:"notes,omitempty"`   // what a reader should know beside the checks
+	Notes   []string `json:"notes,omitempty"`   // what a reader should know besides the checks
 	Details []string `json:"details,omitempty"` // what needs nothing to be done; Text leaves it out
 
 	WeightsOnly bool     `json:"weights_only,omitempty"` // the file names no model: none was verified, and none will run
@@ -63,7 +63,7 @@ type Coverage struct {
 	Context   int `json:"context"`   // positions behind which attention was compared, with every format of the cache
 }
 
-// list is what text and JUnit say, one fact each.
+// list returns the facts that text and JUnit print.
 func (c *Coverage) list() []string {
 	return []string{
 		fmt.Sprintf("products of %d of %d rows", c.Rows, c.AllRows),

@@ -55,7 +55,7 @@ func (s *sealer) tensor(name string) place {
 	panic("no tensor " + name)
 }
 
-// seal returns changed data with every digest set right: of tensors, of codes where they still decode, of the manifest.
+// seal returns changed data with every digest corrected: of tensors, of codes where they still decode, of the manifest.
 func (s *sealer) seal(b []byte) []byte {
 	header := 8 + int(binary.LittleEndian.Uint64(b))
 	text := s.text
@@ -156,8 +156,8 @@ func halfBits(v float32, negative bool) uint16 {
 	return h
 }
 
-// TestForgery makes random edits of packed files and sets all digests right. The codes level refuses what no layout
-// writes, the source level sees every other change of a weight or scale: there is no silence.
+// TestForgery makes random edits of packed files and corrects all digests. The codes level refuses what no layout
+// writes, the source level sees every other change of a weight or scale: no change goes unnoticed.
 func TestForgery(t *testing.T) {
 	edits := 200
 	if long.All {

@@ -165,7 +165,7 @@ func divisor(scale float32) float32 {
 // noCode is in no alphabet.
 const noCode = -128
 
-// steps is the fit of quantizers that divide by their scale.
+// steps returns the fit of quantizers that divide by their scale.
 func steps(scale func(x *extent) float32) func(*extent, packed.ScaleType) ([]fit, error) {
 	return func(x *extent, stored packed.ScaleType) ([]fit, error) {
 		s := scale(x)

@@ -15,8 +15,8 @@ const (
 	screenTiny  = 1.5e-36 // below this are all weights of a row whose scale is below tiny
 )
 
-// screen holds the codes of F21 against the output head that stands beside them. The candidate filter of the engine
-// trusts the bound: a code that breaks it may hide the most likely token.
+// screen compares the codes of F21 with the output head stored next to them. The candidate filter of the engine relies
+// on the bound: a code that breaks it may hide the most likely token.
 type screen struct {
 	scales []float32
 	head   *io.SectionReader
@@ -72,8 +72,8 @@ func (c *screen) check(row int, codes []int8) error {
 	return nil
 }
 
-// misses is the first weight that is too far from its code, or len(w). A float64 holds the product of scale and code
-// exactly.
+// misses returns the index of the first weight that is too far from its code, or len(w). A float64 holds the product of
+// scale and code exactly.
 func misses(w []float32, codes []int8, scale float32) int {
 	s := float64(scale)
 	for k, v := range w {

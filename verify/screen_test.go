@@ -18,7 +18,7 @@ func screened(t testing.TB) string {
 	return tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Head: "screen"})
 }
 
-// scaled multiplies every so many of the scales of the screen.
+// scaled multiplies every n-th scale of the screen.
 func (s *sealer) scaled(by float64, every int) []byte {
 	b := bytes.Clone(s.good)
 	p := s.tensor(packed.ScreenName + packed.ScaleSuffix)

@@ -12,9 +12,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// second is what an independent reader finds in the weight files of a checkpoint. What convert read with
-// formats/safetensors is so judged with a reader that shares no code with it; formats/safetensors has only opened the
-// files and refused what is malformed.
+// second holds the tensors that an independent reader finds in the weight files of a checkpoint. What convert read with
+// formats/safetensors is thus checked by a reader that shares no code with it; formats/safetensors has only opened the
+// files and refused malformed ones.
 //
 // The library reads a whole file in memory. It gets a memory map as long as it reads the header, and says where the
 // data of each tensor lie. They are read from the file: a map would keep pages resident that the kernel maps around

@@ -28,8 +28,8 @@ func (s *session) checkSource() error {
 	return s.compareWith(s.from)
 }
 
-// openSource opens the checkpoint, if there is one. One that is not there ends the verification before it has begun;
-// what is wrong with another is found at its level.
+// openSource opens the checkpoint, if there is one. A missing one ends the verification before it has begun; problems
+// of an existing one are found at its level.
 func (s *session) openSource() error {
 	if s.Source == "" {
 		return nil
@@ -197,7 +197,7 @@ func (o *origin) tensorOf(e *packed.Entry) (sourceTensor, error) {
 	return t, nil
 }
 
-// kept compares the tensors that were kept as they are.
+// kept compares the passthrough tensors.
 func (o *origin) kept() []item {
 	var items []item
 	for i := range o.file.Manifest().Plain {
@@ -227,7 +227,7 @@ func (o *origin) keptTensor(p *packed.Plain) item {
 	return it
 }
 
-// embedded compares the small files that travel in the packed file with those that the checkpoint has.
+// embedded compares the small files that travel in the packed file with the checkpoint's.
 func (o *origin) embedded() []item {
 	digests := map[string]string{}
 	for _, p := range o.file.Manifest().Plain {
@@ -257,8 +257,7 @@ func (o *origin) embedded() []item {
 	return items
 }
 
-// checkComplete demands that every tensor of the checkpoint has found its way into the file, but for those that say
-// nothing.
+// checkComplete demands that every tensor of the checkpoint is in the file, except tensors that carry no information.
 func (o *origin) checkComplete() error {
 	used := map[string]bool{}
 	m := o.file.Manifest()

@@ -15,8 +15,8 @@ import (
 
 const textsGroup = "texts"
 
-// checkTexts loads what turns text into tokens, as `lowpack run` does, and compares golden texts with what it gives. No
-// second tokenizer judges them: they are those of the program that converted, so that a later one which differs is
+// checkTexts loads tokenizer and chat template, as `lowpack run` does, and compares the golden texts with their output.
+// No second tokenizer judges them: they come from the program that converted, so that a later one which differs is
 // noticed.
 func (s *session) checkTexts() error {
 	err := s.one(Logits, textsGroup, "F7", packed.FilePrefix+"generation_config.json", func() error {

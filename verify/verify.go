@@ -54,13 +54,13 @@ type Options struct {
 	Progress   func(what string, done, total int64)
 }
 
-// ReferencePhase is what Options.Progress is told while the reference model computes golden outputs, which is counted
-// in weights; the phases that begin with the word logits are counted in checks, all others in bytes.
+// ReferencePhase is the progress phase in which the reference model computes golden outputs, which is counted in
+// weights; the phases that begin with the word logits are counted in checks, all others in bytes.
 const ReferencePhase = "reference"
 
 // Run verifies a packed file. What is wrong with the file is in the report; an error says that the verification itself
 // could not be carried out: the file or checkpoint cannot be read, ctx is done, an option makes no sense. What was
-// checked until then is in a report beside the error, which is not OK; nil if nothing was. The checkpoint is opened
+// checked until then is in a report, not OK, that accompanies the error; nil if nothing was. The checkpoint is opened
 // first.
 //
 // The levels file, digest and codes read with ordinary reads, and level source reads the tensors of the checkpoint
@@ -155,7 +155,7 @@ func (s *session) close() {
 	}
 }
 
-// reaches says whether the verification goes as far as a level, if nothing fails.
+// reaches reports whether the verification goes as far as a level, if nothing fails.
 func (s *session) reaches(l Level) bool {
 	return slices.Index(Levels(), s.report.Level) >= slices.Index(Levels(), l)
 }

@@ -83,7 +83,7 @@ func (q *queue) next() *item {
 	return q.take(0)
 }
 
-// partner takes bytes to hash beside those of another item. That slows the other down a little, so there is none if the
+// partner returns bytes to hash along with another item. That slows the other down a little, so there is none if the
 // other alone takes longer than all the rest takes the other workers.
 func (q *queue) partner(of *item) *item {
 	q.lock.Lock()

@@ -62,8 +62,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestDigestsFirst: bytes that are not those of the manifest are a finding of level digest alone, also where they were
-// decoded in the same sweep.
+// TestDigestsFirst: bytes that do not match the manifest are a finding of level digest alone, also where they were
+// decoded in the same pass.
 func TestDigestsFirst(t *testing.T) {
 	path := file(t, small(t))
 	f, err := packed.Open(path)

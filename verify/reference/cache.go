@@ -31,7 +31,7 @@ type stored struct {
 	scale float32
 }
 
-// store brings the heads of a key or value into the format of the cache. It reports whether all of x is finite where
+// store converts the heads of a key or value to the format of the cache. It reports whether all of x is finite where
 // that matters (N4).
 func store(format string, x []float32, headDim int) (heads []stored, ok bool) {
 	for i := 0; i < len(x); i += headDim {

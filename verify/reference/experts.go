@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// mlp is a gated MLP: that of a block, or an expert.
+// mlp is a gated MLP: the MLP of a block, or an expert.
 type mlp struct{ gate, up, down linear }
 
 // mixture holds the experts of a block.
@@ -33,7 +33,7 @@ func openMLP(v packed.View, expert int, gate, up, down *model.Linear) (m mlp, er
 	return m, nil
 }
 
-// openMixture opens all experts of a block, and that which tokens share.
+// openMixture opens all experts of a block, and the shared expert.
 func openMixture(v packed.View, d *model.Description, b *model.Block) (*mixture, error) {
 	x := b.Experts
 	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, normalize: x.Normalize}
@@ -67,7 +67,7 @@ func openScores(v packed.View, name string, in, out int) (l linear, err error) {
 	return l, err
 }
 
-// checkExperts holds the experts of a block against the widths of the model.
+// checkExperts checks the experts of a block against the widths of the model.
 func checkExperts(d *model.Description, b *model.Block) error {
 	x := b.Experts
 	if x == nil {
@@ -90,7 +90,7 @@ func checkExperts(d *model.Description, b *model.Block) error {
 	return checkWidths([]widths{{&x.Gate, d.Hidden, width}, {&x.Up, d.Hidden, width}, {&x.Down, width, d.Hidden}})
 }
 
-// mixture is what the experts make of x, the input of a block's second half (N35, N36).
+// mixture returns the output of the experts for x, the input of a block's second half (N35, N36).
 func (p *pass) mixture(m *mixture, x [][]float32) ([][]float32, error) {
 	scores, err := p.linear(&m.router, x)
 	if err != nil {

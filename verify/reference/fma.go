@@ -2,10 +2,10 @@ package reference
 
 import "math"
 
-// fma is x·y + z rounded once (N1), in plain Go. The product of two float32 is exact in float64, and so is what the sum
-// of it and z loses (two-sum). Of the last bit that is lost only this matters: whether anything is. So the sum is
-// rounded to odd, and the rounding to float32, which has less than half as many bits, is that of the exact value (Boldo
-// and Melquiond 2008).
+// fma is x·y + z rounded once (N1), in plain Go. The product of two float32 is exact in float64, and so is the rounding
+// error of its sum with z (two-sum). Of the lost bits only this matters: whether there are any. So the sum is rounded
+// to odd; rounding that to float32, which has less than half as many bits, rounds the exact value correctly (Boldo and
+// Melquiond 2008).
 func fma(x, y, z float32) float32 {
 	p, c := float64(x)*float64(y), float64(z)
 	s := p + c

@@ -48,7 +48,7 @@ func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 	return out, err
 }
 
-// openBiases takes the biases of the linear's rows from those of all rows of all experts.
+// openBiases slices the biases of the layer's rows out of the tensor that stacks all rows of all experts.
 func (l *linear) openBiases(v packed.View, name string, experts, rows, expert int) ([]float32, error) {
 	if name == "" {
 		return nil, nil

@@ -95,7 +95,7 @@ func (m *matrix) unit(row, column int) int {
 	return row*((m.K+m.group-1)/m.group) + column/m.group
 }
 
-// blocks is the number of sums of a row.
+// blocks returns the number of sums of a row.
 func (m *matrix) blocks() int { return (m.K + m.block - 1) / m.block }
 
 // columns of block b.

@@ -93,7 +93,7 @@ func checkConfig(d *model.Description) error {
 	return nil
 }
 
-// checkBlock holds the linear layers of a block against the widths of the model.
+// checkBlock checks the linear layers of a block against the widths of the model.
 func checkBlock(d *model.Description, b *model.Block) error {
 	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
 	list := []widths{{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden}}

@@ -123,7 +123,7 @@ func TestTinyBitnet(t *testing.T) {
 	}
 }
 
-// TestTinyBitnetTrace compares the residual stream after every layer with that of the float64 program.
+// TestTinyBitnetTrace compares the residual stream after every layer with the float64 program.
 func TestTinyBitnetTrace(t *testing.T) {
 	m, _ := open(t, shared.Testdata(t, "tiny-bitnet"), "blocked")
 	trace := float64s(t, shared.Testdata(t, "tiny-bitnet-golden/tiny-bitnet.trace.safetensors"))
@@ -245,7 +245,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestBitllama compares a trained ternary model of others with logits of their C program. Its rounding differs, and in
+// TestBitllama compares a third-party trained ternary model with logits of its C program. Its rounding differs, and in
 // W1.58A8 an activation code that flips moves logits by up to 0.3, so only the arg-max of most positions must agree.
 func TestBitllama(t *testing.T) {
 	cases, want := externalGolden(t, "data/models/bitllama2-3m/golden")

@@ -44,7 +44,7 @@ func (m *wide) mlp(gate, up, down model.Linear, subNorm string, x []float64) []f
 	return m.linear(down, m.norm(subNorm, g))
 }
 
-// experts sums what those with the largest scores make of x, and what the shared one does.
+// experts sums the outputs for x of the experts with the largest scores and of the shared expert.
 func (m *wide) experts(b *model.Block, x []float64) []float64 {
 	e := b.Experts
 	z := m.linear(model.Linear{Weight: e.Router, In: len(x), Out: e.Count}, x)

@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Record computes what a plan of golden outputs asks for and returns it encoded, in as many bytes as the plan has. d
-// describes the model in v; it may be nil when the plan has no logits. progress, when not nil, is told about the work
+// Record computes the golden outputs that a plan asks for and returns them encoded, in as many bytes as the plan has. d
+// describes the model in v; it may be nil when the plan has no logits. progress, when not nil, is called with the work
 // done, in weights, from one goroutine at a time.
 func Record(ctx context.Context, v packed.View, d *model.Description, plan *golden.Record,
 	progress func(done, total int64)) ([]byte, error) {
@@ -212,8 +212,8 @@ func Products(ctx context.Context, v packed.View, tensor string, expert int, q [
 	return m.multiply(ctx, q, [][2]int{{0, m.M}})
 }
 
-// spans are the ranges of rows to compute: all rows when a digest is asked for, or when the layout can only be unpacked
-// as a whole; else those that are written out.
+// spans returns the ranges of rows to compute: all rows if a digest is asked for, or if the layout can only be unpacked
+// as a whole; else the rows that are written out.
 func spans(l pack.Layout, m int, products []golden.Product) (spans [][2]int) {
 	_, paneled := l.(pack.Paneled)
 	for _, p := range products {

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/half"
 )
 
-// floats is a tensor of the packed file that was kept as it was; rows are widened when they are needed (N2).
+// floats is a passthrough tensor of the packed file; rows are widened when they are needed (N2).
 type floats struct {
 	name  string
 	rows  int

@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// FromCheckpoint packs a model directory: U8 codes are taken over, float linear layers are made ternary when the model
-// declares it, everything else is kept.
+// FromCheckpoint packs a model directory: U8 codes are imported, float linear layers are made ternary when the model
+// declares it, everything else is stored unchanged.
 func FromCheckpoint(t testing.TB, dir string, layout pack.Spec) *Model {
 	t.Helper()
 	c, err := checkpoint.Open(dir)

@@ -25,7 +25,7 @@ type Quantized struct {
 	Zeros     []int8    // nil = none
 	Minima    []float32 // nil = none
 	Order     []int32   // nil = none
-	Experts   int       // matrices of which the rows of Matrix are; 0 = it is one
+	Experts   int       // number of matrices whose rows Matrix holds; 0 = it is one
 	Quantizer string
 }
 
