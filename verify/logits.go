@@ -253,8 +253,8 @@ func (r *runner) position(want *golden.Logits, z []float32) {
 	r.advance(string(Logits)+": "+r.group, &r.done, 1, total)
 }
 
-// differs says how logits differ from the golden ones: first the largest, whose values are known, then all. If z holds
-// only the most largest logits, only these are compared; most = 0: all are there.
+// differs says how logits differ from the golden ones: first the largest, whose values are known, then all. most is the
+// number of largest logits that were computed, and then only these are compared; 0 = all were.
 func differs(want *golden.Logits, z []float32, most int) string {
 	n := len(want.TopTokens)
 	if most > 0 {
