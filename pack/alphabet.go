@@ -8,8 +8,8 @@ type Alphabet struct {
 	Values []int8 // ascending
 }
 
-// The alphabets. Codes are integers, so that kernels stay exact; what a quantizer's own convention adds is a power of
-// two that goes into the scale: a stretched level of ±0.25 or ±0.75 is a code of ±1 or ±3 with a scale of α/4, an E2M1
+// The alphabets. Codes are integers, so that kernels stay exact; a quantizer's own convention adds only a power of two,
+// which goes into the scale: a stretched level of ±0.25 or ±0.75 is a code of ±1 or ±3 with a scale of α/4, an E2M1
 // element is half of its code.
 var (
 	Ternary = Alphabet{"ternary", []int8{-1, 0, 1}}
@@ -27,7 +27,7 @@ func Alphabets() []Alphabet {
 	return []Alphabet{Int1, Ternary, Int2, Int2Odd, Int2Q, Int4, E2M1, Int8}
 }
 
-// FindAlphabet returns the alphabet of that name.
+// FindAlphabet returns the alphabet with that name.
 func FindAlphabet(name string) (Alphabet, error) {
 	for _, a := range Alphabets() {
 		if a.Name == name {

@@ -67,6 +67,5 @@ func copySpeed(n int) float64 {
 	return float64(n) / best.Seconds()
 }
 
-// benchShape is a block of rows of BitNet b1.58 2B4T that stays in the second-level cache, as convert and verify take
-// them.
+// benchShape is a block of rows of BitNet b1.58 2B4T that stays in the L2 cache, as convert and verify take them.
 var benchShape = Shape{128, 2560}

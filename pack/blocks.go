@@ -168,7 +168,7 @@ func (b *blocks) UnpackBlocks(m *Matrix, scales []float32, src []byte) error {
 	return nil
 }
 
-// readAll reads one weight at a time, and refuses what PackBlocks does not write but for scales.
+// readAll reads one weight at a time, and refuses what PackBlocks does not write, except for scales.
 func (b *blocks) readAll(m *Matrix, s Shape, src []byte) error {
 	if err := b.read(m, s, src); err != nil {
 		return err
@@ -207,8 +207,8 @@ func (b *blocks) Quantize(dst []byte, s Shape, x []float32) error {
 	return b.PackBlocks(dst, m, scales)
 }
 
-// inBlocks are the strips of blocks of so many weights and bytes, whose fields begin at a byte: consecutive ones, or,
-// if apart is not 0, fields of a byte that are so many weights apart.
+// inBlocks returns the strips of blocks of the given numbers of weights and bytes, whose fields begin at byte at:
+// consecutive weights, or, if apart is not 0, weights that lie apart from each other in the fields of a byte.
 func inBlocks(weights, bytes, at, bits, apart int) *strips {
 	of := func(t *strip, packed []byte) []byte { return packed[t.col/weights*bytes+at:][:weights*bits/8] }
 	if apart == 0 {
@@ -233,7 +233,7 @@ func (b *blocks) setScale(data []byte, i int, stored uint16) {
 	}
 }
 
-// storedScale reads it.
+// storedScale reads the stored scale of block i.
 func (b *blocks) storedScale(data []byte, i int) (stored uint16) {
 	for j, x := range b.scaleOf(data, i) {
 		stored |= uint16(x) << (8 * j)
@@ -263,7 +263,7 @@ func nonFinite(x []float32) int {
 	return -1
 }
 
-// maxAbs is the largest magnitude of x and the first value that has it.
+// maxAbs returns the largest magnitude of x and the first value that has it.
 func maxAbs(x []float32) (magnitude, value float32) {
 	for _, v := range x {
 		if a := float32(math.Abs(float64(v))); a > magnitude {

@@ -5,8 +5,8 @@ import "slices"
 // unused marks a digit that stands for no weight. It is a value of int8 alone, whose code leaves no digit unused.
 const unused = -128
 
-// code is a code table: the digit that a layout stores for each value of its alphabet. It tells nothing about where the
-// digit goes.
+// code is a code table: the digit that a layout stores for each value of its alphabet. It does not say where the digit
+// goes.
 type code struct {
 	values   []int8     // by digit; unused where the digit must not occur
 	byDigit  [256]int8  // values, unused beyond their end

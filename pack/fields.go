@@ -58,7 +58,8 @@ func getFields(t *strip, row int, src []byte, bits int) {
 	}
 }
 
-// putApart packs the digits of a row, fields of a byte so many of them apart, a multiple of 8.
+// putApart packs the digits of a row; the fields of a byte hold digits that lie apart columns from each other, a
+// multiple of 8.
 func putApart(dst []byte, t *strip, bits, apart int) {
 	perByte := 8 / bits
 	for j := 0; j < len(dst); j += 8 {
@@ -81,8 +82,8 @@ func getApart(t *strip, src []byte, bits, apart int) {
 	}
 }
 
-// gather8 collects bit 0 of each byte: the product moves that of byte i to bit 56 + i. No two partial products meet, so
-// nothing carries.
+// gather8 collects bit 0 of each byte: the multiplication moves bit 0 of byte i to bit 56 + i. No two partial products
+// overlap, so nothing carries.
 func gather8(w uint64) byte { return byte(w * 0x0102040810204080 >> 56) }
 
 // scatter8 is the inverse of gather8.

@@ -33,7 +33,7 @@ type formula struct {
 	size func(Shape) int
 	// at places weight (m, k) of a matrix of native shape s.
 	at func(s Shape, m, k int) place
-	// plane takes the place of at where the bits of a digit are stored apart: it places bit i of them, i < planes.
+	// plane replaces at where the bits of a digit are stored apart: it places bit i of them, i < planes.
 	plane  func(s Shape, m, k, i int) place
 	planes int
 	// seal gives the stored byte of a sum of digits; nil when the sum itself is stored.
@@ -171,8 +171,8 @@ func (f *formula) opened() *[256]uint8 {
 	return &open
 }
 
-// checkSame refuses bytes that are not what Pack writes for the codes found in them: dirty padding and sums of digits
-// that no digits give.
+// checkSame refuses bytes that Pack does not write for the codes found in them: dirty padding and sums of digits that
+// no digits give.
 func (f *formula) checkSame(m *Matrix, s Shape, src []byte, write func([]byte, *Matrix, Shape)) error {
 	again := make([]byte, len(src))
 	write(again, m, s)

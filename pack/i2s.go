@@ -4,8 +4,8 @@ package pack
 // apart, the first one in the most significant field, code weight + 1. Three bit streams share the name and the type
 // number of the original; nothing in its files tells them apart.
 //
-// The original stores one f32 scale in 32 bytes behind the n/4 bytes of codes (I2STail makes them). Here codes and
-// scales are apart, so a packed tensor is the n/4 bytes alone.
+// The original stores one f32 scale in 32 bytes after the n/4 bytes of codes (I2STail makes them). Here codes and
+// scales are separate, so a packed tensor is the n/4 bytes alone.
 //
 // The first two streams run over the flat index m·K + k. Rows of zeros are added until the last block is whole. (The
 // original leaves the rest unpacked, or cuts it off.) Kernels want whole blocks in a row: K a multiple of the block.
@@ -45,7 +45,7 @@ func i2sLayouts() []definition {
 	}
 }
 
-// I2STail returns the 32 bytes that bitnet.cpp keeps behind the codes of an I2_S tensor: the scale of the tensor as a
+// I2STail returns the 32 bytes that bitnet.cpp stores after the codes of an I2_S tensor: the scale of the tensor as a
 // little-endian f32, then zeros. (The original leaves the last 28 bytes undefined.)
 func I2STail(scale float32) [32]byte {
 	var tail [32]byte
@@ -53,7 +53,7 @@ func I2STail(scale float32) [32]byte {
 	return tail
 }
 
-// i2s is a flat stream of blocks.
+// openI2S opens a flat stream of blocks.
 func openI2S(s Spec, block int) Layout {
 	return &paneled{rows: block, formula: formula{
 		spec: s, code: ascending(Ternary), radix: 4, cell: 2,

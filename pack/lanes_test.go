@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/fence"
 )
 
-// TestLanes compares what becomes of bytes in layouts that have lanes, as this processor decodes them and as plain Go
-// does: of matrices of all numbers of columns around whole steps, between fences, and of any byte changed in them.
+// TestLanes compares how this processor and plain Go decode layouts that have lanes: matrices of all numbers of columns
+// around whole steps, between fences, with any byte changed.
 func TestLanes(t *testing.T) {
 	defer func(b bool) { translates = b }(translates)
 	r := rand.New(rand.NewPCG(7, 8))

@@ -175,7 +175,7 @@ func checkPack(t *testing.T, l Layout, m *Matrix, hand func(int) []byte) []byte 
 	return slices.Clone(dst)
 }
 
-// checkFast demands that the fast way is really taken: Pack and Unpack would quietly do without it.
+// checkFast demands that the fast path is really taken: Pack and Unpack would silently work without it.
 func checkFast(t *testing.T, l Layout, m *Matrix, packed []byte) {
 	t.Helper()
 	f := formulaOf(l)

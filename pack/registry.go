@@ -16,11 +16,11 @@ type Info struct {
 	Summary   string     // one sentence: what it is for
 	Alphabets []Alphabet // the first one is the default
 	Params    []Param    // block factors that the user may choose
-	Block     int        // of an exchange format: weights that share a scale inside the bytes; 0 where scales lie apart
+	Block     int        // of an exchange format: weights that share a scale inside the bytes; 0 if scales are separate
 
 	Let     []string // definitions that all rules of the address formula share
 	Address []Rule
-	Stored  string // how the number that digits add up to becomes a byte, where it is not stored as it is
+	Stored  string // how the sum of digits becomes a byte, if it is not stored as it is
 	Note    string // what else a reader of the bytes must know
 	Example Shape  // a matrix small enough for a picture of the layout
 }
@@ -41,8 +41,8 @@ type definition struct {
 
 //go:generate go run ./internal/layoutdocs ../docs
 
-// definitions is the list of all layouts, in the order in which people read about them. It is made once: whoever opens
-// many small tensors would otherwise spend his time on it.
+// definitions is the list of all layouts, in the order in which people read about them. It is built once, as opening
+// many small tensors would otherwise spend its time here.
 var definitions = sync.OnceValue(func() []definition {
 	return slices.Concat(vnni4iLayouts(), vnni4tLayouts(), vnni4Layouts(), blockedLayouts(), vecLUTLayouts(),
 		i2sLayouts(), tl1Layouts(), tl2Layouts(), w2a8Layouts(), tmacLayouts(), hfLayouts(), ggmlLayouts())
@@ -94,7 +94,7 @@ func Open(s Spec) (Layout, error) {
 	return d.open(s)
 }
 
-// AlphabetNames of the alphabets that the layout holds.
+// AlphabetNames returns the names of the alphabets that the layout holds.
 func (i Info) AlphabetNames() []string {
 	var names []string
 	for _, a := range i.Alphabets {
@@ -133,8 +133,8 @@ func find(name string) (definition, error) {
 	return definition{}, fmt.Errorf("%w: layout %q; there are %s", ErrUnsupported, name, strings.Join(names, ", "))
 }
 
-// Padded is the shape that the packed bytes of a matrix of shape s really hold: s with the rows and columns of weight
-// zero that the layout adds. Kernels run over it.
+// Padded returns the shape that the packed bytes of a matrix of shape s really hold: s with the rows and columns of
+// weight zero that the layout adds. Kernels run over it.
 func Padded(l Layout, s Shape) (Shape, error) {
 	if p, ok := l.(interface{ Padded(Shape) (Shape, error) }); ok {
 		return p.Padded(s)

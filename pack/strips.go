@@ -2,8 +2,8 @@ package pack
 
 import "encoding/binary"
 
-// strips is the fast way through a layout: digits of a few rows and some hundred columns at a time, which stay in the
-// first-level cache. What is left for a layout to say is how the digits of a strip become bytes and back.
+// strips is the fast path through a layout: digits of a few rows and some hundred columns at a time, which stay in the
+// L1 cache. A layout defines only how the digits of a strip become bytes and back.
 type strips struct {
 	panel int  // rows whose strips are walked before the next columns; 0 = all rows
 	rows  int  // rows of a strip
@@ -15,8 +15,8 @@ type strips struct {
 	fold   func(dst []byte, t *strip)
 	unfold func(t *strip, src []byte)
 
-	// lanes decodes first columns of the panel at a row without strips, and says of how many, and whether all of their
-	// digits stand for weights. It is nil where there is no faster way.
+	// lanes decodes the first columns of the panel at a row without strips, and returns how many, and whether all of their
+	// digits stand for weights. It is nil if there is no faster way.
 	lanes func(m *Matrix, s Shape, row int, src []byte) (columns int, ok bool)
 }
 
@@ -35,8 +35,8 @@ type strip struct {
 	d              [maxStripRows][maxChunk + slack]byte
 }
 
-// walk calls do for each strip of native shape s, from the column of a panel that begin says; if that is nil, from the
-// first.
+// walk calls do for each strip of native shape s, from the column of a panel that begin returns; from the first if
+// begin is nil.
 func (w *strips) walk(s Shape, begin func(row int) (column int, ok bool), do func(*strip) bool) bool {
 	panel := w.panel
 	if panel == 0 {

@@ -88,7 +88,7 @@ func (n *tmacNibbles) next(k int) int {
 	return 16
 }
 
-// upper is the row of the strip, and its plane, in the upper nibbles beside plane i of the first row.
+// upper is the row of the strip, and its plane, in the upper nibbles next to plane i of the first row.
 func (n *tmacNibbles) upper(i int) (row, plane int) {
 	if n.bits == 4 {
 		return 0, i + 2

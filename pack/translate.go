@@ -25,8 +25,8 @@ func newTranslations(c *code) (encoding, decoding *translation) {
 	return encoding, decoding
 }
 
-// unfoldLanes decodes the first columns of whole rows of k codes that share lanes of 32-bit words, and reports how many
-// columns that were and whether all digits stand for values.
+// unfoldLanes decodes the first columns of whole rows of k codes that share lanes of 32-bit words, and returns the
+// number of decoded columns and whether all digits stand for values.
 func (c *code) unfoldLanes(codes []int8, k, lanes int, src []byte) (columns int, ok bool) {
 	columns = k &^ 31
 	if columns == 0 || c.decoding == nil || !translates {
@@ -51,7 +51,7 @@ func (c *code) unfoldLanes(codes []int8, k, lanes int, src []byte) (columns int,
 	return columns, true
 }
 
-// apply maps as many bytes as fill whole steps, and reports their number and whether something stands for each.
+// apply maps as many bytes as fill whole steps, and returns their number and whether each has a translation.
 func (t *translation) apply(dst, src []byte) (n int, ok bool) {
 	if t == nil || !translates {
 		return 0, true

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Layout is what there is to say about a layout or an exchange format.
+// Layout describes a layout or an exchange format.
 type Layout struct {
 	Name      string       `json:"name"`
 	Version   int          `json:"version"`
@@ -199,7 +199,7 @@ func (l *Layout) AlphabetNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Shape says what becomes of rows and columns, shortly.
+// Shape says how rows and columns are padded, in short.
 func (l *Layout) Shape() string {
 	if l.Block != 0 {
 		return fmt.Sprintf("K %% %d = 0", l.Block)
