@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// value is that of a float with so many bits of exponent and fraction, by the definition of the format.
+// value returns the value of a float with that many bits of exponent and fraction, by the definition of the format.
 func value(bits, exponent, fraction int) float64 {
 	e, f := bits>>fraction&(1<<exponent-1), float64(bits&(1<<fraction-1))
 	bias := 1<<(exponent-1) - 1

@@ -17,7 +17,7 @@ func Float32(x, y, z float32) float32 {
 }
 
 const (
-	tieMask        = 1<<29 - 1          // of the bits of a float64 those that a float32 lacks,
+	tieMask        = 1<<29 - 1          // the bits of a float64 that a float32 lacks,
 	tie            = 1 << 28            // their value half way between two, unless these are subnormal,
 	smallestNormal = (1023 - 126) << 53 // which they are below this, with the sign shifted out
 )

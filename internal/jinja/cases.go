@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// The case mappings of Python are those of Unicode with all exceptions: ß becomes SS, a Σ that ends a word ς.
+// Python's case mappings are Unicode's with all exceptions: ß becomes SS, a Σ that ends a word ς.
 
 func upper(s string) string { return cases.Upper(language.Und).String(s) }
 
@@ -28,7 +28,7 @@ func capitalize(s string) string {
 	return titleCase(c) + lower(s[n:])
 }
 
-// title is the method of strings: a letter behind another one is small, every other letter large.
+// title is the method of strings: a letter after another one is lower case, every other letter upper case.
 func title(s string) string {
 	small := lower(s) // knows where a word ends
 	if utf8.RuneCountInString(small) != utf8.RuneCountInString(s) {
@@ -49,12 +49,12 @@ func title(s string) string {
 	return out.String()
 }
 
-// isCased holds for what has a case (the property Cased of Unicode).
+// isCased reports whether c has a case (the property Cased of Unicode).
 func isCased(c rune) bool {
 	return unicode.In(c, unicode.Lu, unicode.Ll, unicode.Lt, unicode.Other_Lowercase, unicode.Other_Uppercase)
 }
 
-// titleWords is the filter title, which knows words by what stands between them.
+// titleWords is the filter title, which recognizes words by the characters between them.
 func titleWords(s string) string {
 	var out strings.Builder
 	for s != "" {
@@ -76,5 +76,5 @@ func titleWords(s string) string {
 	return out.String()
 }
 
-// beginsWord holds for what stands in front of a word.
+// beginsWord reports whether a word begins after c.
 func beginsWord(c rune) bool { return isSpace(c) || strings.ContainsRune("-({[<", c) }

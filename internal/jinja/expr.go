@@ -140,7 +140,7 @@ func (p *parser) concat() (expr, error)  { return p.binary(p.product, "~") }
 func (p *parser) product() (expr, error) { return p.binary(p.power, "*", "/", "//", "%") }
 func (p *parser) power() (expr, error)   { return p.binary(p.filtered, "**") }
 
-// filtered reads a unary expression and the filters and tests behind it.
+// filtered reads a unary expression and the filters and tests after it.
 func (p *parser) filtered() (expr, error) {
 	e, err := p.unary()
 	for err == nil {

@@ -269,7 +269,7 @@ func indentFilter(r *run, v Value, args arguments) (Value, error) {
 
 func betweenWords(c rune) bool { return c != '_' && !unicode.IsLetter(c) && !unicode.IsNumber(c) }
 
-// upTo is what stands in front of sep: everything where it does not occur.
+// upTo returns the text before sep: everything if sep does not occur.
 func upTo(t marked.Text, sep string) marked.Text {
 	if i := strings.Index(t.S, sep); i >= 0 {
 		return t.Slice(0, i)

@@ -12,13 +12,13 @@ import (
 
 const generatedAnswers = "testdata/generated.json"
 
-// TestInteropJinja renews what Jinja2 renders.
+// TestInteropJinja updates the recorded output of Jinja2.
 func TestInteropJinja(t *testing.T) {
 	interop.Recorded(t, generatedAnswers, interop.Python(t, "transformers", "testdata/generated.py"))
 }
 
-// TestGenerated: 500 generated templates render as by Jinja2, or are refused by the name of what is not supported; what
-// Jinja2 refuses is refused.
+// TestGenerated: 500 generated templates render as with Jinja2, or are refused with the name of the unsupported
+// feature; templates that Jinja2 refuses are refused.
 func TestGenerated(t *testing.T) {
 	data, err := os.ReadFile(generatedAnswers)
 	if err != nil {

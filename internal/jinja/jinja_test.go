@@ -32,7 +32,7 @@ var differs = map[string]string{
 	"{{ cycler }}":                 "not defined",
 }
 
-// TestPython: what Python's Jinja2 renders (testdata/cases.py), and what it refuses.
+// TestPython: templates that Python's Jinja2 renders (testdata/cases.py), and templates that it refuses.
 func TestPython(t *testing.T) {
 	data, err := os.ReadFile("testdata/cases.json")
 	if err != nil {
@@ -144,7 +144,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestRefusal: what is not supported is named, with its line.
+// TestRefusal: unsupported features are named, with their line.
 func TestRefusal(t *testing.T) {
 	for source, word := range map[string]string{
 		"a\n{% include 'x' %}":            "line 2: the statement {% include %}",

@@ -132,7 +132,7 @@ func nextTag(s string) int {
 	return -1
 }
 
-// withoutIndent drops the white space between the beginning of the last line of text and the block behind it.
+// withoutIndent drops the white space between the beginning of the last line of text and the block after it.
 func (l *lexer) withoutIndent(text string) string {
 	from := strings.LastIndexByte(text, '\n') + 1
 	if from == 0 && !l.lineStart || strings.TrimLeftFunc(text[from:], isSpace) != "" {
@@ -167,7 +167,7 @@ func (l *lexer) afterTag(sign byte, block bool) {
 	}
 }
 
-// raw reads {% raw %} … {% endraw %}, from behind the opening.
+// raw reads {% raw %} … {% endraw %}, from after the opening tag.
 func (l *lexer) raw() (bool, error) {
 	word := strings.TrimLeftFunc(l.src[l.pos:], isSpace)
 	body, isRaw := strings.CutPrefix(word, "raw")

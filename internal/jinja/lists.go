@@ -16,7 +16,7 @@ func (r *run) mapped(items []Value, f func(Value) (Value, error)) ([]Value, erro
 	return out, r.pay(itemWeight * len(items))
 }
 
-// given lists the items of what map, select and reject work on: nothing where it counts as false.
+// given lists the items that map, select and reject work on: none for a value that counts as false.
 func (r *run) given(v Value) ([]Value, error) {
 	if !truthy(v) {
 		return nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/internal/marked"
 )
 
-// method returns a method of a value, bound to it; nil when there is none. Those that would change a list or dict do
+// method returns a method of a value, bound to it; nil if there is none. Methods that would change a list or dict do
 // not exist: the library that templates are written for refuses them too.
 func (r *run) method(of Value, name string) Value {
 	if t, ok := AsText(of); ok && stringMethods[name] != nil {
@@ -213,7 +213,7 @@ func behindPrefix(s, affix string) (from, to int) {
 
 func beforeSuffix(s, affix string) (from, to int) { return 0, len(strings.TrimSuffix(s, affix)) }
 
-// without takes an affix away; rest says what stays.
+// without removes an affix; rest says what remains.
 func without(name string, rest func(s, affix string) (from, to int)) stringMethod {
 	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		affix, given, err := r.oneString(name, args)
@@ -250,14 +250,14 @@ func counter(r *run, t marked.Text, args arguments) (Value, error) {
 	return strings.Count(t.S, sought), err
 }
 
-// all says whether a text is not empty and made of such characters.
+// all reports whether a text is not empty and consists of such characters.
 func all(in func(rune) bool) stringMethod {
 	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		return t.S != "" && strings.IndexFunc(t.S, func(c rune) bool { return !in(c) }) < 0, nil
 	}
 }
 
-// cased says whether a text has letters of one case and none of the other.
+// cased reports whether a text has letters of one case and none of the other.
 func cased(want, not func(rune) bool) stringMethod {
 	return func(r *run, t marked.Text, args arguments) (Value, error) {
 		return strings.IndexFunc(t.S, want) >= 0 && strings.IndexFunc(t.S, not) < 0, nil

@@ -106,7 +106,7 @@ func (p *parser) nest() error {
 	return nil
 }
 
-// statements reads up to a block that begins with one of the words, which is left for the caller behind its {%. Without
+// statements reads up to a block that begins with one of the words, which is left for the caller after its {%. Without
 // words it reads up to the end of the template.
 func (p *parser) statements(until ...string) (body []stmt, word string, err error) {
 	if err := p.nest(); err != nil {
@@ -144,7 +144,7 @@ func (p *parser) statements(until ...string) (body []stmt, word string, err erro
 	}
 }
 
-// statement reads one block from behind its {%.
+// statement reads one block, from after its {%.
 func (p *parser) statement() (stmt, error) {
 	line := p.peek().line
 	word, err := p.name()
@@ -263,7 +263,7 @@ func (p *parser) forStmt(line int) (stmt, error) {
 	return s, p.blockEnd()
 }
 
-// target reads what is assigned to. With attributes, ns.x is one too.
+// target reads the target of an assignment. With attributes, ns.x is one too.
 func (p *parser) target(attributes bool) (target, error) {
 	one := func() (target, error) {
 		if p.take("(") {

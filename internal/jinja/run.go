@@ -30,13 +30,13 @@ type run struct {
 	global *scope
 }
 
-// Raised is what a template refuses a conversation with (raise_exception).
+// Raised is the message with which a template refuses a conversation (raise_exception).
 type Raised struct{ Message string }
 
 func (e *Raised) Error() string { return "the chat template refuses the conversation: " + e.Message }
 
-// Render executes the template with the given variables. now is the clock of strftime_now. Errors say the line and name
-// what is not supported; a *Raised is among them. Of the text it is known which bytes came with the variables
+// Render executes the template with the given variables. now is the clock of strftime_now. Errors give the line and
+// name unsupported features; one may be a *Raised. The result records which bytes of the text came with the variables
 // (NewInput).
 func (t *Template) Render(vars *Dict, now func() time.Time) (marked.Text, error) {
 	r := &run{now: now}

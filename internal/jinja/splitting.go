@@ -108,7 +108,7 @@ func rsplit(r *run, t marked.Text, args arguments) (Value, error) {
 	return r.texts(parts)
 }
 
-// isLineEnd holds for what Python's splitlines takes for the end of a line, beside \r\n.
+// isLineEnd reports whether Python's splitlines takes c for the end of a line, besides \r\n.
 func isLineEnd(c rune) bool {
 	return c >= '\n' && c <= '\r' || c >= 0x1c && c <= 0x1e || c == 0x85 || c == 0x2028 || c == 0x2029
 }

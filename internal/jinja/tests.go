@@ -92,7 +92,7 @@ var simpleTests = map[string]func(v Value) bool{
 	"sequence": isSequence,
 }
 
-// isSequence holds for what can be iterated over; so it is with text, and with what is not defined.
+// isSequence reports whether v can be iterated over; text and undefined values can.
 func isSequence(v Value) bool {
 	switch v.(type) {
 	case Undefined, string, marked.Text, *List, *Dict:

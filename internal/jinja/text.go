@@ -25,7 +25,7 @@ func AsText(v Value) (marked.Text, bool) {
 	return marked.Text{}, false
 }
 
-// asString returns a string value without its marks: for what only looks at it.
+// asString returns a string value without its marks, for code that only inspects it.
 func asString(v Value) (string, bool) {
 	t, ok := AsText(v)
 	return t.S, ok

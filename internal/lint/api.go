@@ -36,13 +36,13 @@ func apiFiles(root string) (map[string]string, error) {
 	return files, nil
 }
 
-// public says whether programs outside the module can import a package.
+// public reports whether programs outside the module can import a package.
 func public(p builtPackage) bool {
 	ours := p.path == modulePath || strings.HasPrefix(p.path, module)
 	return ours && p.name != "main" && !internal(p.path)
 }
 
-// internal says whether a path is one that only the module can import.
+// internal reports whether only the module can import a path.
 func internal(importPath string) bool {
 	return slices.Contains(strings.Split(importPath, "/"), "internal")
 }
@@ -130,7 +130,7 @@ func (l *lines) declareType(o *types.TypeName) {
 	l.methods(o.Type())
 }
 
-// fields lists those that a user sees, also of structs that are embedded under a name that is not exported.
+// fields lists the fields that a user sees, also of structs that are embedded under an unexported name.
 func (l *lines) fields(name string, t *types.Struct) {
 	for i := range t.NumFields() {
 		f := t.Field(i)
@@ -148,8 +148,7 @@ func (l *lines) fields(name string, t *types.Struct) {
 	}
 }
 
-// interfaceOf lists the methods that an implementation has; only the package itself can implement those that are
-// hidden.
+// interfaceOf lists the methods that an implementation has; only the package itself can implement unexported ones.
 func (l *lines) interfaceOf(name string, t *types.Interface) {
 	for m := range t.Methods() {
 		if !m.Exported() {
@@ -160,7 +159,7 @@ func (l *lines) interfaceOf(name string, t *types.Interface) {
 	}
 }
 
-// methods lists those of values and of pointers.
+// methods lists the methods of values and of pointers.
 func (l *lines) methods(t types.Type) {
 	values := types.NewMethodSet(t)
 	for m := range types.NewMethodSet(types.NewPointer(t)).Methods() {

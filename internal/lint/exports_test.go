@@ -121,7 +121,7 @@ func (w *walk) list(place string, args *types.TypeList) {
 	}
 }
 
-// own says whether a name belongs to the package itself, so that what it stands for is part of its API, and notes it if
+// own reports whether a name belongs to the package itself, so that its definition is part of the API, and notes it if
 // it belongs to an internal package of the module.
 func (w *walk) own(place string, name *types.TypeName) bool {
 	switch pkg := name.Pkg(); {

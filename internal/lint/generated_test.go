@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestGenerated: the lists of the API, the table of packages and the picture are those of the packages as they are, and
-// there is no list of a package that is gone.
+// TestGenerated: the lists of the API, the table of packages and the picture match the current packages, and there is
+// no list of a removed package.
 func TestGenerated(t *testing.T) {
 	files, err := Generated("../..")
 	if err != nil {
@@ -101,7 +101,7 @@ func TestNoExportedVariables(t *testing.T) {
 
 const alphabets = "constants in all but the language; see package pack"
 
-// variables are those that a package exports, but for errors.
+// variables lists the exported variables of a package, except errors.
 func variables(pkg *types.Package) (names []string) {
 	for _, name := range pkg.Scope().Names() {
 		v, ok := pkg.Scope().Lookup(name).(*types.Var)
@@ -112,7 +112,7 @@ func variables(pkg *types.Package) (names []string) {
 	return names
 }
 
-// TestVariables: variables are told from errors, constants and what is hidden.
+// TestVariables: variables are distinguished from errors, constants and unexported names.
 func TestVariables(t *testing.T) {
 	got := variables(checked(t, nil, "package api\nvar List, hidden []int\nvar Err error\nconst Number = 1\nfunc F() {}"))
 	if !slices.Equal(got, []string{"List"}) {

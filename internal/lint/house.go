@@ -29,8 +29,8 @@ type group struct {
 	share      float64 // of the width of its floor
 }
 
-// house is what the picture shows: the packages of each group, those that no other module can import, beside the floor
-// that they stand on, and which group imports which.
+// house is what the picture shows: the packages of each group; packages that no other module can import, next to the
+// floor that they stand on; and which group imports which.
 type house struct {
 	rooms   map[string][]string // by group: paths below it
 	beside  [][]string          // by floor: packages of the folder internal that import one of it, and none above
@@ -38,7 +38,7 @@ type house struct {
 	imports map[[2]string]bool  // from a group to another one
 }
 
-// newHouse reads the imports. They are those of one system, so that the picture is the same on all.
+// newHouse reads the imports of one system, so that the picture is the same on all.
 func newHouse(root string) (*house, error) {
 	lines, err := list(root, "-f", "{{.ImportPath}}\t{{join .Imports \" \"}}")
 	if err != nil {
@@ -73,7 +73,7 @@ func newHouse(root string) (*house, error) {
 // hidden is 1 for a package below a group that no other module can import.
 func hidden(name string) int { return strings.Count("/"+name, "/internal/") }
 
-// told says whether the picture and the table have a package: tools of the project and of tests are left out.
+// told reports whether the picture and the table include a package: tools of the project and of tests are left out.
 func told(name string) bool {
 	return !below(name, []string{"internal/testkit", "internal/lint", "internal/release", "verify/internal/sample"}) &&
 		name != "pack/internal/layoutdocs" && name != "cmd/lowpack/internal/manifest"
@@ -103,7 +103,7 @@ func (h *house) place(name string, imports map[string][]string) {
 	}
 }
 
-// reached are all packages that one depends on.
+// reached returns all packages that one depends on.
 func reached(name string, imports map[string][]string) (all []string) {
 	seen, todo := map[string]bool{}, []string{name}
 	for len(todo) > 0 {
@@ -131,7 +131,7 @@ func find(name string) (floor int, group string) {
 	return -1, ""
 }
 
-// below says whether a package is one of some folders, or in one.
+// below reports whether a package is one of some folders, or in one.
 func below(name string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return name == f || strings.HasPrefix(name, f+"/") })
 }

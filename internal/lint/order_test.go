@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// orderly are the packages, with those below them, that make the answer of a server out of a request.
+// orderly lists the packages, with their subpackages, that turn a request into the answer of a server.
 var orderly = []string{"runtime", "formats/sampling", "internal/jinja", "internal/jsonread", "internal/marked"}
 
 // disorder are the places in them that depend on the order of a map, on a clock or on chance, each with the reason why
@@ -155,7 +155,7 @@ var chances = map[string][]string{
 	"hash/maphash": nil,
 }
 
-// sorting are functions that take what a map has in any order, and give it back in one.
+// sorting are functions that take the contents of a map in any order, and return them sorted.
 var sorting = []string{"slices.Sorted", "slices.SortedFunc"}
 
 // disorders type checks a package and lists where its results could differ from run to run.

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestWidth holds Go files, but for generated ones, to lines that fit two beside each other. Raw strings are data,
-// which a break would change.
+// TestWidth holds Go files, except generated ones, to lines of which two fit side by side. Raw strings are data, which
+// a break would change.
 func TestWidth(t *testing.T) {
 	const most = 120 // characters; a tab is one
 	for _, name := range textFiles(t) {

@@ -2,9 +2,9 @@ package offheap
 
 import "sync"
 
-// Arena hands out parts of large mappings, one behind another: memory comes in large pages only where a mapping covers
-// them whole, which a mapping per matrix rarely does. A mapping goes back when its last part has been freed; until then
-// a freed part keeps its pages. A mapping of which little was used stays for the parts to come.
+// Arena hands out parts of large mappings, one after another: memory comes in large pages only where a mapping covers
+// them whole, which a mapping per matrix rarely does. A mapping is unmapped when its last part has been freed; until
+// then a freed part keeps its pages. A mapping of which little was used is kept for later parts.
 type Arena struct {
 	mu   sync.Mutex
 	last *mapping

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Write writes pieces 0 … n−1 in this order, each with one call, while others are made: piece(buffer, i) appends piece
-// i to an empty buffer, which is used again once the piece is written. No more pieces are in memory than there are
-// goroutines. Errors are those of Each; behind the first one nothing is written.
+// Write writes pieces 0 … n−1 in this order, each with one call, while others are being made: piece(buffer, i) appends
+// piece i to an empty buffer, which is reused once the piece is written. There are no more pieces in memory than
+// goroutines. Errors are as in Each; after the first one nothing is written.
 func Write(ctx context.Context, w io.Writer, n int, piece func(buffer []byte, i int) ([]byte, error)) error {
 	buffers := make([][]byte, min(limitOf(ctx), n))
 	order := newTurns(n)
@@ -31,7 +31,7 @@ type turns struct {
 	sync.Mutex
 	changed sync.Cond
 	next    int // whose turn it is
-	broken  int // the first that failed: behind it nobody has a turn
+	broken  int // the first that failed: after it nobody has a turn
 }
 
 func newTurns(n int) *turns {

@@ -12,7 +12,7 @@ import (
 )
 
 // JSON says which field holds what, and what is wanted, instead of naming types of Go. Other errors stay as they are,
-// but for the name of the decoder in front.
+// without the prefix of the decoder.
 func JSON(err error) error {
 	var t *json.UnmarshalTypeError
 	if errors.As(err, &t) {

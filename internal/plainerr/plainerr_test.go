@@ -17,7 +17,7 @@ type rule struct {
 	Rate   float64        `json:"rate" yaml:"rate"`
 }
 
-// TestJSON: wrong types are told without a word of Go.
+// TestJSON: wrong types are reported without Go's terms.
 func TestJSON(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"match": 1}`:          `"match" is a number; want a string`,

@@ -16,7 +16,7 @@ import (
 type Chart interface {
 	// draw puts the chart on c, Width wide from y = 0, and returns its height.
 	draw(c *canvas) float64
-	// summary is what a reader who cannot see the chart is told.
+	// summary describes the chart to a reader who cannot see it.
 	summary() string
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// Of returns the rotations of global and of local blocks (N17). Only those of global ones are scaled for longer
-// contexts; without a base of their own, local ones are the same.
+// Of returns the rotations of global and of local blocks (N17). Only the rotation of global blocks is scaled for longer
+// contexts; without a base of their own, local blocks have the same one.
 func Of(c *model.Rope) (global, local tensor.Rope) {
 	global = scaled(c)
 	if c.LocalTheta == 0 {

@@ -15,8 +15,8 @@ import (
 	"hash"
 )
 
-// Write writes p to a and q to b, which are two hashes of crypto/sha256. As far as both have bytes that takes little
-// longer than one of them, where the processor can; elsewhere it takes as long as both. Pieces should be kilobytes.
+// Write writes p to a and q to b, which are two hashes of crypto/sha256. While both have bytes left, this takes little
+// longer than one of them if the processor supports it; otherwise it takes as long as both. Pieces should be kilobytes.
 func Write(a hash.Hash, p []byte, b hash.Hash, q []byte) {
 	if interleaves && min(len(p), len(q)) >= least {
 		p, q = together(a, p, b, q)
@@ -25,7 +25,7 @@ func Write(a hash.Hash, p []byte, b hash.Hash, q []byte) {
 	b.Write(q)
 }
 
-// least is a length from which on saved states are worth the detour.
+// least is the length from which saved states pay off.
 const least = 1 << 10
 
 // together writes blocks of both, and returns what is left.

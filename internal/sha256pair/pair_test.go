@@ -29,7 +29,7 @@ func everyWay(t *testing.T, test func(t *testing.T)) {
 	}
 }
 
-// TestVectors are those of FIPS 180-2, B.1 to B.3.
+// TestVectors checks the vectors of FIPS 180-2, B.1 to B.3.
 func TestVectors(t *testing.T) {
 	everyWay(t, func(t *testing.T) {
 		a, b, c, d := sha256.New(), sha256.New(), sha256.New(), sha256.New()

@@ -19,7 +19,7 @@ const (
 	isas = iota
 )
 
-// levels lists what this process may use, by the one choice that kernel makes, the best first.
+// levels lists the instruction sets that this process may use, as chosen by package kernel, best first.
 func levels() (list []isa) {
 	if kernel.Have(kernel.AVX512VNNI) {
 		list = append(list, levelAVX512)

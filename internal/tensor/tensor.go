@@ -26,7 +26,7 @@ type (
 // whole is the part of n elements that is made of whole blocks.
 func whole(n int) int { return n &^ (Lanes - 1) }
 
-// Padded is n elements and as many more as fill their last block: assembly takes whole ones.
+// Padded rounds n elements up to whole blocks, which assembly takes.
 func Padded(n int) int { return whole(n + Lanes - 1) }
 
 // fold adds the lanes in the order of N5.
@@ -47,8 +47,8 @@ func foldBits(l *bits) float32 {
 
 const infinity = 0x7f800000 // bits of +Inf; larger patterns without a sign are NaN
 
-// IsFinite tells whether x is neither infinite nor a NaN.
+// IsFinite reports whether x is neither infinite nor a NaN.
 func IsFinite(x float32) bool { return math.Float32bits(x)&^(1<<31) < infinity }
 
-// AllFinite tells whether all of x are.
+// AllFinite reports whether all elements of x are finite.
 func AllFinite(x []float32) bool { return IsFinite(MaxAbs(x)) }

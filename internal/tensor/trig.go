@@ -2,8 +2,8 @@ package tensor
 
 import "math"
 
-// The functions of this file serve the rotary tables, and whoever sums up probabilities. They work in float64: products
-// are rounded before they are added, and no function of the platform is asked.
+// The functions of this file compute rotary tables and sums of probabilities. They work in float64: products are
+// rounded before they are added, and no function of the platform is used.
 
 // Parts of π/2: 33 bits, the next 33, and the rest, so that k·part is exact for k < 2²⁰ (FreeBSD e_rem_pio2.c).
 const (

@@ -52,8 +52,8 @@ func Quantize(q []int8, x []float32, maxabs float32) (d float32, finite bool) {
 
 const minMaxAbs = 1e-5 // N14: an all-zero vector does not divide by zero
 
-// ScaleRows sets y[i] = (acc[i]·w[i])·d: the sums of a quantized linear with one scale per row (N15). acc may share the
-// memory of y.
+// ScaleRows sets y[i] = (acc[i]·w[i])·d: the sums of a quantized linear layer with one scale per row (N15). acc may
+// share the memory of y.
 func ScaleRows(y []float32, acc []int32, w []float32, d float32) {
 	n := whole(len(y))
 	scaleRows(y[:n], acc[:n], w[:n], d)
@@ -67,7 +67,7 @@ func ScaleAll(y []float32, acc []int32, w, d float32) {
 	scaleAllGo(y[n:], acc[n:], w, d)
 }
 
-// ScaleAdd adds acc[i]·w[i] to y[i]: one group of a quantized linear with scales per group (N15).
+// ScaleAdd adds acc[i]·w[i] to y[i]: one group of a quantized linear layer with group-wise scales (N15).
 func ScaleAdd(y []float32, acc []int32, w []float32) {
 	n := whole(len(y))
 	scaleAdd(y[:n], acc[:n], w[:n])
@@ -89,7 +89,7 @@ func ScaleAddBoth(y []float32, acc []int32, w []float32, d float32) {
 	scaleAddBothGo(y[n:], acc[n:], w[n:], d)
 }
 
-// BlockScales are these three functions.
+// BlockScales holds these three functions.
 var BlockScales = kernel.Arithmetic{Weights: ScaleAdd, Activations: ScaleAddAll, Both: ScaleAddBoth}
 
 // Add adds x to y, elementwise (N20).
@@ -173,7 +173,7 @@ func SoftmaxBeside(z []float32, beside float32) (sum float32) {
 	return fold(&l) + Exp(beside-m)
 }
 
-// ClampedGate is the Gate of gpt-oss: silu(α·g)·(u + 1)/α of values that are at most limit, those of up at least
+// ClampedGate is the Gate of gpt-oss: silu(α·g)·(u + 1)/α, with values of at most limit, and up values of at least
 // −limit.
 func ClampedGate(alpha, limit float32) Gate {
 	return func(y, gate, up []float32) {

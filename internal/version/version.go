@@ -6,7 +6,7 @@ package version
 // revision. The number is in the source alone, so that no flag or tag changes what packed files record.
 const Version = "0.2.0"
 
-// Date is that of the version: of manual pages, and of the files in packages.
+// Date is the date of the version, in manual pages and of the files in packages.
 const Date = "2026-11-26"
 
 // Revision is the commit of the source; the linker sets it (see Makefile).

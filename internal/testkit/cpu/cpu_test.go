@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// notes keeps what a test would be told.
+// notes records the messages of a test.
 type notes struct {
 	testing.TB
 	errors []string
@@ -15,7 +15,7 @@ type notes struct {
 func (n *notes) Helper()                   {}
 func (n *notes) Errorf(f string, _ ...any) { n.errors = append(n.errors, f) }
 
-// TestWithin: work that takes longer is told, work that waits is not.
+// TestWithin: work that takes longer is reported, work that waits is not.
 func TestWithin(t *testing.T) {
 	if Time() == 0 {
 		t.Skip("this system does not tell")

@@ -83,7 +83,7 @@ func ReadJSON(t *testing.T, path string, to any) {
 }
 
 // Small writes a checkpoint like testdata/tiny-bitnet with a fifth of its weights: the rows of attention are whole
-// groups of every size, those of 344 weights end within a group of 32, as those of 688 do.
+// groups of every size; rows of 344 weights end within a group of 32, as rows of 688 do.
 func Small(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "small")
@@ -111,7 +111,7 @@ func TinyGoldens(t *testing.T) []Golden {
 	return g.Prompts
 }
 
-// BitllamaGoldens are those of bitllama2-3m, whose files have prompts and what follows in one list.
+// BitllamaGoldens are the recorded generations of bitllama2-3m, whose files have prompt and continuation in one list.
 func BitllamaGoldens(t *testing.T) (checkpoint string, list []Golden) {
 	dir := shared.Path(t, filepath.Join("data", "models", "bitllama2-3m"))
 	var g []struct {
@@ -187,7 +187,7 @@ func Refused(t *testing.T, source string, export func(ctx context.Context, path,
 	}
 }
 
-// Logits are those of lowpack behind each of the ids.
+// Logits returns the logits of lowpack after each of the ids.
 func Logits(t *testing.T, path string, ids []int) []float32 {
 	t.Helper()
 	e, err := engine.Open(path, engine.Options{Context: max(len(ids), 16)})

@@ -20,7 +20,7 @@ func Wine(t testing.TB, program string, args ...string) *exec.Cmd {
 		t.Fatalf("Wine is not installed (Debian: wine, gcc-mingw-w64-x86-64), make interop makes its home then: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), "wine", append([]string{program}, args...)...)
-	// Arguments and names of files are UTF-8; of bcryptprimitives.dll Wine's own is not taken.
+	// Arguments and file names are UTF-8; Wine's own bcryptprimitives.dll is not used.
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "WINEPREFIX="+home, "WINEDEBUG=-all",
 		"WINEDLLOVERRIDES=bcryptprimitives=n;mscoree,mshtml=")
 	return cmd

@@ -60,7 +60,7 @@ func (r *runner) try(ctx context.Context, m *mutant, usual time.Duration) outcom
 	return r.run(ctx, bin, m.test, max(atLeast, slower*usual))
 }
 
-// overlay writes the changed file, and what tells the go command to take it.
+// overlay writes the changed file, and the file that tells the go command to use it.
 func (r *runner) overlay(m *mutant) (string, error) {
 	text, err := m.apply(r.root)
 	if err != nil {

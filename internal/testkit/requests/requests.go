@@ -163,8 +163,8 @@ func encode(path string, b map[string]any) Request {
 	return Request{path, string(body)}
 }
 
-// Essence is what of an answer must not depend on what else the server does: all but ids, the time, and how many tokens
-// came from the prefix cache.
+// Essence returns the part of an answer that must not depend on what else the server does: all but ids, the time, and
+// how many tokens came from the prefix cache.
 func Essence(answer []byte) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.UseNumber() // every digit counts

@@ -26,7 +26,7 @@ func printFor(w io.Writer, all []step, since string) error {
 	return nil
 }
 
-// firstOf is the first file that is one of the paths, or lies below it.
+// firstOf returns the first file that is one of the paths, or lies below it.
 func firstOf(paths, files []string) string {
 	for _, f := range files {
 		if slices.ContainsFunc(paths, func(p string) bool { return p == "." || f == p || strings.HasPrefix(f, p+"/") }) {

@@ -31,7 +31,7 @@ func (c *check) passedBefore(s step) (time.Duration, bool) {
 func (c *check) mark(s step) string { return filepath.Join(c.logs, s.name+".passed") }
 
 // report prints the table of all steps, then what the last one printed, or what is needed to repeat a failure; and
-// writes the table beside the logs.
+// writes the table next to the logs.
 func (c *check) report() error {
 	table := c.table()
 	if err := os.WriteFile(filepath.Join(c.logs, "report.txt"), table, 0o666); err != nil {
@@ -49,7 +49,7 @@ func (c *check) report() error {
 	return nil
 }
 
-// table is the steps, the slowest first. Budgets are of processor time, which what runs beside a step hardly changes.
+// table lists the steps, the slowest first. Budgets are processor time, which other running steps hardly change.
 func (c *check) table() []byte {
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -16,7 +16,7 @@ type failure struct {
 	output    []string
 }
 
-// failures are the failed tests of a package whose last event is e: those without a failed test of their own.
+// failures returns the failed tests of a package whose last event is e, without tests whose subtests failed.
 func (p *tests) failures(e event) (list []failure) {
 	if e.FailedBuild != "" {
 		return []failure{{pkg: e.Package}} // the compiler has said why

@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/seed"
 )
 
-// TestShow shows what go test told of packages that pass, skip, fail, panic, exit, do not compile and have no tests.
+// TestShow shows the events of packages that pass, skip, fail, panic, exit, do not compile and have no tests.
 func TestShow(t *testing.T) {
 	for _, v := range os.Environ() { // the commands that repeat a test name these
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LOWPACK_") || name == "GOMAXPROCS" || name == "GOGC" {

@@ -19,7 +19,7 @@ type Counts map[Op]int
 var ErrTrace = errors.New("the system lets no process trace its children")
 
 // Run runs a program with the given arguments, the first its name, and environment, its output in out, and executes its
-// tile instructions. What they do wrong ends it with an error; so does another status than zero.
+// tile instructions. An invalid instruction ends it with an error; so does a nonzero exit status.
 func Run(name string, args, env []string, out *os.File) (Counts, error) {
 	runtime.LockOSThread() // the thread that started a program traces it
 	defer runtime.UnlockOSThread()
@@ -137,12 +137,12 @@ func (t *tracer) execute(m *Model) (done bool, err error) {
 	return true, unix.PtraceSetRegs(t.thread, &regs)
 }
 
-// Read is that of Memory.
+// Read implements Memory.
 func (t *tracer) Read(to []byte, at []uint64, length int) error {
 	return t.copy(unix.ProcessVMReadv, to, at, length)
 }
 
-// Write is that of Memory.
+// Write implements Memory.
 func (t *tracer) Write(from []byte, at []uint64, length int) error {
 	return t.copy(unix.ProcessVMWritev, from, at, length)
 }

@@ -36,7 +36,7 @@ type Model struct {
 	data       [count][maxRows * maxBytes]byte
 }
 
-// InUse reports whether the registers hold anything: a thread whose registers do slows every switch of threads down.
+// InUse reports whether the registers hold anything, which slows every thread switch.
 func (m *Model) InUse() bool { return m.configured }
 
 // Op is a tile instruction.
@@ -69,7 +69,7 @@ type Instruction struct {
 	Disp        int64
 }
 
-// Decode decodes the instruction at the beginning of code, whose Op is None if it is none of the model.
+// Decode decodes the instruction at the beginning of code; Op is None if the model does not have it.
 func Decode(code []byte) (in Instruction) {
 	if len(code) < 5 || code[0] != 0xC4 || code[1]&0x1F != 2 || code[2]&0x84 != 0 { // VEX.128.0F38.W0
 		return in
