@@ -11,9 +11,9 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// UseDraft opens the packed file of a smaller model that guesses ahead what m writes, so that m verifies several tokens
-// at once (speculative decoding). Texts stay the same, byte for byte. It must have the tokens of m; pack.ErrUnsupported
-// if it has others. Close closes it, too.
+// UseDraft opens the packed file of a smaller draft model whose tokens m verifies several at a time (speculative
+// decoding). Texts stay the same, byte for byte. The draft model must have the tokens of m; otherwise the error is
+// pack.ErrUnsupported. Close closes it, too.
 func (m *Model) UseDraft(path string) error {
 	f, err := packed.Open(path)
 	if err != nil {
@@ -47,7 +47,7 @@ func (m *Model) useDraft(f *packed.File) error {
 	return nil
 }
 
-// sameTokens compares all tokens of a draft model with those of the model that it is for.
+// sameTokens compares all tokens of a draft model with the tokens of its target.
 func sameTokens(draft, target *tokenizer.Tokenizer) error {
 	const remedy = "; a draft model needs the tokenizer of the model that it is for"
 	if draft.Size() != target.Size() {

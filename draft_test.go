@@ -15,8 +15,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// TestUseDraft: a draft model changes nothing of a text, a second one takes the place of the first, and one with other
-// tokens is refused.
+// TestUseDraft: a draft model does not change a text, a second one replaces the first, and one with other tokens is
+// refused.
 func TestUseDraft(t *testing.T) {
 	m := open(t)
 	text := func() (all string) {

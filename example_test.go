@@ -147,7 +147,7 @@ func Example_serve() {
 	// 200 OK  there was a great forest, and the
 }
 
-// The tensors of a packed file: codes and scales of a quantized one, and the bytes of one that was kept.
+// The tensors of a packed file: codes and scales of a quantized tensor, and the bytes of a passthrough tensor.
 func Example_tensors() {
 	file, remove := tinyBitnet()
 	defer remove()

@@ -49,7 +49,7 @@ func Convert(ctx context.Context, source, target string, o convert.Options) (*co
 }
 
 // Verify checks a packed file at every level that the options allow, and against its checkpoint if Options.Source names
-// one. What is wrong with the file stands in the report (Report.OK); an error says that the verification could not be
+// one. What is wrong with the file is in the report (Report.OK); an error says that the verification could not be
 // carried out, and the report then has what was checked before (nil: nothing).
 func Verify(ctx context.Context, path string, o verify.Options) (*verify.Report, error) {
 	return verify.Run(ctx, path, o)

@@ -41,7 +41,7 @@ func OpenWith(path string, o engine.Options) (*Model, error) {
 func OpenFile(f *packed.File, o engine.Options) (*Model, error) {
 	m := &Model{File: f}
 	ready := make(chan error, 1)
-	go func() { // beside the engine: with large vocabularies each takes some tenths of a second
+	go func() { // concurrently with the engine: with large vocabularies each takes some tenths of a second
 		ready <- mmap.Guard(func() (err error) {
 			m.Tokenizer, err = tokenizer.Load(f.Embedded)
 			return err
@@ -74,7 +74,7 @@ func (m *Model) Sampling() (engine.Sampling, error) {
 	return engine.SamplingOf(generation)
 }
 
-// StopTokens lists the tokens that end an answer: those of config.json and those that the tokenizer's files name.
+// StopTokens lists the tokens that end an answer, from config.json and from the tokenizer's files.
 func (m *Model) StopTokens() []int {
 	return append(m.Tokenizer.StopIDs(), m.Engine.Description().EOS...)
 }

@@ -19,7 +19,7 @@ func sample(t *testing.T, name string) string {
 	return shared.Testdata(t, "hostile/packed/"+name+".safetensors")
 }
 
-// TestOpen turns a text into tokens and those into logits.
+// TestOpen turns a text into tokens and the tokens into logits.
 func TestOpen(t *testing.T) {
 	m, err := OpenWith(sample(t, "P00"), engine.Options{Threads: 1, Context: 8})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// BenchmarkSpeculation decodes given texts with a model, with and without drafts interleaved: the costs are those of
-// the model, the share of right guesses that of the text, as if the model had written it.
+// BenchmarkSpeculation decodes given texts with a model, with and without drafts interleaved: the cost is the model's,
+// the acceptance rate the text's, as if the model had written it.
 //
 //	LOWPACK_MODEL=m.safetensors go test -run xxx -bench Speculation -benchtime 3x .
 func BenchmarkSpeculation(b *testing.B) {
@@ -32,7 +32,7 @@ func BenchmarkSpeculation(b *testing.B) {
 	}
 }
 
-// forced are texts that a model is made to write behind prompts.
+// forced are texts that a model is made to write after prompts.
 type forced struct {
 	name  string
 	texts []text
