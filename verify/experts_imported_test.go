@@ -28,7 +28,7 @@ func gptqMiniature(t *testing.T, like string) string {
 	return dir
 }
 
-// TestExpertsOfGPTQ: the codes of each expert are those of its module, and pass every level.
+// TestExpertsOfGPTQ: the codes of each expert match its module, and pass every level.
 func TestExpertsOfGPTQ(t *testing.T) {
 	for like, experts := range map[string]string{"qwen3-30b-a3b": "model.layers.1.mlp.experts.*.up_proj",
 		"mixtral-8x7b-v0.1": "model.layers.1.block_sparse_moe.experts.*.w3"} {

@@ -10,7 +10,7 @@ import (
 // extent holds the statistics that quantizers need of the weights that share a scale.
 type extent struct {
 	n        int
-	sum, low float64 // of magnitudes: a compensated sum, exact but for some 2⁻¹⁰⁰ of it
+	sum, low float64 // of magnitudes: a compensated sum, exact to about 2⁻¹⁰⁰ of it
 	lo, hi   float32 // smallest and largest weight
 	small    float32 // smallest magnitude but zero; 0 = all weights are zero
 	bad      bool    // a weight is NaN or infinite

@@ -52,7 +52,7 @@ type Report struct {
 type Coverage struct {
 	Rows    int64 `json:"rows"`     // whose products were compared
 	AllRows int64 `json:"all_rows"` // of packed tensors in the file
-	// packed tensors, but those of experts, whose scales and order of columns are in logits that were compared
+	// packed tensors, except those of experts, whose scales and order of columns are in logits that were compared
 	Scaled    int `json:"scaled"`
 	Packed    int `json:"packed"`    // packed tensors in the file
 	Tokens    int `json:"tokens"`    // whose embeddings are in these logits
@@ -60,7 +60,7 @@ type Coverage struct {
 	Positions int `json:"positions"` // whose logits were compared
 	Sequences int `json:"sequences"` // that these are of
 	Texts     int `json:"texts"`     // whose tokens were compared
-	Context   int `json:"context"`   // positions behind which attention was compared, with every format of the cache
+	Context   int `json:"context"`   // context depth at which attention was compared, with every format of the cache
 }
 
 // list returns the facts that text and JUnit print.

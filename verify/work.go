@@ -50,7 +50,7 @@ type queue struct {
 	rest  int64   // their size
 }
 
-// work makes checks until none is left, those of digests two at a time.
+// work makes checks until none is left, checks of digests two at a time.
 func (q *queue) work() (err error) {
 	var a, b *item
 	for err == nil {

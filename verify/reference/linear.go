@@ -181,8 +181,8 @@ func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) 
 	})
 }
 
-// minimaSums are the sums of the activations of each unit of a row, [vector][unit], which minima multiply (N39); nil
-// without minima.
+// minimaSums returns the sums of the activations of each unit of a row, [vector][unit], which minima multiply (N39);
+// nil without minima.
 func (m *matrix) minimaSums(in *quantized) [][]float32 {
 	if m.minima == nil {
 		return nil

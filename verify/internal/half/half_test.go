@@ -18,7 +18,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// TestRound: values stay, the middle between two goes to the even one, and what is too large is infinite.
+// TestRound: values stay, the midpoint of two rounds to the even one, and values that are too large become infinite.
 func TestRound(t *testing.T) {
 	for h := range uint16(0x7c00) {
 		v := Value(h)
