@@ -50,7 +50,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// answer is what Unpack makes of bytes: a refusal or codes.
+// answer is the result of Unpack: a refusal or codes.
 type answer struct {
 	refusal string
 	codes   []int8

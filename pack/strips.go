@@ -24,7 +24,7 @@ const (
 	maxStripRows = 8
 	maxChunk     = 512
 	noDigit      = 0xFF // what unfold writes for bytes that no digits give; no code table has so many entries that use it
-	slack        = 8    // bytes that a word-wise fold may read or write behind the digits of a row
+	slack        = 8    // bytes that a word-wise fold may read or write after the digits of a row
 )
 
 // strip is one step of the walk: digits d[i][:n] belong to row row + i·stride, columns col … col+n−1 of native shape s.

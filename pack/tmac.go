@@ -61,8 +61,8 @@ func openTMAC(s Spec, bits int) (Layout, error) {
 	}}, nil
 }
 
-// tmacStrips walks the rows whose bit rows share bytes: two rows for one or two planes, of which the second is in the
-// upper nibbles, and one row for four planes, of which the last two are.
+// tmacStrips walks the rows whose bit rows share bytes: two rows for one or two planes, the second row in the upper
+// nibbles, and one row for four planes, the last two planes in the upper nibbles.
 func tmacStrips(bits, bm, kf int) *strips {
 	n := tmacNibbles{bits: bits, bm: bm, kf: kf}
 	w := &strips{panel: 32 / bits, rows: 2, apart: true, chunk: maxChunk, fold: n.fold, unfold: n.unfold}

@@ -91,7 +91,7 @@ func (e *example) window() (rows, columns int) {
 
 func up32(n int) int { return (n + 31) / 32 * 32 }
 
-// grid draws the matrix: weights of the first bytes in colour, those of other bytes with the number of their byte.
+// grid draws the matrix: weights of the first bytes in colour, other weights with the number of their byte.
 func (d *drawing) grid(e *example) error {
 	rows, columns := e.window()
 	w := min(float64(gridWidth)/float64(columns), 44)
@@ -164,7 +164,7 @@ func partOf(s pack.Shape, rows, columns int) string {
 	return fmt.Sprintf(" of a matrix %v", s)
 }
 
-// labelStep is the smallest of 1, 2, 4, 8 … cells that takes at least so many pixels.
+// labelStep is the smallest of 1, 2, 4, 8 … cells that takes at least the given number of pixels.
 func labelStep(cell, pixels float64) int {
 	step := 1
 	for cell*float64(step) < pixels {
