@@ -149,7 +149,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestSweep: files left by a crash are removed, those of running processes are not.
+// TestSweep: files left by a crash are removed, files of running processes are not.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")

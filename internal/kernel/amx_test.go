@@ -22,7 +22,7 @@ type tiledCase struct {
 	k    *Kernel
 	r    *rand.Rand
 	at   int // of this case among the others
-	step int // of the cases of a test every step-th: more than 1 where only a table differs from that of another alphabet
+	step int // run every step-th case of a test: more than 1 if the alphabet differs from another one only in a table
 }
 
 // modelled returns the step if a model executes the instructions, which takes a thousand times as long: cases omitted

@@ -12,8 +12,7 @@ import (
 
 // BenchmarkBatches measures small batches of every form of weights against the limits of the machine, interleaved with
 // them: the fastest of many short runs. memory/… is a fraction of the nearer limit, with weights from memory; cache/…
-// one of peak int8 throughput, with weights from the second-level cache, which separates what the core takes from what
-// memory takes.
+// is a fraction of peak int8 throughput, with weights from the L2 cache, which separates core time from memory time.
 func BenchmarkBatches(b *testing.B) {
 	pool := kernel.NewPool(1)
 	defer pool.Close()

@@ -38,7 +38,7 @@ type row struct {
 	how    method
 }
 
-// method is the way in which a kernel multiplies; the fields are those of Kernel.
+// method is the way in which a kernel multiplies; its fields are fields of Kernel.
 type method struct {
 	about               string
 	needs               feature

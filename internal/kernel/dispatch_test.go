@@ -25,7 +25,7 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
-// TestChoice: the kernel that comes first is of the best instruction set, and no other of that set was measured to be
+// TestChoice: the first kernel is of the best instruction set, and no other kernel of that set was measured to be
 // faster; weights that have a kernel of their own are not repacked for a few percent.
 func TestChoice(t *testing.T) {
 	for _, spec := range specs(t) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestPoolHandsFaultsOn multiplies by weights in a file that becomes shorter: the fault in a worker's assembly, or in
-// the caller's, leaves Run as an error that names the file, and the pool goes on.
+// TestPoolHandsFaultsOn multiplies by weights in a file that is truncated: the fault in a worker's assembly, or in the
+// caller's, leaves Run as an error that names the file, and the pool keeps working.
 func TestPoolHandsFaultsOn(t *testing.T) {
 	shape := pack.Shape{M: 4096, K: 256}
 	layout, err := pack.Open(pack.Spec{Name: "vnni4i", Alphabet: pack.Ternary.Name})

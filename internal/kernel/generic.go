@@ -51,7 +51,7 @@ func (p genericProduct) mul(c call) {
 	}
 }
 
-// dot takes eight products at a time, which halves the work of the loop around them.
+// dot takes eight products at a time, which halves the loop overhead.
 func dot(a, b []int8) (sum int32) {
 	for b = b[:len(a)]; len(a) >= 8; a, b = a[8:], b[8:] {
 		x, y := (*[8]int8)(a), (*[8]int8)(b)

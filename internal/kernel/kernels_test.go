@@ -25,7 +25,7 @@ func init() {
 	}
 }
 
-// specs lists every layout with every alphabet that some kernel of this CPU besides the generic one multiplies.
+// specs lists every layout with every alphabet that a kernel of this CPU multiplies, the generic one aside.
 func specs(t testing.TB) (list []pack.Spec) {
 	for _, info := range pack.Layouts() {
 		if info.Block > 0 {

@@ -30,7 +30,7 @@ func asFloat32(b []byte) []float32 {
 // alignedBytes returns n zero bytes of the Go heap that begin at a multiple of 64.
 func alignedBytes(n int) []byte { return alignedTo(64, n) }
 
-// alignedTo is the same for another power of two.
+// alignedTo is alignedBytes for another power of two.
 func alignedTo(boundary, n int) []byte {
 	b := make([]byte, n+boundary-1)
 	off := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (boundary - 1)

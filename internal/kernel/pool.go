@@ -210,7 +210,7 @@ func (p *Pool) Close() {
 	p.ended.Wait()
 }
 
-// stopwatch measures how long a loop has been waiting, looking at the clock now and then only.
+// stopwatch measures how long a loop has been waiting, checking the clock only now and then.
 type stopwatch struct {
 	rounds int
 	since  time.Time

@@ -156,8 +156,8 @@ func TestPoolWorksInParallel(t *testing.T) {
 	p := NewPool(2)
 	defer p.Close()
 	for range 100 {
-		// The caller takes the first part at once; the second is for the worker, who comes as long as the first is
-		// not done.
+		// The caller takes the first part at once; the second is for the worker, which comes as long as the first is not
+		// done.
 		m := &meeting{}
 		m.here.Add(2)
 		p.Run(2, 1, m)

@@ -48,8 +48,8 @@ func panelsFor(isa ISA, w *Weights) (*Kernel, pack.Paneled, error) {
 	return nil, nil, fmt.Errorf("%w: no %s kernel for groups of %d columns", pack.ErrUnsupported, isa, w.Group)
 }
 
-// repack fills w.own with the matrix in layout l. It works on some rows at a time where the layout of w has row panels,
-// so that the codes of the whole matrix are not held.
+// repack fills w.own with the matrix in layout l. If the layout of w has row panels, it works on some rows at a time,
+// so that the codes of the whole matrix are never in memory.
 func repack(w *Weights, l pack.Paneled) error {
 	from, err := pack.FindAlphabet(w.Layout.Spec().Alphabet)
 	if err != nil {

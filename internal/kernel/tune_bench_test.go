@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkTunings measures the chosen kernels under every tuning, interleaved with each other and with the limits, and
-// reports fractions of the nearer one by tuning: "1:" is the first of kernel.Tunings. The table in tune.go is made of
+// reports fractions of the nearer one by tuning: "1:" is the first of kernel.Tunings. The table in tune.go comes from
 // its figures.
 func BenchmarkTunings(b *testing.B) {
 	was, _, _ := kernel.Tuned()

@@ -31,8 +31,8 @@ func TestTunings(t *testing.T) {
 	}
 }
 
-// TestTunedPanels: one token takes two panels at a time where the tuning says so, and only there: on AVX-512 of all
-// weights, on AVX2 of those of four and eight bits, in panels of 32 rows. It takes four of two bits on AVX-512.
+// TestTunedPanels: one token takes two panels at a time if the tuning says so, and only then: on AVX-512 of all
+// weights, on AVX2 of 4-bit and 8-bit weights, in panels of 32 rows. It takes four panels of 2-bit weights on AVX-512.
 func TestTunedPanels(t *testing.T) {
 	if Best() != AVX512VNNI && Best() != AVX2 {
 		t.Skip("no kernels that take two panels")

@@ -18,7 +18,7 @@ import (
 const (
 	lutRows     = 2048 // rows of weights that pass by at a time
 	lutFewRows  = 256  // with fewer rows the tables cost too much
-	lutGoodRows = 1024 // with so many they cost about a tenth
+	lutGoodRows = 1024 // with this many they cost about a tenth
 	lutBlock    = 80   // rows whose indices are made at a time, whole panels
 )
 

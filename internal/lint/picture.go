@@ -19,7 +19,7 @@ const (
 	letter       = 6.65 // width of a letter of a chip
 )
 
-// Colours are those of the charts (internal/plot), on light and on dark ground.
+// Colours are the colours of the charts (internal/plot), on light and on dark ground.
 var (
 	lightInks = [...]string{"#2a78d6", "#4a3aa7", "#eb6834", "#e34948", "#1baf7a", "#eda100", "#008300", "#a8a79f"}
 	darkInks  = [...]string{"#3987e5", "#9085e9", "#d95926", "#e66767", "#199e70", "#c98500", "#3fa33f", "#77766f"}
@@ -114,7 +114,7 @@ type room struct {
 	names []string
 }
 
-// standOn are the groups of a floor that packages beside it import.
+// standOn returns the groups of a floor that the packages next to it import.
 func (h *house) standOn(floor int) string {
 	var names []string
 	for _, g := range groups[floor] {

@@ -31,7 +31,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestFilesCanBeRead holds Go files, but for generated ones, to a length that a person reads in one sitting.
+// TestFilesCanBeRead holds Go files, except generated ones, to a length that a person reads in one sitting.
 func TestFilesCanBeRead(t *testing.T) {
 	const most = 600
 	for _, name := range textFiles(t) {

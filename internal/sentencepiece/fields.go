@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Fields walks the fields of a message: varint is the value of a number, bytes that of a string or a message. Errors
-// wrap pack.ErrCorrupt, or are those of each.
+// Fields walks the fields of a message: varint is the value of a number, bytes the content of a string or message.
+// Errors wrap pack.ErrCorrupt, or come from each.
 func Fields(data []byte, each func(number protowire.Number, varint uint64, bytes []byte) error) error {
 	for len(data) > 0 {
 		number, kind, n := protowire.ConsumeTag(data)

@@ -82,7 +82,7 @@ func FuzzWrite(f *testing.F) {
 	})
 }
 
-// samePair writes pieces of two messages, and holds the sums after each against those of crypto/sha256.
+// samePair writes pieces of two messages, and compares the sums after each with crypto/sha256.
 func samePair(t *testing.T, p, q []byte, pieces [][2]int) {
 	t.Helper()
 	a, b := sha256.New(), sha256.New()
@@ -132,7 +132,7 @@ func TestOther(t *testing.T) {
 	})
 }
 
-// TestSaved: the form that the pairs rely on is that of this Go version. Without it they would be slow, not wrong.
+// TestSaved: this Go version saves states in the form that the pairs rely on. Without it they would be slow, not wrong.
 func TestSaved(t *testing.T) {
 	h := sha256.New()
 	h.Write(make([]byte, 100))

@@ -16,8 +16,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/long"
 )
 
-// digest is the SHA-256 of what every operation makes of fixed numbers. Every instruction set and architecture, with
-// and without assembly, gives this one.
+// digest is the SHA-256 of the results of every operation on fixed numbers. Every instruction set and architecture,
+// with and without assembly, gives this one.
 const digest = "f9e4f94ae7f253c45b357b47df56a3b5b8b5d8e3ec4ca8213857242712590636"
 
 func TestDigest(t *testing.T) {

@@ -35,7 +35,8 @@ func TestSinCosIsAccurate(t *testing.T) {
 	}
 }
 
-// TestPowerIsAccurate: frequencies reach 1/theta, and the error of one is that of an angle divided by the position.
+// TestPowerIsAccurate: frequencies reach 1/theta, and the error of a frequency is the error of an angle divided by the
+// position.
 func TestPowerIsAccurate(t *testing.T) {
 	worst := 0.0
 	for _, theta := range []float64{1, 2, 10000, 500000, 1000000, 1000042, 0.5, 3.7e9} {

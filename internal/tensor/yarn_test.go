@@ -31,7 +31,7 @@ func TestYarn(t *testing.T) {
 	}
 }
 
-// TestScaledRope: linear scaling divides every frequency, and an amplitude is that of cosine and sine.
+// TestScaledRope: linear scaling divides every frequency, and an amplitude scales cosine and sine.
 func TestScaledRope(t *testing.T) {
 	r, plain := NewRope(10000, 8), NewRope(10000, 8)
 	r.Linear(2)

@@ -23,8 +23,8 @@ func TestFastest(t *testing.T) {
 	})
 }
 
-// TestLimits holds the loops to what no machine of this decade falls short of or exceeds, so that a loop that skips its
-// work or counts it wrongly is found.
+// TestLimits holds the loops to bounds that no machine of this decade falls short of or exceeds, so that a loop that
+// skips its work or miscounts it is found.
 func TestLimits(t *testing.T) {
 	p := kernel.NewPool(1)
 	defer p.Close()

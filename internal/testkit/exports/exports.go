@@ -250,7 +250,7 @@ func SameSums(t *testing.T, f *packed.File, name string, x, y []float32) {
 	}
 }
 
-// SameCodes compares activation codes with those of the golden trace of tiny-bitnet in front of a linear layer.
+// SameCodes compares activation codes with the golden trace of tiny-bitnet before a linear layer.
 func SameCodes(t *testing.T, layer string, got []float32) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(shared.Testdata(t, "tiny-bitnet-golden"),

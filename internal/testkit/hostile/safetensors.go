@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// frame puts the length in front of a header and data behind it.
+// frame puts the length before a header and data after it.
 func frame(header string, data []byte) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(b, header...), data...)
 }
 
-// header is a file with that header and so many bytes of data.
+// header is a file with that header and the given number of bytes of data.
 func header(text string, data int) []byte { return frame(text, bytes.Repeat([]byte{0x3f}, data)) }
 
 const (
 	four   = `"dtype":"U8","shape":[4],"data_offsets":[0,4]` // U8 [4] at the start of the data
-	behind = `"dtype":"U8","shape":[4],"data_offsets":[4,8]` // the same, behind it
+	behind = `"dtype":"U8","shape":[4],"data_offsets":[4,8]` // the same, after it
 )
 
 // shaped is a file of one U8 tensor without data, its shape spelled as given.

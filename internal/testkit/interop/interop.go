@@ -33,7 +33,7 @@ func Python(t testing.TB, tool, script string, args ...string) []byte {
 	return stdout.Bytes()
 }
 
-// Node runs a script of JavaScript beside the packages of a tool, .ci/interop/TOOL/package.json, and returns what it
+// Node runs a script of JavaScript next to the packages of a tool, .ci/interop/TOOL/package.json, and returns what it
 // prints to standard output. The script finds them in the folder PACKAGES. It is skipped and fails as Python does.
 func Node(t testing.TB, tool, script string, args ...string) []byte {
 	t.Helper()
@@ -41,7 +41,7 @@ func Node(t testing.TB, tool, script string, args ...string) []byte {
 		t.Skip("asks another program: make interop")
 	}
 	cmd := exec.CommandContext(t.Context(), "node", append([]string{script}, args...)...)
-	cmd.Env = append(os.Environ(), "PACKAGES="+filepath.Join(cache(t), tool)) // modules look beside themselves only
+	cmd.Env = append(os.Environ(), "PACKAGES="+filepath.Join(cache(t), tool)) // modules look only next to themselves
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/convert"
 )
 
-// TestFresh: table and chart are those of the measurements, and so is what convert says about them.
+// TestFresh: table and chart match the measurements, and so does what convert says about them.
 func TestFresh(t *testing.T) {
 	const docs = "../../../docs/"
 	r, err := read(docs + "quality/smollm2.json")

@@ -52,7 +52,7 @@ type line struct {
 	command     int // which it belongs to
 }
 
-// record runs the commands and returns what a terminal of so many columns shows.
+// record runs the commands and returns what a terminal of the fixed width shows.
 func record(program string) ([]line, error) {
 	program, err := filepath.Abs(program)
 	if err != nil {

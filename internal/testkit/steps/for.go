@@ -36,7 +36,7 @@ func firstOf(paths, files []string) string {
 	return ""
 }
 
-// revision names what is checked: the commit, and whether the files are those of the commit.
+// revision names what is checked: the commit, and whether the files are unchanged since.
 func revision() (name string, clean bool, err error) {
 	commit, err := git("rev-parse", "--short=12", "HEAD")
 	if err != nil {

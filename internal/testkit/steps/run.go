@@ -220,7 +220,7 @@ func (c *check) now() []string {
 	return list
 }
 
-// say prints a line behind the minutes and seconds since the check began.
+// say prints a line after the minutes and seconds since the check began.
 func (c *check) say(format string, args ...any) {
 	d := time.Since(c.begun)
 	fmt.Fprintf(c.w, "%3d:%02d %s\n", int(d.Minutes()), int(d.Seconds())%60, fmt.Sprintf(format, args...))

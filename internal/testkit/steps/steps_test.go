@@ -186,7 +186,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestLast: the output of the last step comes behind the table.
+// TestLast: the output of the last step comes after the table.
 func TestLast(t *testing.T) {
 	dir := folder(t, map[string]string{"a": header + "# last: yes\necho ok the package", "b": header + "echo hidden"})
 	out, _, err := try(t, &check{jobs: 2, memory: 9 << 30}, dir, false)
@@ -229,7 +229,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestContributing: the table of CONTRIBUTING.md is that of the headers of .ci/steps/deep, and their paths exist.
+// TestContributing: the table of CONTRIBUTING.md matches the headers of .ci/steps/deep, and their paths exist.
 func TestContributing(t *testing.T) {
 	root := filepath.Dir(shared.Testdata(t, ""))
 	steps, err := read(filepath.Join(root, ".ci", "steps", "deep"))

@@ -99,7 +99,7 @@ func listed(args []string) ([]string, error) {
 	return strings.Fields(string(out)), err
 }
 
-// patterns are the arguments of go test behind its flags.
+// patterns are the arguments of go test after its flags.
 func patterns(args []string) []string {
 	for i := 0; i < len(args); i++ {
 		if !strings.HasPrefix(args[i], "-") {

@@ -67,7 +67,7 @@ func Load(t testing.TB) []Case {
 	return all
 }
 
-// Check compares packed bytes with those of the original.
+// Check compares packed bytes with the bytes of the original.
 func (c *Case) Check(t testing.TB, got []byte) {
 	t.Helper()
 	if c.hex != "" {

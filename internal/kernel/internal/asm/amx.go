@@ -13,14 +13,14 @@ type AMX struct {
 	W          *byte // first packed byte of the rows
 	Panels     int   // at least 1
 	PanelBytes int   // from a panel to the next
-	X          *int8 // first activation of the first token; those of the tile after the last column are zero
+	X          *int8 // first activation of the first token; in a tile, activations after the last column are zero
 	LdX        int   // bytes between tokens
 	Tokens     int   // at least 1
 	Rows       int   // of a tile of tokens: 16, or Tokens where these are fewer
 	Y          *int32
 	LdY        int // bytes between tokens
-	LdPanel    int // bytes from the results of a panel to those of the next
-	TileY      int // bytes from the results of the first 16 rows to those of the second
+	LdPanel    int // bytes between the results of adjacent panels
+	TileY      int // bytes from the results of the first 16 rows to the results of the second
 	Groups     int // at least 1
 	LdGroup    int // bytes between results of groups
 	Quads      int // columns of a group, in fours
