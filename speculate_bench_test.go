@@ -118,7 +118,7 @@ func (f *forced) measure(b *testing.B, m *lowpack.Model) {
 	b.ReportMetric(float64(total.Accepted)/float64(max(total.Drafted, 1)), "accepted")
 }
 
-// begin computes the prompt but for its last token.
+// begin computes the prompt except for its last token.
 func (t *text) begin(b *testing.B, m *lowpack.Model) {
 	var err error
 	if t.seq, err = m.Engine.NewSequence(); err != nil {
@@ -131,7 +131,7 @@ func (t *text) begin(b *testing.B, m *lowpack.Model) {
 	}
 }
 
-// decode writes the text behind its prompt.
+// decode writes the text after its prompt.
 func (t *text) decode(b *testing.B, m *lowpack.Model, speculate int) engine.Result {
 	const last = promptTokens - 1
 	t.seq.Truncate(last)
