@@ -9,19 +9,19 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// attention computes the attention of a pass (N18, N27). It is shared among the workers in one of two ways: by tokens
-// and key/value heads, for prefill and short contexts (attention_prefill.go), or, to decode after long contexts, by
-// pages of keys and then by columns of values (attention_decode.go). Neither cuts a sum: all sums are those of N18 for
-// any number of workers.
+// attention computes the attention of a pass (N18, N27). The work is divided among the workers in one of two ways: by
+// tokens and key/value heads, for prefill and short contexts (attention_prefill.go), or, when decoding at a large
+// context depth, by pages of keys and then by columns of values (attention_decode.go). Neither splits a sum: every sum
+// is computed in the order of N18 for any number of workers.
 type attention struct {
 	tensor.Attention
 	headShape
 	pool    *kernel.Pool
-	context int // most positions of a sequence
-	page    int // positions of a page of the KV cache
-	long    int // longText; tests make do with less
+	context int // maximum number of positions of a sequence
+	page    int // positions per page of the KV cache
+	long    int // longText; smaller in tests
 
-	slidingWindow int // of local blocks; 0 = none
+	slidingWindow int // window of local blocks; 0 = none
 
 	tokens []token   // of the pass
 	groups []group   // of these tokens
@@ -33,7 +33,7 @@ type attention struct {
 	sums    []float32 // [tokens · Heads][width]: of weighted values, in decode
 	scratch []scratch // one per worker
 
-	// The tasks, kept here so that handing one to the pool allocates nothing.
+	// The tasks, kept here so that submitting one to the pool does not allocate.
 	prefillTask prefillTask
 	scoreTask   scoreTask
 	weighTask   weighTask
@@ -50,15 +50,15 @@ type headShape struct {
 // perKV is the number of query heads that share a key/value head.
 func (h headShape) perKV() int { return h.heads / h.kvHeads }
 
-// headShape of the model.
+// headShape returns the head shape of the model.
 func (e *Engine) headShape() headShape {
 	return headShape{heads: e.desc.Heads, kvHeads: e.desc.KVHeads, dim: e.desc.HeadDim, width: e.width()}
 }
 
-// group is some tokens of a pass that follow one another in one sequence: they read KV together.
+// group is a run of consecutive tokens of one sequence in a pass: they read the KV cache together.
 type group struct{ first, n int }
 
-// scratch is memory for the attention of one worker at a time.
+// scratch is memory for the attention that one worker computes at a time.
 type scratch struct {
 	taken   atomic.Bool
 	queries [tensor.MostQueries]tensor.Query
@@ -66,14 +66,14 @@ type scratch struct {
 	_ [64]byte // the next flag belongs to another worker
 }
 
-// attentionScores is the room for scores of a worker, and of all, in elements.
+// attentionScores is the size of the score buffers, per worker and in total, in elements.
 func (e *Engine) attentionScores() (worker, all int) {
 	d, context := e.desc, e.opt.Context
 	worker = tensor.MostQueries * d.Heads / d.KVHeads * context
 	return worker, max(e.opt.Threads*worker, d.Heads*context)
 }
 
-// newAttention allocates what attention needs.
+// newAttention allocates the buffers for attention.
 func (e *Engine) newAttention() attention {
 	n, all := e.attentionScores()
 	h, rows, batch := e.headShape(), all/e.opt.Context, e.opt.Batch
@@ -98,7 +98,7 @@ func (e *Engine) newAttention() attention {
 	return a
 }
 
-// attentionOf gives the numbers of N18.
+// attentionOf returns the attention parameters of N18.
 func attentionOf(d *model.Description) tensor.Attention {
 	a := tensor.Attention{Scale: d.AttnScale, Cap: d.AttnSoftcap}
 	if a.Scale == 0 {
@@ -107,7 +107,7 @@ func attentionOf(d *model.Description) tensor.Attention {
 	return a
 }
 
-// begin takes the tokens of a pass and finds their groups.
+// begin sets the tokens of a pass and finds their groups.
 func (a *attention) begin(tokens []token) {
 	a.tokens, a.groups = tokens, a.groups[:0]
 	for t := range tokens {
@@ -119,7 +119,7 @@ func (a *attention) begin(tokens []token) {
 	}
 }
 
-// take finds free memory. There is one per worker, and a worker takes one at a time.
+// take returns free scratch memory. There is one per worker, and a worker takes one at a time.
 func (a *attention) take() *scratch {
 	for {
 		for i := range a.scratch {
@@ -147,7 +147,7 @@ func (a *attention) run(layer int, b *block) {
 type attentionLayer struct {
 	*attention
 	layer  int
-	window int       // most positions of a span; 0 = all
+	window int       // maximum length of a span; 0 = unlimited
 	sinks  []float32 // of the heads; nil = none
 }
 
@@ -160,7 +160,7 @@ func (l *attentionLayer) span(t int) tensor.Range {
 	return r
 }
 
-// query is the queries of token t for a key/value head.
+// query returns the queries of token t for a key/value head.
 func (l *attentionLayer) query(t, kv int) tensor.Query {
 	n, at := l.perKV(), t*l.heads+kv*l.perKV()
 	q := tensor.Query{Q: l.q[at*l.width:][:n*l.width], Dst: l.o[at*l.dim:][:n*l.dim], Span: l.span(t)}
@@ -170,10 +170,10 @@ func (l *attentionLayer) query(t, kv int) tensor.Query {
 	return q
 }
 
-// keys of a key/value head in the sequence of token t.
+// keys returns the keys of a key/value head in the sequence of token t.
 func (l *attentionLayer) keys(t, kv int) *tensor.Cache { return &l.tokens[t].seq.kv[l.layer].keys[kv] }
 
-// values of a key/value head in the sequence of token t.
+// values returns the values of a key/value head in the sequence of token t.
 func (l *attentionLayer) values(t, kv int) *tensor.Cache {
 	return &l.tokens[t].seq.kv[l.layer].values[kv]
 }

@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// longText is how many positions are so many that sharing them among workers pays.
+	// longText is the context length from which sharing the positions among workers pays.
 	longText = 512
-	// sharedBytes of keys are what a worker takes at once, or less: there are some parts for each.
+	// sharedBytes is the maximum size of the keys that a worker takes at once, and sharedParts the number of parts per
+	// worker to aim for.
 	sharedBytes, sharedParts = 256 << 10, 4
 )
 
-// isLong says whether the pass has few tokens, of different sequences, and long contexts: whole heads would be too few
-// for the workers, and each of them too long.
+// isLong reports whether the pass has few tokens, of different sequences, and long contexts: there would be too few
+// whole heads for the workers, and each would take too long.
 func (l *attentionLayer) isLong() bool {
 	n := len(l.tokens)
 	if l.isShort() || n*l.heads > len(l.totals) || len(l.groups) != n {
@@ -27,8 +28,8 @@ func (l *attentionLayer) isLong() bool {
 	return longest >= l.long
 }
 
-// decode computes attention in three steps. Keys are shared page by page, with all heads of a page in the order of
-// memory; values by columns, with as many as are next to each other for each worker.
+// decode computes attention in three steps. Keys are divided by page, with all heads of a page in memory order; values
+// by columns, as many adjacent ones per worker as possible.
 func (l *attentionLayer) decode() {
 	n, workers := len(l.tokens), len(l.scratch)
 	pages, some := l.pages()
@@ -43,7 +44,7 @@ func (l *attentionLayer) decode() {
 	distribute(l.pool, items, (items+workers-1)/workers, &l.valueTask)
 }
 
-// pages is the largest number of pages of a span, and the range of pages that lie in some span.
+// pages returns the largest number of pages of a span, and the range of pages that lie in some span.
 func (l *attentionLayer) pages() (most int, some tensor.Range) {
 	some.From = l.context
 	for t := range l.tokens {
@@ -54,8 +55,8 @@ func (l *attentionLayer) pages() (most int, some tensor.Range) {
 	return most, some
 }
 
-// columns is how many columns of the values an item has, and the number of such parts of a head: all workers get about
-// as many items.
+// columns returns the number of columns of the values per item, and the number of such parts per head: all workers get
+// about the same number of items.
 func (l *attentionLayer) columns() (columns, parts int) {
 	n, workers := len(l.tokens)*l.kvHeads, len(l.scratch)
 	columns = min(tensor.ValueColumns, l.width)
@@ -104,15 +105,15 @@ func (k *weighTask) Do(from, to int) {
 	}
 }
 
-// valueTask adds the weighted values up; item i is part i mod parts of the columns of head i / parts mod KVHeads, token
-// i / parts / KVHeads.
+// valueTask sums the weighted values; item i is part i mod parts of the columns of head i / parts mod KVHeads, token i
+// / parts / KVHeads.
 type valueTask struct {
 	attentionLayer
 	parts, columns int
 	pages          tensor.Range // that lie in some span
 }
 
-// item is the token, the first query head of the pass, its values and columns of an item.
+// item returns the token of an item, its first query head in the pass, its values and its columns.
 func (k *valueTask) item(i int) (t, head int, values *tensor.Cache, cols tensor.Range) {
 	at := i % k.parts * k.columns
 	t, kv := i/k.parts/k.kvHeads, i/k.parts%k.kvHeads
@@ -120,7 +121,7 @@ func (k *valueTask) item(i int) (t, head int, values *tensor.Cache, cols tensor.
 	return t, i / k.parts * k.perKV(), k.values(t, kv), cols
 }
 
-// Do visits all its items in one page before the next page: they are next to each other there.
+// Do visits all its items in one page before the next page: they are adjacent there.
 func (k *valueTask) Do(from, to int) {
 	s := k.take()
 	defer s.taken.Store(false)
@@ -140,7 +141,7 @@ func (k *valueTask) Do(from, to int) {
 	}
 }
 
-// add adds the weighted values of an item in the page that begins at a position.
+// add adds the weighted values of an item in the page that starts at position at.
 func (k *valueTask) add(i, at int, s *scratch) {
 	t, head, values, cols := k.item(i)
 	span := k.span(t)
@@ -152,7 +153,7 @@ func (k *valueTask) add(i, at int, s *scratch) {
 	}
 }
 
-// finish divides the sums of an item by those of the weights.
+// finish divides the sums of an item by the sums of its weights.
 func (k *valueTask) finish(i int) {
 	_, head, _, cols := k.item(i)
 	if end := min(cols.To, k.dim); cols.From < end { // the rest is padding

@@ -1,9 +1,10 @@
 package engine
 
-// shortText is how many products of floats are so few, some microseconds, that sharing them costs more than it gains.
+// shortText is the number of floating-point multiplications, a few microseconds' worth, below which dividing the work
+// costs more than it gains.
 const shortText = 1 << 15
 
-// isShort says whether one worker computes the attention of a pass sooner than several do.
+// isShort reports whether one worker computes the attention of a pass sooner than several would.
 func (l *attentionLayer) isShort() bool {
 	return len(l.groups) == 1 && (l.tokens[0].pos+1)*l.heads*l.dim < shortText
 }
@@ -19,8 +20,8 @@ func (l *attentionLayer) prefill() {
 	distribute(l.pool, items, 1, &l.prefillTask)
 }
 
-// prefillTask computes attention; item i is key/value head i / groups and group i mod groups: a head stays in the
-// second-level cache while the groups of a prompt visit it.
+// prefillTask computes attention; item i is key/value head i / groups and group i mod groups: a head stays in the L2
+// cache while the groups of a prompt read it.
 type prefillTask struct{ attentionLayer }
 
 func (k *prefillTask) Do(from, to int) {

@@ -11,9 +11,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestScreenBounds holds the bounds of the candidate filter against rows and inputs that come as close to them as F21
-// lets them: weights 0.5 of a scale away from their codes, all in the direction of the input, and inputs that the two
-// int8 vectors represent as badly as they can. Each term of the bound is needed for one of them.
+// TestScreenBounds checks the bounds of the candidate filter with rows and inputs that come as close to them as F21
+// allows: weights 0.5 of a scale away from their codes, all in the direction of the input, and inputs that the two int8
+// vectors represent as badly as possible. Each term of the bound is needed for one of them.
 func TestScreenBounds(t *testing.T) {
 	for name, x := range map[string]func(k int) float64{
 		"constant":           func(k int) float64 { return 1 },
@@ -38,7 +38,7 @@ func TestScreenBounds(t *testing.T) {
 }
 
 // bounded compares the bounds of four rows with their logits: codes are ±code, and weights lie 0.5009 scales away from
-// them, with the signs that make all errors add up, and the opposite ones.
+// them, with the signs that make all errors add up, and with the opposite signs.
 func bounded(t *testing.T, name string, x []float32, code int8) {
 	t.Helper()
 	const rows, scale = 4, float32(1.0 / 128)

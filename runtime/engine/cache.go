@@ -10,21 +10,21 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Sequence is the KV cache of one text. Forward appends to it.
+// Sequence is the KV cache of one sequence of tokens. Forward appends to it.
 type Sequence struct {
 	e     *Engine
 	open  bool
 	n     atomic.Int64 // tokens; written under Engine.mu only, read by Len while a pass is running
 	kv    []layerCache
-	pages []int32 // of Engine.pages, those that hold the tokens
+	pages []int32 // of Engine.pages, in the order of the tokens
 }
 
 // layerCache holds the KV of one layer, per key/value head, with a row per position.
 type layerCache struct{ keys, values []tensor.Cache }
 
-// page is the rows of a page of one head. All heads of all layers have one page for the first positions, then all have
-// one for the next: memory fills from front to back with the text, so that it can come in large pages, which are read
-// faster, and so that a short text needs little of it.
+// page is the number of rows of a page of one head. All heads of all layers have one page for the first positions, then
+// all have one for the next: memory fills from front to back with the sequence, so that it can be backed by huge pages,
+// which are read faster, and so that a short sequence needs little of it.
 func (e *Engine) page() int {
 	const block = tensor.CacheBlock
 	rows := e.opt.Page
@@ -34,7 +34,7 @@ func (e *Engine) page() int {
 	return min(rows, (e.opt.Context+block-1)/block*block)
 }
 
-// cacheBytes is the size of the cache of one sequence. A float64 holds what overflows an int.
+// cacheBytes is the size of the KV cache of one sequence, a float64 because an int could overflow.
 func (e *Engine) cacheBytes(context int) float64 {
 	return float64(context) * float64(e.bytesPerToken())
 }
@@ -67,7 +67,7 @@ func (e *Engine) CacheBytes(n int) (bytes int) {
 	return bytes
 }
 
-// width of queries and of the rows of the cache: heads, padded.
+// width is the width of queries and of cache rows: a head, padded.
 func (e *Engine) width() int {
 	width, _ := e.cacheType().Row(e.desc.HeadDim)
 	return width
@@ -76,17 +76,17 @@ func (e *Engine) width() int {
 // CacheType is the number format of a KV cache (N27).
 type CacheType string
 
-// The formats. CacheF32 is the only one that gives the logits of the golden outputs.
+// The formats. Only CacheF32 gives the logits of the golden outputs.
 const (
 	CacheF32 = CacheType(tensor.CacheF32)
 	CacheF16 = CacheType(tensor.CacheF16)
 	CacheI8  = CacheType(tensor.CacheI8)
 )
 
-// cacheType is the format of this engine.
+// cacheType is the KV cache format of this engine.
 func (e *Engine) cacheType() tensor.CacheType { return tensor.CacheType(e.opt.Cache) }
 
-// newSequence makes a sequence, whose pages come with its tokens.
+// newSequence makes a sequence without pages; they are allocated as tokens are appended.
 func (e *Engine) newSequence() *Sequence {
 	d, rows := e.desc, e.page()
 	_, row := e.cacheType().Row(d.HeadDim)
@@ -110,11 +110,12 @@ func (e *Engine) newSequence() *Sequence {
 	return s
 }
 
-// unknownMemory stands for the free memory where the system does not tell: then an allocation that fails ends the
-// process with a message of Go's.
+// unknownMemory stands for the free memory where the system does not report it: then a failed allocation ends the
+// process with Go's own message.
 const unknownMemory = math.MaxInt / 2
 
-// allocate gets the memory for the pages of sequences, after a check that it is there, and that for a pass.
+// allocate reserves the memory of the pages of all sequences, after checking that enough is free for them and for a
+// pass.
 func (e *Engine) allocate() error {
 	o := e.opt
 	free, work := float64(availableMemory()-e.taken), e.passBytes()
@@ -141,7 +142,7 @@ func (e *Engine) allocate() error {
 	return nil
 }
 
-// remedy says what to do where only a context of the given length fits into memory.
+// remedy says what to do if only a context of the given length fits into memory.
 func remedy(fits int) string {
 	if fits == 0 {
 		return "end other programs, or use a machine with more memory: no context fits"
@@ -149,7 +150,7 @@ func remedy(fits int) string {
 	return fmt.Sprintf("ask for a context of at most %d tokens, for fewer sequences, or for a smaller KV cache type", fits)
 }
 
-// NewSequence opens an empty sequence. As many as Options.Sequences can be open at once.
+// NewSequence opens an empty sequence. At most Options.Sequences can be open at once.
 func (e *Engine) NewSequence() (*Sequence, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,11 +164,11 @@ func (e *Engine) NewSequence() (*Sequence, error) {
 		len(e.sequences))
 }
 
-// Len is the number of tokens of the sequence. It does not wait for a Forward that is running; that counts when it
-// returns.
+// Len is the number of tokens of the sequence. It does not wait for a running Forward, whose tokens count once it has
+// returned.
 func (s *Sequence) Len() int { return int(s.n.Load()) }
 
-// Truncate forgets the tokens from position n on.
+// Truncate removes the tokens from position n on.
 func (s *Sequence) Truncate(n int) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
@@ -179,7 +180,7 @@ func (s *Sequence) truncate(n int) {
 	s.shrink()
 }
 
-// Close gives the sequence and its pages back. It must not be used afterwards.
+// Close releases the sequence and its pages. It must not be used afterwards.
 func (s *Sequence) Close() {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine/internal/draft"
 )
 
-// DraftModel is a smaller model with the same vocabulary that guesses what another one writes (Request.Drafts). Its
+// DraftModel is a smaller model with the same vocabulary that drafts tokens for another model (Request.Drafts). Its
 // methods may be called from any goroutine.
 type DraftModel struct {
 	e *Engine
@@ -19,15 +19,15 @@ type DraftModel struct {
 	idle []heldText
 }
 
-// heldText is a sequence of a draft model, and the tokens in it: the next text may begin with them.
+// heldText is a sequence of a draft model, and the tokens in it: the next text may share a prefix with them.
 type heldText struct {
 	seq    *Sequence
 	tokens []int
 }
 
-// NewDraftModel makes a draft model for texts of e from a view of a packed file, which must stay open until Close. It
-// has as many sequences, a KV cache of the same type, and the workers of e, which must be closed after it. That its
-// tokens mean the same is for the caller to make sure of: others are guessed in vain.
+// NewDraftModel makes a draft model for sequences of e from a view of a packed file, which must stay open until Close.
+// It has the same number of sequences, the same KV cache type, and uses the workers of e, which must be closed after
+// it. The caller must make sure that its tokens mean the same: otherwise all drafts are rejected.
 func (e *Engine) NewDraftModel(v packed.View) (*DraftModel, error) {
 	d, err := describe(v)
 	if err != nil {
@@ -46,10 +46,10 @@ func (e *Engine) newDraftModel(v packed.View, d *model.Description) (*DraftModel
 	return &DraftModel{e: small}, nil
 }
 
-// Close releases memory. No text may be guessed afterwards.
+// Close releases memory. No tokens may be drafted afterwards.
 func (m *DraftModel) Close() { m.e.Close() }
 
-// take opens a text, as far as one is held that begins in the same way.
+// take opens a sequence for the tokens, reusing a held one with a common prefix.
 func (m *DraftModel) take(tokens []int) (heldText, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,21 +67,21 @@ func (m *DraftModel) take(tokens []int) (heldText, error) {
 	return heldText{seq: seq}, err
 }
 
-// give keeps a text for the next one.
+// give keeps a sequence for the next text.
 func (m *DraftModel) give(t heldText) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.idle = append(m.idle, t)
 }
 
-// modelDrafter guesses with a draft model by the rule, and with the random numbers, by which the text itself is chosen:
-// so at a temperature, too, guesses are right where both models are of one mind.
+// modelDrafter drafts with the same sampling settings, and the same random numbers, with which the text itself is
+// sampled: so even at a temperature above 0, a guess is right where both models agree.
 type modelDrafter struct {
 	e       *Engine
 	seq     *Sequence
 	text    []int
-	held    int   // leading tokens of the sequence that are those of the text
-	ahead   []int // guesses behind the text
+	held    int   // leading tokens of the sequence that equal the text
+	ahead   []int // guesses after the end of the text
 	chooses *Sampler
 	guesses *Sampler
 	vocab   int // of the text
@@ -90,7 +90,7 @@ type modelDrafter struct {
 	failed  bool
 }
 
-// newModelDrafter begins to guess the text of a generation. end must be called when it has ended.
+// newModelDrafter starts drafting for a generation. end must be called when the generation has ended.
 func (g *Generation) newModelDrafter(m *DraftModel) (d *modelDrafter, end func(), err error) {
 	r := &g.request
 	text := slices.Concat(r.History, r.Prompt)
@@ -111,8 +111,8 @@ func (g *Generation) newModelDrafter(m *DraftModel) (d *modelDrafter, end func()
 	return d, func() { m.give(heldText{d.seq, d.text[:d.held]}) }, nil
 }
 
-// price of a guess, as a multiple of a pass of one token of the other engine: by the bytes that both read until it is
-// measured.
+// price is the cost of a guess as a multiple of a one-token pass of the other engine: estimated from the bytes that
+// both read until it is measured.
 func (e *Engine) price(of *Engine) float64 {
 	small, large := e.costs.One(), of.costs.One()
 	if small == 0 || large == 0 {
@@ -143,7 +143,7 @@ func (d *modelDrafter) Expect(most int) float64 {
 	return faster
 }
 
-// room is how many tokens the context leaves to guess; none of a text that the draft model cannot compute.
+// room is the number of tokens that the context leaves for guesses; 0 for a text that the draft model cannot compute.
 func (d *modelDrafter) room(most int) int {
 	if d.failed {
 		return 0
@@ -160,7 +160,7 @@ func (d *modelDrafter) Draft(ctx context.Context, most int) []int {
 	d.ahead = nil
 	for next := d.text[d.held:]; len(d.ahead) < n; next = d.ahead[len(d.ahead)-1:] {
 		guess, err := d.guess(ctx, next)
-		d.failed = err != nil // if because of ctx, the text ends too
+		d.failed = err != nil // if ctx is the cause, the text ends too
 		if err != nil || guess >= d.vocab {
 			break
 		}

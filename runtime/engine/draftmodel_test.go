@@ -20,9 +20,9 @@ func draftModel(t *testing.T, e *Engine, v *view) *DraftModel {
 	return m
 }
 
-// TestDraftModel: a draft model that is the model itself is right about every token, greedy or drawn, penalized or not;
-// one of another mind is right at times, and one that cannot compute the text leaves it to what the text repeats. The
-// text is the same with each.
+// TestDraftModel: a draft model that is the model itself is always right, greedy or sampled, penalized or not; one that
+// differs is sometimes right, and one that cannot compute the text leaves drafting to prompt lookup. The text is the
+// same with each.
 func TestDraftModel(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 200, Cache: CacheI8})
 	other := withHead(t, func(row int, w []float32) {
@@ -65,8 +65,8 @@ func TestDraftModel(t *testing.T) {
 	}
 }
 
-// TestDraftModelForgets: after guesses of which some were wrong, and that a penalty would count, the next ones are
-// those of a text that came there without guesses.
+// TestDraftModelForgets: after a draft that was partly wrong, and whose tokens a penalty would count, the next guesses
+// equal the guesses for a text that got there without drafts.
 func TestDraftModelForgets(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 100})
 	one, two := draftModel(t, e, tiny(t)), draftModel(t, e, tiny(t))
@@ -99,8 +99,8 @@ func TestDraftModelForgets(t *testing.T) {
 	}
 }
 
-// TestDraftModelPrice: a guess costs what the weights say until passes of both engines are measured, and then what
-// these say.
+// TestDraftModelPrice: a guess costs what the size of the weights predicts until passes of both engines are measured,
+// and then what was measured.
 func TestDraftModelPrice(t *testing.T) {
 	e, m := engine(t, tiny(t), Options{}), engine(t, tiny(t), Options{})
 	m.costs.Learn(1, time.Second)
@@ -113,7 +113,7 @@ func TestDraftModelPrice(t *testing.T) {
 	}
 }
 
-// TestDraftModelLeavesMemory: what the other engine may come to need is not free for a draft model.
+// TestDraftModelLeavesMemory: memory that the other engine may still need is not free for a draft model.
 func TestDraftModelLeavesMemory(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
 	m := draftModel(t, e, tiny(t))
@@ -126,8 +126,8 @@ func TestDraftModelLeavesMemory(t *testing.T) {
 	}
 }
 
-// TestDraftModelHoldsTexts: what a text has in common with the one before is not computed again, and no more sequences
-// are open than at once; a text that is cancelled leaves what it has.
+// TestDraftModelHoldsTexts: the prefix that a text shares with the previous one is not computed again, and no more
+// sequences are open than texts at once; a cancelled text leaves its tokens for reuse.
 func TestDraftModelHoldsTexts(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 100})
 	m := draftModel(t, e, tiny(t))

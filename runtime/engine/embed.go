@@ -10,15 +10,15 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// embedding gives the rows of tokens, of floats or of codes.
+// embedding returns the embeddings of tokens, stored as floats or as codes.
 type embedding struct {
 	cols     int
-	rowBytes int // of weights that a row takes
+	rowBytes int // bytes of weights per row
 	floats   *tensor.Matrix
 	codes    *codeRows // nil for floats
 }
 
-// codeRows decodes rows of a quantized matrix, whose layout has row panels, one by one.
+// codeRows decodes single rows of a quantized matrix whose layout has row panels.
 type codeRows struct {
 	*units
 	layout   pack.Paneled
@@ -71,7 +71,7 @@ func (l *loader) codeRows(entry *packed.Entry, want pack.Shape) (c *codeRows, er
 	}
 	rows := paneled.PanelRows()
 	c.room.New = func() any { return pack.NewMatrix(pack.Shape{M: rows, K: want.K}, c.alphabet) }
-	// All codes are looked at once, so that decoding a row later cannot fail.
+	// All codes are checked now, so that decoding a row later cannot fail.
 	return c, c.check()
 }
 
@@ -98,7 +98,7 @@ func (c *codeRows) unpack(m *pack.Matrix, panel int) error {
 	return err
 }
 
-// Row sets dst to the row of a token.
+// Row sets dst to the embedding of a token.
 func (e *embedding) Row(dst []float32, token int) {
 	if e.codes == nil {
 		e.floats.Row(dst, token)
@@ -114,7 +114,7 @@ func (e *embedding) Row(dst []float32, token int) {
 	c.row(dst, token, m.Codes[token%rows*m.K:][:m.K])
 }
 
-// embedTask looks the embeddings of tokens up and computes their rotations.
+// embedTask looks up the embeddings of tokens and computes their rotations.
 type embedTask struct {
 	tokens []token
 	embed  *embedding

@@ -25,42 +25,43 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine/internal/draft"
 )
 
-// Options of an engine. The zero value is a sensible choice for one conversation.
+// Options of an engine. The zero value is a sensible choice for a single conversation.
 type Options struct {
 	Threads   int // workers; 0 = one per CPU that this process may use
-	Context   int // most tokens of a sequence; 0 = what the model was made for, at most DefaultContext
+	Context   int // maximum tokens per sequence; 0 = what the model was trained for, at most DefaultContext
 	Sequences int // sequences that can be open at once; 0 = 1
-	Batch     int // most tokens of one pass over the weights; 0 = DefaultBatch
+	Batch     int // maximum tokens per pass over the weights; 0 = DefaultBatch
 
-	// most tokens in the KV cache, of all sequences and held pages together; 0 = Sequences · Context; or CacheFits
+	// maximum tokens in the KV cache, over all sequences and held pages; 0 = Sequences · Context; or CacheFits
 	CacheTokens int
-	Page        int // tokens of a page of the KV cache, a multiple of 32; 0 = what is read fastest
+	Page        int // tokens per page of the KV cache, a multiple of 32; 0 = the fastest
 
 	// Cache is the format of the KV cache; "" = CacheF32, the only one that gives the logits of the golden outputs.
 	Cache CacheType
 
-	// FloatActivations computes with floats throughout, activations not quantized and codes multiplied by their scales
-	// beforehand: for comparison with references that do so. It is slow and needs four bytes per weight.
+	// FloatActivations computes in floats throughout: activations are not quantized, and weights are dequantized
+	// beforehand. It serves comparison with references that do so. It is slow and needs four bytes per weight.
 	FloatActivations bool
 
-	// OnePass says that a sequence is given all of its tokens at once, in one pass: at most Batch tokens of all chunks,
-	// after none. The blocks then keep their keys and values in the same memory, one after another.
+	// OnePass says that a sequence gets all of its tokens in one pass: at most Batch tokens over all chunks, appended to
+	// empty sequences. All blocks then use the same KV cache memory, one after another.
 	OnePass bool
 
-	// Observe, where it is set, is told what the linear layers of the blocks read: the names of weights, and the vectors
-	// of in elements that they multiply, side by side in the order of the tokens. It must not keep them. It may change
-	// them, and give other weights for those of a name, row-major, which the pass then multiplies: nil = those of the
-	// file. Only layers of floats have such vectors.
+	// Observe, if set, is called with the inputs of the linear layers of the blocks: the names of the weights, and the
+	// vectors of in elements that they multiply, one after another in token order. It must not retain them. It may change
+	// them, and return replacement weights, row-major, one per name, which the pass then uses; nil = the weights of the
+	// file. Only float layers have such vectors.
 	Observe func(weights []string, x []float32, in int) (others [][]float32)
 }
 
 // The defaults of Options.
 const (
 	DefaultContext = 4096
-	DefaultBatch   = 128 // fastest of 64, 128, 256 and 512 in one run each, on a busy Zen 4: chosen by a coarse sweep
+	DefaultBatch   = 128 // fastest of 64, 128, 256 and 512 on a busy Zen 4: chosen by a coarse sweep, one run each
 )
 
-// CacheFits is the Options.CacheTokens of a KV cache that takes half of the free memory at most, but holds one context.
+// CacheFits is the value of Options.CacheTokens for a KV cache that takes at most half of the free memory, but holds at
+// least one context.
 const CacheFits = -1
 
 // Engine is a loaded model. Its methods may be called from any goroutine; Forward calls run one after another.
@@ -69,15 +70,15 @@ type Engine struct {
 	opt       Options
 	pool      *kernel.Pool
 	weights   weights
-	group     int // columns that share an activation scale; 0 = all of a token
+	group     int // columns per activation scale; 0 = one scale per token
 	pages     pages
 	sequences []*Sequence
 	close     []func()
-	taken     int // bytes of memory that are another engine's, and may not be in use yet
+	taken     int // bytes reserved by another engine, possibly not in use yet
 	costs     draft.Costs
-	cost      func(tokens int) float64 // costs.Of; tests have another one
+	cost      func(tokens int) float64 // costs.Of; replaced in tests
 
-	mu           sync.Mutex // held by Forward and by what changes sequences
+	mu           sync.Mutex // held by Forward and by methods that change sequences
 	pass         pass
 	screenedRows int
 }
@@ -114,8 +115,8 @@ func describe(v packed.View) (d *model.Description, err error) {
 	return d, err
 }
 
-// For returns the options of an engine for a packed file, with defaults filled in, before anything is loaded. Errors:
-// those of New that concern options and description.
+// For returns the options of an engine for a packed file, with defaults filled in, without loading anything. It returns
+// the errors of New that concern options and description.
 func (o Options) For(v packed.View) (Options, error) {
 	err := mmap.Guard(func() error {
 		d, err := packed.Describe(v)
@@ -130,13 +131,12 @@ func (o Options) For(v packed.View) (Options, error) {
 	return o, err
 }
 
-// build makes the engine of a model that d describes.
+// build makes the engine of the model that d describes.
 func build(v packed.View, d *model.Description, o Options) (*Engine, error) {
 	return buildOn(nil, v, d, o)
 }
 
-// buildOn makes an engine beside another one, on whose workers it computes and whose memory it leaves alone; nil = on
-// its own.
+// buildOn makes an engine that shares the workers of another one and leaves its memory alone; other may be nil.
 func buildOn(other *Engine, v packed.View, d *model.Description, o Options) (*Engine, error) {
 	if err := kernel.Check(); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func buildOn(other *Engine, v packed.View, d *model.Description, o Options) (*En
 	return e, nil
 }
 
-// start makes memory and workers for what is loaded.
+// start allocates memory and starts workers for the loaded model.
 func (e *Engine) start() error {
 	if err := e.allocate(); err != nil {
 		e.Close()
@@ -173,13 +173,13 @@ func (e *Engine) start() error {
 	return nil
 }
 
-// OptionError says that options ask for what the model cannot give.
+// OptionError says that the options ask for something that the model does not support.
 type OptionError struct{ Err error }
 
 func (e *OptionError) Error() string { return e.Err.Error() }
 func (e *OptionError) Unwrap() error { return e.Err }
 
-// complete fills in the defaults and refuses what cannot be.
+// complete fills in the defaults and rejects invalid options.
 func (o *Options) complete(d *model.Description) error {
 	for _, n := range []struct {
 		name  string
@@ -225,26 +225,27 @@ func (o *Options) complete(d *model.Description) error {
 // Description of the model. It must not be changed.
 func (e *Engine) Description() *model.Description { return e.desc }
 
-// Options are those that the engine was made with, defaults filled in.
+// Options returns the options of the engine, with defaults filled in.
 func (e *Engine) Options() Options { return e.opt }
 
-// WeightBytes is the number of bytes of weights that a step of decoding reads: all linear layers, one row of the
-// embedding, and the head.
+// WeightBytes is the number of bytes of weights that a decode step reads: all linear layers, one row of the embedding,
+// and the head.
 func (e *Engine) WeightBytes() int { return e.weights.bytes(false) }
 
-// WeightBytesTop is the same for a step of which only the largest logits are wanted (Chunk.Top): of the head it counts
-// the screen, if there is one.
+// WeightBytesTop is WeightBytes for a step that needs the largest logits only (Chunk.Top): for the head it counts the
+// screen, if there is one.
 func (e *Engine) WeightBytesTop() int { return e.weights.bytes(true) }
 
-// MemoryBytes is the number of bytes that the engine takes besides the weights: the KV cache, as large as it can get,
-// and what a pass needs.
+// MemoryBytes is the number of bytes that the engine takes in addition to the weights: the KV cache at its maximum
+// size, and the buffers of a pass.
 func (e *Engine) MemoryBytes() int { return len(e.pages.memory.Bytes) + int(e.passBytes()) }
 
-// AvailableMemory is the number of bytes that this process can still get without making others swap; where the system
-// does not tell, more than there can be.
+// AvailableMemory is the number of bytes that this process can still allocate without making others swap; where the
+// system does not report it, a number larger than any memory.
 func AvailableMemory() int { return availableMemory() }
 
-// ScreenedRows counts the rows of the output head that were computed after screening, since the engine was made.
+// ScreenedRows counts the rows of the output head that were computed exactly after screening, since the engine was
+// made.
 func (e *Engine) ScreenedRows() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -41,7 +41,7 @@ func everything(t testing.TB, e *Engine) (rows [][][]float32) {
 // caches are the formats of the KV cache.
 var caches = []CacheType{CacheF32, CacheF16, CacheI8}
 
-// TestLogitsDigest holds the logits of the bundled model to the digests in testdata, one per format of the cache.
+// TestLogitsDigest compares the logits of the bundled model with the digests in testdata, one per KV cache format.
 // TestLogitsDigestElsewhere runs it with every instruction set, and with LOWPACK_LONG=1 without assembly and on another
 // architecture.
 func TestLogitsDigest(t *testing.T) {
@@ -76,8 +76,8 @@ func TestLogitsDigestElsewhere(t *testing.T) {
 	t.Run("builds", digestOfBuilds)
 }
 
-// digestOfBuilds compiles this package in other ways, which takes long; steps of .ci/run do the same without assembly
-// and for arm64.
+// digestOfBuilds compiles this package in other configurations, which takes long; steps of .ci/run do the same without
+// assembly and for arm64.
 func digestOfBuilds(t *testing.T) {
 	long.Only(t)
 	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
@@ -115,8 +115,7 @@ func digestOf(t *testing.T, command, env, line string) {
 	}
 }
 
-// TestLogitsAreTheSame: threads, chunks, batches and passes change no bit of any logit, whatever the format of the
-// cache.
+// TestLogitsAreTheSame: threads, chunks, batches and passes change no bit of any logit, in any KV cache format.
 func TestLogitsAreTheSame(t *testing.T) {
 	for _, cache := range race.Few(1, caches) {
 		want := everything(t, engine(t, tiny(t), Options{Threads: 1, Cache: cache}))
@@ -126,7 +125,7 @@ func TestLogitsAreTheSame(t *testing.T) {
 			o.Cache = cache
 			compareRows(t, everything(t, engine(t, tiny(t), o)), want)
 		}
-		// token by token, all of them shared among workers
+		// token by token, each shared among workers
 		e := engine(t, tiny(t), Options{Threads: 3, Batch: 1, Cache: cache})
 		e.pass.attention.long = 1
 		compareRows(t, everything(t, e), want)
@@ -153,7 +152,7 @@ func TestLayoutsGiveTheSameLogits(t *testing.T) {
 	}
 }
 
-// together computes all texts at once, chunk tokens of each per call; the shorter ones end earlier.
+// together computes all texts at once, chunk tokens of each per call; the shorter ones finish earlier.
 func together(t *testing.T, e *Engine, chunk int) [][][]float32 {
 	list := texts(t)
 	rows := make([][][]float32, len(list))

@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// Two sequences in one batch: the weights are read once for both, and each gets the logits that it would get alone.
+// Two sequences in one batch: the weights are read once for both, and each gets the same logits as it would alone.
 func Example() {
 	e, err := engine.Open("../../testdata/hostile/packed/P00.safetensors",
 		engine.Options{Threads: 1, Context: 16, Sequences: 2})

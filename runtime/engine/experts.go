@@ -7,18 +7,18 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// mlp is a gated MLP: that of a block, an expert, or the expert that all tokens share.
+// mlp is a gated MLP: the MLP of a block, an expert, or the shared expert.
 type mlp struct {
 	gateUp, down projection
 }
 
-// mixture is the experts of a block (NUMERICS N35, N36).
+// mixture is the mixture of experts (MoE) of a block (NUMERICS N35, N36).
 type mixture struct {
 	each      []mlp
-	router    projection // the scores of all, and behind them that of the shared expert, if there is one
+	router    projection // the scores of all experts, followed by the score of the shared expert, if there is one
 	chosen    int
 	normalize bool
-	shared    bool // the block's own MLP is an expert that all tokens share
+	shared    bool // the MLP of the block is a shared expert
 }
 
 // mixture binds the experts of a block; nil = it has none.
@@ -44,7 +44,7 @@ func (l *loader) mixture(x *model.Experts, hidden int) *mixture {
 	return m
 }
 
-// projections of a block.
+// projections lists the projections of a block.
 func (b *block) projections() []*projection {
 	list := []*projection{&b.qkv, &b.o}
 	if b.experts != nil {
@@ -68,7 +68,7 @@ func (b *block) mlps() int {
 	return len(b.experts.each)
 }
 
-// mlpOf gives them: the experts, and behind them that of all tokens.
+// mlpOf returns MLP i: the experts, then the shared one.
 func (b *block) mlpOf(i int) *mlp {
 	if b.experts != nil && i < len(b.experts.each) {
 		return &b.experts.each[i]
@@ -76,12 +76,12 @@ func (b *block) mlpOf(i int) *mlp {
 	return &b.mlp
 }
 
-// bytes of weights of a block that one token reads.
+// bytes is the number of bytes of weights of a block that one token reads.
 func (b *block) bytes() (n int) {
 	for _, f := range b.projections() {
 		n += f.bytes()
 	}
-	if m := b.experts; m != nil { // which are all of one size
+	if m := b.experts; m != nil { // all experts have the same size
 		n -= (len(m.each) - m.chosen) * (m.each[0].gateUp.bytes() + m.each[0].down.bytes())
 	}
 	return n
@@ -89,15 +89,15 @@ func (b *block) bytes() (n int) {
 
 // mixing is the memory in which experts compute for the tokens of a pass.
 type mixing struct {
-	x       []float32 // [n][Hidden]: what goes into the experts
-	scores  []float32 // [n][router.out]; weights of those that are chosen after route
-	sum     []float32 // [n][Hidden]: what comes out, summed
+	x       []float32 // [n][Hidden]: input of the experts
+	scores  []float32 // [n][router.out]; after route, the weights of the chosen experts
+	sum     []float32 // [n][Hidden]: weighted sum of the outputs
 	terms   []float32 // [experts]: scratch
-	members [][]int   // tokens that have chosen an expert, for each expert
+	members [][]int   // tokens that have chosen an expert, per expert
 	wave    wave
 }
 
-// newMixing allocates it; a model without experts needs none.
+// newMixing allocates the memory; a model without experts needs none.
 func newMixing(s *passShape, hidden int) (m mixing) {
 	if s.experts == 0 {
 		return m
@@ -113,15 +113,14 @@ func newMixing(s *passShape, hidden int) (m mixing) {
 	return m
 }
 
-// mixture computes the second half of a block with experts: every expert that some tokens have chosen computes for all
-// of these at once, several experts side by side, and each token sums what its experts give in the order of their
-// numbers.
+// mixture computes the second half of a block with experts: every expert that was chosen computes for all of its tokens
+// at once, several experts in parallel, and each token sums the outputs of its experts in order of expert number.
 func (e *Engine) mixture(b *block, n int) {
 	p, m := &e.pass, b.experts
 	mix := &p.mix
 	e.input(n, prepareTask{projection: &m.router, src: p.h, stride: e.desc.Hidden, norm: b.ffnNorm})
 	e.multiply(&m.router, n, mix.scores, nil)
-	p.x, mix.x = mix.x, p.x // the inputs of experts are taken from these
+	p.x, mix.x = mix.x, p.x // experts read their inputs from mix.x
 	mix.route(m, n, &p.finiteCheck)
 	clear(mix.sum[:n*e.desc.Hidden])
 	for i := 0; i < b.mlps(); {
@@ -134,7 +133,7 @@ func (e *Engine) mixture(b *block, n int) {
 	e.addResidual(mix.sum, n, b.ffnPostNorm)
 }
 
-// choosers are those of n tokens that an expert computes for; all, for the one behind those that can be chosen.
+// choosers returns which of n tokens an expert computes for; all of them for the shared expert.
 func (p *pass) choosers(x *mixture, expert, n int) []int {
 	if expert < len(x.each) {
 		return p.mix.members[expert]
@@ -142,8 +141,8 @@ func (p *pass) choosers(x *mixture, expert, n int) []int {
 	return p.all[:n]
 }
 
-// route replaces the scores of n tokens by weights of the experts that they choose, and lists who has chosen whom
-// (N35).
+// route replaces the scores of n tokens by the weights of the experts that they choose, and lists the tokens of each
+// expert (N35).
 func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 	for i := range x.each {
 		m.members[i] = m.members[i][:0]
@@ -159,8 +158,8 @@ func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 	}
 }
 
-// choose lists token t with the experts that have the largest scores, the first ones among equals, and replaces their
-// scores by weights. Scores that are not finite choose some experts: the token is an error anyway.
+// choose adds token t to the experts that have the largest scores, the lowest-numbered ones among equals, and replaces
+// their scores by weights. Non-finite scores choose arbitrary experts: the token is an error anyway.
 func (m *mixing) choose(x *mixture, t int, scores []float32) {
 	for range x.chosen {
 		best := -1
@@ -185,7 +184,7 @@ func (m *mixing) choose(x *mixture, t int, scores []float32) {
 	}
 }
 
-// has reports whether token t, the last that chooses, has chosen an expert.
+// has reports whether token t, the last one routed so far, has chosen an expert.
 func (m *mixing) has(expert, t int) bool {
 	tokens := m.members[expert]
 	return len(tokens) > 0 && tokens[len(tokens)-1] == t

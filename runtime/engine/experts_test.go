@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRoute: the largest scores choose, the first ones among equals (N35), and the weights are those of all experts or
-// of the chosen.
+// TestRoute: the experts with the largest scores are chosen, the first ones among equals (N35), and the softmax is over
+// all experts or over the chosen ones.
 func TestRoute(t *testing.T) {
 	third := float32(1) / 3
 	for _, c := range []struct {
@@ -15,7 +15,7 @@ func TestRoute(t *testing.T) {
 		chosen    int
 		normalize bool
 		want      []int
-		weights   []float32 // of those
+		weights   []float32 // of the chosen experts
 	}{
 		{[]float32{2, 2, 2}, 2, true, []int{0, 1}, []float32{0.5, 0.5}},
 		{[]float32{2, 2, 2}, 2, false, []int{0, 1}, []float32{third, third}},
@@ -47,7 +47,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// TestRouteNotFinite: scores that are not finite are noted, and choose as many experts as others.
+// TestRouteNotFinite: non-finite scores are noted, and choose as many experts as others do.
 func TestRouteNotFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, scores := range [][]float32{{nan, nan, nan}, {1, nan, 2}, {inf, inf, 0}, {-inf, -inf, -inf}} {

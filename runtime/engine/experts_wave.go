@@ -6,26 +6,26 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// wave is some experts of a block, in the order of their numbers, that compute side by side, each for the tokens that
-// have chosen it. The workers share the units of all their matrices at once: a product of one expert alone would be too
-// short, and would end with some workers waiting, once for each expert.
+// wave is a set of experts of a block, in order of expert number, that compute in parallel, each for the tokens that
+// have chosen it. The workers share the units of all their matrices at once: the product of one expert alone would be
+// too short, and some workers would wait at its end, once per expert.
 type wave struct {
 	seats []seat
 	rows  int     // of all seats
-	most  int     // rows of the pass's memory
+	most  int     // rows in the memory of the pass
 	sizes []*seat // by number of tokens, descending
-	// A wave has at most `most` rows, so that the seat at place i of sizes has at most most/(i+1): room[i] is for so many.
+	// A wave has at most `most` rows, so the seat at place i of sizes has at most most/(i+1): room[i] holds that many.
 	room    []activations
 	prepare wavePrepare
 	product waveProduct
 	sum     waveSum
 }
 
-// seat is one of the experts.
+// seat is one of the experts of a wave.
 type seat struct {
 	*mlp
 	tokens  []int     // that have chosen it
-	weights []float32 // of these, stride apart
+	weights []float32 // weights of these tokens, stride apart
 	stride  int
 	at      int // its first row
 
@@ -35,7 +35,7 @@ type seat struct {
 	first   int // number of its first chunk
 }
 
-// quantizeExperts makes room for what the experts of a block read.
+// quantizeExperts allocates the quantized inputs of the experts of a block.
 func (e *Engine) quantizeExperts(b *block) {
 	w := &e.pass.mix.wave
 	for i, quant := range w.room {
@@ -47,7 +47,7 @@ func (e *Engine) quantizeExperts(b *block) {
 	}
 }
 
-// newWave allocates the memory of waves with at most that many experts.
+// newWave allocates the memory of waves with up to experts experts.
 func newWave(experts, batch int) wave {
 	n := min(experts, batch)
 	w := wave{seats: make([]seat, 0, n), sizes: make([]*seat, 0, n), room: make([]activations, n)}
@@ -57,7 +57,7 @@ func newWave(experts, batch int) wave {
 	return w
 }
 
-// begin empties it.
+// begin empties the wave.
 func (w *wave) begin(most int) { w.seats, w.rows, w.most = w.seats[:0], 0, most }
 
 // add seats an expert for its tokens, if it has any, and reports whether there was room.
@@ -73,7 +73,8 @@ func (w *wave) add(x *mlp, tokens []int, weights []float32, stride int) bool {
 	return true
 }
 
-// wave computes what its experts make of their tokens and adds it, times their weights, to the sums of these.
+// wave computes the outputs of its experts for their tokens and adds them, times their weights, to the sums of the
+// tokens.
 func (e *Engine) wave(w *wave) {
 	p, hidden := &e.pass, e.desc.Hidden
 	w.sizes = w.sizes[:0]
@@ -97,7 +98,7 @@ func (e *Engine) wave(w *wave) {
 // layer prepares the input of a projection of each expert and multiplies it.
 func (e *Engine) layer(w *wave) {
 	p := &e.pass
-	in, out, sums := len(p.x)/w.most, len(p.y)/w.most, len(p.sums)/w.most // of a row, at most
+	in, out, sums := len(p.x)/w.most, len(p.y)/w.most, len(p.sums)/w.most // per row, at most
 	for i, s := range w.sizes {
 		var moved []float32
 		if p.moved != nil {
@@ -146,14 +147,15 @@ func (k *waveProduct) Do(from, to int) {
 	}
 }
 
-// waveSum adds the rows of seats, times the weights of their tokens, to the sums of these (N36), in blocks of columns.
+// waveSum adds the rows of seats, times the weights of their tokens, to the sums of these tokens (N36), in blocks of
+// columns.
 type waveSum struct {
 	seats  []seat
 	sum    []float32
 	hidden int
 }
 
-// sumColumns are those of a block, and sumElements what a worker adds at least.
+// sumColumns is the number of columns of a block, and sumElements the minimum number of elements that a worker adds.
 const (
 	sumColumns  = 64
 	sumElements = 16 << 10

@@ -23,14 +23,14 @@ func (e *NonFinite) Error() string {
 // Unwrap makes it a pack.ErrCorrupt.
 func (e *NonFinite) Unwrap() error { return pack.ErrCorrupt }
 
-// finiteCheck notes the tokens of a pass of which something is not finite.
+// finiteCheck notes the tokens of a pass with non-finite values.
 type finiteCheck struct {
 	wrong atomic.Bool // some token is noted
-	bad   []bool      // [n]: which
+	bad   []bool      // [n]: per token
 }
 
-// check notes that something of token t is not finite. What its garbage reaches is only its own chunk: no step mixes
-// tokens of different sequences.
+// check notes that a value of token t is not finite. It can only affect its own chunk: no step mixes tokens of
+// different sequences.
 func (f *finiteCheck) check(t int, finite bool) {
 	if !finite {
 		f.bad[t] = true
@@ -38,17 +38,17 @@ func (f *finiteCheck) check(t int, finite bool) {
 	}
 }
 
-// forget starts over.
+// forget clears all notes.
 func (f *finiteCheck) forget() {
 	clear(f.bad)
 	f.wrong.Store(false)
 }
 
-// failed says whether the chunk of token t has an error.
+// failed reports whether the chunk of token t has an error.
 func (p *pass) failed(t int) bool { return p.batch[p.tokens[t].chunk].Err != nil }
 
 // blame turns what check has noted since the last call into errors: the first bad position of every chunk that has no
-// error yet. It reports whether some chunk of the pass is still without one. layer is −1 outside the layers.
+// error yet. It reports whether any chunk of the pass is still without one. layer is −1 outside the layers.
 func (p *pass) blame(layer int, step string) (more bool) {
 	if !p.wrong.Load() {
 		return true

@@ -29,7 +29,7 @@ func (v *view) set(t *testing.T, name string, i int, x float32) {
 	}
 }
 
-// TestNonFinite: values out of the range of floats are an error that says where, and not a result.
+// TestNonFinite: values that overflow are an error that says where, not a result.
 func TestNonFinite(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	const layer2 = "model.layers.2."
@@ -69,8 +69,8 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
-// brokenTokens makes the embeddings of tokens 2000 and 2001 infinite: whoever reads them leaves the range of floats in
-// layer 0. The head is one of its own, so that nobody else does.
+// brokenTokens makes the embeddings of tokens 2000 and 2001 infinite: sequences with these tokens overflow in layer 0.
+// The head is not tied, so no other sequence does.
 func brokenTokens(t *testing.T, screened bool) *view {
 	v := trainedHead(t)
 	if !screened {
@@ -82,13 +82,13 @@ func brokenTokens(t *testing.T, screened bool) *view {
 	return v
 }
 
-// TestNonFiniteIsOneSequence: in a batch only the chunk that leaves the range of floats fails, by its place, position
-// and step. The others get the logits that they get alone, and so does the failed sequence when it goes on with other
-// tokens: nothing of what it left in its cache is read.
+// TestNonFiniteIsOneSequence: in a batch only the chunk that overflows fails, and its error has its index, position and
+// step. The others get the same logits as alone, and so does the failed sequence when it goes on with other tokens:
+// nothing of what it left in its cache is read.
 func TestNonFiniteIsOneSequence(t *testing.T) {
 	for _, cache := range race.Few(1, caches) {
 		for _, screened := range []bool{false, true} {
-			for _, batch := range []int{1, 3, 64} { // tokens of a pass: failures in a first, a middle and a last one
+			for _, batch := range []int{1, 3, 64} { // tokens per pass: failures in the first, a middle and the last one
 				e := engine(t, brokenTokens(t, screened), Options{Threads: 2, Sequences: 4, Batch: batch, Cache: cache})
 				alone := engine(t, brokenTokens(t, screened), Options{Cache: cache})
 				prompts := [][]int{{5, 6, 7, 8}, {9, 10, 2000, 11, 2001, 12, 13}, {14}, {2001, 15}}
@@ -108,7 +108,7 @@ func TestNonFiniteIsOneSequence(t *testing.T) {
 						t.Errorf("sequence %d has %d tokens, want %d", i, chunks[i].Seq.Len(), n)
 					}
 				}
-				for i := range chunks { // the failed ones take another text
+				for i := range chunks { // the failed ones get another text
 					if chunks[i].Err != nil {
 						chunks[i].Tokens = []int{21 + i}
 					} else {
@@ -136,7 +136,7 @@ func wantNonFinite(t *testing.T, err error, want NonFinite) {
 	}
 }
 
-// sameTop holds the largest logit against that of an engine that computes the tokens by themselves.
+// sameTop compares the largest logit with the result of an engine that computes the tokens alone.
 func sameTop(t *testing.T, alone *Engine, tokens []int, got []float32) {
 	t.Helper()
 	want := logits(t, alone, tokens, 1)[0]
@@ -145,8 +145,8 @@ func sameTop(t *testing.T, alone *Engine, tokens []int, got []float32) {
 	}
 }
 
-// TestScreenedNonFinite: with a candidate filter what is not finite is the same error as without one: inputs of the
-// head that are not finite, rows whose logits overflow to either side, and rows of which only a partial sum does.
+// TestScreenedNonFinite: with a candidate filter a non-finite value is the same error as without one: inputs of the
+// head that are not finite, rows whose logits overflow in either direction, and rows of which only a partial sum does.
 func TestScreenedNonFinite(t *testing.T) {
 	nan := float32(math.NaN())
 	tokens := []int{7, 8, 9, 11}
@@ -170,7 +170,7 @@ func TestScreenedNonFinite(t *testing.T) {
 				}
 			}
 		},
-		"partial sum": func(i int, row []float32) { // two products that overflow each and cancel each other
+		"partial sum": func(i int, row []float32) { // two products that overflow and would cancel
 			if i == 300 {
 				clear(row)
 				row[order[0]], row[order[len(order)-1]] = 3e38, 3e38

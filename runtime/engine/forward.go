@@ -14,26 +14,26 @@ import (
 type Chunk struct {
 	Seq    *Sequence
 	Tokens []int
-	// Logits receives the logits after each of the last len(Logits)/Vocab tokens. Empty = none are wanted.
+	// Logits receives the logits after each of the last len(Logits)/Vocab tokens. Empty = no logits.
 	Logits []float32
 	// Err is set by Forward: nil, or the *NonFinite that kept this chunk from being appended.
 	Err error
 
-	// Top says that only the Top largest of these logits are of interest, in the order of NUMERICS N21, and those of the
-	// tokens Keep; the others may become −Inf. A file with a screen of its head (FORMAT F21) is then read faster; the
-	// logits that count are the same, bit for bit. 0 = all.
+	// Top says that only the Top largest logits, in the order of NUMERICS N21, and the logits of the tokens Keep are
+	// needed; the others may become −Inf. This is faster with a file that has a screen of its head (FORMAT F21); the
+	// needed logits are the same, bit for bit. 0 = all.
 	Top  int
 	Keep []int
 }
 
-// Forward appends the tokens of all chunks to their sequences, at most one chunk per sequence, and computes the logits
-// that are asked for. One call with many sequences reads the weights once for all of them. The tokens go through the
-// model in passes of at most Options.Batch; ctx is asked between blocks.
+// Forward appends the tokens of all chunks to their sequences, at most one chunk per sequence, and computes the
+// requested logits. One call with many sequences reads the weights once for all of them. The tokens go through the
+// model in passes of at most Options.Batch; ctx is checked between blocks.
 //
-// A chunk whose values leave the range of floats fails alone: its Err says where, its sequence is no longer than
-// before, and the other chunks are computed. Forward then returns the first Err of the batch. After any other error no
-// sequence is longer than before. The contents of Logits are undefined where a chunk was not appended. A file that was
-// truncated under the engine is such an error; the engine is then of no use any more.
+// A chunk whose values overflow fails alone: its Err says where, its sequence keeps its old length, and the other
+// chunks are computed. Forward then returns the first Err of the batch. After any other error all sequences keep their
+// old lengths. The contents of Logits are undefined for a chunk that was not appended. A file that was truncated while
+// the engine uses it is such an error; the engine is unusable afterwards.
 func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,7 +68,7 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	return first
 }
 
-// compute takes the tokens of all chunks through the model, pass by pass.
+// compute runs the tokens of all chunks through the model, pass by pass.
 func (e *Engine) compute(ctx context.Context, batch []Chunk) error {
 	p := &e.pass
 	p.batch, p.tokens = batch, p.tokens[:0]
@@ -87,7 +87,7 @@ func (e *Engine) compute(ctx context.Context, batch []Chunk) error {
 					return err
 				}
 			}
-			if c.Err != nil { // the pass before
+			if c.Err != nil { // set by the previous pass
 				break
 			}
 		}
@@ -95,7 +95,7 @@ func (e *Engine) compute(ctx context.Context, batch []Chunk) error {
 	return e.flush(ctx)
 }
 
-// check refuses chunk i of a batch if it cannot be computed.
+// check rejects chunk i of a batch if it cannot be computed.
 func (e *Engine) check(batch []Chunk, i int) error {
 	c := &batch[i]
 	switch {
@@ -161,7 +161,7 @@ func (e *Engine) flush(ctx context.Context) error {
 	return nil
 }
 
-// distribute divides items of a task among the workers of a pool, chunk at a time.
+// distribute divides the items of a task among the workers of a pool, chunk at a time.
 func distribute(pool *kernel.Pool, items, chunk int, t kernel.Task) {
 	if items <= chunk {
 		t.Do(0, items)
@@ -170,7 +170,7 @@ func distribute(pool *kernel.Pool, items, chunk int, t kernel.Task) {
 	pool.Run(items, chunk, t)
 }
 
-// block computes one layer (NUMERICS 5). It reports false when there is nothing left to compute for.
+// block computes one layer (NUMERICS 5). It reports false when no token is left to compute.
 func (e *Engine) block(layer int) bool {
 	p, d, b := &e.pass, e.desc, &e.weights.blocks[layer]
 	n := len(p.tokens)

@@ -80,7 +80,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestTruncate: a sequence that was cut back goes on like one that never was longer.
+// TestTruncate: a truncated sequence continues like one that was never longer.
 func TestTruncate(t *testing.T) {
 	e := engine(t, tiny(t), Options{Sequences: 2})
 	tokens := texts(t)[0]
@@ -103,7 +103,7 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// TestMissingAndMisshapen: a file that does not hold what its config.json asks for is refused by name.
+// TestMissingAndMisshapen: a file whose tensors do not match its config.json is rejected with the name of the tensor.
 func TestMissingAndMisshapen(t *testing.T) {
 	for name, damage := range map[string]func(v *view){
 		"model.norm.weight": func(v *view) { delete(v.tensors, "model.norm.weight") },

@@ -12,39 +12,39 @@ import (
 // Request asks for a continuation of a sequence.
 type Request struct {
 	Prompt     []int // tokens to append first, at least one
-	MaxTokens  int   // most tokens to generate; 0 = as many as the context holds
+	MaxTokens  int   // maximum tokens to generate; 0 = what the context holds
 	Sampling   Sampling
 	History    []int    // tokens of the sequence before Prompt, for the repetition penalty
 	StopTokens []int    // end the text and are not part of it
-	StopTexts  []string // the same, looked for in the text that Decoder makes
+	StopTexts  []string // the same, matched in the text that Decoder produces
 	Decoder    Decoder  // nil = no text, only tokens
-	// Adjust changes the logits of the next token before it is chosen; all of them must stay finite. It sees the tokens
-	// that were generated so far. nil = nothing is changed.
+	// Adjust changes the logits of the next token before it is sampled; all of them must stay finite. generated holds the
+	// tokens so far. nil = no change.
 	Adjust func(generated []int, logits []float32)
 
-	// Speculate guesses tokens from what the text repeats, and computes them together with the one before: SpeculateAuto
-	// as many as pay by what is measured, n > 0 up to n of them at most, 0 none. Guesses change how long a text takes, not
-	// a token of it. Prediction is a text that is expected to come, at least in parts: more to guess from.
+	// Speculate drafts tokens by prompt lookup and verifies them in the pass of the preceding token: SpeculateAuto as many
+	// as pay off by measurement, n > 0 at most n of them, 0 none. Drafts change how long a text takes, not its tokens.
+	// Prediction is a text that is expected to appear, at least in parts: an additional source of drafts.
 	Speculate  int
 	Prediction []int
-	// Drafts guesses, too, where Speculate allows it: in texts of Generate.
+	// Drafts is a draft model, used by Generate where Speculate allows it.
 	Drafts *DraftModel
 }
 
-// Decoder turns tokens into text as they come, holding back what is not a whole character yet.
+// Decoder turns tokens into text incrementally, holding back incomplete characters.
 type Decoder interface {
 	Next(token int) string
 	Flush() string
 }
 
-// Piece is one generated token, and the text that is certain with it: text that may turn out to be the start of a stop
+// Piece is one generated token, and the text that is final with it: text that may turn out to be the start of a stop
 // text is held back. The last piece of a text may have no token (−1).
 type Piece struct {
 	Token int
 	Text  string
 }
 
-// Reason says why a text ended.
+// Reason says why generation ended.
 type Reason string
 
 // The reasons.
@@ -58,19 +58,19 @@ const (
 
 // Result of a Request.
 type Result struct {
-	Tokens []int // generated, stop token excluded; the sequence may lack the last one (see Sequence.Len)
+	Tokens []int // generated, without the stop token; the sequence may lack the last one (see Sequence.Len)
 	Reason Reason
-	Prompt time.Duration // until the logits of the prompt were there
+	Prompt time.Duration // until the logits of the prompt were computed
 	Decode time.Duration // after that
 
 	Steps    int // passes after the prompt
-	Drafted  int // tokens that were guessed in them
-	Accepted int // of these, those that the text took
+	Drafted  int // draft tokens in these passes
+	Accepted int // draft tokens that were accepted
 }
 
 // Generate appends the prompt to a sequence and generates its continuation, piece by piece. It ends early when yield
-// returns false or ctx is done; in the latter case the error is that of ctx and the result holds what there was.
-// Neither yield nor anyone else may use the sequence meanwhile.
+// returns false or ctx is done; in the latter case it returns the error of ctx and the result so far. Neither yield nor
+// anyone else may use the sequence meanwhile.
 func (e *Engine) Generate(ctx context.Context, seq *Sequence, r Request, yield func(Piece) bool) (Result, error) {
 	g, err := e.NewGeneration(r)
 	if err != nil {
@@ -80,21 +80,21 @@ func (e *Engine) Generate(ctx context.Context, seq *Sequence, r Request, yield f
 	return g.result, err
 }
 
-// Generation is the choice of the tokens of one text, step by step, for programs that compute many texts together: they
-// append the prompt to a sequence, give the logits after it to Next, append the token that comes, and so on until there
-// is a Reason. Draft says which tokens may be worth to be appended with it.
+// Generation chooses the tokens of one text, step by step, for programs that batch many sequences: they append the
+// prompt to a sequence, pass the logits after it to Next, append the token that it returns, and so on until there is a
+// Reason. Draft says which tokens may be worth appending with it.
 type Generation struct {
 	e       *Engine
 	request Request
 	sampler *Sampler
 	drafter drafter // nil = no speculation
-	beside  int     // tokens of other texts in the pass that a draft is for
+	beside  int     // tokens of other sequences in the pass that a draft is for
 	filter  textFilter
 	result  Result
 }
 
-// NewGeneration makes the generation of a request, whose prompt the caller computes. Errors: pack.ErrUnsupported for
-// sampling settings and drafts that have no meaning, tokens outside the vocabulary, and an empty stop text.
+// NewGeneration makes the generation of a request, whose prompt the caller computes. It returns pack.ErrUnsupported for
+// invalid sampling settings and drafts, tokens outside the vocabulary, and an empty stop text.
 func (e *Engine) NewGeneration(r Request) (*Generation, error) {
 	g := &Generation{e: e, request: r, filter: textFilter{stops: r.StopTexts}}
 	if slices.Contains(r.StopTexts, "") {
@@ -116,13 +116,13 @@ func (e *Engine) NewGeneration(r Request) (*Generation, error) {
 	return g, err
 }
 
-// Chunk is the request for the logits that Next wants, after tokens of seq. With logits for several of them, all but
+// Chunk is the chunk that computes the logits for Next, after tokens of seq. With logits for several of them, all but
 // the first of these tokens are a draft.
 func (g *Generation) Chunk(seq *Sequence, tokens []int, logits []float32) Chunk {
 	c := Chunk{Seq: seq, Tokens: tokens, Logits: logits}
 	if g.request.Adjust == nil {
 		c.Top, c.Keep = g.sampler.Top(), g.sampler.Penalized()
-		// the sampler penalizes what it accepts of the draft
+		// the sampler penalizes accepted draft tokens
 		if rows := len(logits) / g.e.desc.Vocab; rows > 1 && c.Keep != nil {
 			c.Keep = slices.Concat(c.Keep, tokens[len(tokens)-rows+1:])
 		}
@@ -130,8 +130,8 @@ func (g *Generation) Chunk(seq *Sequence, tokens []int, logits []float32) Chunk 
 	return c
 }
 
-// Next chooses the next token, from the logits after the prompt or after the token before. It changes them. At the end
-// there is a Reason: the token is −1 if it was a stop token, and the text is all that was held back.
+// Next samples the next token, from the logits after the prompt or after the previous token. It modifies them. At the
+// end there is a Reason: the token is −1 if it was a stop token, and the text is everything that was held back.
 func (g *Generation) Next(logits []float32) (Piece, Reason) {
 	if g.request.Adjust != nil {
 		g.request.Adjust(g.result.Tokens, logits)
@@ -155,7 +155,7 @@ func (g *Generation) Next(logits []float32) (Piece, Reason) {
 	return piece, ""
 }
 
-// Tokens are those that were generated so far.
+// Tokens returns the tokens generated so far.
 func (g *Generation) Tokens() []int { return g.result.Tokens }
 
 func (g *Generation) because(why Reason) Reason {
@@ -192,7 +192,7 @@ func (g *Generation) run(ctx context.Context, seq *Sequence, yield func(Piece) b
 	}
 }
 
-// text decodes a token; found is whether it completed a stop text.
+// text decodes a token; found reports whether it completed a stop text.
 func (g *Generation) text(token int) (p Piece, found bool) {
 	p.Token = token
 	if g.request.Decoder != nil {

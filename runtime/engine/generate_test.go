@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// letters is a decoder that holds every second token's text back until the next one.
+// letters is a decoder that holds back every second token's text until the next one.
 type letters struct{ held string }
 
 func (l *letters) Next(token int) string {
@@ -88,7 +88,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// TestGenerateIsRepeatable: a seed fixes the text, another seed gives another one.
+// TestGenerateIsRepeatable: the same seed gives the same text, another seed another one.
 func TestGenerateIsRepeatable(t *testing.T) {
 	r := Request{Prompt: []int{2552, 100}, MaxTokens: 40, Sampling: Sampling{Temperature: 0.9, TopP: 0.95, Seed: 7}}
 	var first []int
@@ -135,7 +135,7 @@ func TestGenerateEndsEarly(t *testing.T) {
 	}
 }
 
-// TestTextFilter: however a text is cut into pieces, what comes out is the text up to the first stop.
+// TestTextFilter: however a text is split into pieces, the output is the text up to the first stop.
 func TestTextFilter(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 20000 {
@@ -147,7 +147,7 @@ func TestTextFilter(t *testing.T) {
 		for range r.IntN(3) {
 			stops = append(stops, strings.Repeat("a", r.IntN(3))+strings.Repeat("b", 1+r.IntN(2))+strings.Repeat("a", r.IntN(2)))
 		}
-		// The first stop text to be complete ends the text; of several that are complete at once, the one that begins first.
+		// The first stop text to be complete ends the text; of several that are complete at once, the one that starts first.
 		want := string(text)
 	search:
 		for end := range text {
@@ -175,8 +175,8 @@ func TestTextFilter(t *testing.T) {
 	}
 }
 
-// TestGeneratePenalizesItsOwnTokens: the repetition penalty counts the prompt, what stood before it and what has been
-// generated. A loop that chooses by the definition gives the same text.
+// TestGeneratePenalizesItsOwnTokens: the repetition penalty counts the history, the prompt and the generated tokens. A
+// loop that follows the definition gives the same text.
 func TestGeneratePenalizesItsOwnTokens(t *testing.T) {
 	e := engine(t, tiny(t), Options{Sequences: 2})
 	set := Sampling{RepetitionPenalty: 1.8}
@@ -205,7 +205,7 @@ func TestGeneratePenalizesItsOwnTokens(t *testing.T) {
 	}
 }
 
-// TestGeneration: a text that is made step by step is that of Generate, and Adjust decides about the token that comes.
+// TestGeneration: a text that is generated step by step equals the text of Generate, and Adjust decides the next token.
 func TestGeneration(t *testing.T) {
 	e := engine(t, tiny(t), Options{Sequences: 2})
 	r := Request{Prompt: []int{5, 6}, MaxTokens: 8, Sampling: Sampling{Temperature: 1, Seed: 3, RepetitionPenalty: 1.2}}

@@ -50,7 +50,7 @@ func readJSON(t testing.TB, path string, into any) {
 	}
 }
 
-// f64 reads float64 tensors of a safetensors file, by name, and the bytes of all others.
+// f64 reads float64 tensors of a safetensors file, by name, and the bytes of all other tensors.
 func f64(t testing.TB, path string) (map[string][]float64, map[string][]byte) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -133,22 +133,22 @@ func divergence(got []float32, want []float64) (kl float64) {
 
 func argmax[T float32 | float64](z []T) int { return slices.Index(z, slices.Max(z)) }
 
-// What other arithmetic may change. Logits differ by rounding alone, some 1e-6, until an activation lies so close to
-// the middle between two codes that float32 and float64 disagree about it: every later layer and position then sees an
-// input that is one step of 1/127 off in one element, and such steps breed others. Two float64 and float32 runs of the
-// golden program itself differ by up to 0.15 in a logit (testdata/tiny-bitnet-golden/tolerances.json). So positions are
-// of two kinds, and the bounds are those of the second; measured values stand beside them.
+// Tolerances for other arithmetic. Logits differ by rounding alone, some 1e-6, until an activation lies so close to the
+// middle between two codes that float32 and float64 round it differently: every later layer and position then sees an
+// input that is one step of 1/127 off in one element, and such differences multiply. Two float64 and float32 runs of
+// the golden program itself differ by up to 0.15 in a logit (testdata/tiny-bitnet-golden/tolerances.json). So there are
+// two kinds of positions, and the bounds are for the second kind; measured values are given next to them.
 const (
 	tinyMaxDelta = 0.5   // of a logit; measured 0.18
 	tinyMeanKL   = 1e-4  // nats; measured 9e-6
-	tinyQuiet    = 1e-4  // of a logit, at positions where no code flipped
+	tinyQuiet    = 1e-4  // of a logit, at positions without a flipped code
 	tinyQuietMin = 0.7   // share of such positions; measured 0.89 and 0.94
 	tinyMargin   = 0.1   // golden margins above this decide the arg-max here too; measured 0.033
 	tinyPPL      = 0.005 // relative
 )
 
 // TestTinyBitnet compares both forms of the bundled model with their golden outputs, teacher-forced: the logits after
-// every prompt and along the first one, and the choice among 512 greedy tokens.
+// every prompt and along the first one, and the argmax at 512 greedy tokens.
 func TestTinyBitnet(t *testing.T) {
 	for _, form := range []string{"tiny-bitnet", "tiny-bitnet-packed"} {
 		t.Run(form, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestTinyBitnet(t *testing.T) {
 	}
 }
 
-// similarity gathers differences of logits over positions.
+// similarity collects differences of logits over positions.
 type similarity struct {
 	n                       int
 	delta, kl, maxKL, quiet float64
@@ -220,7 +220,7 @@ func checkCodes(t *testing.T, v *view, g *golden) {
 	}
 }
 
-// checkGreedy compares the arg-max at every golden token with the token, teacher-forced. Tokens may differ only where
+// checkGreedy compares the argmax at every golden token with that token, teacher-forced. Tokens may differ only where
 // the golden program itself was nearly undecided.
 func checkGreedy(t *testing.T, e *Engine, g *golden) {
 	equal, total := 0, 0
@@ -237,13 +237,13 @@ func checkGreedy(t *testing.T, e *Engine, g *golden) {
 		}
 	}
 	t.Logf("%d of %d greedy tokens", equal, total)
-	if total != 512 || equal < total-3 { // measured: all of one form, all but one of the other
+	if total != 512 || equal < total-3 { // measured: all in one form, all but one in the other
 		t.Errorf("%d of %d greedy tokens are equal", equal, total)
 	}
 }
 
-// TestTinyTrace follows one prompt through the layers: the int8 inputs of layer 0 are the golden ones, every one of
-// them, and the residual stream stays close to the golden one.
+// TestTinyTrace follows one prompt through the layers: all int8 inputs of layer 0 equal the golden ones, and the
+// residual stream stays close to the golden one.
 func TestTinyTrace(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
 	var g golden
@@ -281,15 +281,15 @@ func TestTinyTrace(t *testing.T) {
 			check("mlp.down_proj", d.Intermediate)
 		}
 		want := floats[fmt.Sprintf("model.layers.%d.output", i)]
-		if delta := maxDiff(p.h[:n*d.Hidden], want); delta > 1e-4 { // measured 1.3e-5 of values up to 40: no code flips here
+		if delta := maxDiff(p.h[:n*d.Hidden], want); delta > 1e-4 { // measured 1.3e-5, values up to 40: no code flips here
 			t.Errorf("layer %d: the residual stream is off by %v", i, delta)
 		}
 	}
 	p.tokens = p.tokens[:0]
 }
 
-// TestTinyPerplexity: the text and its windows are those of the golden program. Smaller caches cost little. Each format
-// of the cache has a third of the windows, and all of them with LOWPACK_LONG=1.
+// TestTinyPerplexity: the text and its windows are the same as in the golden program. Smaller KV cache formats cost
+// little. Each format evaluates a third of the windows, and all of them with LOWPACK_LONG=1.
 func TestTinyPerplexity(t *testing.T) {
 	var held struct {
 		Window int
@@ -357,7 +357,7 @@ func readLlama2c(t *testing.T, dir string) (list []llama2c, rows [][][]float64) 
 
 // TestBitLlama runs a ternary model that others trained, from packed codes and from floats that hold the same codes.
 // Their program rounds activations elsewhere, so logits differ by up to a few tenths (of a standard deviation of 6.8)
-// from the third position on; the arg-max must agree at 98 % of the positions. Measured: 100 %.
+// from the third position on; the argmax must agree at 98 % of the positions. Measured: 100 %.
 func TestBitLlama(t *testing.T) {
 	list, rows := readLlama2c(t, shared.Path(t, "data/models/bitllama2-3m/golden"))
 	codes, scales := map[string]string{}, map[string]packed.Tensor{}
@@ -396,7 +396,7 @@ func TestBitLlama(t *testing.T) {
 	}
 }
 
-// sameWithScales: with the scales of the first form, every form has the same logits, bit for bit.
+// sameWithScales: with the scales of the first form, every form gives the same logits, bit for bit.
 func sameWithScales(t *testing.T, v *view, scales map[string]packed.Tensor, tokens []int, first *[][]float32) {
 	for name, x := range v.tensors {
 		if strings.HasSuffix(name, packed.ScaleSuffix) {
@@ -417,8 +417,8 @@ func sameWithScales(t *testing.T, v *view, scales map[string]packed.Tensor, toke
 	}
 }
 
-// TestStories runs a float model whose inner size, 172, and head size, 8, fit no block: its greedy text is the golden
-// one, and its logits are within 1e-3.
+// TestStories runs a float model whose inner size, 172, and head size, 8, are not multiples of a block: its greedy text
+// is the golden one, and its logits are within 1e-3.
 func TestStories(t *testing.T) {
 	list, rows := readLlama2c(t, shared.Path(t, "data/models/stories260k/golden"))
 	for form, want := range map[string]struct {
@@ -426,7 +426,7 @@ func TestStories(t *testing.T) {
 		delta  float64
 	}{
 		"hf-F32":  {256, 1e-3}, // measured: every token, 1.6e-5
-		"hf-BF16": {85, 0.3},   // weights rounded to 8 bits: another model after a while; measured 172 tokens, 0.12
+		"hf-BF16": {85, 0.3},   // weights rounded to 8 bits: diverges after a while; measured 172 tokens, 0.12
 	} {
 		e := engine(t, fromCheckpoint(t, shared.Path(t, "data/models/stories260k/"+form), "", false), Options{})
 		for i, g := range list {

@@ -9,20 +9,20 @@ import (
 )
 
 // AttentionLayer is the attention of one layer, without the rest of the model: it rotates queries and keys, stores keys
-// and values in its KV cache, and computes attention. Verification gives it its own queries, keys and values, at a
-// context depth that golden outputs do not reach. Generation has no use for it.
+// and values in its KV cache, and computes attention. Verification passes it its own queries, keys and values, at a
+// context depth that golden outputs do not reach. Generation does not use it.
 type AttentionLayer struct{ e *Engine }
 
-// AttentionRows are tokens to append to a sequence of an AttentionLayer, as the query, key and value projections give
-// them.
+// AttentionRows are tokens to append to a sequence of an AttentionLayer, as outputs of the query, key and value
+// projections.
 type AttentionRows struct {
 	Seq *Sequence
 	In  []float32 // [n][Heads + 2·KVHeads][HeadDim]
-	Out []float32 // [n][Heads][HeadDim]: receives the attention; nil = not wanted
+	Out []float32 // [n][Heads][HeadDim]: receives the attention; nil = not computed
 }
 
-// NewAttentionLayer makes the attention of layer i of the model in v, with the pages, thresholds and division of work
-// of an engine with these options.
+// NewAttentionLayer makes the attention of layer i of the model in v, with the pages, thresholds and work division of
+// an engine with these options.
 func NewAttentionLayer(v packed.View, i int, o Options) (*AttentionLayer, error) {
 	all, err := packed.Describe(v)
 	if err != nil {
@@ -53,14 +53,14 @@ func NewAttentionLayer(v packed.View, i int, o Options) (*AttentionLayer, error)
 	return &AttentionLayer{e}, nil
 }
 
-// NewSequence opens one of Options.Sequences.
+// NewSequence opens a sequence, one of up to Options.Sequences.
 func (l *AttentionLayer) NewSequence() (*Sequence, error) { return l.e.NewSequence() }
 
 // Close releases the memory of the layer.
 func (l *AttentionLayer) Close() { l.e.Close() }
 
 // Append appends tokens to their sequences, at most Options.Batch in all, and computes the attention of all of them if
-// the first rows want it.
+// the first rows have an Out.
 func (l *AttentionLayer) Append(batch []AttentionRows) error {
 	e, p, width := l.e, &l.e.pass, l.e.weights.blocks[0].qkv.out
 	e.mu.Lock()

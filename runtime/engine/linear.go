@@ -14,14 +14,14 @@ type matrix struct {
 	bias []float32 // nil = none
 
 	codes  *kernel.Weights // nil for floats
-	scales []float32       // 1 or rows; nil where the codes have one per group of columns
+	scales []float32       // 1 or rows; nil for group-wise scales
 	minima *tensor.Matrix  // [rows][groups]; nil = none
-	group  int             // columns of a group that has a minimum
-	order  []int32         // of the columns; nil = as they are
+	group  int             // columns per minimum
+	order  []int32         // of the columns; nil = as stored
 	floats *tensor.Matrix
 
-	input int  // number of the order of columns among those of the projection
-	sums  sums // what minima multiply
+	input int  // index of its column order in projection.orders
+	sums  sums // sums that the minima multiply
 
 	at    int // column of the first output in the rows of the projection
 	first int // number of its first unit in the projection
@@ -29,27 +29,27 @@ type matrix struct {
 	unit  int // rows of a unit
 }
 
-// projection is one or several matrices that read the same vectors and whose outputs lie side by side: query, key and
+// projection is one or several matrices that read the same vectors and whose outputs are adjacent: query, key and
 // value; gate and up. Its work is divided into units, each of them some rows of one matrix, that can be computed in any
 // order.
 type projection struct {
 	in, out  int
 	matrices []matrix
 	units    int
-	orders   [][]int32 // in which matrices of codes want quantized vectors; empty = there are none
-	floats   bool      // some matrix has floats and wants the vectors themselves
-	sums     []sums    // of quantized vectors, which minima multiply; empty = there are none
-	width    int       // of these sums in all
+	orders   [][]int32 // column orders in which matrices of codes read quantized vectors; empty = no codes
+	floats   bool      // some matrix has floats and reads the vectors themselves
+	sums     []sums    // of quantized vectors, multiplied by minima; empty = none
+	width    int       // total number of these sums
 
 	alternate bool     // outputs of gate and up alternate
 	names     []string // of the matrices
 }
 
-// Sizes of the units of work. A chunk must be long against the shared counter, and short against the whole, so that the
-// workers finish together.
+// Sizes of the units of work. A chunk must be long compared with an access to the shared counter, and short compared
+// with the whole, so that the workers finish together.
 const (
 	unitBytes = 32 << 10 // of a matrix of floats
-	// Chunks of floats. Those of large matrices, such as the head, grow: long runs are read faster (_asm/tensor,
+	// Chunks of floats. Chunks of large matrices, such as the head, grow: long runs are read faster (_asm/tensor,
 	// dotPairs).
 	chunkBytes     = 128 << 10
 	mostChunkBytes = 512 << 10
@@ -75,7 +75,7 @@ func (f *projection) add(m matrix) {
 	f.matrices = append(f.matrices, m)
 }
 
-// inputFor is the number of an order of columns among those of the projection.
+// inputFor returns the index of a column order in projection.orders.
 func (f *projection) inputFor(order []int32) int {
 	i := slices.IndexFunc(f.orders, func(o []int32) bool { return (o == nil) == (order == nil) && slices.Equal(o, order) })
 	if i < 0 {
@@ -85,7 +85,7 @@ func (f *projection) inputFor(order []int32) int {
 	return i
 }
 
-// chunk is the number of units that a worker takes at once of a product with n vectors: what suits the largest matrix.
+// chunk is the number of units that a worker takes at once for a product with n vectors: what suits the largest matrix.
 func (f *projection) chunk(n, threads int) int {
 	m := &f.matrices[0]
 	for i := range f.matrices {
@@ -118,7 +118,7 @@ func (m *matrix) bytes() int {
 	return n
 }
 
-// multiply computes the outputs of a projection in y, and adds them to add if there is one.
+// multiply stores the outputs of a projection in y, and adds them to add if it is not nil.
 func (e *Engine) multiply(f *projection, n int, y, add []float32) {
 	p := &e.pass
 	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], sums: p.sums, y: y, ldy: f.out, add: add}
@@ -126,7 +126,7 @@ func (e *Engine) multiply(f *projection, n int, y, add []float32) {
 	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
 }
 
-// with is a projection with other floats for some of its matrices; nil = for none.
+// with returns a projection with other floats for some of its matrices; nil = for none.
 func (f *projection) with(others [][]float32) *projection {
 	if others == nil {
 		return f
@@ -141,17 +141,17 @@ func (f *projection) with(others [][]float32) *projection {
 	return &g
 }
 
-// product is the task of multiplying the vectors of a pass by a projection: y[t·ldy + i], plus the residual where there
-// is one.
+// product is the task of multiplying a projection by the vectors of a pass: y[t·ldy + i], plus the residual if there is
+// one.
 type product struct {
 	projection *projection
 	n          int                   // vectors
 	x          []float32             // [n][projection.in]
-	q          []*kernel.Activations // x quantized, by the orders of projection.orders
+	q          []*kernel.Activations // x quantized, per column order
 	sums       []float32             // [n][projection.width]
 	y          []float32
 	ldy        int
-	add        []float32 // y is added here as well, [n][projection.out]; nil = nowhere
+	add        []float32 // [n][projection.out]: y is added here as well; nil = not added
 }
 
 // Do computes units [from, to).
@@ -191,9 +191,9 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 	}
 }
 
-// multiplyWhole is for scales of tensors or rows and of tokens.
+// multiplyWhole multiplies with one weight scale per tensor or row, and one activation scale per token.
 func (p *product) multiplyWhole(m *matrix, u0, u1, r0, r1 int) {
-	// The sums take the place of the results: both are four bytes wide.
+	// The accumulators share the memory of the results: both are four bytes wide.
 	acc, q := asInt32(p.y[m.at:]), p.q[m.input]
 	m.codes.Mul(acc, p.ldy, q, u0, u1)
 	for t := range p.n {
@@ -207,8 +207,8 @@ func (p *product) multiplyWhole(m *matrix, u0, u1, r0, r1 int) {
 	}
 }
 
-// multiplyGrouped is for group-wise scales of weights, activations or both. What is not group-wise multiplies at the
-// end.
+// multiplyGrouped multiplies with group-wise scales of weights, activations or both. A scale that is not group-wise is
+// applied at the end.
 func (p *product) multiplyGrouped(m *matrix, u0, u1, r0, r1 int) {
 	q := p.q[m.input]
 	m.codes.MulScaled(p.y[m.at:], p.ldy, q, u0, u1)

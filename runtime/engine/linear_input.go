@@ -5,29 +5,29 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// prepareTask makes the input of a projection from the rows of src: the gated product of the two halves of a row if
-// gated, then the norm if there is one, then the quantized form if the projection has codes.
+// prepareTask makes the input of a projection from the rows of src: first the gated product of the two halves of a row
+// if gated, then the norm if there is one, then quantization if the projection has codes.
 type prepareTask struct {
 	projection *projection
 	src        []float32
 	stride     int   // of src
-	rows       []int // of src and of the pass; nil = all
-	tokens     []int // of the pass, one for each row, where src has these alone; nil = rows says it
+	rows       []int // indices in src and in the pass; nil = all
+	tokens     []int // token index of each row, where src holds only these tokens; nil = given by rows
 	gated      bool
 	paired     bool      // gate and up alternate in the rows of src
 	norm       []float32 // nil = none
 
-	// The same for all fans: input fills it in.
+	// Common to all projections: set by input.
 	gate  tensor.Gate
 	eps   float32               // of the norm
 	x     []float32             // [n][projection.in]: receives the input
-	quant []*kernel.Activations // the same, quantized, for each order of the projection
+	quant []*kernel.Activations // the same, quantized, per column order
 	sums  []float32             // [n][projection.width]: receives the sums that minima multiply
-	moved []float32             // [n][projection.in]: the same in another order
+	moved []float32             // [n][projection.in]: the same in another column order
 	*finiteCheck
 }
 
-// mostPrepared is how many tokens a worker prepares at once, at most: few enough for all to have work.
+// mostPrepared is the maximum number of tokens that a worker prepares at once: few enough for all workers to have work.
 const mostPrepared = 8
 
 // input makes the input of a projection for n tokens.
@@ -39,7 +39,7 @@ func (e *Engine) input(n int, k prepareTask) {
 	p.others = e.observe(k.projection, p.x[:n*k.projection.in])
 }
 
-// ready gives a task the memory for the input of n tokens.
+// ready sets the buffers of a task for the input of n tokens.
 func (e *Engine) ready(k *prepareTask, n int, x, sums, moved []float32, quant activations) {
 	p := &e.pass
 	k.gate, k.eps, k.x, k.finiteCheck = p.gate, e.desc.NormEps, x, &p.finiteCheck
@@ -49,10 +49,10 @@ func (e *Engine) ready(k *prepareTask, n int, x, sums, moved []float32, quant ac
 	}
 }
 
-// prepared is how many of n tokens a worker prepares at once.
+// prepared is the number of tokens, of n, that a worker prepares at once.
 func (e *Engine) prepared(n int) int { return max(1, min(n/(4*e.opt.Threads), mostPrepared)) }
 
-// observe tells Options.Observe what a projection reads, and returns what it gives.
+// observe calls Options.Observe with the input of a projection, and returns its result.
 func (e *Engine) observe(f *projection, x []float32) (others [][]float32) {
 	if e.opt.Observe == nil || !f.floats || f == &e.weights.head {
 		return nil
@@ -67,7 +67,7 @@ func (k *prepareTask) Do(from, to int) {
 		if k.rows != nil {
 			row = k.rows[t]
 		}
-		at := from // what is wanted quantized only passes by, and its place stays in the cache
+		at := from // an input only needed quantized is temporary: reusing its place keeps it in the cache
 		if k.projection.floats {
 			at = t
 		}
@@ -96,7 +96,7 @@ func (k *prepareTask) Do(from, to int) {
 	}
 }
 
-// combine sets y to the gated product of the two halves of src, or of its even and odd elements; x is memory for that.
+// combine sets y to the gated product of the two halves of src, or of its even and odd elements; x is scratch memory.
 func (k *prepareTask) combine(x, y, src []float32) {
 	n := len(y)
 	gate, up := src[:n], src[n:]
@@ -109,7 +109,7 @@ func (k *prepareTask) combine(x, y, src []float32) {
 	k.gate(y, gate, up)
 }
 
-// inOrder is a vector in order i of the projection, in the memory of row at where it is another one.
+// inOrder returns a vector in column order i of the projection, in the buffer of row at if it differs.
 func (k *prepareTask) inOrder(i, at int, x []float32) []float32 {
 	order := k.projection.orders[i]
 	if order == nil {
@@ -122,7 +122,8 @@ func (k *prepareTask) inOrder(i, at int, x []float32) []float32 {
 	return y
 }
 
-// quantize makes row t of q of a vector (N14), given its largest magnitude, and reports whether the vector is finite.
+// quantize sets row t of q to a quantized vector (N14), given its largest magnitude, and reports whether the vector is
+// finite.
 func quantize(q *kernel.Activations, t int, x []float32, maxabs float32) (finite bool) {
 	row, scales := q.Row(t), q.Scales(t)
 	if q.Group == 0 {

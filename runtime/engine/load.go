@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// weights of a model, in the form in which the forward pass wants them.
+// weights of a model, in the form that the forward pass uses.
 type weights struct {
 	embed  embedding
 	blocks []block
@@ -23,17 +23,17 @@ type weights struct {
 	screen *screen // nil = none
 }
 
-// block is one layer. A nil norm means that the step does not exist.
+// block is one layer. A nil norm means that the step is skipped.
 type block struct {
 	attnNorm, attnSubNorm, attnPostNorm []float32
 	qNorm, kNorm                        []float32
 	ffnNorm, ffnSubNorm, ffnPostNorm    []float32
 	qkv, o                              projection
 	mlp
-	experts *mixture // nil = the MLP is that of all tokens
+	experts *mixture // nil = a dense MLP
 	local   bool
 	noRope  bool      // queries and keys are not rotated
-	sinks   []float32 // of the heads; nil = none
+	sinks   []float32 // per head; nil = none
 }
 
 func (w *weights) bytes(top bool) int {
@@ -88,7 +88,7 @@ func (e *Engine) load(v packed.View) error {
 	return l.err
 }
 
-// codes are the matrices of the dense linear layers that hold codes.
+// codes lists the matrices of the dense linear layers that hold codes.
 func (w *weights) codes() (list []*kernel.Weights) {
 	for i := range w.blocks {
 		b := &w.blocks[i]
@@ -107,7 +107,7 @@ func (w *weights) codes() (list []*kernel.Weights) {
 type loader struct {
 	*Engine
 	view   packed.View
-	expert int // whose matrices are bound, of linear layers that have several
+	expert int // index of the expert being bound, for layers with several
 	err    error
 }
 
@@ -117,7 +117,7 @@ func (l *loader) fail(name string, err error) {
 	}
 }
 
-// floats returns a tensor that is stored as floats. A missing one is an error.
+// floats returns a tensor stored as floats. A missing tensor is an error.
 func (l *loader) floats(name string, rows, cols int) *tensor.Matrix {
 	m, err := l.matrix(name, rows, cols)
 	if err != nil {
@@ -142,8 +142,7 @@ func (l *loader) matrix(name string, rows, cols int) (*tensor.Matrix, error) {
 	return tensor.NewMatrix(typ, rows, cols, t.Data)
 }
 
-// expertFloats returns the matrix of an expert that is stored as floats, in a tensor of its own or with those of all
-// experts.
+// expertFloats returns the matrix of an expert stored as floats, in its own tensor or stacked with all experts.
 func (l *loader) expertFloats(lin *model.Linear, rows, cols int) *tensor.Matrix {
 	t, err := l.view.Tensor(lin.Weight)
 	if err != nil && lin.Each != "" {
@@ -173,7 +172,7 @@ func (l *loader) expertFloats(lin *model.Linear, rows, cols int) *tensor.Matrix 
 	return m
 }
 
-// transposed is a copy of a matrix of m rows with its columns as rows.
+// transposed returns a transposed copy of a matrix of m rows.
 func transposed(data []byte, m, n int) []byte {
 	size := len(data) / m / n
 	out := make([]byte, len(data))
@@ -185,7 +184,7 @@ func transposed(data []byte, m, n int) []byte {
 	return out
 }
 
-// norm returns the weights of a norm as N13 multiplies by them, nil for no name.
+// norm returns the weights of a norm in the form that N13 multiplies by, nil if name is empty.
 func (l *loader) norm(name string, n int) []float32 {
 	if name == "" {
 		return nil
@@ -208,7 +207,7 @@ func (l *loader) vector(name string, n int) []float32 {
 	return w
 }
 
-// sinks of the heads of a block, nil for no name.
+// sinks returns the attention sinks of the heads of a block, nil if name is empty.
 func (l *loader) sinks(name string) []float32 {
 	if name == "" {
 		return nil
@@ -216,12 +215,11 @@ func (l *loader) sinks(name string) []float32 {
 	return l.vector(name, l.desc.Heads)
 }
 
-// projection binds linear layers that read the same vectors. Linear layers that are ranges of the rows of one tensor
-// must follow one another and cover it, or alternate: then the tensor's outputs are already side by side, or alternate
-// too.
+// projection binds linear layers that read the same vectors. Linear layers that are row ranges of one tensor must be
+// adjacent and cover it, or alternate: then the tensor's outputs are already adjacent, or alternate too.
 func (l *loader) projection(layers ...*model.Linear) projection {
 	f := projection{in: layers[0].In}
-	if layers[0].Weight == "" { // of a block that has experts alone
+	if layers[0].Weight == "" { // of a block with experts only
 		return f
 	}
 	for len(layers) > 0 && l.err == nil {
@@ -252,7 +250,7 @@ func (l *loader) projection(layers ...*model.Linear) projection {
 // biases joins the biases of linear layers that share a tensor; nil when none has one.
 func (l *loader) biases(layers []*model.Linear, rows int) []float32 {
 	var bias []float32
-	if first := layers[0]; first.Experts > 0 && first.Bias != "" { // of all rows of all experts
+	if first := layers[0]; first.Experts > 0 && first.Bias != "" { // stacked biases of all experts
 		bias = make([]float32, rows)
 		if m := l.floats(first.Bias, first.Experts, rows); l.err == nil {
 			m.Row(bias, l.expert)
@@ -270,7 +268,7 @@ func (l *loader) biases(layers []*model.Linear, rows int) []float32 {
 	return bias
 }
 
-// linear binds one matrix, packed or not, that of an expert where there are several.
+// linear binds one matrix, packed or not; of the current expert if there are several.
 func (l *loader) linear(lin *model.Linear, rows, cols int) matrix {
 	entry, ok := l.view.Manifest().Entry(lin.Weight)
 	if !ok && lin.Experts > 0 {
@@ -331,7 +329,7 @@ func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
 	return m, w.Scale(s, tensor.BlockScales)
 }
 
-// minima of a matrix of codes, as floats of its groups.
+// minima returns the minima of a matrix of codes, as floats per group.
 func (l *loader) minima(e *packed.Entry) (*tensor.Matrix, error) {
 	t, err := l.view.Tensor(e.Name + packed.MinSuffix)
 	if err != nil {
@@ -345,7 +343,7 @@ func (l *loader) minima(e *packed.Entry) (*tensor.Matrix, error) {
 	return alignedMinima(typ, e.MatrixShape().M, e.Groups(), t.Data[l.expert*n:][:n])
 }
 
-// dequantized returns weights as floats on the heap.
+// dequantized returns the weights as floats on the heap.
 func (l *loader) dequantized(entry *packed.Entry, u *units) (matrix, error) {
 	codes, err := packed.Codes(l.view, entry, l.expert)
 	if err != nil {

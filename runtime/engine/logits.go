@@ -2,8 +2,8 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// head computes the logits of the tokens that want them, some at a time. Tokens whose logits can be screened go by
-// themselves: one that wants all does not take the screen from the others.
+// head computes the requested logits, some tokens at a time. Tokens whose logits can be screened are computed
+// separately: one that needs all logits does not keep the others from being screened.
 func (e *Engine) head() {
 	p := &e.pass
 	for _, screened := range [...]bool{true, false} {
@@ -20,7 +20,7 @@ func (e *Engine) head() {
 	p.blame(-1, "output head")
 }
 
-// logits computes those of the n tokens p.rows. Those of a single token go straight to their place.
+// logits computes the logits of the n tokens p.rows. A single token's logits are written directly to their destination.
 func (e *Engine) logits(n int, screened bool) {
 	p, d := &e.pass, e.desc
 	if screened && e.screenLogits(n) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// availableMemory is how much memory this process can still get without making others swap: what the kernel reports,
-// and what the control group leaves.
+// availableMemory is the memory that this process can still allocate without making others swap: what the kernel
+// reports, bounded by what the control group leaves.
 func availableMemory() int {
 	free := unknownMemory
 	if n, ok := memAvailable("/proc/meminfo"); ok {
@@ -37,8 +37,8 @@ func memAvailable(path string) (int, bool) {
 	return 0, false
 }
 
-// cgroupLeft is the smallest remainder of the memory limits of the control group (version 2) and those around it. Page
-// cache counts as used there but can be given back: inactive_file is what the kernel would give back first.
+// cgroupLeft is the smallest remainder of the memory limits of the control group (version 2) and its ancestors. Page
+// cache counts as used there but can be reclaimed: inactive_file is what the kernel would reclaim first.
 func cgroupLeft(self, root string) (left int, ok bool) {
 	text, err := os.ReadFile(self)
 	if err != nil {

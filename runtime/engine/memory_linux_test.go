@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// put writes a file of a pretended system.
+// put writes a file of a fake system.
 func put(t *testing.T, root, name, text string) string {
 	t.Helper()
 	path := filepath.Join(root, name)
@@ -19,8 +19,8 @@ func put(t *testing.T, root, name, text string) string {
 	return path
 }
 
-// TestCgroupLeft: the least of what the group and those around it leave counts, and page cache that can be given back
-// is free.
+// TestCgroupLeft: the smallest remainder of the group and its ancestors counts, and page cache that can be reclaimed is
+// free.
 func TestCgroupLeft(t *testing.T) {
 	root := t.TempDir()
 	self := put(t, root, "self", "1:cpu:/old\n0::/a/b\n")

@@ -2,5 +2,5 @@
 
 package engine
 
-// availableMemory is not asked for here.
+// availableMemory is unknown on this system.
 func availableMemory() int { return unknownMemory }

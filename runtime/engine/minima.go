@@ -7,15 +7,15 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// sums are those that minima multiply (NUMERICS N39): of the columns of each group of a vector, in one of the orders of
-// a projection.
+// sums describes the sums that minima multiply (NUMERICS N39): one per group of columns of a vector, in one of the
+// column orders of a projection.
 type sums struct {
-	input int // number of the order
+	input int // index of the column order
 	group int // columns
-	at, n int // their place among all sums of a vector
+	at, n int // their position among all sums of a vector
 }
 
-// sumsFor adds sums of groups to those that a projection wants, unless they are among them.
+// sumsFor adds group sums to the sums of a projection, unless they are already there.
 func (f *projection) sumsFor(input, columns, group int) sums {
 	for _, s := range f.sums {
 		if s.input == input && s.group == group {
@@ -27,7 +27,7 @@ func (f *projection) sumsFor(input, columns, group int) sums {
 	return s
 }
 
-// alignedMinima returns minima of whole blocks of columns. The added ones are −0 and multiply +0, which changes no sum,
+// alignedMinima returns minima of whole blocks of columns. The padding is −0 and multiplies +0, which changes no sum,
 // not even its sign.
 func alignedMinima(typ tensor.Type, rows, groups int, data []byte) (*tensor.Matrix, error) {
 	width, size := tensor.Padded(groups), typ.Size()
@@ -44,7 +44,7 @@ func alignedMinima(typ tensor.Type, rows, groups int, data []byte) (*tensor.Matr
 	return tensor.NewMatrix(typ, rows, width, wide)
 }
 
-// of computes the sums of vector t in dst.
+// of stores the sums of vector t in dst.
 func (s sums) of(dst []float32, q *kernel.Activations, t int) {
 	step, scales := s.group, q.Scales(t)
 	if q.Group > 0 {
@@ -60,10 +60,10 @@ func (s sums) of(dst []float32, q *kernel.Activations, t int) {
 	}
 }
 
-// termRoom keeps room for the products of minima between calls.
+// termRoom caches buffers for the products of minima between calls.
 var termRoom = sync.Pool{New: func() any { return new([]float32) }}
 
-// addMinima adds to the outputs of rows [r0, r1) the products of their minima with the sums of the vectors.
+// addMinima adds the products of minima and vector sums to the outputs of rows [r0, r1).
 func (p *product) addMinima(m *matrix, r0, r1 int) {
 	room, rows, width := termRoom.Get().(*[]float32), r1-r0, p.projection.width
 	if len(*room) < p.n*rows {

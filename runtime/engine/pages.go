@@ -8,18 +8,18 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// pages is the memory of all KV caches. A page holds keys and values of all layers for some positions that follow one
-// another (Options.OnePass: of one layer after the other). Keys and values of a position depend on the tokens up to it
-// alone (N18), so sequences that begin with the same tokens can share the pages of these; whoever writes into a shared
-// page gets a copy of its own first.
+// pages is the memory of all KV caches. A page holds keys and values of all layers for a range of positions
+// (Options.OnePass: of one layer after the other). Keys and values of a position depend on the tokens up to it alone
+// (N18), so sequences that start with the same tokens can share pages; a shared page is copied before a sequence writes
+// into it (copy on write).
 type pages struct {
 	memory *offheap.Buffer
 	stride int     // bytes of a page
-	users  []int32 // of each page: sequences that it belongs to, and holders of a Page
+	users  []int32 // reference count per page: sequences, and holders of a Page
 	free   []int32
 }
 
-// Page is a page of the KV cache that lives on without the sequence that computed it, until Engine.Release.
+// Page is a page of the KV cache that outlives the sequence that computed it, until Engine.Release.
 type Page struct{ id int32 }
 
 // newPages allocates n pages.
@@ -31,7 +31,7 @@ func (e *Engine) newPages(n int) error {
 	}
 	e.close = append(e.close, memory.Free)
 	e.pages = pages{memory: memory, stride: stride, users: make([]int32, n), free: make([]int32, n)}
-	for i := range e.pages.free { // the first page is taken first: memory fills from front to back
+	for i := range e.pages.free { // lowest page first: memory fills from front to back
 		e.pages.free[i] = int32(n - 1 - i)
 	}
 	return nil
@@ -51,13 +51,13 @@ func (e *Engine) cacheTokens() int {
 	return n * e.page()
 }
 
-// pagesFor is how many pages hold n tokens.
+// pagesFor is the number of pages that hold n tokens.
 func (e *Engine) pagesFor(n int) int { return (n + e.page() - 1) / e.page() }
 
 // PageTokens is the number of tokens that one page of a KV cache holds.
 func (e *Engine) PageTokens() int { return e.page() }
 
-// Pages is the number of pages of the KV cache, and how many of them are free.
+// Pages is the number of pages of the KV cache, and the number of free ones.
 func (e *Engine) Pages() (all, free int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -78,7 +78,7 @@ func (p *pages) take() (int32, error) {
 	return id, nil
 }
 
-// drop takes a user from a page.
+// drop removes a user from a page.
 func (p *pages) drop(id int32) {
 	if p.users[id]--; p.users[id] == 0 {
 		p.free = append(p.free, id)
@@ -87,7 +87,7 @@ func (p *pages) drop(id int32) {
 
 func (p *pages) bytes(id int32) []byte { return p.memory.Bytes[int(id)*p.stride:][:p.stride] }
 
-// grow makes room for all chunks of a batch. After an error some have room, until shrink.
+// grow allocates pages for all chunks of a batch. After an error some chunks have them; shrink releases them.
 func grow(batch []Chunk) error {
 	for i := range batch {
 		if err := batch[i].Seq.grow(batch[i].Seq.Len() + len(batch[i].Tokens)); err != nil {
@@ -97,14 +97,14 @@ func grow(batch []Chunk) error {
 	return nil
 }
 
-// shrink gives back the pages of tokens that were not appended.
+// shrink releases the pages of tokens that were not appended.
 func shrink(batch []Chunk) {
 	for i := range batch {
 		batch[i].Seq.shrink()
 	}
 }
 
-// grow makes room for n tokens, in pages that no one else reads from where tokens will be written.
+// grow allocates pages for n tokens, not shared where tokens will be written.
 func (s *Sequence) grow(n int) error {
 	p := &s.e.pages
 	for i := s.Len() / s.e.page(); i < s.e.pagesFor(n); i++ {
@@ -126,7 +126,7 @@ func (s *Sequence) grow(n int) error {
 	return nil
 }
 
-// shrink gives back the pages that hold no token.
+// shrink releases the pages that hold no token.
 func (s *Sequence) shrink() {
 	n := s.e.pagesFor(s.Len())
 	for _, id := range s.pages[n:] {
@@ -147,7 +147,7 @@ func (s *Sequence) Pages(n int) []Page {
 	return held
 }
 
-// Release ends the hold on pages, each once.
+// Release releases held pages, each exactly once.
 func (e *Engine) Release(held ...Page) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -156,15 +156,15 @@ func (e *Engine) Release(held ...Page) {
 	}
 }
 
-// Shared says whether someone besides its holder uses a page, so that its release would free nothing.
+// Shared reports whether a page has users besides its holder, so that releasing it would free nothing.
 func (e *Engine) Shared(p Page) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.pages.users[p.id] > 1
 }
 
-// Resume opens a sequence whose first n tokens are in the KV cache of held pages. The caller still holds these.
-// Error: pack.ErrLimit where all sequences are open, pack.ErrUnsupported where the pages hold fewer tokens.
+// Resume opens a sequence whose first n tokens are in the KV cache of held pages. The caller keeps holding them. It
+// returns pack.ErrLimit if all sequences are open, pack.ErrUnsupported if the pages hold fewer tokens.
 func (e *Engine) Resume(held []Page, n int) (*Sequence, error) {
 	if n < 0 || e.pagesFor(n) > len(held) {
 		return nil, fmt.Errorf("%w: %d tokens in %d pages of %d", pack.ErrUnsupported, n, len(held), e.page())
@@ -183,14 +183,15 @@ func (e *Engine) Resume(held []Page, n int) (*Sequence, error) {
 	return s, nil
 }
 
-// Fork opens a sequence that begins with the tokens of this one and shares its pages. Error: as NewSequence.
+// Fork opens a sequence that starts with the tokens of this one and shares its pages. It returns the errors of
+// NewSequence.
 func (s *Sequence) Fork() (*Sequence, error) {
 	held := s.Pages(s.Len())
 	defer s.e.Release(held...)
 	return s.e.Resume(held, s.Len())
 }
 
-// Trim gives the memory of free pages back to the system.
+// Trim returns the memory of free pages to the system.
 func (e *Engine) Trim() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// pagedModel is a small model whose heads are wide, so that a page of the cache holds few positions.
+// pagedModel is a small model with wide heads, so that a page of the cache holds few positions.
 func pagedModel(t *testing.T, window int) (*view, *model.Description) {
 	m := &maker{rand.New(rand.NewPCG(uint64(window), 9)), t, newView("{}"), false}
 	c := model.Config{
@@ -43,15 +43,15 @@ func pagedModel(t *testing.T, window int) (*view, *model.Description) {
 	return m.v, d
 }
 
-// pagesCase is a window, a format of the KV cache and positions of a page; 0 = as many as the format has by default.
+// pagesCase is a window, a KV cache format and the positions per page; 0 = the default of the format.
 type pagesCase struct {
 	window int
 	cache  CacheType
 	page   int
 }
 
-// pagesCases have windows that begin inside a page, at its border and within one, in every format with pages of 32
-// positions, the shortest and those of float32 by default, and one window with the pages of each of the other formats.
+// pagesCases have windows that start inside a page, at its border and within one, in every format with pages of 32
+// positions, the shortest and the default of float32, and one window with the page sizes of each of the other formats.
 // LOWPACK_LONG=1 has all windows with these.
 func pagesCases() (list []pagesCase) {
 	for _, window := range []int{33, 0, 5, 20, 32, 64} {
@@ -70,8 +70,8 @@ func pagesCases() (list []pagesCase) {
 	return list
 }
 
-// TestPages compares with the reference at context depths of several pages: every way to share the work of attention
-// visits all pages that a token sees, and all of their rows.
+// TestPages compares with the reference at context depths of several pages: every way to divide the work of attention
+// visits all pages in the attention span of a token, and all of their rows.
 func TestPages(t *testing.T) {
 	for _, c := range race.Few(3, pagesCases()) {
 		t.Run(fmt.Sprintf("window %d, cache %s, page %d", c.window, c.cache, c.page), func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// pass is one trip of up to Options.Batch tokens through the model: their places and the memory that they need. All of
-// it is allocated once.
+// pass takes up to Options.Batch tokens through the model: their positions and the buffers. All of it is allocated
+// once.
 type pass struct {
 	batch  []Chunk // of the Forward that is running
 	tokens []token
@@ -15,9 +15,9 @@ type pass struct {
 	x      []float32   // [n][projection.in]: input of the next linear layers
 	quant  activations // the same, quantized
 	sums   []float32   // [n][projection.width]: sums of the same, which minima multiply
-	moved  []float32   // [n][projection.in]: the same in another order; nil where no matrix has one
+	moved  []float32   // [n][projection.in]: the same in another column order; nil where no matrix has one
 	y      []float32   // [n][projection.out]: output of the last linear layers
-	others [][]float32 // weights of the next linear layers that Options.Observe has given
+	others [][]float32 // weights of the next linear layers, returned by Options.Observe
 
 	rotary    rotary
 	attention attention
@@ -27,14 +27,14 @@ type pass struct {
 	finiteCheck
 
 	headRows int       // tokens whose logits are computed at once
-	rows     []int     // these tokens
+	rows     []int     // indices of these tokens
 	logits   []float32 // [headRows][Vocab]
 
 	kept       []bool    // [Vocab]: scratch of the screen
-	best       []float32 // the same
-	candidates []int32   // rows of the head that the screen leaves
+	best       []float32 // [Vocab]: scratch of the screen
+	candidates []int32   // rows of the head that pass the screen
 
-	// The tasks besides those of attention, kept here so that handing one to the pool allocates nothing.
+	// The tasks other than attention, kept here so that submitting one to the pool does not allocate.
 	embed   embedTask
 	prepare prepareTask
 	product product
@@ -45,7 +45,7 @@ type pass struct {
 	finish  finishTask
 }
 
-// activations is room for quantized vectors, by projection.in and number of its order.
+// activations holds buffers of quantized vectors, by projection.in and index of the column order.
 type activations map[int][]*kernel.Activations
 
 // token is one position of a pass.
@@ -54,24 +54,24 @@ type token struct {
 	chunk  int // index in the batch
 	pos    int
 	id     int
-	logits []float32 // where its logits go; nil = not wanted
+	logits []float32 // destination of its logits; nil = not computed
 	top    int       // as in Chunk
 	keep   []int
 }
 
-// mostHeadRows: a head of int8 is read from memory once for so many tokens. Twice as many would gain less than half as
-// much, for twice the room.
+// mostHeadRows is the number of tokens for which an int8 head is read from memory once. Twice as many would gain less
+// than half as much, for twice the memory.
 const mostHeadRows = 32
 
-// shape of the memory of a pass.
+// passShape holds the sizes of the buffers of a pass.
 type passShape struct {
 	batch, headRows int
 	in, out, sums   int // elements per token
-	experts, scores int // of a block, at most; scores of experts are one more if they share one
-	mlps            int // experts of a block, with the one that tokens share
+	experts, scores int // per block, at most; one more score if they share an expert
+	mlps            int // experts of a block, including the shared one
 }
 
-// passShape derives it from the weights.
+// passShape derives the sizes from the weights.
 func (e *Engine) passShape() passShape {
 	d := e.desc
 	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch),
@@ -93,7 +93,7 @@ func (e *Engine) passShape() passShape {
 	return s
 }
 
-// passBytes is the memory of a pass, up to what is small.
+// passBytes is the memory of a pass, without small buffers.
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	_, scores := e.attentionScores()
@@ -136,7 +136,7 @@ func (e *Engine) newPass() {
 	}
 }
 
-// gateOf gives N19.
+// gateOf returns the gate of N19.
 func gateOf(d *model.Description) tensor.Gate {
 	if d.Activation == "clamped_swiglu" {
 		return tensor.ClampedGate(d.GateAlpha, d.GateLimit)
@@ -144,7 +144,7 @@ func gateOf(d *model.Description) tensor.Gate {
 	return tensor.Gates[string(d.Activation)]
 }
 
-// quantizeFor makes room for the quantized input of a projection, of some tokens.
+// quantizeFor allocates the quantized input of a projection for some number of tokens.
 func (e *Engine) quantizeFor(quant activations, f *projection, tokens int) {
 	p := &e.pass
 	for i, order := range f.orders {
@@ -157,7 +157,7 @@ func (e *Engine) quantizeFor(quant activations, f *projection, tokens int) {
 	}
 }
 
-// begin takes up the tokens that have been gathered.
+// begin prepares the pass for the gathered tokens.
 func (p *pass) begin() {
 	p.forget()
 	p.attention.begin(p.tokens)

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// Prediction is a row of logits as a distribution (N33). Sums are in float64, in a fixed order, with functions of our
-// own: they are the same on every machine.
+// Prediction is a row of logits as a distribution (N33). Sums are in float64, in a fixed order, with our own exp and
+// log: they are the same on every machine.
 type Prediction struct {
 	logits  []float32
 	weights []float32 // e^(logit − largest)
@@ -14,7 +14,7 @@ type Prediction struct {
 }
 
 // NewPrediction makes the distribution of a row of logits, which must not change meanwhile; scratch has the same length
-// and belongs to it from now on.
+// and is owned by the Prediction.
 func NewPrediction(logits, scratch []float32) *Prediction {
 	p := &Prediction{logits: logits, weights: scratch, top: ArgMax(logits)}
 	copy(scratch, logits)
@@ -33,7 +33,7 @@ func (p *Prediction) Top() int { return p.top }
 // NLL is −ln of the probability of a token.
 func (p *Prediction) NLL(id int) float64 { return p.largest - float64(p.logits[id]) + p.logSum }
 
-// Divergence is KL(p ‖ q). Rounding can bring that of nearly equal predictions below zero, where it cannot be.
+// Divergence is KL(p ‖ q). Rounding can make it slightly negative for nearly equal predictions.
 func (p *Prediction) Divergence(q *Prediction) float64 {
 	sum := 0.0
 	for i, w := range p.weights {

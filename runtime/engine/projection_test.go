@@ -19,11 +19,11 @@ import (
 type kind struct {
 	group     int
 	zero, min bool
-	order     int // which one of columns; 0 = as they are
+	order     int // index of the column order; 0 = as stored
 }
 
-// TestProjectionOfManyKinds: matrices that are multiplied together read the vectors in orders of their own, and their
-// minima sums of their own. Logits are those of the reference, and near those of the floats that the codes stand for.
+// TestProjectionOfManyKinds: matrices that are multiplied together have different column orders, and minima with
+// different group sums. Logits equal the reference, and are near the logits of the dequantized weights.
 func TestProjectionOfManyKinds(t *testing.T) {
 	kinds := []kind{ // adjacent ones differ in one thing
 		{group: 32, min: true}, {group: 32, min: true, order: 1}, {group: 64, min: true, order: 1}, {group: 64,
@@ -70,7 +70,7 @@ func TestProjectionOfManyKinds(t *testing.T) {
 	}
 }
 
-// modelOfKinds makes a model of one block whose query, key, value, gate and up have the kinds 0 to 4.
+// modelOfKinds makes a model of one block in which query, key, value, gate and up have the kinds 0 to 4.
 func modelOfKinds(t *testing.T, of func(int) kind) (*view, *model.Description) {
 	m := &maker{Rand: rand.New(rand.NewPCG(15, 3)), t: t, v: newView("{}")}
 	c := model.Config{Hidden: 128, Intermediate: 96, Layers: 1, Heads: 4, KVHeads: 2, HeadDim: 32, Vocab: 40,

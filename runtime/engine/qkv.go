@@ -2,8 +2,8 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// splitTask takes the outputs of the query, key and value linear layers apart: head norms, rotation, and KV into
-// the cache.
+// splitTask splits the outputs of the query, key and value linear layers: head norms, rotation, and storing keys and
+// values in the KV cache.
 type splitTask struct {
 	headShape
 	tokens []token
@@ -18,7 +18,7 @@ type splitTask struct {
 	*finiteCheck
 }
 
-// splitQKV takes the outputs of the query, key and value linear layers of a layer apart.
+// splitQKV splits the outputs of the query, key and value linear layers of a layer.
 func (e *Engine) splitQKV(layer int) {
 	p := &e.pass
 	p.split = splitTask{p.attention.headShape, p.tokens, &e.weights.blocks[layer], layer, e.desc.NormEps,
@@ -52,7 +52,7 @@ func (k *splitTask) Do(from, to int) {
 	}
 }
 
-// allHeads normalizes all queries, or keys, at once.
+// allHeads normalizes all query heads, or all key heads, at once.
 func (k *splitTask) allHeads(t int, x, norm []float32) {
 	if norm != nil {
 		_, finite := tensor.RMSNorm(x[:len(norm)], x[:len(norm)], norm, k.eps)
@@ -60,7 +60,7 @@ func (k *splitTask) allHeads(t int, x, norm []float32) {
 	}
 }
 
-// head sets dst to a query or key after its norm, if any, and its rotation, in the order of the model.
+// head sets dst to a query or key after its norm, if any, and its rotation, in the order that the model defines.
 func (k *splitTask) head(t int, dst, src, norm []float32, rotation tensor.Rotation) {
 	copy(dst, src)
 	if k.first {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSequencesAreSafe: what other goroutines may do while Forward runs is not a data race, and a length is one that
-// the sequence had between two calls. The race detector judges the first.
+// TestSequencesAreSafe: the methods that other goroutines may call while Forward runs cause no data race, and Len is a
+// length that the sequence had between two calls. The race detector checks the former.
 func TestSequencesAreSafe(t *testing.T) {
 	e := engine(t, tiny(t), Options{Threads: 2, Sequences: 3})
 	s, done := sequence(t, e), make(chan struct{})

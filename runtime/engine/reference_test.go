@@ -1,6 +1,6 @@
 //go:build amd64 && !purego
 
-// The other builds of TestLogitsDigestElsewhere do without this file: the reference draws Arrow in, which takes long to
+// The other builds of TestLogitsDigestElsewhere exclude this file: the reference imports Arrow, which takes long to
 // compile.
 
 package engine
@@ -26,7 +26,7 @@ import (
 )
 
 // TestEqualsReference compares with the reference model, which others wrote from docs/NUMERICS.md alone, bit for bit:
-// random models that between them have everything that a description can ask for, in every kind of storage.
+// random models that between them use every feature of a description, in every kind of storage.
 func TestEqualsReference(t *testing.T) {
 	if long.All {
 		equalsReference(t, 200, false)
@@ -35,7 +35,7 @@ func TestEqualsReference(t *testing.T) {
 	}
 }
 
-// TestMinimaInOrders: matrices that read the same vector, each in an order of its own, have minima.
+// TestMinimaInOrders: matrices with minima that read the same vector, each in its own column order.
 func TestMinimaInOrders(t *testing.T) {
 	equalsReference(t, 10, true)
 }
@@ -50,7 +50,7 @@ func equalsReference(t *testing.T, models uint64, minima bool) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			if r.IntN(2) == 0 { // share even short texts among workers
+			if r.IntN(2) == 0 { // share even short contexts among workers
 				e.pass.attention.long = 1
 			}
 			ref, err := reference.New(v, d)
@@ -75,7 +75,7 @@ func equalsReference(t *testing.T, models uint64, minima bool) {
 	}
 }
 
-// TestTinyEqualsReference is the same for the bundled model.
+// TestTinyEqualsReference compares the bundled model with the reference.
 func TestTinyEqualsReference(t *testing.T) {
 	v := fromCheckpoint(t, shared.Testdata(t, "tiny-bitnet"), "i2", false)
 	e := engine(t, v, Options{})
@@ -99,7 +99,7 @@ func float64s(x []float32) []float64 {
 	return y
 }
 
-// maker draws the tensors of a random model.
+// maker generates the tensors of a random model.
 type maker struct {
 	*rand.Rand
 	t *testing.T
@@ -197,7 +197,7 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 		Local:       m.chance(2),
 		NoRope:      m.chance(4),
 	}
-	if m.chance(4) { // norms behind the layers alone
+	if m.chance(4) { // norms after the layers only
 		b.AttnNorm, b.FFNNorm = "", ""
 	}
 	if m.chance(3) {
@@ -222,8 +222,8 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 	return b
 }
 
-// experts gives a block a mixture in place of its MLP: codes of all experts together, floats of all together, or of
-// each alone.
+// experts gives a block a mixture of experts in place of its MLP: stacked codes, stacked floats, or floats of each
+// expert alone.
 func (m *maker) experts(prefix string, c *model.Config, b *model.Block) {
 	n, width := 1+m.IntN(9), pick(m, 8, 33, 64)
 	x := &model.Experts{Count: n, Chosen: 1 + m.IntN(n), Normalize: m.chance(2),
@@ -278,7 +278,7 @@ func (m *maker) floatsAs(name string, shape []int) string {
 	return name
 }
 
-// manyCodes makes one entry of several matrices with scales, zero points and orders of one kind.
+// manyCodes makes one entry of several stacked matrices with scales, zero points and orders of one kind.
 func (m *maker) manyCodes(name string, n, rows, cols int) {
 	one := &maker{m.Rand, m.t, newView("{}"), m.minima}
 	one.codes(name, n*rows, cols, "vnni4i", pack.Int4, m.minima || m.chance(3))
@@ -316,7 +316,7 @@ func (m *maker) manyCodes(name string, n, rows, cols int) {
 	}
 }
 
-// orders makes orders of columns, one after another.
+// orders makes n column orders, concatenated.
 func (m *maker) orders(n, cols int) (data []byte) {
 	for range n {
 		for _, i := range m.Perm(cols) {
@@ -326,7 +326,7 @@ func (m *maker) orders(n, cols int) (data []byte) {
 	return data
 }
 
-// fused makes one tensor whose rows are those of several linear layers.
+// fused makes one tensor that stacks the rows of several linear layers.
 func (m *maker) fused(name string, in int, layers ...*model.Linear) {
 	rows := 0
 	for _, l := range layers {
@@ -344,7 +344,7 @@ func (m *maker) linear(name string, in, out int) model.Linear {
 	return l
 }
 
-// norm makes the weights of a norm; one that not every model has, once in every few times.
+// norm makes the weights of a norm; an optional one once in often times.
 func (m *maker) norm(name string, n, often int) string {
 	if !m.chance(often) {
 		return ""
@@ -383,7 +383,7 @@ func (m *maker) store(name string, rows, cols int, x []float32) {
 	m.v.plain(name, safetensors.DType(dtype), shape, data)
 }
 
-// matrix makes the weights of a linear: floats, or codes with one of the kinds of scales.
+// matrix makes the weights of a linear layer: floats, or codes with one of the kinds of scales.
 func (m *maker) matrix(name string, rows, cols int) string {
 	if !m.minima && m.chance(3) {
 		x := make([]float32, rows*cols)
@@ -405,7 +405,7 @@ func (m *maker) matrix(name string, rows, cols int) string {
 	return name
 }
 
-// codes makes quantized weights with scales of some kind and type, and zero points once in a while.
+// codes makes quantized weights with scales of some kind and type, and sometimes zero points.
 func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.Alphabet, moved bool) {
 	c := pack.NewMatrix(pack.Shape{M: rows, K: cols}, alphabet)
 	for i := range c.Codes {
@@ -467,7 +467,7 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 
 var _ packed.View = (*view)(nil)
 
-// TestFloatActivations: the option computes what a model computes whose weights are stored as the floats code · scale.
+// TestFloatActivations: the option computes the same as a model whose weights are stored as the floats code · scale.
 func TestFloatActivations(t *testing.T) {
 	for seed := range uint64(10) {
 		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 2)), false)
@@ -501,7 +501,7 @@ func TestFloatActivations(t *testing.T) {
 	}
 }
 
-// product32 is every code of a matrix times its scale.
+// product32 dequantizes a matrix: every code times its scale.
 func product32(t *testing.T, v packed.View, e *packed.Entry, expert int) []float32 {
 	m, err := packed.Codes(v, e, expert)
 	if err != nil {

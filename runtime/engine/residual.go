@@ -2,8 +2,8 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// residual computes the outputs of a projection and adds them, after their norm and times their scale if there are
-// these, to the residual stream.
+// residual computes the outputs of a projection and adds them, after their norm and times their scale if any, to the
+// residual stream.
 func (e *Engine) residual(f *projection, n int, norm []float32) {
 	p := &e.pass
 	if norm == nil && e.desc.ResidualScale == 0 {
@@ -14,7 +14,7 @@ func (e *Engine) residual(f *projection, n int, norm []float32) {
 	e.addResidual(p.y, n, norm)
 }
 
-// addResidual adds y, after its norm and times its scale if there are these, to the residual stream.
+// addResidual adds y, after its norm and times its scale if any, to the residual stream.
 func (e *Engine) addResidual(y []float32, n int, norm []float32) {
 	p := &e.pass
 	p.post = postTask{y, p.h, e.desc.Hidden, norm, e.desc.NormEps, e.desc.ResidualScale, &p.finiteCheck}

@@ -9,11 +9,11 @@ import (
 // rotary computes the rotary embeddings of the tokens of a pass (N17).
 type rotary struct {
 	ropes     [2]tensor.Rope // of global and of local blocks
-	local     bool           // the latter are others
+	local     bool           // local blocks have their own
 	rotations []rotations    // [n]
 }
 
-// rotations are those of a position in global and in local blocks.
+// rotations holds the rotations of a position in global and in local blocks.
 type rotations [2]tensor.Rotation
 
 // newRotary allocates the rotations of n tokens.
@@ -28,7 +28,7 @@ func newRotary(c *model.Rope, n int) rotary {
 	return r
 }
 
-// compute computes the rotations of token t, at a position.
+// compute sets the rotations of token t, at position pos.
 func (r *rotary) compute(t, pos int) {
 	r.ropes[0].At(pos, r.rotations[t][0])
 	if r.local {
@@ -36,7 +36,7 @@ func (r *rotary) compute(t, pos int) {
 	}
 }
 
-// rotation is the one of token t in a block.
+// rotation returns the rotation of token t in a block.
 func (r *rotary) rotation(t int, local bool) tensor.Rotation {
 	if local && r.local {
 		return r.rotations[t][1]

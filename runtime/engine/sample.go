@@ -10,24 +10,24 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Sampling says how the next token is chosen from logits.
+// Sampling says how the next token is sampled from logits.
 type Sampling = sampling.Settings
 
-// SamplingOf reads the settings that a model's generation_config.json asks for; see sampling.Parse.
+// SamplingOf reads the settings of a model's generation_config.json; see sampling.Parse.
 func SamplingOf(generationConfig []byte) (Sampling, error) { return sampling.Parse(generationConfig) }
 
 // Sampler chooses the tokens of one text. It allocates nothing after NewSampler.
 type Sampler struct {
 	s     Sampling
-	state uint64 // of the random numbers
+	state uint64 // of the random number generator
 	seen  []bool // tokens of the text so far
-	ids   []int  // the same, in the order of their appearance
+	ids   []int  // the same, in order of first appearance
 	order order
 	exps  []float32 // scratch of total
 }
 
-// one is the weight of the largest logit (N29). Weights are integers, so that their sums are exact in any order; those
-// of mostVocab tokens fit in 64 bits.
+// one is the weight of the largest logit (N29). Weights are integers, so that their sums are exact in any order; the
+// weights of mostVocab tokens fit in 64 bits.
 const (
 	one       = 1 << 40
 	mostVocab = 1 << 23
@@ -54,7 +54,7 @@ func (s *Sampler) Accept(id int) {
 	}
 }
 
-// forget takes back all tokens but the first n different ones.
+// forget removes all but the first n distinct tokens.
 func (s *Sampler) forget(n int) {
 	for _, id := range s.ids[n:] {
 		s.seen[id] = false
@@ -62,7 +62,7 @@ func (s *Sampler) forget(n int) {
 	s.ids = s.ids[:n]
 }
 
-// Top is how many of the largest logits Next looks at, besides those of Penalized; 0 = all. See Chunk.
+// Top is the number of largest logits that Next needs, in addition to those in Penalized; 0 = all. See Chunk.
 func (s *Sampler) Top() int {
 	if s.s.Temperature == 0 {
 		return 1
@@ -78,7 +78,7 @@ func (s *Sampler) Penalized() []int {
 	return s.ids
 }
 
-// penalty is 1 where there is none.
+// penalty is the repetition penalty, 1 = off.
 func (s *Sampler) penalty() float32 {
 	if s.s.RepetitionPenalty == 0 {
 		return 1
@@ -86,7 +86,7 @@ func (s *Sampler) penalty() float32 {
 	return s.s.RepetitionPenalty
 }
 
-// Next chooses a token. The logits are finite, or −Inf where nobody looks at them (Top). Next changes them.
+// Next samples a token. The logits are finite, or −Inf where they are not needed (Top). Next modifies them.
 func (s *Sampler) Next(logits []float32) int {
 	s.penalize(logits)
 	if s.s.Temperature == 0 {
@@ -119,7 +119,7 @@ func (s *Sampler) penalize(logits []float32) {
 	}
 }
 
-// cut is steps 3 to 5: the number of tokens that stay, and the sum of their weights.
+// cut is steps 3 to 5: the number of tokens that remain, and the sum of their weights.
 func (s *Sampler) cut(logits []float32) (n int, sum uint64) {
 	k := len(logits)
 	if s.s.TopK > 0 {
@@ -144,7 +144,7 @@ func (s *Sampler) cut(logits []float32) (n int, sum uint64) {
 	return n, sum
 }
 
-// total is the sum of the weights of the k largest logits. All of them are added up without putting them in order.
+// total is the sum of the weights of the k largest logits, without sorting them.
 func (s *Sampler) total(logits []float32, k int) (sum uint64) {
 	if k < len(logits) {
 		for i := range k {

@@ -6,12 +6,11 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// order gives tokens one after another in the order of N21, without sorting those that nobody asks for: a heap of those
-// within a band of logits, which is filled with the band below when it is empty. The first band holds all that most
-// draws need.
+// order yields tokens in the order of N21, lazily: a heap of the tokens within a band of logits, refilled with the next
+// lower band when it is empty. The first band holds all that most draws need.
 type order struct {
 	logits []float32
-	heap   []candidate // what is left of the band, the first on top
+	heap   []candidate // rest of the band, the first on top
 	taken  []weighted
 	first  float32 // largest logit
 	t      float32 // temperature
@@ -19,7 +18,7 @@ type order struct {
 	lower  float32 // end of the last band
 }
 
-// Bands end at logits whose weights are e⁻⁸, e⁻¹⁶ and e⁻³² of the largest; the last one has no end, so that a few
+// Bands end at logits whose weights are e⁻⁸, e⁻¹⁶ and e⁻³² of the largest; the last one is unbounded, so that a few
 // passes reach every token.
 const (
 	firstBand = 8
@@ -41,7 +40,7 @@ func (a candidate) before(b candidate) bool {
 	return a.logit > b.logit || a.logit == b.logit && a.id < b.id
 }
 
-// fill starts over with the tokens of logits, which stay as they are until the last call of at.
+// fill restarts with the tokens of logits, which must not change until the last call of at.
 func (o *order) fill(logits []float32, temperature float32) {
 	o.logits, o.heap, o.taken = logits, o.heap[:0], o.taken[:0]
 	o.first, o.t, o.bands = logits[ArgMax(logits)], temperature, 0
@@ -73,7 +72,7 @@ func (o *order) scaled(logit float32) float32 { return (logit - o.first) / o.t }
 // weight is an exponential, which is at most 1, as a multiple of 1/one to the nearest integer, ties to even.
 func weight(e float32) uint64 { return uint64(math.RoundToEven(float64(e) * one)) }
 
-// at is token i of the order.
+// at returns token i of the order.
 func (o *order) at(i int) weighted {
 	for len(o.taken) <= i {
 		for len(o.heap) == 0 && o.bands < mostBands {

@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// plain is N28 to N30 as docs/NUMERICS.md says them, without any of the shortcuts of Sampler: everything sorted, sums
+// plain is N28 to N30 as docs/NUMERICS.md states them, without any of the shortcuts of Sampler: everything sorted, sums
 // and products of any size. It returns the token for one random number.
 func plain(s Sampling, logits []float32, seen []bool, random uint64) int {
 	z := slices.Clone(logits)
@@ -68,7 +68,7 @@ func plain(s Sampling, logits []float32, seen []bool, random uint64) int {
 	panic("nothing was drawn")
 }
 
-// TestSamplerIsPlain: over random settings, extreme ones among them, and random logits, every draw is that of plain.
+// TestSamplerIsPlain: over random settings, including extreme ones, and random logits, every draw equals plain.
 func TestSamplerIsPlain(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	of := func(list ...float32) float32 { return list[r.IntN(len(list))] }
@@ -113,7 +113,7 @@ func splitMix64(x *uint64) uint64 {
 	return z ^ z>>31
 }
 
-// TestRandomNumbers holds the generator to the first numbers that its authors' program gives for seed 1234567.
+// TestRandomNumbers compares the generator with the first numbers that its authors' program gives for seed 1234567.
 func TestRandomNumbers(t *testing.T) {
 	s := Sampler{state: 1234567}
 	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
@@ -124,7 +124,8 @@ func TestRandomNumbers(t *testing.T) {
 	}
 }
 
-// TestTinyTemperature: the colder, the surer. No temperature, however small, draws another token than the first.
+// TestTinyTemperature: the lower the temperature, the more certain. At the smallest temperatures, only the first token
+// is drawn.
 func TestTinyTemperature(t *testing.T) {
 	for _, temperature := range []float32{1e-5, 1e-30, 1e-37, 1e-38, 1e-45} {
 		s, err := NewSampler(Sampling{Temperature: temperature}, 5)
@@ -139,8 +140,8 @@ func TestTinyTemperature(t *testing.T) {
 	}
 }
 
-// TestWeightsAddUp: what is drawn from is the sum of what is drawn, to the last bit, for a vocabulary of real size; so
-// no probability is left over for the last token.
+// TestWeightsAddUp: the total equals the sum of the drawn weights, to the last bit, for a vocabulary of realistic size;
+// so no probability is left over for the last token.
 func TestWeightsAddUp(t *testing.T) {
 	const vocab = 128256
 	r := rand.New(rand.NewPCG(8, 9))
@@ -191,12 +192,12 @@ func TestChiSquare(t *testing.T) {
 		chi += (count[id] - want) * (count[id] - want) / want
 	}
 	t.Logf("χ² = %.1f", chi)
-	if chi > bound || chi < 10 { // below 10 draws would be more even than chance is
+	if chi > bound || chi < 10 { // below 10 draws would be more even than chance
 		t.Errorf("χ² = %.1f, want at most %v", chi, bound)
 	}
 }
 
-// kept is steps 1 to 5 as the comment of Sampling says them: everything sorted, everything in float64.
+// kept is steps 1 to 5 as the comment of Sampling states them: everything sorted, everything in float64.
 func kept(s Sampling, logits []float32, seen []bool) (ids []int, weights []float64) {
 	z := make([]float64, len(logits))
 	for i, v := range logits {
@@ -236,8 +237,8 @@ func kept(s Sampling, logits []float32, seen []bool) (ids []int, weights []float
 	return ids[:n], weights[:n]
 }
 
-// TestSamplerKeepsAndDraws: over many seeds, exactly the tokens that stay by the definition are drawn, each as often as
-// its probability says, within five standard deviations.
+// TestSamplerKeepsAndDraws: over many seeds, exactly the tokens that remain by the definition are drawn, each with its
+// probability, within five standard deviations.
 func TestSamplerKeepsAndDraws(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, s := range []Sampling{
@@ -316,7 +317,7 @@ func TestSamplingIsChecked(t *testing.T) {
 }
 
 // TestSamplerAgainstTransformers: the golden samples were drawn with the settings of generation_config.json from
-// float32 logits of the golden program. Nearly every token of theirs is among those that stay here; logits that differ
+// float32 logits of the golden program. Nearly all of these tokens are among those that remain here; logits that differ
 // by 0.2 (see golden_test.go) move a token across the border now and then.
 func TestSamplerAgainstTransformers(t *testing.T) {
 	var g struct {
@@ -334,7 +335,7 @@ func TestSamplerAgainstTransformers(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
 	set := Sampling{Temperature: g.Settings.Temperature, TopK: g.Settings.TopK, TopP: g.Settings.TopP,
 		RepetitionPenalty: g.Settings.RepetitionPenalty}
-	const prompt = 20 // tokens at least; the draws begin somewhere before
+	const prompt = 20 // at least this many tokens; the draws start somewhere before
 	in, total := 0, 0
 	for _, sample := range g.Samples {
 		rows := logits(t, e, sample.IDs[:len(sample.IDs)-1], len(sample.IDs)-1)

@@ -2,7 +2,7 @@ package engine
 
 import "testing"
 
-// TestScratch: no two workers have the same scratch memory at a time.
+// TestScratch: no two workers use the same scratch memory at a time.
 func TestScratch(t *testing.T) {
 	e := engine(t, tiny(t), Options{Threads: 2})
 	a := &e.pass.attention

@@ -12,9 +12,8 @@ import (
 )
 
 // screen finds the rows of the output head that can hold the largest logits, by int8 rows of half its size: exact
-// integers give every logit up to an error that is bounded, and only rows whose upper bound reaches the k-th largest
-// lower bound are computed from the head itself. So the k largest logits are the same, bit for bit, as those of the
-// whole head.
+// integers give every logit up to a bounded error, and only rows whose upper bound reaches the k-th largest lower bound
+// are computed from the head itself. So the k largest logits are the same, bit for bit, as without a screen.
 //
 // The bound. Row m of the head is W, its code row c with scale s; K columns; x is the input. FORMAT F21 says
 // |W − s·c| ≤ 0.501·s. x is written as d·q + r with q = 255·hi + lo and hi, lo two int8 vectors, so that |r| ≤ 0.51·d
@@ -23,11 +22,11 @@ import (
 //	|W·x − s·d·(c·q)| ≤ Σ|W − s·c||x| + s·Σ|c||r| ≤ s·(0.501·‖x‖₁ + 128·0.51·d·K)
 //
 // and the logit as N6 computes it differs from W·x by less than γ·Σ|W||x| ≤ γ·128.6·s·‖x‖₁, γ = (K/16 + 6)·2⁻²⁴: an
-// element is rounded K/16 times in its lane, rounded up, and four times in the tree. All that is s·C with a C that is
+// element is rounded K/16 times in its lane, rounded up, and four times in the tree. The total is s·C with a C that is
 // the same for all rows.
 //
-// What leaves the range of floats must be an error with a screen as it is without one (N4). An x that is not finite has
-// no bounds and is noted; a row of which some partial sum can overflow, which is at most 128.6·s·‖x‖₁, is computed from
+// Values that overflow must be an error with a screen as without one (N4). An x that is not finite has no bounds and is
+// noted; a row of which some partial sum can overflow, which is at most 128.6·s·‖x‖₁, is computed from
 // the head itself.
 type screen struct {
 	codes  *kernel.Weights
@@ -37,13 +36,13 @@ type screen struct {
 
 const (
 	screenRows  = 8      // inputs that are screened at once: enough to be bound by arithmetic, not by memory
-	screenSpace = 2      // rows of logits that the sums, and in their place the bounds, of one input take
+	screenSpace = 2      // rows of logits that the sums, and later the bounds, of one input occupy
 	screenSteps = 32512  // 127.5·255: the largest q
-	screenMost  = 1 << 2 // the part of the head that may be computed afterwards; beyond it all of it is
+	screenMost  = 1 << 2 // the share of the head that may be computed afterwards; beyond it all of it is
 	tinyWeight  = 1.5e-36
 )
 
-// loadScreen binds the screen of a file that has one and a head that can use it.
+// loadScreen binds the screen of a file that has one and whose head can use it.
 func (l *loader) loadScreen() *screen {
 	d, head := l.desc, &l.weights.head
 	entry, ok := l.view.Manifest().Entry(packed.ScreenName)
@@ -64,12 +63,12 @@ func (l *loader) loadScreen() *screen {
 		return nil
 	}
 	if d.LogitSoftcap != 0 || d.LogitDivisor != 0 {
-		return nil // neither is known to keep adjacent values apart
+		return nil // neither is guaranteed to keep adjacent values distinct
 	}
 	return &screen{codes: m.codes, scales: m.scales, x: kernel.NewActivations(2*screenRows, d.Hidden)}
 }
 
-// screened says whether the logits of a token can be screened.
+// screened reports whether the logits of a token can be screened.
 func (e *Engine) screened(t *token) bool {
 	return e.weights.screen != nil && t.top != 0 && t.top+len(t.keep) <= e.desc.Vocab/screenMost
 }
@@ -84,15 +83,15 @@ type screenTask struct {
 	split  [screenRows]split
 }
 
-// split is what bounds need to know of an input.
+// split holds the parameters of an input that bounds depend on.
 type split struct {
 	step  float64 // d
 	bound float64 // C
-	tiny  float64 // of rows without a scale
+	tiny  float64 // for rows without a scale
 	huge  float64 // rows with a larger scale may overflow
 }
 
-// low and high are the bounds of input r.
+// low and high return the bounds of input r.
 func (k *screenTask) low(r int) []float32  { return k.bounds[2*r*k.vocab:][:k.vocab] }
 func (k *screenTask) high(r int) []float32 { return k.bounds[(2*r+1)*k.vocab:][:k.vocab] }
 
@@ -148,8 +147,8 @@ func (k *exactTask) Do(from, to int) {
 	}
 }
 
-// screenLogits computes the logits of the n tokens p.rows that can be among the largest, and of those that are to be
-// kept; the others become −Inf. It reports false, and what it did is void, when those are too many.
+// screenLogits computes the logits of the n tokens p.rows that can be among the largest, and the logits to keep; the
+// others become −Inf. It reports false, and its results are void, when there are too many candidates.
 func (e *Engine) screenLogits(n int) bool {
 	p := &e.pass
 	e.input(n, prepareTask{projection: &e.weights.head, src: p.h, stride: e.desc.Hidden, rows: p.rows,
@@ -163,7 +162,7 @@ func (e *Engine) screenLogits(n int) bool {
 	return true
 }
 
-// screenSome is screenLogits for the tokens p.rows[from:to], whose inputs are there.
+// screenSome is screenLogits for the tokens p.rows[from:to], whose inputs are ready.
 func (e *Engine) screenSome(from, to int) bool {
 	p, s, n := &e.pass, e.weights.screen, to-from
 	k := &p.screen
@@ -173,7 +172,7 @@ func (e *Engine) screenSome(from, to int) bool {
 		x := p.x[(from+r)*e.desc.Hidden:][:e.desc.Hidden]
 		if !tensor.AllFinite(x) {
 			p.check(p.rows[from+r], false)
-			clear(x) // any finite numbers: nobody sees what comes of them
+			clear(x) // any finite numbers: their results are unused
 		}
 		k.split[r] = s.split(r, x)
 	}
@@ -193,8 +192,8 @@ func (e *Engine) screenSome(from, to int) bool {
 	return true
 }
 
-// choose sets candidates to the rows that may hold the top largest logits, and to those to keep. The latter do not
-// count among the former: what a sampler does to them may make them smaller.
+// choose sets candidates to the rows that may hold the top largest logits, and to the rows to keep. The latter do not
+// count among the former: a sampler may make them smaller.
 func (p *pass) choose(low, high []float32, top int, keep []int) {
 	for _, m := range keep {
 		p.kept[m] = true

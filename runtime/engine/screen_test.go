@@ -46,7 +46,7 @@ func addScreen(t testing.TB, v *view, head string, rows, cols int) {
 	v.quantized(t, packed.ScreenName, "vnni4", c, scales, 0)
 }
 
-// trained is the bundled model with a head of its own, of the same weights as the embedding.
+// trained is the bundled model with an untied head, a copy of the weights of the embedding.
 var trained struct {
 	once sync.Once
 	view *view
@@ -58,8 +58,8 @@ func trainedHead(t testing.TB) *view {
 	return trained.view.clone()
 }
 
-// withHead gives the bundled model a head of its own, made of the rows of the embedding after fill has changed them,
-// and its screen.
+// withHead gives the bundled model an untied head, made of the rows of the embedding after fill has changed them, and
+// its screen.
 func withHead(t testing.TB, fill func(i int, row []float32)) *view {
 	v := tiny(t)
 	v.files["config.json"] = strings.Replace(v.files["config.json"], `"tie_word_embeddings": true`,
@@ -80,8 +80,8 @@ func withHead(t testing.TB, fill func(i int, row []float32)) *view {
 	return v
 }
 
-// TestScreenIsExact compares screened logits with those of the whole head, for heads that make it hard: rows that are
-// equal, that differ in one last bit of one element, whose codes mislead, and of very different size.
+// TestScreenIsExact compares screened logits with the logits of the whole head, for difficult heads: rows that are
+// equal, that differ in the last bit of one element, whose codes mislead, and of very different magnitude.
 func TestScreenIsExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var first []float32
@@ -145,7 +145,7 @@ func TestScreenIsExact(t *testing.T) {
 	}
 }
 
-// The 16 columns that hold 70 % of the energy of what the head of SmolLM2-135M gets (2,048 positions of prose, code and
+// The 16 columns that hold 70 % of the energy of the head's inputs in SmolLM2-135M (2,048 positions of prose, code and
 // documentation), largest first: root mean squares of these inputs, and of the weights of these columns of the head,
 // over the medians of all 576.
 var (
@@ -154,8 +154,8 @@ var (
 		1.46, 0.82}
 )
 
-// withOutliers is withHead for a model with the outliers of SmolLM2, their inputs and weights multiplied by two factors
-// once more. The states of the bundled model have none: 16 of its columns hold a fifth of the energy.
+// withOutliers is withHead for a model with the outliers of SmolLM2, whose inputs and weights are multiplied by two
+// more factors. The states of the bundled model have no outliers: 16 of its columns hold a fifth of the energy.
 func withOutliers(t testing.TB, inputs, columns float32) *view {
 	column := func(i int) int { return 16*i + 3 } // some of 256
 	v := withHead(t, func(_ int, row []float32) {
@@ -177,17 +177,17 @@ func withOutliers(t testing.TB, inputs, columns float32) *view {
 	return v
 }
 
-// TestScreenOfOutliers: columns with large weights spend the range of the codes and widen the bounds of all rows.
-// Candidates stay few with the outliers of a real model; where only the weights of these columns are large, what
-// decides is lost in their steps, and the whole head is computed. Either way no logit is another than that of the whole
-// head.
+// TestScreenOfOutliers: columns with large weights use up the range of the codes and widen the bounds of all rows.
+// Candidates stay few with the outliers of a real model; where only the weights of these columns are large, the
+// decisive values are lost in quantization, and the whole head is computed. Either way all logits equal the logits of
+// the whole head.
 func TestScreenOfOutliers(t *testing.T) {
 	const positions = 32
 	for _, c := range []struct {
 		inputs, columns float32
 		top             int
 		most            int  // candidates per position, on average
-		whole           bool // the screen gives up, always
+		whole           bool // the screen always gives up
 	}{
 		{1, 1, 1, 4, false},
 		{1, 1, 40, 120, false},
@@ -231,8 +231,8 @@ func TestScreenOfOutliers(t *testing.T) {
 	}
 }
 
-// TestScreenDistrustsItsCodes: rows built against one known input, whose codes say the opposite of their weights. All
-// rounding errors of the winner are lost, all of the others gained, so that the codes put them in the reverse order.
+// TestScreenDistrustsItsCodes: rows built against one known input, whose codes contradict their weights. The rounding
+// errors all lower the winner and raise the others, so that the codes reverse the order.
 func TestScreenDistrustsItsCodes(t *testing.T) {
 	tokens := []int{2552, 100, 7}
 	known := engine(t, tiny(t), Options{})
@@ -327,7 +327,7 @@ func order21(logits []float32) []int {
 	return ids
 }
 
-// TestScreenedTextIsTheSame: generation with a screen gives the tokens that it gives without one.
+// TestScreenedTextIsTheSame: generation gives the same tokens with a screen as without one.
 func TestScreenedTextIsTheSame(t *testing.T) {
 	with := trainedHead(t)
 	e, whole := engine(t, with, Options{Threads: 2}), engine(t, tiny(t), Options{})
@@ -349,8 +349,8 @@ func TestScreenedTextIsTheSame(t *testing.T) {
 	}
 }
 
-// TestScreenOfBatches: several sequences at once, more than are screened together and than have their logits computed
-// together. One that wants everything does not take the screen from the others.
+// TestScreenOfBatches: several sequences at once, more than are screened together and more than have their logits
+// computed together. One that needs all logits does not keep the others from being screened.
 func TestScreenOfBatches(t *testing.T) {
 	const most = mostHeadRows + 4
 	e, whole := engine(t, trainedHead(t), Options{Sequences: most, Threads: 2}), engine(t, tiny(t), Options{})

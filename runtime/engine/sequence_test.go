@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestTruncateBelowZero: a sequence is never shorter than empty, and is of use afterwards.
+// TestTruncateBelowZero: a sequence is never shorter than empty, and is usable afterwards.
 func TestTruncateBelowZero(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
 	s := sequence(t, e)
@@ -24,7 +24,7 @@ func TestTruncateBelowZero(t *testing.T) {
 	}
 }
 
-// TestSequenceIsEmpty: a sequence that is opened again has nothing of the text before.
+// TestSequenceIsEmpty: a reopened sequence keeps nothing of the previous text.
 func TestSequenceIsEmpty(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
 	for range 2 {
@@ -45,8 +45,8 @@ func TestSequenceIsEmpty(t *testing.T) {
 	}
 }
 
-// TestOnePass: sequences that get all tokens in one pass have the logits that they have otherwise, in the memory of one
-// layer; nothing can be appended to them, and more tokens than a pass has are refused.
+// TestOnePass: sequences that get all tokens in one pass have the same logits as otherwise, in the memory of one layer;
+// nothing can be appended to them, and more tokens than a pass has are rejected.
 func TestOnePass(t *testing.T) {
 	texts := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}}
 	logits := func(o Options) (*Engine, []Chunk) {

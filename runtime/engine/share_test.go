@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// tokensOf makes n tokens of a small vocabulary that no two values of salt share.
+// tokensOf makes n tokens of a small vocabulary, different for each salt.
 func tokensOf(n, salt int) []int {
 	ids := make([]int, n)
 	for i := range ids {
@@ -123,7 +123,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("200 tokens in four pages: %v", err)
 	}
 	e.Trim()
-	r, err := e.Resume(held, 100) // the memory of free pages alone is gone
+	r, err := e.Resume(held, 100) // only the memory of free pages is gone
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestCacheFull: what does not fit into the KV cache is refused, and nothing of it stays.
+// TestCacheFull: tokens that do not fit into the KV cache are rejected, and none of them stays.
 func TestCacheFull(t *testing.T) {
 	e := paged(t, Options{Context: 256, Sequences: 2, CacheTokens: 100}) // four pages
 	a, b := opened(t, e), opened(t, e)
@@ -160,7 +160,7 @@ func TestCacheFull(t *testing.T) {
 	last(t, b, tokensOf(20, 3))
 }
 
-// TestPageOption: pages that keys and values cannot lie in are refused.
+// TestPageOption: pages with unsupported sizes for keys and values are rejected.
 func TestPageOption(t *testing.T) {
 	v, d := pagedModel(t, 0)
 	if _, err := build(v, d, Options{CacheTokens: -2}); !errors.Is(err, pack.ErrUnsupported) {

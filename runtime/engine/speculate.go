@@ -20,17 +20,17 @@ const (
 // drafter guesses the tokens that come next.
 type drafter interface {
 	Add(token int) // the text goes on with this token
-	// how many times faster than without it would go on with a draft of up to so many tokens
+	// the expected speedup from a draft of up to most tokens
 	Expect(most int) float64
-	Draft(ctx context.Context, most int) []int // what may come then, at most so many tokens; valid until the next call
+	Draft(ctx context.Context, most int) []int // at most most guesses; valid until the next call
 }
 
-// lookup guesses what the text repeats.
+// lookup is prompt lookup: it guesses what followed earlier in the text.
 type lookup struct{ *draft.Drafter }
 
 func (l lookup) Draft(_ context.Context, most int) []int { return l.Drafter.Draft(most) }
 
-// drafters guess in the way that is expected to be fastest, the first of equal ones.
+// drafters use the drafter with the highest expected speedup, the first of equal ones.
 type drafters []drafter
 
 func (list drafters) Add(token int) {
@@ -64,7 +64,7 @@ func (g *Generation) newDrafter() (drafter, error) {
 	return lookup{draft.New(slices.Concat(r.History, r.Prompt), r.Prediction, g.costOrNone())}, nil
 }
 
-// costOrNone is cost, nil for drafts of a length that the request gives.
+// costOrNone is cost, nil if the request sets the draft length.
 func (g *Generation) costOrNone() func(tokens int) float64 {
 	if g.request.Speculate > 0 {
 		return nil
@@ -72,19 +72,19 @@ func (g *Generation) costOrNone() func(tokens int) float64 {
 	return g.cost
 }
 
-// cost is the time of a pass with so many tokens of this text, as a multiple of what is its own of a pass with one: all
-// texts of a pass have the same share of it.
+// cost is the time of a pass with a number of tokens of this text, relative to this text's share of a pass with one:
+// all texts of a pass share it equally.
 func (g *Generation) cost(tokens int) float64 {
 	texts := g.beside + 1
 	one := g.e.cost(texts)
 	return 1 + (g.e.cost(g.beside+tokens)-one)*float64(texts)/one
 }
 
-// Draft guesses tokens that may follow the last one that Next returned, at most as many as are given, none where that
-// would not pay in a pass with so many tokens of other texts beside them. A caller that appends them in one chunk with
-// that token, and asks for the logits after each, gives Next one row after the other for as long as Next returns the
-// token of the draft; then it truncates the sequence to the tokens that Next returned, but for the last. So it gets the
-// tokens that it would get one by one. The draft is valid until the next call of a method.
+// Draft guesses up to most tokens that may follow the last one that Next returned, none if that would not pay off in a
+// pass with beside tokens of other sequences. The caller appends them in one chunk after that token, requests the
+// logits after each, and passes the rows to Next one by one as long as Next returns the token of the draft; then it
+// truncates the sequence to the tokens that Next returned, without the last. The resulting tokens are the same as
+// without a draft. The draft is valid until the next call of a method.
 func (g *Generation) Draft(most, beside int) []int {
 	return g.draft(context.Background(), most, beside)
 }
@@ -103,8 +103,8 @@ func (g *Generation) draft(ctx context.Context, most, beside int) []int {
 	return g.drafter.Draft(ctx, most)
 }
 
-// Predicted counts the tokens of a text behind a prompt that a prediction leads to, at most its own number: what
-// follows there when the text goes on as the prediction does.
+// Predicted counts the tokens of a text after a prompt that a prediction leads to, at most the length of the
+// prediction: tokens that continue the text as the prediction does.
 func Predicted(prompt, prediction, text []int) int { return draft.Predicted(prompt, prediction, text) }
 
 // advance appends the last token of the text and a draft, which it returns, and computes the logits after each.
@@ -126,12 +126,12 @@ func (g *Generation) advance(ctx context.Context, step *Chunk, token int) ([]int
 		if err == nil || len(guesses) == 0 {
 			return tokens[1:], err
 		}
-		guesses = nil // what is wrong may be wrong with the draft only: its numbers overflow, or its page is one too many
+		guesses = nil // the draft alone may be at fault: its numbers overflow, or its page is one too many
 	}
 }
 
-// take chooses tokens from the logits of a step, one more for each token of the draft that was right, and takes the
-// rest of the draft back. It returns the last of them.
+// take samples tokens from the logits of a step, one more for each accepted token of the draft, and removes the rest of
+// the draft. It returns the last of them.
 func (g *Generation) take(ctx context.Context, seq *Sequence, logits []float32, draft []int,
 	yield func(Piece) bool) (int, error) {
 	held, vocab := seq.Len()-len(draft), g.e.desc.Vocab
@@ -149,7 +149,7 @@ func (g *Generation) take(ctx context.Context, seq *Sequence, logits []float32, 
 	}
 }
 
-// emit chooses a token and hands it out. It ends the text if the context is full.
+// emit samples a token and passes it to yield. It ends the text if the context is full.
 func (g *Generation) emit(logits []float32, full bool, yield func(Piece) bool) int {
 	piece, why := g.Next(logits)
 	if why == "" && full {
@@ -161,7 +161,7 @@ func (g *Generation) emit(logits []float32, full bool, yield func(Piece) bool) i
 	return piece.Token
 }
 
-// learn notes what a batch took, if it is of those that drafts make: few tokens, with logits after each.
+// learn records the time of a batch of the kind that drafts produce: few tokens, with logits after each.
 func (e *Engine) learn(batch []Chunk, took time.Duration) {
 	tokens := 0
 	for i := range batch {

@@ -11,9 +11,9 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/race"
 )
 
-// TestSpeculationOnEveryModel is TestSpeculationChangesNothing for random models that between them have everything that
-// a description can ask for, with windows, pages and passes of several sizes. LOWPACK_LONG=1 has more models, and
-// guesses of each length for each of them.
+// TestSpeculationOnEveryModel is TestSpeculationChangesNothing for random models that between them use every feature of
+// a description, with windows, pages and passes of several sizes. LOWPACK_LONG=1 has more models, and guesses of each
+// length for each of them.
 func TestSpeculationOnEveryModel(t *testing.T) {
 	accepted, models, lengths := 0, 60, []int{3, 1, 15}
 	if !long.All {

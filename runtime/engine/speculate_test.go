@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// guesser guesses up to k tokens of a text that is known beforehand, wrongly where it is told to.
+// guesser guesses up to k tokens of a known text, wrong at chosen positions.
 type guesser struct {
 	text  []int
 	at    int
@@ -41,16 +41,16 @@ func (o *guesser) Draft(_ context.Context, most int) (draft []int) {
 	return draft
 }
 
-// outcome is all that a text leaves behind.
+// outcome is the complete result of a text.
 type outcome struct {
 	text   string
 	tokens []int
 	reason Reason
 	held   int       // tokens of the sequence
-	next   []float32 // logits after one token more, which tell of every key and value of it
+	next   []float32 // logits after one more token, which depend on every key and value in the cache
 }
 
-// outcomeOf generates with a drafter, nil = the one that the request asks for.
+// outcomeOf generates with a drafter; nil = the drafter that the request asks for.
 func outcomeOf(t *testing.T, e *Engine, r Request, d drafter) (o outcome, res Result) {
 	t.Helper()
 	if _, ok := r.Decoder.(*letters); ok {
@@ -86,15 +86,15 @@ func (o outcome) equal(p outcome) bool {
 		slices.Equal(o.next, p.next)
 }
 
-// wrongs are the ways in which guesses can be wrong.
+// wrongs lists the ways in which guesses can be wrong.
 var wrongs = map[string]func(int) bool{
 	"right":      func(int) bool { return false },
 	"wrong":      func(int) bool { return true },
 	"half right": func(i int) bool { return i%3 == 2 || i%7 == 0 },
 }
 
-// speculateEveryWay holds the outcome of a request with drafts of many kinds and of some lengths against that without
-// any. It returns how many guesses were right.
+// speculateEveryWay compares the outcome of a request with drafts of many kinds and some lengths with the outcome
+// without drafts. It returns the number of right guesses.
 func speculateEveryWay(t *testing.T, e *Engine, r Request, lengths ...int) (accepted int) {
 	t.Helper()
 	r.Speculate = 0
@@ -135,7 +135,7 @@ func speculateEveryWay(t *testing.T, e *Engine, r Request, lengths ...int) (acce
 	return accepted
 }
 
-// endings are the ways in which a text ends before it is as long as asked for, or with the context, given its tokens.
+// endings are the ways in which a text ends before the requested length, or with the context, given its tokens.
 func endings(tokens []int) []func(*Request) {
 	return []func(*Request){
 		func(r *Request) { r.StopTokens, r.StopTexts = tokens[13:14], nil },
@@ -146,10 +146,10 @@ func endings(tokens []int) []func(*Request) {
 	}
 }
 
-// TestSpeculationChangesNothing: with drafts, right and wrong ones, a text is the same tokens, pieces, end and KV cache
-// as without: however tokens are chosen, wherever the text ends, in every format of the cache, with a candidate filter
-// and without. Each request has each cache with one of the heads, one length of guesses and one ending; all of
-// each with all others is LOWPACK_LONG=1.
+// TestSpeculationChangesNothing: with drafts, right and wrong ones, a text has the same tokens, pieces, end and KV
+// cache as without: with every sampling method, every ending, every KV cache format, with a candidate filter and
+// without. Each request is run with every cache format and one of the heads, one draft length and one ending;
+// LOWPACK_LONG=1 runs all combinations.
 func TestSpeculationChangesNothing(t *testing.T) {
 	prompt := []int{2552, 2140, 392, 100, 392, 100}
 	requests := map[string]Request{
@@ -194,8 +194,8 @@ func TestSpeculationChangesNothing(t *testing.T) {
 	}
 }
 
-// TestDraftIsKept: the logits of a draft's tokens are computed at all of its positions, as those that are accepted are
-// penalized at the next.
+// TestDraftIsKept: the logits of a draft's tokens are computed at all of its positions, since accepted tokens are
+// penalized at the next one.
 func TestDraftIsKept(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
 	for _, c := range []struct {
@@ -219,7 +219,7 @@ func TestSpeculationTakesFewerSteps(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 256})
 	e.cost = func(tokens int) float64 { return 1 + 0.35*float64(tokens-1) }
 	r := Request{Prompt: []int{2552, 100}, MaxTokens: 250, Speculate: SpeculateAuto}
-	r.Adjust = func(generated []int, logits []float32) { // a text of ten tokens, again and again, with a slip in each
+	r.Adjust = func(generated []int, logits []float32) { // ten tokens repeated, with one slip per period
 		id := 300 + len(generated)%10
 		if len(generated)%40 == 27 {
 			id = 500 + len(generated)
@@ -238,8 +238,8 @@ func TestSpeculationTakesFewerSteps(t *testing.T) {
 	}
 }
 
-// TestDraftsThatOverflow: a guess whose numbers leave the range of floats costs time, not the text: the step is done
-// again without it. So is one that needs a page which is not there.
+// TestDraftsThatOverflow: a guess whose numbers overflow costs time but does not end the text: the step is repeated
+// without it. The same holds for a guess that needs an unavailable page.
 func TestDraftsThatOverflow(t *testing.T) {
 	e := engine(t, brokenTokens(t, false), Options{Context: 100})
 	r := Request{Prompt: []int{5, 6, 7}, MaxTokens: 20}
@@ -275,8 +275,8 @@ func TestDraftsThatOverflow(t *testing.T) {
 	}
 }
 
-// TestSpeculationEndsEarly: a caller that wants no more, or cancels, inside a draft has the tokens and the sequence
-// that it has without one.
+// TestSpeculationEndsEarly: a caller that stops or cancels inside a draft has the same tokens and sequence as without
+// one.
 func TestSpeculationEndsEarly(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 100})
 	_, plain := outcomeOf(t, e, Request{Prompt: []int{5}, MaxTokens: 20}, nil)
@@ -305,7 +305,7 @@ func TestSpeculationEndsEarly(t *testing.T) {
 	}
 }
 
-// TestSpeculationIsChecked: drafts without meaning, and predictions outside the vocabulary.
+// TestSpeculationIsChecked: invalid drafts, and predictions outside the vocabulary.
 func TestSpeculationIsChecked(t *testing.T) {
 	e := engine(t, tiny(t), Options{})
 	for _, r := range []Request{{Speculate: -2}, {Speculate: SpeculateMost + 1},
@@ -317,7 +317,7 @@ func TestSpeculationIsChecked(t *testing.T) {
 	}
 }
 
-// TestPassesAreMeasured: what passes cost is learned from those with logits after each token.
+// TestPassesAreMeasured: costs are learned from passes with logits after each token.
 func TestPassesAreMeasured(t *testing.T) {
 	e := engine(t, tiny(t), Options{Context: 256})
 	before := e.cost(8)

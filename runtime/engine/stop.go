@@ -2,13 +2,14 @@ package engine
 
 import "strings"
 
-// textFilter looks for stop texts in a text that comes in pieces.
+// textFilter looks for stop texts in a text that arrives in pieces.
 type textFilter struct {
 	stops []string
 	held  string // may be the start of a stop text
 }
 
-// add takes the next piece and returns what is certain: up to the first stop text if there is one, which ends the text.
+// add takes the next piece and returns the text that is final: up to the first stop text if there is one, which ends
+// the text.
 func (f *textFilter) add(piece string) (text string, found bool) {
 	f.held += piece
 	end := -1
@@ -28,10 +29,10 @@ func (f *textFilter) add(piece string) (text string, found bool) {
 	return text, false
 }
 
-// rest is what was held back when the text ends otherwise.
+// rest is the text that is still held back when the text ends for another reason.
 func (f *textFilter) rest() string { return f.held }
 
-// overlap is the length of the longest proper start of stop that text ends with.
+// overlap is the length of the longest proper prefix of stop that is a suffix of text.
 func overlap(text, stop string) int {
 	for n := min(len(text), len(stop)-1); n > 0; n-- {
 		if strings.HasSuffix(text, stop[:n]) {

@@ -2,17 +2,17 @@ package engine
 
 import "github.com/lowpack/lowpack/formats/packed"
 
-// units are what weights of a matrix share: scales, zero points, minima and the order of columns.
+// units holds the side data of a quantized matrix: scales, zero points, minima and the column order.
 type units struct {
 	group  int // columns of a unit
 	perRow int // units of a row; 0 = all rows share one
 	scales []float32
 	zeros  []int8    // nil = none
 	minima []float32 // nil = none
-	order  []int32   // nil = as they are
+	order  []int32   // nil = as stored
 }
 
-// openUnits opens those of one matrix.
+// openUnits opens the units of one matrix.
 func openUnits(v packed.View, e *packed.Entry, expert int) (u *units, err error) {
 	u = &units{group: e.MatrixShape().K, perRow: e.Groups()}
 	switch e.Scale.Kind {
@@ -34,7 +34,7 @@ func openUnits(v packed.View, e *packed.Entry, expert int) (u *units, err error)
 	return u, err
 }
 
-// row sets dst to the weights of a row (N39), in the order of the vectors that they multiply.
+// row sets dst to the dequantized weights of a row (N39), in the column order of the vectors that they multiply.
 func (u *units) row(dst []float32, row int, codes []int8) {
 	for k, c := range codes {
 		unit, at, code := row*u.perRow+k/u.group, k, int(c)

@@ -17,7 +17,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// view is a packed file in memory, so that tests can have tensors that no conversion would write.
+// view is a packed file in memory, so that tests can use tensors that no conversion would write.
 type view struct {
 	manifest packed.Manifest
 	tensors  map[string]packed.Tensor
@@ -53,7 +53,7 @@ func (v *view) plain(name string, dtype safetensors.DType, shape []int, data []b
 	v.manifest.Plain = append(v.manifest.Plain, packed.Plain{Name: name, DType: dtype, Shape: shape})
 }
 
-// quantized adds a matrix of codes. scales are of kind tensor, row or group by their number.
+// quantized adds a matrix of codes. The number of scales says whether they are per tensor, row or group.
 func (v *view) quantized(t testing.TB, name, layout string, m *pack.Matrix, scales []float32, group int) {
 	t.Helper()
 	v.store(t, stored{
@@ -62,8 +62,8 @@ func (v *view) quantized(t testing.TB, name, layout string, m *pack.Matrix, scal
 	})
 }
 
-// stored is a matrix of codes with its scales, and zero points and an order of columns, if any. Entry has its name and
-// what is said of its scales.
+// stored is a matrix of codes with its scales, and zero points and a column order, if any. Entry has its name and the
+// description of its scales.
 type stored struct {
 	packed.Entry
 	layout string
@@ -128,7 +128,7 @@ func bytesOf(x []float32) []byte {
 	return b
 }
 
-// clone is a view whose manifest, tensors and files may be changed; bytes of tensors are shared.
+// clone returns a view whose manifest, tensors and files may be changed; tensor bytes are shared.
 func (v *view) clone() *view {
 	c := &view{manifest: v.manifest, tensors: maps.Clone(v.tensors), files: maps.Clone(v.files)}
 	c.manifest.Packed, c.manifest.Plain = slices.Clone(v.manifest.Packed), slices.Clone(v.manifest.Plain)
@@ -144,11 +144,11 @@ type origin struct {
 	values      bool
 }
 
-// views are those that were made, by their origin: tests take the same few.
+// views caches views by their origin: tests use the same few.
 var views sync.Map
 
 // fromCheckpoint packs a model directory. Linear layers become ternary when the config declares it, or when values says
-// that they hold −s, 0 and +s; all else stays as it is.
+// that they hold −s, 0 and +s; all others stay as they are.
 func fromCheckpoint(t testing.TB, dir, layout string, values bool) *view {
 	t.Helper()
 	from := origin{dir, layout, values}
@@ -224,7 +224,7 @@ func unpackU8(m *pack.Matrix, data []byte, scale float32, divides bool) float32 
 	return scale
 }
 
-// ternary makes codes of floats: of those that are ternary already, or by absmean (MODELS 1.1).
+// ternary makes codes of floats: of floats that are ternary already, or by absmean (MODELS 1.1).
 func ternary(m *pack.Matrix, w []float32, values bool) float32 {
 	sum, largest := 0.0, float32(0)
 	for _, x := range w {
@@ -256,7 +256,7 @@ func widened(t testing.TB, dtype string, data []byte) []float32 {
 	return x
 }
 
-// engine makes an engine that lives as long as the test.
+// engine makes an engine that is closed at the end of the test.
 func engine(t testing.TB, v packed.View, o Options) *Engine {
 	t.Helper()
 	e, err := New(v, o)

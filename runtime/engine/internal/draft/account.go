@@ -1,30 +1,29 @@
 package draft
 
-// account bounds what drafts lose, however their guesses mislead and whatever was expected of them: each token of the
-// text pays a little in, each right guess the pass that it saved, and no draft may cost more than there is. So a text
-// takes at most the share longer than without drafts, and the beginning once, even if each draft costs a margin more
-// than it seems to.
+// account bounds the cost of drafts, however misleading the guesses and the estimates: each token of the text pays in a
+// small share, each right guess the pass that it saved, and no draft may cost more than the balance. So a text takes at
+// most the share longer than without drafts, plus the initial balance once, even if each draft costs a margin more than
+// estimated.
 type account struct {
-	left    float64 // in passes of one token
-	pending []int   // guesses of a draft whose tokens have not come yet
+	left    float64 // balance, in one-token passes
+	pending []int   // guesses of a draft whose tokens have not arrived yet
 }
 
 const (
 	beginning = 1
 	share     = 0.01
-	kept      = 8 // at most: what was won long ago is not lost
-	// margin is what a draft pays on top: a pass with one guess, estimated from few, cost up to that much more on a busy
-	// machine.
+	kept      = 8 // maximum balance: old gains expire
+	// margin is an extra charge per draft: on a busy machine, a pass with one guess, estimated from few samples, cost up
+	// to that much more.
 	margin = 0.15
 )
 
-// gain is how much faster than a shorter draft a longer one must be: estimates are not exact.
+// gain is the minimum speedup of a longer draft over a shorter one: estimates are not exact.
 const gain = 1.02
 
-// length is the number of guesses at which the most tokens are to be expected per unit of time, and how many times as
-// many these are as without a draft: the token that a pass gives in any case, and of the guesses those before which all
-// were right. right tells how likely the n-th guess is right if those before it are, cost what a pass with n guesses
-// costs.
+// length returns the number of guesses with the highest expected number of tokens per unit of time, and the speedup
+// over no draft: a pass yields one token in any case, plus the leading guesses that are right. right(n) is the
+// probability that the n-th guess is right if all earlier ones are; cost(n) is the cost of a pass with n guesses.
 func (a *account) length(most int, right, cost func(n int) float64) (best int, faster float64) {
 	speed, all, tokens := 1/cost(0), 1.0, 1.0
 	without := speed
@@ -38,7 +37,7 @@ func (a *account) length(most int, right, cost func(n int) float64) (best int, f
 	return best, speed / without
 }
 
-// allows tells whether a draft can be paid with which a pass costs so much, where one of one token costs 1.
+// allows reports whether the balance covers a draft whose pass costs cost, where a one-token pass costs 1.
 func (a *account) allows(cost float64) bool { return cost-1+margin <= a.left }
 
 // pay pays for a draft.
@@ -47,7 +46,7 @@ func (a *account) pay(draft []int, cost float64) {
 	a.pending = append(a.pending[:0], draft...)
 }
 
-// settle pays in what the next token of the text brings.
+// settle credits the account for the next token of the text.
 func (a *account) settle(token int) {
 	brings := share
 	if len(a.pending) > 0 && a.pending[0] == token {

@@ -1,9 +1,9 @@
 package draft
 
 // automaton is the suffix automaton (Blumer et al. 1985) of a text that grows token by token, in constant amortized
-// time. A state stands for the substrings that end at the same places. The longest suffix of the text that also occurs
-// earlier is the link of the state of the whole text. A token takes at most two states and three transitions, less than
-// 200 bytes.
+// time. A state stands for the substrings that end at the same positions. The longest suffix of the text that also
+// occurs earlier is the suffix link of the state of the whole text. A token adds at most two states and three
+// transitions, less than 200 bytes.
 type automaton struct {
 	text  []int
 	state []state
@@ -11,14 +11,14 @@ type automaton struct {
 	at    map[origin]int32 // index of an edge
 	last  int32            // state of the whole text
 
-	length int // of the longest suffix that occurred before
-	end    int // of the last known place where it did: text[end] came after it there
+	length int // of the longest suffix that occurred earlier
+	end    int // of its last known earlier occurrence: text[end] followed it there
 }
 
 type state struct {
 	length int // of its longest substring
 	link   int32
-	end    int   // of a place where it occurs; see refreshed
+	end    int   // of one of its occurrences; see refreshed
 	out    int32 // its first edge
 }
 
@@ -32,11 +32,12 @@ type origin struct {
 	token int
 }
 
-// none is no state and no edge.
+// none marks a missing state or edge.
 const none = -1
 
-// refreshed is how many states, of ever shorter suffixes, learn of the place where the text ends now. Those of shorter
-// ones keep an earlier place, which is as true. Without a bound a text of one token repeated would take quadratic time.
+// refreshed is the number of states, of ever shorter suffixes, whose end is updated to the current end of the text.
+// States of shorter suffixes keep an earlier occurrence, which is also valid. Without a bound, a text that repeats one
+// token would take quadratic time.
 const refreshed = 32
 
 func newAutomaton() *automaton {
@@ -72,8 +73,8 @@ func (a *automaton) add(token int) {
 	a.remember(a.state[now].link)
 }
 
-// upTo is the state of the longest substring of p with one more token, which leads to q: q itself, or what is split off
-// it if q has longer substrings as well.
+// upTo returns the state of the longest substring of p extended by token, an edge that leads to q: q itself, or a state
+// split off it if q has longer substrings as well.
 func (a *automaton) upTo(p int32, token int, q int32) int32 {
 	length := a.state[p].length + 1
 	if a.state[q].length == length {
@@ -94,7 +95,7 @@ func (a *automaton) upTo(p int32, token int, q int32) int32 {
 	return short
 }
 
-// remember notes the longest suffix that occurred before, whose state is s, and that it occurs here.
+// remember notes the longest suffix that occurred earlier, whose state is s, and that it occurs here.
 func (a *automaton) remember(s int32) {
 	a.length, a.end = a.state[s].length, a.state[s].end
 	a.state[a.last].end = len(a.text)
@@ -107,8 +108,8 @@ func (a *automaton) remember(s int32) {
 	}
 }
 
-// after appends to dst the n tokens that came at a place of the text. Where the text ends, what came is taken to go on
-// in the same way: the period of the text.
+// after appends to dst the n tokens that follow position from of the text. Beyond the end, the text is assumed to
+// continue periodically.
 func (a *automaton) after(dst []int, from, n int) []int {
 	period := len(a.text) - from
 	for i := range n {

@@ -5,34 +5,35 @@ import (
 	"time"
 )
 
-// Costs learns what passes of a few tokens cost, as multiples of a pass of one. The zero value has measured nothing.
-// Its methods may be called from any goroutine.
+// Costs learns the cost of passes with a few tokens, as multiples of a one-token pass. The zero value has measured
+// nothing. Its methods may be called from any goroutine.
 type Costs struct {
 	mu     sync.Mutex
-	one    float64 // seconds of a pass of one token; 0 = not measured
+	one    float64 // seconds of a one-token pass; 0 = not measured
 	passes int     // measured so far
 	of     [Most + 2]cost
 }
 
-// cost of a pass of some tokens.
+// cost of a pass with some number of tokens.
 type cost struct {
-	ratio   float64 // to one token
+	ratio   float64 // to a one-token pass
 	samples int     // up to averaged
 	last    int     // pass of the last sample
 }
 
 const (
-	// assumed is what one more token costs where that is not measured: the knee of the curve of a two-core machine with
-	// fast memory, so that guesses are tried where they are likely to be right.
+	// assumed is the cost of one more token until it is measured: the knee of the curve of a two-core machine with fast
+	// memory, so that guesses are tried where they are likely to be right.
 	assumed  = 0.3
 	averaged = 8
-	// surprise bounds what one sample can say: a multiple of what was expected. Other programs hold up a pass at times.
+	// surprise bounds the influence of one sample, as a multiple of the expected value: other processes delay a pass at
+	// times.
 	surprise = 2
-	// forgotten is after how many passes a measurement counts no more, so that one made in bad times is made again.
+	// forgotten is the number of passes after which a measurement expires, so that one made on a busy machine is repeated.
 	forgotten = 256
 )
 
-// Learn counts a pass of some tokens, with logits after each of them.
+// Learn records the time of a pass of some tokens, with logits after each of them.
 func (c *Costs) Learn(tokens int, took time.Duration) {
 	s := took.Seconds()
 	if tokens < 1 || tokens > Most+1 || s <= 0 {
@@ -47,7 +48,7 @@ func (c *Costs) Learn(tokens int, took time.Duration) {
 	if tokens == 1 && c.one > 0 {
 		s = c.one + (min(s, surprise*c.one)-c.one)/averaged
 	}
-	if tokens == 1 || s < c.one { // one token takes no longer than several
+	if tokens == 1 || s < c.one { // a one-token pass takes no longer than a larger one
 		c.one = s
 	}
 	if tokens == 1 {
@@ -62,21 +63,21 @@ func (c *Costs) Learn(tokens int, took time.Duration) {
 	k.last = c.passes
 }
 
-// Of is the cost of a pass of at most Most+1 tokens, as a multiple of that of one.
+// Of is the cost of a pass of at most Most+1 tokens, as a multiple of a one-token pass.
 func (c *Costs) Of(tokens int) float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.curve(tokens)
 }
 
-// One is the time of a pass of one token in seconds, 0 before one is measured.
+// One is the time of a one-token pass in seconds, 0 before one is measured.
 func (c *Costs) One() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.one
 }
 
-// curve never falls. What is not measured costs a little more than what is.
+// curve is monotone. Token counts that were not measured cost a little more than measured ones.
 func (c *Costs) curve(tokens int) float64 {
 	y := 1.0
 	for n := 2; n <= tokens; n++ {

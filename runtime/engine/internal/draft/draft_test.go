@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// longest is the definition: the length of the longest suffix of a text that occurred before, and the ends of its
+// longest follows the definition: the length of the longest suffix of a text that occurred earlier, and the ends of its
 // occurrences.
 func longest(text []int) (n int, ends []int) {
 	for n = len(text) - 1; n > 0; n-- {
@@ -25,7 +25,8 @@ func longest(text []int) (n int, ends []int) {
 	return 0, nil
 }
 
-// TestAutomaton: after each token the automaton knows the longest suffix that occurred before, and its last occurrence.
+// TestAutomaton: after each token the automaton knows the longest suffix that occurred earlier, and its last
+// occurrence.
 func TestAutomaton(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -40,8 +41,8 @@ func TestAutomaton(t *testing.T) {
 	}
 }
 
-// TestAutomatonOfLongTexts: beyond the states that are refreshed an occurrence need not be the last, but is one; and
-// there are no more states and edges than the theory says.
+// TestAutomatonOfLongTexts: beyond the refreshed states an occurrence need not be the last, but is valid; and there are
+// no more states and edges than the theory says.
 func TestAutomatonOfLongTexts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, letters := range []int{1, 2, 5} {
@@ -65,8 +66,8 @@ func feed(d *Drafter, tokens ...int) {
 	}
 }
 
-// TestDrafts: what follows is what followed the longest suffix when it last occurred; a text that repeats itself is
-// taken to go on so; nothing is guessed after a single token.
+// TestDrafts: the guess is what followed the last occurrence of the longest suffix; a text that repeats itself is
+// assumed to go on repeating; nothing is guessed after a single token.
 func TestDrafts(t *testing.T) {
 	d := New([]int{1, 2, 3, 4, 9, 2, 3, 5, 6, 7}, nil, nil)
 	for _, c := range []struct{ add, want []int }{
@@ -87,8 +88,8 @@ func TestDrafts(t *testing.T) {
 	}
 }
 
-// TestPrediction: a prediction is guessed from the first token on, and again where the text comes back to it; the
-// borders around it are never guessed.
+// TestPrediction: a prediction is used from the first token on, and again where the text returns to it; the borders
+// around it are never guessed.
 func TestPrediction(t *testing.T) {
 	prompt, prediction := []int{1, 2, 3, 4, 5}, []int{50, 51, 52, 53, 54}
 	d := New(prompt, prediction, nil)
@@ -116,8 +117,8 @@ func TestPrediction(t *testing.T) {
 	}
 }
 
-// TestSlips: a text that follows another one but for a token here and there is guessed on after each; what has nothing
-// to do with it any more is not.
+// TestSlips: a text that follows an earlier one except for single tokens is still guessed after each of them; one that
+// has left it for good is not.
 func TestSlips(t *testing.T) {
 	source := make([]int, 300)
 	for i := range source {
@@ -145,11 +146,10 @@ func TestSlips(t *testing.T) {
 // curve of a machine with fast memory.
 func curve(tokens int) float64 { return 1 + 0.35*float64(tokens-1) }
 
-// replay counts the passes that a text takes that is known beforehand, what they cost by curve, and the positions that
-// they compute in vain.
+// replay counts the passes that a known text takes, their cost by curve, and the positions whose guesses were wrong.
 func replay(d *Drafter, text []int) (passes, vain int, cost float64) {
 	for i := 0; i < len(text); passes++ {
-		d.Add(text[i]) // what the pass before gave
+		d.Add(text[i]) // from the previous pass
 		i++
 		guesses := d.Draft(min(Most, len(text)-i))
 		right := 0
@@ -166,8 +166,8 @@ func replay(d *Drafter, text []int) (passes, vain int, cost float64) {
 	return passes, vain, cost
 }
 
-// TestWrongGuessesEnd: where the guess after a suffix is always wrong, whatever its length, drafts do not go so far:
-// the text costs at most 1 % more than without them. Where guesses are right from then on, drafts come back.
+// TestWrongGuessesEnd: where the guess after a suffix is always wrong, whatever its length, drafts get shorter: the
+// text costs at most 1 % more than without them. Once guesses are right, drafts come back.
 func TestWrongGuessesEnd(t *testing.T) {
 	block := make([]int, 20)
 	for i := range block {
@@ -175,11 +175,11 @@ func TestWrongGuessesEnd(t *testing.T) {
 	}
 	for length := shortest; length <= len(block); length++ {
 		d := New(nil, nil, curve)
-		for _, p := range rand.New(rand.NewPCG(1, 1)).Perm(len(block)) { // no two of the block follow one another yet
+		for _, p := range rand.New(rand.NewPCG(1, 1)).Perm(len(block)) { // no two tokens of the block are adjacent yet
 			d.text.add(p)
 		}
 		tokens, cost := 0, 0.0
-		for i := range 400 { // the same beginning goes on with something new each time
+		for i := range 400 { // the same prefix continues differently each time
 			part := append(slices.Clone(block[:length]), 1000+2*i, 1001+2*i)
 			_, _, c := replay(d, part)
 			tokens, cost = tokens+len(part), cost+c
@@ -197,8 +197,8 @@ func TestWrongGuessesEnd(t *testing.T) {
 	}
 }
 
-// TestAccount: whatever is expected of guesses, here that all are right, and whatever the costs are, a text costs at
-// most the share more than without drafts, and the beginning, even if each draft costs the margin more.
+// TestAccount: whatever the expected acceptance, here certainty, and whatever the costs, a text costs at most the share
+// plus the initial balance more than without drafts, even if each draft costs the margin more.
 func TestAccount(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -242,8 +242,8 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// TestPriced: guesses that are right are asked for, the more the cheaper they are; those that are wrong cost a text at
-// most the share and the beginning; and where they are right from then on, they come back.
+// TestPriced: right guesses are requested, more of them the cheaper they are; wrong ones cost a text at most the share
+// and the initial balance; and once they are right, they come back.
 func TestPriced(t *testing.T) {
 	price := 0.2
 	of := func(n int) float64 { return curve(1+n) + float64(n)*price }
@@ -282,8 +282,8 @@ func TestPriced(t *testing.T) {
 	}
 }
 
-// TestNothingRepeats: random tokens of a vocabulary so small that pairs of them occur again and again cost hardly a
-// position more, and those of a large one none.
+// TestNothingRepeats: random tokens of a vocabulary so small that pairs recur cost hardly any extra positions, and
+// tokens of a large one none.
 func TestNothingRepeats(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, c := range []struct{ vocab, vain int }{{4, 200}, {10, 40}, {50, 10}, {100_000, 0}} {
@@ -297,8 +297,8 @@ func TestNothingRepeats(t *testing.T) {
 	}
 }
 
-// TestLength: more guesses where they are more often right, and where they cost less; none where one costs as much as a
-// pass.
+// TestLength: more guesses where they are more often right, and where they cost less; none where a guess costs as much
+// as a pass.
 func TestLength(t *testing.T) {
 	at := func(right float64, cost func(int) float64) int {
 		d := New([]int{1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3}, nil, cost)
@@ -323,8 +323,8 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// TestCosts: what is measured counts, in samples that cannot say anything they like, and for a time only; what is not
-// measured costs a little more than what is; no more tokens cost less.
+// TestCosts: measurements count, with bounded influence per sample, and expire; token counts that were not measured
+// cost a little more than measured ones; the cost never falls with the number of tokens.
 func TestCosts(t *testing.T) {
 	var c Costs
 	about := func(what string, tokens int, want float64) {
@@ -364,14 +364,14 @@ func TestCosts(t *testing.T) {
 	for range 60 {
 		pass(3, 5)
 	}
-	about("a time of one token that cannot be", 3, 1+assumed) // at least that of what is before it
+	about("a time of one token that cannot be", 3, 1+assumed) // at least the cost of the smaller passes
 	pass(Most+2, 10)
 	pass(0, 10)
 	pass(1, -10)
 }
 
-// TestPredicted: tokens that a prediction leads to count, up to a border, also after a slip; those that the text leads
-// to itself do not, and nothing counts twice.
+// TestPredicted: tokens that a prediction leads to count, up to a border, also after a slip; tokens that the text
+// itself leads to do not, and nothing counts twice.
 func TestPredicted(t *testing.T) {
 	prompt, prediction := []int{1, 2, 3}, []int{10, 11, 12, 13, 14, 15, 16, 17}
 	for _, c := range []struct {

@@ -13,14 +13,15 @@ import "math"
 // Most is the largest number of tokens of a draft.
 const Most = 15
 
-// shortest suffix whose continuation is worth a guess: single tokens repeat everywhere.
+// shortest is the minimum length of a suffix whose continuation is worth a guess: single tokens repeat everywhere.
 const shortest = 2
 
-// slips is how many tokens may differ before the place that a text followed is lost: an edit replaces a token or two,
-// and goes on as before.
+// slips is the number of mismatched tokens after which the followed position is abandoned: an edit replaces a token or
+// two, and the text goes on as before.
 const slips = 3
 
-// context is how many tokens of the end of a prompt stand before a prediction, so that the prompt leads to it.
+// context is the number of tokens at the end of a prompt that are placed before a prediction, so that the prompt leads
+// to it.
 const context = 16
 
 // Drafter guesses the tokens of one text.
@@ -31,15 +32,15 @@ type Drafter struct {
 	cost    func(tokens int) float64
 	draft   []int
 
-	place int // in the text: what came there may come next; 0 = nothing may
-	slips int // tokens since the text was as it was before that place
+	place int // in the text: the tokens from here on may come next; 0 = none
+	slips int // tokens since the text last matched up to that place
 }
 
-// New makes the drafter of a text that begins with prompt and may go on with prediction. cost is the time of a pass of
-// so many tokens, in any unit; nil = drafts are as long as they may be.
+// New makes the drafter of a text that starts with prompt and may go on with prediction. cost is the time of a pass
+// with a given number of tokens, in any unit; nil = drafts are as long as possible.
 func New(prompt, prediction []int, cost func(tokens int) float64) *Drafter {
 	d := &Drafter{text: newAutomaton(), rates: newRates(), cost: cost, account: account{left: beginning}}
-	if len(prediction) > 0 { // the end of the prompt with the prediction after it, between borders that nothing equals
+	if len(prediction) > 0 { // the end of the prompt and the prediction, between borders that equal no token
 		d.add(prompt[max(0, len(prompt)-context):], prediction, []int{-1})
 	}
 	d.add(prompt)
@@ -47,7 +48,8 @@ func New(prompt, prediction []int, cost func(tokens int) float64) *Drafter {
 	return d
 }
 
-// Predicted counts the tokens of a text behind a prompt that a prediction alone guesses, at most as many as it has.
+// Predicted counts the tokens of a text after a prompt that a prediction alone would guess, at most the length of the
+// prediction.
 func Predicted(prompt, prediction, text []int) (n int) {
 	tail := prompt[max(0, len(prompt)-context):]
 	d := New(tail, prediction, nil)
@@ -78,8 +80,8 @@ func (d *Drafter) Add(token int) {
 	d.follow()
 }
 
-// follow finds the place whose continuation is guessed: after the longest suffix that occurred before, or, for some
-// tokens after the text went another way, where it would have come to.
+// follow finds the position whose continuation is guessed: after the longest suffix that occurred earlier, or, for some
+// tokens after a mismatch, the position that the text would have reached without it.
 func (d *Drafter) follow() {
 	switch {
 	case d.text.length >= shortest:
@@ -91,7 +93,7 @@ func (d *Drafter) follow() {
 	}
 }
 
-// known is the length of the suffix before the place, 0 after slips.
+// known is the length of the matching suffix before the place, 0 after slips.
 func (d *Drafter) known() int {
 	if d.slips > 0 {
 		return 0
@@ -99,7 +101,7 @@ func (d *Drafter) known() int {
 	return d.text.length
 }
 
-// Draft guesses up to most tokens, none if that does not pay. The result is valid until the next call of a method.
+// Draft guesses up to most tokens, none if that does not pay off. The result is valid until the next call of a method.
 func (d *Drafter) Draft(most int) []int {
 	guesses := d.guess(min(most, Most))
 	guesses = guesses[:d.length(guesses)]
@@ -109,7 +111,7 @@ func (d *Drafter) Draft(most int) []int {
 	return guesses
 }
 
-// guess is what came at the place that the text follows.
+// guess returns the n tokens after the place that the text follows.
 func (d *Drafter) guess(n int) []int {
 	d.draft = d.draft[:0]
 	if d.place > 0 {
@@ -118,7 +120,7 @@ func (d *Drafter) guess(n int) []int {
 	return d.draft
 }
 
-// length is how many of the guesses are worth computing. A suffix grows with each right guess.
+// length is the number of guesses worth computing. The suffix grows with each right guess.
 func (d *Drafter) length(guesses []int) int {
 	n, _ := d.plan(guesses)
 	return n
@@ -135,7 +137,7 @@ func (d *Drafter) plan(guesses []int) (n int, faster float64) {
 	return d.account.length(len(guesses), right, func(n int) float64 { return d.cost(1 + n) })
 }
 
-// Expect is how many times faster than without the text is expected to go with a draft of up to most tokens.
+// Expect is the expected speedup from a draft of up to most tokens.
 func (d *Drafter) Expect(most int) float64 {
 	_, faster := d.plan(d.guess(min(most, Most)))
 	return faster

@@ -1,7 +1,7 @@
 package draft
 
-// rates estimate how often a guess is right, by the length of the suffix that it follows: at first as if they had
-// seen a few outcomes, later by the last 32 or so.
+// rates estimate how often a guess is right, by the length of the suffix that it follows: starting from a prior worth a
+// few outcomes, later from about the last 32.
 type rates [7]rate
 
 type rate struct {
@@ -10,15 +10,15 @@ type rate struct {
 }
 
 const (
-	doubt  = 4  // outcomes that a first estimate counts for
-	memory = 28 // with doubt, the outcomes that an estimate looks back on
+	doubt  = 4  // outcomes that the prior counts for
+	memory = 28 // with doubt, the number of outcomes that an estimate covers
 )
 
 func newRates() rates {
 	return rates{{right: 0.12}, {right: 0.12}, {right: 0.2}, {right: 0.3}, {right: 0.45}, {right: 0.6}, {right: 0.8}}
 }
 
-// class of suffixes by their length: none to speak of, 2, 3, 4, 5 to 7, 8 to 11, and longer ones.
+// class returns the class of a suffix by its length: shorter than 2, 2, 3, 4, 5 to 7, 8 to 11, and longer.
 func class(length int) int {
 	switch {
 	case length < shortest:
@@ -35,7 +35,7 @@ func class(length int) int {
 
 func (r *rates) of(length int) float64 { return r[class(length)].right }
 
-// learn counts a guess that was right or wrong.
+// learn records whether a guess was right.
 func (r *rates) learn(length int, right bool) { r[class(length)].learn(right) }
 
 func (r *rate) learn(right bool) {
