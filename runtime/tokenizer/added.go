@@ -11,25 +11,25 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
-// addedToken is a token that is found in the text before anything else happens to it.
+// addedToken is a token that is matched in the text before any other processing.
 type addedToken struct {
 	id         int
 	content    string
 	special    bool // control token: left out when text is shown
 	singleWord bool // not inside a word
-	lstrip     bool // takes the white space in front of it along
-	rstrip     bool // and behind it
-	normalized bool // looked for in the normalized text, in its own normalized form
+	lstrip     bool // includes the white space before it
+	rstrip     bool // includes the white space after it
+	normalized bool // matched in the normalized text, in its own normalized form
 }
 
 const maxAdded = 1 << 16
 
-// finder finds added tokens: leftmost first, the longest of those.
+// finder finds added tokens: leftmost first, the longest among these.
 type finder struct {
 	trie   trie
 	tokens []addedToken
-	first  [256]bool // bytes that a token begins with
-	// special: a control token is among them, which text of a conversation must not become.
+	first  [256]bool // first bytes of tokens
+	// special: one of them is a control token, which untrusted text of a conversation must not become.
 	special bool
 }
 
@@ -47,9 +47,9 @@ func (f *finder) add(t addedToken, key string) error {
 }
 
 // next returns the first added token in text[from:] with the range that it covers; nil when there is none. A control
-// token is found only where the text has no mark. White space that belongs to a token is taken from floor on. The
-// search for the next one begins at after, in front of white space behind this one: an added token of spaces is found
-// there once more.
+// token is matched only where the text has no mark. White space that belongs to a token is included from floor on. The
+// search for the next one starts at after, before the white space that follows this one: an added token of spaces can
+// match there again.
 func (f *finder) next(text marked.Text, from, floor int) (t *addedToken, start, end, after int) {
 	s := text.S
 	if len(f.tokens) == 0 {
@@ -85,7 +85,7 @@ func (f *finder) next(text marked.Text, from, floor int) (t *addedToken, start, 
 	return nil, 0, 0, 0
 }
 
-// spaceBefore returns where the white space that ends at i begins.
+// spaceBefore returns the start of the white space that ends at i.
 func spaceBefore(s string, i int) int {
 	for i > 0 {
 		r, n := utf8.DecodeLastRuneInString(s[:i])
@@ -97,7 +97,7 @@ func spaceBefore(s string, i int) int {
 	return i
 }
 
-// spaceAfter returns where the white space that begins at i ends.
+// spaceAfter returns the end of the white space that starts at i.
 func spaceAfter(s string, i int) int {
 	for i < len(s) {
 		r, n := utf8.DecodeRuneInString(s[i:])
@@ -119,7 +119,7 @@ func wordAfter(s string, i int) bool {
 	return n > 0 && isWord(r)
 }
 
-// wholeWord is what a token with single_word must not touch.
+// wholeWord is the set of characters that must not be adjacent to a token with single_word.
 var wholeWord = sync.OnceValue(func() *chars.Class { return chars.Recorded(chars.WholeWord).Class() })
 
 func isWord(r rune) bool { return wholeWord().Has(r) }

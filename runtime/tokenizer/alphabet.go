@@ -26,7 +26,7 @@ func init() {
 }
 
 // toBytes appends the bytes that the characters of a byte-level token stand for. It reports false when the token holds
-// a character outside the alphabet; then it is not made of bytes (a special token, for example).
+// a character outside the alphabet; then it is not a byte-level token (but a special token, for example).
 func toBytes(dst, token []byte) ([]byte, bool) {
 	for i := 0; i < len(token); {
 		c := token[i]

@@ -15,15 +15,15 @@ type bpe struct {
 	// bytewise: a word is a sequence of bytes, otherwise of characters.
 	bytewise bool
 	// byteID is the token of a single byte: in a bytewise vocabulary the byte itself, in others its fallback token <0xXX>;
-	// −1 where there is none: such a byte, or a character with such a byte, becomes the unknown token, or is dropped where
-	// a vocabulary has none (SmolLM2 lacks 21 bytes, most of them such as UTF-8 never has; Gemma 2 lacks <0x09>).
+	// −1 = none: such a byte, or a character with such a byte, becomes the unknown token, or is dropped if the vocabulary
+	// has none (SmolLM2 lacks 21 bytes, most of which never occur in UTF-8; Gemma 2 lacks <0x09>).
 	byteID [256]int32
-	// wholeWords: a word that is a token is that token, whatever the merges say (ignore_merges).
+	// wholeWords: a word that is a token becomes that token, regardless of the merges (ignore_merges).
 	wholeWords bool
 	unk        int32 // −1: none
 	fuseUnk    bool
-	// cuts: no rule joins a space mark to anything but space marks in front of it, so a text may be cut in front of every
-	// mark that follows something else without changing its tokens.
+	// cuts: no rule joins a space mark to anything but preceding space marks, so a text may be cut before every mark that
+	// follows something else without changing its tokens.
 	cuts bool
 	// seams and allBytes say where long words may be cut.
 	seams    *seams
@@ -82,7 +82,7 @@ func appendBytes[ID int | int32](ids []ID, text string, byteID *[256]int32) ([]I
 	return ids, true
 }
 
-// canCut says whether no rule joins something that does not end in a mark to something that begins with one.
+// canCut reports whether no rule joins a token that does not end in a mark to one that starts with a mark.
 func (b *bpe) canCut() bool {
 	if _, ok := b.vocab.findString(mark); !ok {
 		return false
@@ -161,9 +161,9 @@ func (b *bpe) word(dst []int, word string, whole bool, w *workspace) []int {
 	return dst
 }
 
-// symbols appends the tokens that a word begins as: one per byte or character. An unknown token waits for the next
-// token that is in its place or for the end: fallback bytes do not put it there, and stand in front of it, and do not
-// end a run of unknowns. So the tokenizers library does it (testdata/pipelines.json).
+// symbols appends the initial tokens of a word: one per byte or character. An unknown token is held back until the next
+// regular token or the end: fallback bytes do not flush it, are emitted before it, and do not end a run of unknowns.
+// This matches the tokenizers library (testdata/pipelines.json).
 func (b *bpe) symbols(ids []int32, word string) []int32 {
 	waiting := false
 	for i, n := 0, 0; i < len(word); i += n {
@@ -188,7 +188,7 @@ func (b *bpe) symbols(ids []int32, word string) []int32 {
 	return ids
 }
 
-// symbol returns the token of the byte or character at the beginning of s, −1 if it has none, and its length.
+// symbol returns the token of the byte or character at the start of s, −1 if it has none, and its length.
 func (b *bpe) symbol(s string) (id int32, n int) {
 	if b.bytewise {
 		return b.byteID[s[0]], 1
@@ -198,10 +198,11 @@ func (b *bpe) symbol(s string) (id int32, n int) {
 	return int32(found), n
 }
 
-// shortWord is the number of symbols up to which searching a small array for the best pair beats keeping a heap.
+// shortWord is the maximum number of symbols for which searching a small array for the best pair is faster than keeping
+// a heap.
 const shortWord = 32
 
-// mergeShort applies the rules to w.ids by searching for the best pair again and again.
+// mergeShort applies the rules to w.ids by searching for the best pair repeatedly.
 func (b *bpe) mergeShort(w *workspace) {
 	ids := w.ids
 	var ranks [shortWord]uint32
@@ -236,7 +237,7 @@ func (b *bpe) mergeShort(w *workspace) {
 }
 
 // mergeLong applies the rules to w.ids with a heap of pairs over a linked list: n·log n steps for n symbols. An entry
-// of the heap is rank << 32 | position of the left symbol; one whose pair has changed since is passed over.
+// of the heap is rank << 32 | position of the left symbol; an entry whose pair has changed since is skipped.
 func (b *bpe) mergeLong(w *workspace) {
 	ids := w.ids
 	n := len(ids)

@@ -13,7 +13,7 @@ import (
 // ErrNoTemplate: the model has no chat template.
 var ErrNoTemplate = fmt.Errorf("%w: the model has no chat template", pack.ErrUnsupported)
 
-// chatTemplate is a template by name; one that cannot be read keeps its error until it is used.
+// chatTemplate is a named template; one that does not parse keeps its error until it is used.
 type chatTemplate struct {
 	name string
 	*chat.Template
@@ -26,7 +26,7 @@ const (
 )
 
 // readTemplates reads the chat templates: chat_template.jinja, chat_template.json, or tokenizer_config.json, which has
-// one or a list with names.
+// one template or a list of named ones.
 func (t *Tokenizer) readTemplates(files Files, c *config) {
 	t.chosen = -1
 	if data, ok := files(templateFile); ok {
@@ -65,7 +65,7 @@ func (t *Tokenizer) ChatTemplates() []string {
 	return names
 }
 
-// UseTemplate chooses the chat template by name. It must not be called while Chat runs.
+// UseTemplate selects the chat template by name. It must not be called while Chat runs.
 func (t *Tokenizer) UseTemplate(name string) error {
 	if i := t.named(name); i >= 0 {
 		t.chosen = i
@@ -75,7 +75,7 @@ func (t *Tokenizer) UseTemplate(name string) error {
 		strings.Join(t.ChatTemplates(), ", "))
 }
 
-// SetTemplate puts a chat template in the place of the model's own. It must not be called while Chat runs.
+// SetTemplate replaces the model's own chat template. It must not be called while Chat runs.
 func (t *Tokenizer) SetTemplate(source string) error {
 	parsed, err := chat.Parse(source)
 	if err != nil {
@@ -86,9 +86,9 @@ func (t *Tokenizer) SetTemplate(source string) error {
 	return nil
 }
 
-// ChatTokens returns the tokens of a conversation that is rendered with the model's chat template. Control tokens are
-// those that the template writes: what stands in a message, a tool or a variable is text, whatever it looks like.
-// Errors are those of Chat and Encode.
+// ChatTokens returns the tokens of a conversation that is rendered with the model's chat template. Only text written by
+// the template can become control tokens: the contents of messages, tools and variables are encoded as plain text,
+// whatever they look like. It returns the errors of Chat and Encode.
 func (t *Tokenizer) ChatTokens(messages []chat.Message, o chat.Options) ([]int, error) {
 	text, err := t.render(messages, o)
 	if err != nil {
@@ -97,8 +97,8 @@ func (t *Tokenizer) ChatTokens(messages []chat.Message, o chat.Options) ([]int, 
 	return t.encode(marked.Text(text), false)
 }
 
-// Chat renders a conversation with the model's chat template, for people to read: whoever encodes this text takes what
-// looks like a control token in a message for one, which ChatTokens does not. Errors: ErrNoTemplate, and those of
+// Chat renders a conversation with the model's chat template, for people to read: encoding this text turns what looks
+// like a control token in a message into one, which ChatTokens does not. Errors: ErrNoTemplate, and the errors of
 // [chat.Template.Render].
 func (t *Tokenizer) Chat(messages []chat.Message, o chat.Options) (string, error) {
 	text, err := t.render(messages, o)
@@ -116,7 +116,7 @@ func (t *Tokenizer) render(messages []chat.Message, o chat.Options) (none chat.T
 	return chosen.Render(messages, t.roles, o)
 }
 
-// template is the one that was chosen; of several that nobody chose from, the one for tools or the default.
+// template returns the selected template; if there are several and none was selected, the one for tools or the default.
 func (t *Tokenizer) template(tools bool) *chatTemplate {
 	if t.chosen >= 0 {
 		return &t.templates[t.chosen]
@@ -133,12 +133,12 @@ func (t *Tokenizer) template(tools bool) *chatTemplate {
 	return &t.templates[0]
 }
 
-// named is the index of a template; −1: there is none of that name.
+// named returns the index of a template; −1 if there is none of that name.
 func (t *Tokenizer) named(name string) int {
 	return slices.IndexFunc(t.templates, func(c chatTemplate) bool { return c.name == name })
 }
 
-// endOfTurn returns the token with which the template ends what the assistant says: the first thing behind it, when
+// endOfTurn returns the token with which the template ends an assistant message: what directly follows the message, if
 // that is an added token; "" otherwise.
 func (t *Tokenizer) endOfTurn() string {
 	const answer = "lowpackanswer"

@@ -90,7 +90,7 @@ func TestTemplateSources(t *testing.T) {
 		t.Errorf("%v", names)
 	}
 	if text, err := tok.Chat(hello, chat.Options{Tools: []byte("[]")}); err != nil ||
-		text != "second" { // nobody has chosen
+		text != "second" { // none was selected
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := tok.UseTemplate("tool_use"); err != nil {
@@ -117,7 +117,7 @@ func TestTemplateSources(t *testing.T) {
 
 var hello = []chat.Message{{Role: "user", Content: "Hello."}}
 
-// TestBrokenTemplate: a template that cannot be used is an error of Chat that names the construct, not of Load.
+// TestBrokenTemplate: a template that does not parse is an error of Chat that names the construct, not of Load.
 func TestBrokenTemplate(t *testing.T) {
 	for template, c := range map[string]struct {
 		class error
@@ -174,7 +174,8 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestTokensAround: tokenizer_config.json decides about the tokens around a text for tokenizers of the Llama kind only.
+// TestTokensAround: tokenizer_config.json decides about the special tokens before and after a text for Llama tokenizers
+// only.
 func TestTokensAround(t *testing.T) {
 	post := `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"a"}},{"Sequence":{"id":"A"}}],"special_tokens":{"a":{"ids":[0]}}}`
 	for config, want := range map[string][]int{

@@ -10,33 +10,33 @@ import (
 // decoder turns the bytes of tokens into text.
 type decoder struct {
 	bytewise  bool     // tokens are bytes already
-	steps     []step   // what happens to each token, in order
-	separator string   // between tokens, where a tokenizer has no decoder
-	strip     leftTrim // what happens to the beginning of the whole text
+	steps     []step   // applied to each token, in order
+	separator string   // between tokens, for tokenizers without a decoder
+	strip     leftTrim // applied to the start of the whole text
 }
 
 // step rewrites the text of one token. first: no token came before.
 type step func(token []byte, first bool) []byte
 
-// leftTrim takes up to count times a character away from the beginning of a text.
+// leftTrim removes up to count occurrences of a character from the start of a text.
 type leftTrim struct {
 	char  string
 	count int
 }
 
-// Stream turns tokens into text as they come. It gives out whole characters only: the bytes of a character that is not
-// complete wait for the next token. Bytes that can never become UTF-8 come out as U+FFFD.
+// Stream turns tokens into text incrementally. It returns whole characters only: the bytes of an incomplete character
+// wait for the next token. Bytes that can never become UTF-8 are replaced by U+FFFD.
 type Stream struct {
-	// ShowSpecial keeps the written form of control tokens, which are left out otherwise.
+	// ShowSpecial includes control tokens in their written form; by default they are omitted.
 	ShowSpecial bool
 	t           *Tokenizer
 	pending     []byte
 	started     bool
-	trim        int // characters that may still be taken from the beginning
+	trim        int // characters that may still be removed from the start
 }
 
-// NewStream begins a stream. continued says that the tokens continue a text: then a space at the beginning is part of
-// the text and stays, where the tokenizer would take it away from the beginning of a whole one.
+// NewStream starts a stream. continued says that the tokens continue a text: then a leading space is part of the text
+// and kept, where the tokenizer would remove it from the start of a whole text.
 func (t *Tokenizer) NewStream(continued bool) *Stream {
 	s := &Stream{t: t, started: continued}
 	if !continued {
@@ -45,7 +45,7 @@ func (t *Tokenizer) NewStream(continued bool) *Stream {
 	return s
 }
 
-// Next takes a token and returns the text that is certain now; it may be empty. An id without a token gives none.
+// Next takes a token and returns the text that is final now; it may be empty. An id without a token returns "".
 func (s *Stream) Next(id int) string {
 	s.add(id)
 	n := len(s.pending) - incomplete(s.pending)
@@ -85,12 +85,12 @@ func (s *Stream) add(id int) {
 	s.pending = append(s.pending, token...)
 }
 
-// Decode returns the text of tokens: valid UTF-8, where bytes that are none are replaced by U+FFFD.
+// Decode returns the text of tokens: valid UTF-8, with invalid bytes replaced by U+FFFD.
 func (t *Tokenizer) Decode(ids []int, showSpecial bool) string {
 	return valid(t.bytes(ids, showSpecial))
 }
 
-// Bytes returns exactly the bytes that tokens stand for: the way back for texts that are not UTF-8.
+// Bytes returns exactly the bytes that tokens stand for: lossless for texts that are not UTF-8.
 func (t *Tokenizer) Bytes(ids []int) []byte { return t.bytes(ids, true) }
 
 func (t *Tokenizer) bytes(ids []int, showSpecial bool) []byte {
@@ -102,7 +102,7 @@ func (t *Tokenizer) bytes(ids []int, showSpecial bool) []byte {
 	return s.pending
 }
 
-// incomplete returns the length of the beginning of a character at the end of b that more bytes may complete.
+// incomplete returns the length of an incomplete character at the end of b that more bytes may complete.
 func incomplete(b []byte) int {
 	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
 		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
@@ -115,7 +115,7 @@ func incomplete(b []byte) int {
 	return 0
 }
 
-// valid replaces what is not UTF-8 by U+FFFD: one for every longest beginning of a character, as Unicode recommends.
+// valid replaces invalid UTF-8 by U+FFFD: one for every maximal prefix of a character, as Unicode recommends.
 func valid(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -140,9 +140,8 @@ func replaceStep(from, to string) step {
 	return func(token []byte, _ bool) []byte { return bytes.ReplaceAll(token, []byte(from), []byte(to)) }
 }
 
-// fallbackStep turns a token <0xXX> into its byte. The tokenizers library replaces all bytes of a run of such tokens
-// where one of them is not UTF-8; a stream cannot wait for the end of the run, and here the characters among them
-// stay.
+// fallbackStep turns a token <0xXX> into its byte. The tokenizers library replaces all bytes of a run of such tokens if
+// the run is not valid UTF-8; a stream cannot wait for the end of the run, so valid characters within it are kept here.
 func fallbackStep(token []byte, _ bool) []byte {
 	if b, ok := fallbackByte(string(token)); ok {
 		return []byte{b}
@@ -155,11 +154,11 @@ func fallbackByte(token string) (byte, bool) {
 	if len(token) != 6 || token[:3] != "<0x" || token[5] != '>' {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(strings.TrimPrefix(token[3:5], "+"), 16, 8) // Rust takes the sign, as in <0x+9>
+	n, err := strconv.ParseUint(strings.TrimPrefix(token[3:5], "+"), 16, 8) // Rust accepts the sign, as in <0x+9>
 	return byte(n), err == nil
 }
 
-// marksStep turns marks into spaces; in the first token they vanish when the encoder puts one there.
+// marksStep turns marks into spaces; in the first token they are removed if the encoder adds one there.
 func marksStep(mark string, dropFirst bool) step {
 	return func(token []byte, first bool) []byte {
 		space := " "
@@ -170,7 +169,7 @@ func marksStep(mark string, dropFirst bool) step {
 	}
 }
 
-// trimStep takes a character away from both ends of every token, up to left and right times.
+// trimStep removes a character from both ends of every token, up to left and right times.
 func trimStep(char string, left, right int) step {
 	return func(token []byte, _ bool) []byte {
 		for i := 0; i < left && bytes.HasPrefix(token, []byte(char)); i++ {

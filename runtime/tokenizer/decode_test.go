@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// streamed is what a stream gives, piece by piece.
+// streamed collects the output of a stream, piece by piece.
 func streamed(s *Stream, ids []int) (pieces []string) {
 	for _, id := range ids {
 		pieces = append(pieces, s.Next(id))
@@ -17,8 +17,8 @@ func streamed(s *Stream, ids []int) (pieces []string) {
 	return append(pieces, s.Flush())
 }
 
-// TestStream: the pieces of a stream are whole characters and join to what Decode gives, for every tokenizer of the
-// pipelines and any ids.
+// TestStream: the pieces of a stream are whole characters and concatenate to the result of Decode, for every tokenizer
+// of the pipelines and any ids.
 func TestStream(t *testing.T) {
 	f := readPipelines(t)
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -50,7 +50,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestStreamWaits: a character that spans tokens comes out with the last of them; one that never becomes complete as
+// TestStreamWaits: a character that spans tokens is returned with the last of them; one that is never completed becomes
 // U+FFFD.
 func TestStreamWaits(t *testing.T) {
 	tok := fromJSON(t, readFile(t, shared.Testdata(t, "tiny-bitnet/tokenizer.json")))
@@ -88,8 +88,8 @@ func TestStreamWaits(t *testing.T) {
 	}
 }
 
-// TestContinued: a stream that continues a text keeps the space in front of its first word; one that begins a text
-// drops what the encoder has put there.
+// TestContinued: a stream that continues a text keeps the space before its first word; one that starts a text drops the
+// space that the encoder added.
 func TestContinued(t *testing.T) {
 	tok := fromJSON(t, readFile(t, shared.Path(t, "data/tokenizers/llama2-spm/tokenizer.json")))
 	ids := encode(t, tok, "Hello world", false)
@@ -101,7 +101,7 @@ func TestContinued(t *testing.T) {
 	}
 }
 
-// TestSpecial: control tokens are left out unless asked for; ids without a token give nothing.
+// TestSpecial: control tokens are omitted unless requested; ids without a token give no text.
 func TestSpecial(t *testing.T) {
 	tok := fromJSON(t, readFile(t, shared.Testdata(t, "tiny-bitnet/tokenizer.json")))
 	ids := encode(t, tok, "a<|eot_id|>b", true)
@@ -122,8 +122,8 @@ func TestSpecial(t *testing.T) {
 	}
 }
 
-// TestByteLookalikes: what is written almost as a fallback token is a token like others, as in tokenizers 0.23.3, which
-// takes a sign for part of the number.
+// TestByteLookalikes: tokens that merely resemble fallback tokens are ordinary tokens, as in tokenizers 0.23.3, which
+// accepts a sign as part of the number.
 func TestByteLookalikes(t *testing.T) {
 	for token, want := range map[string]string{
 		"<0xZZ>": "a<0xZZ>a", "<0x-1>": "a<0x-1>a", "<0xé>": "a<0xé>a", "<0X41>": "a<0X41>a", "<0x041>": "a<0x041>a",

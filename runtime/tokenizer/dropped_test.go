@@ -9,8 +9,8 @@ import (
 // smolLM2Lacks are the bytes that the vocabulary of SmolLM2 does not have (huggingface/smollm#81).
 var smolLM2Lacks = []byte("\x04\x06\x13\x14\x16\x1d\xc0\xc1\xf1\xf2\xf5\xf6\xf7\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff")
 
-// smolLM2Bytes is a byte-level tokenizer.json with the ids that SmolLM2 gives to single bytes: 17 special tokens, then
-// the byte alphabet in its own order without the bytes it lacks.
+// smolLM2Bytes is a byte-level tokenizer.json with SmolLM2's ids of single bytes: 17 special tokens, then the byte
+// alphabet in its own order without the missing bytes.
 func smolLM2Bytes(t *testing.T) []byte {
 	type char struct{ r, b rune }
 	var chars []char
@@ -32,8 +32,8 @@ func smolLM2Bytes(t *testing.T) []byte {
 	return small{pre: level, decoder: level, vocab: string(data), merges: `["Ġ x"]`}.json()
 }
 
-// TestDroppedBytes: bytes without a token vanish, as in the library that defines the format; the encodings are those of
-// the real SmolLM2.
+// TestDroppedBytes: bytes without a token are dropped, as in the library that defines the format; the encodings are
+// from the real SmolLM2.
 func TestDroppedBytes(t *testing.T) {
 	tok := fromJSON(t, smolLM2Bytes(t))
 	for text, want := range map[string][]int{"a\x04b": {81, 82}, "\x04": {}, "\U000468ff x": {224, 113, 140, 1792}} {

@@ -31,7 +31,7 @@ func Example() {
 	// byte-level BPE [default]
 }
 
-// A message of a chat may say anything: only the template writes control tokens.
+// A chat message may contain anything: only the template writes control tokens.
 func ExampleTokenizer_ChatTokens() {
 	t, err := tokenizer.Load(bundled)
 	if err != nil {

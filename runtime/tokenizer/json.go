@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxPartValues bounds the tree of a normalizer, pre-tokenizer, post-processor or decoder: maxParts of them have a
+// maxPartValues bounds the tree of a normalizer, pre-tokenizer, post-processor or decoder: up to maxParts parts with a
 // dozen fields each.
 const maxPartValues = 1 << 14
 
@@ -32,16 +32,16 @@ func readJSON(data []byte) (*Tokenizer, error) {
 	return f.finish()
 }
 
-// fileReader collects the parts of a tokenizer.json. The vocabulary is read as it streams by; everything that says how
-// to read it comes before it in the files that the usual library writes, and where it does not, the model waits for the
-// end.
+// fileReader collects the parts of a tokenizer.json. The vocabulary is read in a streaming pass; the parts that say how
+// to read it come first in files written by the tokenizers library; in other files, reading the model is deferred to
+// the end.
 type fileReader struct {
 	data                                            []byte
 	normalizer, preTokenizer, postProcessor, decode jsonread.Value
 	added                                           []addedToken
-	told                                            int // how many of normalizer, pre_tokenizer and decoder have been read
+	told                                            int // how many of normalizer, pre_tokenizer, decoder were read
 	sawModel                                        bool
-	model                                           jsonread.Reader // at the model, when it had to wait
+	model                                           jsonread.Reader // at the model, when it was deferred
 	tok                                             *Tokenizer
 }
 
@@ -53,7 +53,7 @@ func (f *fileReader) field(r *jsonread.Reader, key string) (err error) {
 			err = fmt.Errorf("%w: version %.40q; supported is \"1.0\"", pack.ErrUnsupported, s)
 		}
 		return err
-	case "truncation", "padding": // what to do with batches; nothing here has batches
+	case "truncation", "padding": // for batches, which do not exist here
 		return r.Skip()
 	case "added_tokens":
 		f.added, err = readAdded(r)
@@ -80,7 +80,7 @@ func (f *fileReader) field(r *jsonread.Reader, key string) (err error) {
 	return err
 }
 
-// readModel reads the model, which needs to know whether words are bytes.
+// readModel reads the model, once it is known whether words are bytes.
 func (f *fileReader) readModel(r *jsonread.Reader) error {
 	t := &Tokenizer{}
 	var bytewise bool
@@ -102,7 +102,7 @@ func (f *fileReader) readModel(r *jsonread.Reader) error {
 	return nil
 }
 
-// finish adds the tokens of added_tokens and the special tokens around a text.
+// finish adds the tokens of added_tokens and the special tokens before and after a text.
 func (f *fileReader) finish() (*Tokenizer, error) {
 	t := f.tok
 	for _, a := range f.added {
@@ -160,7 +160,7 @@ func readAddedToken(where string, v *jsonread.Value) (addedToken, error) {
 	return a, p.done()
 }
 
-// addToken enters an added token: under its own id when the vocabulary has it, else as a new one.
+// addToken adds an added token: under its own id if the vocabulary has it, else as a new one.
 func (t *Tokenizer) addToken(a addedToken) error {
 	if a.content == "" {
 		return fmt.Errorf("%w: added token %d is empty", pack.ErrCorrupt, a.id)
@@ -193,7 +193,7 @@ func (t *Tokenizer) addToken(a addedToken) error {
 	return t.normal.add(a, key)
 }
 
-// idInVocab looks a token up as tokenizer.json writes it: byte-level vocabularies are written in the byte alphabet.
+// idInVocab looks up a token as tokenizer.json writes it: byte-level vocabularies use the byte alphabet.
 func (t *Tokenizer) idInVocab(content string) (int, bool) {
 	if !t.decoder.bytewise {
 		return t.vocab.findString(content)

@@ -11,11 +11,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Files gives the files of a model by name.
+// Files returns the files of a model by name.
 type Files func(name string) (data []byte, ok bool)
 
-// FileNames lists every file that Load may ask for. A packed file that carries those that exist has the same tokenizer
-// as the checkpoint it was made from.
+// FileNames lists every file that Load may read. A packed file that contains those that exist has the same tokenizer as
+// its checkpoint.
 func FileNames() []string {
 	return []string{
 		tokenizerJSON, configJSON, templateFile, templateJSON, generationJSON, modelJSON,
@@ -37,9 +37,9 @@ const (
 )
 
 // Load reads the tokenizer of a model: tokenizer.json, or tokenizer.model, or vocab.json with merges.txt, the first
-// that exists; and what the other files say about special tokens, the end of a text, and conversations. Errors name the
-// file and wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit. A chat template that cannot be read is an error
-// only in Chat.
+// that exists; and special tokens, stop tokens and chat templates from the other files. Errors name the file and wrap
+// pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit. A chat template that cannot be parsed is an error only in
+// Chat.
 func Load(files Files) (*Tokenizer, error) {
 	if err := checkSizes(files); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func Load(files Files) (*Tokenizer, error) {
 	return t, t.readStops(files)
 }
 
-// readVocabulary reads the first source of a vocabulary that exists, and says which.
+// readVocabulary reads the first vocabulary file that exists, and returns its name.
 func readVocabulary(files Files, c *config) (t *Tokenizer, file string, err error) {
 	if data, ok := files(tokenizerJSON); ok {
 		t, err = readJSON(data)
@@ -84,7 +84,7 @@ func readVocabulary(files Files, c *config) (t *Tokenizer, file string, err erro
 		pack.ErrUnsupported, tokenizerJSON, sentencePiece, vocabJSON, mergesText)
 }
 
-// config is what tokenizer_config.json says, completed by special_tokens_map.json.
+// config is the content of tokenizer_config.json, completed by special_tokens_map.json.
 type config struct {
 	class          string
 	addBOS, addEOS *bool
@@ -94,7 +94,7 @@ type config struct {
 	templates      *jsonread.Value
 }
 
-// tokenRoles are the special tokens that templates know by name.
+// tokenRoles are the special tokens that templates refer to by name.
 var tokenRoles = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
 func readConfig(files Files) (*config, error) {
@@ -131,7 +131,7 @@ func parseFile(files Files, name string) (*jsonread.Value, error) {
 	return v, nil
 }
 
-// checkSizes refuses files that are larger than those of their names may be.
+// checkSizes rejects files that exceed the size limit of their names.
 func checkSizes(files Files) error {
 	for _, name := range FileNames() {
 		if data, ok := files(name); ok && int64(len(data)) > modelfile.Limit(name) {
@@ -182,8 +182,8 @@ func (c *config) read(v *jsonread.Value) error {
 	return nil
 }
 
-// apply sets the tokens around a text where tokenizer_config.json decides about them: for the tokenizers whose own
-// class does so, and for files that say nothing themselves.
+// apply sets the special tokens before and after a text where tokenizer_config.json decides about them: for tokenizers
+// whose class does so, and for files that do not define them.
 func (c *config) apply(t *Tokenizer, file string) error {
 	t.roles = c.tokens
 	ofClass := func(family string) bool { return strings.HasPrefix(c.class, family) }

@@ -17,7 +17,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// small is a tokenizer.json with holes for what a test breaks.
+// small is a tokenizer.json with placeholders for the parts that a test breaks.
 type small struct {
 	vocab, merges, added, pre, post, decoder, norm, model, top string
 }
@@ -37,7 +37,7 @@ func (s small) json() []byte {
 }
 
 // TestBrokenFiles: each file breaks one rule; the class of the error and a word of its text are fixed. T01 … T09 are
-// the names in the plan of hostile inputs.
+// names in the plan of hostile inputs.
 func TestBrokenFiles(t *testing.T) {
 	level := `{"type":"ByteLevel","add_prefix_space":false}`
 	long := strings.Repeat("x", maxTokenBytes+1)
@@ -148,7 +148,7 @@ func files(pairs ...any) Files {
 	return func(name string) ([]byte, bool) { data, ok := m[name]; return data, ok }
 }
 
-// sameTokens compares two tokenizers on texts and back.
+// sameTokens checks that two tokenizers encode and decode texts alike.
 func sameTokens(t *testing.T, got, want *Tokenizer, texts []string) {
 	t.Helper()
 	for _, s := range texts {
@@ -162,7 +162,7 @@ func sameTokens(t *testing.T, got, want *Tokenizer, texts []string) {
 	}
 }
 
-// proofTexts are texts that the sources of one vocabulary must encode alike.
+// proofTexts are texts that all sources of one vocabulary must encode alike.
 func proofTexts(t *testing.T, golden string) []string {
 	t.Helper()
 	var cases []struct{ S string }
@@ -190,7 +190,7 @@ func (v *jsonVocab) byID() []string {
 }
 
 // TestSentencePiece: tokenizer.model of Llama 2, rebuilt from its vocabulary (in which the score of piece n is 259 − n,
-// and −10⁹ for runs of marks), encodes as its tokenizer.json does.
+// and −10⁹ for runs of marks), encodes the same as its tokenizer.json.
 func TestSentencePiece(t *testing.T) {
 	source := readFile(t, shared.Path(t, "data/tokenizers/llama2-spm/tokenizer.json"))
 	var v jsonVocab
@@ -259,7 +259,7 @@ func TestSentencePiece(t *testing.T) {
 	}
 }
 
-// TestTiktoken: a tiktoken file with the ranks of Llama 3 encodes as its tokenizer.json does.
+// TestTiktoken: a tiktoken file with the ranks of Llama 3 encodes the same as its tokenizer.json.
 func TestTiktoken(t *testing.T) {
 	source := readFile(t, shared.Path(t, "data/tokenizers/llama3/tokenizer.json"))
 	var v jsonVocab
@@ -335,7 +335,7 @@ func TestVocabAndMerges(t *testing.T) {
 	}
 }
 
-// FuzzModelFile: no tokenizer.model makes the package fail.
+// FuzzModelFile: no tokenizer.model makes the package panic.
 func FuzzModelFile(f *testing.F) {
 	f.Add([]byte("YQ== 0\nYg== 1\n"))
 	var model []byte
@@ -359,7 +359,7 @@ func FuzzModelFile(f *testing.F) {
 	})
 }
 
-// TestPartsAreSmall: a part of tokenizer.json with more values than any has is refused before its tree takes memory.
+// TestPartsAreSmall: a part of tokenizer.json with too many values is rejected before its tree takes memory.
 func TestPartsAreSmall(t *testing.T) {
 	list := strings.Repeat(`{"type":"NFC"},`, maxPartValues/2)
 	for _, field := range []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"} {

@@ -8,11 +8,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxMarking bounds the bytes that are normalized again to find out where marks belong: each run costs as much as the
-// text.
+// maxMarking bounds the bytes that are normalized again to locate marks: each run costs as much as the text.
 const maxMarking = 1 << 30
 
-// normalized rewrites a text and carries its marks along, where a control token could still be found in the result.
+// normalized normalizes a text and keeps its marks, where a control token could still be matched in the result.
 func (e *encoder) normalized(text marked.Text) (marked.Text, error) {
 	s, err := e.t.normalizer.normalize(text.S)
 	if err != nil || !e.t.normal.special || !text.Marked(0, len(text.S)) {
@@ -36,9 +35,8 @@ func (e *encoder) normalized(text marked.Text) (marked.Text, error) {
 	return marked.Text{S: s, Input: string(marks)}, nil
 }
 
-// moved returns where a range of a text lies in its normalized form: behind what the text in front of it becomes, and
-// in front of what the text behind it becomes. Where a normalizer lets adjacent characters act on each other that is
-// too much, never too little.
+// moved returns the range in the normalized text of a range of a text: after the normalized prefix, and before the
+// normalized suffix. Where a normalizer lets adjacent characters interact, the range is too large, never too small.
 func (e *encoder) moved(text, normalized string, run [2]int) (from, to int, err error) {
 	front, err := e.t.normalizer.normalize(text[:run[0]])
 	if err != nil {

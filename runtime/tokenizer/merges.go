@@ -18,11 +18,11 @@ type merges struct {
 	shift int
 }
 
-// merge is one rule; as a slot of the table with pair 0 it is empty.
+// merge is one rule; a slot of the table with pair 0 is empty.
 type merge struct {
 	pair uint64 // left << 32 | right + 1
 	rank uint32
-	id   uint32 // what the pair becomes
+	id   uint32 // the merged token
 }
 
 const noRank = ^uint32(0)
@@ -31,7 +31,7 @@ func newMerge(left, right, rank, id int) merge {
 	return merge{uint64(left)<<32 | uint64(right) + 1, uint32(rank), uint32(id)}
 }
 
-// newMerges builds the table of lists of rules. Of several rules for one pair the last counts.
+// newMerges builds the table from lists of rules. The last of several rules for one pair counts.
 func newMerges(lists ...[]merge) (*merges, error) {
 	count := 0
 	for _, rules := range lists {
@@ -50,7 +50,7 @@ func newMerges(lists ...[]merge) (*merges, error) {
 	return m, nil
 }
 
-// slot of a pair: the one that holds it, or the free one where it would belong.
+// slot returns the slot that holds a pair, or the free slot for it.
 func (m *merges) slot(pair uint64) *merge {
 	mask := uint64(len(m.slots) - 1)
 	for i := pair * m.salt >> m.shift; ; i++ {
@@ -60,7 +60,7 @@ func (m *merges) slot(pair uint64) *merge {
 	}
 }
 
-// rank of the rule for a pair, and the token that it makes; noRank when there is no rule.
+// rank returns the rank of the rule for a pair, and the merged token; noRank when there is no rule.
 func (m *merges) rank(left, right int32) (rank uint32, id int32) {
 	s := m.slot(uint64(left)<<32 | uint64(right) + 1)
 	if s.pair == 0 {

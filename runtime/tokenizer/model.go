@@ -10,7 +10,7 @@ import (
 // modelReader reads the model of a tokenizer.json.
 type modelReader struct {
 	bytewise bool
-	guess    int // bytes of the file, from which the number of entries is estimated
+	guess    int // size of the file, from which the number of entries is estimated
 
 	kind                                string
 	unkToken                            string
@@ -21,7 +21,7 @@ type modelReader struct {
 	merges                              *merges
 	sawMerges, sawScores                bool
 	scratch                             []byte
-	waiting                             *jsonread.Reader // at merges that came before the vocabulary
+	waiting                             *jsonread.Reader // at merges that precede the vocabulary
 }
 
 func (m *modelReader) read(r *jsonread.Reader) (*vocab, wordModel, error) {
@@ -92,7 +92,7 @@ func optional[T any](r *jsonread.Reader, read func() (T, error)) (none T, err er
 
 // readVocab reads {"token": id, …} (BPE) or [["token", score], …] (Unigram).
 func (m *modelReader) readVocab(r *jsonread.Reader) error {
-	const bytesPerToken = 48 // of the whole file, with the merges; a guess too low or high costs time only
+	const bytesPerToken = 48 // of the whole file, with the merges; a wrong guess costs time only
 	m.vocab = newVocab(m.guess/bytesPerToken, m.guess/8)
 	kind, err := r.Kind()
 	if err != nil {
@@ -148,7 +148,7 @@ func (m *modelReader) scored(r *jsonread.Reader, id int) error {
 	})
 }
 
-// readMerges reads ["a b", …] or [["a", "b"], …]; the rank of a rule is its place in the list.
+// readMerges reads ["a b", …] or [["a", "b"], …]; the rank of a rule is its index in the list.
 func (m *modelReader) readMerges(r *jsonread.Reader) error {
 	rules := newRuleReader(m.vocab, m.bytewise)
 	err := r.Array(func(int) error {
@@ -197,7 +197,7 @@ func pairOf(r *jsonread.Reader) (left, right []byte, err error) {
 // model builds what has been read.
 func (m *modelReader) model() (wordModel, error) {
 	kind := m.kind
-	if kind == "" && m.sawMerges { // files from before the type was written
+	if kind == "" && m.sawMerges { // old files have no type
 		kind = "BPE"
 	}
 	switch kind {
@@ -216,7 +216,7 @@ func (m *modelReader) model() (wordModel, error) {
 	return nil, fmt.Errorf("%w: model of type %.40q; supported are BPE and Unigram", pack.ErrUnsupported, kind)
 }
 
-// bpe builds a BPE. Its unknown token may be missing where nothing is unknown.
+// bpe builds a BPE model. The unknown token is optional if every byte has a token.
 func (m *modelReader) bpe() (wordModel, error) {
 	unk := -1
 	if m.unkToken != "" {

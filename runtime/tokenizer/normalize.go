@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
-// normalizer rewrites a text in front of everything else but the search for added tokens.
+// normalizer rewrites a text before all other processing except the search for added tokens.
 type normalizer interface {
 	normalize(s string) (string, error)
 }
@@ -27,7 +27,7 @@ func (n normalizers) normalize(s string) (string, error) {
 	return s, nil
 }
 
-// prepend puts a text in front of every text that is not empty.
+// prepend adds a prefix to every text that is not empty.
 type prepend string
 
 func (p prepend) normalize(s string) (string, error) {
@@ -37,7 +37,7 @@ func (p prepend) normalize(s string) (string, error) {
 	return string(p) + s, nil
 }
 
-// replace puts a text in the place of every match.
+// replace replaces every match by a text.
 type replace struct {
 	find    finding
 	content string
@@ -64,7 +64,7 @@ func (r replace) normalize(s string) (string, error) {
 	return out.String(), err
 }
 
-// strip takes white space away from the ends.
+// strip trims white space from the ends.
 type strip struct{ left, right bool }
 
 func (t strip) normalize(s string) (string, error) {
@@ -77,7 +77,7 @@ func (t strip) normalize(s string) (string, error) {
 	return s, nil
 }
 
-// lowercase maps every character by itself, without regard to context.
+// lowercase maps each character independently of its context.
 type lowercase struct{}
 
 func (lowercase) normalize(s string) (string, error) {
@@ -90,9 +90,9 @@ func (lowercase) normalize(s string) (string, error) {
 	}, strings.ReplaceAll(s, "İ", "i̇")), nil
 }
 
-// finding divides a text into matches and what lies between them.
+// finding splits a text into matches and the text between them.
 type finding interface {
-	// Each calls part for every piece of s, in order; the pieces make up s and none is empty.
+	// Each calls part for every piece of s, in order; the pieces concatenate to s and none is empty.
 	Each(s string, part func(piece string, match bool) error) error
 }
 

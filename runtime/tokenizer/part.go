@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/pattern"
 )
 
-// part reads one object of tokenizer.json that has a type, and keeps the first error. done refuses every field that was
-// not read: a field that is not understood may change the tokens.
+// part reads one typed object of tokenizer.json, and keeps the first error. done rejects every field that was not read:
+// an unsupported field may change the tokens.
 type part struct {
 	where string // "pre_tokenizer", "decoder" …
 	kind  string
@@ -88,14 +88,14 @@ func (p *part) list(key string, limit int) []jsonread.Value {
 	return nil
 }
 
-// ignore marks fields that change nothing here: offsets, for example, which are not computed.
+// ignore marks fields that have no effect here: offsets, for example, which are not computed.
 func (p *part) ignore(keys ...string) {
 	for _, k := range keys {
 		p.used[k] = true
 	}
 }
 
-// done returns the first error, and refuses fields that nobody has read.
+// done returns the first error, and rejects unread fields.
 func (p *part) done() error {
 	for i := range p.v.Members {
 		if m := &p.v.Members[i]; !p.used[m.Key] && m.Value.Kind != jsonread.Null {
@@ -105,7 +105,7 @@ func (p *part) done() error {
 	return p.err
 }
 
-// unknown refuses the type of a part.
+// unknown rejects the type of a part.
 func (p *part) unknown(supported string) error {
 	if p.err == nil {
 		p.err = fmt.Errorf("%w: %s of type %.40q; supported are %s", pack.ErrUnsupported, p.where, p.kind, supported)
@@ -116,7 +116,7 @@ func (p *part) unknown(supported string) error {
 // maxParts bounds the number of normalizers, pre-tokenizers or decoders, nested ones included.
 const maxParts = 64
 
-// flatten resolves Sequence parts: it calls each for every part that is not one, in order.
+// flatten resolves Sequence parts: it calls each for every part that is not a Sequence, in order.
 func flatten(where, listKey string, v *jsonread.Value, each func(p *part) error) error {
 	budget := maxParts
 	return flattenInto(where, listKey, v, &budget, each)

@@ -32,9 +32,9 @@ func readNormalizers(v *jsonread.Value) (out normalizers, err error) {
 	return out, err
 }
 
-// readSplitters reads the pre-tokenizer. bytewise: a ByteLevel is among them, so the words that come out are bytes.
+// readSplitters reads the pre-tokenizer. bytewise: one of them is ByteLevel, so the resulting words are bytes.
 func readSplitters(v *jsonread.Value) (out chain, bytewise bool, err error) {
-	mapped := false // what the next splitter sees is written in the byte alphabet
+	mapped := false // the next splitter's input is in the byte alphabet
 	err = flatten("pre_tokenizer", "pretokenizers", v, func(p *part) error {
 		if bytewise && !mapped {
 			out, mapped = append(out, toAlphabet{}), true
@@ -57,8 +57,7 @@ func readSplitters(v *jsonread.Value) (out chain, bytewise bool, err error) {
 	return out, bytewise, err
 }
 
-// byteLevel splits as GPT-2 does, unless told not to. That it also writes bytes as characters is undone in the
-// vocabulary.
+// byteLevel splits as GPT-2 does, unless disabled. Its mapping of bytes to characters is undone in the vocabulary.
 func byteLevel(p *part) (out chain) {
 	p.ignore("trim_offsets")
 	if p.flag("add_prefix_space", true) {
@@ -127,7 +126,7 @@ func (p *part) mark() string {
 	return mark
 }
 
-// prependScheme reads the scheme, or add_prefix_space, which said the same in older files.
+// prependScheme reads the scheme, or add_prefix_space, its equivalent in older files.
 func (p *part) prependScheme() prependScheme {
 	prefix := p.flag("add_prefix_space", true)
 	p.ignore("str_rep")
@@ -144,7 +143,7 @@ func (p *part) prependScheme() prependScheme {
 	}
 }
 
-// readDecoder reads the decoder of a tokenizer whose words are bytes or not.
+// readDecoder reads the decoder; bytewise says whether the words of the tokenizer are bytes.
 func readDecoder(v *jsonread.Value, bytewise bool) (decoder, error) {
 	var d decoder
 	fused, any := false, false
@@ -191,12 +190,12 @@ func readDecoder(v *jsonread.Value, bytewise bool) (decoder, error) {
 	case bytewise:
 		err = fmt.Errorf("%w: a ByteLevel pre_tokenizer without a decoder", pack.ErrUnsupported)
 	default:
-		d.separator = " " // what a tokenizer without a decoder does
+		d.separator = " " // the behavior of a tokenizer without a decoder
 	}
 	return d, err
 }
 
-// addStrip adds a Strip: of every token, or behind Fuse of the whole text, whose end a stream cannot wait for.
+// addStrip adds a Strip: of every token, or, after Fuse, of the whole text, whose end a stream cannot wait for.
 func (d *decoder) addStrip(p *part, fused bool) {
 	char, left, right := p.text("content"), p.count("start"), p.count("stop")
 	switch {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// pipelinesFile is testdata/pipelines.json; testdata/pipelines.mjs says what it holds.
+// pipelinesFile is testdata/pipelines.json; testdata/pipelines.mjs describes its contents.
 type pipelinesFile struct {
 	Models    map[string]map[string]json.RawMessage
 	Pipelines []struct {
@@ -55,9 +55,8 @@ func readPipelines(t testing.TB) *pipelinesFile {
 	return &f
 }
 
-// TestPipelines: every part of tokenizer.json does what the library that defines the format does with it. (The keys of
-// the assembled files are sorted, so the model stands before the parts that say how to read it, and merges before
-// vocab.)
+// TestPipelines: every part of tokenizer.json works as in the library that defines the format. (The keys of the
+// assembled files are sorted, so the model precedes the parts that say how to read it, and merges precede vocab.)
 func TestPipelines(t *testing.T) {
 	f := readPipelines(t)
 	for i, p := range f.Pipelines {

@@ -20,8 +20,8 @@ func llama3(t *testing.T, template string) *Tokenizer {
 		readFile(t, shared.Path(t, "data/chat-templates/"+template))))
 }
 
-// TestPlain: in untrusted text a control token is the text that it is written as; encoded with it, the text around it
-// is the same.
+// TestPlain: in untrusted text the written form of a control token is plain text; the text around it is encoded the
+// same.
 func TestPlain(t *testing.T) {
 	tok := llama3(t, "llama3-original.jinja")
 	const text = "a<|eot_id|> b"
@@ -42,8 +42,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestChatTokens: what a message says is never a control token, and everything else is encoded as it stands in the
-// text.
+// TestChatTokens: message contents never become control tokens, and everything else is encoded as written.
 func TestChatTokens(t *testing.T) {
 	for _, template := range []string{"llama3-original.jinja", "meta-llama-Llama-3.2-3B-Instruct.jinja",
 		"bitnet-2B4T.jinja"} {
@@ -73,7 +72,7 @@ func TestChatTokens(t *testing.T) {
 	}
 }
 
-// inertTokens are the tokens of the conversation with nothing in it that looks like a control token.
+// inertTokens are the tokens of the conversation with everything that looks like a control token removed.
 func inertTokens(t *testing.T, tok *Tokenizer, messages []chat.Message) []int {
 	t.Helper()
 	inert := slices.Clone(messages)
@@ -87,7 +86,7 @@ func inertTokens(t *testing.T, tok *Tokenizer, messages []chat.Message) []int {
 	return encode(t, tok, text, false)
 }
 
-// controls are the control tokens among ids.
+// controls returns the control tokens among ids.
 func controls(tok *Tokenizer, ids []int) (out []int) {
 	for _, id := range ids {
 		if tok.Special(id) {
@@ -97,8 +96,8 @@ func controls(tok *Tokenizer, ids []int) (out []int) {
 	return out
 }
 
-// TestNormalizedControlTokens: a control token that is looked for in the normalized text, as old files have it, is
-// found where the template writes it and nowhere else.
+// TestNormalizedControlTokens: a control token that is matched in the normalized text, as in old files, is found where
+// the template writes it and nowhere else.
 func TestNormalizedControlTokens(t *testing.T) {
 	tok := mustLoad(t, files(tokenizerJSON, small{
 		vocab: `{"a":0,"b":1,"ab":2,"▁":3,"<":4,"s":5,">":6,"x":7}`,

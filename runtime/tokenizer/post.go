@@ -7,22 +7,22 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// maxAround bounds the number of special tokens around a text.
+// maxAround bounds the number of special tokens before and after a text.
 const maxAround = 64
 
-// readPost reads the post-processor: which special tokens stand around a text.
+// readPost reads the post-processor: the special tokens before and after a text.
 func (t *Tokenizer) readPost(v *jsonread.Value) error {
 	seen := false
 	return flatten("post_processor", "processors", v, func(p *part) error {
 		switch p.kind {
-		case "ByteLevel": // about offsets, which are not computed
+		case "ByteLevel": // concerns offsets, which are not computed
 			p.ignore("add_prefix_space", "trim_offsets", "use_regex")
 		case "TemplateProcessing":
 			if seen {
 				p.fail(pack.ErrUnsupported, "occurs twice")
 			}
 			seen = true
-			p.ignore("pair", "add_prefix_space", "trim_offsets", "use_regex") // the last three in Command R, of a ByteLevel
+			p.ignore("pair", "add_prefix_space", "trim_offsets", "use_regex") // the last three from a ByteLevel in Command R
 			t.readTemplate(p)
 		default:
 			return p.unknown("TemplateProcessing, ByteLevel and Sequence")
@@ -65,8 +65,8 @@ func (t *Tokenizer) readTemplate(p *part) {
 	}
 }
 
-// setAround sets the tokens around a text from their written forms: of files that are not tokenizer.json, and where
-// tokenizer_config.json overrides.
+// setAround sets the special tokens before or after a text from their written forms: for files other than
+// tokenizer.json, and where tokenizer_config.json overrides.
 func (t *Tokenizer) setAround(to *[]int, token string, add bool) error {
 	*to = nil
 	if !add {

@@ -67,8 +67,8 @@ func TestInteropPublished(t *testing.T) {
 	}
 }
 
-// publishedTexts are every character of the first planes by itself or, where they are many, one in some, beside
-// others; stretches of a book; and random texts of interesting characters, of marks and of all.
+// publishedTexts are every character of the first planes alone or, for large groups, a sample, next to others; passages
+// of a book; and random texts of interesting characters, of marks and of all characters.
 func publishedTexts(t *testing.T) []string {
 	texts := []string{
 		"", "<unk>", "<bos>x<eos>", "<0x09>", "\t\t\ta", "x = 1\n\tif y:\n\t\treturn\n",

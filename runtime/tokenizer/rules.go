@@ -9,14 +9,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ruleReader turns the written form of merges into ids. Batches of rules are looked up beside the reading, on as many
-// cores as the process may use: the look-ups are the larger half of loading a tokenizer.
+// ruleReader turns the written form of merges into ids. Batches of rules are looked up concurrently with reading, on
+// all available cores: the look-ups are the larger half of loading a tokenizer.
 type ruleReader struct {
 	vocab    *vocab
 	bytewise bool
 	count    int // rules so far
 	batch    *ruleBatch
-	batches  []*ruleBatch // that are full, in order
+	batches  []*ruleBatch // full batches, in order
 	buffers  chan ruleBuffer
 	running  sync.WaitGroup
 }
@@ -32,13 +32,12 @@ func newRuleReader(v *vocab, bytewise bool) *ruleReader {
 	return r
 }
 
-// begin waits for a buffer, of which there is one more than cores: so much memory the batches take, however many they
-// are.
+// begin waits for a buffer. There is one more buffer than cores, which bounds the memory of all batches.
 func (r *ruleReader) begin() {
 	r.batch = &ruleBatch{vocab: r.vocab, first: r.count, ruleBuffer: <-r.buffers}
 }
 
-// addLine takes a rule in the form "a b".
+// addLine adds a rule in the form "a b".
 func (r *ruleReader) addLine(line []byte) error {
 	left, right, ok := bytes.Cut(line, []byte{' '})
 	if !ok || len(left) == 0 || len(right) == 0 || bytes.IndexByte(right, ' ') >= 0 {
@@ -48,7 +47,7 @@ func (r *ruleReader) addLine(line []byte) error {
 	return r.add(left, right)
 }
 
-// add takes a rule; its rank is its place in the order of calls.
+// add adds a rule; its rank is its index in the order of calls.
 func (r *ruleReader) add(left, right []byte) error {
 	if r.count == maxMerges {
 		return r.fail(fmt.Errorf("%w: more than %d merges", pack.ErrLimit, maxMerges))
@@ -65,7 +64,7 @@ func (r *ruleReader) add(left, right []byte) error {
 	return nil
 }
 
-// send has the batch looked up.
+// send submits the batch for look-up.
 func (r *ruleReader) send() {
 	b := r.batch
 	r.batches = append(r.batches, b)
@@ -76,7 +75,7 @@ func (r *ruleReader) send() {
 	})
 }
 
-// fail returns the fault of the smallest rank: one of a rule before that with err, or err.
+// fail returns the error of the smallest rank: of an earlier rule than the one with err, or err.
 func (r *ruleReader) fail(err error) error {
 	r.send()
 	r.running.Wait()
@@ -100,7 +99,7 @@ func (r *ruleReader) finish() (*merges, error) {
 	return newMerges(rules...)
 }
 
-// ruleBatch is some rules in a row.
+// ruleBatch is a run of consecutive rules.
 type ruleBatch struct {
 	vocab *vocab
 	first int // rank of the first rule
@@ -121,7 +120,7 @@ type rule struct {
 	left, right, id  int
 }
 
-// append takes a rule; false if it is not written in the byte alphabet.
+// append adds a rule; it reports false if the rule is not written in the byte alphabet.
 func (b *ruleBatch) append(left, right []byte, bytewise bool) bool {
 	one, ok1, ok2 := rule{from: len(b.text)}, true, true
 	if bytewise {
@@ -140,8 +139,8 @@ func (b *ruleBatch) append(left, right []byte, bytewise bool) bool {
 	return ok1 && ok2
 }
 
-// lookUp finds the ids of all rules, one kind of look-up after the other: the tables are larger than the caches of a
-// core, and look-ups that do not depend on each other wait for memory together.
+// lookUp finds the ids of all rules, one kind of look-up after the other: the tables exceed the caches of a core, and
+// the memory latency of independent look-ups overlaps.
 func (b *ruleBatch) lookUp() {
 	for i := range b.rules {
 		one := &b.rules[i]
@@ -167,8 +166,8 @@ func (b *ruleBatch) lookUp() {
 	}
 }
 
-// result finds what a rule makes, and returns it, or the last token that a rule made. In the usual files it is that of
-// the rule before, or the one after it.
+// result finds the merged token of a rule, and returns it, or last if there is none. In typical files it is the result
+// of the preceding rule, or the id after it.
 func (b *ruleBatch) result(one *rule, last int) int {
 	both := b.text[one.from:one.to]
 	for _, guess := range []int{last, last + 1} {

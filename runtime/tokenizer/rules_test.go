@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Batches are looked up side by side; what is reported is the fault of the smallest rank, and ranks count over all
-// batches.
+// TestRuleFaults: batches are looked up concurrently; the reported error is the one of the smallest rank, and ranks
+// count over all batches.
 func TestRuleFaults(t *testing.T) {
 	v := newVocab(4, 16)
 	for id, token := range []string{"a", "b", "ab"} {

@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// longWord is what is encoded in one go, in bytes, where the vocabulary allows a cut: scratch memory is 32 bytes per
-	// byte of it. No token is longer.
+	// longWord is the maximum length, in bytes, of text that is encoded at once if the vocabulary allows a cut: scratch
+	// memory is 32 bytes per byte of it. No token is longer.
 	longWord = maxTokenBytes
-	// maxWord bounds a stretch without a place to cut. Its merges depend on each other from end to end.
+	// maxWord bounds a run of text without a place to cut. Its merges depend on each other from end to end.
 	maxWord = 1 << 22
 )
 
-// seams says of every two bytes whether a rule joins a token that ends in the first to one that begins with the second.
-// Where none does, a word may be cut without changing its tokens: whatever spans that place was joined there once.
+// seams says for every two bytes whether a rule joins a token that ends in the first to one that starts with the
+// second. If none does, a word may be cut there without changing its tokens: a token that spans this place would have
+// been joined there.
 type seams [256 * 256 / 64]uint64
 
 func (b *bpe) findSeams() *seams {
@@ -37,8 +38,8 @@ func (s *seams) joins(a, b byte) bool {
 	return s[at/64]>>(at%64)&1 == 1
 }
 
-// cuttable says whether a word may be cut in front of its byte i. Next to a byte or character without a token it may
-// not: those that are dropped make others adjacent, and a run of unknown ones may be one token.
+// cuttable reports whether a word may be cut before its byte i. It may not next to a byte or character without a token:
+// dropped ones make their neighbors adjacent, and a run of unknown ones may be one token.
 func (b *bpe) cuttable(word string, i int) bool {
 	before, after := word[i-1], word[i]
 	if b.bytewise {
@@ -47,7 +48,7 @@ func (b *bpe) cuttable(word string, i int) bool {
 	return utf8.RuneStart(after) && !b.seams.joins(before, after) && (b.allBytes || b.tokensAround(word, i))
 }
 
-// tokensAround says whether the characters in front of and behind position i are tokens.
+// tokensAround reports whether the characters before and after position i are tokens.
 func (b *bpe) tokensAround(word string, i int) bool {
 	_, n := utf8.DecodeLastRuneInString(word[:i])
 	left, _ := b.symbol(word[i-n:])
@@ -55,8 +56,8 @@ func (b *bpe) tokensAround(word string, i int) bool {
 	return left >= 0 && right >= 0
 }
 
-// piece returns how much of a word to encode next: all of a short one; of others as much as long allows, or up to the
-// first place to cut behind it.
+// piece returns the length of the prefix of a word to encode next: all of a short word; otherwise up to the last place
+// to cut within long, or the first one after it.
 func (b *bpe) piece(word string, long int) (int, error) {
 	if len(word) <= long {
 		return len(word), nil

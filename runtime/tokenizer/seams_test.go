@@ -49,7 +49,7 @@ func TestSeams(t *testing.T) {
 	}
 }
 
-// TestLongWords: a word without end is refused, soon and before it costs memory; text that can be cut is not.
+// TestLongWords: an endless word is rejected, quickly and before it costs memory; text that can be cut is not.
 func TestLongWords(t *testing.T) {
 	for _, name := range []string{"llama3", "llama2-spm"} {
 		tok := fromJSON(t, readFile(t, shared.Path(t, "data/tokenizers/"+name+"/tokenizer.json")))

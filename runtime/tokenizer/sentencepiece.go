@@ -29,18 +29,18 @@ const (
 	pieceByte    = 6
 )
 
-// spModel is what a SentencePiece model says.
+// spModel is the content of a SentencePiece model.
 type spModel struct {
 	pieces                                 []piece
 	kind                                   uint64 // 1 Unigram, 2 BPE
 	byteFallback                           bool
-	charsmap                               bool // rules that rewrite text in front
+	charsmap                               bool // normalization rules
 	rules                                  string
 	dummyPrefix, collapseSpaces, keepSpace bool
 	suffixMark                             bool
 }
 
-// parseSentencePiece reads the fields of ModelProto that matter (sentencepiece_model.proto).
+// parseSentencePiece reads the required fields of ModelProto (sentencepiece_model.proto).
 func parseSentencePiece(data []byte) (*spModel, error) {
 	m := &spModel{kind: 1, dummyPrefix: true, collapseSpaces: true}
 	err := sentencepiece.Fields(data, func(number protowire.Number, _ uint64, bytes []byte) error {
@@ -104,7 +104,7 @@ func (m *spModel) normalizerField(number protowire.Number, varint uint64, bytes 
 	return nil
 }
 
-// readSentencePiece makes a tokenizer of tokenizer.model.
+// readSentencePiece makes a tokenizer from tokenizer.model.
 func readSentencePiece(data []byte, c *config) (*Tokenizer, error) {
 	m, err := parseSentencePiece(data)
 	if err != nil {
@@ -148,8 +148,8 @@ func readSentencePiece(data []byte, c *config) (*Tokenizer, error) {
 	return t, t.addFromConfig(c, true)
 }
 
-// spaces sets how spaces become marks, and back. Older tokenizers put a mark in front of every stretch between special
-// tokens (legacy), newer ones only in front of a text that begins without one.
+// spaces sets the conversion of spaces to marks, and back. Older tokenizers put a mark before every run of text between
+// special tokens (legacy), newer ones only before a text that starts without one.
 func (m *spModel) spaces(t *Tokenizer, c *config) {
 	toMarks := replace{literal(" "), mark}
 	switch legacy := c.legacy == nil || *c.legacy; {
@@ -167,7 +167,7 @@ func (m *spModel) spaces(t *Tokenizer, c *config) {
 }
 
 func (m *spModel) model(v *vocab, unk int) (wordModel, error) {
-	if ids := fallbackIDs(v); m.byteFallback && slices.Contains(ids[:], -1) { // SentencePiece refuses it too
+	if ids := fallbackIDs(v); m.byteFallback && slices.Contains(ids[:], -1) { // SentencePiece rejects it too
 		return nil, fmt.Errorf("%w: byte_fallback, but <0x%02X> is not a piece", pack.ErrCorrupt, slices.Index(ids[:], -1))
 	}
 	switch m.kind {
@@ -190,8 +190,7 @@ func (m *spModel) model(v *vocab, unk int) (wordModel, error) {
 	return nil, fmt.Errorf("%w: SentencePiece model type %d; supported are Unigram and BPE", pack.ErrUnsupported, m.kind)
 }
 
-// rulesByScore makes the merges: two adjacent pieces may merge into any normal piece, the one with the best score
-// first.
+// rulesByScore makes the merges: two adjacent pieces may merge into any normal piece, the highest score first.
 func (m *spModel) rulesByScore(v *vocab) (*merges, error) {
 	var order []int
 	for id, p := range m.pieces {
@@ -212,7 +211,7 @@ func (m *spModel) rulesByScore(v *vocab) (*merges, error) {
 	})
 }
 
-// mergesOf makes a rule for every way to divide a token of order into two tokens; rank gives the rank of order[i].
+// mergesOf makes a rule for every way to split a token of order into two tokens; rank returns the rank of order[i].
 func mergesOf(v *vocab, order []int, rank func(i int) int) (*merges, error) {
 	var out []merge
 	for i, id := range order {
@@ -235,6 +234,6 @@ func mergesOf(v *vocab, order []int, rank func(i int) int) (*merges, error) {
 	return newMerges(out)
 }
 
-// maxDivided bounds a token that merges can make, in files that do not list the merges. With the size of the file, of
-// which published ones have 5 million bytes, it bounds the number of ways to divide all tokens.
+// maxDivided bounds the length of tokens that merges can make, in files that do not list the merges. With the size of
+// the file, 5 million bytes for published ones, it bounds the number of ways to split all tokens.
 const maxDivided = 1 << 7

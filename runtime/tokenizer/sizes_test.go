@@ -10,7 +10,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestFileSizes: every file has the one limit of formats/modelfile.
+// TestFileSizes: every file has the size limit of formats/modelfile.
 func TestFileSizes(t *testing.T) {
 	for _, name := range FileNames() {
 		limit := modelfile.Limit(name)
@@ -29,7 +29,7 @@ func TestFileSizes(t *testing.T) {
 	}
 }
 
-// TestOtherKinds: a file of another kind is called by its name, whichever of them it is.
+// TestOtherKinds: a file of another kind is rejected with the name of its kind, whichever model file it replaces.
 func TestOtherKinds(t *testing.T) {
 	for _, broken := range []string{tokenizerJSON, configJSON, generationJSON, modelJSON, sentencePiece, vocabJSON,
 		mergesText, specialMapJSON} {
@@ -40,7 +40,7 @@ func TestOtherKinds(t *testing.T) {
 		case mergesText:
 			others[vocabJSON] = `{"a":0}`
 		}
-		if broken == generationJSON || broken == modelJSON { // read when there is a vocabulary
+		if broken == generationJSON || broken == modelJSON { // read only if there is a vocabulary
 			others[tokenizerJSON] = string(small{}.json())
 		}
 		_, err := Load(func(name string) ([]byte, bool) { text, ok := others[name]; return []byte(text), ok })

@@ -2,15 +2,15 @@ package tokenizer
 
 import "strings"
 
-// splitter divides a piece of text into smaller ones (a pre-tokenizer).
+// splitter splits a piece of text into smaller ones (a pre-tokenizer).
 type splitter interface {
-	// split calls emit for every piece, in order. start says that the piece begins where the whole text begins.
+	// split calls emit for every piece, in order. start says that the piece starts where the whole text starts.
 	split(s string, start bool, emit emit) error
 }
 
 type emit func(piece string, start bool) error
 
-// chain is a sequence of splitters, each working on the pieces of the one before.
+// chain is a sequence of splitters, each working on the output of the previous one.
 type chain []splitter
 
 func (c chain) split(s string, start bool, to emit) error {
@@ -26,18 +26,18 @@ func (c chain) split(s string, start bool, to emit) error {
 	return c[0].split(s, start, func(piece string, start bool) error { return c[1:].split(piece, start, to) })
 }
 
-// behavior says what becomes of the matches of a divider.
+// behavior says how the matches of a divider are handled.
 type behavior byte
 
 const (
 	isolated behavior = iota // a piece of its own
 	removed
-	withPrevious // the end of the piece in front
-	withNext     // the beginning of the piece behind
+	withPrevious // appended to the previous piece
+	withNext     // prepended to the next piece
 	contiguous   // a run of matches is one piece
 )
 
-// divider splits at the matches of a pattern; inverted, at what lies between them.
+// divider splits at the matches of a pattern; inverted, at the text between them.
 type divider struct {
 	find     finding
 	behavior behavior
@@ -81,7 +81,7 @@ func (d divider) split(s string, start bool, to emit) error {
 	return err
 }
 
-// joiner emits ranges of s: what lies between from and at is a piece that is not finished yet.
+// joiner emits ranges of s: the text between from and at is an unfinished piece.
 type joiner struct {
 	s         string
 	from, at  int
@@ -109,7 +109,7 @@ func (j *joiner) flushBefore(part string) error {
 	return err
 }
 
-// prefixSpace puts a space in front of a piece that does not begin with one.
+// prefixSpace puts a space before a piece that does not start with one.
 type prefixSpace struct{}
 
 func (prefixSpace) split(s string, start bool, to emit) error {
@@ -122,11 +122,11 @@ func (prefixSpace) split(s string, start bool, to emit) error {
 	return to(s, start)
 }
 
-// metaspace writes spaces as marks, and puts one in front.
+// metaspace writes spaces as marks, and puts one at the start.
 type metaspace struct {
 	mark    string
 	prepend prependScheme
-	cut     bool // in front of every mark
+	cut     bool // before every mark
 }
 
 type prependScheme byte
@@ -151,12 +151,12 @@ func (m metaspace) split(s string, start bool, to emit) error {
 	return to(s, start)
 }
 
-// toAlphabet writes every byte as its character: what the splitters behind a ByteLevel that is not the last one see.
+// toAlphabet writes every byte as its character: the input of the splitters after a ByteLevel that is not the last one.
 type toAlphabet struct{}
 
 func (toAlphabet) split(s string, start bool, to emit) error { return to(toRunes(s), start) }
 
-// fromAlphabet is the way back.
+// fromAlphabet is the inverse of toAlphabet.
 type fromAlphabet struct{}
 
 func (fromAlphabet) split(s string, start bool, to emit) error {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestStrips: added tokens that take white space along, beside one of spaces; the ids are those of tokenizers 0.23.3.
+// TestStrips: added tokens that include adjacent white space, together with one of spaces; the ids are from tokenizers
+// 0.23.3.
 func TestStrips(t *testing.T) {
 	tok := fromJSON(t, small{vocab: `{"a":0,"b":1,"ab":2," ":3}`,
 		added: `[{"id":4,"content":"[M]","rstrip":true,"special":true},{"id":5,"content":"  ","normalized":false},{"id":6,"content":"[L]","lstrip":true,"special":true}]`}.json())

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/pattern"
 )
 
-// looksLikeTiktoken says whether a file is lines of base64 and a number, and no protobuf message.
+// looksLikeTiktoken reports whether a file consists of lines of base64 and a number, rather than a protobuf message.
 func looksLikeTiktoken(data []byte) bool {
 	line, _, _ := bytes.Cut(data, []byte{'\n'})
 	_, _, err := tiktokenLine(bytes.TrimRight(line, "\r"))
@@ -33,9 +33,9 @@ func tiktokenLine(line []byte) (token []byte, rank int, err error) {
 	return token, rank, nil
 }
 
-// readTiktoken makes a tokenizer of a tiktoken file: every token with its rank, which is its id and its place in the
-// order of merges. The file says nothing of the pattern and the special tokens; they follow from the size, which is
-// that of one family only.
+// readTiktoken makes a tokenizer from a tiktoken file: every token with its rank, which is its id and its position in
+// the order of merges. The file does not contain the pattern and the special tokens; they follow from the size, which
+// is unique to one family.
 func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
 	t := &Tokenizer{vocab: newVocab(len(data)/16, len(data)/2), decoder: decoder{bytewise: true}}
 	for number, line := range bytes.Split(data, []byte{'\n'}) {
@@ -106,8 +106,8 @@ func (t *Tokenizer) splitWith(source string) error {
 	return err
 }
 
-// addFromConfig adds the special tokens that tokenizer_config.json lists or gives a role, and puts the begin of text in
-// front of texts where that is the custom of the family and nothing else is said.
+// addFromConfig adds the special tokens that tokenizer_config.json lists or gives a role, and puts the begin-of-text
+// token before texts if the family does so and the file does not say otherwise.
 func (t *Tokenizer) addFromConfig(c *config, bos bool) error {
 	added := slices.Clone(c.added)
 	for _, role := range tokenRoles {
@@ -140,5 +140,5 @@ func (t *Tokenizer) addFromConfig(c *config, bos bool) error {
 	return nil
 }
 
-// qwen2Normalizer is what Qwen2 tokenizers do to a text first.
+// qwen2Normalizer is the normalizer of Qwen2 tokenizers.
 func qwen2Normalizer() normalizers { return normalizers{newUnicodeForm("NFC")} }

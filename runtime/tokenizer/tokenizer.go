@@ -22,12 +22,12 @@ const maxText = 1 << 28
 type Tokenizer struct {
 	vocab      *vocab
 	model      wordModel
-	raw        finder // added tokens looked for in the text as it is
-	normal     finder // added tokens looked for in the normalized text
+	raw        finder // added tokens matched in the original text
+	normal     finder // added tokens matched in the normalized text
 	normalizer normalizers
 	splitters  chain
-	before     []int // special tokens in front of a text
-	after      []int // and behind it
+	before     []int // special tokens before a text
+	after      []int // special tokens after a text
 	decoder    decoder
 	added      map[string]int // added tokens by content
 	special    map[int]bool
@@ -36,7 +36,7 @@ type Tokenizer struct {
 	roles     map[string]string // special tokens by role: "bos_token" …
 	stops     []int
 	templates []chatTemplate
-	chosen    int // index of templates; −1: nobody has chosen
+	chosen    int // index in templates; −1 = none selected
 }
 
 // wordModel turns one word into tokens.
@@ -44,26 +44,26 @@ type wordModel interface {
 	encode(dst []int, word string, w *workspace) ([]int, error)
 }
 
-// Encode returns the tokens of a text. With special, the tokens that the model expects around a text (begin of text,
-// for most) are added; a rendered chat template has them already. The written form of an added token, for example
-// <|eot_id|>, becomes that token: for untrusted text that is what EncodePlain and ChatTokens are for. Text that is not
-// UTF-8 is encoded byte by byte where the vocabulary allows it.
+// Encode returns the tokens of a text. With special, the special tokens that the model expects before and after a text
+// (begin of text, for most) are added; a rendered chat template has them already. The written form of an added token,
+// for example <|eot_id|>, becomes that token: use EncodePlain or ChatTokens for untrusted text. Text that is not UTF-8
+// is encoded byte by byte if the vocabulary allows it.
 //
-// Memory: 8 bytes per token for the result, as much again while it grows, what normalization makes of the text, and up
-// to 64 bytes per byte of the longest stretch without a place to cut, of at most 4 MiB. Errors: pack.ErrLimit for a
-// text beyond 256 MiB, for a word beyond 4 MiB that the vocabulary allows no cut in, or for a text on which a pattern
-// of the tokenizer takes too many steps.
+// Memory: 8 bytes per token for the result, as much again while it grows, the normalized text, and up to 64 bytes per
+// byte of the longest run without a place to cut, of at most 4 MiB. Errors: pack.ErrLimit for a text beyond 256 MiB,
+// for a word beyond 4 MiB that the vocabulary allows no cut in, or for a text on which a pattern of the tokenizer takes
+// too many steps.
 func (t *Tokenizer) Encode(text string, special bool) ([]int, error) {
 	return t.encode(marked.Text{S: text}, special)
 }
 
-// EncodePlain returns the tokens of a text in which control tokens are not meant: what looks like <|eot_id|> is encoded
-// as the text that it is. Added tokens that are not special, for example <think>, stay tokens. Otherwise it is Encode.
+// EncodePlain returns the tokens of a text without control tokens: what looks like <|eot_id|> is encoded as plain text.
+// Added tokens that are not special, for example <think>, stay tokens. Otherwise it is Encode.
 func (t *Tokenizer) EncodePlain(text string, special bool) ([]int, error) {
 	return t.encode(marked.Input(text), special)
 }
 
-// encode takes a text whose marked bytes cannot be control tokens.
+// encode encodes a text whose marked bytes cannot become control tokens.
 func (t *Tokenizer) encode(text marked.Text, special bool) ([]int, error) {
 	if err := checkLength(len(text.S)); err != nil {
 		return nil, err
@@ -103,10 +103,10 @@ type encoder struct {
 	ids []int
 }
 
-// stretch takes a part of a text; start says that it begins where the text does.
+// stretch processes a part of a text; start says that it starts where the text does.
 type stretch func(text marked.Text, start bool) error
 
-// withAdded appends the added tokens of a text and gives the stretches between them to rest.
+// withAdded appends the added tokens of a text and passes the text between them to rest.
 func (e *encoder) withAdded(f *finder, text marked.Text, start bool, rest stretch) error {
 	from, search := 0, 0
 	for search < len(text.S) {
@@ -128,7 +128,7 @@ func (e *encoder) withAdded(f *finder, text marked.Text, start bool, rest stretc
 	return nil
 }
 
-// plain encodes a stretch of text without raw added tokens.
+// plain encodes a part of a text without raw added tokens.
 func (e *encoder) plain(text marked.Text, start bool) error {
 	text, err := e.normalized(text)
 	if err != nil {
@@ -155,8 +155,8 @@ func (t *Tokenizer) ID(token string) (int, bool) {
 	return t.idInVocab(token)
 }
 
-// Dropped lists the bytes that have no token: a text loses them without a trace, as it does in the library that the
-// format comes from. Empty for most tokenizers, and for all that have an unknown token.
+// Dropped lists the bytes that have no token: they are dropped from a text without notice, as in the library that
+// defines the format. Empty for most tokenizers, and for all that have an unknown token.
 func (t *Tokenizer) Dropped() []byte {
 	if b, ok := t.model.(*bpe); ok && b.bytewise && b.unk < 0 {
 		return b.dropped()
@@ -164,14 +164,14 @@ func (t *Tokenizer) Dropped() []byte {
 	return nil
 }
 
-// Special says whether an id is a control token, which is left out when text is shown.
+// Special reports whether an id is a control token, which is omitted from displayed text.
 func (t *Tokenizer) Special(id int) bool { return t.special[id] }
 
-// StopIDs lists the tokens that end an answer: the end-of-text token of tokenizer_config.json, those of
+// StopIDs lists the tokens that end an answer: the end-of-text token of tokenizer_config.json, the stop tokens of
 // generation_config.json and config.json, and the token with which the chat template ends a turn. Ascending.
 func (t *Tokenizer) StopIDs() []int { return slices.Clone(t.stops) }
 
-// Kind names the algorithm that cuts words: "byte-level BPE", "BPE" (of characters, as in SentencePiece) or "Unigram".
+// Kind names the tokenization algorithm: "byte-level BPE", "BPE" (of characters, as in SentencePiece) or "Unigram".
 func (t *Tokenizer) Kind() string {
 	switch m := t.model.(type) {
 	case *bpe:

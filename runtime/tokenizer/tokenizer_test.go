@@ -19,7 +19,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// characters are of every class that the patterns ask for, in one and several bytes.
+// characters are of every class that the patterns use, with one and several bytes.
 const characters = "testdata/characters.txt"
 
 func readFile(t testing.TB, path string) []byte {
@@ -106,11 +106,11 @@ func TestGoldenTinyBitnet(t *testing.T) {
 	}
 }
 
-// repeated is a text of n bytes made of s again and again.
+// repeated returns a text of n bytes that repeats s.
 func repeated(s string, n int) string { return strings.Repeat(s, n/len(s)+1)[:n] }
 
-// TestHostileText: a quarter of a mebibyte of anything, a whole one with LOWPACK_LONG, is encoded soon and comes back.
-// An algorithm of quadratic time would take minutes.
+// TestHostileText: 256 KiB of any text, 1 MiB with LOWPACK_LONG, is encoded quickly and decodes to itself. An algorithm
+// of quadratic time would take minutes.
 func TestHostileText(t *testing.T) {
 	size := 1 << 18
 	if long.All {
@@ -134,7 +134,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: a real text comes back from its tokens, whole and in pieces that are cut anywhere.
+// TestRoundTrip: a real text is recovered from its tokens, whole and in pieces that are cut anywhere.
 func TestRoundTrip(t *testing.T) {
 	text := string(readFile(t, shared.Path(t, "data/text/wiki.test.raw")))
 	for _, name := range []string{"llama3", "llama2-spm"} {
@@ -153,7 +153,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// naive merges a word the obvious way: again and again the pair of smallest rank, the leftmost of those.
+// naive merges a word the obvious way: repeatedly the pair of smallest rank, the leftmost among equals.
 func naive(b *bpe, word string) []int32 {
 	ids := b.symbols(nil, word)
 	for {
@@ -199,7 +199,7 @@ func TestMerging(t *testing.T) {
 	}
 }
 
-// TestConcurrent: one tokenizer serves many at once.
+// TestConcurrent: one tokenizer is used by many goroutines at once.
 func TestConcurrent(t *testing.T) {
 	tok := fromJSON(t, readFile(t, shared.Testdata(t, "tiny-bitnet/tokenizer.json")))
 	text := strings.Repeat("Once upon a time there was a little girl. ", 50)
@@ -228,7 +228,7 @@ func TestTextLimit(t *testing.T) {
 	}
 }
 
-// FuzzLoad: no tokenizer.json makes the package fail or accept what it cannot use.
+// FuzzLoad: no tokenizer.json makes the package panic, or accept what it cannot use.
 func FuzzLoad(f *testing.F) {
 	pipelines := readPipelines(f)
 	for i := range pipelines.Pipelines {
@@ -259,7 +259,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip: what a byte-level tokenizer encodes comes back, whatever it is.
+// FuzzRoundTrip: what a byte-level tokenizer encodes decodes to itself, whatever it is.
 func FuzzRoundTrip(f *testing.F) {
 	tok := fromJSON(f, readFile(f, shared.Testdata(f, "tiny-bitnet/tokenizer.json")))
 	for _, s := range []string{"", "Once upon a time", " \n\t", "<|eot_id|>", "é🦊\xff", string(readFile(f, characters))} {

@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
-// TestClasses: over all characters, a normalizer, a pre-tokenizer and single_word know the classes that they know in
-// the tokenizers library.
+// TestClasses: over all characters, a normalizer, a pre-tokenizer and single_word use the same classes as the
+// tokenizers library.
 func TestClasses(t *testing.T) {
 	for name, got := range map[string]*chars.Class{
 		"NFC": changed(t, "NFC"), "NFD": changed(t, "NFD"), "NFKC": changed(t, "NFKC"), "NFKD": changed(t, "NFKD"),
@@ -25,7 +25,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// split are the characters that a pre-tokenizer splits at.
+// split returns the characters that a pre-tokenizer splits at.
 func split(t *testing.T, name string) *chars.Class {
 	v, err := jsonread.Parse([]byte(`{"type":"`+name+`"}`), 100)
 	if err != nil {
@@ -47,7 +47,7 @@ func split(t *testing.T, name string) *chars.Class {
 	return set.Class()
 }
 
-// TestNewCharacters: lower case and words of characters that Go's tables do not know.
+// TestNewCharacters: lower case and words of characters that are missing in Go's tables.
 func TestNewCharacters(t *testing.T) {
 	if got, _ := (lowercase{}).normalize("AÉİ\ua7dc\u1c89ẞ"); got != "aéi̇\u019b\u1c8aß" {
 		t.Errorf("%+q", got)
@@ -57,7 +57,7 @@ func TestNewCharacters(t *testing.T) {
 	}
 }
 
-// changed are the characters that a normalizer changes.
+// changed returns the characters that a normalizer changes.
 func changed(t *testing.T, form string) *chars.Class {
 	v, err := jsonread.Parse([]byte(`{"type":"`+form+`"}`), 100)
 	if err != nil {
@@ -78,8 +78,8 @@ func changed(t *testing.T, form string) *chars.Class {
 	return set.Class()
 }
 
-// combining are the characters that the forms put in order, or compose with one in front of them, as
-// testdata/classes.py finds them.
+// combining returns the characters that the forms reorder, or compose with a preceding one, as testdata/classes.py
+// finds them.
 func combining() *chars.Class {
 	form := func(name string) func(string) string {
 		f := newUnicodeForm(name)
@@ -104,9 +104,8 @@ func combining() *chars.Class {
 	return set.Class()
 }
 
-// TestUnicodeForms: texts become what tokenizers 0.23.3 makes of them, and bytes that are not UTF-8 stay: no joiner
-// stands between many characters that combine, and those of a newer Unicode than the library's have no part in the
-// form.
+// TestUnicodeForms: texts are normalized as by tokenizers 0.23.3, and invalid UTF-8 is kept: no joiner is inserted
+// between many combining characters, and characters newer than the library's Unicode are not affected by the form.
 func TestUnicodeForms(t *testing.T) {
 	many := strings.Repeat
 	for _, c := range []struct{ form, text, want string }{

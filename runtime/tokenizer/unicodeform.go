@@ -8,24 +8,24 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// unicodeForm is NFC, NFD, NFKC or NFKD. Those of the tokenizers library are of an older Unicode than Go's: characters
-// that have come since stay as they are, and are neither put in order nor composed with others. And Go puts a joiner
-// (U+034F) behind every 30 characters that combine, as a stream would need it.
+// unicodeForm is NFC, NFD, NFKC or NFKD. The tokenizers library implements an older Unicode than Go: newer characters
+// stay as they are, and are neither reordered nor composed with others. And Go inserts a joiner (U+034F) after every 30
+// combining characters, for streaming.
 type unicodeForm struct {
 	norm.Form
 	changed   *chars.Class // characters that the form changes in the library
-	combining *chars.Class // characters that combine with one in front of them there
+	combining *chars.Class // characters that combine with a preceding one in the library
 }
 
-// unicodeForms by their names, which are those of the classes of what they change.
+// unicodeForms maps the names of the forms, which are also the names of the classes of characters that they change.
 var unicodeForms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD, "NFKC": norm.NFKC, "NFKD": norm.NFKD}
 
 func newUnicodeForm(name string) unicodeForm {
 	return unicodeForm{unicodeForms[name], chars.Recorded(name).Class(), chars.Recorded(chars.Combining).Class()}
 }
 
-// fewCombining is how many characters that combine may follow each other before their form is computed by its
-// definition: each is decomposed to at most four, and four of the character in front, which are no more than Go's 30.
+// fewCombining is the number of consecutive combining characters up to which Go's form is used: each is decomposed to
+// at most four, and the preceding character to four, which are no more than Go's 30.
 const fewCombining = 6
 
 func (f unicodeForm) normalize(s string) (string, error) {
@@ -61,15 +61,14 @@ func (f unicodeForm) normalize(s string) (string, error) {
 	return string(out), nil
 }
 
-// isNew says whether a character, also given as s, has come after the Unicode of the library and has a part in the
-// form.
+// isNew reports whether a character, also given as s, is newer than the library's Unicode and affected by the form.
 func (f unicodeForm) isNew(s string, r rune) bool {
 	combines := !f.PropertiesString(s).BoundaryBefore()
 	return !f.changed.Has(r) && (!f.IsNormalString(s) || combines && !f.combining.Has(r))
 }
 
-// byDefinition is the form without a joiner (Unicode Standard Annex 15): decomposed, in the order of combining
-// classes, composed.
+// byDefinition computes the form without a joiner (Unicode Standard Annex 15): decomposed, sorted by combining class,
+// composed.
 func (f unicodeForm) byDefinition(s string) string {
 	decomposition := map[norm.Form]norm.Form{norm.NFC: norm.NFD, norm.NFKC: norm.NFKD}
 	decomposed, composes := decomposition[f.Form]
@@ -98,11 +97,11 @@ func (f unicodeForm) byDefinition(s string) string {
 
 func combiningClassOf(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 
-// composed joins, in place, characters with the starter in front of them where one character is both and nothing
-// stands between them that blocks it.
+// composed joins, in place, characters with the preceding starter if a single character represents both and nothing
+// between them blocks it.
 func composed(chars []rune) []rune {
 	out := chars[:0]
-	starter, last := -1, uint8(0) // last: the combining class of what stands behind the starter
+	starter, last := -1, uint8(0) // last: the combining class of the character last added after the starter
 	for _, r := range chars {
 		class := combiningClassOf(r)
 		if starter >= 0 && (last == 0 || last < class) {

@@ -16,10 +16,10 @@ type unigram struct {
 	unk        int // id of the unknown token
 	unkScore   float64
 	byteTokens bool       // a run of unknown characters becomes bytes, if all of them have tokens:
-	byteID     [256]int32 // −1 where there is none
+	byteID     [256]int32 // −1 = none
 }
 
-// unkPenalty is what a character outside the vocabulary scores below the worst token (SentencePiece).
+// unkPenalty is how far the score of an unknown character is below the worst token (SentencePiece).
 const unkPenalty = 10
 
 // lattice is the best way to reach one position of a word.
@@ -80,7 +80,7 @@ func (u *unigram) encode(dst []int, word string, w *workspace) ([]int, error) {
 		best[from].score = float64(to) // exact: positions are below 2³¹
 		to = from
 	}
-	unknown := 0 // where the run of unknown characters begins that ends at i
+	unknown := 0 // start of the run of unknown characters that ends at i
 	for i := 0; i < len(word); {
 		next := int(best[i].score)
 		if id := int(best[next].id); id != u.unk {
@@ -92,8 +92,7 @@ func (u *unigram) encode(dst []int, word string, w *workspace) ([]int, error) {
 	return u.unknown(dst, word[unknown:]), nil
 }
 
-// unknown appends the tokens of a run of unknown characters, which may be that of the written form of the unknown
-// token.
+// unknown appends the tokens of a run of unknown characters, which may equal the written form of the unknown token.
 func (u *unigram) unknown(dst []int, run string) []int {
 	if run == "" {
 		return dst
@@ -109,7 +108,7 @@ func (u *unigram) unknown(dst []int, run string) []int {
 	return append(dst, u.unk)
 }
 
-// trie finds all tokens that a text begins with.
+// trie finds all tokens that are a prefix of a text.
 type trie struct {
 	next  map[trieEdge]int32
 	value []int32 // by node; −1: no token ends here
@@ -153,7 +152,7 @@ func (t *trie) add(key []byte, value int32) error {
 	return nil
 }
 
-// walk calls found for every key that s begins with, shortest first.
+// walk calls found for every key that is a prefix of s, shortest first.
 func (t *trie) walk(s string, found func(length int, value int32)) {
 	node := int32(0)
 	for i := range min(len(s), t.depth) {

@@ -17,15 +17,15 @@ const (
 	maxHoles      = 1 << 16 // ids without a token
 )
 
-// vocab is a two-way table between ids and the bytes of tokens. The bytes of all tokens lie in one slice, and the hash
-// table holds no pointers: loading 128,000 tokens makes no garbage.
+// vocab is a two-way table between ids and the bytes of tokens. The bytes of all tokens are stored in one slice, and
+// the hash table holds no pointers: loading 128,000 tokens creates no garbage.
 type vocab struct {
 	text  []byte
 	spans []span // by id
 	count int
 	slots []slot // open addressing, a power of two; at most 5/8 full
 	salt  [2]uint64
-	// hidden holds the tokens that text does not become by itself, only as added tokens.
+	// hidden holds the tokens that ordinary text never becomes, only added tokens.
 	hidden map[string]int
 }
 
@@ -34,9 +34,9 @@ type span struct{ from, to uint32 }
 
 const none = ^uint32(0)
 
-// slot of the hash table. A token of up to 11 bytes lies in its slot, so that looking it up touches one cache line: the
-// first 8 bytes in head, and in rest, from the low end, the next 3, the length, and id + 1 (32 bits, 0 is empty). Of a
-// longer token the length is written as longToken, and the bytes that lie elsewhere decide.
+// slot of the hash table. A token of up to 11 bytes is stored in its slot, so that looking it up touches one cache
+// line: the first 8 bytes in head, and in rest, from the low end, the next 3, the length, and id + 1 (32 bits, 0 is
+// empty). The length of a longer token is stored as longToken, and its bytes in vocab.text are compared.
 type slot struct{ head, rest uint64 }
 
 const (
@@ -78,7 +78,7 @@ func (v *vocab) add(token []byte, id int64) error {
 	return nil
 }
 
-// addHidden enters a token that text does not become by itself.
+// addHidden adds a token that ordinary text never becomes.
 func (v *vocab) addHidden(token []byte, id int64) error {
 	if old, twice := v.hidden[string(token)]; twice {
 		return fmt.Errorf("%w: token %.40q has the ids %d and %d", pack.ErrCorrupt, token, old, id)
@@ -91,7 +91,7 @@ func (v *vocab) addHidden(token []byte, id int64) error {
 }
 
 // index builds the hash table of the tokens that are not hidden: all at once, so that it has the right size and the
-// processor can wait for the memory of several slots together.
+// memory latency of several slots overlaps.
 func (v *vocab) index() error {
 	hidden := map[int]bool{}
 	for _, id := range v.hidden {
@@ -135,7 +135,7 @@ func key[T string | []byte](token T) (head, rest uint64) {
 	}
 }
 
-// place is where the search for a key begins. Long tokens mix in everything that the key leaves out.
+// place is the slot at which the search for a key starts. For long tokens it also hashes the bytes that the key omits.
 func place[T string | []byte](v *vocab, token T, head, rest uint64) int {
 	if len(token) > inSlot {
 		for i := inSlot; i < len(token); i += 8 {
@@ -184,7 +184,7 @@ func (v *vocab) findString(token string) (int, bool) {
 	return id, id >= 0
 }
 
-// bytes of a token; nil for an id that has none.
+// bytes returns the bytes of a token; nil for an id that has none.
 func (v *vocab) bytes(id int) []byte {
 	if uint(id) >= uint(len(v.spans)) || v.spans[id].from == none {
 		return nil
@@ -196,7 +196,7 @@ func (v *vocab) bytes(id int) []byte {
 // size is the largest id + 1.
 func (v *vocab) size() int { return len(v.spans) }
 
-// checkDense refuses ids far beyond the number of tokens: they would make every table by id as large as they like.
+// checkDense rejects ids far beyond the number of tokens: they would make every table indexed by id arbitrarily large.
 func (v *vocab) checkDense() error {
 	if v.count == 0 {
 		return fmt.Errorf("%w: the vocabulary is empty", pack.ErrCorrupt)

@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/pattern"
 )
 
-// readVocabAndMerges makes a byte-level tokenizer of vocab.json and merges.txt, the two files of GPT-2. How a text is
-// split follows from the class that tokenizer_config.json names.
+// readVocabAndMerges makes a byte-level tokenizer from vocab.json and merges.txt, the two files of GPT-2. The
+// pre-tokenizer follows from the class that tokenizer_config.json names.
 func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error) {
 	t := &Tokenizer{decoder: decoder{bytewise: true}}
 	source := pattern.GPT2
@@ -46,7 +46,7 @@ func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error)
 	return t, t.addFromConfig(c, false)
 }
 
-// readMergesText reads one rule per line; lines end in any system's way. The first line may be a comment with a
+// readMergesText reads one rule per line, with the line ends of any system. The first line may be a comment with a
 // version.
 func readMergesText(data []byte, rules *ruleReader) (*merges, error) {
 	for first := true; len(data) > 0; first = false {

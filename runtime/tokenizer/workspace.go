@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// workspace is what one call of Encode needs for itself: scratch memory, and a small cache of words. It is kept from
-// call to call in a pool, so encoders that run at the same time share nothing.
+// workspace holds the working memory of one call of Encode: scratch memory, and a small cache of words. Workspaces are
+// pooled between calls, so encoders that run concurrently share nothing.
 type workspace struct {
 	ids, next, prev []int32
 	heap            heap
@@ -52,7 +52,7 @@ func (c *cachedWord) put(word string, ids []int32) {
 	c.len, c.n = uint8(copy(c.bytes[:], word)), uint8(copy(c.ids[:], ids))
 }
 
-// trim lets go of scratch memory that a very long word made large.
+// trim releases scratch memory that a very long word has grown.
 func (w *workspace) trim() {
 	if cap(w.ids) > keepScratch || cap(w.heap) > keepScratch || cap(w.lattice) > keepScratch {
 		w.ids, w.next, w.prev, w.heap, w.lattice = nil, nil, nil, nil, nil

@@ -12,8 +12,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// From are the golden texts of the model with these files; none where there is no tokenizer, or one of a kind that is
-// not supported.
+// From returns the golden texts of the model with these files; none if there is no tokenizer, or an unsupported one.
 func From(files tokenizer.Files) ([]golden.Text, error) {
 	t, err := tokenizer.Load(files)
 	if errors.Is(err, pack.ErrUnsupported) {
@@ -25,8 +24,8 @@ func From(files tokenizer.Files) ([]golden.Text, error) {
 	return Of(t)
 }
 
-// Of are the golden texts of a tokenizer. The conversation is left out if there is no template, or one that does not
-// render it; convert notes the latter.
+// Of returns the golden texts of a tokenizer. The conversation is omitted if there is no template, or if the template
+// does not render it; convert reports the latter.
 func Of(t *tokenizer.Tokenizer) ([]golden.Text, error) {
 	texts := golden.Texts()
 	for i := range texts {
@@ -46,7 +45,7 @@ func Of(t *tokenizer.Tokenizer) ([]golden.Text, error) {
 	return texts, nil
 }
 
-// conversation renders the golden conversation, at a time that never changes.
+// conversation renders the golden conversation, at a fixed time.
 func conversation(t *tokenizer.Tokenizer) (golden.Text, bool) {
 	var messages []chat.Message
 	for i, text := range golden.Conversation() {
@@ -62,7 +61,7 @@ func conversation(t *tokenizer.Tokenizer) (golden.Text, bool) {
 	return golden.Text{Name: golden.ConversationName, Text: text, Tokens: narrowed(ids)}, err == nil
 }
 
-// narrowed: token ids fit 32 bits, as tokenizers have at most some millions.
+// narrowed converts token ids to int32: tokenizers have at most some millions.
 func narrowed(ids []int) []int32 {
 	out := make([]int32, len(ids))
 	for i, id := range ids {

@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// TestConversation: the tokens of the golden conversation are those that a chat gives the model. Every turn ends with
-// the control token that the template writes; the <|eot_id|> that stands in a message is text.
+// TestConversation: the tokens of the golden conversation are the model's input in a chat. Every turn ends with the
+// control token that the template writes; the <|eot_id|> inside a message is text.
 func TestConversation(t *testing.T) {
 	const eot = 2554
 	got, err := From(func(name string) ([]byte, bool) {

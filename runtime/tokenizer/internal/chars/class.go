@@ -33,7 +33,7 @@ func (c *Class) Has(r rune) bool {
 	return found
 }
 
-// Run returns how many bytes and characters at the beginning of s belong to the class, at most limit characters.
+// Run returns the number of bytes and characters at the start of s that belong to the class, at most limit characters.
 func (c *Class) Run(s string, limit int) (size, chars int) {
 	for size < len(s) && chars < limit {
 		if b := s[size]; b < utf8.RuneSelf {
@@ -60,7 +60,7 @@ type Set []Range
 // Of is the set of the characters from lo to hi.
 func Of(lo, hi rune) Set { return Set{{lo, hi}} }
 
-// Class makes the class of a set.
+// Class returns the set as a class.
 func (s Set) Class() *Class {
 	c := &Class{}
 	for _, r := range s.sorted() {
@@ -105,10 +105,10 @@ func (s Set) Not() Set {
 	return out
 }
 
-// FoldCase adds every character that differs from one of the set in case only; foldings to several characters, as of ß
-// to ss, are left out. The tables are Go's, unlike those of classes. Unicode never changes how a character folds, so
+// FoldCase adds every character that differs from one of the set in case only; foldings to several characters, such as
+// ß to ss, are excluded. It uses Go's tables, unlike the classes. Unicode never changes how a character folds, so
 // versions differ only in letters that were added since; the patterns of the recorded tokenizers ignore the case of
-// ASCII letters (and so of U+017F and U+212A) alone.
+// ASCII letters only (and so of U+017F and U+212A).
 func (s Set) FoldCase() Set {
 	out := slices.Clone(s)
 	for _, r := range s {
@@ -121,7 +121,7 @@ func (s Set) FoldCase() Set {
 	return out
 }
 
-// Size is the number of characters, counted as often as they are listed.
+// Size is the number of characters, counting duplicates.
 func (s Set) Size() (n int) {
 	for _, r := range s {
 		n += int(r.Hi-r.Lo) + 1

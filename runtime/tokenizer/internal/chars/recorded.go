@@ -10,26 +10,26 @@ import (
 	"sync"
 )
 
-// classesText is what the tokenizers library takes for a letter, a number, punctuation …: one class per line, recorded
-// by testdata/classes.py. Go's own tables would not do: the library's are of newer versions of Unicode, of an older one
-// for Punctuation, and tokens must not depend on the version of Go that compiled this program.
+// classesText holds the tokenizers library's classes of letters, numbers, punctuation …: one class per line, recorded
+// by testdata/classes.py. Go's own tables would not do: the library uses newer versions of Unicode, an older one for
+// Punctuation, and tokens must not depend on the version of Go that compiled this program.
 //
 //go:embed classes.txt
 var classesText string
 
-// Names of classes; categories and scripts have theirs from regular expressions (\p{L}), and what a Unicode form
-// changes is named after the form (NFC).
+// Names of classes; categories and scripts are named as in regular expressions (\p{L}), and the class of characters
+// that a Unicode form changes has the name of the form (NFC).
 const (
 	Word        = `\w`
 	Space       = `\s`
 	Digit       = `\p{Nd}`
-	WholeWord   = "Whitespace" // words of this pre-tokenizer, and what a token with single_word must not touch
+	WholeWord   = "Whitespace" // words of this pre-tokenizer, and what must not be adjacent to a token with single_word
 	Punctuation = "Punctuation"
 	Number      = "Digits"
-	Combining   = "Combining" // what a Unicode form may put in order or compose
+	Combining   = "Combining" // characters that a Unicode form may reorder or compose
 )
 
-// line returns the fields of a line behind its name; nil if there is none.
+// line returns the fields of a line after its name; nil if there is none.
 func line(name string) []string {
 	_, rest, _ := strings.Cut(classesText, "\n"+name+" ")
 	fields, _, _ := strings.Cut(rest, "\n")
@@ -57,12 +57,12 @@ func Property(name string) (Set, bool) {
 func hexRune(s string) rune {
 	n, err := strconv.ParseUint(s, 16, 21)
 	if err != nil {
-		panic(fmt.Sprintf("classes.txt: %v", err)) // a file of the program
+		panic(fmt.Sprintf("classes.txt: %v", err)) // an embedded file
 	}
 	return rune(n)
 }
 
-// Lower maps every character whose lower case is one other character.
+// Lower maps every character to its lower case if that is a single other character.
 var Lower = sync.OnceValue(func() map[rune]rune {
 	pairs := map[rune]rune{}
 	for _, f := range line("Lowercase") {

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/text/unicode/rangetable"
 )
 
-// TestInteropClasses renews the classes of characters.
+// TestInteropClasses regenerates the character classes.
 func TestInteropClasses(t *testing.T) {
 	scripts := slices.Sorted(maps.Keys(unicode.Scripts))
 	interop.Recorded(t, "classes.txt", interop.Python(t, "transformers", "testdata/classes.py", scripts...))
 }
 
-// TestClassesAgainstGo: what Go's tables, of an older Unicode, say about a character that they know, the recorded ones
-// say too.
+// TestClassesAgainstGo: for characters that Go's tables, of an older Unicode, know, the recorded classes agree with
+// them.
 func TestClassesAgainstGo(t *testing.T) {
 	unassigned := chars.Recorded(`\p{Cn}`).Class()
 	const categories = "L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp Cc Cf Co"
@@ -31,7 +31,7 @@ func TestClassesAgainstGo(t *testing.T) {
 		}
 		c := set.Class()
 		rangetable.Visit(unicode.Categories[name], func(r rune) {
-			const moved = 0x1171e // Unicode 16 says Mc, and was Mn
+			const moved = 0x1171e // Mc in Unicode 16, formerly Mn
 			if !c.Has(r) && !unassigned.Has(r) && r != moved {
 				t.Errorf(`\p{%s} lacks %U`, name, r)
 			}

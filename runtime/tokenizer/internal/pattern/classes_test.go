@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
-// TestClasses: over all characters, a class of a regular expression has the characters that it has in the tokenizers
+// TestClasses: over all characters, a class of a regular expression has the same characters as in the tokenizers
 // library.
 func TestClasses(t *testing.T) {
 	recorded, err := os.ReadFile("../chars/classes.txt")

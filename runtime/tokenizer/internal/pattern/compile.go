@@ -34,7 +34,7 @@ func (p *Pattern) add(in inst) int {
 	return len(p.prog) - 1
 }
 
-// emit appends the instructions of a node. A program that has grown beyond its limit is not continued.
+// emit appends the instructions of a node. It stops once the program has exceeded its limit.
 func (p *Pattern) emit(n *node) {
 	if len(p.prog) > maxProgram {
 		return
@@ -104,7 +104,7 @@ func (p *Pattern) emitRepeat(n *node) {
 	}
 }
 
-// minLen is the smallest number of characters that a node can match (0 or more; large counts are cut off).
+// minLen is the minimum number of characters that a node can match (large counts are capped).
 func (n *node) minLen() int {
 	const enough = 1 << 20
 	switch n.kind {
@@ -128,7 +128,7 @@ func (n *node) minLen() int {
 	return 0
 }
 
-// firsts says for every ASCII character, and last for all others together, whether a match can begin with it.
+// firsts says for every ASCII character, and last for all others together, whether a match can start with it.
 type firsts [utf8.RuneSelf + 1]bool
 
 func (f *firsts) add(g firsts) {
@@ -137,7 +137,7 @@ func (f *firsts) add(g firsts) {
 	}
 }
 
-// first returns the firsts of a node, and whether it can match nothing.
+// first returns the firsts of a node, and whether it can match the empty string.
 func (n *node) first() (f firsts, empty bool) {
 	switch n.kind {
 	case nodeSet:

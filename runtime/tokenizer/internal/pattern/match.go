@@ -28,8 +28,8 @@ const (
 	opMatch
 )
 
-// choice is what to try when a match fails: continue at pc from pos, or, for a run, give one more character back as
-// long as pos stays above least.
+// choice is the alternative to try when a match fails: continue at pc from pos, or, for a run, give back one more
+// character as long as pos stays above least.
 type choice struct {
 	pc         int32
 	pos, least int
@@ -46,7 +46,7 @@ func (p *Pattern) matcher(textBytes int) *matcher {
 	return &matcher{Pattern: p, budget: stepsFree + stepsPerByte*textBytes}
 }
 
-// at returns the end of the match that begins at pos; −1 when there is none.
+// at returns the end of the match that starts at pos; −1 when there is none.
 func (m *matcher) at(s string, pos int) (int, error) {
 	first := utf8.RuneSelf
 	if s[pos] < utf8.RuneSelf {
@@ -131,7 +131,7 @@ func (m *matcher) back(s string) (pc int32, pos int) {
 	return pc, pos
 }
 
-// after returns the position behind n characters from pos.
+// after returns the position n characters after pos.
 func after(s string, pos, n int) int {
 	for ; n > 0; n-- {
 		_, size := utf8.DecodeRuneInString(s[pos:])

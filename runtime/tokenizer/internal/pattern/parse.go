@@ -10,17 +10,17 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/internal/chars"
 )
 
-// The syntax tree of a pattern.
+// node is a node of the syntax tree of a pattern.
 type node struct {
 	kind       nodeKind
 	set        chars.Set // nodeSet, nodeAhead, nodeNotAhead
 	subs       []*node   // nodeAlt, nodeCat; nodeRepeat has one
 	min, max   int
 	possessive bool
-	built      *chars.Class // of set, once it has been asked for
+	built      *chars.Class // of set; built on first use
 }
 
-// class is the set of a node as a class, shared by all instructions that a repetition makes of it.
+// class returns the set of a node as a class, shared by all instructions that a repetition makes of it.
 func (n *node) class() *chars.Class {
 	if n.built == nil {
 		n.built = n.set.Class()
@@ -39,14 +39,14 @@ const (
 	nodeNotAhead
 )
 
-// parser reads a pattern. What it does not know it refuses by name: a pattern understood differently gives other tokens
-// without any error.
+// parser parses a pattern. It rejects what it does not support by name: a pattern that is understood differently gives
+// other tokens without any error.
 type parser struct {
 	source string
 	pos    int
 	fold   bool // inside (?i:…)
 	depth  int
-	folded int // characters that have been looked at for other cases
+	folded int // characters whose case variants have been looked up
 }
 
 func (p *parser) unsupported(what string) error {
@@ -86,7 +86,7 @@ func (p *parser) alternatives() (*node, error) {
 	}
 }
 
-// repeated reads one item and its quantifier.
+// repeated parses one item and its quantifier.
 func (p *parser) repeated() (*node, error) {
 	item, err := p.item()
 	if err != nil {
@@ -166,7 +166,7 @@ func (p *parser) item() (*node, error) {
 	return p.setNode(chars.Of(r, r), nil)
 }
 
-// setNode makes the node of a class, in all cases where case does not count.
+// setNode makes the node of a class, with all case variants if case is ignored.
 func (p *parser) setNode(s chars.Set, err error) (*node, error) {
 	if err == nil && p.fold {
 		if p.folded += s.Size(); p.folded > maxFolded {
@@ -266,10 +266,10 @@ func (p *parser) member() (chars.Set, error) {
 	return chars.Of(r, r), nil
 }
 
-// classOf are the classes with an escape of one letter, whose capital is all other characters.
+// classOf maps one-letter escapes to classes; the capital letter is the complement.
 var classOf = map[byte]string{'s': chars.Space, 'd': chars.Digit, 'w': chars.Word}
 
-// escape reads a backslash and what belongs to it.
+// escape parses a backslash escape.
 func (p *parser) escape() (chars.Set, error) {
 	if p.pos++; !p.more() {
 		return nil, p.unsupported("a backslash at the end")

@@ -21,7 +21,7 @@ import (
 type Pattern struct {
 	source string
 	prog   []inst
-	// starts lists, for every ASCII character and (last) for all others, the alternatives that can begin with it.
+	// starts lists, for every ASCII character and (last) for all others, the alternatives that can start with it.
 	starts [utf8.RuneSelf + 1][]int32
 }
 
@@ -36,7 +36,7 @@ const (
 	maxNesting   = 100 // groups
 )
 
-// Compile makes the matcher of a regular expression.
+// Compile compiles a regular expression.
 func Compile(source string) (*Pattern, error) {
 	if len(source) > maxPattern {
 		return nil, fmt.Errorf("%w: a pattern of %d bytes, more than %d", pack.ErrLimit, len(source), maxPattern)
@@ -55,7 +55,7 @@ func Compile(source string) (*Pattern, error) {
 	return newPattern(source, tree)
 }
 
-// OfClass is the pattern of one character of a class, or of a run of them.
+// OfClass is a pattern that matches one character of a class, or a run of them.
 func OfClass(name string, set chars.Set, run bool) *Pattern {
 	tree := &node{kind: nodeSet, set: set}
 	if run {
@@ -68,11 +68,11 @@ func OfClass(name string, set chars.Set, run bool) *Pattern {
 	return p
 }
 
-// Each calls part for every piece of s, in order: matches, and what lies between them. The pieces make up s and none is
-// empty. A text on which the pattern takes too many steps is an error that wraps pack.ErrLimit.
+// Each calls part for every piece of s, in order: matches, and the text between them. The pieces concatenate to s and
+// none is empty. A text on which the pattern takes too many steps is an error that wraps pack.ErrLimit.
 func (p *Pattern) Each(s string, part func(string, bool) error) error {
 	m := p.matcher(len(s))
-	from := 0 // of what no match has covered
+	from := 0 // start of the text that no match has covered
 	for pos := 0; pos < len(s); {
 		end, err := m.at(s, pos)
 		if err != nil {

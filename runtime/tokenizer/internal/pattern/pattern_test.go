@@ -17,7 +17,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// patterns of published tokenizers, and one that tries the rest of the syntax ("groups").
+// published holds patterns of published tokenizers, and one that covers the rest of the syntax ("groups").
 var published = map[string]string{
 	"gpt2":   GPT2,
 	"llama3": Llama3,
@@ -63,14 +63,14 @@ func matches(t testing.TB, p *Pattern, s string) (out []string) {
 	return out
 }
 
-// forOracle writes a pattern for regexp2, which knows no possessive quantifiers but atomic groups.
+// forOracle rewrites a pattern for regexp2, which has no possessive quantifiers but atomic groups.
 func forOracle(source string) *regexp2.Regexp {
 	source = strings.ReplaceAll(source, `[^\r\n\p{L}\p{N}]?+`, `(?>[^\r\n\p{L}\p{N}]?)`)
 	source = strings.ReplaceAll(source, `[^\s\p{L}\p{N}]++`, `(?>[^\s\p{L}\p{N}]+)`)
 	return regexp2.MustCompile(source, regexp2.None)
 }
 
-// interesting are characters of every class that the patterns ask for, in one and several bytes.
+// interesting are characters of every class in the patterns, with one and several bytes.
 func interesting(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile("../../testdata/characters.txt")
@@ -80,8 +80,8 @@ func interesting(t testing.TB) string {
 	return string(text)
 }
 
-// TestPatternsAgainstRegexp2: on real text and on random text of interesting characters every published pattern finds
-// what an independent engine finds.
+// TestPatternsAgainstRegexp2: on real text and on random text of interesting characters every published pattern has the
+// same matches as in an independent engine.
 func TestPatternsAgainstRegexp2(t *testing.T) {
 	wiki, err := os.ReadFile(shared.Path(t, "data/text/wiki.test.raw"))
 	if err != nil {
@@ -122,7 +122,7 @@ func TestPatternsAgainstRegexp2(t *testing.T) {
 	}
 }
 
-// TestLongS: ſ and K (Kelvin) are s and k in another case; regexp2 does not know, the definition of Unicode does.
+// TestLongS: ſ and K (Kelvin) are case variants of s and k in Unicode, but not in regexp2.
 func TestLongS(t *testing.T) {
 	p, err := Compile(`(?i:'s|k)`)
 	if err != nil {
@@ -144,7 +144,7 @@ func TestPublishedPatternsAreLinear(t *testing.T) {
 		}
 	}
 	for name, source := range published {
-		if name == "groups" { // published by nobody
+		if name == "groups" { // not published
 			continue
 		}
 		p, err := Compile(source)
@@ -197,8 +197,8 @@ func TestPatternsRefused(t *testing.T) {
 	}
 }
 
-// TestPatternIsBounded: a pattern that backtracks without end is stopped with an error, and a harmless one with nested
-// repetition is fast.
+// TestPatternIsBounded: a pattern with catastrophic backtracking is stopped with an error, and a harmless one with
+// nested repetition is fast.
 func TestPatternIsBounded(t *testing.T) {
 	text := strings.Repeat("a", 1<<18/race.Every(16))
 	for source, limited := range map[string]bool{`(a+)+`: false, `(a+)+b`: true, `(a|a)*b`: true,

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPossessive: a possessive repetition gives nothing back, where the usual one does.
+// TestPossessive: a possessive repetition gives nothing back, a greedy one does.
 func TestPossessive(t *testing.T) {
 	for _, c := range []struct {
 		pattern, text string
@@ -37,8 +37,8 @@ func TestPossessive(t *testing.T) {
 	}
 }
 
-// TestPossessiveGroup: a possessive repetition of a group would have to keep what the group matched, which is refused
-// instead of taken for a usual one.
+// TestPossessiveGroup: a possessive repetition of a group would have to keep what the group matched; it is rejected
+// instead of treated as greedy.
 func TestPossessiveGroup(t *testing.T) {
 	for _, pattern := range []string{`(?:ab)++b`, `(?:a|b)*+b`, `(?:ab)?+b`} {
 		if _, err := Compile(pattern); err == nil {

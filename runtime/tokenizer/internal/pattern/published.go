@@ -1,6 +1,6 @@
 package pattern
 
-// Patterns of tokenizers whose files do not carry one.
+// Patterns of tokenizers whose files do not contain one.
 const (
 	GPT2   = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` + spaces
 	Llama3 = words + `\p{N}{1,3}` + others
