@@ -14,49 +14,49 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Message is one turn of a conversation. As in transformers 5.23 a field that is null counts as absent, and what the
-// assistant thought, under reasoning_content, thinking or reasoning, is there for templates that read it under one of
-// the first two.
+// Message is one turn of a conversation. As in transformers 5.23 a null field counts as absent, and the assistant's
+// reasoning, in the field reasoning_content, thinking or reasoning, is available to templates that read one of the
+// first two.
 type Message struct {
 	Role    string // "system", "user", "assistant", "tool" …
 	Content string
-	// More holds further fields as a JSON object, for example {"tool_calls": […]}; nil = none. Fields of the same name win
-	// over Role and Content; empty ones beside it are absent.
+	// More holds further fields as a JSON object, for example {"tool_calls": […]}; nil = none. Fields of the same name
+	// take precedence over Role and Content; if they are empty and More is set, they are absent.
 	More []byte
 }
 
-// Options say how a conversation is rendered.
+// Options control how a conversation is rendered.
 type Options struct {
-	// AddGenerationPrompt ends the text with the beginning of an answer.
+	// AddGenerationPrompt ends the text with the start of an assistant message.
 	AddGenerationPrompt bool
 	// ContinueField ends the text inside a field of the last message, "content" or "reasoning_content", for the model to
-	// go on there (continue_final_message); "" = every message is complete. It excludes AddGenerationPrompt.
+	// continue (continue_final_message); "" = every message is complete. It cannot be combined with AddGenerationPrompt.
 	ContinueField string
 	// Tools is a JSON list of the functions that the model may call; nil = none.
 	Tools []byte
-	// Documents is a JSON list of what the model may look things up in; nil = none.
+	// Documents is a JSON list of documents for retrieval; nil = none.
 	Documents []byte
 	// Vars are further variables of the template as a JSON object, for example {"enable_thinking": false}; nil = none.
 	Vars []byte
-	// Now is the clock of templates that tell the date; nil = time.Now.
+	// Now is the clock of templates that contain the date; nil = time.Now.
 	Now func() time.Time
 }
 
 // Text is a rendered conversation.
 type Text struct {
 	S string
-	// Input is as long as S: 1 for a byte that came with the conversation, 0 for one of the template. "" = all are the
-	// template's.
+	// Input has the length of S: 1 for a byte that came with the conversation, 0 for a byte of the template. "" = all
+	// bytes are from the template.
 	Input string
 }
 
 // Template is a chat template. It is safe for concurrent use.
 type Template struct{ parsed *jinja.Template }
 
-// Parse reads a chat template: the Jinja2 that published templates use. Errors wrap pack.ErrUnsupported, with the name
-// of what the package does not have, pack.ErrCorrupt or pack.ErrLimit.
+// Parse parses a chat template, in the Jinja2 subset that published templates use. Errors wrap pack.ErrUnsupported,
+// with the name of the unsupported construct, pack.ErrCorrupt or pack.ErrLimit.
 func Parse(source string) (*Template, error) {
-	// To Jinja, a web page and a Git LFS pointer are texts like others.
+	// To Jinja, a web page and a Git LFS pointer are valid text.
 	if err := filekind.Text([]byte(source)); source != "" && err != nil {
 		return nil, err
 	}
@@ -67,10 +67,10 @@ func Parse(source string) (*Template, error) {
 	return &Template{parsed}, nil
 }
 
-// Render renders a conversation. tokens are the special tokens of the model by the names that templates have for them:
-// "bos_token", "eos_token" … Errors wrap pack.ErrUnsupported, with the name of what the template uses and this package
-// does not have, or with what the template itself says about a conversation that it refuses; pack.ErrCorrupt for a
-// broken template or JSON; pack.ErrLimit for a template that takes too long or writes too much.
+// Render renders a conversation. tokens are the special tokens of the model by their names in templates: "bos_token",
+// "eos_token" … Errors wrap pack.ErrUnsupported, with the name of the unsupported construct, or with the template's own
+// message if it rejects the conversation; pack.ErrCorrupt for a broken template or JSON; pack.ErrLimit for a template
+// that takes too long or writes too much.
 func (t *Template) Render(messages []Message, tokens map[string]string, o Options) (none Text, err error) {
 	c, err := newConversation(messages, tokens, &o, t.parsed.Source)
 	if err != nil {

@@ -36,7 +36,7 @@ func template(t testing.TB, source []byte) *chat.Template {
 	return parsed
 }
 
-// message reads a message as it stands in a file.
+// message parses a message as it is written in a file.
 func message(t *testing.T, raw json.RawMessage) chat.Message {
 	t.Helper()
 	var m chat.Message
@@ -47,7 +47,7 @@ func message(t *testing.T, raw json.RawMessage) chat.Message {
 	return m
 }
 
-// TestRenderings: real templates, rendered by Python.
+// TestRenderings: real templates, compared with renderings by Python.
 func TestRenderings(t *testing.T) {
 	var golden struct {
 		Cases []struct {
@@ -80,7 +80,7 @@ func TestRenderings(t *testing.T) {
 	}
 }
 
-// TestTools: with tools and tool calls every template of the collection either renders or says why not; what it renders
+// TestTools: with tools and tool calls every template of the collection either renders or says why not; its output
 // holds the tools in the order in which they are written.
 func TestTools(t *testing.T) {
 	tools := []byte(`[{"type":"function","function":{"name":"get_weather","description":"Get \"weather\" é","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}]`)

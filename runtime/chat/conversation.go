@@ -11,10 +11,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// conversation is what a template sees.
+// conversation holds the variables of a template.
 type conversation struct {
 	vars  *jinja.Dict
-	final marked.Text // what is to be continued, without the tag
+	final marked.Text // the field to be continued, without the tag
 }
 
 // newConversation makes the variables of a template as apply_chat_template of transformers 5.23 does.
@@ -56,7 +56,7 @@ func newConversation(
 	return c, setAll(c.vars, o.Vars, "variables")
 }
 
-// fields of a message: those that are null are absent.
+// fields returns the fields of a message; null fields are absent.
 func (m *Message) fields(what string) (*jinja.Dict, error) {
 	all := &jinja.Dict{}
 	if m.Role != "" || m.More == nil {
@@ -77,10 +77,10 @@ func (m *Message) fields(what string) (*jinja.Dict, error) {
 	return d, nil
 }
 
-// reasoningFields are the names under which a message holds what the assistant thought. The first is the standard.
+// reasoningFields are the names of the field with the assistant's reasoning. The first is the standard.
 var reasoningFields = []string{"reasoning_content", "thinking", "reasoning"}
 
-// withReasoning fills reasoning_content from the older names for it, and thinking, which the templates of gpt-oss read.
+// withReasoning fills reasoning_content from its older names, and thinking, which the templates of gpt-oss read.
 func withReasoning(d *jinja.Dict) *jinja.Dict {
 	for _, name := range reasoningFields {
 		reasoning, ok := d.Get(name)
@@ -98,10 +98,10 @@ func withReasoning(d *jinja.Dict) *jinja.Dict {
 	return d
 }
 
-// continueTag marks where the last message ends. The space tells whether the template trims it.
+// continueTag marks where the last message ends. Whether its space survives shows if the template trims the message.
 const continueTag = "CONTINUE_FINAL_MESSAGE_TAG "
 
-// tagged puts the tag behind the field that is to be continued, and returns what it was.
+// tagged appends the tag to the field to be continued, and returns its former value.
 func tagged(last *jinja.Dict, o *Options, template string) (none marked.Text, err error) {
 	if o.AddGenerationPrompt {
 		return none, fmt.Errorf("%w: a message cannot be continued together with AddGenerationPrompt, "+
@@ -135,7 +135,7 @@ func tagged(last *jinja.Dict, o *Options, template string) (none marked.Text, er
 	return final, nil
 }
 
-// taggedBlock tags the last text among the blocks of a content.
+// taggedBlock tags the last text among the content blocks.
 func taggedBlock(blocks *jinja.List) (none marked.Text, err error) {
 	for _, block := range slices.Backward(blocks.Items) {
 		d, ok := block.(*jinja.Dict)
@@ -151,7 +151,7 @@ func taggedBlock(blocks *jinja.List) (none marked.Text, err error) {
 	return none, fmt.Errorf("%w: the last message has no text to continue", pack.ErrUnsupported)
 }
 
-// cut ends a rendered text where the final message does.
+// cut ends a rendered text where the final message ends.
 func (c *conversation) cut(text marked.Text) (none marked.Text, err error) {
 	trimmed := strings.TrimSpace(continueTag)
 	at := strings.LastIndex(text.S, trimmed)
@@ -183,7 +183,7 @@ func setAll(d *jinja.Dict, object []byte, what string) error {
 	return nil
 }
 
-// parseValue reads JSON; nothing gives none.
+// parseValue parses JSON; empty text gives none.
 func parseValue(text []byte, what string) (jinja.Value, error) {
 	if text == nil {
 		return nil, nil

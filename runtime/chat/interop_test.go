@@ -15,7 +15,7 @@ import (
 
 const chatAnswers = "testdata/chat.json"
 
-// publishedTemplates are the chat templates that lie beside the checkout.
+// publishedTemplates are the chat templates stored next to the checkout.
 func publishedTemplates(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(shared.Path(t, "data/chat-templates"), "*.jinja"))
@@ -25,7 +25,7 @@ func publishedTemplates(t *testing.T) []string {
 	return paths
 }
 
-// TestInteropChat renews what transformers renders.
+// TestInteropChat regenerates the renderings of transformers.
 func TestInteropChat(t *testing.T) {
 	paths := append([]string{shared.Testdata(t, "tiny-bitnet/tokenizer_config.json")}, publishedTemplates(t)...)
 	interop.Recorded(t, chatAnswers, interop.Python(t, "transformers", "testdata/chat.py", paths...))
@@ -40,7 +40,7 @@ type chatCase struct {
 	Continue         string `json:"continue"`
 }
 
-// render renders the conversation with a template; tokens are those of the model.
+// render renders the conversation with a template; tokens are the special tokens of the model.
 func (c *chatCase) render(source string, tokens map[string]string) (string, error) {
 	parsed, err := chat.Parse(source)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *chatCase) options() chat.Options {
 // tokens are the special tokens in testdata/chat.py.
 var tokens = map[string]string{"bos_token": "<s>", "eos_token": "</s>"}
 
-// chatAnswersFile is testdata/chat.json: what apply_chat_template of transformers renders; null where it refuses.
+// chatAnswersFile is testdata/chat.json: the output of apply_chat_template of transformers; null where it fails.
 type chatAnswersFile struct {
 	Cases []chatCase
 	Own   map[string]struct {
@@ -78,8 +78,8 @@ type chatAnswersFile struct {
 	Published map[string][]*string // digests
 }
 
-// TestChatAgainstTransformers: conversations go through the same changes as in apply_chat_template, and templates
-// written for them say the same or fail both.
+// TestChatAgainstTransformers: conversations are transformed as in apply_chat_template, and templates written for this
+// give the same output, or fail in both.
 func TestChatAgainstTransformers(t *testing.T) {
 	var f chatAnswersFile
 	readJSON(t, chatAnswers, &f)
@@ -104,7 +104,7 @@ func TestChatAgainstTransformers(t *testing.T) {
 	}
 }
 
-// TestPublishedTemplatesAgainstTransformers is the same for templates of published models.
+// TestPublishedTemplatesAgainstTransformers is TestChatAgainstTransformers for templates of published models.
 func TestPublishedTemplatesAgainstTransformers(t *testing.T) {
 	var f chatAnswersFile
 	readJSON(t, chatAnswers, &f)
@@ -113,7 +113,7 @@ func TestPublishedTemplatesAgainstTransformers(t *testing.T) {
 	}
 }
 
-// check holds what a template renders against the digests of what it shall.
+// check compares the output of a template with the recorded digests.
 func (f *chatAnswersFile) check(t *testing.T, name, template string) {
 	t.Helper()
 	if len(f.Published[name]) != len(f.Cases) {
