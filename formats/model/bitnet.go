@@ -1,6 +1,6 @@
 package model
 
-// BitNet b1.58 as in transformers: RMSNorm in front of the output and down projections.
+// BitNet b1.58 as in transformers: RMSNorm before the output and down projections.
 var bitnet = family{
 	Info: Info{
 		Name:          "bitnet",
@@ -30,7 +30,7 @@ var bitnet158 = family{
 		Architectures: []string{"BitnetForCausalLM"},
 		Models:        "1bitLLM/bitnet_b1_58-large, -xl, -3B",
 	},
-	also: []string{"llama"}, // theirs came before transformers knew them
+	also: []string{"llama"}, // these files predate the class in transformers
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")

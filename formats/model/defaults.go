@@ -2,11 +2,11 @@ package model
 
 import "github.com/lowpack/lowpack/internal/jsonread"
 
-// defaults is a JSON object of the values that transformers 5 puts in the place of keys that a config.json does not
-// mention. A key that is null is mentioned. Sizes without which nothing is known about a checkpoint are not among them.
+// defaults is a JSON object of the values that transformers 5 uses for keys that a config.json does not contain. A null
+// key counts as present. Sizes that define a checkpoint have no default.
 type defaults string
 
-// fill adds the defaults that are not mentioned.
+// fill adds the defaults of missing keys.
 func (k *keys) fill(d defaults) {
 	if d == "" {
 		return

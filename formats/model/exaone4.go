@@ -1,6 +1,6 @@
 package model
 
-// EXAONE 4: Llama blocks with norms behind attention and MLP, none in front, and norms of heads. Larger ones have a
+// EXAONE 4: Llama blocks with norms after attention and MLP, none before them, and norms per head. Larger models have a
 // sliding window in three of four blocks; the fourth does not rotate.
 var exaone4 = family{
 	Info: Info{
@@ -31,7 +31,7 @@ var exaone4 = family{
 	},
 }
 
-// exaonePattern is the distance of blocks without a window. Published files write it as "LLLG": its length.
+// exaonePattern is the distance between blocks without a window. Published files write it as "LLLG": its length.
 func exaonePattern(k *keys) int {
 	if s, ok := k.get("sliding_window_pattern").Str(); ok && s == "LLLG" {
 		return len(s)

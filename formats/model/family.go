@@ -10,27 +10,27 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Info describes a family of models for lists and refusals.
+// Info describes a family of models for lists and error messages.
 type Info struct {
 	Name          string   // as in Description.Family
 	Architectures []string // values of `architectures` in config.json
-	// values of `model_type` that go with them, and name the family where no architecture is named
+	// values of `model_type` that belong to them, and identify the family if no architecture is given
 	Types  []string
-	Models string // some that people know, for a list
+	Models string // well-known models, for a list
 }
 
 type family struct {
 	Info
-	also     []string // further values of `model_type` in files that name the architecture
+	also     []string // further values of `model_type` in files that give the architecture
 	defaults defaults
-	bos, eos int // the same for tokens, where there is no generation_config.json either; 0 = none
+	bos, eos int // default tokens without generation_config.json; 0 = none
 	describe func(k *keys, has shapes) *Description
 }
 
 // shapes looks a tensor up. Without a checkpoint (nil) every tensor may be assumed to exist.
 type shapes func(tensor string) (shape []int, ok bool)
 
-// exists says whether the tensors are known to contain name; without any knowledge the answer is absent.
+// exists reports whether the tensors contain name; without a list of tensors the answer is absent.
 func (s shapes) exists(name string, absent bool) bool {
 	if s == nil {
 		return absent
@@ -39,13 +39,13 @@ func (s shapes) exists(name string, absent bool) bool {
 	return ok
 }
 
-// families in the order of the list that users see; one file each.
+// families in the order in which users see them; one file each.
 var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, mixtral, qwen2, qwen2moe, qwen3, qwen3moe, phi3,
 	gemma, gemma2, gemma3, smollm3, granite, granitemoe, gptoss, olmo2, olmo3, olmoe, exaone4, hunyuan, minicpm}
 
 //go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md
 
-// Families lists what Parse understands.
+// Families lists the model families that Parse supports.
 func Families() []Info {
 	out := make([]Info, len(families))
 	for i, f := range families {
@@ -54,9 +54,9 @@ func Families() []Info {
 	return out
 }
 
-// find chooses the family by architecture, and by model type where no architecture is named: some families share a
-// type. If the two name different families the file is refused: transformers builds the model of the type, whose
-// weights these may not be.
+// find selects the family by architecture, or by model type if no architecture is given: some families share a type. If
+// the two name different families the file is rejected: transformers builds the model of the type, and the weights may
+// belong to another.
 func find(architectures []string, modelType string) (*family, error) {
 	for i := range families {
 		f := &families[i]
@@ -81,7 +81,7 @@ func find(architectures []string, modelType string) (*family, error) {
 		meant(name, known))
 }
 
-// meant suggests an architecture. The end that nearly all share says nothing about which one is near.
+// meant suggests an architecture. The suffix that nearly all share is ignored in the comparison.
 func meant(name string, known []string) string {
 	const end = "ForCausalLM"
 	var names []string
@@ -91,7 +91,7 @@ func meant(name string, known []string) string {
 	return strings.Replace(suggest.DidYouMean(strings.TrimSuffix(name, end), names), "?)", end+"?)", 1)
 }
 
-// agrees refuses a model_type that does not go with the architecture.
+// agrees rejects a model_type that does not belong to the architecture.
 func (f *family) agrees(architecture, modelType string) error {
 	if modelType == "" || slices.Contains(f.Types, modelType) || slices.Contains(f.also, modelType) {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The keys and values of published config.json files, as far as they matter here.
+// Keys and values of published config.json files, as far as relevant here.
 const (
 	bitnetXL = `{"architectures":["BitnetForCausalLM"],"model_type":"llama","hidden_size":2048,"intermediate_size":5460,"num_hidden_layers":24,
 "num_attention_heads":32,"num_key_value_heads":32,"vocab_size":32002,"max_position_embeddings":2048,"rms_norm_eps":1e-5,"hidden_act":"silu",
@@ -66,7 +66,7 @@ const (
 "attn_logit_softcapping":null,"final_logit_softcapping":null,"eos_token_id":[1,106]}`
 )
 
-// change sets one key of a configuration that is written as above.
+// change sets one key of a configuration in the form above.
 func change(config, key, value string) string {
 	i := strings.Index(config, `"`+key+`":`)
 	if i < 0 {
@@ -182,7 +182,7 @@ func TestMobileLLM(t *testing.T) {
 	}
 }
 
-// TestRotatedBlocks: which blocks rotate, and which have a window, in the families where not all are alike.
+// TestRotatedBlocks: which blocks rotate, and which have a window, in the families with different blocks.
 func TestRotatedBlocks(t *testing.T) {
 	for _, c := range []struct {
 		config  string
@@ -230,7 +230,7 @@ func TestFactors(t *testing.T) {
 	}
 }
 
-// TestScaledRope: yarn and longrope, under old keys and new ones, and what is wrong with them.
+// TestScaledRope: yarn and longrope, under old and new keys, and invalid values.
 func TestScaledRope(t *testing.T) {
 	small := change(change(phi3Mini, "head_dim", "6"), "max_position_embeddings", "131072")
 	const factors = `"short_factor":[1.5,2,2.5],"long_factor":[3,4,5]`
@@ -264,7 +264,7 @@ func TestScaledRope(t *testing.T) {
 		`{"type":"longrope","short_factor":[1,2],"long_factor":[1,2,3]}`:     "list of 3 numbers",
 		`{"type":"longrope","short_factor":[1,2,3],"long_factor":[1,2,-3]}`:  "long_factor[2]",
 		`{"type":"longrope","short_factor":[1,"2",3],"long_factor":[1,2,3]}`: "short_factor[1]",
-		`{"type":"yarn"}`:                      "short_factor is missing", // a name of longrope in Phi-3
+		`{"type":"yarn"}`:                      "short_factor is missing", // the name of longrope in Phi-3
 		`{"type":"dynamic","factor":4}`:        "supported are default and longrope",
 		`{"type":"longrope","rope_type":null}`: "rope_type is null",
 	} {
@@ -363,15 +363,15 @@ func TestLayerTypes(t *testing.T) {
 	}
 }
 
-// everyFamily are configurations of all families but bitnet (TestTinyBitnet).
+// everyFamily has configurations of all families but bitnet (TestTinyBitnet).
 var everyFamily = []string{
 	bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama,
 	smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B,
 	olmoe1B7B, granite1BA400M, gptoss20B,
 }
 
-// TestEveryFamilyChecks: whatever the family, a checkpoint with exactly the tensors it asks for passes, and one without
-// any of them is refused by the name of the tensor.
+// TestEveryFamilyChecks: in every family, a checkpoint with exactly the required tensors passes, and one without any of
+// them is rejected with the name of the tensor.
 func TestEveryFamilyChecks(t *testing.T) {
 	for _, config := range everyFamily {
 		config = change(config, "num_hidden_layers", "2")
@@ -435,8 +435,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestKeeps: modules_to_not_convert names modules by an end of their names, or by a beginning or pattern up to the end
-// of a part.
+// TestKeeps: modules_to_not_convert matches modules by a suffix of their names, or by a prefix or pattern that ends at
+// a component boundary.
 func TestKeeps(t *testing.T) {
 	var q Quant
 	if err := q.keep([]string{"lm_head", "model.layers.0.mlp", `model\.layers\.(4|5)\.`}); err != nil {
@@ -464,8 +464,8 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// TestBiasUnderScale: a bias that transformers would multiply by weight_scale is refused, unless its linear stays a
-// float.
+// TestBiasUnderScale: a bias that transformers would multiply by weight_scale is rejected, unless its linear layer
+// stays in floats.
 func TestBiasUnderScale(t *testing.T) {
 	quant := func(s string) string {
 		return change(change(qwen25, "num_hidden_layers", "2"), "quantization_config", s)

@@ -29,7 +29,7 @@ var gemma = family{
 	},
 }
 
-// Gemma 2: norms behind attention and MLP too, capped logits, a sliding window in every other block.
+// Gemma 2: norms also after attention and MLP, capped logits, a sliding window in every other block.
 var gemma2 = family{
 	Info: Info{
 		Name:          "gemma2",
@@ -57,8 +57,8 @@ var gemma2 = family{
 	},
 }
 
-// Gemma 3: as Gemma 2 without caps, with norms over the heads of q and k, and five blocks with a sliding window and a
-// rotary base of their own for every one without.
+// Gemma 3: Gemma 2 without caps, with norms per head of q and k, and five blocks with a sliding window and their own
+// rotary base for every block without.
 var gemma3 = family{
 	Info: Info{
 		Name:          "gemma3",
@@ -99,8 +99,8 @@ func gemmaSizes(k *keys) Config {
 	return c
 }
 
-// oneActivation refuses a file that has another activation under the other key: which of them transformers obeys has
-// changed between its versions.
+// oneActivation rejects a file with a different activation under the other key: transformers has changed between
+// versions which of them it reads.
 func oneActivation(k *keys, act Activation, used, other string) {
 	if k.has(other) && tanhGelu(k, other) != act {
 		k.fail(pack.ErrUnsupported, "%s and %s are different activations; remove the wrong one (transformers 5 obeys %s)",
@@ -108,8 +108,8 @@ func oneActivation(k *keys, act Activation, used, other string) {
 	}
 }
 
-// tanhGelu reads an activation. The first files say "gelu" and mean its approximation by tanh, which is what the models
-// were trained with.
+// tanhGelu reads an activation. The first files say "gelu" and mean its tanh approximation, which the models were
+// trained with.
 func tanhGelu(k *keys, name string) Activation {
 	if k.text(name, "") == "gelu" {
 		return GELUTanh
@@ -125,7 +125,8 @@ func softcap(k *keys, name string) float32 {
 	return float32(k.positive(name, maxScaleFactors, 0))
 }
 
-// checkPattern: transformers writes _sliding_window_pattern and reads layer_types, which say the same in what it wrote.
+// checkPattern compares _sliding_window_pattern with layer_types: transformers writes both and reads the latter; in its
+// files they agree.
 func checkPattern(k *keys, d *Description) {
 	pattern := k.countOr("_sliding_window_pattern", maxLayers, 0)
 	for i := range d.Blocks {
@@ -137,8 +138,8 @@ func checkPattern(k *keys, d *Description) {
 	}
 }
 
-// postNorms: what other families call post_attention_layernorm stands behind the attention here, and the MLP has a norm
-// in front and behind.
+// postNorms renames the norms: what other families call post_attention_layernorm follows the attention here, and the
+// MLP has a norm before and after it.
 func postNorms(d *Description) {
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
@@ -149,7 +150,7 @@ func postNorms(d *Description) {
 }
 
 // gemma3Rope reads two rotary bases: rope_theta, scaled by rope_scaling, for blocks without a window, and
-// rope_local_base_freq for those with one; or the newer rope_parameters, which has an object for each.
+// rope_local_base_freq for blocks with one; or the newer rope_parameters, which has an object for each.
 func gemma3Rope(k *keys, c *Config) {
 	params, scaling := k.sub("rope_parameters"), k.sub("rope_scaling")
 	global, local := params.sub(fullAttention), params.sub(slidingAttention)
@@ -169,7 +170,7 @@ func gemma3Rope(k *keys, c *Config) {
 	}
 }
 
-// gemma3Quirks refuses what transformers reads past, so that the model would not be scaled as its file says.
+// gemma3Quirks rejects keys that transformers ignores, where the model would not be scaled as its file says.
 func gemma3Quirks(params, scaling, global, local *keys) {
 	if v := params.v; v != nil {
 		for _, m := range v.Members {

@@ -24,8 +24,7 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// goldens are the logits of testdata/gen/reference.py: an independent program in float64 over miniatures of every
-// family.
+// goldens are the logits of testdata/gen/reference.py: an independent float64 program over miniatures of every family.
 type goldens struct {
 	tokens, positions []int
 	digests           map[string]string // of a miniature's files
@@ -63,7 +62,7 @@ func readGoldens(t *testing.T) *goldens {
 	return g
 }
 
-// miniature writes the checkpoint that the golden logits of a name belong to, and makes sure that it is the same.
+// miniature writes the checkpoint that the golden logits of a name belong to, and checks that it is the same.
 func (g *goldens) miniature(t *testing.T, name string) string {
 	t.Helper()
 	o, err := synth.Find(name)
@@ -124,7 +123,7 @@ func packMini(t *testing.T, dir string) (*packed.File, *model.Description) {
 	return f, d
 }
 
-// judged are the logits of verify/reference at every position.
+// judged returns the logits of verify/reference at every position.
 func judged(t *testing.T, v packed.View, d *model.Description, tokens []int) [][]float32 {
 	t.Helper()
 	m, err := reference.New(v, d)
@@ -138,7 +137,7 @@ func judged(t *testing.T, v packed.View, d *model.Description, tokens []int) [][
 	return z
 }
 
-// engineLogits are the logits of the engine at every position.
+// engineLogits returns the logits of the engine at every position.
 func engineLogits(t *testing.T, v packed.View, tokens []int) [][]float32 {
 	t.Helper()
 	e, err := engine.New(v, engine.Options{Threads: 1, Context: max(64, len(tokens))})
@@ -163,8 +162,8 @@ func engineLogits(t *testing.T, v packed.View, tokens []int) [][]float32 {
 	return rows
 }
 
-// worst is the largest |Δ| over all golden positions, relative to the largest logit of the position, and how often the
-// arg-max agrees.
+// worst returns the largest |Δ| over all golden positions, relative to the largest logit of the position, and how often
+// the argmax agrees.
 func (g *goldens) worst(t *testing.T, got [][]float32, want [][]float64) (relative float64, agree int) {
 	t.Helper()
 	for i, position := range g.positions {
@@ -191,7 +190,7 @@ func (g *goldens) worst(t *testing.T, got [][]float32, want [][]float64) (relati
 	return relative, agree
 }
 
-// dequantized shows a packed file whose quantized tensors are floats, code × scale: the same weights without the
+// dequantized presents a packed file with its quantized tensors as floats, code × scale: the same weights without the
 // rounding of activations.
 type dequantized struct {
 	packed.View
@@ -220,7 +219,7 @@ func dequantize(t *testing.T, v packed.View) *dequantized {
 	return out
 }
 
-// floatsOf are the weights of all matrices of a quantized tensor.
+// floatsOf returns the weights of all matrices of a quantized tensor.
 func floatsOf(t *testing.T, v packed.View, e *packed.Entry) []byte {
 	t.Helper()
 	scales, err := packed.Scales(v, e)
@@ -252,7 +251,7 @@ func floatsOf(t *testing.T, v packed.View, e *packed.Entry) []byte {
 				column = int(order[column])
 			}
 			w := math.Float32bits(value * scales[at])
-			if e.Quantizer == "int2-values" || e.Quantizer == "int4-values" { // the floats that they were taken from
+			if e.Quantizer == "int2-values" || e.Quantizer == "int4-values" { // the original floats
 				w = (w + 0x7fff + w>>16&1) &^ 0xffff
 			}
 			binary.LittleEndian.PutUint32(data[4*(row*s.K+column):], w)
@@ -261,22 +260,22 @@ func floatsOf(t *testing.T, v packed.View, e *packed.Entry) []byte {
 	return data
 }
 
-// Bounds on what worst reports.
+// Bounds on the results of worst.
 const (
 	// floatBound: float32 against float64. Measured: at most 1e-6.
 	floatBound = 1e-5
-	// intBound: the same with activations rounded to int8. A rounding that falls the other way in float32 would change a
-	// logit by a hundredth; in these miniatures none does. Measured: at most 4e-7.
+	// intBound is floatBound with activations rounded to int8. If float32 rounded one to another code, a logit would
+	// change by a hundredth; in these miniatures this does not happen. Measured: at most 4e-7.
 	intBound = 1e-5
-	// levelsIntBound: the same, with weights that bfloat16 has rounded in the checkpoint, by up to 2⁻⁹ of their size, and
+	// levelsIntBound is intBound with weights that bfloat16 has rounded in the checkpoint, by up to 2⁻⁹ of their size, and
 	// that are codes times an unrounded scale here; or where float32 rounds an activation to another code (gpt-oss).
 	// Measured: at most 2.8e-2; without rounded activations they meet floatBound.
 	levelsIntBound = 5e-2
 )
 
-// TestFamiliesAgainstNumpy: the forward pass of every family, as config.json and tensor names describe it, is that of
-// its authors: in the reference and in the engine; with float weights, with packed weights, and with packed weights but
-// without the rounding of activations.
+// TestFamiliesAgainstNumpy: the forward pass of every family, as config.json and tensor names describe it, equals the
+// authors' definition, in the reference and in the engine; with float weights, with packed weights, and with packed
+// weights but without the rounding of activations.
 func TestFamiliesAgainstNumpy(t *testing.T) {
 	g := readGoldens(t)
 	families := map[string]bool{}
@@ -305,7 +304,7 @@ func TestFamiliesAgainstNumpy(t *testing.T) {
 	}
 }
 
-// compare holds the reference and the engine against golden logits.
+// compare compares the reference and the engine with golden logits.
 func (g *goldens) compare(t *testing.T, what string, v packed.View, d *model.Description, want [][]float64,
 	most float64) {
 	t.Helper()

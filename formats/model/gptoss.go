@@ -5,8 +5,8 @@ import "github.com/lowpack/lowpack/pack"
 // gpt-oss: experts with biases and a clamped gate, a router with a bias, and a sink per head. Every other block has a
 // sliding window.
 //
-// Gate and up of an expert are the even and the odd rows of one matrix. Experts are MXFP4 codes, or floats of which the
-// tensors have columns where others have rows; a GGUF and MLX have gate and up apart.
+// Gate and up of an expert are the even and the odd rows of one matrix. Experts are MXFP4 codes, or floats in
+// transposed tensors; in GGUF and MLX files gate and up are separate.
 var gptoss = family{
 	Info: Info{
 		Name:          "gpt_oss",
@@ -37,7 +37,7 @@ var gptoss = family{
 	},
 }
 
-// gptossExperts adds the experts of a block, in the form that the tensors have.
+// gptossExperts adds the experts of a block, in the form in which the tensors are stored.
 func (d *Description) gptossExperts(block int, m mixture, has shapes) {
 	const both, gate = "mlp.experts.gate_up_proj", "mlp.experts.gate_proj"
 	const up, down = "mlp.experts.up_proj", "mlp.experts.down_proj"

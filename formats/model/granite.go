@@ -19,7 +19,7 @@ var granite = family{
 	},
 }
 
-// graniteSizes reads the numbers of Granite, with experts or without.
+// graniteSizes reads the sizes of Granite, with or without experts.
 func graniteSizes(k *keys) Config {
 	c := sizes(k)
 	c.Activation = activation(k, "hidden_act")
@@ -31,7 +31,7 @@ func graniteSizes(k *keys) Config {
 	return c
 }
 
-// factor reads a factor that is 1 when absent; 1 is none.
+// factor reads a factor that is 1 when absent; it returns 0 for 1.
 func factor(k *keys, name string) float32 {
 	f := float32(k.positive(name, maxScaleFactors, 1))
 	if f == 1 {

@@ -2,7 +2,7 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// HunYuan dense: Llama blocks with norms of heads behind the rotation.
+// HunYuan dense: Llama blocks with norms per head after the rotation.
 var hunyuan = family{
 	Info: Info{
 		Name:          "hunyuan",

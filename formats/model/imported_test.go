@@ -18,13 +18,14 @@ import (
 	"github.com/lowpack/lowpack/verify"
 )
 
-// These bound |Δ| of logits over their standard deviation, at the median and at most: weights are code · scale here,
-// and GPTQModel rounds scales and weights to BF16. Measured: 4.6e-3 and 4.3e-2; 5.6e-7 and 7.4e-6 for AutoRound and
-// bitsandbytes. With weights that are so much coarser the arg-max may differ where two logits are near.
+// importedMedian and importedMost bound |Δ| of logits over their standard deviation, at the median and at most: weights
+// are code · scale here, and GPTQModel rounds scales and weights to BF16. Measured: 4.6e-3 and 4.3e-2; 5.6e-7 and
+// 7.4e-6 for AutoRound and bitsandbytes. With such coarse weights the argmax may differ where two logits are close.
 const importedMedian, importedMost = 6e-3, 6e-2
 
 // TestImported: checkpoints of GPTQ, AutoRound, AWQ, compressed-tensors, MLX and bitsandbytes give the logits of the
-// program that made them, teacher-forced with float activations, or are refused by name.
+// program that made them, teacher-forced with float activations, or are rejected with the name of the unsupported
+// feature.
 func TestImported(t *testing.T) {
 	root := shared.Path(t, "data/packed")
 	dirs, err := os.ReadDir(root)
@@ -73,8 +74,8 @@ func TestImported(t *testing.T) {
 	}
 }
 
-// sampleLogits are the tokens and logits beside a sample, computed in float32 with its dequantized weights; nil
-// without.
+// sampleLogits returns the tokens and logits stored next to a sample, computed in float32 with its dequantized weights;
+// nil without.
 func sampleLogits(t *testing.T, dir string) (tokens []int, logits [][]float64) {
 	t.Helper()
 	meta, err := os.ReadFile(filepath.Join(dir, "ref", "meta.json"))
@@ -82,12 +83,12 @@ func sampleLogits(t *testing.T, dir string) (tokens []int, logits [][]float64) {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "ref", "logits.safetensors"))
-	// the logits are of a program that did not read the codes so
+	// the logits are from a program that did not decode the codes this way
 	if err != nil || bytes.Contains(meta, []byte(`"dequant_by"`)) {
 		return nil, nil
 	}
 	h, err := safetensors.Parse(bytes.NewReader(data), int64(len(data)))
-	if err != nil { // mlx writes null for metadata, and logits of its own arithmetic
+	if err != nil { // mlx writes null metadata, and logits of its own arithmetic
 		return nil, nil
 	}
 	for _, x := range h.Tensors {
@@ -108,8 +109,8 @@ func sampleLogits(t *testing.T, dir string) (tokens []int, logits [][]float64) {
 	return tokens, logits
 }
 
-// TestImportedAgainstSource: codes and scales that were taken over are compared with the checkpoint, so that a changed
-// byte in either is found in the tensor that it belongs to.
+// TestImportedAgainstSource: imported codes and scales are compared with the checkpoint, so that a changed byte in
+// either is reported with the tensor that it belongs to.
 func TestImportedAgainstSource(t *testing.T) {
 	source := shared.Path(t, "data/packed/gptq-b4-sym-g128")
 	weights, err := os.ReadFile(filepath.Join(source, "model.safetensors"))

@@ -26,14 +26,14 @@ const (
 
 var maxConfigBytes = int(modelfile.Limit("config.json"))
 
-// keys reads one JSON object by key and keeps the first error, so that a family file reads as a list of facts. A key
-// that is absent and a key that is null are the same, as in the library that writes these files.
+// keys reads one JSON object by key and keeps the first error, so that a family file reads as a list of facts. Absent
+// and null keys are equivalent, as in the library that writes these files.
 type keys struct {
 	file  string
 	v     *jsonread.Value
 	err   error
 	asked *asked
-	also  []string // further objects whose keys were taken over
+	also  []string // further objects whose keys were merged in
 }
 
 func parseKeys(file string, data []byte) (*keys, error) {
@@ -53,7 +53,7 @@ func (k *keys) fail(class error, format string, args ...any) {
 	}
 }
 
-// get is the value of a key, nil if there is none; from now on the key is one that was read.
+// get returns the value of a key, nil if absent, and marks the key as read.
 func (k *keys) get(name string) *jsonread.Value {
 	for _, object := range append(k.also, k.file) {
 		k.asked.add(object, name)
@@ -61,7 +61,7 @@ func (k *keys) get(name string) *jsonread.Value {
 	return k.v.Get(name)
 }
 
-// known says that keys are known, although they may have no effect beside others.
+// known marks keys as known, although they may have no effect in the presence of others.
 func (k *keys) known(names ...string) {
 	for _, name := range names {
 		k.get(name)
@@ -70,7 +70,7 @@ func (k *keys) known(names ...string) {
 
 func (k *keys) has(name string) bool { return k.get(name) != nil }
 
-// mustHave refuses a file without these keys, or with null for one.
+// mustHave rejects a file that lacks one of these keys, or has null for one.
 func (k *keys) mustHave(names ...string) {
 	for _, name := range names {
 		if !k.has(name) {
@@ -79,12 +79,12 @@ func (k *keys) mustHave(names ...string) {
 	}
 }
 
-// mentions tells whether a key is there, be it null.
+// mentions reports whether a key is present, possibly null.
 func (k *keys) mentions(name string) bool {
 	return k.v != nil && slices.ContainsFunc(k.v.Members, func(m jsonread.Member) bool { return m.Key == name })
 }
 
-// override takes over all keys of another object.
+// override merges in all keys of another object.
 func (k *keys) override(other *keys) {
 	if other.v == nil {
 		return
@@ -101,7 +101,7 @@ func (k *keys) override(other *keys) {
 	k.v = &merged
 }
 
-// sub returns the object under a key; an absent one has no keys. Its errors must be taken back with k.take.
+// sub returns the object under a key; an absent one has no keys. Its errors must be merged back with k.take.
 func (k *keys) sub(name string) *keys {
 	v := k.get(name)
 	if v != nil && v.Kind != jsonread.Object {
@@ -126,12 +126,12 @@ func (k *keys) count(name string, limit int) int {
 	return k.countOr(name, limit, 1)
 }
 
-// countOr reads an integer in 1..limit that may be absent.
+// countOr reads an optional integer in 1..limit.
 func (k *keys) countOr(name string, limit, absent int) int {
 	return k.integer(name, 1, limit, absent)
 }
 
-// natural reads an integer in 0..limit that may be absent.
+// natural reads an optional integer in 0..limit.
 func (k *keys) natural(name string, limit, absent int) int {
 	return k.integer(name, 0, limit, absent)
 }
@@ -155,7 +155,7 @@ func (k *keys) integer(name string, least, limit, absent int) int {
 	return 1
 }
 
-// positive reads a number in (0, limit] that may be absent.
+// positive reads an optional number in (0, limit].
 func (k *keys) positive(name string, limit, absent float64) float64 {
 	v := k.get(name)
 	if v == nil {
@@ -198,7 +198,7 @@ func (k *keys) text(name, absent string) string {
 	return s
 }
 
-// list reads a list that may be absent.
+// list reads an optional list.
 func (k *keys) list(name string) []jsonread.Value {
 	v := k.get(name)
 	if v == nil {
@@ -210,7 +210,7 @@ func (k *keys) list(name string) []jsonread.Value {
 	return v.Items
 }
 
-// texts reads a list of strings that may be absent.
+// texts reads an optional list of strings.
 func (k *keys) texts(name string) (out []string) {
 	for i, v := range k.list(name) {
 		s, ok := v.Str()
@@ -222,7 +222,7 @@ func (k *keys) texts(name string) (out []string) {
 	return out
 }
 
-// naturals reads a list of integers in 0..limit that may be absent.
+// naturals reads an optional list of integers in 0..limit.
 func (k *keys) naturals(name string, limit int) (out []int) {
 	for i, v := range k.list(name) {
 		n, ok := v.Int()
@@ -252,8 +252,7 @@ func (k *keys) numbers(name string, n int, limit float64) []float64 {
 	return out
 }
 
-// tokens reads token ids below vocab: one integer, a list of them, or nothing. −1 is how some files say that there is
-// none.
+// tokens reads token ids below vocab: one integer, a list of them, or nothing. Some files use −1 for none.
 func (k *keys) tokens(name string, vocab int) []int {
 	v := k.get(name)
 	if v == nil {

@@ -1,6 +1,6 @@
 package model
 
-// Llama and everything that took over its blocks and names: Llama 2 to 3.2, SmolLM2, Falcon3 and Falcon-E, TriLM.
+// Llama and all families with its blocks and names: Llama 2 to 3.2, SmolLM2, Falcon3 and Falcon-E, TriLM.
 var llama = family{
 	Info: Info{
 		Name:          "llama",
@@ -22,7 +22,7 @@ var llama = family{
 	},
 }
 
-// llamaBiases adds the biases that attention_bias and mlp_bias ask for.
+// llamaBiases adds the biases declared by attention_bias and mlp_bias.
 func llamaBiases(k *keys, d *Description) {
 	attentionBiases(k, d)
 	if !k.flag("mlp_bias", false) {
@@ -34,7 +34,7 @@ func llamaBiases(k *keys, d *Description) {
 	}
 }
 
-// attentionBiases adds the biases that attention_bias asks for.
+// attentionBiases adds the biases declared by attention_bias.
 func attentionBiases(k *keys, d *Description) {
 	if !k.flag("attention_bias", false) {
 		return

@@ -18,7 +18,7 @@ import (
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
-// matrixLine is a line of testdata/transformers/matrix.jsonl; matrix.py says what is in it.
+// matrixLine is a line of testdata/transformers/matrix.jsonl; matrix.py describes its contents.
 type matrixLine struct {
 	Form   string
 	Config map[string]json.RawMessage
@@ -32,16 +32,16 @@ type matrixLine struct {
 
 const matrixFile = "transformers/matrix.jsonl"
 
-// TestInteropMatrix: transformers still answers what is recorded of it.
+// TestInteropMatrix: transformers still gives the recorded answers.
 func TestInteropMatrix(t *testing.T) {
 	answers := interop.Python(t, "transformers", shared.Testdata(t, "transformers/matrix.py"))
 	interop.Recorded(t, shared.Testdata(t, matrixFile), answers)
 }
 
-// reason is part of a refusal or of the name of a case, and why transformers and lowpack need not agree there.
+// reason is a substring of an error or of the name of a case, and why transformers and lowpack may disagree there.
 type reason struct{ part, why string }
 
-// refusals are configurations that transformers runs and lowpack refuses.
+// refusals are configurations that transformers runs and lowpack rejects.
 var refusals = []reason{
 	{"hidden_size is missing", "the library's default says nothing about a checkpoint"},
 	{"intermediate_size is missing", "the same"},
@@ -92,7 +92,7 @@ var leniencies = []reason{
 	{"head_dim 32", "the same"},
 }
 
-// TestMatrix: lowpack reads every form of config.json as transformers does, or refuses it.
+// TestMatrix: lowpack reads every form of config.json as transformers does, or rejects it.
 func TestMatrix(t *testing.T) {
 	bases, used, agree := map[string]matrixLine{}, map[string]bool{}, 0
 	for _, line := range readMatrix(t) {
@@ -130,7 +130,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// known finds the reason for a disagreement and notes that it is one.
+// known finds the reason for a disagreement and marks it as used.
 func known(reasons []reason, text string, used map[string]bool) bool {
 	for _, r := range reasons {
 		if strings.Contains(text, r.part) {
@@ -176,7 +176,7 @@ func changed[V any](base, set map[string]V, drop []string) map[string]V {
 	return out
 }
 
-// dump tells of a description what matrix.py tells of a model.
+// dump reports the same facts of a description as matrix.py does of a model.
 func dump(d *model.Description) map[string]any {
 	out := map[string]any{
 		"family": d.Family, "layers": d.Layers, "hidden": d.Hidden, "vocab": d.Vocab, "tied": d.Head == d.Embed,
@@ -271,7 +271,7 @@ func quantized(d *model.Description) any {
 func compareAnswers(t *testing.T, name string, got, want map[string]any, config []byte) {
 	t.Helper()
 	want = changed(want, nil, nil)
-	// Scaled embeddings serve other positions than max_position_embeddings, which transformers does not enforce.
+	// Scaled embeddings support other positions than max_position_embeddings, which transformers does not enforce.
 	scaled := strings.Contains(string(config), `_factor"`) || strings.Contains(string(config), "yarn")
 	for key, w := range want {
 		if key == "positions" && scaled {
@@ -287,7 +287,7 @@ func compareAnswers(t *testing.T, name string, got, want map[string]any, config 
 	}
 }
 
-// plainTokens leaves tokens out that are not in the vocabulary, and so are none.
+// plainTokens omits tokens outside the vocabulary, which count as none.
 func plainTokens(key string, v, vocab any) any {
 	beyond := func(id any) bool { n, ok := id.(float64); return !ok || n < 0 || n >= vocab.(float64) }
 	switch key {
@@ -305,7 +305,7 @@ func plainTokens(key string, v, vocab any) any {
 	return v
 }
 
-// same compares what JSON holds; numbers to the digits that matrix.py prints.
+// same compares JSON values; numbers to the digits that matrix.py prints.
 func same(got, want any) bool {
 	a, b := generic(got), generic(want)
 	switch a := a.(type) {
@@ -330,7 +330,7 @@ func same(got, want any) bool {
 	return a == b
 }
 
-// generic turns what dump holds into what encoding/json reads.
+// generic converts the values of dump to what encoding/json decodes.
 func generic(v any) any {
 	switch v := v.(type) {
 	case int:

@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// MiniCPM: Llama blocks with factors for embeddings, residuals and logits. Their definition is the modeling_minicpm.py
-// that the checkpoints carry; transformers has none.
+// MiniCPM: Llama blocks with factors for embeddings, residuals and logits. They are defined by the modeling_minicpm.py
+// in the checkpoints; transformers has no such class.
 var minicpm = family{
 	Info: Info{
 		Name:          "minicpm",
@@ -38,7 +38,7 @@ var minicpm = family{
 }
 
 // minicpmScales: residuals are multiplied by scale_depth/√layers, logits divided by hidden_size/dim_model_base. (The
-// published code divides the input of the head; the head is linear. mup_denominator is of draft models for speculative
+// published code divides the input of the head; the head is linear. mup_denominator is for draft models of speculative
 // decoding.)
 func minicpmScales(k *keys, c *Config) {
 	if s := float32(k.positive("scale_depth", maxScaleFactors, 1) / math.Sqrt(float64(c.Layers))); s != 1 {

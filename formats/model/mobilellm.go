@@ -1,6 +1,6 @@
 package model
 
-// MobileLLM: Llama blocks, deep and thin; the ParetoQ releases among them hold dequantized low-bit weights.
+// MobileLLM: Llama blocks, deep and thin; its ParetoQ releases hold dequantized low-bit weights.
 var mobilellm = family{
 	Info: Info{
 		Name:          "mobilellm",
@@ -21,8 +21,8 @@ var mobilellm = family{
 	},
 }
 
-// repeat evaluates every block twice in a row, with the same weights and a KV cache of its own: what the authors call
-// immediate block-wise sharing.
+// repeat evaluates every block twice in a row, with the same weights but a separate KV cache (immediate block-wise
+// sharing).
 func (d *Description) repeat() {
 	var twice []Block
 	for _, b := range d.Blocks {

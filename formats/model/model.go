@@ -16,8 +16,8 @@ type Description struct {
 	Blocks    []Block // one per layer
 	Quant     Quant   // what the checkpoint declares about its linear layers
 
-	// Unread are keys of config.json that are not known, with ".key" for one of an object: who wrote them may mean
-	// another model.
+	// Unread lists the unknown keys of config.json, as "object.key" for keys of an object: the author may mean a different
+	// model by them.
 	Unread []string
 }
 
@@ -30,11 +30,11 @@ type Config struct {
 	Rope                         Rope
 	Activation                   Activation
 	GateAlpha, GateLimit         float32 // of ClampedSwiGLU
-	// attention span in tokens, the position itself included; 0 = none. Applies to blocks with Block.Local
+	// attention span in tokens, including the token's own position; 0 = unlimited. Applies to blocks with Block.Local
 	SlidingWindow int
 	NormPlusOne   bool    // RMSNorm multiplies by 1 + w (Gemma)
 	EmbedScale    float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
-	// 0 = none; what a block adds to the residual stream is multiplied by it (Granite, MiniCPM)
+	// 0 = none; the output of a block is multiplied by it before the residual addition (Granite, MiniCPM)
 	ResidualScale             float32
 	LogitDivisor              float32 // 0 = none; logits are divided by it (Granite, MiniCPM)
 	WholeHeadNorms            bool    // QNorm and KNorm are norms over all heads at once (OLMo 2)
@@ -45,7 +45,7 @@ type Config struct {
 	EOS                       []int
 }
 
-// Activation is the function of the gate of an MLP (NUMERICS N19).
+// Activation is the activation function of a gated MLP (NUMERICS N19).
 type Activation string
 
 // The activations.
@@ -59,7 +59,7 @@ const (
 // Rope is the rotary embedding, half-split form. Scaling applies to Theta, not to LocalTheta.
 type Rope struct {
 	Theta      float64
-	LocalTheta float64 // 0 = Theta; base of blocks with Block.Local (Gemma 3)
+	LocalTheta float64 // 0 = Theta; base for blocks with Block.Local (Gemma 3)
 	Dim        int     // rotated values per head; HeadDim unless the rotation is partial
 	// llama3 scaling; Factor 0 = none
 	Factor, LowFreqFactor, HighFreqFactor float64
@@ -74,14 +74,13 @@ type Rope struct {
 // Yarn stretches slow pairs by Factor, leaves fast ones alone, and blends between (arXiv 2309.00071).
 type Yarn struct {
 	Factor             float64
-	BetaFast, BetaSlow float64 // rotations within OriginalMaxPositions at which the blend begins and ends
-	Whole              bool    // the ends of the blend are whole pairs
+	BetaFast, BetaSlow float64 // rotations within OriginalMaxPositions at which the blend starts and ends
+	Whole              bool    // the ends of the blend are rounded to whole pairs
 	Attention          float64 // cosines and sines are multiplied by it; 0 = 1 + ln(Factor)/10
 }
 
-// LongRope divides each frequency by a factor of its own (arXiv 2402.13753). Those for short texts apply here, so
-// MaxPositions is OriginalMaxPositions: with those for long ones, all keys that came before would have to be rotated
-// anew.
+// LongRope divides each frequency by its own factor (arXiv 2402.13753). The factors for short contexts apply here, so
+// MaxPositions is OriginalMaxPositions: with the long factors, all earlier keys would have to be rotated again.
 type LongRope struct {
 	Short     []float64 // one per pair
 	Extension float64   // positions that the long factors reach, over OriginalMaxPositions
@@ -91,28 +90,28 @@ type LongRope struct {
 // Linear names one matrix of a block and its optional bias.
 type Linear struct {
 	Weight string // name of the tensor, shape [Out, In]
-	Bias   string // "" = none; [Out], of experts [Experts, rows of the tensor], and Rows are those of both then
+	Bias   string // "" = none; [Out], for experts [Experts, rows of the tensor], and then Rows applies to both
 	In     int
 	Out    int
-	Rows   Rows // rows of the stored tensor that this linear takes; zero value = all (fused tensors: Phi-3)
+	Rows   Rows // rows of the stored tensor that belong to this layer; zero value = all (fused tensors: Phi-3)
 
-	// Of experts: their number, 0 = one matrix. The tensor has the shape [Experts, Out, In] then, and Rows are those of
-	// each. A checkpoint may have tensors of single experts instead: Each is their name, with * for the number; "" = it
-	// has not.
+	// Experts is the number of experts, 0 = a single matrix. With experts the tensor has the shape [Experts, Out, In], and
+	// Rows applies to each of them. A checkpoint may have one tensor per expert instead: Each is their name, with * for
+	// the number; "" = it has not.
 	Experts int
 	Each    string
 
-	// Turned: the tensor is stored as [Experts, In, Out], as gpt-oss has its floats.
+	// Turned says that the tensor is transposed, [Experts, In, Out], as in gpt-oss with floats.
 	Turned bool
 }
 
-// Rows is a range [From, To) of rows of a stored tensor, or with a Step of 2 every second one of them.
+// Rows is a range [From, To) of rows of a stored tensor; with a Step of 2 every second row.
 type Rows struct{ From, To, Step int }
 
-// Len is their number.
+// Len is the number of rows.
 func (r Rows) Len() int { return (r.To - r.From + max(r.Step, 1) - 1) / max(r.Step, 1) }
 
-// HeadNorms are the sizes of QNorm and KNorm.
+// HeadNorms returns the sizes of QNorm and KNorm.
 func (c *Config) HeadNorms() (q, k int) {
 	if c.WholeHeadNorms {
 		return c.Heads * c.HeadDim, c.KVHeads * c.HeadDim
@@ -120,19 +119,19 @@ func (c *Config) HeadNorms() (q, k int) {
 	return c.HeadDim, c.HeadDim
 }
 
-// Block names the tensors of one layer. An empty name means that the step does not exist.
+// Block names the tensors of one layer. An empty name means that the step is skipped.
 type Block struct {
 	AttnNorm     string
 	Q, K, V, O   Linear
 	QNorm, KNorm string // RMSNorm over each head, or all (Qwen3, Gemma 3, OLMo 2)
-	AttnSubNorm  string // RMSNorm in front of O (BitNet)
-	Sinks        string // [Heads]: a score of each head for no position (gpt-oss)
+	AttnSubNorm  string // RMSNorm before O (BitNet)
+	Sinks        string // [Heads]: attention sink per head (gpt-oss)
 	AttnPostNorm string // RMSNorm on the output of O, before the residual (Gemma 2)
 	FFNNorm      string
-	Gate, Up     Linear // without names: Experts alone
+	Gate, Up     Linear // empty if there are only Experts
 	Down         Linear
 	Experts      *Experts // nil = a dense MLP
-	FFNSubNorm   string   // RMSNorm in front of Down (BitNet)
+	FFNSubNorm   string   // RMSNorm before Down (BitNet)
 	FFNPostNorm  string
 	Local        bool // sliding-window attention
 	NoRope       bool // queries and keys are not rotated (SmolLM3, EXAONE 4)
@@ -145,23 +144,23 @@ type Quant struct {
 	ScaleDivides bool
 	// Float names the linear layers that stay floats (modules_to_not_convert), see Keeps.
 	Float    []string
-	patterns []*regexp.Regexp // of Float, for whole beginnings
+	patterns []*regexp.Regexp // of Float, for prefix matches
 }
 
-// Declared is the kind of weights that a config.json promises.
+// Declared is the kind of weights that a config.json declares.
 type Declared string
 
-// The kinds. Packed and AbsMean come from quantization_config or from the family itself; Nothing leaves the decision to
-// the data.
+// The kinds. Packed and AbsMean follow from quantization_config or from the family itself; with Nothing the data
+// decides.
 const (
-	Nothing Declared = ""        // floats, about which nothing is said
+	Nothing Declared = ""        // floats, without any declaration
 	Packed  Declared = "packed"  // U8 codes, four rows per byte, with weight_scale
 	AbsMean Declared = "absmean" // float master weights, trained to be used as absmean ternary
-	// Imported: codes of another format (package quantized), which knows what modules have them.
+	// Imported: codes of another format; package quantized knows which modules have them.
 	Imported Declared = "imported"
 )
 
-// Linears of a block in the order of evaluation.
+// Linears returns the linear layers of a block in evaluation order.
 func (b *Block) Linears() []*Linear {
 	list := []*Linear{&b.Q, &b.K, &b.V, &b.O}
 	if m := b.Experts; m != nil {

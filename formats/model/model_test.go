@@ -20,7 +20,7 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-// lookup gives every tensor of d with its shape, as a sound checkpoint would.
+// lookup returns every tensor of d with its shape, as in a valid checkpoint.
 func lookup(d *Description) map[string][]int {
 	m := map[string][]int{}
 	for _, n := range d.Tensors() {
@@ -152,7 +152,7 @@ func TestLlama(t *testing.T) {
 	}
 }
 
-// Old and new keys say the same.
+// TestRopeKeys: old and new keys are equivalent.
 func TestRopeKeys(t *testing.T) {
 	llama3 := Rope{Theta: 500000, Dim: 16, Factor: 32, LowFreqFactor: 1, HighFreqFactor: 4, OriginalMaxPositions: 8192}
 	const scaling = `"rope_type":"llama3","factor":32.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192`
@@ -170,7 +170,8 @@ func TestRopeKeys(t *testing.T) {
 	}
 }
 
-// The hostile configurations: each breaks one rule; the class of the error and a word of its text are fixed.
+// TestRefused has hostile configurations: each breaks one rule; the class of the error and a word of its text are
+// fixed.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		config string
@@ -195,7 +196,7 @@ func TestRefused(t *testing.T) {
 		{with("rms_norm_eps", "null"), pack.ErrCorrupt, "rms_norm_eps is missing"},                   // C08
 		{with("num_hidden_layers", "100000"), pack.ErrLimit, "num_hidden_layers"},                    //
 		{with("hidden_size", "64,\"hidden_size\":64"), pack.ErrCorrupt, "twice"},                     //
-		// also where nothing is read
+		// also in objects that are not read
 		{with("x", `{"a":1,"a":1}`), pack.ErrCorrupt, "twice"},
 		{with("head_dim", "7"), pack.ErrCorrupt, "even"},                                             //
 		{with("hidden_act", `"gelu"`), pack.ErrUnsupported, "gelu"},                                  //
@@ -228,7 +229,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestRefusalListsEverything: the list in the refusal comes from the families themselves.
+// TestRefusalListsEverything: the list in the error message comes from the families themselves.
 func TestRefusalListsEverything(t *testing.T) {
 	_, err := Parse([]byte(`{"architectures":["Nobody"]}`), nil, nil)
 	for _, f := range Families() {

@@ -9,13 +9,13 @@ import (
 // mostExperts bounds the number of experts of a block.
 const mostExperts = 4096
 
-// mixture are the sizes of the experts of a model.
+// mixture holds the sizes of the experts of a model.
 type mixture struct {
 	count, chosen, intermediate int
 	normalize                   bool
 }
 
-// mixtureOf reads how many experts there are, under the first of the names that is present, and how many are chosen.
+// mixtureOf reads the number of experts, under the first of the names that is present, and the number chosen per token.
 func mixtureOf(k *keys, intermediate int, names ...string) mixture {
 	m := mixture{chosen: k.count("num_experts_per_tok", mostExperts), intermediate: intermediate}
 	for _, name := range names {
@@ -31,18 +31,18 @@ func mixtureOf(k *keys, intermediate int, names ...string) mixture {
 	return m
 }
 
-// expertNames are how a family calls the tensors of a block, behind the block's prefix. Those of experts have a * where
-// the number of the expert stands; without one a tensor holds all experts.
+// expertNames are a family's names of the tensors of a block, after the block's prefix. Names of expert tensors have a
+// * for the number of the expert; without one a tensor holds all experts.
 type expertNames struct{ router, gate, up, down string }
 
-// stacked are the names by which MLX has all experts of a family in one tensor.
+// stacked returns the names under which MLX stores all experts of a family in one tensor.
 func (n expertNames) stacked() expertNames {
 	mlp, _, _ := strings.Cut(n.router, ".")
 	mlp += ".switch_mlp."
 	return expertNames{n.router, mlp + "gate_proj.weight", mlp + "up_proj.weight", mlp + "down_proj.weight"}
 }
 
-// addExperts replaces the dense MLP of a block.
+// addExperts replaces the dense MLP of a block by experts.
 func (d *Description) addExperts(block int, m mixture, names expertNames, has shapes) {
 	if s := names.stacked(); has.exists(d.prefix(block)+s.gate, false) {
 		names = s
@@ -64,11 +64,11 @@ func (d *Description) addExperts(block int, m mixture, names expertNames, has sh
 	}
 }
 
-// projNames are those of most families with experts.
+// projNames are the names in most families with experts.
 var projNames = expertNames{"mlp.gate.weight", "mlp.experts.*.gate_proj.weight", "mlp.experts.*.up_proj.weight",
 	"mlp.experts.*.down_proj.weight"}
 
-// Qwen3-MoE: Qwen3 with experts in place of the MLP, in all blocks or every so many.
+// Qwen3-MoE: Qwen3 with experts in place of the MLP, in all blocks or in every n-th.
 var qwen3moe = family{
 	Info: Info{
 		Name:          "qwen3_moe",
@@ -90,7 +90,7 @@ var qwen3moe = family{
 	},
 }
 
-// Qwen2-MoE: Qwen2 with experts, and one that all tokens share, weighted by a gate.
+// Qwen2-MoE: Qwen2 with experts, and a shared expert weighted by a gate.
 var qwen2moe = family{
 	Info: Info{
 		Name:          "qwen2_moe",
@@ -143,7 +143,7 @@ func qwenExperts(k *keys, d *Description, m mixture, has shapes) {
 	checkLayerTypes(k, d)
 }
 
-// addShared gives a block an expert that all tokens share.
+// addShared adds a shared expert to a block.
 func (d *Description) addShared(block, intermediate int) {
 	b, prefix := &d.Blocks[block], d.prefix(block)+"mlp.shared_expert"
 	b.Experts.SharedGate = prefix + "_gate.weight"
@@ -181,7 +181,7 @@ var mixtral = family{
 	},
 }
 
-// OLMoE: experts in place of the MLP, and norms over all heads of q and of k.
+// OLMoE: experts in place of the MLP, and norms over all heads of q and k.
 var olmoe = family{
 	Info: Info{
 		Name:          "olmoe",
@@ -211,8 +211,8 @@ var olmoe = family{
 	},
 }
 
-// Granite-MoE: Granite with experts, all of a block in two tensors: gate and up together, and down. A GGUF has gate and
-// up apart.
+// Granite-MoE: Granite with experts, all of a block in two tensors: gate and up together, and down. In a GGUF gate and
+// up are separate.
 var granitemoe = family{
 	Info: Info{
 		Name:          "granitemoe",

@@ -34,13 +34,13 @@ const (
 "swiglu_limit":7.0,"tie_word_embeddings":false,"vocab_size":201088}`
 )
 
-// TestExperts: numbers of experts, and where their matrices are.
+// TestExperts: numbers of experts, and the names of their tensors.
 func TestExperts(t *testing.T) {
 	for _, c := range []struct {
 		config        string
 		count, chosen int
 		normalize     bool
-		shape         []int // of what holds the gates
+		shape         []int // of the tensor with the gates
 		first         string
 	}{
 		{qwen330BA3B, 128, 8, true, []int{128, 768, 2048}, "model.layers.1.mlp.experts.0.gate_proj.weight"},
@@ -68,7 +68,7 @@ func TestExperts(t *testing.T) {
 	}
 }
 
-// TestGPTOSS: what gpt-oss has beyond others, in the three forms that its tensors come in.
+// TestGPTOSS: the special features of gpt-oss, in the three forms of its tensors.
 func TestGPTOSS(t *testing.T) {
 	d := mustParse(t, gptoss20B)
 	y, x := d.Rope.Yarn, d.Blocks[3].Experts
@@ -131,7 +131,7 @@ func TestDenseBlocks(t *testing.T) {
 	}
 }
 
-// TestExpertsRefused: numbers that no mixture has, and what is not supported, by the name of the key.
+// TestExpertsRefused: invalid numbers and unsupported features are rejected with the name of the key.
 func TestExpertsRefused(t *testing.T) {
 	for config, want := range map[string]string{
 		change(mixtral8x7B, "num_experts_per_tok", "9"):                     "num_experts_per_tok is 9, of 8",
@@ -154,7 +154,7 @@ func TestExpertsRefused(t *testing.T) {
 	}
 }
 
-// TestExpertTensors: experts in tensors of their own, or all in one, and nothing between.
+// TestExpertTensors: one tensor per expert, or all in one, and nothing in between.
 func TestExpertTensors(t *testing.T) {
 	const gate = "model.layers.1.mlp.experts.gate_proj.weight"
 	d := mustParse(t, olmoe1B7B)

@@ -6,7 +6,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The names that nearly every family uses. A family changes what differs.
+// Names that nearly every family uses. A family changes the ones that differ.
 const (
 	embedName = "model.embed_tokens.weight"
 	finalName = "model.norm.weight"
@@ -23,7 +23,7 @@ func describe(k *keys, c Config, has shapes, tied bool) *Description {
 	}
 	d.addTokens(k)
 	if k.err != nil {
-		return d // the numbers below may be nonsense
+		return d // the numbers below may be invalid
 	}
 	d.Blocks = make([]Block, c.Layers)
 	for i := range d.Blocks {
@@ -50,12 +50,12 @@ func commonBlock(c *Config, prefix string) Block {
 	}
 }
 
-// addBias gives the linear layers a bias beside their weight.
+// addBias adds a bias to linear layers.
 func addBias(layers ...*Linear) {
 	for _, l := range layers {
 		l.Bias = l.Weight[:len(l.Weight)-len("weight")] + "bias"
 	}
 }
 
-// prefix of the tensors of block i.
+// prefix returns the prefix of the tensor names of block i.
 func (d *Description) prefix(i int) string { return fmt.Sprintf("model.layers.%d.", i) }

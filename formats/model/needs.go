@@ -10,13 +10,13 @@ import (
 // Need is one tensor that a Description uses.
 type Need struct {
 	Name   string
-	Shape  []int  // as floats, or as codes: [M, K] for a linear
-	Linear bool   // a linear of a block, or the head: what may be quantized; [E, M, K] for one of experts
+	Shape  []int  // as floats, or as codes: [M, K] for a linear layer
+	Linear bool   // a linear layer of a block, or the head: may be quantized; [E, M, K] for experts
 	Each   string // as in Linear
-	Turned bool   // the same
+	Turned bool   // as in Linear
 }
 
-// Parts are the tensors of single experts that a checkpoint may have instead; nil for any other tensor.
+// Parts returns the tensors of single experts that a checkpoint may have instead; nil for any other tensor.
 func (n *Need) Parts() []string {
 	if n.Each == "" {
 		return nil
@@ -28,7 +28,7 @@ func (n *Need) Parts() []string {
 	return parts
 }
 
-// Tensors lists every tensor that d uses, once each, in the order of evaluation.
+// Tensors lists every tensor that d uses, once each, in evaluation order.
 func (d *Description) Tensors() []Need {
 	n := needs{at: map[string]int{}}
 	n.add(d.Embed, false, d.Vocab, d.Hidden)
@@ -50,8 +50,8 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 		return
 	}
 	if i, known := n.at[name]; known {
-		// Linear layers that share a tensor (fused projections): the tensor has as many rows as the last of them ends
-		// at.
+		// Linear layers that share a tensor (fused projections): the number of rows of the tensor is the end of the last
+		// layer.
 		last := max(0, len(shape)-2) // a vector is that of blocks that share it
 		n.list[i].Shape[last] = max(n.list[i].Shape[last], shape[last])
 		return
@@ -104,11 +104,11 @@ func (n *needs) linear(l *Linear) {
 	n.add(l.Bias, false, l.Out)
 }
 
-// PackedShape is the shape of the U8 tensor that holds the codes of a linear, four rows per byte.
+// PackedShape is the shape of the U8 tensor with the codes of a linear layer, four rows per byte.
 func (n *Need) PackedShape() []int { return []int{(n.Shape[0] + 3) / 4, n.Shape[1]} }
 
-// Check holds the tensors that d needs against those that are there. A linear of a checkpoint that declares packed
-// codes may have either its own shape or the packed one.
+// Check compares the tensors that d needs with those that exist. A linear layer of a checkpoint that declares packed
+// codes may have its own shape or the packed one.
 func (d *Description) Check(has func(tensor string) (shape []int, ok bool)) error {
 	for _, n := range d.Tensors() {
 		shape, ok := has(n.Name)
@@ -129,7 +129,7 @@ func (d *Description) Check(has func(tensor string) (shape []int, ok bool)) erro
 	return nil
 }
 
-// checkParts holds the tensors of single experts against a need.
+// checkParts compares the tensors of single experts with a need.
 func (d *Description) checkParts(n *Need, has shapes) error {
 	for _, name := range n.Parts() {
 		shape, ok := has(name)

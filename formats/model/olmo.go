@@ -2,7 +2,7 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// OLMo 2: Llama blocks with norms behind attention and MLP, none in front, and norms over all heads of q and of k.
+// OLMo 2: Llama blocks with norms after attention and MLP, none before them, and norms over all heads of q and k.
 var olmo2 = family{
 	Info: Info{
 		Name:          "olmo2",
@@ -51,7 +51,7 @@ func olmoBlocks(k *keys, c Config, has shapes) *Description {
 	return d
 }
 
-// onlyPostNorms: norms stand behind attention and MLP, and none in front.
+// onlyPostNorms puts the norms after attention and MLP, and none before them.
 func onlyPostNorms(d *Description) {
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
@@ -60,7 +60,7 @@ func onlyPostNorms(d *Description) {
 	}
 }
 
-// olmo3Rope: one base, whose scaling applies to blocks without a window only; newer files have an object for each kind.
+// olmo3Rope: one base, whose scaling applies only to blocks without a window; newer files have an object for each kind.
 func olmo3Rope(k *keys, c *Config) {
 	params, scaling := k.sub("rope_parameters"), k.sub("rope_scaling")
 	global, local := params.sub(fullAttention), params.sub(slidingAttention)

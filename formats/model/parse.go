@@ -6,9 +6,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Parse reads config.json and, when not nil, generation_config.json into a Description. has looks a tensor of the
-// checkpoint or packed file up by name; the tensors it gives are checked (see Check), and a family asks it about those
-// that not every member has. With a nil has nothing is checked and the family's usual tensors are assumed.
+// Parse reads config.json and, if not nil, generation_config.json into a Description. has looks up a tensor of the
+// checkpoint or packed file by name; the tensors it returns are checked (see Check), and families query it for optional
+// tensors. If has is nil nothing is checked and the family's usual tensors are assumed.
 func Parse(config, generation []byte, has func(tensor string) (shape []int, ok bool)) (*Description, error) {
 	k, err := parseKeys("config.json", config)
 	if err != nil {
@@ -47,9 +47,8 @@ func Parse(config, generation []byte, has func(tensor string) (shape []int, ok b
 	return d, nil
 }
 
-// addGeneration adds the token ids of generation_config.json, which some models keep apart from config.json. Every
-// end-of-text id counts, wherever it is written: a model that talks to itself for ever is worse than one that stops
-// early.
+// addGeneration adds the token ids of generation_config.json, which some models list only there. The end-of-text ids of
+// both files count: stopping early is better than never stopping.
 func (d *Description) addGeneration(generation []byte) error {
 	if generation == nil {
 		return nil
@@ -62,7 +61,7 @@ func (d *Description) addGeneration(generation []byte) error {
 	return k.err
 }
 
-// defaultTokens adds those that config.json does not mention, if the vocabulary has them.
+// defaultTokens adds default tokens that config.json does not contain, if the vocabulary has them.
 func (d *Description) defaultTokens(k *keys, f *family) {
 	if f.bos != 0 && f.bos < d.Vocab && !k.mentions("bos_token_id") {
 		d.BOS = f.bos
@@ -87,7 +86,7 @@ func (d *Description) addTokens(k *keys) {
 	}
 }
 
-// onlyCausal refuses what makes a model another one in transformers, in some families or in all.
+// onlyCausal rejects options that change the model in transformers, in some families or in all.
 func onlyCausal(k *keys) {
 	k.refuse("is_causal", true, "only causal attention is supported")
 	k.refuse("use_bidirectional_attention", false, "only causal attention is supported")
@@ -96,7 +95,7 @@ func onlyCausal(k *keys) {
 	}
 }
 
-// sizes reads the numbers that all families call alike.
+// sizes reads the numbers with the same key in all families.
 func sizes(k *keys) Config {
 	c := Config{
 		Hidden:       k.count("hidden_size", pack.MaxDim),

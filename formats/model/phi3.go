@@ -40,8 +40,8 @@ func fuse(k *keys, name string, layers ...*Linear) {
 	}
 }
 
-// phi3Rope: heads may be rotated in part, scaling is longrope under several names, and original_max_position_embeddings
-// stands beside it.
+// phi3Rope: the rotation may be partial, scaling is longrope under several names, and original_max_position_embeddings
+// is outside its object.
 func phi3Rope(k *keys, c *Config) {
 	s := ropeKeys(k)
 	partial := s.positive("partial_rotary_factor", 1, k.positive("partial_rotary_factor", 1, 1))
@@ -55,7 +55,7 @@ func phi3Rope(k *keys, c *Config) {
 	switch kind := s.text("rope_type", s.text("type", "default")); kind {
 	case "default", "longrope":
 		scale(s, c, original)
-	case "su", "yarn": // names of the first files
+	case "su", "yarn": // names in the first files
 		longRope(s, c, original)
 	default:
 		s.fail(pack.ErrUnsupported, "rope type %q; supported are default and longrope", kind)

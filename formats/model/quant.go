@@ -9,11 +9,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// quant reads quantization_config. The meaning of a stored weight_scale follows from the linear class alone:
-// `bitlinear` (also when absent) stores 1/mean|W| and divides, `autobitlinear` stores mean|W| and multiplies. Magnitude
-// decides nothing.
+// quant reads quantization_config. The meaning of a stored weight_scale depends on the linear class alone: `bitlinear`
+// (the default) stores 1/mean|W| and divides, `autobitlinear` stores mean|W| and multiplies. Its magnitude is not
+// considered.
 func quant(k *keys) Quant {
-	q := Quant{Float: []string{"lm_head"}} // null: transformers keeps the output head
+	q := Quant{Float: []string{"lm_head"}} // null: transformers does not quantize the output head
 	if !k.has("quantization_config") {
 		if k.has("quantization") {
 			q.Declared, q.Float = Imported, nil
@@ -51,7 +51,7 @@ func quant(k *keys) Quant {
 	return q
 }
 
-// keep sets the linear layers that stay floats, by names or patterns.
+// keep sets the linear layers that stay in floats, by names or patterns.
 func (q *Quant) keep(patterns []string) error {
 	if len(patterns) > maxPatterns {
 		return fmt.Errorf("%w: modules_to_not_convert has %d entries, more than %d", pack.ErrLimit, len(patterns),
@@ -69,8 +69,8 @@ func (q *Quant) keep(patterns []string) error {
 	return nil
 }
 
-// checkBiases refuses packed weights whose scale multiplies, with a bias: transformers multiplies the bias too,
-// (x·codes + bias)·scale, which is not what an nn.Linear of the same weights gives, and nobody trains it.
+// checkBiases rejects packed weights with a multiplying scale and a bias: transformers multiplies the bias too,
+// (x·codes + bias)·scale, unlike an nn.Linear with the same weights, and no known model is trained this way.
 func (d *Description) checkBiases() error {
 	if d.Quant.Declared != Packed || d.Quant.ScaleDivides {
 		return nil
@@ -87,16 +87,15 @@ func (d *Description) checkBiases() error {
 	return nil
 }
 
-// Keeps says whether a linear stays in floats: a name or pattern matches the end of its module's name, or the beginning
-// up to the end of a part, as in transformers.
+// Keeps reports whether a linear layer stays in floats: a name or pattern matches a suffix of its module's name, or a
+// prefix that ends at a component boundary, as in transformers.
 func (q *Quant) Keeps(tensor string) bool {
 	module := strings.TrimSuffix(tensor, ".weight")
 	return slices.ContainsFunc(q.Float, func(name string) bool { return strings.HasSuffix(module, name) }) ||
 		slices.ContainsFunc(q.patterns, func(whole *regexp.Regexp) bool { return begins(module, whole) })
 }
 
-// begins tells whether a module's name begins with what a pattern matches, and a part of the name ends or begins behind
-// it.
+// begins reports whether a pattern matches a prefix of a module's name that ends at or just after a component boundary.
 func begins(module string, whole *regexp.Regexp) bool {
 	for i := range len(module) + 1 {
 		boundary := i == len(module) || module[i] == '.' || i > 0 && module[i-1] == '.'

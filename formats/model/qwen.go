@@ -24,7 +24,7 @@ var qwen2 = family{
 	},
 }
 
-// Qwen3: Llama blocks with RMSNorm over every head of q and k, and a head dimension of its own.
+// Qwen3: Llama blocks with RMSNorm per head of q and k, and a separate head dimension.
 var qwen3 = family{
 	Info: Info{
 		Name:          "qwen3",
@@ -45,7 +45,7 @@ var qwen3 = family{
 	},
 }
 
-// headNorms adds the norms over the heads of q and k.
+// headNorms adds the norms per head of q and k.
 func headNorms(d *Description) {
 	for i := range d.Blocks {
 		d.Blocks[i].QNorm = d.prefix(i) + "self_attn.q_norm.weight"
@@ -53,8 +53,7 @@ func headNorms(d *Description) {
 	}
 }
 
-// qwenWindows: files name a sliding_window that counts only with use_sliding_window, and then from max_window_layers
-// on.
+// qwenWindows: the key sliding_window takes effect only with use_sliding_window, and then from max_window_layers on.
 func qwenWindows(k *keys, d *Description) {
 	k.known("sliding_window", "max_window_layers")
 	if !k.flag("use_sliding_window", false) {

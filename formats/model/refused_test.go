@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestRefusedNumbers: numbers that no model has are refused by the name of their key.
+// TestRefusedNumbers: out-of-range numbers are rejected with the name of their key.
 func TestRefusedNumbers(t *testing.T) {
 	three := change(change(mistral01, "num_hidden_layers", "2"), "layer_types",
 		`["full_attention","full_attention","full_attention"]`)
@@ -20,7 +20,7 @@ func TestRefusedNumbers(t *testing.T) {
 	}
 }
 
-// TestPackedShape: four rows share a byte, and so do the last ones, however few.
+// TestPackedShape: four rows share a byte; so do the last ones, even if fewer.
 func TestPackedShape(t *testing.T) {
 	for rows, want := range map[int]int{1: 1, 4: 1, 5: 2, 6: 2, 8: 2, 9: 3} {
 		n := Need{Shape: []int{rows, 7}}

@@ -2,8 +2,7 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// setRope reads the rotary embedding of families that rotate whole heads with one base; theta is the base where none is
-// given.
+// setRope reads the rotary embedding of families that rotate whole heads with one base; theta is the default base.
 func setRope(k *keys, c *Config, theta float64) {
 	s := ropeKeys(k)
 	refusePartial(k)
@@ -13,8 +12,8 @@ func setRope(k *keys, c *Config, theta float64) {
 	k.take(s)
 }
 
-// ropeKeys returns the object that describes the rotary embedding: `rope_scaling` where it says anything, as somebody
-// may have added it, else `rope_parameters` of transformers 5.
+// ropeKeys returns the object that describes the rotary embedding: `rope_scaling` if it is not empty, as a user may
+// have added it, else `rope_parameters` of transformers 5.
 func ropeKeys(k *keys) *keys {
 	s := k.sub("rope_scaling")
 	if s.v == nil || len(s.v.Members) == 0 {
@@ -26,13 +25,13 @@ func ropeKeys(k *keys) *keys {
 	return s
 }
 
-// ropeBase reads the base from the object, or from beside it.
+// ropeBase reads the base from the object s, or from k.
 func ropeBase(k, s *keys, theta float64) float64 {
 	return s.positive("rope_theta", maxRopeTheta, k.positive("rope_theta", maxRopeTheta, theta))
 }
 
-// refusePartial: transformers leaves partial_rotary_factor unread in most families, or fails. Whoever wrote it did not
-// mean that whole heads are rotated.
+// refusePartial rejects partial_rotary_factor: transformers ignores it in most families, or fails. Whoever wrote it did
+// not mean that whole heads are rotated.
 func refusePartial(s *keys) {
 	if f := s.positive("partial_rotary_factor", 1, 1); f != 1 {
 		s.fail(pack.ErrUnsupported, "partial_rotary_factor is %v, which transformers ignores in this architecture; remove "+
@@ -40,8 +39,8 @@ func refusePartial(s *keys) {
 	}
 }
 
-// scale reads the kind of scaling and its numbers into c.Rope, and sets the positions that it serves. original is
-// original_max_position_embeddings from beside s, 0 if there is none; it wins, as in transformers.
+// scale reads the kind of scaling and its parameters into c.Rope, and sets the supported positions. original is
+// original_max_position_embeddings from outside s, 0 if absent; it takes precedence, as in transformers.
 func scale(s *keys, c *Config, original int) {
 	r := &c.Rope
 	if s.mentions("rope_type") && !s.has("rope_type") {
@@ -77,7 +76,7 @@ func llama3(s *keys, r *Rope, original int) {
 	}
 }
 
-// yarn serves all positions that it stretches to. A factor that is null is what max_position_embeddings says.
+// yarn supports all positions that it stretches to. A null factor follows from max_position_embeddings.
 func yarn(s *keys, c *Config, original int) {
 	y := &Yarn{
 		Factor:    s.positive("factor", maxScaleFactors, float64(c.MaxPositions)/float64(original)),
@@ -98,7 +97,7 @@ func yarn(s *keys, c *Config, original int) {
 	c.MaxPositions = max(c.MaxPositions, int(min(y.Factor*float64(original), maxPositions)))
 }
 
-// longRope reads the factors; those for long texts must be there, but nothing uses them: it serves the positions of the
+// longRope reads the factors; the factors for long contexts are required but unused: it supports the positions of the
 // short ones.
 func longRope(s *keys, c *Config, original int) {
 	if original < 2 {

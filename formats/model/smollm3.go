@@ -2,7 +2,7 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// SmolLM3: Llama blocks of which every fourth does not rotate its queries and keys.
+// SmolLM3: Llama blocks; every fourth block does not rotate its queries and keys.
 var smollm3 = family{
 	Info: Info{
 		Name:          "smollm3",
@@ -30,8 +30,8 @@ var smollm3 = family{
 	},
 }
 
-// noRopeLayers reads which blocks rotate: 1 in no_rope_layers means that a block does; without the list every
-// no_rope_layer_interval-th does not.
+// noRopeLayers reads which blocks rotate: 1 in no_rope_layers means that a block rotates; without the list every
+// no_rope_layer_interval-th block does not.
 func noRopeLayers(k *keys, d *Description) {
 	interval := k.countOr("no_rope_layer_interval", maxLayers, 4)
 	list := k.get("no_rope_layers")

@@ -19,25 +19,25 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// transformersBound is on |Δ| of logits over their standard deviation: float32 here against float64 in transformers.
+// transformersBound bounds |Δ| of logits over their standard deviation: float32 here against float64 in transformers.
 // Measured: at most 4.9e-6, with int8 activations 2.1e-6.
 const transformersBound = 1e-5
 
-// flipped are miniatures in which float32 rounds one activation to another int8 code than float64 does. From its
-// position on all logits differ: by at most the bound for a code, and by the other one at the median. Measured: 3.6e-2,
-// and 7.9e-4.
+// flipped lists miniatures in which float32 rounds one activation to another int8 code than float64 does. From its
+// position on all logits differ: by at most the bound for a code, and by the other bound at the median. Measured:
+// 3.6e-2, and 7.9e-4.
 var flipped = map[string]bool{"gemma3": true, "packed-llama-autobitlinear-offline": true}
 
 const flippedMost, flippedMedian = 1e-1, 2e-3
 
-// wideMost is the bound, at most, for the miniature whose experts are random MXFP4 elements, up to 6: it amplifies
-// roundings. Measured: 1.1e-5 here, 2.5e-7 at the median; transformers in float32: 8.3e-6 and 4.1e-7.
-// It is the order of additions in dot products: these in float64, and all else as it is, give 5.3e-6; the weighted sums
-// of attention in float64 7.9e-6; softmax of the router, exp, the gate or norms in float64 change nothing.
+// wideMost is the maximum bound for the miniature whose experts are random MXFP4 elements, up to 6: it amplifies
+// rounding errors. Measured: 1.1e-5 here, 2.5e-7 at the median; transformers in float32: 8.3e-6 and 4.1e-7. The cause
+// is the order of additions in dot products: dot products in float64, all else unchanged, give 5.3e-6; the weighted
+// sums of attention in float64 7.9e-6; softmax of the router, exp, the gate or norms in float64 change nothing.
 const wideMost, wide = 1.5e-5, "gpt_oss_mxfp4"
 
 // TestTransformers: the miniatures that transformers saved and ran give the same logits here, with float activations
-// and with int8 ones, or are refused by the name of their architecture.
+// and with int8 activations, or are rejected with the name of their architecture.
 func TestTransformers(t *testing.T) {
 	root := shared.Path(t, "data/transformers")
 	dirs, err := os.ReadDir(root)
@@ -121,7 +121,7 @@ func transformersLogits(t *testing.T, dir string) {
 	}
 }
 
-// deviation compares logits in units of the standard deviation of all that are wanted.
+// deviation compares logits in units of the standard deviation of all expected logits.
 func deviation(t *testing.T, got [][]float32, want [][]float64) (median, most float64, agree int) {
 	t.Helper()
 	var all []float64

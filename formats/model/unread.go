@@ -22,8 +22,8 @@ func (a *asked) add(object, key string) {
 	(*a)[object][key] = true
 }
 
-// unread lists the keys of a config.json that nothing here reads and silent does not know, those of objects with the
-// name of the object in front. Whoever wrote one may have meant another model by it.
+// unread lists the keys of a config.json that are neither read nor in silent, keys of objects as "object.key". The
+// author may mean a different model by them.
 func (k *keys) unread() (list []string) {
 	for i := range k.v.Members {
 		m := &k.v.Members[i]
@@ -43,14 +43,14 @@ func (k *keys) unread() (list []string) {
 	return list
 }
 
-// silent are keys that are not read and make no other model: with them changed, transformers computes the same
-// logits, which interop tests try with every family.
+// silent lists keys that are not read and do not change the model: with them changed, transformers computes the same
+// logits, which interop tests check with every family.
 var silent = set(
-	// Package quantized reads these.
+	// Read by package quantized.
 	"quantization quantization_config",
-	// What wrote the file, and with what code.
+	// The program and code that wrote the file.
 	"transformers_version _name_or_path auto_map unsloth_version unsloth_fixed tokenizer_class transformers.js_config",
-	// The type that a runtime computes with: here it is float32, beside the products of int8.
+	// The compute type of a runtime: here it is float32, and int8 for products.
 	"dtype torch_dtype use_bfloat16",
 	// Training and fine-tuning.
 	"initializer_range attention_dropout embd_pdrop resid_pdrop pretraining_tp output_router_logits router_aux_loss_coef "+
@@ -61,19 +61,19 @@ var silent = set(
 		"_experts_implementation "+
 		"use_kernels output_attentions output_hidden_states output_scores return_dict return_dict_in_generate torchscript "+
 		"tf_legacy_loss chunk_size_feed_forward use_flash_attn",
-	// Of encoders and decoders that read one another.
+	// For encoders and decoders with cross attention.
 	"is_decoder is_encoder_decoder add_cross_attention cross_attention_hidden_size tie_encoder_decoder "+
 		"decoder_start_token_id",
-	// Tokens that the engine needs not know.
+	// Tokens that the engine does not need.
 	"pad_token_id sep_token_id mask_token_id eod_token_id cls_token_id unk_token_id prefix",
-	// How a text is sampled, before generation_config.json.
+	// Sampling settings, from before generation_config.json.
 	"bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size "+
 		"exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id length_penalty max_length min_length "+
 		"no_repeat_ngram_size num_beam_groups num_beams num_return_sequences remove_invalid_values repetition_penalty "+
 		"suppress_tokens temperature top_k top_p typical_p",
 )
 
-// Notes tell a user about Unread; nil if there is nothing to tell.
+// Notes describes Unread for users; nil if it is empty.
 func (d *Description) Notes() []string {
 	if len(d.Unread) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (d *Description) Notes() []string {
 		"a program that knows them may compute another model: compare answers with those of one", few, more)}
 }
 
-// maxNoted keys are named in the note.
+// maxNoted is the number of keys that the note names.
 const maxNoted = 10
 
 // Silent lists the keys of a config.json that are not read, by name.

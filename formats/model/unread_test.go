@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// TestUnread: keys that are not known are listed, those of objects with their place; keys that are read, null or
-// known to mean no other model are not.
+// TestUnread: unknown keys are listed, with their path in objects; keys that are read, null or known not to change the
+// model are not.
 func TestUnread(t *testing.T) {
 	const known = `"architectures":["LlamaForCausalLM"],"hidden_size":64,"intermediate_size":64,"num_hidden_layers":1,
 		"num_attention_heads":2,"vocab_size":32,"rms_norm_eps":1e-5,"use_cache":true,"torch_dtype":"bfloat16","attention_dropout":0.1`
@@ -25,7 +25,7 @@ func TestUnread(t *testing.T) {
 		`,"use_sliding_window":true`: {"use_sliding_window"},
 		`,"rope_scaling":{"rope_type":"linear","factor":2,"bend":3}`:             {"rope_scaling.bend"},
 		`,"rope_parameters":{"rope_type":"default","rope_theta":1e4,"bend":3}`:   {"rope_parameters.bend"},
-		`,"quantization_config":{"quant_method":"gptq","whatever":1}`:            nil, // package quantized refuses it
+		`,"quantization_config":{"quant_method":"gptq","whatever":1}`:            nil, // rejected by package quantized
 		`,"rope_scaling":{"rope_type":"linear","factor":2},"rope_parameters":{}`: nil,
 	} {
 		d, err := model.Parse([]byte("{"+known+more+"}"), nil, nil)
@@ -35,9 +35,8 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestInteropUnread: of no family does transformers' own class have a field that is not known here, and with all keys
-// changed that are known to mean no other model it computes the same logits. A new version with a new field fails
-// here.
+// TestInteropUnread: no config class of transformers has a field that is unknown here, and with all silent keys changed
+// it computes the same logits. A new version with a new field fails here.
 func TestInteropUnread(t *testing.T) {
 	root := shared.Path(t, "data/transformers")
 	dirs, err := os.ReadDir(root)
@@ -50,7 +49,7 @@ func TestInteropUnread(t *testing.T) {
 	}
 	args := []string{root, string(silent)}
 	for _, e := range dirs {
-		// The classes of BitNet and of MXFP4 are those of others; their weights would need other programs.
+		// The classes of BitNet and MXFP4 are shared with other models; their weights would need other programs.
 		if _, supported := architectureOf(t, filepath.Join(root, e.Name())); supported &&
 			!strings.Contains(e.Name(), "packed-") &&
 			!strings.Contains(e.Name(), "bitnet") && e.Name() != wide {

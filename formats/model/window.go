@@ -4,8 +4,8 @@ import "github.com/lowpack/lowpack/pack"
 
 const fullAttention, slidingAttention = "full_attention", "sliding_attention"
 
-// windows reads sliding_window and which blocks it applies to: layer_types says so in newer files, the family's rule in
-// older ones.
+// windows reads sliding_window and which blocks it applies to: newer files list them in layer_types, older ones follow
+// the family's rule.
 func windows(k *keys, d *Description, local func(block int) bool) {
 	d.SlidingWindow = k.countOr("sliding_window", maxPositions, 0)
 	types := layerTypes(k, d)
@@ -26,7 +26,7 @@ func windows(k *keys, d *Description, local func(block int) bool) {
 	}
 }
 
-// layerTypes reads layer_types, one for each block; nil without any.
+// layerTypes reads layer_types, one per block; nil if absent.
 func layerTypes(k *keys, d *Description) []string {
 	types := k.texts("layer_types")
 	if types != nil && len(types) != len(d.Blocks) {
@@ -42,7 +42,7 @@ func layerTypes(k *keys, d *Description) []string {
 	return types
 }
 
-// oneWindow is for families whose sliding window, when there is one, applies to all blocks.
+// oneWindow is for families whose sliding window, if any, applies to all blocks.
 func oneWindow(k *keys, d *Description) {
 	d.SlidingWindow = k.countOr("sliding_window", maxPositions, 0)
 	for i := range d.Blocks {
@@ -51,8 +51,8 @@ func oneWindow(k *keys, d *Description) {
 	checkLayerTypes(k, d)
 }
 
-// checkLayerTypes is for families in which transformers does not read layer_types. A file that says by them what the
-// model does not do is refused: following either would run another model than somebody meant.
+// checkLayerTypes is for families in which transformers does not read layer_types. A file whose layer_types contradict
+// the model is rejected: the intended model is unknown.
 func checkLayerTypes(k *keys, d *Description) {
 	for i, t := range layerTypes(k, d) {
 		if (t == slidingAttention) != d.Blocks[i].Local {
