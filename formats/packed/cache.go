@@ -6,11 +6,11 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// cache makes the page cache hold a file that is being written in pages of mmap.HugePage. A write takes pages of its
-// own size, and the file keeps them until it is read from the disk again; but products with weights in small pages,
-// whose addresses a core must look up one by one, are up to a third slower (docs/BENCHMARKS.md). So each range of that
-// size is in the cache, as one page of zeros, before anything of it is written. It changes no byte: where the system
-// has no such pages, or none left, writes are what they were.
+// cache makes the page cache hold a file that is being written in pages of mmap.HugePage. A write allocates pages of
+// its own size, and the file keeps them until it is read from the disk again; but products with weights in small pages,
+// whose TLB misses add up, are up to a third slower (docs/BENCHMARKS.md). So each range of that size is in the cache,
+// as one page of zeros, before anything of it is written. It changes no byte: if the system has no such pages, or none
+// left, writes are unaffected.
 type cache struct {
 	file Output
 
@@ -21,12 +21,12 @@ type cache struct {
 func newCache(file Output, size int64) *cache {
 	c := &cache{file: file}
 	if size >= mmap.HugePage && mmap.Huge(file) {
-		c.held = make([]bool, size/mmap.HugePage) // what is behind the last whole one stays as it is
+		c.held = make([]bool, size/mmap.HugePage) // an incomplete range at the end is left alone
 	}
 	return c
 }
 
-// prepare for a write of n bytes at off. Nobody writes to a range before it is held.
+// prepare prepares for a write of n bytes at off. Nobody writes to a range before it is held.
 func (c *cache) prepare(off int64, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

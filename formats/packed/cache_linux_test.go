@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// TestLargePages: a file that is written in small pieces, tensors side by side, lies in the page cache in large pages,
-// if one that is written at once does.
+// TestLargePages: a file that is written in small pieces, tensors interleaved, is in large pages of the page cache, if
+// one that is written at once is.
 func TestLargePages(t *testing.T) {
 	const size, piece = 5*mmap.HugePage + 1000, 40_000
 	dir := t.TempDir()
@@ -60,12 +60,12 @@ func TestLargePages(t *testing.T) {
 	if err := w.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if n := largePages(t, path); n < 12 { // of 15; a page more or less is the luck of the allocator
+	if n := largePages(t, path); n < 12 { // of 15; the allocator may miss one or two
 		t.Errorf("%d pages are large", n)
 	}
 }
 
-// largePages is how many pages of a file are mapped as large ones.
+// largePages is the number of huge pages with which a file is mapped.
 func largePages(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.Open(path)
@@ -93,7 +93,7 @@ func largePages(t *testing.T, path string) int {
 	return kib << 10 / mmap.HugePage
 }
 
-// mapping is what Linux says about the first map of a file, from a field on.
+// mapping returns what Linux reports about the first map of a file, from a field on.
 func mapping(t *testing.T, path, field string) string {
 	t.Helper()
 	smaps, err := os.ReadFile("/proc/self/smaps")

@@ -22,8 +22,8 @@ func canonical(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// ParseManifest reads the canonical form and nothing else: an unknown field, another order of fields or a single space
-// too much is an error, so that equal manifests are equal bytes.
+// ParseManifest accepts the canonical form only: an unknown field, another order of fields or an extra space is an
+// error, so that equal manifests have equal bytes.
 func ParseManifest(text []byte) (*Manifest, error) {
 	var version struct{ Format int }
 	if err := json.Unmarshal(text, &version); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// check holds a manifest against the rules that need nothing but the manifest: order, names, digests, sizes.
+// check checks a manifest against the rules that need nothing but the manifest: order, names, digests, sizes.
 func (m *Manifest) check() error {
 	if err := m.checkOrder(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (m *Manifest) checkOrder() error {
 	return ascending("source", len(m.Sources), func(i int) string { return m.Sources[i].Name })
 }
 
-// Check refuses activation scales of a kind that is not defined (F22).
+// Check rejects undefined kinds of activation scales (F22).
 func (a Activation) Check() error {
 	switch {
 	case a == Activation{Kind: ActivationToken}:
@@ -71,7 +71,7 @@ func (a Activation) Check() error {
 		"columns (F22)", pack.ErrUnsupported, a.Kind, a.Size)
 }
 
-// checkForm holds shape and scales of an entry against the rules that sizes depend on (F9, F14).
+// checkForm checks shape and scales of an entry against the rules that sizes depend on (F9, F14).
 func (e *Entry) checkForm() error {
 	if n := len(e.Shape); n != 2 && n != 3 {
 		return fmt.Errorf("%w: %q: shape %v; a matrix is [M, K], those of experts are [E, M, K] (F14)", pack.ErrCorrupt,
@@ -141,8 +141,8 @@ func (e *Entry) check() error {
 	return nil
 }
 
-// check looks at the name, the form and the size of an embedded file, and at the digest. Whoever unpacks such files may
-// use these names as they are.
+// check checks the name, the form and the size of an embedded file, and the digest. These names are safe to use when
+// unpacking such files.
 func (p *Plain) check() error {
 	if file, embedded := strings.CutPrefix(p.Name, FilePrefix); embedded {
 		limit := modelfile.Limit(file)
@@ -158,7 +158,7 @@ func (p *Plain) check() error {
 	return checkDigest(p.Name, p.SHA256)
 }
 
-// checkDigest demands 64 lower-case hexadecimal digits.
+// checkDigest requires 64 lower-case hexadecimal digits.
 func checkDigest(name, hex string) error {
 	if len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
 		return fmt.Errorf("%w: manifest: %q: %q is not a SHA-256 (F11)", pack.ErrCorrupt, name, hex)
@@ -166,7 +166,7 @@ func checkDigest(name, hex string) error {
 	return nil
 }
 
-// checkFrame compares the tensors of a file with those that its manifest asks for.
+// checkFrame compares the tensors of a file with the tensors that its manifest requires.
 func checkFrame(stored, want []safetensors.TensorInfo) error {
 	for i := range max(len(stored), len(want)) {
 		switch {

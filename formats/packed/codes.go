@@ -6,8 +6,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Codes unpacks one matrix of a quantized tensor (expert 0 where there are no experts), on the heap. It refuses codes
-// outside the alphabet and unclean padding (F15).
+// Codes unpacks one matrix of a quantized tensor (expert 0 if there are no experts), on the heap. It rejects codes
+// outside the alphabet and nonzero padding (F15).
 func Codes(v View, e *Entry, expert int) (*pack.Matrix, error) {
 	src, err := PackedBytes(v, e, expert)
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// Contents says what a packed file will hold: everything but data and digests. It fixes the place of every byte before
-// the first one is written.
+// Contents describes a packed file before it is written: everything but data and digests. It determines the offset of
+// every byte.
 type Contents struct {
 	Manifest Manifest // without digests; Plain in any order, embedded files as lowpack/NAME
 	Golden   int64    // bytes of lowpack/golden before padding; 0 = none
-	Part     *Part    // what a part file holds of it; nil = everything
+	Part     *Part    // the content of a part file; nil = everything
 }
 
 // placeholder has the length of every digest.
@@ -52,11 +52,11 @@ func (c *Contents) plan() (*Manifest, *frame, error) {
 	return &m, f, m.check()
 }
 
-// copied is a copy of a list that is never nil: canonical JSON knows empty lists and no null.
+// copied returns a copy of a list that is never nil: canonical JSON has empty lists but no null.
 func copied[T any](list []T) []T { return append([]T{}, list...) }
 
-// Size is the number of bytes of the file that Create will write. An error says which rule of the format the contents
-// would break.
+// Size is the number of bytes of the file that Create will write. An error names the rule of the format that the
+// contents would break.
 func (c *Contents) Size() (int64, error) {
 	w, err := newWriter(c)
 	if err != nil {

@@ -7,17 +7,16 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// HeadName is the entry of an output head that was quantized from an embedding with which it is tied: there the
-// checkpoint has no name for it.
+// HeadName is the entry of an output head that was quantized from a tied embedding: the checkpoint has no name for it.
 const HeadName = "lm_head.weight"
 
-// ScreenName is the entry of int8 rows that stand beside an output head of floats, so that the engine finds the largest
-// logits without reading all of the head (FORMAT F21).
+// ScreenName is the entry of int8 rows stored in addition to an output head of floats, so that the engine finds the
+// largest logits without reading all of the head (FORMAT F21).
 const ScreenName = "lm_head.screen"
 
-// Describe reads the embedded config.json and generation_config.json and checks that the tensors of v are those that
-// they ask for, and that the family is that of the manifest. A file of weights alone, whose manifest names no family,
-// is pack.ErrUnsupported: nobody has verified a model in it, so nobody runs one.
+// Describe reads the embedded config.json and generation_config.json and checks that v has the tensors that they
+// require, and the family of the manifest. For a file of weights alone, whose manifest names no family, it returns
+// pack.ErrUnsupported: no model in it has been verified.
 func Describe(v View) (*model.Description, error) {
 	if v.Manifest().Family == "" {
 		return nil,
@@ -48,7 +47,7 @@ func Describe(v View) (*model.Description, error) {
 	return d, v.Manifest().checkEmbedding(d.Embed)
 }
 
-// checkEmbedding refuses a quantized embedding whose rows could not be decoded one by one (F10).
+// checkEmbedding rejects a quantized embedding whose rows could not be decoded one by one (F10).
 func (m *Manifest) checkEmbedding(name string) error {
 	e, quantized := m.Entry(name)
 	if !quantized {
@@ -65,7 +64,7 @@ func (m *Manifest) checkEmbedding(name string) error {
 	return nil
 }
 
-// shapes of all tensors, quantized ones by their name in the checkpoint.
+// shapes returns the shapes of all tensors, quantized ones by their name in the checkpoint.
 func (m *Manifest) shapes() map[string][]int {
 	shapes := map[string][]int{}
 	for _, e := range m.Packed {

@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// MatrixShape is the shape of the weights, without padding: of each expert where the entry has several.
+// MatrixShape is the shape of the weights, without padding; of each expert if the entry has several.
 func (e *Entry) MatrixShape() pack.Shape {
 	n := len(e.Shape)
 	return pack.Shape{M: e.Shape[n-2], K: e.Shape[n-1]}
@@ -27,17 +27,17 @@ func (e *Entry) Rows() int { return e.Experts() * e.MatrixShape().M }
 // Weights is the number of weights of all matrices.
 func (e *Entry) Weights() int64 { return int64(e.Rows()) * int64(e.MatrixShape().K) }
 
-// Stride is the distance in bytes from the packed bytes of an expert to those of the next.
+// Stride is the distance in bytes between the packed bytes of consecutive experts.
 func (e *Entry) Stride() int { return roundUp(e.Bytes) }
 
 // StoredBytes is the size of the stored tensor of codes.
 func (e *Entry) StoredBytes() int { return e.Experts() * e.Stride() }
 
-// Bits is the number of bits per weight that the entry takes in the file: codes, padding, scales, zero points, minima
-// and order.
+// Bits is the number of bits per weight that the entry takes in the file, including padding, scales, zero points,
+// minima and order.
 func (e *Entry) Bits() float64 { return 8 * float64(e.AllBytes()) / float64(e.Weights()) }
 
-// AllBytes is the size of all that is stored of an entry.
+// AllBytes is the total stored size of an entry.
 func (e *Entry) AllBytes() int64 {
 	n := int64(e.StoredBytes())
 	for _, b := range e.Beside() {
@@ -64,8 +64,8 @@ func (e *Entry) perMatrix() ([]int, error) {
 	return nil, fmt.Errorf("%w: %q: scale kind %q with group %d (F9)", pack.ErrCorrupt, e.Name, e.Scale.Kind, g)
 }
 
-// ScaleShape is the shape of the tensor of scales, and of those of zero points and minima (FORMAT F9). Experts add a
-// dimension in front.
+// ScaleShape is the shape of the tensor of scales, and of zero points and minima (FORMAT F9). Experts add a leading
+// dimension.
 func (e *Entry) ScaleShape() ([]int, error) {
 	shape, err := e.perMatrix()
 	return e.withExperts(shape), err
@@ -84,7 +84,7 @@ func (e *Entry) ScaleCount() (int, error) {
 	return product(shape), err
 }
 
-// Groups is the number of scales of a row: 1 but for group-wise scales.
+// Groups is the number of scales per row: 1 unless scales are group-wise.
 func (e *Entry) Groups() int {
 	if shape, err := e.perMatrix(); err == nil && len(shape) == 2 {
 		return shape[1]
@@ -92,8 +92,8 @@ func (e *Entry) Groups() int {
 	return 1
 }
 
-// Unit is the number of the scale, and of the zero point or the minimum, of a weight in a row that is counted over all
-// matrices. The entry is one that has been checked.
+// Unit returns the index of the scale, and of the zero point or minimum, of a weight; row counts over all matrices. The
+// entry must have been checked.
 func (e *Entry) Unit(row, column int) int {
 	s, g := e.MatrixShape(), e.Scale.Group
 	switch e.Scale.Kind {
@@ -105,7 +105,7 @@ func (e *Entry) Unit(row, column int) int {
 	return row*((s.K+g-1)/g) + column/g
 }
 
-// Beside is a tensor that is stored beside the codes of an entry.
+// Beside is a tensor that is stored in addition to the codes of an entry.
 type Beside struct {
 	Suffix string
 	Shape  []int
@@ -114,8 +114,8 @@ type Beside struct {
 	dtype safetensors.DType
 }
 
-// Beside lists the tensors that are stored beside the codes: scales, zero points, minima and order, as far as there are
-// any. The entry is one that has been checked.
+// Beside lists the tensors that are stored in addition to the codes: scales, zero points, minima and order, as far as
+// present. The entry must have been checked.
 func (e *Entry) Beside() []Beside {
 	shape, _ := e.ScaleShape()
 	list := []Beside{{ScaleSuffix, shape, &e.ScaleSHA, scaleTypes[e.Scale.DType]}}

@@ -135,8 +135,7 @@ func writeEntry(t *testing.T, e *Entry, l pack.Layout, a pack.Alphabet, scales [
 	return f, all
 }
 
-// TestAppendScale holds that a scale is stored exactly or refused: every value of the narrow types, and what lies
-// beside it.
+// TestAppendScale: a scale is stored exactly or rejected: every value of the narrow types, and the values next to it.
 func TestAppendScale(t *testing.T) {
 	for _, s := range []Scale{{DType: ScaleF16, Signed: true}, {DType: ScaleBF16, Signed: true}, {DType: ScaleE8M0}} {
 		patterns := 1 << 16
@@ -162,8 +161,7 @@ func TestAppendScale(t *testing.T) {
 	}
 }
 
-// TestMinima: minima belong to group-wise scales of floats, and the zero point beside them is the lowest code
-// everywhere (F25).
+// TestMinima: minima require group-wise float scales, and the zero point is then always the lowest code (F25).
 func TestMinima(t *testing.T) {
 	good := Entry{Name: "w", Shape: []int{2, 64}, Layout: pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name},
 		Scale: Scale{Kind: ScaleGroup, Group: 32, DType: ScaleF16}, Min: true}
@@ -201,7 +199,7 @@ func TestMinima(t *testing.T) {
 	}
 }
 
-// fakeView has tensors alone.
+// fakeView has tensors only.
 type fakeView map[string]Tensor
 
 func (fakeView) Manifest() *Manifest                  { return nil }

@@ -22,15 +22,15 @@ type Info struct {
 	Shape []int
 }
 
-// frame is the place of every tensor of a packed file. It follows from the manifest and the size of the golden outputs
+// frame is the offset of every tensor of a packed file. It follows from the manifest and the size of the golden outputs
 // alone (F6–F8).
 type frame struct {
 	tensors []safetensors.TensorInfo // in file order
 	index   map[string]int           // of tensors, by name
-	packed  int                      // the first packed tensors are those of F6
+	packed  int                      // number of leading packed tensors (F6)
 }
 
-// newFrame puts the tensors of a file in order.
+// newFrame sorts the tensors of a file.
 func newFrame(m *Manifest, golden int64) (*frame, error) {
 	if golden > MaxGolden {
 		return nil, fmt.Errorf("%w: %s of %d bytes; at most %d are read (F8)", pack.ErrLimit, GoldenName, golden, MaxGolden)
@@ -72,7 +72,7 @@ func newFrame(m *Manifest, golden int64) (*frame, error) {
 
 func (f *frame) has(name string) bool { _, ok := f.index[name]; return ok }
 
-// padded reports whether zeros may fill up the tensor to a multiple of Align (F6, F8).
+// padded reports whether the tensor may be zero-padded to a multiple of Align (F6, F8).
 func (f *frame) padded(name string) bool { return f.index[name] < f.packed || name == GoldenName }
 
 // lookup returns a tensor by its stored name.
@@ -92,8 +92,8 @@ func (f *frame) dataSize() int64 {
 	return f.tensors[len(f.tensors)-1].End
 }
 
-// header is the beginning of the file, up to the data, with the manifest as it is now. Digests have a fixed length, so
-// its length does not depend on them.
+// header is the start of the file, up to the data, with the current manifest. Digests have a fixed length, so its
+// length does not depend on them.
 func (f *frame) header(m *Manifest) ([]byte, error) {
 	text, err := m.Canonical()
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *frame) header(m *Manifest) ([]byte, error) {
 	}, f.tensors, Align)
 }
 
-// inFileOrder compares plain tensors as F7 orders them.
+// inFileOrder compares plain tensors in the order of F7.
 func (f *frame) inFileOrder(a, b Plain) int { return cmp.Compare(f.index[a.Name], f.index[b.Name]) }
 
 func info(name string, d safetensors.DType, shape ...int) safetensors.TensorInfo {
@@ -118,7 +118,7 @@ func info(name string, d safetensors.DType, shape ...int) safetensors.TensorInfo
 	return t
 }
 
-// tensor is t with its data, which lie in whole: all data of the file.
+// tensor returns t with its data, a slice of whole, which is all data of the file.
 func tensor(t *safetensors.TensorInfo, whole []byte) Tensor {
 	v := Tensor{Name: t.Name, DType: t.DType, Shape: make([]int, len(t.Shape)), Data: whole[t.Begin:t.End:t.End]}
 	for i, n := range t.Shape {
@@ -127,7 +127,7 @@ func tensor(t *safetensors.TensorInfo, whole []byte) Tensor {
 	return v
 }
 
-// embedded returns a file that travels in a view.
+// embedded returns an embedded file of a view.
 func embedded(v View, f *frame, name string) ([]byte, bool) {
 	if strings.HasSuffix(GoldenName, "/"+name) || !f.has(FilePrefix+name) {
 		return nil, false

@@ -13,8 +13,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// FuzzManifest: a manifest is refused with an error of a known kind, or it is canonical, and the frame that it asks for
-// has a header that reads back as the same tensors.
+// FuzzManifest: a manifest is rejected with an error of a known kind, or it is canonical, and the header of its frame
+// reads back as the same tensors.
 func FuzzManifest(f *testing.F) {
 	for _, c := range hostile.In(hostile.Packed) {
 		path, err := c.Build(f.TempDir())
@@ -52,7 +52,7 @@ func FuzzManifest(f *testing.F) {
 		}
 		head, err := frame.header(m)
 		if err != nil {
-			return // what the frame refuses
+			return // rejected by the frame
 		}
 		h, err := safetensors.Parse(bytes.NewReader(head), int64(len(head))+frame.dataSize())
 		if err != nil && !errors.Is(err, pack.ErrLimit) {

@@ -37,7 +37,7 @@ type Manifest struct {
 	Activation Activation `json:"activation"` // of all quantized linear layers
 
 	Packed []Entry `json:"packed"` // quantized tensors, by name
-	// every other tensor of the file but those that belong to entries and golden outputs, in file order
+	// every other tensor of the file except entry data and golden outputs, in file order
 	Plain   []Plain  `json:"plain"`
 	Golden  string   `json:"golden"`  // SHA-256 of lowpack/golden, hex; "" = none
 	Sources []Source `json:"sources"` // the files that convert read, by name
@@ -48,10 +48,10 @@ type Manifest struct {
 // columns.
 type Activation struct {
 	Kind ActivationKind `json:"kind"`
-	Size int            `json:"size,omitempty"` // 32, 64 or 128 columns of a group
+	Size int            `json:"size,omitempty"` // 32, 64 or 128 columns per group
 }
 
-// Entry describes one quantized tensor: a matrix, or the matrices of a number of experts, all of one shape. A weight is
+// Entry describes one quantized tensor: a matrix, or the matrices of several experts, all of one shape. A weight is
 // (code − zero point) · scale, or (code − lowest code of the alphabet) · scale + minimum.
 type Entry struct {
 	Name   string    `json:"name"`  // as in the checkpoint, for example "model.layers.0.mlp.up_proj.weight"
@@ -59,13 +59,13 @@ type Entry struct {
 	Layout pack.Spec `json:"layout"`
 	Bytes  int       `json:"bytes"` // PackedSize of one matrix; each is zero-padded to a multiple of Align
 	Scale  Scale     `json:"scale"`
-	Zero   bool      `json:"zero,omitempty"`  // there are zero points, one per scale (Zeros)
-	Min    bool      `json:"min,omitempty"`   // there are minima, one per scale (Minima)
-	Order  bool      `json:"order,omitempty"` // there is an order of the columns (Order)
+	Zero   bool      `json:"zero,omitempty"`  // has zero points, one per scale (Zeros)
+	Min    bool      `json:"min,omitempty"`   // has minima, one per scale (Minima)
+	Order  bool      `json:"order,omitempty"` // has a column order (Order)
 	// rule that made the codes: "absmean", "import-u8", "ternary-values", "int8-row" …
 	Quantizer string `json:"quantizer"`
 	// Calibrated says that the scales, and with method gptq the codes, were chosen with the text of Recipe.Calibration,
-	// not by the rule of the quantizer.
+	// not by the quantizer's rule.
 	Calibrated bool   `json:"calibrated,omitempty"`
 	SHA256     string `json:"sha256"` // of the stored tensor, padding included
 	ScaleSHA   string `json:"scale_sha256"`
@@ -84,7 +84,7 @@ type Scale struct {
 	Signed bool      `json:"signed,omitempty"` // scales may be negative
 }
 
-// Plain is a tensor stored as it was, or an embedded file.
+// Plain is a tensor stored unchanged, or an embedded file.
 type Plain struct {
 	Name   string            `json:"name"`
 	DType  safetensors.DType `json:"dtype"`
@@ -99,7 +99,7 @@ type Source struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Recipe holds the choices of the user that change the bytes of the file. Empty fields are for a conversion to fill in.
+// Recipe holds the user's choices that change the bytes of the file. Empty fields are filled in by the conversion.
 type Recipe struct {
 	// Quant is how floats become codes: the name of a rule of package quantize, "auto" (what the checkpoint declares,
 	// or what its values are already; the default), or "none".
@@ -107,17 +107,17 @@ type Recipe struct {
 	// Layout is the name of a layout of package pack, and Params are the block factors that differ from its defaults.
 	Layout string         `json:"layout"`
 	Params map[string]int `json:"params,omitempty"`
-	// Scale is tensor, row or group:N, as Scale.String gives it; "" = what the quantizer prefers.
+	// Scale is tensor, row or group:N, in the form of Scale.String; "" = the quantizer's preference.
 	Scale string `json:"scale,omitempty"`
-	// Activation is token or group:N, as Activation.String gives it; "" = what goes with the weights.
+	// Activation is token or group:N, in the form of Activation.String; "" = what matches the weights.
 	Activation string     `json:"activation,omitempty"`
 	Head       Head       `json:"head,omitempty"` // "" = HeadBF16
 	Golden     GoldenMode `json:"golden"`         // the default is GoldenFull
-	// AllowLossy permits to quantize floats that nothing declares to be low-bit.
+	// AllowLossy permits quantizing floats that nothing declares to be low-bit.
 	AllowLossy bool `json:"allow_lossy,omitempty"`
-	// Include are glob patterns of names: only tensors that one of them matches are quantized; none = all.
+	// Include are glob patterns of names: only tensors that match one of them are quantized; none = all.
 	Include []string `json:"include,omitempty"`
-	Rules   []Rule   `json:"rules,omitempty"` // for single tensors; the first that matches decides
+	Rules   []Rule   `json:"rules,omitempty"` // for single tensors; the first match decides
 
 	Calibration *Calibration `json:"calibration,omitempty"` // nil = none; a conversion sets it
 }
@@ -126,11 +126,11 @@ type Recipe struct {
 type Calibration struct {
 	Method Method `json:"method"`
 	Text   string `json:"text_sha256"` // of the whole text, in UTF-8
-	Tokens int    `json:"tokens"`      // of the text that were read, from its beginning
+	Tokens int    `json:"tokens"`      // number of tokens read, from the start of the text
 }
 
-// Rule of a recipe file: the first whose pattern matches the name of a tensor decides. Its fields stand in the place of
-// those of the recipe with the same name, where they are set.
+// Rule of a recipe file: the first rule whose pattern matches the name of a tensor decides. Its fields, where set,
+// replace the recipe's fields of the same name.
 type Rule struct {
 	Match  string         `json:"match" yaml:"match"` // glob over the tensor name
 	Quant  string         `json:"quant,omitempty" yaml:"quant"`

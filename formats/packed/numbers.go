@@ -13,16 +13,16 @@ import (
 )
 
 // Numbers writes rows of codes in the form whose digest does not depend on a layout (FORMAT F12): each code as its
-// number in the alphabet, in as few bits as these numbers take.
+// index in the alphabet, in the minimum number of bits.
 //
-// Fields of a byte belong to columns that lie Row() apart, so that eight bytes are made of eight consecutive columns
+// Fields of a byte belong to columns that are Row() apart, so that eight bytes are made of eight consecutive columns
 // per field, by operations on 64-bit words.
 type Numbers struct {
 	columns int
 	bits    int // of a number: 1, 2, 4 or 8
 
 	number [256]uint8 // by two's complement byte of a code
-	// Of alphabets that are arithmetic progressions, which all but e2m1 are:
+	// For alphabets that are arithmetic progressions, which all but e2m1 are:
 	words  bool
 	lowest uint64 // the value of number 0 + 128, less than 128, in each byte
 	shift  int    // the step of the progression is 1 << shift
@@ -30,7 +30,7 @@ type Numbers struct {
 
 const eachByte = 0x0101010101010101
 
-// NewNumbers is for rows of k codes.
+// NewNumbers returns the Numbers for rows of k codes.
 func NewNumbers(a pack.Alphabet, k int) *Numbers {
 	n := &Numbers{columns: k, bits: 1, words: true}
 	for len(a.Values) > 1<<n.bits {
@@ -51,8 +51,8 @@ func NewNumbers(a pack.Alphabet, k int) *Numbers {
 // Row is the number of bytes of a row.
 func (n *Numbers) Row() int { return (n.columns*n.bits + 7) / 8 }
 
-// Write turns whole rows of codes, all of them in the alphabet, into Row() bytes each, and returns these. They are put
-// where dst begins, which may be the memory of the codes.
+// Write turns whole rows of codes, all of them in the alphabet, into Row() bytes each, and returns these. They are
+// written to the start of dst, which may be the memory of the codes.
 func (n *Numbers) Write(dst []byte, codes []int8) []byte {
 	row, rows := n.Row(), len(codes)/n.columns
 	for r := range rows {
@@ -61,7 +61,7 @@ func (n *Numbers) Write(dst []byte, codes []int8) []byte {
 	return dst[:rows*row]
 }
 
-// row makes the bytes of one row. No byte is written before the column of its own number is read.
+// row makes the bytes of one row. No byte is written before the column of the same index is read.
 func (n *Numbers) row(dst, codes []byte) {
 	q, done := len(dst), 0
 	if last := 3 * q; n.bits == 2 && n.words && last < len(codes) {
@@ -78,8 +78,8 @@ func (n *Numbers) row(dst, codes []byte) {
 	}
 }
 
-// quarters makes the bytes of four numbers, which nearly all files have, and returns how many it made: those of whole
-// words. Others are made a field at a time.
+// quarters makes the bytes of four numbers each, as in nearly all files, and returns how many it made: only whole
+// words. The rest is made field by field.
 func (n *Numbers) quarters(dst, a, b, c, d []byte) int {
 	k, lowest, shift := 0, n.lowest, n.shift
 	if subtracts && len(d) >= 32 {
@@ -94,7 +94,7 @@ func (n *Numbers) quarters(dst, a, b, c, d []byte) int {
 	return k
 }
 
-// first sets the lowest field, whose columns are as many as there are bytes.
+// first sets the lowest field; it has as many columns as there are bytes.
 func (n *Numbers) first(dst, codes []byte) {
 	k, lowest, shift := 0, n.lowest, n.shift
 	for ; n.words && k+8 <= len(codes); k += 8 {
@@ -116,8 +116,8 @@ func (n *Numbers) add(dst, codes []byte, bit int) {
 	}
 }
 
-// numbersOf eight codes: code + 128 − lowest, modulo 256. Nothing borrows from the next byte, as bit 7 is set until it
-// is subtracted.
+// numbersOf returns the numbers of eight codes: code + 128 − lowest, modulo 256. Nothing borrows from the next byte, as
+// bit 7 is set until it is subtracted.
 func numbersOf(codes []byte, lowest uint64, shift int) uint64 {
 	const signs = 0x80 * eachByte
 	w := binary.LittleEndian.Uint64(codes)

@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go run -C ../../_asm ./packed
 
-// subtracts says whether this processor numbers 32 codes at once. Tests change it; nothing else does.
+// subtracts reports whether this processor numbers 32 codes at once. Only tests change it.
 var subtracts = cpu.X86.HasAVX2
 
 // quartersAVX2 makes n bytes, a positive multiple of 32, of the codes at a, b, c and d.

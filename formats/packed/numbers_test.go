@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// numbersByDefinition is FORMAT F12, one code after the other.
+// numbersByDefinition is FORMAT F12, one code at a time.
 func numbersByDefinition(m *pack.Matrix) []byte {
 	bits := 1
 	for 1<<bits < len(m.Alphabet.Values) {
@@ -32,7 +32,7 @@ func numbersByDefinition(m *pack.Matrix) []byte {
 	return out
 }
 
-// TestNumbers compares every way that this processor has with the definition, between fences.
+// TestNumbers compares every implementation that runs on this processor with the definition, between guard bytes.
 func TestNumbers(t *testing.T) {
 	defer func(b bool) { subtracts = b }(subtracts)
 	for _, subtracts = range slices.Compact([]bool{false, subtracts}) {
@@ -68,7 +68,7 @@ func testNumbers(t *testing.T) {
 	}
 }
 
-// TestNumbersByHand is a row of FORMAT F12 that was packed on paper.
+// TestNumbersByHand is a row of FORMAT F12 that was packed by hand.
 func TestNumbersByHand(t *testing.T) {
 	for _, c := range []struct {
 		alphabet pack.Alphabet
@@ -87,7 +87,7 @@ func TestNumbersByHand(t *testing.T) {
 	}
 }
 
-// BenchmarkNumbers reports codes per second of one core, of rows that stay in the second-level cache.
+// BenchmarkNumbers reports codes per second on one core, for rows that stay in the L2 cache.
 func BenchmarkNumbers(b *testing.B) {
 	for _, a := range pack.Alphabets() {
 		b.Run(a.Name, func(b *testing.B) {

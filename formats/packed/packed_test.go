@@ -80,7 +80,7 @@ func sample(t testing.TB) (Contents, map[string][]byte, map[string]*pack.Matrix)
 	return c, data, codes
 }
 
-// writeSample writes the tensors at the same time, each in pieces.
+// writeSample writes the tensors concurrently, each in pieces.
 func writeSample(t testing.TB, path string, c Contents, data map[string][]byte,
 	codes map[string]*pack.Matrix) *Manifest {
 	t.Helper()
@@ -212,7 +212,7 @@ func checkDigests(t *testing.T, f *File, m *Manifest) {
 	}
 }
 
-// TestFrame holds the file against F1 to F8 with code of its own.
+// TestFrame checks the file against F1 to F8 with separate code.
 func TestFrame(t *testing.T) {
 	c, data, codes := sample(t)
 	path := filepath.Join(t.TempDir(), "x.safetensors")
@@ -247,7 +247,8 @@ func TestFrame(t *testing.T) {
 	}
 }
 
-// TestEveryHeaderFlip flips every bit of the header and cuts the file at every byte; Open alone refuses all of them.
+// TestEveryHeaderFlip flips every bit of the header and truncates the file at every byte; Open alone rejects all of
+// them.
 func TestEveryHeaderFlip(t *testing.T) {
 	c, data, codes := sample(t)
 	dir := t.TempDir()

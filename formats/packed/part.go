@@ -22,15 +22,15 @@ const (
 	partDigestKey = "lowpack.part.sha256"
 )
 
-// Part says which of Count parts a file is, and which tensors and digests of sources it holds. Together the parts of a
-// conversion hold all that a packed file holds but the golden outputs.
+// Part says which of Count parts a file is, and which tensors and source digests it holds. Together the parts of a
+// conversion hold the whole packed file except the golden outputs.
 type Part struct {
 	Index, Count int      // 1 … Count
 	Tensors      []string // stored names
 	Sources      []string
 }
 
-// PartInfo is the description of a part file: the plan of the packed file, and the digests of what is here.
+// PartInfo is the description of a part file: the plan of the packed file, and the digests of its contents.
 type PartInfo struct {
 	Index   int          `json:"index"`
 	Count   int          `json:"count"`
@@ -54,7 +54,7 @@ type part struct {
 	sources map[string]*Source // likewise
 }
 
-// restrict makes w a writer of the part that c names.
+// restrict makes w a writer of the part named by c.
 func (w *Writer) restrict(c *Contents) error {
 	plan := *w.manifest
 	plan.Packed, plan.Sources = slices.Clone(plan.Packed), slices.Clone(plan.Sources)
@@ -92,7 +92,7 @@ func (w *Writer) restrict(c *Contents) error {
 	return safetensors.Place(f.tensors)
 }
 
-// header of a part file, with what is known of the digests.
+// header returns the header of a part file, with the digests known so far.
 func (p *part) header(w *Writer) ([]byte, error) {
 	for i := range p.info.Tensors {
 		t := &p.info.Tensors[i]
@@ -122,7 +122,7 @@ func partHeader(info []byte, ts []safetensors.TensorInfo) ([]byte, error) {
 	}, ts, Align)
 }
 
-// complete demands that no digest is missing.
+// complete requires that no digest is missing.
 func (p *part) complete(w *Writer) error {
 	for _, t := range p.info.Tensors {
 		if e, ok := p.entries[t.Name]; ok && e.CodesSHA == placeholder {
@@ -145,7 +145,7 @@ type PartFile struct {
 	sections
 }
 
-// OpenPart opens a part file and checks its frame. Digests of data are for the reader of the data to check.
+// OpenPart opens a part file and checks its frame. The reader of the data must check its digests.
 func OpenPart(path string) (*PartFile, error) {
 	s, header, err := openSections(path)
 	if err != nil {
@@ -198,7 +198,8 @@ func (p *PartFile) checkHeader(text []byte) error {
 	return nil
 }
 
-// check demands that the plan is sound, and that all that the part lists is in the plan and, as planned, in the file.
+// check requires that the plan is valid, and that everything that the part lists is in the plan and, as planned, in the
+// file.
 func (p *PartFile) check() error {
 	if err := p.Plan.check(); err != nil {
 		return err
@@ -236,7 +237,7 @@ func (p *PartFile) check() error {
 	return nil
 }
 
-// Contents is the whole that the part belongs to.
+// Contents returns the contents of the whole packed file.
 func (p *PartFile) Contents() Contents { return Contents{Manifest: p.Plan, Golden: p.Golden} }
 
 // Close closes the file.

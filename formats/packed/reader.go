@@ -19,17 +19,18 @@ var ErrNotPacked = errors.New("not a packed file")
 
 // File is a packed file that is open for reading. It is safe for concurrent use.
 //
-// The data are a memory map: they cost no memory of their own, and a file that somebody else truncates while it is open
-// faults at the next access to the missing part: a goroutine that reads data does so within mmap.Guard, which makes
-// that an error. With Section such a file is an ordinary error (verification at level digest reads so).
+// The data are a memory map: they take no memory of their own, and if another process truncates the file while it is
+// open, the next access to the missing part faults: a goroutine that reads data does so within mmap.Guard, which turns
+// the fault into an error. With Section such a file is an ordinary error (used by verification at level digest).
 type File struct {
 	sections
 	manifest *Manifest
 	mapped   []byte // the whole file
 }
 
-// Open opens a packed file and checks what costs no reading of data: the frame (F1–F5), names and order of the tensors
-// (F6–F8, F10), the manifest and its digest (F11), shapes and sizes (F9, F14). Digests of data are not checked.
+// Open opens a packed file and checks everything that needs no reading of data: the frame (F1–F5), names and order of
+// the tensors (F6–F8, F10), the manifest and its digest (F11), shapes and sizes (F9, F14). Digests of data are not
+// checked.
 func Open(path string) (*File, error) {
 	f, err := open(path)
 	if err != nil {
@@ -65,14 +66,14 @@ func (f *File) load(header *safetensors.Header) (err error) {
 	if f.mapped, err = mmap.Map(f.file, f.file.Name(), f.size); err != nil {
 		return err
 	}
-	// those that come first are read whole, and other tensors row by row (the embedding)
+	// the first tensors are read whole, other tensors row by row (the embedding)
 	if n := f.frame.packed; n > 0 {
 		mmap.ReadHuge(f.mapped[:f.start+f.frame.tensors[n-1].End])
 	}
 	return nil
 }
 
-// readManifest takes the manifest from the metadata (F4, F11).
+// readManifest reads the manifest from the metadata (F4, F11).
 func readManifest(h *safetensors.Header) (*Manifest, error) {
 	m := h.Metadata
 	if len(m) != 3 || m[0].Key != "format" || m[0].Value != "lowpack" || m[1].Key != ManifestKey ||
@@ -91,7 +92,7 @@ func readManifest(h *safetensors.Header) (*Manifest, error) {
 	return manifest, manifest.check()
 }
 
-// checkedFrame builds the frame that the manifest asks for and compares it with the header.
+// checkedFrame builds the frame of the manifest and compares it with the header.
 func checkedFrame(m *Manifest, h *safetensors.Header) (*frame, error) {
 	golden := int64(0)
 	if n := len(h.Tensors); m.Golden != "" && n > 0 {
@@ -123,10 +124,10 @@ func (f *File) checkHeader() error {
 	return err
 }
 
-// Manifest of the file. It must not be changed.
+// Manifest returns the manifest of the file. It must not be changed.
 func (f *File) Manifest() *Manifest { return f.manifest }
 
-// Tensor returns a stored tensor; its data lie in the memory map.
+// Tensor returns a stored tensor; its data are in the memory map.
 func (f *File) Tensor(name string) (Tensor, error) {
 	t, err := f.frame.lookup(name)
 	if err != nil {
@@ -135,7 +136,7 @@ func (f *File) Tensor(name string) (Tensor, error) {
 	return tensor(t, f.mapped[f.start:]), nil
 }
 
-// Embedded returns a file of the checkpoint; its bytes lie in the memory map.
+// Embedded returns a file of the checkpoint; its bytes are in the memory map.
 func (f *File) Embedded(name string) ([]byte, bool) { return embedded(f, f.frame, name) }
 
 // Tensors lists all stored tensors in file order.
@@ -148,11 +149,11 @@ func (f *File) Tensors() []Info {
 	return list
 }
 
-// Whole reads the file from its first byte to its last, with ordinary reads.
+// Whole reads the whole file with ordinary reads.
 func (f *File) Whole() *io.SectionReader { return io.NewSectionReader(f.file, 0, f.size) }
 
-// Close ends the memory map and closes the file: slices of tensor data are invalid from here on. A second Close is an
-// error, as of an os.File.
+// Close unmaps and closes the file: slices of tensor data are invalid from here on. A second Close is an error, as with
+// os.File.
 func (f *File) Close() error {
 	var err error
 	if f.mapped != nil {

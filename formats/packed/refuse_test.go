@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestRefusals changes the manifest of a good file in ways that keep digest and canonical form right: the rules on
-// names, order and sizes must find them.
+// TestRefusals changes the manifest of a valid file and keeps digest and canonical form correct: the rules on names,
+// order and sizes must reject it.
 func TestRefusals(t *testing.T) {
 	c, data, codes := sample(t)
 	dir := t.TempDir()
@@ -128,7 +128,7 @@ func TestManifestForm(t *testing.T) {
 	}
 }
 
-// TestContentsRefusals asks for files that the format cannot hold.
+// TestContentsRefusals requests files that the format cannot represent.
 func TestContentsRefusals(t *testing.T) {
 	for what, change := range map[string]func(*Contents){
 		"a plain tensor with the name of a quantized one": func(c *Contents) { c.Manifest.Plain[0].Name = "a.weight" },
@@ -151,7 +151,7 @@ func TestContentsRefusals(t *testing.T) {
 	}
 }
 
-// TestIncomplete leaves something out: then nothing is committed.
+// TestIncomplete omits something: then nothing is committed.
 func TestIncomplete(t *testing.T) {
 	c, data, _ := sample(t)
 	path := filepath.Join(t.TempDir(), "x")
@@ -197,7 +197,7 @@ func TestOpenKinds(t *testing.T) {
 	}
 }
 
-// TestEmbeddedSizes: what a header claims of an embedded file is bounded before anything is read or allocated for it.
+// TestEmbeddedSizes: the size of an embedded file in a header is bounded before anything is read or allocated for it.
 func TestEmbeddedSizes(t *testing.T) {
 	for _, f := range modelfile.All() {
 		p := Plain{Name: FilePrefix + f.Name, DType: "U8", Shape: []int{int(f.Limit)}, SHA256: placeholder}

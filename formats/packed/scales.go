@@ -11,13 +11,13 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// scaleTypes are the types in which scales of the manifest's types are stored.
+// scaleTypes maps the manifest's scale types to stored types.
 var scaleTypes = map[ScaleType]safetensors.DType{
 	ScaleF32: safetensors.F32, ScaleF16: safetensors.F16, ScaleBF16: safetensors.BF16, ScaleE8M0: safetensors.U8,
 }
 
 // PackedBytes returns the bytes of a matrix of a quantized tensor as its layout wrote them, without the padding to
-// Align. expert is 0 where there are no experts.
+// Align. expert is 0 if there are no experts.
 func PackedBytes(v View, e *Entry, expert int) ([]byte, error) {
 	t, err := v.Tensor(e.Name + PackedSuffix)
 	if err != nil {
@@ -37,7 +37,7 @@ func PackedBytes(v View, e *Entry, expert int) ([]byte, error) {
 	return t.Data[begin:end:end], nil
 }
 
-// beside reads a tensor that is stored beside the codes and demands its size.
+// beside reads a tensor that is stored in addition to the codes and checks its size.
 func beside(v View, e *Entry, suffix string) ([]byte, error) {
 	t, err := v.Tensor(e.Name + suffix)
 	if err != nil {
@@ -51,9 +51,8 @@ func beside(v View, e *Entry, suffix string) ([]byte, error) {
 	return t.Data, nil
 }
 
-// Scales returns the multiplying scales of a quantized tensor, widened exactly: 1, M or M × ceil(K/group) values for
-// each matrix (F9). It refuses scales that are not finite, and those below zero unless the entry says that they are
-// signed.
+// Scales returns the multiplying scales of a quantized tensor, widened exactly: 1, M or M × ceil(K/group) values per
+// matrix (F9). It rejects scales that are not finite, and negative ones unless the entry says that they are signed.
 func Scales(v View, e *Entry) ([]float32, error) {
 	data, err := beside(v, e, ScaleSuffix)
 	if err != nil {
@@ -62,7 +61,7 @@ func Scales(v View, e *Entry) ([]float32, error) {
 	return e.widenScales(data, 0)
 }
 
-// ScalesOf are those of one matrix.
+// ScalesOf returns the scales of one matrix.
 func ScalesOf(v View, e *Entry, expert int) ([]float32, error) {
 	data, err := e.besideOf(v, ScaleSuffix, expert)
 	if err != nil {
@@ -71,7 +70,7 @@ func ScalesOf(v View, e *Entry, expert int) ([]float32, error) {
 	return e.widenScales(data, expert)
 }
 
-// widenScales widens the scales of a number of matrices.
+// widenScales widens the scales of one or more matrices.
 func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 	first, _ := e.ScaleCount()
 	first *= expert
@@ -88,7 +87,7 @@ func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 	return s, nil
 }
 
-// widenE8M0 is a power of two.
+// widenE8M0 returns a power of two.
 func widenE8M0(b byte) float32 {
 	if b == 255 {
 		return float32(math.NaN())
@@ -96,14 +95,14 @@ func widenE8M0(b byte) float32 {
 	return float32(math.Ldexp(1, int(b)-128)) // codes of e2m1 are twice the elements
 }
 
-// widened are stored scales.
+// widened returns stored scales as float32.
 func (s Scale) widened(data []byte) []float32 {
 	values := make([]float32, len(data)/int(scaleTypes[s.DType].Size()))
 	s.widen(values, data)
 	return values
 }
 
-// widen is the values of scales, whose type is asked for once.
+// widen sets values to stored scales; it switches on the type only once.
 func (s Scale) widen(values []float32, data []byte) {
 	switch s.DType {
 	case ScaleF16:
@@ -125,8 +124,8 @@ func (s Scale) widen(values []float32, data []byte) {
 	}
 }
 
-// AppendScale appends a scale in the type of s. It refuses a value that the type cannot hold exactly, and one below
-// zero unless s is signed.
+// AppendScale appends a scale in the type of s. It rejects a value that the type cannot represent exactly, and a
+// negative one unless s is signed.
 func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
 	from := len(dst)
 	bits := math.Float32bits(x)
@@ -152,8 +151,8 @@ func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
 	return dst, nil
 }
 
-// Zeros returns the zero points of a quantized tensor, in the order of its scales (F23); nil if it has none. Where it
-// has minima it is the lowest code, everywhere (F25).
+// Zeros returns the zero points of a quantized tensor, in the order of its scales (F23); nil if it has none. If it has
+// minima, all of them are the lowest code (F25).
 func Zeros(v View, e *Entry) ([]int8, error) {
 	if !e.Zero {
 		return e.lowest(e.Experts())
@@ -162,7 +161,7 @@ func Zeros(v View, e *Entry) ([]int8, error) {
 	return append([]int8(nil), BytesAsCodes(data)...), err
 }
 
-// ZerosOf are those of one matrix.
+// ZerosOf returns the zero points of one matrix.
 func ZerosOf(v View, e *Entry, expert int) ([]int8, error) {
 	if !e.Zero {
 		return e.lowest(1)
@@ -171,7 +170,7 @@ func ZerosOf(v View, e *Entry, expert int) ([]int8, error) {
 	return append([]int8(nil), BytesAsCodes(data)...), err
 }
 
-// lowest is the lowest code for each scale of a number of matrices; nil if there are no minima.
+// lowest returns the lowest code for each scale of one or more matrices; nil if there are no minima.
 func (e *Entry) lowest(matrices int) ([]int8, error) {
 	if !e.Min {
 		return nil, nil
@@ -188,7 +187,7 @@ func (e *Entry) lowest(matrices int) ([]int8, error) {
 }
 
 // Minima returns the minima of a quantized tensor, widened exactly, in the order of its scales; nil if it has none
-// (F25). It refuses those that are not finite.
+// (F25). It rejects minima that are not finite.
 func Minima(v View, e *Entry) ([]float32, error) {
 	if !e.Min {
 		return nil, nil
@@ -200,7 +199,7 @@ func Minima(v View, e *Entry) ([]float32, error) {
 	return e.widenMinima(data)
 }
 
-// MinimaOf are those of one matrix.
+// MinimaOf returns the minima of one matrix.
 func MinimaOf(v View, e *Entry, expert int) ([]float32, error) {
 	if !e.Min {
 		return nil, nil
@@ -222,15 +221,15 @@ func (e *Entry) widenMinima(data []byte) ([]float32, error) {
 	return m, nil
 }
 
-// besideOf reads what belongs to one matrix of a tensor that is stored beside the codes.
+// besideOf reads the part of one matrix of a tensor that is stored in addition to the codes.
 func (e *Entry) besideOf(v View, suffix string, expert int) ([]byte, error) {
 	data, err := beside(v, e, suffix)
 	n := len(data) / e.Experts()
 	return data[expert*n:][:n], err
 }
 
-// Order returns the order of the columns of a matrix: column j of the packed matrix multiplies element order[j] of the
-// vector. It is nil if the entry has none, and a permutation of 0 … K − 1 else (F24).
+// Order returns the column order of a matrix: column j of the packed matrix multiplies element order[j] of the vector.
+// It is nil if the entry has none, and otherwise a permutation of 0 … K − 1 (F24).
 func Order(v View, e *Entry, expert int) ([]int32, error) {
 	if !e.Order {
 		return nil, nil
@@ -252,7 +251,7 @@ func Order(v View, e *Entry, expert int) ([]int32, error) {
 	return order, nil
 }
 
-// String is the form of --scale: tensor, row or group:N.
+// String returns the form of --scale: tensor, row or group:N.
 func (s Scale) String() string {
 	if s.Kind == ScaleGroup {
 		return fmt.Sprintf("%s:%d", s.Kind, s.Group)
@@ -260,7 +259,7 @@ func (s Scale) String() string {
 	return string(s.Kind)
 }
 
-// String is the form of --activation: token or group:N.
+// String returns the form of --activation: token or group:N.
 func (a Activation) String() string {
 	if a.Kind == ActivationGroup {
 		return fmt.Sprintf("%s:%d", a.Kind, a.Size)

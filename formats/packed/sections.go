@@ -21,7 +21,7 @@ type sections struct {
 	size  int64 // of the file
 }
 
-// openSections opens a file and reads its header. The frame is for the caller to find.
+// openSections opens a file and reads its header. The caller sets the frame.
 func openSections(path string) (s sections, h *safetensors.Header, err error) {
 	if s.file, err = openRegular(path); err != nil {
 		return s, nil, err
@@ -56,7 +56,7 @@ func openRegular(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// begins compares the bytes up to the data with the header that is generated from what was read of them.
+// begins compares the start of the file, up to the data, with the header that is regenerated from it.
 func (s *sections) begins(header []byte) (bool, error) {
 	got := make([]byte, s.start)
 	if _, err := s.file.ReadAt(got, 0); err != nil {
@@ -65,7 +65,7 @@ func (s *sections) begins(header []byte) (bool, error) {
 	return bytes.Equal(got, header), nil
 }
 
-// Section reads the bytes of a stored tensor with ordinary reads, which cannot end in SIGBUS.
+// Section returns a reader of the bytes of a stored tensor with ordinary reads, which cannot raise SIGBUS.
 func (s *sections) Section(name string) (*io.SectionReader, error) {
 	t, err := s.frame.lookup(name)
 	if err != nil {
@@ -74,5 +74,5 @@ func (s *sections) Section(name string) (*io.SectionReader, error) {
 	return io.NewSectionReader(s.file, s.start+t.Begin, t.Size()), nil
 }
 
-// Size of the file in bytes.
+// Size is the size of the file in bytes.
 func (s *sections) Size() int64 { return s.size }

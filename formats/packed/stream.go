@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// Stream writes one tensor: from its beginning to its end with Write, or in pieces with Put.
+// Stream writes one tensor: sequentially with Write, or in pieces with Put.
 type Stream struct {
 	w    *Writer
 	t    *safetensors.TensorInfo
@@ -36,8 +36,8 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return s.hash.Write(p)
 }
 
-// Put writes bytes of the tensor from offset off on, each once. It may be called concurrently, in any order, and leaves
-// it to the caller to write them to Hash, in order.
+// Put writes bytes of the tensor at offset off, each once. It may be called concurrently, in any order; the caller must
+// write the bytes to Hash, in order.
 func (s *Stream) Put(p []byte, off int64) error {
 	if off+int64(len(p)) > s.t.Size() {
 		return fmt.Errorf("tensor %q: more than its %d bytes", s.t.Name, s.t.Size())
@@ -52,10 +52,10 @@ func (s *Stream) Put(p []byte, off int64) error {
 	return nil
 }
 
-// Hash is where the digest of the tensor is made.
+// Hash is the hash that computes the digest of the tensor.
 func (s *Stream) Hash() hash.Hash { return s.hash }
 
-// Close demands that the tensor is complete, but for the zeros that pad packed tensors and golden outputs to Align.
+// Close requires that the tensor is complete, except for the zeros that pad packed tensors and golden outputs to Align.
 func (s *Stream) Close() error {
 	missing := s.t.Size() - s.pos.Load()
 	if missing > 0 && missing < Align && s.w.frame.padded(s.t.Name) {
@@ -85,8 +85,8 @@ func (w *Writer) WriteTensor(name string, data []byte) error {
 	return s.Close()
 }
 
-// Restore takes over a tensor that an earlier Writer of the same contents wrote to a resumed file, if its bytes have
-// the digest that was noted then.
+// Restore reuses a tensor that an earlier Writer of the same contents wrote to a resumed file, if its bytes have the
+// recorded digest.
 func (w *Writer) Restore(name, digest string) (bool, error) {
 	t, err := w.frame.lookup(name)
 	if err != nil {

@@ -3,7 +3,7 @@ package packed
 import "github.com/lowpack/lowpack/formats/safetensors"
 
 // View is read access to the tensors of a packed file: of a finished one (File), or of one that is being written, once
-// the tensors are in place (Writer). Whoever computes with a model takes a View.
+// the tensors are complete (Writer). All computations with a model take a View.
 type View interface {
 	Manifest() *Manifest
 	// Tensor returns a stored tensor by its stored name (with its suffix, if any). The data must not be modified and

@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 )
 
-// Writer writes a packed file. Tensors are written through Streams, in any order and at the same time; then Commit puts
-// the header in front and the file at its target.
+// Writer writes a packed file. Tensors are written through Streams, in any order and concurrently; then Commit writes
+// the header and moves the file to its target.
 type Writer struct {
 	file     Output
 	manifest *Manifest
@@ -21,22 +21,23 @@ type Writer struct {
 	cache    *cache
 
 	mu      sync.Mutex
-	digests map[string]string // of the tensors that are complete
+	digests map[string]string // of the completed tensors
 }
 
-// Output is where a Writer writes: a file that appears at its target, complete, with Commit, and never with Abort.
+// Output is the destination of a Writer: a file that appears at its target, complete, with Commit, and never after
+// Abort.
 type Output interface {
 	io.ReaderAt
 	io.WriterAt
 	Truncate(size int64) error
-	Fd() uintptr // of a file that can be mapped into memory
+	Fd() uintptr // of a file that can be memory-mapped
 	Target() string
 	Commit() error
 	Abort() // after Commit it does nothing
 }
 
-// Create starts the packed file (or the part of it) that Commit will put at target. A volume that is too small for it
-// is an error at once.
+// Create starts the packed file, or part of one, that Commit moves to target. If the volume is too small it fails
+// immediately.
 func Create(target string, c Contents) (*Writer, error) {
 	w, err := newWriter(&c)
 	if err != nil {
@@ -49,8 +50,8 @@ func Create(target string, c Contents) (*Writer, error) {
 	return w.into(file)
 }
 
-// NewWriter starts a packed file, or a part of one, in an output, which belongs to the Writer from here on: after an
-// error it is aborted. What the output already holds is kept: Restore takes over the tensors that are complete in it.
+// NewWriter starts a packed file, or a part of one, in an output, which the Writer owns from here on: after an error it
+// is aborted. Existing contents of the output are kept: Restore reuses completed tensors.
 func NewWriter(out Output, c Contents) (*Writer, error) {
 	w, err := newWriter(&c)
 	if err != nil {
@@ -87,12 +88,12 @@ func (w *Writer) into(out Output) (*Writer, error) {
 	return w, nil
 }
 
-// failed is an error of a write to the output.
+// failed wraps a write error of the output.
 func (w *Writer) failed(err error) error {
 	return atomicfile.Failed(fmt.Errorf("write %s: %w", w.file.Target(), err))
 }
 
-// Header is the beginning of the file, up to the data, with what is known of the digests.
+// Header is the start of the file, up to the data, with the digests known so far.
 func (w *Writer) Header() ([]byte, error) {
 	if w.part != nil {
 		return w.part.header(w)
@@ -100,14 +101,14 @@ func (w *Writer) Header() ([]byte, error) {
 	return w.frame.header(w.manifest)
 }
 
-// Size of the finished file in bytes.
+// Size is the size of the finished file in bytes.
 func (w *Writer) Size() int64 { return w.start + w.frame.dataSize() }
 
-// Manifest as far as it is known: digests of unfinished tensors are zeros. The caller sets CodesSHA of the entries and
-// SHA256 of the sources before Commit; one goroutine per entry or source may do so.
+// Manifest is the manifest with what is known so far: digests of unfinished tensors are zeros. The caller sets CodesSHA
+// of the entries and SHA256 of the sources before Commit; one goroutine per entry or source may do so.
 func (w *Writer) Manifest() *Manifest { return w.manifest }
 
-// Tensor returns a tensor whose Stream is closed. Its data lie in a memory map until Commit or Abort.
+// Tensor returns a tensor whose Stream is closed. Its data are in a memory map until Commit or Abort.
 func (w *Writer) Tensor(name string) (Tensor, error) {
 	t, err := w.frame.lookup(name)
 	if err != nil {
@@ -136,7 +137,7 @@ func (w *Writer) Digest(name string) string {
 // Embedded returns a file of the checkpoint that is already written.
 func (w *Writer) Embedded(name string) ([]byte, bool) { return embedded(w, w.frame, name) }
 
-// Commit fills in the digests, writes the header and puts the file at its target.
+// Commit fills in the digests, writes the header and moves the file to its target.
 func (w *Writer) Commit() error {
 	defer w.Abort()
 	if err := w.fillDigests(); err != nil {
@@ -158,7 +159,7 @@ func (w *Writer) Commit() error {
 	return w.file.Commit()
 }
 
-// Abort gives up: nothing is left behind. After Commit it does nothing.
+// Abort removes the unfinished file. After Commit it does nothing.
 func (w *Writer) Abort() {
 	w.unmap()
 	w.file.Abort()
