@@ -12,18 +12,18 @@ import (
 //go:embed configs
 var configs embed.FS
 
-// Like is a published model whose configuration is bundled. Sizes are those of its config.json or, where that was not
-// at hand, of public tables: bonsai-8b has the shape of Qwen3-8B, and the context and rotary scaling that its GGUF
-// states; qwen3-8b-gptq what GPTQModel declares for that model. TestPublishedData compares what is published of tensors
-// and bytes.
+// Like is a published model whose configuration is bundled. Sizes are from its config.json or, where that was not
+// available, from public tables: bonsai-8b has the shape of Qwen3-8B, and the context and rotary scaling that its GGUF
+// declares; qwen3-8b-gptq what GPTQModel declares for that model. TestPublishedData compares numbers of tensors and
+// bytes with published ones.
 type Like struct {
 	Name    string
 	File    string  // in configs, without .json
-	Weights Weights // where config.json does not say it
-	Zeros   float64 // share of zeros in its ternary weights, where it is known and differs from the usual one
-	Stop    []int   // end-of-text tokens that only its generation_config.json names
+	Weights Weights // if config.json does not declare them
+	Zeros   float64 // share of zeros in its ternary weights, if known and different from the default
+	Stop    []int   // end-of-text tokens that only its generation_config.json lists
 
-	EqualHead bool // its head is stored beside the embedding and equal to it
+	EqualHead bool // its head is stored separately but equals the embedding
 }
 
 // Likes lists the bundled configurations.

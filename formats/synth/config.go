@@ -11,7 +11,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// config is a config.json as it will be written, and what the other files need to know of it.
+// config is a config.json to be written, and the values from it that the other files need.
 type config struct {
 	keys       map[string]any
 	config     []byte // config.json
@@ -25,12 +25,12 @@ const maxConfig = 4 << 20
 
 // newConfig applies the options to a configuration. One that needs no change keeps its bytes.
 func newConfig(o *Options) (*config, error) {
-	if _, err := jsonread.Parse(o.Config, maxConfig); err != nil { // strict, with positions in its errors
+	if _, err := jsonread.Parse(o.Config, maxConfig); err != nil { // strict, and its errors have positions
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
 	c := &config{config: o.Config}
 	d := json.NewDecoder(bytes.NewReader(o.Config))
-	d.UseNumber() // 1e-05 stays as it is written
+	d.UseNumber() // keeps 1e-05 as written
 	if err := d.Decode(&c.keys); err != nil {
 		return nil, fmt.Errorf("config.json: %w: %v", pack.ErrCorrupt, err)
 	}
@@ -52,13 +52,13 @@ func newConfig(o *Options) (*config, error) {
 	return c, nil
 }
 
-// declare changes quantization_config so that it says what the weights are, and reports whether it did.
+// declare changes quantization_config to match the weights, and reports whether it did.
 func (c *config) declare(w Weights) bool {
 	q, _ := c.keys["quantization_config"].(map[string]any)
 	if w != Codes || q != nil && q["quantization_mode"] != "online" {
 		return false
 	}
-	if q == nil { // what the transformers library writes for packed codes of any model
+	if q == nil { // as the transformers library writes it for packed codes of any model
 		q = map[string]any{"quant_method": "bitnet", "modules_to_not_convert": nil}
 		c.keys["quantization_config"] = q
 	} else {
@@ -78,7 +78,7 @@ func (c *config) generationConfig() []byte {
 	return encode(keys)
 }
 
-// quantMethod that the configuration declares, "" for none.
+// quantMethod is the declared quantization method, "" for none.
 func (c *config) quantMethod() string {
 	q, _ := c.keys["quantization_config"].(map[string]any)
 	method, _ := q["quant_method"].(string)
@@ -90,7 +90,7 @@ func (c *config) string(key string) string {
 	return s
 }
 
-// number reads an integer; whether it is a sensible one is for formats/model to say.
+// number reads an integer; formats/model checks its range.
 func (c *config) number(key string) (int, bool) {
 	n, ok := c.keys[key].(json.Number)
 	if !ok {
@@ -117,8 +117,8 @@ func (c *config) ids(key string) []int {
 	return ids
 }
 
-// specialIDs are those of bos, end-of-text and pad tokens in the vocabulary, ascending, each once. A pad token of −1 or
-// beyond it says in some files that there is none.
+// specialIDs returns the bos, end-of-text and pad tokens in the vocabulary, ascending, without duplicates. A pad token
+// of −1 or beyond the vocabulary means none in some files.
 func (c *config) specialIDs() []int {
 	vocab, _ := c.number("vocab_size")
 	ids := slices.Concat(c.ids("bos_token_id"), c.stop, c.ids("pad_token_id"))
@@ -127,7 +127,7 @@ func (c *config) specialIDs() []int {
 	return slices.Compact(ids)
 }
 
-// set stores numbers in the form in which they were read.
+// set stores numbers in the form in which they were read (a scalar or a list).
 func (c *config) set(key string, values ...int) {
 	list := make([]any, len(values))
 	for i, v := range values {
@@ -139,7 +139,7 @@ func (c *config) set(key string, values ...int) {
 	}
 }
 
-// encode is the form in which such files are published: indented, keys sorted.
+// encode marshals v in the form in which such files are published: indented, keys sorted.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -25,7 +25,7 @@ func dtypeOf(name string) (safetensors.DType, error) {
 	return d, nil
 }
 
-// bits rounds x to a dtype, half to even, and returns its pattern.
+// bits rounds x to a dtype, half to even, and returns its bit pattern.
 func bits(d safetensors.DType, x float64) uint32 {
 	switch d {
 	case safetensors.BF16:
@@ -36,7 +36,7 @@ func bits(d safetensors.DType, x float64) uint32 {
 	return math.Float32bits(float32(x))
 }
 
-// small rounds x once to a binary float of 16 bits with the given widths. Beyond the largest number it gives infinity,
+// small rounds x once to a 16-bit binary float with the given widths. Beyond the largest number it returns infinity,
 // which no scale of this package comes near.
 func small(x float64, exponent, mantissa int) uint32 {
 	bias := 1<<(exponent-1) - 1
@@ -46,8 +46,8 @@ func small(x float64, exponent, mantissa int) uint32 {
 		return sign
 	}
 	_, e := math.Frexp(x) // x = f·2^e with f in [0.5, 1)
-	e = max(e-1, 1-bias)  // below the smallest normal number the step stays
+	e = max(e-1, 1-bias)  // below the smallest normal number the step is constant
 	n := uint32(math.RoundToEven(math.Ldexp(x, mantissa-e)))
-	// A carry out of the mantissa, and the step from subnormal to normal, fall out of the addition.
+	// A carry out of the mantissa, and the step from subnormal to normal, result from the addition.
 	return sign | uint32(e+bias-1)<<mantissa + n
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// filler writes any piece of a tensor: dst is the bytes from offset at, which is a multiple of chunkUnit.
+// filler writes any piece of a tensor: dst is the bytes from offset at, a multiple of chunkUnit.
 type filler interface {
 	fill(dst []byte, at int64)
 }
 
-// chunkUnit divides every offset at which a piece may start: whole blocks of every filler.
+// chunkUnit divides every offset at which a piece may start: a multiple of every filler's block.
 const chunkUnit = 64
 
-// table16 and table32 write independent values of a distribution, one of whose cells 12 random bits choose.
+// table16 and table32 write independent values of a distribution; 12 random bits choose one of its cells.
 type table16 struct {
 	stream
 	values [cells]uint16
@@ -70,14 +70,14 @@ func (f *table32) fill(dst []byte, at int64) {
 	}
 }
 
-// levels writes values of a few levels times a scale of their row, as a model trained with quantization has when its
-// weights are stored as floats.
+// levels writes values of a few levels times a scale per row, as in a model trained with quantization whose weights are
+// stored as floats.
 type levels struct {
 	stream
 	scales stream
 	dtype  safetensors.DType
 	k      int64        // columns
-	rows   int64        // rows that share a scale
+	rows   int64        // rows per scale
 	levels []float64    // at most 16
 	pick   [cells]uint8 // index into levels
 	base   float64      // mean scale
@@ -104,7 +104,7 @@ func (f *levels) fill(dst []byte, at int64) {
 	}
 }
 
-// patterns are the levels of a row in its dtype.
+// patterns returns the levels of a row in its dtype.
 func (f *levels) patterns(row int64) (p [16]uint32) {
 	scale := f.base * (1 + f.spread*(2*f.scales.unit(row/f.rows)-1))
 	for i, l := range f.levels {
@@ -121,7 +121,7 @@ type codes struct {
 	bytes [1 << 16]uint16 // 16 random bits to two bytes, eight codes
 }
 
-// newCodes shares out the random patterns over the 3⁸ pairs of bytes by the probability of each.
+// newCodes distributes the random patterns over the 3⁸ pairs of bytes by their probability.
 func newCodes(s stream, m, k int, zeros float64) *codes {
 	f := &codes{stream: s, m: int64(m), k: int64(k)}
 	p := [3]float64{(1 - zeros) / 2, zeros, (1 - zeros) / 2}
@@ -160,7 +160,7 @@ func (f *codes) eight(i int64) uint64 {
 		uint64(f.bytes[uint16(r>>32)])<<32 | uint64(f.bytes[r>>48])<<48
 }
 
-// clear leaves the fields of rows past M at zero, in the bytes of the last rows when 4 does not divide M.
+// clear zeros the fields of rows past M, in the bytes of the last rows when 4 does not divide M.
 func (f *codes) clear(dst []byte, at int64) {
 	rows := (f.m + 3) / 4
 	for field := int64(0); field < 4; field++ {

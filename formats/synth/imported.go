@@ -12,8 +12,8 @@ import (
 // importedKinds are the Weights of checkpoints whose config.json declares the codes of another format.
 var importedKinds = map[string]Weights{"mxfp4": MXFP4, "gptq": GPTQ}
 
-// mxfp4 adds the blocks and scales of experts as gpt-oss has them: any element, with scales such that weights have the
-// deviation.
+// mxfp4 adds the blocks and scales of experts as in gpt-oss: random elements, with scales such that weights have the
+// given standard deviation.
 func (p *planner) mxfp4(n model.Need, s stream, deviation float64) {
 	const rms = 2.926 // of all E2M1 elements
 	module, blocks := strings.TrimSuffix(n.Name, ".weight"), n.Shape[2]/32
@@ -28,7 +28,7 @@ func (p *planner) mxfp4(n model.Need, s stream, deviation float64) {
 // gptqGroup is the group size of GPTQ checkpoints.
 const gptqGroup = 128
 
-// gptq adds the codes of 4 bits, zero points of the first version and scales of a linear.
+// gptq adds the 4-bit codes, zero points of the first version and scales of a linear layer.
 func (p *planner) gptq(n model.Need, s stream, deviation float64) {
 	const rms = 4.637 // of all codes −8 … 7
 	module, rows, columns := strings.TrimSuffix(n.Name, "weight"), n.Shape[0], n.Shape[1]

@@ -13,14 +13,14 @@ const (
 	miniChosen  = 2
 )
 
-// shrink turns the configuration into a miniature that keeps what makes its family special: the ratio of key/value
-// heads, heads wider than the hidden size, a head dimension that no vector width divides, the ratio of the MLP, sliding
-// windows, the scaling of the rotary embedding.
+// shrink turns the configuration into a miniature that keeps the features of its family: the ratio of key/value heads,
+// heads wider than the hidden size, a head dimension that is not a multiple of a vector width, the ratio of the MLP,
+// sliding windows, the scaling of the rotary embedding.
 func (c *config) shrink() {
 	hidden, _ := c.number("hidden_size")
 	heads, _ := c.number("num_attention_heads")
 	if hidden <= 0 || heads <= 0 {
-		return // formats/model will say what is wrong
+		return // formats/model will report the error
 	}
 	dim, explicit := c.number("head_dim")
 	if !explicit {
@@ -55,7 +55,7 @@ func (c *config) shrink() {
 	c.shrinkVocab()
 }
 
-// clampRatio of query heads to key/value heads to what four heads can show.
+// clampRatio clamps the ratio of query heads to key/value heads to what four heads allow.
 func clampRatio(r int) int {
 	switch {
 	case r >= 4:
@@ -66,7 +66,7 @@ func clampRatio(r int) int {
 	return 1
 }
 
-// shrinkLayers keeps one layer of each kind where layers differ.
+// shrinkLayers keeps one layer of each kind if layers differ.
 func (c *config) shrinkLayers() {
 	layers := miniLayers
 	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval"} {
@@ -88,7 +88,7 @@ func (c *config) shrinkLayers() {
 	}
 }
 
-// shrinkPositions makes windows and scaled positions short enough for tests to pass them.
+// shrinkPositions makes windows and scaled positions short enough for tests to exceed them.
 func (c *config) shrinkPositions() {
 	const positions, leastOriginal = 1024, 64
 	before, ok := c.number("max_position_embeddings")
@@ -127,7 +127,7 @@ func (c *config) thin(key string, n int) {
 	c.keys[key] = kept
 }
 
-// shrinkVocab moves the special tokens to the end of the small vocabulary, in the order of their ids.
+// shrinkVocab moves the special tokens to the end of the small vocabulary, in order of their ids.
 func (c *config) shrinkVocab() {
 	special := c.specialIDs()
 	move := func(ids []int) []int {

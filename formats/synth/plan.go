@@ -9,10 +9,10 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// tensor is one tensor of the checkpoint and what fills it.
+// tensor is one tensor of the checkpoint and its filler.
 type tensor struct {
 	safetensors.TensorInfo
-	filler func() filler // made when the tensor is written, so that few tables exist at once
+	filler func() filler // made when the tensor is written, so that few tables exist at the same time
 }
 
 // planner turns a Description into tensors.
@@ -22,7 +22,7 @@ type planner struct {
 	weights Weights
 	seed    uint64
 	zeros   float64
-	equal   bool // head and embedding
+	equal   bool // the head equals the embedding
 	trained *shape
 	bias    map[string]bool
 	out     map[string]bool // linear layers that write to the residual stream
@@ -72,7 +72,7 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 	return p, nil
 }
 
-// stored are the tensors of a checkpoint: one for each expert, in families whose experts have tensors of their own.
+// stored returns the tensors of a checkpoint: one per expert, in families that store experts separately.
 func stored(d *model.Description) (list []model.Need) {
 	for _, n := range d.Tensors() {
 		for _, name := range n.Parts() {
@@ -85,7 +85,7 @@ func stored(d *model.Description) (list []model.Need) {
 	return list
 }
 
-// tensors in the order of evaluation.
+// tensors returns all tensors in evaluation order.
 func (p *planner) tensors() []tensor {
 	for _, n := range stored(p.d) {
 		switch s := newStream(p.seed, n.Name); {
@@ -99,7 +99,7 @@ func (p *planner) tensors() []tensor {
 			if p.equal {
 				s = newStream(p.seed, p.d.Embed)
 			}
-			// Logits of a normalized state with a standard deviation of 2: some tokens clearly likelier than others.
+			// Logits of a normalized state have a standard deviation of 2: some tokens clearly more likely than others.
 			p.floats(n, s, normal(), 0, 2/math.Sqrt(float64(p.d.Hidden)))
 		case n.Name == p.d.Embed:
 			p.floats(n, s, normal(), 0, 0.02)
@@ -112,8 +112,8 @@ func (p *planner) tensors() []tensor {
 	return p.list
 }
 
-// deviation of the weights of a linear so that inputs of size 1 give outputs of size 1, and the sum of all that is
-// added to the residual stream stays of size 1 too.
+// deviation is the standard deviation of the weights of a linear layer such that inputs of size 1 give outputs of size
+// 1, and the sum of all additions to the residual stream has size 1 too.
 func (p *planner) deviation(n model.Need) float64 {
 	gain := 1.0
 	if p.out[n.Name] {
@@ -156,7 +156,7 @@ func (p *planner) linear(n model.Need, s stream) {
 	}
 }
 
-// packed adds the codes of a linear and its weight_scale, the inverse of it where the checkpoint's convention divides.
+// packed adds the codes of a linear layer and its weight_scale, or the inverse if the checkpoint's convention divides.
 func (p *planner) packed(n model.Need, s stream, scale float64) {
 	p.add(n.Name, safetensors.U8, n.PackedShape(), func() filler { return newCodes(s, n.Shape[0], n.Shape[1], p.zeros) })
 	if p.d.Quant.ScaleDivides {
@@ -165,7 +165,7 @@ func (p *planner) packed(n model.Need, s stream, scale float64) {
 	p.add(n.Name+"_scale", p.dtype, []int{1}, func() filler { return one{p.dtype, scale} })
 }
 
-// norm weights lie around 1, or around 0 where the model adds the 1 itself.
+// norm adds norm weights around 1, or around 0 if the model adds the 1 itself.
 func (p *planner) norm(n model.Need, s stream) {
 	mean := 1.0
 	if p.d.NormPlusOne {

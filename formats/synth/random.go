@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// cells is the number of equally likely values of one weight: 12 random bits choose.
+// cells is the number of equally likely values of a weight: 12 random bits choose one.
 const cells = 4096
 
 // stream is the randomness of one tensor with random access: block i, 64 bits, is a function of seed, name and i alone.
@@ -27,14 +27,14 @@ func (s stream) block(i int64) uint64 {
 	return z ^ z>>31
 }
 
-// unit is a number in [0, 1) for things that exist once per row.
+// unit is a number in [0, 1) for per-row values.
 func (s stream) unit(i int64) float64 { return float64(s.block(i)>>11) / (1 << 53) }
 
 // shape is a symmetric distribution as the values of its cells, ascending.
 type shape [cells]float64
 
-// newShape tabulates the quantiles of a distribution of magnitudes. They are rounded to a grid that is far coarser than
-// the errors of any math library, so that a table is the same everywhere.
+// newShape tabulates the quantiles of a distribution of magnitudes. They are rounded to a grid far coarser than the
+// errors of any math library, so that a table is the same everywhere.
 func newShape(magnitude func(u float64) float64) *shape {
 	const grid = 1 << 20
 	var t shape
@@ -47,8 +47,9 @@ func newShape(magnitude func(u float64) float64) *shape {
 
 func normalMagnitude(u float64) float64 { return math.Sqrt2 * math.Erfinv(u) }
 
-// trainedMagnitude is a Weibull distribution. Its exponent sets how many weights lie below half of the mean magnitude,
-// the zeros of an absmean quantizer: a normal distribution has 31 % there; trained ternary models report 30 to 42 %.
+// trainedMagnitude is a Weibull distribution. Its exponent determines the share of weights below half of the mean
+// magnitude, the zeros of an absmean quantizer: 31 % for a normal distribution; trained ternary models report 30 to 42
+// %.
 func trainedMagnitude(exponent float64) func(float64) float64 {
 	return func(u float64) float64 { return math.Pow(-math.Log1p(-u), exponent) }
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// TestReadBack opens what was written the way convert does, for one and for several weight files.
+// TestReadBack opens the written files the way convert does, for one and for several weight files.
 func TestReadBack(t *testing.T) {
 	seen := map[string]bool{}
 	for i, l := range Likes() {
 		c := plan(t, l.Name, mini)
 		if key := c.Description.Family + string(c.Weights); seen[key] {
-			continue // sizes alone tell these apart
+			continue // these differ in sizes only
 		} else {
 			seen[key] = true
 		}
 		readBack(t, l.Name, c)
-		// whose codes are never packed four to a byte
+		// the codes of these are never packed four to a byte
 		if i%2 == 0 || c.Description.Blocks[0].Experts != nil || c.Weights == GPTQ {
 			readBack(t, l.Name, plan(t, l.Name, func(o *Options) { o.Mini, o.Shards = true, 3 }))
 		} else {
@@ -92,7 +92,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// TestPieces: a tensor is the same whatever the pieces it is made in.
+// TestPieces: a tensor is the same regardless of the pieces in which it is made.
 func TestPieces(t *testing.T) {
 	s := newStream(7, "x")
 	perRow, _ := Levels2.quantized(0.4, 90)

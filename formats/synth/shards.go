@@ -20,11 +20,11 @@ func (s *shard) size() int64 {
 	return int64(len(s.header)) + s.tensors[len(s.tensors)-1].End
 }
 
-// headerAlign is what the reference writer pads headers to.
+// headerAlign is the alignment to which the reference writer pads headers.
 const headerAlign = 8
 
-// split shares the tensors out over weight files, in the order of evaluation as other writers do; inside a file they
-// lie by descending element size, then by name.
+// split distributes the tensors over weight files, in evaluation order as other writers do; within a file they are
+// sorted by descending element size, then by name.
 func split(tensors []tensor, o *Options) ([]shard, error) {
 	if o.Shards < 0 || o.Shards > len(tensors) {
 		return nil, fmt.Errorf("%w: %d weight files for %d tensors", pack.ErrUnsupported, o.Shards, len(tensors))
@@ -44,7 +44,7 @@ func split(tensors []tensor, o *Options) ([]shard, error) {
 	return shards, nil
 }
 
-// group cuts the list into runs: o.Shards of about the same size, or as few as keep below o.ShardSize.
+// group splits the list into runs: o.Shards of about the same size, or as few as stay below o.ShardSize.
 func group(tensors []tensor, o *Options) [][]tensor {
 	total := int64(0)
 	for i := range tensors {
@@ -61,7 +61,7 @@ func group(tensors []tensor, o *Options) [][]tensor {
 	from, size := 0, int64(0)
 	for i := range tensors {
 		full := size+tensors[i].bytes() > most
-		needed := o.Shards > 0 && len(tensors)-i < files-len(groups) // every file left gets a tensor
+		needed := o.Shards > 0 && len(tensors)-i < files-len(groups) // every remaining file gets a tensor
 		if i > from && len(groups)+1 < files && (full || needed) {
 			groups, from, size = append(groups, tensors[from:i]), i, 0
 		}
@@ -70,7 +70,7 @@ func group(tensors []tensor, o *Options) [][]tensor {
 	return append(groups, tensors[from:])
 }
 
-// bytes of a tensor that has no place yet.
+// bytes is the size of a tensor that has no offset yet.
 func (t *tensor) bytes() int64 {
 	n := t.DType.Size()
 	for _, dim := range t.Shape {
@@ -97,7 +97,7 @@ func (s *shard) place(tensors []tensor) error {
 	return err
 }
 
-// texts are all files but the weights.
+// texts returns all files except the weights.
 func texts(c *config, d *model.Description, shards []shard) []text {
 	list := []text{
 		{"config.json", func() []byte { return c.config }},
@@ -106,7 +106,7 @@ func texts(c *config, d *model.Description, shards []shard) []text {
 	if hasVocabulary(d.Vocab, c.special) {
 		bos := d.BOS
 		if slices.Contains(d.EOS, bos) {
-			bos = -1 // a family whose one special token ends texts does not begin them with it
+			bos = -1 // if the only special token ends texts, no text starts with it
 		}
 		list = append(list,
 			text{"tokenizer.json", func() []byte { return newVocabulary(d.Vocab, c.special).json(bos) }},

@@ -17,17 +17,17 @@ import (
 // Options of a checkpoint. The zero value of every field but Config is a sensible choice.
 type Options struct {
 	Config    []byte  // config.json
-	Stop      []int   // end-of-text tokens besides those of Config, for generation_config.json
-	Weights   Weights // what the linear layers look like
-	Zeros     float64 // share of zeros in ternary weights; 0 = that of bitnet-b1.58-2B-4T
+	Stop      []int   // end-of-text tokens in addition to Config's, for generation_config.json
+	Weights   Weights // kind of weights of the linear layers
+	Zeros     float64 // share of zeros in ternary weights; 0 = the share in bitnet-b1.58-2B-4T
 	Seed      uint64
-	EqualHead bool  // an output head that is not tied holds the embedding all the same
+	EqualHead bool  // an untied output head equals the embedding
 	Mini      bool  // shrink the configuration to a miniature of its family
-	Shards    int   // number of weight files; 0 = 1, or what ShardSize asks for
-	ShardSize int64 // most bytes of data per weight file; 0 = no bound
+	Shards    int   // number of weight files; 0 = 1, or as ShardSize requires
+	ShardSize int64 // maximum bytes of data per weight file; 0 = unlimited
 }
 
-// Checkpoint is planned and can be written.
+// Checkpoint is a planned checkpoint, ready to be written.
 type Checkpoint struct {
 	Description *model.Description
 	Weights     Weights
@@ -36,15 +36,15 @@ type Checkpoint struct {
 	texts       []text // config.json, tokenizer.json, …
 }
 
-// text is a small file, made when it is written.
+// text is a small file, generated when it is written.
 type text struct {
 	name string
 	data func() []byte
 }
 
-const usualZeros = 0.422 // that of bitnet-b1.58-2B-4T
+const usualZeros = 0.422 // of bitnet-b1.58-2B-4T
 
-// New plans a checkpoint. Errors say what the configuration or the options ask for that cannot be.
+// New plans a checkpoint. Errors name the unsupported values of the configuration or the options.
 func New(o Options) (*Checkpoint, error) {
 	if o.Zeros == 0 {
 		o.Zeros = usualZeros
@@ -79,7 +79,7 @@ func New(o Options) (*Checkpoint, error) {
 	return ck, nil
 }
 
-// Bytes of all weight files, headers included.
+// Bytes is the size of all weight files, including headers.
 func (c *Checkpoint) Bytes() int64 {
 	n := int64(0)
 	for _, s := range c.shards {

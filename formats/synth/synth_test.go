@@ -16,7 +16,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// plan returns a checkpoint of a bundled configuration after edit changed its options.
+// plan returns a checkpoint of a bundled configuration, with options changed by edit.
 func plan(t *testing.T, like string, edit func(*Options)) *Checkpoint {
 	t.Helper()
 	o, err := Find(like)
@@ -52,7 +52,7 @@ func (c *Checkpoint) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// all bytes of a tensor.
+// all returns all bytes of a tensor.
 func (t *tensor) all() []byte {
 	p := make([]byte, t.Size())
 	t.filler().fill(p, 0)
@@ -70,8 +70,8 @@ func (c *Checkpoint) tensor(name string) *tensor {
 	return nil
 }
 
-// TestSameBytesForEver: a change of this digest means that figures measured on synthetic checkpoints before and after
-// are figures of different weights.
+// TestSameBytesForEver: a change of this digest means that results measured on synthetic checkpoints before and after
+// are for different weights.
 func TestSameBytesForEver(t *testing.T) {
 	for like, want := range map[string]string{
 		"bitnet-2b4t":          "e0bfbacd38168455dd6acb6a336320cea0fdb08fabb33e93c48f6bbbdf420f2f",
@@ -96,12 +96,12 @@ func TestSameBytesForEver(t *testing.T) {
 	}
 }
 
-// TestPublishedSizes compares with what is known of the published files.
+// TestPublishedSizes compares with the known sizes of the published files.
 func TestPublishedSizes(t *testing.T) {
 	for _, want := range []struct {
 		like                string
 		parameters, ternary int64
-		tensors             int // quantized ones
+		tensors             int // number of quantized tensors
 		bytes               int64
 	}{
 		{"bitnet-2b4t-bf16", 2_412_820_480, 2_084_044_800, 210, 4_825_679_400},
@@ -133,8 +133,8 @@ func TestPublishedSizes(t *testing.T) {
 	}
 }
 
-// TestPublishedData compares with the number of tensors and their bytes, which model.safetensors.index.json of
-// openai/gpt-oss-20b and Qwen/Qwen3-8B state (total_size). Bonsai 8B has the shape of the latter, in float16.
+// TestPublishedData compares with the number of tensors and their bytes in model.safetensors.index.json of
+// openai/gpt-oss-20b and Qwen/Qwen3-8B (total_size). Bonsai 8B has the shape of the latter, in float16.
 func TestPublishedData(t *testing.T) {
 	for _, want := range []struct {
 		like              string
@@ -160,7 +160,7 @@ func TestPublishedData(t *testing.T) {
 	}
 }
 
-// TestEveryFamilyIsBundled: what the program reads, it can also make, at full size and in miniature.
+// TestEveryFamilyIsBundled: every family that the program reads can also be synthesized, at full size and in miniature.
 func TestEveryFamilyIsBundled(t *testing.T) {
 	made := map[string]bool{}
 	for _, l := range Likes() {
@@ -216,7 +216,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOddTokens: a pad token of −1, and vocabularies without room for all bytes, do not matter.
+// TestOddTokens: a pad token of −1, and vocabularies too small for all bytes, are handled.
 func TestOddTokens(t *testing.T) {
 	for _, vocab := range []string{"300", "255", "258", "4"} {
 		c, err := New(Options{Config: []byte(tiny(`"vocab_size": ` + vocab +
@@ -247,7 +247,7 @@ func tiny(extra string) string {
 	return s + "}"
 }
 
-// write puts a checkpoint into a fresh directory.
+// write writes a checkpoint to a new directory.
 func write(t *testing.T, c *Checkpoint) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
@@ -257,7 +257,7 @@ func write(t *testing.T, c *Checkpoint) string {
 	return dir
 }
 
-// names of what a directory holds.
+// names lists the files in a directory.
 func names(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

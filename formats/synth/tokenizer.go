@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// vocabulary is a byte-level BPE of exactly the size that config.json names: the special tokens under their own ids,
-// then from the lowest free id the 256 bytes, the merges, and unused entries for the rest.
+// vocabulary is a byte-level BPE of exactly the size given by config.json: the special tokens under their own ids, then
+// from the lowest free id the 256 bytes, the merges, and unused entries for the rest.
 type vocabulary struct {
 	tokens  []string // by id, in the printable form of bytes
 	merges  [][2]string
 	special []int
 }
 
-// hasVocabulary says whether all bytes find room; a model with fewer tokens speaks in token ids only.
+// hasVocabulary reports whether all bytes fit; a model with fewer tokens works with token ids only.
 func hasVocabulary(size int, special []int) bool { return size >= 256+len(special) && size <= maxVocab }
 
 // maxVocab is four times the largest vocabulary of a published model.
@@ -52,8 +52,8 @@ func newVocabulary(size int, special []int) *vocabulary {
 
 func specialName(i int) string { return fmt.Sprintf("<|special_%d|>", i) }
 
-// merges pairs letters, and a space with letters and pairs, so that text has about as many tokens as with a trained
-// vocabulary of its size.
+// merges pairs letters, and a space with letters and pairs, so that text has about the same number of tokens as with a
+// trained vocabulary of its size.
 func merges() (list [][2]string) {
 	const letters = "etaoinshrdlucmfwypvbgkjqxz" // by frequency in English
 	space := printable(' ')
@@ -73,8 +73,8 @@ func merges() (list [][2]string) {
 	return list
 }
 
-// printable is the character that stands for a byte in byte-level vocabularies (GPT-2): itself when it can be seen,
-// else the next one of those from U+0100 on.
+// printable returns the character that stands for a byte in byte-level vocabularies (GPT-2): the byte itself if it is
+// printable, else the next character from U+0100 on.
 func printable(b byte) string {
 	visible := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xA1 && b <= 0xAC || b >= 0xAE }
 	if visible(int(b)) {
@@ -89,7 +89,7 @@ func printable(b byte) string {
 	return string(n)
 }
 
-// json is the tokenizer.json.
+// json returns the tokenizer.json.
 func (v *vocabulary) json(bos int) []byte {
 	var b strings.Builder
 	b.WriteString("{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n  \"added_tokens\": ")
@@ -130,7 +130,7 @@ func (v *vocabulary) added() []map[string]any {
 	return list
 }
 
-// template puts the bos token in front of a text, if there is one.
+// template adds the bos token before a text, if there is one.
 func (v *vocabulary) template(bos int) any {
 	if bos < 0 {
 		return nil
@@ -146,12 +146,12 @@ func (v *vocabulary) template(bos int) any {
 		"special_tokens": object{name: object{"id": name, "ids": []int{bos}, "tokens": []string{name}}}}
 }
 
-// chatTemplate names the speaker in front of each message.
+// chatTemplate names the role before each message.
 const chatTemplate = `{{ bos_token }}{% for message in messages %}` +
 	`{{ message['role'] | capitalize + ': ' + message['content'] | trim + eos_token }}` +
 	`{% endfor %}{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}`
 
-// config is the tokenizer_config.json.
+// config returns the tokenizer_config.json.
 func (v *vocabulary) config(bos int, stop []int, positions int) []byte {
 	keys := map[string]any{"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": false,
 		"model_max_length": positions, "bos_token": nil, "eos_token": nil}

@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// TestTokenizer loads the generated vocabularies the way a packed file is loaded, and encodes text of all kinds.
+// TestTokenizer loads the generated vocabularies the way a packed file is loaded, and encodes all kinds of text.
 func TestTokenizer(t *testing.T) {
 	for _, like := range []string{"bitnet-2b4t", "bitnet-large", "falcon3-1b", "smollm2-135m"} {
 		for _, edit := range []func(*Options){mini, nil} {

@@ -9,20 +9,20 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Weights is what the linear layers of a synthetic checkpoint look like.
+// Weights is the kind of weights of the linear layers of a synthetic checkpoint.
 type Weights string
 
 // The kinds. Those after AbsMean are floats as models trained with quantization store them.
 const (
-	ByConfig      Weights = ""               // Codes, AbsMean or Normal, as config.json declares
+	ByConfig      Weights = ""               // Codes, AbsMean or Normal, as declared by config.json
 	Normal        Weights = "normal"         // full precision
 	AbsMean       Weights = "absmean"        // master weights whose absmean codes have a trained model's share of zeros
 	Codes         Weights = "packed"         // U8, four ternary codes to a byte, with weight_scale
 	MXFP4         Weights = "mxfp4"          // E2M1 elements of experts, and floats
-	GPTQ          Weights = "gptq"           // of 4 bits, one scale for 128 columns
+	GPTQ          Weights = "gptq"           // 4-bit, one scale per 128 columns
 	Ternary       Weights = "ternary"        // −s, 0, +s, one s per tensor
-	TernaryShards Weights = "ternary-shards" // one s per quarter of the rows, as tensor-parallel training leaves it
-	Groups1       Weights = "groups-1"       // ±α, one α for 128 columns, embedding and head included
+	TernaryShards Weights = "ternary-shards" // one s per quarter of the rows, as after tensor-parallel training
+	Groups1       Weights = "groups-1"       // ±α, one α per 128 columns, including embedding and head
 	Levels1       Weights = "levels-1"       // ±α, one α per row
 	Levels158     Weights = "levels-1.58"    // 0, ±⅔α
 	Levels2       Weights = "levels-2"       // ±¼α, ±¾α
@@ -55,7 +55,7 @@ func (w Weights) check() error {
 
 var normal = sync.OnceValue(func() *shape { return newShape(normalMagnitude) })
 
-// trained finds the Weibull exponent that gives the wanted share of zeros, by bisection: the share grows with it.
+// trained finds the Weibull exponent that gives the given share of zeros, by bisection: the share grows with it.
 func trained(zeros float64) *shape {
 	lo, hi := 0.3, 3.0
 	for range 30 {
@@ -69,8 +69,8 @@ func trained(zeros float64) *shape {
 	return newShape(trainedMagnitude(hi))
 }
 
-// quantized describes the levels of a kind: their values in units of the scale, the level of each cell, how many scales
-// a tensor of m rows has, and how far they differ.
+// quantized describes the levels of a kind: their values in units of the scale, the level of each cell, the number of
+// scales of a tensor with m rows, and their spread.
 func (w Weights) quantized(zeros float64, m int) (f levels, ok bool) {
 	perRow := levels{rows: 1, spread: 0.25}
 	switch w {
@@ -106,7 +106,7 @@ func (w Weights) quantized(zeros float64, m int) (f levels, ok bool) {
 	return f, true
 }
 
-// split gives the middle one of three levels its share.
+// split sets the share of the middle one of three levels.
 func (f *levels) split(zeros float64) {
 	outer := int(math.RoundToEven((1 - zeros) / 2 * cells))
 	for i := range f.pick {
@@ -119,7 +119,8 @@ func (f *levels) split(zeros float64) {
 	}
 }
 
-// step cuts a normal distribution into levels that are step standard deviations apart; the outermost take the tails.
+// step divides a normal distribution into levels that are step standard deviations apart; the outermost include the
+// tails.
 func (f *levels) step(step float64) {
 	n := len(f.levels)
 	for i, z := range normal() {

@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
-// floats of a 16-bit tensor.
+// floats returns the values of a 16-bit tensor.
 func (t *tensor) floats() []float64 {
 	p := t.all()
 	out := make([]float64, len(p)/2)
@@ -18,7 +18,7 @@ func (t *tensor) floats() []float64 {
 	return out
 }
 
-// widen is written from the definition of the formats.
+// widen follows the definition of the formats.
 func widen(d safetensors.DType, b uint16) float64 {
 	mantissa, bias := 7, 127
 	if d == safetensors.F16 {
@@ -35,7 +35,7 @@ func widen(d safetensors.DType, b uint16) float64 {
 	return v
 }
 
-// TestBits rounds every 16-bit number, and the middle between it and the next one, and points beside that middle.
+// TestBits rounds every 16-bit number, the midpoint between it and the next one, and values next to the midpoint.
 func TestBits(t *testing.T) {
 	for _, d := range []safetensors.DType{safetensors.BF16, safetensors.F16} {
 		infinity := uint16(0x7F80)
@@ -51,7 +51,7 @@ func TestBits(t *testing.T) {
 			}{{v, b}, {-v, b | 0x8000}, {(v + next) / 2, even}, {math.Nextafter((v+next)/2, 0), b},
 				{math.Nextafter((v+next)/2, 1e300), b + 1}} {
 				if c.x == 0 {
-					continue // the sign of zero is that of x
+					continue // zero has the sign of x
 				}
 				if got := uint16(bits(d, c.x)); got != c.want {
 					t.Fatalf("%s: %g is %#04x, want %#04x", d, c.x, got, c.want)
@@ -64,8 +64,8 @@ func TestBits(t *testing.T) {
 	}
 }
 
-// TestTablesAreTheSameEverywhere: no quantile lies so near to a rounding boundary that another math library, or a fused
-// multiply–add, could round it otherwise.
+// TestTablesAreTheSameEverywhere: no quantile is so close to a rounding boundary that another math library, or a fused
+// multiply–add, could round it differently.
 func TestTablesAreTheSameEverywhere(t *testing.T) {
 	for name, magnitude := range map[string]func(float64) float64{"normal": normalMagnitude,
 		"trained": trainedMagnitude(1.09)} {
@@ -104,7 +104,7 @@ func TestShareOfZeros(t *testing.T) {
 	}
 }
 
-// shareOfCodes is the share of the code of zero; code 3 must not occur, and −1 and +1 are about as frequent.
+// shareOfCodes is the share of zero codes; code 3 must not occur, and −1 and +1 must be about equally frequent.
 func shareOfCodes(t *testing.T, p []byte) float64 {
 	t.Helper()
 	var count [4]int
@@ -119,7 +119,7 @@ func shareOfCodes(t *testing.T, p []byte) float64 {
 	return float64(count[1]) / float64(4*len(p))
 }
 
-// TestRowsPastTheEnd: with M not a multiple of 4 the fields of rows that do not exist are zero, all others are codes.
+// TestRowsPastTheEnd: if M is not a multiple of 4 the fields of rows past the end are zero, all others are codes.
 func TestRowsPastTheEnd(t *testing.T) {
 	for m := 1; m <= 9; m++ {
 		const k = 101
@@ -143,12 +143,12 @@ func TestRowsPastTheEnd(t *testing.T) {
 	}
 }
 
-// TestLevels: trained-looking floats have exactly the levels that their kind promises, per row or per tensor.
+// TestLevels: floats as from training with quantization have exactly the levels of their kind, per row or per tensor.
 func TestLevels(t *testing.T) {
 	for _, c := range []struct {
 		weights   Weights
 		levels    int // distinct values in a row
-		perTensor int // distinct magnitudes in the tensor, zero not counted; 0 = as many as rows or more
+		perTensor int // distinct magnitudes in the tensor, without zero; 0 = as many as rows or more
 	}{
 		{Ternary, 3, 1}, {TernaryShards, 3, 4}, {Levels1, 2, 0}, {Levels158, 3, 0}, {Levels2, 4, 0}, {Levels3, 8, 0},
 		{Levels4, 16, 0},
@@ -165,7 +165,7 @@ func TestLevels(t *testing.T) {
 					magnitudes[math.Abs(v)] = true
 				}
 			}
-			if len(values) > c.levels || len(values) < min(c.levels, 6) { // of many levels a row may miss the rare ones
+			if len(values) > c.levels || len(values) < min(c.levels, 6) { // with many levels a row may lack the rare ones
 				t.Errorf("%s: row %d has %d values, want %d", c.weights, row, len(values), c.levels)
 			}
 		}
@@ -178,7 +178,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestSizeOfWeights: outputs of a linear with inputs of size 1 have size 1, or what the residual stream asks for.
+// TestSizeOfWeights: outputs of a linear layer with inputs of size 1 have size 1, or the size that the residual stream
+// requires.
 func TestSizeOfWeights(t *testing.T) {
 	for _, weights := range []Weights{Normal, AbsMean, Ternary, TernaryShards, Levels1, Levels158, Levels2,
 		Levels3, Levels4} {

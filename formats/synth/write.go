@@ -10,11 +10,11 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// piece is how much of a tensor is made at a time: small enough for a cache, large enough for a disk.
+// piece is the number of bytes of a tensor made at a time: small enough for a cache, large enough for a disk.
 const piece = 4 << 20
 
-// Write makes the checkpoint at dir, which must not exist: whole, or not at all. progress, when not nil, is told the
-// bytes written so far and the tensor at hand; it is called from several goroutines.
+// Write writes the checkpoint to dir, which must not exist: completely, or not at all. progress, if not nil, is called
+// with the bytes written so far and the current tensor, from several goroutines.
 func (c *Checkpoint) Write(ctx context.Context, dir string, progress func(done, total int64, at string)) error {
 	d, err := atomicfile.CreateDir(atomicfile.OS, dir)
 	if err != nil {
@@ -86,7 +86,7 @@ type job struct {
 	from, to int64 // bytes of the tensor
 }
 
-// hand gives out all pieces of a file, until one fails.
+// hand sends all pieces of a file, until one fails.
 func (w *writer) hand(s *shard, jobs chan<- job) {
 	defer close(jobs)
 	for i := range s.tensors {
@@ -107,13 +107,13 @@ func (w *writer) work(f io.WriterAt, start int64, jobs <-chan job) {
 		p := buffer[:j.to-j.from]
 		j.filler.fill(p, j.from)
 		if _, err := f.WriteAt(p, start+j.tensor.Begin+j.from); w.failed(err) {
-			continue // hand stops; what is on its way is drained
+			continue // hand stops; pending jobs are drained
 		}
 		w.count(int64(len(p)), j.tensor.Name)
 	}
 }
 
-// failed keeps the first error and says whether there is one.
+// failed keeps the first error and reports whether there is one.
 func (w *writer) failed(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
