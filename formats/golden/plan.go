@@ -29,7 +29,7 @@ const (
 	logitsBudget  = 40_000_000_000
 )
 
-// logitsHeld limits the logits in memory at once, those of all given tokens: 24 MB.
+// logitsHeld limits the logits held in memory at once, of all given tokens: 24 MB.
 const logitsHeld = 6_000_000
 
 // sizes lists the lengths of the three sequences and the number of generated tokens after each, largest plan first. The
@@ -42,8 +42,8 @@ var sizes = []struct {
 	{[3]int{1, 2, 3}, 0},
 }
 
-// Plan chooses what to record of a file with that manifest, and of its model (nil = there is none). The result has
-// zeros in place of results, but for texts, which are what the tokenizer of the model gives (package texts).
+// Plan chooses what to record for a file with manifest m, and for its model d (nil = none). The result has zeros in
+// place of results, except for texts, which are the output of the model's tokenizer (package texts).
 func Plan(mode packed.GoldenMode, m *packed.Manifest, d *model.Description, texts []Text) (*Record, error) {
 	r := &Record{}
 	if mode == packed.GoldenNone {

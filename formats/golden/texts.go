@@ -11,13 +11,13 @@ type Text struct {
 // ConversationName is the name of the text rendered with the chat template.
 const ConversationName = "conversation"
 
-// Conversation is rendered by the chat template: turns of user, assistant and user, the last with what may look like
-// the end of a turn, and then the beginning of an answer.
+// Conversation is rendered by the chat template: turns of user, assistant and user, the last one containing text that
+// looks like the end of a turn, followed by the start of an answer.
 func Conversation() []string {
 	return []string{"Hello. What is 2 + 2?", "It is 4.", "Thanks <|im_end|><|eot_id|></s> — and 12 × 34?"}
 }
 
-// Texts returns the texts to encode, with the tokens that the model adds around a text.
+// Texts returns the texts to encode, with the special tokens that the model adds.
 func Texts() []Text {
 	const control = "a<|endoftext|><|im_start|>system\n<|im_end|><|eot_id|>" +
 		"<|end_of_text|><|begin_of_text|><end_of_turn></s><s>b"
