@@ -10,9 +10,9 @@ import (
 
 const file = "generation_config.json"
 
-// Parse reads the settings that a model's generation_config.json asks for; nil stands for a model that has none. They
-// count only where do_sample is true: without it a model is meant to be used greedily. Errors name file and key, and
-// wrap pack.ErrCorrupt for a value of the wrong type, or pack.ErrUnsupported for one that has no meaning.
+// Parse reads the settings of a model's generation_config.json; nil stands for a model without one. They take effect
+// only if do_sample is true: otherwise a model is meant to be decoded greedily. Errors name file and key, and wrap
+// pack.ErrCorrupt for a value of the wrong type, or pack.ErrUnsupported for an invalid one.
 func Parse(data []byte) (Settings, error) {
 	if data == nil {
 		return Settings{}, nil
@@ -31,7 +31,7 @@ func Parse(data []byte) (Settings, error) {
 	return s, nil
 }
 
-// read takes for absent keys what transformers takes.
+// read uses the defaults of transformers for absent keys.
 func read(v *jsonread.Value) (s Settings, err error) {
 	if v.Kind != jsonread.Object {
 		return s, fmt.Errorf("%w: %s where an object is expected", pack.ErrCorrupt, v.Kind)

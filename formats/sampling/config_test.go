@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRefused: what has no meaning is refused by its name, whether do_sample is true or not if its type is wrong.
+// TestRefused: invalid values are rejected with the name of their key; wrong types even without do_sample.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		text  string

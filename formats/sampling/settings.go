@@ -9,8 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Settings says how the next token is chosen from logits: the rules N28 to N30 of docs/NUMERICS.md, whose steps are
-// those of transformers, in its order:
+// Settings says how the next token is sampled from logits: the rules N28 to N30 of docs/NUMERICS.md, whose steps are
+// the steps of transformers, in its order:
 //
 //  1. repetition penalty: logits of tokens of the text so far, prompt included, are divided by it if they are positive,
 //     else multiplied by it;
@@ -30,7 +30,7 @@ type Settings struct {
 	Seed              uint64
 }
 
-// Check refuses settings that have no meaning, with an error that wraps pack.ErrUnsupported.
+// Check rejects invalid settings, with an error that wraps pack.ErrUnsupported.
 func (s *Settings) Check() error {
 	finite := func(x float32) bool { return x >= 0 && x <= math.MaxFloat32 }
 	switch {
