@@ -26,14 +26,14 @@ func All() []File {
 	}
 }
 
-// Quantization lists what may stand beside config.json and say how weights are quantized, by GPTQModel and AutoGPTQ,
-// AutoRound and AutoAWQ. A packed file does not carry it: there the manifest says so.
+// Quantization lists files that may accompany config.json and say how weights are quantized, by GPTQModel and AutoGPTQ,
+// AutoRound and AutoAWQ. A packed file does not contain them: its manifest has the information.
 func Quantization() []File {
 	const mib = 1 << 20
 	return []File{{"quantize_config.json", 4 * mib}, {"quantization_config.json", 4 * mib}, {"quant_config.json", 4 * mib}}
 }
 
-// Limit is the number of bytes up to which the file of that name is read; 0 for other names.
+// Limit is the maximum size in bytes of the file of that name; 0 for other names.
 func Limit(name string) int64 {
 	for _, f := range append(All(), Quantization()...) {
 		if f.Name == name {
@@ -43,7 +43,7 @@ func Limit(name string) int64 {
 	return 0
 }
 
-// Names lists the names.
+// Names lists the names of all files.
 func Names() (names []string) {
 	for _, f := range All() {
 		names = append(names, f.Name)
