@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Write writes texts to files below dir, or below the folder of the flag -o, by their names. It ends the program when
-// that fails.
+// Write writes texts to files below dir, or below the folder given by the flag -o, by their names. It exits the program
+// on failure.
 func Write(dir string, texts map[string]string) {
 	out := flag.String("o", dir, "directory to write to")
 	flag.Parse()

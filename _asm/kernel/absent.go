@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// The kernels of every architecture are listed in one table (internal/kernel/dispatch.go), so that every build declares
-// the names of all of them: tables of functions that a build lacks are nil, and functions panic, as nothing may call
-// them.
+// The kernels of every architecture are listed in one table (internal/kernel/dispatch.go), so every build declares all
+// their names: function tables that a build lacks are nil, and functions panic, since they must not be called.
 
-// declaration is what stands for a name where its assembly is absent.
+// declaration is the placeholder of a name in builds without its assembly.
 type declaration struct{ name, text string }
 
-// absentFiles declare, for each build, what others have and it lacks.
+// absentFiles declare, for each build, the names that other builds have and it lacks.
 func absentFiles() map[string]string {
 	has := map[string][]declaration{}
 	for _, f := range kernelFiles() {
@@ -51,7 +50,7 @@ const absent = "kernel: no assembly for this in the build"
 	return b.String()
 }
 
-// pauseFile declares the instruction that tells a core of a loop that waits; builds without assembly wait without it.
+// pauseFile declares the spin-wait hint instruction; builds without assembly spin without it.
 func pauseFile(arch, instruction string) *file {
 	f := newFile("pause", arch)
 	f.declare("Pause", "tells the core that this is a loop that spins.", "", 0)
@@ -61,7 +60,7 @@ func pauseFile(arch, instruction string) *file {
 	return f
 }
 
-// cpuidFile declares the instruction that says what CPU this is.
+// cpuidFile declares the CPUID instruction.
 func cpuidFile() *file {
 	f := newFile("cpuid", "amd64")
 	f.declare("CPUID", "stores registers EAX, EBX, ECX and EDX of a leaf.", "words *[4]uint32, leaf int", 2)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The instructions of AMX, which Go's assembler lacks: VEX.128.0F38.W0, written as bytes. TestTiles compares them with
-// what the disassembler of GNU binutils makes of them, in whose syntax the comments are.
+// The AMX instructions, which Go's assembler lacks: VEX.128.0F38.W0, written as bytes. TestTiles compares them with the
+// output of the GNU binutils disassembler, whose syntax the comments use.
 
 // Prefixes of VEX.
 const (
@@ -27,7 +27,7 @@ func disassembled(register string) string {
 	return "%r" + strings.ToLower(register)
 }
 
-// vex is an instruction with opcode op; v is its third register, base and index those of an address.
+// vex is an instruction with opcode op; v is its third register, base and index form its address.
 func vex(prefix, v, base, index int, op ...int) []int {
 	inverted := func(r, at int) int { return (r>>3 ^ 1) << at }
 	return append([]int{0xC4, 1<<7 | inverted(index, 6) | inverted(base, 5) | 0b00010, (^v&15)<<3 | prefix}, op...)
@@ -41,13 +41,12 @@ func (f *file) bytes(code []int, comment string) {
 	f.p("%s // %s", strings.Join(s, "; "), comment)
 }
 
-// tileMemory is an instruction on a tile and its rows in memory, the first at disp(base), each index bytes after the
-// one before.
+// tileMemory is an instruction on a tile and its rows in memory, the first at disp(base), index bytes apart.
 func (f *file) tileMemory(name string, prefix, tile, disp int, base, index string) {
 	b, i := general[base], general[index]
 	modrm, displacement, text := 0x04, []int(nil), ""
 	switch {
-	case disp == 0 && b&7 == 5: // there is no address without displacement from R13
+	case disp == 0 && b&7 == 5: // R13 as base requires a displacement
 		modrm, displacement, text = 0x44, []int{0}, "0x0"
 	case disp >= 1 && disp < 128:
 		modrm, displacement, text = 0x44, []int{disp}, fmt.Sprintf("%#x", disp)
@@ -67,7 +66,7 @@ func (f *file) tileLoad(tile, disp int, base, index string) {
 	f.tileMemory("tileloadd", prefixF2, tile, disp, base, index)
 }
 
-// tileLoadFar loads past the nearest cache.
+// tileLoadFar is a load with a hint to bypass the nearest cache.
 func (f *file) tileLoadFar(tile, disp int, base, index string) {
 	f.tileMemory("tileloaddt1", prefix66, tile, disp, base, index)
 }
@@ -80,7 +79,7 @@ func (f *file) tileZero(tile int) {
 	f.bytes(vex(prefixF2, 0, 0, 0, 0x49, 0xC0|tile<<3), fmt.Sprintf("tilezero %%tmm%d", tile))
 }
 
-// tileDot adds the products of signed bytes: four columns of a row of a by those of a lane of b, to a lane of sum.
+// tileDot adds the products of signed bytes: four columns of a row of a times a lane of b, to a lane of sum.
 func (f *file) tileDot(sum, a, b int) {
 	f.bytes(vex(prefixF2, b, 0, 0, 0x5E, 0xC0|sum<<3|a), fmt.Sprintf("tdpbssd %%tmm%d,%%tmm%d,%%tmm%d", b, a, sum))
 }

@@ -3,12 +3,11 @@ package main
 import "fmt"
 
 // Base-3 bytes with 256-bit registers, one token. A step is four columns of 80 rows, 64 bytes: two registers of eight
-// lanes, each byte r₀ with the digits of five rows. Remainders by 81, 27 and 9 are two subtractions and two minima of
-// unsigned bytes each, as a difference below zero wraps; what is left then is below 9, and byte shuffles look it up.
-//
+// lanes, each byte r₀ with the digits of five rows. Remainders by 81, 27 and 9 take two subtractions and two unsigned
+// byte minima each, as a negative difference wraps; the rest is below 9, and is decoded by byte shuffles.
 // With VPDPBUSD the remainders themselves are multiplied, and the digits' sums are differences of theirs, divided by
-// powers of three: modulo 2³² these have inverses.
-//
+// With VPDPBUSD the remainders themselves are multiplied, and the sums of the digits are differences of their sums,
+// divided by powers of three: modulo 2³² these have inverses.
 // Without it operands are digits, so that products of two columns fit into 16 bits for many steps. A difference of
 // remainders is 81, 27 or 9 times a digit, which a mask or a byte shuffle makes the digit again.
 type trits256 struct {
@@ -17,11 +16,11 @@ type trits256 struct {
 	vnni bool
 }
 
-// Registers of trits256. Sums are 0 to 9, those of register h of a step from 5·h on.
+// Registers of trits256. Accumulators are 0 to 9; register h of a step uses five of them from 5·h on.
 const (
 	ySums    = 2 * trits
 	yX       = 10
-	yByte    = 11 // and the next: what is left
+	yByte    = 11 // and the next: the rest
 	yOther   = 13
 	yOperand = 14
 	yTable   = 15
@@ -29,7 +28,7 @@ const (
 
 var tritPowers = [trits]int{81, 27, 9, 3, 1}
 
-// tritInverses are those of 81, 27, 9 and 3 modulo 2³².
+// tritInverses are the inverses of 81, 27, 9 and 3 modulo 2³².
 var tritInverses = [trits - 1]string{tritInverse, "0x684bda13", "0x38e38e39", "0xaaaaaaab"}
 
 func (g *trits256) function() {
@@ -57,7 +56,7 @@ func (g *trits256) function() {
 	})
 }
 
-// tritShuffle loads a table of 16 bytes: what is wanted in place of v.
+// tritShuffle loads a 16-byte table that maps v to of(v).
 func tritShuffle(f *file, register int, of func(v int) int) {
 	var table [16]byte
 	for v := range table {
@@ -67,7 +66,7 @@ func tritShuffle(f *file, register int, of func(v int) int) {
 	f.p("VBROADCASTI128 %s, Y%d", f.rodata("trits"+words[0][2:]+words[2][2:], words), register)
 }
 
-// remainder256 makes register to the remainder by t of register from, which is below 3·t.
+// remainder256 sets register to to the remainder of register from, below 3·t, modulo t.
 func remainder256(f *file, t, from, to, other int) {
 	limit := f.rodata(fmt.Sprintf("yTrits%d", t), repeat(bytesOf(byte(t)), 8))
 	for range 2 {
@@ -77,7 +76,7 @@ func remainder256(f *file, t, from, to, other int) {
 	}
 }
 
-// tritDigits takes register v, and the next, apart: it makes each digit in turn in a register of its own.
+// tritDigits unpacks register v, and the next: it computes one digit after another in a register.
 func tritDigits(f *file, v, other, digit int, use func(i int)) {
 	mask := f.rodata("y03030303", repeat(bytesOf(3), 8))
 	for i, t := range tritPowers[:3] {
@@ -99,7 +98,7 @@ func tritDigits(f *file, v, other, digit int, use func(i int)) {
 	}
 }
 
-// loopOf repeats a step as often as a register says.
+// loopOf repeats a step; register count holds how many times.
 func (g *trits256) loopOf(count string) {
 	loop := g.newLabel("loop")
 	g.p("PCALIGN $32")
@@ -142,7 +141,7 @@ func (g *trits256) digits(h int) {
 	})
 }
 
-// blocks emits blocks of steps with 16-bit sums, which are widened on the stack.
+// blocks emits blocks of steps with 16-bit accumulators, which are widened on the stack.
 func (g *trits256) blocks() {
 	for i := range ySums {
 		g.p("VMOVDQU Y%d, %d(SP)", i, 32*i)
@@ -168,7 +167,7 @@ func (g *trits256) blocks() {
 	}
 }
 
-// finish makes the digits' sums, and results of them.
+// finish computes the sums of the digits, and stores the results.
 func (g *trits256) finish() {
 	g.p("VPBROADCASTD TokenGroup_Add(R14), Y%d", yX)
 	for i := range trits {

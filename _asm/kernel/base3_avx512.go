@@ -3,23 +3,23 @@ package main
 import "fmt"
 
 // Base-3 bytes with 512-bit VPDPBUSD and VBMI. A step is four columns of 80 rows, 64 bytes; each byte r holds the
-// digits of five rows. r mod 81 is below 128, so one permutation of bytes looks up its four digits, in fields of two
-// bits, which masks alone cut out. Five operands have sums of their own: the byte, the fields together, and three
-// fields at their place.
+// digits of five rows. r mod 81 is below 128, so one byte permutation decodes its four digits into 2-bit fields, which
+// are extracted by masks alone. Five operands have their own accumulators: the byte, the fields together, and three
+// fields in place.
 //
-// All of them share activations, so the digits' sums follow at the end: the first field's is that of the fields
-// together less the others, and the first digit's is that of the byte less the others, divided by 81, which has an
+// All of them share activations, so the sums of the digits follow at the end: the first field's sum is the sum of all
+// fields minus the others, and the first digit's sum is the byte's sum minus the others, divided by 81, which has an
 // inverse modulo 2³².
 type trits512 struct {
 	*file
 	tokens int
 
-	copies       int // of the sums, used in turn, so that no sum waits for the one before it
+	copies       int // of the accumulators, used alternately, to hide the latency of the additions
 	xs           []int
-	byte, other  int    // registers: weights, then digits 1 to 4; what is less
+	byte, other  int    // registers: weights, then digits 1 to 4; scratch for the remainder
 	field        [2]int // cut out
 	limit, table int
-	rest         string   // the second half of the table, a register or memory
+	rest         string   // second half of the table, a register or memory
 	masks        []string // of fields 1 to 3, the same
 	free         int
 }
@@ -44,7 +44,7 @@ func trits512File() *file {
 	return f
 }
 
-// acc is the sum of operand i.
+// acc is the accumulator of operand i.
 func (g *trits512) acc(t, i, copy int) int { return (copy*g.tokens+t)*trits + i }
 
 func (g *trits512) take() int {
@@ -70,7 +70,7 @@ func (g *trits512) function(name string) {
 	})
 }
 
-// allocate hands out the registers above the sums. Activations that find none are operands in memory.
+// allocate assigns the registers above the accumulators. Activations without a register are memory operands.
 func (g *trits512) allocate() {
 	g.byte, g.other, g.field = g.take(), g.take(), [2]int{g.take(), g.take()}
 	g.limit, g.table = g.take(), g.take()
@@ -129,14 +129,14 @@ func (g *trits512) advance(steps int) {
 	g.p("ADDQ $%d, SI", 4*steps)
 }
 
-// step emits one step, u steps ahead of the pointers.
+// step emits the loop body at unroll index u.
 func (g *trits512) step(u int) {
 	for t, x := range g.xs {
 		g.p("VPBROADCASTD %d%s, Z%d", 4*u, tokenAddress(t), x)
 	}
 	g.p("VMOVDQU64 %d(DI), Z%d", pace*u, g.byte)
 	g.multiply(g.byte, 0, u)
-	for range 2 { // a difference below zero wraps, and is not the minimum
+	for range 2 { // a negative difference wraps, and is not the minimum
 		g.p("VPSUBB Z%d, Z%d, Z%d", g.limit, g.byte, g.other)
 		g.p("VPMINUB Z%d, Z%d, Z%d", g.other, g.byte, g.byte)
 	}
@@ -145,13 +145,13 @@ func (g *trits512) step(u int) {
 	g.mask(0)
 	for i := range g.masks {
 		if i+1 < len(g.masks) {
-			g.mask(i + 1) // a product ahead: a fiftieth faster than one after the other
+			g.mask(i + 1) // one product ahead: 2 % faster than just in time
 		}
 		g.multiply(g.field[i%2], 2+i, u)
 	}
 }
 
-// mask cuts out field i+1.
+// mask extracts field i+1.
 func (g *trits512) mask(i int) {
 	suffix := ""
 	if g.masks[i][0] != 'Z' {
@@ -160,7 +160,7 @@ func (g *trits512) mask(i int) {
 	g.p("VPANDD%s %s, Z%d, Z%d", suffix, g.masks[i], g.byte, g.field[i%2])
 }
 
-// multiply adds the products of a register with all tokens to the sums of operand i.
+// multiply adds the products of a register with all tokens to the accumulators of operand i.
 func (g *trits512) multiply(v, i, u int) {
 	for t := range g.tokens {
 		a := g.acc(t, i, u%g.copies)
@@ -172,7 +172,7 @@ func (g *trits512) multiply(v, i, u int) {
 	}
 }
 
-// finish makes the digits' sums of those of the operands, and results of them.
+// finish computes the sums of the digits from the sums of the operands, and stores the results.
 func (g *trits512) finish() {
 	n := g.tokens * trits
 	for i := n; i < n*g.copies; i++ {
@@ -205,8 +205,7 @@ func (g *trits512) finish() {
 	})
 }
 
-// tritTable512 is the four digits of a number below 81, the most significant one in the lowest of four fields of two
-// bits.
+// tritTable512 maps a number below 81 to its four digits, the most significant one in the lowest of four 2-bit fields.
 func tritTable512() []string {
 	var fields [128]byte
 	for v := range fields {

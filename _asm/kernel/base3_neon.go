@@ -1,21 +1,21 @@
 package main
 
 // Base-3 bytes on 128-bit registers, one token. A step is four columns of 80 rows, 64 bytes: four registers of four
-// lanes, each byte with the digits of five rows. Remainders by 81 and 27 are two subtractions and two minima each, as
-// in trits256.go; what is left then is below 32, and a table of two registers looks it up.
+// lanes, each byte with the digits of five rows. Remainders by 81 and 27 take two subtractions and two minima each, as
+// in trits256.go; the rest is below 32, and is decoded by a table of two registers.
 //
-// With dot products the remainders are multiplied, and digits' sums are differences of theirs, as in trits256.go. The
-// byte itself is made signed by taking 128 away.
+// With dot products the remainders are multiplied, and the sums of the digits are differences of their sums, as in
+// trits256.go. The byte itself is made signed by subtracting 128.
 //
-// Without them operands are digits, so that products fit into 16 bits for many steps. Sums of half of the lanes find
-// registers: a panel is passed through twice.
+// Without them operands are digits, so that products fit into 16 bits for many steps. Only the accumulators of half of
+// the lanes fit the registers: a panel is processed in two passes.
 type trit128 struct {
 	*file
 	dot bool
 }
 
-// Registers: sums 0 to 19, then three tables of two registers. The third table is for digits; else its registers are
-// free.
+// Registers: accumulators 0 to 19, then three tables of two registers. The third table is for digits; otherwise its
+// registers are free.
 const (
 	tritSums  = 20
 	tritTable = 20
@@ -53,7 +53,7 @@ func tritsNEON(f *file, name string, dot bool) {
 	f.table(name, "multiply 80-row panels of base-3 bytes, one token at a time.", []string{name + "x1"})
 }
 
-// tritTables loads what is looked up for v below 27, and the limits of remainders: two tables for v mod 9 and v mod 3,
+// tritTables loads the lookup tables for v below 27, and the limits of remainders: two tables for v mod 9 and v mod 3,
 // or three for the digits of 9, 3 and 1.
 func tritTables(f *file, powers ...int) {
 	for i, power := range powers {
@@ -71,7 +71,8 @@ func tritTables(f *file, powers ...int) {
 	f.p("VMOVI $27, V%d.B16", trit27)
 }
 
-// tritRemainder makes register to the remainder of register from by what a register holds, a third of what bounds it.
+// tritRemainder sets register to to the remainder of register from by the value in register limit, a third of its
+// bound.
 func tritRemainder(f *file, limit, from, to int) {
 	for range 2 {
 		f.p("VSUB V%d.B16, V%d.B16, V%d.B16", limit, from, tritOther)
@@ -80,14 +81,14 @@ func tritRemainder(f *file, limit, from, to int) {
 	}
 }
 
-// tritLookup looks the byte, below 27, up in a table.
+// tritLookup looks up the byte, below 27, in a table.
 func tritLookup(f *file, table int) {
 	t := tritTable + 2*table
 	f.p("VTBL V%d.B16, [V%d.B16, V%d.B16], V%d.B16", tritByte, t, t+1, tritDigit)
 }
 
-// tritDigitsNEON makes each digit of the byte in turn, in a register. Of 81 and 162 the upper two bits are the digit,
-// of 27 and 54 the upper three, rounded.
+// tritDigitsNEON computes one digit of the byte after another, in a register. The upper two bits of 81 and 162 are the
+// digit, and the upper three of 27 and 54, rounded.
 func tritDigitsNEON(f *file, use func(i, digit int)) {
 	rest, digit := tritByte, tritDigit
 	for i, limit := range []int{trit81, trit27} {
@@ -134,7 +135,8 @@ func (g *trit128) linear() {
 	g.finishLinear()
 }
 
-// finishLinear makes the digits' sums and stores them. What 128 took away from the byte is 128·Σ x, and Σ x is −add.
+// finishLinear computes the sums of the digits and stores them. Subtracting 128 from the byte removed 128·Σ x, and Σ x
+// is −add.
 func (g *trit128) finishLinear() {
 	g.p("MOVW Tile_Add(R0), R2")
 	g.p("VDUP R2, V%d.S4", tritX)

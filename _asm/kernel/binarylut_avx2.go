@@ -3,20 +3,20 @@ package main
 import "fmt"
 
 // 1-bit weights in VNNI4 order with 256-bit registers: four bits of a byte are four columns of a row, and index a table
-// of 16 sums ±x₀ ±x₁ ±x₂ ±x₃, of which one byte shuffle looks up the lower and another one the upper byte for 32 rows.
-// Nothing is multiplied. The tables belong to a token (internal/kernel/activations_lut4.go).
+// of 16 sums ±x₀ ±x₁ ±x₂ ±x₃; one byte shuffle looks up the lower bytes for 32 rows, and another the upper bytes. There
+// are no multiplications. The tables belong to a token (internal/kernel/activations_lut4.go).
 //
 // A pair of groups of columns has 64 bytes of tables: lower bytes of both, upper bytes of both. Panels of 32 rows hold
 // a pair in one register, panels of 64 rows one group.
 //
-// Sums are 16 bits wide and hold 64 entries of 4·127 at most. They are widened on the stack, where even and odd rows,
-// which lie apart until then, are brought into order.
+// Accumulators are 16 bits wide and hold 64 entries of at most 4·127. They are widened on the stack, where even and odd
+// rows, which are separate until then, are interleaved.
 type bits256 struct {
 	*file
 	rows int
 }
 
-// Registers: sums 0 to 3 are those of bytes 0 to 7 and 8 to 15 of a lane, for even rows, then for odd rows.
+// Registers: accumulators 0 to 3 hold bytes 0 to 7 and 8 to 15 of a lane, for even rows, then for odd rows.
 const (
 	bitsSums = 4
 	bitsV    = 4
@@ -65,7 +65,7 @@ func (g *bits256) function(name string) {
 func (g *bits256) pairs() {
 	block := 60
 	if g.rows == 64 {
-		block = 30 // a pair adds two entries to a sum
+		block = 30 // a pair adds two entries to an accumulator
 	}
 	next, loop, done := g.newLabel("next"), g.newLabel("loop"), g.newLabel("done")
 	g.at(next)
@@ -109,8 +109,8 @@ func (g *bits256) group(i int) {
 	g.p("VBROADCASTI128 %d(SI), Y%d", 32+16*i, bitsHigh)
 }
 
-// last emits the step for a group without a partner. For 32 rows it fills the lower lane; instructions on 128 bits
-// clear the upper one.
+// last emits the step for a group without a partner. For 32 rows it fills the lower lane; 128-bit instructions clear
+// the upper one.
 func (g *bits256) last() {
 	if g.rows == 32 {
 		g.p("VMOVDQU (DI), X%d", bitsV)
@@ -124,7 +124,7 @@ func (g *bits256) last() {
 	g.add("Y")
 }
 
-// add looks up the even rows, then the odd ones, makes words of the bytes and adds them.
+// add looks up the even rows, then the odd ones, widens the bytes to words and adds them.
 func (g *bits256) add(r string) {
 	for odd := range 2 {
 		if odd == 0 {
@@ -143,8 +143,8 @@ func (g *bits256) add(r string) {
 	}
 }
 
-// widen adds the sums to those on the stack, eight rows in order at a time, and clears them. The lanes are the two
-// groups of a pair for 32 rows, rows 0 to 31 and 32 to 63 for 64.
+// widen adds the accumulators to the sums on the stack, eight rows in order at a time, and clears them. The lanes are
+// the two groups of a pair for 32 rows, rows 0 to 31 and 32 to 63 for 64.
 func (g *bits256) widen() {
 	for eight := range 4 {
 		unpack := []string{"VPUNPCKLWD", "VPUNPCKHWD"}[eight%2]
@@ -173,8 +173,8 @@ func (g *bits256) finish() {
 	}
 }
 
-// nibbleTables makes the tables of pairs of groups: each of four activations in all words, with the signs that the bits
-// of the index of a word stand for, bit 0 for plus.
+// nibbleTables makes the tables of pairs of groups: each of four activations in all words, with the signs given by the
+// bits of the word's index, bit 0 for plus.
 func nibbleTables(f *file) {
 	f.declare("BuildLUT4", "makes the tables of n pairs of groups of four activations, 64 bytes per pair.",
 		"tables *byte, x *int8, n int", 3)

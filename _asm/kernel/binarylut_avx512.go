@@ -2,30 +2,30 @@ package main
 
 import "fmt"
 
-// 1-bit weights with AVX-512 and VBMI: nothing is multiplied but what is left at the end of a block. Four bits of a
-// byte are four columns of a row and index a table of the 16 sums that these columns can give, parted into four lower
-// and five upper bits; a byte permutation looks up 64 rows and groups of columns. Eight lookups are added as bytes
-// (8·31 < 256) before dot products gather the groups of a row into 32 bits. The tables belong to a token
+// 1-bit weights with AVX-512 and VBMI: the only multiplications are at the end of a block. Four bits of a byte are four
+// columns of a row and index a table of the 16 sums that these columns can give, split into four lower and five upper
+// bits; a byte permutation looks up 64 rows and groups of columns. Eight lookups are added as bytes (8·31 < 256) before
+// dot products gather the groups of a row into 32 bits. The tables belong to a token
 // (internal/kernel/activations_lut4_split.go).
 //
-// Bytes hold four bits of two rows in VNNI4 order. VNNI4I has one column of eight rows there: GF2P8AFFINEQB with the
+// In VNNI4 order bytes hold four bits of two rows, in VNNI4I order one column of eight rows: GF2P8AFFINEQB with the
 // weights as the matrix transposes 8 × 8 bits. After that, lower bits are odd rows, and a group's columns are reversed.
 //
 // A step is 16 columns of 64 rows, two registers of 64 bytes: of a panel of 64 rows one after the other, two groups of
-// columns each; of two panels of 32 rows one each, four groups. So tables, which do not fit the first-level cache
-// together with weights, are read once for 64 rows. Two streams of weights and that of tables keep hardware prefetchers
-// from following either (13 GB/s); weights are prefetched line by line in the order of memory, which runs through the
-// next pair while this one is multiplied.
+// columns each; of two panels of 32 rows one each, four groups. So the tables, which do not fit the L1 cache together
+// with weights, are read once for 64 rows. Hardware prefetchers follow neither the two weight streams nor the table
+// stream if all three are interleaved (13 GB/s); weights are prefetched line by line in memory order: the next pair
+// while the current one is multiplied.
 //
 // General registers: DI weights, R11 bytes to the second panel, R12 weights to prefetch, SI tables, CX steps.
 type signs512 struct {
 	*file
-	rows      int // of a panel
+	rows      int // per panel
 	interlace bool
 }
 
-// Registers. Sums of 32 bits are [half][nibble] of rows, sums of bytes too where each half has its own, lower then
-// upper.
+// Registers. 32-bit accumulators are [half][nibble] of rows; so are byte accumulators if each half has its own, lower
+// then upper.
 const (
 	signSums   = 0
 	signBytes  = 4
@@ -34,16 +34,16 @@ const (
 	signUnit   = 24 // unit vectors
 	signMask   = 25 // lower half of bytes
 	signSelect = 26 // bits 4 and 5 of an index: the group of columns; one per register of a panel
-	signGather = 28 // controls that bring the bytes of a row together, likewise
-	signScale  = 30 // what these are multiplied by: lower bits by 1, upper bits by 16
+	signGather = 28 // controls that bring the bytes of a row together, also one per register
+	signScale  = 30 // multipliers of these: lower bits by 1, upper bits by 16
 )
 
 const (
-	signGroups = 4 // groups of columns of a step
-	signAdds   = 8 // entries that a byte can hold the sum of
+	signGroups = 4 // groups of columns per step
+	signAdds   = 8 // maximum number of entries per byte sum
 	signAhead  = 8192
 
-	signScalesAhead = 4096 // the same of scales, which are one more stream that hardware does not follow
+	signScalesAhead = 4096 // prefetch distance of scales, one more stream that hardware does not follow
 )
 
 func signs512File() *file {
@@ -56,16 +56,16 @@ func signs512File() *file {
 	return f
 }
 
-// wide says that both registers of a step belong to one panel.
+// wide reports whether both registers of a step belong to one panel.
 func (g *signs512) wide() bool { return g.rows == 64 }
 
 // adds is the number of entries that a step adds to a byte.
 func (g *signs512) adds() int { return g.rows / 32 }
 
-// sum is the register that sums rows of half k, nibble n, in 32 bits.
+// sum is the register of the 32-bit sums for rows of half k, nibble n.
 func (g *signs512) sum(k, n int) int { return signSums + 2*k + n }
 
-// bytes is the register that sums bytes of half k: part 0 or 1 of the entries of nibble n.
+// bytes is the register of the byte sums of half k: part 0 or 1 of the entries of nibble n.
 func (g *signs512) bytes(k, n, part int) int {
 	if g.wide() {
 		k = 0
@@ -139,8 +139,7 @@ func (g *signs512) place(pair int) int {
 	return pair%words*8 + pair/words
 }
 
-// group emits the loops over blocks of steps, and over the steps that are left. Only the last group has an incomplete
-// one.
+// group emits the loops over blocks of steps, and over the remaining steps. Only the last group has an incomplete step.
 func (g *signs512) group() {
 	block := signAdds / g.adds()
 	loop, rest, one := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one")
@@ -193,7 +192,7 @@ func (g *signs512) advance(steps int) {
 	g.p("ADDQ $%d, R12", 128*steps)
 }
 
-// step emits step u of a block; what it looks up first has nothing to be added to.
+// step emits step u of a block; its first lookups start the byte sums.
 func (g *signs512) step(u int, first, masked bool) {
 	g.p("VMOVDQU64 %d(SI), Z%d", 128*u, signTables)
 	g.p("VMOVDQU64 %d(SI), Z%d", 128*u+64, signTables+1)
@@ -203,7 +202,7 @@ func (g *signs512) step(u int, first, masked bool) {
 	}
 }
 
-// half emits what is done with one register of weights.
+// half emits the code for one register of weights.
 func (g *signs512) half(u, k int, first, masked bool) {
 	const lower, upper, entry = signFree, signFree + 1, signFree + 2
 	g.load(u, k, lower, masked)
@@ -243,7 +242,7 @@ func (g *signs512) load(u, k, v int, masked bool) {
 	}
 }
 
-// gather emits the sums of bytes over groups, in 32 bits.
+// gather emits the summation of bytes over groups, in 32 bits.
 func (g *signs512) gather() {
 	for k := range 2 {
 		for n := range 2 {
@@ -262,7 +261,7 @@ func (g *signs512) gather() {
 	}
 }
 
-// finish makes the sums of the group in order of rows, and stores them, or scales them and adds them to the results.
+// finish puts the sums of the group into row order, and stores them, or scales them and adds them to the results.
 func (g *signs512) finish() {
 	const add, free, factor, rows = signBytes, signBytes + 1, signBytes + 2, signBytes + 4
 	g.p("VPBROADCASTD TokenGroup_Add(R14), Z%d", add)
@@ -288,9 +287,9 @@ func (g *signs512) finish() {
 	})
 }
 
-// quadTables emits the maker of the tables of a token. An entry is the sum of the positive activations whose bits are
-// set and of the magnitudes of the negative ones whose bits are clear. Sums of two columns are bytes, and the sum of
-// two of those has nine bits, of which an average gives the upper eight.
+// quadTables emits the function that makes the tables of a token. An entry is the sum of the positive activations whose
+// bits are set and of the magnitudes of the negative ones whose bits are clear. Sums of two columns are bytes, and the
+// sum of two such sums has nine bits, of which an average gives the upper eight.
 func quadTables(f *file, name string, reversed bool) {
 	f.declare(name, "makes the tables of n steps of 16 activations, 128 bytes per step, and the sums of magnitudes up "+
 		"to the end of each.",
@@ -301,7 +300,7 @@ func quadTables(f *file, name string, reversed bool) {
 	f.p("MOVQ n+24(FP), CX")
 	f.p("XORL BX, BX")
 	f.p("VPXOR X0, X0, X0")
-	const first, term = 16, 4 // registers of four controls and of what they pick
+	const first, term = 16, 4 // registers of four controls and of the selected terms
 	for j := range 4 {
 		var pick [64]byte
 		for i := range pick {

@@ -4,16 +4,16 @@ import "fmt"
 
 // 1-bit weights in VNNI4 order on 128-bit registers, as in binarylut_avx2.go: four bits of a byte are four columns of a
 // row, and index tables of the lower and the upper bytes of 16 sums. A group of four columns of 32 rows is one
-// register, of which the lower halves of bytes belong to even rows and the upper ones to odd rows.
+// register; the lower nibbles of its bytes belong to even rows and the upper nibbles to odd rows.
 //
-// Lower bytes are added to 16 bits without sign, upper bytes to 8: they are −2 to 1, so that a sum holds 64 of them,
-// and so does the sum of both in 16 bits (64 · 4·127 < 2¹⁵). Then sums are widened on the stack.
+// Lower bytes are accumulated unsigned in 16 bits, upper bytes in 8: they are −2 to 1, so 64 of them fit, and so does
+// the combined sum in 16 bits (64 · 4·127 < 2¹⁵). Then accumulators are widened on the stack.
 type bits128 struct {
 	*file
 	rows int
 }
 
-// Registers: the sums of 32 rows are six, even lower bytes 0 to 7 and 8 to 15, the same of odd rows, upper bytes of
+// Registers: 32 rows have six accumulators, even lower bytes 0 to 7 and 8 to 15, the same of odd rows, upper bytes of
 // both.
 const (
 	bitsARM     = 6
@@ -38,7 +38,7 @@ func bitsNEON(f *file) {
 	}
 }
 
-// halves is the number of 32 rows of a panel.
+// halves is the number of groups of 32 rows of a panel.
 func (g *bits128) halves() int { return g.rows / 32 }
 
 func (g *bits128) panel() {
@@ -102,7 +102,8 @@ func (g *bits128) group(i int) {
 	}
 }
 
-// widen joins lower and upper bytes, then even and odd rows, adds those to the sums on the stack, and clears them.
+// widen combines lower and upper bytes, then interleaves even and odd rows, adds them to the sums on the stack, and
+// clears the accumulators.
 func (g *bits128) widen() {
 	for half := range g.halves() {
 		sums := bitsARM * half
@@ -128,8 +129,8 @@ func (g *bits128) widen() {
 	g.zero(0, bitsARM*g.halves())
 }
 
-// nibbleTablesNEON makes the tables of pairs of groups: three activations in eight lanes with the signs that the bits
-// of the index of a lane stand for, bit 0 for plus; then the fourth one added and taken away.
+// nibbleTablesNEON makes the tables of pairs of groups: three activations in eight lanes with the signs given by the
+// bits of the lane's index, bit 0 for plus; then the fourth one added and subtracted.
 func nibbleTablesNEON(f *file) {
 	f.declare("BuildLUT4", "makes the tables of n pairs of groups of four activations, 64 bytes per pair.",
 		"tables *byte, x *int8, n int", 3)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// pipes is what an instruction, or a loop, asks of the pipelines of a Neoverse N1: two for vectors, of which V0 alone
-// multiplies and V1 alone shifts, two for loads and stores, and a front end of four instructions per cycle. After
-// LLVM's AArch64SchedNeoverseN1.td, which follows Arm's Neoverse N1 Software Optimization Guide.
+// pipes is the demand of an instruction, or a loop, on the pipelines of a Neoverse N1: two for vectors (only V0
+// multiplies, only V1 shifts), two for loads and stores, and a front end of four instructions per cycle. After LLVM's
+// AArch64SchedNeoverseN1.td, which follows Arm's Neoverse N1 Software Optimization Guide.
 type pipes struct{ instructions, v, v0, v1, l float64 }
 
 func (p *pipes) add(q pipes, n float64) {
@@ -39,7 +39,7 @@ var costs = map[string]pipes{
 	"-":      {1, 0, 0, 0, 0},
 }
 
-// cost finds the pipelines of an instruction.
+// cost returns the pipeline demand of an instruction.
 func cost(t *testing.T, line string) pipes {
 	line = strings.TrimSpace(regexp.MustCompile(`^\s*WORD \S+ //`).ReplaceAllString(line, ""))
 	name, rest, _ := strings.Cut(line, " ")
@@ -79,7 +79,7 @@ func cost(t *testing.T, line string) pipes {
 	return p
 }
 
-// loops finds the innermost loops of a function: their instructions.
+// loops returns the instructions of the innermost loops of a function.
 func loops(t *testing.T, f *file, function string) (list [][]string) {
 	_, text, ok := strings.Cut(f.body.String(), "TEXT ·"+function+"(SB)")
 	if !ok {
@@ -104,7 +104,7 @@ func loops(t *testing.T, f *file, function string) (list [][]string) {
 	return list
 }
 
-// longest is the loop with the most instructions, and the bytes of weights that it reads.
+// longest returns the demand of the loop with the most instructions, and the bytes of weights that it reads.
 func longest(t *testing.T, f *file, function string) (p pipes, bytes float64) {
 	var loop []string
 	for _, l := range loops(t, f, function) {
@@ -121,7 +121,7 @@ func longest(t *testing.T, f *file, function string) (p pipes, bytes float64) {
 	return p, bytes
 }
 
-// TestBounds: the estimates in docs/KERNELS.md are those of the loops as they are.
+// TestBounds: the estimates in docs/KERNELS.md match the generated loops.
 func TestBounds(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/KERNELS.md")
 	if err != nil {
@@ -170,7 +170,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// vecLUTBound is the pipelines that a tile of 32 columns takes for 32 tokens: tables, indices, additions, and widening
+// vecLUTBound is the pipeline demand of a tile of 32 columns for 32 tokens: tables, indices, additions, and widening
 // once in eight tiles.
 func vecLUTBound(t *testing.T, rows float64) (p pipes) {
 	f := vecLUTNEONFile()

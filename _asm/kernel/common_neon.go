@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Instructions that Go's assembler for arm64 lacks are written as words. A comment after each says what it is, in the
-// words of GNU's disassembler, with which TestWords compares it.
+// Instructions that Go's assembler for arm64 lacks are written as words. A comment after each names it in the syntax of
+// GNU's disassembler, with which TestWords compares it.
 
-// word64 is an instruction by the form of its operands: destination and one or two sources.
+// word64 is an instruction by its operands: destination and one or two sources.
 type word64 struct {
 	code    int
-	d, n, m string // arrangements; m is empty where there is one source
+	d, n, m string // arrangements; m is empty for a single source
 }
 
-// words64 are such instructions by name, and what is constant behind a comma.
+// words64 are these instructions by name, with a constant operand after the comma.
 var words64 = map[string]word64{
 	"mul":       {0x4E209C00, "16b", "16b", "16b"},
 	"mul 4s":    {0x4EA09C00, "4s", "4s", "4s"},
@@ -37,12 +37,12 @@ var words64 = map[string]word64{
 	"urshr, #5": {0x6F0B2400, "16b", "16b", ""},
 }
 
-// w writes such an instruction on registers d, n and m.
+// w writes such an instruction with registers d, n and m.
 func (f *file) w(name string, regs ...int) {
 	i := words64[name]
 	code := i.code | regs[1]<<5 | regs[0]
 	mnemonic, constant, _ := strings.Cut(name, ",")
-	mnemonic, _, _ = strings.Cut(mnemonic, " ") // what follows tells forms of the same name apart
+	mnemonic, _, _ = strings.Cut(mnemonic, " ") // a suffix distinguishes forms of the same name
 	text := fmt.Sprintf("%s v%d.%s, v%d.%s", mnemonic, regs[0], i.d, regs[1], i.n)
 	if i.m != "" {
 		code |= regs[2] << 16
@@ -54,19 +54,19 @@ func (f *file) w(name string, regs ...int) {
 	f.p("WORD $%#08x // %s", code, text)
 }
 
-// sdot is products of each four bytes of n with bytes 4·i to 4·i+3 of m, added to the lanes of d.
+// sdot adds the dot products of each four bytes of n with bytes 4·i to 4·i+3 of m to the lanes of d.
 func (f *file) sdot(d, n, m, i int) {
 	f.p("WORD $%#08x // sdot v%d.4s, v%d.16b, v%d.4b[%d]", 0x4F80E000|i&1<<21|m<<16|i>>1<<11|n<<5|d, d, n, m, i)
 }
 
-// byElement is mul or mla of 16-bit lanes of n with lane i of m, which is one of the lower 16 registers.
+// byElement is mul or mla of 16-bit lanes of n with lane i of m, one of the lower 16 registers.
 func (f *file) byElement(name string, d, n, m, i int) {
 	code := map[string]int{"mul": 0x4F408000, "mla": 0x6F400000}[name]
 	f.p("WORD $%#08x // %s v%d.8h, v%d.8h, v%d.h[%d]", code|i>>2<<11|i>>1&1<<21|i&1<<20|m<<16|n<<5|d, name, d, n, m, i)
 }
 
-// panelsARM emits a kernel of one *tile: what body multiplies is done for each panel in turn. frame is the number of
-// bytes of the stack that it uses, from 16(RSP) on; begin is done once.
+// panelsARM emits a kernel of one *tile: begin runs once, body for each panel. frame is the number of bytes of the
+// stack that body uses, from 16(RSP) on.
 //
 // General registers: R0 the tile, R1 weights, R3 steps, R4 activations of the first token; R7 bytes between tokens of
 // results, R8 panels, R9 bytes of a panel, R10 weights and R11 results of the panel. The others are free.
@@ -95,7 +95,7 @@ func panelsARM(f *file, name string, rows, frame int, begin, body func()) {
 	f.p("RET")
 }
 
-// distanceARM is how many bytes ahead memory is prefetched. Not measured.
+// distanceARM is the prefetch distance in bytes. Not measured.
 const distanceARM = 8192
 
 // prefetchARM prefetches weights.
@@ -114,7 +114,7 @@ func (f *file) loadConst(name string, b [16]byte, v int) {
 	f.p("FMOVQ (R6), F%d", v)
 }
 
-// blocksARM emits all steps in blocks of at most R2 = tile.block, after each of which sums are widened.
+// blocksARM emits all steps in blocks of at most R2 = tile.block; accumulators are widened after each.
 func blocksARM(f *file, step, widen func()) {
 	next, few, loop := f.newLabel("next"), f.newLabel("few"), f.newLabel("loop")
 	f.at(next)

@@ -2,11 +2,10 @@ package main
 
 import "fmt"
 
-// groups86 emits the loop over the groups of columns of a panel of that many rows that have sums of their own, around a
-// body that multiplies one: weights are read once, in the order of memory, and setting a call up is paid once for all
-// groups.
+// groups86 emits the loop over the groups of columns of a panel with the given number of rows, around a body that
+// multiplies one group: weights are read once, in memory order, and the setup of a call is paid once for all groups.
 //
-// General registers: R15 groups that follow, R14 what a group takes from tokens, DX the results. The body begins with
+// General registers: R15 remaining groups, R14 bytes of a group of activations, DX the results. The body starts with
 // the steps of the group in CX, and leaves DI and SI at its end.
 func groups86(f *file, rows int, body func()) {
 	next, same := f.newLabel("group"), f.newLabel("unit")
@@ -36,18 +35,18 @@ func groups86(f *file, rows int, body func()) {
 	f.p("JNZ %s", next)
 }
 
-// outcome is what becomes of a sum, and where its register is addressed from.
+// outcome says how a sum is processed, and the base register of its operand.
 type outcome int
 
 const (
-	lessZero      outcome = iota // it loses zero·Σx; zero points are at CX, register factor holds Σx
-	asResult                     // it is the result, at BX
-	byActivations                // times the scale in register factor it is added to the result at BX
-	byBoth                       // times the scale in register factor, then that of the weights at CX, the same
+	lessZero      outcome = iota // subtract zero·Σx; zero points are at CX, register factor holds Σx
+	asResult                     // store it as the result, at BX
+	byActivations                // times the scale in register factor, added to the result at BX
+	byBoth                       // times the scale in register factor, then the weight scale at CX, also added
 )
 
-// results86 emits what becomes of the sums of a group (N15). store does it for a token; register number factor, of the
-// given kind, then holds what its outcome says.
+// results86 emits the processing of the sums of a group (N15). store emits it for a token; register number factor, of
+// the given kind, then holds the operand of the outcome.
 func results86(f *file, tokens int, kind string, factor int, store func(t int, o outcome)) {
 	exact, sums := f.newLabel("exact"), f.newLabel("sums")
 	activations, done := f.newLabel("activations"), f.newLabel("stored")
@@ -87,8 +86,8 @@ func results86(f *file, tokens int, kind string, factor int, store func(t int, o
 	f.at(done)
 }
 
-// result86 emits what becomes of a register of sums, whose results are off bytes from those of the first row. Register
-// number free holds nothing.
+// result86 emits the processing of a register of sums, whose results are off bytes after the results of the first row.
+// Register number free is unused.
 func result86(f *file, register string, free, factor, off int, o outcome) {
 	kind := register[:1]
 	other, by := fmt.Sprint(kind, free), fmt.Sprint(kind, factor)
@@ -96,7 +95,7 @@ func result86(f *file, register string, free, factor, off int, o outcome) {
 	add86(f, register, other, by, off, o)
 }
 
-// unit86 loads what the outcome takes from the weights of a register of sums.
+// unit86 loads the weight operand of the outcome for a register of sums.
 func unit86(f *file, register string, off int, address string, o outcome) {
 	switch o {
 	case lessZero:
@@ -106,7 +105,7 @@ func unit86(f *file, register string, off int, address string, o outcome) {
 	}
 }
 
-// add86 is result86 once that is in register other.
+// add86 is result86 once the operand is in register other.
 func add86(f *file, register, other, by string, off int, o outcome) {
 	switch o {
 	case lessZero:

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestFresh: the generated files are those of this generator.
+// TestFresh: the generated files are up to date with this generator.
 func TestFresh(t *testing.T) {
 	for name, text := range texts() {
 		have, err := os.ReadFile(filepath.Join("../../internal/kernel", name))
@@ -25,7 +25,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestVEX compares the bytes of VPDPBUSD in its VEX form, for all registers, with those that Go's assembler gives for
+// TestVEX compares the bytes of VPDPBUSD in its VEX form, for all registers, with what Go's assembler emits for
 // VPMADDUBSW, an instruction of the same form: only the opcode may differ.
 func TestVEX(t *testing.T) {
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func TestVEX(t *testing.T) {
 	}
 }
 
-// encoded is the bytes that BYTE directives give.
+// encoded returns the bytes of BYTE directives.
 func encoded(t *testing.T, line string) (s string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`BYTE \$0x([0-9a-fA-F]{2})`).FindAllStringSubmatch(line, -1) {
@@ -75,8 +75,8 @@ func encoded(t *testing.T, line string) (s string) {
 	return s
 }
 
-// TestTwin runs the tests of the kernels for AVX-VNNI on CPUs that have AVX-512 VNNI but lack it, with every VPDPBUSD
-// in its EVEX form: the same instruction in another encoding, which TestVEX takes care of.
+// TestTwin runs the tests of the AVX-VNNI kernels on CPUs that have AVX-512 VNNI but lack AVX-VNNI, with every VPDPBUSD
+// in its EVEX form: the same instruction in another encoding, which TestVEX checks.
 func TestTwin(t *testing.T) {
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	if !strings.Contains(string(info), "avx512_vnni") {

@@ -3,34 +3,34 @@ package main
 import "fmt"
 
 // Products of panels on the tile registers of AMX: a tile of 16 tokens by 64 columns, times one of 64 columns by 16
-// rows of weights, is added to one of 16 × 16 sums. Codes are looked up as signed bytes, so there is nothing to correct
-// afterwards.
+// rows of weights, is added to one of 16 × 16 sums. Codes are decoded to signed bytes, so there is no zero-point
+// correction.
 //
-// A function takes 32 rows of each panel, two tiles. It takes the weights of some columns apart into a room that stays
-// in the first-level cache, in the order of VNNI4 (tile rows are groups of four columns), multiplies all tokens by
-// them, 32 at a time, and keeps the sums of 32 tokens and rows in memory until the next columns. docs/KERNELS.md has
-// sources and bounds.
+// A function processes 32 rows of each panel, two tiles. It unpacks the weights of some columns into a buffer that
+// stays in the L1 cache, in the order of VNNI4 (tile rows are groups of four columns), multiplies all tokens by them,
+// 32 at a time, and keeps the sums of 32 tokens and rows in memory until the next columns. docs/KERNELS.md has sources
+// and bounds.
 //
-// General registers: DI arguments, SI packed weights, R10 activations of the columns in the room, R12 tokens that are
-// left, R13 their activations, R14 their results, R15 their sums. While products are added: SI and AX activations of
+// General registers: DI arguments, SI packed weights, R10 activations of the columns in the buffer, R12 remaining
+// tokens, R13 their activations, R14 their results, R15 their sums. While products are added: SI and AX activations of
 // two tiles, DX bytes between tokens, BX weights, R8 bytes between their groups of four columns, CX steps of 64
 // columns, R9 and R11 prefetches.
 
 const (
 	quadsAMX = 16   // groups of four columns in a tile
-	roomQuad = 128  // bytes of a group in the room
+	roomQuad = 128  // bytes of a group in the buffer
 	sumPage  = 4096 // from tile to tile of sums: a load waits for a store at the same place in another page
 )
 
-// opener says how weights are taken apart.
+// opener says how weights are unpacked.
 type opener struct {
 	name, what string
 	quad       int // packed bytes of a group of four columns
-	// packed in the order of the room: whole tiles are multiplied where they lie
+	// packed in the order of the buffer: whole tiles are multiplied in place
 	direct bool
 	tables []int                           // registers that hold asm.AMX.Table
-	load   func(f *file, at string, z int) // of a group
-	open   func(f *file, z int)            // makes registers 16 and 17 of it
+	load   func(f *file, at string, z int) // loads a group
+	open   func(f *file, z int)            // unpacks it into registers 16 and 17
 }
 
 func openersAMX() []opener {
@@ -84,7 +84,7 @@ func amxFile() *file {
 	return f
 }
 
-// tilesAMX emits the function of an opener.
+// tilesAMX emits the function for an opener.
 type tilesAMX struct {
 	*file
 	opener
@@ -139,9 +139,8 @@ func (g *tilesAMX) copyField(from, to string) {
 	g.p("MOVQ AX, AMX_%s(DI)", to)
 }
 
-// take takes the weights of the next columns apart, of all that are left or as many as the room has space for.
-// Activations beyond the last are not zero where another group follows, so those of an incomplete tile are multiplied
-// by zeros.
+// take unpacks the weights of the next columns, up to the size of the buffer. Activations past the end are not zero if
+// another group follows, so the activations of an incomplete tile are multiplied by zeros.
 func (g *tilesAMX) take() {
 	whole, rest, one := g.newLabel("whole"), g.newLabel("rest"), g.newLabel("one")
 	zeros, zero, opened := g.newLabel("zeros"), g.newLabel("zero"), g.newLabel("opened")
@@ -173,7 +172,7 @@ func (g *tilesAMX) take() {
 		for z := range quadsAMX {
 			g.load(g.file, fmt.Sprintf("%d(SI)", z*g.quad), z)
 		}
-		g.at(whole) // what is loaded next precedes the stores: loads wait for stores at the same place in another page
+		g.at(whole) // load before storing: loads wait for stores at the same offset in another page
 		g.p("ADDQ $%d, SI", quadsAMX*g.quad)
 		g.p("MOVQ SI, R9")
 		g.p("LEAQ %d(SI), AX", -quadsAMX*g.quad)
@@ -223,8 +222,9 @@ func (g *tilesAMX) store(at int) {
 	}
 }
 
-// tokens multiplies all tokens by the weights in the room, 32 at a time. The last tile of tokens is a whole one, some
-// of which another tile holds too: they get the same sums again. Fewer than 16 tokens are one tile of fewer rows.
+// tokens multiplies all tokens by the weights in the buffer, 32 at a time. The last tile of tokens is a whole one that
+// may overlap the previous tile: shared tokens get the same sums again. Fewer than 16 tokens are one tile of fewer
+// rows.
 func (g *tilesAMX) tokens() {
 	pair, single, done := g.newLabel("pair"), g.newLabel("single"), g.newLabel("done")
 	g.p("MOVQ AMX_Tokens(DI), R12")
@@ -270,7 +270,7 @@ const (
 	weightsAMX = 6
 )
 
-// products adds those of one or two tiles of tokens with the weights in the room to their sums.
+// products adds the products of one or two tiles of tokens with the weights in the buffer to their sums.
 func (g *tilesAMX) products(tiles int) {
 	first, begun, step := g.newLabel("first"), g.newLabel("begun"), g.newLabel("step")
 	prefetch, last, stored := g.newLabel("prefetch"), g.newLabel("last"), g.newLabel("stored")
@@ -340,7 +340,7 @@ func (g *tilesAMX) products(tiles int) {
 	g.at(stored)
 }
 
-// scaleSums emits what becomes of the sums of a group (asm.Scaling).
+// scaleSums emits the processing of the sums of a group (asm.Scaling).
 func scaleSums(f *file) {
 	f.declare("ScaleSums", "adds scaled sums to results.", "t *Scaling", 1)
 	f.p("MOVQ t+0(FP), DI")

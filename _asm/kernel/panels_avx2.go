@@ -5,12 +5,12 @@ import "fmt"
 // Products with 256-bit registers, for CPUs with VPDPBUSD in its VEX form (AVX-VNNI) and for those without (AVX2).
 //
 // Packed weights are fields of 1, 2, 4 or 8 bits. A step is four operands of 8 lanes of four bytes, for one group of
-// four columns: eight fields of half a register, four of a register, two of two, or four registers. Where a panel has
-// more lanes than that, a call multiplies a part of them and steps over the rest.
+// four columns: eight fields of half a register, four of a register, two of two, or four registers. If a panel has more
+// lanes, a call multiplies a part of them and skips the rest.
 //
-// Fields are looked up by byte shuffles in tables that come with the tile, so that one function serves every alphabet.
-// 1-bit weights are cut out by masks and stay at their place, which a shift of the sum makes up for: half a register is
-// loaded into both lanes, the upper one shifted by four.
+// Fields are decoded by byte shuffles with tables that come with the tile, so that one function serves every alphabet.
+// 1-bit weights are extracted by masks in place, and a shift of the sum compensates: half a register is loaded into
+// both lanes, the upper one shifted by four.
 //
 // Without VPDPBUSD the products of two columns are summed in 16 bits, as far as the bound that comes with the tile
 // allows, then in 32 bits on the stack; int8 goes to 32 bits at once. Several tokens multiply a panel in two halves,
@@ -22,14 +22,14 @@ type ymm struct {
 	*file
 	vnni   bool
 	bits   int
-	rows   int // of a panel
+	rows   int // per panel
 	tokens int
 	pair   bool // two panels at a time, for one token
 	second bool // the second one of them
-	half   int  // of the operands, where a call multiplies one half after the other
-	first  bool // sums begin with the products of this step
+	half   int  // of the operands, if a call multiplies one half after the other
+	first  bool // the products of this step start the accumulators
 
-	v, index, operand, product int // registers: packed weights, fields of four bits, what they stand for, its product
+	v, index, operand, product int // registers: packed weights, fields of four bits, decoded fields, product
 	xs                         []int
 	table                      []int  // for the lower and the upper field of four bits
 	constant                   string // 15 in every byte, for int8 what its product needs; a register or memory
@@ -42,7 +42,7 @@ type ymm struct {
 
 const operandsY = 4
 
-// distance is how many bytes ahead lines are prefetched where hardware prefetchers follow no stream.
+// distance is the prefetch distance in bytes where hardware prefetchers follow no stream.
 const distance = 8192
 
 func (g *ymm) fields() int { return 8 / g.bits }
@@ -51,10 +51,10 @@ func (g *ymm) regs() int   { return max(1, operandsY/g.fields()) }
 // stride is the number of bytes of a panel per group of four columns.
 func (g *ymm) stride() int { return g.rows * g.bits / 2 }
 
-// wide reports whether sums are 32 bits wide from the beginning.
+// wide reports whether accumulators are 32 bits wide from the start.
 func (g *ymm) wide() bool { return g.vnni || g.bits == 8 }
 
-// copies is the number of sums that are used in turn, so that no VPDPBUSD waits for the one before it.
+// copies is the number of accumulators used alternately, to hide the latency of VPDPBUSD.
 func (g *ymm) copies() int {
 	if g.wide() && g.tokens == 1 && !g.pair {
 		return 2
@@ -62,7 +62,7 @@ func (g *ymm) copies() int {
 	return 1
 }
 
-// operands is the number of those that a token is multiplied by at a time.
+// operands is the number of operands that a token is multiplied by at a time.
 func (g *ymm) operands() int {
 	switch {
 	case g.pair:
@@ -75,7 +75,7 @@ func (g *ymm) operands() int {
 
 func (g *ymm) halves() int { return max(1, operandsY/g.operands()) }
 
-// sums is the number of registers that hold them.
+// sums is the number of registers that hold accumulators.
 func (g *ymm) sums() int { return g.copies() * g.tokens * g.operands() }
 
 func (g *ymm) acc(t, i, copy int) int {
@@ -154,7 +154,7 @@ func (g *ymm) function(name string) {
 	})
 }
 
-// group emits the sums of a group of columns, and what becomes of them.
+// group emits the sums of a group of columns, and their processing.
 func (g *ymm) group() {
 	for i := range g.sums() {
 		if g.vnni || g.copies() > 1 {
@@ -170,7 +170,7 @@ func (g *ymm) group() {
 	g.finish()
 }
 
-// frame is what a function keeps on the stack: 32-bit sums, whether there are any yet, and where a group begins.
+// frame is the stack layout of a function: 32-bit sums, whether there are any yet, and the start of a group.
 func (g *ymm) frame() (sums, bytes int) {
 	if !g.wide() {
 		sums = 32 * g.sums()
@@ -203,7 +203,7 @@ func (g *ymm) begin(name string) {
 	}
 }
 
-// allocate hands out the registers above the sums.
+// allocate assigns the registers above the accumulators.
 func (g *ymm) allocate() {
 	if g.halves() > 1 {
 		g.allocateTile()
@@ -256,8 +256,8 @@ func (g *ymm) allocate() {
 	g.constant = held("y"+words[2:], repeat(words, 8))
 }
 
-// blocks emits all steps, in blocks after which 16-bit sums are widened: those of the last block in registers, those
-// before it on the stack, if there is one before it.
+// blocks emits all steps, in blocks after which 16-bit accumulators are widened: the last block in registers, earlier
+// ones on the stack, if any.
 func (g *ymm) blocks() {
 	next, more, widened := g.newLabel("next"), g.newLabel("more"), g.newLabel("widened")
 	last, done := g.newLabel("last"), g.newLabel("whole")
@@ -300,8 +300,8 @@ func (g *ymm) blocks() {
 	g.at(done)
 }
 
-// block emits a loop of BX steps, at least one. Without VPDPBUSD sums begin with the products of the first step: there
-// is nothing to be added to, which counts where blocks are short.
+// block emits a loop of BX steps, at least one. Without VPDPBUSD the products of the first step start the accumulators:
+// this saves additions, which matters for short blocks.
 func (g *ymm) block() {
 	if g.first = !g.vnni && g.copies() == 1; g.first {
 		if g.rows > 32 {
@@ -334,8 +334,8 @@ func (g *ymm) block() {
 	g.at(done)
 }
 
-// prefetch prefetches weights: without VPDPBUSD every line of a stream, which suits AMD's Zen 3, as far ahead as the
-// tile says; the second half of a panel is in the cache already. Where two calls take half of a panel's bytes each,
+// prefetch prefetches weights: without VPDPBUSD every line of a stream, which suits AMD's Zen 3, at the distance given
+// by the tile; the second half of a panel is in the cache already. If two calls process half of a panel's bytes each,
 // neither reads a stream that hardware would follow, and the second finds the panel in the cache: so each prefetches
 // half of the next panel, line by line.
 func (g *ymm) prefetch(steps int) {
@@ -362,7 +362,7 @@ func (g *ymm) advance(steps int) {
 	g.p("ADDQ $%d, SI", 4*steps)
 }
 
-// step emits one step, u steps ahead of the pointers.
+// step emits the loop body at unroll index u.
 func (g *ymm) step(u, copy int) {
 	off := u * g.stride()
 	if g.halves() > 1 {
@@ -379,7 +379,7 @@ func (g *ymm) step(u, copy int) {
 	})
 }
 
-// eachPanel emits what is done to both panels of a pair, or to the only one.
+// eachPanel emits code for both panels of a pair, or for the only one.
 func (g *ymm) eachPanel(emit func()) {
 	emit()
 	if g.pair {
@@ -389,7 +389,7 @@ func (g *ymm) eachPanel(emit func()) {
 	}
 }
 
-// register multiplies the fields of a register, which are operands i, i+1 …
+// register multiplies the fields of a register: operands i, i+1 …
 func (g *ymm) register(off, i, copy int) {
 	if g.bits == 8 {
 		g.bytes(off, i, copy)
@@ -408,7 +408,7 @@ func (g *ymm) register(off, i, copy int) {
 	g.flush(copy)
 }
 
-// nibble multiplies the one or two fields that four bits stand for.
+// nibble multiplies the one or two fields in four bits.
 func (g *ymm) nibble(i, copy int) {
 	for f, table := range g.table {
 		g.p("VPSHUFB Y%d, Y%d, Y%d", g.index, table, g.next(i+f))
@@ -427,7 +427,7 @@ func (g *ymm) single(off, copy int) {
 	g.flush(copy)
 }
 
-// next is the register for operand i.
+// next returns the register for operand i.
 func (g *ymm) next(i int) int {
 	if g.vnni {
 		return g.operand
@@ -446,8 +446,8 @@ func (g *ymm) multiply(i, copy int) {
 	}
 }
 
-// flush multiplies what waits by the only token: first all products, then all sums. Zen 3 takes a fifteenth less time
-// for them than when they alternate.
+// flush multiplies the waiting operands by the only token: first all products, then all additions. On Zen 3 this is
+// 1/15 faster than alternating.
 func (g *ymm) flush(copy int) {
 	for _, i := range g.waiting {
 		operand := g.next(i)
@@ -459,7 +459,7 @@ func (g *ymm) flush(copy int) {
 	g.waiting = nil
 }
 
-// sumOr is a register for products: that of the sum where this begins with them.
+// sumOr returns a register for products: the accumulator's if the products start it.
 func (g *ymm) sumOr(sum, product int) int {
 	if g.first {
 		return sum
@@ -467,15 +467,15 @@ func (g *ymm) sumOr(sum, product int) int {
 	return product
 }
 
-// addTo adds products to a sum, unless it begins with them.
+// addTo adds products to an accumulator, unless they start it.
 func (g *ymm) addTo(add string, sum, product int) {
 	if !g.first {
 		g.p("%s Y%d, Y%d, Y%d", add, product, sum, sum)
 	}
 }
 
-// bytes multiplies a register of int8. Without VPDPBUSD the weight lends its sign to the activation: the product of
-// magnitude and signed activation needs 15 bits and a sign, and so does that of two columns (2·128·127 < 2¹⁵).
+// bytes multiplies a register of int8. Without VPDPBUSD the weight's sign is transferred to the activation: the product
+// of magnitude and signed activation needs 15 bits and a sign, and so does the sum for two columns (2·128·127 < 2¹⁵).
 func (g *ymm) bytes(off, i, copy int) {
 	if g.vnni {
 		g.p("VPXOR %d(DI), %s, Y%d", off, g.constant, g.operand)
@@ -496,8 +496,8 @@ func (g *ymm) bytes(off, i, copy int) {
 	}
 }
 
-// finish applies mul and add and makes results of the sums: those of operand f of register r are rows f·lanes+8·r … of
-// the part, of 1-bit weights f·lanes … and (4+f)·lanes ….
+// finish applies mul and add and stores the accumulators as results: field f of register r holds rows f·lanes+8·r … of
+// the part; for 1-bit weights f·lanes … and (4+f)·lanes ….
 func (g *ymm) finish() {
 	mul, add := g.xs[0], g.operand
 	scaled := g.vnni || g.bits == 1 // operands of the others are weights but for a constant
@@ -526,10 +526,10 @@ func (g *ymm) finish() {
 	}
 }
 
-// operandOf is the number of the operand of a step whose sum is number i.
+// operandOf is the index of the step's operand whose sum has index i.
 func (g *ymm) operandOf(i int) int { return g.half*operandsY/2 + i }
 
-// store makes results of the sums of a token.
+// store stores the results of a token.
 func (g *ymm) store(t int, o outcome) {
 	lanes, free := g.stride()/4, g.xs[0]
 	for n := range min(g.operands(), operandsY) {

@@ -4,12 +4,12 @@ import "fmt"
 
 // Tiles for several tokens, and pairs of panels for one, without VPDPBUSD.
 //
-// Four operands and their sums for more than two tokens do not fit 16 registers. So a group of columns is multiplied in
-// two halves, one after the other, each by all tokens: two operands are made once for up to six of them, and the second
-// half finds the weights in the cache.
+// Four operands and their accumulators for more than two tokens do not fit 16 registers. So a group of columns is
+// multiplied in two halves, one after the other, each by all tokens: two operands are made once for up to six of them,
+// and the second half finds the weights in the cache.
 
-// tileTokens is the most tokens of a tile. Two registers of int8 stay beside their magnitudes, so there is room for one
-// token less.
+// tileTokens is the maximum number of tokens of a tile. Two registers of int8 are kept in addition to their magnitudes,
+// which leaves room for one token less.
 func tileTokens(bits int) int {
 	if bits == 8 {
 		return 5
@@ -17,10 +17,10 @@ func tileTokens(bits int) int {
 	return 6
 }
 
-// placeBytes are for the steps, the weights and the activations of a group of columns.
+// placeBytes is the stack space for the steps, the weights and the activations of a group of columns.
 const placeBytes = 3 * 8
 
-// keepPlace has the second half begin where the first one began.
+// keepPlace makes the second half start where the first one started.
 func (g *ymm) keepPlace() {
 	if g.halves() == 1 {
 		return
@@ -36,7 +36,7 @@ func (g *ymm) keepPlace() {
 	}
 }
 
-// prefetchLines prefetches every line of so many bytes of a stream, R12 bytes ahead.
+// prefetchLines prefetches every line of the given number of bytes of a stream, R12 bytes ahead.
 func (g *ymm) prefetchLines(bytes int) {
 	if g.half > 0 {
 		return
@@ -52,7 +52,7 @@ func (g *ymm) prefetchLines(bytes int) {
 	}
 }
 
-// secondResults makes results of the sums of the second panel of a pair.
+// secondResults stores the results of the second panel of a pair.
 func (g *ymm) secondResults() {
 	move := func(op string) {
 		g.p("MOVQ Tile_SecondUnit(AX), BX")
@@ -66,15 +66,15 @@ func (g *ymm) secondResults() {
 	move("SUB")
 }
 
-// allocateTile hands out the registers above the sums of a tile: index and operand are its operands, of int8 their
-// magnitudes, and v holds packed weights, then products. What is left holds constants.
+// allocateTile assigns the registers above the accumulators of a tile: index and operand are its operands, for int8
+// their magnitudes, and v holds packed weights, then products. The remaining ones hold constants.
 func (g *ymm) allocateTile() {
 	free := g.sums()
 	take := func() int { free++; return free - 1 }
 	g.index, g.operand, g.v, g.xs = take(), take(), take(), []int{take()}
 	g.product, g.table = g.v, nil
 	if g.bits == 8 {
-		g.table = []int{take(), take()} // not tables: the weights
+		g.table = []int{take(), take()} // here the weights, not tables
 	}
 	if free > 16 {
 		panic("ymm: out of registers")
@@ -107,12 +107,12 @@ func (g *ymm) allocateTile() {
 	}
 }
 
-// loadTable loads that of the lower or the upper field of four bits.
+// loadTable loads the table of the lower or the upper field of four bits.
 func (g *ymm) loadTable(i, register int) {
 	g.p("VBROADCASTI128 (Tile_Table+%d)(AX), Y%d", 16*i, register)
 }
 
-// tableIn is a register that holds a table: one that is kept, or the given one.
+// tableIn returns a register that holds a table: a permanent one, or the given one after a load.
 func (g *ymm) tableIn(i, register int) int {
 	if i < len(g.table) {
 		return g.table[i]
@@ -121,7 +121,7 @@ func (g *ymm) tableIn(i, register int) int {
 	return register
 }
 
-// tileStep emits one step of a half, u steps ahead of the pointers.
+// tileStep emits the loop body of a half at unroll index u.
 func (g *ymm) tileStep(u int) {
 	off := u * g.stride()
 	switch g.bits {
@@ -144,8 +144,8 @@ func (g *ymm) tileStep(u int) {
 	}
 }
 
-// tileProducts adds the products of both operands with a token, first the products, then the sums (see flush). The
-// second one takes the place of the activations.
+// tileProducts adds the products of both operands with a token, first the products, then the additions (see flush). The
+// second product overwrites the activations.
 func (g *ymm) tileProducts(t int) {
 	operands, by := []int{g.index, g.operand}, []int{g.product, g.xs[0]}
 	both := func(emit func(i, a int)) {
@@ -164,7 +164,7 @@ func (g *ymm) tileProducts(t int) {
 	both(func(i, a int) { g.addTo("VPADDW", a, by[i]) })
 }
 
-// tileOperands1 cuts two operands of 1-bit weights out.
+// tileOperands1 extracts two operands of 1-bit weights.
 func (g *ymm) tileOperands1(off int) {
 	g.p("VBROADCASTI128 %d(DI), Y%d", off, g.v)
 	g.p("VPSRLVD %s, Y%d, Y%d", g.shift, g.v, g.v)
@@ -173,7 +173,7 @@ func (g *ymm) tileOperands1(off int) {
 	}
 }
 
-// tileOperands2 looks the two fields of four bits up that are the half of a byte.
+// tileOperands2 decodes the two fields in four bits of a byte.
 func (g *ymm) tileOperands2(off int) {
 	g.p("VMOVDQU %d(DI), Y%d", off, g.v)
 	if g.half > 0 {
@@ -185,7 +185,7 @@ func (g *ymm) tileOperands2(off int) {
 	}
 }
 
-// tileOperands4 looks up both fields of a register.
+// tileOperands4 decodes both fields of a register.
 func (g *ymm) tileOperands4(off int) {
 	table := g.tableIn(0, g.xs[0])
 	g.p("VMOVDQU %d(DI), Y%d", off, g.v)

@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// Products with 512-bit VPDPBUSD. A step takes the packed weights of one or more groups of four columns apart into
-// unsigned operands, each 16 lanes of four bytes, and multiplies each with the activations of its columns.
+// Products with 512-bit VPDPBUSD. A step unpacks the packed weights of one or more groups of four columns into unsigned
+// operands, each 16 lanes of four bytes, and multiplies each with the activations of its columns.
 //
-// A register of packed weights holds fields of 1, 2, 4 or 8 bits. Field f is cut out by a mask alone, so that its
-// operand is the field times 2^(f·bits); that of field 0 is the register itself, all fields included. The sums are
-// corrected once, at the end: sum 0 loses the others, then sum f is shifted right by f·bits.
+// A register of packed weights holds fields of 1, 2, 4 or 8 bits. Field f is extracted by a mask alone, so that its
+// operand is the field times 2^(f·bits); the operand of field 0 is the register itself, with all fields. The sums are
+// corrected once, at the end: the others are subtracted from sum 0, then sum f is shifted right by f·bits.
 //
-// General registers: DI weights, SI activations, R11 those of the seventh token, R8 bytes between tokens (R10 three,
-// R13 five times), CX steps.
+// General registers: DI weights, SI activations, R11 activations of the seventh token, R8 bytes between tokens (R10
+// three, R13 five times), CX steps.
 
 // stream is one kind of packed weights.
 type stream struct {
 	name  string
-	what  string   // panels of them are, for doc
-	bits  int      // of a field
+	what  string   // the weights that panels consist of, for doc
+	bits  int      // per field
 	regs  int      // 64-byte registers per step
 	split int      // groups of four columns that share a register: lane l belongs to group l·split/16
 	pair  bool     // the upper half of a register belongs to the next panel, R11 bytes further on
-	share int      // panels that the registers are of, one after the other, each R11 bytes further on; 0 = one
-	most  int      // tokens at once
+	share int      // number of panels that the registers hold, one after the other, each R11 bytes further on; 0 = one
+	most  int      // maximum number of tokens at once
 	whole bool     // open fills a register per field
-	minus bool     // an operand is the smaller the larger the weight: Tile.Mul is −1
-	fixed []string // 64 bytes that open wants in register fixedReg
+	minus bool     // operands fall as weights rise: Tile.Mul is −1
+	fixed []string // 64 bytes that open needs in register fixedReg
 
 	// open loads the packed weights at an address into operand register d[0]; d[1] is free. With whole it fills all of d.
 	open func(g *vnni512, d []int, at string, masked bool)
@@ -36,7 +36,7 @@ type stream struct {
 func (s *stream) fields() int   { return 8 / s.bits }
 func (s *stream) operands() int { return s.fields() * s.regs }
 
-// lanes is the number of rows that one field of all registers covers; of a pair, in both panels.
+// lanes is the number of rows that one field of all registers covers; for a pair, in both panels.
 func (s *stream) lanes() int { return 16 * s.regs / s.split }
 
 // stride is the number of bytes of a panel per step.
@@ -47,7 +47,7 @@ func (s *stream) stride() int {
 	return pace * s.regs / s.panels()
 }
 
-// panels is how many are one to the function.
+// panels is the number of panels that the function treats as one.
 func (s *stream) panels() int {
 	if s.pair {
 		return 2
@@ -55,7 +55,7 @@ func (s *stream) panels() int {
 	return max(s.share, 1)
 }
 
-// rows is the number of rows of all panels of the function, panelRows that of one.
+// rows is the number of rows of all panels of the function, panelRows of a single one.
 func (s *stream) rows() int      { return s.lanes() * s.fields() }
 func (s *stream) panelRows() int { return s.rows() / s.panels() }
 
@@ -75,19 +75,20 @@ type vnni512 struct {
 	*file
 	*stream
 	tokens int
-	copies int // of the accumulators, used in turn, so that no sum waits for the one before it
+	copies int // of the accumulators, used alternately, to hide the latency of the additions
 
 	room roomUse // panels_avx512_dense.go
-	// all operands of a step find a register at once; else those of a register do, or the activations of all tokens
+	// all operands of a step have registers at once; otherwise only the operands of one register, or the activations of
+	// all tokens
 	held     bool
-	free     int            // registers from here on hold nothing
+	free     int            // first unused register
 	ops      []int          // operands
 	xs       []int          // activations
-	ys       []int          // scaled results of all tokens; none = they stay in memory
+	ys       []int          // scaled results of all tokens; none = they are in memory
 	spread   int            // control of the shuffle for split = 4
-	fixedReg int            // what the stream fixed
-	wanted   []string       // constants that a dry run asked for
-	inReg    map[string]int // those that found a register
+	fixedReg int            // register of the stream's fixed bytes
+	wanted   []string       // constants requested in a dry run
+	inReg    map[string]int // constants in registers
 }
 
 const (
@@ -96,10 +97,10 @@ const (
 	maskValid = "K2" // lanes of the last, incomplete step
 )
 
-// prefetchPage prefetches weights in the next page, as seen from DI: hardware prefetchers follow a stream by themselves
-// and stop at the end of a page. Its first line brings it and its address in; where the tile says so
-// (Tile.Prefetch.Ramp), 16 lines in the course of this page. Loops say it again every few hundred bytes, which is
-// cheaper than to count. It uses R11 and R12.
+// prefetchPage prefetches weights in the next page, relative to DI: hardware prefetchers follow a stream by themselves
+// and stop at the end of a page. Touching its first line loads it and its translation; if the tile says so
+// (Tile.Prefetch.Ramp), 16 lines in the course of this page. Loops repeat it every few hundred bytes, which is cheaper
+// than counting. It uses R11 and R12.
 func prefetchPage(f *file) {
 	f.p("LEAQ 4096(DI), R12")
 	f.p("ANDQ $-4096, R12")
@@ -109,7 +110,7 @@ func prefetchPage(f *file) {
 	f.p("PREFETCHT1 (R12)(R11*1)")
 }
 
-// prefetchRule prefetches weights as the tile says, as seen from an address. It uses R12 and BX, whose sum is the line.
+// prefetchRule prefetches weights as the tile says, relative to an address. It uses R12 and BX, whose sum is the line.
 func prefetchRule(f *file, address string) {
 	f.p("LEAQ %s, BX", address)
 	f.p("MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12")
@@ -120,13 +121,13 @@ func prefetchRule(f *file, address string) {
 	f.p("PREFETCHT1 (R12)(BX*1)")
 }
 
-// memoryCycles is about how long memory takes for a line of weights. With fewer products it is what a kernel waits for.
+// memoryCycles is the approximate memory time of a line of weights. With fewer products a kernel waits for memory.
 const memoryCycles = 5
 
-// namesLines reports whether products take as long as memory, so that every line of a panel is to be prefetched.
+// namesLines reports whether products take as long as memory, so that every line of a panel should be prefetched.
 func (g *vnni512) namesLines() bool { return g.tokens > 1 && g.tokens*g.fields() >= memoryCycles }
 
-// prefetch emits the prefetches of weights of a loop of so many steps. docs/notes/kernels.md has figures of the rules.
+// prefetch emits the prefetches of weights in a loop with the given unrolling. docs/notes/kernels.md has measurements.
 func (g *vnni512) prefetch(unroll int) {
 	bytes := unroll * g.stride()
 	switch {
@@ -167,7 +168,7 @@ func avx512File() *file {
 	return f
 }
 
-// write writes a function into a file, once it has been written dry, to find the constants that it wants.
+// write writes a function to a file, after a dry run that collects the constants that it needs.
 func (g vnni512) write(f *file, function func(g *vnni512)) {
 	dry := g
 	dry.file = newFile("", "")
@@ -197,8 +198,8 @@ func (g *vnni512) function(name string) {
 	})
 }
 
-// start emits what the sums of a group begin with: what is to be added to them, or zero where that waits for a
-// multiplication (add).
+// start initializes the accumulators of a group: with TokenGroup.Add or Fields, or with zero if a multiplication must
+// come first (add).
 func (g *vnni512) start() {
 	for i := range g.copies * g.tokens * g.operands() {
 		switch t := i / g.operands(); {
@@ -275,7 +276,8 @@ func beginTile512(f *file, name string, tokens int) {
 	}
 }
 
-// panels86 emits the loop over the panels of a tile around a body that multiplies one, and the end of the function.
+// panels86 emits the loop over the panels of a tile around a body that multiplies one panel, and the end of the
+// function.
 func panels86(f *file, rows int, body func()) {
 	next := f.newLabel("panel")
 	f.at(next)
@@ -292,7 +294,7 @@ func panels86(f *file, rows int, body func()) {
 	f.p("RET")
 }
 
-// near is the number of tokens whose activations are addressed from SI, as many more from R11.
+// near is the number of tokens whose activations are addressed from SI; the same number follows from R11.
 const near = 6
 
 // tokenAddress is the memory operand of the activations of token t, without its offset.
@@ -300,7 +302,7 @@ func tokenAddress(t int) string {
 	return []string{"(SI)", "(R11)"}[t/near] + []string{"", "(R8*1)", "(R8*2)", "(R10*1)", "(R8*4)", "(R13*1)"}[t%near]
 }
 
-// allocate hands out the registers above the accumulators: operands, activations, and what is left to constants.
+// allocate assigns the registers above the accumulators: operands, activations, and the rest to constants.
 func (g *vnni512) allocate() {
 	if g.held = g.free+g.operands()+min(g.tokens, 2) <= 32; g.held {
 		g.ops = g.take(g.operands())
@@ -343,7 +345,7 @@ func (g *vnni512) take(n int) (regs []int) {
 	return regs
 }
 
-// constant is an operand that holds the 32-bit word c in every lane: a register while there are any, else memory.
+// constant is an operand that holds the 32-bit word c in every lane: a register if one is left, else memory.
 func (g *vnni512) constant(c string) (operand, suffix string) {
 	if r, ok := g.inReg[c]; ok {
 		return fmt.Sprintf("Z%d", r), ""
@@ -354,7 +356,7 @@ func (g *vnni512) constant(c string) (operand, suffix string) {
 	return g.word(c), ".BCST"
 }
 
-// step emits one step, u steps ahead of the pointers.
+// step emits the loop body at unroll index u.
 func (g *vnni512) step(u, copy int, masked bool) {
 	xoff := u * 4 * g.split
 	if g.tokens > near && u == 0 {
@@ -410,7 +412,7 @@ func (g *vnni512) operandsOf(u int, masked bool) {
 	}
 }
 
-// registerOperands makes those of a register of packed weights.
+// registerOperands makes the operands of a register of packed weights.
 func (g *vnni512) registerOperands(r, u int, d []int, masked bool) {
 	g.open(g, d, g.weights(r, u), masked)
 	for f := 1; f < g.fields() && !g.whole; f++ {
@@ -418,13 +420,13 @@ func (g *vnni512) registerOperands(r, u int, d []int, masked bool) {
 	}
 }
 
-// mask cuts field f out of register v.
+// mask extracts field f of register v.
 func (g *vnni512) mask(f, v, d int) {
 	c, suffix := g.constant(bytesOf(byte((1<<g.bits - 1) << (f * g.bits))))
 	g.p("VPANDD%s %s, Z%d, Z%d", suffix, c, v, d)
 }
 
-// activations loads those of token t, each lane the four columns of its group, and returns the register.
+// activations loads the activations of token t, each lane the four columns of its group, and returns the register.
 func (g *vnni512) activations(t, i, off int, masked bool) int {
 	x := g.xs[i%len(g.xs)]
 	at := "%d" + tokenAddress(t)
@@ -469,13 +471,13 @@ func (g *vnni512) tail() {
 	g.at(none)
 }
 
-// weights is the address of register r of a step, u steps ahead of the pointers.
+// weights is the address of register r at unroll index u.
 func (g *vnni512) weights(r, u int) string {
 	each := g.regs / max(g.share, 1)
 	return fmt.Sprint(u*g.stride()+pace*(r%each), panelAddress(r/each))
 }
 
-// panelAddress is the memory operand of weights in panel i of those that are one to the function, without its offset.
+// panelAddress is the memory operand of weights in panel i of the function's panels, without its offset.
 func panelAddress(i int) string {
 	return "(DI)" + []string{"", "(R11*1)", "(R11*2)", "(R10*1)"}[i]
 }

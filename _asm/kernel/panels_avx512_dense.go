@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Weights that are taken apart once for many tokens. The first tile of tokens stores its operands; dense tiles load
-// them instead of making them again. Where VPDPBUSD shares its ports with masks and shifts, as on Intel, these cost a
-// fifth of a tile of six tokens by 64 rows. Loads have ports of their own.
+// Weights that are unpacked once for many tokens. The first tile of tokens stores its operands; dense tiles load them
+// instead of making them again. Where VPDPBUSD shares its ports with masks and shifts, as on Intel, unpacking costs a
+// fifth of a tile of six tokens by 64 rows. Loads have their own ports.
 //
-// A call multiplies one panel of 64 rows, or a pair of 32, by some columns of whole rows; their sums wait in memory for
-// those of the columns that follow. R15 is where operands are left. DI is where dense tiles load them, R12 what they
-// prefetch.
+// A call multiplies one panel of 64 rows, or a pair of 32, by some columns of whole rows; their sums are kept in memory
+// for the next columns. R15 points at the stored operands. DI points at the operands that dense tiles load, R12 at the
+// weights they prefetch.
 
-// roomUse is what a function does with room for operands.
+// roomUse says how a function uses the operand buffer.
 type roomUse int
 
 const (
@@ -22,7 +22,7 @@ const (
 	readRoom
 )
 
-// denseTiles are the tokens of tiles. As sizes differ by one at most, 13 tokens and more make no smaller ones.
+// denseTiles are the tokens of tiles. As sizes differ by one at most, 13 or more tokens need no smaller tiles.
 var denseTiles = []int{4, 5, 6}
 
 func dense512File() *file {
@@ -93,8 +93,7 @@ func (g *vnni512) denseFunction(name string) {
 	g.p("RET")
 }
 
-// prefetchResults prefetches where results will be: every line of them is new to the first-level cache, and stores wait
-// for it.
+// prefetchResults prefetches the lines of results: each of them is new to the L1 cache, and stores wait for it.
 func (g *vnni512) prefetchResults() {
 	g.p("MOVQ DX, BX")
 	for t := range g.tokens {
@@ -107,24 +106,24 @@ func (g *vnni512) prefetchResults() {
 	}
 }
 
-// roomBytes is the room that the operands of a step take.
+// roomBytes is the buffer size for the operands of a step.
 func (g *vnni512) roomBytes() int { return pace * g.operands() }
 
-// storeOperands leaves the operands of a step, u steps ahead of the pointers.
+// storeOperands stores the operands of a step at unroll index u.
 func (g *vnni512) storeOperands(u int) {
 	for i, z := range g.ops {
 		g.p("VMOVDQU64 Z%d, %d(R15)", z, u*g.roomBytes()+pace*i)
 	}
 }
 
-// readOperands loads them.
+// readOperands loads the operands of a step.
 func (g *vnni512) readOperands(u int) {
 	for i, z := range g.ops {
 		g.p("VMOVDQU64 %d(DI), Z%d", u*g.roomBytes()+pace*i, z)
 	}
 }
 
-// prefetchNext prefetches a line of the weights that are taken apart next, so that memory is busy meanwhile.
+// prefetchNext prefetches a line of the weights that are unpacked next, so that memory is busy meanwhile.
 func (g *vnni512) prefetchNext() {
 	g.p("PREFETCHT1 (R12)")
 	g.p("ADDQ Tile_NextBytes(AX), R12")

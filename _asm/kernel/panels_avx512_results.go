@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// finish corrects the sums for what operands exceed weights by, and stores them, or scales them and adds them to the
+// finish applies the zero-point correction to the accumulators, and stores them, or scales them and adds them to the
 // results.
 func (g *vnni512) finish() {
 	n := g.tokens * g.operands()
@@ -33,7 +33,7 @@ func (g *vnni512) finish() {
 	results86(g.file, g.tokens, "Z", g.xs[0], g.storeRows)
 }
 
-// add is for sums that began with zero. VPMULLD takes the pipes of products.
+// add applies Tile.Mul and TokenGroup.Add to accumulators that started with zero. VPMULLD uses the ports of products.
 func (g *vnni512) add() {
 	add, minus := g.ops[0], g.minus && g.room == noRoom
 	if !minus {
@@ -60,7 +60,7 @@ func (g *vnni512) add() {
 	}
 }
 
-// separate takes the sums of the other fields out of that of field 0 and scales them.
+// separate subtracts the sums of the other fields from the sum of field 0 and scales them.
 func (g *vnni512) separate() {
 	for t := range g.tokens {
 		for r := range g.regs {
@@ -73,7 +73,7 @@ func (g *vnni512) separate() {
 	}
 }
 
-// folded is the number of sums of which folding makes one register.
+// folded is the number of accumulators that are folded into one register.
 func (g *vnni512) folded() int {
 	if g.split == 2 {
 		return 2
@@ -81,7 +81,7 @@ func (g *vnni512) folded() int {
 	return 1
 }
 
-// unpair gives sums i and i+1, whose halves belong to two panels, a panel each.
+// unpair splits accumulators i and i+1, whose halves belong to two panels, by panel.
 func (g *vnni512) unpair(i int) {
 	tmp := g.ops[0]
 	g.p("VSHUFI64X2 $0x44, Z%d, Z%d, Z%d", i+1, i, tmp)
@@ -89,8 +89,8 @@ func (g *vnni512) unpair(i int) {
 	g.p("VMOVDQA64 Z%d, Z%d", tmp, i)
 }
 
-// foldPair adds the halves of sums i and i+1, and leaves those of i in the lower half of register i, those of i+1 in
-// the upper.
+// foldPair adds the halves of accumulators i and i+1, and leaves the results of i in the lower half of register i, and
+// of i+1 in the upper half.
 func (g *vnni512) foldPair(i int) {
 	tmp := g.ops[0]
 	g.p("VSHUFI64X2 $0x44, Z%d, Z%d, Z%d", i+1, i, tmp)
@@ -98,7 +98,7 @@ func (g *vnni512) foldPair(i int) {
 	g.p("VPADDD Z%d, Z%d, Z%d", tmp, i, i)
 }
 
-// fold adds the upper half of the lanes that are in use to the lower half.
+// fold adds the upper half of the lanes in use to the lower half.
 func (g *vnni512) fold(i int, first bool) {
 	tmp := g.ops[0]
 	if first {
@@ -110,7 +110,7 @@ func (g *vnni512) fold(i int, first bool) {
 	}
 }
 
-// place says which rows a register of results holds: of which panel, and from what row on.
+// place says which rows a register of results holds: the panel, and the first row.
 type place struct{ sum, panel, row int }
 
 // places lists the registers of results of a token, panel by panel.
@@ -122,7 +122,7 @@ func (g *vnni512) places() (list []place) {
 		}
 		return list
 	}
-	each := g.regs / max(g.share, 1) // registers of a panel
+	each := g.regs / max(g.share, 1) // registers per panel
 	for r := range g.regs {
 		for f := 0; f < g.fields(); f += g.folded() {
 			list = append(list, place{r*g.fields() + f, r / each, f*g.lanes()/g.panels() + 16*(r%each)})
@@ -131,12 +131,12 @@ func (g *vnni512) places() (list []place) {
 	return list
 }
 
-// scalesAhead is how far ahead scales of the weights are prefetched, in bytes, where every line of weights is.
+// scalesAhead is the prefetch distance of weight scales, in bytes, where every line of weights is prefetched.
 const scalesAhead = 2 << 10
 
-// storeRows is the store of results86. Scales of the weights stay in the registers of operands where there are as many.
+// storeRows is the store of results86. Weight scales stay in the registers of operands if there are enough.
 func (g *vnni512) storeRows(t int, o outcome) {
-	// bytes of what is at CX
+	// bytes of the operand at CX
 	kind, size := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split], map[outcome]int{lessZero: 1, byBoth: 4}[o]
 	stay, panel := o == byBoth && g.held, 0
 	for i, at := range g.places() {
@@ -177,7 +177,7 @@ func (g *vnni512) addTo(y, a, other int, o outcome) {
 	g.p("VFMADD231PS Z%d, Z%d, Z%d", other, a, y)
 }
 
-// eachResult emits an instruction for each register that scaled results stay in and for its place, from BX on.
+// eachResult emits an instruction for each register that holds scaled results and for its place, from BX on.
 func (g *vnni512) eachResult(instruction string) {
 	if g.ys == nil {
 		return

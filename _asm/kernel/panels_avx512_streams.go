@@ -51,10 +51,11 @@ func streams512() []stream {
 	return append(list, sharing512(list)...)
 }
 
-// mostTokens is as many as there are registers for 24 sums.
+// mostTokens is the number of tokens for which there are registers for 24 accumulators.
 func mostTokens(s stream) int { return 24 / s.operands() }
 
-// sharing512 lists, for one token, what reads two panels at a time, and four of two bits: as many streams of memory.
+// sharing512 lists, for one token, the streams that read two panels at a time, and four of two bits: the same number of
+// memory streams.
 func sharing512(list []stream) (sharing []stream) {
 	add := func(s stream, panels int, name string) {
 		s.name, s.share, s.regs, s.most = strings.Replace(s.name, "Rows", name, 1), panels, panels*s.regs, 1
@@ -71,11 +72,11 @@ func sharing512(list []stream) (sharing []stream) {
 	return sharing
 }
 
-// plain512: a digit is what is multiplied.
+// plain512 loads digits, which are the operands.
 func plain512(g *vnni512, d []int, at string, masked bool) { g.load(d[0], at, masked) }
 
-// ternary512 turns the trits 0, +1, −1 = 0, 1, 2 into 1 − w = 1, 0, 2 in all fields at once. The high bit of a field is
-// right already; the low bit becomes that of neither bit being set.
+// ternary512 maps the trits 0, +1, −1 = 0, 1, 2 to 1 − w = 1, 0, 2 in all fields at once. The high bit of a field is
+// right already; the low bit becomes the NOR of both bits.
 func ternary512(g *vnni512, d []int, at string, masked bool) {
 	g.load(d[0], at, masked)
 	low, suffix := g.constant(bytesOf(0x55))
@@ -99,7 +100,7 @@ func bytes512(g *vnni512, d []int, at string, masked bool) {
 	g.p("VPXORD%s %s, Z%d, Z%d", suffix, sign, d[0], d[0])
 }
 
-// e2m1With512 looks codes up: an operand is the weight plus 12.
+// e2m1With512 decodes codes by lookup: an operand is the weight plus 12.
 func e2m1With512(g *vnni512, d []int, at string, masked bool) {
 	low, suffix := g.constant(bytesOf(0x0f))
 	g.load(d[0], at, masked)
@@ -120,7 +121,7 @@ func e2m1Table() []string {
 	return dwords(bytes.Repeat(t[:], 4))
 }
 
-// identity8 is the unit vectors of eight bits.
+// identity8 holds the unit vectors of eight bits.
 func identity8() []string {
 	return dwords(bytes.Repeat([]byte{1, 2, 4, 8, 16, 32, 64, 128}, 8))
 }

@@ -4,26 +4,26 @@ import "fmt"
 
 // Products of fields with the dot product extension of ARMv8.2, and without it. As in the 256-bit kernels a step
 // multiplies 32 rows of a panel by one group of four columns, here in eight operands of four lanes. Operands are
-// signed: tables hold the weights themselves, and no correction is left to apply. Only a 1-bit weight becomes −1 or 0,
-// by a test of its bit, and sums of those are doubled and corrected at the end.
+// signed: tables hold the weights themselves, and no zero-point correction is needed. Only a 1-bit weight becomes −1 or
+// 0, by a test of its bit, and its sums are doubled and corrected at the end.
 //
-// With dot products a register of activations holds four groups of four columns, of which SDOT selects one. Sums of
-// more than two tokens leave room for half of the operands, and a panel is passed through twice. Without dot products
-// every operand has two sums of products in 16 bits, one for each byte of eight, for as many steps as the bound that
-// comes with the tile allows, and they are added by pairs to sums of 32 bits on the stack. Products of int8 go there,
-// in registers, at once.
+// With dot products a register of activations holds four groups of four columns, and SDOT selects one of them.
+// Accumulators for more than two tokens leave registers for half of the operands, and a panel is processed in two
+// passes. Without dot products every operand has two 16-bit accumulators, one per byte of eight, for as many steps as
+// the bound that comes with the tile allows, and they are added pairwise to 32-bit sums on the stack. Products of int8
+// are added to 32-bit sums in registers at once.
 //
-// With dot products int4 is not looked up either (scaled). A byte with its highest bit changed is 16·h + l, signed,
-// where h is the weight of the upper field and l that of the lower one plus 8: sums of whole bytes, less those of lower
-// fields, are 16 times what is wanted.
+// With dot products int4 needs no lookup either (scaled). A byte with its highest bit flipped is 16·h + l, signed,
+// where h is the weight of the upper field and l the weight of the lower one plus 8: sums of whole bytes, minus the
+// sums of lower fields, are 16 times the desired sums.
 type neon struct {
 	*file
 	dot    bool
 	scaled bool
 	bits   int
-	rows   int // of a panel
+	rows   int // per panel
 	tokens int
-	first  int // operand of this pass
+	first  int // first operand of this pass
 
 	v, index, operand, mask int
 	xs, table               []int
@@ -45,7 +45,7 @@ func (g *neon) operands() int {
 	return operandsNEON
 }
 
-// tables is the number of tables that fields are looked up in.
+// tables is the number of tables in which fields are looked up.
 func (g *neon) tables() int {
 	if g.scaled {
 		return 0
@@ -56,7 +56,7 @@ func (g *neon) tables() int {
 // inPass reports whether operands from i to i+n−1 belong to this pass.
 func (g *neon) inPass(i, n int) bool { return i >= g.first && i+n <= g.first+g.operands() }
 
-// sums is the number of registers of sums of a token.
+// sums is the number of accumulator registers per token.
 func (g *neon) sums() int {
 	if g.dot {
 		return g.operands()
@@ -67,7 +67,7 @@ func (g *neon) sums() int {
 // pointersNEON are the general registers that point at the activations of a token.
 var pointersNEON = []int{4, 5, 12, 13, 14}
 
-// onStack reports whether sums are widened on the stack.
+// onStack reports whether accumulators are widened on the stack.
 func (g *neon) onStack() bool { return !g.dot && g.bits < 8 }
 
 func dotFile() *file  { return neonFile("panels_dotprod", "DotProd", true) }
@@ -91,8 +91,8 @@ func neonFile(name, suffix string, dot bool) *file {
 	return f
 }
 
-// functions writes the functions of a kernel: for panels of both heights, and for every number of tokens at once. name
-// has a place for the rows.
+// functions writes the functions of a kernel: for both panel heights, and for every number of tokens at once. name has
+// a placeholder for the rows.
 func (g neon) functions(name, what string) {
 	most, doc := 1, "one token at a time."
 	if g.dot {
@@ -121,7 +121,7 @@ func (g *neon) function(name string) {
 	})
 }
 
-// pass multiplies a panel, or the operands of it that this pass is for.
+// pass multiplies a panel, or the operands of it that belong to this pass.
 func (g *neon) pass() {
 	if g.first > 0 {
 		g.p("MOVD R10, R1")
@@ -154,7 +154,7 @@ func (g *neon) pass() {
 	g.finish()
 }
 
-// allocate hands out the registers above the sums, and fills those that do not change.
+// allocate assigns the registers above the accumulators, and loads the constant ones.
 func (g *neon) allocate() {
 	free := g.tokens * g.sums()
 	take := func() int { free++; return free - 1 }
@@ -184,7 +184,7 @@ func (g *neon) allocate() {
 	}
 }
 
-// fours emits all steps, four at a time as long as there are so many.
+// fours emits all steps, four at a time while at least four remain.
 func (g *neon) fours() {
 	loop, rest, one, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("one"), g.newLabel("done")
 	g.p("SUBS $4, R3, R3")
@@ -227,7 +227,7 @@ func (g *neon) advance(steps int) {
 	}
 }
 
-// step emits one step, u steps ahead of the weights, with group u of the activations.
+// step emits the loop body at unroll index u, with group u of the activations.
 func (g *neon) step(u int) {
 	for off := 0; off < 16*g.regs() && g.first == 0; off += 64 {
 		g.prefetchARM(u*g.stride() + off)
@@ -259,7 +259,7 @@ func (g *neon) step(u int) {
 	}
 }
 
-// nibble multiplies the one or two fields that four bits stand for, operands i and i+1.
+// nibble multiplies the one or two fields in four bits, operands i and i+1.
 func (g *neon) nibble(i, u int) {
 	for j, t := range g.table {
 		g.p("VTBL V%d.B16, [V%d.B16], V%d.B16", g.index, t, g.operand)
@@ -267,7 +267,7 @@ func (g *neon) nibble(i, u int) {
 	}
 }
 
-// multiply adds the products of the bytes of a register to the sums of operand i.
+// multiply adds the products of the bytes of a register to the accumulators of operand i.
 func (g *neon) multiply(v, i, u int) {
 	for t, x := range g.xs {
 		switch {
@@ -285,7 +285,7 @@ func (g *neon) multiply(v, i, u int) {
 	}
 }
 
-// finish stores the sums: those of field f of register r are rows f·lanes+4·r … of the part.
+// finish stores the accumulators; field f of register r holds rows f·lanes+4·r … of the part.
 func (g *neon) finish() {
 	g.p("MOVD R11, R6")
 	lanes := g.stride() / 4
@@ -305,7 +305,7 @@ func (g *neon) finish() {
 	}
 }
 
-// putRight makes results of the sums of operand i, those of a lower field together with the upper one.
+// putRight applies the correction to the sums of operand i, of a lower field together with the upper one.
 func (g *neon) putRight(sum, i int) {
 	switch {
 	case g.bits == 1:
@@ -318,7 +318,7 @@ func (g *neon) putRight(sum, i int) {
 	}
 }
 
-// sum is the register with the sums of operand i, one per lane.
+// sum is the accumulator register of operand i.
 func (g *neon) sum(t, i int) int {
 	if g.dot {
 		return t*g.operands() + i - g.first
@@ -338,7 +338,7 @@ func storeSums(f *file, n int) {
 	}
 }
 
-// widenSums adds pairs of the 16-bit sums 0 to n−1 to those of 32 bits on the stack, and clears them.
+// widenSums adds pairs of the 16-bit accumulators 0 to n−1 to the 32-bit sums on the stack, and clears them.
 func widenSums(f *file, n, free int) {
 	for i := range n {
 		f.p("FMOVQ %d(RSP), F%d", 16+16*i, free)

@@ -37,7 +37,7 @@ func rooflineFiles() []*file {
 }
 
 const (
-	streamBlock = 512  // bytes per turn
+	streamBlock = 512  // bytes per iteration
 	readAhead   = 4096 // bytes
 )
 
@@ -63,7 +63,7 @@ func loop86(f *file, body func()) {
 	f.p("RET")
 }
 
-// turns86 emits a body that is repeated CX times.
+// turns86 emits a loop of CX iterations.
 func turns86(f *file, body func()) {
 	loop := f.newLabel("loop")
 	f.p("PCALIGN $64")
@@ -73,16 +73,16 @@ func turns86(f *file, body func()) {
 	f.p("JNZ %s", loop)
 }
 
-// How far ahead lines are prefetched by loops that read several streams, or one into the nearest cache; four streams
-// take the first 16 lines of their next pages one after the other (prefetchRule). docs/notes/kernels.md says where
-// which is best.
+// Prefetch distances of loops that read several streams, or one into the nearest cache; with four streams the first 16
+// lines of their next pages are prefetched one after the other (prefetchRule). docs/notes/kernels.md says where each is
+// best.
 const (
 	nearAhead  = 2048 // one stream
 	eightAhead = 1024
-	streamTurn = 128 // bytes per turn of each stream
+	streamTurn = 128 // bytes per iteration of each stream
 )
 
-// vectors86 are the registers of an instruction set: their bits, letter and bytes, and what reads memory into one.
+// vectors86 are the registers of an instruction set: their bits, letter and bytes, and the load instruction.
 type vectors86 struct {
 	bits, letter string
 	bytes        int
@@ -94,7 +94,7 @@ var (
 	vector256 = vectors86{"256", "Y", 32, "VPOR"}
 )
 
-// streams86 reads several streams side by side, whole pages apart; without prefetches it is called plain.
+// streams86 reads several streams concurrently, whole pages apart; without prefetches it is called plain.
 func streams86(f *file, v vectors86, streams int, prefetch bool) {
 	name := fmt.Sprintf("streams%dx%s", streams, v.bits)
 	if !prefetch {
@@ -156,7 +156,7 @@ func multiplyTiles86(f *file) {
 	f.p("RET")
 }
 
-// floats86 fuses products with their additions (NUMERICS N6).
+// floats86 uses fused multiply-adds (NUMERICS N6).
 func floats86(f *file, suffix, r string, chains int) {
 	f.declare("floats"+suffix, fmt.Sprintf("multiplies and adds n·%d registers of float32.", 4*chains), "n int", 1)
 	repeat86(f, chains, func(i int) []string {

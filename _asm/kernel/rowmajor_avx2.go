@@ -3,22 +3,22 @@ package main
 import "fmt"
 
 // Row-major dot products on 256-bit registers, for bitnet.cpp's x86 stream: 128 columns of a row are 32 bytes, whose
-// fields of two bits, the highest first, are 32 columns each. So a field is multiplied by 32 activations as they lie in
-// memory, which are operands of the instruction that multiplies: as many loads as products, and CPUs do two of each per
+// fields of two bits, the highest first, are 32 columns each. So a field is multiplied by 32 consecutive activations in
+// memory, which are operands of the instruction that multiplies: one load per product, and CPUs do two of each per
 // cycle.
 //
-// Two masks cut out the lower two fields, at their places, and after a shift by four the upper two. So a token has two
-// sums, of which the second is four times too large. Products of two columns are summed in 16 bits: two fields of a
-// step add at most 2·2·(4·2·127) = 4064 to the second sum, which so holds eight steps. Then the sums are corrected and
-// added in 32 bits. Rows are read one after the other, as memory likes it; four rows of one token, or the tokens of a
-// row, are added up across lanes together.
+// Two masks extract the lower two fields, in place, and after a shift by four the upper two. So a token has two sums,
+// of which the second is four times too large. Products of two columns are summed in 16 bits: two fields of a step add
+// at most 2·2·(4·2·127) = 4064 to the second sum, which so holds eight steps. Then the sums are corrected and added in
+// 32 bits. Rows are read sequentially, which suits memory; four rows of one token, or the tokens of a row, are reduced
+// across lanes together.
 //
 // In the tile panels are rows. General registers: DI weights, SI activations, R8 bytes between tokens, R10 three times
-// that, R9 bytes between rows, CX steps, BX steps until sums are widened.
+// R8, R9 bytes between rows, CX steps, BX steps until sums are widened.
 type rows256 struct {
 	*file
 	tokens int
-	rows   int    // at a time
+	rows   int    // rows processed together
 	high   string // operand: the mask of the fields at bit 2
 }
 
@@ -45,7 +45,8 @@ func rows256Functions(f *file) {
 		"multiply rows of 2-bit fields, 128 columns in 32 bytes; by tokens − 1, nil where one by one is faster.", funcs)
 }
 
-// acc is a 16-bit sum of a token: that of fields at bits 0 and 4, or, four times too large, of those at bits 2 and 6.
+// acc is a 16-bit sum of a token: of the fields at bits 0 and 4, or, four times too large, of the fields at bits 2 and
+// 6.
 func (g *rows256) acc(t, high int) int { return 2*t + high }
 
 // sum is the 32-bit sum of a row.
@@ -86,7 +87,7 @@ func (g *rows256) function(name string) {
 	g.p("RET")
 }
 
-// some multiplies some rows and moves the tile on.
+// some multiplies some rows and advances the tile.
 func (g *rows256) some(rows int) {
 	g.rows = rows
 	for r := range rows {
@@ -151,7 +152,7 @@ func (g *rows256) block() {
 	g.at(done)
 }
 
-// step multiplies 128 columns, u steps ahead of the pointers, the lowest field first.
+// step multiplies 128 columns at unroll index u, the lowest field first.
 func (g *rows256) step(u int) {
 	g.p("VMOVDQU %d(DI), Y%d", 32*u, row256W)
 	masks := [2]string{fmt.Sprintf("Y%d", row256Low), g.high}
@@ -171,7 +172,7 @@ func (g *rows256) step(u int) {
 	}
 }
 
-// finish adds up the lanes of up to four sums, and what is to be added, and stores them.
+// finish reduces the lanes of up to four sums, adds Tile.Add, and stores them.
 func (g *rows256) finish() {
 	last := g.rows*g.tokens - 1
 	pair := func(i, j int) {

@@ -6,18 +6,17 @@ import "fmt"
 // fields of two bits, the highest first, are 32 columns each. A register holds two such blocks. Its fields are
 // multiplied by activations in the same order, 64 bytes of 32 and 32 columns (internal/kernel/pairs.go).
 //
-// One token: rows one after the other, one stream. Masks cut fields out at their places, so each has a sum of its own,
-// 64, 16, 4 or 1 times too large, and activations are operands in memory.
+// One token: rows one after the other, one stream. Masks extract fields in place, so each has its own sum, 64, 16, 4 or
+// 1 times too large, and activations are memory operands.
 //
-// More tokens: four rows at a time share activations. Fields are shifted into place, and a row and a token have one
-// sum.
+// More tokens: four rows at a time share activations. Fields are shifted down, and each row and token has one sum.
 //
-// Lanes are added up for four rows together. A row left over is multiplied four times, as rows that lie 0 bytes apart.
-// Weights are prefetched line by line in the order of memory: hardware prefetchers do not follow four streams, nor one
-// beside four times as many lines of activations.
+// Lanes are reduced for four rows together. A remaining row is multiplied four times, as rows that are 0 bytes apart.
+// Weights are prefetched line by line in memory order: hardware prefetchers do not follow four streams, nor one stream
+// next to four times as many lines of activations.
 //
 // In the tile panels are rows. General registers: DI weights of four rows, SI activations, R8 bytes between tokens, R10
-// and R13 three and five times that, R9 bytes between rows, R11 three times that, DX weights of a row, R12 weights to
+// and R13 three and five times R8, R9 bytes between rows, R11 three times R9, DX weights of a row, R12 weights to
 // prefetch, CX steps, BX rows.
 type rows512 struct {
 	*file
@@ -29,13 +28,14 @@ const (
 	rowFields    = 4
 )
 
-// Registers. Sums of a row and a token come first, those of the fields of one row and token behind those of four rows.
+// Registers. Sums of a row and a token come first; the sums of the fields of one row and token follow the sums of four
+// rows.
 const (
 	row512Field = 4
-	row512W     = 8  // of one token: weights, and the digits of a field each
-	row512Digit = 24 // of some tokens: a field of four rows; then what is in between
-	row512X     = 28 // of some tokens: activations of one, and of the next
-	row512Mask  = 31 // of the lowest field; of one token those of the others are below
+	row512W     = 8  // for one token: weights, and one digit register per field
+	row512Digit = 24 // for several tokens: a field of four rows; then intermediate values
+	row512X     = 28 // for several tokens: activations of one, and of the next
+	row512Mask  = 31 // of the lowest field; for one token the masks of the others are below
 )
 
 func rows512File() *file {
@@ -114,7 +114,7 @@ func row512(base string, r int) string {
 	return "(" + base + ")" + []string{"", "(R9*1)", "(R9*2)", "(R11*1)"}[r]
 }
 
-// row sums up a row of one token, the lowest field first.
+// row computes the sum of a row for one token, the lowest field first.
 func (g *rows512) row(r int) {
 	const unroll = 2
 	loop, rest, half, done := g.newLabel("loop"), g.newLabel("rest"), g.newLabel("half"), g.newLabel("done")
@@ -158,8 +158,7 @@ func (g *rows512) row(r int) {
 	g.p("VPADDD Z%d, Z%d, Z%d", row512Field+2, row512Field, g.acc(0, r))
 }
 
-// register multiplies a register of weights of one token, u ahead of the pointers; of a Y register the upper half is
-// zero.
+// register multiplies a register of weights for one token at unroll index u; the upper half of a Y register is zero.
 func (g *rows512) register(u int, width string) {
 	w := row512W + u*(1+rowFields)
 	g.p("VMOVDQU32 %d(DX), %s%d", 64*u, width, w)
@@ -169,7 +168,7 @@ func (g *rows512) register(u int, width string) {
 	}
 }
 
-// rows sums up four rows of some tokens.
+// rows computes the sums of four rows for several tokens.
 func (g *rows512) rows() {
 	loop, half, done := g.newLabel("loop"), g.newLabel("half"), g.newLabel("done")
 	g.p("MOVQ DI, DX")
@@ -199,7 +198,7 @@ func (g *rows512) rows() {
 	g.at(done)
 }
 
-// registers multiplies a register of each row, a field after the other, the lowest first.
+// registers multiplies a register of each row, field by field, the lowest first.
 func (g *rows512) registers(width string) {
 	for f := range rowFields {
 		for r := range rowsTogether {
@@ -221,8 +220,8 @@ func (g *rows512) registers(width string) {
 	}
 }
 
-// sumUp adds up the lanes of the sums: of four tokens at a time, quarter i of the first one's are the results of the
-// i-th.
+// sumUp reduces the lanes of the sums, four tokens at a time: quarter i of the first sum's register receives the
+// results of the i-th token.
 func (g *rows512) sumUp() {
 	for t := range g.tokens {
 		a := g.acc(t, 0)
@@ -249,7 +248,7 @@ func (g *rows512) fold(op string, a, b int) {
 	g.p("VPADDD Z%d, Z%d, Z%d", tmp, a, a)
 }
 
-// halve adds up pairs of quarters of two registers: the first half of a becomes its own, the second that of b.
+// halve adds pairs of quarters of two registers: the first half of a becomes the sums of a, the second the sums of b.
 func (g *rows512) halve(a, b int) {
 	const tmp = row512Digit
 	g.p("VSHUFI32X4 $0x88, Z%d, Z%d, Z%d", b, a, tmp)

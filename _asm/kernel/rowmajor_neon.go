@@ -3,9 +3,9 @@ package main
 import "fmt"
 
 // Row-major dot products on 128-bit registers, for bitnet.cpp's ARM stream: 64 columns of a row are 16 bytes, whose
-// fields of two bits, the highest first, are 16 columns each. So a field is multiplied by 16 activations as they lie in
-// memory, and a row has four sums, which are added up at its end. Four rows at a time share the activations, one at a
-// time what is left.
+// fields of two bits, the highest first, are 16 columns each. So a field is multiplied by 16 consecutive activations in
+// memory, and a row has four sums, which are added at its end. Four rows at a time share the activations; remaining
+// rows are processed one at a time.
 //
 // Without dot products the products of 64 columns (8 · 2·127 per sum at most) are summed in 16 bits, then in 32.
 //
@@ -14,7 +14,7 @@ type rows128 struct {
 	*file
 	dot    bool
 	tokens int
-	rows   int // at a time
+	rows   int // rows processed together
 }
 
 // Registers.
@@ -26,7 +26,7 @@ const (
 	rowsMask  = 29
 )
 
-// General registers of rows of weights.
+// rowPointers are the general registers that point at rows of weights.
 var rowPointers = []int{1, 15, 16, 17}
 
 func rowsNEON(f *file, suffix string, dot bool) {
@@ -73,7 +73,7 @@ func (g *rows128) function(name string) {
 	g.p("RET")
 }
 
-// some multiplies some rows and steps over them.
+// some multiplies some rows and advances past them.
 func (g *rows128) some(rows int) {
 	g.rows = rows
 	g.p("MOVD R10, R1")
@@ -136,7 +136,7 @@ func (g *rows128) step() {
 	}
 }
 
-// digit cuts a field out of packed bytes.
+// digit extracts a field of packed bytes.
 func (g *rows128) digit(w, field int) int {
 	if shift := 6 - 2*field; shift > 0 {
 		g.p("VUSHR $%d, V%d.B16, V%d.B16", shift, w, rowsDigit)
@@ -148,7 +148,7 @@ func (g *rows128) digit(w, field int) int {
 	return rowsDigit
 }
 
-// finish adds up the sums of each row, and what is to be added, and stores them.
+// finish adds the sums of each row and Tile.Add, and stores them.
 func (g *rows128) finish() {
 	g.p("MOVD R11, R6")
 	for t := range g.tokens {

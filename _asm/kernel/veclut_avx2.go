@@ -2,18 +2,18 @@ package main
 
 import "fmt"
 
-// Vec-LUT with 256-bit registers: tables over 32 tokens, of which a row is 32 sums of 16 bits, 64 bytes. A packed index
-// selects a row, whatever the token; adding up rows is all that multiplication comes to.
+// Vec-LUT with 256-bit registers: tables over 32 tokens; a table row is 32 sums of 16 bits, 64 bytes. A packed index
+// selects a row for all tokens; multiplication reduces to adding rows.
 //
-// internal/kernel/veclut.go says how the pieces work together.
+// internal/kernel/veclut.go describes how the pieces work together.
 
 const (
 	lutRow    = 64 // bytes
-	lutColumn = 32 // activations of a column
+	lutColumn = 32 // activations per column
 	lutBlock  = 80 // rows of weights whose indices are kept at a time
 )
 
-// lutAdds are the kinds of tables and indices: columns and number of tables, indices of a row that lie together.
+// lutAdds are the kinds of tables and indices: columns and number of tables, consecutive indices of a row.
 var lutAdds = []struct{ digits, groups, tile int }{
 	{4, 8, 1}, {4, 8, 4}, {4, 8, 8},
 	{5, 4, 1}, {5, 4, 2},
@@ -87,8 +87,8 @@ func entries(digits int) int {
 	return n
 }
 
-// lutBuild makes tables: entry Σ dᵢ·3ⁱ is Σ (dᵢ−1)·xᵢ. Entry 0 takes all away; then, digit by digit, entry e + 3ⁱ is
-// entry e with one more xᵢ.
+// lutBuild makes tables: entry Σ dᵢ·3ⁱ is Σ (dᵢ−1)·xᵢ. Entry 0 subtracts all xᵢ; then, digit by digit, entry e + 3ⁱ is
+// entry e plus xᵢ.
 func lutBuild(f *file, digits int) {
 	declareBuild(f, digits)
 	f.p("MOVQ lut+0(FP), DI")
@@ -129,7 +129,7 @@ func lutBuild(f *file, digits int) {
 	f.p("RET")
 }
 
-// lutAdd adds the entries that the indices of a row of weights select to the sums of that row.
+// lutAdd adds the entries selected by the indices of a row of weights to the sums of that row.
 func lutAdd(f *file, digits, groups, tile int) {
 	declareAdd(f, digits, groups, tile)
 	f.p("MOVQ sums+0(FP), AX")
@@ -217,7 +217,7 @@ func lutTranspose(f *file) {
 	f.p("RET")
 }
 
-// lutIndex turns bytes into offsets of entries.
+// lutIndex converts bytes to offsets of entries.
 func lutIndex(f *file) {
 	declareIndex(f)
 	f.p("MOVQ index+0(FP), DI")
@@ -236,7 +236,7 @@ func lutIndex(f *file) {
 	f.p("RET")
 }
 
-// lutTrits turns base-3 bytes into offsets of entries: digits as trits256 finds them, then as lutFields.
+// lutTrits converts base-3 bytes to offsets of entries: digits as in trits256, then as in lutFields.
 func lutTrits(f *file) {
 	declareTrits(f)
 	f.p("MOVQ index+0(FP), DI")
@@ -262,7 +262,7 @@ func lutTrits(f *file) {
 	f.p("RET")
 }
 
-// lutScales loads what digits of four columns are multiplied with: powers of three, then the bytes of an entry.
+// lutScales loads the multipliers for the digits of four columns: powers of three, then the bytes of an entry.
 func lutScales(f *file, powers, entry int) {
 	f.p("VPBROADCASTD %s, Y%d", f.rodata("lutPowers", dwords([]byte{1, 3, 9, 27})), powers)
 	f.p("VPBROADCASTD %s, Y%d", f.rodata("lutEntry", []string{"0x00400040"}), entry)
@@ -277,8 +277,8 @@ func lutStore(f *file, n int) {
 	}
 }
 
-// lutFields turns the fields of 2-bit panels into offsets of entries: digits by byte shuffles, then
-// 64·(d₀ + 3·d₁ + 9·d₂ + 27·d₃) by two rounds of multiplying and adding adjacent ones, then 32-bit lanes into 16 bits.
+// lutFields converts the fields of 2-bit panels to offsets of entries: digits by byte shuffles, then 64·(d₀ + 3·d₁ +
+// 9·d₂ + 27·d₃) by two rounds of multiplying and adding adjacent ones, then 32-bit lanes to 16 bits.
 func lutFields(f *file, rows int) {
 	declareFields(f, rows)
 	f.p("MOVQ index+0(FP), DI")
@@ -317,7 +317,7 @@ func lutFields(f *file, rows int) {
 	f.p("RET")
 }
 
-// lutField turns a field of 32 bytes of a row, 32 columns, into offsets of entries.
+// lutField converts a field of 32 bytes of a row, 32 columns, to offsets of entries.
 func lutField(f *file) {
 	f.declare("VecLUTIndexI2S", "turns the fields at a bit of 32 bytes of a row, which lie stride bytes apart, into "+
 		"offsets of entries of eight tables.",

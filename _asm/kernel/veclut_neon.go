@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// Vec-LUT with 128-bit registers: a row of a table, 32 sums of 16 bits, is four of them. The functions are those of
-// veclut_avx2.go, and need nothing beyond ARMv8.0.
+// Vec-LUT with 128-bit registers: a row of a table, 32 sums of 16 bits, is four registers. The functions are the same
+// as in veclut_avx2.go, and need nothing beyond ARMv8.0.
 
 func vecLUTNEONFile() *file {
 	f := newFile("veclut_neon", "arm64")
@@ -31,7 +31,7 @@ func (f *file) arguments(names ...string) {
 	}
 }
 
-// loopARM repeats what body emits as often as a register says.
+// loopARM emits a loop around body; a register holds the count.
 func (f *file) loopARM(count int, body func()) {
 	loop := f.newLabel("loop")
 	f.at(loop)
@@ -41,26 +41,26 @@ func (f *file) loopARM(count int, body func()) {
 	f.p("RET")
 }
 
-// loadRow loads the four registers from v on.
+// loadRow loads four registers from v on.
 func (f *file) loadRow(r, v int) {
 	f.p("FLDPQ (R%d), (F%d, F%d)", r, v, v+1)
 	f.p("FLDPQ 32(R%d), (F%d, F%d)", r, v+2, v+3)
 }
 
-// storeRow stores them.
+// storeRow stores four registers from v on.
 func (f *file) storeRow(r, v int) {
 	f.p("FSTPQ (F%d, F%d), (R%d)", v, v+1, r)
 	f.p("FSTPQ (F%d, F%d), 32(R%d)", v+2, v+3, r)
 }
 
-// words16 adds (or subtracts) the four registers from v on to those from sum on.
+// words16 adds the four registers from v on to the four from sum on, or subtracts them.
 func (f *file) words16(op string, v, sum int) {
 	for i := range 4 {
 		f.p("%s V%d.H8, V%d.H8, V%d.H8", op, v+i, sum+i, sum+i)
 	}
 }
 
-// lutBuildNEON makes tables as lutBuild does: entry e + 3ⁱ is entry e with one more xᵢ.
+// lutBuildNEON makes tables as lutBuild does: entry e + 3ⁱ is entry e plus xᵢ.
 func lutBuildNEON(f *file, digits int) {
 	declareBuild(f, digits)
 	f.arguments("lut", "x", "groups")
@@ -181,7 +181,7 @@ func lutIndexNEON(f *file) {
 	})
 }
 
-// lutTritsNEON turns base-3 bytes into offsets of entries, as lutFieldsNEON does: two registers of weights are eight
+// lutTritsNEON converts base-3 bytes to offsets of entries, as lutFieldsNEON does: two registers of weights are eight
 // rows of each digit.
 func lutTritsNEON(f *file) {
 	declareTrits(f)
@@ -223,7 +223,7 @@ func lutStoreNEON(f *file, v, at int) {
 	f.p("FMOVQ F%d, %d(R0)", v, at)
 }
 
-// lutFieldsNEON turns the fields of 2-bit panels into offsets of entries: digits by byte shuffles, times powers of
+// lutFieldsNEON converts the fields of 2-bit panels to offsets of entries: digits by byte shuffles, times powers of
 // three, then the four bytes of a lane by two rounds of adding adjacent bytes.
 func lutFieldsNEON(f *file, rows int) {
 	declareFields(f, rows)
@@ -260,7 +260,7 @@ func lutFieldsNEON(f *file, rows int) {
 	})
 }
 
-// lutRowsNEON turns two fields of 16 bytes of a row, 16 columns each, into offsets of entries.
+// lutRowsNEON converts two fields of 16 bytes of a row, 16 columns each, to offsets of entries.
 func lutRowsNEON(f *file, field int) {
 	f.declare(fmt.Sprintf("VecLUTIndexI2SARM%d", field),
 		fmt.Sprintf("turns fields %d and %d of 16 bytes of a row, which lie stride bytes apart, into offsets of entries of "+

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestWords compares every instruction that is written as a word, with all registers that kernels use, with what the
-// disassembler of GNU binutils makes of it. LOWPACK_REQUIRE_OBJDUMP=1 makes its absence a failure.
+// TestWords compares every instruction written as a word, with all registers that kernels use, with the output of the
+// GNU binutils disassembler. LOWPACK_REQUIRE_OBJDUMP=1 makes its absence a failure.
 func TestWords(t *testing.T) {
 	var want []string
 	var code []byte
@@ -45,7 +45,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestWordsOfTiles compares every instruction on tile registers, which is written as bytes, in the same way.
+// TestWordsOfTiles compares every instruction on tile registers, written as bytes, in the same way.
 func TestWordsOfTiles(t *testing.T) {
 	var want []string
 	var code []byte
@@ -73,7 +73,7 @@ func TestWordsOfTiles(t *testing.T) {
 	}
 }
 
-// disassemble has GNU binutils disassemble code.
+// disassemble disassembles code with GNU binutils.
 func disassemble(t *testing.T, objdump, machine string, code []byte) string {
 	t.Helper()
 	if _, err := exec.LookPath(objdump); err != nil {
@@ -93,8 +93,8 @@ func disassemble(t *testing.T, objdump, machine string, code []byte) string {
 	return string(out)
 }
 
-// TestBaseKnowsNoDotProducts: kernels for ARMv8.0 hold no instruction of an extension. All that this generator writes
-// is the dot product.
+// TestBaseKnowsNoDotProducts: kernels for ARMv8.0 contain no instruction of an extension. The only one that this
+// generator emits is the dot product.
 func TestBaseKnowsNoDotProducts(t *testing.T) {
 	for _, f := range []*file{baseFile(), vecLUTNEONFile()} {
 		if strings.Contains(f.body.String(), "dot v") {

@@ -5,11 +5,11 @@ import "strings"
 // emitter writes instructions for registers of one width. In the texts of p, R%d is a register, H%d its lower half.
 type emitter struct {
 	output
-	wide    bool // 512 bits: AVX-512, which needs AVX512F alone; else 256: AVX2 with FMA and F16C
-	parts   int  // registers that a block of floats takes; one of float64 takes twice as many
+	wide    bool // 512 bits: AVX-512, needs only AVX512F; else 256: AVX2 with FMA and F16C
+	parts   int  // registers per block of floats; twice as many for float64
 	names   *strings.Replacer
 	extract string // the instruction for the upper half
-	first   int    // register of the constants
+	first   int    // first register of the constants
 }
 
 func newEmitter(wide bool) *emitter {
@@ -65,8 +65,8 @@ func (e *emitter) and(mask, r int) {
 	}
 }
 
-// count sets register n to the code of the floats in x: the first one and a stride for each threshold that they reach.
-// These five are the constants.
+// count sets register n to the code of the floats in x: the first code plus one stride for each threshold that they
+// reach. These are the constants, five in all.
 func (e *emitter) count(x, n int) {
 	code, stride := e.first+3, e.first+4
 	if !e.wide {
@@ -93,7 +93,7 @@ func (e *emitter) store(n int) {
 		e.p("VPMOVDB R%d, (DI)", n)
 	} else {
 		e.p("VPACKSSDW Y%d, Y%d, Y0", n+1, n)
-		e.p("VPERMQ $0xd8, Y0, Y0") // packing works within halves of 128 bits
+		e.p("VPERMQ $0xd8, Y0, Y0") // packing works within 128-bit halves
 		e.p("VEXTRACTI128 $1, Y0, X1")
 		e.p("VPACKSSWB X1, X0, X0")
 		e.p("VMOVDQU X0, (DI)")

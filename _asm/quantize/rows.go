@@ -1,6 +1,6 @@
 package main
 
-// program is a function: what comes before the loop, the loop's body for one type, what comes after.
+// program is a function: the code before the loop, the loop body for one type, the code after it.
 type program struct {
 	args   int // bytes
 	before func()
@@ -8,7 +8,7 @@ type program struct {
 	after  func()
 }
 
-// sumRegisters are those of measure: the first of each kind.
+// sumRegisters are the first registers of each kind in measure.
 type sumRegisters struct{ pos, neg, abs, mask, x, wide int }
 
 func (e *emitter) sumRegisters() sumRegisters {
@@ -34,7 +34,7 @@ func (r sumRegisters) each(e *emitter, do func(register, offset int)) {
 	}
 }
 
-// measure adds magnitudes and keeps the largest patterns.
+// measure sums magnitudes and keeps the largest bit patterns.
 func (e *emitter) measure() program {
 	r := e.sumRegisters()
 	return program{
@@ -65,7 +65,7 @@ func (e *emitter) measure() program {
 // climb counts thresholds.
 func (e *emitter) climb() program {
 	floats, codes := 0, 1
-	if !e.wide { // store takes codes from Y0 and Y1
+	if !e.wide { // store expects codes in Y0 and Y1
 		floats, codes = 2, 0
 	}
 	return program{
@@ -115,7 +115,7 @@ func (e *emitter) divide() program {
 	}
 }
 
-// miss adds squares of weights and of errors, the former in the first half of the registers of sums.
+// miss sums squares of weights and of errors, the former in the first half of the accumulators.
 func (e *emitter) miss() program {
 	scale, sums := 6, 8
 	if e.wide {
@@ -142,7 +142,7 @@ func (e *emitter) miss() program {
 				e.p("VPMOVSXBD %d(DI), R%d", 8*h, 1)
 				e.double("VCVTDQ2PD", 1, 4)
 				for i := range 2 {
-					// the products w·w and code·scale are exact: not fused in effect
+					// the products w·w and code·scale are exact: fusing changes nothing
 					e.p("VFMADD231PD R%[1]d, R%[1]d, R%[2]d", 2+i, sums+2*h+i)
 					e.p("VFNMADD231PD R%d, R%d, R%d", 4+i, scale, 2+i)
 					e.p("VMULPD R%[1]d, R%[1]d, R%[1]d", 2+i)

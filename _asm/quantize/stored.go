@@ -1,11 +1,11 @@
 package main
 
-// Weights of 16 bits as they are stored, 16 in a register of AVX2, without making floats of them; and packed codes.
+// Weights of 16 bits processed as stored, 16 in a register of AVX2, without converting them to floats; and packed
+// codes.
 
-// measureWords sums |w| of BF16. A float64 with the bits of |w| from bit 45 on is |w| · 2⁻⁸⁹⁶, exactly, denormals
-// included; what sums of them are rounded to is the same but for that factor, which comes off at the end. Words 4q+j of
-// a block, for each of the four j, are taken out of 64-bit lanes q by a shift and a mask, so that sum j has lanes j,
-// j+4, j+8 and j+12.
+// measureWords sums |w| of BF16. A float64 with the bits of |w| from bit 45 on is |w| · 2⁻⁸⁹⁶, exactly, including
+// denormals; sums round the same except for that factor, which is removed at the end. Words 4q+j of a block, for each
+// of the four j, are extracted from 64-bit lanes q by a shift and a mask, so that sum j has lanes j, j+4, j+8 and j+12.
 func measureWords() string {
 	o := &output{}
 	o.WriteString("\nTEXT ·measureBF16AVX2(SB), NOSPLIT, $0-24\n")
@@ -36,7 +36,7 @@ func measureWords() string {
 	for j := range 4 {
 		o.p("VMULPD Y8, Y%[1]d, Y%[1]d", 12+j)
 	}
-	o.p("VUNPCKLPD Y13, Y12, Y0") // the four sums become the lanes in their order
+	o.p("VUNPCKLPD Y13, Y12, Y0") // the lanes of the four sums in order
 	o.p("VUNPCKHPD Y13, Y12, Y1")
 	o.p("VUNPCKLPD Y15, Y14, Y2")
 	o.p("VUNPCKHPD Y15, Y14, Y3")
@@ -59,8 +59,8 @@ func measureWords() string {
 	return o.String()
 }
 
-// climbWords counts thresholds by comparing keys, which are signed integers in the order of the weights: 32 weights at
-// a time, of BF16 or F16.
+// climbWords counts thresholds by comparing keys, signed integers in the order of the weights: 32 weights at a time, of
+// BF16 or F16.
 func climbWords() string {
 	o := &output{}
 	o.WriteString("\nTEXT ·climbWordsAVX2(SB), NOSPLIT, $0-32\n")
@@ -80,7 +80,7 @@ func climbWords() string {
 		o.p("VPSRAW $15, Y%d, Y%d", x, t)
 		o.p("VPAND Y13, Y%[1]d, Y%[1]d", t)
 		o.p("VPXOR Y%d, Y%[2]d, Y%[2]d", t, x)
-		o.p("VPCMPGTW Y8, Y%d, Y%d", x, t) // −1 where it is reached
+		o.p("VPCMPGTW Y8, Y%d, Y%d", x, t) // −1 if reached
 		o.p("VPCMPGTW Y9, Y%d, Y%d", x, t+1)
 		o.p("VPCMPGTW Y10, Y%d, Y%d", x, t+2)
 		o.p("VPADDW Y%d, Y%[2]d, Y%[2]d", t+1, t)
@@ -89,7 +89,7 @@ func climbWords() string {
 		o.p("VPSUBW Y%d, Y11, Y%d", t, x)
 	}
 	o.p("VPACKSSWB Y4, Y0, Y0")
-	o.p("VPERMQ $0xd8, Y0, Y0") // packing works within halves of 128 bits
+	o.p("VPERMQ $0xd8, Y0, Y0") // packing works within 128-bit halves
 	o.p("VMOVDQU Y0, (DI)")
 	o.p("ADDQ $64, SI")
 	o.p("ADDQ $32, DI")
@@ -100,7 +100,7 @@ func climbWords() string {
 	return o.String()
 }
 
-// unpackU8 takes a field of two bits out of 32 bytes at a time, less one, and looks for threes.
+// unpackU8 extracts a 2-bit field from 32 bytes at a time, minus one, and checks for threes.
 func unpackU8() string {
 	o := &output{}
 	o.WriteString("\nTEXT ·unpackU8AVX2(SB), NOSPLIT, $0-33\n")

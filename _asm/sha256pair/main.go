@@ -20,11 +20,11 @@ func main() {
 	generated.Write("../internal/sha256pair", map[string]string{"zz_generated_blocks_amd64.s": assembly()})
 }
 
-// chain is one message: where its state and its next block lie, and its registers.
+// chain is the hash stream of one message: pointers to its state and next block, and its registers.
 type chain struct {
 	state, data string
 	abef, cdgh  string    // the state, in the order of SHA256RNDS2
-	words       [4]string // the 16 last words of the message schedule
+	words       [4]string // the last 16 words of the message schedule
 }
 
 var chains = []chain{
@@ -34,7 +34,7 @@ var chains = []chain{
 
 const (
 	scratch = "X13"
-	swap    = "X14" // turns words from big endian
+	swap    = "X14" // shuffle from big endian
 )
 
 type output struct{ strings.Builder }
@@ -91,7 +91,7 @@ func (o *output) fourRounds(c chain, i int) {
 	}
 }
 
-// constants are the first 32 bits behind the point of the cube roots of the first 64 primes (FIPS 180-4, 4.2.2).
+// constants are the first 32 bits of the fractional parts of the cube roots of the first 64 primes (FIPS 180-4, 4.2.2).
 func constants() (k []uint32) {
 	for n := int64(2); len(k) < 64; n++ {
 		if big.NewInt(n).ProbablyPrime(0) { // certain below 2^64

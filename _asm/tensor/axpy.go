@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// newAxpy adds weighted sums of rows to n outputs: columns of these stay in registers while the rows go by, and a row
-// is widened once for all of them.
+// newAxpy adds weighted sums of rows to n outputs: a block of columns of the outputs stays in registers for all rows,
+// and a row is widened once for all outputs.
 func newAxpy(typ string, n int) *rowOp {
 	return newRowOp("axpy", typ, n, func(f *function) {
 		a := &axpy{function: f, typ: typ}
@@ -21,8 +21,8 @@ type axpy struct {
 	*function
 	typ                string
 	y, w, ldw, cols, k ptr
-	row                ptr   // the row at hand, at the columns at hand
-	next               ptr   // to prefetch
+	row                ptr   // current row, at the current columns
+	next               ptr   // row to prefetch
 	x                  []ptr // the weights of each output
 	tmp                ptr
 }
@@ -43,7 +43,7 @@ func (a *axpy) write() {
 	a.label("done")
 }
 
-// tiles are the blocks of columns that are taken at once, the most first: as leave half of the registers to the rest.
+// tiles are the numbers of column blocks processed at once, largest first: chosen to leave half of the registers free.
 func (a *axpy) tiles() (list []int) {
 	for _, n := range []int{8, 4, 2} {
 		if n*len(a.x)*subs(a) <= (a.registers()+1)/2 {
@@ -53,7 +53,7 @@ func (a *axpy) tiles() (list []int) {
 	return append(list, 1)
 }
 
-// through goes through all rows for so many blocks of columns, again and again until there are not as many left.
+// through processes all rows for the given number of column blocks, repeatedly until fewer are left.
 func (a *axpy) through(blocks int) {
 	tile, next := fmt.Sprint("tile", blocks), fmt.Sprint("next", blocks)
 	a.top = 0
@@ -104,7 +104,7 @@ func (a *axpy) rows(acc [][]reg, n int) {
 	}
 }
 
-// outputs loads or stores the sums of the columns at o.
+// outputs loads or stores the accumulators of the columns at o.
 func (a *axpy) outputs(acc [][]reg, move func(r reg, p ptr, off int)) {
 	a.arg(a.tmp, a.op.param("ldy"))
 	a.shift(a.tmp, -2)

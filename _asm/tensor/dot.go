@@ -5,8 +5,8 @@ import (
 	mathbits "math/bits"
 )
 
-// newDot is the product of rows of a matrix with n vectors. Rows go through in tiles, as many as the registers hold
-// sums for, so that the additions of one row need not wait for each other; then one by one.
+// newDot is the product of rows of a matrix with n vectors. Rows are processed in tiles, as many as there are
+// accumulator registers for, to hide the latency of additions; then one by one.
 func newDot(typ string, n int) *rowOp {
 	return newRowOp("dot", typ, n, func(f *function) {
 		if m, ok := f.machine.(pairs); ok && typ == "BF16" && n == 1 {
@@ -21,12 +21,12 @@ type dot struct {
 	*function
 	typ     string
 	n       int
-	elems   int // columns of one step
-	xBytes  int // of an element of the vectors
+	elems   int // columns per step
+	xBytes  int // per element of the vectors
 	y, rows ptr
 	k, tmp  ptr
-	next    ptr   // to prefetch
-	x, w    []ptr // w[0] is the row to come
+	next    ptr   // row to prefetch
+	x, w    []ptr // w[0] is the next row
 }
 
 func newDotOf(f *function, typ string, n, elems, xBytes int) *dot {
@@ -117,7 +117,7 @@ func (d *dot) rowsAtOnce(r int) {
 
 // multiply adds the products of register s of the columns of a step.
 func (d *dot) multiply(acc [][][]reg, r, step, s int) {
-	// Registers below the sums: the row, and the vectors where there are several rows to multiply them by.
+	// Registers below the accumulators: the row, and the vectors if there are several rows to multiply them by.
 	const w, x0 = reg(0), reg(1)
 	s += step * subs(d)
 	off := 4 * d.width() * s

@@ -9,9 +9,9 @@ type machine interface {
 	isa() string
 	width() int           // floats in a register
 	registers() int       // vector registers that programs may use
-	tile(n int) int       // rows that a dot product of n vectors takes at once
-	sumsAtOnce(n int) int // rows whose products with n vectors are kept in registers, to add up their lanes together
-	together(n int) int   // rows of these that may go through n vectors at once
+	tile(n int) int       // rows that a dot product of n vectors processes at once
+	sumsAtOnce(n int) int // rows whose accumulators for n vectors are kept in registers, to reduce their lanes together
+	together(n int) int   // rows of these that may be multiplied by n vectors at once
 
 	// General registers.
 	arg(d ptr, p param)                // d = a pointer, the base of a slice, or an integer
@@ -27,17 +27,17 @@ type machine interface {
 	jump(to string)                    //
 	countDown(r ptr, to string)        // r--; jump unless zero
 
-	// hoist may keep the constants that body uses in registers that take gives, from here to the end of the function.
+	// hoist may keep the constants that body uses in registers from take, from here to the end of the function.
 	hoist(take func() reg, body func())
 
 	// Vectors.
 	load(d reg, p ptr, off int)
 	store(s reg, p ptr, off int)
-	prefetchAt(p ptr, off int)                  // the line there, into the second-level cache
+	prefetchAt(p ptr, off int)                  // the line there, into the L2 cache
 	prepareWide(typ string)                     // once, before the first loadWide of a dot product
 	loadWide(d reg, typ string, p ptr, off int) // width elements of "F32", "F16", "BF16" or "I8", as floats
 	splat(d reg, p param)                       // a float argument in every lane
-	splatAt(d reg, p ptr, off int)              // a float of memory in every lane
+	splatAt(d reg, p ptr, off int)              // a float from memory in every lane
 	zero(d reg)
 	move(d, s reg)
 	constant(d reg, bits uint32)
@@ -57,15 +57,14 @@ type machine interface {
 	pow2(d, a reg)                          // 2^a for floats with integer values −126 … 127
 	store8(s []reg, p ptr)                  // a block of 16 int32 as int8; destroys s
 
-	// sums adds the lanes of the accumulators [vector][row], floats by N5 or integers, and stores the sums of a vector one
-	// after another, those of the next vector step bytes on. Each accumulator is a block of 16 lanes; there are 1 or 4
-	// vectors and 1 or 4 rows. p, the accumulators and the registers tmp, which are four, are destroyed.
+	// sums reduces the lanes of the accumulators [vector][row], floats by N5 or integers, and stores the sums of a vector
+	// consecutively, step bytes apart per vector. Each accumulator is a block of 16 lanes; there are 1 or 4 vectors and 1
+	// or 4 rows. p, the accumulators and the four registers tmp are destroyed.
 	sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg)
 	prepareSums() // once, before the first sums
 
 	// dotI8 adds the products of n steps of 32 columns of int8, of the row at w with the vectors at x, in int32. Registers
-	// from 0 on that do not hold sums are free. startI8 adds what the sums of the vectors are to begin with, of n steps;
-	// false means that this is nothing.
+	// from 0 on that are not accumulators are free. startI8 sets the initial accumulators for n steps; false means zero.
 	dotI8(acc [][]reg, w ptr, x []ptr, n int)
 	startI8(start []reg, x []ptr, n int) bool
 }
@@ -84,13 +83,13 @@ type function struct {
 	op   *op
 	ptrs map[string]ptr // pointer registers of parameters
 	next ptr
-	top  reg               // registers from here on are taken; 0 = none
+	top  reg               // registers from here on are in use; 0 = none
 	lane func(sub int) reg // of the lanes of parameter l
 }
 
 func (f *function) pointer() ptr { f.next++; return f.next - 1 }
 
-// take reserves n registers at the upper end.
+// take reserves n registers from the top.
 func (f *function) take(n int) []reg {
 	if f.top == 0 {
 		f.top = reg(f.registers())
@@ -103,7 +102,7 @@ func (f *function) take(n int) []reg {
 	return r
 }
 
-// prefetch brings in the lines that begin within n bytes from p + off on.
+// prefetch prefetches the lines that start within n bytes from p + off on.
 func (f *function) prefetch(p ptr, off, n int) {
 	for at := (off + 63) &^ 63; at < off+n; at += 64 {
 		f.prefetchAt(p, at)
@@ -122,7 +121,7 @@ func (f *function) in(d reg, name string, sub int)  { f.load(d, f.ptrs[name], 4*
 func (f *function) out(name string, sub int, s reg) { f.store(s, f.ptrs[name], 4*f.width()*sub) }
 
 // blocks writes a loop over blocks of 16 elements of the slices of the op. body is called once for each register of a
-// block. If the op has a parameter l, the lanes are in registers meanwhile, and body gets them through f.lane.
+// block. If the op has a parameter l, its lanes are in registers during the loop, and body gets them through f.lane.
 func (f *function) blocks(body func(sub int)) {
 	count, lanes := f.pointer(), ptr(-1)
 	f.ptrs = map[string]ptr{}
@@ -171,7 +170,7 @@ func (f *function) blocks(body func(sub int)) {
 	f.label("done")
 }
 
-// turns writes loops over k ≥ 0 units: n at a time, as counting takes time as well, then one by one. k becomes 0.
+// turns writes loops over k ≥ 0 units: n at a time, to reduce loop overhead, then one by one. k becomes 0.
 func (f *function) turns(k ptr, n int, name string, body func(n int)) {
 	several, rest, single, end := name+"several", name+"rest", name+"single", name+"end"
 	f.addImm(k, -n)

@@ -79,7 +79,7 @@ func newOp(name, signature, generic string, body func(f *function)) *op {
 	return o
 }
 
-// split gives the names and types of a parameter list, in which names may share a type.
+// split returns the names and types of a parameter list, in which names may share a type.
 func split(signature string) [][2]string {
 	list := strings.Split(signature, ", ")
 	out, typ := make([][2]string, len(list)), ""
@@ -102,7 +102,8 @@ func (o *op) param(name string) param {
 	panic(o.name + " has no parameter " + name)
 }
 
-// dispatch writes the Go file that declares the assembly of the given instruction sets, the best first, and chooses.
+// dispatch writes the Go file that declares the assembly of the given instruction sets, the best first, and selects
+// one.
 func dispatch(build string, isas ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s//go:build %s\n\npackage tensor\n", header, build)
@@ -117,7 +118,7 @@ func dispatch(build string, isas ...string) string {
 	return string(text)
 }
 
-// dispatch writes a function that calls the assembly of the level in use, or the definition.
+// dispatch writes a function that calls the assembly of the current level, or the definition.
 func (o *op) dispatch(b *strings.Builder, isas []string) {
 	var decl, args []string
 	for _, p := range o.params {

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// arm writes NEON. Go's assembler lacks the vector instructions on floats: they are written as words, with the manual's
-// name behind them.
+// arm writes NEON. Go's assembler lacks the vector floating-point instructions: they are written as words, followed by
+// the manual's name.
 type arm struct {
 	strings.Builder
-	constants map[uint32]reg // that are in registers
-	seen      []uint32       // while constants are collected
+	constants map[uint32]reg // constants in registers
+	seen      []uint32       // while collecting constants
 	collect   bool
 }
 
 func newNEON() *arm { return &arm{} }
 
 const (
-	armScratch = reg(31) // for constants that have no register
-	armGeneral = "R19"   // for constants on their way
+	armScratch = reg(31) // for constants without a register
+	armGeneral = "R19"   // for loading constants
 )
 
 func (m *arm) isa() string    { return "NEON" }
@@ -55,7 +55,7 @@ func (m *arm) begin(name string, frame int) {
 func (m *arm) end()         { m.line("RET\n") }
 func (m *arm) text() string { return strings.TrimSuffix(m.String(), "\n") }
 
-// hoist keeps the constants of a loop in registers that take gives.
+// hoist keeps the constants of a loop in registers from take.
 func (m *arm) hoist(take func() reg, body func()) {
 	before := m.String()
 	m.collect, m.seen = true, nil
@@ -70,7 +70,7 @@ func (m *arm) hoist(take func() reg, body func()) {
 	}
 }
 
-// of is the register that holds a constant in every lane.
+// of returns the register that holds a constant in every lane.
 func (m *arm) of(c uint32) reg {
 	if r, ok := m.constants[c]; ok {
 		return r
@@ -205,7 +205,7 @@ func (m *arm) multiplyAddAt(d, a reg, p ptr, off int) {
 func (m *arm) abs(d, a reg)    { m.word2("fabs .4s", 0x4ea0f800, d, a) }
 func (m *arm) negate(d, a reg) { m.word2("fneg .4s", 0x6ea0f800, d, a) }
 
-// atMost and positive: NEON's minimum and maximum of a NaN are a NaN.
+// atMost and positive: NEON's minimum and maximum propagate NaN.
 func (m *arm) atMost(d reg, c uint32, _ reg) { m.doConst("min", d, d, c) }
 func (m *arm) positive(d, tmp reg) {
 	m.zero(tmp)

@@ -192,7 +192,7 @@ var ops = []*op{
 	newWiden("F16", "[]byte"), newWiden("I8", "[]int8"),
 }
 
-// newWiden makes floats of what a cache stores.
+// newWiden widens the elements of a KV cache to floats.
 func newWiden(typ, slice string) *op {
 	return newOp("widen"+typ, "y []float32, x "+slice, "", func(f *function) {
 		f.blocks(func(s int) {
@@ -202,7 +202,7 @@ func newWiden(typ, slice string) *op {
 	})
 }
 
-// gated loads the gate into register 0, has act change it there with registers from 1 on, and multiplies by up.
+// gated loads the gate into register 0, applies act to it with registers from 1 on, and multiplies by up.
 func gated(act func(f *function)) func(f *function) {
 	return func(f *function) {
 		f.blocks(func(s int) {

@@ -2,25 +2,24 @@ package main
 
 import "fmt"
 
-// pairs is a machine on which rows of BF16 are taken apart into even and odd columns, two to a 32-bit lane: a shift and
-// a mask widen 16 columns, where widening in order takes four instructions. The sums of even and of odd columns are
-// those of the even and odd lanes of N5.
+// pairs is a machine on which rows of BF16 are split (deinterleaved) into even and odd columns, two to a 32-bit lane: a
+// shift and a mask widen 16 columns, where widening in order takes four instructions. The sums of even and of odd
+// columns are the even and odd lanes of N5.
 type pairs interface {
 	machine
 	loadMask(d reg) // the upper half of every lane
-	// splitX sets even and odd to those columns of the 16 floats at x; both are registers of 8 lanes.
+	// splitX sets even and odd to the even and odd columns of the 16 floats at x; both are registers of 8 lanes.
 	splitX(even, odd reg, x ptr, off int)
-	// addPairs adds the products of the 16 columns at w to the sums.
+	// addPairs adds the products of the 16 columns at w to the accumulators.
 	addPairs(acc []reg, w ptr, off int, x [2]reg, mask reg, tmp []reg) // x: even and odd columns
-	// sumPairs joins the lanes of rows and stores the sums, step bytes apart, from p on. It moves p.
+	// sumPairs reduces the lanes of rows and stores the sums, step bytes apart, from p on. It moves p.
 	sumPairs(acc [][]reg, p, step ptr, tmp []reg)
 	multiply(d, s ptr)
 	maskLow(d ptr, mask int)
 }
 
-// dotPairs is the product of rows of BF16 with one vector. It reads as many runs of rows side by side as the processor
-// needs to hide the latency of additions: long runs, since what it prefetches by itself is what lies behind what it
-// reads.
+// dotPairs is the product of rows of BF16 with one vector. It reads several runs of rows concurrently, enough to hide
+// the latency of additions: long runs, since the hardware prefetcher fetches what follows the current reads.
 type dotPairs struct {
 	pairs
 	op                             *op
@@ -31,7 +30,7 @@ type dotPairs struct {
 
 const (
 	runs  = 4
-	ahead = 512 // bytes to prefetch into the second-level cache
+	ahead = 512 // prefetch distance in bytes, into the L2 cache
 )
 
 func newDotPairs(f *function, m pairs) *dotPairs {
@@ -57,7 +56,7 @@ func (d *dotPairs) write() {
 	m.shift(d.step, log2(runs))
 	m.arg(d.gap, d.op.param("ldw"))
 	m.copy(d.k, d.gap)
-	m.multiply(d.k, d.step) // bytes of a run
+	m.multiply(d.k, d.step) // bytes per run
 	for i := 1; i < runs; i++ {
 		m.copy(d.w[i], d.w[i-1])
 		m.add(d.w[i], d.k)

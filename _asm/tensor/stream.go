@@ -2,10 +2,9 @@ package main
 
 import "fmt"
 
-// newStream is the product of rows with n vectors, for rows that come from memory once: they are read one after
-// another, as they lie there, so that the processor sees one stream and follows it; or F16 by two, where loading the
-// vectors for each row would take longer than the products. Where rows come from a cache, newDot is faster: it loads
-// the vectors once for four rows.
+// newStream is the product of rows with n vectors, for rows that are read from memory once: sequentially, so that the
+// hardware prefetcher follows a single stream; or F16 two rows at a time, where loading the vectors for each row would
+// take longer than the products. If rows are in a cache, newDot is faster: it loads the vectors once for four rows.
 func newStream(typ string, n int) *rowOp {
 	return newRowOp("stream", typ, n, func(f *function) {
 		s := &stream{function: f, typ: typ, elems: 16, xBytes: 4}
@@ -16,7 +15,7 @@ func newStream(typ string, n int) *rowOp {
 			*p = f.pointer()
 		}
 		s.w = []ptr{f.pointer()}
-		if typ == "F16" && f.together(n) == 2 { // F32 comes no faster, and better as one stream
+		if typ == "F16" && f.together(n) == 2 { // F32 gains nothing, and is better as one stream
 			s.w = append(s.w, f.pointer())
 		}
 		for range n {
@@ -29,12 +28,12 @@ func newStream(typ string, n int) *rowOp {
 type stream struct {
 	*function
 	typ           string
-	elems, xBytes int // columns of one step; of an element of the vectors
+	elems, xBytes int // columns per step; bytes per element of the vectors
 	y, rows       ptr
 	k, tmp, gap   ptr
-	next          ptr   // what to prefetch
-	w, x          []ptr // the rows that go together; w[0] is the row to come
-	start         []reg // of sums of int8, where the machine makes something else than zero of them
+	next          ptr   // row to prefetch
+	w, x          []ptr // rows multiplied together; w[0] is the next row
+	start         []reg // initial accumulators of int8, where they are not zero
 }
 
 func (s *stream) write() {
@@ -73,7 +72,7 @@ func (s *stream) write() {
 	s.label("done")
 }
 
-// begin8 finds what the sums of int8 begin with.
+// begin8 computes the initial accumulators of int8.
 func (s *stream) begin8() {
 	start := s.take(len(s.x))
 	for _, a := range start {
@@ -93,7 +92,7 @@ func (s *stream) begin8() {
 	s.back()
 }
 
-// onward moves the vectors by n steps, back to their begin.
+// onward advances the vectors by n steps; back moves them back to their start.
 func (s *stream) onward(n int) {
 	for _, p := range s.x {
 		s.addImm(p, n*s.elems*s.xBytes)
@@ -108,7 +107,7 @@ func (s *stream) back() {
 	}
 }
 
-// through multiplies the next r rows, as many together as go, and adds the lanes of all sums.
+// through multiplies the next r rows, as many together as possible, and reduces the lanes of all accumulators.
 func (s *stream) through(r int) {
 	top := s.top
 	acc := make([][][]reg, len(s.x)) // [vector][row][register of the block]
@@ -177,7 +176,7 @@ func (s *stream) some(acc [][][]reg, name string) {
 	s.back()
 }
 
-// rowOf is the registers of one row, by vector.
+// rowOf returns the registers of one row, by vector.
 func rowOf(acc [][][]reg) (list [][]reg) {
 	for _, rows := range acc {
 		list = append(list, rows[0])

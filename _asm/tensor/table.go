@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// rowOps are the functions on rows of matrices and KV caches, by the number format of the rows and the number of
-// vectors.
+// rowOps are the functions on rows of matrices and KV caches, by number format of the rows and number of vectors.
 var rowOps = []*rowOp{
 	newDot("F32", 2).on("AVX2"), newDot("F32", 4).on("AVX512", "NEON"),
 	newDot("F16", 2).on("AVX2"), newDot("F16", 4).on("AVX512", "NEON"),
@@ -47,7 +46,7 @@ func newRowOp(kind, typ string, n int, body func(f *function)) *rowOp {
 
 func (o *rowOp) has(isa string) bool { return o.isas == nil || slices.Contains(o.isas, isa) }
 
-// on is an op that only some instruction sets use.
+// on restricts an op to some instruction sets.
 func (o *rowOp) on(isas ...string) *rowOp {
 	o.isas = isas
 	return o
@@ -65,7 +64,7 @@ var rowTables = []table{
 
 func (t *table) has(o *rowOp) bool { return o.kind == t.kind && o.signature == t.signature }
 
-// tables writes the tables of the given instruction sets, and declares what they list.
+// tables writes the tables of the given instruction sets, and declares their functions.
 func tables(b *strings.Builder, isas []string) {
 	fmt.Fprintf(b, "\ntype (\n\tfloatKernel func(%s)\n\tint8Kernel func(%s)\n)\n", floatSignature, int8Signature)
 	for _, t := range rowTables {
@@ -89,7 +88,7 @@ func tables(b *strings.Builder, isas []string) {
 	}
 }
 
-// entries are the lines of a table for one instruction set.
+// entries returns the lines of a table for one instruction set.
 func entries(ops []*rowOp, isa string) string {
 	var b strings.Builder
 	for _, typ := range []string{"F32", "F16", "BF16", "I8"} {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// x86 writes AVX2 (8 floats in a register) or AVX-512 (16). Go's assembler lists the operands of an instruction
-// backwards compared with the manuals.
+// x86 writes AVX2 (8 floats in a register) or AVX-512 (16). Go's assembler lists the operands of an instruction in the
+// reverse order of the manuals.
 type x86 struct {
 	strings.Builder
 	lanes     int
@@ -29,7 +29,7 @@ func (m *x86) registers() int { return 2 * m.lanes }
 
 func (m *x86) tile(n int) int {
 	if m.lanes == 8 {
-		return 4 / n // 16 registers hold eight sums of 16 lanes at most: four, and what is multiplied
+		return 4 / n // 16 registers: at most eight accumulators of 16 lanes, here four, and the operands
 	}
 	return 4
 }
@@ -41,7 +41,7 @@ func (m *x86) sumsAtOnce(n int) int {
 	return 4
 }
 
-// together is two rows where four vectors would take more loads than a core makes beside as many products.
+// together is two rows if four vectors would need more loads than a core can issue alongside the products.
 func (m *x86) together(n int) int {
 	if m.lanes == 16 && n == 4 {
 		return 2
@@ -80,7 +80,7 @@ func (m *x86) text() string {
 // hoist does nothing: constants are memory operands.
 func (m *x86) hoist(func() reg, func()) {}
 
-// of is the memory that holds a constant in every lane.
+// of returns the memory operand that holds a constant in every lane.
 func (m *x86) of(c uint32) string {
 	if !slices.Contains(m.constants, c) {
 		m.constants = append(m.constants, c)
@@ -90,7 +90,7 @@ func (m *x86) of(c uint32) string {
 
 var x86Pointers = []string{"AX", "BX", "CX", "DX", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R15"}
 
-// x86Scratch is for constants on their way.
+// x86Scratch is for loading constants.
 const x86Scratch = "R14"
 
 func (p ptr) x86() string { return x86Pointers[p] }
@@ -144,10 +144,10 @@ func (m *x86) prefetchAt(p ptr, off int) { m.line("PREFETCHT1 %s", at(p, off)) }
 func (m *x86) load(d reg, p ptr, off int)  { m.line("VMOVUPS %s, %s", at(p, off), m.v(d)) }
 func (m *x86) store(s reg, p ptr, off int) { m.line("VMOVUPS %s, %s", m.v(s), at(p, off)) }
 
-// With AVX-512 one permutation makes floats of BF16, where widening and a shift are two instructions: word i goes to
-// the odd word 2·i+1, and a mask makes zeros of the even ones.
+// With AVX-512 one permutation widens BF16 to floats, where widening and a shift are two instructions: word i goes to
+// the odd word 2·i+1, and a mask zeros the even ones.
 const (
-	wordsUp  = reg(15) // which words: beside what dot keeps in registers
+	wordsUp  = reg(15) // permutation indices: outside the registers of dot
 	oddWords = "K4"
 )
 
@@ -179,14 +179,14 @@ func (m *x86) loadWide(d reg, typ string, p ptr, off int) {
 	}
 }
 
-// dotI8 of AVX-512 makes unsigned bytes of the row by adding 128; startI8 takes that off again, and everything is
-// modulo 2³². AVX2 multiplies magnitudes of the row by vectors with its signs, and adds two products in 16 bits: codes
-// are −127 … 127, and 2·127² fits.
+// dotI8 on AVX-512 makes unsigned bytes of the row by adding 128; startI8 compensates for it, and everything is modulo
+// 2³². AVX2 multiplies magnitudes of the row by vectors with its signs, and adds two products in 16 bits: codes are
+// −127 … 127, and 2·127² fits.
 func (m *x86) dotI8(acc [][]reg, w ptr, x []ptr, n int) {
 	if m.lanes == 16 {
 		for s := 0; s < n; s += 2 {
 			load, masked := "VMOVDQU8 %s, Z%d", n == 1
-			if masked { // 32 columns: zeros of the vectors follow
+			if masked { // 32 columns: the rest of the vectors is zeros
 				load = "VMOVDQU8.Z %s, K1, Z%d"
 				m.line("MOVL $-1, %s", x86Scratch)
 				m.line("KMOVD %s, K1", x86Scratch)
@@ -268,7 +268,7 @@ func (m *x86) multiplyAddAt(d, a reg, p ptr, off int) {
 func (m *x86) abs(d, a reg)    { m.line("VANDPS %s, %s, %s", m.of(0x7fffffff), m.v(a), m.v(d)) }
 func (m *x86) negate(d, a reg) { m.line("VXORPS %s, %s, %s", m.of(0x80000000), m.v(a), m.v(d)) }
 
-// atMost and positive: minimum and maximum give their second operand when one is a NaN, so the constant is the first.
+// atMost and positive: minimum and maximum return their second operand if one is a NaN, so the constant is the first.
 func (m *x86) atMost(d reg, c uint32, tmp reg) {
 	m.constant(tmp, c)
 	m.line("VMINPS %s, %s, %s", m.v(d), m.v(tmp), m.v(d))

@@ -65,7 +65,7 @@ func (m *x86) sum(acc []reg, add string, p ptr, tmp []reg) {
 	m.line("VMOVSS X%d, %s", t, at(p, 0))
 }
 
-// halving is an instruction that takes lanes of two registers, and its immediates for the lower and the upper half of
+// halving is an instruction that selects lanes of two registers, and its immediates for the lower and the upper half of
 // the lanes.
 type halving struct{ shuffle, low, high string }
 
@@ -83,8 +83,8 @@ func (m *x86) halves(s halving, add string, a, b, tmp reg) {
 	m.line("%s %s, %s, %s", add, m.v(a), m.v(tmp), m.v(a))
 }
 
-// exchange is halves for [a|b] of two halves each: the lower one of a and the upper one of b stay where they are, which
-// a mask can do, and one shuffle brings the others there. Masks leave the port alone on which all shuffles are.
+// exchange is halves for [a|b] of two halves each: the lower one of a and the upper one of b stay in place, which a
+// mask does, and one shuffle moves the others. Masks do not use the only shuffle port.
 func (m *x86) exchange(shuffle, add, mask string, a, b, tmp reg) {
 	m.line("VBLENDMPS %s, %s, %s, %s", m.v(b), m.v(a), mask, m.v(tmp))
 	m.line("%s $0x4e, %s, %s, %s", shuffle, m.v(b), m.v(a), m.v(a))
@@ -103,14 +103,14 @@ func (m *x86) prepareSums() {
 	}
 }
 
-// quarters joins four accumulators of 512 bits: lanes + 8, of [a|b] and [c|d], then lanes + 4, of [a|b|c|d], into a.
+// quarters reduces four accumulators of 512 bits: lanes + 8, of [a|b] and [c|d], then lanes + 4, of [a|b|c|d], into a.
 func (m *x86) quarters(a, b, c, d reg, add string, tmp reg) {
 	m.exchange("VSHUFF64X2", add, upperHalf, a, b, tmp)
 	m.exchange("VSHUFF64X2", add, upperHalf, c, d, tmp)
 	m.halves(splitQuarters, add, a, c, tmp)
 }
 
-// sums16 joins four rows of four vectors in one register, a vector in each quarter.
+// sums16 reduces four rows of four vectors into one register, a vector in each quarter.
 func (m *x86) sums16(acc [][][]reg, add string, p, step ptr, tmp []reg) {
 	r := acc[0]
 	for i := range r {
@@ -127,7 +127,7 @@ func (m *x86) sums16(acc [][][]reg, add string, p, step ptr, tmp []reg) {
 	}
 }
 
-// sums4 joins four accumulators in one register of four lanes.
+// sums4 reduces four accumulators into one register of four lanes.
 func (m *x86) sums4(acc [][]reg, add string, tmp []reg) reg {
 	if m.lanes == 16 {
 		return m.sums4AVX512(acc, add, tmp)
