@@ -373,7 +373,7 @@ func TestSamplerAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkSampler draws from a large vocabulary, of which 50 tokens stand out.
+// BenchmarkSampler draws from a large vocabulary with 50 likely tokens.
 func BenchmarkSampler(b *testing.B) {
 	const vocab = 128256
 	r := rand.New(rand.NewPCG(8, 9))

@@ -26,8 +26,7 @@ import (
 // the same for all rows.
 //
 // Values that overflow must be an error with a screen as without one (N4). An x that is not finite has no bounds and is
-// noted; a row of which some partial sum can overflow, which is at most 128.6·s·‖x‖₁, is computed from
-// the head itself.
+// noted; a row with a partial sum that can overflow, which is at most 128.6·s·‖x‖₁, is computed from the head itself.
 type screen struct {
 	codes  *kernel.Weights
 	scales []float32
