@@ -52,7 +52,7 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 	if i, known := n.at[name]; known {
 		// Linear layers that share a tensor (fused projections): the number of rows of the tensor is the end of the last
 		// layer.
-		last := max(0, len(shape)-2) // a vector is that of blocks that share it
+		last := max(0, len(shape)-2) // 0 for a vector, which blocks may share
 		n.list[i].Shape[last] = max(n.list[i].Shape[last], shape[last])
 		return
 	}
