@@ -59,19 +59,7 @@ func (d *dot) write() {
 		d.copy(d.x[t], d.x[t-1])
 		d.add(d.x[t], d.tmp)
 	}
-	if tile := len(d.w); tile > 1 {
-		d.label("tiles")
-		d.jumpLess(d.rows, tile, "rest")
-		d.rowsAtOnce(tile)
-		d.addImm(d.rows, -tile)
-		d.jump("tiles")
-		d.label("rest")
-	}
-	d.jumpLess(d.rows, 1, "done")
-	d.label("single")
-	d.rowsAtOnce(1)
-	d.countDown(d.rows, "single")
-	d.label("done")
+	d.tiles(d.rows, len(d.w), d.rowsAtOnce)
 }
 
 // rowsAtOnce multiplies the next r rows by all vectors.

@@ -188,6 +188,23 @@ func (f *function) turns(k ptr, n int, name string, body func(n int)) {
 	f.label(end)
 }
 
+// tiles writes loops over rows ≥ 0: tile at a time, then one by one.
+func (f *function) tiles(rows ptr, tile int, body func(n int)) {
+	if tile > 1 {
+		f.label("tiles")
+		f.jumpLess(rows, tile, "rest")
+		body(tile)
+		f.addImm(rows, -tile)
+		f.jump("tiles")
+		f.label("rest")
+	}
+	f.jumpLess(rows, 1, "done")
+	f.label("single")
+	body(1)
+	f.countDown(rows, "single")
+	f.label("done")
+}
+
 func size(slice string) int {
 	switch slice {
 	case "[]int8":

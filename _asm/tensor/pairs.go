@@ -77,11 +77,7 @@ func (d *dotPairs) write() {
 	m.label("rest")
 	m.arg(d.rows, d.op.param("rows"))
 	m.maskLow(d.rows, runs-1)
-	m.jumpLess(d.rows, 1, "done")
-	m.label("single")
-	d.rowsAtOnce(1)
-	m.countDown(d.rows, "single")
-	m.label("done")
+	d.f.tiles(d.rows, 1, d.rowsAtOnce)
 }
 
 // rowsAtOnce multiplies the next row of r runs.

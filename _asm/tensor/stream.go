@@ -57,19 +57,7 @@ func (s *stream) write() {
 	if s.typ == "I8" {
 		s.begin8()
 	}
-	if tile := s.sumsAtOnce(len(s.x)); tile > 1 {
-		s.label("tiles")
-		s.jumpLess(s.rows, tile, "rest")
-		s.through(tile)
-		s.addImm(s.rows, -tile)
-		s.jump("tiles")
-		s.label("rest")
-	}
-	s.jumpLess(s.rows, 1, "done")
-	s.label("single")
-	s.through(1)
-	s.countDown(s.rows, "single")
-	s.label("done")
+	s.tiles(s.rows, s.sumsAtOnce(len(s.x)), s.through)
 }
 
 // begin8 computes the initial accumulators of int8.
