@@ -20,7 +20,8 @@ import (
 func TestUseDraft(t *testing.T) {
 	m := open(t)
 	text := func() (all string) {
-		for p, err := range m.Generate(t.Context(), Request{Prompt: "the", Sampling: &engine.Sampling{Temperature: 0.8}}) {
+		for p, err := range m.Generate(t.Context(),
+			Request{Prompt: "the", Sampling: &engine.Sampling{Temperature: 0.8}}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -106,7 +106,8 @@ func (f *forced) measure(b *testing.B, m *lowpack.Model) {
 			one += f.texts[i].decode(b, m, 0).Decode
 			res := f.texts[i].decode(b, m, engine.SpeculateAuto)
 			auto += res.Decode
-			total.Steps, total.Drafted, total.Accepted = total.Steps+res.Steps, total.Drafted+res.Drafted, total.Accepted+
+			total.Steps, total.Drafted, total.Accepted = total.Steps+res.Steps, total.Drafted+
+				res.Drafted, total.Accepted+
 				res.Accepted
 		}
 		without, speedup = append(without, one.Seconds()), append(speedup, one.Seconds()/auto.Seconds())

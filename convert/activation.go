@@ -29,7 +29,8 @@ func completeActivation(r *packed.Recipe) error {
 		r.Activation = ""
 	}
 	if list := Activations(); r.Activation != "" && !slices.Contains(list, r.Activation) {
-		return fmt.Errorf("%w: activation %q; it is one of %s", pack.ErrUnsupported, r.Activation, strings.Join(list, ", "))
+		return fmt.Errorf("%w: activation %q; it is one of %s", pack.ErrUnsupported, r.Activation,
+			strings.Join(list, ", "))
 	}
 	return nil
 }

@@ -71,7 +71,8 @@ func TestActivation(t *testing.T) {
 	}{
 		{shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Head: packed.HeadInt8}, "token"},
 		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: "int8", Activation: ActivationAuto}, "group:32"},
-		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: "int4", Scale: "group:64", AllowLossy: true, Golden: "kernel"},
+		{mini(t, "llama-3.2-1b", nil),
+			packed.Recipe{Quant: "int4", Scale: "group:64", AllowLossy: true, Golden: "kernel"},
 			"group:64"},
 		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: "int8", Activation: "group:128"}, "group:128"},
 		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: QuantNone}, "token"},

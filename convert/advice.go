@@ -48,11 +48,12 @@ func (p *Plan) adviseFloats() {
 	}
 	var offers []string
 	for _, o := range Offers() {
-		offers = append(offers, fmt.Sprintf("%s: about %.0f MB, perplexity %+.1f %%", o.Flags, float64(weights)*o.Bits/8e6,
+		offers = append(offers, fmt.Sprintf("%s: about %.0f MB, perplexity %+.1f %%", o.Flags,
+			float64(weights)*o.Bits/8e6,
 			100*o.Loss))
 	}
-	p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to be "+
-		"fewer bits. Their linear layers take %.0f MB; smaller, with the loss of SmolLM2-135M (docs/QUALITY.md): %s",
+	p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to "+
+		"be fewer bits. Their linear layers take %.0f MB; smaller, with the loss of SmolLM2-135M (docs/QUALITY.md): %s",
 		float64(bytes)/1e6, strings.Join(offers, "; "))
 }
 
@@ -77,8 +78,8 @@ func (d *decider) warnFewBits() error {
 		}
 	}
 	d.note("WARNING: %s makes two bits or fewer of %d matrices for which nothing says that they were trained so; "+
-		"%q changes by %.0f %% (relative error, without calibration). This ruins ordinary models: SmolLM2-135M in int2 "+
-		"writes nothing that makes sense (docs/QUALITY.md); take --quant int4 or int8",
+		"%q changes by %.0f %% (relative error, without calibration). This ruins ordinary models: SmolLM2-135M in "+
+		"int2 writes nothing that makes sense (docs/QUALITY.md); take --quant int4 or int8",
 		s.entry.Quantizer, count, s.entry.Name, 100*e)
 	return nil
 }

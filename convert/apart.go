@@ -68,8 +68,8 @@ func outside(target, dir string) error {
 	}
 	rel, err := filepath.Rel(real, parent)
 	if err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return fmt.Errorf("%w: %s lies in the checkpoint %s, where it would be taken for a part of the model; choose a "+
-			"target elsewhere", pack.ErrUnsupported, target, dir)
+		return fmt.Errorf("%w: %s lies in the checkpoint %s, where it would be taken for a part of the model; choose "+
+			"a target elsewhere", pack.ErrUnsupported, target, dir)
 	}
 	return nil
 }

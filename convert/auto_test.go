@@ -61,7 +61,8 @@ func TestAuto(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		row, notes := p.Tensors[0], strings.Join(p.Notes[:len(p.Notes)-1], "; ") // the last note reports the missing model
+		// the last note reports the missing model
+		row, notes := p.Tensors[0], strings.Join(p.Notes[:len(p.Notes)-1], "; ")
 		p.Close()
 		if c.rule == "" {
 			if row.Rule != "absmean" || (c.note == "") != (notes == "") || !strings.Contains(notes, c.note) {
@@ -112,7 +113,8 @@ func TestAutoGroups(t *testing.T) {
 		writeWeights(t, path, map[string]raw{"w": c.w})
 		p := newPlan(t, path, plain(packed.Recipe{AllowLossy: true}))
 		r := p.Tensors[0]
-		if got := r.Rule + " " + r.Alphabet + " " + r.Scale; got != c.want || (r.RelError != nil) != (c.want[0] != 'a') {
+		if got := r.Rule + " " + r.Alphabet + " " + r.Scale; got != c.want ||
+			(r.RelError != nil) != (c.want[0] != 'a') {
 			t.Errorf("%s with error %v, want %s", got, r.RelError, c.want)
 		}
 	}
@@ -133,8 +135,10 @@ func TestBonsai(t *testing.T) {
 				t.Errorf("%s: %s: %+v", name, r.Tensor, r)
 			}
 		}
-		for _, r := range newPlan(t, source, Options{Recipe: packed.Recipe{Golden: "none", Head: packed.HeadInt8}}).Tensors {
-			if r.Tensor == "model.embed_tokens.weight" && r.Layout != "" || r.Tensor == packed.HeadName && r.Rule != "int8" {
+		for _, r := range newPlan(t, source,
+			Options{Recipe: packed.Recipe{Golden: "none", Head: packed.HeadInt8}}).Tensors {
+			if r.Tensor == "model.embed_tokens.weight" && r.Layout != "" ||
+				r.Tensor == packed.HeadName && r.Rule != "int8" {
 				t.Errorf("%s, --head int8: %+v", name, r)
 			}
 		}

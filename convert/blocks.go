@@ -62,7 +62,8 @@ func (b *blocks) group(codes []int8, scale, minimum float32) (g group, err error
 	}
 	zero := -float64(minimum)/float64(scale) - 8 // as the codes, which are less 8
 	if zero != math.Trunc(zero) || zero < -128 || zero > 127 {
-		return group{}, notExact{fmt.Errorf("a minimum of %v is not an integer multiple of its scale, %v", minimum, scale)}
+		return group{}, notExact{fmt.Errorf("a minimum of %v is not an integer multiple of its scale, %v",
+			minimum, scale)}
 	}
 	return group{scale: s, zero: int8(zero)}, nil
 }

@@ -59,7 +59,8 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	s.row.Note = fmt.Sprintf("%s of a GGUF", b.Type)
 	s.open = func([][]byte) (coder, error) { return newBlockDecoder(b, scale, all), nil }
 	m.from = b.Stored
-	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros, Min: b.minima}, true)
+	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros,
+		Min: b.minima}, true)
 }
 
 // rowLayout opens the chosen layout. Rows of an embedding are decoded one at a time, which requires a layout in row
@@ -77,8 +78,8 @@ func (d *decider) rowLayout(m matrix, a pack.Alphabet) (pack.Layout, error) {
 func (d *decider) noteFloats() {
 	if n := len(d.asFloats); n > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(d.asFloats)))
-		d.note("matrices in blocks whose codes and scales a packed file cannot hold exactly: %d, kept as floats; --quant "+
-			"int8 makes them smaller. The first is %s: %s", n, first, d.asFloats[first])
+		d.note("matrices in blocks whose codes and scales a packed file cannot hold exactly: %d, kept as floats; "+
+			"--quant int8 makes them smaller. The first is %s: %s", n, first, d.asFloats[first])
 	}
 }
 

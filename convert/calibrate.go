@@ -45,8 +45,9 @@ func (p *Plan) planCalibration() error {
 		return nil
 	}
 	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
-		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to become int4, mxfp4, "+
-			"int2 or absmax with scales per row or group; for example --quant int4 --scale group:32 --allow-lossy",
+		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to become int4, "+
+			"mxfp4, int2 or absmax with scales per row or group; for example --quant int4 --scale group:32 "+
+			"--allow-lossy",
 			pack.ErrUnsupported)
 	}
 	if p.model == nil || !p.hasTokenizer() {
@@ -82,13 +83,14 @@ func (p *Plan) planCalibration() error {
 		room = min(room, p.model.MaxPositions-1)
 	}
 	if room < 1 {
-		return fmt.Errorf("%w: calibration: max_position_embeddings of config.json is %d, which leaves no room for text "+
-			"behind the begin-of-text token", pack.ErrUnsupported, p.model.MaxPositions)
+		return fmt.Errorf("%w: calibration: max_position_embeddings of config.json is %d, which leaves no room for "+
+			"text behind the begin-of-text token", pack.ErrUnsupported, p.model.MaxPositions)
 	}
 	tokens := 0
 	for i, part := range spread(ids, room, most) {
 		tokens += len(part)
-		// The first token of a text has massive activations, whichever it is. If the tokenizer adds no BOS, both forms occur.
+		// The first token of a text has massive activations, whichever it is. If the tokenizer adds no BOS, both forms
+		// occur.
 		if even := i%2 == 0; always || begin >= 0 && even && p.o.Method == packed.GPTQ {
 			part = slices.Concat([]int{begin}, part)
 		}

@@ -95,13 +95,15 @@ func TestSpread(t *testing.T) {
 	}
 	for _, room := range []int{1, 100, calibrationWindow} {
 		for _, n := range []int{1, room, room + 1, 5*room + 3} {
-			if got := spread(ids[:n], room, most); !slices.Equal(slices.Concat(got...), ids[:n]) || len(got) != (n+room-1)/room {
+			if got := spread(ids[:n], room, most); !slices.Equal(slices.Concat(got...), ids[:n]) ||
+				len(got) != (n+room-1)/room {
 				t.Errorf("%d tokens in %d windows of %d", n, len(got), room)
 			}
 		}
 		for i, w := range spread(ids, room, most) {
 			if all := most / room; len(w) != room || w[0] != i*len(ids)/all {
-				t.Errorf("window %d of %d tokens begins with token %d; it should have %d and begin with %d", i, len(w), w[0], room,
+				t.Errorf("window %d of %d tokens begins with token %d; it should have %d and begin with %d", i, len(w),
+					w[0], room,
 					i*len(ids)/all)
 			}
 		}
@@ -113,7 +115,8 @@ func TestSpread(t *testing.T) {
 func TestCalibrateSome(t *testing.T) {
 	other := packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true, Include: []string{"*layers.0.*"},
 		Rules: []packed.Rule{
-			{Match: "*.q_proj.*", Quant: "int8", Layout: "vnni4"}, {Match: "*.k_proj.*", Quant: "int4", Scale: "tensor"},
+			{Match: "*.q_proj.*", Quant: "int8", Layout: "vnni4"},
+			{Match: "*.k_proj.*", Quant: "int4", Scale: "tensor"},
 		}}
 	for source, c := range map[string]struct {
 		recipe  packed.Recipe
@@ -158,7 +161,8 @@ func TestCalibrateRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = regexp.MustCompile(`"max_position_embeddings": *\d+`).ReplaceAll(text, []byte(`"max_position_embeddings": 1`))
+	text = regexp.MustCompile(`"max_position_embeddings": *\d+`).ReplaceAll(text,
+		[]byte(`"max_position_embeddings": 1`))
 	if err := os.WriteFile(config, text, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -305,7 +305,8 @@ func TestEmptyTensors(t *testing.T) {
 // names (hostile cases P17).
 func TestEmbeddable(t *testing.T) {
 	size := func(name string, dtype safetensors.DType, shape ...int) error {
-		c := packed.Contents{Manifest: packed.Manifest{Plain: []packed.Plain{{Name: packed.FilePrefix + name, DType: dtype,
+		c := packed.Contents{Manifest: packed.Manifest{Plain: []packed.Plain{{Name: packed.FilePrefix + name,
+			DType: dtype,
 			Shape: shape}}}}
 		_, err := c.Size()
 		return err
@@ -316,7 +317,8 @@ func TestEmbeddable(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		size("../config.json", "U8", 9), size("/config.json", "U8", 9), size("", "U8", 9), size("x/../config.json", "U8", 9),
+		size("../config.json", "U8", 9), size("/config.json", "U8", 9), size("", "U8", 9),
+		size("x/../config.json", "U8", 9),
 		size("golden", "U8", 9),
 		size("model.safetensors", "U8", 9), size("config.json", "F32", 9), size("config.json", "U8", 3, 3),
 	} {

@@ -117,7 +117,8 @@ func (d *decider) turned(t checkpoint.Tensor) error {
 	if c := choose(&d.Recipe, t.Name); !c.keep && c.quant != QuantNone && c.quant != QuantAuto &&
 		included(&d.Recipe, t.Name) {
 		return fmt.Errorf("%w: %s: tensor %q: its columns are where others have rows, and it is not quantized in this "+
-			"form; convert the checkpoint whose experts are MXFP4, or keep its floats with --quant none", pack.ErrUnsupported,
+			"form; convert the checkpoint whose experts are MXFP4, or keep its floats with --quant none",
+			pack.ErrUnsupported,
 			t.File, t.Name)
 	}
 	return d.keep(t, "floats, for which the checkpoint declares no quantization")
@@ -235,8 +236,9 @@ func (d *decider) sameAsEmbedding(head checkpoint.Tensor) error {
 		same = bytes.Equal(a[:n], b[:n])
 	}
 	if !same {
-		return fmt.Errorf("%w: %s: tensor %q differs from %q, to which config.json ties it; transformers would use it: set "+
-			"tie_word_embeddings to false, or remove it", pack.ErrUnsupported, head.File, head.Name, d.model.Embed)
+		return fmt.Errorf("%w: %s: tensor %q differs from %q, to which config.json ties it; transformers would use "+
+			"it: set tie_word_embeddings to false, or remove "+
+			"it", pack.ErrUnsupported, head.File, head.Name, d.model.Embed)
 	}
 	return nil
 }

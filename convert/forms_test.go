@@ -257,7 +257,8 @@ func TestUnpackForms(t *testing.T) {
 func TestUnpackGroups(t *testing.T) {
 	for quant, scale := range map[string]string{"int4": "group:32", "int8": "group:64", "int2": "group:32", "mxfp4": "",
 		"q2_0": ""} {
-		path := converted(t, floatsAlone(t), packed.Recipe{Quant: quant, Scale: scale, Golden: "none", AllowLossy: true})
+		path := converted(t, floatsAlone(t),
+			packed.Recipe{Quant: quant, Scale: scale, Golden: "none", AllowLossy: true})
 		dir := filepath.Join(t.TempDir(), "unpacked")
 		if _, err := Unpack(context.Background(), path, dir, UnpackOptions{Form: FormF32}); err != nil {
 			t.Fatal(err)

@@ -28,7 +28,8 @@ func TestGolden(t *testing.T) {
 		{mini(t, "falcon3-1b", nil), packed.Recipe{Golden: "kernel", Layout: "i2"}, true, false},
 		{mini(t, "bitnet-2b4t", nil), packed.Recipe{Layout: "hf-u8"}, true, true}, // no kernel reads it as it is
 		{mini(t, "bitnet-2b4t", nil), packed.Recipe{Layout: "tl2", Head: "screen"}, true, true},
-		{mini(t, "qwen2.5-0.5b", nil), packed.Recipe{Quant: "int4", Scale: "group:32", Layout: "vnni4i", AllowLossy: true},
+		{mini(t, "qwen2.5-0.5b", nil),
+			packed.Recipe{Quant: "int4", Scale: "group:32", Layout: "vnni4i", AllowLossy: true},
 			true, true},
 		{filepath.Join(mini(t, "trilm-99m", nil), "model.safetensors"), packed.Recipe{AllowLossy: true}, true, false},
 	} {

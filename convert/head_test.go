@@ -15,7 +15,8 @@ import (
 func TestInt4Head(t *testing.T) {
 	path := mini(t, "llama3-8b", nil)
 	rule := func(scale string) packed.Recipe {
-		return packed.Recipe{AllowLossy: true, Rules: []packed.Rule{{Match: packed.HeadName, Quant: "int4", Scale: scale}}}
+		return packed.Recipe{AllowLossy: true,
+			Rules: []packed.Rule{{Match: packed.HeadName, Quant: "int4", Scale: scale}}}
 	}
 	for _, c := range []struct {
 		recipe packed.Recipe

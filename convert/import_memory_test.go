@@ -13,9 +13,11 @@ import (
 func TestImportMemory(t *testing.T) {
 	dir := mini(t, "qwen3-8b-gptq", func(o *synth.Options) {
 		o.Mini = false
-		o.Config = []byte(strings.NewReplacer(`"hidden_size": 4096`, `"hidden_size": 2048`, `"intermediate_size": 12288`,
+		o.Config = []byte(strings.NewReplacer(`"hidden_size": 4096`, `"hidden_size": 2048`,
+			`"intermediate_size": 12288`,
 			`"intermediate_size": 3072`, `"num_attention_heads": 32`, `"num_attention_heads": 16`,
-			`"num_hidden_layers": 36`, `"num_hidden_layers": 6`, `"vocab_size": 151936`, `"vocab_size": 320`, `151643`, `301`,
+			`"num_hidden_layers": 36`, `"num_hidden_layers": 6`, `"vocab_size": 151936`, `"vocab_size": 320`,
+			`151643`, `301`,
 			`151645`, `302`).Replace(string(o.Config)))
 	})
 	heap := func() int64 {

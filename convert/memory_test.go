@@ -24,8 +24,14 @@ import (
 func sparse(t *testing.T, layers, hidden, intermediate, vocab int) (dir string, largest int) {
 	t.Helper()
 	config := map[string]any{
-		"architectures": []string{"BitNetForCausalLM"}, "model_type": "bitnet", "hidden_act": "relu2", "hidden_size": hidden,
-		"intermediate_size": intermediate, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": layers,
+		"architectures":           []string{"BitNetForCausalLM"},
+		"model_type":              "bitnet",
+		"hidden_act":              "relu2",
+		"hidden_size":             hidden,
+		"intermediate_size":       intermediate,
+		"num_attention_heads":     32,
+		"num_key_value_heads":     8,
+		"num_hidden_layers":       layers,
 		"vocab_size":              vocab,
 		"max_position_embeddings": 4096,
 		"rms_norm_eps":            1e-5,
@@ -82,8 +88,8 @@ func sparse(t *testing.T, layers, hidden, intermediate, vocab int) (dir string, 
 // measures its anonymous memory: it is bounded and does not grow with the file. LOWPACK_LONG adds one of 20 GB.
 func TestMemory(t *testing.T) {
 	if race.Enabled {
-		t.Skip("the race detector takes five to ten times the memory itself, so that no bound of the program can be seen; " +
-			"what runs at once is raced by TestSameBytes and TestResume")
+		t.Skip("the race detector takes five to ten times the memory itself, so that no bound of the program can be " +
+			"seen; what runs at once is raced by TestSameBytes and TestResume")
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -92,8 +98,8 @@ func TestMemory(t *testing.T) {
 		layers, hidden, intermediate, vocab, threads int
 		layout, head                                 string
 	}
-	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix. The last one has a head ten times as large as
-	// the largest layer, which does not stay in memory.
+	// vnni4i packs panels of rows, i2s single rows, hf-u8 the whole matrix. The last one has a head ten times as large
+	// as the largest layer, which does not stay in memory.
 	sizes := []size{
 		{1, 2048, 8192, 1000, 2, "vnni4i", ""}, {4, 2048, 8192, 8000, 2, "vnni4i", ""}, {1, 2048, 8192, 1000, 64,
 			"vnni4i", ""},
@@ -112,16 +118,19 @@ func TestMemory(t *testing.T) {
 		t.Logf("%d layers, %d threads, %s %s: %d MiB of at most %d MiB", s.layers, s.threads, s.layout, s.head,
 			peak>>20, bound>>20)
 		if peak > bound {
-			t.Errorf("%d layers, %d threads: %d MiB of anonymous memory; at most %d MiB are allowed", s.layers, s.threads,
+			t.Errorf("%d layers, %d threads: %d MiB of anonymous memory; at most %d MiB are allowed",
+				s.layers, s.threads,
 				peak>>20, bound>>20)
 		}
 		if first == 0 {
 			first = peak
 		}
-		// When the collector runs moves the peak by some MiB; growth with the file, even by one byte in ten, would be more.
+		// When the collector runs moves the peak by some MiB; growth with the file, even by one byte in ten, would be
+		// more.
 		const moment = 24 << 20
 		if s.threads == sizes[0].threads && s.layout == sizes[0].layout && peak > first+moment {
-			t.Errorf("%d layers, %d threads: %d MiB; the smallest checkpoint takes %d", s.layers, s.threads, peak>>20, first>>20)
+			t.Errorf("%d layers, %d threads: %d MiB; the smallest checkpoint takes %d", s.layers, s.threads,
+				peak>>20, first>>20)
 		}
 		if peak < 1<<17 {
 			t.Errorf("%d KiB are less than the codes of a block: this measures nothing", peak>>10)
@@ -243,7 +252,8 @@ func TestPeakIsSeen(t *testing.T) {
 	}
 	const moment, pages = 32 << 20, 4 << 20 // pages of the program itself are read after the moment too
 	dir, _ := sparse(t, 1, 256, 256, 256)
-	if peak := peakAnonymous(t, dir, 1, "vnni4i", "", fmt.Sprintf("LOWPACK_TEST_MOMENT=%d", moment)); peak < moment-pages {
+	peak := peakAnonymous(t, dir, 1, "vnni4i", "", fmt.Sprintf("LOWPACK_TEST_MOMENT=%d", moment))
+	if peak < moment-pages {
 		t.Errorf("%d KiB of at least %d", peak>>10, moment>>10)
 	}
 }

@@ -29,12 +29,13 @@ type Options struct {
 	// Part of Parts is the part to write, for Merge: 1 to Parts, of at most MaxParts. Both 0 = everything.
 	Part, Parts int
 
-	// Report collects the data of Plan.Report, at the cost of counting codes and measuring errors. It cannot be combined
-	// with Resume and Part.
+	// Report collects the data of Plan.Report, at the cost of counting codes and measuring errors. It cannot be
+	// combined with Resume and Part.
 	Report bool
 
-	// Calibration is a text of at least 256 tokens in UTF-8. Before Run quantizes, it evaluates the unquantized model on
-	// windows of the text and chooses scales for the inputs of the linear layers. "" = scales depend on the weights alone.
+	// Calibration is a text of at least 256 tokens in UTF-8. Before Run quantizes, it evaluates the unquantized model
+	// on windows of the text and chooses scales for the inputs of the linear layers. "" = scales depend on the weights
+	// alone.
 	Calibration string
 	Method      packed.Method // of calibration; "" = packed.MeanSquare
 }

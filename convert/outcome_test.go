@@ -15,7 +15,8 @@ import (
 // TestReport: the report of a conversion matches the file, and requesting it changes no byte.
 func TestReport(t *testing.T) {
 	dir := shared.Testdata(t, "tiny-bitnet")
-	for _, r := range []packed.Recipe{{}, {Head: packed.HeadInt8, Layout: "i2s"}, {Head: packed.HeadInt4, Layout: "i2"}} {
+	for _, r := range []packed.Recipe{{}, {Head: packed.HeadInt8, Layout: "i2s"},
+		{Head: packed.HeadInt4, Layout: "i2"}} {
 		o := plain(r)
 		o.Report = true
 		p, target := newPlan(t, dir, o), filepath.Join(t.TempDir(), "told.safetensors")
@@ -40,7 +41,8 @@ func TestReport(t *testing.T) {
 		defer f.Close()
 		for i, row := range p.Report() {
 			want := measured.Tensors[i]
-			if row.Tensor != want.Tensor || row.BytesIn != want.BytesIn || row.BytesOut != want.BytesOut || row.Seconds <= 0 {
+			if row.Tensor != want.Tensor || row.BytesIn != want.BytesIn || row.BytesOut != want.BytesOut ||
+				row.Seconds <= 0 {
 				t.Errorf("%+v, planned %+v", row, want)
 			}
 			if row.RelError == nil || *row.RelError != *want.RelError {
@@ -68,10 +70,12 @@ func TestReport(t *testing.T) {
 				delete(counts, c.Value)
 			}
 			scales, err := packed.Scales(f, e)
-			if err != nil || len(counts) != 0 || int64(len(scales)) != row.Scales.Count || row.Scales.Min > row.Scales.Mean ||
+			if err != nil || len(counts) != 0 || int64(len(scales)) != row.Scales.Count ||
+				row.Scales.Min > row.Scales.Mean ||
 				row.Scales.Mean > row.Scales.Max ||
 				float32(row.Scales.Min) != slices.Min(scales) || float32(row.Scales.Max) != slices.Max(scales) {
-				t.Errorf("%s: %d scales, told %+v; codes left out: %v (%v)", row.Tensor, len(scales), row.Scales, counts, err)
+				t.Errorf("%s: %d scales, told %+v; codes left out: %v (%v)", row.Tensor, len(scales), row.Scales,
+					counts, err)
 			}
 		}
 	}

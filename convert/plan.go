@@ -101,7 +101,8 @@ func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{
-		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...), Details: append([]string{}, source.Details()...),
+		Recipe: o.Recipe, Notes: append([]string{}, source.Warnings()...), Details: append([]string{},
+			source.Details()...),
 		path: path, source: source, read: source.ReadAt, o: o, fs: atomicfile.OS, limits: pipeline.UsualLimits,
 	}
 	if err := p.decideAll(ctx); err != nil {
@@ -145,10 +146,11 @@ func (p *Plan) decideAll(ctx context.Context) error {
 func (p *Plan) noteMissing() {
 	switch {
 	case p.model == nil:
-		p.note("there is no config.json: weights alone, which are verified but not run; put it beside them to run the model")
+		p.note("there is no config.json: weights alone, which are verified but not run; put it beside them to run " +
+			"the model")
 	case !p.hasTokenizer():
-		p.note("there is no tokenizer.json, tokenizer.model, or vocab.json with merges.txt: the packed file will not run " +
-			"text. Put the tokenizer of the model beside its config.json")
+		p.note("there is no tokenizer.json, tokenizer.model, or vocab.json with merges.txt: the packed file will not " +
+			"run text. Put the tokenizer of the model beside its config.json")
 	}
 	packs := func(s *step) bool { return s.entry != nil }
 	if p.model != nil && p.Recipe.Quant == QuantAuto && !slices.ContainsFunc(p.steps, packs) {

@@ -114,23 +114,29 @@ func TestRefusals(t *testing.T) {
 		class      error
 		says       []string
 	}{
-		{"missing tensor", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { delete(m, norm) }, pack.ErrCorrupt,
+		{"missing tensor", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { delete(m, norm) },
+			pack.ErrCorrupt,
 			[]string{norm}},
-		{"wrong shape", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m[norm] = bf16([]int64{2}, 1, 1) },
+		{"wrong shape", "bitnet-2b4t-bf16", packed.Recipe{},
+			func(m map[string]raw) { m[norm] = bf16([]int64{2}, 1, 1) },
 			pack.ErrCorrupt, []string{norm, "[2]", "[64]"}},
-		{"tensor without a place", "bitnet-2b4t-bf16", packed.Recipe{}, func(m map[string]raw) { m["model.extra"] = m[norm] },
+		{"tensor without a place", "bitnet-2b4t-bf16", packed.Recipe{},
+			func(m map[string]raw) { m["model.extra"] = m[norm] },
 			pack.ErrUnsupported, []string{"model.extra"}},
 		{"norm of integers", "bitnet-2b4t-bf16", packed.Recipe{},
-			func(m map[string]raw) { r := m[norm]; r.dtype = "I16"; m[norm] = r }, pack.ErrUnsupported, []string{norm, "I16"}},
+			func(m map[string]raw) { r := m[norm]; r.dtype = "I16"; m[norm] = r }, pack.ErrUnsupported,
+			[]string{norm, "I16"}},
 		{"linear of integers", "bitnet-2b4t-bf16", packed.Recipe{},
 			func(m map[string]raw) { r := m[qProj]; r.dtype = "U16"; m[qProj] = r }, pack.ErrUnsupported,
 			[]string{qProj, "U16"}},
 		{"NaN in a linear", "bitnet-2b4t-bf16", packed.Recipe{},
 			func(m map[string]raw) { m[down] = set16(m[down], 1000, nan) }, pack.ErrCorrupt, []string{down, "NaN"}},
 		{"infinity in a norm", "bitnet-2b4t-bf16", packed.Recipe{},
-			func(m map[string]raw) { m[norm] = set16(m[norm], 63, inf) }, pack.ErrCorrupt, []string{norm, "element 63"}},
+			func(m map[string]raw) { m[norm] = set16(m[norm], 63, inf) }, pack.ErrCorrupt,
+			[]string{norm, "element 63"}},
 		{"NaN in the embedding", "llama-3.2-1b", packed.Recipe{},
-			func(m map[string]raw) { m[embed] = set16(m[embed], 321, nan) }, pack.ErrCorrupt, []string{embed, "element 321"}},
+			func(m map[string]raw) { m[embed] = set16(m[embed], 321, nan) }, pack.ErrCorrupt,
+			[]string{embed, "element 321"}},
 		{"tied head that is another matrix", "llama-3.2-1b", packed.Recipe{},
 			func(m map[string]raw) { m["lm_head.weight"] = set16(m[embed], 5000, 0x4000) }, pack.ErrUnsupported,
 			[]string{"lm_head.weight", embed, "tie_word_embeddings"}},
@@ -140,11 +146,14 @@ func TestRefusals(t *testing.T) {
 		{"code 3", "bitnet-2b4t", packed.Recipe{},
 			func(m map[string]raw) { r := m[down]; r.data = bytes.Clone(r.data); r.data[7] = 0xc0; m[down] = r },
 			pack.ErrCorrupt, []string{down, "code 3"}},
-		{"no scale", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { delete(m, down+"_scale") }, pack.ErrCorrupt,
+		{"no scale", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { delete(m, down+"_scale") },
+			pack.ErrCorrupt,
 			[]string{down + "_scale"}},
-		{"two scales", "bitnet-2b4t", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{2}, 1, 1) },
+		{"two scales", "bitnet-2b4t", packed.Recipe{},
+			func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{2}, 1, 1) },
 			pack.ErrCorrupt, []string{down + "_scale"}},
-		{"scale of zero", "llama3-8b", packed.Recipe{}, func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{1}, 0) },
+		{"scale of zero", "llama3-8b", packed.Recipe{},
+			func(m map[string]raw) { m[down+"_scale"] = bf16([]int64{1}, 0) },
 			pack.ErrCorrupt, []string{down}},
 		{"packed codes quantized anew", "bitnet-2b4t", packed.Recipe{Quant: "absmean"}, nil, pack.ErrUnsupported,
 			[]string{qProj, "--quant auto"}},
@@ -153,19 +162,24 @@ func TestRefusals(t *testing.T) {
 			[]string{qProj, "--allow-lossy", "relative error 0."}},
 		{"master weights made ternary per row", "bitnet-2b4t-bf16", packed.Recipe{Quant: "absmean", Scale: "row"}, nil,
 			pack.ErrUnsupported, []string{qProj, "--allow-lossy"}},
-		{"floats that are not ternary", "llama-3.2-1b", packed.Recipe{Quant: "ternary-values"}, nil, pack.ErrUnsupported,
+		{"floats that are not ternary", "llama-3.2-1b", packed.Recipe{Quant: "ternary-values"}, nil,
+			pack.ErrUnsupported,
 			[]string{qProj, "magnitudes"}},
-		{"layout without the alphabet", "llama-3.2-1b", packed.Recipe{Quant: "int8", Layout: "i1"}, nil, pack.ErrUnsupported,
+		{"layout without the alphabet", "llama-3.2-1b", packed.Recipe{Quant: "int8", Layout: "i1"}, nil,
+			pack.ErrUnsupported,
 			[]string{qProj, "i1", "int8"}},
 		{"unknown quantizer", "bitnet-2b4t", packed.Recipe{Quant: "magic"}, nil, pack.ErrUnsupported,
 			[]string{"magic", "absmean"}},
 		{"unknown layout", "bitnet-2b4t", packed.Recipe{Layout: "magic"}, nil, pack.ErrUnsupported,
 			[]string{"magic", "vnni4i"}},
-		{"unknown scale", "bitnet-2b4t", packed.Recipe{Scale: "group:x"}, nil, pack.ErrUnsupported, []string{"group:x"}},
+		{"unknown scale", "bitnet-2b4t", packed.Recipe{Scale: "group:x"}, nil, pack.ErrUnsupported,
+			[]string{"group:x"}},
 		{"unknown head", "bitnet-2b4t", packed.Recipe{Head: "magic"}, nil, pack.ErrUnsupported, []string{"magic"}},
-		{"unknown parameter", "bitnet-2b4t", packed.Recipe{Params: map[string]int{"magic": 1}}, nil, pack.ErrUnsupported,
+		{"unknown parameter", "bitnet-2b4t", packed.Recipe{Params: map[string]int{"magic": 1}}, nil,
+			pack.ErrUnsupported,
 			[]string{"magic"}},
-		{"bad pattern", "bitnet-2b4t", packed.Recipe{Include: []string{"[a"}}, nil, pack.ErrUnsupported, []string{"[a"}},
+		{"bad pattern", "bitnet-2b4t", packed.Recipe{Include: []string{"[a"}}, nil, pack.ErrUnsupported,
+			[]string{"[a"}},
 		{"rule without a pattern", "bitnet-2b4t", packed.Recipe{Rules: []packed.Rule{{Quant: "int8"}}}, nil,
 			pack.ErrUnsupported, []string{"rule 1"}},
 		{"rule that keeps and quantizes", "bitnet-2b4t",
@@ -215,16 +229,19 @@ func TestDecisions(t *testing.T) {
 		{"packed", "bitnet-2b4t", "", packed.Recipe{}, map[string]int{"import-u8 ternary tensor vnni4i": 14}},
 		{"packed that divides", "llama3-8b", "", packed.Recipe{Layout: "i1"},
 			map[string]int{"import-u8 ternary tensor i1": 14}},
-		{"master weights", "bitnet-2b4t-bf16", "", packed.Recipe{}, map[string]int{"absmean ternary tensor vnni4i": 14}},
+		{"master weights", "bitnet-2b4t-bf16", "", packed.Recipe{},
+			map[string]int{"absmean ternary tensor vnni4i": 14}},
 		{"master weights of a family that is always ternary", "bitnet-large", "", packed.Recipe{},
 			map[string]int{"absmean ternary tensor vnni4i": 14}},
 		{"master weights kept", "bitnet-2b4t-bf16", "", packed.Recipe{Quant: "none"}, map[string]int{}},
 		{"master weights, lossy per row", "bitnet-2b4t-bf16", "",
-			packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}, map[string]int{"absmean ternary row vnni4i": 14}},
+			packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true},
+			map[string]int{"absmean ternary row vnni4i": 14}},
 		{"master weights, lossy per group", "bitnet-2b4t-bf16", "",
 			packed.Recipe{Quant: "absmean", Scale: "group:32", AllowLossy: true},
 			map[string]int{"absmean ternary group:32 vnni4i": 14}},
-		{"ternary values", "trilm-99m", "", packed.Recipe{}, map[string]int{"ternary-values ternary tensor vnni4i": 14}},
+		{"ternary values", "trilm-99m", "", packed.Recipe{},
+			map[string]int{"ternary-values ternary tensor vnni4i": 14}},
 		{"ternary values per shard", "trilm-99m", synth.TernaryShards, packed.Recipe{},
 			map[string]int{"ternary-values ternary row vnni4i": 14}},
 		{"signs", "paretoq-125m-1bit", "", packed.Recipe{}, map[string]int{"sign-values int1 row vnni4i": 14}},
@@ -242,11 +259,13 @@ func TestDecisions(t *testing.T) {
 			map[string]int{"int8 int8 row vnni4": 14}},
 		{"full precision to ternary", "llama-3.2-1b", "", packed.Recipe{Quant: "absmean", AllowLossy: true},
 			map[string]int{"absmean ternary tensor vnni4i": 14}},
-		{"tied head to int8", "llama-3.2-1b", "", packed.Recipe{Head: "int8"}, map[string]int{"int8 int8 row vnni4": 1}},
+		{"tied head to int8", "llama-3.2-1b", "", packed.Recipe{Head: "int8"},
+			map[string]int{"int8 int8 row vnni4": 1}},
 		{"own head to int8", "llama-3-8b", "", packed.Recipe{Head: "int8"}, map[string]int{"int8 int8 row vnni4": 1}},
 		{"screen of a tied head", "llama-3.2-1b", "", packed.Recipe{Head: "screen"},
 			map[string]int{"int8 int8 row vnni4": 1}},
-		{"screen of an own head", "llama-3-8b", "", packed.Recipe{Head: "screen"}, map[string]int{"int8 int8 row vnni4": 1}},
+		{"screen of an own head", "llama-3-8b", "", packed.Recipe{Head: "screen"},
+			map[string]int{"int8 int8 row vnni4": 1}},
 		{"some included", "bitnet-2b4t-bf16", "", packed.Recipe{Include: []string{"*.mlp.*", "*.q_proj.weight"}},
 			map[string]int{"absmean ternary tensor vnni4i": 8}},
 		{"rules", "bitnet-2b4t-bf16", "", packed.Recipe{Rules: []packed.Rule{
@@ -333,7 +352,8 @@ func TestBare(t *testing.T) {
 		want   map[string]string
 	}{
 		{packed.Recipe{AllowLossy: true},
-			map[string]string{"ternary": "ternary-values tensor", "rows": "ternary-values row", "floats": "absmean tensor"}},
+			map[string]string{"ternary": "ternary-values tensor", "rows": "ternary-values row",
+				"floats": "absmean tensor"}},
 		{packed.Recipe{Include: []string{"r*"}}, map[string]string{"rows": "ternary-values row"}},
 		{packed.Recipe{Quant: "none"}, map[string]string{}},
 		{packed.Recipe{Quant: "int8", Layout: "vnni4"},
@@ -382,7 +402,8 @@ func TestNotes(t *testing.T) {
 	if err := os.Remove(filepath.Join(path, "tokenizer.json")); err != nil {
 		t.Fatal(err)
 	}
-	if p = newPlan(t, path, plain(packed.Recipe{Quant: "int8", Layout: "vnni4"})); strings.Contains(strings.Join(p.Notes,
+	if p = newPlan(t, path, plain(packed.Recipe{Quant: "int8",
+		Layout: "vnni4"})); strings.Contains(strings.Join(p.Notes,
 		"\n"), "nothing is packed") || !strings.Contains(strings.Join(p.Notes, "\n"), "no tokenizer.json") {
 		t.Errorf("notes: %s", p.Notes)
 	}
@@ -420,7 +441,8 @@ func TestMeasure(t *testing.T) {
 	}
 	for _, r := range all.Tensors {
 		e := *r.RelError
-		if good := map[string]bool{"keep": e == 0, "absmean": e > 0.3 && e < 0.7, "int8": e > 0 && e < 0.02}[r.Rule]; !good {
+		good := map[string]bool{"keep": e == 0, "absmean": e > 0.3 && e < 0.7, "int8": e > 0 && e < 0.02}[r.Rule]
+		if !good {
 			t.Errorf("%s by %s: relative error %v", r.Tensor, r.Rule, e)
 		}
 	}
@@ -430,7 +452,8 @@ func TestMeasure(t *testing.T) {
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, path := range []string{filepath.Join(dir, "absent"), dir} {
-		if p, err := NewPlan(context.Background(), path, Options{}); err == nil || !strings.Contains(err.Error(), path) {
+		if p, err := NewPlan(context.Background(), path, Options{}); err == nil ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 			if p != nil {
 				p.Close()

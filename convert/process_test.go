@@ -60,7 +60,8 @@ func TestConvertProcess(t *testing.T) {
 		}
 	}
 	if n, err := strconv.Atoi(os.Getenv("LOWPACK_TEST_MOMENT")); err == nil {
-		b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE|populate)
+		b, err := syscall.Mmap(-1, 0, n, syscall.PROT_READ|syscall.PROT_WRITE,
+			syscall.MAP_ANON|syscall.MAP_PRIVATE|populate)
 		if err == nil {
 			err = syscall.Munmap(b)
 		}
@@ -68,7 +69,8 @@ func TestConvertProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	o := plain(packed.Recipe{Layout: os.Getenv("LOWPACK_TEST_LAYOUT"), Head: packed.Head(os.Getenv("LOWPACK_TEST_HEAD"))})
+	o := plain(packed.Recipe{Layout: os.Getenv("LOWPACK_TEST_LAYOUT"),
+		Head: packed.Head(os.Getenv("LOWPACK_TEST_HEAD"))})
 	if mode := os.Getenv("LOWPACK_TEST_GOLDEN"); mode != "" {
 		o.Recipe.Golden = packed.GoldenMode(mode)
 	}

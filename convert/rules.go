@@ -94,7 +94,8 @@ func headGroup(kind quantize.ScaleKind, group int) (quantize.ScaleKind, int, err
 // checkParts refuses experts that cannot have scales of a kind, or whose tensors are of several types.
 func (m *matrix) checkParts(kind quantize.ScaleKind) error {
 	if kind == quantize.PerTensor && m.experts > 0 {
-		return fmt.Errorf("%w: tensor %q: one scale for all experts; theirs are per row or group of columns (--scale row)",
+		return fmt.Errorf("%w: tensor %q: one scale for all experts; theirs are per row or group of columns (--scale "+
+			"row)",
 			pack.ErrUnsupported, m.name)
 	}
 	for _, t := range m.parts {
@@ -125,8 +126,8 @@ func (d *decider) probe(q *quantize.Quantizer, m matrix) error {
 // lossy refuses to change the weights unasked, and reports by how much they would change.
 func (d *decider) lossy(m matrix, job quantize.Job) error {
 	if d.model == nil && d.source.IsDir() {
-		return fmt.Errorf("%w: tensor %q: there is no config.json, which would say how the weights were trained; put it "+
-			"beside them, or keep the floats with --quant none", pack.ErrUnsupported, m.name)
+		return fmt.Errorf("%w: tensor %q: there is no config.json, which would say how the weights were trained; put "+
+			"it beside them, or keep the floats with --quant none", pack.ErrUnsupported, m.name)
 	}
 	e, err := relError(d.ctx, d.Plan, m.from, m.source(), job)
 	if err != nil {

@@ -186,7 +186,8 @@ func (r *run) files() (list []pipeline.File) {
 	}
 	// decoded tensors follow from the other files, whose digests reveal changes
 	if v, ok := r.source.View(); ok {
-		list = append(list, pipeline.File{Name: v.Name, Size: v.Size, Open: func() (io.ReaderAt, error) { return nil, nil }})
+		list = append(list, pipeline.File{Name: v.Name, Size: v.Size,
+			Open: func() (io.ReaderAt, error) { return nil, nil }})
 	}
 	return list
 }

@@ -99,9 +99,11 @@ func BenchmarkBlock(b *testing.B) {
 		name string
 		do   []func(row int) error
 	}{
-		{"read", []func(int) error{read}}, {"measure", []func(int) error{measure}}, {"codes", []func(int) error{second}},
+		{"read", []func(int) error{read}}, {"measure", []func(int) error{measure}},
+		{"codes", []func(int) error{second}},
 		{"pack", []func(int) error{packed}},
-		{"codes+pack", []func(int) error{second, packed}}, {"measure+codes+pack", []func(int) error{measure, second, packed}},
+		{"codes+pack", []func(int) error{second, packed}},
+		{"measure+codes+pack", []func(int) error{measure, second, packed}},
 		{"read+measure+read+codes+pack", []func(int) error{read, measure, read, second, packed}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

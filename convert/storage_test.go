@@ -138,7 +138,8 @@ func (w *work) stray(at place) (names []string) {
 	entries, _ := os.ReadDir(at.dir)
 	for _, e := range entries {
 		path := filepath.Join(at.dir, e.Name())
-		if path != at.target && !(w.resumes && (path == atomicfile.ResumePath(at.target) || path == journalPath(at.target))) {
+		if path != at.target && !(w.resumes &&
+			(path == atomicfile.ResumePath(at.target) || path == journalPath(at.target))) {
 			names = append(names, e.Name())
 		}
 	}
@@ -258,7 +259,8 @@ func TestPowerFailure(t *testing.T) {
 					if seed < 2 {
 						kept = float64(seed)
 					}
-					name := fmt.Sprintf("%s, power failure at operation %d, %.0f %% kept, seed %d", w.name, k, 100*kept, seed)
+					name := fmt.Sprintf("%s, power failure at operation %d, %.0f %% kept, seed %d", w.name, k,
+						100*kept, seed)
 					rng := rand.New(rand.NewPCG(uint64(seed), uint64(fs.At)))
 					disk := lostPower{fs, at, kept, rng, name}
 					state := w.afterPower(t, disk, want, ended)

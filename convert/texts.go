@@ -33,8 +33,8 @@ func (p *Plan) checkTexts() error {
 			"and convert again", err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("the packed file would not run text: %w; download the file again, or move the tokenizer's files "+
-			"away to convert the weights alone", err)
+		return fmt.Errorf("the packed file would not run text: %w; download the file again, or move the tokenizer's "+
+			"files away to convert the weights alone", err)
 	}
 	if dropped := t.Dropped(); len(dropped) > 0 {
 		p.detail("the tokenizer has no token for %d bytes, which a text loses: % x", len(dropped), dropped)

@@ -41,7 +41,8 @@ func TestTextsRefused(t *testing.T) {
 // TestTextsNoted: limits on the use of a packed file are noted when it is made.
 func TestTextsNoted(t *testing.T) {
 	for _, c := range []struct{ name, text, word string }{
-		{"tokenizer.json", `{"version":"1.0","pre_tokenizer":{"type":"BertPreTokenizer"},"model":{}}`, "will not run text"},
+		{"tokenizer.json", `{"version":"1.0","pre_tokenizer":{"type":"BertPreTokenizer"},"model":{}}`,
+			"will not run text"},
 		{"chat_template.jinja", "{% if %}", "chat template \"default\": corrupt"},
 		{"chat_template.jinja", "{% include 'x' %}", "the statement {% include %}"},
 		{"chat_template.jinja", "{{ messages | frobnicate }}", "frobnicate"},
@@ -49,7 +50,8 @@ func TestTextsNoted(t *testing.T) {
 	} {
 		path := mini(t, "llama-3.2-1b", nil)
 		replaceFile(t, path, c.name, c.text)
-		if notes := strings.Join(newPlan(t, path, plain(packed.Recipe{})).Notes, "\n"); !strings.Contains(notes, c.word) {
+		notes := strings.Join(newPlan(t, path, plain(packed.Recipe{})).Notes, "\n")
+		if !strings.Contains(notes, c.word) {
 			t.Errorf("%s %q: the notes %q do not say %q", c.name, c.text, notes, c.word)
 		}
 	}

@@ -192,13 +192,13 @@ func (u *unpack) planCodes(e *packed.Entry) error {
 	module, ok := strings.CutSuffix(e.Name, ".weight")
 	if e.Layout.Alphabet != pack.Ternary.Name || e.Scale.Kind != packed.ScaleTensor || e.Zero || e.Order ||
 		e.Experts() > 1 || !ok {
-		return fmt.Errorf("%w: form %s holds ternary codes with one scale; these are %s with a scale per %s. Use form %s "+
-			"or %s",
+		return fmt.Errorf("%w: form %s holds ternary codes with one scale; these are %s with a scale per %s. Use form "+
+			"%s or %s",
 			pack.ErrUnsupported, u.form, e.Layout.Alphabet, e.Scale.Kind, FormBF16, FormF32)
 	}
 	if _, err := u.in.Tensor(module + ".bias"); err == nil {
-		return fmt.Errorf("%w: tensor %q has a bias, which transformers would multiply by weight_scale in form %s; use "+
-			"form %s or %s",
+		return fmt.Errorf("%w: tensor %q has a bias, which transformers would multiply by weight_scale in form %s; "+
+			"use form %s or %s",
 			pack.ErrUnsupported, e.Name, u.form, FormBF16, FormF32)
 	}
 	scales, err := packed.Scales(u.in, e)
@@ -216,9 +216,10 @@ func (u *unpack) planCodes(e *packed.Entry) error {
 		_, err := to.Write(appendFloats(nil, []float64{float64(scales[0])}, dtype))
 		return err
 	})
-	u.add(e.Name, safetensors.U8, []int{(e.Shape[0] + 3) / 4, e.Shape[1]}, func(ctx context.Context, to io.Writer) error {
-		return u.writeCodes(ctx, e, to)
-	})
+	u.add(e.Name, safetensors.U8, []int{(e.Shape[0] + 3) / 4, e.Shape[1]},
+		func(ctx context.Context, to io.Writer) error {
+			return u.writeCodes(ctx, e, to)
+		})
 	return nil
 }
 

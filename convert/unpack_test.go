@@ -232,7 +232,8 @@ func TestUnpackRefusals(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: "f8"}); !errors.Is(err, pack.ErrUnsupported) {
+	if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: "f8"}); !errors.Is(err,
+		pack.ErrUnsupported) {
 		t.Errorf("unknown form: %v", err)
 	}
 	if left, _ := os.ReadDir(parent); len(left) > 0 {

@@ -81,7 +81,8 @@ func (f *formula) checkPlace(s Shape, m, k int) (Shape, error) {
 		return Shape{}, err
 	}
 	if m < 0 || k < 0 || m >= native.M || k >= native.K {
-		return Shape{}, fmt.Errorf("%w: layout %s: there is no weight (%d, %d) in a matrix %v, %v with padding", ErrLimit,
+		return Shape{}, fmt.Errorf("%w: layout %s: there is no weight (%d, %d) in a matrix %v, %v with padding",
+			ErrLimit,
 			f.spec.Name, m, k, s, native)
 	}
 	return native, nil

@@ -58,7 +58,8 @@ func TestRulesAreTrue(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := evaluate(t, info, l, native, m, k); !slices.Equal(got, want) {
-					t.Fatalf("%s %v, weight (%d, %d): the printed formula says %v, the layout %v", info.Name, l.Spec(), m, k, got,
+					t.Fatalf("%s %v, weight (%d, %d): the printed formula says %v, the layout %v", info.Name,
+						l.Spec(), m, k, got,
 						want)
 				}
 			}
@@ -91,7 +92,8 @@ func evaluate(t *testing.T, info Info, l Addressed, native Shape, m, k int) []Pl
 				e[name] = e.value(t, expression, 0)
 			}
 			if e.value(t, rule.When, 1) != 0 {
-				places = append(places, Place{e.value(t, rule.Byte, 0), e.value(t, rule.Bit, 0), 0, e.value(t, rule.Unit, 1)})
+				places = append(places, Place{e.value(t, rule.Byte, 0), e.value(t, rule.Bit, 0), 0,
+					e.value(t, rule.Unit, 1)})
 			}
 		}
 	}
@@ -212,7 +214,8 @@ func TestPlacesAreTrue(t *testing.T) {
 				d := before[at] ^ after[at]
 				changed = changed || d != 0
 				if d&^allowed[at] != 0 {
-					t.Fatalf("%s: weight %d changes bits %08b of byte %d, its places are %v", label(l), i, d, at, places)
+					t.Fatalf("%s: weight %d changes bits %08b of byte %d, its places are %v", label(l), i, d,
+						at, places)
 				}
 			}
 			if !changed {

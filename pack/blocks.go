@@ -34,7 +34,8 @@ func OpenBlocks(name string) (Blocks, error) {
 		return nil, err
 	}
 	if d.blocks == nil {
-		return nil, fmt.Errorf("%w: %s is not an exchange format: its scales lie apart from its codes", ErrUnsupported, name)
+		return nil, fmt.Errorf("%w: %s is not an exchange format: its scales lie apart from its codes",
+			ErrUnsupported, name)
 	}
 	return d.blocks(Spec{Name: d.Name, Version: d.Version, Alphabet: d.Alphabets[0].Name}), nil
 }
@@ -98,8 +99,8 @@ func openBlocks(s Spec, b blockShape) Blocks {
 		spec: s, code: b.code, radix: b.radix, cell: b.cell, seal: b.seal, fast: b.fast,
 		padded: func(sh Shape) (Shape, error) {
 			if sh.K%b.weights != 0 {
-				return Shape{}, fmt.Errorf("%w: %s has blocks of %d weights and no padding: a matrix %v does not fit, its rows "+
-					"are not a multiple of %d",
+				return Shape{}, fmt.Errorf("%w: %s has blocks of %d weights and no padding: a matrix %v does not fit, "+
+					"its rows are not a multiple of %d",
 					ErrUnsupported, s.Name, b.weights, sh, b.weights)
 			}
 			return sh, nil

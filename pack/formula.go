@@ -178,7 +178,8 @@ func (f *formula) checkSame(m *Matrix, s Shape, src []byte, write func([]byte, *
 	write(again, m, s)
 	for i, b := range src {
 		if b != again[i] {
-			return f.corrupt("byte %d is %#02x where the codes and the padding that it holds pack to %#02x", i, b, again[i])
+			return f.corrupt("byte %d is %#02x where the codes and the padding that it holds pack to %#02x", i,
+				b, again[i])
 		}
 	}
 	return nil
@@ -191,7 +192,8 @@ func (f *formula) checkPack(dst []byte, m *Matrix) (Shape, error) {
 		return Shape{}, err
 	}
 	if want, err := FindAlphabet(f.spec.Alphabet); err != nil || !m.Alphabet.Subset(want) {
-		return Shape{}, fmt.Errorf("%w: layout %s is open for %s codes and cannot hold those of alphabet %s", ErrUnsupported,
+		return Shape{}, fmt.Errorf("%w: layout %s is open for %s codes and cannot hold those of alphabet %s",
+			ErrUnsupported,
 			f.spec.Name, f.spec.Alphabet, m.Alphabet.Name)
 	}
 	return s, nil
@@ -229,7 +231,8 @@ func (f *formula) checkSize(m *Matrix, have int) (Shape, error) {
 func (f *formula) checkCodes(m *Matrix) error {
 	for i, c := range m.Codes {
 		if !f.code.legal[uint8(c)] {
-			return fmt.Errorf("%w: code %d at row %d, column %d: layout %s is open for %s codes", ErrCorrupt, c, i/m.K, i%m.K,
+			return fmt.Errorf("%w: code %d at row %d, column %d: layout %s is open for %s codes", ErrCorrupt, c,
+				i/m.K, i%m.K,
 				f.spec.Name, f.spec.Alphabet)
 		}
 	}

@@ -95,7 +95,8 @@ func FuzzUnpackBlocks(f *testing.F) {
 			return
 		}
 		if again := repackBlocks(t, b, s, src); !bytes.Equal(again, src) {
-			t.Fatalf("%s: codes and scales pack to other bytes, first at %d", b.Spec().Name, firstDifference(again, src))
+			t.Fatalf("%s: codes and scales pack to other bytes, first at %d", b.Spec().Name,
+				firstDifference(again, src))
 		}
 	})
 }

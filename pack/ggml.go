@@ -13,7 +13,8 @@ func ggmlLayouts() []definition {
 		return definition{
 			Info: Info{
 				Name: name, Version: 1, Source: source, Summary: summary, Alphabets: []Alphabet{a}, Block: b.weights,
-				Let:     []string{fmt.Sprintf("i = k%%%d", b.weights), fmt.Sprintf("block = (m*K + k)/%d*%d", b.weights, b.bytes)},
+				Let: []string{fmt.Sprintf("i = k%%%d", b.weights),
+					fmt.Sprintf("block = (m*K + k)/%d*%d", b.weights, b.bytes)},
 				Address: b.rules, Stored: b.stored, Note: b.note, Example: Shape{1, b.weights},
 			},
 			blocks: func(s Spec) Blocks { return openBlocks(s, b) },
@@ -26,8 +27,8 @@ func ggmlLayouts() []definition {
 		define("q2_0", "ggml", "64 weights of −1, 0, 1, 2 in two bits each, and a float16 scale", Int2Q, q2_0()),
 		define("q4_0", "ggml", "32 weights of −8 … 7 in four bits each, and a float16 scale", Int4, q4_0()),
 		define("q8_0", "ggml", "32 weights in eight bits each, and a float16 scale", Int8, q8_0()),
-		define("mxfp4", "OCP microscaling, as ggml stores it", "32 weights of E2M1 in four bits each, and a power of two "+
-			"as scale", E2M1, mxfp4()),
+		define("mxfp4", "OCP microscaling, as ggml stores it",
+			"32 weights of E2M1 in four bits each, and a power of two as scale", E2M1, mxfp4()),
 	}
 }
 

@@ -25,7 +25,8 @@ func i2sLayouts() []definition {
 			Alphabets: []Alphabet{Ternary},
 			Let:       []string{fmt.Sprintf("B = %d", block), "e = m*K + k"},
 			Address:   []Rule{{Byte: "e/B*(B/4) + e%(B/4)", Bit: "6 - 2*(e%B/(B/4))"}},
-			Note: "bitnet.cpp keeps the scale in 32 bytes after them. Rows of zeros are added until M·K is a multiple of " +
+			Note: "bitnet.cpp keeps the scale in 32 bytes after them. Rows of zeros are added until M·K is a " +
+				"multiple of " +
 				"B.",
 			Example: Shape{8, block},
 		}, open: func(s Spec) (Layout, error) { return openI2S(s, block), nil }}
@@ -80,7 +81,8 @@ func i2sStrips(block int) *strips {
 			for k := 0; k < t.n; k += block {
 				out := dst[(t.col+k)/4:][:quarter]
 				for j := 0; j < quarter; j += 8 {
-					w := t.word(0, k+j)<<6 | t.word(0, k+quarter+j)<<4 | t.word(0, k+2*quarter+j)<<2 | t.word(0, k+3*quarter+j)
+					w := t.word(0, k+j)<<6 | t.word(0, k+quarter+j)<<4 | t.word(0, k+2*quarter+j)<<2 | t.word(0,
+						k+3*quarter+j)
 					binary.LittleEndian.PutUint64(out[j:], w)
 				}
 			}

@@ -10,7 +10,7 @@ import (
 func mxfp4() blockShape {
 	return blockShape{
 		rules:   []Rule{{Byte: "block + 1 + i%16", Bit: "i/16*4"}},
-		note:    "The scale of the codes is 2^(E − 128), E the byte at block: a code is twice the element of the format.",
+		note:    "The codes' scale is 2^(E − 128), E the byte at block: a code is twice the element of the format.",
 		weights: 32, bytes: 17,
 		scale: scaleCodec{at: 0, size: 1, store: storeE8M0, load: loadE8M0},
 		code:  signMagnitude(), radix: 16, cell: 4,

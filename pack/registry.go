@@ -71,8 +71,8 @@ func Open(s Spec) (Layout, error) {
 		return nil, err
 	}
 	if d.open == nil {
-		return nil, fmt.Errorf("%w: %s keeps scales inside its blocks: it is a format to exchange models in, not a layout "+
-			"to run with", ErrUnsupported, s.Name)
+		return nil, fmt.Errorf("%w: %s keeps scales inside its blocks: it is a format to exchange models in, not a "+
+			"layout to run with", ErrUnsupported, s.Name)
 	}
 	if s.Version == 0 {
 		s.Version = d.Version
@@ -151,7 +151,8 @@ func cloneSpec(s Spec) Spec {
 func param(s Spec, name string, multiple, most int) (int, error) {
 	v := s.Params[name]
 	if v < 1 || v > most || v%multiple != 0 {
-		return 0, fmt.Errorf("%w: layout %s: parameter %s = %d must be a multiple of %d in %d..%d", ErrUnsupported, s.Name,
+		return 0, fmt.Errorf("%w: layout %s: parameter %s = %d must be a multiple of %d in %d..%d",
+			ErrUnsupported, s.Name,
 			name, v, multiple, multiple, most)
 	}
 	return v, nil

@@ -15,16 +15,17 @@ type strips struct {
 	fold   func(dst []byte, t *strip)
 	unfold func(t *strip, src []byte)
 
-	// lanes decodes the first columns of the panel at a row without strips, and returns how many, and whether all of their
-	// digits stand for weights. It is nil if there is no faster way.
+	// lanes decodes the first columns of the panel at a row without strips, and returns how many, and whether all of
+	// their digits stand for weights. It is nil if there is no faster way.
 	lanes func(m *Matrix, s Shape, row int, src []byte) (columns int, ok bool)
 }
 
 const (
 	maxStripRows = 8
 	maxChunk     = 512
-	noDigit      = 0xFF // what unfold writes for bytes that no digits give; no code table has so many entries that use it
-	slack        = 8    // bytes that a word-wise fold may read or write after the digits of a row
+	// what unfold writes for bytes that no digits give; no code table has so many entries that use it
+	noDigit = 0xFF
+	slack   = 8 // bytes that a word-wise fold may read or write after the digits of a row
 )
 
 // strip is one step of the walk: digits d[i][:n] belong to row row + i·stride, columns col … col+n−1 of native shape s.

@@ -20,8 +20,8 @@ func tl1Layouts() []definition {
 			Let: []string{"by = 256/bm", "tile = (m/BM*(K/BK) + k/BK)*(BM/bm) + m%BM/bm",
 				"group = (tile*(BK/by) + k%BK/by)*(bm/16) + m%bm/16"},
 			Address: []Rule{{Byte: "(group*(by/4) + k%by/4)*16 + m%16", Bit: "4 - k%4/2*4", Unit: "3^(1 - k%2)"}},
-			Note: "bitnet.cpp keeps the scale in 4 bytes after them. It ships parameters for the shapes of three model " +
-				"families; its files do not record them.",
+			Note: "bitnet.cpp keeps the scale in 4 bytes after them. It ships parameters for the shapes of three " +
+				"model families; its files do not record them.",
 			Example: Shape{128, 64},
 			Params: []Param{
 				{"BM", 128, "rows of a block, a multiple of bm"},

@@ -25,10 +25,11 @@ func vecLUTLayouts() []definition {
 			info.Let = []string{fmt.Sprintf("T = %d", tile), "n5 = K/20*4"}
 			info.Address = []Rule{
 				{When: "k < 5*n5", Let: []string{"g = k/5"}, Byte: "g/T*T*M + m*T + g%T", Unit: "3^(k%5)"},
-				{When: "k >= 5*n5", Let: []string{"i = (k - 5*n5)/4"}, Byte: "(n5 + i)*M + m", Unit: "3^((k - 5*n5)%4)"},
+				{When: "k >= 5*n5", Let: []string{"i = (k - 5*n5)/4"}, Byte: "(n5 + i)*M + m",
+					Unit: "3^((k - 5*n5)%4)"},
 			}
-			info.Note = "Groups of five columns first, then groups of four for the K % 20 columns left over. A byte above 242 " +
-				"(80 in a group of four) is not a row of the lookup table."
+			info.Note = "Groups of five columns first, then groups of four for the K % 20 columns left over. A byte " +
+				"above 242 (80 in a group of four) is not a row of the lookup table."
 			info.Example = Shape{8, 24}
 		}
 		return definition{Info: info, open: func(s Spec) (Layout, error) { return openVecLUT(s, group, tile), nil }}

@@ -6,8 +6,9 @@ package pack
 func vnni4Layouts() []definition {
 	info := Info{
 		Name: "vnni4", Version: 1,
-		Source:    "libxsmm",
-		Summary:   "32-row panels, four consecutive columns of a row together: the operand of 4-way dot products as it is",
+		Source: "libxsmm",
+		Summary: "32-row panels, four consecutive columns of a row together: the operand of 4-way dot products as it " +
+			"is",
 		Alphabets: []Alphabet{Int8, Int1},
 		Let:       []string{"bm = 32", "e = m/bm*bm*K + k/4*4*bm + m%bm*4 + k%4"},
 		Address:   []Rule{{Byte: "e*bits/8", Bit: "e*bits%8"}},
@@ -17,7 +18,8 @@ func vnni4Layouts() []definition {
 	wide.Name = "vnni4-64"
 	wide.Let = []string{"bm = 64", info.Let[1]}
 	wide.Example = Shape{64, 16}
-	wide.Summary = "64-row panels, four consecutive columns of a row together: the operand of 4-way dot products as it is"
+	wide.Summary = "64-row panels, four consecutive columns of a row together: the operand of 4-way dot products as " +
+		"it is"
 	return []definition{
 		{Info: info, open: func(s Spec) (Layout, error) { return openVNNI4(s, 32) }},
 		{Info: wide, open: func(s Spec) (Layout, error) { return openVNNI4(s, 64) }},

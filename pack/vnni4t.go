@@ -27,12 +27,12 @@ func vnni4tLayouts() []definition {
 		Info: Info{
 			Name: "vnni4t", Version: 2,
 			Source: "lowpack",
-			Summary: "80-row panels of base-3 bytes: four columns by the five rows that share a byte; 4-way dot products at " +
-				"1.6 bits per weight",
+			Summary: "80-row panels of base-3 bytes: four columns by the five rows that share a byte; 4-way dot " +
+				"products at 1.6 bits per weight",
 			Alphabets: []Alphabet{Ternary},
 			Address:   []Rule{{Byte: "m/80*16*K + k/4*64 + m%16*4 + k%4", Unit: "3^(4 - m%80/16)"}},
-			Note: "A kernel needs no digits: with r = the byte and r' = r mod 81, sums of digit·x of the first row are " +
-				"(Σ r·x − Σ r'·x)/81, and so on with 27, 9 and 3.",
+			Note: "A kernel needs no digits: with r = the byte and r' = r mod 81, sums of digit·x of the first row " +
+				"are (Σ r·x − Σ r'·x)/81, and so on with 27, 9 and 3.",
 			Example: Shape{80, 8},
 		}, open: func(s Spec) (Layout, error) { return openVNNI4t(s), nil },
 	}}

@@ -124,8 +124,12 @@ func (r *release) linuxPackage(p platform, stage string, tree []file) error {
 	for _, format := range []string{"deb", "rpm"} {
 		info := nfpm.WithDefaults(&nfpm.Info{
 			Name: "lowpack", Arch: p.arch, Platform: p.os, Version: r.version, Release: "1", Section: "science",
-			Priority: "optional", Maintainer: maintainer, Description: description, Homepage: home, License: "Apache-2.0",
-			MTime: r.date, DisableGlobbing: true,
+			Priority:    "optional",
+			Maintainer:  maintainer,
+			Description: description,
+			Homepage:    home,
+			License:     "Apache-2.0",
+			MTime:       r.date, DisableGlobbing: true,
 			Overridables: nfpm.Overridables{
 				Contents: contents, Umask: 0o022,
 				RPM: nfpm.RPM{Summary: summary, BuildHost: "lowpack", Group: "Unspecified"},

@@ -80,7 +80,8 @@ func (s *session) newTrial(layer int, cache engine.CacheType) *trial {
 	}
 	t := &trial{session: s, group: "attention, cache " + string(cache), layer: layer, cache: cache}
 	t.n = max(0, min(n, d.MaxPositions, cacheNumbers/(d.KVHeads*d.HeadDim)))
-	for _, end := range []int{1, tensor.CacheBlock, tensor.CacheBlock + 1, page, page + 1, 2*page + 1, window, window + 1,
+	for _, end := range []int{1, tensor.CacheBlock, tensor.CacheBlock + 1, page, page + 1, 2*page + 1, window,
+		window + 1,
 		window + page, sharedFrom, t.n} {
 		if end > 0 && end <= t.n {
 			t.ends = append(t.ends, end)

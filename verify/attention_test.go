@@ -20,7 +20,8 @@ func windowed(t testing.TB) *sample.Model {
 
 // manyPositions is a small model of many positions without a window.
 func manyPositions(t testing.TB) *sample.Model {
-	return modelOf(t, strings.Replace(tinyConfig, `"max_position_embeddings": 64`, `"max_position_embeddings": 4096`, 1))
+	return modelOf(t, strings.Replace(tinyConfig, `"max_position_embeddings": 64`,
+		`"max_position_embeddings": 4096`, 1))
 }
 
 // trials returns the trials of a file.

@@ -55,7 +55,12 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 	k, groups := shape.K, shape.K/kind.Group
 	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
 		r := &blockRows{
-			Blocks: b, from: o.from, t: t, group: kind.Group, stored: make([]byte, b.Stored.Shape[1]), codes: make([]int8, k),
+			Blocks:  b,
+			from:    o.from,
+			t:       t,
+			group:   kind.Group,
+			stored:  make([]byte, b.Stored.Shape[1]),
+			codes:   make([]int8, k),
 			scales:  make([]float32, groups),
 			minima:  make([]float32, groups),
 			floats:  make([]byte, 4*k),
@@ -108,7 +113,8 @@ func (r *blockRows) compare(row, column int, code, zero int8, scale float32, min
 			column, code, zero, scale, got, want)
 	}
 	if s := r.scales[g] * r.Scale; s != 0 && (code != r.codes[column] || scale != s) {
-		return broken("", "row %d, column %d: code %d with scale %v; in the checkpoint %d with %v", row, column, code, scale,
+		return broken("", "row %d, column %d: code %d with scale %v; in the checkpoint %d with %v", row, column,
+			code, scale,
 			r.codes[column], s)
 	}
 	return nil

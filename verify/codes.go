@@ -23,11 +23,13 @@ func (s *session) checkCodes() error {
 		scales[i] = item{group: "scales", name: e.Name + packed.ScaleSuffix, rule: "F9", size: 1,
 			check: func() error { return d.scales }}
 		if e.Min {
-			more = append(more, item{group: besideGroups[packed.MinSuffix], name: e.Name + packed.MinSuffix, rule: "F25",
+			more = append(more, item{group: besideGroups[packed.MinSuffix], name: e.Name + packed.MinSuffix,
+				rule: "F25",
 				size: 1, check: func() error { return d.minima }})
 		}
 		if e.Order {
-			more = append(more, item{group: besideGroups[packed.OrderSuffix], name: e.Name + packed.OrderSuffix, rule: "F24",
+			more = append(more, item{group: besideGroups[packed.OrderSuffix], name: e.Name + packed.OrderSuffix,
+				rule: "F24",
 				size: 1, check: func() error { return d.order }})
 		}
 		if e.Name == packed.ScreenName {

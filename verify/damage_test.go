@@ -161,7 +161,8 @@ func TestShrinkingFile(t *testing.T) {
 		if err := c.check(s); err != nil {
 			t.Errorf("level %s: %v", c.level, err)
 		}
-		if bad := failed(s.report); len(bad) == 0 || bad[0].Rule != "F5" || !strings.Contains(bad[0].Reason, "shorter") {
+		if bad := failed(s.report); len(bad) == 0 || bad[0].Rule != "F5" ||
+			!strings.Contains(bad[0].Reason, "shorter") {
 			t.Errorf("level %s: %v", c.level, bad)
 		}
 		s.close()

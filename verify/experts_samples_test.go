@@ -154,7 +154,8 @@ func stack(tensors map[string]sampleTensor, module string) map[string]sampleTens
 	return mixed(tensors, func(out map[string]sampleTensor, block, expert, name string, x sampleTensor) {
 		to := block + module + name
 		first := out[to]
-		out[to] = sampleTensor{checkpoint.Tensor{DType: x.DType, Shape: append([]int{int(expert[0]-'0') + 1}, x.Shape...)},
+		out[to] = sampleTensor{checkpoint.Tensor{DType: x.DType,
+			Shape: append([]int{int(expert[0]-'0') + 1}, x.Shape...)},
 			slices.Concat(first.data, x.data)}
 	})
 }
@@ -194,7 +195,8 @@ func TestRouterOfCodes(t *testing.T) {
 		x := tensors["model.layers.0.mlp.gate_proj."+suffix]
 		row := len(x.data) / x.Shape[0]
 		for _, block := range []string{"0", "1"} {
-			experts["model.layers."+block+".block_sparse_moe.gate."+suffix] = sampleTensor{checkpoint.Tensor{DType: x.DType,
+			experts["model.layers."+block+".block_sparse_moe.gate."+
+				suffix] = sampleTensor{checkpoint.Tensor{DType: x.DType,
 				Shape: []int{2, x.Shape[1]}}, x.data[:2*row]}
 		}
 	}

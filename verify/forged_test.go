@@ -38,9 +38,12 @@ func besideModel(t testing.TB) *sample.Model {
 		{"vnni4", "int8", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16}, true, false, false},
 		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16, Signed: true}, true,
 			true, false},
-		{"vnni4i", "e2m1", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleE8M0}, false, true, false},
-		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleBF16, Signed: true}, true, false, false},
-		{"vnni4i", "ternary", packed.Scale{Kind: packed.ScaleGroup, Group: 64, DType: packed.ScaleF32}, false, true, false},
+		{"vnni4i", "e2m1", packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleE8M0}, false,
+			true, false},
+		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleBF16, Signed: true}, true,
+			false, false},
+		{"vnni4i", "ternary", packed.Scale{Kind: packed.ScaleGroup, Group: 64, DType: packed.ScaleF32}, false,
+			true, false},
 		{"vnni4i", "int4", packed.Scale{Kind: packed.ScaleGroup, Group: 64, DType: packed.ScaleF16}, false, true, true},
 	}
 	r := rand.New(rand.NewPCG(13, 2))
@@ -61,7 +64,9 @@ func besideModel(t testing.TB) *sample.Model {
 			t.Fatal(err)
 		}
 		q := sample.Quantized{
-			Name: n.Name, Matrix: pack.NewMatrix(pack.Shape{M: n.Shape[0], K: n.Shape[1]}, a), Layout: pack.Spec{Name: f.layout,
+			Name:   n.Name,
+			Matrix: pack.NewMatrix(pack.Shape{M: n.Shape[0], K: n.Shape[1]}, a),
+			Layout: pack.Spec{Name: f.layout,
 				Alphabet: f.alphabet},
 			Scale: f.scale, Quantizer: "test",
 		}
@@ -200,7 +205,8 @@ func TestForgedEmbedding(t *testing.T) {
 	if c := honest.Coverage; c.Vocab != 301 || c.Tokens < 40 || c.Tokens > c.Positions {
 		t.Fatalf("%+v", c)
 	}
-	i := slices.IndexFunc(m.Quantized, func(q sample.Quantized) bool { return strings.HasPrefix(q.Name, "model.embed") })
+	i := slices.IndexFunc(m.Quantized,
+		func(q sample.Quantized) bool { return strings.HasPrefix(q.Name, "model.embed") })
 	q, noticed := &m.Quantized[i], 0
 	scales := q.Scales
 	rows := []int{1, 5, 77, 150, 200, 300} // token 1 begins every sequence
@@ -300,7 +306,8 @@ func TestForgedAgainstSource(t *testing.T) {
 			m.Recipe.Activation, m.Activation = "group:64", packed.Activation{Kind: packed.ActivationGroup, Size: 64}
 		}, ""},
 	} {
-		m := &sample.Model{Quantized: []sample.Quantized{honest}, Recipe: f.Manifest().Recipe, Sources: []string{source}}
+		m := &sample.Model{Quantized: []sample.Quantized{honest}, Recipe: f.Manifest().Recipe,
+			Sources: []string{source}}
 		c.change(m)
 		path := filepath.Join(t.TempDir(), "forged")
 		m.Write(t, path)

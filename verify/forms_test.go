@@ -66,11 +66,13 @@ func everyForm(t testing.TB) *sample.Model {
 	return withGolden(t, &sample.Model{
 		Quantized: []sample.Quantized{
 			form("a", int4, 0, pack.Shape{M: 33, K: 100}, group(32, packed.ScaleF16, true), has{}),
-			form("b", int4, 0, pack.Shape{M: 20, K: 100}, group(64, packed.ScaleBF16, false), has{zero: true, order: true}),
+			form("b", int4, 0, pack.Shape{M: 20, K: 100}, group(64, packed.ScaleBF16, false),
+				has{zero: true, order: true}),
 			form("c", e2m1, 0, pack.Shape{M: 20, K: 70}, group(32, packed.ScaleE8M0, false), has{order: true}),
 			form("d", int8, 0, pack.Shape{M: 9, K: 70},
 				packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, has{zero: true}),
-			form("e", int4, 3, pack.Shape{M: 33, K: 70}, group(32, packed.ScaleF16, true), has{zero: true, order: true}),
+			form("e", int4, 3, pack.Shape{M: 33, K: 70}, group(32, packed.ScaleF16, true),
+				has{zero: true, order: true}),
 			minima,
 		},
 		Activation: packed.Activation{Kind: packed.ActivationGroup, Size: 32},
@@ -142,7 +144,8 @@ func TestImportedForm(t *testing.T) {
 				b[p.begin] ^= 4
 			}
 			write(t, path, s.seal(b))
-			if bad := failed(run(t, path, Options{})); len(bad) == 0 || bad[0].Level != Kernel && bad[0].Level != Logits {
+			if bad := failed(run(t, path, Options{})); len(bad) == 0 ||
+				bad[0].Level != Kernel && bad[0].Level != Logits {
 				t.Errorf("%s: %s changed: %v", dir, p.name, bad[:min(1, len(bad))])
 			}
 		}

@@ -36,7 +36,8 @@ func (s *session) judgeProducts() error {
 func differentProducts(got, want *golden.Product) string {
 	for i, v := range want.Values {
 		if got.Values[i] != v {
-			return fmt.Sprintf("row %d: %d, where the reference gives %d", want.Rows[i%len(want.Rows)], got.Values[i], v)
+			return fmt.Sprintf("row %d: %d, where the reference gives %d", want.Rows[i%len(want.Rows)],
+				got.Values[i], v)
 		}
 	}
 	return ""
@@ -62,7 +63,8 @@ func (s *session) judgeLogits() error {
 		return s.finding(Logits, judged, "logits", err)
 	}
 	for i, l := range recorded {
-		s.judge(Logits, fmt.Sprintf("sequence %d, position %d", l.Sequence, l.Position), differentLogits(l, &r.Logits[i]))
+		s.judge(Logits, fmt.Sprintf("sequence %d, position %d", l.Sequence, l.Position),
+			differentLogits(l, &r.Logits[i]))
 	}
 	return nil
 }
@@ -72,7 +74,8 @@ func differentLogits(got, want *golden.Logits) string {
 	case got.Token != want.Token:
 		return fmt.Sprintf("token %d, where the reference chooses %d", got.Token, want.Token)
 	case !slices.Equal(got.TopTokens, want.TopTokens) || !slices.Equal(got.TopLogits, want.TopLogits):
-		return fmt.Sprintf("tokens %v with logits %v, where the reference gives %v with %v", got.TopTokens, got.TopLogits,
+		return fmt.Sprintf("tokens %v with logits %v, where the reference gives %v with %v", got.TopTokens,
+			got.TopLogits,
 			want.TopTokens, want.TopLogits)
 	case got.Digest != want.Digest:
 		return "the digest of all logits is another one than the reference gives"

@@ -156,7 +156,8 @@ func (k *kernels) compare(w *kernel.Weights, e *packed.Entry, products []golden.
 			if listed[j] != v {
 				n := len(p.Rows)
 				row, g, t := p.Rows[j%n], j/n%w.Groups(), j/n/w.Groups()
-				return k.explain(e, p, got, fmt.Sprintf("row %d, group %d, vector %d of %d: %d instead of %d", row, g, t, p.Vectors,
+				return k.explain(e, p, got, fmt.Sprintf("row %d, group %d, vector %d of %d: %d instead of %d", row, g,
+					t, p.Vectors,
 					listed[j], v))
 			}
 		}
@@ -197,8 +198,9 @@ func (k *kernels) explain(e *packed.Entry, p *golden.Product, got []int32, what 
 	for i, v := range got {
 		if v != want[i] {
 			m := e.MatrixShape().M
-			return broken("", "%s; the reference finds row %d, product %d of the row to be %d, the kernel %d: the kernel is "+
-				"wrong", what, i%m, i/m, want[i], v)
+			return broken("",
+				"%s; the reference finds row %d, product %d of the row to be %d, the kernel %d: the kernel is "+
+					"wrong", what, i%m, i/m, want[i], v)
 		}
 	}
 	return broken("F8", "%s; the reference agrees with the kernel: the golden outputs do not belong to these weights",

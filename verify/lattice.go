@@ -26,7 +26,8 @@ func (l latticeRow) check(w []float32, codes []int8, scale float32, dtype string
 		case w[k] == 0 && scale != 0 && c != 0:
 			zeros++
 		case p.value[c+8] != w[k]:
-			return fmt.Errorf("column %d: code %d times scale %v is %v in %s; the source has %v", k, c, scale, p.value[c+8],
+			return fmt.Errorf("column %d: code %d times scale %v is %v in %s; the source has %v", k, c, scale,
+				p.value[c+8],
 				dtype, w[k])
 		default:
 			p.used[c+8] = p.used[c+8] || c != 0

@@ -237,7 +237,8 @@ func (r *runner) evaluate(pieces [][]golden.Logits) (more bool, err error) {
 
 // position checks the logits of one position.
 func (r *runner) position(want *golden.Logits, z []float32) {
-	c := Check{Level: Logits, Group: r.group, Name: fmt.Sprintf("sequence %d, position %d", want.Sequence, want.Position),
+	c := Check{Level: Logits, Group: r.group,
+		Name:    fmt.Sprintf("sequence %d, position %d", want.Sequence, want.Position),
 		Verdict: Pass}
 	if r.top > 0 {
 		c.Name += fmt.Sprintf(", the largest %d", r.top)

@@ -39,7 +39,8 @@ var omitted = map[string]map[string]any{
 	"packed.#":       {"zero": true, "min": true, "order": true, "calibrated": true},
 	"packed.#.scale": {"signed": true, "group": 64.0},
 	"activation":     {"size": 64.0},
-	"recipe":         {"calibration": map[string]any{"method": "mean-square", "text_sha256": sum(nil), "tokens": 4096.0}},
+	"recipe": {"calibration": map[string]any{"method": "mean-square", "text_sha256": sum(nil),
+		"tokens": 4096.0}},
 }
 
 // onlyTaken takes over what a checkpoint holds.

@@ -16,8 +16,9 @@ const importU8 = "import-u8"
 // checkQuantized compares the codes and scales of one tensor with its source.
 func (o *origin) checkQuantized(e *packed.Entry) error {
 	if e.Calibrated && (definitions[e.Quantizer].chosen == nil || o.view.Manifest().Recipe.Calibration == nil) {
-		return broken("F9", "its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows "+
-			"nothing", e.Quantizer)
+		return broken("F9",
+			"its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows "+
+				"nothing", e.Quantizer)
 	}
 	if e.Quantizer == importCodes {
 		return o.checkLayers(e)
@@ -144,13 +145,15 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 				continue
 			}
 			if k := from + u.differ(codes[from:to], w[from:to], bytes[from*size:to*size], a); k < to {
-				return broken("", "row %d, column %d: code %d; quantizer and source give %d (weight %v)", row, k, codes[k],
+				return broken("", "row %d, column %d: code %d; quantizer and source give %d (weight %v)", row,
+					k, codes[k],
 					u.def.code(w[k], a), w[k])
 			}
 		}
 		if missed > mostFeedback*least {
-			return broken("N38", "row %d: codes miss the source by %.3g, the nearest codes by %.3g: error feedback does not "+
-				"go as far", row, math.Sqrt(missed), math.Sqrt(least))
+			return broken("N38",
+				"row %d: codes miss the source by %.3g, the nearest codes by %.3g: error feedback does not go as "+
+					"far", row, math.Sqrt(missed), math.Sqrt(least))
 		}
 	}
 	return nil
@@ -254,7 +257,8 @@ type source struct {
 func (o *origin) floats(e *packed.Entry, t sourceTensor) (*source, error) {
 	w := &source{origin: o, t: t, m: e.Rows(), k: e.MatrixShape().K, size: sizeOf(t.dtype)}
 	if w.size == 0 || !slices.Equal(t.shape, e.Shape) {
-		return nil, broken("", "the source is %s %v; quantizer %s makes %v of floats", t.dtype, t.shape, e.Quantizer, e.Shape)
+		return nil, broken("", "the source is %s %v; quantizer %s makes %v of floats", t.dtype, t.shape,
+			e.Quantizer, e.Shape)
 	}
 	return w, nil
 }

@@ -44,7 +44,8 @@ type Report struct {
 	Notes   []string `json:"notes,omitempty"`   // what a reader should know besides the checks
 	Details []string `json:"details,omitempty"` // what needs nothing to be done; Text leaves it out
 
-	WeightsOnly bool     `json:"weights_only,omitempty"` // the file names no model: none was verified, and none will run
+	// the file names no model: none was verified, and none will run
+	WeightsOnly bool     `json:"weights_only,omitempty"`
 	Coverage    Coverage `json:"coverage"`
 }
 

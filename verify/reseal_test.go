@@ -229,7 +229,8 @@ func TestForgedGolden(t *testing.T) {
 		{"no digest", func(r *golden.Record) { r.Products[3].Digest = "" }, File, "product 3"},
 		{"repeated", func(r *golden.Record) { r.Products = append(r.Products, r.Products[0]) }, File, "7 products"},
 		{"row outside", func(r *golden.Record) { r.Products[0].Rows[0] = 33 }, File, "product 0"},
-		{"too few values", func(r *golden.Record) { r.Products[0].Values = r.Products[0].Values[1:] }, File, "product 0"},
+		{"too few values", func(r *golden.Record) { r.Products[0].Values = r.Products[0].Values[1:] }, File,
+			"product 0"},
 		{"too many vectors", func(r *golden.Record) { r.Products[0].Vectors = 1 << 30 }, File, "1073741824 vectors"},
 		{"logits of no model", func(r *golden.Record) {
 			r.Logits = []golden.Logits{{Position: 1, Given: true, TopTokens: []int32{1}, TopLogits: []float32{1}}}

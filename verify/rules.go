@@ -69,7 +69,8 @@ var definitions = map[string]definition{
 		code: func(w, s float32) int8 { return rounded(w*s, -1, 1) },
 	},
 	// PyTorch-TPP.
-	"absmax": {fit: steps(func(x *extent) float32 { return max(x.most(), 1e-8) }), code: quotient(-1, 1), chosen: divisor},
+	"absmax": {fit: steps(func(x *extent) float32 { return max(x.most(), 1e-8) }), code: quotient(-1, 1),
+		chosen: divisor},
 	"int2": {fit: steps(func(x *extent) float32 { return max(x.hi, -x.lo/2) }), code: quotient(-2, 1), chosen: divisor,
 		groups: packed.ScaleF16},
 	"int8": {fit: steps(func(x *extent) float32 { return x.most() / 127 }), code: quotient(-127, 127),

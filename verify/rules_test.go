@@ -88,7 +88,8 @@ func TestQuantizers(t *testing.T) {
 					scale = fmt.Sprintf("group:%d", cmp.Or(rule.Group, 32))
 				}
 				source := bare(t, dtype, m, k, awkward(rule.Name, k))
-				recipe := packed.Recipe{Quant: rule.Name, Scale: scale, Layout: layoutFor(rule.Alphabet.Name), Golden: "none",
+				recipe := packed.Recipe{Quant: rule.Name, Scale: scale, Layout: layoutFor(rule.Alphabet.Name),
+					Golden:     "none",
 					AllowLossy: true}
 				path := tinymodel.Converted(t, source, recipe)
 				if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
@@ -112,7 +113,8 @@ func layoutFor(alphabet string) string {
 func checkSensitivity(t *testing.T, name, path, source string) {
 	t.Helper()
 	s := newSealer(t, path)
-	p, size := s.tensor("w.scale"), map[packed.ScaleType]int{"F32": 4, "F16": 2, "E8M0": 1}[s.parsed.Packed[0].Scale.DType]
+	p, size := s.tensor("w.scale"), map[packed.ScaleType]int{"F32": 4, "F16": 2,
+		"E8M0": 1}[s.parsed.Packed[0].Scale.DType]
 	b := bytes.Clone(s.good)
 	for slices.Max(b[p.begin:p.begin+size]) == 0 {
 		p.begin += size

@@ -31,11 +31,13 @@ func (s *session) newScreen(e *packed.Entry, scales []float32) (*screen, error) 
 	if e.Name != packed.ScreenName {
 		return nil, nil
 	}
-	if e.Layout.Alphabet != pack.Int8.Name || e.Scale != (packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32}) ||
+	if e.Layout.Alphabet != pack.Int8.Name ||
+		e.Scale != (packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32}) ||
 		e.Zero || e.Order || len(e.Shape) != 2 {
 		return nil,
-			broken("F21", "%s codes with a scale per %s; a screen has int8 codes and an F32 scale per row, no zero points and "+
-				"no order", e.Layout.Alphabet, e.Scale.Kind)
+			broken("F21",
+				"%s codes with a scale per %s; a screen has int8 codes and an F32 scale per row, no zero points and "+
+					"no order", e.Layout.Alphabet, e.Scale.Kind)
 	}
 	m, d := s.file.Manifest(), s.described
 	if d == nil {
@@ -48,7 +50,8 @@ func (s *session) newScreen(e *packed.Entry, scales []float32) (*screen, error) 
 	p := &m.Plain[i]
 	size := sizeOf(string(p.DType))
 	if size == 0 || !slices.Equal(p.Shape, e.Shape[:]) {
-		return nil, broken("F21", "a screen of shape %v beside the output head %q, %s %v", e.Shape, d.Head, p.DType, p.Shape)
+		return nil, broken("F21", "a screen of shape %v beside the output head %q, %s %v", e.Shape, d.Head,
+			p.DType, p.Shape)
 	}
 	head, err := s.file.Section(d.Head)
 	return &screen{scales: scales, head: head, dtype: string(p.DType), k: e.MatrixShape().K}, err
@@ -65,8 +68,9 @@ func (c *screen) check(row int, codes []int8) error {
 	widen(c.w, c.dtype, c.bytes)
 	for w := c.w; len(codes) > 0; row, codes, w = row+1, codes[c.k:], w[c.k:] {
 		if k := misses(w[:c.k], codes, c.scales[row]); k < c.k {
-			return broken("F21", "row %d, column %d: code %d with scale %v stands for the weight %v of the output head: "+
-				"further than %v of the scale", row, k, codes[k], c.scales[row], w[k], screenError)
+			return broken("F21",
+				"row %d, column %d: code %d with scale %v stands for the weight %v of the output head: further than "+
+					"%v of the scale", row, k, codes[k], c.scales[row], w[k], screenError)
 		}
 	}
 	return nil

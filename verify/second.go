@@ -45,8 +45,8 @@ func (s *session) readAgain(c *checkpoint.Checkpoint) (*second, error) {
 		if t := foreign(c, shard.Name); t != nil {
 			r.takeOver(c, shard.Name)
 			check.Verdict = Skip
-			check.Reason = fmt.Sprintf("tensor %q: the second reader does not know %s; the tensors of %s are compared as "+
-				"convert read them", t.Name, t.DType, shard.Name)
+			check.Reason = fmt.Sprintf("tensor %q: the second reader does not know %s; the tensors of %s are compared "+
+				"as convert read them", t.Name, t.DType, shard.Name)
 		} else if err := check.judge("", r.add(shard)); err != nil {
 			return nil, err
 		}

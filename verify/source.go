@@ -55,7 +55,8 @@ func (s *session) compareWith(c *checkpoint.Checkpoint) error {
 	if err := o.checkActivation(); err != nil {
 		return err
 	}
-	if err := o.each(Source, "checkpoint", slices.Concat(o.files(), o.quantized(), o.kept(), o.embedded())); err != nil {
+	if err := o.each(Source, "checkpoint",
+		slices.Concat(o.files(), o.quantized(), o.kept(), o.embedded())); err != nil {
 		return err
 	}
 	if err := o.checkComplete(); err != nil {
@@ -161,9 +162,10 @@ func (o *origin) quantized() []item {
 	case calibrated > 0:
 		o.report.note(calibrationNote(c, calibrated, len(items)))
 	case c != nil:
-		items = append(items, item{group: "codes and scales", name: "calibration", rule: "F9", size: 1, check: func() error {
-			return broken("F9", "the recipe names a calibration text, of which no tensor was made")
-		}})
+		items = append(items, item{group: "codes and scales", name: "calibration", rule: "F9", size: 1,
+			check: func() error {
+				return broken("F9", "the recipe names a calibration text, of which no tensor was made")
+			}})
 	}
 	return items
 }
@@ -171,11 +173,12 @@ func (o *origin) quantized() []item {
 // calibrationNote says what was compared of tensors that were calibrated.
 func calibrationNote(c *packed.Calibration, calibrated, all int) string {
 	if c != nil && c.Method == feedback {
-		return fmt.Sprintf("calibration chose the scales and codes of %d of %d packed tensors (%s): what they miss of the "+
-			"checkpoint was bounded; convert with the same text gives the same bytes", calibrated, all, feedback)
+		return fmt.Sprintf("calibration chose the scales and codes of %d of %d packed tensors (%s): what they miss of "+
+			"the checkpoint was bounded; convert with the same text gives the same bytes", calibrated, all, feedback)
 	}
-	return fmt.Sprintf("calibration chose the scales of %d of %d packed tensors: codes were compared with the checkpoint "+
-		"at these scales; the choice was not repeated: convert with the same text gives the same bytes", calibrated, all)
+	return fmt.Sprintf("calibration chose the scales of %d of %d packed tensors: codes were compared with the "+
+		"checkpoint at these scales; the choice was not repeated: convert with the same text gives the same bytes",
+		calibrated, all)
 }
 
 // tensorOf is the tensor of the checkpoint that an entry was made from.

@@ -41,8 +41,8 @@ func (s *session) checkTexts() error {
 		return err
 	}
 	if s.golden == nil || s.file.Manifest().Recipe.Golden != packed.GoldenFull {
-		s.report.note("the file has no golden texts: its tokenizer was loaded, what it gives was compared with nothing; " +
-			"convert --golden full records them")
+		s.report.note("the file has no golden texts: its tokenizer was loaded, what it gives was compared with " +
+			"nothing; convert --golden full records them")
 		return nil
 	}
 	return s.compareTexts(got)
@@ -64,8 +64,9 @@ func (s *session) compareTexts(got []golden.Text) error {
 	return s.each(Logits, textsGroup,
 		slices.Concat([]item{{group: textsGroup, name: "all of them", rule: "F8", size: 1, check: func() error {
 			if len(want) != len(got) {
-				return broken("F8", "%d golden texts, but tokenizer and chat template give %d: they were left out, or recorded "+
-					"by a program that did not support these files; convert again", len(want), len(got))
+				return broken("F8",
+					"%d golden texts, but tokenizer and chat template give %d: they were left out, or recorded by a "+
+						"program that did not support these files; convert again", len(want), len(got))
 			}
 			s.report.Coverage.Texts = len(want)
 			return nil

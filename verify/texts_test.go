@@ -74,7 +74,9 @@ func TestBrokenTexts(t *testing.T) {
 		{"tokenizer_config.json", func(s string) string {
 			return strings.Replace(s, `"chat_template": "`, `"chat_template": "X`, 1)
 		}, golden.ConversationName, true},
-		{"tokenizer_config.json", func(s string) string { return strings.Replace(s, "chat_template", "chat_templat_", 1) },
+		{"tokenizer_config.json", func(s string) string {
+			return strings.Replace(s, "chat_template", "chat_templat_", 1)
+		},
 			"all of them", true},
 	} {
 		for _, mode := range []packed.GoldenMode{"full", "none"} {

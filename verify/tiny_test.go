@@ -94,7 +94,8 @@ func TestForgedLogits(t *testing.T) {
 			l := &r.Logits[30]
 			l.TopTokens, l.TopLogits = l.TopTokens[:1], l.TopLogits[:1]
 		}, File, "1 top logits"},
-		{"continued tokens given", func(r *golden.Record) { r.Logits[10].Given = true }, File, "sequence 0, position 10"},
+		{"continued tokens given", func(r *golden.Record) { r.Logits[10].Given = true }, File,
+			"sequence 0, position 10"},
 		{"greedy token", func(r *golden.Record) { r.Logits[10].Token++ }, File, "argmax"},
 	} {
 		record, err := golden.Decode(honest)
@@ -138,7 +139,8 @@ func TestWeightsOnly(t *testing.T) {
 	s := newSealer(t, tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"}))
 	path = filepath.Join(t.TempDir(), "forged")
 	write(t, path, sealHeader(s.good, bytes.Replace(s.text, []byte(`"family":"bitnet"`), []byte(`"family":""`), 1)))
-	if bad := failed(run(t, path, Options{Source: dir})); len(bad) == 0 || bad[0].Level != Source || bad[0].Rule != "F11" {
+	if bad := failed(run(t, path, Options{Source: dir})); len(bad) == 0 || bad[0].Level != Source ||
+		bad[0].Rule != "F11" {
 		t.Errorf("family emptied, with --source: %v", bad)
 	}
 	s = newSealer(t, tinymodel.Converted(t, dir, packed.Recipe{}))

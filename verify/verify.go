@@ -106,7 +106,8 @@ func (o *Options) levels() ([]Level, error) {
 	case o.Level == Source && o.Source == "":
 		return nil, fmt.Errorf("%w: level source needs the checkpoint", pack.ErrUnsupported)
 	case o.Level != Source && o.Source != "":
-		return nil, fmt.Errorf("%w: a checkpoint is given, but level %s does not look at it", pack.ErrUnsupported, o.Level)
+		return nil, fmt.Errorf("%w: a checkpoint is given, but level %s does not look at it",
+			pack.ErrUnsupported, o.Level)
 	}
 	if _, err := ParseLevel(string(o.Level)); err != nil {
 		return nil, err

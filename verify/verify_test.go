@@ -67,7 +67,8 @@ FAIL  FILE: 10 passed, 1 failed, 1 skipped
 // TestCoverage: what the golden outputs cover is said in every form, also where it is not all.
 func TestCoverage(t *testing.T) {
 	r := run(t, file(t, tinyModel(t)), Options{})
-	want := Coverage{Rows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), AllRows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), Scaled: 14,
+	want := Coverage{Rows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24), AllRows: 2 * (24 + 8 + 8 + 24 + 40 + 40 + 24),
+		Scaled: 14,
 		Packed: 14, Tokens: 25, Vocab: 31, Positions: 89, Sequences: 3, Context: 64}
 	if d := cmp.Diff(want, r.Coverage); d != "" {
 		t.Error(d)
@@ -95,7 +96,8 @@ func TestManyFailures(t *testing.T) {
 	}
 	var b bytes.Buffer
 	r.Text(&b)
-	if n := strings.Count(b.String(), "rule F17"); n != 10 || !strings.Contains(b.String(), "digest: 15 more failures") {
+	if n := strings.Count(b.String(), "rule F17"); n != 10 ||
+		!strings.Contains(b.String(), "digest: 15 more failures") {
 		t.Errorf("%s", b.String())
 	}
 }

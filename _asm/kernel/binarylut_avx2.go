@@ -34,7 +34,8 @@ func bits256Functions(f *file) {
 		g := &bits256{f, rows}
 		name := fmt.Sprintf("binaryLUTRows%dAVX2", rows)
 		g.function(name + "x1")
-		f.table(name, fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order by tables, one token at a time.", rows),
+		f.table(name, fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order by tables, one token at a time.",
+			rows),
 			[]string{name + "x1"})
 	}
 }

@@ -120,8 +120,10 @@ func (g *signs512) constants() {
 			groups[i] += byte(k * signGroups / 2 << 4)
 			control[i] = byte(g.place(16*k+pairAt(i/4)) + i%4*g.rows/2)
 		}
-		g.p("VMOVDQU64 %s, Z%d", g.rodata(fmt.Sprintf("signGroups%dRows%d", k, g.rows), dwords(groups[:])), signSelect+k)
-		g.p("VMOVDQU64 %s, Z%d", g.rodata(fmt.Sprintf("signGather%dRows%d%v", k, g.rows, g.interlace), dwords(control[:])),
+		g.p("VMOVDQU64 %s, Z%d", g.rodata(fmt.Sprintf("signGroups%dRows%d", k, g.rows), dwords(groups[:])),
+			signSelect+k)
+		g.p("VMOVDQU64 %s, Z%d", g.rodata(fmt.Sprintf("signGather%dRows%d%v", k, g.rows, g.interlace),
+			dwords(control[:])),
 			signGather+k)
 	}
 }

@@ -33,7 +33,8 @@ func bitsNEON(f *file) {
 		g := &bits128{f, rows}
 		name := fmt.Sprintf("binaryLUTRows%dNEON", rows)
 		panelsARM(f, name+"x1", rows, 4*rows, func() { f.p("VMOVI $15, V%d.B16", bitsARMMask) }, g.panel)
-		f.table(name, fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order by tables, one token at a time.", rows),
+		f.table(name, fmt.Sprintf("multiply %d-row panels of bits in VNNI4 order by tables, one token at a time.",
+			rows),
 			[]string{name + "x1"})
 	}
 }

@@ -160,7 +160,8 @@ func TestBounds(t *testing.T) {
 	} {
 		p, bytes := longest(t, k.f, k.name)
 		n := bytes / 64 * k.tokens
-		row(fmt.Sprintf("| %s | %.0f | %.1f | %.0f |", k.what, p.instructions/n, p.cycles()/n, k.weights*64/(p.cycles()/n)))
+		row(fmt.Sprintf("| %s | %.0f | %.1f | %.0f |", k.what, p.instructions/n, p.cycles()/n,
+			k.weights*64/(p.cycles()/n)))
 	}
 	for _, rows := range []float64{256, 1024} {
 		p := vecLUTBound(t, rows)

@@ -41,7 +41,8 @@ func openersAMX() []opener {
 				f.p("VPSRLVQ Z30, Z%d, Z16", z)
 				f.p("VPSRLVQ Z29, Z%d, Z17", z)
 				for _, tile := range []int{16, 17} {
-					f.p("VPERMB Z31, Z%d, Z%d", tile, tile) // six bits index: other fields are not masked, the table repeats
+					// six bits index: other fields are not masked, the table repeats
+					f.p("VPERMB Z31, Z%d, Z%d", tile, tile)
 				}
 			}}
 	}

@@ -29,7 +29,8 @@ type stream struct {
 	minus bool     // operands fall as weights rise: Tile.Mul is −1
 	fixed []string // 64 bytes that open needs in register fixedReg
 
-	// open loads the packed weights at an address into operand register d[0]; d[1] is free. With whole it fills all of d.
+	// open loads the packed weights at an address into operand register d[0]; d[1] is free. With whole it fills all of
+	// d.
 	open func(g *vnni512, d []int, at string, masked bool)
 }
 
@@ -313,7 +314,8 @@ func (g *vnni512) allocate() {
 		g.ops = g.take(3)
 		g.xs = g.take(g.tokens)
 	}
-	if n := g.tokens * len(g.places()); g.held && g.room == noRoom && g.split < 4 && g.free+n+min(1, len(g.fixed)) < 32 {
+	if n := g.tokens * len(g.places()); g.held && g.room == noRoom && g.split < 4 &&
+		g.free+n+min(1, len(g.fixed)) < 32 {
 		g.ys = g.take(n)
 	}
 	if g.fixed != nil {

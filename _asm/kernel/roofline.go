@@ -20,7 +20,8 @@ func rooflineFiles() []*file {
 	})
 	multiply86(x86, "VNNI256", 14, func(i int) []string { return []string{vpdpbusd(i, 14, 15)} })
 	multiply86(x86, "256", 8, func(i int) []string {
-		return []string{fmt.Sprintf("VPMADDUBSW Y15, Y14, Y%d", 8+i%4), fmt.Sprintf("VPADDW Y%d, Y%d, Y%d", 8+i%4, i, i)}
+		return []string{fmt.Sprintf("VPMADDUBSW Y15, Y14, Y%d", 8+i%4),
+			fmt.Sprintf("VPADDW Y%d, Y%d, Y%d", 8+i%4, i, i)}
 	})
 	floats86(x86, "512", "Z", 16)
 	floats86(x86, "256", "Y", 8)

@@ -48,8 +48,8 @@ func declareBuild(f *file, digits int) {
 func declareAdd(f *file, digits, groups, tile int) {
 	name := fmt.Sprintf("VecLUTAdd%dTile%d", digits, tile)
 	f.declare(name,
-		fmt.Sprintf("adds entries of %d tables for %d columns each to the sums of some rows. Indices, in bytes, lie %d of "+
-			"a row next to each other.", groups, digits, tile),
+		fmt.Sprintf("adds entries of %d tables for %d columns each to the sums of some rows. Indices, in bytes, lie "+
+			"%d of a row next to each other.", groups, digits, tile),
 		"sums *int16, index *uint16, lut *int16, rows int", 4)
 }
 
@@ -69,13 +69,15 @@ func declareIndex(f *file) {
 }
 
 func declareTrits(f *file) {
-	f.declare("VecLUTIndexBase3", "turns base-3 bytes of an 80-row panel into offsets of table entries, for n groups of "+
-		"four columns.", "index *uint16, packed *byte, n int", 3)
+	f.declare("VecLUTIndexBase3",
+		"turns base-3 bytes of an 80-row panel into offsets of table entries, for n groups of four "+
+			"columns.", "index *uint16, packed *byte, n int", 3)
 }
 
 func declareFields(f *file, rows int) {
 	f.declare(fmt.Sprintf("VecLUTIndexRows%d", rows),
-		fmt.Sprintf("turns the trits of a %d-row panel into offsets of table entries, for n groups of four columns.", rows),
+		fmt.Sprintf("turns the trits of a %d-row panel into offsets of table entries, for n groups of four columns.",
+			rows),
 		"index *uint16, packed *byte, n int", 3)
 }
 

@@ -263,8 +263,8 @@ func lutFieldsNEON(f *file, rows int) {
 // lutRowsNEON converts two fields of 16 bytes of a row, 16 columns each, to offsets of entries.
 func lutRowsNEON(f *file, field int) {
 	f.declare(fmt.Sprintf("VecLUTIndexI2SARM%d", field),
-		fmt.Sprintf("turns fields %d and %d of 16 bytes of a row, which lie stride bytes apart, into offsets of entries of "+
-			"eight tables.", field, field+1),
+		fmt.Sprintf("turns fields %d and %d of 16 bytes of a row, which lie stride bytes apart, into offsets of "+
+			"entries of eight tables.", field, field+1),
 		"index *uint16, packed *byte, stride, rows int", 4)
 	const mask, powers, digit = 31, 28, 1
 	f.p("VMOVI $3, V%d.B16", mask)

@@ -41,8 +41,9 @@ type machine interface {
 	zero(d reg)
 	move(d, s reg)
 	constant(d reg, bits uint32)
-	do(op string, d, a, b reg)              // float add, sub, mul, div, max; int32 imax
-	doConst(op string, d, a reg, b uint32)  // float add, sub, mul; int32 iadd, imin, imax: with a constant in every lane
+	do(op string, d, a, b reg) // float add, sub, mul, div, max; int32 imax
+	// float add, sub, mul; int32 iadd, imin, imax: with a constant in every lane
+	doConst(op string, d, a reg, b uint32)
 	multiplyAdd(d, a, b reg)                // d = a·b + d, rounded once
 	multiplySub(d, a, b reg)                // d = −a·b + d, rounded once
 	multiplyAddConst(d, a reg, c uint32)    // d = a·c + d, rounded once
@@ -57,14 +58,15 @@ type machine interface {
 	pow2(d, a reg)                          // 2^a for floats with integer values −126 … 127
 	store8(s []reg, p ptr)                  // a block of 16 int32 as int8; destroys s
 
-	// sums reduces the lanes of the accumulators [vector][row], floats by N5 or integers, and stores the sums of a vector
-	// consecutively, step bytes apart per vector. Each accumulator is a block of 16 lanes; there are 1 or 4 vectors and 1
-	// or 4 rows. p, the accumulators and the four registers tmp are destroyed.
+	// sums reduces the lanes of the accumulators [vector][row], floats by N5 or integers, and stores the sums of a
+	// vector consecutively, step bytes apart per vector. Each accumulator is a block of 16 lanes; there are 1 or 4
+	// vectors and 1 or 4 rows. p, the accumulators and the four registers tmp are destroyed.
 	sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg)
 	prepareSums() // once, before the first sums
 
-	// dotI8 adds the products of n steps of 32 columns of int8, of the row at w with the vectors at x, in int32. Registers
-	// from 0 on that are not accumulators are free. startI8 sets the initial accumulators for n steps; false means zero.
+	// dotI8 adds the products of n steps of 32 columns of int8, of the row at w with the vectors at x, in int32.
+	// Registers from 0 on that are not accumulators are free. startI8 sets the initial accumulators for n steps; false
+	// means zero.
 	dotI8(acc [][]reg, w ptr, x []ptr, n int)
 	startI8(start []reg, x []ptr, n int) bool
 }

@@ -28,7 +28,8 @@ func TestFlagsAlike(t *testing.T) {
 			prompt, file := flagOf(cmd, "-p"), flagOf(cmd, "--file")
 			if has := slices.Contains(texts, cmd.Name); has != (prompt != nil) || has != (file != nil) {
 				t.Errorf("%s: a text is given by %v and %v", cmd.Name, prompt, file)
-			} else if has && (placeholderOf(prompt) != "TEXT" || !strings.Contains(file.GetUsage(), "- is standard input")) {
+			} else if has && (placeholderOf(prompt) != "TEXT" ||
+				!strings.Contains(file.GetUsage(), "- is standard input")) {
 				t.Errorf("%s: %s; %s", cmd.Name, prompt.GetUsage(), file.GetUsage())
 			}
 			n := flagOf(cmd, "--threads")
@@ -46,9 +47,11 @@ func TestFlagsAlike(t *testing.T) {
 func TestStandardInput(t *testing.T) {
 	_, file := small(t)
 	want := ""
-	for _, args := range []string{"tokenize FILE", "tokenize FILE --file -", "tokenize FILE -p abc", "tokenize FILE abc"} {
+	for _, args := range []string{"tokenize FILE", "tokenize FILE --file -", "tokenize FILE -p abc",
+		"tokenize FILE abc"} {
 		var out strings.Builder
-		code := Main(strings.Fields("lowpack "+strings.Replace(args, "FILE", file, 1)), strings.NewReader("abc"), &out, &out)
+		code := Main(strings.Fields("lowpack "+strings.Replace(args, "FILE", file, 1)), strings.NewReader("abc"),
+			&out, &out)
 		if want == "" {
 			want = out.String()
 		}

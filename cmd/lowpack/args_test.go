@@ -32,7 +32,8 @@ func TestFlagsFirst(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"run FILE -n", "bench machine --threads"} {
-		if _, err := flagsFirst(app, append([]string{"lowpack"}, strings.Fields(args)...)); err == nil || exitCode(err) != 2 {
+		if _, err := flagsFirst(app, append([]string{"lowpack"}, strings.Fields(args)...)); err == nil ||
+			exitCode(err) != 2 {
 			t.Errorf("%q: %v", args, err)
 		}
 	}

@@ -25,7 +25,8 @@ func benchCommand() *cli.Command {
 			"machine",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]\n  " +
-			"lowpack bench serve URL [flags]\n  lowpack bench recommend CHECKPOINT [flags]\n  lowpack bench chart FILE [flags]",
+			"lowpack bench serve URL [flags]\n  lowpack bench recommend CHECKPOINT [flags]\n  lowpack bench chart " +
+			"FILE [flags]",
 		Description: `FILE is a packed model: tokens per second of prefill, and of decode for several batch sizes and context depths; and how
 long and how much memory the first token takes.
 
@@ -176,13 +177,15 @@ func intList(c *cli.Context, name string) (list []int, err error) {
 
 // printModelBench prints the report as text, compared with an earlier one if there is one.
 func printModelBench(w io.Writer, r, before *bench.ModelReport) {
-	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights; KV cache in %s\n", printable.Line(r.File),
+	fmt.Fprintf(w, "%s: %s model in layout %s, %s; a step reads %s of weights; KV cache in %s\n",
+		printable.Line(r.File),
 		r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)), r.KVCacheType)
 	printHost(w, &r.Host)
 	line := fmt.Sprintf("first token after %.0f ms %s", 1e3*r.FirstToken.Seconds.Median,
 		spreadText(r.FirstToken.Seconds.Spread, r.FirstToken.Noise))
 	if peak := r.FirstToken.PeakBytes; peak > 0 {
-		line += fmt.Sprintf(", with a peak of %s of memory: the file and %s", size(peak), size(max(0, peak-r.FileBytes)))
+		line += fmt.Sprintf(", with a peak of %s of memory: the file and %s", size(peak),
+			size(max(0, peak-r.FileBytes)))
 	}
 	fmt.Fprintln(w, line)
 	printBefore(w, before)

@@ -55,7 +55,8 @@ func comparison(before *bench.ModelReport, row *bench.ModelRow) []string {
 func printBefore(w io.Writer, before *bench.ModelReport) {
 	if before != nil {
 		cache := cmp.Or(before.KVCacheType, engine.CacheF32)
-		fmt.Fprintf(w, "before: %s, %s, %s, KV cache in %s\n", printable.Line(before.File), printable.Line(before.Host.Tool),
+		fmt.Fprintf(w, "before: %s, %s, %s, KV cache in %s\n", printable.Line(before.File),
+			printable.Line(before.Host.Tool),
 			printable.Line(before.Host.CPU), printable.Line(string(cache)))
 	}
 }

@@ -38,7 +38,8 @@ limit of multiplication.
 				DefaultText: "all of this CPU"}, words(kernel.Available())...),
 			&cli.StringSliceFlag{Name: "shape", Value: cli.NewStringSlice("2560x2560"),
 				Usage: "multiply matrices of `MxK`: M output and K input features; may be repeated"},
-			between(0, pack.MaxDim, &cli.IntFlag{Name: "group", Usage: "group-wise scales, one per `N` columns of a row",
+			between(0, pack.MaxDim, &cli.IntFlag{Name: "group",
+				Usage:       "group-wise scales, one per `N` columns of a row",
 				DefaultText: "sums of rows, not scaled"}),
 			&cli.StringFlag{Name: "tokens", Value: "1,8,128", Usage: "vectors to multiply by at once, as a `LIST`"},
 			benchTime(),
@@ -101,7 +102,8 @@ func parseShape(s string) (shape pack.Shape, err error) {
 	shape.M, errM = strconv.Atoi(m)
 	shape.K, errK = strconv.Atoi(k)
 	if errM != nil || errK != nil || shape.Check() != nil {
-		return shape, usagef("invalid value %q for --shape: want MxK, two integers between 1 and %d, such as 2560x6912", s,
+		return shape, usagef("invalid value %q for --shape: want MxK, two integers between 1 and %d, such as 2560x6912",
+			s,
 			pack.MaxDim)
 	}
 	return shape, nil
@@ -138,7 +140,8 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 		}
 	}
 	for _, f := range r.Faster() {
-		fmt.Fprintf(w, "%s ×%d, %s: %s was %.2f times as fast as %s, which the runtime chooses\n", f.Row.Layout, f.Row.Tokens,
+		fmt.Fprintf(w, "%s ×%d, %s: %s was %.2f times as fast as %s, which the runtime chooses\n", f.Row.Layout,
+			f.Row.Tokens,
 			bench.Threads(f.Row.Threads), f.Row.Kernel, f.Chosen.Seconds.Median/f.Row.Seconds.Median, f.Chosen.Kernel)
 	}
 	printChoices(w, r.Choices)

@@ -37,13 +37,16 @@ With --concurrency the loop is closed: so many requests at once. Otherwise it is
 			between(1, 1<<20, &cli.IntFlag{Name: "requests", Value: 32, Usage: "send `N` requests"}),
 			between(0, 1<<14, &cli.IntFlag{Name: "concurrency", Usage: "keep `N` requests running",
 				DefaultText: "an open loop"}),
-			number(0, false, 1e6, &cli.Float64Flag{Name: "rate", Usage: "send `R` requests per second (0 = all at once)"}),
+			number(0, false, 1e6, &cli.Float64Flag{Name: "rate",
+				Usage: "send `R` requests per second (0 = all at once)"}),
 			between(1, maxTokens, &cli.IntFlag{Name: "input-len", Value: 128, Usage: "prompts of `N` tokens"}),
-			between(1, maxTokens, &cli.IntFlag{Name: "output-len", Value: 64, Usage: "generate `N` tokens per request"}),
+			between(1, maxTokens, &cli.IntFlag{Name: "output-len", Value: 64,
+				Usage: "generate `N` tokens per request"}),
 			&cli.Uint64Flag{Name: "seed", Usage: "of prompts and moments: a number `N`"},
 			&cli.StringFlag{Name: "goodput",
 				Usage: "count requests within limits in milliseconds, a `LIST` of ttft:MS, tpot:MS and e2el:MS"},
-			&cli.StringFlag{Name: "model", Usage: "ask for the model `NAME`", DefaultText: "the first one of the server"},
+			&cli.StringFlag{Name: "model", Usage: "ask for the model `NAME`",
+				DefaultText: "the first one of the server"},
 			&cli.StringFlag{Name: "api-key", Usage: "send this `KEY`", EnvVars: []string{"LOWPACK_API_KEY"}},
 			jsonFlag(),
 		},
@@ -159,7 +162,8 @@ func printLoad(w io.Writer, r *loadgen.Report) {
 		name                   string
 		mean, median, std, p99 float64
 	}{
-		{"TTFT", r.MeanTTFT, r.MedianTTFT, r.StdTTFT, r.P99TTFT}, {"TPOT", r.MeanTPOT, r.MedianTPOT, r.StdTPOT, r.P99TPOT},
+		{"TTFT", r.MeanTTFT, r.MedianTTFT, r.StdTTFT, r.P99TTFT},
+		{"TPOT", r.MeanTPOT, r.MedianTPOT, r.StdTPOT, r.P99TPOT},
 		{"ITL", r.MeanITL, r.MedianITL, r.StdITL, r.P99ITL}, {"E2EL", r.MeanE2EL, r.MedianE2EL, r.StdE2EL, r.P99E2EL},
 	} {
 		fmt.Fprintf(w, "%-6s%12.1f%12.1f%12.1f%12.1f\n", row.name, row.mean, row.median, row.std, row.p99)

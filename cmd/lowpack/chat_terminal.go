@@ -124,7 +124,8 @@ func (t *talk) makeRoom(message string) error {
 	limit := t.Engine.Options().Context
 	before := t.messages
 	for {
-		all, err := t.tokens(append(before[:len(before):len(before)], conversation.Message{Role: "user", Content: message}))
+		all, err := t.tokens(append(before[:len(before):len(before)],
+			conversation.Message{Role: "user", Content: message}))
 		if err != nil {
 			return err
 		}
@@ -300,7 +301,8 @@ func (t *talk) stats() {
 	if err != nil {
 		all = t.past
 	}
-	t.tell("%s, %d of %d tokens of the context", counted(len(t.messages), "message"), len(all), t.Engine.Options().Context)
+	t.tell("%s, %d of %d tokens of the context", counted(len(t.messages), "message"), len(all),
+		t.Engine.Options().Context)
 	if t.last.Reason != "" {
 		t.tell("last answer: %s", strings.Join(speeds(t.prefilled, t.last), "; "))
 	}

@@ -162,7 +162,8 @@ func TestConversation(t *testing.T) {
 	p.sees("And who am I?")
 	p.types("\x03\x03")
 	p.leaves()
-	if o := command(t, "run", path, "--chat", "-n", "4", "-p", "Hello."); o.code != 0 || strings.Contains(o.out, "/help") {
+	if o := command(t, "run", path, "--chat", "-n", "4", "-p", "Hello."); o.code != 0 ||
+		strings.Contains(o.out, "/help") {
 		t.Errorf("without a terminal: %s", o.out)
 	}
 }

@@ -23,8 +23,8 @@ const thinkTail = 8
 
 func thinkFlag() cli.Flag {
 	return oneOf(&cli.StringFlag{Name: "think", Value: thinkOn,
-		Usage: "what reasoning models think between <think> and </think>: `HOW` it is shown; off asks the chat template " +
-			"for answers without it"},
+		Usage: "what reasoning models think between <think> and </think>: `HOW` it is shown; off asks the chat " +
+			"template for answers without it"},
 		thinkWords...)
 }
 

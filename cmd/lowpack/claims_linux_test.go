@@ -79,7 +79,8 @@ func TestClaims(t *testing.T) {
 			{"repack", path, "--layout", "i2", "-o", target}, {"tokenize", path, "-p", "x"},
 		} {
 			o := command(t, args...)
-			if o.code != 1 || o.memory > maxMemory || o.memory == 0 || o.cpu > maxTime() || !strings.Contains(o.out, tensor) ||
+			if o.code != 1 || o.memory > maxMemory || o.memory == 0 || o.cpu > maxTime() ||
+				!strings.Contains(o.out, tensor) ||
 				!strings.Contains(o.out, "3221225472") || !strings.Contains(o.out, rule) {
 				t.Errorf("%s: %q: exit code %d, %d MiB, %v\n%s", tensor, args, o.code, o.memory>>20, o.cpu, o.out)
 			}

@@ -82,16 +82,20 @@ func TestColours(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("TERM", c.term)
 			t.Setenv("NO_COLOR", c.noColour)
-			for path, want := range map[string]string{good: "\x1b[32mPASS\x1b[0m  ", filepath.Join(t.TempDir(), "none"): ""} {
+			for path, want := range map[string]string{good: "\x1b[32mPASS\x1b[0m  ",
+				filepath.Join(t.TempDir(), "none"): ""} {
 				text := onTerminal(t, func(terminal *os.File) {
-					Main([]string{"lowpack", "verify", "--level", "file", path}, strings.NewReader(""), terminal, terminal)
+					Main([]string{"lowpack", "verify", "--level", "file", path}, strings.NewReader(""),
+						terminal, terminal)
 				})
-				if has := strings.Contains(text, want) && strings.Contains(text, "\x1b["); has != (c.coloured && want != "") {
+				has := strings.Contains(text, want) && strings.Contains(text, "\x1b[")
+				if has != (c.coloured && want != "") {
 					t.Errorf("%q", text)
 				}
 			}
 			text := onTerminal(t, func(terminal *os.File) {
-				if err := paintReport(newScreen(terminal, "output"), "FAIL  evil\x1b[2J: 1 failed\nnote: \x1b[2Jx\n"); err != nil {
+				err := paintReport(newScreen(terminal, "output"), "FAIL  evil\x1b[2J: 1 failed\nnote: \x1b[2Jx\n")
+				if err != nil {
 					t.Error(err)
 				}
 			})

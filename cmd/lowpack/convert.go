@@ -57,27 +57,30 @@ func convertFlags() []cli.Flag {
 	flags := []cli.Flag{
 		outputFlag("write the packed `FILE`"),
 		oneOf(&cli.StringFlag{Name: "layout", DefaultText: convert.DefaultLayout + "; vnni4 with --quant int8",
-			Usage: "weight layout `NAME` (see lowpack layouts), or auto: the fastest on this machine (see lowpack bench " +
+			Usage: "weight layout `NAME` (see lowpack layouts), or auto: the fastest on this machine (see lowpack " +
+				"bench " +
 				"recommend)"}, append(layoutNames(), auto)...),
 		paramFlag(),
 		quantFlag(),
 		scaleFlag(),
 		oneOf(&cli.StringFlag{Name: "activation", Value: convert.ActivationAuto,
-			Usage: "scales of int8 activations, `KIND` auto (per token for models trained for few bits, which have them; else " +
-				"groups of 32 columns, or of 64 where all groups of weights have 64 or more), token or group:N"},
+			Usage: "scales of int8 activations, `KIND` auto (per token for models trained for few bits, which have " +
+				"them; else groups of 32 columns, or of 64 where all groups of weights have 64 or more), token or " +
+				"group:N"},
 			convert.Activations()...),
 		oneOf(&cli.StringFlag{Name: "head", Value: string(packed.HeadBF16),
-			Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; perplexity of " +
-				"the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 % with SmolLM2-135M) or " +
-				"screen (as in the checkpoint, with int8 rows that find the largest logits, which are then exact), or auto (bf16 " +
-				"or screen, the faster on this machine)"},
+			Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; " +
+				"perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 " +
+				"% with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, " +
+				"which are then exact), or auto (bf16 or screen, the faster on this machine)"},
 			append(words(packed.Heads()), auto)...),
-		inputFlag("calibrate", "choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a "+
-			"text `FILE` (- is standard input), in UTF-8, of which up to 8192 tokens (gptq: 32768), spread over all of it, "+
-			"are computed with the floats"),
+		inputFlag("calibrate",
+			"choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE` "+
+				"(- is standard input), in UTF-8, of which up to 8192 tokens (gptq: 32768), spread over all of it, "+
+				"are computed with the floats"),
 		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.MeanSquare),
-			Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error feedback: " +
-				"better, and slower)"}, words(packed.Methods())...),
+			Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error " +
+				"feedback: better, and slower)"}, words(packed.Methods())...),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
 		&cli.StringSliceFlag{Name: "include", Action: checkPatterns,
 			Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},
@@ -86,7 +89,8 @@ func convertFlags() []cli.Flag {
 			Usage: "golden outputs to record, `MODE` none, kernel or full"},
 			words(packed.GoldenModes())...),
 		threadsFlag("convert"),
-		&cli.BoolFlag{Name: "resume", Usage: "resume an interrupted conversion, and keep partial state on interruption"},
+		&cli.BoolFlag{Name: "resume",
+			Usage: "resume an interrupted conversion, and keep partial state on interruption"},
 		&cli.StringFlag{Name: "part", Usage: "write only part `I/N` of the packed file, for lowpack merge"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
 	}
@@ -283,7 +287,10 @@ func perSecond(n int64, d time.Duration) int64 {
 
 func recipeOf(c *cli.Context) (*packed.Recipe, error) {
 	r := &packed.Recipe{
-		Quant: c.String("quant"), Layout: c.String("layout"), Scale: c.String("scale"), Head: packed.Head(c.String("head")),
+		Quant:      c.String("quant"),
+		Layout:     c.String("layout"),
+		Scale:      c.String("scale"),
+		Head:       packed.Head(c.String("head")),
 		Activation: c.String("activation"), Golden: packed.GoldenMode(c.String("golden")),
 		AllowLossy: c.Bool("allow-lossy"), Include: c.StringSlice("include"),
 	}

@@ -23,8 +23,8 @@ func decideAuto(c *cli.Context, source string, o *convert.Options) (notes []stri
 		return nil, nil
 	case o.Parts > 0 || o.Resume:
 		return nil,
-			usagef("auto measures this machine, and another run may find something else: name --layout and --head for --part " +
-				"and --resume (see lowpack bench recommend)")
+			usagef("auto measures this machine, and another run may find something else: name --layout and --head " +
+				"for --part and --resume (see lowpack bench recommend)")
 	}
 	return measureAuto(c, source, o)
 }

@@ -53,7 +53,8 @@ var pieces = sync.OnceValues(func() (map[string][]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	list := map[string][]byte{}
-	for name, flags := range map[string][]string{"packed": nil, "part1": {"--part", "1/2"}, "part2": {"--part", "2/2"}} {
+	for name, flags := range map[string][]string{"packed": nil, "part1": {"--part", "1/2"},
+		"part2": {"--part", "2/2"}} {
 		path := filepath.Join(dir, name)
 		args := append([]string{"convert", "../../testdata/tiny-bitnet", "--golden", "kernel", "-o", path}, flags...)
 		if code, said := inPlace(args...); code != 0 {
@@ -255,7 +256,8 @@ func TestSignalWhileWaiting(t *testing.T) {
 	for signal, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(untilDeadline(t), "lowpack", "run", packed, "--chat", "--temperature", "0", "-n", "3")
+			cmd := exec.CommandContext(untilDeadline(t), "lowpack", "run", packed, "--chat", "--temperature",
+				"0", "-n", "3")
 			in, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -40,7 +40,8 @@ func TestWhileRead(t *testing.T) {
 					if name == "convert" {
 						args = []string{"convert", dir, "--golden", "none", "-o", filepath.Join(out, "target")}
 					}
-					o := whileRead(t, filepath.Join(dir, "model.safetensors"), func() error { return c.During(dir) }, args...)
+					o := whileRead(t, filepath.Join(dir, "model.safetensors"),
+						func() error { return c.During(dir) }, args...)
 					entries, _ := os.ReadDir(out)
 					switch {
 					case o.code == 0:

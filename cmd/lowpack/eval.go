@@ -176,7 +176,8 @@ func printEval(w io.Writer, r *eval.Result) {
 	rows := [][]string{
 		{"perplexity", fmt.Sprintf("%.4f ± %.4f", r.Perplexity, r.PerplexityError)},
 		{"mean loss", fmt.Sprintf("%.6f nats per token", r.MeanNLL)},
-		{"tokens", fmt.Sprintf("%d scored, in %s of %d, one every %d%s", r.Tokens, counted(r.Windows, "window"), r.Window,
+		{"tokens", fmt.Sprintf("%d scored, in %s of %d, one every %d%s", r.Tokens,
+			counted(r.Windows, "window"), r.Window,
 			r.Stride, begin)},
 		{"speed", fmt.Sprintf("%.1f tokens/s", r.TokensPerSecond)},
 	}

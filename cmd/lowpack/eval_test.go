@@ -39,7 +39,8 @@ func TestEval(t *testing.T) {
 
 	stdout, stderr, code := runApp(t, evalCommand(), plain, "--text", text, "--tokens", "512")
 	if code != 0 || !strings.Contains(stdout, "perplexity") ||
-		!strings.Contains(stdout, "512 scored, in 2 windows of 256, one every 256, each after the begin-of-text token") {
+		!strings.Contains(stdout,
+			"512 scored, in 2 windows of 256, one every 256, each after the begin-of-text token") {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
 	stdout, stderr, code = runApp(t, evalCommand(), plain, "--text", text, "--tokens", "512", "--bos", "no")
@@ -102,7 +103,8 @@ func TestEvalRefuses(t *testing.T) {
 		{"FILE --text FILE --bos perhaps", 2, "must be one of"},
 	} {
 		args := strings.Fields(strings.NewReplacer("FILE", file, "TEXT", text).Replace(c.args))
-		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != c.code || !strings.Contains(stderr, c.word) ||
+		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != c.code ||
+			!strings.Contains(stderr, c.word) ||
 			stdout != "" {
 			t.Errorf("%s: code %d, want %d with %q: %s%s", c.args, code, c.code, c.word, stdout, stderr)
 		}

@@ -50,7 +50,8 @@ func TestLostDirectory(t *testing.T) {
 		cmd := exec.Command("sh", "-c", `mkdir gone && cd gone && rm -r ../gone && exec "$0" `+args, exe)
 		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "LOWPACK_MAIN=1")
 		out, _ := cmd.CombinedOutput()
-		if code := cmd.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out), "working directory is gone") {
+		if code := cmd.ProcessState.ExitCode(); code != 3 ||
+			!strings.Contains(string(out), "working directory is gone") {
 			t.Errorf("%s: exit code %d\n%s", args, code, out)
 		}
 	}

@@ -67,7 +67,8 @@ func checkWord(what, value string, values []string) error {
 }
 
 func unknownWord(what, value string, values []string) error {
-	return usagef("invalid %s %q: must be one of %s%s", what, value, strings.Join(values, ", "), didYouMean(value, values))
+	return usagef("invalid %s %q: must be one of %s%s", what, value, strings.Join(values, ", "),
+		didYouMean(value, values))
 }
 
 // Bounds of numbers on a command line. They are far above useful values, and low enough that what depends on them fits
@@ -120,7 +121,8 @@ func threadsFlag(verb string) cli.Flag {
 // cacheTypeFlag chooses the format of the KV cache.
 func cacheTypeFlag(aliases ...string) cli.Flag {
 	return oneOf(&cli.StringFlag{Name: "kv-cache-type", Aliases: aliases,
-		Usage: "KV cache `TYPE` f32, f16 or i8; other than f32, the logits differ from the golden ones", DefaultText: "f32"},
+		Usage:       "KV cache `TYPE` f32, f16 or i8; other than f32, the logits differ from the golden ones",
+		DefaultText: "f32"},
 		words([]engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8})...)
 }
 

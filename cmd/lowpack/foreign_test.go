@@ -22,8 +22,8 @@ func inPlace(args ...string) (code int, text string) {
 var others = map[string]string{
 	"": "the file is empty",
 	"<!DOCTYPE html>\n<html><body>Sign in</body></html>": "an HTML page",
-	"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9085657\n": "a Git LFS pointer, which stands for " +
-		"a file of 9085657 bytes",
+	"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9085657\n": "a Git LFS pointer, which stands " +
+		"for a file of 9085657 bytes",
 	"GGUF\x03\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00": "a GGUF model: name the file itself",
 	"PK\x03\x04\x00\x00\x08\x08" + strings.Repeat("\x00", 18) +
 		"\x10\x00\x00\x00archive/data.pkl": "a PyTorch archive of Python pickles",
@@ -64,10 +64,13 @@ func TestOtherKinds(t *testing.T) {
 			}
 			file, target := filepath.Join(dir, "model.safetensors"), filepath.Join(t.TempDir(), "out")
 			commands := [][]string{
-				{"convert", dir, "-o", target}, {"inspect", dir}, {"run", dir, "-p", "x"}, {"verify", good, "--source", dir},
-				{"convert", file, "-o", target}, {"inspect", file}, {"run", file, "-p", "x"}, {"verify", file}, {"verify", good,
+				{"convert", dir, "-o", target}, {"inspect", dir}, {"run", dir, "-p", "x"},
+				{"verify", good, "--source", dir},
+				{"convert", file, "-o", target}, {"inspect", file}, {"run", file, "-p", "x"}, {"verify", file},
+				{"verify", good,
 					"--source", file},
-				{"tokenize", file, "-p", "x"}, {"repack", file, "--layout", "i2", "-o", target}, {"unpack", file, "-o", target},
+				{"tokenize", file, "-p", "x"}, {"repack", file, "--layout", "i2", "-o", target},
+				{"unpack", file, "-o", target},
 				{"bench", file},
 				{"convert", bin, "-o", target}, {"inspect", bin}, {"run", bin, "-p", "x"},
 				{"convert", filepath.Join(bin, "pytorch_model.bin"), "-o", target}, {"inspect",
@@ -101,7 +104,8 @@ func TestUnfinishedDownload(t *testing.T) {
 		dir, target := t.TempDir(), filepath.Join(t.TempDir(), "out")
 		if strings.Contains(name, "-of-") {
 			index := fmt.Sprintf(`{"weight_map":{"a":%q}}`, name)
-			if err := os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(index), 0o644); err != nil {
+			err := os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(index), 0o644)
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -127,7 +131,8 @@ func TestCacheRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSay(t, "use its snapshot, "+snapshot, [][]string{
-		{"convert", root, "-o", filepath.Join(t.TempDir(), "out")}, {"inspect", root}, {"run", root, "-p", "x"}, {"tokenize",
+		{"convert", root, "-o", filepath.Join(t.TempDir(), "out")}, {"inspect", root}, {"run", root, "-p", "x"},
+		{"tokenize",
 			root, "-p", "x"},
 	})
 }

@@ -43,7 +43,8 @@ func (j *task) fails(t *testing.T, words string) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	list := tasks(t)
-	for options, words := range map[string]string{"size=256k": "no space left", "size=64m,nr_inodes=2": "no space left"} {
+	for options, words := range map[string]string{"size=256k": "no space left",
+		"size=64m,nr_inodes=2": "no space left"} {
 		dir := mount(t, options)
 		for _, j := range list {
 			j.target = filepath.Join(dir, "target")

@@ -37,15 +37,15 @@ func TestFit(t *testing.T) {
 }
 
 func TestFold(t *testing.T) {
-	const text = "Words of a\nparagraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE  " +
-		"what it does with a name\n  --x          short\n"
-	want := "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE\n      " +
-		"what it does with\n      a name\n  --x\n      short\n"
+	const text = "Words of a\nparagraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name " +
+		"FILE  what it does with a name\n  --x          short\n"
+	want := "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name " +
+		"FILE\n      what it does with\n      a name\n  --x\n      short\n"
 	if got := fit(text, 23); got != want {
 		t.Errorf("%s", got)
 	}
-	want = "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE  what it " +
-		"does with a name\n  --x          short\n"
+	want = "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE  what " +
+		"it does with a name\n  --x          short\n"
 	if got := fit(text, 80); got != want {
 		t.Errorf("%s", got)
 	}

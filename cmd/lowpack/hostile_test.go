@@ -241,7 +241,8 @@ func TestFormatVersions(t *testing.T) {
 		"P07c": "format version 99, this program reads version 2: a newer lowpack reads it",
 		"P07e": "format version 0, this program reads version 2: convert the checkpoint again",
 		"P07f": "format version 3, this program reads version 2: a newer lowpack reads it",
-		"P07g": "written by lowpack 0.1, in format version 1, and this program reads version 2: convert the checkpoint again",
+		"P07g": "written by lowpack 0.1, in format version 1, and this program reads version 2: convert the " +
+			"checkpoint again",
 	} {
 		path := shared.Testdata(t, "hostile/packed/"+name+".safetensors")
 		for _, args := range [][]string{

@@ -252,7 +252,8 @@ func (v *inspection) factRows() (rows [][]string) {
 	}
 	add("parameters", "%s", count(s.Parameters))
 	if s.Quantized > 0 {
-		add("bits/weight", "%.2f with scales in %d quantized tensors; %.2f in the whole file", s.QuantizedBits, s.Quantized,
+		add("bits/weight", "%.2f with scales in %d quantized tensors; %.2f in the whole file", s.QuantizedBits,
+			s.Quantized,
 			s.FileBits)
 	} else if s.FileBits > 0 {
 		add("bits/weight", "%.2f in the whole file", s.FileBits)

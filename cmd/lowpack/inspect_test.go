@@ -96,7 +96,8 @@ func TestInspectFacts(t *testing.T) {
 		{"screen", "--golden none --head screen", 43, "none"},
 	} {
 		path := filepath.Join(t.TempDir(), c.name)
-		if o := command(t, append([]string{"convert", source, "-o", path}, strings.Fields(c.flags)...)...); o.code != 0 {
+		o := command(t, append([]string{"convert", source, "-o", path}, strings.Fields(c.flags)...)...)
+		if o.code != 0 {
 			t.Fatal(o.out)
 		}
 		s := inspected(t, path)

@@ -53,7 +53,10 @@ func layouts(c *cli.Context, kernels func(string) []string) error {
 		if err != nil {
 			return err
 		}
-		if err := writeFile(file, func(w io.Writer) error { _, err := io.WriteString(w, picture); return err }); err != nil {
+		if err := writeFile(file, func(w io.Writer) error {
+			_, err := io.WriteString(w, picture)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
@@ -73,7 +76,8 @@ func layouts(c *cli.Context, kernels func(string) []string) error {
 		if len(sets) > 0 {
 			own = strings.Join(sets, ", ")
 		}
-		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Without one it runs all the same, by way of another layout.\n",
+		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Without one it runs all the same, by way of another "+
+			"layout.\n",
 			own)
 	}
 	return nil

@@ -217,7 +217,8 @@ func checkISA(c *cli.Context) error {
 
 func forcedISA() error {
 	if err := kernel.Check(); err != nil {
-		all := words([]kernel.ISA{kernel.AMX, kernel.AVX512VNNI, kernel.AVXVNNI, kernel.AVX2, kernel.DotProd, kernel.NEON,
+		all := words([]kernel.ISA{kernel.AMX, kernel.AVX512VNNI, kernel.AVXVNNI, kernel.AVX2, kernel.DotProd,
+			kernel.NEON,
 			kernel.Generic})
 		forced := os.Getenv(kernel.EnvISA)
 		if slices.Contains(all, forced) {

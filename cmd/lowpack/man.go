@@ -114,9 +114,10 @@ var exitCodes = [][2]string{
 
 // environment variables that lowpack reads.
 var environment = [][2]string{
-	{"LOWPACK_ISA", "use kernels of this instruction set (generic, avx2, avxvnni, avx512vnni, amx, neon) and of those " +
-		"that it contains; one that this CPU lacks is an error. Default: the best that the CPU has. Results do not depend " +
-		"on it"},
+	{"LOWPACK_ISA",
+		"use kernels of this instruction set (generic, avx2, avxvnni, avx512vnni, amx, neon) and of those that it " +
+			"contains; one that this CPU lacks is an error. Default: the best that the CPU has. Results do not " +
+			"depend on it"},
 }
 
 // files lists files that commands write or read in addition to the named ones.
@@ -130,7 +131,8 @@ var files = map[string][][2]string{
 func (p *page) text() string {
 	var b strings.Builder
 	title := strings.ToUpper(p.name())
-	fmt.Fprintf(&b, ".\\\" Made by lowpack man.\n.TH %s 1 %s %q %q\n.nh\n.ad l\n", roff(title), version.Date, version.Tool,
+	fmt.Fprintf(&b, ".\\\" Made by lowpack man.\n.TH %s 1 %s %q %q\n.nh\n.ad l\n", roff(title), version.Date,
+		version.Tool,
 		"lowpack manual")
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", roff(p.name()), roff(p.usage))
 	for i, line := range strings.Split(p.synopsis, "\n") {

@@ -47,7 +47,8 @@ func packedModels() (list []local, err error) {
 	}
 	for _, e := range entries {
 		if name, ok := strings.CutSuffix(e.Name(), ".safetensors"); ok {
-			list = append(list, local{name: hubPrefix.ReplaceAllString(name, ""), path: filepath.Join(folder, e.Name())})
+			list = append(list, local{name: hubPrefix.ReplaceAllString(name, ""),
+				path: filepath.Join(folder, e.Name())})
 		}
 	}
 	return list, nil

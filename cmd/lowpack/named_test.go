@@ -29,7 +29,8 @@ func damaged(t *testing.T, model, packed string) []string {
 	list := []string{
 		filepath.Join(dir, "absent"), filepath.Join(dir, "absent.safetensors"), t.TempDir(),
 		write(filepath.Join(dir, "empty"), ""), write(filepath.Join(dir, "cut.safetensors"), string(whole[:3000])),
-		write(filepath.Join(dir, "noise"), "\x9f\x03\x88\xc1\x5e\x01\x70\xfa\x11\x00"), write(filepath.Join(dir, "flipped"),
+		write(filepath.Join(dir, "noise"), "\x9f\x03\x88\xc1\x5e\x01\x70\xfa\x11\x00"),
+		write(filepath.Join(dir, "flipped"),
 			string(flipped)),
 	}
 	for name, text := range map[string]string{
@@ -71,7 +72,8 @@ func TestErrorsNameTheFile(t *testing.T) {
 	failures := 0
 	for _, file := range damaged(t, model, good) {
 		for _, line := range commands {
-			if strings.HasSuffix(file, "flipped") && (strings.HasPrefix(line, "serve") || strings.HasPrefix(line, "bench")) {
+			if strings.HasSuffix(file, "flipped") &&
+				(strings.HasPrefix(line, "serve") || strings.HasPrefix(line, "bench")) {
 				continue // a bit flip that only verify detects: one command does not end, the other is slow
 			}
 			if strings.Contains(line, "--chat-template") &&

@@ -133,7 +133,8 @@ func openUnscaled(spec pack.Spec) (*packer, error) {
 			}
 			for i, s := range scales {
 				if s != 1 {
-					return fmt.Errorf("%w: block %d has the scale %v: codes alone do not say what it holds", pack.ErrUnsupported, i, s)
+					return fmt.Errorf("%w: block %d has the scale %v: codes alone do not say what it holds",
+						pack.ErrUnsupported, i, s)
 				}
 			}
 			return nil
@@ -199,7 +200,8 @@ func unpackFile(c *cli.Context, p *packer) error {
 		return usagef("--shape %s: %v", c.String("shape"), err)
 	}
 	if n != len(data) {
-		return fmt.Errorf("%s: %w: tensor %q has %d bytes; a matrix %v in layout %s has %d", c.String("in"), pack.ErrCorrupt,
+		return fmt.Errorf("%s: %w: tensor %q has %d bytes; a matrix %v in layout %s has %d", c.String("in"),
+			pack.ErrCorrupt,
 			t.Name, len(data), matrix.Shape, p.spec.Name, n)
 	}
 	matrix.Codes = make([]int8, m*k)
@@ -243,7 +245,8 @@ func readOnly(path string, want safetensors.DType) (*safetensors.TensorInfo, []b
 		return nil, nil, filerr.Named(path, err)
 	}
 	if len(h.Tensors) != 1 || h.Tensors[0].DType != want {
-		return nil, nil, fmt.Errorf("%s: %w: want exactly one tensor of type %s, there are %s", path, pack.ErrUnsupported,
+		return nil, nil, fmt.Errorf("%s: %w: want exactly one tensor of type %s, there are %s", path,
+			pack.ErrUnsupported,
 			want, tensorList(h))
 	}
 	t := &h.Tensors[0]

@@ -55,7 +55,8 @@ func codesOf(v *vectors.Case) []int8 {
 			return nil
 		}
 		codes = append(codes, int8(f))
-		zero := !slices.ContainsFunc(v.Floats[i/64*64:min(i/64*64+64, len(v.Floats))], func(f float32) bool { return f != 0 })
+		zero := !slices.ContainsFunc(v.Floats[i/64*64:min(i/64*64+64, len(v.Floats))],
+			func(f float32) bool { return f != 0 })
 		if zero {
 			return nil // ggml uses the scale 0 for a block of zeros
 		}
@@ -91,7 +92,8 @@ func TestPackVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(v.Name, func(t *testing.T) { v.Check(t, packed) })
-		reverse := append(slices.Clone(args), "--reverse", "--shape", fmt.Sprintf("%dx%d", v.M, v.K), "--in", out, "-o", back)
+		reverse := append(slices.Clone(args), "--reverse", "--shape", fmt.Sprintf("%dx%d", v.M, v.K), "--in", out,
+			"-o", back)
 		if _, err := runCommandLine(packCommand(), reverse...); err != nil {
 			t.Fatalf("%s: %v", v.Name, err)
 		}

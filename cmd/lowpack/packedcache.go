@@ -79,7 +79,8 @@ func convertOnce(c *cli.Context, dir, target string) error {
 func cachedFile(checkpoint string) (string, error) {
 	folder, err := packedFolder()
 	if err != nil {
-		return "", fmt.Errorf("no folder for packed files: %w; convert first: lowpack convert %s -o FILE", err, checkpoint)
+		return "", fmt.Errorf("no folder for packed files: %w; convert first: lowpack convert %s -o FILE", err,
+			checkpoint)
 	}
 	path, err := filepath.Abs(checkpoint)
 	if err != nil {

@@ -197,8 +197,8 @@ func (p *place) writable() error {
 	case p.path == "":
 		return nil // a stream
 	case p.path == "-":
-		return usagef("invalid value \"-\" for %s: an output appears whole or not at all, which standard output cannot; "+
-			"name a file (./- for one of this name)", p.what)
+		return usagef("invalid value \"-\" for %s: an output appears whole or not at all, which standard output "+
+			"cannot; name a file (./- for one of this name)", p.what)
 	case p.dir:
 		return atomicfile.CheckName(p.path)
 	}

@@ -98,15 +98,18 @@ func collisions(dir string) (lines [][]string) {
 			for i, w := range writes {
 				for _, r := range reads {
 					for _, pair := range [][2]string{
-						{"file", "file"}, {"file", "./model/../file"}, {"file", "hardlink"}, {"symlink", "file"}, {"hardlink", "file"},
-						{"file", "dirlink/file"}, {"model", "model/config.json"}, {"model", "tokens"}, {"dirlink/model", "tokens"},
+						{"file", "file"}, {"file", "./model/../file"}, {"file", "hardlink"}, {"symlink", "file"},
+						{"hardlink", "file"},
+						{"file", "dirlink/file"}, {"model", "model/config.json"}, {"model", "tokens"},
+						{"dirlink/model", "tokens"},
 						{"model", "dirlink/model/new"},
 						{"model", "model/sub/../new"},
 					} {
 						if _, path, _ := strings.Cut(pair[1], "sub/"); path != "" {
 							os.Mkdir(at("model/sub"), 0o755)
 						}
-						lines = append(lines, lineOf(c, cmd, flagWith(w, dir+"/"+pair[1]), append(slices.Clone(r), at(pair[0]))))
+						lines = append(lines, lineOf(c, cmd, flagWith(w, dir+"/"+pair[1]),
+							append(slices.Clone(r), at(pair[0]))))
 					}
 				}
 				for _, other := range writes[:i] {
@@ -156,7 +159,8 @@ func TestStreamCollisions(t *testing.T) {
 	defer file.Close()
 	var notes bytes.Buffer
 	args := []string{"lowpack", "run", filepath.Join(dir, "other"), "--logits", filepath.Join(dir, "hardlink")}
-	if code := Main(args, file, &notes, &notes); code != 2 || !strings.Contains(notes.String(), "standard input, which") {
+	if code := Main(args, file, &notes, &notes); code != 2 ||
+		!strings.Contains(notes.String(), "standard input, which") {
 		t.Errorf("exit code %d\n%s", code, &notes)
 	}
 	notes.Reset()

@@ -120,8 +120,10 @@ func (p *progress) draw(s *snapshot) {
 	if p.bar != nil {
 		p.bar.Describe(label)
 	} else {
-		p.bar = progressbar.NewOptions64(s.total, progressbar.OptionSetWriter(drawing(p.out)), progressbar.OptionSetWidth(20),
-			progressbar.OptionSetDescription(label), progressbar.OptionClearOnFinish(), progressbar.OptionSetElapsedTime(false),
+		p.bar = progressbar.NewOptions64(s.total, progressbar.OptionSetWriter(drawing(p.out)),
+			progressbar.OptionSetWidth(20),
+			progressbar.OptionSetDescription(label), progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetElapsedTime(false),
 			progressbar.OptionSetPredictTime(false),
 			progressbar.OptionSetTheme(progressbar.Theme{Saucer: "█", SaucerPadding: "░", BarStart: " ", BarEnd: " "}))
 	}
@@ -167,7 +169,8 @@ func (s *snapshot) line(columns int) string {
 		text string
 		rank int // 0 is left out last
 	}{
-		{s.what, 0}, {share, 1}, {s.unit(s.done) + " of " + s.unit(s.total), 4}, {s.rate(), 3}, {s.remaining(), 2}, {s.at, 5},
+		{s.what, 0}, {share, 1}, {s.unit(s.done) + " of " + s.unit(s.total), 4}, {s.rate(), 3},
+		{s.remaining(), 2}, {s.at, 5},
 	}
 	for rank := 5; ; rank-- {
 		var words []string

@@ -36,8 +36,8 @@ func TestProgressLine(t *testing.T) {
 		}
 	}
 	slow := snapshot{what: "bench", unit: things("measurements"), done: 3, total: 12, perSecond: 0.5}
-	if line, want := slow.line(0), "bench   25%  3 measurements of 12 measurements  0.5 measurements/s  18 s left"; line !=
-		want {
+	want := "bench   25%  3 measurements of 12 measurements  0.5 measurements/s  18 s left"
+	if line := slow.line(0); line != want {
 		t.Errorf("%q, want %q", line, want)
 	}
 }

@@ -91,7 +91,8 @@ func chooseModel(list []local, name string) (*local, error) {
 		return l, err
 	}
 	if _, err := os.Lstat(name); err == nil {
-		return nil, usagef("%s is a file or folder; lowpack rm removes models of the caches, which lowpack list shows", name)
+		return nil, usagef("%s is a file or folder; lowpack rm removes models of the caches, which lowpack list shows",
+			name)
 	}
 	return nil, fmt.Errorf("there is no model %s in the caches%s; lowpack list shows them", name, hint)
 }

@@ -49,19 +49,23 @@ func runFlags() []cli.Flag {
 	return append(text, []cli.Flag{
 		plainFlag(),
 		between(-1, maxTokens, &cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128,
-			Usage: "generate at most `N` tokens; 0 = prompt only, -1 = until the context is full, as in a conversation on a " +
+			Usage: "generate at most `N` tokens; 0 = prompt only, -1 = until the context is full, as in a " +
+				"conversation on a " +
 				"terminal"}),
 		number(0, false, math.MaxFloat32,
-			&cli.Float64Flag{Name: "temperature", Usage: "sampling temperature `T` (0 = greedy)", DefaultText: "the model's"}),
+			&cli.Float64Flag{Name: "temperature", Usage: "sampling temperature `T` (0 = greedy)",
+				DefaultText: "the model's"}),
 		between(0, math.MaxInt32, &cli.IntFlag{Name: "top-k", Usage: "sample from the `K` most likely tokens (0 = all)",
 			DefaultText: "the model's"}),
 		number(0, false, 1, &cli.Float64Flag{Name: "top-p",
 			Usage:       "sample from the most likely tokens whose probabilities add up to `P` (1 = all)",
 			DefaultText: "the model's"}),
 		number(0, false, 1, &cli.Float64Flag{Name: "min-p",
-			Usage: "sample from tokens at least `P` times as likely as the first (0 = all)", DefaultText: "the model's"}),
+			Usage:       "sample from tokens at least `P` times as likely as the first (0 = all)",
+			DefaultText: "the model's"}),
 		number(0, true, math.MaxFloat32,
-			&cli.Float64Flag{Name: "repetition-penalty", Usage: "repetition penalty `R` (1 = off)", DefaultText: "the model's"}),
+			&cli.Float64Flag{Name: "repetition-penalty", Usage: "repetition penalty `R` (1 = off)",
+				DefaultText: "the model's"}),
 		&cli.Uint64Flag{Name: "seed", Usage: "random seed `N`"},
 		&cli.StringSliceFlag{Name: "stop", Action: checkStops, Usage: "stop at this `TEXT`; may be repeated"},
 		&cli.BoolFlag{Name: "chat", Usage: "hold a conversation; -p or --file is the first message"},
@@ -75,8 +79,9 @@ func runFlags() []cli.Flag {
 			DefaultText: "the model's, at most 4096"}),
 		cacheTypeFlag("cache"),
 		speculateFlag(),
-		inputFlag("draft", "guess tokens with a smaller model of the same tokenizer as well, a packed `FILE`; the text "+
-			"stays the same"),
+		inputFlag("draft",
+			"guess tokens with a smaller model of the same tokenizer as well, a packed `FILE`; the text stays the "+
+				"same"),
 		threadsFlag("compute"),
 	}...)
 }
@@ -155,8 +160,8 @@ func runRun(c *cli.Context) error {
 		return err
 	}
 	if chat && !c.Bool("chat") && len(s.Tokenizer.ChatTemplates()) == 0 {
-		return usagef("%s has no chat template, so that there is no conversation: give it a text to continue with -p TEXT, "+
-			"--file FILE or standard input", file)
+		return usagef("%s has no chat template, so that there is no conversation: give it a text to continue with -p "+
+			"TEXT, --file FILE or standard input", file)
 	}
 	if chat {
 		return s.chat(c, request, prompt)

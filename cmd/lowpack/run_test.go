@@ -14,7 +14,8 @@ func TestSpeeds(t *testing.T) {
 		prompt, decode time.Duration
 		want           []string
 	}{
-		{2 * time.Second, time.Second, []string{"prefill 4 tokens, 2.0 tokens/s", "decode 3 tokens, 2.0 tokens/s (length)"}},
+		{2 * time.Second, time.Second,
+			[]string{"prefill 4 tokens, 2.0 tokens/s", "decode 3 tokens, 2.0 tokens/s (length)"}},
 		{time.Second, 0, []string{"prefill 4 tokens, 4.0 tokens/s", "decode 3 tokens, too short to measure (length)"}},
 	} {
 		r := engine.Result{Tokens: []int{1, 2, 3}, Prompt: c.prompt, Decode: c.decode, Reason: "length"}

@@ -62,7 +62,8 @@ ends the process.
 
 func serveFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "host", Value: "127.0.0.1", Usage: "listen on `ADDRESS`; beyond loopback only with a key"},
+		&cli.StringFlag{Name: "host", Value: "127.0.0.1",
+			Usage: "listen on `ADDRESS`; beyond loopback only with a key"},
 		between(0, math.MaxUint16, &cli.IntFlag{Name: "port", Value: defaultPort,
 			Usage: "listen on port `N` (0 = any that is free)"}),
 		&cli.StringSliceFlag{Name: "api-key", Action: checkKeys,
@@ -71,7 +72,8 @@ func serveFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "model-name",
 			Usage:       "serve the model under `NAME`; repeated for several files, in their order",
 			DefaultText: "the name of the file"},
-		&cli.BoolFlag{Name: "any-model", Usage: "answer requests for a model of any name, in place of 404; with one FILE"},
+		&cli.BoolFlag{Name: "any-model",
+			Usage: "answer requests for a model of any name, in place of 404; with one FILE"},
 		between(1, maxParallel, &cli.IntFlag{Name: "parallel", Value: defaultParallel,
 			Usage: "compute at most `N` texts at once"}),
 		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text",
@@ -83,7 +85,8 @@ func serveFlags() []cli.Flag {
 		between(0, maxQueue, &cli.IntFlag{Name: "queue", Value: defaultQueue,
 			Usage: "let at most `N` requests wait; further ones are told to come back (429)"}),
 		&cli.DurationFlag{Name: "itl-target", Value: 200 * time.Millisecond,
-			Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the largest " +
+			Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the " +
+				"largest " +
 				"chunks)"},
 		&cli.DurationFlag{Name: "request-timeout", Usage: "give a request up after `TIME` (0 = never)"},
 		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second,
@@ -236,8 +239,11 @@ func serverOptions(c *cli.Context) (o server.Options, err error) {
 func listen(c *cli.Context, listener net.Listener, s *server.Server, name string) error {
 	requests := &running{Handler: s}
 	web := &http.Server{
-		Handler: requests, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(c.App.ErrWriter, "lowpack: ", 0),
+		Handler:           requests,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10, ErrorLog: log.New(c.App.ErrWriter, "lowpack: ", 0),
 	}
 	note(c, fmt.Sprintf("%s at http://%s/v1, chat at http://%[2]s/", name, listener.Addr()))
 	done := make(chan error, 1)

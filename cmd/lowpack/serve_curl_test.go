@@ -35,7 +35,8 @@ func TestServeCurl(t *testing.T) {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
-	config := fmt.Sprintf("silent\nshow-error\nfail-with-body\nconnect-to = \"127.0.0.1:8080:127.0.0.1:%s\"\n", u.Port())
+	config := fmt.Sprintf("silent\nshow-error\nfail-with-body\nconnect-to = \"127.0.0.1:8080:127.0.0.1:%s\"\n",
+		u.Port())
 	if err := os.WriteFile(filepath.Join(home, ".curlrc"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,8 @@ var curlSays = []func(string) bool{
 		return strings.Count(out, "data: {") > 10 && strings.HasSuffix(out, "data: [DONE]\n\n")
 	},
 	both(says("42", "seed"), says("40", "usage", "completion_tokens")),
-	both(says("A clock is a thing", "choices", 0, "text"), says("<nil>", "choices", 0, "logprobs", "token_logprobs", 0)),
+	both(says("A clock is a thing", "choices", 0, "text"),
+		says("<nil>", "choices", 0, "logprobs", "token_logprobs", 0)),
 	says("20", "usage", "output_tokens"),
 	func(out string) bool {
 		return says("yes", "choices", 0, "text")(out) || says("no", "choices", 0, "text")(out)

@@ -55,7 +55,8 @@ func TestServeExamples(t *testing.T) {
 		t.Errorf("readiness: %d %s", status, text)
 	}
 	metric := manifest.Find(objects[3], "spec", "metrics", 0, "pods", "metric", "name").(string)
-	if status, text := s.get("/metrics", "secret"); status != http.StatusOK || !strings.Contains(text, "\n"+metric+"{") {
+	if status, text := s.get("/metrics", "secret"); status != http.StatusOK ||
+		!strings.Contains(text, "\n"+metric+"{") {
 		t.Errorf("metric %s: %d", metric, status)
 	}
 	if status, _ := s.get("/metrics", ""); status != http.StatusUnauthorized {

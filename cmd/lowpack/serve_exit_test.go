@@ -38,7 +38,8 @@ func TestServeExit(t *testing.T) {
 			}
 			defer answer.Body.Close()
 			begin := make([]byte, 200)
-			if n, err := io.ReadFull(answer.Body, begin); err != nil || answer.StatusCode != http.StatusOK { // it is running
+			// it is running
+			if n, err := io.ReadFull(answer.Body, begin); err != nil || answer.StatusCode != http.StatusOK {
 				t.Fatalf("%v: %s", err, begin[:n])
 			}
 		}
@@ -47,7 +48,8 @@ func TestServeExit(t *testing.T) {
 		}
 		<-s.end
 		s.cmd.Wait()
-		if code, log := s.cmd.ProcessState.ExitCode(), s.log.String(); code != c.code || !strings.Contains(log, c.words) {
+		if code, log := s.cmd.ProcessState.ExitCode(), s.log.String(); code != c.code ||
+			!strings.Contains(log, c.words) {
 			t.Errorf("%v, --drain %s: exit code %d, want %d and %q\n%s", c.signal, c.drain, code, c.code, c.words, log)
 		}
 	}

@@ -25,7 +25,8 @@ import (
 func TestInteropOpenAI(t *testing.T) {
 	const key = "secret"
 	s := serveFile(t, "", tinymodel.Path(t), "--api-key", key)
-	if out := interop.Python(t, "openai", "testdata/openai_client.py", s.url, key); !bytes.Equal(out, []byte("done\n")) {
+	if out := interop.Python(t, "openai", "testdata/openai_client.py", s.url, key); !bytes.Equal(out,
+		[]byte("done\n")) {
 		t.Errorf("%s", out)
 	}
 }
@@ -58,7 +59,8 @@ func TestInteropLMEval(t *testing.T) {
 	texts := []string{"The river ran down to the old mill.",
 		"A clock is a thing that tells the time of day, and it hangs on the wall."}
 	args := append([]string{s.url, "../../testdata/tiny-bitnet", strconv.Itoa(begin), t.TempDir()}, texts...)
-	lines := strings.Split(strings.TrimSpace(string(interop.Python(t, "lm-eval", "testdata/lm_eval_client.py", args...))),
+	lines := strings.Split(strings.TrimSpace(string(interop.Python(t, "lm-eval", "testdata/lm_eval_client.py",
+		args...))),
 		"\n")
 	if len(lines) != 3*len(texts) {
 		t.Fatalf("%q", lines)
@@ -88,7 +90,8 @@ func TestInteropLMEval(t *testing.T) {
 		var answer any
 		json.Unmarshal([]byte(s.ask("/tokenize", fmt.Sprintf(`{"content": %q}`, text))), &tokens)
 		json.Unmarshal([]byte(s.ask("/v1/completions",
-			fmt.Sprintf(`{"prompt": %s, "max_tokens": 6, "temperature": 0, "stop": ["\n\n"]}`, tokens.Tokens))), &answer)
+			fmt.Sprintf(`{"prompt": %s, "max_tokens": 6, "temperature": 0, "stop": ["\n\n"]}`, tokens.Tokens))),
+			&answer)
 		if said := manifest.Find(answer, "choices", 0, "text"); fmt.Sprintf("%q", said) != lines[2*len(texts)+i] {
 			t.Errorf("generation: lm-eval got %s, want %q", lines[2*len(texts)+i], said)
 		}
@@ -129,7 +132,8 @@ func longContext(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config = bytes.Replace(config, []byte(`"max_position_embeddings": 256`), []byte(`"max_position_embeddings": 32768`), 1)
+	config = bytes.Replace(config, []byte(`"max_position_embeddings": 256`),
+		[]byte(`"max_position_embeddings": 32768`), 1)
 	if err := os.WriteFile(path, config, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -208,7 +208,8 @@ func (r *replicas) address(name string) string {
 
 func (r *replicas) start(name string) {
 	r.t.Helper()
-	cmd := r.command(name, probe, "serve", r.file, "--host", r.address(name), "--port", "8080", "--api-key-file", r.keys,
+	cmd := r.command(name, probe, "serve", r.file, "--host", r.address(name), "--port", "8080",
+		"--api-key-file", r.keys,
 		"--threads", "1", "--model-name", "tiny")
 	r.running[name] = serveBy(r.t, cmd, "")
 }

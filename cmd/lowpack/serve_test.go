@@ -110,7 +110,8 @@ func TestServeAgain(t *testing.T) {
 	t.Parallel()
 	file := tinymodel.Path(t)
 	requests := [][2]string{
-		{"/v1/completions", `{"prompt": "Once upon a time", "max_tokens": 20, "logprobs": 3, "temperature": 0, "seed": 1}`},
+		{"/v1/completions",
+			`{"prompt": "Once upon a time", "max_tokens": 20, "logprobs": 3, "temperature": 0, "seed": 1}`},
 		{"/v1/completions",
 			`{"prompt": ["The river", "A clock"], "max_tokens": 12, "logprobs": 1, "echo": true, "temperature": 1.3, "seed": 7, "n": 2}`},
 		{"/v1/chat/completions",
@@ -177,7 +178,8 @@ func TestServeMixed(t *testing.T) {
 					if i == 0 {
 						want[j] = got
 					} else if got != want[j] {
-						t.Errorf("%d clients, %v on %s: %s\n%s\nwant\n%s", c.clients, c.flags, isa, list[j].Body, got, want[j])
+						t.Errorf("%d clients, %v on %s: %s\n%s\nwant\n%s", c.clients, c.flags, isa, list[j].Body,
+							got, want[j])
 					}
 				}
 			})
@@ -247,7 +249,8 @@ func TestBenchServe(t *testing.T) {
 	t.Parallel()
 	s := serveFile(t, "", tinymodel.Path(t), "--api-key", "secret")
 	for _, loop := range [][]string{{"--concurrency", "3"}, {"--rate", "200"}} {
-		args := append([]string{s.url, "--requests", "9", "--input-len", "20", "--output-len", "7", "--api-key", "secret",
+		args := append([]string{s.url, "--requests", "9", "--input-len", "20", "--output-len", "7",
+			"--api-key", "secret",
 			"--goodput", "ttft:60000,e2el:60000", "--json"}, loop...)
 		stdout, stderr, code := runApp(t, benchServeCommand(), args...)
 		var r struct {
@@ -298,7 +301,8 @@ func TestServeRefuses(t *testing.T) {
 		{"--model-name names 1 models, but there are 2 files", []string{tinymodel.Path(t), "--model-name", "a"}},
 		{"two models have the name \"a\"", []string{tinymodel.Path(t), "--model-name", "a", "--model-name", "a"}},
 	} {
-		if _, stderr, code := runApp(t, serveCommand(), append([]string{file, "--port", "0"}, c.flags...)...); code != 2 ||
+		_, stderr, code := runApp(t, serveCommand(), append([]string{file, "--port", "0"}, c.flags...)...)
+		if code != 2 ||
 			!strings.Contains(stderr, c.says) {
 			t.Errorf("%v: code %d, %s; want %q", c.flags, code, stderr, c.says)
 		}

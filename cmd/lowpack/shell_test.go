@@ -76,8 +76,8 @@ func startShell(t *testing.T, name string, args []string, load string) *shell {
 	s := &shell{t: t, dir: t.TempDir()}
 	bin := t.TempDir()
 	// lowpack answers the shell, and otherwise notes how it was called.
-	script := fmt.Sprintf("#!/bin/sh\ncase $1 in\n%s|completion) LOWPACK_MAIN=1 exec %s \"$@\" ;;\nesac\n(IFS='|'; echo "+
-		"\"$*\") >called.tmp && mv called.tmp called\n", completeWord, self)
+	script := fmt.Sprintf("#!/bin/sh\ncase $1 in\n%s|completion) LOWPACK_MAIN=1 exec %s \"$@\" ;;\nesac\n(IFS='|'; "+
+		"echo \"$*\") >called.tmp && mv called.tmp called\n", completeWord, self)
 	write := func(path, text string) {
 		if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
 			t.Fatal(err)

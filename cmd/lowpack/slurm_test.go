@@ -26,8 +26,8 @@ func TestSlurm(t *testing.T) {
 	j := newJob(t)
 	c := startSlurm(t, j)
 	// A checkpoint large enough that a task can be stopped in the middle.
-	j.run("lowpack synth --like trilm-99m -o big && lowpack convert big --golden kernel -o whole.safetensors && lowpack " +
-		"convert big --golden kernel --part 3/4 -o whole-3")
+	j.run("lowpack synth --like trilm-99m -o big && lowpack convert big --golden kernel -o whole.safetensors && " +
+		"lowpack convert big --golden kernel --part 3/4 -o whole-3")
 	real := strings.TrimSpace(j.run("command -v lowpack"))
 	j.run("mkdir bin")
 	j.write("bin/lowpack", fmt.Sprintf(`#!/bin/sh

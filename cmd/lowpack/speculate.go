@@ -33,7 +33,8 @@ func speculation(s string) (int, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || n > engine.SpeculateMost {
-		return 0, usagef("invalid --speculate %q: must be auto, off, or a number of at most %d%s", s, engine.SpeculateMost,
+		return 0, usagef("invalid --speculate %q: must be auto, off, or a number of at most %d%s", s,
+			engine.SpeculateMost,
 			didYouMean(s, speculations))
 	}
 	return n, nil

@@ -88,7 +88,8 @@ func TestSynthRefuses(t *testing.T) {
 }
 
 func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{"5GB": 5e9, "512MiB": 512 << 20, "1.5kB": 1500, "77": 77, "0": 0, "-1GB": 0,
+	for text, want := range map[string]int64{"5GB": 5e9, "512MiB": 512 << 20, "1.5kB": 1500, "77": 77,
+		"0": 0, "-1GB": 0,
 		"": 0, "GB": 0, "1e30": 0, "5 GB": 0, "NaN": 0, "5G": 0, "8B8": 0} {
 		if got, err := parseSize(text); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q is %d (%v), want %d", text, got, err, want)

@@ -114,7 +114,8 @@ func decodeIDs(w io.Writer, t *tokenizer.Tokenizer, text string, special bool) e
 	for _, field := range strings.Fields(text) {
 		id, err := strconv.Atoi(field)
 		if err != nil || id < 0 || id >= t.Size() {
-			return fmt.Errorf("%w: %q is not a token id; want an integer between 0 and %d", pack.ErrCorrupt, field, t.Size()-1)
+			return fmt.Errorf("%w: %q is not a token id; want an integer between 0 and %d", pack.ErrCorrupt, field,
+				t.Size()-1)
 		}
 		ids = append(ids, id)
 	}

@@ -68,7 +68,8 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 		if own := foreignFlag(kebab, dashedAll(names)); own != "" {
 			return usagef("unknown flag %s: here it is %s; see `%s --help`", dashed(name), own, command)
 		}
-		return usagef("unknown flag %s%s; see `%s --help`", dashed(name), didYouMean(dashed(name), dashedAll(names)), command)
+		return usagef("unknown flag %s%s; see `%s --help`", dashed(name),
+			didYouMean(dashed(name), dashedAll(names)), command)
 	}
 	// A value is quoted; the error for a boolean lacks " flag".
 	text = strings.Replace(text, "invalid boolean value ", "invalid value ", 1)

@@ -39,7 +39,8 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
 			inputFlag("source", "compare with the checkpoint `PATH`"),
 			inputFlag("provenance", "compare with the in-toto statement in `FILE`, as convert --provenance writes it"),
 			reportFlag(),
-			besideFlag("dump-golden", "write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing"),
+			besideFlag("dump-golden",
+				"write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing"),
 			threadsFlag("check"),
 			jsonFlag(),
 		},
@@ -169,17 +170,18 @@ func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Co
 	source := c.String("source")
 	for _, flag := range []string{"level", "provenance", "report", "dump-golden"} {
 		if c.IsSet(flag) {
-			return usagef("--%s is about packed files; %s is compared with its packed file, by --source FILE", flag, kind)
+			return usagef("--%s is about packed files; %s is compared with its packed file, by --source FILE",
+				flag, kind)
 		}
 	}
 	if source == "" {
 		foreign := ""
 		if checkpoint.IsGGUF(path) { // the only one that convert reads
-			foreign = fmt.Sprintf(". What others made is converted, and the packed file verified: lowpack convert %s -o FILE; "+
-				"lowpack verify FILE --source %[1]s", path)
+			foreign = fmt.Sprintf(". What others made is converted, and the packed file verified: lowpack convert %s "+
+				"-o FILE; lowpack verify FILE --source %[1]s", path)
 		}
-		return usagef("verify %s needs --source FILE, the packed file that it was made from: %s has neither golden outputs "+
-			"nor digests%s", path, kind, foreign)
+		return usagef("verify %s needs --source FILE, the packed file that it was made from: %s has neither golden "+
+			"outputs nor digests%s", path, kind, foreign)
 	}
 	v, err := compare(c.Context, path, source)
 	if err != nil {

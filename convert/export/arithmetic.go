@@ -32,9 +32,8 @@ func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, notes []string,
 func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 	packed.Activation) error) (a Arithmetic, notes []string, err error) {
 	if i := slices.IndexFunc(m.Packed, func(e packed.Entry) bool { return e.Min }); i >= 0 {
-		return "", nil,
-			fmt.Errorf("%w: tensor %q has minima beside its scales, which graphs do not have here; convert its source with "+
-				"--quant int8, or export to gguf", pack.ErrUnsupported, m.Packed[i].Name)
+		return "", nil, fmt.Errorf("%w: tensor %q has minima beside its scales, which graphs do not have here; "+
+			"convert its source with --quant int8, or export to gguf", pack.ErrUnsupported, m.Packed[i].Name)
 	}
 	quantized := false
 	for i := range m.Packed {
@@ -51,8 +50,8 @@ func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 			return "", nil, fmt.Errorf("no exact arithmetic: %w; --arithmetic plain leaves activations floats", err)
 		}
 		notes = append(notes,
-			fmt.Sprintf("activations stay floats (--arithmetic plain), so logits differ from those of lowpack: no exact "+
-				"arithmetic: %v", err))
+			fmt.Sprintf("activations stay floats (--arithmetic plain), so logits differ from those of lowpack: no "+
+				"exact arithmetic: %v", err))
 		return Plain, notes, nil
 	}
 	if !quantized {

@@ -87,7 +87,8 @@ func TestBlockRoundTrip(t *testing.T) {
 		kind gguf.Type
 		name string
 	}{
-		{llama, gguf.Q4_0, "q4_0"}, {llama, gguf.Q8_0, "q8_0"}, {llama, gguf.MXFP4, "mxfp4"}, {llama, gguf.Q2_0, "q2_0"},
+		{llama, gguf.Q4_0, "q4_0"}, {llama, gguf.Q8_0, "q8_0"}, {llama, gguf.MXFP4, "mxfp4"},
+		{llama, gguf.Q2_0, "q2_0"},
 		{bitnet, gguf.Q1_0, "q1_0"}, {bitnet, gguf.Q2_0, "q2_0"},
 	} {
 		blocks, err := pack.OpenBlocks(c.name)
@@ -167,7 +168,8 @@ func sameBlocks(t *testing.T, path, from string, blocks pack.Blocks, data map[st
 		}
 	}
 	if len(f.Manifest().Packed) != count || count < 8 {
-		t.Errorf("%s: %d matrices are packed, %d are stored in blocks", blocks.Spec().Name, len(f.Manifest().Packed), count)
+		t.Errorf("%s: %d matrices are packed, %d are stored in blocks", blocks.Spec().Name,
+			len(f.Manifest().Packed), count)
 	}
 	for i := range f.Manifest().Packed {
 		e := &f.Manifest().Packed[i]
@@ -190,7 +192,8 @@ func sameBlocks(t *testing.T, path, from string, blocks pack.Blocks, data map[st
 		for i := range got.Codes {
 			m, k := i/want.K, i%want.K
 			from := hf.RowIn(m, want.M, heads)*want.K + k
-			if scale := own.at(m, k).scale; got.Codes[i] != want.Codes[from] || scale != scales[from/blocks.BlockSize()] {
+			if scale := own.at(m, k).scale; got.Codes[i] != want.Codes[from] ||
+				scale != scales[from/blocks.BlockSize()] {
 				t.Fatalf("%s: row %d, column %d: %d times %v, want %d times %v", e.Name, m, k, got.Codes[i], scale,
 					want.Codes[from], scales[from/blocks.BlockSize()])
 			}
@@ -391,7 +394,8 @@ func TestRopeFactors(t *testing.T) {
 		want, got := ropeOf(t, source), ropeOf(t, back)
 		if like != "llama-3.2-1b" {
 			if a, b := want.LongRope, got.LongRope; b == nil || !slices.Equal(narrowed(a.Short), narrowed(b.Short)) ||
-				a.Extension != b.Extension || a.Attention != b.Attention || want.OriginalMaxPositions != got.OriginalMaxPositions {
+				a.Extension != b.Extension || a.Attention != b.Attention ||
+				want.OriginalMaxPositions != got.OriginalMaxPositions {
 				t.Errorf("%s: %+v, %+v", like, b, a)
 			}
 			continue

@@ -33,7 +33,8 @@ func convertedByLlamaCpp(t *testing.T, kind string, dirs ...string) (paths []str
 func TestInteropConverter(t *testing.T) {
 	var dirs []string
 	for _, name := range []string{
-		"llama", "llama-yarn", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3", "gemma", "granite",
+		"llama", "llama-yarn", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "phi3",
+		"gemma", "granite",
 		"granitemoe", "olmoe", "gpt_oss", "gpt_oss_mxfp4",
 	} {
 		dirs = append(dirs, shared.Path(t, filepath.Join("data", "transformers", name)))
@@ -56,7 +57,8 @@ func TestInteropConverter(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if countPacked(t, want) > 0 && name != "gpt_oss_mxfp4" && name != "granitemoe" { // their gate and up are one tensor
+			// their gate and up are one tensor
+			if countPacked(t, want) > 0 && name != "gpt_oss_mxfp4" && name != "granitemoe" {
 				same(t, want, got)
 			}
 			most := 0.0

@@ -23,10 +23,11 @@ func wideBitnet(t *testing.T) string {
 			`"hidden_size": 2560`:       `"hidden_size": 512`,
 			`"intermediate_size": 6912`: `"intermediate_size": 1000`,
 			`"num_hidden_layers": 30`:   `"num_hidden_layers": 2`,
-			`"num_attention_heads": 20`: `"num_attention_heads": 8`, `"num_key_value_heads": 5`: `"num_key_value_heads": 4`,
-			`"vocab_size": 128256`:   `"vocab_size": 320`,
-			`"bos_token_id": 128000`: `"bos_token_id": 1`,
-			`"eos_token_id": 128001`: `"eos_token_id": 2`,
+			`"num_attention_heads": 20`: `"num_attention_heads": 8`,
+			`"num_key_value_heads": 5`:  `"num_key_value_heads": 4`,
+			`"vocab_size": 128256`:      `"vocab_size": 320`,
+			`"bos_token_id": 128000`:    `"bos_token_id": 1`,
+			`"eos_token_id": 128001`:    `"eos_token_id": 2`,
 		} {
 			o.Config = bytes.ReplaceAll(o.Config, []byte(from), []byte(to))
 		}

@@ -28,7 +28,8 @@ func mixture(t *testing.T, like string) string {
 		// the size becomes 64
 		o.Config = regexp.MustCompile(`("(moe|shared_expert)_intermediate_size": )\d+`).ReplaceAll(o.Config,
 			[]byte("${1}2048"))
-		o.Config = bytes.ReplaceAll(o.Config, []byte(`"truncate": false`), []byte(`"truncate": true`)) // as llama.cpp does it
+		// as llama.cpp does it
+		o.Config = bytes.ReplaceAll(o.Config, []byte(`"truncate": false`), []byte(`"truncate": true`))
 	})
 	return dir
 }

@@ -165,7 +165,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{Head: "int8"}), target,
-		GGUFOptions{Force: true}); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "output head") {
+		GGUFOptions{Force: true}); !errors.Is(err, pack.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "output head") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -129,11 +129,11 @@ func (w *ggufWriter) runs(force bool) error {
 	switch wrong := d.Activation == "relu2" && w.dialect.relu2 == ""; {
 	case wrong && !force:
 		return fmt.Errorf("%w: the model computes squared ReLU, and llama.cpp computes SiLU for architecture bitnet, "+
-			"whatever a file says: it would load and write nonsense. --dialect ik and bitnet.cpp are for programs that "+
-			"compute it; --force writes the file all the same", pack.ErrUnsupported)
+			"whatever a file says: it would load and write nonsense. --dialect ik and bitnet.cpp are for programs "+
+			"that compute it; --force writes the file all the same", pack.ErrUnsupported)
 	case wrong:
-		w.note("llama.cpp computes SiLU where this model needs squared ReLU; the file says so in bitnet.hidden_activation, " +
-			"which it does not read")
+		w.note("llama.cpp computes SiLU where this model needs squared ReLU; the file says so in " +
+			"bitnet.hidden_activation, which it does not read")
 	case d.Activation == "relu2" && w.dialect.doubt != "":
 		w.note("%s", w.dialect.doubt)
 	}
@@ -144,11 +144,13 @@ func (w *ggufWriter) runs(force bool) error {
 			return fmt.Errorf("%w: layer %d has no sliding window, and architecture %s of llama.cpp has one there",
 				pack.ErrUnsupported, i, w.arch.Name)
 		case !force:
-			return fmt.Errorf("%w: layer %d has a sliding window of %d tokens, and architecture %s of llama.cpp has none: it "+
-				"computes texts that are longer differently. --force writes the file all the same", pack.ErrUnsupported, i,
+			return fmt.Errorf("%w: layer %d has a sliding window of %d tokens, and architecture %s of llama.cpp has "+
+				"none: it computes texts that are longer differently. --force writes the file all the same",
+				pack.ErrUnsupported, i,
 				d.SlidingWindow, w.arch.Name)
 		default:
-			w.note("llama.cpp has no sliding window in architecture %s: it computes texts of more than %d tokens differently",
+			w.note("llama.cpp has no sliding window in architecture %s: it computes texts of more than %d tokens "+
+				"differently",
 				w.arch.Name, d.SlidingWindow)
 			return nil
 		}

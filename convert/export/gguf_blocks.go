@@ -22,8 +22,11 @@ type blockType struct {
 }
 
 var blockTypes = map[gguf.Type]blockType{
-	gguf.Q1_0: exchange("q1_0"), gguf.TQ2_0: exchange("tq2_0"), gguf.Q2_0: exchange("q2_0"), gguf.MXFP4: exchange("mxfp4"),
-	gguf.Q4_0: exchange("q4_0"), gguf.Q8_0: exchange("q8_0"),
+	gguf.Q1_0:  exchange("q1_0"),
+	gguf.TQ2_0: exchange("tq2_0"),
+	gguf.Q2_0:  exchange("q2_0"),
+	gguf.MXFP4: exchange("mxfp4"),
+	gguf.Q4_0:  exchange("q4_0"), gguf.Q8_0: exchange("q8_0"),
 	gguf.Q4_1: {32, 32, holdsMinima, encodeQ4_1},
 	gguf.Q5_0: {32, 32, holdsFives, encodeQ5_0},
 	// shorter rows abort ik_llama.cpp
@@ -149,7 +152,8 @@ func encodeIQ2BN(dst []byte, m *pack.Matrix, u units) error {
 		for k := 0; k < m.K; k += 64 {
 			block := m.Codes[row*m.K+k:][:64]
 			for j := 0; j < 16; j += 8 {
-				w := numbers(block[j:], 1) | numbers(block[16+j:], 1)<<2 | numbers(block[32+j:], 1)<<4 | numbers(block[48+j:], 1)<<6
+				w := numbers(block[j:], 1) | numbers(block[16+j:], 1)<<2 | numbers(block[32+j:], 1)<<4 |
+					numbers(block[48+j:], 1)<<6
 				binary.LittleEndian.PutUint64(out[4+k/4+j:], w)
 			}
 		}

@@ -33,10 +33,11 @@ func (w *ggufWriter) mixed(o GGUFOptions) error {
 	}
 	switch {
 	case d.Head == d.Embed && arch.OwnHead:
-		return fmt.Errorf("%w: an output head that is tied to the embedding, and architecture %s of llama.cpp has one of "+
-			"its own", pack.ErrUnsupported, arch.Name)
+		return fmt.Errorf("%w: an output head that is tied to the embedding, and architecture %s of llama.cpp has one "+
+			"of its own", pack.ErrUnsupported, arch.Name)
 	case d.Activation == "clamped_swiglu" && (d.GateAlpha != 1.702 || d.GateLimit != 7):
-		return fmt.Errorf("%w: swiglu_alpha %v and swiglu_limit %v; llama.cpp computes with 1.702 and 7", pack.ErrUnsupported,
+		return fmt.Errorf("%w: swiglu_alpha %v and swiglu_limit %v; llama.cpp computes with 1.702 and 7",
+			pack.ErrUnsupported,
 			d.GateAlpha, d.GateLimit)
 	}
 	return nil

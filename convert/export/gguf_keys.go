@@ -86,7 +86,8 @@ func (w *ggufWriter) special() error {
 			scale = 1 / math.Sqrt(float64(d.Hidden/d.Heads))
 		}
 		if d.AttnScale != 0 && d.AttnScale != float32(scale) {
-			return fmt.Errorf("%w: queries are scaled by %v; llama.cpp scales them by %v", pack.ErrUnsupported, d.AttnScale,
+			return fmt.Errorf("%w: queries are scaled by %v; llama.cpp scales them by %v", pack.ErrUnsupported,
+				d.AttnScale,
 				float32(scale))
 		}
 	case "phi3", "gpt-oss":
@@ -150,8 +151,8 @@ func (w *ggufWriter) truncate(whole bool) {
 	case whole:
 		w.key(hf.TruncateKey, gguf.BoolValue(true))
 	default:
-		w.note("llama.cpp rounds the ends of yarn's blend to whole pairs, as it does for every gpt-oss; the model does not " +
-			"(truncate), so that logits differ a little")
+		w.note("llama.cpp rounds the ends of yarn's blend to whole pairs, as it does for every gpt-oss; the model " +
+			"does not (truncate), so that logits differ a little")
 	}
 }
 

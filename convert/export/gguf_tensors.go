@@ -25,7 +25,8 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 	}
 	kind, ok := plainTypes[p.DType]
 	if !ok || len(p.Shape) > 2 {
-		return fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, p.Name, p.DType, len(p.Shape))
+		return fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, p.Name, p.DType,
+			len(p.Shape))
 	}
 	floats := len(p.Shape) == 1 || hf.IsRouter(name) // llama.cpp asks for them in F32
 	plus := float32(0)
@@ -82,8 +83,8 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 		w.note(noScreen)
 		return nil
 	case e.Name == packed.HeadName && w.arch.NoHead:
-		return fmt.Errorf("%w: the quantized output head beside the embedding: architecture %s of llama.cpp reads none; "+
-			"convert without --head", pack.ErrUnsupported, w.arch.Name)
+		return fmt.Errorf("%w: the quantized output head beside the embedding: architecture %s of llama.cpp reads "+
+			"none; convert without --head", pack.ErrUnsupported, w.arch.Name)
 	}
 	name, heads, err := w.arch.Store(e.Name, w.model.Heads, w.model.KVHeads)
 	if err != nil {
@@ -117,6 +118,6 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 }
 
 func refusedOrder(e *packed.Entry) error {
-	return fmt.Errorf("%w: tensor %q has an order of columns, which is not written to GGUF; lowpack unpack makes floats "+
-		"of it", pack.ErrUnsupported, e.Name)
+	return fmt.Errorf("%w: tensor %q has an order of columns, which is not written to GGUF; lowpack unpack makes "+
+		"floats of it", pack.ErrUnsupported, e.Name)
 }

@@ -129,7 +129,8 @@ func (w *ggufWriter) roles(t *tokenizer.Tokenizer, v *vocabulary) error {
 	w.key("tokenizer.ggml.add_bos_token", gguf.BoolValue(begins))
 	w.key("tokenizer.ggml.add_eos_token", gguf.BoolValue(ends))
 	if v.kind == "llama" {
-		w.key("tokenizer.ggml.add_space_prefix", gguf.BoolValue(len(bare) > 0 && strings.HasPrefix(v.tokens[bare[0]], "▁")))
+		w.key("tokenizer.ggml.add_space_prefix",
+			gguf.BoolValue(len(bare) > 0 && strings.HasPrefix(v.tokens[bare[0]], "▁")))
 	}
 	return nil
 }
@@ -152,7 +153,8 @@ func (w *ggufWriter) vocabulary(t *tokenizer.Tokenizer) (*vocabulary, error) {
 	}
 	text, ok := w.file.Embedded("tokenizer.model")
 	if !ok {
-		return nil, fmt.Errorf("%w: the tokenizer is neither tokenizer.json nor tokenizer.model; another one is not written",
+		return nil, fmt.Errorf("%w: the tokenizer is neither tokenizer.json nor tokenizer.model; another one is not "+
+			"written",
 			pack.ErrUnsupported)
 	}
 	v := &vocabulary{kind: "llama", pre: "default"}
@@ -274,9 +276,8 @@ func preTokenizer(f *tokenizerFile, t *tokenizer.Tokenizer) (string, error) {
 	}
 	name = cmp.Or(name, hf.PreTokenizer(f.Normalizer, f.PreTokenizer, f.Model.IgnoreMerges))
 	if name == "" {
-		return "",
-			fmt.Errorf("tokenizer.json: %w: llama.cpp has no name for its pre-tokenizer (fingerprint %s), and a wrong one "+
-				"would change token ids without an error", pack.ErrUnsupported, fingerprint)
+		return "", fmt.Errorf("tokenizer.json: %w: llama.cpp has no name for its pre-tokenizer (fingerprint %s), and "+
+			"a wrong one would change token ids without an error", pack.ErrUnsupported, fingerprint)
 	}
 	return name, nil
 }

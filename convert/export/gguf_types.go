@@ -201,9 +201,11 @@ func (f form) rows(dst []byte, m *pack.Matrix, u units) error {
 		return b.encode(dst, m, u)
 	}
 	if f.kind == gguf.F16 {
-		return encodeFloats(dst, m, u, 2, func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, float16.Narrow(x)) })
+		return encodeFloats(dst, m, u, 2,
+			func(b []byte, x float32) { binary.LittleEndian.PutUint16(b, float16.Narrow(x)) })
 	}
-	return encodeFloats(dst, m, u, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
+	return encodeFloats(dst, m, u, 4,
+		func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
 }
 
 // encodeFloats writes weights of size bytes each. If more weights share a unit than there are codes, each code is

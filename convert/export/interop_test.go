@@ -142,7 +142,8 @@ func TestInteropLlamaCpp(t *testing.T) {
 			}
 			logits, tokens := llama(t, path, g.IDs[:64], samples)
 			largest, mean, agree := distance(logits, rowsOf(data, len(logits[0])))
-			t.Logf("%s %d: largest difference %.3g, mean %.3g, %d of 64 argmax tokens agree", c.model, i, largest, mean, agree)
+			t.Logf("%s %d: largest difference %.3g, mean %.3g, %d of 64 argmax tokens agree", c.model, i, largest,
+				mean, agree)
 			if largest > c.largest || mean > c.mean || agree != 64 {
 				t.Errorf("more than %v, %v", c.largest, c.mean)
 			}
@@ -250,11 +251,12 @@ func TestInteropSmolLM2(t *testing.T) {
 	}
 	largest, mean, agree := distance(logits, own)
 	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", largest, mean, agree, len(ids))
-	// The rest comes from rounded activations, in which no two programs agree (docs/GGUF.md). It is as large as the effect
-	// of rounding in lowpack.
+	// The rest comes from rounded activations, in which no two programs agree (docs/GGUF.md). It is as large as the
+	// effect of rounding in lowpack.
 	_, rounding, _ := distance(logitsWith(t, source, ids, engine.Options{FloatActivations: true}), own)
 	if mean > 1.25*rounding || agree < len(ids)*9/10 {
-		t.Errorf("mean difference %v, of float activations %v; %d of %d argmax tokens agree", mean, rounding, agree, len(ids))
+		t.Errorf("mean difference %v, of float activations %v; %d of %d argmax tokens agree", mean, rounding,
+			agree, len(ids))
 	}
 }
 

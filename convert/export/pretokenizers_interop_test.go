@@ -24,7 +24,8 @@ var cuts = []string{
 	"(foo) [bar] {baz} <qux> @user #tag $5 100%", "HelloWorld helloWorld HELLOWorld HTTPServer iPhone McDonald",
 	"naïve café résumé Äpfel ÜBER straße Ǆ ǅ ǆ", decomposed, "日本語のテキスト。漢字と 仮名", "한국어 텍스트 입니다", "Привет, мир! ПРИВЕТ",
 	"مرحبا بالعالم ١٢٣٤٥", "हिन्दी में पाठ", "🚀👩‍👩‍👧‍👦🏳️‍🌈 🇩🇪",
-	"½ ² Ⅷ ① ٣ ௧௨", "_under_score__ a_b-c", "\u00a0nbsp\u2003em\u200bzero", "x=y+z*2; if(a<b){return;}", "'tis 'twas '90s",
+	"½ ² Ⅷ ① ٣ ௧௨", "_under_score__ a_b-c", "\u00a0nbsp\u2003em\u200bzero", "x=y+z*2; if(a<b){return;}",
+	"'tis 'twas '90s",
 	"\n\n\n", " ", "",
 }
 

@@ -135,7 +135,8 @@ func TestInteropIKTypes(t *testing.T) {
 	source := inFloats(t)
 	want := packedOf(t, source, packed.Recipe{})
 	for kind, round := range map[string]func(float32) float32{
-		"IQ1_BN": func(x float32) float32 { return float16.Widen(float16.Narrow(x)) }, "IQ2_BN": func(x float32) float32 {
+		"IQ1_BN": func(x float32) float32 { return float16.Widen(float16.Narrow(x)) },
+		"IQ2_BN": func(x float32) float32 {
 			return x
 		},
 	} {
@@ -189,7 +190,8 @@ func TestInteropExperts(t *testing.T) {
 		logits, tokens := llama(t, filepath.Join(requantized(t, path, "0"), "0.gguf"), ids, samples)
 		sameTokens(t, source, tokens)
 		largest, mean, agree := distance(logits, logitsOf(t, packedOf(t, path, packed.Recipe{Quant: "none"}), ids))
-		t.Logf("%s: largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", like, largest, mean, agree, len(ids))
+		t.Logf("%s: largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", like, largest, mean,
+			agree, len(ids))
 		if largest > 1e-4 || agree != len(ids) {
 			t.Errorf("%s: they differ", like)
 		}
@@ -250,7 +252,8 @@ func TestInteropFamilies(t *testing.T) {
 		logits, tokens := llama(t, path, ids, samples)
 		sameTokens(t, source, tokens)
 		largest, mean, agree := distance(logits, logitsOf(t, source, ids))
-		t.Logf("%s: largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", like, largest, mean, agree, len(ids))
+		t.Logf("%s: largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", like, largest, mean,
+			agree, len(ids))
 		if largest > most || agree != len(ids) {
 			t.Errorf("%s: they differ", like)
 		}

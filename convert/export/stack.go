@@ -63,7 +63,8 @@ func (s stack) eachMatrix(ctx context.Context, do func(m *pack.Matrix, u units) 
 
 // own returns the rows of the linear layer.
 func (s stack) own(m *pack.Matrix) *pack.Matrix {
-	return &pack.Matrix{Shape: pack.Shape{M: s.Out, K: s.In}, Alphabet: m.Alphabet, Codes: pickRows(m.Codes, s.Rows, s.In)}
+	return &pack.Matrix{Shape: pack.Shape{M: s.Out, K: s.In}, Alphabet: m.Alphabet,
+		Codes: pickRows(m.Codes, s.Rows, s.In)}
 }
 
 // units of an expert.

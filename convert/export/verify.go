@@ -116,7 +116,8 @@ func (v *comparison) plain(p packed.Plain) error {
 	}
 	d := quantize.DType(p.DType)
 	if d.Size() == 0 {
-		return fmt.Errorf("%w: tensor %q of type %s, which is not written to GGUF", pack.ErrUnsupported, p.Name, p.DType)
+		return fmt.Errorf("%w: tensor %q of type %s, which is not written to GGUF", pack.ErrUnsupported,
+			p.Name, p.DType)
 	}
 	return v.rows(p.Name, p.Shape, func(row int, values []float32) error {
 		want := make([]float32, len(values))
@@ -158,11 +159,13 @@ func (v *comparison) texts() error {
 	var errs []error
 	want, ok := v.file.Embedded("tokenizer.json")
 	if got, there := v.from.File("tokenizer.json"); ok && there && !bytes.Equal(want, got) {
-		errs = append(errs, fmt.Errorf("%w: its tokenizer.json is another one than that of the packed file", pack.ErrCorrupt))
+		errs = append(errs, fmt.Errorf("%w: its tokenizer.json is another one than that of the packed file",
+			pack.ErrCorrupt))
 	}
 	ours, theirs := chat.Template(v.file.Embedded), chat.Template(v.from.File)
 	if ours != "" && theirs != "" && ours != theirs {
-		errs = append(errs, fmt.Errorf("%w: its chat template is another one than that of the packed file", pack.ErrCorrupt))
+		errs = append(errs, fmt.Errorf("%w: its chat template is another one than that of the packed file",
+			pack.ErrCorrupt))
 	}
 	return errors.Join(errs...)
 }

@@ -80,7 +80,8 @@ func TestGroupsOfGGML(t *testing.T) {
 			block := b[i/32*len(b)/len(q.Scales()):]
 			if d := float16.Widen(binary.LittleEndian.Uint16(block)); d != scale && !twoExtremes(x[i/32*32:][:32]) {
 				t.Errorf("%s: scale %v, ggml has %v", rule, scale, d)
-			} else if got := float32(codes[i]) * scale; d == scale && math.Abs(float64(got-want)) > math.Abs(float64(scale)) {
+			} else if got := float32(codes[i]) * scale; d == scale &&
+				math.Abs(float64(got-want)) > math.Abs(float64(scale)) {
 				t.Errorf("%s: weight %v comes back as %v, of ggml as %v", rule, x[i], got, want)
 			}
 		}

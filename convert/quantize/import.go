@@ -88,7 +88,8 @@ func ScaleU8(stored float32, divides bool) (float32, error) {
 		scale = 1 / stored
 	}
 	if !(scale > 0) || math.IsInf(float64(scale), 0) || math.IsInf(float64(stored), 0) {
-		return 0, fmt.Errorf("%w: weight_scale %v or its reciprocal is not a positive finite number", pack.ErrCorrupt, stored)
+		return 0, fmt.Errorf("%w: weight_scale %v or its reciprocal is not a positive finite number",
+			pack.ErrCorrupt, stored)
 	}
 	return scale, nil
 }

@@ -25,7 +25,8 @@ func unpackU8(dst []int8, s pack.Shape, packed []byte, from, to int) error {
 	}
 	for row := from; row < end; {
 		n := min(end-row, stored-row%stored)
-		if err := UnpackU8(dst[min((row-from)*s.K, (to-from)*s.K):], s, row, packed[row%stored*s.K:][:n*s.K]); err != nil {
+		err := UnpackU8(dst[min((row-from)*s.K, (to-from)*s.K):], s, row, packed[row%stored*s.K:][:n*s.K])
+		if err != nil {
 			return err
 		}
 		row += n

@@ -23,7 +23,8 @@ func (l *ladder) words(d DType) wordLadder {
 			continue
 		}
 		least, most := -int(d.maxKey())-1, int(d.maxKey())
-		w.below[i] = int16(least + sort.Search(most-least+1, func(n int) bool { return d.value(int32(least+n)) >= t }) - 1)
+		w.below[i] = int16(least + sort.Search(most-least+1,
+			func(n int) bool { return d.value(int32(least+n)) >= t }) - 1)
 	}
 	return w
 }

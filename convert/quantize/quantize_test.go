@@ -128,7 +128,8 @@ func TestGoldenParetoQ(t *testing.T) {
 	for i, x := range w {
 		code := rule.code(x, 1)
 		if code != c.Trits[i] || float32(code)*scale != c.Levels[i] {
-			t.Errorf("1.58-bit: %v gives code %d and %v, want %d and %v", x, code, float32(code)*scale, c.Trits[i], c.Levels[i])
+			t.Errorf("1.58-bit: %v gives code %d and %v, want %d and %v", x, code, float32(code)*scale, c.Trits[i],
+				c.Levels[i])
 		}
 	}
 	c = goldens(t)["paretoq_1bit"]

@@ -33,8 +33,8 @@ type Job struct {
 	Group int       // columns per scale of PerGroup; 0 = fixed by the rule
 	Stats bool      // collect Stats in pass 2, at some cost
 
-	// Columns, if set, holds calibration data for the K columns: the mean square of each column's inputs. Scales are then
-	// chosen to minimize the error weighted by them, instead of by the rule.
+	// Columns, if set, holds calibration data for the K columns: the mean square of each column's inputs. Scales are
+	// then chosen to minimize the error weighted by them, instead of by the rule.
 	Columns []float32
 }
 
@@ -109,8 +109,8 @@ func (j *Job) complete(r Rule) error {
 		j.Group = r.Group
 	}
 	if j.Group < MinGroup || r.Group != 0 && j.Group != r.Group {
-		return fmt.Errorf("%w: quantizer %s with groups of %d columns; a group has at least %d, and exactly %d where the "+
-			"rule says so", pack.ErrUnsupported, r.Name, j.Group, MinGroup, r.Group)
+		return fmt.Errorf("%w: quantizer %s with groups of %d columns; a group has at least %d, and exactly %d where "+
+			"the rule says so", pack.ErrUnsupported, r.Name, j.Group, MinGroup, r.Group)
 	}
 	return nil
 }
@@ -140,7 +140,8 @@ func (q *Quantizer) Measure(row int, src []byte) error {
 	return q.eachRow(row, src, func(m int, src []byte) (err error) {
 		if q.rule.Exact() {
 			return q.eachPart(m, len(src), func(part, from, to int) error {
-				q.found[part], err = q.rule.measure(q.job.DType, m, from, src[from*q.job.DType.Size():to*q.job.DType.Size()],
+				q.found[part], err = q.rule.measure(q.job.DType, m, from,
+					src[from*q.job.DType.Size():to*q.job.DType.Size()],
 					q.job.Kind)
 				return err
 			})
@@ -263,7 +264,8 @@ func (q *Quantizer) note(m int, codes []int8, src []byte, scale float32) {
 func (q *Quantizer) eachRow(row int, src []byte, do func(m int, src []byte) error) error {
 	n := q.job.Shape.K * q.job.DType.Size()
 	if row < 0 || len(src)%n != 0 || row+len(src)/n > q.job.Shape.M {
-		return fmt.Errorf("quantizer %s: %d bytes from row %d on are not whole rows of %s %v", q.rule.Name, len(src), row,
+		return fmt.Errorf("quantizer %s: %d bytes from row %d on are not whole rows of %s %v", q.rule.Name,
+			len(src), row,
 			q.job.DType, q.job.Shape)
 	}
 	for ; len(src) > 0; row, src = row+1, src[n:] {

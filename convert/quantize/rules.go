@@ -40,8 +40,8 @@ type Rule struct {
 	Signed   bool        // scales may be negative
 
 	groupScales ScaleType // of group-wise scales; "" = F32
-	// fit computes the stored scale and the parameter of code from the statistics of the weights of one scale. It rounds a
-	// scale to the stored type before codes depend on it.
+	// fit computes the stored scale and the parameter of code from the statistics of the weights of one scale. It
+	// rounds a scale to the stored type before codes depend on it.
 	fit func(s stat, round rounding) (scale, a float32)
 	// code returns the code of a weight. With a > 0 it never decreases when w grows, and it is the same for −0 and +0.
 	code   func(w, a float32) int8
@@ -99,8 +99,8 @@ var rules = []Rule{
 		},
 	}, {
 		Name: "sign-values", Alphabet: pack.Int1, Kinds: []ScaleKind{PerRow, PerGroup}, exact: oneMagnitude,
-		Doc: "weights that are ±s already: code = sign(w), scale s; a row may hold one zero in 256, which counts as + and " +
-			"is told (ParetoQ 1-bit, stored as floats; Bonsai 1-bit by groups of 128, which hold no zero)",
+		Doc: "weights that are ±s already: code = sign(w), scale s; a row may hold one zero in 256, which counts as " +
+			"+ and is told (ParetoQ 1-bit, stored as floats; Bonsai 1-bit by groups of 128, which hold no zero)",
 	}, {
 		Name: "absmean", Alphabet: pack.Ternary, Kinds: []ScaleKind{PerTensor, PerRow, PerGroup},
 		Doc: "s = 1/max(mean|w|, 1e-5); code = clip(rne(w·s), −1, 1); scale 1/s (BitNet b1.58)",
@@ -115,9 +115,12 @@ var rules = []Rule{
 		fit:  func(s stat, _ rounding) (float32, float32) { return step(max(s.maxAbs(), 1e-8)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -1, 1)) }, search: searchFew,
 	}, {
-		Name: "ternary-values", Alphabet: pack.Ternary, Kinds: []ScaleKind{PerTensor, PerRow, PerGroup}, exact: oneMagnitude,
-		Doc: "weights that are 0 or ±s already: code = sign(w), scale s; one s per tensor, else per row, or per group " +
-			"(Bonsai ternary: 128)",
+		Name:     "ternary-values",
+		Alphabet: pack.Ternary,
+		Kinds:    []ScaleKind{PerTensor, PerRow, PerGroup},
+		exact:    oneMagnitude,
+		Doc: "weights that are 0 or ±s already: code = sign(w), scale s; one s per tensor, else per row, or per " +
+			"group (Bonsai ternary: 128)",
 	}, {
 		Name: "ternary-elastic", Alphabet: pack.Ternary, Kinds: []ScaleKind{PerRow},
 		Doc: "α = max(max|w|, 1e-5); value = rne(clip(w/α, −0.99, 0.99)·1.5)/1.5·α (ParetoQ 1.58-bit)",
@@ -128,14 +131,14 @@ var rules = []Rule{
 		code: func(w, a float32) int8 { return int8(rne(clip(w/a, -0.99, 0.99) * 1.5)) },
 	}, {
 		Name: "int2", Alphabet: pack.Int2, Kinds: []ScaleKind{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
-		Doc: "s = max(max w, −min w/2): the smallest scale that clips nothing; code = clip(rne(w/s), −2, 1); s of groups " +
-			"as float16",
+		Doc: "s = max(max w, −min w/2): the smallest scale that clips nothing; code = clip(rne(w/s), −2, 1); s of " +
+			"groups as float16",
 		fit:  func(s stat, round rounding) (float32, float32) { return step(round(max(s.pos, s.neg/2))) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -2, 1)) }, search: searchFew,
 	}, {
 		Name: "int2-elastic", Alphabet: pack.Int2Odd, Kinds: []ScaleKind{PerRow},
-		Doc: "α = max(max|w|, 1e-5); value = (rne(clip(w/α, −0.99, 0.99)·2 − 0.5) + 0.5)/2·α; code 2·rne(…) + 1, scale α/4 " +
-			"(ParetoQ 2-bit)",
+		Doc: "α = max(max|w|, 1e-5); value = (rne(clip(w/α, −0.99, 0.99)·2 − 0.5) + 0.5)/2·α; code 2·rne(…) + 1, " +
+			"scale α/4 (ParetoQ 2-bit)",
 		fit: func(s stat, _ rounding) (float32, float32) {
 			a := max(s.maxAbs(), 1e-5)
 			return a / 4, a
@@ -143,8 +146,8 @@ var rules = []Rule{
 		code: func(w, a float32) int8 { return int8(2*rne(float32(clip(w/a, -0.99, 0.99)*2)-0.5) + 1) },
 	}, {
 		Name: "int2-values", Alphabet: pack.Int2Odd, Kinds: []ScaleKind{PerRow}, exact: lattice,
-		Doc: "weights that are ±s or ±3s already, rounded to their type: codes ±1, ±3, and an s that gives them back bit " +
-			"for bit (ParetoQ 2-bit, stored as floats)",
+		Doc: "weights that are ±s or ±3s already, rounded to their type: codes ±1, ±3, and an s that gives them back " +
+			"bit for bit (ParetoQ 2-bit, stored as floats)",
 	}, {
 		Name: "q2_0", Alphabet: pack.Int2Q, Kinds: []ScaleKind{PerGroup}, Group: 64, groupScales: ScaleF16,
 		Doc: "d = max|w|; code = clip(round half away(w·(1/d)), −1, 2); scale d as float16 (ggml Q2_0)",
@@ -168,12 +171,12 @@ var rules = []Rule{
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, lowest: -8, search: searchInts,
 	}, {
 		Name: "int4-values", Alphabet: pack.Int4, Kinds: []ScaleKind{PerRow}, exact: lattice, lowest: -8,
-		Doc: "weights that are integers from −8 to 7 times s already, rounded to their type: those codes, and an s that " +
-			"gives them back bit for bit (ParetoQ 3- and 4-bit, stored as floats)",
+		Doc: "weights that are integers from −8 to 7 times s already, rounded to their type: those codes, and an s " +
+			"that gives them back bit for bit (ParetoQ 3- and 4-bit, stored as floats)",
 	}, {
 		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []ScaleKind{PerGroup}, Group: 32, groupScales: ScaleE8M0,
-		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as codes " +
-			"are twice the elements (OCP MX 1.0)",
+		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as " +
+			"codes are twice the elements (OCP MX 1.0)",
 		fit: fitMX, code: codeMX, search: searchPowers,
 	}, {
 		Name: "int8", Alphabet: pack.Int8, Kinds: []ScaleKind{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,

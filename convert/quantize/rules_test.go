@@ -176,7 +176,8 @@ func agreeWithDefinition(t *testing.T) {
 				for _, panel := range []int{1, 4, s.M} {
 					q, got := panels(t, j, src, panel)
 					if !slices.Equal(got, codes) || !slices.Equal(q.Scales(), scales) {
-						t.Fatalf("%v in panels of %d rows:\ncodes  %v\nwant   %v\nscales %v\nwant   %v", j, panel, got, codes,
+						t.Fatalf("%v in panels of %d rows:\ncodes  %v\nwant   %v\nscales %v\nwant   %v", j, panel,
+							got, codes,
 							q.Scales(), scales)
 					}
 					checkStats(t, j, q, codes, scales, w)

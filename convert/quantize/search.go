@@ -57,7 +57,8 @@ func (j *Job) checkColumns(r Rule) error {
 	case j.Columns == nil:
 		return nil
 	case !r.Calibrates() || j.Kind == PerTensor:
-		return fmt.Errorf("%w: quantizer %s with one scale per %s does not calibrate", pack.ErrUnsupported, r.Name, j.Kind)
+		return fmt.Errorf("%w: quantizer %s with one scale per %s does not calibrate", pack.ErrUnsupported,
+			r.Name, j.Kind)
 	case len(j.Columns) != j.Shape.K:
 		return fmt.Errorf("%w: %d importances for %d columns", pack.ErrUnsupported, len(j.Columns), j.Shape.K)
 	}

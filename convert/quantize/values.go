@@ -129,9 +129,9 @@ func lattice(r *Rule, d DType, src []byte, _ float32) (rowScale, error) {
 	}
 	scale, ok := s.onLattice(values)
 	if !ok {
-		return rowScale{},
-			fmt.Errorf("no scale gives back all of its %d values as codes %d to %d, not even up to their rounding to %s", s.n,
-				values[0], values[len(values)-1], d)
+		return rowScale{}, fmt.Errorf("no scale gives back all of its %d values as codes %d to %d, not even up to "+
+			"their rounding to %s", s.n,
+			values[0], values[len(values)-1], d)
 	}
 	return rowScale{scale: scale}, nil
 }

@@ -28,7 +28,8 @@ func TestTernaryValues(t *testing.T) {
 			{"", rows, PerRow, []float32{0.5, 0, 0.25}},
 			{PerRow, rows, PerRow, []float32{0.5, 0, 0.25}},
 		} {
-			q, codes := run(t, Job{Rule: "ternary-values", DType: d, Shape: s, Kind: c.kind, Stats: true}, d.encode(c.w))
+			q, codes := run(t, Job{Rule: "ternary-values", DType: d, Shape: s, Kind: c.kind, Stats: true},
+				d.encode(c.w))
 			if kind, _ := q.Kind(); kind != c.is || !slices.Equal(q.Scales(), c.scales) || !slices.Equal(codes, want) {
 				t.Errorf("%s, kind %q: %s %v, codes %v; want %s %v", d, c.kind, kind, q.Scales(), codes, c.is, c.scales)
 			}
@@ -40,7 +41,8 @@ func TestTernaryValues(t *testing.T) {
 		if !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("different rows with one scale: %v", err)
 		}
-		_, _, err = try(Job{Rule: "ternary-values", DType: d, Shape: pack.Shape{M: 1, K: 3}}, d.encode([]float32{1, 0, 2}))
+		_, _, err = try(Job{Rule: "ternary-values", DType: d, Shape: pack.Shape{M: 1, K: 3}},
+			d.encode([]float32{1, 0, 2}))
 		if !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("two magnitudes: %v", err)
 		}

@@ -142,7 +142,8 @@ func (r *Report) sizes() *plot.Bars {
 // chart without series.
 func (r *Report) errors() *plot.Lines {
 	l := &plot.Lines{Title: "Relative error per layer", Note: "‖W − Ŵ‖ / ‖W‖, by kind of module",
-		X: plot.Axis{Label: "layer", Integer: true}, Y: plot.Axis{Label: "relative error", Format: plot.Percent, Zero: true}}
+		X: plot.Axis{Label: "layer", Integer: true},
+		Y: plot.Axis{Label: "relative error", Format: plot.Percent, Zero: true}}
 	l.Series = r.perLayer(func(t *Row) (float64, bool) {
 		if t.RelError == nil {
 			return 0, false
@@ -225,7 +226,9 @@ func (r *Report) histograms() (charts []plot.Chart) {
 func (t *Row) line() line {
 	l := line{
 		Tensor: t.Tensor, Shape: fmt.Sprint(t.Shape), DType: t.DType, Rule: t.Rule, Layout: t.Layout, Scale: t.Scale,
-		In: plot.Bytes(float64(t.BytesIn)), Out: plot.Bytes(float64(t.BytesOut)), Seconds: strconv.FormatFloat(t.Seconds,
+		In:  plot.Bytes(float64(t.BytesIn)),
+		Out: plot.Bytes(float64(t.BytesOut)),
+		Seconds: strconv.FormatFloat(t.Seconds,
 			'f', 3, 64),
 	}
 	if t.Scales.Count == 1 {

@@ -43,7 +43,8 @@ func sample() *Report {
 				Seconds:  0.004,
 			})
 		}
-		r.Rows = append(r.Rows, Row{Tensor: fmt.Sprintf("model.layers.%d.input_layernorm.weight", layer), Shape: []int{2560},
+		r.Rows = append(r.Rows, Row{Tensor: fmt.Sprintf("model.layers.%d.input_layernorm.weight", layer),
+			Shape: []int{2560},
 			DType: "BF16", Rule: "keep", BytesIn: 5120, BytesOut: 5120})
 	}
 	counts := make([]int64, 255)
@@ -60,7 +61,8 @@ func sample() *Report {
 			BytesIn:  656670720,
 			BytesOut: 328335360,
 			Seconds:  0.3},
-		Row{Tensor: "model.embed_tokens.weight", Shape: []int{128256, 2560}, DType: "BF16", Rule: "keep", BytesIn: 656670720,
+		Row{Tensor: "model.embed_tokens.weight", Shape: []int{128256, 2560}, DType: "BF16", Rule: "keep",
+			BytesIn:  656670720,
 			BytesOut: 656670720, Seconds: 0.2},
 		Row{Tensor: "weights of \"nothing\" <script>alert(1)</script>", Shape: []int{0}, DType: "F32", Rule: "keep"})
 	return r
@@ -175,7 +177,8 @@ func readArrow(t *testing.T, file []byte, r *Report) (rows []record) {
 		return l, from, to
 	}
 	for i := range int(b.NumRows()) {
-		x := record{Tensor: text("tensor", i), Module: text("module", i), DType: text("dtype", i), Rule: text("rule", i),
+		x := record{Tensor: text("tensor", i), Module: text("module", i), DType: text("dtype", i),
+			Rule:      text("rule", i),
 			Layout:    text("layout", i),
 			Alphabet:  text("alphabet", i),
 			Scale:     text("scale", i),

@@ -41,7 +41,8 @@ func (c *Checkpoint) onlyWeights() (string, error) {
 		return "", fmt.Errorf("%w: %s is missing; without it the set of shards (%s …) may be incomplete",
 			pack.ErrCorrupt, indexFile, found[0])
 	case len(names) == 0:
-		return "", fmt.Errorf("%w: the directory is empty; a checkpoint has config.json and %s", pack.ErrUnsupported, single)
+		return "", fmt.Errorf("%w: the directory is empty; a checkpoint has config.json and %s",
+			pack.ErrUnsupported, single)
 	}
 	return "", c.otherWeights(others)
 }

@@ -7,8 +7,8 @@ import (
 
 // Blocks is a matrix of a GGUF, or one per expert, in its stored form: blocks with their own scales.
 type Blocks struct {
-	// Stored is U8 [rows][bytes per row], with the rows in the checkpoint's order. It starts at the offset of the decoded
-	// tensor.
+	// Stored is U8 [rows][bytes per row], with the rows in the checkpoint's order. It starts at the offset of the
+	// decoded tensor.
 	Stored Tensor
 	Type   gguf.Type
 	Scale  float32 // factor of all weights

@@ -109,7 +109,8 @@ func (c *Checkpoint) addShards(files []*file) error {
 				"lowpack unpack to convert it back", pack.ErrUnsupported, f.name)
 		}
 		if headers += h.DataStart; headers > maxHeaders || len(c.tensors)+len(h.Tensors) > MaxTensors {
-			return fmt.Errorf("%w: %s: the shards hold more than %d tensors or %d bytes of headers", pack.ErrLimit, f.name,
+			return fmt.Errorf("%w: %s: the shards hold more than %d tensors or %d bytes of headers",
+				pack.ErrLimit, f.name,
 				MaxTensors, maxHeaders)
 		}
 		if err := c.addTensors(f, h); err != nil {
@@ -132,7 +133,8 @@ func (c *Checkpoint) sortTensors() {
 func (c *Checkpoint) addTensors(f *file, h *safetensors.Header) error {
 	for _, t := range h.Tensors {
 		if other, ok := c.index[t.Name]; ok {
-			return fmt.Errorf("%w: tensor %q is in %s and in %s", pack.ErrCorrupt, t.Name, c.tensors[other].File, f.name)
+			return fmt.Errorf("%w: tensor %q is in %s and in %s", pack.ErrCorrupt, t.Name,
+				c.tensors[other].File, f.name)
 		}
 		shape := make([]int, len(t.Shape))
 		for i, d := range t.Shape {

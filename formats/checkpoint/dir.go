@@ -34,8 +34,8 @@ func resolve(path string) (place, error) {
 		if kind := filekind.Missing(path, err); kind != err {
 			return place{}, kind
 		}
-		return place{}, fmt.Errorf("%w: a checkpoint is a directory, a .safetensors or .gguf file, or ORG/NAME of a model "+
-			"on the hub", err)
+		return place{}, fmt.Errorf("%w: a checkpoint is a directory, a .safetensors or .gguf file, or ORG/NAME of a "+
+			"model on the hub", err)
 	}
 	if err != nil {
 		return place{}, err
@@ -198,7 +198,8 @@ func (f *file) unchanged() error {
 		return fmt.Errorf("%s: %w", f.name, err)
 	}
 	if now.Size() != f.size || !now.ModTime().Equal(f.info.ModTime()) {
-		return fmt.Errorf("%w: %s was changed while it was read (%d bytes then, %d now)", pack.ErrCorrupt, f.name, f.size,
+		return fmt.Errorf("%w: %s was changed while it was read (%d bytes then, %d now)", pack.ErrCorrupt,
+			f.name, f.size,
 			now.Size())
 	}
 	named, err := f.dir.root.Stat(f.path)

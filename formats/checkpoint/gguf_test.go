@@ -20,15 +20,18 @@ import (
 func ggufModel(t *testing.T, keys []gguf.KV, extra ...gguf.TensorInfo) []byte {
 	t.Helper()
 	keys = append([]gguf.KV{
-		{Key: "general.architecture", Value: gguf.TextValue("llama")}, {Key: "llama.block_count", Value: gguf.U32Value(1)},
-		{Key: "llama.context_length", Value: gguf.U32Value(64)}, {Key: "llama.embedding_length", Value: gguf.U32Value(32)},
+		{Key: "general.architecture", Value: gguf.TextValue("llama")},
+		{Key: "llama.block_count", Value: gguf.U32Value(1)},
+		{Key: "llama.context_length", Value: gguf.U32Value(64)},
+		{Key: "llama.embedding_length", Value: gguf.U32Value(32)},
 		{Key: "llama.feed_forward_length", Value: gguf.U32Value(64)},
 		{Key: "llama.attention.head_count", Value: gguf.U32Value(8)},
 		{Key: "llama.attention.head_count_kv", Value: gguf.U32Value(2)},
 		{Key: "llama.attention.layer_norm_rms_epsilon", Value: gguf.FloatValue(1e-5)},
 	}, keys...)
 	ts := []gguf.TensorInfo{
-		{Name: "token_embd.weight", Shape: []int64{8, 32}, Type: gguf.BF16}, {Name: "output_norm.weight", Shape: []int64{32}},
+		{Name: "token_embd.weight", Shape: []int64{8, 32}, Type: gguf.BF16},
+		{Name: "output_norm.weight", Shape: []int64{32}},
 		{Name: "blk.0.attn_norm.weight", Shape: []int64{32}}, {Name: "blk.0.ffn_norm.weight", Shape: []int64{32}},
 		{Name: "blk.0.attn_q.weight", Shape: []int64{32, 32}, Type: gguf.Q8_0},
 		{Name: "blk.0.attn_k.weight", Shape: []int64{8, 32}},
@@ -163,7 +166,8 @@ func TestGGUFRefused(t *testing.T) {
 		`unexpected tensor "blk.0.attn_sub_norm2.weight`: ggufModel(t, nil,
 			gguf.TensorInfo{Name: "blk.0.attn_sub_norm2.weight", Shape: []int64{32}}),
 		`unexpected tensor "golden"`: ggufModel(t, nil, gguf.TensorInfo{Name: "golden", Shape: []int64{32}}),
-		`"mamba"; supported are llama`: ggufBytes(t, []gguf.KV{{Key: "general.architecture", Value: gguf.TextValue("mamba")}},
+		`"mamba"; supported are llama`: ggufBytes(t,
+			[]gguf.KV{{Key: "general.architecture", Value: gguf.TextValue("mamba")}},
 			[]gguf.TensorInfo{{Name: "a", Shape: []int64{1}}}),
 		"3 dimensions": ggufModel(t, nil, gguf.TensorInfo{Name: "blk.1.attn_v.weight", Shape: []int64{2, 2, 2}}),
 	} {

@@ -161,8 +161,9 @@ func TestOtherFormats(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "model.gguf"), []byte("GGUF"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for path, word := range map[string]string{dir: "name the file itself", filepath.Join(dir, "model.gguf"): "truncated",
-		filepath.Join(dir, "org/name"): "on the hub"} {
+	for path, word := range map[string]string{dir: "name the file itself",
+		filepath.Join(dir, "model.gguf"): "truncated",
+		filepath.Join(dir, "org/name"):   "on the hub"} {
 		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", path, err)
 		}

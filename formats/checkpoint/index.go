@@ -120,7 +120,8 @@ func (c *Checkpoint) shardNames(x *index) ([]string, error) {
 	for _, name := range names {
 		fold := strings.ToLower(name)
 		if other, ok := folded[fold]; ok {
-			c.detail("%s: the shards %s and %s differ in case only; some file systems cannot hold both", indexFile, other, name)
+			c.detail("%s: the shards %s and %s differ in case only; some file systems cannot hold both", indexFile,
+				other, name)
 		}
 		folded[fold] = name
 	}

@@ -30,7 +30,8 @@ func I2SPanel(packing string, rows, columns int64) (int64, error) {
 	case "i2s-rows4":
 		panel = 4
 	default:
-		return 0, fmt.Errorf("%w: I2_S packing %q: must be one of i2s, i2s-arm, i2s-rows4", pack.ErrUnsupported, packing)
+		return 0, fmt.Errorf("%w: I2_S packing %q: must be one of i2s, i2s-arm, i2s-rows4",
+			pack.ErrUnsupported, packing)
 	}
 	if columns%block != 0 || rows%panel != 0 {
 		return 0, fmt.Errorf("%w: I2_S packing %s: %d rows of %d columns are not whole blocks",

@@ -110,7 +110,8 @@ func (p *parser) keys(n uint64) error {
 func (p *parser) align(v Value) error {
 	n, _ := v.Int()
 	if v.Kind != U32 || n < 1 || n&(n-1) != 0 || n > maxAlign {
-		return fmt.Errorf("%w: key %q must be a u32, a power of two of at most %d", pack.ErrCorrupt, alignmentKey, maxAlign)
+		return fmt.Errorf("%w: key %q must be a u32, a power of two of at most %d", pack.ErrCorrupt,
+			alignmentKey, maxAlign)
 	}
 	p.Alignment = n
 	return nil

@@ -189,14 +189,16 @@ func TestRefused(t *testing.T) {
 		"dimension":           {edit(t, file, "norm", 4, huge...), pack.ErrCorrupt, "dimension 9223"},
 		"overflow": {edit(t, file, "last", 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1), pack.ErrCorrupt,
 			"overflows"},
-		"type":            {edit(t, file, "norm", 12, u32(77)...), pack.ErrUnsupported, "tensor type 77"},
-		"internal type":   {edit(t, file, "norm", 12, u32(uint32(Q2_0G128))...), pack.ErrUnsupported, "tensor type 1042"},
-		"removed type":    {edit(t, file, "norm", 12, u32(31)...), pack.ErrUnsupported, "llama.cpp removed"},
-		"TL1":             {edit(t, file, "norm", 12, u32(38)...), pack.ErrUnsupported, "TL1 of bitnet.cpp"},
-		"TL2":             {edit(t, file, "codes", 20, u32(39)...), pack.ErrUnsupported, "TL2 of bitnet.cpp"},
-		"blocks":          {edit(t, file, "codes", 4, 255, 0), pack.ErrCorrupt, "blocks of 256"},
-		"offset":          {edit(t, file, "norm", 16, 65), pack.ErrCorrupt, "begins at byte 65"},
-		"negative offset": {edit(t, file, "norm", 16, 255, 255, 255, 255, 255, 255, 255, 255), pack.ErrCorrupt, "offset"},
+		"type": {edit(t, file, "norm", 12, u32(77)...), pack.ErrUnsupported, "tensor type 77"},
+		"internal type": {edit(t, file, "norm", 12, u32(uint32(Q2_0G128))...), pack.ErrUnsupported,
+			"tensor type 1042"},
+		"removed type": {edit(t, file, "norm", 12, u32(31)...), pack.ErrUnsupported, "llama.cpp removed"},
+		"TL1":          {edit(t, file, "norm", 12, u32(38)...), pack.ErrUnsupported, "TL1 of bitnet.cpp"},
+		"TL2":          {edit(t, file, "codes", 20, u32(39)...), pack.ErrUnsupported, "TL2 of bitnet.cpp"},
+		"blocks":       {edit(t, file, "codes", 4, 255, 0), pack.ErrCorrupt, "blocks of 256"},
+		"offset":       {edit(t, file, "norm", 16, 65), pack.ErrCorrupt, "begins at byte 65"},
+		"negative offset": {edit(t, file, "norm", 16, 255, 255, 255, 255, 255, 255, 255, 255),
+			pack.ErrCorrupt, "offset"},
 		"name twice": {edit(t, edit(t, file, "last", -4, 'n', 'o', 'r', 'm'), "codes", 0), pack.ErrCorrupt,
 			"occurs twice"},
 		"grown": {edit(t, file, "last", 16, 3), pack.ErrCorrupt, ""},
@@ -211,7 +213,8 @@ func TestRefused(t *testing.T) {
 // TestQ2: the two forms of type 42 are distinguished, in the middle of a file and at its end.
 func TestQ2(t *testing.T) {
 	for _, form := range []Type{Q2_0, Q2_0G128} {
-		ts := []TensorInfo{{Name: "a", Shape: []int64{16, 512}, Type: form}, {Name: "b", Shape: []int64{16, 512}, Type: form}}
+		ts := []TensorInfo{{Name: "a", Shape: []int64{16, 512}, Type: form},
+			{Name: "b", Shape: []int64{16, 512}, Type: form}}
 		if err := Place(ts); err != nil {
 			t.Fatal(err)
 		}

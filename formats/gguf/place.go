@@ -14,7 +14,8 @@ func (p *parser) place() error {
 	for i := range p.Tensors {
 		t := &p.Tensors[i]
 		if t.Begin != at {
-			return fmt.Errorf("%w: tensor %q begins at byte %d of the data; the one before it ends, with its padding, at %d",
+			return fmt.Errorf("%w: tensor %q begins at byte %d of the data; the one before it ends, with its padding, "+
+				"at %d",
 				pack.ErrCorrupt, t.Name, t.Begin, at)
 		}
 		span := data - at // available bytes
@@ -47,9 +48,8 @@ func (p *parser) settle(t *TensorInfo, span int64) (end int64, err error) {
 		return 0, err
 	}
 	if t.Type == MXFP4 && t.Columns()%32 == 0 && !p.fits(MXFP4, t.Shape, span) {
-		return 0,
-			fmt.Errorf("%w: type 39 with %d bytes is not MXFP4 of llama.cpp, and TL2 of bitnet.cpp, which has the same "+
-				"number, is not read", pack.ErrUnsupported, span)
+		return 0, fmt.Errorf("%w: type 39 with %d bytes is not MXFP4 of llama.cpp, and TL2 of bitnet.cpp, which has "+
+			"the same number, is not read", pack.ErrUnsupported, span)
 	}
 	size, ok := padded(t.Size, p.Alignment)
 	if !ok || t.Begin > 1<<62-size {

@@ -24,7 +24,8 @@ func SplitNames(name string) ([]string, error) {
 	count, _ := strconv.Atoi(m[3])
 	switch {
 	case no != 1:
-		return nil, fmt.Errorf("%w: %s is a later part of a model; name the first, %s-00001-of-%s.gguf", pack.ErrUnsupported,
+		return nil, fmt.Errorf("%w: %s is a later part of a model; name the first, %s-00001-of-%s.gguf",
+			pack.ErrUnsupported,
 			name, m[1], m[3])
 	case count < 1 || count > MaxSplits:
 		return nil, fmt.Errorf("%w: %s: %d parts; at most %d are read", pack.ErrLimit, name, count, MaxSplits)
@@ -46,7 +47,8 @@ func CheckSplit(parts []*Header) error {
 			return nil
 		}
 		if no != int64(i) || count != int64(len(parts)) {
-			return fmt.Errorf("%w: part %d of %d says that it is part %d of %d (split.no, split.count)", pack.ErrCorrupt, i+1,
+			return fmt.Errorf("%w: part %d of %d says that it is part %d of %d (split.no, split.count)",
+				pack.ErrCorrupt, i+1,
 				len(parts), no+1, count)
 		}
 		tensors += int64(len(h.Tensors))

@@ -147,7 +147,8 @@ func (t Type) Size(shape []int64) (int64, error) {
 	}
 	columns := shape[len(shape)-1]
 	if columns%tr.weights != 0 {
-		return 0, fmt.Errorf("%w: %s has blocks of %d weights; rows of %d are not a multiple of them", pack.ErrCorrupt, t,
+		return 0, fmt.Errorf("%w: %s has blocks of %d weights; rows of %d are not a multiple of them",
+			pack.ErrCorrupt, t,
 			tr.weights, columns)
 	}
 	// A weight takes at most 8 bytes, and a row has at most as many blocks as columns.

@@ -72,7 +72,8 @@ func reread(header []byte, ts []TensorInfo) error {
 	}
 	for i := range ts {
 		if h.Tensors[i].Type != ts[i].Type {
-			return fmt.Errorf("writing a GGUF header: %w: tensor %q of type %s would be read as %s", pack.ErrUnsupported,
+			return fmt.Errorf("writing a GGUF header: %w: tensor %q of type %s would be read as %s",
+				pack.ErrUnsupported,
 				ts[i].Name, ts[i].Type, h.Tensors[i].Type)
 		}
 	}

@@ -60,7 +60,8 @@ func split(data []byte) ([]message, error) {
 		return nil, err
 	}
 	if !bytes.HasPrefix(data, schemaMessage()) {
-		return nil, fmt.Errorf("%w: golden outputs do not begin with the schema of version %s (F8)", pack.ErrCorrupt, version)
+		return nil, fmt.Errorf("%w: golden outputs do not begin with the schema of version %s (F8)",
+			pack.ErrCorrupt, version)
 	}
 	list := []message{}
 	for {
@@ -191,7 +192,8 @@ func read(messages []message) (*Record, error) {
 	for rd.Next() {
 		rows := rd.Record()
 		if int64(rows.NumRows()) > int64(size) {
-			return nil, fmt.Errorf("%w: golden outputs: %d rows in %d bytes (F8)", pack.ErrCorrupt, rows.NumRows(), size)
+			return nil, fmt.Errorf("%w: golden outputs: %d rows in %d bytes (F8)", pack.ErrCorrupt,
+				rows.NumRows(), size)
 		}
 		for i := range int(rows.NumRows()) {
 			r.add(row{rows, i})
@@ -251,7 +253,8 @@ func (r *Record) add(x row) {
 		return
 	}
 	if x.text(0) == kindText {
-		r.Texts = append(r.Texts, Text{Name: x.text(1), Text: x.text(14), Plain: x.Column(15).(*array.Boolean).Value(x.i),
+		r.Texts = append(r.Texts, Text{Name: x.text(1), Text: x.text(14),
+			Plain:  x.Column(15).(*array.Boolean).Value(x.i),
 			Tokens: x.int32s(16)})
 		return
 	}

@@ -11,14 +11,16 @@ import (
 // weakened. A record that could be shortened would weaken verification.
 func (r *Record) Follows(plan *Record) error {
 	if len(r.Products) != len(plan.Products) || len(r.Logits) != len(plan.Logits) {
-		return another("%d products and %d positions with logits; the plan for this file has %d and %d", len(r.Products),
+		return another("%d products and %d positions with logits; the plan for this file has %d and %d",
+			len(r.Products),
 			len(r.Logits), len(plan.Products), len(plan.Logits))
 	}
 	for i := range r.Products {
 		if p := &r.Products[i]; !p.follows(&plan.Products[i]) {
-			return another("product %d is of %q, %d vectors, %d rows; the plan has %q, %d vectors, %d rows, with their own "+
-				"seed, values and digest",
-				i, p.Tensor, p.Vectors, len(p.Rows), plan.Products[i].Tensor, plan.Products[i].Vectors, len(plan.Products[i].Rows))
+			return another("product %d is of %q, %d vectors, %d rows; the plan has %q, %d vectors, %d rows, with "+
+				"their own seed, values and digest",
+				i, p.Tensor, p.Vectors, len(p.Rows), plan.Products[i].Tensor, plan.Products[i].Vectors,
+				len(plan.Products[i].Rows))
 		}
 	}
 	for i := range r.Logits {

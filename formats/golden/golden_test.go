@@ -175,7 +175,8 @@ func TestPlanSize(t *testing.T) {
 			t.Fatal(err)
 		}
 		if (r.Products[0].Digest != "") != c.digests || len(r.Logits) != c.logits {
-			t.Errorf("%d codes, %d positions: digests %v, %d positions", c.codes, c.positions, r.Products[0].Digest != "",
+			t.Errorf("%d codes, %d positions: digests %v, %d positions", c.codes, c.positions,
+				r.Products[0].Digest != "",
 				len(r.Logits))
 		}
 	}
@@ -196,7 +197,8 @@ func TestNoModel(t *testing.T) {
 // testdata/vectors/goldens_sha256.json.
 func TestVectors(t *testing.T) {
 	v := Vectors(1, 5, 6)
-	want := [][]int8{{91, -19, -112, -90, -82, 14}, {127, 127, 127, 127, 127, 127}, {-127, -127, -127, -127, -127, -127},
+	want := [][]int8{{91, -19, -112, -90, -82, 14}, {127, 127, 127, 127, 127, 127},
+		{-127, -127, -127, -127, -127, -127},
 		{-127, -127, 127, 127, -127, -127}, {-60, -121, -95, -120, -51, -33}}
 	if d := cmp.Diff(want, v); d != "" {
 		t.Error(d)
@@ -267,7 +269,8 @@ func TestFollows(t *testing.T) {
 		want  []Text
 		ok    bool
 	}{
-		{"all", texts(), texts(), true}, {"without conversation", texts()[:9], texts()[:9], true}, {"none", nil, nil, true},
+		{"all", texts(), texts(), true}, {"without conversation", texts()[:9], texts()[:9], true},
+		{"none", nil, nil, true},
 		{"none of some", nil, texts(), false}, {"some of none", texts(), nil, false},
 		{"one less", texts()[1:], texts()[1:], false},
 		{"another text", append(texts()[:8:8], Text{Name: "control tokens as text", Plain: true}), texts()[:9], false},

@@ -76,7 +76,8 @@ func TestJavaScript(t *testing.T) {
 	want.Columns = []string{
 		"kind: Utf8", "name: Utf8", "seed: Uint64", "vectors: Int32", "rows: List<Int32>", "products: List<Int32>",
 		"products_sha256: Utf8",
-		"sequence: Int32", "position: Int32", "token: Int32", "given: Bool", "logits_sha256: Utf8", "top_tokens: List<Int32>",
+		"sequence: Int32", "position: Int32", "token: Int32", "given: Bool", "logits_sha256: Utf8",
+		"top_tokens: List<Int32>",
 		"top_logits: List<Float32>",
 		"text: Utf8", "plain: Bool", "tokens: List<Int32>",
 	}

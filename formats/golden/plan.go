@@ -56,8 +56,8 @@ func Plan(mode packed.GoldenMode, m *packed.Manifest, d *model.Description, text
 	values := 0
 	for i := range m.Packed {
 		if values += r.planProducts(m, &m.Packed[i], codes <= productBudget); values > MaxSize/4 {
-			return nil, fmt.Errorf("%w: golden products have %d values in the first %d tensors: too many groups of scales; "+
-				"use --golden none", pack.ErrLimit, values, i+1)
+			return nil, fmt.Errorf("%w: golden products have %d values in the first %d tensors: too many groups of "+
+				"scales; use --golden none", pack.ErrLimit, values, i+1)
 		}
 	}
 	if mode == packed.GoldenFull && d != nil {

@@ -23,9 +23,11 @@ func Texts() []Text {
 		"<|end_of_text|><|begin_of_text|><end_of_turn></s><s>b"
 	return []Text{
 		{Name: "empty"},
-		{Name: "ascii", Text: "The quick brown fox doesn't jump over 13 lazy dogs; it's (nearly) asleep... \"isn't it?\" " +
-			"a_b-c/d@e#f$ HTTPServer2"},
-		{Name: "accents", Text: "Zażółć gęślą jaźń, naïve façade, Größe, Ünïcödé, e\u0301 is not \u00e9, İstanbul, ﬁne"},
+		{Name: "ascii",
+			Text: "The quick brown fox doesn't jump over 13 lazy dogs; it's (nearly) asleep... \"isn't it?\" " +
+				"a_b-c/d@e#f$ HTTPServer2"},
+		{Name: "accents",
+			Text: "Zażółć gęślą jaźń, naïve façade, Größe, Ünïcödé, e\u0301 is not \u00e9, İstanbul, ﬁne"},
 		{Name: "cjk", Text: "快速的棕色狐狸。日本語のテキスト、한국어 문장 ｆｕｌｌ"},
 		{Name: "emoji", Text: "🙂👍🏽 👩‍👩‍👧‍👦 🇵🇱 ❤️ \U0001F9FF"},
 		{Name: "digits", Text: "0 1 12 123 1234 12345 3.14159 1,000,000 0x1F 2026-01-31 ½ ٣"},

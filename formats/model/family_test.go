@@ -190,7 +190,8 @@ func TestRotatedBlocks(t *testing.T) {
 		local   string
 	}{
 		{smolLM3, "1110", "0000"},
-		{change(smolLM3, "no_rope_layers", "["+strings.TrimSuffix(strings.Repeat("0,1,", 18), ",")+"]"), "0101", "0000"},
+		{change(smolLM3, "no_rope_layers", "["+strings.TrimSuffix(strings.Repeat("0,1,", 18), ",")+"]"),
+			"0101", "0000"},
 		{olmo37B, "1111", "1110"},
 		{exaone432B, "1110", "1110"},
 		{change(exaone432B, "sliding_window", "null"), "1111", "0000"},
@@ -307,7 +308,8 @@ func TestGemma(t *testing.T) {
 		b.AttnNorm != "model.layers.2.input_layernorm.weight" {
 		t.Errorf("%+v", b)
 	}
-	if d.AttnScale != 1.0/16 || d.AttnSoftcap != 50 || d.LogitSoftcap != 30 || !d.Blocks[0].Local || d.Blocks[1].Local ||
+	if d.AttnScale != 1.0/16 || d.AttnSoftcap != 50 || d.LogitSoftcap != 30 || !d.Blocks[0].Local ||
+		d.Blocks[1].Local ||
 		d.SlidingWindow != 4096 {
 		t.Errorf("%+v", d.Config)
 	}
@@ -416,7 +418,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, config, generation []byte, seed uint64) {
 		d, err := Parse(hostile.Mutate(seed, config), hostile.Mutate(seed/2, generation), nil)
 		if err != nil {
-			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
+			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) &&
+				!errors.Is(err, pack.ErrLimit) {
 				t.Errorf("an error of no class: %v", err)
 			}
 			return
@@ -444,7 +447,10 @@ func TestKeeps(t *testing.T) {
 	}
 	for name, want := range map[string]bool{
 		"lm_head.weight": true, "model.lm_head.weight": true, "lm_head2.weight": false, "xlm_head.weight": true,
-		"model.layers.0.mlp.weight": true, "model.layers.0.mlp.up_proj.weight": true, "layers.0.mlp.weight": false, "": false,
+		"model.layers.0.mlp.weight":          true,
+		"model.layers.0.mlp.up_proj.weight":  true,
+		"layers.0.mlp.weight":                false,
+		"":                                   false,
 		"model.layers.0.mlp2.up_proj.weight": false,
 		"model.layers.5.mlp.up_proj.weight":  true,
 		"model.layers.50.mlp.up_proj.weight": false,

@@ -78,8 +78,9 @@ var gemma3 = family{
 		c.AttnScale = queryScale(k)
 		c.LogitSoftcap = softcap(k, "final_logit_softcapping")
 		if k.has("attn_logit_softcapping") {
-			k.fail(pack.ErrUnsupported, "attn_logit_softcapping in a Gemma 3, where transformers ignores it; remove it if the "+
-				"model was trained so")
+			k.fail(pack.ErrUnsupported,
+				"attn_logit_softcapping in a Gemma 3, where transformers ignores it; remove it if the model was "+
+					"trained so")
 		}
 		d := describe(k, c, has, true)
 		attentionBiases(k, d)
@@ -103,7 +104,8 @@ func gemmaSizes(k *keys) Config {
 // versions which of them it reads.
 func oneActivation(k *keys, act Activation, used, other string) {
 	if k.has(other) && tanhGelu(k, other) != act {
-		k.fail(pack.ErrUnsupported, "%s and %s are different activations; remove the wrong one (transformers 5 obeys %s)",
+		k.fail(pack.ErrUnsupported, "%s and %s are different activations; remove the wrong one (transformers 5 obeys "+
+			"%s)",
 			used, other, used)
 	}
 }
@@ -131,8 +133,9 @@ func checkPattern(k *keys, d *Description) {
 	pattern := k.countOr("_sliding_window_pattern", maxLayers, 0)
 	for i := range d.Blocks {
 		if pattern != 0 && d.Blocks[i].Local != ((i+1)%pattern != 0) {
-			k.fail(pack.ErrUnsupported, "_sliding_window_pattern is %d, which transformers ignores, and block %d is not of "+
-				"it; call it sliding_window_pattern, or write layer_types", pattern, i)
+			k.fail(pack.ErrUnsupported,
+				"_sliding_window_pattern is %d, which transformers ignores, and block %d is not of it; call it "+
+					"sliding_window_pattern, or write layer_types", pattern, i)
 			return
 		}
 	}
@@ -175,7 +178,8 @@ func gemma3Quirks(params, scaling, global, local *keys) {
 	if v := params.v; v != nil {
 		for _, m := range v.Members {
 			if m.Key != fullAttention && m.Key != slidingAttention {
-				params.fail(pack.ErrUnsupported, "%s stands beside, not in, %s and %s, and transformers ignores it there", m.Key,
+				params.fail(pack.ErrUnsupported,
+					"%s stands beside, not in, %s and %s, and transformers ignores it there", m.Key,
 					fullAttention, slidingAttention)
 			}
 		}

@@ -267,9 +267,9 @@ const (
 	// intBound is floatBound with activations rounded to int8. If float32 rounded one to another code, a logit would
 	// change by a hundredth; in these miniatures this does not happen. Measured: at most 4e-7.
 	intBound = 1e-5
-	// levelsIntBound is intBound with weights that bfloat16 has rounded in the checkpoint, by up to 2⁻⁹ of their size, and
-	// that are codes times an unrounded scale here; or where float32 rounds an activation to another code (gpt-oss).
-	// Measured: at most 2.8e-2; without rounded activations they meet floatBound.
+	// levelsIntBound is intBound with weights that bfloat16 has rounded in the checkpoint, by up to 2⁻⁹ of their size,
+	// and that are codes times an unrounded scale here; or where float32 rounds an activation to another code
+	// (gpt-oss). Measured: at most 2.8e-2; without rounded activations they meet floatBound.
 	levelsIntBound = 5e-2
 )
 

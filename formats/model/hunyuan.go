@@ -45,7 +45,8 @@ func hunyuanRope(k *keys, c *Config) {
 	refusePartial(k)
 	refusePartial(s)
 	if c.HeadDim < 4 {
-		s.fail(pack.ErrUnsupported, "rope type dynamic with alpha for heads of %d values; at least 4 are needed", c.HeadDim)
+		s.fail(pack.ErrUnsupported, "rope type dynamic with alpha for heads of %d values; at least 4 are needed",
+			c.HeadDim)
 	}
 	c.Rope = Rope{Dim: c.HeadDim, Theta: ropeBase(k, s, 10000), Alpha: alpha}
 	k.take(s)

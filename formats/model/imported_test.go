@@ -62,8 +62,8 @@ func TestImported(t *testing.T) {
 				median, most, agree := deviation(t, got, want)
 				t.Logf("%s: median %.2g, at most %.2g, arg-max %d of %d", who, median, most, agree, len(tokens))
 				if median > importedMedian || most > importedMost || agree < len(tokens)-4 {
-					t.Errorf("%s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and %.2g; arg-max "+
-						"agrees at %d of %d positions",
+					t.Errorf("%s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and "+
+						"%.2g; arg-max agrees at %d of %d positions",
 						who, median, most, importedMedian, importedMost, agree, len(tokens))
 				}
 			}

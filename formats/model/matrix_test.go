@@ -67,7 +67,8 @@ var refusals = []reason{
 	{"which transformers ignores in this architecture; remove it if whole heads",
 		"the file says by partial_rotary_factor what transformers does not do"},
 	{"a rotary embedding for each layer type", "it is ignored where the architecture has no layer types"},
-	{"stands beside, not in, full_attention and sliding_attention", "ignored, so that the model would have default bases"},
+	{"stands beside, not in, full_attention and sliding_attention",
+		"ignored, so that the model would have default bases"},
 	{"transformers ignores type here", "ignored, so that the model would not be scaled"},
 	{"truncate is false, which transformers ignores", "the same"},
 	{"for blocks with a sliding window", "local rotary embeddings that are scaled are not supported"},
@@ -180,8 +181,12 @@ func changed[V any](base, set map[string]V, drop []string) map[string]V {
 func dump(d *model.Description) map[string]any {
 	out := map[string]any{
 		"family": d.Family, "layers": d.Layers, "hidden": d.Hidden, "vocab": d.Vocab, "tied": d.Head == d.Embed,
-		"act": string(d.Activation),
-		"eps": float64(d.NormEps), "positions": d.MaxPositions, "bos": d.BOS, "eos": d.EOS, "cap": float64(d.LogitSoftcap),
+		"act":       string(d.Activation),
+		"eps":       float64(d.NormEps),
+		"positions": d.MaxPositions,
+		"bos":       d.BOS,
+		"eos":       d.EOS,
+		"cap":       float64(d.LogitSoftcap),
 	}
 	linears, norms := map[string]any{}, []string{}
 	for _, n := range d.Tensors() {

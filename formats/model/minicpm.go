@@ -23,8 +23,9 @@ var minicpm = family{
 			k.fail(pack.ErrUnsupported, "num_experts: MiniCPM with experts is not supported")
 		}
 		if s := k.sub("sparse_config"); s.v != nil {
-			k.fail(pack.ErrUnsupported, "sparse_config: sparse attention is not supported; without it attention is dense, "+
-				"which MiniCPM4.1 was trained for as well")
+			k.fail(pack.ErrUnsupported,
+				"sparse_config: sparse attention is not supported; without it attention is dense, which MiniCPM4.1 "+
+					"was trained for as well")
 		}
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")

@@ -16,8 +16,8 @@ type Description struct {
 	Blocks    []Block // one per layer
 	Quant     Quant   // what the checkpoint declares about its linear layers
 
-	// Unread lists the unknown keys of config.json, as "object.key" for keys of an object: the author may mean a different
-	// model by them.
+	// Unread lists the unknown keys of config.json, as "object.key" for keys of an object: the author may mean a
+	// different model by them.
 	Unread []string
 }
 
@@ -95,9 +95,9 @@ type Linear struct {
 	Out    int
 	Rows   Rows // rows of the stored tensor that belong to this layer; zero value = all (fused tensors: Phi-3)
 
-	// Experts is the number of experts, 0 = a single matrix. With experts the tensor has the shape [Experts, Out, In], and
-	// Rows applies to each of them. A checkpoint may have one tensor per expert instead: Each is their name, with * for
-	// the number; "" = it has not.
+	// Experts is the number of experts, 0 = a single matrix. With experts the tensor has the shape [Experts, Out, In],
+	// and Rows applies to each of them. A checkpoint may have one tensor per expert instead: Each is their name, with *
+	// for the number; "" = it has not.
 	Experts int
 	Each    string
 

@@ -51,8 +51,19 @@ func TestTinyBitnet(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := Config{
-			Hidden: 256, Intermediate: 688, Layers: 6, Heads: 8, KVHeads: 2, HeadDim: 32, Vocab: 2560, MaxPositions: 256,
-			NormEps: 1e-5, Rope: Rope{Theta: 10000, Dim: 32}, Activation: "relu2", BOS: 2552, EOS: []int{2553, 2554},
+			Hidden:       256,
+			Intermediate: 688,
+			Layers:       6,
+			Heads:        8,
+			KVHeads:      2,
+			HeadDim:      32,
+			Vocab:        2560,
+			MaxPositions: 256,
+			NormEps:      1e-5,
+			Rope:         Rope{Theta: 10000, Dim: 32},
+			Activation:   "relu2",
+			BOS:          2552,
+			EOS:          []int{2553, 2554},
 		}
 		if !slices.Equal(d.EOS, want.EOS) {
 			t.Errorf("%s: EOS %v", dir, d.EOS)
@@ -65,7 +76,8 @@ func TestTinyBitnet(t *testing.T) {
 		if d.Quant.Declared != declared || d.Quant.ScaleDivides {
 			t.Errorf("%s: quant %+v", dir, d.Quant)
 		}
-		if d.Head != d.Embed || len(d.Blocks) != 6 || d.Blocks[5].FFNSubNorm != "model.layers.5.mlp.ffn_sub_norm.weight" {
+		if d.Head != d.Embed || len(d.Blocks) != 6 ||
+			d.Blocks[5].FFNSubNorm != "model.layers.5.mlp.ffn_sub_norm.weight" {
 			t.Errorf("%s: names %q %q", dir, d.Head, d.Blocks[5].FFNSubNorm)
 		}
 		if n := len(d.Tensors()); n != 2+6*11 {
@@ -78,7 +90,8 @@ func equalConfig(a, b Config) bool {
 	a.EOS, b.EOS = nil, nil
 	return a.Hidden == b.Hidden && a.Intermediate == b.Intermediate && a.Layers == b.Layers && a.Heads == b.Heads &&
 		a.KVHeads == b.KVHeads && a.HeadDim == b.HeadDim && a.Vocab == b.Vocab && a.MaxPositions == b.MaxPositions &&
-		a.NormEps == b.NormEps && a.Rope == b.Rope && a.Activation == b.Activation && a.SlidingWindow == b.SlidingWindow &&
+		a.NormEps == b.NormEps && a.Rope == b.Rope && a.Activation == b.Activation &&
+		a.SlidingWindow == b.SlidingWindow &&
 		a.NormPlusOne == b.NormPlusOne && a.EmbedScale == b.EmbedScale && a.AttnScale == b.AttnScale &&
 		a.AttnSoftcap == b.AttnSoftcap && a.LogitSoftcap == b.LogitSoftcap && a.BOS == b.BOS
 }
@@ -116,7 +129,8 @@ func with(key, value string) string {
 
 func TestLlama(t *testing.T) {
 	d := mustParse(t, smallLlama)
-	if d.Family != "llama" || d.Head != "lm_head.weight" || d.HeadDim != 16 || d.Rope != (Rope{Theta: 10000, Dim: 16}) ||
+	if d.Family != "llama" || d.Head != "lm_head.weight" || d.HeadDim != 16 ||
+		d.Rope != (Rope{Theta: 10000, Dim: 16}) ||
 		d.BOS != 1 || !slices.Equal(d.EOS, []int{2}) {
 		t.Errorf("%+v", d)
 	}
@@ -147,7 +161,8 @@ func TestLlama(t *testing.T) {
 		t.Errorf("family by model_type: %q", d.Family)
 	}
 	if d = mustParse(t, with("quantization_config",
-		`{"quant_method":"bitnet","modules_to_not_convert":null}`)); d.Quant.Declared != Packed || !d.Quant.ScaleDivides {
+		`{"quant_method":"bitnet","modules_to_not_convert":null}`)); d.Quant.Declared != Packed ||
+		!d.Quant.ScaleDivides {
 		t.Errorf("quant %+v", d.Quant)
 	}
 }
@@ -192,10 +207,11 @@ func TestRefused(t *testing.T) {
 		{with("rope_theta", "0"), pack.ErrCorrupt, "rope_theta"},                                     // C08
 		{with("rope_theta", "-1.5"), pack.ErrCorrupt, "rope_theta"},                                  // C08
 		{with("rms_norm_eps", "0"), pack.ErrCorrupt, "rms_norm_eps"},                                 // C08
-		{with("rms_norm_eps", "1e-60"), pack.ErrCorrupt, "rms_norm_eps"},                             // C08, 0 as float32
-		{with("rms_norm_eps", "null"), pack.ErrCorrupt, "rms_norm_eps is missing"},                   // C08
-		{with("num_hidden_layers", "100000"), pack.ErrLimit, "num_hidden_layers"},                    //
-		{with("hidden_size", "64,\"hidden_size\":64"), pack.ErrCorrupt, "twice"},                     //
+		// C08, 0 as float32
+		{with("rms_norm_eps", "1e-60"), pack.ErrCorrupt, "rms_norm_eps"},
+		{with("rms_norm_eps", "null"), pack.ErrCorrupt, "rms_norm_eps is missing"}, // C08
+		{with("num_hidden_layers", "100000"), pack.ErrLimit, "num_hidden_layers"},  //
+		{with("hidden_size", "64,\"hidden_size\":64"), pack.ErrCorrupt, "twice"},   //
 		// also in objects that are not read
 		{with("x", `{"a":1,"a":1}`), pack.ErrCorrupt, "twice"},
 		{with("head_dim", "7"), pack.ErrCorrupt, "even"},                                             //
@@ -208,8 +224,10 @@ func TestRefused(t *testing.T) {
 		{with("rope_scaling", `{"type":"dynamic","factor":4}`), pack.ErrUnsupported, "dynamic"},      //
 		{with("rope_scaling", `{"rope_type":"llama3","factor":8}`), pack.ErrCorrupt, "rope_scaling"}, //
 		{with("rope_scaling", `[]`), pack.ErrCorrupt, "rope_scaling"},                                //
-		{with("quantization_config", `{"quant_method":"bitnet","linear_class":"x"}`), pack.ErrUnsupported, "autobitlinear"},
-		{with("quantization_config", `{"quant_method":"bitnet","use_rms_norm":true}`), pack.ErrUnsupported, "use_rms_norm"},
+		{with("quantization_config", `{"quant_method":"bitnet","linear_class":"x"}`), pack.ErrUnsupported,
+			"autobitlinear"},
+		{with("quantization_config", `{"quant_method":"bitnet","use_rms_norm":true}`), pack.ErrUnsupported,
+			"use_rms_norm"},
 		{with("architectures", `["OPTForCausalLM"]`), pack.ErrUnsupported, "BitNetForCausalLM"},
 		{with("architectures", `[]`)[:40], pack.ErrCorrupt, "ends"},
 		{`[]`, pack.ErrCorrupt, "object"},

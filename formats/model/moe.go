@@ -173,7 +173,8 @@ var mixtral = family{
 		windows(k, d, func(int) bool { return k.has("sliding_window") })
 		for i := range d.Blocks {
 			d.addExperts(i, m, expertNames{
-				"block_sparse_moe.gate.weight", "block_sparse_moe.experts.*.w1.weight", "block_sparse_moe.experts.*.w3.weight",
+				"block_sparse_moe.gate.weight", "block_sparse_moe.experts.*.w1.weight",
+				"block_sparse_moe.experts.*.w3.weight",
 				"block_sparse_moe.experts.*.w2.weight",
 			}, has)
 		}
@@ -233,7 +234,8 @@ var granitemoe = family{
 		for i := range d.Blocks {
 			const both = "block_sparse_moe.input_linear.weight"
 			const gate, up = "block_sparse_moe.gate_linear.weight", "block_sparse_moe.up_linear.weight"
-			names := expertNames{"block_sparse_moe.router.layer.weight", both, both, "block_sparse_moe.output_linear.weight"}
+			names := expertNames{"block_sparse_moe.router.layer.weight", both, both,
+				"block_sparse_moe.output_linear.weight"}
 			if has.exists(d.prefix(i)+gate, false) {
 				names.gate, names.up = gate, up
 			}

@@ -52,7 +52,8 @@ func TestExperts(t *testing.T) {
 	} {
 		d := mustParse(t, c.config)
 		x := d.Blocks[1].Experts
-		if x == nil || x.Count != c.count || x.Chosen != c.chosen || x.Normalize != c.normalize || x.Gate.Of(0) != c.first {
+		if x == nil || x.Count != c.count || x.Chosen != c.chosen || x.Normalize != c.normalize ||
+			x.Gate.Of(0) != c.first {
 			t.Errorf("%s: %+v", d.Family, x)
 			continue
 		}
@@ -94,7 +95,8 @@ func TestGPTOSS(t *testing.T) {
 		{"gate_up_proj.weight", "gate_up_proj.weight", "gate_up_proj.weight", "gate_up_proj_bias", both, false},
 		{"gate_up_proj", "gate_up_proj", "gate_up_proj", "gate_up_proj_bias", both, true},
 		{"gate_proj.weight", "gate_proj.weight", "up_proj.weight", "gate_proj_bias", Rows{}, false},
-		{"gate_proj.weight gate_proj.bias", "gate_proj.weight", "up_proj.weight", "gate_proj.bias", Rows{}, false}, // MLX
+		// MLX
+		{"gate_proj.weight gate_proj.bias", "gate_proj.weight", "up_proj.weight", "gate_proj.bias", Rows{}, false},
 	} {
 		k, err := parseKeys("config.json", []byte(gptoss20B))
 		if err != nil {
@@ -134,15 +136,16 @@ func TestDenseBlocks(t *testing.T) {
 // TestExpertsRefused: invalid numbers and unsupported features are rejected with the name of the key.
 func TestExpertsRefused(t *testing.T) {
 	for config, want := range map[string]string{
-		change(mixtral8x7B, "num_experts_per_tok", "9"):                     "num_experts_per_tok is 9, of 8",
-		change(mixtral8x7B, "num_experts_per_tok", "0"):                     "num_experts_per_tok",
-		change(mixtral8x7B, "num_local_experts", "null"):                    "num_local_experts is missing",
-		change(mixtral8x7B, "num_local_experts", "100000"):                  "num_local_experts",
-		change(qwen330BA3B, "moe_intermediate_size", "null"):                "moe_intermediate_size is missing",
-		change(qwen330BA3B, "mlp_only_layers", "[-1]"):                      "mlp_only_layers[0]",
-		change(qwen330BA3B, "mlp_only_layers", "3"):                         "mlp_only_layers",
-		change(qwen330BA3B, "use_sliding_window", "true"):                   "use_sliding_window",
-		change(qwen15MoE, "shared_expert_intermediate_size", "null"):        "shared_expert_intermediate_size is missing",
+		change(mixtral8x7B, "num_experts_per_tok", "9"):      "num_experts_per_tok is 9, of 8",
+		change(mixtral8x7B, "num_experts_per_tok", "0"):      "num_experts_per_tok",
+		change(mixtral8x7B, "num_local_experts", "null"):     "num_local_experts is missing",
+		change(mixtral8x7B, "num_local_experts", "100000"):   "num_local_experts",
+		change(qwen330BA3B, "moe_intermediate_size", "null"): "moe_intermediate_size is missing",
+		change(qwen330BA3B, "mlp_only_layers", "[-1]"):       "mlp_only_layers[0]",
+		change(qwen330BA3B, "mlp_only_layers", "3"):          "mlp_only_layers",
+		change(qwen330BA3B, "use_sliding_window", "true"):    "use_sliding_window",
+		change(qwen15MoE, "shared_expert_intermediate_size",
+			"null"): "shared_expert_intermediate_size is missing",
 		change(olmoe1B7B, "clip_qkv", "8"):                                  "clip_qkv",
 		change(gptoss20B, "hidden_act", `"relu2"`):                          "gpt-oss has silu",
 		change(gptoss20B, "swiglu_limit", "0"):                              "swiglu_limit",

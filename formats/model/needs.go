@@ -50,8 +50,8 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 		return
 	}
 	if i, known := n.at[name]; known {
-		// Linear layers that share a tensor (fused projections): the number of rows of the tensor is the end of the last
-		// layer.
+		// Linear layers that share a tensor (fused projections): the number of rows of the tensor is the end of the
+		// last layer.
 		last := max(0, len(shape)-2) // 0 for a vector, which blocks may share
 		n.list[i].Shape[last] = max(n.list[i].Shape[last], shape[last])
 		return
@@ -123,7 +123,8 @@ func (d *Description) Check(has func(tensor string) (shape []int, ok bool)) erro
 		case slices.Equal(shape, n.Shape):
 		case n.Linear && d.Quant.Declared == Packed && slices.Equal(shape, n.PackedShape()):
 		default:
-			return fmt.Errorf("%w: tensor %q has shape %v; config.json asks for %v", pack.ErrCorrupt, n.Name, shape, n.Shape)
+			return fmt.Errorf("%w: tensor %q has shape %v; config.json asks for %v", pack.ErrCorrupt, n.Name,
+				shape, n.Shape)
 		}
 	}
 	return nil
@@ -134,11 +135,12 @@ func (d *Description) checkParts(n *Need, has shapes) error {
 	for _, name := range n.Parts() {
 		shape, ok := has(name)
 		if !ok {
-			return fmt.Errorf("%w: tensor %q is missing, and so is %q, which would hold all experts; the family %s needs one "+
-				"with shape %v", pack.ErrCorrupt, name, n.Name, d.Family, n.Shape[1:])
+			return fmt.Errorf("%w: tensor %q is missing, and so is %q, which would hold all experts; the family %s "+
+				"needs one with shape %v", pack.ErrCorrupt, name, n.Name, d.Family, n.Shape[1:])
 		}
 		if !slices.Equal(shape, n.Shape[1:]) {
-			return fmt.Errorf("%w: tensor %q has shape %v; config.json asks for %v", pack.ErrCorrupt, name, shape, n.Shape[1:])
+			return fmt.Errorf("%w: tensor %q has shape %v; config.json asks for %v", pack.ErrCorrupt, name, shape,
+				n.Shape[1:])
 		}
 	}
 	return nil

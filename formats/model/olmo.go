@@ -68,8 +68,8 @@ func olmo3Rope(k *keys, c *Config) {
 		global, local = params, &keys{file: params.file, asked: params.asked}
 		if kind := params.text("rope_type", "default"); kind != "default" {
 			params.fail(pack.ErrUnsupported,
-				"rope type %q for all blocks; OLMo 3 scales only those without a sliding window: write an object for %s and one "+
-					"for %s", kind, fullAttention, slidingAttention)
+				"rope type %q for all blocks; OLMo 3 scales only those without a sliding window: write an object for "+
+					"%s and one for %s", kind, fullAttention, slidingAttention)
 		}
 	}
 	global.override(scaling)

@@ -33,8 +33,9 @@ func quant(k *keys) Quant {
 		}
 	}
 	if s.err == nil && !q.Keeps(headName) {
-		s.fail(pack.ErrUnsupported, "modules_to_not_convert does not name lm_head, so that its weights would be ternary "+
-			"too; an output head is kept in floats, or quantized by --head")
+		s.fail(pack.ErrUnsupported,
+			"modules_to_not_convert does not name lm_head, so that its weights would be ternary too; an output head "+
+				"is kept in floats, or quantized by --head")
 	}
 	class, mode := s.text("linear_class", "bitlinear"), s.text("quantization_mode", "offline")
 	switch {
@@ -45,8 +46,9 @@ func quant(k *keys) Quant {
 	case class == "autobitlinear" && mode == "online":
 		q.Declared = AbsMean
 	default:
-		s.fail(pack.ErrUnsupported, "linear_class %q with quantization_mode %q; supported are bitlinear, and autobitlinear "+
-			"online or offline", class, mode)
+		s.fail(pack.ErrUnsupported,
+			"linear_class %q with quantization_mode %q; supported are bitlinear, and autobitlinear online or "+
+				"offline", class, mode)
 	}
 	return q
 }
@@ -78,9 +80,9 @@ func (d *Description) checkBiases() error {
 	for i := range d.Blocks {
 		for _, l := range d.Blocks[i].Linears() {
 			if l.Bias != "" && !d.Quant.Keeps(l.Weight) {
-				return fmt.Errorf("config.json: quantization_config: %w: linear_class autobitlinear offline, but %s exists, "+
-					"which transformers would multiply by weight_scale; with linear_class bitlinear and 1/weight_scale it is added "+
-					"as it is", pack.ErrUnsupported, l.Bias)
+				return fmt.Errorf("config.json: quantization_config: %w: linear_class autobitlinear offline, but %s "+
+					"exists, which transformers would multiply by weight_scale; with linear_class bitlinear and "+
+					"1/weight_scale it is added as it is", pack.ErrUnsupported, l.Bias)
 			}
 		}
 	}

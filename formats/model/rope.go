@@ -34,8 +34,9 @@ func ropeBase(k, s *keys, theta float64) float64 {
 // not mean that whole heads are rotated.
 func refusePartial(s *keys) {
 	if f := s.positive("partial_rotary_factor", 1, 1); f != 1 {
-		s.fail(pack.ErrUnsupported, "partial_rotary_factor is %v, which transformers ignores in this architecture; remove "+
-			"it if whole heads are rotated", f)
+		s.fail(pack.ErrUnsupported,
+			"partial_rotary_factor is %v, which transformers ignores in this architecture; remove it if whole heads "+
+				"are rotated", f)
 	}
 }
 

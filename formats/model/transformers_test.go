@@ -110,8 +110,8 @@ func transformersLogits(t *testing.T, dir string) {
 			median, most, agree := deviation(t, got, want)
 			t.Logf("%s, %s: median %.2g, at most %.2g, arg-max %d of %d", c.file, who, median, most, agree, len(tokens))
 			if median > boundMedian || most > boundMost || agree < len(tokens) {
-				t.Errorf("%s, %s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and %.2g; "+
-					"arg-max agrees at %d of %d positions",
+				t.Errorf("%s, %s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and "+
+					"%.2g; arg-max agrees at %d of %d positions",
 					c.file, who, median, most, boundMedian, boundMost, agree, len(tokens))
 			}
 		}

@@ -53,14 +53,14 @@ var silent = set(
 	// The compute type of a runtime: here it is float32, and int8 for products.
 	"dtype torch_dtype use_bfloat16",
 	// Training and fine-tuning.
-	"initializer_range attention_dropout embd_pdrop resid_pdrop pretraining_tp output_router_logits router_aux_loss_coef "+
-		"router_jitter_noise neftune_noise_alpha finetuning_task task_specific_params problem_type id2label label2id "+
+	"initializer_range attention_dropout embd_pdrop resid_pdrop pretraining_tp output_router_logits "+
+		"router_aux_loss_coef router_jitter_noise neftune_noise_alpha finetuning_task task_specific_params "+
+		"problem_type id2label label2id "+
 		"pruned_heads",
 	// How a runtime computes and what it returns.
 	"use_cache cache_implementation attn_implementation _attn_implementation _attn_implementation_autoset "+
-		"_experts_implementation "+
-		"use_kernels output_attentions output_hidden_states output_scores return_dict return_dict_in_generate torchscript "+
-		"tf_legacy_loss chunk_size_feed_forward use_flash_attn",
+		"_experts_implementation use_kernels output_attentions output_hidden_states output_scores return_dict "+
+		"return_dict_in_generate torchscript tf_legacy_loss chunk_size_feed_forward use_flash_attn",
 	// For encoders and decoders with cross attention.
 	"is_decoder is_encoder_decoder add_cross_attention cross_attention_hidden_size tie_encoder_decoder "+
 		"decoder_start_token_id",
@@ -68,9 +68,9 @@ var silent = set(
 	"pad_token_id sep_token_id mask_token_id eod_token_id cls_token_id unk_token_id prefix",
 	// Sampling settings, from before generation_config.json.
 	"bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size "+
-		"exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id length_penalty max_length min_length "+
-		"no_repeat_ngram_size num_beam_groups num_beams num_return_sequences remove_invalid_values repetition_penalty "+
-		"suppress_tokens temperature top_k top_p typical_p",
+		"exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id length_penalty max_length "+
+		"min_length no_repeat_ngram_size num_beam_groups num_beams num_return_sequences remove_invalid_values "+
+		"repetition_penalty suppress_tokens temperature top_k top_p typical_p",
 )
 
 // Notes describes Unread for users; nil if it is empty.

@@ -56,8 +56,9 @@ func oneWindow(k *keys, d *Description) {
 func checkLayerTypes(k *keys, d *Description) {
 	for i, t := range layerTypes(k, d) {
 		if (t == slidingAttention) != d.Blocks[i].Local {
-			k.fail(pack.ErrUnsupported, "layer_types[%d] is %s, which transformers ignores in this architecture; remove "+
-				"layer_types, or name the architecture that has them", i, t)
+			k.fail(pack.ErrUnsupported,
+				"layer_types[%d] is %s, which transformers ignores in this architecture; remove layer_types, or name "+
+					"the architecture that has them", i, t)
 			return
 		}
 	}

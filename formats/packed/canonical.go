@@ -30,9 +30,8 @@ func ParseManifest(text []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: manifest: %v (F11)", pack.ErrCorrupt, plainerr.JSON(err))
 	}
 	if version.Format == 1 {
-		return nil,
-			fmt.Errorf("%w: the file was written by lowpack 0.1, in format version 1, and this program reads version %d: "+
-				"convert the checkpoint again (F11)", pack.ErrUnsupported, FormatVersion)
+		return nil, fmt.Errorf("%w: the file was written by lowpack 0.1, in format version 1, and this program reads "+
+			"version %d: convert the checkpoint again (F11)", pack.ErrUnsupported, FormatVersion)
 	}
 	if version.Format != FormatVersion {
 		remedy := "a newer lowpack reads it"

@@ -48,7 +48,8 @@ func (m *Manifest) checkOrder() error {
 	ascending := func(what string, n int, name func(int) string) error {
 		for i := 1; i < n; i++ {
 			if cmp.Compare(name(i-1), name(i)) >= 0 {
-				return fmt.Errorf("%w: manifest: %s %q does not come after %q (F11)", pack.ErrCorrupt, what, name(i), name(i-1))
+				return fmt.Errorf("%w: manifest: %s %q does not come after %q (F11)", pack.ErrCorrupt, what,
+					name(i), name(i-1))
 			}
 		}
 		return nil
@@ -67,8 +68,8 @@ func (a Activation) Check() error {
 	case a.Kind == ActivationGroup && (a.Size == 32 || a.Size == 64 || a.Size == 128):
 		return nil
 	}
-	return fmt.Errorf("%w: manifest: activation scales of kind %q, size %d; there are token, and group of 32, 64 or 128 "+
-		"columns (F22)", pack.ErrUnsupported, a.Kind, a.Size)
+	return fmt.Errorf("%w: manifest: activation scales of kind %q, size %d; there are token, and group of 32, 64 or "+
+		"128 columns (F22)", pack.ErrUnsupported, a.Kind, a.Size)
 }
 
 // checkForm checks shape and scales of an entry against the rules that sizes depend on (F9, F14).
@@ -81,11 +82,13 @@ func (e *Entry) checkForm() error {
 		return fmt.Errorf("%q: %w (F14)", e.Name, err)
 	}
 	if n := e.Experts(); n < 1 || n > pack.MaxDim/e.MatrixShape().M {
-		return fmt.Errorf("%w: %q: shape %v: the rows of all experts must lie in 1..%d (F14)", pack.ErrLimit, e.Name, e.Shape,
+		return fmt.Errorf("%w: %q: shape %v: the rows of all experts must lie in 1..%d (F14)", pack.ErrLimit,
+			e.Name, e.Shape,
 			pack.MaxDim)
 	}
 	if scaleTypes[e.Scale.DType] == "" {
-		return fmt.Errorf("%w: %q: scales of type %q; there are F32, F16, BF16 and E8M0 (F9)", pack.ErrUnsupported, e.Name,
+		return fmt.Errorf("%w: %q: scales of type %q; there are F32, F16, BF16 and E8M0 (F9)",
+			pack.ErrUnsupported, e.Name,
 			e.Scale.DType)
 	}
 	if e.Scale.DType == ScaleE8M0 && (e.Layout.Alphabet != pack.E2M1.Name || e.Scale.Signed || e.Zero) {
@@ -93,7 +96,8 @@ func (e *Entry) checkForm() error {
 			pack.ErrCorrupt, e.Name)
 	}
 	if e.Min && (e.Zero || e.Scale.Kind != ScaleGroup || e.Scale.DType == ScaleE8M0) {
-		return fmt.Errorf("%w: %q: minima stand beside group-wise scales of type F32, F16 or BF16, without zero points (F25)",
+		return fmt.Errorf("%w: %q: minima stand beside group-wise scales of type F32, F16 or BF16, without zero "+
+			"points (F25)",
 			pack.ErrCorrupt, e.Name)
 	}
 	_, err := e.ScaleShape()
@@ -115,7 +119,8 @@ func (e *Entry) check() error {
 		}
 	}
 	if e.Zero == (e.ZeroSHA == "") || e.Min == (e.MinSHA == "") || e.Order == (e.OrderSHA == "") {
-		return fmt.Errorf("%w: manifest: %q: a digest of zero points, minima or an order that the entry does not have (F11)",
+		return fmt.Errorf("%w: manifest: %q: a digest of zero points, minima or an order that the entry does not have "+
+			"(F11)",
 			pack.ErrCorrupt, e.Name)
 	}
 	l, err := pack.Open(e.Layout)
@@ -124,18 +129,20 @@ func (e *Entry) check() error {
 	}
 	if s := l.Spec(); s.Name != e.Layout.Name || s.Version != e.Layout.Version || s.Alphabet != e.Layout.Alphabet ||
 		!maps.Equal(s.Params, e.Layout.Params) {
-		return fmt.Errorf("%w: %q: layout %v is incomplete; it should be %v (F14)", pack.ErrCorrupt, e.Name, e.Layout, s)
+		return fmt.Errorf("%w: %q: layout %v is incomplete; it should be %v (F14)", pack.ErrCorrupt, e.Name,
+			e.Layout, s)
 	}
 	if _, ok := l.(pack.Paneled); e.Experts() > 1 && !ok {
-		return fmt.Errorf("%w: %q: layout %s packs a matrix as a whole; %d experts need a layout in row panels, such as "+
-			"vnni4i (F14)", pack.ErrUnsupported, e.Name, e.Layout.Name, e.Experts())
+		return fmt.Errorf("%w: %q: layout %s packs a matrix as a whole; %d experts need a layout in row panels, such "+
+			"as vnni4i (F14)", pack.ErrUnsupported, e.Name, e.Layout.Name, e.Experts())
 	}
 	size, err := l.PackedSize(e.MatrixShape())
 	if err != nil {
 		return fmt.Errorf("%q: %w (F14)", e.Name, err)
 	}
 	if size != e.Bytes {
-		return fmt.Errorf("%w: %q: %d bytes recorded, layout %s needs %d for %v (F14)", pack.ErrCorrupt, e.Name, e.Bytes,
+		return fmt.Errorf("%w: %q: %d bytes recorded, layout %s needs %d for %v (F14)", pack.ErrCorrupt,
+			e.Name, e.Bytes,
 			e.Layout.Name, size, e.MatrixShape())
 	}
 	return nil
@@ -151,7 +158,8 @@ func (p *Plain) check() error {
 				pack.ErrCorrupt, p.Name, p.DType, p.Shape, FilePrefix, strings.Join(modelfile.Names(), ", "))
 		}
 		if int64(p.Shape[0]) > limit {
-			return fmt.Errorf("%w: tensor %q has %d bytes; at most %d are read of a %s (F7)", pack.ErrLimit, p.Name, p.Shape[0],
+			return fmt.Errorf("%w: tensor %q has %d bytes; at most %d are read of a %s (F7)", pack.ErrLimit, p.Name,
+				p.Shape[0],
 				limit, file)
 		}
 	}

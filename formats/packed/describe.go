@@ -19,9 +19,8 @@ const ScreenName = "lm_head.screen"
 // pack.ErrUnsupported: no model in it has been verified.
 func Describe(v View) (*model.Description, error) {
 	if v.Manifest().Family == "" {
-		return nil,
-			fmt.Errorf("%w: the file holds weights without a model: its manifest names no family (F11). They can be verified, "+
-				"not run; convert the model again, with its config.json", pack.ErrUnsupported)
+		return nil, fmt.Errorf("%w: the file holds weights without a model: its manifest names no family (F11). They "+
+			"can be verified, not run; convert the model again, with its config.json", pack.ErrUnsupported)
 	}
 	config, ok := v.Embedded("config.json")
 	if !ok {
@@ -58,8 +57,10 @@ func (m *Manifest) checkEmbedding(name string) error {
 		return err
 	}
 	if _, ok := l.(pack.Paneled); !ok || e.Order || len(e.Shape) != 2 {
-		return fmt.Errorf("%w: %q: a quantized embedding has one matrix, in a layout in row panels such as vnni4i, without "+
-			"an order of columns; this one has shape %v in layout %s (F10)", pack.ErrUnsupported, e.Name, e.Shape, e.Layout.Name)
+		return fmt.Errorf("%w: %q: a quantized embedding has one matrix, in a layout in row panels such as vnni4i, "+
+			"without an order of columns; this one has shape %v in layout %s "+
+			"(F10)", pack.ErrUnsupported, e.Name, e.Shape,
+			e.Layout.Name)
 	}
 	return nil
 }

@@ -57,9 +57,9 @@ func (e *Entry) perMatrix() ([]int, error) {
 	case e.Scale.Kind == ScaleGroup && g >= 32 && g&(g-1) == 0:
 		return []int{s.M, (s.K + g - 1) / g}, nil
 	case e.Scale.Kind == ScaleGroup && g > 0:
-		return nil,
-			fmt.Errorf("%w: %q: scales for groups of %d columns; a group has 32, 64, 128 … columns, a power of two (F9)",
-				pack.ErrUnsupported, e.Name, g)
+		return nil, fmt.Errorf("%w: %q: scales for groups of %d columns; a group has 32, 64, 128 … columns, a power "+
+			"of two (F9)",
+			pack.ErrUnsupported, e.Name, g)
 	}
 	return nil, fmt.Errorf("%w: %q: scale kind %q with group %d (F9)", pack.ErrCorrupt, e.Name, e.Scale.Kind, g)
 }

@@ -23,9 +23,12 @@ func TestBeside(t *testing.T) {
 	}{
 		{Scale{Kind: ScaleTensor}, pack.Ternary, []float32{0.75}, false, false, 0},
 		{Scale{Kind: ScaleTensor, DType: ScaleF16}, pack.Ternary, []float32{0.75, 0x1p-24}, true, true, 2},
-		{Scale{Kind: ScaleRow, DType: ScaleBF16, Signed: true}, pack.Int4, []float32{-0x1p127, 0x1p-130, 5}, true, false, 0},
-		{Scale{Kind: ScaleRow, DType: ScaleF16, Signed: true}, pack.Int8, []float32{-65504, 0x1p-24, 5}, false, true, 1},
-		{Scale{Kind: ScaleGroup, Group: 32, DType: ScaleE8M0}, pack.E2M1, []float32{0x1p-128, 0x1p126, 1}, false, true, 3},
+		{Scale{Kind: ScaleRow, DType: ScaleBF16, Signed: true}, pack.Int4, []float32{-0x1p127, 0x1p-130, 5},
+			true, false, 0},
+		{Scale{Kind: ScaleRow, DType: ScaleF16, Signed: true}, pack.Int8, []float32{-65504, 0x1p-24, 5},
+			false, true, 1},
+		{Scale{Kind: ScaleGroup, Group: 32, DType: ScaleE8M0}, pack.E2M1, []float32{0x1p-128, 0x1p126, 1},
+			false, true, 3},
 		{Scale{Kind: ScaleGroup, Group: 64, DType: ScaleF32, Signed: true}, pack.Int4, []float32{-0.1, 0.2, 0},
 			true, true, 5},
 	} {
@@ -76,7 +79,8 @@ func TestBeside(t *testing.T) {
 			size += int64(len(x.Data))
 		}
 		if got.AllBytes() != size || got.Bits() != 8*float64(size)/float64(got.Weights()) {
-			t.Errorf("%v: %d bytes in all, %v bits per weight; the file has %d", c.scale, got.AllBytes(), got.Bits(), size)
+			t.Errorf("%v: %d bytes in all, %v bits per weight; the file has %d", c.scale, got.AllBytes(),
+				got.Bits(), size)
 		}
 	}
 }

@@ -33,7 +33,8 @@ type frame struct {
 // newFrame sorts the tensors of a file.
 func newFrame(m *Manifest, golden int64) (*frame, error) {
 	if golden > MaxGolden {
-		return nil, fmt.Errorf("%w: %s of %d bytes; at most %d are read (F8)", pack.ErrLimit, GoldenName, golden, MaxGolden)
+		return nil, fmt.Errorf("%w: %s of %d bytes; at most %d are read (F8)", pack.ErrLimit, GoldenName,
+			golden, MaxGolden)
 	}
 	var front, rest []safetensors.TensorInfo
 	for i := range m.Packed {

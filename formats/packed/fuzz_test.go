@@ -45,7 +45,8 @@ func FuzzManifest(f *testing.F) {
 			frame, err = newFrame(m, 64)
 		}
 		if err != nil {
-			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
+			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) &&
+				!errors.Is(err, pack.ErrLimit) {
 				t.Errorf("an error of no class: %v", err)
 			}
 			return

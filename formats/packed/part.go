@@ -209,7 +209,8 @@ func (p *PartFile) check() error {
 		return err
 	}
 	if len(p.Tensors) != len(p.frame.tensors) {
-		return fmt.Errorf("%w: the part lists %d tensors and holds %d", pack.ErrCorrupt, len(p.Tensors), len(p.frame.tensors))
+		return fmt.Errorf("%w: the part lists %d tensors and holds %d", pack.ErrCorrupt, len(p.Tensors),
+			len(p.frame.tensors))
 	}
 	for i, t := range p.Tensors {
 		stored := &p.frame.tensors[i]

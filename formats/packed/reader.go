@@ -78,7 +78,8 @@ func readManifest(h *safetensors.Header) (*Manifest, error) {
 	m := h.Metadata
 	if len(m) != 3 || m[0].Key != "format" || m[0].Value != "lowpack" || m[1].Key != ManifestKey ||
 		m[2].Key != ManifestDigestKey {
-		return nil, fmt.Errorf("%w: %w: its metadata are not format=lowpack, manifest and digest (F4)", pack.ErrUnsupported,
+		return nil, fmt.Errorf("%w: %w: its metadata are not format=lowpack, manifest and digest (F4)",
+			pack.ErrUnsupported,
 			ErrNotPacked)
 	}
 	digest := sha256.Sum256([]byte(m[1].Value))
@@ -103,7 +104,8 @@ func checkedFrame(m *Manifest, h *safetensors.Header) (*frame, error) {
 		return nil, err
 	}
 	if !slices.IsSortedFunc(m.Plain, want.inFileOrder) {
-		return nil, fmt.Errorf("%w: the manifest does not list the plain tensors in file order (F7, F11)", pack.ErrCorrupt)
+		return nil, fmt.Errorf("%w: the manifest does not list the plain tensors in file order (F7, F11)",
+			pack.ErrCorrupt)
 	}
 	return want, checkFrame(h.Tensors, want.tensors)
 }

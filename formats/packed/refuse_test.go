@@ -29,27 +29,30 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	for rule, change := range map[string]func(*Manifest){
-		"F11: version":            func(m *Manifest) { m.Format = 3 },
-		"F11: order of entries":   func(m *Manifest) { m.Packed[0], m.Packed[1] = m.Packed[1], m.Packed[0] },
-		"F11: digest":             func(m *Manifest) { m.Packed[0].SHA256 = strings.Repeat("A", 64) },
-		"F11: codes digest":       func(m *Manifest) { m.Packed[0].CodesSHA = "" },
-		"F11: plain digest":       func(m *Manifest) { m.Plain[0].SHA256 += "0" },
-		"F11: source digest":      func(m *Manifest) { m.Sources[0].SHA256 = "00" },
-		"F11: source size":        func(m *Manifest) { m.Sources[0].Size = -1 },
-		"F11: repeated source":    func(m *Manifest) { m.Sources = append(m.Sources, m.Sources[0]) },
-		"F14: shape":              func(m *Manifest) { m.Packed[0].Shape[0] += 32 },
-		"F14: bytes":              func(m *Manifest) { m.Packed[0].Bytes++ },
-		"F14: negative shape":     func(m *Manifest) { m.Packed[0].Shape = []int{-5, -10} },
-		"F14: huge shape":         func(m *Manifest) { m.Packed[0].Shape = []int{1 << 40, 1 << 40} },
-		"F14: unknown layout":     func(m *Manifest) { m.Packed[0].Layout.Name = "none" },
-		"F14: unknown version":    func(m *Manifest) { m.Packed[0].Layout.Version = 99 },
-		"F14: no version":         func(m *Manifest) { m.Packed[0].Layout.Version = 0 },
-		"F14: unknown alphabet":   func(m *Manifest) { m.Packed[0].Layout.Alphabet = "none" },
-		"F9: kind of scale":       func(m *Manifest) { m.Packed[0].Scale.Kind = "column" },
-		"F9: number of scales":    func(m *Manifest) { m.Packed[0].Scale.Kind = ScaleRow },
-		"F9: group":               func(m *Manifest) { m.Packed[1].Scale.Group = 0 },
-		"F6: missing entry":       func(m *Manifest) { m.Packed = m.Packed[:1] },
-		"F6: one entry too many":  func(m *Manifest) { m.Packed = append(m.Packed, m.Packed[1]); m.Packed[2].Name += "~" },
+		"F11: version":          func(m *Manifest) { m.Format = 3 },
+		"F11: order of entries": func(m *Manifest) { m.Packed[0], m.Packed[1] = m.Packed[1], m.Packed[0] },
+		"F11: digest":           func(m *Manifest) { m.Packed[0].SHA256 = strings.Repeat("A", 64) },
+		"F11: codes digest":     func(m *Manifest) { m.Packed[0].CodesSHA = "" },
+		"F11: plain digest":     func(m *Manifest) { m.Plain[0].SHA256 += "0" },
+		"F11: source digest":    func(m *Manifest) { m.Sources[0].SHA256 = "00" },
+		"F11: source size":      func(m *Manifest) { m.Sources[0].Size = -1 },
+		"F11: repeated source":  func(m *Manifest) { m.Sources = append(m.Sources, m.Sources[0]) },
+		"F14: shape":            func(m *Manifest) { m.Packed[0].Shape[0] += 32 },
+		"F14: bytes":            func(m *Manifest) { m.Packed[0].Bytes++ },
+		"F14: negative shape":   func(m *Manifest) { m.Packed[0].Shape = []int{-5, -10} },
+		"F14: huge shape":       func(m *Manifest) { m.Packed[0].Shape = []int{1 << 40, 1 << 40} },
+		"F14: unknown layout":   func(m *Manifest) { m.Packed[0].Layout.Name = "none" },
+		"F14: unknown version":  func(m *Manifest) { m.Packed[0].Layout.Version = 99 },
+		"F14: no version":       func(m *Manifest) { m.Packed[0].Layout.Version = 0 },
+		"F14: unknown alphabet": func(m *Manifest) { m.Packed[0].Layout.Alphabet = "none" },
+		"F9: kind of scale":     func(m *Manifest) { m.Packed[0].Scale.Kind = "column" },
+		"F9: number of scales":  func(m *Manifest) { m.Packed[0].Scale.Kind = ScaleRow },
+		"F9: group":             func(m *Manifest) { m.Packed[1].Scale.Group = 0 },
+		"F6: missing entry":     func(m *Manifest) { m.Packed = m.Packed[:1] },
+		"F6: one entry too many": func(m *Manifest) {
+			m.Packed = append(m.Packed, m.Packed[1])
+			m.Packed[2].Name += "~"
+		},
 		"F7: missing plain":       func(m *Manifest) { m.Plain = m.Plain[1:] },
 		"F7: plain out of order":  func(m *Manifest) { m.Plain[0], m.Plain[1] = m.Plain[1], m.Plain[0] },
 		"F7: plain twice":         func(m *Manifest) { m.Plain[0] = m.Plain[1] },
@@ -70,7 +73,8 @@ func TestRefusals(t *testing.T) {
 		if g, err := Open(bad); err == nil {
 			g.Close()
 			t.Errorf("%s: accepted", rule)
-		} else if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
+		} else if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) &&
+			!errors.Is(err, pack.ErrLimit) {
 			t.Errorf("%s: error of no class: %v", rule, err)
 		} else if !strings.Contains(err.Error(), bad) {
 			t.Errorf("%s: the error does not name the file: %v", rule, err)
@@ -132,7 +136,9 @@ func TestManifestForm(t *testing.T) {
 func TestContentsRefusals(t *testing.T) {
 	for what, change := range map[string]func(*Contents){
 		"a plain tensor with the name of a quantized one": func(c *Contents) { c.Manifest.Plain[0].Name = "a.weight" },
-		"a plain tensor with the name of stored codes":    func(c *Contents) { c.Manifest.Plain[0].Name = "a.weight.packed" },
+		"a plain tensor with the name of stored codes": func(c *Contents) {
+			c.Manifest.Plain[0].Name = "a.weight.packed"
+		},
 		"a tensor twice":   func(c *Contents) { c.Manifest.Plain[0].Name = "embed" },
 		"an unknown dtype": func(c *Contents) { c.Manifest.Plain[0].DType = "F4" },
 		"a wrong size":     func(c *Contents) { c.Manifest.Packed[0].Bytes-- },

@@ -77,10 +77,12 @@ func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 	s := e.Scale.widened(data)
 	for i := range s {
 		if !(s[i] >= -math.MaxFloat32 && s[i] <= math.MaxFloat32) {
-			return nil, fmt.Errorf("%w: %q: scale %d is %v; a scale is finite (F9)", pack.ErrCorrupt, e.Name, first+i, s[i])
+			return nil, fmt.Errorf("%w: %q: scale %d is %v; a scale is finite (F9)", pack.ErrCorrupt, e.Name,
+				first+i, s[i])
 		}
 		if math.Signbit(float64(s[i])) && !e.Scale.Signed {
-			return nil, fmt.Errorf("%w: %q: scale %d is %v; only scales that the manifest calls signed are negative (F9)",
+			return nil, fmt.Errorf("%w: %q: scale %d is %v; only scales that the manifest calls signed are negative "+
+				"(F9)",
 				pack.ErrCorrupt, e.Name, first+i, s[i])
 		}
 	}
@@ -215,7 +217,8 @@ func (e *Entry) widenMinima(data []byte) ([]float32, error) {
 	m := e.Scale.widened(data)
 	for i := range m {
 		if m[i]-m[i] != 0 {
-			return nil, fmt.Errorf("%w: %q: minimum %d is %v; a minimum is finite (F25)", pack.ErrCorrupt, e.Name, i, m[i])
+			return nil, fmt.Errorf("%w: %q: minimum %d is %v; a minimum is finite (F25)", pack.ErrCorrupt,
+				e.Name, i, m[i])
 		}
 	}
 	return m, nil

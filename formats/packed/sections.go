@@ -46,7 +46,7 @@ func openRegular(path string) (*os.File, error) {
 	}
 	if info.IsDir() {
 		return nil, filerr.Named(path,
-			fmt.Errorf("%w: it is a directory; a packed file is one file, which lowpack convert makes from a checkpoint",
+			fmt.Errorf("%w: it is a directory; a packed file is one file, which lowpack convert writes",
 				pack.ErrUnsupported))
 	}
 	if !info.Mode().IsRegular() {

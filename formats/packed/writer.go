@@ -148,7 +148,8 @@ func (w *Writer) Commit() error {
 		return err
 	}
 	if int64(len(header)) != w.start {
-		return fmt.Errorf("the header of %s has %d bytes instead of the planned %d", w.file.Target(), len(header), w.start)
+		return fmt.Errorf("the header of %s has %d bytes instead of the planned %d", w.file.Target(),
+			len(header), w.start)
 	}
 	if _, err := w.file.WriteAt(header, 0); err != nil {
 		return w.failed(err)

@@ -67,7 +67,8 @@ func Statement(name, sha256 string, m *packed.Manifest) ([]byte, error) {
 	}
 	tool, version, ok := strings.Cut(m.Tool, " ")
 	if !ok {
-		return nil, fmt.Errorf("%w: tool is %q in the manifest, want a program and its version", pack.ErrCorrupt, m.Tool)
+		return nil, fmt.Errorf("%w: tool is %q in the manifest, want a program and its version",
+			pack.ErrCorrupt, m.Tool)
 	}
 	s := statement{
 		Type:          StatementType,

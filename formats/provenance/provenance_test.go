@@ -19,9 +19,10 @@ func manifest() *packed.Manifest {
 		Format: 1, Tool: "lowpack 0.1.0", Family: "bitnet",
 		Sources: []packed.Source{{Name: "config.json", Size: 3, SHA256: digestOf("1")},
 			{Name: "model-00001-of-00002.safetensors", Size: 4, SHA256: digestOf("2")}},
-		Recipe: packed.Recipe{Quant: "auto", Layout: "vnni4i", Golden: "full", AllowLossy: true, Include: []string{"*<&>*"},
-			Params: map[string]int{"bm": 32},
-			Rules:  []packed.Rule{{Match: "lm_head.weight", Quant: "int8"}}},
+		Recipe: packed.Recipe{Quant: "auto", Layout: "vnni4i", Golden: "full", AllowLossy: true,
+			Include: []string{"*<&>*"},
+			Params:  map[string]int{"bm": 32},
+			Rules:   []packed.Rule{{Match: "lm_head.weight", Quant: "int8"}}},
 	}
 }
 
@@ -99,11 +100,12 @@ func TestCheckFinds(t *testing.T) {
 		"externalParameters.recipe.include is missing": {`"include":["*<&>*"],`, ``},
 		"resolvedDependencies[1].digest.sha256":        {digestOf("2"), digestOf("5")},
 		"resolvedDependencies[0].name":                 {`"config.json"`, `"other.json"`},
-		"resolvedDependencies[0].digest is missing":    {`"digest":{"sha256":"` + digestOf("1") + `"}`, `"digest":null`},
-		"runDetails.builder.version.lowpack":           {`"lowpack":"0.1.0"`, `"lowpack":"0.2.0"`},
-		"runDetails.builder.id is a number":            {`"id":"https://github.com/lowpack/lowpack"`, `"id":7`},
-		"twice":                                        {`"predicateType"`, `"subject":[],"predicateType"`},
-		"is expected":                                  {"}}}}}\n", "}}}}"},
+		"resolvedDependencies[0].digest is missing": {`"digest":{"sha256":"` + digestOf("1") + `"}`,
+			`"digest":null`},
+		"runDetails.builder.version.lowpack": {`"lowpack":"0.1.0"`, `"lowpack":"0.2.0"`},
+		"runDetails.builder.id is a number":  {`"id":"https://github.com/lowpack/lowpack"`, `"id":7`},
+		"twice":                              {`"predicateType"`, `"subject":[],"predicateType"`},
+		"is expected":                        {"}}}}}\n", "}}}}"},
 	} {
 		err := Check([]byte(replace(t, text, edit)), fileDigest, manifest())
 		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), word) {

@@ -52,8 +52,8 @@ func openAWQ(l *Layer, read Read, symmetric bool) (*Matrix, error) {
 		for g := range l.Groups() {
 			z := code(t[0], g, l.Rows, n)
 			if symmetric && z != 0 {
-				return nil, fmt.Errorf("%w: tensor %q: zero_point is false, or sym true, but the zero point of row %d and "+
-					"group %d is %d, not 8", pack.ErrCorrupt, l.Module+".qzeros", n, g, z+8)
+				return nil, fmt.Errorf("%w: tensor %q: zero_point is false, or sym true, but the zero point of row %d "+
+					"and group %d is %d, not 8", pack.ErrCorrupt, l.Module+".qzeros", n, g, z+8)
 			}
 			m.Zeros[n*l.Groups()+g] = z
 		}

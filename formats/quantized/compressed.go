@@ -247,7 +247,8 @@ func (m *Matrix) bytes(l *Layer) {
 			for j := range l.Columns {
 				c := int8(stored[n*l.Columns+m.column(j)])
 				if int(c) < -half || int(c) >= half {
-					return fmt.Errorf("%w: tensor %q: code %d in row %d does not fit %d bits", pack.ErrCorrupt, l.Words, c,
+					return fmt.Errorf("%w: tensor %q: code %d in row %d does not fit %d bits", pack.ErrCorrupt,
+						l.Words, c,
 						row+n, l.Bits)
 				}
 				dst[n*l.Columns+j] = c

@@ -58,8 +58,8 @@ const (
 
 // tables holds the rules of every kind of object: quantization configurations by method, and the objects in them.
 var tables = map[string]table{
-	// GPTQ by GPTQModel, AutoGPTQ, optimum and transformers; AutoRound; AWQ by AutoAWQ, GPTQModel and transformers. They
-	// share a table: AutoRound writes the other two formats as well, with its own keys among theirs.
+	// GPTQ by GPTQModel, AutoGPTQ, optimum and transformers; AutoRound; AWQ by AutoAWQ, GPTQModel and transformers.
+	// They share a table: AutoRound writes the other two formats as well, with its own keys among theirs.
 	"modules": {
 		{"quant_method method bits w_bit group_size q_group_size sym zero_point desc_act dynamic", read, ""},
 		{"checkpoint_format format version packing_format backend pack_dtype data_type act_bits " +

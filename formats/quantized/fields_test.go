@@ -39,7 +39,8 @@ func TestOnlyDots(t *testing.T) {
 		}
 		re := regexp.MustCompile("^(?:" + text + ")")
 		for _, name := range []string{
-			"", "lm_head", "lm_heads", "model.layers.1.mlp.up", "model.layers.10.mlp", "modelxlayersy1zmlp", "mod", "méd",
+			"", "lm_head", "lm_heads", "model.layers.1.mlp.up", "model.layers.10.mlp", "modelxlayersy1zmlp",
+			"mod", "méd",
 			"a-b_c", "a-b_cé", "a-b_c\n", "..", "\xff\xfe\xfd", "abc",
 		} {
 			if got, want := m.match(name), re.MatchString(name); got != want {

@@ -46,9 +46,10 @@ func (f gptq) layer(module string, look Lookup) (*Layer, error) {
 	}
 	d := f.of(module)
 	p.said(d, bits)
-	l := Layer{Rows: rows, Columns: columns, Bits: bits, Group: p.group(columns, groups, d.group), ScaleOf: scales.DType,
-		Signed: f.signed,
-		Words:  weight.Name, Panel: Panel{1, 4, weight.Shape[0], 4 * int64(rows)}}
+	l := Layer{Rows: rows, Columns: columns, Bits: bits, Group: p.group(columns, groups, d.group),
+		ScaleOf: scales.DType,
+		Signed:  f.signed,
+		Words:   weight.Name, Panel: Panel{1, 4, weight.Shape[0], 4 * int64(rows)}}
 	p.order(".g_idx", "desc_act", d.order, columns, l.Group)
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return f.open(l, d, read) })
 }
@@ -110,8 +111,8 @@ func zeroPoints(l *Layer, form zeroForm, stored words) ([]int8, error) {
 			case form == minusOne && l.Bits == 3:
 				z = (z + 1) % 8
 			case form == clamped && z == 1<<l.Bits-1:
-				return nil, fmt.Errorf("%w: tensor %q: the zero point of row %d and group %d is stored as %d, so its value "+
-					"is %d, which is out of range", pack.ErrCorrupt, l.Module+".qzeros", n, g, z, z+1)
+				return nil, fmt.Errorf("%w: tensor %q: the zero point of row %d and group %d is stored as %d, so its "+
+					"value is %d, which is out of range", pack.ErrCorrupt, l.Module+".qzeros", n, g, z, z+1)
 			case form == clamped:
 				z++
 			}
@@ -139,8 +140,8 @@ func symmetricZeros(l *Layer, stored words) error {
 	first := stored.field(0, l.Bits, 0, 1)
 	for i := range l.Rows * l.Groups() {
 		if z := stored.field(i, l.Bits, 0, 1); z != first || z != half && z != half-1 {
-			return fmt.Errorf("%w: tensor %q: sym is true, but zero point %d is stored as %d, and the first one as %d; all "+
-				"should be %d (v2) or %d (v1)",
+			return fmt.Errorf("%w: tensor %q: sym is true, but zero point %d is stored as %d, and the first one as "+
+				"%d; all should be %d (v2) or %d (v1)",
 				pack.ErrCorrupt, l.Module+".qzeros", i, z, first, half, half-1)
 		}
 	}

@@ -51,7 +51,8 @@ func sound(config string) files {
 		f.add("x.scales", safetensors.F32, floats(16, 1, 1), 2, 8)
 	case ctConfig:
 		f.add("x.weight_packed", "I32", zero(64), 8, 2)
-		f.add("x.weight_shape", "I64", binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, 8), 16), 2)
+		f.add("x.weight_shape", "I64",
+			binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, 8), 16), 2)
 		f.add("x.weight_zero_point", "I32", zero(8), 1, 2)
 		f.add("x.weight_scale", safetensors.F32, floats(16, 1, 1), 8, 2)
 	case w4a8Config:
@@ -338,7 +339,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(config), `{"bits":4}`)
 	}
 	f.Fuzz(func(t *testing.T, config []byte, old string) {
-		if _, err := quantized.Parse(config, beside("quantize_config.json", old)); err != nil && !wellSaid(err, "config") {
+		if _, err := quantized.Parse(config, beside("quantize_config.json", old)); err != nil &&
+			!wellSaid(err, "config") {
 			t.Errorf("an error of no kind: %v", err)
 		}
 	})

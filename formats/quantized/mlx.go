@@ -167,8 +167,8 @@ func (a *affineGroups) constant(i int, v float64) error {
 }
 
 func (a *affineGroups) notIntegers(i int, s, b float32) error {
-	return fmt.Errorf("%w: MLX: module %q: row %d, group %d: the bias %v is not an integer multiple of the scale %v, so "+
-		"the weights are not integers times a scale; convert the original checkpoint",
+	return fmt.Errorf("%w: MLX: module %q: row %d, group %d: the bias %v is not an integer multiple of the scale %v, "+
+		"so the weights are not integers times a scale; convert the original checkpoint",
 		pack.ErrUnsupported, a.Module, i/a.Groups(), i%a.Groups(), b, s)
 }
 

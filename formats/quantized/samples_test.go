@@ -96,7 +96,8 @@ func TestSameCodes(t *testing.T) {
 		}
 		for module, m := range a.matrices {
 			n := b.matrices[module]
-			if !slices.Equal(codes(m), codes(n)) || !slices.Equal(m.Scales, n.Scales) || !slices.Equal(m.Zeros, n.Zeros) {
+			if !slices.Equal(codes(m), codes(n)) || !slices.Equal(m.Scales, n.Scales) ||
+				!slices.Equal(m.Zeros, n.Zeros) {
 				t.Errorf("%s of %v differs", module, pair)
 			}
 		}
@@ -314,7 +315,8 @@ func (s *sample) dequantize(module string, m *quantized.Matrix) []float32 {
 		default:
 			v = s.round(m, v*scale)
 		}
-		if nibbles := s.tensors[module]; v == 0 && m.Alphabet.Name == pack.E2M1.Name && nibbles[i/2]>>(4*(i%2))&15 == 8 {
+		if nibbles := s.tensors[module]; v == 0 && m.Alphabet.Name == pack.E2M1.Name &&
+			nibbles[i/2]>>(4*(i%2))&15 == 8 {
 			v = float32(math.Copysign(0, -1)) // code 0 stands for both zeros
 		}
 		out[row*l.Columns+k] = v

@@ -18,9 +18,10 @@ func Stackable(layers []*Layer) error {
 	for _, l := range layers[1:] {
 		if l.Rows != first.Rows || l.Columns != first.Columns || l.Group != first.Group || l.ScaleOf != first.ScaleOf ||
 			l.Panel != first.Panel || l.Experts > 0 {
-			return fmt.Errorf("%w: module %q: %d rows of %d columns in groups of %d, scales of type %s; module %q has %d, %d, "+
-				"%d, %s: experts of one block must have one form",
-				pack.ErrUnsupported, l.Module, l.Rows, l.Columns, l.Group, l.ScaleOf, first.Module, first.Rows, first.Columns,
+			return fmt.Errorf("%w: module %q: %d rows of %d columns in groups of %d, scales of type %s; module %q has "+
+				"%d, %d, %d, %s: experts of one block must have one form",
+				pack.ErrUnsupported, l.Module, l.Rows, l.Columns, l.Group, l.ScaleOf, first.Module, first.Rows,
+				first.Columns,
 				first.Group, first.ScaleOf)
 		}
 	}
@@ -36,8 +37,9 @@ func OpenStack(layers []*Layer, read Read) (Stack, error) {
 			return nil, err
 		}
 		if first := append(s, m)[0]; m.Alphabet.Name != first.Alphabet.Name {
-			return nil, fmt.Errorf("%w: module %q has codes of alphabet %s, module %q of %s: experts of one block must have "+
-				"the same", pack.ErrUnsupported, l.Module, m.Alphabet.Name, first.Layer.Module, first.Alphabet.Name)
+			return nil, fmt.Errorf("%w: module %q has codes of alphabet %s, module %q of %s: experts of one block "+
+				"must have the "+
+				"same", pack.ErrUnsupported, l.Module, m.Alphabet.Name, first.Layer.Module, first.Alphabet.Name)
 		}
 		s = append(s, m)
 	}

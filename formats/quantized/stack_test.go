@@ -64,7 +64,8 @@ var singles = slices.DeleteFunc(slices.Clone(formats),
 func TestStack(t *testing.T) {
 	for _, config := range singles {
 		f := soundExperts(config)
-		for _, name := range []string{"e1.qweight", "e1.weight_packed", "e1.weight"} { // make the second one another matrix
+		// make the second one another matrix
+		for _, name := range []string{"e1.qweight", "e1.weight_packed", "e1.weight"} {
 			for i := range f[name].data {
 				f[name].data[i] ^= byte(i%4/2) << 1
 			}
@@ -101,7 +102,8 @@ func checkStack(t *testing.T, config string, s quantized.Stack) {
 	units := s.Rows() * l.Groups()
 	if z := s.Zeros(); z != nil && len(z) != units || len(s.ScaleValues()) != units ||
 		len(s.Scales()) != units*int(l.ScaleOf.Size()) {
-		t.Errorf("%s: %d scales in %d bytes and %d zero points for %d units", config, len(s.ScaleValues()), len(s.Scales()),
+		t.Errorf("%s: %d scales in %d bytes and %d zero points for %d units", config, len(s.ScaleValues()),
+			len(s.Scales()),
 			len(z), units)
 	}
 	if o := s.Order(); o != nil && len(o) != 4*l.Columns*len(s) {
@@ -121,7 +123,9 @@ func TestStackRefused(t *testing.T) {
 		want   string
 	}{
 		"no such codes": {awqConfig, func(f files) { delete(f, "e1.qzeros") }, `"e1.qzeros" is missing`},
-		"other scales":  {awqConfig, func(f files) { f.add("e2.scales", safetensors.BF16, make([]byte, 32), 2, 8) }, `"e2"`},
+		"other scales": {awqConfig, func(f files) {
+			f.add("e2.scales", safetensors.BF16, make([]byte, 32), 2, 8)
+		}, `"e2"`},
 		"other groups": {groupsConfig, func(f files) {
 			delete(f, "e1.g_idx")
 			f.add("e1.scales", safetensors.F32, floats(8, 1, 1), 1, 8)

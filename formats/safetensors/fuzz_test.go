@@ -90,7 +90,8 @@ func randomFile(r *rand.Rand) []byte {
 	types := []DType{F32, F16, BF16, U8, I8, "I64", "F64", "BOOL", "U16", "U32", "I32", "I16", "U64"}
 	var ts []TensorInfo
 	for i := range r.IntN(5) {
-		t := TensorInfo{Name: string([]rune{rune('a' + i), []rune{'"', '\\', 'é', '\u2028', '😀', '\n', '/'}[r.IntN(7)]}),
+		t := TensorInfo{Name: string([]rune{rune('a' + i),
+			[]rune{'"', '\\', 'é', '\u2028', '😀', '\n', '/'}[r.IntN(7)]}),
 			DType: types[r.IntN(len(types))]}
 		for range r.IntN(4) {
 			t.Shape = append(t.Shape, int64(r.IntN(4)))

@@ -315,10 +315,12 @@ func checkOffsets(ts []TensorInfo, data int64) error {
 		t := &ts[i]
 		switch {
 		case t.Begin > at:
-			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] leave a hole of %d bytes after %s", pack.ErrCorrupt, t.Name,
+			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] leave a hole of %d bytes after %s",
+				pack.ErrCorrupt, t.Name,
 				t.Begin, t.End, t.Begin-at, after(last))
 		case t.Begin < at:
-			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] overlap %s", pack.ErrCorrupt, t.Name, t.Begin, t.End,
+			return fmt.Errorf("%w: tensor %q: data_offsets [%d, %d] overlap %s", pack.ErrCorrupt, t.Name,
+				t.Begin, t.End,
 				after(last))
 		}
 		at, last = t.End, t.Name

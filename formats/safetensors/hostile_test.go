@@ -86,7 +86,8 @@ func TestHostile(t *testing.T) {
 		if n := after.TotalAlloc - before.TotalAlloc; n > 48<<20 {
 			t.Errorf("%s: %d bytes were allocated", c.ID, n)
 		}
-		t.Logf("%-5s %8v %6d KiB  %v", c.ID, took.Round(time.Microsecond), (after.TotalAlloc-before.TotalAlloc)>>10, err)
+		t.Logf("%-5s %8v %6d KiB  %v", c.ID, took.Round(time.Microsecond),
+			(after.TotalAlloc-before.TotalAlloc)>>10, err)
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,8 @@ func read(v *jsonread.Value) (s Settings, err error) {
 		want string
 		set  func(v *jsonread.Value) bool
 	}{
-		{"do_sample", "true or false", func(v *jsonread.Value) bool { sample = v.Bool; return v.Kind == jsonread.Bool }},
+		{"do_sample", "true or false",
+			func(v *jsonread.Value) bool { sample = v.Bool; return v.Kind == jsonread.Bool }},
 		{"temperature", "a number", number(&all.Temperature)},
 		{"top_k", "an integer", integer(&all.TopK)},
 		{"top_p", "a number", number(&all.TopP)},

@@ -158,7 +158,8 @@ func (p *planner) linear(n model.Need, s stream) {
 
 // packed adds the codes of a linear layer and its weight_scale, or the inverse if the checkpoint's convention divides.
 func (p *planner) packed(n model.Need, s stream, scale float64) {
-	p.add(n.Name, safetensors.U8, n.PackedShape(), func() filler { return newCodes(s, n.Shape[0], n.Shape[1], p.zeros) })
+	p.add(n.Name, safetensors.U8, n.PackedShape(),
+		func() filler { return newCodes(s, n.Shape[0], n.Shape[1], p.zeros) })
 	if p.d.Quant.ScaleDivides {
 		scale = 1 / scale
 	}

@@ -30,7 +30,8 @@ func TestReadBack(t *testing.T) {
 		if i%2 == 0 || c.Description.Blocks[0].Experts != nil || c.Weights == GPTQ {
 			readBack(t, l.Name, plan(t, l.Name, func(o *Options) { o.Mini, o.Shards = true, 3 }))
 		} else {
-			readBack(t, l.Name, plan(t, l.Name, func(o *Options) { o.Mini, o.Weights, o.ShardSize = true, Codes, 50_000 }))
+			readBack(t, l.Name, plan(t, l.Name,
+				func(o *Options) { o.Mini, o.Weights, o.ShardSize = true, Codes, 50_000 }))
 		}
 	}
 }

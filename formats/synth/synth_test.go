@@ -128,7 +128,8 @@ func TestPublishedSizes(t *testing.T) {
 			}
 		}
 		if weights != want.ternary || n != want.tensors {
-			t.Errorf("%s has %d ternary weights in %d tensors, want %d in %d", want.like, weights, n, want.ternary, want.tensors)
+			t.Errorf("%s has %d ternary weights in %d tensors, want %d in %d", want.like, weights, n, want.ternary,
+				want.tensors)
 		}
 	}
 }
@@ -154,7 +155,8 @@ func TestPublishedData(t *testing.T) {
 			bytes += n
 		}
 		if c.Parameters() != want.parameters || want.bytes > 0 && (bytes != want.bytes || c.Tensors() != want.tensors) {
-			t.Errorf("%s: %d parameters in %d tensors of %d bytes; want %d, %d, %d", want.like, c.Parameters(), c.Tensors(),
+			t.Errorf("%s: %d parameters in %d tensors of %d bytes; want %d, %d, %d", want.like, c.Parameters(),
+				c.Tensors(),
 				bytes, want.parameters, want.tensors, want.bytes)
 		}
 	}
@@ -198,7 +200,9 @@ func TestRefused(t *testing.T) {
 		"null":                     func(o *Options) { o.Config = []byte("null") },
 		"other family":             func(o *Options) { o.Config = []byte(`{"architectures":["OPTForCausalLM"]}`) },
 		"other dtype":              func(o *Options) { o.Config = []byte(tiny(`"torch_dtype": "int8"`)) },
-		"no heads":                 func(o *Options) { o.Config, o.Mini = []byte(tiny(`"num_attention_heads": 0`)), true },
+		"no heads": func(o *Options) {
+			o.Config, o.Mini = []byte(tiny(`"num_attention_heads": 0`)), true
+		},
 		"huge": func(o *Options) {
 			o.Config, o.Mini = []byte(tiny(`"num_hidden_layers": 1, "intermediate_size": -9223372036854775808`)), true
 		},
@@ -207,7 +211,8 @@ func TestRefused(t *testing.T) {
 		edit(&bad)
 		if c, err := New(bad); err == nil {
 			t.Errorf("%s: accepted: %+v", name, c.Description.Config)
-		} else if !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrLimit) {
+		} else if !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrCorrupt) &&
+			!errors.Is(err, pack.ErrLimit) {
 			t.Errorf("%s: %v has no class", name, err)
 		}
 	}

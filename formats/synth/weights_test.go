@@ -98,7 +98,8 @@ func TestShareOfZeros(t *testing.T) {
 			t.Errorf("absmean codes have %.3f zeros, want %.3f", got, zeros)
 		}
 		packed := plan(t, "bitnet-2b4t", func(o *Options) { o.Mini, o.Zeros = true, zeros })
-		if got := shareOfCodes(t, packed.tensor(packed.Description.Blocks[0].Up.Weight).all()); math.Abs(got-zeros) > 0.02 {
+		if got := shareOfCodes(t,
+			packed.tensor(packed.Description.Blocks[0].Up.Weight).all()); math.Abs(got-zeros) > 0.02 {
 			t.Errorf("packed codes have %.3f zeros, want %.3f", got, zeros)
 		}
 	}
@@ -165,7 +166,8 @@ func TestLevels(t *testing.T) {
 					magnitudes[math.Abs(v)] = true
 				}
 			}
-			if len(values) > c.levels || len(values) < min(c.levels, 6) { // with many levels a row may lack the rare ones
+			// with many levels a row may lack the rare ones
+			if len(values) > c.levels || len(values) < min(c.levels, 6) {
 				t.Errorf("%s: row %d has %d values, want %d", c.weights, row, len(values), c.levels)
 			}
 		}

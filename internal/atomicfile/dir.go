@@ -56,8 +56,8 @@ func (d *Dir) mkdir(held bool) error {
 		return err
 	}
 	if !held {
-		return fmt.Errorf("%s exists, and this file system has no locks to show whether another process is writing it; "+
-			"if none is, remove it", d.Path)
+		return fmt.Errorf("%s exists, and this file system has no locks to show whether another process is writing "+
+			"it; if none is, remove it", d.Path)
 	}
 	if err := d.fs.RemoveAll(d.Path); err != nil {
 		return err

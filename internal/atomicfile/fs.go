@@ -106,7 +106,8 @@ func openRegular(path string) (*os.File, error) {
 		return nil, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is %w: it is not a regular file (%s); remove it", path, ErrForeign, before.Mode().Type())
+		return nil, fmt.Errorf("%s is %w: it is not a regular file (%s); remove it", path, ErrForeign,
+			before.Mode().Type())
 	}
 	return openSeen(path, before)
 }

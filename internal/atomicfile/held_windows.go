@@ -15,7 +15,8 @@ func checkHeld(target string) error {
 		return Failed(err)
 	}
 	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
-	h, err := windows.CreateFile(path, windows.DELETE, share, nil, windows.OPEN_EXISTING, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	h, err := windows.CreateFile(path, windows.DELETE, share, nil, windows.OPEN_EXISTING,
+		windows.FILE_ATTRIBUTE_NORMAL, 0)
 	if errors.Is(err, windows.ERROR_SHARING_VIOLATION) {
 		return Failed(fmt.Errorf("%s is open in another process, such as lowpack serve, and cannot be replaced: %w; %s",
 			target, err, endIt))

@@ -15,7 +15,8 @@ func TestWindowsNames(t *testing.T) {
 			"nul ", "NUL."},
 		"drops":          {"model.", "model ", "a. .", "...", " "},
 		"cannot contain": {"a:b", "model::$DATA", "nul:", "a?b", "a*", "<a", "a>", `a"b`, "a|b", "a\tb", "a\x00b"},
-		"": {"model.safetensors", "NULL", "null.txt", "console", "com", "com12", "lptx", "aux-1", ".con", "x.nul", "a b",
+		"": {"model.safetensors", "NULL", "null.txt", "console", "com", "com12", "lptx", "aux-1", ".con",
+			"x.nul", "a b",
 			".hidden", "..a", "Модель 模型 é", ".", ".."},
 	} {
 		for _, name := range names {

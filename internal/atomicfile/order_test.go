@@ -50,7 +50,8 @@ func TestOrder(t *testing.T) {
 	if err == nil {
 		err = d.Commit()
 	}
-	if err != nil || !inOrder(fs.Ops(), "write", "sync", "sync directory", "sync directory", "rename", "sync directory") {
+	if err != nil || !inOrder(fs.Ops(), "write", "sync", "sync directory", "sync directory", "rename",
+		"sync directory") {
 		t.Errorf("directory: %v, %v", err, fs.Ops())
 	}
 }

@@ -63,7 +63,8 @@ func TestTraps(t *testing.T) {
 				t.Errorf("%s at %s: %v", trap, what, err)
 			}
 			if content(t, victim) != before || len(names(t, dir)) != 2 {
-				t.Errorf("%s at %s: the directory holds %v, the victim %q", trap, what, names(t, dir), content(t, victim))
+				t.Errorf("%s at %s: the directory holds %v, the victim %q", trap, what, names(t, dir),
+					content(t, victim))
 			}
 		}
 	}

@@ -11,7 +11,8 @@ import (
 func CheckSpace(target string, size int64) error {
 	dir := filepath.Dir(target)
 	if have, ok := free(dir); ok && size > 0 && have < uint64(size) {
-		return fmt.Errorf("write %s: %d bytes are needed in %s, %d are free: %w", target, size, dir, have, syscall.ENOSPC)
+		return fmt.Errorf("write %s: %d bytes are needed in %s, %d are free: %w", target, size, dir, have,
+			syscall.ENOSPC)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ func checkTarget(target string) error {
 	case info.Mode()&os.ModeSymlink != 0:
 		return Failed(fmt.Errorf("%s is a symbolic link, which would be replaced; name its target", target))
 	case info.IsDir():
-		return Failed(fmt.Errorf("%s is a directory that already exists, which is not replaced; name another path", target))
+		return Failed(fmt.Errorf("%s is a directory that already exists, which is not replaced; name another path",
+			target))
 	case !info.Mode().IsRegular():
 		return Failed(fmt.Errorf("%s exists and is not a regular file (%s)", target, info.Mode().Type()))
 	}

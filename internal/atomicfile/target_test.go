@@ -71,7 +71,8 @@ func TestCheck(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, bad := range []string{link, dir, os.DevNull, filepath.Join(dir, "missing", "new"), filepath.Join(file, "new"),
+	for _, bad := range []string{link, dir, os.DevNull, filepath.Join(dir, "missing", "new"),
+		filepath.Join(file, "new"),
 		filepath.Join(dir, strings.Repeat("n", 256))} {
 		var failure *Failure
 		if err := Check(bad); !errors.As(err, &failure) {

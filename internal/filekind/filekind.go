@@ -30,14 +30,14 @@ const pickles = ", which run code when loaded and are not supported: use a safet
 var kinds = []kind{
 	{pack.ErrCorrupt, isEmpty, says("the file is empty: download it again")},
 	{pack.ErrCorrupt, matches(`(?i)^(\xef\xbb\xbf)?\s*<(!doctype\s+html|html)[\s>]`),
-		says("an HTML page, which a server sent instead of the file: download it again, signed in if the model is gated")},
+		says("an HTML page, which a server sent instead of the file: download it again, signed in if it is gated")},
 	{pack.ErrCorrupt, matches(`^version https://git-lfs\.github\.com/spec/`), pointer},
 	{pack.ErrUnsupported, matches(`^GGUF`),
 		says("a GGUF model: name the file itself, which must end in .gguf, for lowpack convert")},
 	{pack.ErrUnsupported, isTorchZip, says("a PyTorch archive of Python pickles" + pickles)},
 	{pack.ErrUnsupported, matches(`^PK(\x03\x04|\x05\x06)`),
-		says("a zip archive, which is not supported: extract the model. If torch.save wrote it, it holds pickles: save the " +
-			"model with save_pretrained(safe_serialization=True)")},
+		says("a zip archive, which is not supported: extract the model. If torch.save wrote it, it holds pickles: " +
+			"save the model with save_pretrained(safe_serialization=True)")},
 	{pack.ErrUnsupported, matches(`^\x80[\x02-\x05][^\x00]`), says("one of Python's pickles" + pickles)},
 	{pack.ErrUnsupported, matches(`^\x1f\x8b\x08`), says("gzip data, which is not supported: extract the model")},
 	{pack.ErrUnsupported, isONNX,

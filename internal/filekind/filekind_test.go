@@ -92,7 +92,8 @@ func TestKinds(t *testing.T) {
 			look func([]byte) error
 		}{{texts, filekind.Text}, {weights, filekind.Weights}} {
 			err := where.look([]byte(c.head))
-			if refused := c.in&where.bit != 0; refused != (err != nil) || refused && !strings.Contains(err.Error(), c.words) {
+			if refused := c.in&where.bit != 0; refused != (err != nil) ||
+				refused && !strings.Contains(err.Error(), c.words) {
 				t.Errorf("%.40q in place %d: %v, want %q", c.head, where.bit, err, c.words)
 			}
 		}
@@ -137,7 +138,8 @@ func TestCacheRoot(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "models--acme--tiny")
 	write := func(name, text string) {
 		path := filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -62,7 +62,8 @@ func TestNarrow(t *testing.T) {
 		// Half way to the next larger magnitude goes to the even one, a float32 more or less to the nearer one.
 		half := (x + Widen(h+1)) / 2
 		even := h + h&1
-		inward, outward := math.Float32frombits(math.Float32bits(half)-1), math.Float32frombits(math.Float32bits(half)+1)
+		inward, outward := math.Float32frombits(math.Float32bits(half)-
+			1), math.Float32frombits(math.Float32bits(half)+1)
 		if Narrow(half) != even || Narrow(inward) != h || Narrow(outward) != h+1 {
 			t.Fatalf("around %v: %#04x, %#04x, %#04x; want %#04x, %#04x, %#04x", half, Narrow(inward), Narrow(half),
 				Narrow(outward), h, even, h+1)
@@ -111,7 +112,8 @@ func TestNarrowBrain(t *testing.T) {
 		if math.IsInf(tie, 0) || math.IsNaN(tie) || math.Abs(tie) < 0x1p-126 || math.Abs(tie) > 0x1p127 {
 			continue
 		}
-		for _, x := range []float64{tie, math.Nextafter(tie, 0), math.Nextafter(tie, 2*tie), tie * (1 + r.Float64()/1024)} {
+		for _, x := range []float64{tie, math.Nextafter(tie, 0), math.Nextafter(tie, 2*tie),
+			tie * (1 + r.Float64()/1024)} {
 			want, _ := new(big.Float).SetPrec(8).SetFloat64(x).Float64()
 			if got := WidenBrain(NarrowBrain(x)); float64(got) != want {
 				t.Fatalf("%x is rounded to %x, want %x", x, got, want)

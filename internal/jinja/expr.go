@@ -410,7 +410,8 @@ func (p *parser) test(of expr) (expr, error) {
 	switch {
 	case p.is("("):
 		t.args, err = p.arguments()
-	case next.kind == tokName && slices.Contains([]string{"else", "or", "and", "if", "not", "in", "recursive"}, next.text):
+	case next.kind == tokName && slices.Contains([]string{"else", "or", "and", "if", "not", "in", "recursive"},
+		next.text):
 	case next.kind == tokName && next.text == "is":
 		return nil, p.fail("a test behind a test")
 	case next.kind == tokName || next.kind == tokString || next.kind == tokInt || next.kind == tokFloat,

@@ -79,15 +79,15 @@ func TestBounded(t *testing.T) {
 		"repeat max": "{{ big * 9223372036854775807 }}",
 		"doubling": "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% " +
 			"endfor %}",
-		"doubling capture": "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set x %}{{ n.x }}{{ n.x }}{% " +
-			"endset %}{% set n.x = x %}{% endfor %}",
+		"doubling capture": "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set x %}{{ n.x }}{{ n.x " +
+			"}}{% endset %}{% set n.x = x %}{% endfor %}",
 		"doubling list": "{% set n = namespace(x=[1]) %}{% for i in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
 		"shared lists": "{% set n = namespace(x=[1]) %}{% for i in range(90) %}{% set n.x = [n.x, n.x] %}{% endfor " +
 			"%}{{ n.x }}",
-		"shared compare": "{% set n = namespace(x=[1], y=[1]) %}{% for i in range(90) %}{% set n.x = [n.x, n.x] %}{% set " +
-			"n.y = [n.y, n.y] %}{% endfor %}{{ n.x == n.y }}",
-		"shared tojson": "{% set n = namespace(x=[1]) %}{% for i in range(90) %}{% set n.x = {'a': n.x, 'b': n.x} %}{% " +
-			"endfor %}{{ n.x | tojson }}",
+		"shared compare": "{% set n = namespace(x=[1], y=[1]) %}{% for i in range(90) %}{% set n.x = [n.x, n.x] %}{% " +
+			"set n.y = [n.y, n.y] %}{% endfor %}{{ n.x == n.y }}",
+		"shared tojson": "{% set n = namespace(x=[1]) %}{% for i in range(90) %}{% set n.x = {'a': n.x, 'b': n.x} " +
+			"%}{% endfor %}{{ n.x | tojson }}",
 		"deep lists": "{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ " +
 			"n.x }}",
 		"macro": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
@@ -140,7 +140,8 @@ func TestBounded(t *testing.T) {
 		if used := after.TotalAlloc - before.TotalAlloc; used > 1<<30 {
 			t.Errorf("%s: allocated %d MiB in all", name, used>>20)
 		}
-		t.Logf("%-18s %8v %5d MiB %.80v", name, took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20, err)
+		t.Logf("%-18s %8v %5d MiB %.80v", name, took.Round(time.Millisecond),
+			(after.TotalAlloc-before.TotalAlloc)>>20, err)
 	}
 }
 

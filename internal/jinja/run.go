@@ -101,7 +101,8 @@ func (r *run) list(items []Value) (Value, error) { return r.sized(NewList(items)
 // sized pays for a list or dict that was just built.
 func (r *run) sized(v Value) (Value, error) {
 	if sizeOf(v).depth > maxNesting {
-		return nil, fmt.Errorf("%w: template, line %d: lists are nested deeper than %d", pack.ErrLimit, r.line, maxNesting)
+		return nil, fmt.Errorf("%w: template, line %d: lists are nested deeper than %d", pack.ErrLimit, r.line,
+			maxNesting)
 	}
 	n := 0
 	switch x := v.(type) {
@@ -156,7 +157,8 @@ func (r *run) unsupported(format string, args ...any) error {
 // enter counts calls inside calls; the caller must undo it.
 func (r *run) enter() error {
 	if r.calls++; r.calls > maxCalls {
-		return fmt.Errorf("%w: template, line %d: more than %d calls inside each other", pack.ErrLimit, r.line, maxCalls)
+		return fmt.Errorf("%w: template, line %d: more than %d calls inside each other", pack.ErrLimit,
+			r.line, maxCalls)
 	}
 	return nil
 }

@@ -76,7 +76,8 @@ var samples = []string{
 	`null`, `true`, `false`, `0`, `-0`, `1`, `-12.5e+3`, `1E9`, `123456789012`, `""`,
 	`"a\"\\\/\b\f\n\r\té\u00e9\ud83d\ude00"`, `[]`, `[1, [2, []], {}]`,
 	`{}`, `{"a": 1, "b": {"a": [null]}, "": ""}`, " \t\r\n[ 1 , 2 ] ", `{"\u0061": 1}`, `"\u0000"`, `[1e308]`,
-	``, ` `, `nul`, `truefalse`, `01`, `-`, `1.`, `.5`, `1e`, `+1`, `1e999`, `NaN`, `Infinity`, `-Infinity`, `"a`, `"\x"`,
+	``, ` `, `nul`, `truefalse`, `01`, `-`, `1.`, `.5`, `1e`, `+1`, `1e999`, `NaN`, `Infinity`, `-Infinity`,
+	`"a`, `"\x"`,
 	`"\u12"`, `"\ud800"`, `"\ud800\u0041"`,
 	`"\udc00"`, "\"\x01\"", "\"\xff\"", `[1,]`, `[1 2]`, `[`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{a:1}`, `{"a":1,"a":2}`,
 	`{"a":1,"\u0061":2}`, `1 2`, `{"a":[{"b":1,"b":1}]}`,
@@ -244,7 +245,8 @@ func BenchmarkMembers(b *testing.B) {
 // TestFields: the raw fields of an object, or the fault and its position.
 func TestFields(t *testing.T) {
 	fields, err := Fields([]byte(` { "a" : [1, {"b": null}] ,"\u0062":"x\u0000"}` + "\n"))
-	if err != nil || len(fields) != 2 || string(fields["a"]) != `[1, {"b": null}]` || string(fields["b"]) != `"x\u0000"` {
+	if err != nil || len(fields) != 2 || string(fields["a"]) != `[1, {"b": null}]` ||
+		string(fields["b"]) != `"x\u0000"` {
 		t.Errorf("%q, %v", fields, err)
 	}
 	deep := strings.Repeat(`{"long_name":`, 100)
@@ -258,8 +260,9 @@ func TestFields(t *testing.T) {
 		`{"a": 1} {"a": 1}`:                {Offset: 9},
 		`[1]`:                              {},
 		``:                                 {},
-		deep:                               {Path: strings.Repeat("long_name.", 20) + "…", Offset: 64 * len(`{"long_name":`)},
-		`{"a": 1, "b": "` + "\xff" + `"}`:  {Path: "b", Offset: 15},
+		deep: {Path: strings.Repeat("long_name.", 20) + "…",
+			Offset: 64 * len(`{"long_name":`)},
+		`{"a": 1, "b": "` + "\xff" + `"}`:        {Path: "b", Offset: 15},
 		`{"` + strings.Repeat("é", 99) + `": x}`: {Path: `["` + strings.Repeat(`\u00e9`, 20) + `"]`},
 	} {
 		_, err := Fields([]byte(text))

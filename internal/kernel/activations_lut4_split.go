@@ -49,7 +49,8 @@ func (x *Activations) splitTables(order bitOrder, t, lo, hi int) (tables []byte,
 	defer q.mu.Unlock()
 	steps := x.Stride / splitColumns
 	if q.data == nil {
-		q.data, q.sums, q.ready = alignedBytes(x.maxN*steps*splitBytes), make([]int32, x.maxN*(steps+1)), make([]bool, x.maxN)
+		q.data, q.sums, q.ready = alignedBytes(x.maxN*steps*splitBytes), make([]int32,
+			x.maxN*(steps+1)), make([]bool, x.maxN)
 	}
 	tables, sums := q.data[t*steps*splitBytes:][:steps*splitBytes], q.sums[t*(steps+1):][:steps+1]
 	if !q.ready[t] {

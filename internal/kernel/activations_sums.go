@@ -51,7 +51,8 @@ func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo
 				end := x.sumTo(t, hi)
 				sum := end - before
 				a := add(t, lo, hi, sum)
-				g.data[i*x.N+t] = asm.TokenGroup{Add: a, Sum: sum, Scale: x.scale(t, lo), Fields: [2]int32{17 * a, 16 * a}}
+				g.data[i*x.N+t] = asm.TokenGroup{Add: a, Sum: sum, Scale: x.scale(t, lo),
+					Fields: [2]int32{17 * a, 16 * a}}
 				before = end
 			}
 		}

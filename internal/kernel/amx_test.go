@@ -189,7 +189,8 @@ func TestTilesFences(t *testing.T) {
 			got := placeResults(results, len(p.want))
 			w.Mul(got, p.matrix.M, p.x, 0, w.Panels())
 			if !slices.Equal(got, p.want) {
-				t.Fatalf("%v, alphabet %s, shape %v, %d tokens: wrong results", c.k, c.spec.Alphabet, p.matrix.Shape, p.x.N)
+				t.Fatalf("%v, alphabet %s, shape %v, %d tokens: wrong results", c.k, c.spec.Alphabet,
+					p.matrix.Shape, p.x.N)
 			}
 			w.Close()
 			packed.Check(t)

@@ -20,8 +20,8 @@ func BenchmarkBatches(b *testing.B) {
 		layout, alphabet string
 		groups           []int
 	}{
-		{"vnni4i", pack.Int4.Name, []int{0, 128, 64, 32}}, {"vnni4i", pack.Ternary.Name, []int{0, 128}}, {"vnni4i",
-			pack.Int2.Name, []int{0, 128}},
+		{"vnni4i", pack.Int4.Name, []int{0, 128, 64, 32}}, {"vnni4i", pack.Ternary.Name, []int{0, 128}},
+		{"vnni4i", pack.Int2.Name, []int{0, 128}},
 		{"vnni4i", pack.E2M1.Name, []int{0, 128, 32}}, {"vnni4", pack.Int8.Name, []int{0, 128, 32}},
 	} {
 		for _, group := range c.groups {

@@ -300,7 +300,8 @@ func TestBlocksFences(t *testing.T) {
 				w.scaling.scales, w.scaling.zeros = near, nearZeros
 				w.MulScaled(got, p.matrix.M, x, 0, w.Panels())
 				if !slices.Equal(got, want) {
-					t.Fatalf("%v, alphabet %s, shape %v, %d tokens: other results", k, spec.Alphabet, p.matrix.Shape, x.N)
+					t.Fatalf("%v, alphabet %s, shape %v, %d tokens: other results", k, spec.Alphabet,
+						p.matrix.Shape, x.N)
 				}
 				w.Close()
 				scales.Check(t)

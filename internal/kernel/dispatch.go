@@ -58,7 +58,8 @@ func build(isa ISA, table []row) (list []*Kernel) {
 		if isa == AMX && m.tiles != nil {
 			m = m.onTiles()
 		}
-		list = append(list, &Kernel{r.layout, r.codes, isa, m.about, m.needs, m.groupStep, m.groupMax, m.copies, m.bind})
+		list = append(list, &Kernel{r.layout, r.codes, isa, m.about, m.needs, m.groupStep, m.groupMax,
+			m.copies, m.bind})
 	}
 	return list
 }
@@ -81,24 +82,31 @@ func avx512Table(isa ISA) []row {
 		{"vnni4-64", int1, splitLUTAVX512(0, columnsUp, 1, 8, asm.BinaryLUTRows64AVX512)},
 		{"vnni4i", int1, splitLUTAVX512(gfni, columnsDown, 2, 4, asm.BinaryLUTInterleavedRows32AVX512)},
 		{"vnni4i-64", int1, splitLUTAVX512(gfni, columnsDown, 1, 8, asm.BinaryLUTInterleavedRows64AVX512)},
-		{"vnni4i", ternary, maskedAVX512(8, 8, asm.TernaryRows32AVX512, asm.TernaryPairsAVX512, asm.TernaryFours32AVX512).
-			densely(asm.TernaryPairsFirstAVX512, asm.Fields2PairsDenseAVX512).tiled(asm.Fields32AMX, fields2Tiles(1))},
+		{"vnni4i", ternary,
+			maskedAVX512(8, 8, asm.TernaryRows32AVX512, asm.TernaryPairsAVX512, asm.TernaryFours32AVX512).
+				densely(asm.TernaryPairsFirstAVX512, asm.Fields2PairsDenseAVX512).tiled(asm.Fields32AMX,
+				fields2Tiles(1))},
 		{"vnni4i", int2s, maskedAVX512(8, 8, asm.Fields2Rows32AVX512, asm.Fields2PairsAVX512, asm.Fields2Fours32AVX512).
 			densely(asm.Fields2PairsFirstAVX512, asm.Fields2PairsDenseAVX512).tiled(asm.Fields32AMX, fields2Tiles(1))},
 		{"vnni4i", int1, maskedAVX512(16, 4, asm.Fields1Rows32AVX512, nil, nil)},
-		{"vnni4i", int4, maskedAVX512(4, 16, asm.Fields4Rows32AVX512, asm.Fields4Pairs32AVX512, nil).tiled(asm.Fields64AMX,
+		{"vnni4i", int4, maskedAVX512(4, 16, asm.Fields4Rows32AVX512, asm.Fields4Pairs32AVX512,
+			nil).tiled(asm.Fields64AMX,
 			fields4Tiles(1))},
 		{"vnni4i-64", ternary,
 			maskedAVX512(4, 16, asm.TernaryRows64AVX512, asm.TernaryPairs64AVX512, asm.TernaryFours64AVX512).
-				densely(asm.TernaryRows64FirstAVX512, asm.Fields2Rows64DenseAVX512).tiled(asm.Fields64AMX, fields2Tiles(2))},
-		{"vnni4i-64", int2s, maskedAVX512(4, 16, asm.Fields2Rows64AVX512, asm.Fields2Pairs64AVX512, asm.Fields2Fours64AVX512).
-			densely(asm.Fields2Rows64FirstAVX512, asm.Fields2Rows64DenseAVX512).tiled(asm.Fields64AMX, fields2Tiles(2))},
+				densely(asm.TernaryRows64FirstAVX512, asm.Fields2Rows64DenseAVX512).tiled(asm.Fields64AMX,
+				fields2Tiles(2))},
+		{"vnni4i-64", int2s,
+			maskedAVX512(4, 16, asm.Fields2Rows64AVX512, asm.Fields2Pairs64AVX512, asm.Fields2Fours64AVX512).
+				densely(asm.Fields2Rows64FirstAVX512, asm.Fields2Rows64DenseAVX512).tiled(asm.Fields64AMX,
+				fields2Tiles(2))},
 		{"vnni4i-64", int1, maskedAVX512(8, 8, asm.Fields1Rows64AVX512, nil, nil)},
 		{"vnni4i-64", int4, maskedAVX512(4, 32, asm.Fields4Rows64AVX512, asm.Fields4Pairs64AVX512,
 			nil).tiled(asm.Fields128AMX, fields4Tiles(2))},
 		{"vnni4i", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows32AVX512,
 			asm.E2M1Pairs32AVX512).tiled(asm.Fields64AMX, fields4Tiles(1))},
-		{"vnni4i-64", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows64AVX512,
+		{"vnni4i-64", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products",
+			asm.E2M1Rows64AVX512,
 			asm.E2M1Pairs64AVX512).tiled(asm.Fields128AMX, fields4Tiles(2))},
 		{"vnni4", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows32AVX512,
 			asm.Int8Pairs32AVX512).tiled(asm.Bytes128AMX, byteTiles(1))},
@@ -114,9 +122,11 @@ func avx512Table(isa ISA) []row {
 func panelSets() []panelSet {
 	return []panelSet{{
 		isa: AVXVNNI, about: "256-bit dot products",
-		fields1: funcs{asm.Fields1Rows32AVXVNNI, asm.Fields1Rows64AVXVNNI}, binary: binaryX86(), binaryMax: binaryMaxX86,
-		fields2: funcs{asm.Fields2Rows32AVXVNNI, asm.Fields2Rows64AVXVNNI},
-		fields4: funcs{asm.Fields4Rows32AVXVNNI, asm.Fields4Rows64AVXVNNI}, lookup: unsignedLookup,
+		fields1:   funcs{asm.Fields1Rows32AVXVNNI, asm.Fields1Rows64AVXVNNI},
+		binary:    binaryX86(),
+		binaryMax: binaryMaxX86,
+		fields2:   funcs{asm.Fields2Rows32AVXVNNI, asm.Fields2Rows64AVXVNNI},
+		fields4:   funcs{asm.Fields4Rows32AVXVNNI, asm.Fields4Rows64AVXVNNI}, lookup: unsignedLookup,
 		fields8: funcs{asm.Fields8Rows32AVXVNNI, asm.Fields8Rows64AVXVNNI}, int8: digits[pack.Int8.Name],
 		binaryLUT: funcs{asm.BinaryLUTRows32AVX2, asm.BinaryLUTRows64AVX2},
 		base3:     asm.Base3AVXVNNI, base3Operands: base3X86,
@@ -197,7 +207,8 @@ func binaryX86() operands {
 }
 
 var (
-	binaryNEON = operands{mul: 2, add: 1, block: columns16(1)}                     // +1, −1 = 0, 1 are multiplied as 0, −1
+	// +1, −1 = 0, 1 are multiplied as 0, −1
+	binaryNEON = operands{mul: 2, add: 1, block: columns16(1)}
 	base3X86   = operands{add: -1, block: math.MaxInt16 / (2 * 2 * MaxActivation)} // digits of two columns per step
 )
 

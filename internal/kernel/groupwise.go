@@ -48,7 +48,8 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	units := ceilDiv(w.Shape.K, s.Group)
 	if n := w.Shape.M * units; len(s.Weights) != n && s.Weights != nil || len(s.Zeros) > 1 && len(s.Zeros) != n ||
 		s.Group < w.Shape.K && s.Group%w.Group != 0 {
-		panic(fmt.Sprintf("kernel: %d scales and %d zero points for shape %v, groups of %d in blocks of %d", len(s.Weights),
+		panic(fmt.Sprintf("kernel: %d scales and %d zero points for shape %v, groups of %d in blocks of %d",
+			len(s.Weights),
 			len(s.Zeros), w.Shape, s.Group, w.Group))
 	}
 	if err := checkZeros(w.Layout.Spec(), w.Group, s.Zeros); err != nil {
@@ -170,7 +171,8 @@ func (w *Weights) scaleSums(y []float32, c call, p int) (next int) {
 		*room = make([]int32, n)
 	}
 	for t0 := 0; t0 < c.x.N; t0 += tokens {
-		part := call{y: *room, ldy: rows, x: c.x, p0: p, p1: next, t0: t0, t1: min(t0+tokens, c.x.N), token: t0, row: first}
+		part := call{y: *room, ldy: rows, x: c.x, p0: p, p1: next, t0: t0, t1: min(t0+tokens, c.x.N), token: t0,
+			row: first}
 		w.sums(part)
 		for t := t0; t < part.t1; t++ {
 			for q := p; q < next; q++ {

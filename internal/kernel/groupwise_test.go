@@ -113,7 +113,8 @@ func TestScaled(t *testing.T) {
 // TestScaledFences puts everything that a scaled product reads or writes next to inaccessible memory.
 func TestScaledFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
-	packed, results, rows, scales := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
+	packed, results, rows, scales := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t,
+		64<<10), fence.New(t, 64<<10)
 	for _, spec := range specs(t) {
 		count := 16 // each group twice at either end of memory
 		if onlyUnpacked(spec) || testing.Short() {
@@ -150,7 +151,8 @@ func TestScaledFences(t *testing.T) {
 				got := placeFloats(results, n*s.M)
 				w.MulScaled(got, s.M, p.x, 0, w.Panels())
 				if !slices.Equal(got, p.scaled(factors)) {
-					t.Fatalf("%v, alphabet %s, shape %v, group %d, %d tokens: wrong results", k, spec.Alphabet, s, group, n)
+					t.Fatalf("%v, alphabet %s, shape %v, group %d, %d tokens: wrong results", k, spec.Alphabet,
+						s, group, n)
 				}
 				w.Close()
 				packed.Check(t)

@@ -164,7 +164,8 @@ func detected() (have []ISA, features feature) {
 
 func detectedX86() (have []ISA, features feature) {
 	x := &cpu.X86
-	if !x.HasAVX2 || !x.HasFMA || !x.HasBMI2 { // FMA and BMI2 came with AVX2; asking for them excludes emulators that lie
+	// FMA and BMI2 came with AVX2; asking for them excludes emulators that lie
+	if !x.HasAVX2 || !x.HasFMA || !x.HasBMI2 {
 		return nil, 0
 	}
 	have = append(have, AVX2)

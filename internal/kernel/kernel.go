@@ -140,7 +140,8 @@ func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) 
 	}
 	spec := l.Spec()
 	if !k.serves(spec) {
-		return nil, fmt.Errorf("%w: kernel %v cannot multiply layout %s, alphabet %s on this CPU", pack.ErrUnsupported, k,
+		return nil, fmt.Errorf("%w: kernel %v cannot multiply layout %s, alphabet %s on this CPU",
+			pack.ErrUnsupported, k,
 			spec.Name, spec.Alphabet)
 	}
 	if err := k.checkGroup(s.K, group); err != nil {
@@ -151,7 +152,8 @@ func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) 
 		return nil, err
 	}
 	if len(packed) < size {
-		return nil, fmt.Errorf("%w: layout %s of shape %v takes %d bytes, there are %d", pack.ErrCorrupt, spec.Name, s, size,
+		return nil, fmt.Errorf("%w: layout %s of shape %v takes %d bytes, there are %d", pack.ErrCorrupt,
+			spec.Name, s, size,
 			len(packed))
 	}
 	if err := checkRange(spec, group); err != nil {
@@ -177,7 +179,8 @@ func checkRange(spec pack.Spec, group int) error {
 		most = max(most, int(v), -int(v))
 	}
 	if group > math.MaxInt32/(most*MaxActivation) {
-		return fmt.Errorf("%w: sums of %d products of alphabet %s may exceed int32; at most %d", pack.ErrLimit, group, a.Name,
+		return fmt.Errorf("%w: sums of %d products of alphabet %s may exceed int32; at most %d", pack.ErrLimit,
+			group, a.Name,
 			math.MaxInt32/(most*MaxActivation))
 	}
 	return nil
@@ -194,7 +197,8 @@ func checkZeros(spec pack.Spec, group int, zeros []int8) error {
 		most = max(most, int(a.Values[len(a.Values)-1])-int(z), int(z)-int(a.Values[0]))
 	}
 	if most > 0 && group > math.MaxInt32/(most*MaxActivation) {
-		return fmt.Errorf("%w: sums of %d products of weights up to %d may exceed int32; at most %d", pack.ErrLimit, group,
+		return fmt.Errorf("%w: sums of %d products of weights up to %d may exceed int32; at most %d",
+			pack.ErrLimit, group,
 			most, math.MaxInt32/(most*MaxActivation))
 	}
 	return nil

@@ -18,8 +18,8 @@ import (
 const twin = "LOWPACK_TEST_TWIN"
 
 func init() {
-	// The generator's tests run the kernels for AVX-VNNI in another encoding, which this CPU knows; TestTileRegisters has
-	// the instructions of AMX carried out.
+	// The generator's tests run the kernels for AVX-VNNI in another encoding, which this CPU knows; TestTileRegisters
+	// has the instructions of AMX carried out.
 	if isa := ISA(os.Getenv(twin)); isa != "" && !Have(isa) {
 		selected.isas = append([]ISA{isa}, selected.isas...)
 	}
@@ -111,7 +111,8 @@ func (p *problem) compare(t testing.TB, w *Weights) {
 			want = p.want[i/ldy*m+i%ldy]
 		}
 		if v != want {
-			t.Fatalf("%v, alphabet %s, shape %v, group %d: token and group %d of %d × %d, row %d: %d, want %d", w.Kernel,
+			t.Fatalf("%v, alphabet %s, shape %v, group %d: token and group %d of %d × %d, row %d: %d, want %d",
+				w.Kernel,
 				p.matrix.Alphabet.Name, p.matrix.Shape, p.group, i/ldy, p.x.N, w.Groups(), i%ldy, v, want)
 		}
 	}
@@ -172,7 +173,8 @@ func TestGroups(t *testing.T) {
 			if (i+at)%step != 0 {
 				continue
 			}
-			newProblem(t, spec, pack.Shape{M: 256 + r.IntN(100), K: group + 1 + r.IntN(400)}, 20+r.IntN(50), group, r).check(t)
+			newProblem(t, spec, pack.Shape{M: 256 + r.IntN(100), K: group + 1 + r.IntN(400)}, 20+r.IntN(50), group,
+				r).check(t)
 		}
 	}
 }

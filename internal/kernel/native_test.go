@@ -70,7 +70,8 @@ func TestDefaultLayoutsAreNotRepacked(t *testing.T) {
 					s.Name = "vnni4"
 				}
 				if columns, group, ok := alwaysNative(s); !ok {
-					t.Errorf("%s, features %d: %s of %s is repacked (%d columns in groups of %d)", step.isa, features, s.Name, a.Name,
+					t.Errorf("%s, features %d: %s of %s is repacked (%d columns in groups of %d)", step.isa, features,
+						s.Name, a.Name,
 						columns, group)
 				}
 			}

@@ -49,10 +49,11 @@ type family struct {
 	funcs     []func(*asm.Tile) // by tokens − 1
 	columns   int               // of a step, a multiple of 4
 	groupwise bool              // they multiply all groups of columns in a call
-	lanes     int               // 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
+	// 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
+	lanes int
 
-	// For kernels that read tables in place of activations: the tables of a token from column lo on, and the term to add
-	// to the results of columns lo to hi; with groupwise, the terms of all tokens per group.
+	// For kernels that read tables in place of activations: the tables of a token from column lo on, and the term to
+	// add to the results of columns lo to hi; with groupwise, the terms of all tokens per group.
 	tables func(x *Activations, t, lo, hi int) (first *int8, add int32)
 	tokens func(x *Activations, group int) []asm.TokenGroup
 

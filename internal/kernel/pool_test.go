@@ -84,7 +84,8 @@ func TestPoolSharesEqually(t *testing.T) {
 				}
 				units := (n + unit - 1) / unit
 				if most > chunk || most-least > unit || len(task.all)%threads != 0 && len(task.all) != units {
-					t.Errorf("%d threads, %d parts by %d: %d chunks of %d to %d parts", threads, n, chunk, len(task.all), least, most)
+					t.Errorf("%d threads, %d parts by %d: %d chunks of %d to %d parts", threads, n, chunk,
+						len(task.all), least, most)
 				}
 			}
 		}
@@ -156,8 +157,8 @@ func TestPoolWorksInParallel(t *testing.T) {
 	p := NewPool(2)
 	defer p.Close()
 	for range 100 {
-		// The caller takes the first part at once; the second is for the worker, which comes as long as the first is not
-		// done.
+		// The caller takes the first part at once; the second is for the worker, which comes as long as the first is
+		// not done.
 		m := &meeting{}
 		m.here.Add(2)
 		p.Run(2, 1, m)

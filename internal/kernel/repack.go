@@ -20,7 +20,8 @@ func repacked(isa ISA) method {
 			if err := repack(w, l); err != nil {
 				return nil, err
 			}
-			inner := &Weights{Kernel: k, Layout: l, Shape: w.Shape, Group: w.Group, packed: w.own.Bytes, scaling: w.scaling}
+			inner := &Weights{Kernel: k, Layout: l, Shape: w.Shape, Group: w.Group, packed: w.own.Bytes,
+				scaling: w.scaling}
 			p, err := k.bind(inner)
 			w.rows, w.bytes = inner.rows, len(w.own.Bytes)
 			return p, err

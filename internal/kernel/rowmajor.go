@@ -32,7 +32,8 @@ func (s *panelSet) rowMajorDots() method {
 	return method{
 		groupStep: l.block, about: "row-major dot products; large batches by Vec-LUT",
 		bind: l.bindWhole(s.isa, func(w *Weights) product {
-			rows := &rowProduct{w: w, funcs: s.rowMajorFuncs, bytes: w.Shape.K / 4, step: l.block, rows: (*Activations).plain}
+			rows := &rowProduct{w: w, funcs: s.rowMajorFuncs, bytes: w.Shape.K / 4, step: l.block,
+				rows: (*Activations).plain}
 			tables := lutPhase{lutKind: lutFour[lutGroups], tiles: w.Shape.K / 32, index: l.index(w.packed, rows.bytes)}
 			return &vecLUT{w, rows, s.vecLUTTokens, []lutPhase{tables}}
 		}),

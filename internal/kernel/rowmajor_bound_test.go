@@ -19,7 +19,8 @@ func TestRowMajorBound(t *testing.T) {
 	for i := range p.matrix.Codes {
 		p.matrix.Codes[i] = 1
 	}
-	k := kernels[slices.IndexFunc(kernels, func(k *Kernel) bool { return k.ISA == AVX512VNNI && k.Layout == i2s.layout })]
+	k := kernels[slices.IndexFunc(kernels,
+		func(k *Kernel) bool { return k.ISA == AVX512VNNI && k.Layout == i2s.layout })]
 	for _, v := range []int8{MaxActivation, -MaxActivation} {
 		for i := range p.x.Row(0) {
 			p.x.Row(0)[i] = v

@@ -15,8 +15,8 @@ import (
 type Tuning struct {
 	Name  string // for programs
 	About string // for people
-	// read from memory at a time, each a stream, 4 by a GEMV of two bits only; from a cache a GEMM takes two wherever it
-	// can
+	// read from memory at a time, each a stream, 4 by a GEMV of two bits only; from a cache a GEMM takes two wherever
+	// it can
 	Panels int
 	Tokens int // of a tile, at most
 
@@ -36,13 +36,15 @@ var pairAhead = ahead(4096)
 // Kernels on AVX2 use only the prefetch distance of a rule, and prefetch every line.
 var (
 	oneStream = Tuning{"one-stream",
-		"one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, every line",
+		"one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, " +
+			"every line",
 		1, 12, false, ahead(12 << 10), ahead(12 << 10)}
 	ramps = Tuning{"ramps", "one token: two panels at a time, four of two bits, 16 lines of the next page of each " +
 		"prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once", 4, 6, true,
 		ramp, ramp}
 	twoStreams = Tuning{"two-streams",
-		"one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line prefetched 2 KiB ahead",
+		"one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line prefetched 2 KiB " +
+			"ahead",
 		2, 6, false, ahead(2 << 10), ahead(2 << 10)}
 )
 

@@ -24,8 +24,9 @@ func BenchmarkTunings(b *testing.B) {
 			group            int
 		}{
 			{"vnni4i", pack.Ternary.Name, 0}, {"vnni4", pack.Int8.Name, 0}, {"vnni4i", pack.Int4.Name, 0},
-			{"vnni4i", pack.Int4.Name, 128}, {"vnni4i", pack.Int4.Name, 32}, {"vnni4i", pack.Ternary.Name, 128}, {"vnni4i",
-				pack.E2M1.Name, 32},
+			{"vnni4i", pack.Int4.Name, 128}, {"vnni4i", pack.Int4.Name, 32},
+			{"vnni4i", pack.Ternary.Name, 128},
+			{"vnni4i", pack.E2M1.Name, 32},
 		} {
 			for _, tokens := range []int{1, 2, 4, 8, 128} {
 				name := fmt.Sprintf("%s-%s/group%d/threads%d/tokens%d", c.layout, c.alphabet, c.group, threads, tokens)

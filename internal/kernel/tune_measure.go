@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// tuneRounds of tuneBytes with each tuning distinguish 1.26 times as fast from equally fast, with one wrong answer in
-	// 200 (Sapphire Rapids, resampled). They take about 3 ms.
+	// tuneRounds of tuneBytes with each tuning distinguish 1.26 times as fast from equally fast, with one wrong answer
+	// in 200 (Sapphire Rapids, resampled). They take about 3 ms.
 	tuneRounds = 9
 	tuneBytes  = 1 << 20
 	// tuneGain is the minimum gain of another tuning over the table's: less cannot be distinguished from noise in this

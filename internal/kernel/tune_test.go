@@ -79,7 +79,8 @@ func TestFours(t *testing.T) {
 			checkBlocks(t, spec, pack.Shape{M: 256 + r.IntN(100), K: 97 + r.IntN(300)}, 1, c, r)
 		}
 		p := newProblem(t, spec, pack.Shape{M: 1, K: 1}, 1, 0, r)
-		p.matrix, p.x = pack.NewMatrix(pack.Shape{M: 256, K: scaledMax}, p.matrix.Alphabet), NewActivations(1, scaledMax)
+		p.matrix, p.x = pack.NewMatrix(pack.Shape{M: 256, K: scaledMax},
+			p.matrix.Alphabet), NewActivations(1, scaledMax)
 		p.extremes(t)
 		p.checkTwoBits(t)
 	})

@@ -49,7 +49,8 @@ func TestClocks(t *testing.T) {
 		}
 		if used = append(used, name); clocked[name] == "" {
 			line := 1 + strings.Count(string(text[:at[0]]), "\n")
-			t.Errorf("%s:%d: %s: wait for an event (internal/testkit/wait), use testing/synctest, or bound processor time "+
+			t.Errorf("%s:%d: %s: wait for an event (internal/testkit/wait), use testing/synctest, or bound processor "+
+				"time "+
 				"(internal/testkit/cpu)",
 				name, line, text[at[0]:at[1]])
 		}

@@ -166,7 +166,8 @@ const Number = int(secret.N)
 	for _, u := range internalTypes(checked(t, only{secret}, source)) {
 		got = append(got, u.place)
 	}
-	want := []string{"api.Alias", "api.Embeds.base.T", "api.Field.Inner.X", "api.Fits.Same", "api.Generic", "api.Instance",
+	want := []string{"api.Alias", "api.Embeds.base.T", "api.Field.Inner.X", "api.Fits.Same", "api.Generic",
+		"api.Instance",
 		"api.Opaque.Method", "api.Value"}
 	if got = slices.Compact(got); !slices.Equal(got, want) { // an instance leads there twice
 		t.Errorf("%q, want %q", got, want)

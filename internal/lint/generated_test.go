@@ -21,7 +21,8 @@ func TestGenerated(t *testing.T) {
 	}
 	for name, want := range files {
 		if got, err := os.ReadFile(filepath.Join("../..", name)); err != nil || string(got) != want {
-			t.Errorf("%s is not what the packages say; after a change that is meant: go generate ./internal/lint (%v)", name,
+			t.Errorf("%s is not what the packages say; after a change that is meant: go generate ./internal/lint (%v)",
+				name,
 				err)
 		}
 	}
@@ -63,7 +64,8 @@ func Call(r Reader, list ...Kind) (n int, err error) { return }
 		"type Outer struct",
 		"type Outer struct, Inner int", "type Outer struct, Reader Reader",
 		"type Outer struct, Tagged []Kind `json:\"tagged\"`", "type Reader interface",
-		"type Reader interface, Read(p []byte) (n int, err error)", "type Same = map[string]Outer", "type Sealed interface",
+		"type Reader interface, Read(p []byte) (n int, err error)", "type Same = map[string]Outer",
+		"type Sealed interface",
 		"type Sealed interface, Do(a int) error", "type Sealed interface, with methods that are not exported",
 		"var Err error",
 	}
@@ -114,7 +116,8 @@ func variables(pkg *types.Package) (names []string) {
 
 // TestVariables: variables are distinguished from errors, constants and unexported names.
 func TestVariables(t *testing.T) {
-	got := variables(checked(t, nil, "package api\nvar List, hidden []int\nvar Err error\nconst Number = 1\nfunc F() {}"))
+	got := variables(checked(t, nil,
+		"package api\nvar List, hidden []int\nvar Err error\nconst Number = 1\nfunc F() {}"))
 	if !slices.Equal(got, []string{"List"}) {
 		t.Error(got)
 	}
@@ -145,7 +148,8 @@ func TestWays(t *testing.T) {
 			}
 		}
 	}
-	if want := map[string]int{"Convert": 10, "Verify": 10, "Run": 10, "Serve": 10, "Export": 10}; !maps.Equal(ways, want) {
+	want := map[string]int{"Convert": 10, "Verify": 10, "Run": 10, "Serve": 10, "Export": 10}
+	if !maps.Equal(ways, want) {
 		t.Errorf("files of each way: %v", ways)
 	}
 }

@@ -27,7 +27,8 @@ var law = map[string][]string{
 	"internal/rotary":            {"formats/model", "internal/tensor"},
 	"internal/testkit":           {"pack", "formats", "internal", "convert", "runtime"},
 	"internal/jinja":             {"pack", "internal/jsonread", "internal/marked"},
-	"runtime/chat":               {"pack", "internal/filekind", "internal/jinja", "internal/jsonread", "internal/marked"},
+	"runtime/chat": {"pack", "internal/filekind", "internal/jinja", "internal/jsonread",
+		"internal/marked"},
 	"runtime/tokenizer/internal": {"pack", "runtime/tokenizer/internal"},
 }
 

@@ -65,7 +65,8 @@ func style() string {
 		return s
 	}
 	return ground("#fcfcfb", "#0b0b0b", "#52514e", lightInks[:]) + common +
-		`@media(prefers-color-scheme:dark){` + ground("#1a1a19", "#fff", "#c3c2b7", darkInks[:]) + `.house .own{fill:none}}`
+		`@media(prefers-color-scheme:dark){` + ground("#1a1a19", "#fff", "#c3c2b7", darkInks[:]) +
+		`.house .own{fill:none}}`
 }
 
 // sheet is the drawing so far.

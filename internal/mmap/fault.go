@@ -14,8 +14,8 @@ import (
 type Fault struct{ Name string }
 
 func (f *Fault) Error() string {
-	return fmt.Sprintf("%s: changed or truncated while in use (memory-mapped); to replace a file that is in use, write "+
-		"a new one and rename it", f.Name)
+	return fmt.Sprintf("%s: changed or truncated while in use (memory-mapped); to replace a file that is in use, "+
+		"write a new one and rename it", f.Name)
 }
 
 // File returns the file name (see package filerr).

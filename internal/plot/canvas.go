@@ -75,7 +75,8 @@ func (c *canvas) head(title, note string, names []string) float64 {
 		if x+w > Width-margin && x > margin {
 			x, y = margin, y+lineHeight
 		}
-		fmt.Fprintf(&c.b, `<rect class="f%d" x="%s" y="%s" width="10" height="10" rx="2"/>`, i%Colours, num(x), num(y+2))
+		fmt.Fprintf(&c.b, `<rect class="f%d" x="%s" y="%s" width="10" height="10" rx="2"/>`, i%Colours,
+			num(x), num(y+2))
 		c.text("", "start", x+15, y+11, name)
 		x += w
 	}

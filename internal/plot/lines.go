@@ -140,7 +140,8 @@ func (f *frame) series(c *canvas, rest []Series, colour int) {
 func (f *frame) hiders(p Point, own []Point, others []Series) (n int) {
 	count := func(points []Point) {
 		for _, q := range points {
-			if f.x.drawable(q.X) && f.y.drawable(q.Y) && math.Hypot(f.x.at(p.X)-f.x.at(q.X), f.y.at(p.Y)-f.y.at(q.Y)) < hiding {
+			if f.x.drawable(q.X) && f.y.drawable(q.Y) &&
+				math.Hypot(f.x.at(p.X)-f.x.at(q.X), f.y.at(p.Y)-f.y.at(q.Y)) < hiding {
 				n++
 			}
 		}

@@ -16,7 +16,8 @@ func samples() map[string]Chart {
 		long = append(long, Point{X: float64(i), Y: 1e-3 * (1.2 + math.Sin(float64(i)/9))})
 	}
 	return map[string]Chart{
-		"lines": &Lines{Title: "Relative error per layer", Note: "‖W − Ŵ‖ / ‖W‖", X: Axis{Label: "layer", Integer: true},
+		"lines": &Lines{Title: "Relative error per layer", Note: "‖W − Ŵ‖ / ‖W‖",
+			X: Axis{Label: "layer", Integer: true},
 			Y: Axis{Label: "error", Format: Percent, Zero: true},
 			Series: []Series{{"q_proj", []Point{{0, 0.41, ""}, {1, 0.44, ""}, {2, math.NaN(), ""}, {3, 0.46, ""}}},
 				{"down <&> \"proj\"", []Point{{0, 0.2, "first"}, {3, 0.3, ""}}}}},
@@ -29,7 +30,8 @@ func samples() map[string]Chart {
 			Points: []Point{{-1, 0.29, ""}, {0, 0.42, ""}, {1, 0.29, ""}}},
 		"roof": &Roofline{Title: "Kernels", Bandwidth: []Ceiling{{"memory", 41e9}, {"L2", 2.2e11}},
 			Compute: []Ceiling{{"int8 multiply–add", 1.07e12}},
-			Series: []Series{{"1 token", []Point{{8, 3.1e11, "vnni4i"}, {8.1, 3.0e11, "vnni4i-64"}, {10, 2.8e11, "i1"}}},
+			Series: []Series{{"1 token", []Point{{8, 3.1e11, "vnni4i"}, {8.1, 3.0e11, "vnni4i-64"},
+				{10, 2.8e11, "i1"}}},
 				{"32 tokens", []Point{{256, 1.02e12, "vnni4i"}}}}},
 	}
 }

@@ -161,7 +161,8 @@ func roofName(roof Ceiling) string { return roof.Name + " " + Ops(roof.Rate) }
 
 func (l *labels) place(c *canvas, f *frame, x, y float64, name string) {
 	w := textWidth(name)
-	for _, at := range [][3]float64{{x + 8, y + 4, 0}, {x - 8 - w, y + 4, 0}, {x - w/2, y - 9, 0}, {x - w/2, y + 17, 0}} {
+	for _, at := range [][3]float64{{x + 8, y + 4, 0}, {x - 8 - w, y + 4, 0}, {x - w/2, y - 9, 0},
+		{x - w/2, y + 17, 0}} {
 		box := [4]float64{at[0], at[1] - 10, at[0] + w, at[1] + 3}
 		if box[0] < f.left || box[2] > f.right || box[1] < f.top || box[3] > f.ground || l.hits(box) {
 			continue

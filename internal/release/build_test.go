@@ -40,7 +40,8 @@ func TestReproducible(t *testing.T) {
 	}
 
 	bare := tree(t, "b")
-	other := []string{"GOFLAGS=-race -ldflags=-s -tags=purego", "GOAMD64=v3", "GOEXPERIMENT=jsonv2", "HOME=" + t.TempDir(),
+	other := []string{"GOFLAGS=-race -ldflags=-s -tags=purego", "GOAMD64=v3", "GOEXPERIMENT=jsonv2",
+		"HOME=" + t.TempDir(),
 		"GOCACHE=" + t.TempDir()}
 	run(t, bare, other, "make", "build", "REVISION="+commit)
 	if a, b := digest(t, repository), digest(t, bare); a != b {
@@ -85,7 +86,8 @@ func install(t *testing.T, dir string) {
 // tree copies the sources that git knows into a new folder.
 func tree(t *testing.T, name string) string {
 	t.Helper()
-	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--", "*.go", "*.s", "go.mod", "go.sum", "Makefile",
+	list, err := exec.Command("git", "-C", "../..", "ls-files", "-z", "--", "*.go", "*.s", "go.mod", "go.sum",
+		"Makefile",
 		".gitignore", "cmd", "convert", "formats", "internal", "runtime").Output()
 	if err != nil {
 		t.Skipf("not a git checkout: %v", err)

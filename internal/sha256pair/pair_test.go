@@ -56,7 +56,8 @@ func TestPieces(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		p, q := random(r, 40*least), random(r, 40*least)
 		for first := range 301 {
-			samePair(t, p, q, [][2]int{{first, r.IntN(301)}, {r.IntN(301), first}, {least + r.IntN(300), least + first}})
+			samePair(t, p, q, [][2]int{{first, r.IntN(301)}, {r.IntN(301), first},
+				{least + r.IntN(300), least + first}})
 		}
 		for range 500 {
 			var pieces [][2]int

@@ -80,7 +80,8 @@ func BenchmarkToken(b *testing.B) {
 			var keys, values []Cache
 			for i := range caches {
 				keys = append(keys, NewKeys(typ, dim, Memory{memory.Bytes[i*page*row:], page, stride, nil}))
-				values = append(values, NewValues(typ, dim, Memory{memory.Bytes[(caches+i)*page*row:], page, stride, nil}))
+				values = append(values, NewValues(typ, dim,
+					Memory{memory.Bytes[(caches+i)*page*row:], page, stride, nil}))
 				for j := range visible {
 					keys[i].SetRow(j, x[j%rows*dim:][:dim])
 					values[i].SetRow(j, x[j%rows*dim:][:dim])

@@ -22,7 +22,8 @@ func TestClampedGate(t *testing.T) {
 		for i := range y {
 			g, u := min(gate[i], limit), min(max(up[i], -limit), limit)+1
 			want := float32(Silu(float32(alpha*g))*u) / alpha
-			if math.Float32bits(y[i]) != math.Float32bits(want) && !(math.IsNaN(float64(y[i])) && math.IsNaN(float64(want))) {
+			if math.Float32bits(y[i]) != math.Float32bits(want) &&
+				!(math.IsNaN(float64(y[i])) && math.IsNaN(float64(want))) {
 				t.Errorf("gate %v, up %v: %v, not %v", gate[i], up[i], y[i], want)
 			}
 			if isNaN := math.IsNaN(float64(gate[i])) || math.IsNaN(float64(up[i])); isNaN != math.IsNaN(float64(y[i])) {

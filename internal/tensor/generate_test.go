@@ -26,7 +26,8 @@ func TestGenerated(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(filepath.Base(name)); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what _asm/tensor writes: run go generate ./internal/tensor (%v)", filepath.Base(name), err)
+			t.Errorf("%s is not what _asm/tensor writes: run go generate ./internal/tensor (%v)",
+				filepath.Base(name), err)
 		}
 	}
 }

@@ -107,7 +107,8 @@ func TestAddWeighted(t *testing.T) {
 						}
 					}
 				}
-				m.AddWeighted(Vectors{o, ldo}, Vectors{e, lde}, heads, Range{from, from + n}, Range{first, cols}, r.IntN(5000))
+				m.AddWeighted(Vectors{o, ldo}, Vectors{e, lde}, heads, Range{from, from + n}, Range{first, cols},
+					r.IntN(5000))
 				if d := differ(o, want); d != "" {
 					t.Fatalf("%v, %d columns from %d on, %d rows, %d outputs: %s", typ, cols, first, n, heads, d)
 				}

@@ -28,20 +28,22 @@ func TestElementwise(t *testing.T) {
 		"ScaleAddAll": {func(x args) { ScaleAddAll(x.y, x.acc, x.s) }, func(x args) { scaleAddAllGo(x.y, x.acc, x.s) }},
 		"ScaleAddBoth": {func(x args) { ScaleAddBoth(x.y, x.acc, x.a, x.s) },
 			func(x args) { scaleAddBothGo(x.y, x.acc, x.a, x.s) }},
-		"Add":           {func(x args) { Add(x.y, x.a) }, func(x args) { addGo(x.y, x.a) }},
-		"Times":         {func(x args) { Times(x.y, x.s) }, func(x args) { timesGo(x.y, x.s) }},
-		"Divide":        {func(x args) { Divide(x.y, x.a, x.s) }, func(x args) { divideGo(x.y, x.a, x.s) }},
-		"SoftCaps":      {func(x args) { SoftCaps(x.y, 30) }, func(x args) { softCapGo(x.y, 30) }},
-		"relu2":         {func(x args) { Relu2Gate(x.y, x.a, x.b) }, func(x args) { relu2Go(x.y, x.a, x.b) }},
-		"silu":          {func(x args) { SiluGate(x.y, x.a, x.b) }, func(x args) { siluGo(x.y, x.a, x.b) }},
-		"gelu_tanh":     {func(x args) { GeluTanhGate(x.y, x.a, x.b) }, func(x args) { geluTanhGo(x.y, x.a, x.b) }},
-		"silu in place": {func(x args) { copy(x.y, x.a); SiluGate(x.y, x.y, x.b) }, func(x args) { siluGo(x.y, x.a, x.b) }},
+		"Add":       {func(x args) { Add(x.y, x.a) }, func(x args) { addGo(x.y, x.a) }},
+		"Times":     {func(x args) { Times(x.y, x.s) }, func(x args) { timesGo(x.y, x.s) }},
+		"Divide":    {func(x args) { Divide(x.y, x.a, x.s) }, func(x args) { divideGo(x.y, x.a, x.s) }},
+		"SoftCaps":  {func(x args) { SoftCaps(x.y, 30) }, func(x args) { softCapGo(x.y, 30) }},
+		"relu2":     {func(x args) { Relu2Gate(x.y, x.a, x.b) }, func(x args) { relu2Go(x.y, x.a, x.b) }},
+		"silu":      {func(x args) { SiluGate(x.y, x.a, x.b) }, func(x args) { siluGo(x.y, x.a, x.b) }},
+		"gelu_tanh": {func(x args) { GeluTanhGate(x.y, x.a, x.b) }, func(x args) { geluTanhGo(x.y, x.a, x.b) }},
+		"silu in place": {func(x args) { copy(x.y, x.a); SiluGate(x.y, x.y, x.b) },
+			func(x args) { siluGo(x.y, x.a, x.b) }},
 	}
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for name, op := range ops {
 			for n := range longest + 1 {
-				x := args{numbers(r, n+1), numbers(r, n), numbers(r, n), numbers(r, n), make([]int32, n), numbers(r, 1)[0]}
+				x := args{numbers(r, n+1), numbers(r, n), numbers(r, n), numbers(r, n), make([]int32, n),
+					numbers(r, 1)[0]}
 				for i := range x.acc {
 					x.acc[i] = int32(r.Uint32()) >> r.IntN(32)
 				}

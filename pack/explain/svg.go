@@ -57,7 +57,8 @@ func (d *drawing) text(x, y, size float64, fill, weight, s string) {
 	if weight != "" {
 		weight = ` font-weight="` + weight + `"`
 	}
-	d.printf(`<text x="%s" y="%s" font-size="%s" fill="%s"%s>%s</text>`, number(x), number(y), number(size), fill, weight,
+	d.printf(`<text x="%s" y="%s" font-size="%s" fill="%s"%s>%s</text>`, number(x), number(y), number(size),
+		fill, weight,
 		html.EscapeString(s))
 }
 
@@ -96,7 +97,8 @@ func (d *drawing) grid(e *example) error {
 	rows, columns := e.window()
 	w := min(float64(gridWidth)/float64(columns), 44)
 	h := min(float64(gridHeight)/float64(rows), 44)
-	title := fmt.Sprintf("Weights: %s, %s%s", count(rows, "row"), count(columns, "column"), partOf(e.shape, rows, columns))
+	title := fmt.Sprintf("Weights: %s, %s%s", count(rows, "row"), count(columns, "column"),
+		partOf(e.shape, rows, columns))
 	d.text(gridX, gridY-26, 15, "#333333", "bold", title)
 	d.axes(rows, columns, w, h)
 	fills := map[pack.Shape]string{} // by row and column
@@ -122,8 +124,8 @@ func (d *drawing) grid(e *example) error {
 			d.centred(rect{x, y, w, h}, 10, "#a8a8a8", fmt.Sprint(places[0].Byte))
 		}
 	}
-	d.text(gridX, gridY+float64(rows)*h+22, 12, "#777777", "", "Coloured: the weights in the first bytes. Grey numbers: "+
-		"the byte that holds a weight.")
+	d.text(gridX, gridY+float64(rows)*h+22, 12, "#777777", "",
+		"Coloured: the weights in the first bytes. Grey numbers: the byte that holds a weight.")
 	return nil
 }
 
@@ -189,7 +191,8 @@ func (d *drawing) memory(l *Layout, e *example) float64 {
 		d.text(sideX, y+19, 13, "#333333", "", fmt.Sprintf("byte %d", i))
 		if len(slots) == 0 {
 			d.box(sideX+labelWidth, y, sideWidth-labelWidth, height-2, "#d9d9d9")
-			d.centred(rect{sideX + labelWidth, y, sideWidth - labelWidth, height - 2}, 13, "#444444", "scale of the block")
+			d.centred(rect{sideX + labelWidth, y, sideWidth - labelWidth, height - 2}, 13, "#444444",
+				"scale of the block")
 		}
 		w := float64(sideWidth-labelWidth) / float64(max(len(slots), 1))
 		for j, s := range slots {

@@ -29,8 +29,9 @@ type Message struct {
 type Options struct {
 	// AddGenerationPrompt ends the text with the start of an assistant message.
 	AddGenerationPrompt bool
-	// ContinueField ends the text inside a field of the last message, "content" or "reasoning_content", for the model to
-	// continue (continue_final_message); "" = every message is complete. It cannot be combined with AddGenerationPrompt.
+	// ContinueField ends the text inside a field of the last message, "content" or "reasoning_content", for the model
+	// to continue (continue_final_message); "" = every message is complete. It cannot be combined with
+	// AddGenerationPrompt.
 	ContinueField string
 	// Tools is a JSON list of the functions that the model may call; nil = none.
 	Tools []byte

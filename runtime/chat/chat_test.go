@@ -91,14 +91,18 @@ func TestTools(t *testing.T) {
 		{Role: "tool", Content: `{"t": 12}`},
 	}
 	for name, want := range map[string]string{
-		"Qwen-Qwen2.5-7B-Instruct.jinja": "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful " +
-			"assistant.\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided " +
-			"with function signatures within <tools></tools> XML tags:\n<tools>\n{\"type\": \"function\", \"function\": " +
-			"{\"name\": \"get_weather\", \"description\": \"Get \\\"weather\\\" é\", \"parameters\": {\"type\": \"object\", " +
-			"\"properties\": {\"city\": {\"type\": \"string\"}}, \"required\": [\"city\"]}}}\n</tools>",
-		"Qwen-Qwen3-0.6B.jinja": "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"unit\": \"C\", \"city\": " +
-			"\"Paris\"}}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n{\"t\": 12}\n</tool_response><|im_end|>\n",
-		"meta-llama-Llama-3.2-3B-Instruct.jinja": "{\n    \"type\": \"function\",\n    \"function\": {\n        \"name\": " +
+		"Qwen-Qwen2.5-7B-Instruct.jinja": "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a " +
+			"helpful " +
+			"assistant.\n\n# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are " +
+			"provided with function signatures within <tools></tools> XML tags:\n<tools>\n{\"type\": \"function\", " +
+			"\"function\": {\"name\": \"get_weather\", \"description\": \"Get \\\"weather\\\" é\", \"parameters\": " +
+			"{\"type\": \"object\", \"properties\": {\"city\": {\"type\": \"string\"}}, \"required\": " +
+			"[\"city\"]}}}\n</tools>",
+		"Qwen-Qwen3-0.6B.jinja": "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"unit\": \"C\", " +
+			"\"city\": \"Paris\"}}\n</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n{\"t\": " +
+			"12}\n</tool_response><|im_end|>\n",
+		"meta-llama-Llama-3.2-3B-Instruct.jinja": "{\n    \"type\": \"function\",\n    \"function\": {\n        " +
+			"\"name\": " +
 			"\"get_weather\",\n        \"description\": \"Get \\\"weather\\\" é\",\n        \"parameters\": {\n",
 		"bitnet-2B4T.jinja": "Tool: {\"t\": 12}<|eot_id|>",
 	} {

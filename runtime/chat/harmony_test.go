@@ -85,7 +85,8 @@ func TestInteropHarmony(t *testing.T) {
 		Encoded  [][]int
 		Decoded  []string
 	}
-	if err := json.Unmarshal(interop.Python(t, "transformers", "testdata/harmony.py", filepath.Dir(vocab), template, file),
+	if err := json.Unmarshal(interop.Python(t, "transformers", "testdata/harmony.py", filepath.Dir(vocab),
+		template, file),
 		&want); err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,8 @@ func (f *chatAnswersFile) check(t *testing.T, name, template string) {
 		got, err := f.Cases[i].render(template, tokens)
 		switch want := f.Published[name][i]; {
 		case (want == nil) != (err != nil):
-			t.Errorf("%s, case %d %s\ngot %q, %v; transformers refuses: %v", name, i, f.Cases[i].Messages, got, err, want == nil)
+			t.Errorf("%s, case %d %s\ngot %q, %v; transformers refuses: %v", name, i, f.Cases[i].Messages, got, err,
+				want == nil)
 		case want != nil && fmt.Sprintf("%x", sha256.Sum256([]byte(got)))[:16] != *want:
 			t.Errorf("%s, case %d %s renders another text: %q", name, i, f.Cases[i].Messages, got)
 		}

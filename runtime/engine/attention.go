@@ -111,7 +111,8 @@ func attentionOf(d *model.Description) tensor.Attention {
 func (a *attention) begin(tokens []token) {
 	a.tokens, a.groups = tokens, a.groups[:0]
 	for t := range tokens {
-		if last := len(a.groups) - 1; t > 0 && tokens[t].seq == tokens[t-1].seq && a.groups[last].n < tensor.MostQueries {
+		last := len(a.groups) - 1
+		if t > 0 && tokens[t].seq == tokens[t-1].seq && a.groups[last].n < tensor.MostQueries {
 			a.groups[last].n++
 		} else {
 			a.groups = append(a.groups, group{t, 1})

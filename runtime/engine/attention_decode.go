@@ -85,7 +85,8 @@ func (k *scoreTask) Do(from, to int) {
 		first := (q.Span.From/k.page + i/k.kvHeads%k.pages) * k.page
 		rows := tensor.Range{From: max(first, q.Span.From), To: min(first+k.page, q.Span.To)}
 		if rows.Len() > 0 {
-			z := tensor.Vectors{Data: k.scores[(t*k.heads+kv*k.perKV())*k.context+rows.From-q.Span.From:], Stride: k.context}
+			z := tensor.Vectors{Data: k.scores[(t*k.heads+kv*k.perKV())*k.context+rows.From-q.Span.From:],
+				Stride: k.context}
 			k.keys(t, kv).Scores(z, q.Q, k.perKV(), rows, s.Scratch)
 		}
 	}

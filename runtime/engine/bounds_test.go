@@ -22,7 +22,9 @@ func TestScreenBounds(t *testing.T) {
 		"rounded one way":    func(k int) float64 { return 0.987654 },
 		"rounded downwards":  func(k int) float64 { return 0.71 },
 		"rounded upwards":    func(k int) float64 { return 0.9371 },
-		"alternating":        func(k int) float64 { return float64(1-2*(k%2)) * (float64(32000-k%50) - 0.499) / screenSteps },
+		"alternating": func(k int) float64 {
+			return float64(1-2*(k%2)) * (float64(32000-k%50) - 0.499) / screenSteps
+		},
 	} {
 		for _, cols := range []int{64, 65536} {
 			for _, code := range []int8{0, 127} {

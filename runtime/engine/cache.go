@@ -125,12 +125,12 @@ func (e *Engine) allocate() error {
 		const mib = 1 << 20
 		fits := max(0, int((free-work)/(e.cacheBytes(1)*float64(o.Sequences))))
 		if o.CacheTokens > 0 {
-			return fmt.Errorf("%w: a KV cache of %d tokens needs %.0f MiB, and %.0f MiB are needed to compute with, but %.0f "+
-				"MiB of memory are free; ask for a cache of at most %d tokens",
+			return fmt.Errorf("%w: a KV cache of %d tokens needs %.0f MiB, and %.0f MiB are needed to compute with, "+
+				"but %.0f MiB of memory are free; ask for a cache of at most %d tokens",
 				pack.ErrLimit, tokens, cache/mib, work/mib, free/mib, fits*o.Sequences)
 		}
-		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for the KV cache and %.0f MiB to compute with, but "+
-			"%.0f MiB of memory are free; %s",
+		return fmt.Errorf("%w: %d sequences of %d tokens need %.0f MiB for the KV cache and %.0f MiB to compute with, "+
+			"but %.0f MiB of memory are free; %s",
 			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, remedy(fits))
 	}
 	if err := e.newPages(tokens / e.page()); err != nil {
@@ -147,7 +147,8 @@ func remedy(fits int) string {
 	if fits == 0 {
 		return "end other programs, or use a machine with more memory: no context fits"
 	}
-	return fmt.Sprintf("ask for a context of at most %d tokens, for fewer sequences, or for a smaller KV cache type", fits)
+	return fmt.Sprintf("ask for a context of at most %d tokens, for fewer sequences, or for a smaller KV cache type",
+		fits)
 }
 
 // NewSequence opens an empty sequence. At most Options.Sequences can be open at once.

@@ -54,7 +54,8 @@ func TestDraftModel(t *testing.T) {
 				}
 			case "broken":
 				if what != [3]int{alone.Steps, alone.Drafted, alone.Accepted} {
-					t.Errorf("%s: steps, drafted and accepted tokens %v with a model that fails; %+v without", name, what, alone)
+					t.Errorf("%s: steps, drafted and accepted tokens %v with a model that fails; %+v without", name,
+						what, alone)
 				}
 			case "other":
 				if res.Accepted == 0 || res.Accepted == res.Drafted {
@@ -91,7 +92,8 @@ func TestDraftModelForgets(t *testing.T) {
 			d.Add(token)
 		}
 		fresh, endFresh := begin(two, text)
-		if got, want := d.Draft(t.Context(), 4), fresh.Draft(t.Context(), 4); !slices.Equal(got, want) || len(got) != 4 {
+		if got, want := d.Draft(t.Context(), 4), fresh.Draft(t.Context(), 4); !slices.Equal(got, want) ||
+			len(got) != 4 {
 			t.Errorf("after %d right guesses of %v: %v, want %v", right, guesses, got, want)
 		}
 		end()

@@ -58,9 +58,8 @@ func (l *loader) codeRows(entry *packed.Entry, want pack.Shape) (c *codeRows, er
 	}
 	paneled, ok := layout.(pack.Paneled)
 	if !ok || entry.MatrixShape() != want || len(entry.Shape) != 2 || c.order != nil {
-		return nil,
-			fmt.Errorf("%w: shape %v in layout %s; an embedding is %v, in a layout in row panels, without an order of columns "+
-				"(F10)", pack.ErrCorrupt, entry.Shape, entry.Layout.Name, want)
+		return nil, fmt.Errorf("%w: shape %v in layout %s; an embedding is %v, in a layout in row panels, without an "+
+			"order of columns (F10)", pack.ErrCorrupt, entry.Shape, entry.Layout.Name, want)
 	}
 	c.layout = paneled
 	if c.panel, err = pack.PanelSize(paneled, want.K); err != nil {

@@ -43,14 +43,14 @@ type Options struct {
 	// beforehand. It serves comparison with references that do so. It is slow and needs four bytes per weight.
 	FloatActivations bool
 
-	// OnePass says that a sequence gets all of its tokens in one pass: at most Batch tokens over all chunks, appended to
-	// empty sequences. All blocks then use the same KV cache memory, one after another.
+	// OnePass says that a sequence gets all of its tokens in one pass: at most Batch tokens over all chunks, appended
+	// to empty sequences. All blocks then use the same KV cache memory, one after another.
 	OnePass bool
 
 	// Observe, if set, is called with the inputs of the linear layers of the blocks: the names of the weights, and the
-	// vectors of in elements that they multiply, one after another in token order. It must not retain them. It may change
-	// them, and return replacement weights, row-major, one per name, which the pass then uses; nil = the weights of the
-	// file. Only float layers have such vectors.
+	// vectors of in elements that they multiply, one after another in token order. It must not retain them. It may
+	// change them, and return replacement weights, row-major, one per name, which the pass then uses; nil = the weights
+	// of the file. Only float layers have such vectors.
 	Observe func(weights []string, x []float32, in int) (others [][]float32)
 }
 
@@ -184,7 +184,8 @@ func (o *Options) complete(d *model.Description) error {
 	for _, n := range []struct {
 		name  string
 		value int
-	}{{"threads", o.Threads}, {"context", o.Context}, {"sequences", o.Sequences}, {"batch", o.Batch}, {"page", o.Page}} {
+	}{{"threads", o.Threads}, {"context", o.Context}, {"sequences", o.Sequences}, {"batch", o.Batch},
+		{"page", o.Page}} {
 		if n.value < 0 {
 			return fmt.Errorf("%w: %s is %d; it cannot be negative", pack.ErrUnsupported, n.name, n.value)
 		}
@@ -210,7 +211,8 @@ func (o *Options) complete(d *model.Description) error {
 		return fmt.Errorf("%w: a KV cache of %d tokens", pack.ErrUnsupported, o.CacheTokens)
 	}
 	if o.Page%tensor.CacheBlock != 0 {
-		return fmt.Errorf("%w: pages of %d tokens; want a multiple of %d", pack.ErrUnsupported, o.Page, tensor.CacheBlock)
+		return fmt.Errorf("%w: pages of %d tokens; want a multiple of %d", pack.ErrUnsupported, o.Page,
+			tensor.CacheBlock)
 	}
 	switch o.Cache {
 	case CacheF32, CacheF16, CacheI8:

@@ -120,7 +120,8 @@ func TestLogitsAreTheSame(t *testing.T) {
 	for _, cache := range race.Few(1, caches) {
 		want := everything(t, engine(t, tiny(t), Options{Threads: 1, Cache: cache}))
 		for _, o := range []Options{
-			{Threads: 2}, {Threads: 7}, {Threads: 2, Batch: 1}, {Threads: 2, Batch: 5}, {Threads: 3, Batch: 17, Context: 100},
+			{Threads: 2}, {Threads: 7}, {Threads: 2, Batch: 1}, {Threads: 2, Batch: 5},
+			{Threads: 3, Batch: 17, Context: 100},
 		} {
 			o.Cache = cache
 			compareRows(t, everything(t, engine(t, tiny(t), o)), want)
@@ -201,7 +202,8 @@ func TestDecodeAllocatesNothing(t *testing.T) {
 			e := engine(t, tiny(t), Options{Threads: threads, Sequences: 3, Context: 256, Cache: cache})
 			var batch []Chunk
 			for range 3 {
-				batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{5}, Logits: make([]float32, e.Description().Vocab)})
+				batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{5},
+					Logits: make([]float32, e.Description().Vocab)})
 			}
 			for _, n := range []int{1, 3} {
 				step := func() {

@@ -103,7 +103,8 @@ func newMixing(s *passShape, hidden int) (m mixing) {
 		return m
 	}
 	m = mixing{
-		x: make([]float32, s.batch*s.in), sum: make([]float32, s.batch*hidden), scores: make([]float32, s.batch*s.scores),
+		x: make([]float32, s.batch*s.in), sum: make([]float32, s.batch*hidden), scores: make([]float32,
+			s.batch*s.scores),
 		terms: make([]float32, 0, s.experts), members: make([][]int, s.experts), wave: newWave(s.mlps, s.batch),
 	}
 	all := make([]int, s.experts*s.batch)

@@ -46,9 +46,10 @@ func TestNonFinite(t *testing.T) {
 			"feed-forward of layer 2", 0},
 		"attention": {func(v *view) { v.set(t, layer2+"self_attn.v_proj.weight.scale", 0, 3e38) },
 			"attention of layer 2", 0},
-		"head":          {func(v *view) { v.set(t, "model.norm.weight", 1, nan) }, "output head", 3},
-		"only one row":  {func(v *view) { v.set(t, "model.embed_tokens.weight", 2000*256, inf) }, "output head", 3},
-		"last position": {func(v *view) { v.set(t, "model.embed_tokens.weight", 11*256, inf) }, "attention of layer 0", 3},
+		"head":         {func(v *view) { v.set(t, "model.norm.weight", 1, nan) }, "output head", 3},
+		"only one row": {func(v *view) { v.set(t, "model.embed_tokens.weight", 2000*256, inf) }, "output head", 3},
+		"last position": {func(v *view) { v.set(t, "model.embed_tokens.weight", 11*256, inf) },
+			"attention of layer 0", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := tiny(t)
@@ -94,7 +95,8 @@ func TestNonFiniteIsOneSequence(t *testing.T) {
 				prompts := [][]int{{5, 6, 7, 8}, {9, 10, 2000, 11, 2001, 12, 13}, {14}, {2001, 15}}
 				chunks := make([]Chunk, len(prompts))
 				for i, tokens := range prompts {
-					chunks[i] = Chunk{Seq: sequence(t, e), Tokens: tokens, Logits: make([]float32, e.desc.Vocab), Top: 1}
+					chunks[i] = Chunk{Seq: sequence(t, e), Tokens: tokens,
+						Logits: make([]float32, e.desc.Vocab), Top: 1}
 				}
 				err := e.Forward(context.Background(), chunks)
 				wantNonFinite(t, chunks[1].Err, NonFinite{1, 2, "attention of layer 0"})

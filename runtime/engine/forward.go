@@ -109,7 +109,8 @@ func (e *Engine) check(batch []Chunk, i int) error {
 		return fmt.Errorf("%w: %d tokens after %d; the context holds %d", pack.ErrLimit, len(c.Tokens), c.Seq.Len(),
 			e.opt.Context)
 	case len(c.Logits)%e.desc.Vocab != 0 || len(c.Logits) > len(c.Tokens)*e.desc.Vocab:
-		return fmt.Errorf("%w: room for %d logits; %d tokens have %d each", pack.ErrUnsupported, len(c.Logits), len(c.Tokens),
+		return fmt.Errorf("%w: room for %d logits; %d tokens have %d each", pack.ErrUnsupported, len(c.Logits),
+			len(c.Tokens),
 			e.desc.Vocab)
 	case c.Top < 0:
 		return fmt.Errorf("%w: the top %d logits", pack.ErrUnsupported, c.Top)

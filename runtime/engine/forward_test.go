@@ -26,15 +26,17 @@ func TestForwardRefuses(t *testing.T) {
 		batch []Chunk
 		want  error
 	}{
-		"no sequence":         {[]Chunk{{Seq: nil, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
-		"closed sequence":     {[]Chunk{{Seq: closed, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
-		"of another engine":   {[]Chunk{{Seq: other, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
-		"no tokens":           {[]Chunk{{Seq: s, Tokens: nil, Logits: nil}}, pack.ErrUnsupported},
-		"negative token":      {[]Chunk{{Seq: s, Tokens: []int{-1}, Logits: nil}}, pack.ErrUnsupported},
-		"token too large":     {[]Chunk{{Seq: s, Tokens: []int{vocab}, Logits: nil}}, pack.ErrUnsupported},
-		"context":             {[]Chunk{{Seq: s, Tokens: make([]int, 9), Logits: nil}}, pack.ErrLimit},
-		"half a row":          {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: make([]float32, vocab/2)}}, pack.ErrUnsupported},
-		"more rows than text": {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: make([]float32, 2*vocab)}}, pack.ErrUnsupported},
+		"no sequence":       {[]Chunk{{Seq: nil, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
+		"closed sequence":   {[]Chunk{{Seq: closed, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
+		"of another engine": {[]Chunk{{Seq: other, Tokens: []int{1}, Logits: nil}}, pack.ErrUnsupported},
+		"no tokens":         {[]Chunk{{Seq: s, Tokens: nil, Logits: nil}}, pack.ErrUnsupported},
+		"negative token":    {[]Chunk{{Seq: s, Tokens: []int{-1}, Logits: nil}}, pack.ErrUnsupported},
+		"token too large":   {[]Chunk{{Seq: s, Tokens: []int{vocab}, Logits: nil}}, pack.ErrUnsupported},
+		"context":           {[]Chunk{{Seq: s, Tokens: make([]int, 9), Logits: nil}}, pack.ErrLimit},
+		"half a row": {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: make([]float32, vocab/2)}},
+			pack.ErrUnsupported},
+		"more rows than text": {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: make([]float32, 2*vocab)}},
+			pack.ErrUnsupported},
 		"the same twice": {[]Chunk{{Seq: s, Tokens: []int{1}, Logits: nil}, {Seq: s, Tokens: []int{1}, Logits: nil}},
 			pack.ErrUnsupported},
 	} {
@@ -44,7 +46,8 @@ func TestForwardRefuses(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := e.Forward(cancelled, []Chunk{{Seq: s, Tokens: []int{1}, Logits: nil}}); !errors.Is(err, context.Canceled) {
+	if err := e.Forward(cancelled, []Chunk{{Seq: s, Tokens: []int{1}, Logits: nil}}); !errors.Is(err,
+		context.Canceled) {
 		t.Error(err)
 	}
 	if s.Len() != 0 {

@@ -18,13 +18,13 @@ type Request struct {
 	StopTokens []int    // end the text and are not part of it
 	StopTexts  []string // the same, matched in the text that Decoder produces
 	Decoder    Decoder  // nil = no text, only tokens
-	// Adjust changes the logits of the next token before it is sampled; all of them must stay finite. generated holds the
-	// tokens so far. nil = no change.
+	// Adjust changes the logits of the next token before it is sampled; all of them must stay finite. generated holds
+	// the tokens so far. nil = no change.
 	Adjust func(generated []int, logits []float32)
 
-	// Speculate drafts tokens by prompt lookup and verifies them in the pass of the preceding token: SpeculateAuto as many
-	// as pay off by measurement, n > 0 at most n of them, 0 none. Drafts change how long a text takes, not its tokens.
-	// Prediction is a text that is expected to appear, at least in parts: an additional source of drafts.
+	// Speculate drafts tokens by prompt lookup and verifies them in the pass of the preceding token: SpeculateAuto as
+	// many as pay off by measurement, n > 0 at most n of them, 0 none. Drafts change how long a text takes, not its
+	// tokens. Prediction is a text that is expected to appear, at least in parts: an additional source of drafts.
 	Speculate  int
 	Prediction []int
 	// Drafts is a draft model, used by Generate where Speculate allows it.

@@ -145,9 +145,11 @@ func TestTextFilter(t *testing.T) {
 		}
 		var stops []string
 		for range r.IntN(3) {
-			stops = append(stops, strings.Repeat("a", r.IntN(3))+strings.Repeat("b", 1+r.IntN(2))+strings.Repeat("a", r.IntN(2)))
+			stops = append(stops, strings.Repeat("a", r.IntN(3))+strings.Repeat("b", 1+r.IntN(2))+strings.Repeat("a",
+				r.IntN(2)))
 		}
-		// The first stop text to be complete ends the text; of several that are complete at once, the one that starts first.
+		// The first stop text to be complete ends the text; of several that are complete at once, the one that starts
+		// first.
 		want := string(text)
 	search:
 		for end := range text {

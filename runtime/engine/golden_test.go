@@ -167,7 +167,8 @@ func TestTinyBitnet(t *testing.T) {
 			for _, p := range g.Prompts {
 				s.add(logits(t, e, p.PromptIDs, 1)[0], last["logits."+p.Name])
 			}
-			t.Logf("%d positions: max |Δ| %.3g, mean KL %.3g, max KL %.3g, quiet %.2f", s.n, s.delta, s.kl/float64(s.n), s.maxKL,
+			t.Logf("%d positions: max |Δ| %.3g, mean KL %.3g, max KL %.3g, quiet %.2f", s.n, s.delta,
+				s.kl/float64(s.n), s.maxKL,
 				s.quiet/float64(s.n))
 			if s.delta > tinyMaxDelta || s.kl/float64(s.n) > tinyMeanKL || s.quiet/float64(s.n) < tinyQuietMin {
 				t.Error("the logits are further from the golden ones than float32 explains")
@@ -281,7 +282,8 @@ func TestTinyTrace(t *testing.T) {
 			check("mlp.down_proj", d.Intermediate)
 		}
 		want := floats[fmt.Sprintf("model.layers.%d.output", i)]
-		if delta := maxDiff(p.h[:n*d.Hidden], want); delta > 1e-4 { // measured 1.3e-5, values up to 40: no code flips here
+		// measured 1.3e-5, values up to 40: no code flips here
+		if delta := maxDiff(p.h[:n*d.Hidden], want); delta > 1e-4 {
 			t.Errorf("layer %d: the residual stream is off by %v", i, delta)
 		}
 	}

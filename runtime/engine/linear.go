@@ -77,7 +77,8 @@ func (f *projection) add(m matrix) {
 
 // inputFor returns the index of a column order in projection.orders.
 func (f *projection) inputFor(order []int32) int {
-	i := slices.IndexFunc(f.orders, func(o []int32) bool { return (o == nil) == (order == nil) && slices.Equal(o, order) })
+	i := slices.IndexFunc(f.orders,
+		func(o []int32) bool { return (o == nil) == (order == nil) && slices.Equal(o, order) })
 	if i < 0 {
 		i = len(f.orders)
 		f.orders = append(f.orders, order)

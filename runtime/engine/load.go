@@ -263,7 +263,8 @@ func (l *loader) biases(layers []*model.Linear, rows int) []float32 {
 		}
 	}
 	if len(bias) != 0 && len(bias) != rows {
-		l.fail(layers[0].Weight, fmt.Errorf("%w: some of its parts have a bias and some have none", pack.ErrUnsupported))
+		l.fail(layers[0].Weight, fmt.Errorf("%w: some of its parts have a bias and some have none",
+			pack.ErrUnsupported))
 	}
 	return bias
 }

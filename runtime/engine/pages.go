@@ -68,9 +68,9 @@ func (e *Engine) Pages() (all, free int) {
 func (p *pages) take() (int32, error) {
 	last := len(p.free) - 1
 	if last < 0 {
-		return 0,
-			fmt.Errorf("%w: all %d pages of the KV cache are in use; close a sequence, or make the engine with a larger cache",
-				pack.ErrLimit, len(p.users))
+		return 0, fmt.Errorf("%w: all %d pages of the KV cache are in use; close a sequence, or make the engine with "+
+			"a larger cache",
+			pack.ErrLimit, len(p.users))
 	}
 	id := p.free[last]
 	p.free = p.free[:last]

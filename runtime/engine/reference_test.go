@@ -118,7 +118,8 @@ func randomModel(t *testing.T, r *rand.Rand, minima bool) (*view, *model.Descrip
 	d := &model.Description{Family: "random", Config: m.config()}
 	m.v.manifest.Activation = pick(m, packed.Activation{Kind: packed.ActivationToken},
 		packed.Activation{Kind: packed.ActivationGroup, Size: 32},
-		packed.Activation{Kind: packed.ActivationGroup, Size: 64}, packed.Activation{Kind: packed.ActivationGroup, Size: 128})
+		packed.Activation{Kind: packed.ActivationGroup, Size: 64},
+		packed.Activation{Kind: packed.ActivationGroup, Size: 128})
 	d.Embed = "embed"
 	if m.chance(3) {
 		m.codes(d.Embed, d.Vocab, d.Hidden, "vnni4i", pack.Int4, false)
@@ -186,7 +187,9 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	qNorm, kNorm := c.HeadNorms()
 	b := model.Block{
-		AttnNorm: m.norm(prefix+"a", c.Hidden, 1), AttnSubNorm: m.norm(prefix+"as", q, 2), AttnPostNorm: m.norm(prefix+"ap",
+		AttnNorm:    m.norm(prefix+"a", c.Hidden, 1),
+		AttnSubNorm: m.norm(prefix+"as", q, 2),
+		AttnPostNorm: m.norm(prefix+"ap",
 			c.Hidden, 3),
 		QNorm: m.norm(prefix+"qn", qNorm, 3), KNorm: m.norm(prefix+"kn", kNorm, 3),
 		FFNNorm:     m.norm(prefix+"f", c.Hidden, 1),

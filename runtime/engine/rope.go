@@ -22,7 +22,8 @@ func newRotary(c *model.Rope, n int) rotary {
 	r.ropes[0], r.ropes[1] = ropes.Of(c)
 	for t := range r.rotations {
 		for i, rope := range r.ropes {
-			r.rotations[t][i] = tensor.Rotation{Cos: make([]float32, len(rope.Inv)), Sin: make([]float32, len(rope.Inv))}
+			r.rotations[t][i] = tensor.Rotation{Cos: make([]float32, len(rope.Inv)),
+				Sin: make([]float32, len(rope.Inv))}
 		}
 	}
 	return r

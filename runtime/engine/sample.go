@@ -39,7 +39,8 @@ func NewSampler(s Sampling, vocab int) (*Sampler, error) {
 		return nil, err
 	}
 	if vocab > mostVocab {
-		return nil, fmt.Errorf("%w: a vocabulary of %d tokens; sampling takes at most %d", pack.ErrLimit, vocab, mostVocab)
+		return nil, fmt.Errorf("%w: a vocabulary of %d tokens; sampling takes at most %d", pack.ErrLimit,
+			vocab, mostVocab)
 	}
 	order := order{heap: make([]candidate, 0, vocab), taken: make([]weighted, 0, vocab)}
 	return &Sampler{s: s, state: s.Seed, seen: make([]bool, vocab), ids: make([]int, 0, vocab), order: order,

@@ -77,7 +77,8 @@ func TestSamplerIsPlain(t *testing.T) {
 		s := Sampling{
 			Temperature: of(0, 1e-45, 1e-38, 1e-3, 0.5, 0.7, 1, 1.5, 100, math.MaxFloat32),
 			TopK:        []int{0, 0, 1, 3, vocab, 1000}[r.IntN(6)],
-			TopP:        of(0, 0, 1e-45, 1e-9, 0.3, 0.5, 0.9, 1-0x1p-24, 1), MinP: of(0, 0, 1e-45, 0x1p-40, 0.05, 0.5, 1),
+			TopP:        of(0, 0, 1e-45, 1e-9, 0.3, 0.5, 0.9, 1-0x1p-24, 1), MinP: of(0, 0, 1e-45, 0x1p-40,
+				0.05, 0.5, 1),
 			RepetitionPenalty: of(0, 1, 1.1, 1.3, 0.8, 1e-45, math.MaxFloat32), Seed: r.Uint64(),
 		}
 		logits, seen := make([]float32, vocab), make([]bool, vocab)
@@ -244,7 +245,8 @@ func TestSamplerKeepsAndDraws(t *testing.T) {
 	for _, s := range []Sampling{
 		{Temperature: 1}, {Temperature: 0.7}, {Temperature: 1, TopK: 5}, {Temperature: 1.3, TopK: 1}, {Temperature: 1,
 			TopK: 1000},
-		{Temperature: 1, TopP: 0.6}, {Temperature: 1, TopP: 1e-9}, {Temperature: 2, MinP: 0.2}, {Temperature: 1, MinP: 1},
+		{Temperature: 1, TopP: 0.6}, {Temperature: 1, TopP: 1e-9}, {Temperature: 2, MinP: 0.2},
+		{Temperature: 1, MinP: 1},
 		{Temperature: 0.8, TopK: 12, TopP: 0.9, MinP: 0.05, RepetitionPenalty: 1.3},
 	} {
 		const vocab, draws = 40, 4000

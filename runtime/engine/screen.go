@@ -142,7 +142,8 @@ type exactTask struct {
 
 func (k *exactTask) Do(from, to int) {
 	for _, m := range k.rows[from:to] {
-		k.head.Mul(tensor.Vectors{Data: k.y[m:]}, tensor.Vectors{Data: k.x}, 1, tensor.Range{From: int(m), To: int(m) + 1})
+		k.head.Mul(tensor.Vectors{Data: k.y[m:]}, tensor.Vectors{Data: k.x}, 1,
+			tensor.Range{From: int(m), To: int(m) + 1})
 	}
 }
 

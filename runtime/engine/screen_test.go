@@ -37,7 +37,8 @@ func addScreen(t testing.TB, v *view, head string, rows, cols int) {
 			if scales[i] > 0 {
 				c.Codes[i*cols+k] = int8(math.RoundToEven(min(max(float64(x)/float64(scales[i]), -127), 127)))
 			}
-			if d := math.Abs(float64(x) - float64(scales[i])*float64(c.Codes[i*cols+k])); d > 0.501*float64(scales[i]) &&
+			d := math.Abs(float64(x) - float64(scales[i])*float64(c.Codes[i*cols+k]))
+			if d > 0.501*float64(scales[i]) &&
 				math.Abs(float64(x)) > tinyWeight {
 				t.Fatalf("row %d: %v is off by %v of a step of %v", i, x, d, scales[i])
 			}
@@ -270,7 +271,8 @@ func TestScreenDistrustsItsCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if first := ArgMax(got); first != 100 || e.ScreenedRows() == 0 || e.ScreenedRows() > 100 {
-			t.Errorf("%d tenths: token %d comes first, %d rows computed; want token 100 of at most 100 rows", share, first,
+			t.Errorf("%d tenths: token %d comes first, %d rows computed; want token 100 of at most 100 rows",
+				share, first,
 				e.ScreenedRows())
 		}
 	}
@@ -358,8 +360,9 @@ func TestScreenOfBatches(t *testing.T) {
 		for _, everything := range []bool{false, true} {
 			var batch []Chunk
 			for i := range n {
-				batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{10 * n, i}, Logits: make([]float32, e.desc.Vocab),
-					Top: 1 + 3*i%7, Keep: []int{7 * i, 100}})
+				batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: []int{10 * n, i},
+					Logits: make([]float32, e.desc.Vocab),
+					Top:    1 + 3*i%7, Keep: []int{7 * i, 100}})
 			}
 			if everything {
 				batch[n/2].Top = 0

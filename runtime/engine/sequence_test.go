@@ -54,7 +54,8 @@ func TestOnePass(t *testing.T) {
 		e := engine(t, tiny(t), o)
 		var batch []Chunk
 		for _, tokens := range texts {
-			batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: tokens, Logits: make([]float32, len(tokens)*e.desc.Vocab)})
+			batch = append(batch, Chunk{Seq: sequence(t, e), Tokens: tokens,
+				Logits: make([]float32, len(tokens)*e.desc.Vocab)})
 		}
 		if err := e.Forward(context.Background(), batch); err != nil {
 			t.Fatal(err)
@@ -69,7 +70,8 @@ func TestOnePass(t *testing.T) {
 		}
 	}
 	if n := len(one.pages.memory.Bytes); n*all.desc.Layers != len(all.pages.memory.Bytes) {
-		t.Errorf("%d bytes of KV in one pass, %d otherwise, of %d layers", n, len(all.pages.memory.Bytes), all.desc.Layers)
+		t.Errorf("%d bytes of KV in one pass, %d otherwise, of %d layers", n, len(all.pages.memory.Bytes),
+			all.desc.Layers)
 	}
 	if err := one.Forward(context.Background(), []Chunk{{Seq: got[0].Seq, Tokens: []int{1}}}); !errors.Is(err,
 		pack.ErrUnsupported) {

@@ -56,7 +56,8 @@ func (g *Generation) newDrafter() (drafter, error) {
 	case r.Speculate == 0:
 		return nil, nil
 	case r.Speculate < SpeculateAuto || r.Speculate > SpeculateMost:
-		return nil, fmt.Errorf("%w: drafts of %d tokens; want at most %d", pack.ErrUnsupported, r.Speculate, SpeculateMost)
+		return nil, fmt.Errorf("%w: drafts of %d tokens; want at most %d", pack.ErrUnsupported, r.Speculate,
+			SpeculateMost)
 	}
 	if err := g.e.checkIDs(r.Prediction); err != nil {
 		return nil, err

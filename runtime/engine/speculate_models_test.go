@@ -23,8 +23,9 @@ func TestSpeculationOnEveryModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			v, d := randomModel(t, r, false)
-			e, err := build(v, d, Options{Threads: 1 + r.IntN(4), Batch: 1 + r.IntN(20), Cache: caches[r.IntN(len(caches))],
-				Page: 32 * r.IntN(2)})
+			e, err := build(v, d, Options{Threads: 1 + r.IntN(4), Batch: 1 + r.IntN(20),
+				Cache: caches[r.IntN(len(caches))],
+				Page:  32 * r.IntN(2)})
 			if err != nil {
 				t.Fatal(err)
 			}

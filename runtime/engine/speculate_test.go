@@ -114,7 +114,8 @@ func speculateEveryWay(t *testing.T, e *Engine, r Request, lengths ...int) (acce
 				slices.Equal(got.next, want.next))
 		}
 		if res.Steps+res.Accepted != plain.Steps || res.Accepted > res.Drafted {
-			t.Errorf("%s: %d steps, %d of %d accepted; %d steps without drafts", what, res.Steps, res.Accepted, res.Drafted,
+			t.Errorf("%s: %d steps, %d of %d accepted; %d steps without drafts", what, res.Steps, res.Accepted,
+				res.Drafted,
 				plain.Steps)
 		}
 		accepted += res.Accepted
@@ -128,7 +129,8 @@ func speculateEveryWay(t *testing.T, e *Engine, r Request, lengths ...int) (acce
 	for _, n := range []int{SpeculateAuto, 4} {
 		r.Speculate = n
 		check(fmt.Sprintf("speculate %d", n), r, nil)
-		r.Prediction = slices.Concat(plain.Tokens[:len(plain.Tokens)/2], []int{1, 2}, plain.Tokens[len(plain.Tokens)/2:])
+		r.Prediction = slices.Concat(plain.Tokens[:len(plain.Tokens)/2], []int{1, 2},
+			plain.Tokens[len(plain.Tokens)/2:])
 		check(fmt.Sprintf("speculate %d, predicted", n), r, nil)
 		r.Prediction = nil
 	}
@@ -207,7 +209,8 @@ func TestDraftIsKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := g.Chunk(nil, []int{7, 11, 13}, make([]float32, c.rows*e.desc.Vocab)).Keep; !slices.Equal(got, c.keep) {
+		got := g.Chunk(nil, []int{7, 11, 13}, make([]float32, c.rows*e.desc.Vocab)).Keep
+		if !slices.Equal(got, c.keep) {
 			t.Errorf("penalty %v, %d rows of logits: %v, want %v", c.penalty, c.rows, got, c.keep)
 		}
 	}

@@ -109,15 +109,17 @@ func (v *view) store(t testing.TB, s stored) {
 			t.Fatal(err)
 		}
 	}
-	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: safetensors.DType(e.Scale.DType), Shape: shape,
-		Data: scales}
+	v.tensors[name+packed.ScaleSuffix] = packed.Tensor{Name: name, DType: safetensors.DType(e.Scale.DType),
+		Shape: shape,
+		Data:  scales}
 	v.tensors[name+packed.ZeroSuffix] = packed.Tensor{Name: name, DType: "I8", Shape: shape,
 		Data: packed.CodeBytes(s.zeros)}
 	columns := make([]byte, 4*len(s.order))
 	for j, i := range s.order {
 		binary.LittleEndian.PutUint32(columns[4*j:], uint32(i))
 	}
-	v.tensors[name+packed.OrderSuffix] = packed.Tensor{Name: name, DType: "I32", Shape: []int{len(s.order)}, Data: columns}
+	v.tensors[name+packed.OrderSuffix] = packed.Tensor{Name: name, DType: "I32", Shape: []int{len(s.order)},
+		Data: columns}
 }
 
 func bytesOf(x []float32) []byte {

@@ -332,7 +332,8 @@ func apiError(err error) *api.Error {
 	)
 	switch {
 	case errors.As(err, &busy):
-		return &api.Error{Status: http.StatusTooManyRequests, Type: api.RateLimit, Code: "queue_full", Message: err.Error(),
+		return &api.Error{Status: http.StatusTooManyRequests, Type: api.RateLimit, Code: "queue_full",
+			Message:    err.Error(),
 			RetryAfter: busy.RetryAfter}
 	case errors.As(err, &request) && request.TooLong:
 		e := api.Invalid("prompt", "%v", err)

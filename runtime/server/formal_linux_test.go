@@ -322,8 +322,8 @@ func judgeSteps(steps []stepCost, medians map[int]time.Duration) (report string,
 	}
 	slices.Sort(parts)
 	quantile := func(q float64) float64 { return parts[int(q*float64(len(parts)-1))] }
-	report = fmt.Sprintf("%d steps; formats add to the median step of as many tokens: 50 %% of them at most %.3f of it, "+
-		"99 %% %.3f, 99.9 %% %.3f, all %.3f (%v in a step of %d tokens)",
+	report = fmt.Sprintf("%d steps; formats add to the median step of as many tokens: 50 %% of them at most %.3f of "+
+		"it, 99 %% %.3f, 99.9 %% %.3f, all %.3f (%v in a step of %d tokens)",
 		len(steps), quantile(0.5), quantile(0.99), quantile(nearly), most, worst.work, worst.tokens)
 	return report, quantile(nearly) <= maxWork
 }

@@ -130,7 +130,8 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 			}
 			s.useSchema(b, m, "response_format", f.JSON.Schema)
 		default:
-			b.Fail("response_format", "response_format of type %.40q: must be one of text, json_object, json_schema", f.Type)
+			b.Fail("response_format", "response_format of type %.40q: must be one of text, json_object, json_schema",
+				f.Type)
 		}
 	}
 	if schema := b.Raw("guided_json"); schema != nil {
@@ -141,7 +142,8 @@ func (s *settings) readFormat(b *api.Body, m *model) {
 		s.useSchema(b, m, "guided_json", schema)
 	}
 	if pattern := ""; b.String("guided_regex", &pattern) {
-		s.use(b, m, "guided_regex", "regex "+pattern, func() (*grammar.Grammar, error) { return grammar.Regex(pattern) })
+		s.use(b, m, "guided_regex", "regex "+pattern,
+			func() (*grammar.Grammar, error) { return grammar.Regex(pattern) })
 	}
 	if text := ""; b.String("grammar", &text) && text != "" {
 		s.use(b, m, "grammar", "grammar "+text, func() (*grammar.Grammar, error) { return grammar.GBNF(text) })
@@ -175,7 +177,8 @@ func (s *settings) use(b *api.Body, m *model, param, name string, compile func()
 	case s.format != nil:
 		b.Unsupported(param, "%s cannot be combined with another format", param)
 	case s.ignoreEOS || s.minTokens > 0:
-		b.Unsupported(param, "%s cannot be combined with ignore_eos and min_tokens: the text ends where the format does",
+		b.Unsupported(param,
+			"%s cannot be combined with ignore_eos and min_tokens: the text ends where the format does",
 			param)
 	case len(m.stops) == 0:
 		b.Unsupported(param, "%s is not supported: the model has no end-of-text token", param)
@@ -215,8 +218,8 @@ func (s *settings) check() *api.Error {
 	for _, text := range s.constrained {
 		if text.Dead() {
 			return unsupported(s.formatName,
-				fmt.Errorf("%s: the model's vocabulary cannot express the format, or the format is too ambiguous at this point; "+
-					"use another format", s.formatName))
+				fmt.Errorf("%s: the model's vocabulary cannot express the format, or the format is too ambiguous at "+
+					"this point; use another format", s.formatName))
 		}
 	}
 	return nil

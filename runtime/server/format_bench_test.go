@@ -52,7 +52,8 @@ func BenchmarkFormat(b *testing.B) {
 		for i := range texts {
 			group.Go(func() {
 				body := fmt.Sprintf(
-					`{"prompt": [300, 301, 302], "max_tokens": 16, "temperature": 1, "top_k": 20, "seed": %d%s}`, i, format)
+					`{"prompt": [300, 301, 302], "max_tokens": 16, "temperature": 1, "top_k": 20, "seed": %d%s}`, i,
+					format)
 				if status, _, text := post(b, web, "/v1/completions", body); status != http.StatusOK {
 					b.Errorf("%d %s", status, text)
 				}

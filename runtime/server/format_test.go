@@ -45,7 +45,8 @@ func TestFormat(t *testing.T) {
 		field string
 		check func(string) error
 	}{
-		{`"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": ` + schema + `}}`,
+		{`"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": ` +
+			schema + `}}`,
 			judge(schema)},
 		{`"response_format": {"type": "json_object"}`, judge(`{"type": "object"}`)},
 		{`"guided_json": ` + schema, judge(schema)},

@@ -137,7 +137,8 @@ func (s *Server) checkOrigin(w http.ResponseWriter, r *http.Request) *api.Error 
 	h.Set("Access-Control-Allow-Origin", origin) // never with credentials
 	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
 	h.Set("Access-Control-Max-Age", "600")
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, X-Lowpack-Seed, X-Lowpack-Ignored, X-Lowpack-Time, Retry-After")
+	h.Set("Access-Control-Expose-Headers",
+		"X-Request-Id, X-Lowpack-Seed, X-Lowpack-Ignored, X-Lowpack-Time, Retry-After")
 	if wanted := r.Header.Get("Access-Control-Request-Headers"); wanted != "" {
 		h.Set("Access-Control-Allow-Headers", wanted)
 	}

@@ -25,7 +25,8 @@ func TestFormatTooLarge(t *testing.T) {
 	property := func(i int) string { return fmt.Sprintf(`"%d": {"type": "string", "maxLength": 4096}`, i) }
 	for _, c := range []struct{ field, says string }{
 		{`"guided_json": {"enum": [` + listed(10000, word) + `]}`, "670011 bytes of JSON, more than 262144"},
-		{`"response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": [` + listed(10000, word) + `]}}}`,
+		{`"response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": [` +
+			listed(10000, word) + `]}}}`,
 			"more than 262144"},
 		{`"guided_json": {"enum": [` + listed(3900, word) + `]}`, "more than 262144 places"},
 		{`"guided_json": {"type": "object", "properties": {` + listed(300, property) + `}}`, "more than 262144 places"},

@@ -261,7 +261,8 @@ func unknownModel(name string) *api.Error {
 
 // loadError returns the error of a request whose model could not be loaded.
 func loadError(h *hosted, err error) *api.Error {
-	e := &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Code: "model_not_loaded", Param: "model",
+	e := &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Code: "model_not_loaded",
+		Param:   "model",
 		Message: "model " + h.ID + " could not be loaded; see the server's log"}
 	if errors.Is(err, errNoMemory) || errors.Is(err, schedule.ErrDraining) {
 		e.Message, e.RetryAfter = err.Error(), time.Second

@@ -67,7 +67,8 @@ func TestModels(t *testing.T) {
 	}
 	_, _, text := do(t, web, http.MethodGet, "/v1/models", "")
 	for i, id := range []string{"a", "b", "c"} {
-		if info := at(object(t, text), "data", i); at(info, "id") != id || fmt.Sprint(at(info, "max_model_len")) != "256" {
+		if info := at(object(t, text), "data", i); at(info, "id") != id ||
+			fmt.Sprint(at(info, "max_model_len")) != "256" {
 			t.Errorf("model %d: %s", i, text)
 		}
 		if status, _, one := do(t, web, http.MethodGet, "/v1/models/"+id, ""); status != http.StatusOK ||

@@ -41,7 +41,8 @@ var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 		text, _ := json.Marshal(openapi.Document([]openapi.Route{r.Route}, limits))
 		c := jsonschema.NewCompiler()
 		doc, _ := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		c.AddResource("a.json", at(doc, "paths", r.Path, "post", "requestBody", "content", "application/json", "schema"))
+		c.AddResource("a.json", at(doc, "paths", r.Path, "post", "requestBody", "content",
+			"application/json", "schema"))
 		list[r.Path] = c.MustCompile("a.json")
 	}
 	return list
@@ -88,7 +89,8 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s: fields %v", path, body)
 		}
 	}
-	if at(v, "openapi") != "3.1.0" || at(v, "info", "version") == nil || at(v, "components", "schemas", "Error") == nil {
+	if at(v, "openapi") != "3.1.0" || at(v, "info", "version") == nil ||
+		at(v, "components", "schemas", "Error") == nil {
 		t.Errorf("%s", text)
 	}
 }

@@ -13,7 +13,8 @@ func TestPrediction(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	ask := func(more string) (string, any) {
 		status, _, text := post(t, web, "/v1/chat/completions",
-			`{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 60, "temperature": 0, "seed": 1`+more+`}`)
+			`{"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 60, "temperature": 0, "seed": 1`+more+
+				`}`)
 		if status != http.StatusOK {
 			t.Fatal(status, text)
 		}

@@ -214,7 +214,8 @@ func readItem(raw json.RawMessage) (message chatItem, call *toolCall, e *api.Err
 		return message, nil, nil
 	}
 	return nil, nil, api.Invalid("",
-		"an item of type %.40q is not supported: must be one of message, function_call, function_call_output", item.Type)
+		"an item of type %.40q is not supported: must be one of message, function_call, function_call_output",
+		item.Type)
 }
 
 // response is the response object; it also starts and ends a stream.
@@ -447,7 +448,8 @@ func (r *responseShape) last(j *job, s *api.Stream, all []*choice, u *usage) {
 		item := answer.Output[i]
 		if which == itemMessage {
 			text := (*item.Content)[0]
-			r.sendItem(s, "response.output_text.done", at, item, map[string]any{"text": text.Text, "logprobs": text.Logprobs})
+			r.sendItem(s, "response.output_text.done", at, item,
+				map[string]any{"text": text.Text, "logprobs": text.Logprobs})
 			r.sendItem(s, "response.content_part.done", at, item, map[string]any{"part": text})
 		} else {
 			r.sendItem(s, "response.function_call_arguments.done", at, item,

@@ -120,7 +120,8 @@ func TestResponseFields(t *testing.T) {
 		{`{"input": []}`, "input", "between 1 and"},
 		{`{"input": [5]}`, "input", "input[0]: want an object"},
 		{`{"input": [{"type": "reasoning"}]}`, "input", `item of type "reasoning"`},
-		{`{"input": [{"role": "user", "content": [{"type": "input_image"}]}]}`, "input", `part 0 of type "input_image"`},
+		{`{"input": [{"role": "user", "content": [{"type": "input_image"}]}]}`, "input",
+			`part 0 of type "input_image"`},
 		{`{"input": [{"role": "king", "content": "a"}]}`, "input", `input[0]: role "king"`},
 		{`{"input": "a", "instructions": 5}`, "instructions", "a string"},
 		{`{"input": "a", "previous_response_id": "resp_1"}`, "previous_response_id", "the whole conversation"},
@@ -131,7 +132,8 @@ func TestResponseFields(t *testing.T) {
 		{`{"input": "a", "top_logprobs": 2}`, "top_logprobs", "in include"},
 		{`{"input": "a", "text": {"format": {"type": "yaml"}}}`, "text", "yaml"},
 		{`{"input": "a", "text": {"format": {"type": "json_schema"}}}`, "text", "schema is missing"},
-		{`{"input": "a", "text": {"format": {"type": "json_schema", "schema": {"type": "number", "minimum": 3}}}}`, "text",
+		{`{"input": "a", "text": {"format": {"type": "json_schema", "schema": {"type": "number", "minimum": 3}}}}`,
+			"text",
 			`"minimum" is not supported`},
 		{`{"input": "a", "reasoning": {"effort": 3}}`, "reasoning_effort", "a string"},
 	} {
@@ -204,7 +206,8 @@ func TestReadItems(t *testing.T) {
 		1: `[{"id":"1","type":"function","function":{"name":"f","arguments":{"z":1,"a":2}}},{"id":"2","type":"function",` +
 			`"function":{"name":"g","arguments":"broken"}}]`,
 		3: `[{"id":"3","type":"function","function":{"name":"h","arguments":{}}}]`,
-		4: `[{"type":"function","function":{"name":"i","arguments":{"z":12345678901234567890,"a":1.0}}}]`, // digits and all
+		// digits and all
+		4: `[{"type":"function","function":{"name":"i","arguments":{"z":12345678901234567890,"a":1.0}}}]`,
 	} {
 		var more map[string]json.RawMessage
 		if err := json.Unmarshal(list[i].More, &more); err != nil || string(more["tool_calls"]) != want {

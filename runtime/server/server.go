@@ -91,12 +91,16 @@ func (s *Server) routes() []route {
 		{openapi.Route{Method: http.MethodGet, Path: "/version", Kind: openapi.Facts}, s.version},
 		{openapi.Route{Method: http.MethodGet, Path: "/v1/models", Kind: openapi.Facts}, s.listModels},
 		{openapi.Route{Method: http.MethodGet, Path: "/v1/models/{id...}", Kind: openapi.Named}, s.oneModel},
-		{openapi.Route{Method: http.MethodPost, Path: "/v1/completions", Kind: openapi.Generate}, s.withBody(s.completions)},
-		{openapi.Route{Method: http.MethodPost, Path: "/v1/chat/completions", Kind: openapi.Generate}, s.withBody(s.chat)},
-		{openapi.Route{Method: http.MethodPost, Path: "/v1/responses", Kind: openapi.Generate}, s.withBody(s.responses)},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/completions", Kind: openapi.Generate},
+			s.withBody(s.completions)},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/chat/completions", Kind: openapi.Generate},
+			s.withBody(s.chat)},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/responses", Kind: openapi.Generate},
+			s.withBody(s.responses)},
 		{openapi.Route{Method: http.MethodPost, Path: "/tokenize", Kind: openapi.Tokens}, s.withBody(s.tokenize)},
 		{openapi.Route{Method: http.MethodPost, Path: "/detokenize", Kind: openapi.Tokens}, s.withBody(s.detokenize)},
-		{openapi.Route{Method: http.MethodPost, Path: "/apply-template", Kind: openapi.Tokens}, s.withBody(s.applyTemplate)},
+		{openapi.Route{Method: http.MethodPost, Path: "/apply-template", Kind: openapi.Tokens},
+			s.withBody(s.applyTemplate)},
 	}
 }
 
@@ -166,7 +170,8 @@ func (w *ignoring) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	for _, h := range s.models.list {
 		if stats, _ := s.models.stats(h); stats.Failed != nil {
-			(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: stats.Failed.Error()}).Write(w)
+			(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable,
+				Message: stats.Failed.Error()}).Write(w)
 			return
 		}
 	}

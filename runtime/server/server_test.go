@@ -245,7 +245,8 @@ func TestEcho(t *testing.T) {
 			t.Errorf("choice %d: text %q, tokens %q", i, at(v, "choices", i, "text"), joined)
 		}
 	}
-	_, _, text = post(t, web, "/v1/completions", `{"prompt": "Hello there", "max_tokens": 0, "echo": true, "logprobs": 0}`)
+	_, _, text = post(t, web, "/v1/completions",
+		`{"prompt": "Hello there", "max_tokens": 0, "echo": true, "logprobs": 0}`)
 	if v := object(t, text); at(v, "choices", 0, "text") != "Hello there" ||
 		at(v, "choices", 0, "finish_reason") != "length" || fmt.Sprint(at(v, "usage", "completion_tokens")) != "0" {
 		t.Errorf("prompt alone: %s", text)
@@ -292,7 +293,8 @@ func TestFields(t *testing.T) {
 		{"completions", `{"prompt": "a", "logprobs": 21}`, "logprobs", "between 0 and 20"},
 		{"completions", `{"prompt": "a", "logit_bias": {"x": 1}}`, "logit_bias", `"x" is not a token id`},
 		{"completions", `{"prompt": "a", "logit_bias": {"1": 101}}`, "logit_bias", "between -100 and 100"},
-		{"completions", `{"prompt": "a", "logit_bias": {"5": 100, "05": -100}}`, "logit_bias", `"05" is not a token id`},
+		{"completions", `{"prompt": "a", "logit_bias": {"5": 100, "05": -100}}`, "logit_bias",
+			`"05" is not a token id`},
 		{"completions", `{"prompt": "a", "logit_bias": {"+5": 1}}`, "logit_bias", `"+5" is not a token id`},
 		{"completions", `{"prompt": "a", "logit_bias": {"-0": 1}}`, "logit_bias", `"-0" is not a token id`},
 		{"completions", `{"prompt": "a", "logit_bias": {"5.0": 1}}`, "logit_bias", `"5.0" is not a token id`},
@@ -302,7 +304,8 @@ func TestFields(t *testing.T) {
 		{"completions", `{"prompt": "a", "stream_options": {"include_usage": true}}`, "stream_options", "needs stream"},
 		{"completions", `{"prompt": "a", "repetition_penalty": 0}`, "repetition_penalty", "above 0"},
 		{"completions", `{"prompt": "a", "use_beam_search": true}`, "use_beam_search", "not supported"},
-		{"completions", `{"prompt": "a", "include_stop_str_in_output": true}`, "include_stop_str_in_output", "not supported"},
+		{"completions", `{"prompt": "a", "include_stop_str_in_output": true}`, "include_stop_str_in_output",
+			"not supported"},
 		{"completions", `{"prompt": "a", "stop_token_ids": [-1]}`, "stop_token_ids", "token id -1"},
 		{"chat/completions", `{}`, "messages", "missing"},
 		{"chat/completions", `{"messages": []}`, "messages", "between 1 and"},
@@ -316,7 +319,8 @@ func TestFields(t *testing.T) {
 		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "yaml"}}`,
 			"response_format", "yaml"},
 		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "echo": true}`, "echo", "not supported"},
-		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "functions": [{"name": "f"}]}`, "functions",
+		{"chat/completions", `{"messages": [{"role": "user", "content": "a"}], "functions": [{"name": "f"}]}`,
+			"functions",
 			"not supported"},
 		{"chat/completions", `{"messages": [{"role": "user", "content": "` + long + `"}]}`, "prompt",
 			"the context holds 256"},
@@ -402,7 +406,8 @@ func TestGuard(t *testing.T) {
 			[]string{"Authorization", key, "Content-Type", "application/json; charset=latin1"}, 415},
 		{"POST", "/v1/completions", ask,
 			[]string{"Authorization", key, "Content-Type", "application/json; charset=UTF-8"}, 200},
-		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "application/json; charset="}, 415},
+		{"POST", "/v1/completions", ask,
+			[]string{"Authorization", key, "Content-Type", "application/json; charset="}, 415},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", ""}, 200},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Type", "text/plain"}, 200},
 		{"POST", "/v1/completions", ask, []string{"Authorization", key, "Content-Encoding", "gzip"}, 415},
@@ -430,7 +435,8 @@ func TestGuard(t *testing.T) {
 			(status == 401) != (h.Get("WWW-Authenticate") != "") {
 			t.Errorf("%s %s: header %v", c.method, c.path, h)
 		}
-		if slices.Contains(c.header, "http://page.test") != (h.Get("Access-Control-Allow-Origin") == "http://page.test") ||
+		if slices.Contains(c.header,
+			"http://page.test") != (h.Get("Access-Control-Allow-Origin") == "http://page.test") ||
 			h.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s %s: CORS %v", c.method, c.path, h)
 		}
@@ -544,7 +550,8 @@ func TestOthers(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	for path, says := range map[string]string{"/v1/models": `"id":"tiny"`, "/version": "system_fingerprint",
 		"/metrics": `vllm:num_requests_waiting{engine="0",model_name="tiny"} 0`} {
-		if status, _, text := do(t, web, http.MethodGet, path, ""); status != http.StatusOK || !strings.Contains(text, says) {
+		if status, _, text := do(t, web, http.MethodGet, path, ""); status != http.StatusOK ||
+			!strings.Contains(text, says) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}

@@ -37,7 +37,8 @@ type settings struct {
 	n         int
 	stops     []string
 	stopIDs   []int // stop_token_ids
-	ends      []int // stop tokens of the model and of the request; masked before minTokens and where the format must go on
+	// stop tokens of the model and of the request; masked before minTokens and where the format must go on
+	ends      []int
 	ignoreEOS bool
 	bias      []bias
 	frequency float32
@@ -56,7 +57,8 @@ type settings struct {
 
 // readSettings reads the shared fields.
 func (m *model) readSettings(b *api.Body) settings {
-	s := settings{sampling: m.sampling, maxTokens: -1, n: 1, seed: rand.Uint64() >> 11} // 53 bits are exact in JavaScript
+	// 53 bits are exact in JavaScript
+	s := settings{sampling: m.sampling, maxTokens: -1, n: 1, seed: rand.Uint64() >> 11}
 	b.Float("temperature", &s.sampling.Temperature, 0, 2)
 	b.Float("top_p", &s.sampling.TopP, 0, 1)
 	if b.Int("top_k", &s.sampling.TopK, -1, biggestInt); s.sampling.TopK < 0 {
@@ -88,9 +90,11 @@ func (m *model) readSettings(b *api.Body) settings {
 	b.Refuse("use logprobs", "prompt_logprobs", "truncate_prompt_tokens", "return_tokens",
 		"return_tokens_as_token_ids", "return_token_ids")
 	b.Refuse("the sampler has no such step", "typical_p", "mirostat", "mirostat_tau", "mirostat_eta", "dynatemp_range",
-		"xtc_probability", "dry_multiplier", "top_n_sigma", "samplers", "bad_words", "allowed_token_ids", "logits_processors")
+		"xtc_probability", "dry_multiplier", "top_n_sigma", "samplers", "bad_words", "allowed_token_ids",
+		"logits_processors")
 	s.readFormat(b, m)
-	b.Refuse("use response_format, guided_json, guided_regex, guided_choice or grammar", "json_schema", "guided_grammar",
+	b.Refuse("use response_format, guided_json, guided_regex, guided_choice or grammar", "json_schema",
+		"guided_grammar",
 		"guided_whitespace_pattern", "guided_decoding_backend", "structured_outputs")
 	return s
 }
@@ -141,7 +145,8 @@ func (s *settings) readBias(b *api.Body, m *model) {
 	err := r.Object(func(token string) error {
 		id, err := strconv.Atoi(token)
 		if err != nil || strconv.Itoa(id) != token || id < 0 || id >= m.vocab {
-			b.Unsupported(name, "logit_bias: %.40q is not a token id in decimal; the vocabulary has %d tokens", token, m.vocab)
+			b.Unsupported(name, "logit_bias: %.40q is not a token id in decimal; the vocabulary has %d tokens",
+				token, m.vocab)
 		}
 		text, err := r.Number()
 		if err != nil {

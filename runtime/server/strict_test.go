@@ -33,7 +33,8 @@ func TestOneMeaning(t *testing.T) {
 		message, _ := at(object(t, text), "error", "message").(string)
 		param, _ := at(object(t, text), "error", "param").(string)
 		if status != http.StatusBadRequest || !strings.Contains(message, says) || !strings.Contains(message, "byte ") ||
-			place != "" && !strings.Contains(message, "in "+place+")") || place != "" && !strings.HasPrefix(place, param) {
+			place != "" && !strings.Contains(message, "in "+place+")") ||
+			place != "" && !strings.HasPrefix(place, param) {
 			t.Errorf("%s %.200q: %d %s; want 400, %q in %q", path, body, status, text, says, place)
 		}
 	}
@@ -95,7 +96,8 @@ func TestOneMeaningInside(t *testing.T) {
 		tools  = `"tools": [{"type": "function", "function": {"name": "f", "parameters": `
 	)
 	for field, place := range map[string]string{
-		format + schema + `}}`:                                              "response_format.json_schema.schema.properties",
+		format + schema +
+			`}}`: "response_format.json_schema.schema.properties",
 		tools + schema + `}}]`:                                              "tools[0].function.parameters.properties",
 		`"guided_json": ` + schema:                                          "guided_json.properties",
 		`"chat_template_kwargs": {"a": true, "a": false}`:                   "chat_template_kwargs",
@@ -124,7 +126,8 @@ func TestOneMeaningInside(t *testing.T) {
 		}
 	}
 	if status, _, text := post(t, web, "/v1/chat/completions",
-		`{"messages": [{"role": "user", "content": [{"type": "text", "TEXT": "b"}]}]}`); status != http.StatusBadRequest {
+		`{"messages": [{"role": "user", "content": [{"type": "text", "TEXT": "b"}]}]}`); status !=
+		http.StatusBadRequest {
 		t.Errorf("a part without a text: %d %s", status, text)
 	}
 }
@@ -163,7 +166,8 @@ func TestNumbers(t *testing.T) {
 	}
 	// Any temperature above 0 samples: the seed matters.
 	hot := func(temperature string) string {
-		_, _, text := post(t, web, "/v1/responses", `{"input": "a", "max_output_tokens": 1, "temperature": `+temperature+"}")
+		_, _, text := post(t, web, "/v1/responses",
+			`{"input": "a", "max_output_tokens": 1, "temperature": `+temperature+"}")
 		return fmt.Sprint(at(object(t, text), "temperature"))
 	}
 	if tiny, zero := hot("1e-400"), hot("0e5"); tiny == "0" || zero != "0" {
@@ -179,10 +183,12 @@ func TestModelNames(t *testing.T) {
 		field  string
 		status int
 	}{
-		{false, `"model": "tiny"`, 200}, {false, `"model": ""`, 200}, {false, `"model": null`, 200}, {false, `"x": 1`, 200},
+		{false, `"model": "tiny"`, 200}, {false, `"model": ""`, 200}, {false, `"model": null`, 200},
+		{false, `"x": 1`, 200},
 		{false, `"model": "gpt-4o"`, 404}, {false, `"model": "TINY"`, 404}, {false, `"model": " tiny"`, 404},
 		{false, `"model": 5`, 400},
-		{true, `"model": "gpt-4o"`, 200}, {true, `"model": "tiny"`, 200}, {true, `"x": 1`, 200}, {true, `"model": 5`, 400},
+		{true, `"model": "gpt-4o"`, 200}, {true, `"model": "tiny"`, 200}, {true, `"x": 1`, 200},
+		{true, `"model": 5`, 400},
 	} {
 		web := serve(t, small, Options{Queue: 10, AnyModel: c.any})
 		_, _, document := do(t, web, http.MethodGet, "/openapi.json", "")
@@ -193,7 +199,8 @@ func TestModelNames(t *testing.T) {
 			body := strings.Replace(fmt.Sprintf(r.value, "1"), "{", "{"+c.field+", ", 1)
 			status, _, text := post(t, web, r.path, body)
 			e := at(object(t, text), "error")
-			if status != c.status || status == 404 && (at(e, "code") != "model_not_found" || at(e, "param") != "model") {
+			if status != c.status || status == 404 &&
+				(at(e, "code") != "model_not_found" || at(e, "param") != "model") {
 				t.Errorf("any %t: %s %s: %d %s, want %d", c.any, r.path, body, status, text, c.status)
 			}
 		}
@@ -214,16 +221,20 @@ func TestContradictions(t *testing.T) {
 			`, "max_tokens": 2, "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "high"}`,
 			"chat_template_kwargs"},
 		{"/v1/chat/completions", chat +
-			`, "max_tokens": 2, "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "l\u006fw"}`, ""},
+			`, "max_tokens": 2, "reasoning_effort": "low", "chat_template_kwargs": {"reasoning_effort": "l\u006fw"}`,
+			""},
 		{"/v1/chat/completions", chat +
 			`, "max_tokens": 2, "response_format": {"type": "json_object", "json_schema": {"schema": ` + schema + `}}`,
 			"response_format"},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "text", "schema": ` + schema + `}`,
+		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "text", "schema": ` +
+			schema + `}`,
 			"response_format"},
 		{"/v1/chat/completions", chat +
-			`, "max_tokens": 2, "response_format": {"type": "json_schema", "schema": {}, "json_schema": {"schema": ` + schema +
+			`, "max_tokens": 2, "response_format": {"type": "json_schema", "schema": {}, "json_schema": {"schema": ` +
+			schema +
 			`}}`, "response_format"},
-		{"/v1/chat/completions", chat + `, "max_tokens": 2, "response_format": {"type": "json_object", "schema": ` + schema +
+		{"/v1/chat/completions", chat +
+			`, "max_tokens": 2, "response_format": {"type": "json_object", "schema": ` + schema +
 			`, "json_schema": {"name": "x"}}`, ""},
 		{"/v1/chat/completions", chat + `, "max_tokens": 2, "tools": [` + one + "," + another +
 			`], "tool_choice": {"type": "function", "name": "f", "function": {"name": "ff"}}`, "tool_choice"},

@@ -25,7 +25,8 @@ func TestTokensTakeWhatIsAsked(t *testing.T) {
 // TestTokenize: tokens of a text, the text of tokens, and the prompt that the chat template renders.
 func TestTokenize(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
-	_, _, text := post(t, web, "/tokenize", `{"content": "Hello there", "with_pieces": true, "return_token_strs": true}`)
+	_, _, text := post(t, web, "/tokenize",
+		`{"content": "Hello there", "with_pieces": true, "return_token_strs": true}`)
 	v := object(t, text)
 	joined := ""
 	for i := range at(v, "tokens").([]any) {

@@ -155,7 +155,8 @@ func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 func (j *job) holdStrict(b *api.Body, t *tools, list []function) {
 	offered := make([]grammar.Function, len(list))
 	for i, f := range list {
-		offered[i] = grammar.Function{Name: f.Function.Name, Parameters: f.Function.Parameters, Free: !f.Function.Strict}
+		offered[i] = grammar.Function{Name: f.Function.Name, Parameters: f.Function.Parameters,
+			Free: !f.Function.Strict}
 	}
 	if id, ok := j.model.Tokenizer.ID(t.form.open); ok && j.model.Tokenizer.Special(id) {
 		j.words = j.model.vocabularyWith(id)
@@ -216,7 +217,8 @@ func readToolChoice(b *api.Body) (choice, name string) {
 		b.Fail("tool_choice", want)
 	}
 	if named.Name != "" && named.Function.Name != "" && named.Name != named.Function.Name {
-		b.Unsupported("tool_choice", "tool_choice names two functions, %.60q and %.60q", named.Name, named.Function.Name)
+		b.Unsupported("tool_choice", "tool_choice names two functions, %.60q and %.60q", named.Name,
+			named.Function.Name)
 	}
 	return "required", cmp.Or(named.Name, named.Function.Name)
 }

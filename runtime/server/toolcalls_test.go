@@ -64,7 +64,9 @@ func formOf(t *testing.T, template string) *callForm {
 // TestCallForm: the form of calls is recognized from the template; a template that prints no tools has none.
 func TestCallForm(t *testing.T) {
 	for template, want := range map[string]string{
-		hermesTemplate: hermesOpen + "arguments", llamaTemplate: "parameters", mistralTemplate: mistralOpen + "arguments",
+		hermesTemplate:  hermesOpen + "arguments",
+		llamaTemplate:   "parameters",
+		mistralTemplate: mistralOpen + "arguments",
 		strings.ReplaceAll(hermesTemplate, "{{ t.function.name }}", "a tool"): "none",
 		strings.ReplaceAll(hermesTemplate, "<tool_call>", "<call>"):           "none",
 		`{{ messages[0].content }}`:                                           "none",
@@ -134,7 +136,8 @@ func TestCallReader(t *testing.T) {
 		{llama, 9, `{"name": "f", "arguments": {"a": 1}}`, `{"name": "f", "arguments": {"a": 1}}`},
 		{llama, 9, `The {"name": "f", "parameters": {"a": 1}}`, `The {"name": "f", "parameters": {"a": 1}}`},
 		{llama, 9, `{"name": "` + strings.Repeat("f", 200), `{"name": "` + strings.Repeat("f", 200)},
-		{mistral, 9, `[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "abcdefghi"}, {"name": "g", "arguments": {}}]`,
+		{mistral, 9,
+			`[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "abcdefghi"}, {"name": "g", "arguments": {}}]`,
 			`|f{"a": 1}|g{}`},
 		{mistral, 9, `[TOOL_CALLS] [1, 2]`, `[TOOL_CALLS] [1, 2]`},
 		{mistral, 9, `[1, 2]`, `[1, 2]`},
@@ -277,8 +280,9 @@ func TestResponseCalls(t *testing.T) {
 	_, _, text = post(t, web, "/v1/responses", body+`, "stream": true}`)
 	names, arguments := sequence(events(t, text))
 	if arguments != "{}" ||
-		names != "response.created response.in_progress response.output_item.added response.function_call_arguments.delta "+
-			"response.function_call_arguments.done response.output_item.done response.completed" {
+		names != "response.created response.in_progress response.output_item.added "+
+			"response.function_call_arguments.delta response.function_call_arguments.done response.output_item.done "+
+			"response.completed" {
 		t.Errorf("%s: %s", arguments, names)
 	}
 }
@@ -317,11 +321,13 @@ func TestToolStrict(t *testing.T) {
 		_, _, text = post(t, web, "/v1/chat/completions", fmt.Sprintf(ask, true, seed))
 		call := at(object(t, text), "choices", 0, "message", "tool_calls", 0, "function")
 		arguments, _ := at(call, "arguments").(string)
-		if at(call, "name") != "set" || !regexp.MustCompile(`^\{"n": ?[12], ?"on": ?(true|false)\}$`).MatchString(arguments) {
+		if at(call, "name") != "set" ||
+			!regexp.MustCompile(`^\{"n": ?[12], ?"on": ?(true|false)\}$`).MatchString(arguments) {
 			t.Errorf("%s", text)
 		}
 		_, _, text = post(t, web, "/v1/chat/completions", fmt.Sprintf(ask, false, seed))
-		if said, _ := at(object(t, text), "choices", 0, "message", "content").(string); !strings.HasPrefix(said, "{{{{") {
+		said, _ := at(object(t, text), "choices", 0, "message", "content").(string)
+		if !strings.HasPrefix(said, "{{{{") {
 			t.Errorf("without strict: %s", text)
 		}
 	}
@@ -344,7 +350,8 @@ func TestToolFields(t *testing.T) {
 		{web, `"tools": 5`, "tools", "a list"},
 		{web, `"tools": [{"type": "web_search"}]`, "tools", `type "web_search"`},
 		{web, `"tools": [{"type": "function"}]`, "tools", "function.name"},
-		{web, `"tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}]`,
+		{web,
+			`"tools": [{"type": "function", "function": {"name": "a"}}, {"type": "function", "function": {"name": "a"}}]`,
 			"tools", "another function"},
 		{web, twoTools + `, "tool_choice": "always"`, "tool_choice", "none, auto, required"},
 		{web, twoTools + `, "tool_choice": {"type": "allowed_tools"}`, "tool_choice", "none, auto, required"},

@@ -14,16 +14,16 @@ type bpe struct {
 	merges *merges
 	// bytewise: a word is a sequence of bytes, otherwise of characters.
 	bytewise bool
-	// byteID is the token of a single byte: in a bytewise vocabulary the byte itself, in others its fallback token <0xXX>;
-	// −1 = none: such a byte, or a character with such a byte, becomes the unknown token, or is dropped if the vocabulary
-	// has none (SmolLM2 lacks 21 bytes, most of which never occur in UTF-8; Gemma 2 lacks <0x09>).
+	// byteID is the token of a single byte: in a bytewise vocabulary the byte itself, in others its fallback token
+	// <0xXX>; −1 = none: such a byte, or a character with such a byte, becomes the unknown token, or is dropped if the
+	// vocabulary has none (SmolLM2 lacks 21 bytes, most of which never occur in UTF-8; Gemma 2 lacks <0x09>).
 	byteID [256]int32
 	// wholeWords: a word that is a token becomes that token, regardless of the merges (ignore_merges).
 	wholeWords bool
 	unk        int32 // −1: none
 	fuseUnk    bool
-	// cuts: no rule joins a space mark to anything but preceding space marks, so a text may be cut before every mark that
-	// follows something else without changing its tokens.
+	// cuts: no rule joins a space mark to anything but preceding space marks, so a text may be cut before every mark
+	// that follows something else without changing its tokens.
 	cuts bool
 	// seams and allBytes say where long words may be cut.
 	seams    *seams

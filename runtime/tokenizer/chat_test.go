@@ -99,7 +99,8 @@ func TestTemplateSources(t *testing.T) {
 	if text, err := tok.Chat(hello, chat.Options{}); err != nil || text != "second" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if err := tok.UseTemplate("rag"); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "tool_use") {
+	if err := tok.UseTemplate("rag"); !errors.Is(err, pack.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "tool_use") {
 		t.Errorf("%v", err)
 	}
 	if err := tok.SetTemplate("third {{ x }}"); err != nil {
@@ -130,7 +131,8 @@ func TestBrokenTemplate(t *testing.T) {
 		"{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}": {pack.ErrLimit, "work"},
 	} {
 		tok := mustLoad(t, files(tokenizerJSON, small{}.json(), templateFile, template))
-		if _, err := tok.Chat(hello, chat.Options{}); !errors.Is(err, c.class) || !strings.Contains(err.Error(), c.word) {
+		if _, err := tok.Chat(hello, chat.Options{}); !errors.Is(err, c.class) ||
+			!strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v", template, err)
 		}
 	}
@@ -154,7 +156,10 @@ func TestBrokenTemplate(t *testing.T) {
 func TestStops(t *testing.T) {
 	added := `[{"id":3,"content":"<|eot_id|>","special":true},{"id":4,"content":"<|im_end|>","special":true},{"id":5,"content":"<|end|>","special":true},{"id":6,"content":"</s>","special":true},{"id":7,"content":"<eos>","special":true}]`
 	for template, turn := range map[string]int{
-		"Qwen-Qwen2.5-7B-Instruct.jinja": 4, "Qwen-Qwen3-0.6B.jinja": 4, "bitnet-2B4T.jinja": 3, "llama3-original.jinja": 3,
+		"Qwen-Qwen2.5-7B-Instruct.jinja":         4,
+		"Qwen-Qwen3-0.6B.jinja":                  4,
+		"bitnet-2B4T.jinja":                      3,
+		"llama3-original.jinja":                  3,
 		"meta-llama-Llama-3.2-3B-Instruct.jinja": 3, "microsoft-Phi-3.5-mini-instruct.jinja": 5,
 	} {
 		tok := mustLoad(t, files(tokenizerJSON, small{added: added}.json(), templateFile,
@@ -194,7 +199,8 @@ func TestTokensAround(t *testing.T) {
 		}
 	}
 	if _, err := Load(files(tokenizerJSON, small{}.json(), configJSON,
-		`{"tokenizer_class":"LlamaTokenizer","add_bos_token":true,"bos_token":"q"}`)); !errors.Is(err, pack.ErrCorrupt) {
+		`{"tokenizer_class":"LlamaTokenizer","add_bos_token":true,"bos_token":"q"}`)); !errors.Is(err,
+		pack.ErrCorrupt) {
 		t.Errorf("%v", err)
 	}
 	for name, text := range map[string]string{configJSON: `{`, specialMapJSON: `[`, generationJSON: `{"a":1,"a":2}`,

@@ -130,7 +130,10 @@ func TestByteLookalikes(t *testing.T) {
 		"<0x41>": "aAa", "<0xe9>": "a\ufffda", "<0x+9>": "a\ta", "<0x++>": "a<0x++>a", "<0x+>": "a<0x+>a",
 	} {
 		tok := fromJSON(t, small{
-			vocab: `{"a":0,"` + token + `":1}`, merges: `[]`, model: `,"byte_fallback":true`, decoder: `{"type":"ByteFallback"}`,
+			vocab:   `{"a":0,"` + token + `":1}`,
+			merges:  `[]`,
+			model:   `,"byte_fallback":true`,
+			decoder: `{"type":"ByteFallback"}`,
 		}.json())
 		if got := tok.Decode([]int{0, 1, 0}, true); got != want {
 			t.Errorf("%s: %q, want %q", token, got, want)

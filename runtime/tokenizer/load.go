@@ -135,7 +135,8 @@ func parseFile(files Files, name string) (*jsonread.Value, error) {
 func checkSizes(files Files) error {
 	for _, name := range FileNames() {
 		if data, ok := files(name); ok && int64(len(data)) > modelfile.Limit(name) {
-			return fmt.Errorf("%s: %w: %d bytes; at most %d are read", name, pack.ErrLimit, len(data), modelfile.Limit(name))
+			return fmt.Errorf("%s: %w: %d bytes; at most %d are read", name, pack.ErrLimit, len(data),
+				modelfile.Limit(name))
 		}
 	}
 	return nil
@@ -153,7 +154,8 @@ func tokenText(v *jsonread.Value) string {
 func (c *config) read(v *jsonread.Value) error {
 	c.class, _ = v.Get("tokenizer_class").Str()
 	c.templates = v.Get("chat_template")
-	for key, to := range map[string]**bool{"add_bos_token": &c.addBOS, "add_eos_token": &c.addEOS, "legacy": &c.legacy} {
+	for key, to := range map[string]**bool{"add_bos_token": &c.addBOS, "add_eos_token": &c.addEOS,
+		"legacy": &c.legacy} {
 		if f := v.Get(key); f != nil && f.Kind == jsonread.Bool {
 			*to = &f.Bool
 		}

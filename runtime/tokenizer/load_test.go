@@ -31,7 +31,8 @@ func (s small) json() []byte {
 	}
 	return fmt.Appendf(nil,
 		`{"version":"1.0","added_tokens":%s,"normalizer":%s,"pre_tokenizer":%s,"post_processor":%s,"decoder":%s,`+
-			`"model":{"type":"BPE","vocab":%s,"merges":%s%s}%s}`, or(s.added, "[]"), or(s.norm, "null"), or(s.pre, "null"),
+			`"model":{"type":"BPE","vocab":%s,"merges":%s%s}%s}`, or(s.added, "[]"), or(s.norm, "null"),
+		or(s.pre, "null"),
 		or(s.post, "null"),
 		or(s.decoder, "null"), or(s.vocab, `{"a":0,"b":1,"ab":2}`), or(s.merges, `["a b"]`), s.model, s.top)
 }
@@ -67,7 +68,8 @@ func TestBrokenFiles(t *testing.T) {
 		{small{pre: `{"type":"Split","pattern":{"Regex":"(?<=a)b"},"behavior":"Isolated"}`}, pack.ErrUnsupported,
 			"this kind of group"}, // T06
 		{small{pre: `{"type":"Split","pattern":{},"behavior":"Isolated"}`}, pack.ErrCorrupt, "pattern"},
-		{small{pre: `{"type":"Split","pattern":{"String":"a"},"behavior":"Sideways"}`}, pack.ErrUnsupported, "Sideways"},
+		{small{pre: `{"type":"Split","pattern":{"String":"a"},"behavior":"Sideways"}`}, pack.ErrUnsupported,
+			"Sideways"},
 		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 1_000_000) +
 			`{"type":"NFC"}]}`}, pack.ErrLimit, "more than 16384 values"}, // T07
 		{small{norm: `{"type":"Sequence","normalizers":[` + strings.Repeat(`{"type":"NFC"},`, 64) + `{"type":"NFC"}]}`},
@@ -103,7 +105,8 @@ func TestBrokenFiles(t *testing.T) {
 		{small{pre: `{"type":"UnicodeScripts"}`}, pack.ErrUnsupported, "UnicodeScripts"},
 		{small{pre: `{"type":"Sequence","pretokenizers":[` + level + `,` + level + `]}`}, pack.ErrUnsupported, "twice"},
 		{small{decoder: `{"type":"WordPiece"}`}, pack.ErrUnsupported, "WordPiece"},
-		{small{decoder: `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]}`}, pack.ErrUnsupported,
+		{small{decoder: `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"ByteFallback"}]}`},
+			pack.ErrUnsupported,
 			"behind Fuse"},
 		{small{decoder: `{"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"Strip","content":" ","start":0,"stop":1}]}`},
 			pack.ErrUnsupported, "end of a whole text"},
@@ -121,7 +124,8 @@ func TestBrokenFiles(t *testing.T) {
 	for text, word := range map[string]string{
 		"": "the file is empty", "[]": "object", "{}": "model is missing",
 		`{"model":{"type":"WordLevel","vocab":{"a":0}}}`: "WordLevel", `{"version":"2.0"}`: "version",
-		`{"model":{"type":"BPE","vocab":{"a":0}}}`: "merges", `{"model":{"type":"Unigram","vocab":[["a",1]]}}`: "unk_id",
+		`{"model":{"type":"BPE","vocab":{"a":0}}}`:                                                 "merges",
+		`{"model":{"type":"Unigram","vocab":[["a",1]]}}`:                                           "unk_id",
 		`{"model":{"type":"Unigram","unk_id":1,"vocab":[["a",1]]}}`:                                "unk_id",
 		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a"]]}}`:                                  "score",
 		`{"model":{"type":"Unigram","unk_id":0,"vocab":[["a",1,2]]}}`:                              "more than",
@@ -167,7 +171,8 @@ func proofTexts(t *testing.T, golden string) []string {
 	t.Helper()
 	var cases []struct{ S string }
 	unmarshal(t, shared.Path(t, golden), &cases)
-	texts := []string{string(readFile(t, shared.Path(t, "data/text/wiki.test.raw")))[:200_000], "x<s>y</s> <|eot_id|> z"}
+	texts := []string{string(readFile(t, shared.Path(t, "data/text/wiki.test.raw")))[:200_000],
+		"x<s>y</s> <|eot_id|> z"}
 	for _, c := range cases {
 		texts = append(texts, c.S)
 	}
@@ -238,7 +243,8 @@ func TestSentencePiece(t *testing.T) {
 		t.Errorf("stops %v", stop)
 	}
 	for name, n := range map[string][]byte{
-		"identity":                 protowire.AppendBytes(protowire.AppendTag(normalizer, 2, protowire.BytesType), []byte{1}),
+		"identity": protowire.AppendBytes(protowire.AppendTag(normalizer, 2, protowire.BytesType),
+			[]byte{1}),
 		"remove_extra_whitespaces": varint(nil, 4, 1),
 		"spaces":                   varint(varint(nil, 4, 0), 5, 0),
 	} {
@@ -326,11 +332,13 @@ func TestVocabAndMerges(t *testing.T) {
 			t.Errorf("unknown class: %v", err)
 		}
 		if _, err := Load(files(vocabJSON, []byte(f.Models[p.Model]["vocab"]), mergesText,
-			"#version\n"+merges[0]+"\nq\n")); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "merge 1") {
+			"#version\n"+merges[0]+"\nq\n")); !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.Contains(err.Error(), "merge 1") {
 			t.Errorf("broken merges: %v", err)
 		}
 	}
-	if _, err := Load(files()); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "tokenizer.json") {
+	if _, err := Load(files()); !errors.Is(err, pack.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "tokenizer.json") {
 		t.Errorf("no files: %v", err)
 	}
 }
@@ -348,7 +356,8 @@ func FuzzModelFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tok, err := Load(files(sentencePiece, data))
 		if err != nil {
-			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
+			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) &&
+				!errors.Is(err, pack.ErrLimit) {
 				t.Errorf("an error of no class: %v", err)
 			}
 			return

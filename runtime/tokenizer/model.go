@@ -227,7 +227,8 @@ func (m *modelReader) bpe() (wordModel, error) {
 		fuseUnk: m.fuseUnk,
 	}, m.byteFallback)
 	if m.unkToken != "" && unk < 0 && !b.allBytes {
-		return nil, fmt.Errorf("%w: model: unk_token %.40q is not a token, nor is every byte", pack.ErrCorrupt, m.unkToken)
+		return nil, fmt.Errorf("%w: model: unk_token %.40q is not a token, nor is every byte", pack.ErrCorrupt,
+			m.unkToken)
 	}
 	return b, nil
 }

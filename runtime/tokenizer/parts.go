@@ -81,7 +81,8 @@ func readSplitter(p *part) splitter {
 		runs := !p.flag("individual_digits", false)
 		return divider{find: pattern.OfClass("Digits", chars.Recorded(chars.Number), runs), behavior: isolated}
 	case "Punctuation":
-		return divider{find: pattern.OfClass("Punctuation", chars.Recorded(chars.Punctuation), false), behavior: p.behavior()}
+		return divider{find: pattern.OfClass("Punctuation", chars.Recorded(chars.Punctuation), false),
+			behavior: p.behavior()}
 	case "Whitespace":
 		words, err := pattern.Compile(`[\w\x{200C}\x{200D}]+|[^\w\s\x{200C}\x{200D}]+`) // its \w has the joiners
 		if err != nil {

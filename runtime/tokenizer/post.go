@@ -22,7 +22,8 @@ func (t *Tokenizer) readPost(v *jsonread.Value) error {
 				p.fail(pack.ErrUnsupported, "occurs twice")
 			}
 			seen = true
-			p.ignore("pair", "add_prefix_space", "trim_offsets", "use_regex") // the last three from a ByteLevel in Command R
+			// the last three from a ByteLevel in Command R
+			p.ignore("pair", "add_prefix_space", "trim_offsets", "use_regex")
 			t.readTemplate(p)
 		default:
 			return p.unknown("TemplateProcessing, ByteLevel and Sequence")

@@ -46,7 +46,8 @@ func TestInteropPublished(t *testing.T) {
 			Encoded [][]int
 			Decoded []string
 		}
-		if err := json.Unmarshal(interop.Python(t, "transformers", "testdata/published.py", path, file), &want); err != nil {
+		err := json.Unmarshal(interop.Python(t, "transformers", "testdata/published.py", path, file), &want)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if len(want.Encoded) != len(texts) || len(want.Decoded) != len(texts) {

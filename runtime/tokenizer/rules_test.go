@@ -23,7 +23,8 @@ func TestRuleFaults(t *testing.T) {
 		want string
 	}{
 		{nil, ""},
-		{map[int]string{n - 1: "b a", 2 * rulesPerBatch: "b b", 2*rulesPerBatch + 1: "a a"}, "merge 8192 of \"b\" and \"b\""},
+		{map[int]string{n - 1: "b a", 2 * rulesPerBatch: "b b", 2*rulesPerBatch + 1: "a a"},
+			"merge 8192 of \"b\" and \"b\""},
 		{map[int]string{5: "b a", n - 1: "a"}, "merge 5 of"},
 		{map[int]string{rulesPerBatch: "a b c", n - 1: "b a"}, "merge 4096, \"a b c\", is not two tokens"},
 	} {

@@ -57,7 +57,8 @@ func TestLongWords(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		text := strings.Repeat("a", 3*maxWord)
-		if _, err := tok.Encode(text, false); !errors.Is(err, pack.ErrLimit) || !strings.Contains(err.Error(), "word of") {
+		if _, err := tok.Encode(text, false); !errors.Is(err, pack.ErrLimit) ||
+			!strings.Contains(err.Error(), "word of") {
 			t.Errorf("%s: %v", name, err)
 		}
 		runtime.ReadMemStats(&after)

@@ -168,7 +168,8 @@ func (m *spModel) spaces(t *Tokenizer, c *config) {
 
 func (m *spModel) model(v *vocab, unk int) (wordModel, error) {
 	if ids := fallbackIDs(v); m.byteFallback && slices.Contains(ids[:], -1) { // SentencePiece rejects it too
-		return nil, fmt.Errorf("%w: byte_fallback, but <0x%02X> is not a piece", pack.ErrCorrupt, slices.Index(ids[:], -1))
+		return nil, fmt.Errorf("%w: byte_fallback, but <0x%02X> is not a piece", pack.ErrCorrupt,
+			slices.Index(ids[:], -1))
 	}
 	switch m.kind {
 	case 1:
@@ -187,7 +188,8 @@ func (m *spModel) model(v *vocab, unk int) (wordModel, error) {
 		}
 		return newBPE(bpe{vocab: v, merges: rules, unk: int32(unk), fuseUnk: true}, m.byteFallback), nil
 	}
-	return nil, fmt.Errorf("%w: SentencePiece model type %d; supported are Unigram and BPE", pack.ErrUnsupported, m.kind)
+	return nil, fmt.Errorf("%w: SentencePiece model type %d; supported are Unigram and BPE",
+		pack.ErrUnsupported, m.kind)
 }
 
 // rulesByScore makes the merges: two adjacent pieces may merge into any normal piece, the highest score first.

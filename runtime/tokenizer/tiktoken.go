@@ -51,7 +51,8 @@ func readTiktoken(data []byte, c *config) (*Tokenizer, error) {
 		}
 	}
 	if t.vocab.size() != t.vocab.count {
-		return nil, fmt.Errorf("%w: %d tokens, but the largest rank is %d", pack.ErrCorrupt, t.vocab.count, t.vocab.size()-1)
+		return nil, fmt.Errorf("%w: %d tokens, but the largest rank is %d", pack.ErrCorrupt, t.vocab.count,
+			t.vocab.size()-1)
 	}
 	special, source, err := tiktokenFamily(t.vocab.size())
 	if err != nil {
@@ -96,8 +97,8 @@ func tiktokenFamily(size int) (special []string, source string, err error) {
 	case 151643:
 		return []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, pattern.Qwen2, nil
 	}
-	return nil, "", fmt.Errorf("%w: a tiktoken file of %d tokens; known are those of Llama 3 (128000) and Qwen (151643); "+
-		"a %s says all by itself", pack.ErrUnsupported, size, tokenizerJSON)
+	return nil, "", fmt.Errorf("%w: a tiktoken file of %d tokens; known are those of Llama 3 (128000) and Qwen "+
+		"(151643); a %s says all by itself", pack.ErrUnsupported, size, tokenizerJSON)
 }
 
 func (t *Tokenizer) splitWith(source string) error {

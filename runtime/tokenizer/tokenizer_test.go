@@ -118,7 +118,8 @@ func TestHostileText(t *testing.T) {
 	}
 	for _, name := range []string{"llama3", "llama2-spm"} {
 		tok := fromJSON(t, readFile(t, shared.Path(t, "data/tokenizers/"+name+"/tokenizer.json")))
-		for _, unit := range []string{"a", "A", " ", "1", "\n", "'", "▁", "é", "中", "\xff", " a", "aA", " \n", "a1 ", "the ",
+		for _, unit := range []string{"a", "A", " ", "1", "\n", "'", "▁", "é", "中", "\xff", " a", "aA", " \n",
+			"a1 ", "the ",
 			"<|eot_id|", "\u0300", "🏽\u200d", "\x00"} {
 			text := repeated(unit, size)
 			var ids []int
@@ -221,8 +222,9 @@ func TestTextLimit(t *testing.T) {
 	if err := checkLength(maxText + 1); !errors.Is(err, pack.ErrLimit) {
 		t.Errorf("%v", err)
 	}
-	grow := fromJSON(t, small{norm: `{"type":"Replace","pattern":{"String":"a"},"content":"` + strings.Repeat("x", 1<<16) +
-		`"}`}.json())
+	grow := fromJSON(t,
+		small{norm: `{"type":"Replace","pattern":{"String":"a"},"content":"` + strings.Repeat("x", 1<<16) +
+			`"}`}.json())
 	if _, err := grow.Encode(strings.Repeat("a", 1<<20), false); !errors.Is(err, pack.ErrLimit) {
 		t.Errorf("%v", err)
 	}
@@ -239,7 +241,8 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, text string, seed uint64) {
 		tok, err := readJSON(hostile.Mutate(seed, data, `"type":`, `"Sequence"`, `"Regex":`, `"(a+)+"`))
 		if err != nil {
-			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrLimit) {
+			if !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) &&
+				!errors.Is(err, pack.ErrLimit) {
 				t.Errorf("an error of no class: %v", err)
 			}
 			return
@@ -262,7 +265,8 @@ func FuzzLoad(f *testing.F) {
 // FuzzRoundTrip: what a byte-level tokenizer encodes decodes to itself, whatever it is.
 func FuzzRoundTrip(f *testing.F) {
 	tok := fromJSON(f, readFile(f, shared.Testdata(f, "tiny-bitnet/tokenizer.json")))
-	for _, s := range []string{"", "Once upon a time", " \n\t", "<|eot_id|>", "é🦊\xff", string(readFile(f, characters))} {
+	for _, s := range []string{"", "Once upon a time", " \n\t", "<|eot_id|>", "é🦊\xff",
+		string(readFile(f, characters))} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -111,7 +111,8 @@ func TestUnicodeForms(t *testing.T) {
 	for _, c := range []struct{ form, text, want string }{
 		{"NFC", "a" + many("\u0301", 40), "á" + many("\u0301", 39)},
 		{"NFC", "o" + many("\u0304\u0328", 20) + "e\u0301", "ǭ" + many("\u0328", 19) + many("\u0304", 19) + "é"},
-		{"NFD", many("ᾢ", 2) + many("\u0344", 20), "ω\u0313\u0300\u0345ω\u0313\u0300" + many("\u0308\u0301", 20) + "\u0345"},
+		{"NFD", many("ᾢ", 2) + many("\u0344", 20),
+			"ω\u0313\u0300\u0345ω\u0313\u0300" + many("\u0308\u0301", 20) + "\u0345"},
 		{"NFC", "e\u0301a" + many("\u0346", 8) + "\u0301", "éa" + many("\u0346", 8) + "\u0301"},
 		{"NFKC", many("\uff9e", 33), many("\u3099", 33)},
 		{"NFC", many("\u0301\xff", 40), many("\u0301\xff", 40)},

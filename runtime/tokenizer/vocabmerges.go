@@ -20,8 +20,9 @@ func readVocabAndMerges(vocabulary, rules []byte, c *config) (*Tokenizer, error)
 	case "Qwen2Tokenizer":
 		source, t.normalizer = pattern.Qwen2, qwen2Normalizer()
 	default:
-		return nil, fmt.Errorf("%w: tokenizer_class %.40q without a %s; "+
-			"supported are GPT2Tokenizer, GPTNeoXTokenizer and Qwen2Tokenizer", pack.ErrUnsupported, c.class, tokenizerJSON)
+		return nil, fmt.Errorf("%w: tokenizer_class %.40q without a %s; supported are GPT2Tokenizer, GPTNeoXTokenizer "+
+			"and Qwen2Tokenizer", pack.ErrUnsupported, c.class,
+			tokenizerJSON)
 	}
 	m := modelReader{bytewise: true, guess: len(vocabulary) + len(rules)}
 	r := jsonread.NewReader(vocabulary)

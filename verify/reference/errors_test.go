@@ -31,7 +31,9 @@ func TestRefusals(t *testing.T) {
 		{"missing linear", func(d *model.Description) { d.Blocks[1].Up.Weight = "nowhere" }, "nowhere"},
 		{"linear of another width", func(d *model.Description) { d.Blocks[2].Down.In = 41 }, `"2.d"`},
 		{"norm of another width", func(d *model.Description) { d.FinalNorm = "0.k" }, `"0.k"`},
-		{"rows beyond the tensor", func(d *model.Description) { d.Blocks[0].K.Rows = model.Rows{From: 10, To: 30} }, `"0.k"`},
+		{"rows beyond the tensor", func(d *model.Description) {
+			d.Blocks[0].K.Rows = model.Rows{From: 10, To: 30}
+		}, `"0.k"`},
 		{"rows that are not as many", func(d *model.Description) {
 			d.Blocks[0].K.Rows = model.Rows{From: 0, To: 30}
 		}, `"0.k"`},

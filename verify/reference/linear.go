@@ -28,7 +28,8 @@ func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 		rows.To = l.Out
 	}
 	if l.In < 1 || rows.From < 0 || rows.To <= rows.From || rows.Len() != l.Out {
-		return linear{}, fmt.Errorf("%w: tensor %q: rows %d to %d of a linear with %d inputs and %d outputs", pack.ErrCorrupt,
+		return linear{}, fmt.Errorf("%w: tensor %q: rows %d to %d of a linear with %d inputs and %d outputs",
+			pack.ErrCorrupt,
 			l.Weight, rows.From, rows.To, l.In, l.Out)
 	}
 	out := linear{name: l.Weight, rows: rows}
@@ -37,7 +38,8 @@ func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 		return linear{}, err
 	}
 	if whole := l.Rows == (model.Rows{}); shape.K != l.In || shape.M < rows.To || whole && shape.M != l.Out {
-		return linear{}, fmt.Errorf("%w: tensor %q has shape %v; the model needs [%d, %d]", pack.ErrCorrupt, l.Weight, shape,
+		return linear{}, fmt.Errorf("%w: tensor %q has shape %v; the model needs [%d, %d]", pack.ErrCorrupt,
+			l.Weight, shape,
 			rows.To, l.In)
 	}
 	if l.Experts > 0 {

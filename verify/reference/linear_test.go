@@ -21,7 +21,8 @@ func TestQuantizedLinear(t *testing.T) {
 		{Kind: packed.ActivationGroup, Size: 32}, {Kind: packed.ActivationGroup, Size: 64},
 		{Kind: packed.ActivationGroup, Size: 128}} {
 		for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow},
-			{Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 64}, {Kind: packed.ScaleGroup, Group: 128},
+			{Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 64},
+			{Kind: packed.ScaleGroup, Group: 128},
 			{Kind: packed.ScaleGroup, Group: 256}} {
 			for variant := range 6 { // none, zero points or minima; with and without an order
 				if variant/2 == 2 && scale.Kind != packed.ScaleGroup {

@@ -65,7 +65,8 @@ func checkConfig(d *model.Description) error {
 		name  string
 		value int
 	}{
-		{"hidden size", d.Hidden}, {"intermediate size", d.Intermediate}, {"heads", d.Heads}, {"key/value heads", d.KVHeads},
+		{"hidden size", d.Hidden}, {"intermediate size", d.Intermediate}, {"heads", d.Heads},
+		{"key/value heads", d.KVHeads},
 		{"head size", d.HeadDim}, {"vocabulary", d.Vocab}, {"layers", len(d.Blocks)},
 	} {
 		if n.value < 1 || n.value > pack.MaxDim {
@@ -73,7 +74,8 @@ func checkConfig(d *model.Description) error {
 		}
 	}
 	if d.Heads%d.KVHeads != 0 {
-		return fmt.Errorf("%w: model: %d heads do not share %d key/value heads evenly", pack.ErrCorrupt, d.Heads, d.KVHeads)
+		return fmt.Errorf("%w: model: %d heads do not share %d key/value heads evenly", pack.ErrCorrupt,
+			d.Heads, d.KVHeads)
 	}
 	if d.Rope.Dim < 0 || d.Rope.Dim%2 != 0 || d.Rope.Dim > d.HeadDim {
 		return fmt.Errorf("%w: model: %d rotated values of a head of %d", pack.ErrCorrupt, d.Rope.Dim, d.HeadDim)
@@ -120,7 +122,8 @@ type widths struct {
 func checkWidths(list []widths) error {
 	for _, n := range list {
 		if n.l.In != n.in || n.l.Out != n.out {
-			return fmt.Errorf("%w: tensor %q takes %d values to %d; the model needs %d to %d", pack.ErrCorrupt, n.l.Weight,
+			return fmt.Errorf("%w: tensor %q takes %d values to %d; the model needs %d to %d", pack.ErrCorrupt,
+				n.l.Weight,
 				n.l.In, n.l.Out, n.in, n.out)
 		}
 	}

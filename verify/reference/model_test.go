@@ -86,7 +86,8 @@ func TestTinyBitnet(t *testing.T) {
 		}
 		var chunks []Chunk
 		for _, p := range want.Prompts {
-			chunks = append(chunks, Chunk{m.NewSequence(), slices.Concat(p.PromptIDs, p.GreedyIDs[:len(p.GreedyIDs)-1])})
+			chunks = append(chunks, Chunk{m.NewSequence(),
+				slices.Concat(p.PromptIDs, p.GreedyIDs[:len(p.GreedyIDs)-1])})
 		}
 		z, err := m.Forward(context.Background(), chunks...)
 		if err != nil {
@@ -109,16 +110,19 @@ func TestTinyBitnet(t *testing.T) {
 				if got := ArgMax(z[i]); got != id {
 					other++
 					if p.GreedyMargin[i] > tie {
-						t.Errorf("%s, %s: greedy token %d is %d, want %d (margin %v)", name, p.Name, i, got, id, p.GreedyMargin[i])
+						t.Errorf("%s, %s: greedy token %d is %d, want %d (margin %v)", name, p.Name, i, got, id,
+							p.GreedyMargin[i])
 					}
 				}
 			}
 			z = z[len(p.GreedyIDs):]
 		}
-		t.Logf("%s: %d of %d prompts agree within 1e-4; %d of %d greedy tokens differ", name, exact, len(want.Prompts), other,
+		t.Logf("%s: %d of %d prompts agree within 1e-4; %d of %d greedy tokens differ", name, exact,
+			len(want.Prompts), other,
 			64*len(want.Prompts))
 		if exact < len(want.Prompts)-2 || other > 5 || len(want.Prompts) < 4 {
-			t.Errorf("%s: %d of %d prompts agree within 1e-4, %d greedy tokens differ", name, exact, len(want.Prompts), other)
+			t.Errorf("%s: %d of %d prompts agree within 1e-4, %d greedy tokens differ", name, exact,
+				len(want.Prompts), other)
 		}
 	}
 }

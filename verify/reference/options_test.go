@@ -323,7 +323,10 @@ var options = []struct {
 		eachBlock(d, func(b *model.Block) { *b = withExperts(*b, 5, 3, "", 0); b.Experts.Normalize = true })
 	}},
 	{"a shared expert", func(d *model.Description) {
-		eachBlock(d, func(b *model.Block) { *b = withExperts(*b, 3, 1, "*.", 48); b.FFNPostNorm = b.Down.Weight + "post" })
+		eachBlock(d, func(b *model.Block) {
+			*b = withExperts(*b, 3, 1, "*.", 48)
+			b.FFNPostNorm = b.Down.Weight + "post"
+		})
 	}},
 	{"fused projections", func(d *model.Description) {
 		eachBlock(d, func(b *model.Block) {

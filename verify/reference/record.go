@@ -27,8 +27,8 @@ type Machine interface {
 	// Products multiplies a matrix of a quantized tensor by vectors, as Products of this package does. Only the rows in
 	// spans are used.
 	Products(ctx context.Context, e *packed.Entry, expert int, q [][]int8, spans [][2]int) (acc []int32, err error)
-	// Forward appends tokens to sequences, which are empty at first: tokens[i] to sequence i. It returns the logits after
-	// each token, sequence by sequence, [token][Vocab].
+	// Forward appends tokens to sequences, which are empty at first: tokens[i] to sequence i. It returns the logits
+	// after each token, sequence by sequence, [token][Vocab].
 	Forward(ctx context.Context, tokens [][]int) ([][]float32, error)
 }
 
@@ -88,7 +88,8 @@ type recorder struct {
 func newRecorder(ctx context.Context, m Machine, v packed.View, d *model.Description, plan *golden.Record,
 	progress func(done, total int64)) *recorder {
 	r := &recorder{ctx: ctx, machine: m, view: v,
-		record:   golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits), Texts: plan.Texts},
+		record: golden.Record{Products: slices.Clone(plan.Products), Logits: slices.Clone(plan.Logits),
+			Texts: plan.Texts},
 		progress: progress}
 	r.total = r.productWork() + r.logitsWork(d)
 	return r

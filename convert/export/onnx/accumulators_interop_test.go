@@ -166,7 +166,8 @@ func (w *watched) sameSums(t *testing.T, f *packed.File, x, y []float32) {
 				}
 				got := y[(b*tokens+token)*m.M+row]
 				if different[got] = true; int32(got) != sum || got != float32(sum) {
-					t.Fatalf("%s: token %d, row %d, block %d: accumulator %v, the sum is %d", w.entry.Name, token, row, b, got, sum)
+					t.Fatalf("%s: token %d, row %d, block %d: accumulator %v, the sum is %d", w.entry.Name, token, row,
+						b, got, sum)
 				}
 			}
 		}

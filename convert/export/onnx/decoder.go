@@ -192,9 +192,12 @@ func (d *decoder) rotated(b *model.Block, x string, heads int, out string) (stri
 func (d *decoder) positions() string {
 	return d.once("positions", func(out string) {
 		counts := d.op("CumSum", []string{"attention_mask", d.integer(1)}, "counts")
-		all := d.op("Max", []string{d.op("Sub", []string{counts, d.ints(1)}, "counts/before"), d.ints(0)}, "all_positions")
-		tokens := d.op("Shape", []string{"input_ids"}, "tokens", attribute{"end", int64(2)}, attribute{"start", int64(1)})
-		d.op("Slice", []string{all, d.op("Neg", []string{tokens}, "tokens/back"), d.ints(math.MaxInt64), d.ints(1)}, out)
+		all := d.op("Max", []string{d.op("Sub", []string{counts, d.ints(1)}, "counts/before"), d.ints(0)},
+			"all_positions")
+		tokens := d.op("Shape", []string{"input_ids"}, "tokens", attribute{"end", int64(2)},
+			attribute{"start", int64(1)})
+		d.op("Slice", []string{all, d.op("Neg", []string{tokens}, "tokens/back"), d.ints(math.MaxInt64),
+			d.ints(1)}, out)
 	})
 }
 
@@ -237,7 +240,8 @@ func (d *decoder) grouped(i int, b *model.Block, qkv []string, out string) (stri
 	outs := []string{out}
 	for _, s := range []string{"key", "value"} {
 		present := fmt.Sprintf("present.%d.%s", i, s)
-		d.inputs = append(d.inputs, value{fmt.Sprintf("past_key_values.%d.%s", i, s), float32Kind, d.cacheDims(pastTokens)})
+		d.inputs = append(d.inputs, value{fmt.Sprintf("past_key_values.%d.%s", i, s), float32Kind,
+			d.cacheDims(pastTokens)})
 		d.outputs, outs = append(d.outputs, value{present, float32Kind, d.cacheDims(allTokens)}), append(outs, present)
 	}
 	return d.ops(contrib, "GroupQueryAttention", in, outs, attributes), nil
@@ -365,7 +369,9 @@ func (d *decoder) head(h string) error {
 	}
 	steps := []func(x, out string) string{}
 	if m.LogitDivisor != 0 {
-		steps = append(steps, func(x, out string) string { return d.op("Div", []string{x, d.scalar(m.LogitDivisor)}, out) })
+		steps = append(steps, func(x, out string) string {
+			return d.op("Div", []string{x, d.scalar(m.LogitDivisor)}, out)
+		})
 	}
 	if m.LogitSoftcap != 0 {
 		steps = append(steps, func(x, out string) string {

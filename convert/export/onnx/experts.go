@@ -88,7 +88,8 @@ func (d *decoder) routed(m *model.Experts, x, p string) (string, error) {
 		}
 		scores = d.op("Add", []string{scores, b}, p+"router/biased")
 	}
-	top := d.ops("", "TopK", []string{scores, d.ints(int64(m.Chosen))}, []string{p + "router/best", p + "router/chosen"},
+	top := d.ops("", "TopK", []string{scores, d.ints(int64(m.Chosen))},
+		[]string{p + "router/best", p + "router/chosen"},
 		[]attribute{{"axis", int64(-1)}, {"largest", int64(1)}, {"sorted", int64(1)}})
 	chosen, axis := p+"router/chosen", attribute{"axis", int64(-1)}
 	var weights string
@@ -156,7 +157,8 @@ func (d *decoder) slicedMatrix(s *scan, l *model.Linear, x string) (func(x, out 
 		d.operands(x, &n)
 	}
 	one := all
-	one.codes, one.scales = s.matrix(all.codes, uint8Kind, n.codeDims()), s.matrix(all.scales, float32Kind, n.unitDims())
+	one.codes, one.scales = s.matrix(all.codes, uint8Kind, n.codeDims()), s.matrix(all.scales, float32Kind,
+		n.unitDims())
 	if e.Zero {
 		one.zeros = s.matrix(all.zeros, uint8Kind, n.unitDims())
 	}
@@ -206,7 +208,8 @@ func (d *decoder) slicedFloats(s *scan, l *model.Linear) (func(x, out string) st
 				return err
 			}
 			if t.DType != first.DType {
-				return fmt.Errorf("%w: tensor %q of type %s, others of type %s", pack.ErrUnsupported, name, t.DType, first.DType)
+				return fmt.Errorf("%w: tensor %q of type %s, others of type %s", pack.ErrUnsupported, name, t.DType,
+					first.DType)
 			}
 			if _, err := w.Write(t.Data); err != nil {
 				return err

@@ -97,7 +97,8 @@ func (m *exported) chats() error {
 	}
 	if err != nil {
 		m.notes = append(m.notes,
-			fmt.Sprintf("onnxruntime-genai loads the model and cannot render its chat template, which is left as it is: %v",
+			fmt.Sprintf("onnxruntime-genai loads the model and cannot render its chat template, which is left as it "+
+				"is: %v",
 				err))
 		return nil
 	}

@@ -46,7 +46,8 @@ func integersOf(e *packed.Entry, a packed.Activation) (integers, error) {
 		n.blocks = (k + whole - 1) / whole * whole / n.block
 	}
 	if n.block > exactBytes {
-		return n, fmt.Errorf("%w: tensor %q sums %d products, and MatMulInteger adds exactly up to %d", pack.ErrUnsupported,
+		return n, fmt.Errorf("%w: tensor %q sums %d products, and MatMulInteger adds exactly up to %d",
+			pack.ErrUnsupported,
 			e.Name, n.block, exactBytes)
 	}
 	return n, nil

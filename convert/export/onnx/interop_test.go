@@ -67,7 +67,8 @@ func TestInteropGreedy(t *testing.T) {
 			tokens, _ := onnxruntime(t, dir, s)
 			for i, g := range c.goldens {
 				if !slices.Equal(tokens[i], g.Greedy[:n]) {
-					t.Errorf("%s, %d threads, %s, prompt %d: %v, golden %v", c.checkpoint, s.Threads, s.Level, i, tokens[i],
+					t.Errorf("%s, %d threads, %s, prompt %d: %v, golden %v", c.checkpoint, s.Threads, s.Level,
+						i, tokens[i],
 						g.Greedy[:n])
 				}
 			}
@@ -113,7 +114,8 @@ func TestInteropGroups(t *testing.T) {
 		}
 		t.Logf("%s %s: %d of %d tokens, largest distance %v", r.Quant, r.Scale, same, 64*len(tokens), largest)
 		if same < 500 || largest > bound {
-			t.Errorf("%s %s: only %d of %d tokens are those of lowpack, others are up to %v behind", r.Quant, r.Scale, same,
+			t.Errorf("%s %s: only %d of %d tokens are those of lowpack, others are up to %v behind", r.Quant,
+				r.Scale, same,
 				64*len(tokens), largest)
 		}
 	}
@@ -145,7 +147,8 @@ func TestInteropPlain(t *testing.T) {
 		{"transformers/llama", lossy("mxfp4", "")},
 		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}},
 		{"packed/awq-gemm-g64", packed.Recipe{}}, {"transformers/llama",
-			packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}}, {"packed/ct-pack-b2-asym-g32", packed.Recipe{}},
+			packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}},
+		{"packed/ct-pack-b2-asym-g32", packed.Recipe{}},
 	} {
 		source := exports.Packed(t, shared.Path(t, filepath.Join("data", c.checkpoint)), c.recipe)
 		dir, _ := exportedOf(t, source, export.Plain)
@@ -170,7 +173,8 @@ func TestInteropEmbedding(t *testing.T) {
 					func(n node) bool { return n.op == "GatherBlockQuantized" }) {
 					t.Errorf("%s: no quantized embedding", name)
 				}
-				_, got := onnxruntime(t, dir, session{Threads: 1, Level: everything, Prompts: [][]int{ids}, Logits: true})
+				_, got := onnxruntime(t, dir, session{Threads: 1, Level: everything, Prompts: [][]int{ids},
+					Logits: true})
 				if a == export.Plain {
 					exports.Near(t, name+" plain", got, exports.Logits(t, exports.Unpacked(t, source), ids), 1e-5)
 				} else {
@@ -206,13 +210,15 @@ func TestInteropExperts(t *testing.T) {
 	}{
 		{"qwen2_moe", packed.Recipe{Quant: "int4", AllowLossy: true}}, {"granitemoe",
 			packed.Recipe{Quant: "int4", AllowLossy: true}},
-		{"granitemoe", exports.PerRow("int8")}, {"granitemoe", packed.Recipe{Quant: "mxfp4", AllowLossy: true}}, {"mixtral",
+		{"granitemoe", exports.PerRow("int8")}, {"granitemoe", packed.Recipe{Quant: "mxfp4", AllowLossy: true}},
+		{"mixtral",
 			exports.PerRow("int8")}, {"qwen3_moe", packed.Recipe{Quant: "absmean", Scale: "row", AllowLossy: true}},
 		{"gpt_oss_mxfp4", packed.Recipe{}},
 	} {
 		source := exports.Packed(t, shared.Path(t, filepath.Join("data", "transformers", c.name)), c.recipe)
 		var ids []int
-		exports.ReadJSON(t, filepath.Join(shared.Path(t, filepath.Join("data", "transformers", c.name)), "tokens.json"), &ids)
+		exports.ReadJSON(t, filepath.Join(shared.Path(t, filepath.Join("data", "transformers", c.name)),
+			"tokens.json"), &ids)
 		for _, a := range []export.Arithmetic{export.Plain, export.Exact} {
 			dir, _ := exportedOf(t, source, a)
 			tokens, got := onnxruntime(t, dir,
@@ -227,7 +233,8 @@ func TestInteropExperts(t *testing.T) {
 			case c.name == "granitemoe": // lowpack unpack does not write tensors of single experts
 				exports.Near(t, c.name+" plain", got, exports.Logits(t, exports.Unpacked(t, source), text), 1e-5)
 			default:
-				exports.Near(t, c.name+" plain, activations quantized in lowpack", got, exports.Logits(t, source, text), 0.1)
+				exports.Near(t, c.name+" plain, activations quantized in lowpack", got,
+					exports.Logits(t, source, text), 0.1)
 			}
 		}
 	}
@@ -256,7 +263,8 @@ func TestInteropGenAI(t *testing.T) {
 		var fields []map[string]string
 		for _, name := range names {
 			m := chat.Message{Role: name, Content: " what the " + name + " says\n"}
-			messages, fields = append(messages, m), append(fields, map[string]string{"role": m.Role, "content": m.Content})
+			messages, fields = append(messages, m), append(fields,
+				map[string]string{"role": m.Role, "content": m.Content})
 		}
 		chats, named = append(chats, messages), append(named, fields)
 	}
@@ -308,7 +316,8 @@ func TestInteropTransformersJS(t *testing.T) {
 	bitllama, bitllamaGoldens := exports.BitllamaGoldens(t)
 	tiny, _ := exportedOf(t, exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{}), export.Exact)
 	other, _ := exportedOf(t, exports.Packed(t, bitllama, packed.Recipe{}), export.Exact)
-	stories, _ := exportedOf(t, exports.Packed(t, shared.Path(t, filepath.Join("data", "models", "stories260k", "hf-F32")),
+	stories, _ := exportedOf(t, exports.Packed(t,
+		shared.Path(t, filepath.Join("data", "models", "stories260k", "hf-F32")),
 		exports.AsFloats), "")
 	prompt := []int{1, 403, 407, 261, 378}
 	greedy, _ := onnxruntime(t, stories, session{Threads: 1, Level: everything, Prompts: [][]int{prompt}, New: n})
@@ -365,7 +374,8 @@ func TestInteropFamilies(t *testing.T) {
 		"hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "mixtral", "olmo2", "olmo3", "olmoe", "phi3",
 		"qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"} {
 		var list []int
-		exports.ReadJSON(t, filepath.Join(shared.Path(t, filepath.Join("data", "transformers", name)), "tokens.json"), &list)
+		exports.ReadJSON(t, filepath.Join(shared.Path(t, filepath.Join("data", "transformers", name)),
+			"tokens.json"), &list)
 		ids["transformers/"+name] = list[:40]
 	}
 	for name, prompt := range ids {

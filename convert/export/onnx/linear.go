@@ -128,7 +128,8 @@ func (d *decoder) vector(name string, plus float32) (string, error) {
 		return "", err
 	}
 	if _, ok := floatKinds[t.DType]; !ok || len(t.Shape) != 1 {
-		return "", fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, name, t.DType, len(t.Shape))
+		return "", fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, name, t.DType,
+			len(t.Shape))
 	}
 	return d.tensor(name, float32Kind, []int64{int64(t.Shape[0])}, func(w io.Writer) error {
 		t, err := folder.Plain(d.file, name)

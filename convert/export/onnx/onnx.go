@@ -102,7 +102,8 @@ func runs(m *packed.Manifest, d *model.Description) error {
 	}
 	for i := range m.Packed {
 		if e := &m.Packed[i]; len(e.Shape) != 2 && e.Order {
-			return fmt.Errorf("%w: tensor %q has an order of columns for each of its experts; lowpack unpack makes floats of it",
+			return fmt.Errorf("%w: tensor %q has an order of columns for each of its experts; lowpack unpack makes "+
+				"floats of it",
 				pack.ErrUnsupported, e.Name)
 		}
 	}

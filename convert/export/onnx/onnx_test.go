@@ -89,7 +89,8 @@ func TestForms(t *testing.T) {
 		"int8 per row":   {exports.PerRow("int8"), 8, "MatMulInteger"},
 		"MXFP4":          {packed.Recipe{Quant: "mxfp4", AllowLossy: true}, 8, "MatMulInteger"},
 		"int4 in groups": {packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true}, 4, "MatMulInteger"},
-		"int4 per row, act groups": {packed.Recipe{Quant: "int4", Scale: "row", Activation: "group:128", AllowLossy: true}, 4,
+		"int4 per row, act groups": {packed.Recipe{Quant: "int4", Scale: "row", Activation: "group:128",
+			AllowLossy: true}, 4,
 			"MatMulInteger"},
 		"ternary, act groups": {packed.Recipe{Activation: "group:64"}, 2, "MatMulInteger"},
 	} {
@@ -186,7 +187,8 @@ func TestChats(t *testing.T) {
 		first: {"no filter first", first}} {
 		source := tinymodel.WithTemplate(t, template)
 		dir, s := exportedOf(t, source, "")
-		if len(s.Notes) > 1 || !strings.Contains(strings.Join(s.Notes, ""), c.note) || (c.note == "") != (len(s.Notes) == 0) {
+		if len(s.Notes) > 1 || !strings.Contains(strings.Join(s.Notes, ""), c.note) ||
+			(c.note == "") != (len(s.Notes) == 0) {
 			t.Errorf("%q: notes %q", template, s.Notes)
 		}
 		files := exports.Contents(t, dir)
@@ -309,7 +311,8 @@ func TestDamage(t *testing.T) {
 // TestHostile: models that lie about their tensors, by hand.
 func TestHostile(t *testing.T) {
 	external := func(offset, length string) message {
-		return message(nil).bytes(tensorExternal, pair("location", dataFile)).bytes(tensorExternal, pair("offset", offset)).
+		return message(nil).bytes(tensorExternal, pair("location", dataFile)).bytes(tensorExternal,
+			pair("offset", offset)).
 			bytes(tensorExternal, pair("length", length)).number(tensorLocation, 1)
 	}
 	head := func(dims ...int64) (m message) {
@@ -380,7 +383,8 @@ func TestBounds(t *testing.T) {
 		floats   bool
 		integers bool
 	}{
-		{"ternary", 132104, true, false}, {"ternary", 132105, false, false}, {"int4", 16513, true, true}, {"int4", 16514,
+		{"ternary", 132104, true, false}, {"ternary", 132105, false, false}, {"int4", 16513, true, true},
+		{"int4", 16514,
 			false, true},
 		{"int8", 64, false, true}, {"int8", 33025, false, true}, {"int8", 33026, false, false},
 	} {
@@ -391,7 +395,8 @@ func TestBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = integersOf(e, token)
-		if f.exact(token) != c.floats || (err == nil) != c.integers || err != nil && !errors.Is(err, pack.ErrUnsupported) {
+		if f.exact(token) != c.floats || (err == nil) != c.integers ||
+			err != nil && !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%s, %d columns: as floats %t, as integers %v", c.alphabet, c.k, f.exact(token), err)
 		}
 		if chosen := exactly(e, token); (chosen == nil) != (c.floats || c.integers) {

@@ -66,7 +66,8 @@ func (g *graph) equals(want *graph) error {
 	return errors.Join(
 		same("opset", g.opsets, want.opsets), same("metadata", g.metadata, want.metadata), same("input", g.inputs,
 			want.inputs),
-		same("output", g.outputs, want.outputs), same("node", g.nodes, want.nodes), same("tensor", g.tensors, want.tensors))
+		same("output", g.outputs, want.outputs), same("node", g.nodes, want.nodes),
+		same("tensor", g.tensors, want.tensors))
 }
 
 func same[T any](what string, got, want []T) error {
@@ -77,7 +78,8 @@ func same[T any](what string, got, want []T) error {
 		}
 	}
 	if len(got) != len(want) {
-		return fmt.Errorf("%w: %d of kind %s; of the packed file it would be %d", pack.ErrCorrupt, len(got), what, len(want))
+		return fmt.Errorf("%w: %d of kind %s; of the packed file it would be %d", pack.ErrCorrupt, len(got),
+			what, len(want))
 	}
 	return nil
 }
@@ -157,7 +159,8 @@ func (v *comparison) codes(from io.Reader, held codes) error {
 			row := codes[r*shape.K:][:shape.K]
 			for k, code := range row {
 				if !legal[code] {
-					return fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, r, k, code, a.Name)
+					return fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, r, k,
+						code, a.Name)
 				}
 			}
 			digest.Write(numbers.Write(out, row))

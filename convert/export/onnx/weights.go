@@ -105,7 +105,8 @@ func (c *coded) zeros(v *packed.File, bits int) ([]uint8, error) {
 	for i, z := range list {
 		stored := int(z) + c.zero
 		if stored < 0 || stored >= 1<<bits {
-			return nil, fmt.Errorf("%w: tensor %q has a zero point of %d, which %d bits do not hold", pack.ErrUnsupported,
+			return nil, fmt.Errorf("%w: tensor %q has a zero point of %d, which %d bits do not hold",
+				pack.ErrUnsupported,
 				c.entry.Name, z, bits)
 		}
 		out[i] = uint8(stored)

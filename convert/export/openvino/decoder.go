@@ -307,7 +307,8 @@ func (d *decoder) attend(b *model.Block, qkv []value, name string) value {
 		scale = float32(1 / math.Sqrt(float64(m.HeadDim)))
 	}
 	if m.AttnSoftcap == 0 {
-		return d.float("ScaledDotProductAttention", name, append(qkv, mask, d.scalar(scale)), attribute{"causal", "false"})
+		return d.float("ScaledDotProductAttention", name, append(qkv, mask, d.scalar(scale)),
+			attribute{"causal", "false"})
 	}
 	scores := d.binary("Multiply", name+"/scaled", d.times(qkv[0], qkv[1], name+"/scores"), d.scalar(scale))
 	scores = d.binary("Add", name+"/masked", d.capped(scores, m.AttnSoftcap, name+"/capped"), mask)
@@ -355,7 +356,8 @@ func (d *decoder) head(h value) {
 // options sets the runtime options that affect the numbers of the graph.
 func (d *decoder) options() {
 	d.info = []field{
-		{name: "lowpack", fields: append([]field{{name: arithmeticKey, value: string(d.arithmetic)}}, d.static.fields()...)},
+		{name: "lowpack", fields: append([]field{{name: arithmeticKey, value: string(d.arithmetic)}},
+			d.static.fields()...)},
 		{name: "runtime_options", fields: []field{{name: "DYNAMIC_QUANTIZATION_GROUP_SIZE", value: "0"},
 			{name: "KV_CACHE_PRECISION", value: "f32"}}},
 	}

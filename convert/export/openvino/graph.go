@@ -252,7 +252,8 @@ func (b *builder) scalar(x float32) value {
 
 // int is a scalar integer.
 func (b *builder) int(x int64) value {
-	return b.constant(fmt.Sprintf("int/%d", x), i64, nil, folder.Whole(binary.LittleEndian.AppendUint64(nil, uint64(x))))
+	return b.constant(fmt.Sprintf("int/%d", x), i64, nil,
+		folder.Whole(binary.LittleEndian.AppendUint64(nil, uint64(x))))
 }
 
 // ints is a vector of integers.

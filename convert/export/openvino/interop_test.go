@@ -153,7 +153,8 @@ func TestInteropPlain(t *testing.T) {
 	}{
 		{"transformers/llama", lossy("absmean", "row"), "u2"}, {"transformers/llama", lossy("sign", "tensor"), "u2"},
 		{"transformers/llama", lossy("int2", ""), "u2"},
-		{"transformers/llama", lossy("int2-elastic", ""), "i4"}, {"transformers/llama", lossy("int4", "group:32"), "i4"},
+		{"transformers/llama", lossy("int2-elastic", ""), "i4"},
+		{"transformers/llama", lossy("int4", "group:32"), "i4"},
 		{"transformers/llama", lossy("mxfp4", ""), "f4e2m1"},
 		{"transformers/llama", packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}, "i8"},
 		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}, "u4"}, {"packed/awq-gemm-g64", packed.Recipe{}, "u4"},
@@ -174,7 +175,8 @@ func TestInteropPlain(t *testing.T) {
 // longer than the sliding windows and for the tokens after it.
 func TestInteropFamilies(t *testing.T) {
 	for _, name := range []string{
-		"exaone4", "gemma", "gemma2", "gemma3", "granite", "hunyuan_v1_dense", "llama", "llama-yarn", "mistral", "olmo2",
+		"exaone4", "gemma", "gemma2", "gemma3", "granite", "hunyuan_v1_dense", "llama", "llama-yarn",
+		"mistral", "olmo2",
 		"olmo3", "phi3", "qwen2", "qwen3", "smollm3",
 	} {
 		dir := shared.Path(t, filepath.Join("data", "transformers", name))
@@ -237,7 +239,8 @@ func TestInteropGenAI(t *testing.T) {
 		text := strings.TrimPrefix(p.Text, bos)
 		if content, chat := strings.CutPrefix(text, "User: "); chat {
 			content, _, _ = strings.Cut(content, "<|eot_id|>")
-			chats, chatted = append(chats, []map[string]string{{"role": "user", "content": content}}), append(chatted, p.Greedy)
+			chats, chatted = append(chats,
+				[]map[string]string{{"role": "user", "content": content}}), append(chatted, p.Greedy)
 			continue
 		}
 		texts, bare = append(texts, text), append(bare, p.Greedy)
@@ -274,7 +277,11 @@ func TestInteropNPU(t *testing.T) {
 	}
 	got := genai(t, dir, map[string]any{"generate": []string{"Once upon a time there was a little"}, "new": 64,
 		"device": "NPU", "options": map[string]any{
-			"NPU_USE_NPUW": "YES", "NPUW_DEVICES": "CPU", "NPUW_F16IC": "NO", "MAX_PROMPT_LEN": 32, "MIN_RESPONSE_LEN": 96,
+			"NPU_USE_NPUW":     "YES",
+			"NPUW_DEVICES":     "CPU",
+			"NPUW_F16IC":       "NO",
+			"MAX_PROMPT_LEN":   32,
+			"MIN_RESPONSE_LEN": 96,
 		}})
 	if !strings.HasPrefix(got.Continued[0], " boy, who was a little boy, and had a") {
 		t.Errorf("%q", got.Continued[0])
@@ -283,7 +290,8 @@ func TestInteropNPU(t *testing.T) {
 
 // awkward are texts that tokenizers have cut wrongly.
 var awkward = []string{
-	"The king's 12345 men weren't there.", "  two  spaces\n\n\tand tabs \r\n", "naïve café — “quotes” … ½", "日本語のテキスト。中文",
+	"The king's 12345 men weren't there.", "  two  spaces\n\n\tand tabs \r\n", "naïve café — “quotes” … ½",
+	"日本語のテキスト。中文",
 	"🦙👩‍👩‍👧 emoji", "x = f(a[1], b->c) != 0x1F;", "ALL'LL CAPS I'VE", "e\u0301", "a",
 }
 

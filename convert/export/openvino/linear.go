@@ -109,7 +109,8 @@ func (d *decoder) vector(tensor string, plus float32) value {
 		return value{}
 	}
 	if _, ok := floatElements[t.DType]; !ok || len(t.Shape) != 1 {
-		d.fail(fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, tensor, t.DType, len(t.Shape)))
+		d.fail(fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, tensor, t.DType,
+			len(t.Shape)))
 	}
 	return d.constant(weightName(tensor), f32, []int64{int64(t.Shape[0])}, func(w io.Writer) error {
 		t, err := folder.Plain(d.file, tensor)
@@ -239,7 +240,8 @@ func (d *decoder) quantized(x value) (codes, step value) {
 		return codes, d.products[product{x, "step"}]
 	}
 	name := d.layers[x.layer].name
-	largest := d.float("ReduceMax", name+"/largest", []value{d.float("Abs", name+"/magnitudes", []value{x}), d.ints(-1)},
+	largest := d.float("ReduceMax", name+"/largest",
+		[]value{d.float("Abs", name+"/magnitudes", []value{x}), d.ints(-1)},
 		attribute{"keep_dims", "true"})
 	bound := d.binary("Maximum", name+"/bound", largest, d.scalar(1e-5))
 	scaled := d.binary("Multiply", name+"/scaled", x, d.over(127, bound, name+"/scale"))

@@ -174,12 +174,14 @@ func (m *exported) note(format string, args ...any) {
 func runs(m *packed.Manifest, d *model.Description) error {
 	for i := range d.Blocks {
 		if d.Blocks[i].Experts != nil {
-			return fmt.Errorf("%w: family %s has experts, which are not written to OpenVINO", pack.ErrUnsupported, d.Family)
+			return fmt.Errorf("%w: family %s has experts, which are not written to OpenVINO",
+				pack.ErrUnsupported, d.Family)
 		}
 	}
 	for i := range m.Packed {
 		if e := &m.Packed[i]; len(e.Shape) != 2 {
-			return fmt.Errorf("%w: tensor %q has experts, which are not written to OpenVINO", pack.ErrUnsupported, e.Name)
+			return fmt.Errorf("%w: tensor %q has experts, which are not written to OpenVINO",
+				pack.ErrUnsupported, e.Name)
 		}
 	}
 	return nil

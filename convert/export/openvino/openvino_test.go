@@ -100,7 +100,8 @@ func TestConventions(t *testing.T) {
 	for _, l := range n.find("layers").nodes {
 		switch l.value("type") {
 		case "Parameter":
-			inputs = append(inputs, l.value("name")+" "+l.find("data").value("shape")+" "+l.find("data").value("element_type"))
+			inputs = append(inputs, l.value("name")+" "+l.find("data").value("shape")+" "+
+				l.find("data").value("element_type"))
 		case "Result":
 			outputs = append(outputs, l.value("name"))
 		}
@@ -113,7 +114,8 @@ func TestConventions(t *testing.T) {
 		t.Errorf("outputs %s", got)
 	}
 	state := n.layerOf(t, "past_key_values.5.value").find("data")
-	if state.value("variable_id") != "past_key_values.5.valuepresent.5.value" || state.value("variable_type") != "f32" ||
+	if state.value("variable_id") != "past_key_values.5.valuepresent.5.value" ||
+		state.value("variable_type") != "f32" ||
 		state.value("variable_shape") != "?,2,?,32" {
 		t.Errorf("state %v", state)
 	}
@@ -223,7 +225,8 @@ func damage(t *testing.T, source string, s *Static) {
 		if err := os.WriteFile(path, bad, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := v.file(file, data[file.Name]); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), dir) {
+		if err := v.file(file, data[file.Name]); !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.Contains(err.Error(), dir) {
 			t.Errorf("%s, %s %d: %v", file.Name, what, at, err)
 		}
 		if err := os.WriteFile(path, []byte(good[file.Name]), 0o600); err != nil {
@@ -360,7 +363,8 @@ func TestHostile(t *testing.T) {
 
 // TestStored: every code is recovered from its bits, and bits of no code are refused.
 func TestStored(t *testing.T) {
-	for _, a := range []pack.Alphabet{pack.Ternary, pack.Int1, pack.Int2, pack.Int2Odd, pack.Int2Q, pack.Int4, pack.Int8,
+	for _, a := range []pack.Alphabet{pack.Ternary, pack.Int1, pack.Int2, pack.Int2Odd, pack.Int2Q,
+		pack.Int4, pack.Int8,
 		pack.E2M1} {
 		for _, zeros := range []bool{false, true} {
 			for _, embedding := range []bool{false, true} {

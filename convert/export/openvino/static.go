@@ -22,8 +22,8 @@ type Cache string
 const (
 	// States keeps the KV cache in the models, as ReadValue and Assign: the newest token is last, the oldest drops out.
 	States Cache = "states"
-	// Inputs passes the KV cache as inputs, in any order, and returns the keys and values of new tokens as outputs, which
-	// the caller adds to the cache.
+	// Inputs passes the KV cache as inputs, in any order, and returns the keys and values of new tokens as outputs,
+	// which the caller adds to the cache.
 	Inputs Cache = "inputs"
 )
 
@@ -71,7 +71,8 @@ func (s Static) completed(d *model.Description) (*Static, error) {
 		return nil, fmt.Errorf("%w: static KV cache %q: must be one of %s", pack.ErrUnsupported, s.Cache,
 			strings.Join(Caches(), ", "))
 	case s.Context < 2 || s.Context > d.MaxPositions:
-		return nil, fmt.Errorf("%w: static context of %d tokens: the model has 2 to %d positions", pack.ErrLimit, s.Context,
+		return nil, fmt.Errorf("%w: static context of %d tokens: the model has 2 to %d positions",
+			pack.ErrLimit, s.Context,
 			d.MaxPositions)
 	case s.Prefill < 1 || s.Prefill > s.Context:
 		return nil, fmt.Errorf("%w: prefill of %d tokens: must be 1 to %d, the static context", pack.ErrLimit,
@@ -100,7 +101,8 @@ func (s *Static) fields() []field {
 	}
 	return []field{
 		{name: cacheKey, value: string(s.Cache)}, {name: contextKey, value: strconv.Itoa(s.Context)},
-		{name: prefillKey, value: strconv.Itoa(s.Prefill)}, {name: layersKey, value: strconv.Itoa(s.Layers)}, {name: bitsKey,
+		{name: prefillKey, value: strconv.Itoa(s.Prefill)}, {name: layersKey, value: strconv.Itoa(s.Layers)},
+		{name: bitsKey,
 			value: strconv.Itoa(s.Bits)},
 	}
 }

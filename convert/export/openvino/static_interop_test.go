@@ -40,7 +40,8 @@ func TestInteropStatic(t *testing.T) {
 					const n = 64
 					a, _ := led(t, dir, session{Threads: threads, Prompts: [][]int{g.Prompt}, New: n})
 					if !slices.Equal(a.Tokens[0], g.Greedy[:n]) {
-						t.Errorf("%s, %s, %d bits, %d threads: %v, golden %v", c.checkpoint, cache, bits, threads, a.Tokens[0],
+						t.Errorf("%s, %s, %d bits, %d threads: %v, golden %v", c.checkpoint, cache, bits, threads,
+							a.Tokens[0],
 							g.Greedy[:n])
 					}
 					if a.Types[elements[bits]] < 2*len(matrices) {

@@ -65,8 +65,8 @@ func TestStatic(t *testing.T) {
 			"model/2.xml": "x 1,1,256; mask 1,1,1,128; freqs_cis 1,16,2; state cache_k_5 1,2,128,32; state cache_v_5 " +
 				"1,2,128,32; out x_out",
 			"model/3.xml": "x 1,1,256; out logits",
-			"prefill_model/2.xml": "x 1,16,256; mask 1,1,16,128; freqs_cis 16,16,2; state cache_k_5 1,2,128,32; state " +
-				"cache_v_5 1,2,128,32; out x_out",
+			"prefill_model/2.xml": "x 1,16,256; mask 1,1,16,128; freqs_cis 16,16,2; state cache_k_5 1,2,128,32; " +
+				"state cache_v_5 1,2,128,32; out x_out",
 			"model/rotary.xml": "position 1; out freqs_cis", "prefill_model/rotary.xml": "position 16; out freqs_cis",
 		},
 		Inputs: {
@@ -92,9 +92,9 @@ func TestStatic(t *testing.T) {
 		}
 		slices.Sort(models)
 		if got := strings.Join(models,
-			" "); got != "model/0.bin model/0.xml model/1.bin model/1.xml model/2.bin model/2.xml model/3.bin model/3.xml "+
-			"model/rotary.bin model/rotary.xml "+
-			"prefill_model/0.xml prefill_model/1.xml prefill_model/2.xml prefill_model/rotary.xml" {
+			" "); got != "model/0.bin model/0.xml model/1.bin model/1.xml model/2.bin model/2.xml model/3.bin "+
+			"model/3.xml model/rotary.bin model/rotary.xml prefill_model/0.xml prefill_model/1.xml "+
+			"prefill_model/2.xml prefill_model/rotary.xml" {
 			t.Errorf("%s: files %s", cache, got)
 		}
 		if again := exports.Contents(t, staticOf(t, source, s)); !maps.Equal(files, again) {
@@ -153,7 +153,8 @@ func TestStaticRefused(t *testing.T) {
 		return err
 	})
 	for _, s := range []Static{
-		{}, {Cache: "heap"}, {Cache: States, Context: 1}, {Cache: States, Context: 1 << 40}, {Cache: States, Context: 64,
+		{}, {Cache: "heap"}, {Cache: States, Context: 1}, {Cache: States, Context: 1 << 40},
+		{Cache: States, Context: 64,
 			Prefill: 65}, {Cache: States, Prefill: -1},
 		{Cache: States, Layers: -1}, {Cache: States, Bits: 3},
 	} {
@@ -182,7 +183,8 @@ func TestStaticTold(t *testing.T) {
 			`<kv_cache value="heap"/>`}, {`<kv_cache value="states"/>`, ``},
 		{`<context value="64"/>`, `<context value="65"/>`}, {`<context value="64"/>`, `<context value="99999999999"/>`},
 		{`<context value="64"/>`, `<context value="0"/>`},
-		{`<prefill value="8"/>`, `<prefill value="1"/>`}, {`<prefill value="8"/>`, `<prefill value="99999999999999999999"/>`},
+		{`<prefill value="8"/>`, `<prefill value="1"/>`},
+		{`<prefill value="8"/>`, `<prefill value="99999999999999999999"/>`},
 		{`<layers value="16"/>`, `<layers value="1"/>`}, {`<layers value="16"/>`, `<layers value="x"/>`},
 		{`<bits value="4"/>`, `<bits value="2"/>`}, {`<bits value="4"/>`, `<bits value="5"/>`},
 		{`<arithmetic value="exact"/>`, `<arithmetic value="plain"/>`},

@@ -114,7 +114,8 @@ func (t *texts) normalized(parts []value) []value {
 	for i, s := range t.splits {
 		name := fmt.Sprintf("split%d", i)
 		parts = t.ops("RegexSplit", name, partTypes, append(parts, t.bytes(name+"/pattern", s.pattern)),
-			attribute{"behaviour", s.behavior}, attribute{"invert", strconv.FormatBool(s.invert)}, attribute{"max_splits", "-1"})
+			attribute{"behaviour", s.behavior}, attribute{"invert", strconv.FormatBool(s.invert)},
+			attribute{"max_splits", "-1"})
 	}
 	return parts
 }
@@ -164,7 +165,8 @@ func (t *texts) truncated(tokens []value, positions int) []value {
 	on := t.op("ReadValue", "truncation", boolean, []value{off}, id, attribute{"variable_type", "dynamic"},
 		attribute{"variable_shape", "..."})
 	most := t.op("Select", "truncation/length", i32, []value{
-		on, t.word("truncation/context", int32(positions-len(t.before)-len(t.after))), t.word("truncation/none", unlimited),
+		on, t.word("truncation/context", int32(positions-len(t.before)-len(t.after))),
+		t.word("truncation/none", unlimited),
 	}, numpy)
 	t.op("Assign", "truncation/assign", boolean, []value{on}, id)
 	return t.ops("Truncate", "truncated", tokenTypes,

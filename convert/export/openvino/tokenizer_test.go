@@ -60,7 +60,8 @@ func TestRefusedTokenizers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := readVocabulary(func(string) ([]byte, bool) { return nil, false }); !errors.Is(err, pack.ErrUnsupported) {
+	if _, err := readVocabulary(func(string) ([]byte, bool) { return nil, false }); !errors.Is(err,
+		pack.ErrUnsupported) {
 		t.Errorf("no tokenizer: %v", err)
 	}
 }

@@ -197,14 +197,16 @@ func (v *vocabulary) sentencePiece(normalizers, cuts []step) error {
 		return v.unsupported("BPE of characters without bytes for unknown ones")
 	}
 	switch {
-	case len(normalizers) == 2 && len(cuts) == 0 && normalizers[0].Type == "Prepend" && normalizers[0].Prepend == mark &&
+	case len(normalizers) == 2 && len(cuts) == 0 && normalizers[0].Type == "Prepend" &&
+		normalizers[0].Prepend == mark &&
 		normalizers[1].Type == "Replace" && normalizers[1].Pattern.String == " " && normalizers[1].Content == mark:
 		return nil
 	case len(normalizers) == 0 && len(cuts) == 1 && cuts[0].Type == "Metaspace" && cuts[0].Scheme == "always" &&
 		cuts[0].Replacement == mark:
 		return nil
 	}
-	return v.unsupported("BPE of characters with other steps than a mark in front of each part of a text, and marks for " +
+	return v.unsupported("BPE of characters with other steps than a mark in front of each part of a text, and marks " +
+		"for " +
 		"spaces")
 }
 

@@ -43,8 +43,9 @@ func formOf(f *packed.File, e *packed.Entry, embedding bool, static *Static) (*f
 		x.group = e.Scale.Group
 	}
 	if shape.K%x.group != 0 && embedding {
-		return nil, fmt.Errorf("%w: the embedding has %d columns in groups of %d; those of OpenVINO are all of one size",
-			pack.ErrUnsupported, shape.K, x.group)
+		return nil,
+			fmt.Errorf("%w: the embedding has %d columns in groups of %d; those of OpenVINO are all of one size",
+				pack.ErrUnsupported, shape.K, x.group)
 	}
 	if a.Name == pack.E2M1.Name && e.Scale.Kind == packed.ScaleGroup && !embedding {
 		x.element = f4e2m1
@@ -281,10 +282,12 @@ func (x *form) same(stopped func() error, from io.Reader) (weights int64, err er
 			case err != nil:
 				return weights, err
 			case k >= shape.K && int(s) != x.zero:
-				return weights, fmt.Errorf("%w: row %d: the columns beyond the last one are not 0", pack.ErrCorrupt, row)
+				return weights, fmt.Errorf("%w: row %d: the columns beyond the last one are not 0",
+					pack.ErrCorrupt, row)
 			case k >= shape.K:
 			case !legal[uint8(x.code(s))]:
-				return weights, fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, row, k,
+				return weights, fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s",
+					pack.ErrCorrupt, row, k,
 					x.code(s), x.alphabet.Name)
 			default:
 				codes[k] = x.code(s)

@@ -30,7 +30,8 @@ func TestColumns(t *testing.T) {
 	}
 	windows := [][]int{{1, 5, 9, 200, 31}, {1, 7, 7}, {1, 400, 3, 12, 88, 90, 17}}
 	var last, total int64
-	got, err := calibrate.Columns(context.Background(), 1, f, windows, func(done, all int64) { last, total = done, all })
+	got, err := calibrate.Columns(context.Background(), 1, f, windows,
+		func(done, all int64) { last, total = done, all })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,8 @@ func TestColumnsOfExperts(t *testing.T) {
 		router := got[b.Experts.Router]
 		if len(router) != d.Hidden || !slices.Equal(router, got[b.Experts.SharedGate]) ||
 			!slices.Equal(router, got[b.Gate.Weight]) {
-			t.Errorf("block %d: router, gate and the shared expert read %v, %v and %v", i, router, got[b.Experts.SharedGate],
+			t.Errorf("block %d: router, gate and the shared expert read %v, %v and %v", i, router,
+				got[b.Experts.SharedGate],
 				got[b.Gate.Weight])
 		}
 		for _, l := range b.Linears() {

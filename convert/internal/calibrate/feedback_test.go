@@ -81,8 +81,10 @@ func TestGram(t *testing.T) {
 					square += float64(x[t+i]) * float64(x[t+j])
 					cross += float64(x[t+i]) * (float64(exact[t+j]) - float64(x[t+j]))
 				}
-				if most := 1e-5 * float64(count); j <= i && math.Abs(h[i*n+j]-square) > most || math.Abs(c[i*n+j]-cross) > most {
-					t.Fatalf("%d vectors: elements %d, %d are %v and %v; want %v and %v", count, i, j, h[i*n+j], c[i*n+j],
+				if most := 1e-5 * float64(count); j <= i && math.Abs(h[i*n+j]-square) > most ||
+					math.Abs(c[i*n+j]-cross) > most {
+					t.Fatalf("%d vectors: elements %d, %d are %v and %v; want %v and %v", count, i, j,
+						h[i*n+j], c[i*n+j],
 						square, cross)
 				}
 			}

@@ -28,7 +28,8 @@ func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []
 			return nil, nil, err
 		}
 		m := tensor.Floats(n, b.width, b.columns[:n*b.width])
-		columns, misses := tensor.Vectors{Data: b.columns, Stride: b.width}, tensor.Vectors{Data: b.misses, Stride: b.width}
+		columns, misses := tensor.Vectors{Data: b.columns, Stride: b.width}, tensor.Vectors{Data: b.misses,
+			Stride: b.width}
 		err = parallel.Do(ctx, threads, n, rowsAtOnce, func(from, to int) error {
 			y, rows := y[from*n:to*n], tensor.Range{From: from, To: to}
 			m.Mul(tensor.Vectors{Data: y, Stride: to - from}, columns, to, rows)

@@ -56,7 +56,8 @@ func PanelsOf(l pack.Layout, s pack.Shape, experts int) (*Panels, error) {
 		return nil, err
 	}
 	all, err := p.PackedSize(s)
-	return &Panels{p.PanelRows(), size, s.M, all, (all + packed.Align - 1) / packed.Align * packed.Align, experts - 1}, err
+	return &Panels{p.PanelRows(), size, s.M, all, (all + packed.Align - 1) / packed.Align * packed.Align,
+		experts - 1}, err
 }
 
 // RowsOf returns the rows per panel; 1 without panels.

@@ -68,7 +68,8 @@ func (c *coding) open(in *reading, unit int64) (err error) {
 		return inTensor(c.part(0), err)
 	}
 	if _, ok := c.decoder.(Measurer); ok != c.x.Measured {
-		return inTensor(c.part(0), fmt.Errorf("decoder %T: measures rows %v, as planned %v", c.decoder, ok, c.x.Measured))
+		return inTensor(c.part(0), fmt.Errorf("decoder %T: measures rows %v, as planned %v", c.decoder, ok,
+			c.x.Measured))
 	}
 	p := c.packing
 	p.fill, p.finish, p.count, p.total, p.progress = c.decode, c.finish, c.x.Count, c.x.Bytes, c.Progress

@@ -48,7 +48,8 @@ func (c *copying) take(x *chunk, i int) {
 func (c *copying) write(x *chunk, off int64) error {
 	t := c.k.From
 	if i := NotFinite(t.DType, x.data); c.k.Finite && i >= 0 {
-		return inTensor(t, fmt.Errorf("%w: element %d is NaN or infinite", pack.ErrCorrupt, off/t.DType.Size()+int64(i)))
+		return inTensor(t, fmt.Errorf("%w: element %d is NaN or infinite", pack.ErrCorrupt,
+			off/t.DType.Size()+int64(i)))
 	}
 	if err := c.out.Put(x.data, off); err != nil {
 		return err

@@ -90,11 +90,14 @@ func forms(codes []int8) []stored {
 	row := Panel{Rows: 1, Bytes: matrixK, Lines: 1}
 	third := 100 * matrixK
 	forms := []stored{
-		{name: "rows", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}}, row},
+		{name: "rows", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside,
+			[]Run{{0, 0, matrixM}}, row},
 			files: map[string][]byte{"a": slices.Concat(scale, gap, rows, gap)}},
-		{name: "columns", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside, []Run{{0, 0, matrixM}},
+		{name: "columns", source: Source{[]checkpoint.Tensor{tensor("a", 104, len(rows))}, beside,
+			[]Run{{0, 0, matrixM}},
 			Panel{1, 1, matrixK, matrixM}}, files: map[string][]byte{"a": slices.Concat(scale, gap, columns)}},
-		{name: "columns by 8", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside, []Run{{0, 0, matrixM}},
+		{name: "columns by 8", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside,
+			[]Run{{0, 0, matrixM}},
 			Panel{8, 8, matrixK, matrixM}}, files: map[string][]byte{"a": slices.Concat(scale, columns)}},
 		{name: "runs", source: Source{[]checkpoint.Tensor{tensor("a", 4, len(rows))}, beside,
 			[]Run{{0, int64(204 * matrixK), 100}, {0, 0, 204}}, row},
@@ -179,7 +182,8 @@ func TestSources(t *testing.T) {
 	}
 	for _, f := range forms(codes) {
 		for i, l := range []Limits{UsualLimits,
-			{Chunk: 1 << 10, Flow: 12, Spare: 30, PerCode: 2, Stay: 1 << 20, Slots: 1 << 20}, {Chunk: 1 << 9, Flow: 8, Slots: 1},
+			{Chunk: 1 << 10, Flow: 12, Spare: 30, PerCode: 2, Stay: 1 << 20, Slots: 1 << 20},
+			{Chunk: 1 << 9, Flow: 8, Slots: 1},
 			{Chunk: 40, Flow: 8, Slots: 1}} {
 			for _, layout := range []string{"vnni4i", "i2s", "hf-u8"} {
 				if layout == "hf-u8" && f.experts > 0 {
@@ -258,7 +262,8 @@ func TestSourceRefused(t *testing.T) {
 		f.files["a"] = f.files["a"][:len(f.files["a"])-100] // the bytes after the rows
 		j, _, _ := f.job(t, filepath.Join(t.TempDir(), "out"), "vnni4i", UsualLimits)
 		change(&f, j)
-		if err := j.Run(context.Background()); !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), want) {
+		if err := j.Run(context.Background()); !errors.Is(err, pack.ErrCorrupt) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

@@ -40,9 +40,9 @@ func Rows(t checkpoint.Tensor, m int) Source {
 // Decoder turns stored rows into codes. Its methods are pure: the result depends on the bytes of Source alone, not on
 // how many rows come at once or in which order.
 type Decoder interface {
-	// Decode writes the codes of rows that begin at row, row-major. stored holds Lines pieces, one after another, with the
-	// bytes of whole panels each; it may not be kept. codes excludes padding rows of the source, and is shorter if stored
-	// has any. Decode is called concurrently for different rows, and exactly once per row in total.
+	// Decode writes the codes of rows that begin at row, row-major. stored holds Lines pieces, one after another, with
+	// the bytes of whole panels each; it may not be kept. codes excludes padding rows of the source, and is shorter if
+	// stored has any. Decode is called concurrently for different rows, and exactly once per row in total.
 	Decode(codes []int8, row int, stored []byte) error
 	// Finish returns the tensors that are stored with the codes, after all rows are decoded.
 	Finish() ([]Blob, error)
@@ -67,7 +67,8 @@ type Blob struct {
 func (s *Source) check(x *Target) error {
 	m, rows := x.rows(), 0
 	if x.experts() > 1 && x.Shape.M%s.Panel.Rows != 0 {
-		return fmt.Errorf("%w: tensor %q: experts of %d rows, stored in panels of %d", pack.ErrUnsupported, x.Name, x.Shape.M,
+		return fmt.Errorf("%w: tensor %q: experts of %d rows, stored in panels of %d", pack.ErrUnsupported,
+			x.Name, x.Shape.M,
 			s.Panel.Rows)
 	}
 	for _, r := range s.Runs {
@@ -77,7 +78,8 @@ func (s *Source) check(x *Target) error {
 		}
 		t := s.Parts[r.Part]
 		if end := r.Off + s.Panel.stored(r.Rows); end > t.Size {
-			return inTensor(t, fmt.Errorf("%w: rows from %d on end at byte %d of %d", pack.ErrCorrupt, rows, end, t.Size))
+			return inTensor(t, fmt.Errorf("%w: rows from %d on end at byte %d of %d", pack.ErrCorrupt, rows,
+				end, t.Size))
 		}
 		rows += r.Rows
 	}

@@ -38,7 +38,8 @@ func TestMixtures(t *testing.T) {
 		if b.Experts == nil {
 			t.Fatalf("%s: no experts", arch)
 		}
-		if got := fmt.Sprint(d.Family, " ", b.Experts.Normalize, " ", b.Experts.Up.Out, " ", b.Gate.Out); got != c.want ||
+		got := fmt.Sprint(d.Family, " ", b.Experts.Normalize, " ", b.Experts.Up.Out, " ", b.Gate.Out)
+		if got != c.want ||
 			b.Experts.Count != 8 || b.Experts.Chosen != 3 {
 			t.Errorf("%s: %s, %d of %d; want %s", arch, got, b.Experts.Chosen, b.Experts.Count, c.want)
 		}

@@ -105,7 +105,8 @@ func llama3Scaling(factors []float64, theta float64) (map[string]any, bool) {
 func Llama3Factors(dim int, theta, factor, low, high float64, original int) []float32 {
 	list := make([]float32, dim/2)
 	for i := range list {
-		rotations := float64(original) / (2 * math.Pi * math.Pow(theta, 2*float64(i)/float64(dim))) // within the positions
+		// within the positions
+		rotations := float64(original) / (2 * math.Pi * math.Pow(theta, 2*float64(i)/float64(dim)))
 		switch {
 		case rotations > high:
 			list[i] = 1

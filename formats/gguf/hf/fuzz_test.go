@@ -46,7 +46,8 @@ func fuzzed() (list []*gguf.Header) {
 		}
 		return list
 	}
-	for i, arch := range []string{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3", "bitnet", "bitnet-b1.58",
+	for i, arch := range []string{"llama", "qwen2", "qwen3", "phi3", "gemma", "gemma2", "gemma3", "bitnet",
+		"bitnet-b1.58",
 		"granite", "minicpm"} {
 		list = append(list, keysOf(arch, slices.Concat(words[i%2], scales(arch))...))
 	}
@@ -99,7 +100,8 @@ func FuzzTexts(f *testing.F) {
 		h := list[int(base)%len(list)]
 		keys := slices.Clone(h.Keys)
 		if v, ok := valueOf(key, value); ok {
-			keys = append(slices.DeleteFunc(keys, func(kv gguf.KV) bool { return kv.Key == key }), gguf.KV{Key: key, Value: v})
+			keys = append(slices.DeleteFunc(keys, func(kv gguf.KV) bool { return kv.Key == key }),
+				gguf.KV{Key: key, Value: v})
 		}
 		file := fileOf(&gguf.Header{Keys: keys}, map[string][]float32{tensor: {float32(rows), float32(columns), -1}},
 			"output.weight")

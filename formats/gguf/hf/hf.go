@@ -66,5 +66,6 @@ func (f *File) family() (*family, error) {
 		return nil, fmt.Errorf("%w: key %q is %d: no known model of architecture %s has that", pack.ErrUnsupported,
 			arch+".expert_count", experts, arch)
 	}
-	return nil, fmt.Errorf("%w: general.architecture is %q; supported are %s", pack.ErrUnsupported, arch, architectures())
+	return nil, fmt.Errorf("%w: general.architecture is %q; supported are %s", pack.ErrUnsupported, arch,
+		architectures())
 }

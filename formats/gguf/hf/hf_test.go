@@ -77,7 +77,8 @@ func TestFamilies(t *testing.T) {
 		if got := fmt.Sprint(d.Family, " ", d.Activation, " ", d.SlidingWindow); got != want {
 			t.Errorf("%s: %s, want %s", arch, got, want)
 		}
-		if d.Hidden != 64 || d.Intermediate != 96 || d.Layers != 6 || d.Heads != 4 || d.KVHeads != 2 || d.HeadDim != 16 ||
+		if d.Hidden != 64 || d.Intermediate != 96 || d.Layers != 6 || d.Heads != 4 || d.KVHeads != 2 ||
+			d.HeadDim != 16 ||
 			d.Vocab != 100 || d.NormEps != 1e-6 || d.Rope.Theta != 500000 || d.MaxPositions != 16384 ||
 			d.BOS != 1 || !slices.Equal(d.EOS, []int{2, 5}) || d.Head == d.Embed {
 			t.Errorf("%s: %+v", arch, d.Config)

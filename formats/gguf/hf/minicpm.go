@@ -30,7 +30,8 @@ func minicpmConfig(f *File, k *keys, c map[string]any) {
 	hidden := float64(k.must(".embedding_length"))
 	base := math.Round(hidden / float64(scales[2]))
 	if base < 1 || float32(hidden/base) != float32(scales[2]) {
-		k.fail(pack.ErrUnsupported, "key %q is %v, must be %v over an integer", k.name(".logit_scale"), scales[2], hidden)
+		k.fail(pack.ErrUnsupported, "key %q is %v, must be %v over an integer", k.name(".logit_scale"),
+			scales[2], hidden)
 		return
 	}
 	c["dim_model_base"] = int64(base)

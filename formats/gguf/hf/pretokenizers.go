@@ -54,8 +54,9 @@ func (p preTokenizer) splitter() any {
 		parts = append(parts, map[string]any{"type": "Digits", "individual_digits": true})
 	}
 	for _, x := range p.patterns {
-		parts = append(parts, map[string]any{"type": "Split", "pattern": map[string]any{"Regex": x}, "behavior": "Isolated",
-			"invert": false})
+		parts = append(parts, map[string]any{"type": "Split", "pattern": map[string]any{"Regex": x},
+			"behavior": "Isolated",
+			"invert":   false})
 	}
 	return map[string]any{"type": "Sequence", "pretokenizers": append(parts, byteLevelPart(p.patterns == nil))}
 }

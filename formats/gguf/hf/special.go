@@ -89,5 +89,6 @@ func queryScale(k *keys, c map[string]any, largest int64) {
 
 // errName returns the error of a tensor that the architecture does not have.
 func errName(name, arch string) error {
-	return fmt.Errorf("%w: unexpected tensor %q for architecture %s; refusing to drop it", pack.ErrUnsupported, name, arch)
+	return fmt.Errorf("%w: unexpected tensor %q for architecture %s; refusing to drop it", pack.ErrUnsupported,
+		name, arch)
 }

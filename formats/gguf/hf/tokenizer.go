@@ -75,7 +75,8 @@ func readVocabulary(k *keys, kind string) (*vocabulary, error) {
 	list, _ := k.get("tokenizer.ggml.tokens")
 	tokens, ok := list.Texts()
 	if !ok || len(tokens) == 0 {
-		return nil, fmt.Errorf("%w: key %q is missing, or not a list of strings", pack.ErrCorrupt, "tokenizer.ggml.tokens")
+		return nil, fmt.Errorf("%w: key %q is missing, or not a list of strings", pack.ErrCorrupt,
+			"tokenizer.ggml.tokens")
 	}
 	v := &vocabulary{tokens: tokens, roles: map[string]string{}}
 	if i := slices.IndexFunc(tokens, func(s string) bool { return !utf8.ValidString(s) }); i >= 0 {
@@ -100,7 +101,8 @@ func readVocabulary(k *keys, kind string) (*vocabulary, error) {
 		}
 	}
 	pre := k.text("tokenizer.ggml.pre")
-	v.bos = k.flag("tokenizer.ggml.add_bos_token", kind == "llama" || preTokenizers[pre].bos) && v.roles["bos_token"] != ""
+	v.bos = k.flag("tokenizer.ggml.add_bos_token", kind == "llama" || preTokenizers[pre].bos) &&
+		v.roles["bos_token"] != ""
 	v.eos = k.flag("tokenizer.ggml.add_eos_token", false) && v.roles["eos_token"] != ""
 	return v, k.err
 }
@@ -116,7 +118,8 @@ func (v *vocabulary) byteLevel(k *keys) ([]byte, error) {
 	list, _ := k.get("tokenizer.ggml.merges")
 	merges, ok := list.Texts()
 	if !ok {
-		return nil, fmt.Errorf("%w: key %q is missing, or not a list of strings", pack.ErrCorrupt, "tokenizer.ggml.merges")
+		return nil, fmt.Errorf("%w: key %q is missing, or not a list of strings", pack.ErrCorrupt,
+			"tokenizer.ggml.merges")
 	}
 	ids := make(map[string]int, len(v.tokens))
 	for id, token := range v.tokens {

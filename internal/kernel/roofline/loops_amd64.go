@@ -41,7 +41,8 @@ func (s streams) read(p []byte) {
 // ways to read memory; which is fastest differs from CPU to CPU.
 var ways = []way{
 	{"one stream, each line prefetched 4 KiB ahead", stream},
-	{"one stream, each line prefetched into the nearest cache 2 KiB ahead", streams{1, streams1x512, streams1x256}.read},
+	{"one stream, each line prefetched into the nearest cache 2 KiB ahead",
+		streams{1, streams1x512, streams1x256}.read},
 	{"four streams, 16 lines of the next page of each prefetched", streams{4, streams4x512, streams4x256}.read},
 	{"four streams without prefetch", streams{4, plain4x256, plain4x256}.read},
 	{"eight streams, each line prefetched 1 KiB ahead", streams{8, streams8x512, streams8x256}.read},

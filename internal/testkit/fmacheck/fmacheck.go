@@ -23,7 +23,8 @@ func Run(t *testing.T, fma func(x, y, z float32) float32) {
 		switch i % 3 {
 		case 0: // cancels but for the last bits
 			z = -float32(float64(x) * float64(y))
-		// z and half a unit of it and very little less or more: half way between two float32, but for what float64 may lose
+		// z and half a unit of it and very little less or more: half way between two float32, but for what float64 may
+		// lose
 		case 1:
 			e := max(1, int(math.Float32bits(z)>>23&255))
 			d := float32(r.IntN(1024)) * 0x1p-23

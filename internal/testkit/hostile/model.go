@@ -133,7 +133,8 @@ func baseTokenizer() map[string]any {
 		"added_tokens": []any{special(258, "<|end|>"), special(259, "<|begin|>")},
 		"pre_tokenizer": map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
 			"use_regex": true},
-		"decoder": map[string]any{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+		"decoder": map[string]any{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+			"use_regex": true},
 		"post_processor": map[string]any{
 			"type": "TemplateProcessing",
 			"single": []any{
@@ -145,8 +146,12 @@ func baseTokenizer() map[string]any {
 				"tokens": []string{"<|begin|>"}}},
 		},
 		"model": map[string]any{
-			"type": "BPE", "dropout": nil, "unk_token": nil, "continuing_subword_prefix": nil, "end_of_word_suffix": nil,
-			"fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+			"type":                      "BPE",
+			"dropout":                   nil,
+			"unk_token":                 nil,
+			"continuing_subword_prefix": nil,
+			"end_of_word_suffix":        nil,
+			"fuse_unk":                  false, "byte_fallback": false, "ignore_merges": false,
 			"vocab": tokens, "merges": []string{"h e", "t he"},
 		},
 	}

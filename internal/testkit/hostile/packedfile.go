@@ -252,12 +252,14 @@ func (f *forged) inOrder() (list []stored) {
 func (f *forged) header() (text string, data []byte) {
 	m := string(encode(f.manifest))
 	var b strings.Builder
-	fmt.Fprintf(&b, `{"__metadata__":{"format":"lowpack","lowpack.manifest":%s,"lowpack.manifest.sha256":"%s"}`, encode(m),
+	fmt.Fprintf(&b, `{"__metadata__":{"format":"lowpack","lowpack.manifest":%s,"lowpack.manifest.sha256":"%s"}`,
+		encode(m),
 		sum([]byte(m)))
 	for _, s := range f.inOrder() {
 		begin := len(data)
 		data = append(data, f.tensors[s.name]...)
-		fmt.Fprintf(&b, `,%s:{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}`, encode(s.name), s.dtype, encode(s.shape),
+		fmt.Fprintf(&b, `,%s:{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}`, encode(s.name), s.dtype,
+			encode(s.shape),
 			begin, len(data))
 	}
 	return b.String() + "}", data

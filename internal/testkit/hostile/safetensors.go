@@ -63,7 +63,12 @@ type container struct {
 // containers are the cases of the safetensors file itself.
 func containers() []Case {
 	cases := []Case{{
-		ID: "S04", Group: Container, Class: Limit, Note: "a header of 16 MiB and one byte", Big: true, build: sparseHeader,
+		ID:    "S04",
+		Group: Container,
+		Class: Limit,
+		Note:  "a header of 16 MiB and one byte",
+		Big:   true,
+		build: sparseHeader,
 	}}
 	for _, c := range containerTable {
 		cases = append(cases, Case{
@@ -118,7 +123,8 @@ var containerTable = []container{
 		func() []byte { return header(`{"`+strings.Repeat("n", 513)+`":{`+four+`}}`, 4) }, nil},
 	{"S16", Accept, "a name like a path; nothing uses it as one",
 		func() []byte { return header(`{"../../x":{`+four+`}}`, 4) }, []string{"../../x U8 [4] [0, 4)"}},
-	{"S17", Structure, "2³² × 2³² elements in no bytes", func() []byte { return shaped(`[4294967296,4294967296]`) }, nil},
+	{"S17", Structure, "2³² × 2³² elements in no bytes",
+		func() []byte { return shaped(`[4294967296,4294967296]`) }, nil},
 	{"S18a", Structure, "dimensions that overflow behind a zero",
 		func() []byte { return shaped(`[0,18446744073709551615,18446744073709551615]`) }, nil},
 	{"S18b", Structure, "dimensions that overflow before a zero",

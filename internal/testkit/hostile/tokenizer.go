@@ -15,7 +15,8 @@ func tokenized(change func(t, model map[string]any, tokens map[string]int)) func
 // split is a pre-tokenizer that cuts text with a regular expression.
 func split(pattern string) map[string]any {
 	return map[string]any{"type": "Sequence", "pretokenizers": []any{
-		map[string]any{"type": "Split", "pattern": map[string]any{"Regex": pattern}, "behavior": "Isolated", "invert": false},
+		map[string]any{"type": "Split", "pattern": map[string]any{"Regex": pattern}, "behavior": "Isolated",
+			"invert": false},
 		map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
 	}}
 }
@@ -64,7 +65,8 @@ func tokenizers() []Case {
 	cases := []Case{
 		{ID: "T01", Class: Structure, Note: "token id 2³¹−1 among 260 tokens",
 			build: tokenized(func(_, _ m, v ids) { v["the"] = 1<<31 - 1 })},
-		{ID: "T02a", Class: Structure, Note: "a negative token id", build: tokenized(func(_, _ m, v ids) { v["the"] = -1 })},
+		{ID: "T02a", Class: Structure, Note: "a negative token id",
+			build: tokenized(func(_, _ m, v ids) { v["the"] = -1 })},
 		{ID: "T02b", Class: Structure, Note: "two tokens with one id",
 			build: tokenized(func(_, _ m, v ids) { v["the"] = v["he"] })},
 		{ID: "T03", Class: Structure, Note: "a merge whose result is not a token",
@@ -86,7 +88,9 @@ func tokenizers() []Case {
 		})},
 		{ID: "T07b", Class: Limit, Note: "normalizers nested 5,000 deep", Big: true, build: nested(5000)},
 		{ID: "T08", Class: Structure, Note: "an empty added token",
-			build: tokenized(func(t, _ m, _ ids) { t["added_tokens"] = []any{special(258, ""), special(259, "<|begin|>")} })},
+			build: tokenized(func(t, _ m, _ ids) {
+				t["added_tokens"] = []any{special(258, ""), special(259, "<|begin|>")}
+			})},
 		{ID: "T09a", Class: Accept, Note: "<0x-1>, which is no byte token but text", build: fallback("<0x-1>")},
 		{ID: "T10a", Class: Structure, Note: "an empty object", build: whole(`{}`)},
 		{ID: "T10b", Class: Syntax, Note: "a Git LFS pointer instead of the file",

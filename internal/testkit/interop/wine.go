@@ -17,7 +17,8 @@ func Wine(t testing.TB, program string, args ...string) *exec.Cmd {
 	home := filepath.Join(cache(t), "wine", "home")
 	_, err := os.Stat(filepath.Join(filepath.Dir(home), "prng.c")) // copied last
 	if err != nil {
-		t.Fatalf("Wine is not installed (Debian: wine, gcc-mingw-w64-x86-64), make interop makes its home then: %v", err)
+		t.Fatalf("Wine is not installed (Debian: wine, gcc-mingw-w64-x86-64), make interop makes its home then: %v",
+			err)
 	}
 	cmd := exec.CommandContext(t.Context(), "wine", append([]string{program}, args...)...)
 	// Arguments and file names are UTF-8; Wine's own bcryptprimitives.dll is not used.

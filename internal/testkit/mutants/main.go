@@ -73,7 +73,8 @@ func hold(ctx context.Context, w io.Writer, root string, sample int, seed string
 func choose(all []mutant, sample int, seed string, prefixes []string) []mutant {
 	var list []mutant
 	for _, m := range all {
-		if len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(m.file, p) }) {
+		if len(prefixes) == 0 || slices.ContainsFunc(prefixes,
+			func(p string) bool { return strings.HasPrefix(m.file, p) }) {
 			list = append(list, m)
 		}
 	}

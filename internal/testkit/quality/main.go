@@ -126,7 +126,8 @@ func into(doc []byte, table string) ([]byte, error) {
 // table has a row for each form, the largest first.
 func (r *Results) table() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "\n| Form | Bits per weight | Perplexity | Against float | Measured with |\n|---|---|---|---|---|\n")
+	fmt.Fprintf(&b,
+		"\n| Form | Bits per weight | Perplexity | Against float | Measured with |\n|---|---|---|---|---|\n")
 	for _, row := range r.sorted() {
 		form := row.Form
 		if row.Flags != nil {
@@ -148,7 +149,8 @@ func (r *Results) sorted() []Row {
 // chart has a line for each series.
 func (r *Results) chart() plot.Chart {
 	c := &plot.Lines{
-		Title: r.Model, Note: fmt.Sprintf("perplexity of %d tokens of %s; float: %.3f. Lower and further left is better",
+		Title: r.Model,
+		Note: fmt.Sprintf("perplexity of %d tokens of %s; float: %.3f. Lower and further left is better",
 			r.Tokens, r.Text, r.Float),
 		X: plot.Axis{Label: "bits per weight of the linear layers"}, Y: plot.Axis{Label: "perplexity", Log: true},
 	}

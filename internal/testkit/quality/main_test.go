@@ -34,7 +34,8 @@ func TestFresh(t *testing.T) {
 			continue
 		}
 		row := r.Rows[i]
-		if row.Bits != o.Bits || math.Abs(row.Perplexity/r.Float-1-o.Loss) > 5e-4 || o.Flags != strings.Join(row.Flags, " ") {
+		if row.Bits != o.Bits || math.Abs(row.Perplexity/r.Float-1-o.Loss) > 5e-4 ||
+			o.Flags != strings.Join(row.Flags, " ") {
 			t.Errorf("%+v; measured was %+v", o, row)
 		}
 	}

@@ -135,7 +135,8 @@ text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 			fmt.Fprintf(&b, "<g style=\"animation-delay:%gs\">\n", pause*float64(l.command))
 		}
 		if l.text != "" {
-			fmt.Fprintf(&b, "<text x=\"16\" y=\"%d\" class=%q xml:space=\"preserve\">%s</text>\n", 52+i*lineHeight, l.class,
+			fmt.Fprintf(&b, "<text x=\"16\" y=\"%d\" class=%q xml:space=\"preserve\">%s</text>\n",
+				52+i*lineHeight, l.class,
 				html.EscapeString(l.text))
 		}
 	}

@@ -88,8 +88,8 @@ type generator struct {
 
 // say makes a text of k words.
 func (g *generator) say(k int) []string {
-	words := strings.Fields("river stone light winter paper engine garden music cloud bread silver window forest letter " +
-		"harbor clock")
+	words := strings.Fields("river stone light winter paper engine garden music cloud bread silver window forest " +
+		"letter harbor clock")
 	list := make([]string, k)
 	for i := range list {
 		list[i] = words[g.IntN(len(words))]
@@ -124,7 +124,8 @@ func (g *generator) request(i int) Request {
 	case 6:
 		b["guided_regex"] = `[A-Z][a-z]{2,5} (river|stone)+[.]`
 	case 7:
-		b["tools"], b["tool_choice"], b["max_tokens"] = json.RawMessage(tools), []string{"auto", "required", "none"}[i%3], 40
+		b["tools"], b["tool_choice"], b["max_tokens"] = json.RawMessage(tools), []string{"auto", "required",
+			"none"}[i%3], 40
 	case 8:
 		b["prediction"], b["max_tokens"] = map[string]any{"type": "content", "content": strings.Repeat(text+" ", 2)}, 40
 	case 9:

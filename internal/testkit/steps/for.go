@@ -29,7 +29,9 @@ func printFor(w io.Writer, all []step, since string) error {
 // firstOf returns the first file that is one of the paths, or lies below it.
 func firstOf(paths, files []string) string {
 	for _, f := range files {
-		if slices.ContainsFunc(paths, func(p string) bool { return p == "." || f == p || strings.HasPrefix(f, p+"/") }) {
+		if slices.ContainsFunc(paths, func(p string) bool {
+			return p == "." || f == p || strings.HasPrefix(f, p+"/")
+		}) {
 			return f
 		}
 	}

@@ -59,7 +59,8 @@ func (c *check) table() []byte {
 		if state == passed && r.cpu > r.budget {
 			state = "passed, over its budget"
 		}
-		fmt.Fprintf(t, "%s\t%7.0f\t%9.0f\t%6.0f\t%s\n", r.name, r.took.Seconds(), r.cpu.Seconds(), r.budget.Seconds(), state)
+		fmt.Fprintf(t, "%s\t%7.0f\t%9.0f\t%6.0f\t%s\n", r.name, r.took.Seconds(), r.cpu.Seconds(),
+			r.budget.Seconds(), state)
 	}
 	t.Flush()
 	var cpu time.Duration

@@ -24,7 +24,8 @@ func folder(t *testing.T, scripts map[string]string) string {
 		t.Fatal(err)
 	}
 	for name, text := range scripts {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/usr/bin/env bash\n# Tries.\n"+text), 0o777); err != nil {
+		err := os.WriteFile(filepath.Join(dir, name), []byte("#!/usr/bin/env bash\n# Tries.\n"+text), 0o777)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -208,7 +209,8 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	steps, err := read(folder(t, map[string]string{"a": header + "# for: x y/z\n# after: b\n", "b": header, "c": header}))
+	steps, err := read(folder(t, map[string]string{"a": header + "# for: x y/z\n# after: b\n", "b": header,
+		"c": header}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ type view struct {
 }
 
 func newView(w io.Writer, args []string) *view {
-	return &view{w: w, flags: flagsOf(args), begun: time.Now(), packages: map[string]*tests{}, skipped: map[string]int{}}
+	return &view{w: w, flags: flagsOf(args), begun: time.Now(), packages: map[string]*tests{},
+		skipped: map[string]int{}}
 }
 
 // show prints the events of r as go test without -json does, then what was skipped, then what failed.

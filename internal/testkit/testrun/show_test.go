@@ -15,7 +15,8 @@ import (
 // TestShow shows the events of packages that pass, skip, fail, panic, exit, do not compile and have no tests.
 func TestShow(t *testing.T) {
 	for _, v := range os.Environ() { // the commands that repeat a test name these
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LOWPACK_") || name == "GOMAXPROCS" || name == "GOGC" {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LOWPACK_") || name == "GOMAXPROCS" ||
+			name == "GOGC" {
 			t.Setenv(name, "")
 			os.Unsetenv(name)
 		}

@@ -15,13 +15,15 @@ const (
 
 // Instructions, as GNU's assembler writes them.
 var (
-	loadConfig = []byte{0xC4, 0xE2, 0x78, 0x49, 0x06}                               // ldtilecfg (%rsi)
-	release    = []byte{0xC4, 0xE2, 0x78, 0x49, 0xC0}                               // tilerelease
-	zero1      = []byte{0xC4, 0xE2, 0x7B, 0x49, 0xC8}                               // tilezero %tmm1
-	load4      = []byte{0xC4, 0xE2, 0x7B, 0x4B, 0x24, 0x16}                         // tileloadd (%rsi,%rdx,1),%tmm4
-	loadFar7   = []byte{0xC4, 0xA2, 0x79, 0x4B, 0x7C, 0x03, 0x40}                   // tileloaddt1 0x40(%rbx,%r8,1),%tmm7
-	store0     = []byte{0xC4, 0xE2, 0x7A, 0x4B, 0x84, 0x16, 0x00, 0x10, 0x00, 0x00} // tilestored %tmm0,0x1000(%rsi,%rdx,1)
-	dot        = []byte{0xC4, 0xE2, 0x43, 0x5E, 0xC4}                               // tdpbssd %tmm7,%tmm4,%tmm0
+	loadConfig = []byte{0xC4, 0xE2, 0x78, 0x49, 0x06}       // ldtilecfg (%rsi)
+	release    = []byte{0xC4, 0xE2, 0x78, 0x49, 0xC0}       // tilerelease
+	zero1      = []byte{0xC4, 0xE2, 0x7B, 0x49, 0xC8}       // tilezero %tmm1
+	load4      = []byte{0xC4, 0xE2, 0x7B, 0x4B, 0x24, 0x16} // tileloadd (%rsi,%rdx,1),%tmm4
+	// tileloaddt1 0x40(%rbx,%r8,1),%tmm7
+	loadFar7 = []byte{0xC4, 0xA2, 0x79, 0x4B, 0x7C, 0x03, 0x40}
+	// tilestored %tmm0,0x1000(%rsi,%rdx,1)
+	store0 = []byte{0xC4, 0xE2, 0x7A, 0x4B, 0x84, 0x16, 0x00, 0x10, 0x00, 0x00}
+	dot    = []byte{0xC4, 0xE2, 0x43, 0x5E, 0xC4} // tdpbssd %tmm7,%tmm4,%tmm0
 )
 
 // slice is memory from address 0 on.
@@ -101,7 +103,8 @@ func TestDot(t *testing.T) {
 					want += 2 * int32(x) * int32(w)
 				}
 				if got := int32(binary.LittleEndian.Uint32(memory[100+4096+70*i+4*j:])); got != want {
-					t.Fatalf("%d rows, %d quads, %d lanes: sum %d, %d is %d, want %d", rows, quads, lanes, i, j, got, want)
+					t.Fatalf("%d rows, %d quads, %d lanes: sum %d, %d is %d, want %d", rows, quads, lanes, i,
+						j, got, want)
 				}
 			}
 		}

@@ -176,7 +176,8 @@ func TestCrowded(t *testing.T) {
 // TestMixed: calls inside free text satisfy the schemas of strict functions.
 func TestMixed(t *testing.T) {
 	functions := []Function{
-		{Name: "add", Parameters: []byte(`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`)},
+		{Name: "add",
+			Parameters: []byte(`{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}`)},
 		{Name: "say", Free: true},
 	}
 	hermes := CallForm{First: "<tool_call>\n", Open: "\n<tool_call>\n", Close: "\n</tool_call>", Key: "arguments",
@@ -192,11 +193,13 @@ func TestMixed(t *testing.T) {
 			"a<tool_call>\n{\"name\":\"add\", \"arguments\": {\"n\": 5}}\n</tool_call> b " +
 				"<tool_call>\n{\"name\":\"say\",\"arguments\":{\"x\":[]}}\n</tool_call>",
 		}, []string{"<tool_call>", "a <tool_call>b",
-			"<tool_call>\n{\"name\":\"add\", \"arguments\": {\"n\": \"5\"}}\n</tool_call>", "<tool_call>\n{\"name\":\"none\""}},
+			"<tool_call>\n{\"name\":\"add\", \"arguments\": {\"n\": \"5\"}}\n</tool_call>",
+			"<tool_call>\n{\"name\":\"none\""}},
 		{CallForm{Key: "parameters"}, "", []string{"", "Hi {", " \n", "{\"name\":\"add\",\"parameters\":{\"n\":1}}"},
 			[]string{"{", " {a", "{\"name\":\"add\",\"parameters\":{}}"}},
 		{CallForm{First: "[TOOL_CALLS][", Open: ", ", End: "]", Key: "arguments", Several: true}, "[TOOL_CALLS]",
-			[]string{"[", "[TOOL_CALLS][{\"name\":\"add\",\"arguments\":{\"n\":1}}, {\"name\":\"say\",\"arguments\":{}}]"},
+			[]string{"[", "[TOOL_CALLS][{\"name\":\"add\",\"arguments\":{\"n\":1}}, " +
+				"{\"name\":\"say\",\"arguments\":{}}]"},
 			[]string{"[TOOL_CALLS]", "x[TOOL_CALLS][]", "[TOOL_CALLS][{\"name\":\"say\",\"arguments\":1}]"}},
 	} {
 		g, err := Mixed(c.form, c.opening, functions)

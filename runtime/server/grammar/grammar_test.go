@@ -35,7 +35,8 @@ func TestRegex(t *testing.T) {
 			texts = append(texts, text)
 		}
 	}
-	for _, pattern := range []string{"", "a", "a*b?", "(a|b)+1", "[^a]*", "a{2,3}", "(ab|a)(b|)", `\d+\w`, ".", "(?s:.)*é",
+	for _, pattern := range []string{"", "a", "a*b?", "(a|b)+1", "[^a]*", "a{2,3}", "(ab|a)(b|)", `\d+\w`, ".",
+		"(?s:.)*é",
 		"^ab$", "a{0}", "[a-b]é{1,}", "(a*)*b", "(?:a|)+", "(?i)A[B]"} {
 		g, err := Regex(pattern)
 		if err != nil {
@@ -125,18 +126,21 @@ func random(r *rand.Rand, depth int) map[string]any {
 				required = append(required, name)
 			}
 		}
-		return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false,
-			"title": "x"}
+		return map[string]any{"type": "object", "properties": properties, "required": required,
+			"additionalProperties": false,
+			"title":                "x"}
 	case 1:
 		least := r.IntN(3)
-		return map[string]any{"type": "array", "items": random(r, depth-1), "minItems": least, "maxItems": least + r.IntN(3)}
+		return map[string]any{"type": "array", "items": random(r, depth-1), "minItems": least,
+			"maxItems": least + r.IntN(3)}
 	case 2:
 		return map[string]any{"anyOf": schemas()}
 	case 3:
 		least := r.IntN(3)
 		return map[string]any{"type": "string", "minLength": least, "maxLength": least + r.IntN(5)}
 	case 4:
-		return map[string]any{"type": "string", "pattern": []string{"^[a-f]{2,4}$", "x", `^"\\*$`, "^(foo|bar)"}[r.IntN(4)]}
+		return map[string]any{"type": "string",
+			"pattern": []string{"^[a-f]{2,4}$", "x", `^"\\*$`, "^(foo|bar)"}[r.IntN(4)]}
 	case 5:
 		return map[string]any{"type": []string{"integer", "null"}}
 	case 6:
@@ -306,7 +310,8 @@ func TestMask(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	v := vocabulary()
 	for _, schema := range []string{`{"type": "object"}`, `{"type": "string", "maxLength": 25}`,
-		`{"type": "string", "pattern": "^[a-m]*é?[a-z ]{3,9}$"}`, `{"type": "string", "pattern": "^[^n]*(n.{0,2})?$"}`} {
+		`{"type": "string", "pattern": "^[a-m]*é?[a-z ]{3,9}$"}`,
+		`{"type": "string", "pattern": "^[^n]*(n.{0,2})?$"}`} {
 		g, err := Schema([]byte(schema))
 		if err != nil {
 			t.Fatal(err)

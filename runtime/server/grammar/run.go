@@ -113,7 +113,8 @@ func (g *Grammar) like(s *state) *state {
 			continue
 		case len(inside) == 0:
 			at = next
-		case next.run != at.run || next.base != at.base: // the positions may later coincide, in the representative state not
+		// the positions may later coincide, in the representative state not
+		case next.run != at.run || next.base != at.base:
 			return s
 		default:
 			at.copy = max(at.copy, next.copy)

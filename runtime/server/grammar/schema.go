@@ -278,7 +278,8 @@ func (s *schema) pattern(text string) (part, error) {
 // anything matches any JSON value.
 func (s *schema) anything() (part, error) {
 	return s.rule("anything", func() (part, error) {
-		return s.typed(&jsonread.Value{Kind: jsonread.Object, Members: []jsonread.Member{{Key: "type", Value: anyType}}}, "#")
+		return s.typed(&jsonread.Value{Kind: jsonread.Object,
+			Members: []jsonread.Member{{Key: "type", Value: anyType}}}, "#")
 	})
 }
 

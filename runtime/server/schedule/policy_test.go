@@ -123,7 +123,8 @@ func TestSharedPrompt(t *testing.T) {
 	}})
 	r := Request{Prompt: make([]int, 130), Logprobs: -1, PromptLogprobs: -1}
 	for i := range 4 {
-		r.Texts = append(r.Texts, engine.Request{MaxTokens: 5, Sampling: engine.Sampling{Temperature: 1, Seed: uint64(i)}})
+		r.Texts = append(r.Texts, engine.Request{MaxTokens: 5,
+			Sampling: engine.Sampling{Temperature: 1, Seed: uint64(i)}})
 	}
 	if _, _, err := collect(t.Context(), s, r); err != nil {
 		t.Fatal(err)

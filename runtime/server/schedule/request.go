@@ -16,15 +16,15 @@ import (
 // Request is one prompt with its continuations.
 type Request struct {
 	Prompt []int
-	// Texts are the continuations of the prompt, each with its own sampling settings, seed and decoder. MaxTokens must be
-	// at least 1; Prompt and History are ignored. Empty = compute the prompt only.
+	// Texts are the continuations of the prompt, each with its own sampling settings, seed and decoder. MaxTokens must
+	// be at least 1; Prompt and History are ignored. Empty = compute the prompt only.
 	Texts []engine.Request
 	// Logprobs is the number of alternatives reported per generated token; −1 = no logprobs.
 	Logprobs int
 	// PromptLogprobs is the same for the prompt tokens from the second on.
 	PromptLogprobs int
-	// Salt separates prefix caches: requests with different salts share none, so that a client cannot measure what another
-	// one has computed.
+	// Salt separates prefix caches: requests with different salts share none, so that a client cannot measure what
+	// another one has computed.
 	Salt string
 }
 

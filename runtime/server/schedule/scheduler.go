@@ -141,7 +141,8 @@ func (s *Scheduler) newTask(c *Call, i int, r *Request) (*task, error) {
 			pack.ErrLimit, len(r.Texts), o.Sequences)
 	}
 	if t.most(s.e) > s.pages {
-		return nil, refuse(true, "%w: %d texts of up to %d tokens do not fit into the KV cache of %d tokens", pack.ErrLimit,
+		return nil, refuse(true, "%w: %d texts of up to %d tokens do not fit into the KV cache of %d tokens",
+			pack.ErrLimit,
 			len(r.Texts), longest, s.tokens)
 	}
 	for _, id := range r.Prompt {

@@ -120,7 +120,8 @@ func (t *task) scorePrompt(computed, vocab int) {
 	first := t.seq.Len() - computed
 	for i := range computed {
 		if next := first + i + 1; next < len(t.Prompt) {
-			t.prompt = append(t.prompt, logprobOf(t.logits[i*vocab:][:vocab], scratch, t.Prompt[next], t.PromptLogprobs))
+			t.prompt = append(t.prompt, logprobOf(t.logits[i*vocab:][:vocab], scratch, t.Prompt[next],
+				t.PromptLogprobs))
 		}
 	}
 }

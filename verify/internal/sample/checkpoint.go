@@ -39,7 +39,8 @@ func FromCheckpoint(t testing.TB, dir string, layout pack.Spec) *Model {
 	}
 	for _, src := range c.Tensors() {
 		if !taken[src.Name] && !strings.HasSuffix(src.Name, "_scale") {
-			m.Plain = append(m.Plain, Plain{packed.Info{Name: src.Name, DType: src.DType, Shape: src.Shape}, read(t, c, src)})
+			m.Plain = append(m.Plain, Plain{packed.Info{Name: src.Name, DType: src.DType, Shape: src.Shape},
+				read(t, c, src)})
 		}
 	}
 	for _, name := range []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"} {

@@ -183,8 +183,8 @@ func TestLevels(t *testing.T) {
 }
 
 func TestCPUName(t *testing.T) {
-	if got := cpuNameIn(strings.NewReader("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: other\n")); got !=
-		"Some CPU @ 2 GHz" {
+	const info = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: other\n"
+	if got := cpuNameIn(strings.NewReader(info)); got != "Some CPU @ 2 GHz" {
 		t.Errorf("%q", got)
 	}
 	if got := cpuNameIn(strings.NewReader("processor\t: 0\n")); got != "" {
@@ -209,10 +209,12 @@ func TestMachine(t *testing.T) {
 		t.Errorf("%d rows, %d reports of progress; %d expected", len(r.Rows), lines, 2*per)
 	}
 	for _, row := range r.Rows {
-		if row.Seconds != (Quantity{Median: 1e-3}) || row.Noise || row.Rate != 1e3*math.Trunc(row.Rate/1e3) || row.Rate <= 0 {
+		if row.Seconds != (Quantity{Median: 1e-3}) || row.Noise || row.Rate != 1e3*math.Trunc(row.Rate/1e3) ||
+			row.Rate <= 0 {
 			t.Errorf("not a whole amount in a millisecond: %+v", row)
 		}
-		if whole := 1e3 * float64(row.Bytes); row.What == Read && row.Where != memoryLevel && math.Mod(row.Rate, whole) != 0 {
+		if whole := 1e3 * float64(row.Bytes); row.What == Read && row.Where != memoryLevel &&
+			math.Mod(row.Rate, whole) != 0 {
 			t.Errorf("not a whole number of rounds through the cache: %+v", row)
 		}
 	}

@@ -19,7 +19,8 @@ func ReadModel(text []byte) (*ModelReport, error) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Refused == "" && !(row.TokensPerSec > 0 && row.TokensPerSec < math.MaxFloat32) {
-			return nil, fmt.Errorf("%w: %s, %s: %v tokens per second", pack.ErrCorrupt, row.Label(), Threads(row.Threads),
+			return nil, fmt.Errorf("%w: %s, %s: %v tokens per second", pack.ErrCorrupt, row.Label(),
+				Threads(row.Threads),
 				row.TokensPerSec)
 		}
 	}

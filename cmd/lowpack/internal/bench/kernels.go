@@ -319,7 +319,8 @@ func (r *kernelRun) verdict() error {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Wrong != "" {
-			wrong = append(wrong, fmt.Sprintf("kernel %s, alphabet %s, shape [%d, %d], %s: %s", row.Kernel, row.Alphabet, row.M,
+			wrong = append(wrong, fmt.Sprintf("kernel %s, alphabet %s, shape [%d, %d], %s: %s", row.Kernel,
+				row.Alphabet, row.M,
 				row.K, Threads(row.Threads), row.Wrong))
 		}
 		if row.Noise {

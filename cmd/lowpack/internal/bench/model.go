@@ -50,8 +50,8 @@ type ModelReport struct {
 type FirstToken struct {
 	Seconds Quantity `json:"seconds"`
 	Noise   bool     `json:"noise"`
-	// PeakBytes is the peak memory of the process after it had generated one token with the default context, touched pages
-	// of the mapped file included; 0 if unknown.
+	// PeakBytes is the peak memory of the process after it had generated one token with the default context, touched
+	// pages of the mapped file included; 0 if unknown.
 	PeakBytes int64 `json:"peak_bytes"`
 }
 

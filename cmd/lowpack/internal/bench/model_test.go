@@ -89,7 +89,8 @@ generate after 20, 2 threads`
 	weights := float64(r.WeightBytes)
 	if one, three, behind := r.Rows[2].BytesPerToken, r.Rows[3].BytesPerToken, r.Rows[8].BytesPerToken; one != weights+
 		position(4) || three != weights/3+position(4) || behind != weights+position(36) {
-		t.Errorf("%v, %v and %v bytes per token; a step reads %v of weights and %v of each position", one, three, behind,
+		t.Errorf("%v, %v and %v bytes per token; a step reads %v of weights and %v of each position", one,
+			three, behind,
 			weights, position(1))
 	}
 	var svg strings.Builder

@@ -32,7 +32,8 @@ func (r *modelRun) threads(ctx context.Context, n int) error {
 	}
 	for _, b := range r.Batches {
 		row := ModelRow{What: Generate, Tokens: r.Generate, Batch: b, Threads: n}
-		if err := r.row(ctx, l, row, engine.Options{Context: r.Generate + 1, Sequences: b}, (*stage).generate); err != nil {
+		err := r.row(ctx, l, row, engine.Options{Context: r.Generate + 1, Sequences: b}, (*stage).generate)
+		if err != nil {
 			return err
 		}
 	}

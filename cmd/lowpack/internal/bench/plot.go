@@ -79,7 +79,8 @@ func (r *KernelReport) Plot() plot.Chart {
 		chart.Bandwidth = []plot.Ceiling{{Name: memoryLevel, Rate: quantity(read).Median}}
 	}
 	for _, s := range chart.Series {
-		chart.Compute = append(chart.Compute, plot.Ceiling{Name: s.Name, Rate: quantity(peak[kernel.ISA(s.Name)]).Median})
+		chart.Compute = append(chart.Compute,
+			plot.Ceiling{Name: s.Name, Rate: quantity(peak[kernel.ISA(s.Name)]).Median})
 	}
 	chart.Note = leftOut(Threads(most), noisy)
 	return chart

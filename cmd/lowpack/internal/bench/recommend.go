@@ -81,9 +81,8 @@ func Recommend(ctx context.Context, o RecommendOptions) (*Recommendation, error)
 		return nil, err
 	}
 	if len(o.Body)+len(o.Heads) == 0 {
-		return nil,
-			fmt.Errorf("%w: there are no packed matrices and no output head for which something could be chosen; is a "+
-				"quantizer missing (--quant)?", pack.ErrUnsupported)
+		return nil, fmt.Errorf("%w: there are no packed matrices and no output head for which something could be "+
+			"chosen; is a quantizer missing (--quant)?", pack.ErrUnsupported)
 	}
 	run := &recommendRun{kernelRun: newKernelRun(&KernelOptions{Meter: o.Meter, Threads: []int{o.Threads}},
 		bindKernel), o: &o}
@@ -218,9 +217,10 @@ func (r *recommendRun) codes(layout string, l convert.Matrices, vectors int) (pa
 	}
 	k := chosen(m)
 	if k == nil || k.Layout != layout {
-		return pass{},
-			fmt.Errorf("%w: layout %s has no kernel of its own for %s that the runtime would choose on this CPU, and would be "+
-				"repacked (lowpack bench kernels --layout %s compares kernels)", pack.ErrUnsupported, layout, l.Alphabet, layout)
+		return pass{}, fmt.Errorf("%w: layout %s has no kernel of its own for %s that the runtime would choose on "+
+			"this CPU, and would be repacked (lowpack bench kernels --layout %s compares "+
+			"kernels)", pack.ErrUnsupported, layout,
+			l.Alphabet, layout)
 	}
 	c, err := r.copies(k, m)
 	if err != nil {

@@ -76,12 +76,15 @@ func ReadRuntimes(text []byte) (*Runtimes, error) {
 	}
 	for _, m := range r.Machines {
 		for i, row := range m.Rows {
-			if slices.ContainsFunc(m.Rows[:i], func(other RuntimeRow) bool { return slices.Equal(other.key(), row.key()) }) {
-				return nil, fmt.Errorf("%w: %s, %s: two rows of %s, %s", pack.ErrCorrupt, m.CPU, row.Runtime, row.Weights, row.Head)
+			if slices.ContainsFunc(m.Rows[:i],
+				func(other RuntimeRow) bool { return slices.Equal(other.key(), row.key()) }) {
+				return nil, fmt.Errorf("%w: %s, %s: two rows of %s, %s", pack.ErrCorrupt, m.CPU, row.Runtime,
+					row.Weights, row.Head)
 			}
 			for test, f := range row.Figures {
 				if !f.valid() {
-					return nil, fmt.Errorf("%w: %s, %s, %s: median %v of %d runs from %v to %v", pack.ErrCorrupt, m.CPU, row.Runtime,
+					return nil, fmt.Errorf("%w: %s, %s, %s: median %v of %d runs from %v to %v", pack.ErrCorrupt, m.CPU,
+						row.Runtime,
 						test, f.Median, f.Runs, f.Min, f.Max)
 				}
 			}

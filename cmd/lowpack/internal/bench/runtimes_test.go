@@ -73,7 +73,8 @@ func TestRuntimeTables(t *testing.T) {
 	figure := func(x float64) Figure { return Figure{x, x - 1, x + 1, 3} }
 	r := &Runtimes{Machines: []RuntimeMachine{
 		{CPU: "One", ISA: "A", Date: "D",
-			Rows: []RuntimeRow{{"r", "v1", "w", "h", 849, map[string]Figure{"pp512": figure(5), "8 sequences": figure(9)}}}},
+			Rows: []RuntimeRow{{"r", "v1", "w", "h", 849,
+				map[string]Figure{"pp512": figure(5), "8 sequences": figure(9)}}}},
 		{CPU: "Two", ISA: "B", Date: "E",
 			Rows: []RuntimeRow{{"s", "v2", "w", "h", 0, map[string]Figure{"pp512": figure(6)}},
 				{"r", "v3", "w", "h", 7, map[string]Figure{"pp512": figure(7)}}}},
@@ -118,7 +119,8 @@ func TestRuntimeTables(t *testing.T) {
 		"Z"}, []RuntimeMachine{{CPU: "One", ISA: "A", Date: "D",
 		Rows: []RuntimeRow{{"r", "v", "w", "h", 0,
 			map[string]Figure{"t": {Median: 2, Min: 2, Max: 2}, "u": {Median: 3, Runs: 4}}}}}}
-	document := []byte(TablesBegin + "\n" + TablesEnd + "\n<!-- bench chart size -->\n<!-- end of bench chart size -->\n")
+	document := []byte(TablesBegin + "\n" + TablesEnd +
+		"\n<!-- bench chart size -->\n<!-- end of bench chart size -->\n")
 	want = string(document[:len(TablesBegin)+len(TablesEnd)+2]) + `<!-- bench chart size -->
 
 **t**, bytes

@@ -95,7 +95,8 @@ func Run(ctx context.Context, e, other *engine.Engine, ids []int, o Options) (*R
 		r.total += w.end - w.first
 	}
 	if r.total == 0 {
-		return nil, named(o.Text, fmt.Errorf("%w: a text of %d tokens has none to score", pack.ErrUnsupported, len(ids)))
+		return nil, named(o.Text, fmt.Errorf("%w: a text of %d tokens has none to score",
+			pack.ErrUnsupported, len(ids)))
 	}
 	if err := r.open(); err != nil {
 		return nil, err
@@ -122,7 +123,8 @@ func (o *Options) complete(e, other *engine.Engine) error {
 	if other != nil {
 		most = min(most, other.Options().Context)
 		if a, b := e.Description().Vocab, other.Description().Vocab; a != b {
-			return fmt.Errorf("%w: the models have vocabularies of %d and %d tokens: their predictions cannot be compared",
+			return fmt.Errorf("%w: the models have vocabularies of %d and %d tokens: their predictions cannot be "+
+				"compared",
 				pack.ErrUnsupported, a, b)
 		}
 	}
@@ -134,7 +136,8 @@ func (o *Options) complete(e, other *engine.Engine) error {
 	}
 	switch {
 	case o.Window < 2 || o.Window > most:
-		return optionf("%w: a window of %d tokens; the models take between 2 and %d", pack.ErrUnsupported, o.Window, most)
+		return optionf("%w: a window of %d tokens; the models take between 2 and %d", pack.ErrUnsupported,
+			o.Window, most)
 	case o.Stride < 1 || o.Stride > o.Window:
 		return optionf("%w: a stride of %d tokens; it must be between 1 and the window of %d", pack.ErrUnsupported,
 			o.Stride, o.Window)
@@ -162,7 +165,8 @@ func (r *runner) windows() (list []span) {
 }
 
 func (r *runner) result(windows int) *Result {
-	x := &Result{Tokens: len(r.scores), Windows: windows, Window: r.o.Window, Stride: r.o.Stride, BeginOfText: r.bos >= 0,
+	x := &Result{Tokens: len(r.scores), Windows: windows, Window: r.o.Window, Stride: r.o.Stride,
+		BeginOfText:     r.bos >= 0,
 		Seconds:         r.took.Seconds(),
 		TokensPerSecond: float64(r.read) / max(r.took, time.Nanosecond).Seconds(),
 		scores:          r.scores}

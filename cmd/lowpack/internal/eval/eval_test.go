@@ -116,7 +116,8 @@ func TestGoldenModels(t *testing.T) {
 				logits[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 			}
 			for i := range text.Rows {
-				want += engine.NewPrediction(logits[i*text.Vocab:][:text.Vocab], make([]float32, text.Vocab)).NLL(text.IDs[i+1])
+				want += engine.NewPrediction(logits[i*text.Vocab:][:text.Vocab],
+					make([]float32, text.Vocab)).NLL(text.IDs[i+1])
 			}
 			r := run(t, e, nil, text.IDs[1:text.Rows+1], Options{Window: text.Rows})
 			got += r.MeanNLL * float64(text.Rows)
@@ -147,7 +148,8 @@ func TestWindows(t *testing.T) {
 							t.Fatalf("%d tokens, window %d, stride %d: %+v after %d", n, window, stride, w, scored)
 						}
 						if before := w.first - w.begin; w.begin > 0 && before < window-stride {
-							t.Fatalf("%d tokens, window %d, stride %d: only %d in front of %+v", n, window, stride, before, w)
+							t.Fatalf("%d tokens, window %d, stride %d: only %d in front of %+v", n, window,
+								stride, before, w)
 						}
 						scored = w.end
 					}
@@ -192,7 +194,8 @@ func TestAgainst(t *testing.T) {
 	e, int8Head := converted(t, dir, packed.Recipe{}), converted(t, dir, packed.Recipe{Head: "int8"})
 	ids := heldout(t)[:300]
 	same := run(t, e, e2(t, dir), ids, Options{Window: 100})
-	if a := same.Against; a.MeanKL != 0 || a.MaxKL != 0 || math.Abs(a.Top1-1) > 1e-12 || a.Perplexity != same.Perplexity {
+	if a := same.Against; a.MeanKL != 0 || a.MaxKL != 0 || math.Abs(a.Top1-1) > 1e-12 ||
+		a.Perplexity != same.Perplexity {
 		t.Errorf("against itself: %+v", a)
 	}
 	if a := same.Against; a.Ratio != 1 || a.RatioError != 0 || a.P99KL != 0 || a.MeanKLError != 0 || a.Top1Error != 0 {
@@ -323,7 +326,8 @@ func TestBlame(t *testing.T) {
 	fails := func(ids []int, window int, want string) {
 		t.Helper()
 		o.Window = window
-		if _, err := Run(context.Background(), e, other, ids, o); err == nil || !strings.HasPrefix(err.Error(), want+": ") {
+		if _, err := Run(context.Background(), e, other, ids, o); err == nil ||
+			!strings.HasPrefix(err.Error(), want+": ") {
 			t.Errorf("%v; want %s first", err, want)
 		}
 	}

@@ -21,7 +21,8 @@ func (r *Result) Plot(title string) plot.Chart {
 			Series: []plot.Series{{Name: "mean", Points: mean}, {Name: "largest", Points: most}}}
 	}
 	mean, _ := r.bin(func(s *score) int { return s.depth }, func(s *score) float64 { return s.nll })
-	note := fmt.Sprintf("perplexity %.4g over %d tokens in %d windows of %d", r.Perplexity, r.Tokens, r.Windows, r.Window)
+	note := fmt.Sprintf("perplexity %.4g over %d tokens in %d windows of %d", r.Perplexity, r.Tokens,
+		r.Windows, r.Window)
 	return &plot.Lines{Title: title, Note: note, X: plot.Axis{Label: "tokens of the window in front", Integer: true},
 		Y: plot.Axis{Label: "loss in nats per token"}, Series: []plot.Series{{Name: "mean", Points: mean}}}
 }

@@ -16,7 +16,8 @@ const suspects = "; check HF_ENDPOINT and proxies"
 func checkLinked(h http.Header, size int64) error {
 	text := h.Get("X-Linked-Size")
 	if n, err := strconv.ParseInt(text, 10, 64); text != "" && (err != nil || n != size) {
-		return fmt.Errorf("%w: the hub lists %d bytes but sends X-Linked-Size %.80q%s", pack.ErrCorrupt, size, text, suspects)
+		return fmt.Errorf("%w: the hub lists %d bytes but sends X-Linked-Size %.80q%s", pack.ErrCorrupt, size,
+			text, suspects)
 	}
 	return nil
 }
@@ -27,7 +28,8 @@ func checkPlain(h http.Header) error {
 	if coding == "" || strings.EqualFold(coding, "identity") {
 		return nil
 	}
-	return fmt.Errorf("%w: the server compressed its response (Content-Encoding %.80q) although identity was requested%s",
+	return fmt.Errorf("%w: the server compressed its response (Content-Encoding %.80q) although identity was "+
+		"requested%s",
 		pack.ErrUnsupported, coding, suspects)
 }
 

@@ -42,7 +42,8 @@ func (p *pull) blob(ctx context.Context, f file, moved func(bytes int64)) error 
 		return nil
 	}
 	d := &download{client: p.Client, entry: p.entry, file: f, moved: moved,
-		url: fmt.Sprintf("%s/%s/resolve/%s/%s", p.Endpoint, p.name.ID(), p.commit, (&url.URL{Path: f.name}).EscapedPath())}
+		url: fmt.Sprintf("%s/%s/resolve/%s/%s", p.Endpoint, p.name.ID(), p.commit,
+			(&url.URL{Path: f.name}).EscapedPath())}
 	if err := d.open(); err != nil {
 		return err
 	}
@@ -72,7 +73,8 @@ func (d *download) explain(err error) error {
 	if !errors.As(err, &g) {
 		return err
 	}
-	return fmt.Errorf("%w; %d of %d bytes are downloaded; the same command continues%s", err, d.at, d.file.size, suspects)
+	return fmt.Errorf("%w; %d of %d bytes are downloaded; the same command continues%s", err, d.at,
+		d.file.size, suspects)
 }
 
 // newHash returns the hash that names the blob: SHA-256, or a git blob id.

@@ -52,12 +52,13 @@ func FromEnvironment(agent string) (*Client, error) {
 	home = expand(home)
 	c := &Client{
 		Endpoint: strings.TrimRight(cmp.Or(os.Getenv("HF_ENDPOINT"), defaultEndpoint), "/"),
-		Cache:    expand(cmp.Or(os.Getenv("HF_HUB_CACHE"), os.Getenv("HUGGINGFACE_HUB_CACHE"), filepath.Join(home, "hub"))),
-		Token:    strings.TrimSpace(os.Getenv("HF_TOKEN")),
-		Offline:  isTrue(os.Getenv("HF_HUB_OFFLINE")) || isTrue(os.Getenv("TRANSFORMERS_OFFLINE")),
-		Agent:    agent,
-		stall:    30 * time.Second,
-		pause:    time.Second,
+		Cache: expand(cmp.Or(os.Getenv("HF_HUB_CACHE"), os.Getenv("HUGGINGFACE_HUB_CACHE"),
+			filepath.Join(home, "hub"))),
+		Token:   strings.TrimSpace(os.Getenv("HF_TOKEN")),
+		Offline: isTrue(os.Getenv("HF_HUB_OFFLINE")) || isTrue(os.Getenv("TRANSFORMERS_OFFLINE")),
+		Agent:   agent,
+		stall:   30 * time.Second,
+		pause:   time.Second,
 	}
 	if c.Token == "" && !isTrue(os.Getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
 		path := expand(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
@@ -67,7 +68,8 @@ func FromEnvironment(agent string) (*Client, error) {
 	}
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, fmt.Errorf("%w: HF_ENDPOINT=%q: want a URL such as %s", pack.ErrUnsupported, c.shown(), defaultEndpoint)
+		return nil, fmt.Errorf("%w: HF_ENDPOINT=%q: want a URL such as %s", pack.ErrUnsupported, c.shown(),
+			defaultEndpoint)
 	}
 	return c, nil
 }

@@ -129,7 +129,8 @@ func TestMoved(t *testing.T) {
 				}
 			}
 			return errors.Join(os.WriteFile(shared, data, 0o644),
-				os.Symlink(filepath.Join("..", "..", "blobs", "ab", filepath.Base(shared)), filepath.Join(blobs, blobOf(data))))
+				os.Symlink(filepath.Join("..", "..", "blobs", "ab", filepath.Base(shared)),
+					filepath.Join(blobs, blobOf(data))))
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -104,7 +104,8 @@ const maxName = 1024
 
 // inside reports whether a name is valid for a file inside the model on this system.
 func inside(name string) bool {
-	return len(name) <= maxName && filepath.IsLocal(filepath.FromSlash(name)) && name != "." && path.Clean(name) == name &&
+	return len(name) <= maxName && filepath.IsLocal(filepath.FromSlash(name)) && name != "." &&
+		path.Clean(name) == name &&
 		!strings.ContainsAny(name, "\\\x00")
 }
 
@@ -119,7 +120,8 @@ func (c *Client) explain(n Name, err error) error {
 	case s.kind == "RevisionNotFound":
 		return fmt.Errorf("%s: the model has no revision %q: %w", n, n.Revision, fs.ErrNotExist)
 	case s.kind == "GatedRepo":
-		return fmt.Errorf("%s: %w: the model is gated: accept its terms on %s, then set HF_TOKEN to a token that may read it",
+		return fmt.Errorf("%s: %w: the model is gated: accept its terms on %s, then set HF_TOKEN to a token that may "+
+			"read it",
 			n, fs.ErrPermission, page)
 	case s.kind == "RepoNotFound", s.code == http.StatusNotFound, s.code == http.StatusUnauthorized && s.kind == "":
 		hint := "check the name; a private model needs HF_TOKEN"
@@ -193,8 +195,10 @@ func (s sibling) file() (file, error) {
 	switch {
 	case strings.Contains(f.name, ":") || strings.ContainsFunc(f.name, unicode.IsControl):
 		return f, errors.New("the name is not valid on every system")
-	case f.size < 0, s.LFS == nil && s.Size == nil, len(f.blob) != digest, strings.Trim(f.blob, "0123456789abcdef") != "":
-		return f, errors.New("the hub lists no digest or size")
+	case f.size < 0, s.LFS == nil && s.Size == nil:
+		return f, errors.New("the hub lists no size")
+	case len(f.blob) != digest, strings.Trim(f.blob, "0123456789abcdef") != "":
+		return f, errors.New("the hub lists no digest")
 	}
 	return f, nil
 }
@@ -270,7 +274,10 @@ func (l *listing) check(n Name, files []file) error {
 		return nil
 	}
 	have := map[string]string{
-		".bin": "pickle files (.bin)", ".pt": "pickle files (.pt)", ".pth": "pickle files (.pth)", ".onnx": "ONNX files",
+		".bin":  "pickle files (.bin)",
+		".pt":   "pickle files (.pt)",
+		".pth":  "pickle files (.pth)",
+		".onnx": "ONNX files",
 	}
 	for _, s := range l.Siblings {
 		if what, ok := have[path.Ext(s.Name)]; ok {

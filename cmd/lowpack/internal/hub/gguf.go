@@ -47,7 +47,8 @@ func (n Name) chooseGGUF(files []string) ([]string, error) {
 	case len(chosen) == 0:
 		return nil, fmt.Errorf("%s: %w: no GGUF file with that name%s", n, fs.ErrNotExist, listed(all))
 	case len(chosen) > 1:
-		return nil, fmt.Errorf("%w: %s matches %d GGUF files; name one, as in %s:%s%s", pack.ErrUnsupported, n, len(chosen),
+		return nil, fmt.Errorf("%w: %s matches %d GGUF files; name one, as in %s:%s%s", pack.ErrUnsupported, n,
+			len(chosen),
 			n.ID(), chosen[0], listed(chosen))
 	}
 	parts, err := gguf.SplitNames(chosen[0])

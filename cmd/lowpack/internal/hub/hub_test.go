@@ -169,7 +169,8 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.holds(r.Path)
-	if !slices.ContainsFunc(h.requests, func(s string) bool { return strings.HasPrefix(s, "model.safetensors bytes=") }) {
+	if !slices.ContainsFunc(h.requests,
+		func(s string) bool { return strings.HasPrefix(s, "model.safetensors bytes=") }) {
 		t.Errorf("nothing was continued: %v", h.requests)
 	}
 
@@ -246,7 +247,8 @@ func TestRenamed(t *testing.T) {
 
 // TestIndex: of several sets of weights, only the one in the index is downloaded.
 func TestIndex(t *testing.T) {
-	files := map[string][]byte{"config.json": []byte("{}"), "consolidated.safetensors": []byte(strings.Repeat("c", 3000))}
+	files := map[string][]byte{"config.json": []byte("{}"),
+		"consolidated.safetensors": []byte(strings.Repeat("c", 3000))}
 	shards := []string{}
 	for i := range 5 {
 		shard := fmt.Sprintf("model-%d.safetensors", i)
@@ -312,9 +314,11 @@ func TestFromEnvironment(t *testing.T) {
 		env  map[string]string
 		want Client
 	}{
-		"home": {map[string]string{"HF_HOME": home}, Client{Endpoint: defaultEndpoint, Cache: filepath.Join(home, "hub"),
-			Token: "hf_file"}},
-		"cache": {map[string]string{"HF_HOME": home, "HF_HUB_CACHE": "$HF_HOME/c", "HF_TOKEN": "t", "HF_HUB_OFFLINE": "1"},
+		"home": {map[string]string{"HF_HOME": home},
+			Client{Endpoint: defaultEndpoint, Cache: filepath.Join(home, "hub"),
+				Token: "hf_file"}},
+		"cache": {map[string]string{"HF_HOME": home, "HF_HUB_CACHE": "$HF_HOME/c", "HF_TOKEN": "t",
+			"HF_HUB_OFFLINE": "1"},
 			Client{Endpoint: defaultEndpoint, Cache: home + "/c", Token: "t", Offline: true}},
 		"xdg": {map[string]string{"XDG_CACHE_HOME": home, "HF_ENDPOINT": "http://localhost:1/"},
 			Client{Endpoint: "http://localhost:1", Cache: filepath.Join(home, "huggingface", "hub")}},
@@ -322,7 +326,8 @@ func TestFromEnvironment(t *testing.T) {
 			Cache: filepath.Join(home, ".cache", "huggingface", "hub")}},
 	} {
 		for _, key := range []string{"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_TOKEN", "HF_TOKEN_PATH",
-			"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT", "XDG_CACHE_HOME", "HF_HUB_DISABLE_IMPLICIT_TOKEN"} {
+			"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_ENDPOINT", "XDG_CACHE_HOME",
+			"HF_HUB_DISABLE_IMPLICIT_TOKEN"} {
 			t.Setenv(key, c.env[key])
 		}
 		if h := c.env["HOME"]; h != "" {

@@ -13,7 +13,8 @@ import (
 func TestInteropCache(t *testing.T) {
 	h := newHub(t, &fakeHub{})
 	python := func(c *Client, revision, mode string) string {
-		out := interop.Python(t, "hub", filepath.Join("testdata", "snapshot.py"), h.hub.URL, c.Cache, h.id, revision, mode)
+		out := interop.Python(t, "hub", filepath.Join("testdata", "snapshot.py"), h.hub.URL, c.Cache, h.id,
+			revision, mode)
 		return strings.TrimSpace(string(out))
 	}
 	ours := h.client()
@@ -35,13 +36,15 @@ func TestInteropCache(t *testing.T) {
 	dir := python(theirs, "main", "online")
 	h.holds(dir)
 	before = len(h.requests)
-	if r, err := theirs.Pull(t.Context(), name(t, h.id), nil); err != nil || r.Path != dir || len(h.requests) != before {
+	if r, err := theirs.Pull(t.Context(), name(t, h.id), nil); err != nil || r.Path != dir ||
+		len(h.requests) != before {
 		t.Errorf("lowpack downloads again: %v, %v, %v", r, err, h.requests[before:])
 	}
 	if shared := python(theirs, "main", "shared"); shared != dir {
 		t.Errorf("huggingface_hub finds %s", shared)
 	}
-	if r, err := theirs.Pull(t.Context(), name(t, h.id), nil); err != nil || r.Path != dir || len(h.requests) != before {
+	if r, err := theirs.Pull(t.Context(), name(t, h.id), nil); err != nil || r.Path != dir ||
+		len(h.requests) != before {
 		t.Errorf("lowpack downloads shared blobs again: %v, %v, %v", r, err, h.requests[before:])
 	}
 	theirs.Offline = true

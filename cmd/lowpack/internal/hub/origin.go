@@ -65,7 +65,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		return fmt.Errorf("%w: the server redirects more than %d times%s", pack.ErrLimit, maxRedirects, suspects)
 	}
 	if last := via[len(via)-1].URL; last.Scheme == "https" && req.URL.Scheme != "https" {
-		return fmt.Errorf("%w: %s redirects from https to %.80s%s", pack.ErrUnsupported, last.Host, req.URL.Scheme, suspects)
+		return fmt.Errorf("%w: %s redirects from https to %.80s%s", pack.ErrUnsupported, last.Host,
+			req.URL.Scheme, suspects)
 	}
 	return nil
 }

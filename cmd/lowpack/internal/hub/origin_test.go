@@ -77,7 +77,8 @@ func TestTokenOrigin(t *testing.T) {
 					t.Fatalf("%d requests to %v", len(h.visits), c.hops)
 				}
 				for _, v := range h.visits {
-					if got := v.auth == "Bearer hf_secret"; got != (c.token[v.hop] && token != "") || v.auth != "" && !c.token[v.hop] {
+					if got := v.auth == "Bearer hf_secret"; got != (c.token[v.hop] && token != "") ||
+						v.auth != "" && !c.token[v.hop] {
 						t.Errorf("hop %d, %s, gets %q", v.hop, v.origin, v.auth)
 					}
 					if v.referer != "" {

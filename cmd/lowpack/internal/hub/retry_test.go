@@ -40,7 +40,8 @@ func TestGivesUp(t *testing.T) {
 			client := h.client()
 			client.pause = time.Nanosecond
 			_, err := client.Pull(t.Context(), name(t, h.id), nil)
-			refusal{says: c.says}.check(t, err, "model.safetensors", "tries)", "the same command continues", "HF_ENDPOINT")
+			refusal{says: c.says}.check(t, err, "model.safetensors", "tries)", "the same command continues",
+				"HF_ENDPOINT")
 			if n := len(h.requests); n != c.want {
 				t.Errorf("%d requests, want %d", n, c.want)
 			}
@@ -86,7 +87,11 @@ func TestSlow(t *testing.T) {
 func TestRetryAfter(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"": 0, "2": 2 * time.Second, "60": maxPause, "86400": maxPause, "9223372036": maxPause, "9223372037": maxPause,
-		"9223372036854775807": maxPause, "99999999999999999999": 0, "-1": 0, "1e3": 0, "Wed, 21 Oct 2099 07:28:00 GMT": 0,
+		"9223372036854775807":           maxPause,
+		"99999999999999999999":          0,
+		"-1":                            0,
+		"1e3":                           0,
+		"Wed, 21 Oct 2099 07:28:00 GMT": 0,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := &Client{pause: time.Second}

@@ -81,7 +81,8 @@ func newHub(t *testing.T, h *fakeHub) *fakeHub {
 
 // client returns a client with an empty cache.
 func (h *fakeHub) client() *Client {
-	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Agent: "test", stall: time.Minute, pause: time.Millisecond}
+	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Agent: "test", stall: time.Minute,
+		pause: time.Millisecond}
 }
 
 func refuse(w http.ResponseWriter, code int, kind string) {

@@ -86,7 +86,8 @@ func TestLoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const takes, requests = 30 * time.Millisecond, 10
 		network, most := slow(t, takes)
-		o := Options{Key: "k", Requests: requests, Input: 5, Output: 3, Goodput: Limits{E2EL: 4 * takes}, network: network}
+		o := Options{Key: "k", Requests: requests, Input: 5, Output: 3, Goodput: Limits{E2EL: 4 * takes},
+			network: network}
 		burst, err := Run(t.Context(), o) // all at once: answers end after 30, 60 … 300 ms
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +95,8 @@ func TestLoops(t *testing.T) {
 		if most.Load() != requests {
 			t.Errorf("%d requests at once", most.Load())
 		}
-		if burst.Completed != requests || burst.Output != 3*requests || burst.Input != 5*requests || burst.Duration != 0.3 {
+		if burst.Completed != requests || burst.Output != 3*requests || burst.Input != 5*requests ||
+			burst.Duration != 0.3 {
 			t.Errorf("%+v", burst)
 		}
 		if burst.MedianE2EL != 165 || burst.MedianTTFT != 145 || burst.MedianITL != 10 || burst.MedianTPOT != 10 {

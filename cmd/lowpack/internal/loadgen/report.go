@@ -46,7 +46,8 @@ type Report struct {
 
 // newReport sums up a load.
 func newReport(o Options, results []result, took time.Duration) *Report {
-	r := &Report{Model: o.Model, Requests: o.Requests, Rate: o.Rate, Concurrency: o.Concurrency, Duration: took.Seconds()}
+	r := &Report{Model: o.Model, Requests: o.Requests, Rate: o.Rate, Concurrency: o.Concurrency,
+		Duration: took.Seconds()}
 	var ttft, tpot, itl, e2el []time.Duration
 	good := 0
 	for i := range results {

@@ -97,7 +97,8 @@ func same(t *tokenizer.Tokenizer, template, ours string) error {
 		if err := t.SetTemplate(source); err != nil {
 			return err
 		}
-		for _, names := range [][]string{{"user"}, {"user", "assistant", "user"}, {"system", "user", "assistant", "user"},
+		for _, names := range [][]string{{"user"}, {"user", "assistant", "user"},
+			{"system", "user", "assistant", "user"},
 			{"user", "assistant", "tool"}} {
 			for _, prompt := range []bool{false, true} {
 				texts[i] += answered(t, names, prompt)
@@ -116,7 +117,8 @@ func answered(t *tokenizer.Tokenizer, names []string, prompt bool) string {
 	for _, name := range names {
 		messages = append(messages, chat.Message{Role: name, Content: "what did the " + name + " SAY?"})
 	}
-	s, err := t.Chat(messages, chat.Options{AddGenerationPrompt: prompt, Now: func() time.Time { return time.Unix(0, 0) }})
+	s, err := t.Chat(messages, chat.Options{AddGenerationPrompt: prompt,
+		Now: func() time.Time { return time.Unix(0, 0) }})
 	if err != nil {
 		return err.Error()
 	}

@@ -48,8 +48,9 @@ type Scaling struct {
 	LdY    int
 	N      int         // tokens, at least 1
 	Tokens *TokenGroup // of the group
-	Scales *float32    // of the weights; nil = none, then the scale of the activations is not rounded before the addition
-	Zeros  *int8       // of the weights; nil = none
+	// of the weights; nil = none, then the scale of the activations is not rounded before the addition
+	Scales *float32
+	Zeros  *int8 // of the weights; nil = none
 }
 
 // Sizes of the rooms of a kernel on tile registers.

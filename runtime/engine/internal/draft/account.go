@@ -13,8 +13,8 @@ const (
 	beginning = 1
 	share     = 0.01
 	kept      = 8 // maximum balance: old gains expire
-	// margin is an extra charge per draft: on a busy machine, a pass with one guess, estimated from few samples, cost up
-	// to that much more.
+	// margin is an extra charge per draft: on a busy machine, a pass with one guess, estimated from few samples, cost
+	// up to that much more.
 	margin = 0.15
 )
 

@@ -29,7 +29,8 @@ const (
 	// surprise bounds the influence of one sample, as a multiple of the expected value: other processes delay a pass at
 	// times.
 	surprise = 2
-	// forgotten is the number of passes after which a measurement expires, so that one made on a busy machine is repeated.
+	// forgotten is the number of passes after which a measurement expires, so that one made on a busy machine is
+	// repeated.
 	forgotten = 256
 )
 

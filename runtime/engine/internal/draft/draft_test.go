@@ -192,7 +192,8 @@ func TestWrongGuessesEnd(t *testing.T) {
 			text = append(text, block...)
 		}
 		if passes, _, _ := replay(d, text); passes > len(text)/4 {
-			t.Errorf("a text that repeats itself after %d wrong guesses: %d passes for %d tokens", 400, passes, len(text))
+			t.Errorf("a text that repeats itself after %d wrong guesses: %d passes for %d tokens", 400,
+				passes, len(text))
 		}
 	}
 }

@@ -95,7 +95,8 @@ func TestUnmarshal(t *testing.T) {
 		got.Map["k"].Name != "e" || got.Plain[0] != "f" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, text := range []string{`{"name": 5}`, `{"in": 5}`, `{"at": []}`, `{"list": {}}`, `{"list": [5]}`, `5`, `[]`} {
+	for _, text := range []string{`{"name": 5}`, `{"in": 5}`, `{"at": []}`, `{"list": {}}`, `{"list": [5]}`,
+		`5`, `[]`} {
 		if err := Unmarshal([]byte(text), &got); err == nil {
 			t.Errorf("%s is read", text)
 		}
@@ -118,7 +119,8 @@ func TestIntegers(t *testing.T) {
 			t.Errorf("%s is read as %v", text, list)
 		}
 	}
-	few := testing.AllocsPerRun(1, func() { json.Unmarshal([]byte("["+strings.Repeat("12,", 10000)+"1]"), new(Integers)) })
+	few := testing.AllocsPerRun(1,
+		func() { json.Unmarshal([]byte("["+strings.Repeat("12,", 10000)+"1]"), new(Integers)) })
 	if few > 100 {
 		t.Errorf("%v allocations for 10,001 integers", few)
 	}

@@ -39,7 +39,8 @@ const (
 const (
 	TooLong              = "context_length_exceeded"
 	UnsupportedParameter = "unsupported_parameter" // the server does not support the field
-	UnsupportedValue     = "unsupported_value"     // the server, the model or the rest of the request rules the value out
+	// the server, the model or the rest of the request rules the value out
+	UnsupportedValue = "unsupported_value"
 )
 
 // Invalid returns an error about a field, with status 400.

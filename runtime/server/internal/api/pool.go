@@ -48,7 +48,8 @@ type upload struct {
 var errFull = errors.New("the server has no memory left for request bodies; try again later")
 
 func fullError() *Error {
-	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Code: "bodies_full", Message: errFull.Error(),
+	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Code: "bodies_full",
+		Message:    errFull.Error(),
 		RetryAfter: time.Second}
 }
 

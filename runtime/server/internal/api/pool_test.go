@@ -130,7 +130,8 @@ func TestReadBody(t *testing.T) {
 			t.Errorf("%.20s: %v, want %d", body, e, status)
 		}
 		if p.held != 0 || p.large.Len()+p.small.Len() != 0 || len(p.turns) != 0 {
-			t.Errorf("%.20s: %d bytes, %d bodies and %d turns are left", body, p.held, p.large.Len()+p.small.Len(), len(p.turns))
+			t.Errorf("%.20s: %d bytes, %d bodies and %d turns are left", body, p.held, p.large.Len()+p.small.Len(),
+				len(p.turns))
 		}
 	}
 	full := p.begin(func() {})

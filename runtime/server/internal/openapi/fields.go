@@ -116,7 +116,8 @@ func content() object {
 
 // message is the schema of a message; only the assistant's may have no content.
 func message() object {
-	call := with(object{"id": text, "type": text, "function": with(object{"name": filled, "arguments": anything}, "name")},
+	call := with(object{"id": text, "type": text,
+		"function": with(object{"name": filled, "arguments": anything}, "name")},
 		"function")
 	fields := func(content object, roles ...any) object {
 		return object{"role": only(roles...), "content": content, "name": text, "tool_call_id": text,

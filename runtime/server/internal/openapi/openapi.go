@@ -57,8 +57,8 @@ func Document(routes []Route, l Limits) any {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "lowpack serve", "version": version.Version,
-			"description": "docs/REQUESTS.md documents the fields. A request that satisfies its schema gets status 400 only " +
-				"with a code in the error: the server or the model does not support it."},
+			"description": "docs/REQUESTS.md documents the fields. A request that satisfies its schema gets status " +
+				"400 only with a code in the error: the server or the model does not support it."},
 		"paths": paths,
 		"components": object{"schemas": object{"Error": errorSchema},
 			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer"}}},

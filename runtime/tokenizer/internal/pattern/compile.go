@@ -16,7 +16,8 @@ func newPattern(source string, tree *node) (*Pattern, error) {
 	for _, a := range alternatives {
 		start := int32(len(p.prog))
 		if p.emit(a); len(p.prog) > maxProgram {
-			return nil, fmt.Errorf("%w: the pattern %.80q needs more than %d instructions", pack.ErrLimit, source, maxProgram)
+			return nil, fmt.Errorf("%w: the pattern %.80q needs more than %d instructions", pack.ErrLimit, source,
+				maxProgram)
 		}
 		p.add(inst{op: opMatch})
 		first, _ := a.first()
