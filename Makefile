@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall dist test interop generate recording quality runtimes fuzz kills soak mutants clean
+.PHONY: run build install uninstall programs dist test interop generate recording quality runtimes fuzz kills soak mutants clean
 
 run: build
 	@mkdir -p out
@@ -43,18 +43,21 @@ uninstall:
 	rm -f '$(DESTDIR)$(PREFIX)/bin/lowpack' '$(SHARE)'/man/man1/lowpack.1 '$(SHARE)'/man/man1/lowpack-*.1 \
 	  '$(SHARE)/bash-completion/completions/lowpack' '$(SHARE)/zsh/site-functions/_lowpack' '$(SHARE)/fish/vendor_completions.d/lowpack.fish'
 
-# What a release publishes: the program for every platform, the licences of what it contains, what packaging makes of them
-# (archives, packages, wheels, an image, manifests), and digests of all.
+# The program of a release for every platform.
 DIST := dist
 SYSTEMS := linux darwin windows
 ARCHITECTURES := amd64 arm64
-dist: STRIP := -s -w
-dist:
+programs: STRIP := -s -w
+programs:
 	rm -rf $(DIST) && mkdir -p $(DIST)
 	@for os in $(SYSTEMS); do for arch in $(ARCHITECTURES); do \
 	  exe=lowpack-$$os-$$arch; test $$os != windows || exe=$$exe.exe; \
 	  echo $(DIST)/$$exe; GOOS=$$os GOARCH=$$arch $(GO_BUILD) -o $(DIST)/$$exe ./cmd/lowpack || exit 1; \
 	done; done
+
+# What a release publishes: the programs, the licences of what they contain, what packaging makes of them (archives,
+# packages, wheels, an image, manifests), and digests of all.
+dist: programs
 	cp LICENSE $(DIST)/LICENSE
 	@{ printf '== Go\n\n'; cat "$$(go env GOROOT)/LICENSE"; echo; } >$(DIST)/THIRD-PARTY.txt
 	@GOOS=linux GOARCH=amd64 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/lowpack | sort -u | \

@@ -28,7 +28,7 @@ const source, modelFile = "checkpoint", "model.st"
 func TestInteropWindows(t *testing.T) {
 	w := &windows{T: t, programs: t.TempDir(), dir: t.TempDir()}
 	interop.Wine(t, "") // or skip
-	buildWindows(t, "make", "-C", "../..", "dist", "DIST="+w.programs, "SYSTEMS=windows", "ARCHITECTURES=amd64")
+	buildWindows(t, "make", "-C", "../..", "programs", "DIST="+w.programs, "SYSTEMS=windows", "ARCHITECTURES=amd64")
 	buildWindows(t, "go", "build", "-o", filepath.Join(w.programs, "files.exe"), "./testdata/windows")
 	// Wine takes a second to start unless another Windows program is running.
 	defer w.hold("open", filepath.Join(w.programs, "files.exe"))()
@@ -104,7 +104,8 @@ func (w *windows) done(args ...string) {
 func (w *windows) refused(code int, why string, args ...string) {
 	w.Helper()
 	before := tree(w, w.dir)
-	if stdout, stderr, got := w.said(w.command(args...)); got != code || !strings.Contains(stderr, why) || stdout != "" {
+	if stdout, stderr, got := w.said(w.command(args...)); got != code || !strings.Contains(stderr, why) ||
+		stdout != "" {
 		w.Errorf("%q: exit code %d, want %d and %q\n%s%s", args, got, code, why, stdout, stderr)
 	}
 	if after := tree(w, w.dir); after != before {

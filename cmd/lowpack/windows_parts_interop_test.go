@@ -64,7 +64,8 @@ func (w windows) paths() {
 func (w windows) names() {
 	w.write("old", "not to be replaced")
 	w.write("old.", "a file that Windows sees only by another name")
-	for _, name := range []string{"NUL", "nul.st", "CON", "aux.txt", "COM1", "LPT9.st", "COM¹", "CONOUT$", "old.", "old ",
+	for _, name := range []string{"NUL", "nul.st", "CON", "aux.txt", "COM1", "LPT9.st", "COM¹", "CONOUT$",
+		"old.", "old ",
 		"new. .", "old::$DATA", "new:stream", "new?", `sub\NUL`, `.\con`, `\\.\NUL`, w.absolute("old."),
 		`\\?\` + w.absolute("aux.st")} {
 		w.refused(3, "lowpack: ", "convert", source, "-o", name)
@@ -91,7 +92,8 @@ func (w windows) inputs() {
 		`\\?\` + absolute, `\\?\` + strings.ToUpper(absolute), `\\.\` + absolute} {
 		w.refused(2, "is the same file as", "repack", modelFile, "--layout", "i2", "-o", alias)
 	}
-	for _, alias := range []string{source + `\new.st`, "CheckPoint/new.st", `\\?\` + w.absolute("CHECKPOINT") + `\new.st`,
+	for _, alias := range []string{source + `\new.st`, "CheckPoint/new.st",
+		`\\?\` + w.absolute("CHECKPOINT") + `\new.st`,
 		w.short(source) + `\new.st`} {
 		w.refused(2, "which is read", "convert", source, "-o", alias)
 	}
@@ -162,7 +164,7 @@ func (w windows) kill(begun func() bool, args []string) bool {
 func (w windows) held() {
 	const old = "the old file"
 	w.write("held.st", old)
-	const early, late = "cannot be replaced", "is as it was"
+	const early, late = "cannot be replaced", "was not changed"
 	for verb, why := range map[string]string{"open": early, "lock": early, "share": late} {
 		release := w.hold(verb, "held.st")
 		w.refused(3, "held.st is open in another process, such as lowpack serve, ", "convert", source, "-o", "held.st")
