@@ -13,8 +13,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/cmd/lowpack/internal/chat"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/thinking"
 	"github.com/lowpack/lowpack/pack"
 	conversation "github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -155,10 +155,10 @@ func (t *talk) tokens(messages []conversation.Message) ([]int, error) {
 func (t *talk) stream(ctx context.Context, r engine.Request) (reply string, err error) {
 	stop := t.spin(len(r.Prompt))
 	defer stop()
-	tail := t.Tokenizer.Decode(t.past[max(0, len(t.past)-thinkTail):], true) // of the prompt
+	tail := t.Tokenizer.Decode(t.past[max(0, len(t.past)-thinking.Tail):], true) // of the prompt
 	var said strings.Builder
 	out := &writer{w: dataOf(t.c.App.Writer), ids: t.c.Bool("ids")}
-	show := &parts{writer: out, thinking: chat.NewThinking(tail), as: t.think(), screen: t.c.App.Writer, first: stop}
+	show := &parts{writer: out, thinking: thinking.New(tail), as: t.think(), screen: t.c.App.Writer, first: stop}
 	t.last, err = t.generate(ctx, besideResult(t.c), r, func(p engine.Piece) bool {
 		said.WriteString(p.Text)
 		return show.piece(p) && ctx.Err() == nil

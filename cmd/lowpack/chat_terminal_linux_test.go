@@ -14,8 +14,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/cmd/lowpack/internal/chat"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/thinking"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -209,7 +209,7 @@ func TestThoughts(t *testing.T) {
 	t.Setenv("NO_COLOR", "")
 	const answer = "<think>\nHm.\n</think>\n\nYes."
 	show := func(screen *screen, as string) {
-		p := &parts{writer: &writer{w: dataOf(screen)}, thinking: chat.NewThinking(""), as: as, screen: screen,
+		p := &parts{writer: &writer{w: dataOf(screen)}, thinking: thinking.New(""), as: as, screen: screen,
 			first: func() {}}
 		p.piece(engine.Piece{Text: answer[:5]})
 		p.piece(engine.Piece{Text: answer[5:]})

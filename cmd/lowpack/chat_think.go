@@ -2,11 +2,10 @@ package main
 
 import (
 	"io"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/cmd/lowpack/internal/chat"
+	"github.com/lowpack/lowpack/internal/thinking"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -16,10 +15,6 @@ const (
 	thinkOff  = "off"  // the chat template disables thinking
 	thinkHide = "hide" // they are not shown
 )
-
-// thinkTail is the number of trailing prompt tokens that may hold the mark with which some templates begin the
-// thinking.
-const thinkTail = 8
 
 func thinkFlag() cli.Flag {
 	return oneOf(&cli.StringFlag{Name: "think", Value: thinkOn,
@@ -35,13 +30,12 @@ func (t *talk) think() string { return t.c.String("think") }
 // parts writes an answer, and its thinking as the flag demands.
 type parts struct {
 	*writer
-	thinking *chat.Thinking
+	thinking *thinking.Reader
 	as       string
 	screen   io.Writer
 	first    func() // is called before anything is shown
 
-	thought bool   // a thought was last
-	blank   string // white space at its end, which is shown once something follows
+	thought bool // a thought was last
 }
 
 // plain reports whether everything is shown as it comes: in files and pipes every byte, and on a terminal without
@@ -56,22 +50,19 @@ func (p *parts) piece(piece engine.Piece) bool {
 	return p.show(p.thinking.Add(piece.Text))
 }
 
-func (p *parts) show(list []chat.Part) bool {
-	for _, part := range list {
-		switch {
-		case !part.Think:
-			p.first()
-			if p.thought {
-				p.writer.piece(engine.Piece{Text: "\n\n"})
-			}
-			p.thought, p.blank = false, ""
-			p.writer.piece(engine.Piece{Text: part.Text})
-		case p.as != thinkHide:
-			p.first()
-			text := strings.TrimRight(p.blank+part.Text, " \n")
-			p.thought, p.blank = true, (p.blank + part.Text)[len(text):]
-			p.err = paint(p.screen, dim, text)
+func (p *parts) show(thought, text string) bool {
+	if thought != "" && p.as != thinkHide {
+		p.first()
+		p.thought = true
+		p.err = paint(p.screen, dim, thought)
+	}
+	if text != "" {
+		p.first()
+		if p.thought {
+			text = "\n\n" + text
 		}
+		p.thought = false
+		p.writer.piece(engine.Piece{Text: text})
 	}
 	return p.writer.err == nil
 }

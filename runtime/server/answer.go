@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/thinking"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
@@ -26,6 +27,9 @@ type job struct {
 	tools    *tools   // nil = none
 	head     head
 	shape    shape
+
+	reasons    bool   // separate thoughts from the content
+	promptTail string // last tokens of the prompt, which may open the thoughts
 }
 
 // head holds the fields that every response object starts with.
@@ -56,6 +60,11 @@ type choice struct {
 	index  int
 	text   strings.Builder
 	reader *callReader // nil = do not look for tool calls
+
+	thinking *thinking.Reader // nil = do not look for thoughts
+	thought  strings.Builder
+	reasoned int // number of tokens in the thought, with its marks
+
 	calls  []toolCall
 	before int                // number of calls that precede the text
 	scores []schedule.Logprob // of the tokens whose logprobs are reported
@@ -67,6 +76,7 @@ type choice struct {
 
 // part is an increment of a choice.
 type part struct {
+	thought string
 	reading
 	scores []schedule.Logprob
 }
@@ -79,7 +89,13 @@ type usage struct {
 	Details    struct {
 		Cached int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
-	Predicted *predictionUsage `json:"completion_tokens_details,omitempty"`
+	Completed *completionDetails `json:"completion_tokens_details,omitempty"`
+}
+
+// completionDetails counts tokens of thoughts and of a predicted output.
+type completionDetails struct {
+	Reasoning int `json:"reasoning_tokens,omitempty"`
+	*predictionUsage
 }
 
 // newHead returns the head of a new response.
@@ -141,7 +157,7 @@ type answer struct {
 func newAnswer(j *job) *answer {
 	a := &answer{job: j, choices: make([]*choice, len(j.requests)*j.n)}
 	for i := range a.choices {
-		a.choices[i] = &choice{index: i, reader: j.tools.reader()}
+		a.choices[i] = &choice{index: i, reader: j.tools.reader(), thinking: j.thoughts()}
 		if j.echo != nil {
 			a.choices[i].text.WriteString(j.echo[i/j.n])
 		}
@@ -151,14 +167,17 @@ func newAnswer(j *job) *answer {
 
 // usage returns the token counts of the response.
 func (a *answer) usage() *usage {
-	u := &usage{}
+	u, details := &usage{}, completionDetails{predictionUsage: a.predicted()}
 	for i := range a.requests {
 		u.Prompt += len(a.requests[i].Prompt)
 	}
 	for _, c := range a.choices {
 		u.Completion += len(c.tokens)
+		details.Reasoning += c.reasoned
 	}
-	u.Predicted = a.predicted()
+	if details != (completionDetails{}) {
+		u.Completed = &details
+	}
 	u.Total, u.Details.Cached = u.Prompt+u.Completion, a.cached
 	return u
 }
@@ -171,10 +190,10 @@ func (a *answer) take(events []schedule.Event, s *api.Stream) {
 			continue
 		}
 		c := a.choices[e.Request*a.n+e.Text]
-		p := part{reading: c.read(e)}
 		if e.Token >= 0 {
 			c.tokens = append(c.tokens, e.Token)
 		}
+		p := c.read(e)
 		if e.Logprob != nil {
 			p.scores = []schedule.Logprob{*e.Logprob}
 		}
@@ -210,12 +229,13 @@ func (a *answer) takePrompt(e schedule.Event, s *api.Stream) {
 	}
 }
 
-// read splits new text of a choice into content and tool calls.
-func (c *choice) read(e schedule.Event) reading {
+// read splits new text of a choice into thoughts, content and tool calls.
+func (c *choice) read(e schedule.Event) part {
+	thought, text := c.think(e.Piece.Text, e.Reason != "")
 	if c.reader == nil {
-		return reading{text: e.Piece.Text}
+		return part{thought: thought, reading: reading{text: text}}
 	}
-	out := c.reader.add(e.Piece.Text)
+	out := c.reader.add(text)
 	if e.Reason != "" {
 		out.text += c.reader.end()
 	}
@@ -223,7 +243,7 @@ func (c *choice) read(e schedule.Event) reading {
 		c.before = len(c.calls)
 	}
 	c.note(out.calls)
-	return out
+	return part{thought: thought, reading: out}
 }
 
 // note appends call deltas to the calls of the choice and assigns ids to new calls.
@@ -240,7 +260,7 @@ func (c *choice) note(calls []callDelta) {
 
 // add appends an increment to a choice.
 func (a *answer) add(c *choice, p part, s *api.Stream) {
-	if p.text == "" && p.scores == nil && p.calls == nil {
+	if p.thought == "" && p.text == "" && p.scores == nil && p.calls == nil {
 		return
 	}
 	c.text.WriteString(p.text)

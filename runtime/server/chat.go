@@ -34,7 +34,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	j.offer(j.readTools(b, b.Raw("tools")))
 	messages, o := m.readMessages(b)
 	o.Tools = j.tools.shown()
-	ids := j.prompt(m.render(b, "messages", messages, o))
+	ids := m.render(b, "messages", messages, o)
+	j.readReasoning(b, ids)
+	ids = j.prompt(ids)
 	if e := b.Err(); e != nil {
 		e.Write(w)
 		return
@@ -160,6 +162,9 @@ func sameText(a, b json.RawMessage) bool {
 var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant",
 	"tool": "tool"}
 
+// reasoningContent is the field of an assistant message with its thoughts.
+const reasoningContent = "reasoning_content"
+
 // readMessage reads message i of a field.
 func readMessage(b *api.Body, field string, i int, raw json.RawMessage) (m chat.Message) {
 	inner, e := api.ParseBody(raw)
@@ -175,7 +180,7 @@ func readMessage(b *api.Body, field string, i int, raw json.RawMessage) (m chat.
 	content := inner.Raw("content")
 	m.Content = readContent(inner, content)
 	more := map[string]json.RawMessage{}
-	for _, name := range []string{"name", "tool_call_id", "reasoning_content"} {
+	for _, name := range []string{"name", "tool_call_id", reasoningContent} {
 		if text := ""; inner.String(name, &text) {
 			more[name] = inner.Raw(name)
 		}
@@ -230,6 +235,7 @@ type chatShape struct{}
 
 type chatMessage struct {
 	Role    string     `json:"role"`
+	Thought string     `json:"reasoning_content,omitempty"`
 	Content *string    `json:"content"` // null if the message has calls and no text
 	Refusal *string    `json:"refusal"`
 	Calls   []toolCall `json:"tool_calls,omitempty"`
@@ -245,6 +251,7 @@ type chatChoice struct {
 
 type chatDelta struct {
 	Role    string          `json:"role,omitempty"`
+	Thought string          `json:"reasoning_content,omitempty"`
 	Content *string         `json:"content,omitempty"`
 	Calls   []chatCallDelta `json:"tool_calls,omitempty"`
 }
@@ -282,7 +289,7 @@ type chatAnswer struct {
 func (chatShape) whole(j *job, all []*choice, u *usage) any {
 	a := chatAnswer{head: j.head, Choices: make([]chatChoice, len(all)), Usage: u}
 	for i, c := range all {
-		message := &chatMessage{Role: "assistant", Calls: c.calls}
+		message := &chatMessage{Role: "assistant", Thought: c.thought.String(), Calls: c.calls}
 		if text := c.text.String(); text != "" || c.calls == nil {
 			message.Content = &text
 		}
@@ -303,8 +310,8 @@ func (chatShape) begin(j *job, s *api.Stream, c *choice) {
 }
 
 func (chatShape) piece(j *job, s *api.Stream, c *choice, p part) {
-	f := chatChoice{Index: c.index, Delta: &chatDelta{Calls: p.deltas()}}
-	if p.text != "" || p.calls == nil {
+	f := chatChoice{Index: c.index, Delta: &chatDelta{Thought: p.thought, Calls: p.deltas()}}
+	if p.text != "" || p.calls == nil && p.thought == "" {
 		f.Delta.Content = &p.text
 	}
 	if p.scores != nil {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/server/internal/api"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
@@ -28,7 +27,9 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *
 	j.readTextFormat(b)
 	scores := readResponseLogprobs(b)
 	j.offer(j.readTools(b, responseTools(b)))
-	ids := j.prompt(j.readInput(b))
+	ids := j.readInput(b)
+	j.readReasoning(b, ids)
+	ids = j.prompt(ids)
 	if e := b.Err(); e != nil {
 		e.Write(w)
 		return
@@ -82,142 +83,6 @@ func readResponseLogprobs(b *api.Body) int {
 	return -1
 }
 
-// readInput renders instructions and input with the chat template.
-func (j *job) readInput(b *api.Body) []int {
-	var messages []chat.Message
-	var reasoning struct {
-		Effort json.RawMessage `json:"effort"`
-	}
-	b.Decode("reasoning", &reasoning, "an object")
-	o := j.model.readChatOptions(b, reasoning.Effort)
-	o.Tools = j.tools.shown()
-	if text := ""; b.String("instructions", &text) {
-		messages = append(messages, chat.Message{Role: "system", Content: text})
-	}
-	switch raw := b.Raw("input"); {
-	case raw == nil:
-		b.Fail("input", "input is missing")
-	case raw[0] == '"':
-		text := ""
-		b.String("input", &text)
-		messages = append(messages, chat.Message{Role: "user", Content: text})
-	default:
-		messages = append(messages, readItems(b)...)
-	}
-	return j.model.render(b, "input", messages, o)
-}
-
-// readItems reads a list of items: messages, calls of functions and what these returned.
-func readItems(b *api.Body) (messages []chat.Message) {
-	var list []json.RawMessage
-	if !b.Decode("input", &list, "a string or a list of items") {
-		return nil
-	}
-	if len(list) == 0 || len(list) > maxMessages {
-		b.Fail("input", "input has %d items: must be between 1 and %d", len(list), maxMessages)
-		return nil
-	}
-	var (
-		last  chatItem   // the last message, if it is the assistant's: calls are added to it
-		calls []toolCall // calls to add to last
-	)
-	join := func(i int) { // once for all calls of a message, which can be thousands
-		if len(calls) > 0 {
-			last.call(calls)
-			messages[len(messages)-1], calls = readChatItem(b, i, last), nil
-		}
-	}
-	for i, raw := range list {
-		message, call, e := readItem(raw)
-		if e != nil {
-			b.Fail("input", "input[%d]: %s", i, e.Message)
-		}
-		if b.Err() != nil {
-			return nil
-		}
-		if call == nil || last == nil {
-			join(i)
-			messages = append(messages, readChatItem(b, i, message))
-			if last = nil; message.is("assistant") {
-				last = message
-			}
-		}
-		if call != nil { // calls belong to the assistant message before them
-			if calls = append(calls, *call); call.Function.Name == "" {
-				join(i) // fails
-			}
-		}
-	}
-	join(len(list) - 1)
-	return messages
-}
-
-// chatItem is an item as a chat message, with the fields as in the request.
-type chatItem map[string]json.RawMessage
-
-// newChatItem returns a message with a role and one more field.
-func newChatItem(role, name string, value json.RawMessage) chatItem {
-	return chatItem{"role": jsonOf(role), name: value}
-}
-
-// is reports whether the message has the given role.
-func (c chatItem) is(role string) bool {
-	own := ""
-	return json.Unmarshal(c["role"], &own) == nil && own == role
-}
-
-// call appends calls to the tool_calls of the message.
-func (c chatItem) call(calls []toolCall) {
-	var own []json.RawMessage
-	json.Unmarshal(c["tool_calls"], &own) // cannot fail: the message was read before
-	for i := range calls {
-		own = append(own, jsonOf(calls[i]))
-	}
-	c["tool_calls"] = jsonOf(own)
-}
-
-// jsonOf marshals a value of this package or raw JSON.
-func jsonOf(v any) json.RawMessage {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return text
-}
-
-// readChatItem reads the message of a chat that an item is.
-func readChatItem(b *api.Body, i int, message chatItem) chat.Message {
-	return readMessage(b, "input", i, jsonOf(message))
-}
-
-// readItem reads an item as a chat message. A function call is returned separately, with an empty assistant message.
-func readItem(raw json.RawMessage) (message chatItem, call *toolCall, e *api.Error) {
-	var item struct {
-		Type      string          `json:"type"`
-		CallID    string          `json:"call_id"`
-		Name      string          `json:"name"`
-		Arguments string          `json:"arguments"`
-		Output    json.RawMessage `json:"output"`
-	}
-	if api.Unmarshal(raw, &item) != nil || json.Unmarshal(raw, &message) != nil {
-		return nil, nil, api.Invalid("", "want an object")
-	}
-	switch item.Type {
-	case "", "message":
-		return message, nil, nil
-	case "function_call":
-		call = &toolCall{ID: item.CallID, Type: "function", Function: toolFunction{item.Name, item.Arguments}}
-		return newChatItem("assistant", "content", nil), call, nil
-	case "function_call_output":
-		message = newChatItem("tool", "content", item.Output)
-		message["tool_call_id"] = jsonOf(item.CallID)
-		return message, nil, nil
-	}
-	return nil, nil, api.Invalid("",
-		"an item of type %.40q is not supported: must be one of message, function_call, function_call_output",
-		item.Type)
-}
-
 // response is the response object; it also starts and ends a stream.
 type response struct {
 	ID          string         `json:"id"`
@@ -259,13 +124,14 @@ type incomplete struct {
 	Reason string `json:"reason"`
 }
 
-// responseItem is an item of the output: a message or a function call.
+// responseItem is an item of the output: a thought, a message or a function call.
 type responseItem struct {
-	ID      string          `json:"id"`
-	Type    string          `json:"type"`
-	Status  string          `json:"status"`
-	Role    string          `json:"role,omitempty"`
-	Content *[]responseText `json:"content,omitempty"`
+	ID      string      `json:"id"`
+	Type    string      `json:"type"`
+	Status  string      `json:"status"`
+	Role    string      `json:"role,omitempty"`
+	Summary *[]struct{} `json:"summary,omitempty"` // empty, in a thought
+	Content *[]any      `json:"content,omitempty"` // a responseText or responseThought; empty while in progress
 
 	CallID    string  `json:"call_id,omitempty"`
 	Name      string  `json:"name,omitempty"`
@@ -277,6 +143,11 @@ type responseText struct {
 	Text        string      `json:"text"`
 	Annotations []struct{}  `json:"annotations"`
 	Logprobs    []chatToken `json:"logprobs"`
+}
+
+type responseThought struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
 }
 
 type responseUsage struct {
@@ -301,8 +172,9 @@ const (
 // responseShape builds responses.
 type responseShape struct {
 	response
-	frames int   // number of frames sent
-	open   []int // started items of the stream: indices of calls, or itemMessage
+	frames int                // number of frames sent
+	open   []int              // started items of the stream: indices of calls, itemMessage, itemThought
+	scores []schedule.Logprob // of tokens before the next text of the message
 }
 
 // newResponseShape copies from the request what the response repeats.
@@ -333,18 +205,25 @@ func newResponseShape(j *job, b *api.Body) *responseShape {
 	}}
 }
 
-// itemMessage marks the message in lists of items, which otherwise hold indices of calls.
-const itemMessage = -1
+// Besides indices of calls, lists of items hold the message and the thought.
+const (
+	itemMessage = -1
+	itemThought = -2
+)
 
 // item returns an item with the given status; in progress, its content is still empty.
 func (r *responseShape) item(j *job, c *choice, which int, status string) responseItem {
 	hex := r.ID[len("resp_"):]
-	if which == itemMessage {
-		content := []responseText{}
-		if status != inProgress {
-			content = append(content, j.responseText(c.text.String(), c.scores))
+	if which < 0 {
+		item := responseItem{ID: "msg_" + hex, Type: "message", Status: status, Role: "assistant", Content: &[]any{}}
+		if which == itemThought {
+			item = responseItem{ID: "rs_" + hex, Type: "reasoning", Status: status, Summary: &[]struct{}{},
+				Content: &[]any{}}
 		}
-		return responseItem{ID: "msg_" + hex, Type: "message", Status: status, Role: "assistant", Content: &content}
+		if status != inProgress {
+			*item.Content = append(*item.Content, j.content(c, which))
+		}
+		return item
 	}
 	call, arguments := c.calls[which], ""
 	if status != inProgress {
@@ -354,13 +233,25 @@ func (r *responseShape) item(j *job, c *choice, which int, status string) respon
 		Name: call.Function.Name, Arguments: &arguments}
 }
 
+// content returns the content of a thought or message.
+func (j *job) content(c *choice, which int) any {
+	if which == itemThought {
+		return responseThought{"reasoning_text", c.thought.String()}
+	}
+	return j.responseText(c.text.String(), c.scores)
+}
+
 // items lists the items of a choice in the order in which they started; at least one.
 func (c *choice) items() (list []int) {
 	for i := range c.calls {
 		list = append(list, i)
 	}
-	if c.text.Len() > 0 || len(c.calls) == 0 {
+	thought := c.thought.Len() > 0
+	if c.text.Len() > 0 || len(c.calls) == 0 && !thought {
 		list = slices.Insert(list, c.before, itemMessage)
+	}
+	if thought {
+		list = slices.Insert(list, 0, itemThought)
 	}
 	return list
 }
@@ -378,6 +269,7 @@ func (r *responseShape) ended(j *job, c *choice, u *usage) response {
 	answer := r.response
 	answer.Usage = &responseUsage{Input: u.Prompt, Output: u.Completion, Total: u.Total}
 	answer.Usage.InputDetails.Cached = u.Details.Cached
+	answer.Usage.OutputDetails.Reasoning = c.reasoned
 	if answer.Status = completed; c.reason == "length" {
 		answer.Status, answer.Incomplete = isIncomplete, &incomplete{"max_output_tokens"}
 	}
@@ -399,7 +291,7 @@ func (r *responseShape) send(s *api.Stream, event string, fields map[string]any)
 // sendItem sends an event about an item.
 func (r *responseShape) sendItem(s *api.Stream, event string, at int, item responseItem, fields map[string]any) {
 	fields["item_id"], fields["output_index"] = item.ID, at
-	if item.Type == "message" {
+	if item.Content != nil {
 		fields["content_index"] = 0
 	}
 	r.send(s, event, fields)
@@ -419,15 +311,22 @@ func (r *responseShape) opened(j *job, s *api.Stream, c *choice, which int) (int
 	at := len(r.open)
 	r.open = append(r.open, which)
 	r.send(s, "response.output_item.added", map[string]any{"output_index": at, "item": item})
-	if which == itemMessage {
-		r.sendItem(s, "response.content_part.added", at, item, map[string]any{"part": j.responseText("", nil)})
+	if which < 0 {
+		r.sendItem(s, "response.content_part.added", at, item, map[string]any{"part": j.content(&choice{}, which)})
 	}
 	return at, item
 }
 
 func (r *responseShape) piece(j *job, s *api.Stream, c *choice, p part) {
-	if t := j.responseText(p.text, p.scores); t.Text != "" || j.tools == nil {
+	if p.thought != "" {
+		at, item := r.opened(j, s, c, itemThought)
+		r.sendItem(s, "response.reasoning_text.delta", at, item, map[string]any{"delta": p.thought})
+	}
+	r.scores = append(r.scores, p.scores...)
+	if p.text != "" || j.tools == nil && r.scores != nil && slices.Contains(r.open, itemMessage) {
 		at, item := r.opened(j, s, c, itemMessage)
+		t := j.responseText(p.text, r.scores)
+		r.scores = nil
 		r.sendItem(s, "response.output_text.delta", at, item, map[string]any{"delta": t.Text, "logprobs": t.Logprobs})
 	}
 	for _, d := range p.calls {
@@ -446,18 +345,28 @@ func (r *responseShape) last(j *job, s *api.Stream, all []*choice, u *usage) {
 	for i, which := range c.items() {
 		at, _ := r.opened(j, s, c, which)
 		item := answer.Output[i]
-		if which == itemMessage {
-			text := (*item.Content)[0]
-			r.sendItem(s, "response.output_text.done", at, item,
-				map[string]any{"text": text.Text, "logprobs": text.Logprobs})
-			r.sendItem(s, "response.content_part.done", at, item, map[string]any{"part": text})
-		} else {
-			r.sendItem(s, "response.function_call_arguments.done", at, item,
-				map[string]any{"name": item.Name, "arguments": *item.Arguments})
-		}
+		r.sendDone(s, at, item)
 		r.send(s, "response.output_item.done", map[string]any{"output_index": at, "item": item})
 	}
 	r.send(s, "response."+answer.Status, map[string]any{"response": answer})
+}
+
+// sendDone sends the events with which the content of an item ends.
+func (r *responseShape) sendDone(s *api.Stream, at int, item responseItem) {
+	if item.Content == nil {
+		r.sendItem(s, "response.function_call_arguments.done", at, item,
+			map[string]any{"name": item.Name, "arguments": *item.Arguments})
+		return
+	}
+	part := (*item.Content)[0]
+	switch part := part.(type) {
+	case responseText:
+		r.sendItem(s, "response.output_text.done", at, item,
+			map[string]any{"text": part.Text, "logprobs": part.Logprobs})
+	case responseThought:
+		r.sendItem(s, "response.reasoning_text.done", at, item, map[string]any{"text": part.Text})
+	}
+	r.sendItem(s, "response.content_part.done", at, item, map[string]any{"part": part})
 }
 
 func (r *responseShape) fail(_ *job, s *api.Stream, e *api.Error) {

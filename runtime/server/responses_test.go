@@ -119,7 +119,8 @@ func TestResponseFields(t *testing.T) {
 		{`{"input": 5}`, "input", "a string or a list of items"},
 		{`{"input": []}`, "input", "between 1 and"},
 		{`{"input": [5]}`, "input", "input[0]: want an object"},
-		{`{"input": [{"type": "reasoning"}]}`, "input", `item of type "reasoning"`},
+		{`{"input": [{"type": "file_search_call"}]}`, "input", `item of type "file_search_call"`},
+		{`{"input": [{"type": "reasoning", "content": "a"}]}`, "input", "input[0]: content and summary"},
 		{`{"input": [{"role": "user", "content": [{"type": "input_image"}]}]}`, "input",
 			`part 0 of type "input_image"`},
 		{`{"input": [{"role": "king", "content": "a"}]}`, "input", `input[0]: role "king"`},
@@ -245,8 +246,8 @@ func TestReadItemsNames(t *testing.T) {
 	for input, want := range map[string]string{
 		call + nameless + ", " + call:                             "input[1]: tool_calls[1]: function.name is missing",
 		`{"role": "assistant", "content": 5}, ` + call + nameless: "input[0]: content: want a string",
-		call + `, {"type": "reasoning"}`: `input[1]: an item of type "reasoning" is not supported: ` +
-			"must be one of message, function_call, function_call_output",
+		call + `, {"type": "compaction"}`: `input[1]: an item of type "compaction" is not supported: ` +
+			"must be one of message, reasoning, function_call, function_call_output",
 		`{"role": "assistant", "tool_calls": [{"function": {"name": "g"}}]}, ` + call +
 			nameless: "input[2]: tool_calls[2]: function.name is missing",
 	} {

@@ -79,6 +79,7 @@ type tools struct {
 	form   *callForm
 	names  map[string]bool
 	most   int   // limit of calls
+	forced bool  // the output consists of calls
 	opener []int // tokens appended to the prompt that start the first call; nil = the model decides whether it calls
 }
 
@@ -143,6 +144,7 @@ func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 		b.Unsupported("tool_choice", "tool_choice: tools has no function %.60q", name)
 		return
 	}
+	t.forced = true
 	if id, ok := j.model.Tokenizer.ID(t.form.open); ok && t.form.open != "" {
 		t.opener = []int{id}
 	}
@@ -260,6 +262,9 @@ func (j *job) offer(t *tools) {
 		j.showSpecial = ok && j.model.Tokenizer.Special(id)
 	}
 }
+
+// free reports whether the model may write text besides calls.
+func (t *tools) free() bool { return t != nil && !t.forced }
 
 // shown returns the tools for the template.
 func (t *tools) shown() []byte {

@@ -3,44 +3,9 @@ package chat
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
-
-// TestThinking: marks are found wherever pieces end, also if the template has written the first one, and text that only
-// begins like a mark stays text.
-func TestThinking(t *testing.T) {
-	for _, c := range []struct{ prompt, answer, text, thought string }{
-		{"", "<think>\nWell, 1 < 2.\n</think>\n\nYes.", "Yes.", "Well, 1 < 2.\n"},
-		{"<assistant><think>\n", "Well.</think>Yes.", "Yes.", "Well."},
-		{"", "No <thinking> here </think>.", "No <thinking> here </think>.", ""},
-		{"", "a<think>b</think>c<think>d", "ac", "bd"},
-		{"", "ends with <thi", "ends with <thi", ""},
-		{"", "", "", ""},
-	} {
-		for size := 1; size <= len(c.answer)+1; size++ {
-			thinking := NewThinking(c.prompt)
-			var text, thought strings.Builder
-			take := func(parts []Part) {
-				for _, p := range parts {
-					if p.Think {
-						thought.WriteString(p.Text)
-					} else {
-						text.WriteString(p.Text)
-					}
-				}
-			}
-			for piece := range slices.Chunk([]byte(c.answer), size) {
-				take(thinking.Add(string(piece)))
-			}
-			take(thinking.End())
-			if text.String() != c.text || thought.String() != c.thought {
-				t.Errorf("%q in pieces of %d: %q and %q", c.answer, size, text.String(), thought.String())
-			}
-		}
-	}
-}
 
 // TestHistory: messages of several lines are restored, repeated and very long ones are not kept, the oldest are
 // dropped, only the owner can access the file, and invalid entries are skipped.

@@ -140,6 +140,9 @@ func rendered() object {
 	}
 }
 
+// reasoned is the schema of reasoning_format.
+var reasoned = only("auto", "deepseek", "none", "", nil)
+
 // conversation returns the fields of a chat.
 func (l *Limits) conversation() object {
 	function := with(object{"name": filled, "description": anything, "parameters": anything, "strict": boolean}, "name")
@@ -165,8 +168,10 @@ func item() object {
 	for _, m := range said["anyOf"].([]object) {
 		m["properties"].(object)["type"] = only("message", "", nil)
 	}
+	thoughts := optional(object{"type": "array", "items": with(object{"text": text})})
 	return anyOf(
 		said,
+		with(object{"type": only("reasoning"), "content": thoughts, "summary": thoughts}, "type"),
 		with(object{"type": only("function_call"), "name": filled, "call_id": text, "arguments": text}, "type", "name"),
 		with(object{"type": only("function_call_output"), "call_id": text, "output": content()}, "type", "output"),
 	)
@@ -204,6 +209,7 @@ func (l *Limits) bodies() map[string]object {
 			"max_completion_tokens": integer(1, l.Context),
 			"logprobs":              boolean,
 			"top_logprobs":          integer(0, l.Top),
+			"reasoning_format":      reasoned,
 			"tool_choice":           choice,
 			"parallel_tool_calls":   boolean,
 		}, "messages"),
@@ -213,6 +219,7 @@ func (l *Limits) bodies() map[string]object {
 			"max_output_tokens":   integer(1, l.Context),
 			"text":                optional(with(object{"format": optional(format)})),
 			"reasoning":           optional(with(object{"effort": text})),
+			"reasoning_format":    reasoned,
 			"n":                   integer(1, 1),
 			"include":             optional(object{"type": "array", "items": word}),
 			"top_logprobs":        integer(0, l.Top),
