@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"github.com/lowpack/lowpack/formats/gguf/hf"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/testkit/exports"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
@@ -30,6 +32,47 @@ func llamaFile(t *testing.T) string {
 	tinymodel.Miniature(t, "llama-3-8b", dir)
 	path, _ := exported(t, packedOf(t, dir, packed.Recipe{Quant: "none"}))
 	return path
+}
+
+// TestHeadsInPieces: permuted rows come out right where a matrix is written in several pieces, which have whole panels
+// and whole heads, and a damaged code is noticed.
+func TestHeadsInPieces(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "llama")
+	tinymodel.MiniatureWith(t, "llama-3-8b", dir, func(o *synth.Options) {
+		for from, to := range map[string]string{
+			`"hidden_size": 4096`:        `"hidden_size": 640`,
+			`"intermediate_size": 14336`: `"intermediate_size": 64`,
+			`"num_hidden_layers": 32`:    `"num_hidden_layers": 1`,
+			`"num_attention_heads": 32`:  `"num_attention_heads": 8`,
+			`"vocab_size": 128256`:       `"vocab_size": 320`,
+			`"bos_token_id": 128000`:     `"bos_token_id": 1`,
+			`"eos_token_id": 128001`:     `"eos_token_id": 2`,
+		} {
+			o.Config = bytes.ReplaceAll(o.Config, []byte(from), []byte(to))
+		}
+		o.Mini, o.Stop = false, nil
+	})
+	source := packedOf(t, dir, packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true})
+	f, err := packed.Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	e, ok := f.Manifest().Entry("model.layers.0.self_attn.q_proj.weight")
+	if s := e.MatrixShape(); !ok || s.M*s.K < 3*pieceWeights {
+		t.Fatalf("%v", s)
+	}
+	exported(t, source)
+	own := *e
+	own.CodesSHA = strings.Repeat("0", 64)
+	u, err := unitsOf(f, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = form{kind: gguf.Q4_0}.transcode(t.Context(), f, &own, u, 8, io.Discard)
+	if !errors.Is(err, pack.ErrCorrupt) {
+		t.Errorf("damaged codes: %v", err)
+	}
 }
 
 // inBlocks rewrites a GGUF with other data for every matrix that has whole blocks, and returns the data by tensor.

@@ -90,8 +90,12 @@ func encodeExchange(dst []byte, b pack.Blocks, a pack.Alphabet, m *pack.Matrix, 
 
 // eachBlock writes blocks of 32 columns, size bytes each.
 func eachBlock(dst []byte, size int, m *pack.Matrix, u units, put func(b []byte, codes []int8, x unit)) error {
-	for i := range len(m.Codes) / 32 {
-		put(dst[i*size:][:size], m.Codes[32*i:][:32], u.at(32*i/m.K, 32*i%m.K))
+	i := 0
+	for row := range m.M {
+		for k := 0; k < m.K; k += 32 {
+			put(dst[i*size:][:size], m.Codes[32*i:][:32], u.at(row, k))
+			i++
+		}
 	}
 	return nil
 }

@@ -104,12 +104,7 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 		if err != nil {
 			return err
 		}
-		m, err := Codes(ctx, w.file, e)
-		if err != nil {
-			return err
-		}
-		m.Codes = permuted(m.Codes, shape.M, heads)
-		return form.encode(ctx, m, own.permuted(shape.M, heads), to)
+		return form.transcode(ctx, w.file, e, own.permuted(shape.M, heads), heads, to)
 	})
 	if form.apart {
 		w.factors(strings.TrimSuffix(name, ".weight")+".scale", all.scales)

@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/convert/export/internal/chat"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/gguf/hf"
+	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -34,28 +35,48 @@ type tokenizerFile struct {
 	PreTokenizer json.RawMessage `json:"pre_tokenizer"`
 	Model        struct {
 		Type         string
-		Vocab        map[string]int
-		Merges       []merge
+		Vocab        tokenIDs
+		Merges       merges
 		UnkToken     string `json:"unk_token"`
 		ByteFallback bool   `json:"byte_fallback"`
 		IgnoreMerges bool   `json:"ignore_merges"`
 	}
 }
 
-// merge is a pair of tokens, in one text or in two.
-type merge string
+// tokenIDs maps tokens to their ids.
+type tokenIDs map[string]int
 
-func (m *merge) UnmarshalJSON(b []byte) error {
-	var pair []string
-	var text string
-	if json.Unmarshal(b, &text) != nil {
-		if err := json.Unmarshal(b, &pair); err != nil {
+func (v *tokenIDs) UnmarshalJSON(b []byte) error {
+	r := jsonread.NewReader(b)
+	*v = tokenIDs{}
+	return r.Members(func(token []byte) error {
+		id, err := r.Int()
+		(*v)[string(token)] = int(id)
+		return err
+	})
+}
+
+// merges are pairs of tokens, each in one text or in two.
+type merges []string
+
+func (m *merges) UnmarshalJSON(b []byte) error {
+	r := jsonread.NewReader(b)
+	return r.Array(func(int) error {
+		pair := []string{}
+		one := func(int) error {
+			text, err := r.String()
+			pair = append(pair, text)
 			return err
 		}
-		text = strings.Join(pair, " ")
-	}
-	*m = merge(text)
-	return nil
+		kind, err := r.Kind()
+		if err == nil && kind == jsonread.Array {
+			err = r.Array(one)
+		} else if err == nil {
+			err = one(0)
+		}
+		*m = append(*m, strings.Join(pair, " "))
+		return err
+	})
 }
 
 // vocabulary holds llama.cpp's arrays of tokens.
@@ -209,10 +230,7 @@ func (v *vocabulary) fromJSON(f *tokenizerFile, t *tokenizer.Tokenizer, size int
 		v.scoresOf(m.Merges, m.Vocab)
 		return nil
 	}
-	v.kind, v.merges = "gpt2", make([]string, len(m.Merges))
-	for i, x := range m.Merges {
-		v.merges[i] = string(x)
-	}
+	v.kind, v.merges = "gpt2", append([]string{}, m.Merges...)
 	var err error
 	v.pre, err = preTokenizer(f, t)
 	return err
@@ -238,15 +256,15 @@ func (v *vocabulary) fill(size int) error {
 }
 
 // scoresOf gives each token the score of the first merge that produces it: SentencePiece merges the best score first.
-func (v *vocabulary) scoresOf(merges []merge, ids map[string]int) {
+func (v *vocabulary) scoresOf(pairs merges, ids tokenIDs) {
 	v.scores = make([]float32, len(v.tokens))
 	for i := range v.scores {
 		if v.types[i] != hf.ControlToken && v.types[i] != hf.UserToken && v.types[i] != hf.UnknownToken {
 			v.scores[i] = -10000
 		}
 	}
-	for i := len(merges) - 1; i >= 0; i-- {
-		if id, ok := ids[strings.Replace(string(merges[i]), " ", "", 1)]; ok {
+	for i := len(pairs) - 1; i >= 0; i-- {
+		if id, ok := ids[strings.Replace(pairs[i], " ", "", 1)]; ok {
 			v.scores[id] = -float32(i)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"hash"
 	"io"
 	"math"
 	"slices"
@@ -173,27 +174,99 @@ func halves(a pack.Alphabet, u units) bool {
 	})
 }
 
-func isHalf(x float32) bool { return float16.Widen(float16.Narrow(x)) == x }
+// isHalf reports whether x is a float16. Nearly all scales are normal ones, whose bits tell.
+func isHalf(x float32) bool {
+	b := math.Float32bits(x)
+	return b<<19 == 0 && b<<1 >= (127-14)<<24 && b<<1 < (127+16)<<24 || float16.Widen(float16.Narrow(x)) == x
+}
 
 // encode writes a matrix, some rows at a time on each core.
 func (f form) encode(ctx context.Context, m *pack.Matrix, u units, to io.Writer) error {
-	if f.apart {
-		u = units{scales: []float32{1}}
-	}
 	rows, n := pieces(m.Shape, 1)
 	err := parallel.Write(ctx, to, n, func(b []byte, i int) ([]byte, error) {
 		first := i * rows
 		part := &pack.Matrix{Shape: pack.Shape{M: min(rows, m.M-first), K: m.K}, Alphabet: m.Alphabet}
 		part.Codes = m.Codes[first*m.K:][:part.M*m.K]
 		b = grown(b, part.M*int(f.kind.RowSize(int64(m.K))))
-		return b, f.rows(b, part, u.of(first, part.M))
+		return b, f.rows(b, part, f.own(u).of(first, part.M))
 	})
-	if err != nil || f.kind != gguf.I2_S {
+	if err != nil {
 		return err
 	}
-	tail := pack.I2STail(u.scales[0])
-	_, err = to.Write(tail[:])
+	return f.end(u, to)
+}
+
+// own returns the units that the blocks have inside.
+func (f form) own(u units) units {
+	if f.apart {
+		return units{scales: []float32{1}}
+	}
+	return u
+}
+
+// end writes what follows the blocks.
+func (f form) end(u units, to io.Writer) error {
+	if f.kind != gguf.I2_S {
+		return nil
+	}
+	tail := pack.I2STail(f.own(u).scales[0])
+	_, err := to.Write(tail[:])
 	return err
+}
+
+// transcode is encode for a tensor without experts, straight from the packed bytes, with rows permuted in heads: what a
+// core works on stays in its cache. u is permuted already.
+func (f form) transcode(
+	ctx context.Context, file *packed.File, e *packed.Entry, u units, heads int, to io.Writer,
+) error {
+	r, err := openRows(file, e, 0, nil)
+	if err != nil {
+		return err
+	}
+	shape, multiple := e.MatrixShape(), r.panel
+	for heads > 0 && multiple%(shape.M/heads) != 0 { // whole heads
+		multiple += r.panel
+	}
+	numbers := packed.NewNumbers(r.matrix.Alphabet, shape.K)
+	both := &twoWriters{hash: codesHash(e), to: to, row: numbers.Row(), size: int(f.kind.RowSize(int64(shape.K)))}
+	rows, n := pieces(shape, multiple)
+	err = parallel.Write(ctx, both, n, func(b []byte, i int) ([]byte, error) {
+		first := i * rows
+		own := min(rows, shape.M-first)
+		b = grown(b, own*(both.row+both.size+shape.K))
+		codes := packed.BytesAsCodes(b[own*(both.row+both.size):])
+		b = b[:own*(both.row+both.size)]
+		part, err := r.read(codes, first, own)
+		if err != nil {
+			return nil, err
+		}
+		numbers.Write(b, part.Codes)
+		part.Codes = permuted(part.Codes, own, heads*own/shape.M)
+		return b, f.rows(b[own*both.row:], part, f.own(u).of(first, own))
+	})
+	if err == nil {
+		err = checkCodes(e, both.hash)
+	}
+	if err != nil {
+		return err
+	}
+	return f.end(u, to)
+}
+
+// twoWriters takes rows in two forms, all of the first before all of the second: numbers for the digest, and blocks.
+type twoWriters struct {
+	hash      hash.Hash
+	to        io.Writer
+	row, size int // bytes of a row in each form
+}
+
+func (w *twoWriters) Write(b []byte) (int, error) {
+	cut := len(b) / (w.row + w.size) * w.row
+	w.hash.Write(b[:cut])
+	if _, err := w.to.Write(b[cut:]); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 func (f form) rows(dst []byte, m *pack.Matrix, u units) error {

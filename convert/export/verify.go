@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -94,10 +95,17 @@ func (v *comparison) quantized(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
+	run := m.K // columns that share a unit
+	if e.Scale.Group > 0 {
+		run = e.Scale.Group
+	}
 	return v.rows(e.Name, e.Shape[:], func(row int, values []float32) error {
-		for k, c := range m.Codes[row*m.K:][:m.K] {
-			if want := own.number(e.Unit(row, k)).weight(c); values[k] != want {
-				return differs(e.Name, row, k, values[k], want)
+		for from := 0; from < m.K; from += run {
+			unit, to := own.number(e.Unit(row, from)), min(from+run, m.K)
+			for k, c := range m.Codes[row*m.K+from : row*m.K+to] {
+				if got, want := values[from+k], unit.weight(c); got != want {
+					return differs(e.Name, row, from+k, got, want)
+				}
 			}
 		}
 		return nil
@@ -126,32 +134,48 @@ func (v *comparison) plain(p packed.Plain) error {
 	})
 }
 
-// rows passes the rows of a GGUF tensor to each as floats.
+// rows passes the rows of a GGUF tensor to each as floats, on all cores.
 func (v *comparison) rows(name string, shape []int, each func(row int, values []float32) error) error {
+	t, err := v.tensor(name, shape)
+	if err != nil {
+		return err
+	}
+	return v.rowsOf(t, 0, int(t.Size)/int(t.DType.Size())/shape[len(shape)-1], each)
+}
+
+// tensor returns a tensor of the GGUF, which must have the given shape.
+func (v *comparison) tensor(name string, shape []int) (t checkpoint.Tensor, err error) {
 	t, ok := v.from.Lookup(name)
 	switch {
 	case !ok:
-		return fmt.Errorf("%w: tensor %q is missing", pack.ErrCorrupt, name)
+		return t, fmt.Errorf("%w: tensor %q is missing", pack.ErrCorrupt, name)
 	case !slices.Equal(t.Shape, shape):
-		return fmt.Errorf("%w: tensor %q has shape %v; in the packed file %v", pack.ErrCorrupt, name, t.Shape, shape)
-	}
-	columns := shape[len(shape)-1]
-	values, data := make([]float32, columns), make([]byte, columns*int(t.DType.Size()))
-	for row := range int(t.Size) / len(data) {
-		if v.ctx.Err() != nil {
-			return context.Cause(v.ctx)
-		}
-		if err := v.from.ReadAt(t, data, int64(row)*int64(len(data))); err != nil {
-			return err
-		}
-		quantize.DType(t.DType).Widen(values, data)
-		if err := each(row, values); err != nil {
-			return err
-		}
-		v.Weights += int64(columns)
+		return t, fmt.Errorf("%w: tensor %q has shape %v; in the packed file %v", pack.ErrCorrupt, name, t.Shape, shape)
 	}
 	v.Tensors++
-	return nil
+	return t, nil
+}
+
+// rowsOf is rows for n rows from first on.
+func (v *comparison) rowsOf(
+	t checkpoint.Tensor, first, n int, each func(row int, values []float32) error,
+) error {
+	columns, size := t.Shape[len(t.Shape)-1], int(t.DType.Size())
+	most := max(1, pieceWeights/columns)
+	v.Weights += int64(n) * int64(columns)
+	return parallel.Do(v.ctx, 0, n, most, func(from, to int) error {
+		values, data := make([]float32, columns), make([]byte, (to-from)*columns*size)
+		if err := v.from.ReadAt(t, data, int64(first+from)*int64(columns*size)); err != nil {
+			return err
+		}
+		for row := range to - from {
+			quantize.DType(t.DType).Widen(values, data[row*columns*size:][:columns*size])
+			if err := each(first+from+row, values); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // texts compares tokenizer.json and the chat template where both files have one.

@@ -65,19 +65,26 @@ func (v *comparison) described(layers int) (*model.Description, error) {
 
 // stack compares a linear layer of all experts with a tensor of the GGUF.
 func (v *comparison) stack(s stack, to *model.Linear) error {
-	var want []float32
-	err := v.rows(to.Weight, []int{s.Experts, s.Out, s.In}, func(row int, values []float32) (err error) {
-		if row%s.Out == 0 {
-			if want, err = s.values(row / s.Out); err != nil {
-				return err
-			}
-		}
-		return equalRow(to.Weight, row, values, want[row%s.Out*s.In:])
-	})
-	if err != nil || s.Bias == "" {
+	t, err := v.tensor(to.Weight, []int{s.Experts, s.Out, s.In})
+	if err != nil {
 		return err
 	}
-	if want, err = s.biases(); err != nil {
+	for x := range s.Experts {
+		want, err := s.values(x)
+		if err != nil {
+			return err
+		}
+		if err := v.rowsOf(t, x*s.Out, s.Out, func(row int, values []float32) error {
+			return equalRow(to.Weight, row, values, want[row%s.Out*s.In:])
+		}); err != nil {
+			return err
+		}
+	}
+	if s.Bias == "" {
+		return nil
+	}
+	want, err := s.biases()
+	if err != nil {
 		return err
 	}
 	return v.rows(to.Bias, []int{s.Experts, s.Out}, func(row int, values []float32) error {

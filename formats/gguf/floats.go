@@ -54,11 +54,17 @@ func (t Type) codedFloats(dst []float32, row []byte) error {
 	if err := t.DecodeRow(codes, scales, minima, row); err != nil {
 		return err
 	}
-	for i, v := range codes {
+	for i, scale := range scales {
+		from, to := i*group, min((i+1)*group, len(dst))
+		out, own := dst[from:to], codes[from:to]
 		if c.Minima {
-			dst[i] = float32((float32(v)+8)*scales[i/group]) + minima[i/group]
-		} else {
-			dst[i] = float32(v) * scales[i/group]
+			for k, v := range own {
+				out[k] = float32((float32(v)+8)*scale) + minima[i]
+			}
+			continue
+		}
+		for k, v := range own {
+			out[k] = float32(v) * scale
 		}
 	}
 	return nil

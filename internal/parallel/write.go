@@ -11,6 +11,14 @@ import (
 // goroutines. Errors are as in Each; after the first one nothing is written.
 func Write(ctx context.Context, w io.Writer, n int, piece func(buffer []byte, i int) ([]byte, error)) error {
 	buffers := make([][]byte, min(limitOf(ctx), n))
+	for i := range buffers {
+		buffers[i], _ = spare.Get().([]byte)
+	}
+	defer func() {
+		for _, b := range buffers {
+			spare.Put(b)
+		}
+	}()
 	order := newTurns(n)
 	return Each(ctx, len(buffers), n, func(worker, i int) (err error) {
 		done := false
@@ -25,6 +33,9 @@ func Write(ctx context.Context, w io.Writer, n int, piece func(buffer []byte, i 
 		return err
 	})
 }
+
+// spare holds the buffers of earlier calls: tensors are many, and new memory costs as much as what is done with it.
+var spare sync.Pool
 
 // turns lets one goroutine after another pass.
 type turns struct {
