@@ -21,7 +21,7 @@ func (p *Plan) findLayers(config []byte) (err error) {
 	if p.scheme, err = quantized.Parse(config, p.source.File); err != nil || p.scheme == nil {
 		return err
 	}
-	p.Notes = append(p.Notes, p.scheme.Notes...)
+	p.Details = append(p.Details, p.scheme.Details...)
 	var names []string
 	for _, t := range p.source.Tensors() {
 		names = append(names, t.Name)

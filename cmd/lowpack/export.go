@@ -146,9 +146,7 @@ func printExport(c *cli.Context, target string, s *export.Summary) error {
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, s)
 	}
-	for _, text := range s.Notes {
-		note(c, text)
-	}
+	tell(c, s.Notes, s.Details)
 	return exportLine(besideResult(c), target, s)
 }
 

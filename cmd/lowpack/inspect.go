@@ -183,7 +183,7 @@ func checkpointHead(path string, ck *checkpoint.Checkpoint) (*inspection, error)
 		return nil, filerr.Named(path, err)
 	}
 	if scheme != nil {
-		v.Notes = append(v.Notes, scheme.Notes...)
+		v.Details = append(v.Details, scheme.Details...)
 	}
 	lookup := func(name string) (quantized.Tensor, bool) {
 		t, ok := ck.Lookup(name)

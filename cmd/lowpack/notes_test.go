@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,15 +14,15 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// noteKinds are all notes, by how they begin. The value of a shown note contains the words for what to do, or what to
-// expect; a note with "" is a detail, for --verbose and JSON.
+// noteKinds are all notes, by how they begin. The value of a shown note contains the words that answer what the reader
+// should do now; a note without an answer ("") is a detail, for --verbose and JSON.
 var noteKinds = map[string]string{
 	// Of checkpoints and plans.
 	"both %s and %s exist":                                          "remove the first if",
 	"%s: the shards %s and %s differ in case only":                  "",
 	"%s: total_size is %d, the tensors have %d bytes":               "",
-	"%s is not followed: %s":                                        "is not followed",
-	"act_bits is not followed: %s":                                  "is not followed",
+	"%s is not followed: %s":                                        "",
+	"act_bits is not followed: %s":                                  "",
 	"config.json declares %s, but all modules hold floats":          "see whether this is the checkpoint",
 	"there is no config.json":                                       "put it beside them",
 	"there is no tokenizer.json, tokenizer.model, or vocab.json":    "Put the tokenizer of the model beside",
@@ -37,29 +38,31 @@ var noteKinds = map[string]string{
 	"the machine was busy while layout and head were measured":      "repeat it",
 	"layout %s, the default on every machine":                       "",
 	// Of the other commands.
-	"running the packed file ":              "",
-	"nothing was removed":                   "nothing",
-	"there are no models yet":               "lowpack pull ORG/NAME",
-	"%s is called %s now":                   "use that name",
-	"the weights of %d tensors are rounded": "--form f32 keeps them",
-	"%s at http://%s/v1, chat at":           "http://",
-	"finishing requests, for at most %v":    "a second signal",
-	"%s cut off":                            "--drain lets them run",
-	"loaded %s in":                          "loaded",
-	"unloaded ":                             "unloaded",
-	"%s could not be loaded: %v":            "could not be loaded",
-	"the file has no golden logits":         "convert --golden full",
-	"the file has no golden products":       "convert --golden full",
-	"the file has no golden texts":          "convert --golden full",
+	"not covered, since the checkpoint does not tell": "",
+	"running the packed file ":                        "",
+	"nothing was removed":                             "nothing",
+	"there are no models yet":                         "lowpack pull ORG/NAME",
+	"%s is called %s now":                             "use that name",
+	"the weights of %d tensors are rounded":           "--form f32 keeps them",
+	"%s at http://%s/v1, chat at":                     "http://",
+	"finishing requests, for at most %v":              "a second signal",
+	"%s cut off":                                      "--drain lets them run",
+	"loaded %s in":                                    "loaded",
+	"unloaded ":                                       "unloaded",
+	"%s could not be loaded: %v":                      "could not be loaded",
+	"the file has no golden logits":                   "convert --golden full",
+	"the file has no golden products":                 "convert --golden full",
+	"the file has no golden texts":                    "convert --golden full",
 	// Computed differently by other runtimes.
-	"llama.cpp computes SiLU where":                   "where this model needs squared ReLU",
-	"llama.cpp has no sliding window":                 "differently",
-	"llama.cpp rounds the ends of yarn's blend":       "logits differ",
-	"of %d tokens that end a text, llama.cpp is told": "the first two",
-	"no tokenizer for OpenVINO is written: %v":        "is written",
-	"OpenVINO GenAI cannot render the chat template":  "left out of its tokenizer",
-	"activations stay floats (--arithmetic plain)":    "logits differ",
-	"onnxruntime-genai loads the model and cannot":    "left as it is",
+	"llama.cpp computes SiLU where":                      "run the file with programs that read",
+	"keep texts within %d tokens: llama.cpp":             "keep texts within",
+	"llama.cpp rounds the ends of yarn's blend":          "",
+	"of %d tokens that end a text, llama.cpp is told":    "",
+	"tokenize elsewhere: no tokenizer for OpenVINO":      "tokenize elsewhere",
+	"render conversations elsewhere: OpenVINO GenAI":     "render conversations elsewhere",
+	"render conversations elsewhere: onnxruntime-genai":  "render conversations elsewhere",
+	"activations stay floats (--arithmetic plain)":       "",
+	"the candidate filter of the output head is left ou": "",
 	// Texts made elsewhere: the choices of --layout and --head auto, and the flags that make the same choices on every
 	// machine.
 	"%s": "", "layout": "layout", "head": "head",
@@ -75,10 +78,21 @@ func TestNoteKinds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var trees []*ast.File
+		constants := map[string]string{}
 		for _, file := range files {
-			if !strings.HasSuffix(file, "_test.go") {
-				notesOf(t, file, func(text string, isDetail bool) { checkNote(t, text, isDetail, seen) })
+			if strings.HasSuffix(file, "_test.go") {
+				continue
 			}
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trees = append(trees, tree)
+			maps.Copy(constants, constantsOf(tree))
+		}
+		for _, tree := range trees {
+			notesOf(tree, constants, func(text string, isDetail bool) { checkNote(t, text, isDetail, seen) })
 		}
 	}
 	for begin := range noteKinds {
@@ -107,12 +121,7 @@ func checkNote(t *testing.T, text string, isDetail bool, seen map[string]bool) {
 var appended = map[string]string{"Notes": "note", "notes": "note", "Details": "detail"}
 
 // notesOf finds the texts of calls that note something, and of values that are appended to notes and details.
-func notesOf(t *testing.T, file string, found func(text string, isDetail bool)) {
-	t.Helper()
-	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+func notesOf(tree *ast.File, constants map[string]string, found func(text string, isDetail bool)) {
 	ast.Inspect(tree, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
@@ -122,17 +131,34 @@ func notesOf(t *testing.T, file string, found func(text string, isDetail bool)) 
 		if name == "append" && len(call.Args) > 1 {
 			name = appended[nameOf(call.Args[0])]
 		}
+		name = strings.ToLower(name)
 		if name != "note" && name != "warn" && name != "detail" {
 			return true
 		}
 		for _, arg := range call.Args {
-			if text := textOf(arg); text != "" {
+			text := textOf(arg)
+			if constant, ok := arg.(*ast.Ident); ok && text == "" {
+				text = constants[constant.Name]
+			}
+			if text != "" {
 				found(text, name == "detail")
 				break
 			}
 		}
 		return true
 	})
+}
+
+// constantsOf returns the texts of the constants of a file.
+func constantsOf(tree *ast.File) map[string]string {
+	texts := map[string]string{}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 {
+			texts[v.Names[0].Name] = textOf(v.Values[0])
+		}
+		return true
+	})
+	return texts
 }
 
 func nameOf(e ast.Expr) string {

@@ -23,23 +23,23 @@ const (
 // Arithmetics lists them.
 func Arithmetics() []string { return []string{string(Exact), string(Plain)} }
 
-// Choose returns the requested arithmetic, or the one that all matrices allow, explained by notes.
-func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, notes []string, err error) {
+// Choose returns the requested arithmetic, or the one that all matrices allow, explained by details.
+func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, t Told, err error) {
 	return ChooseWhere(m, asked, FloatSums)
 }
 
 // ChooseWhere is Choose for a format that computes exactly if exact returns nil.
 func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
-	packed.Activation) error) (a Arithmetic, notes []string, err error) {
+	packed.Activation) error) (a Arithmetic, t Told, err error) {
 	if i := slices.IndexFunc(m.Packed, func(e packed.Entry) bool { return e.Min }); i >= 0 {
-		return "", nil, fmt.Errorf("%w: tensor %q has minima beside its scales, which graphs do not have here; "+
+		return "", t, fmt.Errorf("%w: tensor %q has minima beside its scales, which graphs do not have here; "+
 			"convert its source with --quant int8, or export to gguf", pack.ErrUnsupported, m.Packed[i].Name)
 	}
 	quantized := false
 	for i := range m.Packed {
 		e := &m.Packed[i]
 		if e.Name == packed.ScreenName {
-			notes = append(notes, noScreen)
+			t.Detail(noScreen)
 			continue
 		}
 		quantized = true
@@ -47,17 +47,16 @@ func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 			continue
 		}
 		if asked == Exact {
-			return "", nil, fmt.Errorf("no exact arithmetic: %w; --arithmetic plain leaves activations floats", err)
+			return "", t, fmt.Errorf("no exact arithmetic: %w; --arithmetic plain leaves activations floats", err)
 		}
-		notes = append(notes,
-			fmt.Sprintf("activations stay floats (--arithmetic plain), so logits differ from those of lowpack: no "+
-				"exact arithmetic: %v", err))
-		return Plain, notes, nil
+		t.Detail("activations stay floats (--arithmetic plain), so logits differ from those of lowpack: no exact "+
+			"arithmetic: %v", err)
+		return Plain, t, nil
 	}
 	if !quantized {
-		return Plain, notes, nil
+		return Plain, t, nil
 	}
-	return cmp.Or(asked, Exact), notes, nil
+	return cmp.Or(asked, Exact), t, nil
 }
 
 // exactSums bounds sums of integers that float32 adds without rounding, in any order.

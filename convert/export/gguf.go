@@ -19,9 +19,25 @@ import (
 
 // Summary of an export.
 type Summary struct {
-	Tensors int      `json:"tensors"`
-	Bytes   int64    `json:"bytes"`
-	Notes   []string `json:"notes"`
+	Tensors int   `json:"tensors"`
+	Bytes   int64 `json:"bytes"`
+	Told
+}
+
+// Told is what an export tells about its result.
+type Told struct {
+	Notes   []string `json:"notes"`   // what a user should know and act on
+	Details []string `json:"details"` // what needs no action
+}
+
+// Note adds a note.
+func (t *Told) Note(format string, args ...any) {
+	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
+}
+
+// Detail adds a detail.
+func (t *Told) Detail(format string, args ...any) {
+	t.Details = append(t.Details, fmt.Sprintf(format, args...))
 }
 
 // Progress is called with the bytes written so far, the total, and what is being written. It may be nil.
@@ -37,7 +53,7 @@ func (p Progress) Of(total int64) func(n int, at string) {
 	}
 }
 
-// noScreen is a note of every format.
+// noScreen is a detail of every format.
 const noScreen = "the candidate filter of the output head is left out; the head is exact without it"
 
 // GGUFOptions choose the target program of a GGUF. The zero value means llama.cpp.
@@ -70,7 +86,7 @@ func GGUF(ctx context.Context, path, target string, o GGUFOptions) (*Summary, er
 		return nil, err
 	}
 	size, _ := to.Seek(0, io.SeekCurrent) // the current position
-	return &Summary{Tensors: len(w.infos), Bytes: size, Notes: w.notes}, out.Commit()
+	return &Summary{Tensors: len(w.infos), Bytes: size, Told: w.Told}, out.Commit()
 }
 
 // ggufWriter is a GGUF that is being made.
@@ -83,7 +99,7 @@ type ggufWriter struct {
 	list    []tensor
 	infos   []gguf.TensorInfo // of list, in the order of the file
 	done    map[string]bool   // tensors of experts, which are entered by layer
-	notes   []string
+	Told
 }
 
 // tensor is one of a GGUF that is being made.
@@ -132,10 +148,10 @@ func (w *ggufWriter) runs(force bool) error {
 			"whatever a file says: it would load and write nonsense. --dialect ik and bitnet.cpp are for programs "+
 			"that compute it; --force writes the file all the same", pack.ErrUnsupported)
 	case wrong:
-		w.note("llama.cpp computes SiLU where this model needs squared ReLU; the file says so in " +
-			"bitnet.hidden_activation, which it does not read")
+		w.Note("llama.cpp computes SiLU where this model needs squared ReLU: run the file with programs that read " +
+			"bitnet.hidden_activation")
 	case d.Activation == "relu2" && w.dialect.doubt != "":
-		w.note("%s", w.dialect.doubt)
+		w.Note("%s", w.dialect.doubt)
 	}
 	for i := range d.Blocks {
 		switch local := w.local(i); {
@@ -149,9 +165,8 @@ func (w *ggufWriter) runs(force bool) error {
 				pack.ErrUnsupported, i,
 				d.SlidingWindow, w.arch.Name)
 		default:
-			w.note("llama.cpp has no sliding window in architecture %s: it computes texts of more than %d tokens "+
-				"differently",
-				w.arch.Name, d.SlidingWindow)
+			w.Note("keep texts within %d tokens: llama.cpp has no sliding window in architecture %s, and computes "+
+				"longer ones differently", d.SlidingWindow, w.arch.Name)
 			return nil
 		}
 	}
@@ -169,10 +184,6 @@ func (w *ggufWriter) local(i int) bool {
 		return i%2 == 0
 	}
 	return false
-}
-
-func (w *ggufWriter) note(format string, args ...any) {
-	w.notes = append(w.notes, fmt.Sprintf(format, args...))
 }
 
 // add adds a tensor; its data come later.

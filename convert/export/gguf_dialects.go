@@ -35,8 +35,8 @@ var dialects = map[Dialect]dialect{
 	IK: {[]gguf.Type{gguf.Q1_0, gguf.IQ2_BN, gguf.MXFP4, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0}, false,
 		"bitnet-b1.58", ""},
 	BitnetCpp: {[]gguf.Type{gguf.I2_S, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q8_0}, false, "bitnet-b1.58",
-		"bitnet.cpp with its llama.cpp of 2024 computes squared ReLU for architecture bitnet-b1.58; newer ones were " +
-			"seen to compute SiLU (microsoft/BitNet issue 588)"},
+		"run the file with bitnet.cpp's own llama.cpp of 2024, which computes squared ReLU for architecture " +
+			"bitnet-b1.58; newer ones were seen to compute SiLU (microsoft/BitNet issue 588)"},
 }
 
 func (d Dialect) open() (dialect, error) {

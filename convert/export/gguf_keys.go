@@ -151,7 +151,7 @@ func (w *ggufWriter) truncate(whole bool) {
 	case whole:
 		w.key(hf.TruncateKey, gguf.BoolValue(true))
 	default:
-		w.note("llama.cpp rounds the ends of yarn's blend to whole pairs, as it does for every gpt-oss; the model " +
+		w.Detail("llama.cpp rounds the ends of yarn's blend to whole pairs, as it does for every gpt-oss; the model " +
 			"does not (truncate), so that logits differ a little")
 	}
 }

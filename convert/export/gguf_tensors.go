@@ -80,7 +80,7 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	case e.Order:
 		return refusedOrder(e)
 	case e.Name == packed.ScreenName:
-		w.note(noScreen)
+		w.Detail(noScreen)
 		return nil
 	case e.Name == packed.HeadName && w.arch.NoHead:
 		return fmt.Errorf("%w: the quantized output head beside the embedding: architecture %s of llama.cpp reads "+

@@ -129,7 +129,7 @@ func (w *ggufWriter) roles(t *tokenizer.Tokenizer, v *vocabulary) error {
 		w.count([]string{"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}[i], id)
 	}
 	if len(d.EOS) > 2 {
-		w.note("of %d tokens that end a text, llama.cpp is told the first two", len(d.EOS))
+		w.Detail("of %d tokens that end a text, llama.cpp is told the first two", len(d.EOS))
 	}
 	for id, kind := range v.types {
 		if kind == hf.UnknownToken {

@@ -14,9 +14,9 @@ import (
 
 // Scheme describes how the linear layers of a checkpoint are quantized.
 type Scheme struct {
-	Method string   // display name: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4" …
-	Notes  []string // what the packer's own runtime computes differently, apart from the weights
-	layer  func(module string, look Lookup) (*Layer, error)
+	Method  string   // display name: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4" …
+	Details []string // what the packer's own runtime computes differently, apart from the weights
+	layer   func(module string, look Lookup) (*Layer, error)
 }
 
 // Layer checks the tensors of a module and returns its layer, or nil if the module is not quantized. The tensors
@@ -91,7 +91,7 @@ func (k *keys) scheme(read func(k *keys) *Scheme) (*Scheme, error) {
 		return nil, k.err
 	}
 	if s != nil {
-		s.Notes = k.told
+		s.Details = k.told
 	}
 	return s, nil
 }

@@ -97,7 +97,7 @@ func TestOtherModels(t *testing.T) {
 	}
 }
 
-// TestTold: keys that affect only the packer's own runtime produce a note.
+// TestTold: keys that affect only the packer's own runtime produce a detail.
 func TestTold(t *testing.T) {
 	for _, c := range []struct{ place, key string }{
 		{"GPTQ", `"activation":"w4afp8"`},
@@ -107,13 +107,13 @@ func TestTold(t *testing.T) {
 		{"config_groups", `"output_activations":{"num_bits":8}`},
 	} {
 		s, err := parse(c.place, c.key)
-		if name, _, _ := strings.Cut(c.key[1:], `"`); err != nil || len(s.Notes) != 1 ||
-			!strings.Contains(s.Notes[0], name+" is not followed") {
+		if name, _, _ := strings.Cut(c.key[1:], `"`); err != nil || len(s.Details) != 1 ||
+			!strings.Contains(s.Details[0], name+" is not followed") {
 			t.Errorf("%s: %v, %v", c.key, s, err)
 		}
 	}
 	for _, quiet := range []string{`"act_bits":16`, `"static_kv_dtype":null`, `"activation":null`} {
-		if s, err := parse("AutoRound", quiet); err != nil || len(s.Notes) != 0 {
+		if s, err := parse("AutoRound", quiet); err != nil || len(s.Details) != 0 {
 			t.Errorf("%s: %v, %v", quiet, s, err)
 		}
 	}

@@ -16,7 +16,7 @@ type use int
 const (
 	read    use = iota // this package reads it
 	inert              // no effect: the weights are the same for any value
-	told               // no effect on the weights, but the packer's own runtime computes differently: a note says so
+	told               // no effect on the weights, but the packer's own runtime computes differently: a detail says so
 	neutral            // a value other than null, false, 0, "", {} and [] means a different model, which is rejected
 )
 
@@ -174,7 +174,7 @@ func (k *keys) follow(kind string) {
 			k.fail(pack.ErrUnsupported,
 				"%s is %s: %s; convert the original checkpoint", m.Key, show(&m.Value), r.why)
 		case r.use == told && !isNeutral(&m.Value):
-			k.note("%s is not followed: %s", m.Key, r.why)
+			k.detail("%s is not followed: %s", m.Key, r.why)
 		}
 	}
 }

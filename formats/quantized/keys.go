@@ -12,10 +12,10 @@ type keys struct {
 	file string
 	v    *jsonread.Value
 	err  error
-	told []string // notes for the user
+	told []string // details for the user
 }
 
-func (k *keys) note(format string, args ...any) {
+func (k *keys) detail(format string, args ...any) {
 	k.told = append(k.told, fmt.Sprintf("%s: %s", k.file, fmt.Sprintf(format, args...)))
 }
 

@@ -109,7 +109,7 @@ func (k *keys) integerData() {
 		k.fail(pack.ErrUnsupported, "data_type %q; supported is int", t)
 	}
 	if bits := k.integer("act_bits", 16); bits >= 0 && bits < 16 {
-		k.note("act_bits is not followed: %s", activations)
+		k.detail("act_bits is not followed: %s", activations)
 	}
 }
 

@@ -96,10 +96,8 @@ func (m *exported) chats() error {
 		template, err = chat.For(chat.ONNXRuntime, t, template)
 	}
 	if err != nil {
-		m.notes = append(m.notes,
-			fmt.Sprintf("onnxruntime-genai loads the model and cannot render its chat template, which is left as it "+
-				"is: %v",
-				err))
+		m.Note("render conversations elsewhere: onnxruntime-genai cannot render the chat template, which is left as "+
+			"it is: %v", err)
 		return nil
 	}
 	m.texts = map[string][]byte{"chat_template.jinja": []byte(template)}

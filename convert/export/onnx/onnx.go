@@ -42,13 +42,13 @@ func Export(ctx context.Context, path, dir string, a export.Arithmetic, p export
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
-	return &export.Summary{Tensors: len(m.tensors), Bytes: size, Notes: m.notes}, nil
+	return &export.Summary{Tensors: len(m.tensors), Bytes: size, Told: m.Told}, nil
 }
 
 // exported is the plan of a directory.
 type exported struct {
 	*decoder
-	notes []string
+	export.Told
 	texts map[string][]byte // tokenizer files that replace the packed file's
 }
 
@@ -62,7 +62,7 @@ func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 		return nil, err
 	}
 	m := &exported{}
-	if a, m.notes, err = export.ChooseWhere(f.Manifest(), a, exactly); err != nil {
+	if a, m.Told, err = export.ChooseWhere(f.Manifest(), a, exactly); err != nil {
 		return nil, err
 	}
 	m.decoder = &decoder{

@@ -97,7 +97,7 @@ func TestForms(t *testing.T) {
 		source := exports.Packed(t, dir, c.recipe)
 		exact, s := exportedOf(t, source, "")
 		if g := modelOf(t, exact); g.arithmetic() != export.Exact || !slices.Equal(operators(g), []string{c.exact}) {
-			t.Errorf("%s: arithmetic %s by %v, notes %q", name, g.arithmetic(), operators(g), s.Notes)
+			t.Errorf("%s: arithmetic %s by %v, details %q", name, g.arithmetic(), operators(g), s.Details)
 		}
 		plain, _ := exportedOf(t, source, export.Plain)
 		for _, n := range modelOf(t, plain).nodes {

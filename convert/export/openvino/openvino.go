@@ -55,14 +55,14 @@ func write(ctx context.Context, path, dir string, a export.Arithmetic, s *Static
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
-	return &export.Summary{Tensors: m.tensors(), Bytes: size, Notes: m.notes}, nil
+	return &export.Summary{Tensors: m.tensors(), Bytes: size, Told: m.Told}, nil
 }
 
 // exported is the plan of a directory.
 type exported struct {
 	*source
 	graphs []graphFile
-	notes  []string
+	export.Told
 }
 
 // graphFile is a graph with the name of its file.
@@ -106,7 +106,7 @@ func plan(f *packed.File, a export.Arithmetic, s *Static) (*exported, error) {
 		return nil, err
 	}
 	m := &exported{}
-	if a, m.notes, err = export.Choose(f.Manifest(), a); err != nil {
+	if a, m.Told, err = export.Choose(f.Manifest(), a); err != nil {
 		return nil, err
 	}
 	m.source = &source{file: f, manifest: f.Manifest(), model: description, arithmetic: a, forms: map[string]*form{}}
@@ -137,7 +137,7 @@ const tokenizersVersion = "2026.4.1.0"
 func (m *exported) texts() error {
 	v, err := readVocabulary(m.file.Embedded)
 	if errors.Is(err, pack.ErrUnsupported) {
-		m.note("no tokenizer for OpenVINO is written: %v", err)
+		m.Note("tokenize elsewhere: no tokenizer for OpenVINO is written: %v", err)
 		return nil
 	}
 	if err != nil {
@@ -156,7 +156,8 @@ func (m *exported) texts() error {
 	if template := chat.Template(m.file.Embedded); template != "" {
 		ours, err := chat.For(chat.OpenVINO, v.loaded, template)
 		if err != nil {
-			m.note("OpenVINO GenAI cannot render the chat template, which is left out of its tokenizer: %v", err)
+			m.Note("render conversations elsewhere: OpenVINO GenAI cannot render the chat template, which is left "+
+				"out of its tokenizer: %v", err)
 		} else {
 			info = append(info, field{name: "chat_template", value: ours})
 		}
@@ -164,10 +165,6 @@ func (m *exported) texts() error {
 	m.graph(tokenizerFile, v.tokenizer(m.model.MaxPositions, info), false)
 	m.graph(detokenizerFile, v.detokenizer(info), false)
 	return nil
-}
-
-func (m *exported) note(format string, args ...any) {
-	m.notes = append(m.notes, fmt.Sprintf(format, args...))
 }
 
 // runs refuses models that the graph cannot express.

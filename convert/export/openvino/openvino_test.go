@@ -156,7 +156,7 @@ func TestForms(t *testing.T) {
 		dir, s := exportedOf(t, source, "")
 		n := graphOf(t, dir)
 		if (n.arithmetic() == export.Exact) != c.exact {
-			t.Errorf("%s: arithmetic %s, notes %q", name, n.arithmetic(), s.Notes)
+			t.Errorf("%s: arithmetic %s, details %q", name, n.arithmetic(), s.Details)
 		}
 		w := "self.model.layers.1.self_attn.q_proj.weight_compressed"
 		if got := n.layerOf(t, w).find("data").value("element_type"); got != c.element {
