@@ -192,6 +192,7 @@ func valueWords(flag cli.DocGenerationFlag, typed, before string) (a answer) {
 		}
 		return a
 	}
+	a.words = modelWords("--"+flag.Names()[0], before)
 	switch placeholder := placeholderOf(flag); {
 	case placeholder == "DIR":
 		a.shell = completeDirs
@@ -217,14 +218,14 @@ func argumentWords(cmd *cli.Command, first bool) (a answer) {
 	case "COMMAND":
 		return commandWords(manCommands())
 	case "MODEL...":
-		a.words = modelWords("rm")
+		a.words = modelWords("rm", "")
 	case "[DIR]":
 		a.shell = completeDirs
 	default:
 		if first {
 			a = commandWords(cmd.Subcommands)
 		}
-		a.words = append(a.words, modelWords(cmd.Name)...)
+		a.words = append(a.words, modelWords(cmd.Name, "")...)
 		a.shell = completeFiles
 	}
 	return a

@@ -145,7 +145,7 @@ func TestNames(t *testing.T) {
 		for _, args := range [][]string{
 			{"inspect", name}, {"verify", name, "--level", "digest"}, {"tokenize", name, "x"}, {"run", name, "-p", "a"},
 			{"repack", name, "--layout", "i2", "-o", "out"}, {"unpack", name, "-o", "dir"},
-			{"export", name, "--to", "gguf", "--force", "-o", "m.gguf"},
+			{"export", name, "--to", "gguf", "--force", "-o", "m.gguf"}, {"verify", "m.gguf", "--source", name},
 		} {
 			code, out, text := mainOf(args...)
 			if strings.Contains(text, "not exist") || strings.Contains(text, "no such file") {
@@ -251,6 +251,10 @@ func TestCompleteNames(t *testing.T) {
 		"rm t|":                "tiny-0123456789abcdef",
 		"rm acme/h|":           "acme/half",
 		"bench serve |":        "",
+		"run f --draft t|":     "tiny-0123456789abcdef :files",
+		"eval f --against |":   "tiny-0123456789abcdef acme/clip acme/half acme/tiny acme/tiny:tiny-Q4_0.gguf :files",
+		"verify f --source=t|": "--source=tiny-0123456789abcdef :files",
+		"verify f --source a|": "acme/clip acme/half acme/tiny acme/tiny:tiny-Q4_0.gguf :files",
 		"list |":               ":dirs",
 	} {
 		line = strings.TrimSuffix(line, "|")

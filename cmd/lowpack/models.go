@@ -131,26 +131,27 @@ func nearModel(name string) string {
 	return hint
 }
 
-// taking lists which commands accept the names of packed files, and of models in the hub's cache.
+// taking lists which commands, and which flags, accept the names of packed files, and of models in the hub's cache.
 var taking = map[string]struct{ packed, hub bool }{
 	"verify": {packed: true}, "repack": {packed: true}, "unpack": {packed: true}, "export": {packed: true},
 	"bench": {packed: true}, "convert": {hub: true}, "recommend": {hub: true}, "pull": {hub: true}, "run": {true, true},
 	"serve": {true, true}, "eval": {true, true}, "inspect": {true, true}, "tokenize": {true, true}, "rm": {true, true},
+	"--source": {true, true}, "--against": {true, true}, "--draft": {packed: true},
 }
 
-// modelWords returns the names of models that a command accepts, for completion.
-func modelWords(command string) (list [][2]string) {
-	takes := taking[command]
+// modelWords returns the names of models that a command or flag accepts, each preceded by before, for completion.
+func modelWords(taker, before string) (list [][2]string) {
+	takes := taking[taker]
 	if takes.packed {
 		models, _ := packedModels() // unreadable models are not offered
 		for _, l := range models {
-			list = append(list, [2]string{l.name, "packed file"})
+			list = append(list, [2]string{before + l.name, "packed file"})
 		}
 	}
 	if takes.hub {
 		models, _ := hubModels()
 		for _, l := range models {
-			list = append(list, [2]string{l.name, "downloaded"})
+			list = append(list, [2]string{before + l.name, "downloaded"})
 		}
 	}
 	return list

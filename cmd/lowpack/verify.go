@@ -183,6 +183,10 @@ func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Co
 		return usagef("verify %s needs --source FILE, the packed file that it was made from: %s has neither golden "+
 			"outputs nor digests%s", path, kind, foreign)
 	}
+	source, err := modelPath(source)
+	if err != nil {
+		return err
+	}
 	v, err := compare(c.Context, path, source)
 	if err != nil {
 		return err
