@@ -150,16 +150,20 @@ func (u *units) row(dst []float64, i int, codes []int8) {
 		first = matrix
 	}
 	order := u.orders[matrix]
-	for k, c := range codes {
-		unit, at, code := first+k/u.group, k, int(c)
+	for from := 0; from < len(codes); from += u.group {
+		unit, zero := first+from/u.group, 0
 		if u.zeros != nil {
-			code -= int(u.zeros[unit])
+			zero = int(u.zeros[unit])
 		}
-		if order != nil {
-			at = int(order[k])
-		}
-		if dst[at] = float64(code) * float64(u.scales[unit]); u.minima != nil {
-			dst[at] = float64(float32(dst[at]) + u.minima[unit])
+		scale := float64(u.scales[unit])
+		for k, c := range codes[from:min(from+u.group, len(codes))] {
+			at := from + k
+			if order != nil {
+				at = int(order[at])
+			}
+			if dst[at] = float64(int(c)-zero) * scale; u.minima != nil {
+				dst[at] = float64(float32(dst[at]) + u.minima[unit])
+			}
 		}
 	}
 }

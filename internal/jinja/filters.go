@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"html"
 	"math"
 	"slices"
 	"strconv"
@@ -55,8 +56,8 @@ func init() {
 		"title":      textFilter(marked.Text.MapWhole, titleWords),
 		"safe":       textFilter(marked.Text.Map, unchanged),
 		"string":     textFilter(marked.Text.Map, unchanged),
-		"escape":     textFilter(marked.Text.Map, escaper.Replace),
-		"e":          textFilter(marked.Text.Map, escaper.Replace),
+		"escape":     textFilter(marked.Text.Map, html.EscapeString),
+		"e":          textFilter(marked.Text.Map, html.EscapeString),
 		"trim":       trimFilter,
 		"default":    defaultFilter,
 		"d":          defaultFilter,
@@ -90,8 +91,6 @@ func init() {
 		"tojson":     tojsonFilter,
 	}
 }
-
-var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
 
 func unchanged(s string) string { return s }
 

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"fmt"
+	"html"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -115,7 +116,7 @@ func escape(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(s)
+	return html.EscapeString(s)
 }
 
 func b2i(b bool) int {

@@ -48,7 +48,8 @@ func harmful(r rune, size int) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
+// breaks writes what moves on a terminal as Go writes it. It is built once: progress is told hundreds of times.
+var breaks = strings.NewReplacer("\n", `\n`, "\t", `\t`)
+
 // Line is a text as part of a line: like Text, and it cannot begin a line of its own.
-func Line(s string) string {
-	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(string(Text([]byte(s))))
-}
+func Line(s string) string { return breaks.Replace(string(Text([]byte(s)))) }

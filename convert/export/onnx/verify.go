@@ -145,26 +145,16 @@ func (v *comparison) data(f *os.File, size int64) error {
 func (v *comparison) codes(from io.Reader, held codes) error {
 	c := held.of()
 	a, e, shape := c.alphabet, c.entry, c.entry.MatrixShape()
-	legal, numbers := map[int8]bool{}, packed.NewNumbers(a, shape.K)
+	m, numbers := pack.NewMatrix(shape, a), packed.NewNumbers(a, shape.K)
 	digest := packed.NewCodesHash(a.Name, pack.Shape{M: e.Rows(), K: shape.K})
-	for _, c := range a.Values {
-		legal[c] = true
-	}
-	codes, out := make([]int8, shape.M*shape.K), make([]byte, numbers.Row())
 	for range e.Experts() {
-		if err := held.read(codes, stoppingReader{v.ctx, from}); err != nil {
+		if err := held.read(m.Codes, stoppingReader{v.ctx, from}); err != nil {
 			return err
 		}
-		for r := range shape.M {
-			row := codes[r*shape.K:][:shape.K]
-			for k, code := range row {
-				if !legal[code] {
-					return fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, r, k,
-						code, a.Name)
-				}
-			}
-			digest.Write(numbers.Write(out, row))
+		if err := m.Check(); err != nil {
+			return err
 		}
+		digest.Write(numbers.Write(packed.CodeBytes(m.Codes), m.Codes))
 	}
 	v.Weights += e.Weights()
 	if hex.EncodeToString(digest.Sum(nil)) != e.CodesSHA {

@@ -266,32 +266,31 @@ func (x *form) ones(w io.Writer) error {
 func (x *form) same(stopped func() error, from io.Reader) (weights int64, err error) {
 	shape := x.entry.MatrixShape()
 	numbers, digest := packed.NewNumbers(x.alphabet, shape.K), packed.NewCodesHash(x.alphabet.Name, shape)
-	r := &unpacker{r: bufio.NewReader(from), bits: int(x.element.bits())}
-	codes, out := make([]int8, shape.K), make([]byte, numbers.Row())
-	var legal [256]bool
-	for _, c := range x.alphabet.Values {
-		legal[uint8(c)] = true
+	r := &unpacker{r: from, bits: int(x.element.bits())}
+	stored, codes, out := make([]uint8, shape.K+x.padding()), make([]int8, shape.K), make([]byte, numbers.Row())
+	var (
+		code  [256]int8
+		legal [256]bool
+	)
+	for s := range 1 << r.bits {
+		code[s] = x.code(uint8(s))
+		legal[s] = slices.Contains(x.alphabet.Values, code[s])
 	}
 	for row := range shape.M {
 		if err := stopped(); err != nil {
 			return weights, err
 		}
-		for k := range shape.K + x.padding() {
-			s, err := r.next()
-			switch {
-			case err != nil:
-				return weights, err
-			case k >= shape.K && int(s) != x.zero:
-				return weights, fmt.Errorf("%w: row %d: the columns beyond the last one are not 0",
-					pack.ErrCorrupt, row)
-			case k >= shape.K:
-			case !legal[uint8(x.code(s))]:
-				return weights, fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s",
-					pack.ErrCorrupt, row, k,
-					x.code(s), x.alphabet.Name)
-			default:
-				codes[k] = x.code(s)
+		if err := r.read(stored); err != nil {
+			return weights, err
+		}
+		for k, s := range stored[:shape.K] {
+			if codes[k] = code[s]; !legal[s] {
+				return weights, fmt.Errorf("%w: row %d, column %d: %d is no code of alphabet %s", pack.ErrCorrupt, row,
+					k, code[s], x.alphabet.Name)
 			}
+		}
+		if slices.ContainsFunc(stored[shape.K:], func(s uint8) bool { return int(s) != x.zero }) {
+			return weights, fmt.Errorf("%w: row %d: the columns beyond the last one are not 0", pack.ErrCorrupt, row)
 		}
 		digest.Write(numbers.Write(out, codes))
 		weights += int64(shape.K)
@@ -304,21 +303,27 @@ func (x *form) same(stopped func() error, from io.Reader) (weights int64, err er
 
 // unpacker reads the output of a packer.
 type unpacker struct {
-	r     *bufio.Reader
-	bits  int
-	have  int
-	value uint8
+	r      io.Reader
+	bits   int
+	have   int // bits of value
+	value  uint8
+	buffer []byte
 }
 
-func (u *unpacker) next() (uint8, error) {
-	if u.have == 0 {
-		b, err := u.r.ReadByte()
-		if err != nil {
-			return 0, fmt.Errorf("%w: %v", pack.ErrCorrupt, err)
-		}
-		u.value, u.have = b, 8
+func (u *unpacker) read(dst []uint8) error {
+	need := (len(dst)*u.bits - u.have + 7) / 8
+	u.buffer = slices.Grow(u.buffer[:0], need)[:need]
+	if _, err := io.ReadFull(u.r, u.buffer); err != nil {
+		return fmt.Errorf("%w: %v", pack.ErrCorrupt, err)
 	}
-	s := u.value & (1<<u.bits - 1)
-	u.value, u.have = u.value>>u.bits, u.have-u.bits
-	return s, nil
+	next, mask := 0, uint8(1<<u.bits-1)
+	for i := range dst {
+		if u.have == 0 {
+			u.value, u.have = u.buffer[next], 8
+			next++
+		}
+		dst[i] = u.value & mask
+		u.value, u.have = u.value>>u.bits, u.have-u.bits
+	}
+	return nil
 }
