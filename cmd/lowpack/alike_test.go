@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 )
 
 // TestFlagsAlike: a flag name means the same in every command: flags for texts, threads and verbosity.
@@ -25,18 +27,18 @@ func TestFlagsAlike(t *testing.T) {
 					t.Errorf("%s has %d flags --%s", cmd.Name, names[name], name)
 				}
 			}
-			prompt, file := flagOf(cmd, "-p"), flagOf(cmd, "--file")
+			prompt, file := manual.FlagOf(cmd, "-p"), manual.FlagOf(cmd, "--file")
 			if has := slices.Contains(texts, cmd.Name); has != (prompt != nil) || has != (file != nil) {
 				t.Errorf("%s: a text is given by %v and %v", cmd.Name, prompt, file)
-			} else if has && (placeholderOf(prompt) != "TEXT" ||
+			} else if has && (manual.Placeholder(prompt) != "TEXT" ||
 				!strings.Contains(file.GetUsage(), "- is standard input")) {
 				t.Errorf("%s: %s; %s", cmd.Name, prompt.GetUsage(), file.GetUsage())
 			}
-			n := flagOf(cmd, "--threads")
-			isList := n != nil && placeholderOf(n) == "LIST" // what measures does it with each number of a list
+			n := manual.FlagOf(cmd, "--threads")
+			isList := n != nil && manual.Placeholder(n) == "LIST" // what measures does it with each number of a list
 			if has := slices.Contains(threads, cmd.Name) && cmd.ArgsUsage != "URL"; !isList && has != (n != nil) {
 				t.Errorf("%s: --threads is %v", cmd.Name, n)
-			} else if has && (n.GetDefaultText() != "one per CPU" || flagOf(cmd, "--jobs") != n) {
+			} else if has && (n.GetDefaultText() != "one per CPU" || manual.FlagOf(cmd, "--jobs") != n) {
 				t.Errorf("%s: --threads %s", cmd.Name, n.GetDefaultText())
 			}
 		}

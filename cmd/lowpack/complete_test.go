@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 )
 
 func completed(line ...string) []string {
 	var out bytes.Buffer
-	Main(append([]string{"lowpack", completeWord}, line...), strings.NewReader(""), &out, io.Discard)
+	Main(append([]string{"lowpack", manual.CompleteWord}, line...), strings.NewReader(""), &out, io.Discard)
 	var list []string
 	for _, l := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
 		word, _, _ := strings.Cut(l, "\t")
@@ -78,15 +80,15 @@ func TestComplete(t *testing.T) {
 func TestOffers(t *testing.T) {
 	offered := 0
 	eachFlag(func(c *cli.Command, f cli.Flag) {
-		o, ok := f.(offering)
+		o, ok := f.(manual.Offering)
 		if !ok {
 			return
 		}
 		offered++
-		if len(o.offers()) == 0 {
-			t.Errorf("%s --%s offers %q", c.Name, f.Names()[0], o.offers())
+		if len(o.Offers()) == 0 {
+			t.Errorf("%s --%s offers %q", c.Name, f.Names()[0], o.Offers())
 		}
-		if d := f.(cli.DocGenerationFlag); d.GetValue() != "" && !slices.Contains(o.offers(), d.GetValue()) {
+		if d := f.(cli.DocGenerationFlag); d.GetValue() != "" && !slices.Contains(o.Offers(), d.GetValue()) {
 			t.Errorf("%s --%s has the default %q, which is not offered", c.Name, f.Names()[0], d.GetValue())
 		}
 	})
@@ -110,7 +112,7 @@ func eachFlag(visit func(*cli.Command, cli.Flag)) {
 func TestHelp(t *testing.T) {
 	for _, c := range commands() {
 		for _, cmd := range append([]*cli.Command{c}, c.Subcommands...) {
-			if _, examples := parted(cmd.Description); len(examples) == 0 {
+			if _, examples := manual.Parted(cmd.Description); len(examples) == 0 {
 				t.Errorf("%s has no examples", cmd.Name)
 			}
 			if !strings.HasPrefix(cmd.UsageText, "lowpack ") {
@@ -123,7 +125,7 @@ func TestHelp(t *testing.T) {
 		if usage := d.GetUsage(); usage == "" || strings.HasSuffix(usage, ".") {
 			t.Errorf("%s --%s: %q", c.Name, f.Names()[0], usage)
 		}
-		if d.TakesValue() && placeholderOf(d) == "" {
+		if d.TakesValue() && manual.Placeholder(d) == "" {
 			t.Errorf("%s --%s does not name its value", c.Name, f.Names()[0])
 		}
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -23,11 +24,8 @@ type choices struct {
 	values []string
 }
 
-// offering is a flag that knows words for its value.
-type offering interface{ offers() []string }
-
-func (c choice) offers() []string  { return c.values }
-func (c choices) offers() []string { return c.values }
+func (c choice) Offers() []string  { return c.values }
+func (c choices) Offers() []string { return c.values }
 
 // oneOf makes a flag accept only these words.
 func oneOf(f *cli.StringFlag, values ...string) cli.Flag {
@@ -87,7 +85,7 @@ func between(least, most int, f *cli.IntFlag) cli.Flag {
 
 func checkBetween(flag string, n, least, most int) error {
 	if n < least || n > most {
-		return usagef("invalid %s %d: must be between %d and %d", dashed(flag), n, least, most)
+		return usagef("invalid %s %d: must be between %d and %d", manual.Dashed(flag), n, least, most)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 )
 
 // TestForeignWords: commands and flags of other programs are answered with lowpack's names.
@@ -68,7 +70,7 @@ func TestForeignCommands(t *testing.T) {
 		for _, cmd := range append(c.Subcommands, c) {
 			for _, f := range cmd.Flags {
 				for _, name := range f.Names() {
-					flags[dashed(name)] = true
+					flags[manual.Dashed(name)] = true
 				}
 			}
 		}

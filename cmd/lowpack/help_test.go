@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 )
 
 // TestFit: at every width, help has the same words as in a pipe, in the same order; only examples, usage lines and
@@ -21,7 +23,7 @@ func TestFit(t *testing.T) {
 		}
 		text := b.String()
 		for _, columns := range []int{60, 80, 120, 200} {
-			got := fit(text, columns)
+			got := manual.Fit(text, columns)
 			if strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(text), " ") {
 				t.Fatalf("%v at %d columns has other words:\n%s", args, columns, got)
 			}
@@ -33,20 +35,5 @@ func TestFit(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestFold(t *testing.T) {
-	const text = "Words of a\nparagraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name " +
-		"FILE  what it does with a name\n  --x          short\n"
-	want := "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name " +
-		"FILE\n      what it does with\n      a name\n  --x\n      short\n"
-	if got := fit(text, 23); got != want {
-		t.Errorf("%s", got)
-	}
-	want = "Words of a paragraph.\n\n  lowpack example with a long line   # as it is\n\nFlags:\n  --name FILE  what " +
-		"it does with a name\n  --x          short\n"
-	if got := fit(text, 80); got != want {
-		t.Errorf("%s", got)
 	}
 }

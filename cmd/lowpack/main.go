@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/internal/version"
@@ -59,8 +60,8 @@ const typedLine = "typed"
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	app := newApp(stdin, stdout, stderr)
 	app.Metadata = map[string]any{typedLine: args[min(1, len(args)):]}
-	if len(args) > 1 && args[1] == completeWord {
-		complete(stdout, app, args[2:])
+	if len(args) > 1 && args[1] == manual.CompleteWord {
+		manual.Complete(stdout, app, args[2:], modelWords)
 		return nil
 	}
 	args, err := flagsFirst(app, helpLast(args))
@@ -86,7 +87,7 @@ written to standard output, notes and progress to standard error.
   lowpack run model.safetensors -p "Once upon a time"`,
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "print the version",
 			DisableDefaultText: true}},
-		CustomAppHelpTemplate:     appHelp,
+		CustomAppHelpTemplate:     manual.AppHelp,
 		HideVersion:               true,
 		HideHelpCommand:           true,
 		Reader:                    stdin,
@@ -111,7 +112,7 @@ written to standard output, notes and progress to standard error.
 // setUp makes a command check its paths, report wrong usage and show its help like all others.
 func setUp(c *cli.Command) {
 	c.OnUsageError = onUsageError
-	c.CustomHelpTemplate = commandHelp
+	c.CustomHelpTemplate = manual.CommandHelp
 	c.HideHelpCommand = true
 	if action := c.Action; action != nil {
 		c.Flags = append(c.Flags, verbosityFlags()...)

@@ -1,15 +1,40 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/internal/version"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 )
+
+func completionCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "completion",
+		Usage:     "print the script that makes a shell complete lowpack command lines",
+		ArgsUsage: "SHELL",
+		UsageText: "lowpack completion bash|zsh|fish",
+		Description: `The shell then completes commands, flags, the known values of flags, and file names. The script asks this program, so it
+need not be renewed with it. make install installs it for all users.
+
+  source <(lowpack completion bash)                      # now; put it into ~/.bashrc to keep it
+  lowpack completion zsh > "${fpath[1]}/_lowpack"        # zsh, at the next start
+  lowpack completion fish > ~/.config/fish/completions/lowpack.fish`,
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 1, "SHELL: bash, zsh or fish"); err != nil {
+				return err
+			}
+			shell := c.Args().First()
+			if !slices.Contains(manual.Shells(), shell) {
+				return unknownWord("SHELL", shell, manual.Shells())
+			}
+			_, err := c.App.Writer.Write(manual.Script(shell))
+			return err
+		},
+	}
+}
 
 func manCommand() *cli.Command {
 	return &cli.Command{
@@ -32,24 +57,20 @@ lowpack as a whole. make install puts all of them where man finds them.
 				return writePages(c.App, dir)
 			}
 			name := c.Args().First()
-			for _, p := range manPages(c.App) {
-				if p.command == name {
-					_, err := io.WriteString(c.App.Writer, p.text())
-					return err
-				}
+			text, ok := manual.Pages(c.App)[name]
+			if !ok {
+				return unknownCommand(c.App, name)
 			}
-			return unknownCommand(c.App, name)
+			_, err := io.WriteString(c.App.Writer, text)
+			return err
 		},
 	}
 }
 
-// manCommands returns the commands that have a man page.
-func manCommands() []*cli.Command { return commands() }
-
 func writePages(app *cli.App, dir string) error {
-	for _, p := range manPages(app) {
-		err := writeFile(filepath.Join(dir, p.name()+".1"), func(w io.Writer) error {
-			_, err := io.WriteString(w, p.text())
+	for command, text := range manual.Pages(app) {
+		err := writeFile(filepath.Join(dir, manual.PageName(command)+".1"), func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
 			return err
 		})
 		if err != nil {
@@ -57,132 +78,4 @@ func writePages(app *cli.App, dir string) error {
 		}
 	}
 	return nil
-}
-
-// page is one manual page, in the macros of man(7).
-type page struct {
-	command  string // after lowpack; empty for the page about all
-	usage    string
-	synopsis string
-	about    string
-	flags    []cli.Flag
-	commands []*cli.Command // described in this page, with their flags if they are subcommands
-	others   []string       // other pages
-}
-
-func (p *page) name() string { return strings.TrimSuffix("lowpack-"+p.command, "-") }
-
-// manPages makes a page about lowpack and one per command.
-func manPages(app *cli.App) []page {
-	all := []page{{usage: app.Usage, synopsis: app.UsageText, about: app.Description, flags: app.Flags,
-		commands: app.Commands}}
-	for _, c := range app.Commands {
-		all[0].others = append(all[0].others, "lowpack-"+c.Name)
-		p := page{command: c.Name, usage: c.Usage, synopsis: c.UsageText, about: c.Description, flags: c.Flags,
-			others: append([]string{"lowpack"}, related[c.Name]...)}
-		p.commands = c.Subcommands
-		all = append(all, p)
-	}
-	return all
-}
-
-// related lists the SEE ALSO pages of a page.
-var related = map[string][]string{
-	"convert":  {"lowpack-merge", "lowpack-verify", "lowpack-layouts"},
-	"verify":   {"lowpack-convert", "lowpack-inspect"},
-	"run":      {"lowpack-convert", "lowpack-tokenize", "lowpack-bench"},
-	"inspect":  {"lowpack-verify"},
-	"merge":    {"lowpack-convert"},
-	"repack":   {"lowpack-layouts", "lowpack-unpack"},
-	"unpack":   {"lowpack-repack", "lowpack-convert"},
-	"layouts":  {"lowpack-pack", "lowpack-convert"},
-	"pack":     {"lowpack-layouts"},
-	"eval":     {"lowpack-run"},
-	"tokenize": {"lowpack-run"},
-	"synth":    {"lowpack-convert", "lowpack-bench"},
-	"bench":    {"lowpack-run", "lowpack-eval"},
-}
-
-// exitCodes, in the help and in the pages.
-var exitCodes = [][2]string{
-	{"0", "done, every check passed"},
-	{"1", "the input is bad, or a check failed"},
-	{"2", "wrong usage"},
-	{"3", "the environment failed: disk full, permission, limits of the process (ulimit), measurements too noisy"},
-	{"130, 143", "interrupted by SIGINT or SIGTERM"},
-}
-
-// environment variables that lowpack reads.
-var environment = [][2]string{
-	{"LOWPACK_ISA",
-		"use kernels of this instruction set (generic, avx2, avxvnni, avx512vnni, amx, neon) and of those that it " +
-			"contains; one that this CPU lacks is an error. Default: the best that the CPU has. Results do not " +
-			"depend on it"},
-}
-
-// files lists files that commands write or read in addition to the named ones.
-var files = map[string][][2]string{
-	"convert": {
-		{".FILE.resume, .FILE.resume.journal",
-			"what an interrupted conversion with --resume leaves beside the packed FILE, for the next one to continue"},
-	},
-}
-
-func (p *page) text() string {
-	var b strings.Builder
-	title := strings.ToUpper(p.name())
-	fmt.Fprintf(&b, ".\\\" Made by lowpack man.\n.TH %s 1 %s %q %q\n.nh\n.ad l\n", roff(title), version.Date,
-		version.Tool,
-		"lowpack manual")
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", roff(p.name()), roff(p.usage))
-	for i, line := range strings.Split(p.synopsis, "\n") {
-		if i > 0 {
-			b.WriteString(".br\n")
-		}
-		synopsis(&b, strings.TrimSpace(line))
-	}
-	about, examples := parted(p.about)
-	if len(about) > 0 {
-		b.WriteString(".SH DESCRIPTION\n")
-		paragraphs(&b, about)
-	}
-	if p.command == "" {
-		b.WriteString(".SH COMMANDS\n")
-		for _, c := range p.commands {
-			fmt.Fprintf(&b, ".TP\n.BR %s (1)\n%s\n", roff("lowpack-"+c.Name), roff(c.Usage))
-		}
-	}
-	b.WriteString(".SH OPTIONS\n")
-	options(&b, p.flags)
-	if p.command != "" {
-		for _, c := range p.commands {
-			fmt.Fprintf(&b, ".SS %s\n%s\n", roff("lowpack "+p.command+" "+c.Name), roff(sentence(c.Usage)))
-			sub, more := parted(c.Description)
-			b.WriteString(".PP\n")
-			paragraphs(&b, without(sub, about))
-			options(&b, c.Flags)
-			examples = append(examples, more...)
-		}
-	}
-	if len(examples) > 0 {
-		fmt.Fprintf(&b, ".SH EXAMPLES\n.EX\n%s\n.EE\n", verbatim(unique(examples)))
-	}
-	b.WriteString(".SH EXIT STATUS\n")
-	list(&b, exitCodes, "%s")
-	b.WriteString(".SH ENVIRONMENT\n")
-	list(&b, environment, "%s")
-	if f := files[p.command]; f != nil {
-		b.WriteString(".SH FILES\n")
-		list(&b, f, "\\fI%s\\fR")
-	}
-	b.WriteString(".SH SEE ALSO\n")
-	for i, name := range p.others {
-		end := ","
-		if i == len(p.others)-1 {
-			end = ""
-		}
-		fmt.Fprintf(&b, ".BR %s (1)%s\n", roff(name), end)
-	}
-	b.WriteString(".PP\nhttps://github.com/lowpack/lowpack\n")
-	return b.String()
 }

@@ -72,15 +72,3 @@ func quiet(t *testing.T, pages []string, tool string, args ...string) {
 		}
 	}
 }
-
-func TestRoff(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{`a-b`, `a\-b`}, {`.dot`, `\&.dot`}, {`it's`, `it\(aqs`}, {`\n`, `\en`}, {"→ é", `\[u2192] \[u00E9]`},
-		{"a `B` ~ ^",
-			`a \(gaB\(ga \(ti \(ha`},
-	} {
-		if got := roff(c.text); got != c.want {
-			t.Errorf("%q: %q, %q expected", c.text, got, c.want)
-		}
-	}
-}

@@ -132,31 +132,3 @@ func size(n int64) string {
 	}
 	return fmt.Sprintf("%.2f GB", float64(n)/1e9)
 }
-
-const appHelp = `{{.Name}} - {{.Usage}}
-
-Usage:
-  {{.UsageText}}
-
-{{.Description}}
-
-Commands:
-{{range .VisibleCommands}}  {{printf "%-10s" .Name}}  {{.Usage}}
-{{end}}
-Flags:
-{{range .VisibleFlags}}  {{.}}
-{{end}}
-Exit codes: 0 good, 1 the input is bad or a check failed, 2 wrong usage, 3 the environment failed, 130 and 143 interrupted.
-LOWPACK_ISA=NAME forces an instruction set that lowpack version lists.
-`
-
-const commandHelp = `{{.HelpName}} - {{.Usage}}
-
-Usage:
-  {{if .UsageText}}{{.UsageText}}{{else}}{{.HelpName}} [flags]{{end}}
-{{if .Description}}
-{{.Description}}
-{{end}}{{if .VisibleFlags}}
-Flags:
-{{range .VisibleFlags}}  {{.}}
-{{end}}{{end}}`

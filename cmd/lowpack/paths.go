@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
@@ -23,7 +24,7 @@ type output struct{ *cli.StringFlag }
 func (o output) path(value string) string { return value }
 
 // isDir reports whether the command writes a directory.
-func (o output) isDir() bool { return placeholderOf(o) == "DIR" }
+func (o output) isDir() bool { return manual.Placeholder(o) == "DIR" }
 
 // kindOutput is an output with a word before the path, such as junit:
 type kindOutput struct {
@@ -31,7 +32,7 @@ type kindOutput struct {
 	kinds []string
 }
 
-func (o kindOutput) offers() []string { return o.kinds }
+func (o kindOutput) Offers() []string { return o.kinds }
 
 func (o kindOutput) path(value string) string {
 	_, path := o.cut(value)
@@ -145,9 +146,9 @@ func placesOf(c *cli.Context) (reads, writes []place, err error) {
 			if c.String(name) == standardInput { // possibly the source of a text; ./- is a file of this name
 				continue
 			}
-			add(&reads, dashed(name), c.String(name), false)
+			add(&reads, manual.Dashed(name), c.String(name), false)
 		case written:
-			add(&writes, dashed(name), f.path(c.String(name)), f.isDir())
+			add(&writes, manual.Dashed(name), f.path(c.String(name)), f.isDir())
 		}
 	}
 	if err == nil {

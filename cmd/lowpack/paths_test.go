@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 )
 
 // TestPathFlags: every flag whose value is a path declares whether the command reads or writes it, so that checkPaths
@@ -20,7 +22,7 @@ func TestPathFlags(t *testing.T) {
 		if !ok {
 			return
 		}
-		word := placeholderOf(d)
+		word := manual.Placeholder(d)
 		isPath := word == "DIR" || word == "PATH" || strings.HasPrefix(word, "FILE") ||
 			strings.Contains(strings.ToLower(d.GetUsage()), " file `") && d.TakesValue()
 		_, reads := f.(input)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
@@ -77,7 +78,7 @@ func startShell(t *testing.T, name string, args []string, load string) *shell {
 	bin := t.TempDir()
 	// lowpack answers the shell, and otherwise notes how it was called.
 	script := fmt.Sprintf("#!/bin/sh\ncase $1 in\n%s|completion) LOWPACK_MAIN=1 exec %s \"$@\" ;;\nesac\n(IFS='|'; "+
-		"echo \"$*\") >called.tmp && mv called.tmp called\n", completeWord, self)
+		"echo \"$*\") >called.tmp && mv called.tmp called\n", manual.CompleteWord, self)
 	write := func(path, text string) {
 		if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
 			t.Fatal(err)

@@ -1,14 +1,30 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 	"github.com/lowpack/lowpack/internal/suggest"
 )
+
+// Help is written for 120 columns. On a terminal it is refilled to the terminal's width.
+func init() {
+	cli.HelpPrinter = func(w io.Writer, template string, data any) {
+		if !isTerminal(w) {
+			cli.HelpPrinterCustom(w, template, data, nil)
+			return
+		}
+		var b bytes.Buffer
+		cli.HelpPrinterCustom(&b, template, data, nil)
+		_, _ = io.WriteString(w, manual.Fit(b.String(), width(w))) // as the library does
+	}
+}
 
 // noCommand answers a command line that names no command.
 func noCommand(c *cli.Context) error {
@@ -66,15 +82,15 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 		command := strings.TrimSpace("lowpack " + commandPath(c.Command))
 		kebab := strings.ReplaceAll(name, "_", "-")
 		if own := foreignFlag(kebab, dashedAll(names)); own != "" {
-			return usagef("unknown flag %s: here it is %s; see `%s --help`", dashed(name), own, command)
+			return usagef("unknown flag %s: here it is %s; see `%s --help`", manual.Dashed(name), own, command)
 		}
-		return usagef("unknown flag %s%s; see `%s --help`", dashed(name),
-			didYouMean(dashed(name), dashedAll(names)), command)
+		return usagef("unknown flag %s%s; see `%s --help`", manual.Dashed(name),
+			didYouMean(manual.Dashed(name), dashedAll(names)), command)
 	}
 	// A value is quoted; the error for a boolean lacks " flag".
 	text = strings.Replace(text, "invalid boolean value ", "invalid value ", 1)
 	if m := invalidValue.FindStringSubmatch(text); m != nil {
-		return usagef("invalid value %s for %s: want %s", m[1], dashed(m[2]), wanted(c.Command.Flags, m[2]))
+		return usagef("invalid value %s for %s: want %s", m[1], manual.Dashed(m[2]), wanted(c.Command.Flags, m[2]))
 	}
 	return usagef("%s", text)
 }
@@ -110,18 +126,10 @@ func commandPath(c *cli.Command) string {
 	return name
 }
 
-// dashed returns the name of a flag as typed.
-func dashed(name string) string {
-	if len(name) == 1 {
-		return "-" + name
-	}
-	return "--" + name
-}
-
 func dashedAll(names []string) []string {
 	list := make([]string, len(names))
 	for i, n := range names {
-		list[i] = dashed(n)
+		list[i] = manual.Dashed(n)
 	}
 	return list
 }

@@ -1,4 +1,4 @@
-package main
+package manual
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// parted divides a description into paragraphs and examples: lines that are indented and begin with lowpack.
-func parted(about string) (paragraphs, examples []string) {
+// Parted divides a description into paragraphs and examples: lines that are indented and begin with lowpack.
+func Parted(about string) (paragraphs, examples []string) {
 	for _, block := range strings.Split(about, "\n\n") {
 		var kept []string
 		for _, line := range strings.Split(block, "\n") {
@@ -93,10 +93,10 @@ func options(b *strings.Builder, flags []cli.Flag) {
 		if !ok || f.Names()[0] == "help" {
 			continue
 		}
-		value := placeholderOf(d)
+		value := Placeholder(d)
 		var names []string
 		for _, n := range f.Names() {
-			name := "\\fB" + roff(dashed(n)) + "\\fR"
+			name := "\\fB" + roff(Dashed(n)) + "\\fR"
 			if value != "" {
 				name += " \\fI" + roff(value) + "\\fR"
 			}

@@ -1,4 +1,4 @@
-package main
+package manual
 
 import (
 	"embed"
@@ -12,8 +12,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// completeWord is the hidden first word with which the shell scripts request completions of a command line.
-const completeWord = "__complete"
+// CompleteWord is the hidden first word with which the shell scripts request completions of a command line.
+const CompleteWord = "__complete"
 
 // Words of an answer that leave the rest to the shell.
 const (
@@ -24,37 +24,37 @@ const (
 //go:embed shell
 var shellScripts embed.FS
 
-// shells that have a script, shell/lowpack.NAME.
-var shells = []string{"bash", "zsh", "fish"}
+// Shells lists the shells that have a script.
+func Shells() []string { return []string{"bash", "zsh", "fish"} }
 
-func completionCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "completion",
-		Usage:     "print the script that makes a shell complete lowpack command lines",
-		ArgsUsage: "SHELL",
-		UsageText: "lowpack completion bash|zsh|fish",
-		Description: `The shell then completes commands, flags, the known values of flags, and file names. The script asks this program, so it
-need not be renewed with it. make install installs it for all users.
-
-  source <(lowpack completion bash)                      # now; put it into ~/.bashrc to keep it
-  lowpack completion zsh > "${fpath[1]}/_lowpack"        # zsh, at the next start
-  lowpack completion fish > ~/.config/fish/completions/lowpack.fish`,
-		Action: func(c *cli.Context) error {
-			if err := wantArgs(c, 1, "SHELL: bash, zsh or fish"); err != nil {
-				return err
-			}
-			shell := c.Args().First()
-			if !slices.Contains(shells, shell) {
-				return unknownWord("SHELL", shell, shells)
-			}
-			script, err := shellScripts.ReadFile("shell/lowpack." + shell)
-			if err != nil {
-				return err
-			}
-			_, err = c.App.Writer.Write(script)
-			return err
-		},
+// Script is the script of one of the Shells.
+func Script(shell string) []byte {
+	text, err := shellScripts.ReadFile("shell/lowpack." + shell)
+	if err != nil {
+		panic(err) // embedded
 	}
+	return text
+}
+
+// Offering is a flag that knows words for its value.
+type Offering interface{ Offers() []string }
+
+// Models returns the names of models that a command or a flag (--NAME) takes, each preceded by before.
+type Models func(taker, before string) [][2]string
+
+// Placeholder returns the word between backticks that stands for the value in the help of a flag.
+func Placeholder(f cli.DocGenerationFlag) string {
+	_, rest, _ := strings.Cut(f.GetUsage(), "`")
+	word, _, _ := strings.Cut(rest, "`")
+	return word
+}
+
+// Dashed returns the name of a flag as typed.
+func Dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }
 
 // answer holds the completions of a command line: words, each with a description, and what the shell adds.
@@ -63,11 +63,11 @@ type answer struct {
 	shell string // completeFiles, completeDirs or nothing
 }
 
-// complete prints the completions of the last word of a command line, the words after lowpack: one per line, with a tab
+// Complete prints the completions of the last word of a command line, the words after lowpack: one per line, with a tab
 // before the description.
-func complete(w io.Writer, app *cli.App, line []string) {
+func Complete(w io.Writer, app *cli.App, line []string, models Models) {
 	line, typed, glued := unbroken(line)
-	a := answerOf(app, line, typed)
+	a := models.answer(app, line, typed)
 	for _, word := range a.words {
 		if strings.HasPrefix(word[0], typed) {
 			fmt.Fprintf(w, "%s\t%s\n", word[0][glued:], word[1])
@@ -102,7 +102,7 @@ func unbroken(words []string) (line []string, typed string, glued int) {
 	return nil, "", 0
 }
 
-func answerOf(app *cli.App, line []string, typed string) (a answer) {
+func (m Models) answer(app *cli.App, line []string, typed string) (a answer) {
 	if len(line) == 0 || line[0] == "help" {
 		return commandWords(app.Commands)
 	}
@@ -121,11 +121,11 @@ func answerOf(app *cli.App, line []string, typed string) (a answer) {
 	name, _, joined := strings.Cut(typed, "=")
 	switch {
 	case flag != nil:
-		return valueWords(flag, typed, "")
+		return m.valueWords(flag, typed, "")
 	case onlyArguments || !strings.HasPrefix(typed, "-"):
-		return argumentWords(cmd, len(line) == 0)
-	case joined && flagOf(cmd, name) != nil:
-		return valueWords(flagOf(cmd, name), typed, name+"=")
+		return m.argumentWords(app, cmd, len(line) == 0)
+	case joined && FlagOf(cmd, name) != nil:
+		return m.valueWords(FlagOf(cmd, name), typed, name+"=")
 	}
 	return flagWords(cmd)
 }
@@ -140,15 +140,15 @@ func pending(cmd *cli.Command, line []string) (flag cli.DocGenerationFlag, onlyA
 		case word == "--":
 			return nil, true
 		}
-		if f := flagOf(cmd, word); f != nil && f.TakesValue() {
+		if f := FlagOf(cmd, word); f != nil && f.TakesValue() {
 			flag = f
 		}
 	}
 	return flag, false
 }
 
-// flagOf finds the flag that is typed as word.
-func flagOf(cmd *cli.Command, word string) cli.DocGenerationFlag {
+// FlagOf finds the flag that is typed as word.
+func FlagOf(cmd *cli.Command, word string) cli.DocGenerationFlag {
 	if !strings.HasPrefix(word, "-") {
 		return nil
 	}
@@ -174,7 +174,7 @@ func flagWords(cmd *cli.Command) (a answer) {
 			continue
 		}
 		for _, name := range f.Names() {
-			a.words = append(a.words, [2]string{dashed(name), strings.ReplaceAll(d.GetUsage(), "`", "")})
+			a.words = append(a.words, [2]string{Dashed(name), strings.ReplaceAll(d.GetUsage(), "`", "")})
 		}
 	}
 	a.words = append(a.words, [2]string{"--help", "show help"})
@@ -182,9 +182,9 @@ func flagWords(cmd *cli.Command) (a answer) {
 }
 
 // valueWords returns the values of a flag, each preceded by before.
-func valueWords(flag cli.DocGenerationFlag, typed, before string) (a answer) {
-	if o, ok := flag.(offering); ok {
-		for _, v := range o.offers() {
+func (m Models) valueWords(flag cli.DocGenerationFlag, typed, before string) (a answer) {
+	if o, ok := flag.(Offering); ok {
+		for _, v := range o.Offers() {
 			if strings.HasSuffix(v, ":") && strings.HasPrefix(typed, before+v) {
 				return answer{shell: completeFiles}
 			}
@@ -192,8 +192,8 @@ func valueWords(flag cli.DocGenerationFlag, typed, before string) (a answer) {
 		}
 		return a
 	}
-	a.words = modelWords("--"+flag.Names()[0], before)
-	switch placeholder := placeholderOf(flag); {
+	a.words = m("--"+flag.Names()[0], before)
+	switch placeholder := Placeholder(flag); {
 	case placeholder == "DIR":
 		a.shell = completeDirs
 	case strings.HasPrefix(placeholder, "FILE"), placeholder == "PATH":
@@ -203,7 +203,7 @@ func valueWords(flag cli.DocGenerationFlag, typed, before string) (a answer) {
 }
 
 // argumentWords returns the completions of an argument.
-func argumentWords(cmd *cli.Command, first bool) (a answer) {
+func (m Models) argumentWords(app *cli.App, cmd *cli.Command, first bool) (a answer) {
 	switch cmd.ArgsUsage {
 	case "", "URL":
 		return a
@@ -212,28 +212,21 @@ func argumentWords(cmd *cli.Command, first bool) (a answer) {
 			a.words = append(a.words, [2]string{l.Name, l.Source})
 		}
 	case "SHELL":
-		for _, s := range shells {
+		for _, s := range Shells() {
 			a.words = append(a.words, [2]string{s})
 		}
 	case "COMMAND":
-		return commandWords(manCommands())
+		return commandWords(app.Commands)
 	case "MODEL...":
-		a.words = modelWords("rm", "")
+		a.words = m("rm", "")
 	case "[DIR]":
 		a.shell = completeDirs
 	default:
 		if first {
 			a = commandWords(cmd.Subcommands)
 		}
-		a.words = append(a.words, modelWords(cmd.Name, "")...)
+		a.words = append(a.words, m(cmd.Name, "")...)
 		a.shell = completeFiles
 	}
 	return a
-}
-
-// placeholderOf returns the word between backticks that stands for the value in the help of a flag.
-func placeholderOf(f cli.DocGenerationFlag) string {
-	_, rest, _ := strings.Cut(f.GetUsage(), "`")
-	word, _, _ := strings.Cut(rest, "`")
-	return word
 }

@@ -1,27 +1,10 @@
-package main
+package manual
 
 import (
-	"bytes"
-	"io"
 	"regexp"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/urfave/cli/v2"
 )
-
-// Help is written for 120 columns. On a terminal it is refilled to the terminal's width.
-func init() {
-	cli.HelpPrinter = func(w io.Writer, template string, data any) {
-		if !isTerminal(w) {
-			cli.HelpPrinterCustom(w, template, data, nil)
-			return
-		}
-		var b bytes.Buffer
-		cli.HelpPrinterCustom(&b, template, data, nil)
-		_, _ = io.WriteString(w, fit(b.String(), width(w))) // as the library does
-	}
-}
 
 // entry matches a line of a list: a flag or a command, and its description.
 var entry = regexp.MustCompile(`^  (\S.*?)  +(\S.*)$`)
@@ -29,8 +12,8 @@ var entry = regexp.MustCompile(`^  (\S.*?)  +(\S.*)$`)
 // leastText is the minimum width of a readable column of text.
 const leastText = 40
 
-// fit folds paragraphs and lists to a number of columns. Indented examples are unchanged.
-func fit(text string, columns int) string {
+// Fit folds paragraphs and lists to a number of columns. Indented examples are unchanged.
+func Fit(text string, columns int) string {
 	var out strings.Builder
 	var paragraph []string
 	flush := func() {
@@ -87,3 +70,33 @@ func fold(words []string, columns, indent int, head string) string {
 	}
 	return out.String() + "\n"
 }
+
+// AppHelp is the template of the program's help, for 120 columns.
+const AppHelp = `{{.Name}} - {{.Usage}}
+
+Usage:
+  {{.UsageText}}
+
+{{.Description}}
+
+Commands:
+{{range .VisibleCommands}}  {{printf "%-10s" .Name}}  {{.Usage}}
+{{end}}
+Flags:
+{{range .VisibleFlags}}  {{.}}
+{{end}}
+Exit codes: 0 good, 1 the input is bad or a check failed, 2 wrong usage, 3 the environment failed, 130 and 143 interrupted.
+LOWPACK_ISA=NAME forces an instruction set that lowpack version lists.
+`
+
+// CommandHelp is the template of the help of a command.
+const CommandHelp = `{{.HelpName}} - {{.Usage}}
+
+Usage:
+  {{if .UsageText}}{{.UsageText}}{{else}}{{.HelpName}} [flags]{{end}}
+{{if .Description}}
+{{.Description}}
+{{end}}{{if .VisibleFlags}}
+Flags:
+{{range .VisibleFlags}}  {{.}}
+{{end}}{{end}}`
