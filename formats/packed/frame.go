@@ -100,12 +100,17 @@ func (f *frame) header(m *Manifest) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return sealed("lowpack", ManifestKey, ManifestDigestKey, text, f.tensors)
+}
+
+// sealed is the start of a file of the given format: a text in its metadata, and the digest of the text.
+func sealed(format, key, digestKey string, text []byte, ts []safetensors.TensorInfo) ([]byte, error) {
 	digest := sha256.Sum256(text)
 	return safetensors.AppendHeader(nil, []safetensors.KV{
-		{Key: "format", Value: "lowpack"},
-		{Key: ManifestKey, Value: string(text)},
-		{Key: ManifestDigestKey, Value: hex.EncodeToString(digest[:])},
-	}, f.tensors, Align)
+		{Key: "format", Value: format},
+		{Key: key, Value: string(text)},
+		{Key: digestKey, Value: hex.EncodeToString(digest[:])},
+	}, ts, Align)
 }
 
 // inFileOrder compares plain tensors in the order of F7.

@@ -2,8 +2,6 @@ package packed
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,12 +112,7 @@ func (p *part) header(w *Writer) ([]byte, error) {
 }
 
 func partHeader(info []byte, ts []safetensors.TensorInfo) ([]byte, error) {
-	digest := sha256.Sum256(info)
-	return safetensors.AppendHeader(nil, []safetensors.KV{
-		{Key: "format", Value: partFormat},
-		{Key: partKey, Value: string(info)},
-		{Key: partDigestKey, Value: hex.EncodeToString(digest[:])},
-	}, ts, Align)
+	return sealed(partFormat, partKey, partDigestKey, info, ts)
 }
 
 // complete requires that no digest is missing.

@@ -1,7 +1,11 @@
 // Package thinking separates what a reasoning model thinks from its answer.
 package thinking
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/overlap"
+)
 
 // The marks around thoughts.
 const (
@@ -87,7 +91,7 @@ func (r *Reader) think() string {
 	}
 	thought, rest, ended := strings.Cut(r.held, end)
 	if !ended {
-		thought = r.held[:len(r.held)-overlap(r.held, end)]
+		thought = r.held[:len(r.held)-overlap.Of(r.held, end)]
 	}
 	thought = strings.TrimRight(thought, blank)
 	if r.held = r.held[len(thought):]; ended {
@@ -110,14 +114,4 @@ func (r *Reader) End() (thought, text string) {
 		return "", held
 	}
 	return "", ""
-}
-
-// overlap returns how many trailing bytes of text are a prefix of mark.
-func overlap(text, mark string) int {
-	for n := min(len(text), len(mark)-1); n > 0; n-- {
-		if strings.HasSuffix(text, mark[:n]) {
-			return n
-		}
-	}
-	return 0
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/lowpack/lowpack/internal/overlap"
 )
 
 // callReader extracts tool calls from streamed text. It passes arguments on as they arrive. Whatever is not a call of a
@@ -80,7 +82,7 @@ func (r *callReader) takeText(out *reading) bool {
 	at := strings.Index(r.held, open)
 	found := at >= 0 && open != ""
 	if !found {
-		at = len(r.held) - overlap(r.held, open)
+		at = len(r.held) - overlap.Of(r.held, open)
 	}
 	if open != "" {
 		at = len(strings.TrimRight(r.held[:at], blank))
@@ -92,16 +94,6 @@ func (r *callReader) takeText(out *reading) bool {
 		r.opening, r.held, r.state = r.held[:n], r.held[n:], readHead
 	}
 	return found
-}
-
-// overlap returns the number of bytes at the end of text that may be the start of word.
-func overlap(text, word string) int {
-	for n := min(len(text), len(word)-1); n > 0; n-- {
-		if strings.HasSuffix(text, word[:n]) {
-			return n
-		}
-	}
-	return 0
 }
 
 // takeHead consumes the start of a call up to its arguments.
