@@ -1,4 +1,4 @@
-// Package export writes packed files in the formats of other programs: one file per format, and what it consists of.
+// Package export writes packed files in the formats of other runtimes, one source file per format.
 package export
 
 import (

@@ -1,4 +1,4 @@
-// Package report tells what a conversion did to every tensor: as a table for programs (Arrow, Parquet) or as one
+// Package report lists what a conversion did to every tensor: as a table for programs (Arrow, Parquet) or as one
 // self-contained page for people (HTML).
 package report
 

@@ -1,4 +1,4 @@
-// Package fma is the fused multiply-add of float32 in plain Go, for what is not done in assembly. verify/reference has
+// Package fma implements the fused multiply-add of float32 in plain Go, for code without assembly. verify/reference has
 // its own.
 package fma
 

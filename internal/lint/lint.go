@@ -1,6 +1,6 @@
 // Package lint holds tests about the module as a whole: which package may import which, which types its APIs may
-// mention, and what its text may not say; and it writes what is told of the whole: the API (docs/api), the table of
-// packages and the picture of ARCHITECTURE.md.
+// mention, and which words its text avoids; it also generates the documents about the whole: the API (docs/api), the
+// table of packages and the picture of ARCHITECTURE.md.
 package lint
 
 //go:generate go run ./generate ../..

@@ -1,5 +1,5 @@
-// Package marked has text that knows where it came from: what a user types may look like a control token, and only
-// those that a chat template writes are meant.
+// Package marked implements text that records which of its bytes came from a user: what a user types may look like a
+// control token, and only those that a chat template writes are meant.
 package marked
 
 import "strings"

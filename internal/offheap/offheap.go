@@ -1,5 +1,5 @@
-// Package offheap holds large buffers outside the heap of the garbage collector, which would let garbage grow to the
-// size of all that is alive before it looks.
+// Package offheap allocates large buffers outside the Go heap, where they would count as live memory: the garbage
+// collector lets garbage grow in proportion to that.
 package offheap
 
 // Buffer is zeroed memory. It must not be used after Free.

@@ -1,5 +1,4 @@
-// Package rotary makes the rotary embeddings that a model describes: the engine computes with them, an export tabulates
-// them.
+// Package rotary computes the rotary position embeddings of a model, for the engine and for tables in exports.
 package rotary
 
 import (

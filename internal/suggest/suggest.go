@@ -1,4 +1,4 @@
-// Package suggest guesses what a misspelled word was meant to be.
+// Package suggest finds the word that a misspelled one was meant to be.
 package suggest
 
 import (

@@ -1,4 +1,4 @@
-// Package explain tells people about the layouts of package pack: a table, a page of text and a picture for each, all
+// Package explain describes the layouts of package pack to people: a table, a page of text and a picture for each, all
 // derived from the definitions that pack and unpack.
 package explain
 

@@ -1,4 +1,4 @@
-// Package calibrate runs a model of floats over a text and measures what its linear layers multiply.
+// Package calibrate runs the float model over a text and collects statistics of the inputs of its linear layers.
 package calibrate
 
 import (

@@ -1,5 +1,4 @@
-// Package cpu bounds what a test costs by the processor time of its process: other work on the machine delays the
-// clock, and hardly this.
+// Package cpu limits the processor time of tests, which other load on the machine hardly changes, unlike wall time.
 package cpu
 
 import (

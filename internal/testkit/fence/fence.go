@@ -1,5 +1,5 @@
-// Package fence hands out memory that ends where the process may not read or write, for tests of code that could run
-// past the end of a slice. It is a test helper.
+// Package fence allocates memory that ends at an inaccessible page, for tests of code that could run past the end of a
+// slice. It is a test helper.
 //
 // A byte too far stops the test at the instruction that touched it. The other side of the slice, up to the other fence,
 // holds canaries: Check finds writes there. Where the system offers no page protection there are canaries on both

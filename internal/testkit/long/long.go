@@ -1,4 +1,4 @@
-// Package long tells tests whether LOWPACK_LONG asks for all of their cases. Without it a test takes a sample that
+// Package long reports whether LOWPACK_LONG asks tests to run all of their cases. Without it a test takes a sample that
 // still has every class of them.
 package long
 

@@ -1,5 +1,5 @@
-// Command mutants holds the tests against wrong programs: it makes the changes listed in .ci/mutants one at a time, in
-// a copy that the compiler is shown in the place of the file, and runs the tests that must notice. A mutant that
+// Command mutants checks that the tests notice wrong programs: it applies the changes listed in .ci/mutants one at a
+// time, in a copy that the compiler reads in place of the file, and runs the tests that must fail. A mutant that
 // survives is a hole in the tests.
 //
 //	go run ./internal/testkit/mutants                         all of them

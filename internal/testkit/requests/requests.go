@@ -1,4 +1,4 @@
-// Package requests makes requests of every kind for tests that hold the answers of a server against one another.
+// Package requests makes requests of every kind for tests that compare the answers of servers.
 package requests
 
 import (

@@ -1,4 +1,4 @@
-// Package seed gives tests random numbers that a failed run can be repeated with.
+// Package seed seeds the random numbers of tests, so that a failed run can be repeated.
 package seed
 
 import (

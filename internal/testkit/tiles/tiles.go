@@ -1,5 +1,5 @@
-// Package tiles carries out the tile instructions of AMX-INT8 for programs on CPUs that lack them: the machine code
-// that runs is the one that CPUs with AMX run, instruction by instruction, tests of it included.
+// Package tiles emulates the tile instructions of AMX-INT8 on CPUs that lack them: the machine code that runs is the
+// one that CPUs with AMX run, instruction by instruction, tests of it included.
 //
 // Model is the tile registers of a thread. Run runs a program and, whenever it stops at an illegal instruction, has the
 // model decode and execute it. The model is as strict as the CPU (Intel 64 and IA-32 Architectures Software Developer's

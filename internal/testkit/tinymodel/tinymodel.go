@@ -1,4 +1,4 @@
-// Package tinymodel makes packed files and checkpoints for tests of what runs models.
+// Package tinymodel makes packed files and checkpoints for tests of code that runs models.
 package tinymodel
 
 import (

@@ -1,5 +1,5 @@
 // Package half converts IEEE 754 binary16, for the checks and the reference alone: it is written from the definition of
-// the format and shares nothing with internal/float16, whose results are held against it.
+// the format and shares nothing with internal/float16, whose results are compared with it.
 package half
 
 import (

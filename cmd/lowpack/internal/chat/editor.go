@@ -1,5 +1,5 @@
-// Package chat is what a person touches in a conversation at a terminal: a line editor with history and completion,
-// the commands that begin with a slash, the parts of an answer in which a model thinks, and the messages so far.
+// Package chat implements the interactive side of a conversation at a terminal: a line editor with history and
+// completion, and the commands that begin with a slash.
 package chat
 
 import (

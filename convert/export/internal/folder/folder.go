@@ -1,5 +1,4 @@
-// Package folder writes and compares the directories of exports: files whose data are made as they are written, in the
-// memory of one tensor.
+// Package folder writes and verifies the directories of exports, one tensor at a time in memory.
 package folder
 
 import (

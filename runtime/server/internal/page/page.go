@@ -1,4 +1,4 @@
-// Package page is the chat that the server shows to browsers: one document that asks nothing of other hosts.
+// Package page serves the chat for browsers: one document that loads nothing from other hosts.
 package page
 
 import (

@@ -1,5 +1,4 @@
-// Package chars has sets of characters: the classes that the tokenizers library knows, and what a pattern makes of
-// them.
+// Package chars implements sets of characters: the classes of the tokenizers library, and those of patterns.
 package chars
 
 import (
