@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall programs dist test interop generate recording quality runtimes fuzz kills soak mutants clean
+.PHONY: run build install uninstall programs dist test interop generate recording quality runtimes benchmarks fuzz kills soak mutants clean
 
 run: build
 	@mkdir -p out
@@ -80,8 +80,8 @@ interop:
 	LOWPACK_INTEROP=1 go run ./internal/testkit/testrun -count=1 -timeout 30m -run '^TestInterop' $(if $(SKIP),-skip '$(SKIP)') \
 	  $$(grep -rl --include='*_test.go' '^func TestInterop' . | xargs -n1 dirname | sort -u)
 
-# Rewrites everything that is generated: assembly, docs/LAYOUTS.md, the hostile corpus; tables of docs/BENCHMARKS.md and the
-# charts of the README, from docs/benchmarks.
+# Rewrites everything that is generated: assembly, docs/LAYOUTS.md, the hostile corpus; tables of docs/BENCHMARKS.md from
+# docs/benchmarks, and the figures of other pages and of messages.
 generate:
 	go generate ./...
 
@@ -94,6 +94,14 @@ recording: build
 # contain it. Each is written down when it is measured, so that no more than one is lost.
 quality: build
 	go run ./internal/testkit/quality $(if $(TEXT),-measure '$(MODEL)' '$(TEXT)' $(if $(ROWS),'$(ROWS)'))
+
+# Measures this machine, named NAME, and writes what docs/BENCHMARKS.md shows of it: about 25 minutes that it must have nothing else to do.
+# RUNTIMES has the other runtimes, which packaging/runtimes builds. Models go to out/benchmarks (16 GB). The same command goes on after an interruption.
+NAME ?= $(shell sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
+benchmarks: build
+	bin/lowpack bench report -o 'docs/benchmarks/$(shell printf %s '$(NAME)' | tr -cs 'A-Za-z0-9' -).json' --name '$(NAME)' \
+	  --work out/benchmarks $(if $(RUNTIMES),--runtimes '$(RUNTIMES)')
+	go generate ./cmd/lowpack
 
 # The table of docs/ONNX.md: perplexity, or with SPEED=1 tokens per second, of what export writes of MODEL (as above) in onnxruntime and
 # OpenVINO, which make interop installs, and of DIRS, directories for OpenVINO that others made.

@@ -25,8 +25,8 @@ func benchCommand() *cli.Command {
 			"machine",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]\n  " +
-			"lowpack bench serve URL [flags]\n  lowpack bench recommend CHECKPOINT [flags]\n  lowpack bench chart " +
-			"FILE [flags]",
+			"lowpack bench serve URL [flags]\n  lowpack bench recommend CHECKPOINT [flags]\n  lowpack bench report " +
+			"-o FILE.json [flags]\n  lowpack bench chart FILE [flags]",
 		Description: `FILE is a packed model: tokens per second of prefill, and of decode for several batch sizes and context depths; and how
 long and how much memory the first token takes.
 
@@ -50,7 +50,7 @@ long and how much memory the first token takes.
 		}, benchFlags()...),
 		Action: runBench,
 		Subcommands: []*cli.Command{benchKernelsCommand(), benchMachineCommand(), benchServeCommand(),
-			benchRecommendCommand(), benchChartCommand()},
+			benchRecommendCommand(), benchReportCommand(), benchChartCommand()},
 	}
 }
 
@@ -93,12 +93,13 @@ func benchMeter(c *cli.Context, p *progress) bench.Meter {
 
 func runBench(c *cli.Context) error {
 	name := c.Args().First()
-	if hint := didYouMean(name, []string{"kernels", "machine", "serve", "recommend", "chart"}); hint != "" {
+	if hint := didYouMean(name, []string{"kernels", "machine", "serve", "recommend", "report", "chart"}); hint != "" {
 		if _, err := os.Stat(name); err != nil {
 			return usagef("%s: no such file, and no such word%s", name, hint)
 		}
 	}
-	if err := wantArgs(c, 1, "FILE, or one of the words kernels, machine, serve, recommend and chart"); err != nil {
+	const want = "FILE, or one of the words kernels, machine, serve, recommend, report and chart"
+	if err := wantArgs(c, 1, want); err != nil {
 		return err
 	}
 	before, err := earlier(c)

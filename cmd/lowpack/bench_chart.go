@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,27 +14,22 @@ import (
 	"github.com/lowpack/lowpack/internal/plot"
 )
 
-//go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --into ../../docs/BENCHMARKS.md
-//go:generate go run . bench chart ../../docs/benchmarks/smollm2.json --into ../../docs/BENCHMARKS.md
-//go:generate go run . bench chart ../../docs/benchmarks/speculation.json --into ../../docs/BENCHMARKS.md
-//go:generate go run . bench chart ../../docs/benchmarks/conversion.json --into ../../docs/BENCHMARKS.md
-//go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --svg ../../docs/benchmarks/pp512.svg
-//go:generate go run . bench chart ../../docs/benchmarks/runtimes.json --test tg128 --svg ../../docs/benchmarks/tg128.svg
+//go:generate go run . bench chart ../../docs/benchmarks --into ../../docs/BENCHMARKS.md
+//go:generate go run ../../internal/testkit/figures ../..
 
 func benchChartCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "chart",
-		Usage:     "compare runtimes from figures in a file",
+		Usage:     "show what bench report measured",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack bench chart FILE [flags]",
-		Description: `FILE is JSON with figures of several runtimes on one or several machines (schema lowpack.bench.runtimes/1; docs/benchmarks
-has some), tokens per second unless it names another unit. Its tables are printed as Markdown, or written between the lines
-"` + bench.TablesBegin + `" and "` + bench.TablesEnd + `" of a document; a name that the file
-gives to its figures stands before the arrows.
+		Description: `FILE is JSON of lowpack bench report, or a directory with some, of which the newest of each machine is shown: a table of
+each as Markdown, printed or written between the lines "` + bench.TablesBegin + `" and
+"` + bench.TablesEnd + `" of a document; or a chart of one test.
 
-  lowpack bench chart docs/benchmarks/runtimes.json
-  lowpack bench chart docs/benchmarks/runtimes.json --into docs/BENCHMARKS.md
-  lowpack bench chart docs/benchmarks/runtimes.json --test tg128 --svg decode.svg`,
+  lowpack bench chart my-cpu.json
+  lowpack bench chart docs/benchmarks --into docs/BENCHMARKS.md
+  lowpack bench chart docs/benchmarks --test "bitnet-2b4t, generate 64" --svg decode.svg`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "test", Usage: "draw the figures of this `TEST`", DefaultText: "the first one"},
 			besideFlag("svg", "draw a chart to `FILE` instead of printing tables"),
@@ -47,41 +44,55 @@ func runBenchChart(c *cli.Context) error {
 		return err
 	}
 	file := c.Args().First()
-	text, err := readSmall(file, 1<<20)
+	list, err := readReports(file)
 	if err != nil {
 		return err
 	}
-	r, err := bench.ReadRuntimes(text)
-	if err != nil {
-		return filerr.Named(file, err)
-	}
-	test, tests := c.String("test"), r.Tests()
+	test, tests := c.String("test"), bench.Tests(list)
 	if test == "" && len(tests) > 0 {
 		test = tests[0]
 	}
-	if !slices.Contains(tests, test) {
-		return usagef("invalid --test %q: %s has %s%s", test, file, strings.Join(tests, ", "), didYouMean(test, tests))
+	if test != "" && !slices.Contains(tests, test) {
+		return usagef("invalid --test %q: %s has %s%s", test, file, strings.Join(tests, "; "), didYouMean(test, tests))
 	}
 	svg, into := c.String("svg"), c.String("into")
 	switch {
 	case svg != "" && into != "":
 		return usagef("--svg and --into cannot be combined")
 	case svg != "":
-		return writeFile(svg, func(w io.Writer) error { return plot.SVG(w, r.Plot(test)) })
+		return writeFile(svg, func(w io.Writer) error { return plot.SVG(w, bench.Plot(list, test)) })
 	case into != "":
-		return filerr.Named(into, writeTables(into, r))
+		return filerr.Named(into, writeTables(into, list))
 	}
-	_, err = io.WriteString(c.App.Writer, r.Markdown())
+	_, err = io.WriteString(c.App.Writer, bench.Markdown(list))
 	return err
 }
 
+// readReports reads a report, or the newest ones of a directory.
+func readReports(path string) (list []*bench.Report, err error) {
+	files := []string{path}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if files, err = filepath.Glob(filepath.Join(path, "*.json")); err != nil {
+			return nil, err
+		}
+	}
+	for _, file := range files {
+		r, err := readReport(file)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return bench.Newest(list), nil
+}
+
 // writeTables replaces the tables of a document.
-func writeTables(file string, r *bench.Runtimes) error {
+func writeTables(file string, list []*bench.Report) error {
 	text, err := readSmall(file, 1<<20)
 	if err != nil {
 		return err
 	}
-	text, err = r.Into(text)
+	text, err = bench.Into(text, list)
 	if err != nil {
 		return err
 	}

@@ -70,9 +70,10 @@ func convertFlags() []cli.Flag {
 			convert.Activations()...),
 		oneOf(&cli.StringFlag{Name: "head", Value: string(packed.HeadBF16),
 			Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; " +
-				"perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; +1.1 % there, +10 " +
-				"% with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows that find the largest logits, " +
-				"which are then exact), or auto (bf16 or screen, the faster on this machine)"},
+				"perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; " +
+				"+1.1 % there, +10.5 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows " +
+				"that find the largest logits, which are then exact), or auto (bf16 or screen, the faster on this " +
+				"machine)"},
 			append(words(packed.Heads()), auto)...),
 		inputFlag("calibrate",
 			"choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE` "+

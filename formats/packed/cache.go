@@ -8,9 +8,9 @@ import (
 
 // cache makes the page cache hold a file that is being written in pages of mmap.HugePage. A write allocates pages of
 // its own size, and the file keeps them until it is read from the disk again; but products with weights in small pages,
-// whose TLB misses add up, are up to a third slower (docs/BENCHMARKS.md). So each range of that size is in the cache,
-// as one page of zeros, before anything of it is written. It changes no byte: if the system has no such pages, or none
-// left, writes are unaffected.
+// whose TLB misses add up, are up to a third slower (docs/notes/benchmarks.md). So each range of that size is in the
+// cache, as one page of zeros, before anything of it is written. It changes no byte: if the system has no such pages,
+// or none left, writes are unaffected.
 type cache struct {
 	file Output
 

@@ -21,6 +21,9 @@ type Host struct {
 	ISAs     []kernel.ISA `json:"isas"`    // that may be used, the best first
 }
 
+// ThisHost describes this process.
+func ThisHost() Host { return host() }
+
 func host() Host {
 	return Host{
 		Tool: version.Tool, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,

@@ -125,6 +125,7 @@ type modelRun struct {
 	file   *packed.File
 	ops    int // integer operations per token
 	total  int
+	passes int // of each prompt; 0 = fewestTurns
 	memory []byte
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,15 +26,12 @@ func (r *modelRun) threads(ctx context.Context, n int) error {
 	l := newLimits(r.memory, n)
 	defer l.close()
 	for _, tokens := range r.Prompts {
-		row := ModelRow{What: Prompt, Tokens: tokens, Batch: 1, Threads: n}
-		if err := r.row(ctx, l, row, engine.Options{Context: tokens}, (*stage).prompt); err != nil {
+		if err := r.row(ctx, l, ModelRow{What: Prompt, Tokens: tokens, Batch: 1, Threads: n}); err != nil {
 			return err
 		}
 	}
 	for _, b := range r.Batches {
-		row := ModelRow{What: Generate, Tokens: r.Generate, Batch: b, Threads: n}
-		err := r.row(ctx, l, row, engine.Options{Context: r.Generate + 1, Sequences: b}, (*stage).generate)
-		if err != nil {
+		if err := r.row(ctx, l, ModelRow{What: Generate, Tokens: r.Generate, Batch: b, Threads: n}); err != nil {
 			return err
 		}
 	}
@@ -45,19 +43,42 @@ func (r *modelRun) contexts(ctx context.Context, n int) error {
 	l := newLimits(r.memory, n)
 	defer l.close()
 	for _, tokens := range r.Contexts {
-		row := ModelRow{What: Context, Tokens: tokens, Batch: 1, Threads: n}
-		if err := r.row(ctx, l, row, engine.Options{Context: tokens + 1 + contextSteps}, (*stage).atDepth); err != nil {
+		if err := r.row(ctx, l, ModelRow{What: Context, Tokens: tokens, Batch: 1, Threads: n}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// stage returns the engine that the work needs, and how it is done.
+func (w *Work) stage() (engine.Options,
+	func(*stage, context.Context, int, func(time.Duration)) ([]time.Duration, error)) {
+	switch w.What {
+	case Prompt:
+		return engine.Options{Context: w.Tokens}, (*stage).prompt
+	case Generate:
+		return engine.Options{Context: w.Tokens + 1, Sequences: w.Batch}, (*stage).generate
+	}
+	return engine.Options{Context: w.Tokens + 1 + contextSteps}, (*stage).atDepth
+}
+
+// cacheBytes returns how much of the KV cache a step in the middle of so many steps reads.
+func (w *Work) cacheBytes(e *engine.Engine, steps int) int {
+	switch w.What {
+	case Generate:
+		return w.Batch * e.CacheBytes(1+steps/2)
+	case Context:
+		return e.CacheBytes(w.Tokens + steps/2)
+	}
+	return 0
+}
+
 // row measures one row and adds it to the report. A row that exceeds the model's context or the memory is refused.
-func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Options, measure func(*stage,
-	context.Context, int, func(time.Duration)) ([]time.Duration, error)) error {
+func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow) error {
 	r.progress(len(r.Rows)+1, r.total,
 		fmt.Sprintf("%s %d, batch %d, %s", row.What, row.Tokens, row.Batch, Threads(row.Threads)))
+	what := Work{What: row.What, Tokens: row.Tokens, Batch: row.Batch}
+	o, measure := what.stage()
 	o.Threads, o.Cache = row.Threads, r.Cache
 	s, err := newStage(r.file, o)
 	if errors.Is(err, pack.ErrLimit) {
@@ -68,6 +89,7 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Op
 		return err
 	}
 	defer s.engine.Close()
+	s.passes = cmp.Or(r.passes, fewestTurns)
 	mul := &roofline.Multiplier{ISA: kernel.Best()}
 	tokens, passes := row.Batch, 1 // of a step of generation
 	if row.What == Prompt {
@@ -89,12 +111,7 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow, o engine.Op
 			bytes = s.engine.WeightBytesTop()
 		}
 		w.bytes = passes * bytes
-		switch row.What { // the middle of the steps
-		case Generate:
-			w.bytes += row.Batch * s.engine.CacheBytes(1+len(took)/2)
-		case Context:
-			w.bytes += s.engine.CacheBytes(row.Tokens + len(took)/2)
-		}
+		w.bytes += what.cacheBytes(s.engine, len(took))
 		return l.judge(&r.Meter, w, list), nil
 	}, Figures.spread)
 	if err != nil {
@@ -111,6 +128,7 @@ type stage struct {
 	engine *engine.Engine
 	chunks []engine.Chunk // one per sequence
 	vocab  int
+	passes int // of a prompt
 }
 
 // newStage creates an engine with all its sequences open.
@@ -139,7 +157,7 @@ func (s *stage) prompt(ctx context.Context, tokens int, limits func(time.Duratio
 	if err := s.engine.Forward(ctx, c); err != nil { // warm-up
 		return nil, err
 	}
-	return repeat(fewestTurns, limits, func() error {
+	return repeat(s.passes, limits, func() error {
 		c[0].Seq.Truncate(0)
 		return s.engine.Forward(ctx, c)
 	})

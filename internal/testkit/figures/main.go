@@ -1,0 +1,152 @@
+// Command figures writes figures that were measured into the sentences that state them: the README and messages of the
+// program (make generate). The sources are docs/quality/smollm2.json and the tables of docs/QUALITY.md.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+)
+
+// statement is a sentence of a file that states figures: a regular expression with a group for each.
+type statement struct {
+	file, sentence string
+	figures        []figure
+}
+
+// figure finds a number in the sources, as the sentence prints it.
+type figure func(*sources) (string, error)
+
+// statements are all places outside docs/QUALITY.md that state its figures, but convert.Offers, which TestFresh of
+// package quality holds.
+func statements() []statement {
+	return []statement{
+		{"README.md", `in groups of 32 columns ([0-9.]+) % perplexity on SmolLM2-135M, ([0-9.]+) % with ` +
+			"`--calibrate --method gptq`; int8 ([0-9.]+) %",
+			[]figure{loss("lowpack int4, group 32", 0), loss("lowpack int4, group 32, GPTQ", 1),
+				loss("lowpack int8, per row", 2)}},
+		{"cmd/lowpack/convert.go", `perplexity of the bundled model \+([0-9.]+) %\), int4 \(a scale per group of 32 ` +
+			`columns; " \+\s+"\+([0-9.]+) % there, \+([0-9.]+) % with SmolLM2-135M`,
+			[]figure{head("int8", 2), head("int4", 1), stated("with `--head int4`: [0-9.]+ \\(\\+([0-9.]+) %\\)")}},
+	}
+}
+
+// sources are what was measured.
+type sources struct {
+	Float float64 `json:"float"` // perplexity of SmolLM2-135M in floats
+	Rows  []struct {
+		Form       string  `json:"form"`
+		Perplexity float64 `json:"perplexity"`
+	} `json:"rows"`
+	page string // docs/QUALITY.md
+}
+
+func readSources(root string) (*sources, error) {
+	s := &sources{}
+	text, err := os.ReadFile(filepath.Join(root, "docs/quality/smollm2.json"))
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, err
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs/QUALITY.md"))
+	s.page = string(page)
+	return s, err
+}
+
+// ratio of the perplexity of a form of SmolLM2-135M to that of its floats, less one.
+func (s *sources) ratio(form string) (float64, error) {
+	for _, r := range s.Rows {
+		if r.Form == form {
+			return r.Perplexity/s.Float - 1, nil
+		}
+	}
+	return 0, fmt.Errorf("docs/quality/smollm2.json has no form %q", form)
+}
+
+// loss in per cent, with so many digits after the point.
+func loss(form string, places int) figure {
+	return func(s *sources) (string, error) {
+		x, err := s.ratio(form)
+		return strconv.FormatFloat(100*x, 'f', places, 64), err
+	}
+}
+
+// head is the loss of a form of the bundled model's output head in per cent, from the table of docs/QUALITY.md.
+func head(name string, places int) figure {
+	row := regexp.MustCompile("(?m)^\\| `--head " + name + "`[^|]*\\| [0-9.]+ \\| ([0-9.]+)")
+	return func(s *sources) (string, error) {
+		found := row.FindStringSubmatch(s.page)
+		if found == nil {
+			return "", fmt.Errorf("docs/QUALITY.md has no row of the head %s", name)
+		}
+		x, err := strconv.ParseFloat(found[1], 64)
+		return strconv.FormatFloat(100*(x-1), 'f', places, 64), err
+	}
+}
+
+// stated is a figure as a sentence of docs/QUALITY.md has it.
+func stated(sentence string) figure {
+	return func(s *sources) (string, error) {
+		found := regexp.MustCompile(sentence).FindStringSubmatch(s.page)
+		if found == nil {
+			return "", fmt.Errorf("docs/QUALITY.md does not say %s", sentence)
+		}
+		return found[1], nil
+	}
+}
+
+// updated returns the text of a file with its figures as measured.
+func (st *statement) updated(text string, s *sources) (string, error) {
+	at := regexp.MustCompile(st.sentence).FindAllStringSubmatchIndex(text, -1)
+	if len(at) != 1 {
+		return "", fmt.Errorf("%s has %d sentences %s; want 1", st.file, len(at), st.sentence)
+	}
+	for i := len(st.figures) - 1; i >= 0; i-- { // the last one first: places before it stay
+		is, err := st.figures[i](s)
+		if err != nil {
+			return "", err
+		}
+		text = text[:at[0][2+2*i]] + is + text[at[0][3+2*i]:]
+	}
+	return text, nil
+}
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 2 {
+		log.Fatal("usage: figures ROOT")
+	}
+	if err := write(os.Args[1]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func write(root string) error {
+	s, err := readSources(root)
+	if err != nil {
+		return err
+	}
+	for _, st := range statements() {
+		path := filepath.Join(root, st.file)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		fresh, err := st.updated(string(text), s)
+		if err != nil {
+			return err
+		}
+		if fresh != string(text) {
+			if err := os.WriteFile(path, []byte(fresh), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
