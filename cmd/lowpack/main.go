@@ -16,7 +16,6 @@ import (
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/manual"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/mmap"
-	"github.com/lowpack/lowpack/internal/version"
 )
 
 func main() {
@@ -192,7 +191,7 @@ func printVersion(c *cli.Context) error {
 		}
 	} else {
 		rows := [][]string{
-			{version.Tool, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels",
+			{"lowpack " + v.Version, ""}, {"revision", v.Revision}, {"go", v.Go}, {"platform", v.Platform}, {"kernels",
 				strings.Join(words(v.ISAs), " ")},
 		}
 		if v.Tiles != "" {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -56,12 +57,16 @@ func tuned() tuning {
 }
 
 func buildInfo() build {
-	return build{Version: version.Version, Revision: revision(), Go: runtime.Version(),
+	return build{Version: version.Full(version.Version, revision()), Revision: revision(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		ISAs:     kernel.Available(), ISA: kernel.Best(), Tiles: kernel.TileRegisters(), Tuning: tuned()}
 }
 
-// revision is the commit of the source: as recorded by make build, or else by go build.
+// pseudo is the end of the version of a module that has no tag: the start of its commit.
+var pseudo = regexp.MustCompile(`-([0-9a-f]{12})$`)
+
+// revision is the commit of the source: as recorded by make build, by go build, or, of a module that go install
+// fetched, by its version.
 func revision() string {
 	if version.Revision != "" {
 		return version.Revision
@@ -75,6 +80,10 @@ func revision() string {
 		settings[s.Key] = s.Value
 	}
 	switch commit := settings["vcs.revision"]; {
+	case commit == "" && pseudo.MatchString(info.Main.Version):
+		return pseudo.FindStringSubmatch(info.Main.Version)[1]
+	case commit == "" && strings.HasPrefix(info.Main.Version, "v"):
+		return info.Main.Version // a tag
 	case commit == "":
 		return "unknown"
 	case settings["vcs.modified"] == "true":
