@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Reads a packed file of lowpack with numpy alone, written from docs/FORMAT.md and the page of vnni4i in docs/LAYOUTS.md.
+
+    read_packed.py FILE          one line of JSON per quantized tensor in layout vnni4i or vnni4i-64
+    from read_packed import Packed; Packed(FILE).floats("model.layers.0.mlp.up_proj.weight")
+
+It checks every digest it meets (F4, F11, F12) and refuses what it does not know. Numbers in brackets are rules of FORMAT.md.
+"""
+
+import hashlib
+import json
+import math
+import sys
+
+import numpy as np
+
+BITS = {"int1": 1, "ternary": 2, "int2": 2, "int2odd": 2, "int2q": 2, "int4": 4, "e2m1": 4}
+E2M1 = [0, 1, 2, 3, 4, 6, 8, 12]
+DIGITS = {  # the code tables of LAYOUTS.md: digit -> weight; None is not a digit
+    "int1": [1, -1], "ternary": [0, 1, -1, None], "int2": [-2, -1, 0, 1], "int2odd": [-3, -1, 1, 3], "int2q": [-1, 0, 1, 2],
+    "int4": list(range(-8, 8)), "e2m1": E2M1 + [None] + [-x for x in E2M1[1:]],
+}
+DTYPES = {"F32": "<f4", "F16": "<f2", "U8": "u1", "I8": "i1", "I32": "<i4", "BF16": "<u2"}
+
+
+class Refused(Exception):
+    pass
+
+
+def need(ok, rule):
+    if not ok:
+        raise Refused(f"{rule} of docs/FORMAT.md does not hold")
+
+
+class Packed:
+    def __init__(self, path):
+        data = np.memmap(path, np.uint8, "r")
+        size = int(data[:8].view("<u8")[0])
+        need((8 + size) % 64 == 0 and size <= 16777216 and size + 8 <= len(data), "F1")
+        text = data[8:8 + size].tobytes()
+        header = json.loads(text)
+        need(text.startswith(b"{") and len(text) - len(text.rstrip(b" ")) < 64, "F2")
+        meta = header.pop("__metadata__")
+        need(list(meta) == ["format", "lowpack.manifest", "lowpack.manifest.sha256"] and meta["format"] == "lowpack", "F4")
+        manifest = meta["lowpack.manifest"].encode()
+        need(hashlib.sha256(manifest).hexdigest() == meta["lowpack.manifest.sha256"], "F4")
+        end = 0
+        for t in header.values():  # (F3: by offset)
+            need(t["data_offsets"][0] == end, "F5")
+            end = t["data_offsets"][1]
+        need(end == len(data) - 8 - size, "F5")
+        self.header, self.data, self.manifest = header, data[8 + size:], json.loads(manifest)
+        need(self.manifest["format"] == 2, "F11")
+        self.entries = {e["name"]: e for e in self.manifest["packed"]}
+
+    def stored(self, name, digest=None):
+        """The bytes of a tensor, and its header."""
+        t = self.header[name]
+        raw = self.data[t["data_offsets"][0]:t["data_offsets"][1]]
+        if digest is not None:
+            need(hashlib.sha256(raw).hexdigest() == digest, f"F11 ({name})")
+        return raw, t
+
+    def numbers(self, name, digest=None):
+        """A tensor as an array; BF16 is widened."""
+        raw, t = self.stored(name, digest)
+        x = raw.view(DTYPES[t["dtype"]]).reshape(t["shape"])
+        return (x.astype("<u4") << 16).view("<f4") if t["dtype"] == "BF16" else x
+
+    def codes(self, name):
+        """The codes of a quantized tensor, [M, K] or [E, M, K]."""
+        e = self.entries[name]
+        layout, alphabet = e["layout"]["name"], e["layout"]["alphabet"]
+        rows = {"vnni4i": 32, "vnni4i-64": 64}.get(layout)
+        if rows is None or alphabet not in BITS:
+            raise Refused(f"{name}: layout {layout}, alphabet {alphabet}")
+        *experts, M, K = e["shape"]
+        raw, _ = self.stored(name + ".packed", e["sha256"])
+        stride = -(-e["bytes"] // 64) * 64  # (F6, F14)
+        need(len(raw) == stride * math.prod(experts), "F14")
+        one = [unpack(raw[i * stride:i * stride + e["bytes"]], M, K, rows, alphabet) for i in range(math.prod(experts))]
+        codes = np.stack(one).reshape(*experts, M, K)
+        need(codes_digest(codes.reshape(-1, K), alphabet) == e["codes_sha256"], f"F12 ({name})")
+        return codes
+
+    def floats(self, name):
+        """The weights as float32: (code - zero) * scale, or (code - lowest) * scale + minimum (F9, F23, F25), in the
+        order of columns of the checkpoint (F24)."""
+        e, codes = self.entries[name], self.codes(name).astype(np.float32)
+        scale = self.numbers(name + ".scale", e["scale_sha256"])
+        if e["scale"]["dtype"] == "E8M0":
+            scale = np.exp2(scale.astype(np.float32) - 128)
+        spread = lambda x: self.spread(e, x.astype(np.float32), codes.shape)
+        if e.get("zero"):
+            codes = codes - spread(self.numbers(name + ".zero", e["zero_sha256"]))
+        if e.get("min"):
+            lowest = min(d for d in DIGITS[e["layout"]["alphabet"]] if d is not None)
+            weights = (codes - np.float32(lowest)) * spread(scale) + spread(self.numbers(name + ".min", e["min_sha256"]))
+        else:
+            weights = codes * spread(scale)
+        if not e.get("order"):
+            return weights
+        order, first = self.numbers(name + ".order", e["order_sha256"]), np.empty_like(weights)  # (F24)
+        np.put_along_axis(first, np.broadcast_to(order[..., None, :], weights.shape), weights, -1)
+        return first
+
+    def spread(self, e, x, shape):
+        """A number for each weight, of one for a tensor, a row or a group of columns (F9)."""
+        kind = e["scale"]["kind"]
+        if kind == "group":
+            return np.repeat(x, e["scale"]["group"], axis=-1)[..., :shape[-1]]
+        lead = shape[:-2]  # experts
+        return np.broadcast_to(x.reshape(*lead, -1, 1) if kind == "row" else x.reshape(*lead, 1, 1), shape)
+
+
+def unpack(raw, M, K, rows, alphabet):
+    """Codes of one matrix: byte m/bm*L*K + k/4*4*L + m%L*4 + k%4, from bit bits*(m%bm/L), with K padded to 4."""
+    bits = BITS[alphabet]
+    L, width = rows * bits // 8, -(-K // 4) * 4
+    panels = -(-M // rows)
+    need(len(raw) == panels * L * width, "F14")
+    digits = raw.reshape(panels, width // 4, 1, L, 4) >> (bits * np.arange(8 // bits, dtype=np.uint8)).reshape(1, 1, -1, 1, 1)
+    digits = (digits & (1 << bits) - 1).transpose(0, 2, 3, 1, 4).reshape(panels * rows, width)
+    table = DIGITS[alphabet]
+    need(all(table[d] is not None for d in np.unique(digits)), "F15")
+    codes = np.array([d or 0 for d in table], np.int8)[digits]
+    if 0 in table:
+        need(not codes[M:].any() and not codes[:, K:].any(), "F15")
+    return codes[:M, :K]
+
+
+def codes_digest(codes, alphabet):
+    """The digest of codes, which does not depend on the layout (F12)."""
+    M, K = codes.shape
+    values = sorted(d for d in DIGITS[alphabet] if d is not None)
+    numbers = np.searchsorted(values, codes).astype(np.uint8)
+    bits = next(b for b in (1, 2, 4, 8) if len(values) <= 1 << b)
+    Q = -(-K * bits // 8)
+    packed = np.zeros((M, Q), np.uint8)
+    for field in range(8 // bits):  # columns j, j + Q, j + 2Q ...
+        part = numbers[:, field * Q:(field + 1) * Q]
+        packed[:, :part.shape[1]] |= part << (bits * field)
+    return hashlib.sha256(f"lowpack codes v2\n{alphabet} {M} {K}\n".encode() + packed.tobytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    file = Packed(sys.argv[1])
+    for name, entry in file.entries.items():
+        weights = np.ascontiguousarray(file.floats(name), "<f4")
+        print(json.dumps({"name": name, "shape": entry["shape"], "floats_sha256": hashlib.sha256(weights).hexdigest()}))
