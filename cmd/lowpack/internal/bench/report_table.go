@@ -29,7 +29,11 @@ func Into(document []byte, list []*Report) ([]byte, error) {
 		return nil, fmt.Errorf("%w: a document without the lines %q and %q, in this order, between which the tables go",
 			pack.ErrUnsupported, TablesBegin, TablesEnd)
 	}
-	return slices.Concat(begin, []byte(TablesBegin+"\n\n"+Markdown(list)+"\n"+TablesEnd+"\n"), end), nil
+	tables := Markdown(list)
+	if len(list) == 0 {
+		tables = "No machine has been measured by this method at this version yet.\n"
+	}
+	return slices.Concat(begin, []byte(TablesBegin+"\n\n"+tables+"\n"+TablesEnd+"\n"), end), nil
 }
 
 // Markdown writes a table for each report.

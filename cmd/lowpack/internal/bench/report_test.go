@@ -177,6 +177,10 @@ func TestReportTables(t *testing.T) {
 	if err != nil || string(got) != "before\n"+TablesBegin+"\n\n"+want+"\n"+TablesEnd+"\nafter\n" {
 		t.Errorf("%s, %v", got, err)
 	}
+	got, err = Into([]byte(TablesBegin+"\n"+TablesEnd+"\n"), nil)
+	if err != nil || !strings.Contains(string(got), "No machine has been measured") {
+		t.Errorf("%s, %v", got, err)
+	}
 	for _, document := range []string{"", TablesBegin, TablesEnd, TablesEnd + "\n" + TablesBegin} {
 		if _, err := Into([]byte(document), list); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%q: %v", document, err)
