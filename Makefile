@@ -96,11 +96,14 @@ quality: build
 	go run ./internal/testkit/quality $(if $(TEXT),-measure '$(MODEL)' '$(TEXT)' $(if $(ROWS),'$(ROWS)'))
 
 # Measures this machine, named NAME, and writes what docs/BENCHMARKS.md shows of it: about 25 minutes that it must have nothing else to do.
-# RUNTIMES has the other runtimes, which packaging/runtimes builds. Models go to out/benchmarks (16 GB). The same command goes on after an interruption.
+# RUNTIMES has the other runtimes, which packaging/runtimes builds. Models go to out/benchmarks (16 GB). The same command goes on after an interruption,
+# at the same revision; nothing outside out changes before the end.
 NAME ?= $(shell sed -n 's/^model name[^:]*: //p' /proc/cpuinfo 2>/dev/null | head -n 1)
+FILE = $(shell printf %s '$(NAME)' | tr -cs 'A-Za-z0-9' -).json
 benchmarks: build
-	bin/lowpack bench report -o 'docs/benchmarks/$(shell printf %s '$(NAME)' | tr -cs 'A-Za-z0-9' -).json' --name '$(NAME)' \
-	  --work out/benchmarks $(if $(RUNTIMES),--runtimes '$(RUNTIMES)')
+	@mkdir -p out
+	bin/lowpack bench report -o 'out/$(REVISION).$(FILE)' --name '$(NAME)' --work out/benchmarks $(if $(RUNTIMES),--runtimes '$(RUNTIMES)')
+	cp 'out/$(REVISION).$(FILE)' 'docs/benchmarks/$(FILE)'
 	go generate ./cmd/lowpack
 
 # The table of docs/ONNX.md: perplexity, or with SPEED=1 tokens per second, of what export writes of MODEL (as above) in onnxruntime and
