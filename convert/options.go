@@ -37,7 +37,7 @@ type Options struct {
 	// on windows of the text and chooses scales for the inputs of the linear layers. "" = scales depend on the weights
 	// alone.
 	Calibration string
-	Method      packed.Method // of calibration; "" = packed.MeanSquare
+	Method      packed.Method // of calibration; "" = packed.GPTQ
 }
 
 // Values of Recipe.Quant that are not the name of a rule of package quantize.
@@ -64,7 +64,7 @@ func (o *Options) complete() error {
 	r.Quant = cmp.Or(r.Quant, QuantAuto)
 	r.Layout = cmp.Or(r.Layout, LayoutFor(r.Quant))
 	r.Golden = cmp.Or(r.Golden, packed.GoldenFull)
-	o.Method = cmp.Or(o.Method, packed.MeanSquare)
+	o.Method = cmp.Or(o.Method, packed.GPTQ)
 	if r.Head == packed.HeadBF16 {
 		r.Head = ""
 	}

@@ -84,7 +84,7 @@ type step struct {
 	source    pipeline.Source
 	open      func(beside [][]byte) (coder, error)
 	twice     bool         // open gives a pipeline.Measurer
-	untrained bool         // codes of at most two bits, not declared as trained
+	untrained int          // values that a code has, where nothing declares that the weights were trained for them
 	job       quantize.Job // of floats, for Measure
 
 	outcome outcome // of Run
@@ -124,6 +124,7 @@ func (p *Plan) decideAll(ctx context.Context) error {
 		return err
 	}
 	p.noteMissing()
+	d.adviseText()
 	if err := d.warnFewBits(); err != nil {
 		return err
 	}

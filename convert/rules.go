@@ -73,7 +73,9 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if !q.Rule().Exact() && !d.accepted(m, q) {
 		return d.lossy(m, job)
 	}
-	s.untrained = !q.Rule().Exact() && fewBits(q.Rule().Alphabet) && !d.trained(m, q)
+	if !q.Rule().Exact() && !m.head && !d.trained(m, q) {
+		s.untrained = len(q.Rule().Alphabet.Values)
+	}
 	return d.pack(m, s, l, packed.Entry{Scale: scaleMade(q), Quantizer: c.quant, Calibrated: d.calibrates(m, q)}, exact)
 }
 

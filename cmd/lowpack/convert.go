@@ -76,12 +76,12 @@ func convertFlags() []cli.Flag {
 				"machine)"},
 			append(words(packed.Heads()), auto)...),
 		inputFlag("calibrate",
-			"choose the scales of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE` "+
-				"(- is standard input), in UTF-8, of which up to 8192 tokens (gptq: 32768), spread over all of it, "+
-				"are computed with the floats"),
-		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.MeanSquare),
-			Usage: "how --calibrate chooses, `NAME` mean-square (scales) or gptq (scales, and codes by error " +
-				"feedback: better, and slower)"}, words(packed.Methods())...),
+			"choose the codes of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE` "+
+				"(- is standard input), in UTF-8, of which up to 32768 tokens (mean-square: 8192), spread over all "+
+				"of it, are computed with the floats"),
+		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.GPTQ),
+			Usage: "how --calibrate chooses, `NAME` gptq (scales, and codes by error feedback) or mean-square " +
+				"(scales alone: faster, and worse)"}, words(packed.Methods())...),
 		inputFlag("recipe", "YAML `FILE` with rules by tensor name"),
 		&cli.StringSliceFlag{Name: "include", Action: checkPatterns,
 			Usage: "quantize only tensors that match this `PATTERN`; may be repeated"},

@@ -34,6 +34,7 @@ var noteKinds = map[string]string{
 	"%v; so its floats stay floats":                                 "--quant NAME packs them",
 	"matrices in blocks whose codes and scales a packed file canno": "--quant int8 makes them smaller",
 	"nothing is packed: the weights are floats":                     "smaller, with the loss",
+	"%s without a text":                                             "--calibrate TEXT",
 	"WARNING: %s makes two bits or fewer":                           "take --quant int4 or int8",
 	"the machine was busy while layout and head were measured":      "repeat it",
 	"layout %s, the default on every machine":                       "",

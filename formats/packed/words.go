@@ -75,7 +75,7 @@ const (
 )
 
 // Methods lists the methods of calibration, the default first.
-func Methods() []Method { return []Method{MeanSquare, GPTQ} }
+func Methods() []Method { return []Method{GPTQ, MeanSquare} }
 
 // Check rejects values that are not in Heads; "" is the default. The error wraps pack.ErrUnsupported.
 func (h Head) Check() error { return oneOf("head", h, "", Heads()) }

@@ -38,6 +38,11 @@ func TestFresh(t *testing.T) {
 			o.Flags != strings.Join(row.Flags, " ") {
 			t.Errorf("%+v; measured was %+v", o, row)
 		}
+		plain, calibrated := strings.CutSuffix(o.Form, ", GPTQ")
+		i = slices.IndexFunc(r.Rows, func(row Row) bool { return row.Form == plain })
+		if calibrated && math.Abs(r.Rows[i].Perplexity/r.Float-1-o.Plain) > 5e-4 {
+			t.Errorf("%+v; without a text, %+v was measured", o, r.Rows[i])
+		}
 	}
 }
 
