@@ -26,7 +26,7 @@ type figure func(*sources) (string, error)
 func statements() []statement {
 	return []statement{
 		{"README.md", `in groups of 32 columns ([0-9.]+) % perplexity on SmolLM2-135M, ([0-9.]+) % with ` +
-			"`--calibrate --method gptq`; int8 ([0-9.]+) %",
+			"`--calibrate TEXT`; int8 ([0-9.]+) %",
 			[]figure{loss("lowpack int4, group 32", 0), loss("lowpack int4, group 32, GPTQ", 1),
 				loss("lowpack int8, per row", 2)}},
 		{"cmd/lowpack/convert.go", `perplexity of the bundled model \+([0-9.]+) %\), int4 \(a scale per group of 32 ` +
