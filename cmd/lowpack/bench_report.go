@@ -40,8 +40,8 @@ the source builds them. lowpack bench chart FILE prints the table.
 		Flags: []cli.Flag{
 			outputFlag("write the turns to the JSON `FILE`, which may have some of them"),
 			inputFlag("runtimes", "measure the other runtimes in `DIR`, too"),
-			&cli.StringFlag{Name: "work", Value: "lowpack-bench", TakesFile: true,
-				Usage: "make models in `DIR` (16 GB), and find them there the next time"},
+			output{&cli.StringFlag{Name: "work", Value: "lowpack-bench", TakesFile: true,
+				Usage: "make models in `DIR` (16 GB), and find them there the next time"}},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the machine in tables", DefaultText: "that of the CPU"},
 			between(1, 100, &cli.IntFlag{Name: "rounds", Value: 3, Usage: "measure everything `N` times"}),
 			&cli.DurationFlag{Name: "time-limit", Value: time.Hour,
