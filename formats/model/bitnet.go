@@ -47,7 +47,7 @@ var bitnet158 = family{
 
 func subNorms(d *Description, attention, ffn string) {
 	for i := range d.Blocks {
-		d.Blocks[i].AttnSubNorm = d.prefix(i) + attention
-		d.Blocks[i].FFNSubNorm = d.prefix(i) + ffn
+		d.Blocks[i].AttnSubNorm.Weight = d.prefix(i) + attention
+		d.Blocks[i].FFNSubNorm.Weight = d.prefix(i) + ffn
 	}
 }

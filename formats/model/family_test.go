@@ -95,9 +95,9 @@ func TestBitnet158(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	b := d.Blocks[23]
-	if b.AttnSubNorm != "model.layers.23.self_attn.inner_attn_ln.weight" ||
-		b.FFNSubNorm != "model.layers.23.mlp.ffn_layernorm.weight" {
-		t.Errorf("%q %q", b.AttnSubNorm, b.FFNSubNorm)
+	if b.AttnSubNorm.Weight != "model.layers.23.self_attn.inner_attn_ln.weight" ||
+		b.FFNSubNorm.Weight != "model.layers.23.mlp.ffn_layernorm.weight" {
+		t.Errorf("%q %q", b.AttnSubNorm.Weight, b.FFNSubNorm.Weight)
 	}
 }
 
@@ -126,11 +126,11 @@ func TestQwen(t *testing.T) {
 	d = mustParse(t, qwen3Small)
 	b = d.Blocks[27]
 	if d.HeadDim != 128 || b.Q.Out != 2048 || b.Q.In != 1024 || b.O.In != 2048 ||
-		b.KNorm != "model.layers.27.self_attn.k_norm.weight" || b.Q.Bias != "" {
+		b.KNorm.Weight != "model.layers.27.self_attn.k_norm.weight" || b.Q.Bias != "" {
 		t.Errorf("%+v", b)
 	}
 	for _, n := range d.Tensors() {
-		if n.Name == b.QNorm && !slices.Equal(n.Shape, []int{128}) {
+		if n.Name == b.QNorm.Weight && !slices.Equal(n.Shape, []int{128}) {
 			t.Errorf("q_norm has shape %v", n.Shape)
 		}
 	}
@@ -297,15 +297,15 @@ func TestScaledRope(t *testing.T) {
 func TestGemma(t *testing.T) {
 	d := mustParse(t, gemma1)
 	if !d.NormPlusOne || d.EmbedScale != float32(math.Sqrt(2048)) || d.Activation != "gelu_tanh" || d.Head != d.Embed ||
-		d.AttnScale != 0 || d.Blocks[0].AttnPostNorm != "" {
+		d.AttnScale != 0 || d.Blocks[0].AttnPostNorm.Weight != "" {
 		t.Errorf("%+v", d.Config)
 	}
 	d = mustParse(t, gemma22B)
 	b := d.Blocks[2]
-	if b.AttnPostNorm != "model.layers.2.post_attention_layernorm.weight" ||
-		b.FFNNorm != "model.layers.2.pre_feedforward_layernorm.weight" ||
-		b.FFNPostNorm != "model.layers.2.post_feedforward_layernorm.weight" ||
-		b.AttnNorm != "model.layers.2.input_layernorm.weight" {
+	if b.AttnPostNorm.Weight != "model.layers.2.post_attention_layernorm.weight" ||
+		b.FFNNorm.Weight != "model.layers.2.pre_feedforward_layernorm.weight" ||
+		b.FFNPostNorm.Weight != "model.layers.2.post_feedforward_layernorm.weight" ||
+		b.AttnNorm.Weight != "model.layers.2.input_layernorm.weight" {
 		t.Errorf("%+v", b)
 	}
 	if d.AttnScale != 1.0/16 || d.AttnSoftcap != 50 || d.LogitSoftcap != 30 || !d.Blocks[0].Local ||
@@ -341,7 +341,7 @@ func TestGemma(t *testing.T) {
 	if scaled.Rope.Linear != 8 {
 		t.Errorf("%+v", scaled.Rope)
 	}
-	if b = d.Blocks[0]; b.QNorm == "" || b.FFNPostNorm == "" {
+	if b = d.Blocks[0]; b.QNorm.Weight == "" || b.FFNPostNorm.Weight == "" {
 		t.Errorf("%+v", b)
 	}
 }

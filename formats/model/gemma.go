@@ -146,9 +146,9 @@ func checkPattern(k *keys, d *Description) {
 func postNorms(d *Description) {
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
-		b.AttnPostNorm = d.prefix(i) + "post_attention_layernorm.weight"
-		b.FFNNorm = d.prefix(i) + "pre_feedforward_layernorm.weight"
-		b.FFNPostNorm = d.prefix(i) + "post_feedforward_layernorm.weight"
+		b.AttnPostNorm.Weight = d.prefix(i) + "post_attention_layernorm.weight"
+		b.FFNNorm.Weight = d.prefix(i) + "pre_feedforward_layernorm.weight"
+		b.FFNPostNorm.Weight = d.prefix(i) + "post_feedforward_layernorm.weight"
 	}
 }
 

@@ -23,8 +23,8 @@ var hunyuan = family{
 		d := describe(k, c, has, false)
 		attentionBiases(k, d)
 		for i := range d.Blocks {
-			d.Blocks[i].QNorm = d.prefix(i) + "self_attn.query_layernorm.weight"
-			d.Blocks[i].KNorm = d.prefix(i) + "self_attn.key_layernorm.weight"
+			d.Blocks[i].QNorm.Weight = d.prefix(i) + "self_attn.query_layernorm.weight"
+			d.Blocks[i].KNorm.Weight = d.prefix(i) + "self_attn.key_layernorm.weight"
 		}
 		checkLayerTypes(k, d)
 		return d

@@ -4,15 +4,19 @@
 // build from the Description alone and never ask for a family by name.
 package model
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 // Description of a decoder-only transformer.
 type Description struct {
 	Family string // "bitnet", "llama", …
 	Config
 	Embed     string  // [Vocab, Hidden]
-	FinalNorm string  // [Hidden]
+	FinalNorm Norm    // [Hidden]
 	Head      string  // [Vocab, Hidden]; equal to Embed when tied
+	HeadBias  string  // [Vocab]; "" = none (Phi)
 	Blocks    []Block // one per layer
 	Quant     Quant   // what the checkpoint declares about its linear layers
 
@@ -32,12 +36,16 @@ type Config struct {
 	GateAlpha, GateLimit         float32 // of ClampedSwiGLU
 	// attention span in tokens, including the token's own position; 0 = unlimited. Applies to blocks with Block.Local
 	SlidingWindow int
-	NormPlusOne   bool    // RMSNorm multiplies by 1 + w (Gemma)
+	LayerNorm     bool    // norms subtract the mean (N40); otherwise they are RMSNorms
+	NormPlusOne   bool    // norms multiply by 1 + w (Gemma, Nemotron)
 	EmbedScale    float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
 	// 0 = none; the output of a block is multiplied by it before the residual addition (Granite, MiniCPM)
 	ResidualScale             float32
+	Parallel                  bool    // attention and MLP read the same residual stream (Cohere, Phi)
 	LogitDivisor              float32 // 0 = none; logits are divided by it (Granite, MiniCPM)
-	WholeHeadNorms            bool    // QNorm and KNorm are norms over all heads at once (OLMo 2)
+	LogitScale                float32 // 0 = none; logits are multiplied by it (Cohere)
+	ClipQKV                   float32 // 0 = none; queries, keys and values lie within ± it (OLMo)
+	HeadNorm                  HeadNorm
 	RotateFirst               bool    // QNorm and KNorm follow the rotation (HunYuan)
 	AttnScale                 float32 // 0 = 1/sqrt(HeadDim)
 	AttnSoftcap, LogitSoftcap float32 // 0 = none; c·tanh(x/c)
@@ -45,7 +53,17 @@ type Config struct {
 	EOS                       []int
 }
 
-// Activation is the activation function of a gated MLP (NUMERICS N19).
+// HeadNorm is what QNorm and KNorm normalize.
+type HeadNorm string
+
+// The forms of head norms.
+const (
+	EachHead  HeadNorm = ""      // each head, all with the same HeadDim weights
+	WholeHead HeadNorm = "whole" // all heads at once (OLMo 2)
+	OwnHead   HeadNorm = "own"   // each head with its own weights, [heads, HeadDim] (Cohere, StableLM)
+)
+
+// Activation is the activation function of an MLP (NUMERICS N19).
 type Activation string
 
 // The activations.
@@ -53,11 +71,13 @@ const (
 	SiLU          Activation = "silu"
 	ReLU2         Activation = "relu2"     // the square of ReLU (BitNet)
 	GELUTanh      Activation = "gelu_tanh" // GELU by its tanh approximation (Gemma)
+	XIELU         Activation = "xielu"     // with parameters per block (Apertus)
 	ClampedSwiGLU Activation = "clamped_swiglu"
 )
 
-// Rope is the rotary embedding, half-split form. Scaling applies to Theta, not to LocalTheta.
+// Rope is the rotary embedding. Scaling applies to Theta, not to LocalTheta.
 type Rope struct {
+	Pairs      bool // values 2i and 2i + 1 rotate together; otherwise i and i + Dim/2
 	Theta      float64
 	LocalTheta float64 // 0 = Theta; base for blocks with Block.Local (Gemma 3)
 	Dim        int     // rotated values per head; HeadDim unless the rotation is partial
@@ -69,6 +89,8 @@ type Rope struct {
 	Linear   float64
 	Yarn     *Yarn     // nil = none
 	LongRope *LongRope // nil = none
+	// 0 = none; rotated queries are multiplied by 1 + QueryBeta·ln(1 + ⌊p / OriginalMaxPositions⌋) (Ministral 3)
+	QueryBeta float64
 }
 
 // Yarn stretches slow pairs by Factor, leaves fast ones alone, and blends between (arXiv 2309.00071).
@@ -111,9 +133,25 @@ type Rows struct{ From, To, Step int }
 // Len is the number of rows.
 func (r Rows) Len() int { return (r.To - r.From + max(r.Step, 1) - 1) / max(r.Step, 1) }
 
+// Norm names the tensors of a norm (NUMERICS N13, N40). The zero value skips the step.
+type Norm struct {
+	Weight string // if it contains a *, each head has its own tensor, and * stands for its number (StableLM)
+	Bias   string // "" = none
+	Bare   bool   // neither: the vector is normalized only (OLMo)
+}
+
+// Skipped reports whether there is no such norm.
+func (n Norm) Skipped() bool { return n == Norm{} }
+
+// Of returns the weights of the norm of a head, if each has its own tensor.
+func (n Norm) Of(head int) string { return expertName(n.Weight, head) }
+
+// Apart reports whether each head has its own tensor.
+func (n Norm) Apart() bool { return strings.Contains(n.Weight, "*") }
+
 // HeadNorms returns the sizes of QNorm and KNorm.
 func (c *Config) HeadNorms() (q, k int) {
-	if c.WholeHeadNorms {
+	if c.HeadNorm != EachHead {
 		return c.Heads * c.HeadDim, c.KVHeads * c.HeadDim
 	}
 	return c.HeadDim, c.HeadDim
@@ -121,21 +159,26 @@ func (c *Config) HeadNorms() (q, k int) {
 
 // Block names the tensors of one layer. An empty name means that the step is skipped.
 type Block struct {
-	AttnNorm     string
+	AttnNorm     Norm
 	Q, K, V, O   Linear
-	QNorm, KNorm string // RMSNorm over each head, or all (Qwen3, Gemma 3, OLMo 2)
-	AttnSubNorm  string // RMSNorm before O (BitNet)
+	QNorm, KNorm Norm   // over each head, or all (Qwen3, Gemma 3, OLMo 2)
+	AttnSubNorm  Norm   // before O (BitNet)
 	Sinks        string // [Heads]: attention sink per head (gpt-oss)
-	AttnPostNorm string // RMSNorm on the output of O, before the residual (Gemma 2)
-	FFNNorm      string
-	Gate, Up     Linear // empty if there are only Experts
+	AttnPostNorm Norm   // on the output of O, before the residual (Gemma 2)
+	FFNNorm      Norm   // in a parallel model with one norm the same as AttnNorm
+	Gate         Linear // empty if the MLP is not gated, or if there are only Experts
+	Up           Linear // empty if there are only Experts
 	Down         Linear
-	Experts      *Experts // nil = a dense MLP
-	FFNSubNorm   string   // RMSNorm before Down (BitNet)
-	FFNPostNorm  string
+	Experts      *Experts   // nil = a dense MLP
+	ActParams    *ActParams // of XIELU
+	FFNSubNorm   Norm       // before Down (BitNet)
+	FFNPostNorm  Norm
 	Local        bool // sliding-window attention
 	NoRope       bool // queries and keys are not rotated (SmolLM3, EXAONE 4)
 }
+
+// ActParams names the parameters of XIELU (NUMERICS N42), one number each.
+type ActParams struct{ AlphaP, AlphaN, Beta, Eps string }
 
 // Quant is what a checkpoint declares about the weights of its linear layers.
 type Quant struct {
@@ -167,7 +210,10 @@ func (b *Block) Linears() []*Linear {
 		list = append(list, &m.Gate, &m.Up, &m.Down)
 	}
 	if b.Gate.Weight != "" {
-		list = append(list, &b.Gate, &b.Up, &b.Down)
+		list = append(list, &b.Gate)
+	}
+	if b.Up.Weight != "" {
+		list = append(list, &b.Up, &b.Down)
 	}
 	return list
 }

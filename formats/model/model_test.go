@@ -77,8 +77,8 @@ func TestTinyBitnet(t *testing.T) {
 			t.Errorf("%s: quant %+v", dir, d.Quant)
 		}
 		if d.Head != d.Embed || len(d.Blocks) != 6 ||
-			d.Blocks[5].FFNSubNorm != "model.layers.5.mlp.ffn_sub_norm.weight" {
-			t.Errorf("%s: names %q %q", dir, d.Head, d.Blocks[5].FFNSubNorm)
+			d.Blocks[5].FFNSubNorm.Weight != "model.layers.5.mlp.ffn_sub_norm.weight" {
+			t.Errorf("%s: names %q %q", dir, d.Head, d.Blocks[5].FFNSubNorm.Weight)
 		}
 		if n := len(d.Tensors()); n != 2+6*11 {
 			t.Errorf("%s: %d tensors", dir, n)

@@ -194,7 +194,7 @@ var olmoe = family{
 	eos:      50279,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
-		c.Activation, c.WholeHeadNorms = activation(k, "hidden_act"), true
+		c.Activation, c.HeadNorm = activation(k, "hidden_act"), WholeHead
 		setRope(k, &c, 10000)
 		m := mixtureOf(k, c.Intermediate, "num_experts", "num_local_experts")
 		m.normalize = k.flag("norm_topk_prob", false)

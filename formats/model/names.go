@@ -15,7 +15,7 @@ const (
 
 // describe fills a Description with the common names. tied is the default of tie_word_embeddings.
 func describe(k *keys, c Config, has shapes, tied bool) *Description {
-	d := &Description{Config: c, Embed: embedName, FinalNorm: finalName, Head: headName, Quant: quant(k)}
+	d := &Description{Config: c, Embed: embedName, FinalNorm: Norm{Weight: finalName}, Head: headName, Quant: quant(k)}
 	if k.flag("tie_word_embeddings", tied) {
 		d.Head = d.Embed
 	} else if !has.exists(headName, true) {
@@ -38,12 +38,12 @@ func commonBlock(c *Config, prefix string) Block {
 	}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return Block{
-		AttnNorm: prefix + "input_layernorm.weight",
+		AttnNorm: Norm{Weight: prefix + "input_layernorm.weight"},
 		Q:        linear("self_attn.q_proj", c.Hidden, q),
 		K:        linear("self_attn.k_proj", c.Hidden, kv),
 		V:        linear("self_attn.v_proj", c.Hidden, kv),
 		O:        linear("self_attn.o_proj", q, c.Hidden),
-		FFNNorm:  prefix + "post_attention_layernorm.weight",
+		FFNNorm:  Norm{Weight: prefix + "post_attention_layernorm.weight"},
 		Gate:     linear("mlp.gate_proj", c.Hidden, c.Intermediate),
 		Up:       linear("mlp.up_proj", c.Hidden, c.Intermediate),
 		Down:     linear("mlp.down_proj", c.Intermediate, c.Hidden),

@@ -35,8 +35,9 @@ func (d *Description) Tensors() []Need {
 	for i := range d.Blocks {
 		n.block(d, &d.Blocks[i])
 	}
-	n.add(d.FinalNorm, false, d.Hidden)
+	n.norm(d.FinalNorm, d.Hidden)
 	n.add(d.Head, d.Head != d.Embed, d.Vocab, d.Hidden)
+	n.add(d.HeadBias, false, d.Vocab)
 	return n.list
 }
 
@@ -61,24 +62,49 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 }
 
 func (n *needs) block(d *Description, b *Block) {
-	n.add(b.AttnNorm, false, d.Hidden)
+	n.norm(b.AttnNorm, d.Hidden)
 	n.linear(&b.Q)
 	n.linear(&b.K)
 	n.linear(&b.V)
-	q, k := d.HeadNorms()
-	n.add(b.QNorm, false, q)
-	n.add(b.KNorm, false, k)
+	n.headNorm(d, b.QNorm, d.Heads)
+	n.headNorm(d, b.KNorm, d.KVHeads)
 	n.add(b.Sinks, false, d.Heads)
-	n.add(b.AttnSubNorm, false, d.Heads*d.HeadDim)
+	n.norm(b.AttnSubNorm, d.Heads*d.HeadDim)
 	n.linear(&b.O)
-	n.add(b.AttnPostNorm, false, d.Hidden)
-	n.add(b.FFNNorm, false, d.Hidden)
+	n.norm(b.AttnPostNorm, d.Hidden)
+	n.norm(b.FFNNorm, d.Hidden)
 	n.experts(d, b.Experts)
 	n.linear(&b.Gate)
 	n.linear(&b.Up)
-	n.add(b.FFNSubNorm, false, d.Intermediate)
+	n.norm(b.FFNSubNorm, d.Intermediate)
+	if x := b.ActParams; x != nil {
+		for _, name := range []string{x.AlphaP, x.AlphaN, x.Beta, x.Eps} {
+			n.add(name, false, 1)
+		}
+	}
 	n.linear(&b.Down)
-	n.add(b.FFNPostNorm, false, d.Hidden)
+	n.norm(b.FFNPostNorm, d.Hidden)
+}
+
+func (n *needs) norm(x Norm, size int) {
+	n.add(x.Weight, false, size)
+	n.add(x.Bias, false, size)
+}
+
+// headNorm adds the norm of some number of query or key heads.
+func (n *needs) headNorm(d *Description, x Norm, heads int) {
+	switch {
+	case x.Apart():
+		for h := range heads {
+			n.add(x.Of(h), false, d.HeadDim)
+		}
+	case d.HeadNorm == OwnHead && x.Weight != "":
+		n.add(x.Weight, false, heads, d.HeadDim)
+	case d.HeadNorm == WholeHead:
+		n.norm(x, heads*d.HeadDim)
+	default:
+		n.norm(x, d.HeadDim)
+	}
 }
 
 func (n *needs) experts(d *Description, m *Experts) {

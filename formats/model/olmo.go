@@ -43,7 +43,7 @@ var olmo3 = family{
 }
 
 func olmoBlocks(k *keys, c Config, has shapes) *Description {
-	c.WholeHeadNorms = true
+	c.HeadNorm = WholeHead
 	d := describe(k, c, has, false)
 	attentionBiases(k, d)
 	headNorms(d)
@@ -55,8 +55,8 @@ func olmoBlocks(k *keys, c Config, has shapes) *Description {
 func onlyPostNorms(d *Description) {
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
-		b.AttnNorm, b.AttnPostNorm = "", d.prefix(i)+"post_attention_layernorm.weight"
-		b.FFNNorm, b.FFNPostNorm = "", d.prefix(i)+"post_feedforward_layernorm.weight"
+		b.AttnNorm, b.AttnPostNorm = Norm{}, Norm{Weight: d.prefix(i) + "post_attention_layernorm.weight"}
+		b.FFNNorm, b.FFNPostNorm = Norm{}, Norm{Weight: d.prefix(i) + "post_feedforward_layernorm.weight"}
 	}
 }
 

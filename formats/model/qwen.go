@@ -48,8 +48,8 @@ var qwen3 = family{
 // headNorms adds the norms per head of q and k.
 func headNorms(d *Description) {
 	for i := range d.Blocks {
-		d.Blocks[i].QNorm = d.prefix(i) + "self_attn.q_norm.weight"
-		d.Blocks[i].KNorm = d.prefix(i) + "self_attn.k_norm.weight"
+		d.Blocks[i].QNorm.Weight = d.prefix(i) + "self_attn.q_norm.weight"
+		d.Blocks[i].KNorm.Weight = d.prefix(i) + "self_attn.k_norm.weight"
 	}
 }
 

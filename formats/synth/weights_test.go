@@ -198,7 +198,7 @@ func TestSizeOfWeights(t *testing.T) {
 				t.Errorf("%s: %s gives outputs of size %.3f, want %.3f", weights, l, got, want)
 			}
 		}
-		norm := p.tensor(p.Description.FinalNorm).floats()
+		norm := p.tensor(p.Description.FinalNorm.Weight).floats()
 		mean := 0.0
 		for _, v := range norm {
 			mean += v / float64(len(norm))

@@ -18,6 +18,16 @@ func Of(c *model.Rope) (global, local tensor.Rope) {
 	return global, tensor.NewRope(c.LocalTheta, c.Dim)
 }
 
+// QueryScale returns the factor of the queries of a position, nil if they have none (N17).
+func QueryScale(c *model.Rope) func(pos int) float32 {
+	if c.QueryBeta == 0 {
+		return nil
+	}
+	return func(pos int) float32 {
+		return float32(1 + float64(c.QueryBeta*tensor.Ln64(float64(1+pos/c.OriginalMaxPositions))))
+	}
+}
+
 func scaled(c *model.Rope) tensor.Rope {
 	r, original := tensor.NewRope(c.Theta, c.Dim), float64(c.OriginalMaxPositions)
 	switch y, l := c.Yarn, c.LongRope; {

@@ -25,6 +25,9 @@ func TestDigest(t *testing.T) {
 		if got := everything(); got != digest {
 			t.Errorf("digest %s, want %s", got, digest)
 		}
+		if got := further(); got != furtherDigest {
+			t.Errorf("digest %s, want %s", got, furtherDigest)
+		}
 	})
 }
 
@@ -39,6 +42,32 @@ func (g *lcg) floats(n int) []float32 {
 		x[i] = float32(int32(*g>>32)>>8) * 0x1p-21
 	}
 	return x
+}
+
+// furtherDigest is that of the operations of N40 to N42 and of the rotation of pairs.
+const furtherDigest = "40401256a3328ef2c4d5ed7ad12ff7dfb732f482e478ddcb6370e1ebf72e8d70"
+
+func further() string {
+	g := lcg(2)
+	h := sha256.New()
+	put := func(x ...float32) { binary.Write(h, binary.LittleEndian, x) }
+	gate := XIELUGate(0.8, -0.7, 0.5, -1e-6)
+	for _, n := range []int{1, 2, 16, 100, 258, 1000} {
+		x, w := g.floats(n), g.floats(n)
+		y := make([]float32, n)
+		a, _ := LayerNorm(y, x, w, 1e-5)
+		put(y...)
+		put(a)
+		gate(y, x, w)
+		put(y...)
+		Clamp(y, 1.5)
+		put(y...)
+		rotation := Rotation{make([]float32, n/2), make([]float32, n/2)}
+		NewRope(500000, n/2*2).At(1000+n, rotation)
+		rotation.ApplyPairs(x)
+		put(x...)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 func everything() string {

@@ -39,6 +39,22 @@ func RMSNorm(y, x, w []float32, eps float32) (maxabs float32, finite bool) {
 	return foldBits(&top), IsFinite(mean)
 }
 
+// LayerNorm is RMSNorm of x less its mean (N40). y may be x.
+func LayerNorm(y, x, w []float32, eps float32) (maxabs float32, finite bool) {
+	mean := Sum(x) / float32(len(x))
+	for i, v := range x {
+		y[i] = v - mean
+	}
+	return RMSNorm(y, y, w, eps)
+}
+
+// Clamp limits y to ±c; NaN stays NaN.
+func Clamp(y []float32, c float32) {
+	for i, v := range y {
+		y[i] = min(max(v, -c), c)
+	}
+}
+
 // Quantize sets q to the codes −127 … 127 of the activations x, whose MaxAbs is maxabs, and returns the activation
 // scale d: x ≈ q·d (N14). finite is false when x is not finite, and q then undefined.
 func Quantize(q []int8, x []float32, maxabs float32) (d float32, finite bool) {

@@ -7,9 +7,9 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// mlp is a gated MLP: the MLP of a block, an expert, or the shared expert.
+// mlp is the MLP of a block, an expert, or the shared expert.
 type mlp struct {
-	gateUp, down projection
+	gateUp, down projection // gateUp is up alone if the MLP is not gated
 }
 
 // mixture is the mixture of experts (MoE) of a block (NUMERICS N35, N36).
@@ -38,10 +38,19 @@ func (l *loader) mixture(x *model.Experts, hidden int) *mixture {
 	}
 	for e := range m.each {
 		l.expert = e
-		m.each[e] = mlp{l.projection(&x.Gate, &x.Up), l.projection(&x.Down)}
+		m.each[e] = l.mlp(&x.Gate, &x.Up, &x.Down)
 	}
 	l.expert = 0
 	return m
+}
+
+// mlp binds an MLP; one that a block does not have stays empty.
+func (l *loader) mlp(gate, up, down *model.Linear) mlp {
+	into := []*model.Linear{gate, up}
+	if gate.Weight == "" {
+		into = into[1:]
+	}
+	return mlp{l.projection(into...), l.projection(down)}
 }
 
 // projections lists the projections of a block.
@@ -119,7 +128,7 @@ func newMixing(s *passShape, hidden int) (m mixing) {
 func (e *Engine) mixture(b *block, n int) {
 	p, m := &e.pass, b.experts
 	mix := &p.mix
-	e.input(n, prepareTask{projection: &m.router, src: p.h, stride: e.desc.Hidden, norm: b.ffnNorm})
+	e.input(n, prepareTask{projection: &m.router, src: p.h, stride: e.desc.Hidden, norm: &b.ffnNorm})
 	e.multiply(&m.router, n, mix.scores, nil)
 	p.x, mix.x = mix.x, p.x // experts read their inputs from mix.x
 	mix.route(m, n, &p.finiteCheck)
@@ -131,7 +140,7 @@ func (e *Engine) mixture(b *block, n int) {
 		}
 		e.wave(&mix.wave)
 	}
-	e.addResidual(mix.sum, n, b.ffnPostNorm)
+	e.addResidual(mix.sum, n, &b.ffnPostNorm)
 }
 
 // choosers returns which of n tokens an expert computes for; all of them for the shared expert.

@@ -176,26 +176,39 @@ func (e *Engine) block(layer int) bool {
 	p, d, b := &e.pass, e.desc, &e.weights.blocks[layer]
 	n := len(p.tokens)
 
-	e.input(n, prepareTask{projection: &b.qkv, src: p.h, stride: d.Hidden, norm: b.attnNorm})
+	e.input(n, prepareTask{projection: &b.qkv, src: p.h, stride: d.Hidden, norm: &b.attnNorm})
 	e.multiply(&b.qkv, n, p.y, nil)
 	e.splitQKV(layer)
 	p.attention.run(layer, b)
-	e.input(n, prepareTask{projection: &b.o, src: p.attention.o, stride: d.Heads * d.HeadDim, norm: b.attnSubNorm})
+	e.input(n, prepareTask{projection: &b.o, src: p.attention.o, stride: d.Heads * d.HeadDim, norm: &b.attnSubNorm})
 	if !p.blame(layer, "attention") {
 		return false
 	}
-	e.residual(&b.o, n, b.attnPostNorm)
+	if d.Parallel {
+		e.multiply(&b.o, n, p.branch, nil)
+	} else {
+		e.residual(&b.o, n, &b.attnPostNorm)
+	}
+	return e.feedForward(layer, n)
+}
 
+// feedForward computes the second half of a layer.
+func (e *Engine) feedForward(layer, n int) bool {
+	p, b := &e.pass, &e.weights.blocks[layer]
 	if b.experts != nil {
 		e.mixture(b, n)
 		return p.blame(layer, "feed-forward")
 	}
-	e.input(n, prepareTask{projection: &b.gateUp, src: p.h, stride: d.Hidden, norm: b.ffnNorm})
+	e.input(n, prepareTask{projection: &b.gateUp, src: p.h, stride: e.desc.Hidden, norm: &b.ffnNorm})
+	if e.desc.Parallel { // the MLP has read the residual stream
+		e.addResidual(p.branch, n, &b.attnPostNorm)
+	}
 	e.multiply(&b.gateUp, n, p.y, nil)
-	e.input(n, prepareTask{projection: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: b.ffnSubNorm})
+	e.input(n, prepareTask{projection: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: &b.ffnSubNorm,
+		gate: b.act})
 	if !p.blame(layer, "feed-forward") {
 		return false
 	}
-	e.residual(&b.down, n, b.ffnPostNorm)
+	e.residual(&b.down, n, &b.ffnPostNorm)
 	return true
 }

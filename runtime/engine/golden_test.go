@@ -268,7 +268,7 @@ func TestTinyTrace(t *testing.T) {
 	p.begin()
 	e.embed()
 	e.input(n, prepareTask{projection: &e.weights.blocks[0].qkv, src: p.h, stride: d.Hidden,
-		norm: e.weights.blocks[0].attnNorm})
+		norm: &e.weights.blocks[0].attnNorm})
 	for _, name := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"} {
 		check(name, d.Hidden)
 	}

@@ -38,9 +38,8 @@ func NewAttentionLayer(v packed.View, i int, o Options) (*AttentionLayer, error)
 	}
 	e, b := &Engine{desc: &d, opt: o}, &d.Blocks[0]
 	l := &loader{Engine: e, view: v}
-	qNorm, kNorm := d.HeadNorms()
 	e.weights.blocks = []block{{
-		qNorm: l.norm(b.QNorm, qNorm), kNorm: l.norm(b.KNorm, kNorm), local: b.Local, noRope: b.NoRope,
+		qNorm: l.headNorm(b.QNorm, d.Heads), kNorm: l.headNorm(b.KNorm, d.KVHeads), local: b.Local, noRope: b.NoRope,
 		sinks: l.sinks(b.Sinks),
 		qkv:   projection{out: (d.Heads + 2*d.KVHeads) * d.HeadDim},
 	}}

@@ -5,8 +5,8 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// prepareTask makes the input of a projection from the rows of src: first the gated product of the two halves of a row
-// if gated, then the norm if there is one, then quantization if the projection has codes.
+// prepareTask makes the input of a projection from the rows of src: first the gated product of the two halves of a row,
+// or the activation of a row, if gated, then the norm if there is one, then quantization if the projection has codes.
 type prepareTask struct {
 	projection *projection
 	src        []float32
@@ -14,12 +14,12 @@ type prepareTask struct {
 	rows       []int // indices in src and in the pass; nil = all
 	tokens     []int // token index of each row, where src holds only these tokens; nil = given by rows
 	gated      bool
-	paired     bool      // gate and up alternate in the rows of src
-	norm       []float32 // nil = none
+	paired     bool // gate and up alternate in the rows of src
+	norm       *norm
+	gate       tensor.Gate // nil = that of the model
 
 	// Common to all projections: set by input.
-	gate  tensor.Gate
-	eps   float32               // of the norm
+	ones  []float32             // what an MLP without a gate multiplies its activations by
 	x     []float32             // [n][projection.in]: receives the input
 	quant []*kernel.Activations // the same, quantized, per column order
 	sums  []float32             // [n][projection.width]: receives the sums that minima multiply
@@ -42,7 +42,10 @@ func (e *Engine) input(n int, k prepareTask) {
 // ready sets the buffers of a task for the input of n tokens.
 func (e *Engine) ready(k *prepareTask, n int, x, sums, moved []float32, quant activations) {
 	p := &e.pass
-	k.gate, k.eps, k.x, k.finiteCheck = p.gate, e.desc.NormEps, x, &p.finiteCheck
+	if k.gate == nil {
+		k.gate = p.gate
+	}
+	k.ones, k.x, k.finiteCheck = p.ones, x, &p.finiteCheck
 	k.quant, k.sums, k.moved = quant[k.projection.in][:len(k.projection.orders)], sums, moved
 	for _, q := range k.quant {
 		q.Reset(n)
@@ -73,12 +76,12 @@ func (k *prepareTask) Do(from, to int) {
 		}
 		src, x := k.src[row*k.stride:][:n], k.x[at*n:][:n]
 		if k.gated {
-			k.combine(x, src, k.src[row*k.stride:][:2*n])
+			k.combine(x, src, k.src[row*k.stride:][:k.stride])
 		}
 		var maxabs float32
 		finite := true
-		if k.norm != nil {
-			maxabs, finite = tensor.RMSNorm(x, src, k.norm, k.eps)
+		if k.norm != nil && k.norm.exists() {
+			maxabs, finite = k.norm.apply(x, src)
 		} else {
 			copy(x, src)
 			maxabs = tensor.MaxAbs(x)
@@ -96,9 +99,14 @@ func (k *prepareTask) Do(from, to int) {
 	}
 }
 
-// combine sets y to the gated product of the two halves of src, or of its even and odd elements; x is scratch memory.
+// combine sets y to the gated product of the two halves of src, or of its even and odd elements, or to the activations
+// of src if it has no more elements than y; x is scratch memory.
 func (k *prepareTask) combine(x, y, src []float32) {
 	n := len(y)
+	if len(src) == n {
+		k.gate(y, src, k.ones[:n])
+		return
+	}
 	gate, up := src[:n], src[n:]
 	if k.paired {
 		gate, up = x, src[:n]

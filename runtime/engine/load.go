@@ -18,22 +18,23 @@ import (
 type weights struct {
 	embed  embedding
 	blocks []block
-	norm   []float32
+	norm   norm
 	head   projection
 	screen *screen // nil = none
 }
 
-// block is one layer. A nil norm means that the step is skipped.
+// block is one layer.
 type block struct {
-	attnNorm, attnSubNorm, attnPostNorm []float32
-	qNorm, kNorm                        []float32
-	ffnNorm, ffnSubNorm, ffnPostNorm    []float32
+	attnNorm, attnSubNorm, attnPostNorm norm
+	qNorm, kNorm                        norm
+	ffnNorm, ffnSubNorm, ffnPostNorm    norm
 	qkv, o                              projection
 	mlp
 	experts *mixture // nil = a dense MLP
 	local   bool
-	noRope  bool      // queries and keys are not rotated
-	sinks   []float32 // per head; nil = none
+	noRope  bool        // queries and keys are not rotated
+	sinks   []float32   // per head; nil = none
+	act     tensor.Gate // of a dense MLP; nil = that of the model
 }
 
 func (w *weights) bytes(top bool) int {
@@ -58,23 +59,23 @@ func (e *Engine) load(v packed.View) error {
 	}
 	w.embed = l.embedding(d.Embed, d.Vocab, d.Hidden)
 	w.norm = l.norm(d.FinalNorm, d.Hidden)
-	w.head = l.projection(&model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab})
+	w.head = l.projection(&model.Linear{Weight: d.Head, Bias: d.HeadBias, In: d.Hidden, Out: d.Vocab})
 	w.screen = l.loadScreen()
 	w.blocks = make([]block, len(d.Blocks))
-	qNorm, kNorm := d.HeadNorms()
 	for i := range d.Blocks {
 		from := &d.Blocks[i]
 		w.blocks[i] = block{
 			attnNorm:     l.norm(from.AttnNorm, d.Hidden),
 			qkv:          l.projection(&from.Q, &from.K, &from.V),
-			qNorm:        l.norm(from.QNorm, qNorm),
-			kNorm:        l.norm(from.KNorm, kNorm),
+			qNorm:        l.headNorm(from.QNorm, d.Heads),
+			kNorm:        l.headNorm(from.KNorm, d.KVHeads),
 			attnSubNorm:  l.norm(from.AttnSubNorm, d.Heads*d.HeadDim),
 			o:            l.projection(&from.O),
 			attnPostNorm: l.norm(from.AttnPostNorm, d.Hidden),
 			ffnNorm:      l.norm(from.FFNNorm, d.Hidden),
 			experts:      l.mixture(from.Experts, d.Hidden),
-			mlp:          mlp{l.projection(&from.Gate, &from.Up), l.projection(&from.Down)},
+			mlp:          l.mlp(&from.Gate, &from.Up, &from.Down),
+			act:          l.act(from.ActParams),
 			ffnSubNorm:   l.norm(from.FFNSubNorm, d.Intermediate),
 			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
 			local:        from.Local,
@@ -182,20 +183,6 @@ func transposed(data []byte, m, n int) []byte {
 		}
 	}
 	return out
-}
-
-// norm returns the weights of a norm in the form that N13 multiplies by, nil if name is empty.
-func (l *loader) norm(name string, n int) []float32 {
-	if name == "" {
-		return nil
-	}
-	w := l.vector(name, n)
-	if l.desc.NormPlusOne {
-		for i := range w {
-			w[i] = 1 + w[i]
-		}
-	}
-	return w
 }
 
 // vector widens a tensor of n floats.

@@ -30,19 +30,21 @@ func (e *Engine) logits(n int, screened bool) {
 	if n == 1 {
 		y = p.tokens[p.rows[0]].logits
 	}
-	e.input(n, prepareTask{projection: &e.weights.head, src: p.h, stride: d.Hidden, rows: p.rows, norm: e.weights.norm})
+	e.input(n, prepareTask{projection: &e.weights.head, src: p.h, stride: d.Hidden, rows: p.rows,
+		norm: &e.weights.norm})
 	e.multiply(&e.weights.head, n, y, nil)
-	p.finish = finishTask{p.tokens, p.rows, y, d.Vocab, d.LogitDivisor, d.LogitSoftcap, &p.finiteCheck}
+	p.finish = finishTask{p.tokens, p.rows, y, d.Vocab, d.LogitDivisor, d.LogitScale, d.LogitSoftcap, &p.finiteCheck}
 	distribute(e.pool, n, 1, &p.finish)
 }
 
-// finishTask divides, caps, checks and delivers the logits of tokens.
+// finishTask scales, caps, checks and delivers the logits of tokens.
 type finishTask struct {
 	tokens  []token
 	rows    []int     // of the tokens
 	y       []float32 // [len(rows)][vocab]
 	vocab   int
 	divisor float32 // 0 = none
+	scale   float32 // 0 = none
 	softcap float32 // 0 = none
 	*finiteCheck
 }
@@ -52,6 +54,9 @@ func (k *finishTask) Do(from, to int) {
 		y, logits := k.y[r*k.vocab:][:k.vocab], k.tokens[k.rows[r]].logits
 		if k.divisor != 0 {
 			tensor.Divide(y, y, k.divisor)
+		}
+		if k.scale != 0 {
+			tensor.Times(y, k.scale)
 		}
 		if k.softcap != 0 {
 			tensor.SoftCaps(y, k.softcap)

@@ -17,6 +17,8 @@ type pass struct {
 	sums   []float32   // [n][projection.width]: sums of the same, which minima multiply
 	moved  []float32   // [n][projection.in]: the same in another column order; nil where no matrix has one
 	y      []float32   // [n][projection.out]: output of the last linear layers
+	branch []float32   // [n][Hidden]: output of attention where the MLP does not read it
+	ones   []float32   // [projection.in]
 	others [][]float32 // weights of the next linear layers, returned by Options.Observe
 
 	rotary    rotary
@@ -98,6 +100,9 @@ func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	_, scores := e.attentionScores()
 	perToken := d.Hidden + s.in*2 + s.out + s.sums + 2*d.Heads*e.width()
+	if d.Parallel {
+		perToken += d.Hidden
+	}
 	if s.experts > 0 {
 		perToken += 4*s.in + d.Hidden + s.scores + 2*s.experts // of the four, three are room of waves
 	}
@@ -113,7 +118,10 @@ func (e *Engine) newPass() {
 		h: floats(d.Hidden), x: floats(s.in), sums: floats(s.sums), y: floats(s.out),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
 		quant: activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
-		mix: newMixing(&s, d.Hidden), all: make([]int, s.batch),
+		mix: newMixing(&s, d.Hidden), all: make([]int, s.batch), ones: ones(s.in),
+	}
+	if d.Parallel {
+		p.branch = floats(d.Hidden)
 	}
 	for t := range p.all {
 		p.all[t] = t

@@ -131,6 +131,9 @@ func randomModel(t *testing.T, r *rand.Rand, minima bool) (*view, *model.Descrip
 	if m.chance(2) {
 		d.Head = m.matrix("head", d.Vocab, d.Hidden)
 	}
+	if m.chance(4) {
+		d.HeadBias = m.floats("head.bias", 1, d.Vocab)
+	}
 	for i := range d.Layers {
 		d.Blocks = append(d.Blocks, m.block(fmt.Sprintf("%d.", i), &d.Config))
 	}
@@ -172,8 +175,18 @@ func (m *maker) config() model.Config {
 	if m.chance(3) {
 		c.ResidualScale, c.LogitDivisor = 0.22, 3
 	}
-	c.WholeHeadNorms = m.chance(4)
-	c.RotateFirst = !c.WholeHeadNorms && m.chance(4) // no family has both
+	c.HeadNorm = pick(m, model.EachHead, model.EachHead, model.WholeHead, model.OwnHead)
+	c.RotateFirst = c.HeadNorm != model.WholeHead && m.chance(4) // no family has both
+	c.LayerNorm, c.Parallel, c.Rope.Pairs = m.chance(3), m.chance(4), m.chance(3)
+	if m.chance(4) {
+		c.LogitScale, c.ClipQKV = 0.3, 0.7
+	}
+	if m.chance(4) && c.Rope.Factor == 0 {
+		c.Rope.QueryBeta, c.Rope.OriginalMaxPositions = 0.1, 3
+	}
+	if m.chance(5) {
+		c.Activation = model.XIELU
+	}
 	if m.chance(3) {
 		c.AttnScale = 0.2
 	}
@@ -185,31 +198,38 @@ func (m *maker) config() model.Config {
 
 func (m *maker) block(prefix string, c *model.Config) model.Block {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	qNorm, kNorm := c.HeadNorms()
 	b := model.Block{
-		AttnNorm:    m.norm(prefix+"a", c.Hidden, 1),
-		AttnSubNorm: m.norm(prefix+"as", q, 2),
-		AttnPostNorm: m.norm(prefix+"ap",
-			c.Hidden, 3),
-		QNorm: m.norm(prefix+"qn", qNorm, 3), KNorm: m.norm(prefix+"kn", kNorm, 3),
-		FFNNorm:     m.norm(prefix+"f", c.Hidden, 1),
-		FFNSubNorm:  m.norm(prefix+"fs", c.Intermediate, 2),
-		FFNPostNorm: m.norm(prefix+"fp", c.Hidden, 3),
-		O:           m.linear(prefix+"o", q, c.Hidden),
-		Down:        m.linear(prefix+"d", c.Intermediate, c.Hidden),
-		Local:       m.chance(2),
-		NoRope:      m.chance(4),
+		AttnNorm:     m.norm(prefix+"a", c.Hidden, 1),
+		AttnSubNorm:  m.norm(prefix+"as", q, 2),
+		AttnPostNorm: m.norm(prefix+"ap", c.Hidden, 3),
+		QNorm:        m.headNorm(prefix+"qn", c, c.Heads),
+		KNorm:        m.headNorm(prefix+"kn", c, c.KVHeads),
+		FFNNorm:      m.norm(prefix+"f", c.Hidden, 1),
+		FFNSubNorm:   m.norm(prefix+"fs", c.Intermediate, 2),
+		FFNPostNorm:  m.norm(prefix+"fp", c.Hidden, 3),
+		O:            m.linear(prefix+"o", q, c.Hidden),
+		Down:         m.linear(prefix+"d", c.Intermediate, c.Hidden),
+		Local:        m.chance(2),
+		NoRope:       m.chance(4),
 	}
 	if m.chance(4) { // norms after the layers only
-		b.AttnNorm, b.FFNNorm = "", ""
+		b.AttnNorm, b.FFNNorm = model.Norm{}, model.Norm{}
 	}
-	if m.chance(3) {
+	if c.Activation == model.XIELU {
+		p := func(name string) string { return m.floats(prefix+name, 1, 1) }
+		b.ActParams = &model.ActParams{AlphaP: p("xp"), AlphaN: p("xn"), Beta: p("beta"), Eps: p("eps")}
+	} else if !c.Parallel && m.chance(3) { // no family has experts with either
 		m.experts(prefix, c, &b)
 	}
+	plain := b.Experts == nil && m.chance(3)
 	if m.chance(3) {
 		b.Q, b.K, b.V = model.Linear{Out: q}, model.Linear{Out: kv}, model.Linear{Out: kv}
 		m.fused(prefix+"qkv", c.Hidden, &b.Q, &b.K, &b.V)
 		if b.Experts != nil {
+			return b
+		}
+		if plain {
+			b.Up = m.linear(prefix+"u", c.Hidden, c.Intermediate)
 			return b
 		}
 		b.Gate, b.Up = model.Linear{Out: c.Intermediate}, model.Linear{Out: c.Intermediate}
@@ -221,7 +241,9 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 	if b.Experts != nil {
 		return b
 	}
-	b.Gate, b.Up = m.linear(prefix+"g", c.Hidden, c.Intermediate), m.linear(prefix+"u", c.Hidden, c.Intermediate)
+	if b.Up = m.linear(prefix+"u", c.Hidden, c.Intermediate); !plain {
+		b.Gate = m.linear(prefix+"g", c.Hidden, c.Intermediate)
+	}
 	return b
 }
 
@@ -243,7 +265,7 @@ func (m *maker) experts(prefix string, c *model.Config, b *model.Block) {
 		x.Gate.Out, x.Up = width, x.Gate
 		x.Up.Out, x.Gate.Rows, x.Up.Rows = width, model.Rows{From: 0, To: width}, model.Rows{From: width, To: 2 * width}
 	}
-	b.FFNSubNorm, b.Down = "", model.Linear{}
+	b.FFNSubNorm, b.Down = model.Norm{}, model.Linear{}
 	if m.chance(2) {
 		x.SharedGate = m.floatsAs(prefix+"sharedgate", []int{1, c.Hidden})
 		b.Gate, b.Up = m.linear(prefix+"sg", c.Hidden, c.Intermediate), m.linear(prefix+"su", c.Hidden, c.Intermediate)
@@ -347,12 +369,33 @@ func (m *maker) linear(name string, in, out int) model.Linear {
 	return l
 }
 
-// norm makes the weights of a norm; an optional one once in often times.
-func (m *maker) norm(name string, n, often int) string {
-	if !m.chance(often) {
-		return ""
+// norm makes a norm; an optional one once in often times.
+func (m *maker) norm(name string, n, often int) model.Norm {
+	switch {
+	case !m.chance(often):
+		return model.Norm{}
+	case m.chance(8):
+		return model.Norm{Bare: true}
+	case m.chance(4):
+		return model.Norm{Weight: m.floats(name, 1, n), Bias: m.floats(name+".bias", 1, n)}
 	}
-	return m.floats(name, 1, n)
+	return model.Norm{Weight: m.floats(name, 1, n)}
+}
+
+// headNorm makes the optional norm of query or key heads.
+func (m *maker) headNorm(name string, c *model.Config, heads int) model.Norm {
+	switch {
+	case c.HeadNorm == model.EachHead:
+		return m.norm(name, c.HeadDim, 3)
+	case c.HeadNorm == model.WholeHead:
+		return m.norm(name, heads*c.HeadDim, 3)
+	case m.chance(2):
+		return model.Norm{Weight: m.floatsAs(name, []int{heads, c.HeadDim})}
+	}
+	for h := range heads {
+		m.floats(fmt.Sprint(name, ".", h), 1, c.HeadDim)
+	}
+	return model.Norm{Weight: name + ".*"}
 }
 
 // floats makes a tensor of floats around 0.5; a single row is a vector.

@@ -4,9 +4,9 @@ import "github.com/lowpack/lowpack/internal/tensor"
 
 // residual computes the outputs of a projection and adds them, after their norm and times their scale if any, to the
 // residual stream.
-func (e *Engine) residual(f *projection, n int, norm []float32) {
+func (e *Engine) residual(f *projection, n int, norm *norm) {
 	p := &e.pass
-	if norm == nil && e.desc.ResidualScale == 0 {
+	if !norm.exists() && e.desc.ResidualScale == 0 {
 		e.multiply(f, n, p.y, p.h)
 		return
 	}
@@ -15,9 +15,9 @@ func (e *Engine) residual(f *projection, n int, norm []float32) {
 }
 
 // addResidual adds y, after its norm and times its scale if any, to the residual stream.
-func (e *Engine) addResidual(y []float32, n int, norm []float32) {
+func (e *Engine) addResidual(y []float32, n int, norm *norm) {
 	p := &e.pass
-	p.post = postTask{y, p.h, e.desc.Hidden, norm, e.desc.NormEps, e.desc.ResidualScale, &p.finiteCheck}
+	p.post = postTask{y, p.h, e.desc.Hidden, norm, e.desc.ResidualScale, &p.finiteCheck}
 	distribute(e.pool, n, 1, &p.post)
 }
 
@@ -25,8 +25,7 @@ func (e *Engine) addResidual(y []float32, n int, norm []float32) {
 type postTask struct {
 	y, h   []float32 // [n][hidden]
 	hidden int
-	norm   []float32 // nil = none
-	eps    float32
+	norm   *norm
 	scale  float32 // 0 = none
 	*finiteCheck
 }
@@ -35,8 +34,8 @@ func (k *postTask) Do(from, to int) {
 	n := k.hidden
 	for t := from; t < to; t++ {
 		r := k.y[t*n:][:n]
-		if k.norm != nil {
-			_, finite := tensor.RMSNorm(r, r, k.norm, k.eps)
+		if k.norm.exists() {
+			_, finite := k.norm.apply(r, r)
 			k.check(t, finite)
 		}
 		if k.scale != 0 {

@@ -8,9 +8,11 @@ import (
 
 // rotary computes the rotary embeddings of the tokens of a pass (N17).
 type rotary struct {
-	ropes     [2]tensor.Rope // of global and of local blocks
-	local     bool           // local blocks have their own
-	rotations []rotations    // [n]
+	ropes     [2]tensor.Rope        // of global and of local blocks
+	local     bool                  // local blocks have their own
+	rotations []rotations           // [n]
+	scale     func(pos int) float32 // of queries; nil = none
+	scales    []float32             // [n]: 0 = none
 }
 
 // rotations holds the rotations of a position in global and in local blocks.
@@ -18,7 +20,8 @@ type rotations [2]tensor.Rotation
 
 // newRotary allocates the rotations of n tokens.
 func newRotary(c *model.Rope, n int) rotary {
-	r := rotary{local: c.LocalTheta != 0, rotations: make([]rotations, n)}
+	r := rotary{local: c.LocalTheta != 0, rotations: make([]rotations, n), scale: ropes.QueryScale(c),
+		scales: make([]float32, n)}
 	r.ropes[0], r.ropes[1] = ropes.Of(c)
 	for t := range r.rotations {
 		for i, rope := range r.ropes {
@@ -31,11 +34,17 @@ func newRotary(c *model.Rope, n int) rotary {
 
 // compute sets the rotations of token t, at position pos.
 func (r *rotary) compute(t, pos int) {
+	if r.scale != nil {
+		r.scales[t] = r.scale(pos)
+	}
 	r.ropes[0].At(pos, r.rotations[t][0])
 	if r.local {
 		r.ropes[1].At(pos, r.rotations[t][1])
 	}
 }
+
+// queryScale returns the factor of the queries of token t, 0 for none.
+func (r *rotary) queryScale(t int) float32 { return r.scales[t] }
 
 // rotation returns the rotation of token t in a block.
 func (r *rotary) rotation(t int, local bool) tensor.Rotation {

@@ -61,8 +61,8 @@ func (l *loader) loadScreen() *screen {
 		l.fail(packed.ScreenName, err)
 		return nil
 	}
-	if d.LogitSoftcap != 0 || d.LogitDivisor != 0 {
-		return nil // neither is guaranteed to keep adjacent values distinct
+	if d.LogitSoftcap != 0 || d.LogitDivisor != 0 || d.LogitScale != 0 || d.HeadBias != "" {
+		return nil // none of them is guaranteed to keep adjacent values distinct
 	}
 	return &screen{codes: m.codes, scales: m.scales, x: kernel.NewActivations(2*screenRows, d.Hidden)}
 }
@@ -152,7 +152,7 @@ func (k *exactTask) Do(from, to int) {
 func (e *Engine) screenLogits(n int) bool {
 	p := &e.pass
 	e.input(n, prepareTask{projection: &e.weights.head, src: p.h, stride: e.desc.Hidden, rows: p.rows,
-		norm: e.weights.norm})
+		norm: &e.weights.norm})
 	most := min(screenRows, p.headRows/screenSpace)
 	for from := 0; from < n; from += most {
 		if !e.screenSome(from, min(from+most, n)) {

@@ -77,6 +77,7 @@ type rope struct {
 	dim       int
 	inv       []float64
 	amplitude float64
+	pairs     bool
 }
 
 // Rotation returns the angles by which the pairs of a head are rotated from one position to the next, and the factor by
@@ -91,7 +92,7 @@ func newRope(r model.Rope, local bool) rope {
 	if local && r.LocalTheta != 0 {
 		theta, scaled = r.LocalTheta, false
 	}
-	out := rope{dim: r.Dim, inv: make([]float64, r.Dim/2), amplitude: 1}
+	out := rope{dim: r.Dim, inv: make([]float64, r.Dim/2), amplitude: 1, pairs: r.Pairs}
 	if scaled {
 		out.amplitude = amplitude(r)
 	}
@@ -172,8 +173,20 @@ func (r *rope) rotate(x []float32, p int) {
 	for i, inv := range r.inv {
 		sin, cos := sincos(float64(float64(p) * inv))
 		s, c := float32(float64(sin*r.amplitude)), float32(float64(cos*r.amplitude))
-		a, b := x[i], x[i+half]
-		x[i] = fma(-b, s, float32(a*c))
-		x[i+half] = fma(a, s, float32(b*c))
+		first, second := i, i+half
+		if r.pairs {
+			first, second = 2*i, 2*i+1
+		}
+		a, b := x[first], x[second]
+		x[first] = fma(-b, s, float32(a*c))
+		x[second] = fma(a, s, float32(b*c))
 	}
+}
+
+// queryScale is what the queries of a position are multiplied by, 1 if nothing (N17).
+func queryScale(r *model.Rope, p int) float32 {
+	if r.QueryBeta == 0 {
+		return 1
+	}
+	return float32(1 + float64(r.QueryBeta*ln(float64(1+p/r.OriginalMaxPositions))))
 }

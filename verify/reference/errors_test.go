@@ -27,10 +27,10 @@ func TestRefusals(t *testing.T) {
 		{"no rotary base", func(d *model.Description) { d.Rope.Theta = 0 }, "base"},
 		{"unknown activation", func(d *model.Description) { d.Activation = "swish" }, "swish"},
 		{"no layers", func(d *model.Description) { d.Blocks = nil }, "layers"},
-		{"missing tensor", func(d *model.Description) { d.Blocks[1].AttnNorm = "nowhere" }, "nowhere"},
+		{"missing tensor", func(d *model.Description) { d.Blocks[1].AttnNorm.Weight = "nowhere" }, "nowhere"},
 		{"missing linear", func(d *model.Description) { d.Blocks[1].Up.Weight = "nowhere" }, "nowhere"},
 		{"linear of another width", func(d *model.Description) { d.Blocks[2].Down.In = 41 }, `"2.d"`},
-		{"norm of another width", func(d *model.Description) { d.FinalNorm = "0.k" }, `"0.k"`},
+		{"norm of another width", func(d *model.Description) { d.FinalNorm.Weight = "0.k" }, `"0.k"`},
 		{"rows beyond the tensor", func(d *model.Description) {
 			d.Blocks[0].K.Rows = model.Rows{From: 10, To: 30}
 		}, `"0.k"`},

@@ -8,8 +8,12 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// mlp is a gated MLP: the MLP of a block, or an expert.
-type mlp struct{ gate, up, down linear }
+// mlp is the MLP of a block, or an expert; one that is not gated has no gate.
+type mlp struct {
+	gated          bool
+	gate, up, down linear
+	act            func(gate, up float32) float32 // nil = that of the model
+}
 
 // mixture holds the experts of a block.
 type mixture struct {
@@ -22,10 +26,14 @@ type mixture struct {
 }
 
 func openMLP(v packed.View, expert int, gate, up, down *model.Linear) (m mlp, err error) {
+	m.gated = gate.Weight != ""
 	for _, x := range []struct {
 		to   *linear
 		from *model.Linear
 	}{{&m.gate, gate}, {&m.up, up}, {&m.down, down}} {
+		if x.to == &m.gate && !m.gated {
+			continue
+		}
 		if *x.to, err = openExpert(v, *x.from, expert); err != nil {
 			return m, err
 		}
@@ -77,7 +85,7 @@ func checkExperts(d *model.Description, b *model.Block) error {
 	switch shared := b.Gate.Weight != ""; {
 	case x.Count < 1 || x.Chosen < 1 || x.Chosen > x.Count:
 		return fmt.Errorf("%w: model: %d of %d experts", pack.ErrCorrupt, x.Chosen, x.Count)
-	case b.FFNSubNorm != "":
+	case !b.FFNSubNorm.Skipped():
 		return fmt.Errorf("%w: model: a norm in front of the last linear layers of experts", pack.ErrUnsupported)
 	case shared != (x.SharedGate != ""):
 		return fmt.Errorf("%w: model: a shared expert and its gate go together", pack.ErrCorrupt)
@@ -118,7 +126,7 @@ func (p *pass) mixture(m *mixture, x [][]float32) ([][]float32, error) {
 		if len(tokens) == 0 {
 			continue
 		}
-		out, err := p.only(tokens).gated(&m.each[e], nil, in)
+		out, err := p.only(tokens).gated(&m.each[e], norm{}, in)
 		if err != nil {
 			return nil, fmt.Errorf("expert %d: %w", e, err)
 		}
@@ -138,7 +146,7 @@ func (p *pass) shared(m *mixture, x, y [][]float32) error {
 	if err != nil {
 		return err
 	}
-	out, err := p.gated(m.shared, nil, x)
+	out, err := p.gated(m.shared, norm{}, x)
 	if err != nil {
 		return fmt.Errorf("shared expert: %w", err)
 	}

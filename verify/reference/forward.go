@@ -39,11 +39,8 @@ func (m *Model) Forward(ctx context.Context, chunks ...Chunk) ([][]float32, erro
 	}
 	for i := range m.blocks {
 		b := &m.blocks[i]
-		if err := p.attention(i, b); err != nil {
-			return nil, fmt.Errorf("layer %d: attention: %w", i, err)
-		}
-		if err := p.mlp(b); err != nil {
-			return nil, fmt.Errorf("layer %d: MLP: %w", i, err)
+		if err := p.block(i, b); err != nil {
+			return nil, err
 		}
 		if m.after != nil {
 			m.after(i, p.h)
@@ -95,39 +92,71 @@ func (p *pass) embedAll(chunks []Chunk) error {
 	return nil
 }
 
-// attention is steps 1 to 3 of the forward pass.
-func (p *pass) attention(layer int, b *block) error {
+// block is steps 1 to 4 of the forward pass.
+func (p *pass) block(i int, b *block) error {
+	mlpIn := p.h
+	a, err := p.attention(i, b)
+	if err == nil {
+		err = p.residual(a, b.attnPostNorm)
+	}
+	if err != nil {
+		return fmt.Errorf("layer %d: attention: %w", i, err)
+	}
+	if !p.d.Parallel {
+		mlpIn = p.h
+	}
+	if err := p.mlp(b, mlpIn); err != nil {
+		return fmt.Errorf("layer %d: MLP: %w", i, err)
+	}
+	return nil
+}
+
+// attention is steps 1 to 3 of the forward pass, up to the norm of the output.
+func (p *pass) attention(layer int, b *block) ([][]float32, error) {
 	a, err := p.norm(p.h, b.attnNorm)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var qkv [3][][]float32
 	for i, l := range []*linear{&b.q, &b.k, &b.v} {
 		if qkv[i], err = p.linear(l, a); err != nil {
-			return err
+			return nil, err
 		}
+		p.clip(qkv[i])
 	}
 	o := make([][]float32, len(p.h))
 	for t := range p.at {
 		if err = p.join(t, layer, b, qkv[0][t], qkv[1][t], qkv[2][t]); err != nil {
-			return err
+			return nil, err
 		}
 		if o[t], err = p.attendAll(t, layer, b, qkv[0][t]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if o, err = p.norm(o, b.attnSubNorm); err != nil {
-		return err
+		return nil, err
 	}
-	if o, err = p.linear(&b.o, o); err != nil {
-		return err
+	return p.linear(&b.o, o)
+}
+
+// clip limits queries, keys or values, where the model does.
+func (p *pass) clip(x [][]float32) {
+	c := p.d.ClipQKV
+	for _, row := range x {
+		for i, v := range row {
+			if c != 0 {
+				row[i] = min(max(v, -c), c)
+			}
+		}
 	}
-	return p.residual(o, b.attnPostNorm)
 }
 
 // join rotates the query and key of a token, and brings key and value into the cache (step 2 of the forward pass).
 func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
-	for _, x := range []struct{ heads, norm []float32 }{{q, b.qNorm}, {k, b.kNorm}} {
+	for _, x := range []struct {
+		heads []float32
+		norm  *norm
+	}{{q, &b.qNorm}, {k, &b.kNorm}} {
 		if p.d.RotateFirst {
 			p.rotate(t, x.heads, b)
 		}
@@ -137,6 +166,10 @@ func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
 		if !p.d.RotateFirst {
 			p.rotate(t, x.heads, b)
 		}
+	}
+	scale := queryScale(&p.d.Rope, p.at[t].pos)
+	for i := range q {
+		q[i] = float32(q[i] * scale)
 	}
 	keys, ok := store(p.cache, k, p.d.HeadDim)
 	values, fine := store(p.cache, v, p.d.HeadDim)
@@ -149,13 +182,14 @@ func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
 }
 
 // headNorms normalizes the heads of a query or key in place, one by one or all at once, as the norm is long.
-func (p *pass) headNorms(t int, x, norm []float32) error {
-	for n := len(norm); n > 0 && len(x) > 0; x = x[n:] {
-		y, ok := rmsNorm(x[:n], norm, p.d.NormEps)
+func (p *pass) headNorms(t int, x []float32, norm *norm) error {
+	n := norm.size
+	for h := 0; n > 0 && h < len(x)/n; h++ {
+		y, ok := norm.apply(x[h*n:][:n], h)
 		if !ok {
 			return p.notFinite(t, "a norm of heads")
 		}
-		copy(x, y)
+		copy(x[h*n:], y)
 	}
 	return nil
 }
@@ -195,8 +229,8 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 }
 
 // mlp is step 4 of the forward pass.
-func (p *pass) mlp(b *block) error {
-	x, err := p.norm(p.h, b.ffnNorm)
+func (p *pass) mlp(b *block, h [][]float32) error {
+	x, err := p.norm(h, b.ffnNorm)
 	if err != nil {
 		return err
 	}
@@ -212,37 +246,53 @@ func (p *pass) mlp(b *block) error {
 }
 
 // gated is an MLP with, perhaps, a norm in front of its last linear layer.
-func (p *pass) gated(m *mlp, subNorm []float32, x [][]float32) ([][]float32, error) {
-	gate, err := p.linear(&m.gate, x)
+func (p *pass) gated(m *mlp, subNorm norm, x [][]float32) ([][]float32, error) {
+	first, act := &m.gate, p.gate
+	if !m.gated {
+		first = &m.up
+	}
+	if m.act != nil {
+		act = m.act
+	}
+	f, err := p.linear(first, x)
 	if err != nil {
 		return nil, err
 	}
-	up, err := p.linear(&m.up, x)
-	if err != nil {
-		return nil, err
-	}
-	for t := range gate {
-		for i, g := range gate[t] {
-			gate[t][i] = p.gate(g, up[t][i])
+	var up [][]float32
+	if m.gated {
+		if up, err = p.linear(&m.up, x); err != nil {
+			return nil, err
 		}
 	}
-	if gate, err = p.norm(gate, subNorm); err != nil {
+	for t := range f {
+		for i, v := range f[t] {
+			factor := float32(1)
+			if m.gated {
+				factor = up[t][i]
+			}
+			f[t][i] = act(v, factor)
+		}
+	}
+	if f, err = p.norm(f, subNorm); err != nil {
 		return nil, err
 	}
-	return p.linear(&m.down, gate)
+	return p.linear(&m.down, f)
 }
 
-// residual adds postNorm(x) to the stream (N20).
-func (p *pass) residual(x [][]float32, postNorm []float32) error {
+// residual adds postNorm(x) to the stream (N20), in new vectors: a parallel MLP reads the old ones.
+func (p *pass) residual(x [][]float32, postNorm norm) error {
 	x, err := p.norm(x, postNorm)
 	if err != nil {
 		return err
 	}
+	next := make([][]float32, len(p.h))
 	for t, h := range p.h {
+		next[t] = make([]float32, len(h))
 		for i := range h {
-			h[i] += p.scaled(x[t][i])
+			next[t][i] = h[i] + p.scaled(x[t][i])
 		}
 	}
+	p.h = next
 	return nil
 }
 
@@ -268,6 +318,9 @@ func (p *pass) logits() ([][]float32, error) {
 			if p.d.LogitDivisor != 0 {
 				z /= p.d.LogitDivisor
 			}
+			if p.d.LogitScale != 0 {
+				z = float32(z * p.d.LogitScale)
+			}
 			logits[t][i] = softcap(z, p.d.LogitSoftcap)
 			if !finite(logits[t][i]) {
 				return nil, p.notFinite(t, fmt.Sprintf("the logit of token %d", i))
@@ -277,15 +330,15 @@ func (p *pass) logits() ([][]float32, error) {
 	return logits, nil
 }
 
-// norm applies N13 to every vector; without weights the step does not exist.
-func (p *pass) norm(x [][]float32, w []float32) ([][]float32, error) {
-	if w == nil {
+// norm applies a norm to every vector.
+func (p *pass) norm(x [][]float32, n norm) ([][]float32, error) {
+	if n.size == 0 {
 		return x, nil
 	}
 	y := make([][]float32, len(x))
 	for t := range x {
 		var ok bool
-		if y[t], ok = rmsNorm(x[t], w, p.d.NormEps); !ok {
+		if y[t], ok = n.apply(x[t], 0); !ok {
 			return nil, p.notFinite(t, "the mean square of a norm")
 		}
 	}

@@ -22,11 +22,10 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 	if err != nil {
 		return nil, err
 	}
-	qNorm, kNorm := d.HeadNorms()
-	if b.qNorm, err = openNorm(v, d, from.QNorm, qNorm); err != nil {
+	if b.qNorm, err = openHeadNorm(v, d, from.QNorm, d.Heads); err != nil {
 		return nil, err
 	}
-	if b.kNorm, err = openNorm(v, d, from.KNorm, kNorm); err != nil {
+	if b.kNorm, err = openHeadNorm(v, d, from.KNorm, d.KVHeads); err != nil {
 		return nil, err
 	}
 	if b.sinks, err = openVector(v, from.Sinks, d.Heads); err != nil {

@@ -17,15 +17,15 @@ type Model struct {
 	cache  string  // its format
 	embed  embedding
 	blocks []block
-	final  []float32
+	final  norm
 	head   linear
 	after  func(layer int, h [][]float32) // when not nil: called with the residual stream after every layer
 }
 
-// block holds the weights of one layer; a nil norm is a step that does not exist.
+// block holds the weights of one layer.
 type block struct {
-	attnNorm, qNorm, kNorm, attnSubNorm, attnPostNorm []float32
-	ffnNorm, ffnSubNorm, ffnPostNorm                  []float32
+	attnNorm, qNorm, kNorm, attnSubNorm, attnPostNorm norm
+	ffnNorm, ffnSubNorm, ffnPostNorm                  norm
 
 	q, k, v, o linear
 	mlp
@@ -55,7 +55,7 @@ func New(v packed.View, d *model.Description) (*Model, error) {
 	if m.final, err = openNorm(v, d, d.FinalNorm, d.Hidden); err != nil {
 		return nil, err
 	}
-	m.head, err = openLinear(v, model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab})
+	m.head, err = openLinear(v, model.Linear{Weight: d.Head, Bias: d.HeadBias, In: d.Hidden, Out: d.Vocab})
 	return m, err
 }
 
@@ -83,7 +83,7 @@ func checkConfig(d *model.Description) error {
 	if d.Rope.Dim > 0 && !(d.Rope.Theta > 0) {
 		return fmt.Errorf("%w: model: rotary base %v", pack.ErrCorrupt, d.Rope.Theta)
 	}
-	if clamped := d.Activation == "clamped_swiglu"; !clamped && activations[d.Activation] == nil ||
+	if clamped := d.Activation == "clamped_swiglu"; !clamped && !knownActivation(d) ||
 		clamped && !(d.GateAlpha > 0 && d.GateLimit > 0) {
 		return fmt.Errorf("%w: model: activation %q", pack.ErrUnsupported, d.Activation)
 	}
@@ -103,9 +103,11 @@ func checkBlock(d *model.Description, b *model.Block) error {
 	if b.Experts != nil {
 		width = b.Down.In // of the shared expert
 	}
-	if b.Experts == nil || b.Gate.Weight != "" {
-		list = append(list, widths{&b.Gate, d.Hidden, width}, widths{&b.Up, d.Hidden, width},
-			widths{&b.Down, width, d.Hidden})
+	if b.Gate.Weight != "" {
+		list = append(list, widths{&b.Gate, d.Hidden, width})
+	}
+	if b.Experts == nil || b.Up.Weight != "" {
+		list = append(list, widths{&b.Up, d.Hidden, width}, widths{&b.Down, width, d.Hidden})
 	}
 	if err := checkWidths(list); err != nil {
 		return err
@@ -131,18 +133,23 @@ func checkWidths(list []widths) error {
 }
 
 func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, err error) {
-	qNorm, kNorm := d.HeadNorms()
+	if out.qNorm, err = openHeadNorm(v, d, b.QNorm, d.Heads); err != nil {
+		return out, err
+	}
+	if out.kNorm, err = openHeadNorm(v, d, b.KNorm, d.KVHeads); err != nil {
+		return out, err
+	}
 	for _, n := range []struct {
-		dst  *[]float32
-		name string
+		dst  *norm
+		from model.Norm
 		size int
 	}{
-		{&out.attnNorm, b.AttnNorm, d.Hidden}, {&out.qNorm, b.QNorm, qNorm}, {&out.kNorm, b.KNorm, kNorm},
-		{&out.attnSubNorm, b.AttnSubNorm, d.Heads * d.HeadDim}, {&out.attnPostNorm, b.AttnPostNorm, d.Hidden},
+		{&out.attnNorm, b.AttnNorm, d.Hidden}, {&out.attnSubNorm, b.AttnSubNorm, d.Heads * d.HeadDim},
+		{&out.attnPostNorm, b.AttnPostNorm, d.Hidden},
 		{&out.ffnNorm, b.FFNNorm, d.Hidden}, {&out.ffnSubNorm, b.FFNSubNorm, d.Intermediate}, {&out.ffnPostNorm,
 			b.FFNPostNorm, d.Hidden},
 	} {
-		if *n.dst, err = openNorm(v, d, n.name, n.size); err != nil {
+		if *n.dst, err = openNorm(v, d, n.from, n.size); err != nil {
 			return out, err
 		}
 	}
@@ -161,6 +168,11 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 	}
 	if err != nil {
 		return out, err
+	}
+	if b.ActParams != nil {
+		if out.act, err = openXIELU(v, b.ActParams); err != nil {
+			return out, err
+		}
 	}
 	out.rope, out.window = ropeOf(d, b), windowOf(d, b)
 	out.sinks, err = openVector(v, b.Sinks, d.Heads)
@@ -196,15 +208,4 @@ func (b *block) sink(head int) float32 {
 		return float32(math.Inf(-1))
 	}
 	return b.sinks[head]
-}
-
-// openNorm reads the weights of a norm, as 1 + w where the model asks for it (N13).
-func openNorm(v packed.View, d *model.Description, name string, n int) ([]float32, error) {
-	w, err := openVector(v, name, n)
-	if err == nil && d.NormPlusOne {
-		for i := range w {
-			w[i] = 1 + w[i]
-		}
-	}
-	return w, err
 }

@@ -36,12 +36,18 @@ func (m *wide) linear(l model.Linear, x []float64) []float64 {
 	return y
 }
 
-func (m *wide) mlp(gate, up, down model.Linear, subNorm string, x []float64) []float64 {
-	g, u := m.linear(gate, x), m.linear(up, x)
-	for j := range g {
-		g[j] = m.act(g[j]) * u[j]
+func (m *wide) mlp(gate, up, down model.Linear, b *model.Block, x []float64) []float64 {
+	u := m.linear(up, x)
+	if gate.Weight == "" {
+		for j := range u {
+			u[j] = m.act(b, u[j])
+		}
+		return m.linear(down, m.norm(b.FFNSubNorm, u))
 	}
-	return m.linear(down, m.norm(subNorm, g))
+	for j, g := range m.linear(gate, x) {
+		u[j] *= m.act(b, g)
+	}
+	return m.linear(down, m.norm(b.FFNSubNorm, u))
 }
 
 // experts sums the outputs for x of the experts with the largest scores and of the shared expert.
@@ -68,11 +74,11 @@ func (m *wide) experts(b *model.Block, x []float64) []float64 {
 		}
 	}
 	for _, i := range order[:e.Chosen] {
-		add(m.mlp(m.expert(e.Gate, i), m.expert(e.Up, i), m.expert(e.Down, i), "", x), math.Exp(z[i])/some)
+		add(m.mlp(m.expert(e.Gate, i), m.expert(e.Up, i), m.expert(e.Down, i), b, x), math.Exp(z[i])/some)
 	}
 	if e.SharedGate != "" {
 		gate := m.linear(model.Linear{Weight: e.SharedGate, In: len(x), Out: 1}, x)[0]
-		add(m.mlp(b.Gate, b.Up, b.Down, "", x), 1/(1+math.Exp(-gate)))
+		add(m.mlp(b.Gate, b.Up, b.Down, b, x), 1/(1+math.Exp(-gate)))
 	}
 	return y
 }
@@ -84,21 +90,33 @@ func (m *wide) expert(l model.Linear, i int) model.Linear {
 	return l
 }
 
-func (m *wide) norm(name string, x []float64) []float64 {
-	if name == "" {
+func (m *wide) norm(n model.Norm, x []float64) []float64 {
+	if n.Skipped() {
 		return x
 	}
-	mean := 0.0
+	mean, squares := 0.0, 0.0
 	for _, v := range x {
-		mean += v * v / float64(len(x))
+		mean += v / float64(len(x))
+		squares += v * v / float64(len(x))
+	}
+	if m.d.LayerNorm {
+		squares -= mean * mean // the variance
+	} else {
+		mean = 0
 	}
 	y := make([]float64, len(x))
 	for i, v := range x {
-		w := m.w[name][i]
-		if m.d.NormPlusOne {
-			w++
+		y[i] = (v - mean) / math.Sqrt(squares+float64(m.d.NormEps))
+		if n.Weight != "" {
+			w := m.w[n.Weight][i]
+			if m.d.NormPlusOne {
+				w++
+			}
+			y[i] *= w
 		}
-		y[i] = v / math.Sqrt(mean+float64(m.d.NormEps)) * w
+		if n.Bias != "" {
+			y[i] += m.w[n.Bias][i]
+		}
 	}
 	return y
 }
@@ -123,13 +141,24 @@ func (m *wide) rotate(x []float64, p int, local bool) {
 			f = (1-smooth)*f/r.Factor + smooth*f
 		}
 		s, c := math.Sincos(float64(p) * f)
-		a, b := x[i], x[i+r.Dim/2]
-		x[i], x[i+r.Dim/2] = a*c-b*s, a*s+b*c
+		j, k := i, i+r.Dim/2
+		if r.Pairs {
+			j, k = 2*i, 2*i+1
+		}
+		x[j], x[k] = x[j]*c-x[k]*s, x[j]*s+x[k]*c
 	}
 }
 
-func (m *wide) act(x float64) float64 {
+func (m *wide) act(b *model.Block, x float64) float64 {
 	switch m.d.Activation {
+	case "xielu":
+		p := b.ActParams
+		beta, a := m.w[p.Beta][0], math.Log1p(math.Exp(m.w[p.AlphaP][0]))
+		if x > 0 {
+			return a*x*x + beta*x
+		}
+		n := beta + math.Log1p(math.Exp(m.w[p.AlphaN][0]))
+		return n*(math.Expm1(min(x, m.w[p.Eps][0]))-x) + beta*x
 	case "silu":
 		return x / (1 + math.Exp(-x))
 	case "relu2":
@@ -171,24 +200,44 @@ func (m *wide) logits(tokens []int) [][]float64 {
 		for t := range h {
 			a := m.norm(b.AttnNorm, h[t])
 			q, k, v := m.linear(b.Q, a), m.linear(b.K, a), m.linear(b.V, a)
+			for _, x := range [][]float64{q, k, v} {
+				for j := range x {
+					if c := float64(d.ClipQKV); c != 0 {
+						x[j] = max(-c, min(c, x[j]))
+					}
+				}
+			}
 			m.heads(q, b.QNorm, t, b)
 			m.heads(k, b.KNorm, t, b)
+			for j := range q {
+				if r := d.Rope; r.QueryBeta != 0 {
+					q[j] *= 1 + r.QueryBeta*math.Log(1+math.Floor(float64(t)/float64(r.OriginalMaxPositions)))
+				}
+			}
 			keys, values = append(keys, k), append(values, v)
 			o := m.norm(b.AttnSubNorm, m.attend(q, keys, values, t, b.Local))
+			before := slices.Clone(h[t])
 			add(h[t], m.norm(b.AttnPostNorm, m.linear(b.O, o)))
 			x := m.norm(b.FFNNorm, h[t])
+			if d.Parallel {
+				x = m.norm(b.FFNNorm, before)
+			}
 			if b.Experts != nil {
 				add(h[t], m.norm(b.FFNPostNorm, m.experts(b, x)))
 				continue
 			}
-			add(h[t], m.norm(b.FFNPostNorm, m.mlp(b.Gate, b.Up, b.Down, b.FFNSubNorm, x)))
+			add(h[t], m.norm(b.FFNPostNorm, m.mlp(b.Gate, b.Up, b.Down, b, x)))
 		}
 	}
 	for t := range h {
-		h[t] = m.linear(model.Linear{Weight: d.Head, In: d.Hidden, Out: d.Vocab}, m.norm(d.FinalNorm, h[t]))
+		head := model.Linear{Weight: d.Head, Bias: d.HeadBias, In: d.Hidden, Out: d.Vocab}
+		h[t] = m.linear(head, m.norm(d.FinalNorm, h[t]))
 		for i, v := range h[t] {
 			if d.LogitDivisor != 0 {
 				v /= float64(d.LogitDivisor)
+			}
+			if d.LogitScale != 0 {
+				v *= float64(d.LogitScale)
 			}
 			h[t][i] = capped(v, d.LogitSoftcap)
 		}
@@ -196,13 +245,21 @@ func (m *wide) logits(tokens []int) [][]float64 {
 	return h
 }
 
-func (m *wide) heads(x []float64, norm string, p int, b *model.Block) {
-	if m.d.WholeHeadNorms {
+func (m *wide) heads(x []float64, norm model.Norm, p int, b *model.Block) {
+	if m.d.HeadNorm == model.WholeHead {
 		copy(x, m.norm(norm, x))
-		norm = ""
+		norm = model.Norm{}
 	}
+	all := norm
 	for i := 0; i < len(x); i += m.d.HeadDim {
 		head := x[i : i+m.d.HeadDim]
+		if m.d.HeadNorm == model.OwnHead && !norm.Skipped() {
+			norm = model.Norm{Weight: all.Of(i / m.d.HeadDim)}
+			if !all.Apart() {
+				norm.Weight = fmt.Sprint("head ", i)
+				m.w[norm.Weight] = m.w[all.Weight][i:][:m.d.HeadDim]
+			}
+		}
 		if !m.d.RotateFirst {
 			copy(head, m.norm(norm, head))
 		}
@@ -252,12 +309,12 @@ func plain() *model.Description {
 			Hidden: 24, Intermediate: 40, Layers: 3, Heads: 6, KVHeads: 2, HeadDim: 10, Vocab: 33, MaxPositions: 64,
 			NormEps: 1e-5, Activation: "silu", Rope: model.Rope{Theta: 10000, Dim: 10}, BOS: -1,
 		},
-		Embed: "embed", FinalNorm: "norm", Head: "head",
+		Embed: "embed", FinalNorm: model.Norm{Weight: "norm"}, Head: "head",
 	}
 	for i := range 3 {
 		p := fmt.Sprintf("%d.", i)
 		d.Blocks = append(d.Blocks, model.Block{
-			AttnNorm: p + "an", FFNNorm: p + "fn",
+			AttnNorm: model.Norm{Weight: p + "an"}, FFNNorm: model.Norm{Weight: p + "fn"},
 			Q: model.Linear{Weight: p + "q", In: 24, Out: 60}, K: model.Linear{Weight: p + "k", In: 24, Out: 20},
 			V: model.Linear{Weight: p + "v", In: 24, Out: 20}, O: model.Linear{Weight: p + "o", In: 60, Out: 24},
 			Gate: model.Linear{Weight: p + "g", In: 24, Out: 40}, Up: model.Linear{Weight: p + "u", In: 24, Out: 40},
@@ -276,7 +333,9 @@ var options = []struct {
 	{"tied head", func(d *model.Description) { d.Head = d.Embed }},
 	{"relu2 and sub-norms", func(d *model.Description) {
 		d.Activation = "relu2"
-		eachBlock(d, func(b *model.Block) { b.AttnSubNorm, b.FFNSubNorm = b.Q.Weight+"sub", b.Down.Weight+"sub" })
+		eachBlock(d, func(b *model.Block) {
+			b.AttnSubNorm.Weight, b.FFNSubNorm.Weight = b.Q.Weight+"sub", b.Down.Weight+"sub"
+		})
 	}},
 	{"biases", func(d *model.Description) {
 		eachBlock(d, func(b *model.Block) {
@@ -286,23 +345,26 @@ var options = []struct {
 		})
 	}},
 	{"norms of heads", func(d *model.Description) {
-		eachBlock(d, func(b *model.Block) { b.QNorm, b.KNorm = b.Q.Weight+"norm", b.K.Weight+"norm" })
+		eachBlock(d, headNorms)
 	}},
 	{"post-norms, softcaps, embedding scale, 1 + w, gelu", func(d *model.Description) {
 		d.Activation, d.NormPlusOne, d.EmbedScale = "gelu_tanh", true, 4.9
 		d.AttnScale, d.AttnSoftcap, d.LogitSoftcap = 0.2, 5, 3
-		eachBlock(d, func(b *model.Block) { b.AttnPostNorm, b.FFNPostNorm = b.O.Weight+"post", b.Down.Weight+"post" })
+		eachBlock(d, func(b *model.Block) {
+			b.AttnPostNorm.Weight, b.FFNPostNorm.Weight = b.O.Weight+"post", b.Down.Weight+"post"
+		})
 	}},
 	{"norms of all heads, after the layers alone", func(d *model.Description) {
-		d.WholeHeadNorms = true
+		d.HeadNorm = model.WholeHead
 		eachBlock(d, func(b *model.Block) {
-			b.QNorm, b.KNorm, b.AttnNorm, b.FFNNorm = b.Q.Weight+"norm", b.K.Weight+"norm", "", ""
-			b.AttnPostNorm, b.FFNPostNorm = b.O.Weight+"post", b.Down.Weight+"post"
+			headNorms(b)
+			b.AttnNorm, b.FFNNorm = model.Norm{}, model.Norm{}
+			b.AttnPostNorm.Weight, b.FFNPostNorm.Weight = b.O.Weight+"post", b.Down.Weight+"post"
 		})
 	}},
 	{"norms of heads after the rotation", func(d *model.Description) {
 		d.RotateFirst = true
-		eachBlock(d, func(b *model.Block) { b.QNorm, b.KNorm = b.Q.Weight+"norm", b.K.Weight+"norm" })
+		eachBlock(d, headNorms)
 	}},
 	{"blocks without rotation", func(d *model.Description) { d.Blocks[1].NoRope = true }},
 	{"scales of residuals and logits",
@@ -325,7 +387,40 @@ var options = []struct {
 	{"a shared expert", func(d *model.Description) {
 		eachBlock(d, func(b *model.Block) {
 			*b = withExperts(*b, 3, 1, "*.", 48)
-			b.FFNPostNorm = b.Down.Weight + "post"
+			b.FFNPostNorm.Weight = b.Down.Weight + "post"
+		})
+	}},
+	{"LayerNorm with biases, MLPs without a gate", func(d *model.Description) {
+		d.LayerNorm, d.Activation = true, "gelu_tanh"
+		eachBlock(d, func(b *model.Block) {
+			b.AttnNorm.Bias, b.FFNNorm.Bias, b.Gate = b.AttnNorm.Weight+"bias", b.FFNNorm.Weight+"bias", model.Linear{}
+		})
+	}},
+	{"LayerNorm without weights, clamped queries", func(d *model.Description) {
+		d.LayerNorm, d.ClipQKV, d.FinalNorm = true, 0.4, model.Norm{Bare: true}
+		eachBlock(d, func(b *model.Block) { b.AttnNorm, b.FFNNorm = d.FinalNorm, d.FinalNorm })
+	}},
+	{"attention and MLP in parallel, one norm, pairs", func(d *model.Description) {
+		d.LayerNorm, d.Parallel, d.Rope.Pairs, d.LogitScale = true, true, true, 0.25
+		eachBlock(d, func(b *model.Block) { b.FFNNorm = b.AttnNorm })
+	}},
+	{"two norms in parallel, pairs of a part, a bias of the head", func(d *model.Description) {
+		d.Parallel, d.Rope.Pairs, d.Rope.Dim, d.HeadBias = true, true, 6, "headbias"
+	}},
+	{"norms of single heads", func(d *model.Description) {
+		d.HeadNorm = model.OwnHead
+		eachBlock(d, headNorms)
+		d.Blocks[1].QNorm.Weight = "1.norm.*"
+	}},
+	{"queries scaled by position", func(d *model.Description) {
+		d.Rope.QueryBeta, d.Rope.OriginalMaxPositions = 0.5, 3
+	}},
+	{"xIELU", func(d *model.Description) {
+		d.Activation = model.XIELU
+		eachBlock(d, func(b *model.Block) {
+			p := b.Up.Weight
+			b.Gate = model.Linear{}
+			b.ActParams = &model.ActParams{AlphaP: p + "p", AlphaN: p + "n", Beta: p + "b", Eps: p + "e"}
 		})
 	}},
 	{"fused projections", func(d *model.Description) {
@@ -337,6 +432,9 @@ var options = []struct {
 		})
 	}},
 }
+
+// headNorms gives a block norms of queries and keys.
+func headNorms(b *model.Block) { b.QNorm.Weight, b.KNorm.Weight = b.Q.Weight+"norm", b.K.Weight+"norm" }
 
 // withExperts gives a block of the plain model experts of 16 values, in tensors of all, or of each with a * in their
 // names, and one that all tokens share if it has a width.

@@ -2,13 +2,16 @@ package reference
 
 import "github.com/lowpack/lowpack/formats/model"
 
-// rmsNorm is N13; w already holds 1 + w where the model asks for it. It reports whether the mean square is finite (N4).
+// rmsNorm is N13; w already holds 1 + w where the model asks for it, and is nil for ones. It reports
+// whether the mean square is finite (N4).
 func rmsNorm(x, w []float32, eps float32) ([]float32, bool) {
 	m := float32(dot(x, x) / float32(len(x)))
 	v := 1 / sqrt(m+eps)
 	y := make([]float32, len(x))
 	for i := range x {
-		y[i] = float32(float32(x[i]*v) * w[i])
+		if y[i] = float32(x[i] * v); w != nil {
+			y[i] = float32(y[i] * w[i])
+		}
 	}
 	return y, finite(m)
 }
@@ -66,6 +69,9 @@ func gateOf(d *model.Description) func(gate, up float32) float32 {
 		return clampedSwiglu(d.GateAlpha, d.GateLimit)
 	}
 	act := activations[d.Activation]
+	if act == nil { // the parameters are a block's
+		return nil
+	}
 	return func(gate, up float32) float32 { return float32(act(gate) * up) }
 }
 

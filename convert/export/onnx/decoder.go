@@ -86,16 +86,16 @@ func (d *decoder) times(x string, factor float32, out string) string {
 	return d.op("Mul", []string{x, d.scalar(factor)}, out)
 }
 
-// norm adds an RMSNorm, if it has a name.
-func (d *decoder) norm(x, weight, out string) (string, error) {
-	if weight == "" {
+// norm adds an RMSNorm, if there is one.
+func (d *decoder) norm(x string, n model.Norm, out string) (string, error) {
+	if n.Skipped() {
 		return x, nil
 	}
 	plus := float32(0)
 	if d.model.NormPlusOne {
 		plus = 1
 	}
-	w, err := d.vector(weight, plus)
+	w, err := d.vector(n.Weight, plus)
 	return d.op("SimplifiedLayerNormalization", []string{x, w}, out,
 		attribute{"axis", int64(-1)}, attribute{"epsilon", d.model.NormEps}, attribute{"stash_type", int64(1)}), err
 }
@@ -148,7 +148,9 @@ func (d *decoder) attention(i int, b *model.Block, h, p string) (string, error) 
 }
 
 // heads adds queries or keys, with a norm over each head or over all heads.
-func (d *decoder) heads(b *model.Block, x string, l *model.Linear, norm string, heads int, out string) (string, error) {
+func (d *decoder) heads(
+	b *model.Block, x string, l *model.Linear, norm model.Norm, heads int, out string,
+) (string, error) {
 	y, err := d.linear(x, l, out)
 	if err != nil {
 		return "", err
@@ -164,8 +166,8 @@ func (d *decoder) heads(b *model.Block, x string, l *model.Linear, norm string, 
 	return d.rotated(b, y, heads, out)
 }
 
-func (d *decoder) headNorm(y, norm string, heads int, out string) (string, error) {
-	if norm == "" || d.model.WholeHeadNorms {
+func (d *decoder) headNorm(y string, norm model.Norm, heads int, out string) (string, error) {
+	if norm.Skipped() || d.model.HeadNorm == model.WholeHead {
 		return d.norm(y, norm, out+"/norm")
 	}
 	y = d.op("Reshape", []string{y, d.ints(0, 0, int64(heads), int64(d.model.HeadDim))}, out+"/heads")

@@ -93,6 +93,9 @@ var families = []string{"bitnet", "bitnet-1bitllm", "exaone4", "gemma", "gemma2"
 
 // runs refuses models that the graph cannot express.
 func runs(m *packed.Manifest, d *model.Description) error {
+	if err := export.Expressible(d); err != nil {
+		return err
+	}
 	switch {
 	case !slices.Contains(families, d.Family):
 		return fmt.Errorf("%w: family %s is not written to ONNX; those that are: %s", pack.ErrUnsupported, d.Family,

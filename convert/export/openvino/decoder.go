@@ -170,9 +170,9 @@ func (d *decoder) factor(name string, x value, factor float32) value {
 	return d.binary("Multiply", name, x, d.scalar(factor))
 }
 
-// norm adds an RMSNorm, if it has a tensor.
-func (d *decoder) norm(x value, tensor, name string) value {
-	if tensor == "" {
+// norm adds an RMSNorm, if there is one.
+func (d *decoder) norm(x value, n model.Norm, name string) value {
+	if n.Skipped() {
 		return x
 	}
 	plus := float32(0)
@@ -183,7 +183,7 @@ func (d *decoder) norm(x value, tensor, name string) value {
 		attribute{"keep_dims", "true"})
 	root := d.float("Sqrt", name+"/root", []value{d.binary("Add", name+"/epsilon", mean, d.scalar(d.model.NormEps))})
 	inverse := d.op("Divide", name+"/inverse", f32, []value{d.scalar(1), root}, numpy, attribute{"m_pythondiv", "true"})
-	return d.binary("Multiply", name, d.binary("Multiply", name+"/normalized", x, inverse), d.vector(tensor, plus))
+	return d.binary("Multiply", name, d.binary("Multiply", name+"/normalized", x, inverse), d.vector(n.Weight, plus))
 }
 
 // block adds layer i, with input h.
@@ -219,14 +219,14 @@ func (d *decoder) cut(x value, heads int, name string) value {
 }
 
 // heads are queries or keys, with their norm and their rotation.
-func (d *decoder) heads(b *model.Block, x value, l *model.Linear, norm string, heads int, name string) value {
+func (d *decoder) heads(b *model.Block, x value, l *model.Linear, norm model.Norm, heads int, name string) value {
 	y := d.linear(x, l, name)
-	before, within, after := "", norm, ""
+	before, within, after := model.Norm{}, norm, model.Norm{}
 	switch {
-	case d.model.WholeHeadNorms:
-		before, within = norm, ""
+	case d.model.HeadNorm == model.WholeHead:
+		before, within = norm, model.Norm{}
 	case d.model.RotateFirst:
-		within, after = "", norm
+		within, after = model.Norm{}, norm
 	}
 	y = d.cut(d.norm(y, before, name+"/norm"), heads, name+"/heads")
 	y = d.transpose(name+"/heads", d.norm(y, within, name+"/norm"), 0, 2, 1, 3)

@@ -169,6 +169,9 @@ func (m *exported) texts() error {
 
 // runs refuses models that the graph cannot express.
 func runs(m *packed.Manifest, d *model.Description) error {
+	if err := export.Expressible(d); err != nil {
+		return err
+	}
 	for i := range d.Blocks {
 		if d.Blocks[i].Experts != nil {
 			return fmt.Errorf("%w: family %s has experts, which are not written to OpenVINO",

@@ -55,7 +55,7 @@ func TestColumns(t *testing.T) {
 		t.Errorf("3 threads give something else than 1: %v", err)
 	}
 	want := make([]float64, d.Hidden)
-	embed, norm := floats(t, f, d.Embed), floats(t, f, d.Blocks[0].AttnNorm)
+	embed, norm := floats(t, f, d.Embed), floats(t, f, d.Blocks[0].AttnNorm.Weight)
 	for _, w := range windows {
 		for _, id := range w {
 			row, square := embed[id*d.Hidden:][:d.Hidden], 0.0

@@ -1,0 +1,30 @@
+package export
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Expressible refuses models with steps that no graph of ONNX or OpenVINO has been compared for.
+func Expressible(d *model.Description) error {
+	plain := func(b model.Block) bool { return b.Gate.Weight == "" && b.Up.Weight != "" }
+	for _, step := range []struct {
+		name string
+		has  bool
+	}{
+		{"LayerNorm", d.LayerNorm}, {"attention and MLP in parallel", d.Parallel},
+		{"a rotation of adjacent values", d.Rope.Pairs}, {"norms of single heads", d.HeadNorm == model.OwnHead},
+		{"an MLP without a gate", slices.ContainsFunc(d.Blocks, plain)}, {"clamped queries", d.ClipQKV != 0},
+		{"a factor of logits", d.LogitScale != 0}, {"a bias of the output head", d.HeadBias != ""},
+		{"queries scaled by position", d.Rope.QueryBeta != 0},
+	} {
+		if step.has {
+			return fmt.Errorf("%w: family %s has %s, which is not written to this format", pack.ErrUnsupported,
+				d.Family, step.name)
+		}
+	}
+	return nil
+}
