@@ -127,8 +127,8 @@ func (w *ggufWriter) rotary(c *config) error {
 		w.key(".rope.scaling.type", gguf.TextValue("linear"))
 		w.number(".rope.scaling.factor", r.Linear)
 	case r.Yarn != nil:
-		if r.Yarn.Attention != 0 || !r.Yarn.Whole && w.arch.Name != "gpt-oss" {
-			return fmt.Errorf("%w: yarn with attention_factor or truncate", pack.ErrUnsupported)
+		if r.Yarn.Attention != 0 || r.Yarn.MScale != 0 || !r.Yarn.Whole && w.arch.Name != "gpt-oss" {
+			return fmt.Errorf("%w: yarn with attention_factor, mscale or truncate", pack.ErrUnsupported)
 		}
 		w.key(".rope.scaling.type", gguf.TextValue("yarn"))
 		w.number(".rope.scaling.factor", r.Yarn.Factor)

@@ -18,6 +18,7 @@ func (k *keys) fill(d defaults) {
 	for _, m := range v.Members {
 		if !k.mentions(m.Key) {
 			k.v.Members = append(k.v.Members, m)
+			k.known(m.Key)
 		}
 	}
 }

@@ -40,8 +40,10 @@ func (s shapes) exists(name string, absent bool) bool {
 }
 
 // families in the order in which users see them; one file each.
-var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, mixtral, qwen2, qwen2moe, qwen3, qwen3moe, phi3,
-	gemma, gemma2, gemma3, smollm3, granite, granitemoe, gptoss, olmo2, olmo3, olmoe, exaone4, hunyuan, minicpm}
+var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, ministral, ministral3, mixtral, qwen2, qwen2moe,
+	qwen3, qwen3moe, phi, phi3, gemma, gemma2, gemma3, smollm3, granite, granitemoe, gptoss, olmo, olmo2, olmo3, olmoe,
+	exaone4, hunyuan, minicpm, seedoss, cwm, arcee, ernie45, helium, glm, glm4, nemotron, starcoder2, stablelm, cohere,
+	cohere2, apertus}
 
 //go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md
 

@@ -25,13 +25,20 @@ var llama = family{
 // llamaBiases adds the biases declared by attention_bias and mlp_bias.
 func llamaBiases(k *keys, d *Description) {
 	attentionBiases(k, d)
+	mlpBiases(k, d)
+}
+
+// mlpBiases adds the biases declared by mlp_bias.
+func mlpBiases(k *keys, d *Description) {
 	if !k.flag("mlp_bias", false) {
 		return
 	}
-	for i := range d.Blocks {
-		b := &d.Blocks[i]
-		addBias(&b.Gate, &b.Up, &b.Down)
-	}
+	d.eachBlock(func(b *Block, _ string) {
+		if b.Gate.Weight != "" {
+			addBias(&b.Gate)
+		}
+		addBias(&b.Up, &b.Down)
+	})
 }
 
 // attentionBiases adds the biases declared by attention_bias.

@@ -98,7 +98,9 @@ type Yarn struct {
 	Factor             float64
 	BetaFast, BetaSlow float64 // rotations within OriginalMaxPositions at which the blend starts and ends
 	Whole              bool    // the ends of the blend are rounded to whole pairs
-	Attention          float64 // cosines and sines are multiplied by it; 0 = 1 + ln(Factor)/10
+	Attention          float64 // cosines and sines are multiplied by it; 0 = m(1), with m(x) = 1 + x·ln(Factor)/10
+	// if not 0, and Attention is, they are multiplied by m(MScale)/m(MScaleAllDim)
+	MScale, MScaleAllDim float64
 }
 
 // LongRope divides each frequency by its own factor (arXiv 2402.13753). The factors for short contexts apply here, so

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -50,10 +51,46 @@ func commonBlock(c *Config, prefix string) Block {
 	}
 }
 
+// eachBlock calls a function with every block and the prefix of its tensors.
+func (d *Description) eachBlock(f func(b *Block, prefix string)) {
+	for i := range d.Blocks {
+		f(&d.Blocks[i], d.prefix(i))
+	}
+}
+
+// ungated makes the MLPs of a description plain ones: no gate, and two linear layers of these names.
+func ungated(d *Description, up, down string) {
+	d.eachBlock(func(b *Block, prefix string) {
+		b.Gate, b.Up.Weight, b.Down.Weight = Linear{}, prefix+"mlp."+up+".weight", prefix+"mlp."+down+".weight"
+	})
+}
+
+// normBiases adds biases to the norms before attention and MLP, and to the last one.
+func normBiases(d *Description) {
+	add := func(n *Norm) { *n = withBias(n.Weight) }
+	add(&d.FinalNorm)
+	d.eachBlock(func(b *Block, _ string) {
+		add(&b.AttnNorm)
+		add(&b.FFNNorm)
+	})
+}
+
+// oneNorm makes attention and MLP read the same norm of the same residual stream.
+func oneNorm(d *Description) {
+	d.Parallel = true
+	d.eachBlock(func(b *Block, _ string) { b.FFNNorm = b.AttnNorm })
+}
+
+// withBias names a norm with weights and a bias.
+func withBias(weight string) Norm { return Norm{Weight: weight, Bias: biasOf(weight)} }
+
+// biasOf is the name of the bias that goes with a weight.
+func biasOf(weight string) string { return strings.TrimSuffix(weight, "weight") + "bias" }
+
 // addBias adds a bias to linear layers.
 func addBias(layers ...*Linear) {
 	for _, l := range layers {
-		l.Bias = l.Weight[:len(l.Weight)-len("weight")] + "bias"
+		l.Bias = biasOf(l.Weight)
 	}
 }
 

@@ -54,6 +54,9 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 		// Linear layers that share a tensor (fused projections): the number of rows of the tensor is the end of the
 		// last layer.
 		last := max(0, len(shape)-2) // 0 for a vector, which blocks may share
+		if len(shape) == 0 {
+			return
+		}
 		n.list[i].Shape[last] = max(n.list[i].Shape[last], shape[last])
 		return
 	}
@@ -78,9 +81,10 @@ func (n *needs) block(d *Description, b *Block) {
 	n.linear(&b.Up)
 	n.norm(b.FFNSubNorm, d.Intermediate)
 	if x := b.ActParams; x != nil {
-		for _, name := range []string{x.AlphaP, x.AlphaN, x.Beta, x.Eps} {
-			n.add(name, false, 1)
-		}
+		n.add(x.AlphaP, false, 1)
+		n.add(x.AlphaN, false, 1)
+		n.add(x.Beta, false)
+		n.add(x.Eps, false)
 	}
 	n.linear(&b.Down)
 	n.norm(b.FFNPostNorm, d.Hidden)

@@ -2,6 +2,31 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
+// OLMo 1: Llama blocks with LayerNorms that have neither weights nor biases.
+var olmo = family{
+	Info: Info{
+		Name:          "olmo",
+		Architectures: []string{"OlmoForCausalLM"},
+		Types:         []string{"olmo"},
+		Models:        "OLMo 1B, 7B, OLMo 7B 0424, 0724",
+	},
+	defaults: `{"hidden_act":"silu","max_position_embeddings":2048}`,
+	eos:      50279,
+	describe: func(k *keys, has shapes) *Description {
+		c := sizesWithout(k)
+		c.Activation = activation(k, "hidden_act")
+		c.LayerNorm, c.NormEps = true, 1e-5
+		c.ClipQKV = float32(k.positive("clip_qkv", maxScaleFactors, 0))
+		setRope(k, &c, 10000)
+		d := describe(k, c, has, false)
+		attentionBiases(k, d)
+		d.FinalNorm = Norm{Bare: true}
+		d.eachBlock(func(b *Block, _ string) { b.AttnNorm, b.FFNNorm = d.FinalNorm, d.FinalNorm })
+		checkLayerTypes(k, d)
+		return d
+	},
+}
+
 // OLMo 2: Llama blocks with norms after attention and MLP, none before them, and norms over all heads of q and k.
 var olmo2 = family{
 	Info: Info{

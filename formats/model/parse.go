@@ -95,8 +95,19 @@ func onlyCausal(k *keys) {
 	}
 }
 
-// sizes reads the numbers with the same key in all families.
-func sizes(k *keys) Config {
+// sizes reads the numbers with the same key in nearly all families.
+func sizes(k *keys) Config { return sizesWith(k, "rms_norm_eps") }
+
+// sizesWith reads them where eps has another key.
+func sizesWith(k *keys, eps string) Config {
+	c := sizesWithout(k)
+	c.NormEps = float32(k.positive(eps, 1, 0))
+	k.mustHave(eps)
+	return c
+}
+
+// sizesWithout reads them where eps is not in the file.
+func sizesWithout(k *keys) Config {
 	c := Config{
 		Hidden:       k.count("hidden_size", pack.MaxDim),
 		Intermediate: k.count("intermediate_size", pack.MaxDim),
@@ -104,10 +115,8 @@ func sizes(k *keys) Config {
 		Heads:        k.count("num_attention_heads", maxHeads),
 		Vocab:        k.count("vocab_size", pack.MaxDim),
 		MaxPositions: k.count("max_position_embeddings", maxPositions),
-		NormEps:      float32(k.positive("rms_norm_eps", 1, 0)),
 		BOS:          -1,
 	}
-	k.mustHave("rms_norm_eps")
 	c.KVHeads = k.countOr("num_key_value_heads", maxHeads, c.Heads)
 	c.HeadDim = k.countOr("head_dim", maxHeadDim, c.Hidden/c.Heads)
 	switch {
@@ -123,23 +132,20 @@ func sizes(k *keys) Config {
 	return c
 }
 
-// activation reads the activation of the gated MLP under the first key that is present.
-func activation(k *keys, names ...string) Activation {
-	for _, name := range names {
-		switch act := k.text(name, ""); act {
-		case "":
-			continue
-		case "silu", "swish":
-			return SiLU
-		case "relu2":
-			return ReLU2
-		case "gelu_pytorch_tanh", "gelu_tanh":
-			return GELUTanh
-		default:
-			k.fail(pack.ErrUnsupported, "%s is %q; supported are silu, relu2 and gelu_pytorch_tanh", name, act)
-			return ""
-		}
+// activations are the names of the activations in config.json.
+var activations = map[string]Activation{
+	"silu": SiLU, "swish": SiLU, "relu2": ReLU2, "gelu_pytorch_tanh": GELUTanh, "gelu_tanh": GELUTanh,
+}
+
+// activation reads the activation of the MLP.
+func activation(k *keys, name string) Activation {
+	text := k.text(name, "")
+	act, known := activations[text]
+	switch {
+	case text == "":
+		k.fail(pack.ErrCorrupt, "%s is missing", name)
+	case !known:
+		k.fail(pack.ErrUnsupported, "%s is %q; supported are silu, relu2 and gelu_pytorch_tanh", name, text)
 	}
-	k.fail(pack.ErrCorrupt, "%s is missing", names[0])
-	return ""
+	return act
 }

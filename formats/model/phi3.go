@@ -45,12 +45,7 @@ func fuse(k *keys, name string, layers ...*Linear) {
 func phi3Rope(k *keys, c *Config) {
 	s := ropeKeys(k)
 	partial := s.positive("partial_rotary_factor", 1, k.positive("partial_rotary_factor", 1, 1))
-	dim := int(partial * float64(c.HeadDim))
-	if dim < 2 || dim%2 != 0 {
-		k.fail(pack.ErrCorrupt, "partial_rotary_factor %v of a head of %d values is not an even number of them",
-			partial, c.HeadDim)
-	}
-	c.Rope = Rope{Dim: dim, Theta: ropeBase(k, s, 10000)}
+	c.Rope = Rope{Dim: rotated(k, c, partial), Theta: ropeBase(k, s, 10000)}
 	original := k.countOr("original_max_position_embeddings", maxPositions, 0)
 	switch kind := s.text("rope_type", s.text("type", "default")); kind {
 	case "default", "longrope":

@@ -12,6 +12,26 @@ func setRope(k *keys, c *Config, theta float64) {
 	k.take(s)
 }
 
+// setPartialRope reads the rotary embedding of families that rotate the first values of each head, a share of absent if
+// the file does not give one.
+func setPartialRope(k *keys, c *Config, theta, absent float64) {
+	s := ropeKeys(k)
+	partial := s.positive("partial_rotary_factor", 1, k.positive("partial_rotary_factor", 1, absent))
+	c.Rope = Rope{Dim: rotated(k, c, partial), Theta: ropeBase(k, s, theta)}
+	scale(s, c, k.countOr("original_max_position_embeddings", maxPositions, 0))
+	k.take(s)
+}
+
+// rotated is the number of values of a head that rotate.
+func rotated(k *keys, c *Config, partial float64) int {
+	dim := int(partial * float64(c.HeadDim))
+	if dim < 2 || dim%2 != 0 {
+		k.fail(pack.ErrCorrupt, "partial_rotary_factor %v of a head of %d values is not an even number of them",
+			partial, c.HeadDim)
+	}
+	return dim
+}
+
 // ropeKeys returns the object that describes the rotary embedding: `rope_scaling` if it is not empty, as a user may
 // have added it, else `rope_parameters` of transformers 5.
 func ropeKeys(k *keys) *keys {
@@ -91,8 +111,10 @@ func yarn(s *keys, c *Config, original int) {
 		s.fail(pack.ErrCorrupt, "factor is missing")
 	case y.BetaFast < y.BetaSlow:
 		s.fail(pack.ErrCorrupt, "beta_fast %v is less than beta_slow %v", y.BetaFast, y.BetaSlow)
-	case s.has("mscale") || s.has("mscale_all_dim"):
-		s.fail(pack.ErrUnsupported, "yarn with mscale")
+	}
+	if s.has("mscale") && s.has("mscale_all_dim") {
+		y.MScale = s.positive("mscale", maxScaleFactors, 0)
+		y.MScaleAllDim = s.positive("mscale_all_dim", maxScaleFactors, 0)
 	}
 	c.Rope.Yarn, c.Rope.OriginalMaxPositions = y, original
 	c.MaxPositions = max(c.MaxPositions, int(min(y.Factor*float64(original), maxPositions)))

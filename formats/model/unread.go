@@ -53,7 +53,8 @@ var silent = set(
 	// The compute type of a runtime: here it is float32, and int8 for products.
 	"dtype torch_dtype use_bfloat16",
 	// Training and fine-tuning.
-	"initializer_range attention_dropout embd_pdrop resid_pdrop pretraining_tp output_router_logits "+
+	"initializer_range attention_dropout embd_pdrop resid_pdrop residual_dropout hidden_dropout "+
+		"embedding_dropout pretraining_tp output_router_logits "+
 		"router_aux_loss_coef router_jitter_noise neftune_noise_alpha finetuning_task task_specific_params "+
 		"problem_type id2label label2id "+
 		"pruned_heads",

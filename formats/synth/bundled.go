@@ -50,6 +50,9 @@ func Likes() []Like {
 		"gemma-2b", "gemma-2-2b", "gemma-3-270m", "gemma-3-1b",
 		"smollm3-3b", "granite-3.3-2b", "olmo-2-1b", "olmo-3-7b", "exaone-4.0-1.2b", "hunyuan-1.8b", "minicpm-2b",
 		"qwen3-30b-a3b", "qwen1.5-moe-a2.7b", "mixtral-8x7b-v0.1", "olmoe-1b-7b", "granite-3.1-1b-a400m", "gpt-oss-20b",
+		"seed-oss-36b", "ministral-8b", "ministral-3-3b", "cwm-32b", "afm-4.5b", "ernie-4.5-0.3b", "helium-1-2b",
+		"glm-4-9b", "glm-4-9b-0414", "minitron-4b", "starcoder2-3b", "stablelm-2-1.6b",
+		"stablelm-2-12b", "olmo-7b-0424", "command-r-v01", "command-r-plus", "command-r7b", "apertus-8b", "phi-2",
 		"qwen3-8b-gptq",
 	} {
 		list = append(list, Like{Name: name})

@@ -25,14 +25,16 @@ type planner struct {
 	equal   bool // the head equals the embedding
 	trained *shape
 	bias    map[string]bool
-	out     map[string]bool // linear layers that write to the residual stream
+	norms   map[string]bool    // of several dimensions
+	numbers map[string]float64 // values of tensors with one
+	out     map[string]bool    // linear layers that write to the residual stream
 	list    []tensor
 }
 
 func newPlanner(d *model.Description, o *Options, method string, dtype safetensors.DType) (*planner, error) {
 	p := &planner{
 		d: d, dtype: dtype, weights: o.Weights, seed: o.Seed, zeros: o.Zeros, equal: o.EqualHead,
-		bias: map[string]bool{}, out: map[string]bool{},
+		bias: map[string]bool{}, out: map[string]bool{}, norms: map[string]bool{}, numbers: map[string]float64{},
 	}
 	declared := map[model.Declared]Weights{
 		model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal,
@@ -50,8 +52,10 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 	if p.weights == AbsMean {
 		p.trained = trained(p.zeros)
 	}
+	p.bias[d.HeadBias], p.bias[d.FinalNorm.Bias] = d.HeadBias != "", d.FinalNorm.Bias != ""
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
+		p.small(b)
 		p.out[b.O.Weight], p.out[b.Down.Weight] = true, true
 		if b.Experts != nil {
 			if declared == Codes {
@@ -70,6 +74,17 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 		}
 	}
 	return p, nil
+}
+
+// small notes the norms, their biases and the parameters of activations of a block.
+func (p *planner) small(b *model.Block) {
+	for _, n := range []model.Norm{b.AttnNorm, b.FFNNorm, b.QNorm, b.KNorm} {
+		p.bias[n.Bias], p.norms[n.Weight] = n.Bias != "", n.Weight != ""
+	}
+	if x := b.ActParams; x != nil { // as they are before training
+		p.numbers[x.AlphaP], p.numbers[x.AlphaN] = 0.2, -1
+		p.numbers[x.Beta], p.numbers[x.Eps] = 0.5, -1e-6
+	}
 }
 
 // stored returns the tensors of a checkpoint: one per expert, in families that store experts separately.
@@ -91,7 +106,9 @@ func (p *planner) tensors() []tensor {
 		switch s := newStream(p.seed, n.Name); {
 		case p.bias[n.Name]:
 			p.floats(n, s, normal(), 0, 0.05)
-		case len(n.Shape) == 1:
+		case p.numbers[n.Name] != 0:
+			p.add(n.Name, p.dtype, n.Shape, func() filler { return one{p.dtype, p.numbers[n.Name]} })
+		case len(n.Shape) == 1 || p.norms[n.Name]:
 			p.norm(n, s)
 		case p.weights == Groups1 && len(n.Shape) == 2:
 			p.linear(n, s)

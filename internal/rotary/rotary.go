@@ -18,6 +18,15 @@ func Of(c *model.Rope) (global, local tensor.Rope) {
 	return global, tensor.NewRope(c.LocalTheta, c.Dim)
 }
 
+// yarnAmplitude is m(1), or m(mscale)/m(mscale_all_dim) (N17).
+func yarnAmplitude(y *model.Yarn) float64 {
+	m := func(x float64) float64 { return 1 + float64(float64(0.1*x)*tensor.Ln64(max(y.Factor, 1))) }
+	if y.MScale != 0 {
+		return m(y.MScale) / m(y.MScaleAllDim)
+	}
+	return m(1)
+}
+
 // QueryScale returns the factor of the queries of a position, nil if they have none (N17).
 func QueryScale(c *model.Rope) func(pos int) float32 {
 	if c.QueryBeta == 0 {
@@ -41,7 +50,7 @@ func scaled(c *model.Rope) tensor.Rope {
 		r.Yarn(c.Theta, y.Factor, y.BetaFast, y.BetaSlow, original, y.Whole)
 		r.Amplitude = y.Attention
 		if y.Attention == 0 {
-			r.Amplitude = 1 + float64(0.1*tensor.Ln64(max(y.Factor, 1)))
+			r.Amplitude = yarnAmplitude(y)
 		}
 	case l != nil:
 		r.Divide(l.Short)

@@ -137,7 +137,8 @@ func (l *loader) matrix(name string, rows, cols int) (*tensor.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want := []int{rows, cols}; !slices.Equal(t.Shape, want) && !slices.Equal(t.Shape, want[1:]) {
+	number := len(t.Shape) == 0 && rows*cols == 1
+	if want := []int{rows, cols}; !number && !slices.Equal(t.Shape, want) && !slices.Equal(t.Shape, want[1:]) {
 		return nil, fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, t.Shape, want)
 	}
 	return tensor.NewMatrix(typ, rows, cols, t.Data)

@@ -216,8 +216,11 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 		b.AttnNorm, b.FFNNorm = model.Norm{}, model.Norm{}
 	}
 	if c.Activation == model.XIELU {
-		p := func(name string) string { return m.floats(prefix+name, 1, 1) }
-		b.ActParams = &model.ActParams{AlphaP: p("xp"), AlphaN: p("xn"), Beta: p("beta"), Eps: p("eps")}
+		p := func(name string, shape ...int) string {
+			m.v.plain(prefix+name, "F32", shape, bytesOf([]float32{float32(m.NormFloat64())}))
+			return prefix + name
+		}
+		b.ActParams = &model.ActParams{AlphaP: p("xp", 1), AlphaN: p("xn", 1), Beta: p("beta"), Eps: p("eps")}
 	} else if !c.Parallel && m.chance(3) { // no family has experts with either
 		m.experts(prefix, c, &b)
 	}

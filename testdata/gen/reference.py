@@ -64,6 +64,12 @@ def rmsnorm(x, w, eps, plus_one):
     return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps) * (1 + w if plus_one else w)
 
 
+def layernorm(x, w, b, eps, plus_one):
+    d = x - np.mean(x, axis=-1, keepdims=True)
+    y = d / np.sqrt(np.mean(d * d, axis=-1, keepdims=True) + eps) * (1 + w if plus_one else w)
+    return y if b is None else y + b
+
+
 def absmean(w):
     """Ternary weights of masters: rounded in float32 as training does it."""
     w = w.astype(np.float32)
@@ -95,6 +101,10 @@ def gelu_tanh(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
 
 
+def softplus(x):
+    return np.log1p(np.exp(x))
+
+
 def softmax(z):
     e = np.exp(z - np.max(z, axis=-1, keepdims=True))
     return e / np.sum(e, axis=-1, keepdims=True)
@@ -120,7 +130,11 @@ def frequencies(theta, dim, scaling, config):
             low, high = np.floor(low), np.ceil(high)
         low, high = max(low, 0), min(high, dim - 1)
         stretched = np.clip((np.arange(dim // 2) - low) / (high - low), 0, 1)
-        return inv / factor * stretched + inv * (1 - stretched), scaling.get("attention_factor", 0.1 * np.log(factor) + 1)
+        grown = lambda m: 0.1 * m * np.log(factor) + 1
+        default = grown(1)
+        if scaling.get("mscale") and scaling.get("mscale_all_dim"):
+            default = grown(scaling["mscale"]) / grown(scaling["mscale_all_dim"])
+        return inv / factor * stretched + inv * (1 - stretched), scaling.get("attention_factor", default)
     if kind == "longrope":  # the text is shorter than the original length, so the short factors apply
         old = config["original_max_position_embeddings"]
         wider = config["max_position_embeddings"] / old
@@ -129,12 +143,33 @@ def frequencies(theta, dim, scaling, config):
     return inv, 1
 
 
-def rotate(x, inv, amplitude):
-    """x: [positions, heads, dim]; pairs (i, i + dim/2) turn by position × inv[i]."""
-    angle = np.arange(x.shape[0])[:, None, None] * inv
-    half = x.shape[-1] // 2
-    a, b, c, s = x[..., :half], x[..., half:], amplitude * np.cos(angle), amplitude * np.sin(angle)
-    return np.concatenate([a * c - b * s, b * c + a * s], axis=-1)
+def rotate(x, inv, amplitude, adjacent=False):
+    """x: [positions, heads, dim]; pairs (i, i + n/2), or (2i, 2i + 1), of the first n values turn by position × inv[i]."""
+    angle, n = np.arange(x.shape[0])[:, None, None] * inv, 2 * len(inv)
+    first, second = (slice(0, n, 2), slice(1, n, 2)) if adjacent else (slice(0, n // 2), slice(n // 2, n))
+    a, b, c, s = x[..., first], x[..., second], amplitude * np.cos(angle), amplitude * np.sin(angle)
+    y = x.copy()
+    y[..., first], y[..., second] = a * c - b * s, b * c + a * s
+    return y
+
+
+# What the blocks of a class have that those of Llama have not: LayerNorms, norms of 1 + w, adjacent values that turn together,
+# the share of a head that turns, an MLP of two layers, attention and MLP in parallel, a tied head unless the file says otherwise.
+TRAITS = {
+    "ArceeForCausalLM": dict(plain=("up_proj", "down_proj")),
+    "Ernie4_5ForCausalLM": dict(adjacent=True, tied=True),
+    "HeliumForCausalLM": dict(adjacent=True),
+    "GlmForCausalLM": dict(adjacent=True, share=0.5),
+    "Glm4ForCausalLM": dict(adjacent=True, share=0.5, sandwich=True),
+    "NemotronForCausalLM": dict(layer=True, plus_one=True, share=0.5, plain=("up_proj", "down_proj")),
+    "Starcoder2ForCausalLM": dict(layer=True, plain=("c_fc", "c_proj"), tied=True),
+    "StableLmForCausalLM": dict(layer=True, share=0.25),
+    "OlmoForCausalLM": dict(layer=True),
+    "CohereForCausalLM": dict(layer=True, adjacent=True, parallel=True, tied=True),
+    "Cohere2ForCausalLM": dict(layer=True, adjacent=True, parallel=True, tied=True),
+    "ApertusForCausalLM": dict(plain=("up_proj", "down_proj"), norms=("attention_layernorm", "feedforward_layernorm")),
+    "PhiForCausalLM": dict(layer=True, share=0.5, plain=("fc1", "fc2"), parallel=True, final="model.final_layernorm"),
+}
 
 
 # ---- the model -----------------------------------------------------------------------------------------------------------
@@ -150,9 +185,10 @@ class Model:
         self.heads = c["num_attention_heads"]
         self.kv = c.get("num_key_value_heads") or self.heads
         self.dim = c.get("head_dim") or c["hidden_size"] // self.heads
-        self.eps = c["rms_norm_eps"]
+        self.eps = next((c[k] for k in ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon") if k in c), 1e-5)
+        self.traits = TRAITS.get(self.arch, {})
         act = c.get("hidden_activation") or c["hidden_act"]
-        self.act = {"silu": silu, "relu2": relu2, "gelu_pytorch_tanh": gelu_tanh, "gelu": gelu_tanh if self.gemma else None}[act]
+        self.act = {"silu": silu, "relu2": relu2, "gelu_pytorch_tanh": gelu_tanh, "gelu": gelu_tanh if self.gemma else None, "gelu_new": gelu_tanh, "xielu": None}[act]
         q = c.get("quantization_config") or {}
         self.divides = q.get("linear_class", "bitlinear") == "bitlinear"
         self.masters = q.get("quantization_mode") == "online" or (self.arch == "BitnetForCausalLM" and not q)
@@ -172,7 +208,16 @@ class Model:
         return y if bias is None else y + bias[rows]
 
     def norm(self, name, x):
+        if self.traits.get("layer"):
+            w = self.t.get(name + ".weight", 0.0 if self.traits.get("plus_one") else 1.0)
+            return layernorm(x, w, self.t.get(name + ".bias"), self.eps, self.traits.get("plus_one"))
         return rmsnorm(x, self.t[name + ".weight"], self.eps, self.gemma)
+
+    def head_norm(self, name, x):
+        """The norm of each head of x, with weights of all heads, or of each head in a tensor of its own."""
+        if name + ".norms.0.weight" in self.t:
+            return np.stack([self.norm(f"{name}.norms.{h}", x[:, h]) for h in range(x.shape[1])], axis=1)
+        return self.norm(name, x)
 
     def is_local(self, i):
         """Whether layer i sees a window of positions only."""
@@ -187,7 +232,9 @@ class Model:
             return i % 2 == 0
         if self.arch == "Gemma3ForCausalLM":
             return (i + 1) % c.get("sliding_window_pattern", c.get("_sliding_window_pattern", 6)) != 0
-        return self.arch in ("MistralForCausalLM", "Phi3ForCausalLM")
+        if self.arch == "Cohere2ForCausalLM":
+            return (i + 1) % c.get("sliding_window_pattern", 4) != 0
+        return self.arch in ("MistralForCausalLM", "Phi3ForCausalLM", "Starcoder2ForCausalLM", "Ministral3ForCausalLM")
 
     def rope(self, local):
         c, params = self.c, self.c.get("rope_parameters") or {}
@@ -201,7 +248,8 @@ class Model:
         scaling = c.get("rope_scaling") or {}
         if "alpha" in scaling:  # HunYuan: another base
             return frequencies(c["rope_theta"] * scaling["alpha"] ** (self.dim / (self.dim - 2)), self.dim, None, c)
-        return frequencies(params.get("rope_theta", c.get("rope_theta", 10000.0)), self.dim, params or c.get("rope_scaling"), c)
+        share = params.get("partial_rotary_factor", c.get("partial_rotary_factor", self.traits.get("share", 1)))
+        return frequencies(params.get("rope_theta", c.get("rope_theta", 10000.0)), int(self.dim * share), params or c.get("rope_scaling"), c)
 
     def attention(self, i, prefix, x):
         n, group = x.shape[0], self.heads // self.kv
@@ -211,15 +259,24 @@ class Model:
             q, k, v = (self.linear(prefix + "qkv_proj", x, p) for p in parts)
         else:
             q, k, v = (self.linear(prefix + p, x) for p in ("q_proj", "k_proj", "v_proj"))
-        if self.arch.startswith("Olmo"):  # norms over all heads at once
+        if self.c.get("clip_qkv"):
+            q, k, v = (np.clip(x, -self.c["clip_qkv"], self.c["clip_qkv"]) for x in (q, k, v))
+        whole = self.arch in ("Olmo2ForCausalLM", "Olmo3ForCausalLM", "OlmoeForCausalLM")
+        if whole:  # norms over all heads at once
             q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
         sinks = self.t.get(prefix + "sinks")
         q, k, v = q.reshape(n, self.heads, self.dim), k.reshape(n, self.kv, self.dim), v.reshape(n, self.kv, self.dim)
-        if prefix + "q_norm.weight" in self.t and not self.arch.startswith("Olmo"):
+        if prefix + "q_norm.weight" in self.t and not whole:
             q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
-        turn = self.rope(self.is_local(i))
-        if not (self.arch == "SmolLM3ForCausalLM" and (i + 1) % self.c["no_rope_layer_interval"] == 0):
+        if prefix + "q_layernorm.norms.0.weight" in self.t:
+            q, k = self.head_norm(prefix + "q_layernorm", q), self.head_norm(prefix + "k_layernorm", k)
+        turn = *self.rope(self.is_local(i)), self.traits.get("adjacent", False)
+        still = self.arch == "SmolLM3ForCausalLM" and (i + 1) % self.c["no_rope_layer_interval"] == 0
+        if not still and not (self.arch == "Cohere2ForCausalLM" and not self.is_local(i)):
             q, k = rotate(q, *turn), rotate(k, *turn)
+        if self.arch == "Ministral3ForCausalLM":
+            r = self.c["rope_parameters"]
+            q = q * (1 + r["llama_4_scaling_beta"] * np.log(1 + np.arange(n) // r["original_max_position_embeddings"]))[:, None, None]
         if prefix + "query_layernorm.weight" in self.t:  # HunYuan: behind the rotation
             q, k = self.norm(prefix + "query_layernorm", q), self.norm(prefix + "key_layernorm", k)
         scale = self.c.get("attention_multiplier", self.c.get("query_pre_attn_scalar", self.dim) ** -0.5)
@@ -240,14 +297,22 @@ class Model:
         for name in ("attn_sub_norm", "inner_attn_ln"):
             if prefix + name + ".weight" in self.t:
                 o = self.norm(prefix + name, o)
-        return self.linear(prefix + "o_proj", o)
+        return self.linear(prefix + ("dense" if self.arch == "PhiForCausalLM" else "o_proj"), o)
 
     def mlp(self, prefix, x):
         if self.arch == "GptOssForCausalLM":
             return self.clamped_experts(prefix, x)
         if self.c.get("num_experts_per_tok"):
             return self.experts(prefix, x)
+        if "plain" in self.traits:
+            up, down = self.traits["plain"]
+            f = self.linear(prefix + up, x)
+            return self.linear(prefix + down, self.xielu(prefix + "act_fn.", f) if self.act is None else self.act(f))
         return self.gated(prefix, x, ("gate_proj", "up_proj", "down_proj"))
+
+    def xielu(self, prefix, x):
+        p, n, beta, eps = (float(self.t[prefix + k].reshape(-1)[0]) for k in ("alpha_p", "alpha_n", "beta", "eps"))
+        return np.where(x > 0, softplus(p) * x * x, (beta + softplus(n)) * (np.expm1(np.minimum(x, eps)) - x)) + beta * x
 
     def experts(self, prefix, x):
         """The sum of the experts that a router chooses for each position, times their shares of a softmax."""
@@ -325,16 +390,26 @@ class Model:
                 h = h + self.norm(p + "post_attention_layernorm", self.attention(i, p + "self_attn.", h))
                 h = h + self.norm(p + "post_feedforward_layernorm", self.mlp(p + "mlp.", h))
                 continue
-            a = self.attention(i, p + "self_attn.", self.norm(p + "input_layernorm", h))
+            first, second = self.traits.get("norms", ("input_layernorm", "post_attention_layernorm"))
+            if self.traits.get("parallel") or c.get("use_parallel_residual"):
+                x = self.norm(p + first, h)
+                h = h + self.attention(i, p + "self_attn.", x) + self.mlp(p + "mlp.", x)
+                continue
+            if self.traits.get("sandwich"):
+                h = h + self.norm(p + "post_self_attn_layernorm", self.attention(i, p + "self_attn.", self.norm(p + first, h)))
+                h = h + self.norm(p + "post_mlp_layernorm", self.mlp(p + "mlp.", self.norm(p + second, h)))
+                continue
+            a = self.attention(i, p + "self_attn.", self.norm(p + first, h))
             h = h + add * (self.norm(p + "post_attention_layernorm", a) if two_norms else a)
-            x = self.norm(p + ("pre_feedforward_layernorm" if two_norms else "post_attention_layernorm"), h)
+            x = self.norm(p + ("pre_feedforward_layernorm" if two_norms else second), h)
             f = self.mlp(p + "mlp.", x)
             h = h + add * (self.norm(p + "post_feedforward_layernorm", f) if two_norms else f)
-        h = self.norm("model.norm", h)
+        h = self.norm(self.traits.get("final", "model.norm"), h)
         if "dim_model_base" in c:
             h = h / (c["hidden_size"] / c["dim_model_base"])
-        tied = c.get("tie_word_embeddings", self.gemma or self.arch.startswith("MiniCPM")) or c.get("share_embedding", False)
+        tied = c.get("tie_word_embeddings", self.gemma or self.arch.startswith("MiniCPM") or self.traits.get("tied", False)) or c.get("share_embedding", False)
         z = h @ self.t["model.embed_tokens.weight" if tied else "lm_head.weight"].T / c.get("logits_scaling", 1)
+        z = (z + self.t.get("lm_head.bias", 0)) * c.get("logit_scale", 1)
         cap = c.get("final_logit_softcapping")
         return cap * np.tanh(z / cap) if cap else z
 
@@ -350,6 +425,8 @@ GOLDEN = {
     "gemma-2b": False, "gemma-2-2b": False, "gemma-3-270m": False, "gemma-3-1b": False,
     "smollm3-3b": False, "granite-3.3-2b": False, "olmo-2-1b": False, "olmo-3-7b": False, "exaone-4.0-1.2b": False, "hunyuan-1.8b": False, "minicpm-2b": False,
     "qwen3-30b-a3b": False, "qwen1.5-moe-a2.7b": False, "mixtral-8x7b-v0.1": False, "olmoe-1b-7b": False, "granite-3.1-1b-a400m": False, "gpt-oss-20b": True,
+    "seed-oss-36b": False, "ministral-8b": False, "ministral-3-3b": False, "cwm-32b": False, "afm-4.5b": False, "ernie-4.5-0.3b": False, "helium-1-2b": False, "glm-4-9b": False, "glm-4-9b-0414": False,
+    "minitron-4b": False, "starcoder2-3b": False, "stablelm-2-1.6b": False, "stablelm-2-12b": False, "olmo-7b-0424": False, "command-r-v01": False, "command-r-plus": False, "command-r7b": False, "apertus-8b": False, "phi-2": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

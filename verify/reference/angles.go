@@ -158,7 +158,11 @@ func amplitude(r model.Rope) float64 {
 	case r.Yarn != nil && r.Yarn.Attention != 0:
 		return r.Yarn.Attention
 	case r.Yarn != nil && r.Yarn.Factor > 1:
-		return float64(0.1*ln(r.Yarn.Factor)) + 1
+		m := func(k float64) float64 { return float64(float64(0.1*k)*ln(r.Yarn.Factor)) + 1 }
+		if r.Yarn.MScale != 0 {
+			return m(r.Yarn.MScale) / m(r.Yarn.MScaleAllDim)
+		}
+		return m(1)
 	case r.LongRope != nil && r.LongRope.Attention != 0:
 		return r.LongRope.Attention
 	case r.LongRope != nil && r.LongRope.Extension > 1:

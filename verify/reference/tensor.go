@@ -23,7 +23,7 @@ type floats struct {
 	widen  func([]byte) float32
 }
 
-// openFloats opens a tensor and demands its shape; a vector is one row.
+// openFloats opens a tensor and demands its shape; a vector, and a number without dimensions, is one row.
 func openFloats(v packed.View, name string, shape ...int) (*floats, error) {
 	t, err := v.Tensor(name)
 	if err != nil {
@@ -31,6 +31,9 @@ func openFloats(v packed.View, name string, shape ...int) (*floats, error) {
 	}
 	if !slices.Equal(t.Shape, shape) {
 		return nil, fmt.Errorf("%w: tensor %q has shape %v; the model needs %v", pack.ErrCorrupt, name, t.Shape, shape)
+	}
+	if len(shape) == 0 {
+		shape = []int{1}
 	}
 	f := &floats{name: name, rows: 1, cols: shape[len(shape)-1], data: t.Data}
 	for _, n := range shape[:len(shape)-1] { // of all experts, if there are three dimensions

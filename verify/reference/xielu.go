@@ -24,11 +24,15 @@ type xielu struct{ a, b, beta, eps float32 }
 func openXIELU(v packed.View, p *model.ActParams) (func(gate, up float32) float32, error) {
 	var value [4]float32
 	for i, name := range []string{p.AlphaP, p.AlphaN, p.Beta, p.Eps} {
-		x, err := openVector(v, name, 1)
+		var shape []int
+		if i < 2 {
+			shape = []int{1}
+		}
+		f, err := openFloats(v, name, shape...)
 		if err != nil {
 			return nil, err
 		}
-		value[i] = x[0]
+		f.row(value[i:i+1], 0)
 	}
 	x := xielu{a: softplus(value[0]), b: value[2] + softplus(value[1]), beta: value[2], eps: value[3]}
 	return x.gate, nil

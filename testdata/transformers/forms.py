@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Miniatures of model families and forms of their config.json, with random weights, and the logits that transformers computes
+in float64. Arguments: the folder to fill, and names of families; all without. Prints a JSON list of the folders' names.
+
+A family is a class and its keys, then forms: each changes keys (None is null) or drops them (DROP). A form whose keys make
+other tensors is a model of its own; "same" forms are other files of the same weights."""
+import copy, json, os, sys, warnings
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+warnings.filterwarnings("ignore")
+import numpy, torch, transformers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+
+transformers.logging.set_verbosity(transformers.logging.CRITICAL)
+transformers.utils.logging.disable_progress_bar()
+torch.set_num_threads(1)
+
+DROP = object()
+TOKENS = [(i * i * 37 + i * 101 + 11) % 48 for i in range(40)]
+SIZES = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             vocab_size=48, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+NORM = dict(rms_norm_eps=1e-5)
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
+
+
+def old(theta, scaling=None, **more):
+    """The form of files before transformers 5."""
+    return dict(rope_parameters=DROP, rope_theta=theta, rope_scaling=scaling, dtype=DROP, torch_dtype="float32", **more)
+
+
+def partial(factor):
+    return {
+        "same old": old(20000.0, partial_rotary_factor=factor), "same without a factor": old(20000.0), "same outside": dict(rope_parameters=dict(rope_type="default", rope_theta=5000.0), partial_rotary_factor=factor),
+        "same linear": old(20000.0, dict(rope_type="linear", factor=2.0), partial_rotary_factor=factor), "same another factor": dict(rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.75)),
+        "same yarn": dict(rope_parameters=dict(YARN, rope_theta=5000.0, partial_rotary_factor=factor)), "same no rope": dict(rope_parameters=DROP),
+    }
+
+
+WHOLE = {"same old": old(20000.0), "same llama3": old(20000.0, LLAMA3), "same yarn": dict(rope_parameters=dict(YARN, rope_theta=5000.0)), "same no rope": dict(rope_parameters=DROP)}
+BIASES = {"biases": dict(attention_bias=True, mlp_bias=True), "attention_bias": dict(attention_bias=True), "no attention_bias": dict(attention_bias=False)}
+TIED = {"tied": dict(tie_word_embeddings=True), "untied": dict(tie_word_embeddings=False), "head_dim": dict(head_dim=24)}
+TYPES = lambda *kinds: dict(num_hidden_layers=len(kinds), layer_types=[k + "_attention" for k in kinds])
+MISTRAL3 = dict(YARN, rope_theta=1e6, llama_4_scaling_beta=0.1, mscale=1.0, mscale_all_dim=1.0)
+FAMILIES = {
+    "seed_oss": ("SeedOss", dict(NORM, head_dim=16), {**WHOLE, **TIED, **BIASES, "out": dict(attention_bias=False, attention_out_bias=True), "all": dict(attention_out_bias=True, mlp_bias=True),
+        "same default bias": dict(attention_bias=DROP)}),
+    "ministral": ("Ministral", dict(NORM, head_dim=16, sliding_window=8), {**WHOLE, **TIED, "same types": TYPES("sliding", "full"), "same old types": old(1e4, layer_types=DROP)}),
+    "ministral3": ("Ministral3", dict(NORM, head_dim=16, rope_parameters=MISTRAL3), {**TIED, "same window": dict(sliding_window=8), "same type": dict(rope_parameters={**{k: v for k, v in MISTRAL3.items() if k != "rope_type"}, "type": "yarn"}),
+        "same mscale": dict(rope_parameters={**MISTRAL3, "mscale": 0.7, "mscale_all_dim": 0.4}), "same one mscale": dict(rope_parameters={**{k: v for k, v in MISTRAL3.items() if k != "mscale_all_dim"}, "mscale": 0.7}),
+        "same attention_factor": dict(rope_parameters={**MISTRAL3, "attention_factor": 1.3}), "same default": dict(rope_parameters=dict(rope_type="default", rope_theta=1e4, llama_4_scaling_beta=0.2, original_max_position_embeddings=8)),
+        "same linear": dict(rope_parameters=dict(rope_type="linear", factor=2.0, rope_theta=1e4, llama_4_scaling_beta=0.2, original_max_position_embeddings=8))}),
+    "cwm": ("Cwm", dict(NORM, head_dim=16, sliding_window=8, num_hidden_layers=6), {**TIED, "mlp_bias": dict(mlp_bias=True), "same old": old(1e6, LLAMA3), "same no types": dict(layer_types=DROP), "same no rope": dict(rope_parameters=DROP),
+        "same types": dict(layer_types=["sliding_attention", "full_attention"] * 3)}),
+    "arcee": ("Arcee", dict(NORM), {**WHOLE, **TIED, **BIASES, "same silu": dict(hidden_act="silu")}),
+    "ernie4_5": ("Ernie4_5", dict(NORM, head_dim=16), {**WHOLE, **TIED, "use_bias": dict(use_bias=True), "same no tie": dict(tie_word_embeddings=DROP)}),
+    "helium": ("Helium", dict(NORM, head_dim=16), {**WHOLE, "tied": dict(tie_word_embeddings=True), **BIASES}),
+    "glm": ("Glm", dict(NORM, head_dim=16), {**partial(0.5), **TIED, "no bias": dict(attention_bias=False), "same default bias": dict(attention_bias=DROP)}),
+    "nemotron": ("Nemotron", dict(norm_eps=1e-5), {**partial(0.5), **TIED, **BIASES, "same silu": dict(hidden_act="silu")}),
+    "starcoder2": ("Starcoder2", dict(norm_epsilon=1e-5), {**WHOLE, **TIED, "no bias": dict(use_bias=False), "same default bias": dict(use_bias=DROP), "same window": dict(sliding_window=8), "same no tie": dict(tie_word_embeddings=DROP)}),
+    "stablelm": ("StableLm", dict(layer_norm_eps=1e-5, partial_rotary_factor=0.25), {**partial(0.25), "tied": dict(tie_word_embeddings=True), "use_qkv_bias": dict(use_qkv_bias=True), "parallel": dict(use_parallel_residual=True),
+        "qk": dict(qk_layernorm=True), "all": dict(qk_layernorm=True, use_parallel_residual=True, use_qkv_bias=True)}),
+    "olmo": ("Olmo", dict(), {**WHOLE, **TIED, "attention_bias": dict(attention_bias=True), "same clip": dict(clip_qkv=0.5), "same no clip": dict(clip_qkv=None), "clip biases": dict(attention_bias=True, clip_qkv=0.7)}),
+    "cohere": ("Cohere", dict(layer_norm_eps=1e-5), {**WHOLE, **TIED, "attention_bias": dict(attention_bias=True), "qk": dict(use_qk_norm=True), "same scale": dict(logit_scale=0.3), "same default scale": dict(logit_scale=DROP), "same no tie": dict(tie_word_embeddings=DROP)}),
+    "cohere2": ("Cohere2", dict(layer_norm_eps=1e-5, sliding_window=8, num_hidden_layers=5), {**WHOLE, "untied": dict(tie_word_embeddings=False), "attention_bias": dict(attention_bias=True), "same types": TYPES("sliding", "full", "full", "sliding", "sliding"),
+        "same no types": dict(layer_types=DROP), "same pattern": dict(layer_types=DROP, sliding_window_pattern=3), "same hub": dict(layer_types=DROP, sliding_window_pattern=4, position_embedding_type="rope_gptj", rotary_pct=1.0, use_qk_norm=False, layer_switch=4,
+        order_of_interleaved_layers="local_attn_first", use_gated_activation=True, use_parallel_block=True, use_parallel_embedding=True, use_embedding_sharing=True)}),
+    "apertus": ("Apertus", dict(NORM), {**WHOLE, **TIED, "attention_bias": dict(attention_bias=True), "relu2": dict(hidden_act="relu2")}),
+    "phi": ("Phi", dict(layer_norm_eps=1e-5), {**partial(0.5), "tied": dict(tie_word_embeddings=True), "qk": dict(qk_layernorm=True), "same silu": dict(hidden_act="gelu_pytorch_tanh")}),
+    "glm4": ("Glm4", dict(NORM, head_dim=16), {**partial(0.5), **TIED, "no bias": dict(attention_bias=False)}),
+}
+
+
+def randomize(model):
+    """Weights with which activations keep their size; norms, biases and parameters of activations are not what they start from."""
+    g = torch.Generator().manual_seed(7)
+    for name, p in model.named_parameters():
+        x = torch.randn(p.shape, generator=g)
+        with torch.no_grad():
+            if p.dim() < 2 or "norm" in name:
+                p.add_(x * 0.2)
+            elif "embed" in name:
+                p.copy_(x)
+            else:
+                p.copy_(x / p.shape[-1] ** 0.5)
+
+
+def change(config, keys):
+    config = copy.deepcopy(config)
+    for key, value in keys.items():
+        config.pop(key, None)
+        if value is not DROP:
+            config[key] = value
+    return config
+
+
+def logits(path, auto=AutoModelForCausalLM):
+    model = auto.from_pretrained(path, dtype=torch.float64, attn_implementation="eager").eval()
+    with torch.no_grad():
+        return model(torch.tensor([TOKENS]), use_cache=False).logits[0].float().numpy()
+
+
+def record(path, auto=AutoModelForCausalLM):
+    numpy.save(os.path.join(path, "logits.npy"), logits(path, auto))
+    json.dump(TOKENS, open(os.path.join(path, "tokens.json"), "w"))
+
+
+def build(path, architecture, family, keys):
+    config = AutoConfig.for_model(family, **{k: v for k, v in keys.items() if v is not DROP})
+    config.architectures = [architecture + "ForCausalLM"]
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    randomize(model)
+    model.save_pretrained(path)
+    record(path)
+
+
+def main():
+    root, names, done = sys.argv[1], sys.argv[2:] or list(FAMILIES), []
+    for family in names:
+        architecture, own, forms = FAMILIES[family]
+        base = os.path.join(root, family)
+        build(base, architecture, family, {**SIZES, **own})
+        done.append(family)
+        for form, keys in forms.items():
+            path = f"{base}-{form.replace(' ', '-')}"
+            try:
+                if form.startswith("same "):
+                    os.mkdir(path)
+                    os.link(os.path.join(base, "model.safetensors"), os.path.join(path, "model.safetensors"))
+                    config = change(json.load(open(os.path.join(base, "config.json"))), keys)
+                    json.dump(config, open(os.path.join(path, "config.json"), "w"))
+                    record(path)
+                else:
+                    build(path, architecture, family, {**SIZES, **own, **keys})
+            except Exception as e:
+                raise SystemExit(f"{family}, {form}: {type(e).__name__}: {e}")
+            done.append(os.path.basename(path))
+    print(json.dumps(done))
+
+
+main()
