@@ -80,6 +80,19 @@ func TestDenseParts(t *testing.T) {
 	}
 }
 
+// TestGemmaPattern: layer_types decide which blocks have a window, whatever pattern stands beside them.
+func TestGemmaPattern(t *testing.T) {
+	three := change(change(gemma31B, "num_hidden_layers", "3"), "_sliding_window_pattern", "6")
+	d := mustParse(t, change(three, "layer_types", `["full_attention","sliding_attention","full_attention"]`))
+	if d.Blocks[0].Local || !d.Blocks[1].Local || d.Blocks[2].Local {
+		t.Errorf("%+v", d.Blocks)
+	}
+	other := change(three, "_sliding_window_pattern", "2")
+	if _, err := Parse([]byte(other), nil, nil); err == nil || !strings.Contains(err.Error(), "_sliding_window_pattern") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestDenseRefusals: values that transformers does not obey, or that it fails on.
 func TestDenseRefusals(t *testing.T) {
 	for _, c := range []struct{ name, key, value, says string }{

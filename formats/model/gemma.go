@@ -127,12 +127,12 @@ func softcap(k *keys, name string) float32 {
 	return float32(k.positive(name, maxScaleFactors, 0))
 }
 
-// checkPattern compares _sliding_window_pattern with layer_types: transformers writes both and reads the latter; in its
-// files they agree.
+// checkPattern rejects a _sliding_window_pattern that transformers ignores where it would mean another model. It writes
+// the key beside layer_types, which decide, whatever they are.
 func checkPattern(k *keys, d *Description) {
 	pattern := k.countOr("_sliding_window_pattern", maxLayers, 0)
 	for i := range d.Blocks {
-		if pattern != 0 && d.Blocks[i].Local != ((i+1)%pattern != 0) {
+		if pattern != 0 && !k.has("layer_types") && d.Blocks[i].Local != ((i+1)%pattern != 0) {
 			k.fail(pack.ErrUnsupported,
 				"_sliding_window_pattern is %d, which transformers ignores, and block %d is not of it; call it "+
 					"sliding_window_pattern, or write layer_types", pattern, i)

@@ -37,7 +37,7 @@ type keys struct {
 }
 
 func parseKeys(file string, data []byte) (*keys, error) {
-	v, err := jsonread.Parse(data, maxConfigBytes)
+	v, err := jsonread.ParsePython(data, maxConfigBytes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, filekind.Explain(err, data))
 	}
@@ -144,7 +144,7 @@ func (k *keys) integer(name string, least, limit, absent int) int {
 	n, ok := v.Int()
 	switch {
 	case !ok:
-		k.fail(pack.ErrCorrupt, "%s is not an integer", name)
+		k.fail(pack.ErrCorrupt, "%s is %s, not an integer", name, show(v))
 	case n < int64(least):
 		k.fail(pack.ErrCorrupt, "%s is %d, must be at least %d", name, n, least)
 	case n > int64(limit):
@@ -164,7 +164,7 @@ func (k *keys) positive(name string, limit, absent float64) float64 {
 	f, ok := v.Float()
 	switch {
 	case !ok:
-		k.fail(pack.ErrCorrupt, "%s is not a number", name)
+		k.fail(pack.ErrCorrupt, "%s is %s, not a finite number", name, show(v))
 	case f <= 0 || float32(f) == 0:
 		k.fail(pack.ErrCorrupt, "%s is %v, must be greater than 0", name, f)
 	case f > limit:
@@ -289,6 +289,9 @@ func (k *keys) refuse(name string, want bool, why string) {
 }
 
 func show(v *jsonread.Value) string {
+	if word, ok := v.NonFinite(); ok {
+		return word
+	}
 	if v.Kind == jsonread.Number || v.Kind == jsonread.String {
 		return fmt.Sprintf("%.40q", v.Text)
 	}

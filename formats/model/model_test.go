@@ -200,8 +200,8 @@ func TestRefused(t *testing.T) {
 		{with("hidden_size", "2147483648"), pack.ErrLimit, "hidden_size"},                            // C02
 		{with("hidden_size", "99999999999999999999"), pack.ErrCorrupt, "hidden_size"},                // C02
 		{with("max_position_embeddings", "1099511627776"), pack.ErrLimit, "max_position_embeddings"}, // C04
-		{with("rms_norm_eps", "NaN"), pack.ErrCorrupt, "line 1, column"},                             // C05
-		{with("rope_theta", "-Infinity"), pack.ErrCorrupt, "line 1, column"},                         // C05
+		{with("rms_norm_eps", "NaN"), pack.ErrCorrupt, "rms_norm_eps is NaN"},                        // C05
+		{with("rope_theta", "-Infinity"), pack.ErrCorrupt, "rope_theta is -Infinity"},                // C05
 		{with("rope_theta", "1e999"), pack.ErrCorrupt, "too large"},                                  // C05
 		{smallLlama + strings.Repeat(" ", maxConfigBytes), pack.ErrLimit, "bytes of JSON"},           // C06
 		{with("rope_theta", "0"), pack.ErrCorrupt, "rope_theta"},                                     // C08

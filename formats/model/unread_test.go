@@ -27,6 +27,9 @@ func TestUnread(t *testing.T) {
 		`,"rope_parameters":{"rope_type":"default","rope_theta":1e4,"bend":3}`:   {"rope_parameters.bend"},
 		`,"quantization_config":{"quant_method":"gptq","whatever":1}`:            nil, // rejected by package quantized
 		`,"rope_scaling":{"rope_type":"linear","factor":2},"rope_parameters":{}`: nil,
+		`,"warp":[0.0,Infinity]`:           {"warp"},
+		`,"warp":{"__float__":"Infinity"}`: {"warp"},
+		`,"initializer_range":NaN`:         nil,
 	} {
 		d, err := model.Parse([]byte("{"+known+more+"}"), nil, nil)
 		if err != nil || !slices.Equal(d.Unread, want) {

@@ -71,7 +71,7 @@ func parseMLX(other, q *jsonread.Value) (*Scheme, error) {
 }
 
 func object(file string, data []byte) (*jsonread.Value, error) {
-	v, err := jsonread.Parse(data, int(modelfile.Limit("config.json")))
+	v, err := jsonread.ParsePython(data, int(modelfile.Limit("config.json")))
 	if err == nil && v.Kind != jsonread.Object {
 		err = fmt.Errorf("%w: %s where an object is expected", pack.ErrCorrupt, v.Kind)
 	}

@@ -1,7 +1,9 @@
 package jsonread
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/lowpack/lowpack/pack"
@@ -23,11 +25,21 @@ type Member struct {
 }
 
 // Parse parses a text of at most limit bytes.
-func Parse(data []byte, limit int) (*Value, error) {
+func Parse(data []byte, limit int) (*Value, error) { return parse(NewReader(data), limit) }
+
+// ParsePython is Parse of a text that Python may have written: where a value is expected, the words NaN, Infinity and
+// -Infinity are what transformers 5 writes for them, an object {"__float__": "NaN"}.
+func ParsePython(data []byte, limit int) (*Value, error) {
+	r := NewReader(data)
+	r.python = true
+	return parse(r, limit)
+}
+
+func parse(r *Reader, limit int) (*Value, error) {
+	data := r.data
 	if len(data) > limit {
 		return nil, fmt.Errorf("%w: %d bytes of JSON, more than %d", pack.ErrLimit, len(data), limit)
 	}
-	r := NewReader(data)
 	v, err := r.Value()
 	if err == nil {
 		err = r.End()
@@ -50,6 +62,9 @@ func (r *Reader) ValueUpTo(limit int) (Value, error) {
 func (r *Reader) value() (v Value, err error) {
 	if r.values++; r.values > r.limit {
 		return v, r.Limitf("more than %d values", r.limit)
+	}
+	if word := r.nonFinite(); word != "" {
+		return Value{Kind: Object, Members: []Member{{floatKey, Value{Kind: String, Text: word}}}}, nil
 	}
 	if v.Kind, err = r.Kind(); err != nil {
 		return v, err
@@ -77,6 +92,36 @@ func (r *Reader) value() (v Value, err error) {
 		})
 	}
 	return v, err
+}
+
+// floatKey is the key of a number that is not finite, in files of transformers 5.
+const floatKey = "__float__"
+
+var nonFinite = []string{"NaN", "Infinity", "-Infinity"}
+
+// nonFinite skips the word of a number that is not finite, if the text may have such words and one follows, and returns
+// it.
+func (r *Reader) nonFinite() string {
+	if !r.python {
+		return ""
+	}
+	r.blanks()
+	for _, word := range nonFinite {
+		if bytes.HasPrefix(r.data[r.pos:], []byte(word)) {
+			r.pos += len(word)
+			return word
+		}
+	}
+	return ""
+}
+
+// NonFinite returns the word of a number that is not finite.
+func (v *Value) NonFinite() (word string, ok bool) {
+	if v == nil || len(v.Members) != 1 {
+		return "", false
+	}
+	word, _ = v.Get(floatKey).Str()
+	return word, slices.Contains(nonFinite, word)
 }
 
 // Get returns the value of a key; nil if v is not an object, the key is absent, or the value is null.
