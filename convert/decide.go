@@ -207,6 +207,8 @@ func (d *decider) unused() error {
 	for _, t := range d.source.Tensors() {
 		switch {
 		case d.used[t.Name]:
+		case d.model.Elsewhere(t.Name):
+			d.detail("tensor %q is left out: it is not of the text part", t.Name)
 		case strings.HasSuffix(t.Name, ".rotary_emb.inv_freq"):
 			d.detail("tensor %q is left out: rotary frequencies follow from config.json", t.Name)
 		case tied && t.Name == packed.HeadName:

@@ -38,7 +38,11 @@ func (u *unpack) planFiles() (err error) {
 	if !ok {
 		return nil
 	}
-	if u.model, err = model.Parse(config, nil, nil); err != nil {
+	if u.model, err = model.Parse(config, nil, nil); err == nil && len(u.model.Outside) > 0 {
+		err = fmt.Errorf("%w: config.json is of a model with images, and the file holds its text part alone",
+			pack.ErrUnsupported)
+	}
+	if err != nil {
 		return err
 	}
 	u.files[configFile], err = u.declare(config)

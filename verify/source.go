@@ -287,7 +287,8 @@ func (o *origin) checkComplete() error {
 	return o.one(Source, "checkpoint", "", "no tensor is left out", func() error {
 		for _, name := range slices.Sorted(maps.Keys(o.second.tensors)) {
 			tied := o.model != nil && o.model.Head == o.model.Embed && name == packed.HeadName
-			if !used[name] && !tied && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
+			other := o.model != nil && o.model.Elsewhere(name)
+			if !used[name] && !tied && !other && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
 				return fmt.Errorf("%w: tensor %q of the checkpoint is not in the file", pack.ErrCorrupt, name)
 			}
 		}

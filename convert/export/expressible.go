@@ -19,7 +19,7 @@ func Expressible(d *model.Description) error {
 		{"a rotation of adjacent values", d.Rope.Pairs}, {"norms of single heads", d.HeadNorm == model.OwnHead},
 		{"an MLP without a gate", slices.ContainsFunc(d.Blocks, plain)}, {"clamped queries", d.ClipQKV != 0},
 		{"a factor of logits", d.LogitScale != 0}, {"a bias of the output head", d.HeadBias != ""},
-		{"queries scaled by position", d.Rope.QueryBeta != 0},
+		{"queries scaled by position", d.Rope.QueryBeta != 0}, {"parts for images", len(d.Outside) > 0},
 	} {
 		if step.has {
 			return fmt.Errorf("%w: family %s has %s, which is not written to this format", pack.ErrUnsupported,

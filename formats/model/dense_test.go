@@ -39,7 +39,8 @@ func TestDenseParts(t *testing.T) {
 	for name, right := range map[string]func(d *Description, b *Block) bool{
 		"ministral-3-3b": func(d *Description, b *Block) bool {
 			y := d.Rope.Yarn
-			return d.Rope.QueryBeta == 0.1 && d.Rope.OriginalMaxPositions == 16384 && y.MScale == 1 && y.MScaleAllDim == 1
+			return d.Rope.QueryBeta == 0.1 && d.Rope.OriginalMaxPositions == 16384 && y.MScale == 1 &&
+				y.MScaleAllDim == 1
 		},
 		"afm-4.5b": func(d *Description, b *Block) bool {
 			return b.Gate.Weight == "" && d.Activation == ReLU2 && d.Rope.Yarn.MScale == 0
@@ -61,7 +62,8 @@ func TestDenseParts(t *testing.T) {
 			return b.AttnNorm.Bare && d.FinalNorm.Bare && d.ClipQKV == 8 && d.NormEps == 1e-5
 		},
 		"command-r-plus": func(d *Description, b *Block) bool {
-			return d.HeadNorm == OwnHead && !b.QNorm.Apart() && d.LogitScale != 0 && d.Head == d.Embed && b.AttnNorm.Bias == ""
+			return d.HeadNorm == OwnHead && !b.QNorm.Apart() && d.LogitScale != 0 && d.Head == d.Embed &&
+				b.AttnNorm.Bias == ""
 		},
 		"command-r7b": func(d *Description, b *Block) bool {
 			last := d.Blocks[3]
@@ -88,7 +90,8 @@ func TestGemmaPattern(t *testing.T) {
 		t.Errorf("%+v", d.Blocks)
 	}
 	other := change(three, "_sliding_window_pattern", "2")
-	if _, err := Parse([]byte(other), nil, nil); err == nil || !strings.Contains(err.Error(), "_sliding_window_pattern") {
+	_, err := Parse([]byte(other), nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "_sliding_window_pattern") {
 		t.Errorf("%v", err)
 	}
 }

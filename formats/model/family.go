@@ -17,6 +17,7 @@ type Info struct {
 	// values of `model_type` that belong to them, and identify the family if no architecture is given
 	Types  []string
 	Models string // well-known models, for a list
+	Text   bool   // the text part of models that read images
 }
 
 type family struct {
@@ -43,7 +44,7 @@ func (s shapes) exists(name string, absent bool) bool {
 var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, ministral, ministral3, mixtral, qwen2, qwen2moe,
 	qwen3, qwen3moe, phi, phi3, gemma, gemma2, gemma3, smollm3, granite, granitemoe, gptoss, olmo, olmo2, olmo3, olmoe,
 	exaone4, hunyuan, minicpm, seedoss, cwm, arcee, ernie45, helium, glm, glm4, nemotron, starcoder2, stablelm, cohere,
-	cohere2, apertus}
+	cohere2, apertus, qwen2vl, qwen25vl, qwen3vl, idefics3, smolvlm, mistral3}
 
 //go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md
 
@@ -90,7 +91,11 @@ func meant(name string, known []string) string {
 	for _, k := range known {
 		names = append(names, strings.TrimSuffix(k, end))
 	}
-	return strings.Replace(suggest.DidYouMean(strings.TrimSuffix(name, end), names), "?)", end+"?)", 1)
+	word := suggest.DidYouMean(strings.TrimSuffix(name, end), names)
+	if strings.HasSuffix(word, "ForConditionalGeneration?)") {
+		return word
+	}
+	return strings.Replace(word, "?)", end+"?)", 1)
 }
 
 // agrees rejects a model_type that does not belong to the architecture.

@@ -366,7 +366,7 @@ func TestLayerTypes(t *testing.T) {
 }
 
 // everyFamily has configurations of all families but bitnet (TestTinyBitnet).
-var everyFamily = append(dense,
+var everyFamily = append(append(dense, withImages...),
 	bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama,
 	smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B,
 	olmoe1B7B, granite1BA400M, gptoss20B)

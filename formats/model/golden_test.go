@@ -298,7 +298,7 @@ func TestFamiliesAgainstNumpy(t *testing.T) {
 		})
 	}
 	for _, f := range model.Families() {
-		if !families[f.Name] {
+		if !families[f.Name] && !f.Text { // TestInteropLogits compares text parts
 			t.Errorf("family %s has no miniature with golden logits", f.Name)
 		}
 	}

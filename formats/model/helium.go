@@ -19,8 +19,8 @@ var helium = family{
 		setRope(k, &c, 100000)
 		c.Rope.Pairs = true
 		if c.Heads*c.HeadDim != c.Hidden {
-			k.fail(pack.ErrCorrupt, "%d heads of %d values are not hidden_size %d, which o_proj takes", c.Heads, c.HeadDim,
-				c.Hidden)
+			k.fail(pack.ErrCorrupt, "%d heads of %d values are not hidden_size %d, which o_proj takes", c.Heads,
+				c.HeadDim, c.Hidden)
 		}
 		d := describe(k, c, has, false)
 		qkvBiases(k, d, "attention_bias")

@@ -20,6 +20,10 @@ type Description struct {
 	Blocks    []Block // one per layer
 	Quant     Quant   // what the checkpoint declares about its linear layers
 
+	// Outside lists prefixes of the tensors of parts that are not described: the vision tower of a model whose text
+	// part this is.
+	Outside []string
+
 	// Unread lists the unknown keys of config.json, as "object.key" for keys of an object: the author may mean a
 	// different model by them.
 	Unread []string

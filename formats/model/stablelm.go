@@ -1,7 +1,7 @@
 package model
 
-// StableLM: LayerNorms, a rotation of a quarter of each head; in some models norms of single heads, or attention and MLP
-// side by side.
+// StableLM: LayerNorms, a rotation of a quarter of each head; in some models norms of single heads, or attention and
+// MLP side by side.
 var stablelm = family{
 	Info: Info{
 		Name:          "stablelm",

@@ -66,7 +66,7 @@ var silent = set(
 	"is_decoder is_encoder_decoder add_cross_attention cross_attention_hidden_size tie_encoder_decoder "+
 		"decoder_start_token_id",
 	// Tokens that the engine does not need.
-	"pad_token_id sep_token_id mask_token_id eod_token_id cls_token_id unk_token_id prefix",
+	"pad_token_id _pad_token_id sep_token_id mask_token_id eod_token_id cls_token_id unk_token_id prefix",
 	// Sampling settings, from before generation_config.json.
 	"bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size "+
 		"exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id length_penalty max_length "+
@@ -74,17 +74,20 @@ var silent = set(
 		"repetition_penalty suppress_tokens temperature top_k top_p typical_p",
 )
 
-// Notes describes Unread for users; nil if it is empty.
-func (d *Description) Notes() []string {
+// Notes describes Outside and Unread for users; nil if both are empty.
+func (d *Description) Notes() (notes []string) {
+	if len(d.Outside) > 0 {
+		notes = append(notes, "the model reads images as well; lowpack takes its text part alone, and refuses images")
+	}
 	if len(d.Unread) == 0 {
-		return nil
+		return notes
 	}
 	few, more := d.Unread, ""
 	if len(few) > maxNoted {
 		few, more = few[:maxNoted], fmt.Sprintf(" and %d more", len(few)-maxNoted)
 	}
-	return []string{fmt.Sprintf("config.json has keys that lowpack does not know: %q%s; "+
-		"a program that knows them may compute another model: compare answers with those of one", few, more)}
+	return append(notes, fmt.Sprintf("config.json has keys that lowpack does not know: %q%s; "+
+		"a program that knows them may compute another model: compare answers with those of one", few, more))
 }
 
 // maxNoted is the number of keys that the note names.

@@ -1,8 +1,8 @@
 // Package jsonread parses untrusted JSON strictly, with positions in errors and without reflection.
 //
 // It accepts exactly RFC 8259, and rejects with line and column: duplicate keys in an object, invalid UTF-8, lone
-// surrogates, NaN and Infinity (except ParsePython), numbers beyond float64, anything after the value, and nesting deeper
-// than MaxDepth.
+// surrogates, NaN and Infinity (except ParsePython), numbers beyond float64, anything after the value, and nesting
+// deeper than MaxDepth.
 // Reader walks a text without building anything, as a vocabulary of 128,000 entries requires; Parse builds a tree, for
 // configurations. The header of a safetensors file and the index of a checkpoint use Reader too: the module has a
 // single JSON parser, so that no two parts of it interpret a text differently.

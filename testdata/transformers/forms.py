@@ -70,6 +70,23 @@ FAMILIES = {
     "glm4": ("Glm4", dict(NORM, head_dim=16), {**partial(0.5), **TIED, "no bias": dict(attention_bias=False)}),
 }
 
+# Models with images: the text part is what tokens of text alone compute.
+TEXT = dict(SIZES)
+TINY = dict(hidden_size=16, intermediate_size=16, num_attention_heads=2, num_hidden_layers=1)
+QWEN_TOWER = dict(depth=1, num_heads=2, patch_size=4, temporal_patch_size=1, spatial_merge_size=1)
+MROPE = dict(rope_type="default", mrope_section=[2, 3, 3], rope_theta=5000.0)
+IDEFICS = dict(text_config=dict(TEXT, **NORM, model_type="llama"), vision_config=dict(TINY, image_size=16, patch_size=4), image_token_id=47, scale_factor=1)
+VISION = {
+    "qwen2_vl": ("Qwen2VL", dict(text_config=dict(TEXT, **NORM, rope_parameters=MROPE), vision_config=dict(QWEN_TOWER, embed_dim=16, hidden_size=64), image_token_id=47, video_token_id=46), {"tied": dict(tie_word_embeddings=True)}),
+    "qwen2_5_vl": ("Qwen2_5_VL", dict(text_config=dict(TEXT, **NORM, rope_parameters=MROPE, use_sliding_window=True, sliding_window=8, max_window_layers=1), vision_config=dict(QWEN_TOWER, hidden_size=16, intermediate_size=16, out_hidden_size=64, window_size=16), image_token_id=47, video_token_id=46), {"tied": dict(tie_word_embeddings=True)}),
+    "qwen3_vl": ("Qwen3VL", dict(text_config=dict(TEXT, **NORM, head_dim=16, rope_parameters=dict(MROPE, mrope_interleaved=True)), vision_config=dict(QWEN_TOWER, hidden_size=16, intermediate_size=16, out_hidden_size=64, num_position_embeddings=16, deepstack_visual_indexes=[0]), image_token_id=47, video_token_id=46),
+        {"tied": dict(tie_word_embeddings=True)}),
+    "idefics3": ("Idefics3", IDEFICS, {"tied": dict(tie_word_embeddings=True)}),
+    "smolvlm": ("SmolVLM", IDEFICS, {"tied": dict(tie_word_embeddings=True)}),
+    "mistral3": ("Mistral3", dict(text_config=dict(TEXT, **NORM, model_type="mistral", head_dim=16, sliding_window=None), vision_config=dict(TINY, model_type="pixtral", head_dim=8, image_size=16, patch_size=4), image_token_index=47, tie_word_embeddings=False),
+        {"tied": dict(tie_word_embeddings=True), "ministral3": dict(text_config=dict(TEXT, **NORM, model_type="ministral3", head_dim=16, rope_parameters=MISTRAL3))}),
+}
+
 
 def randomize(model):
     """Weights with which activations keep their size; norms, biases and parameters of activations are not what they start from."""
@@ -106,20 +123,21 @@ def record(path, auto=AutoModelForCausalLM):
 
 
 def build(path, architecture, family, keys):
-    config = AutoConfig.for_model(family, **{k: v for k, v in keys.items() if v is not DROP})
-    config.architectures = [architecture + "ForCausalLM"]
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    auto, end = (AutoModelForImageTextToText, "ForConditionalGeneration") if family in VISION else (AutoModelForCausalLM, "ForCausalLM")
+    config = AutoConfig.for_model(family, **copy.deepcopy({k: v for k, v in keys.items() if v is not DROP}))
+    config.architectures = [architecture + end]
+    model = auto.from_config(config, dtype=torch.float32)
     randomize(model)
     model.save_pretrained(path)
-    record(path)
+    record(path, auto)
 
 
 def main():
-    root, names, done = sys.argv[1], sys.argv[2:] or list(FAMILIES), []
+    root, names, done = sys.argv[1], sys.argv[2:] or [*FAMILIES, *VISION], []
     for family in names:
-        architecture, own, forms = FAMILIES[family]
-        base = os.path.join(root, family)
-        build(base, architecture, family, {**SIZES, **own})
+        architecture, own, forms = {**FAMILIES, **VISION}[family]
+        base, sizes = os.path.join(root, family), {} if family in VISION else SIZES
+        build(base, architecture, family, {**sizes, **own})
         done.append(family)
         for form, keys in forms.items():
             path = f"{base}-{form.replace(' ', '-')}"
@@ -131,7 +149,7 @@ def main():
                     json.dump(config, open(os.path.join(path, "config.json"), "w"))
                     record(path)
                 else:
-                    build(path, architecture, family, {**SIZES, **own, **keys})
+                    build(path, architecture, family, {**sizes, **own, **keys})
             except Exception as e:
                 raise SystemExit(f"{family}, {form}: {type(e).__name__}: {e}")
             done.append(os.path.basename(path))
