@@ -204,11 +204,16 @@ func (d *decider) partsOf(n model.Need) (parts []checkpoint.Tensor) {
 // one. Some tensors are known to be redundant.
 func (d *decider) unused() error {
 	tied := d.model.Head == d.model.Embed
+	spare := make([]int, len(d.model.Spare))
+	defer func() { d.noteSpare(spare) }()
 	for _, t := range d.source.Tensors() {
+		in := slices.IndexFunc(d.model.Spare, func(s model.Spare) bool { return strings.HasPrefix(t.Name, s.Prefix) })
 		switch {
 		case d.used[t.Name]:
 		case d.model.Elsewhere(t.Name):
 			d.detail("tensor %q is left out: it is not of the text part", t.Name)
+		case in >= 0:
+			spare[in]++
 		case strings.HasSuffix(t.Name, ".rotary_emb.inv_freq"):
 			d.detail("tensor %q is left out: rotary frequencies follow from config.json", t.Name)
 		case tied && t.Name == packed.HeadName:
@@ -222,6 +227,15 @@ func (d *decider) unused() error {
 		}
 	}
 	return nil
+}
+
+// noteSpare tells how many tensors are left out because the model has another use for them.
+func (d *decider) noteSpare(counts []int) {
+	for i, n := range counts {
+		if s := d.model.Spare[i]; n > 0 {
+			d.detail("%d tensors %q are left out: they are for %s", n, s.Prefix+"*", s.Use)
+		}
+	}
 }
 
 // sameAsEmbedding refuses a stored head that differs from the embedding to which config.json ties it: transformers

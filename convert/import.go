@@ -42,9 +42,9 @@ func (p *Plan) lookup(name string) (quantized.Tensor, bool) {
 func (d *decider) layersOf(n model.Need) ([]*quantized.Layer, error) {
 	if l := d.layers[n.Name]; l != nil {
 		if !n.Linear && !d.embeds(matrix{name: n.Name}) {
-			return nil, fmt.Errorf("%w: module %q holds codes of %s; the router of experts is computed with floats "+
-				"(NUMERICS N35), which its codes would have to be made "+
-				"of", pack.ErrUnsupported, l.Module, d.scheme.Method)
+			return nil, fmt.Errorf("%w: module %q holds codes of %s; routers of experts, and what makes keys and "+
+				"values of latent ones, are computed with floats (NUMERICS N35, N51), which its codes would have to "+
+				"be made of", pack.ErrUnsupported, l.Module, d.scheme.Method)
 		}
 		return []*quantized.Layer{l}, nil
 	}

@@ -288,10 +288,17 @@ func (o *origin) checkComplete() error {
 		for _, name := range slices.Sorted(maps.Keys(o.second.tensors)) {
 			tied := o.model != nil && o.model.Head == o.model.Embed && name == packed.HeadName
 			other := o.model != nil && o.model.Elsewhere(name)
-			if !used[name] && !tied && !other && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
+			if !used[name] && !tied && !other && !o.spare(name) && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
 				return fmt.Errorf("%w: tensor %q of the checkpoint is not in the file", pack.ErrCorrupt, name)
 			}
 		}
 		return nil
+	})
+}
+
+// spare reports whether the model has no use for a tensor, by its name alone.
+func (o *origin) spare(name string) bool {
+	return o.model != nil && slices.ContainsFunc(o.model.Spare, func(s model.Spare) bool {
+		return strings.HasPrefix(name, s.Prefix)
 	})
 }

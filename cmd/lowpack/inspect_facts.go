@@ -312,6 +312,11 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 			break
 		}
 	}
+	if l := d.Latent; l != nil {
+		add("attention", "%d heads of %d and %d, latent keys and values of %d and %d", d.Heads, l.Nope+d.Rope.Dim,
+			l.Value, l.Rank, d.Rope.Dim)
+		return rows
+	}
 	add("attention", "%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
 	return rows
 }

@@ -8,6 +8,12 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
+// routed reports whether the experts of a block are chosen or weighted by more than a softmax (NUMERICS N35).
+func routed(b model.Block) bool {
+	x := b.Experts
+	return x != nil && (x.Routing != model.Routing{Normalize: x.Normalize} || x.ChoiceBias != "")
+}
+
 // Expressible refuses models with steps that no graph of ONNX or OpenVINO has been compared for.
 func Expressible(d *model.Description) error {
 	plain := func(b model.Block) bool { return b.Gate.Weight == "" && b.Up.Weight != "" }
@@ -20,6 +26,8 @@ func Expressible(d *model.Description) error {
 		{"an MLP without a gate", slices.ContainsFunc(d.Blocks, plain)}, {"clamped queries", d.ClipQKV != 0},
 		{"a factor of logits", d.LogitScale != 0}, {"a bias of the output head", d.HeadBias != ""},
 		{"queries scaled by position", d.Rope.QueryBeta != 0}, {"parts for images", len(d.Outside) > 0},
+		{"latent attention", d.Latent != nil},
+		{"a router with more than a softmax", slices.ContainsFunc(d.Blocks, routed)},
 	} {
 		if step.has {
 			return fmt.Errorf("%w: family %s has %s, which is not written to this format", pack.ErrUnsupported,

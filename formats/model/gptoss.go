@@ -25,7 +25,7 @@ var gptoss = family{
 		c.GateLimit = float32(k.positive("swiglu_limit", maxScaleFactors, 7))
 		setRope(k, &c, 150000)
 		m := mixtureOf(k, c.Intermediate, "num_local_experts", "num_experts")
-		m.normalize = true
+		m.Normalize = true
 		d := describe(k, c, has, false)
 		attentionBiases(k, d)
 		windows(k, d, func(block int) bool { return block%2 == 0 })
@@ -44,7 +44,8 @@ func (d *Description) gptossExperts(block int, m mixture, has shapes) {
 	prefix := d.prefix(block)
 	apart := has.exists(prefix+gate+".weight", false)
 	turned := !apart && has.exists(prefix+both, false)
-	names, biases := expertNames{"mlp.router.weight", both, both, down}, [...]string{both, both, down}
+	names := expertNames{router: "mlp.router.weight", gate: both, up: both, down: down}
+	biases := [...]string{both, both, down}
 	if apart {
 		names.gate, names.up, biases = gate, up, [...]string{gate, up, down}
 	}

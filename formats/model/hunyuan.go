@@ -13,22 +13,25 @@ var hunyuan = family{
 	defaults: `{"hidden_act":"silu","max_position_embeddings":2048,"rms_norm_eps":1e-5}`,
 	bos:      1,
 	eos:      2,
-	describe: func(k *keys, has shapes) *Description {
-		k.refuse("use_cla", false, "layers that share keys and values are not supported")
-		k.refuse("use_qk_norm", true, "transformers has the norms of heads always")
-		c := sizes(k)
-		c.Activation = activation(k, "hidden_act")
-		c.RotateFirst = true
-		hunyuanRope(k, &c)
-		d := describe(k, c, has, false)
-		attentionBiases(k, d)
-		for i := range d.Blocks {
-			d.Blocks[i].QNorm.Weight = d.prefix(i) + "self_attn.query_layernorm.weight"
-			d.Blocks[i].KNorm.Weight = d.prefix(i) + "self_attn.key_layernorm.weight"
-		}
-		checkLayerTypes(k, d)
-		return d
-	},
+	describe: hunyuanBlocks,
+}
+
+// hunyuanBlocks describes HunYuan without experts.
+func hunyuanBlocks(k *keys, has shapes) *Description {
+	k.refuse("use_cla", false, "layers that share keys and values are not supported")
+	k.refuse("use_qk_norm", true, "transformers has the norms of heads always")
+	c := sizes(k)
+	c.Activation = activation(k, "hidden_act")
+	c.RotateFirst = true
+	hunyuanRope(k, &c)
+	d := describe(k, c, has, false)
+	attentionBiases(k, d)
+	for i := range d.Blocks {
+		d.Blocks[i].QNorm.Weight = d.prefix(i) + "self_attn.query_layernorm.weight"
+		d.Blocks[i].KNorm.Weight = d.prefix(i) + "self_attn.key_layernorm.weight"
+	}
+	checkLayerTypes(k, d)
+	return d
 }
 
 // hunyuanRope: rope type dynamic with an alpha is another base for all positions, theta·alpha^(dim/(dim − 2)).

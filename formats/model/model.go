@@ -23,11 +23,16 @@ type Description struct {
 	// Outside lists prefixes of the tensors of parts that are not described: the vision tower of a model whose text
 	// part this is.
 	Outside []string
+	// Spare are tensors that the model does not use; a checkpoint may have them.
+	Spare []Spare
 
 	// Unread lists the unknown keys of config.json, as "object.key" for keys of an object: the author may mean a
 	// different model by them.
 	Unread []string
 }
+
+// Spare names tensors that a checkpoint has for other uses than the next token, by their common prefix.
+type Spare struct{ Prefix, Use string }
 
 // Config holds the numbers of a Description. Zero means absent where a comment says so.
 type Config struct {
@@ -50,11 +55,23 @@ type Config struct {
 	LogitScale                float32 // 0 = none; logits are multiplied by it (Cohere)
 	ClipQKV                   float32 // 0 = none; queries, keys and values lie within ± it (OLMo)
 	HeadNorm                  HeadNorm
+	Latent                    *Latent // nil = keys and values of each head are cached
 	RotateFirst               bool    // QNorm and KNorm follow the rotation (HunYuan)
 	AttnScale                 float32 // 0 = 1/sqrt(HeadDim)
 	AttnSoftcap, LogitSoftcap float32 // 0 = none; c·tanh(x/c)
 	BOS                       int     // −1 = none
 	EOS                       []int
+}
+
+// Latent is multi-head latent attention (NUMERICS N51). The KV cache holds one vector per token for all heads: Rank
+// values, of which keys and values of the heads are products, and the rotated values of all keys. KVHeads is 1, and
+// HeadDim is Rank and Rope.Dim together.
+type Latent struct {
+	Rank        int
+	Nope, Value int     // values of a key that do not rotate, and of a value, per head
+	NormEps     float32 // of the norms in front of QUp and KVUp
+	// 0 = none; scores are multiplied by the square of 1 + MScale·ln(Factor)/10
+	MScale, Factor float64
 }
 
 // HeadNorm is what QNorm and KNorm normalize.
@@ -167,6 +184,7 @@ func (c *Config) HeadNorms() (q, k int) {
 type Block struct {
 	AttnNorm     Norm
 	Q, K, V, O   Linear
+	MLA          *MLA   // of a model with Latent: K makes the latent vector, and V is empty
 	QNorm, KNorm Norm   // over each head, or all (Qwen3, Gemma 3, OLMo 2)
 	AttnSubNorm  Norm   // before O (BitNet)
 	Sinks        string // [Heads]: attention sink per head (gpt-oss)
@@ -181,6 +199,14 @@ type Block struct {
 	FFNPostNorm  Norm
 	Local        bool // sliding-window attention
 	NoRope       bool // queries and keys are not rotated (SmolLM3, EXAONE 4)
+}
+
+// MLA names the further tensors of multi-head latent attention.
+type MLA struct {
+	QNorm  Norm   // in front of QUp
+	QUp    Linear // empty: Q makes the queries
+	KVNorm Norm   // of the first Latent.Rank values of K
+	KVUp   string // [Heads·(Nope + Value), Rank]; floats
 }
 
 // ActParams names the parameters of XIELU (NUMERICS N42), one number each.
@@ -212,6 +238,11 @@ const (
 // Linears returns the linear layers of a block in evaluation order.
 func (b *Block) Linears() []*Linear {
 	list := []*Linear{&b.Q, &b.K, &b.V, &b.O}
+	if x := b.MLA; x != nil && x.QUp.Weight != "" {
+		list = []*Linear{&b.Q, &x.QUp, &b.K, &b.O}
+	} else if x != nil {
+		list = []*Linear{&b.Q, &b.K, &b.O}
+	}
 	if m := b.Experts; m != nil {
 		list = append(list, &m.Gate, &m.Up, &m.Down)
 	}

@@ -9,15 +9,20 @@ import (
 // mostExperts bounds the number of experts of a block.
 const mostExperts = 4096
 
-// mixture holds the sizes of the experts of a model.
+// mixture holds the sizes of the experts of a model, and its routing.
 type mixture struct {
 	count, chosen, intermediate int
-	normalize                   bool
+	Routing
 }
 
 // mixtureOf reads the number of experts, under the first of the names that is present, and the number chosen per token.
 func mixtureOf(k *keys, intermediate int, names ...string) mixture {
-	m := mixture{chosen: k.count("num_experts_per_tok", mostExperts), intermediate: intermediate}
+	return mixtureOfChosen(k, k.count("num_experts_per_tok", mostExperts), intermediate, names...)
+}
+
+// mixtureOfChosen is mixtureOf with a given number of experts per token.
+func mixtureOfChosen(k *keys, chosen, intermediate int, names ...string) mixture {
+	m := mixture{chosen: chosen, intermediate: intermediate}
 	for _, name := range names {
 		if m.count == 0 && k.has(name) {
 			m.count = k.count(name, mostExperts)
@@ -26,20 +31,21 @@ func mixtureOf(k *keys, intermediate int, names ...string) mixture {
 	if m.count == 0 {
 		k.mustHave(names[0])
 	} else if m.chosen > m.count {
-		k.fail(pack.ErrCorrupt, "num_experts_per_tok is %d, of %d experts", m.chosen, m.count)
+		k.fail(pack.ErrCorrupt, "num_experts_per_tok is %d, of %d experts", chosen, m.count)
 	}
 	return m
 }
 
 // expertNames are a family's names of the tensors of a block, after the block's prefix. Names of expert tensors have a
-// * for the number of the expert; without one a tensor holds all experts.
-type expertNames struct{ router, gate, up, down string }
+// * for the number of the expert; without one a tensor holds all experts. An empty choiceBias means that there is none.
+type expertNames struct{ router, gate, up, down, choiceBias string }
 
 // stacked returns the names under which MLX stores all experts of a family in one tensor.
 func (n expertNames) stacked() expertNames {
 	mlp, _, _ := strings.Cut(n.router, ".")
 	mlp += ".switch_mlp."
-	return expertNames{n.router, mlp + "gate_proj.weight", mlp + "up_proj.weight", mlp + "down_proj.weight"}
+	return expertNames{n.router, mlp + "gate_proj.weight", mlp + "up_proj.weight", mlp + "down_proj.weight",
+		n.choiceBias}
 }
 
 // addExperts replaces the dense MLP of a block by experts.
@@ -57,16 +63,19 @@ func (d *Description) addExperts(block int, m mixture, names expertNames, has sh
 	b := &d.Blocks[block]
 	b.Gate, b.Up, b.Down = Linear{}, Linear{}, Linear{}
 	b.Experts = &Experts{
-		Count: m.count, Chosen: m.chosen, Router: d.prefix(block) + names.router, Normalize: m.normalize,
+		Count: m.count, Chosen: m.chosen, Router: d.prefix(block) + names.router, Routing: m.Routing,
 		Gate: linear(names.gate, d.Hidden, m.intermediate),
 		Up:   linear(names.up, d.Hidden, m.intermediate),
 		Down: linear(names.down, m.intermediate, d.Hidden),
 	}
+	if names.choiceBias != "" {
+		b.Experts.ChoiceBias = d.prefix(block) + names.choiceBias
+	}
 }
 
 // projNames are the names in most families with experts.
-var projNames = expertNames{"mlp.gate.weight", "mlp.experts.*.gate_proj.weight", "mlp.experts.*.up_proj.weight",
-	"mlp.experts.*.down_proj.weight"}
+var projNames = expertNames{router: "mlp.gate.weight", gate: "mlp.experts.*.gate_proj.weight",
+	up: "mlp.experts.*.up_proj.weight", down: "mlp.experts.*.down_proj.weight"}
 
 // Qwen3-MoE: Qwen3 with experts in place of the MLP, in all blocks or in every n-th.
 var qwen3moe = family{
@@ -113,7 +122,8 @@ var qwen2moe = family{
 		qwenExperts(k, d, m, has)
 		for i := range d.Blocks {
 			if d.Blocks[i].Experts != nil {
-				d.addShared(i, shared)
+				d.addShared(i, "mlp.shared_expert", shared)
+				d.Blocks[i].Experts.SharedGate = d.prefix(i) + "mlp.shared_expert_gate.weight"
 			}
 		}
 		return d
@@ -122,7 +132,7 @@ var qwen2moe = family{
 
 func qwenMixture(k *keys) mixture {
 	m := mixtureOf(k, k.count("moe_intermediate_size", pack.MaxDim), "num_experts", "num_local_experts")
-	m.normalize = k.flag("norm_topk_prob", false)
+	m.Normalize = k.flag("norm_topk_prob", false)
 	k.refuse("use_sliding_window", false, "a sliding window beside experts is not supported")
 	k.known("sliding_window", "max_window_layers")
 	return m
@@ -143,10 +153,9 @@ func qwenExperts(k *keys, d *Description, m mixture, has shapes) {
 	checkLayerTypes(k, d)
 }
 
-// addShared adds a shared expert to a block.
-func (d *Description) addShared(block, intermediate int) {
-	b, prefix := &d.Blocks[block], d.prefix(block)+"mlp.shared_expert"
-	b.Experts.SharedGate = prefix + "_gate.weight"
+// addShared adds a shared expert to a block, under a name after the block's prefix.
+func (d *Description) addShared(block int, name string, intermediate int) {
+	b, prefix := &d.Blocks[block], d.prefix(block)+name
 	b.Gate = Linear{Weight: prefix + ".gate_proj.weight", In: d.Hidden, Out: intermediate}
 	b.Up = Linear{Weight: prefix + ".up_proj.weight", In: d.Hidden, Out: intermediate}
 	b.Down = Linear{Weight: prefix + ".down_proj.weight", In: intermediate, Out: d.Hidden}
@@ -168,14 +177,14 @@ var mixtral = family{
 		c.Activation = activation(k, "hidden_act")
 		setRope(k, &c, 1e6)
 		m := mixtureOf(k, c.Intermediate, "num_local_experts", "num_experts")
-		m.normalize = true
+		m.Normalize = true
 		d := describe(k, c, has, false)
 		windows(k, d, func(int) bool { return k.has("sliding_window") })
 		for i := range d.Blocks {
 			d.addExperts(i, m, expertNames{
-				"block_sparse_moe.gate.weight", "block_sparse_moe.experts.*.w1.weight",
-				"block_sparse_moe.experts.*.w3.weight",
-				"block_sparse_moe.experts.*.w2.weight",
+				router: "block_sparse_moe.gate.weight", gate: "block_sparse_moe.experts.*.w1.weight",
+				up:   "block_sparse_moe.experts.*.w3.weight",
+				down: "block_sparse_moe.experts.*.w2.weight",
 			}, has)
 		}
 		return d
@@ -197,7 +206,7 @@ var olmoe = family{
 		c.Activation, c.HeadNorm = activation(k, "hidden_act"), WholeHead
 		setRope(k, &c, 10000)
 		m := mixtureOf(k, c.Intermediate, "num_experts", "num_local_experts")
-		m.normalize = k.flag("norm_topk_prob", false)
+		m.Normalize = k.flag("norm_topk_prob", false)
 		if k.has("clip_qkv") {
 			k.fail(pack.ErrUnsupported, "clip_qkv: queries, keys and values that are clipped are not supported")
 		}
@@ -227,15 +236,15 @@ var granitemoe = family{
 	describe: func(k *keys, has shapes) *Description {
 		c := graniteSizes(k)
 		m := mixtureOf(k, c.Intermediate, "num_local_experts", "num_experts")
-		m.normalize = true
+		m.Normalize = true
 		d := describe(k, c, has, false)
 		attentionBiases(k, d)
 		checkLayerTypes(k, d)
 		for i := range d.Blocks {
 			const both = "block_sparse_moe.input_linear.weight"
 			const gate, up = "block_sparse_moe.gate_linear.weight", "block_sparse_moe.up_linear.weight"
-			names := expertNames{"block_sparse_moe.router.layer.weight", both, both,
-				"block_sparse_moe.output_linear.weight"}
+			names := expertNames{router: "block_sparse_moe.router.layer.weight", gate: both, up: both,
+				down: "block_sparse_moe.output_linear.weight"}
 			if has.exists(d.prefix(i)+gate, false) {
 				names.gate, names.up = gate, up
 			}

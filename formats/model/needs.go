@@ -69,6 +69,7 @@ func (n *needs) block(d *Description, b *Block) {
 	n.linear(&b.Q)
 	n.linear(&b.K)
 	n.linear(&b.V)
+	n.latent(d, b.MLA)
 	n.headNorm(d, b.QNorm, d.Heads)
 	n.headNorm(d, b.KNorm, d.KVHeads)
 	n.add(b.Sinks, false, d.Heads)
@@ -111,12 +112,27 @@ func (n *needs) headNorm(d *Description, x Norm, heads int) {
 	}
 }
 
+func (n *needs) latent(d *Description, x *MLA) {
+	if x == nil {
+		return
+	}
+	n.norm(x.QNorm, x.QUp.In)
+	n.linear(&x.QUp)
+	n.norm(x.KVNorm, d.Latent.Rank)
+	n.add(x.KVUp, false, d.Heads*(d.Latent.Nope+d.Latent.Value), d.Latent.Rank)
+}
+
 func (n *needs) experts(d *Description, m *Experts) {
 	if m == nil {
 		return
 	}
 	n.add(m.Router, false, m.Count, d.Hidden)
 	n.add(m.RouterBias, false, m.Count)
+	if m.BiasRow {
+		n.add(m.ChoiceBias, false, 1, m.Count)
+	} else {
+		n.add(m.ChoiceBias, false, m.Count)
+	}
 	for _, l := range []*Linear{&m.Gate, &m.Up, &m.Down} {
 		shape := []int{m.Count, max(l.Out, l.Rows.To), l.In}
 		if l.Turned {

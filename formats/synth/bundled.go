@@ -53,6 +53,8 @@ func Likes() []Like {
 		"seed-oss-36b", "ministral-8b", "ministral-3-3b", "cwm-32b", "afm-4.5b", "ernie-4.5-0.3b", "helium-1-2b",
 		"glm-4-9b", "glm-4-9b-0414", "minitron-4b", "starcoder2-3b", "stablelm-2-1.6b",
 		"stablelm-2-12b", "olmo-7b-0424", "command-r-v01", "command-r-plus", "command-r7b", "apertus-8b", "phi-2",
+		"dots.llm1", "hunyuan-a13b", "glm-4.5", "ernie-4.5-21b-a3b",
+		"deepseek-v2-lite", "deepseek-v3",
 		"qwen3-8b-gptq",
 	} {
 		list = append(list, Like{Name: name})

@@ -13,6 +13,14 @@ const (
 	miniChosen  = 2
 )
 
+// miniMost are the largest numbers of a miniature under keys of mixtures of experts: more groups than are kept, of more
+// experts than one, and a dense block before those with experts.
+var miniMost = map[string]int{
+	"num_experts": miniExperts, "num_local_experts": miniExperts, "n_routed_experts": miniExperts,
+	"moe_num_experts": miniExperts, "num_experts_per_tok": miniChosen, "moe_topk": miniChosen, "moe_k": miniChosen,
+	"n_group": miniExperts / 2, "topk_group": miniExperts/2 - 1, "first_k_dense_replace": 1,
+}
+
 // shrink turns the configuration into a miniature that keeps the features of its family: the ratio of key/value heads,
 // heads wider than the hidden size, a head dimension that is not a multiple of a vector width, the ratio of the MLP,
 // sliding windows, the scaling of the rotary embedding.
@@ -36,23 +44,46 @@ func (c *config) shrink() {
 		c.set("num_key_value_heads", miniHeads/clampRatio(heads/kv))
 	}
 	if explicit {
-		c.set("head_dim", small*max(1, (dim*heads+hidden/2)/hidden))
+		head := small * max(1, (dim*heads+hidden/2)/hidden)
+		c.set("head_dim", head)
+		c.each("attention_head_dim", func(int) int { return head })
 	}
 	for _, key := range []string{"intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size"} {
-		if ffn, ok := c.number(key); ok {
-			c.set(key, (ffn*small*miniHeads/hidden+2)/4*4)
-		}
+		c.each(key, func(ffn int) int { return (ffn*small*miniHeads/hidden + 2) / 4 * 4 })
 	}
-	for key, most := range map[string]int{
-		"num_experts": miniExperts, "num_local_experts": miniExperts, "num_experts_per_tok": miniChosen,
-	} {
-		if n, ok := c.number(key); ok {
-			c.set(key, min(n, most))
-		}
+	for key, most := range miniMost {
+		c.each(key, func(n int) int { return min(n, most) })
+	}
+	for key, divisor := range miniLatent {
+		c.each(key, func(n int) int { return n / divisor })
+	}
+	if _, ok := c.number("kv_lora_rank"); ok { // all heads share one latent vector
+		c.set("num_key_value_heads", miniHeads)
 	}
 	c.shrinkLayers()
 	c.shrinkPositions()
 	c.shrinkVocab()
+}
+
+// miniLatent divides the sizes of latent attention.
+var miniLatent = map[string]int{"kv_lora_rank": 16, "q_lora_rank": 32, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8,
+	"v_head_dim": 8}
+
+// each changes a number, or all numbers of a list.
+func (c *config) each(key string, change func(int) int) {
+	n, ok := c.number(key)
+	if ok {
+		c.set(key, change(n))
+		return
+	}
+	if _, ok := c.keys[key].([]any); !ok {
+		return
+	}
+	list := c.ids(key)
+	for i := range list {
+		list[i] = change(list[i])
+	}
+	c.set(key, list...)
 }
 
 // clampRatio clamps the ratio of query heads to key/value heads to what four heads allow.

@@ -71,6 +71,7 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 		}
 		if b.Experts != nil {
 			p.bias[b.Experts.RouterBias] = b.Experts.RouterBias != ""
+			p.bias[b.Experts.ChoiceBias] = b.Experts.ChoiceBias != ""
 		}
 	}
 	return p, nil

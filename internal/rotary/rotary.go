@@ -27,6 +27,17 @@ func yarnAmplitude(y *model.Yarn) float64 {
 	return m(1)
 }
 
+// ScoreScale returns what the scores of latent attention are multiplied by (N51).
+func ScoreScale(c *model.Config) float32 {
+	l := c.Latent
+	scale := 1 / math.Sqrt(float64(l.Nope+c.Rope.Dim))
+	if l.MScale != 0 {
+		m := 1 + float64(float64(0.1*l.MScale)*tensor.Ln64(max(l.Factor, 1)))
+		scale = float64(scale * float64(m*m))
+	}
+	return float32(scale)
+}
+
 // QueryScale returns the factor of the queries of a position, nil if they have none (N17).
 func QueryScale(c *model.Rope) func(pos int) float32 {
 	if c.QueryBeta == 0 {

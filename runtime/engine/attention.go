@@ -6,6 +6,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/kernel"
+	ropes "github.com/lowpack/lowpack/internal/rotary"
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
@@ -101,7 +102,10 @@ func (e *Engine) newAttention() attention {
 // attentionOf returns the attention parameters of N18.
 func attentionOf(d *model.Description) tensor.Attention {
 	a := tensor.Attention{Scale: d.AttnScale, Cap: d.AttnSoftcap}
-	if a.Scale == 0 {
+	switch {
+	case d.Latent != nil:
+		a.Scale = ropes.ScoreScale(&d.Config)
+	case a.Scale == 0:
 		a.Scale = 1 / float32(math.Sqrt(float64(d.HeadDim)))
 	}
 	return a

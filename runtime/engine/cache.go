@@ -51,7 +51,15 @@ func (e *Engine) bytesPerToken() int64 {
 // CacheBytesPerToken is the number of bytes that the KV cache of a model needs for each token of its context.
 func CacheBytesPerToken(d *model.Description, t CacheType) int64 {
 	_, row := tensor.CacheType(t).Row(d.HeadDim)
-	return 2 * int64(d.Layers) * int64(d.KVHeads) * int64(row)
+	return int64(rowsPerToken(d)) * int64(d.Layers) * int64(row)
+}
+
+// rowsPerToken is the number of rows that a token has in the cache of a layer.
+func rowsPerToken(d *model.Description) int {
+	if d.Latent != nil { // keys and values are one
+		return d.KVHeads
+	}
+	return 2 * d.KVHeads
 }
 
 // CacheBytes is the number of bytes of KV that a decode step reads at context depth n−1.
@@ -62,7 +70,7 @@ func (e *Engine) CacheBytes(n int) (bytes int) {
 		if w := e.desc.SlidingWindow; w > 0 && e.weights.blocks[i].local {
 			seen = min(n, w)
 		}
-		bytes += 2 * e.desc.KVHeads * seen * row
+		bytes += rowsPerToken(e.desc) * seen * row
 	}
 	return bytes
 }
@@ -105,7 +113,11 @@ func (e *Engine) newSequence() *Sequence {
 		if e.opt.OnePass {
 			at = 0
 		}
-		s.kv[i] = layerCache{heads(tensor.NewKeys), heads(tensor.NewValues)}
+		if keys := heads(tensor.NewKeys); d.Latent != nil {
+			s.kv[i] = layerCache{keys, keys}
+		} else {
+			s.kv[i] = layerCache{keys, heads(tensor.NewValues)}
+		}
 	}
 	return s
 }

@@ -1,11 +1,6 @@
 package engine
 
-import (
-	"slices"
-
-	"github.com/lowpack/lowpack/formats/model"
-	"github.com/lowpack/lowpack/internal/tensor"
-)
+import "github.com/lowpack/lowpack/formats/model"
 
 // mlp is the MLP of a block, an expert, or the shared expert.
 type mlp struct {
@@ -14,25 +9,32 @@ type mlp struct {
 
 // mixture is the mixture of experts (MoE) of a block (NUMERICS N35, N36).
 type mixture struct {
-	each      []mlp
-	router    projection // the scores of all experts, followed by the score of the shared expert, if there is one
-	chosen    int
-	normalize bool
-	shared    bool // the MLP of the block is a shared expert
+	each   []mlp
+	router projection // the scores of all experts, followed by the score of the shared expert, if it has one
+	chosen int
+	model.Routing
+	choiceBias []float32 // nil = none
+	shared     bool      // the MLP of the block is a shared expert
+	gated      bool      // the shared expert has a score
 }
 
 // mixture binds the experts of a block; nil = it has none.
-func (l *loader) mixture(x *model.Experts, hidden int) *mixture {
+func (l *loader) mixture(b *model.Block, hidden int) *mixture {
+	x := b.Experts
 	if x == nil {
 		return nil
 	}
-	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, normalize: x.Normalize, shared: x.SharedGate != ""}
+	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, Routing: x.Routing, shared: b.Up.Weight != "",
+		gated: x.SharedGate != ""}
 	m.router.in, m.router.names = hidden, []string{x.Router}
 	scores := matrix{rows: x.Count, floats: l.floats(x.Router, x.Count, hidden)}
 	if x.RouterBias != "" {
 		scores.bias = l.vector(x.RouterBias, x.Count)
 	}
-	if m.router.add(scores); m.shared {
+	if x.ChoiceBias != "" {
+		m.choiceBias = l.vector(x.ChoiceBias, x.Count)
+	}
+	if m.router.add(scores); m.gated {
 		m.router.add(matrix{rows: 1, floats: l.floats(x.SharedGate, 1, hidden)})
 		m.router.names = append(m.router.names, x.SharedGate)
 	}
@@ -55,7 +57,7 @@ func (l *loader) mlp(gate, up, down *model.Linear) mlp {
 
 // projections lists the projections of a block.
 func (b *block) projections() []*projection {
-	list := []*projection{&b.qkv, &b.o}
+	list := append(b.queryUp(), &b.qkv, &b.o)
 	if b.experts != nil {
 		list = append(list, &b.experts.router)
 	}
@@ -102,6 +104,8 @@ type mixing struct {
 	scores  []float32 // [n][router.out]; after route, the weights of the chosen experts
 	sum     []float32 // [n][Hidden]: weighted sum of the outputs
 	terms   []float32 // [experts]: scratch
+	ranks   []float32 // [experts]: scratch: by what they are chosen
+	groups  []float32 // [experts]: scratch: by what groups are kept
 	members [][]int   // tokens that have chosen an expert, per expert
 	wave    wave
 }
@@ -114,7 +118,8 @@ func newMixing(s *passShape, hidden int) (m mixing) {
 	m = mixing{
 		x: make([]float32, s.batch*s.in), sum: make([]float32, s.batch*hidden), scores: make([]float32,
 			s.batch*s.scores),
-		terms: make([]float32, 0, s.experts), members: make([][]int, s.experts), wave: newWave(s.mlps, s.batch),
+		terms: make([]float32, 0, s.experts), ranks: make([]float32, s.experts), groups: make([]float32, 0, s.experts),
+		members: make([][]int, s.experts), wave: newWave(s.mlps, s.batch),
 	}
 	all := make([]int, s.experts*s.batch)
 	for i := range m.members {
@@ -135,12 +140,20 @@ func (e *Engine) mixture(b *block, n int) {
 	clear(mix.sum[:n*e.desc.Hidden])
 	for i := 0; i < b.mlps(); {
 		mix.wave.begin(e.opt.Batch)
-		for i < b.mlps() && mix.wave.add(b.mlpOf(i), p.choosers(m, i, n), mix.scores[i:], m.router.out) {
+		for i < b.mlps() && mix.wave.add(b.mlpOf(i), p.choosers(m, i, n), mix.weights(m, i), m.router.out) {
 			i++
 		}
 		e.wave(&mix.wave)
 	}
 	e.addResidual(mix.sum, n, &b.ffnPostNorm)
+}
+
+// weights returns the weights of an expert, router.out apart; nil for a shared expert that has none.
+func (m *mixing) weights(x *mixture, expert int) []float32 {
+	if expert == x.router.out {
+		return nil
+	}
+	return m.scores[expert:]
 }
 
 // choosers returns which of n tokens an expert computes for; all of them for the shared expert.
@@ -149,53 +162,4 @@ func (p *pass) choosers(x *mixture, expert, n int) []int {
 		return p.mix.members[expert]
 	}
 	return p.all[:n]
-}
-
-// route replaces the scores of n tokens by the weights of the experts that they choose, and lists the tokens of each
-// expert (N35).
-func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
-	for i := range x.each {
-		m.members[i] = m.members[i][:0]
-	}
-	for t := range n {
-		scores := m.scores[t*x.router.out:][:x.router.out]
-		check.check(t, tensor.AllFinite(scores))
-		experts := scores[:len(x.each)]
-		if x.shared {
-			scores[len(x.each)] = tensor.Sigmoid(scores[len(x.each)])
-		}
-		m.choose(x, t, experts)
-	}
-}
-
-// choose adds token t to the experts that have the largest scores, the lowest-numbered ones among equals, and replaces
-// their scores by weights. Non-finite scores choose arbitrary experts: the token is an error anyway.
-func (m *mixing) choose(x *mixture, t int, scores []float32) {
-	for range x.chosen {
-		best := -1
-		for e, z := range scores {
-			if !m.has(e, t) && (best < 0 || z > scores[best]) {
-				best = e
-			}
-		}
-		m.members[best] = append(m.members[best], t)
-	}
-	m.terms = m.terms[:0]
-	for e, z := range scores {
-		if !x.normalize || m.has(e, t) {
-			m.terms = append(m.terms, z)
-		}
-	}
-	top, sum := slices.Max(scores), tensor.Softmax(m.terms) // the largest is among the chosen
-	for e, z := range scores {
-		if m.has(e, t) {
-			scores[e] = tensor.Exp(z-top) / sum
-		}
-	}
-}
-
-// has reports whether token t, the last one routed so far, has chosen an expert.
-func (m *mixing) has(expert, t int) bool {
-	tokens := m.members[expert]
-	return len(tokens) > 0 && tokens[len(tokens)-1] == t
 }

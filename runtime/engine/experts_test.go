@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/lowpack/lowpack/formats/model"
 )
 
 // TestRoute: the experts with the largest scores are chosen, the first ones among equals (N35), and the softmax is over
@@ -25,7 +27,7 @@ func TestRoute(t *testing.T) {
 	} {
 		n := len(c.scores)
 		m := newMixing(&passShape{batch: 1, experts: n, scores: n}, 0)
-		x := &mixture{each: make([]mlp, n), chosen: c.chosen, normalize: c.normalize}
+		x := &mixture{each: make([]mlp, n), chosen: c.chosen, Routing: model.Routing{Normalize: c.normalize}}
 		x.router.out = n
 		copy(m.scores, c.scores)
 		check := &finiteCheck{bad: make([]bool, 1)}

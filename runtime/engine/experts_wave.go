@@ -25,7 +25,7 @@ type wave struct {
 type seat struct {
 	*mlp
 	tokens  []int     // that have chosen it
-	weights []float32 // weights of these tokens, stride apart
+	weights []float32 // weights of these tokens, stride apart; nil = 1
 	stride  int
 	at      int // its first row
 
@@ -167,7 +167,9 @@ func (k *waveSum) Do(from, to int) {
 		s := &k.seats[i]
 		for j, t := range s.tokens {
 			y := s.product.y[j*k.hidden:][lo:hi]
-			tensor.Times(y, s.weights[t*s.stride])
+			if s.weights != nil {
+				tensor.Times(y, s.weights[t*s.stride])
+			}
 			tensor.Add(k.sum[t*k.hidden:][lo:hi], y)
 		}
 	}

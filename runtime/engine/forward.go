@@ -178,9 +178,14 @@ func (e *Engine) block(layer int) bool {
 
 	e.input(n, prepareTask{projection: &b.qkv, src: p.h, stride: d.Hidden, norm: &b.attnNorm})
 	e.multiply(&b.qkv, n, p.y, nil)
-	e.splitQKV(layer)
-	p.attention.run(layer, b)
-	e.input(n, prepareTask{projection: &b.o, src: p.attention.o, stride: d.Heads * d.HeadDim, norm: &b.attnSubNorm})
+	o := p.attention.o
+	if b.latent != nil {
+		o = e.latentAttention(layer, n)
+	} else {
+		e.splitQKV(layer)
+		p.attention.run(layer, b)
+	}
+	e.input(n, prepareTask{projection: &b.o, src: o, stride: b.o.in, norm: &b.attnSubNorm})
 	if !p.blame(layer, "attention") {
 		return false
 	}

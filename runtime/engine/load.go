@@ -30,6 +30,7 @@ type block struct {
 	ffnNorm, ffnSubNorm, ffnPostNorm    norm
 	qkv, o                              projection
 	mlp
+	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = a dense MLP
 	local   bool
 	noRope  bool        // queries and keys are not rotated
@@ -66,14 +67,15 @@ func (e *Engine) load(v packed.View) error {
 		from := &d.Blocks[i]
 		w.blocks[i] = block{
 			attnNorm:     l.norm(from.AttnNorm, d.Hidden),
-			qkv:          l.projection(&from.Q, &from.K, &from.V),
+			qkv:          l.qkv(from),
+			latent:       l.latent(from),
 			qNorm:        l.headNorm(from.QNorm, d.Heads),
 			kNorm:        l.headNorm(from.KNorm, d.KVHeads),
 			attnSubNorm:  l.norm(from.AttnSubNorm, d.Heads*d.HeadDim),
 			o:            l.projection(&from.O),
 			attnPostNorm: l.norm(from.AttnPostNorm, d.Hidden),
 			ffnNorm:      l.norm(from.FFNNorm, d.Hidden),
-			experts:      l.mixture(from.Experts, d.Hidden),
+			experts:      l.mixture(from, d.Hidden),
 			mlp:          l.mlp(&from.Gate, &from.Up, &from.Down),
 			act:          l.act(from.ActParams),
 			ffnSubNorm:   l.norm(from.FFNSubNorm, d.Intermediate),
@@ -93,7 +95,7 @@ func (e *Engine) load(v packed.View) error {
 func (w *weights) codes() (list []*kernel.Weights) {
 	for i := range w.blocks {
 		b := &w.blocks[i]
-		for _, f := range []*projection{&b.qkv, &b.o, &b.gateUp, &b.down} {
+		for _, f := range append(b.queryUp(), &b.qkv, &b.o, &b.gateUp, &b.down) {
 			for j := range f.matrices {
 				if m := &f.matrices[j]; m.codes != nil {
 					list = append(list, m.codes)

@@ -37,14 +37,17 @@ type pass struct {
 	candidates []int32   // rows of the head that pass the screen
 
 	// The tasks other than attention, kept here so that submitting one to the pool does not allocate.
-	embed   embedTask
-	prepare prepareTask
-	product product
-	split   splitTask
-	post    postTask
-	screen  screenTask
-	exact   exactTask
-	finish  finishTask
+	embed         embedTask
+	prepare       prepareTask
+	product       product
+	split         splitTask
+	latentKeys    latentKeys
+	latentQueries latentQueries
+	latentValues  latentValues
+	post          postTask
+	screen        screenTask
+	exact         exactTask
+	finish        finishTask
 }
 
 // activations holds buffers of quantized vectors, by projection.in and index of the column order.
@@ -76,8 +79,12 @@ type passShape struct {
 // passShape derives the sizes from the weights.
 func (e *Engine) passShape() passShape {
 	d := e.desc
-	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch),
-		in: max(d.Hidden, d.Intermediate, d.Heads*d.HeadDim)}
+	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch), in: max(d.Hidden, d.Intermediate)}
+	if l := d.Latent; l == nil {
+		s.in = max(s.in, d.Heads*d.HeadDim)
+	} else {
+		s.out = d.Heads * l.Value
+	}
 	s.sums = e.weights.head.width
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
@@ -133,7 +140,7 @@ func (e *Engine) newPass() {
 			own = own[:2]
 			e.quantizeExperts(b)
 		}
-		for _, f := range own {
+		for _, f := range append(b.queryUp(), own...) {
 			e.quantizeFor(p.quant, f, s.batch)
 		}
 	}

@@ -15,6 +15,7 @@ type splitTask struct {
 	whole  bool      // norms are over all heads
 	first  bool      // the rotation comes before the norms
 	pairs  bool      // the rotation is of adjacent values
+	latent bool      // the last values of a head rotate, and values are keys
 	clip   float32   // 0 = none
 	y      []float32 // [n][block.qkv.out]
 	q      []float32 // [n][Heads][width]: receives the queries
@@ -25,10 +26,14 @@ type splitTask struct {
 // splitQKV splits the outputs of the query, key and value linear layers of a layer.
 func (e *Engine) splitQKV(layer int) {
 	p := &e.pass
-	d := e.desc
-	p.split = splitTask{p.attention.headShape, p.tokens, &e.weights.blocks[layer], layer, d.HeadNorm == model.WholeHead,
-		d.RotateFirst, d.Rope.Pairs, d.ClipQKV, p.y, p.attention.q, &p.rotary, &p.finiteCheck}
+	p.split = p.splitOf(e.desc, &e.weights.blocks[layer], layer)
 	distribute(e.pool, len(p.tokens), 1, &p.split)
+}
+
+// splitOf describes what splits outputs of linear layers in a layer.
+func (p *pass) splitOf(d *model.Description, b *block, layer int) splitTask {
+	return splitTask{p.attention.headShape, p.tokens, b, layer, d.HeadNorm == model.WholeHead,
+		d.RotateFirst, d.Rope.Pairs, d.Latent != nil, d.ClipQKV, p.y, p.attention.q, &p.rotary, &p.finiteCheck}
 }
 
 func (k *splitTask) Do(from, to int) {
@@ -58,7 +63,9 @@ func (k *splitTask) Do(from, to int) {
 			key, own := keys[h*k.dim:][:k.dim], kNorm.of(h, k.dim)
 			k.head(t, key, key, &own, rotation)
 			k.check(t, cache.keys[h].SetRow(tok.pos, key))
-			k.check(t, cache.values[h].SetRow(tok.pos, values[h*k.dim:][:k.dim]))
+			if !k.latent {
+				k.check(t, cache.values[h].SetRow(tok.pos, values[h*k.dim:][:k.dim]))
+			}
 		}
 	}
 }
@@ -88,6 +95,9 @@ func (k *splitTask) head(t int, dst, src []float32, norm *norm, rotation tensor.
 }
 
 func (k *splitTask) rotate(head []float32, rotation tensor.Rotation) {
+	if k.latent {
+		head = head[len(head)-2*len(rotation.Cos):]
+	}
 	switch {
 	case k.block.noRope:
 	case k.pairs:

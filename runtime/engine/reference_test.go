@@ -116,6 +116,9 @@ func pick[T any](m *maker, from ...T) T { return from[m.IntN(len(from))] }
 func randomModel(t *testing.T, r *rand.Rand, minima bool) (*view, *model.Description) {
 	m := &maker{r, t, newView("{}"), minima}
 	d := &model.Description{Family: "random", Config: m.config()}
+	if m.chance(5) {
+		m.latent(&d.Config)
+	}
 	m.v.manifest.Activation = pick(m, packed.Activation{Kind: packed.ActivationToken},
 		packed.Activation{Kind: packed.ActivationGroup, Size: 32},
 		packed.Activation{Kind: packed.ActivationGroup, Size: 64},
@@ -135,7 +138,11 @@ func randomModel(t *testing.T, r *rand.Rand, minima bool) (*view, *model.Descrip
 		d.HeadBias = m.floats("head.bias", 1, d.Vocab)
 	}
 	for i := range d.Layers {
-		d.Blocks = append(d.Blocks, m.block(fmt.Sprintf("%d.", i), &d.Config))
+		prefix := fmt.Sprintf("%d.", i)
+		d.Blocks = append(d.Blocks, m.block(prefix, &d.Config))
+		if d.Latent != nil {
+			m.latentBlock(prefix, &d.Config, &d.Blocks[i])
+		}
 	}
 	return m.v, d
 }
@@ -254,7 +261,7 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 // expert alone.
 func (m *maker) experts(prefix string, c *model.Config, b *model.Block) {
 	n, width := 1+m.IntN(9), pick(m, 8, 33, 64)
-	x := &model.Experts{Count: n, Chosen: 1 + m.IntN(n), Normalize: m.chance(2),
+	x := &model.Experts{Count: n, Chosen: 1 + m.IntN(n), Routing: model.Routing{Normalize: m.chance(2)},
 		Router: m.floats(prefix+"router", n, c.Hidden)}
 	if n == 1 { // a row is stored as a vector
 		x.Router = m.floatsAs(prefix+"router", []int{1, c.Hidden})
@@ -268,29 +275,16 @@ func (m *maker) experts(prefix string, c *model.Config, b *model.Block) {
 		x.Gate.Out, x.Up = width, x.Gate
 		x.Up.Out, x.Gate.Rows, x.Up.Rows = width, model.Rows{From: 0, To: width}, model.Rows{From: width, To: 2 * width}
 	}
+	m.routing(prefix, x)
 	b.FFNSubNorm, b.Down = model.Norm{}, model.Linear{}
 	if m.chance(2) {
-		x.SharedGate = m.floatsAs(prefix+"sharedgate", []int{1, c.Hidden})
+		if m.chance(2) {
+			x.SharedGate = m.floatsAs(prefix+"sharedgate", []int{1, c.Hidden})
+		}
 		b.Gate, b.Up = m.linear(prefix+"sg", c.Hidden, c.Intermediate), m.linear(prefix+"su", c.Hidden, c.Intermediate)
 		b.Down = m.linear(prefix+"sd", c.Intermediate, c.Hidden)
 	}
 	b.Experts = x
-}
-
-func (m *maker) expertMatrix(name string, n, in, out int) model.Linear {
-	l := model.Linear{Weight: name, In: in, Out: out, Experts: n}
-	switch m.IntN(4) {
-	case 0:
-		l.Each = name + ".*"
-		for e := range n {
-			m.floatsAs(l.Of(e), []int{out, in})
-		}
-	case 1:
-		m.floatsAs(name, []int{n, out, in})
-	default:
-		m.manyCodes(name, n, out, in)
-	}
-	return l
 }
 
 // floatsAs makes a tensor of small floats of some shape.

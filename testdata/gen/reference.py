@@ -158,6 +158,7 @@ def rotate(x, inv, amplitude, adjacent=False):
 TRAITS = {
     "ArceeForCausalLM": dict(plain=("up_proj", "down_proj")),
     "Ernie4_5ForCausalLM": dict(adjacent=True, tied=True),
+    "Ernie4_5_MoeForCausalLM": dict(adjacent=True, tied=True),
     "HeliumForCausalLM": dict(adjacent=True),
     "GlmForCausalLM": dict(adjacent=True, share=0.5),
     "Glm4ForCausalLM": dict(adjacent=True, share=0.5, sandwich=True),
@@ -251,7 +252,32 @@ class Model:
         share = params.get("partial_rotary_factor", c.get("partial_rotary_factor", self.traits.get("share", 1)))
         return frequencies(params.get("rope_theta", c.get("rope_theta", 10000.0)), int(self.dim * share), params or c.get("rope_scaling"), c)
 
+    def latent_attention(self, prefix, x):
+        """Keys and values of all heads from one compressed vector, and one rotated part of all keys (DeepSeek)."""
+        c, n = self.c, x.shape[0]
+        rank, nope, rot, dv = c["kv_lora_rank"], c["qk_nope_head_dim"], c["qk_rope_head_dim"], c["v_head_dim"]
+        norm = lambda name, v: rmsnorm(v, self.t[prefix + name + ".weight"], 1e-6, False)
+        if c.get("q_lora_rank"):
+            q = self.linear(prefix + "q_b_proj", norm("q_a_layernorm", self.linear(prefix + "q_a_proj", x)))
+        else:
+            q = self.linear(prefix + "q_proj", x)
+        q = q.reshape(n, self.heads, nope + rot)
+        low = self.linear(prefix + "kv_a_proj_with_mqa", x)
+        kv = self.linear(prefix + "kv_b_proj", norm("kv_a_layernorm", low[:, :rank])).reshape(n, self.heads, nope + dv)
+        s = c["rope_scaling"]
+        m = lambda k: 0.1 * k * np.log(s["factor"]) + 1
+        inv, _ = frequencies(c["rope_theta"], rot, {**s, "rope_type": "yarn"}, c)
+        turn = lambda v: rotate(v, inv, m(s["mscale"]) / m(s["mscale_all_dim"]), True)
+        q_rot, k_rot = turn(q[..., nope:]), turn(low[:, None, rank:])
+        scale = (nope + rot) ** -0.5 * m(s["mscale_all_dim"]) ** 2
+        z = (np.einsum("qhd,khd->hqk", q[..., :nope], kv[..., :nope]) + np.einsum("qhd,kd->hqk", q_rot, k_rot[:, 0])) * scale
+        z = np.where(np.arange(n)[None, :] <= np.arange(n)[:, None], z, -np.inf)
+        o = np.einsum("hqk,khd->qhd", softmax(z), kv[..., nope:]).reshape(n, self.heads * dv)
+        return self.linear(prefix + "o_proj", o)
+
     def attention(self, i, prefix, x):
+        if self.arch.startswith("Deepseek"):
+            return self.latent_attention(prefix, x)
         n, group = x.shape[0], self.heads // self.kv
         q_rows, kv_rows = self.heads * self.dim, self.kv * self.dim
         if prefix + "qkv_proj.weight" in self.t:
@@ -299,10 +325,12 @@ class Model:
                 o = self.norm(prefix + name, o)
         return self.linear(prefix + ("dense" if self.arch == "PhiForCausalLM" else "o_proj"), o)
 
-    def mlp(self, prefix, x):
+    def mlp(self, i, prefix, x):
         if self.arch == "GptOssForCausalLM":
             return self.clamped_experts(prefix, x)
-        if self.c.get("num_experts_per_tok"):
+        if prefix + "gate.weight" in self.t and prefix + "shared_experts.up_proj.weight" in self.t or self.arch == "HunYuanMoEV1ForCausalLM":
+            return self.routed(i, prefix, x)
+        if prefix + "gate_proj.weight" not in self.t and self.c.get("num_experts_per_tok"):
             return self.experts(prefix, x)
         if "plain" in self.traits:
             up, down = self.traits["plain"]
@@ -337,6 +365,35 @@ class Model:
             gate = 1 / (1 + np.exp(-(x @ self.t[prefix + "shared_expert_gate.weight"].T)))
             y += gate * self.gated(prefix + "shared_expert.", x, ("gate_proj", "up_proj", "down_proj"))
         return y
+
+    def routed(self, i, prefix, x):
+        """Experts chosen by scores with a bias, perhaps from the best groups; and an MLP for all positions."""
+        c, y = self.c, np.zeros_like(x)
+        names, shared = ("gate_proj", "up_proj", "down_proj"), prefix + "shared_experts."
+        if self.arch == "HunYuanMoEV1ForCausalLM":
+            k, bias, groups, kept = c["moe_topk"][i], 0, 1, 1
+            s, add, scale, whole = softmax(x @ self.t[prefix + "gate.wg.weight"].T), 0, 1, True
+            shared = prefix + "shared_mlp."
+        elif self.arch == "Ernie4_5_MoeForCausalLM":
+            k, bias, groups, kept = c["moe_k"], self.t[prefix + "moe_statics.e_score_correction_bias"][0], 1, 1
+            s, add, scale, whole = softmax(x @ self.t[prefix + "gate.weight"].T), 0, 1, True
+        elif self.arch == "DeepseekV2ForCausalLM":  # greedy
+            k, bias, groups, kept = c["num_experts_per_tok"], 0, 1, 1
+            s, add, scale, whole = softmax(x @ self.t[prefix + "gate.weight"].T), 0, c["routed_scaling_factor"], False
+        else:
+            k, bias = c["num_experts_per_tok"], self.t[prefix + "gate.e_score_correction_bias"]
+            groups, kept = c["n_group"], c["topk_group"]
+            s = 1 / (1 + np.exp(-(x @ self.t[prefix + "gate.weight"].T)))
+            add, scale, whole = 1e-20, c["routed_scaling_factor"], c["norm_topk_prob"]
+        for t in range(x.shape[0]):
+            rank = (s[t] + bias).reshape(groups, -1)
+            value = np.sort(rank, axis=1)[:, -2:].sum(axis=1)
+            rank[np.argsort(-value, kind="stable")[kept:]] = -np.inf
+            chosen = np.argsort(-rank.reshape(-1), kind="stable")[:k]
+            total = s[t, chosen].sum() + add if whole else 1
+            for e in chosen:
+                y[t] += s[t, e] / total * scale * self.gated(f"{prefix}experts.{e}.", x[t], names)
+        return y + self.gated(shared, x, names)
 
     def clamped_experts(self, prefix, x):
         """gpt-oss: MXFP4 blocks, gate and up in even and odd rows, biases everywhere."""
@@ -388,21 +445,21 @@ class Model:
             p = f"model.layers.{i}."
             if only_post:
                 h = h + self.norm(p + "post_attention_layernorm", self.attention(i, p + "self_attn.", h))
-                h = h + self.norm(p + "post_feedforward_layernorm", self.mlp(p + "mlp.", h))
+                h = h + self.norm(p + "post_feedforward_layernorm", self.mlp(i, p + "mlp.", h))
                 continue
             first, second = self.traits.get("norms", ("input_layernorm", "post_attention_layernorm"))
             if self.traits.get("parallel") or c.get("use_parallel_residual"):
                 x = self.norm(p + first, h)
-                h = h + self.attention(i, p + "self_attn.", x) + self.mlp(p + "mlp.", x)
+                h = h + self.attention(i, p + "self_attn.", x) + self.mlp(i, p + "mlp.", x)
                 continue
             if self.traits.get("sandwich"):
                 h = h + self.norm(p + "post_self_attn_layernorm", self.attention(i, p + "self_attn.", self.norm(p + first, h)))
-                h = h + self.norm(p + "post_mlp_layernorm", self.mlp(p + "mlp.", self.norm(p + second, h)))
+                h = h + self.norm(p + "post_mlp_layernorm", self.mlp(i, p + "mlp.", self.norm(p + second, h)))
                 continue
             a = self.attention(i, p + "self_attn.", self.norm(p + first, h))
             h = h + add * (self.norm(p + "post_attention_layernorm", a) if two_norms else a)
             x = self.norm(p + ("pre_feedforward_layernorm" if two_norms else second), h)
-            f = self.mlp(p + "mlp.", x)
+            f = self.mlp(i, p + "mlp.", x)
             h = h + add * (self.norm(p + "post_feedforward_layernorm", f) if two_norms else f)
         h = self.norm(self.traits.get("final", "model.norm"), h)
         if "dim_model_base" in c:
@@ -427,6 +484,7 @@ GOLDEN = {
     "qwen3-30b-a3b": False, "qwen1.5-moe-a2.7b": False, "mixtral-8x7b-v0.1": False, "olmoe-1b-7b": False, "granite-3.1-1b-a400m": False, "gpt-oss-20b": True,
     "seed-oss-36b": False, "ministral-8b": False, "ministral-3-3b": False, "cwm-32b": False, "afm-4.5b": False, "ernie-4.5-0.3b": False, "helium-1-2b": False, "glm-4-9b": False, "glm-4-9b-0414": False,
     "minitron-4b": False, "starcoder2-3b": False, "stablelm-2-1.6b": False, "stablelm-2-12b": False, "olmo-7b-0424": False, "command-r-v01": False, "command-r-plus": False, "command-r7b": False, "apertus-8b": False, "phi-2": False,
+    "dots.llm1": False, "hunyuan-a13b": False, "glm-4.5": False, "ernie-4.5-21b-a3b": False, "deepseek-v2-lite": False, "deepseek-v3": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

@@ -17,12 +17,13 @@ type mlp struct {
 
 // mixture holds the experts of a block.
 type mixture struct {
+	model.Routing
 	router     linear
 	each       []mlp
 	chosen     int
-	normalize  bool
-	shared     *mlp // nil = none
-	sharedGate linear
+	bias       []float32 // for the choice; nil = none
+	shared     *mlp      // nil = none
+	sharedGate linear    // without a name: the shared expert is added as it is
 }
 
 func openMLP(v packed.View, expert int, gate, up, down *model.Linear) (m mlp, err error) {
@@ -44,7 +45,7 @@ func openMLP(v packed.View, expert int, gate, up, down *model.Linear) (m mlp, er
 // openMixture opens all experts of a block, and the shared expert.
 func openMixture(v packed.View, d *model.Description, b *model.Block) (*mixture, error) {
 	x := b.Experts
-	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, normalize: x.Normalize}
+	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, Routing: x.Routing}
 	var err error
 	if m.router, err = openScores(v, x.Router, d.Hidden, x.Count); err != nil {
 		return nil, err
@@ -52,16 +53,25 @@ func openMixture(v packed.View, d *model.Description, b *model.Block) (*mixture,
 	if m.router.bias, err = openVector(v, x.RouterBias, x.Count); err != nil {
 		return nil, err
 	}
+	shape := []int{1, x.Count}
+	if !x.BiasRow {
+		shape = shape[1:]
+	}
+	if m.bias, err = openVector(v, x.ChoiceBias, shape...); err != nil {
+		return nil, err
+	}
 	for e := range m.each {
 		if m.each[e], err = openMLP(v, e, &x.Gate, &x.Up, &x.Down); err != nil {
 			return nil, fmt.Errorf("expert %d: %w", e, err)
 		}
 	}
-	if x.SharedGate == "" {
+	if b.Up.Weight == "" {
 		return m, nil
 	}
-	if m.sharedGate, err = openScores(v, x.SharedGate, d.Hidden, 1); err != nil {
-		return nil, err
+	if x.SharedGate != "" {
+		if m.sharedGate, err = openScores(v, x.SharedGate, d.Hidden, 1); err != nil {
+			return nil, err
+		}
 	}
 	shared, err := openMLP(v, 0, &b.Gate, &b.Up, &b.Down)
 	m.shared = &shared
@@ -82,13 +92,16 @@ func checkExperts(d *model.Description, b *model.Block) error {
 		return nil
 	}
 	width := x.Down.In
-	switch shared := b.Gate.Weight != ""; {
+	switch {
 	case x.Count < 1 || x.Chosen < 1 || x.Chosen > x.Count:
 		return fmt.Errorf("%w: model: %d of %d experts", pack.ErrCorrupt, x.Chosen, x.Count)
 	case !b.FFNSubNorm.Skipped():
 		return fmt.Errorf("%w: model: a norm in front of the last linear layers of experts", pack.ErrUnsupported)
-	case shared != (x.SharedGate != ""):
-		return fmt.Errorf("%w: model: a shared expert and its gate go together", pack.ErrCorrupt)
+	case x.SharedGate != "" && b.Up.Weight == "":
+		return fmt.Errorf("%w: model: the gate of a shared expert without the expert", pack.ErrCorrupt)
+	case x.Groups != 0 && !canGroup(x):
+		return fmt.Errorf("%w: model: %d of %d groups of %d experts, by the %d best of each", pack.ErrCorrupt,
+			x.KeptGroups, x.Groups, x.Count, x.GroupTop)
 	}
 	for _, l := range []*model.Linear{&x.Gate, &x.Up, &x.Down} {
 		if l.Experts != x.Count {
@@ -96,6 +109,13 @@ func checkExperts(d *model.Description, b *model.Block) error {
 		}
 	}
 	return checkWidths([]widths{{&x.Gate, d.Hidden, width}, {&x.Up, d.Hidden, width}, {&x.Down, width, d.Hidden}})
+}
+
+// canGroup reports whether as many experts as are chosen lie in the groups that are kept.
+func canGroup(x *model.Experts) bool {
+	n := x.Groups
+	return n > 0 && x.Count%n == 0 && 1 <= x.GroupTop && x.GroupTop <= 2 && x.GroupTop <= x.Count/n &&
+		1 <= x.KeptGroups && x.KeptGroups <= n && x.Chosen <= x.KeptGroups*(x.Count/n)
 }
 
 // mixture returns the output of the experts for x, the input of a block's second half (N35, N36).
@@ -112,7 +132,10 @@ func (p *pass) mixture(m *mixture, x [][]float32) ([][]float32, error) {
 				return nil, p.notFinite(t, "a score of an expert")
 			}
 		}
-		weights[t], chosen[t] = m.route(scores[t])
+		var ok bool
+		if weights[t], chosen[t], ok = m.route(scores[t]); !ok {
+			return nil, p.notFinite(t, "a score of an expert with its bias")
+		}
 	}
 	y := vectors(len(x), p.d.Hidden)
 	for e := range m.each {
@@ -142,13 +165,21 @@ func (p *pass) shared(m *mixture, x, y [][]float32) error {
 	if m.shared == nil {
 		return nil
 	}
-	gate, err := p.linear(&m.sharedGate, x)
-	if err != nil {
-		return err
-	}
 	out, err := p.gated(m.shared, norm{}, x)
 	if err != nil {
 		return fmt.Errorf("shared expert: %w", err)
+	}
+	if m.sharedGate.name == "" {
+		for t := range y {
+			for i, v := range out[t] {
+				y[t][i] += v
+			}
+		}
+		return nil
+	}
+	gate, err := p.linear(&m.sharedGate, x)
+	if err != nil {
+		return err
 	}
 	for t := range y {
 		if !finite(gate[t][0]) {
@@ -157,27 +188,6 @@ func (p *pass) shared(m *mixture, x, y [][]float32) error {
 		addWeighted(y[t], out[t], sigmoid(gate[t][0]))
 	}
 	return nil
-}
-
-// route chooses experts for a token by the scores of all, and their weights.
-func (m *mixture) route(scores []float32) (weights []float32, chosen []bool) {
-	weights, chosen = make([]float32, len(scores)), make([]bool, len(scores))
-	top := Top(scores, m.chosen)
-	for _, e := range top {
-		chosen[e] = true
-	}
-	var terms []float32
-	for e, z := range scores {
-		weights[e] = exp(z - scores[top[0]])
-		if chosen[e] || !m.normalize {
-			terms = append(terms, weights[e])
-		}
-	}
-	s := sum(terms)
-	for e := range weights {
-		weights[e] = weights[e] / s
-	}
-	return weights, chosen
 }
 
 func addWeighted(y, x []float32, weight float32) {

@@ -113,6 +113,9 @@ func (p *pass) block(i int, b *block) error {
 
 // attention is steps 1 to 3 of the forward pass, up to the norm of the output.
 func (p *pass) attention(layer int, b *block) ([][]float32, error) {
+	if b.latent != nil {
+		return p.latentAttention(layer, b)
+	}
 	a, err := p.norm(p.h, b.attnNorm)
 	if err != nil {
 		return nil, err
@@ -172,7 +175,10 @@ func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
 		q[i] = float32(q[i] * scale)
 	}
 	keys, ok := store(p.cache, k, p.d.HeadDim)
-	values, fine := store(p.cache, v, p.d.HeadDim)
+	values, fine := keys, ok
+	if p.d.Latent == nil {
+		values, fine = store(p.cache, v, p.d.HeadDim)
+	}
 	if !ok || !fine {
 		return p.notFinite(t, "a key or value")
 	}
@@ -197,7 +203,11 @@ func (p *pass) headNorms(t int, x []float32, norm *norm) error {
 // rotate applies the rotation to the heads of a query or key, in place.
 func (p *pass) rotate(t int, x []float32, b *block) {
 	for d := p.d.HeadDim; len(x) > 0; x = x[d:] {
-		b.rope.rotate(x[:d], p.at[t].pos)
+		head := x[:d]
+		if p.d.Latent != nil { // the last values
+			head = head[d-p.d.Rope.Dim:]
+		}
+		b.rope.rotate(head, p.at[t].pos)
 	}
 }
 

@@ -29,6 +29,7 @@ type block struct {
 
 	q, k, v, o linear
 	mlp
+	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = the block has the MLP alone
 
 	rope   rope
@@ -99,6 +100,12 @@ func checkConfig(d *model.Description) error {
 func checkBlock(d *model.Description, b *model.Block) error {
 	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
 	list := []widths{{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden}}
+	if err := checkLatent(d, b); err != nil {
+		return err
+	}
+	if b.MLA != nil {
+		list = nil
+	}
 	width := d.Intermediate
 	if b.Experts != nil {
 		width = b.Down.In // of the shared expert
@@ -157,9 +164,15 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 		to   *linear
 		from model.Linear
 	}{{&out.q, b.Q}, {&out.k, b.K}, {&out.v, b.V}, {&out.o, b.O}} {
+		if b.MLA != nil && x.to == &out.v {
+			continue
+		}
 		if *x.to, err = openLinear(v, x.from); err != nil {
 			return out, err
 		}
+	}
+	if out.latent, err = openLatent(v, d, b.MLA); err != nil {
+		return out, err
 	}
 	if b.Experts != nil {
 		out.experts, err = openMixture(v, d, b)
@@ -181,6 +194,9 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 
 // scaleOf is what scores are multiplied by, windowOf the visible positions of a block, 0 for all (N18).
 func scaleOf(d *model.Description) float32 {
+	if d.Latent != nil {
+		return latentScale(d)
+	}
 	if d.AttnScale == 0 {
 		return 1 / sqrt(float32(d.HeadDim))
 	}

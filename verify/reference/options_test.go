@@ -1,7 +1,6 @@
 package reference
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -48,46 +47,6 @@ func (m *wide) mlp(gate, up, down model.Linear, b *model.Block, x []float64) []f
 		u[j] *= m.act(b, g)
 	}
 	return m.linear(down, m.norm(b.FFNSubNorm, u))
-}
-
-// experts sums the outputs for x of the experts with the largest scores and of the shared expert.
-func (m *wide) experts(b *model.Block, x []float64) []float64 {
-	e := b.Experts
-	z := m.linear(model.Linear{Weight: e.Router, In: len(x), Out: e.Count}, x)
-	order := make([]int, e.Count)
-	all, some := 0.0, 0.0
-	for i := range order {
-		order[i] = i
-		all += math.Exp(z[i])
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(z[j], z[i]) })
-	for _, i := range order[:e.Chosen] {
-		some += math.Exp(z[i])
-	}
-	if !e.Normalize {
-		some = all
-	}
-	y := make([]float64, len(x))
-	add := func(x []float64, weight float64) {
-		for i, v := range x {
-			y[i] += weight * v
-		}
-	}
-	for _, i := range order[:e.Chosen] {
-		add(m.mlp(m.expert(e.Gate, i), m.expert(e.Up, i), m.expert(e.Down, i), b, x), math.Exp(z[i])/some)
-	}
-	if e.SharedGate != "" {
-		gate := m.linear(model.Linear{Weight: e.SharedGate, In: len(x), Out: 1}, x)[0]
-		add(m.mlp(b.Gate, b.Up, b.Down, b, x), 1/(1+math.Exp(-gate)))
-	}
-	return y
-}
-
-// expert is the matrix of an expert alone.
-func (m *wide) expert(l model.Linear, i int) model.Linear {
-	rows := len(m.w[l.Weight]) / l.Experts / l.In
-	l.Rows = model.Rows{From: i*rows + l.Rows.From}
-	return l
 }
 
 func (m *wide) norm(n model.Norm, x []float64) []float64 {
@@ -421,6 +380,30 @@ var options = []struct {
 			p := b.Up.Weight
 			b.Gate = model.Linear{}
 			b.ActParams = &model.ActParams{AlphaP: p + "p", AlphaN: p + "n", Beta: p + "b", Eps: p + "e"}
+		})
+	}},
+	{"sigmoids of experts, with a bias for the choice and a scale", func(d *model.Description) {
+		eachBlock(d, func(b *model.Block) {
+			*b = withExperts(*b, 6, 3, "*.", 0)
+			x := b.Experts
+			x.ChoiceBias = b.Q.Weight + "choice"
+			x.Routing = model.Routing{Score: model.Sigmoid, Normalize: true, Scale: 2.5}
+		})
+	}},
+	{"experts of the best groups, and a shared expert without a gate", func(d *model.Description) {
+		eachBlock(d, func(b *model.Block) {
+			*b = withExperts(*b, 6, 2, "", 48)
+			x := b.Experts
+			x.SharedGate, x.ChoiceBias = "", b.Q.Weight+"choice"
+			x.Routing = model.Routing{Score: model.Sigmoid, Groups: 3, KeptGroups: 1, GroupTop: 2, Epsilon: 0.5,
+				Normalize: true}
+		})
+	}},
+	{"a softmax with a bias for the choice, in groups by their best", func(d *model.Description) {
+		eachBlock(d, func(b *model.Block) {
+			*b = withExperts(*b, 6, 2, "", 0)
+			b.Experts.ChoiceBias = b.Q.Weight + "choice"
+			b.Experts.Routing = model.Routing{Groups: 2, KeptGroups: 1, GroupTop: 1, Normalize: true, Least: 0.8}
 		})
 	}},
 	{"fused projections", func(d *model.Description) {

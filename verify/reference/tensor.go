@@ -80,15 +80,15 @@ func (f *floats) row(dst []float32, i int) {
 }
 
 // openVector reads a whole vector; an empty name gives nil.
-func openVector(v packed.View, name string, n int) ([]float32, error) {
+func openVector(v packed.View, name string, shape ...int) ([]float32, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := openFloats(v, name, n)
+	f, err := openFloats(v, name, shape...)
 	if err != nil {
 		return nil, err
 	}
-	x := make([]float32, n)
+	x := make([]float32, f.cols)
 	f.row(x, 0)
 	return x, nil
 }
