@@ -43,7 +43,8 @@ func (v *vision) describe(k *keys, has shapes) *Description {
 	case t.v == nil:
 		k.fail(pack.ErrCorrupt, "text_config is missing")
 	case f == nil:
-		k.fail(pack.ErrUnsupported, "text_config.model_type is %.40q, which is not supported in this architecture", kind)
+		k.fail(pack.ErrUnsupported, "text_config.model_type is %.40q, which is not supported in this architecture",
+			kind)
 	}
 	if k.err != nil {
 		return &Description{}
@@ -132,7 +133,7 @@ func (d *Description) Elsewhere(tensor string) bool {
 	return slices.ContainsFunc(d.Outside, func(prefix string) bool { return strings.HasPrefix(tensor, prefix) })
 }
 
-// of returns a function that knows families of text by their model_type.
+// textOf returns a function that knows families of text by their model_type.
 func textOf(kinds map[string]*family) func(kind string) *family {
 	return func(kind string) *family { return kinds[kind] }
 }

@@ -1,7 +1,7 @@
 package model
 
-// Qwen2-VL and Qwen2.5-VL: text is a Qwen2. A rotation of three positions is the usual one where they are equal, as they
-// are in text.
+// Qwen2-VL and Qwen2.5-VL: text is a Qwen2. A rotation of three positions is the usual one where they are equal, as
+// they are in text.
 var qwen2vl = family{
 	Info: Info{
 		Name:          "qwen2_vl",
@@ -54,8 +54,8 @@ var mistral3 = family{
 		Models:        "Mistral Small 3.1 and 3.2, Ministral 3 (text)",
 		Text:          true,
 	},
-	describe: (&vision{text: textOf(map[string]*family{"mistral": &mistral, "ministral3": &ministral3}), kind: "mistral",
-		tied: true, names: []textNames{
+	describe: (&vision{text: textOf(map[string]*family{"mistral": &mistral, "ministral3": &ministral3}),
+		kind: "mistral", tied: true, names: []textNames{
 			{"language_model.model.", "language_model.lm_head.weight"}, {"model.language_model.", headName},
 		}, towers: []string{"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
 			"model.multi_modal_projector."}}).describe,

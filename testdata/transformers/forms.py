@@ -76,9 +76,10 @@ TINY = dict(hidden_size=16, intermediate_size=16, num_attention_heads=2, num_hid
 QWEN_TOWER = dict(depth=1, num_heads=2, patch_size=4, temporal_patch_size=1, spatial_merge_size=1)
 MROPE = dict(rope_type="default", mrope_section=[2, 3, 3], rope_theta=5000.0)
 IDEFICS = dict(text_config=dict(TEXT, **NORM, model_type="llama"), vision_config=dict(TINY, image_size=16, patch_size=4), image_token_id=47, scale_factor=1)
+FLAT = dict(text_config=DROP, **TEXT, **NORM, rope_theta=5000.0, rope_scaling=dict(type="mrope", mrope_section=[2, 3, 3]), torch_dtype="float32", dtype=DROP)
 VISION = {
-    "qwen2_vl": ("Qwen2VL", dict(text_config=dict(TEXT, **NORM, rope_parameters=MROPE), vision_config=dict(QWEN_TOWER, embed_dim=16, hidden_size=64), image_token_id=47, video_token_id=46), {"tied": dict(tie_word_embeddings=True)}),
-    "qwen2_5_vl": ("Qwen2_5_VL", dict(text_config=dict(TEXT, **NORM, rope_parameters=MROPE, use_sliding_window=True, sliding_window=8, max_window_layers=1), vision_config=dict(QWEN_TOWER, hidden_size=16, intermediate_size=16, out_hidden_size=64, window_size=16), image_token_id=47, video_token_id=46), {"tied": dict(tie_word_embeddings=True)}),
+    "qwen2_vl": ("Qwen2VL", dict(text_config=dict(TEXT, **NORM, rope_parameters=MROPE), vision_config=dict(QWEN_TOWER, embed_dim=16, hidden_size=64), image_token_id=47, video_token_id=46), {"same flat": FLAT, "tied": dict(tie_word_embeddings=True)}),
+    "qwen2_5_vl": ("Qwen2_5_VL", dict(text_config=dict(TEXT, **NORM, rope_parameters=MROPE, use_sliding_window=True, sliding_window=8, max_window_layers=1), vision_config=dict(QWEN_TOWER, hidden_size=16, intermediate_size=16, out_hidden_size=64, window_size=16), image_token_id=47, video_token_id=46), {"same flat": FLAT, "tied": dict(tie_word_embeddings=True)}),
     "qwen3_vl": ("Qwen3VL", dict(text_config=dict(TEXT, **NORM, head_dim=16, rope_parameters=dict(MROPE, mrope_interleaved=True)), vision_config=dict(QWEN_TOWER, hidden_size=16, intermediate_size=16, out_hidden_size=64, num_position_embeddings=16, deepstack_visual_indexes=[0]), image_token_id=47, video_token_id=46),
         {"tied": dict(tie_word_embeddings=True)}),
     "idefics3": ("Idefics3", IDEFICS, {"tied": dict(tie_word_embeddings=True)}),
@@ -147,7 +148,7 @@ def main():
                     os.link(os.path.join(base, "model.safetensors"), os.path.join(path, "model.safetensors"))
                     config = change(json.load(open(os.path.join(base, "config.json"))), keys)
                     json.dump(config, open(os.path.join(path, "config.json"), "w"))
-                    record(path)
+                    record(path, AutoModelForImageTextToText if family in VISION else AutoModelForCausalLM)
                 else:
                     build(path, architecture, family, {**sizes, **own, **keys})
             except Exception as e:
