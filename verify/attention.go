@@ -32,7 +32,9 @@ const (
 func (s *session) checkAttention() error {
 	var trials []*trial
 	for _, local := range []bool{false, true} {
-		layer := slices.IndexFunc(s.described.Blocks, func(b model.Block) bool { return b.Local == local })
+		layer := slices.IndexFunc(s.described.Blocks, func(b model.Block) bool {
+			return b.HasAttention() && b.Local == local
+		})
 		for _, cache := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
 			if layer >= 0 {
 				trials = append(trials, s.newTrial(layer, cache))

@@ -41,6 +41,8 @@ type facts struct {
 	Convert string       `json:"convert,omitempty"` // for checkpoints: what lowpack convert would do
 
 	KVCache []cacheFacts `json:"kv_cache,omitempty"`
+	// RecurrentState is the bytes that recurrent layers keep of a sequence, of any length. 0 for models without.
+	RecurrentState int64 `json:"recurrent_state,omitempty"`
 }
 
 // goldenFacts summarizes the coverage of a file's golden outputs.
@@ -76,7 +78,7 @@ func (v *inspection) factsOfPacked(f *packed.File) {
 	s.Verify = "lowpack verify " + shellWord(v.Path) + " --source CHECKPOINT"
 	v.factsOf(f.Embedded)
 	for i := range s.KVCache {
-		s.KVCache[i].Memory = v.Bytes + s.KVCache[i].PerToken*int64(s.Context)
+		s.KVCache[i].Memory = v.Bytes + s.KVCache[i].PerToken*int64(s.Context) + s.RecurrentState
 	}
 }
 
@@ -97,6 +99,7 @@ func (v *inspection) factsOf(file tokenizer.Files) error {
 		return nil
 	}
 	s.Context, s.Vocabulary, s.Architecture = d.MaxPositions, d.Vocab, architecture(file)
+	s.RecurrentState = d.StateBytes()
 	for _, t := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
 		s.KVCache = append(s.KVCache, cacheFacts{Type: t, PerToken: engine.CacheBytesPerToken(d, t)})
 	}
@@ -317,7 +320,12 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 			l.Value, l.Rank, d.Rope.Dim)
 		return rows
 	}
-	add("attention", "%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
+	if n := d.AttentionLayers(); n == d.Layers {
+		add("attention", "%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
+	} else {
+		add("attention", "%d heads of %d, %d KV heads, in %d of %d layers", d.Heads, d.HeadDim, d.KVHeads, n, d.Layers)
+		add("recurrence", "%s, a state of %s per sequence", d.Recurrent(), size(d.StateBytes()))
+	}
 	return rows
 }
 

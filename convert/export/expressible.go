@@ -21,6 +21,7 @@ func Expressible(d *model.Description) error {
 		name string
 		has  bool
 	}{
+		{"recurrent layers", d.Recurrent() != ""},
 		{"LayerNorm", d.LayerNorm}, {"attention and MLP in parallel", d.Parallel},
 		{"a rotation of adjacent values", d.Rope.Pairs}, {"norms of single heads", d.HeadNorm == model.OwnHead},
 		{"an MLP without a gate", slices.ContainsFunc(d.Blocks, plain)}, {"clamped queries", d.ClipQKV != 0},

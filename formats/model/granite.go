@@ -20,8 +20,11 @@ var granite = family{
 }
 
 // graniteSizes reads the sizes of Granite, with or without experts.
-func graniteSizes(k *keys) Config {
-	c := sizes(k)
+func graniteSizes(k *keys) Config { return graniteSizesBy(k, "intermediate_size") }
+
+// graniteSizesBy is graniteSizes with another key for the width of the MLP.
+func graniteSizesBy(k *keys, ffn string) Config {
+	c := sizesBy(k, ffn, "rms_norm_eps")
 	c.Activation = activation(k, "hidden_act")
 	c.EmbedScale = factor(k, "embedding_multiplier")
 	c.AttnScale = float32(k.positive("attention_multiplier", maxScaleFactors, 1))

@@ -22,6 +22,7 @@ const (
 	maxPatterns     = 1024
 	maxPatternBytes = 1024
 	maxScaleFactors = 1 << 20
+	maxConvWidth    = 64
 )
 
 var maxConfigBytes = int(modelfile.Limit("config.json"))

@@ -183,8 +183,9 @@ func (c *Config) HeadNorms() (q, k int) {
 // Block names the tensors of one layer. An empty name means that the step is skipped.
 type Block struct {
 	AttnNorm     Norm
-	Q, K, V, O   Linear
+	Q, K, V, O   Linear // empty in a block without attention
 	MLA          *MLA   // of a model with Latent: K makes the latent vector, and V is empty
+	Mixer        *Mixer // recurrent layer in place of attention; nil = none
 	QNorm, KNorm Norm   // over each head, or all (Qwen3, Gemma 3, OLMo 2)
 	AttnSubNorm  Norm   // before O (BitNet)
 	Sinks        string // [Heads]: attention sink per head (gpt-oss)
@@ -235,13 +236,25 @@ const (
 	Imported Declared = "imported"
 )
 
+// attention returns the linear layers of the attention of a block, if it has any, in evaluation order.
+func (b *Block) attention() []*Linear {
+	switch x := b.MLA; {
+	case !b.HasAttention():
+		return nil
+	case x == nil:
+		return []*Linear{&b.Q, &b.K, &b.V, &b.O}
+	case x.QUp.Weight == "":
+		return []*Linear{&b.Q, &b.K, &b.O}
+	default:
+		return []*Linear{&b.Q, &x.QUp, &b.K, &b.O}
+	}
+}
+
 // Linears returns the linear layers of a block in evaluation order.
 func (b *Block) Linears() []*Linear {
-	list := []*Linear{&b.Q, &b.K, &b.V, &b.O}
-	if x := b.MLA; x != nil && x.QUp.Weight != "" {
-		list = []*Linear{&b.Q, &x.QUp, &b.K, &b.O}
-	} else if x != nil {
-		list = []*Linear{&b.Q, &b.K, &b.O}
+	list := b.attention()
+	if m := b.Mixer; m != nil {
+		list = append(list, &m.In, &m.Out)
 	}
 	if m := b.Experts; m != nil {
 		list = append(list, &m.Gate, &m.Up, &m.Down)

@@ -16,8 +16,13 @@ const (
 
 // describe fills a Description with the common names. tied is the default of tie_word_embeddings.
 func describe(k *keys, c Config, has shapes, tied bool) *Description {
+	return describeTied(k, c, has, k.flag("tie_word_embeddings", tied))
+}
+
+// describeTied is describe with or without a head of its own.
+func describeTied(k *keys, c Config, has shapes, tied bool) *Description {
 	d := &Description{Config: c, Embed: embedName, FinalNorm: Norm{Weight: finalName}, Head: headName, Quant: quant(k)}
-	if k.flag("tie_word_embeddings", tied) {
+	if tied {
 		d.Head = d.Embed
 	} else if !has.exists(headName, true) {
 		k.fail(pack.ErrCorrupt, "tie_word_embeddings is not true, but tensor %q is missing", headName)

@@ -75,6 +75,7 @@ func (n *needs) block(d *Description, b *Block) {
 	n.add(b.Sinks, false, d.Heads)
 	n.norm(b.AttnSubNorm, d.Heads*d.HeadDim)
 	n.linear(&b.O)
+	n.mixer(b.Mixer)
 	n.norm(b.AttnPostNorm, d.Hidden)
 	n.norm(b.FFNNorm, d.Hidden)
 	n.experts(d, b.Experts)
@@ -120,6 +121,22 @@ func (n *needs) latent(d *Description, x *MLA) {
 	n.linear(&x.QUp)
 	n.norm(x.KVNorm, d.Latent.Rank)
 	n.add(x.KVUp, false, d.Heads*(d.Latent.Nope+d.Latent.Value), d.Latent.Rank)
+}
+
+func (n *needs) mixer(m *Mixer) {
+	if m == nil {
+		return
+	}
+	n.linear(&m.In)
+	n.add(m.Conv.Weight, false, m.Conv.Channels, 1, m.Conv.Width)
+	n.add(m.Conv.Bias, false, m.Conv.Channels)
+	if s := m.SSD; s != nil {
+		n.add(s.ALog, false, s.Heads)
+		n.add(s.D, false, s.Heads)
+		n.add(s.StepBias, false, s.Heads)
+		n.add(s.Norm, false, s.inner())
+	}
+	n.linear(&m.Out)
 }
 
 func (n *needs) experts(d *Description, m *Experts) {

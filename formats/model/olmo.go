@@ -13,7 +13,7 @@ var olmo = family{
 	defaults: `{"hidden_act":"silu","max_position_embeddings":2048}`,
 	eos:      50279,
 	describe: func(k *keys, has shapes) *Description {
-		c := sizesWithout(k)
+		c := sizesWithout(k, "intermediate_size")
 		c.Activation = activation(k, "hidden_act")
 		c.LayerNorm, c.NormEps = true, 1e-5
 		c.ClipQKV = float32(k.positive("clip_qkv", maxScaleFactors, 0))

@@ -99,18 +99,21 @@ func onlyCausal(k *keys) {
 func sizes(k *keys) Config { return sizesWith(k, "rms_norm_eps") }
 
 // sizesWith reads them where eps has another key.
-func sizesWith(k *keys, eps string) Config {
-	c := sizesWithout(k)
+func sizesWith(k *keys, eps string) Config { return sizesBy(k, "intermediate_size", eps) }
+
+// sizesBy reads them where the width of the MLP has another key too.
+func sizesBy(k *keys, ffn, eps string) Config {
+	c := sizesWithout(k, ffn)
 	c.NormEps = float32(k.positive(eps, 1, 0))
 	k.mustHave(eps)
 	return c
 }
 
 // sizesWithout reads them where eps is not in the file.
-func sizesWithout(k *keys) Config {
+func sizesWithout(k *keys, ffn string) Config {
 	c := Config{
 		Hidden:       k.count("hidden_size", pack.MaxDim),
-		Intermediate: k.count("intermediate_size", pack.MaxDim),
+		Intermediate: k.count(ffn, pack.MaxDim),
 		Layers:       k.count("num_hidden_layers", maxLayers),
 		Heads:        k.count("num_attention_heads", maxHeads),
 		Vocab:        k.count("vocab_size", pack.MaxDim),

@@ -28,15 +28,19 @@ func windows(k *keys, d *Description, local func(block int) bool) {
 
 // layerTypes reads layer_types, one per block; nil if absent.
 func layerTypes(k *keys, d *Description) []string {
+	return kindsOfLayers(k, d, fullAttention, slidingAttention)
+}
+
+// kindsOfLayers is layerTypes of a family with two other kinds of layers.
+func kindsOfLayers(k *keys, d *Description, one, other string) []string {
 	types := k.texts("layer_types")
 	if types != nil && len(types) != len(d.Blocks) {
 		k.fail(pack.ErrCorrupt, "layer_types has %d entries for %d layers", len(types), len(d.Blocks))
 		return nil
 	}
 	for i, t := range types {
-		if t != fullAttention && t != slidingAttention {
-			k.fail(pack.ErrUnsupported, "layer_types[%d] is %.40q; supported are %s and %s", i, t, fullAttention,
-				slidingAttention)
+		if t != one && t != other {
+			k.fail(pack.ErrUnsupported, "layer_types[%d] is %.40q; supported are %s and %s", i, t, one, other)
 		}
 	}
 	return types

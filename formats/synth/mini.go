@@ -48,7 +48,8 @@ func (c *config) shrink() {
 		c.set("head_dim", head)
 		c.each("attention_head_dim", func(int) int { return head })
 	}
-	for _, key := range []string{"intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size"} {
+	for _, key := range []string{"intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size",
+		"block_ff_dim", "shared_intermediate_size"} {
 		c.each(key, func(ffn int) int { return (ffn*small*miniHeads/hidden + 2) / 4 * 4 })
 	}
 	for key, most := range miniMost {
@@ -60,6 +61,7 @@ func (c *config) shrink() {
 	if _, ok := c.number("kv_lora_rank"); ok { // all heads share one latent vector
 		c.set("num_key_value_heads", miniHeads)
 	}
+	c.shrinkRepeats()
 	c.shrinkLayers()
 	c.shrinkPositions()
 	c.shrinkVocab()
@@ -97,6 +99,37 @@ func clampRatio(r int) int {
 	return 1
 }
 
+// shrinkRepeats sets keys that repeat others (LFM2), and the factor of the MLP's width.
+func (c *config) shrinkRepeats() {
+	for key, of := range map[string]string{
+		"block_dim": "hidden_size", "conv_dim": "hidden_size", "conv_dim_out": "hidden_size",
+		"num_heads": "num_attention_heads",
+	} {
+		if n, ok := c.number(of); ok && c.keys[key] != nil {
+			c.set(key, n)
+		}
+	}
+	if n, ok := c.number("block_multiple_of"); ok {
+		c.set("block_multiple_of", min(n, miniHidden/miniHeads))
+	}
+	c.shrinkMamba()
+}
+
+// shrinkMamba keeps the ratio of the groups' heads, and the expansion.
+func (c *config) shrinkMamba() {
+	heads, ok := c.number("mamba_n_heads")
+	expand, _ := c.number("mamba_expand")
+	if hidden, _ := c.number("hidden_size"); !ok || heads < 1 || expand < 1 || hidden < 1 {
+		return
+	} else {
+		c.set("mamba_n_heads", 2*miniHeads)
+		c.set("mamba_d_head", expand*hidden/(2*miniHeads))
+	}
+	if n, ok := c.number("mamba_d_state"); ok {
+		c.set("mamba_d_state", min(n, miniHidden/miniHeads))
+	}
+}
+
 // shrinkLayers keeps one layer of each kind if layers differ.
 func (c *config) shrinkLayers() {
 	layers := miniLayers
@@ -106,11 +139,18 @@ func (c *config) shrinkLayers() {
 		}
 	}
 	if kinds, ok := c.keys["layer_types"].([]any); ok {
-		if at := slices.Index(kinds, any("full_attention")); at >= 0 {
-			layers = max(layers, at+2)
+		for _, attention := range []any{"full_attention", "attention"} {
+			if at := slices.Index(kinds, attention); at >= 0 {
+				layers = max(layers, at+2)
+			}
 		}
 		layers = min(layers, len(kinds))
 		c.keys["layer_types"] = kinds[:layers]
+	}
+	if attend := c.ids("full_attn_idxs"); len(attend) > 0 {
+		layers = attend[0] + 2
+		c.set("full_attn_idxs", attend[0])
+		c.keys["full_attn_idxs"] = []any{c.keys["full_attn_idxs"]}
 	}
 	c.set("num_hidden_layers", layers)
 	if base, ok := c.number("dim_model_base"); ok { // MiniCPM: hidden_size over it is a factor

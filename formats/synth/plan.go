@@ -25,6 +25,7 @@ type planner struct {
 	equal   bool // the head equals the embedding
 	trained *shape
 	bias    map[string]bool
+	decay   map[string]bool    // logarithms of the decay of recurrent states
 	norms   map[string]bool    // of several dimensions
 	numbers map[string]float64 // values of tensors with one
 	out     map[string]bool    // linear layers that write to the residual stream
@@ -35,6 +36,7 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 	p := &planner{
 		d: d, dtype: dtype, weights: o.Weights, seed: o.Seed, zeros: o.Zeros, equal: o.EqualHead,
 		bias: map[string]bool{}, out: map[string]bool{}, norms: map[string]bool{}, numbers: map[string]float64{},
+		decay: map[string]bool{},
 	}
 	declared := map[model.Declared]Weights{
 		model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal,
@@ -64,6 +66,13 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 			p.out[b.Experts.Down.Weight] = true
 			for e := range b.Experts.Count {
 				p.out[b.Experts.Down.Of(e)] = true
+			}
+		}
+		if m := b.Mixer; m != nil {
+			p.out[m.Out.Weight] = true
+			p.bias[m.Conv.Bias] = m.Conv.Bias != ""
+			if m.SSD != nil {
+				p.bias[m.SSD.StepBias], p.decay[m.SSD.ALog] = true, true
 			}
 		}
 		for _, l := range b.Linears() {
@@ -105,6 +114,8 @@ func stored(d *model.Description) (list []model.Need) {
 func (p *planner) tensors() []tensor {
 	for _, n := range stored(p.d) {
 		switch s := newStream(p.seed, n.Name); {
+		case p.decay[n.Name]: // e^A_log from 1/e to e
+			p.floats(n, s, normal(), 0, 0.5)
 		case p.bias[n.Name]:
 			p.floats(n, s, normal(), 0, 0.05)
 		case p.numbers[n.Name] != 0:

@@ -2,7 +2,7 @@ package tensor
 
 // XIELUGate is the Gate of Apertus (N42), given the parameters as they are stored.
 func XIELUGate(alphaP, alphaN, beta, eps float32) Gate {
-	a, b := softplus(alphaP), beta+softplus(alphaN)
+	a, b := Softplus(alphaP), beta+Softplus(alphaN)
 	return func(y, gate, up []float32) {
 		var room [xieluAtOnce]float32
 		for at := 0; at < len(y); at += xieluAtOnce {
@@ -26,8 +26,8 @@ func XIELUGate(alphaP, alphaN, beta, eps float32) Gate {
 // xieluAtOnce is the number of values of a XIELUGate in scratch memory.
 const xieluAtOnce = 256
 
-// softplus is ln(1 + e^x), in float64 (N42).
-func softplus(x float32) float32 {
+// Softplus is ln(1 + e^x), in float64 (N42).
+func Softplus(x float32) float32 {
 	return float32(Ln64(1 + Exp64(min(max(float64(x), -softplusEnd), softplusEnd))))
 }
 

@@ -10,13 +10,22 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Sequence is the KV cache of one sequence of tokens. Forward appends to it.
+// Sequence is the KV cache of one sequence of tokens, and its recurrent state. Forward appends to it.
 type Sequence struct {
 	e     *Engine
 	open  bool
 	n     atomic.Int64 // tokens; written under Engine.mu only, read by Len while a pass is running
 	kv    []layerCache
 	pages []int32 // of Engine.pages, in the order of the tokens
+
+	// The recurrent state (states), of models that have one.
+	state     int32 // slot
+	done      int   // tokens that the state stands behind; the others are computed once more in the next pass
+	marked    int   // index of the page with the latest snapshot
+	common    int   // other sequences are known to start with so many tokens, whole pages
+	snapshots []snapshot
+	computing bool // a pass changes the state
+	appended  bool // and has succeeded
 }
 
 // layerCache holds the KV of one layer, per key/value head, with a row per position.
@@ -43,15 +52,15 @@ func (e *Engine) cacheBytes(context int) float64 {
 func (e *Engine) bytesPerToken() int64 {
 	n := CacheBytesPerToken(e.desc, e.opt.Cache)
 	if e.opt.OnePass {
-		n /= int64(e.desc.Layers)
+		n /= int64(max(1, e.desc.AttentionLayers()))
 	}
-	return n
+	return max(1, n) // without attention, pages still count tokens and carry snapshots
 }
 
 // CacheBytesPerToken is the number of bytes that the KV cache of a model needs for each token of its context.
 func CacheBytesPerToken(d *model.Description, t CacheType) int64 {
 	_, row := tensor.CacheType(t).Row(d.HeadDim)
-	return int64(rowsPerToken(d)) * int64(d.Layers) * int64(row)
+	return int64(rowsPerToken(d)) * int64(d.AttentionLayers()) * int64(row)
 }
 
 // rowsPerToken is the number of rows that a token has in the cache of a layer.
@@ -66,6 +75,9 @@ func rowsPerToken(d *model.Description) int {
 func (e *Engine) CacheBytes(n int) (bytes int) {
 	_, row := e.cacheType().Row(e.desc.HeadDim)
 	for i := range e.weights.blocks {
+		if !e.desc.Blocks[i].HasAttention() {
+			continue
+		}
 		seen := n
 		if w := e.desc.SlidingWindow; w > 0 && e.weights.blocks[i].local {
 			seen = min(n, w)
@@ -98,7 +110,8 @@ func (e *Engine) cacheType() tensor.CacheType { return tensor.CacheType(e.opt.Ca
 func (e *Engine) newSequence() *Sequence {
 	d, rows := e.desc, e.page()
 	_, row := e.cacheType().Row(d.HeadDim)
-	s, at := &Sequence{e: e, kv: make([]layerCache, d.Layers), pages: make([]int32, 0, e.pagesFor(e.opt.Context))}, 0
+	s, at := &Sequence{e: e, kv: make([]layerCache, d.Layers), pages: make([]int32, 0, e.pagesFor(e.opt.Context)),
+		state: noSlot, marked: -1}, 0
 	memory := tensor.Memory{Rows: rows, Stride: e.pages.stride, Table: s.pages[:cap(s.pages)]}
 	heads := func(newCache func(tensor.CacheType, int, tensor.Memory) tensor.Cache) []tensor.Cache {
 		list := make([]tensor.Cache, d.KVHeads)
@@ -110,6 +123,9 @@ func (e *Engine) newSequence() *Sequence {
 		return list
 	}
 	for i := range s.kv {
+		if !d.Blocks[i].HasAttention() {
+			continue
+		}
 		if e.opt.OnePass {
 			at = 0
 		}
@@ -132,10 +148,10 @@ func (e *Engine) allocate() error {
 	o := e.opt
 	free, work := float64(availableMemory()-e.taken), e.passBytes()
 	tokens := e.cacheTokens()
-	cache := e.cacheBytes(tokens)
+	cache := e.cacheBytes(tokens) + e.stateBytes()
 	if cache+work > free {
 		const mib = 1 << 20
-		fits := max(0, int((free-work)/(e.cacheBytes(1)*float64(o.Sequences))))
+		fits := max(0, int((free-work-e.stateBytes())/(e.cacheBytes(1)*float64(o.Sequences))))
 		if o.CacheTokens > 0 {
 			return fmt.Errorf("%w: a KV cache of %d tokens needs %.0f MiB, and %.0f MiB are needed to compute with, "+
 				"but %.0f MiB of memory are free; ask for a cache of at most %d tokens",
@@ -146,6 +162,9 @@ func (e *Engine) allocate() error {
 			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, remedy(fits))
 	}
 	if err := e.newPages(tokens / e.page()); err != nil {
+		return err
+	}
+	if err := e.newStates(); err != nil {
 		return err
 	}
 	for range o.Sequences {
@@ -191,6 +210,9 @@ func (s *Sequence) Truncate(n int) {
 func (s *Sequence) truncate(n int) {
 	s.n.Store(int64(max(0, min(s.Len(), n))))
 	s.shrink()
+	if s.done > s.Len() {
+		s.rewind()
+	}
 }
 
 // Close releases the sequence and its pages. It must not be used afterwards.
@@ -198,5 +220,7 @@ func (s *Sequence) Close() {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	s.truncate(0)
+	s.rewind()
+	s.common, s.marked = 0, -1
 	s.open = false
 }

@@ -160,6 +160,9 @@ func (d *modelDrafter) Draft(ctx context.Context, most int) []int {
 	d.ahead = nil
 	for next := d.text[d.held:]; len(d.ahead) < n; next = d.ahead[len(d.ahead)-1:] {
 		guess, err := d.guess(ctx, next)
+		if d.ahead == nil { // the next tokens may have to go
+			d.seq.markNow()
+		}
 		d.failed = err != nil // if ctx is the cause, the text ends too
 		if err != nil || guess >= d.vocab {
 			break

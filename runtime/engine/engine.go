@@ -72,6 +72,7 @@ type Engine struct {
 	weights   weights
 	group     int // columns per activation scale; 0 = one scale per token
 	pages     pages
+	states    states
 	sequences []*Sequence
 	close     []func()
 	taken     int // bytes reserved by another engine, possibly not in use yet
@@ -239,8 +240,10 @@ func (e *Engine) WeightBytes() int { return e.weights.bytes(false) }
 func (e *Engine) WeightBytesTop() int { return e.weights.bytes(true) }
 
 // MemoryBytes is the number of bytes that the engine takes in addition to the weights: the KV cache at its maximum
-// size, and the buffers of a pass.
-func (e *Engine) MemoryBytes() int { return len(e.pages.memory.Bytes) + int(e.passBytes()) }
+// size, recurrent states, and the buffers of a pass.
+func (e *Engine) MemoryBytes() int {
+	return len(e.pages.memory.Bytes) + int(e.stateBytes()+e.passBytes())
+}
 
 // AvailableMemory is the number of bytes that this process can still allocate without making others swap; where the
 // system does not report it, a number larger than any memory.

@@ -57,7 +57,7 @@ func (l *loader) mlp(gate, up, down *model.Linear) mlp {
 
 // projections lists the projections of a block.
 func (b *block) projections() []*projection {
-	list := append(b.queryUp(), &b.qkv, &b.o)
+	list := b.mixers()
 	if b.experts != nil {
 		list = append(list, &b.experts.router)
 	}

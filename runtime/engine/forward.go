@@ -52,15 +52,21 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	if err := grow(batch); err != nil {
 		return err
 	}
+	again := 0
+	for i := range batch {
+		again += batch[i].Seq.behind()
+		batch[i].Seq.enter(&batch[i])
+	}
 	start := time.Now()
 	if err := mmap.Guard(func() error { return e.compute(ctx, batch) }); err != nil {
 		return err
 	}
-	e.learn(batch, time.Since(start))
+	e.learn(batch, again, time.Since(start))
 	var first error
 	for i := range batch {
 		if c := &batch[i]; c.Err == nil {
 			c.Seq.n.Add(int64(len(c.Tokens)))
+			c.Seq.appended = true
 		} else if first == nil {
 			first = c.Err
 		}
@@ -76,8 +82,13 @@ func (e *Engine) compute(ctx context.Context, batch []Chunk) error {
 	for i := range batch {
 		c := &batch[i]
 		silent := len(c.Tokens) - len(c.Logits)/e.desc.Vocab // tokens without logits
-		for j, id := range c.Tokens {
-			t := token{seq: c.Seq, chunk: i, pos: c.Seq.Len() + j, id: id}
+		for j := -c.Seq.behind(); j < len(c.Tokens); j++ {
+			t := token{seq: c.Seq, chunk: i, pos: c.Seq.Len() + j}
+			if t.again = j < 0; t.again {
+				t.id = c.Seq.token(t.pos)
+			} else {
+				t.id = c.Tokens[j]
+			}
 			if j >= silent {
 				t.logits = c.Logits[(j-silent)*e.desc.Vocab:][:e.desc.Vocab]
 				t.top, t.keep = c.Top, c.Keep
@@ -176,6 +187,26 @@ func (e *Engine) block(layer int) bool {
 	p, d, b := &e.pass, e.desc, &e.weights.blocks[layer]
 	n := len(p.tokens)
 
+	mix := e.attend
+	if b.recurrence != nil {
+		mix = e.recur
+	}
+	o := mix(layer, b, n)
+	switch {
+	case o == nil:
+		return false
+	case d.Parallel:
+		e.multiply(o, n, p.branch, nil)
+	default:
+		e.residual(o, n, &b.attnPostNorm)
+	}
+	return e.feedForward(layer, n)
+}
+
+// attend computes the attention of one layer, and the input of its last projection, which it returns; nil when no token
+// is left to compute.
+func (e *Engine) attend(layer int, b *block, n int) *projection {
+	p, d := &e.pass, e.desc
 	e.input(n, prepareTask{projection: &b.qkv, src: p.h, stride: d.Hidden, norm: &b.attnNorm})
 	e.multiply(&b.qkv, n, p.y, nil)
 	o := p.attention.o
@@ -187,14 +218,9 @@ func (e *Engine) block(layer int) bool {
 	}
 	e.input(n, prepareTask{projection: &b.o, src: o, stride: b.o.in, norm: &b.attnSubNorm})
 	if !p.blame(layer, "attention") {
-		return false
+		return nil
 	}
-	if d.Parallel {
-		e.multiply(&b.o, n, p.branch, nil)
-	} else {
-		e.residual(&b.o, n, &b.attnPostNorm)
-	}
-	return e.feedForward(layer, n)
+	return &b.o
 }
 
 // feedForward computes the second half of a layer.

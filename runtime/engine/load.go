@@ -29,6 +29,7 @@ type block struct {
 	qNorm, kNorm                        norm
 	ffnNorm, ffnSubNorm, ffnPostNorm    norm
 	qkv, o                              projection
+	recurrence                          *recurrence // in place of attention; nil = none
 	mlp
 	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = a dense MLP
@@ -67,6 +68,7 @@ func (e *Engine) load(v packed.View) error {
 		from := &d.Blocks[i]
 		w.blocks[i] = block{
 			attnNorm:     l.norm(from.AttnNorm, d.Hidden),
+			recurrence:   l.recurrence(from.Mixer),
 			qkv:          l.qkv(from),
 			latent:       l.latent(from),
 			qNorm:        l.headNorm(from.QNorm, d.Heads),
@@ -95,7 +97,7 @@ func (e *Engine) load(v packed.View) error {
 func (w *weights) codes() (list []*kernel.Weights) {
 	for i := range w.blocks {
 		b := &w.blocks[i]
-		for _, f := range append(b.queryUp(), &b.qkv, &b.o, &b.gateUp, &b.down) {
+		for _, f := range b.dense() {
 			for j := range f.matrices {
 				if m := &f.matrices[j]; m.codes != nil {
 					list = append(list, m.codes)
@@ -131,6 +133,11 @@ func (l *loader) floats(name string, rows, cols int) *tensor.Matrix {
 }
 
 func (l *loader) matrix(name string, rows, cols int) (*tensor.Matrix, error) {
+	return l.shaped(name, []int{rows, cols}, rows, cols)
+}
+
+// shaped returns a tensor of floats with the wanted shape as a matrix; one row may be stored as a vector.
+func (l *loader) shaped(name string, want []int, rows, cols int) (*tensor.Matrix, error) {
 	t, err := l.view.Tensor(name)
 	if err != nil {
 		return nil, err
@@ -140,7 +147,7 @@ func (l *loader) matrix(name string, rows, cols int) (*tensor.Matrix, error) {
 		return nil, err
 	}
 	number := len(t.Shape) == 0 && rows*cols == 1
-	if want := []int{rows, cols}; !number && !slices.Equal(t.Shape, want) && !slices.Equal(t.Shape, want[1:]) {
+	if !number && !slices.Equal(t.Shape, want) && (rows != 1 || !slices.Equal(t.Shape, want[1:])) {
 		return nil, fmt.Errorf("%w: shape %v; the model asks for %v", pack.ErrCorrupt, t.Shape, want)
 	}
 	return tensor.NewMatrix(typ, rows, cols, t.Data)
@@ -209,7 +216,7 @@ func (l *loader) sinks(name string) []float32 {
 // adjacent and cover it, or alternate: then the tensor's outputs are already adjacent, or alternate too.
 func (l *loader) projection(layers ...*model.Linear) projection {
 	f := projection{in: layers[0].In}
-	if layers[0].Weight == "" { // of a block with experts only
+	if layers[0].Weight == "" { // of a block with experts only, or without attention
 		return f
 	}
 	for len(layers) > 0 && l.err == nil {

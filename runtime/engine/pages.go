@@ -17,6 +17,7 @@ type pages struct {
 	stride int     // bytes of a page
 	users  []int32 // reference count per page: sequences, and holders of a Page
 	free   []int32
+	states *states // whose snapshots belong to pages
 }
 
 // Page is a page of the KV cache that outlives the sequence that computed it, until Engine.Release.
@@ -30,7 +31,7 @@ func (e *Engine) newPages(n int) error {
 		return fmt.Errorf("%w: KV cache: %v", pack.ErrLimit, err)
 	}
 	e.close = append(e.close, memory.Free)
-	e.pages = pages{memory: memory, stride: stride, users: make([]int32, n), free: make([]int32, n)}
+	e.pages = pages{memory: memory, stride: stride, users: make([]int32, n), free: make([]int32, n), states: &e.states}
 	for i := range e.pages.free { // lowest page first: memory fills from front to back
 		e.pages.free[i] = int32(n - 1 - i)
 	}
@@ -82,6 +83,7 @@ func (p *pages) take() (int32, error) {
 func (p *pages) drop(id int32) {
 	if p.users[id]--; p.users[id] == 0 {
 		p.free = append(p.free, id)
+		p.states.unmark(id)
 	}
 }
 
@@ -101,6 +103,7 @@ func grow(batch []Chunk) error {
 func shrink(batch []Chunk) {
 	for i := range batch {
 		batch[i].Seq.shrink()
+		batch[i].Seq.leave()
 	}
 }
 
@@ -109,6 +112,7 @@ func (s *Sequence) grow(n int) error {
 	p := &s.e.pages
 	for i := s.Len() / s.e.page(); i < s.e.pagesFor(n); i++ {
 		if i < len(s.pages) && p.users[s.pages[i]] == 1 {
+			s.forget(i)
 			continue
 		}
 		id, err := p.take()
@@ -119,11 +123,18 @@ func (s *Sequence) grow(n int) error {
 			s.pages = append(s.pages, id)
 			continue
 		}
-		copy(p.bytes(id), p.bytes(s.pages[i]))
+		s.e.copyPage(id, s.pages[i], s.Len()-i*s.e.page())
 		p.drop(s.pages[i])
 		s.pages[i] = id
 	}
 	return nil
+}
+
+// forget removes the snapshot of a page if it is of tokens that are no longer there.
+func (s *Sequence) forget(i int) {
+	if st := &s.e.states; st.size > 0 && i*s.e.page()+st.pages[s.pages[i]].tokens > s.Len() {
+		st.unmark(s.pages[i])
+	}
 }
 
 // shrink releases the pages that hold no token.
@@ -139,6 +150,9 @@ func (s *Sequence) shrink() {
 func (s *Sequence) Pages(n int) []Page {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
+	if n >= s.Len() {
+		s.markHere(true)
+	}
 	held := make([]Page, s.e.pagesFor(min(n, s.Len())))
 	for i := range held {
 		held[i] = Page{s.pages[i]}
@@ -163,8 +177,17 @@ func (e *Engine) Shared(p Page) bool {
 	return e.pages.users[p.id] > 1
 }
 
-// Resume opens a sequence whose first n tokens are in the KV cache of held pages. The caller keeps holding them. It
-// returns pack.ErrLimit if all sequences are open, pack.ErrUnsupported if the pages hold fewer tokens.
+// Resumes reports whether a sequence can go on after the last token of a page: always, or, in a model with recurrent
+// layers, if the page has a snapshot of their state there.
+func (e *Engine) Resumes(p Page) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.states.size == 0 || e.states.pages[p.id].tokens > 0
+}
+
+// Resume opens a sequence whose first n tokens are in the KV cache of held pages. The caller keeps holding them. In a
+// model with recurrent layers it may have fewer tokens (see Len): as many as the latest snapshot of their state stands
+// behind. It returns pack.ErrLimit if all sequences are open, pack.ErrUnsupported if the pages hold fewer tokens.
 func (e *Engine) Resume(held []Page, n int) (*Sequence, error) {
 	if n < 0 || e.pagesFor(n) > len(held) {
 		return nil, fmt.Errorf("%w: %d tokens in %d pages of %d", pack.ErrUnsupported, n, len(held), e.page())
@@ -176,19 +199,40 @@ func (e *Engine) Resume(held []Page, n int) (*Sequence, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, p := range held[:e.pagesFor(n)] {
-		e.pages.users[p.id]++
 		s.pages = append(s.pages, p.id)
 	}
-	s.n.Store(int64(n))
+	if e.states.size > 0 {
+		s.common = n / e.page() * e.page()
+		n, _ = e.latest(s.pages, n)
+	}
+	s.share(s.pages, n)
+	s.rewind()
 	return s, nil
+}
+
+// share makes the first n tokens of a sequence those of pages with other users.
+func (s *Sequence) share(pages []int32, n int) {
+	s.pages = append(s.pages[:0], pages[:s.e.pagesFor(n)]...)
+	for _, id := range s.pages {
+		s.e.pages.users[id]++
+	}
+	s.n.Store(int64(n))
 }
 
 // Fork opens a sequence that starts with the tokens of this one and shares its pages. It returns the errors of
 // NewSequence.
 func (s *Sequence) Fork() (*Sequence, error) {
-	held := s.Pages(s.Len())
-	defer s.e.Release(held...)
-	return s.e.Resume(held, s.Len())
+	f, err := s.e.NewSequence()
+	if err != nil {
+		return nil, err
+	}
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	f.share(s.pages, s.Len())
+	if f.state, f.done = s.state, s.done; f.state != noSlot {
+		s.e.states.live[f.state]++
+	}
+	return f, nil
 }
 
 // Trim returns the memory of free pages to the system.

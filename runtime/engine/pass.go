@@ -18,16 +18,19 @@ type pass struct {
 	moved  []float32   // [n][projection.in]: the same in another column order; nil where no matrix has one
 	y      []float32   // [n][projection.out]: output of the last linear layers
 	branch []float32   // [n][Hidden]: output of attention where the MLP does not read it
-	ones   []float32   // [projection.in]
+	ones   []float32   // [projection.in, and channelPart at least]
 	others [][]float32 // weights of the next linear layers, returned by Options.Observe
 
 	rotary    rotary
 	attention attention
+	runs      []run     // of these tokens; nil in a model without recurrent layers
+	mixed     []float32 // [n][channels of a convolution]: nil without Mamba-2
 	gate      tensor.Gate
 	mix       mixing
 	all       []int // 0 … batch − 1
 	finiteCheck
 
+	recurs   bool      // the model has recurrent layers
 	headRows int       // tokens whose logits are computed at once
 	rows     []int     // indices of these tokens
 	logits   []float32 // [headRows][Vocab]
@@ -37,17 +40,22 @@ type pass struct {
 	candidates []int32   // rows of the head that pass the screen
 
 	// The tasks other than attention, kept here so that submitting one to the pool does not allocate.
-	embed         embedTask
-	prepare       prepareTask
-	product       product
-	split         splitTask
+	embed   embedTask
+	prepare prepareTask
+	product product
+	split   splitTask
+	post    postTask
+
 	latentKeys    latentKeys
 	latentQueries latentQueries
 	latentValues  latentValues
-	post          postTask
-	screen        screenTask
-	exact         exactTask
-	finish        finishTask
+
+	recurrent recurrentTask
+	heads     headTask
+	gates     gateTask
+	screen    screenTask
+	exact     exactTask
+	finish    finishTask
 }
 
 // activations holds buffers of quantized vectors, by projection.in and index of the column order.
@@ -56,7 +64,8 @@ type activations map[int][]*kernel.Activations
 // token is one position of a pass.
 type token struct {
 	seq    *Sequence
-	chunk  int // index in the batch
+	again  bool // only for the recurrent state: keys and values are in the cache
+	chunk  int  // index in the batch
 	pos    int
 	id     int
 	logits []float32 // destination of its logits; nil = not computed
@@ -74,6 +83,7 @@ type passShape struct {
 	in, out, sums   int // elements per token
 	experts, scores int // per block, at most; one more score if they share an expert
 	mlps            int // experts of a block, including the shared one
+	mixed           int // channels of a Mamba-2 layer
 }
 
 // passShape derives the sizes from the weights.
@@ -91,6 +101,9 @@ func (e *Engine) passShape() passShape {
 		for _, f := range b.projections() {
 			s.in, s.out, s.sums = max(s.in, f.in), max(s.out, f.out), max(s.sums, f.width)
 		}
+		if b.recurrence != nil && b.recurrence.ssd != nil {
+			s.mixed = max(s.mixed, b.recurrence.conv.channels)
+		}
 		if b.experts != nil {
 			s.experts, s.scores, s.mlps = max(s.experts, len(b.experts.each)), max(s.scores,
 				b.experts.router.out), max(s.mlps, b.mlps())
@@ -106,7 +119,7 @@ func (e *Engine) passShape() passShape {
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	_, scores := e.attentionScores()
-	perToken := d.Hidden + s.in*2 + s.out + s.sums + 2*d.Heads*e.width()
+	perToken := s.mixed + d.Hidden + s.in*2 + s.out + s.sums + 2*d.Heads*e.width()
 	if d.Parallel {
 		perToken += d.Hidden
 	}
@@ -125,7 +138,11 @@ func (e *Engine) newPass() {
 		h: floats(d.Hidden), x: floats(s.in), sums: floats(s.sums), y: floats(s.out),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
 		quant: activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
-		mix: newMixing(&s, d.Hidden), all: make([]int, s.batch), ones: ones(s.in),
+		recurs: e.states.size > 0, runs: make([]run, 0, s.batch),
+		mix: newMixing(&s, d.Hidden), all: make([]int, s.batch), ones: ones(max(s.in, channelPart)),
+	}
+	if s.mixed > 0 {
+		p.mixed = floats(s.mixed)
 	}
 	if d.Parallel {
 		p.branch = floats(d.Hidden)
@@ -135,12 +152,12 @@ func (e *Engine) newPass() {
 	}
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
-		own := []*projection{&b.qkv, &b.o, &b.gateUp, &b.down}
+		own := b.dense()
 		if b.experts != nil {
-			own = own[:2]
+			own = b.mixers()
 			e.quantizeExperts(b)
 		}
-		for _, f := range append(b.queryUp(), own...) {
+		for _, f := range own {
 			e.quantizeFor(p.quant, f, s.batch)
 		}
 	}
@@ -176,4 +193,7 @@ func (e *Engine) quantizeFor(quant activations, f *projection, tokens int) {
 func (p *pass) begin() {
 	p.forget()
 	p.attention.begin(p.tokens)
+	if p.recurs {
+		p.runs = runsOf(p.runs, p.tokens)
+	}
 }

@@ -60,6 +60,9 @@ func (k *splitTask) Do(from, to int) {
 		keys, values := y[k.heads*k.dim:], y[(k.heads+k.kvHeads)*k.dim:]
 		cache := &tok.seq.kv[k.layer]
 		for h := range k.kvHeads {
+			if tok.again {
+				continue
+			}
 			key, own := keys[h*k.dim:][:k.dim], kNorm.of(h, k.dim)
 			k.head(t, key, key, &own, rotation)
 			k.check(t, cache.keys[h].SetRow(tok.pos, key))

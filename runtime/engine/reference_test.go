@@ -139,10 +139,13 @@ func randomModel(t *testing.T, r *rand.Rand, minima bool) (*view, *model.Descrip
 	}
 	for i := range d.Layers {
 		prefix := fmt.Sprintf("%d.", i)
-		d.Blocks = append(d.Blocks, m.block(prefix, &d.Config))
+		b := m.block(prefix, &d.Config)
 		if d.Latent != nil {
-			m.latentBlock(prefix, &d.Config, &d.Blocks[i])
+			m.latentBlock(prefix, &d.Config, &b)
+		} else if m.chance(4) {
+			m.recurrent(prefix, &d.Config, &b)
 		}
+		d.Blocks = append(d.Blocks, b)
 	}
 	return m.v, d
 }

@@ -162,9 +162,9 @@ func (g *Generation) emit(logits []float32, full bool, yield func(Piece) bool) i
 	return piece.Token
 }
 
-// learn records the time of a batch of the kind that drafts produce: few tokens, with logits after each.
-func (e *Engine) learn(batch []Chunk, took time.Duration) {
-	tokens := 0
+// learn records the time of a batch of the kind that drafts produce: few tokens, with logits after each. tokens were
+// computed once more for recurrent states.
+func (e *Engine) learn(batch []Chunk, tokens int, took time.Duration) {
 	for i := range batch {
 		c := &batch[i]
 		if c.Err != nil || len(c.Logits) < len(c.Tokens)*e.desc.Vocab {

@@ -188,7 +188,7 @@ class Model:
         self.dim = c.get("head_dim") or c["hidden_size"] // self.heads
         self.eps = next((c[k] for k in ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon") if k in c), 1e-5)
         self.traits = TRAITS.get(self.arch, {})
-        act = c.get("hidden_activation") or c["hidden_act"]
+        act = c.get("hidden_activation") or c.get("hidden_act", "silu")
         self.act = {"silu": silu, "relu2": relu2, "gelu_pytorch_tanh": gelu_tanh, "gelu": gelu_tanh if self.gemma else None, "gelu_new": gelu_tanh, "xielu": None}[act]
         q = c.get("quantization_config") or {}
         self.divides = q.get("linear_class", "bitlinear") == "bitlinear"
@@ -296,8 +296,10 @@ class Model:
             q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
         if prefix + "q_layernorm.norms.0.weight" in self.t:
             q, k = self.head_norm(prefix + "q_layernorm", q), self.head_norm(prefix + "k_layernorm", k)
+        if prefix + "q_layernorm.weight" in self.t:
+            q, k = self.norm(prefix + "q_layernorm", q), self.norm(prefix + "k_layernorm", k)
         turn = *self.rope(self.is_local(i)), self.traits.get("adjacent", False)
-        still = self.arch == "SmolLM3ForCausalLM" and (i + 1) % self.c["no_rope_layer_interval"] == 0
+        still = self.arch == "SmolLM3ForCausalLM" and (i + 1) % self.c["no_rope_layer_interval"] == 0 or self.c.get("position_embedding_type") == "nope"
         if not still and not (self.arch == "Cohere2ForCausalLM" and not self.is_local(i)):
             q, k = rotate(q, *turn), rotate(k, *turn)
         if self.arch == "Ministral3ForCausalLM":
@@ -323,11 +325,49 @@ class Model:
         for name in ("attn_sub_norm", "inner_attn_ln"):
             if prefix + name + ".weight" in self.t:
                 o = self.norm(prefix + name, o)
-        return self.linear(prefix + ("dense" if self.arch == "PhiForCausalLM" else "o_proj"), o)
+        return self.linear(prefix + next(n for n in ("o_proj", "dense", "out_proj") if prefix + n + ".weight" in self.t), o)
+
+    def short_conv(self, prefix, x):
+        """LFM2: B, C and u are thirds; C times the causal convolution of B times u, a filter per channel."""
+        b, c, u = np.split(self.linear(prefix + "in_proj", x), 3, axis=-1)
+        w = self.t[prefix + "conv.weight"][:, 0]  # [channels, width], the last one for the position itself
+        padded = np.concatenate([np.zeros((w.shape[1] - 1, w.shape[0])), b * u])
+        y = sum(padded[k:k + len(x)] * w[:, k] for k in range(w.shape[1]))
+        return self.linear(prefix + "out_proj", c * (y + self.t.get(prefix + "conv.bias", 0)))
+
+    def mamba2(self, prefix, x):
+        """z, x, B, C and the step of each head; a state that decays and takes x ⊗ B in, whose product with C comes out."""
+        heads, groups, size, n = (self.c["mamba_" + k] for k in ("n_heads", "n_groups", "d_head", "d_state"))
+        inner = heads * size
+        z, xbc, step = np.split(self.linear(prefix + "in_proj", x), [inner, 2 * inner + 2 * groups * n], axis=-1)
+        w = self.t[prefix + "conv1d.weight"][:, 0]
+        padded = np.concatenate([np.zeros((w.shape[1] - 1, w.shape[0])), xbc])
+        xbc = silu(sum(padded[k:k + len(x)] * w[:, k] for k in range(w.shape[1])) + self.t.get(prefix + "conv1d.bias", 0))
+        step = np.log1p(np.exp(step + self.t[prefix + "dt_bias"]))
+        state, y = np.zeros((heads, size, n)), np.zeros((len(x), heads, size))
+        for t in range(len(x)):
+            u, b, c = xbc[t, :inner].reshape(heads, size), *(np.repeat(v.reshape(groups, n), heads // groups, axis=0) for v in np.split(xbc[t, inner:], 2))
+            state *= np.exp(-np.exp(self.t[prefix + "A_log"]) * step[t])[:, None, None]
+            state += np.einsum("h,hp,hn->hpn", step[t], u, b)
+            y[t] = np.einsum("hpn,hn->hp", state, c) + self.t[prefix + "D"][:, None] * u
+        y = (y.reshape(len(x), inner) * silu(z)).reshape(len(x), groups, -1)
+        return self.linear(prefix + "out_proj", rmsnorm(y, 1, self.eps, False).reshape(len(x), inner) * self.t[prefix + "norm.weight"])
+
+    def lfm2(self, tokens):
+        h = self.t["model.embed_tokens.weight"][tokens]
+        for i in range(self.c["num_hidden_layers"]):
+            p = f"model.layers.{i}."
+            x = self.norm(p + "operator_norm", h)
+            h = h + (self.attention(i, p + "self_attn.", x) if i in self.c["full_attn_idxs"] else self.short_conv(p + "conv.", x))
+            h = h + self.gated(p + "feed_forward.", self.norm(p + "ffn_norm", h), ("w1", "w3", "w2"))
+        return self.norm("model.embedding_norm", h) @ self.t["model.embed_tokens.weight"].T
 
     def mlp(self, i, prefix, x):
         if self.arch == "GptOssForCausalLM":
             return self.clamped_experts(prefix, x)
+        if self.arch == "GraniteMoeHybridForCausalLM":
+            gate, up = np.split(self.linear(prefix.replace("mlp", "shared_mlp") + "input_linear", x), 2, axis=-1)
+            return self.linear(prefix.replace("mlp", "shared_mlp") + "output_linear", self.act(gate) * up)
         if prefix + "gate.weight" in self.t and prefix + "shared_experts.up_proj.weight" in self.t or self.arch == "HunYuanMoEV1ForCausalLM":
             return self.routed(i, prefix, x)
         if prefix + "gate_proj.weight" not in self.t and self.c.get("num_experts_per_tok"):
@@ -432,6 +472,8 @@ class Model:
     def logits(self, tokens, int8=False):
         self.int8 = int8
         c = self.c
+        if self.arch == "Lfm2ForCausalLM":
+            return self.lfm2(tokens)
         h = self.t["model.embed_tokens.weight"][tokens]
         if self.gemma:
             h = h * np.sqrt(c["hidden_size"])
@@ -456,7 +498,8 @@ class Model:
                 h = h + self.norm(p + "post_self_attn_layernorm", self.attention(i, p + "self_attn.", self.norm(p + first, h)))
                 h = h + self.norm(p + "post_mlp_layernorm", self.mlp(i, p + "mlp.", self.norm(p + second, h)))
                 continue
-            a = self.attention(i, p + "self_attn.", self.norm(p + first, h))
+            x = self.norm(p + first, h)
+            a = self.mamba2(p + "mamba.", x) if p + "mamba.D" in self.t else self.attention(i, p + "self_attn.", x)
             h = h + add * (self.norm(p + "post_attention_layernorm", a) if two_norms else a)
             x = self.norm(p + ("pre_feedforward_layernorm" if two_norms else second), h)
             f = self.mlp(i, p + "mlp.", x)
@@ -485,6 +528,7 @@ GOLDEN = {
     "seed-oss-36b": False, "ministral-8b": False, "ministral-3-3b": False, "cwm-32b": False, "afm-4.5b": False, "ernie-4.5-0.3b": False, "helium-1-2b": False, "glm-4-9b": False, "glm-4-9b-0414": False,
     "minitron-4b": False, "starcoder2-3b": False, "stablelm-2-1.6b": False, "stablelm-2-12b": False, "olmo-7b-0424": False, "command-r-v01": False, "command-r-plus": False, "command-r7b": False, "apertus-8b": False, "phi-2": False,
     "dots.llm1": False, "hunyuan-a13b": False, "glm-4.5": False, "ernie-4.5-21b-a3b": False, "deepseek-v2-lite": False, "deepseek-v3": False,
+    "lfm2-1.2b": False, "granite-4.0-h-1b": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

@@ -8,15 +8,23 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Sequence is the text so far: its KV cache.
+// Sequence is the text so far: its KV cache, and what recurrent layers need of earlier positions.
 type Sequence struct {
 	n            int          // positions
 	keys, values [][][]stored // [layer][position][head]
+	recurrent    []layerState
+}
+
+// layerState is what a recurrent layer keeps of a sequence.
+type layerState struct {
+	inputs [][]float32 // [position][channel]: of the convolution
+	state  []float32
 }
 
 // NewSequence returns an empty sequence.
 func (m *Model) NewSequence() *Sequence {
-	return &Sequence{keys: make([][][]stored, len(m.blocks)), values: make([][][]stored, len(m.blocks))}
+	n := len(m.blocks)
+	return &Sequence{keys: make([][][]stored, n), values: make([][][]stored, n), recurrent: make([]layerState, n)}
 }
 
 // Chunk is a piece of a sequence: tokens that follow what the sequence holds already.
@@ -95,12 +103,12 @@ func (p *pass) embedAll(chunks []Chunk) error {
 // block is steps 1 to 4 of the forward pass.
 func (p *pass) block(i int, b *block) error {
 	mlpIn := p.h
-	a, err := p.attention(i, b)
+	a, err := p.mixing(i, b)
 	if err == nil {
 		err = p.residual(a, b.attnPostNorm)
 	}
 	if err != nil {
-		return fmt.Errorf("layer %d: attention: %w", i, err)
+		return fmt.Errorf("layer %d: %s: %w", i, b.mixingName(), err)
 	}
 	if !p.d.Parallel {
 		mlpIn = p.h
@@ -109,6 +117,21 @@ func (p *pass) block(i int, b *block) error {
 		return fmt.Errorf("layer %d: MLP: %w", i, err)
 	}
 	return nil
+}
+
+// mixing is steps 1 to 3 of the forward pass, by a recurrent layer or by attention.
+func (p *pass) mixing(layer int, b *block) ([][]float32, error) {
+	if b.mixer != nil {
+		return p.mix(layer, b)
+	}
+	return p.attention(layer, b)
+}
+
+func (b *block) mixingName() string {
+	if b.mixer != nil {
+		return "recurrence"
+	}
+	return "attention"
 }
 
 // attention is steps 1 to 3 of the forward pass, up to the norm of the output.

@@ -28,6 +28,7 @@ type block struct {
 	ffnNorm, ffnSubNorm, ffnPostNorm                  norm
 
 	q, k, v, o linear
+	mixer      *mixer // recurrent layer in place of attention; nil = none
 	mlp
 	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = the block has the MLP alone
@@ -99,12 +100,18 @@ func checkConfig(d *model.Description) error {
 // checkBlock checks the linear layers of a block against the widths of the model.
 func checkBlock(d *model.Description, b *model.Block) error {
 	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
-	list := []widths{{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden}}
-	if err := checkLatent(d, b); err != nil {
-		return err
+	var list []widths
+	var err error
+	switch {
+	case b.Mixer != nil:
+		err = checkMixer(d, b.Mixer)
+	case b.MLA != nil || d.Latent != nil:
+		err = checkLatent(d, b)
+	default:
+		list = []widths{{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden}}
 	}
-	if b.MLA != nil {
-		list = nil
+	if err != nil {
+		return err
 	}
 	width := d.Intermediate
 	if b.Experts != nil {
@@ -160,16 +167,8 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 			return out, err
 		}
 	}
-	for _, x := range []struct {
-		to   *linear
-		from model.Linear
-	}{{&out.q, b.Q}, {&out.k, b.K}, {&out.v, b.V}, {&out.o, b.O}} {
-		if b.MLA != nil && x.to == &out.v {
-			continue
-		}
-		if *x.to, err = openLinear(v, x.from); err != nil {
-			return out, err
-		}
+	if err = out.openMixing(v, d, b); err != nil {
+		return out, err
 	}
 	if out.latent, err = openLatent(v, d, b.MLA); err != nil {
 		return out, err
@@ -190,6 +189,26 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 	out.rope, out.window = ropeOf(d, b), windowOf(d, b)
 	out.sinks, err = openVector(v, b.Sinks, d.Heads)
 	return out, err
+}
+
+// openMixing opens the recurrent layer of a block, or the linear layers of its attention.
+func (out *block) openMixing(v packed.View, d *model.Description, b *model.Block) (err error) {
+	if b.Mixer != nil {
+		out.mixer, err = openMixer(v, d, b.Mixer)
+		return err
+	}
+	for _, x := range []struct {
+		to   *linear
+		from model.Linear
+	}{{&out.q, b.Q}, {&out.k, b.K}, {&out.v, b.V}, {&out.o, b.O}} {
+		if b.MLA != nil && x.to == &out.v {
+			continue
+		}
+		if *x.to, err = openLinear(v, x.from); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // scaleOf is what scores are multiplied by, windowOf the visible positions of a block, 0 for all (N18).

@@ -94,7 +94,9 @@ func (s *Scheduler) open(t *task, cached bool) (err error) {
 	} else {
 		var pages []engine.Page
 		pages, n = s.cache.Match(t.Salt, t.Prompt[:len(t.Prompt)-1])
-		t.seq, err = s.e.Resume(pages, n)
+		if t.seq, err = s.e.Resume(pages, n); err == nil {
+			n = t.seq.Len()
+		}
 	}
 	t.resumed, t.timing.CachedTokens = n, n
 	return err

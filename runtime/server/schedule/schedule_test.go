@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -20,7 +22,12 @@ import (
 
 func open(t *testing.T, o engine.Options) *engine.Engine {
 	t.Helper()
-	e, err := engine.Open(tinymodel.Path(t), o)
+	return openFile(t, tinymodel.Path(t), o)
+}
+
+func openFile(t *testing.T, path string, o engine.Options) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +119,44 @@ func requests(n, vocab int) []Request {
 
 // TestLoad: a request gets the same bytes whatever else the engine does: batches of any size, in any order, alongside
 // cancelled requests, with and without drafts, with and without prefix cache, with little memory and with much.
-func TestLoad(t *testing.T) {
-	alone := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 4}), Options{Queue: 100})
+func TestLoad(t *testing.T) { testLoad(t, tinymodel.Path(t), 256) }
+
+// TestLoadRecurrent is TestLoad for a model with recurrent layers: drafts, forks, prefixes and cancelled requests do
+// not change the states of others.
+func TestLoadRecurrent(t *testing.T) { testLoad(t, recurrentPath(t), 32) }
+
+func recurrentPath(t *testing.T) string {
+	dir := filepath.Join(t.TempDir(), "model")
+	tinymodel.Miniature(t, "lfm2-1.2b", dir)
+	return tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"})
+}
+
+// TestBranches: of prompts with a common start the third one finds it in the prefix cache: the second left the state
+// there. One that goes on with an answer finds all of it.
+func TestBranches(t *testing.T) {
+	o := engine.Options{Threads: 1, Context: 256, Sequences: 2, Page: 32}
+	s := start(t, openFile(t, recurrentPath(t), o), Options{PrefixCache: true})
+	common := requests(1, s.vocab)[0].Prompt[:70]
+	for i, want := range []int{0, 0, 64, 64} {
+		r := Request{Prompt: slices.Clone(common), Logprobs: -1, PromptLogprobs: -1,
+			Texts: []engine.Request{{MaxTokens: 1}}}
+		for j := range 40 {
+			r.Prompt = append(r.Prompt, (i+7)*(j+3)%100)
+		}
+		if _, cached, err := collect(t.Context(), s, r); err != nil || cached != want {
+			t.Errorf("prompt %d: %d cached tokens, want %d; %v", i, cached, want, err)
+		}
+		r.Prompt = append(r.Prompt, 1, 2)
+		if _, cached, err := collect(t.Context(), s, r); err != nil || cached != 110 {
+			t.Errorf("prompt %d goes on: %d cached tokens, want 110; %v", i, cached, err)
+		}
+	}
+}
+
+// testLoad expects prefixes to be found again with pages of up to longest tokens: with recurrent layers they end where
+// pages do, and few requests have whole long pages in common.
+func testLoad(t *testing.T, path string, longest int) {
+	alone := start(t, openFile(t, path, engine.Options{Threads: 1, Context: 256, Sequences: 4}), Options{Queue: 100})
 	vocab := alone.vocab
 	list := requests(44, vocab)
 	want := make([]answer, len(list))
@@ -134,9 +177,9 @@ func TestLoad(t *testing.T) {
 		{engine.Options{Threads: 2, Context: 256, Sequences: 8}, true, 1, 0},
 		{engine.Options{Threads: 2, Context: 200, Sequences: 5, Page: 32, Batch: 17}, false, 8, time.Second},
 	} {
-		s := start(t, open(t, o.Options), Options{Queue: 1000, PrefixCache: o.cache, ITLTarget: o.target})
+		s := start(t, openFile(t, path, o.Options), Options{Queue: 1000, PrefixCache: o.cache, ITLTarget: o.target})
 		hits := under(t, s, list, want, o.clients)
-		if o.cache && hits == 0 {
+		if o.cache && hits == 0 && s.e.PageTokens() <= longest {
 			t.Errorf("%+v: no prefix was found again", o)
 		}
 		if !o.cache && hits != 0 {

@@ -3,7 +3,8 @@
 //
 // It is a radix tree over KV cache pages: a node holds one page and its tokens, and the path to the node is the
 // preceding text. Keys and values of a position depend only on the tokens up to it, and the engine computes the same
-// bits in every batch, so a cached page equals a recomputed one bit for bit.
+// bits in every batch, so a cached page equals a recomputed one bit for bit. In a model with recurrent layers a prefix
+// is reused up to the last snapshot of their state in its pages (engine.Resume).
 package prefix
 
 import (
@@ -17,6 +18,7 @@ type Pager interface {
 	PageTokens() int
 	Release(...engine.Page)
 	Shared(engine.Page) bool
+	Resumes(engine.Page) bool
 }
 
 // Cache holds a tree per salt: sequences with different salts share nothing. It is not safe for concurrent use.
@@ -97,10 +99,14 @@ func (c *Cache) Insert(salt string, tokens []int, pages []engine.Page) {
 }
 
 // put returns the child of a node whose tokens start with the given ones. It adds the page if there is none, and drops
-// children that are prefixes of it.
+// children that are prefixes of it. Of two pages with the same tokens it keeps the one that a sequence can resume
+// after: with recurrent layers, not all have a snapshot.
 func (c *Cache) put(at *node, tokens []int, page engine.Page) *node {
 	if known, common := at.closest(tokens); known != nil && common == len(tokens) {
 		known.used = c.clock
+		if common == len(known.tokens) && !c.pager.Resumes(known.page) && c.pager.Resumes(page) {
+			known.page, page = page, known.page
+		}
 		c.pager.Release(page)
 		return known
 	}

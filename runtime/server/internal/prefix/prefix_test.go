@@ -24,6 +24,7 @@ func (p *pager) Release(pages ...engine.Page) {
 	}
 }
 func (p *pager) Shared(x engine.Page) bool { return p.shared[x] }
+func (p *pager) Resumes(engine.Page) bool  { return true }
 
 // total returns the number of references to all pages.
 func (p *pager) total() (n int) {

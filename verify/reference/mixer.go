@@ -1,0 +1,122 @@
+package reference
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// mixer is a recurrent layer (N60, N61).
+type mixer struct {
+	in, out linear
+	conv    conv
+	ssd     *ssd // nil = a short convolution
+}
+
+// conv is a causal depthwise convolution; filter[c] are the weights of channel c.
+type conv struct {
+	filter [][]float32
+	bias   []float32 // nil = none
+}
+
+func openMixer(v packed.View, d *model.Description, m *model.Mixer) (out *mixer, err error) {
+	out = &mixer{}
+	if out.ssd, err = openSSD(v, m.SSD, d.NormEps); err != nil {
+		return nil, err
+	}
+	if out.in, err = openLinear(v, m.In); err != nil {
+		return nil, err
+	}
+	if out.out, err = openLinear(v, m.Out); err != nil {
+		return nil, err
+	}
+	out.conv, err = openConv(v, &m.Conv)
+	return out, err
+}
+
+func openConv(v packed.View, c *model.Conv) (out conv, err error) {
+	f, err := openFloats(v, c.Weight, c.Channels, 1, c.Width)
+	if err != nil {
+		return out, err
+	}
+	for i := range c.Channels {
+		out.filter = append(out.filter, make([]float32, c.Width))
+		f.row(out.filter[i], i)
+	}
+	out.bias, err = openVector(v, c.Bias, c.Channels)
+	return out, err
+}
+
+// checkMixer checks a recurrent layer against the widths of the model.
+func checkMixer(d *model.Description, m *model.Mixer) error {
+	switch m.Kind {
+	case model.ShortConv:
+	case model.Mamba2:
+		return checkSSD(d, m)
+	default:
+		return fmt.Errorf("%w: model: recurrent layer %q", pack.ErrUnsupported, m.Kind)
+	}
+	if m.Conv.Channels != d.Hidden || m.Conv.Width < 2 || m.Conv.Width > pack.MaxDim {
+		return fmt.Errorf("%w: model: a convolution of %d channels over %d positions", pack.ErrCorrupt,
+			m.Conv.Channels, m.Conv.Width)
+	}
+	return checkWidths([]widths{{&m.In, d.Hidden, 3 * d.Hidden}, {&m.Out, d.Hidden, d.Hidden}})
+}
+
+// mix is steps 1 to 3 of the forward pass in a block with a recurrent layer.
+func (p *pass) mix(layer int, b *block) ([][]float32, error) {
+	a, err := p.norm(p.h, b.attnNorm)
+	if err != nil {
+		return nil, err
+	}
+	y, err := p.linear(&b.mixer.in, a)
+	if err != nil {
+		return nil, err
+	}
+	for t := range y {
+		state, ok := &p.at[t].seq.recurrent[layer], true
+		if b.mixer.ssd == nil {
+			y[t] = b.mixer.shortConv(y[t], state)
+		} else if y[t], ok = b.mixer.mamba2(y[t], state); !ok {
+			return nil, p.notFinite(t, "the mean square of a norm")
+		}
+	}
+	return p.linear(&b.mixer.out, y)
+}
+
+// shortConv computes the gated convolution of a position from the output of the input layer, and adds its input to
+// those of the positions before it.
+func (m *mixer) shortConv(bcu []float32, state *layerState) []float32 {
+	n := len(bcu) / 3
+	b, c, u := bcu[:n], bcu[n:2*n], bcu[2*n:]
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(b[i] * u[i])
+	}
+	state.inputs = append(state.inputs, x)
+	y := m.conv.at(state.inputs)
+	for i := range y {
+		y[i] = float32(c[i] * y[i])
+	}
+	return y
+}
+
+// at is the convolution at the last position of inputs; before the first, they are zeros.
+func (c *conv) at(inputs [][]float32) []float32 {
+	y := make([]float32, len(c.filter))
+	for i, w := range c.filter {
+		for k := range w {
+			x := float32(0)
+			if j := len(inputs) - len(w) + k; j >= 0 {
+				x = inputs[j][i]
+			}
+			y[i] += float32(w[k] * x)
+		}
+		if c.bias != nil {
+			y[i] += c.bias[i]
+		}
+	}
+	return y
+}
