@@ -370,7 +370,7 @@ var everyFamily = append(append(dense, withImages...),
 	bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama,
 	smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B,
 	olmoe1B7B, granite1BA400M, gptoss20B, dotsLLM1, hunyuanA13B, glm45, ernie21B, deepseekV2Lite, deepseekV3, lfm212B,
-	change(granite4H1B, "layer_types", "null"))
+	change(granite4H1B, "layer_types", "null"), bamba9B)
 
 // TestEveryFamilyChecks: in every family, a checkpoint with exactly the required tensors passes, and one without any of
 // them is rejected with the name of the tensor.

@@ -55,7 +55,7 @@ func Likes() []Like {
 		"stablelm-2-12b", "olmo-7b-0424", "command-r-v01", "command-r-plus", "command-r7b", "apertus-8b", "phi-2",
 		"dots.llm1", "hunyuan-a13b", "glm-4.5", "ernie-4.5-21b-a3b",
 		"deepseek-v2-lite", "deepseek-v3",
-		"qwen3-8b-gptq", "lfm2-1.2b", "granite-4.0-h-1b",
+		"qwen3-8b-gptq", "lfm2-1.2b", "granite-4.0-h-1b", "bamba-9b",
 	} {
 		list = append(list, Like{Name: name})
 	}

@@ -101,6 +101,9 @@ func clampRatio(r int) int {
 
 // shrinkRepeats sets keys that repeat others (LFM2), and the factor of the MLP's width.
 func (c *config) shrinkRepeats() {
+	if n, ok := c.number("attn_rotary_emb"); ok {
+		c.set("attn_rotary_emb", min(n, miniHidden/miniHeads/2))
+	}
 	for key, of := range map[string]string{
 		"block_dim": "hidden_size", "conv_dim": "hidden_size", "conv_dim_out": "hidden_size",
 		"num_heads": "num_attention_heads",
@@ -147,10 +150,13 @@ func (c *config) shrinkLayers() {
 		layers = min(layers, len(kinds))
 		c.keys["layer_types"] = kinds[:layers]
 	}
-	if attend := c.ids("full_attn_idxs"); len(attend) > 0 {
-		layers = attend[0] + 2
-		c.set("full_attn_idxs", attend[0])
-		c.keys["full_attn_idxs"] = []any{c.keys["full_attn_idxs"]}
+	for _, key := range []string{"full_attn_idxs", "attn_layer_indices"} {
+		if attend := c.ids(key); len(attend) > 0 {
+			at := min(attend[0], 2)
+			layers = at + 2
+			c.set(key, at)
+			c.keys[key] = []any{c.keys[key]}
+		}
 	}
 	c.set("num_hidden_layers", layers)
 	if base, ok := c.number("dim_model_base"); ok { // MiniCPM: hidden_size over it is a factor

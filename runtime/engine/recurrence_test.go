@@ -2,7 +2,11 @@
 
 package engine
 
-import "github.com/lowpack/lowpack/formats/model"
+import (
+	"math"
+
+	"github.com/lowpack/lowpack/formats/model"
+)
 
 // recurrent replaces the attention of a block by a recurrent layer.
 func (m *maker) recurrent(prefix string, c *model.Config, b *model.Block) {
@@ -51,4 +55,17 @@ func (m *maker) mamba2(prefix string, c *model.Config, b *model.Block) {
 		s.Norm = m.floatsAs(prefix+"ssdnorm", []int{inner})
 	}
 	m.replaceAttention(prefix, c, b, x)
+}
+
+// floatsAs makes a tensor of small floats of some shape.
+func (m *maker) floatsAs(name string, shape []int) string {
+	x := make([]float32, 1)
+	for _, n := range shape {
+		x = make([]float32, len(x)*n)
+	}
+	for i := range x {
+		x[i] = float32(m.NormFloat64()) / float32(math.Sqrt(float64(shape[len(shape)-1])))
+	}
+	m.v.plain(name, "F32", shape, bytesOf(x))
+	return name
 }

@@ -290,19 +290,6 @@ func (m *maker) experts(prefix string, c *model.Config, b *model.Block) {
 	b.Experts = x
 }
 
-// floatsAs makes a tensor of small floats of some shape.
-func (m *maker) floatsAs(name string, shape []int) string {
-	x := make([]float32, 1)
-	for _, n := range shape {
-		x = make([]float32, len(x)*n)
-	}
-	for i := range x {
-		x[i] = float32(m.NormFloat64()) / float32(math.Sqrt(float64(shape[len(shape)-1])))
-	}
-	m.v.plain(name, "F32", shape, bytesOf(x))
-	return name
-}
-
 // manyCodes makes one entry of several stacked matrices with scales, zero points and orders of one kind.
 func (m *maker) manyCodes(name string, n, rows, cols int) {
 	one := &maker{m.Rand, m.t, newView("{}"), m.minima}

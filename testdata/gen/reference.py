@@ -156,6 +156,7 @@ def rotate(x, inv, amplitude, adjacent=False):
 # What the blocks of a class have that those of Llama have not: LayerNorms, norms of 1 + w, adjacent values that turn together,
 # the share of a head that turns, an MLP of two layers, attention and MLP in parallel, a tied head unless the file says otherwise.
 TRAITS = {
+    "BambaForCausalLM": dict(share=0.5, norms=("input_layernorm", "pre_ff_layernorm"), final="model.final_layernorm", mlp="feed_forward"),
     "ArceeForCausalLM": dict(plain=("up_proj", "down_proj")),
     "Ernie4_5ForCausalLM": dict(adjacent=True, tied=True),
     "Ernie4_5_MoeForCausalLM": dict(adjacent=True, tied=True),
@@ -372,6 +373,7 @@ class Model:
             return self.routed(i, prefix, x)
         if prefix + "gate_proj.weight" not in self.t and self.c.get("num_experts_per_tok"):
             return self.experts(prefix, x)
+        prefix = prefix.replace("mlp", self.traits.get("mlp", "mlp"))
         if "plain" in self.traits:
             up, down = self.traits["plain"]
             f = self.linear(prefix + up, x)
@@ -528,7 +530,7 @@ GOLDEN = {
     "seed-oss-36b": False, "ministral-8b": False, "ministral-3-3b": False, "cwm-32b": False, "afm-4.5b": False, "ernie-4.5-0.3b": False, "helium-1-2b": False, "glm-4-9b": False, "glm-4-9b-0414": False,
     "minitron-4b": False, "starcoder2-3b": False, "stablelm-2-1.6b": False, "stablelm-2-12b": False, "olmo-7b-0424": False, "command-r-v01": False, "command-r-plus": False, "command-r7b": False, "apertus-8b": False, "phi-2": False,
     "dots.llm1": False, "hunyuan-a13b": False, "glm-4.5": False, "ernie-4.5-21b-a3b": False, "deepseek-v2-lite": False, "deepseek-v3": False,
-    "lfm2-1.2b": False, "granite-4.0-h-1b": False,
+    "lfm2-1.2b": False, "granite-4.0-h-1b": False, "bamba-9b": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

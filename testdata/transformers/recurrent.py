@@ -76,7 +76,25 @@ def granite():
                               "embedding_multiplier", "logits_scaling", "residual_multiplier", "num_key_value_heads", "hidden_act", "tie_word_embeddings")
 
 
-FAMILIES = {"lfm2": lfm2, "granitemoehybrid": granite}
+BAMBA = dict(architectures=["BambaForCausalLM"], model_type="bamba", hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+             vocab_size=96, max_position_embeddings=128, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_act="silu", attn_layer_indices=[1], mamba_n_heads=8,
+             mamba_d_head=16, mamba_d_state=16, mamba_n_groups=1, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=16, mamba_conv_bias=True, mamba_proj_bias=False,
+             attention_bias=False, mlp_bias=False, tie_word_embeddings=False)
+
+
+def bamba():
+    new = {**BAMBA, "rope_parameters": dict(rope_theta=1e4, rope_type="default", partial_rotary_factor=0.5), "dtype": "float32", "time_step_limit": [0.0, {"__float__": "Infinity"}]}
+    old = {**BAMBA, "rope_theta": 10000.0, "torch_dtype": "float32", "attn_rotary_emb": 8, "num_logits_to_keep": 1}
+    yield "new", new
+    yield "old", old
+    yield "biases", {**new, "mamba_proj_bias": True, "attention_bias": True, "mlp_bias": True}
+    yield "groups", {**old, "mamba_n_groups": 2}
+    yield "Mamba-2 alone", {**new, "attn_layer_indices": None}
+    yield "tied", {**old, "tie_word_embeddings": True}
+    yield "yarn", {**new, "rope_parameters": dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, rope_theta=1e4)}
+
+
+FAMILIES = {"lfm2": lfm2, "granitemoehybrid": granite, "bamba": bamba}
 
 
 def randomize(model, seed):
@@ -101,11 +119,9 @@ def logits(model, ids):
         whole = model(torch.tensor([ids]), use_cache=False).logits[0].double()
         if "full_attention" not in (getattr(model.config, "layer_types", None) or []):
             return whole.numpy().astype(np.float32)
-        cache, rows = None, []
+        cache, rows = transformers.DynamicCache(config=model.config), []
         for i in ids:
-            out = model(torch.tensor([[i]]), past_key_values=cache, use_cache=True)
-            cache = out.past_key_values
-            rows.append(out.logits[0, 0].double())
+            rows.append(model(torch.tensor([[i]]), past_key_values=cache, use_cache=True).logits[0, 0].double())
     assert (torch.stack(rows) - whole).abs().max() < 1e-5 * whole.std(), "prompt and steps differ"
     return whole.numpy().astype(np.float32)
 
