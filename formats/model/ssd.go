@@ -54,7 +54,7 @@ func mambaKeys(k *keys, c *Config, inner int) ssdKeys {
 }
 
 // unlimitedSteps rejects a time_step_limit that changes anything: transformers obeys it in prompts and not in single
-// steps. Infinity is an object in files of transformers 5.
+// steps.
 func unlimitedSteps(k *keys) {
 	limit := k.list("time_step_limit")
 	if limit == nil {
@@ -64,11 +64,11 @@ func unlimitedSteps(k *keys) {
 	if ok {
 		least, ok = limit[0].Float()
 	}
-	text := ""
+	most := ""
 	if ok {
-		text, _ = limit[1].Get("__float__").Str()
+		most, _ = limit[1].NonFinite()
 	}
-	if !ok || least != 0 || text != "Infinity" {
+	if !ok || least != 0 || most != "Infinity" {
 		k.fail(pack.ErrUnsupported, "time_step_limit is not from 0 to Infinity: transformers limits the steps of a "+
 			"prompt, not those of single tokens")
 	}

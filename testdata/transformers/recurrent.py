@@ -84,7 +84,7 @@ BAMBA = dict(architectures=["BambaForCausalLM"], model_type="bamba", hidden_size
 
 def bamba():
     new = {**BAMBA, "rope_parameters": dict(rope_theta=1e4, rope_type="default", partial_rotary_factor=0.5), "dtype": "float32", "time_step_limit": [0.0, {"__float__": "Infinity"}]}
-    old = {**BAMBA, "rope_theta": 10000.0, "torch_dtype": "float32", "attn_rotary_emb": 8, "num_logits_to_keep": 1}
+    old = {**BAMBA, "rope_theta": 10000.0, "torch_dtype": "float32", "time_step_limit": [0.0, float("inf")], "attn_rotary_emb": 8, "num_logits_to_keep": 1}
     yield "new", new
     yield "old", old
     yield "biases", {**new, "mamba_proj_bias": True, "attention_bias": True, "mlp_bias": True}
