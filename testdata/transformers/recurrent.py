@@ -120,8 +120,9 @@ def logits(model, ids):
         if "full_attention" not in (getattr(model.config, "layer_types", None) or []):
             return whole.numpy().astype(np.float32)
         cache, rows = transformers.DynamicCache(config=model.config), []
-        for i in ids:
-            rows.append(model(torch.tensor([[i]]), past_key_values=cache, use_cache=True).logits[0, 0].double())
+        for at, i in enumerate(ids):  # Bamba counts positions from 0 in every call where they are not given
+            out = model(torch.tensor([[i]]), position_ids=torch.tensor([[at]]), past_key_values=cache, use_cache=True)
+            rows.append(out.logits[0, 0].double())
     assert (torch.stack(rows) - whole).abs().max() < 1e-5 * whole.std(), "prompt and steps differ"
     return whole.numpy().astype(np.float32)
 
