@@ -123,6 +123,27 @@ func TestRewindDraft(t *testing.T) {
 	allFree(t, e)
 }
 
+// TestRewindOver: a snapshot of tokens that others have replaced is not used.
+func TestRewindOver(t *testing.T) {
+	e := recurrentEngine(t, Options{Threads: 1})
+	text, other := tokensOf(40, 1), tokensOf(10, 2)
+	want := fresh(t, e, slices.Concat(text[:35], other[:8], []int{9}))
+	s := opened(t, e)
+	last(t, s, text)
+	draft := Chunk{Seq: s, Tokens: []int{1, 2}, Logits: make([]float32, 2*e.desc.Vocab)}
+	if err := e.Forward(t.Context(), []Chunk{draft}); err != nil {
+		t.Fatal(err)
+	}
+	s.Truncate(35)
+	last(t, s, other)
+	s.Truncate(43)
+	if !slices.Equal(last(t, s, []int{9}), want) {
+		t.Error("other logits")
+	}
+	s.Close()
+	allFree(t, e)
+}
+
 // TestForkStates: forks share the state until one of them goes on, also when it stands behind the text.
 func TestForkStates(t *testing.T) {
 	e := recurrentEngine(t, Options{Threads: 1, Sequences: 4})
