@@ -104,7 +104,8 @@ func firstOther(t *testing.T, e *Engine, tokens []int, chunk int, want [][]float
 
 // TestLatentCacheBytes: a token has one row per layer.
 func TestLatentCacheBytes(t *testing.T) {
-	d := &model.Description{Config: model.Config{Layers: 27, KVHeads: 1, HeadDim: 576,
+	blocks := slices.Repeat([]model.Block{{Q: model.Linear{Weight: "q"}}}, 27)
+	d := &model.Description{Blocks: blocks, Config: model.Config{Layers: len(blocks), KVHeads: 1, HeadDim: 576,
 		Latent: &model.Latent{Rank: 512, Nope: 128, Value: 128}}}
 	if n := CacheBytesPerToken(d, CacheF16); n != 27*576*2 {
 		t.Errorf("%d bytes", n)
