@@ -30,6 +30,8 @@ var noteKinds = map[string]string{
 	"the tokenizer has no token for %d bytes":                       "",
 	"chat template %q: %s":                                          "--chat-template FILE",
 	"tensor %q is left out: rotary frequencies follow":              "",
+	"tensor %q is left out: it is not of the text part":             "",
+	"%d tensors %q are left out: they are for %s":                   "",
 	"tensor %q is left out: config.json ties the output head":       "",
 	"%v; so its floats stay floats":                                 "--quant NAME packs them",
 	"matrices in blocks whose codes and scales a packed file canno": "--quant int8 makes them smaller",

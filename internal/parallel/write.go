@@ -10,9 +10,9 @@ import (
 // piece i to an empty buffer, which is reused once the piece is written. There are no more pieces in memory than
 // goroutines. Errors are as in Each; after the first one nothing is written.
 func Write(ctx context.Context, w io.Writer, n int, piece func(buffer []byte, i int) ([]byte, error)) error {
-	buffers := make([][]byte, min(limitOf(ctx), n))
+	buffers := make([]*[]byte, min(limitOf(ctx), n))
 	for i := range buffers {
-		buffers[i], _ = spare.Get().([]byte)
+		buffers[i] = spare.Get().(*[]byte)
 	}
 	defer func() {
 		for _, b := range buffers {
@@ -23,11 +23,11 @@ func Write(ctx context.Context, w io.Writer, n int, piece func(buffer []byte, i 
 	return Each(ctx, len(buffers), n, func(worker, i int) (err error) {
 		done := false
 		defer func() { order.end(i, done) }() // also of a panic, which Each makes an error of
-		b, err := piece(buffers[worker][:0], i)
+		b, err := piece((*buffers[worker])[:0], i)
 		if err != nil || !order.wait(i) {
 			return err
 		}
-		buffers[worker] = b
+		*buffers[worker] = b
 		_, err = w.Write(b)
 		done = err == nil
 		return err
@@ -35,7 +35,7 @@ func Write(ctx context.Context, w io.Writer, n int, piece func(buffer []byte, i 
 }
 
 // spare holds the buffers of earlier calls: tensors are many, and new memory costs as much as what is done with it.
-var spare sync.Pool
+var spare = sync.Pool{New: func() any { return new([]byte) }}
 
 // turns lets one goroutine after another pass.
 type turns struct {

@@ -15,9 +15,6 @@ import (
 // marks are written by the model of these tests as one token each, in the place of special tokens of the bundled one.
 var marks = []string{"<think>", "</think>", "<tool_call>"}
 
-// firstMark is the id of the first one.
-const firstMark = 2555
-
 // serveThinking starts a server of the bundled model with tokens for the marks.
 func serveThinking(t *testing.T, template string) *httptest.Server {
 	t.Helper()

@@ -271,9 +271,9 @@ func mini(t testing.TB, like string) *engine.Engine {
 	return converted(t, dir, packed.Recipe{})
 }
 
-// TestSyntheticModelsRun: random weights of every family keep activations finite over a long text, and make some tokens
-// likelier than others, but do not predict anything. (Gemma's scaled embeddings, seen through the same matrix again,
-// make the token that was just read the argmax.)
+// TestSyntheticModelsRun: random weights of every family keep activations finite over a long text, and do not predict
+// anything, whether they make some tokens likelier than others or hardly do so (Cohere, whose logits are scaled down).
+// Gemma's scaled embeddings, seen through the same matrix again, make the token that was just read the argmax.
 func TestSyntheticModelsRun(t *testing.T) {
 	ids := make([]int, 200)
 	for i := range ids {
@@ -288,7 +288,7 @@ func TestSyntheticModelsRun(t *testing.T) {
 		}
 		families[key] = true
 		r := run(t, e, nil, ids, Options{Window: 128})
-		if uniform := math.Log(320); r.MeanNLL < uniform || r.MeanNLL > uniform+12 {
+		if uniform := math.Log(320); r.MeanNLL < uniform-0.05 || r.MeanNLL > uniform+12 {
 			t.Errorf("%s: a mean loss of %.2f nats; a uniform guess has %.2f", l.Name, r.MeanNLL, uniform)
 		}
 	}
