@@ -46,8 +46,8 @@ func (p *Plan) planCalibration() error {
 	}
 	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
 		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to become int4, "+
-			"mxfp4, int2 or absmax with scales per row or group; for example --quant int4 --scale group:32 "+
-			"--allow-lossy",
+			"mxfp4, int2 or absmax with scales per row or group; for example --quant int4 --scale "+
+			"group:32 --allow-lossy",
 			pack.ErrUnsupported)
 	}
 	if p.model == nil || !p.hasTokenizer() {

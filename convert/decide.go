@@ -204,6 +204,9 @@ func (d *decider) partsOf(n model.Need) (parts []checkpoint.Tensor) {
 // one. Some tensors are known to be redundant.
 func (d *decider) unused() error {
 	tied := d.model.Head == d.model.Embed
+	if len(d.model.Outside) > 0 {
+		d.note("the text part alone is converted: send no images, which the server refuses")
+	}
 	spare := make([]int, len(d.model.Spare))
 	defer func() { d.noteSpare(spare) }()
 	for _, t := range d.source.Tensors() {
@@ -253,8 +256,8 @@ func (d *decider) sameAsEmbedding(head checkpoint.Tensor) error {
 	}
 	if !same {
 		return fmt.Errorf("%w: %s: tensor %q differs from %q, to which config.json ties it; transformers would use "+
-			"it: set tie_word_embeddings to false, or remove "+
-			"it", pack.ErrUnsupported, head.File, head.Name, d.model.Embed)
+			"it: set tie_word_embeddings to false, or remove it",
+			pack.ErrUnsupported, head.File, head.Name, d.model.Embed)
 	}
 	return nil
 }

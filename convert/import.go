@@ -81,8 +81,8 @@ func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 		m.experts = n.Shape[0]
 	}
 	if c := choose(&d.Recipe, n.Name); c.keep || c.explicit || c.quant != QuantAuto || c.scale != "" {
-		return fmt.Errorf("%w: module %q holds codes of %s, which can only be taken over (--quant auto, without "+
-			"--scale)",
+		return fmt.Errorf("%w: module %q holds codes of %s, which can only be taken over (--quant "+
+			"auto, without --scale)",
 			pack.ErrUnsupported, first.Module, d.scheme.Method)
 	}
 	if err := quantized.Stackable(layers); err != nil {
@@ -129,8 +129,8 @@ func scaleOf(m quantized.Stack) (packed.Scale, error) {
 	if l.Group >= l.Columns {
 		s.Kind, s.Group = packed.ScaleRow, 0
 	} else if l.Group < 32 || l.Group&(l.Group-1) != 0 {
-		return s, fmt.Errorf("%w: groups of %d columns share a scale; supported are 32, 64, 128 and larger powers of "+
-			"two",
+		return s, fmt.Errorf("%w: groups of %d columns share a scale; supported are 32, 64, 128 and "+
+			"larger powers of two",
 			pack.ErrUnsupported, l.Group)
 	}
 	s.Signed = l.Signed && slices.ContainsFunc(m.ScaleValues(), func(v float32) bool { return v < 0 })

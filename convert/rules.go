@@ -96,8 +96,8 @@ func headGroup(kind quantize.ScaleKind, group int) (quantize.ScaleKind, int, err
 // checkParts refuses experts that cannot have scales of a kind, or whose tensors are of several types.
 func (m *matrix) checkParts(kind quantize.ScaleKind) error {
 	if kind == quantize.PerTensor && m.experts > 0 {
-		return fmt.Errorf("%w: tensor %q: one scale for all experts; theirs are per row or group of columns (--scale "+
-			"row)",
+		return fmt.Errorf("%w: tensor %q: one scale for all experts; theirs are per row or group of "+
+			"columns (--scale row)",
 			pack.ErrUnsupported, m.name)
 	}
 	for _, t := range m.parts {

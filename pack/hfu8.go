@@ -13,8 +13,8 @@ func hfLayouts() []definition {
 			Alphabets: []Alphabet{Ternary},
 			Let:       []string{"R = M/4"},
 			Address:   []Rule{{Byte: "m%R*K + k", Bit: "2*(m/R)"}},
-			Note: "Rows past the last one have digit 0, not the digit of weight zero: the bytes do not tell the true " +
-				"M.",
+			Note: "Rows past the last one have digit 0, not the digit of weight zero: the bytes do " +
+				"not tell the true M.",
 			Example: Shape{8, 16},
 		}, open: func(s Spec) (Layout, error) { return openHF(s), nil },
 	}}

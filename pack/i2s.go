@@ -26,8 +26,7 @@ func i2sLayouts() []definition {
 			Let:       []string{fmt.Sprintf("B = %d", block), "e = m*K + k"},
 			Address:   []Rule{{Byte: "e/B*(B/4) + e%(B/4)", Bit: "6 - 2*(e%B/(B/4))"}},
 			Note: "bitnet.cpp keeps the scale in 32 bytes after them. Rows of zeros are added until M·K is a " +
-				"multiple of " +
-				"B.",
+				"multiple of B.",
 			Example: Shape{8, block},
 		}, open: func(s Spec) (Layout, error) { return openI2S(s, block), nil }}
 	}

@@ -13,8 +13,8 @@ func tl2Layouts() []definition {
 		Info: Info{
 			Name: "tl2", Version: 1,
 			Source: "bitnet.cpp TL2",
-			Summary: "triples of columns as a nibble and a sign bit, the rest of the columns as pairs; AVX2 table " +
-				"lookups",
+			Summary: "triples of columns as a nibble and a sign bit, the rest of the columns as pairs; " +
+				"AVX2 table lookups",
 			Alphabets: []Alphabet{Ternary},
 			Let: []string{"K2 = K%BK", "K3 = K - K2", "q = m%32/8", "pos = (q%2*2 + q/2)*8 + m%8",
 				"t = k/3%(BK/3)", "tile = (m/BM*(K3/BK) + k/BK)*(BM/32) + m%BM/32"},
@@ -31,8 +31,7 @@ func tl2Layouts() []definition {
 			},
 			Note: "A triple is the number 9·w₀ + 3·w₁ + w₂ of the weights themselves: its magnitude, at most 13, and " +
 				"its sign. A pair is 3·w₀ + w₁ + 4, a sum of digits. Zeros follow up to ((K − 256)·M/3)·5/8 + " +
-				"(256·M/2)·4/8 bytes. bitnet.cpp keeps the scale after " +
-				"them.",
+				"(256·M/2)·4/8 bytes. bitnet.cpp keeps the scale after them.",
 			Example: Shape{32, 320},
 			Params: []Param{
 				{"BM", 256, "rows of a block, a multiple of 32"},

@@ -7,8 +7,8 @@ func vnni4Layouts() []definition {
 	info := Info{
 		Name: "vnni4", Version: 1,
 		Source: "libxsmm",
-		Summary: "32-row panels, four consecutive columns of a row together: the operand of 4-way dot products as it " +
-			"is",
+		Summary: "32-row panels, four consecutive columns of a row together: the operand of 4-way " +
+			"dot products as it is",
 		Alphabets: []Alphabet{Int8, Int1},
 		Let:       []string{"bm = 32", "e = m/bm*bm*K + k/4*4*bm + m%bm*4 + k%4"},
 		Address:   []Rule{{Byte: "e*bits/8", Bit: "e*bits%8"}},

@@ -199,8 +199,8 @@ func (k *kernels) explain(e *packed.Entry, p *golden.Product, got []int32, what 
 		if v != want[i] {
 			m := e.MatrixShape().M
 			return broken("",
-				"%s; the reference finds row %d, product %d of the row to be %d, the kernel %d: the kernel is "+
-					"wrong", what, i%m, i/m, want[i], v)
+				"%s; the reference finds row %d, product %d of the row to be %d, the kernel %d: the kernel is wrong",
+				what, i%m, i/m, want[i], v)
 		}
 	}
 	return broken("F8", "%s; the reference agrees with the kernel: the golden outputs do not belong to these weights",

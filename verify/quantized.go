@@ -17,8 +17,8 @@ const importU8 = "import-u8"
 func (o *origin) checkQuantized(e *packed.Entry) error {
 	if e.Calibrated && (definitions[e.Quantizer].chosen == nil || o.view.Manifest().Recipe.Calibration == nil) {
 		return broken("F9",
-			"its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows "+
-				"nothing", e.Quantizer)
+			"its scales are said to be chosen by calibration, of which the recipe or quantizer %s knows nothing",
+			e.Quantizer)
 	}
 	if e.Quantizer == importCodes {
 		return o.checkLayers(e)
@@ -152,8 +152,8 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 		}
 		if missed > mostFeedback*least {
 			return broken("N38",
-				"row %d: codes miss the source by %.3g, the nearest codes by %.3g: error feedback does not go as "+
-					"far", row, math.Sqrt(missed), math.Sqrt(least))
+				"row %d: codes miss the source by %.3g, the nearest codes by %.3g: error feedback does not go as far",
+				row, math.Sqrt(missed), math.Sqrt(least))
 		}
 	}
 	return nil

@@ -70,8 +70,8 @@ func declareIndex(f *file) {
 
 func declareTrits(f *file) {
 	f.declare("VecLUTIndexBase3",
-		"turns base-3 bytes of an 80-row panel into offsets of table entries, for n groups of four "+
-			"columns.", "index *uint16, packed *byte, n int", 3)
+		"turns base-3 bytes of an 80-row panel into offsets of table entries, for n groups of four columns.",
+		"index *uint16, packed *byte, n int", 3)
 }
 
 func declareFields(f *file, rows int) {

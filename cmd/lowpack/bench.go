@@ -21,8 +21,8 @@ import (
 func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name: "bench",
-		Usage: "measure a packed model, the kernels, a server, the choices for a checkpoint, or the limits of this " +
-			"machine",
+		Usage: "measure a packed model, the kernels, a server, the choices for a checkpoint, or the " +
+			"limits of this machine",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack bench FILE [flags]\n  lowpack bench kernels [flags]\n  lowpack bench machine [flags]\n  " +
 			"lowpack bench serve URL [flags]\n  lowpack bench recommend CHECKPOINT [flags]\n  lowpack bench report " +

@@ -58,22 +58,21 @@ func convertFlags() []cli.Flag {
 		outputFlag("write the packed `FILE`"),
 		oneOf(&cli.StringFlag{Name: "layout", DefaultText: convert.DefaultLayout + "; vnni4 with --quant int8",
 			Usage: "weight layout `NAME` (see lowpack layouts), or auto: the fastest on this machine (see lowpack " +
-				"bench " +
-				"recommend)"}, append(layoutNames(), auto)...),
+				"bench recommend)"}, append(layoutNames(), auto)...),
 		paramFlag(),
 		quantFlag(),
 		scaleFlag(),
 		oneOf(&cli.StringFlag{Name: "activation", Value: convert.ActivationAuto,
 			Usage: "scales of int8 activations, `KIND` auto (per token for models trained for few bits, which have " +
-				"them; else groups of 32 columns, or of 64 where all groups of weights have 64 or more), token or " +
-				"group:N"},
+				"them; else groups of 32 columns, or of 64 where all groups of weights have 64 or " +
+				"more), token or group:N"},
 			convert.Activations()...),
 		oneOf(&cli.StringFlag{Name: "head", Value: string(packed.HeadBF16),
 			Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; " +
 				"perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; " +
 				"+1.1 % there, +10.5 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows " +
-				"that find the largest logits, which are then exact), or auto (bf16 or screen, the faster on this " +
-				"machine)"},
+				"that find the largest logits, which are then exact), or auto (bf16 or screen, the " +
+				"faster on this machine)"},
 			append(words(packed.Heads()), auto)...),
 		inputFlag("calibrate",
 			"choose the codes of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE` "+

@@ -76,8 +76,8 @@ func layouts(c *cli.Context, kernels func(string) []string) error {
 		if len(sets) > 0 {
 			own = strings.Join(sets, ", ")
 		}
-		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Without one it runs all the same, by way of another "+
-			"layout.\n",
+		fmt.Fprintf(c.App.Writer, "\nKernels of its own: %s. Without one it runs all the same, by way "+
+			"of another layout.\n",
 			own)
 	}
 	return nil

@@ -31,6 +31,7 @@ var noteKinds = map[string]string{
 	"chat template %q: %s":                                          "--chat-template FILE",
 	"tensor %q is left out: rotary frequencies follow":              "",
 	"tensor %q is left out: it is not of the text part":             "",
+	"the text part alone is converted":                              "send no images",
 	"%d tensors %q are left out: they are for %s":                   "",
 	"tensor %q is left out: config.json ties the output head":       "",
 	"%v; so its floats stay floats":                                 "--quant NAME packs them",

@@ -50,8 +50,7 @@ func runFlags() []cli.Flag {
 		plainFlag(),
 		between(-1, maxTokens, &cli.IntFlag{Name: "tokens", Aliases: []string{"n"}, Value: 128,
 			Usage: "generate at most `N` tokens; 0 = prompt only, -1 = until the context is full, as in a " +
-				"conversation on a " +
-				"terminal"}),
+				"conversation on a terminal"}),
 		number(0, false, math.MaxFloat32,
 			&cli.Float64Flag{Name: "temperature", Usage: "sampling temperature `T` (0 = greedy)",
 				DefaultText: "the model's"}),

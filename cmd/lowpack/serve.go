@@ -86,8 +86,7 @@ func serveFlags() []cli.Flag {
 			Usage: "let at most `N` requests wait; further ones are told to come back (429)"}),
 		&cli.DurationFlag{Name: "itl-target", Value: 200 * time.Millisecond,
 			Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the " +
-				"largest " +
-				"chunks)"},
+				"largest chunks)"},
 		&cli.DurationFlag{Name: "request-timeout", Usage: "give a request up after `TIME` (0 = never)"},
 		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second,
 			Usage: "finish running requests for at most `TIME` after a signal"},

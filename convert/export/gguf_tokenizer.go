@@ -174,8 +174,8 @@ func (w *ggufWriter) vocabulary(t *tokenizer.Tokenizer) (*vocabulary, error) {
 	}
 	text, ok := w.file.Embedded("tokenizer.model")
 	if !ok {
-		return nil, fmt.Errorf("%w: the tokenizer is neither tokenizer.json nor tokenizer.model; another one is not "+
-			"written",
+		return nil, fmt.Errorf("%w: the tokenizer is neither tokenizer.json nor tokenizer.model; another "+
+			"one is not written",
 			pack.ErrUnsupported)
 	}
 	v := &vocabulary{kind: "llama", pre: "default"}

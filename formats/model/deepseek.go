@@ -93,8 +93,8 @@ func latentSizes(k *keys) Config {
 	case rope%2 != 0:
 		k.fail(pack.ErrCorrupt, "qk_rope_head_dim is %d, not an even number", rope)
 	case kv != c.Heads:
-		k.fail(pack.ErrUnsupported, "num_key_value_heads is %d, of %d heads; all have the same latent keys and "+
-			"values", kv, c.Heads)
+		k.fail(pack.ErrUnsupported, "num_key_value_heads is %d, of %d heads; all have the same latent keys and values",
+			kv, c.Heads)
 	case c.Heads*(c.Latent.Nope+max(rope, c.Latent.Value)) > pack.MaxDim:
 		k.fail(pack.ErrLimit, "%d heads of %d values", c.Heads, c.Latent.Nope+rope)
 	}

@@ -104,8 +104,8 @@ func gemmaSizes(k *keys) Config {
 // versions which of them it reads.
 func oneActivation(k *keys, act Activation, used, other string) {
 	if k.has(other) && tanhGelu(k, other) != act {
-		k.fail(pack.ErrUnsupported, "%s and %s are different activations; remove the wrong one (transformers 5 obeys "+
-			"%s)",
+		k.fail(pack.ErrUnsupported, "%s and %s are different activations; remove the wrong one "+
+			"(transformers 5 obeys %s)",
 			used, other, used)
 	}
 }

@@ -47,8 +47,8 @@ func quant(k *keys) Quant {
 		q.Declared = AbsMean
 	default:
 		s.fail(pack.ErrUnsupported,
-			"linear_class %q with quantization_mode %q; supported are bitlinear, and autobitlinear online or "+
-				"offline", class, mode)
+			"linear_class %q with quantization_mode %q; supported are bitlinear, and autobitlinear online or offline",
+			class, mode)
 	}
 	return q
 }

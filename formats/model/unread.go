@@ -56,8 +56,7 @@ var silent = set(
 	"initializer_range attention_dropout embd_pdrop resid_pdrop residual_dropout hidden_dropout "+
 		"embedding_dropout pretraining_tp output_router_logits "+
 		"router_aux_loss_coef router_jitter_noise neftune_noise_alpha finetuning_task task_specific_params "+
-		"problem_type id2label label2id "+
-		"pruned_heads",
+		"problem_type id2label label2id pruned_heads",
 	// How a runtime computes and what it returns.
 	"use_cache cache_implementation attn_implementation _attn_implementation _attn_implementation_autoset "+
 		"_experts_implementation use_kernels output_attentions output_hidden_states output_scores return_dict "+

@@ -119,8 +119,8 @@ func (e *Entry) check() error {
 		}
 	}
 	if e.Zero == (e.ZeroSHA == "") || e.Min == (e.MinSHA == "") || e.Order == (e.OrderSHA == "") {
-		return fmt.Errorf("%w: manifest: %q: a digest of zero points, minima or an order that the entry does not have "+
-			"(F11)",
+		return fmt.Errorf("%w: manifest: %q: a digest of zero points, minima or an order that the entry "+
+			"does not have (F11)",
 			pack.ErrCorrupt, e.Name)
 	}
 	l, err := pack.Open(e.Layout)

@@ -58,8 +58,8 @@ func (m *Manifest) checkEmbedding(name string) error {
 	}
 	if _, ok := l.(pack.Paneled); !ok || e.Order || len(e.Shape) != 2 {
 		return fmt.Errorf("%w: %q: a quantized embedding has one matrix, in a layout in row panels such as vnni4i, "+
-			"without an order of columns; this one has shape %v in layout %s "+
-			"(F10)", pack.ErrUnsupported, e.Name, e.Shape,
+			"without an order of columns; this one has shape %v in layout %s (F10)",
+			pack.ErrUnsupported, e.Name, e.Shape,
 			e.Layout.Name)
 	}
 	return nil

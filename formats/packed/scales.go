@@ -81,8 +81,8 @@ func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 				first+i, s[i])
 		}
 		if math.Signbit(float64(s[i])) && !e.Scale.Signed {
-			return nil, fmt.Errorf("%w: %q: scale %d is %v; only scales that the manifest calls signed are negative "+
-				"(F9)",
+			return nil, fmt.Errorf("%w: %q: scale %d is %v; only scales that the manifest calls "+
+				"signed are negative (F9)",
 				pack.ErrCorrupt, e.Name, first+i, s[i])
 		}
 	}

@@ -24,8 +24,8 @@ func Check(text []byte, sha256 string, m *packed.Manifest) error {
 		return fmt.Errorf("statement: %w", err)
 	}
 	if t, _ := got.Get("_type").Str(); t != StatementType {
-		return fmt.Errorf("%w: statement: _type is %q, want %q; open an envelope with the tool that checks its "+
-			"signature", pack.ErrCorrupt, t, StatementType)
+		return fmt.Errorf("%w: statement: _type is %q, want %q; open an envelope with the tool that "+
+			"checks its signature", pack.ErrCorrupt, t, StatementType)
 	}
 	expected, err := Statement("file", sha256, m)
 	if err != nil {

@@ -38,8 +38,8 @@ func openBitsAndBytes(l *Layer, read Read) (*Matrix, error) {
 	}
 	scb, format := t[0], t[1]
 	if format != nil && format[0] != 0 {
-		return nil, fmt.Errorf("%w: tensor %q is %d: weights in a GPU kernel's order are not supported, only 0 "+
-			"(row-major)",
+		return nil, fmt.Errorf("%w: tensor %q is %d: weights in a GPU kernel's order are not supported, "+
+			"only 0 (row-major)",
 			pack.ErrUnsupported, l.Module+".weight_format", format[0])
 	}
 	m := &Matrix{Alphabet: pack.Int8, Scales: make([]byte, len(scb))}

@@ -74,14 +74,14 @@ var tables = map[string]table{
 		{"static_kv_dtype static_attention_dtype", told, cached},
 		{"static_kv_granularity static_attention_granularity", inert, "of static_kv_dtype and static_attention_dtype"},
 		{"lm_head modules_to_not_convert block_name_to_quantize to_quant_block_names quant_block_list " +
-			"supported_types modules_in_block_to_quantize module_name_preceding_first_block scale_dtype " +
-			"quant_lm_head", inert, tensorsTell},
+			"supported_types modules_in_block_to_quantize module_name_preceding_first_block scale_dtype quant_lm_head",
+			inert, tensorsTell},
 		{"amp batch_size dataset tokenizer seqlen model_seqlen nsamples iters lr minmax_lr " +
 			"gradient_accumulate_steps pad_token_id enable_minmax_tuning enable_norm_bias_tuning " +
 			"enable_quanted_input low_gpu_mem_usage true_sequential static_groups damp_percent " +
 			"damp_auto_increment act_group_aware mse gptaq foem hessian mock_quantization fallback " +
-			"cache_block_outputs smooth smoother preprocessors scale_search_chunked_activations weight_only " +
-			"moe", inert, calibrated},
+			"cache_block_outputs smooth smoother preprocessors scale_search_chunked_activations weight_only moe",
+			inert, calibrated},
 		// The same in older versions: GPTQModel 1 to 6, AutoRound 0.2 and 0.3.
 		{"v2 v2_alpha v2_memory_device gptaq_alpha gptaq_memory_device fail_safe hessian_chunk_bytes " +
 			"hessian_chunk_size hessian_use_bfloat16_staging n_samples train_bs use_quant_input",

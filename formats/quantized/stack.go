@@ -38,8 +38,8 @@ func OpenStack(layers []*Layer, read Read) (Stack, error) {
 		}
 		if first := append(s, m)[0]; m.Alphabet.Name != first.Alphabet.Name {
 			return nil, fmt.Errorf("%w: module %q has codes of alphabet %s, module %q of %s: experts of one block "+
-				"must have the "+
-				"same", pack.ErrUnsupported, l.Module, m.Alphabet.Name, first.Layer.Module, first.Alphabet.Name)
+				"must have the same",
+				pack.ErrUnsupported, l.Module, m.Alphabet.Name, first.Layer.Module, first.Alphabet.Name)
 		}
 		s = append(s, m)
 	}

@@ -73,8 +73,8 @@ func CacheRoot(dir string) error {
 	case err != nil && err != io.EOF:
 		return err
 	case len(names) == 0:
-		return fmt.Errorf("%w: %s is a model's folder in the download cache and has no snapshot: download the model "+
-			"again",
+		return fmt.Errorf("%w: %s is a model's folder in the download cache and has no snapshot: "+
+			"download the model again",
 			pack.ErrCorrupt, dir)
 	}
 	slices.Sort(names)

@@ -19,8 +19,8 @@ func (l *Layout) Text() (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\n", l.Name, l.Summary)
 	l.facts(&b)
-	b.WriteString("\nAddress of weight (m, k) in a matrix of M by K, padding included; / and % as in integers, ^ is " +
-		"power\n")
+	b.WriteString("\nAddress of weight (m, k) in a matrix of M by K, padding included; / and % as in " +
+		"integers, ^ is power\n")
 	for _, line := range l.Formula {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}

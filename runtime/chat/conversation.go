@@ -156,8 +156,8 @@ func (c *conversation) cut(text marked.Text) (none marked.Text, err error) {
 	trimmed := strings.TrimSpace(continueTag)
 	at := strings.LastIndex(text.S, trimmed)
 	if at < 0 || !strings.Contains(text.S, jinja.Trim(c.final.S)) {
-		return none, fmt.Errorf("%w: the chat template does not write the last message as it is, so it cannot be "+
-			"continued",
+		return none, fmt.Errorf("%w: the chat template does not write the last message as it is, so it "+
+			"cannot be continued",
 			pack.ErrUnsupported)
 	}
 	if strings.HasPrefix(text.S[at:], continueTag) {

@@ -1,6 +1,10 @@
 package engine
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/overlap"
+)
 
 // textFilter looks for stop texts in a text that arrives in pieces.
 type textFilter struct {
@@ -23,7 +27,7 @@ func (f *textFilter) add(piece string) (text string, found bool) {
 	}
 	keep := 0
 	for _, s := range f.stops {
-		keep = max(keep, overlap(f.held, s))
+		keep = max(keep, overlap.Of(f.held, s))
 	}
 	text, f.held = f.held[:len(f.held)-keep], f.held[len(f.held)-keep:]
 	return text, false
@@ -31,13 +35,3 @@ func (f *textFilter) add(piece string) (text string, found bool) {
 
 // rest is the text that is still held back when the text ends for another reason.
 func (f *textFilter) rest() string { return f.held }
-
-// overlap is the length of the longest proper prefix of stop that is a suffix of text.
-func overlap(text, stop string) int {
-	for n := min(len(text), len(stop)-1); n > 0; n-- {
-		if strings.HasSuffix(text, stop[:n]) {
-			return n
-		}
-	}
-	return 0
-}

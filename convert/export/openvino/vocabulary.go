@@ -206,8 +206,7 @@ func (v *vocabulary) sentencePiece(normalizers, cuts []step) error {
 		return nil
 	}
 	return v.unsupported("BPE of characters with other steps than a mark in front of each part of a text, and marks " +
-		"for " +
-		"spaces")
+		"for spaces")
 }
 
 // mark replaces a space in SentencePiece.

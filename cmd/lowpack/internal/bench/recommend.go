@@ -218,8 +218,8 @@ func (r *recommendRun) codes(layout string, l convert.Matrices, vectors int) (pa
 	k := chosen(m)
 	if k == nil || k.Layout != layout {
 		return pass{}, fmt.Errorf("%w: layout %s has no kernel of its own for %s that the runtime would choose on "+
-			"this CPU, and would be repacked (lowpack bench kernels --layout %s compares "+
-			"kernels)", pack.ErrUnsupported, layout,
+			"this CPU, and would be repacked (lowpack bench kernels --layout %s compares kernels)",
+			pack.ErrUnsupported, layout,
 			l.Alphabet, layout)
 	}
 	c, err := r.copies(k, m)

@@ -123,8 +123,8 @@ func (o *Options) complete(e, other *engine.Engine) error {
 	if other != nil {
 		most = min(most, other.Options().Context)
 		if a, b := e.Description().Vocab, other.Description().Vocab; a != b {
-			return fmt.Errorf("%w: the models have vocabularies of %d and %d tokens: their predictions cannot be "+
-				"compared",
+			return fmt.Errorf("%w: the models have vocabularies of %d and %d tokens: their predictions "+
+				"cannot be compared",
 				pack.ErrUnsupported, a, b)
 		}
 	}

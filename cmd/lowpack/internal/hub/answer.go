@@ -28,8 +28,8 @@ func checkPlain(h http.Header) error {
 	if coding == "" || strings.EqualFold(coding, "identity") {
 		return nil
 	}
-	return fmt.Errorf("%w: the server compressed its response (Content-Encoding %.80q) although identity was "+
-		"requested%s",
+	return fmt.Errorf("%w: the server compressed its response (Content-Encoding %.80q) although "+
+		"identity was requested%s",
 		pack.ErrUnsupported, coding, suspects)
 }
 

@@ -42,8 +42,8 @@ func ParseName(text string) (Name, error) {
 		return part.MatchString(s) && !strings.Contains(s, "..") && !strings.Contains(s, "--")
 	}
 	if !ok || !legal(org) || !legal(model) || strings.HasSuffix(model, ".git") {
-		return Name{}, fmt.Errorf("%w: %q is not the name of a model on the hub: want ORG/NAME, ORG/NAME@REVISION or "+
-			"ORG/NAME:FILE", pack.ErrUnsupported, text)
+		return Name{}, fmt.Errorf("%w: %q is not the name of a model on the hub: want ORG/NAME, "+
+			"ORG/NAME@REVISION or ORG/NAME:FILE", pack.ErrUnsupported, text)
 	}
 	if !revision.MatchString(rev) || strings.Contains(rev, "..") || strings.Contains(rev, "//") {
 		return Name{}, fmt.Errorf("%w: %q: %q is not a branch, tag or commit", pack.ErrUnsupported, text, rev)
