@@ -116,6 +116,26 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestWarm reads every part of the memory once, and goes on where it was.
+func TestWarm(t *testing.T) {
+	seen := make([]int, 6)
+	l := &limits{pool: kernel.NewPool(1), read: &stretch{task: counter(seen), parts: 2, of: 3, at: 1}}
+	defer l.close()
+	l.warm()
+	if want := []int{1, 1, 1, 1, 1, 1}; !slices.Equal(seen, want) || l.read.at != 1 {
+		t.Errorf("read %v, at %d; want %v, at 1", seen, l.read.at, want)
+	}
+}
+
+// counter counts how often each part is done.
+type counter []int
+
+func (c counter) Do(from, to int) {
+	for i := from; i < to; i++ {
+		c[i]++
+	}
+}
+
 func TestNoiseIsAnError(t *testing.T) {
 	m := Meter{MaxSpread: 0.1}
 	if err := m.noise(0, 7); err != nil {

@@ -59,6 +59,14 @@ func (l *limits) readOnce() {
 	l.read.at = (l.read.at + 1) % l.read.of
 }
 
+// warm reads all of the memory: the host of a virtual machine takes away what was not read for minutes, and to bring it
+// back is slower by a factor of ten or more than to read it.
+func (l *limits) warm() {
+	for range l.read.of {
+		l.readOnce()
+	}
+}
+
 // once measures how long it takes to read readBytes and to multiply multiplyOps, reading for some time. Before, the
 // spinning workers of other pools go to sleep; afterwards, the workers of this pool do.
 func (l *limits) once(mul *roofline.Multiplier, d time.Duration) (read, multiply time.Duration) {

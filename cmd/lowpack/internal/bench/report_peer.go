@@ -112,6 +112,7 @@ func (f *Roofs) peerLimit(ctx context.Context, p *Peer, w Work) (float64, error)
 		const physical = 512 // -ub
 		passes, tokens = (w.Tokens+physical-1)/physical, w.Tokens
 	}
+	f.limits.warm()
 	judged, err := f.limits.measure(ctx, &Meter{MaxSpread: 1e9}, work{isa: kernel.Best(), scale: 1}, func() {})
 	if err != nil {
 		return 0, err

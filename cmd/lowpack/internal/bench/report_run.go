@@ -84,6 +84,7 @@ func (f *Roofs) Packed(path string) Runner {
 			ops: operations(d, file.Manifest()), passes: reportPasses}
 		r.MaxSpread = math.MaxFloat64 // the rounds show how much it spreads
 		row := ModelRow{What: w.What, Tokens: w.Tokens, Batch: w.Batch, Threads: f.threads}
+		f.limits.warm()
 		if err := r.row(ctx, f.limits, row); err != nil {
 			return 0, 0, err
 		}
