@@ -15,6 +15,8 @@ import (
 )
 
 //go:generate go run . bench chart ../../docs/benchmarks --into ../../docs/BENCHMARKS.md
+//go:generate go run . bench chart ../../docs/benchmarks --test "bitnet-2b4t, prompt of 512" --svg ../../docs/prefill.svg
+//go:generate go run . bench chart ../../docs/benchmarks --test "bitnet-2b4t, generate 64" --svg ../../docs/decode.svg
 //go:generate go run ../../internal/testkit/figures ../..
 
 func benchChartCommand() *cli.Command {

@@ -1,5 +1,6 @@
 // Command figures writes figures that were measured into the sentences that state them: the README and messages of the
-// program (make generate). The sources are docs/quality/smollm2.json and the tables of docs/QUALITY.md.
+// program (make generate). The sources are docs/quality/smollm2.json and the tables of docs/QUALITY.md and
+// docs/BENCHMARKS.md.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -21,14 +23,21 @@ type statement struct {
 // figure finds a number in the sources, as the sentence prints it.
 type figure func(*sources) (string, error)
 
-// statements are all places outside docs/QUALITY.md that state its figures, but convert.Offers, which TestFresh of
-// package quality holds.
+// speeds is how a sentence states how much faster prompts and decode are than in llama.cpp and in ik_llama.cpp.
+const speeds = `prompts ([0-9.]+) and ([0-9.]+) ×, decode ([0-9.]+) and ([0-9.]+) ×`
+
+// statements are all places outside docs/QUALITY.md and docs/BENCHMARKS.md that state their figures, but for
+// convert.Offers, which TestFresh of package quality holds.
 func statements() []statement {
 	return []statement{
 		{"README.md", `in groups of 32 columns ([0-9.]+) % perplexity on SmolLM2-135M, ([0-9.]+) % with ` +
 			"`--calibrate TEXT`; int8 ([0-9.]+) %",
 			[]figure{loss("lowpack int4, group 32", 0), loss("lowpack int4, group 32, GPTQ", 1),
 				loss("lowpack int8, per row", 2)}},
+		{"README.md", `ternary models, CPU \| faster: ` + speeds,
+			slices.Concat(times("bitnet-2b4t", "prompt of 512"), times("bitnet-2b4t", "generate 64"))},
+		{"README.md", `4 bits in groups, CPU \| faster: ` + speeds,
+			slices.Concat(times("llama-3.2-1b", "prompt of 512"), times("llama-3.2-1b", "generate 64"))},
 		{"cmd/lowpack/convert.go", `perplexity of the bundled model \+([0-9.]+) %\), int4 \(a scale per group of 32 ` +
 			`columns; " \+\s+"\+([0-9.]+) % there, \+([0-9.]+) % with SmolLM2-135M`,
 			[]figure{head("int8", 2), head("int4", 1), stated("with `--head int4`: [0-9.]+ \\(\\+([0-9.]+) %\\)")}},
@@ -42,7 +51,8 @@ type sources struct {
 		Form       string  `json:"form"`
 		Perplexity float64 `json:"perplexity"`
 	} `json:"rows"`
-	page string // docs/QUALITY.md
+	page       string // docs/QUALITY.md
+	benchmarks string // docs/BENCHMARKS.md
 }
 
 func readSources(root string) (*sources, error) {
@@ -54,9 +64,14 @@ func readSources(root string) (*sources, error) {
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, err
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/QUALITY.md"))
-	s.page = string(page)
-	return s, err
+	for path, page := range map[string]*string{"docs/QUALITY.md": &s.page, "docs/BENCHMARKS.md": &s.benchmarks} {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			return nil, err
+		}
+		*page = string(text)
+	}
+	return s, nil
 }
 
 // ratio of the perplexity of a form of SmolLM2-135M to that of its floats, less one.
@@ -88,6 +103,23 @@ func head(name string, places int) figure {
 		x, err := strconv.ParseFloat(found[1], 64)
 		return strconv.FormatFloat(100*(x-1), 'f', places, 64), err
 	}
+}
+
+// times are how many times faster than llama.cpp and than ik_llama.cpp some work was on the first machine of
+// docs/BENCHMARKS.md.
+func times(model, work string) (list []figure) {
+	for _, runtime := range []string{"llama.cpp", "ik_llama.cpp"} {
+		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(model+" | "+work+" | "+runtime) + ` \|.* ([0-9.]+) \|$`)
+		list = append(list, func(s *sources) (string, error) {
+			found := row.FindStringSubmatch(s.benchmarks)
+			if found == nil {
+				return "", fmt.Errorf("docs/BENCHMARKS.md has no row of %s, %s with %s", model, work, runtime)
+			}
+			x, err := strconv.ParseFloat(found[1], 64)
+			return strconv.FormatFloat(x, 'f', 1, 64), err
+		})
+	}
+	return list
 }
 
 // stated is a figure as a sentence of docs/QUALITY.md has it.
