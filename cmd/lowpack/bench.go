@@ -201,9 +201,9 @@ func printModelBench(w io.Writer, r, before *bench.ModelReport) {
 		if row.Refused != "" {
 			continue
 		}
-		cells := []string{row.Label(), strconv.Itoa(row.Threads), digits(row.TokensPerSec),
+		cells := []string{row.Label(), strconv.Itoa(row.Threads), bench.Digits(row.TokensPerSec),
 			spreadText(spreadOf(&row.Figures), row.Noise),
-			digits(1e3 * row.Seconds.Median), size(int64(row.BytesPerToken)), limitText(&row.Figures),
+			bench.Digits(1e3 * row.Seconds.Median), size(int64(row.BytesPerToken)), limitText(&row.Figures),
 			percentText(row.Fraction.Median)}
 		rows = append(rows, append(cells, comparison(before, row)...))
 	}
@@ -244,20 +244,7 @@ func percentText(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
 // limitText names the nearer limit and its speed.
 func limitText(f *bench.Figures) string {
 	if f.Bound == bench.Multiply {
-		return "multiply " + digits(f.PeakGOPS) + " GOPS"
+		return "multiply " + bench.Digits(f.PeakGOPS) + " GOPS"
 	}
-	return "memory " + digits(f.ReadGBs) + " GB/s"
-}
-
-// digits prints three significant digits, or all digits before the decimal point.
-func digits(x float64) string {
-	switch {
-	case x >= 100:
-		return strconv.FormatFloat(x, 'f', 0, 64)
-	case x >= 10:
-		return strconv.FormatFloat(x, 'f', 1, 64)
-	case x >= 1:
-		return strconv.FormatFloat(x, 'f', 2, 64)
-	}
-	return strconv.FormatFloat(x, 'g', 3, 64)
+	return "memory " + bench.Digits(f.ReadGBs) + " GB/s"
 }

@@ -46,9 +46,9 @@ func comparison(before *bench.ModelReport, row *bench.ModelRow) []string {
 	case old == nil:
 		return []string{"-", "-"}
 	case old.Noise || row.Noise:
-		return []string{digits(old.TokensPerSec), "NOISE"}
+		return []string{bench.Digits(old.TokensPerSec), "NOISE"}
 	}
-	return []string{digits(old.TokensPerSec), fmt.Sprintf("%.2f ×", row.TokensPerSec/old.TokensPerSec)}
+	return []string{bench.Digits(old.TokensPerSec), fmt.Sprintf("%.2f ×", row.TokensPerSec/old.TokensPerSec)}
 }
 
 // printBefore describes the earlier report. Reports that do not name the KV cache type used the default.

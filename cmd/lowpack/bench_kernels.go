@@ -128,8 +128,9 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 		if row.Wrong != "" {
 			line = append(line, "WRONG: "+row.Wrong)
 		} else {
-			line = append(line, digits(1e6*row.Seconds.Median)+" µs", spreadText(spreadOf(&row.Figures), row.Noise),
-				digits(row.GBs), digits(row.GOPS), limitText(&row.Figures), percentText(row.Fraction.Median))
+			f := &row.Figures
+			line = append(line, bench.Digits(1e6*f.Seconds.Median)+" µs", spreadText(spreadOf(f), f.Noise),
+				bench.Digits(f.GBs), bench.Digits(f.GOPS), limitText(f), percentText(f.Fraction.Median))
 		}
 		rows = append(rows, line)
 	}
@@ -194,7 +195,7 @@ func printMeasured(w io.Writer, list []kernel.Measurement) {
 	fmt.Fprint(w, "\nIt chooses by instruction set, then by what one core of a Zen 4 server reached, in GOPS:\n")
 	rows := [][]string{{"kernel", "codes", "1 token", "128 tokens"}}
 	for _, m := range list {
-		rows = append(rows, []string{m.Kernel, m.Alphabet, digits(m.Vector), digits(m.Batch)})
+		rows = append(rows, []string{m.Kernel, m.Alphabet, bench.Digits(m.Vector), bench.Digits(m.Batch)})
 	}
 	table(w, map[int]bool{2: true, 3: true}, rows)
 }

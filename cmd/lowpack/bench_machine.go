@@ -62,7 +62,7 @@ func printMachine(w io.Writer, r *bench.MachineReport) {
 
 func machineRate(row *bench.MachineRow) string {
 	if row.What == bench.Read {
-		return digits(row.Rate/1e9) + " GB/s"
+		return bench.Digits(row.Rate/1e9) + " GB/s"
 	}
-	return digits(row.Rate/1e9) + " GOPS"
+	return bench.Digits(row.Rate/1e9) + " GOPS"
 }

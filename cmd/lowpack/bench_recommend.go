@@ -133,7 +133,7 @@ func printRecommendation(w io.Writer, r *bench.Recommendation, spread float64) {
 			}
 			line := []string{what + " " + row.Name, star, size(row.Bytes), strings.Join(row.Kernels, " ")}
 			for _, s := range row.Seconds {
-				line = append(line, digits(1e3*s.Median)+" ms", spreadText(s.Spread, s.Spread > spread))
+				line = append(line, bench.Digits(1e3*s.Median)+" ms", spreadText(s.Spread, s.Spread > spread))
 			}
 			rows = append(rows, line)
 		}
@@ -149,5 +149,5 @@ func printRecommendation(w io.Writer, r *bench.Recommendation, spread float64) {
 		perToken, line = perToken+head.Seconds[0].Median, line+" --head "+head.Name
 	}
 	fmt.Fprintf(w, "\nRecommended: %s. The matrices alone would allow %s tokens/s of decode and %s of prefill.\n", line,
-		digits(1/perToken), digits(float64(r.Tokens[1])/prompt))
+		bench.Digits(1/perToken), bench.Digits(float64(r.Tokens[1])/prompt))
 }

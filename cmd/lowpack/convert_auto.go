@@ -71,5 +71,5 @@ func measureAuto(c *cli.Context, source string, o *convert.Options) (notes []str
 
 func choiceNote(what string, r *bench.RecommendRow) string {
 	return fmt.Sprintf("%s %s, the fastest on this machine for one token, which takes %s ms; --%s %s makes the same "+
-		"file on every machine", what, r.Name, digits(1e3*r.Seconds[0].Median), what, r.Name)
+		"file on every machine", what, r.Name, bench.Digits(1e3*r.Seconds[0].Median), what, r.Name)
 }

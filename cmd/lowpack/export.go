@@ -88,8 +88,7 @@ They keep the KV cache as states, or take it as inputs, which OpenVINO's NPUW de
 				DefaultText: "exact where all matrices allow it, else plain"}, export.Arithmetics()...),
 			oneOf(&cli.StringFlag{Name: "static",
 				Usage: "write OpenVINO models of static shapes, with the KV cache as `CACHE`: " +
-					strings.Join(openvino.Caches(),
-						" or ")}, openvino.Caches()...),
+					strings.Join(openvino.Caches(), " or ")}, openvino.Caches()...),
 			between(2, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length of static models: `N` tokens",
 				DefaultText: "1024, or what the model was made for"}),
 			between(1, maxTokens, &cli.IntFlag{Name: "prefill", Usage: "static prefill of `N` tokens at once",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/internal/align"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/pack/explain"
@@ -146,7 +147,7 @@ func listLayouts(c *cli.Context, kernels func(string) []string) error {
 // stay.
 func narrow(rows [][]string, columns int) [][]string {
 	fits, wide := 0, 0
-	for i, w := range columnWidths(rows) {
+	for i, w := range align.Widths(rows) {
 		if wide += w; i < 2 || wide+2*i <= columns { // two spaces between columns
 			fits = i + 1
 		}

@@ -8,10 +8,10 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/internal/align"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/internal/version"
@@ -100,33 +100,9 @@ func table(w io.Writer, right map[int]bool, rows [][]string) {
 			r[i] = printable.Line(cell)
 		}
 	}
-	width := columnWidths(rows)
-	for _, r := range rows {
-		var line strings.Builder
-		for i, cell := range r {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			if right[i] {
-				line.WriteString(pad + cell)
-			} else {
-				line.WriteString(cell + pad)
-			}
-			line.WriteString("  ")
-		}
-		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	for _, line := range align.Rows(rows, func(column int) bool { return right[column] }) {
+		fmt.Fprintln(w, line)
 	}
-}
-
-// columnWidths returns the number of characters of the widest cell per column.
-func columnWidths(rows [][]string) (list []int) {
-	for _, r := range rows {
-		for i, cell := range r {
-			if i == len(list) {
-				list = append(list, 0)
-			}
-			list[i] = max(list[i], utf8.RuneCountInString(cell))
-		}
-	}
-	return list
 }
 
 // size prints a number of bytes as people read it.

@@ -8,6 +8,7 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/transpose"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -107,20 +108,9 @@ func (s stack) plain(expert int) ([]byte, quantize.DType, error) {
 		return nil, d, err
 	}
 	if s.Turned {
-		data = turned(data, s.In, d.Size())
+		data = transpose.Bytes(data, s.In, len(data)/s.In/d.Size())
 	}
 	return pickRows(data, s.Rows, s.In*d.Size()), d, nil
-}
-
-// turned transposes a matrix of the given number of rows; size is the bytes of an element.
-func turned(data []byte, rows, size int) []byte {
-	out, columns := make([]byte, len(data)), len(data)/size/rows
-	for k := range rows {
-		for m := range columns {
-			copy(out[(m*rows+k)*size:][:size], data[(k*columns+m)*size:])
-		}
-	}
-	return out
 }
 
 // values returns the weights of an expert.

@@ -3,6 +3,7 @@ package quantized
 import (
 	"fmt"
 
+	"github.com/lowpack/lowpack/internal/transpose"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -47,7 +48,7 @@ func openAWQ(l *Layer, read Read, symmetric bool) (*Matrix, error) {
 		return signed(w.at(row*rows/8+n/8)>>(4*nibbles[n%8])&15, 4)
 	}
 	m := &Matrix{Alphabet: pack.Int4, Zeros: make([]int8, l.Rows*l.Groups())}
-	m.Scales = transposed(t[1], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
+	m.Scales = transpose.Bytes(t[1], l.Groups(), l.Rows)
 	for n := range l.Rows {
 		for g := range l.Groups() {
 			z := code(t[0], g, l.Rows, n)

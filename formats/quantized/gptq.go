@@ -3,6 +3,7 @@ package quantized
 import (
 	"fmt"
 
+	"github.com/lowpack/lowpack/internal/transpose"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -74,7 +75,7 @@ func (f gptq) open(l *Layer, d declared, read Read) (*Matrix, error) {
 	if m.Order, err = l.order(".g_idx", "desc_act", d.order, t[2]); err != nil {
 		return nil, err
 	}
-	m.Scales = transposed(t[1], l.Groups(), l.Rows, int(l.ScaleOf.Size()))
+	m.Scales = transpose.Bytes(t[1], l.Groups(), l.Rows)
 	form := f.form
 	if d.symmetric {
 		form = symmetric

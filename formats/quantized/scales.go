@@ -90,17 +90,3 @@ func (l *Layer) badScale(i int, what string) error {
 	return fmt.Errorf("%w: module %q: row %d: scale of group %d %s; the checkpoint is damaged: download it again",
 		pack.ErrCorrupt, l.Module, i/l.Groups(), i%l.Groups(), what)
 }
-
-// transposed converts [groups][rows] elements of size bytes to [rows][groups].
-func transposed(b []byte, groups, rows, size int) []byte {
-	if groups == 1 {
-		return b
-	}
-	out := make([]byte, len(b))
-	for g := range groups {
-		for m := range rows {
-			copy(out[(m*groups+g)*size:][:size], b[(g*rows+m)*size:])
-		}
-	}
-	return out
-}

@@ -9,6 +9,7 @@ import (
 // Imports point one way: cmd → convert, verify, runtime → formats → pack, and internal lies below formats.
 var law = map[string][]string{
 	"pack":                {"pack", "internal/float16"},
+	"pack/explain":        {"pack", "internal/align"},
 	"internal/float16":    {},
 	"convert/quantize":    {"pack", "convert/quantize", "internal/float16"},
 	"internal/kernel":     {"pack", "internal/mmap", "internal/offheap", "internal/kernel"},

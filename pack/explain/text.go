@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lowpack/lowpack/internal/align"
 )
 
 const (
@@ -107,7 +109,7 @@ func (l *Layout) picture(b *strings.Builder) error {
 		return err
 	}
 	fmt.Fprintf(b, "\nWhere weights lie: %s (a corner of a matrix %v)\n", l.notation(e), e.shape)
-	align(b, table)
+	writeTable(b, table)
 	fmt.Fprintf(b, "\nWhat the first bytes hold: row,column of each digit, bit 7 on the left\n")
 	table = nil
 	for i, slots := range e.bytes {
@@ -120,7 +122,7 @@ func (l *Layout) picture(b *strings.Builder) error {
 		}
 		table = append(table, line)
 	}
-	align(b, table)
+	writeTable(b, table)
 	return nil
 }
 
@@ -171,34 +173,17 @@ func (l *Layout) notation(e *example) string {
 	return "byte.bit"
 }
 
-func lineWidth(table [][]string) int {
-	total := 0
-	for i := range table[0] {
-		widest := 0
-		for _, line := range table {
-			widest = max(widest, utf8.RuneCountInString(line[i]))
-		}
-		total += widest + 2
+func lineWidth(table [][]string) (total int) {
+	for _, width := range align.Widths(table) {
+		total += width + 2
 	}
 	return total
 }
 
-// align prints columns aligned to the right, two spaces apart.
-func align(b *strings.Builder, table [][]string) {
-	var width []int
-	for _, line := range table {
-		for i, cell := range line {
-			if i == len(width) {
-				width = append(width, 0)
-			}
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, line := range table {
-		for i, cell := range line {
-			b.WriteString("  " + strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)) + cell)
-		}
-		b.WriteByte('\n')
+// writeTable aligns columns to the right, each after two spaces.
+func writeTable(b *strings.Builder, table [][]string) {
+	for _, line := range align.Rows(table, func(int) bool { return true }) {
+		fmt.Fprintf(b, "  %s\n", line)
 	}
 }
 

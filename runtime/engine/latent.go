@@ -5,6 +5,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/internal/transpose"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -55,7 +56,7 @@ func (x *latent) split(l *loader, name string, heads int) error {
 		return fmt.Errorf("%w: %d bytes", pack.ErrCorrupt, len(t.Data))
 	}
 	for data := t.Data; len(data) > 0; data = data[(x.Nope+x.Value)*size:] {
-		keys, err := tensor.NewMatrix(typ, x.Rank, x.Nope, transposed(data[:x.Nope*size], x.Nope, x.Rank))
+		keys, err := tensor.NewMatrix(typ, x.Rank, x.Nope, transpose.Bytes(data[:x.Nope*size], x.Nope, x.Rank))
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/internal/transpose"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -172,7 +173,7 @@ func (l *loader) expertFloats(lin *model.Linear, rows, cols int) *tensor.Matrix 
 			size := len(t.Data) / lin.Experts
 			data := t.Data[l.expert*size:][:size]
 			if lin.Turned {
-				data = transposed(data, cols, rows)
+				data = transpose.Bytes(data, cols, rows)
 			}
 			m, err = tensor.NewMatrix(typ, rows, cols, data)
 		}
@@ -181,18 +182,6 @@ func (l *loader) expertFloats(lin *model.Linear, rows, cols int) *tensor.Matrix 
 		l.fail(lin.Weight, err)
 	}
 	return m
-}
-
-// transposed returns a transposed copy of a matrix of m rows.
-func transposed(data []byte, m, n int) []byte {
-	size := len(data) / m / n
-	out := make([]byte, len(data))
-	for i := range m {
-		for j := range n {
-			copy(out[(j*m+i)*size:][:size], data[(i*n+j)*size:])
-		}
-	}
-	return out
 }
 
 // vector widens a tensor of n floats.

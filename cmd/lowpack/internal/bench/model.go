@@ -80,13 +80,13 @@ func Model(ctx context.Context, path string, o ModelOptions) (*ModelReport, erro
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	f, err := packed.Open(path)
+	f, d, err := openModel(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	r := &modelRun{ModelOptions: &o, file: f,
-		ModelReport: ModelReport{Schema: ModelSchema, Host: host(), File: path, FileBytes: f.Size()}}
+	r := &modelRun{ModelOptions: &o, file: f, ops: operations(d, f.Manifest()), ModelReport: ModelReport{
+		Schema: ModelSchema, Host: host(), File: path, FileBytes: f.Size(), Family: d.Family}}
 	if err := r.run(ctx); err != nil {
 		return nil, filerr.Named(path, err)
 	}
@@ -100,6 +100,20 @@ func Model(ctx context.Context, path string, o ModelOptions) (*ModelReport, erro
 		noisy++
 	}
 	return &r.ModelReport, r.noise(noisy, len(r.Rows)+1)
+}
+
+// openModel opens a packed file that holds a whole model.
+func openModel(path string) (*packed.File, *model.Description, error) {
+	f, err := packed.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := packed.Describe(f)
+	if err != nil {
+		f.Close()
+		return nil, nil, filerr.Named(path, err)
+	}
+	return f, d, nil
 }
 
 func (o *ModelOptions) check() error {
@@ -130,12 +144,7 @@ type modelRun struct {
 }
 
 func (r *modelRun) run(ctx context.Context) error {
-	d, err := packed.Describe(r.file)
-	if err != nil {
-		return err
-	}
 	m := r.file.Manifest()
-	r.Family, r.ops = d.Family, operations(d, m)
 	for i := range m.Packed {
 		if name := m.Packed[i].Layout.Name; !slices.Contains(r.Layouts, name) {
 			r.Layouts = append(r.Layouts, name)

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/lowpack/lowpack/formats/gguf"
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/pack"
@@ -154,15 +153,11 @@ func ggufBytes(path string) (n int, err error) {
 // perPass returns the integer operations of a token, and the bytes of the KV cache that a pass in the middle of the
 // work reads.
 func perPass(path string, w Work) (ops, kv int, err error) {
-	file, err := packed.Open(path)
+	file, d, err := openModel(path)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer file.Close()
-	d, err := packed.Describe(file)
-	if err != nil {
-		return 0, 0, err
-	}
 	o, _ := w.stage()
 	o.Threads, o.Cache = 1, engine.CacheF16
 	s, err := newStage(file, o)

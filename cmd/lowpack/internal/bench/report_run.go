@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
@@ -71,15 +70,11 @@ const reportPasses = 2
 // Packed returns a runner that measures a packed file in this process. Keys and values are f16, as in llama.cpp.
 func (f *Roofs) Packed(path string) Runner {
 	return func(ctx context.Context, w Work) (rate, limit float64, err error) {
-		file, err := packed.Open(path)
+		file, d, err := openModel(path)
 		if err != nil {
 			return 0, 0, err
 		}
 		defer file.Close()
-		d, err := packed.Describe(file)
-		if err != nil {
-			return 0, 0, err
-		}
 		r := &modelRun{ModelOptions: &ModelOptions{Cache: engine.CacheF16, Generate: w.Tokens}, file: file,
 			ops: operations(d, file.Manifest()), passes: reportPasses}
 		r.MaxSpread = math.MaxFloat64 // the rounds show how much it spreads

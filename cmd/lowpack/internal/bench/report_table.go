@@ -54,8 +54,8 @@ func (r *Report) markdown() string {
 			if c == nil {
 				continue
 			}
-			rows = append(rows, []string{w.Model, w.Label(), f.Runtime, f.Weights, f.Head, digits(c.Rate.Median),
-				fmt.Sprintf("%s–%s, %d", digits(c.Min), digits(c.Max), c.Turns), fmt.Sprintf("%.2f", c.Fraction),
+			rows = append(rows, []string{w.Model, w.Label(), f.Runtime, f.Weights, f.Head, Digits(c.Rate.Median),
+				fmt.Sprintf("%s–%s, %d", Digits(c.Min), Digits(c.Max), c.Turns), fmt.Sprintf("%.2f", c.Fraction),
 				ratio(c.Ratio)})
 		}
 	}
@@ -98,15 +98,18 @@ func ratio(x float64) string {
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
-// digits prints three significant digits, or all digits before the decimal point.
-func digits(x float64) string {
+// Digits prints a speed or a time with three significant digits, or all digits before the decimal point. Below 1, zeros
+// at the end are left out.
+func Digits(x float64) string {
 	switch {
 	case x >= 100:
 		return strconv.FormatFloat(x, 'f', 0, 64)
 	case x >= 10:
 		return strconv.FormatFloat(x, 'f', 1, 64)
+	case x >= 1:
+		return strconv.FormatFloat(x, 'f', 2, 64)
 	}
-	return strconv.FormatFloat(x, 'f', 2, 64)
+	return strconv.FormatFloat(x, 'g', 3, 64)
 }
 
 // markdown writes a table.

@@ -274,3 +274,13 @@ func TestTicks(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestDigits: tables and reports show speeds and times alike.
+func TestDigits(t *testing.T) {
+	for x, want := range map[float64]string{1234.4: "1234", 100: "100", 99.94: "99.9", 10: "10.0", 9.994: "9.99",
+		1: "1.00", 0.98765: "0.988", 0.0521: "0.0521", 0.5: "0.5", 0: "0"} {
+		if got := Digits(x); got != want {
+			t.Errorf("%v: %s, want %s", x, got, want)
+		}
+	}
+}
