@@ -19,7 +19,7 @@ const (
 	BF16 DType = "BF16"
 )
 
-// Size of one element in bytes; 0 for a type that is not quantized.
+// Size returns the size of an element in bytes; 0 for a type that is not quantized.
 func (d DType) Size() int {
 	switch d {
 	case F32:
@@ -41,17 +41,11 @@ func (d DType) check() error {
 func (d DType) Widen(dst []float32, src []byte) {
 	switch d {
 	case F32:
-		for i := range dst {
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-		}
+		float16.Singles(dst, src)
 	case BF16:
-		for i := range dst {
-			dst[i] = float16.WidenBrain(binary.LittleEndian.Uint16(src[2*i:]))
-		}
+		float16.Brains(dst, src)
 	case F16:
-		for i := range dst {
-			dst[i] = float16.Widen(binary.LittleEndian.Uint16(src[2*i:]))
-		}
+		float16.Halves(dst, src)
 	}
 }
 

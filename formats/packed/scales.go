@@ -108,21 +108,15 @@ func (s Scale) widened(data []byte) []float32 {
 func (s Scale) widen(values []float32, data []byte) {
 	switch s.DType {
 	case ScaleF16:
-		for i := range values {
-			values[i] = float16.Widen(binary.LittleEndian.Uint16(data[2*i:]))
-		}
+		float16.Halves(values, data)
 	case ScaleBF16:
-		for i := range values {
-			values[i] = float16.WidenBrain(binary.LittleEndian.Uint16(data[2*i:]))
-		}
+		float16.Brains(values, data)
 	case ScaleE8M0:
 		for i := range values {
 			values[i] = widenE8M0(data[i])
 		}
 	default:
-		for i := range values {
-			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		}
+		float16.Singles(values, data)
 	}
 }
 

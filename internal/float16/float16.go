@@ -1,9 +1,12 @@
-// Package float16 converts the two floats of 16 bits, IEEE 754 binary16 and bfloat16, for everything that is optimized
-// or writes files. verify and verify/reference have conversions of their own (verify/internal/half): an error here must
-// not agree with itself.
+// Package float16 converts the two floats of 16 bits, IEEE 754 binary16 and bfloat16, and reads stored floats, for
+// everything that is optimized or writes files. verify and verify/reference have conversions of their own
+// (verify/internal/half): an error here must not agree with itself.
 package float16
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 const infinity = 0x7f800000 // of a float32
 
@@ -53,4 +56,25 @@ func NarrowBrain(x float64) uint16 {
 		}
 	}
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
+}
+
+// Singles sets dst to stored floats of 32 bits, little-endian.
+func Singles(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+	}
+}
+
+// Halves is Singles for binary16.
+func Halves(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = Widen(binary.LittleEndian.Uint16(src[2*i:]))
+	}
+}
+
+// Brains is Singles for bfloat16.
+func Brains(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = WidenBrain(binary.LittleEndian.Uint16(src[2*i:]))
+	}
 }

@@ -6,9 +6,28 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 )
+
+// TestStored: stored floats are read little-endian.
+func TestStored(t *testing.T) {
+	src := []byte{0x00, 0x3c, 0x00, 0xbc, 0x80, 0x3f, 0x20, 0xc0}
+	for name, c := range map[string]struct {
+		read func([]float32, []byte)
+		want []float32
+	}{
+		"Halves":  {Halves, []float32{1, -1, 1.875, -2.0625}},
+		"Brains":  {Brains, []float32{0x1p-7, -0x1p-7, 1, -2.5}},
+		"Singles": {Singles, []float32{math.Float32frombits(0xbc003c00), math.Float32frombits(0xc0203f80)}},
+	} {
+		dst := make([]float32, len(c.want))
+		if c.read(dst, src); !slices.Equal(dst, c.want) {
+			t.Errorf("%s: %v, want %v", name, dst, c.want)
+		}
+	}
+}
 
 // value returns the value of a float with that many bits of exponent and fraction, by the definition of the format.
 func value(bits, exponent, fraction int) float64 {
