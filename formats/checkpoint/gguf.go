@@ -246,6 +246,9 @@ func (v *view) i2s() error {
 
 // readAt fills p with bytes starting at off; start and end need not be row boundaries.
 func (v *view) readAt(p []byte, off int64) error {
+	if v.raw != "" && v.tensor.Heads == 0 { // the rows are one run of bytes
+		return v.part.read(p, v.tensor.From, off)
+	}
 	var stored, row []byte
 	for len(p) > 0 {
 		m, skip := off/v.size, off%v.size
