@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/internal/filerr"
-	"github.com/lowpack/lowpack/internal/thinking"
+	"github.com/lowpack/lowpack/internal/harmony"
 	"github.com/lowpack/lowpack/pack"
 	conversation "github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -36,6 +36,8 @@ type talk struct {
 
 	last      engine.Result
 	prefilled int // tokens before it
+
+	harmony *harmony.Format // nil = the model does not write in channels
 }
 
 // chat holds a conversation: at a terminal by converse, elsewhere with each line of standard input as a user message.
@@ -46,7 +48,10 @@ func (s *session) chat(c *cli.Context, r engine.Request, first string) error {
 			return err
 		}
 	}
-	t := &talk{session: s, c: c, request: r}
+	t := &talk{session: s, c: c, request: r, harmony: harmony.Of(s.Tokenizer)}
+	if t.harmony != nil {
+		t.request.StopTokens = t.harmony.Stops(r.StopTokens)
+	}
 	t.begin(c.String("system"))
 	if isTerminal(c.App.Reader) && redraws(c.App.ErrWriter) {
 		return t.converse(first)
@@ -129,7 +134,7 @@ func (t *talk) answer(ctx context.Context) error {
 	t.past = all
 	r := t.request
 	r.History, r.Prompt = all[:keep], all[keep:]
-	r.Decoder = t.Tokenizer.NewStream(true)
+	r.Decoder = t.decoder()
 	reply, err := t.stream(ctx, r)
 	if err != nil {
 		return err
@@ -155,10 +160,9 @@ func (t *talk) tokens(messages []conversation.Message) ([]int, error) {
 func (t *talk) stream(ctx context.Context, r engine.Request) (reply string, err error) {
 	stop := t.spin(len(r.Prompt))
 	defer stop()
-	tail := t.Tokenizer.Decode(t.past[max(0, len(t.past)-thinking.Tail):], true) // of the prompt
 	var said strings.Builder
 	out := &writer{w: dataOf(t.c.App.Writer), ids: t.c.Bool("ids")}
-	show := &parts{writer: out, thinking: thinking.New(tail), as: t.think(), screen: t.c.App.Writer, first: stop}
+	show := &parts{writer: out, thinking: t.splitter(), as: t.think(), screen: t.c.App.Writer, first: stop}
 	t.last, err = t.generate(ctx, besideResult(t.c), r, func(p engine.Piece) bool {
 		said.WriteString(p.Text)
 		return show.piece(p) && ctx.Err() == nil
@@ -168,7 +172,14 @@ func (t *talk) stream(ctx context.Context, r engine.Request) (reply string, err 
 	if said.Len() > 0 && ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		t.last.Reason, err = stopped, nil
 	}
-	return said.String(), cmp.Or(err, out.err)
+	reply = said.String()
+	if t.harmony != nil { // its chat template takes the answer alone
+		s := t.splitter()
+		_, reply = s.Add(said.String())
+		_, rest := s.End()
+		reply += rest
+	}
+	return reply, cmp.Or(err, out.err)
 }
 
 // useTemplate chooses a chat template: one of the model's own by its name, or the one in a file.

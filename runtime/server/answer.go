@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lowpack/lowpack/internal/harmony"
 	"github.com/lowpack/lowpack/internal/thinking"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -30,6 +31,7 @@ type job struct {
 
 	reasons    bool   // separate thoughts from the content
 	promptTail string // last tokens of the prompt, which may open the thoughts
+	opened     []int  // the prompt of a model that writes in channels
 }
 
 // head holds the fields that every response object starts with.
@@ -60,6 +62,8 @@ type choice struct {
 	index  int
 	text   strings.Builder
 	reader *callReader // nil = do not look for tool calls
+
+	channels *harmony.Reader // nil = the model does not write in channels
 
 	thinking *thinking.Reader // nil = do not look for thoughts
 	thought  strings.Builder
@@ -157,7 +161,7 @@ type answer struct {
 func newAnswer(j *job) *answer {
 	a := &answer{job: j, choices: make([]*choice, len(j.requests)*j.n)}
 	for i := range a.choices {
-		a.choices[i] = &choice{index: i, reader: j.tools.reader(), thinking: j.thoughts()}
+		a.choices[i] = &choice{index: i, reader: j.tools.reader(), thinking: j.thoughts(), channels: j.channels()}
 		if j.echo != nil {
 			a.choices[i].text.WriteString(j.echo[i/j.n])
 		}
@@ -231,6 +235,9 @@ func (a *answer) takePrompt(e schedule.Event, s *api.Stream) {
 
 // read splits new text of a choice into thoughts, content and tool calls.
 func (c *choice) read(e schedule.Event) part {
+	if c.channels != nil {
+		return c.readChannels(e)
+	}
 	thought, text := c.think(e.Piece.Text, e.Reason != "")
 	if c.reader == nil {
 		return part{thought: thought, reading: reading{text: text}}

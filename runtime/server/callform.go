@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/lowpack/lowpack/internal/harmony"
 	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/server/grammar"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
@@ -20,6 +21,8 @@ type callForm struct {
 	gap         string // white space between open and the first call
 	behind      string // white space between a call and close
 	between     string // white space between close and the next open
+
+	channels bool // calls are messages of harmony instead, in which only the arguments are JSON
 }
 
 // Delimiters of the supported families (Hermes/Qwen, Mistral). The Llama family has none.
@@ -48,6 +51,9 @@ func callFormOf(t *tokenizer.Tokenizer) *callForm {
 		`[{"type": "function", "function": {"name": %q, "description": "b", "parameters": {"type": "object", "properties": {}}}}]`, probeName)})
 	if err != nil || strings.Count(text, probeName) < 2 { // tools and calls are both there
 		return nil
+	}
+	if strings.Contains(text, harmony.Recipient(probeName)) && harmony.Of(t) != nil {
+		return &callForm{channels: true}
 	}
 	found := probeCall.FindStringSubmatch(text)
 	if found == nil {

@@ -35,8 +35,8 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 	messages, o := m.readMessages(b)
 	o.Tools = j.tools.shown()
 	ids := m.render(b, "messages", messages, o)
-	j.readReasoning(b, ids)
 	ids = j.prompt(ids)
+	j.readReasoning(b, ids)
 	if e := b.Err(); e != nil {
 		e.Write(w)
 		return

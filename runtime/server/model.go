@@ -12,6 +12,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/lowpack/lowpack/internal/harmony"
 	"github.com/lowpack/lowpack/internal/version"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
@@ -30,6 +31,7 @@ type model struct {
 	context   int
 	formats   formats
 	callForm  func() *callForm // nil result = the chat template has no known form of tool calls
+	harmony   *harmony.Format  // nil = the model writes in another format
 }
 
 func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Options) (*model, error) {
@@ -40,11 +42,16 @@ func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Op
 		return nil, err
 	}
 	d := e.Description()
-	return &model{
+	m := &model{
 		hosted: h, Scheduler: schedule.New(e, o), Tokenizer: t, engine: e, sampling: sampling,
 		callForm: sync.OnceValue(func() *callForm { return callFormOf(t) }),
 		stops:    append(t.StopIDs(), d.EOS...), vocab: d.Vocab, context: e.Options().Context,
-	}, nil
+		harmony: harmony.Of(t),
+	}
+	if m.harmony != nil {
+		m.stops = m.harmony.Stops(m.stops)
+	}
+	return m, nil
 }
 
 // close stops running requests and frees the memory.

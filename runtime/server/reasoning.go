@@ -17,6 +17,10 @@ func (j *job) readReasoning(b *api.Body, prompt []int) {
 	if b.String("reasoning_format", &format); !slices.Contains(reasoningFormats, format) {
 		b.Fail("reasoning_format", "reasoning_format %.40q: must be one of auto, deepseek, none", format)
 	}
+	if j.model.harmony != nil {
+		j.readChannels(prompt, format != "none")
+		return
+	}
 	if format == "none" || j.format != nil && !j.tools.free() || b.Err() != nil {
 		return
 	}

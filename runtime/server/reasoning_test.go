@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -18,14 +19,24 @@ var marks = []string{"<think>", "</think>", "<tool_call>"}
 // serveThinking starts a server of the bundled model with tokens for the marks.
 func serveThinking(t *testing.T, template string) *httptest.Server {
 	t.Helper()
+	names := map[string]string{}
+	for i, mark := range marks {
+		names[fmt.Sprintf("<|reserved_special_token_%d|>", i)] = mark
+	}
+	return serveNames(t, template, names, false)
+}
+
+// serveNames starts a server of the bundled model, whose special tokens get other names.
+func serveNames(t *testing.T, template string, names map[string]string, special bool) *httptest.Server {
+	t.Helper()
 	m := tiny(t, "tiny", small)
 	embedded := m.File.Embedded
 	files := func(name string) ([]byte, bool) {
 		data, ok := embedded(name)
-		for i, mark := range marks {
-			special := regexp.MustCompile(fmt.Sprintf(
-				`("content": *")<\|reserved_special_token_%d\|>("[^}]*"special": *)true`, i))
-			data = special.ReplaceAll(data, []byte("${1}"+mark+"${2}false"))
+		for old, name := range names {
+			token := regexp.MustCompile(`("content": *"` + regexp.QuoteMeta(old) + `"[^}]*"special": *)true`)
+			data = token.ReplaceAll(data, fmt.Appendf(nil, "${1}%v", special))
+			data = bytes.ReplaceAll(data, []byte(old), []byte(name))
 		}
 		return data, ok
 	}

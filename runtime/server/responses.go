@@ -28,8 +28,8 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *
 	scores := readResponseLogprobs(b)
 	j.offer(j.readTools(b, responseTools(b)))
 	ids := j.readInput(b)
-	j.readReasoning(b, ids)
 	ids = j.prompt(ids)
+	j.readReasoning(b, ids)
 	if e := b.Err(); e != nil {
 		e.Write(w)
 		return

@@ -49,6 +49,7 @@ type settings struct {
 	prediction []int // predicted output; nil = none
 
 	showSpecial bool                // include control tokens in the text
+	marked      bool                // mark those of harmony for its reader
 	format      *grammar.Grammar    // nil = any text
 	formatName  string              // the field that sets it
 	words       *grammar.Vocabulary // of the format; nil = the one without control tokens
@@ -200,7 +201,9 @@ func (s *settings) text(m *model, i int) engine.Request {
 	}
 	decoder := m.Tokenizer.NewStream(true)
 	decoder.ShowSpecial = s.showSpecial
-	r.Decoder = decoder
+	if r.Decoder = decoder; s.marked {
+		r.Decoder = m.harmony.Marked(decoder)
+	}
 	return r
 }
 

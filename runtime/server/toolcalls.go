@@ -145,6 +145,10 @@ func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 		return
 	}
 	t.forced = true
+	if t.form.channels {
+		j.forceChannel(b, t, allowed)
+		return
+	}
 	if id, ok := j.model.Tokenizer.ID(t.form.open); ok && t.form.open != "" {
 		t.opener = []int{id}
 	}
@@ -155,6 +159,11 @@ func (j *job) force(b *api.Body, t *tools, list []function, name string) {
 
 // holdStrict lets the model decide whether to call, but constrains the arguments of strict functions to their schemas.
 func (j *job) holdStrict(b *api.Body, t *tools, list []function) {
+	if t.form.channels {
+		b.Unsupported("tools", "strict is not supported for a function that the model may call on a channel: leave it "+
+			"out, or name the function in tool_choice")
+		return
+	}
 	offered := make([]grammar.Function, len(list))
 	for i, f := range list {
 		offered[i] = grammar.Function{Name: f.Function.Name, Parameters: f.Function.Parameters,
@@ -274,17 +283,20 @@ func (t *tools) shown() []byte {
 	return t.raw
 }
 
-// prompt appends the tokens that open a forced call.
+// prompt appends the tokens that open a forced call, or a message with a format.
 func (j *job) prompt(ids []int) []int {
-	if j.tools == nil {
-		return ids
+	switch {
+	case j.tools != nil:
+		return append(ids, j.tools.opener...)
+	case j.format != nil && j.model.harmony != nil:
+		return append(ids, j.model.harmony.Final(j.model.encode)...)
 	}
-	return append(ids, j.tools.opener...)
+	return ids
 }
 
 // reader returns a reader for the calls in one output; nil = no tools.
 func (t *tools) reader() *callReader {
-	if t == nil {
+	if t == nil || t.form.channels {
 		return nil
 	}
 	r := &callReader{form: t.form, known: func(name string) bool { return t.names[name] }, most: t.most}

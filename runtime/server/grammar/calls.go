@@ -33,6 +33,16 @@ func Calls(form CallForm, functions []Function) (*Grammar, error) {
 	return b.finish(all)
 }
 
+// Arguments returns the grammar of the arguments of a function alone.
+func Arguments(f Function) (*Grammar, error) {
+	b := newBuilder()
+	all, err := b.arguments(f)
+	if err != nil {
+		return nil, fmt.Errorf("parameters of %.80q: %w", f.Name, err)
+	}
+	return b.finish(all)
+}
+
 // calls matches the calls with all delimiters.
 func (b *builder) calls(form CallForm, functions []Function) (part, error) {
 	one := func() (part, error) {
