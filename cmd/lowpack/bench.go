@@ -106,7 +106,7 @@ func runBench(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if name, err = modelPath(name); err != nil {
+	if name, err = packedPath(name); err != nil {
 		return err
 	}
 	p := newCounter(besideResult(c), "bench", things("measurements"))

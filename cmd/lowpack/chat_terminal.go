@@ -288,7 +288,9 @@ func (t *talk) regenerate() error {
 	}
 	before, last := t.messages, t.messages[n-2].Content
 	t.messages = t.messages[:n-2]
-	t.request.Sampling.Seed++
+	if t.request.Sampling.Seed++; t.request.Sampling.Temperature == 0 {
+		t.tell("the temperature is 0, which gives the same answer again; /set temperature 0.7 lets it vary")
+	}
 	err := t.answering(func(ctx context.Context) error { return t.say(ctx, last) })
 	if len(t.messages) < n {
 		t.messages = before

@@ -57,7 +57,7 @@ func exportCommand() *cli.Command {
 		Usage:     "write a packed file in the format of another runtime",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack export FILE --to FORMAT -o PATH [flags]",
-		Description: `The tokenizer and the chat template travel along; golden outputs and digests of the packed file have no place in other formats.
+		Description: `The tokenizer and the chat template are included; golden outputs and digests of the packed file have no place in other formats.
 
 gguf is for llama.cpp, ik_llama.cpp or bitnet.cpp. Weights stay exact: a block type is chosen that holds codes, zero points and scales,
 F16 or F32 where none does.
@@ -66,7 +66,7 @@ onnx is a directory for onnxruntime and onnxruntime-genai, openvino one for Open
 activations in the graph as lowpack does, and adds integers, written as floats, without rounding; the plain one leaves activations floats.
 
 --static is for NPUs: OpenVINO models of static shapes for one token and for pieces of prompts, cut into embedding, groups of layers and head.
-They keep the KV cache as states, or take it as inputs, which OpenVINO's NPUW demands.
+They keep the KV cache as states, or take it as inputs, which OpenVINO's NPUW requires.
 
   lowpack export model.safetensors --to gguf -o model.gguf
   lowpack export model.safetensors --to gguf --dialect ik -o model.gguf
@@ -81,7 +81,8 @@ They keep the KV cache as states, or take it as inputs, which OpenVINO's NPUW de
 			oneOf(&cli.StringFlag{Name: "dialect",
 				Usage: "the `PROGRAM` that a GGUF is for: " + strings.Join(export.Dialects(), ", "),
 				Value: string(export.LlamaCpp)}, export.Dialects()...),
-			&cli.BoolFlag{Name: "force", Usage: "write models that the other runtime loads and computes differently"},
+			&cli.BoolFlag{Name: "force",
+				Usage: "also write models that the other runtime loads but computes differently"},
 			oneOf(&cli.StringFlag{Name: "arithmetic",
 				Usage: "of quantized linear layers in onnx and openvino, `HOW` " +
 					strings.Join(export.Arithmetics(), " or "),
@@ -122,7 +123,7 @@ func runExport(c *cli.Context) error {
 			return usagef("--%s is about --static", flag)
 		}
 	}
-	path, err := modelPath(c.Args().First())
+	path, err := packedPath(c.Args().First())
 	if err != nil {
 		return err
 	}

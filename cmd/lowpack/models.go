@@ -124,6 +124,24 @@ func modelPath(arg string) (string, error) {
 	return arg, nil
 }
 
+// packedPath is modelPath for an argument that can be nothing else.
+func packedPath(arg string) (string, error) {
+	path, err := modelPath(arg)
+	if err == nil {
+		err = missing(path, "a packed file")
+	}
+	return path, err
+}
+
+// missing is the error of a path where there is nothing, and which is no name either.
+func missing(path, want string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil // a dangling link exists, too
+	}
+	return fmt.Errorf("%s: %w, and no model has this name: want %s; lowpack list shows the models at hand", path,
+		fs.ErrNotExist, want)
+}
+
 // nearModel suggests a model of the hub's cache for a name.
 func nearModel(name string) string {
 	list, _ := hubModels() // no suggestions if it cannot be read

@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/lowpack/lowpack/cmd/lowpack/internal/hub"
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/gguf"
@@ -30,9 +29,8 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 	}
 	info, statErr := os.Stat(arg)
 	_, linkErr := os.Lstat(arg) // a dangling link exists
-	_, nameErr := hub.ParseName(arg)
 	isModel := statErr == nil && (info.IsDir() || checkpoint.IsGGUF(arg))
-	if !isModel && (!os.IsNotExist(linkErr) || nameErr != nil) {
+	if !isModel && !os.IsNotExist(linkErr) {
 		return "", err
 	}
 	dir, err := checkpointOf(c, arg)

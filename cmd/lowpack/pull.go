@@ -81,7 +81,7 @@ func checkpointOf(c *cli.Context, arg string) (string, error) {
 	}
 	name, err := hub.ParseName(arg)
 	if err != nil {
-		return arg, nil // opening it reports that it does not exist
+		return arg, missing(arg, "a file, a directory, or ORG/NAME of a model on the hub")
 	}
 	if path, err = pull(c, name); err != nil {
 		return "", fmt.Errorf("there is no file or folder %s%s, and the hub: %w", arg, nearModel(arg), err)

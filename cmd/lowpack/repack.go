@@ -12,7 +12,7 @@ import (
 func repackCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "repack",
-		Usage:     "move a packed file to another layout, without loss",
+		Usage:     "change the layout of a packed file, without loss",
 		ArgsUsage: "FILE",
 		UsageText: "lowpack repack FILE --layout NAME -o FILE",
 		Description: `Codes, scales and golden outputs stay what they are; the digests of the codes prove it. The result is the file that
@@ -42,7 +42,7 @@ func runRepack(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	path, err := modelPath(c.Args().First())
+	path, err := packedPath(c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func runUnpack(c *cli.Context) error {
 	if c.String("output") == "" {
 		return usagef("unpack needs -o DIR")
 	}
-	path, err := modelPath(c.Args().First())
+	path, err := packedPath(c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func runUnpack(c *cli.Context) error {
 func mergeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "merge",
-		Usage:     "join the parts of a conversion to one packed file",
+		Usage:     "join the parts of a conversion into one packed file",
 		ArgsUsage: "PART",
 		UsageText: "lowpack merge PART... -o FILE",
 		Description: `The parts come from lowpack convert --part, with the same checkpoint and flags. The result is the file that a

@@ -70,7 +70,7 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "chat", Usage: "hold a conversation; -p or --file is the first message"},
 		&cli.StringFlag{Name: "system", Usage: "begin the conversation with the system message `TEXT`"},
 		thinkFlag(),
-		&cli.BoolFlag{Name: "no-stats", Usage: "do not tell tokens per second"},
+		&cli.BoolFlag{Name: "no-stats", Usage: "do not print tokens per second"},
 		inputFlag("chat-template", "use this chat template: a Jinja `FILE`, or one of the model's own by name"),
 		&cli.BoolFlag{Name: "ids", Usage: "print token ids instead of text"},
 		besideFlag("logits", "write the logits of the prompt positions to `FILE` (safetensors, F32)"),
@@ -294,8 +294,9 @@ func speeds(prompt int, r engine.Result) []string {
 		return fmt.Sprintf("%.1f tokens/s", float64(n)/d.Seconds())
 	}
 	line := []string{
-		fmt.Sprintf("prefill %d tokens, %s", prompt, rate(prompt, r.Prompt)),
-		fmt.Sprintf("decode %d tokens, %s (%s)", len(r.Tokens), rate(max(len(r.Tokens)-1, 0), r.Decode), r.Reason),
+		fmt.Sprintf("prefill %s, %s", counted(prompt, "token"), rate(prompt, r.Prompt)),
+		fmt.Sprintf("decode %s, %s (%s)", counted(len(r.Tokens), "token"), rate(max(len(r.Tokens)-1, 0), r.Decode),
+			r.Reason),
 	}
 	if drafts := draftsText(r); drafts != "" {
 		line = append(line, drafts)

@@ -66,7 +66,7 @@ func runVerify(c *cli.Context) error {
 	if err := checkLevel(c); err != nil {
 		return err
 	}
-	path, err := modelPath(c.Args().First())
+	path, err := packedPath(c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Co
 		return usagef("verify %s needs --source FILE, the packed file that it was made from: %s has neither golden "+
 			"outputs nor digests%s", path, kind, foreign)
 	}
-	source, err := modelPath(source)
+	source, err := packedPath(source)
 	if err != nil {
 		return err
 	}

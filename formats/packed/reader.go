@@ -78,9 +78,8 @@ func readManifest(h *safetensors.Header) (*Manifest, error) {
 	m := h.Metadata
 	if len(m) != 3 || m[0].Key != "format" || m[0].Value != "lowpack" || m[1].Key != ManifestKey ||
 		m[2].Key != ManifestDigestKey {
-		return nil, fmt.Errorf("%w: %w: its metadata are not format=lowpack, manifest and digest (F4)",
-			pack.ErrUnsupported,
-			ErrNotPacked)
+		return nil, fmt.Errorf("%w: %w: its metadata are not format=lowpack, manifest and digest (F4); "+
+			"lowpack convert makes a packed file of a checkpoint", pack.ErrUnsupported, ErrNotPacked)
 	}
 	digest := sha256.Sum256([]byte(m[1].Value))
 	if hex.EncodeToString(digest[:]) != m[2].Value {
