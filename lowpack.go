@@ -22,8 +22,8 @@
 // # Stability
 //
 // Until version 1.0.0 the API may change with a minor version; CHANGELOG.md names every change. The packed file, its
-// numbers and its golden outputs are versioned by themselves: a file says which version it has, and a program that does
-// not read it says so.
+// numbers and its golden outputs have versions of their own: each file states them, and a program that cannot
+// read a version says so.
 package lowpack
 
 import (

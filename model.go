@@ -68,7 +68,7 @@ func (m *Model) Close() error {
 	return m.File.Close()
 }
 
-// Sampling is what the model's generation_config.json asks for; greedy where it asks for nothing.
+// Sampling returns the settings in the model's generation_config.json, or greedy decoding if it has none.
 func (m *Model) Sampling() (engine.Sampling, error) {
 	generation, _ := m.File.Embedded("generation_config.json")
 	return engine.SamplingOf(generation)

@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Matrices are matrices of one shape, with codes of one alphabet, that one pass of a model multiplies.
+// Matrices describes matrices of the same shape and alphabet that one pass of a model multiplies.
 type Matrices struct {
 	Shape    pack.Shape
 	Alphabet string

@@ -19,7 +19,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer/texts"
 )
 
-// MergeOptions of a merge.
+// MergeOptions configures Merge.
 type MergeOptions struct {
 	Progress Progress // nil = no progress
 

@@ -49,7 +49,7 @@ const (
 // DefaultLayout is used when the user names none, unless 8-bit codes are requested, which it cannot hold.
 const DefaultLayout = "vnni4i"
 
-// LayoutFor is the layout that a value of Recipe.Quant has unless the user names one.
+// LayoutFor returns the default layout for a value of Recipe.Quant.
 func LayoutFor(quant string) string {
 	if quant == pack.Int8.Name {
 		return headLayouts[quant]

@@ -1,6 +1,5 @@
 // Package convert turns a checkpoint into a packed file, in bounded memory: a plan with a rule for each tensor, and the
-// pipeline that carries it out. [Repack] and [Unpack] lead from a packed file to another layout and back to a
-// checkpoint.
+// pipeline that carries it out. [Repack] changes the layout of a packed file, [Unpack] turns it back into a checkpoint.
 //
 // [NewPlan] reads headers only, and says what would be done ([Plan.Tensors], [Plan.Notes]); [Plan.Run] does it. The
 // target appears complete or not at all. The same checkpoint, options and version give the same bytes, whatever the
@@ -90,8 +89,8 @@ type step struct {
 	outcome outcome // of Run
 }
 
-// NewPlan opens the checkpoint at path and decides about every tensor. It refuses whatever Run could refuse without
-// reading all weights. The caller closes the plan.
+// NewPlan opens the checkpoint at path and decides what to do with every tensor. It refuses all that Run would refuse,
+// except what only reading all weights shows. The caller closes the plan.
 func NewPlan(ctx context.Context, path string, o Options) (*Plan, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Progress reports how far an operation is: done of total. what is the name of a tensor, and done counts bytes; or what
-// is one of the phases below, which have their own totals. Calls come from several goroutines, one at a time; the
+// Progress reports how far an operation has got: done of total. what is the name of a tensor, and done counts bytes; or
+// what is one of the phases below, which have their own totals. Calls come from several goroutines, one at a time; the
 // operation waits for each.
 type Progress func(what string, done, total int64)
 

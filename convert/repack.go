@@ -18,7 +18,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// RepackOptions of a change of layout.
+// RepackOptions configures Repack.
 type RepackOptions struct {
 	Layout   string         // name of a layout of package pack
 	Params   map[string]int // block factors of the layout; missing ones have their defaults

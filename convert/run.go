@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
-// Summary of a finished conversion.
+// Summary describes a finished conversion.
 type Summary struct {
 	Tensors   int `json:"tensors"`
 	Quantized int `json:"quantized"` // of the tensors

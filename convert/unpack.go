@@ -23,7 +23,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Form of the weights in an unpacked checkpoint.
+// Form is the form of the weights in an unpacked checkpoint.
 type Form string
 
 // The forms.
@@ -36,7 +36,7 @@ const (
 // Forms lists the forms that Unpack writes.
 func Forms() []Form { return []Form{FormBF16, FormF32, FormU8} }
 
-// UnpackOptions of a way back.
+// UnpackOptions configures Unpack.
 type UnpackOptions struct {
 	Form     Form     // of the weights; it must be one of Forms
 	Threads  int      // goroutines that compute; 0 = one per CPU

@@ -76,7 +76,7 @@ func (c *Coverage) list() []string {
 	}
 }
 
-// Verdict is the word before the name of the file, and what it does not cover.
+// Verdict returns PASS or FAIL, and what the verdict does not cover.
 func (r *Report) Verdict() string {
 	switch {
 	case !r.OK:

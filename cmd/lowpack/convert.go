@@ -34,10 +34,10 @@ func convertCommand() *cli.Command {
 		Description: `CHECKPOINT is a model directory in Hugging Face layout, a download-cache snapshot, a bare safetensors file, a GGUF of
 llama.cpp (the first of its parts), or ORG/NAME of a model on the hub (see lowpack pull).
 The packed file appears whole or not at all, and is the same byte for byte wherever and with however many threads it is
-made. Notes say what to do something about; --verbose adds the layout that is taken without --layout, tensors that are
-left out because others stand for them, and bytes that the tokenizer has no token for.
+made. Notes are about what you may want to change; --verbose adds the layout that is taken without --layout, tensors
+that are left out because others stand for them, and bytes that the tokenizer has no token for.
 
-A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor decides about it:
+A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor applies to it:
   rules:
     - {match: '*down_proj*', quant: int2, scale: 'group:64', layout: vnni4i-64}
     - {match: '*', keep: true}

@@ -38,7 +38,7 @@ const (
 func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
-		Usage:     "answer the requests of OpenAI clients with a packed model",
+		Usage:     "serve packed models through an OpenAI-compatible API",
 		ArgsUsage: "FILE...",
 		UsageText: "lowpack serve FILE... [flags]",
 		Description: `The same request gets the same bytes, whatever else the server does: batch, order, prefix cache, threads and restarts
@@ -48,7 +48,7 @@ docs/REQUESTS.md list endpoints, fields and errors. FILE may be whatever lowpack
 A request names the model, or none; another name is refused, unless --any-model is set. Several models are loaded at their
 first request; when they do not fit into the free memory, the least recently used idle model is unloaded.
 
-Without --api-key the server answers to this machine alone. The first SIGTERM or interrupt lets requests that are running
+Without --api-key only this machine can send requests. The first SIGTERM or interrupt lets requests that are running
 finish, for --drain at most; the exit code is 0 then, and that of the signal if requests were cut off. The second one
 ends the process.
 
@@ -73,7 +73,7 @@ func serveFlags() []cli.Flag {
 			Usage:       "serve the model under `NAME`; repeated for several files, in their order",
 			DefaultText: "the name of the file"},
 		&cli.BoolFlag{Name: "any-model",
-			Usage: "answer requests for a model of any name, in place of 404; with one FILE"},
+			Usage: "accept any model name in requests, instead of answering 404; with one FILE"},
 		between(1, maxParallel, &cli.IntFlag{Name: "parallel", Value: defaultParallel,
 			Usage: "compute at most `N` texts at once"}),
 		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text",
@@ -83,11 +83,11 @@ func serveFlags() []cli.Flag {
 		cacheTypeFlag(),
 		&cli.BoolFlag{Name: "no-prefix-cache", Usage: "compute every prompt from its beginning"},
 		between(0, maxQueue, &cli.IntFlag{Name: "queue", Value: defaultQueue,
-			Usage: "let at most `N` requests wait; further ones are told to come back (429)"}),
+			Usage: "queue at most `N` requests; further ones get status 429"}),
 		&cli.DurationFlag{Name: "itl-target", Value: 200 * time.Millisecond,
 			Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the " +
 				"largest chunks)"},
-		&cli.DurationFlag{Name: "request-timeout", Usage: "give a request up after `TIME` (0 = never)"},
+		&cli.DurationFlag{Name: "request-timeout", Usage: "abort a request after `TIME` (0 = never)"},
 		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second,
 			Usage: "finish running requests for at most `TIME` after a signal"},
 		&cli.StringSliceFlag{Name: "allowed-host",

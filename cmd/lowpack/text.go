@@ -22,7 +22,7 @@ const standardInput = "-"
 // textFlags are the flags of every command that works on a text; what names the text, aliases are older names of
 // --file.
 func textFlags(what string, aliases ...string) []cli.Flag {
-	file := fmt.Sprintf("read it from `FILE`, in UTF-8, at most %s; - is standard input", textLimit)
+	file := fmt.Sprintf("read the text from `FILE`, in UTF-8, at most %s; - is standard input", textLimit)
 	return []cli.Flag{
 		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the `TEXT` " + what},
 		input{&cli.StringFlag{Name: "file", Aliases: aliases, Usage: file, TakesFile: true}},

@@ -34,7 +34,7 @@ standard input as it is; it has at most ` + textLimit +
   lowpack tokenize model.safetensors "Once upon a time"
   lowpack tokenize MODEL_DIR --file book.txt > ids.txt
   lowpack tokenize MODEL_DIR --decode --file ids.txt`,
-		Flags: append(textFlags("to cut, or with --decode the ids"), []cli.Flag{
+		Flags: append(textFlags("to tokenize, or with --decode the ids"), []cli.Flag{
 			plainFlag(),
 			&cli.BoolFlag{Name: "decode", Usage: "from ids to text"},
 			&cli.BoolFlag{Name: "special",

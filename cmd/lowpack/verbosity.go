@@ -16,8 +16,8 @@ const (
 // verbosityFlags control how much a command prints besides its result. Errors are always printed.
 func verbosityFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: verboseName, Usage: "tell also what needs nothing to be done about"},
-		&cli.BoolFlag{Name: quietName, Usage: "tell results and errors alone: no notes, progress or statistics"},
+		&cli.BoolFlag{Name: verboseName, Usage: "also print what calls for no action"},
+		&cli.BoolFlag{Name: quietName, Usage: "print only results and errors: no notes, progress or statistics"},
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	Plain Arithmetic = "plain"
 )
 
-// Arithmetics lists them.
+// Arithmetics lists the kinds of arithmetic.
 func Arithmetics() []string { return []string{string(Exact), string(Plain)} }
 
 // Choose returns the requested arithmetic, or the one that all matrices allow, explained by details.

@@ -14,7 +14,7 @@ func routed(b model.Block) bool {
 	return x != nil && (x.Routing != model.Routing{Normalize: x.Normalize} || x.ChoiceBias != "")
 }
 
-// Expressible refuses models with steps that no graph of ONNX or OpenVINO has been compared for.
+// Expressible refuses models with operations whose graphs of ONNX or OpenVINO have not been compared with lowpack.
 func Expressible(d *model.Description) error {
 	plain := func(b model.Block) bool { return b.Gate.Weight == "" && b.Up.Weight != "" }
 	for _, step := range []struct {

@@ -17,14 +17,14 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Summary of an export.
+// Summary describes a finished export.
 type Summary struct {
 	Tensors int   `json:"tensors"`
 	Bytes   int64 `json:"bytes"`
 	Told
 }
 
-// Told is what an export tells about its result.
+// Told holds remarks on the result of an export.
 type Told struct {
 	Notes   []string `json:"notes"`   // what a user should know and act on
 	Details []string `json:"details"` // what needs no action

@@ -18,7 +18,7 @@ const (
 	BitnetCpp Dialect = "bitnet.cpp" // with its fork of llama.cpp
 )
 
-// Dialects lists them, the default first.
+// Dialects lists the dialects, the default first.
 func Dialects() []string { return []string{string(LlamaCpp), string(IK), string(BitnetCpp)} }
 
 // dialect describes what a program can read.

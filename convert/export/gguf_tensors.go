@@ -52,7 +52,7 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 	return nil
 }
 
-// Widened are stored floats of a type that is quantized as they are stored in F32, plus a number.
+// Widened converts stored floats to F32 as it is stored, and adds a number to each.
 func Widened(d quantize.DType, data []byte, plus float32) []byte {
 	values := make([]float32, len(data)/d.Size())
 	d.Widen(values, data)

@@ -3,9 +3,9 @@
 //
 // A Quantizer works on one tensor, in panels of rows, so that memory does not grow with the tensor. Rules whose scale
 // depends on the whole tensor need two passes: Measure over all rows, then Quantize over all rows. The result does not
-// depend on the size of the panels, their order, the number of goroutines or the instruction set: what is a sum is
-// taken in float64 over the lanes of a row (measure.go) and then over rows in ascending order, and codes are defined by
-// float32 arithmetic on one weight at a time.
+// depend on the size of the panels, their order, the number of goroutines or the instruction set: sums are taken in
+// float64 over the lanes of a row (measure.go) and then over rows in ascending order, and codes are defined by float32
+// arithmetic on one weight at a time.
 package quantize
 
 import (
@@ -57,7 +57,7 @@ type Quantizer struct {
 	zeros   int64
 }
 
-// New checks a job.
+// New returns a Quantizer for a job, or the reason why the job is invalid.
 func New(j Job) (*Quantizer, error) {
 	rule, err := Find(j.Rule)
 	if err != nil {

@@ -83,7 +83,7 @@ func roundTo(scaleType ScaleType) rounding {
 	return func(s float32) float32 { return s }
 }
 
-// Rules that make codes from floats, in the order of their width.
+// Rules lists the rules that make codes from floats, by the width of the codes.
 func Rules() []Rule { return slices.Clone(rules) }
 
 var rules = []Rule{

@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Report of one conversion.
+// Report describes one conversion.
 type Report struct {
 	Tool   string // program and version
 	Source string // name of the checkpoint, without its folder
@@ -73,7 +73,7 @@ func ScalesOf(scales []float32) Scales {
 	return s
 }
 
-// Format of a report.
+// Format is the file format of a report.
 type Format string
 
 // The formats, which are also the file name extensions that choose them.

@@ -228,10 +228,10 @@ func (c *Checkpoint) Shards() []Shard {
 	return list
 }
 
-// Warnings lists what is odd about the checkpoint and may make another model than is meant.
+// Warnings lists oddities of the checkpoint that may make it a different model than was meant.
 func (c *Checkpoint) Warnings() []string { return c.warnings }
 
-// Details lists what is odd about the checkpoint and changes nothing.
+// Details lists oddities of the checkpoint that have no effect.
 func (c *Checkpoint) Details() []string { return c.details }
 
 func (c *Checkpoint) warn(format string, a ...any) {

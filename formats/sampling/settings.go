@@ -17,7 +17,7 @@ import (
 //  2. temperature: tokens get weights e^((logit − largest) / temperature);
 //  3. top-k: the k largest stay;
 //  4. top-p: the smallest set stays whose probabilities, among those that stayed so far, add up to p;
-//  5. min-p: those stay that are at least min-p times as probable as the first;
+//  5. min-p: tokens stay that are at least min-p times as probable as the most probable one;
 //  6. one of the rest is drawn.
 //
 // The same logits, settings and seed give the same tokens on every machine.

@@ -1,7 +1,7 @@
-// Package chat renders conversations with the chat templates of models: what apply_chat_template of transformers does.
+// Package chat renders conversations with the chat templates of models, as apply_chat_template of transformers does.
 //
-// A rendered conversation knows which of its bytes the template wrote and which came with a message. Only control
-// tokens that the template wrote are meant; the package tokenizer encodes a conversation by that rule.
+// A rendered conversation knows which of its bytes the template wrote and which came with a message. Only what the
+// template wrote can be a control token; package tokenizer encodes conversations by that rule.
 package chat
 
 import (

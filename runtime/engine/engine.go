@@ -1,9 +1,10 @@
 // Package engine runs a model from a packed file: forward passes over batches of sequences with a KV cache, and the
 // choice of the next token.
 //
-// [Open] makes an [Engine], [Engine.NewSequence] a text in it, [Engine.Forward] computes logits of several sequences at
-// once (tokens × vocabulary float32, row-major), and [Engine.Generate] streams one text. Errors wrap [pack.ErrCorrupt],
-// [pack.ErrUnsupported] or [pack.ErrLimit]; a chunk whose numbers overflow fails alone, with [NonFinite].
+// [Open] returns an [Engine], [Engine.NewSequence] begins a text, [Engine.Forward] computes logits of several sequences
+// at once (tokens × vocabulary float32, row-major), and [Engine.Generate] streams one text. Errors wrap
+// [pack.ErrCorrupt], [pack.ErrUnsupported] or [pack.ErrLimit]; a chunk whose numbers overflow fails alone, with
+// [NonFinite].
 //
 // The forward pass is that of docs/NUMERICS.md: exact integer products, floats in a fixed order. Its logits are the
 // same, bit for bit, for every number of threads, every way to cut a prompt into chunks, every batch that a

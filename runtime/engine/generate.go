@@ -93,8 +93,8 @@ type Generation struct {
 	result  Result
 }
 
-// NewGeneration makes the generation of a request, whose prompt the caller computes. It returns pack.ErrUnsupported for
-// invalid sampling settings and drafts, tokens outside the vocabulary, and an empty stop text.
+// NewGeneration prepares the generation of a request whose prompt the caller computes. It returns pack.ErrUnsupported
+// for invalid sampling settings and drafts, tokens outside the vocabulary, and an empty stop text.
 func (e *Engine) NewGeneration(r Request) (*Generation, error) {
 	g := &Generation{e: e, request: r, filter: textFilter{stops: r.StopTexts}}
 	if slices.Contains(r.StopTexts, "") {

@@ -19,25 +19,25 @@ import (
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 )
 
-// Options of a server. With the zero value everyone may ask, and nobody waits: a request beyond
+// Options configures a server. With the zero value there are no API keys and no queue: a request beyond
 // engine.Options.Sequences is refused.
 type Options struct {
-	Keys     []string      // one of which a client must send; none = everyone may ask
+	Keys     []string      // API keys, one of which a client must send; none = no authentication
 	Loopback bool          // the server listens on a loopback address: requests for other hosts are refused
 	Hosts    []string      // names of this host besides localhost, where Loopback is set
 	Origins  []string      // of pages that browsers may send requests from, besides the server's own; "*" = all
-	AnyModel bool          // requests for other models get the first one, in place of an error
+	AnyModel bool          // requests that name an unknown model get the first one instead of an error
 	Timeout  time.Duration // of a request, which then ends with status 504; 0 = none
 
-	Queue       int           // most requests that wait for a sequence; further ones get status 429. 0 = none waits
-	ITLTarget   time.Duration // prompts are cut so that steps of other texts take no longer; 0 = largest chunks
-	PrefixCache bool          // the KV cache of texts is kept for those that begin alike
+	Queue       int           // maximum number of requests waiting for a sequence; further ones get status 429
+	ITLTarget   time.Duration // prefill is chunked to keep the inter-token latency of others below it; 0 = no target
+	PrefixCache bool          // keeps the KV cache of texts for requests with the same beginning
 
 	Memory int64        // bytes of all loaded models together; the least recently used makes room. 0 = no limit
-	Note   func(string) // is told of models that are loaded and unloaded; nil = nobody
+	Note   func(string) // is called when a model is loaded or unloaded; nil = is not
 }
 
-// Server is an http.Handler: the endpoints of docs/SERVER.md. Drain ends it.
+// Server is an http.Handler with the endpoints of docs/SERVER.md. Drain shuts it down.
 type Server struct {
 	o        Options
 	models   *models
@@ -47,9 +47,9 @@ type Server struct {
 	http.Handler
 }
 
-// New makes a server for models with different names, at least one. A single one is loaded at once, several when they
-// are first asked for. Errors: pack.ErrUnsupported for no model at all and for a name that two models have; what Load
-// says of a single model.
+// New returns a server for one or more models with different names. A single model is loaded at once, several are
+// loaded when they are first requested. It returns pack.ErrUnsupported if there is no model or two have the same name,
+// and the error of Load for a single model.
 func New(o Options, list ...Model) (*Server, error) {
 	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry(), bodies: api.NewPool(maxBodies)}
 	var err error
@@ -67,8 +67,8 @@ func New(o Options, list ...Model) (*Server, error) {
 	return s, nil
 }
 
-// Drain refuses new requests with status 503, waits until those that run have ended or ctx is done, and unloads all
-// models. The server is of no use afterwards; the caller closes the files.
+// Drain refuses new requests with status 503, waits until the running ones have ended or ctx is done, and unloads all
+// models. The server cannot be used afterwards; the caller closes the files.
 func (s *Server) Drain(ctx context.Context) { s.models.drain(ctx) }
 
 // Registry returns the registry of the metrics.

@@ -85,7 +85,7 @@ Commands:
 Flags:
 {{range .VisibleFlags}}  {{.}}
 {{end}}
-Exit codes: 0 good, 1 the input is bad or a check failed, 2 wrong usage, 3 the environment failed, 130 and 143 interrupted.
+Exit codes: 0 success, 1 bad input or a failed check, 2 wrong usage, 3 a problem of the system, 130 and 143 interrupted.
 LOWPACK_ISA=NAME forces an instruction set that lowpack version lists.
 `
 
