@@ -23,8 +23,8 @@ func Offers() []Offer {
 	const gptq = " --calibrate TEXT --allow-lossy"
 	return []Offer{
 		{"lowpack int8, per row", "--quant int8", 8.05, 0.0024, 0},
-		{"lowpack int4, group 32, GPTQ", "--quant int4 --scale group:32" + gptq, 4.5, 0.045, 0.2548},
-		{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64" + gptq, 4.25, 0.0731, 0.3048},
+		{"lowpack int4, group 32, GPTQ", "--quant int4 --scale group:32" + gptq, 4.5, 0.0719, 0.2548},
+		{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64" + gptq, 4.25, 0.1007, 0.3048},
 	}
 }
 

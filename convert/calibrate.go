@@ -19,7 +19,7 @@ import (
 // are alike, and begin the way a text of the model does. Error feedback overfits if tokens are few.
 const (
 	meanSquareTokens  = 8192
-	gptqTokens        = 32768
+	gptqTokens        = 16384
 	calibrationWindow = 512
 	calibrationLeast  = 256 // fewer tokens say more about the text than about the model
 )

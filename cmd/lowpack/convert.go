@@ -76,7 +76,7 @@ func convertFlags() []cli.Flag {
 			append(words(packed.Heads()), auto)...),
 		inputFlag("calibrate",
 			"choose the codes of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE` "+
-				"(- is standard input), in UTF-8, of which up to 32768 tokens (mean-square: 8192), spread over all "+
+				"(- is standard input), in UTF-8, of which up to 16384 tokens (mean-square: 8192), spread over all "+
 				"of it, are computed with the floats"),
 		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.GPTQ),
 			Usage: "how --calibrate chooses, `NAME` gptq (scales, and codes by error feedback) or mean-square " +

@@ -119,6 +119,11 @@ func TestFeedback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for k, weight := range f.weights {
+		if weight != float32(h[k*n+k]) {
+			t.Errorf("column %d counts %v in the search for scales; its Gram element is %v", k, weight, h[k*n+k])
+		}
+	}
 	codes, values, again := make([]int8, len(w)), make([]float32, len(w)), make([]float32, len(w))
 	f.codes(codes, w, again, func(_, _ int, value float32) (int8, float32) { return nearest(value) })
 	f.sweeps = 0
@@ -152,7 +157,7 @@ func missed(w, values []float32, h []float64) (sum float64) {
 	return sum
 }
 
-// published is GPTQ with act-order, damping by 1 % of each column or the median, and settled scales, in float64.
+// published is GPTQ with act-order, damping by 30 % of each column, and settled scales, in float64.
 func published(w []float32, h []float64, n int, round func(float64) float64) []float32 {
 	order := make([]int, n)
 	for i := range n {
@@ -170,7 +175,7 @@ func published(w []float32, h []float64, n int, round func(float64) float64) []f
 		for j := range n {
 			a[i][j] = h[order[i]*n+order[j]]
 		}
-		a[i][i] += 0.01 * max(a[i][i], h[order[n/2]*n+order[n/2]])
+		a[i][i] += 0.3 * a[i][i]
 		a[i][n+i] = 1
 	}
 	for p := range n { // Gauss and Jordan
