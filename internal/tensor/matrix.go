@@ -66,6 +66,9 @@ func Floats(rows, cols int, x []float32) *Matrix {
 	return &Matrix{F32, rows, cols, bytes}
 }
 
+// Data is the matrix as it is stored.
+func (m *Matrix) Data() []byte { return m.data }
+
 // bytes are the stored rows [from, to).
 func (m *Matrix) bytes(from, to int) []byte {
 	size := m.Cols * m.Type.Size()

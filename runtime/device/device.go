@@ -157,3 +157,22 @@ func Open(name string) (Backend, error) {
 	}
 	return nil, fmt.Errorf("%w: device %q: this program has no driver for it", pack.ErrUnsupported, name)
 }
+
+// Best names the first device that is not a CPU.
+func Best() (string, error) {
+	why := fmt.Errorf("%w: this program has no drivers of devices", pack.ErrUnsupported)
+	for _, d := range Drivers() {
+		list, err := d.List()
+		if err != nil {
+			why = err
+			continue
+		}
+		for i := range list {
+			if !list[i].Software {
+				return list[i].Name, nil
+			}
+		}
+		why = fmt.Errorf("%w: %s finds no device other than a CPU", pack.ErrUnsupported, d.Kind)
+	}
+	return "", why
+}

@@ -77,8 +77,7 @@ type Prepare struct {
 	QWords uint32 // words of a row of q: ⌈In/4⌉ at least, a multiple of 4
 	Group  uint32 // columns per activation scale; In = one scale
 
-	Gate     Gate
-	Paired   uint32 // gate and up alternate in a row of src; otherwise up follows In elements after gate
+	Gate     Gate // of the first In elements of a row; up, if there is one, are the In elements after them
 	Norm     Norm
 	Bias     uint32 // the norm has one
 	Quantize uint32
@@ -115,17 +114,17 @@ const (
 
 // A Codes step multiplies a matrix of codes by quantized vectors (N15): y[t·LDY + At + m] for the rows m.
 //
-// The matrix lies as layouts vnni4i and vnni4 have it: panels of 32·Lanes/Bits rows, ⌈K/4⌉·Lanes words each. Word
-// (panel·⌈K/4⌉ + k/4)·Lanes + lane has, for j = 0 … 32/Bits/4 − 1, the digit of row panel·rows + j·Lanes + lane at column
-// k in bits Bits·j … of byte k mod 4. K is padded to 4 columns with digits that stand for any code: q is 0 there. Rows are
-// padded to whole panels, and are not stored in y.
+// The matrix lies as layouts vnni4i and vnni4 have it: panels of Lanes·8/Bits rows, ⌈K/4⌉·Lanes words each. Word
+// (panel·⌈K/4⌉ + k/4)·Lanes + lane holds, for j = 0 … 8/Bits − 1, the digit of row j·Lanes + lane of the panel at column k:
+// in bits Bits·j … Bits·j + Bits − 1 of byte k mod 4. K is padded to 4 columns with digits of any code: q is 0 there. Rows
+// are padded to whole panels, and are not stored in y.
 //
-// The code of a digit v is Mul·v + Add; for Bits 8, v is a signed byte. With Ternary the digits are 0, 1, 2 for the codes 0, +1, −1,
-// and Mul and Add are 1 and 0.
+// The code of a digit v is Mul·v + Add; with Bits 8, it is v, a signed byte. With Ternary the digits are 0, 1, 2 for the codes
+// 0, +1, −1, and Mul and Add are not used.
 //
 // Scales of weights: f32, PerRow of them for a row, one per Group columns; PerRow 0 = one for all rows, and Group is K.
-// Scales of activations: ⌈K/ActGroup⌉ of a token. Scale and blocks of columns are those of N15: columns b·B …, B =
-// min(Group, ActGroup), and the case is grouped for weights if PerRow > 1 or Grouped is set, for activations if ActGroup < K.
+// Scales of activations: ⌈K/ActGroup⌉ of a token. The blocks of columns of N15 have min(Group, ActGroup) columns; of its
+// four cases, that of weights with groups applies if Grouped is set, that of activations with groups if ActGrouped is.
 //
 // Then the bias is added, if Bias is set. With Add, the result is added to what y holds (N20), after its product with
 // ResidualScale if that is not 0; otherwise it replaces it.
@@ -140,16 +139,17 @@ type Codes struct {
 	LDY    uint32 // elements of a row of y
 	At     uint32 // column of y of the first row
 
-	Lanes   uint32 // 8 or 16
+	Lanes   uint32 // 4, 8, 16, 32 or 64
 	Bits    uint32 // 1, 2, 4 or 8
 	Mul     int32
 	Add     int32
 	Ternary uint32
 
-	PerRow   uint32
-	Group    uint32
-	Grouped  uint32 // the scales of weights are those of groups, of which a row may have one only
-	ActGroup uint32
+	PerRow     uint32
+	Group      uint32
+	Grouped    uint32 // the scales of weights are those of groups, of which a row may have one only
+	ActGroup   uint32
+	ActGrouped uint32 // the scales of activations are those of groups
 
 	Bias          uint32
 	Accumulate    uint32 // add to y

@@ -48,6 +48,14 @@ type Options struct {
 	// to empty sequences. All blocks then use the same KV cache memory, one after another.
 	OnePass bool
 
+	// Device computes the passes: "" or device.CPU = the CPU, else a name for device.Open, or device.Auto. The logits
+	// are the same, bit for bit. A model or an option that a device does not serve is an error that says so; with
+	// device.Auto the CPU then computes, and Notice is told.
+	Device string
+	// Notice, if set, is told in a line why the CPU computes what a device was asked for: at first, or from then on
+	// when a device has failed.
+	Notice func(line string)
+
 	// Observe, if set, is called with the inputs of the linear layers of the blocks: the names of the weights, and the
 	// vectors of in elements that they multiply, one after another in token order. It must not retain them. It may
 	// change them, and return replacement weights, row-major, one per name, which the pass then uses; nil = the weights
@@ -74,6 +82,8 @@ type Engine struct {
 	group     int // columns per activation scale; 0 = one scale per token
 	pages     pages
 	states    states
+	device    *accelerator // nil = the CPU computes
+	ledger    ledger       // of pages, with a device
 	sequences []*Sequence
 	close     []func()
 	taken     int // bytes reserved by another engine, possibly not in use yet
@@ -172,6 +182,10 @@ func (e *Engine) start() error {
 		e.close = append(e.close, e.pool.Close)
 	}
 	e.newPass()
+	if err := e.openDevice(); err != nil {
+		e.Close()
+		return err
+	}
 	return nil
 }
 

@@ -54,19 +54,26 @@ func TestNonFinite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := tiny(t)
 			c.damage(v)
-			e := engine(t, v, Options{Threads: 2})
-			s := sequence(t, e)
-			err := e.Forward(context.Background(),
-				[]Chunk{{Seq: s, Tokens: []int{7, 8, 9, 11}, Logits: make([]float32, e.desc.Vocab)}})
-			var n *NonFinite
-			if !errors.As(err, &n) || !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(n.Step, c.step) ||
-				n.Position != c.at || n.Chunk != 0 {
-				t.Fatalf("%v; want position %d, %s", err, c.at, c.step)
-			}
-			if s.Len() != 0 {
-				t.Errorf("%d tokens stay", s.Len())
+			for _, device := range append([]string{"cpu"}, devices...) {
+				nonFinite(t, engine(t, v, Options{Threads: 2, Device: device, Context: 64}), c.step, c.at)
 			}
 		})
+	}
+}
+
+// nonFinite expects an error of a sequence.
+func nonFinite(t *testing.T, e *Engine, step string, at int) {
+	t.Helper()
+	s := sequence(t, e)
+	err := e.Forward(context.Background(),
+		[]Chunk{{Seq: s, Tokens: []int{7, 8, 9, 11}, Logits: make([]float32, e.desc.Vocab)}})
+	var n *NonFinite
+	if !errors.As(err, &n) || !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(n.Step, step) ||
+		n.Position != at || n.Chunk != 0 {
+		t.Fatalf("%v; want position %d, %s", err, at, step)
+	}
+	if s.Len() != 0 {
+		t.Errorf("%d tokens stay", s.Len())
 	}
 }
 

@@ -161,6 +161,15 @@ func (e *Engine) flush(ctx context.Context) error {
 	}
 	p.begin()
 	e.embed()
+	e.ledger.write(p.tokens)
+	if e.device != nil {
+		return e.deviceLayers(ctx)
+	}
+	return e.layers(ctx)
+}
+
+// layers takes the embeddings of a pass through all layers and the head.
+func (e *Engine) layers(ctx context.Context) error {
 	for i := range e.weights.blocks {
 		if !e.block(i) {
 			return nil

@@ -17,7 +17,7 @@ import (
 func latentModel(t *testing.T) (*view, *model.Description) {
 	t.Helper()
 	for seed := uint64(1); ; seed++ {
-		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 51)), false)
+		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 51)), everyFeature)
 		if d.Latent != nil && d.Layers > 1 && d.Heads > 3 {
 			d.MaxPositions = 2048
 			return v, d

@@ -14,6 +14,8 @@ type matrix struct {
 	bias []float32 // nil = none
 
 	codes  *kernel.Weights // nil for floats
+	data   []byte          // of the codes, as stored
+	side   *units          // what is stored beside the codes
 	scales []float32       // 1 or rows; nil for group-wise scales
 	minima *tensor.Matrix  // [rows][groups]; nil = none
 	group  int             // columns per minimum

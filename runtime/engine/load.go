@@ -38,6 +38,7 @@ type block struct {
 	noRope  bool        // queries and keys are not rotated
 	sinks   []float32   // per head; nil = none
 	act     tensor.Gate // of a dense MLP; nil = that of the model
+	gates   [4]float32  // parameters of act, as N42 uses them
 }
 
 func (w *weights) bytes(top bool) int {
@@ -81,6 +82,7 @@ func (e *Engine) load(v packed.View) error {
 			experts:      l.mixture(from, d.Hidden),
 			mlp:          l.mlp(&from.Gate, &from.Up, &from.Down),
 			act:          l.act(from.ActParams),
+			gates:        l.gates(from.ActParams),
 			ffnSubNorm:   l.norm(from.FFNSubNorm, d.Intermediate),
 			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
 			local:        from.Local,
@@ -300,7 +302,7 @@ func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
 		return matrix{}, err
 	}
 	l.close = append(l.close, w.Close)
-	m := matrix{rows: want.M, codes: w, order: u.order}
+	m := matrix{rows: want.M, codes: w, order: u.order, side: u, data: data}
 	s := kernel.Scales{Zeros: u.zeros}
 	if entry.Min {
 		if m.minima, err = l.minima(entry); err != nil {

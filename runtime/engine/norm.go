@@ -103,6 +103,18 @@ func (l *loader) matrixOf(name string, rows, cols int) []float32 {
 	return w
 }
 
+// gates returns the parameters of an activation as N42 uses them: a, b, β and ε.
+func (l *loader) gates(p *model.ActParams) (g [4]float32) {
+	if p == nil {
+		return g
+	}
+	for i, name := range []string{p.AlphaP, p.AlphaN, p.Beta, p.Eps} {
+		g[i] = l.vector(name, 1)[0]
+	}
+	g[0], g[1] = tensor.Softplus(g[0]), g[2]+tensor.Softplus(g[1])
+	return g
+}
+
 // act returns the activation of a block that has parameters, nil if it has none (N42).
 func (l *loader) act(p *model.ActParams) tensor.Gate {
 	if p == nil {

@@ -18,6 +18,7 @@ type pages struct {
 	users  []int32 // reference count per page: sequences, and holders of a Page
 	free   []int32
 	states *states // whose snapshots belong to pages
+	ledger *ledger
 }
 
 // Page is a page of the KV cache that outlives the sequence that computed it, until Engine.Release.
@@ -31,7 +32,8 @@ func (e *Engine) newPages(n int) error {
 		return fmt.Errorf("%w: KV cache: %v", pack.ErrLimit, err)
 	}
 	e.close = append(e.close, memory.Free)
-	e.pages = pages{memory: memory, stride: stride, users: make([]int32, n), free: make([]int32, n), states: &e.states}
+	e.pages = pages{memory: memory, stride: stride, users: make([]int32, n), free: make([]int32, n), states: &e.states,
+		ledger: &e.ledger}
 	for i := range e.pages.free { // lowest page first: memory fills from front to back
 		e.pages.free[i] = int32(n - 1 - i)
 	}
@@ -76,6 +78,7 @@ func (p *pages) take() (int32, error) {
 	id := p.free[last]
 	p.free = p.free[:last]
 	p.users[id] = 1
+	p.ledger.take(id)
 	return id, nil
 }
 

@@ -19,7 +19,7 @@ import (
 
 // pagedModel is a small model with wide heads, so that a page of the cache holds few positions.
 func pagedModel(t *testing.T, window int) (*view, *model.Description) {
-	m := &maker{rand.New(rand.NewPCG(uint64(window), 9)), t, newView("{}"), false}
+	m := &maker{rand.New(rand.NewPCG(uint64(window), 9)), t, newView("{}"), everyFeature}
 	c := model.Config{
 		Hidden:       16,
 		Intermediate: 24,

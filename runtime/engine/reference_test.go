@@ -29,22 +29,22 @@ import (
 // random models that between them use every feature of a description, in every kind of storage.
 func TestEqualsReference(t *testing.T) {
 	if long.All {
-		equalsReference(t, 200, false)
+		equalsReference(t, 200, everyFeature)
 	} else {
-		equalsReference(t, 120, false)
+		equalsReference(t, 120, everyFeature)
 	}
 }
 
 // TestMinimaInOrders: matrices with minima that read the same vector, each in its own column order.
 func TestMinimaInOrders(t *testing.T) {
-	equalsReference(t, 10, true)
+	equalsReference(t, 10, minimaAlone)
 }
 
-func equalsReference(t *testing.T, models uint64, minima bool) {
+func equalsReference(t *testing.T, models uint64, of features) {
 	for seed := range models {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
-			v, d := randomModel(t, r, minima)
+			v, d := randomModel(t, r, of)
 			e, err := build(v, d, Options{Threads: 1 + r.IntN(3), Batch: 1 + r.IntN(9)})
 			if err != nil {
 				t.Fatal(err)
@@ -105,18 +105,30 @@ type maker struct {
 	t *testing.T
 	v *view
 
-	minima bool // all matrices have minima and an order
+	of features
 }
+
+// minima says that all matrices have minima and an order.
+func (m *maker) minima() bool { return m.of == minimaAlone }
+
+// features are what random models may have.
+type features int
+
+const (
+	everyFeature features = iota
+	minimaAlone           // all matrices have minima and an order
+	onDevices             // what devices serve
+)
 
 // chance is true once in n times.
 func (m *maker) chance(n int) bool { return m.IntN(n) == 0 }
 
 func pick[T any](m *maker, from ...T) T { return from[m.IntN(len(from))] }
 
-func randomModel(t *testing.T, r *rand.Rand, minima bool) (*view, *model.Description) {
-	m := &maker{r, t, newView("{}"), minima}
+func randomModel(t *testing.T, r *rand.Rand, of features) (*view, *model.Description) {
+	m := &maker{r, t, newView("{}"), of}
 	d := &model.Description{Family: "random", Config: m.config()}
-	if m.chance(5) {
+	if m.chance(5) && of != onDevices {
 		m.latent(&d.Config)
 	}
 	m.v.manifest.Activation = pick(m, packed.Activation{Kind: packed.ActivationToken},
@@ -142,7 +154,7 @@ func randomModel(t *testing.T, r *rand.Rand, minima bool) (*view, *model.Descrip
 		b := m.block(prefix, &d.Config)
 		if d.Latent != nil {
 			m.latentBlock(prefix, &d.Config, &b)
-		} else if m.chance(4) {
+		} else if m.chance(4) && of != onDevices {
 			m.recurrent(prefix, &d.Config, &b)
 		}
 		d.Blocks = append(d.Blocks, b)
@@ -231,7 +243,7 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 			return prefix + name
 		}
 		b.ActParams = &model.ActParams{AlphaP: p("xp", 1), AlphaN: p("xn", 1), Beta: p("beta"), Eps: p("eps")}
-	} else if !c.Parallel && m.chance(3) { // no family has experts with either
+	} else if !c.Parallel && m.chance(3) && m.of != onDevices { // no family has experts with either
 		m.experts(prefix, c, &b)
 	}
 	plain := b.Experts == nil && m.chance(3)
@@ -292,8 +304,8 @@ func (m *maker) experts(prefix string, c *model.Config, b *model.Block) {
 
 // manyCodes makes one entry of several stacked matrices with scales, zero points and orders of one kind.
 func (m *maker) manyCodes(name string, n, rows, cols int) {
-	one := &maker{m.Rand, m.t, newView("{}"), m.minima}
-	one.codes(name, n*rows, cols, "vnni4i", pack.Int4, m.minima || m.chance(3))
+	one := &maker{m.Rand, m.t, newView("{}"), m.of}
+	one.codes(name, n*rows, cols, "vnni4i", pack.Int4, m.minima() || m.chance(3))
 	e := one.v.manifest.Packed[0]
 	all, err := packed.Codes(one.v, &e, 0)
 	if err != nil {
@@ -418,7 +430,7 @@ func (m *maker) store(name string, rows, cols int, x []float32) {
 
 // matrix makes the weights of a linear layer: floats, or codes with one of the kinds of scales.
 func (m *maker) matrix(name string, rows, cols int) string {
-	if !m.minima && m.chance(3) {
+	if !m.minima() && m.chance(3) {
 		x := make([]float32, rows*cols)
 		for i := range x {
 			x[i] = float32(m.NormFloat64()) / float32(math.Sqrt(float64(cols)))
@@ -434,7 +446,7 @@ func (m *maker) matrix(name string, rows, cols int) string {
 	case pack.Int4.Name:
 		layout = "vnni4i"
 	}
-	m.codes(name, rows, cols, layout, alphabet, m.minima || m.chance(3))
+	m.codes(name, rows, cols, layout, alphabet, m.minima() || m.chance(3))
 	return name
 }
 
@@ -445,7 +457,7 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 		c.Codes[i] = alphabet.Values[m.IntN(len(alphabet.Values))]
 	}
 	group := pick(m, 0, 0, 32, 64, 128, 256)
-	if m.minima {
+	if m.minima() {
 		group = 32
 	}
 	n := pick(m, 1, rows)
@@ -468,11 +480,11 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 		}
 	}
 	switch {
-	case !m.minima && m.chance(3):
+	case !m.minima() && m.chance(3):
 		for range n {
 			zeros = append(zeros, int8(m.IntN(17)-8))
 		}
-	case m.minima || group > 0 && m.chance(2): // weights are about as symmetric as codes
+	case m.minima() || group > 0 && m.chance(2): // weights are about as symmetric as codes
 		e.Min = true
 		_, bits := math.Frexp(-float64(alphabet.Values[0]) - 0.5)
 		for _, s := range scales {
@@ -482,6 +494,9 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 				m.t.Fatal(err)
 			}
 		}
+	}
+	if m.of == onDevices {
+		zeros, minima, moved, e.Min = nil, nil, false, false
 	}
 	if moved {
 		for _, i := range m.Perm(cols) {
@@ -503,7 +518,7 @@ var _ packed.View = (*view)(nil)
 // TestFloatActivations: the option computes the same as a model whose weights are stored as the floats code · scale.
 func TestFloatActivations(t *testing.T) {
 	for seed := range uint64(10) {
-		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 2)), false)
+		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 2)), everyFeature)
 		plain := newView("{}")
 		for name, x := range v.tensors {
 			if _, codes := v.manifest.Entry(x.Name); !codes {

@@ -17,7 +17,7 @@ import (
 // recurrentEngine is an engine of a model with recurrent layers and attention, with pages of 32 tokens.
 func recurrentEngine(t *testing.T, o Options) *Engine {
 	t.Helper()
-	m := &maker{rand.New(rand.NewPCG(3, 4)), t, newView("{}"), false}
+	m := &maker{rand.New(rand.NewPCG(3, 4)), t, newView("{}"), everyFeature}
 	d := &model.Description{Family: "recurrent", Config: model.Config{Hidden: 300, Intermediate: 24, Layers: 3,
 		Heads: 2, KVHeads: 1, HeadDim: 16, Vocab: 40, MaxPositions: 1024, NormEps: 1e-5, Activation: "silu",
 		Rope: model.Rope{Theta: 10000, Dim: 16}}}

@@ -22,7 +22,7 @@ func TestSpeculationOnEveryModel(t *testing.T) {
 	for seed := range uint64(models / race.Every(8)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
-			v, d := randomModel(t, r, false)
+			v, d := randomModel(t, r, everyFeature)
 			e, err := build(v, d, Options{Threads: 1 + r.IntN(4), Batch: 1 + r.IntN(20),
 				Cache: caches[r.IntN(len(caches))],
 				Page:  32 * r.IntN(2)})

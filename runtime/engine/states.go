@@ -143,7 +143,12 @@ func (s *states) touch(slot int32) {
 
 // copyPage gives a copy of a page its tokens, and its snapshot if that is of its first tokens.
 func (e *Engine) copyPage(to, from int32, tokens int) {
-	copy(e.pages.bytes(to), e.pages.bytes(from))
+	if e.device != nil {
+		e.device.copyPage(to, from)
+		e.ledger.copy(to, from, tokens)
+	} else {
+		copy(e.pages.bytes(to), e.pages.bytes(from))
+	}
 	s, n := &e.states, e.page()
 	if s.size == 0 {
 		return

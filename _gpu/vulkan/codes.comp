@@ -1,0 +1,149 @@
+#version 450
+// Codes (runtime/device): a matrix of codes times quantized vectors (N15). A workgroup computes LANES word columns, each
+// of 8/BITS rows, for up to TOKENS tokens; SLICES invocations share the columns of a row.
+#extension GL_GOOGLE_include_directive : require
+#ifdef DOT
+#extension GL_EXT_spirv_intrinsics : require
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
+int packedDot(int a, int b, spirv_literal int format);
+int dot4(int a, int b, int sum) { return sum + packedDot(a, b, 0); }
+#else
+int dot4(int a, int b, int sum) {
+	for (int k = 0; k < 32; k += 8) sum += bitfieldExtract(a, k, 8) * bitfieldExtract(b, k, 8);
+	return sum;
+}
+#endif
+#include "soft.glsl"
+#include "exact.glsl"
+layout(constant_id = 4) const uint BITS = 2;
+layout(constant_id = 5) const uint TOKENS = 1;
+layout(constant_id = 6) const uint LANES = 8;
+layout(constant_id = 7) const uint SLICES = 32;
+layout(constant_id = 8) const uint TERNARY = 1;
+const uint ROWS = 8u / BITS;             // of a word
+const uint COLUMNS = ROWS * LANES;       // rows of a workgroup
+layout(local_size_x_id = 6, local_size_y_id = 7) in;
+layout(set = 0, binding = 0) readonly buffer Weights { int weights[]; };
+layout(set = 0, binding = 1) readonly buffer Scales { uint scales[]; };
+layout(set = 0, binding = 2) readonly buffer Q { int q[]; };
+layout(set = 0, binding = 3) readonly buffer D { uint d[]; };
+layout(set = 0, binding = 4) readonly buffer Biases { uint biases[]; };
+layout(set = 0, binding = 5) buffer Y { uint y[]; };
+layout(push_constant) uniform Constants {
+	uint n, rows, columns, qwords, ldy, at, lanes, bits;
+	int factor, offset;
+	uint ternary, perRow, group, grouped, actGroup, actGrouped, bias, accumulate, residualScale;
+};
+shared int part[SLICES * COLUMNS];
+
+// digits turns the codes 0, 1, 2 of a ternary word into weight + 1.
+int plusOne(int v) {
+	int lo = v & 0x55555555, hi = (v >> 1) & 0x55555555;
+	return (lo << 1) | ((lo | hi) ^ 0x55555555);
+}
+
+int acc[ROWS][TOKENS];
+
+// word adds the products of a word of weights and the words of activations in the same columns.
+void word(int v, uint quad, uint t0, uint count) {
+	if (TERNARY != 0) v = plusOne(v);
+	for (uint t = 0; t < TOKENS; t++) {
+		if (t >= count) break;
+		int a = q[(t0 + t) * qwords + quad];
+		if (BITS == 8) {
+			acc[0][t] = dot4(v, a, acc[0][t]);
+			continue;
+		}
+		int plus = TERNARY != 0 ? -dot4(a, 0x01010101, 0) : offset * dot4(a, 0x01010101, 0);
+		for (uint r = 0; r < ROWS; r++) {
+			int digits = (v >> int(BITS * r)) & (((1 << int(BITS)) - 1) * 0x01010101);
+			if (TERNARY != 0) acc[r][t] = dot4(digits, a, acc[r][t] + plus);
+			else acc[r][t] += factor * dot4(digits, a, 0) + plus;
+		}
+	}
+}
+
+void clearSums() {
+	for (uint r = 0; r < ROWS; r++) for (uint t = 0; t < TOKENS; t++) acc[r][t] = 0;
+}
+
+// store finishes an output: bias, scale and residual.
+void store(uint t, uint m, uint v) {
+	if (bias != 0) v = add(v, biases[m]);
+	uint to = t * ldy + at + m;
+	if (accumulate != 0) {
+		if (residualScale != 0) v = mul(v, residualScale);
+		v = add(y[to], v);
+	}
+	y[to] = v;
+}
+
+void main() {
+	uint lane = gl_LocalInvocationID.x, slice = gl_LocalInvocationID.y, id = slice * LANES + lane;
+	uint t0 = gl_WorkGroupID.y * TOKENS, count = min(TOKENS, n - t0);
+	uint column = gl_WorkGroupID.x * LANES + lane, panel = column / lanes, quads = (columns + 3) / 4;
+	uint base = panel * quads * lanes + column % lanes;
+	bool inside = panel * lanes * ROWS < rows;
+	// Row of the sum that this invocation finishes: invocations 0 … COLUMNS − 1 do.
+	uint mine = gl_WorkGroupID.x * LANES + id % LANES;
+	uint m = mine / lanes * lanes * ROWS + id / LANES * lanes + mine % lanes;
+	bool finishes = id < COLUMNS && m < rows;
+	uint groups = (columns + actGroup - 1) / actGroup;
+
+	if (grouped == 0 && actGrouped == 0) {
+		clearSums();
+		if (inside) {
+			uint k = slice;
+			for (; k + 3 * SLICES < quads; k += 4 * SLICES) { // four words on their way at once
+				int v0 = weights[base + k * lanes], v1 = weights[base + (k + SLICES) * lanes];
+				int v2 = weights[base + (k + 2 * SLICES) * lanes], v3 = weights[base + (k + 3 * SLICES) * lanes];
+				word(v0, k, t0, count);
+				word(v1, k + SLICES, t0, count);
+				word(v2, k + 2 * SLICES, t0, count);
+				word(v3, k + 3 * SLICES, t0, count);
+			}
+			for (; k < quads; k += SLICES) word(weights[base + k * lanes], k, t0, count);
+		}
+		for (uint t = 0; t < count; t++) {
+			for (uint r = 0; r < ROWS; r++) part[slice * COLUMNS + r * LANES + lane] = acc[r][t];
+			barrier();
+			if (finishes) {
+				int sum = 0;
+				for (uint s = 0; s < SLICES; s++) sum += part[s * COLUMNS + id];
+				store(t0 + t, m, mul(mul(real(sum), scales[perRow == 0 ? 0 : m]), d[t0 + t]));
+			}
+			barrier();
+		}
+		return;
+	}
+	uint block = min(group, actGroup), blocks = (columns + block - 1) / block, most = block / 4;
+	uint sums[TOKENS];
+	for (uint t = 0; t < TOKENS; t++) sums[t] = 0u;
+	for (uint first = 0; first < blocks; first += SLICES) {
+		uint b = first + slice;
+		clearSums();
+		if (inside && b < blocks) {
+			uint end = min(quads, (b + 1) * most);
+			for (uint k = b * most; k < end; k++) word(weights[base + k * lanes], k, t0, count);
+		}
+		for (uint t = 0; t < TOKENS; t++) {
+			if (t >= count) break;
+			for (uint r = 0; r < ROWS; r++) part[slice * COLUMNS + r * LANES + lane] = acc[r][t];
+			barrier();
+			for (uint s = 0; s < SLICES && first + s < blocks && finishes; s++) {
+				uint k = (first + s) * block, a = real(part[s * COLUMNS + id]);
+				uint w = scales[m * perRow + (grouped != 0 ? k / group : 0)], da = d[(t0 + t) * groups + k / actGroup];
+				if (grouped != 0 && actGrouped != 0) a = mul(a, da);
+				sums[t] = fused(a, grouped != 0 ? w : da, sums[t]);
+			}
+			barrier();
+		}
+	}
+	if (!finishes) return;
+	for (uint t = 0; t < count; t++) {
+		uint v = sums[t];
+		if (actGrouped == 0) v = mul(v, d[t0 + t]);
+		else if (grouped == 0) v = mul(v, scales[perRow == 0 ? 0 : m]);
+		store(t0 + t, m, v);
+	}
+}

@@ -1,0 +1,41 @@
+#version 450
+// Scores (runtime/device): scores of N18. A workgroup computes 64 positions of a head of a token, 16 invocations for one.
+#extension GL_GOOGLE_include_directive : require
+#include "soft.glsl"
+#include "exact.glsl"
+layout(local_size_x = 16, local_size_y = 16) in;
+layout(set = 0, binding = 0) readonly buffer Queries { uint queries[]; };
+layout(set = 0, binding = 1) readonly buffer Keys { uint keys[]; };
+layout(set = 0, binding = 2) readonly buffer Tokens { uvec4 tokens[]; };
+layout(set = 0, binding = 3) readonly buffer Pages { uint pages[]; };
+layout(set = 0, binding = 4) writeonly buffer Z { uint z[]; };
+layout(push_constant) uniform Constants {
+	uint n, heads, kvHeads, dim, pageRows, span, local, scale, cap;
+};
+shared uint part[256];
+
+void main() {
+	uint lane = gl_LocalInvocationID.x, id = gl_LocalInvocationIndex, head = gl_WorkGroupID.y, t = gl_WorkGroupID.z;
+	uvec4 token = tokens[t];
+	uint first = local != 0 ? token.z : 0u, from = first + gl_WorkGroupID.x * 64;
+	uint kv = head / (heads / kvHeads), q = (t * heads + head) * dim;
+	for (uint k = 0; k < 4; k++) {
+		uint j = from + k * 16 + gl_LocalInvocationID.y, acc = 0u;
+		if (from + k * 16 > token.x) return; // all invocations alike
+		if (j <= token.x) {
+			uint row = ((pages[token.y + j / pageRows] * kvHeads + kv) * pageRows + j % pageRows) * dim;
+			for (uint i = lane; i < dim; i += 16) acc = fused(queries[q + i], keys[row + i], acc);
+		}
+		part[id] = acc;
+		barrier();
+		for (uint s = 8; s > 0; s >>= 1) {
+			if (lane < s) part[id] = add(part[id], part[id + s]);
+			barrier();
+		}
+		if (lane == 0 && j <= token.x) {
+			uint v = mul(part[id], scale);
+			z[(t * heads + head) * span + j - first] = cap != 0 ? capped(v, cap) : v;
+		}
+		barrier();
+	}
+}

@@ -1,0 +1,173 @@
+package device
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Model describes what a pass computes (NUMERICS 5), with the weights in the memory of the host.
+type Model struct {
+	Hidden, Heads, KVHeads, HeadDim, Vocab int
+
+	Rot         int // elements of a head that rotate
+	Pairs       bool
+	RotateFirst bool
+	OwnHeadNorm bool // each head has its own weights of QNorm and KNorm
+	WholeNorm   bool // QNorm and KNorm are over all heads at once
+	Clip        float32
+	ActGroup    int // columns per activation scale; 0 = one scale
+
+	AttnScale, AttnCap float32
+	Parallel           bool
+	ResidualScale      float32
+	Blocks             []Block
+	Norm               NormWeights
+	Head               Linear
+
+	LogitDivisor, LogitScale, LogitCap float32
+}
+
+// Block is one layer.
+type Block struct {
+	AttnNorm, AttnSubNorm, AttnPostNorm NormWeights
+	QNorm, KNorm                        NormWeights
+	FFNNorm, FFNSubNorm, FFNPostNorm    NormWeights
+	QKV, O, GateUp, Down                Linear
+
+	Gate       Gate
+	GateParams [4]float32
+	Local      bool
+	Rotated    bool
+	Sinks      []float32
+}
+
+// NormWeights is a norm; Kind NormNone skips it.
+type NormWeights struct {
+	Kind          Norm
+	Weights, Bias []float32
+	Eps           float32
+}
+
+// Linear is one or several matrices that read the same vectors, and whose outputs are adjacent.
+type Linear struct {
+	In, Out  int
+	Matrices []Matrix
+}
+
+// Matrix is a matrix of codes or of floats.
+type Matrix struct {
+	Name string // of the tensor
+	Rows int
+	Bias []float32 // nil = none
+
+	Codes *CodeMatrix // nil for floats
+	Type  FloatType
+	Data  []byte // of floats, row-major
+}
+
+// CodeMatrix is a matrix of codes as its layout stores them.
+type CodeMatrix struct {
+	Layout pack.Layout
+	Shape  pack.Shape
+	Data   []byte
+
+	Scales  []float32
+	Grouped bool
+	PerRow  int // scales of a row; 0 = all rows share one
+	Group   int // columns of a scale
+}
+
+// Shape is the size of the memory of a pass.
+type Shape struct {
+	Tokens   int // at once
+	Rows     int // logits at once
+	Context  int // positions of a sequence
+	Pages    int // of the KV cache
+	PageRows int
+}
+
+// digits says how the digits of an alphabet become codes.
+type digits struct {
+	bits, mul, add int
+	ternary        bool
+}
+
+// digitsOf lists the alphabets that kernels know.
+var digitsOf = map[string]digits{
+	"ternary": {bits: 2, mul: 1, ternary: true},
+	"int2":    {bits: 2, mul: 1, add: -2},
+	"int2odd": {bits: 2, mul: 2, add: -3},
+	"int2q":   {bits: 2, mul: 1, add: -1},
+	"int1":    {bits: 1, mul: -2, add: 1},
+	"int4":    {bits: 4, mul: 1, add: -8},
+	"int8":    {bits: 8, mul: 1},
+}
+
+// nativeRows has the panel rows of the layouts that kernels read as they are stored, by name and number of bits.
+func nativeRows(name string, bits int) int {
+	switch {
+	case name == "vnni4i" && bits < 8, name == "vnni4" && bits == 8:
+		return 32
+	case name == "vnni4i-64" && bits < 8, name == "vnni4-64" && bits == 8:
+		return 64
+	}
+	return 0
+}
+
+// form is how the codes of a matrix lie in the memory of a device.
+type form struct {
+	digits
+	rows  int // of a panel
+	bytes int // of a panel
+	size  int
+}
+
+func (f *form) lanes() int { return f.rows * f.bits / 8 }
+
+// formOf returns the form of a matrix, and whether that is how it is stored.
+func (c *CodeMatrix) formOf() (f form, native bool, err error) {
+	spec := c.Layout.Spec()
+	d, ok := digitsOf[spec.Alphabet]
+	if !ok {
+		return f, false, fmt.Errorf("%w: devices have no kernel for the codes %s", pack.ErrUnsupported, spec.Alphabet)
+	}
+	f.digits = d
+	if f.rows = nativeRows(spec.Name, d.bits); f.rows != 0 {
+		native = true
+	} else {
+		f.rows = 64
+	}
+	f.bytes = (c.Shape.K + 3) / 4 * f.lanes() * 4
+	f.size = (c.Shape.M + f.rows - 1) / f.rows * f.bytes
+	return f, native, nil
+}
+
+// stored returns the bytes of a matrix in its form: those of the file, or a copy in another layout.
+func (c *CodeMatrix) stored() ([]byte, error) {
+	f, native, err := c.formOf()
+	if err != nil {
+		return nil, err
+	}
+	if native {
+		return c.Data[:f.size], nil
+	}
+	alphabet, err := pack.FindAlphabet(c.Layout.Spec().Alphabet)
+	if err != nil {
+		return nil, err
+	}
+	m := pack.NewMatrix(c.Shape, alphabet)
+	if err := c.Layout.Unpack(m, c.Data); err != nil {
+		return nil, err
+	}
+	name := "vnni4i-64"
+	if f.bits == 8 {
+		name = "vnni4-64"
+	}
+	l, err := pack.Open(pack.Spec{Name: name, Alphabet: alphabet.Name})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, f.size)
+	return out, l.Pack(out, m)
+}

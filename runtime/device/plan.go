@@ -1,0 +1,211 @@
+package device
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// plan has the memory of a model on a device, and makes the steps of its passes.
+type plan struct {
+	*Model
+	Shape
+	info   Info
+	inputs inputs
+	work   work
+	blocks []blockSlots
+	norm   normSlots
+	head   linearSlots
+}
+
+// inputs are what the host writes for a pass.
+type inputs struct{ tokens, pages, trig, flags, rows *slot }
+
+// work is the memory of the vectors of a pass.
+type work struct {
+	h, x, q, d, y, branch    *slot
+	queries, scores, o       *slot
+	logits                   *slot
+	none                     *slot // for buffers that flags leave unused
+	widest, words, out, most int   // elements of x, words of q, elements of y, scales of d, of a token
+}
+
+// normSlots is a norm on the device.
+type normSlots struct {
+	NormWeights
+	weights, bias *slot
+}
+
+// linearSlots is a linear layer on the device.
+type linearSlots struct {
+	*Linear
+	codes    bool // some matrix has codes
+	matrices []matrixSlots
+}
+
+// matrixSlots is a matrix on the device.
+type matrixSlots struct {
+	*Matrix
+	form
+	weights, scales, bias *slot
+	rowBytes              int // of weights
+}
+
+// blockSlots is a layer on the device.
+type blockSlots struct {
+	*Block
+	attnNorm, attnSubNorm, attnPostNorm normSlots
+	qNorm, kNorm                        normSlots
+	ffnNorm, ffnSubNorm, ffnPostNorm    normSlots
+	qkv, o, gateUp, down                linearSlots
+	sinks                               *slot
+	keys, values                        *slot
+}
+
+// newPlan asks for the memory of a model.
+func newPlan(m *Model, s Shape, a *arena) (*plan, error) {
+	p := &plan{Model: m, Shape: s, info: a.info}
+	p.work.widest = max(m.Hidden, m.Heads*m.HeadDim)
+	for i := range m.Blocks {
+		b, err := p.block(a, i)
+		if err != nil {
+			return nil, err
+		}
+		p.blocks = append(p.blocks, b)
+	}
+	var err error
+	if p.head, err = p.linear(a, &m.Head); err != nil {
+		return nil, err
+	}
+	p.norm = p.normOf(a, "final norm", m.Norm)
+	p.limitTokens()
+	p.room(a)
+	return p, p.checkRanges(a)
+}
+
+// limitTokens makes passes shorter where buffers of a token are large.
+func (p *plan) limitTokens() {
+	for _, words := range []int{p.Heads * p.Context, p.work.widest, p.work.out} {
+		p.Tokens = max(1, min(p.Tokens, p.info.MaxRange/(4*words)))
+	}
+	p.Rows = max(1, min(p.Rows, p.info.MaxRange/(4*p.Vocab)))
+}
+
+// room asks for the memory of inputs and vectors.
+func (p *plan) room(a *arena) {
+	n, w := p.Tokens, &p.work
+	p.inputs = inputs{
+		tokens: a.room("tokens", n*16, Host),
+		pages:  a.room("page tables", n*((p.Context+p.PageRows-1)/p.PageRows)*4, Host),
+		trig:   a.room("rotations", n*2*p.Rot*4, Host),
+		flags:  a.room("flags", n*4, Host),
+		rows:   a.room("rows", n*4, Host),
+	}
+	floats := func(what string, count int) *slot { return a.room(what, 4*count, Steps) }
+	w.h, w.x, w.y = floats("residual stream", n*p.Hidden), floats("inputs", n*w.widest), floats("outputs", n*w.out)
+	w.q, w.d = floats("activations", n*w.words), floats("activation scales", n*w.most)
+	w.branch = floats("outputs of attention", n*p.Hidden)
+	w.queries, w.o = floats("queries", n*p.Heads*p.HeadDim), floats("attention", n*p.Heads*p.HeadDim)
+	w.scores = floats("scores", n*p.Heads*p.Context)
+	w.logits = floats("logits", p.Rows*p.Vocab)
+	w.none = floats("nothing", 1)
+}
+
+// checkRanges rejects memory that no step could bind.
+func (p *plan) checkRanges(a *arena) error {
+	for i := range p.blocks {
+		if n := p.blocks[i].keys.Bytes; n > a.info.MaxRange {
+			return fmt.Errorf("%w: the KV cache of a layer takes %d bytes, and device %s reads at most %d at once; ask for "+
+				"a shorter context or fewer sequences", pack.ErrLimit, n, a.info.Name, a.info.MaxRange)
+		}
+	}
+	return nil
+}
+
+// block asks for the memory of a layer.
+func (p *plan) block(a *arena, i int) (b blockSlots, err error) {
+	b.Block = &p.Blocks[i]
+	for _, l := range []struct {
+		to   *linearSlots
+		from *Linear
+	}{{&b.qkv, &b.QKV}, {&b.o, &b.O}, {&b.gateUp, &b.GateUp}, {&b.down, &b.Down}} {
+		if *l.to, err = p.linear(a, l.from); err != nil {
+			return b, err
+		}
+	}
+	for _, n := range []struct {
+		to   *normSlots
+		from NormWeights
+	}{{&b.attnNorm, b.AttnNorm}, {&b.attnSubNorm, b.AttnSubNorm}, {&b.attnPostNorm, b.AttnPostNorm},
+		{&b.qNorm, b.QNorm}, {&b.kNorm, b.KNorm}, {&b.ffnNorm, b.FFNNorm}, {&b.ffnSubNorm, b.FFNSubNorm},
+		{&b.ffnPostNorm, b.FFNPostNorm}} {
+		*n.to = p.normOf(a, fmt.Sprintf("a norm of layer %d", i), n.from)
+	}
+	b.sinks = a.floats("attention sinks", b.Sinks)
+	cache := p.Pages * p.KVHeads * p.PageRows * p.HeadDim * 4
+	b.keys, b.values = a.room("KV cache", cache, Steps), a.room("KV cache", cache, Steps)
+	return b, nil
+}
+
+func (p *plan) normOf(a *arena, what string, n NormWeights) normSlots {
+	return normSlots{n, a.floats(what, n.Weights), a.floats(what, n.Bias)}
+}
+
+// linear asks for the memory of a linear layer, and for vectors that are wide enough for it.
+func (p *plan) linear(a *arena, l *Linear) (s linearSlots, err error) {
+	s.Linear = l
+	w := &p.work
+	w.widest, w.out = max(w.widest, l.In), max(w.out, l.Out)
+	w.words, w.most = max(w.words, quantizedWords(l.In)), max(w.most, p.scalesOf(l.In))
+	for i := range l.Matrices {
+		m, err := newMatrixSlots(a, &l.Matrices[i])
+		if err != nil {
+			return s, fmt.Errorf("%q: %w", l.Matrices[i].Name, err)
+		}
+		s.codes = s.codes || m.Codes != nil
+		s.matrices = append(s.matrices, m)
+	}
+	return s, nil
+}
+
+// quantizedWords is the number of words of a quantized vector.
+func quantizedWords(columns int) int { return (columns + 15) / 16 * 4 }
+
+// actGroup is the number of columns of an activation scale of a vector.
+func (p *plan) actGroup(columns int) int {
+	if p.ActGroup == 0 {
+		return columns
+	}
+	return p.ActGroup
+}
+
+func (p *plan) scalesOf(columns int) int {
+	g := p.actGroup(columns)
+	return (columns + g - 1) / g
+}
+
+func newMatrixSlots(a *arena, m *Matrix) (s matrixSlots, err error) {
+	s.Matrix = m
+	s.bias = a.floats(m.Name+": bias", m.Bias)
+	if m.Codes == nil {
+		s.rowBytes = len(m.Data) / m.Rows
+		s.form = form{rows: 256} // so that parts of a matrix start where a buffer of a step may
+		s.weights = a.holding(m.Name, len(m.Data), func() ([]byte, error) { return m.Data, nil })
+		s.scales = a.room(m.Name+": scales", 4, Steps)
+		return s, nil
+	}
+	if s.form, _, err = m.Codes.formOf(); err != nil {
+		return s, err
+	}
+	s.rowBytes = s.form.bytes / s.form.rows
+	s.weights = a.holding(m.Name, s.form.size, m.Codes.stored)
+	s.scales = a.floats(m.Name+": scales", m.Codes.Scales)
+	return s, nil
+}
+
+// span rounds the length of an attention span up, so that few different passes are recorded.
+func (p *plan) span(n int) int {
+	const least = 64
+	return min(p.Context, max(least, 1<<bits.Len(uint(n-1))))
+}

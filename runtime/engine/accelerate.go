@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lowpack/lowpack/internal/mmap"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
+)
+
+// accelerator computes passes on a device. What the CPU needs for them is there too, but for the KV cache: when the
+// device fails, the CPU computes that from the tokens and goes on.
+type accelerator struct {
+	pass   *device.Pass
+	input  device.Input
+	failed error // of a copy between passes
+}
+
+// openDevice opens the device of the options, if they ask for one.
+func (e *Engine) openDevice() error {
+	switch e.opt.Device {
+	case "", device.CPU:
+		return nil
+	case device.Auto:
+		name, err := device.Best()
+		if err == nil {
+			err = e.loadDevice(name)
+		}
+		if err != nil {
+			e.notice(fmt.Sprintf("the CPU computes: %v", err))
+		}
+		return nil
+	}
+	return e.loadDevice(e.opt.Device)
+}
+
+// loadDevice opens a device and uploads the model.
+func (e *Engine) loadDevice(name string) error {
+	m, err := e.deviceModel()
+	if err != nil {
+		return fmt.Errorf("device %s: %w", name, err)
+	}
+	b, err := device.Open(name)
+	if err != nil {
+		return err
+	}
+	shape := device.Shape{Tokens: e.opt.Batch, Rows: e.pass.headRows, Context: e.opt.Context,
+		Pages: len(e.pages.users), PageRows: e.page()}
+	var pass *device.Pass
+	if err := mmap.Guard(func() (err error) {
+		pass, err = device.Load(b, m, shape)
+		return err
+	}); err != nil {
+		return fmt.Errorf("device %s: %w", name, err)
+	}
+	e.device = &accelerator{pass: pass}
+	e.ledger = newLedger(shape.Pages, shape.PageRows)
+	e.close = append(e.close, e.closeDevice)
+	return nil
+}
+
+func (e *Engine) closeDevice() {
+	if e.device != nil {
+		e.device.pass.Close() // the memory is gone whatever it says
+		e.device = nil
+	}
+}
+
+func (e *Engine) notice(line string) {
+	if e.opt.Notice != nil {
+		e.opt.Notice(line)
+	}
+}
+
+// DeviceInfo describes the device that computes; ok is false if the CPU does.
+func (e *Engine) DeviceInfo() (info device.Info, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.device == nil {
+		return info, false
+	}
+	return e.device.pass.Info(), true
+}
+
+// copyPage copies a page of the KV cache on the device. An error counts when the next pass begins.
+func (a *accelerator) copyPage(to, from int32) {
+	if a.failed == nil {
+		a.failed = a.pass.CopyPage(int(to), int(from))
+	}
+}
+
+// deviceLayers takes the embeddings of a pass through all layers and the head on the device. If it fails, the CPU does
+// it, now and from then on.
+func (e *Engine) deviceLayers(ctx context.Context) error {
+	err := e.device.failed
+	if err == nil {
+		err = e.deviceTokens(ctx)
+	}
+	if err == nil || errors.Is(err, ctx.Err()) && ctx.Err() != nil {
+		return err
+	}
+	e.notice(fmt.Sprintf("device %s has failed, and the CPU goes on with the same numbers: %v", e.opt.Device, err))
+	e.closeDevice()
+	return e.afterDevice(ctx)
+}
+
+// deviceTokens computes the tokens of the pass, as many at a time as the device takes.
+func (e *Engine) deviceTokens(ctx context.Context) error {
+	most, _ := e.device.pass.Most()
+	for from := 0; from < len(e.pass.tokens); from += most {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := e.deviceRun(from, min(from+most, len(e.pass.tokens))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deviceRun computes tokens [from, to) of the pass.
+func (e *Engine) deviceRun(from, to int) error {
+	p, a := &e.pass, e.device
+	in := &a.input
+	in.Tokens, in.Pages, in.Trig, in.Span = in.Tokens[:0], in.Pages[:0], in.Trig[:0], 0
+	in.H = p.h[from*e.desc.Hidden : to*e.desc.Hidden]
+	for t := from; t < to; t++ {
+		tok := &p.tokens[t]
+		if t == from || tok.seq != p.tokens[t-1].seq {
+			in.Tokens = append(in.Tokens, device.Token{Pages: uint32(len(in.Pages))})
+			for _, id := range tok.seq.pages {
+				in.Pages = append(in.Pages, uint32(id))
+			}
+		} else {
+			in.Tokens = append(in.Tokens, in.Tokens[len(in.Tokens)-1])
+		}
+		own := &in.Tokens[len(in.Tokens)-1]
+		own.Position, own.From, own.Scale = uint32(tok.pos), 0, p.rotary.queryScale(t)
+		if w := e.desc.SlidingWindow; w > 0 {
+			own.From = uint32(max(0, tok.pos+1-w))
+		}
+		in.Span = max(in.Span, tok.pos+1)
+		for _, local := range [...]bool{false, true} {
+			r := p.rotary.rotation(t, local)
+			in.Trig = append(append(in.Trig, r.Cos...), r.Sin...)
+		}
+	}
+	if err := a.pass.Run(in); err != nil {
+		return err
+	}
+	if err := e.deviceLogits(from, to); err != nil {
+		return err
+	}
+	flags, err := a.pass.Flags(to - from)
+	if err != nil {
+		return err
+	}
+	e.blameFlags(from, flags)
+	return nil
+}
+
+// deviceLogits computes the requested logits of tokens [from, to).
+func (e *Engine) deviceLogits(from, to int) error {
+	_, most := e.device.pass.Most()
+	var rows []uint32
+	var dst [][]float32
+	for t := from; t < to; t++ {
+		if z := e.pass.tokens[t].logits; z != nil {
+			rows, dst = append(rows, uint32(t-from)), append(dst, z)
+		}
+		if n := len(rows); n > 0 && (n == most || t == to-1) {
+			if err := e.device.pass.Logits(rows, dst); err != nil {
+				return err
+			}
+			rows, dst = rows[:0], dst[:0]
+		}
+	}
+	return nil
+}
+
+// blameFlags turns what the device has noted into the errors of the chunks: the first bad position of the first step
+// that has one, as blame does.
+func (e *Engine) blameFlags(from int, flags []uint32) {
+	p := &e.pass
+	for step := range uint32(2*len(e.weights.blocks) + 1) {
+		for t, f := range flags {
+			if f == step {
+				p.bad[from+t] = true
+				p.wrong.Store(true)
+			}
+		}
+		layer := int(step / 2)
+		switch {
+		case layer == len(e.weights.blocks):
+			p.blame(-1, "output head")
+		case step%2 == 0:
+			p.blame(layer, "attention")
+		default:
+			p.blame(layer, "feed-forward")
+		}
+	}
+}
+
+// afterDevice computes the KV cache of all texts on the CPU, and then the pass that the device has not.
+func (e *Engine) afterDevice(ctx context.Context) error {
+	p, l := &e.pass, e.ledger
+	e.ledger = ledger{}
+	batch, tokens := p.batch, append([]token(nil), p.tokens...)
+	for index := 0; index < e.pagesFor(e.opt.Context); index++ {
+		for id := range l.pages {
+			if e.pages.users[id] > 0 && l.pages[id].index == index {
+				if err := e.computePage(ctx, &l, int32(id)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	p.batch, p.tokens = batch, append(p.tokens[:0], tokens...)
+	p.begin()
+	e.embed()
+	return e.layers(ctx)
+}
+
+// computePage computes the keys and values of a page, after those of the pages before it.
+func (e *Engine) computePage(ctx context.Context, l *ledger, id int32) error {
+	pages, ids := l.chain(id), l.tokens(id)
+	if pages == nil {
+		return nil
+	}
+	p := &e.pass
+	seq := e.newSequence()
+	seq.pages = append(seq.pages, pages...)
+	p.batch = []Chunk{{Seq: seq}}
+	first := (len(pages) - 1) * e.page()
+	for from := 0; from < len(ids); from += e.opt.Batch {
+		p.tokens = p.tokens[:0]
+		for i := from; i < min(from+e.opt.Batch, len(ids)); i++ {
+			p.tokens = append(p.tokens, token{seq: seq, pos: first + i, id: int(ids[i])})
+		}
+		p.begin()
+		e.embed()
+		if err := e.layers(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errOption says that an option or a model needs the CPU.
+func errOption(what string) error {
+	return fmt.Errorf("%w: %s: no device computes that, the CPU does (--device cpu)", pack.ErrUnsupported, what)
+}

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/runtime/device"
+)
+
+// deviceModel describes the loaded model to a device, or says what in it or in the options no device computes.
+func (e *Engine) deviceModel() (*device.Model, error) {
+	d, o := e.desc, &e.opt
+	for _, no := range []struct {
+		is   bool
+		what string
+	}{
+		{o.FloatActivations, "float activations"}, {o.OnePass, "a KV cache for one pass"}, {o.Observe != nil, "an observer"},
+		{o.Cache != CacheF32, "a KV cache of type " + string(o.Cache)},
+		{d.Latent != nil, "latent attention"}, {d.ClipQKV != 0 && d.HeadNorm == model.WholeHead, "a limit before a norm of all heads"},
+	} {
+		if no.is {
+			return nil, errOption(no.what)
+		}
+	}
+	attention := attentionOf(d)
+	m := &device.Model{
+		Hidden: d.Hidden, Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Vocab: d.Vocab,
+		Rot: 2 * len(e.pass.rotary.ropes[0].Inv), Pairs: d.Rope.Pairs, RotateFirst: d.RotateFirst,
+		WholeNorm: d.HeadNorm == model.WholeHead, Clip: d.ClipQKV, ActGroup: e.group,
+		AttnScale: attention.Scale, AttnCap: attention.Cap, Parallel: d.Parallel, ResidualScale: d.ResidualScale,
+		Norm: deviceNorm(&e.weights.norm), LogitDivisor: d.LogitDivisor, LogitScale: d.LogitScale,
+		LogitCap: d.LogitSoftcap,
+	}
+	for i := range e.weights.blocks {
+		b := &e.weights.blocks[i]
+		if !m.WholeNorm && max(len(b.qNorm.weights), len(b.kNorm.weights)) > d.HeadDim {
+			m.OwnHeadNorm = true
+		}
+		block, err := e.deviceBlock(b)
+		if err != nil {
+			return nil, fmt.Errorf("layer %d: %w", i, err)
+		}
+		m.Blocks = append(m.Blocks, block)
+	}
+	var err error
+	m.Head, err = deviceLinear(&e.weights.head)
+	return m, err
+}
+
+// deviceBlock describes a layer.
+func (e *Engine) deviceBlock(b *block) (to device.Block, err error) {
+	switch {
+	case b.recurrence != nil:
+		return to, errOption("a recurrent layer")
+	case b.latent != nil:
+		return to, errOption("latent attention")
+	case b.experts != nil:
+		return to, errOption("experts")
+	case len(b.gateUp.matrices) == 0:
+		return to, errOption("a layer without an MLP")
+	case b.qNorm.bias != nil || b.kNorm.bias != nil:
+		return to, errOption("a norm of heads with a bias")
+	}
+	to = device.Block{
+		AttnNorm: deviceNorm(&b.attnNorm), AttnSubNorm: deviceNorm(&b.attnSubNorm),
+		AttnPostNorm: deviceNorm(&b.attnPostNorm), QNorm: deviceNorm(&b.qNorm), KNorm: deviceNorm(&b.kNorm),
+		FFNNorm: deviceNorm(&b.ffnNorm), FFNSubNorm: deviceNorm(&b.ffnSubNorm), FFNPostNorm: deviceNorm(&b.ffnPostNorm),
+		Local: b.local, Rotated: !b.noRope, Sinks: b.sinks,
+	}
+	to.Gate, to.GateParams = e.deviceGate(b)
+	for _, l := range []struct {
+		to   *device.Linear
+		from *projection
+	}{{&to.QKV, &b.qkv}, {&to.O, &b.o}, {&to.GateUp, &b.gateUp}, {&to.Down, &b.down}} {
+		if *l.to, err = deviceLinear(l.from); err != nil {
+			return to, err
+		}
+	}
+	return to, nil
+}
+
+// deviceGate describes the activation of a dense MLP.
+func (e *Engine) deviceGate(b *block) (g device.Gate, params [4]float32) {
+	d := e.desc
+	g = map[model.Activation]device.Gate{model.SiLU: device.GateSiLU, model.ReLU2: device.GateReLU2,
+		model.GELUTanh: device.GateGELUTanh, model.XIELU: device.GateXIELU,
+		model.ClampedSwiGLU: device.GateClamped}[d.Activation]
+	switch g {
+	case device.GateXIELU:
+		params = b.gates
+	case device.GateClamped:
+		params = [4]float32{d.GateAlpha, d.GateLimit}
+	}
+	if b.gateUp.out == b.down.in {
+		g += device.GateSingle
+	}
+	return g, params
+}
+
+func deviceNorm(n *norm) device.NormWeights {
+	to := device.NormWeights{Kind: device.NormRMS, Weights: n.weights, Bias: n.bias, Eps: n.eps}
+	switch {
+	case !n.exists():
+		to.Kind = device.NormNone
+	case n.layer:
+		to.Kind = device.NormLayer
+	}
+	return to
+}
+
+// deviceLinear describes a projection.
+func deviceLinear(f *projection) (to device.Linear, err error) {
+	to = device.Linear{In: f.in, Out: f.out}
+	for i := range f.matrices {
+		m := &f.matrices[i]
+		if m.codes == nil {
+			to.Matrices = append(to.Matrices, device.Matrix{Name: f.names[i], Rows: m.rows, Bias: m.bias,
+				Type: deviceTypes[m.floats.Type], Data: m.floats.Data()})
+			continue
+		}
+		switch {
+		case m.order != nil:
+			err = errOption("an order of columns")
+		case m.side.zeros != nil:
+			err = errOption("zero points")
+		case m.minima != nil:
+			err = errOption("minima")
+		}
+		if err != nil {
+			return to, fmt.Errorf("%q: %w", f.names[i], err)
+		}
+		group := m.side.group
+		to.Matrices = append(to.Matrices, device.Matrix{Name: f.names[i], Rows: m.rows, Bias: m.bias,
+			Codes: &device.CodeMatrix{Layout: m.codes.Layout, Shape: m.codes.Shape, Data: m.data, Scales: m.side.scales,
+				Grouped: m.scales == nil, PerRow: m.side.perRow, Group: group}})
+	}
+	return to, nil
+}
+
+var deviceTypes = map[tensor.Type]device.FloatType{tensor.F32: device.F32, tensor.F16: device.F16, tensor.BF16: device.BF16}

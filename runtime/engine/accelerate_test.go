@@ -1,0 +1,276 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/long"
+	"github.com/lowpack/lowpack/internal/testkit/plaindevice"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
+)
+
+// planted are the calls after which the device "failing" fails: 0 = never.
+var planted struct {
+	after atomic.Int64
+	calls atomic.Int64
+	names [1 << 12]string
+}
+
+var errPlanted = errors.New("planted")
+
+func init() {
+	device.Register(plaindevice.Driver("plain", plaindevice.Options{}))
+	device.Register(plaindevice.Driver("narrow", plaindevice.Options{MaxRange: 192 << 10, MaxAlloc: 2 << 20}))
+	device.Register(plaindevice.Driver("small", plaindevice.Options{Memory: 1 << 20}))
+	device.Register(plaindevice.Driver("failing", plaindevice.Options{Fail: func(call string) error {
+		n := planted.calls.Add(1)
+		planted.names[n%int64(len(planted.names))] = call
+		if after := planted.after.Load(); after > 0 && n >= after {
+			return errPlanted
+		}
+		return nil
+	}}))
+}
+
+// computes fails the test unless the device of an engine computes.
+func computes(t *testing.T, e *Engine) {
+	t.Helper()
+	if _, ok := e.DeviceInfo(); !ok {
+		t.Fatal("the CPU computes")
+	}
+}
+
+// devices are those on which all of this runs: in plain Go, and what tests of drivers add.
+var devices = []string{"plain"}
+
+// TestDeviceLogits: the steps of a device give the logits of the CPU, bit for bit, in one pass, in chunks and in batches.
+func TestDeviceLogits(t *testing.T) {
+	want := everything(t, engine(t, tiny(t), Options{}))
+	for _, name := range append(devices, "narrow") {
+		t.Run(name, func(t *testing.T) {
+			e := engine(t, tiny(t), Options{Device: name, Context: 128})
+			computes(t, e)
+			compareRows(t, everything(t, e), want)
+			for _, chunk := range []int{1, 7, 1000} {
+				e := engine(t, tiny(t), Options{Device: name, Context: 128, Sequences: 4, Batch: 19})
+				compareRows(t, together(t, e, chunk), want)
+				computes(t, e)
+			}
+		})
+	}
+}
+
+// TestDeviceEqualsReference: random models, which between them use every feature that devices serve. What they do not
+// serve is refused by name.
+func TestDeviceEqualsReference(t *testing.T) {
+	models := uint64(60)
+	if long.All {
+		models = 400
+	}
+	for _, name := range devices {
+		served, refused := 0, map[string]int{}
+		for seed := range models {
+			for _, of := range []features{onDevices, everyFeature} {
+				if what := deviceEqualsCPU(t, name, seed, of); what == "" {
+					served++
+				} else {
+					refused[what]++
+				}
+			}
+		}
+		t.Logf("%s: %d models served; refused: %v", name, served, refused)
+		if served < int(models)*3/4 {
+			t.Errorf("%s serves %d models", name, served)
+		}
+		for _, what := range []string{"experts", "latent attention", "a recurrent layer", "zero points",
+			"an order of columns"} {
+			if refused[what] == 0 {
+				t.Errorf("no model was refused for %s", what)
+			}
+		}
+	}
+}
+
+// deviceEqualsCPU compares a random model on a device with the CPU; it returns what the device does not serve.
+func deviceEqualsCPU(t *testing.T, name string, seed uint64, of features) (refused string) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	v, d := randomModel(t, r, of)
+	o := Options{Batch: 1 + r.IntN(9), Device: name}
+	e, err := build(v, d, o)
+	if err != nil {
+		if !errors.Is(err, pack.ErrUnsupported) {
+			t.Fatal(err)
+		}
+		what := strings.TrimSuffix(err.Error(), ": no device computes that, the CPU does (--device cpu)")
+		return what[strings.LastIndex(what, ": ")+2:]
+	}
+	defer e.Close()
+	computes(t, e)
+	o.Device = ""
+	cpu, err := build(v, d, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cpu.Close()
+	tokens := make([]int, 1+r.IntN(20))
+	for i := range tokens {
+		tokens[i] = r.IntN(d.Vocab)
+	}
+	want, got := logits(t, cpu, tokens, len(tokens)), logits(t, e, tokens, len(tokens))
+	for i := range want {
+		if !slices.Equal(got[i], want[i]) {
+			t.Errorf("%s, seed %d: position %d of %d: other logits\n%+v", name, seed, i, len(tokens), d.Config)
+			break
+		}
+	}
+	computes(t, e)
+	return ""
+}
+
+// forked appends tokens to a text, forks it, truncates it and resumes its pages, and returns all logits.
+func forked(t *testing.T, e *Engine) (rows [][]float32) {
+	s := sequence(t, e)
+	rows = append(rows, after(t, s, repeated(40, 1)))
+	f, err := s.Fork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = append(rows, after(t, f, repeated(9, 2)), after(t, s, repeated(3, 3)))
+	held := s.Pages(s.Len())
+	s.Truncate(20)
+	rows = append(rows, after(t, s, repeated(30, 4)))
+	s.Close()
+	r, err := e.Resume(held, 33)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = append(rows, after(t, r, repeated(5, 5)), after(t, f, repeated(4, 6)))
+	r.Close()
+	f.Close()
+	e.Release(held...)
+	return rows
+}
+
+// repeated makes n token ids.
+func repeated(n, salt int) []int {
+	ids := make([]int, n)
+	for i := range ids {
+		ids[i] = 5 + (7*i+salt*(i+3)+i*i)%200
+	}
+	return ids
+}
+
+// after appends tokens and returns the logits after the last of them.
+func after(t *testing.T, s *Sequence, tokens []int) []float32 {
+	t.Helper()
+	logits := make([]float32, s.e.desc.Vocab)
+	if err := s.e.Forward(t.Context(), []Chunk{{Seq: s, Tokens: tokens, Logits: logits}}); err != nil {
+		t.Fatal(err)
+	}
+	return logits
+}
+
+var forkedOptions = Options{Context: 128, Sequences: 4, Page: 32, Threads: 1}
+
+// TestDevicePages: forks, truncation and resumed pages give the logits of the CPU.
+func TestDevicePages(t *testing.T) {
+	want := forked(t, engine(t, tiny(t), forkedOptions))
+	for _, name := range devices {
+		o := forkedOptions
+		o.Device = name
+		e := engine(t, tiny(t), o)
+		got := forked(t, e)
+		computes(t, e)
+		for i := range want {
+			if !slices.Equal(got[i], want[i]) {
+				t.Errorf("%s: logits %d differ", name, i)
+			}
+		}
+	}
+}
+
+// TestDeviceFails: whatever call of a device fails, opening the model is an error, or the text goes on with the same
+// logits, and one line tells that the CPU computes.
+func TestDeviceFails(t *testing.T) {
+	want := forked(t, engine(t, tiny(t), forkedOptions))
+	o := forkedOptions
+	o.Device = "failing"
+	planted.after.Store(0)
+	planted.calls.Store(0)
+	e := engine(t, tiny(t), o)
+	opened := planted.calls.Load()
+	forked(t, e)
+	all := planted.calls.Load()
+	if all-opened < 40 {
+		t.Fatalf("%d calls for all texts", all-opened)
+	}
+	names := slices.Clone(planted.names[:all+1])
+	step := int64(1)
+	if !long.All {
+		step = 1 + all/40
+	}
+	for at := int64(1); at <= all; at += step {
+		var lines []string
+		o.Notice = func(line string) { lines = append(lines, line) }
+		planted.after.Store(at)
+		planted.calls.Store(0)
+		what := fmt.Sprintf("call %d of %d (%s)", at, all, names[at])
+		e, err := New(tiny(t), o)
+		if at <= opened {
+			if !errors.Is(err, errPlanted) {
+				t.Errorf("%s: %v", what, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		got := forked(t, e)
+		if len(lines) != 1 || !strings.Contains(lines[0], "planted") {
+			t.Errorf("%s: told %q", what, lines)
+		}
+		if _, ok := e.DeviceInfo(); ok {
+			t.Errorf("%s: the device still computes", what)
+		}
+		for i := range want {
+			if !slices.Equal(got[i], want[i]) {
+				t.Errorf("%s: logits %d differ", what, i)
+			}
+		}
+		e.Close()
+	}
+	planted.after.Store(0)
+}
+
+// TestDeviceRefuses: what cannot be computed on a device is an error that says why; auto lets the CPU compute it, and
+// tells.
+func TestDeviceRefuses(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		kind error
+		want string
+	}{
+		{Options{Device: "small"}, pack.ErrLimit, "MiB free"},
+		{Options{Device: "plain", Cache: CacheF16}, pack.ErrUnsupported, "a KV cache of type f16"},
+		{Options{Device: "plain", FloatActivations: true}, pack.ErrUnsupported, "float activations"},
+		{Options{Device: "quantum"}, pack.ErrUnsupported, "no driver"},
+		{Options{Device: "plain:x"}, pack.ErrUnsupported, "vulkan:1"},
+	} {
+		if _, err := New(tiny(t), c.o); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c.o, err)
+		}
+	}
+	told := ""
+	e := engine(t, tiny(t), Options{Device: device.Auto, Cache: CacheF16, Notice: func(line string) { told = line }})
+	if _, ok := e.DeviceInfo(); ok || !strings.Contains(told, "a KV cache of type f16") {
+		t.Errorf("told %q", told)
+	}
+	e = engine(t, tiny(t), Options{Device: device.Auto})
+	computes(t, e)
+}
