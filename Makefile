@@ -4,7 +4,7 @@ MODEL  := testdata/tiny-bitnet
 PACKED := out/tiny-bitnet.vnni4i.safetensors
 PROMPT := Once upon a time there was a little girl
 
-.PHONY: run build install uninstall programs dist test interop generate recording quality runtimes benchmarks fuzz kills soak mutants clean
+.PHONY: run build lowpack-vulkan install uninstall programs dist test interop generate recording quality runtimes benchmarks fuzz kills soak mutants clean
 
 run: build
 	@mkdir -p out
@@ -26,6 +26,11 @@ GO_BUILD = GOFLAGS=-mod=readonly GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 \
 
 build:
 	$(GO_BUILD) -o bin/lowpack ./cmd/lowpack
+
+# The same program with drivers of devices (docs/DEVICES.md), which bin/lowpack becomes when it is asked for one. It is not
+# static: the drivers are libraries of the system.
+lowpack-vulkan:
+	$(GO_BUILD) -tags vulkan -o bin/lowpack-vulkan ./cmd/lowpack
 
 # make install PREFIX=$HOME/.local: the program, its manual pages and the completions of bash, zsh and fish.
 PREFIX ?= /usr/local

@@ -7,6 +7,8 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/verify/reference"
 )
@@ -131,7 +133,8 @@ type runner struct {
 	seqs   []*engine.Sequence
 	done   int64
 
-	screened int // rows of the head that the candidate filter left
+	notice   string // of the engine, about the device
+	screened int    // rows of the head that the candidate filter left
 }
 
 // check runs one way of evaluating the sequences. An engine that cannot compute is a finding.
@@ -141,8 +144,24 @@ func (r *runner) check(run func(*runner) error) error {
 		defer r.engine.Close()
 		err = run(r)
 		r.screened = r.engine.ScreenedRows()
+		if err == nil {
+			err = r.judgeDevice()
+		}
 	}
 	return r.finding(Logits, r.group, "engine", err)
+}
+
+// judgeDevice notes which device has computed. One that has failed is an error: the CPU went on in its place.
+func (r *runner) judgeDevice() error {
+	if r.Device == "" || r.Device == device.CPU {
+		return nil
+	}
+	info, ok := r.engine.DeviceInfo()
+	if !ok {
+		return fmt.Errorf("%w: device %s has not computed all of it: %s", pack.ErrUnsupported, r.Device, r.notice)
+	}
+	r.report.Device = fmt.Sprintf("%s: %s, %s", info.Name, info.Device, info.Driver)
+	return nil
 }
 
 func (r *runner) start() (err error) {
@@ -151,7 +170,8 @@ func (r *runner) start() (err error) {
 		longest = max(longest, len(t))
 	}
 	r.engine, err = engine.New(r.file,
-		engine.Options{Threads: r.Threads, Context: longest, Sequences: len(r.texts), Batch: r.batch})
+		engine.Options{Threads: r.Threads, Context: longest, Sequences: len(r.texts), Batch: r.batch, Device: r.Device,
+			Notice: func(line string) { r.notice = line }})
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ type Report struct {
 	Family string  `json:"family,omitempty"` // of the model
 	Bytes  int64   `json:"bytes,omitempty"`
 	Level  Level   `json:"level"`
+	Device string  `json:"device,omitempty"` // that computed the logits, as its driver calls it; "" = the CPU
 	OK     bool    `json:"ok"`
 	Checks []Check `json:"checks"`
 

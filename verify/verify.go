@@ -51,6 +51,7 @@ type Options struct {
 	Provenance []byte // statement about the file (package provenance), checked at level digest; nil = none
 	Statement  string // path of Provenance, for the report
 	Threads    int    // 0 = one per CPU that this process may use
+	Device     string // that computes the logits (engine.Options.Device); "" = the CPU
 	Progress   func(what string, done, total int64)
 }
 

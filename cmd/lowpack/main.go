@@ -23,6 +23,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "lowpack: %v\n", err)
 		os.Exit(exitCode(err))
 	}
+	becomeTwin(os.Args)
 	os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -156,6 +157,7 @@ func commands() []*cli.Command {
 		tokenizeCommand(),
 		synthCommand(),
 		benchCommand(),
+		devicesCommand(),
 		completionCommand(),
 		manCommand(),
 		versionCommand(),

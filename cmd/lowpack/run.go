@@ -81,6 +81,7 @@ func runFlags() []cli.Flag {
 		inputFlag("draft",
 			"guess tokens with a smaller model of the same tokenizer as well, a packed `FILE`; the text stays the "+
 				"same"),
+		deviceFlag("compute on this `DEVICE`; the text stays the same"),
 		threadsFlag("compute"),
 	}...)
 }
@@ -105,7 +106,8 @@ func openSession(c *cli.Context, path string) (*session, error) {
 	start := time.Now()
 	m, err := lowpack.OpenWith(path,
 		engine.Options{Threads: c.Int("threads"), Context: c.Int("context"),
-			Cache: engine.CacheType(c.String("kv-cache-type"))})
+			Cache: engine.CacheType(c.String("kv-cache-type")), Device: c.String("device"),
+			Notice: func(line string) { note(c, line) }})
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,7 @@ func serveFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "itl-target", Value: 200 * time.Millisecond,
 			Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the " +
 				"largest chunks)"},
+		deviceFlag("compute on this `DEVICE`; the answers stay the same"),
 		&cli.DurationFlag{Name: "request-timeout", Usage: "abort a request after `TIME` (0 = never)"},
 		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second,
 			Usage: "finish running requests for at most `TIME` after a signal"},
@@ -188,7 +189,8 @@ func hostedModel(c *cli.Context, name, arg string) (m server.Model, err error) {
 
 func engineOptions(c *cli.Context) engine.Options {
 	o := engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Sequences: c.Int("parallel"),
-		Cache: engine.CacheType(c.String("kv-cache-type")), CacheTokens: engine.CacheFits}
+		Cache: engine.CacheType(c.String("kv-cache-type")), CacheTokens: engine.CacheFits, Device: c.String("device"),
+		Notice: func(line string) { note(c, line) }}
 	if n := c.Int("kv-cache-tokens"); n > 0 {
 		o.CacheTokens = n
 	}

@@ -41,6 +41,7 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
 			reportFlag(),
 			besideFlag("dump-golden",
 				"write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing"),
+			deviceFlag("compute the logits on this `DEVICE`"),
 			threadsFlag("check"),
 			jsonFlag(),
 		},
@@ -99,6 +100,7 @@ func runVerify(c *cli.Context) error {
 		Provenance: statement,
 		Statement:  c.String("provenance"),
 		Threads:    c.Int("threads"),
+		Device:     c.String("device"),
 		Progress:   func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },
 	})
 	bar.done()

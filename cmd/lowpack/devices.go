@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
+)
+
+// deviceKinds are the kinds of devices that have a driver in some build of the program.
+var deviceKinds = []string{"vulkan", "cuda"}
+
+var deviceName = regexp.MustCompile(`^(cpu|auto|(` + strings.Join(deviceKinds, "|") + `)(:[0-9]{1,4})?)$`)
+
+// deviceFlag chooses what computes.
+func deviceFlag(usage string) cli.Flag {
+	return like(&cli.StringFlag{Name: "device", Usage: usage + ": cpu, auto, or as lowpack devices lists them",
+		DefaultText: device.CPU, Action: checkDevice}, append([]string{device.CPU, device.Auto}, deviceKinds...)...)
+}
+
+// checkDevice refuses words that name no device, and devices for which this build has no driver.
+func checkDevice(_ *cli.Context, name string) error {
+	if !deviceName.MatchString(name) {
+		return usagef("invalid --device %q: must be cpu, auto, %s, or one of these with a number, as in vulkan:1", name,
+			strings.Join(deviceKinds, ", "))
+	}
+	if name == device.CPU || name == device.Auto {
+		return nil
+	}
+	return checkDriver(name)
+}
+
+// checkDriver says how to get the build that has the driver of a device.
+func checkDriver(name string) error {
+	kind, _, _ := strings.Cut(name, ":")
+	if slices.ContainsFunc(device.Drivers(), func(d device.Driver) bool { return d.Kind == kind }) {
+		return nil
+	}
+	return fmt.Errorf("%w: device %s: this program is static and has no drivers; it becomes %s, if that lies beside it or "+
+		"on the PATH: make %[3]s builds it", pack.ErrUnsupported, name, twinName)
+}
+
+// twinName is the program with drivers of devices: the same source, built with the tag vulkan. It needs the dynamic loader
+// of the system, so this one is not it.
+const twinName = "lowpack-vulkan"
+
+// becomeTwin replaces the process by the twin if the command line asks for a device that this build has no driver for. It
+// returns where there is no twin: then the command says what is missing.
+func becomeTwin(args []string) {
+	if len(device.Drivers()) > 0 || !asksForDevice(args) {
+		return
+	}
+	if twin := findTwin(); twin != "" {
+		become(twin, args)
+	}
+}
+
+// asksForDevice reports whether a command line is about devices.
+func asksForDevice(args []string) bool {
+	for i, word := range args {
+		value, joined := strings.CutPrefix(strings.TrimLeft(word, "-"), "device=")
+		switch {
+		case i == 0:
+		case word == "--":
+			return false
+		case i == 1 && word == "devices", joined && strings.HasPrefix(word, "-") && value != device.CPU:
+			return true
+		case (word == "--device" || word == "-device") && i+1 < len(args) && args[i+1] != device.CPU:
+			return true
+		}
+	}
+	return false
+}
+
+// findTwin looks beside this program, then on the PATH.
+func findTwin() string {
+	if own, err := os.Executable(); err == nil {
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(own), twinName)); err == nil {
+			return path
+		}
+	}
+	path, err := exec.LookPath(twinName)
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+func devicesCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "devices",
+		Usage: "list the devices that can compute in place of the CPU",
+		Description: `Each device with its memory, its driver, what it does in hardware, and what a probe of its arithmetic has found: what
+it does not compute exactly is computed in integers, so that the logits are those of the CPU, bit for bit.
+docs/DEVICES.md says which models devices serve.
+
+  lowpack devices
+  lowpack run model.safetensors --device vulkan:0 -p "Once upon a time"`,
+		UsageText: "lowpack devices [--json]",
+		Flags:     []cli.Flag{jsonFlag()},
+		Action: func(c *cli.Context) error {
+			if err := wantArgs(c, 0, ""); err != nil {
+				return err
+			}
+			return listDevices(c)
+		},
+	}
+}
+
+func listDevices(c *cli.Context) error {
+	if len(device.Drivers()) == 0 {
+		return checkDriver(deviceKinds[0])
+	}
+	infos := []device.Info{}
+	for _, d := range device.Drivers() {
+		list, err := d.List()
+		if err != nil {
+			note(c, fmt.Sprintf("%s: %v", d.Kind, err))
+		}
+		infos = append(infos, list...)
+	}
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, infos)
+	}
+	rows := [][]string{}
+	for _, i := range infos {
+		const gib = 1 << 30
+		what := i.Device
+		if i.Software {
+			what += " (a CPU: --device auto does not take it)"
+		}
+		rows = append(rows, []string{i.Name, what}, []string{"", "driver: " + i.Driver}, []string{"",
+			fmt.Sprintf("memory: %.1f GiB, of which %.1f GiB can be used", float64(i.Memory)/gib, float64(i.Free)/gib)})
+		for _, line := range append(slices.Clone(i.Accelerated), i.Probe...) {
+			rows = append(rows, []string{"", line})
+		}
+	}
+	if len(rows) == 0 {
+		note(c, "no device was found; the CPU computes")
+		return nil
+	}
+	table(c.App.Writer, nil, rows)
+	return nil
+}
