@@ -116,7 +116,7 @@ void main() {
 		}
 		return;
 	}
-	uint block = min(group, actGroup), blocks = (columns + block - 1) / block, most = block / 4;
+	uint block = min(group, actGroup), blocks = (columns + block - 1) / block, most = (block + 3) / 4;
 	uint sums[TOKENS];
 	for (uint t = 0; t < TOKENS; t++) sums[t] = 0u;
 	for (uint first = 0; first < blocks; first += SLICES) {

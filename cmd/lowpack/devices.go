@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,16 +43,16 @@ func checkDriver(name string) error {
 	if slices.ContainsFunc(device.Drivers(), func(d device.Driver) bool { return d.Kind == kind }) {
 		return nil
 	}
-	return fmt.Errorf("%w: device %s: this program is static and has no drivers; it becomes %s, if that lies beside it or "+
-		"on the PATH: make %[3]s builds it", pack.ErrUnsupported, name, twinName)
+	return fmt.Errorf("%w: device %s: this program is static and has no drivers; %s has them: put it beside this one "+
+		"or on the PATH (make %[3]s builds it)", pack.ErrUnsupported, name, twinName)
 }
 
-// twinName is the program with drivers of devices: the same source, built with the tag vulkan. It needs the dynamic loader
-// of the system, so this one is not it.
+// twinName is the program with drivers of devices: the same source, built with the tag vulkan. It needs the dynamic
+// loader of the system, so this one is not it.
 const twinName = "lowpack-vulkan"
 
-// becomeTwin replaces the process by the twin if the command line asks for a device that this build has no driver for. It
-// returns where there is no twin: then the command says what is missing.
+// becomeTwin replaces the process by the twin if the command line asks for a device that this build has no driver for.
+// It returns where there is no twin: then the command says what is missing.
 func becomeTwin(args []string) {
 	if len(device.Drivers()) > 0 || !asksForDevice(args) {
 		return
@@ -80,18 +79,19 @@ func asksForDevice(args []string) bool {
 	return false
 }
 
-// findTwin looks beside this program, then on the PATH.
+// findTwin looks beside this program, then on the PATH; "" = there is none.
 func findTwin() string {
+	folders := filepath.SplitList(os.Getenv("PATH"))
 	if own, err := os.Executable(); err == nil {
-		if path, err := exec.LookPath(filepath.Join(filepath.Dir(own), twinName)); err == nil {
+		folders = append([]string{filepath.Dir(own)}, folders...)
+	}
+	for _, folder := range folders {
+		path := filepath.Join(folder, twinName)
+		if info, err := os.Stat(path); filepath.IsAbs(folder) && err == nil && info.Mode()&0o111 != 0 && !info.IsDir() {
 			return path
 		}
 	}
-	path, err := exec.LookPath(twinName)
-	if err != nil {
-		return ""
-	}
-	return path
+	return ""
 }
 
 func devicesCommand() *cli.Command {

@@ -24,6 +24,8 @@ var disorder = []struct{ place, what, reason string }{
 		"the clock of a caller who brings none; the server does"},
 	{"runtime/chat.newConversation", "a loop over a map",
 		"sets variables, which have no order and different names"},
+	{"runtime/device.Pass.submit", "time.Now, time.Since",
+		"measures what a layer takes, by which passes are cut into pieces: these change the time only"},
 	{"runtime/engine.Engine.Forward", "time.Now, time.Since",
 		"measures what a pass costs, by which guesses are made: they change the time only (TestSpeculate)"},
 	{"runtime/engine.Generation.run", "time.Now, time.Since, time.Now, time.Since",

@@ -1,8 +1,9 @@
 // Package device runs the forward pass of a model on an accelerator, with the bits of the CPU.
 //
-// A [Backend] has memory and kernels, which [Kernel] defines: whole passes are lists of steps that are recorded once per
-// shape and submitted many times. [Load] makes the plan of a model and uploads its weights; [Pass.Run] takes tokens through
-// it. Backends are packages below this one; they call [Register], and programs that import them find them by [Open].
+// A [Backend] has memory and kernels, which [Kernel] defines: whole passes are lists of steps that are recorded once
+// per shape and submitted many times. [Load] makes the plan of a model and uploads its weights; [Pass.Run] takes
+// tokens through it. Backends are packages below this one; they call [Register], and programs that import them find
+// them by [Open].
 package device
 
 import (
@@ -15,8 +16,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Backend is an open device. Its methods are called by one goroutine at a time. After the first error of a method, other
-// than an Alloc that found too little memory, only Close is called.
+// Backend is an open device. Its methods are called by one goroutine at a time. After the first error of a method,
+// other than an Alloc that found too little memory, only Close is called.
 type Backend interface {
 	// Info describes the device.
 	Info() Info
@@ -42,7 +43,8 @@ type Backend interface {
 
 // Commands are recorded steps.
 type Commands interface {
-	// Run submits the steps and waits until they have ended. A device that does not end them within the limit is an error.
+	// Run submits the steps and waits until they have ended. A device that does not end them within the limit is an
+	// error.
 	Run(limit time.Duration) error
 	// Free frees the commands. They are not used afterwards.
 	Free()
@@ -138,8 +140,8 @@ func Drivers() []Driver {
 	return append([]Driver(nil), drivers.list...)
 }
 
-// Open opens a device by name: a kind for its first device, or a kind and a number as in vulkan:1. A name without a driver
-// in this program is an error that wraps pack.ErrUnsupported.
+// Open opens a device by name: a kind for its first device, or a kind and a number as in vulkan:1. A name without a
+// driver in this program is an error that wraps pack.ErrUnsupported.
 func Open(name string) (Backend, error) {
 	kind, number, numbered := strings.Cut(name, ":")
 	i := 0

@@ -56,8 +56,9 @@ func (a *arena) aligned(n int) int { return (n + a.info.Align - 1) / a.info.Alig
 func (a *arena) allocate() error {
 	const mib = 1 << 20
 	if a.total > a.info.Free {
-		return fmt.Errorf("%w: device %s (%s) needs %d MiB for weights, KV cache and passes, and has %d MiB free; ask for a "+
-			"shorter context or fewer sequences, or compute with --device cpu", pack.ErrLimit, a.info.Name, a.info.Device,
+		return fmt.Errorf("%w: device %s (%s) needs %d MiB for weights, KV cache and passes, and has %d MiB free; "+
+			"ask for a shorter context or fewer sequences, or compute with --device cpu", pack.ErrLimit, a.info.Name,
+			a.info.Device,
 			a.total/mib, a.info.Free/mib)
 	}
 	for _, use := range []Use{Host, Steps} {

@@ -4,10 +4,10 @@ import "unsafe"
 
 // Kernel names one of the operations that a pass consists of. A backend has all of them.
 //
-// Buffers are arrays of 32-bit words; their elements are float32 (f32), int32, uint32 (u32), or four int8 in a word, the
-// first one in the lowest byte (i8×4). Every buffer of a step is bound, in the order that its kernel lists, also those
-// that its flags leave unused. A step writes what its kernel says and nothing else.
-// The constants of a step are the fields of the struct of the same name, in their order, a word each.
+// Buffers are arrays of 32-bit words; their elements are float32 (f32), int32, uint32 (u32), or four int8 in a word,
+// the first one in the lowest byte (i8×4). Every buffer of a step is bound, in the order that its kernel lists, also
+// those that its flags leave unused. A step writes what its kernel says and nothing else. The constants of a step are
+// the fields of the struct of the same name, in their order, a word each.
 //
 // All kernels compute by docs/NUMERICS.md to the bit; their comments name the rules.
 type Kernel string
@@ -52,9 +52,9 @@ type Token struct {
 	Scale    float32 // of its rotated queries (N17, QueryBeta); 0 = none
 }
 
-// NoStep is the value of a flag of a token that has only finite values so far. Flags are u32, one per token of the pass;
-// a kernel that finds a value which is not finite (N4) sets the flag of the token to the minimum of it and its constant
-// Step.
+// NoStep is the value of a flag of a token that has only finite values so far. Flags are u32, one per token of the
+// pass; a kernel that finds a value which is not finite (N4) sets the flag of the token to the minimum of it and its
+// constant Step.
 const NoStep = 1<<32 - 1
 
 // A Prepare step makes the input of a linear layer from the rows of src, one row per token: first the gated product
@@ -65,8 +65,8 @@ const NoStep = 1<<32 - 1
 // if the mean square of the norm is not finite, or, with Quantize, if an element of x is not.
 //
 // Element k of x lies at x[t·In + k], its code in byte k of the row of QWords words at q[t·QWords]; bytes from In on
-// become 0. The activation scales lie at d[t·⌈In/Group⌉ + g]. x holds the result as f32 on return, and is scratch memory
-// before: it may be one of the vectors that nobody reads.
+// become 0. The activation scales lie at d[t·⌈In/Group⌉ + g]. x holds the result as f32 on return, and is scratch
+// memory before: it may be one of the vectors that nobody reads.
 //
 // Buffers: 0 src f32 [.][Stride], 1 norm weights f32 [In], 2 norm bias f32 [In], 3 x f32 [N][In] (out),
 // 4 q i8×4 [N][QWords] (out), 5 d f32 [N][groups] (out), 6 flags u32 (in, out), 7 rows u32 [N].
@@ -115,16 +115,17 @@ const (
 // A Codes step multiplies a matrix of codes by quantized vectors (N15): y[t·LDY + At + m] for the rows m.
 //
 // The matrix lies as layouts vnni4i and vnni4 have it: panels of Lanes·8/Bits rows, ⌈K/4⌉·Lanes words each. Word
-// (panel·⌈K/4⌉ + k/4)·Lanes + lane holds, for j = 0 … 8/Bits − 1, the digit of row j·Lanes + lane of the panel at column k:
-// in bits Bits·j … Bits·j + Bits − 1 of byte k mod 4. K is padded to 4 columns with digits of any code: q is 0 there. Rows
-// are padded to whole panels, and are not stored in y.
+// (panel·⌈K/4⌉ + k/4)·Lanes + lane holds, for j = 0 … 8/Bits − 1, the digit of row j·Lanes + lane of the panel at
+// column k: in bits Bits·j … Bits·j + Bits − 1 of byte k mod 4. K is padded to 4 columns with digits of any code: q is
+// 0 there. Rows are padded to whole panels, and are not stored in y.
 //
-// The code of a digit v is Mul·v + Add; with Bits 8, it is v, a signed byte. With Ternary the digits are 0, 1, 2 for the codes
-// 0, +1, −1, and Mul and Add are not used.
+// The code of a digit v is Mul·v + Add; with Bits 8, it is v, a signed byte. With Ternary the digits are 0, 1, 2 for
+// the codes 0, +1, −1, and Mul and Add are not used.
 //
-// Scales of weights: f32, PerRow of them for a row, one per Group columns; PerRow 0 = one for all rows, and Group is K.
-// Scales of activations: ⌈K/ActGroup⌉ of a token. The blocks of columns of N15 have min(Group, ActGroup) columns; of its
-// four cases, that of weights with groups applies if Grouped is set, that of activations with groups if ActGrouped is.
+// Scales of weights: f32, PerRow of them for a row, one per Group columns; PerRow 0 = one for all rows, and Group is
+// K. Scales of activations: ⌈K/ActGroup⌉ of a token. The blocks of columns of N15 have min(Group, ActGroup) columns;
+// of its four cases, that of weights with groups applies if Grouped is set, that of activations with groups if
+// ActGrouped is.
 //
 // Then the bias is added, if Bias is set. With Add, the result is added to what y holds (N20), after its product with
 // ResidualScale if that is not 0; otherwise it replaces it.
@@ -187,8 +188,8 @@ const (
 // Queries go to q, keys and values to row Position of the KV cache of their sequence.
 //
 // In a row of y come Heads query heads, KVHeads heads of keys and KVHeads heads of values, Dim elements each. The
-// rotation turns the first Rot elements of a head, pair i by trig: cosines, then sines, Rot/2 each. A token has those of
-// global blocks, then those of local ones: set Local of them is at trig[(t·2 + Local)·Rot]. Rot 0 rotates nothing.
+// rotation turns the first Rot elements of a head, pair i by trig: cosines, then sines, Rot/2 each. A token has those
+// of global blocks, then those of local ones: set Local of them is at trig[(t·2 + Local)·Rot]. Rot 0 rotates nothing.
 // A norm has Dim weights; with Own, each head has its own, Dim·Heads and Dim·KVHeads in all.
 //
 // Row p of the cache of a head: element ((pages[Pages + p/PageRows]·KVHeads + head)·PageRows + p mod PageRows)·Dim.
@@ -211,9 +212,9 @@ type Heads struct {
 	Eps                    float32
 }
 
-// A Scores step computes the scores of N18: z[(t·Heads + h)·Span + j − from] for the positions j = from … Position, where
-// from is 0, or From of the token with Local. There are at most Span of them. z = dot(q, k[j])·Scale, then Cap·tanh(z/Cap)
-// if Cap is not 0. Query head h reads key head h / (Heads/KVHeads). The cache is that of Heads.
+// A Scores step computes the scores of N18: z[(t·Heads + h)·Span + j − from] for the positions j = from … Position,
+// where from is 0, or From of the token with Local. There are at most Span of them. z = dot(q, k[j])·Scale, then
+// Cap·tanh(z/Cap) if Cap is not 0. Query head h reads key head h / (Heads/KVHeads). The cache is that of Heads.
 //
 // Buffers: 0 q f32 [N][Heads][Dim], 1 keys f32, 2 tokens [N], 3 pages u32, 4 z f32 [N][Heads][Span] (out).
 type Scores struct {
@@ -240,8 +241,8 @@ type Attend struct {
 }
 
 // A Residual step normalizes elements At … At + Len − 1 of the rows of y in place (N13, N40), if Norm is not NormNone,
-// and with Accumulate adds them, times Scale if that is not 0, to the rows of h (N20). The flag of a token is set if the
-// mean square of the norm is not finite.
+// and with Accumulate adds them, times Scale if that is not 0, to the rows of h (N20). The flag of a token is set if
+// the mean square of the norm is not finite.
 //
 // Buffers: 0 y f32 [N][LDY] (in, out), 1 weights f32 [Len], 2 bias f32 [Len], 3 h f32 [N][Len] (in, out),
 // 4 flags u32 [N] (in, out).
@@ -256,8 +257,8 @@ type Residual struct {
 	Scale      float32
 }
 
-// A Finish step finishes logits in place: each is divided by Divisor, multiplied by Scale, capped by Cap (Cap·tanh(y/Cap)),
-// each unless it is 0. It sets flags[rows[r]] if a logit of row r is not finite.
+// A Finish step finishes logits in place: each is divided by Divisor, multiplied by Scale, capped by Cap
+// (Cap·tanh(y/Cap)), each unless it is 0. It sets flags[rows[r]] if a logit of row r is not finite.
 //
 // Buffers: 0 y f32 [N][Vocab] (in, out), 1 rows u32 [N], 2 flags u32 (in, out).
 type Finish struct {

@@ -116,8 +116,8 @@ func (p *plan) room(a *arena) {
 func (p *plan) checkRanges(a *arena) error {
 	for i := range p.blocks {
 		if n := p.blocks[i].keys.Bytes; n > a.info.MaxRange {
-			return fmt.Errorf("%w: the KV cache of a layer takes %d bytes, and device %s reads at most %d at once; ask for "+
-				"a shorter context or fewer sequences", pack.ErrLimit, n, a.info.Name, a.info.MaxRange)
+			return fmt.Errorf("%w: the KV cache of a layer takes %d bytes, and device %s reads at most %d at once; "+
+				"ask for a shorter context or fewer sequences", pack.ErrLimit, n, a.info.Name, a.info.MaxRange)
 		}
 	}
 	return nil
@@ -208,4 +208,15 @@ func newMatrixSlots(a *arena, m *Matrix) (s matrixSlots, err error) {
 func (p *plan) span(n int) int {
 	const least = 64
 	return min(p.Context, max(least, 1<<bits.Len(uint(n-1))))
+}
+
+// Pages is the number of pages of the KV cache that fit on a device beside a model; 0 if not even the model does.
+func Pages(info Info, m *Model, s Shape) int {
+	a := &arena{info: info}
+	s.Pages = 0
+	if _, err := newPlan(m, s, a); err != nil || a.total > info.Free {
+		return 0
+	}
+	half := m.KVHeads * s.PageRows * m.HeadDim * 4 // keys or values of a layer
+	return min(info.MaxRange/half, (info.Free-a.total)/(2*half*len(m.Blocks)))
 }

@@ -57,7 +57,8 @@ func (r *recorder) attention(i int) {
 func (r *recorder) heads(b *blockSlots, step uint32) {
 	w := &r.work
 	op := Heads{N: uint32(r.n), Heads: uint32(r.Heads), KVHeads: uint32(r.KVHeads), Dim: uint32(r.HeadDim),
-		LDY: uint32(b.QKV.Out), Local: flag(b.Local), QNorm: b.QNorm.Kind, KNorm: b.KNorm.Kind, Own: flag(r.OwnHeadNorm),
+		LDY: uint32(b.QKV.Out), Local: flag(b.Local), QNorm: b.QNorm.Kind, KNorm: b.KNorm.Kind,
+		Own:         flag(r.OwnHeadNorm),
 		RotateFirst: flag(r.RotateFirst), Pairs: flag(r.Pairs), PageRows: uint32(r.PageRows), Step: step, Clip: r.Clip,
 		Eps: max(b.QNorm.Eps, b.KNorm.Eps)}
 	if b.Rotated {
@@ -184,7 +185,8 @@ func (r *recorder) product(l *linearSlots, m *matrixSlots, rows span, out output
 		scale = r.ResidualScale
 	}
 	if m.Codes == nil {
-		op := Floats{N: uint32(r.n), Rows: uint32(n), K: uint32(l.In), LDY: uint32(out.ldy), At: uint32(out.at), Type: m.Type,
+		op := Floats{N: uint32(r.n), Rows: uint32(n), K: uint32(l.In), LDY: uint32(out.ldy), At: uint32(out.at),
+			Type: m.Type,
 			Bias: flag(m.Bias != nil), Accumulate: flag(out.accumulate), ResidualScale: scale}
 		return add(r, KernelFloats, op, weights, w.x.Range, bias, out.y.Range)
 	}

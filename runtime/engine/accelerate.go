@@ -18,26 +18,32 @@ type accelerator struct {
 	failed error // of a copy between passes
 }
 
-// openDevice opens the device of the options, if they ask for one.
-func (e *Engine) openDevice() error {
-	switch e.opt.Device {
+// found is a device that is open, and the model that it is to compute.
+type found struct {
+	backend device.Backend
+	model   *device.Model
+}
+
+// findDevice opens the device of the options, if they ask for one.
+func (e *Engine) findDevice() error {
+	name := e.opt.Device
+	switch name {
 	case "", device.CPU:
 		return nil
 	case device.Auto:
-		name, err := device.Best()
+		best, err := device.Best()
 		if err == nil {
-			err = e.loadDevice(name)
+			err = e.find(best)
 		}
 		if err != nil {
 			e.notice(fmt.Sprintf("the CPU computes: %v", err))
 		}
 		return nil
 	}
-	return e.loadDevice(e.opt.Device)
+	return e.find(name)
 }
 
-// loadDevice opens a device and uploads the model.
-func (e *Engine) loadDevice(name string) error {
+func (e *Engine) find(name string) error {
 	m, err := e.deviceModel()
 	if err != nil {
 		return fmt.Errorf("device %s: %w", name, err)
@@ -46,19 +52,48 @@ func (e *Engine) loadDevice(name string) error {
 	if err != nil {
 		return err
 	}
-	shape := device.Shape{Tokens: e.opt.Batch, Rows: e.pass.headRows, Context: e.opt.Context,
-		Pages: len(e.pages.users), PageRows: e.page()}
-	var pass *device.Pass
-	if err := mmap.Guard(func() (err error) {
-		pass, err = device.Load(b, m, shape)
-		return err
-	}); err != nil {
-		return fmt.Errorf("device %s: %w", name, err)
-	}
-	e.device = &accelerator{pass: pass}
-	e.ledger = newLedger(shape.Pages, shape.PageRows)
-	e.close = append(e.close, e.closeDevice)
+	e.found = &found{b, m}
 	return nil
+}
+
+// deviceShape is the size of the memory of a device.
+func (e *Engine) deviceShape() device.Shape {
+	return device.Shape{Tokens: e.opt.Batch, Rows: min(mostHeadRows, e.opt.Batch), Context: e.opt.Context,
+		Pages: len(e.pages.users), PageRows: e.page()}
+}
+
+// devicePages is the number of pages of the KV cache that fit on the device, if there is one.
+func (e *Engine) devicePages() (n int, ok bool) {
+	if e.found == nil {
+		return 0, false
+	}
+	return device.Pages(e.found.backend.Info(), e.found.model, e.deviceShape()), true
+}
+
+// loadDevice uploads the model to the device that was found.
+func (e *Engine) loadDevice() error {
+	if e.found == nil {
+		return nil
+	}
+	f, shape := e.found, e.deviceShape()
+	e.found = nil
+	var pass *device.Pass
+	err := mmap.Guard(func() (err error) {
+		pass, err = device.Load(f.backend, f.model, shape)
+		return err
+	})
+	switch {
+	case err == nil:
+		e.device = &accelerator{pass: pass}
+		e.ledger = newLedger(shape.Pages, shape.PageRows)
+		e.close = append(e.close, e.closeDevice)
+	case e.opt.Device == device.Auto:
+		e.notice(fmt.Sprintf("the CPU computes: %v", err))
+		err = nil
+	default:
+		err = fmt.Errorf("device %s: %w", e.opt.Device, err)
+	}
+	return err
 }
 
 func (e *Engine) closeDevice() {

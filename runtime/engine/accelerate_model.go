@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lowpack/lowpack/formats/model"
+	ropes "github.com/lowpack/lowpack/internal/rotary"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/runtime/device"
 )
@@ -15,18 +16,21 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		is   bool
 		what string
 	}{
-		{o.FloatActivations, "float activations"}, {o.OnePass, "a KV cache for one pass"}, {o.Observe != nil, "an observer"},
+		{o.FloatActivations, "float activations"}, {o.OnePass, "a KV cache for one pass"}, {o.Observe != nil,
+			"an observer"},
 		{o.Cache != CacheF32, "a KV cache of type " + string(o.Cache)},
-		{d.Latent != nil, "latent attention"}, {d.ClipQKV != 0 && d.HeadNorm == model.WholeHead, "a limit before a norm of all heads"},
+		{d.Latent != nil, "latent attention"}, {d.ClipQKV != 0 && d.HeadNorm == model.WholeHead,
+			"a limit before a norm of all heads"},
 	} {
 		if no.is {
 			return nil, errOption(no.what)
 		}
 	}
 	attention := attentionOf(d)
+	rope, _ := ropes.Of(&d.Rope)
 	m := &device.Model{
 		Hidden: d.Hidden, Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Vocab: d.Vocab,
-		Rot: 2 * len(e.pass.rotary.ropes[0].Inv), Pairs: d.Rope.Pairs, RotateFirst: d.RotateFirst,
+		Rot: 2 * len(rope.Inv), Pairs: d.Rope.Pairs, RotateFirst: d.RotateFirst,
 		WholeNorm: d.HeadNorm == model.WholeHead, Clip: d.ClipQKV, ActGroup: e.group,
 		AttnScale: attention.Scale, AttnCap: attention.Cap, Parallel: d.Parallel, ResidualScale: d.ResidualScale,
 		Norm: deviceNorm(&e.weights.norm), LogitDivisor: d.LogitDivisor, LogitScale: d.LogitScale,
@@ -138,4 +142,5 @@ func deviceLinear(f *projection) (to device.Linear, err error) {
 	return to, nil
 }
 
-var deviceTypes = map[tensor.Type]device.FloatType{tensor.F32: device.F32, tensor.F16: device.F16, tensor.BF16: device.BF16}
+var deviceTypes = map[tensor.Type]device.FloatType{tensor.F32: device.F32, tensor.F16: device.F16,
+	tensor.BF16: device.BF16}

@@ -49,7 +49,11 @@ func computes(t *testing.T, e *Engine) {
 // devices are those on which all of this runs: in plain Go, and what tests of drivers add.
 var devices = []string{"plain"}
 
-// TestDeviceLogits: the steps of a device give the logits of the CPU, bit for bit, in one pass, in chunks and in batches.
+// slow reports whether a device gets fewer cases: one that a driver emulates.
+func slow(name string) bool { return name != "plain" && name != "narrow" && !long.All }
+
+// TestDeviceLogits: the steps of a device give the logits of the CPU, bit for bit, in one pass, in chunks and in
+// batches.
 func TestDeviceLogits(t *testing.T) {
 	want := everything(t, engine(t, tiny(t), Options{}))
 	for _, name := range append(devices, "narrow") {
@@ -57,7 +61,11 @@ func TestDeviceLogits(t *testing.T) {
 			e := engine(t, tiny(t), Options{Device: name, Context: 128})
 			computes(t, e)
 			compareRows(t, everything(t, e), want)
-			for _, chunk := range []int{1, 7, 1000} {
+			chunks := []int{7, 1, 1000}
+			if slow(name) {
+				chunks = chunks[:1]
+			}
+			for _, chunk := range chunks {
 				e := engine(t, tiny(t), Options{Device: name, Context: 128, Sequences: 4, Batch: 19})
 				compareRows(t, together(t, e, chunk), want)
 				computes(t, e)
@@ -69,11 +77,14 @@ func TestDeviceLogits(t *testing.T) {
 // TestDeviceEqualsReference: random models, which between them use every feature that devices serve. What they do not
 // serve is refused by name.
 func TestDeviceEqualsReference(t *testing.T) {
-	models := uint64(60)
-	if long.All {
-		models = 400
-	}
 	for _, name := range devices {
+		models := uint64(60)
+		switch {
+		case long.All:
+			models = 200
+		case slow(name): // it compiles the kernels of each model anew
+			models = 12
+		}
 		served, refused := 0, map[string]int{}
 		for seed := range models {
 			for _, of := range []features{onDevices, everyFeature} {
@@ -90,7 +101,7 @@ func TestDeviceEqualsReference(t *testing.T) {
 		}
 		for _, what := range []string{"experts", "latent attention", "a recurrent layer", "zero points",
 			"an order of columns"} {
-			if refused[what] == 0 {
+			if refused[what] == 0 && models >= 60 {
 				t.Errorf("no model was refused for %s", what)
 			}
 		}
@@ -273,4 +284,22 @@ func TestDeviceRefuses(t *testing.T) {
 	}
 	e = engine(t, tiny(t), Options{Device: device.Auto})
 	computes(t, e)
+}
+
+// TestDeviceCacheFits: a KV cache that takes what is free takes no more than is free on the device.
+func TestDeviceCacheFits(t *testing.T) {
+	const spare = 3 << 20
+	need := engine(t, tiny(t), Options{Device: "plain", Context: 256}).device.pass.Bytes()
+	device.Register(plaindevice.Driver("tight", plaindevice.Options{Memory: need + spare}))
+	o := Options{Context: 256, Sequences: 64, CacheTokens: CacheFits, Page: 32}
+	whole, _ := engine(t, tiny(t), o).Pages()
+	o.Device = "tight"
+	e := engine(t, tiny(t), o)
+	computes(t, e)
+	if pages, _ := e.Pages(); pages >= whole || pages < 256/32 {
+		t.Errorf("%d pages on the device, %d on the CPU", pages, whole)
+	}
+	if left := need + spare - e.device.pass.Bytes(); left < 0 || left > spare {
+		t.Errorf("%d bytes are left", left)
+	}
 }

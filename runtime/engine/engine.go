@@ -82,6 +82,7 @@ type Engine struct {
 	group     int // columns per activation scale; 0 = one scale per token
 	pages     pages
 	states    states
+	found     *found       // until the model is loaded
 	device    *accelerator // nil = the CPU computes
 	ledger    ledger       // of pages, with a device
 	sequences []*Sequence
@@ -173,7 +174,11 @@ func buildOn(other *Engine, v packed.View, d *model.Description, o Options) (*En
 
 // start allocates memory and starts workers for the loaded model.
 func (e *Engine) start() error {
-	if err := e.allocate(); err != nil {
+	err := e.findDevice()
+	if err == nil {
+		err = e.allocate()
+	}
+	if err != nil {
 		e.Close()
 		return err
 	}
@@ -182,7 +187,7 @@ func (e *Engine) start() error {
 		e.close = append(e.close, e.pool.Close)
 	}
 	e.newPass()
-	if err := e.openDevice(); err != nil {
+	if err := e.loadDevice(); err != nil {
 		e.Close()
 		return err
 	}
@@ -274,6 +279,10 @@ func (e *Engine) ScreenedRows() int {
 
 // Close stops the workers and releases memory. No other method may be running or called afterwards.
 func (e *Engine) Close() {
+	if e.found != nil { // and never loaded
+		e.found.backend.Close()
+		e.found = nil
+	}
 	for i := len(e.close) - 1; i >= 0; i-- {
 		e.close[i]()
 	}

@@ -47,6 +47,9 @@ func (e *Engine) cacheTokens() int {
 	switch {
 	case e.opt.CacheTokens == CacheFits:
 		fits := float64(availableMemory()) / 2 / e.cacheBytes(e.page())
+		if there, ok := e.devicePages(); ok {
+			fits = min(fits, float64(there))
+		}
 		n = int(max(float64(one), min(float64(n), fits)))
 	case e.opt.CacheTokens > 0:
 		n = min(n, e.pagesFor(e.opt.CacheTokens))

@@ -25,7 +25,8 @@ func heads(op device.Heads, b buffers) {
 				copy(b.f32(6)[(t*queries+i)*dim:], x)
 			case i < queries+keys:
 				mark(b.u32(9), t, op.Step, turn(&op, t, b, x, headNorm{op.KNorm, 4, i - queries}))
-				copy(row(b.f32(7), tok, int(tok.Position), b.u32(5), shape{op.KVHeads, op.PageRows, dim, i - queries}), x)
+				copy(row(b.f32(7), tok, int(tok.Position), b.u32(5), shape{op.KVHeads, op.PageRows, dim,
+					i - queries}), x)
 			default:
 				at := shape{op.KVHeads, op.PageRows, dim, i - queries - keys}
 				copy(row(b.f32(8), tok, int(tok.Position), b.u32(5), at), x)

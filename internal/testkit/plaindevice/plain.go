@@ -1,5 +1,5 @@
-// Package plaindevice executes the steps of devices literally, in plain Go: it is a device for tests, whose memory starts
-// as rubbish, and whose every call can fail.
+// Package plaindevice executes the steps of devices literally, in plain Go: it is a device for tests, whose memory
+// starts as garbage, and whose every call can fail.
 package plaindevice
 
 import (
@@ -60,7 +60,8 @@ const align = 256
 
 // Info describes the device.
 func (d *Device) Info() device.Info {
-	return device.Info{Name: "plain", Device: "plain Go", Memory: d.Memory, Free: d.Memory - d.used, MaxAlloc: d.MaxAlloc,
+	return device.Info{Name: "plain", Device: "plain Go", Memory: d.Memory, Free: d.Memory - d.used,
+		MaxAlloc: d.MaxAlloc,
 		MaxRange: d.MaxRange, Align: align}
 }
 
@@ -79,7 +80,7 @@ type memory struct{ words []uint32 }
 
 func (m *memory) Bytes() int { return 4 * len(m.words) }
 
-// Alloc allocates memory that holds rubbish: not-a-numbers.
+// Alloc allocates memory that holds garbage: not-a-numbers.
 func (d *Device) Alloc(bytes int, _ device.Use) (device.Memory, error) {
 	if err := d.call("Alloc"); err != nil {
 		return nil, err
@@ -146,7 +147,8 @@ func (d *Device) Record(steps []device.Step) (device.Commands, error) {
 		}
 		for i, b := range s.Buffers {
 			if b.Offset%align != 0 || b.Bytes > d.MaxRange || b.Offset+b.Bytes > b.Memory.Bytes() {
-				return nil, fmt.Errorf("%w: buffer %d of %s is %d bytes at %d", ErrMisuse, i, s.Kernel, b.Bytes, b.Offset)
+				return nil, fmt.Errorf("%w: buffer %d of %s is %d bytes at %d", ErrMisuse, i, s.Kernel, b.Bytes,
+					b.Offset)
 			}
 		}
 	}

@@ -24,8 +24,10 @@ type result int32
 const timedOut result = 2
 
 func (r result) Error() string {
-	names := map[result]string{-1: "out of memory of the host", -2: "out of memory of the device", -3: "initialization failed",
-		-4: "device lost", -7: "an extension is missing", -8: "a feature is missing", -9: "no driver", timedOut: "timed out"}
+	names := map[result]string{-1: "out of memory of the host", -2: "out of memory of the device",
+		-3: "initialization failed",
+		-4: "device lost", -7: "an extension is missing", -8: "a feature is missing", -9: "no driver",
+		timedOut: "timed out"}
 	if name, ok := names[r]; ok {
 		return "vulkan: " + name
 	}

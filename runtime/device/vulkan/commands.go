@@ -65,6 +65,9 @@ func (c *commands) end() error {
 // Run submits and waits.
 func (c *commands) Run(limit time.Duration) error {
 	g := c.g
+	if err := g.planted("vkQueueSubmit"); err != nil {
+		return err
+	}
 	purego.SyscallN(g.function("vkResetFences"), c.reset...)
 	r, _, _ := purego.SyscallN(g.function("vkQueueSubmit"), c.submit...)
 	if err := check("vkQueueSubmit", result(int32(r))); err != nil {
@@ -137,7 +140,8 @@ func (c *commands) dispatch(s *device.Step, l launch) error {
 	bound, writes := make([]boundBuffer, len(s.Buffers)), make([]setWrite, len(s.Buffers))
 	for i, b := range s.Buffers {
 		bound[i] = boundBuffer{b.Memory.(*memory).buffer, uint64(b.Offset), uint64(b.Bytes)}
-		writes[i] = setWrite{sType: 35, set: *set, binding: uint32(i), count: 1, kind: storageBuffer, buffers: ptr(&bound[i])}
+		writes[i] = setWrite{sType: 35, set: *set, binding: uint32(i), count: 1, kind: storageBuffer,
+			buffers: ptr(&bound[i])}
 	}
 	const compute, computeStage = 1, 0x20
 	call(g.function("vkUpdateDescriptorSets"), g.handle, len(writes), at(&writes[0]), 0, 0)

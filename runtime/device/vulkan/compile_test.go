@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestShadersAreCompiled compiles the shaders of _gpu/vulkan where their compiler is installed, and compares: what runs is
-// what can be read.
+// TestShadersAreCompiled compiles the shaders of _gpu/vulkan where their compiler is installed, and compares: what
+// runs is what can be read.
 func TestShadersAreCompiled(t *testing.T) {
 	if _, err := exec.LookPath("glslc"); err != nil {
 		t.Skip("glslc is not installed")
@@ -17,6 +17,14 @@ func TestShadersAreCompiled(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("../../../_gpu/vulkan/compile", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	const version = "compiler.txt"
+	here, err := os.ReadFile(filepath.Join(dir, version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if then, err := os.ReadFile(filepath.Join("spirv", version)); err != nil || !bytes.Equal(here, then) {
+		t.Skipf("the shaders were compiled by another version: %v\n%s", err, then)
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.spv"))
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 type settings struct {
 	routes *routes // in place of those of the probe
 	noDots bool
+	fail   func(what string) result // what a call fails with, by its name; nil = calls are made
 }
 
 // gpu is an open device: a VkDevice with a queue, a command pool and a fence.
@@ -66,7 +67,18 @@ func (g *gpu) function(name string) uintptr {
 
 // do calls a function of the device, whose first argument it is.
 func (g *gpu) do(name string, args ...any) error {
+	if err := g.planted(name); err != nil {
+		return err
+	}
 	return check(name, call(g.function(name), append([]any{g.handle}, args...)...))
+}
+
+// planted is the error that a test wants a call to have.
+func (g *gpu) planted(name string) error {
+	if g.fail == nil {
+		return nil
+	}
+	return check(name, g.fail(name))
 }
 
 func (g *gpu) create() error {
@@ -153,8 +165,8 @@ func (g *gpu) alloc(bytes int, w want) (*memory, error) {
 	return m, nil
 }
 
-// kindOf chooses a type of memory. What only the device should read may still be visible to the host, as where both share
-// their memory: then nothing has to be copied.
+// kindOf chooses a type of memory. What only the device should read may still be visible to the host, as where both
+// share their memory: then nothing has to be copied.
 func (g *gpu) kindOf(types uint32, w want) (kind, flags uint32, err error) {
 	best := -1
 	for t := range g.memory.typeCount {

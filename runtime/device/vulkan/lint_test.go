@@ -18,13 +18,14 @@ const (
 )
 
 // arithmetic are the instructions that a compiler may contract, or that have no defined order.
-var arithmetic = map[uint32]string{129: "OpFAdd", 131: "OpFSub", 133: "OpFMul", 136: "OpFDiv", 140: "OpFRem", 141: "OpFMod"}
+var arithmetic = map[uint32]string{129: "OpFAdd", 131: "OpFSub", 133: "OpFMul", 136: "OpFDiv", 140: "OpFRem",
+	141: "OpFMod"}
 
 // unordered are products of vectors and matrices.
 var unordered = map[uint32]bool{142: true, 143: true, 144: true, 145: true, 146: true, 147: true, 148: true}
 
-// lint lists what would let a driver round otherwise: float arithmetic without NoContraction, extended float instructions
-// other than fma(), whose exactness the probe finds out.
+// lint lists what would let a driver round otherwise: float arithmetic without NoContraction, extended float
+// instructions other than fma(), whose exactness the probe finds out.
 func lint(code []uint32) (wrong []string) {
 	exact, floats := map[uint32]bool{}, map[uint32]bool{}
 	for i := 5; i < len(code); {

@@ -256,7 +256,8 @@ func (g *gpu) checkProducts() error {
 		}
 		buffers = append(buffers, b)
 	}
-	op := device.Codes{N: 1, Rows: rows, K: k, QWords: k / 4, LDY: rows, Lanes: 64, Bits: 8, Mul: 1, Group: k, ActGroup: k}
+	op := device.Codes{N: 1, Rows: rows, K: k, QWords: k / 4, LDY: rows, Lanes: 64, Bits: 8, Mul: 1, Group: k,
+		ActGroup: k}
 	c, err := g.Record([]device.Step{{Kernel: device.KernelCodes, Buffers: buffers, Constants: device.Words(op)}})
 	if err != nil {
 		return err

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/runtime/device"
+)
+
+// TestAsksForDevice: which command lines are about devices.
+func TestAsksForDevice(t *testing.T) {
+	for line, want := range map[string]bool{
+		"lowpack":                              false,
+		"lowpack devices":                      true,
+		"lowpack run devices":                  false,
+		"lowpack run a --device vulkan":        true,
+		"lowpack run a --device cpu":           false,
+		"lowpack run --device=auto a":          true,
+		"lowpack run --device=cpu a":           false,
+		"lowpack run a -p --device":            false,
+		"lowpack run a -- --device vulkan":     false,
+		"lowpack run a -p device=vulkan":       false,
+		"lowpack verify a -device vulkan:1":    true,
+		"lowpack serve a --device vulkan:1 -v": true,
+	} {
+		if got := asksForDevice(strings.Fields(line)); got != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+}
+
+// TestDeviceFlag: words that name no device are wrong usage; a build without drivers says how to get the other one.
+func TestDeviceFlag(t *testing.T) {
+	for _, word := range []string{"gpu", "vulkan:", "vulkan:x", "cuda:-1", "", "vulkan:99999"} {
+		if checkDevice(nil, word) == nil {
+			t.Errorf("--device %q is accepted", word)
+		}
+	}
+	for _, word := range []string{"cpu", "auto"} {
+		if err := checkDevice(nil, word); err != nil {
+			t.Errorf("--device %s: %v", word, err)
+		}
+	}
+	if err := checkDevice(nil, "cuda:1"); len(device.Drivers()) == 0 &&
+		(err == nil || !strings.Contains(err.Error(), "make lowpack-vulkan")) {
+		t.Errorf("without drivers: %v", err)
+	}
+}
+
+// TestBecomesTwin: the program becomes its twin beside it, with the same arguments; without one it says what is
+// missing.
+func TestBecomesTwin(t *testing.T) {
+	if runtime.GOOS == "windows" || len(device.Drivers()) > 0 {
+		t.Skip("this program is the twin, or cannot become it")
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "lowpack")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ask := func() string {
+		c := exec.Command(program, "run", "no such file", "--device", "vulkan:3")
+		c.Env = append(os.Environ(), "PATH=")
+		out, _ := c.CombinedOutput() // fails where there is no twin
+		return string(out)
+	}
+	if got := ask(); !strings.Contains(got, "make lowpack-vulkan") {
+		t.Errorf("without a twin: %s", got)
+	}
+	twin := "#!/bin/sh\necho twin \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, twinName), []byte(twin), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(); got != "twin run no such file --device vulkan:3\n" {
+		t.Errorf("with a twin: %s", got)
+	}
+}
