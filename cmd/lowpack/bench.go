@@ -46,6 +46,7 @@ long and how much memory the first token takes.
 			&cli.StringFlag{Name: "context", Value: "128,2048,8000",
 				Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
 			cacheTypeFlag(),
+			deviceFlag("compute on this `DEVICE`"),
 			compareFlag(),
 		}, benchFlags()...),
 		Action: runBench,
@@ -111,7 +112,7 @@ func runBench(c *cli.Context) error {
 	}
 	p := newCounter(besideResult(c), "bench", things("measurements"))
 	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"),
-		Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory}
+		Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory, Device: c.String("device")}
 	for name, list := range map[string]*[]int{"prefill": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts,
 		"threads": &o.Threads} {
 		if *list, err = intList(c, name); err != nil {
@@ -182,6 +183,9 @@ func printModelBench(w io.Writer, r, before *bench.ModelReport) {
 		printable.Line(r.File),
 		r.Family, strings.Join(r.Layouts, ", "), size(r.FileBytes), size(int64(r.WeightBytes)), r.KVCacheType)
 	printHost(w, &r.Host)
+	if r.Device != "" {
+		fmt.Fprintf(w, "computed by %s\n", printable.Line(r.Device))
+	}
 	line := fmt.Sprintf("first token after %.0f ms %s", 1e3*r.FirstToken.Seconds.Median,
 		spreadText(r.FirstToken.Seconds.Spread, r.FirstToken.Noise))
 	if peak := r.FirstToken.PeakBytes; peak > 0 {
@@ -204,7 +208,7 @@ func printModelBench(w io.Writer, r, before *bench.ModelReport) {
 		cells := []string{row.Label(), strconv.Itoa(row.Threads), bench.Digits(row.TokensPerSec),
 			spreadText(spreadOf(&row.Figures), row.Noise),
 			bench.Digits(1e3 * row.Seconds.Median), size(int64(row.BytesPerToken)), limitText(&row.Figures),
-			percentText(row.Fraction.Median)}
+			partText(&row.Figures)}
 		rows = append(rows, append(cells, comparison(before, row)...))
 	}
 	table(w, map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 7: true, 8: true, 9: true}, rows)
@@ -241,8 +245,19 @@ func spreadText(spread float64, noise bool) string {
 
 func percentText(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
 
-// limitText names the nearer limit and its speed.
+// partText is the fraction of the nearer limit.
+func partText(f *bench.Figures) string {
+	if f.Bound == "" {
+		return "–"
+	}
+	return percentText(f.Fraction.Median)
+}
+
+// limitText names the nearer limit and its speed; none is known of a device.
 func limitText(f *bench.Figures) string {
+	if f.Bound == "" {
+		return "–"
+	}
 	if f.Bound == bench.Multiply {
 		return "multiply " + bench.Digits(f.PeakGOPS) + " GOPS"
 	}

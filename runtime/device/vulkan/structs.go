@@ -2,6 +2,8 @@
 
 package vulkan
 
+//lint:file-ignore U1000 the fields are those of vulkan_core.h
+
 // The structs of vulkan_core.h that a compute backend needs. Go lays them out as C does on 64-bit machines; their first
 // field is the VkStructureType.
 

@@ -179,4 +179,11 @@ func (l *limits) judge(m *Meter, w work, list []turn) Figures {
 	return f
 }
 
+// apart returns the figures without limits: those of this CPU are not those of a device.
+func (f Figures) apart(m *Meter) Figures {
+	f.ReadGBs, f.PeakGOPS, f.Bound, f.Fraction = 0, 0, "", Quantity{}
+	f.Noise = f.spread() > m.MaxSpread
+	return f
+}
+
 func (f Figures) spread() float64 { return max(f.Seconds.Spread, f.Fraction.Spread) }

@@ -27,6 +27,7 @@ type ModelOptions struct {
 	Threads  []int // 0 = all
 	Contexts []int // context depths: tokens before the timed ones
 	Cache    engine.CacheType
+	Device   string // that computes (engine.Options.Device); "" = the CPU
 
 	Peak func() int64 // peak memory of the process, in bytes; 0 if unknown
 }
@@ -41,6 +42,7 @@ type ModelReport struct {
 	Layouts     []string         `json:"layouts"`      // of the packed tensors
 	WeightBytes int              `json:"weight_bytes"` // that one step of one sequence reads
 	KVCacheType engine.CacheType `json:"kv_cache_type"`
+	Device      string           `json:"device,omitempty"` // that computed; "" = the CPU
 	FirstToken  FirstToken       `json:"first_token"`
 	Rows        []ModelRow       `json:"rows"`
 }
@@ -209,7 +211,7 @@ func (r *modelRun) firstToken(ctx context.Context) error {
 
 // start opens the file, and generates a token after a short prompt.
 func (r *modelRun) start(ctx context.Context) error {
-	m, err := lowpack.OpenWith(r.File, engine.Options{Cache: r.Cache})
+	m, err := lowpack.OpenWith(r.File, engine.Options{Cache: r.Cache, Device: r.ModelOptions.Device})
 	if err != nil {
 		return err
 	}

@@ -78,8 +78,10 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow) error {
 	r.progress(len(r.Rows)+1, r.total,
 		fmt.Sprintf("%s %d, batch %d, %s", row.What, row.Tokens, row.Batch, Threads(row.Threads)))
 	what := Work{What: row.What, Tokens: row.Tokens, Batch: row.Batch}
+	var failed error // of the device: the CPU has computed then
 	o, measure := what.stage()
-	o.Threads, o.Cache = row.Threads, r.Cache
+	o.Threads, o.Cache, o.Device = row.Threads, r.Cache, r.ModelOptions.Device
+	o.Notice = func(line string) { failed = fmt.Errorf("%w: %s", pack.ErrUnsupported, line) }
 	s, err := newStage(r.file, o)
 	if errors.Is(err, pack.ErrLimit) {
 		row.Refused = err.Error()
@@ -112,7 +114,11 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow) error {
 		}
 		w.bytes = passes * bytes
 		w.bytes += what.cacheBytes(s.engine, len(took))
-		return l.judge(&r.Meter, w, list), nil
+		f := l.judge(&r.Meter, w, list)
+		if info, ok := s.engine.DeviceInfo(); ok {
+			f, r.ModelReport.Device = f.apart(&r.Meter), info.Name+": "+info.Device
+		}
+		return f, failed
 	}, Figures.spread)
 	if err != nil {
 		return err
