@@ -157,10 +157,12 @@ func (r *runner) judgeDevice() error {
 		return nil
 	}
 	info, ok := r.engine.DeviceInfo()
-	if !ok {
+	switch {
+	case ok:
+		r.report.Device = fmt.Sprintf("%s: %s, %s", info.Name, info.Device, info.Driver)
+	case r.Device != device.Auto:
 		return fmt.Errorf("%w: device %s has not computed all of it: %s", pack.ErrUnsupported, r.Device, r.notice)
 	}
-	r.report.Device = fmt.Sprintf("%s: %s, %s", info.Name, info.Device, info.Driver)
 	return nil
 }
 

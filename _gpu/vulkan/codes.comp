@@ -1,6 +1,7 @@
 #version 450
-// Codes (runtime/device): a matrix of codes times quantized vectors (N15). A workgroup computes LANES word columns, each
-// of 8/BITS rows, for up to TOKENS tokens; SLICES invocations share the columns of a row.
+// Codes (runtime/device): a matrix of codes times quantized vectors (N15). A workgroup computes LANES·VECTOR columns of
+// words, each of 8/BITS rows, for up to TOKENS tokens; SLICES invocations share the columns of a row. With one token
+// what counts is the number of bytes on their way: VECTOR 4 reads four words at once.
 #extension GL_GOOGLE_include_directive : require
 #ifdef DOT
 #extension GL_EXT_spirv_intrinsics : require
@@ -20,10 +21,13 @@ layout(constant_id = 5) const uint TOKENS = 1;
 layout(constant_id = 6) const uint LANES = 8;
 layout(constant_id = 7) const uint SLICES = 32;
 layout(constant_id = 8) const uint TERNARY = 1;
-const uint ROWS = 8u / BITS;             // of a word
-const uint COLUMNS = ROWS * LANES;       // rows of a workgroup
+layout(constant_id = 9) const uint VECTOR = 4; // 1 or 4
+const uint ROWS = 8u / BITS;      // of a word
+const uint WORDS = LANES * VECTOR; // side by side
+const uint COLUMNS = ROWS * WORDS; // rows of a workgroup
 layout(local_size_x_id = 6, local_size_y_id = 7) in;
 layout(set = 0, binding = 0) readonly buffer Weights { int weights[]; };
+layout(set = 0, binding = 0) readonly buffer Weights4 { ivec4 weights4[]; };
 layout(set = 0, binding = 1) readonly buffer Scales { uint scales[]; };
 layout(set = 0, binding = 2) readonly buffer Q { int q[]; };
 layout(set = 0, binding = 3) readonly buffer D { uint d[]; };
@@ -36,35 +40,48 @@ layout(push_constant) uniform Constants {
 };
 shared int part[SLICES * COLUMNS];
 
-// digits turns the codes 0, 1, 2 of a ternary word into weight + 1.
+// plusOne turns the codes 0, 1, 2 of a ternary word into weight + 1.
 int plusOne(int v) {
 	int lo = v & 0x55555555, hi = (v >> 1) & 0x55555555;
 	return (lo << 1) | ((lo | hi) ^ 0x55555555);
 }
 
-int acc[ROWS][TOKENS];
+int acc[ROWS * VECTOR][TOKENS];
 
-// word adds the products of a word of weights and the words of activations in the same columns.
-void word(int v, uint quad, uint t0, uint count) {
-	if (TERNARY != 0) v = plusOne(v);
+// load reads the words of an invocation.
+ivec4 load(uint at) { return VECTOR == 4 ? weights4[at / 4] : ivec4(weights[at], 0, 0, 0); }
+
+// words adds the products of words of weights and the words of activations in the same columns.
+void words(ivec4 v, uint quad, uint t0, uint count) {
+	if (TERNARY != 0) for (uint w = 0; w < VECTOR; w++) v[w] = plusOne(v[w]);
 	for (uint t = 0; t < TOKENS; t++) {
 		if (t >= count) break;
-		int a = q[(t0 + t) * qwords + quad];
-		if (BITS == 8) {
-			acc[0][t] = dot4(v, a, acc[0][t]);
-			continue;
-		}
-		int plus = TERNARY != 0 ? -dot4(a, 0x01010101, 0) : offset * dot4(a, 0x01010101, 0);
-		for (uint r = 0; r < ROWS; r++) {
-			int digits = (v >> int(BITS * r)) & (((1 << int(BITS)) - 1) * 0x01010101);
-			if (TERNARY != 0) acc[r][t] = dot4(digits, a, acc[r][t] + plus);
-			else acc[r][t] += factor * dot4(digits, a, 0) + plus;
+		int a = q[(t0 + t) * qwords + quad], sum = 0;
+		if (BITS != 8) sum = (TERNARY != 0 ? -1 : offset) * dot4(a, 0x01010101, 0);
+		for (uint w = 0; w < VECTOR; w++) {
+			for (uint r = 0; r < ROWS; r++) {
+				uint i = w * ROWS + r;
+				if (BITS == 8) {
+					acc[i][t] = dot4(v[w], a, acc[i][t]);
+					continue;
+				}
+				int digits = (v[w] >> int(BITS * r)) & (((1 << int(BITS)) - 1) * 0x01010101);
+				if (TERNARY != 0) acc[i][t] = dot4(digits, a, acc[i][t] + sum);
+				else acc[i][t] += factor * dot4(digits, a, 0) + sum;
+			}
 		}
 	}
 }
 
 void clearSums() {
-	for (uint r = 0; r < ROWS; r++) for (uint t = 0; t < TOKENS; t++) acc[r][t] = 0;
+	for (uint i = 0; i < ROWS * VECTOR; i++) for (uint t = 0; t < TOKENS; t++) acc[i][t] = 0;
+}
+
+// share puts the sums of a token where other invocations see them.
+void share(uint slice, uint lane, uint t) {
+	for (uint w = 0; w < VECTOR; w++) {
+		for (uint r = 0; r < ROWS; r++) part[slice * COLUMNS + r * WORDS + lane * VECTOR + w] = acc[w * ROWS + r][t];
+	}
 }
 
 // store finishes an output: bias, scale and residual.
@@ -81,12 +98,12 @@ void store(uint t, uint m, uint v) {
 void main() {
 	uint lane = gl_LocalInvocationID.x, slice = gl_LocalInvocationID.y, id = slice * LANES + lane;
 	uint t0 = gl_WorkGroupID.y * TOKENS, count = min(TOKENS, n - t0);
-	uint column = gl_WorkGroupID.x * LANES + lane, panel = column / lanes, quads = (columns + 3) / 4;
+	uint column = gl_WorkGroupID.x * WORDS + lane * VECTOR, panel = column / lanes, quads = (columns + 3) / 4;
 	uint base = panel * quads * lanes + column % lanes;
 	bool inside = panel * lanes * ROWS < rows;
 	// Row of the sum that this invocation finishes: invocations 0 … COLUMNS − 1 do.
-	uint mine = gl_WorkGroupID.x * LANES + id % LANES;
-	uint m = mine / lanes * lanes * ROWS + id / LANES * lanes + mine % lanes;
+	uint mine = gl_WorkGroupID.x * WORDS + id % WORDS;
+	uint m = mine / lanes * lanes * ROWS + id / WORDS * lanes + mine % lanes;
 	bool finishes = id < COLUMNS && m < rows;
 	uint groups = (columns + actGroup - 1) / actGroup;
 
@@ -94,18 +111,18 @@ void main() {
 		clearSums();
 		if (inside) {
 			uint k = slice;
-			for (; k + 3 * SLICES < quads; k += 4 * SLICES) { // four words on their way at once
-				int v0 = weights[base + k * lanes], v1 = weights[base + (k + SLICES) * lanes];
-				int v2 = weights[base + (k + 2 * SLICES) * lanes], v3 = weights[base + (k + 3 * SLICES) * lanes];
-				word(v0, k, t0, count);
-				word(v1, k + SLICES, t0, count);
-				word(v2, k + 2 * SLICES, t0, count);
-				word(v3, k + 3 * SLICES, t0, count);
+			for (; k + 3 * SLICES < quads; k += 4 * SLICES) { // four loads on their way at once
+				ivec4 v0 = load(base + k * lanes), v1 = load(base + (k + SLICES) * lanes);
+				ivec4 v2 = load(base + (k + 2 * SLICES) * lanes), v3 = load(base + (k + 3 * SLICES) * lanes);
+				words(v0, k, t0, count);
+				words(v1, k + SLICES, t0, count);
+				words(v2, k + 2 * SLICES, t0, count);
+				words(v3, k + 3 * SLICES, t0, count);
 			}
-			for (; k < quads; k += SLICES) word(weights[base + k * lanes], k, t0, count);
+			for (; k < quads; k += SLICES) words(load(base + k * lanes), k, t0, count);
 		}
 		for (uint t = 0; t < count; t++) {
-			for (uint r = 0; r < ROWS; r++) part[slice * COLUMNS + r * LANES + lane] = acc[r][t];
+			share(slice, lane, t);
 			barrier();
 			if (finishes) {
 				int sum = 0;
@@ -124,11 +141,11 @@ void main() {
 		clearSums();
 		if (inside && b < blocks) {
 			uint end = min(quads, (b + 1) * most);
-			for (uint k = b * most; k < end; k++) word(weights[base + k * lanes], k, t0, count);
+			for (uint k = b * most; k < end; k++) words(load(base + k * lanes), k, t0, count);
 		}
 		for (uint t = 0; t < TOKENS; t++) {
 			if (t >= count) break;
-			for (uint r = 0; r < ROWS; r++) part[slice * COLUMNS + r * LANES + lane] = acc[r][t];
+			share(slice, lane, t);
 			barrier();
 			for (uint s = 0; s < SLICES && first + s < blocks && finishes; s++) {
 				uint k = (first + s) * block, a = real(part[s * COLUMNS + id]);

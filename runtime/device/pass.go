@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"math/bits"
 	"time"
 )
 
@@ -101,12 +102,17 @@ func (p *Pass) Run(in *Input) error {
 	return nil
 }
 
-// layersAtOnce is the number of layers of a submit: one, until it is known how long that takes.
+// layersAtOnce is the number of layers of a submit: one, until it is known how long that takes. It is all, or a power of
+// two, so that recorded passes can be used again.
 func (p *Pass) layersAtOnce(n int) int {
 	if p.layer == 0 {
 		return 1
 	}
-	return max(1, min(len(p.blocks), int(submitTarget/(p.layer*time.Duration(n)+1))))
+	most := max(1, int(submitTarget/(p.layer*time.Duration(n)+1)))
+	if most >= len(p.blocks) {
+		return len(p.blocks)
+	}
+	return 1 << (bits.Len(uint(most)) - 1)
 }
 
 // submit runs the steps of a shape, recorded before or now.

@@ -130,19 +130,27 @@ func tokensAtOnce(n, most uint32) uint32 {
 	return t
 }
 
-// launchCodes chooses how many word columns a workgroup takes, how many invocations share a row, and how many tokens it
-// computes.
+// mostSums is the number of sums that the invocations of a workgroup share: 16 KiB, which every device has.
+const mostSums = 4096
+
+// launchCodes chooses how many columns of words a workgroup takes, how many invocations share a row, and how many tokens
+// it computes. With few tokens an invocation reads four words at once, so that more bytes are on their way; with many it
+// has sums of more tokens in place of that.
 func (g *gpu) launchCodes(op device.Codes, buffers, words int) (l launch, err error) {
 	if block := min(op.Group, op.ActGroup); block < op.K && block%4 != 0 {
 		return l, fmt.Errorf("%w: scales of %d columns", pack.ErrUnsupported, block)
 	}
-	const lanes, slices = 8, 32
 	module, tokens := "codes", tokensAtOnce(op.N, 8)
 	if g.routes.dots {
 		module = "codes_dot"
 	}
+	lanes, vector, slices := min(16, op.Lanes), uint32(1), uint32(16)
+	if tokens <= 2 {
+		lanes, vector, slices = min(16, op.Lanes)/4, 4, 64
+	}
+	side := lanes * vector
+	slices = min(slices, mostSums/(side*8/op.Bits), g.groupSize/lanes)
 	columns := ceilDiv(op.Rows, op.Lanes*8/op.Bits) * op.Lanes
-	lane := min(uint32(lanes), op.Lanes)
-	p, err := g.pipeline(module, buffers, words, op.Bits, tokens, lane, slices, op.Ternary)
-	return launch{p, columns / lane, ceilDiv(op.N, tokens), 1}, err
+	p, err := g.pipeline(module, buffers, words, op.Bits, tokens, lanes, slices, op.Ternary, vector)
+	return launch{p, columns / side, ceilDiv(op.N, tokens), 1}, err
 }

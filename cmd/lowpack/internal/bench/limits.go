@@ -182,7 +182,7 @@ func (l *limits) judge(m *Meter, w work, list []turn) Figures {
 // apart returns the figures without limits: those of this CPU are not those of a device.
 func (f Figures) apart(m *Meter) Figures {
 	f.ReadGBs, f.PeakGOPS, f.Bound, f.Fraction = 0, 0, "", Quantity{}
-	f.Noise = f.spread() > m.MaxSpread
+	f.Noise = f.Seconds.Spread > m.MaxSpread
 	return f
 }
 
