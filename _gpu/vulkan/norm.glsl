@@ -17,7 +17,13 @@ void tree(uint id) {
 
 // lane adds staged values, or their squares, to a lane.
 uint lane(uint id, uint n, bool squares, uint acc) {
-	for (uint i = id; i < n; i += 16) acc = squares ? fused(staged[i], staged[i], acc) : add(acc, staged[i]);
+	uint i = id;
+	for (; i + 112 < n; i += 128) { // eight loads at once: a sum waits for nothing but the sum before it
+		uint v[8];
+		for (uint j = 0; j < 8; j++) v[j] = staged[i + 16 * j];
+		for (uint j = 0; j < 8; j++) acc = squares ? fused(v[j], v[j], acc) : add(acc, v[j]);
+	}
+	for (; i < n; i += 16) acc = squares ? fused(staged[i], staged[i], acc) : add(acc, staged[i]);
 	return acc;
 }
 

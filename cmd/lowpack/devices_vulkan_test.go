@@ -36,7 +36,7 @@ func TestTwin(t *testing.T) {
 		!strings.Contains(report.Device, infos[0].Device) {
 		t.Errorf("%v; device %q", err, report.Device)
 	}
-	prompt := []string{"run", path, "-p", "Once upon a time", "-n", "12", "--no-stats"}
+	prompt := []string{"run", path, "-p", "Once upon a time", "-n", "5", "--no-stats"}
 	cpu, gpu := do(prompt...), do(append(prompt, "--device", "vulkan:0")...)
 	if cpu != gpu || cpu == "" {
 		t.Errorf("%q on the device, %q on the CPU", gpu, cpu)
