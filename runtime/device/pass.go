@@ -102,8 +102,8 @@ func (p *Pass) Run(in *Input) error {
 	return nil
 }
 
-// layersAtOnce is the number of layers of a submit: one, until it is known how long that takes. It is all, or a power of
-// two, so that recorded passes can be used again.
+// layersAtOnce is the number of layers of a submit: one, until it is known how long that takes. It is all, or a power
+// of two, so that recorded passes can be used again.
 func (p *Pass) layersAtOnce(n int) int {
 	if p.layer == 0 {
 		return 1

@@ -45,8 +45,8 @@ const leastGroup, leastShared = 256, 16 << 10
 // newDevice opens a device and probes its arithmetic.
 func newDevice(p *physical, s settings) (*gpu, error) {
 	if p.groupSize < leastGroup || p.shared < leastShared {
-		return nil, fmt.Errorf("%w: %s (%s) has workgroups of %d with %d bytes; want %d and %d", pack.ErrUnsupported, p.Name,
-			p.Device, p.groupSize, p.shared, leastGroup, leastShared)
+		return nil, fmt.Errorf("%w: %s (%s) has workgroups of %d with %d bytes; want %d and %d", pack.ErrUnsupported,
+			p.Name, p.Device, p.groupSize, p.shared, leastGroup, leastShared)
 	}
 	g := &gpu{physical: *p, settings: s, functions: map[string]uintptr{}}
 	if err := g.create(); err != nil {

@@ -112,7 +112,7 @@ func execute(t *testing.T, b device.Backend, c stepCall) [][]uint32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := commands.Run(time.Minute); err != nil {
+	if err := commands.Run(5 * time.Minute); err != nil { // a driver compiles at the first submit
 		t.Fatal(err)
 	}
 	commands.Free()

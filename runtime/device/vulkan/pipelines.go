@@ -133,9 +133,9 @@ func tokensAtOnce(n, most uint32) uint32 {
 // mostSums is the number of sums that the invocations of a workgroup share: 16 KiB, which every device has.
 const mostSums = 4096
 
-// launchCodes chooses how many columns of words a workgroup takes, how many invocations share a row, and how many tokens
-// it computes. With few tokens an invocation reads four words at once, so that more bytes are on their way; with many it
-// has sums of more tokens in place of that.
+// launchCodes chooses how many columns of words a workgroup takes, how many invocations share a row, and how many
+// tokens it computes. With few tokens an invocation reads four words at once, so that more bytes are on their way;
+// with many it has sums of more tokens in place of that.
 func (g *gpu) launchCodes(op device.Codes, buffers, words int) (l launch, err error) {
 	if block := min(op.Group, op.ActGroup); block < op.K && block%4 != 0 {
 		return l, fmt.Errorf("%w: scales of %d columns", pack.ErrUnsupported, block)
