@@ -14,6 +14,21 @@ layout(set = 0, binding = 5) writeonly buffer O { uint o[]; };
 layout(push_constant) uniform Constants { uint n, heads, kvHeads, dim, pageRows, span, local, hasSinks; };
 shared int top;
 
+// weighted adds staged weights times column i of the values from a position on to v.
+uint weighted(uint table, uint kv, uint first, uint n, uint i, uint v) {
+	for (uint j = 0; j < n;) {
+		uint p = first + j, end = min(n, j + pageRows - p % pageRows);
+		uint row = ((pages[table + p / pageRows] * kvHeads + kv) * pageRows + p % pageRows) * dim + i;
+		for (; MANY && j + 4 <= end; j += 4, row += 4 * dim) { // four loads on their way at once
+			uint a[4];
+			for (uint k = 0; k < 4; k++) a[k] = values[row + k * dim];
+			for (uint k = 0; k < 4; k++) v = fused(staged[j + k], a[k], v);
+		}
+		for (; j < end; j++, row += dim) v = fused(staged[j], values[row], v);
+	}
+	return v;
+}
+
 void main() {
 	uint id = gl_LocalInvocationID.x, head = gl_WorkGroupID.x, t = gl_WorkGroupID.y;
 	uvec4 token = tokens[t];
@@ -30,12 +45,16 @@ void main() {
 		uint some = min(STAGE, count - from);
 		barrier();
 		for (uint i = 4 * id; i < min(4 * id + 4, some); i++) {
-			uint e = exponential(sub(z[base + from + i], most));
+			uint before = z[base + from + i], e;
+			EXACT(e = exponential(sub(before, most)));
 			z[base + from + i] = e;
 			staged[i] = e;
 		}
 		barrier();
-		if (id < 16) acc = lane(id, some, false, acc);
+		if (id < 16) {
+			uint before = acc;
+			EXACT(acc = lane(id, some, false, before));
+		}
 	}
 	if (id < 16) lanes[id] = acc;
 	tree(id);
@@ -48,17 +67,9 @@ void main() {
 			barrier();
 			for (uint k = 4 * id; k < min(4 * id + 4, some); k++) staged[k] = z[base + from + k];
 			barrier();
-			for (uint j = 0; j < some && i < dim;) {
-				uint p = first + from + j, end = min(some, j + pageRows - p % pageRows);
-				uint row = ((pages[token.y + p / pageRows] * kvHeads + kv) * pageRows + p % pageRows) * dim + i;
-				for (; j + 4 <= end; j += 4, row += 4 * dim) { // four loads on their way at once
-					uint a = values[row], b = values[row + dim], c = values[row + 2 * dim], d = values[row + 3 * dim];
-					v = fused(staged[j], a, v);
-					v = fused(staged[j + 1], b, v);
-					v = fused(staged[j + 2], c, v);
-					v = fused(staged[j + 3], d, v);
-				}
-				for (; j < end; j++, row += dim) v = fused(staged[j], values[row], v);
+			if (i < dim) {
+				uint before = v;
+				EXACT(v = weighted(token.y, kv, first + from, some, i, before));
 			}
 		}
 		if (i < dim) o[(t * heads + head) * dim + i] = divide(v, sum);

@@ -84,15 +84,36 @@ void share(uint slice, uint lane, uint t) {
 	}
 }
 
-// store finishes an output: bias, scale and residual.
-void store(uint t, uint m, uint v) {
+// finished is an output: bias, scale and residual.
+uint finished(uint v, uint m, uint before) {
 	if (bias != 0) v = add(v, biases[m]);
-	uint to = t * ldy + at + m;
-	if (accumulate != 0) {
-		if (residualScale != 0) v = mul(v, residualScale);
-		v = add(y[to], v);
+	if (accumulate == 0) return v;
+	return add(before, residualScale != 0 ? mul(v, residualScale) : v);
+}
+
+// scaled is a sum times the scales that are not those of groups.
+uint scaled(uint v, uint t, uint m) {
+	if (grouped == 0) v = mul(v, scales[perRow == 0 ? 0 : m]);
+	if (actGrouped == 0) v = mul(v, d[t]);
+	return v;
+}
+
+// store stores an output.
+void store(uint t, uint m, uint v) {
+	uint to = t * ldy + at + m, before = accumulate != 0 ? y[to] : 0u, r;
+	EXACT(r = finished(scaled(v, t, m), m, before));
+	y[to] = r;
+}
+
+// added adds the products of some blocks of columns to v, in their order.
+uint added(uint first, uint n, uint id, uint t, uint m, uint v) {
+	uint block = min(group, actGroup), groups = (columns + actGroup - 1) / actGroup;
+	for (uint s = 0; s < n; s++) {
+		uint k = (first + s) * block, a = real(part[s * COLUMNS + id]), da = d[t * groups + k / actGroup];
+		if (grouped != 0 && actGrouped != 0) a = mul(a, da);
+		v = fused(a, grouped != 0 ? scales[m * perRow + k / group] : da, v);
 	}
-	y[to] = v;
+	return v;
 }
 
 void main() {
@@ -105,7 +126,6 @@ void main() {
 	uint mine = gl_WorkGroupID.x * WORDS + id % WORDS;
 	uint m = mine / lanes * lanes * ROWS + id / WORDS * lanes + mine % lanes;
 	bool finishes = id < COLUMNS && m < rows;
-	uint groups = (columns + actGroup - 1) / actGroup;
 
 	if (grouped == 0 && actGrouped == 0) {
 		clearSums();
@@ -127,7 +147,7 @@ void main() {
 			if (finishes) {
 				int sum = 0;
 				for (uint s = 0; s < SLICES; s++) sum += part[s * COLUMNS + id];
-				store(t0 + t, m, mul(mul(real(sum), scales[perRow == 0 ? 0 : m]), d[t0 + t]));
+				store(t0 + t, m, real(sum));
 			}
 			barrier();
 		}
@@ -147,20 +167,13 @@ void main() {
 			if (t >= count) break;
 			share(slice, lane, t);
 			barrier();
-			for (uint s = 0; s < SLICES && first + s < blocks && finishes; s++) {
-				uint k = (first + s) * block, a = real(part[s * COLUMNS + id]);
-				uint w = scales[m * perRow + (grouped != 0 ? k / group : 0)], da = d[(t0 + t) * groups + k / actGroup];
-				if (grouped != 0 && actGrouped != 0) a = mul(a, da);
-				sums[t] = fused(a, grouped != 0 ? w : da, sums[t]);
+			if (finishes) {
+				uint some = min(SLICES, blocks - first), before = sums[t];
+				EXACT(sums[t] = added(first, some, id, t0 + t, m, before));
 			}
 			barrier();
 		}
 	}
 	if (!finishes) return;
-	for (uint t = 0; t < count; t++) {
-		uint v = sums[t];
-		if (actGrouped == 0) v = mul(v, d[t0 + t]);
-		else if (grouped == 0) v = mul(v, scales[perRow == 0 ? 0 : m]);
-		store(t0 + t, m, v);
-	}
+	for (uint t = 0; t < count; t++) store(t0 + t, m, sums[t]);
 }

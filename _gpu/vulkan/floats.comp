@@ -31,30 +31,42 @@ uint weight(uint i) {
 	return TYPE == 2 ? h << 16 : half16(h);
 }
 
+uint acc[TOKENS];
+
+// products are a lane of the products of a row and the vectors of some tokens.
+void products(uint lane, uint base, uint t0, uint count) {
+	for (uint t = 0; t < TOKENS; t++) acc[t] = 0u;
+	uint i = lane;
+	for (; MANY && i + 48 < columns; i += 64) { // four loads on their way at once
+		uint w[4];
+		for (uint j = 0; j < 4; j++) w[j] = weight(base + i + 16 * j);
+		for (uint t = 0; t < TOKENS; t++) {
+			if (t >= count) break;
+			for (uint j = 0; j < 4; j++) acc[t] = fused(w[j], x[(t0 + t) * columns + i + 16 * j], acc[t]);
+		}
+	}
+	for (; i < columns; i += 16) {
+		uint w = weight(base + i);
+		for (uint t = 0; t < TOKENS; t++) {
+			if (t >= count) break;
+			acc[t] = fused(w, x[(t0 + t) * columns + i], acc[t]);
+		}
+	}
+}
+
+// finished is an output: bias, scale and residual.
+uint finished(uint v, uint m, uint before) {
+	if (bias != 0) v = add(v, biases[m]);
+	if (accumulate == 0) return v;
+	return add(before, residualScale != 0 ? mul(v, residualScale) : v);
+}
+
 void main() {
 	uint lane = gl_LocalInvocationID.x, id = gl_LocalInvocationIndex;
 	uint m = gl_WorkGroupID.x * 16 + gl_LocalInvocationID.y, t0 = gl_WorkGroupID.y * TOKENS;
 	uint count = min(TOKENS, n - t0);
-	uint acc[TOKENS];
 	for (uint t = 0; t < TOKENS; t++) acc[t] = 0u;
-	if (m < rows) {
-		uint i = lane, base = m * columns;
-		for (; i + 48 < columns; i += 64) { // four loads on their way at once
-			uint w[4];
-			for (uint j = 0; j < 4; j++) w[j] = weight(base + i + 16 * j);
-			for (uint t = 0; t < TOKENS; t++) {
-				if (t >= count) break;
-				for (uint j = 0; j < 4; j++) acc[t] = fused(w[j], x[(t0 + t) * columns + i + 16 * j], acc[t]);
-			}
-		}
-		for (; i < columns; i += 16) {
-			uint w = weight(base + i);
-			for (uint t = 0; t < TOKENS; t++) {
-				if (t >= count) break;
-				acc[t] = fused(w, x[(t0 + t) * columns + i], acc[t]);
-			}
-		}
-	}
+	if (m < rows) EXACT(products(lane, m * columns, t0, count));
 	for (uint t = 0; t < count; t++) {
 		part[id] = acc[t];
 		barrier();
@@ -63,12 +75,8 @@ void main() {
 			barrier();
 		}
 		if (lane == 0 && m < rows) {
-			uint v = part[id], to = (t0 + t) * ldy + at + m;
-			if (bias != 0) v = add(v, biases[m]);
-			if (accumulate != 0) {
-				if (residualScale != 0) v = mul(v, residualScale);
-				v = add(y[to], v);
-			}
+			uint sum = part[id], to = (t0 + t) * ldy + at + m, before = accumulate != 0 ? y[to] : 0u, v;
+			EXACT(v = finished(sum, m, before));
 			y[to] = v;
 		}
 		barrier();

@@ -28,17 +28,27 @@ void rotate(uint id, uint t) {
 	for (uint i = id; i < h; i += THREADS) {
 		uint p = pairs != 0 ? 2 * i : i, q = pairs != 0 ? 2 * i + 1 : i + h;
 		uint c = trig[from + i], s = trig[from + h + i], u = x[p], v = x[q];
-		x[p] = fused(isNaN(v) ? v : v ^ SIGN, s, mul(u, c));
-		x[q] = fused(u, s, mul(v, c));
+		uint r;
+		EXACT(r = fused(isNaN(v) ? v : v ^ SIGN, s, mul(u, c)));
+		x[p] = r;
+		EXACT(r = fused(u, s, mul(v, c)));
+		x[q] = r;
 	}
 	barrier();
+}
+
+// lane adds elements, or their squares.
+uint lane(uint id, bool squares) {
+	uint acc = 0u;
+	for (uint i = id; i < dim; i += 16) acc = squares ? fused(x[i], x[i], acc) : add(acc, x[i]);
+	return acc;
 }
 
 uint total(uint id, bool squares) {
 	barrier();
 	if (id < 16) {
-		uint acc = 0u;
-		for (uint i = id; i < dim; i += 16) acc = squares ? fused(x[i], x[i], acc) : add(acc, x[i]);
+		uint acc;
+		EXACT(acc = lane(id, squares));
 		lanes[id] = acc;
 	}
 	barrier();
@@ -63,7 +73,11 @@ void normalize(uint id, uint t, uint kind, uint head, bool query) {
 		one = divide(ONE, softSqrt(add(square, eps)));
 	}
 	barrier();
-	for (uint i = id; i < dim; i += THREADS) x[i] = mul(mul(x[i], one), query ? qWeights[first + i] : kWeights[first + i]);
+	for (uint i = id; i < dim; i += THREADS) {
+		uint before = x[i], w = query ? qWeights[first + i] : kWeights[first + i], r;
+		EXACT(r = mul(mul(before, one), w));
+		x[i] = r;
+	}
 	barrier();
 }
 

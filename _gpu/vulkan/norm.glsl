@@ -18,10 +18,10 @@ void tree(uint id) {
 // lane adds staged values, or their squares, to a lane.
 uint lane(uint id, uint n, bool squares, uint acc) {
 	uint i = id;
-	for (; i + 112 < n; i += 128) { // eight loads at once: a sum waits for nothing but the sum before it
-		uint v[8];
-		for (uint j = 0; j < 8; j++) v[j] = staged[i + 16 * j];
-		for (uint j = 0; j < 8; j++) acc = squares ? fused(v[j], v[j], acc) : add(acc, v[j]);
+	for (; MANY && i + 48 < n; i += 64) { // four loads at once: a sum waits for nothing but the sum before it
+		uint v[4];
+		for (uint j = 0; j < 4; j++) v[j] = staged[i + 16 * j];
+		for (uint j = 0; j < 4; j++) acc = squares ? fused(v[j], v[j], acc) : add(acc, v[j]);
 	}
 	for (; i < n; i += 16) acc = squares ? fused(staged[i], staged[i], acc) : add(acc, staged[i]);
 	return acc;
@@ -36,7 +36,10 @@ uint total(uint id, uint base, uint n, bool squares) {
 		barrier();
 		for (uint i = 4 * id; i < min(4 * id + 4, count); i++) staged[i] = VECTOR(base + at + i);
 		barrier();
-		if (id < 16) acc = lane(id, count, squares, acc);
+		if (id < 16) {
+			uint before = acc;
+			EXACT(acc = lane(id, count, squares, before));
+		}
 	}
 	if (id < 16) lanes[id] = acc;
 	tree(id);
@@ -48,7 +51,10 @@ uint factor(uint id, uint base, uint n, uint kind, uint eps, out bool good) {
 	uint count = real(int(n));
 	if (kind == 2) {
 		uint mean = divide(total(id, base, n, false), count);
-		EACH(i, n) VECTOR(base + i) = sub(VECTOR(base + i), mean);
+		EACH(i, n) {
+			uint v = VECTOR(base + i);
+			EXACT(VECTOR(base + i) = sub(v, mean));
+		}
 	}
 	uint square = divide(total(id, base, n, true), count);
 	good = finite(square);

@@ -45,6 +45,11 @@ uint activation(uint g, uint up) {
 	return divide(mul(silu(mul(p0, a)), u), p0);
 }
 
+uint normalized(uint y, uint v, uint w, uint b) {
+	uint r = mul(mul(y, v), w);
+	return bias != 0 ? add(r, b) : r;
+}
+
 // codes is N14. The largest magnitudes of groups are in staged, at most STAGE of them.
 void codes(uint id, uint t, uint base, uint row) {
 	uint groups = (inputs + group - 1) / group;
@@ -70,7 +75,8 @@ void codes(uint id, uint t, uint base, uint row) {
 		uint word = 0u;
 		if (groups > 1 && 4 * w < inputs) s = divide(0x42fe0000u, staged[4 * w / group]);
 		for (uint i = 4 * w; i < min(4 * w + 4, inputs); i++) {
-			int c = int(add(mul(x[base + i], s), 0x4b400000u) - 0x4b400000u); // N8: the low bits of y + 1.5·2^23
+			int c;
+			EXACT(c = int(add(mul(x[base + i], s), 0x4b400000u) - 0x4b400000u)); // N8: the low bits of y + 1.5·2^23
 			word |= uint(clamp(c, -127, 127) & 255) << (8 * (i & 3u));
 		}
 		q[t * qwords + w] = word;
@@ -82,7 +88,10 @@ void main() {
 	uint row = gather != 0 ? rows[t] : t, from = row * stride;
 	EACH(i, inputs) {
 		uint v = src[from + i];
-		if (gate != 0) v = activation(v, gate < SINGLE ? src[from + inputs + i] : ONE);
+		if (gate != 0) {
+			uint g = v, up = gate < SINGLE ? src[from + inputs + i] : ONE;
+			EXACT(v = activation(g, up));
+		}
 		x[base + i] = v;
 	}
 	if (norm != 0) {
@@ -90,8 +99,9 @@ void main() {
 		uint v = factor(id, base, inputs, norm, eps, good);
 		if (id == 0 && !good) atomicMin(flags[row], step);
 		EACH(i, inputs) {
-			uint y = mul(mul(x[base + i], v), weights[i]);
-			x[base + i] = bias != 0 ? add(y, biases[i]) : y;
+			uint y = x[base + i], w = weights[i], b = bias != 0 ? biases[i] : 0u, r;
+			EXACT(r = normalized(y, v, w, b));
+			x[base + i] = r;
 		}
 	}
 	if (quantize != 0) codes(id, t, base, row);

@@ -13,6 +13,11 @@ layout(push_constant) uniform Constants { uint n, len, ldy, at, norm, bias, accu
 #include "norm.glsl"
 layout(local_size_x = THREADS) in;
 
+uint normalized(uint y, uint v, uint w, uint b) {
+	uint r = mul(mul(y, v), w);
+	return bias != 0 ? add(r, b) : r;
+}
+
 void main() {
 	uint id = gl_LocalInvocationID.x, t = gl_WorkGroupID.x, base = t * ldy + at, v = 0u;
 	if (norm != 0) {
@@ -23,10 +28,14 @@ void main() {
 	EACH(i, len) {
 		uint r = y[base + i];
 		if (norm != 0) {
-			r = mul(mul(r, v), weights[i]);
-			if (bias != 0) r = add(r, biases[i]);
+			uint before = r, w = weights[i], b = bias != 0 ? biases[i] : 0u;
+			EXACT(r = normalized(before, v, w, b));
 			y[base + i] = r;
 		}
-		if (accumulate != 0) h[t * len + i] = add(h[t * len + i], scale != 0 ? mul(r, scale) : r);
+		if (accumulate != 0) {
+			uint before = h[t * len + i], sum;
+			EXACT(sum = add(before, scale != 0 ? mul(r, scale) : r));
+			h[t * len + i] = sum;
+		}
 	}
 }

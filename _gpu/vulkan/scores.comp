@@ -14,6 +14,26 @@ layout(push_constant) uniform Constants {
 };
 shared uint part[256];
 
+// product is a lane of the product of a query and a key.
+uint product(uint lane, uint q, uint row) {
+	uint i = lane, acc = 0u;
+	for (; MANY && i + 48 < dim; i += 64) { // four loads on their way at once
+		uint a[4], b[4];
+		for (uint j = 0; j < 4; j++) {
+			a[j] = queries[q + i + 16 * j];
+			b[j] = keys[row + i + 16 * j];
+		}
+		for (uint j = 0; j < 4; j++) acc = fused(a[j], b[j], acc);
+	}
+	for (; i < dim; i += 16) acc = fused(queries[q + i], keys[row + i], acc);
+	return acc;
+}
+
+uint score(uint sum) {
+	uint v = mul(sum, scale);
+	return cap != 0 ? capped(v, cap) : v;
+}
+
 void main() {
 	uint lane = gl_LocalInvocationID.x, id = gl_LocalInvocationIndex, head = gl_WorkGroupID.y, t = gl_WorkGroupID.z;
 	uvec4 token = tokens[t];
@@ -24,7 +44,7 @@ void main() {
 		if (from + k * 16 > token.x) return; // all invocations alike
 		if (j <= token.x) {
 			uint row = ((pages[token.y + j / pageRows] * kvHeads + kv) * pageRows + j % pageRows) * dim;
-			for (uint i = lane; i < dim; i += 16) acc = fused(queries[q + i], keys[row + i], acc);
+			EXACT(acc = product(lane, q, row));
 		}
 		part[id] = acc;
 		barrier();
@@ -33,8 +53,9 @@ void main() {
 			barrier();
 		}
 		if (lane == 0 && j <= token.x) {
-			uint v = mul(part[id], scale);
-			z[(t * heads + head) * span + j - first] = cap != 0 ? capped(v, cap) : v;
+			uint sum = part[id], v;
+			EXACT(v = score(sum));
+			z[(t * heads + head) * span + j - first] = v;
 		}
 		barrier();
 	}

@@ -202,10 +202,25 @@ func judge(op int, triples [][3]uint32, got []uint32) (everywhere, plain bool) {
 			continue
 		}
 		everywhere = false
-		used := isPlain(t[0]) && isPlain(t[1]) && (op != fusing || isPlain(t[2])) && have>>23&255-2 < 253
+		used := accepted(op, t, have)
 		plain = plain && !used
 	}
 	return everywhere, plain
+}
+
+// accepted reports whether a guard accepts a result, as _gpu/vulkan/exact.glsl does.
+func accepted(op int, t [3]uint32, have uint32) bool {
+	if !isPlain(t[0]) || !isPlain(t[1]) || op == fusing && !isPlain(t[2]) {
+		return false
+	}
+	safe, zero := have>>23&255-2 < 253, t[0]<<1 == 0 || t[1]<<1 == 0
+	switch op {
+	case addition:
+		return safe || zero || t[0]^t[1] == 1<<31
+	case division:
+		return safe
+	}
+	return safe || zero
 }
 
 // exact is an operation rounded once.
