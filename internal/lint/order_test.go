@@ -26,6 +26,8 @@ var disorder = []struct{ place, what, reason string }{
 		"sets variables, which have no order and different names"},
 	{"runtime/device.Pass.submit", "time.Now, time.Since",
 		"measures what a layer takes, by which passes are cut into pieces: these change the time only"},
+	{"runtime/device/cuda.commands.Run", "time.Now, time.Since, time.Sleep",
+		"waits for a GPU, up to a limit: behind it there is an error"},
 	{"runtime/engine.Engine.Forward", "time.Now, time.Since",
 		"measures what a pass costs, by which guesses are made: they change the time only (TestSpeculate)"},
 	{"runtime/engine.Generation.run", "time.Now, time.Since, time.Now, time.Since",

@@ -1,0 +1,5 @@
+//go:build vulkan && linux
+
+package main
+
+import _ "github.com/lowpack/lowpack/runtime/device/cuda" // a driver of devices
