@@ -112,13 +112,24 @@ func spread(ids []int, room, most int) (windows [][]int) {
 	return windows
 }
 
-// calibrate runs the checkpoint's floats over the text. Meanwhile they lie in a file next to the target, in the form
-// that the engine maps, so that memory stays bounded; the file is unnamed where the file system supports that, and is
-// removed afterwards.
+// calibrate runs the checkpoint's floats over the text.
 func (p *Plan) calibrate(ctx context.Context, target string) error {
 	if len(p.calibration.windows) == 0 {
 		return nil
 	}
+	return p.withFloats(ctx, target, func(floats packed.View) (err error) {
+		if p.o.Method == packed.GPTQ {
+			return p.choose(ctx, target, floats)
+		}
+		p.calibration.columns, err = p.columnsOf(ctx, floats, p.calibration.windows)
+		return err
+	})
+}
+
+// withFloats gives the checkpoint's floats to use. Meanwhile they lie in a file next to the target, in the form that
+// the engine maps, so that memory stays bounded; the file is unnamed where the file system supports that, and is
+// removed afterwards.
+func (p *Plan) withFloats(ctx context.Context, target string, use func(floats packed.View) error) error {
 	recipe := packed.Recipe{Quant: QuantNone, Golden: packed.GoldenNone}
 	floats, err := NewPlan(ctx, p.path, Options{Recipe: recipe, Threads: p.o.Threads, Progress: p.o.Progress})
 	if err != nil {
@@ -134,15 +145,16 @@ func (p *Plan) calibrate(ctx context.Context, target string) error {
 	if err := r.convert(ctx); err != nil {
 		return err
 	}
-	if p.o.Method == packed.GPTQ {
-		return p.choose(ctx, target, r.w)
-	}
-	told := p.o.Progress.in(CalibrationPhase)
-	p.calibration.columns, err = calibrate.Columns(ctx, p.o.Threads, r.w, p.calibration.windows, told)
+	return use(r.w)
+}
+
+// columnsOf returns the mean squares of what the weights multiply whose scales are calibrated.
+func (p *Plan) columnsOf(ctx context.Context, floats packed.View, windows [][]int) (map[string][]float32, error) {
+	columns, err := calibrate.Columns(ctx, p.o.Threads, floats, windows, p.o.Progress.in(CalibrationPhase))
 	for _, s := range p.steps {
-		if err == nil && s.entry != nil && s.entry.Calibrated && p.calibration.columns[s.entry.Name] == nil {
+		if err == nil && s.entry != nil && s.entry.Calibrated && columns[s.entry.Name] == nil {
 			err = fmt.Errorf("calibration: the engine did not show what tensor %q multiplies", s.entry.Name)
 		}
 	}
-	return err
+	return columns, err
 }

@@ -15,6 +15,7 @@ type Progress func(what string, done, total int64)
 const (
 	CalibrationPhase = "calibration"    // floats compute the calibration text: tokens
 	FeedbackPhase    = "error feedback" // codes are chosen with the Gram matrices of the calibration text: weights
+	SensitivityPhase = "sensitivity"    // the model computes some tokens with a group of weights quantized: groups
 	GoldenPhase      = "golden outputs" // golden outputs are computed: weights
 )
 

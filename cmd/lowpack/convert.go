@@ -46,6 +46,7 @@ A recipe (--recipe) has rules; the first whose pattern matches the name of a ten
   lowpack convert MODEL_DIR --dry-run                 # what would be done, tensor by tensor
   lowpack convert MODEL_DIR --head int8 -o m.safetensors
   lowpack convert MODEL_DIR --quant int4 --scale group:32 --calibrate text.txt --allow-lossy -o int4.safetensors
+  lowpack convert MODEL_DIR --size 1.2GB --calibrate text.txt -o best.safetensors --report best.html
   lowpack convert layer.safetensors --include '*up*' --quant absmean --allow-lossy -o up.safetensors
   lowpack convert MODEL_DIR --part 3/8 -o part3       # one of eight, for lowpack merge`,
 		Flags:  convertFlags(),
@@ -94,7 +95,7 @@ func convertFlags() []cli.Flag {
 		&cli.StringFlag{Name: "part", Usage: "write only part `I/N` of the packed file, for lowpack merge"},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the plan and write nothing"},
 	}
-	return append(append(flags, besideFlags()...), jsonFlag())
+	return slices.Concat(flags, budgetFlags(), besideFlags(), []cli.Flag{jsonFlag()})
 }
 
 func quantFlag() cli.Flag {
@@ -181,7 +182,11 @@ func runConvert(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	notes, err := decideAuto(c, source, &options)
+	measured, err := decideAuto(c, source, &options)
+	if err != nil {
+		return err
+	}
+	allocated, err := decideBudget(c, source, &options)
 	if err != nil {
 		return err
 	}
@@ -190,7 +195,7 @@ func runConvert(c *cli.Context) error {
 		return err
 	}
 	defer plan.Close()
-	plan.Notes = append(plan.Notes, notes...)
+	plan.Notes = slices.Concat(plan.Notes, measured, allocated)
 	if !c.IsSet("layout") {
 		noteLayout(plan)
 	}

@@ -138,6 +138,8 @@ func barOf(p *progress) convert.Progress {
 			p.setIn(weightsDone, done, total, tensor)
 		case convert.CalibrationPhase:
 			p.setIn(things("tokens"), done, total, tensor)
+		case convert.SensitivityPhase:
+			p.setIn(things("groups of weights"), done, total, tensor)
 		default:
 			p.set(done, total, tensor)
 		}

@@ -57,6 +57,9 @@ func (b *beside) write(p *convert.Plan, checkpoint, target string) error {
 	if b.report != "" {
 		r := report.Report{Tool: version.Tool, Source: baseName(checkpoint), File: filepath.Base(target),
 			Recipe: recipeText(&p.Recipe), Rows: p.Report()}
+		if len(p.Recipe.Rules) > 0 {
+			r.Rules = rulesText(p.Recipe.Rules)
+		}
 		if err := writeFile(b.report, func(w io.Writer) error { return r.Write(w, b.format) }); err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ type Report struct {
 	Source string // name of the checkpoint, without its folder
 	File   string // name of the packed file, without its folder
 	Recipe string // the choices, as the user would type them
+	Rules  string // of the recipe, as a recipe file; "" = none
 	Rows   []Row  // by name
 }
 

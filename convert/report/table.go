@@ -53,8 +53,8 @@ func (r *Row) record() record {
 
 // metadata of the table as keys and values.
 func (r *Report) metadata() (keys, values []string) {
-	return []string{"lowpack.tool", "lowpack.source", "lowpack.file", "lowpack.recipe"},
-		[]string{r.Tool, r.Source, r.File, r.Recipe}
+	return []string{"lowpack.tool", "lowpack.source", "lowpack.file", "lowpack.recipe", "lowpack.rules"},
+		[]string{r.Tool, r.Source, r.File, r.Recipe, r.Rules}
 }
 
 func (r *Report) parquet(w io.Writer) error {

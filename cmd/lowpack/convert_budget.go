@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// budgetFlags bound the size of the packed file.
+func budgetFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "size", Action: func(_ *cli.Context, text string) error {
+			if _, err := parseSize(text); err != nil {
+				return usagef("invalid --size: %v", err)
+			}
+			return nil
+		}, Usage: "choose int4 or int8 for each linear layer, by what that costs on the text of --calibrate, so that " +
+			"the packed file has at most `SIZE`, such as 1.2GB"},
+		number(0, true, 16, &cli.Float64Flag{Name: "bits", DefaultText: "none",
+			Usage: "as --size, so that these layers have at most `N` bits per weight, scales included"}),
+	}
+}
+
+// decideBudget puts the forms that --size or --bits ask for into the recipe, and returns what to tell of them.
+func decideBudget(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
+	b := convert.Budget{Bits: c.Float64("bits")}
+	if text := c.String("size"); text != "" {
+		if b.Bytes, err = parseSize(text); err != nil {
+			return nil, err
+		}
+	}
+	if b == (convert.Budget{}) {
+		return nil, nil
+	}
+	if c.IsSet("size") && c.IsSet("bits") {
+		return nil, usagef("--size and --bits bound the same thing: name one of them")
+	}
+	for _, name := range []string{"recipe", "quant", "scale", "part", "resume"} {
+		if c.IsSet(name) {
+			return nil, usagef("--size and --bits choose the forms of all linear layers, for one conversion: "+
+				"leave out --%s, or give the recipe of their report back with --recipe", name)
+		}
+	}
+	if c.String("calibrate") == "" {
+		return nil, usagef("--size and --bits measure the layers on a text: name one with --calibrate TEXT")
+	}
+	beside := c.String("output")
+	if beside == "" {
+		dir, err := os.MkdirTemp("", "lowpack")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		beside = filepath.Join(dir, "model")
+	}
+	measured, bar := *o, newProgress(besideResult(c), "measure")
+	measured.Progress = barOf(bar)
+	a, err := convert.Allocate(c.Context, source, measured, b, beside)
+	bar.done()
+	if err != nil {
+		return nil, err
+	}
+	*o = a.Apply(*o)
+	return []string{allocationNote(a)}, nil
+}
+
+// allocationNote tells what is expected of a file.
+func allocationNote(a *convert.Allocation) string {
+	all := int64(0)
+	for _, f := range a.Forms {
+		all += f.Weights
+	}
+	var shares, alone []string
+	for _, f := range a.Forms {
+		shares = append(shares, fmt.Sprintf("%.0f %% %s", 100*float64(f.Weights)/float64(all), f.Name))
+		alone = append(alone, fmt.Sprintf("%s %s and %.4f", f.Name, size(f.Bytes), f.Divergence))
+	}
+	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s. Expected, from rounding alone: a KL "+
+		"divergence of %.4f nats per token from the floats; one form for all would have: %s", size(a.Bytes), a.Bits,
+		strings.Join(shares, ", "), a.Divergence, strings.Join(alone, ", "))
+}
+
+// rulesText writes rules as a recipe file.
+func rulesText(rules []packed.Rule) string {
+	var b strings.Builder
+	b.WriteString("rules:\n")
+	for _, r := range rules {
+		var fields []string
+		for _, f := range [][2]string{{"match", r.Match}, {"quant", r.Quant}, {"scale", r.Scale},
+			{"layout", r.Layout}} {
+			if f[1] != "" {
+				fields = append(fields, f[0]+": '"+strings.ReplaceAll(f[1], "'", "''")+"'")
+			}
+		}
+		if len(r.Params) > 0 {
+			var params []string
+			for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+				params = append(params, fmt.Sprintf("%s: %d", name, r.Params[name]))
+			}
+			fields = append(fields, "params: {"+strings.Join(params, ", ")+"}")
+		}
+		if r.Keep {
+			fields = append(fields, "keep: true")
+		}
+		fmt.Fprintf(&b, "  - {%s}\n", strings.Join(fields, ", "))
+	}
+	return b.String()
+}

@@ -1,0 +1,283 @@
+package convert
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lowpack/lowpack/convert/internal/calibrate"
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Budget bounds what a packed file takes: one of the two is set.
+type Budget struct {
+	Bytes int64   // of the file, everything included
+	Bits  float64 // per weight of the linear layers for which forms are chosen, scales included
+}
+
+// Allocation is a form for each linear layer, chosen to fit a budget.
+type Allocation struct {
+	Rules      []packed.Rule // for Recipe.Rules
+	Bytes      int64         // of the file
+	Bits       float64       // per weight of the linear layers for which forms are chosen, scales included
+	Divergence float64       // expected KL divergence from the floats without error feedback, in nats per token
+	Forms      []FormShare
+}
+
+// Apply returns options of a conversion with the chosen forms. The calibration text stays if any of them has a use for
+// it.
+func (a *Allocation) Apply(o Options) Options {
+	o.Recipe.AllowLossy, o.Recipe.Rules = true, a.Rules
+	if !slices.ContainsFunc(a.Rules, func(r packed.Rule) bool {
+		rule, _ := quantize.Find(r.Quant)
+		return rule.Calibrates()
+	}) {
+		o.Calibration = ""
+	}
+	return o
+}
+
+// FormShare is a form that an Allocation chooses from.
+type FormShare struct {
+	Name       string
+	Weights    int64 // that have it
+	Bytes      int64 // of the file, if all had it
+	Divergence float64
+}
+
+// budgetForms are the forms that Allocate chooses from, each with fewer bits than the next one.
+var budgetForms = [...]packed.Rule{
+	{Quant: "int4", Scale: "group:64"}, {Quant: "int4", Scale: "group:32"}, {Quant: "int8", Scale: "row"},
+}
+
+// Bounds on the calibration text for sensitivities. The model computes the windows of probeTokens once per group of
+// weights with the same inputs.
+const (
+	columnTokens = 4096
+	probeTokens  = 256
+	probeWindow  = 128
+)
+
+// Allocate chooses forms of the linear layers for which the least divergence from the floats is expected, on
+// o.Calibration, within the budget. Layers that the recipe could not calibrate, such as those it does not include, are
+// as it has them without a quantizer; it has no rules. The floats lie in a file next to target meanwhile. What cannot
+// be done is refused before anything is computed: a model with experts, or a budget below the smallest forms.
+func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
+	if o.Calibration == "" || len(o.Recipe.Rules) > 0 || o.Recipe.Scale != "" {
+		return nil, fmt.Errorf("%w: forms are chosen for a size with a calibration text, in place of rules and scale",
+			pack.ErrUnsupported)
+	}
+	a := &allocating{path: path, o: o, budget: b}
+	defer a.close()
+	if err := a.plan(ctx); err != nil {
+		return nil, err
+	}
+	room, err := a.room()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.measure(ctx, target); err != nil {
+		return nil, err
+	}
+	return a.solve(ctx, room)
+}
+
+// allocating is the state of Allocate.
+type allocating struct {
+	path   string
+	o      Options
+	budget Budget
+	plans  [len(budgetForms)]*Plan            // with one form for all
+	rows   map[string][len(budgetForms)]*step // of the weights for which forms are chosen
+	groups []calibrate.Group
+	items  [][]option              // of the groups
+	count  int64                   // of weights
+	bytes  [len(budgetForms)]int64 // of all weights in one form
+}
+
+func (a *allocating) close() {
+	for _, p := range a.plans {
+		if p != nil {
+			p.Close()
+		}
+	}
+}
+
+// plan plans conversions with one form for all weights that there is a choice for: those of linear layers whose scales
+// could be calibrated.
+func (a *allocating) plan(ctx context.Context) error {
+	names, err := a.choosable(ctx)
+	if err != nil {
+		return err
+	}
+	a.rows = map[string][len(budgetForms)]*step{}
+	for form := range budgetForms {
+		all := Allocation{}
+		for _, name := range names {
+			all.Rules = append(all.Rules, a.rule(form, name))
+		}
+		p, err := NewPlan(ctx, a.path, all.Apply(a.o))
+		if err != nil {
+			return err
+		}
+		a.plans[form] = p
+		for _, s := range p.steps {
+			if slices.Contains(names, s.row.Tensor) {
+				row := a.rows[s.row.Tensor]
+				row[form] = s
+				a.rows[s.row.Tensor] = row
+			}
+		}
+	}
+	for _, row := range a.rows {
+		for form, s := range row {
+			a.bytes[form] += s.row.BytesOut
+		}
+		a.count += int64(row[0].job.Shape.M) * int64(row[0].job.Shape.K)
+	}
+	return nil
+}
+
+// choosable lists the weights that a conversion of everything to int4 calibrates.
+func (a *allocating) choosable(ctx context.Context) (names []string, err error) {
+	all := Allocation{Rules: []packed.Rule{a.rule(0, "*")}}
+	p, err := NewPlan(ctx, a.path, all.Apply(a.o))
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	if slices.ContainsFunc(p.model.Blocks, func(b model.Block) bool { return b.Experts != nil }) {
+		return nil, fmt.Errorf("%w: forms are chosen by what each layer costs on the calibration text, of which "+
+			"experts see too few tokens: name one form with --quant, or several with --recipe", pack.ErrUnsupported)
+	}
+	for _, s := range p.steps {
+		if s.entry != nil && s.entry.Calibrated {
+			names = append(names, s.entry.Name)
+		}
+	}
+	return names, nil
+}
+
+// room is what the linear layers may take. The size of a file is nearly that of its tensors.
+func (a *allocating) room() (int64, error) {
+	const most = len(budgetForms) - 1
+	rest := a.plans[0].Bytes - a.bytes[0]
+	room := int64(a.budget.Bits * float64(a.count) / 8)
+	if a.budget.Bytes > 0 {
+		room = a.budget.Bytes - rest
+	}
+	if room >= a.bytes[0] {
+		return room, nil
+	}
+	bits := func(form int) float64 { return 8 * float64(a.bytes[form]) / float64(a.count) }
+	return 0, fmt.Errorf("%w: forms of the linear layers can be chosen for files of %d to %d bytes, which is %.2f to "+
+		"%.2f bits per weight of these layers; %d bytes are embeddings, head and all else", pack.ErrLimit,
+		a.plans[0].Bytes, a.plans[most].Bytes, bits(0), bits(most), rest)
+}
+
+// rule gives a form to the tensors that match.
+func (a *allocating) rule(form int, match string) packed.Rule {
+	r := budgetForms[form]
+	r.Match, r.Layout = match, LayoutFor(r.Quant)
+	if r.Layout == DefaultLayout {
+		r.Layout = a.o.Recipe.Layout
+	}
+	return r
+}
+
+// measure computes the sensitivities.
+func (a *allocating) measure(ctx context.Context, target string) error {
+	p := a.plans[0]
+	jobs := map[string][]quantize.Job{}
+	for name, row := range a.rows {
+		for _, s := range row {
+			jobs[name] = append(jobs[name], s.job)
+		}
+	}
+	windows := p.calibration.windows
+	return p.withFloats(ctx, target, func(floats packed.View) error {
+		columns, err := p.columnsOf(ctx, floats, some(windows, columnTokens/calibrationWindow))
+		if err != nil {
+			return err
+		}
+		o := calibrate.Options{Threads: p.o.Threads, Progress: p.o.Progress.in(SensitivityPhase)}
+		for _, w := range some(windows, probeTokens/probeWindow) {
+			o.Windows = append(o.Windows, w[:min(len(w), probeWindow)])
+		}
+		a.groups, err = calibrate.Sensitivities(ctx, floats, jobs, columns, o)
+		return err
+	})
+}
+
+// some returns at most n windows at equal distances.
+func some(windows [][]int, n int) (list [][]int) {
+	n = min(n, len(windows))
+	for i := range n {
+		list = append(list, windows[i*len(windows)/n])
+	}
+	return list
+}
+
+// solve chooses the forms. What the header and the padding add depends on the choice, which is made again if they do
+// not fit: at last with the smallest form for all, which does.
+func (a *allocating) solve(ctx context.Context, room int64) (*Allocation, error) {
+	for _, g := range a.groups {
+		options := make([]option, len(budgetForms))
+		for form := range budgetForms {
+			options[form].cost = g.Divergences[form]
+			for _, name := range g.Names {
+				options[form].bytes += a.rows[name][form].row.BytesOut
+			}
+		}
+		a.items = append(a.items, options)
+	}
+	for {
+		choice := knapsack(a.items, room)
+		if choice == nil {
+			choice = make([]int, len(a.items))
+		}
+		r, err := a.result(ctx, choice)
+		if err != nil || a.budget.Bytes == 0 || r.Bytes <= a.budget.Bytes {
+			return r, err
+		}
+		room -= r.Bytes - a.budget.Bytes
+	}
+}
+
+// uniform is the expected divergence of all groups in one form.
+func (a *allocating) uniform(form int) (sum float64) {
+	for _, options := range a.items {
+		sum += options[form].cost
+	}
+	return sum
+}
+
+// result describes a choice.
+func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
+	r := &Allocation{}
+	for form, rule := range budgetForms {
+		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
+			Divergence: a.uniform(form)})
+	}
+	bytes := int64(0)
+	for i, g := range a.groups {
+		form := choice[i]
+		bytes += a.items[i][form].bytes
+		r.Divergence += a.items[i][form].cost
+		for _, name := range g.Names {
+			r.Rules = append(r.Rules, a.rule(form, name))
+			shape := a.rows[name][form].job.Shape
+			r.Forms[form].Weights += int64(shape.M) * int64(shape.K)
+		}
+	}
+	r.Bits = 8 * float64(bytes) / float64(a.count)
+	p, err := NewPlan(ctx, a.path, r.Apply(a.o))
+	if err != nil {
+		return nil, err
+	}
+	r.Bytes = p.Bytes
+	return r, p.Close()
+}

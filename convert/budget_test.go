@@ -1,0 +1,136 @@
+package convert
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestAllocate: a choice fits its budget and is better than the forms that fit it for all layers; its rules make the
+// file that it promises. Threads change nothing.
+func TestAllocate(t *testing.T) {
+	source, dir := mini(t, "llama-3.2-1b", nil), t.TempDir()
+	o := plain(packed.Recipe{})
+	o.Calibration = calibrationText
+	measured := func(threads int) *allocating {
+		a := &allocating{path: source, o: o}
+		a.o.Threads = threads
+		t.Cleanup(a.close)
+		err := a.plan(t.Context())
+		if err == nil {
+			err = a.measure(t.Context(), filepath.Join(dir, "model"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%v are left in the directory", left)
+		}
+		return a
+	}
+	a := measured(1)
+	if three := measured(3); !reflect.DeepEqual(three.groups, a.groups) {
+		t.Errorf("three threads give %+v, one %+v", three.groups, a.groups)
+	}
+	within := func(b Budget) *Allocation {
+		a.budget, a.items = b, nil
+		room, err := a.room()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := a.solve(t.Context(), room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	const most = len(budgetForms) - 1
+	all := within(Budget{Bits: 16})
+	if all.Forms[most].Weights != a.count || all.Divergence != all.Forms[most].Divergence ||
+		all.Bytes != all.Forms[most].Bytes {
+		t.Errorf("with room for everything: %+v", all)
+	}
+	if all.Apply(o).Calibration != "" {
+		t.Error("a text for int8 alone")
+	}
+	least := all.Forms[0].Bytes
+	if none := within(Budget{Bytes: least}); none.Forms[0].Weights != a.count || none.Bytes != least {
+		t.Errorf("with room for the smallest form: %+v", none)
+	}
+	file := (least + all.Bytes) / 2
+	half := within(Budget{Bytes: file})
+	if half.Bytes > file || half.Divergence <= all.Divergence {
+		t.Errorf("for a budget of %d: %+v", file, half)
+	}
+	weights := int64(0)
+	for i, f := range half.Forms {
+		if f.Bytes <= file && f.Divergence < half.Divergence {
+			t.Errorf("%s, which fits, has %g; the choice %g", f.Name, f.Divergence, half.Divergence)
+		}
+		weights += f.Weights
+		if i > 0 && f.Divergence > half.Forms[i-1].Divergence {
+			t.Errorf("%s costs more than %s: %+v", f.Name, half.Forms[i-1].Name, half.Forms)
+		}
+	}
+	if weights != a.count || half.Forms[most].Weights == 0 {
+		t.Errorf("%+v, for %d weights", half.Forms, a.count)
+	}
+	applied := half.Apply(o)
+	if applied.Calibration == "" {
+		t.Error("no text for int4")
+	}
+	path := filepath.Join(t.TempDir(), "model")
+	if _, err := newPlan(t, source, applied).Run(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if i, err := os.Stat(path); err != nil || i.Size() != half.Bytes {
+		t.Errorf("the rules give a file of %v; %d bytes were promised: %v", i, half.Bytes, err)
+	}
+	for b := least; b < all.Bytes; b += (all.Bytes - least) / 40 {
+		a.budget, a.items = Budget{Bytes: b}, nil
+		r, err := a.solve(t.Context(), all.Bytes) // as if all else took nothing
+		if err != nil || r.Bytes > b || within(Budget{Bytes: b}).Bytes > b {
+			t.Errorf("a file of more than %d bytes: %+v, %v", b, r, err)
+		}
+	}
+}
+
+// TestAllocateRefuses: a budget below the smallest forms, a model with experts, and recipes that choose already are
+// refused before anything is computed.
+func TestAllocateRefuses(t *testing.T) {
+	dense, experts, target := mini(t, "llama-3.2-1b", nil), mini(t, "qwen1.5-moe-a2.7b", nil), t.TempDir()
+	text := Options{Calibration: calibrationText, Progress: func(what string, _, _ int64) {
+		t.Errorf("progress with %s", what)
+	}}
+	scale, rules := text, text
+	scale.Recipe.Scale, rules.Recipe.Rules = "row", []packed.Rule{{Match: "*", Keep: true}}
+	for name, c := range map[string]struct {
+		source string
+		o      Options
+		budget Budget
+		want   error
+		says   string
+	}{
+		"bits": {dense, text, Budget{Bits: 3.5}, pack.ErrLimit,
+			`files of \d+ to \d+ bytes.* 4\.\d\d to \d\.\d\d bits`},
+		"size":    {dense, text, Budget{Bytes: 1000}, pack.ErrLimit, `files of \d+ to \d+ bytes`},
+		"experts": {experts, text, Budget{Bits: 5}, pack.ErrUnsupported, "experts"},
+		"no text": {dense, Options{}, Budget{Bits: 5}, pack.ErrUnsupported, "calibration text"},
+		"scale":   {dense, scale, Budget{Bits: 5}, pack.ErrUnsupported, "rules and scale"},
+		"rules":   {dense, rules, Budget{Bits: 5}, pack.ErrUnsupported, "rules and scale"},
+	} {
+		_, err := Allocate(t.Context(), c.source, c.o, c.budget, filepath.Join(target, "model"))
+		if !errors.Is(err, c.want) || !regexp.MustCompile(c.says).MatchString(err.Error()) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left, _ := os.ReadDir(target); len(left) > 0 {
+		t.Errorf("%v are left in the directory", left)
+	}
+}
