@@ -99,25 +99,24 @@ func (d *decider) need(n model.Need) error {
 	for _, t := range parts {
 		d.used[t.Name] = true
 	}
-	switch len(n.Shape) {
-	case 2:
+	switch {
+	case n.Turned:
+		return d.turned(parts[0])
+	case len(n.Shape) == 2:
 		return d.two(n, parts[0])
-	case 3:
-		if n.Turned {
-			return d.turned(parts[0])
-		}
+	case len(n.Shape) == 3:
 		shape := pack.Shape{M: n.Shape[0] * n.Shape[1], K: n.Shape[2]}
 		return d.linear(n, matrix{name: n.Name, from: parts[0], parts: parts, shape: shape, experts: n.Shape[0]})
 	}
 	return d.keep(parts[0], "")
 }
 
-// turned decides about experts whose tensor is transposed: they stay floats.
+// turned decides about linear layers whose tensor is transposed: they stay floats.
 func (d *decider) turned(t checkpoint.Tensor) error {
 	if c := choose(&d.Recipe, t.Name); !c.keep && c.quant != QuantNone && c.quant != QuantAuto &&
 		included(&d.Recipe, t.Name) {
 		return fmt.Errorf("%w: %s: tensor %q: its columns are where others have rows, and it is not quantized in this "+
-			"form; convert the checkpoint whose experts are MXFP4, or keep its floats with --quant none",
+			"form; keep its floats with --quant none, or convert a checkpoint that holds codes (gpt-oss with MXFP4)",
 			pack.ErrUnsupported,
 			t.File, t.Name)
 	}

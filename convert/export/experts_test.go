@@ -83,17 +83,55 @@ func TestRefusedExperts(t *testing.T) {
 		{"gpt-oss-20b", `"swiglu_limit": 7.0`, `"swiglu_limit": 8.0`, "swiglu_limit 8", ""},
 		{"mixtral-8x7b-v0.1", "", "", "for llama.cpp alone", IK},
 	} {
-		dir := filepath.Join(t.TempDir(), c.like)
-		tinymodel.MiniatureWith(t, c.like, dir, func(o *synth.Options) {
-			if c.old != "" && !bytes.Contains(o.Config, []byte(c.old)) {
-				t.Errorf("%s: config.json has no %s", c.like, c.old)
-			}
-			o.Config = bytes.Replace(o.Config, []byte(c.old), []byte(c.new), 1)
-		})
 		target := filepath.Join(t.TempDir(), "m.gguf")
-		_, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{}), target, GGUFOptions{Dialect: c.dialect})
+		_, err := GGUF(t.Context(), changed(t, c.like, c.old, c.new), target, GGUFOptions{Dialect: c.dialect})
 		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want one that says %q", c.like, err, c.says)
+		}
+	}
+}
+
+// changed converts a miniature whose config.json has other text in one place.
+func changed(t *testing.T, like, old, text string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), like)
+	tinymodel.MiniatureWith(t, like, dir, func(o *synth.Options) {
+		if old != "" && !bytes.Contains(o.Config, []byte(old)) {
+			t.Errorf("%s: config.json has no %s", like, old)
+		}
+		o.Config = bytes.Replace(o.Config, []byte(old), []byte(text), 1)
+	})
+	return packedOf(t, dir, packed.Recipe{})
+}
+
+// TestRefusedActivations: llama.cpp computes the activation of its architecture, whatever a file says, and graphs have
+// those that were compared; another is refused by its name.
+func TestRefusedActivations(t *testing.T) {
+	for _, c := range []struct {
+		act, gguf string
+		graphs    string // "" = they express it
+	}{
+		{"gelu_pytorch_tanh", "computes gelu_tanh, and llama.cpp computes silu for architecture llama", ""},
+		{"gelu", "computes gelu, and llama.cpp computes silu for architecture llama", "gelu by the error function"},
+		{"relu", "computes relu, and llama.cpp computes silu for architecture llama", "has relu"},
+	} {
+		source := changed(t, "llama-3-8b", `"hidden_act": "silu"`, `"hidden_act": "`+c.act+`"`)
+		_, err := GGUF(t.Context(), source, filepath.Join(t.TempDir(), "m.gguf"), GGUFOptions{Force: true})
+		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.gguf) {
+			t.Errorf("%s: %v, want one that says %q", c.act, err, c.gguf)
+		}
+		f, err := packed.Open(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		d, err := packed.Describe(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = Expressible(d); c.graphs == "" != (err == nil) || err != nil &&
+			(!errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.graphs)) {
+			t.Errorf("%s: %v, want one that says %q", c.act, err, c.graphs)
 		}
 	}
 }

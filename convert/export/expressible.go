@@ -21,7 +21,9 @@ func Expressible(d *model.Description) error {
 		name string
 		has  bool
 	}{
-		{"recurrent layers", d.Recurrent() != ""},
+		{"recurrent layers", d.Recurrent() != ""}, {"learned positions", d.Positions != ""}, {"ALiBi", d.ALiBi},
+		{"a norm of the embeddings", !d.EmbedNorm.Skipped()},
+		{"gelu by the error function", d.Activation == model.GELU}, {"relu", d.Activation == model.ReLU},
 		{"LayerNorm", d.LayerNorm}, {"attention and MLP in parallel", d.Parallel},
 		{"a rotation of adjacent values", d.Rope.Pairs}, {"norms of single heads", d.HeadNorm == model.OwnHead},
 		{"an MLP without a gate", slices.ContainsFunc(d.Blocks, plain)}, {"clamped queries", d.ClipQKV != 0},

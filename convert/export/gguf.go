@@ -142,6 +142,10 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 // runs refuses models that the program would load but compute differently.
 func (w *ggufWriter) runs(force bool) error {
 	d := w.model
+	if act := w.activation(); d.Activation != act && d.Activation != model.ReLU2 {
+		return fmt.Errorf("%w: the model computes %s, and llama.cpp computes %s for architecture %s",
+			pack.ErrUnsupported, d.Activation, act, w.arch.Name)
+	}
 	switch wrong := d.Activation == "relu2" && w.dialect.relu2 == ""; {
 	case wrong && !force:
 		return fmt.Errorf("%w: the model computes squared ReLU, and llama.cpp computes SiLU for architecture bitnet, "+
@@ -171,6 +175,17 @@ func (w *ggufWriter) runs(force bool) error {
 		}
 	}
 	return nil
+}
+
+// activation is what llama.cpp computes for an architecture, whatever a file says.
+func (w *ggufWriter) activation() model.Activation {
+	switch {
+	case strings.HasPrefix(w.arch.Name, "gemma"):
+		return model.GELUTanh
+	case w.arch.Name == "gpt-oss":
+		return model.ClampedSwiGLU
+	}
+	return model.SiLU
 }
 
 // local reports which layers of an architecture have a sliding window.

@@ -45,7 +45,8 @@ func pickRows[T any](data []T, r model.Rows, width int) []T {
 		return data
 	}
 	var out []T
-	for row := r.From; row < r.To; row += max(r.Step, 1) {
+	for i := range r.Len() {
+		row := r.At(i)
 		out = append(out, data[row*width:][:width]...)
 	}
 	return out

@@ -26,6 +26,7 @@ type Routing struct {
 	// With Normalize the divisor is the sum of the scores plus Epsilon, and at least Least; 0 = neither.
 	Epsilon, Least float32
 	Scale          float32 // 0 = none; the weights are multiplied by it
+	Distance       float32 // of SparseMixer: how far from the largest product others may be, relatively
 	// Experts are chosen from the KeptGroups best of Groups groups of the same size. The value of a group is the sum of
 	// its GroupTop largest members, 1 or 2. Groups of 0: no groups.
 	Groups, KeptGroups, GroupTop int
@@ -40,6 +41,9 @@ type Score string
 const (
 	Softmax Score = "" // over all experts, or over the chosen ones with Normalize
 	Sigmoid Score = "sigmoid"
+	// Two experts: the largest product, and the largest of the others. The weight of each is its share of a softmax
+	// over those products that are near it (Phi-3.5-MoE, NUMERICS N52).
+	SparseMixer Score = "sparse_mixer"
 )
 
 // Of returns the name of the tensor with the matrix of one expert, "" if the checkpoint has none.

@@ -74,6 +74,17 @@ var expertForms = map[string][]form{
 		{"dense", `{"first_k_dense_replace":3}`},
 		{"head_dim of the file", `{"head_dim":64}`},
 	}, latentForms...),
+	`{"architectures":["PhiMoEForCausalLM"],"model_type":"phimoe","num_local_experts":6,"num_experts_per_tok":2,
+"router_jitter_noise":0.4,"sliding_window":null}`: {
+		{"all near", `{"router_jitter_noise":1.0}`},
+		{"biases", `{"attention_bias":true,"lm_head_bias":true}`},
+		{"default distance, tied", `{"router_jitter_noise":null,"num_experts_per_tok":null,"tie_word_embeddings":true}`},
+		{"window", `{"sliding_window":8}`},
+		{"longrope", `{"original_max_position_embeddings":128,"rope_scaling":{"type":"longrope","short_mscale":1.2,
+			"long_mscale":1.3,"original_max_position_embeddings":128,"short_factor":[1,1.1,1.2,1.3,1.4,1.5,1.6,1.7],
+			"long_factor":[1,2,3,4,5,6,7,8]}}`},
+		{"no theta", `{"rope_theta":null}`},
+	},
 	`{"architectures":["HunYuanMoEV1ForCausalLM"],"model_type":"hunyuan_v1_moe","head_dim":24,"num_experts":6,"moe_topk":2}`: {
 		{"one expert", `{"moe_topk":1}`},
 		{"a number for each layer", `{"moe_topk":[3,1,2]}`},

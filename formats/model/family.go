@@ -45,7 +45,10 @@ var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, ministral,
 	qwen3, qwen3moe, phi, phi3, gemma, gemma2, gemma3, smollm3, granite, granitemoe, gptoss, olmo, olmo2, olmo3, olmoe,
 	exaone4, hunyuan, minicpm, seedoss, cwm, arcee, ernie45, helium, glm, glm4, nemotron, starcoder2, stablelm, cohere,
 	cohere2, apertus, qwen2vl, qwen25vl, qwen3vl, idefics3, smolvlm, mistral3, hunyuanMoE, dots1, glm4moe, ernieMoE,
-	deepseek2, deepseek3, lfm2, granitehybrid, bamba}
+	deepseek2, deepseek3, lfm2, lfm2moe, granitehybrid, bamba, gemma3vl,
+	qwen3vlmoe, gpt2, gptneox, opt, bloom,
+	qwen3next, qwen35, qwen35moe, qwen35vl, qwen35moevl,
+	phimoe, falconH1}
 
 //go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md
 

@@ -370,13 +370,33 @@ var everyFamily = append(append(dense, withImages...),
 	bitnetXL, mistral01, mistralNemo, qwen25, qwen3Small, phi3Mini, mobileLLM, gemma1, gemma22B, gemma31B, smallLlama,
 	smolLM3, granite332B, olmo21B, olmo37B, exaone432B, hunyuan18B, miniCPM2B, qwen330BA3B, qwen15MoE, mixtral8x7B,
 	olmoe1B7B, granite1BA400M, gptoss20B, dotsLLM1, hunyuanA13B, glm45, ernie21B, deepseekV2Lite, deepseekV3, lfm212B,
-	change(granite4H1B, "layer_types", "null"), bamba9B)
+	change(granite4H1B, "layer_types", "null"), bamba9B, recurrentMoE[0], recurrentMoE[1],
+	early[0], early[1], early[2], early[3],
+	next[0], next[1], next[2], next[3], next[4])
+
+// next are families with a gated delta rule, a sparse mixer, and attention beside Mamba-2.
+var next = bundled("qwen3-next-80b-a3b", "qwen3.5-9b", "qwen3.5-35b-a3b", "phi-3.5-moe", "falcon-h1-0.5b")
+
+// early are families from before Llama.
+var early = bundled("gpt2", "pythia-160m", "opt-125m", "bloom-560m")
+
+// recurrentMoE are families with recurrent layers and experts.
+var recurrentMoE = bundled("lfm2-8b-a1b", "granite-4.0-h-tiny")
+
+// shallow sets the number of layers, under the name that the configuration has.
+func shallow(config, layers string) string {
+	name := "num_hidden_layers"
+	if strings.Contains(config, `"n_layer"`) {
+		name = "n_layer"
+	}
+	return change(config, name, layers)
+}
 
 // TestEveryFamilyChecks: in every family, a checkpoint with exactly the required tensors passes, and one without any of
 // them is rejected with the name of the tensor.
 func TestEveryFamilyChecks(t *testing.T) {
 	for _, config := range everyFamily {
-		config = change(config, "num_hidden_layers", "2")
+		config = shallow(config, "2")
 		d := mustParse(t, config)
 		if _, err := Parse([]byte(config), nil, has(lookup(d))); err != nil {
 			t.Errorf("%s: %v", d.Family, err)
@@ -412,8 +432,8 @@ func TestEveryFamilyIsTried(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, config := range everyFamily {
-		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(0))
-		f.Add([]byte(change(config, "num_hidden_layers", "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(1))
+		f.Add([]byte(shallow(config, "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(0))
+		f.Add([]byte(shallow(config, "1")), []byte(`{"eos_token_id":[1,2]}`), uint64(1))
 	}
 	f.Fuzz(func(t *testing.T, config, generation []byte, seed uint64) {
 		d, err := Parse(hostile.Mutate(seed, config), hostile.Mutate(seed/2, generation), nil)

@@ -63,6 +63,6 @@ func (d *Description) gptossExperts(block int, m mixture, has shapes) {
 		l.Bias, l.Turned = prefix+biases[i]+suffix, turned
 	}
 	if !apart {
-		x.Gate.Rows, x.Up.Rows = Rows{0, 2 * m.intermediate, 2}, Rows{1, 2 * m.intermediate, 2}
+		x.Gate.Rows, x.Up.Rows = Rows{0, 2 * m.intermediate, 2, 0}, Rows{1, 2 * m.intermediate, 2, 0}
 	}
 }

@@ -2,21 +2,20 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// Granite 4 hybrid: Granite's factors, Mamba-2 layers, attention without positions in some blocks.
+// Granite 4 hybrid: Granite's factors, Mamba-2 layers, attention without positions in some blocks; in the larger models
+// experts, and an MLP that all tokens share.
 var granitehybrid = family{
 	Info: Info{
 		Name:          "granitemoehybrid",
 		Architectures: []string{"GraniteMoeHybridForCausalLM"},
 		Types:         []string{"granitemoehybrid"},
-		Models:        "Granite 4.0 350M and 1B, with and without H, H-Micro (without experts)",
+		Models:        "Granite 4.0 350M and 1B, with and without H, H-Micro, H-Tiny, H-Small",
 	},
-	defaults: `{"hidden_act":"silu","max_position_embeddings":2048,"rms_norm_eps":1e-6,"num_local_experts":8}`,
-	bos:      1,
-	eos:      2,
+	defaults: `{"hidden_act":"silu","max_position_embeddings":2048,"rms_norm_eps":1e-6,"num_local_experts":8,
+"num_experts_per_tok":2}`,
+	bos: 1,
+	eos: 2,
 	describe: func(k *keys, has shapes) *Description {
-		if k.natural("num_local_experts", mostExperts, 0) > 0 {
-			k.fail(pack.ErrUnsupported, "num_local_experts is not 0: Granite 4 with experts is not supported")
-		}
 		k.known("intermediate_size", "num_experts_per_tok")
 		c := graniteSizesBy(k, "shared_intermediate_size")
 		m := mambaKeys(k, &c, k.countOr("mamba_expand", pack.MaxDim, 2)*c.Hidden)
@@ -24,11 +23,19 @@ var granitehybrid = family{
 		attentionBiases(k, d)
 		graniteUnused(k)
 		attends, rotates := graniteAttention(k, d)
+		experts := k.natural("num_local_experts", mostExperts, 0) > 0
+		var mix mixture
+		if experts {
+			mix = graniteMixture(k, k.count("intermediate_size", pack.MaxDim))
+		}
 		for i := range d.Blocks {
 			b, prefix := &d.Blocks[i], d.prefix(i)
 			fuse(k, prefix+"shared_mlp.input_linear.weight", &b.Gate, &b.Up)
 			b.Down.Weight = prefix + "shared_mlp.output_linear.weight"
 			b.NoRope = !rotates
+			if experts {
+				d.addBeside(i, mix, has)
+			}
 			if attends[i] {
 				continue
 			}
@@ -39,6 +46,14 @@ var granitehybrid = family{
 		}
 		return d
 	},
+}
+
+// addBeside adds experts to a block whose MLP all tokens share.
+func (d *Description) addBeside(block int, m mixture, has shapes) {
+	b := &d.Blocks[block]
+	gate, up, down := b.Gate, b.Up, b.Down
+	d.graniteExperts(block, m, has)
+	b.Gate, b.Up, b.Down = gate, up, down
 }
 
 // graniteUnused reads keys of published files that transformers ignores.

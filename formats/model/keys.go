@@ -102,6 +102,23 @@ func (k *keys) override(other *keys) {
 	k.v = &merged
 }
 
+// aliases gives keys their usual names: pairs of a usual name and the one that the family's files have. A file may have
+// both if they agree.
+func (k *keys) aliases(pairs ...string) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, alias := pairs[i], pairs[i+1]
+		a, b := k.get(name), k.get(alias)
+		switch {
+		case b == nil:
+		case a == nil:
+			*k = *k.with(name, b)
+		case a.Kind != b.Kind || a.Text != b.Text:
+			k.fail(pack.ErrUnsupported, "%s is %s, and %s is %s: two names of one number", name, show(a), alias,
+				show(b))
+		}
+	}
+}
+
 // sub returns the object under a key; an absent one has no keys. Its errors must be merged back with k.take.
 func (k *keys) sub(name string) *keys {
 	v := k.get(name)

@@ -27,8 +27,38 @@ var lfm2 = family{
 		c.Activation, c.Intermediate = SiLU, lfm2Width(k, c.Intermediate)
 		setRope(k, &c, 1e6)
 		lfm2Unused(k, &c)
-		d := describeTied(k, c, has, k.flag("tie_embedding", k.flag("tie_word_embeddings", true)))
-		lfm2Blocks(k, d)
+		return lfm2Blocks(k, c, has)
+	},
+}
+
+// LFM2 with experts: their scores are sigmoids, and a bias decides on the choice.
+var lfm2moe = family{
+	Info: Info{
+		Name:          "lfm2_moe",
+		Architectures: []string{"Lfm2MoeForCausalLM"},
+		Types:         []string{"lfm2_moe"},
+		Models:        "LFM2-8B-A1B, LFM2-24B-A2B",
+	},
+	defaults: `{"num_key_value_heads":8,"max_position_embeddings":128000,"norm_eps":1e-5,"norm_topk_prob":true,
+"num_experts_per_tok":4}`,
+	bos: 1,
+	eos: 2,
+	describe: func(k *keys, has shapes) *Description {
+		c := sizesBy(k, "intermediate_size", "norm_eps")
+		c.Activation = SiLU
+		setRope(k, &c, 1e6)
+		m := mixtureOf(k, k.count("moe_intermediate_size", pack.MaxDim), "num_experts", "num_local_experts")
+		m.Score, m.Epsilon, m.Normalize = Sigmoid, 1e-6, k.flag("norm_topk_prob", false)
+		m.Scale = factor(k, "routed_scaling_factor")
+		names := expertNames{router: "feed_forward.gate.weight", gate: "feed_forward.experts.*.w1.weight",
+			up: "feed_forward.experts.*.w3.weight", down: "feed_forward.experts.*.w2.weight"}
+		if k.flag("use_expert_bias", true) {
+			names.choiceBias = "feed_forward.expert_bias"
+		}
+		d := lfm2Blocks(k, c, has)
+		for i := k.natural("num_dense_layers", maxLayers, 2); i < len(d.Blocks); i++ {
+			d.addExperts(i, m, names, has)
+		}
 		return d
 	},
 }
@@ -68,8 +98,9 @@ func lfm2Unused(k *keys, c *Config) {
 	}
 }
 
-// lfm2Blocks renames the tensors, and replaces attention by convolutions where the file says so.
-func lfm2Blocks(k *keys, d *Description) {
+// lfm2Blocks are dense blocks, with convolutions in place of attention where the file says so.
+func lfm2Blocks(k *keys, c Config, has shapes) *Description {
+	d := describeTied(k, c, has, k.flag("tie_embedding", k.flag("tie_word_embeddings", true)))
 	d.FinalNorm.Weight = "model.embedding_norm.weight"
 	width, bias := k.integer("conv_L_cache", 2, maxConvWidth, 3), k.flag("conv_bias", false)
 	attends := lfm2Attention(k, d)
@@ -96,6 +127,7 @@ func lfm2Blocks(k *keys, d *Description) {
 			b.Mixer.Conv.Bias = prefix + "conv.conv.bias"
 		}
 	}
+	return d
 }
 
 // lfm2Attention says which blocks have attention: all, unless layer_types or, in older files, full_attn_idxs says

@@ -57,7 +57,6 @@ var refusals = []reason{
 	{"is_causal is false", "not supported; transformers obeys it everywhere"},
 	{"use_bidirectional_attention is true", "not supported; some families obey it"},
 	{"per_layer_config", "not supported"},
-	{"supported are silu, relu2", "activations that are not supported"},
 	{"are different activations", "transformers 4 and 5 obey different ones"},
 	{"supported are full_attention and sliding_attention", "ignored or not, other kinds of attention are meant"},
 	{"which transformers ignores in this architecture; remove layer_types",

@@ -3,11 +3,12 @@ package model
 // Mixer names the tensors of a recurrent layer: positions are mixed through a state of fixed size, in place of the keys
 // and values of attention (NUMERICS N60).
 type Mixer struct {
-	Kind MixerKind
-	In   Linear // its output is divided as the kind says
-	Conv Conv
-	SSD  *SSD // of Mamba2
-	Out  Linear
+	Kind  MixerKind
+	In    Linear // its output is divided as the kind says; empty with a Delta
+	Conv  Conv
+	SSD   *SSD   // of Mamba2
+	Delta *Delta // of GatedDelta
+	Out   Linear
 }
 
 // MixerKind is the recurrence of a Mixer.
@@ -15,8 +16,9 @@ type MixerKind string
 
 // The kinds.
 const (
-	ShortConv MixerKind = "short_conv" // gated short convolution (LFM2)
-	Mamba2    MixerKind = "mamba2"     // state space of Mamba-2
+	ShortConv  MixerKind = "short_conv"  // gated short convolution (LFM2)
+	Mamba2     MixerKind = "mamba2"      // state space of Mamba-2
+	GatedDelta MixerKind = "gated_delta" // Qwen3-Next
 )
 
 // Conv is a causal depthwise convolution: one filter per channel.
@@ -27,11 +29,22 @@ type Conv struct {
 	Width    int // positions that a filter spans, its own included
 }
 
+// inputs lists the linear layers that read the input of a recurrent layer.
+func (m *Mixer) inputs() []*Linear {
+	if m.Delta != nil {
+		return m.Delta.layers()
+	}
+	return []*Linear{&m.In}
+}
+
 // State is the number of float32 values that a sequence keeps of all positions so far.
 func (m *Mixer) State() int {
 	n := m.Conv.Channels * (m.Conv.Width - 1)
 	if s := m.SSD; s != nil {
 		n += s.inner() * s.StateDim
+	}
+	if x := m.Delta; x != nil {
+		n += x.values() * x.KeyDim
 	}
 	return n
 }

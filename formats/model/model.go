@@ -14,6 +14,8 @@ type Description struct {
 	Family string // "bitnet", "llama", …
 	Config
 	Embed     string  // [Vocab, Hidden]
+	Positions string  // [MaxPositions + FirstPosition, Hidden]: added to the embeddings; "" = none (GPT-2, OPT)
+	EmbedNorm Norm    // of the embeddings (BLOOM)
 	FinalNorm Norm    // [Hidden]
 	Head      string  // [Vocab, Hidden]; equal to Embed when tied
 	HeadBias  string  // [Vocab]; "" = none (Phi)
@@ -48,6 +50,8 @@ type Config struct {
 	LayerNorm     bool    // norms subtract the mean (N40); otherwise they are RMSNorms
 	NormPlusOne   bool    // norms multiply by 1 + w (Gemma, Nemotron)
 	EmbedScale    float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
+	FirstPosition int     // row of Positions that belongs to the first token (OPT)
+	ALiBi         bool    // scores grow with the position of the key, by a slope per head (BLOOM)
 	// 0 = none; the output of a block is multiplied by it before the residual addition (Granite, MiniCPM)
 	ResidualScale             float32
 	Parallel                  bool    // attention and MLP read the same residual stream (Cohere, Phi)
@@ -92,6 +96,8 @@ const (
 	SiLU          Activation = "silu"
 	ReLU2         Activation = "relu2"     // the square of ReLU (BitNet)
 	GELUTanh      Activation = "gelu_tanh" // GELU by its tanh approximation (Gemma)
+	GELU          Activation = "gelu"      // by the error function (GPT-NeoX)
+	ReLU          Activation = "relu"      // OPT
 	XIELU         Activation = "xielu"     // with parameters per block (Apertus)
 	ClampedSwiGLU Activation = "clamped_swiglu"
 )
@@ -135,10 +141,11 @@ type LongRope struct {
 // Linear names one matrix of a block and its optional bias.
 type Linear struct {
 	Weight string // name of the tensor, shape [Out, In]
-	Bias   string // "" = none; [Out], for experts [Experts, rows of the tensor], and then Rows applies to both
+	Bias   string // "" = none; [rows of the tensor], for experts [Experts, rows of the tensor]
 	In     int
 	Out    int
-	Rows   Rows // rows of the stored tensor that belong to this layer; zero value = all (fused tensors: Phi-3)
+	Scale  float32 // 0 = none; the outputs, bias included, are multiplied by it (Falcon-H1)
+	Rows   Rows    // rows of the stored tensor that belong to this layer; zero value = all (fused tensors: Phi-3)
 
 	// Experts is the number of experts, 0 = a single matrix. With experts the tensor has the shape [Experts, Out, In],
 	// and Rows applies to each of them. A checkpoint may have one tensor per expert instead: Each is their name, with *
@@ -146,15 +153,35 @@ type Linear struct {
 	Experts int
 	Each    string
 
-	// Turned says that the tensor is transposed, [Experts, In, Out], as in gpt-oss with floats.
+	// Turned says that the tensor is transposed, [In, Out] or [Experts, In, Out], as in GPT-2 and gpt-oss with floats.
 	Turned bool
 }
 
-// Rows is a range [From, To) of rows of a stored tensor; with a Step of 2 every second row.
-type Rows struct{ From, To, Step int }
+// Rows is a range [From, To) of rows of a stored tensor; with a Step the first Run rows of every Step ones, 1 if Run is
+// 0: every second row (gpt-oss), or those of each head (GPT-NeoX).
+type Rows struct{ From, To, Step, Run int }
+
+// steps returns Step and Run, 1 where they are not given.
+func (r Rows) steps() (step, run int) { return max(r.Step, 1), max(r.Run, 1) }
 
 // Len is the number of rows.
-func (r Rows) Len() int { return (r.To - r.From + max(r.Step, 1) - 1) / max(r.Step, 1) }
+func (r Rows) Len() int {
+	step, run := r.steps()
+	return (r.To-r.From)/step*run + min((r.To-r.From)%step, run)
+}
+
+// At is row i of them in the tensor.
+func (r Rows) At(i int) int {
+	step, run := r.steps()
+	return r.From + i/run*step + i%run
+}
+
+// Index is the inverse of At; false for rows of the tensor that are not among them.
+func (r Rows) Index(row int) (int, bool) {
+	step, run := r.steps()
+	at := row - r.From
+	return at/step*run + at%step, row >= r.From && row < r.To && at%step < run
+}
 
 // Norm names the tensors of a norm (NUMERICS N13, N40). The zero value skips the step.
 type Norm struct {
@@ -184,8 +211,9 @@ func (c *Config) HeadNorms() (q, k int) {
 type Block struct {
 	AttnNorm     Norm
 	Q, K, V, O   Linear // empty in a block without attention
+	AttnGate     Linear // its sigmoid multiplies the output of attention (NUMERICS N63); empty = none
 	MLA          *MLA   // of a model with Latent: K makes the latent vector, and V is empty
-	Mixer        *Mixer // recurrent layer in place of attention; nil = none
+	Mixer        *Mixer // recurrent layer in place of attention, or beside it (Falcon-H1); nil = none
 	QNorm, KNorm Norm   // over each head, or all (Qwen3, Gemma 3, OLMo 2)
 	AttnSubNorm  Norm   // before O (BitNet)
 	Sinks        string // [Heads]: attention sink per head (gpt-oss)
@@ -241,6 +269,8 @@ func (b *Block) attention() []*Linear {
 	switch x := b.MLA; {
 	case !b.HasAttention():
 		return nil
+	case x == nil && b.AttnGate.Weight != "":
+		return []*Linear{&b.Q, &b.AttnGate, &b.K, &b.V, &b.O}
 	case x == nil:
 		return []*Linear{&b.Q, &b.K, &b.V, &b.O}
 	case x.QUp.Weight == "":
@@ -254,7 +284,7 @@ func (b *Block) attention() []*Linear {
 func (b *Block) Linears() []*Linear {
 	list := b.attention()
 	if m := b.Mixer; m != nil {
-		list = append(list, &m.In, &m.Out)
+		list = append(append(list, m.inputs()...), &m.Out)
 	}
 	if m := b.Experts; m != nil {
 		list = append(list, &m.Gate, &m.Up, &m.Down)

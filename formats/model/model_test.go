@@ -215,7 +215,7 @@ func TestRefused(t *testing.T) {
 		// also in objects that are not read
 		{with("x", `{"a":1,"a":1}`), pack.ErrCorrupt, "twice"},
 		{with("head_dim", "7"), pack.ErrCorrupt, "even"},                                             //
-		{with("hidden_act", `"gelu"`), pack.ErrUnsupported, "gelu"},                                  //
+		{with("hidden_act", `"mish"`), pack.ErrUnsupported, "mish"},                                  //
 		{with("hidden_act", "null"), pack.ErrCorrupt, "hidden_act"},                                  //
 		{with("vocab_size", `"50"`), pack.ErrCorrupt, "vocab_size"},                                  //
 		{with("vocab_size", ""), pack.ErrCorrupt, "vocab_size is missing"},                           //
@@ -228,7 +228,7 @@ func TestRefused(t *testing.T) {
 			"autobitlinear"},
 		{with("quantization_config", `{"quant_method":"bitnet","use_rms_norm":true}`), pack.ErrUnsupported,
 			"use_rms_norm"},
-		{with("architectures", `["OPTForCausalLM"]`), pack.ErrUnsupported, "BitNetForCausalLM"},
+		{with("architectures", `["T5ForConditionalGeneration"]`), pack.ErrUnsupported, "BitNetForCausalLM"},
 		{with("architectures", `[]`)[:40], pack.ErrCorrupt, "ends"},
 		{`[]`, pack.ErrCorrupt, "object"},
 		{``, pack.ErrCorrupt, "the file is empty"},

@@ -112,7 +112,7 @@ var qwen2moe = family{
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
 		setRope(k, &c, 10000)
-		m, shared := qwenMixture(k), k.count("shared_expert_intermediate_size", pack.MaxDim)
+		m := qwenMixture(k)
 		d := describe(k, c, has, false)
 		for i := range d.Blocks {
 			if k.flag("qkv_bias", true) {
@@ -120,12 +120,7 @@ var qwen2moe = family{
 			}
 		}
 		qwenExperts(k, d, m, has)
-		for i := range d.Blocks {
-			if d.Blocks[i].Experts != nil {
-				d.addShared(i, "mlp.shared_expert", shared)
-				d.Blocks[i].Experts.SharedGate = d.prefix(i) + "mlp.shared_expert_gate.weight"
-			}
-		}
+		d.gatedShare(k, "shared_expert_intermediate_size")
 		return d
 	},
 }
@@ -138,8 +133,14 @@ func qwenMixture(k *keys) mixture {
 	return m
 }
 
-// qwenExperts: every decoder_sparse_step-th block has experts, unless mlp_only_layers names it.
+// qwenExperts is sparse for families that have attention in all blocks.
 func qwenExperts(k *keys, d *Description, m mixture, has shapes) {
+	d.sparse(k, m, has)
+	checkLayerTypes(k, d)
+}
+
+// sparse: every decoder_sparse_step-th block has experts, unless mlp_only_layers names it.
+func (d *Description) sparse(k *keys, m mixture, has shapes) {
 	step := k.countOr("decoder_sparse_step", maxLayers, 1)
 	dense := map[int]bool{}
 	for _, i := range k.naturals("mlp_only_layers", len(d.Blocks)) {
@@ -150,7 +151,6 @@ func qwenExperts(k *keys, d *Description, m mixture, has shapes) {
 			d.addExperts(i, m, projNames, has)
 		}
 	}
-	checkLayerTypes(k, d)
 }
 
 // addShared adds a shared expert to a block, under a name after the block's prefix.
@@ -181,15 +181,15 @@ var mixtral = family{
 		d := describe(k, c, has, false)
 		windows(k, d, func(int) bool { return k.has("sliding_window") })
 		for i := range d.Blocks {
-			d.addExperts(i, m, expertNames{
-				router: "block_sparse_moe.gate.weight", gate: "block_sparse_moe.experts.*.w1.weight",
-				up:   "block_sparse_moe.experts.*.w3.weight",
-				down: "block_sparse_moe.experts.*.w2.weight",
-			}, has)
+			d.addExperts(i, m, mixtralNames, has)
 		}
 		return d
 	},
 }
+
+// mixtralNames are the names of experts of Mixtral.
+var mixtralNames = expertNames{router: "block_sparse_moe.gate.weight", gate: "block_sparse_moe.experts.*.w1.weight",
+	up: "block_sparse_moe.experts.*.w3.weight", down: "block_sparse_moe.experts.*.w2.weight"}
 
 // OLMoE: experts in place of the MLP, and norms over all heads of q and k.
 var olmoe = family{
@@ -235,24 +235,34 @@ var granitemoe = family{
 	eos:      2,
 	describe: func(k *keys, has shapes) *Description {
 		c := graniteSizes(k)
-		m := mixtureOf(k, c.Intermediate, "num_local_experts", "num_experts")
-		m.Normalize = true
+		m := graniteMixture(k, c.Intermediate)
 		d := describe(k, c, has, false)
 		attentionBiases(k, d)
 		checkLayerTypes(k, d)
 		for i := range d.Blocks {
-			const both = "block_sparse_moe.input_linear.weight"
-			const gate, up = "block_sparse_moe.gate_linear.weight", "block_sparse_moe.up_linear.weight"
-			names := expertNames{router: "block_sparse_moe.router.layer.weight", gate: both, up: both,
-				down: "block_sparse_moe.output_linear.weight"}
-			if has.exists(d.prefix(i)+gate, false) {
-				names.gate, names.up = gate, up
-			}
-			d.addExperts(i, m, names, has)
-			if x := d.Blocks[i].Experts; x.Gate.Weight == x.Up.Weight {
-				x.Gate.Rows, x.Up.Rows = Rows{To: m.intermediate}, Rows{From: m.intermediate, To: 2 * m.intermediate}
-			}
+			d.graniteExperts(i, m, has)
 		}
 		return d
 	},
+}
+
+func graniteMixture(k *keys, intermediate int) mixture {
+	m := mixtureOf(k, intermediate, "num_local_experts", "num_experts")
+	m.Normalize = true
+	return m
+}
+
+// graniteExperts adds the experts of a block.
+func (d *Description) graniteExperts(block int, m mixture, has shapes) {
+	const both = "block_sparse_moe.input_linear.weight"
+	const gate, up = "block_sparse_moe.gate_linear.weight", "block_sparse_moe.up_linear.weight"
+	names := expertNames{router: "block_sparse_moe.router.layer.weight", gate: both, up: both,
+		down: "block_sparse_moe.output_linear.weight"}
+	if has.exists(d.prefix(block)+gate, false) {
+		names.gate, names.up = gate, up
+	}
+	d.addExperts(block, m, names, has)
+	if x := d.Blocks[block].Experts; x.Gate.Weight == x.Up.Weight {
+		x.Gate.Rows, x.Up.Rows = Rows{To: m.intermediate}, Rows{From: m.intermediate, To: 2 * m.intermediate}
+	}
 }

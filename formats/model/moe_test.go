@@ -84,7 +84,7 @@ func TestGPTOSS(t *testing.T) {
 		t.Errorf("%+v", d.Blocks[3])
 	}
 	const prefix = "model.layers.3.mlp.experts."
-	both := Rows{0, 5760, 2}
+	both := Rows{To: 5760, Step: 2}
 	for _, c := range []struct {
 		has            string // some of the tensors, "" = nothing is known
 		gate, up, bias string
@@ -113,7 +113,7 @@ func TestGPTOSS(t *testing.T) {
 		g := gptoss.describe(k, look).Blocks[3].Experts.Gate
 		u := gptoss.describe(k, look).Blocks[3].Experts.Up
 		if g.Weight != prefix+c.gate || u.Weight != prefix+c.up || g.Bias != prefix+c.bias || g.Rows != c.rows ||
-			g.Turned != c.turned || c.rows.Step > 0 && u.Rows != (Rows{1, 5760, 2}) {
+			g.Turned != c.turned || c.rows.Step > 0 && u.Rows != (Rows{From: 1, To: 5760, Step: 2}) {
 			t.Errorf("%q: %+v, %+v", c.has, g, u)
 		}
 	}

@@ -63,6 +63,39 @@ func (d *Description) eachBlock(f func(b *Block, prefix string)) {
 	}
 }
 
+// eachName calls a function with the name of every tensor, where it is kept. Absent ones are empty.
+func (d *Description) eachName(f func(name *string)) {
+	each := func(names ...*string) {
+		for _, name := range names {
+			f(name)
+		}
+	}
+	each(&d.Embed, &d.Positions, &d.EmbedNorm.Weight, &d.EmbedNorm.Bias, &d.Head, &d.HeadBias, &d.FinalNorm.Weight,
+		&d.FinalNorm.Bias)
+	for i := range d.Blocks {
+		b := &d.Blocks[i]
+		for _, n := range []*Norm{&b.AttnNorm, &b.QNorm, &b.KNorm, &b.AttnSubNorm, &b.AttnPostNorm, &b.FFNNorm,
+			&b.FFNSubNorm, &b.FFNPostNorm} {
+			each(&n.Weight, &n.Bias)
+		}
+		for _, l := range b.Linears() {
+			each(&l.Weight, &l.Bias, &l.Each)
+		}
+		if m := b.Mixer; m != nil {
+			each(&m.Conv.Weight, &m.Conv.Bias)
+			if s := m.SSD; s != nil {
+				each(&s.ALog, &s.D, &s.StepBias, &s.Norm)
+			}
+			if x := m.Delta; x != nil {
+				each(&x.ALog, &x.StepBias, &x.Norm)
+			}
+		}
+		if x := b.Experts; x != nil {
+			each(&x.Router, &x.RouterBias, &x.ChoiceBias, &x.SharedGate)
+		}
+	}
+}
+
 // ungated makes the MLPs of a description plain ones: no gate, and two linear layers of these names.
 func ungated(d *Description, up, down string) {
 	d.eachBlock(func(b *Block, prefix string) {
@@ -100,4 +133,7 @@ func addBias(layers ...*Linear) {
 }
 
 // prefix returns the prefix of the tensor names of block i.
-func (d *Description) prefix(i int) string { return fmt.Sprintf("model.layers.%d.", i) }
+func (d *Description) prefix(i int) string { return blockPrefix("model.layers.", i) }
+
+// blockPrefix returns it in families with other names.
+func blockPrefix(layers string, i int) string { return fmt.Sprintf("%s%d.", layers, i) }

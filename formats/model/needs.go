@@ -32,6 +32,8 @@ func (n *Need) Parts() []string {
 func (d *Description) Tensors() []Need {
 	n := needs{at: map[string]int{}}
 	n.add(d.Embed, false, d.Vocab, d.Hidden)
+	n.add(d.Positions, false, d.MaxPositions+d.FirstPosition, d.Hidden)
+	n.norm(d.EmbedNorm, d.Hidden)
 	for i := range d.Blocks {
 		n.block(d, &d.Blocks[i])
 	}
@@ -57,6 +59,9 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 		if len(shape) == 0 {
 			return
 		}
+		if n.list[i].Turned {
+			last = len(shape) - 1
+		}
 		n.list[i].Shape[last] = max(n.list[i].Shape[last], shape[last])
 		return
 	}
@@ -67,6 +72,7 @@ func (n *needs) add(name string, linear bool, shape ...int) {
 func (n *needs) block(d *Description, b *Block) {
 	n.norm(b.AttnNorm, d.Hidden)
 	n.linear(&b.Q)
+	n.linear(&b.AttnGate)
 	n.linear(&b.K)
 	n.linear(&b.V)
 	n.latent(d, b.MLA)
@@ -127,7 +133,9 @@ func (n *needs) mixer(m *Mixer) {
 	if m == nil {
 		return
 	}
-	n.linear(&m.In)
+	for _, l := range m.inputs() {
+		n.linear(l)
+	}
 	n.add(m.Conv.Weight, false, m.Conv.Channels, 1, m.Conv.Width)
 	n.add(m.Conv.Bias, false, m.Conv.Channels)
 	if s := m.SSD; s != nil {
@@ -135,6 +143,11 @@ func (n *needs) mixer(m *Mixer) {
 		n.add(s.D, false, s.Heads)
 		n.add(s.StepBias, false, s.Heads)
 		n.add(s.Norm, false, s.inner())
+	}
+	if x := m.Delta; x != nil {
+		n.add(x.ALog, false, x.ValueHeads)
+		n.add(x.StepBias, false, x.ValueHeads)
+		n.add(x.Norm, false, x.ValueDim)
 	}
 	n.linear(&m.Out)
 }
@@ -151,20 +164,27 @@ func (n *needs) experts(d *Description, m *Experts) {
 		n.add(m.ChoiceBias, false, m.Count)
 	}
 	for _, l := range []*Linear{&m.Gate, &m.Up, &m.Down} {
-		shape := []int{m.Count, max(l.Out, l.Rows.To), l.In}
-		if l.Turned {
-			shape[1], shape[2] = shape[2], shape[1]
-		}
-		n.add(l.Weight, true, shape...)
-		n.list[n.at[l.Weight]].Each, n.list[n.at[l.Weight]].Turned = l.Each, l.Turned
-		n.add(l.Bias, false, m.Count, max(l.Out, l.Rows.To))
+		n.linear(l)
 	}
 	n.add(m.SharedGate, false, 1, d.Hidden)
 }
 
 func (n *needs) linear(l *Linear) {
-	n.add(l.Weight, true, max(l.Out, l.Rows.To), l.In)
-	n.add(l.Bias, false, l.Out)
+	if l.Weight == "" {
+		return
+	}
+	rows := max(l.Out, l.Rows.To)
+	shape, bias := []int{rows, l.In}, []int{rows}
+	if l.Turned {
+		shape = []int{l.In, rows}
+	}
+	if l.Experts > 0 {
+		shape, bias = append([]int{l.Experts}, shape...), append([]int{l.Experts}, bias...)
+	}
+	n.add(l.Weight, true, shape...)
+	stored := &n.list[n.at[l.Weight]]
+	stored.Each, stored.Turned = l.Each, l.Turned
+	n.add(l.Bias, false, bias...)
 }
 
 // PackedShape is the shape of the U8 tensor with the codes of a linear layer, four rows per byte.

@@ -138,6 +138,7 @@ func sizesWithout(k *keys, ffn string) Config {
 // activations are the names of the activations in config.json.
 var activations = map[string]Activation{
 	"silu": SiLU, "swish": SiLU, "relu2": ReLU2, "gelu_pytorch_tanh": GELUTanh, "gelu_tanh": GELUTanh,
+	"gelu_new": GELUTanh, "gelu_fast": GELUTanh, "gelu": GELU, "relu": ReLU,
 }
 
 // activation reads the activation of the MLP.
@@ -148,7 +149,8 @@ func activation(k *keys, name string) Activation {
 	case text == "":
 		k.fail(pack.ErrCorrupt, "%s is missing", name)
 	case !known:
-		k.fail(pack.ErrUnsupported, "%s is %q; supported are silu, relu2 and gelu_pytorch_tanh", name, text)
+		k.fail(pack.ErrUnsupported, "%s is %q; supported are silu, relu, relu2, gelu and its tanh approximation", name,
+			text)
 	}
 	return act
 }

@@ -13,9 +13,7 @@ var phi = family{
 	eos:      2,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizesWith(k, "layer_norm_eps")
-		if c.Activation = GELUTanh; k.text("hidden_act", "") != "gelu_new" { // the same by another name
-			c.Activation = activation(k, "hidden_act")
-		}
+		c.Activation = activation(k, "hidden_act")
 		c.LayerNorm = true
 		setPartialRope(k, &c, 10000, 0.5)
 		d := describe(k, c, has, false)

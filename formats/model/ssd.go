@@ -11,6 +11,13 @@ type SSD struct {
 	ALog, D, StepBias string
 	Norm              string // [Heads·HeadDim], of each group apart; "" = none, the gate alone
 	NormFirst         bool   // the norm comes before the gate
+	// of z, x, B, C and the steps, which the outputs of the input layer are multiplied by; zeros = none (Falcon-H1)
+	Factors [5]float32
+}
+
+// Sections are the numbers of outputs of the input layer: z, x, B, C and the steps.
+func (s *SSD) Sections() [5]int {
+	return [5]int{s.inner(), s.inner(), s.Groups * s.StateDim, s.Groups * s.StateDim, s.Heads}
 }
 
 // inner is the number of values that go through the state.

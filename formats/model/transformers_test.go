@@ -36,6 +36,10 @@ const flippedMost, flippedMedian = 1e-1, 2e-3
 // sums of attention in float64 7.9e-6; softmax of the router, exp, the gate or norms in float64 change nothing.
 const wideMost, wide = 1.5e-5, "gpt_oss_mxfp4"
 
+// deltaMost is the maximum bound for gated delta rules, which transformers computes in float32 though the model is
+// float64, in chunks. Measured: 3.2e-5, at the median 1.6e-6; its prompts and single steps differ by as much.
+const deltaMost = 6e-5
+
 // TestTransformers: the miniatures that transformers saved and ran give the same logits here, with float activations
 // and with int8 activations, or are rejected with the name of their architecture.
 func TestTransformers(t *testing.T) {
@@ -100,6 +104,9 @@ func transformersLogits(t *testing.T, dir string) {
 		boundMedian, boundMost := transformersBound, transformersBound
 		if filepath.Base(dir) == wide {
 			boundMost = wideMost
+		}
+		if d.Recurrent() == model.GatedDelta {
+			boundMost = deltaMost
 		}
 		if c.file == "logits_a8.npy" && flipped[filepath.Base(dir)] {
 			boundMedian, boundMost = flippedMedian, flippedMost

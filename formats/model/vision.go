@@ -26,7 +26,8 @@ type textNames struct{ prefix, head string }
 // otherParts are keys of the other parts.
 var otherParts = []string{"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
 	"vision_end_token_id", "vision_token_id", "image_token_index", "projector_hidden_act", "vision_feature_layer",
-	"multimodal_projector_bias", "spatial_merge_size", "scale_factor"}
+	"multimodal_projector_bias", "spatial_merge_size", "scale_factor", "mm_tokens_per_image", "boi_token_index",
+	"eoi_token_index", "boi_token_id", "eoi_token_id"}
 
 // describe describes the text part.
 func (v *vision) describe(k *keys, has shapes) *Description {
@@ -111,21 +112,7 @@ func (n textNames) within(has shapes) shapes {
 
 // rename gives the tensors of a description their names in the file.
 func (n textNames) rename(d *Description) {
-	set := func(names ...*string) {
-		for _, name := range names {
-			*name = n.of(*name)
-		}
-	}
-	set(&d.Embed, &d.Head, &d.FinalNorm.Weight)
-	for i := range d.Blocks {
-		b := &d.Blocks[i]
-		for _, x := range []*Norm{&b.AttnNorm, &b.QNorm, &b.KNorm, &b.FFNNorm, &b.AttnPostNorm, &b.FFNPostNorm} {
-			set(&x.Weight, &x.Bias)
-		}
-		for _, l := range b.Linears() {
-			set(&l.Weight, &l.Bias)
-		}
-	}
+	d.eachName(func(name *string) { *name = n.of(*name) })
 }
 
 // Elsewhere reports whether a tensor belongs to a part of the model that is not described, as its vision tower.

@@ -1,5 +1,12 @@
 package model
 
+import (
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
 // Qwen2-VL and Qwen2.5-VL: text is a Qwen2. A rotation of three positions is the usual one where they are equal, as
 // they are in text.
 var qwen2vl = family{
@@ -37,6 +44,38 @@ var qwen3vl = family{
 	},
 	describe: (&vision{text: textOf(map[string]*family{"qwen3_vl_text": &qwen3vlText}), kind: "qwen3_vl_text",
 		names: []textNames{{"model.language_model.", headName}}, towers: qwenVLTowers}).describe,
+}
+
+// Qwen3-VL with experts: text is a Qwen3-MoE, whose experts are stacked and, in published files, transposed.
+var qwen3vlmoe = family{
+	Info: Info{
+		Name:          "qwen3_vl_moe",
+		Architectures: []string{"Qwen3VLMoeForConditionalGeneration"},
+		Types:         []string{"qwen3_vl_moe"},
+		Models:        "Qwen3-VL-30B-A3B, Qwen3-VL-235B-A22B (text)",
+		Text:          true,
+	},
+	describe: (&vision{text: textOf(map[string]*family{"qwen3_vl_moe_text": &qwen3vlmoeText}),
+		kind: "qwen3_vl_moe_text", names: []textNames{{"model.language_model.", headName}},
+		towers: qwenVLTowers}).describe,
+}
+
+// Gemma 3 from 4B on: text is a Gemma 3.
+var gemma3vl = family{
+	Info: Info{
+		Name:          "gemma3_vl",
+		Architectures: []string{"Gemma3ForConditionalGeneration"},
+		Types:         []string{"gemma3"},
+		Models:        "Gemma 3 4B, 12B, 27B, MedGemma (text)",
+		Text:          true,
+	},
+	describe: (&vision{text: textOf(map[string]*family{"gemma3_text": &gemma3Text}), kind: "gemma3_text", tied: true,
+		names: []textNames{{"language_model.model.", "language_model.lm_head.weight"},
+			{"model.language_model.", headName}},
+		towers: []string{"vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+			"model.multi_modal_projector."}}).describe,
+	bos: 2,
+	eos: 1,
 }
 
 // Idefics 3 and SmolVLM: text is a Llama.
@@ -113,6 +152,71 @@ var qwen3vlText = family{
 		return d
 	},
 }
+
+// qwen3vlmoeText is the Qwen3-MoE of Qwen3-VL.
+var qwen3vlmoeText = family{
+	defaults: `{"num_key_value_heads":16,"hidden_act":"silu","max_position_embeddings":128000,"rms_norm_eps":1e-6,
+"num_experts_per_tok":4,"moe_intermediate_size":1408}`,
+	describe: func(k *keys, has shapes) *Description {
+		k.aliases("num_experts", "num_local_experts")
+		c := sizes(k)
+		c.Activation = activation(k, "hidden_act")
+		setSectionedRope(k, &c, 500000)
+		k.known("norm_topk_prob") // transformers ignores it
+		m := mixtureOf(k, k.count("moe_intermediate_size", pack.MaxDim), "num_experts")
+		m.Normalize = true
+		d := describe(k, c, has, false)
+		attentionBiases(k, d)
+		headNorms(d)
+		qwenExperts(k, d, m, has)
+		for i := range d.Blocks {
+			if x := d.Blocks[i].Experts; x != nil && !strings.Contains(x.Gate.Weight, "switch_mlp") {
+				d.stackExperts(i, m, "mlp.experts.", true)
+				x.turn(m.count, has)
+			}
+		}
+		return d
+	},
+}
+
+// stackExperts stores the experts of a block in two tensors without the suffix of linear layers: gate and up, and down.
+func (d *Description) stackExperts(block int, m mixture, prefix string, turned bool) {
+	x, prefix := d.Blocks[block].Experts, d.prefix(block)+prefix
+	both := Linear{Weight: prefix + "gate_up_proj", In: d.Hidden, Out: m.intermediate, Experts: m.count}
+	x.Gate, x.Up = both, both
+	x.Gate.Rows, x.Up.Rows = Rows{To: m.intermediate}, Rows{From: m.intermediate, To: 2 * m.intermediate}
+	x.Down = Linear{Weight: prefix + "down_proj", In: m.intermediate, Out: d.Hidden, Experts: m.count}
+	x.Gate.Turned, x.Up.Turned, x.Down.Turned = turned, turned, turned
+}
+
+// turn says of stacked experts that their tensors are transposed unless their shape is the usual one.
+func (x *Experts) turn(count int, has shapes) {
+	for _, l := range []*Linear{&x.Gate, &x.Up, &x.Down} {
+		rows := l.Out
+		if l.Weight == x.Up.Weight {
+			rows = x.Up.Rows.To // of gate and up
+		}
+		if has != nil {
+			shape, ok := has(l.Weight)
+			l.Turned = !ok || !slices.Equal(shape, []int{count, rows, l.In})
+		}
+	}
+}
+
+// gemma3Text is Gemma 3 with the sizes of the 4B model where the file leaves them out.
+var gemma3Text = func() family {
+	f := gemma3
+	f.defaults = `{"num_attention_heads":8,"num_hidden_layers":26,"hidden_size":2304,"intermediate_size":9216,
+"vocab_size":262208,` + f.defaults[1:]
+	f.describe = func(k *keys, has shapes) *Description {
+		if k.has("final_logit_softcapping") {
+			k.fail(pack.ErrUnsupported, "final_logit_softcapping, which transformers ignores in this architecture; "+
+				"remove it if logits are not capped")
+		}
+		return gemma3.describe(k, has)
+	}
+	return f
+}()
 
 // setSectionedRope reads a rotary embedding whose sections of pairs have positions of their own, which are equal in
 // text.

@@ -55,7 +55,9 @@ func Likes() []Like {
 		"stablelm-2-12b", "olmo-7b-0424", "command-r-v01", "command-r-plus", "command-r7b", "apertus-8b", "phi-2",
 		"dots.llm1", "hunyuan-a13b", "glm-4.5", "ernie-4.5-21b-a3b",
 		"deepseek-v2-lite", "deepseek-v3",
-		"qwen3-8b-gptq", "lfm2-1.2b", "granite-4.0-h-1b", "bamba-9b",
+		"qwen3-8b-gptq", "lfm2-1.2b", "granite-4.0-h-1b", "bamba-9b", "lfm2-8b-a1b",
+		"granite-4.0-h-tiny", "gpt2", "pythia-160m", "opt-125m", "bloom-560m",
+		"qwen3-next-80b-a3b", "qwen3.5-9b", "qwen3.5-35b-a3b", "phi-3.5-moe", "falcon-h1-0.5b",
 	} {
 		list = append(list, Like{Name: name})
 	}

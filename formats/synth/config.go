@@ -90,9 +90,25 @@ func (c *config) string(key string) string {
 	return s
 }
 
+// otherNames are those of keys, in the first families.
+var otherNames = map[string][]string{
+	"hidden_size": {"n_embd", "n_embed"}, "num_attention_heads": {"n_head"}, "num_hidden_layers": {"n_layer"},
+	"max_position_embeddings": {"n_positions", "seq_length"}, "intermediate_size": {"ffn_dim"},
+}
+
+// name returns the name that a key has in the file.
+func (c *config) name(key string) string {
+	for _, name := range otherNames[key] {
+		if c.keys[key] == nil && c.keys[name] != nil {
+			return name
+		}
+	}
+	return key
+}
+
 // number reads an integer; formats/model checks its range.
 func (c *config) number(key string) (int, bool) {
-	n, ok := c.keys[key].(json.Number)
+	n, ok := c.keys[c.name(key)].(json.Number)
 	if !ok {
 		return 0, false
 	}
@@ -133,9 +149,9 @@ func (c *config) set(key string, values ...int) {
 	for i, v := range values {
 		list[i] = json.Number(strconv.Itoa(v))
 	}
-	c.keys[key] = list
+	c.keys[c.name(key)] = list
 	if len(values) == 1 {
-		c.keys[key] = list[0]
+		c.keys[c.name(key)] = list[0]
 	}
 }
 

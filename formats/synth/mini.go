@@ -14,11 +14,13 @@ const (
 )
 
 // miniMost are the largest numbers of a miniature under keys of mixtures of experts: more groups than are kept, of more
-// experts than one, and a dense block before those with experts.
+// experts than one, and a dense block before those with experts; and under those of the gated delta rule.
 var miniMost = map[string]int{
 	"num_experts": miniExperts, "num_local_experts": miniExperts, "n_routed_experts": miniExperts,
 	"moe_num_experts": miniExperts, "num_experts_per_tok": miniChosen, "moe_topk": miniChosen, "moe_k": miniChosen,
-	"n_group": miniExperts / 2, "topk_group": miniExperts/2 - 1, "first_k_dense_replace": 1,
+	"linear_num_key_heads": miniHeads / 2, "linear_num_value_heads": miniHeads, "linear_key_head_dim": 16,
+	"linear_value_head_dim": 12,
+	"n_group":               miniExperts / 2, "topk_group": miniExperts/2 - 1, "first_k_dense_replace": 1,
 }
 
 // shrink turns the configuration into a miniature that keeps the features of its family: the ratio of key/value heads,
@@ -106,7 +108,7 @@ func (c *config) shrinkRepeats() {
 	}
 	for key, of := range map[string]string{
 		"block_dim": "hidden_size", "conv_dim": "hidden_size", "conv_dim_out": "hidden_size",
-		"num_heads": "num_attention_heads",
+		"num_heads": "num_attention_heads", "word_embed_proj_dim": "hidden_size", "n_ctx": "max_position_embeddings",
 	} {
 		if n, ok := c.number(of); ok && c.keys[key] != nil {
 			c.set(key, n)
@@ -127,6 +129,7 @@ func (c *config) shrinkMamba() {
 	} else {
 		c.set("mamba_n_heads", 2*miniHeads)
 		c.set("mamba_d_head", expand*hidden/(2*miniHeads))
+		c.each("mamba_d_ssm", func(int) int { return expand * hidden })
 	}
 	if n, ok := c.number("mamba_d_state"); ok {
 		c.set("mamba_d_state", min(n, miniHidden/miniHeads))
@@ -136,7 +139,8 @@ func (c *config) shrinkMamba() {
 // shrinkLayers keeps one layer of each kind if layers differ.
 func (c *config) shrinkLayers() {
 	layers := miniLayers
-	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval"} {
+	for _, key := range []string{"sliding_window_pattern", "_sliding_window_pattern", "no_rope_layer_interval",
+		"full_attention_interval"} {
 		if n, ok := c.number(key); ok && n > 0 {
 			layers = max(layers, n+1)
 		}

@@ -27,6 +27,7 @@ type planner struct {
 	bias    map[string]bool
 	decay   map[string]bool    // logarithms of the decay of recurrent states
 	norms   map[string]bool    // of several dimensions
+	plain   map[string]bool    // norms that multiply by their weights in any model
 	numbers map[string]float64 // values of tensors with one
 	out     map[string]bool    // linear layers that write to the residual stream
 	list    []tensor
@@ -36,7 +37,7 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 	p := &planner{
 		d: d, dtype: dtype, weights: o.Weights, seed: o.Seed, zeros: o.Zeros, equal: o.EqualHead,
 		bias: map[string]bool{}, out: map[string]bool{}, norms: map[string]bool{}, numbers: map[string]float64{},
-		decay: map[string]bool{},
+		decay: map[string]bool{}, plain: map[string]bool{},
 	}
 	declared := map[model.Declared]Weights{
 		model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal,
@@ -54,7 +55,9 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 	if p.weights == AbsMean {
 		p.trained = trained(p.zeros)
 	}
-	p.bias[d.HeadBias], p.bias[d.FinalNorm.Bias] = d.HeadBias != "", d.FinalNorm.Bias != ""
+	for _, name := range []string{d.HeadBias, d.FinalNorm.Bias, d.EmbedNorm.Bias} {
+		p.bias[name] = name != ""
+	}
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
 		p.small(b)
@@ -73,6 +76,9 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 			p.bias[m.Conv.Bias] = m.Conv.Bias != ""
 			if m.SSD != nil {
 				p.bias[m.SSD.StepBias], p.decay[m.SSD.ALog] = true, true
+			}
+			if m.Delta != nil {
+				p.bias[m.Delta.StepBias], p.decay[m.Delta.ALog], p.plain[m.Delta.Norm] = true, true, true
 			}
 		}
 		for _, l := range b.Linears() {
@@ -130,7 +136,7 @@ func (p *planner) tensors() []tensor {
 			}
 			// Logits of a normalized state have a standard deviation of 2: some tokens clearly more likely than others.
 			p.floats(n, s, normal(), 0, 2/math.Sqrt(float64(p.d.Hidden)))
-		case n.Name == p.d.Embed:
+		case n.Name == p.d.Embed || n.Name == p.d.Positions:
 			p.floats(n, s, normal(), 0, 0.02)
 		case !n.Linear || p.d.Quant.Keeps(n.Name):
 			p.floats(n, s, normal(), 0, p.deviation(n))
@@ -198,7 +204,7 @@ func (p *planner) packed(n model.Need, s stream, scale float64) {
 // norm adds norm weights around 1, or around 0 if the model adds the 1 itself.
 func (p *planner) norm(n model.Need, s stream) {
 	mean := 1.0
-	if p.d.NormPlusOne {
+	if p.d.NormPlusOne && !p.plain[n.Name] {
 		mean = 0
 	}
 	p.floats(n, s, normal(), mean, 0.1)

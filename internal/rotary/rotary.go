@@ -3,6 +3,7 @@ package rotary
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/tensor"
@@ -46,6 +47,22 @@ func QueryScale(c *model.Rope) func(pos int) float32 {
 	return func(pos int) float32 {
 		return float32(1 + float64(c.QueryBeta*tensor.Ln64(float64(1+pos/c.OriginalMaxPositions))))
 	}
+}
+
+// Slopes returns the slopes of ALiBi of all heads, nil for a model without it (N44).
+func Slopes(c *model.Config) []float32 {
+	if !c.ALiBi {
+		return nil
+	}
+	most, slopes := 1<<(bits.Len(uint(c.Heads))-1), make([]float32, c.Heads)
+	for h := range slopes {
+		steps := float64(8*(h+1)) / float64(most)
+		if h >= most {
+			steps = float64(4*(2*(h-most)+1)) / float64(most)
+		}
+		slopes[h] = float32(tensor.Exp64(-float64(steps * tensor.Ln64(2))))
+	}
+	return slopes
 }
 
 func scaled(c *model.Rope) tensor.Rope {

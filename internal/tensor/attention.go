@@ -14,15 +14,26 @@ type Query struct {
 	Dst  []float32 // [heads][dim]: receives the attention
 	Span Range     // attention span: at least one position
 
-	Sinks []float32 // [heads]: attention sinks, a score that belongs to no position; nil = none
+	Sinks  []float32 // [heads]: attention sinks, a score that belongs to no position; nil = none
+	Slopes []float32 // [heads]: ALiBi, what the scores grow by from one position to the next; nil = none
 }
 
-// sink of a head; −Inf is none.
-func (q *Query) sink(head int) float32 {
-	if q.Sinks == nil {
-		return float32(math.Inf(-1))
+// Head is what the scores of a head have besides products.
+type Head struct {
+	Sink  float32 // −Inf is none
+	Slope float32 // 0 = none
+}
+
+// HeadOf returns those of a head, given the sinks and slopes of all; nil = none.
+func HeadOf(sinks, slopes []float32, head int) Head {
+	h := Head{Sink: float32(math.Inf(-1))}
+	if sinks != nil {
+		h.Sink = sinks[head]
 	}
-	return q.Sinks[head]
+	if slopes != nil {
+		h.Slope = slopes[head]
+	}
+	return h
 }
 
 // MostQueries is the number of tokens whose attention Heads computes at once: all of them visit a block of the cache
@@ -106,7 +117,7 @@ func (a Attention) shared(queries []Query, heads int, keys, values *Cache, s *Sc
 // weights turns a token's scores into weights, and sets totals to the sum of each head.
 func (a Attention) weights(q *Query, z Vectors, totals []float32, values *Cache) {
 	for h := range totals {
-		totals[h] = a.Weights(z.from(h).Data[:q.Span.Len()], values, q.Span, q.sink(h))
+		totals[h] = a.Weights(z.from(h).Data[:q.Span.Len()], values, q.Span, HeadOf(q.Sinks, q.Slopes, h))
 	}
 }
 
@@ -156,13 +167,18 @@ func (c *Cache) Scores(z Vectors, q []float32, heads int, rows Range, s *Scratch
 }
 
 // Weights turns the scores of one head into weights of these rows of the values. It returns the sum of the weights,
-// with the weight of the sink, a score that belongs to no row; −Inf is none.
-func (a Attention) Weights(z []float32, values *Cache, rows Range, sink float32) (sum float32) {
+// with the weight of the sink, a score that belongs to no row.
+func (a Attention) Weights(z []float32, values *Cache, rows Range, head Head) (sum float32) {
 	Times(z, a.Scale)
 	if a.Cap != 0 {
 		SoftCaps(z, a.Cap)
 	}
-	sum = SoftmaxBeside(z, sink)
+	if head.Slope != 0 {
+		for j := range z {
+			z[j] += float32(head.Slope * float32(rows.From+j))
+		}
+	}
+	sum = SoftmaxBeside(z, head.Sink)
 	values.applyScales(z, rows)
 	return sum
 }

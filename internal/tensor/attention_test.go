@@ -44,12 +44,16 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 	if r.IntN(2) == 0 {
 		sinks = ordinary(r, heads)
 	}
+	var slopes []float32
+	if r.IntN(3) == 0 {
+		slopes = ordinary(r, heads)
+	}
 	for i := range queries { // some see less, from either side
 		span := Range{from + r.IntN(visible), from + visible - r.IntN(visible)}
 		if i == 0 || span.Len() < 1 {
 			span = Range{from, from + visible}
 		}
-		queries[i] = Query{make([]float32, heads*width), make([]float32, heads*dim), span, sinks}
+		queries[i] = Query{make([]float32, heads*width), make([]float32, heads*dim), span, sinks, slopes}
 		for h := range heads {
 			copy(queries[i].Q[h*width:], ordinary(r, dim))
 		}
@@ -63,7 +67,8 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 		}
 		for h := range heads {
 			keys, values := k[q.Span.From:q.Span.To], v[q.Span.From:q.Span.To]
-			want := headReference(a, typ, q.Q[h*width:][:dim], keys, values, q.sink(h))
+			want := headReference(a, typ, q.Q[h*width:][:dim], [2][][]float32{keys, values}, HeadOf(sinks, slopes, h),
+				q.Span.From)
 			if d := differ(q.Dst[h*dim:][:dim], want); d != "" {
 				t.Fatalf("%s, dim %d, %d heads, query %d span %v: head %d: %s", typ, dim, heads, i, q.Span, h, d)
 			}
@@ -135,9 +140,10 @@ func stored(typ CacheType, x []float32) (y []float32, scale float32) {
 }
 
 // headReference is one head without padding, blocks or registers.
-func headReference(a Attention, typ CacheType, q []float32, k, v [][]float32, sink float32) []float32 {
+func headReference(a Attention, typ CacheType, q []float32, kv [2][][]float32, head Head, first int) []float32 {
+	k, v := kv[0], kv[1]
 	z := make([]float32, len(k))
-	m := sink
+	m := head.Sink
 	for j := range z {
 		key, scale := stored(typ, k[j])
 		if typ == CacheI8 {
@@ -154,12 +160,15 @@ func headReference(a Attention, typ CacheType, q []float32, k, v [][]float32, si
 		if a.Cap != 0 {
 			z[j] = a.Cap * Tanh(z[j]/a.Cap)
 		}
+		if head.Slope != 0 {
+			z[j] += float32(head.Slope * float32(first+j))
+		}
 		m = max(m, z[j])
 	}
 	for j := range z {
 		z[j] = Exp(z[j] - m)
 	}
-	s := Sum(z) + Exp(sink-m)
+	s := Sum(z) + Exp(head.Sink-m)
 	o := make([]float32, len(q))
 	for j, e := range z {
 		value, scale := stored(typ, v[j])

@@ -27,16 +27,22 @@ func MaxAbs(x []float32) float32 {
 // RMSNorm sets y to the norm of x with the weights w (N13), all of one length. It returns MaxAbs(y), which Quantize
 // wants next, and whether the mean square is finite (N4).
 func RMSNorm(y, x, w []float32, eps float32) (maxabs float32, finite bool) {
-	var squares lanes
 	n := whole(len(x))
-	sumSquares(&squares, x[:n])
-	sumSquaresGo(&squares, x[n:])
-	mean := fold(&squares) / float32(len(x))
+	mean := SumSquares(x) / float32(len(x))
 	v := 1 / float32(math.Sqrt(float64(mean+eps)))
 	var top bits
 	normalize(&top, y[:n], x[:n], w[:n], v)
 	normalizeGo(&top, y[n:], x[n:], w[n:], v)
 	return foldBits(&top), IsFinite(mean)
+}
+
+// SumSquares is the dot product of x with itself (N6).
+func SumSquares(x []float32) float32 {
+	var squares lanes
+	n := whole(len(x))
+	sumSquares(&squares, x[:n])
+	sumSquaresGo(&squares, x[n:])
+	return fold(&squares)
 }
 
 // LayerNorm is RMSNorm of x less its mean (N40). y may be x.
@@ -140,7 +146,8 @@ func SoftCaps(y []float32, c float32) {
 type Gate func(y, gate, up []float32)
 
 // Gates has the activations of the gated MLP by their names in model descriptions.
-var Gates = map[string]Gate{"relu2": Relu2Gate, "silu": SiluGate, "gelu_tanh": GeluTanhGate}
+var Gates = map[string]Gate{"relu2": Relu2Gate, "silu": SiluGate, "gelu_tanh": GeluTanhGate, "gelu": GeluGate,
+	"relu": ReluGate}
 
 // Relu2Gate is the Gate of Relu2.
 func Relu2Gate(y, gate, up []float32) {

@@ -19,7 +19,8 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		{o.FloatActivations, "float activations"}, {o.OnePass, "a KV cache for one pass"}, {o.Observe != nil,
 			"an observer"},
 		{o.Cache != CacheF32, "a KV cache of type " + string(o.Cache)},
-		{d.Latent != nil, "latent attention"}, {d.ClipQKV != 0 && d.HeadNorm == model.WholeHead,
+		{d.Latent != nil, "latent attention"}, {d.ALiBi, "ALiBi"}, {deviceGates[d.Activation] == device.GateNone,
+			fmt.Sprintf("the activation %q", d.Activation)}, {d.ClipQKV != 0 && d.HeadNorm == model.WholeHead,
 			"a limit before a norm of all heads"},
 	} {
 		if no.is {
@@ -59,6 +60,8 @@ func (e *Engine) deviceBlock(b *block) (to device.Block, err error) {
 		return to, errOption("a recurrent layer")
 	case b.latent != nil:
 		return to, errOption("latent attention")
+	case b.gated:
+		return to, errOption("a gate of attention")
 	case b.experts != nil:
 		return to, errOption("experts")
 	case len(b.gateUp.matrices) == 0:
@@ -84,12 +87,14 @@ func (e *Engine) deviceBlock(b *block) (to device.Block, err error) {
 	return to, nil
 }
 
+// deviceGates are the activations that devices compute.
+var deviceGates = map[model.Activation]device.Gate{model.SiLU: device.GateSiLU, model.ReLU2: device.GateReLU2,
+	model.GELUTanh: device.GateGELUTanh, model.XIELU: device.GateXIELU, model.ClampedSwiGLU: device.GateClamped}
+
 // deviceGate describes the activation of a dense MLP.
 func (e *Engine) deviceGate(b *block) (g device.Gate, params [4]float32) {
 	d := e.desc
-	g = map[model.Activation]device.Gate{model.SiLU: device.GateSiLU, model.ReLU2: device.GateReLU2,
-		model.GELUTanh: device.GateGELUTanh, model.XIELU: device.GateXIELU,
-		model.ClampedSwiGLU: device.GateClamped}[d.Activation]
+	g = deviceGates[d.Activation]
 	switch g {
 	case device.GateXIELU:
 		params = b.gates
@@ -115,9 +120,15 @@ func deviceNorm(n *norm) device.NormWeights {
 
 // deviceLinear describes a projection.
 func deviceLinear(f *projection) (to device.Linear, err error) {
+	if f.scattered != nil {
+		return to, errOption("rows that are not adjacent")
+	}
 	to = device.Linear{In: f.in, Out: f.out}
 	for i := range f.matrices {
 		m := &f.matrices[i]
+		if m.factors != nil {
+			return to, errOption("outputs that are scaled")
+		}
 		if m.codes == nil {
 			to.Matrices = append(to.Matrices, device.Matrix{Name: f.names[i], Rows: m.rows, Bias: m.bias,
 				Type: deviceTypes[m.floats.Type], Data: m.floats.Data()})

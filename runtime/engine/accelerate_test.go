@@ -80,7 +80,7 @@ func TestDeviceLogits(t *testing.T) {
 // serve is refused by name.
 func TestDeviceEqualsReference(t *testing.T) {
 	for _, name := range devices {
-		models := uint64(60)
+		models := uint64(50)
 		switch {
 		case long.All:
 			models = 200
@@ -89,7 +89,7 @@ func TestDeviceEqualsReference(t *testing.T) {
 		}
 		served, refused := 0, map[string]int{}
 		for seed := range models {
-			for _, of := range []features{onDevices, everyFeature} {
+			for _, of := range []features{onDevices, expertsBeside, everyFeature} {
 				if what := deviceEqualsCPU(t, name, seed, of); what == "" {
 					served++
 				} else {
@@ -102,8 +102,8 @@ func TestDeviceEqualsReference(t *testing.T) {
 			t.Errorf("%s serves %d models", name, served)
 		}
 		for _, what := range []string{"experts", "latent attention", "a recurrent layer", "zero points",
-			"an order of columns"} {
-			if refused[what] == 0 && models >= 60 {
+			"an order of columns", "ALiBi", "a gate of attention", "outputs that are scaled", `the activation "relu"`} {
+			if refused[what] == 0 && models >= 50 {
 				t.Errorf("no model was refused for %s", what)
 			}
 		}

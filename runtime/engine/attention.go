@@ -22,7 +22,8 @@ type attention struct {
 	page    int // positions per page of the KV cache
 	long    int // longText; smaller in tests
 
-	slidingWindow int // window of local blocks; 0 = none
+	slidingWindow int       // window of local blocks; 0 = none
+	slopes        []float32 // of the heads, for ALiBi; nil = none
 
 	tokens []token   // of the pass
 	groups []group   // of these tokens
@@ -85,6 +86,7 @@ func (e *Engine) newAttention() attention {
 		context:       e.opt.Context,
 		page:          e.page(),
 		slidingWindow: e.desc.SlidingWindow,
+		slopes:        ropes.Slopes(&e.desc.Config),
 		long:          longText,
 		groups:        make([]group, 0, batch), q: make([]float32, batch*h.heads*h.width), o: make([]float32,
 			batch*h.heads*h.dim),
@@ -171,6 +173,9 @@ func (l *attentionLayer) query(t, kv int) tensor.Query {
 	q := tensor.Query{Q: l.q[at*l.width:][:n*l.width], Dst: l.o[at*l.dim:][:n*l.dim], Span: l.span(t)}
 	if l.sinks != nil {
 		q.Sinks = l.sinks[kv*n:][:n]
+	}
+	if l.slopes != nil {
+		q.Slopes = l.slopes[kv*n:][:n]
 	}
 	return q
 }

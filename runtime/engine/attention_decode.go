@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"math"
-
-	"github.com/lowpack/lowpack/internal/tensor"
-)
+import "github.com/lowpack/lowpack/internal/tensor"
 
 const (
 	// longText is the context length from which sharing the positions among workers pays.
@@ -98,11 +94,9 @@ type weighTask struct{ attentionLayer }
 func (k *weighTask) Do(from, to int) {
 	for i := from; i < to; i++ {
 		t, head := i/k.heads, i%k.heads
-		span, sink := k.span(t), float32(math.Inf(-1))
-		if k.sinks != nil {
-			sink = k.sinks[head]
-		}
-		k.totals[i] = k.Weights(k.scores[i*k.context:][:span.Len()], k.values(t, head/k.perKV()), span, sink)
+		span := k.span(t)
+		k.totals[i] = k.Weights(k.scores[i*k.context:][:span.Len()], k.values(t, head/k.perKV()), span,
+			tensor.HeadOf(k.sinks, k.slopes, head))
 	}
 }
 

@@ -113,29 +113,54 @@ func (e *embedding) Row(dst []float32, token int) {
 	c.row(dst, token, m.Codes[token%rows*m.K:][:m.K])
 }
 
+// places are the rows that positions add to embeddings (NUMERICS N43).
+type places struct {
+	rows  *tensor.Matrix // nil = none
+	first int            // row of the first position
+}
+
+// places binds them.
+func (l *loader) places() (p places) {
+	if d := l.desc; d.Positions != "" {
+		p = places{l.floats(d.Positions, d.MaxPositions+d.FirstPosition, d.Hidden), d.FirstPosition}
+	}
+	return p
+}
+
 // embedTask looks up the embeddings of tokens and computes their rotations.
 type embedTask struct {
-	tokens []token
-	embed  *embedding
-	scale  float32 // 0 = none
-	h      []float32
-	rotary *rotary
+	tokens  []token
+	weights *weights
+	scale   float32 // 0 = none
+	h       []float32
+	x       []float32 // [n][hidden]: scratch
+	rotary  *rotary
+	*finiteCheck
 }
 
 // embed sets the residual stream of the tokens of a pass to their embeddings.
 func (e *Engine) embed() {
 	p := &e.pass
-	p.embed = embedTask{p.tokens, &e.weights.embed, e.desc.EmbedScale, p.h, &p.rotary}
+	p.embed = embedTask{p.tokens, &e.weights, e.desc.EmbedScale, p.h, p.x, &p.rotary, &p.finiteCheck}
 	distribute(e.pool, len(p.tokens), 1, &p.embed)
 }
 
 func (k *embedTask) Do(from, to int) {
-	n := k.embed.cols
+	n, w := k.weights.embed.cols, k.weights
 	for t := from; t < to; t++ {
 		h := k.h[t*n:][:n]
-		k.embed.Row(h, k.tokens[t].id)
+		w.embed.Row(h, k.tokens[t].id)
 		if k.scale != 0 {
 			tensor.Times(h, k.scale)
+		}
+		if w.places.rows != nil {
+			row := k.x[t*n:][:n]
+			w.places.rows.Row(row, k.tokens[t].pos+w.places.first)
+			tensor.Add(h, row)
+		}
+		if w.embedNorm.exists() {
+			_, finite := w.embedNorm.apply(h, h)
+			k.check(t, finite)
 		}
 		k.rotary.compute(t, k.tokens[t].pos)
 	}

@@ -21,6 +21,10 @@ func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 		if x.gated {
 			scores[len(x.each)] = tensor.Sigmoid(scores[len(x.each)])
 		}
+		if x.Score == model.SparseMixer {
+			m.sparse(x, t, experts)
+			continue
+		}
 		if x.Score == model.Softmax && x.choiceBias == nil {
 			m.choose(x, t, m.ranked(x, experts))
 			m.softmax(x, t, experts)
@@ -37,18 +41,46 @@ func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 	}
 }
 
+// sparse chooses two experts for token t, and replaces their scores by their weights (N52).
+func (m *mixing) sparse(x *mixture, t int, scores []float32) {
+	var at [2]int
+	var weights [2]float32
+	for i := range at {
+		best := m.best(t, scores)
+		top := scores[best]
+		m.terms = m.terms[:0]
+		for e, z := range scores {
+			far := (top-z)/max(float32(math.Abs(float64(z))), top) > x.Distance
+			if !far && !m.has(e, t) {
+				m.terms = append(m.terms, tensor.Exp(z-top))
+			}
+		}
+		at[i], weights[i] = best, 1/tensor.Sum(m.terms)
+		m.members[best] = append(m.members[best], t)
+	}
+	for i, e := range at {
+		scores[e] = weights[i]
+	}
+}
+
 // choose adds token t to the experts that have the largest ranks, the lowest-numbered ones among equals. Non-finite
 // ranks choose arbitrary experts: the token is an error anyway.
 func (m *mixing) choose(x *mixture, t int, ranks []float32) {
 	for range x.chosen {
-		best := -1
-		for e, z := range ranks {
-			if !m.has(e, t) && (best < 0 || z > ranks[best]) {
-				best = e
-			}
-		}
+		best := m.best(t, ranks)
 		m.members[best] = append(m.members[best], t)
 	}
+}
+
+// best is the expert with the largest rank, the first among equals, that token t has not chosen yet.
+func (m *mixing) best(t int, ranks []float32) int {
+	best := -1
+	for e, z := range ranks {
+		if !m.has(e, t) && (best < 0 || z > ranks[best]) {
+			best = e
+		}
+	}
+	return best
 }
 
 // softmax replaces the scores of the experts that token t has chosen by their weights (N35).

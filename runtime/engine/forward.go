@@ -204,12 +204,30 @@ func (e *Engine) block(layer int) bool {
 	switch {
 	case o == nil:
 		return false
+	case b.both():
+		if !e.beside(layer, b, o) {
+			return false
+		}
 	case d.Parallel:
 		e.multiply(o, n, p.branch, nil)
 	default:
 		e.residual(o, n, &b.attnPostNorm)
 	}
 	return e.feedForward(layer, n)
+}
+
+// beside adds the output of a recurrent layer, whose last projection is r, and that of the attention beside it to the
+// residual stream (N65). It reports false when no token is left to compute.
+func (e *Engine) beside(layer int, b *block, r *projection) bool {
+	p, n := &e.pass, len(e.pass.tokens)
+	e.multiply(r, n, p.branch, nil)
+	o := e.attend(layer, b, n)
+	if o == nil {
+		return false
+	}
+	e.multiply(o, n, p.y, p.branch)
+	e.addResidual(p.branch, n, &b.attnPostNorm)
+	return true
 }
 
 // attend computes the attention of one layer, and the input of its last projection, which it returns; nil when no token
@@ -224,6 +242,10 @@ func (e *Engine) attend(layer int, b *block, n int) *projection {
 	} else {
 		e.splitQKV(layer)
 		p.attention.run(layer, b)
+	}
+	if b.gated {
+		p.outputs = outputGate{p.split}
+		distribute(e.pool, n, 1, &p.outputs)
 	}
 	e.input(n, prepareTask{projection: &b.o, src: o, stride: b.o.in, norm: &b.attnSubNorm})
 	if !p.blame(layer, "attention") {

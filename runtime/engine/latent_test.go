@@ -18,7 +18,7 @@ func latentModel(t *testing.T) (*view, *model.Description) {
 	t.Helper()
 	for seed := uint64(1); ; seed++ {
 		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 51)), everyFeature)
-		if d.Latent != nil && d.Layers > 1 && d.Heads > 3 {
+		if d.Latent != nil && d.Layers > 1 && d.Heads > 3 && d.Positions == "" {
 			d.MaxPositions = 2048
 			return v, d
 		}
@@ -131,7 +131,7 @@ func (m *maker) latentBlock(prefix string, c *model.Config, b *model.Block) {
 	l, queries := c.Latent, c.Heads*(c.Latent.Nope+c.Rope.Dim)
 	b.MLA = &model.MLA{KVNorm: m.norm(prefix+"kvn", l.Rank, 1),
 		KVUp: m.floats(prefix+"kvu", c.Heads*(l.Nope+l.Value), l.Rank)}
-	b.Q, b.V = m.linear(prefix+"lq", c.Hidden, queries), model.Linear{}
+	b.Q, b.V, b.AttnGate = m.linear(prefix+"lq", c.Hidden, queries), model.Linear{}, model.Linear{}
 	b.K, b.O = m.linear(prefix+"lk", c.Hidden, c.HeadDim), m.linear(prefix+"lo", c.Heads*l.Value, c.Hidden)
 	if m.chance(2) {
 		rank := pick(m, 12, 33, 64)
@@ -143,6 +143,10 @@ func (m *maker) latentBlock(prefix string, c *model.Config, b *model.Block) {
 
 // routing gives experts one of the routers of N50.
 func (m *maker) routing(prefix string, x *model.Experts) {
+	if x.Count > 1 && m.chance(4) {
+		x.Chosen, x.Score, x.Distance = 2, model.SparseMixer, pick(m, float32(0.02), 1.5)
+		return
+	}
 	x.Score = pick(m, model.Softmax, model.Softmax, model.Sigmoid)
 	x.Epsilon, x.Least, x.Scale = pick(m, float32(0), 1e-6), pick(m, float32(0), 0.3), pick(m, float32(0), 2.5)
 	if m.chance(2) {

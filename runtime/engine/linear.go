@@ -12,6 +12,8 @@ import (
 type matrix struct {
 	rows int
 	bias []float32 // nil = none
+	// of the outputs, bias included: one for all, or one for each; nil = none
+	factors []float32
 
 	codes  *kernel.Weights // nil for floats
 	data   []byte          // of the codes, as stored
@@ -43,7 +45,8 @@ type projection struct {
 	sums     []sums    // of quantized vectors, multiplied by minima; empty = none
 	width    int       // total number of these sums
 
-	alternate bool     // outputs of gate and up alternate
+	alternate bool // outputs of gate and up alternate
+	scattered []scattered
 	names     []string // of the matrices
 }
 
@@ -187,6 +190,13 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 		y := p.y[t*p.ldy+m.at:][r0:r1]
 		if m.bias != nil {
 			tensor.Add(y, m.bias[r0:r1])
+		}
+		switch len(m.factors) {
+		case 0:
+		case 1:
+			tensor.Times(y, m.factors[0])
+		default:
+			tensor.Multiply(y, m.factors[r0:r1])
 		}
 		if p.add != nil {
 			tensor.Add(p.add[t*p.projection.out+m.at:][r0:r1], y)

@@ -17,11 +17,13 @@ import (
 
 // weights of a model, in the form that the forward pass uses.
 type weights struct {
-	embed  embedding
-	blocks []block
-	norm   norm
-	head   projection
-	screen *screen // nil = none
+	embed     embedding
+	places    places
+	embedNorm norm
+	blocks    []block
+	norm      norm
+	head      projection
+	screen    *screen // nil = none
 }
 
 // block is one layer.
@@ -35,6 +37,7 @@ type block struct {
 	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = a dense MLP
 	local   bool
+	gated   bool        // a gate multiplies the output of attention
 	noRope  bool        // queries and keys are not rotated
 	sinks   []float32   // per head; nil = none
 	act     tensor.Gate // of a dense MLP; nil = that of the model
@@ -62,6 +65,7 @@ func (e *Engine) load(v packed.View) error {
 		e.group = a.Size
 	}
 	w.embed = l.embedding(d.Embed, d.Vocab, d.Hidden)
+	w.places, w.embedNorm = l.places(), l.norm(d.EmbedNorm, d.Hidden)
 	w.norm = l.norm(d.FinalNorm, d.Hidden)
 	w.head = l.projection(&model.Linear{Weight: d.Head, Bias: d.HeadBias, In: d.Hidden, Out: d.Vocab})
 	w.screen = l.loadScreen()
@@ -87,6 +91,7 @@ func (e *Engine) load(v packed.View) error {
 			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
 			local:        from.Local,
 			noRope:       from.NoRope,
+			gated:        from.AttnGate.Weight != "",
 			sinks:        l.sinks(from.Sinks),
 		}
 	}
@@ -186,6 +191,22 @@ func (l *loader) expertFloats(lin *model.Linear, rows, cols int) *tensor.Matrix 
 	return m
 }
 
+// turnedFloats returns a matrix whose tensor is transposed.
+func (l *loader) turnedFloats(name string, rows, cols int) *tensor.Matrix {
+	m := l.floats(name, cols, rows)
+	if l.err != nil {
+		return &tensor.Matrix{Rows: rows, Cols: cols}
+	}
+	t, err := l.view.Tensor(name)
+	if err == nil {
+		m, err = tensor.NewMatrix(m.Type, rows, cols, transpose.Bytes(t.Data, cols, rows))
+	}
+	if err != nil {
+		l.fail(name, err)
+	}
+	return m
+}
+
 // vector widens a tensor of n floats.
 func (l *loader) vector(name string, n int) []float32 {
 	w := make([]float32, n)
@@ -203,8 +224,8 @@ func (l *loader) sinks(name string) []float32 {
 	return l.vector(name, l.desc.Heads)
 }
 
-// projection binds linear layers that read the same vectors. Linear layers that are row ranges of one tensor must be
-// adjacent and cover it, or alternate: then the tensor's outputs are already adjacent, or alternate too.
+// projection binds linear layers that read the same vectors. Linear layers that are rows of one tensor must be adjacent
+// and cover it. Where the rows of several alternate, so do the outputs, and inOrder puts runs of rows in order.
 func (l *loader) projection(layers ...*model.Linear) projection {
 	f := projection{in: layers[0].In}
 	if layers[0].Weight == "" { // of a block with experts only, or without attention
@@ -214,10 +235,12 @@ func (l *loader) projection(layers ...*model.Linear) projection {
 		first := layers[0]
 		rows, n := 0, 0
 		for n < len(layers) && layers[n].Weight == first.Weight {
-			switch r := layers[n].Rows; r {
-			case model.Rows{}, model.Rows{From: rows, To: rows + layers[n].Out}:
-			case model.Rows{From: n, To: 2 * layers[n].Out, Step: 2}:
+			switch r := layers[n].Rows; {
+			case r == model.Rows{} || r == model.Rows{From: rows, To: rows + layers[n].Out}:
+			case r == model.Rows{From: n, To: 2 * layers[n].Out, Step: 2}:
 				f.alternate = true
+			case r.Run > 0:
+				f.scattered = append(f.scattered, scattered{r, f.out, f.out + rows})
 			default:
 				l.fail(first.Weight, fmt.Errorf("%w: its parts are not rows that follow one another, or alternate",
 					pack.ErrUnsupported))
@@ -226,7 +249,9 @@ func (l *loader) projection(layers ...*model.Linear) projection {
 			n++
 		}
 		if m := l.linear(first, rows, f.in); l.err == nil {
-			m.bias = l.biases(layers[:n], rows)
+			if m.bias = l.biases(layers[:n], rows); first.Scale != 0 {
+				m.factors = []float32{first.Scale}
+			}
 			f.add(m)
 			f.names = append(f.names, first.Weight)
 		}
@@ -245,6 +270,9 @@ func (l *loader) biases(layers []*model.Linear, rows int) []float32 {
 		}
 		return bias
 	}
+	if first := layers[0]; first.Rows != (model.Rows{}) && first.Bias != "" { // of all rows of a fused tensor
+		return l.vector(first.Bias, rows)
+	}
 	for _, lin := range layers {
 		if lin.Bias != "" {
 			bias = append(bias, l.vector(lin.Bias, lin.Out)...)
@@ -262,6 +290,9 @@ func (l *loader) linear(lin *model.Linear, rows, cols int) matrix {
 	entry, ok := l.view.Manifest().Entry(lin.Weight)
 	if !ok && lin.Experts > 0 {
 		return matrix{rows: rows, floats: l.expertFloats(lin, rows, cols)}
+	}
+	if !ok && lin.Turned {
+		return matrix{rows: rows, floats: l.turnedFloats(lin.Weight, rows, cols)}
 	}
 	if !ok {
 		return matrix{rows: rows, floats: l.floats(lin.Weight, rows, cols)}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/tensor"
@@ -9,22 +11,23 @@ import (
 // pass takes up to Options.Batch tokens through the model: their positions and the buffers. All of it is allocated
 // once.
 type pass struct {
-	batch  []Chunk // of the Forward that is running
-	tokens []token
-	h      []float32   // [n][Hidden]: the residual stream
-	x      []float32   // [n][projection.in]: input of the next linear layers
-	quant  activations // the same, quantized
-	sums   []float32   // [n][projection.width]: sums of the same, which minima multiply
-	moved  []float32   // [n][projection.in]: the same in another column order; nil where no matrix has one
-	y      []float32   // [n][projection.out]: output of the last linear layers
-	branch []float32   // [n][Hidden]: output of attention where the MLP does not read it
-	ones   []float32   // [projection.in, and channelPart at least]
-	others [][]float32 // weights of the next linear layers, returned by Options.Observe
+	batch   []Chunk // of the Forward that is running
+	tokens  []token
+	h       []float32   // [n][Hidden]: the residual stream
+	x       []float32   // [n][projection.in]: input of the next linear layers
+	quant   activations // the same, quantized
+	sums    []float32   // [n][projection.width]: sums of the same, which minima multiply
+	moved   []float32   // [n][projection.in]: the same in another column order; nil where no matrix has one
+	y       []float32   // [n][projection.out]: output of the last linear layers
+	branch  []float32   // [n][Hidden]: output of attention where the MLP does not read it
+	ordered []float32   // [n][projection.out]: y of projections with scattered layers, in order; nil = there are none
+	ones    []float32   // [projection.in, and channelPart at least]
+	others  [][]float32 // weights of the next linear layers, returned by Options.Observe
 
 	rotary    rotary
 	attention attention
 	runs      []run     // of these tokens; nil in a model without recurrent layers
-	mixed     []float32 // [n][channels of a convolution]: nil without Mamba-2
+	mixed     []float32 // [n][channels of a convolution]: nil without a space
 	gate      tensor.Gate
 	mix       mixing
 	all       []int // 0 … batch − 1
@@ -44,6 +47,8 @@ type pass struct {
 	prepare prepareTask
 	product product
 	split   splitTask
+	outputs outputGate
+	order   inOrderTask
 	post    postTask
 
 	latentKeys    latentKeys
@@ -51,6 +56,7 @@ type pass struct {
 	latentValues  latentValues
 
 	recurrent recurrentTask
+	spaces    spaceTask
 	heads     headTask
 	gates     gateTask
 	screen    screenTask
@@ -83,7 +89,8 @@ type passShape struct {
 	in, out, sums   int // elements per token
 	experts, scores int // per block, at most; one more score if they share an expert
 	mlps            int // experts of a block, including the shared one
-	mixed           int // channels of a Mamba-2 layer
+	mixed           int // channels of a convolution in front of a space
+	ordered         int // outputs of projections with scattered layers
 }
 
 // passShape derives the sizes from the weights.
@@ -100,8 +107,11 @@ func (e *Engine) passShape() passShape {
 		b := &e.weights.blocks[i]
 		for _, f := range b.projections() {
 			s.in, s.out, s.sums = max(s.in, f.in), max(s.out, f.out), max(s.sums, f.width)
+			if len(f.scattered) > 0 {
+				s.ordered = max(s.ordered, f.out)
+			}
 		}
-		if b.recurrence != nil && b.recurrence.ssd != nil {
+		if b.recurrence != nil && b.recurrence.space != nil {
 			s.mixed = max(s.mixed, b.recurrence.conv.channels)
 		}
 		if b.experts != nil {
@@ -119,14 +129,19 @@ func (e *Engine) passShape() passShape {
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	_, scores := e.attentionScores()
-	perToken := s.mixed + d.Hidden + s.in*2 + s.out + s.sums + 2*d.Heads*e.width()
-	if d.Parallel {
+	perToken := s.mixed + s.ordered + d.Hidden + s.in*2 + s.out + s.sums + 2*d.Heads*e.width()
+	if e.branches() {
 		perToken += d.Hidden
 	}
 	if s.experts > 0 {
 		perToken += 4*s.in + d.Hidden + s.scores + 2*s.experts // of the four, three are room of waves
 	}
 	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(scores))
+}
+
+// branches reports whether outputs of attention or of recurrent layers wait for others.
+func (e *Engine) branches() bool {
+	return e.desc.Parallel || slices.ContainsFunc(e.weights.blocks, func(b block) bool { return b.both() })
 }
 
 // newPass allocates the pass.
@@ -144,7 +159,10 @@ func (e *Engine) newPass() {
 	if s.mixed > 0 {
 		p.mixed = floats(s.mixed)
 	}
-	if d.Parallel {
+	if s.ordered > 0 {
+		p.ordered = floats(s.ordered)
+	}
+	if e.branches() {
 		p.branch = floats(d.Hidden)
 	}
 	for t := range p.all {

@@ -19,21 +19,24 @@ type splitTask struct {
 	clip   float32   // 0 = none
 	y      []float32 // [n][block.qkv.out]
 	q      []float32 // [n][Heads][width]: receives the queries
+	o      []float32 // [n][Heads·HeadDim]: output of attention
 	rotary *rotary
 	*finiteCheck
 }
 
 // splitQKV splits the outputs of the query, key and value linear layers of a layer.
 func (e *Engine) splitQKV(layer int) {
-	p := &e.pass
-	p.split = p.splitOf(e.desc, &e.weights.blocks[layer], layer)
+	p, b := &e.pass, &e.weights.blocks[layer]
+	p.split = p.splitOf(e.desc, b, layer)
+	p.split.y = e.inOrder(&b.qkv, len(p.tokens), p.y)
 	distribute(e.pool, len(p.tokens), 1, &p.split)
 }
 
 // splitOf describes what splits outputs of linear layers in a layer.
 func (p *pass) splitOf(d *model.Description, b *block, layer int) splitTask {
 	return splitTask{p.attention.headShape, p.tokens, b, layer, d.HeadNorm == model.WholeHead,
-		d.RotateFirst, d.Rope.Pairs, d.Latent != nil, d.ClipQKV, p.y, p.attention.q, &p.rotary, &p.finiteCheck}
+		d.RotateFirst, d.Rope.Pairs, d.Latent != nil, d.ClipQKV, p.y, p.attention.q,
+		p.attention.o, &p.rotary, &p.finiteCheck}
 }
 
 func (k *splitTask) Do(from, to int) {
@@ -41,13 +44,15 @@ func (k *splitTask) Do(from, to int) {
 	for t := from; t < to; t++ {
 		tok, rotation, scale := &k.tokens[t], k.rotary.rotation(t, b.local), k.rotary.queryScale(t)
 		y := k.y[t*n:][:n]
-		if k.clip != 0 {
-			tensor.Clamp(y, k.clip)
-		}
 		qNorm, kNorm := b.qNorm, b.kNorm
+		after := b.afterQueries(k.heads * k.dim)
+		if k.clip != 0 {
+			tensor.Clamp(y[:k.heads*k.dim], k.clip)
+			tensor.Clamp(y[after:], k.clip)
+		}
 		if k.whole {
 			k.allHeads(t, y, &qNorm)
-			k.allHeads(t, y[k.heads*k.dim:], &kNorm)
+			k.allHeads(t, y[after:], &kNorm)
 			qNorm, kNorm = norm{}, norm{}
 		}
 		for h := range k.heads {
@@ -57,7 +62,7 @@ func (k *splitTask) Do(from, to int) {
 				tensor.Times(q, scale)
 			}
 		}
-		keys, values := y[k.heads*k.dim:], y[(k.heads+k.kvHeads)*k.dim:]
+		keys, values := y[after:], y[after+k.kvHeads*k.dim:]
 		cache := &tok.seq.kv[k.layer]
 		for h := range k.kvHeads {
 			if tok.again {
@@ -69,6 +74,28 @@ func (k *splitTask) Do(from, to int) {
 			if !k.latent {
 				k.check(t, cache.values[h].SetRow(tok.pos, values[h*k.dim:][:k.dim]))
 			}
+		}
+	}
+}
+
+// afterQueries is where the keys start in the outputs of qkv, behind queries of some size, and perhaps their gate.
+func (b *block) afterQueries(size int) int {
+	if b.gated {
+		return 2 * size
+	}
+	return size
+}
+
+// outputGate multiplies the outputs of attention by the sigmoids of their gates (N63), which follow the queries in the
+// outputs of qkv.
+type outputGate struct{ splitTask }
+
+func (k *outputGate) Do(from, to int) {
+	n, size := k.block.qkv.out, k.heads*k.dim
+	for t := from; t < to; t++ {
+		o := k.o[t*size:][:size]
+		for i, g := range k.y[t*n+size:][:size] {
+			o[i] = float32(o[i] * tensor.Sigmoid(g))
 		}
 	}
 }

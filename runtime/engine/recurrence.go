@@ -11,7 +11,19 @@ import (
 type recurrence struct {
 	in, out projection
 	conv    conv
-	ssd     *ssd // nil = a short convolution
+	space   space // nil = a short convolution
+}
+
+// space is a state of heads behind a convolution with SiLU: that of Mamba-2, or of a gated delta rule. A token has a
+// row of the input layer, and one of the outputs of the convolution.
+type space interface {
+	heads() int
+	headSize() int // values of the state of a head
+	first() int    // where the input of the convolution starts in a row of the input layer
+	outputs() int
+	prepare(row []float32)                  // of a token, before the steps of its heads
+	step(h int, in, row, state []float32)   // takes the state of a head one token further
+	finish(in, row []float32) (finite bool) // leaves the outputs of all heads at the start of row
 }
 
 // conv is a causal depthwise convolution.
@@ -29,8 +41,26 @@ func (l *loader) recurrence(m *model.Mixer) *recurrence {
 	if m == nil {
 		return nil
 	}
-	return &recurrence{in: l.projection(&m.In), out: l.projection(&m.Out), conv: l.conv(&m.Conv),
-		ssd: l.ssd(m.SSD)}
+	r := &recurrence{out: l.projection(&m.Out), conv: l.conv(&m.Conv)}
+	if x := m.Delta; x != nil {
+		r.in, r.space = l.projection(&x.Q, &x.K, &x.V, &x.Z, &x.B, &x.A), l.delta(x)
+		return r
+	}
+	if r.in = l.projection(&m.In); m.SSD != nil {
+		r.space = l.ssd(m.SSD)
+		r.in.multiplied(m.SSD)
+	}
+	return r
+}
+
+// multiplied gives the outputs of the input layer of Mamba-2 their factors (N64).
+func (f *projection) multiplied(s *model.SSD) {
+	if s.Factors == [5]float32{} || len(f.matrices) != 1 {
+		return
+	}
+	for i, n := range s.Sections() {
+		f.matrices[0].factors = append(f.matrices[0].factors, slices.Repeat(s.Factors[i:i+1], n)...)
+	}
 }
 
 func (l *loader) conv(c *model.Conv) conv {
@@ -85,14 +115,16 @@ func (e *Engine) recur(layer int, b *block, n int) *projection {
 	p, r, d := &e.pass, b.recurrence, e.desc
 	e.input(n, prepareTask{projection: &r.in, src: p.h, stride: d.Hidden, norm: &b.attnNorm})
 	e.multiply(&r.in, n, p.y, nil)
-	p.recurrent = recurrentTask{recurrence: r, layer: layer, states: &e.states, tokens: p.tokens, runs: p.runs, y: p.y,
-		mixed: p.mixed, ones: p.ones}
+	p.recurrent = recurrentTask{recurrence: r, layer: layer, states: &e.states, tokens: p.tokens, runs: p.runs,
+		y: e.inOrder(&r.in, n, p.y), mixed: p.mixed, ones: p.ones}
 	distribute(e.pool, len(p.runs)*p.recurrent.parts(), 1, &p.recurrent)
-	if r.ssd == nil {
+	if r.space == nil {
 		e.input(n, prepareTask{projection: &r.out, src: p.y, stride: r.in.out})
 	} else {
+		p.spaces = spaceTask{p.recurrent}
+		distribute(e.pool, n, 1, &p.spaces)
 		p.heads = headTask{p.recurrent}
-		distribute(e.pool, len(p.runs)*r.ssd.Heads, 1, &p.heads)
+		distribute(e.pool, len(p.runs)*r.space.heads(), 1, &p.heads)
 		p.gates = gateTask{p.recurrent, &p.finiteCheck}
 		distribute(e.pool, n, 1, &p.gates)
 		e.input(n, prepareTask{projection: &r.out, src: p.mixed, stride: r.conv.channels})
@@ -115,7 +147,7 @@ type recurrentTask struct {
 	tokens []token
 	runs   []run
 	y      []float32 // [n][in.out]
-	mixed  []float32 // [n][conv.channels]: receives the output of the convolution of Mamba-2
+	mixed  []float32 // [n][conv.channels]: receives the output of the convolution in front of a space
 	ones   []float32
 }
 
@@ -126,7 +158,7 @@ func (k *recurrentTask) Do(from, to int) {
 	for i := from; i < to; i++ {
 		at := i / len(k.runs) * channelPart
 		c := tensor.Range{From: at, To: min(at+channelPart, k.conv.channels)}
-		if r := k.runs[i%len(k.runs)]; k.ssd == nil {
+		if r := k.runs[i%len(k.runs)]; k.space == nil {
 			k.shortConv(r, c, scratch[:c.Len()])
 		} else {
 			k.siluConv(r, c, scratch[:c.Len()])
@@ -134,9 +166,10 @@ func (k *recurrentTask) Do(from, to int) {
 	}
 }
 
-// siluConv computes some channels of the convolution of Mamba-2. Its input are the rows of y after z.
+// siluConv computes some channels of the convolution in front of a space.
 func (k *recurrentTask) siluConv(r run, c tensor.Range, scratch []float32) {
-	w := window{run: r, x: func(t int) []float32 { return k.y[t*k.in.out+k.ssd.inner:][c.From:c.To] }, conv: &k.conv,
+	first := k.space.first()
+	w := window{run: r, x: func(t int) []float32 { return k.y[t*k.in.out+first:][c.From:c.To] }, conv: &k.conv,
 		channels: c, before: k.states.of(k.tokens[r.first].seq.state, k.layer)}
 	for t := r.first; t < r.first+r.n; t++ {
 		out := k.mixed[t*k.conv.channels:][c.From:c.To]
@@ -211,12 +244,19 @@ func (w *window) store(state []float32, n int) {
 	}
 }
 
+// both reports whether a block has attention beside a recurrent layer (N65).
+func (b *block) both() bool { return b.recurrence != nil && b.qkv.out > 0 }
+
 // mixers lists the projections of a block before its MLP.
 func (b *block) mixers() []*projection {
+	var list []*projection
 	if b.recurrence != nil {
-		return []*projection{&b.recurrence.in, &b.recurrence.out}
+		list = append(list, &b.recurrence.in, &b.recurrence.out)
 	}
-	return append(b.queryUp(), &b.qkv, &b.o)
+	if b.recurrence == nil || b.both() {
+		list = append(append(list, b.queryUp()...), &b.qkv, &b.o)
+	}
+	return list
 }
 
 // dense lists the projections of a block that every token multiplies.

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/lowpack/lowpack/formats/model"
@@ -10,10 +11,47 @@ import (
 
 // recurrent replaces the attention of a block by a recurrent layer.
 func (m *maker) recurrent(prefix string, c *model.Config, b *model.Block) {
-	if m.chance(2) {
-		m.mamba2(prefix, c, b)
+	pick(m, m.mamba2, m.shortConv, m.delta)(prefix, c, b)
+}
+
+// delta replaces the attention of a block by a gated delta rule, whose input layers are tensors of their own, or two in
+// which the rows of each key head are together.
+func (m *maker) delta(prefix string, c *model.Config, b *model.Block) {
+	x := &model.Delta{KeyHeads: 1 + m.IntN(3), KeyDim: pick(m, 3, 16, 20, 33), ValueDim: pick(m, 2, 8, 16, 33)}
+	x.ValueHeads = max(2, x.KeyHeads) * (1 + m.IntN(3)) // a tensor of one row would be a vector
+	keys, values := x.KeyHeads*x.KeyDim, x.ValueHeads*x.ValueDim
+	sizes := []int{keys, keys, values, values, x.ValueHeads, x.ValueHeads}
+	layers := []*model.Linear{&x.Q, &x.K, &x.V, &x.Z, &x.B, &x.A}
+	if apart := m.chance(2); apart {
+		for i, l := range layers {
+			*l = m.linear(fmt.Sprint(prefix, "in", i), c.Hidden, sizes[i])
+		}
 	} else {
-		m.shortConv(prefix, c, b)
+		for i, l := range layers {
+			*l = model.Linear{Out: sizes[i]}
+		}
+		m.scattered(prefix+"qkvz", c.Hidden, x.KeyHeads, layers[:4]...)
+		m.scattered(prefix+"ba", c.Hidden, x.KeyHeads, layers[4:]...)
+	}
+	mixer := &model.Mixer{Kind: model.GatedDelta, Delta: x, Out: m.linear(prefix+"out", values, c.Hidden),
+		Conv: model.Conv{Channels: 2*keys + values, Width: 2 + m.IntN(4)}}
+	mixer.Conv.Weight = m.floatsAs(prefix+"conv", []int{mixer.Conv.Channels, 1, mixer.Conv.Width})
+	x.ALog, x.StepBias = m.floatsAs(prefix+"alog", []int{x.ValueHeads}), m.floatsAs(prefix+"stepbias",
+		[]int{x.ValueHeads})
+	x.Norm = m.floatsAs(prefix+"deltanorm", []int{x.ValueDim})
+	m.replaceAttention(prefix, c, b, mixer)
+}
+
+// scattered makes one tensor with the rows of several linear layers, some of each in every step.
+func (m *maker) scattered(name string, in, steps int, layers ...*model.Linear) {
+	m.fused(name, in, layers...)
+	step, from := 0, 0
+	for _, l := range layers {
+		step += l.Out / steps
+	}
+	for _, l := range layers {
+		l.Rows = model.Rows{From: from, To: steps * step, Step: step, Run: l.Out / steps}
+		from += l.Rows.Run
 	}
 }
 
@@ -33,8 +71,8 @@ func (m *maker) replaceAttention(prefix string, c *model.Config, b *model.Block,
 		b.AttnNorm = m.norm(prefix+"ra", c.Hidden, 1)
 	}
 	b.Mixer, b.Sinks = x, ""
-	b.Q, b.K, b.V, b.O, b.QNorm, b.KNorm, b.AttnSubNorm = model.Linear{}, model.Linear{}, model.Linear{},
-		model.Linear{}, model.Norm{}, model.Norm{}, model.Norm{}
+	b.Q, b.AttnGate, b.K, b.V, b.O, b.QNorm, b.KNorm, b.AttnSubNorm = model.Linear{}, model.Linear{}, model.Linear{},
+		model.Linear{}, model.Linear{}, model.Norm{}, model.Norm{}, model.Norm{}
 }
 
 // mamba2 replaces the attention of a block by a Mamba-2 layer.
@@ -42,6 +80,9 @@ func (m *maker) mamba2(prefix string, c *model.Config, b *model.Block) {
 	s := &model.SSD{Groups: 1 + m.IntN(2), HeadDim: pick(m, 3, 16, 20), StateDim: pick(m, 1, 8, 16, 33),
 		NormFirst: m.chance(3)}
 	s.Heads = s.Groups * (1 + m.IntN(3))
+	if m.chance(3) {
+		s.Factors = [5]float32{0.5, 0.6, 1.2, 1.1, 0.9}
+	}
 	inner := s.Heads * s.HeadDim
 	channels := inner + 2*s.Groups*s.StateDim
 	x := &model.Mixer{Kind: model.Mamba2, SSD: s, Conv: model.Conv{Channels: channels, Width: 2 + m.IntN(4)}}

@@ -6,7 +6,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -111,13 +110,17 @@ type maker struct {
 // minima says that all matrices have minima and an order.
 func (m *maker) minima() bool { return m.of == minimaAlone }
 
+// served says that devices serve all but experts.
+func (m *maker) served() bool { return m.of == onDevices || m.of == expertsBeside }
+
 // features are what random models may have.
 type features int
 
 const (
-	everyFeature features = iota
-	minimaAlone           // all matrices have minima and an order
-	onDevices             // what devices serve
+	everyFeature  features = iota
+	minimaAlone            // all matrices have minima and an order
+	onDevices              // what devices serve
+	expertsBeside          // what devices serve, and experts
 )
 
 // chance is true once in n times.
@@ -128,7 +131,7 @@ func pick[T any](m *maker, from ...T) T { return from[m.IntN(len(from))] }
 func randomModel(t *testing.T, r *rand.Rand, of features) (*view, *model.Description) {
 	m := &maker{r, t, newView("{}"), of}
 	d := &model.Description{Family: "random", Config: m.config()}
-	if m.chance(5) && of != onDevices {
+	if m.chance(5) && !m.served() {
 		m.latent(&d.Config)
 	}
 	m.v.manifest.Activation = pick(m, packed.Activation{Kind: packed.ActivationToken},
@@ -141,6 +144,11 @@ func randomModel(t *testing.T, r *rand.Rand, of features) (*view, *model.Descrip
 	} else {
 		m.floats(d.Embed, d.Vocab, d.Hidden)
 	}
+	if m.chance(4) {
+		d.FirstPosition = m.IntN(3)
+		d.Positions = m.floats("places", d.MaxPositions+d.FirstPosition, d.Hidden)
+	}
+	d.EmbedNorm = m.norm("en", d.Hidden, 4)
 	d.FinalNorm = m.norm("norm", d.Hidden, 1)
 	d.Head = d.Embed
 	if m.chance(2) {
@@ -154,8 +162,13 @@ func randomModel(t *testing.T, r *rand.Rand, of features) (*view, *model.Descrip
 		b := m.block(prefix, &d.Config)
 		if d.Latent != nil {
 			m.latentBlock(prefix, &d.Config, &b)
-		} else if m.chance(4) && of != onDevices {
+		} else if m.chance(4) && !m.served() {
 			m.recurrent(prefix, &d.Config, &b)
+		} else if !d.Parallel && m.chance(5) && !m.served() {
+			attention := b
+			m.recurrent(prefix, &d.Config, &b)
+			b.Q, b.AttnGate, b.K, b.V, b.O = attention.Q, attention.AttnGate, attention.K, attention.V, attention.O
+			b.QNorm, b.KNorm, b.AttnSubNorm = attention.QNorm, attention.KNorm, attention.AttnSubNorm
 		}
 		d.Blocks = append(d.Blocks, b)
 	}
@@ -167,10 +180,14 @@ func (m *maker) config() model.Config {
 		Hidden: pick(m, 16, 24, 64, 100, 256), Intermediate: pick(m, 8, 33, 96, 160, 300), Layers: 1 + m.IntN(3),
 		KVHeads: 1 + m.IntN(3), HeadDim: pick(m, 2, 8, 16, 20, 34, 64), Vocab: 30 + m.IntN(40), MaxPositions: 64,
 		NormEps:     pick(m, float32(1e-5), 1e-6),
-		Activation:  pick(m, model.SiLU, "relu2", "gelu_tanh"),
+		Activation:  pick(m, model.SiLU, "relu2", "gelu_tanh", "gelu", "relu"),
 		NormPlusOne: m.chance(3),
 	}
 	c.Heads = c.KVHeads * (1 + m.IntN(5))
+	c.ALiBi = m.chance(5) && !m.served()
+	if m.served() {
+		c.Activation = pick(m, model.SiLU, "relu2", "gelu_tanh")
+	}
 	c.Rope = model.Rope{Theta: pick(m, 10000.0, 500000, 1e6), Dim: c.HeadDim}
 	if m.chance(3) {
 		c.Rope.Dim = max(2, c.HeadDim/4*2)
@@ -219,7 +236,7 @@ func (m *maker) config() model.Config {
 }
 
 func (m *maker) block(prefix string, c *model.Config) model.Block {
-	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	q := c.Heads * c.HeadDim
 	b := model.Block{
 		AttnNorm:     m.norm(prefix+"a", c.Hidden, 1),
 		AttnSubNorm:  m.norm(prefix+"as", q, 2),
@@ -246,10 +263,20 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 	} else if !c.Parallel && m.chance(3) && m.of != onDevices { // no family has experts with either
 		m.experts(prefix, c, &b)
 	}
+	return m.layers(prefix, c, b)
+}
+
+// layers gives a block the linear layers of attention and MLP: fused, or each in its tensor.
+func (m *maker) layers(prefix string, c *model.Config, b model.Block) model.Block {
+	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	plain := b.Experts == nil && m.chance(3)
 	if m.chance(3) {
 		b.Q, b.K, b.V = model.Linear{Out: q}, model.Linear{Out: kv}, model.Linear{Out: kv}
-		m.fused(prefix+"qkv", c.Hidden, &b.Q, &b.K, &b.V)
+		if c.Heads == c.KVHeads && m.chance(2) {
+			m.scattered(prefix+"qkv", c.Hidden, c.Heads, &b.Q, &b.K, &b.V)
+		} else {
+			m.fused(prefix+"qkv", c.Hidden, &b.Q, &b.K, &b.V)
+		}
 		if b.Experts != nil {
 			return b
 		}
@@ -263,6 +290,10 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 	}
 	b.Q, b.K, b.V = m.linear(prefix+"q", c.Hidden, q), m.linear(prefix+"k", c.Hidden, kv), m.linear(prefix+"v",
 		c.Hidden, kv)
+	if m.chance(3) && !m.served() {
+		b.Q, b.AttnGate = model.Linear{Out: q}, model.Linear{Out: q}
+		m.scattered(prefix+"qg", c.Hidden, c.Heads, &b.Q, &b.AttnGate)
+	}
 	if b.Experts != nil {
 		return b
 	}
@@ -270,84 +301,6 @@ func (m *maker) block(prefix string, c *model.Config) model.Block {
 		b.Gate = m.linear(prefix+"g", c.Hidden, c.Intermediate)
 	}
 	return b
-}
-
-// experts gives a block a mixture of experts in place of its MLP: stacked codes, stacked floats, or floats of each
-// expert alone.
-func (m *maker) experts(prefix string, c *model.Config, b *model.Block) {
-	n, width := 1+m.IntN(9), pick(m, 8, 33, 64)
-	x := &model.Experts{Count: n, Chosen: 1 + m.IntN(n), Routing: model.Routing{Normalize: m.chance(2)},
-		Router: m.floats(prefix+"router", n, c.Hidden)}
-	if n == 1 { // a row is stored as a vector
-		x.Router = m.floatsAs(prefix+"router", []int{1, c.Hidden})
-	}
-	x.Gate = model.Linear{In: c.Hidden, Out: width, Experts: n}
-	x.Up, x.Down = x.Gate, m.expertMatrix(prefix+"ed", n, width, c.Hidden)
-	if m.chance(2) {
-		x.Gate, x.Up = m.expertMatrix(prefix+"eg", n, c.Hidden, width), m.expertMatrix(prefix+"eu", n, c.Hidden, width)
-	} else {
-		x.Gate = m.expertMatrix(prefix+"egu", n, c.Hidden, 2*width)
-		x.Gate.Out, x.Up = width, x.Gate
-		x.Up.Out, x.Gate.Rows, x.Up.Rows = width, model.Rows{From: 0, To: width}, model.Rows{From: width, To: 2 * width}
-	}
-	m.routing(prefix, x)
-	b.FFNSubNorm, b.Down = model.Norm{}, model.Linear{}
-	if m.chance(2) {
-		if m.chance(2) {
-			x.SharedGate = m.floatsAs(prefix+"sharedgate", []int{1, c.Hidden})
-		}
-		b.Gate, b.Up = m.linear(prefix+"sg", c.Hidden, c.Intermediate), m.linear(prefix+"su", c.Hidden, c.Intermediate)
-		b.Down = m.linear(prefix+"sd", c.Intermediate, c.Hidden)
-	}
-	b.Experts = x
-}
-
-// manyCodes makes one entry of several stacked matrices with scales, zero points and orders of one kind.
-func (m *maker) manyCodes(name string, n, rows, cols int) {
-	one := &maker{m.Rand, m.t, newView("{}"), m.of}
-	one.codes(name, n*rows, cols, "vnni4i", pack.Int4, m.minima() || m.chance(3))
-	e := one.v.manifest.Packed[0]
-	all, err := packed.Codes(one.v, &e, 0)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	l, err := pack.Open(e.Layout)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	e.Shape = []int{n, rows, cols}
-	if e.Bytes, err = l.PackedSize(e.MatrixShape()); err != nil {
-		m.t.Fatal(err)
-	}
-	tensors, data := one.v.tensors, make([]byte, e.StoredBytes())
-	for i := range n {
-		part := &pack.Matrix{Shape: e.MatrixShape(), Alphabet: all.Alphabet, Codes: all.Codes[i*rows*cols:][:rows*cols]}
-		if err := l.Pack(data[i*e.Stride():][:e.Bytes], part); err != nil {
-			m.t.Fatal(err)
-		}
-	}
-	m.v.manifest.Packed = append(m.v.manifest.Packed, e)
-	m.v.tensors[name+packed.PackedSuffix] = packed.Tensor{Name: name, DType: "U8", Shape: []int{len(data)}, Data: data}
-	for _, b := range e.Beside() {
-		t := tensors[name+b.Suffix]
-		if b.Suffix == packed.OrderSuffix {
-			t.Data = m.orders(n, cols)
-		} else if e.Scale.Kind == packed.ScaleTensor {
-			t.Data = bytes.Repeat(t.Data, n)
-		}
-		t.Shape = b.Shape
-		m.v.tensors[name+b.Suffix] = t
-	}
-}
-
-// orders makes n column orders, concatenated.
-func (m *maker) orders(n, cols int) (data []byte) {
-	for range n {
-		for _, i := range m.Perm(cols) {
-			data = binary.LittleEndian.AppendUint32(data, uint32(i))
-		}
-	}
-	return data
 }
 
 // fused makes one tensor that stacks the rows of several linear layers.
@@ -358,10 +311,24 @@ func (m *maker) fused(name string, in int, layers ...*model.Linear) {
 		rows += l.Out
 	}
 	m.matrix(name, rows, in)
+	if m.chance(3) {
+		bias := m.floats(name+".bias", 1, rows)
+		for _, l := range layers {
+			l.Bias = bias
+		}
+	}
 }
 
 func (m *maker) linear(name string, in, out int) model.Linear {
-	l := model.Linear{Weight: m.matrix(name, out, in), In: in, Out: out}
+	l := model.Linear{Weight: name, In: in, Out: out, Turned: !m.minima() && m.chance(8)}
+	if m.chance(6) && !m.served() {
+		l.Scale = 0.7
+	}
+	if l.Turned {
+		m.floatsAs(name, []int{in, out})
+	} else {
+		m.matrix(name, out, in)
+	}
 	if m.chance(3) {
 		l.Bias = m.floats(name+".bias", 1, out)
 	}
@@ -495,7 +462,7 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 			}
 		}
 	}
-	if m.of == onDevices {
+	if m.served() {
 		zeros, minima, moved, e.Min = nil, nil, false, false
 	}
 	if moved {

@@ -14,11 +14,8 @@ type ssd struct {
 	eps            float32
 }
 
-// ssd binds the tensors of a Mamba-2 layer; nil if it is of another kind.
+// ssd binds the tensors of a Mamba-2 layer but its linear layers.
 func (l *loader) ssd(from *model.SSD) *ssd {
-	if from == nil {
-		return nil
-	}
 	s := &ssd{SSD: from, inner: from.Heads * from.HeadDim, eps: l.desc.NormEps}
 	s.decay, s.d, s.bias = l.vector(from.ALog, from.Heads), l.vector(from.D, from.Heads), l.vector(from.StepBias,
 		from.Heads)
@@ -31,41 +28,25 @@ func (l *loader) ssd(from *model.SSD) *ssd {
 	return s
 }
 
-// headTask computes the states of heads; item i is run i mod runs and head i / runs. In the output of the convolution
-// it replaces x of the head by y.
-type headTask struct{ recurrentTask }
+func (s *ssd) heads() int            { return s.Heads }
+func (s *ssd) headSize() int         { return s.HeadDim * s.StateDim }
+func (s *ssd) first() int            { return s.inner }
+func (s *ssd) outputs() int          { return s.inner }
+func (s *ssd) prepare(row []float32) {}
 
-func (k *headTask) Do(from, to int) {
-	for i := from; i < to; i++ {
-		k.head(k.runs[i%len(k.runs)], i/len(k.runs))
-	}
-}
-
-// head takes a head through the tokens of a run.
-func (k *headTask) head(r run, h int) {
-	s, channels := k.ssd, k.conv.channels
-	size := s.HeadDim * s.StateDim
-	at, group := k.conv.state()+h*size, s.inner+h/(s.Heads/s.Groups)*s.StateDim
-	seq, start := k.tokens[r.first].seq, k.tokens[r.first].pos
-	state := k.states.of(seq.state, k.layer)[at:][:size]
-	for i := range r.n {
-		in, row := k.y[(r.first+i)*k.in.out:][:k.in.out], k.mixed[(r.first+i)*channels:][:channels]
-		x, b, c := row[h*s.HeadDim:][:s.HeadDim], row[group:][:s.StateDim], row[group+s.Groups*s.StateDim:][:s.StateDim]
-		// the place of x in the input of the convolution, which is not needed any more
-		s.step(h, in[len(in)-s.Heads+h], headVectors{x, b, c, in[s.inner+h*s.HeadDim:][:s.HeadDim]}, state)
-		for _, kept := range seq.snapshots {
-			if kept.position == start+i+1 {
-				copy(k.states.of(kept.slot, k.layer)[at:], state)
-			}
-		}
-	}
+// step takes the state of head h one token further, and replaces x of the head by y.
+func (s *ssd) step(h int, in, row, state []float32) {
+	group := s.inner + h/(s.Heads/s.Groups)*s.StateDim
+	x, b, c := row[h*s.HeadDim:][:s.HeadDim], row[group:][:s.StateDim], row[group+s.Groups*s.StateDim:][:s.StateDim]
+	// the place of x in the input of the convolution, which is not needed any more
+	s.advance(h, in[len(in)-s.Heads+h], headVectors{x, b, c, in[s.inner+h*s.HeadDim:][:s.HeadDim]}, state)
 }
 
 // headVectors are the vectors of a head and a token; scratch is as long as x.
 type headVectors struct{ x, b, c, scratch []float32 }
 
-// step takes the state of head h one token further, t being its part of the input of the step, and replaces x by y.
-func (s *ssd) step(h int, t float32, v headVectors, state []float32) {
+// advance is step with the vectors of the head, t being its part of the input of the step.
+func (s *ssd) advance(h int, t float32, v headVectors, state []float32) {
 	dt := tensor.Softplus(t + s.bias[h])
 	copy(v.scratch, v.x)
 	tensor.Times(v.scratch, dt)
@@ -80,24 +61,17 @@ func (s *ssd) step(h int, t float32, v headVectors, state []float32) {
 	tensor.Add(v.x, v.scratch)
 }
 
-// gateTask applies gate and norms to the outputs of tokens, in the place of y.
-type gateTask struct {
-	recurrentTask
-	*finiteCheck
-}
-
-func (k *gateTask) Do(from, to int) {
-	s := k.ssd
-	for t := from; t < to; t++ {
-		y, z := k.mixed[t*k.conv.channels:][:s.inner], k.y[t*k.in.out:][:s.inner]
-		if !s.NormFirst {
-			tensor.SiluGate(y, z, y)
-		}
-		k.check(t, s.normalize(y))
-		if s.NormFirst {
-			tensor.SiluGate(y, z, y)
-		}
+// finish applies gate and norms.
+func (s *ssd) finish(in, row []float32) (finite bool) {
+	y, z := row[:s.inner], in[:s.inner]
+	if !s.NormFirst {
+		tensor.SiluGate(y, z, y)
 	}
+	finite = s.normalize(y)
+	if s.NormFirst {
+		tensor.SiluGate(y, z, y)
+	}
+	return finite
 }
 
 // normalize applies the norms of all groups, and reports whether the values are finite.

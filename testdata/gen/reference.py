@@ -14,6 +14,7 @@ checkpoint declares as masters of ternary ones are made ternary in both.
 import glob
 import hashlib
 import json
+import math
 import os
 import struct
 import subprocess
@@ -101,6 +102,10 @@ def gelu_tanh(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
 
 
+def gelu_erf(x):
+    return 0.5 * x * (1 + np.vectorize(math.erf)(x / np.sqrt(2)))
+
+
 def softplus(x):
     return np.log1p(np.exp(x))
 
@@ -138,7 +143,7 @@ def frequencies(theta, dim, scaling, config):
     if kind == "longrope":  # the text is shorter than the original length, so the short factors apply
         old = config["original_max_position_embeddings"]
         wider = config["max_position_embeddings"] / old
-        return inv / np.array(scaling["short_factor"]), scaling.get("attention_factor", np.sqrt(1 + np.log(wider) / np.log(old)))
+        return inv / np.array(scaling["short_factor"]), scaling.get("short_mscale", scaling.get("attention_factor", np.sqrt(1 + np.log(wider) / np.log(old))))
     assert kind == "default", kind
     return inv, 1
 
@@ -170,8 +175,16 @@ TRAITS = {
     "CohereForCausalLM": dict(layer=True, adjacent=True, parallel=True, tied=True),
     "Cohere2ForCausalLM": dict(layer=True, adjacent=True, parallel=True, tied=True),
     "ApertusForCausalLM": dict(plain=("up_proj", "down_proj"), norms=("attention_layernorm", "feedforward_layernorm")),
+    "Qwen3NextForCausalLM": dict(plus_one=True, share=0.25),
+    "Qwen3_5ForCausalLM": dict(plus_one=True, share=0.25),
+    "Qwen3_5MoeForCausalLM": dict(plus_one=True, share=0.25),
+    "FalconH1ForCausalLM": dict(norms=("input_layernorm", "pre_ff_layernorm"), final="model.final_layernorm"),
+    "PhiMoEForCausalLM": dict(layer=True),
     "PhiForCausalLM": dict(layer=True, share=0.5, plain=("fc1", "fc2"), parallel=True, final="model.final_layernorm"),
 }
+
+
+EARLY = ("GPT2LMHeadModel", "GPTNeoXForCausalLM", "OPTForCausalLM", "BloomForCausalLM")
 
 
 # ---- the model -----------------------------------------------------------------------------------------------------------
@@ -183,7 +196,10 @@ class Model:
         for path in sorted(glob.glob(os.path.join(directory, "*.safetensors"))):
             self.t.update(read_safetensors(path))
         self.arch = c["architectures"][0]
+        self.int8 = False
         self.gemma = self.arch.startswith("Gemma")
+        if self.arch in EARLY:
+            return
         self.heads = c["num_attention_heads"]
         self.kv = c.get("num_key_value_heads") or self.heads
         self.dim = c.get("head_dim") or c["hidden_size"] // self.heads
@@ -194,7 +210,6 @@ class Model:
         q = c.get("quantization_config") or {}
         self.divides = q.get("linear_class", "bitlinear") == "bitlinear"
         self.masters = q.get("quantization_mode") == "online" or (self.arch == "BitnetForCausalLM" and not q)
-        self.int8 = False
 
     def weight(self, name):
         w = self.t[name]
@@ -213,7 +228,7 @@ class Model:
         if self.traits.get("layer"):
             w = self.t.get(name + ".weight", 0.0 if self.traits.get("plus_one") else 1.0)
             return layernorm(x, w, self.t.get(name + ".bias"), self.eps, self.traits.get("plus_one"))
-        return rmsnorm(x, self.t[name + ".weight"], self.eps, self.gemma)
+        return rmsnorm(x, self.t[name + ".weight"], self.eps, self.gemma or self.traits.get("plus_one", False))
 
     def head_norm(self, name, x):
         """The norm of each head of x, with weights of all heads, or of each head in a tensor of its own."""
@@ -236,7 +251,7 @@ class Model:
             return (i + 1) % c.get("sliding_window_pattern", c.get("_sliding_window_pattern", 6)) != 0
         if self.arch == "Cohere2ForCausalLM":
             return (i + 1) % c.get("sliding_window_pattern", 4) != 0
-        return self.arch in ("MistralForCausalLM", "Phi3ForCausalLM", "Starcoder2ForCausalLM", "Ministral3ForCausalLM")
+        return self.arch in ("MistralForCausalLM", "Phi3ForCausalLM", "PhiMoEForCausalLM", "Starcoder2ForCausalLM", "Ministral3ForCausalLM")
 
     def rope(self, local):
         c, params = self.c, self.c.get("rope_parameters") or {}
@@ -286,6 +301,9 @@ class Model:
             q, k, v = (self.linear(prefix + "qkv_proj", x, p) for p in parts)
         else:
             q, k, v = (self.linear(prefix + p, x) for p in ("q_proj", "k_proj", "v_proj"))
+        gate = None
+        if q.shape[1] == 2 * q_rows:  # of each head, queries and then the gate of its output
+            q, gate = (part.reshape(n, q_rows) for part in np.split(q.reshape(n, self.heads, 2 * self.dim), 2, axis=2))
         if self.c.get("clip_qkv"):
             q, k, v = (np.clip(x, -self.c["clip_qkv"], self.c["clip_qkv"]) for x in (q, k, v))
         whole = self.arch in ("Olmo2ForCausalLM", "Olmo3ForCausalLM", "OlmoeForCausalLM")
@@ -308,6 +326,7 @@ class Model:
             q = q * (1 + r["llama_4_scaling_beta"] * np.log(1 + np.arange(n) // r["original_max_position_embeddings"]))[:, None, None]
         if prefix + "query_layernorm.weight" in self.t:  # HunYuan: behind the rotation
             q, k = self.norm(prefix + "query_layernorm", q), self.norm(prefix + "key_layernorm", k)
+        k = k * self.c.get("key_multiplier", 1)
         scale = self.c.get("attention_multiplier", self.c.get("query_pre_attn_scalar", self.dim) ** -0.5)
         z = np.einsum("qhd,khd->hqk", q, np.repeat(k, group, axis=1)) * scale
         cap = self.c.get("attn_logit_softcapping")
@@ -323,6 +342,8 @@ class Model:
         else:  # one more logit per head, whose share nobody gets
             share = softmax(np.concatenate([z, np.broadcast_to(sinks[:, None, None], (self.heads, n, 1))], axis=-1))[..., :-1]
         o = np.einsum("hqk,khd->qhd", share, np.repeat(v, group, axis=1)).reshape(n, q_rows)
+        if gate is not None:
+            o = o / (1 + np.exp(-gate))
         for name in ("attn_sub_norm", "inner_attn_ln"):
             if prefix + name + ".weight" in self.t:
                 o = self.norm(prefix + name, o)
@@ -340,7 +361,10 @@ class Model:
         """z, x, B, C and the step of each head; a state that decays and takes x ⊗ B in, whose product with C comes out."""
         heads, groups, size, n = (self.c["mamba_" + k] for k in ("n_heads", "n_groups", "d_head", "d_state"))
         inner = heads * size
-        z, xbc, step = np.split(self.linear(prefix + "in_proj", x), [inner, 2 * inner + 2 * groups * n], axis=-1)
+        rows = self.linear(prefix + "in_proj", x)
+        if "ssm_multipliers" in self.c:  # Falcon-H1
+            rows = rows * self.c["ssm_in_multiplier"] * np.repeat(self.c["ssm_multipliers"], [inner, inner, groups * n, groups * n, heads])
+        z, xbc, step = np.split(rows, [inner, 2 * inner + 2 * groups * n], axis=-1)
         w = self.t[prefix + "conv1d.weight"][:, 0]
         padded = np.concatenate([np.zeros((w.shape[1] - 1, w.shape[0])), xbc])
         xbc = silu(sum(padded[k:k + len(x)] * w[:, k] for k in range(w.shape[1])) + self.t.get(prefix + "conv1d.bias", 0))
@@ -351,26 +375,114 @@ class Model:
             state *= np.exp(-np.exp(self.t[prefix + "A_log"]) * step[t])[:, None, None]
             state += np.einsum("h,hp,hn->hpn", step[t], u, b)
             y[t] = np.einsum("hpn,hn->hp", state, c) + self.t[prefix + "D"][:, None] * u
+        if prefix + "norm.weight" not in self.t:
+            return self.linear(prefix + "out_proj", y.reshape(len(x), inner) * silu(z))
         y = (y.reshape(len(x), inner) * silu(z)).reshape(len(x), groups, -1)
         return self.linear(prefix + "out_proj", rmsnorm(y, 1, self.eps, False).reshape(len(x), inner) * self.t[prefix + "norm.weight"])
+
+    def delta_rule(self, prefix, x):
+        """A matrix for each value head decays, and takes in by how much its answer to the key misses the value; its answer to the query comes out."""
+        c, n = self.c, len(x)
+        kh, vh, dk, dv = (c["linear_" + k] for k in ("num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim"))
+        many = vh // kh
+        if prefix + "in_proj_qkvz.weight" in self.t:
+            q, k, v, z = np.split(self.linear(prefix + "in_proj_qkvz", x).reshape(n, kh, -1), np.cumsum([dk, dk, many * dv]), axis=2)
+            b, a = np.split(self.linear(prefix + "in_proj_ba", x).reshape(n, kh, -1), 2, axis=2)
+            qkv = np.concatenate([y.reshape(n, -1) for y in (q, k, v)], axis=1)
+        else:
+            qkv, z, b, a = (self.linear(prefix + "in_proj_" + k, x) for k in ("qkv", "z", "b", "a"))
+        z, b, a = z.reshape(n, vh, dv), b.reshape(n, vh), a.reshape(n, vh)
+        w = self.t[prefix + "conv1d.weight"][:, 0]
+        padded = np.concatenate([np.zeros((w.shape[1] - 1, w.shape[0])), qkv])
+        qkv = silu(sum(padded[i:i + n] * w[:, i] for i in range(w.shape[1])))
+        q, k, v = (y.reshape(n, -1, d) for y, d in zip(np.split(qkv, [kh * dk, 2 * kh * dk], axis=1), (dk, dk, dv)))
+        q, k = (np.repeat(y / np.sqrt((y * y).sum(axis=-1, keepdims=True) + 1e-6), many, axis=1) for y in (q, k))
+        state, o = np.zeros((vh, dk, dv)), np.zeros((n, vh, dv))
+        decay = np.exp(-np.exp(self.t[prefix + "A_log"]) * softplus(a + self.t[prefix + "dt_bias"]))
+        for t in range(n):
+            state *= decay[t][:, None, None]
+            missed = v[t] - np.einsum("hkv,hk->hv", state, k[t])
+            state += np.einsum("hk,hv->hkv", k[t], missed / (1 + np.exp(-b[t]))[:, None])
+            o[t] = np.einsum("hkv,hk->hv", state, q[t]) / np.sqrt(dk)
+        return self.linear(prefix + "out_proj", (rmsnorm(o, self.t[prefix + "norm.weight"], self.eps, False) * silu(z)).reshape(n, -1))
 
     def lfm2(self, tokens):
         h = self.t["model.embed_tokens.weight"][tokens]
         for i in range(self.c["num_hidden_layers"]):
             p = f"model.layers.{i}."
             x = self.norm(p + "operator_norm", h)
-            h = h + (self.attention(i, p + "self_attn.", x) if i in self.c["full_attn_idxs"] else self.short_conv(p + "conv.", x))
-            h = h + self.gated(p + "feed_forward.", self.norm(p + "ffn_norm", h), ("w1", "w3", "w2"))
+            h = h + (self.attention(i, p + "self_attn.", x) if p + "self_attn.q_proj.weight" in self.t else self.short_conv(p + "conv.", x))
+            x = self.norm(p + "ffn_norm", h)
+            h = h + (self.routed(i, p + "feed_forward.", x) if p + "feed_forward.gate.weight" in self.t else self.gated(p + "feed_forward.", x, ("w1", "w3", "w2")))
         return self.norm("model.embedding_norm", h) @ self.t["model.embed_tokens.weight"].T
+
+    def early(self, tokens):
+        """The families before Llama: names of their own, learned positions or ALiBi, biases everywhere, attention of as many keys as queries."""
+        c, t, n = self.c, self.t, len(tokens)
+        heads = c.get("n_head") or c["num_attention_heads"]
+        layers = c.get("n_layer") or c["num_hidden_layers"]
+        self.eps = c.get("layer_norm_epsilon") or c.get("layer_norm_eps") or 1e-5
+        norm = lambda name, x: layernorm(x, t[name + ".weight"], t[name + ".bias"], self.eps, False)
+        apply = lambda name, x: x @ t[name + ".weight"].T + t[name + ".bias"]
+        at = np.arange(n)
+        seen, bias = at[None, :] <= at[:, None], 0
+        act = {"gelu_new": gelu_tanh, "relu": lambda x: np.maximum(x, 0), "gelu": gelu_erf}[c.get("activation_function") or c.get("hidden_act") or "gelu_new"]
+
+        def attend(q, k, v):
+            d = q.shape[-1] // heads
+            q, k, v = (x.reshape(n, heads, d) for x in (q, k, v))
+            if self.arch == "GPTNeoXForCausalLM":
+                turn = frequencies(c["rotary_emb_base"], int(d * c["rotary_pct"]), None, c)
+                q, k = rotate(q, *turn), rotate(k, *turn)
+            z = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(d) + bias
+            return np.einsum("hqk,khd->qhd", softmax(np.where(seen, z, -np.inf)), v).reshape(n, heads * d)
+
+        def interleaved(x):
+            x = x.reshape(n, heads, 3, -1)
+            return [x[:, :, i].reshape(n, -1) for i in range(3)]
+
+        if self.arch == "GPT2LMHeadModel":
+            apply = lambda name, x: x @ t[name + ".weight"] + t[name + ".bias"]
+            h, final, head = t["transformer.wte.weight"][tokens] + t["transformer.wpe.weight"][:n], "transformer.ln_f", "transformer.wte.weight"
+        elif self.arch == "OPTForCausalLM":
+            p = "model.decoder."
+            h, final, head = t[p + "embed_tokens.weight"][tokens] + t[p + "embed_positions.weight"][2:n + 2], p + "final_layer_norm", p + "embed_tokens.weight"
+        elif self.arch == "BloomForCausalLM":
+            assert heads == 4  # slopes of other numbers of heads are those of ALiBi's interpolation
+            bias = 2.0 ** (-8 / heads * np.arange(1, heads + 1))[:, None, None] * at
+            h, final, head = norm("transformer.word_embeddings_layernorm", t["transformer.word_embeddings.weight"][tokens]), "transformer.ln_f", "transformer.word_embeddings.weight"
+        else:
+            h, final, head = t["gpt_neox.embed_in.weight"][tokens], "gpt_neox.final_layer_norm", "embed_out.weight"
+        for i in range(layers):
+            if self.arch == "GPT2LMHeadModel":
+                p = f"transformer.h.{i}."
+                h = h + apply(p + "attn.c_proj", attend(*np.split(apply(p + "attn.c_attn", norm(p + "ln_1", h)), 3, axis=1)))
+                h = h + apply(p + "mlp.c_proj", act(apply(p + "mlp.c_fc", norm(p + "ln_2", h))))
+            elif self.arch == "OPTForCausalLM":
+                p = f"model.decoder.layers.{i}."
+                x = norm(p + "self_attn_layer_norm", h)
+                h = h + apply(p + "self_attn.out_proj", attend(*(apply(p + f"self_attn.{k}_proj", x) for k in "qkv")))
+                h = h + apply(p + "fc2", act(apply(p + "fc1", norm(p + "final_layer_norm", h))))
+            else:
+                bloom = self.arch == "BloomForCausalLM"
+                p = f"transformer.h.{i}." if bloom else f"gpt_neox.layers.{i}."
+                a = p + ("self_attention" if bloom else "attention")
+                add = apply(a + ".dense", attend(*interleaved(apply(a + ".query_key_value", norm(p + "input_layernorm", h)))))
+                x = norm(p + "post_attention_layernorm", h + add if bloom else h)
+                h = h + add + apply(p + "mlp.dense_4h_to_h", act(apply(p + "mlp.dense_h_to_4h", x)))
+        return norm(final, h) @ t[head].T
 
     def mlp(self, i, prefix, x):
         if self.arch == "GptOssForCausalLM":
             return self.clamped_experts(prefix, x)
         if self.arch == "GraniteMoeHybridForCausalLM":
             gate, up = np.split(self.linear(prefix.replace("mlp", "shared_mlp") + "input_linear", x), 2, axis=-1)
-            return self.linear(prefix.replace("mlp", "shared_mlp") + "output_linear", self.act(gate) * up)
+            f = self.linear(prefix.replace("mlp", "shared_mlp") + "output_linear", self.act(gate) * up)
+            return f + self.experts(prefix, x) if self.c["num_local_experts"] else f
         if prefix + "gate.weight" in self.t and prefix + "shared_experts.up_proj.weight" in self.t or self.arch == "HunYuanMoEV1ForCausalLM":
             return self.routed(i, prefix, x)
+        if self.arch == "PhiMoEForCausalLM":
+            return self.sparse_mixer(prefix.replace("mlp", "block_sparse_moe"), x)
         if prefix + "gate_proj.weight" not in self.t and self.c.get("num_experts_per_tok"):
             return self.experts(prefix, x)
         prefix = prefix.replace("mlp", self.traits.get("mlp", "mlp"))
@@ -387,14 +499,14 @@ class Model:
     def experts(self, prefix, x):
         """The sum of the experts that a router chooses for each position, times their shares of a softmax."""
         c = self.c
-        if self.arch in ("MixtralForCausalLM", "GraniteMoeForCausalLM"):
+        granite = self.arch.startswith("GraniteMoe")
+        if self.arch == "MixtralForCausalLM" or granite:
             prefix = prefix.replace("mlp", "block_sparse_moe")
-        granite = self.arch == "GraniteMoeForCausalLM"
         share = softmax(x @ self.t[prefix + ("router.layer.weight" if granite else "gate.weight")].T)
         y, n = np.zeros_like(x), share.shape[1]
         for t in range(x.shape[0]):
             chosen = sorted(range(n), key=lambda e: (-share[t, e], e))[:c["num_experts_per_tok"]]
-            whole = sum(share[t, e] for e in chosen) if c.get("norm_topk_prob") or self.arch in ("MixtralForCausalLM", "GraniteMoeForCausalLM") else 1
+            whole = sum(share[t, e] for e in chosen) if c.get("norm_topk_prob") or self.arch in ("MixtralForCausalLM", "Qwen3_5MoeForCausalLM") or granite else 1
             for e in chosen:
                 if granite:
                     gate, up = np.split(x[t] @ self.t[prefix + "input_linear.weight"][e].T, 2)
@@ -406,6 +518,19 @@ class Model:
         if prefix + "shared_expert_gate.weight" in self.t:
             gate = 1 / (1 + np.exp(-(x @ self.t[prefix + "shared_expert_gate.weight"].T)))
             y += gate * self.gated(prefix + "shared_expert.", x, ("gate_proj", "up_proj", "down_proj"))
+        return y
+
+    def sparse_mixer(self, prefix, x):
+        """Two experts; the weight of each is its share of a softmax over those that are near."""
+        y, score = np.zeros_like(x), x @ self.t[prefix + "gate.weight"].T
+        for t in range(x.shape[0]):
+            left = list(range(score.shape[1]))
+            for _ in range(2):
+                best = max(left, key=lambda e: (score[t, e], -e))
+                m = score[t, best]
+                near = [e for e in left if (m - score[t, e]) / max(abs(score[t, e]), m) <= 2 * self.c["router_jitter_noise"]]
+                y[t] += self.gated(f"{prefix}experts.{best}.", x[t], ("w1", "w3", "w2")) / sum(np.exp(score[t, e] - m) for e in near)
+                left.remove(best)
         return y
 
     def routed(self, i, prefix, x):
@@ -422,6 +547,10 @@ class Model:
         elif self.arch == "DeepseekV2ForCausalLM":  # greedy
             k, bias, groups, kept = c["num_experts_per_tok"], 0, 1, 1
             s, add, scale, whole = softmax(x @ self.t[prefix + "gate.weight"].T), 0, c["routed_scaling_factor"], False
+        elif self.arch == "Lfm2MoeForCausalLM":
+            k, bias, groups, kept = c["num_experts_per_tok"], self.t[prefix + "expert_bias"], 1, 1
+            s, add, scale, whole = 1 / (1 + np.exp(-(x @ self.t[prefix + "gate.weight"].T))), 1e-6, c["routed_scaling_factor"], c["norm_topk_prob"]
+            names, shared = ("w1", "w3", "w2"), None
         else:
             k, bias = c["num_experts_per_tok"], self.t[prefix + "gate.e_score_correction_bias"]
             groups, kept = c["n_group"], c["topk_group"]
@@ -435,7 +564,7 @@ class Model:
             total = s[t, chosen].sum() + add if whole else 1
             for e in chosen:
                 y[t] += s[t, e] / total * scale * self.gated(f"{prefix}experts.{e}.", x[t], names)
-        return y + self.gated(shared, x, names)
+        return y + self.gated(shared, x, names) if shared else y
 
     def clamped_experts(self, prefix, x):
         """gpt-oss: MXFP4 blocks, gate and up in even and odd rows, biases everywhere."""
@@ -474,7 +603,9 @@ class Model:
     def logits(self, tokens, int8=False):
         self.int8 = int8
         c = self.c
-        if self.arch == "Lfm2ForCausalLM":
+        if self.arch in EARLY:
+            return self.early(tokens)
+        if self.arch.startswith("Lfm2"):
             return self.lfm2(tokens)
         h = self.t["model.embed_tokens.weight"][tokens]
         if self.gemma:
@@ -501,7 +632,18 @@ class Model:
                 h = h + self.norm(p + "post_mlp_layernorm", self.mlp(i, p + "mlp.", self.norm(p + second, h)))
                 continue
             x = self.norm(p + first, h)
-            a = self.mamba2(p + "mamba.", x) if p + "mamba.D" in self.t else self.attention(i, p + "self_attn.", x)
+            if self.arch == "FalconH1ForCausalLM":
+                h = h + c["ssm_out_multiplier"] * self.mamba2(p + "mamba.", x)
+                h = h + c["attention_out_multiplier"] * self.attention(i, p + "self_attn.", x * c["attention_in_multiplier"])
+                x, f, many = self.norm(p + second, h), p + "feed_forward.", c["mlp_multipliers"]
+                h = h + many[1] * self.linear(f + "down_proj", silu(many[0] * self.linear(f + "gate_proj", x)) * self.linear(f + "up_proj", x))
+                continue
+            if p + "mamba.D" in self.t:
+                a = self.mamba2(p + "mamba.", x)
+            elif p + "linear_attn.A_log" in self.t:
+                a = self.delta_rule(p + "linear_attn.", x)
+            else:
+                a = self.attention(i, p + "self_attn.", x)
             h = h + add * (self.norm(p + "post_attention_layernorm", a) if two_norms else a)
             x = self.norm(p + ("pre_feedforward_layernorm" if two_norms else second), h)
             f = self.mlp(i, p + "mlp.", x)
@@ -511,7 +653,7 @@ class Model:
             h = h / (c["hidden_size"] / c["dim_model_base"])
         tied = c.get("tie_word_embeddings", self.gemma or self.arch.startswith("MiniCPM") or self.traits.get("tied", False)) or c.get("share_embedding", False)
         z = h @ self.t["model.embed_tokens.weight" if tied else "lm_head.weight"].T / c.get("logits_scaling", 1)
-        z = (z + self.t.get("lm_head.bias", 0)) * c.get("logit_scale", 1)
+        z = (z + self.t.get("lm_head.bias", 0)) * c.get("logit_scale", c.get("lm_head_multiplier", 1))
         cap = c.get("final_logit_softcapping")
         return cap * np.tanh(z / cap) if cap else z
 
@@ -530,7 +672,8 @@ GOLDEN = {
     "seed-oss-36b": False, "ministral-8b": False, "ministral-3-3b": False, "cwm-32b": False, "afm-4.5b": False, "ernie-4.5-0.3b": False, "helium-1-2b": False, "glm-4-9b": False, "glm-4-9b-0414": False,
     "minitron-4b": False, "starcoder2-3b": False, "stablelm-2-1.6b": False, "stablelm-2-12b": False, "olmo-7b-0424": False, "command-r-v01": False, "command-r-plus": False, "command-r7b": False, "apertus-8b": False, "phi-2": False,
     "dots.llm1": False, "hunyuan-a13b": False, "glm-4.5": False, "ernie-4.5-21b-a3b": False, "deepseek-v2-lite": False, "deepseek-v3": False,
-    "lfm2-1.2b": False, "granite-4.0-h-1b": False, "bamba-9b": False,
+    "lfm2-1.2b": False, "granite-4.0-h-1b": False, "bamba-9b": False, "lfm2-8b-a1b": False, "granite-4.0-h-tiny": False,
+    "gpt2": False, "pythia-160m": False, "opt-125m": False, "bloom-560m": False, "qwen3-next-80b-a3b": False, "qwen3.5-9b": False, "qwen3.5-35b-a3b": False, "phi-3.5-moe": False, "falcon-h1-0.5b": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

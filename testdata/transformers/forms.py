@@ -20,6 +20,7 @@ TOKENS = [(i * i * 37 + i * 101 + 11) % 48 for i in range(40)]
 SIZES = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              vocab_size=48, max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 NORM = dict(rms_norm_eps=1e-5)
+EARLY = dict(num_key_value_heads=DROP, intermediate_size=DROP)
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 
@@ -67,6 +68,16 @@ FAMILIES = {
         order_of_interleaved_layers="local_attn_first", use_gated_activation=True, use_parallel_block=True, use_parallel_embedding=True, use_embedding_sharing=True)}),
     "apertus": ("Apertus", dict(NORM), {**WHOLE, **TIED, "attention_bias": dict(attention_bias=True), "relu2": dict(hidden_act="relu2")}),
     "phi": ("Phi", dict(layer_norm_eps=1e-5), {**partial(0.5), "tied": dict(tie_word_embeddings=True), "qk": dict(qk_layernorm=True), "same silu": dict(hidden_act="gelu_pytorch_tanh")}),
+    "gpt2": ("GPT2", dict(EARLY, n_embd=64, n_layer=2, n_head=4, n_positions=64, layer_norm_epsilon=1e-5), {"n_inner": dict(n_inner=96), "untied": dict(tie_word_embeddings=False), "same unscaled": dict(scale_attn_weights=False), "same relu": dict(activation_function="relu"),
+        "same gelu": dict(activation_function="gelu"), "same silu": dict(activation_function="silu"), "same hub": dict(n_ctx=64, summary_type="cls_index", task_specific_params=dict(a=dict(b=1)), dtype=DROP, torch_dtype="float32"),
+        "same usual names": dict(n_embd=DROP, hidden_size=64, n_layer=DROP, num_hidden_layers=2)}),
+    "gpt_neox": ("GPTNeoX", dict(num_key_value_heads=DROP, layer_norm_eps=1e-5, rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.25)), {"tied": dict(tie_word_embeddings=True), "no bias": dict(attention_bias=False), "same sequential": dict(use_parallel_residual=False),
+        "same old": dict(rope_parameters=DROP, rotary_pct=0.5, rotary_emb_base=20000, dtype=DROP, torch_dtype="float16", classifier_dropout=0.1), "same no rope": dict(rope_parameters=DROP), "same tanh": dict(hidden_act="gelu_fast"), "same new": dict(hidden_act="gelu_new"),
+        "same yarn": dict(rope_parameters=dict(YARN, rope_theta=5000.0, partial_rotary_factor=0.5)), "same linear": dict(rope_parameters=DROP, rope_scaling=dict(type="linear", factor=2.0), rotary_pct=1.0)}),
+    "opt": ("OPT", dict(EARLY, ffn_dim=96), {"untied": dict(tie_word_embeddings=False), "no bias": dict(enable_bias=False), "no weights of norms": dict(layer_norm_elementwise_affine=False), "no last norm": dict(_remove_final_layer_norm=True), "same gelu": dict(activation_function="gelu"),
+        "same hub": dict(activation_dropout=0.0, word_embed_proj_dim=64, prefix="</s>", do_layer_norm_before=True, dtype=DROP, torch_dtype="float16")}),
+    "bloom": ("Bloom", dict(EARLY, n_layer=2, n_head=4, layer_norm_epsilon=1e-5), {"untied": dict(tie_word_embeddings=False), "six heads": dict(hidden_size=72, n_head=6), "five heads": dict(hidden_size=80, n_head=5), "same hub": dict(hidden_size=DROP, n_embed=64, n_inner=None, seq_length=64,
+        num_attention_heads=4, n_head=DROP, unk_token_id=0, offset_alibi=100, attention_softmax_in_fp32=True, bias_dropout_fusion=True, masked_softmax_fusion=True, skip_bias_add=True, skip_bias_add_qkv=False)}),
     "glm4": ("Glm4", dict(NORM, head_dim=16), {**partial(0.5), **TIED, "no bias": dict(attention_bias=False)}),
 }
 
@@ -77,11 +88,24 @@ QWEN_TOWER = dict(depth=1, num_heads=2, patch_size=4, temporal_patch_size=1, spa
 MROPE = dict(rope_type="default", mrope_section=[2, 3, 3], rope_theta=5000.0)
 IDEFICS = dict(text_config=dict(TEXT, **NORM, model_type="llama"), vision_config=dict(TINY, image_size=16, patch_size=4), image_token_id=47, scale_factor=1)
 FLAT = dict(text_config=DROP, **TEXT, **NORM, rope_theta=5000.0, rope_scaling=dict(type="mrope", mrope_section=[2, 3, 3]), torch_dtype="float32", dtype=DROP)
+QWEN_MOE = dict(TEXT, **NORM, head_dim=16, moe_intermediate_size=24, num_experts=6, num_experts_per_tok=2, rope_parameters=dict(MROPE, mrope_interleaved=True))
+GEMMA3 = dict(TEXT, **NORM, head_dim=16, sliding_window=8, query_pre_attn_scalar=24, layer_types=["sliding_attention", "full_attention"],
+    rope_parameters=dict(full_attention=dict(rope_type="linear", factor=4.0, rope_theta=1e6), sliding_attention=dict(rope_type="default", rope_theta=1e4)))
+GEMMA3_OLD = dict(TEXT, **NORM, head_dim=16, sliding_window=8, query_pre_attn_scalar=24, model_type="gemma3_text", sliding_window_pattern=2, rope_theta=1e6, rope_local_base_freq=1e4, rope_scaling=dict(rope_type="linear", factor=8.0))
+NEXT = dict(TEXT, **NORM, head_dim=32, linear_key_head_dim=16, linear_value_head_dim=24, linear_num_key_heads=2, linear_num_value_heads=4, layer_types=["linear_attention", "full_attention"])
+NEXT_TOWER = dict(QWEN_TOWER, hidden_size=16, intermediate_size=16, out_hidden_size=64, num_position_embeddings=16)
 VISION = {
     "qwen2_vl": ("Qwen2VL", dict(text_config=dict(TEXT, **NORM, rope_parameters=MROPE), vision_config=dict(QWEN_TOWER, embed_dim=16, hidden_size=64), image_token_id=47, video_token_id=46), {"same flat": FLAT, "tied": dict(tie_word_embeddings=True)}),
     "qwen2_5_vl": ("Qwen2_5_VL", dict(text_config=dict(TEXT, **NORM, rope_parameters=MROPE, use_sliding_window=True, sliding_window=8, max_window_layers=1), vision_config=dict(QWEN_TOWER, hidden_size=16, intermediate_size=16, out_hidden_size=64, window_size=16), image_token_id=47, video_token_id=46), {"same flat": FLAT, "tied": dict(tie_word_embeddings=True)}),
     "qwen3_vl": ("Qwen3VL", dict(text_config=dict(TEXT, **NORM, head_dim=16, rope_parameters=dict(MROPE, mrope_interleaved=True)), vision_config=dict(QWEN_TOWER, hidden_size=16, intermediate_size=16, out_hidden_size=64, num_position_embeddings=16, deepstack_visual_indexes=[0]), image_token_id=47, video_token_id=46),
         {"tied": dict(tie_word_embeddings=True)}),
+    "qwen3_vl_moe": ("Qwen3VLMoe", dict(text_config=QWEN_MOE, vision_config=dict(QWEN_TOWER, hidden_size=16, intermediate_size=16, out_hidden_size=64, num_position_embeddings=16, deepstack_visual_indexes=[0]), image_token_id=47, video_token_id=46),
+        {"tied": dict(tie_word_embeddings=True), "dense": dict(text_config=dict(QWEN_MOE, mlp_only_layers=[0], attention_bias=True)), "step": dict(text_config=dict(QWEN_MOE, decoder_sparse_step=2)),
+        "square": dict(text_config=dict(QWEN_MOE, moe_intermediate_size=32)), "square down": dict(text_config=dict(QWEN_MOE, moe_intermediate_size=64))}),
+    "qwen3_5": ("Qwen3_5", dict(text_config=NEXT, vision_config=NEXT_TOWER, image_token_id=47, video_token_id=46), {"tied": dict(tie_word_embeddings=True)}),
+    "qwen3_5_moe": ("Qwen3_5Moe", dict(text_config=dict(NEXT, moe_intermediate_size=24, shared_expert_intermediate_size=40, num_experts=6, num_experts_per_tok=2), vision_config=NEXT_TOWER, image_token_id=47, video_token_id=46), {"tied": dict(tie_word_embeddings=True)}),
+    "gemma3": ("Gemma3", dict(text_config=GEMMA3, vision_config=dict(TINY, model_type="siglip_vision_model", image_size=16, patch_size=4), image_token_index=47, boi_token_index=46, eoi_token_index=45, mm_tokens_per_image=16),
+        {"untied": dict(tie_word_embeddings=False), "same old": dict(text_config=GEMMA3_OLD), "types": dict(text_config=dict(GEMMA3, layer_types=["full_attention", "sliding_attention"]))}),
     "idefics3": ("Idefics3", IDEFICS, {"tied": dict(tie_word_embeddings=True)}),
     "smolvlm": ("SmolVLM", IDEFICS, {"tied": dict(tie_word_embeddings=True)}),
     "mistral3": ("Mistral3", dict(text_config=dict(TEXT, **NORM, model_type="mistral", head_dim=16, sliding_window=None), vision_config=dict(TINY, model_type="pixtral", head_dim=8, image_size=16, patch_size=4), image_token_index=47, tie_word_embeddings=False),
@@ -113,7 +137,7 @@ def change(config, keys):
 
 
 def logits(path, auto=AutoModelForCausalLM):
-    model = auto.from_pretrained(path, dtype=torch.float64, attn_implementation="eager").eval()
+    model = auto.from_pretrained(path, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager").eval()
     with torch.no_grad():
         return model(torch.tensor([TOKENS]), use_cache=False).logits[0].float().numpy()
 
@@ -124,7 +148,7 @@ def record(path, auto=AutoModelForCausalLM):
 
 
 def build(path, architecture, family, keys):
-    auto, end = (AutoModelForImageTextToText, "ForConditionalGeneration") if family in VISION else (AutoModelForCausalLM, "ForCausalLM")
+    auto, end = (AutoModelForCausalLM, "LMHeadModel") if family == "gpt2" else (AutoModelForImageTextToText, "ForConditionalGeneration") if family in VISION else (AutoModelForCausalLM, "ForCausalLM")
     config = AutoConfig.for_model(family, **copy.deepcopy({k: v for k, v in keys.items() if v is not DROP}))
     config.architectures = [architecture + end]
     model = auto.from_config(config, dtype=torch.float32)

@@ -162,7 +162,7 @@ def cases(family):
             yield f"quantization {name}", {**new, "quantization_config": q}
 
 
-ACTIVATIONS = {"SiLUActivation": "silu", "SiLU": "silu", "ReLUSquaredActivation": "relu2", "GELUTanh": "gelu_tanh"}
+ACTIVATIONS = {"SiLUActivation": "silu", "SiLU": "silu", "ReLUSquaredActivation": "relu2", "GELUTanh": "gelu_tanh", "GELUActivation": "gelu", "NewGELUActivation": "gelu_tanh", "ReLU": "relu"}
 
 
 def number(x):

@@ -99,6 +99,8 @@ func checkExperts(d *model.Description, b *model.Block) error {
 		return fmt.Errorf("%w: model: a norm in front of the last linear layers of experts", pack.ErrUnsupported)
 	case x.SharedGate != "" && b.Up.Weight == "":
 		return fmt.Errorf("%w: model: the gate of a shared expert without the expert", pack.ErrCorrupt)
+	case x.Score == model.SparseMixer && (x.Chosen != 2 || x.Groups != 0 || x.ChoiceBias != "" || x.Scale != 0):
+		return fmt.Errorf("%w: model: a sparse mixer with more than two experts", pack.ErrCorrupt)
 	case x.Groups != 0 && !canGroup(x):
 		return fmt.Errorf("%w: model: %d of %d groups of %d experts, by the %d best of each", pack.ErrCorrupt,
 			x.KeptGroups, x.Groups, x.Count, x.GroupTop)

@@ -92,12 +92,27 @@ func (p *pass) embedAll(chunks []Chunk) error {
 					h[i] = float32(h[i] * s)
 				}
 			}
+			p.addPosition(h, c.Seq.n)
 			p.h = append(p.h, h)
 			p.at = append(p.at, place{c.Seq, c.Seq.n})
 			c.Seq.n++
 		}
 	}
-	return nil
+	var err error
+	p.h, err = p.norm(p.h, p.embedNorm)
+	return err
+}
+
+// addPosition adds what a position has learned to an embedding (N43).
+func (p *pass) addPosition(h []float32, pos int) {
+	if p.places == nil {
+		return
+	}
+	row := make([]float32, len(h))
+	p.places.row(row, pos+p.d.FirstPosition)
+	for i, v := range row {
+		h[i] += v
+	}
 }
 
 // block is steps 1 to 4 of the forward pass.
@@ -119,12 +134,22 @@ func (p *pass) block(i int, b *block) error {
 	return nil
 }
 
-// mixing is steps 1 to 3 of the forward pass, by a recurrent layer or by attention.
+// mixing is steps 1 to 3 of the forward pass, by a recurrent layer or by attention, or by both (N65).
 func (p *pass) mixing(layer int, b *block) ([][]float32, error) {
-	if b.mixer != nil {
-		return p.mix(layer, b)
+	if b.mixer == nil {
+		return p.attention(layer, b)
 	}
-	return p.attention(layer, b)
+	r, err := p.mix(layer, b)
+	if err != nil || !b.both {
+		return r, err
+	}
+	a, err := p.attention(layer, b)
+	for t := range a {
+		for i, v := range a[t] {
+			r[t][i] += v
+		}
+	}
+	return r, err
 }
 
 func (b *block) mixingName() string {
@@ -159,10 +184,27 @@ func (p *pass) attention(layer int, b *block) ([][]float32, error) {
 			return nil, err
 		}
 	}
+	if err = p.gateAttention(b, a, o); err != nil {
+		return nil, err
+	}
 	if o, err = p.norm(o, b.attnSubNorm); err != nil {
 		return nil, err
 	}
 	return p.linear(&b.o, o)
+}
+
+// gateAttention multiplies the output of attention by its gate, if there is one (N63).
+func (p *pass) gateAttention(b *block, a, o [][]float32) error {
+	if b.attnGate.name == "" {
+		return nil
+	}
+	gate, err := p.linear(&b.attnGate, a)
+	for t := range gate {
+		for i, g := range gate[t] {
+			o[t][i] = float32(o[t][i] * sigmoid(g))
+		}
+	}
+	return err
 }
 
 // clip limits queries, keys or values, where the model does.
@@ -256,7 +298,11 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 			keys[j] = &at.seq.keys[layer][first+j][kv]
 			values[j] = &at.seq.values[layer][first+j][kv]
 		}
-		o = append(o, attend(&query, keys, values, p.scale, p.d.AttnSoftcap, b.sink(h))...)
+		to := scoring{scale: p.scale, limit: p.d.AttnSoftcap, sink: b.sink(h), first: first}
+		if p.slopes != nil {
+			to.slope = p.slopes[h]
+		}
+		o = append(o, attend(&query, keys, values, to)...)
 	}
 	return o, nil
 }

@@ -13,17 +13,18 @@ import (
 // linear is y = W·x + b for a matrix of the packed file, quantized (N15) or not (N16), or for a range of its rows.
 type linear struct {
 	name  string
-	rows  model.Rows // with a Step of 1 or 2
-	ints  *matrix    // one of the two
+	rows  model.Rows
+	ints  *matrix // one of the two
 	float *floats
 	bias  []float32 // nil = none
+	scale float32   // of the outputs; 0 = none
 }
 
 func openLinear(v packed.View, l model.Linear) (linear, error) { return openExpert(v, l, 0) }
 
 // openExpert opens the matrix of one expert, or the only one.
 func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
-	rows := model.Rows{From: l.Rows.From, To: l.Rows.To, Step: max(l.Rows.Step, 1)}
+	rows := l.Rows
 	if l.Rows == (model.Rows{}) {
 		rows.To = l.Out
 	}
@@ -32,7 +33,7 @@ func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 			pack.ErrCorrupt,
 			l.Weight, rows.From, rows.To, l.In, l.Out)
 	}
-	out := linear{name: l.Weight, rows: rows}
+	out := linear{name: l.Weight, rows: rows, scale: l.Scale}
 	shape, err := out.openWeight(v, l, expert)
 	if err != nil {
 		return linear{}, err
@@ -43,26 +44,27 @@ func openExpert(v packed.View, l model.Linear, expert int) (linear, error) {
 			rows.To, l.In)
 	}
 	if l.Experts > 0 {
-		out.bias, err = out.openBiases(v, l.Bias, l.Experts, shape.M, expert)
+		out.bias, err = out.openBiases(v, l.Bias, []int{l.Experts, shape.M}, expert)
 	} else {
-		out.bias, err = openVector(v, l.Bias, l.Out)
+		out.bias, err = out.openBiases(v, l.Bias, []int{shape.M}, 0)
 	}
 	return out, err
 }
 
-// openBiases slices the biases of the layer's rows out of the tensor that stacks all rows of all experts.
-func (l *linear) openBiases(v packed.View, name string, experts, rows, expert int) ([]float32, error) {
+// openBiases picks the biases of the layer's rows out of a tensor of this shape: those of all rows, perhaps of all
+// experts.
+func (l *linear) openBiases(v packed.View, name string, shape []int, expert int) ([]float32, error) {
 	if name == "" {
 		return nil, nil
 	}
-	f, err := openFloats(v, name, experts, rows)
+	f, err := openFloats(v, name, shape...)
 	if err != nil {
 		return nil, err
 	}
-	all, own := make([]float32, rows), make([]float32, 0, l.rows.Len())
+	all, own := make([]float32, shape[len(shape)-1]), make([]float32, 0, l.rows.Len())
 	f.row(all, expert)
-	for row := l.rows.From; row < l.rows.To; row += l.rows.Step {
-		own = append(own, all[row])
+	for i := range l.rows.Len() {
+		own = append(own, all[l.rows.At(i)])
 	}
 	return own, nil
 }
@@ -168,8 +170,8 @@ func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) 
 	}
 	sums := m.minimaSums(in)
 	return y, m.products(ctx, in.q, l.rows.From, l.rows.To, func(row int, acc []int32) {
-		i := (row - l.rows.From) / l.rows.Step
-		if row != l.rows.From+i*l.rows.Step {
+		i, ok := l.rows.Index(row)
+		if !ok {
 			return
 		}
 		for t := range n {
@@ -232,7 +234,7 @@ func (l *linear) applyFloat(ctx context.Context, y, x [][]float32) error {
 	return parallel.Do(ctx, 0, l.rows.Len(), 64, func(a, b int) error {
 		w := make([]float32, len(x[0]))
 		for i := a; i < b; i++ {
-			l.float.row(w, l.rows.From+i*l.rows.Step)
+			l.float.row(w, l.rows.At(i))
 			for t := range x {
 				y[t][i] = l.addBias(dot(w, x[t]), i)
 			}
@@ -241,11 +243,15 @@ func (l *linear) applyFloat(ctx context.Context, y, x [][]float32) error {
 	})
 }
 
+// addBias completes output i: its bias, and then the scale (N64).
 func (l *linear) addBias(y float32, i int) float32 {
-	if l.bias == nil {
-		return y
+	if l.bias != nil {
+		y += l.bias[i]
 	}
-	return y + l.bias[i]
+	if l.scale != 0 {
+		y = float32(y * l.scale)
+	}
+	return y
 }
 
 // vectors returns n vectors of the given length.

@@ -12,7 +12,8 @@ import (
 type mixer struct {
 	in, out linear
 	conv    conv
-	ssd     *ssd // nil = a short convolution
+	ssd     *ssd
+	delta   *delta // neither = a short convolution
 }
 
 // conv is a causal depthwise convolution; filter[c] are the weights of channel c.
@@ -26,8 +27,13 @@ func openMixer(v packed.View, d *model.Description, m *model.Mixer) (out *mixer,
 	if out.ssd, err = openSSD(v, m.SSD, d.NormEps); err != nil {
 		return nil, err
 	}
-	if out.in, err = openLinear(v, m.In); err != nil {
+	if out.delta, err = openDelta(v, m.Delta, d.NormEps); err != nil {
 		return nil, err
+	}
+	if m.Delta == nil {
+		if out.in, err = openLinear(v, m.In); err != nil {
+			return nil, err
+		}
 	}
 	if out.out, err = openLinear(v, m.Out); err != nil {
 		return nil, err
@@ -55,6 +61,8 @@ func checkMixer(d *model.Description, m *model.Mixer) error {
 	case model.ShortConv:
 	case model.Mamba2:
 		return checkSSD(d, m)
+	case model.GatedDelta:
+		return checkDelta(d, m)
 	default:
 		return fmt.Errorf("%w: model: recurrent layer %q", pack.ErrUnsupported, m.Kind)
 	}
@@ -70,6 +78,9 @@ func (p *pass) mix(layer int, b *block) ([][]float32, error) {
 	a, err := p.norm(p.h, b.attnNorm)
 	if err != nil {
 		return nil, err
+	}
+	if b.mixer.delta != nil {
+		return p.deltaRule(layer, b, a)
 	}
 	y, err := p.linear(&b.mixer.in, a)
 	if err != nil {

@@ -11,15 +11,18 @@ import (
 
 // Model is a model of a packed file, ready to compute. The view must stay open while it is used.
 type Model struct {
-	d      *model.Description
-	gate   func(gate, up float32) float32
-	scale  float32 // of attention scores
-	cache  string  // its format
-	embed  embedding
-	blocks []block
-	final  norm
-	head   linear
-	after  func(layer int, h [][]float32) // when not nil: called with the residual stream after every layer
+	d         *model.Description
+	gate      func(gate, up float32) float32
+	scale     float32 // of attention scores
+	cache     string  // its format
+	embed     embedding
+	places    *floats // rows that positions add to embeddings; nil = none
+	embedNorm norm
+	slopes    []float32 // of the heads, for ALiBi; nil = none
+	blocks    []block
+	final     norm
+	head      linear
+	after     func(layer int, h [][]float32) // when not nil: called with the residual stream after every layer
 }
 
 // block holds the weights of one layer.
@@ -28,7 +31,9 @@ type block struct {
 	ffnNorm, ffnSubNorm, ffnPostNorm                  norm
 
 	q, k, v, o linear
-	mixer      *mixer // recurrent layer in place of attention; nil = none
+	attnGate   linear // of the output of attention; without a name there is none
+	mixer      *mixer // recurrent layer in place of attention, or beside it; nil = none
+	both       bool   // beside it
 	mlp
 	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = the block has the MLP alone
@@ -44,9 +49,18 @@ func New(v packed.View, d *model.Description) (*Model, error) {
 	if err := checkConfig(d); err != nil {
 		return nil, err
 	}
-	m := &Model{d: d, gate: gateOf(d), scale: scaleOf(d), cache: CacheF32, blocks: make([]block, len(d.Blocks))}
+	m := &Model{d: d, gate: gateOf(d), scale: scaleOf(d), cache: CacheF32, slopes: slopesOf(d),
+		blocks: make([]block, len(d.Blocks))}
 	var err error
 	if m.embed, err = openEmbedding(v, d); err != nil {
+		return nil, err
+	}
+	if d.Positions != "" {
+		if m.places, err = openFloats(v, d.Positions, d.MaxPositions+d.FirstPosition, d.Hidden); err != nil {
+			return nil, err
+		}
+	}
+	if m.embedNorm, err = openNorm(v, d, d.EmbedNorm, d.Hidden); err != nil {
 		return nil, err
 	}
 	for i := range d.Blocks {
@@ -103,12 +117,20 @@ func checkBlock(d *model.Description, b *model.Block) error {
 	var list []widths
 	var err error
 	switch {
-	case b.Mixer != nil:
+	case b.Mixer != nil && !b.HasAttention():
 		err = checkMixer(d, b.Mixer)
+	case b.Mixer != nil && (b.MLA != nil || d.Latent != nil):
+		err = fmt.Errorf("%w: model: a recurrent layer beside latent attention", pack.ErrUnsupported)
 	case b.MLA != nil || d.Latent != nil:
 		err = checkLatent(d, b)
 	default:
 		list = []widths{{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden}}
+		if b.AttnGate.Weight != "" {
+			list = append(list, widths{&b.AttnGate, d.Hidden, q})
+		}
+	}
+	if b.Mixer != nil && err == nil {
+		err = checkMixer(d, b.Mixer)
 	}
 	if err != nil {
 		return err
@@ -194,14 +216,16 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 // openMixing opens the recurrent layer of a block, or the linear layers of its attention.
 func (out *block) openMixing(v packed.View, d *model.Description, b *model.Block) (err error) {
 	if b.Mixer != nil {
-		out.mixer, err = openMixer(v, d, b.Mixer)
-		return err
+		out.both = b.HasAttention()
+		if out.mixer, err = openMixer(v, d, b.Mixer); err != nil || !out.both {
+			return err
+		}
 	}
 	for _, x := range []struct {
 		to   *linear
 		from model.Linear
-	}{{&out.q, b.Q}, {&out.k, b.K}, {&out.v, b.V}, {&out.o, b.O}} {
-		if b.MLA != nil && x.to == &out.v {
+	}{{&out.q, b.Q}, {&out.k, b.K}, {&out.v, b.V}, {&out.o, b.O}, {&out.attnGate, b.AttnGate}} {
+		if x.from.Weight == "" && (b.MLA != nil && x.to == &out.v || x.to == &out.attnGate) {
 			continue
 		}
 		if *x.to, err = openLinear(v, x.from); err != nil {

@@ -106,6 +106,30 @@ func geluTanh(x float32) float32 {
 	return fma(half, tanh(float32(0.797884561*fma(0.044715, cube, x))), half)
 }
 
+// relu is N45.
+func relu(x float32) float32 {
+	if x <= 0 {
+		return 0
+	}
+	return x
+}
+
+// gelu is N45, by the complement of the error function.
+func gelu(x float32) float32 {
+	a := float64(math.Abs(float64(x)) * 0.70710678118654752)
+	if a > 26 {
+		a = 26
+	}
+	t := 1 / (1 + float64(0.5*a))
+	p := horner(t, 0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418, 0.37409196,
+		1.00002368, -1.26551223)
+	c := float64(t * expWide(p-float64(a*a)))
+	if x > 0 {
+		c = 2 - c
+	}
+	return float32(float64(float64(0.5*float64(x)) * c))
+}
+
 // softcap limits x to ±limit smoothly; limit 0 means none.
 func softcap(x, limit float32) float32 {
 	if limit == 0 {

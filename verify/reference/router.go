@@ -9,6 +9,10 @@ import (
 // route chooses experts for a token by the products of the router with it, r, and returns their weights (N35, N50). It
 // is not ok if a score with its bias is not finite.
 func (m *mixture) route(r []float32) (weights []float32, chosen []bool, ok bool) {
+	if m.Score == model.SparseMixer {
+		weights, chosen = m.sparse(r)
+		return weights, chosen, true
+	}
 	s, c := m.scores(r), r
 	if m.Score != model.Softmax || m.bias != nil {
 		c = make([]float32, len(r))
@@ -32,6 +36,28 @@ func (m *mixture) route(r []float32) (weights []float32, chosen []bool, ok bool)
 		}
 	}
 	return weights, chosen, true
+}
+
+// sparse chooses two experts, each by itself (N52).
+func (m *mixture) sparse(r []float32) (weights []float32, chosen []bool) {
+	weights, chosen = make([]float32, len(r)), make([]bool, len(r))
+	for range 2 {
+		best := -1
+		for e, v := range r {
+			if !chosen[e] && (best < 0 || v > r[best]) {
+				best = e
+			}
+		}
+		var near []float32
+		for e, v := range r {
+			magnitude := float32(math.Abs(float64(v)))
+			if far := (r[best]-v)/max(magnitude, r[best]) > m.Distance; !chosen[e] && !far {
+				near = append(near, exp(v-r[best]))
+			}
+		}
+		weights[best], chosen[best] = 1/sum(near), true
+	}
+	return weights, chosen
 }
 
 // scores are those of all experts.

@@ -57,6 +57,7 @@ func checkSSD(d *model.Description, m *model.Mixer) error {
 func (m *mixer) mamba2(in []float32, seq *layerState) (y []float32, ok bool) {
 	s := m.ssd
 	inner, bc := s.Heads*s.HeadDim, s.Groups*s.StateDim
+	s.multiply(in)
 	z, steps := in[:inner], in[len(in)-s.Heads:]
 	seq.inputs = append(seq.inputs, in[inner:len(in)-s.Heads])
 	xbc := m.conv.at(seq.inputs)
@@ -82,6 +83,20 @@ func (m *mixer) mamba2(in []float32, seq *layerState) (y []float32, ok bool) {
 		}
 	}
 	return s.gated(y, z)
+}
+
+// multiply applies the factors of the sections to the output of the input layer (N64).
+func (s *ssd) multiply(in []float32) {
+	if s.Factors == [5]float32{} {
+		return
+	}
+	inner, bc := s.Heads*s.HeadDim, s.Groups*s.StateDim
+	for i, n := range []int{inner, inner, bc, bc, s.Heads} {
+		for j := range n {
+			in[j] = float32(in[j] * s.Factors[i])
+		}
+		in = in[n:]
+	}
 }
 
 // gated applies the gate and the norm of each group, in the order of the model.

@@ -31,26 +31,36 @@ func quantize(x []float32) (q []int8, scale float32, ok bool) {
 	return q, b / maxActivation, true
 }
 
-// attend is N18 for one head of one token: the KV of the visible positions, in ascending order. A sink of −Inf is none.
-func attend(q *stored, keys, values []*stored, scale, limit, sink float32) []float32 {
+// scoring is how a head makes scores of products: the visible positions start at first. A sink of −Inf is none.
+type scoring struct {
+	scale, limit, sink float32
+	slope              float32 // of ALiBi; 0 = none
+	first              int
+}
+
+// attend is N18 for one head of one token: the KV of the visible positions, in ascending order.
+func attend(q *stored, keys, values []*stored, s scoring) []float32 {
 	z := make([]float32, len(keys))
 	for j, k := range keys {
-		z[j] = softcap(float32(score(q, k)*scale), limit)
+		z[j] = softcap(float32(score(q, k)*s.scale), s.limit)
+		if s.slope != 0 {
+			z[j] += float32(s.slope * float32(s.first+j))
+		}
 	}
-	m := sink
+	m := s.sink
 	for _, v := range z {
 		m = max(m, v)
 	}
 	for j, v := range z {
 		z[j] = exp(v - m)
 	}
-	s := sum(z) + exp(sink-m)
+	total := sum(z) + exp(s.sink-m)
 	o := make([]float32, len(q.x))
 	for j, v := range values {
 		v.addTo(o, z[j])
 	}
 	for i := range o {
-		o[i] = o[i] / s
+		o[i] = o[i] / total
 	}
 	return o
 }
@@ -76,7 +86,8 @@ func gateOf(d *model.Description) func(gate, up float32) float32 {
 }
 
 // activations by their names in a Description (N10).
-var activations = map[model.Activation]func(float32) float32{"silu": silu, "relu2": relu2, "gelu_tanh": geluTanh}
+var activations = map[model.Activation]func(float32) float32{"silu": silu, "relu2": relu2, "gelu_tanh": geluTanh,
+	"gelu": gelu, "relu": relu}
 
 // ArgMax is the position of the largest value, the first one among equals (N21).
 func ArgMax(x []float32) int {

@@ -287,7 +287,7 @@ func TestSyntheticModelsRun(t *testing.T) {
 			continue
 		}
 		families[key] = true
-		r := run(t, e, nil, ids, Options{Window: 128})
+		r := run(t, e, nil, ids, Options{Window: min(128, e.Description().MaxPositions)})
 		if uniform := math.Log(320); r.MeanNLL < uniform-0.05 || r.MeanNLL > uniform+12 {
 			t.Errorf("%s: a mean loss of %.2f nats; a uniform guess has %.2f", l.Name, r.MeanNLL, uniform)
 		}
