@@ -123,7 +123,7 @@ func listDevices(c *cli.Context) error {
 	for _, d := range device.Drivers() {
 		list, err := d.List()
 		if err != nil {
-			note(c, fmt.Sprintf("%s: %v", d.Kind, err))
+			note(c, fmt.Sprintf("no %s device answers; install its driver to use one: %v", d.Kind, err))
 		}
 		infos = append(infos, list...)
 	}
@@ -144,7 +144,7 @@ func listDevices(c *cli.Context) error {
 		}
 	}
 	if len(rows) == 0 {
-		note(c, "no device was found; the CPU computes")
+		note(c, "no device was found, so the CPU computes; install the driver of yours if you have one")
 		return nil
 	}
 	table(c.App.Writer, nil, rows)

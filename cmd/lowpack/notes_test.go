@@ -57,6 +57,9 @@ var noteKinds = map[string]string{
 	"the file has no golden logits":                   "convert --golden full",
 	"the file has no golden products":                 "convert --golden full",
 	"the file has no golden texts":                    "convert --golden full",
+	// Of devices.
+	"no %s device answers":    "install its driver",
+	"no device was found, so": "install the driver",
 	// Computed differently by other runtimes.
 	"llama.cpp computes SiLU where":                      "run the file with programs that read",
 	"keep texts within %d tokens: llama.cpp":             "keep texts within",
