@@ -1,0 +1,84 @@
+//go:build amd64 && !purego
+
+package engine
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/long"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestDeviceEqualsReference: random models, which between them use every feature that devices serve. What they do not
+// serve is refused by name.
+func TestDeviceEqualsReference(t *testing.T) {
+	for _, name := range devices {
+		models := uint64(50)
+		switch {
+		case long.All:
+			models = 200
+		case slow(name): // it compiles the kernels of each model anew
+			models = 6
+		}
+		served, refused := 0, map[string]int{}
+		for seed := range models {
+			for _, of := range []features{onDevices, expertsBeside, everyFeature} {
+				if what := deviceEqualsCPU(t, name, seed, of); what == "" {
+					served++
+				} else {
+					refused[what]++
+				}
+			}
+		}
+		t.Logf("%s: %d models served; refused: %v", name, served, refused)
+		if served < int(models)/2 {
+			t.Errorf("%s serves %d models", name, served)
+		}
+		for _, what := range []string{"experts", "latent attention", "a recurrent layer", "zero points",
+			"an order of columns", "ALiBi", "a gate of attention", "outputs that are scaled", `the activation "relu"`} {
+			if refused[what] == 0 && models >= 50 {
+				t.Errorf("no model was refused for %s", what)
+			}
+		}
+	}
+}
+
+// deviceEqualsCPU compares a random model on a device with the CPU; it returns what the device does not serve.
+func deviceEqualsCPU(t *testing.T, name string, seed uint64, of features) (refused string) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	v, d := randomModel(t, r, of)
+	o := Options{Batch: 1 + r.IntN(9), Device: name}
+	e, err := build(v, d, o)
+	if err != nil {
+		if !errors.Is(err, pack.ErrUnsupported) {
+			t.Fatal(err)
+		}
+		what := strings.TrimSuffix(err.Error(), ": no device computes that, the CPU does (--device cpu)")
+		return what[strings.LastIndex(what, ": ")+2:]
+	}
+	defer e.Close()
+	computes(t, e)
+	o.Device = ""
+	cpu, err := build(v, d, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cpu.Close()
+	tokens := make([]int, 1+r.IntN(20))
+	for i := range tokens {
+		tokens[i] = r.IntN(d.Vocab)
+	}
+	want, got := logits(t, cpu, tokens, len(tokens)), logits(t, e, tokens, len(tokens))
+	for i := range want {
+		if !slices.Equal(got[i], want[i]) {
+			t.Errorf("%s, seed %d: position %d of %d: other logits\n%+v", name, seed, i, len(tokens), d.Config)
+			break
+		}
+	}
+	computes(t, e)
+	return ""
+}
