@@ -78,15 +78,7 @@ func TestMiniatures(t *testing.T) {
 
 // TestCacheFormats: the same for every format of the KV cache, on a trained model.
 func TestCacheFormats(t *testing.T) {
-	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Golden: "none"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := packed.Describe(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, d := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"), packed.Recipe{Golden: "none"}))
 	judge, err := reference.New(f, d)
 	if err != nil {
 		t.Fatal(err)

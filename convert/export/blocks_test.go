@@ -187,15 +187,7 @@ func quantized(t *testing.T, blocks pack.Blocks, values []float32, s pack.Shape)
 // sameBlocks compares the entries of a packed file with blocks.
 func sameBlocks(t *testing.T, path, from string, blocks pack.Blocks, data map[string][]byte) {
 	t.Helper()
-	f, err := packed.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := packed.Describe(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, d := tinymodel.Open(t, path)
 	arch, err := hf.ArchitectureOf(d.Family)
 	if err != nil {
 		t.Fatal(err)
@@ -457,15 +449,7 @@ func TestRopeFactors(t *testing.T) {
 
 func ropeOf(t *testing.T, path string) model.Rope {
 	t.Helper()
-	f, err := packed.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := packed.Describe(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, d := tinymodel.Open(t, path)
 	return d.Rope
 }
 

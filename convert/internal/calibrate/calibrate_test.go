@@ -18,16 +18,8 @@ import (
 // TestColumns: the first layer reads normed embedding rows, whose mean squares are computed here independently; all
 // layers are present, and the number of threads changes no bit.
 func TestColumns(t *testing.T) {
-	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
+	f, d := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
 		packed.Recipe{Quant: "none", Golden: "none"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := packed.Describe(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	windows := [][]int{{1, 5, 9, 200, 31}, {1, 7, 7}, {1, 400, 3, 12, 88, 90, 17}}
 	var last, total int64
 	got, err := calibrate.Columns(context.Background(), 1, f, windows,
@@ -80,15 +72,7 @@ func TestColumns(t *testing.T) {
 func TestColumnsOfExperts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "moe")
 	tinymodel.Miniature(t, "qwen1.5-moe-a2.7b", dir)
-	f, err := packed.Open(tinymodel.Converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := packed.Describe(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, d := tinymodel.Open(t, tinymodel.Converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"}))
 	got, err := calibrate.Columns(context.Background(), 2, f, [][]int{{1, 5, 9, 200, 31}, {7, 7, 3}},
 		func(int64, int64) {})
 	if err != nil {

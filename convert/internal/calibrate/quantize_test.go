@@ -38,16 +38,8 @@ func (r rules) of(name string) string {
 // quantizeSome quantizes the linear layers that have a rule.
 func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules rules) (map[string]calibrated, error) {
 	t.Helper()
-	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
+	f, d := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
 		packed.Recipe{Quant: "none", Golden: "none"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := packed.Describe(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	weights, got := map[string]calibrate.Weight{}, map[string]calibrated{}
 	for i := range d.Blocks {
 		for _, l := range d.Blocks[i].Linears() {
@@ -73,7 +65,7 @@ func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules r
 	var done, total atomic.Int64
 	o := calibrate.Options{Threads: threads, Windows: windows, Group: group}
 	o.Progress = func(n, all int64) { done.Store(n); total.Store(all) }
-	err = calibrate.Quantize(ctx, f, weights, o)
+	err := calibrate.Quantize(ctx, f, weights, o)
 	want := int64(0)
 	for _, w := range weights {
 		want += int64(w.Job.Shape.M * w.Job.Shape.K)

@@ -18,16 +18,8 @@ import (
 // TestSensitivities: the first form of a group has the divergence of a model with these rounded weights, computed token
 // by token; other forms have it in proportion to their errors. Threads change nothing.
 func TestSensitivities(t *testing.T) {
-	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
+	f, d := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
 		packed.Recipe{Quant: "none", Golden: "none"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := packed.Describe(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	windows := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}}
 	columns, err := calibrate.Columns(context.Background(), 1, f, windows, func(int64, int64) {})
 	if err != nil {

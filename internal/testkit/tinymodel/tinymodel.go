@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
@@ -49,6 +50,21 @@ func WithTemplate(t testing.TB, template string) string {
 		t.Fatal(err)
 	}
 	return Converted(t, dir, packed.Recipe{Golden: "none"})
+}
+
+// Open opens a packed file until the test ends, and describes its model.
+func Open(t testing.TB, path string) (*packed.File, *model.Description) {
+	t.Helper()
+	f, err := packed.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	d, err := packed.Describe(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, d
 }
 
 // Converted packs a checkpoint and returns the file.

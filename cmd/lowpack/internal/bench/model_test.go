@@ -119,15 +119,7 @@ func TestModelNoise(t *testing.T) {
 // cacheBytes of n positions of a model, from its description.
 func cacheBytes(t *testing.T, path string, n int) float64 {
 	t.Helper()
-	f, err := packed.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := packed.Describe(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, d := tinymodel.Open(t, path)
 	return float64(2 * 4 * d.Layers * d.KVHeads * d.HeadDim * n)
 }
 
@@ -166,15 +158,7 @@ func TestScreenedHead(t *testing.T) {
 
 // TestOperations compares the operation count of a model with one made by hand.
 func TestOperations(t *testing.T) {
-	f, err := packed.Open(tiny(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d, err := packed.Describe(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, d := tinymodel.Open(t, tiny(t, ""))
 	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
 	want := 2 * d.Layers * (2*d.Hidden*q + 2*d.Hidden*kv + 3*d.Hidden*d.Intermediate)
 	if got := operations(d, f.Manifest()); got != want {
