@@ -16,12 +16,14 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		is   bool
 		what string
 	}{
-		{o.FloatActivations, "float activations"}, {o.OnePass, "a KV cache for one pass"}, {o.Observe != nil,
-			"an observer"},
+		{o.FloatActivations, "float activations"},
+		{o.OnePass, "a KV cache for one pass"},
+		{o.Observe != nil, "an observer"},
 		{o.Cache != CacheF32, "a KV cache of type " + string(o.Cache)},
-		{d.Latent != nil, "latent attention"}, {d.ALiBi, "ALiBi"}, {deviceGates[d.Activation] == device.GateNone,
-			fmt.Sprintf("the activation %q", d.Activation)}, {d.ClipQKV != 0 && d.HeadNorm == model.WholeHead,
-			"a limit before a norm of all heads"},
+		{d.Latent != nil, "latent attention"},
+		{d.ALiBi, "ALiBi"},
+		{deviceGates[d.Activation] == device.GateNone, fmt.Sprintf("the activation %q", d.Activation)},
+		{d.ClipQKV != 0 && d.HeadNorm == model.WholeHead, "a limit before a norm of all heads"},
 	} {
 		if no.is {
 			return nil, errOption(no.what)
@@ -58,8 +60,6 @@ func (e *Engine) deviceBlock(b *block) (to device.Block, err error) {
 	switch {
 	case b.recurrence != nil:
 		return to, errOption("a recurrent layer")
-	case b.latent != nil:
-		return to, errOption("latent attention")
 	case b.gated:
 		return to, errOption("a gate of attention")
 	case b.experts != nil:
