@@ -121,15 +121,15 @@ func longest(t *testing.T, f *file, function string) (p pipes, bytes float64) {
 	return p, bytes
 }
 
-// TestBounds: the estimates in docs/KERNELS.md match the generated loops.
+// TestBounds: the estimates in docs/notes/neon.md match the generated loops.
 func TestBounds(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/KERNELS.md")
+	doc, err := os.ReadFile("../../docs/notes/neon.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := func(text string) {
 		if !strings.Contains(string(doc), text+"\n") {
-			t.Errorf("docs/KERNELS.md lacks\n%s", text)
+			t.Errorf("docs/notes/neon.md lacks\n%s", text)
 		}
 	}
 	dot, base := dotFile(), baseFile()

@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Settings says how the next token is sampled from logits: the rules N28 to N30 of docs/NUMERICS.md, whose steps are
+// Settings says how the next token is sampled from logits: the rules N28 to N30 of docs/SAMPLING.md, whose steps are
 // the steps of transformers, in its order:
 //
 //  1. repetition penalty: logits of tokens of the text so far, prompt included, are divided by it if they are positive,

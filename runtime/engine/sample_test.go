@@ -14,7 +14,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// plain is N28 to N30 as docs/NUMERICS.md states them, without any of the shortcuts of Sampler: everything sorted, sums
+// plain is N28 to N30 as docs/SAMPLING.md states them, without any of the shortcuts of Sampler: everything sorted, sums
 // and products of any size. It returns the token for one random number.
 func plain(s Sampling, logits []float32, seen []bool, random uint64) int {
 	z := slices.Clone(logits)
