@@ -35,7 +35,7 @@ func (a *Allocation) Apply(o Options) Options {
 		rule, _ := quantize.Find(r.Quant)
 		return rule.Calibrates()
 	}) {
-		o.Calibration = ""
+		o.Calibration = nil
 	}
 	return o
 }
@@ -66,7 +66,7 @@ const (
 // as it has them without a quantizer; it has no rules. The floats lie in a file next to target meanwhile. What cannot
 // be done is refused before anything is computed: a model with experts, or a budget below the smallest forms.
 func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
-	if o.Calibration == "" || len(o.Recipe.Rules) > 0 || o.Recipe.Scale != "" {
+	if o.Calibration == nil || len(o.Recipe.Rules) > 0 || o.Recipe.Scale != "" {
 		return nil, fmt.Errorf("%w: forms are chosen for a size with a calibration text, in place of rules and scale",
 			pack.ErrUnsupported)
 	}

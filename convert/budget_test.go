@@ -17,7 +17,7 @@ import (
 func TestAllocate(t *testing.T) {
 	source, dir := mini(t, "llama-3.2-1b", nil), t.TempDir()
 	o := plain(packed.Recipe{})
-	o.Calibration = calibrationText
+	o.Calibration = []Document{{Text: calibrationText}}
 	measured := func(threads int) *allocating {
 		a := &allocating{path: source, o: o}
 		a.o.Threads = threads
@@ -56,7 +56,7 @@ func TestAllocate(t *testing.T) {
 		all.Bytes != all.Forms[most].Bytes {
 		t.Errorf("with room for everything: %+v", all)
 	}
-	if all.Apply(o).Calibration != "" {
+	if all.Apply(o).Calibration != nil {
 		t.Error("a text for int8 alone")
 	}
 	least := all.Forms[0].Bytes
@@ -82,7 +82,7 @@ func TestAllocate(t *testing.T) {
 		t.Errorf("%+v, for %d weights", half.Forms, a.count)
 	}
 	applied := half.Apply(o)
-	if applied.Calibration == "" {
+	if applied.Calibration == nil {
 		t.Error("no text for int4")
 	}
 	path := filepath.Join(t.TempDir(), "model")
@@ -105,7 +105,7 @@ func TestAllocate(t *testing.T) {
 // refused before anything is computed.
 func TestAllocateRefuses(t *testing.T) {
 	dense, experts, target := mini(t, "llama-3.2-1b", nil), mini(t, "qwen1.5-moe-a2.7b", nil), t.TempDir()
-	text := Options{Calibration: calibrationText, Progress: func(what string, _, _ int64) {
+	text := Options{Calibration: []Document{{Text: calibrationText}}, Progress: func(what string, _, _ int64) {
 		t.Errorf("progress with %s", what)
 	}}
 	scale, rules := text, text

@@ -2,11 +2,8 @@ package convert
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -35,13 +32,12 @@ type calibration struct {
 // it.
 func (d *decider) calibrates(m matrix, q *quantize.Quantizer) bool {
 	kind, _ := q.Kind()
-	return d.o.Calibration != "" && !m.head && m.experts == 0 && q.Rule().Calibrates() && kind != quantize.PerTensor
+	return d.o.Calibration != nil && !m.head && m.experts == 0 && q.Rule().Calibrates() && kind != quantize.PerTensor
 }
 
-// planCalibration cuts the text into tokens and notes it in the recipe.
+// planCalibration cuts the texts into tokens and notes it in the recipe.
 func (p *Plan) planCalibration() error {
-	text := p.o.Calibration
-	if text == "" {
+	if p.o.Calibration == nil {
 		return nil
 	}
 	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
@@ -54,16 +50,13 @@ func (p *Plan) planCalibration() error {
 		return fmt.Errorf("%w: calibration runs the model over a text, and there is no model with a tokenizer",
 			pack.ErrUnsupported)
 	}
-	if !utf8.ValidString(text) {
-		return fmt.Errorf("%w: the calibration text is not UTF-8", pack.ErrUnsupported)
-	}
 	t, err := tokenizer.Load(p.source.File)
 	if err != nil {
 		return fmt.Errorf("calibration: %w", err)
 	}
-	ids, err := t.Encode(text, false)
+	ids, digest, err := p.tokens(t)
 	if err != nil {
-		return fmt.Errorf("calibration text: %w", err)
+		return err
 	}
 	most := meanSquareTokens
 	if p.o.Method == packed.GPTQ {
@@ -96,8 +89,7 @@ func (p *Plan) planCalibration() error {
 		}
 		p.calibration.windows = append(p.calibration.windows, part)
 	}
-	sum := sha256.Sum256([]byte(text))
-	p.Recipe.Calibration = &packed.Calibration{Method: p.o.Method, Text: hex.EncodeToString(sum[:]), Tokens: tokens}
+	p.Recipe.Calibration = &packed.Calibration{Method: p.o.Method, Text: digest, Tokens: tokens}
 	return nil
 }
 

@@ -26,7 +26,7 @@ func TestCalibrate(t *testing.T) {
 	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", Head: packed.HeadInt4, AllowLossy: true,
 		Include: []string{"*layers.0.*", "lm_head*"}})
 	before := convertTo(t, source, o)
-	o.Calibration = calibrationText
+	o.Calibration = []Document{{Text: calibrationText}}
 	var codes []string
 	for _, o.Method = range packed.Methods() {
 		after := testCalibrate(t, source, o, before)
@@ -132,7 +132,7 @@ func TestCalibrateSome(t *testing.T) {
 	} {
 		o := plain(c.recipe)
 		before := convertTo(t, source, o)
-		o.Calibration, o.Method = calibrationText, packed.GPTQ
+		o.Calibration, o.Method = []Document{{Text: calibrationText}}, packed.GPTQ
 		after := convertTo(t, source, o)
 		kept := 0
 		for i, e := range after.Manifest().Packed {
@@ -179,7 +179,7 @@ func TestCalibrateRefused(t *testing.T) {
 		{bare, calibrationText, "no model with a tokenizer", int4},
 	} {
 		o := plain(c.recipe)
-		o.Calibration, o.Method = c.text, packed.GPTQ
+		o.Calibration, o.Method = []Document{{Text: c.text}}, packed.GPTQ
 		p, err := NewPlan(context.Background(), c.source, o)
 		if err == nil {
 			p.Close()

@@ -33,10 +33,10 @@ type Options struct {
 	// combined with Resume and Part.
 	Report bool
 
-	// Calibration is a text of at least 256 tokens in UTF-8. Before Run quantizes, it evaluates the unquantized model
-	// on windows of the text and chooses scales for the inputs of the linear layers. "" = scales depend on the weights
-	// alone.
-	Calibration string
+	// Calibration has texts of at least 256 tokens together. Before Run quantizes, it evaluates the unquantized model
+	// on windows of them, one text after another, and chooses scales for the inputs of the linear layers. nil = scales
+	// depend on the weights alone.
+	Calibration []Document
 	Method      packed.Method // of calibration; "" = packed.GPTQ
 }
 

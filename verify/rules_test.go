@@ -216,7 +216,8 @@ func TestCalibratedScales(t *testing.T) {
 			Method: c.method,
 			Recipe: packed.Recipe{Quant: quant, Scale: "group:32", Golden: "none", AllowLossy: true,
 				Include: []string{"*layers.0.*"}},
-			Calibration: strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40),
+			Calibration: []convert.Document{
+				{Text: strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40)}},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -76,9 +76,11 @@ func convertFlags() []cli.Flag {
 				"faster on this machine)"},
 			append(words(packed.Heads()), auto)...),
 		inputFlag("calibrate",
-			"choose the codes of int4, mxfp4, int2 and absmax for what the linear layers multiply in a text `FILE` "+
-				"(- is standard input), in UTF-8, of which up to 16384 tokens (mean-square: 8192), spread over all "+
-				"of it, are computed with the floats"),
+			"choose the codes of int4, mxfp4, int2 and absmax for what the linear layers multiply in the texts of "+
+				"`PATH`, of which up to 16384 tokens (mean-square: 8192), spread over all of them, are computed "+
+				"with the floats: a file in UTF-8 (- is standard input); a file .jsonl with a text or the messages "+
+				"of a chat on each line, as {\"text\": \"...\"} or {\"messages\": [...]}; or a folder of files "+
+				".txt, .md and .jsonl"),
 		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.GPTQ),
 			Usage: "how --calibrate chooses, `NAME` gptq (scales, and codes by error feedback) or mean-square " +
 				"(scales alone: faster, and worse)"}, words(packed.Methods())...),
@@ -173,8 +175,8 @@ func runConvert(c *cli.Context) error {
 	if options.Method = packed.Method(c.String("method")); c.IsSet("method") && c.String("calibrate") == "" {
 		return usagef("--method says how --calibrate TEXT chooses, which is missing")
 	}
-	if file := c.String("calibrate"); file != "" {
-		if options.Calibration, err = readText(c, file); err != nil {
+	if path := c.String("calibrate"); path != "" {
+		if options.Calibration, err = documentsOf(c, path); err != nil {
 			return err
 		}
 	}
