@@ -25,6 +25,7 @@ type fake struct {
 	memory   map[uint64][]byte
 	major    int32
 	launched []launched
+	params   int // bytes of the parameters of a launch that are kept
 	driver   driver
 }
 
@@ -113,7 +114,7 @@ func (f *fake) at(address uint64) []byte {
 
 func (f *fake) launch(c *config, _ uintptr, params, _ *unsafe.Pointer) result {
 	l := launched{config: *c, attributes: append([]attribute(nil), unsafe.Slice(c.attributes, c.count)...)}
-	l.param = append(l.param, unsafe.Slice((*byte)(*params), 80)...)
+	l.param = append(l.param, unsafe.Slice((*byte)(*params), f.params)...)
 	f.launched = append(f.launched, l)
 	return success
 }
@@ -352,6 +353,7 @@ func TestLaunch(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := finishStep(b, t)
+	f.params = 8*len(s.Buffers) + 4*len(s.Constants)
 	if _, err := b.Record([]device.Step{s}); err != nil {
 		t.Fatal(err)
 	}
