@@ -65,6 +65,7 @@ func TestInteropFormats(t *testing.T) {
 	}
 	path := tinymodel.Converted(t, gguf, packed.Recipe{Golden: "none"})
 	numbers := seed.Rand(t)
+	enough := actions >= 1000 // of fewer random requests, those of one kind may all have long answers
 	k := &formalLoad{t: t, list: formals(t, "smollm2", min(480, max(24, actions/10)), numbers), done: map[string]int{}}
 	k.alone(path, string(template))
 	o := engine.Options{Threads: formalThreads, Context: formalContext, Sequences: formalClients, Page: 32}
@@ -80,11 +81,11 @@ func TestInteropFormats(t *testing.T) {
 		t.Error(report)
 	}
 	for _, kind := range strings.Fields("schema regex required named called whole stream left") {
-		if k.done[kind] == 0 {
+		if k.done[kind] == 0 && enough {
 			t.Errorf("%s: none", kind)
 		}
 	}
-	if ended, cut := k.done["ended"], k.done["cut"]; ended < 2*cut {
+	if ended, cut := k.done["ended"], k.done["cut"]; ended < 2*cut && enough || ended == 0 {
 		t.Errorf("%d answers ended by themselves, %d did not", ended, cut)
 	}
 	e := s.models.list[0].model.engine
