@@ -22,7 +22,8 @@ import (
 func TestCalibrationDocuments(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")
 	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true})
-	talk := []chat.Message{{Role: "user", Content: "Tell me a story. </s>"}, {Role: "assistant", Content: calibrationText}}
+	talk := []chat.Message{{Role: "user", Content: "Tell me a story. </s>"},
+		{Role: "assistant", Content: calibrationText}}
 	o.Calibration = []Document{{Text: calibrationText}, {Messages: talk}}
 	p := newPlan(t, source, o)
 	tok, err := tokenizer.Load(p.source.File)
@@ -52,8 +53,9 @@ func TestCalibrationDocumentsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for says, d := range map[string]Document{
-		"t.txt: unsupported: it is not UTF-8":                          {Text: "\xff", Origin: "t.txt"},
-		"t.jsonl, line 3: unsupported: the model has no chat template": {Messages: []chat.Message{{}}, Origin: "t.jsonl, line 3"},
+		"t.txt: unsupported: it is not UTF-8": {Text: "\xff", Origin: "t.txt"},
+		"t.jsonl, line 3: unsupported: the model has no chat template": {
+			Messages: []chat.Message{{}}, Origin: "t.jsonl, line 3"},
 	} {
 		o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true})
 		o.Calibration = []Document{{Text: calibrationText}, d}

@@ -22,7 +22,8 @@ func writeTexts(t *testing.T, files map[string]string) (dir string) {
 	dir = t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +43,7 @@ func TestDocuments(t *testing.T) {
 		"b.txt":    "{\"text\": \"not read as JSON\"}\n",
 		"a/c.md":   "# c",
 		"a/d.bin":  "\xff",
-		"e.jsonl":  "{\"text\": \"one\", \"source\": 5}\n\n{\"messages\": [{\"role\": \"user\", \"content\": \"two\"}]}\r\n",
+		"e.jsonl":  `{"text": "one", "source": 5}` + "\n\n" + `{"messages": [{"role": "user", "content": "two"}]}` + "\r\n",
 		"folder.x": "skipped",
 	})
 	path := func(name string) string { return filepath.Join(dir, name) }
