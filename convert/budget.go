@@ -3,7 +3,9 @@ package convert
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"sort"
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -12,10 +14,11 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Budget bounds what a packed file takes: one of the two is set.
+// Budget bounds what a packed file takes, or what it costs: one of the three is set.
 type Budget struct {
 	Bytes int64   // of the file, everything included
 	Bits  float64 // per weight of the linear layers for which forms are chosen, scales included
+	Ratio float64 // of the expected perplexity, e^divergence, to that of the floats; the file is as small as it can be
 }
 
 // Allocation is a form for each linear layer, chosen to fit a budget.
@@ -62,9 +65,10 @@ const (
 )
 
 // Allocate chooses forms of the linear layers for which the least divergence from the floats is expected, on
-// o.Calibration, within the budget. Layers that the recipe could not calibrate, such as those it does not include, are
-// as it has them without a quantizer; it has no rules. The floats lie in a file next to target meanwhile. What cannot
-// be done is refused before anything is computed: a model with experts, or a budget below the smallest forms.
+// o.Calibration, within the budget, or the smallest ones for which no more than the budget is expected. Layers that the
+// recipe could not calibrate, such as those it does not include, are as it has them without a quantizer; it has no
+// rules. The floats lie in a file next to target meanwhile. What cannot be done is refused before anything is computed:
+// a model with experts, or a size below the smallest forms.
 func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
 	if o.Calibration == nil || len(o.Recipe.Rules) > 0 || o.Recipe.Scale != "" {
 		return nil, fmt.Errorf("%w: forms are chosen for a size with a calibration text, in place of rules and scale",
@@ -166,8 +170,11 @@ func (a *allocating) room() (int64, error) {
 	const most = len(budgetForms) - 1
 	rest := a.plans[0].Bytes - a.bytes[0]
 	room := int64(a.budget.Bits * float64(a.count) / 8)
-	if a.budget.Bytes > 0 {
+	switch {
+	case a.budget.Bytes > 0:
 		room = a.budget.Bytes - rest
+	case a.budget.Ratio > 0:
+		room = a.bytes[most]
 	}
 	if room >= a.bytes[0] {
 		return room, nil
@@ -235,9 +242,9 @@ func (a *allocating) solve(ctx context.Context, room int64) (*Allocation, error)
 		a.items = append(a.items, options)
 	}
 	for {
-		choice := knapsack(a.items, room)
-		if choice == nil {
-			choice = make([]int, len(a.items))
+		choice, err := a.choose(room)
+		if err != nil {
+			return nil, err
 		}
 		r, err := a.result(ctx, choice)
 		if err != nil || a.budget.Bytes == 0 || r.Bytes <= a.budget.Bytes {
@@ -245,6 +252,36 @@ func (a *allocating) solve(ctx context.Context, room int64) (*Allocation, error)
 		}
 		room -= r.Bytes - a.budget.Bytes
 	}
+}
+
+// choose returns the form of each group: with the least divergence in so many bytes, or in the fewest bytes with the
+// divergence that the budget allows.
+func (a *allocating) choose(room int64) ([]int, error) {
+	within := func(room int64) []int {
+		if choice := knapsack(a.items, room); choice != nil {
+			return choice
+		}
+		return make([]int, len(a.items))
+	}
+	if a.budget.Ratio == 0 {
+		return within(room), nil
+	}
+	fits := func(room int64) bool { return math.Exp(a.divergence(within(room))) <= a.budget.Ratio }
+	if !fits(room) {
+		return nil, fmt.Errorf("%w: with int8 for all linear layers, %.4f times the perplexity of the floats is "+
+			"expected, more than %g times", pack.ErrLimit, math.Exp(a.divergence(within(room))), a.budget.Ratio)
+	}
+	least := a.bytes[0] // more bytes never cost more
+	more := sort.Search(int(room-least), func(more int) bool { return fits(least + int64(more)) })
+	return within(least + int64(more)), nil
+}
+
+// divergence is what a choice is expected to cost.
+func (a *allocating) divergence(choice []int) (sum float64) {
+	for i, form := range choice {
+		sum += a.items[i][form].cost
+	}
+	return sum
 }
 
 // uniform is the expected divergence of all groups in one form.
@@ -257,7 +294,7 @@ func (a *allocating) uniform(form int) (sum float64) {
 
 // result describes a choice.
 func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
-	r := &Allocation{}
+	r := &Allocation{Divergence: a.divergence(choice)}
 	for form, rule := range budgetForms {
 		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
 			Divergence: a.uniform(form)})
@@ -266,7 +303,6 @@ func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, err
 	for i, g := range a.groups {
 		form := choice[i]
 		bytes += a.items[i][form].bytes
-		r.Divergence += a.items[i][form].cost
 		for _, name := range g.Names {
 			r.Rules = append(r.Rules, a.rule(form, name))
 			shape := a.rows[name][form].job.Shape

@@ -2,10 +2,12 @@ package convert
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -80,6 +82,15 @@ func TestAllocate(t *testing.T) {
 	}
 	if weights != a.count || half.Forms[most].Weights == 0 {
 		t.Errorf("%+v, for %d weights", half.Forms, a.count)
+	}
+	ratio := math.Exp(half.Divergence)
+	if r := within(Budget{Ratio: ratio}); math.Exp(r.Divergence) > ratio || r.Bits > half.Bits {
+		t.Errorf("for the ratio %g of %+v: %+v", ratio, half, r)
+	}
+	a.budget, a.items = Budget{Ratio: 1 + 1e-12}, nil
+	if _, err := a.solve(t.Context(), a.bytes[most]); !errors.Is(err, pack.ErrLimit) ||
+		!strings.Contains(err.Error(), "more than 1.000000000001 times") {
+		t.Errorf("a ratio that int8 does not reach: %v", err)
 	}
 	applied := half.Apply(o)
 	if applied.Calibration == nil {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
@@ -20,21 +19,25 @@ import (
 // TestCalibrationDocuments: the model sees the tokens of one document after another, those of a chat as its template
 // renders it on any day; the digest of the recipe is that of the texts.
 func TestCalibrationDocuments(t *testing.T) {
-	source := shared.Testdata(t, "tiny-bitnet")
+	source := mini(t, "llama-3.2-1b", nil)
+	const template = `{{ strftime_now('%d %b %Y') }}:{% for m in messages %} {{ m.content }}{% endfor %}`
+	if err := os.WriteFile(filepath.Join(source, "chat_template.jinja"), []byte(template), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true})
-	talk := []chat.Message{{Role: "user", Content: "Tell me a story. </s>"},
-		{Role: "assistant", Content: calibrationText}}
+	talk := []chat.Message{{Role: "user", Content: "Tell me a story."},
+		{Role: "assistant", Content: "Once upon a time."}}
 	o.Calibration = []Document{{Text: calibrationText}, {Messages: talk}}
 	p := newPlan(t, source, o)
 	tok, err := tokenizer.Load(p.source.File)
 	if err != nil {
 		t.Fatal(err)
 	}
+	const text = "01 Jan 2025: Tell me a story. Once upon a time."
 	ids, digest, err := p.tokens(tok)
 	plain, failed := tok.Encode(calibrationText, false)
-	chats, wrong := tok.ChatTokens(talk, chat.Options{})
-	text, broken := tok.Chat(talk, chat.Options{})
-	if err = errors.Join(err, failed, wrong, broken); err != nil {
+	chats, wrong := tok.Encode(text, false)
+	if err = errors.Join(err, failed, wrong); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(ids, slices.Concat(plain, chats)) {

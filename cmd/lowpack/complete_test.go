@@ -34,7 +34,7 @@ func TestComplete(t *testing.T) {
 		{"convert -|",
 			"--output -o --layout --param --quant --scale --activation --head --calibrate --method --recipe " +
 				"--include --allow-lossy --golden --threads --jobs --resume --part --dry-run --size --bits " +
-				"--report --provenance --json --verbose --quiet --help"},
+				"--min-quality --report --provenance --json --verbose --quiet --help"},
 		{"convert |", ":files"},
 		{"convert --head |", "bf16 int8 int4 screen auto"},
 		{"convert --head in|", "int8 int4"},

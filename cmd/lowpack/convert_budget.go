@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,10 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// budgetFlags bound the size of the packed file.
+// budgetNames are the flags that bound the packed file.
+var budgetNames = []string{"size", "bits", "min-quality"}
+
+// budgetFlags bound the size of the packed file, or its quality.
 func budgetFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "size", Action: func(_ *cli.Context, text string) error {
@@ -26,12 +30,16 @@ func budgetFlags() []cli.Flag {
 			"the packed file has at most `SIZE`, such as 1.2GB"},
 		number(0, true, 16, &cli.Float64Flag{Name: "bits", DefaultText: "none",
 			Usage: "as --size, so that these layers have at most `N` bits per weight, scales included"}),
+		number(1, true, 1000, &cli.Float64Flag{Name: "min-quality", DefaultText: "none",
+			Usage: "as --size, for the smallest file with at most `RATIO` times the perplexity of the floats, as " +
+				"expected from rounding alone, which error feedback makes less of"}),
 	}
 }
 
-// decideBudget puts the forms that --size or --bits ask for into the recipe, and returns what to tell of them.
+// decideBudget puts the forms that a bound of size or quality asks for into the recipe, and returns what to tell of
+// them.
 func decideBudget(c *cli.Context, source string, o *convert.Options) (notes []string, err error) {
-	b := convert.Budget{Bits: c.Float64("bits")}
+	b := convert.Budget{Bits: c.Float64("bits"), Ratio: c.Float64("min-quality")}
 	if text := c.String("size"); text != "" {
 		if b.Bytes, err = parseSize(text); err != nil {
 			return nil, err
@@ -40,17 +48,18 @@ func decideBudget(c *cli.Context, source string, o *convert.Options) (notes []st
 	if b == (convert.Budget{}) {
 		return nil, nil
 	}
-	if c.IsSet("size") && c.IsSet("bits") {
-		return nil, usagef("--size and --bits bound the same thing: name one of them")
+	given := slices.DeleteFunc(slices.Clone(budgetNames), func(name string) bool { return !c.IsSet(name) })
+	if len(given) > 1 {
+		return nil, usagef("--%s each bound the file: name one of them", strings.Join(given, " and --"))
 	}
 	for _, name := range []string{"recipe", "quant", "scale", "part", "resume"} {
 		if c.IsSet(name) {
-			return nil, usagef("--size and --bits choose the forms of all linear layers, for one conversion: "+
-				"leave out --%s, or give the recipe of their report back with --recipe", name)
+			return nil, usagef("--%s chooses the forms of all linear layers, for one conversion: leave out --%s, or "+
+				"give the recipe of a report back with --recipe", given[0], name)
 		}
 	}
 	if c.String("calibrate") == "" {
-		return nil, usagef("--size and --bits measure the layers on a text: name one with --calibrate TEXT")
+		return nil, usagef("--%s measures the layers on a text: name one with --calibrate TEXT", given[0])
 	}
 	beside := c.String("output")
 	if beside == "" {
@@ -84,8 +93,9 @@ func allocationNote(a *convert.Allocation) string {
 		alone = append(alone, fmt.Sprintf("%s %s and %.4f", f.Name, size(f.Bytes), f.Divergence))
 	}
 	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s. Expected, from rounding alone: a KL "+
-		"divergence of %.4f nats per token from the floats; one form for all would have: %s", size(a.Bytes), a.Bits,
-		strings.Join(shares, ", "), a.Divergence, strings.Join(alone, ", "))
+		"divergence of %.4f nats per token from the floats, and %.3f times their perplexity; one form for all would "+
+		"have: %s", size(a.Bytes), a.Bits, strings.Join(shares, ", "), a.Divergence, math.Exp(a.Divergence),
+		strings.Join(alone, ", "))
 }
 
 // rulesText writes rules as a recipe file.

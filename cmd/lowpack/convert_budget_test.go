@@ -54,6 +54,9 @@ func TestBudget(t *testing.T) {
 		{[]string{"--size", "5MB", "--recipe", at("recipe")}, "leave out --recipe"},
 		{[]string{"--size", "a lot"}, `"a lot" is not a size`},
 		{[]string{"--bits", "0"}, "invalid --bits"},
+		{[]string{"--bits", "5", "--min-quality", "1.1"}, "--bits and --min-quality each bound the file"},
+		{[]string{"--min-quality", "1"}, "invalid --min-quality"},
+		{[]string{"--min-quality", "1.1", "--scale", "row"}, "--min-quality chooses the forms of all linear layers"},
 	} {
 		if code, said := inPlace(append(append(convert, "-o", at("c")), c.flags...)...); code != 2 ||
 			!strings.Contains(said, c.want) {
