@@ -308,7 +308,11 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 	if d.Head == d.Embed {
 		head = "tied head"
 	}
-	add("shape", "%d layers, hidden %d, FFN %d (%s), %s", d.Layers, d.Hidden, d.Intermediate, d.Activation, head)
+	ffn := fmt.Sprintf("FFN %d (%s)", d.Intermediate, d.Activation)
+	if d.Intermediate == 0 {
+		ffn = "no FFN"
+	}
+	add("shape", "%d layers, hidden %d, %s, %s", d.Layers, d.Hidden, ffn, head)
 	for i := range d.Blocks {
 		if x := d.Blocks[i].Experts; x != nil {
 			add("experts", "%d of %d for each token, FFN %d", x.Chosen, x.Count, x.Down.In)
@@ -320,10 +324,16 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 			l.Value, l.Rank, d.Rope.Dim)
 		return rows
 	}
-	if n := d.AttentionLayers(); n == d.Layers {
+	n := d.AttentionLayers()
+	switch {
+	case n == d.Layers:
 		add("attention", "%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
-	} else {
+	case n == 0:
+		add("attention", "none")
+	default:
 		add("attention", "%d heads of %d, %d KV heads, in %d of %d layers", d.Heads, d.HeadDim, d.KVHeads, n, d.Layers)
+	}
+	if n < d.Layers {
 		add("recurrence", "%s, a state of %s per sequence", d.Recurrent(), size(d.StateBytes()))
 	}
 	return rows

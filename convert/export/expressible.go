@@ -29,7 +29,8 @@ func Expressible(d *model.Description) error {
 		{"an MLP without a gate", slices.ContainsFunc(d.Blocks, plain)}, {"clamped queries", d.ClipQKV != 0},
 		{"a factor of logits", d.LogitScale != 0}, {"a bias of the output head", d.HeadBias != ""},
 		{"queries scaled by position", d.Rope.QueryBeta != 0}, {"parts for images", len(d.Outside) > 0},
-		{"latent attention", d.Latent != nil},
+		{"latent attention", d.Latent != nil}, {"chunked attention", d.Chunked},
+		{"queries that grow without a rotation", d.Rope.StillBeta != 0},
 		{"a router with more than a softmax", slices.ContainsFunc(d.Blocks, routed)},
 	} {
 		if step.has {

@@ -26,6 +26,7 @@ type Routing struct {
 	// With Normalize the divisor is the sum of the scores plus Epsilon, and at least Least; 0 = neither.
 	Epsilon, Least float32
 	Scale          float32 // 0 = none; the weights are multiplied by it
+	Inputs         bool    // the weights multiply the inputs of experts, not their outputs (Llama 4, NUMERICS N66)
 	Distance       float32 // of SparseMixer: how far from the largest product others may be, relatively
 	// Experts are chosen from the KeptGroups best of Groups groups of the same size. The value of a group is the sum of
 	// its GroupTop largest members, 1 or 2. Groups of 0: no groups.

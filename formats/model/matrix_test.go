@@ -75,7 +75,6 @@ var refusals = []reason{
 	{"_sliding_window_pattern is", "ignored, so that other blocks would have a window"},
 	{"rope type \"dynamic\"", "not supported: frequencies that depend on the length of the text"},
 	{"beta_fast is 0", "no number of rotations"},
-	{"a larger high_freq_factor", "a division by 0"},
 	{"does not name lm_head", "output heads are not ternary"},
 	{"use_rms_norm is true", "not supported"},
 }

@@ -87,3 +87,6 @@ func (b *Block) recur(m *Mixer) {
 
 // HasAttention reports whether a block has attention.
 func (b *Block) HasAttention() bool { return b.Q.Weight != "" }
+
+// HasMLP reports whether a block has an MLP or experts behind its attention or recurrent layer.
+func (b *Block) HasMLP() bool { return b.Up.Weight != "" || b.Experts != nil }

@@ -47,6 +47,7 @@ type Config struct {
 	GateAlpha, GateLimit         float32 // of ClampedSwiGLU
 	// attention span in tokens, including the token's own position; 0 = unlimited. Applies to blocks with Block.Local
 	SlidingWindow int
+	Chunked       bool    // spans of these blocks start at multiples of SlidingWindow instead (Llama 4)
 	LayerNorm     bool    // norms subtract the mean (N40); otherwise they are RMSNorms
 	NormPlusOne   bool    // norms multiply by 1 + w (Gemma, Nemotron)
 	EmbedScale    float32 // 0 = none; embeddings are multiplied by it (Gemma, Granite, MiniCPM)
@@ -118,6 +119,9 @@ type Rope struct {
 	LongRope *LongRope // nil = none
 	// 0 = none; rotated queries are multiplied by 1 + QueryBeta·ln(1 + ⌊p / OriginalMaxPositions⌋) (Ministral 3)
 	QueryBeta float64
+	// 0 = none; queries that do not rotate are multiplied by 1 + StillBeta·ln(1 + ⌊(p + 1) / StillSpan⌋) (Llama 4)
+	StillBeta float64
+	StillSpan int
 }
 
 // Yarn stretches slow pairs by Factor, leaves fast ones alone, and blends between (arXiv 2309.00071).

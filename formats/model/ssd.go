@@ -44,20 +44,25 @@ func mambaKeys(k *keys, c *Config, inner int) ssdKeys {
 	if s, ok := k.get("mamba_d_head").Str(); !ok || s != "auto" {
 		m.HeadDim = k.countOr("mamba_d_head", maxHeadDim, m.HeadDim)
 	}
+	m.check(k, c, inner)
+	return m
+}
+
+// check rejects sizes that do not go together.
+func (m *ssdKeys) check(k *keys, c *Config, inner int) {
 	switch {
 	case k.err != nil:
 	case c.Activation != SiLU:
 		k.fail(pack.ErrUnsupported, "hidden_act is %q; with Mamba-2 layers only silu is supported", c.Activation)
 	case m.Heads*m.HeadDim != inner:
-		k.fail(pack.ErrCorrupt, "mamba_n_heads %d times mamba_d_head %d is not the inner size %d", m.Heads, m.HeadDim,
-			inner)
+		k.fail(pack.ErrCorrupt, "%d heads of %d values of the Mamba-2 layers are not the inner size %d", m.Heads,
+			m.HeadDim, inner)
 	case m.Heads%m.Groups != 0:
-		k.fail(pack.ErrCorrupt, "mamba_n_groups %d does not divide mamba_n_heads %d", m.Groups, m.Heads)
+		k.fail(pack.ErrCorrupt, "%d groups of a Mamba-2 layer: the number does not divide %d heads", m.Groups, m.Heads)
 	case 2*inner+2*m.Groups*m.StateDim+m.Heads > pack.MaxDim:
 		k.fail(pack.ErrLimit, "a Mamba-2 layer of %d inner values and %d groups of %d", inner, m.Groups, m.StateDim)
 	}
 	unlimitedSteps(k)
-	return m
 }
 
 // unlimitedSteps rejects a time_step_limit that changes anything: transformers obeys it in prompts and not in single

@@ -102,12 +102,17 @@ func (n textNames) of(tensor string) string {
 	return tensor
 }
 
-// within looks tensors up by the names of a text model alone.
+// within looks tensors up by the names of a text model alone. A head with another name is looked up by that name later.
 func (n textNames) within(has shapes) shapes {
 	if has == nil {
 		return nil
 	}
-	return func(tensor string) ([]int, bool) { return has(n.of(tensor)) }
+	return func(tensor string) ([]int, bool) {
+		if tensor == headName && n.head != headName {
+			return nil, true
+		}
+		return has(n.of(tensor))
+	}
 }
 
 // rename gives the tensors of a description their names in the file.

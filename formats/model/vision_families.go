@@ -100,6 +100,22 @@ var mistral3 = family{
 			"model.multi_modal_projector."}}).describe,
 }
 
+// Llama 4: text is a Llama 4 of its own.
+var llama4vl = family{
+	Info: Info{
+		Name:          "llama4",
+		Architectures: []string{"Llama4ForConditionalGeneration"},
+		Types:         []string{"llama4"},
+		Models:        "Llama 4 Scout and Maverick (text)",
+		Text:          true,
+	},
+	describe: (&vision{text: textOf(map[string]*family{"llama4_text": &llama4}), kind: "llama4_text",
+		names:  []textNames{{"language_model.model.", "language_model.lm_head.weight"}},
+		towers: []string{"vision_model.", "multi_modal_projector."}}).describe,
+	bos: 1,
+	eos: 2,
+}
+
 var (
 	qwenVLNames  = []textNames{{textPrefix, headName}, {"model.language_model.", headName}}
 	qwenVLTowers = []string{"visual.", "model.visual."}

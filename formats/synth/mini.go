@@ -29,6 +29,10 @@ var miniMost = map[string]int{
 func (c *config) shrink() {
 	hidden, _ := c.number("hidden_size")
 	heads, _ := c.number("num_attention_heads")
+	if _, ok := c.number("state_size"); ok && hidden > 0 {
+		c.shrinkStates()
+		return
+	}
 	if hidden <= 0 || heads <= 0 {
 		return // formats/model will report the error
 	}
@@ -51,7 +55,7 @@ func (c *config) shrink() {
 		c.each("attention_head_dim", func(int) int { return head })
 	}
 	for _, key := range []string{"intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size",
-		"block_ff_dim", "shared_intermediate_size"} {
+		"block_ff_dim", "shared_intermediate_size", "intermediate_size_mlp"} {
 		c.each(key, func(ffn int) int { return (ffn*small*miniHeads/hidden + 2) / 4 * 4 })
 	}
 	for key, most := range miniMost {
@@ -136,6 +140,22 @@ func (c *config) shrinkMamba() {
 	}
 }
 
+// shrinkStates shrinks a model of Mamba-2 layers alone.
+func (c *config) shrinkStates() {
+	expand, ok := c.number("expand")
+	if !ok {
+		expand = 2
+	}
+	c.set("hidden_size", miniHidden)
+	c.set("num_heads", 2*miniHeads)
+	c.set("head_dim", expand*miniHidden/(2*miniHeads))
+	c.set("state_size", miniHidden/miniHeads)
+	c.each("n_groups", func(n int) int { return min(n, 2) })
+	c.each("intermediate_size", func(int) int { return expand * miniHidden })
+	c.set("num_hidden_layers", miniLayers)
+	c.shrinkVocab()
+}
+
 // shrinkLayers keeps one layer of each kind if layers differ.
 func (c *config) shrinkLayers() {
 	layers := miniLayers
@@ -144,6 +164,10 @@ func (c *config) shrinkLayers() {
 		if n, ok := c.number(key); ok && n > 0 {
 			layers = max(layers, n+1)
 		}
+	}
+	if at := slices.Index(c.ids("no_rope_layers"), 0); at >= 0 {
+		layers = max(layers, at+2)
+		c.set("no_rope_layers", c.ids("no_rope_layers")[:layers]...)
 	}
 	if kinds, ok := c.keys["layer_types"].([]any); ok {
 		for _, attention := range []any{"full_attention", "attention"} {
@@ -180,6 +204,8 @@ func (c *config) shrinkPositions() {
 	if window, ok := c.number("sliding_window"); ok && window > 0 {
 		c.set("sliding_window", 32)
 	}
+	c.each("attention_chunk_size", func(int) int { return 32 })
+	c.each("floor_scale", func(int) int { return 16 })
 	for _, key := range []string{"", "rope_scaling", "rope_parameters"} {
 		sub := *c
 		if key != "" {

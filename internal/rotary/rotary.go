@@ -49,6 +49,17 @@ func QueryScale(c *model.Rope) func(pos int) float32 {
 	}
 }
 
+// StillScale returns the factor of the queries of a position in blocks that do not rotate them, nil if they have none
+// of their own (N17).
+func StillScale(c *model.Rope) func(pos int) float32 {
+	if c.StillBeta == 0 {
+		return nil
+	}
+	return func(pos int) float32 {
+		return float32(1 + float64(c.StillBeta*tensor.Ln64(float64(1+(pos+1)/c.StillSpan))))
+	}
+}
+
 // Slopes returns the slopes of ALiBi of all heads, nil for a model without it (N44).
 func Slopes(c *model.Config) []float32 {
 	if !c.ALiBi {

@@ -172,7 +172,7 @@ func (e *Engine) deviceRun(from, to int) error {
 			in.Tokens = append(in.Tokens, in.Tokens[len(in.Tokens)-1])
 		}
 		own := &in.Tokens[len(in.Tokens)-1]
-		own.Position, own.From, own.Scale = uint32(tok.pos), 0, p.rotary.queryScale(t)
+		own.Position, own.From, own.Scale = uint32(tok.pos), 0, p.rotary.queryScale(t, false)
 		if w := e.desc.SlidingWindow; w > 0 {
 			own.From = uint32(max(0, tok.pos+1-w))
 		}

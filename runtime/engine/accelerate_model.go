@@ -22,6 +22,8 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		{o.Cache != CacheF32, "a KV cache of type " + string(o.Cache)},
 		{d.Latent != nil, "latent attention"},
 		{d.ALiBi, "ALiBi"},
+		{d.Chunked, "chunked attention"},
+		{d.Rope.StillBeta != 0, "a factor of queries that do not rotate"},
 		{deviceGates[d.Activation] == device.GateNone, fmt.Sprintf("the activation %q", d.Activation)},
 		{d.ClipQKV != 0 && d.HeadNorm == model.WholeHead, "a limit before a norm of all heads"},
 	} {

@@ -23,6 +23,7 @@ type attention struct {
 	long    int // longText; smaller in tests
 
 	slidingWindow int       // window of local blocks; 0 = none
+	chunked       bool      // their spans start at multiples of it
 	slopes        []float32 // of the heads, for ALiBi; nil = none
 
 	tokens []token   // of the pass
@@ -86,6 +87,7 @@ func (e *Engine) newAttention() attention {
 		context:       e.opt.Context,
 		page:          e.page(),
 		slidingWindow: e.desc.SlidingWindow,
+		chunked:       e.desc.Chunked,
 		slopes:        ropes.Slopes(&e.desc.Config),
 		long:          longText,
 		groups:        make([]group, 0, batch), q: make([]float32, batch*h.heads*h.width), o: make([]float32,
@@ -163,6 +165,9 @@ func (l *attentionLayer) span(t int) tensor.Range {
 	r := tensor.Range{From: 0, To: l.tokens[t].pos + 1}
 	if l.window > 0 {
 		r.From = max(0, r.To-l.window)
+		if l.chunked {
+			r.From = l.tokens[t].pos / l.window * l.window
+		}
 	}
 	return r
 }

@@ -80,7 +80,9 @@ func (e *Engine) CacheBytes(n int) (bytes int) {
 		}
 		seen := n
 		if w := e.desc.SlidingWindow; w > 0 && e.weights.blocks[i].local {
-			seen = min(n, w)
+			if seen = min(n, w); e.desc.Chunked {
+				seen = (n-1)%w + 1
+			}
 		}
 		bytes += rowsPerToken(e.desc) * seen * row
 	}

@@ -140,7 +140,8 @@ func (e *Engine) mixture(b *block, n int) {
 	clear(mix.sum[:n*e.desc.Hidden])
 	for i := 0; i < b.mlps(); {
 		mix.wave.begin(e.opt.Batch)
-		for i < b.mlps() && mix.wave.add(b.mlpOf(i), p.choosers(m, i, n), mix.weights(m, i), m.router.out) {
+		for i < b.mlps() && mix.wave.add(b.mlpOf(i), p.choosers(m, i, n), mix.weights(m, i), m.router.out,
+			m.Inputs && i < len(m.each)) {
 			i++
 		}
 		e.wave(&mix.wave)

@@ -97,6 +97,7 @@ func (m *mixing) softmax(x *mixture, t int, scores []float32) {
 
 // score replaces the products of the router by the scores of all experts, and sets the ranks.
 func (m *mixing) score(x *mixture, scores []float32) {
+	copy(m.ranks, scores)
 	if x.Score == model.Sigmoid {
 		for e, z := range scores {
 			scores[e] = tensor.Sigmoid(z)
@@ -104,6 +105,9 @@ func (m *mixing) score(x *mixture, scores []float32) {
 	} else {
 		sum := tensor.Softmax(scores)
 		tensor.Divide(scores, scores, sum)
+	}
+	if x.Inputs { // ranks are the products
+		return
 	}
 	copy(m.ranks, scores)
 	if x.choiceBias != nil {

@@ -27,7 +27,8 @@ type seat struct {
 	tokens  []int     // that have chosen it
 	weights []float32 // weights of these tokens, stride apart; nil = 1
 	stride  int
-	at      int // its first row
+	into    bool // the weights multiply the inputs (N66)
+	at      int  // its first row
 
 	prepare prepareTask
 	product product
@@ -61,14 +62,15 @@ func newWave(experts, batch int) wave {
 func (w *wave) begin(most int) { w.seats, w.rows, w.most = w.seats[:0], 0, most }
 
 // add seats an expert for its tokens, if it has any, and reports whether there was room.
-func (w *wave) add(x *mlp, tokens []int, weights []float32, stride int) bool {
+func (w *wave) add(x *mlp, tokens []int, weights []float32, stride int, into bool) bool {
 	if len(tokens) == 0 {
 		return true
 	}
 	if len(w.seats) == cap(w.seats) || w.rows+len(tokens) > w.most {
 		return false
 	}
-	w.seats = append(w.seats, seat{mlp: x, tokens: tokens, weights: weights, stride: stride, at: w.rows})
+	w.seats = append(w.seats, seat{mlp: x, tokens: tokens, weights: weights, stride: stride, into: into,
+		at: w.rows})
 	w.rows += len(tokens)
 	return true
 }
@@ -84,6 +86,9 @@ func (e *Engine) wave(w *wave) {
 	slices.SortStableFunc(w.sizes, func(a, b *seat) int { return len(b.tokens) - len(a.tokens) })
 	for _, s := range w.sizes {
 		s.prepare = prepareTask{projection: &s.gateUp, src: p.mix.x, stride: hidden, rows: s.tokens}
+		if s.into {
+			s.prepare.factors, s.prepare.apart, s.weights = s.weights, s.stride, nil
+		}
 	}
 	e.layer(w)
 	for _, s := range w.sizes {

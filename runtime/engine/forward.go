@@ -257,6 +257,9 @@ func (e *Engine) attend(layer int, b *block, n int) *projection {
 // feedForward computes the second half of a layer.
 func (e *Engine) feedForward(layer, n int) bool {
 	p, b := &e.pass, &e.weights.blocks[layer]
+	if !e.desc.Blocks[layer].HasMLP() {
+		return true
+	}
 	if b.experts != nil {
 		e.mixture(b, n)
 		return p.blame(layer, "feed-forward")

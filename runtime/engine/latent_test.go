@@ -120,7 +120,7 @@ func (m *maker) latent(c *model.Config) {
 		c.Latent.MScale, c.Latent.Factor = 0.7, 40
 	}
 	c.KVHeads, c.Rope.Dim, c.HeadNorm, c.RotateFirst = 1, pick(m, 2, 8, 20), model.EachHead, false
-	c.HeadDim, c.ClipQKV, c.Rope.QueryBeta = c.Latent.Rank+c.Rope.Dim, 0, 0
+	c.HeadDim, c.ClipQKV, c.Rope.QueryBeta, c.Rope.StillBeta = c.Latent.Rank+c.Rope.Dim, 0, 0, 0
 	if c.Rope.Alpha != 0 && c.Rope.Dim < 4 {
 		c.Rope.Alpha = 0
 	}
@@ -145,6 +145,10 @@ func (m *maker) latentBlock(prefix string, c *model.Config, b *model.Block) {
 func (m *maker) routing(prefix string, x *model.Experts) {
 	if x.Count > 1 && m.chance(4) {
 		x.Chosen, x.Score, x.Distance = 2, model.SparseMixer, pick(m, float32(0.02), 1.5)
+		return
+	}
+	if m.chance(5) {
+		x.Score, x.Inputs, x.Normalize = model.Sigmoid, true, false
 		return
 	}
 	x.Score = pick(m, model.Softmax, model.Softmax, model.Sigmoid)

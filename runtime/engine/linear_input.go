@@ -17,6 +17,8 @@ type prepareTask struct {
 	paired     bool // gate and up alternate in the rows of src
 	norm       *norm
 	gate       tensor.Gate // nil = that of the model
+	factors    []float32   // of the tokens given by rows, apart by so many; nil = 1
+	apart      int
 
 	// Common to all projections: set by input.
 	ones  []float32             // what an MLP without a gate multiplies its activations by
@@ -84,6 +86,9 @@ func (k *prepareTask) Do(from, to int) {
 			maxabs, finite = k.norm.apply(x, src)
 		} else {
 			copy(x, src)
+			if k.factors != nil {
+				tensor.Times(x, k.factors[row*k.apart])
+			}
 			maxabs = tensor.MaxAbs(x)
 		}
 		for i, q := range k.quant {

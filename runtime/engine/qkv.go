@@ -42,7 +42,7 @@ func (p *pass) splitOf(d *model.Description, b *block, layer int) splitTask {
 func (k *splitTask) Do(from, to int) {
 	b, n := k.block, k.block.qkv.out
 	for t := from; t < to; t++ {
-		tok, rotation, scale := &k.tokens[t], k.rotary.rotation(t, b.local), k.rotary.queryScale(t)
+		tok, rotation, scale := &k.tokens[t], k.rotary.rotation(t, b.local), k.rotary.queryScale(t, b.noRope)
 		y := k.y[t*n:][:n]
 		qNorm, kNorm := b.qNorm, b.kNorm
 		after := b.afterQueries(k.heads * k.dim)

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // recurrence is a recurrent layer (NUMERICS N60, N61).
@@ -48,6 +50,10 @@ func (l *loader) recurrence(m *model.Mixer) *recurrence {
 	}
 	if r.in = l.projection(&m.In); m.SSD != nil {
 		r.space = l.ssd(m.SSD)
+		if m.In.Scale != 0 && m.SSD.Factors != [5]float32{} {
+			l.fail(m.In.Weight, fmt.Errorf("%w: a factor of all outputs beside those of their sections",
+				pack.ErrUnsupported))
+		}
 		r.in.multiplied(m.SSD)
 	}
 	return r

@@ -86,7 +86,9 @@ func (m *maker) mamba2(prefix string, c *model.Config, b *model.Block) {
 	inner := s.Heads * s.HeadDim
 	channels := inner + 2*s.Groups*s.StateDim
 	x := &model.Mixer{Kind: model.Mamba2, SSD: s, Conv: model.Conv{Channels: channels, Width: 2 + m.IntN(4)}}
-	x.In = m.linear(prefix+"in", c.Hidden, inner+channels+s.Heads)
+	if x.In = m.linear(prefix+"in", c.Hidden, inner+channels+s.Heads); s.Factors[0] != 0 {
+		x.In.Scale = 0 // no family has both
+	}
 	x.Out = m.linear(prefix+"out", inner, c.Hidden)
 	x.Conv.Weight = m.floatsAs(prefix+"conv", []int{channels, 1, x.Conv.Width})
 	x.Conv.Bias = m.floatsAs(prefix+"convbias", []int{channels})

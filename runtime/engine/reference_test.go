@@ -170,6 +170,9 @@ func randomModel(t *testing.T, r *rand.Rand, of features) (*view, *model.Descrip
 			b.Q, b.AttnGate, b.K, b.V, b.O = attention.Q, attention.AttnGate, attention.K, attention.V, attention.O
 			b.QNorm, b.KNorm, b.AttnSubNorm = attention.QNorm, attention.KNorm, attention.AttnSubNorm
 		}
+		if !d.Parallel && m.chance(8) && !m.served() { // Mamba-2 without MLPs
+			b.Gate, b.Up, b.Down, b.Experts = model.Linear{}, model.Linear{}, model.Linear{}, nil
+		}
 		d.Blocks = append(d.Blocks, b)
 	}
 	return m.v, d
@@ -225,6 +228,12 @@ func (m *maker) config() model.Config {
 	}
 	if m.chance(5) {
 		c.Activation = model.XIELU
+	}
+	if !m.served() {
+		c.Chunked = c.SlidingWindow > 0 && m.chance(3)
+		if m.chance(4) {
+			c.Rope.StillBeta, c.Rope.StillSpan = 0.3, 1+m.IntN(4)
+		}
 	}
 	if m.chance(3) {
 		c.AttnScale = 0.2

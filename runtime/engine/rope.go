@@ -13,6 +13,8 @@ type rotary struct {
 	rotations []rotations           // [n]
 	scale     func(pos int) float32 // of queries; nil = none
 	scales    []float32             // [n]: 0 = none
+	still     func(pos int) float32 // of queries that do not rotate; nil = scale
+	stills    []float32             // [n]
 }
 
 // rotations holds the rotations of a position in global and in local blocks.
@@ -21,7 +23,7 @@ type rotations [2]tensor.Rotation
 // newRotary allocates the rotations of n tokens.
 func newRotary(c *model.Rope, n int) rotary {
 	r := rotary{local: c.LocalTheta != 0, rotations: make([]rotations, n), scale: ropes.QueryScale(c),
-		scales: make([]float32, n)}
+		scales: make([]float32, n), still: ropes.StillScale(c), stills: make([]float32, n)}
 	r.ropes[0], r.ropes[1] = ropes.Of(c)
 	for t := range r.rotations {
 		for i, rope := range r.ropes {
@@ -37,14 +39,22 @@ func (r *rotary) compute(t, pos int) {
 	if r.scale != nil {
 		r.scales[t] = r.scale(pos)
 	}
+	if r.still != nil {
+		r.stills[t] = r.still(pos)
+	}
 	r.ropes[0].At(pos, r.rotations[t][0])
 	if r.local {
 		r.ropes[1].At(pos, r.rotations[t][1])
 	}
 }
 
-// queryScale returns the factor of the queries of token t, 0 for none.
-func (r *rotary) queryScale(t int) float32 { return r.scales[t] }
+// queryScale returns the factor of the queries of token t in a block that rotates them or not, 0 for none.
+func (r *rotary) queryScale(t int, noRope bool) float32 {
+	if noRope && r.still != nil {
+		return r.stills[t]
+	}
+	return r.scales[t]
+}
 
 // rotation returns the rotation of token t in a block.
 func (r *rotary) rotation(t int, local bool) tensor.Rotation {

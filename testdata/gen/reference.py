@@ -124,7 +124,7 @@ def frequencies(theta, dim, scaling, config):
     if kind == "llama3":
         low, high, old = scaling["low_freq_factor"], scaling["high_freq_factor"], scaling["original_max_position_embeddings"]
         wave = 2 * np.pi / inv
-        smooth = (old / wave - low) / (high - low)
+        smooth = (old / wave - low) / ((high - low) or 1)  # nothing is between equal ones
         between = (1 - smooth) * inv / scaling["factor"] + smooth * inv
         return np.where(wave < old / high, inv, np.where(wave > old / low, inv / scaling["factor"], between)), 1
     if kind == "yarn":
@@ -180,6 +180,7 @@ TRAITS = {
     "Qwen3_5MoeForCausalLM": dict(plus_one=True, share=0.25),
     "FalconH1ForCausalLM": dict(norms=("input_layernorm", "pre_ff_layernorm"), final="model.final_layernorm"),
     "PhiMoEForCausalLM": dict(layer=True),
+    "Llama4ForCausalLM": dict(adjacent=True),
     "PhiForCausalLM": dict(layer=True, share=0.5, plain=("fc1", "fc2"), parallel=True, final="model.final_layernorm"),
 }
 
@@ -196,15 +197,15 @@ class Model:
         for path in sorted(glob.glob(os.path.join(directory, "*.safetensors"))):
             self.t.update(read_safetensors(path))
         self.arch = c["architectures"][0]
-        self.int8 = False
+        self.int8 = self.masters = False
         self.gemma = self.arch.startswith("Gemma")
-        if self.arch in EARLY:
+        self.traits = TRAITS.get(self.arch, {})
+        if self.arch in EARLY or self.arch == "Mamba2ForCausalLM":
             return
         self.heads = c["num_attention_heads"]
         self.kv = c.get("num_key_value_heads") or self.heads
         self.dim = c.get("head_dim") or c["hidden_size"] // self.heads
         self.eps = next((c[k] for k in ("rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon") if k in c), 1e-5)
-        self.traits = TRAITS.get(self.arch, {})
         act = c.get("hidden_activation") or c.get("hidden_act", "silu")
         self.act = {"silu": silu, "relu2": relu2, "gelu_pytorch_tanh": gelu_tanh, "gelu": gelu_tanh if self.gemma else None, "gelu_new": gelu_tanh, "xielu": None}[act]
         q = c.get("quantization_config") or {}
@@ -252,6 +253,10 @@ class Model:
         if self.arch == "Cohere2ForCausalLM":
             return (i + 1) % c.get("sliding_window_pattern", 4) != 0
         return self.arch in ("MistralForCausalLM", "Phi3ForCausalLM", "PhiMoEForCausalLM", "Starcoder2ForCausalLM", "Ministral3ForCausalLM")
+
+    def turns(self, i):
+        """Whether layer i of Llama 4 rotates."""
+        return bool(self.c["no_rope_layers"][i])
 
     def rope(self, local):
         c, params = self.c, self.c.get("rope_parameters") or {}
@@ -318,9 +323,14 @@ class Model:
         if prefix + "q_layernorm.weight" in self.t:
             q, k = self.norm(prefix + "q_layernorm", q), self.norm(prefix + "k_layernorm", k)
         turn = *self.rope(self.is_local(i)), self.traits.get("adjacent", False)
-        still = self.arch == "SmolLM3ForCausalLM" and (i + 1) % self.c["no_rope_layer_interval"] == 0 or self.c.get("position_embedding_type") == "nope"
+        llama4 = self.arch == "Llama4ForCausalLM"
+        still = llama4 and not self.turns(i) or self.arch == "SmolLM3ForCausalLM" and (i + 1) % self.c["no_rope_layer_interval"] == 0 or self.c.get("position_embedding_type") == "nope"
         if not still and not (self.arch == "Cohere2ForCausalLM" and not self.is_local(i)):
             q, k = rotate(q, *turn), rotate(k, *turn)
+        if llama4 and not still and self.c["use_qk_norm"]:
+            q, k = rmsnorm(q, 1, self.eps, False), rmsnorm(k, 1, self.eps, False)
+        if llama4 and still and self.c["attn_temperature_tuning"]:
+            q = q * (1 + self.c["attn_scale"] * np.log(1 + (np.arange(n) + 1) // self.c["floor_scale"]))[:, None, None]
         if self.arch == "Ministral3ForCausalLM":
             r = self.c["rope_parameters"]
             q = q * (1 + r["llama_4_scaling_beta"] * np.log(1 + np.arange(n) // r["original_max_position_embeddings"]))[:, None, None]
@@ -336,6 +346,8 @@ class Model:
         seen = to <= at
         if self.is_local(i):
             seen &= to > at - self.c["sliding_window"]
+        if llama4 and not still:  # chunks of the text
+            seen &= to // self.c["attention_chunk_size"] == at // self.c["attention_chunk_size"]
         z = np.where(seen, z, -np.inf)
         if sinks is None:
             share = softmax(z)
@@ -359,7 +371,8 @@ class Model:
 
     def mamba2(self, prefix, x):
         """z, x, B, C and the step of each head; a state that decays and takes x ⊗ B in, whose product with C comes out."""
-        heads, groups, size, n = (self.c["mamba_" + k] for k in ("n_heads", "n_groups", "d_head", "d_state"))
+        names = ["num_heads", "n_groups", "head_dim", "state_size"] if self.arch == "Mamba2ForCausalLM" else ["mamba_" + k for k in ("n_heads", "n_groups", "d_head", "d_state")]
+        heads, groups, size, n = (self.c[k] for k in names)
         inner = heads * size
         rows = self.linear(prefix + "in_proj", x)
         if "ssm_multipliers" in self.c:  # Falcon-H1
@@ -405,6 +418,14 @@ class Model:
             state += np.einsum("hk,hv->hkv", k[t], missed / (1 + np.exp(-b[t]))[:, None])
             o[t] = np.einsum("hkv,hk->hv", state, q[t]) / np.sqrt(dk)
         return self.linear(prefix + "out_proj", (rmsnorm(o, self.t[prefix + "norm.weight"], self.eps, False) * silu(z)).reshape(n, -1))
+
+    def pure_mamba2(self, tokens):
+        """Mamba-2 layers alone."""
+        self.eps = self.c["layer_norm_epsilon"]
+        h = self.t["backbone.embeddings.weight"][tokens]
+        for i in range(self.c["num_hidden_layers"]):
+            h = h + self.mamba2(f"backbone.layers.{i}.mixer.", self.norm(f"backbone.layers.{i}.norm", h))
+        return self.norm("backbone.norm_f", h) @ self.t["lm_head.weight"].T
 
     def lfm2(self, tokens):
         h = self.t["model.embed_tokens.weight"][tokens]
@@ -481,6 +502,8 @@ class Model:
             return f + self.experts(prefix, x) if self.c["num_local_experts"] else f
         if prefix + "gate.weight" in self.t and prefix + "shared_experts.up_proj.weight" in self.t or self.arch == "HunYuanMoEV1ForCausalLM":
             return self.routed(i, prefix, x)
+        if self.arch == "Llama4ForCausalLM":
+            return self.weighted_inputs(prefix.replace("mlp", "feed_forward"), x)
         if self.arch == "PhiMoEForCausalLM":
             return self.sparse_mixer(prefix.replace("mlp", "block_sparse_moe"), x)
         if prefix + "gate_proj.weight" not in self.t and self.c.get("num_experts_per_tok"):
@@ -491,6 +514,16 @@ class Model:
             f = self.linear(prefix + up, x)
             return self.linear(prefix + down, self.xielu(prefix + "act_fn.", f) if self.act is None else self.act(f))
         return self.gated(prefix, x, ("gate_proj", "up_proj", "down_proj"))
+
+    def weighted_inputs(self, prefix, x):
+        """Llama 4: the sigmoid of an expert's score multiplies its input; tensors of all experts, transposed."""
+        score, y = x @ self.t[prefix + "router.weight"].T, np.zeros_like(x)
+        both, down = self.t[prefix + "experts.gate_up_proj"], self.t[prefix + "experts.down_proj"]
+        for t in range(x.shape[0]):
+            for e in np.argsort(-score[t], kind="stable")[:self.c["num_experts_per_tok"]]:
+                gate, up = np.split(x[t] / (1 + np.exp(-score[t, e])) @ both[e], 2)
+                y[t] += (self.act(gate) * up) @ down[e]
+        return y + self.gated(prefix + "shared_expert.", x, ("gate_proj", "up_proj", "down_proj"))
 
     def xielu(self, prefix, x):
         p, n, beta, eps = (float(self.t[prefix + k].reshape(-1)[0]) for k in ("alpha_p", "alpha_n", "beta", "eps"))
@@ -607,6 +640,8 @@ class Model:
             return self.early(tokens)
         if self.arch.startswith("Lfm2"):
             return self.lfm2(tokens)
+        if self.arch == "Mamba2ForCausalLM":
+            return self.pure_mamba2(tokens)
         h = self.t["model.embed_tokens.weight"][tokens]
         if self.gemma:
             h = h * np.sqrt(c["hidden_size"])
@@ -674,6 +709,7 @@ GOLDEN = {
     "dots.llm1": False, "hunyuan-a13b": False, "glm-4.5": False, "ernie-4.5-21b-a3b": False, "deepseek-v2-lite": False, "deepseek-v3": False,
     "lfm2-1.2b": False, "granite-4.0-h-1b": False, "bamba-9b": False, "lfm2-8b-a1b": False, "granite-4.0-h-tiny": False,
     "gpt2": False, "pythia-160m": False, "opt-125m": False, "bloom-560m": False, "qwen3-next-80b-a3b": False, "qwen3.5-9b": False, "qwen3.5-35b-a3b": False, "phi-3.5-moe": False, "falcon-h1-0.5b": False,
+    "mamba-codestral-7b": False, "llama-4-scout": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

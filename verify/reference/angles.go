@@ -187,8 +187,12 @@ func (r *rope) rotate(x []float32, p int) {
 	}
 }
 
-// queryScale is what the queries of a position are multiplied by, 1 if nothing (N17).
-func queryScale(r *model.Rope, p int) float32 {
+// queryScale is what the queries of a position are multiplied by in a block that rotates them or not, 1 if nothing
+// (N17).
+func queryScale(r *model.Rope, p int, still bool) float32 {
+	if still && r.StillBeta != 0 {
+		return float32(1 + float64(r.StillBeta*ln(float64(1+(p+1)/r.StillSpan))))
+	}
 	if r.QueryBeta == 0 {
 		return 1
 	}

@@ -101,6 +101,8 @@ func checkExperts(d *model.Description, b *model.Block) error {
 		return fmt.Errorf("%w: model: the gate of a shared expert without the expert", pack.ErrCorrupt)
 	case x.Score == model.SparseMixer && (x.Chosen != 2 || x.Groups != 0 || x.ChoiceBias != "" || x.Scale != 0):
 		return fmt.Errorf("%w: model: a sparse mixer with more than two experts", pack.ErrCorrupt)
+	case x.Inputs && (x.Score != model.Sigmoid || x.ChoiceBias != "" || x.Normalize || x.Scale != 0 || x.Groups != 0):
+		return fmt.Errorf("%w: model: weighted inputs of experts with another router than sigmoids", pack.ErrCorrupt)
 	case x.Groups != 0 && !canGroup(x):
 		return fmt.Errorf("%w: model: %d of %d groups of %d experts, by the %d best of each", pack.ErrCorrupt,
 			x.KeptGroups, x.Groups, x.Count, x.GroupTop)
@@ -145,7 +147,7 @@ func (p *pass) mixture(m *mixture, x [][]float32) ([][]float32, error) {
 		var in [][]float32
 		for t := range x {
 			if chosen[t][e] {
-				tokens, in = append(tokens, t), append(in, x[t])
+				tokens, in = append(tokens, t), append(in, m.into(x[t], weights[t][e]))
 			}
 		}
 		if len(tokens) == 0 {
@@ -156,10 +158,25 @@ func (p *pass) mixture(m *mixture, x [][]float32) ([][]float32, error) {
 			return nil, fmt.Errorf("expert %d: %w", e, err)
 		}
 		for i, t := range tokens {
+			if m.Inputs {
+				weights[t][e] = 1
+			}
 			addWeighted(y[t], out[i], weights[t][e])
 		}
 	}
 	return y, p.shared(m, x, y)
+}
+
+// into is the input of an expert of some weight (N66).
+func (m *mixture) into(x []float32, weight float32) []float32 {
+	if !m.Inputs {
+		return x
+	}
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = float32(v * weight)
+	}
+	return y
 }
 
 // shared adds the shared expert, if there is one, to y.

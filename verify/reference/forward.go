@@ -235,7 +235,7 @@ func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
 			p.rotate(t, x.heads, b)
 		}
 	}
-	scale := queryScale(&p.d.Rope, p.at[t].pos)
+	scale := queryScale(&p.d.Rope, p.at[t].pos, b.noRope)
 	for i := range q {
 		q[i] = float32(q[i] * scale)
 	}
@@ -281,6 +281,9 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 	at, first := p.at[t], 0
 	if b.window > 0 {
 		first = max(0, at.pos+1-b.window)
+		if p.d.Chunked {
+			first = at.pos / b.window * b.window
+		}
 	}
 	d, n := p.d.HeadDim, at.pos+1-first
 	keys, values := make([]*stored, n), make([]*stored, n)
@@ -309,6 +312,9 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 
 // mlp is step 4 of the forward pass.
 func (p *pass) mlp(b *block, h [][]float32) error {
+	if b.still {
+		return nil
+	}
 	x, err := p.norm(h, b.ffnNorm)
 	if err != nil {
 		return err

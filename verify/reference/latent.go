@@ -69,7 +69,7 @@ func checkLatent(d *model.Description, b *model.Block) error {
 		return nil
 	}
 	if l.Rank < 1 || l.Nope < 1 || l.Value < 1 || d.KVHeads != 1 || d.HeadDim != l.Rank+d.Rope.Dim || d.RotateFirst ||
-		d.ClipQKV != 0 || d.Rope.QueryBeta != 0 {
+		d.ClipQKV != 0 || d.Rope.QueryBeta != 0 || d.Rope.StillBeta != 0 {
 		return fmt.Errorf("%w: model: latent attention of %d, %d and %d values", pack.ErrCorrupt, l.Rank, l.Nope,
 			l.Value)
 	}

@@ -37,8 +37,10 @@ type block struct {
 	mlp
 	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = the block has the MLP alone
+	still   bool     // it has neither
 
 	rope   rope
+	noRope bool
 	window int       // visible positions; 0 = all
 	sinks  []float32 // of the heads; nil = none
 }
@@ -81,7 +83,7 @@ func checkConfig(d *model.Description) error {
 		name  string
 		value int
 	}{
-		{"hidden size", d.Hidden}, {"intermediate size", d.Intermediate}, {"heads", d.Heads},
+		{"hidden size", d.Hidden}, {"heads", d.Heads},
 		{"key/value heads", d.KVHeads},
 		{"head size", d.HeadDim}, {"vocabulary", d.Vocab}, {"layers", len(d.Blocks)},
 	} {
@@ -98,6 +100,9 @@ func checkConfig(d *model.Description) error {
 	}
 	if d.Rope.Dim > 0 && !(d.Rope.Theta > 0) {
 		return fmt.Errorf("%w: model: rotary base %v", pack.ErrCorrupt, d.Rope.Theta)
+	}
+	if r := &d.Rope; r.StillBeta != 0 && r.StillSpan < 1 {
+		return fmt.Errorf("%w: model: queries that do not rotate grow after %d positions", pack.ErrCorrupt, r.StillSpan)
 	}
 	if clamped := d.Activation == "clamped_swiglu"; !clamped && !knownActivation(d) ||
 		clamped && !(d.GateAlpha > 0 && d.GateLimit > 0) {
@@ -142,7 +147,10 @@ func checkBlock(d *model.Description, b *model.Block) error {
 	if b.Gate.Weight != "" {
 		list = append(list, widths{&b.Gate, d.Hidden, width})
 	}
-	if b.Experts == nil || b.Up.Weight != "" {
+	if b.Up.Weight != "" {
+		if width < 1 || width > pack.MaxDim {
+			return fmt.Errorf("%w: model: intermediate size is %d", pack.ErrCorrupt, width)
+		}
 		list = append(list, widths{&b.Up, d.Hidden, width}, widths{&b.Down, width, d.Hidden})
 	}
 	if err := checkWidths(list); err != nil {
@@ -195,9 +203,12 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 	if out.latent, err = openLatent(v, d, b.MLA); err != nil {
 		return out, err
 	}
-	if b.Experts != nil {
+	switch {
+	case !b.HasMLP():
+		out.still = true
+	case b.Experts != nil:
 		out.experts, err = openMixture(v, d, b)
-	} else {
+	default:
 		out.mlp, err = openMLP(v, 0, &b.Gate, &b.Up, &b.Down)
 	}
 	if err != nil {
@@ -208,7 +219,7 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 			return out, err
 		}
 	}
-	out.rope, out.window = ropeOf(d, b), windowOf(d, b)
+	out.rope, out.noRope, out.window = ropeOf(d, b), b.NoRope, windowOf(d, b)
 	out.sinks, err = openVector(v, b.Sinks, d.Heads)
 	return out, err
 }

@@ -14,7 +14,7 @@ func (m *mixture) route(r []float32) (weights []float32, chosen []bool, ok bool)
 		return weights, chosen, true
 	}
 	s, c := m.scores(r), r
-	if m.Score != model.Softmax || m.bias != nil {
+	if !m.Inputs && (m.Score != model.Softmax || m.bias != nil) {
 		c = make([]float32, len(r))
 		for e := range c {
 			if c[e] = s[e]; m.bias != nil {
