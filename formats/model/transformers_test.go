@@ -40,6 +40,10 @@ const wideMost, wide = 1.5e-5, "gpt_oss_mxfp4"
 // float64, in chunks. Measured: 3.2e-5, at the median 1.6e-6; its prompts and single steps differ by as much.
 const deltaMost = 6e-5
 
+// statesMost is the maximum bound for Mamba-2 alone: single logits amplify roundings. Measured: 2.7e-5, at the median
+// 5.3e-7; transformers in float32: 1.6e-5 and 8.9e-7; in float64, but for states and residuals, 7.1e-6 and 2.9e-7.
+const statesMost = 5e-5
+
 // TestTransformers: the miniatures that transformers saved and ran give the same logits here, with float activations
 // and with int8 activations, or are rejected with the name of their architecture.
 func TestTransformers(t *testing.T) {
@@ -107,6 +111,9 @@ func transformersLogits(t *testing.T, dir string) {
 		}
 		if d.Recurrent() == model.GatedDelta {
 			boundMost = deltaMost
+		}
+		if d.Recurrent() == model.Mamba2 && d.AttentionLayers() == 0 && !d.Blocks[0].HasMLP() {
+			boundMost = statesMost
 		}
 		if c.file == "logits_a8.npy" && flipped[filepath.Base(dir)] {
 			boundMedian, boundMost = flippedMedian, flippedMost
