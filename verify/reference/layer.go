@@ -17,7 +17,7 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 	}
 	from := &d.Blocks[layer]
 	m, b := &Model{d: d, scale: scaleOf(d), slopes: slopesOf(d), blocks: make([]block, 1)}, block{rope: ropeOf(d, from),
-		window: windowOf(d, from)}
+		noRope: from.NoRope, window: windowOf(d, from)}
 	m, err := m.WithCache(cache)
 	if err != nil {
 		return nil, err
