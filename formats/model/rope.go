@@ -93,7 +93,8 @@ func llama3(s *keys, r *Rope, original int) {
 	r.HighFreqFactor = s.positive("high_freq_factor", maxScaleFactors, 0)
 	r.OriginalMaxPositions = original
 	if r.Factor == 0 || r.LowFreqFactor == 0 || r.HighFreqFactor < r.LowFreqFactor {
-		s.fail(pack.ErrCorrupt, "llama3 scaling needs factor, low_freq_factor and a high_freq_factor that is not smaller")
+		s.fail(pack.ErrCorrupt,
+			"llama3 scaling needs factor, low_freq_factor and a high_freq_factor that is not smaller")
 	}
 }
 

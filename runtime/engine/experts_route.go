@@ -25,6 +25,11 @@ func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 			m.sparse(x, t, experts)
 			continue
 		}
+		if x.Inputs { // the products decide (N66)
+			m.choose(x, t, experts)
+			m.score(x, experts)
+			continue
+		}
 		if x.Score == model.Softmax && x.choiceBias == nil {
 			m.choose(x, t, m.ranked(x, experts))
 			m.softmax(x, t, experts)
@@ -97,7 +102,6 @@ func (m *mixing) softmax(x *mixture, t int, scores []float32) {
 
 // score replaces the products of the router by the scores of all experts, and sets the ranks.
 func (m *mixing) score(x *mixture, scores []float32) {
-	copy(m.ranks, scores)
 	if x.Score == model.Sigmoid {
 		for e, z := range scores {
 			scores[e] = tensor.Sigmoid(z)
@@ -105,9 +109,6 @@ func (m *mixing) score(x *mixture, scores []float32) {
 	} else {
 		sum := tensor.Softmax(scores)
 		tensor.Divide(scores, scores, sum)
-	}
-	if x.Inputs { // ranks are the products
-		return
 	}
 	copy(m.ranks, scores)
 	if x.choiceBias != nil {
