@@ -46,6 +46,24 @@ func TestContinuousIntegrationExamples(t *testing.T) {
 	t.Run("GitLab", func(t *testing.T) { gitlab(t, blocks["yaml"][1]) })
 }
 
+// TestSigningExamples runs the commands of docs/SIGNING.md.
+func TestSigningExamples(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip(err)
+	}
+	blocks := codeBlocks(t, "../../docs/SIGNING.md")
+	if len(blocks["sh"]) != 1 {
+		t.Fatalf("docs/SIGNING.md has %d examples", len(blocks["sh"]))
+	}
+	j := newJob(t)
+	if out := j.run(blocks["sh"][0]); !strings.Contains(out, "digest  signature") {
+		t.Error(out)
+	}
+	j.made("model.safetensors.sig")
+	j.called("model_signing verify key model.safetensors --signature model.safetensors.sig")
+}
+
 // TestRecording compares the recording of the README with the output of the commands: the coverage, which is the same
 // on every machine, and the text.
 func TestRecording(t *testing.T) {
@@ -220,7 +238,7 @@ func newJob(t *testing.T) *job {
 	j := &job{t: t, dir: t.TempDir()}
 	tinymodel.Miniature(t, "bitnet-2b4t-bf16", filepath.Join(j.dir, "checkpoint"))
 	stand := t.TempDir()
-	for _, tool := range []string{"go", "pipx", "apt-get", "cosign", "curl"} {
+	for _, tool := range []string{"go", "pipx", "apt-get", "cosign", "curl", "model_signing"} {
 		script := "#!/bin/sh\necho " + tool + ` "$@" >>calls` + "\n"
 		if err := os.WriteFile(filepath.Join(stand, tool), []byte(script), 0o777); err != nil {
 			t.Fatal(err)

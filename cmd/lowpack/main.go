@@ -142,6 +142,7 @@ func commands() []*cli.Command {
 		pullCommand(),
 		convertCommand(),
 		verifyCommand(),
+		signCommand(),
 		runCommand(),
 		serveCommand(),
 		listCommand(),

@@ -151,9 +151,10 @@ func nearModel(name string) string {
 
 // taking lists which commands, and which flags, accept the names of packed files, and of models in the hub's cache.
 var taking = map[string]struct{ packed, hub bool }{
-	"verify": {packed: true}, "repack": {packed: true}, "unpack": {packed: true}, "export": {packed: true},
-	"bench": {packed: true}, "convert": {hub: true}, "recommend": {hub: true}, "pull": {hub: true}, "run": {true, true},
-	"serve": {true, true}, "eval": {true, true}, "inspect": {true, true}, "tokenize": {true, true}, "rm": {true, true},
+	"verify": {packed: true}, "sign": {packed: true}, "repack": {packed: true}, "unpack": {packed: true},
+	"export": {packed: true}, "bench": {packed: true}, "convert": {hub: true}, "recommend": {hub: true},
+	"pull": {hub: true}, "run": {true, true}, "serve": {true, true}, "eval": {true, true}, "inspect": {true, true},
+	"tokenize": {true, true}, "rm": {true, true},
 	"--source": {true, true}, "--against": {true, true}, "--draft": {packed: true},
 }
 

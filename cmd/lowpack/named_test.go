@@ -67,8 +67,11 @@ func TestErrorsNameTheFile(t *testing.T) {
 		"bench FILE --prompt 8 --generate 1", "bench chart FILE", "eval FILE --text TEXT",
 		"eval GOOD --against FILE --text TEXT", "eval GOOD --text FILE --tokens 8",
 		"export FILE --to gguf -o OUT", "export FILE --to onnx -o OUT", "serve FILE --port 0",
-		"pack --layout i2 --in FILE -o OUT",
+		"pack --layout i2 --in FILE -o OUT", "sign GOOD --key FILE -o OUT",
+		"sign GOOD --key PRIVATE --certificate FILE -o OUT", "sign GOOD --key PRIVATE --provenance FILE -o OUT",
+		"verify GOOD --key FILE", "verify GOOD --certificate FILE", "verify GOOD --key PUBLIC --signature FILE",
 	}
+	private, public := keyPair(t, 1)
 	failures := 0
 	for _, file := range damaged(t, model, good) {
 		for _, line := range commands {
@@ -80,7 +83,8 @@ func TestErrorsNameTheFile(t *testing.T) {
 				slices.Contains([]string{"empty", "cut.safetensors", "flipped"}, filepath.Base(file)) {
 				continue // a text is a template that renders itself: the conversation fails
 			}
-			words := strings.NewReplacer("FILE", file, "MODEL", model, "GOOD", good, "OUT", out, "TEXT", text)
+			words := strings.NewReplacer("FILE", file, "MODEL", model, "GOOD", good, "OUT", out, "TEXT", text,
+				"PRIVATE", private, "PUBLIC", public)
 			code, said := inPlace(strings.Fields(words.Replace(line))...)
 			os.RemoveAll(out)
 			if code == 0 {

@@ -44,6 +44,7 @@ var noteKinds = map[string]string{
 	// Of the other commands.
 	"not covered, since the checkpoint does not tell": "",
 	"running the packed file ":                        "",
+	"signed by ":                                      "",
 	"nothing was removed":                             "nothing",
 	"there are no models yet":                         "lowpack pull ORG/NAME",
 	"%s is called %s now":                             "use that name",

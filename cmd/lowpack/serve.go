@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/signing"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/printable"
@@ -48,12 +49,16 @@ docs/REQUESTS.md list endpoints, fields and errors. FILE may be whatever lowpack
 A request names the model, or none; another name is refused, unless --any-model is set. Several models are loaded at their
 first request; when they do not fit into the free memory, the least recently used idle model is unloaded.
 
+With --require-signature each FILE is a packed file with a signature FILE.sig of lowpack sign, which is checked before
+the server listens; nothing is converted.
+
 Without --api-key only this machine can send requests. The first SIGTERM or interrupt lets requests that are running
 finish, for --drain at most; the exit code is 0 then, and that of the signal if requests were cut off. The second one
 ends the process.
 
   lowpack serve model.safetensors
   lowpack serve small.safetensors large.safetensors
+  lowpack serve model.safetensors --require-signature --key PUBLIC.pem      # model.safetensors.sig
   lowpack serve model.safetensors --host 0.0.0.0 --api-key-file keys.txt --parallel 32`,
 		Flags:  serveFlags(),
 		Action: runServe,
@@ -61,7 +66,7 @@ ends the process.
 }
 
 func serveFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.StringFlag{Name: "host", Value: "127.0.0.1",
 			Usage: "listen on `ADDRESS`; beyond loopback only with a key"},
 		between(0, math.MaxUint16, &cli.IntFlag{Name: "port", Value: defaultPort,
@@ -96,7 +101,7 @@ func serveFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "cors-origin",
 			Usage: "let pages of `ORIGIN` send requests, such as http://localhost:3000 (* = all); may be repeated"},
 		threadsFlag("compute"),
-	}
+	}, signatureFlags()...)
 }
 
 // checkKeys refuses a key that everyone has.
@@ -119,6 +124,10 @@ func runServe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	trust, err := trusted(c)
+	if err != nil {
+		return err
+	}
 	var list []server.Model
 	defer func() {
 		for _, m := range list {
@@ -126,7 +135,7 @@ func runServe(c *cli.Context) error {
 		}
 	}()
 	for i, arg := range c.Args().Slice() {
-		m, err := hostedModel(c, names[i], arg)
+		m, err := hostedModel(c, names[i], arg, trust)
 		if err != nil {
 			return err
 		}
@@ -163,14 +172,24 @@ func modelNames(c *cli.Context) ([]string, error) {
 	return names, nil
 }
 
-// hostedModel opens a packed file without loading it.
-func hostedModel(c *cli.Context, name, arg string) (m server.Model, err error) {
-	path, err := packedOf(c, arg)
+// hostedModel opens a packed file without loading it; with trust, one that is signed.
+func hostedModel(c *cli.Context, name, arg string, trust *signing.Trust) (m server.Model, err error) {
+	find := packedOf
+	if trust != nil {
+		find = func(_ *cli.Context, arg string) (string, error) { return packedPath(arg) } // converts nothing
+	}
+	path, err := find(c, arg)
 	if err != nil {
 		return m, err
 	}
 	if m.File, err = packed.Open(path); err != nil {
 		return m, err
+	}
+	if trust != nil {
+		if err := checkOpen(c, trust, path, m.File); err != nil {
+			m.File.Close()
+			return m, err
+		}
 	}
 	if m.Engine, err = engineOptions(c).For(m.File); err != nil {
 		m.File.Close()

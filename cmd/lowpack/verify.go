@@ -26,14 +26,16 @@ func verifyCommand() *cli.Command {
 		UsageText: "lowpack verify FILE [--source CHECKPOINT] [flags]",
 		Description: `Levels, each with all before it: file (well-formed), digest (the bytes that convert wrote), codes (they decode to
 legal weights), kernel (every kernel of this CPU gives the golden integers), logits (the model gives the golden
-logits and tokens), source (it is what the checkpoint says). Exit code 0 only if every check passed.
+logits and tokens), source (it is what the checkpoint says). Exit code 0 only if every check passed. A signature is
+checked first; nothing else is checked of a file without an accepted one.
 
   lowpack verify model.safetensors
   lowpack verify model.safetensors --source MODEL_DIR
   lowpack verify model.safetensors --level digest --report junit:report.xml
+  lowpack verify model.safetensors --key PUBLIC.pem       # of lowpack sign, model.safetensors.sig
   lowpack verify model.gguf --source model.safetensors    # of lowpack export: weights and tokenizer are those of the packed file
   lowpack verify model-onnx --source model.safetensors`,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			oneOf(&cli.StringFlag{Name: "level", Usage: "stop after this `LEVEL`",
 				DefaultText: "all of them, source with --source"}, words(verify.Levels())...),
 			inputFlag("source", "compare with the checkpoint `PATH`"),
@@ -44,7 +46,9 @@ logits and tokens), source (it is what the checkpoint says). Exit code 0 only if
 			deviceFlag("compute the logits on this `DEVICE`"),
 			threadsFlag("check"),
 			jsonFlag(),
-		},
+			input{&cli.StringFlag{Name: "signature", Usage: "read the signature of FILE from the file `FILE.sig`",
+				DefaultText: "FILE.sig", TakesFile: true}},
+		}, signatureFlags()...),
 		Action: runVerify,
 	}
 }
@@ -71,18 +75,21 @@ func runVerify(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case checkpoint.IsGGUF(path):
-		return verifyExport(c, path, "a GGUF", export.VerifyGGUF)
-	case onnx.Is(path):
-		return verifyExport(c, path, "an ONNX directory", onnx.Verify)
-	case openvino.Is(path):
-		return verifyExport(c, path, "an OpenVINO directory", openvino.Verify)
+	signed, err := checkSignature(c, path)
+	if err != nil {
+		return err
+	}
+	for _, e := range exported {
+		if e.is(path) {
+			return verifyExport(c, path, e.kind, signed, e.compare)
+		}
+	}
+	if signed != nil && signed.fault != nil {
+		return conclude(c, signed.refused(path), nil)
 	}
 	if target := c.String("dump-golden"); target != "" {
 		return dumpGolden(path, target)
 	}
-	kind, file := reportFlag().cut(c.String("report"))
 	statement, err := readStatement(c.String("provenance"))
 	if err != nil {
 		return err
@@ -94,7 +101,7 @@ func runVerify(c *cli.Context) error {
 		}
 	}
 	bar := newProgress(besideResult(c), "verify")
-	report, err := verify.Run(c.Context, path, verify.Options{
+	o := verify.Options{
 		Level:      verify.Level(c.String("level")),
 		Source:     source,
 		Provenance: statement,
@@ -102,16 +109,26 @@ func runVerify(c *cli.Context) error {
 		Threads:    c.Int("threads"),
 		Device:     c.String("device"),
 		Progress:   func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },
-	})
-	bar.done()
-	if report == nil {
+	}
+	if err := signed.statement(&o); err != nil {
 		return err
 	}
-	err = errors.Join(err, showReport(c, report))
-	if file != "" {
-		err = errors.Join(err, writeFile(file, func(w io.Writer) error { return writeReport(w, kind, report) }))
+	r, err := verify.Run(c.Context, path, o)
+	bar.done()
+	if r == nil {
+		return err
 	}
-	if err == nil && !report.OK {
+	signed.report(r)
+	return conclude(c, r, err)
+}
+
+// conclude prints a report, writes it where --report asks for it, and returns an error unless every check passed.
+func conclude(c *cli.Context, r *verify.Report, err error) error {
+	err = errors.Join(err, showReport(c, r))
+	if kind, file := reportFlag().cut(c.String("report")); file != "" {
+		err = errors.Join(err, writeFile(file, func(w io.Writer) error { return writeReport(w, kind, r) }))
+	}
+	if err == nil && !r.OK {
 		err = errReported
 	}
 	return err
@@ -143,6 +160,11 @@ func verifyUnit(phase string) unit {
 
 // checkLevel refuses evidence that the level does not use, and a level without its evidence.
 func checkLevel(c *cli.Context) error {
+	for _, flag := range []string{"key", "certificate"} {
+		if c.String("level") == string(verify.File) && c.IsSet(flag) {
+			return usagef("--%s cannot be combined with --level file: a signature is for all bytes", flag)
+		}
+	}
 	switch level := verify.Level(c.String("level")); {
 	case level == verify.File && c.IsSet("provenance"):
 		return usagef("--provenance cannot be combined with --level %s, which does not look at it", level)
@@ -166,9 +188,23 @@ func dumpGolden(path, target string) error {
 	return writeFile(target, func(w io.Writer) error { return verify.DumpGolden(path, w) })
 }
 
+// exported are the outputs of lowpack export, and what compares them with a packed file.
+var exported = []struct {
+	is      func(path string) bool
+	kind    string
+	compare func(ctx context.Context, path, source string) (*export.Verified, error)
+}{
+	{checkpoint.IsGGUF, "a GGUF", export.VerifyGGUF},
+	{onnx.Is, "an ONNX directory", onnx.Verify},
+	{openvino.Is, "an OpenVINO directory", openvino.Verify},
+}
+
 // verifyExport compares the output of lowpack export with the packed file that it was made from.
-func verifyExport(c *cli.Context, path, kind string, compare func(ctx context.Context,
+func verifyExport(c *cli.Context, path, kind string, signed *signature, compare func(ctx context.Context,
 	path, source string) (*export.Verified, error)) error {
+	if signed != nil && signed.fault != nil {
+		return signed.fault
+	}
 	source := c.String("source")
 	for _, flag := range []string{"level", "provenance", "report", "dump-golden"} {
 		if c.IsSet(flag) {
