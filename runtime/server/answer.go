@@ -2,9 +2,8 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -25,6 +24,7 @@ type job struct {
 	model    *model
 	requests []schedule.Request
 	echo     []string // prompt texts to prepend to the choices; nil = no echo
+	copies   int      // requests per prompt after spread; 0 = one
 	tools    *tools   // nil = none
 	head     head
 	shape    shape
@@ -60,6 +60,7 @@ type shape interface {
 // choice is one generated text of a response.
 type choice struct {
 	index  int
+	origin api.Origin
 	text   strings.Builder
 	reader *callReader // nil = do not look for tool calls
 
@@ -103,15 +104,8 @@ type completionDetails struct {
 }
 
 // newHead returns the head of a new response.
-func (m *model) newHead(prefix, object string, seed uint64) head {
-	return head{randomID(prefix), object, time.Now().Unix(), m.ID, m.fingerprint, int64(seed)}
-}
-
-// randomID returns prefix followed by 96 random bits in hex.
-func randomID(prefix string) string {
-	id := make([]byte, 12)
-	rand.Read(id)
-	return prefix + hex.EncodeToString(id)
+func (m *model) newHead(prefix, object string, s *settings) head {
+	return head{s.origin.ID(prefix), object, s.origin.Created(), m.ID, m.fingerprint, int64(s.seed)}
 }
 
 // serve runs a job and writes the response.
@@ -122,6 +116,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, j *job) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.o.Timeout)
 		defer cancel()
+	}
+	if j.origin.Derived() {
+		j.spread()
 	}
 	call, err := j.model.Submit(ctx, j.requests)
 	if err != nil {
@@ -161,7 +158,8 @@ type answer struct {
 func newAnswer(j *job) *answer {
 	a := &answer{job: j, choices: make([]*choice, len(j.requests)*j.n)}
 	for i := range a.choices {
-		a.choices[i] = &choice{index: i, reader: j.tools.reader(), thinking: j.thoughts(), channels: j.channels()}
+		a.choices[i] = &choice{index: i, origin: j.origin, reader: j.tools.reader(), thinking: j.thoughts(),
+			channels: j.channels()}
 		if j.echo != nil {
 			a.choices[i].text.WriteString(j.echo[i/j.n])
 		}
@@ -172,7 +170,7 @@ func newAnswer(j *job) *answer {
 // usage returns the token counts of the response.
 func (a *answer) usage() *usage {
 	u, details := &usage{}, completionDetails{predictionUsage: a.predicted()}
-	for i := range a.requests {
+	for i := 0; i < len(a.requests); i += max(1, a.copies) {
 		u.Prompt += len(a.requests[i].Prompt)
 	}
 	for _, c := range a.choices {
@@ -182,7 +180,10 @@ func (a *answer) usage() *usage {
 	if details != (completionDetails{}) {
 		u.Completed = &details
 	}
-	u.Total, u.Details.Cached = u.Prompt+u.Completion, a.cached
+	u.Total = u.Prompt + u.Completion
+	if !a.origin.Derived() { // what is cached depends on the order of requests
+		u.Details.Cached = a.cached
+	}
 	return u
 }
 
@@ -258,7 +259,7 @@ func (c *choice) note(calls []callDelta) {
 	for i := range calls {
 		d := &calls[i]
 		if d.name != "" {
-			d.id = callID()
+			d.id = c.callID()
 			c.calls = append(c.calls, toolCall{ID: d.id, Type: "function", Function: toolFunction{Name: d.name}})
 		}
 		c.calls[d.index].Function.Arguments += d.arguments
@@ -356,6 +357,7 @@ func apiError(err error) *api.Error {
 	var (
 		busy    *schedule.BusyError
 		request *schedule.RequestError
+		wrong   *engine.NonFinite
 	)
 	switch {
 	case errors.As(err, &busy):
@@ -376,6 +378,9 @@ func apiError(err error) *api.Error {
 			Message: "the request took longer than the server's time limit"}
 	case errors.Is(err, pack.ErrLimit):
 		return unsupported("", err)
+	case errors.As(err, &wrong): // its place in the batch is of no use to the client
+		err = fmt.Errorf("%w: position %d: the %s gives values that are infinite or not a number; the weights are "+
+			"damaged, or their scales are wrong", schedule.ErrFailed, wrong.Position, wrong.Step)
 	}
 	return &api.Error{Status: http.StatusInternalServerError, Type: api.ServerError, Message: err.Error()}
 }

@@ -42,7 +42,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request, m *model, b *api.B
 		return
 	}
 	j.requests = []schedule.Request{j.request(ids, scores, r)}
-	j.head = m.newHead("chatcmpl-", "chat.completion", j.seed)
+	j.head = m.newHead("chatcmpl-", "chat.completion", &j.settings)
 	b.Close()
 	s.serve(w, r, j)
 }
@@ -91,6 +91,8 @@ func (m *model) render(b *api.Body, field string, messages []chat.Message, o cha
 	switch {
 	case err != nil:
 		b.Unsupported(field, "%s: %v", field, err)
+	case b.Untimed():
+		b.Unsupported(field, "%s: %v", field, ErrNoTime)
 	case len(ids) == 0:
 		b.Unsupported(field, "%s: the chat template renders an empty prompt", field)
 	}

@@ -36,7 +36,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 		}
 		j.requests = append(j.requests, q)
 	}
-	j.head = m.newHead("cmpl-", "text_completion", j.seed)
+	j.head = m.newHead("cmpl-", "text_completion", &j.settings)
 	b.Close()
 	s.serve(w, r, j)
 }

@@ -83,7 +83,7 @@ func requestID(r *http.Request) string {
 	if id != "" && len(id) <= 128 && strings.IndexFunc(id, func(c rune) bool { return !plain(c) }) < 0 {
 		return id
 	}
-	return randomID("req_")
+	return api.Origin{}.ID("req_")
 }
 
 // checkHost rejects a Host header that does not name this machine if the server listens on loopback. Otherwise a web

@@ -35,7 +35,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request, m *model, b *
 		return
 	}
 	j.requests = []schedule.Request{j.request(ids, scores, r)}
-	j.head = m.newHead("resp_", "response", j.seed)
+	j.head = m.newHead("resp_", "response", &j.settings)
 	j.shape = newResponseShape(j, b)
 	b.Close()
 	s.serve(w, r, j)

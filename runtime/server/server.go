@@ -104,8 +104,11 @@ func (s *Server) routes() []route {
 	}
 }
 
-// withBody reads the body, acquires the model and calls handle. A response header lists the unknown fields.
-func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model, *api.Body)) http.HandlerFunc {
+// bodyHandler answers a request with a body.
+type bodyHandler func(http.ResponseWriter, *http.Request, *model, *api.Body)
+
+// withBody reads the body and calls handle.
+func (s *Server) withBody(handle bodyHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		b, e := api.ReadBody(w, r, maxBody, s.bodies)
 		if e != nil {
@@ -113,27 +116,32 @@ func (s *Server) withBody(handle func(http.ResponseWriter, *http.Request, *model
 			return
 		}
 		defer b.Close()
-		name := ""
-		if b.String("model", &name); b.Err() != nil {
-			b.Err().Write(w)
-			return
-		}
-		h, e := s.find(name)
-		if e != nil {
-			e.Write(w)
-			return
-		}
-		m, err := s.models.acquire(r.Context(), h)
-		if err != nil {
-			loadError(h, err).Write(w)
-			return
-		}
-		defer s.models.release(h)
-		if !b.Begin(r.Context()) {
-			return
-		}
-		handle(&ignoring{ResponseWriter: w, body: b}, r, m, b)
+		s.handle(w, r, b, handle)
 	}
+}
+
+// handle acquires the model that a request names and calls handle. A response header lists the unknown fields.
+func (s *Server) handle(w http.ResponseWriter, r *http.Request, b *api.Body, handle bodyHandler) {
+	name := ""
+	if b.String("model", &name); b.Err() != nil {
+		b.Err().Write(w)
+		return
+	}
+	h, e := s.find(name)
+	if e != nil {
+		e.Write(w)
+		return
+	}
+	m, err := s.models.acquire(r.Context(), h)
+	if err != nil {
+		loadError(h, err).Write(w)
+		return
+	}
+	defer s.models.release(h)
+	if !b.Begin(r.Context()) {
+		return
+	}
+	handle(&ignoring{ResponseWriter: w, body: b}, r, m, b)
 }
 
 // ignoring is a ResponseWriter that adds headers: the ignored fields, and the time that the chat template used.

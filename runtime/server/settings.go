@@ -3,7 +3,6 @@ package server
 import (
 	"math"
 	"math/bits"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 
@@ -31,6 +30,7 @@ const (
 // settings holds the fields that completions, chat completions and responses share.
 type settings struct {
 	sampling  engine.Sampling
+	origin    api.Origin
 	seed      uint64
 	maxTokens int // −1 = not given
 	minTokens int
@@ -58,8 +58,7 @@ type settings struct {
 
 // readSettings reads the shared fields.
 func (m *model) readSettings(b *api.Body) settings {
-	// 53 bits are exact in JavaScript
-	s := settings{sampling: m.sampling, maxTokens: -1, n: 1, seed: rand.Uint64() >> 11}
+	s := settings{sampling: m.sampling, maxTokens: -1, n: 1, origin: b.Origin(), seed: b.Origin().Seed()}
 	b.Float("temperature", &s.sampling.Temperature, 0, 2)
 	b.Float("top_p", &s.sampling.TopP, 0, 1)
 	if b.Int("top_k", &s.sampling.TopK, -1, biggestInt); s.sampling.TopK < 0 {

@@ -306,5 +306,5 @@ func (t *tools) reader() *callReader {
 	return r
 }
 
-// callID returns a random id of nine letters and digits, as the Mistral templates require.
-func callID() string { return randomID("")[:9] }
+// callID returns the id of the next call: nine letters and digits, as the Mistral templates require.
+func (c *choice) callID() string { return c.origin.ID("", c.index, len(c.calls))[:9] }

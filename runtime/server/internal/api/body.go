@@ -23,10 +23,11 @@ type Body struct {
 	fields map[string][]byte // raw JSON
 	seen   map[string]bool   // fields that were read
 	err    *Error
+	origin Origin
 	now    time.Time // for templates
 	told   bool      // a template has used now
 
-	upload  *upload // nil = closed, or from ParseBody
+	upload  *upload // nil = closed, or from ParseBody or NewBody
 	size    int
 	done    func() // releases the turn that Begin took
 	ignored []string
@@ -73,9 +74,24 @@ func readInto(u *upload, w http.ResponseWriter, r *http.Request, limit int64) (*
 	return b, e
 }
 
+// NewBody parses the JSON of a request that was not received by HTTP.
+func NewBody(text []byte, o Origin) (*Body, *Error) {
+	b, e := ParseBody(text)
+	if e == nil {
+		b.origin, b.now = o, o.time
+	}
+	return b, e
+}
+
+// Origin provides ids, seed and time of the answer.
+func (b *Body) Origin() Origin { return b.origin }
+
 // Begin waits for permission to decode the fields: those of large bodies become larger slices, so that only a few
-// bodies are decoded at once. It returns false if ctx is done.
+// bodies are decoded at once; those of NewBody need none. It returns false if ctx is done.
 func (b *Body) Begin(ctx context.Context) bool {
+	if b.upload == nil {
+		return true
+	}
 	done, err := b.upload.pool.turn(ctx, b.size)
 	b.done = done
 	return err == nil

@@ -32,6 +32,9 @@ func (b *Body) Now() time.Time {
 	return b.now
 }
 
+// Untimed reports whether a template used the time of a request that has none.
+func (b *Body) Untimed() bool { return b.told && b.now.IsZero() }
+
 // Told returns the time that a template used; "" = none did.
 func (b *Body) Told() string {
 	if !b.told {

@@ -1,0 +1,165 @@
+package batch
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Limits of an input.
+const (
+	MaxRequests = 1 << 22 // each takes some 40 bytes of memory until the end
+	maxFaults   = 100     // that are listed
+)
+
+// InputError lists what is wrong with an input, by line.
+type InputError struct {
+	Faults []Fault // the first ones
+	More   int     // further ones
+}
+
+func (e *InputError) Error() string {
+	list := make([]string, len(e.Faults))
+	for i := range e.Faults {
+		list[i] = e.Faults[i].String()
+	}
+	if e.More > 0 {
+		list = append(list, fmt.Sprintf("and %d more", e.More))
+	}
+	return strings.Join(list, "\n")
+}
+
+// Unwrap makes it a pack.ErrCorrupt.
+func (e *InputError) Unwrap() error { return pack.ErrCorrupt }
+
+// checked is an input that was checked.
+type checked struct {
+	requests int
+	digest   digest
+}
+
+// digest is a SHA-256, in hex as text.
+type digest [sha256.Size]byte
+
+// MarshalText writes hex.
+func (d digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
+
+// named is the place of a custom_id: equal digests stand for equal ids.
+type named struct {
+	id   [16]byte // the start of a SHA-256
+	line uint32
+}
+
+// checker collects what concerns several lines.
+type checker struct {
+	o     *Options
+	ids   []named
+	model []byte // of the first request, as JSON
+	InputError
+}
+
+// check reads the input once, in memory of some bytes per request.
+func check(ctx context.Context, in io.Reader, o *Options) (checked, error) {
+	c, l := checker{o: o}, newLines(in)
+	n := 0
+	for ; ; n++ {
+		text, err := l.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil && !errors.Is(err, errLong) {
+			return checked{}, err
+		}
+		if ctx.Err() != nil {
+			return checked{}, ctx.Err()
+		}
+		if n == MaxRequests {
+			return checked{}, &InputError{Faults: []Fault{{Code: TooManyRequests,
+				Message: fmt.Sprintf("a file has at most %d requests; split it", MaxRequests)}}}
+		}
+		c.take(n, text, err)
+	}
+	c.duplicates()
+	if n == 0 {
+		c.fault(-1, &Fault{Code: EmptyFile, Message: "the file has no requests"})
+	}
+	if len(c.Faults) > 0 {
+		slices.SortStableFunc(c.Faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
+		return checked{}, &c.InputError
+	}
+	return checked{n, digest(l.hash.Sum(nil))}, nil
+}
+
+// take checks a line.
+func (c *checker) take(n int, text []byte, err error) {
+	if err != nil {
+		c.fault(n, &Fault{Code: LongLine, Message: fmt.Sprintf("more than %d bytes", maxLine)})
+		return
+	}
+	q, f := c.o.parse(text)
+	if f == nil {
+		f = c.sameModel(q)
+	}
+	if f != nil {
+		c.fault(n, f)
+		return
+	}
+	sum := sha256.Sum256([]byte(q.CustomID))
+	c.ids = append(c.ids, named{[16]byte(sum[:16]), uint32(n)})
+}
+
+// sameModel refuses a request for another model than the first one's.
+func (c *checker) sameModel(q *Request) *Fault {
+	if !c.o.OneModel {
+		return nil
+	}
+	fields, err := jsonread.Fields(q.Body)
+	if err != nil { // the line was read before
+		return &Fault{Code: InvalidJSON, Message: place(err)}
+	}
+	name := append([]byte{}, fields["model"]...)
+	if c.model == nil {
+		c.model = name
+	}
+	if !bytes.Equal(name, c.model) {
+		return &Fault{Code: ModelMismatch, Param: "body.model", Message: fmt.Sprintf(
+			"model %.80s: the first request has %.80s; all requests of a batch must name the same", name, c.model)}
+	}
+	return nil
+}
+
+// duplicates finds lines with the custom_id of an earlier one.
+func (c *checker) duplicates() {
+	slices.SortFunc(c.ids, func(a, b named) int {
+		return cmp.Or(bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.line, b.line))
+	})
+	first := 0
+	for i := 1; i < len(c.ids); i++ {
+		if c.ids[i].id != c.ids[first].id {
+			first = i
+			continue
+		}
+		c.fault(int(c.ids[i].line), &Fault{Code: DuplicateID, Param: "custom_id", Message: fmt.Sprintf(
+			"the custom_id of line %d again: must be unique", c.ids[first].line+1)})
+	}
+}
+
+// fault notes an error of line n, from 0; −1 = of the whole file.
+func (c *checker) fault(n int, f *Fault) {
+	f.Line = n + 1
+	if len(c.Faults) == maxFaults {
+		c.More++
+		return
+	}
+	c.Faults = append(c.Faults, *f)
+}
