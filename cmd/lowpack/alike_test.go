@@ -14,7 +14,7 @@ import (
 // TestFlagsAlike: a flag name means the same in every command: flags for texts, threads and verbosity.
 func TestFlagsAlike(t *testing.T) {
 	texts := []string{"run", "eval", "tokenize"}
-	threads := []string{"convert", "verify", "run", "serve", "repack", "unpack", "eval", "recommend", "report"}
+	threads := []string{"convert", "verify", "run", "serve", "batch", "repack", "unpack", "eval", "recommend", "report"}
 	app := newApp(strings.NewReader(""), io.Discard, io.Discard)
 	for _, c := range app.Commands {
 		for _, cmd := range append([]*cli.Command{c}, c.Subcommands...) {

@@ -5,7 +5,7 @@ import "slices"
 // foreignCommands maps commands of ollama, llama.cpp, vLLM and the hub's own program to lowpack's equivalents.
 var foreignCommands = map[string]string{
 	"generate": "run", "chat": "run", "complete": "run", "cli": "run", "llama-cli": "run",
-	"start": "serve", "server": "serve", "llama-server": "serve", "api_server": "serve",
+	"start": "serve", "server": "serve", "llama-server": "serve", "api_server": "serve", "run-batch": "batch",
 	"quantize": "convert", "llama-quantize": "convert", "create": "convert", "import": "convert",
 	"download": "pull", "fetch": "pull", "get": "pull", "dl": "pull",
 	"ls": "list", "ps": "list", "models": "list", "scan-cache": "list",

@@ -145,6 +145,7 @@ func commands() []*cli.Command {
 		signCommand(),
 		runCommand(),
 		serveCommand(),
+		batchCommand(),
 		listCommand(),
 		rmCommand(),
 		inspectCommand(),

@@ -153,7 +153,8 @@ func nearModel(name string) string {
 var taking = map[string]struct{ packed, hub bool }{
 	"verify": {packed: true}, "sign": {packed: true}, "repack": {packed: true}, "unpack": {packed: true},
 	"export": {packed: true}, "bench": {packed: true}, "convert": {hub: true}, "recommend": {hub: true},
-	"pull": {hub: true}, "run": {true, true}, "serve": {true, true}, "eval": {true, true}, "inspect": {true, true},
+	"pull": {hub: true}, "run": {true, true}, "serve": {true, true}, "batch": {true, true},
+	"eval": {true, true}, "inspect": {true, true},
 	"tokenize": {true, true}, "rm": {true, true},
 	"--source": {true, true}, "--against": {true, true}, "--draft": {packed: true},
 }

@@ -66,7 +66,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 		"merge FILE -o OUT",
 		"bench FILE --prompt 8 --generate 1", "bench chart FILE", "eval FILE --text TEXT",
 		"eval GOOD --against FILE --text TEXT", "eval GOOD --text FILE --tokens 8",
-		"export FILE --to gguf -o OUT", "export FILE --to onnx -o OUT", "serve FILE --port 0",
+		"export FILE --to gguf -o OUT", "export FILE --to onnx -o OUT", "serve FILE --port 0", "batch GOOD FILE -o OUT",
 		"pack --layout i2 --in FILE -o OUT", "sign GOOD --key FILE -o OUT",
 		"sign GOOD --key PRIVATE --certificate FILE -o OUT", "sign GOOD --key PRIVATE --provenance FILE -o OUT",
 		"verify GOOD --key FILE", "verify GOOD --certificate FILE", "verify GOOD --key PUBLIC --signature FILE",

@@ -58,6 +58,9 @@ var noteKinds = map[string]string{
 	"the file has no golden logits":                   "convert --golden full",
 	"the file has no golden products":                 "convert --golden full",
 	"the file has no golden texts":                    "convert --golden full",
+	"%d of %s answered; the same command line":        "the same command line",
+	"%s failed: %s says why":                          "says why",
+	"%d tokens of prompts, %d generated":              "",
 	// Of devices.
 	"no %s device answers":    "install its driver",
 	"no device was found, so": "install the driver",

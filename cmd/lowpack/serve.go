@@ -66,7 +66,7 @@ ends the process.
 }
 
 func serveFlags() []cli.Flag {
-	return append([]cli.Flag{
+	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{Name: "host", Value: "127.0.0.1",
 			Usage: "listen on `ADDRESS`; beyond loopback only with a key"},
 		between(0, math.MaxUint16, &cli.IntFlag{Name: "port", Value: defaultPort,
@@ -79,13 +79,7 @@ func serveFlags() []cli.Flag {
 			DefaultText: "the name of the file"},
 		&cli.BoolFlag{Name: "any-model",
 			Usage: "accept any model name in requests, instead of answering 404; with one FILE"},
-		between(1, maxParallel, &cli.IntFlag{Name: "parallel", Value: defaultParallel,
-			Usage: "compute at most `N` texts at once"}),
-		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text",
-			DefaultText: "the model's, at most 4096"}),
-		between(0, math.MaxInt32, &cli.IntFlag{Name: "kv-cache-tokens",
-			Usage: "size of the KV cache: `N` tokens of all texts together", DefaultText: "half of the free memory"}),
-		cacheTypeFlag(),
+	}, batchingFlags(), []cli.Flag{
 		&cli.BoolFlag{Name: "no-prefix-cache", Usage: "compute every prompt from its beginning"},
 		between(0, maxQueue, &cli.IntFlag{Name: "queue", Value: defaultQueue,
 			Usage: "queue at most `N` requests; further ones get status 429"}),
@@ -101,7 +95,20 @@ func serveFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "cors-origin",
 			Usage: "let pages of `ORIGIN` send requests, such as http://localhost:3000 (* = all); may be repeated"},
 		threadsFlag("compute"),
-	}, signatureFlags()...)
+	}, signatureFlags())
+}
+
+// batchingFlags size the batches of texts and the KV cache.
+func batchingFlags() []cli.Flag {
+	return []cli.Flag{
+		between(1, maxParallel, &cli.IntFlag{Name: "parallel", Value: defaultParallel,
+			Usage: "compute at most `N` texts at once"}),
+		between(0, maxTokens, &cli.IntFlag{Name: "context", Usage: "context length: `N` tokens of prompt and text",
+			DefaultText: "the model's, at most 4096"}),
+		between(0, math.MaxInt32, &cli.IntFlag{Name: "kv-cache-tokens",
+			Usage: "size of the KV cache: `N` tokens of all texts together", DefaultText: "half of the free memory"}),
+		cacheTypeFlag(),
+	}
 }
 
 // checkKeys refuses a key that everyone has.
