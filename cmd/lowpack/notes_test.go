@@ -58,6 +58,7 @@ var noteKinds = map[string]string{
 	"the file has no golden logits":                   "convert --golden full",
 	"the file has no golden products":                 "convert --golden full",
 	"the file has no golden texts":                    "convert --golden full",
+	"batch %s could not be answered: %v":              "could not be answered",
 	"%d of %s answered; the same command line":        "the same command line",
 	"%s failed: %s says why":                          "says why",
 	"%d tokens of prompts, %d generated":              "",

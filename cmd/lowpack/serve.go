@@ -87,6 +87,8 @@ func serveFlags() []cli.Flag {
 			Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the " +
 				"largest chunks)"},
 		deviceFlag("compute on this `DEVICE`; the answers stay the same"),
+		input{&cli.StringFlag{Name: "batches", Usage: "offer /v1/files and /v1/batches, whose files stay in `DIR`; " +
+			"what is not complete is continued at the next start"}},
 		&cli.DurationFlag{Name: "request-timeout", Usage: "abort a request after `TIME` (0 = never)"},
 		&cli.DurationFlag{Name: "drain", Value: 30 * time.Second,
 			Usage: "finish running requests for at most `TIME` after a signal"},
@@ -234,6 +236,7 @@ func serverOptions(c *cli.Context) (o server.Options, err error) {
 		Queue:       c.Int("queue"),
 		ITLTarget:   c.Duration("itl-target"),
 		PrefixCache: !c.Bool("no-prefix-cache"),
+		Batches:     c.String("batches"),
 		Memory:      int64(engine.AvailableMemory()), Note: func(text string) { note(c, text) },
 	}
 	if o.AnyModel && c.NArg() > 1 {

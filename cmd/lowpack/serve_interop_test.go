@@ -31,6 +31,29 @@ func TestInteropOpenAI(t *testing.T) {
 	}
 }
 
+// TestInteropBatches: the openai package uploads requests, runs batches, cancels them and reads their results, which
+// are those of `lowpack batch`.
+func TestInteropBatches(t *testing.T) {
+	file, dir := tinymodel.Path(t), t.TempDir()
+	in, out := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl")
+	var text strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&text, `{"custom_id": "%d", "method": "POST", "url": "/v1/completions", "body": `+
+			`{"prompt": "The river %d", "max_tokens": %d, "temperature": 1, "n": %d}}`+"\n", i, i, 1+i%20, 1+i%3)
+	}
+	if err := os.WriteFile(in, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o := command(t, "batch", file, in, "-o", out); o.code != 0 {
+		t.Fatal(o.out)
+	}
+	s := serveFile(t, "", file, "--api-key", "secret", "--api-key", "other", "--batches", filepath.Join(dir, "batches"))
+	if got := interop.Python(t, "openai", "testdata/openai_batch.py", s.url, "secret", "other", in, out,
+		t.TempDir()); !bytes.Equal(got, []byte("done\n")) {
+		t.Errorf("%s", got)
+	}
+}
+
 // TestInteropNode: the openai package of npm understands answers, streams and errors.
 func TestInteropNode(t *testing.T) {
 	const key = "secret"

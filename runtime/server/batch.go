@@ -47,13 +47,18 @@ func (s *Server) batchable() map[string]bodyHandler {
 // RunBatch answers the requests of a file with the models of the server; see batch.Run. The results are what the
 // endpoints answer, with ids, seeds and times that depend on nothing but the batch.
 func (s *Server) RunBatch(ctx context.Context, b Batch) (batch.Counts, error) {
+	return s.runBatch(ctx, s.batchOptions(b))
+}
+
+// runBatch runs a batch unless the KV cache is too small for some request.
+func (s *Server) runBatch(ctx context.Context, o batch.Options) (batch.Counts, error) {
 	for _, h := range s.models.list {
 		if n := h.Engine.CacheTokens; n > 0 && n < h.Engine.Context {
-			return batch.Counts{}, fmt.Errorf("%w: a KV cache of %d tokens: a batch needs room for a context of %d, so "+
-				"that no result depends on it", pack.ErrUnsupported, n, h.Engine.Context)
+			return batch.Counts{}, fmt.Errorf("%w: a KV cache of %d tokens: a batch needs room for a context of %d, "+
+				"so that no result depends on it", pack.ErrUnsupported, n, h.Engine.Context)
 		}
 	}
-	return batch.Run(ctx, s.batchOptions(b))
+	return batch.Run(ctx, o)
 }
 
 func (s *Server) batchOptions(b Batch) batch.Options {
@@ -113,7 +118,7 @@ func (s *Server) answerOne(ctx context.Context, q *batch.Request, now time.Time)
 	}
 	a.Status, a.Body = w.status, bytes.TrimSuffix(w.body.Bytes(), []byte("\n"))
 	a.PromptTokens, a.Tokens = usageOf(a.Body)
-	return a, s.passing(&a)
+	return a, s.passing(&a, w.header)
 }
 
 // checkBatched refuses what only a client that waits can have, and too large bodies.
@@ -128,11 +133,18 @@ func checkBatched(b *api.Body, size int) *api.Error {
 	return b.Err()
 }
 
+// errLater is wrapped by the error of a request that can be answered later.
+var errLater = errors.New("the server has no room now")
+
 // passing returns the error of an answer that says more about the machine than about the request.
-func (s *Server) passing(a *batch.Answer) error {
+func (s *Server) passing(a *batch.Answer, header http.Header) error {
 	switch a.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return fmt.Errorf("status %d: %s", a.Status, a.Body)
+		err := fmt.Errorf("status %d: %s", a.Status, a.Body)
+		if header.Get("Retry-After") != "" {
+			err = fmt.Errorf("%w (%w)", err, errLater)
+		}
+		return err
 	}
 	for _, h := range s.models.list {
 		if stats, _ := s.models.stats(h); stats.Failed != nil {

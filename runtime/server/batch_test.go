@@ -210,7 +210,7 @@ func TestBatchTime(t *testing.T) {
 }
 
 // TestBatchRefused: a batch has no streams, and no bodies that a server would not take; what the machine cannot answer
-// now ends the batch and is no result.
+// now ends the batch and is not a result.
 func TestBatchRefused(t *testing.T) {
 	s, _ := serveModel(t, small, Options{Queue: BatchQueue})
 	long := `{"prompt": "` + strings.Repeat("a", maxBody) + `"}`

@@ -33,6 +33,9 @@ type Options struct {
 	ITLTarget   time.Duration // prefill is chunked to keep the inter-token latency of others below it; 0 = no target
 	PrefixCache bool          // keeps the KV cache of texts for requests with the same beginning
 
+	// Batches is the folder of files and batches, which continue when a server starts; "" = no such endpoints.
+	Batches string
+
 	Memory int64        // bytes of all loaded models together; the least recently used makes room. 0 = no limit
 	Note   func(string) // is called when a model is loaded or unloaded; nil = is not
 }
@@ -44,6 +47,8 @@ type Server struct {
 	created  int64
 	registry *prometheus.Registry
 	bodies   *api.Pool
+	store    *store      // nil = no files and batches
+	batches  *batchQueue // of the store
 	http.Handler
 }
 
@@ -63,13 +68,24 @@ func New(o Options, list ...Model) (*Server, error) {
 		}
 		s.models.release(h)
 	}
+	if o.Batches != "" {
+		if err := s.openBatches(o.Batches); err != nil {
+			s.models.drain(context.Background()) // nothing runs
+			return nil, err
+		}
+	}
 	s.Handler = s.guard(s.routes())
 	return s, nil
 }
 
-// Drain refuses new requests with status 503, waits until the running ones have ended or ctx is done, and unloads all
-// models. The server cannot be used afterwards; the caller closes the files.
-func (s *Server) Drain(ctx context.Context) { s.models.drain(ctx) }
+// Drain interrupts the batches, refuses new requests with status 503, waits until the running ones have ended or ctx is
+// done, and unloads all models. The server cannot be used afterwards; the caller closes the files.
+func (s *Server) Drain(ctx context.Context) {
+	if s.batches != nil {
+		s.batches.close()
+	}
+	s.models.drain(ctx)
+}
 
 // Registry returns the registry of the metrics.
 func (s *Server) Registry() *prometheus.Registry { return s.registry }
@@ -81,7 +97,7 @@ type route struct {
 }
 
 func (s *Server) routes() []route {
-	return []route{
+	list := []route{
 		{openapi.Route{Method: http.MethodGet, Path: "/{$}", Kind: openapi.Page}, page.Serve},
 		{openapi.Route{Method: http.MethodGet, Path: "/health", Kind: openapi.Probe}, s.health},
 		{openapi.Route{Method: http.MethodGet, Path: "/v1/health", Kind: openapi.Probe}, s.health},
@@ -101,6 +117,26 @@ func (s *Server) routes() []route {
 		{openapi.Route{Method: http.MethodPost, Path: "/detokenize", Kind: openapi.Tokens}, s.withBody(s.detokenize)},
 		{openapi.Route{Method: http.MethodPost, Path: "/apply-template", Kind: openapi.Tokens},
 			s.withBody(s.applyTemplate)},
+	}
+	if s.store != nil {
+		list = append(list, s.storeRoutes()...)
+	}
+	return list
+}
+
+// storeRoutes are the endpoints of files and batches.
+func (s *Server) storeRoutes() []route {
+	kind := openapi.Stored
+	return []route{
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/files", Kind: kind}, s.uploadFile},
+		{openapi.Route{Method: http.MethodGet, Path: "/v1/files", Kind: kind}, s.listFiles},
+		{openapi.Route{Method: http.MethodGet, Path: "/v1/files/{id}", Kind: kind}, s.oneFile},
+		{openapi.Route{Method: http.MethodDelete, Path: "/v1/files/{id}", Kind: kind}, s.deleteFile},
+		{openapi.Route{Method: http.MethodGet, Path: "/v1/files/{id}/content", Kind: openapi.Content}, s.fileContent},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/batches", Kind: kind}, s.createBatch},
+		{openapi.Route{Method: http.MethodGet, Path: "/v1/batches", Kind: kind}, s.listBatches},
+		{openapi.Route{Method: http.MethodGet, Path: "/v1/batches/{id}", Kind: kind}, s.oneBatch},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/batches/{id}/cancel", Kind: kind}, s.cancelBatch},
 	}
 }
 

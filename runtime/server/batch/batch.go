@@ -38,6 +38,8 @@ type Options struct {
 	Answer   func(context.Context, *Request) (Answer, error) // is called from many goroutines; an error ends the batch
 	Parallel int                                             // requests that are answered at once, at least 1
 
+	Stop <-chan struct{} // ends the batch with ErrStopped, whose results are those so far; nil = does not
+
 	Key      string         // what the results depend on besides the input; results under another key are not continued
 	Time     time.Time      // of the answers; zero = none
 	Progress func(Progress) // is called at the start and after every answer; nil = is not
@@ -110,6 +112,9 @@ func (o *Options) line(q *Request, a *Answer) ([]byte, error) {
 // continues it.
 var ErrInterrupted = errors.New("the batch is not complete")
 
+// ErrStopped is returned by a batch that Options.Stop ended.
+var ErrStopped = errors.New("the batch was stopped")
+
 // Run answers the requests of a file. The input is checked before the first one is answered; an *InputError says what
 // is wrong with it. Output and Errors appear complete or not at all; until then the answers are kept in a hidden file
 // next to Output, from which the same call continues after an interruption or a crash.
@@ -137,21 +142,16 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 	}
 	defer j.close()
 	o.Progress(j.progress)
-	if err := o.answer(ctx, in, input, j); err != nil {
+	switch err := o.answer(ctx, in, input, j); {
+	case err == ErrStopped:
+		if err := j.finish(o.Output, o.Errors); err != nil {
+			return j.progress.Counts, err
+		}
+		return j.progress.Counts, ErrStopped
+	case err != nil:
 		return j.progress.Counts, fmt.Errorf("%w: %w", ErrInterrupted, err)
 	}
 	return j.progress.Counts, j.finish(o.Output, o.Errors)
-}
-
-// Check checks an input without answering it and returns its number of requests.
-func Check(ctx context.Context, o Options) (int, error) {
-	in, err := open(o.Input)
-	if err != nil {
-		return 0, err
-	}
-	defer in.Close()
-	c, err := check(ctx, in, &o)
-	return c.requests, err
 }
 
 // open opens a regular file: a pipe cannot be read twice.
@@ -230,7 +230,14 @@ func (o *Options) feed(ctx context.Context, in *os.File, input checked, j *journ
 			return ctx.Err()
 		}
 		select {
+		case <-o.Stop: // before all others
+			return ErrStopped
+		default:
+		}
+		select {
 		case requests <- q:
+		case <-o.Stop:
+			return ErrStopped
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -16,8 +16,8 @@ import (
 )
 
 // journal keeps answers in a hidden file next to the output, in the order in which they come. It begins with a header;
-// then every answer has a line: the number of its request, its kind, a CRC of these and of the text, and the text, which
-// is its line of the output. What follows the first line that a crash has damaged is computed again.
+// then every answer has a line: the number of its request, its kind, a CRC of these and of the text, and the text,
+// which is its line of the output. What follows the first line that a crash has damaged is computed again.
 type journal struct {
 	target string
 	file   *atomicfile.File

@@ -201,6 +201,8 @@ func (l *Limits) bodies() map[string]object {
 		with(object{"messages": object{"type": "array"}}, "messages"),
 	}
 	return map[string]object{
+		"/v1/batches": with(object{"input_file_id": word, "endpoint": word, "completion_window": only("24h"),
+			"metadata": aObject}, "input_file_id", "endpoint", "completion_window"),
 		"/v1/completions": bodyOf(l.sampled(),
 			object{"prompt": prompt, "max_tokens": integer(0, l.Context), "logprobs": integer(0, l.Top),
 				"echo": boolean}, "prompt"),

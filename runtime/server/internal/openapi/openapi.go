@@ -38,6 +38,11 @@ var (
 		http.StatusServiceUnavailable}, Named.Statuses...), []string{typeJSON}}
 	Generate = Kind{append([]int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGatewayTimeout},
 		Tokens.Statuses...), []string{typeJSON, typeStream}}
+	Stored = Kind{append([]int{http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError},
+		Tokens.Statuses...), []string{typeJSON}}
+	Content = Kind{append([]int{http.StatusPartialContent, http.StatusNotModified,
+		http.StatusRequestedRangeNotSatisfiable, http.StatusInternalServerError}, Named.Statuses...),
+		[]string{"application/octet-stream"}}
 )
 
 // object is a JSON object.
