@@ -23,8 +23,7 @@ DIGITS = {  # the code tables of LAYOUTS.md: digit -> weight; None is not a digi
 DTYPES = {"F32": "<f4", "F16": "<f2", "U8": "u1", "I8": "i1", "I32": "<i4", "BF16": "<u2"}
 
 
-class Refused(Exception):
-    pass
+class Refused(Exception): ...
 
 
 def need(ok, rule):
@@ -44,11 +43,8 @@ class Packed:
         need(list(meta) == ["format", "lowpack.manifest", "lowpack.manifest.sha256"] and meta["format"] == "lowpack", "F4")
         manifest = meta["lowpack.manifest"].encode()
         need(hashlib.sha256(manifest).hexdigest() == meta["lowpack.manifest.sha256"], "F4")
-        end = 0
-        for t in header.values():  # (F3: by offset)
-            need(t["data_offsets"][0] == end, "F5")
-            end = t["data_offsets"][1]
-        need(end == len(data) - 8 - size, "F5")
+        ends = [0] + [t["data_offsets"][1] for t in header.values()]  # (F3: by offset)
+        need([t["data_offsets"][0] for t in header.values()] == ends[:-1] and ends[-1] == len(data) - 8 - size, "F5")
         self.header, self.data, self.manifest = header, data[8 + size:], json.loads(manifest)
         need(self.manifest["format"] == 2, "F11")
         self.entries = {e["name"]: e for e in self.manifest["packed"]}
@@ -84,25 +80,32 @@ class Packed:
         return codes
 
     def floats(self, name):
-        """The weights as float32: (code - zero) * scale, or (code - lowest) * scale + minimum (F9, F23, F25), in the
-        order of columns of the checkpoint (F24)."""
+        """The weights as float32: (code - zero) * scale, or (code - lowest) * scale + minimum (F9, F23, F25, F24)."""
         e, codes = self.entries[name], self.codes(name).astype(np.float32)
-        scale = self.numbers(name + ".scale", e["scale_sha256"])
-        if e["scale"]["dtype"] == "E8M0":
-            scale = np.exp2(scale.astype(np.float32) - 128)
+        scale = self.widened(e, self.numbers(name + ".scale", e["scale_sha256"]))
         spread = lambda x: self.spread(e, x.astype(np.float32), codes.shape)
         if e.get("zero"):
             codes = codes - spread(self.numbers(name + ".zero", e["zero_sha256"]))
         if e.get("min"):
             lowest = min(d for d in DIGITS[e["layout"]["alphabet"]] if d is not None)
-            weights = (codes - np.float32(lowest)) * spread(scale) + spread(self.numbers(name + ".min", e["min_sha256"]))
+            minimum = self.widened(e, self.numbers(name + ".min", e["min_sha256"]))
+            weights = (codes - np.float32(lowest)) * spread(scale) + spread(minimum)
         else:
             weights = codes * spread(scale)
-        if not e.get("order"):
-            return weights
-        order, first = self.numbers(name + ".order", e["order_sha256"]), np.empty_like(weights)  # (F24)
-        np.put_along_axis(first, np.broadcast_to(order[..., None, :], weights.shape), weights, -1)
-        return first
+        if e.get("order"):  # (F24)
+            order, shuffled, weights = self.numbers(name + ".order", e["order_sha256"]), weights, np.empty_like(weights)
+            np.put_along_axis(weights, np.broadcast_to(order[..., None, :], weights.shape), shuffled, -1)
+        return weights
+
+    def widened(self, e, x):
+        """Scales or minima as numbers (F9)."""
+        if e["scale"]["dtype"] == "E8M0":
+            return np.exp2(x.astype(np.float32) - 128)
+        if e["scale"]["dtype"] == "F16I8":
+            runs = x.reshape(*x.shape[:-1], -1, 2 + 256 // e["scale"]["group"])
+            half, integers = np.ascontiguousarray(runs[..., :2]).view("<f2"), runs[..., 2:].view(np.int8)
+            return (half.astype(np.float32) * integers).reshape(*x.shape[:-1], -1)
+        return x
 
     def spread(self, e, x, shape):
         """A number for each weight, of one for a tensor, a row or a group of columns (F9)."""
@@ -115,9 +118,8 @@ class Packed:
 
 def unpack(raw, M, K, rows, alphabet):
     """Codes of one matrix: byte m/bm*L*K + k/4*4*L + m%L*4 + k%4, from bit bits*(m%bm/L), with K padded to 4."""
-    bits = BITS[alphabet]
+    bits, panels = BITS[alphabet], -(-M // rows)
     L, width = rows * bits // 8, -(-K // 4) * 4
-    panels = -(-M // rows)
     need(len(raw) == panels * L * width, "F14")
     digits = raw.reshape(panels, width // 4, 1, L, 4) >> (bits * np.arange(8 // bits, dtype=np.uint8)).reshape(1, 1, -1, 1, 1)
     digits = (digits & (1 << bits) - 1).transpose(0, 2, 3, 1, 4).reshape(panels * rows, width)
@@ -131,12 +133,10 @@ def unpack(raw, M, K, rows, alphabet):
 
 def codes_digest(codes, alphabet):
     """The digest of codes, which does not depend on the layout (F12)."""
-    M, K = codes.shape
-    values = sorted(d for d in DIGITS[alphabet] if d is not None)
+    (M, K), values = codes.shape, sorted(d for d in DIGITS[alphabet] if d is not None)
     numbers = np.searchsorted(values, codes).astype(np.uint8)
     bits = next(b for b in (1, 2, 4, 8) if len(values) <= 1 << b)
-    Q = -(-K * bits // 8)
-    packed = np.zeros((M, Q), np.uint8)
+    packed = np.zeros((M, Q := -(-K * bits // 8)), np.uint8)
     for field in range(8 // bits):  # columns j, j + Q, j + 2Q ...
         part = numbers[:, field * Q:(field + 1) * Q]
         packed[:, :part.shape[1]] |= part << (bits * field)

@@ -54,20 +54,23 @@ func (e *Entry) perMatrix() ([]int, error) {
 		return []int{1}, nil
 	case e.Scale.Kind == ScaleRow && g == 0:
 		return []int{s.M}, nil
-	case e.Scale.Kind == ScaleGroup && g >= 32 && g&(g-1) == 0:
+	case e.Scale.Kind == ScaleGroup && g >= 16 && g&(g-1) == 0:
 		return []int{s.M, (s.K + g - 1) / g}, nil
 	case e.Scale.Kind == ScaleGroup && g > 0:
-		return nil, fmt.Errorf("%w: %q: scales for groups of %d columns; a group has 32, 64, 128 … columns, a power "+
-			"of two (F9)",
+		return nil, fmt.Errorf("%w: %q: scales for groups of %d columns; a group has 16, 32, 64, 128 … columns, a "+
+			"power of two (F9)",
 			pack.ErrUnsupported, e.Name, g)
 	}
 	return nil, fmt.Errorf("%w: %q: scale kind %q with group %d (F9)", pack.ErrCorrupt, e.Name, e.Scale.Kind, g)
 }
 
-// ScaleShape is the shape of the tensor of scales, and of zero points and minima (FORMAT F9). Experts add a leading
+// ScaleShape is the shape of the tensor of scales, and of the one of minima (FORMAT F9). Experts add a leading
 // dimension.
 func (e *Entry) ScaleShape() ([]int, error) {
 	shape, err := e.perMatrix()
+	if e.Scale.DType == ScaleF16I8 && len(shape) == 2 {
+		shape = []int{shape[0], e.MatrixShape().K / FactorColumns * e.Scale.run()}
+	}
 	return e.withExperts(shape), err
 }
 
@@ -120,7 +123,8 @@ func (e *Entry) Beside() []Beside {
 	shape, _ := e.ScaleShape()
 	list := []Beside{{ScaleSuffix, shape, &e.ScaleSHA, scaleTypes[e.Scale.DType]}}
 	if e.Zero {
-		list = append(list, Beside{ZeroSuffix, shape, &e.ZeroSHA, safetensors.I8})
+		units, _ := e.perMatrix()
+		list = append(list, Beside{ZeroSuffix, e.withExperts(units), &e.ZeroSHA, safetensors.I8})
 	}
 	if e.Min {
 		list = append(list, Beside{MinSuffix, shape, &e.MinSHA, scaleTypes[e.Scale.DType]})

@@ -148,7 +148,7 @@ func TestAppendScale(t *testing.T) {
 		}
 		for p := range patterns {
 			stored := binary.LittleEndian.AppendUint16(nil, uint16(p))[:scaleTypes[s.DType].Size()]
-			x := s.widened(stored)[0]
+			x := s.Widened(stored)[0]
 			got, err := s.AppendScale(nil, x)
 			if finite := !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0); finite != (err == nil) ||
 				finite && !bytes.Equal(got, stored) {

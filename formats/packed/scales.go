@@ -14,6 +14,7 @@ import (
 // scaleTypes maps the manifest's scale types to stored types.
 var scaleTypes = map[ScaleType]safetensors.DType{
 	ScaleF32: safetensors.F32, ScaleF16: safetensors.F16, ScaleBF16: safetensors.BF16, ScaleE8M0: safetensors.U8,
+	ScaleF16I8: safetensors.U8,
 }
 
 // PackedBytes returns the bytes of a matrix of a quantized tensor as its layout wrote them, without the padding to
@@ -74,7 +75,7 @@ func ScalesOf(v View, e *Entry, expert int) ([]float32, error) {
 func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 	first, _ := e.ScaleCount()
 	first *= expert
-	s := e.Scale.widened(data)
+	s := e.Scale.Widened(data)
 	for i := range s {
 		if !(s[i] >= -math.MaxFloat32 && s[i] <= math.MaxFloat32) {
 			return nil, fmt.Errorf("%w: %q: scale %d is %v; a scale is finite (F9)", pack.ErrCorrupt, e.Name,
@@ -97,8 +98,11 @@ func widenE8M0(b byte) float32 {
 	return float32(math.Ldexp(1, int(b)-128)) // codes of e2m1 are twice the elements
 }
 
-// widened returns stored scales as float32.
-func (s Scale) widened(data []byte) []float32 {
+// Widened returns stored scales or minima as float32, exactly.
+func (s Scale) Widened(data []byte) []float32 {
+	if s.DType == ScaleF16I8 {
+		return s.products(data)
+	}
 	values := make([]float32, len(data)/int(scaleTypes[s.DType].Size()))
 	s.widen(values, data)
 	return values
@@ -121,8 +125,11 @@ func (s Scale) widen(values []float32, data []byte) {
 }
 
 // AppendScale appends a scale in the type of s. It rejects a value that the type cannot represent exactly, and a
-// negative one unless s is signed.
+// negative one unless s is signed. Scales of type F16I8 are not numbers of their own: AppendFactors appends these.
 func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
+	if s.DType == ScaleF16I8 {
+		return dst, fmt.Errorf("%w: a single scale of type %s (F9)", pack.ErrUnsupported, s.DType)
+	}
 	from := len(dst)
 	bits := math.Float32bits(x)
 	switch s.DType {
@@ -208,7 +215,7 @@ func MinimaOf(v View, e *Entry, expert int) ([]float32, error) {
 }
 
 func (e *Entry) widenMinima(data []byte) ([]float32, error) {
-	m := e.Scale.widened(data)
+	m := e.Scale.Widened(data)
 	for i := range m {
 		if m[i]-m[i] != 0 {
 			return nil, fmt.Errorf("%w: %q: minimum %d is %v; a minimum is finite (F25)", pack.ErrCorrupt,

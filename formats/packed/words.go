@@ -27,6 +27,9 @@ const (
 	ScaleF16  ScaleType = "F16"
 	ScaleBF16 ScaleType = "BF16"
 	ScaleE8M0 ScaleType = "E8M0" // a power of two: the byte b of an MXFP4 block
+
+	// ScaleF16I8 is a product: the columns of a run of FactorColumns share a float16, and each group has an int8.
+	ScaleF16I8 ScaleType = "F16I8"
 )
 
 // ActivationKind is the granularity of scales of int8 activations (FORMAT F22).
