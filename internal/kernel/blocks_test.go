@@ -33,7 +33,7 @@ func (c blockCase) block(k int) int {
 // blockCases has every size of blocks of weights with every one of activations, and each size of either without zero
 // points, with random ones and at the extremes. LOWPACK_LONG=1 has all three for each pair of sizes.
 func blockCases() (cases []blockCase) {
-	for i, w := range []int{0, 32, 64, 128, 256} {
+	for i, w := range []int{0, 16, 32, 64, 128, 256} {
 		for j, a := range []int{0, 32, 64, 128} {
 			three := []blockCase{{w, a, false, false}, {w, a, true, false}, {w, a, true, true}}
 			if !long.All {

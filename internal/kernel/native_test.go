@@ -82,7 +82,7 @@ func TestDefaultLayoutsAreNotRepacked(t *testing.T) {
 // alwaysNative says whether weights of common shapes are read as they are, or a shape that is not.
 func alwaysNative(s pack.Spec) (columns, group int, ok bool) {
 	for _, columns := range []int{64, 576, 2560, 6912, 28672} {
-		for _, group := range []int{0, 32, 64, 128, 256} {
+		for _, group := range []int{0, 16, 32, 64, 128, 256} {
 			if !Native(s, columns, group) {
 				return columns, group, false
 			}

@@ -21,7 +21,7 @@ func TestTunings(t *testing.T) {
 		}
 		for i := range 10 {
 			s, tokens := pack.Shape{M: 1 + r.IntN(400), K: 1 + r.IntN(700)}, 1+i*(i%2)
-			c := blockCase{weights: []int{0, 32, 64, 128}[i%4], activations: []int{64, 0, 32}[i%3], zero: i%3 > 0}
+			c := blockCase{weights: []int{0, 32, 16, 64, 128}[i%5], activations: []int{64, 0, 32}[i%3], zero: i%3 > 0}
 			whole, blocks := newProblem(t, spec, s, tokens, 0, r), newBlocks(t, spec, s, tokens, c, r)
 			for _, tuned = range Tunings() {
 				whole.check(t)

@@ -432,9 +432,9 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 	for i := range c.Codes {
 		c.Codes[i] = alphabet.Values[m.IntN(len(alphabet.Values))]
 	}
-	group := pick(m, 0, 0, 32, 64, 128, 256)
+	group := pick(m, 0, 0, 16, 32, 64, 128, 256)
 	if m.minima() {
-		group = 32
+		group = pick(m, 16, 32)
 	}
 	n := pick(m, 1, rows)
 	if group > 0 {

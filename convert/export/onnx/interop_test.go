@@ -90,7 +90,7 @@ func TestInteropGroups(t *testing.T) {
 	for _, r := range []packed.Recipe{
 		{Quant: "int4", AllowLossy: true}, {Quant: "int4", Scale: "group:128", AllowLossy: true}, {Quant: "int8",
 			AllowLossy: true}, {Quant: "int8", Scale: "row", Head: "int8", Activation: "token", AllowLossy: true},
-		{Quant: "mxfp4", AllowLossy: true},
+		{Quant: "mxfp4", AllowLossy: true}, {Quant: "int8", Scale: "group:16", AllowLossy: true},
 	} {
 		source := exports.Packed(t, shared.Testdata(t, "tiny-bitnet"), r)
 		dir, _ := exportedOf(t, source, export.Exact)
@@ -142,7 +142,7 @@ func TestInteropPlain(t *testing.T) {
 		recipe     packed.Recipe
 	}{
 		{"transformers/llama", lossy("absmean", "row")}, {"transformers/llama", lossy("sign", "tensor")},
-		{"transformers/llama", lossy("int2", "")},
+		{"transformers/llama", lossy("int2", "")}, {"transformers/llama", lossy("int4", "group:16")},
 		{"transformers/llama", lossy("int2-elastic", "")}, {"transformers/llama", lossy("int4", "group:32")},
 		{"transformers/llama", lossy("mxfp4", "")},
 		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}},

@@ -136,7 +136,7 @@ func formOf(e *packed.Entry) (form, error) {
 	if f.block = powerOfTwo(of, limit); f.block >= smallestBlock {
 		return f, nil
 	}
-	f.block = smallestBlock // of scales that all columns share: groups have 32 columns or more (F9)
+	f.block = smallestBlock // of scales that all columns share: groups have 16 columns or more (F9)
 	if of > usualBlock {
 		f.block = usualBlock
 	}

@@ -155,6 +155,8 @@ func TestInteropPlain(t *testing.T) {
 		{"transformers/llama", lossy("int2", ""), "u2"},
 		{"transformers/llama", lossy("int2-elastic", ""), "i4"},
 		{"transformers/llama", lossy("int4", "group:32"), "i4"},
+		{"transformers/llama", lossy("int4", "group:16"), "i4"},
+		{"transformers/llama", lossy("int8", "group:16"), "i8"},
 		{"transformers/llama", lossy("mxfp4", ""), "f4e2m1"},
 		{"transformers/llama", packed.Recipe{Quant: "int4", Head: "int8", AllowLossy: true}, "i8"},
 		{"packed/gptq-b4-asym-g128-v1", packed.Recipe{}, "u4"}, {"packed/awq-gemm-g64", packed.Recipe{}, "u4"},
