@@ -16,8 +16,8 @@ type matrix struct {
 	factors []float32
 
 	codes  *kernel.Weights // nil for floats
-	data   []byte          // of the codes, as stored
-	side   *units          // what is stored beside the codes
+	data   []byte          // of the codes, as stored; nil without a device
+	side   *units          // what is stored beside the codes; nil without a device
 	scales []float32       // 1 or rows; nil for group-wise scales
 	minima *tensor.Matrix  // [rows][groups]; nil = none
 	group  int             // columns per minimum
@@ -236,6 +236,10 @@ func (p *product) multiplyGrouped(m *matrix, u0, u1, r0, r1 int) {
 			tensor.Multiply(y, m.scales[r0:r1])
 		}
 	}
+}
+
+func asBytes(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
 func asInt32(x []float32) []int32 {

@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/internal/transpose"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
 )
 
 // weights of a model, in the form that the forward pass uses.
@@ -333,10 +334,13 @@ func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
 		return matrix{}, err
 	}
 	l.close = append(l.close, w.Close)
-	m := matrix{rows: want.M, codes: w, order: u.order, side: u, data: data}
+	m := matrix{rows: want.M, codes: w, order: u.order}
+	if l.opt.Device != "" && l.opt.Device != device.CPU { // kernels of the CPU have scales of their own
+		m.side, m.data = u, data
+	}
 	s := kernel.Scales{Zeros: u.zeros}
 	if entry.Min {
-		if m.minima, err = l.minima(entry); err != nil {
+		if m.minima, err = l.minima(entry, u.minima); err != nil {
 			return matrix{}, err
 		}
 		m.group = entry.Scale.Group
@@ -349,8 +353,11 @@ func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
 	return m, w.Scale(s, tensor.BlockScales)
 }
 
-// minima returns the minima of a matrix of codes, as floats per group.
-func (l *loader) minima(e *packed.Entry) (*tensor.Matrix, error) {
+// minima returns the minima of a matrix of codes, as floats per group: as they are stored, or products of factors.
+func (l *loader) minima(e *packed.Entry, products []float32) (*tensor.Matrix, error) {
+	if e.Scale.DType == packed.ScaleF16I8 {
+		return alignedMinima(tensor.F32, e.MatrixShape().M, e.Groups(), asBytes(products))
+	}
 	t, err := l.view.Tensor(e.Name + packed.MinSuffix)
 	if err != nil {
 		return nil, err
