@@ -15,6 +15,7 @@ type Codes struct {
 	Alphabet pack.Alphabet
 	Group    int  // columns per scale; 0 = one scale per row, −1 = one scale per tensor
 	Minima   bool // one minimum per scale
+	Factors  bool // scales and minima are products of a float16 of the block and an integer of the group
 }
 
 // block is a decoder of one block, which returns the codes and the block's scale and minimum.
@@ -28,26 +29,30 @@ type block struct {
 }
 
 var blocks = map[Type]block{
-	Q4_0:     {Codes{pack.Int4, 32, false}, decodeQ4_0},
-	Q4_1:     {Codes{pack.Int4, 32, true}, decodeQ4_1},
-	Q5_0:     {Codes{pack.Int8, 32, false}, decodeQ5_0},
-	Q8_0:     {Codes{pack.Int8, 32, false}, decodeQ8_0},
-	IQ4_NL:   {Codes{pack.Int8, 32, false}, decodeIQ4NL},
-	TQ1_0:    {Codes{pack.Ternary, 256, false}, decodeTQ1_0},
-	TQ2_0:    {Codes{pack.Ternary, 256, false}, decodeTQ2_0},
-	MXFP4:    {Codes{pack.E2M1, 32, false}, decodeMXFP4},
-	Q1_0:     {Codes{pack.Int1, 128, false}, decodeQ1_0},
-	Q2_0:     {Codes{pack.Int2Q, 64, false}, decodeQ2_0},
-	Q2_0G128: {Codes{pack.Int2Q, 128, false}, decodeQ2_0},
-	PQ2_0:    {Codes{pack.Int2Q, 128, false}, decodeQ2_0},
-	PTQ1_0:   {Codes{pack.Ternary, 128, false}, decodePTQ1_0},
-	IQ1_BN:   {Codes{pack.Ternary, 0, false}, decodeIQ1BN},
-	IQ2_BN:   {Codes{pack.Ternary, 0, false}, decodeIQ2BN},
-	I2_S:     {Codes{pack.Ternary, -1, false}, nil}, // see I2S
+	Q4_0:     {Codes{Alphabet: pack.Int4, Group: 32}, decodeQ4_0},
+	Q4_1:     {Codes{Alphabet: pack.Int4, Group: 32, Minima: true}, decodeQ4_1},
+	Q5_1:     {Codes{Alphabet: pack.Int8, Group: 32, Minima: true}, decodeQ5_1},
+	Q5_0:     {Codes{Alphabet: pack.Int8, Group: 32}, decodeQ5_0},
+	Q8_0:     {Codes{Alphabet: pack.Int8, Group: 32}, decodeQ8_0},
+	IQ4_NL:   {Codes{Alphabet: pack.Int8, Group: 32}, decodeIQ4NL},
+	TQ1_0:    {Codes{Alphabet: pack.Ternary, Group: 256}, decodeTQ1_0},
+	TQ2_0:    {Codes{Alphabet: pack.Ternary, Group: 256}, decodeTQ2_0},
+	MXFP4:    {Codes{Alphabet: pack.E2M1, Group: 32}, decodeMXFP4},
+	Q1_0:     {Codes{Alphabet: pack.Int1, Group: 128}, decodeQ1_0},
+	Q2_0:     {Codes{Alphabet: pack.Int2Q, Group: 64}, decodeQ2_0},
+	Q2_0G128: {Codes{Alphabet: pack.Int2Q, Group: 128}, decodeQ2_0},
+	PQ2_0:    {Codes{Alphabet: pack.Int2Q, Group: 128}, decodeQ2_0},
+	PTQ1_0:   {Codes{Alphabet: pack.Ternary, Group: 128}, decodePTQ1_0},
+	IQ1_BN:   {Codes{Alphabet: pack.Ternary, Group: 0}, decodeIQ1BN},
+	IQ2_BN:   {Codes{Alphabet: pack.Ternary, Group: 0}, decodeIQ2BN},
+	I2_S:     {Codes{Alphabet: pack.Ternary, Group: -1}, nil}, // see I2S
 }
 
-// Codes returns the description of the type's blocks; false = a float type, or a type that is imported as floats.
+// Codes returns the description of the type's blocks; false = a float type.
 func (t Type) Codes() (Codes, bool) {
+	if b, ok := superBlocks[t]; ok {
+		return b.Codes, true
+	}
 	b, ok := blocks[t]
 	return b.Codes, ok
 }
@@ -55,6 +60,9 @@ func (t Type) Codes() (Codes, bool) {
 // DecodeRow decodes a row of RowSize bytes into codes, one scale per group and, for types with minima, one minimum per
 // group (nil otherwise). NaN, infinities and codes outside the alphabet are errors.
 func (t Type) DecodeRow(codes []int8, scales, minima []float32, row []byte) error {
+	if b, ok := superBlocks[t]; ok {
+		return b.decodeRow(t, codes, scales, minima, row)
+	}
 	b, tr := blocks[t], allTraits[t]
 	if b.decode == nil || int64(len(row)) != t.RowSize(int64(len(codes))) {
 		return fmt.Errorf("%w: %d bytes are not a row of %d codes in %s", pack.ErrCorrupt, len(row), len(codes), t)
@@ -138,6 +146,12 @@ func decodeIQ4NL(codes []int8, b []byte) (float32, float32) {
 		codes[j], codes[j+16] = nonlinear[v&15], nonlinear[v>>4]
 	}
 	return half(b), 0
+}
+
+// decodeQ5_1: codes count from the lowest one of int8.
+func decodeQ5_1(codes []int8, b []byte) (float32, float32) {
+	fives(b[4:], func(j, q int) { codes[j] = int8(q - 128) })
+	return half(b), half(b[2:])
 }
 
 func decodeQ8_0(codes []int8, b []byte) (float32, float32) {
