@@ -27,7 +27,7 @@ type group struct {
 
 // narrow codes may have a scale for a row or a matrix, with zeros among the scales of blocks: an exact quantizer finds
 // that out.
-func (b *blocks) narrow() bool { return len(b.codes.Alphabet.Values) <= 4 }
+func (b *blocks) narrow() bool { return len(b.codes.Alphabet.Values) <= 4 && !b.codes.Factors }
 
 // each decodes stored rows one at a time, starting at row. The groups slice is reused for the next row.
 func (b *blocks) each(codes []int8, row int, stored []byte, do func(row int, codes []int8, groups []group)) error {
@@ -50,17 +50,19 @@ func (b *blocks) each(codes []int8, row int, stored []byte, do func(row int, cod
 
 // group computes the scale and the zero point of a block, and refuses values that a packed file cannot hold exactly.
 func (b *blocks) group(codes []int8, scale, minimum float32) (g group, err error) {
-	if b.minima {
-		return b.affine(codes, scale, minimum)
-	}
-	if scale == 0 {
+	switch {
+	case b.Scale != 1 && (b.minima || b.codes.Factors): // which would be rounded after the sum, or is not a factor
+		return g, notExact{fmt.Errorf("there are minima or factors of scales, and a scale of the tensor, %v", b.Scale)}
+	case b.minima:
+		return b.affine(codes, scale, minimum), nil
+	case scale == 0:
 		return b.equal(codes, minimum)
 	}
 	s, err := b.scaled(scale)
 	if err != nil || !b.codes.Minima {
 		return group{scale: s}, err
 	}
-	zero := -float64(minimum)/float64(scale) - 8 // as the codes, which are less 8
+	zero := float64(b.codes.Alphabet.Values[0]) - float64(minimum)/float64(scale) // codes count from the lowest one
 	if zero != math.Trunc(zero) || zero < -128 || zero > 127 {
 		return group{}, notExact{fmt.Errorf("a minimum of %v is not an integer multiple of its scale, %v",
 			minimum, scale)}
@@ -70,17 +72,13 @@ func (b *blocks) group(codes []int8, scale, minimum float32) (g group, err error
 
 // affine keeps a scale and a minimum. If the scale is 0, all weights equal the minimum, that is, the value of the
 // lowest code.
-func (b *blocks) affine(codes []int8, scale, minimum float32) (g group, err error) {
-	if b.Scale != 1 { // which would be rounded after the sum
-		return g, notExact{fmt.Errorf("there are minima, and a scale of the tensor, %v", b.Scale)}
-	}
+func (b *blocks) affine(codes []int8, scale, minimum float32) group {
 	if scale == 0 {
 		for i := range codes {
 			codes[i] = b.codes.Alphabet.Values[0]
 		}
-		return group{minimum: minimum}, nil
 	}
-	return group{scale: scale, minimum: minimum}, nil
+	return group{scale: scale, minimum: minimum}
 }
 
 // scaled returns the block scale times the tensor scale; it fails if the product is not exact.

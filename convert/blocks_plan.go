@@ -25,7 +25,7 @@ func (d *decider) blocksOf(m matrix) *blocks {
 		return nil
 	}
 	codes, _ := stored.Type.Codes()
-	return &blocks{Blocks: stored, codes: codes, shape: m.shape}
+	return &blocks{Blocks: stored, codes: codes, shape: m.shape, minima: codes.Minima && codes.Factors}
 }
 
 func (d *decider) embeds(m matrix) bool { return d.model != nil && m.name == d.model.Embed }
@@ -35,7 +35,7 @@ func (d *decider) embeds(m matrix) bool { return d.model != nil && m.name == d.m
 func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	all, err := b.judge(d)
 	var inexact notExact
-	if errors.As(err, &inexact) && b.codes.Minima {
+	if errors.As(err, &inexact) && b.codes.Minima && !b.minima {
 		b.minima = true
 		all, err = b.judge(d)
 	}
@@ -58,6 +58,9 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	s := &step{from: b.Stored, source: pipeline.Rows(b.Stored, m.shape.M)}
 	s.row.Note = fmt.Sprintf("%s of a GGUF", b.Type)
 	s.open = func([][]byte) (coder, error) { return newBlockDecoder(b, scale, all), nil }
+	if b.codes.Factors {
+		s.open = func([][]byte) (coder, error) { return newFactorDecoder(b, scale), nil }
+	}
 	m.from = b.Stored
 	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros,
 		Min: b.minima}, true)
@@ -106,6 +109,9 @@ func (b *blocks) judge(d *decider) (all common, err error) {
 // type of the GGUF.
 func (b *blocks) scale(m matrix, all common) packed.Scale {
 	s := packed.Scale{Kind: packed.ScaleGroup, Group: all.columns, DType: packed.ScaleF16, Signed: all.signed}
+	if b.codes.Factors {
+		return packed.Scale{Kind: packed.ScaleGroup, Group: b.codes.Group, DType: packed.ScaleF16I8, Signed: true}
+	}
 	switch {
 	case b.minima: // which belong to groups, FORMAT F25
 	case all.all && m.experts == 0: // of experts it would be a scale for each (FORMAT F9)

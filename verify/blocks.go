@@ -37,8 +37,10 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := checkSigned(e, negative(scales)); err != nil {
-		return err
+	if e.Scale.DType != packed.ScaleF16I8 { // which is always signed (F9)
+		if err := checkSigned(e, negative(scales)); err != nil {
+			return err
+		}
 	}
 	zeros, err := packed.Zeros(o.view, e)
 	if err != nil {
