@@ -29,6 +29,10 @@ var blockTypes = map[gguf.Type]blockType{
 	gguf.Q4_0:  exchange("q4_0"), gguf.Q8_0: exchange("q8_0"),
 	gguf.Q4_1: {32, 32, holdsMinima, encodeQ4_1},
 	gguf.Q5_0: {32, 32, holdsFives, encodeQ5_0},
+	gguf.Q5_1: {32, 32, holdsLowest, encodeQ5_1},
+	gguf.Q2_K: kQuants[gguf.Q2_K].blockType(), gguf.Q3_K: kQuants[gguf.Q3_K].blockType(),
+	gguf.Q4_K: kQuants[gguf.Q4_K].blockType(), gguf.Q5_K: kQuants[gguf.Q5_K].blockType(),
+	gguf.Q6_K: kQuants[gguf.Q6_K].blockType(),
 	// shorter rows abort ik_llama.cpp
 	gguf.IQ2_BN: {64, 512, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.group == 0 },
 		encodeIQ2BN},
@@ -138,6 +142,27 @@ func encodeQ5_0(dst []byte, m *pack.Matrix, u units) error {
 			low, high := numbers(codes[j:], 16-int(x.zero)), numbers(codes[16+j:], 16-int(x.zero))
 			b[2+j/8], b[4+j/8] = fifths(low), fifths(high)
 			binary.LittleEndian.PutUint64(b[6+j:], low&(15*eachByte)|high&(15*eachByte)<<4)
+		}
+	})
+}
+
+// holdsLowest: Q5_1 has minima of codes that count from the lowest int8, which 5 bits must hold.
+func holdsLowest(a pack.Alphabet, u units, _ bool) bool {
+	return u.minima != nil && a.Name == pack.Int8.Name && u.width == 0 &&
+		u.all(func(x unit) bool { return isHalf(x.scale) && isHalf(x.minimum) })
+}
+
+func encodeQ5_1(dst []byte, m *pack.Matrix, u units) error {
+	if err := checkCodeRange(gguf.Q5_1, m.Codes, -128, 31-128); err != nil {
+		return err
+	}
+	return eachBlock(dst, 24, m, u, func(b []byte, codes []int8, x unit) {
+		binary.LittleEndian.PutUint16(b, float16.Narrow(x.scale))
+		binary.LittleEndian.PutUint16(b[2:], float16.Narrow(x.minimum))
+		for j := 0; j < 16; j += 8 {
+			low, high := numbers(codes[j:], 128), numbers(codes[16+j:], 128)
+			b[4+j/8], b[6+j/8] = fifths(low), fifths(high)
+			binary.LittleEndian.PutUint64(b[8+j:], low&(15*eachByte)|high&(15*eachByte)<<4)
 		}
 	})
 }

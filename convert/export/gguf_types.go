@@ -41,6 +41,7 @@ type units struct {
 	minima []float32 // the same
 	perRow int       // 0: one for all
 	group  int       // columns; 0: all of a row
+	factors
 }
 
 // unitsOf returns the units of all matrices of an entry.
@@ -52,7 +53,10 @@ func unitsOf(f *packed.File, e *packed.Entry) (u units, err error) {
 	if u.zeros, err = packed.Zeros(f, e); err != nil {
 		return u, err
 	}
-	u.minima, err = packed.Minima(f, e)
+	if u.minima, err = packed.Minima(f, e); err != nil {
+		return u, err
+	}
+	u.factors, err = factorsOf(f, e)
 	return u, err
 }
 
@@ -78,6 +82,7 @@ func (u units) of(first, rows int) units {
 	if u.minima != nil {
 		u.minima = u.minima[from:to]
 	}
+	u.factors = u.changed(func(b []byte) []byte { return b[first*u.width:][:rows*u.width] })
 	return u
 }
 
@@ -91,6 +96,7 @@ func (u units) permuted(rows, heads int) units {
 		if u.minima != nil {
 			u.minima = permuted(u.minima, rows, heads)
 		}
+		u.factors = u.changed(func(b []byte) []byte { return permuted(b, rows, heads) })
 	}
 	return u
 }

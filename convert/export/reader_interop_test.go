@@ -18,6 +18,7 @@ import (
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
@@ -37,6 +38,12 @@ func TestInteropFormat(t *testing.T) {
 			func(_ []float32, s pack.Shape) []byte { return q4_1(s, scale, minimum) })
 		return path
 	}
+	r := seed.Rand(t)
+	factored := func(kind gguf.Type) string {
+		path, _ := inBlocks(t, wideFile(t), kind,
+			func(_ []float32, s pack.Shape) []byte { return randomBlocks(r, kind, s, false) })
+		return path
+	}
 	lossy := packed.Recipe{Golden: "none", AllowLossy: true, Quant: "int4", Scale: "group:64"}
 	wide := packed.Recipe{Golden: "none", Layout: "vnni4i-64"}
 	plain := packed.Recipe{Golden: "none"}
@@ -47,6 +54,8 @@ func TestInteropFormat(t *testing.T) {
 		"zero points":     tinymodel.Converted(t, blocks(0.25, -1.75), plain),
 		"minima":          tinymodel.Converted(t, blocks(0.25, -1.8125), plain),
 		"mxfp4, experts":  tinymodel.Converted(t, experts, plain),
+		"factors":         tinymodel.Converted(t, factored(gguf.Q4_K), plain),
+		"factors of 16":   tinymodel.Converted(t, factored(gguf.Q3_K), plain),
 		"order of groups": tinymodel.Converted(t, shared.Path(t, "data/packed/gptq-b4-sym-g32-desc"), plain),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,12 @@ func (s stack) units(expert int) (u units, err error) {
 	if u.minima != nil {
 		u.minima = pickRows(u.minima, s.Rows, u.perRow)
 	}
-	return u, nil
+	u.factors, err = factorsOf(s.file, s.entry)
+	u.factors = u.changed(func(b []byte) []byte {
+		n := len(b) / s.entry.Experts()
+		return pickRows(b[expert*n:][:n], s.Rows, u.width)
+	})
+	return u, err
 }
 
 // plain returns the stored floats of an expert, and their type.

@@ -1,0 +1,179 @@
+package export
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/synth"
+	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// wideFile is a GGUF of a Llama with float matrices whose rows are whole blocks of K-quants.
+func wideFile(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "llama")
+	tinymodel.MiniatureWith(t, "llama-3-8b", dir, func(o *synth.Options) {
+		for from, to := range map[string]string{
+			`"hidden_size": 4096`:        `"hidden_size": 256`,
+			`"intermediate_size": 14336`: `"intermediate_size": 512`,
+			`"num_hidden_layers": 32`:    `"num_hidden_layers": 1`,
+			`"num_attention_heads": 32`:  `"num_attention_heads": 8`,
+			`"vocab_size": 128256`:       `"vocab_size": 320`,
+			`"bos_token_id": 128000`:     `"bos_token_id": 1`,
+			`"eos_token_id": 128001`:     `"eos_token_id": 2`,
+		} {
+			o.Config = bytes.ReplaceAll(o.Config, []byte(from), []byte(to))
+		}
+		o.Mini, o.Stop = false, nil
+	})
+	path, _ := exported(t, packedOf(t, dir, packed.Recipe{Quant: "none"}))
+	return path
+}
+
+// halfPlaces are the columns of a block of a type, and the places of its float16 numbers.
+var halfPlaces = map[gguf.Type]struct {
+	columns int64
+	at      []int
+}{gguf.Q5_1: {32, []int{0, 2}}, gguf.Q2_K: {256, []int{80, 82}}, gguf.Q3_K: {256, []int{108}},
+	gguf.Q4_K: {256, []int{0, 2}}, gguf.Q5_K: {256, []int{0, 2}}, gguf.Q6_K: {256, []int{208}}}
+
+// randomBlocks are blocks of random bytes but for the float16 numbers, which are small and of both signs. With nonzero,
+// no scale is 0: codes of a scale of 0 are not kept.
+func randomBlocks(r *rand.Rand, kind gguf.Type, s pack.Shape, nonzero bool) (out []byte) {
+	p := halfPlaces[kind]
+	b := make([]byte, kind.RowSize(p.columns))
+	for n := 0; n < s.M*s.K/int(p.columns); {
+		for i := range b {
+			b[i] = byte(r.UintN(256))
+		}
+		for _, at := range p.at {
+			x := (r.Float32() + 0.5) / 4096 * float32(1-2*int(r.UintN(2)))
+			binary.LittleEndian.PutUint16(b[at:], float16.Narrow(x))
+		}
+		zero := false
+		if p.columns == packed.FactorColumns {
+			_ = kind.EachFactors(b, func(_ float32, scales []int8, _ float32, _ []int8) {
+				zero = slices.Contains(scales, 0)
+			})
+		}
+		if !zero || !nonzero {
+			out, n = append(out, b...), n+1
+		}
+	}
+	return out
+}
+
+// TestKQuants: codes, scales and minima of K-quants and of Q5_1 are those of the GGUF, whose values the weights equal;
+// the model passes every level; and an export reproduces the bytes.
+func TestKQuants(t *testing.T) {
+	float, r := wideFile(t), seed.Rand(t)
+	for kind, want := range map[gguf.Type]struct {
+		alphabet string
+		scale    packed.Scale
+		min      bool
+		bits     float64
+	}{
+		gguf.Q5_1: {"int8", packed.Scale{Kind: "group", Group: 32, DType: "F16", Signed: true}, true, 9},
+		gguf.Q2_K: {"int2", packed.Scale{Kind: "group", Group: 16, DType: "F16I8", Signed: true}, true, 3.125},
+		gguf.Q3_K: {"int4", packed.Scale{Kind: "group", Group: 16, DType: "F16I8", Signed: true}, false, 4.5625},
+		gguf.Q4_K: {"int4", packed.Scale{Kind: "group", Group: 32, DType: "F16I8", Signed: true}, true, 4.625},
+		gguf.Q5_K: {"int8", packed.Scale{Kind: "group", Group: 32, DType: "F16I8", Signed: true}, true, 8.625},
+		gguf.Q6_K: {"int8", packed.Scale{Kind: "group", Group: 16, DType: "F16I8", Signed: true}, false, 8.5625},
+	} {
+		for _, nonzero := range []bool{true, false} {
+			path, data := inBlocks(t, float, kind, func(_ []float32, s pack.Shape) []byte {
+				return randomBlocks(r, kind, s, nonzero)
+			})
+			source := packedOf(t, path, packed.Recipe{})
+			if _, err := VerifyGGUF(t.Context(), path, source); err != nil {
+				t.Errorf("%s: %v", kind, err)
+			}
+			verified(t, source, path)
+			f, err := packed.Open(source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range f.Manifest().Packed {
+				if e.Layout.Alphabet != want.alphabet || e.Scale != want.scale || e.Min != want.min ||
+					e.MatrixShape().M%32 == 0 && e.Bits() != want.bits {
+					t.Errorf("%s: %+v, %v bits", kind, e, e.Bits())
+				}
+			}
+			if n := len(f.Manifest().Packed); n != 9 {
+				t.Errorf("%s: %d matrices are packed", kind, n)
+			}
+			f.Close()
+			again, _ := exported(t, source)
+			if nonzero {
+				sameBytes(t, again, data)
+			}
+			same(t, source, packedOf(t, again, packed.Recipe{}))
+		}
+	}
+}
+
+// TestKQuantRanges: a K-quant holds scales, minima and codes of its own ranges only.
+func TestKQuantRanges(t *testing.T) {
+	for kind, k := range kQuants {
+		b := blockTypes[kind]
+		codes := make([]int8, packed.FactorColumns)
+		for i := range codes {
+			codes[i] = k.low
+		}
+		codes[1] = k.high
+		u := units{group: k.group, factors: factors{how: packed.Scale{Kind: packed.ScaleGroup, Group: k.group,
+			DType: packed.ScaleF16I8, Signed: true}, least: k.least, most: k.most}}
+		u.width = 2 + packed.FactorColumns/k.group
+		u.first = make([]byte, u.width)
+		if k.minima {
+			u.minima, u.added = make([]float32, packed.FactorColumns/k.group), make([]byte, u.width)
+			u.lowest = -k.most
+		}
+		if !b.holds(k.alphabet, u, false) {
+			t.Errorf("%s: its own ranges", kind)
+		}
+		for what, change := range map[string]func(u *units){
+			"a scale below":    func(u *units) { u.least-- },
+			"a scale above":    func(u *units) { u.most++ },
+			"a minimum below":  func(u *units) { u.lowest = -k.most - 1 },
+			"a minimum above":  func(u *units) { u.highest = 1 },
+			"other minima":     func(u *units) { u.minima = map[bool][]float32{false: {1}}[k.minima] },
+			"other groups":     func(u *units) { u.group = 48 - k.group },
+			"scales of floats": func(u *units) { u.width = 0 },
+		} {
+			other := u
+			if change(&other); other.least < other.most && b.holds(k.alphabet, other, false) {
+				t.Errorf("%s: %s", kind, what)
+			}
+		}
+		if b.holds(pack.E2M1, u, false) {
+			t.Errorf("%s: codes of another alphabet", kind)
+		}
+		m := &pack.Matrix{Shape: pack.Shape{M: 1, K: len(codes)}, Alphabet: k.alphabet, Codes: codes}
+		if err := b.encode(make([]byte, kind.RowSize(int64(len(codes)))), m, u); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		for _, bad := range []int8{k.low - 1, k.high + 1} {
+			if codes[2] = bad; k.alphabet.Name == pack.Int8.Name && bad != 127 && bad != -128 {
+				err := b.encode(make([]byte, kind.RowSize(int64(len(codes)))), m, u)
+				if !errors.Is(err, pack.ErrUnsupported) {
+					t.Errorf("%s: code %d: %v", kind, bad, err)
+				}
+			}
+		}
+	}
+	m := &pack.Matrix{Shape: pack.Shape{M: 1, K: 32}, Alphabet: pack.Int8, Codes: make([]int8, 32)}
+	if err := encodeQ5_1(make([]byte, 24), m, units{}); !errors.Is(err, pack.ErrUnsupported) {
+		t.Errorf("Q5_1: %v", err)
+	}
+}
