@@ -3,7 +3,7 @@ package model
 import "github.com/lowpack/lowpack/pack"
 
 // Delta is the gated delta rule: a matrix per value head that decays, and takes in what a value differs from the one
-// that the matrix gives for its key (arXiv 2412.06464, NUMERICS N62).
+// that the matrix gives for its key (arXiv 2412.06464, RECURRENT N62).
 type Delta struct {
 	KeyHeads, ValueHeads int // several value heads share a key head
 	KeyDim, ValueDim     int // values of a head

@@ -1,7 +1,7 @@
 package model
 
 // Mixer names the tensors of a recurrent layer: positions are mixed through a state of fixed size, in place of the keys
-// and values of attention (NUMERICS N60).
+// and values of attention (RECURRENT N60).
 type Mixer struct {
 	Kind  MixerKind
 	In    Linear // its output is divided as the kind says; empty with a Delta

@@ -2,7 +2,7 @@ package model
 
 import "github.com/lowpack/lowpack/pack"
 
-// SSD is the state of Mamba-2: a matrix per head that decays as the input says (arXiv 2405.21060, NUMERICS N61).
+// SSD is the state of Mamba-2: a matrix per head that decays as the input says (arXiv 2405.21060, RECURRENT N61).
 type SSD struct {
 	Heads, HeadDim int
 	Groups         int // of heads that share B and C

@@ -7,7 +7,7 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// delta is the gated delta rule (NUMERICS N62).
+// delta is the gated delta rule (RECURRENT N62).
 type delta struct {
 	*model.Delta
 	keys, values int       // values of all heads

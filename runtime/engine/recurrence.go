@@ -9,7 +9,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// recurrence is a recurrent layer (NUMERICS N60, N61).
+// recurrence is a recurrent layer (RECURRENT N60, N61).
 type recurrence struct {
 	in, out projection
 	conv    conv

@@ -5,7 +5,7 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// ssd is the state space of Mamba-2 (NUMERICS N61).
+// ssd is the state space of Mamba-2 (RECURRENT N61).
 type ssd struct {
 	*model.SSD
 	inner          int

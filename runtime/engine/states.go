@@ -8,7 +8,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// states is the memory of recurrent states (NUMERICS N60). A slot holds the states of all recurrent layers after some
+// states is the memory of recurrent states (RECURRENT N60). A slot holds the states of all recurrent layers after some
 // token. Every open sequence has one, which a pass changes in place, and stands behind its first Sequence.done tokens.
 // The other slots are snapshots: a page of the KV cache may have the state after some of its tokens, and whoever shares
 // the page shares the snapshot. Where a sequence has to go back, or a pass has failed, the latest snapshot before that
