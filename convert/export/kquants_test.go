@@ -1,42 +1,23 @@
 package export
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/packed"
-	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/testkit/seed"
-	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // wideFile is a GGUF of a Llama with float matrices whose rows are whole blocks of K-quants.
 func wideFile(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "llama")
-	tinymodel.MiniatureWith(t, "llama-3-8b", dir, func(o *synth.Options) {
-		for from, to := range map[string]string{
-			`"hidden_size": 4096`:        `"hidden_size": 256`,
-			`"intermediate_size": 14336`: `"intermediate_size": 512`,
-			`"num_hidden_layers": 32`:    `"num_hidden_layers": 1`,
-			`"num_attention_heads": 32`:  `"num_attention_heads": 8`,
-			`"vocab_size": 128256`:       `"vocab_size": 320`,
-			`"bos_token_id": 128000`:     `"bos_token_id": 1`,
-			`"eos_token_id": 128001`:     `"eos_token_id": 2`,
-		} {
-			o.Config = bytes.ReplaceAll(o.Config, []byte(from), []byte(to))
-		}
-		o.Mini, o.Stop = false, nil
-	})
-	path, _ := exported(t, packedOf(t, dir, packed.Recipe{Quant: "none"}))
+	path, _ := exported(t, packedOf(t, llamaOf(t, 256, 512), packed.Recipe{Quant: "none"}))
 	return path
 }
 
