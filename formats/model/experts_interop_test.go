@@ -85,6 +85,18 @@ var expertForms = map[string][]form{
 			"long_factor":[1,2,3,4,5,6,7,8]}}`},
 		{"no theta", `{"rope_theta":null}`},
 	},
+	`{"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","head_dim":24,"num_experts":6,"num_experts_per_tok":2,
+"moe_intermediate_size":32,"sliding_window":8}`: {
+		{"window", `{"use_sliding_window":true,"max_window_layers":1}`},
+		{"default window", `{"use_sliding_window":true,"sliding_window":null}`},
+	},
+	`{"architectures":["Qwen2MoeForCausalLM"],"model_type":"qwen2_moe","num_experts":6,"num_experts_per_tok":2,
+"moe_intermediate_size":32,"shared_expert_intermediate_size":40,"sliding_window":8}`: {
+		{"window", `{"use_sliding_window":true}`},
+		{"in the first layers", `{"use_sliding_window":true,"max_window_layers":1}`},
+		{"by layer_types", `{"use_sliding_window":true,
+			"layer_types":["full_attention","sliding_attention","sliding_attention"]}`},
+	},
 	`{"architectures":["Llama4ForCausalLM"],"model_type":"llama4_text","intermediate_size_mlp":112,"head_dim":24,
 "num_local_experts":6,"num_experts_per_tok":2,"attention_chunk_size":16,"floor_scale":8,"no_rope_layer_interval":3}`: {
 		{"one expert, no norms of heads", `{"num_experts_per_tok":1,"use_qk_norm":false}`},

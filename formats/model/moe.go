@@ -85,7 +85,7 @@ var qwen3moe = family{
 		Types:         []string{"qwen3_moe"},
 		Models:        "Qwen3-30B-A3B, Qwen3-235B-A22B, Qwen3-Coder-30B-A3B",
 	},
-	defaults: `{"num_key_value_heads":4,"hidden_act":"silu","max_position_embeddings":32768,"rms_norm_eps":1e-6}`,
+	defaults: `{"num_key_value_heads":4,"hidden_act":"silu","max_position_embeddings":32768,"rms_norm_eps":1e-6,"sliding_window":4096}`,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
@@ -94,6 +94,10 @@ var qwen3moe = family{
 		d := describe(k, c, has, false)
 		attentionBiases(k, d)
 		headNorms(d)
+		k.known("sliding_window", "max_window_layers")
+		if k.flag("use_sliding_window", false) {
+			oneWindow(k, d)
+		}
 		qwenExperts(k, d, m, has)
 		return d
 	},
@@ -107,7 +111,7 @@ var qwen2moe = family{
 		Types:         []string{"qwen2_moe"},
 		Models:        "Qwen1.5-MoE-A2.7B, Qwen2-57B-A14B",
 	},
-	defaults: `{"num_key_value_heads":16,"hidden_act":"silu","max_position_embeddings":32768,"rms_norm_eps":1e-6}`,
+	defaults: `{"num_key_value_heads":16,"hidden_act":"silu","max_position_embeddings":32768,"rms_norm_eps":1e-6,"sliding_window":4096,"max_window_layers":28}`,
 	describe: func(k *keys, has shapes) *Description {
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
@@ -119,7 +123,8 @@ var qwen2moe = family{
 				addBias(&d.Blocks[i].Q, &d.Blocks[i].K, &d.Blocks[i].V)
 			}
 		}
-		qwenExperts(k, d, m, has)
+		qwenWindows(k, d, func(i, max int) bool { return i%2 == 0 && i < max })
+		d.sparse(k, m, has)
 		d.gatedShare(k, "shared_expert_intermediate_size")
 		return d
 	},
@@ -128,12 +133,10 @@ var qwen2moe = family{
 func qwenMixture(k *keys) mixture {
 	m := mixtureOf(k, k.count("moe_intermediate_size", pack.MaxDim), "num_experts", "num_local_experts")
 	m.Normalize = k.flag("norm_topk_prob", false)
-	k.refuse("use_sliding_window", false, "a sliding window beside experts is not supported")
-	k.known("sliding_window", "max_window_layers")
 	return m
 }
 
-// qwenExperts is sparse for families that have attention in all blocks.
+// qwenExperts is sparse for families in which transformers does not read layer_types.
 func qwenExperts(k *keys, d *Description, m mixture, has shapes) {
 	d.sparse(k, m, has)
 	checkLayerTypes(k, d)

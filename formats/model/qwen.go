@@ -19,7 +19,7 @@ var qwen2 = family{
 		for i := range d.Blocks {
 			addBias(&d.Blocks[i].Q, &d.Blocks[i].K, &d.Blocks[i].V)
 		}
-		qwenWindows(k, d)
+		qwenWindows(k, d, lastBlocks)
 		return d
 	},
 }
@@ -40,7 +40,7 @@ var qwen3 = family{
 		d := describe(k, c, has, false)
 		attentionBiases(k, d)
 		headNorms(d)
-		qwenWindows(k, d)
+		qwenWindows(k, d, lastBlocks)
 		return d
 	},
 }
@@ -53,8 +53,9 @@ func headNorms(d *Description) {
 	}
 }
 
-// qwenWindows: the key sliding_window takes effect only with use_sliding_window, and then from max_window_layers on.
-func qwenWindows(k *keys, d *Description) {
+// qwenWindows: the key sliding_window takes effect only with use_sliding_window, and then in the blocks that local says,
+// given max_window_layers.
+func qwenWindows(k *keys, d *Description, local func(block, layers int) bool) {
 	k.known("sliding_window", "max_window_layers")
 	if !k.flag("use_sliding_window", false) {
 		for _, t := range layerTypes(k, d) {
@@ -64,6 +65,9 @@ func qwenWindows(k *keys, d *Description) {
 		}
 		return
 	}
-	from := k.natural("max_window_layers", maxLayers, 0)
-	windows(k, d, func(i int) bool { return i >= from && k.has("sliding_window") })
+	layers := k.natural("max_window_layers", maxLayers, 0)
+	windows(k, d, func(i int) bool { return local(i, layers) && k.has("sliding_window") })
 }
+
+// lastBlocks are those from max_window_layers on: the others have full attention.
+func lastBlocks(block, layers int) bool { return block >= layers }

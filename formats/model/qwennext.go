@@ -14,6 +14,8 @@ var qwen3next = family{
 	defaults: nextDefaults + `"norm_topk_prob":true,"num_experts_per_tok":10}`,
 	describe: func(k *keys, has shapes) *Description {
 		m := qwenMixture(k)
+		k.refuse("use_sliding_window", false, "Qwen3-Next has no sliding windows")
+		k.known("sliding_window", "max_window_layers")
 		d := nextBlocks(k, "intermediate_size", has, nextNames)
 		d.sparse(k, m, has)
 		d.gatedShare(k, "shared_expert_intermediate_size")

@@ -149,7 +149,7 @@ var qwen2vlText = family{
 		setSectionedRope(k, &c, 1e6)
 		d := describe(k, c, has, false)
 		d.eachBlock(func(b *Block, _ string) { addBias(&b.Q, &b.K, &b.V) })
-		qwenWindows(k, d)
+		qwenWindows(k, d, lastBlocks)
 		return d
 	},
 }
