@@ -1,25 +1,12 @@
 """The openai package uploads requests, runs batches and reads their results. argv: base URL, key, another key, input
 with good requests, the results of `lowpack batch` for it, folder for files."""
 import json, sys, time
-from openai import OpenAI, BadRequestError, ConflictError, NotFoundError, APIStatusError
+from openai import OpenAI, BadRequestError, ConflictError, NotFoundError
+from expect import check, refused
 
 url, key, other, good, want, folder = sys.argv[1] + "/v1", *sys.argv[2:]
 client = OpenAI(base_url=url, api_key=key, max_retries=0)
 stranger = OpenAI(base_url=url, api_key=other, max_retries=0)
-
-
-def check(ok, what):
-    if not ok:
-        sys.exit(f"{what}")
-
-
-def refused(kind, call, param=None):
-    try:
-        call()
-    except kind as e:
-        check(param is None or e.param == param, f"{e!r}: param {e.param}, want {param}")
-        return
-    sys.exit(f"{kind.__name__} expected")
 
 
 def upload(lines):

@@ -1,26 +1,12 @@
 """What the openai package makes of a server: every kind of request and of error that it knows. argv: base URL, key."""
 import sys
 from openai import OpenAI, AuthenticationError, BadRequestError, NotFoundError
+from expect import check, refused
 from pydantic import BaseModel
 
 url, key = sys.argv[1] + "/v1", sys.argv[2]
 client = OpenAI(base_url=url, api_key=key, max_retries=0)
 ask = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
-
-
-def check(ok, what):
-    if not ok:
-        sys.exit(f"{what}")
-
-
-def refused(kind, call, param=None):
-    try:
-        call()
-    except kind as e:
-        check(param is None or e.param == param, f"{e!r}: param {e.param}, want {param}")
-        return
-    sys.exit(f"{kind.__name__} expected")
-
 
 model = client.models.list().data[0].id
 check(client.models.retrieve(model).id == model, "models.retrieve")
