@@ -178,9 +178,10 @@ var refused = map[string]string{
 	"modelopt":   "weights are 8-bit or 4-bit floats",
 	"exl2":       "weights have several widths within a matrix",
 	"exl3":       "weights are trellis codes",
-	"torchao":    "weights are pickled objects",
-	"quanto":     "weights are pickled objects",
 }
+
+// tools are methods whose weights only the tool itself reads, and its name.
+var tools = map[string]string{"torchao": "TorchAO (pytorch/ao)", "quanto": "Optimum Quanto"}
 
 func (k *keys) method() *Scheme {
 	method := k.text("quant_method", "")
@@ -205,7 +206,11 @@ func (k *keys) method() *Scheme {
 		}
 		return k.gptq()
 	}
-	if why, ok := refused[strings.ToLower(method)]; ok {
+	if tool, ok := tools[strings.ToLower(method)]; ok {
+		k.fail(pack.ErrUnsupported, "quant_method %q: the weights are tensor subclasses of %s, in a form of its own; "+
+			"convert the original checkpoint (%s), or load this one with transformers, dequantize it there and save "+
+			"it again", method, tool, "--quant int8 or int4 quantizes it")
+	} else if why, ok := refused[strings.ToLower(method)]; ok {
 		k.fail(pack.ErrUnsupported,
 			"quant_method %q: %s, not integers times a scale; "+
 				"convert the original checkpoint", method, why)

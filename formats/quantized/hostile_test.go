@@ -253,6 +253,8 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization_config":{"quant_method":"aqlm"}}`:                                         "codebook",
 		`{"quantization_config":{"quant_method":"fp8"}}`:                                          "8-bit floats",
 		`{"quantization_config":{"quant_method":"hqq"}}`:                                          "zero points are floats",
+		`{"quantization_config":{"quant_method":"torchao"}}`:                                      "TorchAO (pytorch/ao), in a form of its own; convert the original",
+		`{"quantization_config":{"quant_method":"quanto"}}`:                                       "Optimum Quanto, in a form of its own; convert the original",
 		`{"quantization_config":{"quant_method":"frob"}}`:                                         `"frob"; supported are`,
 		`{"quantization_config":{"quant_method":"gptq","format":"marlin"}}`:                       `"marlin"`,
 		`{"quantization_config":{"quant_method":"gptq","pack_dtype":"int16"}}`:                    "int16",
