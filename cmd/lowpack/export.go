@@ -24,6 +24,7 @@ var exportTargets = []exportTarget{
 	{"gguf", func(c *cli.Context, path, target string, p export.Progress) (*export.Summary, error) {
 		return export.GGUF(c.Context, path, target, export.GGUFOptions{
 			Dialect: export.Dialect(c.String("dialect")), Force: c.Bool("force"), Progress: p,
+			Planned: func(t export.Told) { tellOf(c, t) },
 		})
 	}},
 	{"onnx", func(c *cli.Context, path, target string, p export.Progress) (*export.Summary, error) {
@@ -137,6 +138,9 @@ func runExport(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
+		if t.name != "gguf" { // told before it was written
+			tellOf(c, s.Told)
+		}
 		return printExport(c, target, s)
 	}
 	return nil // oneOf has refused other names
@@ -146,8 +150,14 @@ func printExport(c *cli.Context, target string, s *export.Summary) error {
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, s)
 	}
-	tell(c, s.Notes, s.Details)
 	return exportLine(besideResult(c), target, s)
+}
+
+// tellOf prints the remarks on an export; JSON has them in its result.
+func tellOf(c *cli.Context, t export.Told) {
+	if !c.Bool("json") {
+		tell(c, t.Notes, t.Details)
+	}
 }
 
 func exportLine(w io.Writer, target string, s *export.Summary) error {

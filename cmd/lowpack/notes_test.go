@@ -68,6 +68,7 @@ var noteKinds = map[string]string{
 	// Computed differently by other runtimes.
 	"llama.cpp computes SiLU where":                      "run the file with programs that read",
 	"keep texts within %d tokens: llama.cpp":             "keep texts within",
+	"the GGUF holds floats where the packed file has":    "--quant int8 --scale group:32",
 	"llama.cpp rounds the ends of yarn's blend":          "",
 	"of %d tokens that end a text, llama.cpp is told":    "",
 	"tokenize elsewhere: no tokenizer for OpenVINO":      "tokenize elsewhere",

@@ -147,7 +147,11 @@ func TestForms(t *testing.T) {
 		"signs":                 {packed.Recipe{Quant: "sign", Scale: "tensor", AllowLossy: true}, "Q1_0"},
 		"ternary in TL, padded": {packed.Recipe{Layout: "tl2"}, "TQ2_0"},
 	} {
-		path, _ := exported(t, packedOf(t, dir, c.recipe))
+		path, s := exported(t, packedOf(t, dir, c.recipe))
+		larger := slices.ContainsFunc(s.Notes, func(n string) bool { return strings.Contains(n, "holds floats where") })
+		if larger != (c.want == "F32") {
+			t.Errorf("%s: notes %q", name, s.Notes)
+		}
 		for _, x := range headerOf(t, path).Tensors {
 			if x.Name == "blk.1.attn_output.weight" && x.Type.String() != c.want {
 				t.Errorf("%s: %s, want %s", name, x.Type, c.want)
@@ -168,6 +172,17 @@ func TestRefused(t *testing.T) {
 		GGUFOptions{Force: true}); !errors.Is(err, pack.ErrUnsupported) ||
 		!strings.Contains(err.Error(), "output head") {
 		t.Errorf("%v", err)
+	}
+	planned := false
+	if _, err := GGUF(t.Context(), packedOf(t, dir, packed.Recipe{}), target, GGUFOptions{Force: true,
+		Planned: func(told Told) {
+			_, err := os.Stat(target)
+			planned = len(told.Notes) == 1 && err != nil
+		}}); err != nil || !planned {
+		t.Errorf("%v; told before the file was there: %v", err, planned)
+	}
+	if err := os.Remove(target); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

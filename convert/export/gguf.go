@@ -60,6 +60,8 @@ const noScreen = "the candidate filter of the output head is left out; the head 
 type GGUFOptions struct {
 	Dialect Dialect // "": LlamaCpp
 	Force   bool    // write models that the program loads and computes differently
+	// Planned, if set, is told the remarks on the result before anything is written.
+	Planned func(Told)
 	Progress
 }
 
@@ -75,6 +77,9 @@ func GGUF(ctx context.Context, path, target string, o GGUFOptions) (*Summary, er
 	w, err := newGGUF(f, o)
 	if err != nil {
 		return nil, filerr.Named(path, err)
+	}
+	if o.Planned != nil {
+		o.Planned(w.Told)
 	}
 	out, err := atomicfile.Create(atomicfile.OS, target)
 	if err != nil {
@@ -99,6 +104,8 @@ type ggufWriter struct {
 	list    []tensor
 	infos   []gguf.TensorInfo // of list, in the order of the file
 	done    map[string]bool   // tensors of experts, which are entered by layer
+	// Bytes of int8 matrices that no block type holds: of their codes and scales, and of the floats in their place.
+	codes, floats int64
 	Told
 }
 
@@ -136,7 +143,24 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 	if err := w.tensors(); err != nil {
 		return nil, err
 	}
-	return w, gguf.Place(w.infos)
+	if err := gguf.Place(w.infos); err != nil {
+		return nil, err
+	}
+	w.warnOfFloats()
+	return w, nil
+}
+
+// warnOfFloats notes that most of the file is floats where the packed file has int8 codes.
+func (w *ggufWriter) warnOfFloats() {
+	all := int64(0)
+	for i := range w.infos {
+		all += w.infos[i].Size
+	}
+	if w.floats > all/2 && w.floats > 3*w.codes/2 {
+		w.Note("the GGUF holds floats where the packed file has codes, %.1f MB in place of %.1f: no block type of the "+
+			"program has these codes and scales; convert with --quant int8 --scale group:32 or with --quant int4 "+
+			"for one that has them", float64(w.floats)/1e6, float64(w.codes)/1e6)
+	}
 }
 
 // runs refuses models that the program would load but compute differently.

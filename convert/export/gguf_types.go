@@ -167,10 +167,14 @@ func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
 			return form{kind, apart}, nil
 		}
 	}
+	f, bytes := form{gguf.F32, false}, int64(4)
 	if apart || halves(a, u) {
-		return form{gguf.F16, apart}, nil
+		f, bytes = form{gguf.F16, apart}, 2
 	}
-	return form{gguf.F32, false}, nil
+	if len(a.Values) > 16 {
+		w.codes, w.floats = w.codes+e.AllBytes(), w.floats+bytes*e.Weights()
+	}
+	return f, nil
 }
 
 // halves reports whether all possible weights of the codes are float16 numbers.
