@@ -71,13 +71,13 @@ func (p *Plan) planCalibration() error {
 		return fmt.Errorf("calibration: %w", err)
 	}
 	begin, always := p.model.BOS, slices.Contains(special, p.model.BOS)
-	room := min(calibrationWindow, p.model.MaxPositions)
+	room := min(calibrationWindow, p.model.FixedPositions())
 	if always || begin >= 0 && p.o.Method == packed.GPTQ {
-		room = min(room, p.model.MaxPositions-1)
+		room = min(room, p.model.FixedPositions()-1)
 	}
 	if room < 1 {
 		return fmt.Errorf("%w: calibration: max_position_embeddings of config.json is %d, which leaves no room for "+
-			"text behind the begin-of-text token", pack.ErrUnsupported, p.model.MaxPositions)
+			"text behind the begin-of-text token", pack.ErrUnsupported, p.model.FixedPositions())
 	}
 	tokens := 0
 	for i, part := range spread(ids, room, most) {

@@ -78,7 +78,7 @@ func (v *inspection) factsOfPacked(f *packed.File) {
 	s.Verify = "lowpack verify " + shellWord(v.Path) + " --source CHECKPOINT"
 	v.factsOf(f.Embedded)
 	for i := range s.KVCache {
-		s.KVCache[i].Memory = v.Bytes + s.KVCache[i].PerToken*int64(s.Context) + s.RecurrentState
+		s.KVCache[i].Memory = v.Bytes + engine.CacheBytesAt(v.Model, s.KVCache[i].Type, s.Context) + s.RecurrentState
 	}
 }
 

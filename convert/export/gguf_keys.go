@@ -136,6 +136,8 @@ func (w *ggufWriter) rotary(c *config) error {
 		w.number(".rope.scaling.yarn_beta_fast", r.Yarn.BetaFast)
 		w.number(".rope.scaling.yarn_beta_slow", r.Yarn.BetaSlow)
 		w.truncate(r.Yarn.Whole)
+	case r.Dynamic != 0:
+		return fmt.Errorf("%w: rotary scaling of type dynamic: llama.cpp does not have it", pack.ErrUnsupported)
 	case r.LongRope != nil:
 		return w.longRope(append(c.RopeScaling.LongFactor, c.RopeParameters.LongFactor...))
 	case w.arch.Name == "phi3":

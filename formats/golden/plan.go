@@ -101,7 +101,7 @@ func (r *Record) planLogits(m *packed.Manifest, d *model.Description) {
 	}
 	for i, s := range sizes {
 		longest := s.lengths[2] + s.generated
-		if d.MaxPositions > 0 && longest > d.MaxPositions {
+		if n := d.FixedPositions(); n > 0 && longest > n {
 			continue
 		}
 		given := int64(s.lengths[0] + s.lengths[1] + s.lengths[2])

@@ -82,7 +82,7 @@ func TestLatentRefused(t *testing.T) {
 		change(deepseekV3, "layer_types", `["sliding_attention"]`): "layer_types",
 		change(deepseekV3, "rms_norm_eps", "null"):                 "rms_norm_eps is missing",
 		change(deepseekV2Lite, "moe_layer_freq", "2"):              "moe_layer_freq is 2",
-		strings.Replace(deepseekV2Lite, `"yarn"`, `"dynamic"`, 1):  `rope type "dynamic"`,
+		strings.Replace(deepseekV2Lite, `"yarn"`, `"spiral"`, 1):   `rope type "spiral"`,
 	} {
 		if _, err := Parse([]byte(config), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

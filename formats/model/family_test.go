@@ -244,7 +244,8 @@ func TestScaledRope(t *testing.T) {
 		d := mustParse(t, config)
 		l := d.Rope.LongRope
 		if l == nil || !slices.Equal(l.Short, []float64{1.5, 2, 2.5}) || l.Extension != 32 || l.Attention != 0 ||
-			d.MaxPositions != 4096 || d.Rope.OriginalMaxPositions != 4096 {
+			!slices.Equal(l.Long, []float64{3, 4, 5}) || d.MaxPositions != 131072 || d.FixedPositions() != 4096 ||
+			d.Rope.OriginalMaxPositions != 4096 {
 			t.Errorf("%+v, %d positions", l, d.MaxPositions)
 		}
 	}
@@ -278,13 +279,24 @@ func TestScaledRope(t *testing.T) {
 		`{"type":"yarn"}`: "factor is missing",
 		`{"type":"yarn","factor":4,"beta_fast":1,"beta_slow":32}`:    "beta_fast",
 		`{"type":"yarn","factor":4,"mscale":0,"mscale_all_dim":1.0}`: "mscale",
-		`{"type":"dynamic","factor":4}`: "supported are default, linear, llama3, yarn and " +
-			"longrope",
+		`{"type":"spiral","factor":4}`:                               "supported are default, linear, llama3, yarn, longrope and dynamic",
+		`{"type":"dynamic"}`:                                         "a factor of at least 1",
+		`{"type":"dynamic","factor":0.5}`:                            "a factor of at least 1",
 	} {
 		if _, err := Parse([]byte(change(qwen25, "rope_scaling", scaling)), nil, nil); err == nil ||
 			!strings.Contains(err.Error(), word) {
 			t.Errorf("%s: %v", scaling, err)
 		}
+	}
+	d = mustParse(t, change(qwen25, "rope_scaling", `{"type":"dynamic","factor":2.5}`))
+	if d.Rope.Dynamic != 2.5 || d.Rope.OriginalMaxPositions != 32768 || d.MaxPositions != 81920 ||
+		d.FixedPositions() != 32768 || d.Rope.Stage(32768) != 0 || d.Rope.Stage(32769) != 32769 {
+		t.Errorf("%+v, %d positions", d.Rope, d.MaxPositions)
+	}
+	same := mustParse(t, change(small, "rope_scaling",
+		`{"type":"longrope","short_factor":[3,4,5],"long_factor":[3,4,5]}`))
+	if same.Rope.Staged() || same.FixedPositions() != 131072 {
+		t.Errorf("equal factors: %+v", same.Rope.LongRope)
 	}
 	short := change(change(small, "original_max_position_embeddings", "1"), "rope_scaling",
 		`{"type":"longrope",`+factors+`}`)

@@ -140,7 +140,7 @@ func judged(t *testing.T, v packed.View, d *model.Description, tokens []int) [][
 // engineLogits returns the logits of the engine at every position.
 func engineLogits(t *testing.T, v packed.View, tokens []int) [][]float32 {
 	t.Helper()
-	e, err := engine.New(v, engine.Options{Threads: 1, Context: max(64, len(tokens))})
+	e, err := engine.New(v, engine.Options{Threads: 1, Context: max(48, len(tokens))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,9 @@ func queryScale3(k *keys, c *Config) {
 	s.known("max_position_embeddings")
 	s.mustHave("llama_4_scaling_beta")
 	c.Rope.QueryBeta = s.positive("llama_4_scaling_beta", maxScaleFactors, 0)
+	if c.Rope.Dynamic != 0 {
+		s.fail(pack.ErrUnsupported, "rope type dynamic with llama_4_scaling_beta")
+	}
 	if c.Rope.OriginalMaxPositions == 0 {
 		if c.Rope.OriginalMaxPositions = s.countOr("original_max_position_embeddings", maxPositions,
 			0); c.Rope.OriginalMaxPositions == 0 {

@@ -117,6 +117,9 @@ type Rope struct {
 	Linear   float64
 	Yarn     *Yarn     // nil = none
 	LongRope *LongRope // nil = none
+	// 0 = none; the base is Theta·a^(Dim/(Dim − 2)) with a = Dynamic·(n / OriginalMaxPositions) − (Dynamic − 1) for a
+	// text of n tokens, more than OriginalMaxPositions
+	Dynamic float64
 	// 0 = none; rotated queries are multiplied by 1 + QueryBeta·ln(1 + ⌊p / OriginalMaxPositions⌋) (Ministral 3)
 	QueryBeta float64
 	// 0 = none; queries that do not rotate are multiplied by 1 + StillBeta·ln(1 + ⌊(p + 1) / StillSpan⌋) (Llama 4)
@@ -134,12 +137,35 @@ type Yarn struct {
 	MScale, MScaleAllDim float64
 }
 
-// LongRope divides each frequency by its own factor (arXiv 2402.13753). The factors for short contexts apply here, so
-// MaxPositions is OriginalMaxPositions: with the long factors, all earlier keys would have to be rotated again.
+// LongRope divides each frequency by its own factor (arXiv 2402.13753): by Short in texts of up to OriginalMaxPositions
+// tokens, by Long in longer ones.
 type LongRope struct {
-	Short     []float64 // one per pair
-	Extension float64   // positions that the long factors reach, over OriginalMaxPositions
-	Attention float64   // as in Yarn; 0 = sqrt(1 + ln(Extension)/ln(OriginalMaxPositions))
+	Short, Long []float64 // one per pair; Long nil = Short in all texts
+	Extension   float64   // positions that the long factors reach, over OriginalMaxPositions
+	Attention   float64   // as in Yarn; 0 = sqrt(1 + ln(Extension)/ln(OriginalMaxPositions))
+}
+
+// Stage numbers the rotations of a text of n tokens, where they depend on n (NUMERICS N67): 0 for all texts of up to
+// OriginalMaxPositions tokens.
+func (r *Rope) Stage(n int) int {
+	switch {
+	case n <= r.OriginalMaxPositions || !r.Staged():
+		return 0
+	case r.Dynamic != 0:
+		return n
+	}
+	return 1
+}
+
+// Staged reports whether rotations depend on the length of the text.
+func (r *Rope) Staged() bool { return r.Dynamic != 0 || r.LongRope != nil && r.LongRope.Long != nil }
+
+// FixedPositions is the number of positions of texts whose rotations do not depend on their length.
+func (c *Config) FixedPositions() int {
+	if c.Rope.Staged() {
+		return min(c.MaxPositions, c.Rope.OriginalMaxPositions)
+	}
+	return c.MaxPositions
 }
 
 // Linear names one matrix of a block and its optional bias.

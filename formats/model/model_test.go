@@ -221,7 +221,7 @@ func TestRefused(t *testing.T) {
 		{with("vocab_size", ""), pack.ErrCorrupt, "vocab_size is missing"},                           //
 		{with("eos_token_id", "50"), pack.ErrCorrupt, "eos_token_id"},                                //
 		{with("eos_token_id", "[1, -2]"), pack.ErrCorrupt, "eos_token_id"},                           //
-		{with("rope_scaling", `{"type":"dynamic","factor":4}`), pack.ErrUnsupported, "dynamic"},      //
+		{with("rope_scaling", `{"type":"spiral","factor":4}`), pack.ErrUnsupported, "spiral"},        //
 		{with("rope_scaling", `{"rope_type":"llama3","factor":8}`), pack.ErrCorrupt, "rope_scaling"}, //
 		{with("rope_scaling", `[]`), pack.ErrCorrupt, "rope_scaling"},                                //
 		{with("quantization_config", `{"quant_method":"bitnet","linear_class":"x"}`), pack.ErrUnsupported,

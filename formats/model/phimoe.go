@@ -41,7 +41,8 @@ var phimoe = family{
 	},
 }
 
-// phimoeRope: cosines and sines are multiplied by a factor of the file where positions are scaled.
+// phimoeRope: cosines and sines are multiplied by a factor of the file where positions are scaled. Texts end where the
+// short factors do: behind them transformers takes the long factor of cosines with the short ones of frequencies.
 func phimoeRope(k *keys, c *Config) {
 	s := ropeKeys(k)
 	refusePartial(k)
@@ -56,6 +57,8 @@ func phimoeRope(k *keys, c *Config) {
 		s.known("long_mscale")
 		if s.mustHave("short_mscale"); c.Rope.LongRope != nil {
 			c.Rope.LongRope.Attention = s.positive("short_mscale", maxScaleFactors, 1)
+			c.Rope.LongRope.Long = nil
+			c.MaxPositions = min(c.MaxPositions, c.Rope.OriginalMaxPositions)
 		}
 	default:
 		s.fail(pack.ErrUnsupported, "rope type %q; supported are default and longrope", kind)

@@ -1,6 +1,10 @@
 package model
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"slices"
+
+	"github.com/lowpack/lowpack/pack"
+)
 
 // setRope reads the rotary embedding of families that rotate whole heads with one base; theta is the default base.
 func setRope(k *keys, c *Config, theta float64) {
@@ -82,8 +86,11 @@ func scale(s *keys, c *Config, original int) {
 		yarn(s, c, original)
 	case "longrope":
 		longRope(s, c, original)
+	case "dynamic":
+		dynamic(s, c)
 	default:
-		s.fail(pack.ErrUnsupported, "rope type %q; supported are default, linear, llama3, yarn and longrope", kind)
+		s.fail(pack.ErrUnsupported, "rope type %q; supported are default, linear, llama3, yarn, longrope and dynamic",
+			kind)
 	}
 }
 
@@ -121,8 +128,7 @@ func yarn(s *keys, c *Config, original int) {
 	c.MaxPositions = max(c.MaxPositions, int(min(y.Factor*float64(original), maxPositions)))
 }
 
-// longRope reads the factors; the factors for long contexts are required but unused: it supports the positions of the
-// short ones.
+// longRope reads the factors for short and for long texts.
 func longRope(s *keys, c *Config, original int) {
 	if original < 2 {
 		s.fail(pack.ErrCorrupt, "longrope scaling needs original_max_position_embeddings")
@@ -130,10 +136,26 @@ func longRope(s *keys, c *Config, original int) {
 	}
 	l := &LongRope{
 		Short:     s.numbers("short_factor", c.Rope.Dim/2, maxScaleFactors),
+		Long:      s.numbers("long_factor", c.Rope.Dim/2, maxScaleFactors),
 		Attention: s.positive("attention_factor", maxScaleFactors, 0),
 		Extension: s.positive("factor", maxScaleFactors, float64(c.MaxPositions)/float64(original)),
 	}
-	s.numbers("long_factor", c.Rope.Dim/2, maxScaleFactors)
+	if slices.Equal(l.Short, l.Long) {
+		l.Long = nil
+	}
 	c.Rope.LongRope, c.Rope.OriginalMaxPositions = l, original
-	c.MaxPositions = min(c.MaxPositions, original)
+}
+
+// dynamic changes the base for texts beyond max_position_embeddings; transformers does not read
+// original_max_position_embeddings here.
+func dynamic(s *keys, c *Config) {
+	f := s.positive("factor", maxScaleFactors, 0)
+	switch {
+	case f < 1:
+		s.fail(pack.ErrCorrupt, "dynamic scaling needs a factor of at least 1")
+	case c.Rope.Dim < 4:
+		s.fail(pack.ErrUnsupported, "dynamic scaling for %d rotated values; at least 4 are needed", c.Rope.Dim)
+	}
+	c.Rope.Dynamic, c.Rope.OriginalMaxPositions = f, c.MaxPositions
+	c.MaxPositions = int(min(f*float64(c.MaxPositions), maxPositions))
 }

@@ -28,7 +28,7 @@ var disorder = []struct{ place, what, reason string }{
 		"measures what a layer takes, by which passes are cut into pieces: these change the time only"},
 	{"runtime/device/cuda.commands.Run", "time.Now, time.Since, time.Sleep",
 		"waits for a GPU, up to a limit: behind it there is an error"},
-	{"runtime/engine.Engine.Forward", "time.Now, time.Since",
+	{"runtime/engine.Engine.forward", "time.Now, time.Since",
 		"measures what a pass costs, by which guesses are made: they change the time only (TestSpeculate)"},
 	{"runtime/engine.Generation.run", "time.Now, time.Since, time.Now, time.Since",
 		"measures a result for its statistics"},

@@ -9,10 +9,10 @@ import (
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
-// Of returns the rotations of global and of local blocks (N17). Only the rotation of global blocks is scaled for longer
-// contexts; without a base of their own, local blocks have the same one.
+// Of returns the rotations of global and of local blocks (N17), of a text of stage 0 (N67). Only the rotation of global
+// blocks is scaled for longer contexts; without a base of their own, local blocks have the same one.
 func Of(c *model.Rope) (global, local tensor.Rope) {
-	global = scaled(c)
+	global = Stage(c, 0)
 	if c.LocalTheta == 0 {
 		return global, global
 	}
@@ -76,7 +76,8 @@ func Slopes(c *model.Config) []float32 {
 	return slopes
 }
 
-func scaled(c *model.Rope) tensor.Rope {
+// Stage returns the rotation of global blocks in texts of a stage of model.Rope.Stage (N67).
+func Stage(c *model.Rope, stage int) tensor.Rope {
 	r, original := tensor.NewRope(c.Theta, c.Dim), float64(c.OriginalMaxPositions)
 	switch y, l := c.Yarn, c.LongRope; {
 	case c.Factor != 0:
@@ -91,8 +92,14 @@ func scaled(c *model.Rope) tensor.Rope {
 		if y.Attention == 0 {
 			r.Amplitude = yarnAmplitude(y)
 		}
+	case c.Dynamic != 0 && stage > 0:
+		r.Alpha(float64(c.Dynamic*(float64(stage)/original)) - (c.Dynamic - 1))
 	case l != nil:
-		r.Divide(l.Short)
+		if stage == 0 {
+			r.Divide(l.Short)
+		} else {
+			r.Divide(l.Long)
+		}
 		r.Amplitude = l.Attention
 		if l.Attention == 0 {
 			r.Amplitude = math.Sqrt(1 + tensor.Ln64(max(l.Extension, 1))/tensor.Ln64(original))

@@ -20,6 +20,7 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		{o.OnePass, "a KV cache for one pass"},
 		{o.Observe != nil, "an observer"},
 		{o.Cache != CacheF32, "a KV cache of type " + string(o.Cache)},
+		{e.staged(), "rotations that depend on the length of the text"},
 		{d.Latent != nil, "latent attention"},
 		{d.ALiBi, "ALiBi"},
 		{d.Chunked, "chunked attention"},

@@ -164,12 +164,18 @@ type attentionLayer struct {
 func (l *attentionLayer) span(t int) tensor.Range {
 	r := tensor.Range{From: 0, To: l.tokens[t].pos + 1}
 	if l.window > 0 {
-		r.From = max(0, r.To-l.window)
-		if l.chunked {
-			r.From = l.tokens[t].pos / l.window * l.window
-		}
+		r.From = visible(l.tokens[t].pos, l.window, l.chunked)
 	}
 	return r
+}
+
+// visible is the first position that the token at a position attends to in layers with a window, or with chunks of that
+// size.
+func visible(pos, window int, chunked bool) int {
+	if chunked {
+		return pos / window * window
+	}
+	return max(0, pos+1-window)
 }
 
 // query returns the queries of token t for a key/value head.

@@ -17,10 +17,17 @@ type Sequence struct {
 	n     atomic.Int64 // tokens; written under Engine.mu only, read by Len while a pass is running
 	kv    []layerCache
 	pages []int32 // of Engine.pages, in the order of the tokens
+	local []int32 // of Engine.windows, in the same order; noPage = none
 
-	// The recurrent state (states), of models that have one.
+	// Tokens may have to be computed once more (Engine.repeats): all after the first done ones, in the next pass.
+	done int
+	rows int // tokens whose keys and values are in the pages
+
+	stage int         // of the rotations of these keys (N67)
+	rope  tensor.Rope // of that stage, unless it is 0
+
+	// The recurrent state (states), of models that have one. It stands behind the first done tokens.
 	state     int32 // slot
-	done      int   // tokens that the state stands behind; the others are computed once more in the next pass
 	marked    int   // index of the page with the latest snapshot
 	common    int   // other sequences are known to start with so many tokens, whole pages
 	snapshots []snapshot
@@ -48,19 +55,38 @@ func (e *Engine) cacheBytes(context int) float64 {
 	return float64(context) * float64(e.bytesPerToken())
 }
 
-// bytesPerToken is CacheBytesPerToken of this engine.
+// bytesPerToken is the size of what pages hold of a token.
 func (e *Engine) bytesPerToken() int64 {
-	n := CacheBytesPerToken(e.desc, e.opt.Cache)
-	if e.opt.OnePass {
-		n /= int64(max(1, e.desc.AttentionLayers()))
+	layers := e.desc.AttentionLayers()
+	switch {
+	case e.opt.OnePass:
+		layers = min(layers, 1)
+	case e.windowed():
+		layers -= localLayers(e.desc)
 	}
-	return max(1, n) // without attention, pages still count tokens and carry snapshots
+	// without attention, pages still count tokens and carry snapshots
+	return max(1, int64(layers)*bytesPerLayer(e.desc, e.opt.Cache))
 }
 
-// CacheBytesPerToken is the number of bytes that the KV cache of a model needs for each token of its context.
+// CacheBytesPerToken is the number of bytes that the KV cache of a model needs for each token of its context, as long
+// as all of them are in the sliding windows.
 func CacheBytesPerToken(d *model.Description, t CacheType) int64 {
+	return int64(d.AttentionLayers()) * bytesPerLayer(d, t)
+}
+
+// CacheBytesAt is the number of bytes that the KV cache of an engine with default options takes for one sequence of a
+// context: layers with a sliding window hold no more than that and what a pass needs.
+func CacheBytesAt(d *model.Description, t CacheType, context int) int64 {
+	e := &Engine{desc: d, opt: Options{Context: max(1, context), Sequences: 1,
+		Batch: min(DefaultBatch, max(1, context)), Cache: t}}
+	e.planWindows()
+	return int64(e.pagesFor(context))*int64(e.page())*e.bytesPerToken() + int64(e.windowBytes())
+}
+
+// bytesPerLayer is the number of bytes of the KV cache of a layer for each token.
+func bytesPerLayer(d *model.Description, t CacheType) int64 {
 	_, row := tensor.CacheType(t).Row(d.HeadDim)
-	return int64(rowsPerToken(d)) * int64(d.AttentionLayers()) * int64(row)
+	return int64(rowsPerToken(d)) * int64(row)
 }
 
 // rowsPerToken is the number of rows that a token has in the cache of a layer.
@@ -80,9 +106,7 @@ func (e *Engine) CacheBytes(n int) (bytes int) {
 		}
 		seen := n
 		if w := e.desc.SlidingWindow; w > 0 && e.weights.blocks[i].local {
-			if seen = min(n, w); e.desc.Chunked {
-				seen = (n-1)%w + 1
-			}
+			seen = n - visible(n-1, w, e.desc.Chunked)
 		}
 		bytes += rowsPerToken(e.desc) * seen * row
 	}
@@ -110,34 +134,54 @@ func (e *Engine) cacheType() tensor.CacheType { return tensor.CacheType(e.opt.Ca
 
 // newSequence makes a sequence without pages; they are allocated as tokens are appended.
 func (e *Engine) newSequence() *Sequence {
-	d, rows := e.desc, e.page()
-	_, row := e.cacheType().Row(d.HeadDim)
-	s, at := &Sequence{e: e, kv: make([]layerCache, d.Layers), pages: make([]int32, 0, e.pagesFor(e.opt.Context)),
-		state: noSlot, marked: -1}, 0
-	memory := tensor.Memory{Rows: rows, Stride: e.pages.stride, Table: s.pages[:cap(s.pages)]}
-	heads := func(newCache func(tensor.CacheType, int, tensor.Memory) tensor.Cache) []tensor.Cache {
-		list := make([]tensor.Cache, d.KVHeads)
-		for i := range list {
-			memory.Bytes = e.pages.memory.Bytes[at:]
-			list[i] = newCache(e.cacheType(), d.HeadDim, memory)
-			at += rows * row
-		}
-		return list
+	d, n := e.desc, e.pagesFor(e.opt.Context)
+	s := &Sequence{e: e, kv: make([]layerCache, d.Layers), pages: make([]int32, 0, n), state: noSlot, marked: -1}
+	all, windows := e.roomIn(&e.pages, s.pages), room{}
+	if e.windowed() {
+		s.local = make([]int32, 0, n)
+		windows = e.roomIn(&e.windows.pages, s.local)
 	}
 	for i := range s.kv {
 		if !d.Blocks[i].HasAttention() {
 			continue
 		}
-		if e.opt.OnePass {
-			at = 0
+		in := &all
+		switch {
+		case e.opt.OnePass:
+			all.at = 0
+		case d.Blocks[i].Local && e.windowed():
+			in = &windows
 		}
-		if keys := heads(tensor.NewKeys); d.Latent != nil {
+		if keys := e.heads(tensor.NewKeys, in); d.Latent != nil {
 			s.kv[i] = layerCache{keys, keys}
 		} else {
-			s.kv[i] = layerCache{keys, heads(tensor.NewValues)}
+			s.kv[i] = layerCache{keys, e.heads(tensor.NewValues, in)}
 		}
 	}
 	return s
+}
+
+// room is the memory of pages, and how much of each the layers so far take.
+type room struct {
+	tensor.Memory
+	at int
+}
+
+// roomIn returns the memory of the pages that are in a table up to its capacity.
+func (e *Engine) roomIn(p *pages, table []int32) room {
+	return room{tensor.Memory{Bytes: p.memory.Bytes, Rows: e.page(), Stride: p.stride, Table: table[:cap(table)]}, 0}
+}
+
+// heads makes the caches of the key/value heads of a layer.
+func (e *Engine) heads(newCache func(tensor.CacheType, int, tensor.Memory) tensor.Cache, in *room) []tensor.Cache {
+	list, memory := make([]tensor.Cache, e.desc.KVHeads), in.Memory
+	_, row := e.cacheType().Row(e.desc.HeadDim)
+	for i := range list {
+		memory.Bytes = in.Bytes[in.at:]
+		list[i] = newCache(e.cacheType(), e.desc.HeadDim, memory)
+		in.at += in.Rows * row
+	}
+	return list
 }
 
 // unknownMemory stands for the free memory where the system does not report it: then a failed allocation ends the
@@ -148,12 +192,14 @@ const unknownMemory = math.MaxInt / 2
 // pass.
 func (e *Engine) allocate() error {
 	o := e.opt
+	e.planWindows()
+	fixed := e.stateBytes() + float64(e.windowBytes())
 	free, work := float64(availableMemory()-e.taken), e.passBytes()
 	tokens := e.cacheTokens()
-	cache := e.cacheBytes(tokens) + e.stateBytes()
+	cache := e.cacheBytes(tokens) + fixed
 	if cache+work > free {
 		const mib = 1 << 20
-		fits := max(0, int((free-work-e.stateBytes())/(e.cacheBytes(1)*float64(o.Sequences))))
+		fits := max(0, int((free-work-fixed)/(e.cacheBytes(1)*float64(o.Sequences))))
 		if o.CacheTokens > 0 {
 			return fmt.Errorf("%w: a KV cache of %d tokens needs %.0f MiB, and %.0f MiB are needed to compute with, "+
 				"but %.0f MiB of memory are free; ask for a cache of at most %d tokens",
@@ -164,6 +210,9 @@ func (e *Engine) allocate() error {
 			pack.ErrLimit, o.Sequences, o.Context, cache/mib, work/mib, free/mib, remedy(fits))
 	}
 	if err := e.newPages(tokens / e.page()); err != nil {
+		return err
+	}
+	if err := e.newWindows(); err != nil {
 		return err
 	}
 	if err := e.newStates(); err != nil {
@@ -211,6 +260,7 @@ func (s *Sequence) Truncate(n int) {
 
 func (s *Sequence) truncate(n int) {
 	s.n.Store(int64(max(0, min(s.Len(), n))))
+	s.rows = min(s.rows, s.Len())
 	s.shrink()
 	if s.done > s.Len() {
 		s.rewind()
@@ -223,6 +273,6 @@ func (s *Sequence) Close() {
 	defer s.e.mu.Unlock()
 	s.truncate(0)
 	s.rewind()
-	s.common, s.marked = 0, -1
+	s.common, s.marked, s.stage = 0, -1, 0
 	s.open = false
 }

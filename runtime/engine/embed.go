@@ -162,6 +162,6 @@ func (k *embedTask) Do(from, to int) {
 			_, finite := w.embedNorm.apply(h, h)
 			k.check(t, finite)
 		}
-		k.rotary.compute(t, k.tokens[t].pos)
+		k.rotary.compute(t, k.tokens[t].pos, k.tokens[t].seq)
 	}
 }

@@ -81,6 +81,7 @@ type Engine struct {
 	weights   weights
 	group     int // columns per activation scale; 0 = one scale per token
 	pages     pages
+	windows   windows
 	states    states
 	found     *found       // until the model is loaded
 	device    *accelerator // nil = the CPU computes
@@ -221,6 +222,10 @@ func (o *Options) complete(d *model.Description) error {
 		return fmt.Errorf("%w: a context of %d tokens; the model was made for %d positions", pack.ErrLimit, o.Context,
 			d.MaxPositions)
 	}
+	if n := d.FixedPositions(); o.OnePass && o.Context > n {
+		return fmt.Errorf("%w: a context of %d tokens in one pass; rotations change after %d", pack.ErrUnsupported,
+			o.Context, n)
+	}
 	if o.Sequences == 0 {
 		o.Sequences = 1
 	}
@@ -262,7 +267,7 @@ func (e *Engine) WeightBytesTop() int { return e.weights.bytes(true) }
 // MemoryBytes is the number of bytes that the engine takes in addition to the weights: the KV cache at its maximum
 // size, recurrent states, and the buffers of a pass.
 func (e *Engine) MemoryBytes() int {
-	return len(e.pages.memory.Bytes) + int(e.stateBytes()+e.passBytes())
+	return len(e.pages.memory.Bytes) + e.windowBytes() + int(e.stateBytes()+e.passBytes())
 }
 
 // AvailableMemory is the number of bytes that this process can still allocate without making others swap; where the

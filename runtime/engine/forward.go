@@ -16,7 +16,7 @@ type Chunk struct {
 	Tokens []int
 	// Logits receives the logits after each of the last len(Logits)/Vocab tokens. Empty = no logits.
 	Logits []float32
-	// Err is set by Forward: nil, or the *NonFinite that kept this chunk from being appended.
+	// Err is set by Forward: nil, or what kept this chunk alone from being appended, a *NonFinite or pack.ErrLimit.
 	Err error
 
 	// Top says that only the Top largest logits, in the order of NUMERICS N21, and the logits of the tokens Keep are
@@ -31,12 +31,22 @@ type Chunk struct {
 // model in passes of at most Options.Batch; ctx is checked between blocks.
 //
 // A chunk whose values overflow fails alone: its Err says where, its sequence keeps its old length, and the other
-// chunks are computed. Forward then returns the first Err of the batch. After any other error all sequences keep their
-// old lengths. The contents of Logits are undefined for a chunk that was not appended. A file that was truncated while
-// the engine uses it is such an error; the engine is unusable afterwards.
+// chunks are computed. So does one whose sequence reaches other rotations (NUMERICS N67) without the free pages to have
+// its own copies of those that it shares: pages of its own are rotated in place. Forward then returns the first Err of
+// the batch. After any other error all sequences keep their old lengths. The contents of Logits are undefined for a
+// chunk that was not appended. A file that was truncated while the engine uses it is such an error; the engine is
+// unusable afterwards.
 func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.staged() {
+		return e.forwardStaged(ctx, batch)
+	}
+	return e.forward(ctx, batch)
+}
+
+// checkAll rejects a batch that cannot be computed.
+func (e *Engine) checkAll(batch []Chunk) error {
 	tokens := 0
 	for i := range batch {
 		batch[i].Err = nil
@@ -47,6 +57,14 @@ func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	}
 	if e.opt.OnePass && tokens > e.opt.Batch {
 		return fmt.Errorf("%w: %d tokens are to be computed in one pass of %d", pack.ErrLimit, tokens, e.opt.Batch)
+	}
+	return nil
+}
+
+// forward is Forward with the rotations that the sequences have.
+func (e *Engine) forward(ctx context.Context, batch []Chunk) error {
+	if err := e.checkAll(batch); err != nil {
+		return err
 	}
 	defer shrink(batch)
 	if err := grow(batch); err != nil {
@@ -84,7 +102,7 @@ func (e *Engine) compute(ctx context.Context, batch []Chunk) error {
 		silent := len(c.Tokens) - len(c.Logits)/e.desc.Vocab // tokens without logits
 		for j := -c.Seq.behind(); j < len(c.Tokens); j++ {
 			t := token{seq: c.Seq, chunk: i, pos: c.Seq.Len() + j}
-			if t.again = j < 0; t.again {
+			if t.again = j < 0 && t.pos < c.Seq.rows; j < 0 {
 				t.id = c.Seq.token(t.pos)
 			} else {
 				t.id = c.Tokens[j]
@@ -159,13 +177,20 @@ func (e *Engine) flush(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := e.holdWindows(); err != nil {
+		return err
+	}
 	p.begin()
 	e.embed()
 	e.ledger.write(p.tokens)
 	if e.device != nil {
 		return e.deviceLayers(ctx)
 	}
-	return e.layers(ctx)
+	if err := e.layers(ctx); err != nil {
+		return err
+	}
+	e.slideWindows()
+	return nil
 }
 
 // layers takes the embeddings of a pass through all layers and the head.

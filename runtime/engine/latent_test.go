@@ -121,8 +121,8 @@ func (m *maker) latent(c *model.Config) {
 	}
 	c.KVHeads, c.Rope.Dim, c.HeadNorm, c.RotateFirst = 1, pick(m, 2, 8, 20), model.EachHead, false
 	c.HeadDim, c.ClipQKV, c.Rope.QueryBeta, c.Rope.StillBeta = c.Latent.Rank+c.Rope.Dim, 0, 0, 0
-	if c.Rope.Alpha != 0 && c.Rope.Dim < 4 {
-		c.Rope.Alpha = 0
+	if c.Rope.Dim < 4 {
+		c.Rope.Alpha, c.Rope.Dynamic = 0, 0
 	}
 }
 

@@ -79,9 +79,12 @@ func (l *AttentionLayer) Append(batch []AttentionRows) error {
 			p.tokens = append(p.tokens, token{seq: seq, pos: seq.Len() + i})
 		}
 	}
+	if err := e.holdWindows(); err != nil {
+		return err
+	}
 	p.begin()
 	for t := range p.tokens {
-		p.rotary.compute(t, p.tokens[t].pos)
+		p.rotary.compute(t, p.tokens[t].pos, p.tokens[t].seq)
 	}
 	e.splitQKV(0)
 	if batch[0].Out != nil {
@@ -94,6 +97,8 @@ func (l *AttentionLayer) Append(batch []AttentionRows) error {
 	for _, r := range batch {
 		n := len(r.In) / width
 		r.Seq.n.Add(int64(n))
+		r.Seq.done = r.Seq.Len()
+		r.Seq.letGo(0, e.kept(r.Seq.done))
 		copy(r.Out, out[:n*e.desc.Heads*e.desc.HeadDim])
 		out = out[n*e.desc.Heads*e.desc.HeadDim:]
 	}

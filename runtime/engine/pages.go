@@ -17,8 +17,12 @@ type pages struct {
 	stride int     // bytes of a page
 	users  []int32 // reference count per page: sequences, and holders of a Page
 	free   []int32
-	states *states // whose snapshots belong to pages
-	ledger *ledger
+	ids    []int32 // per page and position: the tokens, if they may have to be computed once more
+	stages []int32 // per page: of the rotations of its keys, where these depend on the length of the text
+
+	states  *states  // whose snapshots belong to pages
+	windows *windows // whose anchors belong to pages; nil = none
+	ledger  *ledger
 }
 
 // Page is a page of the KV cache that outlives the sequence that computed it, until Engine.Release.
@@ -33,7 +37,13 @@ func (e *Engine) newPages(n int) error {
 	}
 	e.close = append(e.close, memory.Free)
 	e.pages = pages{memory: memory, stride: stride, users: make([]int32, n), free: make([]int32, n), states: &e.states,
-		ledger: &e.ledger}
+		windows: &e.windows, ledger: &e.ledger}
+	if e.repeats() {
+		e.pages.ids = make([]int32, n*e.page())
+	}
+	if e.staged() {
+		e.pages.stages = make([]int32, n)
+	}
 	for i := range e.pages.free { // lowest page first: memory fills from front to back
 		e.pages.free[i] = int32(n - 1 - i)
 	}
@@ -46,7 +56,7 @@ func (e *Engine) cacheTokens() int {
 	n := one * e.opt.Sequences
 	switch {
 	case e.opt.CacheTokens == CacheFits:
-		fits := float64(availableMemory()) / 2 / e.cacheBytes(e.page())
+		fits := (float64(availableMemory())/2 - float64(e.windowBytes())) / e.cacheBytes(e.page())
 		if there, ok := e.devicePages(); ok {
 			fits = min(fits, float64(there))
 		}
@@ -89,8 +99,21 @@ func (p *pages) take() (int32, error) {
 func (p *pages) drop(id int32) {
 	if p.users[id]--; p.users[id] == 0 {
 		p.free = append(p.free, id)
-		p.states.unmark(id)
+		p.unmark(id)
 	}
+}
+
+// unmark removes the snapshot and the anchor of a page.
+func (p *pages) unmark(id int32) {
+	if p.states.unmark(id); p.windows != nil {
+		p.windows.unmark(id)
+	}
+}
+
+// copyIDs gives a page the tokens of another one.
+func (p *pages) copyIDs(to, from int32) {
+	n := len(p.ids) / len(p.users)
+	copy(p.ids[int(to)*n:][:n], p.ids[int(from)*n:])
 }
 
 func (p *pages) bytes(id int32) []byte { return p.memory.Bytes[int(id)*p.stride:][:p.stride] }
@@ -125,6 +148,9 @@ func (s *Sequence) grow(n int) error {
 		if err != nil {
 			return err
 		}
+		if len(p.stages) > 0 {
+			p.stages[id] = int32(s.stage)
+		}
 		if i == len(s.pages) {
 			s.pages = append(s.pages, id)
 			continue
@@ -136,8 +162,11 @@ func (s *Sequence) grow(n int) error {
 	return nil
 }
 
-// forget removes the snapshot of a page if it is of tokens that are no longer there.
+// forget removes the snapshot and the anchor of a page if they are of tokens that are no longer there.
 func (s *Sequence) forget(i int) {
+	if w := &s.e.windows; s.e.windowed() && i*s.e.page()+w.anchors[s.pages[i]].tokens > s.Len() {
+		w.unmark(s.pages[i])
+	}
 	if st := &s.e.states; st.size > 0 && i*s.e.page()+st.pages[s.pages[i]].tokens > s.Len() {
 		st.unmark(s.pages[i])
 	}
@@ -159,7 +188,10 @@ func (s *Sequence) Pages(n int) []Page {
 	if n >= s.Len() {
 		s.markHere(true)
 	}
-	held := make([]Page, s.e.pagesFor(min(n, s.Len())))
+	if n = min(n, s.Len()); s.e.windowed() && n <= s.done {
+		s.anchor(n)
+	}
+	held := make([]Page, s.e.pagesFor(n))
 	for i := range held {
 		held[i] = Page{s.pages[i]}
 		s.e.pages.users[s.pages[i]]++
@@ -184,16 +216,20 @@ func (e *Engine) Shared(p Page) bool {
 }
 
 // Resumes reports whether a sequence can go on after the last token of a page: always, or, in a model with recurrent
-// layers, if the page has a snapshot of their state there.
+// layers or where sliding windows have pages of their own, if the page has a snapshot of the state, or of the window.
 func (e *Engine) Resumes(p Page) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.windowed() {
+		return e.windows.anchors[p.id].tokens > 0
+	}
 	return e.states.size == 0 || e.states.pages[p.id].tokens > 0
 }
 
-// Resume opens a sequence whose first n tokens are in the KV cache of held pages. The caller keeps holding them. In a
-// model with recurrent layers it may have fewer tokens (see Len): as many as the latest snapshot of their state stands
-// behind. It returns pack.ErrLimit if all sequences are open, pack.ErrUnsupported if the pages hold fewer tokens.
+// Resume opens a sequence whose first n tokens are in the KV cache of held pages. The caller keeps holding them. It may
+// have fewer tokens (see Len): in a model with recurrent layers or sliding windows as many as the latest snapshot of
+// state or window stands behind, and none behind keys whose rotations are those of another length of text (N67). It
+// returns pack.ErrLimit if all sequences are open, pack.ErrUnsupported if the pages hold fewer tokens.
 func (e *Engine) Resume(held []Page, n int) (*Sequence, error) {
 	if n < 0 || e.pagesFor(n) > len(held) {
 		return nil, fmt.Errorf("%w: %d tokens in %d pages of %d", pack.ErrUnsupported, n, len(held), e.page())
@@ -207,9 +243,15 @@ func (e *Engine) Resume(held []Page, n int) (*Sequence, error) {
 	for _, p := range held[:e.pagesFor(n)] {
 		s.pages = append(s.pages, p.id)
 	}
-	if e.states.size > 0 {
-		s.common = n / e.page() * e.page()
+	n, stage := e.sameStage(s.pages, n)
+	s.setStage(stage)
+	switch s.common = n / e.page() * e.page(); {
+	case e.windowed():
+		n, _ = e.anchored(s.pages, n)
+	case e.states.size > 0:
 		n, _ = e.latest(s.pages, n)
+	default:
+		s.common = 0
 	}
 	s.share(s.pages, n)
 	s.rewind()
@@ -223,6 +265,9 @@ func (s *Sequence) share(pages []int32, n int) {
 		s.e.pages.users[id]++
 	}
 	s.n.Store(int64(n))
+	if s.rows = n; s.e.states.size == 0 && !s.e.windowed() {
+		s.done = n
+	}
 }
 
 // Fork opens a sequence that starts with the tokens of this one and shares its pages. It returns the errors of
@@ -235,7 +280,14 @@ func (s *Sequence) Fork() (*Sequence, error) {
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
 	f.share(s.pages, s.Len())
-	if f.state, f.done = s.state, s.done; f.state != noSlot {
+	f.setStage(s.stage)
+	f.rows, f.done, f.local = s.rows, s.done, append(f.local[:0], s.local...)
+	for _, id := range f.local {
+		if id != noPage {
+			s.e.windows.users[id]++
+		}
+	}
+	if f.state = s.state; f.state != noSlot {
 		s.e.states.live[f.state]++
 	}
 	return f, nil
@@ -245,8 +297,10 @@ func (s *Sequence) Fork() (*Sequence, error) {
 func (e *Engine) Trim() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, id := range e.pages.free {
-		offheap.Drop(e.pages.bytes(id))
+	for _, p := range []*pages{&e.pages, &e.windows.pages} {
+		for _, id := range p.free {
+			offheap.Drop(p.bytes(id))
+		}
+		slices.SortFunc(p.free, func(a, b int32) int { return int(b - a) })
 	}
-	slices.SortFunc(e.pages.free, func(a, b int32) int { return int(b - a) })
 }

@@ -70,7 +70,7 @@ type activations map[int][]*kernel.Activations
 // token is one position of a pass.
 type token struct {
 	seq    *Sequence
-	again  bool // only for the recurrent state: keys and values are in the cache
+	again  bool // only for a recurrent state or a sliding window: its other keys and values are in the cache
 	chunk  int  // index in the batch
 	pos    int
 	id     int

@@ -65,7 +65,7 @@ func (k *splitTask) Do(from, to int) {
 		keys, values := y[after:], y[after+k.kvHeads*k.dim:]
 		cache := &tok.seq.kv[k.layer]
 		for h := range k.kvHeads {
-			if tok.again {
+			if tok.again && !(b.local && tok.seq.e.windowed()) {
 				continue
 			}
 			key, own := keys[h*k.dim:][:k.dim], kNorm.of(h, k.dim)

@@ -204,6 +204,10 @@ func (m *maker) config() model.Config {
 		if c.Rope.Dim >= 4 {
 			c.Rope.Alpha = 1000
 		}
+	case 3:
+		if c.Rope.Dim >= 4 && !m.served() && m.chance(2) {
+			c.Rope.Dynamic, c.Rope.OriginalMaxPositions = 2, 1+m.IntN(30)
+		}
 	}
 	if m.chance(3) {
 		c.SlidingWindow = 1 + m.IntN(8)

@@ -7,13 +7,23 @@ type snapshot struct {
 	shared   bool // for other sequences with the same start
 }
 
+// repeats reports whether tokens of a sequence may have to be computed once more: for a recurrent state, a sliding
+// window, or other rotations.
+func (e *Engine) repeats() bool { return e.desc.StateBytes() > 0 || e.windowed() || e.staged() }
+
 // enter makes the state of a sequence one that a pass may change, and reserves slots for the snapshots of a chunk.
 func (s *Sequence) enter(c *Chunk) {
+	if !s.e.repeats() {
+		return
+	}
+	s.computing = true
+	for i, id := range c.Tokens {
+		s.remember(s.Len()+i, id)
+	}
 	st := &s.e.states
 	if st.size == 0 {
 		return
 	}
-	s.computing = true
 	if from := s.state; from == noSlot || st.live[from]+st.marks[from] > 1 {
 		slot, _ := st.take() // sequences have fewer slots than there are
 		to := st.memory[int(slot)*st.size:][:st.size]
@@ -25,22 +35,19 @@ func (s *Sequence) enter(c *Chunk) {
 		st.drop(from)
 		s.state = slot
 	}
-	for i, id := range c.Tokens {
-		s.remember(s.Len()+i, id)
-	}
 	s.reserve(c)
 }
 
 // remember stores the token at a position.
 func (s *Sequence) remember(position, id int) {
 	n := s.e.page()
-	s.e.states.ids[int(s.pages[position/n])*n+position%n] = int32(id)
+	s.e.pages.ids[int(s.pages[position/n])*n+position%n] = int32(id)
 }
 
 // token returns the token at a position.
 func (s *Sequence) token(position int) int {
 	n := s.e.page()
-	return int(s.e.states.ids[int(s.pages[position/n])*n+position%n])
+	return int(s.e.pages.ids[int(s.pages[position/n])*n+position%n])
 }
 
 // reserve chooses the positions after which a chunk leaves snapshots: before a draft, or after the last page that it
@@ -80,7 +87,8 @@ func (s *Sequence) leave() {
 	appended := s.appended
 	s.appended = false
 	if appended {
-		s.done = s.Len()
+		s.done, s.rows = s.Len(), s.Len()
+		s.letGo(0, s.e.kept(s.done))
 	}
 	for _, k := range s.snapshots {
 		if st.drop(k.slot); appended {
@@ -120,18 +128,22 @@ func (s *Sequence) markNow() {
 	s.markHere(false)
 }
 
-// behind is the number of tokens that the state does not stand behind yet.
+// behind is the number of tokens that are to be computed once more.
 func (s *Sequence) behind() int {
-	if s.e.states.size == 0 {
+	if !s.e.repeats() {
 		return 0
 	}
 	return s.Len() - s.done
 }
 
-// rewind takes the state back to the latest snapshot.
+// rewind takes the state back to the latest snapshot, or the window to the latest anchor.
 func (s *Sequence) rewind() {
 	st := &s.e.states
 	if st.size == 0 {
+		s.done = min(s.done, s.Len())
+		if s.e.windowed() {
+			s.rewindWindow()
+		}
 		return
 	}
 	st.drop(s.state)

@@ -34,15 +34,19 @@ func newRotary(c *model.Rope, n int) rotary {
 	return r
 }
 
-// compute sets the rotations of token t, at position pos.
-func (r *rotary) compute(t, pos int) {
+// compute sets the rotations of token t, at position pos of a sequence.
+func (r *rotary) compute(t, pos int, s *Sequence) {
 	if r.scale != nil {
 		r.scales[t] = r.scale(pos)
 	}
 	if r.still != nil {
 		r.stills[t] = r.still(pos)
 	}
-	r.ropes[0].At(pos, r.rotations[t][0])
+	global := &r.ropes[0]
+	if s.stage > 0 {
+		global = &s.rope
+	}
+	global.At(pos, r.rotations[t][0])
 	if r.local {
 		r.ropes[1].At(pos, r.rotations[t][1])
 	}

@@ -111,7 +111,7 @@ func Predicted(prompt, prediction, text []int) int { return draft.Predicted(prom
 // advance appends the last token of the text and a draft, which it returns, and computes the logits after each.
 func (g *Generation) advance(ctx context.Context, step *Chunk, token int) ([]int, error) {
 	o := &g.e.opt
-	guesses := g.draft(ctx, min(o.Context-step.Seq.Len(), o.Batch)-1, 0)
+	guesses := g.draft(ctx, step.Seq.DraftRoom(min(o.Context-step.Seq.Len(), o.Batch)-1), 0)
 	for {
 		tokens := append([]int{token}, guesses...)
 		n := len(tokens) * g.e.desc.Vocab

@@ -22,8 +22,7 @@ type states struct {
 	marks  []int32  // users per slot: pages
 	used   []uint64 // per slot: clock at its last use
 	clock  uint64
-	pages  []mark  // by page
-	ids    []int32 // tokens by page and position, to compute them once more
+	pages  []mark // by page
 }
 
 // mark is the snapshot of a page: the state after its first tokens.
@@ -65,7 +64,7 @@ func (e *Engine) newStates() error {
 	*s = states{
 		memory: unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(memory.Bytes))), n*size/4), size: size / 4,
 		live: make([]int32, n), marks: make([]int32, n), used: make([]uint64, n),
-		pages: make([]mark, pages), ids: make([]int32, pages*e.page()),
+		pages: make([]mark, pages),
 	}
 	at := 0
 	for i := range e.desc.Blocks {
@@ -141,7 +140,7 @@ func (s *states) touch(slot int32) {
 	s.used[slot] = s.clock
 }
 
-// copyPage gives a copy of a page its tokens, and its snapshot if that is of its first tokens.
+// copyPage gives a copy of a page its tokens, and its snapshot and its anchor if these are of its first tokens.
 func (e *Engine) copyPage(to, from int32, tokens int) {
 	if e.device != nil {
 		e.device.copyPage(to, from)
@@ -149,11 +148,16 @@ func (e *Engine) copyPage(to, from int32, tokens int) {
 	} else {
 		copy(e.pages.bytes(to), e.pages.bytes(from))
 	}
-	s, n := &e.states, e.page()
+	if e.repeats() {
+		e.pages.copyIDs(to, from)
+	}
+	if e.windowed() {
+		e.windows.copyAnchor(to, from, tokens)
+	}
+	s := &e.states
 	if s.size == 0 {
 		return
 	}
-	copy(s.ids[int(to)*n:][:n], s.ids[int(from)*n:])
 	if m := s.pages[from]; m.tokens > 0 && m.tokens <= tokens {
 		s.mark(to, m.slot, m.tokens)
 	}

@@ -83,11 +83,12 @@ type rope struct {
 // Rotation returns the angles by which the pairs of a head are rotated from one position to the next, and the factor by
 // which they grow (N17), for blocks with a sliding window or those without.
 func Rotation(r model.Rope, local bool) (angles []float64, factor float64) {
-	x := newRope(r, local)
+	x := newRope(r, local, 0)
 	return x.inv, x.amplitude
 }
 
-func newRope(r model.Rope, local bool) rope {
+// newRope returns the rotation of blocks in texts of a stage (N67).
+func newRope(r model.Rope, local bool, stage int) rope {
 	theta, scaled := r.Theta, true
 	if local && r.LocalTheta != 0 {
 		theta, scaled = r.LocalTheta, false
@@ -100,23 +101,30 @@ func newRope(r model.Rope, local bool) rope {
 		a := float64(2*i) / float64(r.Dim)
 		out.inv[i] = expWide(-float64(a * ln(theta)))
 		if scaled {
-			out.inv[i] = scaleFrequency(out.inv[i], i, r)
+			out.inv[i] = scaleFrequency(out.inv[i], i, r, stage)
 		}
 	}
 	return out
 }
 
 // scaleFrequency stretches a frequency for contexts beyond those of the training (N17).
-func scaleFrequency(inv float64, i int, r model.Rope) float64 {
+func scaleFrequency(inv float64, i int, r model.Rope, stage int) float64 {
 	if r.Yarn != nil {
 		t := yarnShare(float64(i), r)
 		return float64(inv/r.Yarn.Factor*t) + float64(inv*(1-t))
 	}
-	if r.LongRope != nil {
+	if r.LongRope != nil && stage == 0 {
 		return inv / r.LongRope.Short[i]
 	}
-	if r.Alpha != 0 {
-		return float64(inv * expWide(-float64(float64(2*i)/float64(r.Dim-2)*ln(r.Alpha))))
+	if r.LongRope != nil {
+		return inv / r.LongRope.Long[i]
+	}
+	alpha := r.Alpha
+	if stage > 0 {
+		alpha = float64(r.Dynamic*(float64(stage)/float64(r.OriginalMaxPositions))) - (r.Dynamic - 1)
+	}
+	if alpha != 0 {
+		return float64(inv * expWide(-float64(float64(2*i)/float64(r.Dim-2)*ln(alpha))))
 	}
 	if r.Linear != 0 {
 		inv = inv / r.Linear

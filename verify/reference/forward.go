@@ -13,6 +13,7 @@ type Sequence struct {
 	n            int          // positions
 	keys, values [][][]stored // [layer][position][head]
 	recurrent    []layerState
+	staged
 }
 
 // layerState is what a recurrent layer keeps of a sequence.
@@ -41,6 +42,21 @@ func (m *Model) Logits(ctx context.Context, tokens []int) ([][]float32, error) {
 // Forward appends chunks to their sequences and returns the logits of every token, chunk after chunk, [token][Vocab].
 // All tokens go through a layer together, so that its weights are read once. After an error the sequences are unusable.
 func (m *Model) Forward(ctx context.Context, chunks ...Chunk) ([][]float32, error) {
+	if !m.d.Rope.Staged() {
+		return m.forward(ctx, chunks...)
+	}
+	var all [][]float32
+	for _, c := range chunks {
+		logits, err := m.forwardStaged(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, logits...)
+	}
+	return all, nil
+}
+
+func (m *Model) forward(ctx context.Context, chunks ...Chunk) ([][]float32, error) {
 	p := &pass{Model: m, ctx: ctx}
 	if err := p.embedAll(chunks); err != nil {
 		return nil, err
@@ -272,7 +288,11 @@ func (p *pass) rotate(t int, x []float32, b *block) {
 		if p.d.Latent != nil { // the last values
 			head = head[d-p.d.Rope.Dim:]
 		}
-		b.rope.rotate(head, p.at[t].pos)
+		if own := p.at[t].seq.rope; own != nil && b.staged {
+			own.rotate(head, p.at[t].pos)
+		} else {
+			b.rope.rotate(head, p.at[t].pos)
+		}
 	}
 }
 

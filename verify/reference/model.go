@@ -41,6 +41,7 @@ type block struct {
 
 	rope   rope
 	noRope bool
+	staged bool      // the rotation depends on the length of the text (N67)
 	window int       // visible positions; 0 = all
 	sinks  []float32 // of the heads; nil = none
 }
@@ -219,7 +220,7 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 			return out, err
 		}
 	}
-	out.rope, out.noRope, out.window = ropeOf(d, b), b.NoRope, windowOf(d, b)
+	out.rope, out.staged, out.noRope, out.window = ropeOf(d, b), stages(d, b), b.NoRope, windowOf(d, b)
 	out.sinks, err = openVector(v, b.Sinks, d.Heads)
 	return out, err
 }
@@ -262,7 +263,7 @@ func ropeOf(d *model.Description, b *model.Block) rope {
 	if b.NoRope {
 		return rope{}
 	}
-	return newRope(d.Rope, b.Local)
+	return newRope(d.Rope, b.Local, 0)
 }
 
 func windowOf(d *model.Description, b *model.Block) int {

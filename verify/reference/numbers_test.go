@@ -134,7 +134,7 @@ func TestRopeVectors(t *testing.T) {
 		switch c.Name {
 		case "rotate_half":
 			seen++
-			r := newRope(model.Rope{Theta: c.Theta, Dim: c.HeadDim}, false)
+			r := newRope(model.Rope{Theta: c.Theta, Dim: c.HeadDim}, false, 0)
 			x := make([]float32, len(c.X))
 			for i, v := range c.X {
 				x[i] = float32(v)
@@ -148,7 +148,7 @@ func TestRopeVectors(t *testing.T) {
 		case "llama3_scaled_inv_freq":
 			seen++
 			r := newRope(model.Rope{Theta: c.Theta, Dim: c.HeadDim, Factor: c.Factor, LowFreqFactor: c.Low,
-				HighFreqFactor: c.High, OriginalMaxPositions: c.OldCtx}, false)
+				HighFreqFactor: c.High, OriginalMaxPositions: c.OldCtx}, false, 0)
 			for i, v := range r.inv {
 				if math.Abs(v/c.InvFreq[i]-1) > 1e-14 {
 					t.Errorf("%s: frequency %d is %v, want %v", c.Name, i, v, c.InvFreq[i])
@@ -163,12 +163,12 @@ func TestRopeVectors(t *testing.T) {
 
 func TestRopeVariants(t *testing.T) {
 	base := model.Rope{Theta: 10000, Dim: 8}
-	plain := newRope(base, false)
+	plain := newRope(base, false, 0)
 	base.Linear, base.LocalTheta = 4, 100
-	if linear := newRope(base, false); linear.inv[1] != plain.inv[1]/4 {
+	if linear := newRope(base, false, 0); linear.inv[1] != plain.inv[1]/4 {
 		t.Errorf("linear scaling: %v instead of %v", linear.inv[1], plain.inv[1]/4)
 	}
-	local := newRope(base, true)
+	local := newRope(base, true, 0)
 	if want := math.Pow(100, -2./8); math.Abs(local.inv[1]/want-1) > 1e-15 {
 		t.Errorf("local blocks: frequency %v instead of %v, without scaling", local.inv[1], want)
 	}

@@ -260,7 +260,7 @@ func (d *decoder) tables(local bool) (cos, sin string, err error) {
 	if local && d.model.Rope.LocalTheta != 0 {
 		name, r = "rotary.local", own
 	}
-	t := &rotations{Rope: r, positions: d.model.MaxPositions}
+	t := &rotations{Rope: r, positions: d.model.FixedPositions()}
 	dims := []int64{int64(t.positions), int64(len(r.Inv))}
 	if cos, err = d.tensor(name+".cos", float32Kind, dims, t.writeCos); err != nil {
 		return "", "", err

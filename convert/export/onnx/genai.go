@@ -52,7 +52,7 @@ func (d *decoder) genai() []byte {
 	m := d.model
 	c := genaiConfig{
 		Model: genaiModel{
-			Type: "llama", EOS: m.EOS, ContextLength: m.MaxPositions, VocabSize: m.Vocab,
+			Type: "llama", EOS: m.EOS, ContextLength: m.FixedPositions(), VocabSize: m.Vocab,
 			Decoder: genaiDecoder{
 				Filename:   modelFile,
 				HeadSize:   m.HeadDim,
@@ -68,7 +68,7 @@ func (d *decoder) genai() []byte {
 					"present_value_names": "present.%d.value"},
 			},
 		},
-		Search: genaiSearch{MaxLength: m.MaxPositions},
+		Search: genaiSearch{MaxLength: m.FixedPositions()},
 	}
 	c.Model.Decoder.SessionOptions.ProviderOptions = []struct{}{}
 	if m.BOS >= 0 {

@@ -162,7 +162,7 @@ func (m *exported) texts() error {
 			info = append(info, field{name: "chat_template", value: ours})
 		}
 	}
-	m.graph(tokenizerFile, v.tokenizer(m.model.MaxPositions, info), false)
+	m.graph(tokenizerFile, v.tokenizer(m.model.FixedPositions(), info), false)
 	m.graph(detokenizerFile, v.detokenizer(info), false)
 	return nil
 }

@@ -62,7 +62,7 @@ func (s Static) completed(d *model.Description) (*Static, error) {
 			*to = value
 		}
 	}
-	set(&s.Context, min(defaultContext, d.MaxPositions))
+	set(&s.Context, min(defaultContext, d.FixedPositions()))
 	set(&s.Prefill, min(defaultPrefill, s.Context))
 	set(&s.Layers, defaultLayers)
 	set(&s.Bits, defaultBits)
@@ -70,10 +70,10 @@ func (s Static) completed(d *model.Description) (*Static, error) {
 	case !slices.Contains(Caches(), string(s.Cache)):
 		return nil, fmt.Errorf("%w: static KV cache %q: must be one of %s", pack.ErrUnsupported, s.Cache,
 			strings.Join(Caches(), ", "))
-	case s.Context < 2 || s.Context > d.MaxPositions:
+	case s.Context < 2 || s.Context > d.FixedPositions():
 		return nil, fmt.Errorf("%w: static context of %d tokens: the model has 2 to %d positions",
 			pack.ErrLimit, s.Context,
-			d.MaxPositions)
+			d.FixedPositions())
 	case s.Prefill < 1 || s.Prefill > s.Context:
 		return nil, fmt.Errorf("%w: prefill of %d tokens: must be 1 to %d, the static context", pack.ErrLimit,
 			s.Prefill, s.Context)

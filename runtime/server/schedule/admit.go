@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -93,7 +94,7 @@ func (s *Scheduler) open(t *task, cached bool) (err error) {
 		t.seq, err = s.e.NewSequence()
 	} else {
 		var pages []engine.Page
-		pages, n = s.cache.Match(t.Salt, t.Prompt[:len(t.Prompt)-1])
+		pages, n = s.cache.Match(s.salt(t, s.e.Description().Rope.Stage(len(t.Prompt))), t.Prompt[:len(t.Prompt)-1])
 		if t.seq, err = s.e.Resume(pages, n); err == nil {
 			n = t.seq.Len()
 		}
@@ -122,5 +123,21 @@ func (s *Scheduler) remember(t *task, seq *engine.Sequence, n int, generated []i
 		return
 	}
 	tokens := slices.Concat(t.Prompt, generated)[:n]
-	s.cache.Insert(t.Salt, tokens, seq.Pages(n))
+	s.cache.Insert(s.salt(t, seq.Stage()), tokens, seq.Pages(n))
 }
+
+// rememberPrompt caches the whole pages of a prompt; its texts go on writing to the last one. If one of them may have
+// its keys rotated once more, nothing is cached before it ends: all pages that the task has taken are then in use by
+// one of its texts, which is what worst counts on, and a text with pages of its own is rotated in place.
+func (s *Scheduler) rememberPrompt(t *task) {
+	for i := range t.Texts {
+		if restaged(s.e, len(t.Prompt), t.end(i)) {
+			return
+		}
+	}
+	size := s.e.PageTokens()
+	s.remember(t, t.seq, len(t.Prompt)/size*size, nil)
+}
+
+// salt keeps apart the cached prefixes of texts whose keys have other rotations (NUMERICS N67).
+func (s *Scheduler) salt(t *task, stage int) string { return fmt.Sprintf("%d %s", stage, t.Salt) }

@@ -119,11 +119,11 @@ func requests(n, vocab int) []Request {
 
 // TestLoad: a request gets the same bytes whatever else the engine does: batches of any size, in any order, alongside
 // cancelled requests, with and without drafts, with and without prefix cache, with little memory and with much.
-func TestLoad(t *testing.T) { testLoad(t, tinymodel.Path(t), 256) }
+func TestLoad(t *testing.T) { testLoad(t, tinymodel.Path(t), 256, 1) }
 
 // TestLoadRecurrent is TestLoad for a model with recurrent layers: drafts, forks, prefixes and cancelled requests do
 // not change the states of others.
-func TestLoadRecurrent(t *testing.T) { testLoad(t, recurrentPath(t), 32) }
+func TestLoadRecurrent(t *testing.T) { testLoad(t, recurrentPath(t), 32, 1) }
 
 func recurrentPath(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "model")
@@ -135,7 +135,10 @@ func recurrentPath(t *testing.T) string {
 // there. One that goes on with an answer finds all of it.
 func TestBranches(t *testing.T) {
 	o := engine.Options{Threads: 1, Context: 256, Sequences: 2, Page: 32}
-	s := start(t, openFile(t, recurrentPath(t), o), Options{PrefixCache: true})
+	branches(t, start(t, openFile(t, recurrentPath(t), o), Options{PrefixCache: true}))
+}
+
+func branches(t *testing.T, s *Scheduler) {
 	common := requests(1, s.vocab)[0].Prompt[:70]
 	for i, want := range []int{0, 0, 64, 64} {
 		r := Request{Prompt: slices.Clone(common), Logprobs: -1, PromptLogprobs: -1,
@@ -154,8 +157,8 @@ func TestBranches(t *testing.T) {
 }
 
 // testLoad expects prefixes to be found again with pages of up to longest tokens: with recurrent layers they end where
-// pages do, and few requests have whole long pages in common.
-func testLoad(t *testing.T, path string, longest int) {
+// pages do, and few requests have whole long pages in common. Contexts are times as long as these requests need.
+func testLoad(t *testing.T, path string, longest, times int) {
 	alone := start(t, openFile(t, path, engine.Options{Threads: 1, Context: 256, Sequences: 4}), Options{Queue: 100})
 	vocab := alone.vocab
 	list := requests(44, vocab)
@@ -177,6 +180,7 @@ func testLoad(t *testing.T, path string, longest int) {
 		{engine.Options{Threads: 2, Context: 256, Sequences: 8}, true, 1, 0},
 		{engine.Options{Threads: 2, Context: 200, Sequences: 5, Page: 32, Batch: 17}, false, 8, time.Second},
 	} {
+		o.Context *= times
 		s := start(t, openFile(t, path, o.Options), Options{Queue: 1000, PrefixCache: o.cache, ITLTarget: o.target})
 		hits := under(t, s, list, want, o.clients)
 		if o.cache && hits == 0 && s.e.PageTokens() <= longest {

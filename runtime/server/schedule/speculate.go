@@ -8,7 +8,7 @@ func (s *Scheduler) draft(texts []*text, prompts bool) {
 	for _, x := range texts {
 		x.tokens = x.tokens[:1]
 		if !prompts && !x.plain {
-			x.tokens = append(x.tokens, x.gen.Draft(s.e.Options().Batch-pass, pass-1)...)
+			x.tokens = append(x.tokens, x.gen.Draft(x.seq.DraftRoom(s.e.Options().Batch-pass), pass-1)...)
 		}
 		pass += len(x.tokens) - 1
 		x.plain = false

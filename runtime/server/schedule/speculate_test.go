@@ -102,7 +102,7 @@ func TestDraftsOfFullPasses(t *testing.T) {
 	}
 }
 
-// readyText returns a text with a repetitive prompt.
+// readyText returns a text with a repetitive prompt, and an empty sequence.
 func readyText(t *testing.T, s *Scheduler, r *Request) *text {
 	t.Helper()
 	k, err := s.newTask(newCall(context.Background(), 1), 0, r)
@@ -112,7 +112,11 @@ func readyText(t *testing.T, s *Scheduler, r *Request) *text {
 	if err := k.begin(s.e); err != nil {
 		t.Fatal(err)
 	}
-	return k.texts[0]
+	x := k.texts[0]
+	if x.seq, err = s.e.NewSequence(); err != nil {
+		t.Fatal(err)
+	}
+	return x
 }
 
 // broken is a model with an infinite embedding of token 2000. The output head, the same tensor in the checkpoint, is

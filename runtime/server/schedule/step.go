@@ -193,9 +193,7 @@ func (s *Scheduler) choose(texts []*text) error {
 // prefilled hands the sequence of a prompt to its texts, which then sample their first tokens.
 func (s *Scheduler) prefilled(t *task) []*text {
 	t.timing.Prefilled = time.Now()
-	size := s.e.PageTokens()
-	// whole pages only: this sequence goes on writing to the last one
-	s.remember(t, t.seq, len(t.Prompt)/size*size, nil)
+	s.rememberPrompt(t)
 	t.call.post(Event{Request: t.index, Text: -1, Piece: engine.Piece{Token: -1}, Prompt: t.prompt, Cached: t.resumed})
 	row := t.logits[max(0, len(t.logits)-s.vocab):]
 	for i, x := range t.texts {

@@ -77,14 +77,25 @@ func (t *task) end(i int) int {
 }
 
 // unwritten returns the number of pages that a sequence of length now, whose first shared tokens use shared pages,
-// needs to grow to end.
+// needs to grow to end. Where its keys are rotated once more on the way, these are to replace the shared pages too.
 func unwritten(e *engine.Engine, shared, now, end int) int {
 	size := e.PageTokens()
-	all := (end+size-1)/size - shared/size
-	if now == shared {
-		return all
+	own := shared / size // index of the first page that is not shared
+	n := (end+size-1)/size - own
+	if now != shared {
+		n -= (now+size-1)/size - own
 	}
-	return all - ((now+size-1)/size - shared/size)
+	if restaged(e, now, end) {
+		n += own
+	}
+	return n
+}
+
+// restaged reports whether a sequence of length now may have its keys rotated once more before it has length end
+// (NUMERICS N67).
+func restaged(e *engine.Engine, now, end int) bool {
+	r := &e.Description().Rope
+	return r.Stage(now) != r.Stage(end)
 }
 
 // prefilling reports whether prompt tokens are left to compute.
