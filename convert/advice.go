@@ -46,15 +46,19 @@ func (p *Plan) adviseFloats() {
 			bytes += s.from.Size
 		}
 	}
+	why := "the weights are floats of full precision, and nothing says that they were trained to be fewer bits"
+	if n, stored := p.source.Dequantized(); n > 0 {
+		why = fmt.Sprintf("%s holds floats, not integers times a scale: %d matrices of %.0f MB become the floats that "+
+			"they stand for, exactly", p.scheme.Method, n, float64(stored)/1e6)
+	}
 	var offers []string
 	for _, o := range Offers() {
 		offers = append(offers, fmt.Sprintf("%s: about %.0f MB, perplexity %+.1f %%", o.Flags,
 			float64(weights)*o.Bits/8e6,
 			100*o.Loss))
 	}
-	p.note("nothing is packed: the weights are floats of full precision, and nothing says that they were trained to "+
-		"be fewer bits. Their linear layers take %.0f MB; smaller, with the loss of SmolLM2-135M (docs/QUALITY.md): %s",
-		float64(bytes)/1e6, strings.Join(offers, "; "))
+	p.note("nothing is packed: %s. Their linear layers take %.0f MB; smaller, with the loss of SmolLM2-135M "+
+		"(docs/QUALITY.md): %s", why, float64(bytes)/1e6, strings.Join(offers, "; "))
 }
 
 // fewBits reports whether a matrix, not trained for that, gets codes of two bits or fewer.

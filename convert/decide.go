@@ -432,6 +432,9 @@ func (d *decider) keep(t checkpoint.Tensor, note string) error {
 	for _, dim := range t.Shape {
 		n *= dim
 	}
+	if kind := t.Dequantized(); kind != "" {
+		note = kind + " as floats, which are exact"
+	}
 	row := Row{
 		Tensor: t.Name, Shape: t.Shape, DType: string(t.DType), Rule: ruleKeep,
 		BytesIn: t.Size, BytesOut: t.Size, RelError: &zero, Note: cmp.Or(d.asFloats[t.Name], note),

@@ -26,7 +26,8 @@ func (p *Plan) findLayers(config []byte) (err error) {
 	for _, t := range p.source.Tensors() {
 		names = append(names, t.Name)
 	}
-	if p.layers, err = p.scheme.Layers(names, p.lookup); err == nil && len(p.layers) == 0 {
+	p.layers, err = p.scheme.Layers(names, p.lookup)
+	if n, _ := p.source.Dequantized(); err == nil && len(p.layers) == 0 && n == 0 {
 		p.note("config.json declares %s, but all modules hold floats, which are converted as they are; "+
 			"see whether this is the checkpoint that you want", p.scheme.Method)
 	}
@@ -107,7 +108,8 @@ func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 		stack, err := quantized.OpenStack(layers, d.readLayer)
 		return layerDecoder{stack}, err
 	}
-	e := packed.Entry{Scale: scale, Quantizer: importCodes, Zero: stack.Zeros() != nil, Order: stack.Order() != nil}
+	e := packed.Entry{Scale: scale, Quantizer: importCodes, Zero: stack.Zeros() != nil,
+		Min: stack.Minima() != nil, Order: stack.Order() != nil}
 	err = d.pack(m, s, layout, e, true)
 	s.row.BytesIn = in
 	return err
@@ -126,10 +128,10 @@ func scaleOf(m quantized.Stack) (packed.Scale, error) {
 	if l.ScaleOf == safetensors.U8 {
 		s.DType = packed.ScaleE8M0
 	}
-	if l.Group >= l.Columns {
+	if l.Group >= l.Columns && m.Minima() == nil { // which belong to groups, FORMAT F25
 		s.Kind, s.Group = packed.ScaleRow, 0
-	} else if l.Group < 32 || l.Group&(l.Group-1) != 0 {
-		return s, fmt.Errorf("%w: groups of %d columns share a scale; supported are 32, 64, 128 and "+
+	} else if l.Group < 16 || l.Group&(l.Group-1) != 0 {
+		return s, fmt.Errorf("%w: groups of %d columns share a scale; supported are 16, 32, 64, 128 and "+
 			"larger powers of two",
 			pack.ErrUnsupported, l.Group)
 	}
@@ -158,6 +160,9 @@ func (d layerDecoder) Finish() ([]pipeline.Blob, error) {
 	list := []pipeline.Blob{{Suffix: packed.ScaleSuffix, Data: d.m.Scales()}}
 	if zeros := d.m.Zeros(); zeros != nil {
 		list = append(list, pipeline.Blob{Suffix: packed.ZeroSuffix, Data: packed.CodeBytes(zeros)})
+	}
+	if minima := d.m.Minima(); minima != nil {
+		list = append(list, pipeline.Blob{Suffix: packed.MinSuffix, Data: minima})
 	}
 	if order := d.m.Order(); order != nil {
 		list = append(list, pipeline.Blob{Suffix: packed.OrderSuffix, Data: order})

@@ -184,8 +184,8 @@ func (r *run) files() (list []pipeline.File) {
 		}
 		list = append(list, f)
 	}
-	// decoded tensors follow from the other files, whose digests reveal changes
-	if v, ok := r.source.View(); ok {
+	// computed tensors follow from the other files, whose digests reveal changes
+	for _, v := range r.source.Views() {
 		list = append(list, pipeline.File{Name: v.Name, Size: v.Size,
 			Open: func() (io.ReaderAt, error) { return nil, nil }})
 	}

@@ -96,7 +96,7 @@ func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 	if err != nil {
 		return err
 	}
-	l, group, zeros, order := m.Layer(), e.Scale.Group, m.Zeros(), m.Order()
+	l, group, zeros, order, minima := m.Layer(), e.Scale.Group, m.Zeros(), m.Order(), m.Minima()
 	if e.Scale.Kind == packed.ScaleRow {
 		group = l.Columns
 	}
@@ -111,8 +111,8 @@ func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 		return broken("", "groups of %d columns, in the checkpoint %d", group, l.Group)
 	case e.Layout.Alphabet != m[0].Alphabet.Name:
 		return broken("", "codes of alphabet %s, in the checkpoint %s", e.Layout.Alphabet, m[0].Alphabet.Name)
-	case e.Min:
-		return broken("F25", "minima, which a checkpoint of modules does not give")
+	case e.Min != (minima != nil):
+		return broken("F25", "minima %t, in the checkpoint %t", e.Min, minima != nil)
 	case e.Zero != (zeros != nil) || e.Order != (order != nil):
 		return broken("", "zero points %t and order of columns %t, in the checkpoint %t and %t", e.Zero, e.Order,
 			zeros != nil, order != nil)
@@ -120,7 +120,8 @@ func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 	if err := checkSigned(e, l.Signed && negative(m.ScaleValues())); err != nil {
 		return err
 	}
-	for suffix, want := range map[string][]byte{packed.ZeroSuffix: packed.CodeBytes(zeros), packed.OrderSuffix: order} {
+	for suffix, want := range map[string][]byte{packed.ZeroSuffix: packed.CodeBytes(zeros), packed.OrderSuffix: order,
+		packed.MinSuffix: minima} {
 		if t, err := o.view.Tensor(e.Name + suffix); want != nil && (err != nil || !bytes.Equal(t.Data, want)) {
 			return broken("", "%s is not that of the checkpoint", e.Name+suffix)
 		}

@@ -35,12 +35,16 @@ type sourceTensor struct {
 // readAgain reads the headers of all weight files with the second reader.
 func (s *session) readAgain(c *checkpoint.Checkpoint) (*second, error) {
 	r := &second{tensors: map[string]sourceTensor{}}
-	if v, ok := c.View(); ok {
+	shards := c.Shards()
+	for _, v := range c.Views() {
+		if shards != nil {
+			break // of weights that this reader makes floats of too
+		}
 		r.takeOver(c, v.Name)
 		s.report.add(Check{Level: Source, Group: "second reader", Name: v.Name, Verdict: Skip,
 			Reason: "the second reader does not read GGUF; tensors are compared as convert read them"})
 	}
-	for _, shard := range c.Shards() {
+	for _, shard := range shards {
 		check := Check{Level: Source, Group: "second reader", Name: shard.Name}
 		if t := foreign(c, shard.Name); t != nil {
 			r.takeOver(c, shard.Name)
@@ -52,15 +56,15 @@ func (s *session) readAgain(c *checkpoint.Checkpoint) (*second, error) {
 		}
 		s.report.add(check)
 	}
-	return r, nil
+	return r, r.dequantize(c)
 }
 
 // foreign returns a tensor of a file whose type the second reader does not know: floats of 8 bits and complex numbers.
 // It then refuses the whole file.
 func foreign(c *checkpoint.Checkpoint, file string) *checkpoint.Tensor {
-	for i, t := range c.Tensors() {
+	for i, t := range c.Stored() {
 		if _, err := safetensors.ParseDType(string(t.DType)); t.File == file && err != nil {
-			return &c.Tensors()[i]
+			return &c.Stored()[i]
 		}
 	}
 	return nil
@@ -68,7 +72,7 @@ func foreign(c *checkpoint.Checkpoint, file string) *checkpoint.Tensor {
 
 // takeOver enters the tensors of a file as the first reader has them.
 func (r *second) takeOver(c *checkpoint.Checkpoint, file string) {
-	for _, t := range c.Tensors() {
+	for _, t := range c.Stored() {
 		if t.File == file {
 			r.tensors[t.Name] = sourceTensor{first{c, t}, t.Name, string(t.DType), t.Shape, t.Size}
 		}

@@ -36,22 +36,27 @@ type Tensor struct {
 	Size  int64  // bytes
 	Begin int64  // offset in the file
 
-	file *file
-	view *view // nil = the bytes are stored in file
+	file   *file
+	view   *view   // nil = the bytes are stored in file
+	values *values // nil likewise
 }
 
 // Checkpoint is an open model. Its methods are safe for concurrent use.
 type Checkpoint struct {
-	dir      *dir
-	bare     bool // a single file, opened by its name
-	shards   []*file
-	texts    map[string][]byte
-	tensors  []Tensor // by name
-	index    map[string]int
-	sources  []Source
-	view     *Source // decoded view of a GGUF's tensors; nil = none
-	warnings []string
-	details  []string
+	dir     *dir
+	bare    bool // a single file, opened by its name
+	shards  []*file
+	texts   map[string][]byte
+	tensors []Tensor // by name
+	index   map[string]int
+	sources []Source
+	gguf    bool
+	views   []Source // virtual files of tensors that are computed
+
+	stored      []Tensor // by name, as in the files; nil = tensors
+	storedIndex map[string]int
+	warnings    []string
+	details     []string
 }
 
 // Open opens the model at path. It reads the headers of all weight files and the text files, and checks that the index
@@ -84,7 +89,10 @@ func (c *Checkpoint) open(path string) error {
 	if err := c.readTexts(); err != nil {
 		return err
 	}
-	return c.openWeights()
+	if err := c.openWeights(); err != nil {
+		return err
+	}
+	return c.dequantize()
 }
 
 // about adds the file name to an error, except for a single bare file, to which Open adds the path as typed.
@@ -163,14 +171,9 @@ func (c *Checkpoint) File(name string) ([]byte, bool) {
 // IsDir reports whether the checkpoint is a directory rather than a bare file.
 func (c *Checkpoint) IsDir() bool { return !c.bare }
 
-// View returns the virtual file that Tensor.File names for the tensors of a GGUF: the decoded bytes that ReadAt
-// returns. Sources lists the real files. ok is false for other checkpoints.
-func (c *Checkpoint) View() (s Source, ok bool) {
-	if c.view == nil {
-		return Source{}, false
-	}
-	return *c.view, true
-}
+// Views returns the virtual files that Tensor.File names for tensors that are computed: those of a GGUF, and weights
+// that become floats. ReadAt returns their bytes. Sources lists the real files.
+func (c *Checkpoint) Views() []Source { return c.views }
 
 // Tensors returns all tensors, sorted by name. The caller must not modify the slice.
 func (c *Checkpoint) Tensors() []Tensor { return c.tensors }
@@ -189,8 +192,8 @@ func (c *Checkpoint) ReadAt(t Tensor, p []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(p)) > t.Size-off {
 		return fmt.Errorf("tensor %q: bytes %d to %d of %d were asked for", t.Name, off, off+int64(len(p)), t.Size)
 	}
-	if t.view != nil {
-		if err := t.view.readAt(p, off); err != nil {
+	if t.view != nil || t.values != nil {
+		if err := t.compute(p, off); err != nil {
 			return fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
 		}
 		return nil
@@ -200,6 +203,14 @@ func (c *Checkpoint) ReadAt(t Tensor, p []byte, off int64) error {
 		return nil
 	}
 	return readFailed(t.File, t.Name, err)
+}
+
+// compute fills p with bytes of a tensor that is not stored as it is.
+func (t Tensor) compute(p []byte, off int64) error {
+	if t.values != nil {
+		return t.values.of.ReadAt(p, off, t.values.read)
+	}
+	return t.view.readAt(p, off)
 }
 
 func readFailed(file, tensor string, err error) error {
@@ -218,7 +229,7 @@ type Shard struct {
 
 // Shards returns the safetensors files in the order of opening; nil for a GGUF.
 func (c *Checkpoint) Shards() []Shard {
-	if c.view != nil {
+	if c.gguf {
 		return nil
 	}
 	list := make([]Shard, len(c.shards))

@@ -122,7 +122,7 @@ func (g *ggufFile) tensors() error {
 			return fmt.Errorf("tensor %q: %w", t.From.Name, err)
 		}
 	}
-	g.c.view = &Source{g.c.shards[0].name + viewSuffix, g.offset}
+	g.c.gguf, g.c.views = true, []Source{{g.c.shards[0].name + viewSuffix, g.offset}}
 	g.c.sortTensors()
 	return nil
 }
@@ -204,9 +204,13 @@ func (p ggufPart) read(b []byte, t gguf.TensorInfo, off int64) error {
 	return readFailed(p.file.name, t.Name, err)
 }
 
-// Stored returns the tensor's type and size in bytes in its file; for a GGUF, those of its blocks.
+// Stored returns the tensor's type and size in bytes in its file; for a GGUF, those of its blocks, and for weights that
+// become floats, those of their elements and scales.
 func (t Tensor) Stored() (kind string, bytes int64) {
-	if t.view == nil {
+	switch {
+	case t.values != nil:
+		return t.values.of.Kind, t.values.stored
+	case t.view == nil:
 		return string(t.DType), t.Size
 	}
 	return t.view.tensor.From.Type.String(), t.view.tensor.From.Size

@@ -142,7 +142,7 @@ func TestGGUF(t *testing.T) {
 			t.Errorf("%s: %v", name, x)
 		}
 	}
-	if v, ok := c.View(); !ok || v.Name != "m.gguf (decoded)" || len(c.Sources()) != 1 ||
+	if v := c.Views(); len(v) != 1 || v[0].Name != "m.gguf (decoded)" || len(c.Sources()) != 1 ||
 		c.Sources()[0].Name != "m.gguf" || len(c.Shards()) != 0 {
 		t.Errorf("%v, %v, %v", v, c.Sources(), c.Shards())
 	}

@@ -54,8 +54,9 @@ func TestImported(t *testing.T) {
 			if want == nil {
 				return
 			}
-			if len(v.Manifest().Packed) < 4 {
-				t.Fatalf("%d matrices are packed", len(v.Manifest().Packed))
+			floats := strings.HasPrefix(e.Name(), "bnb-nf4")
+			if n := len(v.Manifest().Packed); n < 4 && !floats || n > 0 && floats {
+				t.Fatalf("%d matrices are packed", n)
 			}
 			for who, got := range map[string][][]float32{"reference": judged(t, dequantize(t, v), d, tokens),
 				"engine": engineLogits(t, dequantize(t, v), tokens)} {
@@ -69,7 +70,7 @@ func TestImported(t *testing.T) {
 			}
 		})
 	}
-	if ran < 56 || refused > 14 {
+	if ran < 69 || refused > 1 {
 		t.Errorf("%d converted, %d refused", ran, refused)
 	}
 }

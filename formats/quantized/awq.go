@@ -39,6 +39,11 @@ func (f awq) layer(module string, look Lookup) (*Layer, error) {
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openAWQ(l, read, d.symmetric) })
 }
 
+func (l *Layer) notSymmetric(row, group int, zero int8) error {
+	return fmt.Errorf("%w: tensor %q: zero_point is false, or sym true, but the zero point of row %d and group %d is "+
+		"%d, not 8", pack.ErrCorrupt, l.Module+".qzeros", row, group, zero+8)
+}
+
 func openAWQ(l *Layer, read Read, symmetric bool) (*Matrix, error) {
 	t, err := l.read(read, ".qzeros", ".scales")
 	if err != nil {
@@ -53,8 +58,7 @@ func openAWQ(l *Layer, read Read, symmetric bool) (*Matrix, error) {
 		for g := range l.Groups() {
 			z := code(t[0], g, l.Rows, n)
 			if symmetric && z != 0 {
-				return nil, fmt.Errorf("%w: tensor %q: zero_point is false, or sym true, but the zero point of row %d "+
-					"and group %d is %d, not 8", pack.ErrCorrupt, l.Module+".qzeros", n, g, z+8)
+				return nil, l.notSymmetric(n, g, z)
 			}
 			m.Zeros[n*l.Groups()+g] = z
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
@@ -21,6 +22,7 @@ type target struct {
 	declared
 	matches matcher
 	format  string
+	block   [2]int // rows and columns that share a scale, of floats; 0 = all
 	note    string
 }
 
@@ -30,30 +32,59 @@ func (f *compressed) layer(module string, look Lookup) (*Layer, error) {
 	if !p.has(".weight_packed") && (packed.DType != safetensors.I8 || !p.has(".weight_scale")) {
 		return nil, nil
 	}
-	t, ok := f.find(module)
-	if !ok {
-		return nil, fmt.Errorf("%w: module %q is compressed, but no target of config_groups matches it",
-			pack.ErrCorrupt, module)
+	t := f.target(p)
+	if p.err != nil {
+		return nil, p.err
 	}
-	if slices.ContainsFunc(f.ignored, func(m matcher) bool { return m.rank != className && m.match(module) }) {
-		return nil, fmt.Errorf("%w: module %q is compressed, but config.json lists it under ignore",
-			pack.ErrCorrupt, module)
-	}
-	p.ignore(".weight_shape", ".input_scale", ".input_zero_point")
+	p.ignore(".weight_shape", ".input_scale", ".input_zero_point", ".input_global_scale")
 	switch t.format {
 	case "pack-quantized":
 		return t.packed(p)
 	case "int-quantized":
 		return t.plain(p)
 	case "mxfp4-pack-quantized":
-		l, err := mxLayer(p, ".weight_packed", ".weight_scale", safetensors.U8)
-		if l != nil {
-			l.Note = t.note
-		}
-		return l, err
+		return compressedMX.layer(p, t.note)
+	case "nvfp4-pack-quantized":
+		return compressedNV.layer(p, t.note)
 	}
-	return nil, fmt.Errorf("%w: module %q: format %q of compressed-tensors; supported are pack-quantized and "+
-		"int-quantized with integers, and mxfp4-pack-quantized", pack.ErrUnsupported, module, t.format)
+	p.fail(pack.ErrCorrupt, "its tensors hold codes, but config.json says format %q, which has floats of 8 bits",
+		t.format)
+	return nil, p.err
+}
+
+// values describes a weight of 8-bit floats.
+func (f *compressed) values(name string, look Lookup, _ Read) (*Values, error) {
+	module, weight := strings.CutSuffix(name, ".weight")
+	if w, _ := look(name); !weight || w.DType != e4m3 {
+		return nil, nil
+	}
+	p := &parts{module: module, look: look}
+	t := f.target(p)
+	if t.format != "float-quantized" && t.format != "mxfp8-quantized" {
+		p.fail(pack.ErrCorrupt, "its weight has type %s, but config.json says format %q", e4m3, t.format)
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	e := p.eight(".weight", ".weight_scale", t.block)
+	p.ignore(".input_scale", ".input_zero_point")
+	of := e.scales.DType // what compressed-tensors computes in
+	if !slices.Contains(floatTypes, of) {
+		of = safetensors.BF16
+	}
+	return e.values(p, name, of)
+}
+
+// target finds the config group of a compressed module.
+func (f *compressed) target(p *parts) target {
+	t, ok := f.find(p.module)
+	switch {
+	case !ok:
+		p.fail(pack.ErrCorrupt, "it is compressed, but no target of config_groups matches it")
+	case slices.ContainsFunc(f.ignored, func(m matcher) bool { return m.rank != className && m.match(p.module) }):
+		p.fail(pack.ErrCorrupt, "it is compressed, but config.json lists it under ignore")
+	}
+	return t
 }
 
 // find selects a target in the library's order: names before patterns before classes.

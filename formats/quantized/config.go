@@ -17,11 +17,17 @@ type Scheme struct {
 	Method  string   // display name: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4" …
 	Details []string // what the packer's own runtime computes differently, apart from the weights
 	layer   func(module string, look Lookup) (*Layer, error)
+	values  func(name string, look Lookup, read Read) (*Values, error) // of the weight of that name; nil = none
 }
 
-// Layer checks the tensors of a module and returns its layer, or nil if the module is not quantized. The tensors
-// decide; a configuration that contradicts them is an error.
-func (s *Scheme) Layer(module string, look Lookup) (*Layer, error) { return s.layer(module, look) }
+// Layer checks the tensors of a module and returns its layer, or nil if the module has no codes. The tensors decide; a
+// configuration that contradicts them is an error.
+func (s *Scheme) Layer(module string, look Lookup) (*Layer, error) {
+	if s.layer == nil {
+		return nil, nil
+	}
+	return s.layer(module, look)
+}
 
 // Parse reads quantization_config, or MLX's quantization, of config.json. beside returns the text of another file of
 // the checkpoint, and may be nil: the files of modelfile.Quantization are the only configuration of older GPTQ and AWQ
@@ -32,7 +38,7 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 	if err != nil {
 		return nil, err
 	}
-	k := &keys{file: "config.json: quantization_config", v: v.Get("quantization_config")}
+	k := &keys{file: "config.json: quantization_config", v: v.Get("quantization_config"), model: v}
 	if q := v.Get("quantization"); q != nil {
 		return parseMLX(k.v, q)
 	}
@@ -157,7 +163,7 @@ func (k *keys) holdAgainst(other *keys) error {
 // kind returns the name of the table that applies to a method's keys.
 func (k *keys) kind() string {
 	switch method := k.text("quant_method", ""); method {
-	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors":
+	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8":
 		return method
 	case "sparseml":
 		return "compressed-tensors"
@@ -173,9 +179,8 @@ var refused = map[string]string{
 	"higgs":      "weights are codebook vectors behind a rotation",
 	"spqr":       "weights are two-level groups with outliers in floats",
 	"hqq":        "zero points are floats",
-	"fp8":        "weights are 8-bit floats",
-	"fbgemm_fp8": "weights are 8-bit floats",
-	"modelopt":   "weights are 8-bit or 4-bit floats",
+	"fbgemm_fp8": "weights are 8-bit floats in FBGEMM's form",
+	"modelopt":   "weights are floats with two levels of scales in its own form",
 	"exl2":       "weights have several widths within a matrix",
 	"exl3":       "weights are trellis codes",
 }
@@ -200,6 +205,8 @@ func (k *keys) method() *Scheme {
 	case "mxfp4":
 		k.follow("mxfp4")
 		return &Scheme{Method: "MXFP4", layer: expertBlocks}
+	case "fp8":
+		return k.fp8()
 	case "", "gptq":
 		if k.v.Get("w_bit") != nil || k.v.Get("q_group_size") != nil {
 			return k.awq() // early AWQ configurations, without quant_method
@@ -212,12 +219,11 @@ func (k *keys) method() *Scheme {
 			"it again", method, tool, "--quant int8 or int4 quantizes it")
 	} else if why, ok := refused[strings.ToLower(method)]; ok {
 		k.fail(pack.ErrUnsupported,
-			"quant_method %q: %s, not integers times a scale; "+
-				"convert the original checkpoint", method, why)
+			"quant_method %q: %s; convert the original checkpoint", method, why)
 	} else {
 		k.fail(pack.ErrUnsupported,
-			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4 and "+
-				"bitsandbytes (int8)", method)
+			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4, fp8 and "+
+				"bitsandbytes", method)
 	}
 	return nil
 }
@@ -231,10 +237,14 @@ func (k *keys) bitsAndBytes() *Scheme {
 	switch {
 	case eight && four:
 		k.fail(pack.ErrCorrupt, "load_in_8bit and load_in_4bit are both true; correct the wrong one")
+	case four:
+		f := tableOf{kind: k.text("bnb_4bit_quant_type", "fp4")}
+		if fourTables[f.kind] == nil {
+			k.fail(pack.ErrUnsupported, "bnb_4bit_quant_type %q; supported are nf4 and fp4", f.kind)
+		}
+		return &Scheme{Method: "bitsandbytes " + f.kind, values: f.values}
 	case !eight:
-		k.fail(pack.ErrUnsupported,
-			"bitsandbytes with bnb_4bit_quant_type %q: weights are entries of a float table, not integers times "+
-				"a scale; supported is load_in_8bit", k.text("bnb_4bit_quant_type", "fp4"))
+		k.fail(pack.ErrCorrupt, "neither load_in_8bit nor load_in_4bit is true; correct the wrong one")
 	}
 	return &Scheme{Method: "bitsandbytes int8", layer: bitsAndBytes}
 }

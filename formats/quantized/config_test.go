@@ -28,6 +28,7 @@ var objects = map[string]string{
 	"sparsity_config": `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized",` +
 		`"sparsity_config":{%s},"config_groups":{"g":{"targets":["Linear"],"weights":{}}}}}`,
 	"bitsandbytes":         `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,%s}}`,
+	"FP8":                  `{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8",%s}}`,
 	"MXFP4":                `{"quantization_config":{"quant_method":"mxfp4",%s}}`,
 	"BitNet":               `{"quantization_config":{"quant_method":"bitnet",%s}}`,
 	"MLX":                  `{"quantization":{"bits":4,%s}}`,
@@ -81,7 +82,7 @@ func TestOtherModels(t *testing.T) {
 		{"weights", "block_structure", `[128,128]`},
 		{"weights", "actorder", `"diagonal"`},
 		{"AWQ", "backend", `"llm-awq"`},
-		{"AWQ", "format", `"gemv"`},
+		{"AWQ", "format", `"gemv_fast"`},
 		{"AWQ", "desc_act", `true`},
 	} {
 		for _, place := range strings.Fields(c.places) {

@@ -54,6 +54,8 @@ const (
 	rotated     = "activations are rotated or scaled before matrix products, which is not supported"
 	activations = "activations are quantized to int8, token by token"
 	cached      = "keys and values are kept as floats"
+	// of weights that become floats
+	floatActivations = "activations stay floats, unless convert --quant makes codes of the weights"
 )
 
 // tables holds the rules of every kind of object: quantization configurations by method, and the objects in them.
@@ -120,9 +122,8 @@ var tables = map[string]table{
 		{"output_activations", told, activations},
 	},
 	"weights": {
-		{"num_bits type symmetric group_size strategy actorder", read, ""},
+		{"num_bits type symmetric group_size strategy actorder block_structure", read, ""},
 		{"dynamic", neutral, "weights are quantized when they are used"},
-		{"block_structure", neutral, "scales are of blocks of rows and columns"},
 		{"scale_dtype zp_dtype", inert, tensorsTell},
 		{"observer observer_kwargs", inert, calibrated},
 	},
@@ -141,8 +142,21 @@ var tables = map[string]table{
 		{"llm_int8_threshold llm_int8_has_fp16_weight", inert, "all columns are computed alike, which a note says"},
 		{"llm_int8_skip_modules", inert, tensorsTell},
 		{"llm_int8_enable_fp32_cpu_offload", inert, kernels},
-		{"bnb_4bit_compute_dtype bnb_4bit_quant_storage bnb_4bit_use_double_quant " +
-			"bnb_4bit_target_parameters", inert, "of 4-bit weights, which are refused"},
+		{"bnb_4bit_quant_storage bnb_4bit_use_double_quant bnb_4bit_target_parameters", inert,
+			"the tensors of each weight tell how it is stored"},
+		{"bnb_4bit_compute_dtype", inert, "the type of activations; quant_state tells that of the weights"},
+	},
+	// Beside each weight of bitsandbytes of 4 bits.
+	"quant_state": {
+		{"quant_type blocksize dtype shape nested_blocksize nested_dtype nested_offset", read, ""},
+		{"absmax quant_map nested_absmax nested_quant_map", inert, "tensors of their own"},
+	},
+	// FP8 by transformers, DeepSeek and AutoFP8, which vLLM reads.
+	"fp8": {
+		{"quant_method weight_block_size fmt expert_dtype activation_scheme", read, ""},
+		{"kv_cache_scheme", told, cached},
+		{"modules_to_not_convert modules_to_convert ignored_layers scale_fmt", inert, tensorsTell},
+		{"dequantize", inert, kernels},
 	},
 	"mxfp4": {
 		{"quant_method", read, ""},

@@ -1,6 +1,7 @@
 package quantized
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func (k *keys) compressed() *Scheme {
 	k.each("config_groups", "config_groups", func(_ string, s *keys) {
 		f.targets = append(f.targets, s.compressedGroup(format)...)
 	})
-	return &Scheme{Method: "compressed-tensors", layer: f.layer}
+	return &Scheme{Method: "compressed-tensors", layer: f.layer, values: f.values}
 }
 
 // dense rejects sparse storage.
@@ -46,6 +47,24 @@ func (k *keys) dense() {
 	k.take(s)
 }
 
+// compressedForm is what a format of compressed-tensors stores.
+type compressedForm struct {
+	kind        string // type of the weights
+	least, most int    // bits
+	group       int    // columns per scale; 0 = any number
+	strategies  []string
+}
+
+// compressedForms are the formats by name. The strategies are those that the packer's scales can have in each.
+var compressedForms = map[string]compressedForm{
+	"pack-quantized":       {"int", 2, 8, 0, []string{"", "tensor", "channel", "group"}},
+	"int-quantized":        {"int", 2, 8, 0, []string{"", "tensor", "channel", "group"}},
+	"mxfp4-pack-quantized": {"float", 4, 4, mxBlock, []string{"", "group"}},
+	"nvfp4-pack-quantized": {"float", 4, 4, nvBlock, []string{"", "tensor_group"}},
+	"float-quantized":      {"float", 8, 8, 0, []string{"tensor", "channel", "group", "block"}},
+	"mxfp8-quantized":      {"float", 8, 8, mxBlock, []string{"group"}},
+}
+
 func (k *keys) compressedGroup(format string) []target {
 	w := k.sub("weights")
 	if w.v != nil {
@@ -56,24 +75,32 @@ func (k *keys) compressedGroup(format string) []target {
 		symmetric: w.flag("symmetric", true), order: w.actorder(),
 	}}
 	kind, strategy := w.text("type", "int"), w.text("strategy", "")
-	floats := t.format == "mxfp4-pack-quantized" && kind == "float" && t.bits == 4
-	switch {
-	case !slices.Contains([]string{"pack-quantized", "int-quantized", "mxfp4-pack-quantized"}, t.format):
-		k.fail(pack.ErrUnsupported,
-			"format %q of compressed-tensors; supported are pack-quantized and int-quantized with integers, and "+
-				"mxfp4-pack-quantized", t.format)
-	case kind != "int" && !floats:
-		w.fail(pack.ErrUnsupported, "weights of type %q with %d bits in format %s", kind, t.bits, t.format)
-	case t.bits < 2 || t.bits > 8:
-		w.fail(pack.ErrUnsupported, "num_bits is %d; supported are 2 to 8", t.bits)
-	case !slices.Contains([]string{"", "tensor", "channel", "group"}, strategy):
-		w.fail(pack.ErrUnsupported, "strategy %q; supported are tensor, channel and group", strategy)
+	if t.format == "naive-quantized" { // either of the two, by the type of the weights
+		t.format = kind + "-quantized"
 	}
+	form, known := compressedForms[t.format]
+	switch {
+	case !known:
+		k.fail(pack.ErrUnsupported, "format %q of compressed-tensors; supported are %s", t.format,
+			strings.Join(slices.Sorted(maps.Keys(compressedForms)), ", "))
+	case kind != form.kind || form.kind == "float" && t.bits != form.most:
+		w.fail(pack.ErrUnsupported, "weights of type %q with %d bits in format %s", kind, t.bits, t.format)
+	case t.bits < form.least || t.bits > form.most:
+		w.fail(pack.ErrUnsupported, "num_bits is %d; supported are %d to %d", t.bits, form.least, form.most)
+	case !slices.Contains(form.strategies, strategy):
+		w.fail(pack.ErrUnsupported, "strategy %q in format %s; supported are %s", strategy, t.format,
+			strings.TrimPrefix(strings.Join(form.strategies, ", "), ", "))
+	case form.group != 0 && t.group != 0 && t.group != form.group:
+		w.fail(pack.ErrCorrupt, "group_size is %d, but format %s has groups of %d", t.group, t.format, form.group)
+	case form.kind == "float" && !t.symmetric:
+		w.fail(pack.ErrUnsupported, "symmetric is false, but floats have no zero points")
+	}
+	t.block = w.block(strategy, t.group)
 	k.take(w)
 	if strategy != "group" {
 		t.group = 0
 	}
-	t.note = k.inputs()
+	t.note = k.inputs(form.most == 8 && kind == "float")
 	var list []target
 	for _, name := range k.texts("targets") {
 		t.matches = k.target(name)
@@ -82,14 +109,52 @@ func (k *keys) compressedGroup(format string) []target {
 	return list
 }
 
-// inputs returns the note on input_activations.
-func (k *keys) inputs() (note string) {
+// block returns the rows and columns that share a scale; 0 = all.
+func (k *keys) block(strategy string, group int) (b [2]int) {
+	given := k.v.Get("block_structure") != nil
+	switch {
+	case strategy == "block":
+		return k.pair("block_structure")
+	case given:
+		k.fail(pack.ErrCorrupt, "block_structure is %s, but strategy is %q; correct the wrong one",
+			show(k.v.Get("block_structure")), strategy)
+	case strategy == "channel":
+		b = [2]int{1, 0}
+	case strategy == "group":
+		b = [2]int{1, max(group, 0)}
+	}
+	return b
+}
+
+// pair reads a list of two positive integers.
+func (k *keys) pair(name string) (b [2]int) {
+	v := k.v.Get(name)
+	if v == nil || v.Kind != jsonread.Array || len(v.Items) != 2 {
+		k.fail(pack.ErrCorrupt, "%s is missing, or not a list of two integers", name)
+		return [2]int{1, 1}
+	}
+	for i := range b {
+		n, ok := v.Items[i].Int()
+		if !ok || n < 1 || n > pack.MaxDim {
+			k.fail(pack.ErrCorrupt, "%s[%d] is not an integer from 1 to %d", name, i, pack.MaxDim)
+			n = 1
+		}
+		b[i] = int(n)
+	}
+	return b
+}
+
+// inputs returns the note on input_activations. Those of floats are floats.
+func (k *keys) inputs(floats bool) (note string) {
 	in := k.sub("input_activations")
 	if in.v == nil {
 		return ""
 	}
 	in.follow("input_activations")
-	if !in.flag("dynamic", false) {
+	switch local, _ := in.v.Get("dynamic").Str(); {
+	case floats:
+		in.detail("it is not followed: %s", floatActivations)
+	case local == "local" || !in.flag("dynamic", false):
 		note = "static activation scales are not used: activations are quantized per token"
 	}
 	k.take(in)

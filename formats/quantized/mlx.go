@@ -9,8 +9,8 @@ import (
 )
 
 // mlx is MLX's affine quantization: weight = scale·q + bias, with a stream of unsigned codes q per row, and a scale and
-// bias per group. The import is exact if, in all groups, bias = −zero·scale with an integer zero, or bias = −scale/2
-// with 1-bit codes.
+// bias per group. Where, in all groups of a matrix, bias = −zero·scale with an integer zero, or bias = −scale/2 with
+// 1-bit codes, there are zero points or none. Otherwise biases are minima (FORMAT F25).
 type mlx struct {
 	declared  mlxMode
 	overrides map[string]mlxMode // by module
@@ -39,9 +39,11 @@ func (f *mlx) layer(module string, look Lookup) (*Layer, error) {
 	case "affine":
 		return mode.affine(p)
 	case "mxfp4":
-		return mxLayer(p, ".weight", ".scales", "U32")
+		return mlxMX.layer(p, "")
+	case "nvfp4":
+		return mlxNV.layer(p, "")
 	}
-	return nil, fmt.Errorf("%w: module %q: MLX mode %q; supported are affine and mxfp4", pack.ErrUnsupported,
+	return nil, fmt.Errorf("%w: module %q: MLX mode %q; supported are affine, mxfp4 and nvfp4", pack.ErrUnsupported,
 		module, mode.mode)
 }
 
@@ -75,6 +77,7 @@ type affineGroups struct {
 	flat           []int8 // per group of equal weights: their code; 0 = decode the stored codes
 	zero           []bool // per group: all weights are 0
 	ternary        bool   // all zero points are 1, and no code is 3
+	minima         bool   // some bias is not a multiple of its scale
 }
 
 func openMLX(l *Layer, read Read) (*Matrix, error) {
@@ -87,6 +90,9 @@ func openMLX(l *Layer, read Read) (*Matrix, error) {
 	a.zeros, a.flat, a.zero, a.out = make([]int8, n), make([]int8, n), make([]bool, n), make([]byte, len(a.scales))
 	if err := a.judgeAll(read); err != nil {
 		return nil, err
+	}
+	if a.minima {
+		return a.withMinima(), nil
 	}
 	return a.matrix(), nil
 }
@@ -127,6 +133,9 @@ func (a *affineGroups) judge(stored words, row, i int) error {
 	if math.IsNaN(float64(s+b)) || math.IsInf(float64(s), 0) || math.IsInf(float64(b), 0) {
 		return a.badScale(i, fmt.Sprintf("is %v with a bias of %v", s, b))
 	}
+	if a.minima {
+		return nil
+	}
 	least, most := 1<<a.Bits, 0
 	for k := range a.Group {
 		c := a.code(stored, row, i, k)
@@ -137,14 +146,16 @@ func (a *affineGroups) judge(stored words, row, i int) error {
 	}
 	if a.Bits == 1 {
 		if b != -s/2 {
-			return a.notIntegers(i, s, b)
+			a.minima = true
+			return nil
 		}
 		put(a.ScaleOf, a.out, i, -b)
 		return nil
 	}
 	z := math.Round(-float64(b) / float64(s))
 	if z < 0 || z > float64(int(1)<<a.Bits) || -z*float64(s) != float64(b) {
-		return a.notIntegers(i, s, b)
+		a.minima = true
+		return nil
 	}
 	put(a.ScaleOf, a.out, i, s)
 	a.zeros[i] = int8(int(z) - 1<<(a.Bits-1))
@@ -166,10 +177,22 @@ func (a *affineGroups) constant(i int, v float64) error {
 	return nil
 }
 
-func (a *affineGroups) notIntegers(i int, s, b float32) error {
-	return fmt.Errorf("%w: MLX: module %q: row %d, group %d: the bias %v is not an integer multiple of the scale %v, "+
-		"so the weights are not integers times a scale; convert the original checkpoint",
-		pack.ErrUnsupported, a.Module, i/a.Groups(), i%a.Groups(), b, s)
+// withMinima keeps scales and biases as they are; codes count from the lowest one. Weights of a group of scale 0 equal
+// its bias, whatever their codes are; theirs are the lowest one (FORMAT F9).
+func (a *affineGroups) withMinima() *Matrix {
+	m := &Matrix{Alphabet: alphabet(a.Bits), Scales: a.scales, Minima: a.biases}
+	groups, first := a.Groups(), m.Alphabet.Values[0]
+	m.decode = func(dst []int8, row int, stored []byte) error {
+		for i := range dst {
+			n, k := row+i/a.Columns, i%a.Columns
+			g := n*groups + k/a.Group
+			if dst[i] = first; value(a.ScaleOf, a.scales, g) != 0 {
+				dst[i] += int8(a.code(stored, row, g, k%a.Group))
+			}
+		}
+		return nil
+	}
+	return m
 }
 
 // matrix makes the codes signed: ±1 for one bit; −1, 0 and 1 for ternary weights; otherwise minus half of the range.

@@ -143,9 +143,10 @@ func (k *keys) gptq() *Scheme {
 
 func (k *keys) awq() *Scheme {
 	k.follow("modules")
-	if v := k.format("gemm", "version", "format", "checkpoint_format"); v != "gemm" {
+	v := k.format("gemm", "version", "format", "checkpoint_format")
+	if v != "gemm" && v != "gemv" {
 		k.fail(pack.ErrUnsupported,
-			"%s %q of AWQ; supported is gemm", k.first("version", "format", "checkpoint_format"), v)
+			"%s %q of AWQ; supported are gemm and gemv", k.first("version", "format", "checkpoint_format"), v)
 	}
 	if b := k.text("backend", ""); strings.EqualFold(b, "llm-awq") {
 		k.fail(pack.ErrUnsupported, "backend %q of AWQ stores codes in another order; supported is gemm", b)
@@ -156,6 +157,9 @@ func (k *keys) awq() *Scheme {
 	}
 	if f.declared.order == ordered {
 		k.fail(pack.ErrUnsupported, "desc_act is true, but AWQ has no column order")
+	}
+	if v == "gemv" {
+		return &Scheme{Method: "AWQ", layer: f.gemv}
 	}
 	return &Scheme{Method: "AWQ", layer: f.layer}
 }

@@ -1,6 +1,9 @@
 package quantized
 
 import (
+	"encoding/binary"
+	"math"
+
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -8,35 +11,82 @@ import (
 // elements maps E2M1 nibbles to codes: twice the element. Nibble 8, −0, becomes code 0.
 var elements = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
-const mxBlock = 32
+// Columns per scale.
+const (
+	mxBlock = 32
+	nvBlock = 16
+)
 
-// mxLayer is a matrix of E2M1 elements, low nibble first, in bytes or words, with an E8M0 scale per 32 columns.
-func mxLayer(p *parts, weightSuffix, scaleSuffix string, t safetensors.DType) (*Layer, error) {
-	experts := p.experts(weightSuffix)
-	dims := 2 + len(experts)
-	w := p.need(weightSuffix, dims, t)
-	s := p.need(scaleSuffix, dims, safetensors.U8)
-	rows, columns := w.Shape[dims-2], w.Shape[dims-1]*int(t.Size())*2
-	p.shape(s, append(experts, rows, columns/mxBlock)...)
-	if columns%mxBlock != 0 {
-		p.fail(pack.ErrUnsupported, "%d columns are not a multiple of the group size %d", columns, mxBlock)
-	}
-	l := Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: 4, Group: mxBlock, ScaleOf: safetensors.U8,
-		Words: w.Name, Panel: rowMajor(columns / 2)}
-	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, scaleSuffix) })
+// fours says how a format stores a matrix of E2M1 elements, low nibble first.
+type fours struct {
+	weight, scale string            // suffixes
+	words, scales safetensors.DType // of elements, bytes or words; of scales
+	block         int               // columns per scale
+	global        string            // suffix of the number that divides all scales; "" = none
 }
 
-func openMX(l *Layer, read Read, scaleSuffix string) (*Matrix, error) {
-	t, err := l.read(read, scaleSuffix)
+// Formats of MX have E8M0 scales; those of NVFP4 are E4M3, which MLX has as bytes.
+var (
+	compressedMX = fours{".weight_packed", ".weight_scale", safetensors.U8, safetensors.U8, mxBlock, ""}
+	compressedNV = fours{".weight_packed", ".weight_scale", safetensors.U8, e4m3, nvBlock, ".weight_global_scale"}
+	mlxMX        = fours{".weight", ".scales", "U32", safetensors.U8, mxBlock, ""}
+	mlxNV        = fours{".weight", ".scales", "U32", safetensors.U8, nvBlock, ""}
+)
+
+func (f fours) layer(p *parts, note string) (*Layer, error) {
+	experts := p.experts(f.weight)
+	dims := 2 + len(experts)
+	w := p.need(f.weight, dims, f.words)
+	s := p.need(f.scale, dims, f.scales)
+	rows, columns := w.Shape[dims-2], w.Shape[dims-1]*int(f.words.Size())*2
+	p.shape(s, append(experts, rows, columns/f.block)...)
+	if columns%f.block != 0 {
+		p.fail(pack.ErrUnsupported, "%d columns are not a multiple of the group size %d", columns, f.block)
+	}
+	if f.global != "" {
+		p.shape(p.need(f.global, 1, safetensors.F32), 1)
+	}
+	l := Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: 4, Group: f.block, ScaleOf: safetensors.U8,
+		Words: w.Name, Panel: rowMajor(columns / 2), Note: note}
+	if f.block == nvBlock {
+		l.ScaleOf = safetensors.F32
+	}
+	return p.finish(l, f.open)
+}
+
+func (f fours) open(l *Layer, read Read) (*Matrix, error) {
+	t, err := l.read(read, f.scale, f.global)
 	if err != nil {
 		return nil, err
 	}
-	return &Matrix{Alphabet: pack.E2M1, Scales: t[0], decode: func(dst []int8, _ int, stored []byte) error {
+	m := &Matrix{Alphabet: pack.E2M1, Scales: t[0], decode: func(dst []int8, _ int, stored []byte) error {
 		for i, b := range stored {
 			dst[2*i], dst[2*i+1] = elements[b&15], elements[b>>4]
 		}
 		return nil
-	}}, nil
+	}}
+	if f.block == nvBlock {
+		m.Scales = nvScales(t[0], t[1])
+	}
+	return m, nil
+}
+
+// nvScales returns E4M3 scales as F32, divided by the global one, as compressed-tensors divides them, and halved, which
+// is exact: E4M3 has no numbers below 2^−9, so that a quotient is subnormal only if the divisor is above 2^116.
+func nvScales(scales, global []byte) []byte {
+	by := float32(1)
+	if len(global) > 0 {
+		by = value(safetensors.F32, global, 0)
+	}
+	out := make([]byte, 0, 4*len(scales))
+	for _, b := range scales {
+		s := e4m3Values[b] / by
+		if by < 0 || by > 0x1p116 {
+			s = float32(math.NaN())
+		}
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(s/2))
+	}
+	return out
 }
 
 // expertBlocks holds the matrices of all experts of gpt-oss: blocks of 16 bytes, [experts, rows, columns/32, 16].
@@ -51,5 +101,5 @@ func expertBlocks(module string, look Lookup) (*Layer, error) {
 	l := Layer{Experts: s.Shape[0], Rows: s.Shape[1], Columns: s.Shape[2] * mxBlock, Bits: 4, Group: mxBlock,
 		ScaleOf: safetensors.U8,
 		Words:   w.Name, Panel: rowMajor(s.Shape[2] * mxBlock / 2)}
-	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) { return openMX(l, read, "_scales") })
+	return p.finish(l, fours{scale: "_scales", block: mxBlock}.open)
 }

@@ -1,10 +1,10 @@
-// Package quantized reads the packed integer weights of published checkpoints: GPTQ, AutoRound, AWQ,
-// compressed-tensors, MLX, MXFP4 and bitsandbytes. It finds the quantized modules and returns their codes, zero points,
-// scales and column order as stored, without dequantization or rounding. Formats whose weights are not integers times a
-// scale are rejected by name.
+// Package quantized reads the quantized weights of published checkpoints: GPTQ, AutoRound, AWQ, compressed-tensors,
+// MLX, MXFP4, NVFP4, FP8 and bitsandbytes. It finds the quantized modules and returns their codes, zero points, scales and
+// column order as stored, without dequantization or rounding. Weights that are not integers times a scale become the
+// floats that the packer's own dequantization makes of them, bit for bit; other formats are rejected by name.
 //
 // Parse reads the declaration in config.json, Scheme.Layer checks the headers of a module's tensors, and Layer.Open
-// reads the values.
+// reads the codes; Scheme.Values finds the modules that become floats.
 package quantized
 
 import (
@@ -56,6 +56,7 @@ type Matrix struct {
 	Alphabet pack.Alphabet
 	Scales   []byte  // [rows of all experts][groups], of type Layer.ScaleOf
 	Zeros    []int8  // same shape; nil = all zero
+	Minima   []byte  // same shape and type as Scales; nil = none. Weights are (code − lowest code)·scale + minimum
 	Order    []int32 // column j is column Order[j] of the module's matrix; nil = identity
 	decode   func(dst []int8, row int, stored []byte) error
 }
@@ -133,8 +134,11 @@ func (l *Layer) read(read Read, suffixes ...string) ([][]byte, error) {
 	return out, nil
 }
 
-func (t Tensor) bytes() int64 {
-	n := t.DType.Size()
+func (t Tensor) bytes() int64 { return t.DType.Size() * t.count() }
+
+// count returns the number of elements.
+func (t Tensor) count() int64 {
+	n := int64(1)
 	for _, d := range t.Shape {
 		n *= int64(d)
 	}

@@ -24,20 +24,7 @@ import (
 
 // refusals maps rejected samples to a word of the reason.
 var refusals = map[string]string{
-	"gptq-b3-planar":       `"gptq_p"`,
-	"awq-gemv-g128":        `"gemv"`,
-	"bnb-nf4":              `"nf4"`,
-	"bnb-nf4-double":       `"nf4"`,
-	"ct-float-fp8-block":   `"float-quantized"`,
-	"ct-nvfp4-w4a16":       `"nvfp4-pack-quantized"`,
-	"mlx-nvfp4":            `"nvfp4"`,
-	"mlx-b1-g128":          "MLX",
-	"mlx-b2-g128":          "MLX",
-	"mlx-b3-g64":           "MLX",
-	"mlx-b4-g64":           "MLX",
-	"mlx-mixed_2_6":        "MLX",
-	"mlx-skip":             "MLX",
-	"autoround-mlx-b4-g64": "MLX",
+	"gptq-b3-planar": `"gptq_p"`,
 }
 
 // others have other formats: floats, or BitNet codes.
@@ -73,7 +60,7 @@ func TestSamples(t *testing.T) {
 			}
 		})
 	}
-	if equal < 678 {
+	if equal < 844 {
 		t.Errorf("only %d matrices compared", equal)
 	}
 }
@@ -83,6 +70,7 @@ func TestSamples(t *testing.T) {
 func TestSameCodes(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"autoround-auto_gptq-b4-sym-g128", "autoround-auto_round-b4-sym-g128"},
+		{"awq-gemv-g128", "awq-gemm-g128"},
 		{"autoround-auto_awq-b4-asym-g128", "autoround-auto_round-b4-asym-g128"},
 		{"autoround-auto_awq-b4-asym-g128", "autoround-auto_round_auto_awq-b4-asym-g128"},
 	} {
@@ -106,7 +94,8 @@ func TestSameCodes(t *testing.T) {
 
 type sample struct {
 	matrices map[string]*quantized.Matrix
-	tensors  map[string][]byte // SCB of bitsandbytes, and the elements of MXFP4
+	floats   map[string][]float32 // weights that became floats, by module
+	tensors  map[string][]byte    // SCB of bitsandbytes, and the elements of MXFP4
 	meta     struct {
 		Digest map[string]string `json:"dequant_sha256_f32"`
 		Tool   string
@@ -116,7 +105,8 @@ type sample struct {
 
 func openSample(t *testing.T, dir string) (*sample, error) {
 	t.Helper()
-	s := &sample{matrices: map[string]*quantized.Matrix{}, tensors: map[string][]byte{}, name: filepath.Base(dir)}
+	s := &sample{matrices: map[string]*quantized.Matrix{}, floats: map[string][]float32{}, tensors: map[string][]byte{},
+		name: filepath.Base(dir)}
 	data, err := os.ReadFile(filepath.Join(dir, "ref", "meta.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +131,18 @@ func openSample(t *testing.T, dir string) (*sample, error) {
 		x, _ := c.Lookup(name)
 		b := make([]byte, x.Size)
 		return b, readAt(name, b, 0)
+	}
+	for _, x := range c.Tensors() {
+		if x.Dequantized() != "" {
+			b, err := read(x.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			module := strings.TrimSuffix(x.Name, ".weight")
+			for i := range len(b) / int(x.DType.Size()) {
+				s.floats[module] = append(s.floats[module], valueOf(x.DType, b, i))
+			}
+		}
 	}
 	for module := range modules(c) {
 		l, err := scheme.Layer(module, lookup(c))
@@ -219,17 +221,19 @@ func read(m *quantized.Matrix) ([]int8, error) {
 // compare compares every matrix with the digest of the original dequantization.
 func (s *sample) compare(t *testing.T) (equal int) {
 	t.Helper()
-	if len(s.matrices) == 0 {
+	if len(s.matrices)+len(s.floats) == 0 {
 		t.Error("no module is quantized")
 	}
 	for module, want := range s.meta.Digest {
-		m := s.matrices[module]
-		if m == nil {
+		m, w := s.matrices[module], s.floats[module]
+		if m == nil && w == nil {
 			t.Errorf("%s is not found", module)
 			continue
 		}
-		w := s.dequantize(module, m)
-		if m.Layer.Experts > 0 {
+		if m != nil {
+			w = s.dequantize(module, m)
+		}
+		if m != nil && m.Layer.Experts > 0 {
 			w = turned(m.Layer, w)
 		}
 		if digest(w, false) != want && digest(w, true) != want {
@@ -304,6 +308,9 @@ func (s *sample) dequantize(module string, m *quantized.Matrix) []float32 {
 		}
 		scale := scaleOf(m, g)
 		switch {
+		case m.Minima != nil:
+			v = scale * float32(int(q[i])-int(m.Alphabet.Values[0]))
+			v = s.round(m, s.round(m, v)+valueOf(l.ScaleOf, m.Minima, g))
 		case m.Alphabet.Name == pack.Int8.Name && s.tensors[module] != nil:
 			scb := math.Float32frombits(binary.LittleEndian.Uint32(s.tensors[module][4*row:]))
 			v = float32(v*scb) * float32(1.0/127)
@@ -354,7 +361,7 @@ func flat(codes []int8) bool { return len(set(codes)) == 1 }
 // round rounds a product to the type of the scales, or to the recorded compute type.
 func (s *sample) round(m *quantized.Matrix, v float32) float32 {
 	kind := m.Layer.ScaleOf
-	if s.meta.Tool == "gptqmodel" || kind == safetensors.U8 {
+	if s.meta.Tool == "gptqmodel" || m.Alphabet.Name == pack.E2M1.Name {
 		kind = safetensors.BF16
 	}
 	switch kind {

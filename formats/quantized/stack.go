@@ -41,6 +41,10 @@ func OpenStack(layers []*Layer, read Read) (Stack, error) {
 				"must have the same",
 				pack.ErrUnsupported, l.Module, m.Alphabet.Name, first.Layer.Module, first.Alphabet.Name)
 		}
+		if first := append(s, m)[0]; (m.Minima == nil) != (first.Minima == nil) {
+			return nil, fmt.Errorf("%w: only one of modules %q and %q has biases that are not integer multiples of "+
+				"the scales: experts of one block must have one form", pack.ErrUnsupported, l.Module, first.Layer.Module)
+		}
 		s = append(s, m)
 	}
 	return s, nil
@@ -65,12 +69,17 @@ func (s Stack) Decode(dst []int8, row int, stored []byte) error {
 }
 
 // Scales returns the scales of all rows as stored.
-func (s Stack) Scales() (b []byte) {
+func (s Stack) Scales() []byte { return s.joined(func(m *Matrix) []byte { return m.Scales }) }
+
+// Minima returns the minima of all rows as stored; nil = none.
+func (s Stack) Minima() []byte { return s.joined(func(m *Matrix) []byte { return m.Minima }) }
+
+func (s Stack) joined(of func(m *Matrix) []byte) (b []byte) {
 	if len(s) == 1 {
-		return s[0].Scales
+		return of(s[0])
 	}
 	for _, m := range s {
-		b = append(b, m.Scales...)
+		b = append(b, of(m)...)
 	}
 	return b
 }

@@ -58,7 +58,9 @@ func (f files) openStack(config string) (s quantized.Stack, codes []int8, err er
 
 // singles are the formats with one module per expert.
 var singles = slices.DeleteFunc(slices.Clone(formats),
-	func(config string) bool { return config == stackConfig || config == ossConfig })
+	func(config string) bool {
+		return config == stackConfig || config == ossConfig || slices.Contains(floatForms, config)
+	})
 
 // TestStack: a stack returns the contents of its matrices in sequence.
 func TestStack(t *testing.T) {

@@ -1,0 +1,132 @@
+package quantized
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// Types of 8 bits. E8M0 is a power of two, as the bytes of MX scales are.
+const (
+	e4m3 safetensors.DType = "F8_E4M3"
+	e8m0 safetensors.DType = "F8_E8M0"
+)
+
+// e4m3Values are the numbers that a byte of type E4M3 (float8_e4m3fn) stands for: no infinity, NaN is all ones.
+var e4m3Values = func() (t [256]float32) {
+	for i := range t {
+		exponent, rest := i>>3&15, float64(i&7)/8
+		v := math.Ldexp(rest, -6)
+		if exponent > 0 {
+			v = math.Ldexp(1+rest, exponent-7)
+		}
+		if i&0x7f == 0x7f {
+			v = math.NaN()
+		}
+		if i >= 128 {
+			v = -v
+		}
+		t[i] = float32(v)
+	}
+	return t
+}()
+
+// eightTypes are the types of the scales of 8-bit floats.
+var eightTypes = append([]safetensors.DType{e8m0, safetensors.U8}, floatTypes...)
+
+// eights is a matrix of 8-bit floats with a scale per block of rows and columns.
+type eights struct {
+	elements, scales Tensor
+	grid             [2]int // scales: down and across
+	block            [2]int // rows and columns of a block; the last one may be smaller
+}
+
+// eight takes the elements and the scales of a weight of 8-bit floats. block is what config.json declares of a block: 0
+// = all rows, or columns. A single scale, of any number of dimensions, is that of a tensor.
+func (p *parts) eight(weight, scale string, block [2]int) *eights {
+	w := p.need(weight, 2, e4m3)
+	e := &eights{elements: w, block: block, grid: [2]int{1, 1}}
+	for i := range block {
+		if e.block[i] <= 0 {
+			e.block[i] = max(w.Shape[i], 1)
+		}
+		e.grid[i] = ceil(w.Shape[i], e.block[i])
+	}
+	s, _ := p.look(p.module + scale)
+	if one := s.count() == 1 && len(s.Shape) < 2; one && e.grid == [2]int{1, 1} {
+		e.scales = p.need(scale, len(s.Shape), eightTypes...)
+		return e
+	}
+	e.scales = p.need(scale, 2, eightTypes...)
+	p.shape(e.scales, e.grid[:]...)
+	return e
+}
+
+// values describes the matrix; of is the type of the weights.
+func (e *eights) values(p *parts, name string, of safetensors.DType) (*Values, error) {
+	return p.values(Values{Name: name, Shape: e.elements.Shape, DType: of, Kind: string(e4m3), products: e.products})
+}
+
+// products computes rows of weights, from row on.
+func (e *eights) products(dst []float32, row int, read Read) error {
+	columns := e.elements.Shape[1]
+	rows, first := len(dst)/columns, row/e.block[0]
+	scales, err := e.scalesOf(first, (row+rows-1)/e.block[0], read)
+	if err != nil {
+		return err
+	}
+	stored := make([]byte, len(dst))
+	if err := read(e.elements.Name, stored, int64(row)*int64(columns)); err != nil {
+		return err
+	}
+	for i, b := range stored {
+		if b&0x7f == 0x7f {
+			return fmt.Errorf("%w: tensor %q: row %d, column %d is NaN; the checkpoint is damaged: download it again",
+				pack.ErrCorrupt, e.elements.Name, row+i/columns, i%columns)
+		}
+	}
+	for i := range rows {
+		own := scales[((row+i)/e.block[0]-first)*e.grid[1]:][:e.grid[1]]
+		from, to := stored[i*columns:][:columns], dst[i*columns:][:columns]
+		for j, s := range own {
+			end := min((j+1)*e.block[1], columns)
+			for k := j * e.block[1]; k < end; k++ {
+				to[k] = e4m3Values[from[k]] * s
+			}
+		}
+	}
+	return nil
+}
+
+// scalesOf reads the scales of rows of blocks, first to last.
+func (e *eights) scalesOf(first, last int, read Read) ([]float32, error) {
+	t, n := e.scales.DType, (last-first+1)*e.grid[1]
+	stored, scales := make([]byte, int64(n)*t.Size()), make([]float32, n)
+	if err := read(e.scales.Name, stored, int64(first*e.grid[1])*t.Size()); err != nil {
+		return nil, err
+	}
+	for i := range scales {
+		s := eightScale(t, stored, i)
+		if s-s != 0 {
+			return nil, fmt.Errorf("%w: tensor %q: scale %v of the blocks from row %d on is %v; the checkpoint is "+
+				"damaged: download it again", pack.ErrCorrupt, e.scales.Name, i%e.grid[1],
+				(first+i/e.grid[1])*e.block[0], s)
+		}
+		scales[i] = s
+	}
+	return scales, nil
+}
+
+// eightScale returns element i of a tensor of scales, exactly.
+func eightScale(t safetensors.DType, b []byte, i int) float32 {
+	switch t {
+	case e8m0, safetensors.U8:
+		if b[i] == 255 {
+			return float32(math.NaN())
+		}
+		return float32(math.Ldexp(1, int(b[i])-127))
+	}
+	return value(t, b, i)
+}

@@ -1,0 +1,76 @@
+package quantized
+
+import (
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// fp8 are 8-bit floats of transformers, DeepSeek and AutoFP8.
+type fp8 struct {
+	block [2]int            // rows and columns that share a scale; 0 = all
+	of    safetensors.DType // of the weights
+}
+
+// Suffixes of the scales, which multiply under either name.
+var fp8Scales = []string{".weight_scale_inv", ".weight_scale"}
+
+// fp8 reads FineGrainedFP8Config and its predecessors. transformers rounds weights to the dtype of the model.
+func (k *keys) fp8() *Scheme {
+	k.follow("fp8")
+	f := &fp8{of: k.weightType()}
+	if k.v.Get("weight_block_size") != nil {
+		f.block = k.pair("weight_block_size")
+	}
+	for _, want := range [][2]string{{"fmt", "e4m3"}, {"expert_dtype", "fp8"}} {
+		if got := k.text(want[0], want[1]); got != want[1] {
+			k.fail(pack.ErrUnsupported, "%s %q; supported is %s", want[0], got, want[1])
+		}
+	}
+	if scheme := k.text("activation_scheme", "dynamic"); scheme != "" {
+		k.detail("activation_scheme %s is not followed: %s", scheme, floatActivations)
+	}
+	return &Scheme{Method: "FP8", values: f.values}
+}
+
+// weightTypes are the types of weights by their name in config.json.
+var weightTypes = map[string]safetensors.DType{"float32": safetensors.F32, "float16": safetensors.F16,
+	"bfloat16": safetensors.BF16}
+
+// weightType returns the dtype of the model, which models with images may have in text_config.
+func (k *keys) weightType() safetensors.DType {
+	for _, v := range []*jsonread.Value{k.model, k.model.Get("text_config")} {
+		for _, key := range []string{"dtype", "torch_dtype"} {
+			if v == nil || v.Get(key) == nil {
+				continue
+			}
+			name, _ := v.Get(key).Str()
+			t, ok := weightTypes[strings.TrimPrefix(name, "torch.")]
+			if !ok {
+				k.fail(pack.ErrUnsupported, "%s is %s beside it; supported are bfloat16, float16 and float32", key,
+					show(v.Get(key)))
+			}
+			return t
+		}
+	}
+	k.fail(pack.ErrUnsupported, "config.json has no dtype, to which transformers rounds the weights: add it, "+
+		"as in \"dtype\": \"bfloat16\"")
+	return safetensors.BF16
+}
+
+func (f *fp8) values(name string, look Lookup, _ Read) (*Values, error) {
+	module, weight := strings.CutSuffix(name, ".weight")
+	if w, _ := look(name); !weight || w.DType != e4m3 {
+		return nil, nil
+	}
+	p := &parts{module: module, look: look}
+	scale := fp8Scales[0]
+	if !p.has(scale) && p.has(fp8Scales[1]) {
+		scale = fp8Scales[1]
+	}
+	e := p.eight(".weight", scale, f.block)
+	p.ignore(".input_scale", ".activation_scale")
+	return e.values(p, name, f.of)
+}

@@ -1,0 +1,133 @@
+"""Writes checkpoints of one or more modules and what the original packages make of their weights, for TestInteropValues.
+
+The arguments are the folder to write to and the folders with compressed_tensors and bitsandbytes. Every case is a folder with
+config.json, model.safetensors and want.safetensors."""
+import json, os, sys
+
+sys.path += sys.argv[2:]
+import torch
+from safetensors.torch import save_file
+
+torch.manual_seed(7)
+BF16, F16, F32, E4M3 = torch.bfloat16, torch.float16, torch.float32, torch.float8_e4m3fn
+NAMES = {BF16: "bfloat16", F16: "float16", F32: "float32"}
+
+
+def case(name, config, modules):
+    """modules: {module: (tensors, weight)}"""
+    folder = os.path.join(sys.argv[1], name)
+    os.makedirs(folder)
+    json.dump(config, open(os.path.join(folder, "config.json"), "w"))
+    stored = {f"{m}.{k}": v.clone(memory_format=torch.contiguous_format) for m, (tensors, _) in modules.items() for k, v in tensors.items()}
+    save_file(stored, os.path.join(folder, "model.safetensors"))
+    save_file({m + ".weight": w.contiguous() for m, (_, w) in modules.items()}, os.path.join(folder, "want.safetensors"))
+
+
+def elements(rows, columns):
+    """Random bytes with every number of the type, and no NaN."""
+    b = torch.randint(0, 256, (rows, columns), dtype=torch.uint8)
+    b.view(-1)[:256] = torch.arange(256, dtype=torch.uint8)
+    b[(b & 0x7F) == 0x7F] = 0x38
+    return b.view(E4M3)
+
+
+def scales(*shape, dtype=F32):
+    return (torch.rand(shape) * torch.exp2(torch.randint(-14, -3, shape).float())).to(dtype)
+
+
+# transformers
+from transformers.integrations.finegrained_fp8 import Fp8Dequantize
+
+dequantize = Fp8Dequantize(None)._dequantize_one
+for out in BF16, F16, F32:
+    modules = {}
+    for i, dtype in enumerate((F32, BF16, F16)):
+        for j, (grid, shape) in enumerate((((2, 3), (256, 384)), ((1, 1), (128, 128)))):
+            w, s = elements(*shape), scales(*grid, dtype=dtype)
+            modules[f"m{i}{j}"] = {"weight": w, "weight_scale_inv": s}, dequantize(w, s, out)
+    w, s = elements(256, 256), torch.randint(118, 126, (2, 2), dtype=torch.uint8)
+    modules["exponents"] = {"weight": w, "weight_scale_inv": s.view(torch.float8_e8m0fnu)}, dequantize(w, s, out)
+    modules["bytes"] = {"weight": w, "weight_scale_inv": s}, dequantize(w, s, out)
+    case(f"fp8-{NAMES[out]}", {"dtype": NAMES[out], "quantization_config": {
+        "quant_method": "fp8", "activation_scheme": "dynamic", "fmt": "e4m3", "weight_block_size": [128, 128]}}, modules)
+    modules = {}
+    for i, (name, shape) in enumerate((("weight_scale_inv", ()), ("weight_scale", (1,)), ("weight_scale", (1, 1)))):
+        w, s = elements(96, 80), scales(*shape)
+        modules[f"t{i}"] = {"weight": w, name: s, "input_scale": scales(1)}, dequantize(w, s, out)
+    case(f"fp8-tensor-{NAMES[out]}", {"text_config": {"torch_dtype": NAMES[out]}, "quantization_config": {
+        "quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]}}, modules)
+
+# compressed-tensors
+from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+
+
+def compressed(form, args):
+    args = QuantizationArgs(**args)
+    scheme = QuantizationScheme(targets=["Linear"], weights=args, format=form)
+    return BaseCompressor.get_value_from_registry(form), scheme, {
+        "quantization_config": {"quant_method": "compressed-tensors", "format": form,
+                                "config_groups": {"g": json.loads(scheme.model_dump_json())}}}
+
+
+def eight(name, form, args, grids, dtypes):
+    for dtype in dtypes:
+        by, scheme, config = compressed(form, {"num_bits": 8, "type": "float", **args})
+        modules = {}
+        for i, (shape, grid) in enumerate(grids):
+            state = {"weight": elements(*shape), "weight_scale": (
+                torch.randint(110, 130, grid, dtype=torch.uint8) if dtype == torch.uint8 else scales(*grid, dtype=dtype))}
+            modules[f"m{i}"] = state, by.decompress(state, scheme)["weight"]
+        case(f"{name}-{str(dtype).split('.')[1]}", config, modules)
+
+
+floats = (BF16, F16, F32)
+for form in "float-quantized", "naive-quantized":
+    eight(f"{form}-tensor", form, {"strategy": "tensor"}, [((96, 80), (1,)), ((32, 96), (1,))], floats)
+    eight(f"{form}-channel", form, {"strategy": "channel"}, [((96, 80), (96, 1))], floats)
+    eight(f"{form}-group", form, {"strategy": "group", "group_size": 32}, [((96, 96), (96, 3))], floats)
+    eight(f"{form}-block", form, {"strategy": "block", "block_structure": [64, 32]},
+          [((128, 96), (2, 3)), ((100, 70), (2, 3)), ((32, 16), (1, 1))], floats)
+eight("mxfp8", "mxfp8-quantized", {"strategy": "group", "group_size": 32, "scale_dtype": torch.uint8},
+      [((96, 96), (96, 3))], (torch.uint8,))
+
+modules = {}
+by, scheme, config = compressed("nvfp4-pack-quantized", {"num_bits": 4, "type": "float", "strategy": "tensor_group",
+                                                         "group_size": 16, "scale_dtype": E4M3})
+for i in range(4):
+    s = elements(64, 8)
+    state = {"weight_packed": torch.randint(0, 256, (64, 64), dtype=torch.uint8),
+             "weight_scale": (s.view(torch.uint8) & 0x7F).view(E4M3), "weight_global_scale": torch.rand(1) * 3000 + 1}
+    modules[f"m{i}"] = state, by.decompress(state, scheme)["weight"]
+case("nvfp4", config, modules)
+
+# bitsandbytes
+import bitsandbytes.functional as bnb
+from bitsandbytes.backends.default.ops import _dequantize_4bit_compute
+from bitsandbytes.backends.utils import _get_4bit_code
+
+
+def bits4(q, state):
+    """The kernel for CPUs of 0.50.2 takes wrong blocks in rows that are not whole blocks: those of its definition count."""
+    if state.shape[1] % state.blocksize == 0:
+        return bnb.dequantize_4bit(q, state)
+    absmax = state.absmax
+    if state.nested:
+        absmax = bnb.dequantize_blockwise(absmax, state.state2) + state.offset
+    code = _get_4bit_code(state.quant_type, q.device)
+    return _dequantize_4bit_compute(q.reshape(-1), absmax, code, state.blocksize, state.shape, state.dtype)
+
+
+for kind in "nf4", "fp4":
+    for out in BF16, F16, F32:
+        for double in False, True:
+            modules = {}
+            for block in 64, 128, 4096:
+                for shape in (64, 128), (96, 192), (32, 4096):
+                    w = torch.randn(*shape).to(out) * 0.02
+                    q, state = bnb.quantize_4bit(w, blocksize=block, compress_statistics=double, quant_type=kind)
+                    tensors = {"weight": q, **{"weight." + k: v for k, v in state.as_dict(packed=True).items()}}
+                    modules[f"b{block}x{shape[0]}"] = tensors, bits4(q, state)
+            case(f"{kind}-{NAMES[out]}-{'double' if double else 'single'}", {"quantization_config": {
+                "quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": kind,
+                "bnb_4bit_use_double_quant": double, "bnb_4bit_compute_dtype": "float32"}}, modules)

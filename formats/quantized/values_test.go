@@ -1,0 +1,231 @@
+package quantized_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/checkpoint"
+	"github.com/lowpack/lowpack/formats/quantized"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/testkit/interop"
+)
+
+// bfloats are the numbers of a BF16 tensor.
+func bfloats(b []byte) (out []float32) {
+	for i := range len(b) / 2 {
+		out = append(out, valueOf(safetensors.BF16, b, i))
+	}
+	return out
+}
+
+// TestBlocksOfFloats: the last blocks of a matrix may be smaller, as in DeepSeek-V3, where kv_a_proj_with_mqa has 576
+// rows in blocks of 128. Some numbers of E4M3 are there.
+func TestBlocksOfFloats(t *testing.T) {
+	numbers := map[byte]float32{0: 0, 1: 0x1p-9, 7: 7 * 0x1p-9, 8: 0x1p-6, 0x38: 1, 0x3f: 1.875, 0x7e: 448, 0xfe: -448,
+		0xb8: -1}
+	var stored []byte
+	for b := range numbers {
+		stored = append(stored, b)
+	}
+	f := files{}
+	f.add("x.weight", "F8_E4M3", bytes.Repeat(stored, 13)[:117], 9, 13)
+	f.add("x.weight_scale_inv", safetensors.F32, floats(6, 0.5, 0.5), 3, 2)
+	b, err := f.values(fp8Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range bfloats(b) {
+		row, column := i/13, i%13
+		want := numbers[stored[i%len(stored)]] * (0.5 + 0.5*float32(row/4*2+column/8))
+		if v != want {
+			t.Errorf("row %d, column %d is %v, want %v", row, column, v, want)
+		}
+	}
+}
+
+// TestTwoRoundings: a product is rounded to float32 first, as transformers computes, and then to the type of the
+// weights. A product next to a tie of BF16 may be one in float32.
+func TestTwoRoundings(t *testing.T) {
+	f := files{}
+	f.add("x.weight", "F8_E4M3", bytes.Repeat([]byte{0x3f}, 128), 8, 16)
+	for bits := math.Float32bits(1); bits < math.Float32bits(2); bits++ {
+		s := math.Float32frombits(bits)
+		exact := 1.875 * float64(s)
+		if round16(float32(exact)) == round16Once(exact) {
+			continue
+		}
+		f.add("x.weight_scale_inv", safetensors.F32, floats(4, s, 0), 2, 2)
+		b, err := f.values(fp8Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := bfloats(b)[0], round16(float32(exact)); got != want {
+			t.Errorf("1.875 times %v is %v, want %v", s, got, want)
+		}
+		return
+	}
+	t.Fatal("no product shows the difference")
+}
+
+// round16 rounds to BF16.
+func round16(v float32) float32 {
+	b := math.Float32bits(v)
+	return math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff)
+}
+
+// round16Once rounds a number from 1 to 4 to BF16, once.
+func round16Once(v float64) float32 {
+	unit := 0x1p-7
+	if v >= 2 {
+		unit *= 2
+	}
+	return float32(math.RoundToEven(v/unit) * unit)
+}
+
+// TestPieces: bytes of weights are the same wherever reading begins and ends.
+func TestPieces(t *testing.T) {
+	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig} {
+		f := sound(config)
+		for i := range f["x.weight"].data {
+			f["x.weight"].data[i] = byte(i*37%113 + i%2<<7)
+		}
+		whole, err := f.values(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := quantized.Parse([]byte(config), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := s.Values([]string{"x.weight"}, f.lookup, f.read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := found["x.weight"]
+		for from := 0; from < len(whole); from += 13 {
+			for _, n := range []int{0, 1, 31, 32, 33, 100} {
+				part := make([]byte, min(n, len(whole)-from))
+				err := v.ReadAt(part, int64(from), f.read)
+				if err != nil || !bytes.Equal(part, whole[from:][:len(part)]) {
+					t.Fatalf("%s: %d bytes from %d on differ: %v", config, n, from, err)
+				}
+			}
+		}
+		if err := v.ReadAt(make([]byte, 2), int64(len(whole))-1, f.read); err == nil {
+			t.Error("bytes after the end were read")
+		}
+	}
+}
+
+// TestInteropValues: transformers, compressed-tensors and bitsandbytes make the same weights of the same tensors, to
+// the last bit.
+func TestInteropValues(t *testing.T) {
+	root := t.TempDir()
+	packers := filepath.Dir(filepath.Dir(interop.File(t, "dequantize", "compressed_tensors/__init__.py")))
+	interop.Python(t, "transformers", "testdata/dequantize.py", root, packers)
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal := 0
+	for _, d := range dirs {
+		equal += compareValues(t, filepath.Join(root, d.Name()))
+	}
+	if t.Logf("%d weights in %d checkpoints are equal", equal, len(dirs)); equal < 100 {
+		t.Errorf("only %d weights compared", equal)
+	}
+}
+
+// compareValues compares all weights of a checkpoint with those of want.safetensors beside it.
+func compareValues(t *testing.T, dir string) (equal int) {
+	want, err := checkpoint.Open(filepath.Join(dir, "want.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer want.Close()
+	if err := os.Rename(filepath.Join(dir, "want.safetensors"), filepath.Join(dir, "want")); err != nil {
+		t.Fatal(err)
+	}
+	c, err := checkpoint.Open(dir)
+	if err != nil {
+		t.Errorf("%v", err)
+		return 0
+	}
+	defer c.Close()
+	for _, w := range want.Tensors() {
+		b := make([]byte, w.Size)
+		if err := want.ReadAt(w, b, 0); err != nil {
+			t.Fatal(err)
+		}
+		kind, got, err := weightIn(c, w.Name)
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", filepath.Base(dir), err)
+		case kind != w.DType || len(got) != len(b):
+			t.Errorf("%s: %s is %s, %d bytes; want %s, %d", filepath.Base(dir), w.Name, kind, len(got), w.DType, len(b))
+		case !bytes.Equal(got, b):
+			t.Errorf("%s: %s differs: %s", filepath.Base(dir), w.Name, difference(w.DType, got, b))
+		default:
+			equal++
+		}
+	}
+	if n := len(c.Tensors()); n != len(want.Tensors()) && c.Views() != nil {
+		t.Errorf("%s: %d tensors, want %d", filepath.Base(dir), n, len(want.Tensors()))
+	}
+	return equal
+}
+
+// weightIn returns the weight of a module: floats, or E2M1 codes times scales, rounded to float32 and BF16.
+func weightIn(c *checkpoint.Checkpoint, name string) (safetensors.DType, []byte, error) {
+	readAt := func(name string, b []byte, off int64) error {
+		x, _ := c.Lookup(name)
+		return c.ReadAt(x, b, off)
+	}
+	if x, ok := c.Lookup(name); ok {
+		b := make([]byte, x.Size)
+		return x.DType, b, readAt(name, b, 0)
+	}
+	scheme, err := quantized.Parse(c.Config(), nil)
+	if err != nil {
+		return "", nil, err
+	}
+	l, err := scheme.Layer(strings.TrimSuffix(name, ".weight"), lookup(c))
+	if l == nil {
+		return "", nil, fmt.Errorf("no codes: %w", err)
+	}
+	m, err := l.Open(readAt)
+	if err != nil {
+		return "", nil, err
+	}
+	stored := make([]byte, l.Rows*l.Panel.Bytes)
+	if err := readAt(l.Words, stored, 0); err != nil {
+		return "", nil, err
+	}
+	words[m] = stored
+	var out []byte
+	for i, q := range codes(m) {
+		v := round16(float32(q) * scaleOf(m, i/l.Group))
+		if v == 0 && stored[i/2]>>(4*(i%2))&15 >= 8 {
+			v = float32(math.Copysign(0, -1)) // code 0 stands for both zeros
+		}
+		out = binary.LittleEndian.AppendUint16(out, uint16(math.Float32bits(v)>>16))
+	}
+	return safetensors.BF16, out, nil
+}
+
+// difference describes the first element that differs.
+func difference(t safetensors.DType, got, want []byte) string {
+	for i := range len(want) / int(t.Size()) {
+		a, b := valueOf(t, got, i), valueOf(t, want, i)
+		if math.Float32bits(a) != math.Float32bits(b) {
+			return fmt.Sprintf("element %d is %v, want %v", i, a, b)
+		}
+	}
+	return "none"
+}
