@@ -324,14 +324,20 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 			l.Value, l.Rank, d.Rope.Dim)
 		return rows
 	}
-	n := d.AttentionLayers()
+	n, heads := d.AttentionLayers(), fmt.Sprintf("%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
+	if own := d.CachedLayers(); own < n {
+		heads += fmt.Sprintf(" in %d layers, whose keys and values the others read", own)
+	}
 	switch {
 	case n == d.Layers:
-		add("attention", "%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
+		add("attention", "%s", heads)
 	case n == 0:
 		add("attention", "none")
 	default:
-		add("attention", "%d heads of %d, %d KV heads, in %d of %d layers", d.Heads, d.HeadDim, d.KVHeads, n, d.Layers)
+		add("attention", "%s, in %d of %d layers", heads, n, d.Layers)
+	}
+	if s, x := d.Streams, d.LayerInputs; s != nil && x != nil {
+		add("streams", "%d residual streams, %d values of a token for each layer", s.Count, x.Size)
 	}
 	if n < d.Layers {
 		add("recurrence", "%s, a state of %s per sequence", d.Recurrent(), size(d.StateBytes()))

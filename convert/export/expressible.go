@@ -30,6 +30,12 @@ func Expressible(d *model.Description) error {
 		{"a factor of logits", d.LogitScale != 0}, {"a bias of the output head", d.HeadBias != ""},
 		{"queries scaled by position", d.Rope.QueryBeta != 0}, {"parts for images", len(d.Outside) > 0},
 		{"latent attention", d.Latent != nil}, {"chunked attention", d.Chunked},
+		{"several residual streams", d.Streams != nil}, {"inputs of layers", d.LayerInputs != nil},
+		{"a linear layer of low rank beside attention", slices.ContainsFunc(d.Blocks,
+			func(b model.Block) bool { return b.Laurel != nil })},
+		{"shared keys and values, or a norm of values", slices.ContainsFunc(d.Blocks,
+			func(b model.Block) bool { return b.KVOf != 0 || !b.VNorm.Skipped() })},
+		{"sparse gates", slices.ContainsFunc(d.Blocks, func(b model.Block) bool { return b.Sparsity != 0 })},
 		{"queries that grow without a rotation", d.Rope.StillBeta != 0},
 		{"a router with more than a softmax", slices.ContainsFunc(d.Blocks, routed)},
 	} {

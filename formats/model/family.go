@@ -48,7 +48,8 @@ var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, ministral,
 	deepseek2, deepseek3, lfm2, lfm2moe, granitehybrid, bamba, gemma3vl,
 	qwen3vlmoe, gpt2, gptneox, opt, bloom,
 	qwen3next, qwen35, qwen35moe, qwen35vl, qwen35moevl,
-	phimoe, falconH1, mamba2, llama4, llama4vl}
+	phimoe, falconH1, mamba2, llama4, llama4vl,
+	gemma3n, gemma3nvl}
 
 //go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md
 

@@ -384,9 +384,14 @@ var everyFamily = append(append(dense, withImages...),
 	olmoe1B7B, granite1BA400M, gptoss20B, dotsLLM1, hunyuanA13B, glm45, ernie21B, deepseekV2Lite, deepseekV3, lfm212B,
 	change(granite4H1B, "layer_types", "null"), bamba9B, recurrentMoE[0], recurrentMoE[1],
 	early[0], early[1], early[2], early[3],
-	next[0], next[1], next[2], next[3], next[4], mambaCodestral, llama4Scout)
+	next[0], next[1], next[2], next[3], next[4], mambaCodestral, llama4Scout,
+	gemma3nE2B)
 
 var mambaCodestral, llama4Scout = bundled("mamba-codestral-7b")[0], bundled("llama-4-scout")[0]
+
+// gemma3nE2B has no lists, which do not go with other numbers of layers.
+var gemma3nE2B = change(change(change(change(bundled("gemma-3n-e2b")[0], "layer_types", "null"),
+	"activation_sparsity_pattern", "null"), "intermediate_size", "8192"), "num_kv_shared_layers", "0")
 
 // next are families with a gated delta rule, a sparse mixer, and attention beside Mamba-2.
 var next = bundled("qwen3-next-80b-a3b", "qwen3.5-9b", "qwen3.5-35b-a3b", "phi-3.5-moe", "falcon-h1-0.5b")

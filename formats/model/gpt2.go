@@ -84,9 +84,6 @@ func (d *Description) stripPrefix(prefix string, has shapes) {
 		return
 	}
 	d.eachName(func(name *string) { *name = strings.TrimPrefix(*name, prefix) })
-	for i := range d.Spare {
-		d.Spare[i].Prefix = strings.TrimPrefix(d.Spare[i].Prefix, prefix)
-	}
 }
 
 // learnedSizes reads the sizes of families without a rotation, in which all heads have keys of their own and share the

@@ -59,7 +59,17 @@ func (d *Description) StateBytes() (n int64) {
 	return n
 }
 
-// AttentionLayers counts the blocks with attention: those whose keys and values are cached.
+// CachedLayers counts the blocks whose keys and values are cached.
+func (d *Description) CachedLayers() (n int) {
+	for i := range d.Blocks {
+		if d.Blocks[i].Caches() {
+			n++
+		}
+	}
+	return n
+}
+
+// AttentionLayers counts the blocks with attention.
 func (d *Description) AttentionLayers() (n int) {
 	for i := range d.Blocks {
 		if d.Blocks[i].HasAttention() {

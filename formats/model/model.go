@@ -60,11 +60,13 @@ type Config struct {
 	LogitScale                float32 // 0 = none; logits are multiplied by it (Cohere)
 	ClipQKV                   float32 // 0 = none; queries, keys and values lie within ± it (OLMo)
 	HeadNorm                  HeadNorm
-	Latent                    *Latent // nil = keys and values of each head are cached
-	RotateFirst               bool    // QNorm and KNorm follow the rotation (HunYuan)
-	AttnScale                 float32 // 0 = 1/sqrt(HeadDim)
-	AttnSoftcap, LogitSoftcap float32 // 0 = none; c·tanh(x/c)
-	BOS                       int     // −1 = none
+	Latent                    *Latent      // nil = keys and values of each head are cached
+	Streams                   *Streams     // nil = one residual stream
+	LayerInputs               *LayerInputs // nil = none
+	RotateFirst               bool         // QNorm and KNorm follow the rotation (HunYuan)
+	AttnScale                 float32      // 0 = 1/sqrt(HeadDim)
+	AttnSoftcap, LogitSoftcap float32      // 0 = none; c·tanh(x/c)
+	BOS                       int          // −1 = none
 	EOS                       []int
 }
 
@@ -256,8 +258,14 @@ type Block struct {
 	ActParams    *ActParams // of XIELU
 	FFNSubNorm   Norm       // before Down (BitNet)
 	FFNPostNorm  Norm
-	Local        bool // sliding-window attention
-	NoRope       bool // queries and keys are not rotated (SmolLM3, EXAONE 4)
+	VNorm        Norm        // over each value head (Gemma 3n)
+	KVOf         int         // number of the block, from 1, whose keys and values this one reads; 0 = its own
+	Sparsity     float32     // share of the gates of the MLP that are cut to zero (STREAMS N71)
+	AltUp        *AltUp      // with Streams
+	Laurel       *Laurel     // nil = none
+	LayerInput   *LayerInput // with LayerInputs
+	Local        bool        // sliding-window attention
+	NoRope       bool        // queries and keys are not rotated (SmolLM3, EXAONE 4)
 }
 
 // MLA names the further tensors of multi-head latent attention.
@@ -299,6 +307,8 @@ func (b *Block) attention() []*Linear {
 	switch x := b.MLA; {
 	case !b.HasAttention():
 		return nil
+	case b.KVOf != 0:
+		return []*Linear{&b.Q, &b.O}
 	case x == nil && b.AttnGate.Weight != "":
 		return []*Linear{&b.Q, &b.AttnGate, &b.K, &b.V, &b.O}
 	case x == nil:
@@ -313,6 +323,9 @@ func (b *Block) attention() []*Linear {
 // Linears returns the linear layers of a block in evaluation order.
 func (b *Block) Linears() []*Linear {
 	list := b.attention()
+	if x := b.Laurel; x != nil {
+		list = append(list, &x.Left, &x.Right)
+	}
 	if m := b.Mixer; m != nil {
 		list = append(append(list, m.inputs()...), &m.Out)
 	}
@@ -324,6 +337,9 @@ func (b *Block) Linears() []*Linear {
 	}
 	if b.Up.Weight != "" {
 		list = append(list, &b.Up, &b.Down)
+	}
+	if x := b.LayerInput; x != nil {
+		list = append(list, &x.Gate, &x.Projection)
 	}
 	return list
 }

@@ -63,7 +63,8 @@ func (d *Description) eachBlock(f func(b *Block, prefix string)) {
 	}
 }
 
-// eachName calls a function with the name of every tensor, where it is kept. Absent ones are empty.
+// eachName calls a function with the name of every tensor, or the prefix of spare ones, where it is kept. Absent ones
+// are empty.
 func (d *Description) eachName(f func(name *string)) {
 	each := func(names ...*string) {
 		for _, name := range names {
@@ -72,11 +73,24 @@ func (d *Description) eachName(f func(name *string)) {
 	}
 	each(&d.Embed, &d.Positions, &d.EmbedNorm.Weight, &d.EmbedNorm.Bias, &d.Head, &d.HeadBias, &d.FinalNorm.Weight,
 		&d.FinalNorm.Bias)
+	if x := d.LayerInputs; x != nil {
+		each(&x.Embed, &x.Projection, &x.Norm.Weight)
+	}
+	if s := d.Streams; s != nil {
+		for i := range s.Into {
+			each(&s.Into[i], &s.From[i])
+		}
+	}
+	for i := range d.Spare {
+		f(&d.Spare[i].Prefix)
+	}
 	for i := range d.Blocks {
 		b := &d.Blocks[i]
-		for _, n := range []*Norm{&b.AttnNorm, &b.QNorm, &b.KNorm, &b.AttnSubNorm, &b.AttnPostNorm, &b.FFNNorm,
-			&b.FFNSubNorm, &b.FFNPostNorm} {
+		for _, n := range b.norms() {
 			each(&n.Weight, &n.Bias)
+		}
+		if x := b.AltUp; x != nil {
+			each(&x.Router, &x.Predict, &x.Correct, &x.Scale)
 		}
 		for _, l := range b.Linears() {
 			each(&l.Weight, &l.Bias, &l.Each)

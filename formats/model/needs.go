@@ -34,9 +34,16 @@ func (d *Description) Tensors() []Need {
 	n.add(d.Embed, false, d.Vocab, d.Hidden)
 	n.add(d.Positions, false, d.MaxPositions+d.FirstPosition, d.Hidden)
 	n.norm(d.EmbedNorm, d.Hidden)
+	if x := d.LayerInputs; x != nil {
+		n.add(x.Embed, false, x.Rows, d.Layers*x.Size)
+		n.add(x.Projection, false, d.Layers*x.Size, d.Hidden)
+		n.norm(x.Norm, x.Size)
+	}
+	n.streams(d, func(s *Streams) []string { return s.Into })
 	for i := range d.Blocks {
 		n.block(d, &d.Blocks[i])
 	}
+	n.streams(d, func(s *Streams) []string { return s.From })
 	n.norm(d.FinalNorm, d.Hidden)
 	n.add(d.Head, d.Head != d.Embed, d.Vocab, d.Hidden)
 	n.add(d.HeadBias, false, d.Vocab)
@@ -87,6 +94,7 @@ func (n *needs) block(d *Description, b *Block) {
 	n.experts(d, b.Experts)
 	n.linear(&b.Gate)
 	n.linear(&b.Up)
+	n.norm(b.VNorm, d.HeadDim)
 	n.norm(b.FFNSubNorm, d.Intermediate)
 	if x := b.ActParams; x != nil {
 		n.add(x.AlphaP, false, 1)
@@ -96,6 +104,39 @@ func (n *needs) block(d *Description, b *Block) {
 	}
 	n.linear(&b.Down)
 	n.norm(b.FFNPostNorm, d.Hidden)
+	n.beside(d, b)
+}
+
+// streams adds the matrices that make residual streams, or what follows of them.
+func (n *needs) streams(d *Description, of func(s *Streams) []string) {
+	if d.Streams == nil {
+		return
+	}
+	for _, name := range of(d.Streams) {
+		n.add(name, false, d.Hidden, d.Hidden)
+	}
+}
+
+// beside adds what a block has beside attention and MLP.
+func (n *needs) beside(d *Description, b *Block) {
+	if x := b.AltUp; x != nil {
+		count := d.Streams.Count
+		n.norm(x.Norm, d.Hidden)
+		n.add(x.Router, false, count, d.Hidden)
+		n.add(x.Predict, false, count*count, count)
+		n.add(x.Correct, false, count, count)
+		n.add(x.Scale, false, d.Hidden)
+	}
+	if x := b.Laurel; x != nil {
+		n.linear(&x.Left)
+		n.linear(&x.Right)
+		n.norm(x.Norm, d.Hidden)
+	}
+	if x := b.LayerInput; x != nil {
+		n.linear(&x.Gate)
+		n.linear(&x.Projection)
+		n.norm(x.Norm, d.Hidden)
+	}
 }
 
 func (n *needs) norm(x Norm, size int) {

@@ -27,7 +27,8 @@ type textNames struct{ prefix, head string }
 var otherParts = []string{"vision_config", "image_token_id", "video_token_id", "vision_start_token_id",
 	"vision_end_token_id", "vision_token_id", "image_token_index", "projector_hidden_act", "vision_feature_layer",
 	"multimodal_projector_bias", "spatial_merge_size", "scale_factor", "mm_tokens_per_image", "boi_token_index",
-	"eoi_token_index", "boi_token_id", "eoi_token_id"}
+	"eoi_token_index", "boi_token_id", "eoi_token_id", "audio_config", "audio_token_id", "boa_token_id",
+	"eoa_token_id", "audio_soft_tokens_per_image", "vision_soft_tokens_per_image"}
 
 // describe describes the text part.
 func (v *vision) describe(k *keys, has shapes) *Description {

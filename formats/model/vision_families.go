@@ -116,6 +116,23 @@ var llama4vl = family{
 	eos: 2,
 }
 
+// Gemma 3n: text is a Gemma 3n of its own.
+var gemma3nvl = family{
+	Info: Info{
+		Name:          "gemma3n",
+		Architectures: []string{"Gemma3nForConditionalGeneration"},
+		Types:         []string{"gemma3n"},
+		Models:        "Gemma 3n E2B, E4B (text)",
+		Text:          true,
+	},
+	describe: (&vision{text: textOf(map[string]*family{"gemma3n_text": &gemma3n}), kind: "gemma3n_text", tied: true,
+		names: []textNames{{"model.language_model.", headName}},
+		towers: []string{"model.vision_tower.", "model.audio_tower.", "model.embed_vision.",
+			"model.embed_audio."}}).describe,
+	bos: 2,
+	eos: 1,
+}
+
 var (
 	qwenVLNames  = []textNames{{textPrefix, headName}, {"model.language_model.", headName}}
 	qwenVLTowers = []string{"visual.", "model.visual."}

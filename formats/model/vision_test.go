@@ -27,6 +27,8 @@ var withImages = []string{
 	visual("Qwen3_5", "qwen3_5", `"model_type":"qwen3_5_text",`),
 	visual("Qwen3_5Moe", "qwen3_5_moe", `"moe_intermediate_size":32,"shared_expert_intermediate_size":32,"num_experts":4,"num_experts_per_tok":2,`),
 	visual("Llama4", "llama4", `"intermediate_size_mlp":128,"num_local_experts":4,"head_dim":16,`),
+	strings.Replace(visual("Gemma3n", "gemma3n", `"sliding_window":16,"num_kv_shared_layers":0,"layer_types":["sliding_attention","full_attention"],`),
+		`"hidden_act":"silu"`, `"head_dim":32`, 1),
 }
 
 // TestTextPart: names, tying and notes of the text part of models with images.
@@ -45,6 +47,7 @@ func TestTextPart(t *testing.T) {
 		{"model.language_model.embed_tokens.weight", 10000, false},
 		{"model.language_model.embed_tokens.weight", 10000, false},
 		{"language_model.model.embed_tokens.weight", 500000, false},
+		{"model.language_model.embed_tokens.weight", 1e6, true},
 	} {
 		d := mustParse(t, withImages[i])
 		if d.Embed != want.embed || d.Rope.Theta != want.theta || (d.Head == d.Embed) != want.tied ||

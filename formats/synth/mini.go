@@ -19,8 +19,10 @@ var miniMost = map[string]int{
 	"num_experts": miniExperts, "num_local_experts": miniExperts, "n_routed_experts": miniExperts,
 	"moe_num_experts": miniExperts, "num_experts_per_tok": miniChosen, "moe_topk": miniChosen, "moe_k": miniChosen,
 	"linear_num_key_heads": miniHeads / 2, "linear_num_value_heads": miniHeads, "linear_key_head_dim": 16,
-	"linear_value_head_dim": 12,
-	"n_group":               miniExperts / 2, "topk_group": miniExperts/2 - 1, "first_k_dense_replace": 1,
+	"linear_value_head_dim":       12,
+	"hidden_size_per_layer_input": 12, "laurel_rank": 8, "num_kv_shared_layers": 1,
+	"vocab_size_per_layer_input": miniVocab - 20,
+	"n_group":                    miniExperts / 2, "topk_group": miniExperts/2 - 1, "first_k_dense_replace": 1,
 }
 
 // shrink turns the configuration into a miniature that keeps the features of its family: the ratio of key/value heads,
@@ -187,6 +189,11 @@ func (c *config) shrinkLayers() {
 		}
 	}
 	c.set("num_hidden_layers", layers)
+	for _, key := range []string{"intermediate_size", "activation_sparsity_pattern"} { // of each layer (Gemma 3n)
+		if list, ok := c.keys[key].([]any); ok {
+			c.keys[key] = list[:min(layers, len(list))]
+		}
+	}
 	if base, ok := c.number("dim_model_base"); ok { // MiniCPM: hidden_size over it is a factor
 		hidden, _ := c.number("hidden_size")
 		c.set("dim_model_base", min(base, hidden/4))

@@ -24,6 +24,8 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		{d.Latent != nil, "latent attention"},
 		{d.ALiBi, "ALiBi"},
 		{d.Chunked, "chunked attention"},
+		{d.Streams != nil, "several residual streams"},
+		{d.LayerInputs != nil, "inputs of layers"},
 		{d.Rope.StillBeta != 0, "a factor of queries that do not rotate"},
 		{deviceGates[d.Activation] == device.GateNone, fmt.Sprintf("the activation %q", d.Activation)},
 		{d.ClipQKV != 0 && d.HeadNorm == model.WholeHead, "a limit before a norm of all heads"},
@@ -63,6 +65,12 @@ func (e *Engine) deviceBlock(b *block) (to device.Block, err error) {
 	switch {
 	case b.recurrence != nil:
 		return to, errOption("a recurrent layer")
+	case b.laurel != nil:
+		return to, errOption("a linear layer of low rank beside attention")
+	case b.kvOf != 0 || b.vNorm.exists():
+		return to, errOption("shared keys and values, or a norm of values")
+	case b.sparse:
+		return to, errOption("sparse gates")
 	case b.gated:
 		return to, errOption("a gate of attention")
 	case b.experts != nil:

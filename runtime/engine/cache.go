@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/lowpack/lowpack/formats/model"
@@ -57,9 +58,9 @@ func (e *Engine) cacheBytes(context int) float64 {
 
 // bytesPerToken is the size of what pages hold of a token.
 func (e *Engine) bytesPerToken() int64 {
-	layers := e.desc.AttentionLayers()
+	layers := e.desc.CachedLayers()
 	switch {
-	case e.opt.OnePass:
+	case e.reuses():
 		layers = min(layers, 1)
 	case e.windowed():
 		layers -= localLayers(e.desc)
@@ -68,10 +69,15 @@ func (e *Engine) bytesPerToken() int64 {
 	return max(1, int64(layers)*bytesPerLayer(e.desc, e.opt.Cache))
 }
 
+// reuses reports whether all layers have their keys and values in the same memory, one after the other.
+func (e *Engine) reuses() bool {
+	return e.opt.OnePass && !slices.ContainsFunc(e.desc.Blocks, func(b model.Block) bool { return b.KVOf != 0 })
+}
+
 // CacheBytesPerToken is the number of bytes that the KV cache of a model needs for each token of its context, as long
 // as all of them are in the sliding windows.
 func CacheBytesPerToken(d *model.Description, t CacheType) int64 {
-	return int64(d.AttentionLayers()) * bytesPerLayer(d, t)
+	return int64(d.CachedLayers()) * bytesPerLayer(d, t)
 }
 
 // CacheBytesAt is the number of bytes that the KV cache of an engine with default options takes for one sequence of a
@@ -142,12 +148,15 @@ func (e *Engine) newSequence() *Sequence {
 		windows = e.roomIn(&e.windows.pages, s.local)
 	}
 	for i := range s.kv {
-		if !d.Blocks[i].HasAttention() {
+		if of := d.Blocks[i].KVOf; of != 0 {
+			s.kv[i] = s.kv[of-1]
+		}
+		if !d.Blocks[i].Caches() {
 			continue
 		}
 		in := &all
 		switch {
-		case e.opt.OnePass:
+		case e.reuses():
 			all.at = 0
 		case d.Blocks[i].Local && e.windowed():
 			in = &windows

@@ -65,7 +65,7 @@ func (b *block) projections() []*projection {
 		x := b.mlpOf(i)
 		list = append(list, &x.gateUp, &x.down)
 	}
-	return list
+	return append(list, b.beside()...)
 }
 
 // mlps is the number of gated MLPs of a block.

@@ -182,6 +182,8 @@ func (e *Engine) flush(ctx context.Context) error {
 	}
 	p.begin()
 	e.embed()
+	e.bring(len(p.tokens))
+	e.spread(len(p.tokens))
 	e.ledger.write(p.tokens)
 	if e.device != nil {
 		return e.deviceLayers(ctx)
@@ -203,6 +205,7 @@ func (e *Engine) layers(ctx context.Context) error {
 			return err
 		}
 	}
+	e.gather(len(e.pass.tokens))
 	e.head()
 	return nil
 }
@@ -221,6 +224,8 @@ func (e *Engine) block(layer int) bool {
 	p, d, b := &e.pass, e.desc, &e.weights.blocks[layer]
 	n := len(p.tokens)
 
+	e.predict(b, n)
+	e.lowRank(b, n)
 	mix := e.attend
 	if b.recurrence != nil {
 		mix = e.recur
@@ -238,7 +243,12 @@ func (e *Engine) block(layer int) bool {
 	default:
 		e.residual(o, n, &b.attnPostNorm)
 	}
-	return e.feedForward(layer, n)
+	e.addLowRank(b, n)
+	if !e.feedForward(layer, n) {
+		return false
+	}
+	e.correct(b, n)
+	return e.use(layer, b, n)
 }
 
 // beside adds the output of a recurrent layer, whose last projection is r, and that of the attention beside it to the
@@ -295,7 +305,7 @@ func (e *Engine) feedForward(layer, n int) bool {
 	}
 	e.multiply(&b.gateUp, n, p.y, nil)
 	e.input(n, prepareTask{projection: &b.down, src: p.y, stride: b.gateUp.out, gated: true, norm: &b.ffnSubNorm,
-		gate: b.act})
+		gate: b.act, sparse: b.sparse, quantile: b.quantile})
 	if !p.blame(layer, "feed-forward") {
 		return false
 	}

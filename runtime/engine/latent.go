@@ -74,6 +74,9 @@ func (l *loader) qkv(b *model.Block) projection {
 	if b.MLA != nil {
 		return l.projection(&b.Q, &b.K)
 	}
+	if b.KVOf != 0 {
+		return l.projection(&b.Q)
+	}
 	if b.AttnGate.Weight != "" {
 		return l.projection(&b.Q, &b.AttnGate, &b.K, &b.V)
 	}

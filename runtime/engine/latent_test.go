@@ -29,6 +29,12 @@ func latentModel(t *testing.T) (*view, *model.Description) {
 // chunks, number of threads and batch, alone or beside another text, behind a fork and a resumed conversation.
 func TestLatentCaches(t *testing.T) {
 	v, d := latentModel(t)
+	cachesEqualReference(t, v, d)
+}
+
+// cachesEqualReference compares the engine with the reference as TestLatentCaches says.
+func cachesEqualReference(t *testing.T, v *view, d *model.Description) {
+	t.Helper()
 	ref, err := reference.New(v, d)
 	if err != nil {
 		t.Fatal(err)

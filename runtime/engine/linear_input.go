@@ -19,6 +19,8 @@ type prepareTask struct {
 	gate       tensor.Gate // nil = that of the model
 	factors    []float32   // of the tokens given by rows, apart by so many; nil = 1
 	apart      int
+	sparse     bool    // gates are cut to zero below
+	quantile   float32 // this one of the normal distribution (N71)
 
 	// Common to all projections: set by input.
 	ones  []float32             // what an MLP without a gate multiplies its activations by
@@ -109,6 +111,9 @@ func (k *prepareTask) Do(from, to int) {
 func (k *prepareTask) combine(x, y, src []float32) {
 	n := len(y)
 	if len(src) == n {
+		if k.sparse {
+			cut(src, k.quantile)
+		}
 		k.gate(y, src, k.ones[:n])
 		return
 	}
@@ -118,6 +123,9 @@ func (k *prepareTask) combine(x, y, src []float32) {
 		for i := range n {
 			gate[i], up[i] = src[2*i], src[2*i+1]
 		}
+	}
+	if k.sparse {
+		cut(gate, k.quantile)
 	}
 	k.gate(y, gate, up)
 }

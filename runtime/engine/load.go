@@ -23,8 +23,11 @@ type weights struct {
 	embedNorm norm
 	blocks    []block
 	norm      norm
-	head      projection
-	screen    *screen // nil = none
+
+	streams     streams
+	layerInputs *layerInputs // nil = none
+	head        projection
+	screen      *screen // nil = none
 }
 
 // block is one layer.
@@ -38,11 +41,19 @@ type block struct {
 	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = a dense MLP
 	local   bool
-	gated   bool        // a gate multiplies the output of attention
-	noRope  bool        // queries and keys are not rotated
-	sinks   []float32   // per head; nil = none
-	act     tensor.Gate // of a dense MLP; nil = that of the model
-	gates   [4]float32  // parameters of act, as N42 uses them
+	gated   bool // a gate multiplies the output of attention
+	noRope  bool // queries and keys are not rotated
+	vNorm   norm // of the values of each head
+	kvOf    int  // number of the block, from 1, whose keys and values it reads; 0 = its own
+
+	altUp      *altUp
+	laurel     *laurel
+	layerInput *layerInput
+	sparse     bool // smaller gates are cut to zero
+	quantile   float32
+	sinks      []float32   // per head; nil = none
+	act        tensor.Gate // of a dense MLP; nil = that of the model
+	gates      [4]float32  // parameters of act, as N42 uses them
 }
 
 func (w *weights) bytes(top bool) int {
@@ -51,6 +62,9 @@ func (w *weights) bytes(top bool) int {
 		n += w.screen.codes.Bytes()
 	} else {
 		n += w.head.bytes()
+	}
+	for _, f := range w.plain() {
+		n += f.bytes()
 	}
 	for i := range w.blocks {
 		n += w.blocks[i].bytes()
@@ -70,6 +84,7 @@ func (e *Engine) load(v packed.View) error {
 	w.norm = l.norm(d.FinalNorm, d.Hidden)
 	w.head = l.projection(&model.Linear{Weight: d.Head, Bias: d.HeadBias, In: d.Hidden, Out: d.Vocab})
 	w.screen = l.loadScreen()
+	w.streams, w.layerInputs = l.streams(), l.layerInputs()
 	w.blocks = make([]block, len(d.Blocks))
 	for i := range d.Blocks {
 		from := &d.Blocks[i]
@@ -92,6 +107,13 @@ func (e *Engine) load(v packed.View) error {
 			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
 			local:        from.Local,
 			noRope:       from.NoRope,
+			vNorm:        l.norm(from.VNorm, d.HeadDim),
+			kvOf:         from.KVOf,
+			altUp:        l.altUp(from.AltUp),
+			laurel:       l.laurel(from.Laurel),
+			layerInput:   l.layerInput(from.LayerInput),
+			sparse:       from.Sparsity != 0,
+			quantile:     quantileOf(from.Sparsity),
 			gated:        from.AttnGate.Weight != "",
 			sinks:        l.sinks(from.Sinks),
 		}

@@ -33,6 +33,15 @@ type pass struct {
 	all       []int // 0 … batch − 1
 	finiteCheck
 
+	streams  streamState
+	brought  []float32 // [n][Layers·LayerInputs.Size]: of the tokens, for all layers; nil = none
+	beside   []float32 // [n][Hidden]: of Laurel; nil = none
+	resize   resizeTask
+	predicts predictTask
+	corrects correctTask
+	brings   bringTask
+	lowRank  lowRankTask
+
 	recurs   bool      // the model has recurrent layers
 	headRows int       // tokens whose logits are computed at once
 	rows     []int     // indices of these tokens
@@ -103,6 +112,9 @@ func (e *Engine) passShape() passShape {
 		s.out = d.Heads * l.Value
 	}
 	s.sums = e.weights.head.width
+	for _, f := range e.weights.plain() {
+		s.in, s.out = max(s.in, f.in), max(s.out, f.out)
+	}
 	for i := range e.weights.blocks {
 		b := &e.weights.blocks[i]
 		for _, f := range b.projections() {
@@ -133,6 +145,13 @@ func (e *Engine) passBytes() float64 {
 	if e.branches() {
 		perToken += d.Hidden
 	}
+	perToken += streamFloats(d)
+	if x := d.LayerInputs; x != nil {
+		perToken += d.Layers * x.Size
+	}
+	if e.lowRanks() {
+		perToken += d.Hidden
+	}
 	if s.experts > 0 {
 		perToken += 4*s.in + d.Hidden + s.scores + 2*s.experts // of the four, three are room of waves
 	}
@@ -142,6 +161,11 @@ func (e *Engine) passBytes() float64 {
 // branches reports whether outputs of attention or of recurrent layers wait for others.
 func (e *Engine) branches() bool {
 	return e.desc.Parallel || slices.ContainsFunc(e.weights.blocks, func(b block) bool { return b.both() })
+}
+
+// lowRanks reports whether a block has a linear layer of low rank beside attention.
+func (e *Engine) lowRanks() bool {
+	return slices.ContainsFunc(e.weights.blocks, func(b block) bool { return b.laurel != nil })
 }
 
 // newPass allocates the pass.
@@ -155,6 +179,13 @@ func (e *Engine) newPass() {
 		quant: activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 		recurs: e.states.size > 0, runs: make([]run, 0, s.batch),
 		mix: newMixing(&s, d.Hidden), all: make([]int, s.batch), ones: ones(max(s.in, channelPart)),
+	}
+	p.streams = newStreamState(d, s.batch)
+	if x := d.LayerInputs; x != nil {
+		p.brought = floats(d.Layers * x.Size)
+	}
+	if e.lowRanks() {
+		p.beside = floats(d.Hidden)
 	}
 	if s.mixed > 0 {
 		p.mixed = floats(s.mixed)
@@ -172,7 +203,7 @@ func (e *Engine) newPass() {
 		b := &e.weights.blocks[i]
 		own := b.dense()
 		if b.experts != nil {
-			own = b.mixers()
+			own = append(b.mixers(), b.beside()...)
 			e.quantizeExperts(b)
 		}
 		for _, f := range own {

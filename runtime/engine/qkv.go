@@ -62,6 +62,9 @@ func (k *splitTask) Do(from, to int) {
 				tensor.Times(q, scale)
 			}
 		}
+		if b.kvOf != 0 {
+			continue
+		}
 		keys, values := y[after:], y[after+k.kvHeads*k.dim:]
 		cache := &tok.seq.kv[k.layer]
 		for h := range k.kvHeads {
@@ -72,6 +75,10 @@ func (k *splitTask) Do(from, to int) {
 			k.head(t, key, key, &own, rotation)
 			k.check(t, cache.keys[h].SetRow(tok.pos, key))
 			if !k.latent {
+				if v := values[h*k.dim:][:k.dim]; b.vNorm.exists() {
+					_, finite := b.vNorm.apply(v, v)
+					k.check(t, finite)
+				}
 				k.check(t, cache.values[h].SetRow(tok.pos, values[h*k.dim:][:k.dim]))
 			}
 		}

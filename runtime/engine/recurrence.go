@@ -267,5 +267,5 @@ func (b *block) mixers() []*projection {
 
 // dense lists the projections of a block that every token multiplies.
 func (b *block) dense() []*projection {
-	return slices.Concat(b.mixers(), []*projection{&b.gateUp, &b.down})
+	return slices.Concat(b.mixers(), []*projection{&b.gateUp, &b.down}, b.beside())
 }

@@ -175,6 +175,7 @@ func randomModel(t *testing.T, r *rand.Rand, of features) (*view, *model.Descrip
 		}
 		d.Blocks = append(d.Blocks, b)
 	}
+	m.beside(d)
 	return m.v, d
 }
 

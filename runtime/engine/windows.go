@@ -33,7 +33,7 @@ type anchor struct {
 // localLayers is the number of layers whose attention has a sliding window.
 func localLayers(d *model.Description) (n int) {
 	for i := range d.Blocks {
-		if b := &d.Blocks[i]; d.SlidingWindow > 0 && b.Local && b.HasAttention() {
+		if b := &d.Blocks[i]; d.SlidingWindow > 0 && b.Local && b.Caches() {
 			n++
 		}
 	}

@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import statistics
 import struct
 import subprocess
 import sys
@@ -198,7 +199,7 @@ class Model:
             self.t.update(read_safetensors(path))
         self.arch = c["architectures"][0]
         self.int8 = self.masters = False
-        self.gemma = self.arch.startswith("Gemma")
+        self.gemma = self.arch.startswith("Gemma") and self.arch != "Gemma3nForCausalLM"
         self.traits = TRAITS.get(self.arch, {})
         if self.arch in EARLY or self.arch == "Mamba2ForCausalLM":
             return
@@ -437,6 +438,58 @@ class Model:
             h = h + (self.routed(i, p + "feed_forward.", x) if p + "feed_forward.gate.weight" in self.t else self.gated(p + "feed_forward.", x, ("w1", "w3", "w2")))
         return self.norm("model.embedding_norm", h) @ self.t["model.embed_tokens.weight"].T
 
+    def gemma3n(self, tokens):
+        """Four residual streams, of which a block computes one; a vector for each token and layer; sparse gates; shared keys and values."""
+        c, t, n, count = self.c, self.t, len(tokens), self.c["altup_num_inputs"]
+        size, layers, at = c["hidden_size_per_layer_input"], c["num_hidden_layers"], c["altup_active_idx"]
+        act, kept = gelu_tanh, {}
+        apply = lambda name, x: x @ t[name + ".weight"].T
+        rms = lambda x: np.sqrt(np.maximum(np.mean(x * x, axis=-1, keepdims=True), 1e-5))
+        same = lambda y, x: y * np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) / rms(y)
+        e = t["model.embed_tokens.weight"][tokens] * np.sqrt(c["hidden_size"])
+        ids = [i if i < c["vocab_size_per_layer_input"] else 0 for i in tokens]
+        brought = self.norm("model.per_layer_projection_norm", (apply("model.per_layer_model_projection", e) / np.sqrt(c["hidden_size"])).reshape(n, layers, size))
+        brought = (brought + t["model.embed_tokens_per_layer.weight"][ids].reshape(n, layers, size) * np.sqrt(size)) / np.sqrt(2)
+        s = [e] + [same(apply(f"model.altup_projections.{j}", e), e) for j in range(count - 1)]
+        for i in range(layers):
+            p = f"model.layers.{i}."
+            modes = lambda x: np.tanh(apply(p + "altup.modality_router", self.norm(p + "altup.router_norm", x) / c["hidden_size"]))
+            coefs = apply(p + "altup.prediction_coefs", modes(s[at])).reshape(n, count, count)
+            s = [s[j] + sum(coefs[:, j, k, None] * s[k] for k in range(count)) for j in range(count)]
+            a = s[at]
+            h = self.norm(p + "input_layernorm", a)
+            laurel = h + self.norm(p + "laurel.post_laurel_norm", self.linear(p + "laurel.linear_right", self.linear(p + "laurel.linear_left", h)))
+            u = (a + self.norm(p + "post_attention_layernorm", self.shared_attention(i, p + "self_attn.", h, kept)) + laurel) / np.sqrt(2)
+            x = self.norm(p + "pre_feedforward_layernorm", u)
+            gate, up = self.linear(p + "mlp.gate_proj", x), self.linear(p + "mlp.up_proj", x)
+            if c["activation_sparsity_pattern"][i] > 0:
+                least = np.mean(gate, axis=1, keepdims=True) + np.std(gate, axis=1, keepdims=True) * statistics.NormalDist().inv_cdf(c["activation_sparsity_pattern"][i])
+                gate = np.maximum(gate - least, 0)
+            o = u + self.norm(p + "post_feedforward_layernorm", self.linear(p + "mlp.down_proj", act(gate) * up))
+            coefs = apply(p + "altup.correction_coefs", modes(o)) + 1
+            s = [s[j] + (o - a) * coefs[:, j, None] for j in range(count)]
+            x = s[at] * (t[p + "altup.correct_output_scale"] if c["altup_correct_scale"] else 1)
+            x = self.norm(p + "post_per_layer_input_norm", self.linear(p + "per_layer_projection", act(self.linear(p + "per_layer_input_gate", x)) * brought[:, i]))
+            s = s[:1] + [y + x for y in s[1:]]
+        h = sum([s[0]] + [same(apply(f"model.altup_unembed_projections.{j}", s[j + 1]), s[0]) for j in range(count - 1)]) / count
+        z = self.norm("model.norm", h) @ t["model.embed_tokens.weight"].T
+        return c["final_logit_softcapping"] * np.tanh(z / c["final_logit_softcapping"])
+
+    def shared_attention(self, i, prefix, x, kept):
+        """Scores are not scaled; the last layers read the keys and values of the last earlier layer of their kind."""
+        c, n = self.c, len(x)
+        kind = c["layer_types"][i]
+        inv, _ = frequencies(c["rope_local_base_freq"] if kind == "sliding_attention" else c["rope_theta"], self.dim, None, c)
+        heads = lambda name: self.linear(prefix + name, x).reshape(n, -1, self.dim)
+        q = rotate(self.norm(prefix + "q_norm", heads("q_proj")), inv, 1)
+        if i < c["num_hidden_layers"] - c["num_kv_shared_layers"]:
+            kept[kind] = rotate(self.norm(prefix + "k_norm", heads("k_proj")), inv, 1), rmsnorm(heads("v_proj"), 1, self.eps, False)
+        k, v = (np.repeat(y, self.heads // self.kv, axis=1) for y in kept[kind])
+        at, to = np.arange(n)[:, None], np.arange(n)[None, :]
+        seen = (to <= at) & ((kind == "full_attention") | (to > at - c["sliding_window"]))
+        z = np.where(seen, np.einsum("qhd,khd->hqk", q, k), -np.inf)
+        return self.linear(prefix + "o_proj", np.einsum("hqk,khd->qhd", softmax(z), v).reshape(n, -1))
+
     def early(self, tokens):
         """The families before Llama: names of their own, learned positions or ALiBi, biases everywhere, attention of as many keys as queries."""
         c, t, n = self.c, self.t, len(tokens)
@@ -640,6 +693,8 @@ class Model:
             return self.early(tokens)
         if self.arch.startswith("Lfm2"):
             return self.lfm2(tokens)
+        if self.arch == "Gemma3nForCausalLM":
+            return self.gemma3n(tokens)
         if self.arch == "Mamba2ForCausalLM":
             return self.pure_mamba2(tokens)
         h = self.t["model.embed_tokens.weight"][tokens]
@@ -709,7 +764,7 @@ GOLDEN = {
     "dots.llm1": False, "hunyuan-a13b": False, "glm-4.5": False, "ernie-4.5-21b-a3b": False, "deepseek-v2-lite": False, "deepseek-v3": False,
     "lfm2-1.2b": False, "granite-4.0-h-1b": False, "bamba-9b": False, "lfm2-8b-a1b": False, "granite-4.0-h-tiny": False,
     "gpt2": False, "pythia-160m": False, "opt-125m": False, "bloom-560m": False, "qwen3-next-80b-a3b": False, "qwen3.5-9b": False, "qwen3.5-35b-a3b": False, "phi-3.5-moe": False, "falcon-h1-0.5b": False,
-    "mamba-codestral-7b": False, "llama-4-scout": False,
+    "mamba-codestral-7b": False, "llama-4-scout": False, "gemma-3n-e2b": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

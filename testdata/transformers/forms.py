@@ -43,6 +43,8 @@ BIASES = {"biases": dict(attention_bias=True, mlp_bias=True), "attention_bias": 
 TIED = {"tied": dict(tie_word_embeddings=True), "untied": dict(tie_word_embeddings=False), "head_dim": dict(head_dim=24)}
 TYPES = lambda *kinds: dict(num_hidden_layers=len(kinds), layer_types=[k + "_attention" for k in kinds])
 MISTRAL3 = dict(YARN, rope_theta=1e6, llama_4_scaling_beta=0.1, mscale=1.0, mscale_all_dim=1.0)
+GEMMA3N = dict(NORM, head_dim=16, sliding_window=8, num_hidden_layers=6, layer_types=["sliding_attention", "full_attention", "sliding_attention"] * 2, num_kv_shared_layers=2, hidden_size_per_layer_input=12,
+    vocab_size_per_layer_input=40, laurel_rank=8, activation_sparsity_pattern=[0.9, 0.0, 0.5, 0.95, 0.3, 0.0])
 FAMILIES = {
     "seed_oss": ("SeedOss", dict(NORM, head_dim=16), {**WHOLE, **TIED, **BIASES, "out": dict(attention_bias=False, attention_out_bias=True), "all": dict(attention_out_bias=True, mlp_bias=True),
         "same default bias": dict(attention_bias=DROP)}),
@@ -79,6 +81,13 @@ FAMILIES = {
     "bloom": ("Bloom", dict(EARLY, n_layer=2, n_head=4, layer_norm_epsilon=1e-5), {"untied": dict(tie_word_embeddings=False), "six heads": dict(hidden_size=72, n_head=6), "five heads": dict(hidden_size=80, n_head=5), "same hub": dict(hidden_size=DROP, n_embed=64, n_inner=None, seq_length=64,
         num_attention_heads=4, n_head=DROP, unk_token_id=0, offset_alibi=100, attention_softmax_in_fp32=True, bias_dropout_fusion=True, masked_softmax_fusion=True, skip_bias_add=True, skip_bias_add_qkv=False)}),
     "glm4": ("Glm4", dict(NORM, head_dim=16), {**partial(0.5), **TIED, "no bias": dict(attention_bias=False)}),
+    "gemma3n_text": ("Gemma3n", GEMMA3N, {"untied": dict(tie_word_embeddings=False), "attention_bias": dict(attention_bias=True), "nothing shared": dict(num_kv_shared_layers=0), "widths": dict(intermediate_size=[96, 64, 32, 100, 7, 96]),
+        "streams": dict(altup_num_inputs=3, altup_active_idx=1), "last stream": dict(altup_num_inputs=2, altup_active_idx=1), "unscaled": dict(altup_correct_scale=False), "rank": dict(laurel_rank=5, hidden_size_per_layer_input=7, head_dim=20),
+        "default layers": dict(num_hidden_layers=12, layer_types=DROP, activation_sparsity_pattern=DROP, num_kv_shared_layers=5, intermediate_size=512), "shared by kind": dict(num_kv_shared_layers=4), "same old": old(1e5, dict(rope_type="linear", factor=4.0), rope_local_base_freq=5e3),
+        "same yarn": dict(rope_parameters=dict(full_attention=dict(YARN, rope_theta=1e5), sliding_attention=dict(rope_type="default", rope_theta=5e3))), "same no rope": dict(rope_parameters=DROP), "same old no rope": dict(rope_parameters=DROP, dtype=DROP, torch_dtype="float32"),
+        "same silu": dict(hidden_activation="silu"), "same gelu": dict(hidden_activation="gelu"), "same window": dict(sliding_window=3), "same types": dict(layer_types=["full_attention", "sliding_attention"] * 3), "same dense": dict(activation_sparsity_pattern=DROP),
+        "same sparse": dict(activation_sparsity_pattern=[0.99, 0.5, 0.01, 0.97, 0.98, 0.999]), "same defaults": dict(altup_num_inputs=DROP, altup_active_idx=DROP, altup_correct_scale=DROP, altup_coef_clip=DROP, tie_word_embeddings=DROP, hidden_activation=DROP, final_logit_softcapping=DROP),
+        "same clip": dict(altup_coef_clip=0.01), "same cap": dict(final_logit_softcapping=2.0)}),
 }
 
 # Models with images: the text part is what tokens of text alone compute.
@@ -106,6 +115,7 @@ VISION = {
     "qwen3_5_moe": ("Qwen3_5Moe", dict(text_config=dict(NEXT, moe_intermediate_size=24, shared_expert_intermediate_size=40, num_experts=6, num_experts_per_tok=2), vision_config=NEXT_TOWER, image_token_id=47, video_token_id=46), {"tied": dict(tie_word_embeddings=True)}),
     "gemma3": ("Gemma3", dict(text_config=GEMMA3, vision_config=dict(TINY, model_type="siglip_vision_model", image_size=16, patch_size=4), image_token_index=47, boi_token_index=46, eoi_token_index=45, mm_tokens_per_image=16),
         {"untied": dict(tie_word_embeddings=False), "same old": dict(text_config=GEMMA3_OLD), "types": dict(text_config=dict(GEMMA3, layer_types=["full_attention", "sliding_attention"]))}),
+    "gemma3n": ("Gemma3n", dict(text_config=dict(TEXT, **GEMMA3N), vision_config=dict(hidden_size=16), audio_config=dict(hidden_size=16, conf_num_attention_heads=2, conf_num_hidden_layers=1, sscp_conv_channel_size=[4, 2])), {"untied": dict(tie_word_embeddings=False)}),
     "idefics3": ("Idefics3", IDEFICS, {"tied": dict(tie_word_embeddings=True)}),
     "smolvlm": ("SmolVLM", IDEFICS, {"tied": dict(tie_word_embeddings=True)}),
     "mistral3": ("Mistral3", dict(text_config=dict(TEXT, **NORM, model_type="mistral", head_dim=16, sliding_window=None), vision_config=dict(TINY, model_type="pixtral", head_dim=8, image_size=16, patch_size=4), image_token_index=47, tie_word_embeddings=False),
@@ -136,6 +146,17 @@ def change(config, keys):
     return config
 
 
+def without_tower():
+    """Text needs no tower for images; that of Gemma 3n is a model of timm, which is not installed."""
+    from transformers.models.gemma3n import configuration_gemma3n as keys, modeling_gemma3n as code
+
+    class Models:
+        from_config = staticmethod(lambda c, **more: torch.nn.Identity() if c.model_type == "gemma3n_vision" else transformers.AutoModel.from_config(c, **more))
+
+    code.AutoModel = Models
+    keys.Gemma3nVisionConfig.from_dict = classmethod(transformers.PreTrainedConfig.from_dict.__func__)
+
+
 def logits(path, auto=AutoModelForCausalLM):
     model = auto.from_pretrained(path, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager").eval()
     with torch.no_grad():
@@ -158,6 +179,7 @@ def build(path, architecture, family, keys):
 
 
 def main():
+    without_tower()
     root, names, done = sys.argv[1], sys.argv[2:] or [*FAMILIES, *VISION], []
     for family in names:
         architecture, own, forms = {**FAMILIES, **VISION}[family]

@@ -13,6 +13,7 @@ type mlp struct {
 	gated          bool
 	gate, up, down linear
 	act            func(gate, up float32) float32 // nil = that of the model
+	sparsity       float32                        // share of the gates that are cut to zero
 }
 
 // mixture holds the experts of a block.

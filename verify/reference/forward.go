@@ -83,11 +83,14 @@ type pass struct {
 	ctx context.Context
 	at  []place
 	h   [][]float32
+
+	streams [][][]float32 // [stream][token]: between blocks (N68)
+	brought [][]float32   // of the tokens, for all layers (N70)
 }
 
 type place struct {
-	seq *Sequence
-	pos int
+	seq     *Sequence
+	pos, id int
 }
 
 func (p *pass) embedAll(chunks []Chunk) error {
@@ -110,13 +113,18 @@ func (p *pass) embedAll(chunks []Chunk) error {
 			}
 			p.addPosition(h, c.Seq.n)
 			p.h = append(p.h, h)
-			p.at = append(p.at, place{c.Seq, c.Seq.n})
+			p.at = append(p.at, place{c.Seq, c.Seq.n, token})
 			c.Seq.n++
 		}
 	}
 	var err error
-	p.h, err = p.norm(p.h, p.embedNorm)
-	return err
+	if p.h, err = p.norm(p.h, p.embedNorm); err != nil {
+		return err
+	}
+	if err := p.bring(); err != nil {
+		return err
+	}
+	return p.spread()
 }
 
 // addPosition adds what a position has learned to an embedding (N43).
@@ -133,7 +141,14 @@ func (p *pass) addPosition(h []float32, pos int) {
 
 // block is steps 1 to 4 of the forward pass.
 func (p *pass) block(i int, b *block) error {
+	if err := p.predict(b.altUp); err != nil {
+		return fmt.Errorf("layer %d: prediction: %w", i, err)
+	}
 	mlpIn := p.h
+	beside, err := p.lowRank(b)
+	if err != nil {
+		return fmt.Errorf("layer %d: Laurel: %w", i, err)
+	}
 	a, err := p.mixing(i, b)
 	if err == nil {
 		err = p.residual(a, b.attnPostNorm)
@@ -141,11 +156,19 @@ func (p *pass) block(i int, b *block) error {
 	if err != nil {
 		return fmt.Errorf("layer %d: %s: %w", i, b.mixingName(), err)
 	}
+	p.addLowRank(beside)
 	if !p.d.Parallel {
 		mlpIn = p.h
 	}
 	if err := p.mlp(b, mlpIn); err != nil {
 		return fmt.Errorf("layer %d: MLP: %w", i, err)
+	}
+	err = p.correct(b.altUp)
+	if err == nil {
+		err = p.use(i, b)
+	}
+	if err != nil {
+		return fmt.Errorf("layer %d: layer input: %w", i, err)
 	}
 	return nil
 }
@@ -186,6 +209,10 @@ func (p *pass) attention(layer int, b *block) ([][]float32, error) {
 	}
 	var qkv [3][][]float32
 	for i, l := range []*linear{&b.q, &b.k, &b.v} {
+		if i > 0 && b.kvOf != 0 {
+			qkv[i] = vectors(len(a), 0)
+			continue
+		}
 		if qkv[i], err = p.linear(l, a); err != nil {
 			return nil, err
 		}
@@ -255,6 +282,12 @@ func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
 	for i := range q {
 		q[i] = float32(q[i] * scale)
 	}
+	if b.kvOf != 0 {
+		return nil
+	}
+	if err := p.headNorms(t, v, &b.vNorm); err != nil {
+		return err
+	}
 	keys, ok := store(p.cache, k, p.d.HeadDim)
 	values, fine := keys, ok
 	if p.d.Latent == nil {
@@ -299,6 +332,9 @@ func (p *pass) rotate(t int, x []float32, b *block) {
 // attendAll computes the attention of all heads of a token (N18).
 func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error) {
 	at, first := p.at[t], 0
+	if b.kvOf != 0 {
+		layer = b.kvOf - 1
+	}
 	if b.window > 0 {
 		first = max(0, at.pos+1-b.window)
 		if p.d.Chunked {
@@ -363,6 +399,11 @@ func (p *pass) gated(m *mlp, subNorm norm, x [][]float32) ([][]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	for t := range f {
+		if m.sparsity != 0 {
+			sparse(f[t], m.sparsity)
+		}
+	}
 	var up [][]float32
 	if m.gated {
 		if up, err = p.linear(&m.up, x); err != nil {
@@ -410,6 +451,9 @@ func (p *pass) scaled(x float32) float32 {
 }
 
 func (p *pass) logits() ([][]float32, error) {
+	if err := p.gather(); err != nil {
+		return nil, err
+	}
 	x, err := p.norm(p.h, p.final)
 	if err != nil {
 		return nil, err

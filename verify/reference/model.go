@@ -19,6 +19,8 @@ type Model struct {
 	places    *floats // rows that positions add to embeddings; nil = none
 	embedNorm norm
 	slopes    []float32 // of the heads, for ALiBi; nil = none
+	matrices  streams
+	inputs    layerInputs
 	blocks    []block
 	final     norm
 	head      linear
@@ -28,7 +30,7 @@ type Model struct {
 // block holds the weights of one layer.
 type block struct {
 	attnNorm, qNorm, kNorm, attnSubNorm, attnPostNorm norm
-	ffnNorm, ffnSubNorm, ffnPostNorm                  norm
+	ffnNorm, ffnSubNorm, ffnPostNorm, vNorm           norm
 
 	q, k, v, o linear
 	attnGate   linear // of the output of attention; without a name there is none
@@ -38,6 +40,11 @@ type block struct {
 	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = the block has the MLP alone
 	still   bool     // it has neither
+
+	kvOf       int // number of the layer, from 1, whose keys and values it reads; 0 = its own
+	altUp      *altUp
+	laurel     *laurel
+	layerInput *layerInput
 
 	rope   rope
 	noRope bool
@@ -64,6 +71,12 @@ func New(v packed.View, d *model.Description) (*Model, error) {
 		}
 	}
 	if m.embedNorm, err = openNorm(v, d, d.EmbedNorm, d.Hidden); err != nil {
+		return nil, err
+	}
+	if m.matrices, err = openStreams(v, d); err != nil {
+		return nil, err
+	}
+	if m.inputs, err = openLayerInputs(v, d); err != nil {
 		return nil, err
 	}
 	for i := range d.Blocks {
@@ -113,6 +126,22 @@ func checkConfig(d *model.Description) error {
 		if err := checkBlock(d, &d.Blocks[i]); err != nil {
 			return fmt.Errorf("layer %d: %w", i, err)
 		}
+		if err := checkShared(d, i); err != nil {
+			return err
+		}
+	}
+	return checkStreams(d)
+}
+
+// checkShared checks whose keys and values a block reads.
+func checkShared(d *model.Description, i int) error {
+	b := &d.Blocks[i]
+	if of := b.KVOf; of != 0 && (of > i || of < 0 || !d.Blocks[of-1].Caches() || b.MLA != nil || b.Mixer != nil ||
+		b.AttnGate.Weight != "") {
+		return fmt.Errorf("%w: model: layer %d reads keys and values of layer %d", pack.ErrCorrupt, i, of-1)
+	}
+	if b.MLA != nil && !b.VNorm.Skipped() {
+		return fmt.Errorf("%w: model: layer %d has a norm of values and latent attention", pack.ErrCorrupt, i)
 	}
 	return nil
 }
@@ -131,6 +160,9 @@ func checkBlock(d *model.Description, b *model.Block) error {
 		err = checkLatent(d, b)
 	default:
 		list = []widths{{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden}}
+		if b.KVOf != 0 {
+			list = []widths{{&b.Q, d.Hidden, q}, {&b.O, q, d.Hidden}}
+		}
 		if b.AttnGate.Weight != "" {
 			list = append(list, widths{&b.AttnGate, d.Hidden, q})
 		}
@@ -141,10 +173,7 @@ func checkBlock(d *model.Description, b *model.Block) error {
 	if err != nil {
 		return err
 	}
-	width := d.Intermediate
-	if b.Experts != nil {
-		width = b.Down.In // of the shared expert
-	}
+	width := b.Up.Out // of an MLP, or of a shared expert
 	if b.Gate.Weight != "" {
 		list = append(list, widths{&b.Gate, d.Hidden, width})
 	}
@@ -190,7 +219,7 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 		size int
 	}{
 		{&out.attnNorm, b.AttnNorm, d.Hidden}, {&out.attnSubNorm, b.AttnSubNorm, d.Heads * d.HeadDim},
-		{&out.attnPostNorm, b.AttnPostNorm, d.Hidden},
+		{&out.attnPostNorm, b.AttnPostNorm, d.Hidden}, {&out.vNorm, b.VNorm, d.HeadDim},
 		{&out.ffnNorm, b.FFNNorm, d.Hidden}, {&out.ffnSubNorm, b.FFNSubNorm, d.Intermediate}, {&out.ffnPostNorm,
 			b.FFNPostNorm, d.Hidden},
 	} {
@@ -201,6 +230,16 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 	if err = out.openMixing(v, d, b); err != nil {
 		return out, err
 	}
+	if out.altUp, err = openAltUp(v, d, b.AltUp); err != nil {
+		return out, err
+	}
+	if out.laurel, err = openLaurel(v, d, b.Laurel); err != nil {
+		return out, err
+	}
+	if out.layerInput, err = openLayerInput(v, d, b.LayerInput); err != nil {
+		return out, err
+	}
+	out.kvOf = b.KVOf
 	if out.latent, err = openLatent(v, d, b.MLA); err != nil {
 		return out, err
 	}
@@ -215,6 +254,7 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 	if err != nil {
 		return out, err
 	}
+	out.sparsity = b.Sparsity
 	if b.ActParams != nil {
 		if out.act, err = openXIELU(v, b.ActParams); err != nil {
 			return out, err
@@ -237,7 +277,8 @@ func (out *block) openMixing(v packed.View, d *model.Description, b *model.Block
 		to   *linear
 		from model.Linear
 	}{{&out.q, b.Q}, {&out.k, b.K}, {&out.v, b.V}, {&out.o, b.O}, {&out.attnGate, b.AttnGate}} {
-		if x.from.Weight == "" && (b.MLA != nil && x.to == &out.v || x.to == &out.attnGate) {
+		none := b.MLA != nil && x.to == &out.v || b.KVOf != 0 && (x.to == &out.k || x.to == &out.v)
+		if x.from.Weight == "" && (none || x.to == &out.attnGate) {
 			continue
 		}
 		if *x.to, err = openLinear(v, x.from); err != nil {
