@@ -385,7 +385,7 @@ var everyFamily = append(append(dense, withImages...),
 	change(granite4H1B, "layer_types", "null"), bamba9B, recurrentMoE[0], recurrentMoE[1],
 	early[0], early[1], early[2], early[3],
 	next[0], next[1], next[2], next[3], next[4], mambaCodestral, llama4Scout,
-	gemma3nE2B)
+	gemma3nE2B, minimaxOf2)
 
 var mambaCodestral, llama4Scout = bundled("mamba-codestral-7b")[0], bundled("llama-4-scout")[0]
 

@@ -58,7 +58,7 @@ func Likes() []Like {
 		"qwen3-8b-gptq", "lfm2-1.2b", "granite-4.0-h-1b", "bamba-9b", "lfm2-8b-a1b",
 		"granite-4.0-h-tiny", "gpt2", "pythia-160m", "opt-125m", "bloom-560m",
 		"qwen3-next-80b-a3b", "qwen3.5-9b", "qwen3.5-35b-a3b", "phi-3.5-moe", "falcon-h1-0.5b",
-		"mamba-codestral-7b", "llama-4-scout", "gemma-3n-e2b",
+		"mamba-codestral-7b", "llama-4-scout", "gemma-3n-e2b", "minimax-m2",
 	} {
 		list = append(list, Like{Name: name})
 	}

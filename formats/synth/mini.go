@@ -112,6 +112,7 @@ func (c *config) shrinkRepeats() {
 	if n, ok := c.number("attn_rotary_emb"); ok {
 		c.set("attn_rotary_emb", min(n, miniHidden/miniHeads/2))
 	}
+	c.each("rotary_dim", func(n int) int { return min(n, miniHidden/miniHeads) })
 	for key, of := range map[string]string{
 		"block_dim": "hidden_size", "conv_dim": "hidden_size", "conv_dim_out": "hidden_size",
 		"num_heads": "num_attention_heads", "word_embed_proj_dim": "hidden_size", "n_ctx": "max_position_embeddings",
@@ -189,7 +190,7 @@ func (c *config) shrinkLayers() {
 		}
 	}
 	c.set("num_hidden_layers", layers)
-	for _, key := range []string{"intermediate_size", "activation_sparsity_pattern"} { // of each layer (Gemma 3n)
+	for _, key := range []string{"intermediate_size", "activation_sparsity_pattern", "attn_type_list"} { // by layer
 		if list, ok := c.keys[key].([]any); ok {
 			c.keys[key] = list[:min(layers, len(list))]
 		}

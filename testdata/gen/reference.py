@@ -271,7 +271,7 @@ class Model:
         scaling = c.get("rope_scaling") or {}
         if "alpha" in scaling:  # HunYuan: another base
             return frequencies(c["rope_theta"] * scaling["alpha"] ** (self.dim / (self.dim - 2)), self.dim, None, c)
-        share = params.get("partial_rotary_factor", c.get("partial_rotary_factor", self.traits.get("share", 1)))
+        share = params.get("partial_rotary_factor", c.get("partial_rotary_factor", self.traits.get("share", c.get("rotary_dim", self.dim) / self.dim)))
         return frequencies(params.get("rope_theta", c.get("rope_theta", 10000.0)), int(self.dim * share), params or c.get("rope_scaling"), c)
 
     def latent_attention(self, prefix, x):
@@ -312,7 +312,7 @@ class Model:
             q, gate = (part.reshape(n, q_rows) for part in np.split(q.reshape(n, self.heads, 2 * self.dim), 2, axis=2))
         if self.c.get("clip_qkv"):
             q, k, v = (np.clip(x, -self.c["clip_qkv"], self.c["clip_qkv"]) for x in (q, k, v))
-        whole = self.arch in ("Olmo2ForCausalLM", "Olmo3ForCausalLM", "OlmoeForCausalLM")
+        whole = self.arch in ("Olmo2ForCausalLM", "Olmo3ForCausalLM", "OlmoeForCausalLM", "MiniMaxM2ForCausalLM")
         if whole:  # norms over all heads at once
             q, k = self.norm(prefix + "q_norm", q), self.norm(prefix + "k_norm", k)
         sinks = self.t.get(prefix + "sinks")
@@ -555,6 +555,8 @@ class Model:
             return f + self.experts(prefix, x) if self.c["num_local_experts"] else f
         if prefix + "gate.weight" in self.t and prefix + "shared_experts.up_proj.weight" in self.t or self.arch == "HunYuanMoEV1ForCausalLM":
             return self.routed(i, prefix, x)
+        if self.arch == "MiniMaxM2ForCausalLM":
+            return self.routed(i, prefix.replace("mlp", "block_sparse_moe"), x)
         if self.arch == "Llama4ForCausalLM":
             return self.weighted_inputs(prefix.replace("mlp", "feed_forward"), x)
         if self.arch == "PhiMoEForCausalLM":
@@ -636,6 +638,10 @@ class Model:
         elif self.arch == "Lfm2MoeForCausalLM":
             k, bias, groups, kept = c["num_experts_per_tok"], self.t[prefix + "expert_bias"], 1, 1
             s, add, scale, whole = 1 / (1 + np.exp(-(x @ self.t[prefix + "gate.weight"].T))), 1e-6, c["routed_scaling_factor"], c["norm_topk_prob"]
+            names, shared = ("w1", "w3", "w2"), None
+        elif self.arch == "MiniMaxM2ForCausalLM":
+            k, bias, groups, kept = c["num_experts_per_tok"], self.t[prefix + "e_score_correction_bias"], 1, 1
+            s, add, scale, whole = 1 / (1 + np.exp(-(x @ self.t[prefix + "gate.weight"].T))), 0, 1, True
             names, shared = ("w1", "w3", "w2"), None
         else:
             k, bias = c["num_experts_per_tok"], self.t[prefix + "gate.e_score_correction_bias"]
@@ -764,7 +770,7 @@ GOLDEN = {
     "dots.llm1": False, "hunyuan-a13b": False, "glm-4.5": False, "ernie-4.5-21b-a3b": False, "deepseek-v2-lite": False, "deepseek-v3": False,
     "lfm2-1.2b": False, "granite-4.0-h-1b": False, "bamba-9b": False, "lfm2-8b-a1b": False, "granite-4.0-h-tiny": False,
     "gpt2": False, "pythia-160m": False, "opt-125m": False, "bloom-560m": False, "qwen3-next-80b-a3b": False, "qwen3.5-9b": False, "qwen3.5-35b-a3b": False, "phi-3.5-moe": False, "falcon-h1-0.5b": False,
-    "mamba-codestral-7b": False, "llama-4-scout": False, "gemma-3n-e2b": False,
+    "mamba-codestral-7b": False, "llama-4-scout": False, "gemma-3n-e2b": False, "minimax-m2": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]
