@@ -38,6 +38,9 @@ func TestGemma3n(t *testing.T) {
 		t.Error("10 of 12 layers are sparse by default")
 	}
 	two := change(small, "num_hidden_layers", "2")
+	if d = mustParse(t, two); d.Blocks[0].Sparsity != 0 {
+		t.Error("a layer of 2 is sparse by default")
+	}
 	d = mustParse(t, change(change(change(two, "intermediate_size", "[64,96]"), "activation_sparsity_pattern",
 		"[0,0.5]"), "altup_correct_scale", "false"))
 	if b = d.Blocks[1]; d.Intermediate != 96 || d.Blocks[0].Down.In != 64 || b.Up.Out != 96 || b.Sparsity != 0.5 ||
