@@ -381,8 +381,8 @@ func TestOneValue(t *testing.T) {
 	}
 }
 
-// TestMinima: biases that are no multiples of the scales stay as they are, and codes count from the lowest one; those of
-// groups of scale 0 are the lowest one.
+// TestMinima: biases that are no multiples of the scales stay as they are, and codes count from the lowest one; groups
+// of scale 0 have that one alone.
 func TestMinima(t *testing.T) {
 	f := sound(mlxConfig)
 	copy(f["x.biases"].data, floats(2, -8.5, 1))

@@ -43,7 +43,8 @@ func OpenStack(layers []*Layer, read Read) (Stack, error) {
 		}
 		if first := append(s, m)[0]; (m.Minima == nil) != (first.Minima == nil) {
 			return nil, fmt.Errorf("%w: only one of modules %q and %q has biases that are not integer multiples of "+
-				"the scales: experts of one block must have one form", pack.ErrUnsupported, l.Module, first.Layer.Module)
+				"the scales: experts of one block must have one form", pack.ErrUnsupported, l.Module,
+				first.Layer.Module)
 		}
 		s = append(s, m)
 	}
