@@ -21,7 +21,7 @@ func besideModel(t *testing.T) (*view, *model.Description) {
 	for seed := uint64(1); ; seed++ {
 		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 52)), everyFeature)
 		shares := func(b model.Block) bool { return b.KVOf != 0 }
-		if d.Streams != nil && d.LayerInputs != nil && slices.ContainsFunc(d.Blocks, shares) && d.Positions == "" {
+		if d.Streams != nil && d.LayerInputs != nil && slices.ContainsFunc(d.Blocks, shares) && d.Positions == "" && !d.Rope.Staged() {
 			d.MaxPositions = 2048
 			return v, d
 		}
