@@ -55,10 +55,10 @@ func (d *Document) tokens(t *tokenizer.Tokenizer) (text string, ids []int, err e
 		ids, err = t.Encode(d.Text, false)
 		return d.Text, ids, err
 	}
-	o := chat.Options{Now: func() time.Time { return chatDate }}
-	if text, err = t.Chat(d.Messages, o); err != nil {
+	rendered, err := t.RenderChat(d.Messages, chat.Options{Now: func() time.Time { return chatDate }})
+	if err != nil {
 		return "", nil, err
 	}
-	ids, err = t.ChatTokens(d.Messages, o)
-	return text, ids, err
+	ids, err = t.EncodeChat(rendered)
+	return rendered.S, ids, err
 }

@@ -86,26 +86,33 @@ func (t *Tokenizer) SetTemplate(source string) error {
 	return nil
 }
 
-// ChatTokens returns the tokens of a conversation that is rendered with the model's chat template. Only text written by
-// the template can become control tokens: the contents of messages, tools and variables are encoded as plain text,
-// whatever they look like. It returns the errors of Chat and Encode.
+// ChatTokens returns the tokens of a conversation that is rendered with the model's chat template: EncodeChat of
+// RenderChat.
 func (t *Tokenizer) ChatTokens(messages []chat.Message, o chat.Options) ([]int, error) {
-	text, err := t.render(messages, o)
+	text, err := t.RenderChat(messages, o)
 	if err != nil {
 		return nil, err
 	}
+	return t.EncodeChat(text)
+}
+
+// EncodeChat returns the tokens of a rendered conversation. Only text written by the template can become control
+// tokens: the contents of messages, tools and variables are encoded as plain text, whatever they look like. It returns
+// the errors of Encode.
+func (t *Tokenizer) EncodeChat(text chat.Text) ([]int, error) {
 	return t.encode(marked.Text(text), false)
 }
 
 // Chat renders a conversation with the model's chat template, for people to read: encoding this text turns what looks
-// like a control token in a message into one, which ChatTokens does not. Errors: ErrNoTemplate, and the errors of
-// [chat.Template.Render].
+// like a control token in a message into one, which EncodeChat does not. It returns the errors of RenderChat.
 func (t *Tokenizer) Chat(messages []chat.Message, o chat.Options) (string, error) {
-	text, err := t.render(messages, o)
+	text, err := t.RenderChat(messages, o)
 	return text.S, err
 }
 
-func (t *Tokenizer) render(messages []chat.Message, o chat.Options) (none chat.Text, err error) {
+// RenderChat renders a conversation with the model's chat template. Errors: ErrNoTemplate, and the errors of
+// [chat.Template.Render].
+func (t *Tokenizer) RenderChat(messages []chat.Message, o chat.Options) (none chat.Text, err error) {
 	if len(t.templates) == 0 {
 		return none, ErrNoTemplate
 	}
