@@ -19,18 +19,31 @@ import (
 )
 
 // documentSuffixes are the names of files that a folder of texts is searched for.
-var documentSuffixes = []string{".txt", ".md", ".jsonl"}
+var documentSuffixes = []string{".txt", ".md", ".jsonl", tableSuffix}
+
+// tableSuffix is the name of Parquet files.
+const tableSuffix = ".parquet"
 
 // documentsOf reads the texts to calibrate with, of at most maxText bytes together.
 func documentsOf(c *cli.Context, path string) ([]convert.Document, error) {
 	if info, err := os.Stat(path); path != standardInput && err == nil && info.IsDir() {
 		return documentsBelow(c, path)
 	}
+	documents, _, err := documentsAt(c, path)
+	return documents, err
+}
+
+// documentsAt reads the documents of a file, and says how long their texts are together.
+func documentsAt(c *cli.Context, path string) (documents []convert.Document, size int, err error) {
+	if strings.EqualFold(filepath.Ext(path), tableSuffix) {
+		return documentsOfTable(path)
+	}
 	text, err := readText(c, path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return documentsIn(path, text)
+	documents, err = documentsIn(path, text)
+	return documents, len(text), err
 }
 
 // documentsIn divides the content of a file into documents.
@@ -109,16 +122,15 @@ func documentsBelow(c *cli.Context, dir string) (documents []convert.Document, e
 		if entry.IsDir() || !slices.Contains(documentSuffixes, strings.ToLower(filepath.Ext(path))) {
 			return nil
 		}
-		text, err := readText(c, path)
+		more, size, err := documentsAt(c, path)
 		if err != nil {
 			return err
 		}
-		if room -= len(text); room < 0 {
+		if room -= size; room < 0 {
 			return usagef("the texts in %s are longer than %s, the most that texts can have together", dir, textLimit)
 		}
-		more, err := documentsIn(path, text)
 		documents = append(documents, more...)
-		return err
+		return nil
 	})
 	if err == nil && documents == nil {
 		err = fmt.Errorf("%w: %s has no files %s", pack.ErrUnsupported, dir, strings.Join(documentSuffixes, ", "))

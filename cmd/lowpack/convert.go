@@ -79,8 +79,8 @@ func convertFlags() []cli.Flag {
 			"choose the codes of int4, mxfp4, int2 and absmax for what the linear layers multiply in the texts of "+
 				"`PATH`, of which up to 16384 tokens (mean-square: 8192), spread over all of them, are computed "+
 				"with the floats: a file in UTF-8 (- is standard input); a file .jsonl with a text or the messages "+
-				"of a chat on each line, as {\"text\": \"...\"} or {\"messages\": [...]}; or a folder of files "+
-				".txt, .md and .jsonl"),
+				"of a chat on each line, as {\"text\": \"...\"} or {\"messages\": [...]}; a file .parquet with a "+
+				"column of either; or a folder of files .txt, .md, .jsonl and .parquet"),
 		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.GPTQ),
 			Usage: "how --calibrate chooses, `NAME` gptq (scales, and codes by error feedback) or mean-square " +
 				"(scales alone: faster, and worse)"}, words(packed.Methods())...),

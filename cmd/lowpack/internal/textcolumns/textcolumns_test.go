@@ -1,0 +1,260 @@
+package textcolumns
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// line is a row of the tests: nested and beside columns that are not read.
+type line struct {
+	ID       int64     `parquet:"id"`
+	Plain    string    `parquet:"plain,plain"`
+	Text     *string   `parquet:"text,optional"`
+	Messages []message `parquet:"messages,list"`
+	Score    float64   `parquet:"score"`
+}
+
+type message struct {
+	Role    string  `parquet:"role,dict"`
+	Content *string `parquet:"content,optional"`
+}
+
+// lines have texts that are null, empty, equal and long, and lists that are empty.
+func lines() (list []line) {
+	for i := range 300 {
+		l := line{ID: int64(i), Plain: fmt.Sprint("plain ", i), Score: float64(i)}
+		text := strings.Repeat(fmt.Sprintf("text %d ", i%7), i%50)
+		if i%11 != 0 {
+			l.Text = &text
+		}
+		for k := range i % 4 {
+			m := message{Role: []string{"user", "assistant"}[k%2]}
+			if i%13 != 0 {
+				m.Content = &text
+			}
+			l.Messages = append(l.Messages, m)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// file writes lines in three row groups.
+func file(t testing.TB, options ...parquet.WriterOption) []byte {
+	return fileOf(t, lines(), options...)
+}
+
+func fileOf(t testing.TB, all []line, options ...parquet.WriterOption) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[line](&b, options...)
+	for i := 0; i < len(all); i += len(all) / 3 {
+		if _, err := w.Write(all[i : i+len(all)/3]); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// errEnough ends reading: few bytes can be many values.
+var errEnough = errors.New("enough values")
+
+// read returns all values of the columns of texts, by name, but for those beyond the first 10,000.
+func read(b []byte) (map[string][]string, error) {
+	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		return nil, err
+	}
+	got := map[string][]string{}
+	for i := range f.Columns {
+		c := &f.Columns[i]
+		if !c.Texts {
+			continue
+		}
+		err := f.Each(c, func(v Value) error {
+			if len(got[c.Name()]) == 10000 {
+				return errEnough
+			}
+			got[c.Name()] = append(got[c.Name()], shown(v.First, v.Null, string(v.Text)))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return got, nil
+}
+
+func shown(first, null bool, text string) string { return fmt.Sprint(first, null, text) }
+
+// wanted is what read returns of lines.
+func wanted() map[string][]string {
+	const text, role, content = "text", "messages.list.element.role", "messages.list.element.content"
+	want := map[string][]string{}
+	add := func(name string, first bool, s *string) {
+		if s == nil {
+			s = new(string)
+			want[name] = append(want[name], shown(first, true, ""))
+			return
+		}
+		want[name] = append(want[name], shown(first, false, *s))
+	}
+	for _, l := range lines() {
+		add("plain", true, &l.Plain)
+		add(text, true, l.Text)
+		if len(l.Messages) == 0 {
+			add(role, true, nil)
+			add(content, true, nil)
+		}
+		for k, m := range l.Messages {
+			add(role, k == 0, &m.Role)
+			add(content, k == 0, m.Content)
+		}
+	}
+	return want
+}
+
+// TestColumns: the values of all codecs, both versions of pages, pages of any size and dictionaries, as written.
+func TestColumns(t *testing.T) {
+	want := wanted()
+	for name, codec := range map[string]compress.Codec{"none": &parquet.Uncompressed, "snappy": &parquet.Snappy,
+		"gzip": &parquet.Gzip, "zstd": &parquet.Zstd} {
+		for _, version := range []int{1, 2} {
+			for _, page := range []int{100, 1 << 20} {
+				b := file(t, parquet.Compression(codec), parquet.DataPageVersion(version), parquet.PageBufferSize(page))
+				if got, err := read(b); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%s, version %d, pages of %d: %v", name, version, page, err)
+				}
+			}
+		}
+	}
+}
+
+// TestRefused: what is not read is named.
+func TestRefused(t *testing.T) {
+	type delta struct {
+		Text string `parquet:"text,delta"`
+	}
+	var b bytes.Buffer
+	if err := parquet.Write(&b, []delta{{"one"}, {"two"}}); err != nil {
+		t.Fatal(err)
+	}
+	for says, file := range map[string][]byte{
+		"encoding DELTA_BYTE_ARRAY": b.Bytes(),
+		"codec LZ4_RAW":             file(t, parquet.Compression(&parquet.Lz4Raw)),
+		"codec BROTLI":              file(t, parquet.Compression(&parquet.Brotli)),
+		"an encrypted file":         []byte("PARE0000\x04\x00\x00\x00PARE"),
+	} {
+		if _, err := read(file); !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v; want %q", err, says)
+		}
+	}
+}
+
+// TestLies: a file that says that it is large is refused before memory is taken for it.
+func TestLies(t *testing.T) {
+	footer := func(b ...byte) []byte {
+		b = append([]byte("PAR1"), b...)
+		return append(binary.LittleEndian.AppendUint32(b, uint32(len(b)-4)), "PAR1"...)
+	}
+	page := func(header ...byte) error {
+		p := pages{column: &Column{}, b: append(header, make([]byte, 64)...)}
+		_, err := p.next(func(Value) error { return nil })
+		return err
+	}
+	open := func(b []byte) error {
+		_, err := Open(bytes.NewReader(b), int64(len(b)))
+		return err
+	}
+	const list = 1<<4 | thriftList // of field 1
+	var deep []byte
+	for range 40 {
+		deep = append(deep, 1<<4|thriftStruct)
+	}
+	many := []byte{0xfe, 0xff, 0xff, 0xff, 0x0f} // 2³¹ − 1 in zigzag
+	for name, c := range map[string]struct {
+		err error
+		is  error
+	}{
+		"an empty file":   {open(nil), pack.ErrCorrupt},
+		"another file":    {open([]byte("hello, world")), pack.ErrCorrupt},
+		"a footer beyond": {open([]byte("PAR1\xff\xff\xff\x7fPAR1")), pack.ErrCorrupt},
+		"a list of 2^31 structs": {open(footer(list, 0xf0|thriftStruct, 0xff, 0xff, 0xff, 0xff, 7, 0)),
+			pack.ErrCorrupt},
+		"nested structs": {open(footer(append(deep, make([]byte, 50)...)...)), pack.ErrCorrupt},
+		"a map":          {open(footer(1<<4|thriftMap, 0, 0)), pack.ErrCorrupt},
+		"a page of 2^31 bytes": {page(append(append([]byte{0x15, 0, 0x15}, many...),
+			0x15, 8, 0x2c, 0x15, 2, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0)...), pack.ErrLimit},
+		"2^31 values": {page(append(append([]byte{0x15, 0, 0x15, 8, 0x15, 8, 0x2c, 0x15}, many...),
+			0x15, 0, 0x15, 6, 0x15, 6, 0, 0)...), pack.ErrLimit},
+	} {
+		if !errors.Is(c.err, c.is) {
+			t.Errorf("%s: %v", name, c.err)
+		}
+	}
+	for _, run := range [][]byte{{}, {0}, {0xff, 0xff, 0xff, 0xff, 0xff}, {3}, {2}} {
+		if got, err := hybrid(run, 3, 5); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%v: %v, %v", run, got, err)
+		}
+	}
+	for _, b := range [][]byte{{}, {0, 4, 5, 0}, {128, 1, 4, 5, 0}, {128, 1, 0, 5, 0},
+		{128, 1, 4, 5, 0, 0, 255, 0, 0, 0}, {128, 1, 4, 4, 0, 0, 0, 0, 0, 0}} {
+		if got, _, err := deltas(b, 5); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%v: %v, %v", b, got, err)
+		}
+	}
+	for _, b := range [][]byte{{128, 1, 4, 1, 1}, {128, 1, 4, 1, 6, 9}} { // lengths −1 and 3
+		if got, err := measured(b, 1); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%v: %v, %v", b, got, err)
+		}
+	}
+	if got, err := hybrid([]byte{0xfe, 0xff, 0xff, 0xff, 0x0f, 6}, 3, 5); err != nil || len(got) != 5 || got[4] != 6 {
+		t.Errorf("a long run: %v, %v", got, err)
+	}
+}
+
+// TestBombs: a page that decompresses to more than it says ends there.
+func TestBombs(t *testing.T) {
+	zeros := make([]byte, 64<<20)
+	for _, codec := range []compress.Codec{&parquet.Snappy, &parquet.Gzip, &parquet.Zstd} {
+		small, err := codec.Encode(nil, zeros)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := pages{codec: codec.CompressionCodec()}
+		if b, err := p.decompress(small, 1000); !errors.Is(err, pack.ErrCorrupt) || len(b) > 0 {
+			t.Errorf("%v: %d bytes, %v", codec, len(b), err)
+		}
+	}
+}
+
+// FuzzOpen: any file is read, or refused with an error of a known kind.
+func FuzzOpen(f *testing.F) {
+	for version := 1; version <= 2; version++ {
+		for _, codec := range []compress.Codec{&parquet.Snappy, &parquet.Uncompressed} {
+			f.Add(fileOf(f, lines()[:9], parquet.DataPageVersion(version), parquet.Compression(codec)))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, err := read(b); err != nil && !errors.Is(err, pack.ErrCorrupt) && !errors.Is(err, pack.ErrUnsupported) &&
+			!errors.Is(err, pack.ErrLimit) && !errors.Is(err, errEnough) {
+			t.Errorf("an error of no class: %v", err)
+		}
+	})
+}
