@@ -67,7 +67,7 @@ func fewBits(s *step) bool { return s.untrained > 0 && s.untrained <= 4 }
 // adviseText says what a calibration text gains, where matrices get codes of three or four bits without one.
 func (d *decider) adviseText() {
 	i := slices.IndexFunc(d.steps, func(s *step) bool { return s.untrained > 4 && s.untrained <= 16 })
-	if d.model == nil || i < 0 || d.o.Calibration != nil {
+	if d.model == nil || i < 0 || d.o.calibrates() {
 		return
 	}
 	for _, o := range Offers() {

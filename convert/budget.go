@@ -28,17 +28,18 @@ type Allocation struct {
 	Bits       float64       // per weight of the linear layers for which forms are chosen, scales included
 	Divergence float64       // expected KL divergence from the floats without error feedback, in nats per token
 	Forms      []FormShare
+	written    *tokenized // of Options.Self
 }
 
 // Apply returns options of a conversion with the chosen forms. The calibration text stays if any of them has a use for
 // it.
 func (a *Allocation) Apply(o Options) Options {
-	o.Recipe.AllowLossy, o.Recipe.Rules = true, a.Rules
+	o.Recipe.AllowLossy, o.Recipe.Rules, o.written = true, a.Rules, a.written
 	if !slices.ContainsFunc(a.Rules, func(r packed.Rule) bool {
 		rule, _ := quantize.Find(r.Quant)
 		return rule.Calibrates()
 	}) {
-		o.Calibration = nil
+		o.Calibration, o.Self, o.written = nil, false, nil
 	}
 	return o
 }
@@ -70,7 +71,7 @@ const (
 // rules. The floats lie in a file next to target meanwhile. What cannot be done is refused before anything is computed:
 // a model with experts, or a size below the smallest forms.
 func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
-	if o.Calibration == nil || len(o.Recipe.Rules) > 0 || o.Recipe.Scale != "" {
+	if !o.calibrates() || len(o.Recipe.Rules) > 0 || o.Recipe.Scale != "" {
 		return nil, fmt.Errorf("%w: forms are chosen for a size with a calibration text, in place of rules and scale",
 			pack.ErrUnsupported)
 	}
@@ -204,14 +205,18 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 			jobs[name] = append(jobs[name], s.job)
 		}
 	}
-	windows := p.calibration.windows
 	return p.withFloats(ctx, target, func(floats packed.View) error {
-		columns, err := p.columnsOf(ctx, floats, some(windows, columnTokens/calibrationWindow))
+		if p.windows == nil {
+			if err := p.write(ctx, floats); err != nil {
+				return err
+			}
+		}
+		columns, err := p.columnsOf(ctx, floats, some(p.windows, columnTokens/calibrationWindow))
 		if err != nil {
 			return err
 		}
 		o := calibrate.Options{Threads: p.o.Threads, Progress: p.o.Progress.in(SensitivityPhase)}
-		for _, w := range some(windows, probeTokens/probeWindow) {
+		for _, w := range some(p.windows, probeTokens/probeWindow) {
 			o.Windows = append(o.Windows, w[:min(len(w), probeWindow)])
 		}
 		a.groups, err = calibrate.Sensitivities(ctx, floats, jobs, columns, o)
@@ -294,7 +299,7 @@ func (a *allocating) uniform(form int) (sum float64) {
 
 // result describes a choice.
 func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
-	r := &Allocation{Divergence: a.divergence(choice)}
+	r := &Allocation{Divergence: a.divergence(choice), written: a.plans[0].o.written}
 	for form, rule := range budgetForms {
 		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
 			Divergence: a.uniform(form)})

@@ -12,18 +12,10 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// Bounds on how much of a calibration text is read. Windows are spread over the whole text, since neighbouring tokens
-// are alike, and begin the way a text of the model does. Error feedback overfits if tokens are few.
-const (
-	meanSquareTokens  = 8192
-	gptqTokens        = 16384
-	calibrationWindow = 512
-	calibrationLeast  = 256 // fewer tokens say more about the text than about the model
-)
-
 // calibration holds the text that scales are chosen with, and the model's results on it.
 type calibration struct {
-	windows [][]int
+	cut     cutting
+	windows [][]int              // nil before the model has written its own text
 	columns map[string][]float32 // by the name of a weight; nil before the model has run
 	chosen  *chosen              // codes and scales, with GPTQ; nil before the model has run
 }
@@ -32,12 +24,12 @@ type calibration struct {
 // it.
 func (d *decider) calibrates(m matrix, q *quantize.Quantizer) bool {
 	kind, _ := q.Kind()
-	return d.o.Calibration != nil && !m.head && m.experts == 0 && q.Rule().Calibrates() && kind != quantize.PerTensor
+	return d.o.calibrates() && !m.head && m.experts == 0 && q.Rule().Calibrates() && kind != quantize.PerTensor
 }
 
 // planCalibration cuts the texts into tokens and notes it in the recipe.
 func (p *Plan) planCalibration() error {
-	if p.o.Calibration == nil {
+	if !p.o.calibrates() {
 		return nil
 	}
 	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
@@ -54,66 +46,50 @@ func (p *Plan) planCalibration() error {
 	if err != nil {
 		return fmt.Errorf("calibration: %w", err)
 	}
-	ids, digest, err := p.tokens(t)
-	if err != nil {
+	if p.cut, err = p.cutting(t); err != nil {
 		return err
 	}
-	most := meanSquareTokens
-	if p.o.Method == packed.GPTQ {
-		most = gptqTokens
-	}
-	if len(ids) < calibrationLeast {
-		return fmt.Errorf("%w: the calibration text has %d tokens; at least %d are needed, and up to %d are read",
-			pack.ErrUnsupported, len(ids), calibrationLeast, most)
-	}
-	special, err := t.Encode("", true)
-	if err != nil {
-		return fmt.Errorf("calibration: %w", err)
-	}
-	begin, always := p.model.BOS, slices.Contains(special, p.model.BOS)
-	room := min(calibrationWindow, p.model.FixedPositions())
-	if always || begin >= 0 && p.o.Method == packed.GPTQ {
-		room = min(room, p.model.FixedPositions()-1)
-	}
-	if room < 1 {
-		return fmt.Errorf("%w: calibration: max_position_embeddings of config.json is %d, which leaves no room for "+
-			"text behind the begin-of-text token", pack.ErrUnsupported, p.model.FixedPositions())
-	}
-	tokens := 0
-	for i, part := range spread(ids, room, most) {
-		tokens += len(part)
-		// The first token of a text has massive activations, whichever it is. If the tokenizer adds no BOS, both forms
-		// occur.
-		if even := i%2 == 0; always || begin >= 0 && even && p.o.Method == packed.GPTQ {
-			part = slices.Concat([]int{begin}, part)
+	switch {
+	case p.o.written != nil:
+		p.use(p.o.written)
+	case p.o.Self:
+		p.use(p.unwritten())
+		p.windows = nil
+	default:
+		text, err := p.tokens(t)
+		if err != nil {
+			return err
 		}
-		p.calibration.windows = append(p.calibration.windows, part)
+		p.use(text)
 	}
-	p.Recipe.Calibration = &packed.Calibration{Method: p.o.Method, Text: digest, Tokens: tokens}
 	return nil
 }
 
-// spread returns windows of a text: either all of it in parts of about the same length, or at most most tokens at equal
-// distances.
-func spread(ids []int, room, most int) (windows [][]int) {
-	n := max(1, min((len(ids)+room-1)/room, most/room))
-	for i := range n {
-		from, to := i*len(ids)/n, (i+1)*len(ids)/n
-		windows = append(windows, ids[from:min(from+room, to)])
+// use cuts a text into windows and notes it in the recipe.
+func (p *Plan) use(text *tokenized) {
+	c := &packed.Calibration{Method: p.o.Method, Text: text.digest}
+	p.windows, c.Tokens = p.cut.windows(text.ids)
+	if p.o.Self {
+		c.SelfSeed = selfSeed
 	}
-	return windows
+	p.Recipe.Calibration = c
 }
 
-// calibrate runs the checkpoint's floats over the text.
+// calibrate runs the checkpoint's floats over the text, which they write first if nobody else has.
 func (p *Plan) calibrate(ctx context.Context, target string) error {
-	if len(p.calibration.windows) == 0 {
+	if p.Recipe.Calibration == nil {
 		return nil
 	}
 	return p.withFloats(ctx, target, func(floats packed.View) (err error) {
+		if p.windows == nil {
+			if err := p.write(ctx, floats); err != nil {
+				return err
+			}
+		}
 		if p.o.Method == packed.GPTQ {
 			return p.choose(ctx, target, floats)
 		}
-		p.calibration.columns, err = p.columnsOf(ctx, floats, p.calibration.windows)
+		p.columns, err = p.columnsOf(ctx, floats, p.windows)
 		return err
 	})
 }

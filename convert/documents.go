@@ -22,22 +22,32 @@ type Document struct {
 // chatDate is the date for chat templates that have one in their text: the same texts give the same file on any day.
 var chatDate = time.Date(2025, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// tokens returns the token ids of the calibration texts, one after another, and the digest of the texts: SHA-256 of the
-// text, or of the texts with a zero byte between two.
-func (p *Plan) tokens(t *tokenizer.Tokenizer) (ids []int, digest string, err error) {
-	hash := sha256.New()
+// tokenized is a calibration text as the model reads it.
+type tokenized struct {
+	ids    []int
+	digest string // SHA-256 of the text, or of the texts with a zero byte between two
+}
+
+// tokens returns the calibration texts, one after another.
+func (p *Plan) tokens(t *tokenizer.Tokenizer) (*tokenized, error) {
+	hash, all := sha256.New(), &tokenized{}
 	for i, d := range p.o.Calibration {
-		text, of, err := d.tokens(t)
+		text, ids, err := d.tokens(t)
 		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", d.name(), err)
+			return nil, fmt.Errorf("%s: %w", d.name(), err)
 		}
-		ids = append(ids, of...)
+		all.ids = append(all.ids, ids...)
 		if i > 0 {
 			hash.Write([]byte{0})
 		}
 		hash.Write([]byte(text))
 	}
-	return ids, hex.EncodeToString(hash.Sum(nil)), nil
+	if len(all.ids) < calibrationLeast {
+		return nil, fmt.Errorf("%w: the calibration text has %d tokens; at least %d are needed, and up to %d are read",
+			pack.ErrUnsupported, len(all.ids), calibrationLeast, p.cut.most)
+	}
+	all.digest = hex.EncodeToString(hash.Sum(nil))
+	return all, nil
 }
 
 func (d *Document) name() string {

@@ -34,18 +34,18 @@ func TestCalibrationDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	const text = "01 Jan 2025: Tell me a story. Once upon a time."
-	ids, digest, err := p.tokens(tok)
+	all, err := p.tokens(tok)
 	plain, failed := tok.Encode(calibrationText, false)
 	chats, wrong := tok.Encode(text, false)
 	if err = errors.Join(err, failed, wrong); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(ids, slices.Concat(plain, chats)) {
-		t.Errorf("%d tokens; want %d and %d", len(ids), len(plain), len(chats))
+	if !slices.Equal(all.ids, slices.Concat(plain, chats)) {
+		t.Errorf("%d tokens; want %d and %d", len(all.ids), len(plain), len(chats))
 	}
 	sum := sha256.Sum256([]byte(calibrationText + "\x00" + text))
-	if want := hex.EncodeToString(sum[:]); digest != want || p.Recipe.Calibration.Text != want {
-		t.Errorf("digest %s, in the recipe %s; want %s", digest, p.Recipe.Calibration.Text, want)
+	if want := hex.EncodeToString(sum[:]); all.digest != want || p.Recipe.Calibration.Text != want {
+		t.Errorf("digest %s, in the recipe %s; want %s", all.digest, p.Recipe.Calibration.Text, want)
 	}
 }
 

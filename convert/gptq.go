@@ -41,8 +41,8 @@ func (p *Plan) choose(ctx context.Context, target string, v packed.View) error {
 	if c.file, err = atomicfile.CreateSized(p.fs, target+".codes", size); err != nil {
 		return err
 	}
-	p.calibration.chosen = c
-	o := calibrate.Options{Threads: p.o.Threads, Windows: p.calibration.windows,
+	p.chosen = c
+	o := calibrate.Options{Threads: p.o.Threads, Windows: p.windows,
 		Group: p.contents.Manifest.Activation.Size}
 	o.Progress = p.o.Progress.in(FeedbackPhase)
 	return calibrate.Quantize(ctx, v, weights, o)

@@ -37,8 +37,15 @@ type Options struct {
 	// on windows of them, one text after another, and chooses scales for the inputs of the linear layers. nil = scales
 	// depend on the weights alone.
 	Calibration []Document
-	Method      packed.Method // of calibration; "" = packed.GPTQ
+	// Self has the unquantized model write its own calibration text, for users without one (QUANTIZATION N67). It
+	// cannot be combined with Calibration.
+	Self    bool
+	Method  packed.Method // of calibration; "" = packed.GPTQ
+	written *tokenized    // the text of Self; nil = Run is to have it written
 }
+
+// calibrates reports whether there is, or will be, a calibration text.
+func (o *Options) calibrates() bool { return o.Self || o.Calibration != nil }
 
 // Values of Recipe.Quant that are not the name of a rule of package quantize.
 const (
@@ -88,6 +95,10 @@ func (o *Options) complete() error {
 	}
 	if err := checkPart(o.Part, o.Parts); err != nil {
 		return err
+	}
+	if o.Self && o.Calibration != nil {
+		return fmt.Errorf("%w: a calibration text, and one that the model is to write; which one is to be read?",
+			pack.ErrUnsupported)
 	}
 	if o.Report && (o.Resume || o.Parts > 0) {
 		return fmt.Errorf("%w: a report needs a conversion that goes through all tensors, "+

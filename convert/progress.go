@@ -13,10 +13,11 @@ type Progress func(what string, done, total int64)
 
 // The phases that Progress reports in addition to tensor names.
 const (
-	CalibrationPhase = "calibration"    // floats compute the calibration text: tokens
-	FeedbackPhase    = "error feedback" // codes are chosen with the Gram matrices of the calibration text: weights
-	SensitivityPhase = "sensitivity"    // the model computes some tokens with a group of weights quantized: groups
-	GoldenPhase      = "golden outputs" // golden outputs are computed: weights
+	SelfTextPhase    = "calibration text" // floats write a text to calibrate with: tokens
+	CalibrationPhase = "calibration"      // floats compute the calibration text: tokens
+	FeedbackPhase    = "error feedback"   // codes are chosen with the Gram matrices of the calibration text: weights
+	SensitivityPhase = "sensitivity"      // the model computes some tokens with a group of weights quantized: groups
+	GoldenPhase      = "golden outputs"   // golden outputs are computed: weights
 )
 
 // in returns a callback that reports a phase.

@@ -161,6 +161,10 @@ func (o *origin) quantized() []item {
 	switch c := m.Recipe.Calibration; {
 	case calibrated > 0:
 		o.report.note(calibrationNote(c, calibrated, len(items)))
+		if c != nil && c.SelfSeed != 0 {
+			items = append(items, item{group: "codes and scales", name: "calibration", rule: "N67", size: 1,
+				check: func() error { return o.checkSelf(c) }})
+		}
 	case c != nil:
 		items = append(items, item{group: "codes and scales", name: "calibration", rule: "F9", size: 1,
 			check: func() error {
@@ -168,17 +172,6 @@ func (o *origin) quantized() []item {
 			}})
 	}
 	return items
-}
-
-// calibrationNote says what was compared of tensors that were calibrated.
-func calibrationNote(c *packed.Calibration, calibrated, all int) string {
-	if c != nil && c.Method == feedback {
-		return fmt.Sprintf("calibration chose the scales and codes of %d of %d packed tensors (%s): what they miss of "+
-			"the checkpoint was bounded; convert with the same text gives the same bytes", calibrated, all, feedback)
-	}
-	return fmt.Sprintf("calibration chose the scales of %d of %d packed tensors: codes were compared with the "+
-		"checkpoint at these scales; the choice was not repeated: convert with the same text gives the same bytes",
-		calibrated, all)
 }
 
 // tensorOf is the tensor of the checkpoint that an entry was made from.

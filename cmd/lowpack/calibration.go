@@ -13,10 +13,28 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/chat"
 )
+
+// selfText stands for a text that the model writes in place of a file.
+const selfText = "self"
+
+// calibrationOf reads --calibrate and --method.
+func calibrationOf(c *cli.Context, o *convert.Options) (err error) {
+	path := c.String("calibrate")
+	switch o.Method = packed.Method(c.String("method")); {
+	case path == "" && c.IsSet("method"):
+		return usagef("--method says how --calibrate TEXT chooses, which is missing")
+	case path == selfText:
+		o.Self = true
+	case path != "":
+		o.Calibration, err = documentsOf(c, path)
+	}
+	return err
+}
 
 // documentSuffixes are the names of files that a folder of texts is searched for.
 var documentSuffixes = []string{".txt", ".md", ".jsonl", tableSuffix}

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/chat"
 )
@@ -95,5 +96,25 @@ func TestDocumentsRefused(t *testing.T) {
 	if _, err := reading(writeTexts(t, map[string]string{"a.txt": half, "b.txt": half})); err == nil ||
 		!strings.Contains(err.Error(), textLimit) {
 		t.Errorf("texts of more than %s: %v", textLimit, err)
+	}
+}
+
+// TestCalibrateSelf: self stands for a text that the model writes, ./self for a file of this name, which is no input of
+// the former.
+func TestCalibrateSelf(t *testing.T) {
+	model := shared.Testdata(t, "tiny-bitnet")
+	t.Chdir(writeTexts(t, map[string]string{"self": "Once upon a time."}))
+	line := []string{"convert", model, "--quant", "int4", "--scale", "group:32", "--allow-lossy", "--dry-run", "--json"}
+	stdout, stderr, code := runApp(t, convertCommand(), append(line[1:], "--calibrate", "self")...)
+	if code != 0 || !strings.Contains(stdout, `"self_seed": 1`) {
+		t.Errorf("self: exit code %d: %s", code, stderr)
+	}
+	if code, said := inPlace(append(line, "--calibrate", "./self")...); code == 0 ||
+		!strings.Contains(said, "at least 256 are needed") {
+		t.Errorf("./self: exit code %d: %s", code, said)
+	}
+	if _, stderr, code = runApp(t, convertCommand(), append(line[1:], "--method", "gptq")...); code != 2 ||
+		!strings.Contains(stderr, "--calibrate TEXT") {
+		t.Errorf("a method without a text: exit code %d: %s", code, stderr)
 	}
 }

@@ -80,7 +80,8 @@ func convertFlags() []cli.Flag {
 				"`PATH`, of which up to 16384 tokens (mean-square: 8192), spread over all of them, are computed "+
 				"with the floats: a file in UTF-8 (- is standard input); a file .jsonl with a text or the messages "+
 				"of a chat on each line, as {\"text\": \"...\"} or {\"messages\": [...]}; a file .parquet with a "+
-				"column of either; or a folder of files .txt, .md, .jsonl and .parquet"),
+				"column of either; a folder of files .txt, .md, .jsonl and .parquet; or self, a text that the model "+
+				"writes itself (./self is a file of this name)"),
 		oneOf(&cli.StringFlag{Name: "method", Value: string(packed.GPTQ),
 			Usage: "how --calibrate chooses, `NAME` gptq (scales, and codes by error feedback) or mean-square " +
 				"(scales alone: faster, and worse)"}, words(packed.Methods())...),
@@ -172,13 +173,8 @@ func runConvert(c *cli.Context) error {
 	if options.Part, options.Parts, err = partOf(c); err != nil {
 		return err
 	}
-	if options.Method = packed.Method(c.String("method")); c.IsSet("method") && c.String("calibrate") == "" {
-		return usagef("--method says how --calibrate TEXT chooses, which is missing")
-	}
-	if path := c.String("calibrate"); path != "" {
-		if options.Calibration, err = documentsOf(c, path); err != nil {
-			return err
-		}
+	if err := calibrationOf(c, &options); err != nil {
+		return err
 	}
 	source, err := checkpointOf(c, c.Args().First())
 	if err != nil {

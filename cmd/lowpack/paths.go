@@ -143,7 +143,8 @@ func placesOf(c *cli.Context) (reads, writes []place, err error) {
 		}
 		switch f := f.(type) {
 		case input:
-			if c.String(name) == standardInput { // possibly the source of a text; ./- is a file of this name
+			value := c.String(name) // standard input is possibly the source of a text; ./- is a file of this name
+			if value == standardInput || value == selfText && name == "calibrate" {
 				continue
 			}
 			add(&reads, manual.Dashed(name), c.String(name), false)

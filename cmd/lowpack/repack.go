@@ -136,7 +136,7 @@ func barOf(p *progress) convert.Progress {
 		switch tensor {
 		case convert.GoldenPhase, convert.FeedbackPhase:
 			p.setIn(weightsDone, done, total, tensor)
-		case convert.CalibrationPhase:
+		case convert.CalibrationPhase, convert.SelfTextPhase:
 			p.setIn(things("tokens"), done, total, tensor)
 		case convert.SensitivityPhase:
 			p.setIn(things("groups of weights"), done, total, tensor)

@@ -126,7 +126,9 @@ type Recipe struct {
 type Calibration struct {
 	Method Method `json:"method"`
 	Text   string `json:"text_sha256"` // of the whole text, in UTF-8
-	Tokens int    `json:"tokens"`      // number of tokens read, from the start of the text
+	Tokens int    `json:"tokens"`      // number of tokens read, spread over the text
+	// SelfSeed is the seed of a text that the model wrote itself (QUANTIZATION N67); 0 = a text was given.
+	SelfSeed uint64 `json:"self_seed,omitempty"`
 }
 
 // Rule of a recipe file: the first rule whose pattern matches the name of a tensor decides. Its fields, where set,

@@ -1,0 +1,46 @@
+package verify
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
+)
+
+// TestSelf: the report says that the model wrote the calibration text itself, and a number of tokens that it does not
+// write is refused.
+func TestSelf(t *testing.T) {
+	source, path := filepath.Join(t.TempDir(), "model"), filepath.Join(t.TempDir(), "m.safetensors")
+	tinymodel.Miniature(t, "llama-3.2-1b", source)
+	p, err := convert.NewPlan(t.Context(), source, convert.Options{Self: true, Method: packed.MeanSquare,
+		Recipe: packed.Recipe{Quant: "int4", Scale: "group:32", Golden: "none", AllowLossy: true,
+			Include: []string{"*layers.0.*"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.Run(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Source: source}
+	r := run(t, path, o)
+	if bad := failed(r); len(bad) > 0 || !strings.Contains(strings.Join(r.Notes, " "), "convert --calibrate self") {
+		t.Fatal(bad, r.Notes)
+	}
+	s := newSealer(t, path)
+	field := fmt.Sprintf(`"tokens":%d`, p.Recipe.Calibration.Tokens)
+	if !bytes.Contains(s.text, []byte(field)) {
+		t.Fatalf("no %s in %s", field, s.text)
+	}
+	for _, other := range []string{`"tokens":300`, `"tokens":16384`, `"tokens":0`} {
+		write(t, path, sealHeader(s.good, bytes.ReplaceAll(s.text, []byte(field), []byte(other))))
+		if bad := failed(run(t, path, o)); len(bad) == 0 || bad[0].Rule != "N67" {
+			t.Errorf("%s: %v", other, bad)
+		}
+	}
+}
