@@ -43,6 +43,10 @@ func TestFresh(t *testing.T) {
 		if calibrated && math.Abs(r.Rows[i].Perplexity/r.Float-1-o.Plain) > 5e-4 {
 			t.Errorf("%+v; without a text, %+v was measured", o, r.Rows[i])
 		}
+		i = slices.IndexFunc(r.Rows, func(row Row) bool { return row.Form == o.Form+", own text" })
+		if i < 0 != (o.Self == 0) || i >= 0 && math.Abs(r.Rows[i].Perplexity/r.Float-1-o.Self) > 5e-4 {
+			t.Errorf("%+v; with its own text it was measured: %t", o, i >= 0)
+		}
 	}
 }
 
