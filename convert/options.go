@@ -37,7 +37,7 @@ type Options struct {
 	// on windows of them, one text after another, and chooses scales for the inputs of the linear layers. nil = scales
 	// depend on the weights alone.
 	Calibration []Document
-	// Self has the unquantized model write its own calibration text, for users without one (QUANTIZATION N67). It
+	// Self has the unquantized model write its own calibration text, for users without one (QUANTIZATION N73). It
 	// cannot be combined with Calibration.
 	Self    bool
 	Method  packed.Method // of calibration; "" = packed.GPTQ

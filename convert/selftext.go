@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
-// selfSeed is the seed of the text that a model writes for its own calibration (QUANTIZATION N67).
+// selfSeed is the seed of the text that a model writes for its own calibration (QUANTIZATION N73).
 const selfSeed = 1
 
 // unwritten stands for the text that the model is to write: as long, and with a digest as long.

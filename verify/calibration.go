@@ -21,10 +21,10 @@ func calibrationNote(c *packed.Calibration, calibrated, all int) string {
 		"checkpoint at these scales; the choice was not repeated: %s", calibrated, all, again)
 }
 
-// checkSelf checks what the recipe says of a text that the model wrote itself (N67): it fills its windows.
+// checkSelf checks what the recipe says of a text that the model wrote itself (N73): it fills its windows.
 func (o *origin) checkSelf(c *packed.Calibration) error {
 	if o.model == nil {
-		return broken("N67", "the file has no model, which could have written the calibration text")
+		return broken("N73", "the file has no model, which could have written the calibration text")
 	}
 	most := 8192
 	if c.Method == feedback {
@@ -35,6 +35,6 @@ func (o *origin) checkSelf(c *packed.Calibration) error {
 			return nil
 		}
 	}
-	return broken("N67", "a calibration text of %d tokens, where the model writes up to %d in windows of up to 512",
+	return broken("N73", "a calibration text of %d tokens, where the model writes up to %d in windows of up to 512",
 		c.Tokens, most)
 }

@@ -39,7 +39,7 @@ func TestSelf(t *testing.T) {
 	}
 	for _, other := range []string{`"tokens":300`, `"tokens":16384`, `"tokens":0`} {
 		write(t, path, sealHeader(s.good, bytes.ReplaceAll(s.text, []byte(field), []byte(other))))
-		if bad := failed(run(t, path, o)); len(bad) == 0 || bad[0].Rule != "N67" {
+		if bad := failed(run(t, path, o)); len(bad) == 0 || bad[0].Rule != "N73" {
 			t.Errorf("%s: %v", other, bad)
 		}
 	}

@@ -162,7 +162,7 @@ func (o *origin) quantized() []item {
 	case calibrated > 0:
 		o.report.note(calibrationNote(c, calibrated, len(items)))
 		if c != nil && c.SelfSeed != 0 {
-			items = append(items, item{group: "codes and scales", name: "calibration", rule: "N67", size: 1,
+			items = append(items, item{group: "codes and scales", name: "calibration", rule: "N73", size: 1,
 				check: func() error { return o.checkSelf(c) }})
 		}
 	case c != nil:

@@ -127,7 +127,7 @@ type Calibration struct {
 	Method Method `json:"method"`
 	Text   string `json:"text_sha256"` // of the whole text, in UTF-8
 	Tokens int    `json:"tokens"`      // number of tokens read, spread over the text
-	// SelfSeed is the seed of a text that the model wrote itself (QUANTIZATION N67); 0 = a text was given.
+	// SelfSeed is the seed of a text that the model wrote itself (QUANTIZATION N73); 0 = a text was given.
 	SelfSeed uint64 `json:"self_seed,omitempty"`
 }
 

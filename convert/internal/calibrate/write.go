@@ -32,7 +32,7 @@ const (
 // goldenRatio is its fractional part in 64 bits: the multiples are spread evenly.
 const goldenRatio = 0x9e3779b97f4a7c15
 
-// Write returns texts that the model of v samples from its own distribution (N67), in the order in which they begin.
+// Write returns texts that the model of v samples from its own distribution (N73), in the order in which they begin.
 func Write(ctx context.Context, v packed.View, o Writing) ([][]int, error) {
 	if len(o.Openings) == 0 {
 		return nil, errors.New("calibration: the model has no token that a text can begin with")
