@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
+	"net/http"
 	"net/url"
 	"path"
 	"path/filepath"
-	"time"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/transfer"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -41,40 +41,38 @@ func (p *pull) blob(ctx context.Context, f file, moved func(bytes int64)) error 
 		moved(f.size)
 		return nil
 	}
-	d := &download{client: p.Client, entry: p.entry, file: f, moved: moved,
-		url: fmt.Sprintf("%s/%s/resolve/%s/%s", p.Endpoint, p.name.ID(), p.commit,
-			(&url.URL{Path: f.name}).EscapedPath())}
-	if err := d.open(); err != nil {
+	out, err := p.open(f)
+	if err != nil {
 		return err
 	}
-	defer d.out.Close()
-	if err := p.retry(ctx, func() (int64, error) { return d.try(ctx) }); err != nil {
-		return d.explain(err)
+	defer out.Close()
+	address := fmt.Sprintf("%s/%s/resolve/%s/%s", p.Endpoint, p.name.ID(), p.commit,
+		(&url.URL{Path: f.name}).EscapedPath())
+	d := &transfer.Download{Patience: p.Patience, Server: theHub, Out: out, Size: f.size, Moved: moved,
+		Hash: func() hash.Hash { return newHash(f) },
+		Get: func(ctx context.Context, from int64) (*http.Response, error) {
+			return p.get(ctx, request{address, from, f.size})
+		}}
+	had, err := d.Open()
+	if err == nil {
+		err = out.Truncate(had) // drop bytes that are not hashed
 	}
-	return d.finish()
-}
-
-// download is a download in progress.
-type download struct {
-	client *Client
-	entry  *entry
-	file   file
-	url    string
-	out    atomicfile.Handle
-	at     int64 // bytes in out
-	most   int64 // maximum of at so far: only bytes beyond it count as progress
-	hash   hash.Hash
-	moved  func(bytes int64)
-}
-
-// explain adds to the error of a download that makes no progress how far it came and what to do.
-func (d *download) explain(err error) error {
-	var g *gaveUp
-	if !errors.As(err, &g) {
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w; %d of %d bytes are downloaded; the same command continues%s", err, d.at,
-		d.file.size, suspects)
+	if err := d.Run(ctx); err != nil {
+		return err
+	}
+	return p.finish(f, out, d.Sum())
+}
+
+// open opens the incomplete blob, or creates it. It follows no links and uses no files of other users.
+func (p *pull) open(f file) (atomicfile.Handle, error) {
+	out, err := atomicfile.OS.Open(p.entry.path(unfinished(f)))
+	if errors.Is(err, atomicfile.ErrForeign) {
+		err = fmt.Errorf("%w: %w", pack.ErrUnsupported, err)
+	}
+	return out, err
 }
 
 // newHash returns the hash that names the blob: SHA-256, or a git blob id.
@@ -87,113 +85,16 @@ func newHash(f file) hash.Hash {
 	return h
 }
 
-// open continues an interrupted download or creates a file. It follows no links and uses no files of other users.
-func (d *download) open() (err error) {
-	if d.out, err = atomicfile.OS.Open(d.entry.path(unfinished(d.file))); err != nil {
-		if errors.Is(err, atomicfile.ErrForeign) {
-			err = fmt.Errorf("%w: %w", pack.ErrUnsupported, err)
-		}
-		return err
-	}
-	d.hash = newHash(d.file)
-	if d.at, err = io.Copy(d.hash, io.NewSectionReader(d.out, 0, d.file.size)); err != nil {
-		d.out.Close()
-		return err
-	}
-	if err := d.out.Truncate(d.at); err != nil { // drop bytes that are not hashed
-		d.out.Close()
-		return err
-	}
-	d.most = d.at
-	d.moved(d.at)
-	return nil
-}
-
-// restart discards the downloaded bytes.
-func (d *download) restart() error {
-	d.moved(-d.at)
-	d.at = 0
-	d.hash = newHash(d.file)
-	return d.out.Truncate(0)
-}
-
-// try requests the missing bytes and reads until the end or until the connection breaks.
-func (d *download) try(ctx context.Context) (gained int64, err error) {
-	if d.at == d.file.size {
-		return 0, nil
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watch := time.AfterFunc(d.client.stall, func() { cancel(errStalled) })
-	defer watch.Stop()
-	resp, err := d.client.get(ctx, request{d.url, d.at, d.file.size})
-	if err != nil {
-		return 0, stalled(ctx, err)
-	}
-	defer resp.Body.Close()
-	if err := d.accept(resp); err != nil {
-		return 0, err
-	}
-	before := d.most
-	err = d.read(resp.Body, func() { watch.Reset(d.client.stall) })
-	return d.most - before, stalled(ctx, err)
-}
-
-// stalled returns errStalled for a connection that the watchdog cut.
-func stalled(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), errStalled) {
-		return errStalled
-	}
-	return err
-}
-
-// read copies the body and calls alive whenever enough bytes have arrived.
-func (d *download) read(body io.Reader, alive func()) error {
-	buf := make([]byte, 256<<10)
-	for since := 0; ; {
-		n, err := body.Read(buf)
-		if since += n; since >= enough {
-			alive()
-			since = 0
-		}
-		if err := d.write(buf[:n]); err != nil {
-			return err
-		}
-		switch {
-		case err == io.EOF && d.at < d.file.size:
-			return io.ErrUnexpectedEOF
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return fmt.Errorf("%w: %w", errBroken, plain(err))
-		}
-	}
-}
-
-func (d *download) write(data []byte) error {
-	if d.at+int64(len(data)) > d.file.size {
-		return fmt.Errorf("%w: the server sends more than the %d bytes in the listing", pack.ErrCorrupt, d.file.size)
-	}
-	if _, err := d.out.WriteAt(data, d.at); err != nil {
-		return err
-	}
-	d.hash.Write(data)
-	d.at += int64(len(data))
-	d.most = max(d.most, d.at)
-	d.moved(int64(len(data)))
-	return nil
-}
-
 // finish checks the digest and renames the file.
-func (d *download) finish() error {
-	from, to := filepath.FromSlash(unfinished(d.file)), filepath.FromSlash(blobName(d.file))
-	if got := hex.EncodeToString(d.hash.Sum(nil)); got != d.file.blob {
-		d.entry.Remove(from)
+func (p *pull) finish(f file, out atomicfile.Handle, sum []byte) error {
+	from, to := filepath.FromSlash(unfinished(f)), filepath.FromSlash(blobName(f))
+	if got := hex.EncodeToString(sum); got != f.blob {
+		p.entry.Remove(from)
 		return fmt.Errorf("%w: the digest is %s, but %s in the listing; the download was deleted, try again",
-			pack.ErrCorrupt, got, d.file.blob)
+			pack.ErrCorrupt, got, f.blob)
 	}
-	if err := errors.Join(d.out.Sync(), d.out.Close()); err != nil {
+	if err := errors.Join(out.Sync(), out.Close()); err != nil {
 		return err
 	}
-	return d.entry.Rename(from, to)
+	return p.entry.Rename(from, to)
 }

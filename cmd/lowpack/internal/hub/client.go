@@ -7,20 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/transfer"
 	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
 // Client accesses a hub. Clients of several processes may share a cache.
 type Client struct {
+	transfer.Patience
 	Endpoint string // URL of the hub
 	Cache    string // cache directory
 	Token    string // "" = anonymous
@@ -28,8 +28,6 @@ type Client struct {
 	Agent    string // User-Agent
 
 	below http.RoundTripper // nil = transport
-	stall time.Duration     // a connection without progress for this long is broken
-	pause time.Duration     // before the first retry
 }
 
 const defaultEndpoint = "https://huggingface.co"
@@ -54,11 +52,10 @@ func FromEnvironment(agent string) (*Client, error) {
 		Endpoint: strings.TrimRight(cmp.Or(os.Getenv("HF_ENDPOINT"), defaultEndpoint), "/"),
 		Cache: expand(cmp.Or(os.Getenv("HF_HUB_CACHE"), os.Getenv("HUGGINGFACE_HUB_CACHE"),
 			filepath.Join(home, "hub"))),
-		Token:   strings.TrimSpace(os.Getenv("HF_TOKEN")),
-		Offline: isTrue(os.Getenv("HF_HUB_OFFLINE")) || isTrue(os.Getenv("TRANSFORMERS_OFFLINE")),
-		Agent:   agent,
-		stall:   30 * time.Second,
-		pause:   time.Second,
+		Token:    strings.TrimSpace(os.Getenv("HF_TOKEN")),
+		Offline:  isTrue(os.Getenv("HF_HUB_OFFLINE")) || isTrue(os.Getenv("TRANSFORMERS_OFFLINE")),
+		Agent:    agent,
+		Patience: transfer.Usual(),
 	}
 	if c.Token == "" && !isTrue(os.Getenv("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
 		path := expand(cmp.Or(os.Getenv("HF_TOKEN_PATH"), filepath.Join(home, "token")))
@@ -116,11 +113,11 @@ func (c *Client) get(ctx context.Context, r request) (*http.Response, error) {
 	if r.from > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", r.from))
 	}
-	below := &guard{cmp.Or(c.below, transport), originOf(hub), c.Token}
+	below := &guard{cmp.Or(c.below, transport), transfer.OriginOf(hub), c.Token}
 	client := http.Client{Transport: below, CheckRedirect: r.redirected}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, plain(err)
+		return nil, transfer.Plain(err)
 	}
 	if err := r.check(resp); err != nil {
 		resp.Body.Close()
@@ -130,7 +127,7 @@ func (c *Client) get(ctx context.Context, r request) (*http.Response, error) {
 }
 
 func (r request) redirected(next *http.Request, via []*http.Request) error {
-	if err := checkRedirect(next, via); err != nil {
+	if err := transfer.CheckRedirect(next, via, suspects); err != nil {
 		return err
 	}
 	return r.check(next.Response)
@@ -146,23 +143,7 @@ func (r request) check(resp *http.Response) error {
 			return err
 		}
 	}
-	return checkPlain(resp.Header)
-}
-
-// plain removes method and URL, which may contain a signature, from a net/http error.
-func plain(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err
-	}
-	var n *net.OpError
-	switch {
-	case !errors.As(err, &n):
-		return err
-	case n.Addr == nil: // DNS failure
-		return n.Err
-	}
-	return fmt.Errorf("%s: %w", n.Addr, n.Err)
+	return transfer.CheckPlain(resp.Header, suspects)
 }
 
 // maxListing limits the listing of a model's files in bytes: several thousand files of a few hundred bytes each.
@@ -170,8 +151,8 @@ const maxListing = 16 << 20
 
 // getJSON reads a JSON document of at most maxListing bytes. It does not follow further pages (Link: rel="next").
 func (c *Client) getJSON(ctx context.Context, address string, into any) error {
-	return c.retry(ctx, func() (int64, error) {
-		ctx, cancel := context.WithTimeout(ctx, 2*c.stall)
+	return c.Retry(ctx, func() (int64, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*c.Stall)
 		defer cancel()
 		resp, err := c.get(ctx, request{address: address, size: -1})
 		if err != nil {
@@ -188,7 +169,7 @@ func (c *Client) getJSON(ctx context.Context, address string, into any) error {
 func readJSON(body io.Reader, into any) error {
 	text, err := io.ReadAll(io.LimitReader(body, maxListing+1))
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBroken, plain(err))
+		return fmt.Errorf("%w: %w", transfer.ErrBroken, transfer.Plain(err))
 	}
 	if len(text) > maxListing {
 		return fmt.Errorf("%w: the response exceeds %d bytes", pack.ErrLimit, maxListing)

@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -23,6 +22,7 @@ import (
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/transfer"
 	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -57,23 +57,10 @@ type sibling struct {
 // maxFiles limits the files of a listing, which take more memory than its text; models have a few thousand at most.
 const maxFiles = 1 << 16
 
-func (s *siblings) UnmarshalJSON(text []byte) error {
-	*s = nil
-	d := json.NewDecoder(bytes.NewReader(text))
-	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return errors.New("the siblings are not a list")
-	}
-	for d.More() {
-		if len(*s) == maxFiles {
-			return fmt.Errorf("%w: the hub lists more than %d files", pack.ErrLimit, maxFiles)
-		}
-		var one sibling
-		if err := d.Decode(&one); err != nil {
-			return err
-		}
-		*s = append(*s, one)
-	}
-	return nil
+func (s *siblings) UnmarshalJSON(text []byte) (err error) {
+	*s, err = transfer.ReadList[sibling](text, maxFiles,
+		fmt.Errorf("%w: the hub lists more than %d files", pack.ErrLimit, maxFiles))
+	return err
 }
 
 // list requests the files of a model.
@@ -111,25 +98,25 @@ func inside(name string) bool {
 
 // explain adds the remedy to an error of the hub.
 func (c *Client) explain(n Name, err error) error {
-	var s *statusError
+	var s *transfer.StatusError
 	if !errors.As(err, &s) {
 		return fmt.Errorf("%s: %s: %w", n, c.shown(), err)
 	}
 	page := c.shown() + "/" + n.ID()
 	switch {
-	case s.kind == "RevisionNotFound":
+	case s.Kind == "RevisionNotFound":
 		return fmt.Errorf("%s: the model has no revision %q: %w", n, n.Revision, fs.ErrNotExist)
-	case s.kind == "GatedRepo":
+	case s.Kind == "GatedRepo":
 		return fmt.Errorf("%s: %w: the model is gated: accept its terms on %s, then set HF_TOKEN to a token that may "+
 			"read it",
 			n, fs.ErrPermission, page)
-	case s.kind == "RepoNotFound", s.code == http.StatusNotFound, s.code == http.StatusUnauthorized && s.kind == "":
+	case s.Kind == "RepoNotFound", s.Code == http.StatusNotFound, s.Code == http.StatusUnauthorized && s.Kind == "":
 		hint := "check the name; a private model needs HF_TOKEN"
 		if c.Token != "" {
 			hint = "check the name, and that the token may read it"
 		}
 		return fmt.Errorf("%s: no such model on %s: %w: %s", n, c.shown(), fs.ErrNotExist, hint)
-	case s.code == http.StatusUnauthorized, s.code == http.StatusForbidden:
+	case s.Code == http.StatusUnauthorized, s.Code == http.StatusForbidden:
 		return fmt.Errorf("%s: %w: %v: HF_TOKEN has no read access to the model", n, fs.ErrPermission, err)
 	}
 	return fmt.Errorf("%s: %s: %w", n, c.shown(), err)

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,7 +125,7 @@ func TestTroubles(t *testing.T) {
 			h := newHub(t, h)
 			c := h.client()
 			if h.silent {
-				c.stall = time.Second // of five tries in a row without progress
+				c.Stall = time.Second // of five tries in a row without progress
 			}
 			r, err := c.Pull(t.Context(), name(t, "acme/tiny-model@v1"), nil)
 			if err != nil {
@@ -342,21 +340,5 @@ func TestFromEnvironment(t *testing.T) {
 	t.Setenv("HF_ENDPOINT", "huggingface")
 	if _, err := FromEnvironment(""); !errors.Is(err, pack.ErrUnsupported) {
 		t.Error(err)
-	}
-}
-
-// TestPlain: connection errors name the address, if any, and never the URL.
-func TestPlain(t *testing.T) {
-	down := errors.New("no such host")
-	address := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
-	for want, err := range map[string]error{
-		"no such host": &url.Error{Op: "Get", URL: "https://x/?signature=1",
-			Err: &net.OpError{Op: "dial", Err: down}},
-		"127.0.0.1:9: no such host": &url.Error{Op: "Get", URL: "https://x/?signature=1",
-			Err: &net.OpError{Op: "dial", Addr: address, Err: down}},
-	} {
-		if got := plain(err); got.Error() != want || !errors.Is(got, down) {
-			t.Errorf("%v, want %s", got, want)
-		}
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/transfer"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -120,21 +120,7 @@ func TestRedirectsEnd(t *testing.T) {
 	}})
 	_, err := h.client().Pull(t.Context(), name(t, h.id), nil)
 	refusal{class: pack.ErrLimit}.check(t, err, "redirects")
-	if len(h.asked) != maxRedirects {
+	if len(h.asked) != transfer.MaxRedirects {
 		t.Errorf("%d requests", len(h.asked))
-	}
-}
-
-func TestOriginOf(t *testing.T) {
-	for text, want := range map[string]string{
-		"https://Example.COM/a?b":    "https://example.com:443",
-		"http://example.com:443":     "http://example.com:443",
-		"https://u:p@example.com:44": "https://example.com:44",
-		"http://[::1]/":              "http://[::1]:80",
-	} {
-		u, err := url.Parse(text)
-		if err != nil || originOf(u) != want {
-			t.Errorf("%s: %s, %v", text, originOf(u), err)
-		}
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/transfer"
 )
 
 // fakeHub serves a model like the hub: a listing, and files that redirect to storage on another host.
@@ -81,8 +83,8 @@ func newHub(t *testing.T, h *fakeHub) *fakeHub {
 
 // client returns a client with an empty cache.
 func (h *fakeHub) client() *Client {
-	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Agent: "test", stall: time.Minute,
-		pause: time.Millisecond}
+	return &Client{Endpoint: h.hub.URL, Cache: h.t.TempDir(), Agent: "test",
+		Patience: transfer.Patience{Stall: time.Minute, Pause: time.Millisecond}}
 }
 
 func refuse(w http.ResponseWriter, code int, kind string) {
