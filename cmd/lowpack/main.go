@@ -140,6 +140,7 @@ func setUp(c *cli.Command) {
 func commands() []*cli.Command {
 	return []*cli.Command{
 		pullCommand(),
+		pushCommand(),
 		convertCommand(),
 		verifyCommand(),
 		signCommand(),

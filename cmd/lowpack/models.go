@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/hub"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/registry"
 	"github.com/lowpack/lowpack/internal/version"
 )
 
@@ -126,6 +127,9 @@ func modelPath(arg string) (string, error) {
 
 // packedPath is modelPath for an argument that can be nothing else.
 func packedPath(arg string) (string, error) {
+	if registry.Is(arg) {
+		return "", notPulled(arg)
+	}
 	path, err := modelPath(arg)
 	if err == nil {
 		err = missing(path, "a packed file")
@@ -153,7 +157,7 @@ func nearModel(name string) string {
 var taking = map[string]struct{ packed, hub bool }{
 	"verify": {packed: true}, "sign": {packed: true}, "repack": {packed: true}, "unpack": {packed: true},
 	"export": {packed: true}, "bench": {packed: true}, "convert": {hub: true}, "recommend": {hub: true},
-	"pull": {hub: true}, "run": {true, true}, "serve": {true, true}, "batch": {true, true},
+	"pull": {hub: true}, "push": {packed: true}, "run": {true, true}, "serve": {true, true}, "batch": {true, true},
 	"eval": {true, true}, "inspect": {true, true},
 	"tokenize": {true, true}, "rm": {true, true},
 	"--source": {true, true}, "--against": {true, true}, "--draft": {packed: true},

@@ -48,6 +48,8 @@ var noteKinds = map[string]string{
 	"not covered, since the checkpoint does not tell": "",
 	"running the packed file ":                        "",
 	"signed by ":                                      "",
+	"with its signature ":                             "",
+	"%s of %s sent, the registry had the rest":        "",
 	"nothing was removed":                             "nothing",
 	"there are no models yet":                         "lowpack pull ORG/NAME",
 	"%s is called %s now":                             "use that name",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/registry"
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/gguf"
@@ -17,8 +18,11 @@ import (
 )
 
 // packedOf returns a packed file for an argument of `lowpack run`: the argument itself, the file in the user's cache
-// that it names, or, for a checkpoint, the cached file of an earlier run, or a new one.
+// that it names, or one in a registry; for a checkpoint, the cached file of an earlier run, or a new one.
 func packedOf(c *cli.Context, arg string) (string, error) {
+	if registry.Is(arg) {
+		return pullArtifact(c, arg, "")
+	}
 	arg, err := modelPath(arg)
 	if err != nil {
 		return "", err

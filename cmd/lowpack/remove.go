@@ -147,5 +147,9 @@ func (l *local) remove() (freed int64, err error) {
 	if err := folder.Remove(filepath.Base(l.path)); err != nil {
 		return 0, err
 	}
+	beside := filepath.Base(signatureOf(l.path)) // that pull may have put there
+	if info, err := folder.Lstat(beside); err == nil && info.Mode().IsRegular() && folder.Remove(beside) == nil {
+		freed += info.Size()
+	}
 	return freed, nil
 }

@@ -32,7 +32,8 @@ may fill the context, from which the oldest turns go when it is full. Messages a
 the arrow keys. With --chat in a pipe each line of standard input is a message.
 Sampling follows the model's generation_config.json unless flags say otherwise; the same file, prompt, flags and seed
 give the same text on every machine. FILE may also be a checkpoint, or ORG/NAME of a model on the hub: it is converted
-once, with the defaults of lowpack convert, and the packed file is kept in the user's cache folder.
+once, with the defaults of lowpack convert, and the packed file is kept in the user's cache folder. Or it is
+oci://HOST/NAME[:TAG], a packed file in a registry, which is kept there too.
 
   lowpack run model.safetensors -p "Once upon a time" -n 100
   lowpack run model.safetensors -p "The answer is" --temperature 0      # greedy
@@ -83,6 +84,7 @@ func runFlags() []cli.Flag {
 				"same"),
 		deviceFlag("compute on this `DEVICE`; the text stays the same"),
 		threadsFlag("compute"),
+		plainHTTPFlag(),
 	}...)
 }
 

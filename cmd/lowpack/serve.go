@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/registry"
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/signing"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
@@ -50,7 +51,7 @@ A request names the model, or none; another name is refused, unless --any-model 
 first request; when they do not fit into the free memory, the least recently used idle model is unloaded.
 
 With --require-signature each FILE is a packed file with a signature FILE.sig of lowpack sign, which is checked before
-the server listens; nothing is converted.
+the server listens; nothing is converted. Of oci://HOST/NAME in a registry the signature is that of the artifact.
 
 Without --api-key only this machine can send requests. The first SIGTERM or interrupt lets requests that are running
 finish, for --drain at most; the exit code is 0 then, and that of the signal if requests were cut off. The second one
@@ -97,6 +98,7 @@ func serveFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "cors-origin",
 			Usage: "let pages of `ORIGIN` send requests, such as http://localhost:3000 (* = all); may be repeated"},
 		threadsFlag("compute"),
+		plainHTTPFlag(),
 	}, signatureFlags())
 }
 
@@ -167,7 +169,11 @@ func modelNames(c *cli.Context) ([]string, error) {
 	names := c.StringSlice("model-name")
 	if len(names) == 0 {
 		for _, arg := range c.Args().Slice() {
-			names = append(names, strings.TrimSuffix(filepath.Base(arg), ".safetensors"))
+			name := strings.TrimSuffix(filepath.Base(arg), ".safetensors")
+			if artifact, err := registry.ParseName(arg); err == nil {
+				name = artifact.Base()
+			}
+			names = append(names, name)
 		}
 	}
 	if len(names) != c.NArg() {
@@ -185,7 +191,7 @@ func modelNames(c *cli.Context) ([]string, error) {
 func hostedModel(c *cli.Context, name, arg string, trust *signing.Trust) (m server.Model, err error) {
 	find := packedOf
 	if trust != nil {
-		find = func(_ *cli.Context, arg string) (string, error) { return packedPath(arg) } // converts nothing
+		find = packedAt // converts nothing
 	}
 	path, err := find(c, arg)
 	if err != nil {

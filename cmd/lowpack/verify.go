@@ -27,7 +27,8 @@ func verifyCommand() *cli.Command {
 		Description: `Levels, each with all before it: file (well-formed), digest (the bytes that convert wrote), codes (they decode to
 legal weights), kernel (every kernel of this CPU gives the golden integers), logits (the model gives the golden
 logits and tokens), source (it is what the checkpoint says). Exit code 0 only if every check passed. A signature is
-checked first; nothing else is checked of a file without an accepted one.
+checked first; nothing else is checked of a file without an accepted one. FILE may also be oci://HOST/NAME[:TAG] in a
+registry, which is downloaded into the user's cache with its signature.
 
   lowpack verify model.safetensors
   lowpack verify model.safetensors --source MODEL_DIR
@@ -45,6 +46,7 @@ checked first; nothing else is checked of a file without an accepted one.
 				"write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing"),
 			deviceFlag("compute the logits on this `DEVICE`"),
 			threadsFlag("check"),
+			plainHTTPFlag(),
 			jsonFlag(),
 			input{&cli.StringFlag{Name: "signature", Usage: "read the signature of FILE from the file `FILE.sig`",
 				DefaultText: "FILE.sig", TakesFile: true}},
@@ -71,7 +73,7 @@ func runVerify(c *cli.Context) error {
 	if err := checkLevel(c); err != nil {
 		return err
 	}
-	path, err := packedPath(c.Args().First())
+	path, err := packedAt(c, c.Args().First())
 	if err != nil {
 		return err
 	}
