@@ -74,8 +74,8 @@ func alphabetOf(t testing.TB, l Layout) Alphabet {
 	return a
 }
 
-// shapes are M 1..70 by K 1..700: the corners, and n more by chance. LOWPACK_LONG=1 has every M with the corners of K and
-// every K with the corners of M: rows and columns are padded apart.
+// shapes are M 1..70 by K 1..700: the corners, and n more by chance. LOWPACK_LONG=1 has every M with the corners of K
+// and every K with the corners of M: rows and columns are padded apart.
 func shapes(r *rand.Rand, n int) []Shape {
 	var (
 		all  []Shape

@@ -53,8 +53,8 @@ func headNorms(d *Description) {
 	}
 }
 
-// qwenWindows: the key sliding_window takes effect only with use_sliding_window, and then in the blocks that local says,
-// given max_window_layers.
+// qwenWindows: the key sliding_window takes effect only with use_sliding_window, and then in the blocks
+// that local names, given max_window_layers.
 func qwenWindows(k *keys, d *Description, local func(block, layers int) bool) {
 	k.known("sliding_window", "max_window_layers")
 	if !k.flag("use_sliding_window", false) {

@@ -20,8 +20,8 @@ func besideModel(t *testing.T) (*view, *model.Description) {
 	t.Helper()
 	for seed := uint64(1); ; seed++ {
 		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 52)), everyFeature)
-		shares := func(b model.Block) bool { return b.KVOf != 0 }
-		if d.Streams != nil && d.LayerInputs != nil && slices.ContainsFunc(d.Blocks, shares) && d.Positions == "" && !d.Rope.Staged() {
+		shares := slices.ContainsFunc(d.Blocks, func(b model.Block) bool { return b.KVOf != 0 })
+		if d.Streams != nil && d.LayerInputs != nil && shares && d.Positions == "" && !d.Rope.Staged() {
 			d.MaxPositions = 2048
 			return v, d
 		}
