@@ -115,9 +115,11 @@ func TestModels(t *testing.T) {
 			rows[strings.TrimSpace(cells[2])] += cells[1]
 		}
 	}
-	compressed := func(format, kind string) string {
-		return fmt.Sprintf(`"quant_method":"compressed-tensors","format":%q,"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":4,"type":%q,"strategy":"group","group_size":32}}}`, format, kind)
+	compressed := func(format, weights string) string {
+		return fmt.Sprintf(`"quant_method":"compressed-tensors","format":%q,
+			"config_groups":{"g":{"targets":["Linear"],"weights":{%s}}}`, format, weights)
 	}
+	const fours = `"num_bits":4,"type":"int","strategy":"group","group_size":32`
 	for _, c := range []struct {
 		name, config string
 		read         bool
@@ -125,21 +127,28 @@ func TestModels(t *testing.T) {
 		{"GPTQ", `"quant_method":"gptq"`, true},
 		{"AutoRound", `"quant_method":"auto-round"`, true},
 		{"AWQ GEMM", `"quant_method":"awq"`, true},
-		{"pack-quantized", compressed("pack-quantized", "int"), true},
-		{"int-quantized", compressed("int-quantized", "int"), true},
-		{"mxfp4", compressed("mxfp4-pack-quantized", "float"), true},
+		{"pack-quantized", compressed("pack-quantized", fours), true},
+		{"int-quantized", compressed("int-quantized", fours), true},
+		{"mxfp4", compressed("mxfp4-pack-quantized",
+			`"num_bits":4,"type":"float","strategy":"group","group_size":32`), true},
 		{"MXFP4", `"quant_method":"mxfp4"`, true},
 		{"bitsandbytes int8", `"quant_method":"bitsandbytes","load_in_8bit":true`, true},
-		{"nf4", `"quant_method":"bitsandbytes","bnb_4bit_quant_type":"nf4"`, false},
-		{"fp4", `"quant_method":"bitsandbytes","bnb_4bit_quant_type":"fp4"`, false},
-		{"fp8", `"quant_method":"fp8"`, false},
-		{"nvfp4", compressed("nvfp4-pack-quantized", "float"), false},
+		{"nf4", `"quant_method":"bitsandbytes","load_in_4bit":true,"bnb_4bit_quant_type":"nf4"`, true},
+		{"fp4", `"quant_method":"bitsandbytes","load_in_4bit":true,"bnb_4bit_quant_type":"fp4"`, true},
+		{"`fp8`", `"quant_method":"fp8"`, true},
+		{"float-quantized", compressed("float-quantized", `"num_bits":8,"type":"float","strategy":"channel"`), true},
+		{"NVFP4", compressed("nvfp4-pack-quantized",
+			`"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16`), true},
 		{"gptq_p", `"quant_method":"gptq","format":"gptq_p"`, false},
-		{"AWQ GEMV", `"quant_method":"awq","version":"gemv"`, false},
+		{"GEMV", `"quant_method":"awq","version":"gemv"`, true},
+		{"AWQ GEMV_FAST", `"quant_method":"awq","version":"gemv_fast"`, false},
+		{"torchao", `"quant_method":"torchao"`, false},
+		{"quanto", `"quant_method":"quanto"`, false},
+		{"modelopt", `"quant_method":"modelopt"`, false},
 		{"AQLM", `"quant_method":"aqlm"`, false},
 		{"HQQ", `"quant_method":"hqq"`, false},
 	} {
-		_, err := quantized.Parse([]byte(`{"quantization_config":{`+c.config+`}}`), nil)
+		_, err := quantized.Parse([]byte(`{"dtype":"bfloat16","quantization_config":{`+c.config+`}}`), nil)
 		word := map[bool]string{true: "yes", false: "refused"}[c.read]
 		if !strings.Contains(rows[word], c.name) || (err == nil) != c.read {
 			t.Errorf("%s: %v; docs/MODELS.md should say that it is read: %t", c.name, err, c.read)
