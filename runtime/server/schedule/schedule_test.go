@@ -378,6 +378,38 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestAnswersLeaveRoom: a request is counted and its place is free before its caller learns of its end: the next
+// request of a client is not refused for the last one.
+func TestAnswersLeaveRoom(t *testing.T) {
+	var (
+		s      *Scheduler
+		call   *Call
+		placed = make(chan struct{})
+	)
+	s = start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2}), Options{Observe: func(Timing) {
+		call.mu.Lock()
+		ended := call.ended
+		call.mu.Unlock()
+		if running := s.Stats().Running; ended || running != 0 {
+			t.Errorf("%d requests are running, and the caller knows of the end: %t", running, ended)
+		}
+	}})
+	text := engine.Request{MaxTokens: 2, Adjust: func([]int, []float32) { <-placed }}
+	var err error
+	call, err = s.Submit(t.Context(), []Request{{Prompt: []int{1, 2}, Texts: []engine.Request{text}, Logprobs: -1,
+		PromptLogprobs: -1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(placed)
+	for err == nil {
+		_, err = call.Next(t.Context())
+	}
+	if err != io.EOF {
+		t.Error(err)
+	}
+}
+
 // TestDrain: running requests finish unless the context ends first; nothing keeps running.
 func TestDrain(t *testing.T) {
 	before := runtime.NumGoroutine()

@@ -276,15 +276,17 @@ func (s *Scheduler) end(t *task, err error) {
 		}
 	}
 	t.timing.Ended, t.timing.Err = time.Now(), err
-	if t.call.left--; err != nil || t.call.left == 0 {
-		t.call.end(err)
+	if !t.timing.Admitted.IsZero() {
+		s.mu.Lock()
+		s.running = max(0, s.running-1)
+		s.mean += (t.timing.Ended.Sub(t.timing.Admitted) - s.mean) / 8
+		s.mu.Unlock()
 	}
 	if s.o.Observe != nil {
 		s.o.Observe(t.timing)
 	}
-	if !t.timing.Admitted.IsZero() {
-		s.mu.Lock()
-		s.mean += (t.timing.Ended.Sub(t.timing.Admitted) - s.mean) / 8
-		s.mu.Unlock()
+	// last: whoever has an answer finds its place free, and the request counted
+	if t.call.left--; err != nil || t.call.left == 0 {
+		t.call.end(err)
 	}
 }
