@@ -37,11 +37,14 @@ func (f *File) chunk(c *Column, of *format.ColumnChunk, do func(Value) error) er
 	case n > maxChunk:
 		return fmt.Errorf("%w: %d bytes; at most %d are read", pack.ErrLimit, n, maxChunk)
 	}
+	if err := f.spend(n); err != nil {
+		return err
+	}
 	b := make([]byte, n)
 	if _, err := f.r.ReadAt(b, from); err != nil {
 		return err
 	}
-	r := pages{column: c, codec: m.Codec, b: b}
+	r := pages{file: f, column: c, codec: m.Codec, b: b}
 	for count := int64(0); count < m.NumValues; {
 		n, err := r.next(do)
 		if err != nil {
@@ -57,6 +60,7 @@ func (f *File) chunk(c *Column, of *format.ColumnChunk, do func(Value) error) er
 
 // pages reads one page after another.
 type pages struct {
+	file       *File
 	column     *Column
 	codec      format.CompressionCodec
 	b          []byte // what is left
@@ -68,7 +72,7 @@ func (p *pages) next(do func(Value) error) (int, error) {
 	var h format.PageHeader
 	rest, err := decode(p.b, &h)
 	if err != nil {
-		return 0, corrupt("header of a page: %v", err)
+		return 0, badHeader("header of a page", err)
 	}
 	size, whole := int(h.CompressedPageSize), int(h.UncompressedPageSize)
 	if size < 0 || whole < 0 || size > len(rest) {
@@ -76,6 +80,9 @@ func (p *pages) next(do func(Value) error) (int, error) {
 	}
 	if whole > maxChunk {
 		return 0, fmt.Errorf("%w: a page of %d bytes; at most %d are read", pack.ErrLimit, whole, maxChunk)
+	}
+	if err := p.file.spend(int64(whole)); err != nil {
+		return 0, err
 	}
 	data := rest[:size]
 	p.b = rest[size:]

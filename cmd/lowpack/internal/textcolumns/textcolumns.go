@@ -9,6 +9,7 @@ package textcolumns
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -23,18 +24,20 @@ import (
 
 // Limits of a file.
 const (
-	maxFooter = 4 << 20  // bytes
-	maxChunk  = 32 << 20 // bytes of a column in a row group, and of each of its pages, as stored and decompressed
-	maxValues = 1 << 21  // values of a page
+	maxFooter = 4 << 20   // bytes
+	maxChunk  = 32 << 20  // bytes of a column in a row group, and of each of its pages, as stored and decompressed
+	maxValues = 1 << 21   // values of a page
+	maxRead   = 256 << 20 // bytes that are read or decompressed: pages without values can be many in few bytes
 )
 
 // File is a Parquet file.
 type File struct {
 	Columns []Column // of texts and others, in file order
 
-	r    io.ReaderAt
-	size int64
-	meta format.FileMetaData
+	r     io.ReaderAt
+	size  int64
+	spent int64 // of maxRead
+	meta  format.FileMetaData
 }
 
 // Column is a leaf of the schema.
@@ -85,7 +88,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	}
 	rest, err := decode(footer, &f.meta)
 	if err != nil {
-		return nil, corrupt("footer: %v", err)
+		return nil, badHeader("footer", err)
 	}
 	if len(rest) > 0 {
 		return nil, unsupported("a footer with %d more bytes, such as a signature", len(rest))
@@ -174,6 +177,22 @@ func (f *File) Each(c *Column, do func(Value) error) error {
 		}
 	}
 	return nil
+}
+
+// spend counts bytes that are about to be read or decompressed.
+func (f *File) spend(n int64) error {
+	if f.spent += n; f.spent > maxRead {
+		return fmt.Errorf("%w: its columns have more than %d bytes; write a file with fewer rows", pack.ErrLimit, maxRead)
+	}
+	return nil
+}
+
+// badHeader is the error of a header that cannot be decoded.
+func badHeader(what string, err error) error {
+	if errors.Is(err, pack.ErrLimit) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return corrupt("%s: %v", what, err)
 }
 
 func corrupt(text string, a ...any) error {

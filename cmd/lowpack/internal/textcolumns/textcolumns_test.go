@@ -11,6 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -174,7 +175,7 @@ func TestLies(t *testing.T) {
 		return append(binary.LittleEndian.AppendUint32(b, uint32(len(b)-4)), "PAR1"...)
 	}
 	page := func(header ...byte) error {
-		p := pages{column: &Column{}, b: append(header, make([]byte, 64)...)}
+		p := pages{file: &File{}, column: &Column{}, b: append(header, make([]byte, 64)...)}
 		_, err := p.next(func(Value) error { return nil })
 		return err
 	}
@@ -197,6 +198,8 @@ func TestLies(t *testing.T) {
 		"a footer beyond": {open([]byte("PAR1\xff\xff\xff\x7fPAR1")), pack.ErrCorrupt},
 		"a list of 2^31 structs": {open(footer(list, 0xf0|thriftStruct, 0xff, 0xff, 0xff, 0xff, 7, 0)),
 			pack.ErrCorrupt},
+		"a list of 2^19 structs": {open(footer(append([]byte{list, 0xf0 | thriftStruct, 0x80, 0x80, 0x20},
+			make([]byte, 1<<19+1)...)...)), pack.ErrLimit},
 		"nested structs": {open(footer(append(deep, make([]byte, 50)...)...)), pack.ErrCorrupt},
 		"a map":          {open(footer(1<<4|thriftMap, 0, 0)), pack.ErrCorrupt},
 		"a page of 2^31 bytes": {page(append(append([]byte{0x15, 0, 0x15}, many...),
@@ -242,6 +245,29 @@ func TestBombs(t *testing.T) {
 			t.Errorf("%v: %d bytes, %v", codec, len(b), err)
 		}
 	}
+}
+
+// TestManyPages: pages without values, which are small and decompress to much, end at a limit of the file.
+func TestManyPages(t *testing.T) {
+	zeros := make([]byte, 1<<20)
+	small, err := parquet.Zstd.Encode(nil, zeros)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := []byte{0x15, 0, 0x15} // a data page of 1 MiB, compressed, of no values in encoding PLAIN
+	header = binary.AppendUvarint(header, uint64(2*len(zeros)))
+	header = binary.AppendUvarint(append(header, 0x15), uint64(2*len(small)))
+	page := append(append(header, 0x2c, 0x15, 0, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0), small...)
+	p := pages{file: &File{}, column: &Column{}, codec: format.Zstd, b: bytes.Repeat(page, 300)}
+	for n := range 300 {
+		if _, err := p.next(func(Value) error { return nil }); err == nil {
+			continue
+		} else if !errors.Is(err, pack.ErrLimit) || n != maxRead>>20 {
+			t.Errorf("page %d: %v", n, err)
+		}
+		return
+	}
+	t.Error("300 MiB were decompressed")
 }
 
 // FuzzOpen: any file is read, or refused with an error of a known kind.

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
 )
 
 // Types of the compact protocol of Thrift.
@@ -25,8 +27,12 @@ const (
 
 var errShort = errors.New("it ends early")
 
-// structure returns the length of the struct at the start of b. Every list in it has as many elements as it says:
-// so what is made of them takes memory in proportion to b.
+// maxStructs limits the structs in the lists of a header: an empty one has a byte, and up to 560 when it is decoded.
+// Writers spend 20 bytes or more on one, so that a footer of maxFooter has fewer.
+const maxStructs = 1 << 18
+
+// structure returns the length of the struct at the start of b. Every list in it has as many elements as it says, and
+// at most maxStructs of them are structs: what is made of b takes bounded memory.
 func structure(b []byte) (int, error) {
 	w := walker{b: b}
 	if err := w.fields(0); err != nil {
@@ -36,7 +42,10 @@ func structure(b []byte) (int, error) {
 }
 
 // walker skips values.
-type walker struct{ b []byte }
+type walker struct {
+	b       []byte
+	structs int // in lists
+}
 
 func (w *walker) skip(n uint64) error {
 	if n > uint64(len(w.b)) {
@@ -127,6 +136,12 @@ func (w *walker) list(depth int) error {
 		}
 	}
 	for range n { // each takes a byte at least
+		if head&15 == thriftStruct {
+			w.structs++
+		}
+		if w.structs > maxStructs {
+			return fmt.Errorf("%w: lists of more than %d structs", pack.ErrLimit, maxStructs)
+		}
 		if err := w.value(head&15, depth); err != nil {
 			return err
 		}
