@@ -55,10 +55,10 @@ func packedModels() (list []local, err error) {
 	return list, nil
 }
 
-// Parts of the names that cachedFile returns: of a hub model, and of any.
+// Parts of the names that cachedFile and cachedArtifact return: of a hub model, and of any.
 var (
 	hubPrefix = regexp.MustCompile(`^models--[A-Za-z0-9._-]+?--`)
-	cachedKey = regexp.MustCompile(`-[0-9a-f]{16}$`)
+	cachedKey = regexp.MustCompile(`-[0-9a-f]{16}([0-9a-f]{48})?$`)
 )
 
 // hubModels returns the models in the hub's cache.

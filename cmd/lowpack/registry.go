@@ -119,14 +119,15 @@ func pullArtifact(c *cli.Context, arg, target string) (string, error) {
 	return target, err
 }
 
-// cachedArtifact returns the path of an artifact in the user's cache, by name and digest.
+// cachedArtifact returns the path of an artifact in the user's cache, by name and digest: all of it, since a file that
+// is there is taken for the artifact, and manifests that agree in a few digits are quickly found.
 func cachedArtifact(n registry.Name) (string, error) {
 	folder, err := packedFolder()
 	if err != nil {
 		return "", fmt.Errorf("no folder for packed files: %w; pull to a path first: lowpack pull %s -o FILE", err, n)
 	}
 	key := strings.TrimPrefix(n.Digest, "sha256:")
-	return filepath.Join(folder, fmt.Sprintf("%.100s-%.16s.safetensors", n.Base(), key)), nil
+	return filepath.Join(folder, fmt.Sprintf("%.100s-%s.safetensors", n.Base(), key)), nil
 }
 
 func isFile(path string) bool {

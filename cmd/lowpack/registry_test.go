@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/registry"
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/ociregistry"
 	"github.com/lowpack/lowpack/internal/testkit/seed"
@@ -23,6 +24,27 @@ func emptyHome(t *testing.T) (cache string) {
 		t.Setenv(key, cache)
 	}
 	return cache
+}
+
+// TestCachedArtifact: artifacts whose digests begin alike are different files of the cache, of one short name.
+func TestCachedArtifact(t *testing.T) {
+	emptyHome(t)
+	seen := map[string]bool{}
+	for _, last := range []string{"0", "1"} {
+		n, err := registry.ParseName("oci://localhost/a/tiny@sha256:" + strings.Repeat("5", 63) + last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, err := cachedArtifact(n)
+		if err != nil || seen[path] {
+			t.Error(path, err)
+		}
+		seen[path] = true
+		l := local{name: strings.TrimSuffix(filepath.Base(path), ".safetensors")}
+		if l.short() != "tiny" {
+			t.Errorf("%s is called %s", path, l.short())
+		}
+	}
 }
 
 // TestRegistry: a packed file and its signature go to a registry and come back as they were; every command that takes a
