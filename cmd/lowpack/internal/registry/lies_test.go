@@ -93,6 +93,11 @@ func TestManifests(t *testing.T) {
 		"no size":        {func(m *manifest) { m.Layers[2].Size = 0 }, pack.ErrCorrupt, "0 bytes"},
 		"negative":       {func(m *manifest) { m.Layers[2].Size = -5 }, pack.ErrCorrupt, "-5 bytes"},
 		"sizes overflow": {func(m *manifest) { m.Layers[2].Size = 1<<63 - 1 }, pack.ErrCorrupt, "not a size"},
+		"sizes overflow behind the signature": {func(m *manifest) {
+			last := len(m.Layers) - 1
+			m.Layers = layers{m.Layers[last], m.Layers[0]}
+			m.Layers[1].Size = 1<<63 - 2
+		}, pack.ErrCorrupt, "not a size"},
 		"elsewhere": {func(m *manifest) { m.Layers[0].URLs = []string{"https://registry.example.com/x"} },
 			pack.ErrUnsupported, "elsewhere"},
 		"title up": {func(m *manifest) { titled(&m.Layers[0], "../model.safetensors") },

@@ -117,7 +117,7 @@ func (c *content) add(l *ocispec.Descriptor) error {
 	switch {
 	case !digestPattern.MatchString(string(l.Digest)):
 		return fmt.Errorf("%w: the digest %.80q is not a SHA-256", pack.ErrCorrupt, string(l.Digest))
-	case l.Size <= 0 || l.Size > math.MaxInt64-c.size:
+	case l.Size <= 0 || l.Size > math.MaxInt64-MaxSignature-c.size: // the signature may come before
 		return fmt.Errorf("%w: it has %d bytes, which is not a size", pack.ErrCorrupt, l.Size)
 	case len(l.URLs) > 0:
 		return fmt.Errorf("%w: its bytes are elsewhere, at %.80q", pack.ErrUnsupported, l.URLs[0])
