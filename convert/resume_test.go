@@ -20,6 +20,7 @@ import (
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/testkit/race"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -46,9 +47,19 @@ func once(t testing.TB, path string, o Options) [32]byte {
 	return digestAlone(t, at)
 }
 
-// TestResume interrupts a conversion at every call of the progress function and continues it.
+// TestResume interrupts conversions at every call of the progress function and continues them: of codes, and of weights
+// of 4 and 8 bits that become floats.
 func TestResume(t *testing.T) {
-	path := mini(t, "bitnet-2b4t", nil)
+	for name, path := range map[string]string{
+		"bitnet": mini(t, "bitnet-2b4t", nil),
+		"nf4":    shared.Path(t, "data/packed/bnb-nf4-double"),
+		"fp8":    shared.Path(t, "data/packed/ct-float-fp8-block"),
+	} {
+		t.Run(name, func(t *testing.T) { resumeEverywhere(t, path) })
+	}
+}
+
+func resumeEverywhere(t *testing.T, path string) {
 	o := Options{Recipe: packed.Recipe{Golden: "kernel"}}
 	want := once(t, path, o)
 	o.Resume = true

@@ -62,12 +62,13 @@ func (u *unpack) declare(config []byte) (declared []byte, err error) {
 	if err = json.Unmarshal(config, &all); err != nil {
 		return nil, fmt.Errorf("%w: %s: %v", pack.ErrCorrupt, configFile, plainerr.JSON(err))
 	}
-	const key = "quantization_config"
+	const key, keyMLX = "quantization_config", "quantization"
 	old, ok := all[key]
+	if u.form != FormU8 && !ok && all[keyMLX] == nil {
+		return config, nil
+	}
+	delete(all, keyMLX)
 	if u.form != FormU8 {
-		if !ok {
-			return config, nil
-		}
 		delete(all, key)
 		return json.MarshalIndent(all, "", "  ")
 	}

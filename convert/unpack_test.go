@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/synth"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -150,6 +151,19 @@ func TestUnpackConfig(t *testing.T) {
 			!strings.Contains(string(b), "hidden_size") {
 			t.Errorf("%s as %s: %v\n%s", c.like, c.form, err, b)
 		}
+	}
+}
+
+// TestUnpackMLX: floats that were codes of MLX are not declared to be codes, under neither of the keys.
+func TestUnpackMLX(t *testing.T) {
+	from := converted(t, shared.Path(t, "data/packed/mlx-b3-g64"), packed.Recipe{Golden: "none"})
+	dir := filepath.Join(t.TempDir(), "unpacked")
+	if _, err := Unpack(context.Background(), from, dir, UnpackOptions{Form: FormF32}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, configFile))
+	if err != nil || strings.Contains(string(b), "quantization") || !strings.Contains(string(b), "hidden_size") {
+		t.Errorf("%v\n%s", err, b)
 	}
 }
 
