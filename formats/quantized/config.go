@@ -54,7 +54,7 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 		if err != nil {
 			return nil, err
 		}
-		if other := (&keys{file: f.Name, v: old}); k.v == nil {
+		if other := (&keys{file: f.Name, v: old, model: v}); k.v == nil {
 			k = other
 		} else if err := k.holdAgainst(other); err != nil {
 			return nil, err

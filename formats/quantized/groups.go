@@ -94,6 +94,8 @@ func (k *keys) compressedGroup(format string) []target {
 		w.fail(pack.ErrCorrupt, "group_size is %d, but format %s has groups of %d", t.group, t.format, form.group)
 	case form.kind == "float" && !t.symmetric:
 		w.fail(pack.ErrUnsupported, "symmetric is false, but floats have no zero points")
+	case form.kind == "float" && t.order == ordered:
+		w.fail(pack.ErrUnsupported, "actorder is group, which is not supported in format %s", t.format)
 	}
 	t.block = w.block(strategy, t.group)
 	k.take(w)

@@ -88,6 +88,32 @@ func round16Once(v float64) float32 {
 	return float32(math.RoundToEven(v/unit) * unit)
 }
 
+// TestFloatsByOtherFile: where an older file declares FP8, the type of the weights is still that of config.json.
+func TestFloatsByOtherFile(t *testing.T) {
+	beside := func(name string) ([]byte, bool) {
+		return []byte(`{"quant_method":"fp8","weight_block_size":[4,8]}`), name == "quantize_config.json"
+	}
+	s, err := quantized.Parse([]byte(`{"dtype":"float16"}`), beside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := sound(fp8Config)
+	found, err := s.Values([]string{"x.weight"}, f.lookup, f.read)
+	if err != nil || found["x.weight"] == nil || found["x.weight"].DType != safetensors.F16 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestOrderOfFloats: an order of columns, which no format of floats is read with, is refused.
+func TestOrderOfFloats(t *testing.T) {
+	for _, config := range []string{mxConfig, nvConfig, mx8Config, ctFloatConfig} {
+		config = strings.Replace(config, `"type":"float"`, `"type":"float","actorder":"group"`, 1)
+		if _, err := quantized.Parse([]byte(config), nil); !wellSaid(err, "actorder") {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+}
+
 // TestPieces: bytes of weights are the same wherever reading begins and ends.
 func TestPieces(t *testing.T) {
 	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig} {
