@@ -182,7 +182,8 @@ func (f *File) Each(c *Column, do func(Value) error) error {
 // spend counts bytes that are about to be read or decompressed.
 func (f *File) spend(n int64) error {
 	if f.spent += n; f.spent > maxRead {
-		return fmt.Errorf("%w: its columns have more than %d bytes; write a file with fewer rows", pack.ErrLimit, maxRead)
+		return fmt.Errorf("%w: its columns have more than %d bytes; write a file with fewer rows",
+			pack.ErrLimit, maxRead)
 	}
 	return nil
 }
