@@ -24,10 +24,11 @@ func (k *keys) fp8() *Scheme {
 	if k.v.Get("weight_block_size") != nil {
 		f.block = k.pair("weight_block_size")
 	}
-	for _, want := range [][2]string{{"fmt", "e4m3"}, {"expert_dtype", "fp8"}} {
-		if got := k.text(want[0], want[1]); got != want[1] {
-			k.fail(pack.ErrUnsupported, "%s %q; supported is %s", want[0], got, want[1])
-		}
+	if got := k.text("fmt", "e4m3"); got != "e4m3" && got != "float8_e4m3fn" { // MiniMax-M2 has its name in PyTorch
+		k.fail(pack.ErrUnsupported, "fmt %q; supported is e4m3, or float8_e4m3fn", got)
+	}
+	if got := k.text("expert_dtype", "fp8"); got != "fp8" {
+		k.fail(pack.ErrUnsupported, "expert_dtype %q; supported is fp8", got)
 	}
 	if scheme := k.text("activation_scheme", "dynamic"); scheme != "" {
 		k.detail("activation_scheme %s is not followed: %s", scheme, floatActivations)

@@ -104,6 +104,18 @@ func TestFloatsByOtherFile(t *testing.T) {
 	}
 }
 
+// TestNamesOfE4M3: DeepSeek and MiniMax name the type of the elements differently; other types are refused.
+func TestNamesOfE4M3(t *testing.T) {
+	for name, known := range map[string]bool{"e4m3": true, "float8_e4m3fn": true, "e5m2": false,
+		"float8_e4m3fnuz": false} {
+		config := strings.Replace(fp8Config, `"quant_method"`, `"fmt":"`+name+`","quant_method"`, 1)
+		_, err := quantized.Parse([]byte(config), nil)
+		if known && err != nil || !known && !wellSaid(err, name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestOrderOfFloats: an order of columns, which no format of floats is read with, is refused.
 func TestOrderOfFloats(t *testing.T) {
 	for _, config := range []string{mxConfig, nvConfig, mx8Config, ctFloatConfig} {
