@@ -50,7 +50,7 @@ func (p *Plan) adviseFloats() {
 	why := "the weights are floats of full precision, and nothing says that they were trained to be fewer bits"
 	if n, stored := p.source.Dequantized(); n > 0 {
 		why = fmt.Sprintf("%s holds floats, not integers times a scale: %d matrices of %.0f MB become the floats that "+
-			"they stand for, exactly", p.scheme.Method, n, float64(stored)/1e6)
+			"its own dequantization gives, bit for bit", p.scheme.Method, n, float64(stored)/1e6)
 	}
 	var offers []string
 	for _, o := range Offers() {

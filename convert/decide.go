@@ -433,7 +433,7 @@ func (d *decider) keep(t checkpoint.Tensor, note string) error {
 		n *= dim
 	}
 	if kind := t.Dequantized(); kind != "" {
-		note = kind + " as floats, which are exact"
+		note = kind + " as the floats of its packer"
 	}
 	row := Row{
 		Tensor: t.Name, Shape: t.Shape, DType: string(t.DType), Rule: ruleKeep,
