@@ -27,7 +27,7 @@ repository has are not sent again, so that the same command continues after an i
 given, appears last. The name by digest is printed to standard output.
 
 Credentials are those of the docker configuration (docker login, credential helpers, DOCKER_CONFIG). Registries other
-than localhost are spoken to with TLS.
+than localhost are accessed over TLS.
 
   lowpack push model.safetensors oci://registry.example.com/models/tiny:1.0
   lowpack push model.safetensors oci://localhost:5000/tiny

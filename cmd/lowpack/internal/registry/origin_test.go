@@ -272,7 +272,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestPlainHTTP: only this machine is spoken to without TLS, unless the user asks for it.
+// TestPlainHTTP: only this machine is accessed without TLS, unless the user asks for it.
 func TestPlainHTTP(t *testing.T) {
 	for host, want := range map[string]bool{"localhost": true, "localhost:5000": true, "127.0.0.1:5000": true,
 		"127.9.9.9": true, "[::1]:5000": true, "[::1]": true, "localhost.example.com": false, "10.0.0.1:5000": false,
