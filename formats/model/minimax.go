@@ -8,7 +8,7 @@ var minimaxM2 = family{
 		Name:          "minimax_m2",
 		Architectures: []string{"MiniMaxM2ForCausalLM"},
 		Types:         []string{"minimax_m2"},
-		Models:        "MiniMax-M2, M2.1, M2.5, in other formats than FP8",
+		Models:        "MiniMax-M2, M2.1, M2.5",
 	},
 	defaults: `{"num_key_value_heads":8,"head_dim":128,"hidden_act":"silu","max_position_embeddings":196608,"rms_norm_eps":1e-6,
 "num_experts_per_tok":8}`,
