@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -88,5 +89,98 @@ func TestOnePassShares(t *testing.T) {
 		if !slices.Equal(row, want[i]) {
 			t.Fatalf("other logits at position %d", i)
 		}
+	}
+}
+
+// sharedWindows is longModel with residual streams, inputs of layers, and three more blocks: two with windows and one
+// without read the keys and values of the first blocks.
+func sharedWindows(t *testing.T, change func(*model.Description)) (*view, *model.Description) {
+	t.Helper()
+	v, d := longModel(t, change)
+	m := &maker{rand.New(rand.NewPCG(7, 8)), t, v, everyFeature}
+	for i, of := range []int{3, 2, 1} {
+		prefix := fmt.Sprintf("%d.", 3+i)
+		b := m.block(prefix, &d.Config)
+		b.Q = m.linear(prefix+"own", d.Hidden, d.Heads*d.HeadDim)
+		b.AttnGate, b.K, b.V, b.KNorm = model.Linear{}, model.Linear{}, model.Linear{}, model.Norm{}
+		b.KVOf, b.Local, b.NoRope = of, d.Blocks[of-1].Local, false
+		d.Blocks = append(d.Blocks, b)
+	}
+	d.Layers = len(d.Blocks)
+	m.streams(d)
+	m.layerInputs(d)
+	return v, d
+}
+
+// TestSharedWindows: blocks that read the keys and values of others, with a window and without, give the logits of the
+// reference where windows are held apart; and texts that grow, go back, fork, resume and have drafts those of texts
+// that were computed at once.
+func TestSharedWindows(t *testing.T) {
+	for name, change := range map[string]func(*model.Description){
+		"windows": nil,
+		"chunks":  func(d *model.Description) { d.Chunked = true },
+		"windows and longrope": func(d *model.Description) {
+			stagedModels["longrope"](d)
+			d.Rope.OriginalMaxPositions = 120
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, d := sharedWindows(t, change)
+			longTextEqualsReference(t, v, d, 700)
+			e, err := build(v, d, Options{Context: 1200, Sequences: 4, Batch: 16, Page: 32, Threads: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			randomTexts(t, e, rand.New(rand.NewPCG(7, 8)))
+			allReturned(t, e)
+			r := Request{Prompt: tokensOf(110, 1), MaxTokens: 25, Sampling: Sampling{RepetitionPenalty: 1.2}}
+			if speculateEveryWay(t, e, r, 3, 15) == 0 {
+				t.Error("no guess was right: this test shows nothing")
+			}
+		})
+	}
+}
+
+// TestSharedWindowBytes: of blocks with windows, those that read the keys and values of others have none.
+func TestSharedWindowBytes(t *testing.T) {
+	v, d := sharedWindows(t, nil)
+	e, err := build(v, d, Options{Context: 2048, Batch: 48, Page: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	_, row := tensor.CacheF32.Row(d.HeadDim)
+	layer := 2 * d.KVHeads * row // bytes of a token: two layers have windows of their own, one all positions
+	pages := 2*((testWindow+2*32-3)/32+1) + 1 + 48/32
+	if n, want := len(e.windows.memory.Bytes)+len(e.pages.memory.Bytes), (pages*32*2+2048)*layer; n != want {
+		t.Errorf("%d bytes of windows and pages, not %d", n, want)
+	}
+	if n, want := e.CacheBytes(1000), (2*1000+4*testWindow)*layer; n != want {
+		t.Errorf("a step reads %d bytes, not %d", n, want)
+	}
+}
+
+// TestSharedWithoutWindow: where a block without a window reads the keys and values of one with a window, all
+// positions are held.
+func TestSharedWithoutWindow(t *testing.T) {
+	v, d := sharedWindows(t, nil)
+	d.Blocks[5].Local = false
+	ref, err := reference.New(v, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := tokensOf(300, 4)
+	want, err := ref.Logits(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := build(v, d, Options{Context: 2048, Batch: 16, Page: 32, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if got := logits(t, e, text, 1); !slices.Equal(got[0], want[299]) {
+		t.Error("other logits behind 300 tokens")
 	}
 }

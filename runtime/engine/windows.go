@@ -30,10 +30,15 @@ type anchor struct {
 	used   uint64  // clock at the last use
 }
 
-// localLayers is the number of layers whose attention has a sliding window.
+// localLayers is the number of layers that hold keys and values for a sliding window; 0 if a layer without one reads
+// those of a layer with one.
 func localLayers(d *model.Description) (n int) {
 	for i := range d.Blocks {
-		if b := &d.Blocks[i]; d.SlidingWindow > 0 && b.Local && b.Caches() {
+		b := &d.Blocks[i]
+		if b.KVOf != 0 && !b.Local && d.Blocks[b.KVOf-1].Local {
+			return 0
+		}
+		if d.SlidingWindow > 0 && b.Local && b.Caches() {
 			n++
 		}
 	}

@@ -119,31 +119,38 @@ func TestLongTextsEqualReference(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v, d := longModel(t, change)
 			d.MaxPositions = count
-			ref, err := reference.New(v, d)
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := build(v, d, Options{Context: count, Batch: 48, Page: 32, Threads: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer e.Close()
-			if !e.windowed() {
-				t.Fatal("layers with windows hold all positions")
-			}
-			text := tokensOf(count, 4)
-			want, err := ref.Logits(t.Context(), text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := opened(t, e)
-			for from, n := 0, 1; from < count; from, n = from+n, 1+(n*7+from)%500 { // chunks of 1 to 500 tokens
-				n = min(n, count-from)
-				if got := last(t, s, text[from:from+n]); !slices.Equal(got, want[from+n-1]) {
-					t.Fatalf("other logits at position %d", from+n-1)
-				}
-			}
+			longTextEqualsReference(t, v, d, count)
 		})
+	}
+}
+
+// longTextEqualsReference compares a text in chunks of 1 to 500 tokens with the reference, in an engine that holds
+// windows apart.
+func longTextEqualsReference(t *testing.T, v *view, d *model.Description, count int) {
+	t.Helper()
+	ref, err := reference.New(v, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := build(v, d, Options{Context: count, Batch: 48, Page: 32, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if !e.windowed() {
+		t.Fatal("layers with windows hold all positions")
+	}
+	text := tokensOf(count, 4)
+	want, err := ref.Logits(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := opened(t, e)
+	for from, n := 0, 1; from < count; from, n = from+n, 1+(n*7+from)%500 {
+		n = min(n, count-from)
+		if got := last(t, s, text[from:from+n]); !slices.Equal(got, want[from+n-1]) {
+			t.Fatalf("other logits at position %d", from+n-1)
+		}
 	}
 }
 
