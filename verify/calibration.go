@@ -31,7 +31,7 @@ func (o *origin) checkSelf(c *packed.Calibration) error {
 		most = 16384
 	}
 	for begin := range 2 { // tokens in front of a window
-		if room := min(512, o.model.MaxPositions-begin); room > 0 && c.Tokens == most/room*room {
+		if room := min(512, o.model.FixedPositions()-begin); room > 0 && c.Tokens == most/room*room {
 			return nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
@@ -41,6 +42,17 @@ func TestSelf(t *testing.T) {
 		write(t, path, sealHeader(s.good, bytes.ReplaceAll(s.text, []byte(field), []byte(other))))
 		if bad := failed(run(t, path, o)); len(bad) == 0 || bad[0].Rule != "N73" {
 			t.Errorf("%s: %v", other, bad)
+		}
+	}
+}
+
+// TestSelfOfStages: windows end where rotations change with the length of the text.
+func TestSelfOfStages(t *testing.T) {
+	o := &origin{model: &model.Description{Config: model.Config{MaxPositions: 1200,
+		Rope: model.Rope{Dynamic: 4, OriginalMaxPositions: 300}}}}
+	for tokens, good := range map[int]bool{8100: true, 299 * 27: true, 8192: false, 511 * 16: false} {
+		if err := o.checkSelf(&packed.Calibration{Method: packed.MeanSquare, Tokens: tokens}); (err == nil) != good {
+			t.Errorf("%d tokens: %v", tokens, err)
 		}
 	}
 }
