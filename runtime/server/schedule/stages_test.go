@@ -22,6 +22,12 @@ func stagedPath(t *testing.T) string {
 "original_max_position_embeddings":48,"short_factor":[1,1.1,1.2,1.3,1.4,1.5,1.6,1.7],"long_factor":[1,2,3,4,5,6,7,8]}`)
 }
 
+// dynamicPath is a packed file of a model whose rotations change with every token after 48.
+func dynamicPath(t *testing.T) string {
+	return syntheticPath(t, `"sliding_window":null,"max_position_embeddings":48,"rope_scaling":{"rope_type":"dynamic",
+"factor":6.0}`)
+}
+
 // syntheticPath is a packed file of a small Mistral with random weights and more keys in its configuration.
 func syntheticPath(t *testing.T, keys string) string {
 	t.Helper()
@@ -71,19 +77,25 @@ func unending(prompt []int, texts, n int) Request {
 // TestStagesNeedNoPages: texts that reach other rotations need no page but those of their length. The KV cache has room
 // for these, and in the end for some that the prefix cache holds.
 func TestStagesNeedNoPages(t *testing.T) {
-	path := stagedPath(t)
 	prompt := requests(1, 320)[0].Prompt[:60]
-	for texts, lengths := range map[int][]int{1: {20, 30, 40, 60, 33, 48}, 3: {40, 31, 47, 40, 60}} {
-		for more := range 4 {
-			s := start(t, openFile(t, path, engine.Options{Threads: 1, Context: 64, Sequences: texts + 2, Page: 32,
-				CacheTokens: 64*texts + 32*more}), Options{Queue: 1, PrefixCache: true})
-			for _, n := range lengths {
-				for _, count := range []int{1, 64 - n, 64 - n} { // the later ones find the first one's pages
-					if _, _, err := collect(t.Context(), s, unending(prompt[:n], texts, count)); err != nil {
-						t.Fatalf("%d texts of %d tokens after a prompt of %d, and %d pages more than they have: %v",
-							texts, count, n, more, err)
-					}
-				}
+	for _, path := range []string{stagedPath(t), dynamicPath(t)} {
+		for texts, lengths := range map[int][]int{1: {20, 30, 40, 60, 33, 48}, 3: {40, 31, 47, 40, 60}} {
+			for more := range 4 {
+				e := openFile(t, path, engine.Options{Threads: 1, Context: 64, Sequences: texts + 2, Page: 32,
+					CacheTokens: 64*texts + 32*more})
+				needsNoPages(t, start(t, e, Options{Queue: 1, PrefixCache: true}), prompt, texts, lengths)
+			}
+		}
+	}
+}
+
+// needsNoPages asks for texts of all lengths after prompts of some; the later ones find the pages of the first one.
+func needsNoPages(t *testing.T, s *Scheduler, prompt []int, texts int, lengths []int) {
+	t.Helper()
+	for _, n := range lengths {
+		for _, count := range []int{1, 64 - n, 64 - n} {
+			if _, _, err := collect(t.Context(), s, unending(prompt[:n], texts, count)); err != nil {
+				t.Fatalf("%d texts of %d tokens after a prompt of %d, in %d pages: %v", texts, count, n, s.pages, err)
 			}
 		}
 	}
@@ -121,9 +133,15 @@ func TestStageWithoutPages(t *testing.T) {
 
 // TestConversationsAcrossStages: conversations that grow over the original length of the model get the same tokens and
 // probabilities in any batch, with prompts in pieces of any size, any number of threads, with drafts, and where the
-// prefix cache has their earlier turns.
+// prefix cache has their earlier turns: with longrope those with the same rotations, with dynamic scaling none beyond
+// that length.
 func TestConversationsAcrossStages(t *testing.T) {
-	path, first := stagedPath(t), []int{17, 29, 36, 45, 48}
+	t.Run("longrope", func(t *testing.T) { conversations(t, stagedPath(t), true) })
+	t.Run("dynamic", func(t *testing.T) { conversations(t, dynamicPath(t), false) })
+}
+
+func conversations(t *testing.T, path string, finds bool) {
+	first := []int{17, 29, 36, 45, 48}
 	var want []string
 	for i, o := range []struct {
 		engine.Options
@@ -153,7 +171,7 @@ func TestConversationsAcrossStages(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%+v:\n%s\nwant\n%s", o, got, want)
 		}
-		if o.cache != (slices.Max(found) > 48) {
+		if (o.cache && finds) != (slices.Max(found) > 48) {
 			t.Errorf("%+v: %d cached tokens", o, found)
 		}
 	}
