@@ -1,6 +1,10 @@
 package model
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"fmt"
+
+	"github.com/lowpack/lowpack/pack"
+)
 
 // MiniMax-M2: a part of each head rotates, norms over all heads of q and k, and experts chosen by sigmoids and a bias.
 var minimaxM2 = family{
@@ -40,8 +44,7 @@ func minimaxQuirks(k *keys) {
 	const ignored = "%s is %s, which transformers ignores in this architecture"
 	for i, kind := range k.list("attn_type_list") {
 		if n, ok := kind.Int(); !ok || n != 1 {
-			k.fail(pack.ErrUnsupported, "attn_type_list[%d] is %s, which transformers ignores in this architecture", i,
-				show(&kind))
+			k.fail(pack.ErrUnsupported, ignored, fmt.Sprintf("attn_type_list[%d]", i), show(&kind))
 		}
 	}
 	for _, name := range []string{"layernorm_full_attention_beta", "layernorm_linear_attention_beta",
