@@ -181,6 +181,6 @@ func TestSharedWithoutWindow(t *testing.T) {
 	}
 	defer e.Close()
 	if got := logits(t, e, text, 1); !slices.Equal(got[0], want[299]) {
-		t.Error("other logits behind 300 tokens")
+		t.Error("other logits after 300 tokens")
 	}
 }
