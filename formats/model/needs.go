@@ -85,6 +85,7 @@ func (n *needs) block(d *Description, b *Block) {
 	n.latent(d, b.MLA)
 	n.headNorm(d, b.QNorm, d.Heads)
 	n.headNorm(d, b.KNorm, d.KVHeads)
+	n.norm(b.VNorm, d.HeadDim)
 	n.add(b.Sinks, false, d.Heads)
 	n.norm(b.AttnSubNorm, d.Heads*d.HeadDim)
 	n.linear(&b.O)
@@ -94,7 +95,6 @@ func (n *needs) block(d *Description, b *Block) {
 	n.experts(d, b.Experts)
 	n.linear(&b.Gate)
 	n.linear(&b.Up)
-	n.norm(b.VNorm, d.HeadDim)
 	n.norm(b.FFNSubNorm, d.Intermediate)
 	if x := b.ActParams; x != nil {
 		n.add(x.AlphaP, false, 1)
