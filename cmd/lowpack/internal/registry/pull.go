@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -88,10 +89,8 @@ func (r *repository) checkManifest(text []byte, said string) error {
 // interrupted one. Nothing has its name before all digests are checked. Errors name the artifact and the blob.
 func (c *Client) Pull(ctx context.Context, a *Artifact, target string, progress Progress) error {
 	beside := target + SignatureSuffix
-	if a.Signed() {
-		if err := atomicfile.Check(beside); err != nil {
-			return err
-		}
+	if err := a.checkBeside(beside); err != nil {
+		return err
 	}
 	out, err := atomicfile.Resume(atomicfile.OS, target)
 	if err != nil {
@@ -118,6 +117,18 @@ func (c *Client) Pull(ctx context.Context, a *Artifact, target string, progress 
 		}
 	}
 	return out.Commit()
+}
+
+// checkBeside checks the place of the signature. One that is there would be taken for that of an artifact without any.
+func (a *Artifact) checkBeside(path string) error {
+	if a.Signed() {
+		return atomicfile.Check(path)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%w: %s has no signature, and %s would be taken for it: move that file away, or pull to "+
+			"another name", pack.ErrUnsupported, a.Name, path)
+	}
+	return nil
 }
 
 // pull is a Pull in progress. The bytes of all parts follow one another in out, so that its length says how far it is.

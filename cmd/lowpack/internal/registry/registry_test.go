@@ -124,6 +124,28 @@ func TestPush(t *testing.T) {
 	}
 }
 
+// TestOlderSignature: a file that would be taken for the signature of an artifact without one is not left beside it.
+func TestOlderSignature(t *testing.T) {
+	_, n, file := pushed(t, "")
+	target := filepath.Join(t.TempDir(), "model.safetensors")
+	beside := target + SignatureSuffix
+	if err := os.WriteFile(beside, []byte("of another file"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := fetched(t.Context(), newClient(), n, target)
+	if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), beside) {
+		t.Errorf("beside an older signature: %v", err)
+	}
+	holds(t, beside, []byte("of another file"))
+	if err := os.Remove(beside); err != nil {
+		t.Fatal(err)
+	}
+	if err := fetched(t.Context(), newClient(), n, target); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, target, file)
+}
+
 // TestAgain: a second push sends nothing but the manifest, and one of the same model in another layout nothing that is
 // equal.
 func TestAgain(t *testing.T) {
