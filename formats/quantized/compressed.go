@@ -261,6 +261,7 @@ func (t *target) plain(p *parts) (*Layer, error) {
 	l, _ := t.scales(p, w.Shape[0], w.Shape[1])
 	l.Words, l.Panel = w.Name, rowMajor(w.Shape[1])
 	zeros := t.needZeros(p, &l)
+	p.order(".weight_g_idx", "actorder", t.order, l.Columns, l.Group)
 	return p.finish(l, func(l *Layer, read Read) (*Matrix, error) {
 		m, err := t.openScaled(l, read, zeros)
 		if err == nil {

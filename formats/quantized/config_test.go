@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/quantized"
+	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -202,11 +203,16 @@ func TestDeclared(t *testing.T) {
 	ctOrder := func(f files) {
 		f.add("x.weight_g_idx", "I32", ints([][]int64{{1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0}}), 16)
 	}
+	plainGroups := strings.Replace(w4a8Config, `"strategy":"channel"`,
+		`"strategy":"group","group_size":8,"actorder":"group"`, 1)
+	inGroups := func(f files) { f.add("x.weight_scale", safetensors.F32, floats(16, 1, 1), 8, 2) }
 	for _, c := range []struct {
 		sound, config string
 		change        func(f files)
 		want          string // "" = accepted
 	}{
+		{w4a8Config, plainGroups, inGroups, "actorder"},
+		{w4a8Config, plainGroups, func(f files) { inGroups(f); ctOrder(f) }, ""},
 		{gptqConfig, gptq(`"sym":false,"desc_act":true`), keep, ""},
 		{gptqConfig, gptq(`"sym":false,"desc_act":true`), inOrder, ""},
 		{gptqConfig, gptq(`"sym":false,"desc_act":true`), noOrder, "desc_act"},
