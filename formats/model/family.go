@@ -49,7 +49,7 @@ var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, ministral,
 	qwen3vlmoe, gpt2, gptneox, opt, bloom,
 	qwen3next, qwen35, qwen35moe, qwen35vl, qwen35moevl,
 	phimoe, falconH1, mamba2, llama4, llama4vl,
-	gemma3n, gemma3nvl, minimaxM2}
+	gemma3n, gemma3nvl, minimaxM2, mamba, falconMamba, jamba}
 
 //go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md
 

@@ -385,7 +385,10 @@ var everyFamily = append(append(dense, withImages...),
 	change(granite4H1B, "layer_types", "null"), bamba9B, recurrentMoE[0], recurrentMoE[1],
 	early[0], early[1], early[2], early[3],
 	next[0], next[1], next[2], next[3], next[4], mambaCodestral, llama4Scout,
-	gemma3nE2B, minimaxOf2)
+	gemma3nE2B, minimaxOf2, mambas[0], mambas[1], mambas[2])
+
+// mambas are families with Mamba layers.
+var mambas = bundled("mamba-130m", "falcon-mamba-7b", "jamba-v0.1")
 
 var mambaCodestral, llama4Scout = bundled("mamba-codestral-7b")[0], bundled("llama-4-scout")[0]
 
@@ -402,13 +405,14 @@ var early = bundled("gpt2", "pythia-160m", "opt-125m", "bloom-560m")
 // recurrentMoE are families with recurrent layers and experts.
 var recurrentMoE = bundled("lfm2-8b-a1b", "granite-4.0-h-tiny")
 
-// shallow sets the number of layers, under the name that the configuration has.
+// shallow sets the number of layers, under each name that the configuration has.
 func shallow(config, layers string) string {
-	name := "num_hidden_layers"
-	if strings.Contains(config, `"n_layer"`) {
-		name = "n_layer"
+	for _, name := range []string{"num_hidden_layers", "n_layer"} {
+		if strings.Contains(config, `"`+name+`"`) {
+			config = change(config, name, layers)
+		}
 	}
-	return change(config, name, layers)
+	return config
 }
 
 // TestEveryFamilyChecks: in every family, a checkpoint with exactly the required tensors passes, and one without any of

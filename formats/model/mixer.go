@@ -9,6 +9,8 @@ type Mixer struct {
 	SSD   *SSD   // of Mamba2
 	Delta *Delta // of GatedDelta
 	Out   Linear
+
+	Selective *Selective // of Mamba
 }
 
 // MixerKind is the recurrence of a Mixer.
@@ -19,6 +21,7 @@ const (
 	ShortConv  MixerKind = "short_conv"  // gated short convolution (LFM2)
 	Mamba2     MixerKind = "mamba2"      // state space of Mamba-2
 	GatedDelta MixerKind = "gated_delta" // Qwen3-Next
+	Mamba      MixerKind = "mamba"       // selective state space of Mamba
 )
 
 // Conv is a causal depthwise convolution: one filter per channel.
@@ -45,6 +48,9 @@ func (m *Mixer) State() int {
 	}
 	if x := m.Delta; x != nil {
 		n += x.values() * x.KeyDim
+	}
+	if x := m.Selective; x != nil {
+		n += x.Channels * x.StateDim
 	}
 	return n
 }

@@ -327,7 +327,11 @@ func (b *Block) Linears() []*Linear {
 		list = append(list, &x.Left, &x.Right)
 	}
 	if m := b.Mixer; m != nil {
-		list = append(append(list, m.inputs()...), &m.Out)
+		list = append(list, m.inputs()...)
+		if m.Selective != nil {
+			list = append(list, &m.Selective.Params)
+		}
+		list = append(list, &m.Out)
 	}
 	if m := b.Experts; m != nil {
 		list = append(list, &m.Gate, &m.Up, &m.Down)

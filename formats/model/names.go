@@ -103,6 +103,9 @@ func (d *Description) eachName(f func(name *string)) {
 			if x := m.Delta; x != nil {
 				each(&x.ALog, &x.StepBias, &x.Norm)
 			}
+			if x := m.Selective; x != nil {
+				each(&x.Step, &x.StepBias, &x.ALog, &x.D, &x.StepNorm.Weight, &x.BNorm.Weight, &x.CNorm.Weight)
+			}
 		}
 		if x := b.Experts; x != nil {
 			each(&x.Router, &x.RouterBias, &x.ChoiceBias, &x.SharedGate)

@@ -190,7 +190,22 @@ func (n *needs) mixer(m *Mixer) {
 		n.add(x.StepBias, false, x.ValueHeads)
 		n.add(x.Norm, false, x.ValueDim)
 	}
+	if x := m.Selective; x != nil {
+		n.selective(x)
+	}
 	n.linear(&m.Out)
+}
+
+func (n *needs) selective(x *Selective) {
+	n.linear(&x.Params)
+	norms, sizes := x.norms()
+	for i := range norms {
+		n.norm(*norms[i], sizes[i])
+	}
+	n.add(x.Step, false, x.Channels, x.Rank)
+	n.add(x.StepBias, false, x.Channels)
+	n.add(x.ALog, false, x.Channels, x.StateDim)
+	n.add(x.D, false, x.Channels)
 }
 
 func (n *needs) experts(d *Description, m *Experts) {

@@ -125,6 +125,9 @@ func (c *config) shrinkRepeats() {
 		c.set("block_multiple_of", min(n, miniHidden/miniHeads))
 	}
 	c.shrinkMamba()
+	c.each("mamba_dt_rank", func(n int) int { return min(n, miniHidden/16) })
+	c.each("attn_layer_period", func(n int) int { return min(n, 3) })
+	c.each("attn_layer_offset", func(n int) int { return min(n, 1) })
 }
 
 // shrinkMamba keeps the ratio of the groups' heads, and the expansion.
@@ -143,16 +146,23 @@ func (c *config) shrinkMamba() {
 	}
 }
 
-// shrinkStates shrinks a model of Mamba-2 layers alone.
+// shrinkStates shrinks a model of Mamba or Mamba-2 layers alone.
 func (c *config) shrinkStates() {
 	expand, ok := c.number("expand")
 	if !ok {
 		expand = 2
 	}
 	c.set("hidden_size", miniHidden)
-	c.set("num_heads", 2*miniHeads)
-	c.set("head_dim", expand*miniHidden/(2*miniHeads))
-	c.set("state_size", miniHidden/miniHeads)
+	if _, ok := c.number("num_heads"); ok {
+		c.set("num_heads", 2*miniHeads)
+		c.set("head_dim", expand*miniHidden/(2*miniHeads))
+	} else {
+		c.each("time_step_rank", func(n int) int { return min(n, miniHidden/16) })
+	}
+	c.each("d_model", func(int) int { return miniHidden })
+	c.each("d_inner", func(int) int { return expand * miniHidden })
+	c.each("n_layer", func(int) int { return miniLayers })
+	c.each("state_size", func(n int) int { return min(n, miniHidden/miniHeads) })
 	c.each("n_groups", func(n int) int { return min(n, 2) })
 	c.each("intermediate_size", func(int) int { return expand * miniHidden })
 	c.set("num_hidden_layers", miniLayers)

@@ -80,6 +80,9 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 			if m.Delta != nil {
 				p.bias[m.Delta.StepBias], p.decay[m.Delta.ALog], p.plain[m.Delta.Norm] = true, true, true
 			}
+			if m.Selective != nil {
+				p.bias[m.Selective.StepBias], p.decay[m.Selective.ALog] = true, true
+			}
 		}
 		for _, l := range b.Linears() {
 			p.bias[l.Bias] = l.Bias != ""

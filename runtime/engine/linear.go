@@ -126,8 +126,13 @@ func (m *matrix) bytes() int {
 
 // multiply stores the outputs of a projection in y, and adds them to add if it is not nil.
 func (e *Engine) multiply(f *projection, n int, y, add []float32) {
+	e.multiplyInto(f, n, y, f.out, add)
+}
+
+// multiplyInto is multiply with rows of y that are ldy elements apart.
+func (e *Engine) multiplyInto(f *projection, n int, y []float32, ldy int, add []float32) {
 	p := &e.pass
-	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], sums: p.sums, y: y, ldy: f.out, add: add}
+	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], sums: p.sums, y: y, ldy: ldy, add: add}
 	p.product.projection, p.others = f.with(p.others), nil
 	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
 }

@@ -42,6 +42,9 @@ type pass struct {
 	brings   bringTask
 	lowRank  lowRankTask
 
+	selected  []float32 // [n][selective.width]; nil without Mamba
+	selection selectTask
+
 	recurs   bool      // the model has recurrent layers
 	headRows int       // tokens whose logits are computed at once
 	rows     []int     // indices of these tokens
@@ -99,6 +102,7 @@ type passShape struct {
 	experts, scores int // per block, at most; one more score if they share an expert
 	mlps            int // experts of a block, including the shared one
 	mixed           int // channels of a convolution in front of a space
+	selected        int // values that a token selects in a Mamba layer
 	ordered         int // outputs of projections with scattered layers
 }
 
@@ -126,6 +130,9 @@ func (e *Engine) passShape() passShape {
 		if b.recurrence != nil && b.recurrence.space != nil {
 			s.mixed = max(s.mixed, b.recurrence.conv.channels)
 		}
+		if b.recurrence != nil && b.recurrence.selective != nil {
+			s.selected = max(s.selected, b.recurrence.selective.width())
+		}
 		if b.experts != nil {
 			s.experts, s.scores, s.mlps = max(s.experts, len(b.experts.each)), max(s.scores,
 				b.experts.router.out), max(s.mlps, b.mlps())
@@ -141,7 +148,7 @@ func (e *Engine) passShape() passShape {
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	_, scores := e.attentionScores()
-	perToken := s.mixed + s.ordered + d.Hidden + s.in*2 + s.out + s.sums + 2*d.Heads*e.width()
+	perToken := s.mixed + s.selected + s.ordered + d.Hidden + s.in*2 + s.out + s.sums + 2*d.Heads*e.width()
 	if e.branches() {
 		perToken += d.Hidden
 	}
@@ -189,6 +196,9 @@ func (e *Engine) newPass() {
 	}
 	if s.mixed > 0 {
 		p.mixed = floats(s.mixed)
+	}
+	if s.selected > 0 {
+		p.selected = floats(s.selected)
 	}
 	if s.ordered > 0 {
 		p.ordered = floats(s.ordered)

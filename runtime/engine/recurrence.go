@@ -9,15 +9,17 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// recurrence is a recurrent layer (RECURRENT N60, N61).
+// recurrence is a recurrent layer (RECURRENT N60 to N62, N74).
 type recurrence struct {
 	in, out projection
 	conv    conv
 	space   space // nil = a short convolution
+
+	selective *selective // the space, if it is that of Mamba
 }
 
-// space is a state of heads behind a convolution with SiLU: that of Mamba-2, or of a gated delta rule. A token has a
-// row of the input layer, and one of the outputs of the convolution.
+// space is a state of heads behind a convolution with SiLU: that of Mamba, of Mamba-2 or of a gated delta rule. A token
+// has a row of the input layer, and one of the outputs of the convolution.
 type space interface {
 	heads() int
 	headSize() int // values of the state of a head
@@ -48,7 +50,12 @@ func (l *loader) recurrence(m *model.Mixer) *recurrence {
 		r.in, r.space = l.projection(&x.Q, &x.K, &x.V, &x.Z, &x.B, &x.A), l.delta(x)
 		return r
 	}
-	if r.in = l.projection(&m.In); m.SSD != nil {
+	r.in = l.projection(&m.In)
+	if m.Selective != nil {
+		r.selective = l.selective(m.Selective)
+		r.space = r.selective
+	}
+	if m.SSD != nil {
 		r.space = l.ssd(m.SSD)
 		if m.In.Scale != 0 && m.SSD.Factors != [5]float32{} {
 			l.fail(m.In.Weight, fmt.Errorf("%w: a factor of all outputs beside those of their sections",
@@ -122,7 +129,7 @@ func (e *Engine) recur(layer int, b *block, n int) *projection {
 	e.input(n, prepareTask{projection: &r.in, src: p.h, stride: d.Hidden, norm: &b.attnNorm})
 	e.multiply(&r.in, n, p.y, nil)
 	p.recurrent = recurrentTask{recurrence: r, layer: layer, states: &e.states, tokens: p.tokens, runs: p.runs,
-		y: e.inOrder(&r.in, n, p.y), mixed: p.mixed, ones: p.ones}
+		y: e.inOrder(&r.in, n, p.y), width: r.in.out, mixed: p.mixed, ones: p.ones}
 	distribute(e.pool, len(p.runs)*p.recurrent.parts(), 1, &p.recurrent)
 	if r.space == nil {
 		e.input(n, prepareTask{projection: &r.out, src: p.y, stride: r.in.out})
@@ -130,6 +137,10 @@ func (e *Engine) recur(layer int, b *block, n int) *projection {
 		p.spaces = spaceTask{p.recurrent}
 		distribute(e.pool, n, 1, &p.spaces)
 		p.heads = headTask{p.recurrent}
+		if s := r.selective; s != nil {
+			e.selects(s, n)
+			p.heads.y, p.heads.width = p.selected, s.width()
+		}
 		distribute(e.pool, len(p.runs)*r.space.heads(), 1, &p.heads)
 		p.gates = gateTask{p.recurrent, &p.finiteCheck}
 		distribute(e.pool, n, 1, &p.gates)
@@ -152,7 +163,8 @@ type recurrentTask struct {
 	states *states
 	tokens []token
 	runs   []run
-	y      []float32 // [n][in.out]
+	y      []float32 // [n][width]: outputs of the input layer; what tokens select, for the heads of Mamba
+	width  int
 	mixed  []float32 // [n][conv.channels]: receives the output of the convolution in front of a space
 	ones   []float32
 }
@@ -258,6 +270,9 @@ func (b *block) mixers() []*projection {
 	var list []*projection
 	if b.recurrence != nil {
 		list = append(list, &b.recurrence.in, &b.recurrence.out)
+		if s := b.recurrence.selective; s != nil {
+			list = append(list, &s.params, &s.steps)
+		}
 	}
 	if b.recurrence == nil || b.both() {
 		list = append(append(list, b.queryUp()...), &b.qkv, &b.o)

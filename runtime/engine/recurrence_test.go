@@ -11,7 +11,7 @@ import (
 
 // recurrent replaces the attention of a block by a recurrent layer.
 func (m *maker) recurrent(prefix string, c *model.Config, b *model.Block) {
-	pick(m, m.mamba2, m.shortConv, m.delta)(prefix, c, b)
+	pick(m, m.mamba2, m.shortConv, m.delta, m.mamba)(prefix, c, b)
 }
 
 // delta replaces the attention of a block by a gated delta rule, whose input layers are tensors of their own, or two in
@@ -53,6 +53,27 @@ func (m *maker) scattered(name string, in, steps int, layers ...*model.Linear) {
 		l.Rows = model.Rows{From: from, To: steps * step, Step: step, Run: l.Out / steps}
 		from += l.Rows.Run
 	}
+}
+
+// mamba replaces the attention of a block by a Mamba layer, with norms of its parameters or without.
+func (m *maker) mamba(prefix string, c *model.Config, b *model.Block) {
+	s := &model.Selective{Channels: pick(m, 6, 33, 64, 96), StateDim: pick(m, 2, 8, 16, 33), Rank: pick(m, 2, 3, 16),
+		NormEps: 1e-5}
+	s.Params = m.linear(prefix+"mxp", s.Channels, s.Rank+2*s.StateDim)
+	s.Step = m.floatsAs(prefix+"dtp", []int{s.Channels, s.Rank})
+	s.StepBias, s.D = m.floatsAs(prefix+"dtb", []int{s.Channels}), m.floatsAs(prefix+"ssdd", []int{s.Channels})
+	s.ALog = m.floatsAs(prefix+"alog", []int{s.Channels, s.StateDim})
+	if m.chance(2) {
+		s.StepNorm, s.BNorm = m.norm(prefix+"dtn", s.Rank, 1), m.norm(prefix+"bn", s.StateDim, 1)
+		s.CNorm = m.norm(prefix+"cn", s.StateDim, 1)
+	}
+	x := &model.Mixer{Kind: model.Mamba, Selective: s, Conv: model.Conv{Channels: s.Channels, Width: 2 + m.IntN(4)},
+		In: m.linear(prefix+"in", c.Hidden, 2*s.Channels), Out: m.linear(prefix+"out", s.Channels, c.Hidden)}
+	x.Conv.Weight = m.floatsAs(prefix+"conv", []int{s.Channels, 1, x.Conv.Width})
+	if m.chance(2) {
+		x.Conv.Bias = m.floatsAs(prefix+"convbias", []int{s.Channels})
+	}
+	m.replaceAttention(prefix, c, b, x)
 }
 
 func (m *maker) shortConv(prefix string, c *model.Config, b *model.Block) {

@@ -18,12 +18,12 @@ import (
 func recurrentEngine(t *testing.T, o Options) *Engine {
 	t.Helper()
 	m := &maker{rand.New(rand.NewPCG(3, 4)), t, newView("{}"), everyFeature}
-	d := &model.Description{Family: "recurrent", Config: model.Config{Hidden: 300, Intermediate: 24, Layers: 4,
+	d := &model.Description{Family: "recurrent", Config: model.Config{Hidden: 300, Intermediate: 24, Layers: 5,
 		Heads: 2, KVHeads: 1, HeadDim: 16, Vocab: 40, MaxPositions: 1024, NormEps: 1e-5, Activation: "silu",
 		Rope: model.Rope{Theta: 10000, Dim: 16}}}
 	d.Embed = m.floats("embed", d.Vocab, d.Hidden)
 	d.FinalNorm, d.Head = m.norm("norm", d.Hidden, 1), d.Embed
-	for _, prefix := range []string{"0.", "1.", "2.", "3."} {
+	for _, prefix := range []string{"0.", "1.", "2.", "3.", "4."} {
 		b := m.block(prefix, &d.Config)
 		if b.AttnNorm.Skipped() {
 			b.AttnNorm = m.norm(prefix+"a2", d.Hidden, 1)
@@ -35,6 +35,8 @@ func recurrentEngine(t *testing.T, o Options) *Engine {
 			m.mamba2(prefix, &d.Config, &b)
 		case "3.":
 			m.delta(prefix, &d.Config, &b)
+		case "4.":
+			m.mamba(prefix, &d.Config, &b)
 		}
 		d.Blocks = append(d.Blocks, b)
 	}

@@ -25,7 +25,7 @@ func (k *headTask) head(r run, h int) {
 	seq, start := k.tokens[r.first].seq, k.tokens[r.first].pos
 	state := k.states.of(seq.state, k.layer)[at:][:size]
 	for i := range r.n {
-		in, row := k.y[(r.first+i)*k.in.out:][:k.in.out], k.mixed[(r.first+i)*channels:][:channels]
+		in, row := k.y[(r.first+i)*k.width:][:k.width], k.mixed[(r.first+i)*channels:][:channels]
 		k.space.step(h, in, row, state)
 		for _, kept := range seq.snapshots {
 			if kept.position == start+i+1 {

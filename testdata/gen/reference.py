@@ -179,6 +179,7 @@ TRAITS = {
     "Qwen3NextForCausalLM": dict(plus_one=True, share=0.25),
     "Qwen3_5ForCausalLM": dict(plus_one=True, share=0.25),
     "Qwen3_5MoeForCausalLM": dict(plus_one=True, share=0.25),
+    "JambaForCausalLM": dict(norms=("input_layernorm", "pre_ff_layernorm"), final="model.final_layernorm", mlp="feed_forward", still=True),
     "FalconH1ForCausalLM": dict(norms=("input_layernorm", "pre_ff_layernorm"), final="model.final_layernorm"),
     "PhiMoEForCausalLM": dict(layer=True),
     "Llama4ForCausalLM": dict(adjacent=True),
@@ -201,7 +202,7 @@ class Model:
         self.int8 = self.masters = False
         self.gemma = self.arch.startswith("Gemma") and self.arch != "Gemma3nForCausalLM"
         self.traits = TRAITS.get(self.arch, {})
-        if self.arch in EARLY or self.arch == "Mamba2ForCausalLM":
+        if self.arch in (*EARLY, "Mamba2ForCausalLM", "MambaForCausalLM", "FalconMambaForCausalLM"):
             return
         self.heads = c["num_attention_heads"]
         self.kv = c.get("num_key_value_heads") or self.heads
@@ -325,7 +326,7 @@ class Model:
             q, k = self.norm(prefix + "q_layernorm", q), self.norm(prefix + "k_layernorm", k)
         turn = *self.rope(self.is_local(i)), self.traits.get("adjacent", False)
         llama4 = self.arch == "Llama4ForCausalLM"
-        still = llama4 and not self.turns(i) or self.arch == "SmolLM3ForCausalLM" and (i + 1) % self.c["no_rope_layer_interval"] == 0 or self.c.get("position_embedding_type") == "nope"
+        still = self.traits.get("still") or llama4 and not self.turns(i) or self.arch == "SmolLM3ForCausalLM" and (i + 1) % self.c["no_rope_layer_interval"] == 0 or self.c.get("position_embedding_type") == "nope"
         if not still and not (self.arch == "Cohere2ForCausalLM" and not self.is_local(i)):
             q, k = rotate(q, *turn), rotate(k, *turn)
         if llama4 and not still and self.c["use_qk_norm"]:
@@ -420,13 +421,33 @@ class Model:
             o[t] = np.einsum("hkv,hk->hv", state, q[t]) / np.sqrt(dk)
         return self.linear(prefix + "out_proj", (rmsnorm(o, self.t[prefix + "norm.weight"], self.eps, False) * silu(z)).reshape(n, -1))
 
+    def mamba(self, prefix, x):
+        """x and z; steps, B and C made of x behind its convolution; a state that decays and takes step·x ⊗ B in, whose product with C comes out."""
+        x, z = np.split(self.linear(prefix + "in_proj", x), 2, axis=-1)
+        w = self.t[prefix + "conv1d.weight"][:, 0]
+        padded = np.concatenate([np.zeros((w.shape[1] - 1, w.shape[0])), x])
+        x = silu(sum(padded[k:k + len(x)] * w[:, k] for k in range(w.shape[1])) + self.t.get(prefix + "conv1d.bias", 0))
+        n, rank = self.t[prefix + "A_log"].shape[1], self.t[prefix + "dt_proj.weight"].shape[1]
+        parts = np.split(self.linear(prefix + "x_proj", x), [rank, rank + n], axis=-1)
+        if self.arch == "FalconMambaForCausalLM":
+            parts = [rmsnorm(p, 1, self.c.get("mixer_rms_eps", 1e-6), False) for p in parts]
+        if self.arch == "JambaForCausalLM":
+            parts = [rmsnorm(p, self.t[prefix + name + "_layernorm.weight"], self.eps, False) for p, name in zip(parts, ("dt", "b", "c"))]
+        step = softplus(self.linear(prefix + "dt_proj", parts[0]))
+        state, y = np.zeros((x.shape[1], n)), np.zeros_like(x)
+        for t in range(len(x)):
+            state = np.exp(-np.exp(self.t[prefix + "A_log"]) * step[t][:, None]) * state + (step[t] * x[t])[:, None] * parts[1][t]
+            y[t] = state @ parts[2][t] + self.t[prefix + "D"] * x[t]
+        return self.linear(prefix + "out_proj", y * silu(z))
+
     def pure_mamba2(self, tokens):
-        """Mamba-2 layers alone."""
+        """Mamba or Mamba-2 layers alone."""
         self.eps = self.c["layer_norm_epsilon"]
         h = self.t["backbone.embeddings.weight"][tokens]
+        layer = self.mamba2 if self.arch == "Mamba2ForCausalLM" else self.mamba
         for i in range(self.c["num_hidden_layers"]):
-            h = h + self.mamba2(f"backbone.layers.{i}.mixer.", self.norm(f"backbone.layers.{i}.norm", h))
-        return self.norm("backbone.norm_f", h) @ self.t["lm_head.weight"].T
+            h = h + layer(f"backbone.layers.{i}.mixer.", self.norm(f"backbone.layers.{i}.norm", h))
+        return self.norm("backbone.norm_f", h) @ self.t.get("lm_head.weight", self.t["backbone.embeddings.weight"]).T
 
     def lfm2(self, tokens):
         h = self.t["model.embed_tokens.weight"][tokens]
@@ -561,6 +582,8 @@ class Model:
             return self.weighted_inputs(prefix.replace("mlp", "feed_forward"), x)
         if self.arch == "PhiMoEForCausalLM":
             return self.sparse_mixer(prefix.replace("mlp", "block_sparse_moe"), x)
+        if self.arch == "JambaForCausalLM":
+            prefix = prefix.replace("mlp", "feed_forward")
         if prefix + "gate_proj.weight" not in self.t and self.c.get("num_experts_per_tok"):
             return self.experts(prefix, x)
         prefix = prefix.replace("mlp", self.traits.get("mlp", "mlp"))
@@ -590,7 +613,7 @@ class Model:
         granite = self.arch.startswith("GraniteMoe")
         if self.arch == "MixtralForCausalLM" or granite:
             prefix = prefix.replace("mlp", "block_sparse_moe")
-        share = softmax(x @ self.t[prefix + ("router.layer.weight" if granite else "gate.weight")].T)
+        share = softmax(x @ self.t[prefix + ("router.layer.weight" if granite else "router.weight" if self.arch == "JambaForCausalLM" else "gate.weight")].T)
         y, n = np.zeros_like(x), share.shape[1]
         for t in range(x.shape[0]):
             chosen = sorted(range(n), key=lambda e: (-share[t, e], e))[:c["num_experts_per_tok"]]
@@ -701,7 +724,7 @@ class Model:
             return self.lfm2(tokens)
         if self.arch == "Gemma3nForCausalLM":
             return self.gemma3n(tokens)
-        if self.arch == "Mamba2ForCausalLM":
+        if self.arch in ("Mamba2ForCausalLM", "MambaForCausalLM", "FalconMambaForCausalLM"):
             return self.pure_mamba2(tokens)
         h = self.t["model.embed_tokens.weight"][tokens]
         if self.gemma:
@@ -734,7 +757,9 @@ class Model:
                 x, f, many = self.norm(p + second, h), p + "feed_forward.", c["mlp_multipliers"]
                 h = h + many[1] * self.linear(f + "down_proj", silu(many[0] * self.linear(f + "gate_proj", x)) * self.linear(f + "up_proj", x))
                 continue
-            if p + "mamba.D" in self.t:
+            if self.arch == "JambaForCausalLM" and p + "mamba.D" in self.t:
+                a = self.mamba(p + "mamba.", x)
+            elif p + "mamba.D" in self.t:
                 a = self.mamba2(p + "mamba.", x)
             elif p + "linear_attn.A_log" in self.t:
                 a = self.delta_rule(p + "linear_attn.", x)
@@ -771,6 +796,7 @@ GOLDEN = {
     "lfm2-1.2b": False, "granite-4.0-h-1b": False, "bamba-9b": False, "lfm2-8b-a1b": False, "granite-4.0-h-tiny": False,
     "gpt2": False, "pythia-160m": False, "opt-125m": False, "bloom-560m": False, "qwen3-next-80b-a3b": False, "qwen3.5-9b": False, "qwen3.5-35b-a3b": False, "phi-3.5-moe": False, "falcon-h1-0.5b": False,
     "mamba-codestral-7b": False, "llama-4-scout": False, "gemma-3n-e2b": False, "minimax-m2": False,
+    "mamba-130m": False, "falcon-mamba-7b": False, "jamba-v0.1": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

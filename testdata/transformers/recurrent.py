@@ -204,7 +204,48 @@ def mamba2():
                                  "time_step_limit", "chunk_size"), "hidden_size": 4096, "num_hidden_layers": 1}
 
 
-FAMILIES = {"mamba2": mamba2, "lfm2": lfm2, "lfm2_moe": lfm2_moe, "granitemoehybrid": granite, "granitemoehybrid with experts": granite_moe, "bamba": bamba,
+MAMBA = dict(architectures=["MambaForCausalLM"], model_type="mamba", hidden_size=64, num_hidden_layers=3, vocab_size=96, state_size=16, conv_kernel=4, expand=2, layer_norm_epsilon=1e-5, bos_token_id=0,
+             eos_token_id=2, pad_token_id=1, hidden_act="silu", use_bias=False, use_conv_bias=True, tie_word_embeddings=True, time_step_rank=5, dtype="float32")
+
+
+def mamba(base=MAMBA):
+    yield "new", base
+    yield "old", {**without(base, "dtype"), "torch_dtype": "float32", "intermediate_size": 128, "d_inner": 128, "d_model": 64, "n_layer": 3, "fused_add_norm": True, "rms_norm": True, "ssm_cfg": {},
+                  "pad_vocab_size_multiple": 8, "residual_in_fp32": True, "rescale_prenorm_residual": False, "time_step_scale": 1.0, "time_step_init_scheme": "random"}
+    yield "biases, own head", {**base, "use_bias": True, "tie_word_embeddings": False}
+    yield "no bias, narrow filters", {**base, "use_conv_bias": False, "conv_kernel": 2}
+    yield "expanded", {**base, "expand": 3, "state_size": 24}
+    yield "automatic rank", {**base, "time_step_rank": "auto", "hidden_size": 72}
+    yield "defaults", without(base, "use_bias", "use_conv_bias", "conv_kernel", "expand", "layer_norm_epsilon", "hidden_act", "tie_word_embeddings", "state_size", "time_step_rank")
+
+
+def falcon_mamba():
+    base = {**MAMBA, "architectures": ["FalconMambaForCausalLM"], "model_type": "falcon_mamba"}
+    yield from mamba(base)
+    yield "another eps", {**base, "mixer_rms_eps": 1e-2}
+
+
+JAMBA = dict(architectures=["JambaForCausalLM"], model_type="jamba", hidden_size=64, intermediate_size=80, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, vocab_size=96, rms_norm_eps=1e-5,
+             max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0, hidden_act="silu", num_experts=6, num_experts_per_tok=2, expert_layer_period=2, expert_layer_offset=1, attn_layer_period=3,
+             attn_layer_offset=1, mamba_d_state=16, mamba_d_conv=4, mamba_expand=2, mamba_dt_rank=5, mamba_conv_bias=True, mamba_proj_bias=False, tie_word_embeddings=False, dtype="float32")
+
+
+def jamba():
+    yield "new", JAMBA
+    yield "old", {**without(JAMBA, "dtype"), "torch_dtype": "float32", "use_mamba_kernels": False, "num_logits_to_keep": 1, "router_aux_loss_coef": 0.001, "output_router_logits": False, "mamba_inner_layernorms": True}
+    yield "dense", {**JAMBA, "num_experts": 1, "num_experts_per_tok": 1}
+    yield "all experts, one each", {**JAMBA, "expert_layer_period": 1, "expert_layer_offset": 0, "num_experts_per_tok": 1}
+    yield "attention first", {**JAMBA, "attn_layer_period": 4, "attn_layer_offset": 0}
+    yield "attention alone", {**JAMBA, "attn_layer_period": 1, "attn_layer_offset": 0}
+    yield "Mamba alone", {**JAMBA, "attn_layer_period": 8, "attn_layer_offset": 7}
+    yield "biases, tied", {**JAMBA, "mamba_proj_bias": True, "tie_word_embeddings": True}
+    yield "no bias, narrow filters", {**JAMBA, "mamba_conv_bias": False, "mamba_d_conv": 2}
+    yield "automatic rank", {**JAMBA, "mamba_dt_rank": "auto", "mamba_expand": 3, "mamba_d_state": 24}
+    yield "defaults", without(JAMBA, "num_experts_per_tok", "expert_layer_period", "expert_layer_offset", "attn_layer_period", "attn_layer_offset", "mamba_d_state", "mamba_d_conv", "mamba_expand",
+                              "mamba_dt_rank", "mamba_conv_bias", "mamba_proj_bias", "tie_word_embeddings", "rms_norm_eps", "hidden_act") | {"num_key_value_heads": 4, "num_hidden_layers": 6}
+
+
+FAMILIES = {"mamba": mamba, "falcon_mamba": falcon_mamba, "jamba": jamba, "mamba2": mamba2, "lfm2": lfm2, "lfm2_moe": lfm2_moe, "granitemoehybrid": granite, "granitemoehybrid with experts": granite_moe, "bamba": bamba,
             "falcon_h1": falcon_h1, "qwen3_next": qwen3_next, "qwen3_5": qwen3_5, "qwen3_5_moe": qwen3_5_moe}
 
 

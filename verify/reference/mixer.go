@@ -13,7 +13,9 @@ type mixer struct {
 	in, out linear
 	conv    conv
 	ssd     *ssd
-	delta   *delta // neither = a short convolution
+	delta   *delta
+
+	selective *selective // none of the three = a short convolution
 }
 
 // conv is a causal depthwise convolution; filter[c] are the weights of channel c.
@@ -28,6 +30,9 @@ func openMixer(v packed.View, d *model.Description, m *model.Mixer) (out *mixer,
 		return nil, err
 	}
 	if out.delta, err = openDelta(v, m.Delta, d.NormEps); err != nil {
+		return nil, err
+	}
+	if out.selective, err = openSelective(v, d, m.Selective); err != nil {
 		return nil, err
 	}
 	if m.Delta == nil {
@@ -63,6 +68,8 @@ func checkMixer(d *model.Description, m *model.Mixer) error {
 		return checkSSD(d, m)
 	case model.GatedDelta:
 		return checkDelta(d, m)
+	case model.Mamba:
+		return checkSelective(d, m)
 	default:
 		return fmt.Errorf("%w: model: recurrent layer %q", pack.ErrUnsupported, m.Kind)
 	}
@@ -85,6 +92,9 @@ func (p *pass) mix(layer int, b *block) ([][]float32, error) {
 	y, err := p.linear(&b.mixer.in, a)
 	if err != nil {
 		return nil, err
+	}
+	if b.mixer.selective != nil {
+		return p.selectiveScan(layer, b.mixer, y)
 	}
 	for t := range y {
 		state, ok := &p.at[t].seq.recurrent[layer], true

@@ -121,13 +121,17 @@ func requests(n, vocab int) []Request {
 // cancelled requests, with and without drafts, with and without prefix cache, with little memory and with much.
 func TestLoad(t *testing.T) { testLoad(t, tinymodel.Path(t), 256, 1) }
 
-// TestLoadRecurrent is TestLoad for a model with recurrent layers: drafts, forks, prefixes and cancelled requests do
-// not change the states of others.
-func TestLoadRecurrent(t *testing.T) { testLoad(t, recurrentPath(t), 32, 1) }
+// TestLoadRecurrent is TestLoad for models with recurrent layers: drafts, forks, prefixes and cancelled requests do not
+// change the states of others.
+func TestLoadRecurrent(t *testing.T) {
+	for _, like := range []string{"lfm2-1.2b", "jamba-v0.1"} {
+		testLoad(t, recurrentPath(t, like), 32, 1)
+	}
+}
 
-func recurrentPath(t *testing.T) string {
+func recurrentPath(t *testing.T, like string) string {
 	dir := filepath.Join(t.TempDir(), "model")
-	tinymodel.Miniature(t, "lfm2-1.2b", dir)
+	tinymodel.Miniature(t, like, dir)
 	return tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"})
 }
 
@@ -135,7 +139,7 @@ func recurrentPath(t *testing.T) string {
 // there. One that goes on with an answer finds all of it.
 func TestBranches(t *testing.T) {
 	o := engine.Options{Threads: 1, Context: 256, Sequences: 2, Page: 32}
-	branches(t, start(t, openFile(t, recurrentPath(t), o), Options{PrefixCache: true}))
+	branches(t, start(t, openFile(t, recurrentPath(t, "lfm2-1.2b"), o), Options{PrefixCache: true}))
 }
 
 func branches(t *testing.T, s *Scheduler) {
