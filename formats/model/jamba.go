@@ -40,6 +40,8 @@ var jamba = family{
 				d.Blocks[i].Mixer.Selective.named(d.prefix(i) + "mamba.")
 			}
 		}
+		sameKinds(k, d, "layers_block_type", "mamba", "attention")
+		sameKinds(k, d, "layer_types", "linear_attention", fullAttention)
 		return d
 	},
 }
@@ -63,6 +65,25 @@ func every(k *keys, name string, period, offset int) func(layer int) bool {
 	return func(layer int) bool { return layer%period == offset }
 }
 
+// sameKinds compares a list of the kinds of layers with the periods, from which transformers makes it.
+func sameKinds(k *keys, d *Description, name, recurrent, attention string) {
+	kinds := k.texts(name)
+	if kinds != nil && len(kinds) != len(d.Blocks) {
+		k.fail(pack.ErrCorrupt, "%s has %d entries for %d layers", name, len(kinds), len(d.Blocks))
+		return
+	}
+	for i, kind := range kinds {
+		want := recurrent
+		if d.Blocks[i].HasAttention() {
+			want = attention
+		}
+		if kind != want {
+			k.fail(pack.ErrCorrupt, "%s[%d] is %.40q, but by the periods of layers it is %s", name, i, kind, want)
+			return
+		}
+	}
+}
+
 // jambaKeys reads the sizes of its Mamba layers.
 func jambaKeys(k *keys, c *Config) selectiveKeys {
 	m := selectiveKeys{
@@ -76,7 +97,7 @@ func jambaKeys(k *keys, c *Config) selectiveKeys {
 		k.fail(pack.ErrUnsupported, "sliding_window is %s, which transformers ignores in this architecture", show(v))
 	}
 	k.known("use_mamba_kernels", "use_mambapy", "use_associative_scan", "num_logits_to_keep",
-		"calc_logits_for_entire_prompt", "layers_block_type", "layer_types")
+		"calc_logits_for_entire_prompt")
 	m.check(k, c, "mamba_dt_rank")
 	return m
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -68,7 +69,14 @@ func TestJamba(t *testing.T) {
 			t.Errorf("%s %s, unread %q, for %+v", attends, experts, d.Unread, c)
 		}
 	}
-	d := mustParse(t, small)
+	list := func(one, other string) string {
+		kinds := slices.Repeat([]string{`"` + one + `"`}, 8)
+		kinds[4] = `"` + other + `"`
+		return "[" + strings.Join(kinds, ",") + "]"
+	}
+	listed := change(change(small, "layers_block_type", list("mamba", "attention")), "layer_types",
+		list("linear_attention", "full_attention"))
+	d := mustParse(t, listed)
 	if b := d.Blocks[1]; b.Mixer.Selective.BNorm.Weight != "model.layers.1.mamba.b_layernorm.weight" ||
 		b.Mixer.Selective.NormEps != 1e-6 || !d.Blocks[4].NoRope || b.Experts.Normalize ||
 		b.Experts.Router != "model.layers.1.feed_forward.router.weight" {
@@ -79,6 +87,8 @@ func TestJamba(t *testing.T) {
 		change(small, "expert_layer_offset", "2"):        "expert_layer_offset 2 is not less",
 		change(small, "mamba_inner_layernorms", "false"): "always",
 		change(small, "sliding_window", "512"):           "sliding_window",
+		change(listed, "attn_layer_offset", "5"):         "layers_block_type[4]",
+		change(small, "layer_types", `["mamba"]`):        "layer_types has 1 entries",
 		change(small, "num_experts_per_tok", "17"):       "of 16 experts",
 		change(small, "hidden_act", `"relu"`):            "only silu",
 	} {
