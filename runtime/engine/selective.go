@@ -8,7 +8,7 @@ import (
 // selective is the state space of Mamba (RECURRENT N74). Its heads are runs of channels.
 type selective struct {
 	*model.Selective
-	part                   int // channels of a head
+	part                   int // channels of a head: a power of two that divides them
 	params, steps          projection
 	decay, d               []float32 // decay is e^A_log, [Channels][StateDim]
 	stepNorm, bNorm, cNorm norm
@@ -16,7 +16,7 @@ type selective struct {
 
 // selective binds the tensors of a Mamba layer but its first and last linear layers.
 func (l *loader) selective(from *model.Selective) *selective {
-	s := &selective{Selective: from, part: commonDivisor(from.Channels, 64), params: l.projection(&from.Params),
+	s := &selective{Selective: from, part: min(from.Channels&-from.Channels, 64), params: l.projection(&from.Params),
 		steps: l.plain(from.Step, from.Rank, from.Channels), decay: make([]float32, from.Channels*from.StateDim),
 		d: l.vector(from.D, from.Channels)}
 	s.steps.matrices[0].bias = l.vector(from.StepBias, from.Channels)
@@ -36,13 +36,6 @@ func (l *loader) selective(from *model.Selective) *selective {
 		n.eps = from.NormEps
 	}
 	return s
-}
-
-func commonDivisor(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 func (s *selective) heads() int            { return s.Channels / s.part }

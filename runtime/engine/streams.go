@@ -147,15 +147,15 @@ func (s *streamState) route(a *altUp, t int, x []float32) (m []float32, finite b
 	_, finite = a.norm.apply(in, x)
 	tensor.Times(in, 1/float32(s.hidden))
 	m = s.modes[t*s.count:][:s.count]
-	product1(a.router, m, in)
+	gemv(a.router, m, in)
 	for i, v := range m {
 		m[i] = tensor.Tanh(v)
 	}
 	return m, finite
 }
 
-// product1 multiplies a matrix by a vector.
-func product1(m *tensor.Matrix, y, x []float32) {
+// gemv multiplies a matrix by a vector.
+func gemv(m *tensor.Matrix, y, x []float32) {
 	m.Mul(tensor.Vectors{Data: y, Stride: m.Rows}, tensor.Vectors{Data: x, Stride: m.Cols}, 1,
 		tensor.Range{To: m.Rows})
 }
@@ -183,7 +183,7 @@ func (k *predictTask) Do(from, to int) {
 		m, finite := k.route(k.altUp, t, k.now[k.active][t*n:][:n])
 		k.check(t, finite)
 		c := k.coefs[t*k.count*k.count:][:k.count*k.count]
-		product1(k.altUp.predict, c, m)
+		gemv(k.altUp.predict, c, m)
 		for j := range k.next {
 			y, term := k.next[j][t*n:][:n], k.scratch[t*n:][:n]
 			for i, x := range k.now {
@@ -221,7 +221,7 @@ func (k *correctTask) Do(from, to int) {
 		m, finite := k.route(k.altUp, t, h)
 		k.check(t, finite)
 		c := k.coefs[t*k.count*k.count:][:k.count]
-		product1(k.altUp.correct, c, m)
+		gemv(k.altUp.correct, c, m)
 		for i, v := range k.next[k.active][t*n:][:n] {
 			change[i] = h[i] - v
 		}
