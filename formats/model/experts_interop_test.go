@@ -192,14 +192,20 @@ func TestInteropExperts(t *testing.T) {
 			args, names = append(args, dir), append(names, modelType(t, config)+", "+f.name)
 		}
 	}
-	out := interop.Python(t, "transformers", shared.Testdata(t, "transformers/logits.py"), args...)
-	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
-	if len(lines) != len(names) {
-		t.Fatalf("%d answers for %d forms", len(lines), len(names))
-	}
-	for i, line := range lines {
+	for i, line := range answers(t, "transformers/logits.py", len(names), args...) {
 		t.Run(names[i], func(t *testing.T) { compareForm(t, args[i+1], tokens, line) })
 	}
+}
+
+// answers runs a program of testdata with transformers, and returns its lines, one for each form.
+func answers(t *testing.T, program string, forms int, args ...string) [][]byte {
+	t.Helper()
+	out := interop.Python(t, "transformers", shared.Testdata(t, program), args...)
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	if len(lines) != forms {
+		t.Fatalf("%d answers for %d forms", len(lines), forms)
+	}
+	return lines
 }
 
 // compareForm compares the logits of the engine and of the reference with those of transformers.

@@ -67,12 +67,7 @@ func every(k *keys, name string, period, offset int) func(layer int) bool {
 
 // sameKinds compares a list of the kinds of layers with the periods, from which transformers makes it.
 func sameKinds(k *keys, d *Description, name, recurrent, attention string) {
-	kinds := k.texts(name)
-	if kinds != nil && len(kinds) != len(d.Blocks) {
-		k.fail(pack.ErrCorrupt, "%s has %d entries for %d layers", name, len(kinds), len(d.Blocks))
-		return
-	}
-	for i, kind := range kinds {
+	for i, kind := range onePerLayer(k, d, name) {
 		want := recurrent
 		if d.Blocks[i].HasAttention() {
 			want = attention

@@ -1,14 +1,11 @@
 package model_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"testing"
 
-	"github.com/lowpack/lowpack/internal/testkit/interop"
-	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -46,11 +43,7 @@ func TestInteropLongTexts(t *testing.T) {
 		}
 		args = append(args, dir, string(lengths), fmt.Sprint(f.atOnce))
 	}
-	out := interop.Python(t, "transformers", shared.Testdata(t, "transformers/long.py"), args...)
-	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
-	if len(lines) != len(longForms) {
-		t.Fatalf("%d answers for %d forms", len(lines), len(longForms))
-	}
+	lines := answers(t, "transformers/long.py", len(longForms), args...)
 	for i, f := range longForms {
 		t.Run(f.name, func(t *testing.T) {
 			var want [][]float64

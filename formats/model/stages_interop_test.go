@@ -1,15 +1,11 @@
 package model_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
-
-	"github.com/lowpack/lowpack/internal/testkit/interop"
-	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 const shortAndLong = `"short_factor":[1,1.1,1.2,1.3,1.4,1.5,1.6,1.7],"long_factor":[1,2,3,4,5,6,7,8]`
@@ -65,11 +61,7 @@ func TestInteropStages(t *testing.T) {
 		writeForm(t, merged(t, sizesOfForms, f.set), dir)
 		args = append(args, dir)
 	}
-	out := interop.Python(t, "transformers", shared.Testdata(t, "transformers/lengths.py"), args...)
-	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
-	if len(lines) != len(stagedForms) {
-		t.Fatalf("%d answers for %d forms", len(lines), len(stagedForms))
-	}
+	lines := answers(t, "transformers/lengths.py", len(stagedForms), args...)
 	for i, f := range stagedForms {
 		t.Run(f.name, func(t *testing.T) {
 			var answer struct {

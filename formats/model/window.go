@@ -33,17 +33,23 @@ func layerTypes(k *keys, d *Description) []string {
 
 // kindsOfLayers is layerTypes of a family with two other kinds of layers.
 func kindsOfLayers(k *keys, d *Description, one, other string) []string {
-	types := k.texts("layer_types")
-	if types != nil && len(types) != len(d.Blocks) {
-		k.fail(pack.ErrCorrupt, "layer_types has %d entries for %d layers", len(types), len(d.Blocks))
-		return nil
-	}
+	types := onePerLayer(k, d, "layer_types")
 	for i, t := range types {
 		if t != one && t != other {
 			k.fail(pack.ErrUnsupported, "layer_types[%d] is %.40q; supported are %s and %s", i, t, one, other)
 		}
 	}
 	return types
+}
+
+// onePerLayer reads a list of texts, one per block; nil if absent.
+func onePerLayer(k *keys, d *Description, name string) []string {
+	list := k.texts(name)
+	if list != nil && len(list) != len(d.Blocks) {
+		k.fail(pack.ErrCorrupt, "%s has %d entries for %d layers", name, len(list), len(d.Blocks))
+		return nil
+	}
+	return list
 }
 
 // oneWindow is for families whose sliding window, if any, applies to all blocks.
