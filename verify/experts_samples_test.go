@@ -28,7 +28,14 @@ type sampleTensor struct {
 // readSample returns config.json and the tensors of a sample of an original packer.
 func readSample(t *testing.T, name string) (config map[string]any, tensors map[string]sampleTensor) {
 	t.Helper()
-	c, err := checkpoint.Open(shared.Path(t, "data/packed/"+name))
+	return readFolder(t, shared.Path(t, "data/packed/"+name), (*checkpoint.Checkpoint).Tensors)
+}
+
+// readFolder returns config.json and the listed tensors of a checkpoint.
+func readFolder(t *testing.T, dir string, list func(*checkpoint.Checkpoint) []checkpoint.Tensor) (
+	config map[string]any, tensors map[string]sampleTensor) {
+	t.Helper()
+	c, err := checkpoint.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +44,7 @@ func readSample(t *testing.T, name string) (config map[string]any, tensors map[s
 		t.Fatal(err)
 	}
 	tensors = map[string]sampleTensor{}
-	for _, x := range c.Tensors() {
+	for _, x := range list(c) {
 		data := make([]byte, x.Size)
 		if err := c.ReadAt(x, data, 0); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ func TestExpertsOfFP8(t *testing.T) {
 		"deepseek-v3": `{"activation_scheme":"dynamic","fmt":"e4m3","quant_method":"fp8","weight_block_size":[16,24]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, tensors := readFolder(t, miniature(t, name, synth.Normal))
+			config, tensors := readFolder(t, miniature(t, name, synth.Normal), (*checkpoint.Checkpoint).Stored)
 			var q map[string]any
 			if err := json.Unmarshal([]byte(declared), &q); err != nil {
 				t.Fatal(err)
@@ -40,28 +40,6 @@ func TestExpertsOfFP8(t *testing.T) {
 			}
 		})
 	}
-}
-
-// readFolder returns config.json and the tensors of a checkpoint as they are stored.
-func readFolder(t *testing.T, dir string) (config map[string]any, tensors map[string]sampleTensor) {
-	t.Helper()
-	c, err := checkpoint.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := json.Unmarshal(c.Config(), &config); err != nil {
-		t.Fatal(err)
-	}
-	tensors = map[string]sampleTensor{}
-	for _, x := range c.Stored() {
-		data := make([]byte, x.Size)
-		if err := c.ReadAt(x, data, 0); err != nil {
-			t.Fatal(err)
-		}
-		tensors[x.Name] = sampleTensor{x, data}
-	}
-	return config, tensors
 }
 
 // toFP8 makes linear layers of blocks FP8 with scales of 16×24 blocks, and returns how many are of experts.

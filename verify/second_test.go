@@ -48,7 +48,7 @@ func twoMatrices(t *testing.T, off int) string {
 }
 
 // against compares a packed file with a checkpoint whose first reader was changed.
-func against(t *testing.T, path, source string, change func(*checkpoint.Tensor)) *Report {
+func against(t *testing.T, path, source string, change func(*checkpoint.Checkpoint)) *Report {
 	t.Helper()
 	s := begin(context.Background(), path, Options{Level: Source, Source: source, Threads: 2}, Source)
 	defer s.close()
@@ -60,9 +60,7 @@ func against(t *testing.T, path, source string, change func(*checkpoint.Tensor))
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for i := range c.Tensors() {
-		change(&c.Tensors()[i])
-	}
+	change(c)
 	if err := s.compareWith(c); err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +72,16 @@ func against(t *testing.T, path, source string, change func(*checkpoint.Tensor))
 func TestSecondReader(t *testing.T) {
 	source := twoMatrices(t, 0)
 	recipe := packed.Recipe{Quant: "int8", Scale: "row", Layout: "vnni4", Golden: "none", AllowLossy: true}
-	good := against(t, tinymodel.Converted(t, source, recipe), source, func(*checkpoint.Tensor) {})
+	good := against(t, tinymodel.Converted(t, source, recipe), source, func(*checkpoint.Checkpoint) {})
 	if !good.OK {
 		t.Fatal(failed(good))
 	}
 	wrong := tinymodel.Converted(t, twoMatrices(t, -4), recipe)
-	r := against(t, wrong, source, func(x *checkpoint.Tensor) {
-		if x.Name != "a" {
-			x.Begin -= 4
+	r := against(t, wrong, source, func(c *checkpoint.Checkpoint) {
+		for i := range c.Tensors() {
+			if x := &c.Tensors()[i]; x.Name != "a" {
+				x.Begin -= 4
+			}
 		}
 	})
 	seen := map[string]bool{}
