@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Products of panels on the tile registers of AMX: a tile of 16 tokens by 64 columns, times one of 64 columns by 16
 // rows of weights, is added to one of 16 × 16 sums. Codes are decoded to signed bytes, so there is no zero-point
@@ -33,6 +36,9 @@ type opener struct {
 	open   func(f *file, z int)            // unpacks it into registers 16 and 17
 }
 
+// rows is the name of the function for whole rows.
+func (o opener) rows() string { return strings.TrimSuffix(o.name, "AMX") + "RowsAMX" }
+
 func openersAMX() []opener {
 	fields := func(name, what string, quad int, load string) opener {
 		return opener{name, what, quad, false, []int{31, 30, 29},
@@ -54,7 +60,29 @@ func openersAMX() []opener {
 			},
 			func(*file, int) {}}
 	}
+	// An affine transformation with all rows of its matrix equal but the last, which is zero, fills a byte with the bit
+	// that they select, and adds 1: 0 and 1 become +1 and −1.
+	signs := func(name, what string, quad int, load string, open func(f *file, z int)) opener {
+		return opener{name, what, quad, false, []int{31, 30, 29},
+			func(f *file, at string, z int) { f.p("%s %s, Z%d", load, at, z) }, open}
+	}
+	bits := func(f *file, z int) { // in the order of the buffer; matrices hold the bits of two rows
+		for i, tile := range []int{16, 17} {
+			f.p("VPSHUFB Z%d, Z%d, Z%d", 30-i, z, tile)
+			f.p("VGF2P8AFFINEQB $1, Z%d, Z31, Z%d", tile, tile)
+		}
+	}
+	interleaved := func(f *file, z int) {
+		f.p("VGF2P8AFFINEQB $1, Z31, Z%d, Z16", z)
+		f.p("VGF2P8AFFINEQB $1, Z30, Z%d, Z17", z)
+	}
 	return []opener{
+		signs("Bits16AMX", "bits, four columns in 16 bytes", 16, "VBROADCASTI32X4", bits),
+		signs("Bits32AMX", "one half of bits, four columns in 32 bytes", 32, "VBROADCASTI32X4", bits),
+		signs("InterleavedBits16AMX", "interleaved bits, four columns in 16 bytes", 16, "VBROADCASTI32X4",
+			interleaved),
+		signs("InterleavedBits32AMX", "one half of interleaved bits, four columns in 32 bytes", 32,
+			"VBROADCASTI64X4", interleaved),
 		fields("Fields32AMX", "fields, four columns in 32 bytes", 32, "VBROADCASTI64X4"),
 		fields("Fields64AMX", "fields, four columns in 64 bytes", 64, "VMOVDQU64"),
 		fields("Fields128AMX", "one half of fields, four columns in 128 bytes", 128, "VMOVDQU64"),
@@ -80,6 +108,8 @@ func amxFile() *file {
 		f.declare(o.name, "multiplies 32 rows of each panel on tile registers: "+o.what+".", "t *AMX", 1)
 		g := &tilesAMX{f, o}
 		g.function()
+		f.declare(o.rows(), "is "+o.name+" for one group.", "t *AMX", 1)
+		(&rowsAMX{g}).function()
 	}
 	scaleSums(f)
 	return f
@@ -93,12 +123,7 @@ type tilesAMX struct {
 
 func (g *tilesAMX) function() {
 	panel, group, columns := g.newLabel("panel"), g.newLabel("group"), g.newLabel("columns")
-	g.p("MOVQ t+0(FP), DI")
-	g.p("LEAQ AMX_Config(DI), AX")
-	g.tileConfig("AX")
-	for i, z := range g.tables {
-		g.p("VMOVDQU64 (AMX_Table+%d)(DI), Z%d", 64*i, z)
-	}
+	g.begin()
 	g.copyField("W", "PanelW")
 	g.copyField("Y", "PanelY")
 	g.at(panel)
@@ -114,7 +139,7 @@ func (g *tilesAMX) function() {
 	g.p("MOVQ $0, AMX_Begun(DI)")
 	g.at(columns)
 	g.take()
-	g.tokens()
+	g.tokens(g.products)
 	g.p("MOVQ AMX_Packed(DI), SI")
 	g.p("ADDQ AMX_Columns(DI), R10")
 	g.p("MOVQ $1, AMX_Begun(DI)")
@@ -130,9 +155,23 @@ func (g *tilesAMX) function() {
 	g.p("ADDQ AX, AMX_PanelY(DI)")
 	g.p("DECQ AMX_Panels(DI)")
 	g.p("JNZ %s", panel)
+	g.end()
+}
+
+func (g *tilesAMX) end() {
 	g.tileRelease()
 	g.p("VZEROUPPER")
 	g.p("RET")
+}
+
+// begin configures the registers and loads tables.
+func (g *tilesAMX) begin() {
+	g.p("MOVQ t+0(FP), DI")
+	g.p("LEAQ AMX_Config(DI), AX")
+	g.tileConfig("AX")
+	for i, z := range g.tables {
+		g.p("VMOVDQU64 (AMX_Table+%d)(DI), Z%d", 64*i, z)
+	}
 }
 
 func (g *tilesAMX) copyField(from, to string) {
@@ -143,8 +182,8 @@ func (g *tilesAMX) copyField(from, to string) {
 // take unpacks the weights of the next columns, up to the size of the buffer. Activations past the end are not zero if
 // another group follows, so the activations of an incomplete tile are multiplied by zeros.
 func (g *tilesAMX) take() {
-	whole, rest, one := g.newLabel("whole"), g.newLabel("rest"), g.newLabel("one")
-	zeros, zero, opened := g.newLabel("zeros"), g.newLabel("zero"), g.newLabel("opened")
+	whole, rest := g.newLabel("whole"), g.newLabel("rest")
+	one, opened := g.newLabel("one"), g.newLabel("opened")
 	g.p("MOVQ AMX_QuadsLeft(DI), AX")
 	g.p("MOVQ AMX_RoomQuads(DI), CX")
 	g.p("CMPQ CX, AX")
@@ -182,7 +221,7 @@ func (g *tilesAMX) take() {
 		for z := range quadsAMX {
 			g.open(g.file, z)
 			g.load(g.file, fmt.Sprintf("%d(R9)", z*g.quad), z)
-			g.store(z * roomQuad)
+			g.storeAt("BX", z*roomQuad)
 		}
 		g.p("ADDQ $%d, BX", quadsAMX*roomQuad)
 		g.p("TESTQ CX, CX")
@@ -192,9 +231,22 @@ func (g *tilesAMX) take() {
 		g.p("JZ %s", opened)
 	}
 	g.at(one)
+	g.p("MOVQ AMX_Steps(DI), AX")
+	g.p("SHLQ $11, AX") // bytes of a step in the room
+	g.p("ADDQ AMX_Room(DI), AX")
+	g.incomplete("AX")
+	g.at(opened)
+	g.p("MOVQ SI, AMX_Packed(DI)")
+	g.p("MOVQ SI, AMX_Ahead(DI)")
+}
+
+// incomplete unpacks CX groups of four columns to BX, and fills the room from there to the end with zeros.
+func (g *tilesAMX) incomplete(end string) {
+	one, zero, zeros := g.newLabel("one"), g.newLabel("zero"), g.newLabel("zeros")
+	g.at(one)
 	g.load(g.file, "(SI)", 0)
 	g.open(g.file, 0)
-	g.store(0)
+	g.storeAt("BX", 0)
 	g.p("ADDQ $%d, SI", g.quad)
 	g.p("ADDQ $%d, BX", roomQuad)
 	g.p("DECQ CX")
@@ -202,31 +254,25 @@ func (g *tilesAMX) take() {
 	for _, z := range []int{16, 17} {
 		g.p("VPXORQ Z%d, Z%d, Z%d", z, z, z)
 	}
-	g.p("MOVQ AMX_Steps(DI), AX")
-	g.p("SHLQ $11, AX") // bytes of a step in the room
-	g.p("ADDQ AMX_Room(DI), AX")
 	g.p("JMP %s", zeros)
 	g.at(zero)
-	g.store(0)
+	g.storeAt("BX", 0)
 	g.p("ADDQ $%d, BX", roomQuad)
 	g.at(zeros)
-	g.p("CMPQ BX, AX")
+	g.p("CMPQ BX, %s", end)
 	g.p("JLT %s", zero)
-	g.at(opened)
-	g.p("MOVQ SI, AMX_Packed(DI)")
-	g.p("MOVQ SI, AMX_Ahead(DI)")
 }
 
-func (g *tilesAMX) store(at int) {
+func (g *tilesAMX) storeAt(base string, at int) {
 	for i, z := range []int{16, 17} {
-		g.p("VMOVDQU64 Z%d, %d(BX)", z, at+64*i)
+		g.p("VMOVDQU64 Z%d, %d(%s)", z, at+64*i, base)
 	}
 }
 
 // tokens multiplies all tokens by the weights in the buffer, 32 at a time. The last tile of tokens is a whole one that
 // may overlap the previous tile: shared tokens get the same sums again. Fewer than 16 tokens are one tile of fewer
 // rows.
-func (g *tilesAMX) tokens() {
+func (g *tilesAMX) tokens(products func(tiles int)) {
 	pair, single, done := g.newLabel("pair"), g.newLabel("single"), g.newLabel("done")
 	g.p("MOVQ AMX_Tokens(DI), R12")
 	g.p("MOVQ R10, R13")
@@ -245,7 +291,7 @@ func (g *tilesAMX) tokens() {
 	g.p("MOVQ CX, AMX_SecondY(DI)")
 	g.p("IMULQ AMX_LdX(DI), AX")
 	g.p("ADDQ R13, AX")
-	g.products(2)
+	products(2)
 	for _, r := range [][2]string{{"LdX", "R13"}, {"LdY", "R14"}} {
 		g.p("MOVQ AMX_%s(DI), AX", r[0])
 		g.p("SHLQ $5, AX")
@@ -261,7 +307,7 @@ func (g *tilesAMX) tokens() {
 	g.p("ADDQ AX, R13")
 	g.p("IMULQ AMX_LdY(DI), CX")
 	g.p("ADDQ CX, R14")
-	g.products(1)
+	products(1)
 	g.at(done)
 }
 
@@ -327,6 +373,12 @@ func (g *tilesAMX) products(tiles int) {
 	}
 	g.p("JMP %s", stored)
 	g.at(last)
+	g.results(tiles)
+	g.at(stored)
+}
+
+// results stores sums where results belong.
+func (g *tilesAMX) results(tiles int) {
 	g.p("MOVQ AMX_LdY(DI), DX")
 	g.p("MOVQ AMX_TileY(DI), R9")
 	g.p("LEAQ (R14)(R9*1), BX")
@@ -338,7 +390,6 @@ func (g *tilesAMX) products(tiles int) {
 		g.tileStore(2, 0, "AX", "DX")
 		g.tileStore(3, 0, "BX", "DX")
 	}
-	g.at(stored)
 }
 
 // scaleSums emits the processing of the sums of a group (asm.Scaling).

@@ -10,21 +10,46 @@ import (
 // Batches on AMX tile registers. Products of few tokens, and products with short groups of columns, stay with the
 // 512-bit kernel of the same weights.
 const (
-	amxTokens = 12 // minimum: docs/notes/kernels.md has measurements with 8 and 16
+	amxTokens = 12 // minimum with groups: docs/notes/kernels.md has measurements with 8 and 16
 	amxGroup  = 64 // minimum columns of a group: a tile has this many, and a partial tile takes as long
 
-	amxRoomColumns = 640     // unpacked at a time: 20 KiB, which stay in the L1 cache
-	amxActivations = 1 << 20 // bytes of activations that stay in the L2 cache
-	amxMostTokens  = 512     // at a time, to bound the buffer for their sums
-	amxCall        = 1 << 25 // products per call: enough to amortize its setup, in less than 100 µs (see runBytes)
+	// Minimum for whole rows, weights from memory, and for what is read once more for every part of a panel: base-3
+	// bytes and 64 rows of int8 (family 6 model 207, November 2026: docs/notes/kernels.md).
+	rowTokens  = 2
+	partTokens = 6
+
+	amxRoomColumns    = 640       // unpacked at a time: 20 KiB, which stay in the L1 cache
+	amxActivations    = 1 << 20   // bytes of activations that stay in the L2 cache
+	amxRowActivations = 160 << 10 // the same for whole rows, whose weights are unpacked for every 32 tokens
+	amxMostTokens     = 512       // at a time, to bound the buffer for their sums
+	amxCall           = 1 << 25   // products per call: enough to amortize its setup, in less than 100 µs (see runBytes)
 )
 
-// tileMethod is how a method multiplies batches on tile registers: a function of 32 rows of panels, and the arguments
-// of its calls for all rows of a panel.
+// tileMethod is how a method multiplies batches on tile registers: functions of 32 rows of panels, and the arguments of
+// their calls for all rows of a panel.
 type tileMethod struct {
-	multiply func(*asm.AMX)
-	parts    func(alphabet string) []tilePart
+	tileFuncs
+	parts func(alphabet string) []tilePart
 }
+
+// tileFuncs are functions for groups of columns, and for whole rows with at least that many tokens.
+type tileFuncs struct {
+	groups, rows func(*asm.AMX)
+	rowTokens    int
+}
+
+var (
+	bits16AMX            = tileFuncs{asm.Bits16AMX, asm.Bits16RowsAMX, rowTokens}
+	bits32AMX            = tileFuncs{asm.Bits32AMX, asm.Bits32RowsAMX, rowTokens}
+	interleavedBits16AMX = tileFuncs{asm.InterleavedBits16AMX, asm.InterleavedBits16RowsAMX, rowTokens}
+	interleavedBits32AMX = tileFuncs{asm.InterleavedBits32AMX, asm.InterleavedBits32RowsAMX, rowTokens}
+	fields32AMX          = tileFuncs{asm.Fields32AMX, asm.Fields32RowsAMX, rowTokens}
+	fields64AMX          = tileFuncs{asm.Fields64AMX, asm.Fields64RowsAMX, rowTokens}
+	fields128AMX         = tileFuncs{asm.Fields128AMX, asm.Fields128RowsAMX, rowTokens}
+	bytes128AMX          = tileFuncs{asm.Bytes128AMX, asm.Bytes128RowsAMX, rowTokens}
+	bytes256AMX          = tileFuncs{asm.Bytes256AMX, asm.Bytes256RowsAMX, partTokens}
+	base3AMX             = tileFuncs{asm.Base3AMX, asm.Base3RowsAMX, partTokens}
+)
 
 // tilePart is 32 rows of a panel, two tiles.
 type tilePart struct {
@@ -35,8 +60,8 @@ type tilePart struct {
 }
 
 // tiled adds functions for tile registers.
-func (m method) tiled(multiply func(*asm.AMX), parts func(alphabet string) []tilePart) method {
-	m.tiles = &tileMethod{multiply, parts}
+func (m method) tiled(functions tileFuncs, parts func(alphabet string) []tilePart) method {
+	m.tiles = &tileMethod{functions, parts}
 	return m
 }
 
@@ -49,7 +74,12 @@ func (m method) onTiles() method {
 		if err != nil || w.Group < min(amxGroup, w.Shape.K) {
 			return p, err
 		}
-		return &batches{p.(*tiled), m.tiles.multiply, m.tiles.parts(w.Layout.Spec().Alphabet)}, nil
+		b := &batches{p.(*tiled), m.tiles.groups, amxTokens, amxActivations,
+			m.tiles.parts(w.Layout.Spec().Alphabet)}
+		if w.Groups() == 1 {
+			b.multiply, b.tokens, b.activations = m.tiles.rows, m.tiles.rowTokens, amxRowActivations
+		}
+		return b, nil
 	}
 	return m
 }
@@ -114,6 +144,50 @@ func byteTiles(halves int) func(string) []tilePart {
 	}
 }
 
+// bitTiles are the parts of 1-bit panels of halves · 32 rows in VNNI4 order: 16 bytes per four columns, of which each
+// holds two rows. Repeated, a byte is the matrix that sends the unit vectors of table 0 to its bits.
+func bitTiles(halves int) func(string) []tilePart {
+	return func(string) (parts []tilePart) {
+		for half := range halves {
+			p := tilePart{at: 16 * half, row: 32 * half, second: 16}
+			for i := range p.table[0] {
+				p.table[0][i] = 1 << (i % 8)
+				for tile := range 2 {
+					p.table[1+tile][i] = lastRow(i, 0x80, byte(8*tile+i/8)) // 0x80: a shuffle makes it zero
+				}
+			}
+			parts = append(parts, p)
+		}
+		return parts
+	}
+}
+
+// interleavedBitTiles does the same for VNNI4I order. A byte is one column of eight rows, a bit of a table's 64-bit
+// lane selects two rows of their four columns.
+func interleavedBitTiles(halves int) func(string) []tilePart {
+	return func(string) (parts []tilePart) {
+		for half := range halves {
+			p := tilePart{row: 32 * half, second: 16}
+			for tile := range 2 {
+				for i := range p.table[tile] {
+					bit := (p.row + 16*tile + i/4) / (4 * halves)
+					p.table[tile][i] = lastRow(i, 0, 1<<bit)
+				}
+			}
+			parts = append(parts, p)
+		}
+		return parts
+	}
+}
+
+// lastRow is byte i of 8 × 8 matrices with the given last row and the same others.
+func lastRow(i int, last, other byte) byte {
+	if i%8 == 7 {
+		return last
+	}
+	return other
+}
+
 // base3Tiles are pairs of the five digits of a byte. The fourth is in two of them: its rows are multiplied twice, with
 // the same result.
 func base3Tiles(string) (parts []tilePart) {
@@ -132,9 +206,11 @@ func base3Tiles(string) (parts []tilePart) {
 
 // batches multiplies batches on tile registers.
 type batches struct {
-	*tiled   // few tokens
-	multiply func(*asm.AMX)
-	parts    []tilePart
+	*tiled      // fewer tokens
+	multiply    func(*asm.AMX)
+	tokens      int // minimum
+	activations int // bytes of a block
+	parts       []tilePart
 }
 
 // amxRoom is the working memory of a call.
@@ -148,7 +224,7 @@ type amxRoom struct {
 // amxRooms keeps them between calls.
 var amxRooms = sync.Pool{New: func() any {
 	return &amxRoom{
-		weights: alignedTo(4096, amxRoomColumns/4*asm.AMXRoom),
+		weights: alignedTo(asm.AMXAlign, amxRoomColumns/4*asm.AMXRoom),
 		sums:    alignedTo(4096, amxMostTokens/32*asm.AMXSums),
 		results: make([]int32, amxMostTokens*asm.MaxPanelRows),
 	}
@@ -156,17 +232,20 @@ var amxRooms = sync.Pool{New: func() any {
 
 func (p *batches) mul(c call) {
 	n := c.t1 - c.t0
-	if n < amxTokens {
+	if n < p.tokens || c.scaled && n < amxTokens { // scaling is a pass of its own
 		p.tiled.mul(c)
 		return
 	}
 	room := amxRooms.Get().(*amxRoom)
-	most := min(max(amxActivations/c.x.Stride, 32), amxMostTokens)
+	most := min(max(p.activations/c.x.Stride, 32), amxMostTokens)
 	block := ceilDiv(ceilDiv(n, ceilDiv(n, most)), 32) * 32
-	whole := p.w.Shape.M / p.w.rows
+	whole, bytes := p.w.Shape.M/p.w.rows, vectorBytes
+	if len(p.parts) > 1 {
+		bytes = runBytes // the other parts find the panels in a cache
+	}
 	for t := c.t0; t < c.t1; t += block {
 		end := min(t+block, c.t1)
-		run := max(1, amxCall/(p.w.rows*p.w.Shape.K*(end-t)))
+		run := max(1, min(amxCall/(p.w.rows*p.w.Shape.K*(end-t)), bytes/p.panel))
 		for from := c.p0; from < min(c.p1, whole); {
 			to := min(from+run, c.p1, whole)
 			part := c
@@ -255,17 +334,19 @@ func (p *batches) lastPanel(room *amxRoom, c call) {
 // multiplyGroups computes the sums of groups [g0, g1), y[t][g][ldy].
 func (p *batches) multiplyGroups(room *amxRoom, c call, g0, g1 int, y []int32, ldy int) {
 	tokens, k := c.t1-c.t0, g0*p.w.Group
+	panels := min((c.p1-c.p0)*p.tiled.panels, ceilDiv(p.w.Shape.M-c.p0*p.w.rows, p.w.rows/p.tiled.panels))
+	bytes := p.panel / p.tiled.panels // a kernel of few tokens may take several panels as one
 	rows, last := min(tokens, 16), min(g1*p.w.Group, p.w.Shape.K)-(g1-1)*p.w.Group
-	quad := p.panel / ceilDiv(p.w.Shape.K, 4)
+	quad := bytes / ceilDiv(p.w.Shape.K, 4)
 	for i := range p.parts {
 		part := &p.parts[i]
 		if c.p0*p.w.rows+part.row >= p.w.Shape.M {
 			return
 		}
 		room.AMX = asm.AMX{
-			W: &p.packed[c.p0*p.panel+k/4*quad+part.at], Panels: c.p1 - c.p0, PanelBytes: p.panel,
+			W: &p.packed[c.p0*p.panel+k/4*quad+part.at], Panels: panels, PanelBytes: bytes,
 			X: &c.x.rows[c.t0*c.x.Stride+k], LdX: c.x.Stride, Tokens: tokens, Rows: rows,
-			Y: &y[part.row], LdY: 4 * (g1 - g0) * ldy, LdPanel: 4 * p.w.rows, TileY: 4 * part.second,
+			Y: &y[part.row], LdY: 4 * (g1 - g0) * ldy, LdPanel: 4 * p.w.rows / p.tiled.panels, TileY: 4 * part.second,
 			Groups: g1 - g0, LdGroup: 4 * ldy, Quads: p.w.Group / 4, LastQuads: ceilDiv(last, 4),
 			RoomQuads: amxRoomColumns / 4, Room: &room.weights[0], Sums: &room.sums[0],
 			Lines: max(1, ceilDiv(quad/4, ceilDiv(tokens, 32))),

@@ -19,8 +19,8 @@ func TestTileRegisters(t *testing.T) {
 	if os.Getenv(twin) != "" || os.Getenv(EnvISA) != "" || Have(AMX) {
 		t.Skip("the other tests run with tile registers, or are to run with another instruction set")
 	}
-	if !cpu.X86.HasAVX512VBMI || !Have(AVX512VNNI) {
-		t.Skip("no AVX-512 VNNI and VBMI")
+	if !cpu.X86.HasAVX512VBMI || !cpu.X86.HasAVX512GFNI || !Have(AVX512VNNI) {
+		t.Skip("no AVX-512 VNNI, VBMI and GFNI")
 	}
 	out, err := os.Create(filepath.Join(t.TempDir(), "output"))
 	if err != nil {

@@ -57,7 +57,7 @@ func eachTiled(t *testing.T, test func(t *testing.T, c tiledCase)) {
 			test(t, c)
 		})
 	}
-	if count != 15 {
+	if count != 19 {
 		t.Errorf("%d layouts with their alphabets", count)
 	}
 }
@@ -68,14 +68,14 @@ func TestMultiplier(t *testing.T) {
 	if at < 0 {
 		t.Skip("no kernels for tile registers in this build")
 	}
-	amx := &Weights{Kernel: kernels[at], product: &batches{}}
+	amx := &Weights{Kernel: kernels[at], product: &batches{tokens: 6}}
 	for _, c := range []struct {
 		w      *Weights
 		tokens int
 		want   ISA
 	}{
-		{amx, amxTokens, AMX},
-		{amx, amxTokens - 1, AVX512VNNI},
+		{amx, 6, AMX},
+		{amx, 5, AVX512VNNI},
 		{&Weights{Kernel: kernels[at], product: &tiled{}}, 128, AVX512VNNI},
 		{&Weights{Kernel: generic, product: &tiled{}}, 128, Generic},
 	} {
@@ -109,7 +109,7 @@ func (p *problem) checkTiled(t *testing.T, k *Kernel) {
 }
 
 // TestTiles: every number of tokens up to two pairs of tiles and more, and enough for them to be split; fewer columns
-// than a tile has, and more than are unpacked at a time.
+// than a tile has, as many tiles as the ring holds or one more or less, and more columns than are unpacked at a time.
 func TestTiles(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
 		for n := 1 + c.at%c.step; n <= 66; n += c.step {
@@ -120,6 +120,11 @@ func TestTiles(t *testing.T) {
 				c.check(t, pack.Shape{M: 1 + c.r.IntN(170), K: k}, 12+7*i, 0)
 			}
 		}
+		for tiles := 1; tiles <= 6; tiles++ {
+			if c.has(tiles) {
+				c.check(t, pack.Shape{M: 1 + c.r.IntN(170), K: 64*tiles + c.r.IntN(64)}, 6+c.r.IntN(36), 0)
+			}
+		}
 		c.check(t, pack.Shape{M: 100, K: 20}, amxMostTokens+1+c.r.IntN(99), 0)
 	})
 }
@@ -127,7 +132,7 @@ func TestTiles(t *testing.T) {
 // TestTilesGroups: groups of whole tiles and of others, of fewer columns than are unpacked at a time and of more.
 func TestTilesGroups(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
-		for i, group := range []int{64, 96, 128, 200, 32, 256, amxRoomColumns + 64} {
+		for i, group := range []int{64, 96, 128, 208, 32, 256, amxRoomColumns + 64} {
 			if c.has(i) {
 				c.check(t, pack.Shape{M: 1 + c.r.IntN(170), K: group + 1 + c.r.IntN(3*group)}, 12+6*i, group)
 			}
@@ -173,7 +178,7 @@ func TestTilesFences(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
 		packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
 		for i := 0; i < 24; i += min(c.step, 6) {
-			p := newProblem(t, c.spec, pack.Shape{M: 1 + c.r.IntN(100), K: 1 + c.r.IntN(200)}, 12+2*i, 0, c.r)
+			p := newProblem(t, c.spec, pack.Shape{M: 1 + c.r.IntN(100), K: 1 + c.r.IntN(400)}, partTokens+2*i, 0, c.r)
 			place, placeRows, placeResults := fence.Tail[byte], fence.Tail[int8], fence.Tail[int32]
 			if i/min(c.step, 6)%2 == 1 {
 				place, placeRows, placeResults = fence.Head[byte], fence.Head[int8], fence.Head[int32]

@@ -78,41 +78,43 @@ var (
 // batches on tiles if the method has functions for that.
 func avx512Table(isa ISA) []row {
 	return []row{
-		{"vnni4", int1, splitLUTAVX512(0, columnsUp, 2, 4, asm.BinaryLUTRows32AVX512)},
-		{"vnni4-64", int1, splitLUTAVX512(0, columnsUp, 1, 8, asm.BinaryLUTRows64AVX512)},
-		{"vnni4i", int1, splitLUTAVX512(gfni, columnsDown, 2, 4, asm.BinaryLUTInterleavedRows32AVX512)},
-		{"vnni4i-64", int1, splitLUTAVX512(gfni, columnsDown, 1, 8, asm.BinaryLUTInterleavedRows64AVX512)},
+		{"vnni4", int1, splitLUTAVX512(0, columnsUp, 2, 4, asm.BinaryLUTRows32AVX512).
+			tiled(bits16AMX, bitTiles(1))},
+		{"vnni4-64", int1, splitLUTAVX512(0, columnsUp, 1, 8, asm.BinaryLUTRows64AVX512).
+			tiled(bits32AMX, bitTiles(2))},
+		{"vnni4i", int1, splitLUTAVX512(gfni, columnsDown, 2, 4, asm.BinaryLUTInterleavedRows32AVX512).
+			tiled(interleavedBits16AMX, interleavedBitTiles(1))},
+		{"vnni4i-64", int1, splitLUTAVX512(gfni, columnsDown, 1, 8, asm.BinaryLUTInterleavedRows64AVX512).
+			tiled(interleavedBits32AMX, interleavedBitTiles(2))},
 		{"vnni4i", ternary,
 			maskedAVX512(8, 8, asm.TernaryRows32AVX512, asm.TernaryPairsAVX512, asm.TernaryFours32AVX512).
-				densely(asm.TernaryPairsFirstAVX512, asm.Fields2PairsDenseAVX512).tiled(asm.Fields32AMX,
-				fields2Tiles(1))},
+				densely(asm.TernaryPairsFirstAVX512, asm.Fields2PairsDenseAVX512).
+				tiled(fields32AMX, fields2Tiles(1))},
 		{"vnni4i", int2s, maskedAVX512(8, 8, asm.Fields2Rows32AVX512, asm.Fields2PairsAVX512, asm.Fields2Fours32AVX512).
-			densely(asm.Fields2PairsFirstAVX512, asm.Fields2PairsDenseAVX512).tiled(asm.Fields32AMX, fields2Tiles(1))},
+			densely(asm.Fields2PairsFirstAVX512, asm.Fields2PairsDenseAVX512).tiled(fields32AMX, fields2Tiles(1))},
 		{"vnni4i", int1, maskedAVX512(16, 4, asm.Fields1Rows32AVX512, nil, nil)},
-		{"vnni4i", int4, maskedAVX512(4, 16, asm.Fields4Rows32AVX512, asm.Fields4Pairs32AVX512,
-			nil).tiled(asm.Fields64AMX,
-			fields4Tiles(1))},
+		{"vnni4i", int4, maskedAVX512(4, 16, asm.Fields4Rows32AVX512, asm.Fields4Pairs32AVX512, nil).
+			tiled(fields64AMX, fields4Tiles(1))},
 		{"vnni4i-64", ternary,
 			maskedAVX512(4, 16, asm.TernaryRows64AVX512, asm.TernaryPairs64AVX512, asm.TernaryFours64AVX512).
-				densely(asm.TernaryRows64FirstAVX512, asm.Fields2Rows64DenseAVX512).tiled(asm.Fields64AMX,
-				fields2Tiles(2))},
+				densely(asm.TernaryRows64FirstAVX512, asm.Fields2Rows64DenseAVX512).
+				tiled(fields64AMX, fields2Tiles(2))},
 		{"vnni4i-64", int2s,
 			maskedAVX512(4, 16, asm.Fields2Rows64AVX512, asm.Fields2Pairs64AVX512, asm.Fields2Fours64AVX512).
-				densely(asm.Fields2Rows64FirstAVX512, asm.Fields2Rows64DenseAVX512).tiled(asm.Fields64AMX,
-				fields2Tiles(2))},
+				densely(asm.Fields2Rows64FirstAVX512, asm.Fields2Rows64DenseAVX512).
+				tiled(fields64AMX, fields2Tiles(2))},
 		{"vnni4i-64", int1, maskedAVX512(8, 8, asm.Fields1Rows64AVX512, nil, nil)},
-		{"vnni4i-64", int4, maskedAVX512(4, 32, asm.Fields4Rows64AVX512, asm.Fields4Pairs64AVX512,
-			nil).tiled(asm.Fields128AMX, fields4Tiles(2))},
+		{"vnni4i-64", int4, maskedAVX512(4, 32, asm.Fields4Rows64AVX512, asm.Fields4Pairs64AVX512, nil).
+			tiled(fields128AMX, fields4Tiles(2))},
 		{"vnni4i", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows32AVX512,
-			asm.E2M1Pairs32AVX512).tiled(asm.Fields64AMX, fields4Tiles(1))},
+			asm.E2M1Pairs32AVX512).tiled(fields64AMX, fields4Tiles(1))},
 		{"vnni4i-64", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products",
-			asm.E2M1Rows64AVX512,
-			asm.E2M1Pairs64AVX512).tiled(asm.Fields128AMX, fields4Tiles(2))},
+			asm.E2M1Rows64AVX512, asm.E2M1Pairs64AVX512).tiled(fields128AMX, fields4Tiles(2))},
 		{"vnni4", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows32AVX512,
-			asm.Int8Pairs32AVX512).tiled(asm.Bytes128AMX, byteTiles(1))},
+			asm.Int8Pairs32AVX512).tiled(bytes128AMX, byteTiles(1))},
 		{"vnni4-64", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows64AVX512,
-			asm.Int8Pairs64AVX512).tiled(asm.Bytes256AMX, byteTiles(2))},
-		{"vnni4t", ternary, base3AVX512(asm.Base3AVX512).tiled(asm.Base3AMX, base3Tiles)},
+			asm.Int8Pairs64AVX512).tiled(bytes256AMX, byteTiles(2))},
+		{"vnni4t", ternary, base3AVX512(asm.Base3AVX512).tiled(base3AMX, base3Tiles)},
 		{"i2s", ternary, rowMajorAVX512(isa, asm.RowMajorAVX512)},
 		{"*", nil, repacked(isa)},
 	}

@@ -21,7 +21,7 @@ const (
 	AVX2       ISA = "avx2"       // 256-bit integers
 	AVXVNNI    ISA = "avxvnni"    // and VEX-encoded VPDPBUSD, for CPUs without AVX-512
 	AVX512VNNI ISA = "avx512vnni" // AVX-512 F, BW, DQ, VL and VNNI
-	AMX        ISA = "amx"        // and VBMI, and the tile registers of AMX-INT8
+	AMX        ISA = "amx"        // and VBMI, GFNI, and the tile registers of AMX-INT8
 	NEON       ISA = "neon"       // Advanced SIMD of ARMv8.0
 	DotProd    ISA = "dotprod"    // and the dot product extension of ARMv8.2
 )
@@ -127,13 +127,13 @@ func tileRegisters(have []ISA, features feature, force string) (ok bool, why str
 		return false, "not used: " + EnvISA + "=" + force
 	case !cpu.X86.HasAMXTile || !cpu.X86.HasAMXInt8:
 		return false, "not used: this CPU, or what it is shown as, has no AMX-INT8"
-	case !slices.Contains(have, AVX512VNNI) || features&vbmi == 0:
-		return false, "not used: AMX-INT8 without AVX-512 VNNI and VBMI"
+	case !slices.Contains(have, AVX512VNNI) || features&(vbmi|gfni) != vbmi|gfni:
+		return false, "not used: AMX-INT8 without AVX-512 VNNI, VBMI and GFNI"
 	}
 	if err := permitTiles(); err != nil {
 		return false, fmt.Sprintf("not used: the system refuses them: %v", err)
 	}
-	return true, fmt.Sprintf("AMX-INT8, for %d tokens and more", amxTokens)
+	return true, fmt.Sprintf("AMX-INT8, for %d tokens and more, with group-wise scales %d", rowTokens, amxTokens)
 }
 
 // TileRegisters says for people whether products use tile registers, and why; "" on architectures without them.

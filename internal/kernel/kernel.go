@@ -219,7 +219,7 @@ func (w *Weights) Bytes() int { return w.bytes }
 // Multiplier returns the instruction set that a product with the given number of tokens multiplies with. On CPUs with
 // tile registers it is AVX-512 for kernels, groups and token counts that do not use them.
 func (w *Weights) Multiplier(tokens int) ISA {
-	if _, tiles := w.product.(*batches); w.Kernel.ISA == AMX && !(tiles && tokens >= amxTokens) {
+	if b, tiles := w.product.(*batches); w.Kernel.ISA == AMX && !(tiles && tokens >= b.tokens) {
 		return AVX512VNNI
 	}
 	return w.Kernel.ISA

@@ -55,6 +55,7 @@ type Scaling struct {
 
 // Sizes of the rooms of a kernel on tile registers.
 const (
-	AMXRoom = 128 // bytes for four columns
-	AMXSums = 4 * 4096
+	AMXRoom  = 128 // bytes for four columns
+	AMXAlign = 16 << 10
+	AMXSums  = 4 * 4096
 )

@@ -90,17 +90,45 @@ func BuildLUT4Split(tables *byte, sums *int32, x *int8, n int) { panic(absent) }
 
 func BuildLUT4SplitReversed(tables *byte, sums *int32, x *int8, n int) { panic(absent) }
 
+func Bits16AMX(t *AMX) { panic(absent) }
+
+func Bits16RowsAMX(t *AMX) { panic(absent) }
+
+func Bits32AMX(t *AMX) { panic(absent) }
+
+func Bits32RowsAMX(t *AMX) { panic(absent) }
+
+func InterleavedBits16AMX(t *AMX) { panic(absent) }
+
+func InterleavedBits16RowsAMX(t *AMX) { panic(absent) }
+
+func InterleavedBits32AMX(t *AMX) { panic(absent) }
+
+func InterleavedBits32RowsAMX(t *AMX) { panic(absent) }
+
 func Fields32AMX(t *AMX) { panic(absent) }
+
+func Fields32RowsAMX(t *AMX) { panic(absent) }
 
 func Fields64AMX(t *AMX) { panic(absent) }
 
+func Fields64RowsAMX(t *AMX) { panic(absent) }
+
 func Fields128AMX(t *AMX) { panic(absent) }
+
+func Fields128RowsAMX(t *AMX) { panic(absent) }
 
 func Bytes128AMX(t *AMX) { panic(absent) }
 
+func Bytes128RowsAMX(t *AMX) { panic(absent) }
+
 func Bytes256AMX(t *AMX) { panic(absent) }
 
+func Bytes256RowsAMX(t *AMX) { panic(absent) }
+
 func Base3AMX(t *AMX) { panic(absent) }
+
+func Base3RowsAMX(t *AMX) { panic(absent) }
 
 func ScaleSums(t *Scaling) { panic(absent) }
 

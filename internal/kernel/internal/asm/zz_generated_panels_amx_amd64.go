@@ -4,35 +4,105 @@
 
 package asm
 
+// Bits16AMX multiplies 32 rows of each panel on tile registers: bits, four columns in 16 bytes.
+//
+//go:noescape
+func Bits16AMX(t *AMX)
+
+// Bits16RowsAMX is Bits16AMX for one group.
+//
+//go:noescape
+func Bits16RowsAMX(t *AMX)
+
+// Bits32AMX multiplies 32 rows of each panel on tile registers: one half of bits, four columns in 32 bytes.
+//
+//go:noescape
+func Bits32AMX(t *AMX)
+
+// Bits32RowsAMX is Bits32AMX for one group.
+//
+//go:noescape
+func Bits32RowsAMX(t *AMX)
+
+// InterleavedBits16AMX multiplies 32 rows of each panel on tile registers: interleaved bits, four columns in 16 bytes.
+//
+//go:noescape
+func InterleavedBits16AMX(t *AMX)
+
+// InterleavedBits16RowsAMX is InterleavedBits16AMX for one group.
+//
+//go:noescape
+func InterleavedBits16RowsAMX(t *AMX)
+
+// InterleavedBits32AMX multiplies 32 rows of each panel on tile registers: one half of interleaved bits, four columns in 32 bytes.
+//
+//go:noescape
+func InterleavedBits32AMX(t *AMX)
+
+// InterleavedBits32RowsAMX is InterleavedBits32AMX for one group.
+//
+//go:noescape
+func InterleavedBits32RowsAMX(t *AMX)
+
 // Fields32AMX multiplies 32 rows of each panel on tile registers: fields, four columns in 32 bytes.
 //
 //go:noescape
 func Fields32AMX(t *AMX)
+
+// Fields32RowsAMX is Fields32AMX for one group.
+//
+//go:noescape
+func Fields32RowsAMX(t *AMX)
 
 // Fields64AMX multiplies 32 rows of each panel on tile registers: fields, four columns in 64 bytes.
 //
 //go:noescape
 func Fields64AMX(t *AMX)
 
+// Fields64RowsAMX is Fields64AMX for one group.
+//
+//go:noescape
+func Fields64RowsAMX(t *AMX)
+
 // Fields128AMX multiplies 32 rows of each panel on tile registers: one half of fields, four columns in 128 bytes.
 //
 //go:noescape
 func Fields128AMX(t *AMX)
+
+// Fields128RowsAMX is Fields128AMX for one group.
+//
+//go:noescape
+func Fields128RowsAMX(t *AMX)
 
 // Bytes128AMX multiplies 32 rows of each panel on tile registers: int8, four columns in 128 bytes.
 //
 //go:noescape
 func Bytes128AMX(t *AMX)
 
+// Bytes128RowsAMX is Bytes128AMX for one group.
+//
+//go:noescape
+func Bytes128RowsAMX(t *AMX)
+
 // Bytes256AMX multiplies 32 rows of each panel on tile registers: one half of int8, four columns in 256 bytes.
 //
 //go:noescape
 func Bytes256AMX(t *AMX)
 
+// Bytes256RowsAMX is Bytes256AMX for one group.
+//
+//go:noescape
+func Bytes256RowsAMX(t *AMX)
+
 // Base3AMX multiplies 32 rows of each panel on tile registers: two digits of base-3 bytes.
 //
 //go:noescape
 func Base3AMX(t *AMX)
+
+// Base3RowsAMX is Base3AMX for one group.
+//
+//go:noescape
+func Base3RowsAMX(t *AMX)
 
 // ScaleSums adds scaled sums to results.
 //
