@@ -31,7 +31,7 @@ func texts() map[string]string {
 // kernelFiles lists the generated files of package asm.
 func kernelFiles() []*file {
 	return []*file{
-		avx512File(), dense512File(), rows512File(), trits512File(), signs512File(), amxFile(), avx2File(),
+		avx512File(), dense512File(), rows512File(), trits512File(), signs512File(), amxFile(), groupsFile(), avx2File(),
 		avxvnniFile(),
 		vecLUTFile(), pauseFile("amd64", "PAUSE"), cpuidFile(),
 		dotFile(), baseFile(), vecLUTNEONFile(), pauseFile("arm64", "YIELD"),
@@ -101,6 +101,13 @@ func (f *file) declare(name, doc, params string, words int) {
 	fmt.Fprintf(&f.decls, "\n// %s %s\n//\n//go:noescape\nfunc %s(%s)\n", name, doc, name, params)
 	fmt.Fprintf(&f.body, "\n// func %s(%s)\nTEXT ·%s(SB), NOSPLIT, $0-%d\n", name, params, name, 8*words)
 	f.absent = append(f.absent, declaration{name, fmt.Sprintf("func %s(%s) { panic(absent) }", name, params)})
+}
+
+// constant declares a number that arguments of a function have.
+func (f *file) constant(name, doc string, n int) {
+	text := fmt.Sprintf("// %s %s.\nconst %s = %d", name, doc, name, n)
+	fmt.Fprintf(&f.decls, "\n%s\n", text)
+	f.absent = append(f.absent, declaration{name, text})
 }
 
 // rodata returns the address of constant 32-bit words.

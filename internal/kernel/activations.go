@@ -32,6 +32,7 @@ type Activations struct {
 	// Derived forms of the rows, built when the first kernel asks for them.
 	tokenGroups tokenGroups
 	transposed  transposed
+	tileRows    tileRows
 	lut4        lut4
 	lut4Split   [2]lut4Split // by bitOrder
 	blockPairs  blockPairs
@@ -58,6 +59,7 @@ func (x *Activations) Reset(n int) {
 	x.N = n
 	x.tokenGroups.forget()
 	clear(x.transposed.ready)
+	x.tileRows.forget()
 	clear(x.lut4.ready)
 	clear(x.blockPairs.ready)
 	for i := range x.lut4Split {

@@ -32,23 +32,31 @@ type tileMethod struct {
 	parts func(alphabet string) []tilePart
 }
 
-// tileFuncs are functions for groups of columns, and for whole rows with at least that many tokens.
+// tileFuncs are functions for groups of columns, and for whole rows with at least that many tokens, and how the kernel of
+// scaled groups unpacks weights.
 type tileFuncs struct {
 	groups, rows func(*asm.AMX)
 	rowTokens    int
+	opener       opener
+}
+
+// opener is how the kernel of scaled groups unpacks weights.
+type opener struct {
+	number int  // asm.Open…
+	direct bool // weights are multiplied where they lie
 }
 
 var (
-	bits16AMX            = tileFuncs{asm.Bits16AMX, asm.Bits16RowsAMX, rowTokens}
-	bits32AMX            = tileFuncs{asm.Bits32AMX, asm.Bits32RowsAMX, rowTokens}
-	interleavedBits16AMX = tileFuncs{asm.InterleavedBits16AMX, asm.InterleavedBits16RowsAMX, rowTokens}
-	interleavedBits32AMX = tileFuncs{asm.InterleavedBits32AMX, asm.InterleavedBits32RowsAMX, rowTokens}
-	fields32AMX          = tileFuncs{asm.Fields32AMX, asm.Fields32RowsAMX, rowTokens}
-	fields64AMX          = tileFuncs{asm.Fields64AMX, asm.Fields64RowsAMX, rowTokens}
-	fields128AMX         = tileFuncs{asm.Fields128AMX, asm.Fields128RowsAMX, rowTokens}
-	bytes128AMX          = tileFuncs{asm.Bytes128AMX, asm.Bytes128RowsAMX, rowTokens}
-	bytes256AMX          = tileFuncs{asm.Bytes256AMX, asm.Bytes256RowsAMX, partTokens}
-	base3AMX             = tileFuncs{asm.Base3AMX, asm.Base3RowsAMX, partTokens}
+	bits16AMX            = tileFuncs{asm.Bits16AMX, asm.Bits16RowsAMX, rowTokens, opener{asm.OpenBits16AMX, false}}
+	bits32AMX            = tileFuncs{asm.Bits32AMX, asm.Bits32RowsAMX, rowTokens, opener{asm.OpenBits32AMX, false}}
+	interleavedBits16AMX = tileFuncs{asm.InterleavedBits16AMX, asm.InterleavedBits16RowsAMX, rowTokens, opener{asm.OpenInterleavedBits16AMX, false}}
+	interleavedBits32AMX = tileFuncs{asm.InterleavedBits32AMX, asm.InterleavedBits32RowsAMX, rowTokens, opener{asm.OpenInterleavedBits32AMX, false}}
+	fields32AMX          = tileFuncs{asm.Fields32AMX, asm.Fields32RowsAMX, rowTokens, opener{asm.OpenFields32AMX, false}}
+	fields64AMX          = tileFuncs{asm.Fields64AMX, asm.Fields64RowsAMX, rowTokens, opener{asm.OpenFields64AMX, false}}
+	fields128AMX         = tileFuncs{asm.Fields128AMX, asm.Fields128RowsAMX, rowTokens, opener{asm.OpenFields128AMX, false}}
+	bytes128AMX          = tileFuncs{asm.Bytes128AMX, asm.Bytes128RowsAMX, rowTokens, opener{asm.OpenBytes128AMX, true}}
+	bytes256AMX          = tileFuncs{asm.Bytes256AMX, asm.Bytes256RowsAMX, partTokens, opener{asm.OpenBytes256AMX, true}}
+	base3AMX             = tileFuncs{asm.Base3AMX, asm.Base3RowsAMX, partTokens, opener{asm.OpenBase3AMX, false}}
 )
 
 // tilePart is 32 rows of a panel, two tiles.
@@ -71,17 +79,26 @@ func (m method) onTiles() method {
 	m.about += "; batches on tile registers"
 	m.bind = func(w *Weights) (product, error) {
 		p, err := few(w)
-		if err != nil || w.Group < min(amxGroup, w.Shape.K) {
+		if err != nil || passKind(w.Group) < 0 && !sumsOnTiles(w) {
 			return p, err
 		}
-		b := &batches{p.(*tiled), m.tiles.groups, amxTokens, amxActivations,
-			m.tiles.parts(w.Layout.Spec().Alphabet)}
+		alphabet := w.Layout.Spec().Alphabet
+		b := &batches{p.(*tiled), m.tiles.groups, amxTokens, amxActivations, m.tiles.parts(alphabet), m.tiles.opener, 0}
 		if w.Groups() == 1 {
 			b.multiply, b.tokens, b.activations = m.tiles.rows, m.tiles.rowTokens, amxRowActivations
 		}
-		return b, nil
+		b.most, err = largest(alphabet)
+		return b, err
 	}
 	return m
+}
+
+// sumsOnTiles reports whether groups, or whole rows, have sums of their own on tiles.
+func sumsOnTiles(w *Weights) bool { return w.Group >= min(amxGroup, w.Shape.K) }
+
+// onTiles reports whether a number of tokens is multiplied on tiles.
+func (p *batches) onTiles(tokens int) bool {
+	return tokens >= p.tokens && sumsOnTiles(p.w) || p.scalesOnTiles(call{t1: tokens, scaled: true})
 }
 
 // fields2Tiles returns the parts of 2-bit panels of halves · 32 rows. Four columns are 64 bytes, or 32 in both halves
@@ -211,6 +228,8 @@ type batches struct {
 	tokens      int // minimum
 	activations int // bytes of a block
 	parts       []tilePart
+	opener      opener
+	most        int // magnitude of a weight
 }
 
 // amxRoom is the working memory of a call.
@@ -232,7 +251,11 @@ var amxRooms = sync.Pool{New: func() any {
 
 func (p *batches) mul(c call) {
 	n := c.t1 - c.t0
-	if n < p.tokens || c.scaled && n < amxTokens { // scaling is a pass of its own
+	if p.scalesOnTiles(c) {
+		p.mulGroups(c)
+		return
+	}
+	if n < p.tokens || !sumsOnTiles(p.w) || c.scaled && n < amxTokens { // scaling is a pass of its own
 		p.tiled.mul(c)
 		return
 	}

@@ -68,7 +68,8 @@ func TestMultiplier(t *testing.T) {
 	if at < 0 {
 		t.Skip("no kernels for tile registers in this build")
 	}
-	amx := &Weights{Kernel: kernels[at], product: &batches{tokens: 6}}
+	amx := &Weights{Kernel: kernels[at], Shape: pack.Shape{M: 1, K: 1}, Group: 1}
+	amx.product = &batches{tiled: &tiled{w: amx}, tokens: 6}
 	for _, c := range []struct {
 		w      *Weights
 		tokens int
@@ -99,7 +100,7 @@ func (p *problem) checkTiled(t *testing.T, k *Kernel) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if _, ok := w.product.(*batches); ok != (p.group == 0 || p.group >= amxGroup) {
+	if _, ok := w.product.(*batches); ok != (p.group == 0 || passKind(p.group) >= 0 || p.group >= amxGroup) {
 		t.Fatalf("%v, shape %v, group %d: tile registers %v", k, p.matrix.Shape, p.group, ok)
 	}
 	p.compare(t, w)
@@ -147,15 +148,73 @@ func TestTilesGroups(t *testing.T) {
 func TestTilesBlocks(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
 		i := 0
-		for _, weights := range []int{0, 64, 128, 256} {
-			for _, activations := range []int{0, 64, 128} {
+		for _, weights := range []int{0, 32, 64, 128, 256} {
+			for _, activations := range []int{0, 32, 64, 128} {
 				if i++; c.has(i) {
 					b := blockCase{weights: weights, activations: activations, zero: i%3 > 0, extreme: i%3 > 1}
+					b.small = b.zero && i%2 > 0
 					checkBlocks(t, c.spec, pack.Shape{M: 1 + c.r.IntN(170), K: 1 + c.r.IntN(600)}, 12+2*i, b, c.r)
 				}
 			}
 		}
 	})
+}
+
+// TestTilesScaled: groups that are scaled beside tiles, with small zero points and without; columns that end in every
+// part of a pass, and tokens that fill one pair of tiles, a part of one, and more than are multiplied at a time. Each
+// matrix multiplies two batches.
+func TestTilesScaled(t *testing.T) {
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		for i, pass := range tilePasses {
+			group := pass.group
+			for j, k := range []int{group + 1, 2*amxGroupColumns - 96, 2 * amxGroupColumns, 3*amxGroupColumns + 4} {
+				if !c.has(i + j) {
+					continue
+				}
+				b := blockCase{weights: group, activations: []int{0, 64, 128}[c.r.IntN(3)], zero: (i+j)%2 > 0, small: true}
+				tokens := []int{tilePasses[i].tokens, 31 + c.r.IntN(4), amxGroupBlock + 1}[(i+j)%3]
+				problem := newBlocks(t, c.spec, pack.Shape{M: 32 + c.r.IntN(100), K: k}, tokens, b, c.r)
+				problem.check(t)
+				for n := range tokens { // the next batch
+					for i := range problem.rows.Row(n) {
+						problem.rows.Row(n)[i] = int8(c.r.IntN(255) - 127)
+					}
+					copy(problem.rows.Scales(n), randomScales(len(problem.rows.Scales(n)), c.r))
+				}
+				problem.rows.Finish()
+				problem.answer(group, ceilDiv(k, group))
+				problem.check(t)
+			}
+		}
+	})
+}
+
+// TestTilesPassed: which sums are scaled beside tiles.
+func TestTilesPassed(t *testing.T) {
+	for _, c := range []struct {
+		k, group, tokens, zero int
+		direct, want           bool
+	}{
+		{k: 256, group: 64, tokens: 16, want: true},
+		{k: 256, group: 64, tokens: 15},
+		{k: 256, group: 256, tokens: 32},
+		{k: 256, group: 96, tokens: 32},
+		{k: 300, group: 32, tokens: 32, want: true},
+		{k: 300, group: 64, tokens: 32, direct: true},
+		{k: 384, group: 128, tokens: 32, direct: true, want: true},
+		{k: 256, group: 64, tokens: 32, zero: 119, want: true},
+		{k: 256, group: 64, tokens: 32, zero: 120},
+		{k: 256, group: 64, tokens: 32, zero: 1, direct: true},
+	} {
+		w := &Weights{Shape: pack.Shape{M: 32, K: c.k}, Group: c.group, scaling: &scaling{most: c.zero}}
+		if c.zero > 0 {
+			w.scaling.zeros = make([]int8, 1)
+		}
+		p := &batches{tiled: &tiled{w: w}, opener: opener{direct: c.direct}, most: 8}
+		if got := p.scalesOnTiles(call{t1: c.tokens, scaled: true}); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
 }
 
 // TestTilesExtremes: the largest sums that there are.

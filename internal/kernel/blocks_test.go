@@ -17,6 +17,7 @@ import (
 type blockCase struct {
 	weights, activations int
 	zero                 bool
+	small                bool // zero points are within 8 of 0, as those of four bits are
 	extreme              bool // all codes, zero points and activations are the largest or the smallest
 }
 
@@ -35,7 +36,8 @@ func (c blockCase) block(k int) int {
 func blockCases() (cases []blockCase) {
 	for i, w := range []int{0, 16, 32, 64, 128, 256} {
 		for j, a := range []int{0, 32, 64, 128} {
-			three := []blockCase{{w, a, false, false}, {w, a, true, false}, {w, a, true, true}}
+			three := []blockCase{{weights: w, activations: a}, {weights: w, activations: a, zero: true},
+				{weights: w, activations: a, zero: true, extreme: true}}
 			if !long.All {
 				three = three[(i+2*j)%3:][:1]
 			}
@@ -104,6 +106,9 @@ func newBlocks(t *testing.T, spec pack.Spec, s pack.Shape, tokens int, c blockCa
 		p.given.Zeros = make([]int8, s.M*perRow)
 		for i := range p.given.Zeros {
 			p.given.Zeros[i] = []int8{-128, 127, 0, int8(r.IntN(256) - 128)}[r.IntN(4)]
+			if c.small {
+				p.given.Zeros[i] = int8(r.IntN(17) - 8)
+			}
 			if c.extreme {
 				p.given.Zeros[i] = int8(127 - 255*(i/perRow%2)) // of weights at the other end
 			}
@@ -281,7 +286,7 @@ func TestBlocksFences(t *testing.T) {
 	scales, zeros := fence.New(t, 64<<10), fence.New(t, 64<<10)
 	for _, spec := range specs(t) {
 		for i := range 8 {
-			p := newProblem(t, spec, pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(300)}, 1+r.IntN(9), 32, r)
+			p := newProblem(t, spec, pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(300)}, 1+r.IntN(9)+i%2*32, 32, r)
 			p.group = min(p.group, p.matrix.K)
 			for _, k := range For(spec) {
 				if k.checkGroup(p.matrix.K, p.group) != nil {

@@ -34,6 +34,7 @@ func scales(p product) bool {
 type scaling struct {
 	scales []float32
 	zeros  []int8
+	most   int // magnitude of a zero point
 	group  int // columns of a unit
 	units  int // of a row
 	do     Arithmetic
@@ -74,7 +75,8 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 				w.scaling.scales[at] = s.Weights[m*units+u]
 			}
 			if s.Zeros != nil {
-				w.scaling.zeros[at] = s.Zeros[min(m*units+u, len(s.Zeros)-1)]
+				z := s.Zeros[min(m*units+u, len(s.Zeros)-1)]
+				w.scaling.zeros[at], w.scaling.most = z, max(w.scaling.most, int(z), -int(z))
 			}
 		}
 	}
@@ -133,19 +135,27 @@ func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
 	if p0 >= p1 || x.N == 0 {
 		return
 	}
-	for t := range x.N {
-		clear(y[t*ldy:][p0*w.rows : min(p1*w.rows, w.Shape.M)])
-	}
 	c := call{y: asInt32(y), ldy: ldy, x: x, p0: p0, p1: p1, t1: x.N, scaled: true}
 	if scales(w.product) {
 		c.p1 = min(p1, w.Shape.M/w.rows)
 		if p0 < c.p1 {
+			if b, ok := w.product.(*batches); !ok || !b.scalesOnTiles(c) {
+				w.clear(c)
+			}
 			w.product.mul(c)
 		}
 		c.p0, c.p1 = max(p0, c.p1), p1
 	}
+	w.clear(c)
 	for from := c.p0; from < c.p1; {
 		from = w.scaleSums(y, c, from)
+	}
+}
+
+// clear sets the results of a scaled call to zero.
+func (w *Weights) clear(c call) {
+	for t := c.t0; t < c.t1; t++ {
+		clear(c.y[t*c.ldy:][c.p0*w.rows : min(c.p1*w.rows, w.Shape.M)])
 	}
 }
 

@@ -170,20 +170,27 @@ func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) 
 // checkRange refuses matrices whose sums could leave int32. Kernels compute modulo 2³², so that intermediate sums may
 // wrap, and a result that fits is exact.
 func checkRange(spec pack.Spec, group int) error {
-	a, err := pack.FindAlphabet(spec.Alphabet)
+	most, err := largest(spec.Alphabet)
 	if err != nil {
 		return err
 	}
-	most := 0
+	if group > math.MaxInt32/(most*MaxActivation) {
+		return fmt.Errorf("%w: sums of %d products of alphabet %s may exceed int32; at most %d", pack.ErrLimit,
+			group, spec.Alphabet, math.MaxInt32/(most*MaxActivation))
+	}
+	return nil
+}
+
+// largest returns the largest magnitude of the values of an alphabet.
+func largest(alphabet string) (most int, err error) {
+	a, err := pack.FindAlphabet(alphabet)
+	if err != nil {
+		return 0, err
+	}
 	for _, v := range a.Values {
 		most = max(most, int(v), -int(v))
 	}
-	if group > math.MaxInt32/(most*MaxActivation) {
-		return fmt.Errorf("%w: sums of %d products of alphabet %s may exceed int32; at most %d", pack.ErrLimit,
-			group, a.Name,
-			math.MaxInt32/(most*MaxActivation))
-	}
-	return nil
+	return most, nil
 }
 
 // checkZeros is checkRange for weights minus zero points.
@@ -219,7 +226,7 @@ func (w *Weights) Bytes() int { return w.bytes }
 // Multiplier returns the instruction set that a product with the given number of tokens multiplies with. On CPUs with
 // tile registers it is AVX-512 for kernels, groups and token counts that do not use them.
 func (w *Weights) Multiplier(tokens int) ISA {
-	if b, tiles := w.product.(*batches); w.Kernel.ISA == AMX && !(tiles && tokens >= b.tokens) {
+	if b, ok := w.product.(*batches); w.Kernel.ISA == AMX && !(ok && b.onTiles(tokens)) {
 		return AVX512VNNI
 	}
 	return w.Kernel.ISA

@@ -53,9 +53,54 @@ type Scaling struct {
 	Zeros  *int8 // of the weights; nil = none
 }
 
+// AMXGroups holds the arguments of a kernel on tile registers that scales the sums of groups (docs/NUMERICS.md, N15). The
+// fields of AMX mean the same, but: results are floats, one for each token and row; Quads are the columns of a row;
+// RoomQuads are 256 columns; X are tokens in tiles, [32 tokens][64 columns][token][column of the 64], a multiple of 256
+// columns, zero after the last; Sums is a room of AMXGroupSums bytes, at a page. Rows, LdX, and LdGroup are unused, as
+// are Groups and LastQuads. Factors are read for all of the last 32 tokens, and for whole passes of groups.
+//
+//	y[t][m] = +0, then fma(float(Σ (weight[m][k] − zero[m][g])·x[t][k]) · scale[t][g], scale[m][g], y[t][m]) for groups g
+type AMXGroups struct {
+	AMX
+
+	Opener     int      // which of the kernels with sums unpacks the same weights, in their order
+	Kind       int      // of passes: 0 for groups of 32 columns, 1 for 64, 2 for 128, 3 for 256
+	GroupQuads int      // columns of a group, in fours
+	TakenQuads int      // columns of a pass, in fours
+	Together   int      // groups of 256 columns
+	LdPair     int      // bytes from 32 tokens to the next
+	ChunkX     int      // bytes from 256 columns of 32 tokens to the next
+	T          *byte    // where results wait, AMXGroupT bytes for every 32 tokens, at a page
+	Unused     *byte    // another AMXGroupT bytes
+	Factors    *float32 // scales of the activations, [group][token], from the first token on; 1 = none
+	LdFactors  int      // bytes between factors of adjacent groups
+	LdPass     int      // bytes between factors of adjacent passes
+
+	TokensY        int // tokens whose results are prefetched in a pass
+	ChunkLdFactors int // bytes between factors of groups 256 columns apart
+
+	// Of the weights, [panel][unit of a row][row of a panel], from the first of the rows on.
+	Scales        *float32 // nil = none, then the scale of the activations is not rounded before the addition
+	Zeros         *int8    // nil = none; a weight less its zero point is an int8
+	UnitGroups    int      // groups that share a scale and a zero point
+	UnitRows      int      // scales from a unit to the next
+	LdUnits       int      // scales from a panel to the next
+	PassUnitBytes int      // of UnitAt for the groups of a pass
+
+	// Working state of kernels.
+	UnitAt                                                            [12]int
+	ScalesAt, NextScales, NextPresent                                 [4]int
+	PanelUnit, Unit, UnitLeft, ColumnX, ChunkFactors, LdB, TokensLeft int
+	TokenX, TokenFactors, TokenT, PassFactors, PassUnits, PassQuads   int
+	NextFactors, NextT, AheadY                                        int
+}
+
 // Sizes of the rooms of a kernel on tile registers.
 const (
 	AMXRoom  = 128 // bytes for four columns
 	AMXAlign = 16 << 10
 	AMXSums  = 4 * 4096
+
+	AMXGroupSums = 2 * 4 * 4096
+	AMXGroupT    = 4096
 )

@@ -1,0 +1,124 @@
+package kernel
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
+)
+
+// Batches with group-wise scales on AMX tile registers: the sums of a group are scaled while tiles multiply the next one.
+// docs/KERNELS.md has the loop, and what bounds it.
+const (
+	amxGroupBlock   = 128 // tokens at a time, whose activations stay in the L2 cache and results in the L1 cache
+	amxGroupColumns = 256 // unpacked at a time
+)
+
+// tilePass is what a kernel does between two groups, or runs of groups.
+type tilePass struct {
+	group   int // columns
+	columns int // of the pass
+	tokens  int // minimum: docs/notes/kernels.md has measurements
+}
+
+// tilePasses are the sizes of groups that are scaled beside tiles, in the order of asm.AMXGroups.Kind.
+var tilePasses = []tilePass{{32, 128, 32}, {64, 128, 16}, {128, 128, 16}, {256, 256, 16}}
+
+// passKind returns the kind of pass for a group of columns; −1 = none.
+func passKind(group int) int {
+	return slices.IndexFunc(tilePasses, func(p tilePass) bool { return p.group == group })
+}
+
+// scalesOnTiles reports whether the sums of a call are scaled beside tiles. Weights less their zero points must be signed
+// bytes, and weights that are multiplied where they lie must fill passes.
+func (p *batches) scalesOnTiles(c call) bool {
+	kind, units := passKind(p.w.Group), p.w.scaling
+	return c.scaled && kind >= 0 && c.t1-c.t0 >= tilePasses[kind].tokens && p.w.Group < p.w.Shape.K &&
+		(units.zeros == nil || !p.opener.direct && units.most+p.most <= math.MaxInt8) &&
+		(!p.opener.direct || p.w.Shape.K%tilePasses[kind].columns == 0)
+}
+
+// groupsRoom is the working memory of a call. It is larger than 32 KiB, so it lies at a page; the arguments, in which the
+// kernel counts between products, lie in the upper half of one.
+type groupsRoom struct {
+	weights [amxGroupColumns / 4 * asm.AMXRoom]byte
+	sums    [asm.AMXGroupSums]byte
+	results [amxGroupBlock / 32][asm.AMXGroupT]byte
+	unused  [asm.AMXGroupT]byte
+	_       [2048]byte
+	asm.AMXGroups
+}
+
+// groupsRooms keeps them between calls.
+var groupsRooms = sync.Pool{New: func() any { return new(groupsRoom) }}
+
+// mulGroups multiplies whole panels and stores scaled sums.
+func (p *batches) mulGroups(c call) {
+	room := groupsRooms.Get().(*groupsRoom)
+	n := c.t1 - c.t0
+	block := ceilDiv(ceilDiv(n, ceilDiv(n, amxGroupBlock)), 32) * 32
+	for t := c.t0; t < c.t1; t += block {
+		end := min(t+block, c.t1)
+		run := max(1, amxCall/(p.w.rows*p.w.Shape.K*(end-t)))
+		for from := c.p0; from < c.p1; from += run {
+			part := c
+			part.p0, part.p1, part.t0, part.t1 = from, min(from+run, c.p1), t, end
+			for panel := range p.tiled.panels {
+				for i := range p.parts {
+					p.partGroups(room, part, panel, &p.parts[i])
+				}
+			}
+		}
+	}
+	room.AMXGroups = asm.AMXGroups{} // keeps nothing alive
+	groupsRooms.Put(room)
+}
+
+// partGroups does so for 32 rows of each panel, or of one of the panels that a kernel of few tokens takes as one.
+func (p *batches) partGroups(room *groupsRoom, c call, panel int, part *tilePart) {
+	kind, tokens, group := passKind(p.w.Group), c.t1-c.t0, p.w.Group
+	quads := ceilDiv(p.w.Shape.K, 4)
+	bytes, row := p.panel/p.tiled.panels, panel*p.w.rows/p.tiled.panels+part.row
+	perPass, quad := tilePasses[kind].columns, bytes/quads
+	tiles, units := c.x.tiles(), p.w.scaling
+	factors, stride := c.x.blockScales(group)
+	g := &room.AMXGroups
+	*g = asm.AMXGroups{
+		AMX: asm.AMX{
+			W: &p.packed[c.p0*p.panel+panel*bytes+part.at], Panels: c.p1 - c.p0, PanelBytes: p.panel,
+			X: &tiles[c.t0/32*c.x.tilePairStride()], Tokens: tokens,
+			Y: &c.y[c.at(c.t0, 0, 1, c.p0*p.w.rows+row)], LdY: 4 * c.ldy,
+			LdPanel: 4 * p.w.rows, TileY: 4 * part.second,
+			Quads: quads, RoomQuads: amxGroupColumns / 4, Room: &room.weights[0], Sums: &room.sums[0],
+			Lines: max(1, ceilDiv(perPass/4*quad/64, ceilDiv(tokens, 32))),
+			Table: part.table, Config: TileConfig(16),
+		},
+		Opener: p.opener.number, Kind: kind, GroupQuads: group / 4, TakenQuads: perPass / 4,
+		Together: amxGroupColumns / group, LdPair: c.x.tilePairStride(), ChunkX: 32 * amxGroupColumns,
+		T: &room.results[0][0], Unused: &room.unused[0], Factors: &factors[c.t0],
+		LdFactors: 4 * stride, LdPass: 4 * stride * (perPass / group),
+		ChunkLdFactors: 4 * stride * (amxGroupColumns / group),
+		TokensY:        ceilDiv(tokens, ceilDiv(4*quads, perPass)*ceilDiv(tokens, 32)),
+		UnitGroups:     1, UnitRows: p.w.rows, LdUnits: units.units * p.w.rows, PassUnitBytes: 8 * (perPass / group),
+	}
+	if units.group > 0 {
+		g.UnitGroups = ceilDiv(units.group, group)
+	}
+	shared := p.w.unitsFrom(c.p0, 0, true).from(row)
+	g.Scales, g.Zeros = shared.pointers()
+	if group < 64 {
+		halfTiles(&g.Config)
+	}
+	asm.GroupsAMX(g)
+}
+
+// halfTiles makes tiles of activations and weights 32 columns wide.
+func halfTiles(c *[64]byte) {
+	for _, tile := range []int{4, 5} {
+		c[16+2*tile] = 32
+	}
+	for _, tile := range []int{6, 7} {
+		c[48+tile] = 8
+	}
+}
