@@ -18,7 +18,7 @@ const (
 	// sharedFrom is more positions than the engine needs before its workers share the attention of one token.
 	sharedFrom = 640
 	// promptTokens attend together: more than the engine handles in one pass over the KV cache.
-	promptTokens = tensor.MostQueries + 2
+	promptTokens = tensor.MostTokens + 2
 	// passTokens are appended at once where attention is not needed, as in a prompt.
 	passTokens = 128
 	// cacheNumbers bounds the keys of a trial, and so its memory and time: 32 MB, and as much for values.

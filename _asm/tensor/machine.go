@@ -12,6 +12,7 @@ type machine interface {
 	tile(n int) int       // rows that a dot product of n vectors processes at once
 	sumsAtOnce(n int) int // rows whose accumulators for n vectors are kept in registers, to reduce their lanes together
 	together(n int) int   // rows of these that may be multiplied by n vectors at once
+	queriesAtOnce() int   // queries whose scores are computed at once
 
 	// General registers.
 	arg(d ptr, p param)                // d = a pointer, the base of a slice, or an integer
@@ -48,21 +49,30 @@ type machine interface {
 	multiplySub(d, a, b reg)                // d = −a·b + d, rounded once
 	multiplyAddConst(d, a reg, c uint32)    // d = a·c + d, rounded once
 	multiplyAddAt(d, a reg, p ptr, off int) // d = a·memory + d, rounded once
+	addAt(d reg, p ptr, off int)            // d += memory
 	abs(d, a reg)                           // clears the sign
 	negate(d, a reg)                        // flips the sign
 	atMost(d reg, c uint32, tmp reg)        // d = min(d, c); a NaN stays
 	positive(d, tmp reg)                    // d = max(d, 0); a NaN stays
-	notLess(d, a reg, c uint32, tmp reg)    // d = +0 where a < c
 	toFloat(d, a reg)                       // int32 to float
 	toInt(d, a reg)                         // float to int32, ties to even
-	pow2(d, a reg)                          // 2^a for floats with integer values −126 … 127
-	store8(s []reg, p ptr)                  // a block of 16 int32 as int8; destroys s
+	// horner returns the register of p·x + c, rounded once, and the other one of p and free.
+	horner(p, x reg, c uint32, free reg) (result, other reg)
+	// pow2 sets d, the float n + 12582912 with an integer n from −126 to 127, to 2^n: n is its lowest bits.
+	pow2(d reg)
+	mulUnlessLess(d, a, b, x reg, c uint32, tmp reg) // d = a·b, +0 where x < c
+	store8(s []reg, p ptr)                           // a block of 16 int32 as int8; destroys s
 
 	// sums reduces the lanes of the accumulators [vector][row], floats by N5 or integers, and stores the sums of a
 	// vector consecutively, step bytes apart per vector. Each accumulator is a block of 16 lanes; there are 1 or 4
 	// vectors and 1 or 4 rows. p, the accumulators and the four registers tmp are destroyed.
 	sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg)
 	prepareSums() // once, before the first sums
+
+	// loadRows loads four floats of row r of each group of four rows: groups are pointers to their first rows, ld and ld3
+	// once and three times the distance of two rows. transpose4 transposes the 4 × 4 floats of every 128 bits of d.
+	loadRows(d reg, groups []ptr, r int, ld, ld3 ptr)
+	transpose4(d, tmp [4]reg)
 
 	// dotI8 adds the products of n steps of 32 columns of int8, of the row at w with the vectors at x, in int32.
 	// Registers from 0 on that are not accumulators are free. startI8 sets the initial accumulators for n steps; false

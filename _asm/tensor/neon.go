@@ -35,6 +35,8 @@ func (m *arm) tile(n int) int {
 func (m *arm) sumsAtOnce(n int) int { return m.tile(n) }
 func (m *arm) together(int) int     { return 1 }
 
+func (m *arm) queriesAtOnce() int { return 4 }
+
 func (m *arm) line(format string, args ...any) { fmt.Fprintf(m, "\t"+format+"\n", args...) }
 
 // word writes an instruction of up to three registers.
@@ -202,6 +204,11 @@ func (m *arm) multiplyAddAt(d, a reg, p ptr, off int) {
 	m.multiplyAdd(d, a, armScratch)
 }
 
+func (m *arm) addAt(d reg, p ptr, off int) {
+	m.load(armScratch, p, off)
+	m.do("add", d, d, armScratch)
+}
+
 func (m *arm) abs(d, a reg)    { m.word2("fabs .4s", 0x4ea0f800, d, a) }
 func (m *arm) negate(d, a reg) { m.word2("fneg .4s", 0x6ea0f800, d, a) }
 
@@ -212,18 +219,24 @@ func (m *arm) positive(d, tmp reg) {
 	m.do("max", d, d, tmp)
 }
 
-func (m *arm) notLess(d, a reg, c uint32, tmp reg) {
-	m.word("fcmgt .4s", 0x6ea0e400, tmp, m.of(c), a)
-	m.word("bic .16b", 0x4e601c00, d, d, tmp)
-}
-
 func (m *arm) toFloat(d, a reg) { m.word2("scvtf .4s", 0x4e21d800, d, a) }
 func (m *arm) toInt(d, a reg)   { m.word2("fcvtns .4s", 0x4e21a800, d, a) }
 
-func (m *arm) pow2(d, a reg) {
-	m.toInt(d, a)
-	m.doConst("iadd", d, d, 127)
+func (m *arm) horner(p, x reg, c uint32, free reg) (result, other reg) {
+	m.constant(free, c)
+	m.multiplyAdd(free, p, x)
+	return free, p
+}
+
+func (m *arm) pow2(d reg) {
 	m.word2("shl #23 .4s", 0x4f375400, d, d)
+	m.doConst("iadd", d, d, 127<<23)
+}
+
+func (m *arm) mulUnlessLess(d, a, b, x reg, c uint32, tmp reg) {
+	m.do("mul", d, a, b)
+	m.word("fcmgt .4s", 0x6ea0e400, tmp, m.of(c), x)
+	m.word("bic .16b", 0x4e601c00, d, d, tmp)
 }
 
 func (m *arm) store8(s []reg, p ptr) {
@@ -305,4 +318,31 @@ func (m *arm) sums4(a, b, c, d reg, add string, tmp []reg) reg {
 	m.word("uzp2 .4s", 0x4e805800, t3, t0, t2)
 	m.do(add, t1, t1, t3)
 	return t1
+}
+
+func (m *arm) loadRows(d reg, groups []ptr, r int, ld, ld3 ptr) {
+	p := groups[0].arm()
+	switch r {
+	case 1:
+		m.line("ADD %s, %s, %s", ld.arm(), p, armGeneral)
+	case 2:
+		m.line("ADD %s<<1, %s, %s", ld.arm(), p, armGeneral)
+	case 3:
+		m.line("ADD %s, %s, %s", ld3.arm(), p, armGeneral)
+	}
+	if r > 0 {
+		p = armGeneral
+	}
+	m.line("FMOVQ (%s), F%d", p, d)
+}
+
+func (m *arm) transpose4(d, tmp [4]reg) {
+	m.word("zip1 .4s", 0x4e803800, tmp[0], d[0], d[1])
+	m.word("zip2 .4s", 0x4e807800, tmp[1], d[0], d[1])
+	m.word("zip1 .4s", 0x4e803800, tmp[2], d[2], d[3])
+	m.word("zip2 .4s", 0x4e807800, tmp[3], d[2], d[3])
+	m.word("zip1 .2d", 0x4ec03800, d[0], tmp[0], tmp[2])
+	m.word("zip2 .2d", 0x4ec07800, d[1], tmp[0], tmp[2])
+	m.word("zip1 .2d", 0x4ec03800, d[2], tmp[1], tmp[3])
+	m.word("zip2 .2d", 0x4ec07800, d[3], tmp[1], tmp[3])
 }

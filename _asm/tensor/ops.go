@@ -151,12 +151,7 @@ var ops = []*op{
 			f.out("y", s, 1)
 		})
 	}),
-	newOp("largest", "l *lanes, x []float32", "maxGo(l, x)", func(f *function) {
-		f.blocks(func(s int) {
-			f.in(0, "x", s)
-			f.do("max", f.lane(s), f.lane(s), 0)
-		})
-	}),
+	newOp("largest", "l *lanes, x []float32", "maxGo(l, x)", largest),
 	newOp("expSum", "l *lanes, z []float32, m float32", "", func(f *function) {
 		m := f.scalar("m")
 		f.blocks(func(s int) {
@@ -190,6 +185,7 @@ var ops = []*op{
 		})
 	}),
 	newWiden("F16", "[]byte"), newWiden("I8", "[]int8"),
+	newTranspose(), newScores(),
 }
 
 // newWiden widens the elements of a KV cache to floats.
@@ -200,6 +196,33 @@ func newWiden(typ, slice string) *op {
 			f.out("y", s, 0)
 		})
 	})
+}
+
+// largest raises several registers, each to every fourth block: a maximum has a latency, and its order does not matter.
+func largest(f *function) {
+	l, x, count := f.pointer(), f.pointer(), f.pointer()
+	f.arg(l, f.op.param("l"))
+	f.arg(x, f.op.param("x"))
+	f.length(count, f.op.param("x"))
+	f.shift(count, 4)
+	tops := f.take(4) // whole blocks: subs is 1, 2 or 4
+	for i, r := range tops {
+		f.load(r, l, 4*f.width()*(i%subs(f)))
+	}
+	f.turns(count, 4, "blocks", func(n int) {
+		for i := range n * subs(f) {
+			r := tops[i%len(tops)]
+			f.load(0, x, 4*f.width()*i)
+			f.do("max", r, r, 0)
+		}
+		f.addImm(x, 64*n)
+	})
+	for i := len(tops) - 1; i >= subs(f); i-- {
+		f.do("max", tops[i-subs(f)], tops[i-subs(f)], tops[i])
+	}
+	for i := range subs(f) {
+		f.store(tops[i], l, 4*f.width()*i)
+	}
 }
 
 // gated loads the gate into register 0, applies act to it with registers from 1 on, and multiplies by up.
@@ -215,29 +238,26 @@ func gated(act func(f *function)) func(f *function) {
 	}
 }
 
-// exp replaces x by e^x (N9). It needs four registers from t on.
+// exp replaces x by e^x (N9). It needs five registers from t on.
 func (f *function) exp(x, t reg) {
-	n, p, q, orig := t, t+1, t+2, t+3
+	n, p, q, orig, sum := t, t+1, t+2, t+3, t+4
 	f.move(orig, x)
 	f.atMost(x, bits(88), n)
-	f.constant(n, bits(12582912))
-	f.multiplyAddConst(n, x, bits(1.44269504))
-	f.doConst("sub", n, n, bits(12582912))
+	f.constant(sum, bits(12582912))
+	f.multiplyAddConst(sum, x, bits(1.44269504))
+	f.doConst("sub", n, sum, bits(12582912))
 	f.multiplyAddConst(x, n, bits(-0.693359375))
 	f.multiplyAddConst(x, n, bits(2.12194440e-4)) // the remainder
 	f.constant(p, bits(1.9875691500e-4))
 	for _, c := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
 		5.0000001201e-1, 1, 1} {
-		f.constant(q, bits(c))
-		f.multiplyAdd(q, p, x)
-		p, q = q, p
+		p, q = f.horner(p, x, bits(c), q)
 	}
-	f.pow2(n, n)
-	f.do("mul", x, p, n)
-	f.notLess(x, orig, bits(-87), n)
+	f.pow2(sum)
+	f.mulUnlessLess(x, p, sum, orig, bits(-87), n)
 }
 
-// tanh replaces x by N10's tanh. It needs four registers from t on.
+// tanh replaces x by N10's tanh. It needs five registers from t on.
 func (f *function) tanh(x, t reg) {
 	f.do("add", x, x, x)
 	f.exp(x, t)

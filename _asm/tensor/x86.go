@@ -49,6 +49,9 @@ func (m *x86) together(n int) int {
 	return 1
 }
 
+// queriesAtOnce are as many as there are accumulators for.
+func (m *x86) queriesAtOnce() int { return m.lanes / 4 }
+
 func (m *x86) line(format string, args ...any) { fmt.Fprintf(m, "\t"+format+"\n", args...) }
 
 func (m *x86) begin(name string, frame int) {
@@ -265,6 +268,10 @@ func (m *x86) multiplyAddAt(d, a reg, p ptr, off int) {
 	m.line("VFMADD231PS %s, %s, %s", at(p, off), m.v(a), m.v(d))
 }
 
+func (m *x86) addAt(d reg, p ptr, off int) {
+	m.line("VADDPS %s, %s, %s", at(p, off), m.v(d), m.v(d))
+}
+
 func (m *x86) abs(d, a reg)    { m.line("VANDPS %s, %s, %s", m.of(0x7fffffff), m.v(a), m.v(d)) }
 func (m *x86) negate(d, a reg) { m.line("VXORPS %s, %s, %s", m.of(0x80000000), m.v(a), m.v(d)) }
 
@@ -279,24 +286,29 @@ func (m *x86) positive(d, tmp reg) {
 	m.line("VMAXPS %s, %s, %s", m.v(d), m.v(tmp), m.v(d))
 }
 
-func (m *x86) notLess(d, a reg, c uint32, tmp reg) {
-	const predicate = 5 // not less than, or unordered
-	if m.lanes == 16 {
-		m.line("VCMPPS $%d, %s, %s, K1", predicate, m.of(c), m.v(a))
-		m.line("VMOVAPS.Z %s, K1, %s", m.v(d), m.v(d))
-		return
-	}
-	m.line("VCMPPS $%d, %s, %s, %s", predicate, m.of(c), m.v(a), m.v(tmp))
-	m.line("VANDPS %s, %s, %s", m.v(tmp), m.v(d), m.v(d))
-}
-
 func (m *x86) toFloat(d, a reg) { m.line("VCVTDQ2PS %s, %s", m.v(a), m.v(d)) }
 func (m *x86) toInt(d, a reg)   { m.line("VCVTPS2DQ %s, %s", m.v(a), m.v(d)) }
 
-func (m *x86) pow2(d, a reg) {
-	m.toInt(d, a)
-	m.doConst("iadd", d, d, 127)
+func (m *x86) horner(p, x reg, c uint32, free reg) (result, other reg) {
+	m.line("VFMADD213PS %s, %s, %s", m.of(c), m.v(x), m.v(p))
+	return p, free
+}
+
+func (m *x86) pow2(d reg) {
 	m.line("VPSLLD $23, %s, %s", m.v(d), m.v(d))
+	m.doConst("iadd", d, d, 127<<23)
+}
+
+func (m *x86) mulUnlessLess(d, a, b, x reg, c uint32, tmp reg) {
+	const predicate = 5 // not less than, or unordered
+	if m.lanes == 16 {
+		m.line("VCMPPS $%d, %s, %s, K1", predicate, m.of(c), m.v(x))
+		m.line("VMULPS.Z %s, %s, K1, %s", m.v(b), m.v(a), m.v(d))
+		return
+	}
+	m.do("mul", d, a, b)
+	m.line("VCMPPS $%d, %s, %s, %s", predicate, m.of(c), m.v(x), m.v(tmp))
+	m.line("VANDPS %s, %s, %s", m.v(tmp), m.v(d), m.v(d))
 }
 
 func (m *x86) store8(s []reg, p ptr) {

@@ -8,9 +8,8 @@ type Attention struct {
 	Cap   float32 // soft cap of the scores; 0 = none
 }
 
-// Query is one token's query heads that share a KV head.
+// Query is one token's query heads that share a KV head, without the queries themselves.
 type Query struct {
-	Q    []float32 // [heads][Width], padded with zeros
 	Dst  []float32 // [heads][dim]: receives the attention
 	Span Range     // attention span: at least one position
 
@@ -36,88 +35,169 @@ func HeadOf(sinks, slopes []float32, head int) Head {
 	return h
 }
 
-// MostQueries is the number of tokens whose attention Heads computes at once: all of them visit a block of the cache
-// while it is in the first-level cache of the processor.
-const MostQueries = 4
+// Queries that Heads computes at once: all of them visit a block of the cache while it is in the first-level cache of
+// the processor, and the more there are, the less it costs to transpose it. LeastTokens tokens always are.
+const (
+	MostQueries = 128
+	LeastTokens = 4
+	MostTokens  = CacheBlock
+)
 
-// Scratch is memory for the attention of MostQueries tokens.
+// TokensOf is the number of tokens with these query heads per KV head that Heads computes at once, a power of two.
+func TokensOf(heads int) int {
+	n := MostTokens
+	for n > LeastTokens && n*heads > MostQueries {
+		n /= 2
+	}
+	return n
+}
+
+// ScoreSpace is the number of scores that Heads needs for queries with an attention span of at most visible positions
+// in all: whole blocks of keys, and the lanes behind them.
+func ScoreSpace(queries, visible int) int { return queries * (visible + 2*CacheBlock + Lanes) }
+
+// Scratch is memory for the attention of TokensOf tokens.
 type Scratch struct {
-	visible int
-	queries []float32 // [MostQueries · heads][width]
-	scores  []float32 // [MostQueries · heads][visible]
-	out     []float32 // [MostQueries · heads][width]
-	totals  []float32 // [MostQueries · heads]
-	codes   []int8    // [MostQueries · heads][width]: the queries as int8
-	scales  []float32 // [MostQueries · heads]: their scales
-	sums    []int32   // [MostQueries · heads][rows of a block or stretch]
-	wide    []float32 // [CacheBlock][width]
+	scores  []float32 // [tokens · heads][stride of a call]
+	out     []float32 // [tokens · heads][width]
+	totals  []float32 // [tokens · heads]
+	codes   []int8    // [tokens · heads][width]: the queries as int8
+	scales  []float32 // [tokens · heads]: their scales
+	sums    []int32   // [tokens · heads][rows of a block or stretch]
+	wide    []float32 // rows of a block, or rows of a panel of values, as floats
+	keys    []float32 // [width][CacheBlock]: a block of keys, transposed
+	partial []float32 // [partialSums]
 }
 
-// NewScratch makes scratch memory for the query heads of a KV head of the given width. scores has MostQueries · heads
-// rows, each as long as the longest attention span; page is the number of rows of a page of the cache.
+// NewScratch makes scratch memory for the query heads of a KV head of the given width. scores has ScoreSpace elements;
+// page is the number of rows of a page of the cache.
 func NewScratch(heads, width, page int, scores []float32) *Scratch {
-	n := MostQueries * heads
+	n := TokensOf(heads) * heads
 	return &Scratch{
-		visible: len(scores) / n, queries: make([]float32, n*width), scores: scores, out: make([]float32, n*width),
-		totals: make([]float32, n), codes: make([]int8, n*width), scales: make([]float32, n),
-		sums: make([]int32, max(n*CacheBlock, heads*page)), wide: make([]float32, CacheBlock*width),
+		scores: scores, out: make([]float32, n*width), totals: make([]float32, n), codes: make([]int8, n*width),
+		scales: make([]float32, n), sums: make([]int32, max(n*CacheBlock, heads*page)),
+		wide: make([]float32, max(CacheBlock*width, valueRows*ValueColumns)), keys: make([]float32, width*CacheBlock),
+		partial: make([]float32, partialSums),
 	}
 }
 
-// Heads computes the attention of at most MostQueries tokens to one KV head. All query heads of all tokens visit a
-// block of keys together, and then a block of values, if it is in the attention span of all tokens.
-func (a Attention) Heads(queries []Query, heads, dim int, keys, values *Cache, s *Scratch) {
-	scores, out := Vectors{s.scores, s.visible}, Vectors{s.out, values.Width()}
-	clear(s.out[:len(queries)*heads*out.Stride])
-	if len(queries) == 1 {
-		q := &queries[0]
-		keys.Scores(scores, q.Q, heads, q.Span, s)
-		a.weights(q, scores, s.totals[:heads], values)
-		values.AddWeighted(out, scores, heads, q.Span, Range{0, out.Stride}, s)
+// Heads computes the attention of at most TokensOf(heads) tokens to one KV head. q has their queries, [tokens · heads]
+// [Width], padded with zeros. All query heads of all tokens visit a block of keys together, and then a block of values,
+// if it is in the attention span of all tokens.
+func (a Attention) Heads(q []float32, tokens []Query, heads, dim int, keys, values *Cache, s *Scratch) {
+	g := newGroup(tokens, heads, s)
+	out := Vectors{s.out, values.Width()}
+	clear(s.out[:g.n*out.Stride])
+	scaled := 0
+	if len(tokens) == 1 {
+		keys.Scores(g.scores(0), q, heads, tokens[0].Span, s)
 	} else {
-		a.shared(queries, heads, keys, values, s)
+		scaled = a.shared(&g, q, keys, s)
 	}
-	for i := range queries {
-		queries[i].divide(out.from(i*heads), dim, s.totals[i*heads:][:heads])
-	}
-}
-
-// shared computes s.out and s.totals of several tokens, block by block.
-func (a Attention) shared(queries []Query, heads int, keys, values *Cache, s *Scratch) {
-	scores, out := Vectors{s.scores, s.visible}, Vectors{s.out, values.Width()}
-	n, cols := len(queries)*heads, Range{0, out.Stride}
-	all, common := queries[0].Span, queries[0].Span
-	for i, q := range queries {
-		all = Range{min(all.From, q.Span.From), max(all.To, q.Span.To)}
-		common = common.and(q.Span)
-		copy(s.queries[i*heads*out.Stride:], q.Q)
-	}
-	keys.quantizeQueries(s.queries, n, s)
-	for rows := range all.blocks(CacheBlock) { // scores outside of a token's span are computed and ignored
-		keys.pageScores(scores.at(rows.From-all.From), s.queries, n, rows, 0, s)
-	}
-	for i := range queries {
-		q := &queries[i]
-		a.weights(q, scores.from(i*heads).at(q.Span.From-all.From), s.totals[i*heads:][:heads], values)
-	}
-	for rows := range all.blocks(CacheBlock) {
-		if rows.and(common) == rows {
-			values.pageAddWeighted(out, scores.at(rows.From-all.From), n, area{rows, cols, 0}, s)
-			continue
-		}
-		for i, q := range queries {
-			if r := rows.and(q.Span); r.Len() > 0 {
-				z := scores.from(i * heads).at(r.From - all.From)
-				values.pageAddWeighted(out.from(i*heads), z, heads, area{r, cols, 0}, s)
+	for i := range tokens {
+		for h := range heads {
+			at, t := i*heads+h, &tokens[i]
+			z := g.scores(at).at(t.Span.From - g.from).Data
+			if at >= scaled {
+				Times(z[:t.Span.Len()], a.Scale)
 			}
+			s.totals[at] = a.weights(z[:Padded(t.Span.Len())], values, t.Span, HeadOf(t.Sinks, t.Slopes, h))
 		}
+	}
+	if len(tokens) == 1 {
+		values.AddWeighted(out, g.scores(0), heads, tokens[0].Span, Range{0, out.Stride}, s)
+	} else {
+		g.addWeighted(out, values)
+	}
+	for i := range tokens {
+		tokens[i].divide(out.from(i*heads), dim, s.totals[i*heads:][:heads])
 	}
 }
 
-// weights turns a token's scores into weights, and sets totals to the sum of each head.
-func (a Attention) weights(q *Query, z Vectors, totals []float32, values *Cache) {
-	for h := range totals {
-		totals[h] = a.Weights(z.from(h).Data[:q.Span.Len()], values, q.Span, HeadOf(q.Sinks, q.Slopes, h))
+// group is the tokens of a call of Heads.
+type group struct {
+	tokens      []Query
+	heads, n    int   // per token; in all
+	all, common Range // positions that some tokens attend to, and that all do
+	from        int   // position of the first score of a row
+	stride      int   // of rows of scores
+	*Scratch
+}
+
+func newGroup(tokens []Query, heads int, s *Scratch) group {
+	g := group{tokens: tokens, heads: heads, n: len(tokens) * heads, all: tokens[0].Span, common: tokens[0].Span,
+		Scratch: s}
+	for _, q := range tokens[1:] {
+		g.all = Range{min(g.all.From, q.Span.From), max(g.all.To, q.Span.To)}
+		g.common = g.common.and(q.Span)
+	}
+	g.from = g.all.From
+	if len(tokens) > 1 {
+		g.from -= g.from % CacheBlock
+	}
+	g.stride = (g.all.To-g.from+CacheBlock-1)/CacheBlock*CacheBlock + Lanes
+	return g
+}
+
+// scores are the scores of queries from the first one on.
+func (g *group) scores(first int) Vectors { return Vectors{g.Scratch.scores, g.stride}.from(first) }
+
+// shared computes the scores of several tokens, block by block. It returns how many queries, from the first one on,
+// have scores that are scaled.
+func (a Attention) shared(g *group, q []float32, keys *Cache, s *Scratch) (scaled int) {
+	if keys.typ != I8 && g.n >= transposedQueries {
+		scaled = g.n / scoreTile * scoreTile
+	}
+	keys.quantizeQueries(q, g.n, s)
+	for rows := range (Range{g.from, g.all.To}).blocks(CacheBlock) { // scores outside of a token's span are ignored
+		z := g.scores(0).at(rows.From - g.from)
+		if scaled > 0 {
+			keys.scaledScores(z, q, g.seeing(rows, scaled), rows.From, a.Scale, s)
+		}
+		if scaled < g.n {
+			keys.pageScores(z.from(scaled), q[scaled*keys.width:], g.n-scaled, rows, 0, s)
+		}
+	}
+	return scaled
+}
+
+// seeing is the queries, of the first n, that tokens between the first and the last have which attend to some of these
+// positions: whole calls of scores.
+func (g *group) seeing(rows Range, n int) (queries Range) {
+	first, last := 0, len(g.tokens)-1
+	for first < last && g.tokens[first].Span.and(rows).Len() <= 0 {
+		first++
+	}
+	for last > first && g.tokens[last].Span.and(rows).Len() <= 0 {
+		last--
+	}
+	return Range{first * g.heads / scoreTile * scoreTile, min(n, (last+1)*g.heads+scoreTile-1) / scoreTile * scoreTile}
+}
+
+// addWeighted adds the weighted values to the outputs, block by block: positions that all tokens attend to together,
+// those before and after them one token at a time.
+func (g *group) addWeighted(out Vectors, values *Cache) {
+	for rows := range g.all.blocks(values.valueBlock()) {
+		together := rows.and(g.common)
+		if together.Len() <= 0 {
+			together = Range{rows.To, rows.To}
+		}
+		g.addEach(out, values, Range{rows.From, together.From})
+		if together.Len() > 0 {
+			z := g.scores(0).at(together.From - g.from)
+			values.pageAddWeighted(out, z, g.n, area{together, Range{0, out.Stride}, 0}, g.Scratch)
+		}
+		g.addEach(out, values, Range{together.To, rows.To})
+	}
+}
+
+// addEach adds the weighted values of positions that not all tokens attend to.
+func (g *group) addEach(out Vectors, values *Cache, rows Range) {
+	for i, t := range g.tokens {
+		if r := rows.and(t.Span); r.Len() > 0 {
+			z := g.scores(i * g.heads).at(r.From - g.from)
+			values.pageAddWeighted(out.from(i*g.heads), z, g.heads, area{r, Range{0, out.Stride}, 0}, g.Scratch)
+		}
 	}
 }
 
@@ -170,6 +250,26 @@ func (c *Cache) Scores(z Vectors, q []float32, heads int, rows Range, s *Scratch
 // with the weight of the sink, a score that belongs to no row.
 func (a Attention) Weights(z []float32, values *Cache, rows Range, head Head) (sum float32) {
 	Times(z, a.Scale)
+	a.bias(z, rows, head)
+	sum = SoftmaxBeside(z, head.Sink)
+	values.applyScales(z, rows)
+	return sum
+}
+
+// weights is Weights of scores that are scaled. z has whole lanes: what is beyond the rows is overwritten.
+func (a Attention) weights(z []float32, values *Cache, rows Range, head Head) (sum float32) {
+	n := rows.Len()
+	a.bias(z[:n], rows, head)
+	for i := n; i < len(z); i++ {
+		z[i] = float32(math.Inf(-1)) // which adds e^−∞ = +0 to a lane
+	}
+	sum = softmax(z, head.Sink)
+	values.applyScales(z[:n], rows)
+	return sum
+}
+
+// bias limits scaled scores, and adds what grows with the positions.
+func (a Attention) bias(z []float32, rows Range, head Head) {
 	if a.Cap != 0 {
 		SoftCaps(z, a.Cap)
 	}
@@ -178,9 +278,6 @@ func (a Attention) Weights(z []float32, values *Cache, rows Range, head Head) (s
 			z[j] += float32(head.Slope * float32(rows.From+j))
 		}
 	}
-	sum = SoftmaxBeside(z, head.Sink)
-	values.applyScales(z, rows)
-	return sum
 }
 
 // AddWeighted adds Σ x[h·stride + j] · row(rows.From+j), of the given columns, to vector h of y, for the heads of one

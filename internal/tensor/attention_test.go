@@ -39,7 +39,11 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 		values.SetRow(i, v[i])
 	}
 	width := keys.Width()
-	queries := make([]Query, 1+r.IntN(MostQueries))
+	tokens := 1 + r.IntN(TokensOf(heads))
+	if r.IntN(2) == 0 {
+		tokens = 1 + r.IntN(LeastTokens)
+	}
+	queries, all := make([]Query, tokens), make([]float32, tokens*heads*width)
 	var sinks []float32
 	if r.IntN(2) == 0 {
 		sinks = ordinary(r, heads)
@@ -53,21 +57,22 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 		if i == 0 || span.Len() < 1 {
 			span = Range{from, from + visible}
 		}
-		queries[i] = Query{make([]float32, heads*width), make([]float32, heads*dim), span, sinks, slopes}
+		queries[i] = Query{make([]float32, heads*dim), span, sinks, slopes}
 		for h := range heads {
-			copy(queries[i].Q[h*width:], ordinary(r, dim))
+			copy(all[(i*heads+h)*width:], ordinary(r, dim))
 		}
 	}
-	s := NewScratch(heads, width, keys.Rows, make([]float32, MostQueries*heads*visible))
-	a.Heads(queries, heads, dim, keys, values, s)
+	s := NewScratch(heads, width, keys.Rows, make([]float32, ScoreSpace(tokens*heads, visible)))
+	a.Heads(all, queries, heads, dim, keys, values, s)
 	c := attentionCase{a, heads, dim, keys, values, s}
 	for i, q := range queries {
-		if d := differ(c.inSteps(r, q), q.Dst); d != "" {
+		x := all[i*heads*width:][:heads*width]
+		if d := differ(c.inSteps(r, x, q), q.Dst); d != "" {
 			t.Fatalf("%s, dim %d, %d heads, query %d: shared among several: %s", typ, dim, heads, i, d)
 		}
 		for h := range heads {
 			keys, values := k[q.Span.From:q.Span.To], v[q.Span.From:q.Span.To]
-			want := headReference(a, typ, q.Q[h*width:][:dim], [2][][]float32{keys, values}, HeadOf(sinks, slopes, h),
+			want := headReference(a, typ, x[h*width:][:dim], [2][][]float32{keys, values}, HeadOf(sinks, slopes, h),
 				q.Span.From)
 			if d := differ(q.Dst[h*dim:][:dim], want); d != "" {
 				t.Fatalf("%s, dim %d, %d heads, query %d span %v: head %d: %s", typ, dim, heads, i, q.Span, h, d)
@@ -77,15 +82,17 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 }
 
 // inSteps computes the attention of one token in steps, some rows and some columns at a time.
-func (c *attentionCase) inSteps(r *rand.Rand, q Query) (dst []float32) {
+func (c *attentionCase) inSteps(r *rand.Rand, x []float32, q Query) (dst []float32) {
 	n, width := q.Span.Len(), c.keys.Width()
 	z, totals := Vectors{make([]float32, c.heads*n), n}, make([]float32, c.heads)
 	for at := 0; at < n; {
 		next := min(n, at+1+r.IntN(99))
-		c.keys.Scores(z.at(at), q.Q, c.heads, Range{q.Span.From + at, q.Span.From + next}, c.scratch)
+		c.keys.Scores(z.at(at), x, c.heads, Range{q.Span.From + at, q.Span.From + next}, c.scratch)
 		at = next
 	}
-	c.weights(&q, z, totals, c.values)
+	for h := range totals {
+		totals[h] = c.Weights(z.from(h).Data[:n], c.values, q.Span, HeadOf(q.Sinks, q.Slopes, h))
+	}
 	out := Vectors{make([]float32, c.heads*width), width}
 	for at := 0; at < width; {
 		cols := Range{at, min(width, at+Lanes*(1+r.IntN(4)))}

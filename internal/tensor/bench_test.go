@@ -34,24 +34,26 @@ func BenchmarkMul(b *testing.B) {
 	}
 }
 
-// BenchmarkHeads computes the attention of four tokens that see 256 positions.
+// BenchmarkHeads computes the attention of as many tokens as attend together, the last one to 256 positions.
 func BenchmarkHeads(b *testing.B) {
 	const heads, dim, visible = 4, 128, 256
+	tokens := TokensOf(heads)
 	r := rand.New(rand.NewPCG(2, 2))
 	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
-		keys, values := newCaches(typ, visible, dim, CacheBlock)
+		keys, values := newCaches(typ, visible, dim, typ.PageRows(dim))
 		for i := range visible {
 			keys.SetRow(i, ordinary(r, dim))
 			values.SetRow(i, ordinary(r, dim))
 		}
-		queries := make([]Query, MostQueries)
+		queries, q, seen := make([]Query, tokens), ordinary(r, tokens*heads*dim), 0
 		for i := range queries {
-			span := Range{0, visible - MostQueries + 1 + i}
-			queries[i] = Query{Q: ordinary(r, heads*dim), Dst: make([]float32, heads*dim), Span: span}
+			queries[i] = Query{Dst: make([]float32, heads*dim), Span: Range{0, visible - tokens + 1 + i}}
+			seen += queries[i].Span.Len()
 		}
-		a, s := Attention{Scale: 0.1}, NewScratch(heads, dim, CacheBlock, make([]float32, MostQueries*heads*visible))
+		a := Attention{Scale: 0.1}
+		s := NewScratch(heads, dim, CacheBlock, make([]float32, ScoreSpace(tokens*heads, visible)))
 		b.Run(string(typ), func(b *testing.B) {
-			ofLimit(b, 2*2*len(queries)*heads*visible*dim, func() { a.Heads(queries, heads, dim, keys, values, s) })
+			ofLimit(b, 2*2*heads*seen*dim, func() { a.Heads(q, queries, heads, dim, keys, values, s) })
 		})
 	}
 }
@@ -137,7 +139,7 @@ func BenchmarkCachedToken(b *testing.B) {
 				values.SetRow(i, ordinary(r, dim))
 			}
 			_, row := typ.Row(dim)
-			s, all := NewScratch(heads, dim, visible, make([]float32, MostQueries*heads*visible)), Range{0, visible}
+			s, all := NewScratch(heads, dim, visible, nil), Range{0, visible}
 			q, z, o := ordinary(r, heads*dim), Vectors{ordinary(r, heads*visible), visible}, make([]float32, heads*dim)
 			b.Run(fmt.Sprintf("%s/%dx%d", typ, dim, heads), func(b *testing.B) {
 				best := roofline.Fastest(200*time.Millisecond, func() {

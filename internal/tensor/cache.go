@@ -52,6 +52,17 @@ const CacheBlock = 32
 // ValueColumns is the number of columns of a panel of values: as many as there are registers for four weighted sums.
 const ValueColumns = 64
 
+// valueRows is the number of rows of a panel of values that all queries visit before the next rows: 16 KB.
+const valueRows = 64
+
+// valueBlock is the same, such that a page has whole blocks.
+func (c *Cache) valueBlock() int {
+	if c.Rows%valueRows == 0 {
+		return valueRows
+	}
+	return CacheBlock
+}
+
 // CacheType is the number format of a cache.
 type CacheType string
 

@@ -125,8 +125,8 @@ func everything() string {
 		for h := range 3 {
 			copy(q[h*keys.Width():], g.floats(48))
 		}
-		scratch := NewScratch(3, keys.Width(), CacheBlock, make([]float32, MostQueries*3*99))
-		Attention{Scale: 0.1}.Heads([]Query{{Q: q, Dst: o, Span: Range{1, 100}}}, 3, 48, keys, values, scratch)
+		scratch := NewScratch(3, keys.Width(), CacheBlock, make([]float32, ScoreSpace(3, 99)))
+		Attention{Scale: 0.1}.Heads(q, []Query{{Dst: o, Span: Range{1, 100}}}, 3, 48, keys, values, scratch)
 		put(o...)
 	}
 	r := NewRope(500000, 64)

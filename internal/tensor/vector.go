@@ -176,24 +176,42 @@ func Softmax(z []float32) (sum float32) { return SoftmaxBeside(z, float32(math.I
 
 // SoftmaxBeside is Softmax with one more score, which is counted in the maximum and, at the end, in the sum.
 func SoftmaxBeside(z []float32, beside float32) (sum float32) {
-	var top, l, rest lanes
-	for i := range top {
-		top[i], rest[i] = max(z[0], beside), float32(math.Inf(-1)) // which adds e^−∞ = +0 to a lane
+	var rest lanes
+	for i := range rest {
+		rest[i] = float32(math.Inf(-1)) // which adds e^−∞ = +0 to a lane
 	}
 	n := whole(len(z))
 	copy(rest[:], z[n:])
-	largest(&top, z[:n])
-	largest(&top, rest[:])
-	m := top[0]
-	for _, v := range top[1:] {
-		if v > m {
-			m = v
-		}
-	}
+	m := largestOf(rest[:], largestOf(z[:n], beside))
+	var l lanes
 	expSum(&l, z[:n], m)
 	expSum(&l, rest[:], m)
 	copy(z[n:], rest[:])
 	return fold(&l) + Exp(beside-m)
+}
+
+// softmax is SoftmaxBeside of whole lanes.
+func softmax(z []float32, beside float32) (sum float32) {
+	var l lanes
+	m := largestOf(z, beside)
+	expSum(&l, z, m)
+	return fold(&l) + Exp(beside-m)
+}
+
+// largestOf is the largest of whole lanes of scores and one beside. The lanes are compared as integers, which are in the
+// order of the floats once the magnitude of negative ones is inverted: their order is random, and no branch depends on it.
+func largestOf(z []float32, beside float32) float32 {
+	var top lanes
+	for i := range top {
+		top[i] = beside
+	}
+	largest(&top, z)
+	most := int32(math.MinInt32)
+	for _, v := range top {
+		b := int32(math.Float32bits(v))
+		most = max(most, b^int32(uint32(b>>31)>>1))
+	}
+	return math.Float32frombits(uint32(most ^ int32(uint32(most>>31)>>1)))
 }
 
 // ClampedGate is the Gate of gpt-oss: silu(α·g)·(u + 1)/α, with values of at most limit, and up values of at least

@@ -378,6 +378,40 @@ func widenI8AVX512(y []float32, x []int8)
 //go:noescape
 func widenI8AVX2(y []float32, x []int8)
 
+func transpose(y []float32, w []byte, ldw int, cols int) {
+	switch level {
+	case levelAVX512:
+		transposeAVX512(y, w, ldw, cols)
+	case levelAVX2:
+		transposeAVX2(y, w, ldw, cols)
+	default:
+		transposeGo(y, w, ldw, cols)
+	}
+}
+
+//go:noescape
+func transposeAVX512(y []float32, w []byte, ldw int, cols int)
+
+//go:noescape
+func transposeAVX2(y []float32, w []byte, ldw int, cols int)
+
+func scores(z []float32, ldz int, k []float32, q []float32, ldq int, width int, c float32, partial []float32) {
+	switch level {
+	case levelAVX512:
+		scoresAVX512(z, ldz, k, q, ldq, width, c, partial)
+	case levelAVX2:
+		scoresAVX2(z, ldz, k, q, ldq, width, c, partial)
+	default:
+		scoresGo(z, ldz, k, q, ldq, width, c, partial)
+	}
+}
+
+//go:noescape
+func scoresAVX512(z []float32, ldz int, k []float32, q []float32, ldq int, width int, c float32, partial []float32)
+
+//go:noescape
+func scoresAVX2(z []float32, ldz int, k []float32, q []float32, ldq int, width int, c float32, partial []float32)
+
 type (
 	floatKernel func(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 	int8Kernel  func(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)

@@ -268,6 +268,30 @@ func widenI8(y []float32, x []int8) {
 //go:noescape
 func widenI8NEON(y []float32, x []int8)
 
+func transpose(y []float32, w []byte, ldw int, cols int) {
+	switch level {
+	case levelNEON:
+		transposeNEON(y, w, ldw, cols)
+	default:
+		transposeGo(y, w, ldw, cols)
+	}
+}
+
+//go:noescape
+func transposeNEON(y []float32, w []byte, ldw int, cols int)
+
+func scores(z []float32, ldz int, k []float32, q []float32, ldq int, width int, c float32, partial []float32) {
+	switch level {
+	case levelNEON:
+		scoresNEON(z, ldz, k, q, ldq, width, c, partial)
+	default:
+		scoresGo(z, ldz, k, q, ldq, width, c, partial)
+	}
+}
+
+//go:noescape
+func scoresNEON(z []float32, ldz int, k []float32, q []float32, ldq int, width int, c float32, partial []float32)
+
 type (
 	floatKernel func(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 	int8Kernel  func(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)

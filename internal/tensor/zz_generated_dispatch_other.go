@@ -92,6 +92,14 @@ func widenI8(y []float32, x []int8) {
 	widenI8Go(y, x)
 }
 
+func transpose(y []float32, w []byte, ldw int, cols int) {
+	transposeGo(y, w, ldw, cols)
+}
+
+func scores(z []float32, ldz int, k []float32, q []float32, ldq int, width int, c float32, partial []float32) {
+	scoresGo(z, ldz, k, q, ldq, width, c, partial)
+}
+
 type (
 	floatKernel func(y []float32, ldy int, w []byte, ldw int, x []float32, ldx, cols, rows, ahead int)
 	int8Kernel  func(y []int32, ldy int, w []byte, ldw int, x []int8, ldx, cols, rows, ahead int)

@@ -569,19 +569,17 @@ TEXT ·siluNEON(SB), NOSPLIT, $0-72
 	VDUP R19, V20.S4
 	MOVW $0x3f800000, R19
 	VDUP R19, V19.S4
-	MOVW $0x0000007f, R19
-	VDUP R19, V18.S4
 	MOVW $0xc2ae0000, R19
-	VDUP R19, V17.S4
+	VDUP R19, V18.S4
 
 loop:
 	FMOVQ 0(R2), F0
 	WORD $0x6ea0f801 // fneg .4s v1, v0
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebef421 // fmin .4s v1, v1, v30
-	VMOV V29.B16, V2.B16
-	WORD $0x4e3ccc22 // fmla .4s v2, v1, v28
-	WORD $0x4ebdd442 // fsub .4s v2, v2, v29
+	VMOV V29.B16, V6.B16
+	WORD $0x4e3ccc26 // fmla .4s v6, v1, v28
+	WORD $0x4ebdd4c2 // fsub .4s v2, v6, v29
 	WORD $0x4e3bcc41 // fmla .4s v1, v2, v27
 	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
 	VMOV V25.B16, V3.B16
@@ -599,11 +597,10 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V19.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb28442 // add .4s v2, v2, v18
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb384c6 // add .4s v6, v6, v19
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e642 // fcmgt .4s v2, v18, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e33d421 // fadd .4s v1, v1, v19
 	VMOV V19.B16, V2.B16
@@ -616,9 +613,9 @@ loop:
 	WORD $0x6ea0f801 // fneg .4s v1, v0
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebef421 // fmin .4s v1, v1, v30
-	VMOV V29.B16, V2.B16
-	WORD $0x4e3ccc22 // fmla .4s v2, v1, v28
-	WORD $0x4ebdd442 // fsub .4s v2, v2, v29
+	VMOV V29.B16, V6.B16
+	WORD $0x4e3ccc26 // fmla .4s v6, v1, v28
+	WORD $0x4ebdd4c2 // fsub .4s v2, v6, v29
 	WORD $0x4e3bcc41 // fmla .4s v1, v2, v27
 	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
 	VMOV V25.B16, V3.B16
@@ -636,11 +633,10 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V19.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb28442 // add .4s v2, v2, v18
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb384c6 // add .4s v6, v6, v19
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e642 // fcmgt .4s v2, v18, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e33d421 // fadd .4s v1, v1, v19
 	VMOV V19.B16, V2.B16
@@ -653,9 +649,9 @@ loop:
 	WORD $0x6ea0f801 // fneg .4s v1, v0
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebef421 // fmin .4s v1, v1, v30
-	VMOV V29.B16, V2.B16
-	WORD $0x4e3ccc22 // fmla .4s v2, v1, v28
-	WORD $0x4ebdd442 // fsub .4s v2, v2, v29
+	VMOV V29.B16, V6.B16
+	WORD $0x4e3ccc26 // fmla .4s v6, v1, v28
+	WORD $0x4ebdd4c2 // fsub .4s v2, v6, v29
 	WORD $0x4e3bcc41 // fmla .4s v1, v2, v27
 	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
 	VMOV V25.B16, V3.B16
@@ -673,11 +669,10 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V19.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb28442 // add .4s v2, v2, v18
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb384c6 // add .4s v6, v6, v19
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e642 // fcmgt .4s v2, v18, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e33d421 // fadd .4s v1, v1, v19
 	VMOV V19.B16, V2.B16
@@ -690,9 +685,9 @@ loop:
 	WORD $0x6ea0f801 // fneg .4s v1, v0
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebef421 // fmin .4s v1, v1, v30
-	VMOV V29.B16, V2.B16
-	WORD $0x4e3ccc22 // fmla .4s v2, v1, v28
-	WORD $0x4ebdd442 // fsub .4s v2, v2, v29
+	VMOV V29.B16, V6.B16
+	WORD $0x4e3ccc26 // fmla .4s v6, v1, v28
+	WORD $0x4ebdd4c2 // fsub .4s v2, v6, v29
 	WORD $0x4e3bcc41 // fmla .4s v1, v2, v27
 	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
 	VMOV V25.B16, V3.B16
@@ -710,11 +705,10 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V19.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb28442 // add .4s v2, v2, v18
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb384c6 // add .4s v6, v6, v19
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e642 // fcmgt .4s v2, v18, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e33d421 // fadd .4s v1, v1, v19
 	VMOV V19.B16, V2.B16
@@ -768,12 +762,10 @@ TEXT ·geluTanhNEON(SB), NOSPLIT, $0-72
 	VDUP R19, V18.S4
 	MOVW $0x3f800000, R19
 	VDUP R19, V17.S4
-	MOVW $0x0000007f, R19
-	VDUP R19, V16.S4
 	MOVW $0xc2ae0000, R19
-	VDUP R19, V15.S4
+	VDUP R19, V16.S4
 	MOVW $0x40000000, R19
-	VDUP R19, V14.S4
+	VDUP R19, V15.S4
 
 loop:
 	FMOVQ 0(R2), F0
@@ -785,9 +777,9 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebcf421 // fmin .4s v1, v1, v28
-	VMOV V27.B16, V2.B16
-	WORD $0x4e3acc22 // fmla .4s v2, v1, v26
-	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
+	VMOV V27.B16, V6.B16
+	WORD $0x4e3acc26 // fmla .4s v6, v1, v26
+	WORD $0x4ebbd4c2 // fsub .4s v2, v6, v27
 	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
 	WORD $0x4e38cc41 // fmla .4s v1, v2, v24
 	VMOV V23.B16, V3.B16
@@ -805,14 +797,13 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V17.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb08442 // add .4s v2, v2, v16
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e5e2 // fcmgt .4s v2, v15, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb184c6 // add .4s v6, v6, v17
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e31d421 // fadd .4s v1, v1, v17
-	VMOV V14.B16, V2.B16
+	VMOV V15.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	VMOV V17.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
@@ -830,9 +821,9 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebcf421 // fmin .4s v1, v1, v28
-	VMOV V27.B16, V2.B16
-	WORD $0x4e3acc22 // fmla .4s v2, v1, v26
-	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
+	VMOV V27.B16, V6.B16
+	WORD $0x4e3acc26 // fmla .4s v6, v1, v26
+	WORD $0x4ebbd4c2 // fsub .4s v2, v6, v27
 	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
 	WORD $0x4e38cc41 // fmla .4s v1, v2, v24
 	VMOV V23.B16, V3.B16
@@ -850,14 +841,13 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V17.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb08442 // add .4s v2, v2, v16
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e5e2 // fcmgt .4s v2, v15, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb184c6 // add .4s v6, v6, v17
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e31d421 // fadd .4s v1, v1, v17
-	VMOV V14.B16, V2.B16
+	VMOV V15.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	VMOV V17.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
@@ -875,9 +865,9 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebcf421 // fmin .4s v1, v1, v28
-	VMOV V27.B16, V2.B16
-	WORD $0x4e3acc22 // fmla .4s v2, v1, v26
-	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
+	VMOV V27.B16, V6.B16
+	WORD $0x4e3acc26 // fmla .4s v6, v1, v26
+	WORD $0x4ebbd4c2 // fsub .4s v2, v6, v27
 	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
 	WORD $0x4e38cc41 // fmla .4s v1, v2, v24
 	VMOV V23.B16, V3.B16
@@ -895,14 +885,13 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V17.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb08442 // add .4s v2, v2, v16
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e5e2 // fcmgt .4s v2, v15, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb184c6 // add .4s v6, v6, v17
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e31d421 // fadd .4s v1, v1, v17
-	VMOV V14.B16, V2.B16
+	VMOV V15.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	VMOV V17.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
@@ -920,9 +909,9 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebcf421 // fmin .4s v1, v1, v28
-	VMOV V27.B16, V2.B16
-	WORD $0x4e3acc22 // fmla .4s v2, v1, v26
-	WORD $0x4ebbd442 // fsub .4s v2, v2, v27
+	VMOV V27.B16, V6.B16
+	WORD $0x4e3acc26 // fmla .4s v6, v1, v26
+	WORD $0x4ebbd4c2 // fsub .4s v2, v6, v27
 	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
 	WORD $0x4e38cc41 // fmla .4s v1, v2, v24
 	VMOV V23.B16, V3.B16
@@ -940,14 +929,13 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V17.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb08442 // add .4s v2, v2, v16
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e5e2 // fcmgt .4s v2, v15, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb184c6 // add .4s v6, v6, v17
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e31d421 // fadd .4s v1, v1, v17
-	VMOV V14.B16, V2.B16
+	VMOV V15.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	VMOV V17.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
@@ -997,12 +985,10 @@ TEXT ·softCapNEON(SB), NOSPLIT, $0-28
 	VDUP R19, V19.S4
 	MOVW $0x3f800000, R19
 	VDUP R19, V18.S4
-	MOVW $0x0000007f, R19
-	VDUP R19, V17.S4
 	MOVW $0xc2ae0000, R19
-	VDUP R19, V16.S4
+	VDUP R19, V17.S4
 	MOVW $0x40000000, R19
-	VDUP R19, V15.S4
+	VDUP R19, V16.S4
 
 loop:
 	FMOVQ 0(R1), F1
@@ -1010,9 +996,9 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebdf421 // fmin .4s v1, v1, v29
-	VMOV V28.B16, V2.B16
-	WORD $0x4e3bcc22 // fmla .4s v2, v1, v27
-	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
+	VMOV V28.B16, V6.B16
+	WORD $0x4e3bcc26 // fmla .4s v6, v1, v27
+	WORD $0x4ebcd4c2 // fsub .4s v2, v6, v28
 	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
 	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
 	VMOV V24.B16, V3.B16
@@ -1030,14 +1016,13 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V18.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb18442 // add .4s v2, v2, v17
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb284c6 // add .4s v6, v6, v18
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	VMOV V15.B16, V2.B16
+	VMOV V16.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	VMOV V18.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
@@ -1048,9 +1033,9 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebdf421 // fmin .4s v1, v1, v29
-	VMOV V28.B16, V2.B16
-	WORD $0x4e3bcc22 // fmla .4s v2, v1, v27
-	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
+	VMOV V28.B16, V6.B16
+	WORD $0x4e3bcc26 // fmla .4s v6, v1, v27
+	WORD $0x4ebcd4c2 // fsub .4s v2, v6, v28
 	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
 	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
 	VMOV V24.B16, V3.B16
@@ -1068,14 +1053,13 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V18.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb18442 // add .4s v2, v2, v17
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb284c6 // add .4s v6, v6, v18
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	VMOV V15.B16, V2.B16
+	VMOV V16.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	VMOV V18.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
@@ -1086,9 +1070,9 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebdf421 // fmin .4s v1, v1, v29
-	VMOV V28.B16, V2.B16
-	WORD $0x4e3bcc22 // fmla .4s v2, v1, v27
-	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
+	VMOV V28.B16, V6.B16
+	WORD $0x4e3bcc26 // fmla .4s v6, v1, v27
+	WORD $0x4ebcd4c2 // fsub .4s v2, v6, v28
 	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
 	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
 	VMOV V24.B16, V3.B16
@@ -1106,14 +1090,13 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V18.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb18442 // add .4s v2, v2, v17
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb284c6 // add .4s v6, v6, v18
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	VMOV V15.B16, V2.B16
+	VMOV V16.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	VMOV V18.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
@@ -1124,9 +1107,9 @@ loop:
 	WORD $0x4e21d421 // fadd .4s v1, v1, v1
 	VMOV V1.B16, V5.B16
 	WORD $0x4ebdf421 // fmin .4s v1, v1, v29
-	VMOV V28.B16, V2.B16
-	WORD $0x4e3bcc22 // fmla .4s v2, v1, v27
-	WORD $0x4ebcd442 // fsub .4s v2, v2, v28
+	VMOV V28.B16, V6.B16
+	WORD $0x4e3bcc26 // fmla .4s v6, v1, v27
+	WORD $0x4ebcd4c2 // fsub .4s v2, v6, v28
 	WORD $0x4e3acc41 // fmla .4s v1, v2, v26
 	WORD $0x4e39cc41 // fmla .4s v1, v2, v25
 	VMOV V24.B16, V3.B16
@@ -1144,14 +1127,13 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V18.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4eb18442 // add .4s v2, v2, v17
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e602 // fcmgt .4s v2, v16, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eb284c6 // add .4s v6, v6, v18
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e622 // fcmgt .4s v2, v17, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	WORD $0x4e32d421 // fadd .4s v1, v1, v18
-	VMOV V15.B16, V2.B16
+	VMOV V16.B16, V2.B16
 	WORD $0x6e21fc41 // fdiv .4s v1, v2, v1
 	VMOV V18.B16, V2.B16
 	WORD $0x4ea1d441 // fsub .4s v1, v2, v1
@@ -1165,35 +1147,79 @@ done:
 	RET
 
 TEXT ·largestNEON(SB), NOSPLIT, $0-32
-	MOVD l+0(FP), R1
-	MOVD x_base+8(FP), R2
-	MOVD x_len+16(FP), R0
-	LSR $4, R0
-	CMP $1, R0
-	BLT done
-	FMOVQ 0(R1), F27
-	FMOVQ 16(R1), F28
-	FMOVQ 32(R1), F29
-	FMOVQ 48(R1), F30
+	MOVD l+0(FP), R0
+	MOVD x_base+8(FP), R1
+	MOVD x_len+16(FP), R2
+	LSR $4, R2
+	FMOVQ 0(R0), F27
+	FMOVQ 16(R0), F28
+	FMOVQ 32(R0), F29
+	FMOVQ 48(R0), F30
+	SUB $4, R2
+	CMP $0, R2
+	BLT blocksrest
 
-loop:
-	FMOVQ 0(R2), F0
+blocksseveral:
+	FMOVQ 0(R1), F0
 	WORD $0x4e20f77b // fmax .4s v27, v27, v0
-	FMOVQ 16(R2), F0
+	FMOVQ 16(R1), F0
 	WORD $0x4e20f79c // fmax .4s v28, v28, v0
-	FMOVQ 32(R2), F0
+	FMOVQ 32(R1), F0
 	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
-	FMOVQ 48(R2), F0
+	FMOVQ 48(R1), F0
 	WORD $0x4e20f7de // fmax .4s v30, v30, v0
-	ADD $64, R2
-	SUB $1, R0
-	CBNZ R0, loop
-	FMOVQ F27, 0(R1)
-	FMOVQ F28, 16(R1)
-	FMOVQ F29, 32(R1)
-	FMOVQ F30, 48(R1)
+	FMOVQ 64(R1), F0
+	WORD $0x4e20f77b // fmax .4s v27, v27, v0
+	FMOVQ 80(R1), F0
+	WORD $0x4e20f79c // fmax .4s v28, v28, v0
+	FMOVQ 96(R1), F0
+	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
+	FMOVQ 112(R1), F0
+	WORD $0x4e20f7de // fmax .4s v30, v30, v0
+	FMOVQ 128(R1), F0
+	WORD $0x4e20f77b // fmax .4s v27, v27, v0
+	FMOVQ 144(R1), F0
+	WORD $0x4e20f79c // fmax .4s v28, v28, v0
+	FMOVQ 160(R1), F0
+	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
+	FMOVQ 176(R1), F0
+	WORD $0x4e20f7de // fmax .4s v30, v30, v0
+	FMOVQ 192(R1), F0
+	WORD $0x4e20f77b // fmax .4s v27, v27, v0
+	FMOVQ 208(R1), F0
+	WORD $0x4e20f79c // fmax .4s v28, v28, v0
+	FMOVQ 224(R1), F0
+	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
+	FMOVQ 240(R1), F0
+	WORD $0x4e20f7de // fmax .4s v30, v30, v0
+	ADD $256, R1
+	SUB $4, R2
+	CMP $0, R2
+	BGE blocksseveral
 
-done:
+blocksrest:
+	ADD $4, R2
+	CMP $1, R2
+	BLT blocksend
+
+blockssingle:
+	FMOVQ 0(R1), F0
+	WORD $0x4e20f77b // fmax .4s v27, v27, v0
+	FMOVQ 16(R1), F0
+	WORD $0x4e20f79c // fmax .4s v28, v28, v0
+	FMOVQ 32(R1), F0
+	WORD $0x4e20f7bd // fmax .4s v29, v29, v0
+	FMOVQ 48(R1), F0
+	WORD $0x4e20f7de // fmax .4s v30, v30, v0
+	ADD $64, R1
+	SUB $1, R2
+	CBNZ R2, blockssingle
+
+blocksend:
+	FMOVQ F27, 0(R0)
+	FMOVQ F28, 16(R0)
+	FMOVQ F29, 32(R0)
+	FMOVQ F30, 48(R0)
 	RET
 
 TEXT ·expSumNEON(SB), NOSPLIT, $0-36
@@ -1233,19 +1259,17 @@ TEXT ·expSumNEON(SB), NOSPLIT, $0-36
 	VDUP R19, V15.S4
 	MOVW $0x3f800000, R19
 	VDUP R19, V14.S4
-	MOVW $0x0000007f, R19
-	VDUP R19, V13.S4
 	MOVW $0xc2ae0000, R19
-	VDUP R19, V12.S4
+	VDUP R19, V13.S4
 
 loop:
 	FMOVQ 0(R2), F1
 	WORD $0x4ebed421 // fsub .4s v1, v1, v30
 	VMOV V1.B16, V5.B16
 	WORD $0x4eb9f421 // fmin .4s v1, v1, v25
-	VMOV V24.B16, V2.B16
-	WORD $0x4e37cc22 // fmla .4s v2, v1, v23
-	WORD $0x4eb8d442 // fsub .4s v2, v2, v24
+	VMOV V24.B16, V6.B16
+	WORD $0x4e37cc26 // fmla .4s v6, v1, v23
+	WORD $0x4eb8d4c2 // fsub .4s v2, v6, v24
 	WORD $0x4e36cc41 // fmla .4s v1, v2, v22
 	WORD $0x4e35cc41 // fmla .4s v1, v2, v21
 	VMOV V20.B16, V3.B16
@@ -1263,11 +1287,10 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V14.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4ead8442 // add .4s v2, v2, v13
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e582 // fcmgt .4s v2, v12, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eae84c6 // add .4s v6, v6, v14
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e5a2 // fcmgt .4s v2, v13, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	FMOVQ F1, 0(R2)
 	WORD $0x4e21d75a // fadd .4s v26, v26, v1
@@ -1275,9 +1298,9 @@ loop:
 	WORD $0x4ebed421 // fsub .4s v1, v1, v30
 	VMOV V1.B16, V5.B16
 	WORD $0x4eb9f421 // fmin .4s v1, v1, v25
-	VMOV V24.B16, V2.B16
-	WORD $0x4e37cc22 // fmla .4s v2, v1, v23
-	WORD $0x4eb8d442 // fsub .4s v2, v2, v24
+	VMOV V24.B16, V6.B16
+	WORD $0x4e37cc26 // fmla .4s v6, v1, v23
+	WORD $0x4eb8d4c2 // fsub .4s v2, v6, v24
 	WORD $0x4e36cc41 // fmla .4s v1, v2, v22
 	WORD $0x4e35cc41 // fmla .4s v1, v2, v21
 	VMOV V20.B16, V3.B16
@@ -1295,11 +1318,10 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V14.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4ead8442 // add .4s v2, v2, v13
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e582 // fcmgt .4s v2, v12, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eae84c6 // add .4s v6, v6, v14
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e5a2 // fcmgt .4s v2, v13, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	FMOVQ F1, 16(R2)
 	WORD $0x4e21d77b // fadd .4s v27, v27, v1
@@ -1307,9 +1329,9 @@ loop:
 	WORD $0x4ebed421 // fsub .4s v1, v1, v30
 	VMOV V1.B16, V5.B16
 	WORD $0x4eb9f421 // fmin .4s v1, v1, v25
-	VMOV V24.B16, V2.B16
-	WORD $0x4e37cc22 // fmla .4s v2, v1, v23
-	WORD $0x4eb8d442 // fsub .4s v2, v2, v24
+	VMOV V24.B16, V6.B16
+	WORD $0x4e37cc26 // fmla .4s v6, v1, v23
+	WORD $0x4eb8d4c2 // fsub .4s v2, v6, v24
 	WORD $0x4e36cc41 // fmla .4s v1, v2, v22
 	WORD $0x4e35cc41 // fmla .4s v1, v2, v21
 	VMOV V20.B16, V3.B16
@@ -1327,11 +1349,10 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V14.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4ead8442 // add .4s v2, v2, v13
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e582 // fcmgt .4s v2, v12, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eae84c6 // add .4s v6, v6, v14
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e5a2 // fcmgt .4s v2, v13, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	FMOVQ F1, 32(R2)
 	WORD $0x4e21d79c // fadd .4s v28, v28, v1
@@ -1339,9 +1360,9 @@ loop:
 	WORD $0x4ebed421 // fsub .4s v1, v1, v30
 	VMOV V1.B16, V5.B16
 	WORD $0x4eb9f421 // fmin .4s v1, v1, v25
-	VMOV V24.B16, V2.B16
-	WORD $0x4e37cc22 // fmla .4s v2, v1, v23
-	WORD $0x4eb8d442 // fsub .4s v2, v2, v24
+	VMOV V24.B16, V6.B16
+	WORD $0x4e37cc26 // fmla .4s v6, v1, v23
+	WORD $0x4eb8d4c2 // fsub .4s v2, v6, v24
 	WORD $0x4e36cc41 // fmla .4s v1, v2, v22
 	WORD $0x4e35cc41 // fmla .4s v1, v2, v21
 	VMOV V20.B16, V3.B16
@@ -1359,11 +1380,10 @@ loop:
 	WORD $0x4e21cc83 // fmla .4s v3, v4, v1
 	VMOV V14.B16, V4.B16
 	WORD $0x4e21cc64 // fmla .4s v4, v3, v1
-	WORD $0x4e21a842 // fcvtns .4s v2, v2
-	WORD $0x4ead8442 // add .4s v2, v2, v13
-	WORD $0x4f375442 // shl #23 .4s v2, v2
-	WORD $0x6e22dc81 // fmul .4s v1, v4, v2
-	WORD $0x6ea5e582 // fcmgt .4s v2, v12, v5
+	WORD $0x4f3754c6 // shl #23 .4s v6, v6
+	WORD $0x4eae84c6 // add .4s v6, v6, v14
+	WORD $0x6e26dc81 // fmul .4s v1, v4, v6
+	WORD $0x6ea5e5a2 // fcmgt .4s v2, v13, v5
 	WORD $0x4e621c21 // bic .16b v1, v1, v2
 	FMOVQ F1, 48(R2)
 	WORD $0x4e21d7bd // fadd .4s v29, v29, v1
@@ -1536,6 +1556,1690 @@ loop:
 	CBNZ R0, loop
 
 done:
+	RET
+
+TEXT ·transposeNEON(SB), NOSPLIT, $0-64
+	MOVD y_base+0(FP), R0
+	MOVD w_base+24(FP), R4
+	MOVD ldw+48(FP), R1
+	MOVD cols+56(FP), R3
+	MOVD R1, R2
+	LSL $2, R2
+	MOVD R4, R5
+	ADD R2, R5
+	MOVD R5, R6
+	ADD R2, R6
+	MOVD R6, R7
+	ADD R2, R7
+	SUB R1, R2
+	LSR $2, R3
+	CMP $1, R3
+	BLT done
+
+columns:
+	FMOVQ (R4), F0
+	ADD R1, R4, R19
+	FMOVQ (R19), F1
+	ADD R1<<1, R4, R19
+	FMOVQ (R19), F2
+	ADD R2, R4, R19
+	FMOVQ (R19), F3
+	WORD $0x4e813804 // zip1 .4s v4, v0, v1
+	WORD $0x4e817805 // zip2 .4s v5, v0, v1
+	WORD $0x4e833846 // zip1 .4s v6, v2, v3
+	WORD $0x4e837847 // zip2 .4s v7, v2, v3
+	WORD $0x4ec63880 // zip1 .2d v0, v4, v6
+	WORD $0x4ec67881 // zip2 .2d v1, v4, v6
+	WORD $0x4ec738a2 // zip1 .2d v2, v5, v7
+	WORD $0x4ec778a3 // zip2 .2d v3, v5, v7
+	FMOVQ F0, 0(R0)
+	FMOVQ F1, 128(R0)
+	FMOVQ F2, 256(R0)
+	FMOVQ F3, 384(R0)
+	FMOVQ (R5), F0
+	ADD R1, R5, R19
+	FMOVQ (R19), F1
+	ADD R1<<1, R5, R19
+	FMOVQ (R19), F2
+	ADD R2, R5, R19
+	FMOVQ (R19), F3
+	WORD $0x4e813804 // zip1 .4s v4, v0, v1
+	WORD $0x4e817805 // zip2 .4s v5, v0, v1
+	WORD $0x4e833846 // zip1 .4s v6, v2, v3
+	WORD $0x4e837847 // zip2 .4s v7, v2, v3
+	WORD $0x4ec63880 // zip1 .2d v0, v4, v6
+	WORD $0x4ec67881 // zip2 .2d v1, v4, v6
+	WORD $0x4ec738a2 // zip1 .2d v2, v5, v7
+	WORD $0x4ec778a3 // zip2 .2d v3, v5, v7
+	FMOVQ F0, 16(R0)
+	FMOVQ F1, 144(R0)
+	FMOVQ F2, 272(R0)
+	FMOVQ F3, 400(R0)
+	FMOVQ (R6), F0
+	ADD R1, R6, R19
+	FMOVQ (R19), F1
+	ADD R1<<1, R6, R19
+	FMOVQ (R19), F2
+	ADD R2, R6, R19
+	FMOVQ (R19), F3
+	WORD $0x4e813804 // zip1 .4s v4, v0, v1
+	WORD $0x4e817805 // zip2 .4s v5, v0, v1
+	WORD $0x4e833846 // zip1 .4s v6, v2, v3
+	WORD $0x4e837847 // zip2 .4s v7, v2, v3
+	WORD $0x4ec63880 // zip1 .2d v0, v4, v6
+	WORD $0x4ec67881 // zip2 .2d v1, v4, v6
+	WORD $0x4ec738a2 // zip1 .2d v2, v5, v7
+	WORD $0x4ec778a3 // zip2 .2d v3, v5, v7
+	FMOVQ F0, 32(R0)
+	FMOVQ F1, 160(R0)
+	FMOVQ F2, 288(R0)
+	FMOVQ F3, 416(R0)
+	FMOVQ (R7), F0
+	ADD R1, R7, R19
+	FMOVQ (R19), F1
+	ADD R1<<1, R7, R19
+	FMOVQ (R19), F2
+	ADD R2, R7, R19
+	FMOVQ (R19), F3
+	WORD $0x4e813804 // zip1 .4s v4, v0, v1
+	WORD $0x4e817805 // zip2 .4s v5, v0, v1
+	WORD $0x4e833846 // zip1 .4s v6, v2, v3
+	WORD $0x4e837847 // zip2 .4s v7, v2, v3
+	WORD $0x4ec63880 // zip1 .2d v0, v4, v6
+	WORD $0x4ec67881 // zip2 .2d v1, v4, v6
+	WORD $0x4ec738a2 // zip1 .2d v2, v5, v7
+	WORD $0x4ec778a3 // zip2 .2d v3, v5, v7
+	FMOVQ F0, 48(R0)
+	FMOVQ F1, 176(R0)
+	FMOVQ F2, 304(R0)
+	FMOVQ F3, 432(R0)
+	ADD $512, R0
+	ADD $16, R4
+	ADD $16, R5
+	ADD $16, R6
+	ADD $16, R7
+	SUB $1, R3
+	CBNZ R3, columns
+
+done:
+	RET
+
+TEXT ·scoresNEON(SB), NOSPLIT, $0-128
+	MOVD partial_base+104(FP), R5
+	MOVD ldq+80(FP), R4
+	LSL $2, R4
+	MOVD q_base+56(FP), R7
+	MOVD R7, R8
+	ADD R4, R8
+	MOVD R8, R9
+	ADD R4, R9
+	MOVD R9, R10
+	ADD R4, R10
+	MOVD ldz+24(FP), R4
+	LSL $2, R4
+	MOVD z_base+0(FP), R0
+	MOVD k_base+32(FP), R1
+	SUB R6, R6
+	ADD $4, R6
+
+part0:
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R2
+	MOVD width+88(FP), R3
+	LSR $4, R3
+	SUB $2, R3
+	CMP $0, R3
+	BLT lane0of0rest
+
+lane0of0several:
+	FMOVQ 0(R2), F13
+	FMOVQ 16(R2), F14
+	FMOVS 0(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 0(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 0(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 0(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1024(R2), F13
+	FMOVQ 1040(R2), F14
+	FMOVS 32(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 32(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 32(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 32(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	FMOVQ 2048(R2), F13
+	FMOVQ 2064(R2), F14
+	FMOVS 64(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 64(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 64(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 64(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 3072(R2), F13
+	FMOVQ 3088(R2), F14
+	FMOVS 96(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 96(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 96(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 96(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $4096, R2
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R10
+	SUB $2, R3
+	CMP $0, R3
+	BGE lane0of0several
+
+lane0of0rest:
+	ADD $2, R3
+	CMP $1, R3
+	BLT lane0of0end
+
+lane0of0single:
+	FMOVQ 0(R2), F13
+	FMOVQ 16(R2), F14
+	FMOVS 0(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 0(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 0(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 0(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1024(R2), F13
+	FMOVQ 1040(R2), F14
+	FMOVS 32(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 32(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 32(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 32(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $2048, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	SUB $1, R3
+	CBNZ R3, lane0of0single
+
+lane0of0end:
+	MOVD width+88(FP), R4
+	LSL $2, R4
+	SUB R4, R7
+	SUB R4, R8
+	SUB R4, R9
+	SUB R4, R10
+	WORD $0x4e2fd6f7 // fadd .4s v23, v23, v15
+	WORD $0x4e30d718 // fadd .4s v24, v24, v16
+	WORD $0x4e31d739 // fadd .4s v25, v25, v17
+	WORD $0x4e32d75a // fadd .4s v26, v26, v18
+	WORD $0x4e33d77b // fadd .4s v27, v27, v19
+	WORD $0x4e34d79c // fadd .4s v28, v28, v20
+	WORD $0x4e35d7bd // fadd .4s v29, v29, v21
+	WORD $0x4e36d7de // fadd .4s v30, v30, v22
+	FMOVQ F23, 0(R5)
+	FMOVQ F24, 16(R5)
+	FMOVQ F25, 32(R5)
+	FMOVQ F26, 48(R5)
+	FMOVQ F27, 64(R5)
+	FMOVQ F28, 80(R5)
+	FMOVQ F29, 96(R5)
+	FMOVQ F30, 112(R5)
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R2
+	MOVD width+88(FP), R3
+	LSR $4, R3
+	SUB $2, R3
+	CMP $0, R3
+	BLT lane4of0rest
+
+lane4of0several:
+	FMOVQ 512(R2), F13
+	FMOVQ 528(R2), F14
+	FMOVS 16(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 16(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 16(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 16(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1536(R2), F13
+	FMOVQ 1552(R2), F14
+	FMOVS 48(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 48(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 48(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 48(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	FMOVQ 2560(R2), F13
+	FMOVQ 2576(R2), F14
+	FMOVS 80(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 80(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 80(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 80(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 3584(R2), F13
+	FMOVQ 3600(R2), F14
+	FMOVS 112(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 112(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 112(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 112(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $4096, R2
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R10
+	SUB $2, R3
+	CMP $0, R3
+	BGE lane4of0several
+
+lane4of0rest:
+	ADD $2, R3
+	CMP $1, R3
+	BLT lane4of0end
+
+lane4of0single:
+	FMOVQ 512(R2), F13
+	FMOVQ 528(R2), F14
+	FMOVS 16(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 16(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 16(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 16(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1536(R2), F13
+	FMOVQ 1552(R2), F14
+	FMOVS 48(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 48(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 48(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 48(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $2048, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	SUB $1, R3
+	CBNZ R3, lane4of0single
+
+lane4of0end:
+	MOVD width+88(FP), R4
+	LSL $2, R4
+	SUB R4, R7
+	SUB R4, R8
+	SUB R4, R9
+	SUB R4, R10
+	WORD $0x4e2fd6f7 // fadd .4s v23, v23, v15
+	WORD $0x4e30d718 // fadd .4s v24, v24, v16
+	WORD $0x4e31d739 // fadd .4s v25, v25, v17
+	WORD $0x4e32d75a // fadd .4s v26, v26, v18
+	WORD $0x4e33d77b // fadd .4s v27, v27, v19
+	WORD $0x4e34d79c // fadd .4s v28, v28, v20
+	WORD $0x4e35d7bd // fadd .4s v29, v29, v21
+	WORD $0x4e36d7de // fadd .4s v30, v30, v22
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fd6f7 // fadd .4s v23, v23, v31
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fd718 // fadd .4s v24, v24, v31
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fd739 // fadd .4s v25, v25, v31
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fd75a // fadd .4s v26, v26, v31
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fd77b // fadd .4s v27, v27, v31
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fd79c // fadd .4s v28, v28, v31
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fd7bd // fadd .4s v29, v29, v31
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fd7de // fadd .4s v30, v30, v31
+	FMOVQ F23, 0(R5)
+	FMOVQ F24, 16(R5)
+	FMOVQ F25, 32(R5)
+	FMOVQ F26, 48(R5)
+	FMOVQ F27, 64(R5)
+	FMOVQ F28, 80(R5)
+	FMOVQ F29, 96(R5)
+	FMOVQ F30, 112(R5)
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R2
+	MOVD width+88(FP), R3
+	LSR $4, R3
+	SUB $2, R3
+	CMP $0, R3
+	BLT lane2of0rest
+
+lane2of0several:
+	FMOVQ 256(R2), F13
+	FMOVQ 272(R2), F14
+	FMOVS 8(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 8(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 8(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 8(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1280(R2), F13
+	FMOVQ 1296(R2), F14
+	FMOVS 40(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 40(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 40(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 40(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	FMOVQ 2304(R2), F13
+	FMOVQ 2320(R2), F14
+	FMOVS 72(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 72(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 72(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 72(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 3328(R2), F13
+	FMOVQ 3344(R2), F14
+	FMOVS 104(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 104(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 104(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 104(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $4096, R2
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R10
+	SUB $2, R3
+	CMP $0, R3
+	BGE lane2of0several
+
+lane2of0rest:
+	ADD $2, R3
+	CMP $1, R3
+	BLT lane2of0end
+
+lane2of0single:
+	FMOVQ 256(R2), F13
+	FMOVQ 272(R2), F14
+	FMOVS 8(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 8(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 8(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 8(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1280(R2), F13
+	FMOVQ 1296(R2), F14
+	FMOVS 40(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 40(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 40(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 40(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $2048, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	SUB $1, R3
+	CBNZ R3, lane2of0single
+
+lane2of0end:
+	MOVD width+88(FP), R4
+	LSL $2, R4
+	SUB R4, R7
+	SUB R4, R8
+	SUB R4, R9
+	SUB R4, R10
+	WORD $0x4e2fd6f7 // fadd .4s v23, v23, v15
+	WORD $0x4e30d718 // fadd .4s v24, v24, v16
+	WORD $0x4e31d739 // fadd .4s v25, v25, v17
+	WORD $0x4e32d75a // fadd .4s v26, v26, v18
+	WORD $0x4e33d77b // fadd .4s v27, v27, v19
+	WORD $0x4e34d79c // fadd .4s v28, v28, v20
+	WORD $0x4e35d7bd // fadd .4s v29, v29, v21
+	WORD $0x4e36d7de // fadd .4s v30, v30, v22
+	FMOVQ F23, 128(R5)
+	FMOVQ F24, 144(R5)
+	FMOVQ F25, 160(R5)
+	FMOVQ F26, 176(R5)
+	FMOVQ F27, 192(R5)
+	FMOVQ F28, 208(R5)
+	FMOVQ F29, 224(R5)
+	FMOVQ F30, 240(R5)
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R2
+	MOVD width+88(FP), R3
+	LSR $4, R3
+	SUB $2, R3
+	CMP $0, R3
+	BLT lane6of0rest
+
+lane6of0several:
+	FMOVQ 768(R2), F13
+	FMOVQ 784(R2), F14
+	FMOVS 24(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 24(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 24(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 24(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1792(R2), F13
+	FMOVQ 1808(R2), F14
+	FMOVS 56(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 56(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 56(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 56(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	FMOVQ 2816(R2), F13
+	FMOVQ 2832(R2), F14
+	FMOVS 88(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 88(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 88(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 88(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 3840(R2), F13
+	FMOVQ 3856(R2), F14
+	FMOVS 120(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 120(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 120(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 120(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $4096, R2
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R10
+	SUB $2, R3
+	CMP $0, R3
+	BGE lane6of0several
+
+lane6of0rest:
+	ADD $2, R3
+	CMP $1, R3
+	BLT lane6of0end
+
+lane6of0single:
+	FMOVQ 768(R2), F13
+	FMOVQ 784(R2), F14
+	FMOVS 24(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 24(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 24(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 24(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1792(R2), F13
+	FMOVQ 1808(R2), F14
+	FMOVS 56(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 56(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 56(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 56(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $2048, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	SUB $1, R3
+	CBNZ R3, lane6of0single
+
+lane6of0end:
+	MOVD width+88(FP), R4
+	LSL $2, R4
+	SUB R4, R7
+	SUB R4, R8
+	SUB R4, R9
+	SUB R4, R10
+	WORD $0x4e2fd6f7 // fadd .4s v23, v23, v15
+	WORD $0x4e30d718 // fadd .4s v24, v24, v16
+	WORD $0x4e31d739 // fadd .4s v25, v25, v17
+	WORD $0x4e32d75a // fadd .4s v26, v26, v18
+	WORD $0x4e33d77b // fadd .4s v27, v27, v19
+	WORD $0x4e34d79c // fadd .4s v28, v28, v20
+	WORD $0x4e35d7bd // fadd .4s v29, v29, v21
+	WORD $0x4e36d7de // fadd .4s v30, v30, v22
+	FMOVQ 128(R5), F31
+	WORD $0x4e3fd6f7 // fadd .4s v23, v23, v31
+	FMOVQ 144(R5), F31
+	WORD $0x4e3fd718 // fadd .4s v24, v24, v31
+	FMOVQ 160(R5), F31
+	WORD $0x4e3fd739 // fadd .4s v25, v25, v31
+	FMOVQ 176(R5), F31
+	WORD $0x4e3fd75a // fadd .4s v26, v26, v31
+	FMOVQ 192(R5), F31
+	WORD $0x4e3fd77b // fadd .4s v27, v27, v31
+	FMOVQ 208(R5), F31
+	WORD $0x4e3fd79c // fadd .4s v28, v28, v31
+	FMOVQ 224(R5), F31
+	WORD $0x4e3fd7bd // fadd .4s v29, v29, v31
+	FMOVQ 240(R5), F31
+	WORD $0x4e3fd7de // fadd .4s v30, v30, v31
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fd6f7 // fadd .4s v23, v23, v31
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fd718 // fadd .4s v24, v24, v31
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fd739 // fadd .4s v25, v25, v31
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fd75a // fadd .4s v26, v26, v31
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fd77b // fadd .4s v27, v27, v31
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fd79c // fadd .4s v28, v28, v31
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fd7bd // fadd .4s v29, v29, v31
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fd7de // fadd .4s v30, v30, v31
+	FMOVQ F23, 0(R5)
+	FMOVQ F24, 16(R5)
+	FMOVQ F25, 32(R5)
+	FMOVQ F26, 48(R5)
+	FMOVQ F27, 64(R5)
+	FMOVQ F28, 80(R5)
+	FMOVQ F29, 96(R5)
+	FMOVQ F30, 112(R5)
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R2
+	MOVD width+88(FP), R3
+	LSR $4, R3
+	SUB $2, R3
+	CMP $0, R3
+	BLT lane1of0rest
+
+lane1of0several:
+	FMOVQ 128(R2), F13
+	FMOVQ 144(R2), F14
+	FMOVS 4(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 4(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 4(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 4(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1152(R2), F13
+	FMOVQ 1168(R2), F14
+	FMOVS 36(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 36(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 36(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 36(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	FMOVQ 2176(R2), F13
+	FMOVQ 2192(R2), F14
+	FMOVS 68(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 68(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 68(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 68(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 3200(R2), F13
+	FMOVQ 3216(R2), F14
+	FMOVS 100(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 100(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 100(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 100(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $4096, R2
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R10
+	SUB $2, R3
+	CMP $0, R3
+	BGE lane1of0several
+
+lane1of0rest:
+	ADD $2, R3
+	CMP $1, R3
+	BLT lane1of0end
+
+lane1of0single:
+	FMOVQ 128(R2), F13
+	FMOVQ 144(R2), F14
+	FMOVS 4(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 4(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 4(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 4(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1152(R2), F13
+	FMOVQ 1168(R2), F14
+	FMOVS 36(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 36(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 36(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 36(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $2048, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	SUB $1, R3
+	CBNZ R3, lane1of0single
+
+lane1of0end:
+	MOVD width+88(FP), R4
+	LSL $2, R4
+	SUB R4, R7
+	SUB R4, R8
+	SUB R4, R9
+	SUB R4, R10
+	WORD $0x4e2fd6f7 // fadd .4s v23, v23, v15
+	WORD $0x4e30d718 // fadd .4s v24, v24, v16
+	WORD $0x4e31d739 // fadd .4s v25, v25, v17
+	WORD $0x4e32d75a // fadd .4s v26, v26, v18
+	WORD $0x4e33d77b // fadd .4s v27, v27, v19
+	WORD $0x4e34d79c // fadd .4s v28, v28, v20
+	WORD $0x4e35d7bd // fadd .4s v29, v29, v21
+	WORD $0x4e36d7de // fadd .4s v30, v30, v22
+	FMOVQ F23, 128(R5)
+	FMOVQ F24, 144(R5)
+	FMOVQ F25, 160(R5)
+	FMOVQ F26, 176(R5)
+	FMOVQ F27, 192(R5)
+	FMOVQ F28, 208(R5)
+	FMOVQ F29, 224(R5)
+	FMOVQ F30, 240(R5)
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R2
+	MOVD width+88(FP), R3
+	LSR $4, R3
+	SUB $2, R3
+	CMP $0, R3
+	BLT lane5of0rest
+
+lane5of0several:
+	FMOVQ 640(R2), F13
+	FMOVQ 656(R2), F14
+	FMOVS 20(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 20(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 20(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 20(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1664(R2), F13
+	FMOVQ 1680(R2), F14
+	FMOVS 52(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 52(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 52(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 52(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	FMOVQ 2688(R2), F13
+	FMOVQ 2704(R2), F14
+	FMOVS 84(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 84(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 84(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 84(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 3712(R2), F13
+	FMOVQ 3728(R2), F14
+	FMOVS 116(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 116(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 116(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 116(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $4096, R2
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R10
+	SUB $2, R3
+	CMP $0, R3
+	BGE lane5of0several
+
+lane5of0rest:
+	ADD $2, R3
+	CMP $1, R3
+	BLT lane5of0end
+
+lane5of0single:
+	FMOVQ 640(R2), F13
+	FMOVQ 656(R2), F14
+	FMOVS 20(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 20(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 20(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 20(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1664(R2), F13
+	FMOVQ 1680(R2), F14
+	FMOVS 52(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 52(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 52(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 52(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $2048, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	SUB $1, R3
+	CBNZ R3, lane5of0single
+
+lane5of0end:
+	MOVD width+88(FP), R4
+	LSL $2, R4
+	SUB R4, R7
+	SUB R4, R8
+	SUB R4, R9
+	SUB R4, R10
+	WORD $0x4e2fd6f7 // fadd .4s v23, v23, v15
+	WORD $0x4e30d718 // fadd .4s v24, v24, v16
+	WORD $0x4e31d739 // fadd .4s v25, v25, v17
+	WORD $0x4e32d75a // fadd .4s v26, v26, v18
+	WORD $0x4e33d77b // fadd .4s v27, v27, v19
+	WORD $0x4e34d79c // fadd .4s v28, v28, v20
+	WORD $0x4e35d7bd // fadd .4s v29, v29, v21
+	WORD $0x4e36d7de // fadd .4s v30, v30, v22
+	FMOVQ 128(R5), F31
+	WORD $0x4e3fd6f7 // fadd .4s v23, v23, v31
+	FMOVQ 144(R5), F31
+	WORD $0x4e3fd718 // fadd .4s v24, v24, v31
+	FMOVQ 160(R5), F31
+	WORD $0x4e3fd739 // fadd .4s v25, v25, v31
+	FMOVQ 176(R5), F31
+	WORD $0x4e3fd75a // fadd .4s v26, v26, v31
+	FMOVQ 192(R5), F31
+	WORD $0x4e3fd77b // fadd .4s v27, v27, v31
+	FMOVQ 208(R5), F31
+	WORD $0x4e3fd79c // fadd .4s v28, v28, v31
+	FMOVQ 224(R5), F31
+	WORD $0x4e3fd7bd // fadd .4s v29, v29, v31
+	FMOVQ 240(R5), F31
+	WORD $0x4e3fd7de // fadd .4s v30, v30, v31
+	FMOVQ F23, 128(R5)
+	FMOVQ F24, 144(R5)
+	FMOVQ F25, 160(R5)
+	FMOVQ F26, 176(R5)
+	FMOVQ F27, 192(R5)
+	FMOVQ F28, 208(R5)
+	FMOVQ F29, 224(R5)
+	FMOVQ F30, 240(R5)
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R2
+	MOVD width+88(FP), R3
+	LSR $4, R3
+	SUB $2, R3
+	CMP $0, R3
+	BLT lane3of0rest
+
+lane3of0several:
+	FMOVQ 384(R2), F13
+	FMOVQ 400(R2), F14
+	FMOVS 12(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 12(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 12(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 12(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1408(R2), F13
+	FMOVQ 1424(R2), F14
+	FMOVS 44(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 44(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 44(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 44(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	FMOVQ 2432(R2), F13
+	FMOVQ 2448(R2), F14
+	FMOVS 76(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 76(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 76(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 76(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 3456(R2), F13
+	FMOVQ 3472(R2), F14
+	FMOVS 108(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 108(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 108(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 108(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $4096, R2
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R10
+	SUB $2, R3
+	CMP $0, R3
+	BGE lane3of0several
+
+lane3of0rest:
+	ADD $2, R3
+	CMP $1, R3
+	BLT lane3of0end
+
+lane3of0single:
+	FMOVQ 384(R2), F13
+	FMOVQ 400(R2), F14
+	FMOVS 12(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 12(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 12(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 12(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1408(R2), F13
+	FMOVQ 1424(R2), F14
+	FMOVS 44(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 44(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 44(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 44(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $2048, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	SUB $1, R3
+	CBNZ R3, lane3of0single
+
+lane3of0end:
+	MOVD width+88(FP), R4
+	LSL $2, R4
+	SUB R4, R7
+	SUB R4, R8
+	SUB R4, R9
+	SUB R4, R10
+	WORD $0x4e2fd6f7 // fadd .4s v23, v23, v15
+	WORD $0x4e30d718 // fadd .4s v24, v24, v16
+	WORD $0x4e31d739 // fadd .4s v25, v25, v17
+	WORD $0x4e32d75a // fadd .4s v26, v26, v18
+	WORD $0x4e33d77b // fadd .4s v27, v27, v19
+	WORD $0x4e34d79c // fadd .4s v28, v28, v20
+	WORD $0x4e35d7bd // fadd .4s v29, v29, v21
+	WORD $0x4e36d7de // fadd .4s v30, v30, v22
+	FMOVQ F23, 256(R5)
+	FMOVQ F24, 272(R5)
+	FMOVQ F25, 288(R5)
+	FMOVQ F26, 304(R5)
+	FMOVQ F27, 320(R5)
+	FMOVQ F28, 336(R5)
+	FMOVQ F29, 352(R5)
+	FMOVQ F30, 368(R5)
+	VEOR V23.B16, V23.B16, V23.B16
+	VEOR V24.B16, V24.B16, V24.B16
+	VEOR V25.B16, V25.B16, V25.B16
+	VEOR V26.B16, V26.B16, V26.B16
+	VEOR V27.B16, V27.B16, V27.B16
+	VEOR V28.B16, V28.B16, V28.B16
+	VEOR V29.B16, V29.B16, V29.B16
+	VEOR V30.B16, V30.B16, V30.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	MOVD R1, R2
+	MOVD width+88(FP), R3
+	LSR $4, R3
+	SUB $2, R3
+	CMP $0, R3
+	BLT lane7of0rest
+
+lane7of0several:
+	FMOVQ 896(R2), F13
+	FMOVQ 912(R2), F14
+	FMOVS 28(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 28(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 28(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 28(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1920(R2), F13
+	FMOVQ 1936(R2), F14
+	FMOVS 60(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 60(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 60(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 60(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	FMOVQ 2944(R2), F13
+	FMOVQ 2960(R2), F14
+	FMOVS 92(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 92(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 92(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 92(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 3968(R2), F13
+	FMOVQ 3984(R2), F14
+	FMOVS 124(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 124(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 124(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 124(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $4096, R2
+	ADD $128, R7
+	ADD $128, R8
+	ADD $128, R9
+	ADD $128, R10
+	SUB $2, R3
+	CMP $0, R3
+	BGE lane7of0several
+
+lane7of0rest:
+	ADD $2, R3
+	CMP $1, R3
+	BLT lane7of0end
+
+lane7of0single:
+	FMOVQ 896(R2), F13
+	FMOVQ 912(R2), F14
+	FMOVS 28(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd97 // fmla .4s v23, v12, v13
+	WORD $0x4e2ecd98 // fmla .4s v24, v12, v14
+	FMOVS 28(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd99 // fmla .4s v25, v12, v13
+	WORD $0x4e2ecd9a // fmla .4s v26, v12, v14
+	FMOVS 28(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9b // fmla .4s v27, v12, v13
+	WORD $0x4e2ecd9c // fmla .4s v28, v12, v14
+	FMOVS 28(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd9d // fmla .4s v29, v12, v13
+	WORD $0x4e2ecd9e // fmla .4s v30, v12, v14
+	FMOVQ 1920(R2), F13
+	FMOVQ 1936(R2), F14
+	FMOVS 60(R7), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd8f // fmla .4s v15, v12, v13
+	WORD $0x4e2ecd90 // fmla .4s v16, v12, v14
+	FMOVS 60(R8), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd91 // fmla .4s v17, v12, v13
+	WORD $0x4e2ecd92 // fmla .4s v18, v12, v14
+	FMOVS 60(R9), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd93 // fmla .4s v19, v12, v13
+	WORD $0x4e2ecd94 // fmla .4s v20, v12, v14
+	FMOVS 60(R10), F12
+	WORD $0x4e04058c // dup .4s .s[0] v12, v12
+	WORD $0x4e2dcd95 // fmla .4s v21, v12, v13
+	WORD $0x4e2ecd96 // fmla .4s v22, v12, v14
+	ADD $2048, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	ADD $64, R10
+	SUB $1, R3
+	CBNZ R3, lane7of0single
+
+lane7of0end:
+	MOVD width+88(FP), R4
+	LSL $2, R4
+	SUB R4, R7
+	SUB R4, R8
+	SUB R4, R9
+	SUB R4, R10
+	WORD $0x4e2fd6f7 // fadd .4s v23, v23, v15
+	WORD $0x4e30d718 // fadd .4s v24, v24, v16
+	WORD $0x4e31d739 // fadd .4s v25, v25, v17
+	WORD $0x4e32d75a // fadd .4s v26, v26, v18
+	WORD $0x4e33d77b // fadd .4s v27, v27, v19
+	WORD $0x4e34d79c // fadd .4s v28, v28, v20
+	WORD $0x4e35d7bd // fadd .4s v29, v29, v21
+	WORD $0x4e36d7de // fadd .4s v30, v30, v22
+	FMOVQ 256(R5), F31
+	WORD $0x4e3fd6f7 // fadd .4s v23, v23, v31
+	FMOVQ 272(R5), F31
+	WORD $0x4e3fd718 // fadd .4s v24, v24, v31
+	FMOVQ 288(R5), F31
+	WORD $0x4e3fd739 // fadd .4s v25, v25, v31
+	FMOVQ 304(R5), F31
+	WORD $0x4e3fd75a // fadd .4s v26, v26, v31
+	FMOVQ 320(R5), F31
+	WORD $0x4e3fd77b // fadd .4s v27, v27, v31
+	FMOVQ 336(R5), F31
+	WORD $0x4e3fd79c // fadd .4s v28, v28, v31
+	FMOVQ 352(R5), F31
+	WORD $0x4e3fd7bd // fadd .4s v29, v29, v31
+	FMOVQ 368(R5), F31
+	WORD $0x4e3fd7de // fadd .4s v30, v30, v31
+	FMOVQ 128(R5), F31
+	WORD $0x4e3fd6f7 // fadd .4s v23, v23, v31
+	FMOVQ 144(R5), F31
+	WORD $0x4e3fd718 // fadd .4s v24, v24, v31
+	FMOVQ 160(R5), F31
+	WORD $0x4e3fd739 // fadd .4s v25, v25, v31
+	FMOVQ 176(R5), F31
+	WORD $0x4e3fd75a // fadd .4s v26, v26, v31
+	FMOVQ 192(R5), F31
+	WORD $0x4e3fd77b // fadd .4s v27, v27, v31
+	FMOVQ 208(R5), F31
+	WORD $0x4e3fd79c // fadd .4s v28, v28, v31
+	FMOVQ 224(R5), F31
+	WORD $0x4e3fd7bd // fadd .4s v29, v29, v31
+	FMOVQ 240(R5), F31
+	WORD $0x4e3fd7de // fadd .4s v30, v30, v31
+	FMOVQ 0(R5), F31
+	WORD $0x4e3fd6f7 // fadd .4s v23, v23, v31
+	FMOVQ 16(R5), F31
+	WORD $0x4e3fd718 // fadd .4s v24, v24, v31
+	FMOVQ 32(R5), F31
+	WORD $0x4e3fd739 // fadd .4s v25, v25, v31
+	FMOVQ 48(R5), F31
+	WORD $0x4e3fd75a // fadd .4s v26, v26, v31
+	FMOVQ 64(R5), F31
+	WORD $0x4e3fd77b // fadd .4s v27, v27, v31
+	FMOVQ 80(R5), F31
+	WORD $0x4e3fd79c // fadd .4s v28, v28, v31
+	FMOVQ 96(R5), F31
+	WORD $0x4e3fd7bd // fadd .4s v29, v29, v31
+	FMOVQ 112(R5), F31
+	WORD $0x4e3fd7de // fadd .4s v30, v30, v31
+	FMOVS c+96(FP), F0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	MOVD ldz+24(FP), R4
+	LSL $2, R4
+	MOVD R0, R2
+	WORD $0x6e20def7 // fmul .4s v23, v23, v0
+	FMOVQ F23, 0(R2)
+	WORD $0x6e20df18 // fmul .4s v24, v24, v0
+	FMOVQ F24, 16(R2)
+	ADD R4, R2
+	WORD $0x6e20df39 // fmul .4s v25, v25, v0
+	FMOVQ F25, 0(R2)
+	WORD $0x6e20df5a // fmul .4s v26, v26, v0
+	FMOVQ F26, 16(R2)
+	ADD R4, R2
+	WORD $0x6e20df7b // fmul .4s v27, v27, v0
+	FMOVQ F27, 0(R2)
+	WORD $0x6e20df9c // fmul .4s v28, v28, v0
+	FMOVQ F28, 16(R2)
+	ADD R4, R2
+	WORD $0x6e20dfbd // fmul .4s v29, v29, v0
+	FMOVQ F29, 0(R2)
+	WORD $0x6e20dfde // fmul .4s v30, v30, v0
+	FMOVQ F30, 16(R2)
+	ADD R4, R2
+	ADD $32, R1
+	ADD $32, R0
+	SUB $1, R6
+	CBNZ R6, part0
 	RET
 
 TEXT ·dotF32x4NEON(SB), NOSPLIT, $0-120

@@ -28,10 +28,10 @@ type attention struct {
 
 	tokens []token   // of the pass
 	groups []group   // of these tokens
-	q      []float32 // [n][Heads][width]: queries
+	q      []float32 // [KVHeads][n][perKV][width]: queries
 	o      []float32 // [n][Heads·HeadDim]: output
 
-	scores  []float32 // [threads · MostQueries · Heads/KVHeads, and Heads at least][Context]
+	scores  []float32 // [threads][attentionScores], and [Heads][Context] at least
 	totals  []float32 // [tokens · Heads]: sums of weights, in decode
 	sums    []float32 // [tokens · Heads][width]: of weighted values, in decode
 	scratch []scratch // one per worker
@@ -53,6 +53,12 @@ type headShape struct {
 // perKV is the number of query heads that share a key/value head.
 func (h headShape) perKV() int { return h.heads / h.kvHeads }
 
+// query is where the query of head h of token t, of n, starts in attention.q.
+func (h headShape) query(n, t, head int) int {
+	per := h.perKV()
+	return ((head/per*n+t)*per + head%per) * h.width
+}
+
 // headShape returns the head shape of the model.
 func (e *Engine) headShape() headShape {
 	return headShape{heads: e.desc.Heads, kvHeads: e.desc.KVHeads, dim: e.desc.HeadDim, width: e.width()}
@@ -64,22 +70,29 @@ type group struct{ first, n int }
 // scratch is memory for the attention that one worker computes at a time.
 type scratch struct {
 	taken   atomic.Bool
-	queries [tensor.MostQueries]tensor.Query
+	queries [tensor.MostTokens]tensor.Query
 	*tensor.Scratch
 	_ [64]byte // the next flag belongs to another worker
 }
 
+// scoresAtOnce bounds the scores of tokens that attend together, if they are more than need to be: 1 MB, half of a
+// second-level cache.
+const scoresAtOnce = 1 << 18
+
 // attentionScores is the size of the score buffers, per worker and in total, in elements.
 func (e *Engine) attentionScores() (worker, all int) {
 	d, context := e.desc, e.opt.Context
-	worker = tensor.MostQueries * d.Heads / d.KVHeads * context
+	heads := d.Heads / d.KVHeads
+	worker = max(tensor.ScoreSpace(tensor.LeastTokens*heads, context),
+		min(tensor.ScoreSpace(tensor.TokensOf(heads)*heads, context), scoresAtOnce))
 	return worker, max(e.opt.Threads*worker, d.Heads*context)
 }
 
 // newAttention allocates the buffers for attention.
 func (e *Engine) newAttention() attention {
 	n, all := e.attentionScores()
-	h, rows, batch := e.headShape(), all/e.opt.Context, e.opt.Batch
+	h, batch := e.headShape(), e.opt.Batch
+	rows := max(e.opt.Threads*tensor.LeastTokens*h.perKV(), h.heads)
 	a := attention{
 		Attention:     attentionOf(e.desc),
 		headShape:     h,
@@ -115,17 +128,32 @@ func attentionOf(d *model.Description) tensor.Attention {
 	return a
 }
 
-// begin sets the tokens of a pass and finds their groups.
+// begin sets the tokens of a pass and finds their groups. Groups end at multiples of their size: their last positions
+// are in the same block of keys.
 func (a *attention) begin(tokens []token) {
 	a.tokens, a.groups = tokens, a.groups[:0]
 	for t := range tokens {
 		last := len(a.groups) - 1
-		if t > 0 && tokens[t].seq == tokens[t-1].seq && a.groups[last].n < tensor.MostQueries {
+		if t > 0 && tokens[t].seq == tokens[t-1].seq && tokens[t].pos%a.together(tokens[t].pos) != 0 {
 			a.groups[last].n++
 		} else {
 			a.groups = append(a.groups, group{t, 1})
 		}
 	}
+}
+
+// groupsPerWorker is the number of groups and key/value heads per worker to aim for.
+const groupsPerWorker = 4
+
+// together is the size of a group of tokens at some position: enough groups for all workers, whose scores have room.
+func (a *attention) together(pos int) int {
+	n, heads, workers := tensor.TokensOf(a.perKV()), a.perKV(), len(a.scratch)
+	room := len(a.scores) / workers
+	for n > tensor.LeastTokens && (len(a.tokens)*a.kvHeads < groupsPerWorker*workers*n ||
+		tensor.ScoreSpace(n*heads, pos+n) > room) {
+		n /= 2
+	}
+	return n
 }
 
 // take returns free scratch memory. There is one per worker, and a worker takes one at a time.
@@ -178,10 +206,10 @@ func visible(pos, window int, chunked bool) int {
 	return max(0, pos+1-window)
 }
 
-// query returns the queries of token t for a key/value head.
+// query describes the queries of token t for a key/value head.
 func (l *attentionLayer) query(t, kv int) tensor.Query {
 	n, at := l.perKV(), t*l.heads+kv*l.perKV()
-	q := tensor.Query{Q: l.q[at*l.width:][:n*l.width], Dst: l.o[at*l.dim:][:n*l.dim], Span: l.span(t)}
+	q := tensor.Query{Dst: l.o[at*l.dim:][:n*l.dim], Span: l.span(t)}
 	if l.sinks != nil {
 		q.Sinks = l.sinks[kv*n:][:n]
 	}
@@ -189,6 +217,11 @@ func (l *attentionLayer) query(t, kv int) tensor.Query {
 		q.Slopes = l.slopes[kv*n:][:n]
 	}
 	return q
+}
+
+// queries are the queries of n tokens from token t on for a key/value head.
+func (l *attentionLayer) queries(t, n, kv int) []float32 {
+	return l.q[l.headShape.query(len(l.tokens), t, kv*l.perKV()):][:n*l.perKV()*l.width]
 }
 
 // keys returns the keys of a key/value head in the sequence of token t.

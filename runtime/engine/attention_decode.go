@@ -77,13 +77,13 @@ func (k *scoreTask) Do(from, to int) {
 	defer s.taken.Store(false)
 	for i := from; i < to; i++ {
 		kv, t := i%k.kvHeads, i/k.kvHeads/k.pages
-		q := k.query(t, kv)
-		first := (q.Span.From/k.page + i/k.kvHeads%k.pages) * k.page
-		rows := tensor.Range{From: max(first, q.Span.From), To: min(first+k.page, q.Span.To)}
+		span := k.span(t)
+		first := (span.From/k.page + i/k.kvHeads%k.pages) * k.page
+		rows := tensor.Range{From: max(first, span.From), To: min(first+k.page, span.To)}
 		if rows.Len() > 0 {
-			z := tensor.Vectors{Data: k.scores[(t*k.heads+kv*k.perKV())*k.context+rows.From-q.Span.From:],
+			z := tensor.Vectors{Data: k.scores[(t*k.heads+kv*k.perKV())*k.context+rows.From-span.From:],
 				Stride: k.context}
-			k.keys(t, kv).Scores(z, q.Q, k.perKV(), rows, s.Scratch)
+			k.keys(t, kv).Scores(z, k.queries(t, 1, kv), k.perKV(), rows, s.Scratch)
 		}
 	}
 }

@@ -32,6 +32,7 @@ func (k *prefillTask) Do(from, to int) {
 		for j := range g.n {
 			s.queries[j] = k.query(g.first+j, kv)
 		}
-		k.Heads(s.queries[:g.n], k.perKV(), k.dim, k.keys(g.first, kv), k.values(g.first, kv), s.Scratch)
+		k.Heads(k.queries(g.first, g.n, kv), s.queries[:g.n], k.perKV(), k.dim, k.keys(g.first, kv),
+			k.values(g.first, kv), s.Scratch)
 	}
 }

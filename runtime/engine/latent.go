@@ -143,7 +143,7 @@ func (k *latentQueries) Do(from, to int) {
 		k.latent.keys[h].Mul(tensor.Vectors{Data: k.q[h*k.width:], Stride: k.heads * k.width},
 			tensor.Vectors{Data: from, Stride: k.stride}, n, tensor.Range{From: 0, To: k.Rank})
 		for t := range n {
-			q := k.q[(t*k.heads+h)*k.width:][:k.dim]
+			q := k.q[k.query(n, t, h):][:k.dim]
 			copy(q[k.Rank:], from[t*k.stride+k.Nope:])
 			k.rotate(q, k.rotary.rotation(t, k.block.local))
 		}

@@ -18,7 +18,7 @@ type splitTask struct {
 	latent bool      // the last values of a head rotate, and values are keys
 	clip   float32   // 0 = none
 	y      []float32 // [n][block.qkv.out]
-	q      []float32 // [n][Heads][width]: receives the queries
+	q      []float32 // as in attention: receives the queries
 	o      []float32 // [n][Heads·HeadDim]: output of attention
 	rotary *rotary
 	*finiteCheck
@@ -56,7 +56,7 @@ func (k *splitTask) Do(from, to int) {
 			qNorm, kNorm = norm{}, norm{}
 		}
 		for h := range k.heads {
-			q, own := k.q[(t*k.heads+h)*k.width:][:k.dim], qNorm.of(h, k.dim)
+			q, own := k.q[k.query(len(k.tokens), t, h):][:k.dim], qNorm.of(h, k.dim)
 			k.head(t, q, y[h*k.dim:][:k.dim], &own, rotation)
 			if scale != 0 {
 				tensor.Times(q, scale)
