@@ -69,8 +69,8 @@ type machine interface {
 	sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg)
 	prepareSums() // once, before the first sums
 
-	// loadRows loads four floats of row r of each group of four rows: groups are pointers to their first rows, ld and ld3
-	// once and three times the distance of two rows. transpose4 transposes the 4 × 4 floats of every 128 bits of d.
+	// loadRows loads four floats of row r of each group of four rows: groups are pointers to their first rows, ld and
+	// ld3 once and three times the distance of two rows. transpose4 transposes the 4 × 4 floats of every 128 bits.
 	loadRows(d reg, groups []ptr, r int, ld, ld3 ptr)
 	transpose4(d, tmp [4]reg)
 

@@ -2,7 +2,7 @@ package main
 
 import "math"
 
-// ops are the functions of package tensor in assembly; block.go and matrix.go there define what each computes.
+// ops are the functions of package tensor in assembly; block.go and scores.go there define what each computes.
 var ops = []*op{
 	newOp("sumSquares", "l *lanes, x []float32", "", func(f *function) {
 		f.blocks(func(s int) {
@@ -162,7 +162,7 @@ var ops = []*op{
 			f.do("add", f.lane(s), f.lane(s), 1)
 		})
 	}),
-	newOp("rotate", "a, b, c, s []float32", "", func(f *function) {
+	newOp("rotate", "y, z, a, b, c, s []float32", "", func(f *function) {
 		f.blocks(func(s int) {
 			f.in(0, "a", s)
 			f.in(1, "b", s)
@@ -170,10 +170,10 @@ var ops = []*op{
 			f.in(3, "s", s)
 			f.do("mul", 4, 0, 2)
 			f.multiplySub(4, 1, 3)
-			f.out("a", s, 4)
+			f.out("y", s, 4)
 			f.do("mul", 1, 1, 2)
 			f.multiplyAdd(1, 0, 3)
-			f.out("b", s, 1)
+			f.out("z", s, 1)
 		})
 	}),
 	newOp("multiply", "y, x []float32", "", func(f *function) {

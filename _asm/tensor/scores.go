@@ -53,7 +53,8 @@ func newTranspose() *op {
 // newScores multiplies four queries by a block of keys.
 func newScores() *op {
 	const signature = "z []float32, ldz int, k, q []float32, ldq, width int, c float32, partial []float32"
-	return newOp("scores", signature, "", func(f *function) {
+	const definition = "scoresGo(Vectors{z, ldz}, k, Vectors{q, ldq}, width, c)"
+	return newOp("scores", signature, definition, func(f *function) {
 		s := &scores{function: f, queries: f.queriesAtOnce()}
 		for _, p := range []*ptr{&s.z, &s.k, &s.at, &s.steps, &s.tmp, &s.partial, &s.parts} {
 			*p = f.pointer()

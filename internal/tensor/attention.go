@@ -81,10 +81,16 @@ func NewScratch(heads, width, page int, scores []float32) *Scratch {
 	}
 }
 
-// Heads computes the attention of at most TokensOf(heads) tokens to one KV head. q has their queries, [tokens · heads]
-// [Width], padded with zeros. All query heads of all tokens visit a block of keys together, and then a block of values,
-// if it is in the attention span of all tokens.
-func (a Attention) Heads(q []float32, tokens []Query, heads, dim int, keys, values *Cache, s *Scratch) {
+// Queries are tokens that attend together.
+type Queries struct {
+	Q      []float32 // [tokens · heads][Width], padded with zeros
+	Tokens []Query
+}
+
+// Heads computes the attention of at most TokensOf(heads) tokens to one KV head. All query heads of all tokens visit a
+// block of keys together, and then a block of values, if it is in the attention span of all tokens.
+func (a Attention) Heads(queries Queries, heads, dim int, keys, values *Cache, s *Scratch) {
+	q, tokens := queries.Q, queries.Tokens
 	g := newGroup(tokens, heads, s)
 	out := Vectors{s.out, values.Width()}
 	clear(s.out[:g.n*out.Stride])

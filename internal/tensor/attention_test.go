@@ -63,7 +63,7 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 		}
 	}
 	s := NewScratch(heads, width, keys.Rows, make([]float32, ScoreSpace(tokens*heads, visible)))
-	a.Heads(all, queries, heads, dim, keys, values, s)
+	a.Heads(Queries{all, queries}, heads, dim, keys, values, s)
 	c := attentionCase{a, heads, dim, keys, values, s}
 	for i, q := range queries {
 		x := all[i*heads*width:][:heads*width]

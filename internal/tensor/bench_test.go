@@ -53,7 +53,7 @@ func BenchmarkHeads(b *testing.B) {
 		a := Attention{Scale: 0.1}
 		s := NewScratch(heads, dim, CacheBlock, make([]float32, ScoreSpace(tokens*heads, visible)))
 		b.Run(string(typ), func(b *testing.B) {
-			ofLimit(b, 2*2*heads*seen*dim, func() { a.Heads(q, queries, heads, dim, keys, values, s) })
+			ofLimit(b, 2*2*heads*seen*dim, func() { a.Heads(Queries{q, queries}, heads, dim, keys, values, s) })
 		})
 	}
 }

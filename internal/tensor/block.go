@@ -137,11 +137,11 @@ func expSumGo(l *lanes, z []float32, m float32) {
 	}
 }
 
-// rotateGo rotates the pairs (a[i], b[i]) by the angles with cosine c[i] and sine s[i].
-func rotateGo(a, b, c, s []float32) {
-	for i := range a {
-		x, y := a[i], b[i]
-		a[i] = fma.Float32(-y, s[i], float32(x*c[i]))
-		b[i] = fma.Float32(x, s[i], float32(y*c[i]))
+// rotateGo sets y and z to the pairs (a[i], b[i]), rotated by the angles with cosine c[i] and sine s[i].
+func rotateGo(y, z, a, b, c, s []float32) {
+	for i := range y {
+		p, q := a[i], b[i]
+		y[i] = fma.Float32(-q, s[i], float32(p*c[i]))
+		z[i] = fma.Float32(p, s[i], float32(q*c[i]))
 	}
 }

@@ -147,6 +147,15 @@ func (c *Cache) SetRow(i int, x []float32) (finite bool) {
 	return finite
 }
 
+// Row is row i itself, to be written in place of SetRow, if it is one run of float32 in the byte order of this machine;
+// else nil.
+func (c *Cache) Row(i int) []float32 {
+	if c.typ != F32 || c.panel < c.width || bigEndian {
+		return nil
+	}
+	return unsafe.Slice((*float32)(unsafe.Pointer(&c.Bytes[c.page(i)+i%c.Rows*c.width*4])), c.width)
+}
+
 // quantizeQueries quantizes n queries to int8 for a cache of int8, whose scores are then exact integers.
 func (c *Cache) quantizeQueries(q []float32, n int, s *Scratch) {
 	if c.typ != I8 {

@@ -64,7 +64,7 @@ func further() string {
 		put(y...)
 		rotation := Rotation{make([]float32, n/2), make([]float32, n/2)}
 		NewRope(500000, n/2*2).At(1000+n, rotation)
-		rotation.ApplyPairs(x)
+		rotation.ApplyPairs(x, x)
 		put(x...)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -103,7 +103,7 @@ func everything() string {
 		put(y...)
 		rotation := Rotation{make([]float32, n/2), make([]float32, n/2)}
 		NewRope(500000, n/2*2).At(1000+n, rotation)
-		rotation.Apply(x)
+		rotation.Apply(x, x)
 		put(x...)
 		for _, typ := range []Type{F32, F16, BF16} {
 			m, _ := NewMatrix(typ, 7, n, encode(typ, g.floats(7*n)))
@@ -126,7 +126,7 @@ func everything() string {
 			copy(q[h*keys.Width():], g.floats(48))
 		}
 		scratch := NewScratch(3, keys.Width(), CacheBlock, make([]float32, ScoreSpace(3, 99)))
-		Attention{Scale: 0.1}.Heads(q, []Query{{Dst: o, Span: Range{1, 100}}}, 3, 48, keys, values, scratch)
+		Attention{Scale: 0.1}.Heads(Queries{q, []Query{{Dst: o, Span: Range{1, 100}}}}, 3, 48, keys, values, scratch)
 		put(o...)
 	}
 	r := NewRope(500000, 64)
@@ -164,7 +164,7 @@ func TestDigestElsewhere(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			const tests = "^Test(Digest|Elementwise|Reductions|ExpEverywhere|Quantize|Rotate|Mul|Weigh|I8|Heads)$"
+			const tests = "^Test(Digest|Elementwise|Reductions|ExpEverywhere|Quantize|Rotate|Scores|Mul|Weigh|I8|Heads)$"
 			argv := append(strings.Fields(c.emulator), binary, "-test.run="+tests, "-test.v")
 			run := exec.Command(argv[0], argv[1:]...)
 			run.Env = append(os.Environ(), kernel.EnvISA+"=") // an instruction set forced here is none of that CPU

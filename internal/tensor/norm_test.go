@@ -51,8 +51,8 @@ func TestApplyPairs(t *testing.T) {
 				halves[i], halves[pairs+i] = x[2*i], x[2*i+1]
 			}
 			copy(halves[2*pairs:], x[2*pairs:])
-			rotation.Apply(halves)
-			rotation.ApplyPairs(x)
+			rotation.Apply(halves, halves)
+			rotation.ApplyPairs(x, x)
 			for i := range x {
 				want := halves[i]
 				if i < 2*pairs {

@@ -89,31 +89,33 @@ func (r Rope) At(position int, t Rotation) {
 	}
 }
 
-// ApplyPairs rotates one head in place: x[2i] pairs with x[2i+1]; what lies beyond 2·len(Cos) stays.
-func (t Rotation) ApplyPairs(x []float32) {
+// ApplyPairs sets y, which may be x, to a rotated head: x[2i] pairs with x[2i+1]; what lies beyond 2·len(Cos) stays.
+func (t Rotation) ApplyPairs(y, x []float32) {
 	var first, second [pairsAtOnce]float32
 	for at := 0; at < len(t.Cos); at += pairsAtOnce {
 		n := min(pairsAtOnce, len(t.Cos)-at)
-		y, a, b := x[2*at:][:2*n], first[:n], second[:n]
+		a, b := first[:n], second[:n]
 		for i := range n {
-			a[i], b[i] = y[2*i], y[2*i+1]
+			a[i], b[i] = x[2*(at+i)], x[2*(at+i)+1]
 		}
 		cos, sin, m := t.Cos[at:][:n], t.Sin[at:][:n], whole(n)
-		rotate(a[:m], b[:m], cos[:m], sin[:m])
-		rotateGo(a[m:], b[m:], cos[m:], sin[m:])
+		rotate(a[:m], b[:m], a[:m], b[:m], cos[:m], sin[:m])
+		rotateGo(a[m:], b[m:], a[m:], b[m:], cos[m:], sin[m:])
 		for i := range n {
-			y[2*i], y[2*i+1] = a[i], b[i]
+			y[2*(at+i)], y[2*(at+i)+1] = a[i], b[i]
 		}
 	}
+	copy(y[2*len(t.Cos):], x[2*len(t.Cos):])
 }
 
 // pairsAtOnce is the number of pairs that are separated, rotated and joined at once: few enough for the stack.
 const pairsAtOnce = 64
 
-// Apply rotates one head in place, half-split: x[i] pairs with x[i+len(Cos)]; what lies beyond stays.
-func (t Rotation) Apply(x []float32) {
+// Apply sets y, which may be x, to a rotated head, half-split: x[i] pairs with x[i+len(Cos)]; what lies beyond stays.
+func (t Rotation) Apply(y, x []float32) {
 	h := len(t.Cos)
 	n := whole(h)
-	rotate(x[:n], x[h:h+n], t.Cos[:n], t.Sin[:n])
-	rotateGo(x[n:h], x[h+n:2*h], t.Cos[n:], t.Sin[n:])
+	rotate(y[:n], y[h:h+n], x[:n], x[h:h+n], t.Cos[:n], t.Sin[:n])
+	rotateGo(y[n:h], y[h+n:2*h], x[n:h], x[h+n:2*h], t.Cos[n:], t.Sin[n:])
+	copy(y[2*h:], x[2*h:])
 }

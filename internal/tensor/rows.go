@@ -16,6 +16,10 @@ func (m *Matrix) set(i int, x []float32, scale float32) {
 	row := m.bytes(i, i+1)
 	switch m.Type {
 	case F32:
+		if !bigEndian {
+			copy(row, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)))
+			return
+		}
 		for j, v := range x {
 			binary.LittleEndian.PutUint32(row[4*j:], math.Float32bits(v))
 		}

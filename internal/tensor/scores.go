@@ -17,16 +17,16 @@ func transposeGo(y []float32, w []byte, ldw, cols int) {
 	}
 }
 
-// scoresGo sets z[t·ldz + j] to the dot product (N6) of query t of scoreTile, at q[t·ldq:], and key j of CacheBlock,
-// times c. k is the keys, transposed. partial is scratch memory for the assembly, of partialSums.
-func scoresGo(z []float32, ldz int, k, q []float32, ldq, width int, c float32, _ []float32) {
+// scoresGo sets element j of z's vector t, of scoreTile, to the dot product (N6) of query t and key j, of CacheBlock,
+// times c. k is the keys, transposed. The assembly also gets scratch memory, of partialSums.
+func scoresGo(z Vectors, k []float32, q Vectors, width int, c float32) {
 	for t := range scoreTile {
 		for j := range CacheBlock {
 			var l lanes
-			for i, v := range q[t*ldq:][:width] {
+			for i, v := range q.from(t).Data[:width] {
 				l[i%Lanes] = fma.Float32(v, k[i*CacheBlock+j], l[i%Lanes])
 			}
-			z[t*ldz+j] = fold(&l) * c
+			z.Data[t*z.Stride+j] = fold(&l) * c
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestScores(t *testing.T) {
 				z := ordinary(r, scoreTile*ldz)
 				want := clone(z)
 				scores(z, ldz, keys, q, ldq, width, 0.37, make([]float32, partialSums))
-				scoresGo(want, ldz, keys, q, ldq, width, 0.37, nil)
+				scoresGo(Vectors{want, ldz}, keys, Vectors{q, ldq}, width, 0.37)
 				if d := differ(z, want); d != "" {
 					t.Fatalf("width %d: %s", width, d)
 				}

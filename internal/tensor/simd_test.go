@@ -163,9 +163,11 @@ func TestRotate(t *testing.T) {
 			x := numbers(r, 2*h+3)
 			want := clone(x)
 			rotation := Rotation{numbers(r, h), numbers(r, h)}
-			rotation.Apply(x)
-			rotateGo(want[:h], want[h:2*h], rotation.Cos, rotation.Sin)
-			if d := differ(x, want); d != "" {
+			y := numbers(r, len(x))
+			rotation.Apply(y, x)
+			rotation.Apply(x, x)
+			rotateGo(want[:h], want[h:2*h], want[:h], want[h:2*h], rotation.Cos, rotation.Sin)
+			if d := differ(x, want) + differ(y, want); d != "" {
 				t.Fatalf("half dim %d: %s", h, d)
 			}
 		}

@@ -83,7 +83,7 @@ func TestRopeVectors(t *testing.T) {
 			for i, v := range c.X {
 				x[i] = float32(v)
 			}
-			rotation.Apply(x)
+			rotation.Apply(x, x)
 			for i, want := range c.Y {
 				if math.Abs(float64(x[i])-want) > 1e-6 {
 					t.Errorf("element %d: %v, want %v", i, x[i], want)

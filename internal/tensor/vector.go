@@ -198,8 +198,8 @@ func softmax(z []float32, beside float32) (sum float32) {
 	return fold(&l) + Exp(beside-m)
 }
 
-// largestOf is the largest of whole lanes of scores and one beside. The lanes are compared as integers, which are in the
-// order of the floats once the magnitude of negative ones is inverted: their order is random, and no branch depends on it.
+// largestOf is the largest of whole lanes of scores and one beside. The lanes are compared as integers, which are in
+// the order of the floats once the magnitude of negative ones is inverted: no branch depends on their random order.
 func largestOf(z []float32, beside float32) float32 {
 	var top lanes
 	for i := range top {

@@ -982,21 +982,23 @@ done:
 	VZEROUPPER
 	RET
 
-TEXT ·rotateAVX512(SB), NOSPLIT, $0-96
-	MOVQ a_base+0(FP), BX
-	MOVQ a_len+8(FP), AX
-	MOVQ b_base+24(FP), CX
-	MOVQ c_base+48(FP), DX
-	MOVQ s_base+72(FP), SI
+TEXT ·rotateAVX512(SB), NOSPLIT, $0-144
+	MOVQ y_base+0(FP), BX
+	MOVQ y_len+8(FP), AX
+	MOVQ z_base+24(FP), CX
+	MOVQ a_base+48(FP), DX
+	MOVQ b_base+72(FP), SI
+	MOVQ c_base+96(FP), DI
+	MOVQ s_base+120(FP), R8
 	SHRQ $4, AX
 	CMPQ AX, $1
 	JLT done
 
 loop:
-	VMOVUPS 0(BX), Z0
-	VMOVUPS 0(CX), Z1
-	VMOVUPS 0(DX), Z2
-	VMOVUPS 0(SI), Z3
+	VMOVUPS 0(DX), Z0
+	VMOVUPS 0(SI), Z1
+	VMOVUPS 0(DI), Z2
+	VMOVUPS 0(R8), Z3
 	VMULPS Z2, Z0, Z4
 	VFNMADD231PS Z3, Z1, Z4
 	VMOVUPS Z4, 0(BX)
@@ -1007,6 +1009,8 @@ loop:
 	ADDQ $64, CX
 	ADDQ $64, DX
 	ADDQ $64, SI
+	ADDQ $64, DI
+	ADDQ $64, R8
 	DECQ AX
 	JNZ loop
 

@@ -310,22 +310,22 @@ func expSumAVX512(l *lanes, z []float32, m float32)
 //go:noescape
 func expSumAVX2(l *lanes, z []float32, m float32)
 
-func rotate(a []float32, b []float32, c []float32, s []float32) {
+func rotate(y []float32, z []float32, a []float32, b []float32, c []float32, s []float32) {
 	switch level {
 	case levelAVX512:
-		rotateAVX512(a, b, c, s)
+		rotateAVX512(y, z, a, b, c, s)
 	case levelAVX2:
-		rotateAVX2(a, b, c, s)
+		rotateAVX2(y, z, a, b, c, s)
 	default:
-		rotateGo(a, b, c, s)
+		rotateGo(y, z, a, b, c, s)
 	}
 }
 
 //go:noescape
-func rotateAVX512(a []float32, b []float32, c []float32, s []float32)
+func rotateAVX512(y []float32, z []float32, a []float32, b []float32, c []float32, s []float32)
 
 //go:noescape
-func rotateAVX2(a []float32, b []float32, c []float32, s []float32)
+func rotateAVX2(y []float32, z []float32, a []float32, b []float32, c []float32, s []float32)
 
 func multiply(y []float32, x []float32) {
 	switch level {
@@ -402,7 +402,7 @@ func scores(z []float32, ldz int, k []float32, q []float32, ldq int, width int, 
 	case levelAVX2:
 		scoresAVX2(z, ldz, k, q, ldq, width, c, partial)
 	default:
-		scoresGo(z, ldz, k, q, ldq, width, c, partial)
+		scoresGo(Vectors{z, ldz}, k, Vectors{q, ldq}, width, c)
 	}
 }
 

@@ -220,17 +220,17 @@ func expSum(l *lanes, z []float32, m float32) {
 //go:noescape
 func expSumNEON(l *lanes, z []float32, m float32)
 
-func rotate(a []float32, b []float32, c []float32, s []float32) {
+func rotate(y []float32, z []float32, a []float32, b []float32, c []float32, s []float32) {
 	switch level {
 	case levelNEON:
-		rotateNEON(a, b, c, s)
+		rotateNEON(y, z, a, b, c, s)
 	default:
-		rotateGo(a, b, c, s)
+		rotateGo(y, z, a, b, c, s)
 	}
 }
 
 //go:noescape
-func rotateNEON(a []float32, b []float32, c []float32, s []float32)
+func rotateNEON(y []float32, z []float32, a []float32, b []float32, c []float32, s []float32)
 
 func multiply(y []float32, x []float32) {
 	switch level {
@@ -285,7 +285,7 @@ func scores(z []float32, ldz int, k []float32, q []float32, ldq int, width int, 
 	case levelNEON:
 		scoresNEON(z, ldz, k, q, ldq, width, c, partial)
 	default:
-		scoresGo(z, ldz, k, q, ldq, width, c, partial)
+		scoresGo(Vectors{z, ldz}, k, Vectors{q, ldq}, width, c)
 	}
 }
 

@@ -76,8 +76,8 @@ func expSum(l *lanes, z []float32, m float32) {
 	expSumGo(l, z, m)
 }
 
-func rotate(a []float32, b []float32, c []float32, s []float32) {
-	rotateGo(a, b, c, s)
+func rotate(y []float32, z []float32, a []float32, b []float32, c []float32, s []float32) {
+	rotateGo(y, z, a, b, c, s)
 }
 
 func multiply(y []float32, x []float32) {
@@ -97,7 +97,7 @@ func transpose(y []float32, w []byte, ldw int, cols int) {
 }
 
 func scores(z []float32, ldz int, k []float32, q []float32, ldq int, width int, c float32, partial []float32) {
-	scoresGo(z, ldz, k, q, ldq, width, c, partial)
+	scoresGo(Vectors{z, ldz}, k, Vectors{q, ldq}, width, c)
 }
 
 type (

@@ -1398,51 +1398,53 @@ loop:
 done:
 	RET
 
-TEXT ·rotateNEON(SB), NOSPLIT, $0-96
-	MOVD a_base+0(FP), R1
-	MOVD a_len+8(FP), R0
-	MOVD b_base+24(FP), R2
-	MOVD c_base+48(FP), R3
-	MOVD s_base+72(FP), R4
+TEXT ·rotateNEON(SB), NOSPLIT, $0-144
+	MOVD y_base+0(FP), R1
+	MOVD y_len+8(FP), R0
+	MOVD z_base+24(FP), R2
+	MOVD a_base+48(FP), R3
+	MOVD b_base+72(FP), R4
+	MOVD c_base+96(FP), R5
+	MOVD s_base+120(FP), R6
 	LSR $4, R0
 	CMP $1, R0
 	BLT done
 
 loop:
-	FMOVQ 0(R1), F0
-	FMOVQ 0(R2), F1
-	FMOVQ 0(R3), F2
-	FMOVQ 0(R4), F3
+	FMOVQ 0(R3), F0
+	FMOVQ 0(R4), F1
+	FMOVQ 0(R5), F2
+	FMOVQ 0(R6), F3
 	WORD $0x6e22dc04 // fmul .4s v4, v0, v2
 	WORD $0x4ea3cc24 // fmls .4s v4, v1, v3
 	FMOVQ F4, 0(R1)
 	WORD $0x6e22dc21 // fmul .4s v1, v1, v2
 	WORD $0x4e23cc01 // fmla .4s v1, v0, v3
 	FMOVQ F1, 0(R2)
-	FMOVQ 16(R1), F0
-	FMOVQ 16(R2), F1
-	FMOVQ 16(R3), F2
-	FMOVQ 16(R4), F3
+	FMOVQ 16(R3), F0
+	FMOVQ 16(R4), F1
+	FMOVQ 16(R5), F2
+	FMOVQ 16(R6), F3
 	WORD $0x6e22dc04 // fmul .4s v4, v0, v2
 	WORD $0x4ea3cc24 // fmls .4s v4, v1, v3
 	FMOVQ F4, 16(R1)
 	WORD $0x6e22dc21 // fmul .4s v1, v1, v2
 	WORD $0x4e23cc01 // fmla .4s v1, v0, v3
 	FMOVQ F1, 16(R2)
-	FMOVQ 32(R1), F0
-	FMOVQ 32(R2), F1
-	FMOVQ 32(R3), F2
-	FMOVQ 32(R4), F3
+	FMOVQ 32(R3), F0
+	FMOVQ 32(R4), F1
+	FMOVQ 32(R5), F2
+	FMOVQ 32(R6), F3
 	WORD $0x6e22dc04 // fmul .4s v4, v0, v2
 	WORD $0x4ea3cc24 // fmls .4s v4, v1, v3
 	FMOVQ F4, 32(R1)
 	WORD $0x6e22dc21 // fmul .4s v1, v1, v2
 	WORD $0x4e23cc01 // fmla .4s v1, v0, v3
 	FMOVQ F1, 32(R2)
-	FMOVQ 48(R1), F0
-	FMOVQ 48(R2), F1
-	FMOVQ 48(R3), F2
-	FMOVQ 48(R4), F3
+	FMOVQ 48(R3), F0
+	FMOVQ 48(R4), F1
+	FMOVQ 48(R5), F2
+	FMOVQ 48(R6), F3
 	WORD $0x6e22dc04 // fmul .4s v4, v0, v2
 	WORD $0x4ea3cc24 // fmls .4s v4, v1, v3
 	FMOVQ F4, 48(R1)
@@ -1453,6 +1455,8 @@ loop:
 	ADD $64, R2
 	ADD $64, R3
 	ADD $64, R4
+	ADD $64, R5
+	ADD $64, R6
 	SUB $1, R0
 	CBNZ R0, loop
 

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/lowpack/lowpack/internal/tensor"
+
 // shortText is the number of floating-point multiplications, a few microseconds' worth, below which dividing the work
 // costs more than it gains.
 const shortText = 1 << 15
@@ -32,7 +34,7 @@ func (k *prefillTask) Do(from, to int) {
 		for j := range g.n {
 			s.queries[j] = k.query(g.first+j, kv)
 		}
-		k.Heads(k.queries(g.first, g.n, kv), s.queries[:g.n], k.perKV(), k.dim, k.keys(g.first, kv),
-			k.values(g.first, kv), s.Scratch)
+		queries := tensor.Queries{Q: k.queries(g.first, g.n, kv), Tokens: s.queries[:g.n]}
+		k.Heads(queries, k.perKV(), k.dim, k.keys(g.first, kv), k.values(g.first, kv), s.Scratch)
 	}
 }

@@ -124,7 +124,7 @@ func (k *latentKeys) Do(from, to int) {
 		key := k.y[t*k.block.qkv.out+k.at:][:k.dim]
 		_, finite := k.kvNorm.apply(key[:k.Rank], key[:k.Rank])
 		k.check(t, finite)
-		k.rotate(key, k.rotary.rotation(t, k.block.local))
+		k.rotate(key, key, k.rotary.rotation(t, k.block.local))
 		k.check(t, tok.seq.kv[k.layer].keys[0].SetRow(tok.pos, key))
 	}
 }
@@ -145,7 +145,7 @@ func (k *latentQueries) Do(from, to int) {
 		for t := range n {
 			q := k.q[k.query(n, t, h):][:k.dim]
 			copy(q[k.Rank:], from[t*k.stride+k.Nope:])
-			k.rotate(q, k.rotary.rotation(t, k.block.local))
+			k.rotate(q, q, k.rotary.rotation(t, k.block.local))
 		}
 	}
 }

@@ -72,8 +72,12 @@ func (k *splitTask) Do(from, to int) {
 				continue
 			}
 			key, own := keys[h*k.dim:][:k.dim], kNorm.of(h, k.dim)
-			k.head(t, key, key, &own, rotation)
-			k.check(t, cache.keys[h].SetRow(tok.pos, key))
+			if row := cache.keys[h].Row(tok.pos); row != nil {
+				k.head(t, row[:k.dim], key, &own, rotation)
+			} else {
+				k.head(t, key, key, &own, rotation)
+				k.check(t, cache.keys[h].SetRow(tok.pos, key))
+			}
 			if !k.latent {
 				if v := values[h*k.dim:][:k.dim]; b.vNorm.exists() {
 					_, finite := b.vNorm.apply(v, v)
@@ -116,30 +120,37 @@ func (k *splitTask) allHeads(t int, x []float32, norm *norm) {
 	}
 }
 
-// head sets dst to a query or key after its norm, if any, and its rotation, in the order that the model defines.
+// head sets dst, which may be src, to a query or key after its norm, if any, and its rotation, in the order that the
+// model defines.
 func (k *splitTask) head(t int, dst, src []float32, norm *norm, rotation tensor.Rotation) {
-	copy(dst, src)
+	if !norm.exists() {
+		k.rotate(dst, src, rotation)
+		return
+	}
 	if k.first {
-		k.rotate(dst, rotation)
+		k.rotate(dst, src, rotation)
+		src = dst
 	}
-	if norm.exists() {
-		_, finite := norm.apply(dst, dst)
-		k.check(t, finite)
-	}
+	_, finite := norm.apply(dst, src)
+	k.check(t, finite)
 	if !k.first {
-		k.rotate(dst, rotation)
+		k.rotate(dst, dst, rotation)
 	}
 }
 
-func (k *splitTask) rotate(head []float32, rotation tensor.Rotation) {
+// rotate sets dst, which may be src, to a rotated query or key.
+func (k *splitTask) rotate(dst, src []float32, rotation tensor.Rotation) {
 	if k.latent {
-		head = head[len(head)-2*len(rotation.Cos):]
+		n := len(src) - 2*len(rotation.Cos)
+		copy(dst[:n], src)
+		dst, src = dst[n:], src[n:]
 	}
 	switch {
 	case k.block.noRope:
+		copy(dst, src)
 	case k.pairs:
-		rotation.ApplyPairs(head)
+		rotation.ApplyPairs(dst, src)
 	default:
-		rotation.Apply(head)
+		rotation.Apply(dst, src)
 	}
 }

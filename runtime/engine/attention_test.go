@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/model"
+	"github.com/lowpack/lowpack/internal/tensor"
+)
+
+// TestAttentionGroups: every token of a pass is in one group, a group is tokens of one sequence whose scores have room
+// at any depth, and there are groups for all workers where the pass has the tokens.
+func TestAttentionGroups(t *testing.T) {
+	const context, batch, kvHeads = 40_000, 128, 2
+	for _, workers := range []int{1, 2, 16} {
+		for _, per := range []int{1, 3, 4, 64} {
+			shape := model.Config{Heads: kvHeads * per, KVHeads: kvHeads, HeadDim: 64}
+			e := &Engine{opt: Options{Context: context, Threads: workers}, desc: &model.Description{Config: shape}}
+			room, all := e.attentionScores()
+			a := attention{headShape: headShape{heads: shape.Heads, kvHeads: kvHeads},
+				scratch: make([]scratch, workers), scores: make([]float32, all)}
+			for _, at := range []int{0, 1, 31, 500, 2047, 8000, 39_000} {
+				sequences := []*Sequence{{}, {}}
+				var tokens []token
+				for i := range batch {
+					tokens = append(tokens, token{seq: sequences[i/100], pos: at + i%100})
+				}
+				a.begin(tokens)
+				next := 0
+				for _, g := range a.groups {
+					last := tokens[g.first+g.n-1]
+					if g.first != next || tokens[g.first].seq != last.seq || g.n > tensor.TokensOf(per) ||
+						tensor.ScoreSpace(g.n*per, last.pos+1) > room {
+						t.Fatalf("%d workers, %d heads per KV head, position %d: group %v", workers, per, at, g)
+					}
+					next += g.n
+				}
+				if next != batch || len(a.groups)*kvHeads < min(groupsPerWorker*workers, batch/tensor.LeastTokens) {
+					t.Errorf("%d workers, %d heads per KV head, position %d: %d groups of %d tokens", workers, per, at,
+						len(a.groups), next)
+				}
+			}
+		}
+	}
+}
