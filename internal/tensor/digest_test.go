@@ -164,7 +164,8 @@ func TestDigestElsewhere(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			const tests = "^Test(Digest|Elementwise|Reductions|ExpEverywhere|Quantize|Rotate|Scores|Mul|Weigh|I8|Heads)$"
+			const tests = "^Test(Digest|Elementwise|Reductions|ExpEverywhere|Quantize|Rotate|Scores|Mul|Weigh|I8|" +
+				"Heads)$"
 			argv := append(strings.Fields(c.emulator), binary, "-test.run="+tests, "-test.v")
 			run := exec.Command(argv[0], argv[1:]...)
 			run.Env = append(os.Environ(), kernel.EnvISA+"=") // an instruction set forced here is none of that CPU

@@ -187,7 +187,7 @@ func SoftmaxBeside(z []float32, beside float32) (sum float32) {
 	expSum(&l, z[:n], m)
 	expSum(&l, rest[:], m)
 	copy(z[n:], rest[:])
-	return fold(&l) + Exp(beside-m)
+	return sumBeside(&l, beside, m)
 }
 
 // softmax is SoftmaxBeside of whole lanes.
@@ -195,8 +195,11 @@ func softmax(z []float32, beside float32) (sum float32) {
 	var l lanes
 	m := largestOf(z, beside)
 	expSum(&l, z, m)
-	return fold(&l) + Exp(beside-m)
+	return sumBeside(&l, beside, m)
 }
+
+// sumBeside is the sum of the weights in the lanes and that of one more score.
+func sumBeside(l *lanes, beside, m float32) float32 { return fold(l) + Exp(beside-m) }
 
 // largestOf is the largest of whole lanes of scores and one beside. The lanes are compared as integers, which are in
 // the order of the floats once the magnitude of negative ones is inverted: no branch depends on their random order.
