@@ -60,6 +60,7 @@ type trial struct {
 	*session
 	group string
 	layer int
+	shape model.HeadShape
 	cache engine.CacheType
 	n     int
 	ends  []int // lengths of a text at which something begins or ends
@@ -72,7 +73,8 @@ type trial struct {
 // page.
 func (s *session) newTrial(layer int, cache engine.CacheType) *trial {
 	d := s.described
-	page, window := tensor.CacheType(cache).PageRows(d.HeadDim), 0
+	shape := d.HeadShape(&d.Blocks[layer])
+	page, window := tensor.CacheType(cache).PageRows(shape.HeadDim), 0
 	if d.Blocks[layer].Local {
 		window = d.SlidingWindow
 	}
@@ -80,8 +82,8 @@ func (s *session) newTrial(layer int, cache engine.CacheType) *trial {
 	if window > 0 {
 		n = max(n, window+page+1)
 	}
-	t := &trial{session: s, group: "attention, cache " + string(cache), layer: layer, cache: cache}
-	t.n = max(0, min(n, d.MaxPositions, cacheNumbers/(d.KVHeads*d.HeadDim)))
+	t := &trial{session: s, group: "attention, cache " + string(cache), layer: layer, cache: cache, shape: shape}
+	t.n = max(0, min(n, d.MaxPositions, cacheNumbers/(shape.KVHeads*shape.HeadDim)))
 	for _, end := range []int{1, tensor.CacheBlock, tensor.CacheBlock + 1, page, page + 1, 2*page + 1, window,
 		window + 1,
 		window + page, sharedFrom, t.n} {
@@ -130,7 +132,7 @@ func (t *trial) run() error {
 // rows are queries, keys and values of a position: evenly distributed, so that every position counts.
 func (t *trial) rows(position int) []float32 {
 	d, r := t.described, rand.New(rand.NewPCG(1, uint64(position)))
-	x := make([]float32, (d.Heads+2*d.KVHeads)*d.HeadDim)
+	x := make([]float32, (d.Heads+2*t.shape.KVHeads)*t.shape.HeadDim)
 	for i := range x {
 		x[i] = 2*r.Float32() - 1
 	}
@@ -214,7 +216,7 @@ func (t *trial) pair() (reason string, err error) {
 
 // tokens are positions from … to−1, whose attention is wanted.
 func (t *trial) tokens(seq *engine.Sequence, from, to int) engine.AttentionRows {
-	r := engine.AttentionRows{Seq: seq, Out: make([]float32, (to-from)*t.described.Heads*t.described.HeadDim)}
+	r := engine.AttentionRows{Seq: seq, Out: make([]float32, (to-from)*t.described.Heads*t.shape.HeadDim)}
 	for p := from; p < to; p++ {
 		r.In = append(r.In, t.rows(p)...)
 	}
@@ -238,12 +240,12 @@ func (t *trial) fill(seq *engine.Sequence, to int) error {
 
 // differs says where attention differs, from a position on.
 func (t *trial) differs(position int, got []float32) string {
-	width := t.described.Heads * t.described.HeadDim
+	width := t.described.Heads * t.shape.HeadDim
 	for i, v := range got {
 		p, at := position+i/width, i%width
 		if want := t.want[p][at]; math.Float32bits(v) != math.Float32bits(want) {
 			return fmt.Sprintf("position %d, head %d: %v instead of %v: the attention of this program is wrong", p,
-				at/t.described.HeadDim, v, want)
+				at/t.shape.HeadDim, v, want)
 		}
 	}
 	return ""

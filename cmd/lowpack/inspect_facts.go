@@ -325,6 +325,9 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 		return rows
 	}
 	n, heads := d.AttentionLayers(), fmt.Sprintf("%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
+	if g := d.Global; g != nil {
+		heads += fmt.Sprintf(", of %d and %d KV heads where all positions are seen", g.HeadDim, g.KVHeads)
+	}
 	if own := d.CachedLayers(); own < n {
 		heads += fmt.Sprintf(" in %d layers, whose keys and values the others read", own)
 	}
@@ -336,8 +339,11 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 	default:
 		add("attention", "%s, in %d of %d layers", heads, n, d.Layers)
 	}
-	if s, x := d.Streams, d.LayerInputs; s != nil && x != nil {
-		add("streams", "%d residual streams, %d values of a token for each layer", s.Count, x.Size)
+	if s := d.Streams; s != nil {
+		add("streams", "%d residual streams", s.Count)
+	}
+	if x := d.LayerInputs; x != nil {
+		add("layer inputs", "%d values of a token for each layer", x.Size)
 	}
 	if n < d.Layers {
 		add("recurrence", "%s, a state of %s per sequence", d.Recurrent(), size(d.StateBytes()))

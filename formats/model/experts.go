@@ -16,7 +16,19 @@ type Experts struct {
 	Gate, Up, Down Linear // Count matrices each
 	// [1, Hidden]: the sigmoid of its product weights the shared expert (Qwen2-MoE); "" = it is added as it is
 	SharedGate string
+	BesideMLP  *BesideMLP // nil = the MLP of the block, if it has one, is a shared expert
 }
+
+// BesideMLP is what experts beside the MLP of a block, which reads FFNNorm, have of their own (NUMERICS N78).
+type BesideMLP struct {
+	Norm       Norm   // of what the experts read
+	RouterNorm Norm   // of what the router reads
+	OutNorm    Norm   // of the sum of the experts' outputs
+	MLPNorm    Norm   // of the output of the MLP
+	Scales     string // [Count]: the weights of the experts are multiplied by them
+}
+
+func (x *BesideMLP) norms() []*Norm { return []*Norm{&x.RouterNorm, &x.Norm, &x.OutNorm, &x.MLPNorm} }
 
 // Routing says how the choice of experts and their weights follow from the products of the router (NUMERICS N35, N50).
 // The zero value is a softmax over all experts.

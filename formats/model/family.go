@@ -25,6 +25,8 @@ type family struct {
 	also     []string // further values of `model_type` in files that give the architecture
 	defaults defaults
 	bos, eos int // default tokens without generation_config.json; 0 = none
+	// it reads use_bidirectional_attention and per_layer_config, which other families refuse
+	layered  bool
 	describe func(k *keys, has shapes) *Description
 }
 
@@ -49,7 +51,8 @@ var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, ministral,
 	qwen3vlmoe, gpt2, gptneox, opt, bloom,
 	qwen3next, qwen35, qwen35moe, qwen35vl, qwen35moevl,
 	phimoe, falconH1, mamba2, llama4, llama4vl,
-	gemma3n, gemma3nvl, minimaxM2, mamba, falconMamba, jamba}
+	gemma3n, gemma3nvl, minimaxM2, mamba, falconMamba, jamba,
+	gemma4, gemma4vl, gemma4unified, gemma4unifiedvl}
 
 //go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md
 

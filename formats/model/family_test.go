@@ -385,7 +385,8 @@ var everyFamily = append(append(dense, withImages...),
 	change(granite4H1B, "layer_types", "null"), bamba9B, recurrentMoE[0], recurrentMoE[1],
 	early[0], early[1], early[2], early[3],
 	next[0], next[1], next[2], next[3], next[4], mambaCodestral, llama4Scout,
-	gemma3nE2B, minimaxOf2, mambas[0], mambas[1], mambas[2])
+	gemma3nE2B, minimaxOf2, mambas[0], mambas[1], mambas[2],
+	gemma4s[0], gemma4s[1], gemma4s[2])
 
 // mambas are families with Mamba layers.
 var mambas = bundled("mamba-130m", "falcon-mamba-7b", "jamba-v0.1")
@@ -395,6 +396,14 @@ var mambaCodestral, llama4Scout = bundled("mamba-codestral-7b")[0], bundled("lla
 // gemma3nE2B has no lists, which do not go with other numbers of layers.
 var gemma3nE2B = change(change(change(change(bundled("gemma-3n-e2b")[0], "layer_types", "null"),
 	"activation_sparsity_pattern", "null"), "intermediate_size", "8192"), "num_kv_shared_layers", "0")
+
+// gemma4s have no lists either, and no layers that share.
+var gemma4s = func() (list []string) {
+	for _, c := range bundled("gemma-4-e2b", "gemma-4-26b-a4b", "gemma-4-12b") {
+		list = append(list, change(change(c, "layer_types", "null"), "num_kv_shared_layers", "0"))
+	}
+	return list
+}()
 
 // next are families with a gated delta rule, a sparse mixer, and attention beside Mamba-2.
 var next = bundled("qwen3-next-80b-a3b", "qwen3.5-9b", "qwen3.5-35b-a3b", "phi-3.5-moe", "falcon-h1-0.5b")

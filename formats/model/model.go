@@ -40,6 +40,7 @@ type Spare struct{ Prefix, Use string }
 type Config struct {
 	Hidden, Intermediate, Layers int
 	Heads, KVHeads, HeadDim      int
+	Global                       *HeadShape // of blocks that are not Local; nil = as in all blocks (Gemma 4)
 	Vocab, MaxPositions          int
 	NormEps                      float32
 	Rope                         Rope
@@ -68,6 +69,26 @@ type Config struct {
 	AttnSoftcap, LogitSoftcap float32      // 0 = none; c·tanh(x/c)
 	BOS                       int          // −1 = none
 	EOS                       []int
+}
+
+// HeadShape is the number and size of the key/value heads of a block (NUMERICS N75). Queries have the same size.
+type HeadShape struct{ KVHeads, HeadDim int }
+
+// HeadShape returns that of a block.
+func (c *Config) HeadShape(b *Block) HeadShape {
+	if c.Global != nil && !b.Local {
+		return *c.Global
+	}
+	return HeadShape{c.KVHeads, c.HeadDim}
+}
+
+// HeadShapes lists those of all blocks, once each.
+func (c *Config) HeadShapes() []HeadShape {
+	list := []HeadShape{{c.KVHeads, c.HeadDim}}
+	if c.Global != nil {
+		list = append(list, *c.Global)
+	}
+	return list
 }
 
 // Latent is multi-head latent attention (NUMERICS N51). The KV cache holds one vector per token for all heads: Rank
@@ -111,6 +132,8 @@ type Rope struct {
 	Theta      float64
 	LocalTheta float64 // 0 = Theta; base for blocks with Block.Local (Gemma 3)
 	Dim        int     // rotated values per head; HeadDim unless the rotation is partial
+	LocalDim   int     // 0 = Dim; of blocks with Block.Local, where LocalTheta is not 0 (Gemma 4)
+	Rotating   int     // 0 = Dim; values per head whose pairs have a frequency, from the first: others have 0 (Gemma 4)
 	// llama3 scaling; Factor 0 = none
 	Factor, LowFreqFactor, HighFreqFactor float64
 	OriginalMaxPositions                  int
@@ -264,6 +287,8 @@ type Block struct {
 	AltUp        *AltUp      // with Streams
 	Laurel       *Laurel     // nil = none
 	LayerInput   *LayerInput // with LayerInputs
+	Scalar       string      // [1]: the residual stream is multiplied by it behind the block (Gemma 4); "" = none
+	KeysAsValues bool        // V is empty: values are the outputs of K before norm and rotation (Gemma 4)
 	Local        bool        // sliding-window attention
 	NoRope       bool        // queries and keys are not rotated (SmolLM3, EXAONE 4)
 }
@@ -309,6 +334,8 @@ func (b *Block) attention() []*Linear {
 		return nil
 	case b.KVOf != 0:
 		return []*Linear{&b.Q, &b.O}
+	case b.KeysAsValues:
+		return []*Linear{&b.Q, &b.K, &b.O}
 	case x == nil && b.AttnGate.Weight != "":
 		return []*Linear{&b.Q, &b.AttnGate, &b.K, &b.V, &b.O}
 	case x == nil:

@@ -31,7 +31,7 @@ func mixtureOfChosen(k *keys, chosen, intermediate int, names ...string) mixture
 	if m.count == 0 {
 		k.mustHave(names[0])
 	} else if m.chosen > m.count {
-		k.fail(pack.ErrCorrupt, "num_experts_per_tok is %d, of %d experts", chosen, m.count)
+		k.fail(pack.ErrCorrupt, "%d experts are chosen, of %d", chosen, m.count)
 	}
 	return m
 }

@@ -109,7 +109,11 @@ func (d *Description) eachName(f func(name *string)) {
 		}
 		if x := b.Experts; x != nil {
 			each(&x.Router, &x.RouterBias, &x.ChoiceBias, &x.SharedGate)
+			if x.BesideMLP != nil {
+				each(&x.BesideMLP.Scales)
+			}
 		}
+		each(&b.Scalar)
 	}
 }
 

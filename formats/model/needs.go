@@ -83,11 +83,12 @@ func (n *needs) block(d *Description, b *Block) {
 	n.linear(&b.K)
 	n.linear(&b.V)
 	n.latent(d, b.MLA)
-	n.headNorm(d, b.QNorm, d.Heads)
-	n.headNorm(d, b.KNorm, d.KVHeads)
-	n.norm(b.VNorm, d.HeadDim)
+	shape := d.HeadShape(b)
+	n.headNorm(d, shape.HeadDim, b.QNorm, d.Heads)
+	n.headNorm(d, shape.HeadDim, b.KNorm, shape.KVHeads)
+	n.norm(b.VNorm, shape.HeadDim)
 	n.add(b.Sinks, false, d.Heads)
-	n.norm(b.AttnSubNorm, d.Heads*d.HeadDim)
+	n.norm(b.AttnSubNorm, d.Heads*shape.HeadDim)
 	n.linear(&b.O)
 	n.mixer(b.Mixer)
 	n.norm(b.AttnPostNorm, d.Hidden)
@@ -137,6 +138,7 @@ func (n *needs) beside(d *Description, b *Block) {
 		n.linear(&x.Projection)
 		n.norm(x.Norm, d.Hidden)
 	}
+	n.add(b.Scalar, false, 1)
 }
 
 func (n *needs) norm(x Norm, size int) {
@@ -144,19 +146,19 @@ func (n *needs) norm(x Norm, size int) {
 	n.add(x.Bias, false, size)
 }
 
-// headNorm adds the norm of some number of query or key heads.
-func (n *needs) headNorm(d *Description, x Norm, heads int) {
+// headNorm adds the norm of some number of query or key heads of a size.
+func (n *needs) headNorm(d *Description, size int, x Norm, heads int) {
 	switch {
 	case x.Apart():
 		for h := range heads {
-			n.add(x.Of(h), false, d.HeadDim)
+			n.add(x.Of(h), false, size)
 		}
 	case d.HeadNorm == OwnHead && x.Weight != "":
-		n.add(x.Weight, false, heads, d.HeadDim)
+		n.add(x.Weight, false, heads, size)
 	case d.HeadNorm == WholeHead:
-		n.norm(x, heads*d.HeadDim)
+		n.norm(x, heads*size)
 	default:
-		n.norm(x, d.HeadDim)
+		n.norm(x, size)
 	}
 }
 
@@ -223,6 +225,12 @@ func (n *needs) experts(d *Description, m *Experts) {
 		n.linear(l)
 	}
 	n.add(m.SharedGate, false, 1, d.Hidden)
+	if x := m.BesideMLP; x != nil {
+		for _, norm := range x.norms() {
+			n.norm(*norm, d.Hidden)
+		}
+		n.add(x.Scales, false, m.Count)
+	}
 }
 
 func (n *needs) linear(l *Linear) {

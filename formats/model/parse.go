@@ -24,7 +24,7 @@ func Parse(config, generation []byte, has func(tensor string) (shape []int, ok b
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
 	k.fill(f.defaults)
-	onlyCausal(k)
+	onlyCausal(k, f)
 	d := f.describe(k, has)
 	if k.err != nil {
 		return nil, k.err
@@ -87,8 +87,11 @@ func (d *Description) addTokens(k *keys) {
 }
 
 // onlyCausal rejects options that change the model in transformers, in some families or in all.
-func onlyCausal(k *keys) {
+func onlyCausal(k *keys, f *family) {
 	k.refuse("is_causal", true, "only causal attention is supported")
+	if f.layered {
+		return
+	}
 	k.refuse("use_bidirectional_attention", false, "only causal attention is supported")
 	if s := k.sub("per_layer_config"); s.v != nil && len(s.v.Members) > 0 {
 		k.fail(pack.ErrUnsupported, "per_layer_config gives layers configurations of their own")

@@ -52,6 +52,9 @@ func (b *Block) norms() []*Norm {
 	if b.LayerInput != nil {
 		list = append(list, &b.LayerInput.Norm)
 	}
+	if x := b.Experts; x != nil && x.BesideMLP != nil {
+		list = append(list, x.BesideMLP.norms()...)
+	}
 	return list
 }
 

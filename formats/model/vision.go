@@ -28,7 +28,7 @@ var otherParts = []string{"vision_config", "image_token_id", "video_token_id", "
 	"vision_end_token_id", "vision_token_id", "image_token_index", "projector_hidden_act", "vision_feature_layer",
 	"multimodal_projector_bias", "spatial_merge_size", "scale_factor", "mm_tokens_per_image", "boi_token_index",
 	"eoi_token_index", "boi_token_id", "eoi_token_id", "audio_config", "audio_token_id", "boa_token_id",
-	"eoa_token_id", "audio_soft_tokens_per_image", "vision_soft_tokens_per_image"}
+	"eoa_token_id", "eoa_token_index", "audio_soft_tokens_per_image", "vision_soft_tokens_per_image"}
 
 // describe describes the text part.
 func (v *vision) describe(k *keys, has shapes) *Description {
@@ -54,7 +54,7 @@ func (v *vision) describe(k *keys, has shapes) *Description {
 	k.known(otherParts...)
 	t = t.with("tie_word_embeddings", v.tie(k, t)).with("quantization_config", k.get("quantization_config"))
 	t.fill(f.defaults)
-	onlyCausal(t)
+	onlyCausal(t, f)
 	names := v.names[0]
 	for _, n := range v.names[1:] {
 		if has.exists(n.prefix+strings.TrimPrefix(embedName, textPrefix), false) {

@@ -133,6 +133,27 @@ var gemma3nvl = family{
 	eos: 1,
 }
 
+// Gemma 4: text is a Gemma 4 of its own, with towers for images and sound or without.
+var (
+	gemma4vl = gemma4Vision("gemma4", "Gemma4ForConditionalGeneration", "Gemma 4 E2B, E4B, 26B-A4B, 31B (text)",
+		&gemma4, "model.vision_tower.", "model.audio_tower.")
+	gemma4unifiedvl = gemma4Vision("gemma4_unified", "Gemma4UnifiedForConditionalGeneration", "Gemma 4 12B (text)",
+		&gemma4unified, "model.vision_embedder.")
+)
+
+// gemma4Vision is a family whose text is a Gemma 4.
+func gemma4Vision(kind, architecture, models string, text *family, towers ...string) family {
+	return family{
+		Info: Info{Name: kind, Architectures: []string{architecture}, Types: []string{kind}, Models: models,
+			Text: true},
+		describe: (&vision{text: textOf(map[string]*family{text.Name: text}), kind: text.Name, tied: true,
+			names:  []textNames{{"model.language_model.", headName}},
+			towers: append(towers, "model.embed_vision.", "model.embed_audio.")}).describe,
+		bos: 2,
+		eos: 1,
+	}
+}
+
 var (
 	qwenVLNames  = []textNames{{textPrefix, headName}, {"model.language_model.", headName}}
 	qwenVLTowers = []string{"visual.", "model.visual."}

@@ -29,6 +29,9 @@ var withImages = []string{
 	visual("Llama4", "llama4", `"intermediate_size_mlp":128,"num_local_experts":4,"head_dim":16,`),
 	strings.Replace(visual("Gemma3n", "gemma3n", `"sliding_window":16,"num_kv_shared_layers":0,"layer_types":["sliding_attention","full_attention"],`),
 		`"hidden_act":"silu"`, `"head_dim":32`, 1),
+	strings.Replace(visual("Gemma4", "gemma4", `"sliding_window":16,"layer_types":["sliding_attention","full_attention"],`), `"hidden_act":"silu"`,
+		`"head_dim":32`, 1),
+	strings.Replace(visual("Gemma4Unified", "gemma4_unified", `"sliding_window":16,`), `"hidden_act":"silu"`, `"head_dim":32`, 1),
 }
 
 // TestTextPart: names, tying and notes of the text part of models with images.
@@ -47,6 +50,8 @@ func TestTextPart(t *testing.T) {
 		{"model.language_model.embed_tokens.weight", 10000, false},
 		{"model.language_model.embed_tokens.weight", 10000, false},
 		{"language_model.model.embed_tokens.weight", 500000, false},
+		{"model.language_model.embed_tokens.weight", 1e6, true},
+		{"model.language_model.embed_tokens.weight", 1e6, true},
 		{"model.language_model.embed_tokens.weight", 1e6, true},
 	} {
 		d := mustParse(t, withImages[i])

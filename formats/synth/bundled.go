@@ -59,7 +59,7 @@ func Likes() []Like {
 		"granite-4.0-h-tiny", "gpt2", "pythia-160m", "opt-125m", "bloom-560m",
 		"qwen3-next-80b-a3b", "qwen3.5-9b", "qwen3.5-35b-a3b", "phi-3.5-moe", "falcon-h1-0.5b",
 		"mamba-codestral-7b", "llama-4-scout", "gemma-3n-e2b", "minimax-m2",
-		"mamba-130m", "falcon-mamba-7b", "jamba-v0.1",
+		"mamba-130m", "falcon-mamba-7b", "jamba-v0.1", "gemma-4-e2b", "gemma-4-26b-a4b", "gemma-4-12b",
 	} {
 		list = append(list, Like{Name: name})
 	}

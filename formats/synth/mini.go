@@ -17,12 +17,12 @@ const (
 // experts than one, and a dense block before those with experts; and under those of the gated delta rule.
 var miniMost = map[string]int{
 	"num_experts": miniExperts, "num_local_experts": miniExperts, "n_routed_experts": miniExperts,
-	"moe_num_experts": miniExperts, "num_experts_per_tok": miniChosen, "moe_topk": miniChosen, "moe_k": miniChosen,
+	"moe_num_experts": miniExperts, "num_experts_per_tok": miniChosen, "top_k_experts": miniChosen,
+	"moe_topk": miniChosen, "moe_k": miniChosen,
 	"linear_num_key_heads": miniHeads / 2, "linear_num_value_heads": miniHeads, "linear_key_head_dim": 16,
 	"linear_value_head_dim":       12,
 	"hidden_size_per_layer_input": 12, "laurel_rank": 8, "num_kv_shared_layers": 1,
-	"vocab_size_per_layer_input": miniVocab - 20,
-	"n_group":                    miniExperts / 2, "topk_group": miniExperts/2 - 1, "first_k_dense_replace": 1,
+	"n_group": miniExperts / 2, "topk_group": miniExperts/2 - 1, "first_k_dense_replace": 1,
 }
 
 // shrink turns the configuration into a miniature that keeps the features of its family: the ratio of key/value heads,
@@ -51,10 +51,12 @@ func (c *config) shrink() {
 	if kv, ok := c.number("num_key_value_heads"); ok && kv > 0 {
 		c.set("num_key_value_heads", miniHeads/clampRatio(heads/kv))
 	}
+	c.each("num_global_key_value_heads", func(n int) int { return miniHeads / clampRatio(heads/max(1, n)) })
 	if explicit {
 		head := small * max(1, (dim*heads+hidden/2)/hidden)
 		c.set("head_dim", head)
 		c.each("attention_head_dim", func(int) int { return head })
+		c.each("global_head_dim", func(n int) int { return n / max(1, dim) * head })
 	}
 	for _, key := range []string{"intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size",
 		"block_ff_dim", "shared_intermediate_size", "intermediate_size_mlp"} {
@@ -263,6 +265,13 @@ func (c *config) shrinkVocab() {
 		}
 		return moved
 	}
+	vocab, _ := c.number("vocab_size")
+	c.each("vocab_size_per_layer_input", func(n int) int {
+		if n < vocab { // further tokens have none of their own
+			return miniVocab - 20
+		}
+		return miniVocab
+	})
 	c.set("vocab_size", miniVocab)
 	for _, key := range []string{"bos_token_id", "eos_token_id", "pad_token_id"} {
 		if ids := c.ids(key); len(ids) > 0 {

@@ -2,6 +2,7 @@
 package rotary
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 
@@ -16,7 +17,7 @@ func Of(c *model.Rope) (global, local tensor.Rope) {
 	if c.LocalTheta == 0 {
 		return global, global
 	}
-	return global, tensor.NewRope(c.LocalTheta, c.Dim)
+	return global, tensor.NewRope(c.LocalTheta, cmp.Or(c.LocalDim, c.Dim))
 }
 
 // yarnAmplitude is m(1), or m(mscale)/m(mscale_all_dim) (N17).
@@ -104,6 +105,9 @@ func Stage(c *model.Rope, stage int) tensor.Rope {
 		if l.Attention == 0 {
 			r.Amplitude = math.Sqrt(1 + tensor.Ln64(max(l.Extension, 1))/tensor.Ln64(original))
 		}
+	}
+	if c.Rotating != 0 {
+		clear(r.Inv[c.Rotating/2:])
 	}
 	return r
 }

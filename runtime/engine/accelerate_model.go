@@ -24,6 +24,8 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		{d.Latent != nil, "latent attention"},
 		{d.ALiBi, "ALiBi"},
 		{d.Chunked, "chunked attention"},
+		{d.Global != nil, "heads of two sizes"},
+		{d.Rope.Rotating != 0, "frequencies of some pairs alone"},
 		{d.Streams != nil, "several residual streams"},
 		{d.LayerInputs != nil, "inputs of layers"},
 		{d.Rope.StillBeta != 0, "a factor of queries that do not rotate"},
@@ -34,7 +36,7 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 			return nil, errOption(no.what)
 		}
 	}
-	attention := attentionOf(d)
+	attention := attentionOf(d, d.HeadDim)
 	rope, _ := ropes.Of(&d.Rope)
 	m := &device.Model{
 		Hidden: d.Hidden, Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Vocab: d.Vocab,
@@ -69,6 +71,10 @@ func (e *Engine) deviceBlock(b *block) (to device.Block, err error) {
 		return to, errOption("a linear layer of low rank beside attention")
 	case b.kvOf != 0 || b.vNorm.exists():
 		return to, errOption("shared keys and values, or a norm of values")
+	case b.keysAsValues:
+		return to, errOption("keys as values")
+	case b.scalar != nil:
+		return to, errOption("a factor of the residual stream")
 	case b.sparse:
 		return to, errOption("sparse gates")
 	case b.gated:

@@ -15,8 +15,7 @@ import (
 // context depth, by pages of keys and then by columns of values (attention_decode.go). Neither splits a sum: every sum
 // is computed in the order of N18 for any number of workers.
 type attention struct {
-	tensor.Attention
-	headShape
+	shapes  [2]headShape // of blocks without a window and with one
 	pool    *kernel.Pool
 	context int // maximum number of positions of a sequence
 	page    int // positions per page of the KV cache
@@ -43,8 +42,9 @@ type attention struct {
 	valueTask   valueTask
 }
 
-// headShape is the shape of queries, keys and values.
+// headShape is the shape of queries, keys and values of a block, and what scores are multiplied by.
 type headShape struct {
+	tensor.Attention
 	heads, kvHeads int
 	dim            int // elements of a head
 	width          int // the same, padded as in the KV cache
@@ -59,9 +59,31 @@ func (h headShape) query(n, t, head int) int {
 	return ((head/per*n+t)*per + head%per) * h.width
 }
 
-// headShape returns the head shape of the model.
-func (e *Engine) headShape() headShape {
-	return headShape{heads: e.desc.Heads, kvHeads: e.desc.KVHeads, dim: e.desc.HeadDim, width: e.width()}
+// headShapes returns the head shapes of blocks without a window and with one.
+func (e *Engine) headShapes() (shapes [2]headShape) {
+	for i := range shapes {
+		b := model.Block{Local: i == 1}
+		s := e.desc.HeadShape(&b)
+		width, _ := e.cacheType().Row(s.HeadDim)
+		shapes[i] = headShape{attentionOf(e.desc, s.HeadDim), e.desc.Heads, s.KVHeads, s.HeadDim, width}
+	}
+	return shapes
+}
+
+// shape returns the head shape of a block.
+func (a *attention) shape(b *block) headShape {
+	if !b.local {
+		return a.shapes[0]
+	}
+	return a.shapes[1]
+}
+
+// widest returns a shape that is as large as all blocks' in each of its sizes.
+func widest(shapes [2]headShape) headShape {
+	most, other := shapes[0], shapes[1]
+	most.dim, most.width = max(most.dim, other.dim), max(most.width, other.width)
+	most.kvHeads = min(most.kvHeads, other.kvHeads)
+	return most
 }
 
 // group is a run of consecutive tokens of one sequence in a pass: they read the KV cache together.
@@ -81,21 +103,20 @@ const scoresAtOnce = 1 << 18
 
 // attentionScores is the size of the score buffers, per worker and in total, in elements.
 func (e *Engine) attentionScores() (worker, all int) {
-	d, context := e.desc, e.opt.Context
-	heads := d.Heads / d.KVHeads
+	most, context := widest(e.headShapes()), e.opt.Context
+	heads := most.perKV()
 	worker = max(tensor.ScoreSpace(tensor.LeastTokens*heads, context),
 		min(tensor.ScoreSpace(tensor.TokensOf(heads)*heads, context), scoresAtOnce))
-	return worker, max(e.opt.Threads*worker, d.Heads*context)
+	return worker, max(e.opt.Threads*worker, most.heads*context)
 }
 
 // newAttention allocates the buffers for attention.
 func (e *Engine) newAttention() attention {
 	n, all := e.attentionScores()
-	h, batch := e.headShape(), e.opt.Batch
+	h, batch := widest(e.headShapes()), e.opt.Batch
 	rows := max(e.opt.Threads*tensor.LeastTokens*h.perKV(), h.heads)
 	a := attention{
-		Attention:     attentionOf(e.desc),
-		headShape:     h,
+		shapes:        e.headShapes(),
 		pool:          e.pool,
 		context:       e.opt.Context,
 		page:          e.page(),
@@ -116,14 +137,14 @@ func (e *Engine) newAttention() attention {
 	return a
 }
 
-// attentionOf returns the attention parameters of N18.
-func attentionOf(d *model.Description) tensor.Attention {
+// attentionOf returns the attention parameters of N18 for heads of a size.
+func attentionOf(d *model.Description, size int) tensor.Attention {
 	a := tensor.Attention{Scale: d.AttnScale, Cap: d.AttnSoftcap}
 	switch {
 	case d.Latent != nil:
 		a.Scale = ropes.ScoreScale(&d.Config)
 	case a.Scale == 0:
-		a.Scale = 1 / float32(math.Sqrt(float64(d.HeadDim)))
+		a.Scale = 1 / float32(math.Sqrt(float64(size)))
 	}
 	return a
 }
@@ -147,9 +168,10 @@ const groupsPerWorker = 4
 
 // together is the size of a group of tokens at some position: enough groups for all workers, whose scores have room.
 func (a *attention) together(pos int) int {
-	n, heads, workers := tensor.TokensOf(a.perKV()), a.perKV(), len(a.scratch)
-	room := len(a.scores) / workers
-	for n > tensor.LeastTokens && (len(a.tokens)*a.kvHeads < groupsPerWorker*workers*n ||
+	most, workers := widest(a.shapes), len(a.scratch)
+	heads, room := most.perKV(), len(a.scores)/workers
+	n := tensor.TokensOf(heads)
+	for n > tensor.LeastTokens && (len(a.tokens)*most.kvHeads < groupsPerWorker*workers*n ||
 		tensor.ScoreSpace(n*heads, pos+n) > room) {
 		n /= 2
 	}
@@ -169,7 +191,7 @@ func (a *attention) take() *scratch {
 
 // run computes the attention of a layer: o from q and the KV cache.
 func (a *attention) run(layer int, b *block) {
-	l := attentionLayer{attention: a, layer: layer, sinks: b.sinks}
+	l := attentionLayer{attention: a, headShape: a.shape(b), layer: layer, sinks: b.sinks}
 	if b.local {
 		l.window = a.slidingWindow
 	}
@@ -183,6 +205,7 @@ func (a *attention) run(layer int, b *block) {
 // attentionLayer is the attention of a pass in one layer.
 type attentionLayer struct {
 	*attention
+	headShape
 	layer  int
 	window int       // maximum length of a span; 0 = unlimited
 	sinks  []float32 // of the heads; nil = none

@@ -16,7 +16,8 @@ func TestAttentionGroups(t *testing.T) {
 			shape := model.Config{Heads: kvHeads * per, KVHeads: kvHeads, HeadDim: 64}
 			e := &Engine{opt: Options{Context: context, Threads: workers}, desc: &model.Description{Config: shape}}
 			room, all := e.attentionScores()
-			a := attention{headShape: headShape{heads: shape.Heads, kvHeads: kvHeads},
+			h := headShape{heads: shape.Heads, kvHeads: kvHeads}
+			a := attention{shapes: [2]headShape{h, h},
 				scratch: make([]scratch, workers), scores: make([]float32, all)}
 			for _, at := range []int{0, 1, 31, 500, 2047, 8000, 39_000} {
 				sequences := []*Sequence{{}, {}}

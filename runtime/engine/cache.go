@@ -46,7 +46,7 @@ func (e *Engine) page() int {
 	const block = tensor.CacheBlock
 	rows := e.opt.Page
 	if rows == 0 {
-		rows = e.cacheType().PageRows(e.desc.HeadDim)
+		rows = e.cacheType().PageRows(widest(e.headShapes()).dim)
 	}
 	return min(rows, (e.opt.Context+block-1)/block*block)
 }
@@ -58,26 +58,34 @@ func (e *Engine) cacheBytes(context int) float64 {
 
 // bytesPerToken is the size of what pages hold of a token.
 func (e *Engine) bytesPerToken() int64 {
-	layers := e.desc.CachedLayers()
-	switch {
-	case e.reuses():
-		layers = min(layers, 1)
-	case e.windowed():
-		layers -= localLayers(e.desc)
+	var all, most int64
+	for i := range e.desc.Blocks {
+		b := &e.desc.Blocks[i]
+		if n := blockBytes(e.desc, b, e.opt.Cache); !b.Local || !e.windowed() {
+			all, most = all+n, max(most, n)
+		}
 	}
-	// without attention, pages still count tokens and carry snapshots
-	return max(1, int64(layers)*bytesPerLayer(e.desc, e.opt.Cache))
+	if e.reuses() {
+		all = most
+	}
+	return max(1, all) // without attention, pages still count tokens and carry snapshots
 }
 
-// reuses reports whether all layers have their keys and values in the same memory, one after the other.
+// reuses reports whether all layers have their keys and values in the same memory, one after the other. Those of heads
+// of two sizes would lie where the others pad theirs with zeros.
 func (e *Engine) reuses() bool {
-	return e.opt.OnePass && !slices.ContainsFunc(e.desc.Blocks, func(b model.Block) bool { return b.KVOf != 0 })
+	return e.opt.OnePass && e.desc.Global == nil &&
+		!slices.ContainsFunc(e.desc.Blocks, func(b model.Block) bool { return b.KVOf != 0 })
 }
 
 // CacheBytesPerToken is the number of bytes that the KV cache of a model needs for each token of its context, as long
 // as all of them are in the sliding windows.
 func CacheBytesPerToken(d *model.Description, t CacheType) int64 {
-	return int64(d.CachedLayers()) * bytesPerLayer(d, t)
+	var bytes int64
+	for i := range d.Blocks {
+		bytes += blockBytes(d, &d.Blocks[i], t)
+	}
+	return bytes
 }
 
 // CacheBytesAt is the number of bytes that the KV cache of an engine with default options takes for one sequence of a
@@ -89,23 +97,27 @@ func CacheBytesAt(d *model.Description, t CacheType, context int) int64 {
 	return int64(e.pagesFor(context))*int64(e.page())*e.bytesPerToken() + int64(e.windowBytes())
 }
 
-// bytesPerLayer is the number of bytes of the KV cache of a layer for each token.
-func bytesPerLayer(d *model.Description, t CacheType) int64 {
-	_, row := tensor.CacheType(t).Row(d.HeadDim)
-	return int64(rowsPerToken(d)) * int64(row)
+// blockBytes is the number of bytes of the KV cache of a block for each token, 0 if it has no keys and values of its
+// own.
+func blockBytes(d *model.Description, b *model.Block, t CacheType) int64 {
+	if !b.Caches() {
+		return 0
+	}
+	return int64(readBytes(d, b, t))
 }
 
-// rowsPerToken is the number of rows that a token has in the cache of a layer.
-func rowsPerToken(d *model.Description) int {
+// readBytes is the number of bytes of KV that attention of a block reads for each token that it sees.
+func readBytes(d *model.Description, b *model.Block, t CacheType) int {
+	s := d.HeadShape(b)
+	_, row := tensor.CacheType(t).Row(s.HeadDim)
 	if d.Latent != nil { // keys and values are one
-		return d.KVHeads
+		return s.KVHeads * row
 	}
-	return 2 * d.KVHeads
+	return 2 * s.KVHeads * row
 }
 
 // CacheBytes is the number of bytes of KV that a decode step reads at context depth n−1.
 func (e *Engine) CacheBytes(n int) (bytes int) {
-	_, row := e.cacheType().Row(e.desc.HeadDim)
 	for i := range e.weights.blocks {
 		if !e.desc.Blocks[i].HasAttention() {
 			continue
@@ -114,15 +126,9 @@ func (e *Engine) CacheBytes(n int) (bytes int) {
 		if w := e.desc.SlidingWindow; w > 0 && e.weights.blocks[i].local {
 			seen = n - visible(n-1, w, e.desc.Chunked)
 		}
-		bytes += rowsPerToken(e.desc) * seen * row
+		bytes += seen * readBytes(e.desc, &e.desc.Blocks[i], e.opt.Cache)
 	}
 	return bytes
-}
-
-// width is the width of queries and of cache rows: a head, padded.
-func (e *Engine) width() int {
-	width, _ := e.cacheType().Row(e.desc.HeadDim)
-	return width
 }
 
 // CacheType is the number format of a KV cache (N27).
@@ -161,10 +167,11 @@ func (e *Engine) newSequence() *Sequence {
 		case d.Blocks[i].Local && e.windowed():
 			in = &windows
 		}
-		if keys := e.heads(tensor.NewKeys, in); d.Latent != nil {
+		shape := d.HeadShape(&d.Blocks[i])
+		if keys := e.heads(tensor.NewKeys, shape, in); d.Latent != nil {
 			s.kv[i] = layerCache{keys, keys}
 		} else {
-			s.kv[i] = layerCache{keys, e.heads(tensor.NewValues, in)}
+			s.kv[i] = layerCache{keys, e.heads(tensor.NewValues, shape, in)}
 		}
 	}
 	return s
@@ -182,12 +189,13 @@ func (e *Engine) roomIn(p *pages, table []int32) room {
 }
 
 // heads makes the caches of the key/value heads of a layer.
-func (e *Engine) heads(newCache func(tensor.CacheType, int, tensor.Memory) tensor.Cache, in *room) []tensor.Cache {
-	list, memory := make([]tensor.Cache, e.desc.KVHeads), in.Memory
-	_, row := e.cacheType().Row(e.desc.HeadDim)
+func (e *Engine) heads(newCache func(tensor.CacheType, int, tensor.Memory) tensor.Cache, shape model.HeadShape,
+	in *room) []tensor.Cache {
+	list, memory := make([]tensor.Cache, shape.KVHeads), in.Memory
+	_, row := e.cacheType().Row(shape.HeadDim)
 	for i := range list {
 		memory.Bytes = in.Bytes[in.at:]
-		list[i] = newCache(e.cacheType(), e.desc.HeadDim, memory)
+		list[i] = newCache(e.cacheType(), shape.HeadDim, memory)
 		in.at += in.Rows * row
 	}
 	return list

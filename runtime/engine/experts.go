@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/lowpack/lowpack/formats/model"
+import (
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/model"
+)
 
 // mlp is the MLP of a block, an expert, or the shared expert.
 type mlp struct {
@@ -13,9 +17,10 @@ type mixture struct {
 	router projection // the scores of all experts, followed by the score of the shared expert, if it has one
 	chosen int
 	model.Routing
-	choiceBias []float32 // nil = none
-	shared     bool      // the MLP of the block is a shared expert
-	gated      bool      // the shared expert has a score
+	choiceBias []float32  // nil = none
+	beside     *besideMLP // nil = not beside an MLP
+	shared     bool       // the MLP of the block is a shared expert
+	gated      bool       // the shared expert has a score
 }
 
 // mixture binds the experts of a block; nil = it has none.
@@ -24,12 +29,16 @@ func (l *loader) mixture(b *model.Block, hidden int) *mixture {
 	if x == nil {
 		return nil
 	}
-	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, Routing: x.Routing, shared: b.Up.Weight != "",
+	m := &mixture{each: make([]mlp, x.Count), chosen: x.Chosen, Routing: x.Routing,
+		beside: l.besideMLP(x, hidden), shared: b.Up.Weight != "" && x.BesideMLP == nil,
 		gated: x.SharedGate != ""}
 	m.router.in, m.router.names = hidden, []string{x.Router}
 	scores := matrix{rows: x.Count, floats: l.floats(x.Router, x.Count, hidden)}
 	if x.RouterBias != "" {
 		scores.bias = l.vector(x.RouterBias, x.Count)
+	}
+	if x.BesideMLP != nil {
+		scores.factors = []float32{1 / sqrt(float32(hidden))}
 	}
 	if x.ChoiceBias != "" {
 		m.choiceBias = l.vector(x.ChoiceBias, x.Count)
@@ -65,7 +74,7 @@ func (b *block) projections() []*projection {
 		x := b.mlpOf(i)
 		list = append(list, &x.gateUp, &x.down)
 	}
-	return append(list, b.beside()...)
+	return slices.Concat(list, b.besideExperts(), b.beside())
 }
 
 // mlps is the number of gated MLPs of a block.
@@ -133,9 +142,22 @@ func newMixing(s *passShape, hidden int) (m mixing) {
 func (e *Engine) mixture(b *block, n int) {
 	p, m := &e.pass, b.experts
 	mix := &p.mix
+	if m.beside != nil {
+		e.besideMLP(b, n)
+		return
+	}
 	e.input(n, prepareTask{projection: &m.router, src: p.h, stride: e.desc.Hidden, norm: &b.ffnNorm})
 	e.multiply(&m.router, n, mix.scores, nil)
-	p.x, mix.x = mix.x, p.x // experts read their inputs from mix.x
+	p.x, mix.x = mix.x, p.x
+	e.chosen(b, n)
+	e.addResidual(mix.sum, n, &b.ffnPostNorm)
+}
+
+// chosen sets mix.sum to the weighted outputs of the experts that the products of the router in mix.scores choose.
+// Experts read their inputs from mix.x.
+func (e *Engine) chosen(b *block, n int) {
+	p, m := &e.pass, b.experts
+	mix := &p.mix
 	mix.route(m, n, &p.finiteCheck)
 	clear(mix.sum[:n*e.desc.Hidden])
 	for i := 0; i < b.mlps(); {
@@ -146,7 +168,6 @@ func (e *Engine) mixture(b *block, n int) {
 		}
 		e.wave(&mix.wave)
 	}
-	e.addResidual(mix.sum, n, &b.ffnPostNorm)
 }
 
 // weights returns the weights of an expert, router.out apart; nil for a shared expert that has none.

@@ -43,6 +43,9 @@ func (m *mixing) route(x *mixture, n int, check *finiteCheck) {
 		if x.Scale != 0 {
 			tensor.Times(experts, x.Scale)
 		}
+		if x.beside != nil && x.beside.scales != nil {
+			tensor.Multiply(experts, x.beside.scales)
+		}
 	}
 }
 

@@ -248,7 +248,11 @@ func (e *Engine) block(layer int) bool {
 		return false
 	}
 	e.correct(b, n)
-	return e.use(layer, b, n)
+	if !e.use(layer, b, n) {
+		return false
+	}
+	e.scale(b, n)
+	return true
 }
 
 // beside adds the output of a recurrent layer, whose last projection is r, and that of the attention beside it to the

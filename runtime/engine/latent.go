@@ -77,6 +77,9 @@ func (l *loader) qkv(b *model.Block) projection {
 	if b.KVOf != 0 {
 		return l.projection(&b.Q)
 	}
+	if b.KeysAsValues {
+		return l.projection(&b.Q, &b.K)
+	}
 	if b.AttnGate.Weight != "" {
 		return l.projection(&b.Q, &b.AttnGate, &b.K, &b.V)
 	}
@@ -95,8 +98,8 @@ func (b *block) queryUp() []*projection {
 func (e *Engine) latentAttention(layer, n int) []float32 {
 	p, b := &e.pass, &e.weights.blocks[layer]
 	a, x := &p.attention, b.latent
-	stride := b.qkv.out
-	p.latentKeys = latentKeys{p.splitOf(e.desc, b, layer), x, stride - a.dim}
+	shape, stride := a.shape(b), b.qkv.out
+	p.latentKeys = latentKeys{p.splitOf(e.desc, b, layer), x, stride - shape.dim}
 	distribute(e.pool, n, 1, &p.latentKeys)
 	if x.qUp.out > 0 {
 		e.input(n, prepareTask{projection: &x.qUp, src: p.y, stride: stride, norm: &x.qNorm})
@@ -104,10 +107,10 @@ func (e *Engine) latentAttention(layer, n int) []float32 {
 		stride = x.qUp.out
 	}
 	p.latentQueries = latentQueries{p.splitOf(e.desc, b, layer), x, stride}
-	distribute(e.pool, a.heads, 1, &p.latentQueries)
+	distribute(e.pool, shape.heads, 1, &p.latentQueries)
 	a.run(layer, b)
-	p.latentValues = latentValues{a, x, n, p.y}
-	distribute(e.pool, a.heads, 1, &p.latentValues)
+	p.latentValues = latentValues{a, shape, x, n, p.y}
+	distribute(e.pool, shape.heads, 1, &p.latentValues)
 	return p.y
 }
 
@@ -153,6 +156,7 @@ func (k *latentQueries) Do(from, to int) {
 // latentValues makes the outputs of heads from weighted sums of latent vectors.
 type latentValues struct {
 	*attention
+	headShape
 	*latent
 	n int
 	y []float32 // [n][heads][Value]

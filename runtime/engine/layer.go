@@ -17,7 +17,7 @@ type AttentionLayer struct{ e *Engine }
 // projections.
 type AttentionRows struct {
 	Seq *Sequence
-	In  []float32 // [n][Heads + 2·KVHeads][HeadDim]
+	In  []float32 // [n][Heads + 2·KVHeads][HeadDim], of the layer
 	Out []float32 // [n][Heads][HeadDim]: receives the attention; nil = not computed
 }
 
@@ -37,11 +37,13 @@ func NewAttentionLayer(v packed.View, i int, o Options) (*AttentionLayer, error)
 		return nil, err
 	}
 	e, b := &Engine{desc: &d, opt: o}, &d.Blocks[0]
+	shape := d.HeadShape(b)
 	l := &loader{Engine: e, view: v}
 	e.weights.blocks = []block{{
-		qNorm: l.headNorm(b.QNorm, d.Heads), kNorm: l.headNorm(b.KNorm, d.KVHeads), local: b.Local, noRope: b.NoRope,
+		qNorm: l.headNorm(b.QNorm, d.Heads, shape.HeadDim), kNorm: l.headNorm(b.KNorm, shape.KVHeads, shape.HeadDim),
+		local: b.Local, noRope: b.NoRope,
 		sinks: l.sinks(b.Sinks),
-		qkv:   projection{out: (d.Heads + 2*d.KVHeads) * d.HeadDim},
+		qkv:   projection{out: (d.Heads + 2*shape.KVHeads) * shape.HeadDim},
 	}}
 	if l.err != nil {
 		return nil, l.err
@@ -93,14 +95,15 @@ func (l *AttentionLayer) Append(batch []AttentionRows) error {
 	if p.wrong.Load() {
 		return fmt.Errorf("%w: a query, key or value is NaN or infinite (N4)", pack.ErrCorrupt)
 	}
-	out := p.attention.o
+	shape := p.attention.shape(&e.weights.blocks[0])
+	out, size := p.attention.o, shape.heads*shape.dim
 	for _, r := range batch {
 		n := len(r.In) / width
 		r.Seq.n.Add(int64(n))
 		r.Seq.done = r.Seq.Len()
 		r.Seq.letGo(0, e.kept(r.Seq.done))
-		copy(r.Out, out[:n*e.desc.Heads*e.desc.HeadDim])
-		out = out[n*e.desc.Heads*e.desc.HeadDim:]
+		copy(r.Out, out[:n*size])
+		out = out[n*size:]
 	}
 	return nil
 }

@@ -46,6 +46,9 @@ type block struct {
 	vNorm   norm // of the values of each head
 	kvOf    int  // number of the block, from 1, whose keys and values it reads; 0 = its own
 
+	keysAsValues bool      // values are keys before norm and rotation
+	scalar       []float32 // one factor of the residual stream behind the block; nil = none
+
 	altUp      *altUp
 	laurel     *laurel
 	layerInput *layerInput
@@ -88,14 +91,15 @@ func (e *Engine) load(v packed.View) error {
 	w.blocks = make([]block, len(d.Blocks))
 	for i := range d.Blocks {
 		from := &d.Blocks[i]
+		shape := d.HeadShape(from)
 		w.blocks[i] = block{
 			attnNorm:     l.norm(from.AttnNorm, d.Hidden),
 			recurrence:   l.recurrence(from.Mixer),
 			qkv:          l.qkv(from),
 			latent:       l.latent(from),
-			qNorm:        l.headNorm(from.QNorm, d.Heads),
-			kNorm:        l.headNorm(from.KNorm, d.KVHeads),
-			attnSubNorm:  l.norm(from.AttnSubNorm, d.Heads*d.HeadDim),
+			qNorm:        l.headNorm(from.QNorm, d.Heads, shape.HeadDim),
+			kNorm:        l.headNorm(from.KNorm, shape.KVHeads, shape.HeadDim),
+			attnSubNorm:  l.norm(from.AttnSubNorm, d.Heads*shape.HeadDim),
 			o:            l.projection(&from.O),
 			attnPostNorm: l.norm(from.AttnPostNorm, d.Hidden),
 			ffnNorm:      l.norm(from.FFNNorm, d.Hidden),
@@ -107,8 +111,10 @@ func (e *Engine) load(v packed.View) error {
 			ffnPostNorm:  l.norm(from.FFNPostNorm, d.Hidden),
 			local:        from.Local,
 			noRope:       from.NoRope,
-			vNorm:        l.norm(from.VNorm, d.HeadDim),
+			vNorm:        l.norm(from.VNorm, shape.HeadDim),
 			kvOf:         from.KVOf,
+			keysAsValues: from.KeysAsValues,
+			scalar:       l.scalar(from.Scalar),
 			altUp:        l.altUp(from.AltUp),
 			laurel:       l.laurel(from.Laurel),
 			layerInput:   l.layerInput(from.LayerInput),

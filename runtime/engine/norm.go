@@ -72,9 +72,8 @@ func ones(n int) []float32 {
 	return w
 }
 
-// headNorm binds the norm of queries or keys, of some number of heads.
-func (l *loader) headNorm(from model.Norm, heads int) norm {
-	dim := l.desc.HeadDim
+// headNorm binds the norm of queries or keys, of some number of heads of a size.
+func (l *loader) headNorm(from model.Norm, heads, dim int) norm {
 	switch {
 	case from.Skipped():
 		return norm{}
@@ -90,6 +89,32 @@ func (l *loader) headNorm(from model.Norm, heads int) norm {
 		return l.norm(from, heads*dim)
 	}
 	return l.norm(from, dim)
+}
+
+// normalize sets rows of dst, which may be src, to the norm of those of src, [n][Hidden], if there is one.
+func (e *Engine) normalize(dst, src []float32, n int, by *norm) {
+	p := &e.pass
+	p.norming = normTask{dst, src, e.desc.Hidden, by, &p.finiteCheck}
+	distribute(e.pool, n, 1, &p.norming)
+}
+
+type normTask struct {
+	dst, src []float32
+	size     int
+	norm     *norm
+	*finiteCheck
+}
+
+func (k *normTask) Do(from, to int) {
+	for t := from; t < to; t++ {
+		y, x := k.dst[t*k.size:][:k.size], k.src[t*k.size:][:k.size]
+		if !k.norm.exists() {
+			copy(y, x)
+			continue
+		}
+		_, finite := k.norm.apply(y, x)
+		k.check(t, finite)
+	}
 }
 
 // matrixOf widens a matrix of floats.

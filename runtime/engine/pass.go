@@ -19,7 +19,7 @@ type pass struct {
 	sums    []float32   // [n][projection.width]: sums of the same, which minima multiply
 	moved   []float32   // [n][projection.in]: the same in another column order; nil where no matrix has one
 	y       []float32   // [n][projection.out]: output of the last linear layers
-	branch  []float32   // [n][Hidden]: output of attention where the MLP does not read it
+	branch  []float32   // [n][Hidden]: output of attention where the MLP does not read it, or of an MLP beside experts
 	ordered []float32   // [n][projection.out]: y of projections with scattered layers, in order; nil = there are none
 	ones    []float32   // [projection.in, and channelPart at least]
 	others  [][]float32 // weights of the next linear layers, returned by Options.Observe
@@ -36,6 +36,7 @@ type pass struct {
 	streams  streamState
 	brought  []float32 // [n][Layers·LayerInputs.Size]: of the tokens, for all layers; nil = none
 	beside   []float32 // [n][Hidden]: of Laurel; nil = none
+	norming  normTask
 	resize   resizeTask
 	predicts predictTask
 	corrects correctTask
@@ -111,7 +112,7 @@ func (e *Engine) passShape() passShape {
 	d := e.desc
 	s := passShape{batch: e.opt.Batch, headRows: min(mostHeadRows, e.opt.Batch), in: max(d.Hidden, d.Intermediate)}
 	if l := d.Latent; l == nil {
-		s.in = max(s.in, d.Heads*d.HeadDim)
+		s.in = max(s.in, d.Heads*widest(e.headShapes()).dim)
 	} else {
 		s.out = d.Heads * l.Value
 	}
@@ -148,7 +149,8 @@ func (e *Engine) passShape() passShape {
 func (e *Engine) passBytes() float64 {
 	s, d := e.passShape(), e.desc
 	_, scores := e.attentionScores()
-	perToken := s.mixed + s.selected + s.ordered + d.Hidden + s.in*2 + s.out + s.sums + 2*d.Heads*e.width()
+	heads := 2 * d.Heads * widest(e.headShapes()).width
+	perToken := s.mixed + s.selected + s.ordered + d.Hidden + s.in*2 + s.out + s.sums + heads
 	if e.branches() {
 		perToken += d.Hidden
 	}
@@ -165,9 +167,10 @@ func (e *Engine) passBytes() float64 {
 	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(scores))
 }
 
-// branches reports whether outputs of attention or of recurrent layers wait for others.
+// branches reports whether outputs of attention, of recurrent layers or of an MLP wait for others.
 func (e *Engine) branches() bool {
-	return e.desc.Parallel || slices.ContainsFunc(e.weights.blocks, func(b block) bool { return b.both() })
+	return e.desc.Parallel ||
+		slices.ContainsFunc(e.weights.blocks, func(b block) bool { return b.both() || b.besideExperts() != nil })
 }
 
 // lowRanks reports whether a block has a linear layer of low rank beside attention.
@@ -213,7 +216,7 @@ func (e *Engine) newPass() {
 		b := &e.weights.blocks[i]
 		own := b.dense()
 		if b.experts != nil {
-			own = append(b.mixers(), b.beside()...)
+			own = slices.Concat(b.mixers(), b.besideExperts(), b.beside())
 			e.quantizeExperts(b)
 		}
 		for _, f := range own {

@@ -34,7 +34,7 @@ func (e *Engine) splitQKV(layer int) {
 
 // splitOf describes what splits outputs of linear layers in a layer.
 func (p *pass) splitOf(d *model.Description, b *block, layer int) splitTask {
-	return splitTask{p.attention.headShape, p.tokens, b, layer, d.HeadNorm == model.WholeHead,
+	return splitTask{p.attention.shape(b), p.tokens, b, layer, d.HeadNorm == model.WholeHead,
 		d.RotateFirst, d.Rope.Pairs, d.Latent != nil, d.ClipQKV, p.y, p.attention.q,
 		p.attention.o, &p.rotary, &p.finiteCheck}
 }
@@ -50,13 +50,16 @@ func (k *splitTask) Do(from, to int) {
 			tensor.Clamp(y[:k.heads*k.dim], k.clip)
 			tensor.Clamp(y[after:], k.clip)
 		}
+		values := k.values(t, y[after:])
 		if k.whole {
 			k.allHeads(t, y, &qNorm)
 			k.allHeads(t, y[after:], &kNorm)
 			qNorm, kNorm = norm{}, norm{}
 		}
 		for h := range k.heads {
-			q, own := k.q[k.query(len(k.tokens), t, h):][:k.dim], qNorm.of(h, k.dim)
+			q, own := k.q[k.query(len(k.tokens), t, h):][:k.width], qNorm.of(h, k.dim)
+			clear(q[k.dim:]) // other blocks may have heads of another size
+			q = q[:k.dim]
 			k.head(t, q, y[h*k.dim:][:k.dim], &own, rotation)
 			if scale != 0 {
 				tensor.Times(q, scale)
@@ -65,7 +68,7 @@ func (k *splitTask) Do(from, to int) {
 		if b.kvOf != 0 {
 			continue
 		}
-		keys, values := y[after:], y[after+k.kvHeads*k.dim:]
+		keys := y[after:]
 		cache := &tok.seq.kv[k.layer]
 		for h := range k.kvHeads {
 			if tok.again && !(b.local && tok.seq.e.windowed()) {
@@ -87,6 +90,21 @@ func (k *splitTask) Do(from, to int) {
 			}
 		}
 	}
+}
+
+// values returns those of token t, given its keys and what follows. Where they are the keys (N76), that is a copy, in
+// the room of what attention makes of them later.
+func (k *splitTask) values(t int, keys []float32) []float32 {
+	n := k.kvHeads * k.dim
+	switch {
+	case k.block.kvOf != 0:
+		return nil
+	case k.block.keysAsValues:
+		values := k.o[t*k.heads*k.dim:][:n]
+		copy(values, keys)
+		return values
+	}
+	return keys[n:]
 }
 
 // afterQueries is where the keys start in the outputs of qkv, behind queries of some size, and perhaps their gate.

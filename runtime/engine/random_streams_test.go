@@ -38,6 +38,7 @@ func (m *maker) beside(d *model.Description) {
 			m.share(d, i)
 		}
 	}
+	m.likeGemma4(d)
 }
 
 // share lets a block read the keys and values of an earlier one, if there is one.

@@ -21,6 +21,28 @@ func (e *Engine) addResidual(y []float32, n int, norm *norm) {
 	distribute(e.pool, n, 1, &p.post)
 }
 
+// scalar binds the factor of the residual stream behind a block; nil = none (N77).
+func (l *loader) scalar(name string) []float32 {
+	if name == "" {
+		return nil
+	}
+	return l.vector(name, 1)
+}
+
+// scale multiplies the residual streams by the factor of a block, if it has one.
+func (e *Engine) scale(b *block, n int) {
+	if b.scalar == nil {
+		return
+	}
+	p, size := &e.pass, n*e.desc.Hidden
+	if p.streams.count == 0 {
+		tensor.Times(p.h[:size], b.scalar[0])
+	}
+	for _, s := range p.streams.now {
+		tensor.Times(s[:size], b.scalar[0])
+	}
+}
+
 // postTask adds the output of a block's half to the residual stream, after its norm and times its scale.
 type postTask struct {
 	y, h   []float32 // [n][hidden]

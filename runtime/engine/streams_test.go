@@ -22,7 +22,8 @@ func besideModel(t *testing.T) (*view, *model.Description) {
 	for seed := uint64(1); ; seed++ {
 		v, d := randomModel(t, rand.New(rand.NewPCG(seed, 52)), everyFeature)
 		shares := slices.ContainsFunc(d.Blocks, func(b model.Block) bool { return b.KVOf != 0 })
-		if d.Streams != nil && d.LayerInputs != nil && shares && d.Positions == "" && !d.Rope.Staged() {
+		if d.Streams != nil && d.LayerInputs != nil && shares && d.Positions == "" && !d.Rope.Staged() &&
+			d.Global == nil {
 			d.MaxPositions = 2048
 			return v, d
 		}

@@ -79,7 +79,8 @@ func (e *Engine) windowBytes() int {
 func (e *Engine) planWindows() {
 	if e.windowPages() > 0 {
 		e.windows.size = e.desc.SlidingWindow
-		e.windows.stride = e.page() * localLayers(e.desc) * int(bytesPerLayer(e.desc, e.opt.Cache))
+		local := readBytes(e.desc, &model.Block{Local: true}, e.opt.Cache)
+		e.windows.stride = e.page() * localLayers(e.desc) * local
 	}
 }
 

@@ -200,7 +200,7 @@ class Model:
             self.t.update(read_safetensors(path))
         self.arch = c["architectures"][0]
         self.int8 = self.masters = False
-        self.gemma = self.arch.startswith("Gemma") and self.arch != "Gemma3nForCausalLM"
+        self.gemma = self.arch.startswith("Gemma") and not self.arch.startswith(("Gemma3n", "Gemma4"))
         self.traits = TRAITS.get(self.arch, {})
         if self.arch in (*EARLY, "Mamba2ForCausalLM", "MambaForCausalLM", "FalconMambaForCausalLM"):
             return
@@ -511,6 +511,62 @@ class Model:
         z = np.where(seen, np.einsum("qhd,khd->hqk", q, k), -np.inf)
         return self.linear(prefix + "o_proj", np.einsum("hqk,khd->qhd", softmax(z), v).reshape(n, -1))
 
+    def gemma4(self, tokens):
+        """Heads of two sizes, values that are keys, shared keys and values, a vector for each token and layer, experts beside the MLP, a factor of each layer."""
+        c, t, n, kept = self.c, self.t, len(tokens), {}
+        hidden, layers, size = c["hidden_size"], c["num_hidden_layers"], c.get("hidden_size_per_layer_input", 0)
+        kinds = c["layer_types"][:-1] + ["full_attention"]
+        h = t["model.embed_tokens.weight"][tokens] * np.sqrt(hidden)
+        if size:
+            brought = (h @ t["model.per_layer_model_projection.weight"].T / np.sqrt(hidden)).reshape(n, layers, size)
+            own = t["model.embed_tokens_per_layer.weight"][tokens].reshape(n, layers, size) * np.sqrt(size)
+            brought = (self.norm("model.per_layer_projection_norm", brought) + own) / np.sqrt(2)
+        for i in range(layers):
+            p = f"model.layers.{i}."
+            h = h + self.norm(p + "post_attention_layernorm", self.two_sizes(i, kinds[i], p + "self_attn.", self.norm(p + "input_layernorm", h), kept))
+            y = self.gated(p + "mlp.", self.norm(p + "pre_feedforward_layernorm", h), ("gate_proj", "up_proj", "down_proj"))
+            if c.get("enable_moe_block"):
+                y = self.norm(p + "post_feedforward_layernorm_1", y) + self.norm(p + "post_feedforward_layernorm_2", self.beside(p, h))
+            h = h + self.norm(p + "post_feedforward_layernorm", y)
+            if size:
+                u = gelu_tanh(self.linear(p + "per_layer_input_gate", h)) * brought[:, i]
+                h = h + self.norm(p + "post_per_layer_input_norm", self.linear(p + "per_layer_projection", u))
+            h = h * t[p + "layer_scalar"]
+        z = self.norm("model.norm", h) @ t["model.embed_tokens.weight"].T
+        return c["final_logit_softcapping"] * np.tanh(z / c["final_logit_softcapping"])
+
+    def two_sizes(self, i, kind, prefix, x, kept):
+        """Attention of a layer; full attention has heads of its own size, of which the first pairs rotate."""
+        c, n, full = self.c, len(x), kind == "full_attention"
+        dim, rope = c["global_head_dim"] if full else self.dim, c["rope_parameters"][kind]
+        inv = rope["rope_theta"] ** (-np.arange(0, dim, 2) / dim)
+        if full:
+            inv[int(rope["partial_rotary_factor"] * dim) // 2:] = 0
+        heads = lambda name: self.linear(prefix + name, x).reshape(n, -1, dim)
+        q = rotate(self.norm(prefix + "q_norm", heads("q_proj")), inv, 1)
+        if i < c["num_hidden_layers"] - c["num_kv_shared_layers"]:
+            k = heads("k_proj")
+            v = k if full and c["attention_k_eq_v"] else heads("v_proj")
+            kept[kind] = rotate(self.norm(prefix + "k_norm", k), inv, 1), rmsnorm(v, 1, self.eps, False)
+        k, v = (np.repeat(y, self.heads // y.shape[1], axis=1) for y in kept[kind])
+        at, to = np.arange(n)[:, None], np.arange(n)[None, :]
+        seen = (to <= at) & (full | (to > at - c["sliding_window"]))
+        z = np.where(seen, np.einsum("qhd,khd->hqk", q, k), -np.inf)
+        return self.linear(prefix + "o_proj", np.einsum("hqk,khd->qhd", softmax(z), v).reshape(n, -1))
+
+    def beside(self, p, h):
+        """The experts beside an MLP, which read other norms of its input; the weights of those chosen sum to 1 before they are scaled."""
+        t, k, width, y = self.t, self.c["top_k_experts"], self.c["moe_intermediate_size"], np.zeros_like(h)
+        x = self.norm(p + "pre_feedforward_layernorm_2", h)
+        s = softmax(rmsnorm(h, t[p + "router.scale"], self.eps, False) / np.sqrt(h.shape[1]) @ t[p + "router.proj.weight"].T)
+        for at in range(len(h)):
+            best = np.argsort(-s[at], kind="stable")[:k]
+            for e in best:
+                both = t[p + "experts.gate_up_proj"][e] @ x[at]
+                f = t[p + "experts.down_proj"][e] @ (gelu_tanh(both[:width]) * both[width:])
+                y[at] += f * s[at][e] / s[at][best].sum() * t[p + "router.per_expert_scale"][e]
+        return y
+
     def early(self, tokens):
         """The families before Llama: names of their own, learned positions or ALiBi, biases everywhere, attention of as many keys as queries."""
         c, t, n = self.c, self.t, len(tokens)
@@ -724,6 +780,8 @@ class Model:
             return self.lfm2(tokens)
         if self.arch == "Gemma3nForCausalLM":
             return self.gemma3n(tokens)
+        if self.arch.startswith("Gemma4"):
+            return self.gemma4(tokens)
         if self.arch in ("Mamba2ForCausalLM", "MambaForCausalLM", "FalconMambaForCausalLM"):
             return self.pure_mamba2(tokens)
         h = self.t["model.embed_tokens.weight"][tokens]
@@ -796,7 +854,7 @@ GOLDEN = {
     "lfm2-1.2b": False, "granite-4.0-h-1b": False, "bamba-9b": False, "lfm2-8b-a1b": False, "granite-4.0-h-tiny": False,
     "gpt2": False, "pythia-160m": False, "opt-125m": False, "bloom-560m": False, "qwen3-next-80b-a3b": False, "qwen3.5-9b": False, "qwen3.5-35b-a3b": False, "phi-3.5-moe": False, "falcon-h1-0.5b": False,
     "mamba-codestral-7b": False, "llama-4-scout": False, "gemma-3n-e2b": False, "minimax-m2": False,
-    "mamba-130m": False, "falcon-mamba-7b": False, "jamba-v0.1": False,
+    "mamba-130m": False, "falcon-mamba-7b": False, "jamba-v0.1": False, "gemma-4-e2b": False, "gemma-4-26b-a4b": False, "gemma-4-12b": False,
 }
 TOKENS = [(i * i * 37 + i * 101 + 11) % 300 for i in range(48)]  # longer than the window of the miniatures, which is 32
 POSITIONS = [0, 1, 7, 31, 32, 47]

@@ -45,6 +45,25 @@ TYPES = lambda *kinds: dict(num_hidden_layers=len(kinds), layer_types=[k + "_att
 MISTRAL3 = dict(YARN, rope_theta=1e6, llama_4_scaling_beta=0.1, mscale=1.0, mscale_all_dim=1.0)
 GEMMA3N = dict(NORM, head_dim=16, sliding_window=8, num_hidden_layers=6, layer_types=["sliding_attention", "full_attention", "sliding_attention"] * 2, num_kv_shared_layers=2, hidden_size_per_layer_input=12,
     vocab_size_per_layer_input=40, laurel_rank=8, activation_sparsity_pattern=[0.9, 0.0, 0.5, 0.95, 0.3, 0.0])
+SLIDE, FULL = "sliding_attention", "full_attention"
+ROPE4 = lambda full, sliding=dict(rope_type="default", rope_theta=5e3): dict(rope_parameters=dict(full_attention=full, sliding_attention=sliding))
+EQUAL = dict(attention_k_eq_v=True, num_global_key_value_heads=1)
+MIXED = dict(enable_moe_block=True, num_experts=6, top_k_experts=2, moe_intermediate_size=24)
+GEMMA4 = dict(NORM, head_dim=16, global_head_dim=32, sliding_window=8, num_hidden_layers=6, layer_types=[SLIDE, FULL] * 3, num_kv_shared_layers=2, final_logit_softcapping=30.0)
+INPUTS4 = dict(hidden_size_per_layer_input=12, vocab_size_per_layer_input=48)
+GEMMA4_FORMS = {**{k: TIED[k] for k in ("tied", "untied")}, "attention_bias": dict(attention_bias=True), "nothing shared": dict(num_kv_shared_layers=0), "four shared": dict(num_kv_shared_layers=4),
+    "equal": EQUAL, "equal without a count": dict(attention_k_eq_v=True, num_kv_shared_layers=0), "equal biases": dict(EQUAL, attention_bias=True, num_kv_shared_layers=0), "count without equal": dict(num_global_key_value_heads=1),
+    "wide": dict(use_double_wide_mlp=True), "heads": dict(head_dim=20, global_head_dim=12), "one size": dict(global_head_dim=16), "default size": dict(global_head_dim=DROP), "one kv": dict(num_key_value_heads=1),
+    "default layers": dict(num_hidden_layers=13, layer_types=DROP), "last slides": dict(layer_types=[SLIDE, FULL, SLIDE, SLIDE, FULL, SLIDE]), "no window": dict(layer_types=[FULL] * 6, num_kv_shared_layers=1),
+    "all full": dict(EQUAL, layer_types=[FULL] * 6, num_kv_shared_layers=0), "no rope": dict(rope_parameters=DROP), "one layer": dict(num_hidden_layers=1, layer_types=[SLIDE], num_kv_shared_layers=0),
+    "same old": dict(per_layer_config=DROP, global_head_dim=32, dtype=DROP, torch_dtype="float32"), "same padded": dict(per_layer_config={f"{i:03}": dict(head_dim=32, num_key_value_heads=2) for i in (1, 3, 5)}),
+    "same explicit": dict(head_dim=8, per_layer_config={str(i): dict(head_dim=16 + i % 2 * 16) for i in range(6)}), "same both": dict(global_head_dim=8, num_global_key_value_heads=4, attention_k_eq_v=False),
+    "same linear": ROPE4(dict(rope_type="linear", factor=4.0, rope_theta=1e5)), "same default rope": ROPE4(dict(rope_type="default", rope_theta=1e5)), "same type": ROPE4(dict(type="proportional", rope_theta=1e5, partial_rotary_factor=0.5), dict(rope_theta=5e3)),
+    "same yarn": ROPE4(dict(YARN, rope_theta=1e5)), "same llama3": ROPE4(dict(LLAMA3, rope_theta=1e5)), "same quarter": ROPE4(dict(rope_type="proportional", rope_theta=1e5, partial_rotary_factor=0.25)), "same no rope": dict(rope_parameters=DROP),
+    "same odd": ROPE4(dict(rope_type="proportional", rope_theta=1e5, partial_rotary_factor=0.34)), "same factor": ROPE4(dict(rope_type="proportional", rope_theta=1e5, partial_rotary_factor=0.5, factor=3.0)), "same whole": ROPE4(dict(rope_type="proportional", rope_theta=1e5)),
+    "same silu": dict(hidden_activation="silu"), "same gelu": dict(hidden_activation="gelu"), "same window": dict(sliding_window=3), "same default window": dict(sliding_window=DROP), "same cap": dict(final_logit_softcapping=2.0), "same no cap": dict(final_logit_softcapping=None),
+    "same eps": dict(rms_norm_eps=1e-2), "same images": dict(use_bidirectional_attention="vision"), "same text": dict(use_bidirectional_attention=None), "same dropout": dict(attention_dropout=0.5),
+    "same defaults": {k: DROP for k in ("tie_word_embeddings", "hidden_activation", "final_logit_softcapping", "attention_k_eq_v", "use_double_wide_mlp", "attention_bias", "use_bidirectional_attention", "rms_norm_eps", "enable_moe_block")}}
 FAMILIES = {
     "seed_oss": ("SeedOss", dict(NORM, head_dim=16), {**WHOLE, **TIED, **BIASES, "out": dict(attention_bias=False, attention_out_bias=True), "all": dict(attention_out_bias=True, mlp_bias=True),
         "same default bias": dict(attention_bias=DROP)}),
@@ -88,6 +107,10 @@ FAMILIES = {
         "same silu": dict(hidden_activation="silu"), "same gelu": dict(hidden_activation="gelu"), "same window": dict(sliding_window=3), "same types": dict(layer_types=["full_attention", "sliding_attention"] * 3), "same dense": dict(activation_sparsity_pattern=DROP),
         "same sparse": dict(activation_sparsity_pattern=[0.99, 0.5, 0.01, 0.97, 0.98, 0.999]), "same defaults": dict(altup_num_inputs=DROP, altup_active_idx=DROP, altup_correct_scale=DROP, altup_coef_clip=DROP, tie_word_embeddings=DROP, hidden_activation=DROP, final_logit_softcapping=DROP),
         "same clip": dict(altup_coef_clip=0.01), "same cap": dict(final_logit_softcapping=2.0)}),
+    "gemma4_text": ("Gemma4", dict(GEMMA4, **INPUTS4), {**GEMMA4_FORMS, "no inputs": dict(hidden_size_per_layer_input=0, num_kv_shared_layers=0), "more rows": dict(vocab_size_per_layer_input=50, hidden_size_per_layer_input=7),
+        "experts": MIXED, "experts alone": dict(MIXED, **EQUAL, hidden_size_per_layer_input=0, num_kv_shared_layers=0), "one expert": dict(MIXED, top_k_experts=1), "all experts": dict(MIXED, top_k_experts=6), "wide experts": dict(MIXED, moe_intermediate_size=64, use_double_wide_mlp=True),
+        "same no experts": dict(num_experts=6, top_k_experts=2, moe_intermediate_size=24)}),
+    "gemma4_unified_text": ("Gemma4Unified", GEMMA4, {**GEMMA4_FORMS, "same no inputs": dict(hidden_size_per_layer_input=0, vocab_size_per_layer_input=48, enable_moe_block=False)}),
 }
 
 # Models with images: the text part is what tokens of text alone compute.
@@ -116,6 +139,9 @@ VISION = {
     "gemma3": ("Gemma3", dict(text_config=GEMMA3, vision_config=dict(TINY, model_type="siglip_vision_model", image_size=16, patch_size=4), image_token_index=47, boi_token_index=46, eoi_token_index=45, mm_tokens_per_image=16),
         {"untied": dict(tie_word_embeddings=False), "same old": dict(text_config=GEMMA3_OLD), "types": dict(text_config=dict(GEMMA3, layer_types=["full_attention", "sliding_attention"]))}),
     "gemma3n": ("Gemma3n", dict(text_config=dict(TEXT, **GEMMA3N), vision_config=dict(hidden_size=16), audio_config=dict(hidden_size=16, conf_num_attention_heads=2, conf_num_hidden_layers=1, sscp_conv_channel_size=[4, 2])), {"untied": dict(tie_word_embeddings=False)}),
+    "gemma4": ("Gemma4", dict(text_config=dict(TEXT, **GEMMA4, **INPUTS4), vision_config=dict(TINY, num_key_value_heads=2, head_dim=8, patch_size=4), audio_config=dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, subsampling_conv_channels=[4, 2], output_proj_dims=16)),
+        {"untied": dict(tie_word_embeddings=False), "experts": dict(text_config=dict(TEXT, **GEMMA4, **MIXED, **EQUAL, hidden_size_per_layer_input=0) | dict(num_kv_shared_layers=0)), "no sound": dict(audio_config=None), "same numbers": dict(eoa_token_index=40, boi_token_id=41)}),
+    "gemma4_unified": ("Gemma4Unified", dict(text_config=dict(TEXT, **GEMMA4), vision_config=dict(patch_size=4, pooling_kernel_size=1, mm_embed_dim=16, mm_posemb_size=8, output_proj_dims=16), audio_config=dict(output_proj_dims=16)), {"untied": dict(tie_word_embeddings=False)}),
     "idefics3": ("Idefics3", IDEFICS, {"tied": dict(tie_word_embeddings=True)}),
     "smolvlm": ("SmolVLM", IDEFICS, {"tied": dict(tie_word_embeddings=True)}),
     "mistral3": ("Mistral3", dict(text_config=dict(TEXT, **NORM, model_type="mistral", head_dim=16, sliding_window=None), vision_config=dict(TINY, model_type="pixtral", head_dim=8, image_size=16, patch_size=4), image_token_index=47, tie_word_embeddings=False),
@@ -126,7 +152,7 @@ VISION = {
 def randomize(model):
     """Weights with which activations keep their size; norms, biases and parameters of activations are not what they start from."""
     g = torch.Generator().manual_seed(7)
-    for name, p in model.named_parameters():
+    for name, p in [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if n.endswith("layer_scalar"))]:
         x = torch.randn(p.shape, generator=g)
         with torch.no_grad():
             if p.dim() < 2 or "norm" in name:

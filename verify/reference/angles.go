@@ -93,12 +93,22 @@ func newRope(r model.Rope, local bool, stage int) rope {
 	if local && r.LocalTheta != 0 {
 		theta, scaled = r.LocalTheta, false
 	}
-	out := rope{dim: r.Dim, inv: make([]float64, r.Dim/2), amplitude: 1, pairs: r.Pairs}
+	dim, rotating := r.Dim, r.Rotating
+	if local && r.LocalTheta != 0 {
+		rotating = 0
+		if r.LocalDim != 0 {
+			dim = r.LocalDim
+		}
+	}
+	if rotating == 0 {
+		rotating = dim
+	}
+	out := rope{dim: dim, inv: make([]float64, dim/2), amplitude: 1, pairs: r.Pairs}
 	if scaled {
 		out.amplitude = amplitude(r)
 	}
-	for i := range out.inv {
-		a := float64(2*i) / float64(r.Dim)
+	for i := range rotating / 2 { // others have the frequency 0
+		a := float64(2*i) / float64(dim)
 		out.inv[i] = expWide(-float64(a * ln(theta)))
 		if scaled {
 			out.inv[i] = scaleFrequency(out.inv[i], i, r, stage)

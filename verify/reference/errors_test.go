@@ -24,6 +24,15 @@ func TestRefusals(t *testing.T) {
 		{"uneven heads", func(d *model.Description) { d.KVHeads = 4 }, "share"},
 		{"odd rotation", func(d *model.Description) { d.Rope.Dim = 5 }, "rotated"},
 		{"rotation beyond the head", func(d *model.Description) { d.Rope.Dim = 12 }, "rotated"},
+		{"heads of two sizes, one of which do not share", func(d *model.Description) {
+			d.Global = &model.HeadShape{KVHeads: 4, HeadDim: 10}
+		}, "share"},
+		{"heads of two sizes and one rotation", func(d *model.Description) {
+			d.Global = &model.HeadShape{KVHeads: 2, HeadDim: 10}
+		}, "one rotation"},
+		{"more pairs with a frequency than rotate", func(d *model.Description) { d.Rope.Rotating = 12 }, "rotated"},
+		{"keys as values beside values", func(d *model.Description) { d.Blocks[1].KeysAsValues = true }, "layer 1"},
+		{"a factor of another size", func(d *model.Description) { d.Blocks[1].Scalar = "0.an" }, `"0.an"`},
 		{"no rotary base", func(d *model.Description) { d.Rope.Theta = 0 }, "base"},
 		{"unknown activation", func(d *model.Description) { d.Activation = "swish" }, "swish"},
 		{"no layers", func(d *model.Description) { d.Blocks = nil }, "layers"},

@@ -25,6 +25,7 @@ type mixture struct {
 	bias       []float32 // for the choice; nil = none
 	shared     *mlp      // nil = none
 	sharedGate linear    // without a name: the shared expert is added as it is
+	scales     []float32 // of the weights of the experts; nil = none
 }
 
 func openMLP(v packed.View, expert int, gate, up, down *model.Linear) (m mlp, err error) {
@@ -66,7 +67,7 @@ func openMixture(v packed.View, d *model.Description, b *model.Block) (*mixture,
 			return nil, fmt.Errorf("expert %d: %w", e, err)
 		}
 	}
-	if b.Up.Weight == "" {
+	if b.Up.Weight == "" || x.BesideMLP != nil {
 		return m, nil
 	}
 	if x.SharedGate != "" {
@@ -98,6 +99,9 @@ func checkExperts(d *model.Description, b *model.Block) error {
 		return fmt.Errorf("%w: model: %d of %d experts", pack.ErrCorrupt, x.Chosen, x.Count)
 	case !b.FFNSubNorm.Skipped():
 		return fmt.Errorf("%w: model: a norm in front of the last linear layers of experts", pack.ErrUnsupported)
+	case x.BesideMLP != nil && (b.Up.Weight == "" || x.SharedGate != "" || x.Inputs || d.Parallel ||
+		x.Score == model.SparseMixer):
+		return fmt.Errorf("%w: model: experts beside an MLP, of another kind or without it", pack.ErrUnsupported)
 	case x.SharedGate != "" && b.Up.Weight == "":
 		return fmt.Errorf("%w: model: the gate of a shared expert without the expert", pack.ErrCorrupt)
 	case x.Score == model.SparseMixer && (x.Chosen != 2 || x.Groups != 0 || x.ChoiceBias != "" || x.Scale != 0):
@@ -123,9 +127,10 @@ func canGroup(x *model.Experts) bool {
 		1 <= x.KeptGroups && x.KeptGroups <= n && x.Chosen <= x.KeptGroups*(x.Count/n)
 }
 
-// mixture returns the output of the experts for x, the input of a block's second half (N35, N36).
-func (p *pass) mixture(m *mixture, x [][]float32) ([][]float32, error) {
-	scores, err := p.linear(&m.router, x)
+// mixture returns the output of the experts for x, the input of a block's second half, which the router reads as well,
+// or another one (N35, N36, N78).
+func (p *pass) mixture(m *mixture, x, routed [][]float32) ([][]float32, error) {
+	scores, err := p.linear(&m.router, routed)
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +145,9 @@ func (p *pass) mixture(m *mixture, x [][]float32) ([][]float32, error) {
 		var ok bool
 		if weights[t], chosen[t], ok = m.route(scores[t]); !ok {
 			return nil, p.notFinite(t, "a score of an expert with its bias")
+		}
+		for e, s := range m.scales {
+			weights[t][e] = float32(weights[t][e] * s)
 		}
 	}
 	y := vectors(len(x), p.d.Hidden)

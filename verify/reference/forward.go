@@ -170,6 +170,7 @@ func (p *pass) block(i int, b *block) error {
 	if err != nil {
 		return fmt.Errorf("layer %d: layer input: %w", i, err)
 	}
+	p.multiplyStream(b.scalar)
 	return nil
 }
 
@@ -211,6 +212,10 @@ func (p *pass) attention(layer int, b *block) ([][]float32, error) {
 	for i, l := range []*linear{&b.q, &b.k, &b.v} {
 		if i > 0 && b.kvOf != 0 {
 			qkv[i] = vectors(len(a), 0)
+			continue
+		}
+		if l == &b.v && b.keysAsValues {
+			qkv[i] = copies(qkv[1])
 			continue
 		}
 		if qkv[i], err = p.linear(l, a); err != nil {
@@ -288,10 +293,10 @@ func (p *pass) join(t, layer int, b *block, q, k, v []float32) error {
 	if err := p.headNorms(t, v, &b.vNorm); err != nil {
 		return err
 	}
-	keys, ok := store(p.cache, k, p.d.HeadDim)
+	keys, ok := store(p.cache, k, b.shape.HeadDim)
 	values, fine := keys, ok
 	if p.d.Latent == nil {
-		values, fine = store(p.cache, v, p.d.HeadDim)
+		values, fine = store(p.cache, v, b.shape.HeadDim)
 	}
 	if !ok || !fine {
 		return p.notFinite(t, "a key or value")
@@ -316,7 +321,7 @@ func (p *pass) headNorms(t int, x []float32, norm *norm) error {
 
 // rotate applies the rotation to the heads of a query or key, in place.
 func (p *pass) rotate(t int, x []float32, b *block) {
-	for d := p.d.HeadDim; len(x) > 0; x = x[d:] {
+	for d := b.shape.HeadDim; len(x) > 0; x = x[d:] {
 		head := x[:d]
 		if p.d.Latent != nil { // the last values
 			head = head[d-p.d.Rope.Dim:]
@@ -341,7 +346,7 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 			first = at.pos / b.window * b.window
 		}
 	}
-	d, n := p.d.HeadDim, at.pos+1-first
+	d, n := b.shape.HeadDim, at.pos+1-first
 	keys, values := make([]*stored, n), make([]*stored, n)
 	o := make([]float32, 0, len(q))
 	for h := range p.d.Heads {
@@ -352,12 +357,12 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 				return nil, p.notFinite(t, "a query")
 			}
 		}
-		kv := h / (p.d.Heads / p.d.KVHeads)
+		kv := h / (p.d.Heads / b.shape.KVHeads)
 		for j := range n {
 			keys[j] = &at.seq.keys[layer][first+j][kv]
 			values[j] = &at.seq.values[layer][first+j][kv]
 		}
-		to := scoring{scale: p.scale, limit: p.d.AttnSoftcap, sink: b.sink(h), first: first}
+		to := scoring{scale: b.scale, limit: p.d.AttnSoftcap, sink: b.sink(h), first: first}
 		if p.slopes != nil {
 			to.slope = p.slopes[h]
 		}
@@ -375,9 +380,12 @@ func (p *pass) mlp(b *block, h [][]float32) error {
 	if err != nil {
 		return err
 	}
-	if b.experts != nil {
-		x, err = p.mixture(b.experts, x)
-	} else {
+	switch {
+	case b.beside != nil:
+		x, err = p.besideMLP(b, h, x)
+	case b.experts != nil:
+		x, err = p.mixture(b.experts, x, x)
+	default:
 		x, err = p.gated(&b.mlp, b.ffnSubNorm, x)
 	}
 	if err != nil {

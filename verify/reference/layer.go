@@ -16,16 +16,17 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 		return nil, err
 	}
 	from := &d.Blocks[layer]
-	m, b := &Model{d: d, scale: scaleOf(d), slopes: slopesOf(d), blocks: make([]block, 1)}, block{rope: ropeOf(d, from),
-		noRope: from.NoRope, window: windowOf(d, from)}
+	m, b := &Model{d: d, slopes: slopesOf(d), blocks: make([]block, 1)}, block{}
+	b.openHeads(d, from)
+	b.keysAsValues = false // all three are given
 	m, err := m.WithCache(cache)
 	if err != nil {
 		return nil, err
 	}
-	if b.qNorm, err = openHeadNorm(v, d, from.QNorm, d.Heads); err != nil {
+	if b.qNorm, err = openHeadNorm(v, d, b.shape.HeadDim, from.QNorm, d.Heads); err != nil {
 		return nil, err
 	}
-	if b.kNorm, err = openHeadNorm(v, d, from.KNorm, d.KVHeads); err != nil {
+	if b.kNorm, err = openHeadNorm(v, d, b.shape.HeadDim, from.KNorm, b.shape.KVHeads); err != nil {
 		return nil, err
 	}
 	if b.sinks, err = openVector(v, from.Sinks, d.Heads); err != nil {
@@ -35,10 +36,11 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 	return &Layer{pass{Model: m, at: []place{{seq: m.NewSequence()}}}}, nil
 }
 
-// Append appends a token, given the outputs of the query, key and value linear layers, [Heads + 2·KVHeads][HeadDim],
-// and returns its attention, [Heads][HeadDim], if it is wanted.
+// Append appends a token, given the outputs of the query, key and value linear layers, [Heads + 2·KVHeads][HeadDim]
+// of the layer, and returns its attention, [Heads][HeadDim], if it is wanted.
 func (l *Layer) Append(in []float32, wanted bool) (out []float32, err error) {
-	at, q, kv := &l.at[0], l.d.Heads*l.d.HeadDim, l.d.KVHeads*l.d.HeadDim
+	shape := l.blocks[0].shape
+	at, q, kv := &l.at[0], l.d.Heads*shape.HeadDim, shape.KVHeads*shape.HeadDim
 	at.pos = at.seq.n
 	at.seq.n++
 	query, keys := slices.Clone(in[:q]), slices.Clone(in[q:]) // KV stay, and all are rotated in place

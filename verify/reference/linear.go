@@ -3,6 +3,7 @@ package reference
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -260,6 +261,15 @@ func vectors(n, length int) [][]float32 {
 	out := make([][]float32, n)
 	for i := range out {
 		out[i] = all[i*length : (i+1)*length : (i+1)*length]
+	}
+	return out
+}
+
+// copies returns vectors with the same values.
+func copies(x [][]float32) [][]float32 {
+	out := make([][]float32, len(x))
+	for i := range x {
+		out[i] = slices.Clone(x[i])
 	}
 	return out
 }

@@ -13,8 +13,7 @@ import (
 type Model struct {
 	d         *model.Description
 	gate      func(gate, up float32) float32
-	scale     float32 // of attention scores
-	cache     string  // its format
+	cache     string // its format
 	embed     embedding
 	places    *floats // rows that positions add to embeddings; nil = none
 	embedNorm norm
@@ -39,7 +38,13 @@ type block struct {
 	mlp
 	latent  *latent  // nil = keys and values of each head
 	experts *mixture // nil = the block has the MLP alone
+	beside  *beside  // of the experts, beside the MLP; nil = none
 	still   bool     // it has neither
+
+	shape        model.HeadShape
+	scale        float32 // of attention scores
+	keysAsValues bool    // values are keys before norm and rotation (N76)
+	scalar       float32 // of the residual stream behind the block (N77)
 
 	kvOf       int // number of the layer, from 1, whose keys and values it reads; 0 = its own
 	altUp      *altUp
@@ -59,7 +64,7 @@ func New(v packed.View, d *model.Description) (*Model, error) {
 	if err := checkConfig(d); err != nil {
 		return nil, err
 	}
-	m := &Model{d: d, gate: gateOf(d), scale: scaleOf(d), cache: CacheF32, slopes: slopesOf(d),
+	m := &Model{d: d, gate: gateOf(d), cache: CacheF32, slopes: slopesOf(d),
 		blocks: make([]block, len(d.Blocks))}
 	var err error
 	if m.embed, err = openEmbedding(v, d); err != nil {
@@ -97,20 +102,14 @@ func checkConfig(d *model.Description) error {
 		name  string
 		value int
 	}{
-		{"hidden size", d.Hidden}, {"heads", d.Heads},
-		{"key/value heads", d.KVHeads},
-		{"head size", d.HeadDim}, {"vocabulary", d.Vocab}, {"layers", len(d.Blocks)},
+		{"hidden size", d.Hidden}, {"heads", d.Heads}, {"vocabulary", d.Vocab}, {"layers", len(d.Blocks)},
 	} {
 		if n.value < 1 || n.value > pack.MaxDim {
 			return fmt.Errorf("%w: model: %s is %d", pack.ErrCorrupt, n.name, n.value)
 		}
 	}
-	if d.Heads%d.KVHeads != 0 {
-		return fmt.Errorf("%w: model: %d heads do not share %d key/value heads evenly", pack.ErrCorrupt,
-			d.Heads, d.KVHeads)
-	}
-	if d.Rope.Dim < 0 || d.Rope.Dim%2 != 0 || d.Rope.Dim > d.HeadDim {
-		return fmt.Errorf("%w: model: %d rotated values of a head of %d", pack.ErrCorrupt, d.Rope.Dim, d.HeadDim)
+	if err := checkHeads(d); err != nil {
+		return err
 	}
 	if d.Rope.Dim > 0 && !(d.Rope.Theta > 0) {
 		return fmt.Errorf("%w: model: rotary base %v", pack.ErrCorrupt, d.Rope.Theta)
@@ -137,18 +136,23 @@ func checkConfig(d *model.Description) error {
 func checkShared(d *model.Description, i int) error {
 	b := &d.Blocks[i]
 	if of := b.KVOf; of != 0 && (of > i || of < 0 || !d.Blocks[of-1].Caches() || b.MLA != nil || b.Mixer != nil ||
-		b.AttnGate.Weight != "") {
+		b.AttnGate.Weight != "" || d.HeadShape(b) != d.HeadShape(&d.Blocks[of-1])) {
 		return fmt.Errorf("%w: model: layer %d reads keys and values of layer %d", pack.ErrCorrupt, i, of-1)
 	}
-	if b.MLA != nil && !b.VNorm.Skipped() {
-		return fmt.Errorf("%w: model: layer %d has a norm of values and latent attention", pack.ErrCorrupt, i)
+	if b.MLA != nil && (!b.VNorm.Skipped() || b.KeysAsValues) {
+		return fmt.Errorf("%w: model: layer %d has a norm of values, or keys as values, and latent attention",
+			pack.ErrCorrupt, i)
+	}
+	if b.KeysAsValues && (b.V.Weight != "" || b.KVOf != 0 || b.AttnGate.Weight != "") {
+		return fmt.Errorf("%w: model: layer %d has keys as values, and values, or a gate", pack.ErrCorrupt, i)
 	}
 	return nil
 }
 
 // checkBlock checks the linear layers of a block against the widths of the model.
 func checkBlock(d *model.Description, b *model.Block) error {
-	q, kv := d.Heads*d.HeadDim, d.KVHeads*d.HeadDim
+	shape := d.HeadShape(b)
+	q, kv := d.Heads*shape.HeadDim, shape.KVHeads*shape.HeadDim
 	var list []widths
 	var err error
 	switch {
@@ -162,6 +166,9 @@ func checkBlock(d *model.Description, b *model.Block) error {
 		list = []widths{{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.V, d.Hidden, kv}, {&b.O, q, d.Hidden}}
 		if b.KVOf != 0 {
 			list = []widths{{&b.Q, d.Hidden, q}, {&b.O, q, d.Hidden}}
+		}
+		if b.KeysAsValues {
+			list = []widths{{&b.Q, d.Hidden, q}, {&b.K, d.Hidden, kv}, {&b.O, q, d.Hidden}}
 		}
 		if b.AttnGate.Weight != "" {
 			list = append(list, widths{&b.AttnGate, d.Hidden, q})
@@ -207,10 +214,11 @@ func checkWidths(list []widths) error {
 }
 
 func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, err error) {
-	if out.qNorm, err = openHeadNorm(v, d, b.QNorm, d.Heads); err != nil {
+	out.openHeads(d, b)
+	if out.qNorm, err = openHeadNorm(v, d, out.shape.HeadDim, b.QNorm, d.Heads); err != nil {
 		return out, err
 	}
-	if out.kNorm, err = openHeadNorm(v, d, b.KNorm, d.KVHeads); err != nil {
+	if out.kNorm, err = openHeadNorm(v, d, out.shape.HeadDim, b.KNorm, out.shape.KVHeads); err != nil {
 		return out, err
 	}
 	for _, n := range []struct {
@@ -218,8 +226,8 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 		from model.Norm
 		size int
 	}{
-		{&out.attnNorm, b.AttnNorm, d.Hidden}, {&out.attnSubNorm, b.AttnSubNorm, d.Heads * d.HeadDim},
-		{&out.attnPostNorm, b.AttnPostNorm, d.Hidden}, {&out.vNorm, b.VNorm, d.HeadDim},
+		{&out.attnNorm, b.AttnNorm, d.Hidden}, {&out.attnSubNorm, b.AttnSubNorm, d.Heads * out.shape.HeadDim},
+		{&out.attnPostNorm, b.AttnPostNorm, d.Hidden}, {&out.vNorm, b.VNorm, out.shape.HeadDim},
 		{&out.ffnNorm, b.FFNNorm, d.Hidden}, {&out.ffnSubNorm, b.FFNSubNorm, d.Intermediate}, {&out.ffnPostNorm,
 			b.FFNPostNorm, d.Hidden},
 	} {
@@ -239,6 +247,9 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 	if out.layerInput, err = openLayerInput(v, d, b.LayerInput); err != nil {
 		return out, err
 	}
+	if out.scalar, err = openScalar(v, b.Scalar); err != nil {
+		return out, err
+	}
 	out.kvOf = b.KVOf
 	if out.latent, err = openLatent(v, d, b.MLA); err != nil {
 		return out, err
@@ -247,7 +258,9 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 	case !b.HasMLP():
 		out.still = true
 	case b.Experts != nil:
-		out.experts, err = openMixture(v, d, b)
+		if out.experts, err = openMixture(v, d, b); err == nil {
+			err = out.openBeside(v, d, b)
+		}
 	default:
 		out.mlp, err = openMLP(v, 0, &b.Gate, &b.Up, &b.Down)
 	}
@@ -260,7 +273,7 @@ func openBlock(v packed.View, d *model.Description, b *model.Block) (out block, 
 			return out, err
 		}
 	}
-	out.rope, out.staged, out.noRope, out.window = ropeOf(d, b), stages(d, b), b.NoRope, windowOf(d, b)
+	out.staged = stages(d, b)
 	out.sinks, err = openVector(v, b.Sinks, d.Heads)
 	return out, err
 }
@@ -277,7 +290,8 @@ func (out *block) openMixing(v packed.View, d *model.Description, b *model.Block
 		to   *linear
 		from model.Linear
 	}{{&out.q, b.Q}, {&out.k, b.K}, {&out.v, b.V}, {&out.o, b.O}, {&out.attnGate, b.AttnGate}} {
-		none := b.MLA != nil && x.to == &out.v || b.KVOf != 0 && (x.to == &out.k || x.to == &out.v)
+		none := (b.MLA != nil || b.KeysAsValues) && x.to == &out.v ||
+			b.KVOf != 0 && (x.to == &out.k || x.to == &out.v)
 		if x.from.Weight == "" && (none || x.to == &out.attnGate) {
 			continue
 		}
@@ -289,12 +303,12 @@ func (out *block) openMixing(v packed.View, d *model.Description, b *model.Block
 }
 
 // scaleOf is what scores are multiplied by, windowOf the visible positions of a block, 0 for all (N18).
-func scaleOf(d *model.Description) float32 {
+func scaleOf(d *model.Description, b *model.Block) float32 {
 	if d.Latent != nil {
 		return latentScale(d)
 	}
 	if d.AttnScale == 0 {
-		return 1 / sqrt(float32(d.HeadDim))
+		return 1 / sqrt(float32(d.HeadShape(b).HeadDim))
 	}
 	return d.AttnScale
 }

@@ -59,27 +59,27 @@ func (n *norm) raise(d *model.Description) {
 	}
 }
 
-// openHeadNorm reads the norm of queries or keys.
-func openHeadNorm(v packed.View, d *model.Description, from model.Norm, heads int) (norm, error) {
+// openHeadNorm reads the norm of queries or keys, of heads of a size.
+func openHeadNorm(v packed.View, d *model.Description, size int, from model.Norm, heads int) (norm, error) {
 	switch {
 	case from.Skipped() || d.HeadNorm == model.EachHead:
-		return openNorm(v, d, from, d.HeadDim)
+		return openNorm(v, d, from, size)
 	case d.HeadNorm == model.WholeHead:
-		return openNorm(v, d, from, heads*d.HeadDim)
+		return openNorm(v, d, from, heads*size)
 	}
-	out := norm{size: d.HeadDim, center: d.LayerNorm, eps: d.NormEps}
+	out := norm{size: size, center: d.LayerNorm, eps: d.NormEps}
 	if !from.Apart() {
-		f, err := openFloats(v, from.Weight, heads, d.HeadDim)
+		f, err := openFloats(v, from.Weight, heads, size)
 		if err != nil {
 			return out, err
 		}
-		out.weights = make([]float32, heads*d.HeadDim)
+		out.weights = make([]float32, heads*size)
 		for h := range heads {
-			f.row(out.weights[h*d.HeadDim:][:d.HeadDim], h)
+			f.row(out.weights[h*size:][:size], h)
 		}
 	}
 	for h := 0; from.Apart() && h < heads; h++ {
-		w, err := openVector(v, from.Of(h), d.HeadDim)
+		w, err := openVector(v, from.Of(h), size)
 		if err != nil {
 			return out, err
 		}

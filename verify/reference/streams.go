@@ -87,7 +87,8 @@ func checkBeside(d *model.Description, b *model.Block) error {
 	if b.Laurel != nil && d.Parallel {
 		return fmt.Errorf("%w: model: Laurel where attention and MLP read the same norm", pack.ErrCorrupt)
 	}
-	if b.Sparsity != 0 && (b.Experts != nil || !(b.Sparsity > 0 && b.Sparsity < 1)) {
+	experts := b.Experts != nil && b.Experts.BesideMLP == nil
+	if b.Sparsity != 0 && (experts || !(b.Sparsity > 0 && b.Sparsity < 1)) {
 		return fmt.Errorf("%w: model: %v of the gates are cut to zero", pack.ErrCorrupt, b.Sparsity)
 	}
 	if x := b.Laurel; x != nil {
