@@ -24,8 +24,6 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		{d.Latent != nil, "latent attention"},
 		{d.ALiBi, "ALiBi"},
 		{d.Chunked, "chunked attention"},
-		{d.Global != nil, "heads of two sizes"},
-		{d.Rope.Rotating != 0, "frequencies of some pairs alone"},
 		{d.Streams != nil, "several residual streams"},
 		{d.LayerInputs != nil, "inputs of layers"},
 		{d.Rope.StillBeta != 0, "a factor of queries that do not rotate"},
@@ -85,6 +83,10 @@ func (e *Engine) deviceBlock(b *block) (to device.Block, err error) {
 		return to, errOption("a layer without an MLP")
 	case b.qNorm.bias != nil || b.kNorm.bias != nil:
 		return to, errOption("a norm of heads with a bias")
+	case e.desc.Global != nil:
+		return to, errOption("heads of two sizes")
+	case e.desc.Rope.Rotating != 0:
+		return to, errOption("frequencies of some pairs alone")
 	}
 	to = device.Block{
 		AttnNorm: deviceNorm(&b.attnNorm), AttnSubNorm: deviceNorm(&b.attnSubNorm),
