@@ -31,8 +31,8 @@ func texts() map[string]string {
 // kernelFiles lists the generated files of package asm.
 func kernelFiles() []*file {
 	return []*file{
-		avx512File(), dense512File(), rows512File(), trits512File(), signs512File(), amxFile(), groupsFile(), avx2File(),
-		avxvnniFile(),
+		avx512File(), dense512File(), rows512File(), trits512File(), signs512File(), amxFile(), groupsFile(),
+		avx2File(), avxvnniFile(),
 		vecLUTFile(), pauseFile("amd64", "PAUSE"), cpuidFile(),
 		dotFile(), baseFile(), vecLUTNEONFile(), pauseFile("arm64", "YIELD"),
 	}

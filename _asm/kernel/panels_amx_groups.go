@@ -10,14 +10,13 @@ import "fmt"
 // tokens by them, 32 at a time, and so on along the columns; then it copies the results. A tile of sums is stored just
 // before it is zeroed again, so that the store waits for no product.
 //
-// A tile load waits for a store to the same place of any page that has not left the core. So nothing is counted in memory
-// between tiles, tokens lie in tiles (Activations), and stores have the other half of a page than the loads that
-// follow them: activations and weights of even products lie in lower halves, those of odd ones in upper halves.
+// A tile load waits for a store to the same place of any page that has not left the core. So nothing is counted in
+// memory between tiles, tokens lie in tiles (Activations), and stores have the other half of a page than the loads
+// that follow them: activations and weights of even products lie in lower halves, those of odd ones in upper halves.
 //
-// General registers: DI arguments, SI activations, BX weights, R8 bytes between their groups of four columns, R10 sums that
-// are scaled, R11 results, R14 scales of the tokens, R9 bytes between scales of groups, R15 where sums are
-// stored. AX, CX, R12 and R13 are free. Masks K4 and on say which groups there are but the
-// first.
+// General registers: DI arguments, SI activations, BX weights, R8 bytes between their groups of four columns, R10
+// sums that are scaled, R11 results, R14 scales of the tokens, R9 bytes between scales of groups, R15 where sums are
+// stored. AX, CX, R12 and R13 are free. Masks K4 and on say which groups there are but the first.
 
 const (
 	tileBytes   = 1024

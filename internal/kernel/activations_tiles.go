@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// tileRows is the form of the activations for products on tile registers with group-wise scales, built by the first kernel
-// that asks for it.
+// tileRows is the form of the activations for products on tile registers with group-wise scales, built by the first
+// kernel that asks for it.
 type tileRows struct {
 	mu     sync.Mutex
 	data   []int8 // [32 tokens][64 columns][token][column of the 64], at a page: a tile of 16 tokens is 1 KiB

@@ -32,8 +32,8 @@ type tileMethod struct {
 	parts func(alphabet string) []tilePart
 }
 
-// tileFuncs are functions for groups of columns, and for whole rows with at least that many tokens, and how the kernel of
-// scaled groups unpacks weights.
+// tileFuncs are functions for groups of columns, and for whole rows with at least that many tokens, and how the
+// kernel of scaled groups unpacks weights.
 type tileFuncs struct {
 	groups, rows func(*asm.AMX)
 	rowTokens    int
@@ -47,16 +47,26 @@ type opener struct {
 }
 
 var (
-	bits16AMX            = tileFuncs{asm.Bits16AMX, asm.Bits16RowsAMX, rowTokens, opener{asm.OpenBits16AMX, false}}
-	bits32AMX            = tileFuncs{asm.Bits32AMX, asm.Bits32RowsAMX, rowTokens, opener{asm.OpenBits32AMX, false}}
-	interleavedBits16AMX = tileFuncs{asm.InterleavedBits16AMX, asm.InterleavedBits16RowsAMX, rowTokens, opener{asm.OpenInterleavedBits16AMX, false}}
-	interleavedBits32AMX = tileFuncs{asm.InterleavedBits32AMX, asm.InterleavedBits32RowsAMX, rowTokens, opener{asm.OpenInterleavedBits32AMX, false}}
-	fields32AMX          = tileFuncs{asm.Fields32AMX, asm.Fields32RowsAMX, rowTokens, opener{asm.OpenFields32AMX, false}}
-	fields64AMX          = tileFuncs{asm.Fields64AMX, asm.Fields64RowsAMX, rowTokens, opener{asm.OpenFields64AMX, false}}
-	fields128AMX         = tileFuncs{asm.Fields128AMX, asm.Fields128RowsAMX, rowTokens, opener{asm.OpenFields128AMX, false}}
-	bytes128AMX          = tileFuncs{asm.Bytes128AMX, asm.Bytes128RowsAMX, rowTokens, opener{asm.OpenBytes128AMX, true}}
-	bytes256AMX          = tileFuncs{asm.Bytes256AMX, asm.Bytes256RowsAMX, partTokens, opener{asm.OpenBytes256AMX, true}}
-	base3AMX             = tileFuncs{asm.Base3AMX, asm.Base3RowsAMX, partTokens, opener{asm.OpenBase3AMX, false}}
+	bits16AMX = tileFuncs{asm.Bits16AMX, asm.Bits16RowsAMX, rowTokens,
+		opener{asm.OpenBits16AMX, false}}
+	bits32AMX = tileFuncs{asm.Bits32AMX, asm.Bits32RowsAMX, rowTokens,
+		opener{asm.OpenBits32AMX, false}}
+	interleavedBits16AMX = tileFuncs{asm.InterleavedBits16AMX, asm.InterleavedBits16RowsAMX, rowTokens,
+		opener{asm.OpenInterleavedBits16AMX, false}}
+	interleavedBits32AMX = tileFuncs{asm.InterleavedBits32AMX, asm.InterleavedBits32RowsAMX, rowTokens,
+		opener{asm.OpenInterleavedBits32AMX, false}}
+	fields32AMX = tileFuncs{asm.Fields32AMX, asm.Fields32RowsAMX, rowTokens,
+		opener{asm.OpenFields32AMX, false}}
+	fields64AMX = tileFuncs{asm.Fields64AMX, asm.Fields64RowsAMX, rowTokens,
+		opener{asm.OpenFields64AMX, false}}
+	fields128AMX = tileFuncs{asm.Fields128AMX, asm.Fields128RowsAMX, rowTokens,
+		opener{asm.OpenFields128AMX, false}}
+	bytes128AMX = tileFuncs{asm.Bytes128AMX, asm.Bytes128RowsAMX, rowTokens,
+		opener{asm.OpenBytes128AMX, true}}
+	bytes256AMX = tileFuncs{asm.Bytes256AMX, asm.Bytes256RowsAMX, partTokens,
+		opener{asm.OpenBytes256AMX, true}}
+	base3AMX = tileFuncs{asm.Base3AMX, asm.Base3RowsAMX, partTokens,
+		opener{asm.OpenBase3AMX, false}}
 )
 
 // tilePart is 32 rows of a panel, two tiles.

@@ -8,8 +8,8 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Batches with group-wise scales on AMX tile registers: the sums of a group are scaled while tiles multiply the next one.
-// docs/KERNELS.md has the loop, and what bounds it.
+// Batches with group-wise scales on AMX tile registers: the sums of a group are scaled while tiles multiply the next
+// one. docs/KERNELS.md has the loop, and what bounds it.
 const (
 	amxGroupBlock   = 128 // tokens at a time, whose activations stay in the L2 cache and results in the L1 cache
 	amxGroupColumns = 256 // unpacked at a time
@@ -30,8 +30,8 @@ func passKind(group int) int {
 	return slices.IndexFunc(tilePasses, func(p tilePass) bool { return p.group == group })
 }
 
-// scalesOnTiles reports whether the sums of a call are scaled beside tiles. Weights less their zero points must be signed
-// bytes, and weights that are multiplied where they lie must fill passes.
+// scalesOnTiles reports whether the sums of a call are scaled beside tiles. Weights less their zero points must be
+// signed bytes, and weights that are multiplied where they lie must fill passes.
 func (p *batches) scalesOnTiles(c call) bool {
 	kind, units := passKind(p.w.Group), p.w.scaling
 	return c.scaled && kind >= 0 && c.t1-c.t0 >= tilePasses[kind].tokens && p.w.Group < p.w.Shape.K &&
@@ -39,8 +39,8 @@ func (p *batches) scalesOnTiles(c call) bool {
 		(!p.opener.direct || p.w.Shape.K%tilePasses[kind].columns == 0)
 }
 
-// groupsRoom is the working memory of a call. It is larger than 32 KiB, so it lies at a page; the arguments, in which the
-// kernel counts between products, lie in the upper half of one.
+// groupsRoom is the working memory of a call. It is larger than 32 KiB, so it lies at a page; the arguments, in which
+// the kernel counts between products, lie in the upper half of one.
 type groupsRoom struct {
 	weights [amxGroupColumns / 4 * asm.AMXRoom]byte
 	sums    [asm.AMXGroupSums]byte

@@ -171,7 +171,8 @@ func TestTilesScaled(t *testing.T) {
 				if !c.has(i + j) {
 					continue
 				}
-				b := blockCase{weights: group, activations: []int{0, 64, 128}[c.r.IntN(3)], zero: (i+j)%2 > 0, small: true}
+				b := blockCase{weights: group, activations: []int{0, 64, 128}[c.r.IntN(3)], zero: (i+j)%2 > 0}
+				b.small = b.zero
 				tokens := []int{tilePasses[i].tokens, 31 + c.r.IntN(4), amxGroupBlock + 1}[(i+j)%3]
 				problem := newBlocks(t, c.spec, pack.Shape{M: 32 + c.r.IntN(100), K: k}, tokens, b, c.r)
 				problem.check(t)

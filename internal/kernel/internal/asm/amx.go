@@ -53,13 +53,15 @@ type Scaling struct {
 	Zeros  *int8 // of the weights; nil = none
 }
 
-// AMXGroups holds the arguments of a kernel on tile registers that scales the sums of groups (docs/NUMERICS.md, N15). The
-// fields of AMX mean the same, but: results are floats, one for each token and row; Quads are the columns of a row;
-// RoomQuads are 256 columns; X are tokens in tiles, [32 tokens][64 columns][token][column of the 64], a multiple of 256
-// columns, zero after the last; Sums is a room of AMXGroupSums bytes, at a page. Rows, LdX, and LdGroup are unused, as
-// are Groups and LastQuads. Factors are read for all of the last 32 tokens, and for whole passes of groups.
+// AMXGroups holds the arguments of a kernel on tile registers that scales the sums of groups (docs/NUMERICS.md, N15).
+// The fields of AMX mean the same, but: results are floats, one for each token and row; Quads are the columns of a
+// row; RoomQuads are 256 columns; X are tokens in tiles, [32 tokens][64 columns][token][column of the 64], a multiple
+// of 256 columns, zero after the last; Sums is a room of AMXGroupSums bytes, at a page. Rows, LdX, and LdGroup are
+// unused, as are Groups and LastQuads. Factors are read for all of the last 32 tokens, and for whole passes of
+// groups.
 //
-//	y[t][m] = +0, then fma(float(Σ (weight[m][k] − zero[m][g])·x[t][k]) · scale[t][g], scale[m][g], y[t][m]) for groups g
+//	y[t][m] = +0, then for groups g
+//	y[t][m] = fma(float(Σ (weight[m][k] − zero[m][g])·x[t][k]) · scale[t][g], scale[m][g], y[t][m])
 type AMXGroups struct {
 	AMX
 
