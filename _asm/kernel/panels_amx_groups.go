@@ -2,21 +2,23 @@ package main
 
 import "fmt"
 
-// Products of panels with group-wise scales on the tile registers of AMX. While the tiles of some columns multiply 32
-// tokens, the sums of the columns before the last are converted, scaled and added to results (N15), which wait in
-// memory from one group of the same tokens to the next.
+// Products of panels with group-wise scales on the tile registers of AMX. While the tiles of some columns multiply the
+// tokens of one or two tiles, the sums of the columns before are converted, scaled and added to results (N15), which
+// wait in memory from one group of the same tokens to the next.
 //
 // The function processes 32 rows of each panel. It unpacks the weights of 256 columns (tilesAMX.take), multiplies all
-// tokens by them, 32 at a time, and so on along the columns; then it copies the results. A tile of sums is stored just
-// before it is zeroed again, so that the store waits for no product.
+// tokens by them, pass by pass, and so on along the columns; then it copies the results. A pass has steps of up to 64
+// columns, a step two or four TDPBSSD. A tile of sums is stored just before it is zeroed again, so that the store does
+// not wait for its TDPBSSD.
 //
 // A tile load waits for a store to the same place of any page that has not left the core. So nothing is counted in
-// memory between tiles, tokens lie in tiles (Activations), and stores have the other half of a page than the loads
-// that follow them: activations and weights of even products lie in lower halves, those of odd ones in upper halves.
+// memory within a pass, tokens lie in tiles (Activations), and stores have the other half of a page than the loads that
+// follow them: activations and unpacked weights of even steps lie in lower halves, those of odd ones in upper halves.
 //
 // General registers: DI arguments, SI activations, BX weights, R8 bytes between their groups of four columns, R10
 // sums that are scaled, R11 results, R14 scales of the tokens, R9 bytes between scales of groups, R15 where sums are
-// stored. AX, CX, R12 and R13 are free. Masks K4 and on say which groups there are but the first.
+// stored, CX in a pass 64, the bytes between rows of a tile. AX, R12 and R13 are free. Masks K3 and on say which
+// groups of the pass there are.
 
 const (
 	tileBytes   = 1024
@@ -26,34 +28,44 @@ const (
 	scaleZ      = 16
 )
 
-// pass is what is done between two changes of what is scaled: products of 32 tokens with groups of columns.
-type pass struct{ group, groups, steps int }
+// pass is what is done between two changes of what is scaled: one or two tiles of tokens times groups of columns.
+type pass struct{ group, groups, steps, tiles int }
 
-// passes are the kinds of passes, in the order of AMXGroups.Kind.
-var passes = []pass{{32, 4, 4}, {64, 2, 2}, {128, 1, 2}, {256, 1, 4}}
-
-// lower reports whether stores at a place, the number of products before it, have the lower half of a page.
-func (p pass) lower(place int) bool {
-	perHalf := 4
-	if p.group < 64 {
-		perHalf = 8
+// passes lists the kinds of passes, in the order of AMXGroups.Kind.
+func passes() (list []pass) {
+	for _, p := range []pass{{group: 32, groups: 4, steps: 4}, {group: 64, groups: 2, steps: 2},
+		{group: 128, groups: 1, steps: 2}, {group: 256, groups: 1, steps: 4}} {
+		for p.tiles = 1; p.tiles <= 2; p.tiles++ {
+			list = append(list, p)
+		}
 	}
-	return (place+2)/perHalf%2 == 1
+	return list
 }
 
-// tokens is the number of tokens that are scaled beside a product. Those of a pass begin in the second step of the
+// lower reports whether stores at a place, the number of TDPBSSD before it, have the lower half of a page. The loads
+// of a step begin before its first TDPBSSD; what is stored in the half of a step before that has not left the core
+// then.
+func (p pass) lower(place int) bool {
+	perHalf, halfStep := 2*p.tiles, p.tiles
+	if p.group < 64 {
+		perHalf *= 2 // two steps of 32 columns
+	}
+	return (place+halfStep)/perHalf%2 == 1
+}
+
+// tokens is the number of tokens that are scaled behind a TDPBSSD. Those of a pass begin in the second step of the
 // next one, when all sums are stored, and end in the first step of the one after.
 func (p pass) tokens() int { return 8 / p.steps }
 
 // first is the first token that is scaled in a step.
-func (p pass) first(step int) int { return (step + p.steps - 1) % p.steps * 4 * p.tokens() }
+func (p pass) first(step int) int { return (step + p.steps - 1) % p.steps * 2 * p.tiles * p.tokens() }
 
-// resultsAt lists the places of the results of 32 tokens.
-func (p pass) resultsAt() (at [32]int) {
-	next := [2]int{halfPage, 0}
+// resultsAt lists the places of the results of the tokens.
+func (p pass) resultsAt() []int {
+	at, next := make([]int, 16*p.tiles), [2]int{halfPage, 0}
 	for t := range at {
-		half := 0
-		if p.lower((t/p.tokens() + 4) % (4 * p.steps)) {
+		half, perStep := 0, 2*p.tiles
+		if p.lower((t/p.tokens() + perStep) % (perStep * p.steps)) {
 			half = 1
 		}
 		at[t], next[half] = next[half], next[half]+tokenBytes
@@ -65,9 +77,9 @@ func (p pass) resultsAt() (at [32]int) {
 func (p pass) sumsAt() (at [4][4]int) {
 	next := [2]int{halfPage, 0}
 	for g := range p.groups {
-		for tile := range 4 {
+		for tile := range 2 * p.tiles {
 			half := 0
-			if p.lower((g+1)%p.groups*4 + tile) {
+			if p.lower((g+1)%p.groups*2*p.tiles + tile) {
 				half = 1
 			}
 			at[g][tile] = next[half]
@@ -85,7 +97,7 @@ type groupsAMX struct{ *file }
 func groupsFile() *file {
 	f := newFile("panels_amx_groups", "amd64")
 	for i, o := range openersAMX() {
-		f.constant("Open"+o.name, "says that weights are "+o.what, i)
+		f.constant("Open"+o.name, "is the AMXGroups.Opener of weights that are "+o.what, i)
 	}
 	f.declare("GroupsAMX", "multiplies 32 rows of each panel on tile registers and scales the sums of groups.",
 		"t *AMXGroups", 1)
@@ -171,13 +183,19 @@ func (g groupsAMX) eachOpener(emit func(o opener)) {
 	g.cases("AMXGroups_Opener", len(all), func(i int) { emit(all[i]) })
 }
 
+// eachKind emits code for the kind of pass of the call.
+func (g groupsAMX) eachKind(emit func(p pass)) {
+	all := passes()
+	g.cases("AMXGroups_Kind", len(all), func(i int) { emit(all[i]) })
+}
+
 // eachPass emits code for the kind of pass of the call, with or without scales of the weights.
 func (g groupsAMX) eachPass(emit func(p pass, scaled bool)) {
 	plain, done := g.newLabel("plain"), g.newLabel("passed")
 	g.p("CMPQ AMXGroups_Scales(DI), $0")
 	g.p("JEQ %s", plain)
 	for _, scaled := range []bool{true, false} {
-		g.cases("AMXGroups_Kind", len(passes), func(i int) { emit(passes[i], scaled) })
+		g.eachKind(func(p pass) { emit(p, scaled) })
 		if scaled {
 			g.p("JMP %s", done)
 			g.at(plain)
@@ -191,8 +209,9 @@ func (g groupsAMX) nothing() {
 	g.set("AMXGroups_NextFactors", "AMXGroups_Factors")
 	g.set("AMXGroups_NextT", "AMXGroups_Unused")
 	g.zeroResults()
-	for i := range 4 {
+	for i := range 4 { // addresses that exist, so that a load under an empty mask is no fault to be suppressed
 		g.p("MOVQ $0, (AMXGroups_NextPresent+%d)(DI)", 8*i)
+		g.set(fmt.Sprintf("(AMXGroups_NextScales+%d)", 8*i), "AMXGroups_Scales")
 	}
 	g.p("MOVQ AMX_Sums(DI), R10")
 	g.p("LEAQ %d(R10), R15", 4*4*tileBytes)
@@ -394,7 +413,7 @@ func (g groupsAMX) follow() {
 		g.p("MOVQ CX, %s(DI)", to)
 	}
 	g.p("MOVQ $-1, AMXGroups_NextPresent(DI)")
-	g.p("CMPQ AMXGroups_Kind(DI), $1") // passes with several groups
+	g.p("CMPQ AMXGroups_Kind(DI), $3") // passes with several groups
 	g.p("JGT %s", one)
 	for i := range 3 {
 		g.p("SUBQ AMXGroups_GroupQuads(DI), AX")
@@ -427,7 +446,7 @@ func (g groupsAMX) pass(p pass, scaled bool) {
 			g.next()
 			g.p("MOVQ $64, CX")
 		}
-		for tile := range 4 {
+		for tile := range 2 * p.tiles {
 			if tile%2 == 0 {
 				g.tileLoadFar(tokensAMX+tile/2, 512*tile, "SI", "CX")
 			}
@@ -491,19 +510,18 @@ func (g groupsAMX) scale(p pass, t int, scaled bool) {
 // rest scales the last two passes of a panel.
 func (g groupsAMX) rest() {
 	g.p("MOVQ $64, CX")
-	g.cases("AMXGroups_Kind", len(passes), func(i int) {
-		sums := passes[i].sumsAt()
-		for tile := range 4 {
-			g.tileStore(tile, sums[passes[i].groups-1][tile], "R15", "CX")
+	g.eachKind(func(p pass) {
+		for tile := range 2 * p.tiles {
+			g.tileStore(tile, p.sumsAt()[p.groups-1][tile], "R15", "CX")
 		}
 	})
 	g.eachPass(func(p pass, scaled bool) {
-		for t := p.first(0); t < 32; t++ {
+		for t := p.first(0); t < 16*p.tiles; t++ {
 			g.scale(p, t, scaled)
 		}
 		g.p("MOVQ R15, R10")
 		g.next()
-		for t := range 32 {
+		for t := range 16 * p.tiles {
 			g.scale(p, t, scaled)
 		}
 	})
@@ -518,13 +536,13 @@ func (g groupsAMX) copy() {
 	g.p("MOVQ AMX_TileY(DI), CX")
 	g.p("MOVQ AMX_Tokens(DI), BX")
 	g.at(pair)
-	g.cases("AMXGroups_Kind", len(passes), func(i int) {
-		for t, at := range passes[i].resultsAt() {
+	g.eachKind(func(p pass) {
+		for t, at := range p.resultsAt() {
 			g.p("VMOVUPS %d(R11), Z0", at)
 			g.p("VMOVUPS %d(R11), Z1", at+64)
 			g.p("VMOVUPS Z0, (R12)")
 			g.p("VMOVUPS Z1, (R12)(CX*1)")
-			if t < 31 {
+			if t < 16*p.tiles-1 {
 				g.p("DECQ BX")
 				g.p("JZ %s", done)
 				g.p("ADDQ AX, R12")

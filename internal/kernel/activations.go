@@ -59,7 +59,7 @@ func (x *Activations) Reset(n int) {
 	x.N = n
 	x.tokenGroups.forget()
 	clear(x.transposed.ready)
-	x.tileRows.forget()
+	x.tileRows.forget(x.Group == 0)
 	clear(x.lut4.ready)
 	clear(x.blockPairs.ready)
 	for i := range x.lut4Split {

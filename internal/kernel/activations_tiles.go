@@ -9,8 +9,8 @@ import (
 // kernel that asks for it.
 type tileRows struct {
 	mu     sync.Mutex
-	data   []int8 // [32 tokens][64 columns][token][column of the 64], at a page: a tile of 16 tokens is 1 KiB
-	ready  bool
+	data   []int8 // [tokenPair][64 columns][token][column of the 64], at a page: a tile of 16 tokens is 1 KiB
+	ready  []bool // by pairs of tiles
 	scales []*blockScales
 }
 
@@ -18,17 +18,17 @@ type tileRows struct {
 type blockScales struct {
 	group int
 	data  []float32 // [block][token]
-	ready bool
+	ready bool      // for ever where tokens have one scale, as all of them are 1 then
 }
 
 // tokenPair are the tokens of two tiles; kernels read all of them.
 const tokenPair = 32
 
-// forget marks all forms as stale.
-func (r *tileRows) forget() {
-	r.ready = false
+// forget marks all forms as stale, but scales where tokens have one.
+func (r *tileRows) forget(one bool) {
+	clear(r.ready)
 	for _, s := range r.scales {
-		s.ready = false
+		s.ready = s.ready && one
 	}
 }
 
@@ -37,24 +37,33 @@ func (x *Activations) tilePairStride() int {
 	return ceilDiv(x.K, amxGroupColumns) * amxGroupColumns * tokenPair
 }
 
-// tiles returns the rows in tiles. Columns beyond K are zero; tokens beyond x.N are undefined.
-func (x *Activations) tiles() []int8 {
-	r := &x.tileRows
+// tiles returns the rows of tokens [t0, t1) in tiles; t0 is the first of a pair of tiles. Columns beyond K are zero;
+// tokens beyond x.N are undefined.
+func (x *Activations) tiles(t0, t1 int) []int8 {
+	r, size := &x.tileRows, x.tilePairStride()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.data == nil {
-		r.data = asInt8(alignedTo(4096, ceilDiv(x.maxN, tokenPair)*x.tilePairStride()))
+		pairs := ceilDiv(x.maxN, tokenPair)
+		r.data, r.ready = asInt8(alignedTo(4096, pairs*size)), make([]bool, pairs)
 	}
-	if !r.ready {
-		for t := range x.N {
-			row, pair := x.rows[t*x.Stride:], r.data[t/tokenPair*x.tilePairStride()+t%tokenPair*64:]
-			for i := range ceilDiv(x.K, 64) {
-				copy(pair[i*64*tokenPair:][:64], row[i*64:])
-			}
+	for pair := t0 / tokenPair; pair*tokenPair < t1; pair++ {
+		if !r.ready[pair] {
+			x.tile(r.data[pair*size:], pair*tokenPair)
+			r.ready[pair] = true
 		}
-		r.ready = true
 	}
-	return r.data
+	return r.data[t0/tokenPair*size:]
+}
+
+// tile copies the rows of a pair of tiles.
+func (x *Activations) tile(dst []int8, t0 int) {
+	for t := range min(tokenPair, x.N-t0) {
+		row := x.rows[(t0+t)*x.Stride:]
+		for i := range ceilDiv(x.K, 64) {
+			copy(dst[(i*tokenPair+t)*64:][:64], row[i*64:])
+		}
+	}
 }
 
 // blockScales returns the scales of blocks of group columns, 1 where tokens have one scale for all columns, which the
@@ -73,8 +82,8 @@ func (x *Activations) blockScales(group int) (scales []float32, stride int) {
 	}
 	s := r.scales[i]
 	if !s.ready {
-		for t := range x.N {
-			for b := range blocks {
+		for b := range blocks {
+			for t := range x.maxN {
 				s.data[b*stride+t] = x.scale(t, b*group)
 			}
 		}

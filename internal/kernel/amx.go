@@ -10,11 +10,11 @@ import (
 // Batches on AMX tile registers. Products of few tokens, and products with short groups of columns, stay with the
 // 512-bit kernel of the same weights.
 const (
-	amxTokens = 12 // minimum with groups: docs/notes/kernels.md has measurements with 8 and 16
+	amxTokens = 12 // minimum for sums of groups: docs/notes/kernels.md has measurements with 8 and 16
 	amxGroup  = 64 // minimum columns of a group: a tile has this many, and a partial tile takes as long
 
-	// Minimum for whole rows, weights from memory, and for what is read once more for every part of a panel: base-3
-	// bytes and 64 rows of int8 (family 6 model 207, November 2026: docs/notes/kernels.md).
+	// Minimum for whole rows, weights from memory, and for base-3 bytes, which are unpacked three times, and 64 rows of
+	// int8, which are read in halves of lines (family 6 model 207, November 2026: docs/notes/kernels.md).
 	rowTokens  = 2
 	partTokens = 6
 
@@ -239,7 +239,7 @@ type batches struct {
 	activations int // bytes of a block
 	parts       []tilePart
 	opener      opener
-	most        int // magnitude of a weight
+	most        int // largest magnitude of a weight
 }
 
 // amxRoom is the working memory of a call.

@@ -11,9 +11,15 @@ import (
 // Batches with group-wise scales on AMX tile registers: the sums of a group are scaled while tiles multiply the next
 // one. docs/KERNELS.md has the loop, and what bounds it.
 const (
-	amxGroupBlock   = 128 // tokens at a time, whose activations stay in the L2 cache and results in the L1 cache
-	amxGroupColumns = 256 // unpacked at a time
+	amxGroupBlock       = 128     // tokens at a time, whose results take 16 KiB
+	amxGroupActivations = 1 << 20 // bytes of activations of a block that stay in the L2 cache
+	amxGroupColumns     = 256     // unpacked at a time
 )
+
+// amxGroupCall is the number of products per call, as amxCall is: scaled groups reach a tenth to a third of the speed
+// of whole rows. A call has one panel at least: 150 µs with 32 tokens, groups of 32 and 28,672 columns. Tests lower
+// it.
+var amxGroupCall = 1 << 23
 
 // tilePass is what a kernel does between two groups, or runs of groups.
 type tilePass struct {
@@ -22,8 +28,9 @@ type tilePass struct {
 	tokens  int // minimum: docs/notes/kernels.md has measurements
 }
 
-// tilePasses are the sizes of groups that are scaled beside tiles, in the order of asm.AMXGroups.Kind.
-var tilePasses = []tilePass{{32, 128, 32}, {64, 128, 16}, {128, 128, 16}, {256, 256, 16}}
+// tilePasses are the sizes of groups that are scaled beside tiles. Each has two kinds (asm.AMXGroups.Kind): for one
+// tile of tokens and for two.
+var tilePasses = []tilePass{{32, 128, 12}, {64, 128, 8}, {128, 128, 8}, {256, 256, 8}}
 
 // passKind returns the kind of pass for a group of columns; −1 = none.
 func passKind(group int) int {
@@ -40,7 +47,7 @@ func (p *batches) scalesOnTiles(c call) bool {
 }
 
 // groupsRoom is the working memory of a call. It is larger than 32 KiB, so it lies at a page; the arguments, in which
-// the kernel counts between products, lie in the upper half of one.
+// the kernel counts between passes, lie in the upper half of one.
 type groupsRoom struct {
 	weights [amxGroupColumns / 4 * asm.AMXRoom]byte
 	sums    [asm.AMXGroupSums]byte
@@ -56,11 +63,11 @@ var groupsRooms = sync.Pool{New: func() any { return new(groupsRoom) }}
 // mulGroups multiplies whole panels and stores scaled sums.
 func (p *batches) mulGroups(c call) {
 	room := groupsRooms.Get().(*groupsRoom)
-	n := c.t1 - c.t0
-	block := ceilDiv(ceilDiv(n, ceilDiv(n, amxGroupBlock)), 32) * 32
+	n, most := c.t1-c.t0, max(min(amxGroupBlock, amxGroupActivations/p.w.Shape.K)/tokenPair, 1)*tokenPair
+	block := ceilDiv(ceilDiv(n, ceilDiv(n, most)), tokenPair) * tokenPair
 	for t := c.t0; t < c.t1; t += block {
 		end := min(t+block, c.t1)
-		run := max(1, amxCall/(p.w.rows*p.w.Shape.K*(end-t)))
+		run := max(1, amxGroupCall/(p.w.rows*p.w.Shape.K*ceilDiv(end-t, tokenPair)*tokenPair))
 		for from := c.p0; from < c.p1; from += run {
 			part := c
 			part.p0, part.p1, part.t0, part.t1 = from, min(from+run, c.p1), t, end
@@ -81,25 +88,25 @@ func (p *batches) partGroups(room *groupsRoom, c call, panel int, part *tilePart
 	quads := ceilDiv(p.w.Shape.K, 4)
 	bytes, row := p.panel/p.tiled.panels, panel*p.w.rows/p.tiled.panels+part.row
 	perPass, quad := tilePasses[kind].columns, bytes/quads
-	tiles, units := c.x.tiles(), p.w.scaling
+	tiles, units := c.x.tiles(c.t0, c.t1), p.w.scaling
 	factors, stride := c.x.blockScales(group)
 	g := &room.AMXGroups
 	*g = asm.AMXGroups{
 		AMX: asm.AMX{
 			W: &p.packed[c.p0*p.panel+panel*bytes+part.at], Panels: c.p1 - c.p0, PanelBytes: p.panel,
-			X: &tiles[c.t0/32*c.x.tilePairStride()], Tokens: tokens,
+			X: &tiles[0], Tokens: tokens,
 			Y: &c.y[c.at(c.t0, 0, 1, c.p0*p.w.rows+row)], LdY: 4 * c.ldy,
 			LdPanel: 4 * p.w.rows, TileY: 4 * part.second,
 			Quads: quads, RoomQuads: amxGroupColumns / 4, Room: &room.weights[0], Sums: &room.sums[0],
-			Lines: max(1, ceilDiv(perPass/4*quad/64, ceilDiv(tokens, 32))),
+			Lines: max(1, ceilDiv(perPass/4*quad/64, ceilDiv(tokens, tokenPair))),
 			Table: part.table, Config: TileConfig(16),
 		},
-		Opener: p.opener.number, Kind: kind, GroupQuads: group / 4, TakenQuads: perPass / 4,
-		Together: amxGroupColumns / group, LdPair: c.x.tilePairStride(), ChunkX: 32 * amxGroupColumns,
+		Opener: p.opener.number, Kind: 2*kind + min(tokens-1, 16)/16, GroupQuads: group / 4, TakenQuads: perPass / 4,
+		Together: amxGroupColumns / group, LdPair: c.x.tilePairStride(), ChunkX: tokenPair * amxGroupColumns,
 		T: &room.results[0][0], Unused: &room.unused[0], Factors: &factors[c.t0],
 		LdFactors: 4 * stride, LdPass: 4 * stride * (perPass / group),
 		ChunkLdFactors: 4 * stride * (amxGroupColumns / group),
-		TokensY:        ceilDiv(tokens, ceilDiv(4*quads, perPass)*ceilDiv(tokens, 32)),
+		TokensY:        ceilDiv(tokens, ceilDiv(4*quads, perPass)*ceilDiv(tokens, tokenPair)),
 		UnitGroups:     1, UnitRows: p.w.rows, LdUnits: units.units * p.w.rows, PassUnitBytes: 8 * (perPass / group),
 	}
 	if units.group > 0 {

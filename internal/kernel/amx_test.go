@@ -173,6 +173,9 @@ func TestTilesScaled(t *testing.T) {
 				}
 				b := blockCase{weights: group, activations: []int{0, 64, 128}[c.r.IntN(3)], zero: (i+j)%2 > 0}
 				b.small = b.zero
+				if c.spec.Alphabet == pack.Int8.Name { // multiplied where it lies
+					b.zero, k = false, (3+j%2)*pass.columns
+				}
 				tokens := []int{tilePasses[i].tokens, 31 + c.r.IntN(4), amxGroupBlock + 1}[(i+j)%3]
 				problem := newBlocks(t, c.spec, pack.Shape{M: 32 + c.r.IntN(100), K: k}, tokens, b, c.r)
 				problem.check(t)
@@ -190,14 +193,46 @@ func TestTilesScaled(t *testing.T) {
 	})
 }
 
+// TestTilesScaledFences puts everything that groups are scaled with next to inaccessible memory.
+func TestTilesScaledFences(t *testing.T) {
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		fences := newScaledFences(t)
+		for i, pass := range tilePasses {
+			for j, tokens := range []int{pass.tokens, 33} {
+				if !c.has(i + j) {
+					continue
+				}
+				k := pass.group + 1 + c.r.IntN(700-pass.group)
+				if c.spec.Alphabet == pack.Int8.Name {
+					k = (2 + j) * pass.columns
+				}
+				p := newProblem(t, c.spec, pack.Shape{M: 32 + c.r.IntN(33), K: k}, tokens, pass.group, c.r)
+				fences.check(t, p, []*Kernel{c.k}, (i+j)%2 > 0, c.r)
+			}
+		}
+	})
+}
+
+// TestTilesCalls: calls of one panel each give the same results as calls of many.
+func TestTilesCalls(t *testing.T) {
+	defer func(n int) { amxGroupCall = n }(amxGroupCall)
+	amxGroupCall = 1
+	if !Have(AMX) {
+		t.Skip("no tile registers; TestTileRegisters runs this test with a model of them")
+	}
+	r := rand.New(rand.NewPCG(55, 56))
+	b := blockCase{weights: 128, activations: 64, zero: true, small: true}
+	checkBlocks(t, pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name}, pack.Shape{M: 200, K: 300}, 40, b, r)
+}
+
 // TestTilesPassed: which sums are scaled beside tiles.
 func TestTilesPassed(t *testing.T) {
 	for _, c := range []struct {
 		k, group, tokens, zero int
 		direct, want           bool
 	}{
-		{k: 256, group: 64, tokens: 16, want: true},
-		{k: 256, group: 64, tokens: 15},
+		{k: 256, group: 64, tokens: tilePasses[1].tokens, want: true},
+		{k: 256, group: 64, tokens: tilePasses[1].tokens - 1},
 		{k: 256, group: 256, tokens: 32},
 		{k: 256, group: 96, tokens: 32},
 		{k: 300, group: 32, tokens: 32, want: true},
@@ -309,7 +344,7 @@ func TestTilesAllocateNothing(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(53, 54))
 	p := newProblem(t, pack.Spec{Name: "vnni4i"}, pack.Shape{M: 80, K: 200}, 20, 64, r)
-	w, x := p.blocks(t, For(p.layout.Spec())[0], p.packed, plain, r)
+	w, x := p.blocksZero(t, For(p.layout.Spec())[0], p.packed, plain, 8, r)
 	defer w.Close()
 	y, z := make([]int32, len(p.want)), make([]float32, len(p.want))
 	if n := testing.AllocsPerRun(5, func() {

@@ -75,7 +75,7 @@ func BenchmarkFractions(b *testing.B) {
 						func(b *testing.B) { batch(b, k, benchShape{alphabet, 0, tokens, 1 << 20}, pool) })
 				}
 				for _, group := range []int{256, 128, 64, 32} {
-					for _, tokens := range []int{16, 32, 128, 512} {
+					for _, tokens := range []int{4, 8, 16, 32, 128, 512} {
 						b.Run(fmt.Sprintf("multiply/%s/group%d/tokens%d", name, group, tokens),
 							func(b *testing.B) { batch(b, k, benchShape{alphabet, group, tokens, 32 << 20}, pool) })
 					}

@@ -34,7 +34,7 @@ func scales(p product) bool {
 type scaling struct {
 	scales []float32
 	zeros  []int8
-	most   int // magnitude of a zero point
+	most   int // largest magnitude of a zero point
 	group  int // columns of a unit
 	units  int // of a row
 	do     Arithmetic

@@ -113,53 +113,80 @@ func TestScaled(t *testing.T) {
 // TestScaledFences puts everything that a scaled product reads or writes next to inaccessible memory.
 func TestScaledFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))
-	packed, results, rows, scales := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t,
-		64<<10), fence.New(t, 64<<10)
+	fences := newScaledFences(t)
 	for _, spec := range specs(t) {
 		count := 16 // each group twice at either end of memory
 		if onlyUnpacked(spec) || testing.Short() {
 			count = 4
 		}
 		for i := range count {
-			s, n := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}, 1+r.IntN(13)
-			group := []int{16, 32, 64, 128}[i/2%4]
-			p := newProblem(t, spec, s, n, group, r)
-			place, placeRows, placeFloats := fence.Tail[byte], fence.Tail[int8], fence.Tail[float32]
-			if i%2 == 1 {
-				place, placeRows, placeFloats = fence.Head[byte], fence.Head[int8], fence.Head[float32]
+			s := pack.Shape{M: 1 + r.IntN(140), K: 1 + r.IntN(150)}
+			p := newProblem(t, spec, s, 1+r.IntN(13), []int{16, 32, 64, 128}[i/2%4], r)
+			fences.check(t, p, For(spec), i%2 == 1, r)
+		}
+	}
+}
+
+// scaledFences are regions next to inaccessible memory for what a scaled product reads or writes.
+type scaledFences struct{ packed, results, rows, scales, zeros *fence.Memory }
+
+func newScaledFences(t *testing.T) scaledFences {
+	region := func() *fence.Memory { return fence.New(t, 64<<10) }
+	return scaledFences{region(), region(), region(), region(), region()}
+}
+
+// check compares kernels with the answer, and with results of their own for zero points within 8 of 0, with
+// everything at the head or at the tail of the regions.
+func (f scaledFences) check(t *testing.T, p *problem, kernels []*Kernel, head bool, r *rand.Rand) {
+	t.Helper()
+	place, placeInts, placeFloats := fence.Tail[byte], fence.Tail[int8], fence.Tail[float32]
+	if head {
+		place, placeInts, placeFloats = fence.Head[byte], fence.Head[int8], fence.Head[float32]
+	}
+	s, n := p.matrix.Shape, p.x.N
+	here := place(f.packed, len(p.packed))
+	copy(here, p.packed)
+	x := placeInts(f.rows, len(p.x.rows))
+	copy(x, p.x.rows)
+	p.x.rows = x
+	for _, k := range kernels {
+		if k.checkGroup(s.K, min(p.group, s.K)) != nil {
+			continue
+		}
+		w, err := BindWith(k, p.layout, s, here, p.group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := Scales{Weights: randomScales(s.M*w.Groups(), r), Group: w.Group}
+		want := p.scaled(given.Weights)
+		for range 2 {
+			if err := w.Scale(given, plain); err != nil {
+				t.Fatal(err)
 			}
-			here := place(packed, len(p.packed))
-			copy(here, p.packed)
-			x := placeRows(rows, len(p.x.rows))
-			copy(x, p.x.rows)
-			p.x.rows = x
-			for _, k := range For(spec) {
-				if k.checkGroup(s.K, min(group, s.K)) != nil {
-					continue
-				}
-				w, err := BindWith(k, p.layout, s, here, group)
-				if err != nil {
-					t.Fatal(err)
-				}
-				factors := randomScales(s.M*w.Groups(), r)
-				if err := w.Scale(Scales{Weights: factors, Group: w.Group}, plain); err != nil {
-					t.Fatal(err)
-				}
-				near := placeFloats(scales, len(w.scaling.scales))
-				copy(near, w.scaling.scales)
-				w.scaling.scales = near
-				got := placeFloats(results, n*s.M)
-				w.MulScaled(got, s.M, p.x, 0, w.Panels())
-				if !slices.Equal(got, p.scaled(factors)) {
-					t.Fatalf("%v, alphabet %s, shape %v, group %d, %d tokens: wrong results", k, spec.Alphabet,
-						s, group, n)
-				}
-				w.Close()
-				packed.Check(t)
-				results.Check(t)
-				rows.Check(t)
-				scales.Check(t)
+			if given.Zeros != nil {
+				want = make([]float32, n*s.M)
+				w.MulScaled(want, s.M, p.x, 0, w.Panels())
+				near := placeInts(f.zeros, len(w.scaling.zeros))
+				copy(near, w.scaling.zeros)
+				w.scaling.zeros = near
 			}
+			near := placeFloats(f.scales, len(w.scaling.scales))
+			copy(near, w.scaling.scales)
+			w.scaling.scales = near
+			got := placeFloats(f.results, n*s.M)
+			w.MulScaled(got, s.M, p.x, 0, w.Panels())
+			if !slices.Equal(got, want) {
+				t.Fatalf("%v, alphabet %s, shape %v, group %d, %d tokens, zero points %v: wrong results", k,
+					p.matrix.Alphabet.Name, s, p.group, n, given.Zeros != nil)
+			}
+			given.Zeros = make([]int8, s.M*w.Groups())
+			for i := range given.Zeros {
+				given.Zeros[i] = int8(r.IntN(17) - 8)
+			}
+		}
+		w.Close()
+		for _, region := range []*fence.Memory{f.packed, f.results, f.rows, f.scales, f.zeros} {
+			region.Check(t)
 		}
 	}
 }

@@ -223,8 +223,8 @@ func (w *Weights) Groups() int { return ceilDiv(w.Shape.K, w.Group) }
 // Bytes is the number of bytes of weights that one Mul over all panels reads.
 func (w *Weights) Bytes() int { return w.bytes }
 
-// Multiplier returns the instruction set that a product with the given number of tokens multiplies with. On CPUs with
-// tile registers it is AVX-512 for kernels, groups and token counts that do not use them.
+// Multiplier returns the instruction set that Mul, or MulScaled where there are groups, multiplies the given number of
+// tokens with. On CPUs with tile registers it is AVX-512 for kernels, groups and token counts that do not use them.
 func (w *Weights) Multiplier(tokens int) ISA {
 	if b, ok := w.product.(*batches); w.Kernel.ISA == AMX && !(ok && b.onTiles(tokens)) {
 		return AVX512VNNI

@@ -6,9 +6,9 @@ package asm
 //	y[t][g][m] = Σ weight[m][k]·x[t][k] over the columns k of group g
 //
 // Columns are counted in groups of four. A kernel configures the tile registers and releases them, so that no other
-// code runs while they are in use. (A fault in mapped weights leaves them configured: that slows thread switches until
-// the thread's next call.) A kernel modifies the fields after Table. Without permission from the system, which isa.go
-// requests, tile instructions are illegal.
+// code runs while they are in use. (A fault in mapped weights leaves them configured: that slows thread switches
+// until the thread's next call.) A kernel modifies Panels and the fields after Table. Without permission from the
+// system, which isa.go requests, tile instructions are illegal.
 type AMX struct {
 	W          *byte // first packed byte of the rows
 	Panels     int   // at least 1
@@ -18,20 +18,20 @@ type AMX struct {
 	Tokens     int   // at least 1
 	Rows       int   // of a tile of tokens: 16, or Tokens where these are fewer
 	Y          *int32
-	LdY        int // bytes between tokens
-	LdPanel    int // bytes between the results of adjacent panels
-	TileY      int // bytes from the results of the first 16 rows to the results of the second
-	Groups     int // at least 1
-	LdGroup    int // bytes between results of groups
-	Quads      int // columns of a group, in fours
-	LastQuads  int // of the last group
-	RoomQuads  int // columns that Room takes, in fours, whole tiles
-	Lines      int // lines of weights that are prefetched for every 64 columns of a tile of tokens, at least 1
-	Room       *byte
+	LdY        int   // bytes between tokens
+	LdPanel    int   // bytes between the results of adjacent panels
+	TileY      int   // bytes from the results of the first 16 rows to the results of the second
+	Groups     int   // at least 1
+	LdGroup    int   // bytes between results of groups
+	Quads      int   // columns of a group, in fours
+	LastQuads  int   // of the last group
+	RoomQuads  int   // columns that Room takes, in fours, whole tiles
+	Lines      int   // lines of weights that are prefetched for every 64 columns of a tile of tokens, at least 1
+	Room       *byte // at a multiple of AMXAlign; kernels for whole rows use its first 8 KiB as a ring
 	Sums       *byte // room for AMXSums bytes for every 32 tokens
 
 	Config [64]byte    // of the tile registers
-	Table  [8][64]byte // what codes are looked up in; for fields operands, then shifts for the two tiles of rows
+	Table  [8][64]byte // what codes are unpacked by: for fields operands, then shifts for the two tiles of rows
 
 	// Working state of kernels. Addresses that run past their object are not pointers to the garbage collector.
 	PanelW, PanelY, GroupY, GroupsLeft, QuadsLeft, Begun, Columns, Steps, B, Packed, Ahead, SecondY int
@@ -58,7 +58,7 @@ type Scaling struct {
 // row; RoomQuads are 256 columns; X are tokens in tiles, [32 tokens][64 columns][token][column of the 64], a multiple
 // of 256 columns, zero after the last; Sums is a room of AMXGroupSums bytes, at a page. Rows, LdX, and LdGroup are
 // unused, as are Groups and LastQuads. Factors are read for all of the last 32 tokens, and for whole passes of
-// groups.
+// groups. Weights that are multiplied where they lie (int8) fill passes, and have no zero points.
 //
 //	y[t][m] = +0, then for groups g
 //	y[t][m] = fma(float(Σ (weight[m][k] − zero[m][g])·x[t][k]) · scale[t][g], scale[m][g], y[t][m])
@@ -66,7 +66,7 @@ type AMXGroups struct {
 	AMX
 
 	Opener     int      // which of the kernels with sums unpacks the same weights, in their order
-	Kind       int      // of passes: 0 for groups of 32 columns, 1 for 64, 2 for 128, 3 for 256
+	Kind       int      // of pass: 0, 2, 4, 6 for groups of 32, 64, 128, 256 columns; 1 more for two tiles of tokens
 	GroupQuads int      // columns of a group, in fours
 	TakenQuads int      // columns of a pass, in fours
 	Together   int      // groups of 256 columns
@@ -89,7 +89,9 @@ type AMXGroups struct {
 	LdUnits       int      // scales from a panel to the next
 	PassUnitBytes int      // of UnitAt for the groups of a pass
 
-	// Working state of kernels.
+	// Working state of kernels: of the columns that are unpacked (Unit…, Chunk…), of the tokens and columns that are
+	// multiplied (Token…, Pass…), and of what is scaled beside the next pass (Next…; NextPresent is −1 where a group of
+	// the pass exists). UnitAt holds the units of eight groups, and room for a pass that reads four from any of them.
 	UnitAt                                                            [12]int
 	ScalesAt, NextScales, NextPresent                                 [4]int
 	PanelUnit, Unit, UnitLeft, ColumnX, ChunkFactors, LdB, TokensLeft int
@@ -99,8 +101,8 @@ type AMXGroups struct {
 
 // Sizes of the rooms of a kernel on tile registers.
 const (
-	AMXRoom  = 128 // bytes for four columns
-	AMXAlign = 16 << 10
+	AMXRoom  = 128      // bytes for four columns
+	AMXAlign = 16 << 10 // of Room
 	AMXSums  = 4 * 4096
 
 	AMXGroupSums = 2 * 4 * 4096

@@ -132,34 +132,34 @@ func Base3RowsAMX(t *AMX) { panic(absent) }
 
 func ScaleSums(t *Scaling) { panic(absent) }
 
-// OpenBits16AMX says that weights are bits, four columns in 16 bytes.
+// OpenBits16AMX is the AMXGroups.Opener of weights that are bits, four columns in 16 bytes.
 const OpenBits16AMX = 0
 
-// OpenBits32AMX says that weights are one half of bits, four columns in 32 bytes.
+// OpenBits32AMX is the AMXGroups.Opener of weights that are one half of bits, four columns in 32 bytes.
 const OpenBits32AMX = 1
 
-// OpenInterleavedBits16AMX says that weights are interleaved bits, four columns in 16 bytes.
+// OpenInterleavedBits16AMX is the AMXGroups.Opener of weights that are interleaved bits, four columns in 16 bytes.
 const OpenInterleavedBits16AMX = 2
 
-// OpenInterleavedBits32AMX says that weights are one half of interleaved bits, four columns in 32 bytes.
+// OpenInterleavedBits32AMX is the AMXGroups.Opener of weights that are one half of interleaved bits, four columns in 32 bytes.
 const OpenInterleavedBits32AMX = 3
 
-// OpenFields32AMX says that weights are fields, four columns in 32 bytes.
+// OpenFields32AMX is the AMXGroups.Opener of weights that are fields, four columns in 32 bytes.
 const OpenFields32AMX = 4
 
-// OpenFields64AMX says that weights are fields, four columns in 64 bytes.
+// OpenFields64AMX is the AMXGroups.Opener of weights that are fields, four columns in 64 bytes.
 const OpenFields64AMX = 5
 
-// OpenFields128AMX says that weights are one half of fields, four columns in 128 bytes.
+// OpenFields128AMX is the AMXGroups.Opener of weights that are one half of fields, four columns in 128 bytes.
 const OpenFields128AMX = 6
 
-// OpenBytes128AMX says that weights are int8, four columns in 128 bytes.
+// OpenBytes128AMX is the AMXGroups.Opener of weights that are int8, four columns in 128 bytes.
 const OpenBytes128AMX = 7
 
-// OpenBytes256AMX says that weights are one half of int8, four columns in 256 bytes.
+// OpenBytes256AMX is the AMXGroups.Opener of weights that are one half of int8, four columns in 256 bytes.
 const OpenBytes256AMX = 8
 
-// OpenBase3AMX says that weights are two digits of base-3 bytes.
+// OpenBase3AMX is the AMXGroups.Opener of weights that are two digits of base-3 bytes.
 const OpenBase3AMX = 9
 
 func GroupsAMX(t *AMXGroups) { panic(absent) }
