@@ -17,8 +17,10 @@ import (
 const (
 	// sharedFrom is more positions than the engine needs before its workers share the attention of one token.
 	sharedFrom = 640
-	// promptTokens attend together: more than the engine handles in one pass over the KV cache.
-	promptTokens = tensor.MostTokens + 2
+	// promptTokens attend together: more than the engine handles in one pass over the KV cache, with promptThreads.
+	// More threads would take fewer tokens each than they do of the long prompts that they serve.
+	promptTokens  = tensor.MostTokens + 2
+	promptThreads = 2
 	// passTokens are appended at once where attention is not needed, as in a prompt.
 	passTokens = 128
 	// cacheNumbers bounds the keys of a trial, and so its memory and time: 32 MB, and as much for values.
@@ -101,22 +103,17 @@ func (t *trial) run() error {
 	if err := t.judge(); err != nil {
 		return err
 	}
-	var err error
-	o := engine.Options{Threads: t.Threads, Context: t.n, Sequences: 2, Batch: passTokens, Cache: t.cache}
-	t.of, err = engine.NewAttentionLayer(t.file, t.layer, o)
-	if err != nil {
-		return err
-	}
-	defer t.of.Close()
 	for _, way := range []struct {
-		name string
-		run  func() (string, error)
+		name    string
+		threads int
+		run     func() (string, error)
 	}{
-		{"one token at a time", func() (string, error) { return t.along(1) }},
-		{"several tokens of a prompt", func() (string, error) { return t.along(promptTokens) }},
-		{"one token of each of two sequences", t.pair},
+		{"one token at a time", t.Threads, func() (string, error) { return t.along(1) }},
+		{"several tokens of a prompt", min(t.Threads, promptThreads),
+			func() (string, error) { return t.along(promptTokens) }},
+		{"one token of each of two sequences", t.Threads, t.pair},
 	} {
-		reason, err := way.run()
+		reason, err := t.with(way.threads, way.run)
 		if err != nil {
 			return err
 		}
@@ -127,6 +124,16 @@ func (t *trial) run() error {
 		t.report.add(c)
 	}
 	return nil
+}
+
+// with runs something on the attention of the engine with that many threads.
+func (t *trial) with(threads int, run func() (string, error)) (reason string, err error) {
+	o := engine.Options{Threads: threads, Context: t.n, Sequences: 2, Batch: passTokens, Cache: t.cache}
+	if t.of, err = engine.NewAttentionLayer(t.file, t.layer, o); err != nil {
+		return "", err
+	}
+	defer t.of.Close()
+	return run()
 }
 
 // rows are queries, keys and values of a position: evenly distributed, so that every position counts.

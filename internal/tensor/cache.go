@@ -55,9 +55,10 @@ const ValueColumns = 64
 // valueRows is the number of rows of a panel of values that all queries visit before the next rows: 16 KB.
 const valueRows = 64
 
-// valueBlock is the same, such that a page has whole blocks.
+// valueBlock is the number of rows of values that all queries visit before the next rows: a divisor of the rows of a
+// page.
 func (c *Cache) valueBlock() int {
-	if c.Rows%valueRows == 0 {
+	if c.Rows%valueRows == 0 && c.panel <= ValueColumns {
 		return valueRows
 	}
 	return CacheBlock

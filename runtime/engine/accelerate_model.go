@@ -86,7 +86,7 @@ func (e *Engine) deviceBlock(b *block) (to device.Block, err error) {
 	case e.desc.Global != nil:
 		return to, errOption("heads of two sizes")
 	case e.desc.Rope.Rotating != 0:
-		return to, errOption("frequencies of some pairs alone")
+		return to, errOption("a rotation of some pairs of a head only")
 	}
 	to = device.Block{
 		AttnNorm: deviceNorm(&b.attnNorm), AttnSubNorm: deviceNorm(&b.attnSubNorm),

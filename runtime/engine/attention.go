@@ -30,7 +30,8 @@ type attention struct {
 	q      []float32 // [KVHeads][n][perKV][width]: queries
 	o      []float32 // [n][Heads·HeadDim]: output
 
-	scores  []float32 // [threads][attentionScores], and [Heads][Context] at least
+	scores  []float32 // [threads][room], and [Heads][Context] at least
+	room    int       // scores of a worker
 	totals  []float32 // [tokens · Heads]: sums of weights, in decode
 	sums    []float32 // [tokens · Heads][width]: of weighted values, in decode
 	scratch []scratch // one per worker
@@ -53,8 +54,8 @@ type headShape struct {
 // perKV is the number of query heads that share a key/value head.
 func (h headShape) perKV() int { return h.heads / h.kvHeads }
 
-// query is where the query of head h of token t, of n, starts in attention.q.
-func (h headShape) query(n, t, head int) int {
+// queryAt is where the query of a head of token t, of n, starts in attention.q.
+func (h headShape) queryAt(n, t, head int) int {
 	per := h.perKV()
 	return ((head/per*n+t)*per + head%per) * h.width
 }
@@ -78,7 +79,7 @@ func (a *attention) shape(b *block) headShape {
 	return a.shapes[1]
 }
 
-// widest returns a shape that is as large as all blocks' in each of its sizes.
+// widest returns the largest head and width, and the fewest key/value heads, so that perKV is the largest.
 func widest(shapes [2]headShape) headShape {
 	most, other := shapes[0], shapes[1]
 	most.dim, most.width = max(most.dim, other.dim), max(most.width, other.width)
@@ -127,12 +128,13 @@ func (e *Engine) newAttention() attention {
 		groups:        make([]group, 0, batch), q: make([]float32, batch*h.heads*h.width), o: make([]float32,
 			batch*h.heads*h.dim),
 		scores:  make([]float32, all),
+		room:    n,
 		totals:  make([]float32, rows),
 		sums:    make([]float32, rows*h.width),
 		scratch: make([]scratch, e.opt.Threads),
 	}
 	for i := range a.scratch {
-		a.scratch[i].Scratch = tensor.NewScratch(h.perKV(), h.width, a.page, a.scores[i*n:][:n])
+		a.scratch[i].Scratch = tensor.NewScratch(h.perKV(), h.width, a.page, a.scores[i*n:][:n:n])
 	}
 	return a
 }
@@ -169,10 +171,10 @@ const groupsPerWorker = 4
 // together is the size of a group of tokens at some position: enough groups for all workers, whose scores have room.
 func (a *attention) together(pos int) int {
 	most, workers := widest(a.shapes), len(a.scratch)
-	heads, room := most.perKV(), len(a.scores)/workers
+	heads := most.perKV()
 	n := tensor.TokensOf(heads)
 	for n > tensor.LeastTokens && (len(a.tokens)*most.kvHeads < groupsPerWorker*workers*n ||
-		tensor.ScoreSpace(n*heads, pos+n) > room) {
+		tensor.ScoreSpace(n*heads, pos+n) > a.room) {
 		n /= 2
 	}
 	return n
@@ -244,7 +246,7 @@ func (l *attentionLayer) query(t, kv int) tensor.Query {
 
 // queries are the queries of n tokens from token t on for a key/value head.
 func (l *attentionLayer) queries(t, n, kv int) []float32 {
-	return l.q[l.headShape.query(len(l.tokens), t, kv*l.perKV()):][:n*l.perKV()*l.width]
+	return l.q[l.queryAt(len(l.tokens), t, kv*l.perKV()):][:n*l.perKV()*l.width]
 }
 
 // keys returns the keys of a key/value head in the sequence of token t.

@@ -10,15 +10,16 @@ import (
 // TestAttentionGroups: every token of a pass is in one group, a group is tokens of one sequence whose scores have room
 // at any depth, and there are groups for all workers where the pass has the tokens.
 func TestAttentionGroups(t *testing.T) {
-	const context, batch, kvHeads = 40_000, 128, 2
+	const context, batch = 40_000, 128
 	for _, workers := range []int{1, 2, 16} {
-		for _, per := range []int{1, 3, 4, 64} {
+		for _, heads := range [][2]int{{1, 2}, {3, 2}, {4, 2}, {64, 2}, {4, 8}, {1, 32}} {
+			per, kvHeads := heads[0], heads[1]
 			shape := model.Config{Heads: kvHeads * per, KVHeads: kvHeads, HeadDim: 64}
 			e := &Engine{opt: Options{Context: context, Threads: workers}, desc: &model.Description{Config: shape}}
 			room, all := e.attentionScores()
 			h := headShape{heads: shape.Heads, kvHeads: kvHeads}
 			a := attention{shapes: [2]headShape{h, h},
-				scratch: make([]scratch, workers), scores: make([]float32, all)}
+				scratch: make([]scratch, workers), scores: make([]float32, all), room: room}
 			for _, at := range []int{0, 1, 31, 500, 2047, 8000, 39_000} {
 				sequences := []*Sequence{{}, {}}
 				var tokens []token

@@ -46,7 +46,7 @@ type Options struct {
 
 	// OnePass says that a sequence gets all of its tokens in one pass: at most Batch tokens over all chunks, appended
 	// to empty sequences. All blocks then use the same KV cache memory, one after another, unless some read the keys
-	// and values of others.
+	// and values of others, or heads have two sizes.
 	OnePass bool
 
 	// Device computes the passes: "" or device.CPU = the CPU, else a name for device.Open, or device.Auto. The logits

@@ -143,10 +143,10 @@ func (k *latentQueries) Do(from, to int) {
 	n, rotated := len(k.tokens), k.dim-k.Rank
 	for h := from; h < to; h++ {
 		from := k.y[h*(k.Nope+rotated):]
-		k.latent.keys[h].Mul(tensor.Vectors{Data: k.q[h*k.width:], Stride: k.heads * k.width},
+		k.latent.keys[h].Mul(tensor.Vectors{Data: k.q[k.queryAt(n, 0, h):], Stride: k.perKV() * k.width},
 			tensor.Vectors{Data: from, Stride: k.stride}, n, tensor.Range{From: 0, To: k.Rank})
 		for t := range n {
-			q := k.q[k.query(n, t, h):][:k.dim]
+			q := k.q[k.queryAt(n, t, h):][:k.dim]
 			copy(q[k.Rank:], from[t*k.stride+k.Nope:])
 			k.rotate(q, q, k.rotary.rotation(t, k.block.local))
 		}

@@ -57,7 +57,7 @@ func (k *splitTask) Do(from, to int) {
 			qNorm, kNorm = norm{}, norm{}
 		}
 		for h := range k.heads {
-			q, own := k.q[k.query(len(k.tokens), t, h):][:k.width], qNorm.of(h, k.dim)
+			q, own := k.q[k.queryAt(len(k.tokens), t, h):][:k.width], qNorm.of(h, k.dim)
 			clear(q[k.dim:]) // other blocks may have heads of another size
 			q = q[:k.dim]
 			k.head(t, q, y[h*k.dim:][:k.dim], &own, rotation)
