@@ -326,10 +326,10 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 	}
 	n, heads := d.AttentionLayers(), fmt.Sprintf("%d heads of %d, %d KV heads", d.Heads, d.HeadDim, d.KVHeads)
 	if g := d.Global; g != nil {
-		heads += fmt.Sprintf(", of %d and %d KV heads where all positions are seen", g.HeadDim, g.KVHeads)
+		heads += fmt.Sprintf(" (without a window: heads of %d, %d KV heads)", g.HeadDim, g.KVHeads)
 	}
 	if own := d.CachedLayers(); own < n {
-		heads += fmt.Sprintf(" in %d layers, whose keys and values the others read", own)
+		heads += fmt.Sprintf("; keys and values in %d layers, which the others read", own)
 	}
 	switch {
 	case n == d.Layers:

@@ -35,7 +35,7 @@ func Expressible(d *model.Description) error {
 			func(b model.Block) bool { return b.Laurel != nil })},
 		{"shared keys and values, or a norm of values", slices.ContainsFunc(d.Blocks,
 			func(b model.Block) bool { return b.KVOf != 0 || !b.VNorm.Skipped() })},
-		{"heads of two sizes", d.Global != nil}, {"frequencies of some pairs alone", d.Rope.Rotating != 0},
+		{"heads of two sizes", d.Global != nil}, {"a rotation of some pairs of a head only", d.Rope.Rotating != 0},
 		{"keys as values, or a factor of the residual stream", slices.ContainsFunc(d.Blocks,
 			func(b model.Block) bool { return b.KeysAsValues || b.Scalar != "" })},
 		{"experts beside an MLP", slices.ContainsFunc(d.Blocks,

@@ -40,7 +40,8 @@ var ernieMoE = family{
 
 func ernieMixture(k *keys) mixture {
 	chosen := k.countOr("moe_k", mostExperts, k.countOr("num_experts_per_tok", mostExperts, 6))
-	m := mixtureOfChosen(k, chosen, k.count("moe_intermediate_size", pack.MaxDim), "moe_num_experts", "num_experts")
+	m := mixtureOfChosen(k, "moe_k", chosen, k.count("moe_intermediate_size", pack.MaxDim), "moe_num_experts",
+		"num_experts")
 	m.Normalize, m.BiasRow = true, true
 	m.Least = float32(k.positive("moe_norm_min", 1, 1e-12))
 	if gate := k.text("moe_gate", "topk"); gate != "topk" {

@@ -6,7 +6,7 @@ import (
 )
 
 // Experts are the expert MLPs of a block; a router chooses some of them for each token (NUMERICS N35, N36). Gate, Up
-// and Down of the block itself, if present, are a shared expert.
+// and Down of the block itself, if present, are a shared expert unless BesideMLP is set.
 type Experts struct {
 	Count, Chosen int    // number of experts, and number chosen per token
 	Router        string // [Count, Hidden]

@@ -188,7 +188,7 @@ func gemma3Quirks(params, scaling, global, local *keys) {
 		scaling.fail(pack.ErrUnsupported, "transformers ignores type here; write rope_type")
 	}
 	if !global.flag("truncate", true) {
-		global.fail(pack.ErrUnsupported, "truncate is false, which transformers ignores in a Gemma 3")
+		global.fail(pack.ErrUnsupported, "truncate is false, which transformers ignores in this architecture")
 	}
 	if kind := local.text("rope_type", local.text("type", "default")); kind != "default" {
 		local.fail(pack.ErrUnsupported, "rope type %q for blocks with a sliding window", kind)

@@ -28,8 +28,8 @@ var gemma4 = family{
 		if k.natural("hidden_size_per_layer_input", pack.MaxDim, 0) > 0 {
 			d.layerInputs(k)
 			if k.err == nil && d.LayerInputs.Rows < d.Vocab {
-				k.fail(pack.ErrUnsupported, "vocab_size_per_layer_input is %d, of %d tokens; transformers fails for "+
-					"those beyond", d.LayerInputs.Rows, d.Vocab)
+				k.fail(pack.ErrUnsupported, "vocab_size_per_layer_input is %d, less than vocab_size %d: "+
+					"transformers fails for the tokens beyond it", d.LayerInputs.Rows, d.Vocab)
 			}
 		}
 		k.known("vocab_size_per_layer_input")
@@ -103,7 +103,8 @@ func gemma4Blocks(k *keys, has shapes) *Description {
 		b.Scalar = prefix + "layer_scalar"
 	})
 	if d.Intermediate > pack.MaxDim {
-		k.fail(pack.ErrLimit, "MLPs of %d values", d.Intermediate)
+		k.fail(pack.ErrLimit, "use_double_wide_mlp makes intermediate_size %d, more than %d", d.Intermediate,
+			pack.MaxDim)
 	}
 	return d
 }
@@ -124,7 +125,7 @@ func gemma4Windows(k *keys, d *Description) {
 func gemma4Heads(k *keys, d *Description) {
 	own := HeadShape{d.KVHeads, d.HeadDim}
 	global := HeadShape{own.KVHeads, k.countOr("global_head_dim", maxHeadDim, 512)}
-	if k.mentions("global_head_dim") && !k.has("global_head_dim") {
+	if k.mentions("global_head_dim") && !k.has("global_head_dim") && !k.mentions("per_layer_config") {
 		k.fail(pack.ErrCorrupt, "global_head_dim is null")
 	}
 	if n := k.countOr("num_global_key_value_heads", maxHeads, own.KVHeads); k.flag("attention_k_eq_v", false) {
@@ -134,9 +135,12 @@ func gemma4Heads(k *keys, d *Description) {
 		own, global = perLayerHeads(k, d)
 	}
 	for _, s := range []HeadShape{own, global} {
-		if d.Heads%s.KVHeads != 0 || s.HeadDim%2 != 0 {
-			k.fail(pack.ErrCorrupt, "%d key/value heads of %d values; %d heads must share them, and pairs rotate",
-				s.KVHeads, s.HeadDim, d.Heads)
+		switch {
+		case d.Heads%s.KVHeads != 0:
+			k.fail(pack.ErrCorrupt, "%d heads cannot share %d key/value heads evenly", d.Heads, s.KVHeads)
+			return
+		case s.HeadDim%2 != 0:
+			k.fail(pack.ErrCorrupt, "heads of %d values: the size must be even, because pairs rotate", s.HeadDim)
 			return
 		}
 	}
@@ -180,7 +184,8 @@ func perLayerHeads(k *keys, d *Description) (own, global HeadShape) {
 		if first == nil {
 			of[d.Blocks[i].Local] = &heads[i]
 		} else if *first != heads[i] {
-			k.fail(pack.ErrUnsupported, "per_layer_config: layer %d has other heads than others of its kind", i)
+			k.fail(pack.ErrUnsupported, "per_layer_config: layer %d has heads of another shape than earlier layers of "+
+				"its kind", i)
 		}
 	}
 	if own = (HeadShape{d.KVHeads, d.HeadDim}); of[true] != nil {
@@ -262,7 +267,8 @@ func gemma4Experts(k *keys, d *Description) {
 	if !k.flag("enable_moe_block", false) {
 		return
 	}
-	m := mixtureOfChosen(k, k.count("top_k_experts", mostExperts), k.count("moe_intermediate_size", pack.MaxDim),
+	const chosen = "top_k_experts"
+	m := mixtureOfChosen(k, chosen, k.count(chosen, mostExperts), k.count("moe_intermediate_size", pack.MaxDim),
 		"num_experts")
 	m.Normalize = true
 	for i := range d.Blocks {

@@ -20,7 +20,7 @@ var hunyuanMoE = family{
 	eos:      2,
 	describe: func(k *keys, has shapes) *Description {
 		d := hunyuanBlocks(k, has)
-		m := mixtureOfChosen(k, 1, d.Intermediate, "num_experts", "num_local_experts")
+		m := mixtureOfChosen(k, "moe_topk", 1, d.Intermediate, "num_experts", "num_local_experts")
 		m.Normalize = true
 		names := projNames
 		names.router = "mlp.gate.wg.weight"

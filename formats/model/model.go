@@ -254,14 +254,6 @@ func (n Norm) Of(head int) string { return expertName(n.Weight, head) }
 // Apart reports whether each head has its own tensor.
 func (n Norm) Apart() bool { return strings.Contains(n.Weight, "*") }
 
-// HeadNorms returns the sizes of QNorm and KNorm.
-func (c *Config) HeadNorms() (q, k int) {
-	if c.HeadNorm != EachHead {
-		return c.Heads * c.HeadDim, c.KVHeads * c.HeadDim
-	}
-	return c.HeadDim, c.HeadDim
-}
-
 // Block names the tensors of one layer. An empty name means that the step is skipped.
 type Block struct {
 	AttnNorm     Norm

@@ -17,11 +17,12 @@ type mixture struct {
 
 // mixtureOf reads the number of experts, under the first of the names that is present, and the number chosen per token.
 func mixtureOf(k *keys, intermediate int, names ...string) mixture {
-	return mixtureOfChosen(k, k.count("num_experts_per_tok", mostExperts), intermediate, names...)
+	const key = "num_experts_per_tok"
+	return mixtureOfChosen(k, key, k.count(key, mostExperts), intermediate, names...)
 }
 
-// mixtureOfChosen is mixtureOf with a given number of experts per token.
-func mixtureOfChosen(k *keys, chosen, intermediate int, names ...string) mixture {
+// mixtureOfChosen is mixtureOf with a given number of experts per token, which a key says.
+func mixtureOfChosen(k *keys, key string, chosen, intermediate int, names ...string) mixture {
 	m := mixture{chosen: chosen, intermediate: intermediate}
 	for _, name := range names {
 		if m.count == 0 && k.has(name) {
@@ -31,7 +32,7 @@ func mixtureOfChosen(k *keys, chosen, intermediate int, names ...string) mixture
 	if m.count == 0 {
 		k.mustHave(names[0])
 	} else if m.chosen > m.count {
-		k.fail(pack.ErrCorrupt, "%d experts are chosen, of %d", chosen, m.count)
+		k.fail(pack.ErrCorrupt, "%s is %d, of %d experts", key, chosen, m.count)
 	}
 	return m
 }

@@ -36,7 +36,7 @@ func TestBusyOnce(t *testing.T) {
 		case !ok:
 			t.Errorf("%s has no %s", folder, test)
 		case is && !said:
-			t.Errorf("%s: %s waits: it belongs into every round", folder, test)
+			t.Errorf("%s: %s waits: remove its line, or add the word waits", folder, test)
 		case said && !is:
 			t.Errorf("%s: %s does not wait", folder, test)
 		}

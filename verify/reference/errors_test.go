@@ -29,7 +29,7 @@ func TestRefusals(t *testing.T) {
 		}, "share"},
 		{"heads of two sizes and one rotation", func(d *model.Description) {
 			d.Global = &model.HeadShape{KVHeads: 2, HeadDim: 10}
-		}, "one rotation"},
+		}, "without a rotation of their own"},
 		{"more pairs with a frequency than rotate", func(d *model.Description) { d.Rope.Rotating = 12 }, "rotated"},
 		{"keys as values beside values", func(d *model.Description) { d.Blocks[1].KeysAsValues = true }, "layer 1"},
 		{"a factor of another size", func(d *model.Description) { d.Blocks[1].Scalar = "0.an" }, `"0.an"`},

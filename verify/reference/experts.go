@@ -101,7 +101,8 @@ func checkExperts(d *model.Description, b *model.Block) error {
 		return fmt.Errorf("%w: model: a norm in front of the last linear layers of experts", pack.ErrUnsupported)
 	case x.BesideMLP != nil && (b.Up.Weight == "" || x.SharedGate != "" || x.Inputs || d.Parallel ||
 		x.Score == model.SparseMixer):
-		return fmt.Errorf("%w: model: experts beside an MLP, of another kind or without it", pack.ErrUnsupported)
+		return fmt.Errorf("%w: model: experts beside an MLP need the MLP, a softmax or sigmoid router, "+
+			"and no gate of a shared expert", pack.ErrUnsupported)
 	case x.SharedGate != "" && b.Up.Weight == "":
 		return fmt.Errorf("%w: model: the gate of a shared expert without the expert", pack.ErrCorrupt)
 	case x.Score == model.SparseMixer && (x.Chosen != 2 || x.Groups != 0 || x.ChoiceBias != "" || x.Scale != 0):

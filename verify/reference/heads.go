@@ -23,7 +23,8 @@ func checkHeads(d *model.Description) error {
 		}
 	}
 	if d.Global != nil && (d.Latent != nil || r.LocalTheta == 0 || r.LocalDim == 0) {
-		return fmt.Errorf("%w: model: heads of two sizes, and latent attention or one rotation", pack.ErrUnsupported)
+		return fmt.Errorf("%w: model: heads of two sizes with latent attention, or without a rotation of their own "+
+			"for blocks with a window", pack.ErrUnsupported)
 	}
 	return nil
 }

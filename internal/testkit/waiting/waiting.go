@@ -193,6 +193,8 @@ func (g *graph) note(of name, d ast.Node, info *types.Info) {
 		switch n := n.(type) {
 		case *ast.GoStmt, *ast.ChanType, *ast.SendStmt, *ast.SelectStmt:
 			g.waits[of] = true
+		case *ast.UnaryExpr:
+			g.waits[of] = g.waits[of] || n.Op == token.ARROW
 		case *ast.SelectorExpr:
 			g.selected(of, n, info)
 		case *ast.Ident:

@@ -36,6 +36,7 @@ func (p *pair[T]) both() { select {} }
 func open() server { return server{} }
 func through() { x := open(); x.close() }
 func Test0Goroutine(t *testing.T) { go t.Log() }
+func Test0Receive(t *testing.T) { <-t.Context().Done() }
 func Test0Group(t *testing.T) { var g sync.WaitGroup; g.Go(nil) }
 func Test0Clock(t *testing.T) { t.Run("a", func(t *testing.T) { clock.Now() }) }
 func Test0Context(t *testing.T) { context.WithCancel(t.Context()) }
@@ -81,7 +82,7 @@ func TestTests(t *testing.T) {
 			t.Errorf("%s: waits %t, want %t", name, tests[name], want)
 		}
 	}
-	if len(names) != 17 {
+	if len(names) != 18 {
 		t.Errorf("%d tests: %q", len(names), names)
 	}
 	if _, err := Tests(root, "b"); err == nil {
