@@ -38,6 +38,9 @@ func testHeads(t *testing.T, r *rand.Rand, typ CacheType, dim, visible int) {
 		keys.SetRow(i, k[i])
 		values.SetRow(i, v[i])
 	}
+	if r.IntN(4) == 0 { // latent attention
+		values, v = keys, k
+	}
 	width := keys.Width()
 	tokens := 1 + r.IntN(TokensOf(heads))
 	if r.IntN(2) == 0 {
