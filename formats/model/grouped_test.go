@@ -120,7 +120,7 @@ func TestRoutersRefused(t *testing.T) {
 		change(dotsLLM1, "scoring_func", `"softmax"`):               `scoring_func is "softmax"`,
 		change(glm45, "partial_rotary_factor", "0.01"):              "partial_rotary_factor",
 		change(glm45, "num_nextn_predict_layers", "-1"):             "num_nextn_predict_layers",
-		change(ernie21B, "moe_k", "65"):                             "65 experts are chosen, of 64",
+		change(ernie21B, "moe_k", "65"):                             "moe_k is 65, of 64 experts",
 		change(ernie21B, "moe_gate", `"sigmoid"`):                   "moe_gate",
 		change(ernie21B, "moe_use_aux_free", "false"):               "moe_use_aux_free",
 		change(ernie21B, "moe_num_shared_experts", "5000"):          "moe_num_shared_experts",

@@ -136,7 +136,7 @@ func TestDenseBlocks(t *testing.T) {
 // TestExpertsRefused: invalid numbers and unsupported features are rejected with the name of the key.
 func TestExpertsRefused(t *testing.T) {
 	for config, want := range map[string]string{
-		change(mixtral8x7B, "num_experts_per_tok", "9"):      "9 experts are chosen, of 8",
+		change(mixtral8x7B, "num_experts_per_tok", "9"):      "num_experts_per_tok is 9, of 8 experts",
 		change(mixtral8x7B, "num_experts_per_tok", "0"):      "num_experts_per_tok",
 		change(mixtral8x7B, "num_local_experts", "null"):     "num_local_experts is missing",
 		change(mixtral8x7B, "num_local_experts", "100000"):   "num_local_experts",
