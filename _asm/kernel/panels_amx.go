@@ -123,7 +123,8 @@ type tilesAMX struct {
 
 func (g *tilesAMX) function() {
 	panel, group, columns := g.newLabel("panel"), g.newLabel("group"), g.newLabel("columns")
-	g.begin()
+	g.beginTiles()
+	g.loadTables(g.opener)
 	g.copyField("W", "PanelW")
 	g.copyField("Y", "PanelY")
 	g.at(panel)
@@ -155,22 +156,27 @@ func (g *tilesAMX) function() {
 	g.p("ADDQ AX, AMX_PanelY(DI)")
 	g.p("DECQ AMX_Panels(DI)")
 	g.p("JNZ %s", panel)
-	g.end()
+	g.endTiles()
 }
 
-func (g *tilesAMX) end() {
-	g.tileRelease()
-	g.p("VZEROUPPER")
-	g.p("RET")
+// beginTiles takes the arguments and configures the registers.
+func (f *file) beginTiles() {
+	f.p("MOVQ t+0(FP), DI")
+	f.p("LEAQ AMX_Config(DI), AX")
+	f.tileConfig("AX")
 }
 
-// begin configures the registers and loads tables.
-func (g *tilesAMX) begin() {
-	g.p("MOVQ t+0(FP), DI")
-	g.p("LEAQ AMX_Config(DI), AX")
-	g.tileConfig("AX")
-	for i, z := range g.tables {
-		g.p("VMOVDQU64 (AMX_Table+%d)(DI), Z%d", 64*i, z)
+// endTiles releases the registers and returns.
+func (f *file) endTiles() {
+	f.tileRelease()
+	f.p("VZEROUPPER")
+	f.p("RET")
+}
+
+// loadTables loads what an opener unpacks by.
+func (f *file) loadTables(o opener) {
+	for i, z := range o.tables {
+		f.p("VMOVDQU64 (AMX_Table+%d)(DI), Z%d", 64*i, z)
 	}
 }
 

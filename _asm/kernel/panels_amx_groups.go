@@ -121,14 +121,8 @@ func (g groupsAMX) advance(by string, fields ...string) {
 
 func (g groupsAMX) function() {
 	panel, chunk := g.newLabel("panel"), g.newLabel("chunk")
-	g.p("MOVQ t+0(FP), DI")
-	g.p("LEAQ AMX_Config(DI), AX")
-	g.tileConfig("AX")
-	g.eachOpener(func(o opener) {
-		for i, z := range o.tables {
-			g.p("VMOVDQU64 (AMX_Table+%d)(DI), Z%d", 64*i, z)
-		}
-	})
+	g.beginTiles()
+	g.eachOpener(g.loadTables)
 	g.set("AMX_PanelW", "AMX_W")
 	g.set("AMX_PanelY", "AMX_Y")
 	g.p("MOVQ $0, AMXGroups_PanelUnit(DI)")
@@ -154,9 +148,7 @@ func (g groupsAMX) function() {
 	g.advance("AMXGroups_LdUnits", "AMXGroups_PanelUnit")
 	g.p("DECQ AMX_Panels(DI)")
 	g.p("JNZ %s", panel)
-	g.tileRelease()
-	g.p("VZEROUPPER")
-	g.p("RET")
+	g.endTiles()
 }
 
 // cases emits code for each value of a field from 0 on.
@@ -204,7 +196,8 @@ func (g groupsAMX) eachPass(emit func(p pass, scaled bool)) {
 	g.at(done)
 }
 
-// nothing makes what is scaled beside the first two passes of a panel results that are not used.
+// nothing makes what is scaled beside the first pass of a panel, and the first step of the second, results that are not
+// used.
 func (g groupsAMX) nothing() {
 	g.set("AMXGroups_NextFactors", "AMXGroups_Factors")
 	g.set("AMXGroups_NextT", "AMXGroups_Unused")
@@ -398,8 +391,8 @@ func (g groupsAMX) prefetch() {
 	g.p("MOVQ AX, AMXGroups_AheadY(DI)")
 }
 
-// follow makes the pass whose sums are in the tiles the one that is scaled after the next, and goes to the next one. It
-// ends with the comparison of the columns left in the buffer to zero.
+// follow makes the pass whose sums are in the tiles the one that is scaled from the second step of the next one on, and
+// goes to that. It ends with the comparison of the columns left in the buffer to zero.
 func (g groupsAMX) follow() {
 	plain, one := g.newLabel("plain"), g.newLabel("one")
 	g.set("AMXGroups_NextFactors", "AMXGroups_PassFactors")

@@ -24,7 +24,8 @@ const (
 
 func (g *rowsAMX) function() {
 	panel := g.newLabel("panel")
-	g.begin()
+	g.beginTiles()
+	g.loadTables(g.opener)
 	g.copyField("W", "PanelW")
 	g.copyField("Y", "GroupY")
 	g.at(panel)
@@ -36,7 +37,7 @@ func (g *rowsAMX) function() {
 	g.p("ADDQ AX, AMX_PanelW(DI)")
 	g.p("DECQ AMX_Panels(DI)")
 	g.p("JNZ %s", panel)
-	g.end()
+	g.endTiles()
 }
 
 // products multiplies one or two tiles of tokens by a panel.
