@@ -28,14 +28,7 @@ func twoSizes(t *testing.T, from func(*testing.T, func(*model.Description)) (*vi
 // holds.
 func TestHeadsOfTwoSizes(t *testing.T) {
 	v, d := twoSizes(t, sharedWindows)
-	longTextEqualsReference(t, v, d, 700)
-	e, err := build(v, d, Options{Context: 1200, Sequences: 4, Batch: 16, Page: 32, Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	randomTexts(t, e, rand.New(rand.NewPCG(7, 8)))
-	allReturned(t, e)
+	e := windowedTexts(t, v, d)
 	bytes := func(s model.HeadShape) int {
 		_, row := tensor.CacheF32.Row(s.HeadDim)
 		return 2 * s.KVHeads * row

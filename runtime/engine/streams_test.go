@@ -127,20 +127,28 @@ func TestSharedWindows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, d := sharedWindows(t, change)
-			longTextEqualsReference(t, v, d, 700)
-			e, err := build(v, d, Options{Context: 1200, Sequences: 4, Batch: 16, Page: 32, Threads: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer e.Close()
-			randomTexts(t, e, rand.New(rand.NewPCG(7, 8)))
-			allReturned(t, e)
+			e := windowedTexts(t, v, d)
 			r := Request{Prompt: tokensOf(110, 1), MaxTokens: 25, Sampling: Sampling{RepetitionPenalty: 1.2}}
 			if speculateEveryWay(t, e, r, 3, 15) == 0 {
 				t.Error("no guess was right: this test shows nothing")
 			}
 		})
 	}
+}
+
+// windowedTexts compares a long text with the reference, and texts that grow, go back, fork and resume with texts that
+// were computed at once, where windows are held apart. It returns the engine of the latter.
+func windowedTexts(t *testing.T, v *view, d *model.Description) *Engine {
+	t.Helper()
+	longTextEqualsReference(t, v, d, 700)
+	e, err := build(v, d, Options{Context: 1200, Sequences: 4, Batch: 16, Page: 32, Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	randomTexts(t, e, rand.New(rand.NewPCG(7, 8)))
+	allReturned(t, e)
+	return e
 }
 
 // TestSharedWindowBytes: of blocks with windows, those that read the keys and values of others have none.
