@@ -283,9 +283,9 @@ func sameModel(t *testing.T, path, source string) {
 	}
 	largest, mean, agree := distance(logits, own)
 	t.Logf("largest difference %.3g, mean %.3g, %d of %d argmax tokens agree", largest, mean, agree, len(ids))
-	// The rest comes from rounded activations, in which no two programs agree (docs/GGUF.md), nor llama.cpp on CPUs with
-	// and without AMX. It is as large as the effects of rounding in lowpack and in llama.cpp, which rounds 256 columns
-	// at a time for K-quants, together.
+	// The rest comes from rounded activations, in which no two programs agree (docs/GGUF.md), nor llama.cpp on CPUs
+	// with and without AMX. It is as large as the effects of rounding in lowpack and in llama.cpp, which rounds 256
+	// columns at a time for K-quants, together.
 	floats := logitsWith(t, source, ids, engine.Options{FloatActivations: true})
 	_, rounding, _ := distance(floats, own)
 	_, theirs, _ := distance(floats, logits)
