@@ -86,3 +86,13 @@ func TestReadError(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestShorter: a file that is cut to a part of its header between the look at its size and the read is corrupt, which
+// gives the caller's message the name of the file.
+func TestShorter(t *testing.T) {
+	file := append(binary.LittleEndian.AppendUint64(nil, 40), make([]byte, 20)...)
+	_, err := Parse(bytes.NewReader(file), 48)
+	if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), "became shorter while it was read") {
+		t.Error(err)
+	}
+}

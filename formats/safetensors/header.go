@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -83,7 +84,11 @@ func Parse(r io.ReaderAt, size int64) (*Header, error) {
 		return nil, err
 	}
 	text := make([]byte, n)
-	if _, err := io.ReadFull(io.NewSectionReader(r, prefixLen, n), text); err != nil {
+	switch got, err := io.ReadFull(io.NewSectionReader(r, prefixLen, n), text); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, fmt.Errorf("%w: the file became shorter while it was read: its header of %d bytes ends after %d",
+			pack.ErrCorrupt, n, got)
+	case err != nil:
 		return nil, err
 	}
 	h, err := parseHeader(text)
