@@ -195,6 +195,7 @@ func TestInteropExperts(t *testing.T) {
 	for i, line := range answers(t, "transformers/logits.py", len(names), args...) {
 		t.Run(names[i], func(t *testing.T) { compareForm(t, args[i+1], tokens, line) })
 	}
+	recordComparisons(t)
 }
 
 // answers runs a program of testdata with transformers, and returns its lines, one for each form.
@@ -226,6 +227,9 @@ func compareForm(t *testing.T, dir string, tokens []int, line []byte) {
 	for who, got := range map[string][][]float32{"reference": judged(t, v, d, tokens),
 		"engine": engineLogits(t, v, tokens)} {
 		median, most, agree := deviation(t, got, answer.Logits)
+		if who == "engine" {
+			compared(t, d.Family, median, most)
+		}
 		if median > formMedian || most > formMost || agree < len(tokens) || math.IsNaN(most) {
 			t.Errorf("%s: |Δ| over the standard deviation is %.2g at the median and %.2g at most; arg-max agrees at "+
 				"%d of %d positions", who, median, most, agree, len(tokens))

@@ -36,4 +36,5 @@ func TestInteropLogits(t *testing.T) {
 			transformersLogits(t, dir)
 		})
 	}
+	recordComparisons(t)
 }

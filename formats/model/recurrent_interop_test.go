@@ -24,4 +24,5 @@ func TestInteropRecurrent(t *testing.T) {
 	if len(dirs) < 105 {
 		t.Errorf("%d forms", len(dirs))
 	}
+	recordComparisons(t)
 }

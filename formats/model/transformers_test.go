@@ -69,6 +69,7 @@ func TestTransformers(t *testing.T) {
 	if ran < 23 {
 		t.Errorf("%d of %d miniatures are of supported architectures", ran, len(dirs))
 	}
+	recordComparisons(t)
 }
 
 func architectureOf(t *testing.T, dir string) (name string, supported bool) {
@@ -97,7 +98,7 @@ func transformersLogits(t *testing.T, dir string) {
 	var tokens []int
 	readJSON(t, filepath.Join(dir, "tokens.json"), &tokens)
 	v, d := packMini(t, dir)
-	compared := 0
+	files := 0
 	for _, c := range []struct {
 		file string
 		view packed.View
@@ -120,10 +121,13 @@ func transformersLogits(t *testing.T, dir string) {
 		if c.file == "logits_a8.npy" && flipped[filepath.Base(dir)] {
 			boundMedian, boundMost = flippedMedian, flippedMost
 		}
-		compared++
+		files++
 		for who, got := range map[string][][]float32{"reference": judged(t, c.view, d, tokens),
 			"engine": engineLogits(t, c.view, tokens)} {
 			median, most, agree := deviation(t, got, want)
+			if c.file == "logits.npy" && who == "engine" {
+				compared(t, d.Family, median, most)
+			}
 			t.Logf("%s, %s: median %.2g, at most %.2g, arg-max %d of %d", c.file, who, median, most, agree, len(tokens))
 			if median > boundMedian || most > boundMost || agree < len(tokens) {
 				t.Errorf("%s, %s: |Δ| over the standard deviation is %.2g at the median and %.2g at most, of %.2g and "+
@@ -132,7 +136,7 @@ func transformersLogits(t *testing.T, dir string) {
 			}
 		}
 	}
-	if compared == 0 {
+	if files == 0 {
 		t.Error("no logits to compare with")
 	}
 }
