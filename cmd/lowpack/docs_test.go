@@ -144,7 +144,9 @@ func TestModels(t *testing.T) {
 		{"AWQ GEMV_FAST", `"quant_method":"awq","version":"gemv_fast"`, false},
 		{"torchao", `"quant_method":"torchao"`, false},
 		{"quanto", `"quant_method":"quanto"`, false},
-		{"modelopt", `"quant_method":"modelopt"`, false},
+		{"ModelOpt (`modelopt`)", `"quant_method":"modelopt","quant_algo":"FP8"`, true},
+		{"ModelOpt, MLX", `"quant_method":"modelopt","quant_algo":"NVFP4"`, true},
+		{"other forms of ModelOpt", `"quant_method":"modelopt","quant_algo":"W4A16_AWQ"`, false},
 		{"AQLM", `"quant_method":"aqlm"`, false},
 		{"HQQ", `"quant_method":"hqq"`, false},
 	} {

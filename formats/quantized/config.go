@@ -18,7 +18,12 @@ type Scheme struct {
 	Details []string // what the packer's own runtime computes differently, apart from the weights
 	layer   func(module string, look Lookup) (*Layer, error)
 	values  func(name string, look Lookup, read Read) (*Values, error) // of the weight of that name; nil = none
+	unused  func(name string) bool                                     // nil = none
 }
+
+// Unused reports whether a tensor of no quantized module has no effect on any weight, as scales of a KV cache that the
+// configuration declares: keys and values are kept as floats. A nil Scheme has none.
+func (s *Scheme) Unused(name string) bool { return s != nil && s.unused != nil && s.unused(name) }
 
 // Layer checks the tensors of a module and returns its layer, or nil if the module has no codes. The tensors decide; a
 // configuration that contradicts them is an error.
@@ -54,7 +59,9 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 		if err != nil {
 			return nil, err
 		}
-		if other := (&keys{file: f.Name, v: old, model: v}); k.v == nil {
+		if other := besideKeys(f.Name, old, v); other.err != nil {
+			return nil, other.err
+		} else if k.v == nil {
 			k = other
 		} else if err := k.holdAgainst(other); err != nil {
 			return nil, err
@@ -105,7 +112,7 @@ func (k *keys) scheme(read func(k *keys) *Scheme) (*Scheme, error) {
 // synonyms maps keys to the name that stands for all of their spellings.
 var synonyms = map[string]string{
 	"method": "quant_method", "checkpoint_format": "format", "version": "format",
-	"w_bit": "bits", "q_group_size": "group_size",
+	"w_bit": "bits", "q_group_size": "group_size", "exclude_modules": "ignore",
 }
 
 // settings returns the values of all keys that are read, by canonical name.
@@ -115,7 +122,7 @@ func (k *keys) settings(kind string) map[string]string {
 		m := &k.v.Members[i]
 		r, known := rules()[kind][m.Key]
 		name := m.Key
-		if kind == "modules" {
+		if kind == "modules" || kind == "modelopt" {
 			name = cmp.Or(synonyms[name], name)
 		}
 		switch {
@@ -163,7 +170,7 @@ func (k *keys) holdAgainst(other *keys) error {
 // kind returns the name of the table that applies to a method's keys.
 func (k *keys) kind() string {
 	switch method := k.text("quant_method", ""); method {
-	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8":
+	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "modelopt":
 		return method
 	case "sparseml":
 		return "compressed-tensors"
@@ -180,7 +187,6 @@ var refused = map[string]string{
 	"spqr":       "weights are two-level groups with outliers in floats",
 	"hqq":        "zero points are floats",
 	"fbgemm_fp8": "weights are 8-bit floats in FBGEMM's form",
-	"modelopt":   "weights are floats with two levels of scales in its own form",
 	"exl2":       "weights have several widths within a matrix",
 	"exl3":       "weights are trellis codes",
 }
@@ -207,6 +213,8 @@ func (k *keys) method() *Scheme {
 		return &Scheme{Method: "MXFP4", layer: expertBlocks}
 	case "fp8":
 		return k.fp8()
+	case "modelopt":
+		return k.modelOpt()
 	case "", "gptq":
 		if k.v.Get("w_bit") != nil || k.v.Get("q_group_size") != nil {
 			return k.awq() // early AWQ configurations, without quant_method
@@ -222,8 +230,8 @@ func (k *keys) method() *Scheme {
 			"quant_method %q: %s; convert the original checkpoint", method, why)
 	} else {
 		k.fail(pack.ErrUnsupported,
-			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4, fp8 and "+
-				"bitsandbytes", method)
+			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4, fp8, "+
+				"modelopt and bitsandbytes", method)
 	}
 	return nil
 }

@@ -28,8 +28,13 @@ var objects = map[string]string{
 		`"config_groups":{"g":{"targets":["Linear"],"weights":{},"input_activations":{%s}}}}}`,
 	"sparsity_config": `{"quantization_config":{"quant_method":"compressed-tensors","format":"int-quantized",` +
 		`"sparsity_config":{%s},"config_groups":{"g":{"targets":["Linear"],"weights":{}}}}}`,
-	"bitsandbytes":         `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,%s}}`,
-	"FP8":                  `{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8",%s}}`,
+	"bitsandbytes": `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,%s}}`,
+	"FP8":          `{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8",%s}}`,
+	"ModelOpt":     `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4",%s}}`,
+	"quantized_layers": `{"quantization_config":{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION",` +
+		`"quantized_layers":{"x":{"quant_algo":"NVFP4",%s}}}}`,
+	"modelopt_groups": `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4","config_groups":{"g":{` +
+		`"targets":["Linear"],"weights":{"num_bits":4,"type":"float","group_size":16},%s}}}}`,
 	"MXFP4":                `{"quantization_config":{"quant_method":"mxfp4",%s}}`,
 	"BitNet":               `{"quantization_config":{"quant_method":"bitnet",%s}}`,
 	"MLX":                  `{"quantization":{"bits":4,%s}}`,
@@ -85,6 +90,8 @@ func TestOtherModels(t *testing.T) {
 		{"AWQ", "backend", `"llm-awq"`},
 		{"AWQ", "format", `"gemv_fast"`},
 		{"AWQ", "desc_act", `true`},
+		{"ModelOpt quantized_layers modelopt_groups", "pre_quant_scale", `true`},
+		{"ModelOpt modelopt_groups", "lora_rank", `32`},
 	} {
 		for _, place := range strings.Fields(c.places) {
 			if s, err := parse(place, fmt.Sprintf("%q:%s", c.key, c.value)); !wellSaid(err, c.key) {
@@ -106,6 +113,7 @@ func TestTold(t *testing.T) {
 		{"AutoRound", `"act_bits":8`},
 		{"AutoRound", `"static_kv_dtype":"fp8"`},
 		{"compressed-tensors", `"kv_cache_scheme":{"num_bits":8,"type":"float"}`},
+		{"ModelOpt", `"kv_cache_scheme":{"dynamic":false,"num_bits":8,"type":"float"}`},
 		{"config_groups", `"output_activations":{"num_bits":8}`},
 	} {
 		s, err := parse(c.place, c.key)

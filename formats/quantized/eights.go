@@ -39,8 +39,9 @@ var eightTypes = append([]safetensors.DType{e8m0, safetensors.U8}, floatTypes...
 // eights is a matrix of 8-bit floats with a scale per block of rows and columns.
 type eights struct {
 	elements, scales Tensor
-	grid             [2]int // scales: down and across
-	block            [2]int // rows and columns of a block; the last one may be smaller
+	grid             [2]int            // scales: down and across
+	block            [2]int            // rows and columns of a block; the last one may be smaller
+	in               safetensors.DType // scales are rounded to it; "" = they stay as they are
 }
 
 // eight takes the elements and the scales of a weight of 8-bit floats. block is what config.json declares of a block: 0
@@ -108,7 +109,7 @@ func (e *eights) scalesOf(first, last int, read Read) ([]float32, error) {
 		return nil, err
 	}
 	for i := range scales {
-		s := eightScale(t, stored, i)
+		s := e.rounded(eightScale(t, stored, i))
 		if s-s != 0 {
 			return nil, fmt.Errorf("%w: tensor %q: scale %v of the blocks from row %d on is %v; the checkpoint is "+
 				"damaged: download it again", pack.ErrCorrupt, e.scales.Name, i%e.grid[1],
@@ -117,6 +118,16 @@ func (e *eights) scalesOf(first, last int, read Read) ([]float32, error) {
 		scales[i] = s
 	}
 	return scales, nil
+}
+
+// rounded rounds a finite scale, ties to even.
+func (e *eights) rounded(s float32) float32 {
+	if e.in == "" || s-s != 0 {
+		return s
+	}
+	var b [4]byte
+	narrow(b[:e.in.Size()], e.in, []float32{s})
+	return value(e.in, b[:], 0)
 }
 
 // eightScale returns element i of a tensor of scales, exactly.

@@ -54,6 +54,7 @@ const (
 	rotated     = "activations are rotated or scaled before matrix products, which is not supported"
 	activations = "activations are quantized to int8, token by token"
 	cached      = "keys and values are kept as floats"
+	smoothed    = "inputs are scaled before matrix products, or a matrix of low rank is added, which is not supported"
 	// of weights that become floats
 	floatActivations = "activations stay floats, unless convert --quant makes codes of the weights"
 )
@@ -157,6 +158,25 @@ var tables = map[string]table{
 		{"kv_cache_scheme", told, cached},
 		{"modules_to_not_convert modules_to_convert ignored_layers scale_fmt", inert, tensorsTell},
 		{"dequantize", inert, kernels},
+	},
+	// FP8 and NVFP4 by NVIDIA ModelOpt, in config.json, or under other names in hf_quant_config.json.
+	"modelopt": {
+		{"quant_method quant_algo ignore exclude_modules config_groups quantized_layers group_size", read, ""},
+		{"has_zero_point pre_quant_scale lora_rank", neutral, smoothed},
+		{"kv_cache_scheme kv_cache_quant_algo", told, cached},
+		{"producer", inert, provenance},
+	},
+	"quantized_layers": {
+		{"quant_algo group_size", read, ""},
+		{"has_zero_point pre_quant_scale", neutral, smoothed},
+	},
+	"modelopt_groups": {
+		{"targets weights input_activations", read, ""},
+		{"has_zero_point pre_quant_scale lora_rank", neutral, smoothed},
+	},
+	modelOptFile: {
+		{"quantization", read, ""},
+		{"producer", inert, provenance},
 	},
 	"mxfp4": {
 		{"quant_method", read, ""},

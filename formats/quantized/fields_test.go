@@ -83,6 +83,14 @@ var sources = []struct{ tool, file, kind, what string }{
 	{"dequantize", "bitsandbytes/functional.py", "quant_state", "[qs_dict]"},
 	{"transformers", "transformers/utils/quantization_config.py", "bitnet", "BitNetQuantConfig"},
 	{"transformers", "transformers/utils/quantization_config.py", "compressed-tensors", "CompressedTensorsConfig"},
+	{"modelopt", "modelopt/torch/export/convert_hf_config.py", "modelopt",
+		"[new_config] [original_quantization_details]"},
+	{"modelopt", "modelopt/torch/export/convert_hf_config.py", "modelopt_groups",
+		"(config_group_details) [config_group_details] [group_config]"},
+	{"modelopt", "modelopt/torch/export/convert_hf_config.py", modelOptFile, "[input_config]"},
+	{"modelopt", "modelopt/torch/export/quant_utils.py", modelOptFile, "(quant_config)"},
+	{"modelopt", "modelopt/torch/export/quant_utils.py", "modelopt", "[per_layer_config]"},
+	{"modelopt", "modelopt/torch/export/quant_utils.py", "quantized_layers", "(layer_config)"},
 }
 
 // TestInteropFields: every key of the packers' own classes, or written by them, has a rule. A new version with a new

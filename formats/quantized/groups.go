@@ -146,6 +146,9 @@ func (k *keys) pair(name string) (b [2]int) {
 	return b
 }
 
+// staticScales is the note on layers with scales of activations.
+const staticScales = "static activation scales are not used: activations are quantized per token"
+
 // inputs returns the note on input_activations. Those of floats are floats.
 func (k *keys) inputs(floats bool) (note string) {
 	in := k.sub("input_activations")
@@ -157,7 +160,7 @@ func (k *keys) inputs(floats bool) (note string) {
 	case floats:
 		in.detail("it is not followed: %s", floatActivations)
 	case local == "local" || !in.flag("dynamic", false):
-		note = "static activation scales are not used: activations are quantized per token"
+		note = staticScales
 	}
 	k.take(in)
 	return note

@@ -109,6 +109,13 @@ func sound(config string) files {
 		f.add("x.weight_packed", safetensors.U8, zero(64), 8, 8)
 		f.add("x.weight_scale", "F8_E4M3", []byte{0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38}, 8, 1)
 		f.add("x.weight_global_scale", safetensors.F32, floats(1, 2, 0), 1)
+	case moEightConfig, moMixedConfig:
+		f.add("x.weight", "F8_E4M3", zero(128), 8, 16)
+		f.add("x.weight_scale", safetensors.F32, floats(1, 1, 0))
+	case moFourConfig:
+		f.add("x.weight", safetensors.U8, zero(64), 8, 8)
+		f.add("x.weight_scale", "F8_E4M3", []byte{0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38}, 8, 1)
+		f.add("x.weight_scale_2", safetensors.F32, floats(1, 0.375, 0))
 	case gemvConfig:
 		f.add("x.qweight", "I32", zero(256), 8, 8)
 		f.add("x.qzeros", "I32", zero(128), 8, 4)
@@ -150,10 +157,10 @@ func sound(config string) files {
 }
 
 // floatForms are formats of weights that become floats.
-var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig}
+var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig, moEightConfig, moMixedConfig}
 
 var formats = append([]string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
-	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig}, floatForms...)
+	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig, moFourConfig}, floatForms...)
 
 // read reads the module x, as codes or as floats; found is false if it does not look quantized.
 func (f files) readAll(config string) (found bool, err error) {
@@ -201,7 +208,7 @@ func TestShapesThatLie(t *testing.T) {
 				f, x := sound(config), whole
 				change(&x)
 				if fours := config == nf4Config || config == doubleConfig; what == "a dimension more" &&
-					(name == "x.weight_format" || fours && name == "x.weight") {
+					(len(whole.Shape) == 0 || fours && name == "x.weight") {
 					continue // the same bytes
 				}
 				if slices.Equal(x.Shape, whole.Shape) && x.DType == whole.DType && len(x.data) == len(whole.data) {
@@ -290,6 +297,16 @@ func TestBadValues(t *testing.T) {
 		{nvConfig, set("x.weight_global_scale", f32(0), 0), "is +Inf"},
 		{nvConfig, set("x.weight_global_scale", f32(-1), 0), "is NaN"},
 		{nvConfig, set("x.weight_global_scale", f32(math.Inf(1)), 0), "is NaN"},
+		{moFourConfig, set("x.weight_scale", []byte{0x7f}, 3), "row 3: scale of group 0 is NaN"},
+		{moFourConfig, set("x.weight_scale", []byte{0xb8}, 3), "no negative scales"},
+		{moFourConfig, set("x.weight_scale_2", f32(0), 0), "is NaN"},
+		{moFourConfig, set("x.weight_scale_2", f32(0x1p-117), 0), "is NaN"},
+		{moFourConfig, set("x.weight_scale_2", f32(-1), 0), "is NaN"},
+		{moFourConfig, set("x.weight_scale_2", f32(math.Inf(1)), 0), "is +Inf"},
+		{moEightConfig, set("x.weight", []byte{0x7f}, 33), "row 2, column 1 is NaN"},
+		{moEightConfig, set("x.weight_scale", f32(math.NaN()), 0), "scale 0 of the blocks from row 0 on is NaN"},
+		{moEightConfig, set("x.weight_scale", f32(3.4e38), 0), "blocks from row 0 on is +Inf"},
+		{moMixedConfig, set("x.weight_scale", f32(65520), 0), "blocks from row 0 on is +Inf"},
 		{gemvConfig, set("x.scales", f32(-1), 4*32), "row 1: scale of group 0 is -1"},
 		{fp8Config, set("x.weight", []byte{0xff}, 33), "row 2, column 1 is NaN"},
 		{fp8Config, set("x.weight_scale_inv", f32(math.NaN()), 12), "scale 1 of the blocks from row 4 on is NaN"},

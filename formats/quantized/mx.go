@@ -22,15 +22,18 @@ type fours struct {
 	weight, scale string            // suffixes
 	words, scales safetensors.DType // of elements, bytes or words; of scales
 	block         int               // columns per scale
-	global        string            // suffix of the number that divides all scales; "" = none
+	global        string            // suffix of the number that all scales are divided by; "" = none
+	multiplies    bool              // they are multiplied by it, and it may have no dimension
 }
 
 // Formats of MX have E8M0 scales; those of NVFP4 are E4M3, which MLX has as bytes.
 var (
-	compressedMX = fours{".weight_packed", ".weight_scale", safetensors.U8, safetensors.U8, mxBlock, ""}
-	compressedNV = fours{".weight_packed", ".weight_scale", safetensors.U8, e4m3, nvBlock, ".weight_global_scale"}
-	mlxMX        = fours{".weight", ".scales", "U32", safetensors.U8, mxBlock, ""}
-	mlxNV        = fours{".weight", ".scales", "U32", safetensors.U8, nvBlock, ""}
+	compressedMX = fours{".weight_packed", ".weight_scale", safetensors.U8, safetensors.U8, mxBlock, "", false}
+	compressedNV = fours{".weight_packed", ".weight_scale", safetensors.U8, e4m3, nvBlock, ".weight_global_scale",
+		false}
+	modelOptNV = fours{".weight", ".weight_scale", safetensors.U8, e4m3, nvBlock, ".weight_scale_2", true}
+	mlxMX      = fours{".weight", ".scales", "U32", safetensors.U8, mxBlock, "", false}
+	mlxNV      = fours{".weight", ".scales", "U32", safetensors.U8, nvBlock, "", false}
 )
 
 func (f fours) layer(p *parts, note string) (*Layer, error) {
@@ -43,7 +46,9 @@ func (f fours) layer(p *parts, note string) (*Layer, error) {
 	if columns%f.block != 0 {
 		p.fail(pack.ErrUnsupported, "%d columns are not a multiple of the group size %d", columns, f.block)
 	}
-	if f.global != "" {
+	if g, _ := p.look(p.module + f.global); f.multiplies && g.DType != "" && len(g.Shape) == 0 {
+		p.need(f.global, 0, safetensors.F32)
+	} else if f.global != "" {
 		p.shape(p.need(f.global, 1, safetensors.F32), 1)
 	}
 	l := Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: 4, Group: f.block, ScaleOf: safetensors.U8,
@@ -66,25 +71,33 @@ func (f fours) open(l *Layer, read Read) (*Matrix, error) {
 		return nil
 	}}
 	if f.block == nvBlock {
-		m.Scales = nvScales(t[0], t[1])
+		m.Scales = nvScales(t[0], f.factor(t[1]))
 	}
 	return m, nil
 }
 
-// nvScales returns E4M3 scales as F32, divided by the global one, as compressed-tensors divides them, and halved, which
-// is exact: E4M3 has no numbers below 2^−9, so that a quotient is subnormal only if the divisor is above 2^116.
-func nvScales(scales, global []byte) []byte {
-	by := float32(1)
-	if len(global) > 0 {
-		by = value(safetensors.F32, global, 0)
+// factor returns what compressed-tensors or ModelOpt makes of E4M3 scales: a quotient by the global scale, or a
+// product. Its half is exact: E4M3 has no numbers below 2^−9, so that it is subnormal only for divisors above 2^116 and
+// factors below 2^−116, for which it is NaN, as for negative ones.
+func (f fours) factor(global []byte) func(scale float32) float32 {
+	if len(global) == 0 {
+		return func(s float32) float32 { return s }
 	}
+	by := value(safetensors.F32, global, 0)
+	switch {
+	case f.multiplies && by >= 0x1p-116:
+		return func(s float32) float32 { return s * by }
+	case !f.multiplies && by >= 0 && by <= 0x1p116:
+		return func(s float32) float32 { return s / by }
+	}
+	return func(float32) float32 { return float32(math.NaN()) }
+}
+
+// nvScales returns E4M3 scales as F32: what of makes of them, halved.
+func nvScales(scales []byte, of func(float32) float32) []byte {
 	out := make([]byte, 0, 4*len(scales))
 	for _, b := range scales {
-		s := e4m3Values[b] / by
-		if by < 0 || by > 0x1p116 {
-			s = float32(math.NaN())
-		}
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(s/2))
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(of(e4m3Values[b])/2))
 	}
 	return out
 }

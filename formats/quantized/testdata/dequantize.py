@@ -1,6 +1,6 @@
 """Writes checkpoints of one or more modules and what the original packages make of their weights, for TestInteropValues.
 
-The arguments are the folder to write to and the folders with compressed_tensors and bitsandbytes. Every case is a folder with
+The arguments are the folder to write to and the folders with the packages. Every case is a folder with
 config.json, model.safetensors and want.safetensors."""
 import json, os, sys
 
@@ -131,3 +131,72 @@ for kind in "nf4", "fp4":
             case(f"{kind}-{NAMES[out]}-{'double' if double else 'single'}", {"quantization_config": {
                 "quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": kind,
                 "bnb_4bit_use_double_quant": double, "bnb_4bit_compute_dtype": "float32"}}, modules)
+
+# ModelOpt: numbers of all sizes, and checkpoints that it writes itself
+import copy, glob
+
+import modelopt.torch.quantization as mtq
+from modelopt.torch.export import export_hf_checkpoint
+from modelopt.torch.quantization.qtensor import FP8QTensor, NVFP4QTensor
+from safetensors.torch import load_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+
+def modelopt(stored, module, out):
+    """What ModelOpt makes of the weight of a module; None if it is not quantized."""
+    w, s = stored[module + ".weight"], stored.get(module + ".weight_scale")
+    if w.dtype == E4M3:
+        return FP8QTensor(w.shape, out, w).dequantize(scale=s)
+    if w.dtype == torch.uint8:
+        shape = torch.Size((w.shape[0], w.shape[1] * 2))
+        return NVFP4QTensor(shape, out, w).dequantize(
+            scale=s, double_scale=stored[module + ".weight_scale_2"], block_sizes={-1: 16})
+
+
+def weights(algorithm, weights):
+    return {"quant_method": "modelopt", "quant_algo": algorithm, "ignore": ["lm_head"], "config_groups": {
+        "group_0": {"weights": {"dynamic": False, "type": "float", **weights}, "targets": ["Linear"]}}}
+
+
+for out in BF16, F16, F32:
+    modules = {}
+    for i in range(8):
+        state = {"weight": elements(96, 80), "weight_scale": scales(*(() if i % 2 else (1,))), "input_scale": scales()}
+        modules[f"m{i}"] = state, modelopt({f"m.{k}": v for k, v in state.items()}, "m", out)
+    case(f"modelopt-fp8-{NAMES[out]}", {"dtype": NAMES[out], "quantization_config": weights("FP8", {"num_bits": 8})}, modules)
+modules = {}
+for i in range(8):
+    state = {"weight": torch.randint(0, 256, (64, 64), dtype=torch.uint8), "input_scale": scales(),
+             "weight_scale": (elements(64, 8).view(torch.uint8) & 0x7F).view(E4M3), "weight_scale_2": scales()}
+    modules[f"m{i}"] = state, modelopt({f"m.{k}": v for k, v in state.items()}, "m", BF16)
+case("modelopt-nvfp4", {"quantization_config": weights("NVFP4", {"num_bits": 4, "group_size": 16})}, modules)
+
+
+def quantizers(kind, pattern):
+    """The quantizers of a format for some modules."""
+    own = [q for q in kind["quant_cfg"] if q["quantizer_name"] in ("*weight_quantizer", "*input_quantizer")]
+    return [{**q, "quantizer_name": pattern + q["quantizer_name"]} for q in own]
+
+
+fp8, nvfp4, cache = mtq.FP8_DEFAULT_CFG, mtq.NVFP4_DEFAULT_CFG, mtq.FP8_KV_CFG["quant_cfg"]
+for name, base, more in (
+        ("fp8", fp8, []), ("fp8-cache", fp8, cache), ("nvfp4", nvfp4, []),
+        ("nvfp4-mlp-cache", nvfp4, [{"quantizer_name": "*self_attn.[qkvo]_proj*", "enable": False}] + cache),
+        ("mixed-cache", fp8, quantizers(nvfp4, "*mlp") + cache)):
+    model = LlamaForCausalLM(LlamaConfig(
+        vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, dtype="bfloat16", architectures=["LlamaForCausalLM"])).to(BF16)
+    config = {**copy.deepcopy(base)}
+    config["quant_cfg"] = config["quant_cfg"] + copy.deepcopy(more)
+    folder = os.path.join(sys.argv[1], "modelopt-export-" + name)
+    export_hf_checkpoint(mtq.quantize(model, config, lambda m: m(torch.arange(32).reshape(1, 32))), export_dir=folder)
+    stored = {k: v for f in glob.glob(folder + "/*.safetensors") for k, v in load_file(f).items()}
+    want = {}
+    for key, value in stored.items():
+        module, _, suffix = key.rpartition(".")
+        if suffix == "weight":
+            made = modelopt(stored, module, BF16)
+            want[key] = value if made is None else made
+        elif suffix in ("k_scale", "v_scale"):
+            want[key] = value
+    save_file(want, os.path.join(folder, "want.safetensors"))
