@@ -136,6 +136,7 @@ func TestModels(t *testing.T) {
 		{"nf4", `"quant_method":"bitsandbytes","load_in_4bit":true,"bnb_4bit_quant_type":"nf4"`, true},
 		{"fp4", `"quant_method":"bitsandbytes","load_in_4bit":true,"bnb_4bit_quant_type":"fp4"`, true},
 		{"`fp8`", `"quant_method":"fp8"`, true},
+		{"`fbgemm_fp8`", `"quant_method":"fbgemm_fp8"`, true},
 		{"float-quantized", compressed("float-quantized", `"num_bits":8,"type":"float","strategy":"channel"`), true},
 		{"NVFP4", compressed("nvfp4-pack-quantized",
 			`"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16`), true},

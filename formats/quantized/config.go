@@ -170,7 +170,7 @@ func (k *keys) holdAgainst(other *keys) error {
 // kind returns the name of the table that applies to a method's keys.
 func (k *keys) kind() string {
 	switch method := k.text("quant_method", ""); method {
-	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "modelopt":
+	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt":
 		return method
 	case "sparseml":
 		return "compressed-tensors"
@@ -180,15 +180,14 @@ func (k *keys) kind() string {
 
 // refused maps methods whose weights are not integers times a scale, or whose storage is not supported, to the reason.
 var refused = map[string]string{
-	"aqlm":       "weights are sums of codebook vectors",
-	"vptq":       "weights are codebook vectors",
-	"quip":       "weights are points of a lattice behind a rotation",
-	"higgs":      "weights are codebook vectors behind a rotation",
-	"spqr":       "weights are two-level groups with outliers in floats",
-	"hqq":        "zero points are floats",
-	"fbgemm_fp8": "weights are 8-bit floats in FBGEMM's form",
-	"exl2":       "weights have several widths within a matrix",
-	"exl3":       "weights are trellis codes",
+	"aqlm":  "weights are sums of codebook vectors",
+	"vptq":  "weights are codebook vectors",
+	"quip":  "weights are points of a lattice behind a rotation",
+	"higgs": "weights are codebook vectors behind a rotation",
+	"spqr":  "weights are two-level groups with outliers in floats",
+	"hqq":   "zero points are floats",
+	"exl2":  "weights have several widths within a matrix",
+	"exl3":  "weights are trellis codes",
 }
 
 // tools are methods whose weights only the tool itself reads, and its name.
@@ -213,6 +212,8 @@ func (k *keys) method() *Scheme {
 		return &Scheme{Method: "MXFP4", layer: expertBlocks}
 	case "fp8":
 		return k.fp8()
+	case "fbgemm_fp8":
+		return k.fbgemm()
 	case "modelopt":
 		return k.modelOpt()
 	case "", "gptq":
@@ -231,7 +232,7 @@ func (k *keys) method() *Scheme {
 	} else {
 		k.fail(pack.ErrUnsupported,
 			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4, fp8, "+
-				"modelopt and bitsandbytes", method)
+				"fbgemm_fp8, modelopt and bitsandbytes", method)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ var objects = map[string]string{
 		`"sparsity_config":{%s},"config_groups":{"g":{"targets":["Linear"],"weights":{}}}}}`,
 	"bitsandbytes": `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,%s}}`,
 	"FP8":          `{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8",%s}}`,
+	"FBGEMM":       `{"quantization_config":{"quant_method":"fbgemm_fp8",%s}}`,
 	"ModelOpt":     `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4",%s}}`,
 	"quantized_layers": `{"quantization_config":{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION",` +
 		`"quantized_layers":{"x":{"quant_algo":"NVFP4",%s}}}}`,

@@ -159,6 +159,10 @@ var tables = map[string]table{
 		{"modules_to_not_convert modules_to_convert ignored_layers scale_fmt", inert, tensorsTell},
 		{"dequantize", inert, kernels},
 	},
+	// FP8 by FBGEMM and transformers.
+	"fbgemm_fp8": {
+		{"quant_method modules_to_not_convert activation_scale_ub", read, ""},
+	},
 	// FP8 and NVFP4 by NVIDIA ModelOpt, in config.json, or under other names in hf_quant_config.json.
 	"modelopt": {
 		{"quant_method quant_algo ignore exclude_modules config_groups quantized_layers group_size", read, ""},

@@ -83,6 +83,7 @@ var sources = []struct{ tool, file, kind, what string }{
 	{"dequantize", "bitsandbytes/functional.py", "quant_state", "[qs_dict]"},
 	{"transformers", "transformers/utils/quantization_config.py", "bitnet", "BitNetQuantConfig"},
 	{"transformers", "transformers/utils/quantization_config.py", "compressed-tensors", "CompressedTensorsConfig"},
+	{"transformers", "transformers/utils/quantization_config.py", "fbgemm_fp8", "FbgemmFp8Config"},
 	{"modelopt", "modelopt/torch/export/convert_hf_config.py", "modelopt",
 		"[new_config] [original_quantization_details]"},
 	{"modelopt", "modelopt/torch/export/convert_hf_config.py", "modelopt_groups",

@@ -40,7 +40,9 @@ const (
 	bnbConfig   = `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true}}`
 
 	// Weights that become floats.
-	fp8Config     = `{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8","weight_block_size":[4,8]}}`
+	fp8Config = `{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8","weight_block_size":[4,8]}}`
+	fbConfig  = `{"quantization_config":{"quant_method":"fbgemm_fp8","activation_scale_ub":1200.0,` +
+		`"modules_to_not_convert":["lm_head","y"]}}`
 	ctFloatConfig = `{"quantization_config":{"quant_method":"compressed-tensors","format":"float-quantized",` +
 		`"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"channel"}}}}}`
 	mx8Config = `{"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp8-quantized",` +
@@ -123,7 +125,7 @@ func sound(config string) files {
 	case fp8Config:
 		f.add("x.weight", "F8_E4M3", zero(128), 8, 16)
 		f.add("x.weight_scale_inv", safetensors.F32, floats(4, 1, 1), 2, 2)
-	case ctFloatConfig:
+	case ctFloatConfig, fbConfig:
 		f.add("x.weight", "F8_E4M3", zero(128), 8, 16)
 		f.add("x.weight_scale", safetensors.F32, floats(8, 1, 1), 8, 1)
 	case mx8Config:
@@ -157,7 +159,8 @@ func sound(config string) files {
 }
 
 // floatForms are formats of weights that become floats.
-var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig, moEightConfig, moMixedConfig}
+var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig, moEightConfig, moMixedConfig,
+	fbConfig}
 
 var formats = append([]string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
 	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig, moFourConfig}, floatForms...)
@@ -303,6 +306,8 @@ func TestBadValues(t *testing.T) {
 		{moFourConfig, set("x.weight_scale_2", f32(0x1p-117), 0), "is NaN"},
 		{moFourConfig, set("x.weight_scale_2", f32(-1), 0), "is NaN"},
 		{moFourConfig, set("x.weight_scale_2", f32(math.Inf(1)), 0), "is +Inf"},
+		{fbConfig, set("x.weight", []byte{0xff}, 127), "row 7, column 15 is NaN"},
+		{fbConfig, set("x.weight_scale", f32(math.Inf(1)), 4), "scale 0 of the blocks from row 1 on is +Inf"},
 		{moEightConfig, set("x.weight", []byte{0x7f}, 33), "row 2, column 1 is NaN"},
 		{moEightConfig, set("x.weight_scale", f32(math.NaN()), 0), "scale 0 of the blocks from row 0 on is NaN"},
 		{moEightConfig, set("x.weight_scale", f32(3.4e38), 0), "blocks from row 0 on is +Inf"},

@@ -132,6 +132,18 @@ for kind in "nf4", "fp4":
                 "quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": kind,
                 "bnb_4bit_use_double_quant": double, "bnb_4bit_compute_dtype": "float32"}}, modules)
 
+# FBGEMM, whose products are those of torch._scaled_mm where transformers has no FBGEMM: with a row of one 1, a weight,
+# but for the sign of a zero
+modules = {}
+for i, shape in enumerate(((96, 80), (32, 96), (256, 64))):
+    w, s = elements(*shape), scales(shape[0], 1)
+    w.view(torch.uint8)[w.view(torch.uint8) == 0x80] = 0
+    one = torch.eye(shape[1]).to(E4M3)
+    made = torch._scaled_mm(one, w.t(), scale_a=torch.ones(shape[1], 1), scale_b=s.t(), out_dtype=BF16)
+    modules[f"m{i}"] = {"weight": w, "weight_scale": s}, made.t()
+case("fbgemm", {"dtype": "float16", "quantization_config": {
+    "quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0, "modules_to_not_convert": ["lm_head"]}}, modules)
+
 # ModelOpt: numbers of all sizes, and checkpoints that it writes itself
 import copy, glob
 
