@@ -149,7 +149,7 @@ func TestModels(t *testing.T) {
 		{"ModelOpt, MLX", `"quant_method":"modelopt","quant_algo":"NVFP4"`, true},
 		{"other forms of ModelOpt", `"quant_method":"modelopt","quant_algo":"W4A16_AWQ"`, false},
 		{"AQLM", `"quant_method":"aqlm"`, false},
-		{"HQQ", `"quant_method":"hqq"`, false},
+		{"HQQ", `"quant_method":"hqq","quant_config":{"weight_quant_params":{"nbits":4}}`, true},
 	} {
 		_, err := quantized.Parse([]byte(`{"dtype":"bfloat16","quantization_config":{`+c.config+`}}`), nil)
 		word := map[bool]string{true: "yes", false: "refused"}[c.read]

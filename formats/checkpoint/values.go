@@ -68,7 +68,9 @@ func (c *Checkpoint) lookupStored(name string) (Tensor, bool) {
 // the order of their elements, which so are read from front to back.
 func (c *Checkpoint) replace(found map[string]*quantized.Values) {
 	hidden, ignored := map[string]bool{}, 0
+	weights := map[string]*quantized.Values{} // by the tensor with their elements
 	for _, v := range found {
+		weights[v.Elements] = v
 		for _, name := range slices.Concat(v.Tensors, v.Ignored) {
 			hidden[name] = true
 		}
@@ -80,7 +82,7 @@ func (c *Checkpoint) replace(found map[string]*quantized.Values) {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Begin, b.Begin))
 	})
 	for _, t := range order {
-		if v := found[t.Name]; v != nil {
+		if v := weights[t.Name]; v != nil {
 			file := t.File + floatSuffix
 			t = Tensor{Name: v.Name, DType: v.DType, Shape: v.Shape, File: file, Size: v.Bytes(), Begin: ends[file],
 				values: c.valuesOf(v)}

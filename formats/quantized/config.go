@@ -170,7 +170,7 @@ func (k *keys) holdAgainst(other *keys) error {
 // kind returns the name of the table that applies to a method's keys.
 func (k *keys) kind() string {
 	switch method := k.text("quant_method", ""); method {
-	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt":
+	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "hqq":
 		return method
 	case "sparseml":
 		return "compressed-tensors"
@@ -185,7 +185,6 @@ var refused = map[string]string{
 	"quip":  "weights are points of a lattice behind a rotation",
 	"higgs": "weights are codebook vectors behind a rotation",
 	"spqr":  "weights are two-level groups with outliers in floats",
-	"hqq":   "zero points are floats",
 	"exl2":  "weights have several widths within a matrix",
 	"exl3":  "weights are trellis codes",
 }
@@ -216,6 +215,8 @@ func (k *keys) method() *Scheme {
 		return k.fbgemm()
 	case "modelopt":
 		return k.modelOpt()
+	case "hqq":
+		return k.hqq()
 	case "", "gptq":
 		if k.v.Get("w_bit") != nil || k.v.Get("q_group_size") != nil {
 			return k.awq() // early AWQ configurations, without quant_method
@@ -232,7 +233,7 @@ func (k *keys) method() *Scheme {
 	} else {
 		k.fail(pack.ErrUnsupported,
 			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4, fp8, "+
-				"fbgemm_fp8, modelopt and bitsandbytes", method)
+				"fbgemm_fp8, modelopt, hqq and bitsandbytes", method)
 	}
 	return nil
 }

@@ -31,7 +31,13 @@ var objects = map[string]string{
 	"bitsandbytes": `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true,%s}}`,
 	"FP8":          `{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8",%s}}`,
 	"FBGEMM":       `{"quantization_config":{"quant_method":"fbgemm_fp8",%s}}`,
-	"ModelOpt":     `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4",%s}}`,
+	"HQQ": `{"quantization_config":{"quant_method":"hqq","quant_config":` +
+		`{"weight_quant_params":{}},%s}}`,
+	"quant_config": `{"quantization_config":{"quant_method":"hqq","quant_config":` +
+		`{"weight_quant_params":{},%s}}}`,
+	"weight_quant_params": `{"quantization_config":{"quant_method":"hqq","quant_config":` +
+		`{"weight_quant_params":{%s}}}}`,
+	"ModelOpt": `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4",%s}}`,
 	"quantized_layers": `{"quantization_config":{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION",` +
 		`"quantized_layers":{"x":{"quant_algo":"NVFP4",%s}}}}`,
 	"modelopt_groups": `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4","config_groups":{"g":{` +

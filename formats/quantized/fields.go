@@ -159,6 +159,19 @@ var tables = map[string]table{
 		{"modules_to_not_convert modules_to_convert ignored_layers scale_fmt", inert, tensorsTell},
 		{"dequantize", inert, kernels},
 	},
+	// HQQ by hqq and transformers.
+	"hqq": {
+		{"quant_method quant_config skip_modules", read, ""},
+	},
+	"quant_config": {
+		{"weight_quant_params", read, ""},
+		{"scale_quant_params zero_quant_params", neutral, "scales or zero points are quantized themselves"},
+		{"offload_meta", neutral, "scales and zero points are in one tensor"},
+	},
+	"weight_quant_params": {
+		{"nbits group_size axis channel_wise view_as_float", read, ""},
+		{"optimize round_zero", inert, calibrated},
+	},
 	// FP8 by FBGEMM and transformers.
 	"fbgemm_fp8": {
 		{"quant_method modules_to_not_convert activation_scale_ub", read, ""},

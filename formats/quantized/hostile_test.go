@@ -114,6 +114,11 @@ func sound(config string) files {
 	case moEightConfig, moMixedConfig:
 		f.add("x.weight", "F8_E4M3", zero(128), 8, 16)
 		f.add("x.weight_scale", safetensors.F32, floats(1, 1, 0))
+	case hqqConfig:
+		f.hqq(4, 8, 1, "torch.bfloat16")
+		f.add("x.W_q", safetensors.U8, zero(64), 8, 8)
+		f.add("x.zero", safetensors.BF16, brains(16, 7, 0.5), 16, 1)
+		f.add("x.scale", safetensors.BF16, brains(16, 0.1, 0.01), 16, 1)
 	case moFourConfig:
 		f.add("x.weight", safetensors.U8, zero(64), 8, 8)
 		f.add("x.weight_scale", "F8_E4M3", []byte{0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38}, 8, 1)
@@ -160,7 +165,7 @@ func sound(config string) files {
 
 // floatForms are formats of weights that become floats.
 var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig, moEightConfig, moMixedConfig,
-	fbConfig}
+	fbConfig, hqqConfig}
 
 var formats = append([]string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
 	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig, moFourConfig}, floatForms...)
@@ -432,7 +437,7 @@ func TestRefusedMethods(t *testing.T) {
 		`{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8","fmt":"e5m2"}}`:                           `fmt "e5m2"`,
 		`{"dtype":"bfloat16","quantization_config":{"quant_method":"fp8","weight_block_size":[0,128]}}`:            "weight_block_size[0]",
 		`{"quantization_config":{"quant_method":"bitsandbytes"}}`:                                                  "neither load_in_8bit",
-		`{"quantization_config":{"quant_method":"hqq"}}`:                                                           "zero points are floats",
+		`{"quantization_config":{"quant_method":"hqq"}}`:                                                           "quant_config is missing",
 		`{"quantization_config":{"quant_method":"frob"}}`:                                                          `"frob"; supported are`,
 		`{"quantization_config":{"quant_method":"gptq","format":"marlin"}}`:                                        `"marlin"`,
 		`{"quantization_config":{"quant_method":"gptq","pack_dtype":"int16"}}`:                                     "int16",

@@ -1,5 +1,5 @@
 // Package quantized reads the quantized weights of published checkpoints: GPTQ, AutoRound, AWQ, compressed-tensors,
-// ModelOpt, MLX, MXFP4, NVFP4, FP8 and bitsandbytes. It finds the quantized modules and returns their codes, zero
+// ModelOpt, HQQ, MLX, MXFP4, NVFP4, FP8 and bitsandbytes. It finds the quantized modules and returns their codes, zero
 // points, scales and column order as stored, without dequantization or rounding. Weights that are not integers times a
 // scale become the floats that the packer's own dequantization makes of them, bit for bit; other formats are rejected
 // by name.

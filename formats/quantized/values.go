@@ -1,6 +1,7 @@
 package quantized
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -14,10 +15,11 @@ import (
 // is the product of two float32, rounded to float32 and then to DType, bit for bit what the packer's own dequantization
 // gives.
 type Values struct {
-	Name     string // of the weight, and of the tensor with its elements: "model.layers.0.mlp.down_proj.weight"
+	Name     string // of the weight: "model.layers.0.mlp.down_proj.weight"
+	Elements string // of the tensor with its elements
 	Shape    []int  // rows, columns
 	DType    safetensors.DType
-	Kind     string   // of the elements: "F8_E4M3", "nf4", "fp4"
+	Kind     string   // of the elements: "F8_E4M3", "nf4", "fp4", "hqq4"
 	Tensors  []string // names of the tensors with elements, scales, and what else affects the weights
 	Ignored  []string // names of tensors that do not affect the weights
 	products func(dst []float32, row int, read Read) error
@@ -97,7 +99,7 @@ func narrow(dst []byte, t safetensors.DType, values []float32) {
 
 // values returns the matrix, or the first error.
 func (p *parts) values(v Values) (*Values, error) {
-	v.Ignored = p.ignored
+	v.Ignored, v.Elements = p.ignored, cmp.Or(v.Elements, v.Name)
 	for _, t := range p.taken {
 		v.Tensors = append(v.Tensors, t.Name)
 	}

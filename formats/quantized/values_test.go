@@ -128,10 +128,12 @@ func TestOrderOfFloats(t *testing.T) {
 
 // TestPieces: bytes of weights are the same wherever reading begins and ends.
 func TestPieces(t *testing.T) {
-	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig} {
+	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig, hqqConfig} {
 		f := sound(config)
-		for i := range f["x.weight"].data {
-			f["x.weight"].data[i] = byte(i*37%113 + i%2<<7)
+		for _, name := range []string{"x.weight", "x.W_q"} {
+			for i := range f[name].data {
+				f[name].data[i] = byte(i*37%113 + i%2<<7)
+			}
 		}
 		whole, err := f.values(config)
 		if err != nil {
@@ -141,7 +143,7 @@ func TestPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := s.Values([]string{"x.weight"}, f.lookup, f.read)
+		found, err := s.Values([]string{"x.weight", "x.W_q"}, f.lookup, f.read)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,13 +163,15 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestInteropValues: transformers, compressed-tensors, bitsandbytes and ModelOpt make the same weights of the same
+// TestInteropValues: transformers, compressed-tensors, bitsandbytes, ModelOpt and HQQ make the same weights of the same
 // tensors, to the last bit.
 func TestInteropValues(t *testing.T) {
 	root := t.TempDir()
-	packers := filepath.Dir(filepath.Dir(interop.File(t, "dequantize", "compressed_tensors/__init__.py")))
-	modelOpt := filepath.Dir(filepath.Dir(interop.File(t, "modelopt", "modelopt/__init__.py")))
-	interop.Python(t, "transformers", "testdata/dequantize.py", root, packers, modelOpt)
+	args := []string{root}
+	for _, x := range [][2]string{{"dequantize", "compressed_tensors"}, {"modelopt", "modelopt"}, {"hqq", "hqq"}} {
+		args = append(args, filepath.Dir(filepath.Dir(interop.File(t, x[0], x[1]+"/__init__.py"))))
+	}
+	interop.Python(t, "transformers", "testdata/dequantize.py", args...)
 	dirs, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)

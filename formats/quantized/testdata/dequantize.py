@@ -212,3 +212,36 @@ for name, base, more in (
         elif suffix in ("k_scale", "v_scale"):
             want[key] = value
     save_file(want, os.path.join(folder, "want.safetensors"))
+
+# HQQ: what its layers write and read again, alone and in a model
+from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
+from hqq.models.hf.base import AutoHQQHFModel
+from transformers import HqqConfig
+
+
+def hqq(params):
+    return {"quant_method": "hqq", "quant_config": BaseQuantizeConfig(**params), "skip_modules": ["lm_head"]}
+
+
+for bits in 8, 4, 3, 2, 1:
+    for axis in 0, 1:
+        for group, out in (64, BF16), (None, F16), (16, F32):
+            params, modules = {"nbits": bits, "group_size": group, "axis": axis}, {}
+            for i, shape in enumerate(((128, 64), (64, 192))):
+                layer = HQQLinear(torch.nn.Linear(*shape, bias=False), BaseQuantizeConfig(**params), compute_dtype=out, device="cpu")
+                state = layer.state_dict()
+                again = HQQLinear(None, None, compute_dtype=out, device="cpu")
+                again.load_state_dict(dict(state))
+                modules[f"m{i}"] = state, again.dequantize()
+            case(f"hqq{bits}-axis{axis}-{NAMES[out]}", {"quantization_config": hqq(params)}, modules)
+for bits in 4, 3:
+    model = LlamaForCausalLM(LlamaConfig(
+        vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, dtype="bfloat16", architectures=["LlamaForCausalLM"])).to(BF16)
+    AutoHQQHFModel.quantize_model(model, BaseQuantizeConfig(nbits=bits, group_size=64), compute_dtype=BF16, device="cpu")
+    model.config.quantization_config = HqqConfig(nbits=bits, group_size=64).to_dict()
+    folder = os.path.join(sys.argv[1], f"hqq-model-{bits}")
+    AutoHQQHFModel.save_to_safetensors(model, folder)
+    want = {k: v for k, v in model.state_dict().items() if k.endswith((".weight", "_norm"))}
+    want |= {f"{k}.weight": m.dequantize() for k, m in model.named_modules() if isinstance(m, HQQLinear)}
+    save_file({k: v.contiguous() for k, v in want.items()}, os.path.join(folder, "want.safetensors"))
