@@ -222,6 +222,7 @@ func TestBadBlocks(t *testing.T) {
 		"IQ2_BN code 3":    {IQ2_BN, 5, []byte{0xff}},
 		"F32 NaN":          {F32, 0, []byte{0, 0, 0xc0, 0x7f}},
 		"Q4_K infinite":    {Q4_K, 0, []byte{0, 0x7c}},
+		"IQ4_XS infinite":  {IQ4_XS, 0, []byte{0, 0x7c}},
 	} {
 		row := make([]byte, c.id.RowSize(256))
 		if c.id == TQ2_0 || c.id == IQ2_BN {
@@ -241,7 +242,7 @@ func TestBadBlocks(t *testing.T) {
 			t.Errorf("%s: short row: %v", name, err)
 		}
 	}
-	if err := Type(23).Floats(make([]float32, 256), make([]byte, 136)); !errors.Is(err, pack.ErrUnsupported) {
+	if err := Type(21).Floats(make([]float32, 256), make([]byte, 110)); !errors.Is(err, pack.ErrUnsupported) {
 		t.Error(err)
 	}
 }

@@ -138,13 +138,18 @@ func decodeQ5_0(codes []int8, b []byte) (float32, float32) {
 	return half(b), 0
 }
 
-// nonlinear maps a nibble of IQ4_NL to its code.
+// nonlinear maps a nibble of IQ4_NL and IQ4_XS to its code.
 var nonlinear = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
-func decodeIQ4NL(codes []int8, b []byte) (float32, float32) {
-	for j, v := range b[2:18] {
+// nonlinearNibbles writes the codes of the low nibbles of 16 bytes, then those of the high ones.
+func nonlinearNibbles(codes []int8, b []byte) {
+	for j, v := range b[:16] {
 		codes[j], codes[j+16] = nonlinear[v&15], nonlinear[v>>4]
 	}
+}
+
+func decodeIQ4NL(codes []int8, b []byte) (float32, float32) {
+	nonlinearNibbles(codes, b[2:])
 	return half(b), 0
 }
 

@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/lowpack/lowpack/pack"
@@ -9,9 +10,10 @@ import (
 // superColumns is the number of columns of a block of the K-quants.
 const superColumns = 256
 
-// superBlock decodes a K-quant: blocks of superColumns columns with float16 factors, and an integer scale for each
-// group of columns, perhaps with an integer minimum. llama.cpp computes (d·scale)·q − dmin·minimum in float32. Both
-// products are exact: they have at most 11 + 8 significant bits. So scales and minima are d·scale and −(dmin·minimum).
+// superBlock decodes a K-quant or IQ4_XS: blocks of superColumns columns with float16 factors, and an integer scale for
+// each group of columns, perhaps with an integer minimum. llama.cpp computes (d·scale)·q − dmin·minimum in float32.
+// Both products are exact: they have at most 11 + 8 significant bits. So scales and minima are d·scale and
+// −(dmin·minimum).
 type superBlock struct {
 	Codes
 	codes   func(codes []int8, b []byte)
@@ -30,6 +32,8 @@ var superBlocks = map[Type]superBlock{
 	Q4_K: {Codes{Alphabet: pack.Int4, Group: 32, Minima: true, Factors: true}, codesQ4K, factorsQ4K},
 	Q5_K: {Codes{Alphabet: pack.Int8, Group: 32, Minima: true, Factors: true}, codesQ5K, factorsQ4K},
 	Q6_K: {Codes{Alphabet: pack.Int8, Group: 16, Factors: true}, codesQ6K, factorsQ6K},
+
+	IQ4_XS: {Codes{Alphabet: pack.Int8, Group: 32, Factors: true}, codesIQ4XS, factorsIQ4XS},
 }
 
 // EachFactors calls do for each block of a row of a type with factors, in order: with the float16 and the integers of
@@ -143,6 +147,22 @@ func factorsQ6K(b []byte) superFactors {
 	f := superFactors{scale: half(b[208:])}
 	for g, s := range b[192:208] {
 		f.scales[g] = int8(s)
+	}
+	return f
+}
+
+// codesIQ4XS: each 16 bytes hold the nibbles of 32 weights, as in IQ4_NL.
+func codesIQ4XS(codes []int8, b []byte) {
+	for g := range superColumns / 32 {
+		nonlinearNibbles(codes[32*g:], b[8+16*g:])
+	}
+}
+
+// factorsIQ4XS: scales have six bits, the lower four in nibbles of four bytes, the upper two in a 16-bit word.
+func factorsIQ4XS(b []byte) superFactors {
+	f, high := superFactors{scale: half(b)}, binary.LittleEndian.Uint16(b[2:])
+	for g := range superColumns / 32 {
+		f.scales[g] = int8(b[4+g/2]>>(g%2*4)&15|byte(high>>(2*g)&3)<<4) - 32
 	}
 	return f
 }

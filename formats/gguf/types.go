@@ -27,6 +27,7 @@ const (
 	Q5_K   Type = 13
 	Q6_K   Type = 14
 	IQ4_NL Type = 20
+	IQ4_XS Type = 23
 	BF16   Type = 30
 	TQ1_0  Type = 34
 	TQ2_0  Type = 35
@@ -79,7 +80,7 @@ var allTraits = map[Type]traits{
 	IQ4_NL:   {"IQ4_NL", 32, 18, 0, 0},
 	21:       {"IQ3_S", 256, 110, 0, 0},
 	22:       {"IQ2_S", 256, 82, 0, 0},
-	23:       {"IQ4_XS", 256, 136, 0, 0},
+	IQ4_XS:   {"IQ4_XS", 256, 136, 0, 0},
 	29:       {"IQ1_M", 256, 56, 0, 0},
 	TQ1_0:    {"TQ1_0", 256, 54, 0, 0},
 	TQ2_0:    {"TQ2_0", 256, 66, 0, 0},

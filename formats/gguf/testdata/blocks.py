@@ -7,6 +7,7 @@ from gguf import GGMLQuantizationType as T, GGML_QUANT_SIZES, quants
 HALVES = {  # where float16 numbers stand in a block
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2],
     "Q5_K": [0, 2], "Q6_K": [208], "TQ1_0": [52], "TQ2_0": [64], "MXFP4": [], "Q1_0": [0], "Q2_0": [0], "IQ4_NL": [0],
+    "IQ4_XS": [0],
 }
 out, rng = [], np.random.default_rng(7)
 
