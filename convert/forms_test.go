@@ -90,6 +90,7 @@ func forms(t *testing.T) []*form {
 			Scale: packed.Scale{Kind: packed.ScaleRow, DType: packed.ScaleF32, Signed: true}, Zero: true},
 		{Name: "e", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.Int4), Scale: group(32, packed.ScaleBF16, true),
 			Min: true, Order: true},
+		{Name: "f", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.IQ4NL), Scale: group(32, packed.ScaleF16, true)},
 	} {
 		list = append(list, newForm(t, r, e))
 	}

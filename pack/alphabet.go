@@ -20,11 +20,13 @@ var (
 	Int4    = Alphabet{"int4", span(-8, 7)}
 	Int8    = Alphabet{"int8", span(-128, 127)}
 	E2M1    = Alphabet{"e2m1", []int8{-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12}}
+	// IQ4NL is the table of ggml's IQ4_NL and IQ4_XS, kvalues_iq4nl. It has no zero.
+	IQ4NL = Alphabet{"iq4nl", []int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}}
 )
 
 // Alphabets in the order of their width.
 func Alphabets() []Alphabet {
-	return []Alphabet{Int1, Ternary, Int2, Int2Odd, Int2Q, Int4, E2M1, Int8}
+	return []Alphabet{Int1, Ternary, Int2, Int2Odd, Int2Q, Int4, E2M1, IQ4NL, Int8}
 }
 
 // FindAlphabet returns the alphabet with that name.

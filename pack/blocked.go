@@ -11,7 +11,7 @@ func blockedLayouts() []definition {
 			Name: "blocked", Version: 1,
 			Source:    "the common ground of libxsmm and Vec-LUT",
 			Summary:   "blocks of bm rows by bk columns, row-major inside: the plain blocked layout, readable by eye",
-			Alphabets: []Alphabet{Ternary, Int2, Int2Odd, Int2Q, Int1, Int4, E2M1, Int8},
+			Alphabets: []Alphabet{Ternary, Int2, Int2Odd, Int2Q, Int1, Int4, E2M1, IQ4NL, Int8},
 			Let:       []string{"e = m/bm*bm*K + k/bk*bm*bk + m%bm*bk + k%bk"},
 			Address:   []Rule{{Byte: "e*bits/8", Bit: "e*bits%8"}},
 			Example:   Shape{32, 64},

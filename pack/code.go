@@ -41,9 +41,9 @@ func newCode(values ...int8) code {
 	return c
 }
 
-// ascending gives the digits 0, 1, 2 … to the values of an alphabet in ascending order. All alphabets but e2m1 are
-// arithmetic progressions, so a weight is an affine function of its digit: kernels may multiply digits, unsigned, and
-// correct with the sum of the activations.
+// ascending gives the digits 0, 1, 2 … to the values of an alphabet in ascending order. All alphabets but e2m1 and
+// iq4nl are arithmetic progressions, so a weight is an affine function of its digit: kernels may multiply digits,
+// unsigned, and correct with the sum of the activations.
 func ascending(a Alphabet) code { return newCode(a.Values...) }
 
 // twosComplement is the code of int8: the digit is the byte itself.

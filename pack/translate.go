@@ -9,18 +9,23 @@ type translation struct {
 // unusedByte is the byte of unused: no code and no digit that goes through a translation.
 const unusedByte = uint8(0x80)
 
-// newTranslations makes the translations of a code table, there and back. They are nil where values or digits are
-// further apart than a translation reaches.
+// newTranslations makes the translations of a code table, there and back. One is nil where the bytes that it starts
+// from are further apart than it reaches.
 func newTranslations(c *code) (encoding, decoding *translation) {
 	values := c.ascending()
-	if len(c.values) > 32 || len(values) == 0 || int(values[len(values)-1])-int(values[0]) > 31 {
+	if len(c.values) > 32 || len(values) == 0 {
 		return nil, nil
 	}
-	encoding, decoding = &translation{first: uint8(values[0])}, &translation{}
+	decoding = &translation{}
 	for _, v := range values {
-		digit := c.digits[uint8(v)]
-		encoding.table[uint8(v)-encoding.first] = digit ^ unusedByte
-		decoding.table[digit] = uint8(v) ^ unusedByte
+		decoding.table[c.digits[uint8(v)]] = uint8(v) ^ unusedByte
+	}
+	if int(values[len(values)-1])-int(values[0]) > 31 {
+		return nil, decoding
+	}
+	encoding = &translation{first: uint8(values[0])}
+	for _, v := range values {
+		encoding.table[uint8(v)-encoding.first] = c.digits[uint8(v)] ^ unusedByte
 	}
 	return encoding, decoding
 }

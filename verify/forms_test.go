@@ -60,7 +60,7 @@ func everyForm(t testing.TB) *sample.Model {
 		return q
 	}
 	int4, e2m1 := pack.Spec{Name: "vnni4i", Alphabet: "int4"}, pack.Spec{Name: "vnni4i", Alphabet: "e2m1"}
-	int8 := pack.Spec{Name: "vnni4", Alphabet: "int8"}
+	int8, iq4nl := pack.Spec{Name: "vnni4", Alphabet: "int8"}, pack.Spec{Name: "vnni4i", Alphabet: "iq4nl"}
 	minima := form("f", int4, 0, pack.Shape{M: 20, K: 100}, group(32, packed.ScaleF16, true), has{order: true})
 	minima.Minima = slices.Repeat([]float32{-1.5, 0.25, 3, -65504}, len(minima.Scales)/4)
 	return withGolden(t, &sample.Model{
@@ -74,6 +74,7 @@ func everyForm(t testing.TB) *sample.Model {
 			form("e", int4, 3, pack.Shape{M: 33, K: 70}, group(32, packed.ScaleF16, true),
 				has{zero: true, order: true}),
 			minima,
+			form("g", iq4nl, 0, pack.Shape{M: 33, K: 100}, group(32, packed.ScaleF16, true), has{}),
 		},
 		Activation: packed.Activation{Kind: packed.ActivationGroup, Size: 32},
 		Recipe:     packed.Recipe{Golden: "kernel"},

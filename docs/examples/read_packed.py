@@ -14,11 +14,11 @@ import sys
 
 import numpy as np
 
-BITS = {"int1": 1, "ternary": 2, "int2": 2, "int2odd": 2, "int2q": 2, "int4": 4, "e2m1": 4}
-E2M1 = [0, 1, 2, 3, 4, 6, 8, 12]
+BITS = {"int1": 1, "ternary": 2, "int2": 2, "int2odd": 2, "int2q": 2, "int4": 4, "e2m1": 4, "iq4nl": 4}
 DIGITS = {  # the code tables of LAYOUTS.md: digit -> weight; None is not a digit
     "int1": [1, -1], "ternary": [0, 1, -1, None], "int2": [-2, -1, 0, 1], "int2odd": [-3, -1, 1, 3], "int2q": [-1, 0, 1, 2],
-    "int4": list(range(-8, 8)), "e2m1": E2M1 + [None] + [-x for x in E2M1[1:]],
+    "int4": list(range(-8, 8)), "e2m1": [0, 1, 2, 3, 4, 6, 8, 12, None, -1, -2, -3, -4, -6, -8, -12],
+    "iq4nl": [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
 }
 DTYPES = {"F32": "<f4", "F16": "<f2", "U8": "u1", "I8": "i1", "I32": "<i4", "BF16": "<u2"}
 
