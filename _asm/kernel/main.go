@@ -91,7 +91,7 @@ func (f *file) table(name, doc string, funcs []string) {
 		}
 		fmt.Fprintf(&f.decls, "\n//go:noescape\nfunc %s(t *Tile)\n", fn)
 	}
-	name = strings.Replace(strings.ToUpper(name[:1])+name[1:], "E2m1", "E2M1", 1)
+	name = strings.ToUpper(name[:1]) + name[1:]
 	fmt.Fprintf(&f.decls, "\n// %s %s\nvar %s = []func(*Tile){%s}\n", name, doc, name, strings.Join(funcs, ", "))
 	f.absent = append(f.absent, declaration{name, fmt.Sprintf("var %s []func(*Tile)", name)})
 }

@@ -13,7 +13,8 @@ import "fmt"
 // both lanes, the upper one shifted by four.
 //
 // Without VPDPBUSD the products of two columns are summed in 16 bits, as far as the bound that comes with the tile
-// allows, then in 32 bits on the stack; int8 goes to 32 bits at once. Several tokens multiply a panel in two halves,
+// allows, then in 32 bits on the stack; int8, and fields of weights up to
+// ±127, go to 32 bits at once. Several tokens multiply a panel in two halves,
 // and one token two panels at a time (panels_avx2_tiles.go).
 //
 // General registers: DI weights, SI activations, R8 bytes between tokens, CX steps, BX steps until the sums are
@@ -22,7 +23,8 @@ type ymm struct {
 	*file
 	vnni   bool
 	bits   int
-	rows   int // per panel
+	large  bool // fields hold weights up to ±127: without VPDPBUSD they are multiplied as int8 is
+	rows   int  // per panel
 	tokens int
 	pair   bool // two panels at a time, for one token
 	second bool // the second one of them
@@ -32,7 +34,9 @@ type ymm struct {
 	v, index, operand, product int // registers: packed weights, fields of four bits, decoded fields, product
 	xs                         []int
 	table                      []int  // for the lower and the upper field of four bits
-	constant                   string // 15 in every byte, for int8 what its product needs; a register or memory
+	bytes                      []int  // signed weights of a half, whose magnitudes are its operands
+	constant                   string // 15 in every byte, for int8 with VPDPBUSD 128; a register or memory
+	ones                       string // 1 in every 16 bits, for the products of signed bytes
 	shift                      string // of the lanes, for 1-bit weights, and the mask of each operand
 	masks                      []string
 
@@ -52,7 +56,10 @@ func (g *ymm) regs() int   { return max(1, operandsY/g.fields()) }
 func (g *ymm) stride() int { return g.rows * g.bits / 2 }
 
 // wide reports whether accumulators are 32 bits wide from the start.
-func (g *ymm) wide() bool { return g.vnni || g.bits == 8 }
+func (g *ymm) wide() bool { return g.vnni || g.signedBytes() }
+
+// signedBytes reports whether weights are multiplied as signed bytes, by their magnitudes.
+func (g *ymm) signedBytes() bool { return !g.vnni && (g.bits == 8 || g.large) }
 
 // copies is the number of accumulators used alternately, to hide the latency of VPDPBUSD.
 func (g *ymm) copies() int {
@@ -99,31 +106,10 @@ func avxvnniFile() *file { return ymmFile("avxvnni", "AVXVNNI", true) }
 func ymmFile(isa, suffix string, vnni bool) *file {
 	f := newFile("panels_"+isa, "amd64")
 	for _, bits := range []int{1, 2, 4, 8} {
-		for _, rows := range []int{32, 64} {
-			table := fmt.Sprintf("fields%dRows%d%s", bits, rows, suffix)
-			var funcs []string
-			most := 2
-			if !vnni {
-				most = tileTokens(bits)
-			}
-			for t := 1; t <= most; t++ {
-				g := &ymm{file: f, vnni: vnni, bits: bits, rows: rows, tokens: t}
-				name := fmt.Sprintf("%sx%d", table, t)
-				g.function(name)
-				funcs = append(funcs, name)
-			}
-			f.table(table, fmt.Sprintf("multiply %d lanes of %d-row panels of %d-bit fields, up to %d tokens at once.",
-				8*operandsY*bits/8, rows, bits, most), funcs)
-		}
-		if !vnni && bits >= 4 {
-			pairs := fmt.Sprintf("fields%dPairs%s", bits, suffix)
-			g := &ymm{file: f, bits: bits, rows: 32, tokens: 1, pair: true}
-			g.function(pairs + "x1")
-			f.table(pairs, fmt.Sprintf("multiply pairs of 32-row panels of %d-bit fields, one token at once.", bits),
-				[]string{pairs + "x1"})
-		}
+		ymm{file: f, vnni: vnni, bits: bits}.functions(fmt.Sprintf("fields%d", bits), suffix)
 	}
 	if !vnni {
+		ymm{file: f, bits: 4, large: true}.functions("large4", suffix)
 		bits256Functions(f) // the same for both: it needs no products
 		rows256Functions(f) // the same for both: see docs/KERNELS.md
 	}
@@ -131,6 +117,35 @@ func ymmFile(isa, suffix string, vnni bool) *file {
 	trits.function()
 	f.table("base3"+suffix, "multiply 80-row panels of base-3 bytes, one token at a time.", []string{trits.name})
 	return f
+}
+
+// functions writes the functions of a kernel: for both panel heights and every number of tokens at once, and for pairs.
+func (g ymm) functions(name, suffix string) {
+	what, most := fmt.Sprintf("%d-bit fields", g.bits), 2
+	if g.large {
+		what += " of weights up to ±127"
+	}
+	if !g.vnni {
+		most = g.tileTokens()
+	}
+	for _, g.rows = range []int{32, 64} {
+		table := fmt.Sprintf("%sRows%d%s", name, g.rows, suffix)
+		var funcs []string
+		for g.tokens = 1; g.tokens <= most; g.tokens++ {
+			one, name := g, fmt.Sprintf("%sx%d", table, g.tokens)
+			one.function(name)
+			funcs = append(funcs, name)
+		}
+		g.file.table(table, fmt.Sprintf("multiply %d lanes of %d-row panels of %s, up to %d tokens at once.",
+			8*operandsY*g.bits/8, g.rows, what, most), funcs)
+	}
+	if !g.vnni && g.bits >= 4 {
+		pairs := name + "Pairs" + suffix
+		g.rows, g.tokens, g.pair = 32, 1, true
+		g.function(pairs + "x1")
+		g.file.table(pairs, fmt.Sprintf("multiply pairs of 32-row panels of %s, one token at once.", what),
+			[]string{pairs + "x1"})
+	}
 }
 
 func (g *ymm) function(name string) {
@@ -213,7 +228,7 @@ func (g *ymm) allocate() {
 	take := func() int { free++; return free - 1 }
 	g.v, g.index, g.operand = take(), take(), take()
 	g.product = g.operand
-	if g.ops = []int{g.operand}; !g.vnni && g.bits < 8 {
+	if g.ops = []int{g.operand}; !g.wide() {
 		for range min(g.fields(), operandsY) - 1 {
 			g.ops = append(g.ops, take())
 		}
@@ -244,16 +259,19 @@ func (g *ymm) allocate() {
 		g.table = append(g.table, t)
 		g.p("VBROADCASTI128 (Tile_Table+%d)(AX), Y%d", 16*i, t)
 	}
-	words := bytesOf(0x0f)
-	if g.bits == 8 && g.vnni {
-		words = bytesOf(0x80)
-	} else if g.bits == 8 {
-		words = "0x00010001"
-	}
 	if free > 16 {
 		panic("ymm: out of registers")
 	}
-	g.constant = held("y"+words[2:], repeat(words, 8))
+	words := bytesOf(0x0f)
+	if g.bits == 8 {
+		words = bytesOf(0x80)
+	}
+	if g.bits < 8 || g.vnni {
+		g.constant = held("y"+words[2:], repeat(words, 8))
+	}
+	if g.signedBytes() {
+		g.ones = held("y00010001", repeat("0x00010001", 8))
+	}
 }
 
 // blocks emits all steps, in blocks after which 16-bit accumulators are widened: the last block in registers, earlier
@@ -392,7 +410,7 @@ func (g *ymm) eachPanel(emit func()) {
 // register multiplies the fields of a register: operands i, i+1 …
 func (g *ymm) register(off, i, copy int) {
 	if g.bits == 8 {
-		g.bytes(off, i, copy)
+		g.int8s(off, i, copy)
 		return
 	}
 	if g.bits == 1 {
@@ -411,6 +429,11 @@ func (g *ymm) register(off, i, copy int) {
 // nibble multiplies the one or two fields in four bits.
 func (g *ymm) nibble(i, copy int) {
 	for f, table := range g.table {
+		if g.large && !g.vnni {
+			g.p("VPSHUFB Y%d, Y%d, Y%d", g.index, table, g.index)
+			g.signed(g.index, g.operand, g.index, g.acc(0, i+f, copy))
+			continue
+		}
 		g.p("VPSHUFB Y%d, Y%d, Y%d", g.index, table, g.next(i+f))
 		g.multiply(i+f, copy)
 	}
@@ -474,26 +497,28 @@ func (g *ymm) addTo(add string, sum, product int) {
 	}
 }
 
-// bytes multiplies a register of int8. Without VPDPBUSD the weight's sign is transferred to the activation: the product
-// of magnitude and signed activation needs 15 bits and a sign, and so does the sum for two columns (2·128·127 < 2¹⁵).
-func (g *ymm) bytes(off, i, copy int) {
-	if g.vnni {
-		g.p("VPXOR %d(DI), %s, Y%d", off, g.constant, g.operand)
-	} else {
+// int8s multiplies a register of int8.
+func (g *ymm) int8s(off, i, copy int) {
+	if g.signedBytes() {
 		g.p("VMOVDQU %s, Y%d", g.weights(off), g.v)
-		g.p("VPABSB Y%d, Y%d", g.v, g.index)
+		g.signed(g.v, g.index, g.product, g.acc(0, i, copy))
+		return
 	}
+	g.p("VPXOR %d(DI), %s, Y%d", off, g.constant, g.operand)
 	for t := range g.tokens {
-		a := g.acc(t, i, copy)
-		if g.vnni {
-			g.p("%s", vpdpbusd(a, g.operand, g.xs[t]))
-			continue
-		}
-		g.p("VPSIGNB Y%d, Y%d, Y%d", g.v, g.xs[t], g.product)
-		g.p("VPMADDUBSW Y%d, Y%d, Y%d", g.product, g.index, g.product)
-		g.p("VPMADDWD %s, Y%d, Y%d", g.constant, g.product, g.sumOr(a, g.product))
-		g.addTo("VPADDD", a, g.product)
+		g.p("%s", vpdpbusd(g.acc(t, i, copy), g.operand, g.xs[t]))
 	}
+}
+
+// signed adds the products of signed bytes and the only token to an accumulator. The weight's sign is transferred to
+// the activation: the product of magnitude and signed activation needs 15 bits and a sign, and so does the sum for two
+// columns (2·128·127 < 2¹⁵). The register of the product may be that of the weights.
+func (g *ymm) signed(weights, magnitude, product, sum int) {
+	g.p("VPABSB Y%d, Y%d", weights, magnitude)
+	g.p("VPSIGNB Y%d, Y%d, Y%d", weights, g.xs[0], product)
+	g.p("VPMADDUBSW Y%d, Y%d, Y%d", product, magnitude, product)
+	g.p("VPMADDWD %s, Y%d, Y%d", g.ones, product, g.sumOr(sum, product))
+	g.addTo("VPADDD", sum, product)
 }
 
 // finish applies mul and add and stores the accumulators as results: field f of register r holds rows f·lanes+8·r … of

@@ -8,10 +8,10 @@ import "fmt"
 // multiplied in two halves, one after the other, each by all tokens: two operands are made once for up to six of them,
 // and the second half finds the weights in the cache.
 
-// tileTokens is the maximum number of tokens of a tile. Two registers of int8 are kept in addition to their magnitudes,
-// which leaves room for one token less.
-func tileTokens(bits int) int {
-	if bits == 8 {
+// tileTokens is the maximum number of tokens of a tile. Two registers of signed bytes are kept in addition to their
+// magnitudes, which leaves room for one token less.
+func (g *ymm) tileTokens() int {
+	if g.signedBytes() {
 		return 5
 	}
 	return 6
@@ -66,15 +66,15 @@ func (g *ymm) secondResults() {
 	move("SUB")
 }
 
-// allocateTile assigns the registers above the accumulators of a tile: index and operand are its operands, for int8
-// their magnitudes, and v holds packed weights, then products. The remaining ones hold constants.
+// allocateTile assigns the registers above the accumulators of a tile: index and operand are its operands, for signed
+// bytes their magnitudes, and v holds packed weights, then products. The remaining ones hold constants.
 func (g *ymm) allocateTile() {
 	free := g.sums()
 	take := func() int { free++; return free - 1 }
 	g.index, g.operand, g.v, g.xs = take(), take(), take(), []int{take()}
 	g.product, g.table = g.v, nil
-	if g.bits == 8 {
-		g.table = []int{take(), take()} // here the weights, not tables
+	if g.signedBytes() {
+		g.bytes = []int{take(), take()}
 	}
 	if free > 16 {
 		panic("ymm: out of registers")
@@ -96,14 +96,15 @@ func (g *ymm) allocateTile() {
 		for i := range operandsY {
 			g.masks = append(g.masks, held("y"+bytesOf(1 << i)[2:], repeat(bytesOf(1<<i), 8)))
 		}
-	case 8:
-		g.constant = held("y00010001", repeat("0x00010001", 8))
-	default:
+	case 2, 4:
 		for i := 0; i < g.fields()/2 && left(); i++ {
 			g.table = append(g.table, take())
 			g.loadTable(i, g.table[i])
 		}
 		g.constant = held("y0f0f0f0f", repeat("0x0f0f0f0f", 8))
+	}
+	if g.signedBytes() {
+		g.ones = held("y00010001", repeat("0x00010001", 8))
 	}
 }
 
@@ -132,7 +133,7 @@ func (g *ymm) tileStep(u int) {
 	case 4:
 		g.tileOperands4(off + 32*g.half)
 	case 8:
-		for i, w := range g.table {
+		for i, w := range g.bytes {
 			g.p("VMOVDQU %d(DI), Y%d", off+64*g.half+32*i, w)
 			g.p("VPABSB Y%d, Y%d", w, []int{g.index, g.operand}[i])
 		}
@@ -153,10 +154,10 @@ func (g *ymm) tileProducts(t int) {
 			emit(i, g.acc(t, i, 0))
 		}
 	}
-	if g.bits == 8 {
-		both(func(i, a int) { g.p("VPSIGNB Y%d, Y%d, Y%d", g.table[i], g.xs[0], by[i]) })
+	if g.signedBytes() {
+		both(func(i, a int) { g.p("VPSIGNB Y%d, Y%d, Y%d", g.bytes[i], g.xs[0], by[i]) })
 		both(func(i, a int) { g.p("VPMADDUBSW Y%d, Y%d, Y%d", by[i], operands[i], by[i]) })
-		both(func(i, a int) { g.p("VPMADDWD %s, Y%d, Y%d", g.constant, by[i], g.sumOr(a, by[i])) })
+		both(func(i, a int) { g.p("VPMADDWD %s, Y%d, Y%d", g.ones, by[i], g.sumOr(a, by[i])) })
 		both(func(i, a int) { g.addTo("VPADDD", a, by[i]) })
 		return
 	}
@@ -187,11 +188,18 @@ func (g *ymm) tileOperands2(off int) {
 
 // tileOperands4 decodes both fields of a register.
 func (g *ymm) tileOperands4(off int) {
-	table := g.tableIn(0, g.xs[0])
+	low, high, table := g.index, g.operand, g.tableIn(0, g.xs[0])
+	if g.signedBytes() {
+		low, high = g.bytes[0], g.bytes[1]
+	}
 	g.p("VMOVDQU %d(DI), Y%d", off, g.v)
-	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, g.index)
+	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, low)
 	g.p("VPSRLW $4, Y%d, Y%d", g.v, g.v)
-	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, g.operand)
-	g.p("VPSHUFB Y%d, Y%d, Y%d", g.index, table, g.index)
-	g.p("VPSHUFB Y%d, Y%d, Y%d", g.operand, table, g.operand)
+	g.p("VPAND %s, Y%d, Y%d", g.constant, g.v, high)
+	g.p("VPSHUFB Y%d, Y%d, Y%d", low, table, low)
+	g.p("VPSHUFB Y%d, Y%d, Y%d", high, table, high)
+	if g.signedBytes() {
+		g.p("VPABSB Y%d, Y%d", low, g.index)
+		g.p("VPABSB Y%d, Y%d", high, g.operand)
+	}
 }

@@ -17,17 +17,17 @@ import (
 
 // stream is one kind of packed weights.
 type stream struct {
-	name  string
-	what  string   // the weights that panels consist of, for doc
-	bits  int      // per field
-	regs  int      // 64-byte registers per step
-	split int      // groups of four columns that share a register: lane l belongs to group l·split/16
-	pair  bool     // the upper half of a register belongs to the next panel, R11 bytes further on
-	share int      // number of panels that the registers hold, one after the other, each R11 bytes further on; 0 = one
-	most  int      // maximum number of tokens at once
-	whole bool     // open fills a register per field
-	minus bool     // operands fall as weights rise: Tile.Mul is −1
-	fixed []string // 64 bytes that open needs in register fixedReg
+	name   string
+	what   string // the weights that panels consist of, for doc
+	bits   int    // per field
+	regs   int    // 64-byte registers per step
+	split  int    // groups of four columns that share a register: lane l belongs to group l·split/16
+	pair   bool   // the upper half of a register belongs to the next panel, R11 bytes further on
+	share  int    // number of panels that the registers hold, one after the other, each R11 bytes further on; 0 = one
+	most   int    // maximum number of tokens at once
+	whole  bool   // open fills a register per field
+	minus  bool   // operands fall as weights rise: Tile.Mul is −1
+	lookup bool   // open looks operands up in Tile.Table, by four bits, in register tableReg
 
 	// open loads the packed weights at an address into operand register d[0]; d[1] is free. With whole it fills all of
 	// d.
@@ -87,7 +87,7 @@ type vnni512 struct {
 	xs       []int          // activations
 	ys       []int          // scaled results of all tokens; none = they are in memory
 	spread   int            // control of the shuffle for split = 4
-	fixedReg int            // register of the stream's fixed bytes
+	tableReg int            // register of the table, in every 128-bit lane
 	wanted   []string       // constants requested in a dry run
 	inReg    map[string]int // constants in registers
 }
@@ -314,13 +314,17 @@ func (g *vnni512) allocate() {
 		g.ops = g.take(3)
 		g.xs = g.take(g.tokens)
 	}
+	tables := 0
+	if g.lookup {
+		tables = 1
+	}
 	if n := g.tokens * len(g.places()); g.held && g.room == noRoom && g.split < 4 &&
-		g.free+n+min(1, len(g.fixed)) < 32 {
+		g.free+n+tables < 32 {
 		g.ys = g.take(n)
 	}
-	if g.fixed != nil {
-		g.fixedReg = g.take(1)[0]
-		g.p("VMOVDQU64 %s, Z%d", g.rodata("fixed_"+g.stream.name, g.fixed), g.fixedReg)
+	if g.lookup {
+		g.tableReg = g.take(1)[0]
+		g.p("VBROADCASTI32X4 (Tile_Table)(AX), Z%d", g.tableReg)
 	}
 	if g.split == 4 {
 		g.spread = g.take(1)[0]

@@ -36,9 +36,9 @@ func streams512() []stream {
 	}
 	for _, rows := range []int{32, 64} {
 		for _, s := range []stream{{
-			name: fmt.Sprintf("e2m1Rows%dAVX512", rows),
-			what: fmt.Sprintf("%d-row panels of 4-bit fields that hold E2M1", rows),
-			bits: 4, regs: rows / 32, split: 1, open: e2m1With512, whole: true, fixed: e2m1Table(),
+			name: fmt.Sprintf("lookup4Rows%dAVX512", rows),
+			what: fmt.Sprintf("%d-row panels of 4-bit fields that are looked up", rows),
+			bits: 4, regs: rows / 32, split: 1, open: lookup512, whole: true, lookup: true,
 		}, {
 			name: fmt.Sprintf("int8Rows%dAVX512", rows),
 			what: fmt.Sprintf("%d-row panels of int8", rows),
@@ -100,25 +100,15 @@ func bytes512(g *vnni512, d []int, at string, masked bool) {
 	g.p("VPXORD%s %s, Z%d, Z%d", suffix, sign, d[0], d[0])
 }
 
-// e2m1With512 decodes codes by lookup: an operand is the weight plus 12.
-func e2m1With512(g *vnni512, d []int, at string, masked bool) {
+// lookup512 looks fields up: an operand is an unsigned byte of the table.
+func lookup512(g *vnni512, d []int, at string, masked bool) {
 	low, suffix := g.constant(bytesOf(0x0f))
 	g.load(d[0], at, masked)
 	g.p("VPSRLW $4, Z%d, Z%d", d[0], d[1])
 	for _, v := range d {
 		g.p("VPANDD%s %s, Z%d, Z%d", suffix, low, v, v)
-		g.p("VPSHUFB Z%d, Z%d, Z%d", v, g.fixedReg, v)
+		g.p("VPSHUFB Z%d, Z%d, Z%d", v, g.tableReg, v)
 	}
-}
-
-// e2m1Table is the weight plus 12 by code: sign in bit 3, magnitudes in halves upwards. Code 8 is not used.
-func e2m1Table() []string {
-	magnitudes := []int{0, 1, 2, 3, 4, 6, 8, 12}
-	var t [16]byte
-	for i, m := range magnitudes {
-		t[i], t[8+i] = byte(12+m), byte(12-m)
-	}
-	return dwords(bytes.Repeat(t[:], 4))
 }
 
 // identity8 holds the unit vectors of eight bits.

@@ -10,8 +10,8 @@ import "fmt"
 // With dot products a register of activations holds four groups of four columns, and SDOT selects one of them.
 // Accumulators for more than two tokens leave registers for half of the operands, and a panel is processed in two
 // passes. Without dot products every operand has two 16-bit accumulators, one per byte of eight, for as many steps as
-// the bound that comes with the tile allows, and they are added pairwise to 32-bit sums on the stack. Products of int8
-// are added to 32-bit sums in registers at once.
+// the bound that comes with the tile allows, and they are added pairwise to 32-bit sums on the stack. Products of int8,
+// and of fields of weights up to ±127, are added to 32-bit sums in registers at once.
 //
 // With dot products int4 needs no lookup either (scaled). A byte with its highest bit flipped is 16·h + l, signed,
 // where h is the weight of the upper field and l the weight of the lower one plus 8: sums of whole bytes, minus the
@@ -20,6 +20,7 @@ type neon struct {
 	*file
 	dot    bool
 	scaled bool
+	large  bool // fields hold weights up to ±127
 	bits   int
 	rows   int // per panel
 	tokens int
@@ -68,7 +69,7 @@ func (g *neon) sums() int {
 var pointersNEON = []int{4, 5, 12, 13, 14}
 
 // onStack reports whether accumulators are widened on the stack.
-func (g *neon) onStack() bool { return !g.dot && g.bits < 8 }
+func (g *neon) onStack() bool { return !g.dot && g.bits < 8 && !g.large }
 
 func dotFile() *file  { return neonFile("panels_dotprod", "DotProd", true) }
 func baseFile() *file { return neonFile("panels_neon", "NEON", false) }
@@ -82,6 +83,9 @@ func neonFile(name, suffix string, dot bool) *file {
 	if dot {
 		g := neon{file: f, dot: dot, bits: 4, scaled: true}
 		g.functions("int4Rows%d"+suffix, "int4")
+	} else {
+		g := neon{file: f, bits: 4, large: true}
+		g.functions("large4Rows%d"+suffix, "4-bit fields of weights up to ±127")
 	}
 	tritsNEON(f, "base3"+suffix, dot)
 	rowsNEON(f, suffix, dot)
@@ -273,10 +277,10 @@ func (g *neon) multiply(v, i, u int) {
 		switch {
 		case g.dot:
 			g.sdot(t*g.operands()+i-g.first, v, x, u)
-		case g.bits < 8:
+		case g.onStack():
 			g.w("smlal", 2*i, v, x)
 			g.w("smlal2", 2*i+1, v, x)
-		default:
+		default: // v may be the register of operands, which is read before it is written
 			g.w("smull", g.index, v, x)
 			g.w("smull2", g.operand, v, x)
 			g.w("sadalp", 2*i, g.index)

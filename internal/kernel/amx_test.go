@@ -49,7 +49,7 @@ func eachTiled(t *testing.T, test func(t *testing.T, c tiledCase)) {
 		}
 		count++
 		c := tiledCase{spec, k, rand.New(rand.NewPCG(51, uint64(count))), count, modelled()}
-		if spec.Alphabet == pack.E2M1.Name || slices.Contains(int2s, spec.Alphabet) {
+		if slices.Contains(tables4, spec.Alphabet) || slices.Contains(int2s, spec.Alphabet) {
 			c.step *= 6
 		}
 		t.Run(spec.Name+"/"+spec.Alphabet, func(t *testing.T) {
@@ -57,7 +57,7 @@ func eachTiled(t *testing.T, test func(t *testing.T, c tiledCase)) {
 			test(t, c)
 		})
 	}
-	if count != 19 {
+	if count != 21 {
 		t.Errorf("%d layouts with their alphabets", count)
 	}
 }

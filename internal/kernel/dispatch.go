@@ -71,6 +71,8 @@ var (
 	int2s   = []string{pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}
 	int4    = []string{pack.Int4.Name}
 	e2m1    = []string{pack.E2M1.Name}
+	iq4nl   = []string{pack.IQ4NL.Name}
+	tables4 = slices.Concat(e2m1, iq4nl) // of four bits, of which a table makes weights
 	int8s   = []string{pack.Int8.Name}
 )
 
@@ -106,14 +108,12 @@ func avx512Table(isa ISA) []row {
 		{"vnni4i-64", int1, maskedAVX512(8, 8, asm.Fields1Rows64AVX512, nil, nil)},
 		{"vnni4i-64", int4, maskedAVX512(4, 32, asm.Fields4Rows64AVX512, asm.Fields4Pairs64AVX512, nil).
 			tiled(fields128AMX, fields4Tiles(2))},
-		{"vnni4i", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products", asm.E2M1Rows32AVX512,
-			asm.E2M1Pairs32AVX512).tiled(fields64AMX, fields4Tiles(1))},
-		{"vnni4i-64", e2m1, digitsAVX512("codes looked up by a byte shuffle, 512-bit dot products",
-			asm.E2M1Rows64AVX512, asm.E2M1Pairs64AVX512).tiled(fields128AMX, fields4Tiles(2))},
-		{"vnni4", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows32AVX512,
-			asm.Int8Pairs32AVX512).tiled(bytes128AMX, byteTiles(1))},
-		{"vnni4-64", int8s, digitsAVX512("512-bit dot products", asm.Int8Rows64AVX512,
-			asm.Int8Pairs64AVX512).tiled(bytes256AMX, byteTiles(2))},
+		{"vnni4i", tables4, lookupAVX512(asm.Lookup4Rows32AVX512, asm.Lookup4Pairs32AVX512).
+			tiled(fields64AMX, fields4Tiles(1))},
+		{"vnni4i-64", tables4, lookupAVX512(asm.Lookup4Rows64AVX512, asm.Lookup4Pairs64AVX512).
+			tiled(fields128AMX, fields4Tiles(2))},
+		{"vnni4", int8s, int8AVX512(asm.Int8Rows32AVX512, asm.Int8Pairs32AVX512).tiled(bytes128AMX, byteTiles(1))},
+		{"vnni4-64", int8s, int8AVX512(asm.Int8Rows64AVX512, asm.Int8Pairs64AVX512).tiled(bytes256AMX, byteTiles(2))},
 		{"vnni4t", ternary, base3AVX512(asm.Base3AVX512).tiled(base3AMX, base3Tiles)},
 		{"i2s", ternary, rowMajorAVX512(isa, asm.RowMajorAVX512)},
 		{"*", nil, repacked(isa)},
@@ -139,6 +139,7 @@ func panelSets() []panelSet {
 		fields1: funcs{asm.Fields1Rows32AVX2, asm.Fields1Rows64AVX2}, binary: binaryX86(), binaryMax: binaryMaxX86,
 		fields2: funcs{asm.Fields2Rows32AVX2, asm.Fields2Rows64AVX2},
 		fields4: funcs{asm.Fields4Rows32AVX2, asm.Fields4Rows64AVX2}, lookup: unsignedLookup,
+		large4: funcs{asm.Large4Rows32AVX2, asm.Large4Rows64AVX2}, pairsLarge4: asm.Large4PairsAVX2,
 		fields8: funcs{asm.Fields8Rows32AVX2, asm.Fields8Rows64AVX2}, int8: operands{mul: 1},
 		pairs4: asm.Fields4PairsAVX2, pairs8: asm.Fields8PairsAVX2,
 		binaryLUT: funcs{asm.BinaryLUTRows32AVX2, asm.BinaryLUTRows64AVX2},
@@ -161,6 +162,7 @@ func panelSets() []panelSet {
 		fields1: funcs{asm.Fields1Rows32NEON, asm.Fields1Rows64NEON}, binary: binaryNEON,
 		fields2: funcs{asm.Fields2Rows32NEON, asm.Fields2Rows64NEON},
 		fields4: funcs{asm.Fields4Rows32NEON, asm.Fields4Rows64NEON}, lookup: signedLookup,
+		large4:  funcs{asm.Large4Rows32NEON, asm.Large4Rows64NEON},
 		fields8: funcs{asm.Fields8Rows32NEON, asm.Fields8Rows64NEON}, int8: operands{mul: 1},
 		binaryLUT: funcs{asm.BinaryLUTRows32NEON, asm.BinaryLUTRows64NEON},
 		base3:     asm.Base3NEON, base3Operands: operands{add: -1, block: columns16(2)},
@@ -179,12 +181,14 @@ func (s *panelSet) table() []row {
 		{"vnni4t", ternary, s.base3Bytes().vecLUT(s.vecLUTTokens, panelPhases(80, 64, asm.VecLUTIndexBase3))},
 		{"vnni4i", int2s, s.fields(2, rows32)},
 		{"vnni4i", e2m1, s.fields(4, rows32)},
+		{"vnni4i", iq4nl, s.largeFields(rows32)},
 		{"vnni4i", int4, s.int4Fields(rows32)},
 		{"vnni4", int8s, s.whole(8, rows32, s.fields8, s.int8)},
 		{"vnni4", int1, s.lut4(rows32)},
 		{"vnni4i", int1, s.binaryFields(rows32)},
 		{"vnni4i-64", int2s, s.fields(2, rows64)},
 		{"vnni4i-64", e2m1, s.fields(4, rows64)},
+		{"vnni4i-64", iq4nl, s.largeFields(rows64)},
 		{"vnni4i-64", int4, s.int4Fields(rows64)},
 		{"vnni4-64", int8s, s.whole(8, rows64, s.fields8, s.int8)},
 		{"vnni4-64", int1, s.lut4(rows64)},

@@ -26,7 +26,9 @@ type panelSet struct {
 
 	fields1, fields2, fields4, fields8 funcs             // fields of so many bits
 	pairs4, pairs8                     []func(*asm.Tile) // the last two, two panels of 32 rows at a time, by tokens − 1
-	int4                               funcs             // int4 that is not looked up; without them it is
+	large4                             funcs             // four bits, weights up to ±127; without them fields4
+	pairsLarge4                        []func(*asm.Tile)
+	int4                               funcs // int4 that is not looked up; without them it is
 	lookup                             func(values []int8, bits int) operands
 	binary, int8                       operands
 	binaryMax                          int   // columns that a sum of 1-bit weights holds; 0 = any number
@@ -103,6 +105,20 @@ func (s *panelSet) fields(bits int, h height) method {
 		})
 }
 
+// largeFields looks up fields of four bits whose weights reach ±127. Where products are summed in 16 bits, the products
+// of two columns by weights less the lowest one would not fit, those by the weights themselves do (2·127·127 < 2¹⁵).
+func (s *panelSet) largeFields(h height) method {
+	if s.large4[h] == nil {
+		return s.fields(4, h)
+	}
+	f := s.family(4, h, s.large4[h])
+	if h == rows32 {
+		f.pairs = s.pairsLarge4
+	}
+	return tiledMethod("codes looked up by byte shuffles, products of two columns widened at once", 4, f,
+		func(alphabet string) operands { return signedLookup(stored[alphabet], 4) })
+}
+
 // whole takes fields whose operands are not looked up.
 func (s *panelSet) whole(bits int, h height, list funcs, o operands) method {
 	return tiledMethod(s.about, 4, s.family(bits, h, list[h]), always(o))
@@ -147,9 +163,20 @@ func maskedAVX512(columns, lanes int, list, pairs, fours []func(*asm.Tile)) meth
 	return tiledMethod("fields cut out by masks, 512-bit dot products", columns, f, digitsOf).upTo(scaledMax)
 }
 
-// digitsAVX512 multiplies the digits of a layout.
-func digitsAVX512(about string, list, pairs []func(*asm.Tile)) method {
-	return tiledMethod(about, 4, family{funcs: list, columns: 4, groupwise: true, lanes: 16, pairs: pairs}, digitsOf)
+// int8AVX512 multiplies int8.
+func int8AVX512(list, pairs []func(*asm.Tile)) method {
+	return tiledMethod("512-bit dot products", 4, bytes512(list, pairs), digitsOf)
+}
+
+// lookupAVX512 looks up fields of four bits.
+func lookupAVX512(list, pairs []func(*asm.Tile)) method {
+	return tiledMethod("codes looked up by a byte shuffle, 512-bit dot products", 4, bytes512(list, pairs),
+		func(alphabet string) operands { return unsignedLookup(stored[alphabet], 4) })
+}
+
+// bytes512 is the family of functions on 512-bit registers that make whole bytes of weights.
+func bytes512(list, pairs []func(*asm.Tile)) family {
+	return family{funcs: list, columns: 4, groupwise: true, lanes: 16, pairs: pairs}
 }
 
 // base3AVX512 is for five trits in a byte.

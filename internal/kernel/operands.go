@@ -15,8 +15,8 @@ type operands struct {
 	block    int
 }
 
-// digits says how a weight follows from the digit that a layout of package pack stores for it. E2M1 is looked up as the
-// weight plus 12, trits are recoded to 1 − w, and int8 gets 128 added, which makes it unsigned.
+// digits says how a weight follows from the digit that a layout of package pack stores for it. Trits are recoded to
+// 1 − w, and int8 gets 128 added, which makes it unsigned.
 var digits = map[string]operands{
 	pack.Int1.Name:    {mul: -2, add: 1}, // +1, −1 = 0, 1
 	pack.Ternary.Name: {mul: -1, add: 1},
@@ -24,12 +24,12 @@ var digits = map[string]operands{
 	pack.Int2Odd.Name: {mul: 2, add: -3},
 	pack.Int2Q.Name:   {mul: 1, add: -1},
 	pack.Int4.Name:    {mul: 1, add: -8},
-	pack.E2M1.Name:    {mul: 1, add: -12},
 	pack.Int8.Name:    {mul: 1, add: -128},
 }
 
 // lookedUp returns operands for kernels that look up fields of the given number of bits by four bits: an operand is the
-// weight minus zero. values gives the weight of each digit that a layout stores.
+// weight minus zero. values gives the weight of each digit that a layout stores. The block is 0 where the products of
+// two columns do not fit 16 bits; then a kernel must not sum them there.
 func lookedUp(values []int8, bits int, zero int8) operands {
 	most := int(slices.Max(values)) - int(slices.Min(values))
 	o := operands{mul: 1, add: int32(zero), block: math.MaxInt16 / (2 * most * MaxActivation)}
@@ -66,4 +66,5 @@ var stored = map[string][]int8{
 	pack.Int2Q.Name:   pack.Int2Q.Values,
 	pack.Int4.Name:    pack.Int4.Values,
 	pack.E2M1.Name:    {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+	pack.IQ4NL.Name:   pack.IQ4NL.Values,
 }

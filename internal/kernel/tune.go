@@ -43,7 +43,7 @@ var (
 		"prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once", 4, 6, true,
 		ramp, ramp}
 	twoStreams = Tuning{"two-streams",
-		"one token: two panels of int4, E2M1 or int8 at a time, one of narrower weights; every line " +
+		"one token: two panels of codes of four or eight bits at a time, one of narrower weights; every line " +
 			"prefetched 2 KiB ahead",
 		2, 6, false, ahead(2 << 10), ahead(2 << 10)}
 )

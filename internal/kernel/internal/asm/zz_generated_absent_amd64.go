@@ -50,6 +50,10 @@ var Fields8Rows32NEON []func(*Tile)
 
 var Fields8Rows64NEON []func(*Tile)
 
+var Large4Rows32NEON []func(*Tile)
+
+var Large4Rows64NEON []func(*Tile)
+
 var Base3NEON []func(*Tile)
 
 var RowMajorNEON []func(*Tile)

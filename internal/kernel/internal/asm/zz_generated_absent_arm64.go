@@ -30,11 +30,11 @@ var Fields4Rows32AVX512 []func(*Tile)
 
 var Fields4Rows64AVX512 []func(*Tile)
 
-var E2M1Rows32AVX512 []func(*Tile)
+var Lookup4Rows32AVX512 []func(*Tile)
 
 var Int8Rows32AVX512 []func(*Tile)
 
-var E2M1Rows64AVX512 []func(*Tile)
+var Lookup4Rows64AVX512 []func(*Tile)
 
 var Int8Rows64AVX512 []func(*Tile)
 
@@ -54,11 +54,11 @@ var Fields4Pairs32AVX512 []func(*Tile)
 
 var Fields4Pairs64AVX512 []func(*Tile)
 
-var E2M1Pairs32AVX512 []func(*Tile)
+var Lookup4Pairs32AVX512 []func(*Tile)
 
 var Int8Pairs32AVX512 []func(*Tile)
 
-var E2M1Pairs64AVX512 []func(*Tile)
+var Lookup4Pairs64AVX512 []func(*Tile)
 
 var Int8Pairs64AVX512 []func(*Tile)
 
@@ -183,6 +183,12 @@ var Fields8Rows32AVX2 []func(*Tile)
 var Fields8Rows64AVX2 []func(*Tile)
 
 var Fields8PairsAVX2 []func(*Tile)
+
+var Large4Rows32AVX2 []func(*Tile)
+
+var Large4Rows64AVX2 []func(*Tile)
+
+var Large4PairsAVX2 []func(*Tile)
 
 var BinaryLUTRows32AVX2 []func(*Tile)
 

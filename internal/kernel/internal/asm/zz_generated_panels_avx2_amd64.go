@@ -178,6 +178,48 @@ func fields8PairsAVX2x1(t *Tile)
 // Fields8PairsAVX2 multiply pairs of 32-row panels of 8-bit fields, one token at once.
 var Fields8PairsAVX2 = []func(*Tile){fields8PairsAVX2x1}
 
+//go:noescape
+func large4Rows32AVX2x1(t *Tile)
+
+//go:noescape
+func large4Rows32AVX2x2(t *Tile)
+
+//go:noescape
+func large4Rows32AVX2x3(t *Tile)
+
+//go:noescape
+func large4Rows32AVX2x4(t *Tile)
+
+//go:noescape
+func large4Rows32AVX2x5(t *Tile)
+
+// Large4Rows32AVX2 multiply 16 lanes of 32-row panels of 4-bit fields of weights up to ±127, up to 5 tokens at once.
+var Large4Rows32AVX2 = []func(*Tile){large4Rows32AVX2x1, large4Rows32AVX2x2, large4Rows32AVX2x3, large4Rows32AVX2x4, large4Rows32AVX2x5}
+
+//go:noescape
+func large4Rows64AVX2x1(t *Tile)
+
+//go:noescape
+func large4Rows64AVX2x2(t *Tile)
+
+//go:noescape
+func large4Rows64AVX2x3(t *Tile)
+
+//go:noescape
+func large4Rows64AVX2x4(t *Tile)
+
+//go:noescape
+func large4Rows64AVX2x5(t *Tile)
+
+// Large4Rows64AVX2 multiply 16 lanes of 64-row panels of 4-bit fields of weights up to ±127, up to 5 tokens at once.
+var Large4Rows64AVX2 = []func(*Tile){large4Rows64AVX2x1, large4Rows64AVX2x2, large4Rows64AVX2x3, large4Rows64AVX2x4, large4Rows64AVX2x5}
+
+//go:noescape
+func large4PairsAVX2x1(t *Tile)
+
+// Large4PairsAVX2 multiply pairs of 32-row panels of 4-bit fields of weights up to ±127, one token at once.
+var Large4PairsAVX2 = []func(*Tile){large4PairsAVX2x1}
+
 // BuildLUT4 makes the tables of n pairs of groups of four activations, 64 bytes per pair.
 //
 //go:noescape

@@ -215,43 +215,43 @@ func fields4Rows64AVX512x6(t *Tile)
 var Fields4Rows64AVX512 = []func(*Tile){fields4Rows64AVX512x1, fields4Rows64AVX512x2, fields4Rows64AVX512x3, fields4Rows64AVX512x4, fields4Rows64AVX512x5, fields4Rows64AVX512x6}
 
 //go:noescape
-func e2m1Rows32AVX512x1(t *Tile)
+func lookup4Rows32AVX512x1(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x2(t *Tile)
+func lookup4Rows32AVX512x2(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x3(t *Tile)
+func lookup4Rows32AVX512x3(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x4(t *Tile)
+func lookup4Rows32AVX512x4(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x5(t *Tile)
+func lookup4Rows32AVX512x5(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x6(t *Tile)
+func lookup4Rows32AVX512x6(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x7(t *Tile)
+func lookup4Rows32AVX512x7(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x8(t *Tile)
+func lookup4Rows32AVX512x8(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x9(t *Tile)
+func lookup4Rows32AVX512x9(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x10(t *Tile)
+func lookup4Rows32AVX512x10(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x11(t *Tile)
+func lookup4Rows32AVX512x11(t *Tile)
 
 //go:noescape
-func e2m1Rows32AVX512x12(t *Tile)
+func lookup4Rows32AVX512x12(t *Tile)
 
-// E2M1Rows32AVX512 multiply 32-row panels of 4-bit fields that hold E2M1, 1 to 12 tokens at once.
-var E2M1Rows32AVX512 = []func(*Tile){e2m1Rows32AVX512x1, e2m1Rows32AVX512x2, e2m1Rows32AVX512x3, e2m1Rows32AVX512x4, e2m1Rows32AVX512x5, e2m1Rows32AVX512x6, e2m1Rows32AVX512x7, e2m1Rows32AVX512x8, e2m1Rows32AVX512x9, e2m1Rows32AVX512x10, e2m1Rows32AVX512x11, e2m1Rows32AVX512x12}
+// Lookup4Rows32AVX512 multiply 32-row panels of 4-bit fields that are looked up, 1 to 12 tokens at once.
+var Lookup4Rows32AVX512 = []func(*Tile){lookup4Rows32AVX512x1, lookup4Rows32AVX512x2, lookup4Rows32AVX512x3, lookup4Rows32AVX512x4, lookup4Rows32AVX512x5, lookup4Rows32AVX512x6, lookup4Rows32AVX512x7, lookup4Rows32AVX512x8, lookup4Rows32AVX512x9, lookup4Rows32AVX512x10, lookup4Rows32AVX512x11, lookup4Rows32AVX512x12}
 
 //go:noescape
 func int8Rows32AVX512x1(t *Tile)
@@ -293,25 +293,25 @@ func int8Rows32AVX512x12(t *Tile)
 var Int8Rows32AVX512 = []func(*Tile){int8Rows32AVX512x1, int8Rows32AVX512x2, int8Rows32AVX512x3, int8Rows32AVX512x4, int8Rows32AVX512x5, int8Rows32AVX512x6, int8Rows32AVX512x7, int8Rows32AVX512x8, int8Rows32AVX512x9, int8Rows32AVX512x10, int8Rows32AVX512x11, int8Rows32AVX512x12}
 
 //go:noescape
-func e2m1Rows64AVX512x1(t *Tile)
+func lookup4Rows64AVX512x1(t *Tile)
 
 //go:noescape
-func e2m1Rows64AVX512x2(t *Tile)
+func lookup4Rows64AVX512x2(t *Tile)
 
 //go:noescape
-func e2m1Rows64AVX512x3(t *Tile)
+func lookup4Rows64AVX512x3(t *Tile)
 
 //go:noescape
-func e2m1Rows64AVX512x4(t *Tile)
+func lookup4Rows64AVX512x4(t *Tile)
 
 //go:noescape
-func e2m1Rows64AVX512x5(t *Tile)
+func lookup4Rows64AVX512x5(t *Tile)
 
 //go:noescape
-func e2m1Rows64AVX512x6(t *Tile)
+func lookup4Rows64AVX512x6(t *Tile)
 
-// E2M1Rows64AVX512 multiply 64-row panels of 4-bit fields that hold E2M1, 1 to 6 tokens at once.
-var E2M1Rows64AVX512 = []func(*Tile){e2m1Rows64AVX512x1, e2m1Rows64AVX512x2, e2m1Rows64AVX512x3, e2m1Rows64AVX512x4, e2m1Rows64AVX512x5, e2m1Rows64AVX512x6}
+// Lookup4Rows64AVX512 multiply 64-row panels of 4-bit fields that are looked up, 1 to 6 tokens at once.
+var Lookup4Rows64AVX512 = []func(*Tile){lookup4Rows64AVX512x1, lookup4Rows64AVX512x2, lookup4Rows64AVX512x3, lookup4Rows64AVX512x4, lookup4Rows64AVX512x5, lookup4Rows64AVX512x6}
 
 //go:noescape
 func int8Rows64AVX512x1(t *Tile)
@@ -383,10 +383,10 @@ func fields4Pairs64AVX512x1(t *Tile)
 var Fields4Pairs64AVX512 = []func(*Tile){fields4Pairs64AVX512x1}
 
 //go:noescape
-func e2m1Pairs32AVX512x1(t *Tile)
+func lookup4Pairs32AVX512x1(t *Tile)
 
-// E2M1Pairs32AVX512 multiply pairs of 32-row panels of 4-bit fields that hold E2M1, one token at a time.
-var E2M1Pairs32AVX512 = []func(*Tile){e2m1Pairs32AVX512x1}
+// Lookup4Pairs32AVX512 multiply pairs of 32-row panels of 4-bit fields that are looked up, one token at a time.
+var Lookup4Pairs32AVX512 = []func(*Tile){lookup4Pairs32AVX512x1}
 
 //go:noescape
 func int8Pairs32AVX512x1(t *Tile)
@@ -395,10 +395,10 @@ func int8Pairs32AVX512x1(t *Tile)
 var Int8Pairs32AVX512 = []func(*Tile){int8Pairs32AVX512x1}
 
 //go:noescape
-func e2m1Pairs64AVX512x1(t *Tile)
+func lookup4Pairs64AVX512x1(t *Tile)
 
-// E2M1Pairs64AVX512 multiply pairs of 64-row panels of 4-bit fields that hold E2M1, one token at a time.
-var E2M1Pairs64AVX512 = []func(*Tile){e2m1Pairs64AVX512x1}
+// Lookup4Pairs64AVX512 multiply pairs of 64-row panels of 4-bit fields that are looked up, one token at a time.
+var Lookup4Pairs64AVX512 = []func(*Tile){lookup4Pairs64AVX512x1}
 
 //go:noescape
 func int8Pairs64AVX512x1(t *Tile)

@@ -59,80 +59,8 @@ GLOBL word55555555<>(SB), RODATA|NOPTR, $4
 DATA wordf0f0f0f0<>+0(SB)/4, $0xf0f0f0f0
 GLOBL wordf0f0f0f0<>(SB), RODATA|NOPTR, $4
 
-DATA fixed_e2m1Rows32AVX512<>+0(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Rows32AVX512<>+4(SB)/4, $0x18141210
-DATA fixed_e2m1Rows32AVX512<>+8(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Rows32AVX512<>+12(SB)/4, $0x00040608
-DATA fixed_e2m1Rows32AVX512<>+16(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Rows32AVX512<>+20(SB)/4, $0x18141210
-DATA fixed_e2m1Rows32AVX512<>+24(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Rows32AVX512<>+28(SB)/4, $0x00040608
-DATA fixed_e2m1Rows32AVX512<>+32(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Rows32AVX512<>+36(SB)/4, $0x18141210
-DATA fixed_e2m1Rows32AVX512<>+40(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Rows32AVX512<>+44(SB)/4, $0x00040608
-DATA fixed_e2m1Rows32AVX512<>+48(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Rows32AVX512<>+52(SB)/4, $0x18141210
-DATA fixed_e2m1Rows32AVX512<>+56(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Rows32AVX512<>+60(SB)/4, $0x00040608
-GLOBL fixed_e2m1Rows32AVX512<>(SB), RODATA|NOPTR, $64
-
 DATA word0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
 GLOBL word0f0f0f0f<>(SB), RODATA|NOPTR, $4
-
-DATA fixed_e2m1Rows64AVX512<>+0(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Rows64AVX512<>+4(SB)/4, $0x18141210
-DATA fixed_e2m1Rows64AVX512<>+8(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Rows64AVX512<>+12(SB)/4, $0x00040608
-DATA fixed_e2m1Rows64AVX512<>+16(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Rows64AVX512<>+20(SB)/4, $0x18141210
-DATA fixed_e2m1Rows64AVX512<>+24(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Rows64AVX512<>+28(SB)/4, $0x00040608
-DATA fixed_e2m1Rows64AVX512<>+32(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Rows64AVX512<>+36(SB)/4, $0x18141210
-DATA fixed_e2m1Rows64AVX512<>+40(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Rows64AVX512<>+44(SB)/4, $0x00040608
-DATA fixed_e2m1Rows64AVX512<>+48(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Rows64AVX512<>+52(SB)/4, $0x18141210
-DATA fixed_e2m1Rows64AVX512<>+56(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Rows64AVX512<>+60(SB)/4, $0x00040608
-GLOBL fixed_e2m1Rows64AVX512<>(SB), RODATA|NOPTR, $64
-
-DATA fixed_e2m1Pairs32AVX512<>+0(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Pairs32AVX512<>+4(SB)/4, $0x18141210
-DATA fixed_e2m1Pairs32AVX512<>+8(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Pairs32AVX512<>+12(SB)/4, $0x00040608
-DATA fixed_e2m1Pairs32AVX512<>+16(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Pairs32AVX512<>+20(SB)/4, $0x18141210
-DATA fixed_e2m1Pairs32AVX512<>+24(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Pairs32AVX512<>+28(SB)/4, $0x00040608
-DATA fixed_e2m1Pairs32AVX512<>+32(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Pairs32AVX512<>+36(SB)/4, $0x18141210
-DATA fixed_e2m1Pairs32AVX512<>+40(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Pairs32AVX512<>+44(SB)/4, $0x00040608
-DATA fixed_e2m1Pairs32AVX512<>+48(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Pairs32AVX512<>+52(SB)/4, $0x18141210
-DATA fixed_e2m1Pairs32AVX512<>+56(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Pairs32AVX512<>+60(SB)/4, $0x00040608
-GLOBL fixed_e2m1Pairs32AVX512<>(SB), RODATA|NOPTR, $64
-
-DATA fixed_e2m1Pairs64AVX512<>+0(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Pairs64AVX512<>+4(SB)/4, $0x18141210
-DATA fixed_e2m1Pairs64AVX512<>+8(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Pairs64AVX512<>+12(SB)/4, $0x00040608
-DATA fixed_e2m1Pairs64AVX512<>+16(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Pairs64AVX512<>+20(SB)/4, $0x18141210
-DATA fixed_e2m1Pairs64AVX512<>+24(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Pairs64AVX512<>+28(SB)/4, $0x00040608
-DATA fixed_e2m1Pairs64AVX512<>+32(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Pairs64AVX512<>+36(SB)/4, $0x18141210
-DATA fixed_e2m1Pairs64AVX512<>+40(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Pairs64AVX512<>+44(SB)/4, $0x00040608
-DATA fixed_e2m1Pairs64AVX512<>+48(SB)/4, $0x0f0e0d0c
-DATA fixed_e2m1Pairs64AVX512<>+52(SB)/4, $0x18141210
-DATA fixed_e2m1Pairs64AVX512<>+56(SB)/4, $0x090a0b0c
-DATA fixed_e2m1Pairs64AVX512<>+60(SB)/4, $0x00040608
-GLOBL fixed_e2m1Pairs64AVX512<>(SB), RODATA|NOPTR, $64
 
 // func fields1Rows32AVX512x1(t *Tile)
 TEXT ·fields1Rows32AVX512x1(SB), NOSPLIT, $0-8
@@ -24661,12 +24589,12 @@ unit754:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x1(t *Tile)
-TEXT ·e2m1Rows32AVX512x1(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x1(t *Tile)
+TEXT ·lookup4Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z13
+	VBROADCASTI32X4 (Tile_Table)(AX), Z13
 	VPBROADCASTD word0f0f0f0f<>(SB), Z14
 panel763:
 	MOVQ Tile_W(AX), DI
@@ -24847,12 +24775,12 @@ exact775:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x2(t *Tile)
-TEXT ·e2m1Rows32AVX512x2(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x2(t *Tile)
+TEXT ·lookup4Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z16
+	VBROADCASTI32X4 (Tile_Table)(AX), Z16
 	VPBROADCASTD word0f0f0f0f<>(SB), Z17
 panel776:
 	MOVQ Tile_W(AX), DI
@@ -25045,12 +24973,12 @@ exact788:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x3(t *Tile)
-TEXT ·e2m1Rows32AVX512x3(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x3(t *Tile)
+TEXT ·lookup4Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z16
+	VBROADCASTI32X4 (Tile_Table)(AX), Z16
 	VPBROADCASTD word0f0f0f0f<>(SB), Z17
 panel789:
 	MOVQ Tile_W(AX), DI
@@ -25282,13 +25210,13 @@ exact801:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x4(t *Tile)
-TEXT ·e2m1Rows32AVX512x4(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x4(t *Tile)
+TEXT ·lookup4Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z20
+	VBROADCASTI32X4 (Tile_Table)(AX), Z20
 	VPBROADCASTD word0f0f0f0f<>(SB), Z21
 panel802:
 	MOVQ Tile_W(AX), DI
@@ -25561,13 +25489,13 @@ exact814:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x5(t *Tile)
-TEXT ·e2m1Rows32AVX512x5(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x5(t *Tile)
+TEXT ·lookup4Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z24
+	VBROADCASTI32X4 (Tile_Table)(AX), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 panel815:
 	MOVQ Tile_W(AX), DI
@@ -25881,14 +25809,14 @@ exact827:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x6(t *Tile)
-TEXT ·e2m1Rows32AVX512x6(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x6(t *Tile)
+TEXT ·lookup4Rows32AVX512x6(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z28
+	VBROADCASTI32X4 (Tile_Table)(AX), Z28
 	VPBROADCASTD word0f0f0f0f<>(SB), Z29
 panel828:
 	MOVQ Tile_W(AX), DI
@@ -26243,14 +26171,14 @@ exact840:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x7(t *Tile)
-TEXT ·e2m1Rows32AVX512x7(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x7(t *Tile)
+TEXT ·lookup4Rows32AVX512x7(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z18
+	VBROADCASTI32X4 (Tile_Table)(AX), Z18
 	VPBROADCASTD word0f0f0f0f<>(SB), Z19
 panel841:
 	MOVQ Tile_W(AX), DI
@@ -26628,14 +26556,14 @@ unit843:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x8(t *Tile)
-TEXT ·e2m1Rows32AVX512x8(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x8(t *Tile)
+TEXT ·lookup4Rows32AVX512x8(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z20
+	VBROADCASTI32X4 (Tile_Table)(AX), Z20
 	VPBROADCASTD word0f0f0f0f<>(SB), Z21
 panel852:
 	MOVQ Tile_W(AX), DI
@@ -27052,14 +26980,14 @@ unit854:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x9(t *Tile)
-TEXT ·e2m1Rows32AVX512x9(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x9(t *Tile)
+TEXT ·lookup4Rows32AVX512x9(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z22
+	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
 panel863:
 	MOVQ Tile_W(AX), DI
@@ -27515,14 +27443,14 @@ unit865:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x10(t *Tile)
-TEXT ·e2m1Rows32AVX512x10(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x10(t *Tile)
+TEXT ·lookup4Rows32AVX512x10(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z24
+	VBROADCASTI32X4 (Tile_Table)(AX), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
 panel874:
 	MOVQ Tile_W(AX), DI
@@ -28017,14 +27945,14 @@ unit876:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x11(t *Tile)
-TEXT ·e2m1Rows32AVX512x11(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x11(t *Tile)
+TEXT ·lookup4Rows32AVX512x11(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z26
+	VBROADCASTI32X4 (Tile_Table)(AX), Z26
 	VPBROADCASTD word0f0f0f0f<>(SB), Z27
 panel885:
 	MOVQ Tile_W(AX), DI
@@ -28558,14 +28486,14 @@ unit887:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows32AVX512x12(t *Tile)
-TEXT ·e2m1Rows32AVX512x12(SB), NOSPLIT, $0-8
+// func lookup4Rows32AVX512x12(t *Tile)
+TEXT ·lookup4Rows32AVX512x12(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-	VMOVDQU64 fixed_e2m1Rows32AVX512<>(SB), Z28
+	VBROADCASTI32X4 (Tile_Table)(AX), Z28
 	VPBROADCASTD word0f0f0f0f<>(SB), Z29
 panel896:
 	MOVQ Tile_W(AX), DI
@@ -33506,12 +33434,12 @@ unit1042:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows64AVX512x1(t *Tile)
-TEXT ·e2m1Rows64AVX512x1(SB), NOSPLIT, $0-8
+// func lookup4Rows64AVX512x1(t *Tile)
+TEXT ·lookup4Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	VMOVDQU64 fixed_e2m1Rows64AVX512<>(SB), Z17
+	VBROADCASTI32X4 (Tile_Table)(AX), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 panel1051:
 	MOVQ Tile_W(AX), DI
@@ -33720,12 +33648,12 @@ exact1063:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows64AVX512x2(t *Tile)
-TEXT ·e2m1Rows64AVX512x2(SB), NOSPLIT, $0-8
+// func lookup4Rows64AVX512x2(t *Tile)
+TEXT ·lookup4Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	VMOVDQU64 fixed_e2m1Rows64AVX512<>(SB), Z22
+	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
 panel1064:
 	MOVQ Tile_W(AX), DI
@@ -33997,12 +33925,12 @@ exact1076:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows64AVX512x3(t *Tile)
-TEXT ·e2m1Rows64AVX512x3(SB), NOSPLIT, $0-8
+// func lookup4Rows64AVX512x3(t *Tile)
+TEXT ·lookup4Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
-	VMOVDQU64 fixed_e2m1Rows64AVX512<>(SB), Z30
+	VBROADCASTI32X4 (Tile_Table)(AX), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
 panel1077:
 	MOVQ Tile_W(AX), DI
@@ -34350,13 +34278,13 @@ exact1089:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows64AVX512x4(t *Tile)
-TEXT ·e2m1Rows64AVX512x4(SB), NOSPLIT, $0-8
+// func lookup4Rows64AVX512x4(t *Tile)
+TEXT ·lookup4Rows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
-	VMOVDQU64 fixed_e2m1Rows64AVX512<>(SB), Z22
+	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
 panel1090:
 	MOVQ Tile_W(AX), DI
@@ -34761,13 +34689,13 @@ unit1092:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows64AVX512x5(t *Tile)
-TEXT ·e2m1Rows64AVX512x5(SB), NOSPLIT, $0-8
+// func lookup4Rows64AVX512x5(t *Tile)
+TEXT ·lookup4Rows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
-	VMOVDQU64 fixed_e2m1Rows64AVX512<>(SB), Z26
+	VBROADCASTI32X4 (Tile_Table)(AX), Z26
 	VPBROADCASTD word0f0f0f0f<>(SB), Z27
 panel1101:
 	MOVQ Tile_W(AX), DI
@@ -35241,14 +35169,14 @@ unit1103:
 	VZEROUPPER
 	RET
 
-// func e2m1Rows64AVX512x6(t *Tile)
-TEXT ·e2m1Rows64AVX512x6(SB), NOSPLIT, $0-8
+// func lookup4Rows64AVX512x6(t *Tile)
+TEXT ·lookup4Rows64AVX512x6(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-	VMOVDQU64 fixed_e2m1Rows64AVX512<>(SB), Z30
+	VBROADCASTI32X4 (Tile_Table)(AX), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
 panel1112:
 	MOVQ Tile_W(AX), DI
@@ -40944,14 +40872,14 @@ exact1295:
 	VZEROUPPER
 	RET
 
-// func e2m1Pairs32AVX512x1(t *Tile)
-TEXT ·e2m1Pairs32AVX512x1(SB), NOSPLIT, $0-8
+// func lookup4Pairs32AVX512x1(t *Tile)
+TEXT ·lookup4Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
-	VMOVDQU64 fixed_e2m1Pairs32AVX512<>(SB), Z17
+	VBROADCASTI32X4 (Tile_Table)(AX), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 panel1296:
 	MOVQ Tile_W(AX), DI
@@ -41357,14 +41285,14 @@ exact1321:
 	VZEROUPPER
 	RET
 
-// func e2m1Pairs64AVX512x1(t *Tile)
-TEXT ·e2m1Pairs64AVX512x1(SB), NOSPLIT, $0-8
+// func lookup4Pairs64AVX512x1(t *Tile)
+TEXT ·lookup4Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
-	VMOVDQU64 fixed_e2m1Pairs64AVX512<>(SB), Z25
+	VBROADCASTI32X4 (Tile_Table)(AX), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 panel1322:
 	MOVQ Tile_W(AX), DI

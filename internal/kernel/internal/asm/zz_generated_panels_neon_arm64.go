@@ -53,6 +53,18 @@ func fields8Rows64NEONx1(t *Tile)
 var Fields8Rows64NEON = []func(*Tile){fields8Rows64NEONx1}
 
 //go:noescape
+func large4Rows32NEONx1(t *Tile)
+
+// Large4Rows32NEON multiply 32 rows of 32-row panels of 4-bit fields of weights up to ±127, one token at a time.
+var Large4Rows32NEON = []func(*Tile){large4Rows32NEONx1}
+
+//go:noescape
+func large4Rows64NEONx1(t *Tile)
+
+// Large4Rows64NEON multiply 32 rows of 64-row panels of 4-bit fields of weights up to ±127, one token at a time.
+var Large4Rows64NEON = []func(*Tile){large4Rows64NEONx1}
+
+//go:noescape
 func base3NEONx1(t *Tile)
 
 // Base3NEON multiply 80-row panels of base-3 bytes, one token at a time.

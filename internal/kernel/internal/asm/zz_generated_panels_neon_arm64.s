@@ -1467,6 +1467,230 @@ loop28:
 	BNE panel27
 	RET
 
+// func large4Rows32NEONx1(t *Tile)
+TEXT ·large4Rows32NEONx1(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (Tile_Table+0)(R0), F20
+	VMOVI $15, V21.B16
+	MOVD Tile_Panels(R0), R8
+	MOVD Tile_PanelBytes(R0), R9
+	MOVD Tile_LdY(R0), R7
+	MOVD Tile_W(R0), R10
+	MOVD Tile_Y(R0), R11
+panel29:
+	MOVD R10, R1
+	MOVD Tile_Steps(R0), R3
+	MOVD Tile_X(R0), R4
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+loop30:
+	VLD1R (R4), [V19.S4]
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V21.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a20 // sadalp v0.4s, v17.8h
+	WORD $0x4e606a41 // sadalp v1.4s, v18.8h
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a22 // sadalp v2.4s, v17.8h
+	WORD $0x4e606a43 // sadalp v3.4s, v18.8h
+	FMOVQ 16(R1), F16
+	VAND V21.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a24 // sadalp v4.4s, v17.8h
+	WORD $0x4e606a45 // sadalp v5.4s, v18.8h
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a26 // sadalp v6.4s, v17.8h
+	WORD $0x4e606a47 // sadalp v7.4s, v18.8h
+	FMOVQ 32(R1), F16
+	VAND V21.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a28 // sadalp v8.4s, v17.8h
+	WORD $0x4e606a49 // sadalp v9.4s, v18.8h
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a2a // sadalp v10.4s, v17.8h
+	WORD $0x4e606a4b // sadalp v11.4s, v18.8h
+	FMOVQ 48(R1), F16
+	VAND V21.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a2c // sadalp v12.4s, v17.8h
+	WORD $0x4e606a4d // sadalp v13.4s, v18.8h
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a2e // sadalp v14.4s, v17.8h
+	WORD $0x4e606a4f // sadalp v15.4s, v18.8h
+	ADD $64, R1, R1
+	ADD $4, R4, R4
+	SUBS $1, R3, R3
+	BNE loop30
+	MOVD R11, R6
+	VADDP V1.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	VADDP V3.S4, V2.S4, V2.S4
+	FMOVQ F2, 64(R6)
+	VADDP V5.S4, V4.S4, V4.S4
+	FMOVQ F4, 16(R6)
+	VADDP V7.S4, V6.S4, V6.S4
+	FMOVQ F6, 80(R6)
+	VADDP V9.S4, V8.S4, V8.S4
+	FMOVQ F8, 32(R6)
+	VADDP V11.S4, V10.S4, V10.S4
+	FMOVQ F10, 96(R6)
+	VADDP V13.S4, V12.S4, V12.S4
+	FMOVQ F12, 48(R6)
+	VADDP V15.S4, V14.S4, V14.S4
+	FMOVQ F14, 112(R6)
+	ADD R9, R10, R10
+	ADD $128, R11, R11
+	SUBS $1, R8, R8
+	BNE panel29
+	RET
+
+// func large4Rows64NEONx1(t *Tile)
+TEXT ·large4Rows64NEONx1(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	FMOVQ (Tile_Table+0)(R0), F20
+	VMOVI $15, V21.B16
+	MOVD Tile_Panels(R0), R8
+	MOVD Tile_PanelBytes(R0), R9
+	MOVD Tile_LdY(R0), R7
+	MOVD Tile_W(R0), R10
+	MOVD Tile_Y(R0), R11
+panel31:
+	MOVD R10, R1
+	MOVD Tile_Steps(R0), R3
+	MOVD Tile_X(R0), R4
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+loop32:
+	VLD1R (R4), [V19.S4]
+	PRFM 8192(R1), PLDL1KEEP
+	FMOVQ 0(R1), F16
+	VAND V21.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a20 // sadalp v0.4s, v17.8h
+	WORD $0x4e606a41 // sadalp v1.4s, v18.8h
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a22 // sadalp v2.4s, v17.8h
+	WORD $0x4e606a43 // sadalp v3.4s, v18.8h
+	FMOVQ 16(R1), F16
+	VAND V21.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a24 // sadalp v4.4s, v17.8h
+	WORD $0x4e606a45 // sadalp v5.4s, v18.8h
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a26 // sadalp v6.4s, v17.8h
+	WORD $0x4e606a47 // sadalp v7.4s, v18.8h
+	FMOVQ 32(R1), F16
+	VAND V21.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a28 // sadalp v8.4s, v17.8h
+	WORD $0x4e606a49 // sadalp v9.4s, v18.8h
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a2a // sadalp v10.4s, v17.8h
+	WORD $0x4e606a4b // sadalp v11.4s, v18.8h
+	FMOVQ 48(R1), F16
+	VAND V21.B16, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a2c // sadalp v12.4s, v17.8h
+	WORD $0x4e606a4d // sadalp v13.4s, v18.8h
+	VUSHR $4, V16.B16, V17.B16
+	VTBL V17.B16, [V20.B16], V18.B16
+	WORD $0x0e33c251 // smull v17.8h, v18.8b, v19.8b
+	WORD $0x4e33c252 // smull2 v18.8h, v18.16b, v19.16b
+	WORD $0x4e606a2e // sadalp v14.4s, v17.8h
+	WORD $0x4e606a4f // sadalp v15.4s, v18.8h
+	ADD $128, R1, R1
+	ADD $4, R4, R4
+	SUBS $1, R3, R3
+	BNE loop32
+	MOVD R11, R6
+	VADDP V1.S4, V0.S4, V0.S4
+	FMOVQ F0, 0(R6)
+	VADDP V3.S4, V2.S4, V2.S4
+	FMOVQ F2, 128(R6)
+	VADDP V5.S4, V4.S4, V4.S4
+	FMOVQ F4, 16(R6)
+	VADDP V7.S4, V6.S4, V6.S4
+	FMOVQ F6, 144(R6)
+	VADDP V9.S4, V8.S4, V8.S4
+	FMOVQ F8, 32(R6)
+	VADDP V11.S4, V10.S4, V10.S4
+	FMOVQ F10, 160(R6)
+	VADDP V13.S4, V12.S4, V12.S4
+	FMOVQ F12, 48(R6)
+	VADDP V15.S4, V14.S4, V14.S4
+	FMOVQ F14, 176(R6)
+	ADD R9, R10, R10
+	ADD $256, R11, R11
+	SUBS $1, R8, R8
+	BNE panel31
+	RET
+
 // func base3NEONx1(t *Tile)
 TEXT ·base3NEONx1(SB), NOSPLIT, $336-8
 	MOVD t+0(FP), R0
@@ -1483,7 +1707,7 @@ TEXT ·base3NEONx1(SB), NOSPLIT, $336-8
 	MOVD Tile_LdY(R0), R7
 	MOVD Tile_W(R0), R10
 	MOVD Tile_Y(R0), R11
-panel29:
+panel33:
 	MOVD R10, R1
 	MOVD Tile_Steps(R0), R3
 	MOVD Tile_X(R0), R4
@@ -1530,14 +1754,14 @@ panel29:
 	FMOVQ F17, 288(RSP)
 	FMOVQ F18, 304(RSP)
 	FMOVQ F19, 320(RSP)
-next30:
+next34:
 	MOVD Tile_Block(R0), R2
 	CMP R2, R3
-	BGE few31
+	BGE few35
 	MOVD R3, R2
-few31:
+few35:
 	SUB R2, R3, R3
-loop32:
+loop36:
 	PRFM 8192(R1), PLDL1KEEP
 	VLD1R (R4), [V28.S4]
 	FMOVQ 0(R1), F29
@@ -1595,7 +1819,7 @@ loop32:
 	ADD $64, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R2, R2
-	BNE loop32
+	BNE loop36
 	FMOVQ 16(RSP), F30
 	WORD $0x4e60681e // sadalp v30.4s, v0.8h
 	FMOVQ F30, 16(RSP)
@@ -1676,7 +1900,7 @@ loop32:
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	CBNZ R3, next30
+	CBNZ R3, next34
 	MOVW Tile_Add(R0), R2
 	VDUP R2, V28.S4
 	FMOVQ 16(RSP), F31
@@ -1772,14 +1996,14 @@ loop32:
 	FMOVQ F17, 288(RSP)
 	FMOVQ F18, 304(RSP)
 	FMOVQ F19, 320(RSP)
-next33:
+next37:
 	MOVD Tile_Block(R0), R2
 	CMP R2, R3
-	BGE few34
+	BGE few38
 	MOVD R3, R2
-few34:
+few38:
 	SUB R2, R3, R3
-loop35:
+loop39:
 	VLD1R (R4), [V28.S4]
 	FMOVQ 0(R1), F29
 	VSUB V26.B16, V29.B16, V30.B16
@@ -1836,7 +2060,7 @@ loop35:
 	ADD $64, R1, R1
 	ADD $4, R4, R4
 	SUBS $1, R2, R2
-	BNE loop35
+	BNE loop39
 	FMOVQ 16(RSP), F30
 	WORD $0x4e60681e // sadalp v30.4s, v0.8h
 	FMOVQ F30, 16(RSP)
@@ -1917,7 +2141,7 @@ loop35:
 	VEOR V17.B16, V17.B16, V17.B16
 	VEOR V18.B16, V18.B16, V18.B16
 	VEOR V19.B16, V19.B16, V19.B16
-	CBNZ R3, next33
+	CBNZ R3, next37
 	MOVW Tile_Add(R0), R2
 	VDUP R2, V28.S4
 	FMOVQ 16(RSP), F31
@@ -1973,7 +2197,7 @@ loop35:
 	ADD R9, R10, R10
 	ADD $320, R11, R11
 	SUBS $1, R8, R8
-	BNE panel29
+	BNE panel33
 	RET
 
 // func rowMajorNEONx1(t *Tile)
@@ -1986,8 +2210,8 @@ TEXT ·rowMajorNEONx1(SB), NOSPLIT, $0-8
 	MOVD Tile_W(R0), R10
 	MOVD Tile_Y(R0), R11
 	SUBS $4, R8, R8
-	BLT rest37
-four36:
+	BLT rest41
+four40:
 	MOVD R10, R1
 	ADD R9, R1, R15
 	ADD R9, R15, R16
@@ -2001,7 +2225,7 @@ four36:
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
 	VEOR V3.B16, V3.B16, V3.B16
-loop40:
+loop44:
 	PRFM (R2), PLDL1KEEP
 	ADD $64, R2, R2
 	FMOVQ (R1), F16
@@ -2078,7 +2302,7 @@ loop40:
 	WORD $0x4e606b83 // sadalp v3.4s, v28.8h
 	ADD $64, R4, R4
 	SUBS $1, R3, R3
-	BNE loop40
+	BNE loop44
 	MOVD R11, R6
 	VADDP V1.S4, V0.S4, V0.S4
 	VADDP V3.S4, V2.S4, V2.S4
@@ -2089,11 +2313,11 @@ loop40:
 	FMOVQ F0, (R6)
 	ADD $16, R11, R11
 	SUBS $4, R8, R8
-	BGE four36
-rest37:
+	BGE four40
+rest41:
 	ADDS $4, R8, R8
-	BEQ done39
-one38:
+	BEQ done43
+one42:
 	MOVD R10, R1
 	ADD R9, R1, R10
 	ADD $8192, R1, R2
@@ -2101,7 +2325,7 @@ one38:
 	MOVD Tile_LdX(R0), R6
 	MOVD Tile_Steps(R0), R3
 	VEOR V0.B16, V0.B16, V0.B16
-loop41:
+loop45:
 	PRFM (R2), PLDL1KEEP
 	ADD $16, R2, R2
 	FMOVQ (R1), F16
@@ -2127,7 +2351,7 @@ loop41:
 	WORD $0x4e606b20 // sadalp v0.4s, v25.8h
 	ADD $64, R4, R4
 	SUBS $1, R3, R3
-	BNE loop41
+	BNE loop45
 	MOVD R11, R6
 	VADDV V0.S4, V0
 	MOVW (Tile_Add+0)(R0), R4
@@ -2136,8 +2360,8 @@ loop41:
 	FMOVS F0, (R6)
 	ADD $4, R11, R11
 	SUBS $1, R8, R8
-	BNE one38
-done39:
+	BNE one42
+done43:
 	RET
 
 // func BuildLUT4(tables *byte, x *int8, n int)
@@ -2151,7 +2375,7 @@ TEXT ·BuildLUT4(SB), NOSPLIT, $0-24
 	MOVD tables+0(FP), R0
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R3
-pair42:
+pair46:
 	FMOVD (R1), F0
 	WORD $0x0f08a400 // sxtl v0.8h, v0.8b
 	WORD $0x4f408024 // mul v4.8h, v1.8h, v0.h[0]
@@ -2177,7 +2401,7 @@ pair42:
 	ADD $8, R1, R1
 	ADD $64, R0, R0
 	SUBS $1, R3, R3
-	BNE pair42
+	BNE pair46
 	RET
 
 // func binaryLUTRows32NEONx1(t *Tile)
@@ -2189,7 +2413,7 @@ TEXT ·binaryLUTRows32NEONx1(SB), NOSPLIT, $144-8
 	MOVD Tile_LdY(R0), R7
 	MOVD Tile_W(R0), R10
 	MOVD Tile_Y(R0), R11
-panel43:
+panel47:
 	MOVD R10, R1
 	MOVD Tile_Steps(R0), R3
 	MOVD Tile_X(R0), R4
@@ -2207,15 +2431,15 @@ panel43:
 	FMOVQ F0, 96(RSP)
 	FMOVQ F0, 112(RSP)
 	FMOVQ F0, 128(RSP)
-next44:
-	CBZ R3, none47
+next48:
+	CBZ R3, none51
 	MOVD $31, R2
 	CMP R2, R3
-	BGE few45
+	BGE few49
 	MOVD R3, R2
-few45:
+few49:
 	SUB R2, R3, R3
-loop46:
+loop50:
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R4), F24
 	FMOVQ 32(R4), F25
@@ -2250,8 +2474,8 @@ loop46:
 	ADD $32, R1, R1
 	ADD $64, R4, R4
 	SUBS $1, R2, R2
-	BNE loop46
-	CBZ R3, none47
+	BNE loop50
+	CBZ R3, none51
 	WORD $0x2e21389a // shll v26.8h, v4.8b, #8
 	VADD V26.H8, V0.H8, V0.H8
 	WORD $0x6e21389a // shll2 v26.8h, v4.16b, #8
@@ -2294,10 +2518,10 @@ loop46:
 	VEOR V3.B16, V3.B16, V3.B16
 	VEOR V4.B16, V4.B16, V4.B16
 	VEOR V5.B16, V5.B16, V5.B16
-	B next44
-none47:
+	B next48
+none51:
 	MOVD Tile_TailMask(R0), R2
-	CBZ R2, whole48
+	CBZ R2, whole52
 	FMOVQ 0(R4), F24
 	FMOVQ 32(R4), F25
 	FMOVQ 0(R1), F26
@@ -2313,7 +2537,7 @@ none47:
 	VUADDW2 V28.B16, V3.H8, V3.H8
 	VTBL V27.B16, [V25.B16], V28.B16
 	VADD V28.B16, V5.B16, V5.B16
-whole48:
+whole52:
 	WORD $0x2e21389a // shll v26.8h, v4.8b, #8
 	VADD V26.H8, V0.H8, V0.H8
 	WORD $0x6e21389a // shll2 v26.8h, v4.16b, #8
@@ -2375,7 +2599,7 @@ whole48:
 	ADD R9, R10, R10
 	ADD $128, R11, R11
 	SUBS $1, R8, R8
-	BNE panel43
+	BNE panel47
 	RET
 
 // func binaryLUTRows64NEONx1(t *Tile)
@@ -2387,7 +2611,7 @@ TEXT ·binaryLUTRows64NEONx1(SB), NOSPLIT, $272-8
 	MOVD Tile_LdY(R0), R7
 	MOVD Tile_W(R0), R10
 	MOVD Tile_Y(R0), R11
-panel49:
+panel53:
 	MOVD R10, R1
 	MOVD Tile_Steps(R0), R3
 	MOVD Tile_X(R0), R4
@@ -2419,15 +2643,15 @@ panel49:
 	FMOVQ F0, 224(RSP)
 	FMOVQ F0, 240(RSP)
 	FMOVQ F0, 256(RSP)
-next50:
-	CBZ R3, none53
+next54:
+	CBZ R3, none57
 	MOVD $31, R2
 	CMP R2, R3
-	BGE few51
+	BGE few55
 	MOVD R3, R2
-few51:
+few55:
 	SUB R2, R3, R3
-loop52:
+loop56:
 	PRFM 8192(R1), PLDL1KEEP
 	FMOVQ 0(R4), F24
 	FMOVQ 32(R4), F25
@@ -2488,8 +2712,8 @@ loop52:
 	ADD $64, R1, R1
 	ADD $64, R4, R4
 	SUBS $1, R2, R2
-	BNE loop52
-	CBZ R3, none53
+	BNE loop56
+	CBZ R3, none57
 	WORD $0x2e21389a // shll v26.8h, v4.8b, #8
 	VADD V26.H8, V0.H8, V0.H8
 	WORD $0x6e21389a // shll2 v26.8h, v4.16b, #8
@@ -2574,10 +2798,10 @@ loop52:
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
 	VEOR V11.B16, V11.B16, V11.B16
-	B next50
-none53:
+	B next54
+none57:
 	MOVD Tile_TailMask(R0), R2
-	CBZ R2, whole54
+	CBZ R2, whole58
 	FMOVQ 0(R4), F24
 	FMOVQ 32(R4), F25
 	FMOVQ 0(R1), F26
@@ -2606,7 +2830,7 @@ none53:
 	VUADDW2 V28.B16, V9.H8, V9.H8
 	VTBL V27.B16, [V25.B16], V28.B16
 	VADD V28.B16, V11.B16, V11.B16
-whole54:
+whole58:
 	WORD $0x2e21389a // shll v26.8h, v4.8b, #8
 	VADD V26.H8, V0.H8, V0.H8
 	WORD $0x6e21389a // shll2 v26.8h, v4.16b, #8
@@ -2726,5 +2950,5 @@ whole54:
 	ADD R9, R10, R10
 	ADD $256, R11, R11
 	SUBS $1, R8, R8
-	BNE panel49
+	BNE panel53
 	RET
