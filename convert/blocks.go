@@ -91,7 +91,7 @@ func (b *blocks) scaled(scale float32) (float32, error) {
 }
 
 // equal makes codes of a block whose weights all equal v times the tensor scale, whatever their stored codes: ±1, or 0
-// with scale 0.
+// with scale 0. Wide codes without a zero stay what they are, with scale 0.
 func (b *blocks) equal(codes []int8, v float32) (group, error) {
 	code := int8(0)
 	switch {
@@ -99,8 +99,11 @@ func (b *blocks) equal(codes []int8, v float32) (group, error) {
 		code = -1
 	case v > 0:
 		code = 1
-	case !slices.Contains(b.codes.Alphabet.Values, 0):
+	case slices.Contains(b.codes.Alphabet.Values, 0):
+	case b.narrow():
 		return group{}, notExact{errors.New("weights are 0, which no code is")}
+	default:
+		return group{}, nil
 	}
 	for i := range codes {
 		codes[i] = code

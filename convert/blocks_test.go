@@ -2,6 +2,7 @@ package convert
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
@@ -12,7 +13,7 @@ import (
 // nor of minima.
 func TestScaledBlocks(t *testing.T) {
 	for kind, held := range map[gguf.Type]bool{gguf.Q4_0: true, gguf.Q8_0: true, gguf.Q3_K: false, gguf.Q4_K: false,
-		gguf.Q6_K: false} {
+		gguf.Q6_K: false, gguf.IQ4_NL: true, gguf.IQ4_XS: false} {
 		codes, _ := kind.Codes()
 		b := &blocks{Blocks: checkpoint.Blocks{Type: kind, Scale: 2}, codes: codes, minima: codes.Minima}
 		_, err := b.group(make([]int8, codes.Group), 0.5, 0)
@@ -23,6 +24,21 @@ func TestScaledBlocks(t *testing.T) {
 		b.Scale = 1
 		if _, err := b.group(make([]int8, codes.Group), 0.5, 0); err != nil {
 			t.Errorf("%s without one: %v", kind, err)
+		}
+	}
+}
+
+// TestBlocksOfZeros: a block of scale 0 has the code 0, or keeps its codes where none is 0; 1-bit codes become floats.
+func TestBlocksOfZeros(t *testing.T) {
+	for kind, want := range map[gguf.Type][]int8{gguf.Q4_0: {0, 0}, gguf.IQ4_NL: {-127, 13}, gguf.IQ4_XS: {-127, 13},
+		gguf.Q1_0: nil} {
+		codes, _ := kind.Codes()
+		b := &blocks{Blocks: checkpoint.Blocks{Type: kind, Scale: 1}, codes: codes}
+		got := []int8{-127, 13}
+		g, err := b.group(got, 0, 0)
+		var inexact notExact
+		if errors.As(err, &inexact) != (want == nil) || want != nil && !slices.Equal(got, want) || g != (group{}) {
+			t.Errorf("%s: %v, %v, %v", kind, got, g, err)
 		}
 	}
 }

@@ -229,4 +229,5 @@ func openLayout(name string, params map[string]int, a pack.Alphabet, head bool) 
 }
 
 // headLayouts maps alphabets to layouts that hold their codes and have dedicated kernels.
-var headLayouts = map[string]string{pack.Int8.Name: "vnni4", pack.Int4.Name: "vnni4i"}
+var headLayouts = map[string]string{pack.Int8.Name: "vnni4", pack.Int4.Name: "vnni4i",
+	pack.IQ4NL.Name: "vnni4i"}

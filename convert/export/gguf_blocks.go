@@ -27,12 +27,13 @@ var blockTypes = map[gguf.Type]blockType{
 	gguf.Q2_0:  exchange("q2_0"),
 	gguf.MXFP4: exchange("mxfp4"),
 	gguf.Q4_0:  exchange("q4_0"), gguf.Q8_0: exchange("q8_0"),
-	gguf.Q4_1: {32, 32, holdsMinima, encodeQ4_1},
-	gguf.Q5_0: {32, 32, holdsFives, encodeQ5_0},
-	gguf.Q5_1: {32, 32, holdsLowest, encodeQ5_1},
-	gguf.Q2_K: kQuants[gguf.Q2_K].blockType(), gguf.Q3_K: kQuants[gguf.Q3_K].blockType(),
+	gguf.Q4_1:   {32, 32, holdsMinima, encodeQ4_1},
+	gguf.IQ4_NL: {32, 32, holdsNonlinear, encodeIQ4NL},
+	gguf.Q5_0:   {32, 32, holdsFives, encodeQ5_0},
+	gguf.Q5_1:   {32, 32, holdsLowest, encodeQ5_1},
+	gguf.Q2_K:   kQuants[gguf.Q2_K].blockType(), gguf.Q3_K: kQuants[gguf.Q3_K].blockType(),
 	gguf.Q4_K: kQuants[gguf.Q4_K].blockType(), gguf.Q5_K: kQuants[gguf.Q5_K].blockType(),
-	gguf.Q6_K: kQuants[gguf.Q6_K].blockType(),
+	gguf.Q6_K: kQuants[gguf.Q6_K].blockType(), gguf.IQ4_XS: kQuants[gguf.IQ4_XS].blockType(),
 	// shorter rows abort ik_llama.cpp
 	gguf.IQ2_BN: {64, 512, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.group == 0 },
 		encodeIQ2BN},
@@ -166,6 +167,29 @@ func encodeQ5_1(dst []byte, m *pack.Matrix, u units) error {
 		}
 	})
 }
+
+// holdsNonlinear: IQ4_NL has no zero points and no minima.
+func holdsNonlinear(a pack.Alphabet, u units, apart bool) bool {
+	return a.Name == pack.IQ4NL.Name && u.zeros == nil && u.minima == nil &&
+		(apart || u.all(func(x unit) bool { return isHalf(x.scale) }))
+}
+
+func encodeIQ4NL(dst []byte, m *pack.Matrix, u units) error {
+	return eachBlock(dst, 18, m, u, func(b []byte, codes []int8, x unit) {
+		binary.LittleEndian.PutUint16(b, float16.Narrow(x.scale))
+		for j := range 16 {
+			b[2+j] = nibbleIQ4[uint8(codes[j])] | nibbleIQ4[uint8(codes[16+j])]<<4
+		}
+	})
+}
+
+// nibbleIQ4 is the nibble of each code of IQ4_NL and IQ4_XS.
+var nibbleIQ4 = func() (t [256]byte) {
+	for i, c := range pack.IQ4NL.Values {
+		t[uint8(c)] = byte(i)
+	}
+	return t
+}()
 
 // fifths collects bit 4 of each byte: the product moves bit 4 of byte i to bit 56 + i.
 func fifths(w uint64) byte { return byte(w >> 4 & eachByte * 0x0102040810204080 >> 56) }

@@ -30,13 +30,13 @@ type dialect struct {
 }
 
 var dialects = map[Dialect]dialect{
-	LlamaCpp: {[]gguf.Type{gguf.Q1_0, gguf.TQ2_0, gguf.Q2_0, gguf.MXFP4, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1,
-		gguf.Q8_0, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K},
+	LlamaCpp: {[]gguf.Type{gguf.Q1_0, gguf.TQ2_0, gguf.Q2_0, gguf.MXFP4, gguf.IQ4_XS, gguf.IQ4_NL,
+		gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K},
 		true, "", ""},
-	IK: {[]gguf.Type{gguf.Q1_0, gguf.IQ2_BN, gguf.MXFP4, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1,
-		gguf.Q8_0, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}, false,
+	IK: {[]gguf.Type{gguf.Q1_0, gguf.IQ2_BN, gguf.MXFP4, gguf.IQ4_XS, gguf.IQ4_NL, gguf.Q4_0,
+		gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}, false,
 		"bitnet-b1.58", ""},
-	BitnetCpp: {[]gguf.Type{gguf.I2_S, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1,
+	BitnetCpp: {[]gguf.Type{gguf.I2_S, gguf.IQ4_XS, gguf.IQ4_NL, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1,
 		gguf.Q8_0, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}, false, "bitnet-b1.58",
 		"run the file with bitnet.cpp's own llama.cpp of 2024, which computes squared ReLU for architecture " +
 			"bitnet-b1.58; newer ones were seen to compute SiLU (microsoft/BitNet issue 588)"},

@@ -62,7 +62,8 @@ func (x factors) changed(change func([]byte) []byte) factors {
 	return x
 }
 
-// kQuant is a type with blocks of packed.FactorColumns columns: ranges of its codes, less first, and of its integers.
+// kQuant is a K-quant or IQ4_XS, a type with blocks of packed.FactorColumns columns: ranges of its codes, less first,
+// and of its integers.
 type kQuant struct {
 	kind           gguf.Type
 	alphabet       pack.Alphabet
@@ -81,6 +82,8 @@ var kQuants = map[gguf.Type]kQuant{
 	gguf.Q4_K: {gguf.Q4_K, pack.Int4, 32, true, -8, 7, 0, 63, putQ4K, 0, 2},
 	gguf.Q5_K: {gguf.Q5_K, pack.Int8, 32, true, -128, 31 - 128, 0, 63, putQ5K, 0, 2},
 	gguf.Q6_K: {gguf.Q6_K, pack.Int8, 16, false, -32, 31, -128, 127, putQ6K, 208, 0},
+
+	gguf.IQ4_XS: {gguf.IQ4_XS, pack.IQ4NL, 32, false, leastIQ4, 113, -32, 31, putIQ4XS, 0, 0},
 }
 
 func (k kQuant) blockType() blockType {
@@ -173,6 +176,20 @@ func putQ5K(b, q []byte, scales, minima []int8) {
 	putSixBits(b[4:16], scales, minima)
 	putBits(b[16:48], q, 32, 1, func(q byte) byte { return q >> 4 })
 	putBits(b[48:], q, 32, 4, lowFour)
+}
+
+// leastIQ4 is the least code of IQ4_XS.
+const leastIQ4 = -127
+
+func putIQ4XS(b, q []byte, scales, _ []int8) {
+	high := uint16(0)
+	for g, s := range scales {
+		v := byte(s + 32)
+		b[4+g/2] |= v & 15 << (g % 2 * 4)
+		high |= uint16(v>>4) << (2 * g)
+	}
+	binary.LittleEndian.PutUint16(b[2:], high)
+	putBits(b[8:], q, 16, 4, func(q byte) byte { return nibbleIQ4[uint8(int8(q)+leastIQ4)] })
 }
 
 func putQ6K(b, q []byte, scales, _ []int8) {

@@ -26,10 +26,11 @@ var halfPlaces = map[gguf.Type]struct {
 	columns int64
 	at      []int
 }{gguf.Q5_1: {32, []int{0, 2}}, gguf.Q2_K: {256, []int{80, 82}}, gguf.Q3_K: {256, []int{108}},
-	gguf.Q4_K: {256, []int{0, 2}}, gguf.Q5_K: {256, []int{0, 2}}, gguf.Q6_K: {256, []int{208}}}
+	gguf.Q4_K: {256, []int{0, 2}}, gguf.Q5_K: {256, []int{0, 2}}, gguf.Q6_K: {256, []int{208}},
+	gguf.IQ4_NL: {32, []int{0}}, gguf.IQ4_XS: {256, []int{0}}}
 
 // randomBlocks are blocks of random bytes but for the float16 numbers, which are small and of both signs. With nonzero,
-// no scale is 0: codes of a scale of 0 are not kept.
+// no scale is 0: codes of a scale of 0 are not kept, but those of iq4nl.
 func randomBlocks(r *rand.Rand, kind gguf.Type, s pack.Shape, nonzero bool) (out []byte) {
 	p := halfPlaces[kind]
 	b := make([]byte, kind.RowSize(p.columns))
@@ -54,8 +55,8 @@ func randomBlocks(r *rand.Rand, kind gguf.Type, s pack.Shape, nonzero bool) (out
 	return out
 }
 
-// TestKQuants: codes, scales and minima of K-quants and of Q5_1 are those of the GGUF, whose values the weights equal;
-// the model passes every level; and an export reproduces the bytes.
+// TestKQuants: codes, scales and minima of K-quants, of Q5_1, IQ4_NL and IQ4_XS are those of the GGUF, whose values the
+// weights equal; the model passes every level; and an export reproduces the bytes.
 func TestKQuants(t *testing.T) {
 	float, r := wideFile(t), seed.Rand(t)
 	for kind, want := range map[gguf.Type]struct {
@@ -70,6 +71,9 @@ func TestKQuants(t *testing.T) {
 		gguf.Q4_K: {"int4", packed.Scale{Kind: "group", Group: 32, DType: "F16I8", Signed: true}, true, 4.625},
 		gguf.Q5_K: {"int8", packed.Scale{Kind: "group", Group: 32, DType: "F16I8", Signed: true}, true, 8.625},
 		gguf.Q6_K: {"int8", packed.Scale{Kind: "group", Group: 16, DType: "F16I8", Signed: true}, false, 8.5625},
+
+		gguf.IQ4_NL: {"iq4nl", packed.Scale{Kind: "group", Group: 32, DType: "F16", Signed: true}, false, 4.5},
+		gguf.IQ4_XS: {"iq4nl", packed.Scale{Kind: "group", Group: 32, DType: "F16I8", Signed: true}, false, 4.3125},
 	} {
 		for _, nonzero := range []bool{true, false} {
 			path, data := inBlocks(t, float, kind, func(_ []float32, s pack.Shape) []byte {
@@ -95,10 +99,51 @@ func TestKQuants(t *testing.T) {
 			}
 			f.Close()
 			again, _ := exported(t, source)
-			if nonzero {
+			if nonzero || want.alphabet == "iq4nl" {
 				sameBytes(t, again, data)
 			}
 			same(t, source, packedOf(t, again, packed.Recipe{}))
+		}
+	}
+}
+
+// TestKQuantBlocks: the codes and integers of random blocks, of all that a type holds, are those that are read again.
+func TestKQuantBlocks(t *testing.T) {
+	r := seed.Rand(t)
+	for kind, k := range kQuants {
+		within := func(low, high int8) int8 { return int8(int(low) + r.IntN(int(high)-int(low)+1)) }
+		outside := func(c int8) bool { return c < k.low || c > k.high }
+		legal := slices.DeleteFunc(slices.Clone(k.alphabet.Values), outside)
+		for range 100 {
+			m := pack.NewMatrix(pack.Shape{M: 1, K: packed.FactorColumns}, k.alphabet)
+			for i := range m.Codes {
+				m.Codes[i] = legal[r.IntN(len(legal))]
+			}
+			how := packed.Scale{Kind: packed.ScaleGroup, Group: k.group, DType: packed.ScaleF16I8, Signed: true}
+			scales, minima := make([]int8, packed.FactorColumns/k.group), make([]int8, packed.FactorColumns/k.group)
+			for i := range scales {
+				scales[i], minima[i] = within(k.least, k.most), within(-k.most, 0)
+			}
+			first, err := how.AppendFactors(nil, 0.25, scales)
+			added, err2 := how.AppendFactors(nil, 0.5, minima)
+			if !k.minima {
+				added, minima = nil, nil
+			}
+			b := make([]byte, kind.RowSize(packed.FactorColumns))
+			err3 := k.encode(b, m, units{factors: factors{how: how, first: first, added: added}})
+			codes, floats := make([]int8, packed.FactorColumns), make([]float32, 2*len(scales))
+			err4 := kind.DecodeRow(codes, floats[:len(scales)], floats[len(scales):], b)
+			if err := errors.Join(err, err2, err3, err4); err != nil || !slices.Equal(codes, m.Codes) {
+				t.Fatalf("%s: codes %v, want %v; %v", kind, codes, m.Codes, err)
+			}
+			err = kind.EachFactors(b, func(half float32, s []int8, _ float32, least []int8) {
+				if half != 0.25 || !slices.Equal(s, scales) || !slices.Equal(least, minima) {
+					t.Fatalf("%s: scales %v, minima %v; want %v, %v", kind, s, least, scales, minima)
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
@@ -156,5 +201,41 @@ func TestKQuantRanges(t *testing.T) {
 	m := &pack.Matrix{Shape: pack.Shape{M: 1, K: 32}, Alphabet: pack.Int8, Codes: make([]int8, 32)}
 	if err := encodeQ5_1(make([]byte, 24), m, units{}); !errors.Is(err, pack.ErrUnsupported) {
 		t.Errorf("Q5_1: %v", err)
+	}
+}
+
+// TestNonlinear: IQ4_NL holds the codes of its table with float16 scales, without zero points and minima.
+func TestNonlinear(t *testing.T) {
+	r, b := seed.Rand(t), blockTypes[gguf.IQ4_NL]
+	m := pack.NewMatrix(pack.Shape{M: 2, K: 64}, pack.IQ4NL)
+	for i := range m.Codes {
+		m.Codes[i] = pack.IQ4NL.Values[r.IntN(16)]
+	}
+	u := units{scales: []float32{0.5, -3, 0x1p-24, 65504}, perRow: 2, group: 32}
+	if !b.holds(pack.IQ4NL, u, false) || b.holds(pack.Int4, u, false) || b.holds(pack.Int8, u, false) {
+		t.Error("it holds other codes")
+	}
+	for what, change := range map[string]func(u *units){
+		"a scale":     func(u *units) { u.scales = []float32{0.5, -3, 0x1p-25, 65504} },
+		"zero points": func(u *units) { u.zeros = make([]int8, 4) },
+		"minima":      func(u *units) { u.minima = make([]float32, 4) },
+	} {
+		other := u
+		change(&other)
+		if b.holds(pack.IQ4NL, other, false) || b.holds(pack.IQ4NL, other, true) != (what == "a scale") {
+			t.Errorf("it holds %s", what)
+		}
+	}
+	size := int(gguf.IQ4_NL.RowSize(64))
+	dst := make([]byte, 2*size)
+	if err := b.encode(dst, m, u); err != nil {
+		t.Fatal(err)
+	}
+	for row := range 2 {
+		codes, scales := make([]int8, 64), make([]float32, 2)
+		err := gguf.IQ4_NL.DecodeRow(codes, scales, nil, dst[row*size:][:size])
+		if err != nil || !slices.Equal(codes, m.Codes[64*row:][:64]) || !slices.Equal(scales, u.scales[2*row:][:2]) {
+			t.Errorf("row %d: %v, %v, %v", row, codes, scales, err)
+		}
 	}
 }

@@ -55,6 +55,7 @@ func TestInteropFormat(t *testing.T) {
 		"minima":          tinymodel.Converted(t, blocks(0.25, -1.8125), plain),
 		"mxfp4, experts":  tinymodel.Converted(t, experts, plain),
 		"factors":         tinymodel.Converted(t, factored(gguf.Q4_K), plain),
+		"factors, table":  tinymodel.Converted(t, factored(gguf.IQ4_XS), plain),
 		"factors of 16":   tinymodel.Converted(t, factored(gguf.Q3_K), plain),
 		"order of groups": tinymodel.Converted(t, shared.Path(t, "data/packed/gptq-b4-sym-g32-desc"), plain),
 	} {

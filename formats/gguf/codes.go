@@ -34,7 +34,7 @@ var blocks = map[Type]block{
 	Q5_1:     {Codes{Alphabet: pack.Int8, Group: 32, Minima: true}, decodeQ5_1},
 	Q5_0:     {Codes{Alphabet: pack.Int8, Group: 32}, decodeQ5_0},
 	Q8_0:     {Codes{Alphabet: pack.Int8, Group: 32}, decodeQ8_0},
-	IQ4_NL:   {Codes{Alphabet: pack.Int8, Group: 32}, decodeIQ4NL},
+	IQ4_NL:   {Codes{Alphabet: pack.IQ4NL, Group: 32}, decodeIQ4NL},
 	TQ1_0:    {Codes{Alphabet: pack.Ternary, Group: 256}, decodeTQ1_0},
 	TQ2_0:    {Codes{Alphabet: pack.Ternary, Group: 256}, decodeTQ2_0},
 	MXFP4:    {Codes{Alphabet: pack.E2M1, Group: 32}, decodeMXFP4},
@@ -138,7 +138,7 @@ func decodeQ5_0(codes []int8, b []byte) (float32, float32) {
 	return half(b), 0
 }
 
-// nonlinear maps a nibble of IQ4_NL and IQ4_XS to its code.
+// nonlinear maps a nibble of IQ4_NL and IQ4_XS to its code: kvalues_iq4nl of ggml.
 var nonlinear = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 // nonlinearNibbles writes the codes of the low nibbles of 16 bytes, then those of the high ones.

@@ -33,7 +33,7 @@ var superBlocks = map[Type]superBlock{
 	Q5_K: {Codes{Alphabet: pack.Int8, Group: 32, Minima: true, Factors: true}, codesQ5K, factorsQ4K},
 	Q6_K: {Codes{Alphabet: pack.Int8, Group: 16, Factors: true}, codesQ6K, factorsQ6K},
 
-	IQ4_XS: {Codes{Alphabet: pack.Int8, Group: 32, Factors: true}, codesIQ4XS, factorsIQ4XS},
+	IQ4_XS: {Codes{Alphabet: pack.IQ4NL, Group: 32, Factors: true}, codesIQ4XS, factorsIQ4XS},
 }
 
 // EachFactors calls do for each block of a row of a type with factors, in order: with the float16 and the integers of
