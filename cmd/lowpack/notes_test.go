@@ -80,6 +80,8 @@ var noteKinds = map[string]string{
 	"render conversations elsewhere: OpenVINO GenAI":     "render conversations elsewhere",
 	"render conversations elsewhere: onnxruntime-genai":  "render conversations elsewhere",
 	"activations stay floats (--arithmetic plain)":       "",
+	"minima of %d tensors are numbers of their own":      "",
+	"exact are the sums of integers, not the logits":     "",
 	"the candidate filter of the output head is left ou": "",
 	// Texts made elsewhere: the choices of --layout and --head auto, and the flags that make the same choices on every
 	// machine.

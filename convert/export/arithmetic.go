@@ -24,17 +24,15 @@ const (
 func Arithmetics() []string { return []string{string(Exact), string(Plain)} }
 
 // Choose returns the requested arithmetic, or the one that all matrices allow, explained by details.
-func Choose(m *packed.Manifest, asked Arithmetic) (a Arithmetic, t Told, err error) {
-	return ChooseWhere(m, asked, FloatSums)
+func Choose(v packed.View, asked Arithmetic) (a Arithmetic, t Told, err error) {
+	return ChooseWhere(v.Manifest(), asked, func(e *packed.Entry, a packed.Activation) error {
+		return FloatSums(v, e, a)
+	})
 }
 
 // ChooseWhere is Choose for a format that computes exactly if exact returns nil.
 func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 	packed.Activation) error) (a Arithmetic, t Told, err error) {
-	if i := slices.IndexFunc(m.Packed, func(e packed.Entry) bool { return e.Min }); i >= 0 {
-		return "", t, fmt.Errorf("%w: tensor %q has minima beside its scales, which graphs do not have here; "+
-			"convert its source with --quant int8, or export to gguf", pack.ErrUnsupported, m.Packed[i].Name)
-	}
 	quantized := false
 	for i := range m.Packed {
 		e := &m.Packed[i]
@@ -63,26 +61,38 @@ func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 const exactSums = 1 << 24
 
 // FloatSums reports why the sums of a matrix, with activation codes from −127 to 127, are not integers of one scale
-// that float32 adds exactly; nil if they are.
-func FloatSums(e *packed.Entry, a packed.Activation) error {
-	alphabet, err := pack.FindAlphabet(e.Layout.Alphabet)
-	if err != nil {
-		return err
-	}
-	lo, hi := int(alphabet.Values[0]), int(alphabet.Values[len(alphabet.Values)-1])
-	most := max(-lo, hi)
-	if e.Zero {
-		most = hi - lo
-	}
-	k := e.MatrixShape().K
+// that float32 adds exactly; nil if they are. Zero points, which v has, may lie outside of the codes.
+func FloatSums(v packed.View, e *packed.Entry, a packed.Activation) error {
 	switch {
 	case a.Kind != packed.ActivationToken:
 		return fmt.Errorf("%w: activations with a scale for each group of columns", pack.ErrUnsupported)
 	case e.Scale.Kind == packed.ScaleGroup:
 		return fmt.Errorf("%w: tensor %q has a scale for each group of columns", pack.ErrUnsupported, e.Name)
-	case int64(127*most)*int64(k) > exactSums:
+	}
+	lo, hi, err := codeRange(e)
+	if err != nil {
+		return err
+	}
+	most, k := max(-lo, hi), e.MatrixShape().K
+	zeros, err := packed.Zeros(v, e)
+	if err != nil {
+		return err
+	}
+	if zeros != nil {
+		most = max(hi-int(slices.Min(zeros)), int(slices.Max(zeros))-lo)
+	}
+	if int64(127*most)*int64(k) > exactSums {
 		return fmt.Errorf("%w: tensor %q sums %d products of up to %d, and float32 adds integers exactly up to %d",
 			pack.ErrUnsupported, e.Name, k, 127*most, int64(exactSums))
 	}
 	return nil
+}
+
+// codeRange is the least and the largest code of a tensor's alphabet.
+func codeRange(e *packed.Entry) (lo, hi int, err error) {
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return 0, 0, err
+	}
+	return int(a.Values[0]), int(a.Values[len(a.Values)-1]), nil
 }

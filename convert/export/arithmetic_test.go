@@ -2,24 +2,104 @@ package export
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/exports"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestMinimaRefused: a graph without the minima would compute a different model.
-func TestMinimaRefused(t *testing.T) {
-	m := &packed.Manifest{Packed: []packed.Entry{{Name: "plain.weight", Shape: []int{32, 32}},
-		{Name: "odd.weight", Shape: []int{32, 32}, Min: true}}}
-	for i := range m.Packed {
-		m.Packed[i].Layout.Alphabet = pack.Int4.Name
-	}
-	for _, asked := range []Arithmetic{"", Exact, Plain} {
-		if _, _, err := Choose(m, asked); !errors.Is(err, pack.ErrUnsupported) ||
-			!strings.Contains(err.Error(), `"odd.weight" has minima`) {
-			t.Errorf("%q: %v", asked, err)
+// zeroPoints is a packed file with nothing but zero points.
+type zeroPoints struct {
+	packed.View
+	data []byte
+}
+
+func (z zeroPoints) Tensor(name string) (packed.Tensor, error) {
+	return packed.Tensor{Name: name, Data: z.data}, nil
+}
+
+// TestFloatSums: the largest product counts the zero points that the file has, which may lie outside of the codes, and
+// sums are exact up to 2²⁴.
+func TestFloatSums(t *testing.T) {
+	token := packed.Activation{Kind: packed.ActivationToken}
+	for _, c := range []struct {
+		zeros   []int8
+		columns int // the most that are exact
+	}{
+		{nil, 132104}, {[]int8{0, 0}, 132104}, {[]int8{-1, 1}, 66052}, {[]int8{-2, 0}, 44034}, {[]int8{0, 2}, 44034},
+		{[]int8{-128, 0}, 1024},
+	} {
+		for more := range 2 {
+			e := &packed.Entry{Name: "w", Shape: []int{2, c.columns + more}, Layout: pack.Spec{Alphabet: "ternary"},
+				Scale: packed.Scale{Kind: packed.ScaleRow}, Zero: c.zeros != nil}
+			err := FloatSums(zeroPoints{data: packed.CodeBytes(c.zeros)}, e, token)
+			if (err == nil) != (more == 0) || err != nil && !errors.Is(err, pack.ErrUnsupported) {
+				t.Errorf("zero points %v, %d columns: %v", c.zeros, c.columns+more, err)
+			}
 		}
 	}
+}
+
+// TestBounds: the bound of weights that a report states holds for all weights, and one of them is near it.
+func TestBounds(t *testing.T) {
+	for name, source := range map[string]string{
+		"MLX, minima": packedOf(t, shared.Path(t, filepath.Join("data", "packed", "mlx-b4-g64")), packed.Recipe{}),
+		"GPTQ, zero points": packedOf(t, shared.Path(t, filepath.Join("data", "packed", "gptq-b4-asym-g128-v1")),
+			packed.Recipe{}),
+		"int8": packedOf(t, exports.SmallLlama(t), exports.PerRow("int8")),
+	} {
+		f, err := packed.Open(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		unpacked, err := packed.Open(exports.Unpacked(t, source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unpacked.Close()
+		largest := 0.0
+		for i := range f.Manifest().Packed {
+			e := &f.Manifest().Packed[i]
+			bound, err := largestWeight(f, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w := largestOf(t, unpacked, e.Name); w > bound*(1+0x1p-22) || w < bound/3 {
+				t.Errorf("%s: %s: the largest weight is %v, the bound %v", name, e.Name, w, bound)
+			}
+			largest = max(largest, bound)
+		}
+		told := Told{}
+		if err := told.Bounds(f, Exact); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("%s / 127 · %.3g, the largest weight", scaleUnit(f.Manifest().Activation), largest)
+		if text := strings.Join(told.Details, "\n"); !strings.Contains(text, want) {
+			t.Errorf("%s: details %q, want %q", name, told.Details, want)
+		}
+		told = Told{}
+		if err := told.Bounds(f, Plain); err != nil || strings.Contains(strings.Join(told.Details, ""), "exact") {
+			t.Errorf("%s: %v, details %q", name, err, told.Details)
+		}
+	}
+}
+
+// largestOf is the largest magnitude of the weights of a tensor as floats.
+func largestOf(t *testing.T, f *packed.File, name string) (largest float64) {
+	t.Helper()
+	x, err := f.Tensor(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range (packed.Scale{DType: packed.ScaleF32}).Widened(x.Data) {
+		largest = max(largest, math.Abs(float64(w)))
+	}
+	return largest
 }

@@ -25,9 +25,6 @@ var roles = [][2]string{
 func TestInteropAccumulators(t *testing.T) {
 	tiny := shared.Testdata(t, "tiny-bitnet")
 	imported := func(name string) string { return shared.Path(t, filepath.Join("data", "packed", name)) }
-	inGroups := func(quant, scale, activation string) packed.Recipe {
-		return packed.Recipe{Quant: quant, Scale: scale, Activation: activation, AllowLossy: true}
-	}
 	for _, c := range []struct {
 		checkpoint string
 		recipe     packed.Recipe
@@ -92,10 +89,13 @@ func (m *exported) watch(t *testing.T, role [2]string) watched {
 	if !ok {
 		t.Fatalf("no layer %s", out)
 	}
+	if e.Min {
+		out += "/scaled_codes"
+	}
 	shape := e.MatrixShape()
 	w := watched{e, "", out + "/accumulators", shape.K, 1}
 	dims, k, codes := []any{batch, tokens, int64(shape.M)}, int32Kind, []any{batch, tokens, int64(shape.K)}
-	if f, err := formOf(e); err == nil && f.exact(m.manifest.Activation) {
+	if f, err := formOf(e); err == nil && f.exact(m.file, m.manifest.Activation) {
 		k = float32Kind
 	} else if n, err := integersOf(e, m.manifest.Activation); err != nil {
 		t.Fatal(err)

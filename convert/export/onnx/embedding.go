@@ -35,7 +35,7 @@ func (d *decoder) decoded(e *packed.Entry) (string, error) {
 		return "", err
 	}
 	name, rows, blocks := e.Name, int64(e.MatrixShape().M), int64(f.blocks())
-	if d.arithmetic == export.Exact && !f.exact(d.manifest.Activation) && d.model.Head == d.model.Embed {
+	if d.arithmetic == export.Exact && !f.exact(d.file, d.manifest.Activation) && d.model.Head == d.model.Embed {
 		name += ".rows"
 	}
 	d.codes[name] = &f
@@ -60,10 +60,23 @@ func (d *decoder) decoded(e *packed.Entry) (string, error) {
 	h := d.contrib("GatherBlockQuantized", in, "embedding/blocks", attribute{"bits", int64(f.bits)},
 		attribute{"block_size", int64(f.block)},
 		attribute{"gather_axis", int64(0)}, attribute{"quantize_axis", int64(2)})
+	if e.Min {
+		if h, err = d.embeddedMinima(h, &f); err != nil {
+			return "", err
+		}
+	}
 	k, columns := int64(e.MatrixShape().K), blocks*int64(f.block)
 	if k == columns {
 		return d.op("Reshape", []string{h, d.ints(0, 0, k)}, "embedding"), nil
 	}
 	h = d.op("Reshape", []string{h, d.ints(0, 0, columns)}, "embedding/filled")
 	return d.op("Slice", []string{h, d.ints(0), d.ints(k), d.ints(-1)}, "embedding"), nil
+}
+
+// embeddedMinima adds the minima of the blocks of looked up rows: the floats of NUMERICS N39.
+func (d *decoder) embeddedMinima(h string, f *form) (string, error) {
+	minima, err := d.tensor(f.entry.Name+".rows.minima", float32Kind, append(f.scaleDims(), 1),
+		func(w io.Writer) error { return f.writeMinima(d.file, w) })
+	added := d.op("Gather", []string{minima, "input_ids"}, "embedding/minima", attribute{"axis", int64(0)})
+	return d.op("Add", []string{h, added}, "embedding/added"), err
 }

@@ -15,7 +15,7 @@ func (d *decoder) exact(x string, e *packed.Entry, out string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if f.exact(d.manifest.Activation) {
+	if f.exact(d.file, d.manifest.Activation) {
 		return d.asFloats(x, &f, out)
 	}
 	n, err := integersOf(e, d.manifest.Activation)
@@ -84,8 +84,8 @@ func (d *decoder) quantized(x string) (codes, step string) {
 	return codes, step
 }
 
-// stored names the graph values that hold a matrix, or the matrices of experts, for MatMulInteger.
-type stored struct{ codes, scales, zeros string }
+// stored names the graph values that hold a matrix, or the matrices of experts. Values that it has not are "".
+type stored struct{ codes, scales, zeros, minima string }
 
 func (d *decoder) stored(n *integers) (s stored, err error) {
 	e := n.entry
@@ -102,8 +102,14 @@ func (d *decoder) stored(n *integers) (s stored, err error) {
 		func(w io.Writer) error { return n.writeScales(d.file, w) }); err != nil {
 		return s, err
 	}
+	if e.Min {
+		if s.minima, err = d.tensor(e.Name+".minima", float32Kind, n.minimaDims(),
+			func(w io.Writer) error { return n.writeMinima(d.file, w) }); err != nil {
+			return s, err
+		}
+	}
 	if !e.Zero {
-		s.zeros = d.byte(uint8(n.zero))
+		s.zeros = d.byte(n.common())
 		return s, nil
 	}
 	s.zeros, err = d.tensor(e.Name+".zero_points", uint8Kind, n.unitDims(),
@@ -140,8 +146,16 @@ func (d *decoder) operands(x string, n *integers) (bytes, step string) {
 	return bytes, step
 }
 
-// asIntegers adds integers in MatMulInteger, all of a row or block by block.
+// asIntegers multiplies with a matrix of integers, and adds the products of its minima, if it has any.
 func (d *decoder) asIntegers(x string, n *integers, s stored, out string) string {
+	if s.minima == "" {
+		return d.accumulated(x, n, s, out)
+	}
+	return d.plusMinima(d.accumulated(x, n, s, out+"/scaled_codes"), d.codeSums(x, n), s.minima, out)
+}
+
+// accumulated adds integers in MatMulInteger, all of a row or block by block.
+func (d *decoder) accumulated(x string, n *integers, s stored, out string) string {
 	bytes, step := d.operands(x, n)
 	if n.single() {
 		sums := d.op("MatMulInteger", []string{bytes, s.codes, d.byte(128), s.zeros}, out+"/accumulators")
@@ -151,13 +165,18 @@ func (d *decoder) asIntegers(x string, n *integers, s stored, out string) string
 	return d.blockwise(n, s, bytes, step, out)
 }
 
+// filled pads k columns of x to more of them.
+func (d *decoder) filled(x string, k, columns int) string {
+	if columns == k {
+		return x
+	}
+	return d.once(fmt.Sprintf("%s/filled.%d", x, columns),
+		func(out string) { d.op("Pad", []string{x, d.ints(0, 0, 0, 0, 0, int64(columns-k))}, out) })
+}
+
 // groups pads the columns of x, and splits them into groups that share an activation scale.
 func (d *decoder) groups(x string, n *integers) string {
-	if more := n.columns() - n.entry.MatrixShape().K; more > 0 {
-		from := x
-		x = d.once(fmt.Sprintf("%s/filled.%d", x, n.columns()),
-			func(out string) { d.op("Pad", []string{from, d.ints(0, 0, 0, 0, 0, int64(more))}, out) })
-	}
+	x = d.filled(x, n.entry.MatrixShape().K, n.columns())
 	if !n.grouped() {
 		return x
 	}

@@ -143,7 +143,7 @@ func (d *decoder) slicedMatrix(s *scan, l *model.Linear, x string) (func(x, out 
 		if err != nil {
 			return nil, err
 		}
-		return d.slicedForm(s, &f)
+		return d.slicedForm(s, &f, x)
 	}
 	n, err := integersOf(e, d.manifest.Activation)
 	if err != nil {
@@ -155,6 +155,9 @@ func (d *decoder) slicedMatrix(s *scan, l *model.Linear, x string) (func(x, out 
 	}
 	if x != "" {
 		d.operands(x, &n)
+		if e.Min {
+			d.codeSums(x, &n)
+		}
 	}
 	one := all
 	one.codes, one.scales = s.matrix(all.codes, uint8Kind, n.codeDims()), s.matrix(all.scales, float32Kind,
@@ -162,10 +165,13 @@ func (d *decoder) slicedMatrix(s *scan, l *model.Linear, x string) (func(x, out 
 	if e.Zero {
 		one.zeros = s.matrix(all.zeros, uint8Kind, n.unitDims())
 	}
+	if e.Min {
+		one.minima = s.matrix(all.minima, float32Kind, n.minimaDims())
+	}
 	return func(x, out string) string { return d.asIntegers(x, &n, one, out) }, nil
 }
 
-func (d *decoder) slicedForm(s *scan, f *form) (func(x, out string) string, error) {
+func (d *decoder) slicedForm(s *scan, f *form, x string) (func(x, out string) string, error) {
 	all, err := d.packed(f)
 	if err != nil {
 		return nil, err
@@ -178,6 +184,12 @@ func (d *decoder) slicedForm(s *scan, f *form) (func(x, out string) string, erro
 		scales: s.matrix(scales, float32Kind, f.scaleDims())}
 	if all.zeros != "" {
 		one.zeros = s.matrix(all.zeros, uint8Kind, f.zeroDims())
+	}
+	if all.minima != "" {
+		one.minima = s.matrix(all.minima, float32Kind, f.scaleDims())
+		if x != "" {
+			d.sums(x, f)
+		}
 	}
 	return func(x, out string) string { return d.product(f, x, one, out) }, nil
 }

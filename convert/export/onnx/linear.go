@@ -161,9 +161,15 @@ func (d *decoder) formScales(f *form) (string, error) {
 		func(w io.Writer) error { return f.writeScales(d.file, w) })
 }
 
-// packed adds the codes of a matrix for MatMulNBits, and its zero points unless they are the default.
+// packed adds the codes of a matrix for MatMulNBits, its zero points unless they are the default, and its minima.
 func (d *decoder) packed(f *form) (s stored, err error) {
 	d.codes[f.entry.Name] = f
+	if f.entry.Min {
+		if s.minima, err = d.tensor(f.entry.Name+".minima", float32Kind, f.scaleDims(),
+			func(w io.Writer) error { return f.writeMinima(d.file, w) }); err != nil {
+			return s, err
+		}
+	}
 	if s.codes, err = d.tensor(f.entry.Name, uint8Kind, f.codeDims(),
 		func(w io.Writer) error { return f.writeCodes(d.file, w) }); err != nil || f.defaultZero() {
 		return s, err
@@ -173,9 +179,16 @@ func (d *decoder) packed(f *form) (s stored, err error) {
 	return s, err
 }
 
-// product adds a MatMulNBits. Its activations stay floats: level 1 forbids that a runtime quantizes them in its own
-// way.
+// product multiplies with a matrix in blocks, and adds the products of its minima, if it has any.
 func (d *decoder) product(f *form, x string, s stored, out string) string {
+	if s.minima == "" {
+		return d.nBits(f, x, s, out)
+	}
+	return d.plusMinima(d.nBits(f, x, s, out+"/scaled_codes"), d.sums(x, f), s.minima, out)
+}
+
+// nBits adds a MatMulNBits. Its activations stay floats: level 1 forbids that a runtime quantizes them in its own way.
+func (d *decoder) nBits(f *form, x string, s stored, out string) string {
 	shape, in := f.entry.MatrixShape(), []string{x, s.codes, s.scales}
 	if s.zeros != "" {
 		in = append(in, s.zeros)

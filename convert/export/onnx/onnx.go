@@ -38,6 +38,9 @@ func Export(ctx context.Context, path, dir string, a export.Arithmetic, p export
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
+	if err := m.Bounds(f, m.arithmetic); err != nil {
+		return nil, filerr.Named(path, err)
+	}
 	size, err := folder.Write(ctx, dir, m.files(), p)
 	if err != nil {
 		return nil, filerr.Named(path, err)
@@ -62,7 +65,7 @@ func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 		return nil, err
 	}
 	m := &exported{}
-	if a, m.Told, err = export.ChooseWhere(f.Manifest(), a, exactly); err != nil {
+	if a, m.Told, err = export.ChooseWhere(f.Manifest(), a, exactly(f)); err != nil {
 		return nil, err
 	}
 	m.decoder = &decoder{
@@ -77,12 +80,14 @@ func plan(f *packed.File, a export.Arithmetic) (*exported, error) {
 }
 
 // exactly reports why the sums of a matrix cannot be computed without rounding; nil if they can.
-func exactly(e *packed.Entry, a packed.Activation) error {
-	f, err := formOf(e)
-	if err == nil && !f.exact(a) {
-		_, err = integersOf(e, a)
+func exactly(v packed.View) func(*packed.Entry, packed.Activation) error {
+	return func(e *packed.Entry, a packed.Activation) error {
+		f, err := formOf(e)
+		if err == nil && !f.exact(v, a) {
+			_, err = integersOf(e, a)
+		}
+		return err
 	}
-	return err
 }
 
 // families lists the families whose blocks have been compared with lowpack in onnxruntime; bitnet-1bitllm and mobilellm

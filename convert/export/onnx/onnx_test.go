@@ -395,11 +395,11 @@ func TestBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = integersOf(e, token)
-		if f.exact(token) != c.floats || (err == nil) != c.integers ||
+		if f.exact(nil, token) != c.floats || (err == nil) != c.integers ||
 			err != nil && !errors.Is(err, pack.ErrUnsupported) {
-			t.Errorf("%s, %d columns: as floats %t, as integers %v", c.alphabet, c.k, f.exact(token), err)
+			t.Errorf("%s, %d columns: as floats %t, as integers %v", c.alphabet, c.k, f.exact(nil, token), err)
 		}
-		if chosen := exactly(e, token); (chosen == nil) != (c.floats || c.integers) {
+		if chosen := exactly(nil)(e, token); (chosen == nil) != (c.floats || c.integers) {
 			t.Errorf("%s, %d columns: %v", c.alphabet, c.k, chosen)
 		}
 	}

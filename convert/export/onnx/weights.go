@@ -95,6 +95,16 @@ func (c *coded) get(b []byte, j int) uint8 {
 	return b[j*c.bits/8] >> (j * c.bits % 8) & (1<<c.bits - 1)
 }
 
+// common is the stored number of the zero point that all units share, unless they have their own: of code 0, or of the
+// lowest code beside minima (FORMAT F25).
+func (c *coded) common() uint8 {
+	if !c.entry.Min {
+		return uint8(c.zero)
+	}
+	lo, _ := c.span()
+	return uint8(lo + c.zero)
+}
+
 // zeros returns the stored zero points by unit, as numbers of a bit width; nil = zero for all.
 func (c *coded) zeros(v *packed.File, bits int) ([]uint8, error) {
 	list, err := folder.Zeros(v, c.entry)
@@ -156,7 +166,7 @@ func (f *form) zeroBytes() int { return f.bytes(f.blocks()) }
 func (c *coded) bytes(fields int) int { return (fields*c.bits + 7) / 8 }
 
 // defaultZero reports whether all zero points are MatMulNBits' default.
-func (f *form) defaultZero() bool { return !f.entry.Zero && f.zero == 1<<(f.bits-1) }
+func (f *form) defaultZero() bool { return !f.entry.Zero && f.common() == 1<<(f.bits-1) }
 
 // unit returns the index of the scale, and of the zero point, of a block of a row.
 func (f *form) unit(row, block int) int { return f.entry.Unit(row, block*f.block) }
@@ -167,11 +177,11 @@ func (f *form) zeroDims() []int64  { return f.dims(f.entry.MatrixShape().M, f.ze
 
 // writeCodes writes all rows.
 func (f *form) writeCodes(v *packed.File, w io.Writer) error {
-	form := rows.Form{Bits: f.bits, Columns: f.blocks() * f.block, Fill: uint8(f.zero), Numbers: f.numbers()}
+	form := rows.Form{Bits: f.bits, Columns: f.blocks() * f.block, Fill: f.common(), Numbers: f.numbers()}
 	return f.matrices(v, func(m *pack.Matrix) error { return form.Write(w, m) })
 }
 
-// read is the inverse of writeCodes. Columns that fill up must hold zeros.
+// read is the inverse of writeCodes. Columns that fill up must hold the common zero point: their weights are 0.
 func (f *form) read(codes []int8, from io.Reader) error {
 	row, shape := make([]byte, f.blocks()*f.blockBytes()), f.entry.MatrixShape()
 	for r := range shape.M {
@@ -179,10 +189,10 @@ func (f *form) read(codes []int8, from io.Reader) error {
 			return err
 		}
 		for k := range f.blocks() * f.block {
-			code := int(f.get(row, k)) - f.zero
+			stored := f.get(row, k)
 			if k < shape.K {
-				codes[r*shape.K+k] = int8(code)
-			} else if code != 0 {
+				codes[r*shape.K+k] = int8(int(stored) - f.zero)
+			} else if stored != f.common() {
 				return fmt.Errorf("%w: row %d: the columns beyond the last one are not 0", pack.ErrCorrupt, r)
 			}
 		}
@@ -217,14 +227,25 @@ func (f *form) writeZeros(v *packed.File, w io.Writer, together int) error {
 
 // writeScales writes the scale of each block, row after row.
 func (f *form) writeScales(v *packed.File, w io.Writer) error {
-	scales, err := folder.Scales(v, f.entry)
+	return f.writeUnits(v, w, folder.Scales)
+}
+
+// writeMinima writes the minimum of each block, row after row.
+func (f *form) writeMinima(v *packed.File, w io.Writer) error {
+	return f.writeUnits(v, w, folder.Minima)
+}
+
+// writeUnits writes a number of each block, row after row, of those that read returns by unit.
+func (f *form) writeUnits(v *packed.File, w io.Writer,
+	read func(*packed.File, *packed.Entry) ([]float32, error)) error {
+	units, err := read(v, f.entry)
 	if err != nil {
 		return err
 	}
 	row := make([]float32, f.blocks())
 	for r := range f.entry.Rows() {
 		for j := range row {
-			row[j] = scales[f.unit(r, j)]
+			row[j] = units[f.unit(r, j)]
 		}
 		if err := binary.Write(w, binary.LittleEndian, row); err != nil {
 			return err
@@ -249,6 +270,6 @@ func (f *form) ones(w io.Writer) error {
 
 // exact reports whether the sums of a matrix are integers that float32 adds exactly. Sums of 8-bit codes are left to
 // MatMulInteger, which is faster for them.
-func (f *form) exact(a packed.Activation) bool {
-	return f.bits < 8 && f.entry.Experts() == 1 && export.FloatSums(f.entry, a) == nil
+func (f *form) exact(v packed.View, a packed.Activation) bool {
+	return f.bits < 8 && f.entry.Experts() == 1 && export.FloatSums(v, f.entry, a) == nil
 }

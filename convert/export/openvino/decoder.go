@@ -158,7 +158,11 @@ func (d *decoder) embed(ids value) value {
 	} else {
 		w = d.unquantized(d.model.Embed)
 	}
-	h := d.gather("embedding", f32, w, d.convert("embedding/ids", ids, i32), d.int(0))
+	ids = d.convert("embedding/ids", ids, i32)
+	h := d.gather("embedding", f32, w, ids, d.int(0))
+	if e, quantized := d.manifest.Entry(d.model.Embed); quantized && e.Min {
+		h = d.embeddedMinima(h, ids, e)
+	}
 	return d.factor("embedding/scaled", h, d.model.EmbedScale)
 }
 

@@ -46,6 +46,8 @@ func (d *decoder) matrix(x value, tensor, name string) value {
 	switch {
 	case quantized && d.arithmetic == export.Exact:
 		y = d.exact(x, e, name)
+	case quantized && e.Min:
+		y = d.withMinima(d.columns(x, e), e, name)
 	case quantized:
 		y = d.times(d.columns(x, e), d.weights(e), name)
 	default:
@@ -136,21 +138,21 @@ func (d *decoder) form(e *packed.Entry) *form {
 	return x
 }
 
-// weights adds (code − zero) · scale in float32, in the pattern that runtimes recognize and keep compressed.
+// weights adds (code − zero) · scale in float32, without minima, in the pattern that runtimes recognize and keep compressed.
 func (d *decoder) weights(e *packed.Entry) value {
 	x := d.form(e)
 	return d.widened(x, x.scaleElement(), func(w io.Writer) error { return x.writeScales(d.file, w) })
 }
 
 // widened adds the pattern with scales of a type. Names, order and types match NNCF's; it computes in float16 if the
-// scales are float16.
+// scales are float16, except beside minima, whose bound (export.Told) is that of float32.
 func (d *decoder) widened(x *form, scale element, scales func(io.Writer) error) value {
 	name := weightName(x.entry.Name)
 	if w, done := d.products[product{name: name}]; done {
 		return w
 	}
 	within := f32
-	if scale == f16 {
+	if scale == f16 && !x.entry.Min {
 		within = f16
 	}
 	w := d.constant(name+"_compressed", x.element, x.dims(x.group),
@@ -179,6 +181,8 @@ func (d *decoder) widened(x *form, scale element, scales func(io.Writer) error) 
 // zeros adds the zero points of a form, if it has any.
 func (d *decoder) zeros(x *form, name string, within element) (z value, has bool) {
 	switch {
+	case x.entry.Min: // codes count from the lowest one
+		return z, false
 	case x.entry.Zero:
 		z = d.constant(name, x.element, x.dims(1), func(w io.Writer) error { return x.writeZeros(d.file, w) })
 	case x.zero != 0:

@@ -51,6 +51,9 @@ func write(ctx context.Context, path, dir string, a export.Arithmetic, s *Static
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}
+	if err := m.Bounds(f, m.arithmetic); err != nil {
+		return nil, filerr.Named(path, err)
+	}
 	size, err := folder.Write(ctx, dir, m.files(), p)
 	if err != nil {
 		return nil, filerr.Named(path, err)
@@ -106,7 +109,7 @@ func plan(f *packed.File, a export.Arithmetic, s *Static) (*exported, error) {
 		return nil, err
 	}
 	m := &exported{}
-	if a, m.Told, err = export.Choose(f.Manifest(), a); err != nil {
+	if a, m.Told, err = export.Choose(f, a); err != nil {
 		return nil, err
 	}
 	m.source = &source{file: f, manifest: f.Manifest(), model: description, arithmetic: a, forms: map[string]*form{}}

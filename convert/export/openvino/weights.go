@@ -18,12 +18,13 @@ import (
 )
 
 // form describes how the codes of a matrix are stored in a constant: code + zero in the bits of the element type,
-// lowest bits first, row after row. The last group of a row is padded. Signed types have no zero points.
+// lowest bits first, row after row. The last group of a row is padded. Signed types have no zero points. Beside minima
+// codes are unsigned numbers that count from the lowest one, without a zero point (FORMAT F25).
 type form struct {
 	entry    *packed.Entry
 	alphabet pack.Alphabet
 	element  element
-	zero     int // added to a code: the common zero point, unless the entry has zero points
+	zero     int // added to a code: the common zero point, unless the entry has zero points or minima
 	group    int // columns that share a scale
 }
 
@@ -47,7 +48,7 @@ func formOf(f *packed.File, e *packed.Entry, embedding bool, static *Static) (*f
 			fmt.Errorf("%w: the embedding has %d columns in groups of %d; those of OpenVINO are all of one size",
 				pack.ErrUnsupported, shape.K, x.group)
 	}
-	if a.Name == pack.E2M1.Name && e.Scale.Kind == packed.ScaleGroup && !embedding {
+	if a.Name == pack.E2M1.Name && e.Scale.Kind == packed.ScaleGroup && !embedding && !e.Min {
 		x.element = f4e2m1
 		return x, nil
 	}
@@ -59,7 +60,10 @@ func formOf(f *packed.File, e *packed.Entry, embedding bool, static *Static) (*f
 	for _, z := range zeros {
 		lo, hi = min(lo, int(z)), max(hi, int(z))
 	}
-	x.width(lo, hi, e.Zero, least(embedding, static))
+	x.width(lo, hi, e.Zero || e.Min, least(embedding, static))
+	if e.Min {
+		x.zero = -int(a.Values[0])
+	}
 	if static != nil && !embedding && x.element.bits() == 4 && x.group == shape.K {
 		x.group = (shape.K + unpacked - 1) / unpacked * unpacked
 	}
@@ -238,13 +242,19 @@ func (x *form) writeScales(v *packed.File, w io.Writer) error {
 	case f8e8m0:
 		stored = packed.Scale{DType: packed.ScaleE8M0}
 	}
+	if x.element == f4e2m1 && stored.DType == packed.ScaleF32 {
+		for i := range scales {
+			scales[i] *= 2 // a code is twice the element; the E8M0 scale includes that factor
+		}
+	}
+	return x.numbers(w, stored, scales)
+}
+
+// numbers writes the number of each group, in the type of stored.
+func (x *form) numbers(w io.Writer, stored packed.Scale, units []float32) error {
 	var b [4]byte
 	return x.units(w, func(p *packer, unit int) error {
-		s := scales[unit]
-		if x.element == f4e2m1 && stored.DType == packed.ScaleF32 {
-			s *= 2 // a code is twice the element; the E8M0 scale includes that factor
-		}
-		data, err := stored.AppendScale(b[:0], s)
+		data, err := stored.AppendScale(b[:0], units[unit])
 		if err != nil {
 			return err
 		}

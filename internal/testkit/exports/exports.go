@@ -86,13 +86,26 @@ func ReadJSON(t *testing.T, path string, to any) {
 // groups of every size; rows of 344 weights end within a group of 32, as rows of 688 do.
 func Small(t *testing.T) string {
 	t.Helper()
+	return smallOf(t, "bitnet-2b4t-bf16", `"architectures":["BitNetForCausalLM"],"model_type":"bitnet","hidden_act":"relu2",
+		"tie_word_embeddings":true,
+		"quantization_config":{"quant_method":"bitnet","linear_class":"autobitlinear","quantization_mode":"online"}`)
+}
+
+// SmallLlama is a Llama of the shapes of Small, with a head of its own.
+func SmallLlama(t *testing.T) string {
+	t.Helper()
+	return smallOf(t, "llama-3-8b", `"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_act":"silu",
+		"tie_word_embeddings":false`)
+}
+
+func smallOf(t *testing.T, like, fields string) string {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "small")
-	tinymodel.MiniatureWith(t, "bitnet-2b4t-bf16", dir, func(o *synth.Options) {
+	tinymodel.MiniatureWith(t, like, dir, func(o *synth.Options) {
 		o.Mini, o.Stop = false, nil
-		o.Config = []byte(`{"architectures":["BitNetForCausalLM"],"model_type":"bitnet","hidden_act":"relu2","hidden_size":256,"intermediate_size":344,
-			"num_attention_heads":8,"num_key_value_heads":2,"num_hidden_layers":2,"vocab_size":320,"bos_token_id":301,"eos_token_id":302,
-			"max_position_embeddings":256,"rms_norm_eps":1e-5,"rope_theta":10000,"tie_word_embeddings":true,"torch_dtype":"bfloat16",
-			"quantization_config":{"quant_method":"bitnet","linear_class":"autobitlinear","quantization_mode":"online"}}`)
+		o.Config = []byte(`{"hidden_size":256,"intermediate_size":344,"num_attention_heads":8,"num_key_value_heads":2,
+			"num_hidden_layers":2,"vocab_size":320,"bos_token_id":301,"eos_token_id":302,"max_position_embeddings":256,
+			"rms_norm_eps":1e-5,"rope_theta":10000,"torch_dtype":"bfloat16",` + fields + `}`)
 	})
 	return dir
 }

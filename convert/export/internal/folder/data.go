@@ -52,3 +52,13 @@ func Zeros(f *packed.File, e *packed.Entry) ([]int8, error) {
 	}
 	return packed.Zeros(f, e)
 }
+
+// Minima returns the minima of an entry after checking their digest; nil if it has none.
+func Minima(f *packed.File, e *packed.Entry) ([]float32, error) {
+	if e.Min {
+		if err := Intact(f, e.Name+packed.MinSuffix, e.MinSHA); err != nil {
+			return nil, err
+		}
+	}
+	return packed.Minima(f, e)
+}
