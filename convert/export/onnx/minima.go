@@ -57,7 +57,9 @@ func (d *decoder) codeSums(x string, n *integers) string {
 }
 
 // perMinimum is the number of blocks that share a minimum.
-func (n *integers) perMinimum() int { return max(1, n.entry.Scale.Group/n.block) }
+func (n *integers) perMinimum() int {
+	return max(1, n.entry.Scale.Group/n.block)
+}
 
 // minima is the number of minima of a row, those of blocks that fill up included.
 func (n *integers) minima() int { return (n.blocks + n.perMinimum() - 1) / n.perMinimum() }

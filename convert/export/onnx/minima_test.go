@@ -36,6 +36,8 @@ func withMinima(t *testing.T) map[string]string {
 		"MLX": exports.Packed(t, shared.Path(t, filepath.Join("data", "packed", "mlx-b4-g64")), packed.Recipe{}),
 		"MLX, two and six bits": exports.Packed(t, shared.Path(t, filepath.Join("data", "packed", "mlx-mixed_2_6")),
 			packed.Recipe{}),
+		"MLX, one bit": exports.Packed(t, shared.Path(t, filepath.Join("data", "packed", "mlx-b1-g128")),
+			packed.Recipe{}),
 		"K-quants of four bits": of(packed.ScaleF16I8, inGroups("int4", "group:32", "")),
 		"K-quants of two bits":  of(packed.ScaleF16I8, inGroups("int2", "group:16", "")),
 		"large groups":          of(packed.ScaleF32, inGroups("int4", "group:128", "group:32")),
@@ -65,6 +67,7 @@ func TestMinima(t *testing.T) {
 			!slices.Equal(operators(g), []string{"MatMulInteger"}) {
 			t.Errorf("%s: arithmetic %s by %v", name, g.arithmetic(), operators(g))
 		}
+		sameMinima(t, name, source, exact)
 	}
 	if !rounded {
 		t.Error("no weight is rounded in any unpacked file")
@@ -105,6 +108,37 @@ func weightsWithinBound(t *testing.T, name, source, dir string) (rounded bool) {
 		rounded = exports.WithinBound(t, unpacked, e, s) || rounded
 	}
 	return rounded
+}
+
+// sameMinima demands the minima of the packed file in an exact graph, once for each group of columns, and zeros for
+// columns that fill up groups of the activations.
+func sameMinima(t *testing.T, name, source, dir string) {
+	t.Helper()
+	f, err := packed.Open(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i := range f.Manifest().Packed {
+		e := &f.Manifest().Packed[i]
+		if !e.Min || e.Name == "model.embed_tokens.weight" {
+			continue
+		}
+		want, err := packed.Minima(f, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns, size := e.MatrixShape().K, max(1, f.Manifest().Activation.Size)
+		columns = (columns + size - 1) / size * size
+		wide := (columns + e.Scale.Group - 1) / e.Scale.Group
+		var all []float32
+		for row := range slices.Chunk(want, e.Groups()) {
+			all = append(append(all, row...), make([]float32, wide-len(row))...)
+		}
+		if got := floatsOf(t, dir, e.Name+".minima"); !slices.Equal(got, all) {
+			t.Errorf("%s: %s: %d other minima than the %d of the packed file", name, e.Name, len(got), len(all))
+		}
+	}
 }
 
 // dataOf is the data of a tensor.

@@ -36,6 +36,7 @@ func withMinima(t *testing.T) map[string]minimal {
 	return map[string]minimal{
 		"MLX":                   {mlx("mlx-b4-g64"), "u4", "f32", "bf16"},
 		"MLX, two and six bits": {mlx("mlx-mixed_2_6"), "u2", "f32", "bf16"},
+		"MLX, one bit":          {mlx("mlx-b1-g128"), "u2", "f32", "bf16"},
 		"K-quants of four bits": {of(packed.ScaleF16I8, "int4", "group:32"), "u4", "f32", "f32"},
 		"K-quants of two bits":  {of(packed.ScaleF16I8, "int2", "group:16"), "u2", "f32", "f32"},
 		"Q4_1":                  {of(packed.ScaleF16, "int4", "group:32"), "u4", "f16", "f16"},
@@ -61,6 +62,9 @@ func TestMinima(t *testing.T) {
 			if got := n.layerOf(t, layer).find("data").value("element_type"); got != want {
 				t.Errorf("%s: %s has type %s", name, layer, got)
 			}
+		}
+		if to := n.layerOf(t, w+"_compressed/convert").find("data").value("destination_type"); to != "f32" {
+			t.Errorf("%s: weights are computed in %s", name, to)
 		}
 		for _, l := range n.find("layers").nodes {
 			if strings.Contains(l.value("name"), "zero_point") {

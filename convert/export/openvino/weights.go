@@ -62,7 +62,7 @@ func formOf(f *packed.File, e *packed.Entry, embedding bool, static *Static) (*f
 	}
 	x.width(lo, hi, e.Zero || e.Min, least(embedding, static))
 	if e.Min {
-		x.zero = -int(a.Values[0])
+		x.zero = -lo
 	}
 	if static != nil && !embedding && x.element.bits() == 4 && x.group == shape.K {
 		x.group = (shape.K + unpacked - 1) / unpacked * unpacked
