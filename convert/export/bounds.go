@@ -33,14 +33,14 @@ func (t *Told) Bounds(f *packed.File, a Arithmetic) error {
 		}
 	}
 	if minima > 0 {
-		t.Detail("minima of %d tensors are numbers of their own in the graph: codes, scales and minima are those of the "+
-			"packed file, and the weight code·scale + minimum is within 2⁻²³·(|code·scale| + |minimum|) of the float "+
-			"of lowpack unpack, which is rounded twice", minima)
+		t.Detail("minima of %d tensors are numbers of their own in the graph: codes, scales and minima are those of "+
+			"the packed file, and the weight code·scale + minimum is within 2⁻²³·(|code·scale| + |minimum|) of the "+
+			"float of lowpack unpack, which is rounded twice", minima)
 	}
 	if a == Exact {
 		t.Detail("exact are the sums of integers, not the logits: norms and softmax add floats in another order than "+
-			"lowpack, which may round an activation code the other way; each step of a code changes an output by up to "+
-			"%s / 127 · %.3g, the largest weight (tensor %q)", scaleUnit(m.Activation), largest, where)
+			"lowpack, which may round an activation code the other way; each step of a code changes an output by up "+
+			"to %s / 127 · %.3g, the largest weight (tensor %q)", scaleUnit(m.Activation), largest, where)
 	}
 	return nil
 }

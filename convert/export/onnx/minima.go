@@ -9,9 +9,9 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// Minima (FORMAT F25) have a product of their own, as in NUMERICS N39: with the sums of the activations over the columns
-// that share a minimum. As a zero point, a minimum would be divided by its scale, which rounds, and fails for a scale
-// of 0.
+// Minima (FORMAT F25) have a product of their own, as in NUMERICS N39: with the sums of the activations over the
+// columns that share a minimum. As a zero point, a minimum would be divided by its scale, which rounds, and fails for
+// a scale of 0.
 
 // plusMinima adds the products of minima and sums of activations to those of codes.
 func (d *decoder) plusMinima(y, sums, minima, out string) string {

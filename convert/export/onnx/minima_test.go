@@ -53,8 +53,8 @@ func TestMinima(t *testing.T) {
 	rounded := false
 	for name, source := range withMinima(t) {
 		plain, told := exportedOf(t, source, export.Plain)
-		if text := strings.Join(told.Details, "\n"); !strings.Contains(text, "is within 2⁻²³·(|code·scale| + |minimum|)") ||
-			strings.Contains(text, "exact are") {
+		if text := strings.Join(told.Details, "\n"); !strings.Contains(text,
+			"is within 2⁻²³·(|code·scale| + |minimum|)") || strings.Contains(text, "exact are") {
 			t.Errorf("%s: details %q", name, told.Details)
 		}
 		rounded = weightsWithinBound(t, name, source, plain) || rounded
@@ -175,7 +175,8 @@ func floatsOf(t *testing.T, dir, name string) (list []float32) {
 
 // TestMinimaDamage: a flipped bit of any minima, and of zero points beside them, is detected, in both arithmetics.
 func TestMinimaDamage(t *testing.T) {
-	source := withMinima(t)["K-quants of four bits"]
+	source := exports.WithMinima(t, exports.Packed(t, exports.SmallLlama(t), inGroups("int4", "group:32", "")),
+		packed.ScaleF16I8)
 	for _, a := range export.Arithmetics() {
 		dir, _ := exportedOf(t, source, export.Arithmetic(a))
 		good := exports.Contents(t, dir)[dataFile]

@@ -138,7 +138,8 @@ func (d *decoder) form(e *packed.Entry) *form {
 	return x
 }
 
-// weights adds (code − zero) · scale in float32, without minima, in the pattern that runtimes recognize and keep compressed.
+// weights adds (code − zero) · scale in float32, without minima, in the pattern that runtimes recognize and keep
+// compressed.
 func (d *decoder) weights(e *packed.Entry) value {
 	x := d.form(e)
 	return d.widened(x, x.scaleElement(), func(w io.Writer) error { return x.writeScales(d.file, w) })

@@ -8,9 +8,9 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 )
 
-// Minima (FORMAT F25) have a product of their own, as in NUMERICS N39: with the sums of the activations over the columns
-// that share a minimum. The CPU plugin expands weights to floats where an Add follows the scales; as a zero point, a
-// minimum would be divided by its scale, which rounds, and fails for a scale of 0.
+// Minima (FORMAT F25) have a product of their own, as in NUMERICS N39: with the sums of the activations over the
+// columns that share a minimum. The CPU plugin expands weights to floats where an Add follows the scales; as a zero
+// point, a minimum would be divided by its scale, which rounds, and fails for a scale of 0.
 
 // withMinima multiplies with codes and scales, and with minima.
 func (d *decoder) withMinima(x value, e *packed.Entry, name string) value {
