@@ -48,18 +48,23 @@ func TestFloatSums(t *testing.T) {
 
 // TestBounds: the bound of weights that a report states holds for all weights, and one of them is near it.
 func TestBounds(t *testing.T) {
-	for name, source := range map[string]string{
-		"MLX, minima": packedOf(t, shared.Path(t, filepath.Join("data", "packed", "mlx-b4-g64")), packed.Recipe{}),
-		"GPTQ, zero points": packedOf(t, shared.Path(t, filepath.Join("data", "packed", "gptq-b4-asym-g128-v1")),
-			packed.Recipe{}),
-		"int8": packedOf(t, exports.SmallLlama(t), exports.PerRow("int8")),
+	imported := func(name string) string {
+		return packedOf(t, shared.Path(t, filepath.Join("data", "packed", name)), packed.Recipe{})
+	}
+	for name, c := range map[string]struct {
+		source string
+		near   float64 // part of the bound that a weight reaches: its code is the least or the largest one, or nearly
+	}{
+		"MLX, minima":       {imported("mlx-b4-g64"), 0.99},
+		"GPTQ, zero points": {imported("gptq-b4-asym-g128-v1"), 0.5},
+		"int8":              {packedOf(t, exports.SmallLlama(t), exports.PerRow("int8")), 0.99},
 	} {
-		f, err := packed.Open(source)
+		f, err := packed.Open(c.source)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		unpacked, err := packed.Open(exports.Unpacked(t, source))
+		unpacked, err := packed.Open(exports.Unpacked(t, c.source))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +76,7 @@ func TestBounds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if w := largestOf(t, unpacked, e.Name); w > bound*(1+0x1p-22) || w < bound/3 {
+			if w := largestOf(t, unpacked, e.Name); w > bound*(1+0x1p-22) || w < c.near*bound {
 				t.Errorf("%s: %s: the largest weight is %v, the bound %v", name, e.Name, w, bound)
 			}
 			largest = max(largest, bound)
