@@ -181,3 +181,12 @@ func FloatsValue(list []float32) Value {
 	}
 	return v
 }
+
+// BoolsValue returns an Array of Bool.
+func BoolsValue(list []bool) Value {
+	v := Value{Kind: Array, Elem: Bool}
+	for _, b := range list {
+		v.raw = append(v.raw, byte(BoolValue(b).bits))
+	}
+	return v
+}
