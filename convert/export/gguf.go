@@ -124,17 +124,13 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 	if w.dialect, err = o.Dialect.open(); err != nil {
 		return nil, err
 	}
-	family := d.Family
-	if d.Activation == "relu2" && w.dialect.relu2 != "" {
-		family = w.dialect.relu2
-	}
-	if w.arch, err = hf.ArchitectureOf(family); err != nil {
+	if err := w.architecture(o); err != nil {
 		return nil, err
 	}
 	if err := w.runs(o.Force); err != nil {
 		return nil, err
 	}
-	if err := w.mixed(o); err != nil {
+	if err := w.mixed(); err != nil {
 		return nil, err
 	}
 	if err := w.describe(); err != nil {
@@ -163,26 +159,61 @@ func (w *ggufWriter) warnOfFloats() {
 	}
 }
 
-// runs refuses models that the program would load but compute differently.
-func (w *ggufWriter) runs(force bool) error {
+// architecture finds the architecture of the program. A BitNet with squared ReLU has another one where it is computed.
+func (w *ggufWriter) architecture(o GGUFOptions) error {
 	d := w.model
-	if act := w.activation(); d.Activation != act && d.Activation != model.ReLU2 {
-		return fmt.Errorf("%w: the model computes %s, and llama.cpp computes %s for architecture %s",
-			pack.ErrUnsupported, d.Activation, act, w.arch.Name)
+	var err error
+	if w.arch, err = hf.ArchitectureOf(d.Family); err != nil {
+		return err
 	}
-	switch wrong := d.Activation == "relu2" && w.dialect.relu2 == ""; {
-	case wrong && !force:
+	if d.Activation == model.ReLU2 && w.arch.Name == bitnet && w.dialect.relu2 != "" {
+		if w.arch, err = hf.ArchitectureOf(w.dialect.relu2); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !w.arch.Alone || o.Dialect == "" || o.Dialect == LlamaCpp:
+	case w.arch.Experts:
+		return fmt.Errorf("%w: a mixture of experts, which is written for llama.cpp alone", pack.ErrUnsupported)
+	default:
+		return fmt.Errorf("%w: architecture %s, which is written for llama.cpp alone", pack.ErrUnsupported, w.arch.Name)
+	}
+	return w.arch.Fits(d)
+}
+
+// bitnet computes SiLU in llama.cpp, and squared ReLU in some models.
+const bitnet = "bitnet"
+
+// activates refuses an activation that the program would not compute.
+func (w *ggufWriter) activates(force bool) error {
+	d := w.model
+	switch {
+	case d.Activation == w.arch.Activation:
+		if d.Activation == model.ReLU2 && w.dialect.doubt != "" {
+			w.Note("%s", w.dialect.doubt)
+		}
+		return nil
+	case d.Activation != model.ReLU2 || w.arch.Name != bitnet:
+		return fmt.Errorf("%w: the model computes %s, and llama.cpp computes %s for architecture %s",
+			pack.ErrUnsupported, d.Activation, w.arch.Activation, w.arch.Name)
+	case !force:
 		return fmt.Errorf("%w: the model computes squared ReLU, and llama.cpp computes SiLU for architecture bitnet, "+
 			"whatever a file says: it would load and write nonsense. --dialect ik and bitnet.cpp are for programs "+
 			"that compute it; --force writes the file all the same", pack.ErrUnsupported)
-	case wrong:
-		w.Note("llama.cpp computes SiLU where this model needs squared ReLU: run the file with programs that read " +
-			"bitnet.hidden_activation")
-	case d.Activation == "relu2" && w.dialect.doubt != "":
-		w.Note("%s", w.dialect.doubt)
+	}
+	w.Note("llama.cpp computes SiLU where this model needs squared ReLU: run the file with programs that read " +
+		"bitnet.hidden_activation")
+	return nil
+}
+
+// runs refuses models that the program would load but compute differently.
+func (w *ggufWriter) runs(force bool) error {
+	d := w.model
+	if err := w.activates(force); err != nil {
+		return err
 	}
 	for i := range d.Blocks {
-		switch local := w.local(i); {
+		switch local := w.arch.Local(i, d.Layers); {
 		case d.Blocks[i].Local == local:
 		case local:
 			return fmt.Errorf("%w: layer %d has no sliding window, and architecture %s of llama.cpp has one there",
@@ -199,30 +230,6 @@ func (w *ggufWriter) runs(force bool) error {
 		}
 	}
 	return nil
-}
-
-// activation is what llama.cpp computes for an architecture, whatever a file says.
-func (w *ggufWriter) activation() model.Activation {
-	switch {
-	case strings.HasPrefix(w.arch.Name, "gemma"):
-		return model.GELUTanh
-	case w.arch.Name == "gpt-oss":
-		return model.ClampedSwiGLU
-	}
-	return model.SiLU
-}
-
-// local reports which layers of an architecture have a sliding window.
-func (w *ggufWriter) local(i int) bool {
-	switch w.arch.Name {
-	case "gemma2":
-		return i%2 == 0
-	case "gemma3":
-		return (i+1)%6 != 0
-	case "gpt-oss":
-		return i%2 == 0
-	}
-	return false
 }
 
 // add adds a tensor; its data come later.

@@ -13,13 +13,10 @@ import (
 )
 
 // mixed refuses a mixture of experts that the program does not compute as the model does.
-func (w *ggufWriter) mixed(o GGUFOptions) error {
+func (w *ggufWriter) mixed() error {
 	d, arch := w.model, w.arch
 	if !arch.Experts {
 		return nil
-	}
-	if o.Dialect != "" && o.Dialect != LlamaCpp {
-		return fmt.Errorf("%w: a mixture of experts, which is written for llama.cpp alone", pack.ErrUnsupported)
 	}
 	for i := range d.Blocks {
 		switch x := d.Blocks[i].Experts; {
@@ -30,15 +27,6 @@ func (w *ggufWriter) mixed(o GGUFOptions) error {
 			return fmt.Errorf("%w: the weights of chosen experts sum to 1 (norm_topk_prob): %v; llama.cpp computes "+
 				"architecture %s with %v", pack.ErrUnsupported, x.Normalize, arch.Name, arch.Normalizes)
 		}
-	}
-	switch {
-	case d.Head == d.Embed && arch.OwnHead:
-		return fmt.Errorf("%w: an output head that is tied to the embedding, and architecture %s of llama.cpp has one "+
-			"of its own", pack.ErrUnsupported, arch.Name)
-	case d.Activation == "clamped_swiglu" && (d.GateAlpha != 1.702 || d.GateLimit != 7):
-		return fmt.Errorf("%w: swiglu_alpha %v and swiglu_limit %v; llama.cpp computes with 1.702 and 7",
-			pack.ErrUnsupported,
-			d.GateAlpha, d.GateLimit)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/gguf/hf"
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -57,12 +58,14 @@ func (w *ggufWriter) describe() error {
 	w.count(".attention.head_count_kv", d.KVHeads)
 	w.count(".attention.key_length", d.HeadDim)
 	w.count(".attention.value_length", d.HeadDim)
-	w.number(".attention.layer_norm_rms_epsilon", float64(d.NormEps))
+	eps := ".attention.layer_norm_rms_epsilon"
+	if d.LayerNorm {
+		eps = ".attention.layer_norm_epsilon"
+	}
+	w.number(eps, float64(d.NormEps))
 	w.count(".vocab_size", d.Vocab)
 	w.expertKeys()
-	if err := w.special(); err != nil {
-		return err
-	}
+	w.special()
 	if err := w.rotary(&c); err != nil {
 		return err
 	}
@@ -70,55 +73,53 @@ func (w *ggufWriter) describe() error {
 }
 
 // special writes the keys of single architectures.
-func (w *ggufWriter) special() error {
+func (w *ggufWriter) special() {
 	d := w.model
-	if d.Activation == "relu2" {
+	if d.Activation == model.ReLU2 && strings.HasPrefix(w.arch.Name, bitnet) {
 		w.key(".hidden_activation", gguf.TextValue(string(d.Activation)))
 	}
-	switch w.arch.Name {
-	case "gemma2", "gemma3":
-		w.count(".attention.sliding_window", d.SlidingWindow)
-		w.softcap(".attn_logit_softcapping", d.AttnSoftcap)
-		w.softcap(".final_logit_softcapping", d.LogitSoftcap)
-		largest := d.Layers == map[string]int{"gemma2": 46, "gemma3": 62}[w.arch.Name]
-		scale := 1 / math.Sqrt(float64(d.HeadDim))
-		if largest {
-			scale = 1 / math.Sqrt(float64(d.Hidden/d.Heads))
+	for _, name := range w.arch.Keys {
+		if v, ok := values[name](d); ok {
+			w.key(name, v)
 		}
-		if d.AttnScale != 0 && d.AttnScale != float32(scale) {
-			return fmt.Errorf("%w: queries are scaled by %v; llama.cpp scales them by %v", pack.ErrUnsupported,
-				d.AttnScale,
-				float32(scale))
-		}
-	case "phi3", "gpt-oss":
-		w.count(".attention.sliding_window", d.SlidingWindow)
-	case "granite", "granitemoe":
-		w.number(".attention.scale", float64(cmp.Or(d.AttnScale, float32(1/math.Sqrt(float64(d.HeadDim))))))
-		w.scales()
-	case "minicpm":
-		w.scales()
-	}
-	return nil
-}
-
-// scales writes the factors of embeddings, residuals and logits.
-func (w *ggufWriter) scales() {
-	w.number(".embedding_scale", float64(cmp.Or(w.model.EmbedScale, 1)))
-	w.number(".residual_scale", float64(cmp.Or(w.model.ResidualScale, 1)))
-	w.number(".logit_scale", float64(cmp.Or(w.model.LogitDivisor, 1)))
-}
-
-func (w *ggufWriter) softcap(name string, cap float32) {
-	if cap != 0 {
-		w.number(name, float64(cap))
 	}
 }
+
+// values of keys of single architectures; false: the key is left out.
+var values = map[string]func(d *model.Description) (gguf.Value, bool){
+	".attention.sliding_window": func(d *model.Description) (gguf.Value, bool) {
+		return gguf.U32Value(uint32(d.SlidingWindow)), true
+	},
+	".attention.sliding_window_pattern": func(d *model.Description) (gguf.Value, bool) {
+		local := make([]bool, d.Layers)
+		for i := range local {
+			local[i] = d.Blocks[i].Local
+		}
+		return gguf.BoolsValue(local), d.SlidingWindow > 0
+	},
+	".attn_logit_softcapping":  func(d *model.Description) (gguf.Value, bool) { return given(d.AttnSoftcap) },
+	".final_logit_softcapping": func(d *model.Description) (gguf.Value, bool) { return given(d.LogitSoftcap) },
+	".attention.clamp_kqv":     func(d *model.Description) (gguf.Value, bool) { return given(d.ClipQKV) },
+	".attention.scale": func(d *model.Description) (gguf.Value, bool) {
+		return given(cmp.Or(d.AttnScale, float32(1/math.Sqrt(float64(d.HeadDim)))))
+	},
+	".embedding_scale": func(d *model.Description) (gguf.Value, bool) { return given(cmp.Or(d.EmbedScale, 1)) },
+	".residual_scale":  func(d *model.Description) (gguf.Value, bool) { return given(cmp.Or(d.ResidualScale, 1)) },
+	".logit_scale": func(d *model.Description) (gguf.Value, bool) {
+		return given(cmp.Or(d.LogitDivisor, d.LogitScale, 1))
+	},
+	".use_parallel_residual": func(d *model.Description) (gguf.Value, bool) {
+		return gguf.BoolValue(d.Parallel), true
+	},
+}
+
+func given(x float32) (gguf.Value, bool) { return gguf.FloatValue(x), x != 0 }
 
 // rotary writes the keys of the rotary embedding.
 func (w *ggufWriter) rotary(c *config) error {
 	d, r := w.model, &w.model.Rope
 	w.count(".rope.dimension_count", r.Dim)
-	w.number(".rope.freq_base", r.Theta)
+	w.number(".rope.freq_base", base(r))
 	if r.LocalTheta != 0 {
 		w.number(".rope.freq_base_swa", r.LocalTheta)
 	}
@@ -127,7 +128,7 @@ func (w *ggufWriter) rotary(c *config) error {
 		w.key(".rope.scaling.type", gguf.TextValue("linear"))
 		w.number(".rope.scaling.factor", r.Linear)
 	case r.Yarn != nil:
-		if r.Yarn.Attention != 0 || r.Yarn.MScale != 0 || !r.Yarn.Whole && w.arch.Name != "gpt-oss" {
+		if !usualAttention(r.Yarn) || r.Yarn.MScale != 0 || !r.Yarn.Whole && w.arch.Name != "gpt-oss" {
 			return fmt.Errorf("%w: yarn with attention_factor, mscale or truncate", pack.ErrUnsupported)
 		}
 		w.key(".rope.scaling.type", gguf.TextValue("yarn"))
@@ -146,6 +147,19 @@ func (w *ggufWriter) rotary(c *config) error {
 	return nil
 }
 
+// base is that of all positions: HunYuan changes it by a factor.
+func base(r *model.Rope) float64 {
+	if r.Alpha == 0 {
+		return r.Theta
+	}
+	return r.Theta * math.Pow(r.Alpha, float64(r.Dim)/float64(r.Dim-2))
+}
+
+// usualAttention reports whether sines and cosines have the factor that llama.cpp gives them.
+func usualAttention(y *model.Yarn) bool {
+	return y.Attention == 0 || float32(y.Attention) == float32(1+math.Log(y.Factor)/10)
+}
+
 // truncate writes whether the ends of YaRN's blend are rounded to whole pairs, if readers do not assume it.
 func (w *ggufWriter) truncate(whole bool) {
 	switch {
@@ -158,19 +172,18 @@ func (w *ggufWriter) truncate(whole bool) {
 	}
 }
 
-// longRope enters the factors of frequencies: for short and long texts, or one list for all, as architecture llama has
-// it.
+// longRope enters the factors of frequencies: for short and long texts, or one list for all.
 func (w *ggufWriter) longRope(long []float64) error {
 	r, l := &w.model.Rope, w.model.Rope.LongRope
 	attention := cmp.Or(float32(l.Attention), hf.LongRopeAttention(l.Extension, r.OriginalMaxPositions))
 	switch {
-	case w.arch.Name == "phi3" || w.arch.Name == "minicpm":
+	case w.arch.HasFactors("rope_factors_long.weight"):
 		w.key(".rope.scaling.type", gguf.TextValue("longrope"))
 		w.count(".rope.scaling.original_context_length", r.OriginalMaxPositions)
 		w.number(".rope.scaling.attn_factor", float64(attention))
 		w.factors("rope_factors_long.weight", narrowed(long))
 		w.factors("rope_factors_short.weight", narrowed(l.Short))
-	case w.arch.Name == "llama" && attention == 1 && slices.Equal(long, l.Short):
+	case w.arch.HasFactors("rope_freqs.weight") && attention == 1 && slices.Equal(long, l.Short):
 		w.factors("rope_freqs.weight", narrowed(long))
 	default:
 		return fmt.Errorf("%w: longrope in architecture %s of llama.cpp", pack.ErrUnsupported, w.arch.Name)
@@ -184,7 +197,7 @@ func (w *ggufWriter) rope() error {
 	switch {
 	case r.Factor == 0:
 		return nil
-	case w.arch.Name != "llama":
+	case !w.arch.HasFactors("rope_freqs.weight"):
 		return fmt.Errorf("%w: rotary scaling of type llama3 in architecture %s", pack.ErrUnsupported, w.arch.Name)
 	}
 	w.factors("rope_freqs.weight",

@@ -28,9 +28,10 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 		return fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, p.Name, p.DType,
 			len(p.Shape))
 	}
-	floats := len(p.Shape) == 1 || hf.IsRouter(name) // llama.cpp asks for them in F32
+	norm := strings.HasSuffix(name, "norm.weight")
+	floats := len(p.Shape) == 1 || norm || hf.IsRouter(name) // llama.cpp asks for them in F32
 	plus := float32(0)
-	if w.arch.PlusOne && strings.HasSuffix(name, "norm.weight") {
+	if w.arch.PlusOne && norm {
 		plus = 1
 	}
 	stored := kind
@@ -82,9 +83,6 @@ func (w *ggufWriter) packed(e *packed.Entry) error {
 	case e.Name == packed.ScreenName:
 		w.Detail(noScreen)
 		return nil
-	case e.Name == packed.HeadName && w.arch.NoHead:
-		return fmt.Errorf("%w: the quantized output head beside the embedding: architecture %s of llama.cpp reads "+
-			"none; convert without --head", pack.ErrUnsupported, w.arch.Name)
 	}
 	name, heads, err := w.arch.Store(e.Name, w.model.Heads, w.model.KVHeads)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -28,7 +29,7 @@ func (f *File) config(k *keys) ([]byte, error) {
 		"num_hidden_layers": k.must(".block_count"), "num_attention_heads": k.must(".attention.head_count"),
 		"max_position_embeddings": k.must(".context_length"),
 	}
-	f.attention(k, c)
+	f.attention(k, family, c)
 	actKey := family.actKey
 	if actKey == "" {
 		actKey = "hidden_act"
@@ -37,7 +38,7 @@ func (f *File) config(k *keys) ([]byte, error) {
 	if act := k.text(".hidden_activation"); act != "" {
 		c[actKey] = act
 	}
-	rope(k, c)
+	rope(k, family, c)
 	if family.more != nil {
 		family.more(f, k, c)
 	}
@@ -57,31 +58,40 @@ func feedForward(k *keys, family *family) int64 {
 }
 
 // attention sets the head sizes and the epsilon of the norms.
-func (f *File) attention(k *keys, c map[string]any) {
+func (f *File) attention(k *keys, family *family, c map[string]any) {
 	heads := k.must(".attention.head_count")
 	c["num_key_value_heads"] = heads
 	if n, ok := k.count(".attention.head_count_kv"); ok {
 		c["num_key_value_heads"] = n
 	}
-	if n, ok := k.count(".attention.key_length"); ok {
-		c["head_dim"] = n
-		if v, ok := k.count(".attention.value_length"); ok && v != n {
-			k.fail(pack.ErrUnsupported, "head size %d of keys differs from head size %d of values", n, v)
-		}
+	head := headLength(k)
+	c["head_dim"] = head
+	if n, ok := k.count(".attention.value_length"); ok && n != head {
+		k.fail(pack.ErrUnsupported, "head size %d of keys differs from head size %d of values", head, n)
 	}
-	eps, ok := k.number(".attention.layer_norm_rms_epsilon")
-	if !ok {
-		k.fail(pack.ErrCorrupt, "key %q is missing", k.name(".attention.layer_norm_rms_epsilon"))
+	key, name := ".attention.layer_norm_rms_epsilon", "rms_norm_eps"
+	if family.layerNorm {
+		key, name = ".attention.layer_norm_epsilon", family.eps
 	}
-	c["rms_norm_eps"] = eps
+	switch eps, ok := k.number(key); {
+	case !ok:
+		k.fail(pack.ErrCorrupt, "key %q is missing", k.name(key))
+	case name != "":
+		c[name] = eps
+	case eps != usualEps:
+		k.fail(pack.ErrUnsupported, "key %q is %v, must be %v", k.name(key), eps, usualEps)
+	}
 }
 
 // rope sets the rotary embedding parameters common to all architectures.
-func rope(k *keys, c map[string]any) {
+func rope(k *keys, family *family, c map[string]any) {
 	if theta, ok := k.number(".rope.freq_base"); ok {
 		c["rope_theta"] = theta
 	} else {
 		c["rope_theta"] = decimal(10000)
+	}
+	if family.partial {
+		c["partial_rotary_factor"] = partial(k)
 	}
 	factor, scaled := k.number(".rope.scaling.factor")
 	switch kind := k.text(".rope.scaling.type"); {
@@ -95,6 +105,28 @@ func rope(k *keys, c map[string]any) {
 	}
 }
 
+// headLength returns the size of a head: the heads share the embedding length if no key says otherwise.
+func headLength(k *keys) int64 {
+	if n, ok := k.count(".attention.key_length"); ok {
+		return n
+	}
+	return k.must(".embedding_length") / max(1, k.must(".attention.head_count"))
+}
+
+// partial returns the share of a head that rotates: the number that gives rope.dimension_count again.
+func partial(k *keys) float64 {
+	head := headLength(k)
+	dim, ok := k.count(".rope.dimension_count")
+	if !ok || head == 0 {
+		return 1
+	}
+	share := float64(dim) / float64(head)
+	if int64(share*float64(head)) < dim {
+		share = math.Nextafter(share, 2)
+	}
+	return share
+}
+
 func yarn(k *keys, factor decimal) map[string]any {
 	s := map[string]any{"rope_type": "yarn", "factor": factor,
 		"original_max_position_embeddings": k.must(".rope.scaling.original_context_length")}
@@ -104,9 +136,12 @@ func yarn(k *keys, factor decimal) map[string]any {
 			s[name] = n
 		}
 	}
-	for _, key := range []string{".rope.scaling.yarn_ext_factor", ".rope.scaling.yarn_attn_factor"} {
-		if n, ok := k.number(key); ok && n != 1 {
-			k.fail(pack.ErrUnsupported, "key %q is %v, must be 1", k.name(key), n)
+	// llama.cpp does not read the second one, which its converter writes: it has the usual factor.
+	usual := decimal(1 + math.Log(float64(factor))/10)
+	for key, other := range map[string]decimal{".rope.scaling.yarn_ext_factor": 1,
+		".rope.scaling.yarn_attn_factor": usual} {
+		if n, ok := k.number(key); ok && n != 1 && n != other {
+			k.fail(pack.ErrUnsupported, "key %q is %v, must be %v", k.name(key), n, other)
 		}
 	}
 	return s

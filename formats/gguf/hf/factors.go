@@ -17,10 +17,7 @@ func (f *File) frequencies(k *keys, c map[string]any) {
 	if list == nil {
 		return
 	}
-	width, ok := k.count(".attention.key_length")
-	if !ok {
-		width = k.must(".embedding_length") / max(1, k.must(".attention.head_count"))
-	}
+	width := headLength(k)
 	if int64(2*len(list)) != width {
 		k.fail(pack.ErrCorrupt, "tensor %q: %d factors, but heads of %d values", ropeFreqs, len(list), width)
 		return

@@ -3,6 +3,8 @@ package hf
 import (
 	"slices"
 	"strings"
+
+	"github.com/lowpack/lowpack/formats/model"
 )
 
 // family describes a llama.cpp architecture and the corresponding Hugging Face model.
@@ -10,55 +12,140 @@ type family struct {
 	arch         string // general.architecture
 	architecture string // in config.json
 	modelType    string
+	only         string // key that only files of this model have, of models with one architecture; "" = the others
 	activation   string
-	actKey       string   // key of the activation in config.json
-	permuted     bool     // rows of q and k are interleaved pairs, not halves
-	plusOne      bool     // norms are stored as 1 + w
-	fused        bool     // q, k, v are one tensor; gate, up are one tensor
-	experts      bool     // mixture of experts
-	normalizes   bool     // weights of the chosen experts sum to 1
-	ownHead      bool     // llama.cpp requires output.weight
-	rope         []string // tensors with factors of the rotary embedding
-	// block tensors with other names than blockNames; with .weight or .bias, complete names
+	computes     model.Activation // "" = that of activation
+	actKey       string           // key of the activation in config.json
+	layerNorm    bool             // norms subtract the mean
+	eps          string           // key of LayerNorms' epsilon in config.json; "" = usualEps, without a key
+	permuted     bool             // rows of q and k are interleaved pairs, not halves
+	partial      bool             // config.json says which share of a head rotates
+	plusOne      bool             // norms are stored as 1 + w
+	experts      bool             // mixture of experts
+	normalizes   bool             // weights of the chosen experts sum to 1
+	biases       biases           // of linear layers that llama.cpp reads
+	head         head             // what llama.cpp knows of output.weight
+	square       bool             // heads share the embedding length, whatever attention.key_length is
+	scales       bool             // .scale tensors apply to all matrices of blocks
+	alone        bool             // not compared with the llama.cpp of other programs
+	rope         []string         // tensors with factors of the rotary embedding
+	keys         []string         // further keys
+	// block tensors with other names than blockNames, and outer ones; with .weight or .bias, complete names; "" = none
 	names map[string]string
+	local layers // blocks with a sliding window
+	still layers // blocks that do not rotate
 	more  func(f *File, k *keys, c map[string]any)
+	fits  func(d *model.Description) error // further demands of llama.cpp
 }
+
+// layers selects blocks of a model; nil = none of them.
+type layers func(block, layers int) bool
+
+// biases says which linear layers of a block may have one.
+type biases int
+
+const (
+	anyBias biases = iota
+	noBias
+	qkvBias
+)
+
+// head is what llama.cpp knows of output.weight.
+type head int
+
+const (
+	anyHead  head = iota
+	ownHead       // it is required
+	tiedHead      // it is not read: the head is the embedding
+)
+
+// usualEps is the epsilon of LayerNorms that have none in config.json (OLMo).
+const usualEps = 1e-5
 
 // families are the supported architectures.
 var families = []family{
 	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true,
-		rope: []string{ropeFreqs}, more: llamaConfig},
+		scales: true, rope: []string{ropeFreqs}, more: llamaConfig},
 	{arch: "llama", architecture: "MixtralForCausalLM", modelType: "mixtral", activation: "silu", permuted: true,
-		experts: true, normalizes: true, names: mixtralNames, rope: []string{ropeFreqs}, more: mixtralConfig},
+		experts: true, normalizes: true, scales: true, alone: true, names: mixtralNames, rope: []string{ropeFreqs},
+		more: mixtralConfig},
 	{arch: "qwen2", architecture: "Qwen2ForCausalLM", modelType: "qwen2", activation: "silu"},
-	{arch: "qwen3", architecture: "Qwen3ForCausalLM", modelType: "qwen3", activation: "silu", more: attentionBias},
-	{arch: "phi3", architecture: "Phi3ForCausalLM", modelType: "phi3", activation: "silu", fused: true,
-		names: phi3Names,
-		rope:  []string{ropeLong, ropeShort}, more: phi3Config},
+	{arch: "qwen3", architecture: "Qwen3ForCausalLM", modelType: "qwen3", activation: "silu", scales: true,
+		more: attentionBias},
+	{arch: "phi3", architecture: "Phi3ForCausalLM", modelType: "phi3", activation: "silu", partial: true,
+		names: phi3Names, keys: []string{slidingWindow}, rope: []string{ropeLong, ropeShort}, more: phi3Config},
 	{arch: "gemma", architecture: "GemmaForCausalLM", modelType: "gemma", activation: "gelu_pytorch_tanh",
-		plusOne: true},
+		plusOne: true, head: tiedHead},
 	{arch: "gemma2", architecture: "Gemma2ForCausalLM", modelType: "gemma2", activation: "gelu_pytorch_tanh",
-		actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma2Config},
+		actKey: "hidden_activation", plusOne: true, head: tiedHead, names: postNormNames, keys: gemmaKeys,
+		local: allBut(2), more: gemma2Config, fits: queriesScaled(gemma2Largest)},
 	{arch: "gemma3", architecture: "Gemma3ForCausalLM", modelType: "gemma3_text", activation: "gelu_pytorch_tanh",
-		actKey: "hidden_activation", plusOne: true, names: postNormNames, more: gemma3Config},
+		actKey: "hidden_activation", plusOne: true, names: postNormNames, keys: gemmaKeys, local: allBut(6),
+		more: gemma3Config, fits: queriesScaled(gemma3Largest)},
 	{arch: "minicpm", architecture: "MiniCPMForCausalLM", modelType: "minicpm", activation: "silu", permuted: true,
-		rope: []string{ropeFreqs, ropeLong, ropeShort}, more: minicpmConfig},
+		keys: []string{embeddingScale, residualScale, logitScale}, rope: []string{ropeFreqs, ropeLong, ropeShort},
+		more: minicpmConfig},
 	{arch: "qwen2moe", architecture: "Qwen2MoeForCausalLM", modelType: "qwen2_moe", activation: "silu", experts: true,
-		ownHead: true, names: qwenExpertNames, more: qwen2moeConfig},
+		head: ownHead, alone: true, names: qwenExpertNames, more: qwen2moeConfig},
 	{arch: "qwen3moe", architecture: "Qwen3MoeForCausalLM", modelType: "qwen3_moe", activation: "silu", experts: true,
-		normalizes: true, names: qwenExpertNames, more: qwen3moeConfig},
+		normalizes: true, alone: true, names: qwenExpertNames, more: qwen3moeConfig},
 	{arch: "olmoe", architecture: "OlmoeForCausalLM", modelType: "olmoe", activation: "silu", experts: true,
-		ownHead: true,
-		names:   qwenExpertNames, more: olmoeConfig},
+		head: ownHead, alone: true, names: qwenExpertNames, more: olmoeConfig},
 	{arch: "granite", architecture: "GraniteForCausalLM", modelType: "granite", activation: "silu", permuted: true,
-		more: graniteConfig},
+		keys: graniteKeys, more: graniteConfig},
 	{arch: "granitemoe", architecture: "GraniteMoeForCausalLM", modelType: "granitemoe", activation: "silu",
-		permuted: true, experts: true, normalizes: true, names: graniteExpertNames, more: granitemoeConfig},
-	{arch: "gpt-oss", architecture: "GptOssForCausalLM", modelType: "gpt_oss", activation: "silu", experts: true,
-		normalizes: true, ownHead: true, names: gptossNames, more: gptossConfig},
-	{arch: "bitnet", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "silu"},
-	{arch: "bitnet-b1.58", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},
-	{arch: "bitnet-25", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2"},
+		permuted: true, experts: true, normalizes: true, alone: true, names: graniteExpertNames, keys: graniteKeys,
+		more: granitemoeConfig},
+	{arch: "gpt-oss", architecture: "GptOssForCausalLM", modelType: "gpt_oss", activation: "silu",
+		computes: model.ClampedSwiGLU, experts: true, normalizes: true, head: ownHead, alone: true, names: gptossNames,
+		keys: []string{slidingWindow}, local: allBut(2), more: gptossConfig, fits: clampedAsGptOss},
+	{arch: "bitnet", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "silu", scales: true,
+		head: tiedHead},
+	{arch: "bitnet-b1.58", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2",
+		head: tiedHead},
+	{arch: "bitnet-25", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2", head: tiedHead},
+	{arch: "smollm3", architecture: "SmolLM3ForCausalLM", modelType: "smollm3", activation: "silu", permuted: true,
+		alone: true, biases: noBias, still: every(4), more: smollm3Config},
+	{arch: "olmo2", architecture: "Olmo3ForCausalLM", modelType: "olmo3", only: slidingWindow, activation: "silu",
+		alone: true, biases: noBias, head: ownHead, square: true, names: onlyPostNormNames,
+		keys: []string{slidingWindow, windowPattern}, local: allBut(4), more: olmo3Config, fits: oneBase},
+	{arch: "olmo2", architecture: "Olmo2ForCausalLM", modelType: "olmo2", activation: "silu", alone: true,
+		biases: noBias, head: ownHead, square: true, names: onlyPostNormNames},
+	{arch: "seed_oss", architecture: "SeedOssForCausalLM", modelType: "seed_oss", activation: "silu", alone: true,
+		biases: qkvBias, names: afterNames, more: biasKey("attention_bias")},
+	{arch: "exaone4", architecture: "Exaone4ForCausalLM", modelType: "exaone4", activation: "silu", alone: true,
+		biases: noBias, square: true, names: onlyPostNormNames, keys: []string{slidingWindow, windowPattern},
+		rope: []string{ropeFreqs}, local: exaoneWindows, still: exaoneStill, more: exaone4Config},
+	{arch: "hunyuan-dense", architecture: "HunYuanDenseV1ForCausalLM", modelType: "hunyuan_v1_dense",
+		activation: "silu", alone: true, biases: noBias, names: hunyuanNames},
+	{arch: "arcee", architecture: "ArceeForCausalLM", modelType: "arcee", activation: "relu2", permuted: true,
+		alone: true, biases: noBias, rope: []string{ropeFreqs}, more: llamaConfig},
+	{arch: "ernie4_5", architecture: "Ernie4_5ForCausalLM", modelType: "ernie4_5", activation: "silu", alone: true,
+		biases: noBias},
+	{arch: "glm4", architecture: "Glm4ForCausalLM", modelType: "glm4", activation: "silu", alone: true, partial: true,
+		biases: qkvBias, names: glm4Names, more: biasKey("attention_bias")},
+	{arch: "chatglm", architecture: "GlmForCausalLM", modelType: "glm", activation: "silu", alone: true, partial: true,
+		biases: qkvBias, square: true, names: glmNames, more: biasKey("attention_bias")},
+	{arch: "command-r", architecture: "CohereForCausalLM", modelType: "cohere", activation: "silu", layerNorm: true,
+		eps: "layer_norm_eps", alone: true, biases: noBias, head: tiedHead, square: true, names: oneNormNames,
+		keys: []string{logitScale}, more: cohereConfig, fits: cohereNorms},
+	{arch: "cohere2", architecture: "Cohere2ForCausalLM", modelType: "cohere2", activation: "silu", layerNorm: true,
+		eps: "layer_norm_eps", alone: true, biases: noBias, head: tiedHead, square: true, names: oneNormNames,
+		keys: []string{slidingWindow, windowPattern, logitScale}, local: allBut(4), still: every(4),
+		more: cohere2Config},
+	{arch: "starcoder2", architecture: "Starcoder2ForCausalLM", modelType: "starcoder2",
+		activation: "gelu_pytorch_tanh", layerNorm: true, eps: "norm_epsilon", alone: true, square: true,
+		names: starcoder2Names, fits: allBiased},
+	{arch: "stablelm", architecture: "StableLmForCausalLM", modelType: "stablelm", activation: "silu", layerNorm: true,
+		eps: "layer_norm_eps", alone: true, partial: true, biases: qkvBias, head: ownHead, square: true,
+		keys: []string{parallelResidual}, more: stablelmConfig},
+	{arch: "nemotron", architecture: "NemotronForCausalLM", modelType: "nemotron", activation: "relu2",
+		layerNorm: true, eps: "norm_eps", alone: true, partial: true, plusOne: true, head: ownHead, square: true,
+		more: nemotronConfig},
+	{arch: "olmo", architecture: "OlmoForCausalLM", modelType: "olmo", activation: "silu", layerNorm: true,
+		permuted: true, alone: true, biases: noBias, square: true, keys: []string{clampQKV}, more: olmoConfig},
+	{arch: "phi2", architecture: "PhiForCausalLM", modelType: "phi", activation: "gelu_new", layerNorm: true,
+		eps: "layer_norm_eps", alone: true, partial: true, head: ownHead, square: true, names: phiNames},
 }
 
 func architectures() string {
@@ -80,77 +167,4 @@ func refusedKey(key string) string {
 		return "an adapter, not a model"
 	}
 	return ""
-}
-
-// blockNames maps the tensors of a block, GGUF to Hugging Face.
-var blockNames = map[string]string{
-	"attn_norm":     "input_layernorm",
-	"attn_q":        "self_attn.q_proj",
-	"attn_k":        "self_attn.k_proj",
-	"attn_v":        "self_attn.v_proj",
-	"attn_output":   "self_attn.o_proj",
-	"attn_q_norm":   "self_attn.q_norm",
-	"attn_k_norm":   "self_attn.k_norm",
-	"attn_sub_norm": "self_attn.attn_sub_norm",
-	"ffn_norm":      "post_attention_layernorm",
-	"ffn_gate":      "mlp.gate_proj",
-	"ffn_up":        "mlp.up_proj",
-	"ffn_down":      "mlp.down_proj",
-	"ffn_sub_norm":  "mlp.ffn_sub_norm",
-}
-
-// phi3Names: gate and up are one tensor, gate first.
-var phi3Names = map[string]string{"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
-
-// Names of expert tensors. One GGUF tensor holds all experts of a block; package model describes checkpoints with one
-// tensor per expert as well.
-var (
-	qwenExpertNames = map[string]string{
-		"ffn_gate_inp":       "mlp.gate",
-		"ffn_gate_exps":      "mlp.experts.gate_proj",
-		"ffn_up_exps":        "mlp.experts.up_proj",
-		"ffn_down_exps":      "mlp.experts.down_proj",
-		"ffn_gate_inp_shexp": "mlp.shared_expert_gate",
-		"ffn_gate_shexp":     "mlp.shared_expert.gate_proj",
-		"ffn_up_shexp":       "mlp.shared_expert.up_proj",
-		"ffn_down_shexp":     "mlp.shared_expert.down_proj",
-	}
-	mixtralNames = map[string]string{
-		"ffn_gate_inp":  "block_sparse_moe.gate",
-		"ffn_gate_exps": "block_sparse_moe.experts.w1",
-		"ffn_up_exps":   "block_sparse_moe.experts.w3",
-		"ffn_down_exps": "block_sparse_moe.experts.w2",
-	}
-	// In checkpoints of these two, gate and up are one tensor.
-	graniteExpertNames = map[string]string{
-		"ffn_gate_inp":  "block_sparse_moe.router.layer",
-		"ffn_gate_exps": "block_sparse_moe.gate_linear",
-		"ffn_up_exps":   "block_sparse_moe.up_linear",
-		"ffn_down_exps": "block_sparse_moe.output_linear",
-	}
-	gptossNames = map[string]string{
-		"post_attention_norm": "post_attention_layernorm",
-		"attn_sinks.weight":   "self_attn.sinks",
-		"ffn_gate_inp":        "mlp.router",
-		"ffn_gate_exps":       "mlp.experts.gate_proj",
-		"ffn_up_exps":         "mlp.experts.up_proj",
-		"ffn_down_exps":       "mlp.experts.down_proj",
-		"ffn_gate_exps.bias":  "mlp.experts.gate_proj_bias",
-		"ffn_up_exps.bias":    "mlp.experts.up_proj_bias",
-		"ffn_down_exps.bias":  "mlp.experts.down_proj_bias",
-	}
-)
-
-// postNormNames: blocks with norms after attention and MLP, too.
-var postNormNames = map[string]string{
-	"post_attention_norm": "post_attention_layernorm",
-	"ffn_norm":            "pre_feedforward_layernorm",
-	"post_ffw_norm":       "post_feedforward_layernorm",
-}
-
-// outerNames maps the tensors outside of blocks.
-var outerNames = map[string]string{
-	"token_embd.weight":  "model.embed_tokens.weight",
-	"output_norm.weight": "model.norm.weight",
-	"output.weight":      "lm_head.weight",
 }

@@ -54,12 +54,16 @@ func (f *File) family() (*family, error) {
 			return nil, fmt.Errorf("%w: key %q: %s", pack.ErrUnsupported, kv.Key, refused)
 		}
 	}
-	known := false
-	experts, _ := (&keys{h: f.Keys, arch: arch}).count(".expert_count")
+	known, k := false, &keys{h: f.Keys, arch: arch}
+	experts, _ := k.count(".expert_count")
 	for i := range families {
-		known = known || families[i].arch == arch
-		if families[i].arch == arch && families[i].experts == (experts > 0) {
-			return &families[i], nil
+		x := &families[i]
+		if x.arch != arch {
+			continue
+		}
+		known = true
+		if n, _ := k.count(x.only); x.experts == (experts > 0) && (x.only == "" || n > 0) {
+			return x, nil
 		}
 	}
 	if known {

@@ -26,6 +26,7 @@ func keysOf(arch string, more ...gguf.KV) *gguf.Header {
 		number(".feed_forward_length", 96), number(".attention.head_count", 4), number(".attention.head_count_kv", 2),
 		number(".attention.key_length", 16), number(".attention.sliding_window", 32),
 		{Key: arch + ".attention.layer_norm_rms_epsilon", Value: gguf.FloatValue(1e-6)},
+		{Key: arch + ".attention.layer_norm_epsilon", Value: gguf.FloatValue(1e-5)},
 		{Key: arch + ".rope.freq_base", Value: gguf.FloatValue(500000)},
 		{Key: "tokenizer.ggml.bos_token_id", Value: gguf.U32Value(1)},
 		{Key: "tokenizer.ggml.eos_token_id", Value: gguf.U32Value(2)},
@@ -72,14 +73,34 @@ func TestFamilies(t *testing.T) {
 		"bitnet":       "bitnet silu 0",
 		"bitnet-b1.58": "bitnet relu2 0",
 		"bitnet-25":    "bitnet relu2 0",
+
+		"smollm3":       "smollm3 silu 0",
+		"olmo2":         "olmo3 silu 32",
+		"seed_oss":      "seed_oss silu 0",
+		"exaone4":       "exaone4 silu 0",
+		"hunyuan-dense": "hunyuan silu 0",
+		"arcee":         "arcee relu2 0",
+		"ernie4_5":      "ernie4_5 silu 0",
+		"glm4":          "glm4 silu 0",
+		"chatglm":       "glm silu 0",
+		"command-r":     "cohere silu 0",
+		"starcoder2":    "starcoder2 gelu_tanh 0",
+		"stablelm":      "stablelm silu 0",
+		"nemotron":      "nemotron relu2 0",
+		"olmo":          "olmo silu 0",
+		"phi2":          "phi gelu_tanh 0",
 	} {
 		d := describe(t, fileOf(keysOf(arch), nil, "output.weight"))
 		if got := fmt.Sprint(d.Family, " ", d.Activation, " ", d.SlidingWindow); got != want {
 			t.Errorf("%s: %s, want %s", arch, got, want)
 		}
+		eps := float32(1e-6)
+		if d.LayerNorm {
+			eps = 1e-5
+		}
 		if d.Hidden != 64 || d.Intermediate != 96 || d.Layers != 6 || d.Heads != 4 || d.KVHeads != 2 ||
 			d.HeadDim != 16 ||
-			d.Vocab != 100 || d.NormEps != 1e-6 || d.Rope.Theta != 500000 || d.MaxPositions != 16384 ||
+			d.Vocab != 100 || d.NormEps != eps || d.Rope.Theta != 500000 || d.MaxPositions != 16384 ||
 			d.BOS != 1 || !slices.Equal(d.EOS, []int{2, 5}) || d.Head == d.Embed {
 			t.Errorf("%s: %+v", arch, d.Config)
 		}

@@ -20,18 +20,8 @@ func llamaConfig(f *File, k *keys, c map[string]any) {
 }
 
 func phi3Config(f *File, k *keys, c map[string]any) {
-	heads := k.must(".attention.head_count")
 	if n, ok := k.count(".attention.sliding_window"); ok && n > 0 {
 		c["sliding_window"] = n
-	}
-	if dim, ok := k.count(".rope.dimension_count"); ok && heads > 0 {
-		head, given := k.count(".attention.key_length")
-		if !given {
-			head = k.must(".embedding_length") / heads
-		}
-		if dim != head && head > 0 {
-			c["partial_rotary_factor"] = float64(dim) / float64(head)
-		}
 	}
 	original := int64(0)
 	if n, ok := k.count(".rope.scaling.original_context_length"); ok {
@@ -42,7 +32,7 @@ func phi3Config(f *File, k *keys, c map[string]any) {
 
 func gemma2Config(_ *File, k *keys, c map[string]any) {
 	gemmaWindow(k, c, 2)
-	queryScale(k, c, 46)
+	queryScale(k, c, gemma2Largest)
 	for key, name := range map[string]string{".attn_logit_softcapping": "attn_logit_softcapping",
 		".final_logit_softcapping": "final_logit_softcapping"} {
 		if n, ok := k.number(key); ok {
@@ -53,7 +43,7 @@ func gemma2Config(_ *File, k *keys, c map[string]any) {
 
 func gemma3Config(_ *File, k *keys, c map[string]any) {
 	c["sliding_window_pattern"] = gemmaWindow(k, c, 6)
-	queryScale(k, c, 62)
+	queryScale(k, c, gemma3Largest)
 	c["rope_local_base_freq"] = decimal(10000)
 	if n, ok := k.number(".rope.freq_base_swa"); ok {
 		c["rope_local_base_freq"] = n

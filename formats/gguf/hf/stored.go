@@ -1,47 +1,49 @@
 package hf
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Architecture describes how llama.cpp stores models of a family of package model.
+// Architecture describes how llama.cpp stores and computes models of a family of package model.
 type Architecture struct {
-	Name    string // general.architecture
-	PlusOne bool   // norms are stored as 1 + w
-	Scales  bool   // .scale tensors apply to all matrices of blocks
-	NoHead  bool   // output.weight is ignored: the head is the embedding
-	OwnHead bool   // output.weight is required
+	Name       string           // general.architecture
+	Activation model.Activation // of MLPs, whatever a file says
+	PlusOne    bool             // norms are stored as 1 + w
+	Scales     bool             // .scale tensors apply to all matrices of blocks
+	Alone      bool             // not compared with the llama.cpp of other programs
+	Experts    bool             // all blocks are mixtures of experts
+	Normalizes bool             // weights of the chosen experts sum to 1
+	Keys       []string         // keys of its own, after the name of the architecture
 
-	Experts    bool // all blocks are mixtures of experts
-	Normalizes bool // weights of the chosen experts sum to 1
-
-	permuted bool
-	family   *family
+	family *family
 }
 
-// ArchitectureOf returns the architecture of a family of package model.
+// otherFamilies maps families of package model to the model_type of another one that is stored in the same way, or to
+// their own.
+var otherFamilies = map[string]string{"mistral": "llama", "bitnet-1bitllm": "bitnet", "hunyuan": "hunyuan_v1_dense"}
+
+// ArchitectureOf returns the architecture of a family of package model, or the one of a name of its own.
 func ArchitectureOf(name string) (Architecture, error) {
-	arch := map[string]string{"mistral": "llama", "bitnet-1bitllm": "bitnet"}[name]
-	if arch == "" {
-		arch = name
+	kind := cmp.Or(otherFamilies[name], name)
+	at := slices.IndexFunc(families, func(f family) bool { return f.modelType == kind })
+	if at < 0 {
+		at = slices.IndexFunc(families, func(f family) bool { return f.arch == kind })
 	}
-	for i := range families {
-		f := &families[i]
-		if f.arch != arch && f.modelType != arch {
-			continue
-		}
-		return Architecture{
-			Name: f.arch, PlusOne: f.plusOne, permuted: f.permuted, family: f,
-			Experts: f.experts, Normalizes: f.normalizes, OwnHead: f.ownHead,
-			Scales: f.arch == "llama" || f.arch == "qwen3" || f.arch == "bitnet",
-			NoHead: strings.HasPrefix(f.arch, "bitnet") || f.arch == "gemma" || f.arch == "gemma2",
-		}, nil
+	if at < 0 {
+		return Architecture{}, fmt.Errorf("%w: family %s has no supported llama.cpp architecture: must be one of %s",
+			pack.ErrUnsupported, name, architectures())
 	}
-	return Architecture{}, fmt.Errorf("%w: family %s has no supported llama.cpp architecture: must be one of %s",
-		pack.ErrUnsupported, name, architectures())
+	f := &families[at]
+	return Architecture{
+		Name: f.arch, Activation: cmp.Or(f.computes, activations[f.activation]), PlusOne: f.plusOne, Scales: f.scales,
+		Alone: f.alone, Experts: f.experts, Normalizes: f.normalizes, Keys: f.keys, family: f,
+	}, nil
 }
 
 // otherNames maps modules of the first BitNet that later ones name differently.
@@ -50,10 +52,9 @@ var otherNames = map[string]string{"self_attn.inner_attn_ln": "attn_sub_norm", "
 // Store returns the stored name of a checkpoint tensor and the number of heads in which its rows are permuted, 0 = not
 // permuted.
 func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, permuted int, err error) {
-	for name, outer := range outerNames {
-		if outer == tensor {
-			return name, 0, nil
-		}
+	dot := strings.LastIndexByte(tensor, '.')
+	if part := a.family.part(outerNames, tensor[:max(dot, 0)]); part != "" && a.family.has(part, tensor[dot:]) {
+		return part + tensor[dot:], 0, nil
 	}
 	rest, ok := strings.CutPrefix(tensor, "model.layers.")
 	number, rest, ok2 := strings.Cut(rest, ".")
@@ -62,9 +63,10 @@ func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, per
 			return "blk." + number + "." + part, 0, nil
 		}
 	}
-	dot := strings.LastIndexByte(rest, '.')
+	dot = strings.LastIndexByte(rest, '.')
 	if ok && ok2 && dot > 0 {
-		if part := a.part(rest[:dot]); part != "" {
+		part := cmp.Or(a.family.part(blockNames, rest[:dot]), otherNames[rest[:dot]])
+		if part != "" && a.family.has(part, rest[dot:]) {
 			return "blk." + number + "." + part + rest[dot:], a.heads(part, heads, kvHeads), nil
 		}
 	}
@@ -72,26 +74,42 @@ func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, per
 		tensor, a.Name)
 }
 
-// part returns the GGUF name of a module of a block; "" = unknown.
-func (a Architecture) part(module string) string {
-	for part, name := range a.family.names {
+// part returns the GGUF name of a module, with the usual names of those that the family does not name; "" = unknown.
+func (f *family) part(usual map[string]string, module string) string {
+	if module == "" {
+		return ""
+	}
+	for part, name := range f.names {
 		if name == module {
 			return part
 		}
 	}
-	for part, name := range blockNames {
-		if _, other := a.family.names[part]; name == module && !other {
+	for part, name := range usual {
+		if _, other := f.names[part]; name == module && !other {
 			return part
 		}
 	}
-	return otherNames[module]
+	return ""
+}
+
+// has reports whether llama.cpp reads the tensor of a part that ends in .weight or .bias.
+func (f *family) has(part, end string) bool {
+	switch _, outer := outerNames[part]; {
+	case outer:
+		return end == ".weight" || end == ".bias" && f.layerNorm
+	case end != ".bias" || f.biases == anyBias || strings.HasSuffix(part, "_norm"):
+		return true
+	case f.biases == qkvBias:
+		return part == "attn_q" || part == "attn_k" || part == "attn_v"
+	}
+	return false
 }
 
 func (a Architecture) heads(part string, heads, kvHeads int) int {
 	switch {
-	case a.permuted && part == "attn_q":
+	case a.family.permuted && part == "attn_q":
 		return heads
-	case a.permuted && part == "attn_k":
+	case a.family.permuted && part == "attn_k":
 		return kvHeads
 	}
 	return 0

@@ -88,31 +88,29 @@ func (f *File) complete(t *Tensor, family *family, heads int64) error {
 // rename returns the checkpoint name of a tensor and its part of the block; "" for tensors that are covered by
 // config.json or another tensor.
 func (f *family) rename(name string) (to, part string, err error) {
-	if to, ok := outerNames[name]; ok {
-		return to, "", nil
-	}
 	if slices.Contains(f.rope, name) {
 		return "", "", nil
 	}
-	rest, ok := strings.CutPrefix(name, "blk.")
-	number, rest, ok2 := strings.Cut(rest, ".")
-	dot := strings.LastIndexByte(rest, '.')
-	if !ok || !ok2 || dot < 0 {
-		return "", "", errName(name, f.arch)
+	prefix, rest, usual := "", name, outerNames
+	if in, ok := strings.CutPrefix(name, "blk."); ok {
+		number, in, _ := strings.Cut(in, ".")
+		prefix, rest, usual = "model.layers."+number+".", in, blockNames
 	}
+	dot := max(strings.LastIndexByte(rest, '.'), 0)
 	part, end := rest[:dot], rest[dot:]
-	if whole, ok := f.names[rest]; ok {
-		return "model.layers." + number + "." + whole, part, nil
+	if whole := f.names[rest]; whole != "" {
+		return prefix + whole, part, nil
 	}
-	to, known := f.names[part]
-	if !known {
-		to, known = blockNames[part]
+	to, named := f.names[part]
+	if !named {
+		to = usual[part]
 	}
 	switch {
-	case !known || end != ".weight" && end != ".bias" && end != ".scale":
-		return "", "", errName(name, f.arch)
-	case end == ".scale":
+	case to == "" || !f.has(part, end):
+	case end == ".scale" && prefix != "":
 		return "", "", nil
+	case end == ".weight", end == ".bias":
+		return prefix + to + end, part, nil
 	}
-	return "model.layers." + number + "." + to + end, part, nil
+	return "", "", errName(name, f.arch)
 }

@@ -1,0 +1,108 @@
+package hf
+
+// blockNames maps the tensors of a block, GGUF to Hugging Face.
+var blockNames = map[string]string{
+	"attn_norm":     "input_layernorm",
+	"attn_q":        "self_attn.q_proj",
+	"attn_k":        "self_attn.k_proj",
+	"attn_v":        "self_attn.v_proj",
+	"attn_output":   "self_attn.o_proj",
+	"attn_q_norm":   "self_attn.q_norm",
+	"attn_k_norm":   "self_attn.k_norm",
+	"attn_sub_norm": "self_attn.attn_sub_norm",
+	"ffn_norm":      "post_attention_layernorm",
+	"ffn_gate":      "mlp.gate_proj",
+	"ffn_up":        "mlp.up_proj",
+	"ffn_down":      "mlp.down_proj",
+	"ffn_sub_norm":  "mlp.ffn_sub_norm",
+}
+
+// phi3Names: gate and up are one tensor, gate first.
+var phi3Names = map[string]string{"attn_qkv": "self_attn.qkv_proj", "ffn_up": "mlp.gate_up_proj"}
+
+// Names of expert tensors. One GGUF tensor holds all experts of a block; package model describes checkpoints with one
+// tensor per expert as well.
+var (
+	qwenExpertNames = map[string]string{
+		"ffn_gate_inp":       "mlp.gate",
+		"ffn_gate_exps":      "mlp.experts.gate_proj",
+		"ffn_up_exps":        "mlp.experts.up_proj",
+		"ffn_down_exps":      "mlp.experts.down_proj",
+		"ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+		"ffn_gate_shexp":     "mlp.shared_expert.gate_proj",
+		"ffn_up_shexp":       "mlp.shared_expert.up_proj",
+		"ffn_down_shexp":     "mlp.shared_expert.down_proj",
+	}
+	mixtralNames = map[string]string{
+		"ffn_gate_inp":  "block_sparse_moe.gate",
+		"ffn_gate_exps": "block_sparse_moe.experts.w1",
+		"ffn_up_exps":   "block_sparse_moe.experts.w3",
+		"ffn_down_exps": "block_sparse_moe.experts.w2",
+	}
+	// In checkpoints of these two, gate and up are one tensor.
+	graniteExpertNames = map[string]string{
+		"ffn_gate_inp":  "block_sparse_moe.router.layer",
+		"ffn_gate_exps": "block_sparse_moe.gate_linear",
+		"ffn_up_exps":   "block_sparse_moe.up_linear",
+		"ffn_down_exps": "block_sparse_moe.output_linear",
+	}
+	gptossNames = map[string]string{
+		"post_attention_norm": "post_attention_layernorm",
+		"attn_sinks.weight":   "self_attn.sinks",
+		"ffn_gate_inp":        "mlp.router",
+		"ffn_gate_exps":       "mlp.experts.gate_proj",
+		"ffn_up_exps":         "mlp.experts.up_proj",
+		"ffn_down_exps":       "mlp.experts.down_proj",
+		"ffn_gate_exps.bias":  "mlp.experts.gate_proj_bias",
+		"ffn_up_exps.bias":    "mlp.experts.up_proj_bias",
+		"ffn_down_exps.bias":  "mlp.experts.down_proj_bias",
+	}
+)
+
+// postNormNames: blocks with norms after attention and MLP, too.
+var postNormNames = map[string]string{
+	"post_attention_norm": "post_attention_layernorm",
+	"ffn_norm":            "pre_feedforward_layernorm",
+	"post_ffw_norm":       "post_feedforward_layernorm",
+}
+
+// Blocks with other norms, layers or names of them.
+var (
+	// norms after attention and MLP, and none before them
+	onlyPostNormNames = map[string]string{
+		"attn_norm":           "",
+		"post_attention_norm": "post_attention_layernorm",
+		"ffn_norm":            "",
+		"post_ffw_norm":       "post_feedforward_layernorm",
+	}
+	// the norm of the MLP has the name of one after attention
+	afterNames   = map[string]string{"post_attention_norm": "post_attention_layernorm", "ffn_norm": ""}
+	oneNormNames = map[string]string{"ffn_norm": ""} // attention and MLP side by side
+	hunyuanNames = map[string]string{
+		"attn_q_norm": "self_attn.query_layernorm",
+		"attn_k_norm": "self_attn.key_layernorm",
+	}
+	glmNames  = map[string]string{"ffn_gate": "", "ffn_up": "mlp.gate_up_proj"} // gate first
+	glm4Names = map[string]string{
+		"ffn_gate":            "",
+		"ffn_up":              "mlp.gate_up_proj",
+		"post_attention_norm": "post_self_attn_layernorm",
+		"post_ffw_norm":       "post_mlp_layernorm",
+	}
+	starcoder2Names = map[string]string{"ffn_gate": "", "ffn_up": "mlp.c_fc", "ffn_down": "mlp.c_proj"}
+	phiNames        = map[string]string{
+		"output_norm": "model.final_layernorm",
+		"attn_output": "self_attn.dense",
+		"ffn_norm":    "",
+		"ffn_gate":    "",
+		"ffn_up":      "mlp.fc1",
+		"ffn_down":    "mlp.fc2",
+	}
+)
+
+// outerNames maps the tensors outside of blocks.
+var outerNames = map[string]string{
+	"token_embd":  "model.embed_tokens",
+	"output_norm": "model.norm",
+	"output":      "lm_head",
+}
