@@ -2,12 +2,15 @@ package export
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
@@ -69,6 +72,77 @@ func TestInteropConverter(t *testing.T) {
 			if largest, _, _ := distance(logitsOf(t, want, ids), logitsOf(t, got, ids)); largest > most {
 				t.Errorf("%s, %s: logits differ by %v", name, r.Quant, largest)
 			}
+		}
+	}
+}
+
+// converterOnly are keys that llama.cpp's converter writes otherwise than an export, and why.
+var converterOnly = map[string]bool{
+	// without the positions that yarn adds in the miniature
+	"afm-4.5b arcee.context_length": true,
+	// it reads keys of an older config.json, and their defaults
+	"glm-4-9b chatglm.context_length":                   true,
+	"glm-4-9b chatglm.attention.layer_norm_rms_epsilon": true,
+	// of all published models; a scaling that is none
+	"hunyuan-1.8b hunyuan-dense.context_length":                       true,
+	"hunyuan-1.8b hunyuan-dense.rope.scaling.factor":                  true,
+	"hunyuan-1.8b hunyuan-dense.rope.scaling.original_context_length": true,
+	// it has LayerNorms
+	"minitron-4b nemotron.attention.layer_norm_rms_epsilon": true,
+	// the usual one, which llama.cpp has without it
+	"olmo-3-7b olmo2.rope.scaling.yarn_attn_factor": true,
+	// true if config.json does not say; llama.cpp goes by tensors
+	"stablelm-2-1.6b stablelm.use_parallel_residual": true,
+}
+
+// TestInteropConverterDense: an export has the tensors and the keys that llama.cpp's converter writes for the same
+// checkpoint, and a file of the converter becomes the same model.
+func TestInteropConverterDense(t *testing.T) {
+	var dirs []string
+	for like := range denseFamilies {
+		dirs = append(dirs, denseModel(t, like))
+	}
+	ids := []int{1, 30, 40, 50, 60, 70, 80, 90}
+	for i, path := range convertedByLlamaCpp(t, "f32", dirs...) {
+		name := filepath.Base(dirs[i])
+		t.Run(name, func(t *testing.T) {
+			source := packedOf(t, dirs[i], packed.Recipe{Quant: "none"})
+			own, _ := exported(t, source)
+			sameKeys(t, name, headerOf(t, own), headerOf(t, path))
+			sameFloats(t, own, path)
+			got := packedOf(t, path, packed.Recipe{})
+			largest, _, _ := distance(logitsOf(t, source, ids), logitsOf(t, got, ids))
+			if largest > rounded[name] && name != "glm-4-9b" { // another epsilon
+				t.Errorf("logits differ by %v", largest)
+			}
+		})
+	}
+}
+
+// sameKeys demands the tensors of the converter, and its keys that describe the model.
+func sameKeys(t *testing.T, name string, own, theirs *gguf.Header) {
+	t.Helper()
+	shapes := map[string]string{}
+	for _, x := range own.Tensors {
+		shapes[x.Name] = fmt.Sprint(x.Shape)
+	}
+	for _, x := range theirs.Tensors {
+		if shapes[x.Name] != fmt.Sprint(x.Shape) {
+			t.Errorf("%s: tensor %s %v, in the export %s", name, x.Name, x.Shape, shapes[x.Name])
+		}
+	}
+	if len(own.Tensors) != len(theirs.Tensors) {
+		t.Errorf("%s: %d tensors, in the export %d", name, len(theirs.Tensors), len(own.Tensors))
+	}
+	for _, kv := range theirs.Keys {
+		v, _ := own.Get(kv.Key)
+		kind, _ := kv.Value.Text()
+		switch {
+		case strings.HasPrefix(kv.Key, "general.") && kv.Key != "general.architecture",
+			strings.HasPrefix(kv.Key, "tokenizer."), strings.HasPrefix(kv.Key, "GGUF."),
+			strings.HasSuffix(kv.Key, ".rope.scaling.type") && kind == "none":
+		case !converterOnly[name+" "+kv.Key] && !reflect.DeepEqual(v, kv.Value):
+			t.Errorf("%s: %s is %v, in the export %v", name, kv.Key, kv.Value, v)
 		}
 	}
 }
