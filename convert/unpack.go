@@ -28,7 +28,7 @@ type Form string
 
 // The forms.
 const (
-	FormBF16 Form = "bf16" // code × scale, rounded to BF16; 8-bit codes as F32
+	FormBF16 Form = "bf16" // code × scale, rounded to BF16; codes int8 and iq4nl as F32
 	FormF32  Form = "f32"  // code × scale
 	FormU8   Form = "u8"   // packed BitNet: four ternary codes per byte, with weight_scale
 )
@@ -161,7 +161,8 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 	}
 	dtype := safetensors.BF16
 	// code × scale has more bits than BF16
-	if u.form == FormF32 || e.Layout.Alphabet == pack.Int8.Name || e.Zero || e.Min {
+	wide := e.Layout.Alphabet == pack.Int8.Name || e.Layout.Alphabet == pack.IQ4NL.Name
+	if u.form == FormF32 || wide || e.Zero || e.Min {
 		dtype = safetensors.F32
 	}
 	if dtype == safetensors.BF16 {

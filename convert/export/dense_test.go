@@ -123,7 +123,7 @@ func TestRefusedDense(t *testing.T) {
 		like, old, new, says string
 		dialect              Dialect
 	}{
-		{"smollm3-3b", `"no_rope_layer_interval": 4`, `"no_rope_layer_interval": 3`, "layer 2 rotates", ""},
+		{"smollm3-3b", `"no_rope_layer_interval": 4`, `"no_rope_layer_interval": 3`, "layer 2 does not rotate", ""},
 		{"smollm3-3b", `"attention_bias": false`, `"attention_bias": true`, "self_attn.", ""},
 		{"seed-oss-36b", `"mlp_bias": false`, `"mlp_bias": true`, "mlp.", ""},
 		{"olmo-2-1b", `"tie_word_embeddings": false`, `"tie_word_embeddings": true`, "tied to the embedding", ""},
@@ -136,6 +136,7 @@ func TestRefusedDense(t *testing.T) {
 		{"phi-2", `"hidden_act": "gelu_new"`, `"hidden_act": "gelu"`,
 			"computes gelu, and llama.cpp computes gelu_tanh", ""},
 		{"smollm3-3b", "", "", "architecture smollm3, which is written for llama.cpp alone", IK},
+		{"qwen2.5-1.5b-yarn", `"type": "yarn"`, `"type": "yarn", "beta_fast": 2`, "beta_fast 2", ""},
 		{"pythia-160m", "", "", "no supported llama.cpp architecture", ""},
 	} {
 		target := filepath.Join(t.TempDir(), "m.gguf")

@@ -131,6 +131,10 @@ func (w *ggufWriter) rotary(c *config) error {
 		if !usualAttention(r.Yarn) || r.Yarn.MScale != 0 || !r.Yarn.Whole && w.arch.Name != "gpt-oss" {
 			return fmt.Errorf("%w: yarn with attention_factor, mscale or truncate", pack.ErrUnsupported)
 		}
+		if r.Yarn.BetaFast != 32 || r.Yarn.BetaSlow != 1 {
+			return fmt.Errorf("%w: yarn with beta_fast %v and beta_slow %v: llama.cpp computes with 32 and 1, "+
+				"whatever a file says", pack.ErrUnsupported, r.Yarn.BetaFast, r.Yarn.BetaSlow)
+		}
 		w.key(".rope.scaling.type", gguf.TextValue("yarn"))
 		w.number(".rope.scaling.factor", r.Yarn.Factor)
 		w.count(".rope.scaling.original_context_length", r.OriginalMaxPositions)

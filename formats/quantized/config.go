@@ -65,6 +65,8 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 			k = other
 		} else if err := k.holdAgainst(other); err != nil {
 			return nil, err
+		} else if k.kind() == "modelopt" {
+			k = k.with(other)
 		}
 	}
 	if k.v == nil {
@@ -165,6 +167,20 @@ func (k *keys) holdAgainst(other *keys) error {
 		}
 	}
 	return nil
+}
+
+// with returns the configuration with the keys that only the other file has, which agrees with it otherwise.
+func (k *keys) with(other *keys) *keys {
+	v := *k.v
+	v.Members = slices.Clone(v.Members)
+	for _, m := range other.v.Members {
+		if name := cmp.Or(synonyms[m.Key], m.Key); k.v.Get(name) == nil && k.v.Get(m.Key) == nil {
+			v.Members = append(v.Members, m)
+		}
+	}
+	both := *k
+	both.v = &v
+	return &both
 }
 
 // kind returns the name of the table that applies to a method's keys.

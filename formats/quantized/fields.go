@@ -191,6 +191,12 @@ var tables = map[string]table{
 		{"targets weights input_activations", read, ""},
 		{"has_zero_point pre_quant_scale lora_rank", neutral, smoothed},
 	},
+	"modelopt_weights": {
+		{"num_bits type group_size strategy", read, ""},
+		{"dynamic actorder block_structure symmetric", neutral, "weights have another form"},
+		{"scale_dtype zp_dtype", inert, tensorsTell},
+		{"observer observer_kwargs", inert, calibrated},
+	},
 	modelOptFile: {
 		{"quantization", read, ""},
 		{"producer", inert, provenance},

@@ -127,7 +127,7 @@ func (f *modelOpt) holdGroup(k *keys) {
 		k.fail(pack.ErrCorrupt, "weights is missing")
 		return
 	}
-	w.follow("weights")
+	w.follow("modelopt_weights")
 	if in := k.sub("input_activations"); in.v != nil {
 		in.follow("input_activations")
 		k.take(in)

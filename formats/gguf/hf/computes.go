@@ -60,8 +60,8 @@ func (a Architecture) Fits(d *model.Description) error {
 	}
 	for i := range d.Blocks {
 		if still := f.still.of(i, d.Layers); d.Blocks[i].NoRope != still {
-			return refuse("layer %d rotates queries and keys: %v; in architecture %s of llama.cpp: %v", i, still,
-				f.arch, !still)
+			return refuse("layer %d %s queries and keys; in architecture %s of llama.cpp it %s them", i,
+				rotates[!d.Blocks[i].NoRope], f.arch, rotates[!still])
 		}
 	}
 	if f.fits == nil {
@@ -69,6 +69,8 @@ func (a Architecture) Fits(d *model.Description) error {
 	}
 	return f.fits(d)
 }
+
+var rotates = map[bool]string{true: "rotates", false: "does not rotate"}
 
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", pack.ErrUnsupported, fmt.Sprintf(format, args...))
@@ -99,7 +101,7 @@ func clampedAsGptOss(d *model.Description) error {
 	return nil
 }
 
-// oneBase: blocks with a window rotate by the base of the others.
+// oneBase: blocks with a window rotate by the base of the others. Newer versions of llama.cpp have a key for another.
 func oneBase(d *model.Description) error {
 	if d.Rope.LocalTheta != 0 && d.Rope.LocalTheta != d.Rope.Theta {
 		return refuse("rope_theta %v in blocks with a sliding window and %v in others; llama.cpp has one for all",

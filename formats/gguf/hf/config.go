@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -93,7 +94,9 @@ func rope(k *keys, family *family, c map[string]any) {
 	if family.partial {
 		c["partial_rotary_factor"] = partial(k)
 	}
-	factor, scaled := k.number(".rope.scaling.factor")
+	f := oldFactor(k)
+	factor, scaled := k.number(f)
+	refuseOtherRope(k, family)
 	switch kind := k.text(".rope.scaling.type"); {
 	case kind == "" && scaled && factor != 1, kind == "linear" && scaled && factor != 1:
 		c["rope_scaling"] = map[string]any{"rope_type": "linear", "factor": factor}
@@ -104,6 +107,47 @@ func rope(k *keys, family *family, c map[string]any) {
 		k.fail(pack.ErrUnsupported, "key %q is %q", k.name(".rope.scaling.type"), kind)
 	}
 }
+
+// oldFactor returns the key of the factor that positions are divided by: llama.cpp reads an older one where the usual
+// one is missing.
+func oldFactor(k *keys) string {
+	const usual, old = ".rope.scaling.factor", ".rope.scale_linear"
+	if _, there := k.get(usual); there {
+		return usual
+	}
+	return old
+}
+
+// refuseOtherRope refuses keys that llama.cpp computes rotary embeddings with and config.json has not.
+func refuseOtherRope(k *keys, family *family) {
+	if n, ok := k.count(".rope.dimension_count"); ok && !family.partial && n != headLength(k) {
+		k.fail(pack.ErrUnsupported, "key %q is %d; in architecture %s whole heads of %d values rotate",
+			k.name(".rope.dimension_count"), n, family.arch, headLength(k))
+	}
+	sections, _ := k.get(".rope.dimension_sections")
+	if list, _ := sections.Ints(); slices.ContainsFunc(list, func(n int64) bool { return n != 0 }) {
+		k.fail(pack.ErrUnsupported, "key %q: the text part of a model for images, whose rows of q and k have another "+
+			"order", k.name(".rope.dimension_sections"))
+	}
+	if n, ok := k.number(".rope.scaling.alpha"); ok && n > 0 {
+		k.fail(pack.ErrUnsupported, "key %q is %v", k.name(".rope.scaling.alpha"), n)
+	}
+	if n, ok := k.number(".rope.scaling.attn_factor"); ok && n != 1 && !slices.Contains(family.rope, ropeLong) {
+		k.fail(pack.ErrUnsupported, "key %q is %v, must be 1", k.name(".rope.scaling.attn_factor"), n)
+	}
+	swa, ok := k.number(".rope.freq_base_swa")
+	base, there := k.number(".rope.freq_base")
+	if !there {
+		base = usualBase
+	}
+	if ok && family.local != nil && family.arch != "gemma3" && swa != base {
+		k.fail(pack.ErrUnsupported, "key %q is %v and differs from %q", k.name(".rope.freq_base_swa"), swa,
+			k.name(".rope.freq_base"))
+	}
+}
+
+// usualBase is llama.cpp's base of rotations where a file has none.
+const usualBase = 10000
 
 // headLength returns the size of a head: the heads share the embedding length if no key says otherwise.
 func headLength(k *keys) int64 {
@@ -130,20 +174,24 @@ func partial(k *keys) float64 {
 func yarn(k *keys, factor decimal) map[string]any {
 	s := map[string]any{"rope_type": "yarn", "factor": factor,
 		"original_max_position_embeddings": k.must(".rope.scaling.original_context_length")}
+	if factor <= 0 {
+		k.fail(pack.ErrCorrupt, "yarn without key %q, or with %v there", k.name(".rope.scaling.factor"), factor)
+		return s
+	}
 	for key, name := range map[string]string{".rope.scaling.yarn_beta_fast": "beta_fast",
 		".rope.scaling.yarn_beta_slow": "beta_slow"} {
 		if n, ok := k.number(key); ok {
 			s[name] = n
 		}
 	}
-	// llama.cpp does not read the second one, which its converter writes: it has the usual factor.
-	usual := decimal(1 + math.Log(float64(factor))/10)
-	for key, other := range map[string]decimal{".rope.scaling.yarn_ext_factor": 1,
-		".rope.scaling.yarn_attn_factor": usual} {
+	must := func(key string, other decimal) {
 		if n, ok := k.number(key); ok && n != 1 && n != other {
 			k.fail(pack.ErrUnsupported, "key %q is %v, must be %v", k.name(key), n, other)
 		}
 	}
+	must(".rope.scaling.yarn_ext_factor", 1)
+	// llama.cpp does not read this one, which its converter writes: it has the usual factor.
+	must(".rope.scaling.yarn_attn_factor", decimal(1+math.Log(float64(factor))/10))
 	return s
 }
 

@@ -1,6 +1,9 @@
 package hf
 
-import "github.com/lowpack/lowpack/pack"
+import (
+	"github.com/lowpack/lowpack/formats/gguf"
+	"github.com/lowpack/lowpack/pack"
+)
 
 // Keys of single architectures, after the name of the architecture.
 const (
@@ -40,7 +43,12 @@ func smollm3Config(_ *File, _ *keys, c map[string]any) { c["no_rope_layer_interv
 func windowed(k *keys, c map[string]any) {
 	c["sliding_window"] = k.must(slidingWindow)
 	v, there := k.get(windowPattern)
-	if local, ok := v.Bools(); ok {
+	if v.Kind == gguf.Array {
+		local, ok := v.Bools()
+		if layers := k.must(".block_count"); !ok || int64(len(local)) != layers {
+			k.fail(pack.ErrCorrupt, "key %q: an array must have a boolean for each of %d blocks", k.name(windowPattern),
+				layers)
+		}
 		var types []string
 		for _, x := range local {
 			types = append(types, map[bool]string{true: "sliding_attention", false: "full_attention"}[x])

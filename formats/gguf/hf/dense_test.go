@@ -103,6 +103,8 @@ func TestDenseKeys(t *testing.T) {
 			".rope.scaling.yarn_attn_factor":        gguf.FloatValue(1.2079442),
 			".rope.scaling.original_context_length": gguf.U32Value(4096)}, nil,
 			func(d *model.Description) any { return d.Rope.Yarn.Attention }, "0"},
+		{"seed_oss", map[string]gguf.Value{".rope.scale_linear": gguf.FloatValue(8)}, nil,
+			func(d *model.Description) any { return d.Rope.Linear }, "8"},
 	} {
 		d := describe(t, fileOf(changedKeys(c.arch, c.change), nil, append(c.tensors, "output.weight")...))
 		if got := fmt.Sprint(c.of(d)); got != c.want {
@@ -129,6 +131,23 @@ func TestRefusedDense(t *testing.T) {
 		`"olmo.attention.layer_norm_epsilon" is 1e-06, must be 1e-05`: fileOf(changedKeys("olmo",
 			map[string]gguf.Value{".attention.layer_norm_epsilon": gguf.FloatValue(1e-6)}), nil),
 		`"cohere2.logit_scale" is missing`: fileOf(keysOf("cohere2"), nil),
+		`an array must have a boolean for each of 6 blocks`: fileOf(changedKeys("olmo2", map[string]gguf.Value{
+			".attention.sliding_window_pattern": gguf.BoolsValue([]bool{true})}), nil),
+		`"olmo2.attention.sliding_window"`: fileOf(changedKeys("olmo2", map[string]gguf.Value{
+			".attention.sliding_window": gguf.TextValue("4096")}), nil),
+		`"cohere2.rope.dimension_count" is 8`: fileOf(changedKeys("cohere2", map[string]gguf.Value{
+			".rope.dimension_count": gguf.U32Value(8), ".logit_scale": gguf.FloatValue(0.25)}), nil),
+		`"glm4.rope.dimension_sections"`: fileOf(changedKeys("glm4", map[string]gguf.Value{
+			".rope.dimension_sections": gguf.I32sValue([]int32{2, 3, 3, 0})}), nil),
+		`"hunyuan-dense.rope.scaling.alpha" is 1000`: fileOf(changedKeys("hunyuan-dense", map[string]gguf.Value{
+			".rope.scaling.alpha": gguf.FloatValue(1000)}), nil),
+		`"seed_oss.rope.scaling.attn_factor" is 2`: fileOf(changedKeys("seed_oss", map[string]gguf.Value{
+			".rope.scaling.attn_factor": gguf.FloatValue(2)}), nil),
+		`"olmo2.rope.freq_base_swa" is 77`: fileOf(changedKeys("olmo2", map[string]gguf.Value{
+			".rope.freq_base_swa": gguf.FloatValue(77)}), nil),
+		`yarn without key "qwen2.rope.scaling.factor"`: fileOf(changedKeys("qwen2", map[string]gguf.Value{
+			".rope.scaling.type":                    gguf.TextValue("yarn"),
+			".rope.scaling.original_context_length": gguf.U32Value(4096)}), nil),
 		`unexpected tensor "blk.0.attn_output.bias" for architecture glm4`: fileOf(keysOf("glm4"), nil,
 			"blk.0.attn_output.bias"),
 		`unexpected tensor "blk.0.attn_q.bias" for architecture olmo2`: fileOf(keysOf("olmo2"), nil,

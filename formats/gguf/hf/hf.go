@@ -2,8 +2,9 @@
 // tokenizer files, the chat template and generation_config.json from the keys, and lists the tensors with their
 // original names and row order.
 //
-// The architectures are in one table (families.go); anything a file declares that the table does not cover is rejected
-// by name. Export from a checkpoint to GGUF keys and tensors uses the same tables.
+// The architectures are in one table (families.go). Tensors that it does not cover are rejected by name, and so are
+// keys by which llama.cpp computes and config.json cannot tell; llama.cpp ignores keys that it does not know, as this
+// package does. Export from a checkpoint to GGUF keys and tensors uses the same tables.
 package hf
 
 import (
@@ -62,7 +63,11 @@ func (f *File) family() (*family, error) {
 			continue
 		}
 		known = true
-		if n, _ := k.count(x.only); x.experts == (experts > 0) && (x.only == "" || n > 0) {
+		n, _ := k.count(x.only)
+		if k.err != nil {
+			return nil, k.err
+		}
+		if x.experts == (experts > 0) && (x.only == "" || n > 0) {
 			return x, nil
 		}
 	}
