@@ -17,7 +17,7 @@ type Scheme struct {
 	Method  string   // display name: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4" …
 	Details []string // what the packer's own runtime computes differently, apart from the weights
 	layer   func(module string, look Lookup) (*Layer, error)
-	values  func(name string, look Lookup, read Read) (*Values, error) // of the weight of that name; nil = none
+	values  func(name string, look Lookup, read Read) (*Values, error) // of a tensor's name; nil = none
 	unused  func(name string) bool                                     // nil = none
 }
 

@@ -179,21 +179,24 @@ var tables = map[string]table{
 	// FP8 and NVFP4 by NVIDIA ModelOpt, in config.json, or under other names in hf_quant_config.json.
 	"modelopt": {
 		{"quant_method quant_algo ignore exclude_modules config_groups quantized_layers group_size", read, ""},
-		{"has_zero_point pre_quant_scale lora_rank", neutral, smoothed},
+		{"pre_quant_scale lora_rank", neutral, smoothed},
+		{"has_zero_point", neutral, "floats have no zero points"},
 		{"kv_cache_scheme kv_cache_quant_algo", told, cached},
 		{"producer", inert, provenance},
 	},
 	"quantized_layers": {
 		{"quant_algo group_size", read, ""},
-		{"has_zero_point pre_quant_scale", neutral, smoothed},
+		{"pre_quant_scale", neutral, smoothed},
+		{"has_zero_point", neutral, "floats have no zero points"},
 	},
 	"modelopt_groups": {
 		{"targets weights input_activations", read, ""},
-		{"has_zero_point pre_quant_scale lora_rank", neutral, smoothed},
+		{"pre_quant_scale lora_rank", neutral, smoothed},
+		{"has_zero_point", neutral, "floats have no zero points"},
 	},
 	"modelopt_weights": {
-		{"num_bits type group_size strategy", read, ""},
-		{"dynamic actorder block_structure symmetric", neutral, "weights have another form"},
+		{"num_bits type group_size strategy symmetric", read, ""},
+		{"dynamic actorder block_structure", neutral, "weights have another form"},
 		{"scale_dtype zp_dtype", inert, tensorsTell},
 		{"observer observer_kwargs", inert, calibrated},
 	},

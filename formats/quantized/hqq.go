@@ -162,10 +162,12 @@ func (p *parts) hqq(read Read) *hqqCodes {
 				p.module+flag.suffix, got, flag.want)
 		}
 	}
-	if p.err == nil && (w.of == "" || w.axis < 0 || w.axis > 1 || w.group < 1 || w.count()%w.group != 0) {
+	// longer groups along axis 0 than the matrix has rows give runs of fewer codes than a row has
+	long := p.err == nil && w.axis == 0 && w.group > w.shape[0]
+	if p.err == nil && (w.of == "" || w.axis < 0 || w.axis > 1 || w.group < 1 || w.count()%w.group != 0 || long) {
 		p.fail(pack.ErrUnsupported, "groups of %d along axis %d for a matrix of shape %v, computed in %.20q; "+
-			"supported are whole groups along axis 0 or 1, and float16, bfloat16 and float32", w.group, w.axis, w.shape,
-			dtype)
+			"supported are whole groups along axis 0, of at most its rows, or along axis 1, and float16, bfloat16 "+
+			"and float32", w.group, w.axis, w.shape, dtype)
 	}
 	if p.err == nil {
 		p.hqqTensors(w)

@@ -136,6 +136,7 @@ func TestHQQRefused(t *testing.T) {
 		{hqqConfig, "", "", flag("nbits", 5), "with 5 bits"},
 		{hqqConfig, "", "", flag("axis", 2), "along axis 2"},
 		{hqqConfig, "", "", flag("group_size", 7), "groups of 7"},
+		{hqqConfig, "", "", func(f files) { flag("axis", 0)(f); flag("group_size", 16)(f) }, "of at most its rows"},
 		{hqqConfig, "", "", flag("group_size", 0), "groups of 0"},
 		{hqqConfig, "", "", flag("group_size", 16), "require [8 1]"},
 		{hqqConfig, "", "", func(f files) { f["x.shape"].data[15] = 0x80 }, `"x.shape": element 1 is -`},

@@ -95,7 +95,7 @@ func (k *keys) modelOptGroup(algo string) {
 	}
 }
 
-// globs reads names in which * and ? may stand for other characters.
+// globs reads names in which *, ? and classes of characters may stand for others.
 func (k *keys) globs(name string) []string {
 	list := k.texts(name)
 	for _, pattern := range list {
@@ -133,6 +133,9 @@ func (f *modelOpt) holdGroup(k *keys) {
 		k.take(in)
 	}
 	form := modelOptForm{w.integer("num_bits", 0), w.integer("group_size", 0)}
+	if !w.flag("symmetric", true) {
+		w.fail(pack.ErrUnsupported, "symmetric is false; floats have no zero points")
+	}
 	if kind, strategy := w.text("type", ""), w.text("strategy", ""); kind != "float" || strategy != "" {
 		w.fail(pack.ErrUnsupported, "weights of type %q with strategy %q; supported are floats without a strategy",
 			kind, strategy)
@@ -207,8 +210,8 @@ func (f *modelOpt) strays(p *parts, weight safetensors.DType) bool {
 	}
 	for _, s := range cacheScales {
 		if p.has(s) && !f.cache {
-			p.fail(pack.ErrCorrupt, "tensor %q is a scale of a KV cache, but %s declares none; correct kv_cache_scheme",
-				p.module+s, f.file)
+			p.fail(pack.ErrCorrupt, "tensor %q is a scale of a KV cache, but %s declares none; correct %s", p.module+s,
+				f.file, map[bool]string{true: "kv_cache_quant_algo", false: "kv_cache_scheme"}[f.file == modelOptFile])
 		}
 	}
 	return p.err != nil

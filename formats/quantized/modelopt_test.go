@@ -56,6 +56,10 @@ func TestModelOptRefused(t *testing.T) {
 		{moEightConfig, "", "", four, "has 4 bits"},
 		{moEightConfig, `"lm_head"`, `"lm_head","x*"`, keep, "declares it as not quantized"},
 		{moEightConfig, `"lm_head"`, `"["`, keep, "cannot parse pattern"},
+		{moEightConfig, `"weights":{`, `"weights":{"symmetric":true,`, keep, ""},
+		{moEightConfig, `"weights":{`, `"weights":{"symmetric":false,`, keep, "symmetric is false"},
+		{moEightConfig, `"weights":{`, `"weights":{"actorder":"group",`, keep, "actorder"},
+		{moEightConfig, `"weights":{`, `"weights":{"block_structure":[128,128],`, keep, "block_structure"},
 		{moEightConfig, `"ignore"`, `"exclude_modules":["x"],"ignore"`, keep, "exclude_modules"},
 		{moEightConfig, `"FP8"`, `"FP8_PER_CHANNEL_PER_TOKEN"`, keep, "quant_algo"},
 		{moEightConfig, `"quant_algo":"FP8",`, ``, keep, "quant_algo"},
@@ -169,6 +173,8 @@ func TestModelOptFile(t *testing.T) {
 		{`{}`, `"producer":{"name":"modelopt","version":"0.47.0"},"quantization"`, `"quantization":null,"producer"`,
 			"quantization is missing"},
 		{`{}`, `16`, `32`, "group_size is 32"},
+		{moFourConfig, `16`, `32`, "group_size is 32"},
+		{moFourConfig, `"group_size"`, `"pre_quant_scale":true,"group_size"`, "pre_quant_scale"},
 	} {
 		s, err := quantized.Parse([]byte(c.config),
 			beside("hf_quant_config.json", strings.Replace(settings, c.old, c.now, 1)))
@@ -184,6 +190,9 @@ func TestModelOptFile(t *testing.T) {
 		}
 		if l, err := s.Layer("x", sound(moFourConfig).lookup); err != nil || l == nil || l.Group != 16 {
 			t.Errorf("%s: %v, %v", c.config, l, err)
+		}
+		if !s.Unused("x.k_scale") {
+			t.Errorf("%s: kv_cache_quant_algo counts in hf_quant_config.json alone", c.config)
 		}
 	}
 }
