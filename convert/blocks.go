@@ -55,7 +55,7 @@ func (b *blocks) group(codes []int8, scale, minimum float32) (g group, err error
 		return g, notExact{fmt.Errorf("there are minima or factors of scales, and a scale of the tensor, %v", b.Scale)}
 	case b.minima:
 		return b.affine(codes, scale, minimum), nil
-	case scale == 0:
+	case scale == 0 || b.Scale == 0:
 		return b.equal(codes, minimum)
 	}
 	s, err := b.scaled(scale)

@@ -40,17 +40,26 @@ func (t *Told) Bounds(f *packed.File, a Arithmetic) error {
 	if a == Exact {
 		t.Detail("exact are the sums of integers, not the logits: norms and softmax add floats in another order than "+
 			"lowpack, which may round an activation code the other way; each step of a code changes an output by up "+
-			"to %s / 127 · %.3g, the largest weight (tensor %q)", scaleUnit(m.Activation), largest, where)
+			"to %s / 127 · %.3g, the largest weight (tensor %q)", scaleUnit(m.Activation), roundedUp(largest), where)
 	}
 	return nil
 }
 
-// scaleUnit names what an activation scale is 1/127 of.
+// roundedUp is x with three digits, and at least x: a bound.
+func roundedUp(x float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(x))-2)
+	return math.Ceil(x/unit) * unit
+}
+
+// scaleUnit names what an activation scale is 1/127 of (NUMERICS N14).
 func scaleUnit(a packed.Activation) string {
 	if a.Kind == packed.ActivationGroup {
-		return fmt.Sprintf("the largest activation of %d columns", a.Size)
+		return fmt.Sprintf("the largest activation of %d columns (at least 1e-5)", a.Size)
 	}
-	return "the largest activation of a token"
+	return "the largest activation of a token (at least 1e-5)"
 }
 
 // largestWeight bounds the magnitudes of the weights of a tensor by its scales, zero points and minima and by the range

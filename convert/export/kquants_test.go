@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/float16"
@@ -98,6 +100,13 @@ func TestKQuants(t *testing.T) {
 				t.Errorf("%s: %d matrices are packed", kind, n)
 			}
 			f.Close()
+			if want.alphabet == "iq4nl" {
+				sum, err := convert.Unpack(t.Context(), source, filepath.Join(t.TempDir(), "floats"),
+					convert.UnpackOptions{Form: convert.FormBF16})
+				if err != nil || sum.Rounded != 0 {
+					t.Errorf("%s: unpack rounds: %+v, %v", kind, sum, err)
+				}
+			}
 			again, _ := exported(t, source)
 			if nonzero || want.alphabet == "iq4nl" {
 				sameBytes(t, again, data)
