@@ -13,9 +13,8 @@ import "fmt"
 // both lanes, the upper one shifted by four.
 //
 // Without VPDPBUSD the products of two columns are summed in 16 bits, as far as the bound that comes with the tile
-// allows, then in 32 bits on the stack; int8, and fields of weights up to
-// ±127, go to 32 bits at once. Several tokens multiply a panel in two halves,
-// and one token two panels at a time (panels_avx2_tiles.go).
+// allows, then in 32 bits on the stack; int8, and fields of weights up to ±127, go to 32 bits at once. Several tokens
+// multiply a panel in two halves, and one token two panels at a time (panels_avx2_tiles.go).
 //
 // General registers: DI weights, SI activations, R8 bytes between tokens, CX steps, BX steps until the sums are
 // widened; without VPDPBUSD R10 from a panel to the second one of a pair, R12 how far ahead weights are prefetched.

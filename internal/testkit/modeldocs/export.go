@@ -22,43 +22,46 @@ func exports(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	to := map[string]string{}
+	most := map[string][]string{}
 	for _, like := range synth.Likes() {
 		family, formats, err := exported(ctx, like.Name, filepath.Join(dir, like.Name))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", like.Name, err)
 		}
-		if len(formats) > len(to[family]) {
-			to[family] = formats
+		if len(formats) > len(most[family]) {
+			most[family] = formats
 		}
+	}
+	to := map[string]string{}
+	for family, formats := range most {
+		to[family] = strings.Join(formats, ", ")
 	}
 	return to, nil
 }
 
 // exported writes a miniature to each format. Whether llama.cpp has its family is looked up: miniatures have other
 // factors of queries than the models that llama.cpp knows.
-func exported(ctx context.Context, name, dir string) (family, formats string, err error) {
+func exported(ctx context.Context, name, dir string) (family string, to []string, err error) {
 	o, err := synth.Find(name)
 	if err != nil {
-		return "", "", err
+		return "", nil, err
 	}
 	o.Mini = true
 	checkpoint, err := synth.New(o)
 	if err != nil {
-		return "", "", err
+		return "", nil, err
 	}
 	source, file := filepath.Join(dir, "checkpoint"), filepath.Join(dir, "model.safetensors")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", "", err
+		return "", nil, err
 	}
 	if err := checkpoint.Write(ctx, source, nil); err != nil {
-		return "", "", err
+		return "", nil, err
 	}
 	if err := convertFile(ctx, source, file); err != nil {
-		return "", "", err
+		return "", nil, err
 	}
 	family = checkpoint.Description.Family
-	var to []string
 	if _, err := hf.ArchitectureOf(family); err == nil {
 		to = append(to, "GGUF")
 	}
@@ -68,7 +71,7 @@ func exported(ctx context.Context, name, dir string) (family, formats string, er
 	if _, err := openvino.Export(ctx, file, filepath.Join(dir, "openvino"), "", nil); err == nil {
 		to = append(to, "OpenVINO")
 	}
-	return family, strings.Join(to, ", "), nil
+	return family, to, nil
 }
 
 func convertFile(ctx context.Context, source, file string) error {

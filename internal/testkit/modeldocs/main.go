@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"strings"
 
@@ -91,8 +92,11 @@ func table(compared map[string]comparison, to map[string]string) string {
 	return b.String()
 }
 
-// short is a number with one digit: 2e-7.
-func short(x float64) string { return strings.Replace(fmt.Sprintf("%.0e", x), "e-0", "e-", 1) }
+// short is a number with one digit, rounded up: 2e-7.
+func short(x float64) string {
+	unit := math.Pow(10, math.Floor(math.Log10(x)))
+	return strings.Replace(fmt.Sprintf("%.0e", math.Ceil(x/unit*(1-1e-9))*unit), "e-0", "e-", 1)
+}
 
 func code(names []string) string {
 	if len(names) == 0 {
