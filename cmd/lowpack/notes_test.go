@@ -31,6 +31,8 @@ var noteKinds = map[string]string{
 	"chat template %q: %s":                                          "--chat-template FILE",
 	"tensor %q is left out: rotary frequencies follow":              "",
 	"tensor %q is left out: it is not of the text part":             "",
+	"tensor %q is left out: it is a scale of a KV cache":            "",
+	"activations are not quantized to 8-bit floats up to":           "",
 	"the text part alone is converted":                              "send no images",
 	"%d tensors %q are left out: they are for %s":                   "",
 	"tensor %q is left out: config.json ties the output head":       "",
