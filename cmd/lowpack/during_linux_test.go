@@ -68,22 +68,36 @@ func TestWhileRead(t *testing.T) {
 // whileRead runs a command, and stops it for the time of a change as soon as it has the file open.
 func whileRead(t *testing.T, path string, change func() error, args ...string) outcome {
 	t.Helper()
+	return stoppedWhen(t, func(pid int) bool { return opens(pid, path) }, 0, change, args...)
+}
+
+// stoppedWhen runs a command, and stops it for the time of a change some time after a moment. Until then it runs in
+// steps: on a busy machine it would have ended before this process looks.
+func stoppedWhen(t *testing.T, moment func(pid int) bool, wait time.Duration, change func() error,
+	args ...string) outcome {
+	t.Helper()
 	var out bytes.Buffer
 	cmd := exec.CommandContext(untilDeadline(t), "lowpack", args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for !opens(cmd.Process.Pid, path) {
-		time.Sleep(100 * time.Microsecond)
+	runFor := func(d time.Duration) {
+		cmd.Process.Signal(syscall.SIGCONT)
+		time.Sleep(d)
+		cmd.Process.Signal(syscall.SIGSTOP)
 	}
-	stopped := cmd.Process.Signal(syscall.SIGSTOP)
+	for !moment(cmd.Process.Pid) {
+		runFor(100 * time.Microsecond)
+	}
+	if wait > 0 {
+		runFor(wait)
+	}
+	cmd.Process.Signal(syscall.SIGSTOP)
 	if err := change(); err != nil {
 		t.Error(err)
 	}
-	if stopped == nil {
-		cmd.Process.Signal(syscall.SIGCONT)
-	}
+	cmd.Process.Signal(syscall.SIGCONT)
 	cmd.Wait()
 	return outcome{code: cmd.ProcessState.ExitCode(), out: out.String()}
 }

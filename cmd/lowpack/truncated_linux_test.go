@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -105,30 +103,8 @@ func whileMapped(t *testing.T, path string, wait time.Duration, words *strings.R
 	for i := range args {
 		args[i] = words.Replace(args[i])
 	}
-	var out bytes.Buffer
-	cmd := exec.CommandContext(untilDeadline(t), "lowpack", args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	runFor := func(d time.Duration) {
-		cmd.Process.Signal(syscall.SIGCONT)
-		time.Sleep(d)
-		cmd.Process.Signal(syscall.SIGSTOP)
-	}
-	// In steps: on a busy machine the command would have ended before this process looks.
-	for !hasMapped(cmd.Process.Pid, path) {
-		runFor(100 * time.Microsecond)
-	}
-	if wait > 0 {
-		runFor(wait)
-	}
-	if err := os.Truncate(path, int64(os.Getpagesize())); err != nil {
-		t.Error(err)
-	}
-	cmd.Process.Signal(syscall.SIGCONT)
-	cmd.Wait()
-	return outcome{code: cmd.ProcessState.ExitCode(), out: out.String()}
+	return stoppedWhen(t, func(pid int) bool { return hasMapped(pid, path) }, wait,
+		func() error { return os.Truncate(path, int64(os.Getpagesize())) }, args...)
 }
 
 // hasMapped reports whether a process has a file mapped, or has ended.

@@ -15,10 +15,9 @@ var clocked = map[string]string{
 	"cmd/lowpack/child_test.go": "the deadline of the test binary",
 	"cmd/lowpack/crash_test.go": "signals come at random moments; bounds of time hold with LOWPACK_LONG " +
 		"alone",
-	"cmd/lowpack/during_linux_test.go":         "looks again whether a process has opened a file",
+	"cmd/lowpack/during_linux_test.go":         "looks again whether a process has opened or mapped a file",
 	"cmd/lowpack/serve_test.go":                "a client that reads late; the answer is the same however late",
 	"cmd/lowpack/slurm_test.go":                "daemons of Slurm, with LOWPACK_LONG",
-	"cmd/lowpack/truncated_linux_test.go":      "files are cut at many moments, and again until one was in time",
 	"convert/memory_test.go":                   "looks at a process now and then; its high-water mark misses no moment",
 	"convert/speed_test.go":                    "benchmarks",
 	"internal/kernel/fraction_test.go":         "benchmarks",
