@@ -138,8 +138,8 @@ func decodeQ5_0(codes []int8, b []byte) (float32, float32) {
 	return half(b), 0
 }
 
-// nonlinear maps a nibble of IQ4_NL and IQ4_XS to its code: kvalues_iq4nl of ggml.
-var nonlinear = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+// nonlinear maps a nibble of IQ4_NL and IQ4_XS to its code.
+var nonlinear = [16]int8(pack.IQ4NL.Values)
 
 // nonlinearNibbles writes the codes of the low nibbles of 16 bytes, then those of the high ones.
 func nonlinearNibbles(codes []int8, b []byte) {

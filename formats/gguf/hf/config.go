@@ -140,7 +140,7 @@ func refuseOtherRope(k *keys, family *family) {
 	if !there {
 		base = usualBase
 	}
-	if ok && family.local != nil && family.arch != "gemma3" && swa != base {
+	if ok && family.local != nil && !family.bases && swa != base {
 		k.fail(pack.ErrUnsupported, "key %q is %v and differs from %q", k.name(".rope.freq_base_swa"), swa,
 			k.name(".rope.freq_base"))
 	}

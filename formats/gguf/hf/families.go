@@ -33,6 +33,7 @@ type family struct {
 	// block tensors with other names than blockNames, and outer ones; with .weight or .bias, complete names; "" = none
 	names map[string]string
 	local layers // blocks with a sliding window
+	bases bool   // these may have a base of rotations of their own
 	still layers // blocks that do not rotate
 	more  func(f *File, k *keys, c map[string]any)
 	fits  func(d *model.Description) error // further demands of llama.cpp
@@ -81,7 +82,7 @@ var families = []family{
 		local: allBut(2), more: gemma2Config, fits: queriesScaled(gemma2Largest)},
 	{arch: "gemma3", architecture: "Gemma3ForCausalLM", modelType: "gemma3_text", activation: "gelu_pytorch_tanh",
 		actKey: "hidden_activation", plusOne: true, names: postNormNames, keys: gemmaKeys, local: allBut(6),
-		more: gemma3Config, fits: queriesScaled(gemma3Largest)},
+		bases: true, more: gemma3Config, fits: queriesScaled(gemma3Largest)},
 	{arch: "minicpm", architecture: "MiniCPMForCausalLM", modelType: "minicpm", activation: "silu", permuted: true,
 		keys: []string{embeddingScale, residualScale, logitScale}, rope: []string{ropeFreqs, ropeLong, ropeShort},
 		more: minicpmConfig},
