@@ -54,6 +54,27 @@ func readFolder(t *testing.T, dir string, list func(*checkpoint.Checkpoint) []ch
 	return config, tensors
 }
 
+// declare sets the quantization_config of a checkpoint.
+func declare(t *testing.T, config map[string]any, declared string) (q map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(declared), &q); err != nil {
+		t.Fatal(err)
+	}
+	config["quantization_config"] = q
+	return q
+}
+
+// passes writes a checkpoint and converts it, and demands that the packed file passes all levels.
+func passes(t *testing.T, config map[string]any, tensors map[string]sampleTensor) (path string) {
+	t.Helper()
+	source := writeSample(t, config, tensors)
+	path = tinymodel.Converted(t, source, packed.Recipe{})
+	if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
+		t.Fatal(bad)
+	}
+	return path
+}
+
 // writeSample writes a checkpoint.
 func writeSample(t *testing.T, config map[string]any, tensors map[string]sampleTensor) (dir string) {
 	t.Helper()

@@ -2,16 +2,13 @@ package verify
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/formats/synth"
-	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // TestExpertsOfFP8: miniatures of mixtures that are published in FP8, with the quantization_config of the published
@@ -24,17 +21,9 @@ func TestExpertsOfFP8(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config, tensors := readFolder(t, miniature(t, name, synth.Normal), (*checkpoint.Checkpoint).Stored)
-			var q map[string]any
-			if err := json.Unmarshal([]byte(declared), &q); err != nil {
-				t.Fatal(err)
-			}
-			config["quantization_config"] = q
+			declare(t, config, declared)
 			experts := toFP8(tensors)
-			source := writeSample(t, config, tensors)
-			path := tinymodel.Converted(t, source, packed.Recipe{})
-			if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
-				t.Fatal(bad)
-			}
+			path := passes(t, config, tensors)
 			if len(openPacked(t, path).Manifest().Packed) != 0 || experts == 0 {
 				t.Errorf("codes, or no experts: %d", experts)
 			}

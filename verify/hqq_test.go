@@ -2,17 +2,14 @@ package verify
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/formats/synth"
-	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // TestHQQ: a checkpoint of HQQ, whose modules have no tensor of the name of their weight, passes all levels; a change
@@ -21,17 +18,9 @@ func TestHQQ(t *testing.T) {
 	config, tensors := readFolder(t, miniature(t, "qwen3-0.6b", synth.Normal), (*checkpoint.Checkpoint).Stored)
 	declared := `{"quant_method":"hqq","skip_modules":["lm_head"],"quant_config":{"weight_quant_params":{"nbits":4,
 		"channel_wise":true,"group_size":8,"optimize":true,"round_zero":true,"axis":1,"view_as_float":false}}}`
-	var q map[string]any
-	if err := json.Unmarshal([]byte(declared), &q); err != nil {
-		t.Fatal(err)
-	}
-	config["quantization_config"] = q
+	declare(t, config, declared)
 	module := toHQQ(tensors)
-	source := writeSample(t, config, tensors)
-	path := tinymodel.Converted(t, source, packed.Recipe{})
-	if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
-		t.Fatal(bad)
-	}
+	path := passes(t, config, tensors)
 	for _, suffix := range []string{".W_q", ".scale", ".zero"} {
 		x := tensors[module+suffix]
 		old := slices.Clone(x.data)

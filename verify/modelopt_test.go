@@ -2,16 +2,13 @@ package verify
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/formats/synth"
-	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // TestModelOpt: a mixture of FP8 attention and NVFP4 experts of ModelOpt, with scales of a KV cache and of activations,
@@ -20,24 +17,16 @@ func TestModelOpt(t *testing.T) {
 	config, tensors := readFolder(t, miniature(t, "qwen3-30b-a3b", synth.Normal), (*checkpoint.Checkpoint).Stored)
 	declared := `{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION","kv_cache_scheme":{"dynamic":false,
 		"num_bits":8,"type":"float"},"ignore":["lm_head","model.layers.*.mlp.gate"],"quantized_layers":{}}`
-	var q map[string]any
-	if err := json.Unmarshal([]byte(declared), &q); err != nil {
-		t.Fatal(err)
-	}
-	config["quantization_config"] = q
+	q := declare(t, config, declared)
 	layers := q["quantized_layers"].(map[string]any)
 	fours := toModelOpt(tensors, layers)
-	source := writeSample(t, config, tensors)
-	path := tinymodel.Converted(t, source, packed.Recipe{})
-	if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
-		t.Fatal(bad)
-	}
+	path := passes(t, config, tensors)
 	if n := len(openPacked(t, path).Manifest().Packed); n == 0 || fours == 0 {
 		t.Errorf("%d packed, %d of four bits", n, fours)
 	}
 	delete(q, "kv_cache_scheme")
-	source = writeSample(t, config, tensors)
-	if _, err := checkpoint.Open(source); err == nil || !strings.Contains(err.Error(), "_scale\" is a scale of a KV") {
+	_, err := checkpoint.Open(writeSample(t, config, tensors))
+	if err == nil || !strings.Contains(err.Error(), "_scale\" is a scale of a KV") {
 		t.Errorf("scales of no cache: %v", err)
 	}
 }

@@ -59,16 +59,7 @@ func TestBounds(t *testing.T) {
 		"GPTQ, zero points": {imported("gptq-b4-asym-g128-v1"), 0.5},
 		"int8":              {packedOf(t, exports.SmallLlama(t), exports.PerRow("int8")), 0.99},
 	} {
-		f, err := packed.Open(c.source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		unpacked, err := packed.Open(exports.Unpacked(t, c.source))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer unpacked.Close()
+		f, unpacked := exports.Open(t, c.source), exports.Open(t, exports.Unpacked(t, c.source))
 		largest := 0.0
 		for i := range f.Manifest().Packed {
 			e := &f.Manifest().Packed[i]

@@ -77,16 +77,7 @@ func TestMinima(t *testing.T) {
 // weightsWithinBound reads the matrices of a plain graph back from its files. It reports whether lowpack unpack rounds.
 func weightsWithinBound(t *testing.T, name, source, dir string) (rounded bool) {
 	t.Helper()
-	f, err := packed.Open(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	unpacked, err := packed.Open(exports.Unpacked(t, source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unpacked.Close()
+	f, unpacked := exports.Open(t, source), exports.Open(t, exports.Unpacked(t, source))
 	for i := range f.Manifest().Packed {
 		e := &f.Manifest().Packed[i]
 		if !e.Min || e.Name == "model.embed_tokens.weight" { // which TestInteropMinima compares by its logits
@@ -114,11 +105,7 @@ func weightsWithinBound(t *testing.T, name, source, dir string) (rounded bool) {
 // columns that fill up groups of the activations.
 func sameMinima(t *testing.T, name, source, dir string) {
 	t.Helper()
-	f, err := packed.Open(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := exports.Open(t, source)
 	for i := range f.Manifest().Packed {
 		e := &f.Manifest().Packed[i]
 		if !e.Min || e.Name == "model.embed_tokens.weight" {

@@ -96,16 +96,7 @@ func TestExactTold(t *testing.T) {
 // weightsWithinBound compares the matrices of a graph with the unpacked file. It reports whether lowpack unpack rounds.
 func weightsWithinBound(t *testing.T, source string) (rounded bool) {
 	t.Helper()
-	f, err := packed.Open(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	unpacked, err := packed.Open(exports.Unpacked(t, source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unpacked.Close()
+	f, unpacked := exports.Open(t, source), exports.Open(t, exports.Unpacked(t, source))
 	m, err := plan(f, export.Plain, nil)
 	if err != nil {
 		t.Fatal(err)

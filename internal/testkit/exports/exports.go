@@ -52,6 +52,17 @@ func Unpacked(t *testing.T, source string) string {
 	return Packed(t, dir, AsFloats)
 }
 
+// Open opens a packed file for the time of a test.
+func Open(t *testing.T, path string) *packed.File {
+	t.Helper()
+	f, err := packed.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
 // Contents are the files of a directory and of those in it, by their names with slashes.
 func Contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
