@@ -476,9 +476,17 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if d.Heads%d.KVHeads != 0 || d.HeadDim%2 != 0 || len(d.Blocks) != d.Layers || !(d.NormEps > 0) ||
-			!(d.Rope.Theta > 0) || d.Rope.Dim > d.HeadDim {
+		if len(d.Blocks) != d.Layers || !(d.NormEps > 0) || !(d.Rope.Theta > 0) {
 			t.Errorf("accepted %+v", d.Config)
+		}
+		for i := range d.Blocks {
+			s, rotated := d.HeadShape(&d.Blocks[i]), d.Rope.Dim
+			if d.Blocks[i].Local && d.Rope.LocalDim > 0 {
+				rotated = d.Rope.LocalDim
+			}
+			if d.Heads%s.KVHeads != 0 || s.HeadDim%2 != 0 || rotated > s.HeadDim {
+				t.Errorf("block %d: accepted heads of %+v, of which %d rotate, in %+v", i, s, rotated, d.Config)
+			}
 		}
 		for _, n := range d.Tensors() {
 			for _, s := range n.Shape {
