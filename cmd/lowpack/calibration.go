@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/internal/textcolumns"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/chat"
 )
@@ -37,10 +38,7 @@ func calibrationOf(c *cli.Context, o *convert.Options) (err error) {
 }
 
 // documentSuffixes are the names of files that a folder of texts is searched for.
-var documentSuffixes = []string{".txt", ".md", ".jsonl", tableSuffix}
-
-// tableSuffix is the name of Parquet files.
-const tableSuffix = ".parquet"
+var documentSuffixes = []string{".txt", ".md", ".jsonl", textcolumns.Extension}
 
 // documentsOf reads the texts to calibrate with, of at most maxText bytes together.
 func documentsOf(c *cli.Context, path string) ([]convert.Document, error) {
@@ -53,7 +51,7 @@ func documentsOf(c *cli.Context, path string) ([]convert.Document, error) {
 
 // documentsAt reads the documents of a file, and says how long their texts are together.
 func documentsAt(c *cli.Context, path string) (documents []convert.Document, size int, err error) {
-	if strings.EqualFold(filepath.Ext(path), tableSuffix) {
+	if textcolumns.Named(path) {
 		return documentsOfTable(path)
 	}
 	text, err := readText(c, path)

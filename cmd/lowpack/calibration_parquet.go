@@ -4,15 +4,18 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/lowpack/lowpack/cmd/lowpack/internal/textcolumns"
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/textcolumns"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/chat"
 )
 
 // valueBytes is what a value counts besides its text, as in a line of JSON: many empty ones are a long text too.
 const valueBytes = len(`{"text":""}` + "\n")
+
+// maxTable bounds what is read and decompressed of a Parquet file.
+const maxTable = 256 << 20
 
 // textTable reads the documents of a Parquet file, by the rules of documentOf for lines.
 type textTable struct {
@@ -33,7 +36,7 @@ func documentsOfTable(path string) (documents []convert.Document, size int, err 
 		return nil, 0, err
 	}
 	t := textTable{path: path}
-	if t.file, err = textcolumns.Open(in, info.Size()); err == nil {
+	if t.file, err = textcolumns.Open(in, info.Size(), maxTable); err == nil {
 		documents, err = t.documents()
 	}
 	if err == nil && documents == nil {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,12 +23,17 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
+// Extension ends the names of Parquet files.
+const Extension = ".parquet"
+
+// Named reports whether a file is a Parquet file by its name.
+func Named(path string) bool { return strings.EqualFold(filepath.Ext(path), Extension) }
+
 // Limits of a file.
 const (
-	maxFooter = 4 << 20   // bytes
-	maxChunk  = 32 << 20  // bytes of a column in a row group, and of each of its pages, as stored and decompressed
-	maxValues = 1 << 21   // values of a page
-	maxRead   = 256 << 20 // bytes that are read or decompressed: pages without values can be many in few bytes
+	maxFooter = 4 << 20  // bytes
+	maxPage   = 32 << 20 // bytes of a page, as stored and decompressed
+	maxValues = 1 << 21  // values of a page
 )
 
 // File is a Parquet file.
@@ -36,7 +42,8 @@ type File struct {
 
 	r     io.ReaderAt
 	size  int64
-	spent int64 // of maxRead
+	most  int64 // bytes that may be read or decompressed
+	spent int64 // of them
 	meta  format.FileMetaData
 }
 
@@ -59,10 +66,11 @@ type Value struct {
 	Text  []byte // valid until the next one
 }
 
-// Open reads the footer of a file. Errors wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit.
-func Open(r io.ReaderAt, size int64) (*File, error) {
+// Open reads the footer of a file. At most so many bytes are read and decompressed after that: pages without values can
+// be many in few bytes. Errors, of Each too, wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit.
+func Open(r io.ReaderAt, size, most int64) (*File, error) {
 	const mark = "PAR1"
-	f, tail := &File{r: r, size: size}, make([]byte, 8)
+	f, tail := &File{r: r, size: size, most: most}, make([]byte, 8)
 	if size < int64(len(mark)+len(tail)) {
 		return nil, corrupt("%d bytes are no Parquet file", size)
 	}
@@ -181,9 +189,9 @@ func (f *File) Each(c *Column, do func(Value) error) error {
 
 // spend counts bytes that are about to be read or decompressed.
 func (f *File) spend(n int64) error {
-	if f.spent += n; f.spent > maxRead {
+	if f.spent += n; f.spent > f.most {
 		return fmt.Errorf("%w: its columns have more than %d bytes; write a file with fewer rows",
-			pack.ErrLimit, maxRead)
+			pack.ErrLimit, f.most)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -73,12 +74,19 @@ func fileOf(t testing.TB, all []line, options ...parquet.WriterOption) []byte {
 	return b.Bytes()
 }
 
+// maxRead bounds what the tests read of a file.
+const maxRead = 256 << 20
+
+func section(b []byte) *io.SectionReader {
+	return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))
+}
+
 // errEnough ends reading: few bytes can be many values.
 var errEnough = errors.New("enough values")
 
 // read returns all values of the columns of texts, by name, but for those beyond the first 10,000.
 func read(b []byte) (map[string][]string, error) {
-	f, err := Open(bytes.NewReader(b), int64(len(b)))
+	f, err := Open(bytes.NewReader(b), int64(len(b)), maxRead)
 	if err != nil {
 		return nil, err
 	}
@@ -175,12 +183,12 @@ func TestLies(t *testing.T) {
 		return append(binary.LittleEndian.AppendUint32(b, uint32(len(b)-4)), "PAR1"...)
 	}
 	page := func(header ...byte) error {
-		p := pages{file: &File{}, column: &Column{}, b: append(header, make([]byte, 64)...)}
+		p := pages{file: &File{most: maxRead}, column: &Column{}, stored: section(append(header, make([]byte, 64)...))}
 		_, err := p.next(func(Value) error { return nil })
 		return err
 	}
 	open := func(b []byte) error {
-		_, err := Open(bytes.NewReader(b), int64(len(b)))
+		_, err := Open(bytes.NewReader(b), int64(len(b)), maxRead)
 		return err
 	}
 	const list = 1<<4 | thriftList // of field 1
@@ -258,7 +266,8 @@ func TestManyPages(t *testing.T) {
 	header = binary.AppendUvarint(header, uint64(2*len(zeros)))
 	header = binary.AppendUvarint(append(header, 0x15), uint64(2*len(small)))
 	page := append(append(header, 0x2c, 0x15, 0, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0), small...)
-	p := pages{file: &File{}, column: &Column{}, codec: format.Zstd, b: bytes.Repeat(page, 300)}
+	p := pages{file: &File{most: maxRead}, column: &Column{}, codec: format.Zstd,
+		stored: section(bytes.Repeat(page, 300))}
 	for n := range 300 {
 		if _, err := p.next(func(Value) error { return nil }); err == nil {
 			continue

@@ -3,6 +3,7 @@ package textcolumns
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -18,7 +19,10 @@ import (
 // plainDictionary is the encoding of dictionaries, and of codes in them, in older files.
 const plainDictionary format.Encoding = 2
 
-// chunk reads the pages of a column in a row group.
+// maxHeader bounds the header of a page, which may hold two of its values.
+const maxHeader = maxPage
+
+// chunk reads the pages of a column in a row group, one after another.
 func (f *File) chunk(c *Column, of *format.ColumnChunk, do func(Value) error) error {
 	m := &of.MetaData
 	if of.FilePath != "" {
@@ -31,20 +35,13 @@ func (f *File) chunk(c *Column, of *format.ColumnChunk, do func(Value) error) er
 	if d := m.DictionaryPageOffset; d > 0 && d < from {
 		from = d
 	}
-	switch {
-	case from < 0 || n < 0 || from > f.size || n > f.size-from:
+	if from < 0 || n < 0 || from > f.size || n > f.size-from {
 		return corrupt("%d bytes from %d on, in a file of %d", n, from, f.size)
-	case n > maxChunk:
-		return fmt.Errorf("%w: %d bytes; at most %d are read", pack.ErrLimit, n, maxChunk)
 	}
 	if err := f.spend(n); err != nil {
 		return err
 	}
-	b := make([]byte, n)
-	if _, err := f.r.ReadAt(b, from); err != nil {
-		return err
-	}
-	r := pages{file: f, column: c, codec: m.Codec, b: b}
+	r := pages{file: f, column: c, codec: m.Codec, stored: io.NewSectionReader(f.r, from, n)}
 	for count := int64(0); count < m.NumValues; {
 		n, err := r.next(do)
 		if err != nil {
@@ -63,29 +60,59 @@ type pages struct {
 	file       *File
 	column     *Column
 	codec      format.CompressionCodec
-	b          []byte // what is left
+	stored     *io.SectionReader
+	at         int64 // where the next page begins
 	dictionary [][]byte
+}
+
+// header reads the header of the next page. Its length is found by trying.
+func (p *pages) header() (h format.PageHeader, err error) {
+	left := p.stored.Size() - p.at
+	for window := int64(4 << 10); ; window *= 8 {
+		b, err := p.read(min(window, left, maxHeader))
+		if err != nil {
+			return h, err
+		}
+		rest, err := decode(b, &h)
+		if errors.Is(err, errShort) && len(b) == int(window) {
+			continue
+		}
+		p.at += int64(len(b) - len(rest))
+		return h, err
+	}
+}
+
+// read returns n bytes from the next page on.
+func (p *pages) read(n int64) ([]byte, error) {
+	b := make([]byte, n)
+	_, err := p.stored.ReadAt(b, p.at)
+	if n == 0 {
+		err = nil // the end
+	}
+	return b, err
 }
 
 // next reads a page, and returns its number of values.
 func (p *pages) next(do func(Value) error) (int, error) {
-	var h format.PageHeader
-	rest, err := decode(p.b, &h)
+	h, err := p.header()
 	if err != nil {
 		return 0, badHeader("header of a page", err)
 	}
-	size, whole := int(h.CompressedPageSize), int(h.UncompressedPageSize)
-	if size < 0 || whole < 0 || size > len(rest) {
-		return 0, corrupt("a page of %d bytes, %d decompressed, where %d are left", size, whole, len(rest))
+	size, whole, left := int(h.CompressedPageSize), int(h.UncompressedPageSize), p.stored.Size()-p.at
+	if size < 0 || whole < 0 || int64(size) > left {
+		return 0, corrupt("a page of %d bytes, %d decompressed, where %d are left", size, whole, left)
 	}
-	if whole > maxChunk {
-		return 0, fmt.Errorf("%w: a page of %d bytes; at most %d are read", pack.ErrLimit, whole, maxChunk)
+	if most := max(size, whole); most > maxPage {
+		return 0, fmt.Errorf("%w: a page of %d bytes; at most %d are read", pack.ErrLimit, most, maxPage)
 	}
 	if err := p.file.spend(int64(whole)); err != nil {
 		return 0, err
 	}
-	data := rest[:size]
-	p.b = rest[size:]
+	data, err := p.read(int64(size))
+	if err != nil {
+		return 0, err
+	}
+	p.at += int64(size)
 	switch h.Type {
 	case format.DictionaryPage:
 		return 0, p.readDictionary(&h.DictionaryPageHeader.V, data, whole)
@@ -280,7 +307,7 @@ func (p *pages) decompress(data []byte, whole int) (b []byte, err error) {
 	case format.Zstd:
 		var r *zstd.Decoder
 		r, err = zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(maxChunk))
+			zstd.WithDecoderMaxWindow(maxPage))
 		if err == nil {
 			b, err = io.ReadAll(io.LimitReader(r, int64(whole)+1))
 			r.Close()
