@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/internal/textcolumns"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server"
 	"github.com/lowpack/lowpack/runtime/server/batch"
@@ -27,6 +28,7 @@ func batchCommand() *cli.Command {
 with a body that lowpack serve takes at /v1/chat/completions, /v1/completions or /v1/responses. OUT.jsonl gets a line
 for each request that is answered, the error file one for each that is not, both in the order of the input.
 docs/BATCH.md has the format. A file with a line that is not a request is refused before anything is computed.
+A name that ends with .parquet is that of a table, of requests or of results, with a row instead of a line.
 
 The results depend on the requests, the model, --context, --kv-cache-type, --model-name, --any-model and --time alone:
 the same bytes with any --parallel, on any machine, and for the parts of a file one after another as for the whole. Both
@@ -34,7 +36,8 @@ files appear complete or not at all. After an interruption or a crash the same c
 
   lowpack batch model.safetensors requests.jsonl -o answers.jsonl
   lowpack batch model.safetensors requests.jsonl -o answers.jsonl --errors failed.jsonl --parallel 64
-  lowpack batch model.safetensors requests.jsonl -o answers.jsonl --any-model --time 2026-01-31T12:00:00Z`,
+  lowpack batch model.safetensors requests.jsonl -o answers.jsonl --any-model --time 2026-01-31T12:00:00Z
+  lowpack batch model.safetensors requests.parquet -o answers.parquet`,
 		Flags:  batchFlags(),
 		Action: runBatch,
 	}
@@ -98,7 +101,11 @@ func batchOf(c *cli.Context) (b server.Batch, err error) {
 	if b.Errors != "" {
 		return b, nil
 	}
-	b.Errors = strings.TrimSuffix(b.Output, ".jsonl") + ".errors.jsonl"
+	extension := ".jsonl"
+	if textcolumns.Named(b.Output) {
+		extension = filepath.Ext(b.Output)
+	}
+	b.Errors = strings.TrimSuffix(b.Output, extension) + ".errors" + extension
 	return b, checkDerived(c, "--errors", b.Errors)
 }
 

@@ -6,7 +6,6 @@
 package batch
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -29,6 +28,7 @@ const maxHeld = 64 << 20
 
 // Options of a batch.
 type Options struct {
+	// Files: lines of JSON, or rows of a table if the name ends with .parquet.
 	Input  string // a regular file, which is read twice
 	Output string // gets the answers
 	Errors string // gets the answers with another status than 200
@@ -132,7 +132,12 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 			return Counts{}, err
 		}
 	}
-	input, err := check(ctx, in, &o)
+	requests, err := newSource(in)
+	if err != nil {
+		return Counts{}, err
+	}
+	input, err := check(ctx, requests, &o)
+	requests.close()
 	if err != nil {
 		return Counts{}, err
 	}
@@ -206,16 +211,17 @@ func weight(q *Request) int64 { return min(int64(len(q.Body)), maxHeld) }
 // feed reads the input again and hands on the requests that the journal has no answer to.
 func (o *Options) feed(ctx context.Context, in *os.File, input checked, j *journal, requests chan<- *Request,
 	room *semaphore.Weighted) error {
-	if _, err := in.Seek(0, io.SeekStart); err != nil {
+	again, err := newSource(in)
+	if err != nil {
 		return err
 	}
-	lines := newLines(in)
+	defer again.close()
 	for i := 0; ; i++ {
-		text, err := lines.next()
+		text, err := again.next()
 		switch {
-		case err == io.EOF && bytes.Equal(lines.hash.Sum(nil), input.digest[:]):
+		case err == io.EOF && again.digest() == input.digest:
 			return nil
-		case err == io.EOF || err == errLong || i >= input.requests:
+		case err == io.EOF || isFault(err) || i >= input.requests:
 			return errChanged
 		case err != nil:
 			return err

@@ -31,7 +31,7 @@ type InputError struct {
 func (e *InputError) Error() string {
 	list := make([]string, len(e.Faults))
 	for i := range e.Faults {
-		list[i] = e.Faults[i].String()
+		list[i] = e.Faults[i].Error()
 	}
 	if e.More > 0 {
 		list = append(list, fmt.Sprintf("and %d more", e.More))
@@ -69,15 +69,15 @@ type checker struct {
 }
 
 // check reads the input once, in memory of some bytes per request.
-func check(ctx context.Context, in io.Reader, o *Options) (checked, error) {
-	c, l := checker{o: o}, newLines(in)
+func check(ctx context.Context, in source, o *Options) (checked, error) {
+	c := checker{o: o}
 	n := 0
 	for ; ; n++ {
-		text, err := l.next()
+		text, err := in.next()
 		if err == io.EOF {
 			break
 		}
-		if err != nil && !errors.Is(err, errLong) {
+		if err != nil && !isFault(err) {
 			return checked{}, err
 		}
 		if ctx.Err() != nil {
@@ -97,16 +97,16 @@ func check(ctx context.Context, in io.Reader, o *Options) (checked, error) {
 		slices.SortStableFunc(c.Faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
 		return checked{}, &c.InputError
 	}
-	return checked{n, digest(l.hash.Sum(nil))}, nil
+	return checked{n, in.digest()}, nil
 }
 
-// take checks a line.
+// take checks a line, or an error that stands for it.
 func (c *checker) take(n int, text []byte, err error) {
-	if err != nil {
-		c.fault(n, &Fault{Code: LongLine, Message: fmt.Sprintf("more than %d bytes", maxLine)})
-		return
+	var f *Fault
+	var q *Request
+	if !errors.As(err, &f) {
+		q, f = c.o.parse(text)
 	}
-	q, f := c.o.parse(text)
 	if f == nil {
 		f = c.sameModel(q)
 	}
@@ -156,10 +156,10 @@ func (c *checker) duplicates() {
 
 // fault notes an error of line n, from 0; −1 = of the whole file.
 func (c *checker) fault(n int, f *Fault) {
-	f.Line = n + 1
 	if len(c.Faults) == maxFaults {
 		c.More++
 		return
 	}
 	c.Faults = append(c.Faults, *f)
+	c.Faults[len(c.Faults)-1].Line = n + 1
 }

@@ -212,16 +212,20 @@ func (j *journal) write(path string, kind byte) (*atomicfile.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := bufio.NewWriterSize(io.NewOffsetWriter(f, 0), 1<<20)
+	w := newResultFile(path, io.NewOffsetWriter(f, 0))
 	for _, e := range j.at {
 		if (e.size < 0) != (kind == bad) {
 			continue
 		}
-		if _, err = io.Copy(w, io.NewSectionReader(j.file, e.offset, max(e.size, -e.size))); err != nil {
+		line := make([]byte, max(e.size, -e.size))
+		if _, err = j.file.ReadAt(line, e.offset); err != nil {
+			break
+		}
+		if err = w.add(line); err != nil {
 			break
 		}
 	}
-	if err = errors.Join(err, w.Flush()); err != nil {
+	if err = errors.Join(err, w.close()); err != nil {
 		f.Abort()
 		return nil, atomicfile.Failed(fmt.Errorf("write %s: %w", path, err))
 	}

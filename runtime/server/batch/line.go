@@ -1,13 +1,9 @@
 package batch
 
 import (
-	"bufio"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -21,45 +17,6 @@ const (
 	maxID   = 512           // bytes of a custom_id
 )
 
-// errLong: a line is longer than maxLine.
-var errLong = errors.New("the line is too long")
-
-// lines reads a file line by line and digests all of it.
-type lines struct {
-	r    *bufio.Reader
-	hash hash.Hash
-}
-
-func newLines(r io.Reader) *lines {
-	h := sha256.New()
-	return &lines{bufio.NewReaderSize(io.TeeReader(r, h), 1<<16), h}
-}
-
-// next returns the next line without its end, in memory of its own. After errLong, the line is skipped; io.EOF follows
-// the last line.
-func (l *lines) next() (line []byte, err error) {
-	long, begun := false, false
-	for {
-		part, err := l.r.ReadSlice('\n')
-		begun = begun || len(part) > 0
-		if long = long || len(line)+len(part) > maxLine; !long {
-			line = append(line, part...)
-		}
-		switch {
-		case err == bufio.ErrBufferFull:
-			continue
-		case err == io.EOF && !begun, err != nil && err != io.EOF:
-			return nil, err
-		case long:
-			return nil, errLong
-		}
-		if n := len(line); n > 0 && line[n-1] == '\n' {
-			line = line[:n-1]
-		}
-		return line, nil
-	}
-}
-
 // Fault is an error of the input in OpenAI's form.
 type Fault struct {
 	Code    string `json:"code"`
@@ -68,7 +25,8 @@ type Fault struct {
 	Line    int    `json:"line,omitempty"`  // from 1; 0 = the whole file
 }
 
-func (f *Fault) String() string {
+// Error says what is wrong and where.
+func (f *Fault) Error() string {
 	if f.Line == 0 {
 		return f.Message
 	}
