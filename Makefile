@@ -79,9 +79,10 @@ test:
 	@GOGC=$${GOGC:-400} go run ./internal/testkit/testrun -vet=all ./...
 
 # Holds lowpack against the programs that it claims to agree with, and what testdata records of them against what they say.
-# Installs them (Python, and 8 GB below ~/.cache/lowpack-interop) but node and Wine. SKIP is a regular expression of tests to leave out.
+# Installs them (Python, and 9 GB below ~/.cache/lowpack-interop) but node, Java and Wine. SKIP is a regular expression of tests to leave out,
+# and leaves out what the slowest need.
 interop:
-	.ci/interop/setup
+	.ci/interop/setup $(if $(SKIP),,.ci/interop/engines/*.txt)
 	LOWPACK_INTEROP=1 go run ./internal/testkit/testrun -count=1 -timeout 30m -run '^TestInterop' $(if $(SKIP),-skip '$(SKIP)') \
 	  $$(grep -rl --include='*_test.go' '^func TestInterop' . | xargs -n1 dirname | sort -u)
 

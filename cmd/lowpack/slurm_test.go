@@ -97,6 +97,39 @@ exec %[2]s "$@"
 	}
 }
 
+// TestSlurmBatch submits an array of files of requests. A task is killed when it has some answers, and is repeated.
+func TestSlurmBatch(t *testing.T) {
+	long.Only(t)
+	t.Parallel()
+	j := newBatchJob(t, 200)
+	c := startSlurm(t, j)
+	j.run("split -n l/4 --additional-suffix=.jsonl requests.jsonl requests/part. && mkdir bin answers")
+	real := strings.TrimSpace(j.run("command -v lowpack"))
+	j.write("bin/lowpack", fmt.Sprintf(`#!/bin/sh
+cd %[1]s || exit
+answers=answers/part.ab.jsonl journal=answers/.part.ab.jsonl.resume
+case "$*" in *part.ab.jsonl*)
+  until [ -e killed ]; do # again, where all was answered before anybody looked
+    rm -f answers/part.ab.*
+    %[2]s "$@" &
+    until [ -e $answers ] || [ "$(wc -l 2>/dev/null <$journal)" -ge 3 ] 2>/dev/null; do :; done
+    kill -KILL $! && wait $!
+    [ -e $answers ] || { touch killed && exit 1; }
+  done ;;
+esac
+exec %[2]s "$@"
+`, j.dir, real))
+	j.run("chmod +x bin/lowpack")
+	j.env = append(j.env, "PATH="+filepath.Join(j.dir, "bin")+":"+os.Getenv("PATH"))
+	batch := ` --wait "$EXAMPLES/slurm/batch.sbatch" "$PWD/model.safetensors" "$PWD/requests" "$PWD/answers" --any-model`
+	c.run("! sbatch --parsable --array=1-4" + batch)
+	if exists(j, "answers/part.ab.jsonl") || !exists(j, "answers/part.ad.jsonl") {
+		t.Fatalf("not one task was killed:\n%s", c.run("ls answers"))
+	}
+	c.run("sbatch --parsable --array=2" + batch)
+	j.sameAnswers()
+}
+
 func exists(j *job, name string) bool {
 	_, err := os.Stat(filepath.Join(j.dir, name))
 	return err == nil

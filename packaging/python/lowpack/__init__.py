@@ -2,7 +2,7 @@
 
 from ._errors import EnvironmentFailed, Interrupted, InvalidInput, LowpackError, WrongUsage
 from ._model import Model
-from ._program import convert, executable, run, verify, version
+from ._program import batch, convert, executable, run, verify, version
 from ._server import Server, serve
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Model",
     "Server",
     "WrongUsage",
+    "batch",
     "convert",
     "executable",
     "run",

@@ -97,6 +97,24 @@ def verify(
     return report
 
 
+def batch(
+    model: Path,
+    requests: Path,
+    output: Path,
+    *,
+    errors: Optional[Path] = None,
+    threads: Optional[int] = None,
+    arguments: Sequence[Path] = (),
+) -> None:
+    """Answers a file of requests in the format of OpenAI's Batch API, as lines of JSON or as Parquet.
+
+    output gets the answers, errors (or a file beside output) the requests that failed. A call that was interrupted
+    continues when it is repeated. arguments are further flags, as in lowpack batch --help.
+    """
+    given = flags(errors=errors, threads=threads, output=output)
+    run(["batch", *given, *arguments, "--", model, requests])
+
+
 def version() -> Dict[str, Any]:
     """Returns what lowpack version --json says: version, revision, instruction sets of this CPU."""
     report: Dict[str, Any] = json.loads(run(["version", "--json"]))

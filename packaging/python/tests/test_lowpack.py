@@ -52,6 +52,18 @@ class Lowpack(unittest.TestCase):
         with self.assertRaises(lowpack.EnvironmentFailed):
             lowpack.convert(CHECKPOINT, os.path.join(self.packed + ".d", "x"))
 
+    def test_batch(self) -> None:
+        request = {"custom_id": "a", "method": "POST", "url": "/v1/completions"}
+        with tempfile.TemporaryDirectory() as folder:
+            requests, answers = os.path.join(folder, "in.jsonl"), os.path.join(folder, "out.jsonl")
+            with open(requests, "w", encoding="utf-8") as file:
+                json.dump({**request, "body": {"prompt": PROMPT, "max_tokens": 20}}, file)
+            lowpack.batch(self.packed, requests, answers, threads=1, arguments=["--any-model"])
+            with open(answers, encoding="utf-8") as file:
+                answer = json.load(file)
+        self.assertEqual(answer["custom_id"], "a")
+        self.assertEqual(answer["response"]["status_code"], 200)
+
     def test_names_are_no_flags(self) -> None:
         with self.assertRaises(lowpack.InvalidInput):
             lowpack.verify("--help")
