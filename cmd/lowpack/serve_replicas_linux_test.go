@@ -34,7 +34,7 @@ func TestReplicas(t *testing.T) {
 	long.Only(t)
 	t.Parallel()
 	r := newReplicas(t)
-	r.underLoad(func() {
+	r.underLoad(24, func() {
 		r.answers(4, r.names...)
 		for moved := r.moved(); r.moved() == moved; { // repeats if replica two was idle when killed
 			r.end("two", syscall.SIGKILL)
@@ -43,7 +43,7 @@ func TestReplicas(t *testing.T) {
 			r.answers(4, "two")
 		}
 	}, "two")
-	r.underLoad(func() {
+	r.underLoad(24, func() {
 		for _, name := range r.names {
 			r.end(name, syscall.SIGTERM)
 			if code := r.running[name].cmd.ProcessState.ExitCode(); code != 0 {
@@ -56,11 +56,26 @@ func TestReplicas(t *testing.T) {
 	if r.prefix == "" {
 		return
 	}
-	r.underLoad(func() {
+	r.underLoad(24, func() {
 		r.answers(4, r.names...)
 		r.ip("-n", r.prefix+"switch", "link", "set", "three", "down")
 		r.answers(20, "one", "two")
 	}, "three")
+}
+
+// TestThousandClients: a thousand clients at once lose no answer, and get no other, when one of three replicas is killed
+// and comes back, but for answers of that replica that had begun.
+func TestThousandClients(t *testing.T) {
+	long.Only(t)
+	t.Parallel()
+	r := newReplicas(t)
+	r.underLoad(1000, func() {
+		r.answers(500, r.names...)
+		r.end("two", syscall.SIGKILL)
+		r.answers(1000, "one", "three")
+		r.start("two")
+		r.answers(500, r.names...)
+	}, "two")
 }
 
 // replicas are servers behind a proxy.
@@ -273,12 +288,12 @@ func (r *replicas) frames(text []byte) string {
 	return strings.Join(list, "\n")
 }
 
-// underLoad has clients ask while something happens to the replicas. An answer that had begun may break off if it came
-// from the one named lost.
-func (r *replicas) underLoad(happens func(), lost string) {
+// underLoad has n clients ask while something happens to the replicas. An answer that had begun may break off if it
+// came from the one named lost.
+func (r *replicas) underLoad(n int, happens func(), lost string) {
 	var clients sync.WaitGroup
 	done, seeds := make(chan struct{}), seed.Rand(r.t)
-	for range 24 {
+	for range n {
 		own := rand.New(rand.NewPCG(seeds.Uint64(), 0))
 		clients.Go(func() {
 			for {

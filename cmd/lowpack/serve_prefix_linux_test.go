@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/long"
+)
+
+// answered is what TestReplicaPrefixes looks at of an answer.
+type answered struct {
+	Choices []struct {
+		Message json.RawMessage `json:"message"`
+	} `json:"choices"`
+	Usage struct {
+		Details struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+}
+
+// turn asks for the next message of a conversation, and returns its replica and the tokens of the prompt that were in the
+// cache there. first stands in front of the messages.
+func (r *replicas) turn(first string, messages *[]string) (replica string, cached int) {
+	r.t.Helper()
+	body := fmt.Sprintf(`{%s"max_tokens":4,"seed":1,"messages":[%s]}`, first, strings.Join(*messages, ","))
+	q, err := http.NewRequest(http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+replicaKey)
+	got, err := r.client.Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil || got.StatusCode != http.StatusOK {
+		r.t.Fatalf("%d %v %s", got.StatusCode, err, text)
+	}
+	var a answered
+	if err := json.Unmarshal(text, &a); err != nil {
+		r.t.Fatal(err)
+	}
+	*messages = append(*messages, string(a.Choices[0].Message), `{"role":"user","content":"And then?"}`)
+	return got.Header.Get("X-Replica"), a.Usage.Details.Cached
+}
+
+// TestReplicaPrefixes: behind haproxy.cfg the turns of a conversation go to one replica, which has its beginning in the
+// cache, and those of another one may go elsewhere. When a replica is gone, its conversations move and no others.
+func TestReplicaPrefixes(t *testing.T) {
+	long.Only(t)
+	t.Parallel()
+	r := newReplicas(t)
+	const n = 24
+	home, lists, firsts := make([]string, n), make([][]string, n), make([]string, n)
+	homes := map[string]int{}
+	for i := range n {
+		story := fmt.Sprintf(`{"role":"user","content":"%d. %s"}`, i, strings.Repeat("Once upon a time. ", 10))
+		if lists[i] = []string{story}; i%4 == 2 {
+			lists[i] = []string{`{"role":"system","content":"Tell stories."}`, story}
+		}
+		for k := range 3 {
+			if i%2 == 1 { // the beginning differs from turn to turn, so the key decides
+				firsts[i] = fmt.Sprintf(`"metadata":{"turn":"%d"},"prompt_cache_key":"story %d",`, k, i)
+			}
+			replica, cached := r.turn(firsts[i], &lists[i])
+			if k == 0 {
+				home[i] = replica
+				homes[replica]++
+			}
+			if replica != home[i] || k > 0 && cached == 0 {
+				t.Errorf("turn %d of conversation %d: from %s with %d tokens in the cache; the first was from %s", k, i,
+					replica, cached, home[i])
+			}
+		}
+	}
+	if len(homes) != len(r.names) {
+		t.Fatalf("conversations by replica: %v", homes)
+	}
+	r.end("two", syscall.SIGTERM)
+	for i := range n {
+		if replica, _ := r.turn(firsts[i], &lists[i]); (replica != home[i]) != (home[i] == "two") {
+			t.Errorf("conversation %d went from %s to %s", i, home[i], replica)
+		}
+	}
+}
