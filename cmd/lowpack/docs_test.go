@@ -143,7 +143,12 @@ func TestModels(t *testing.T) {
 		{"gptq_p", `"quant_method":"gptq","format":"gptq_p"`, false},
 		{"GEMV", `"quant_method":"awq","version":"gemv"`, true},
 		{"AWQ GEMV_FAST", `"quant_method":"awq","version":"gemv_fast"`, false},
-		{"torchao", `"quant_method":"torchao"`, false},
+		{"TorchAO (`torchao`)", `"quant_method":"torchao","quant_type":{"default":{"_type":"IntxWeightOnlyConfig",` +
+			`"_version":2,"_data":{}}}`, true},
+		{"8-bit floats of TorchAO", `"quant_method":"torchao","quant_type":{"default":{"_type":` +
+			`"Float8WeightOnlyConfig","_version":2,"_data":{}}}`, true},
+		{"TorchAO for kernels of GPUs (`Int4WeightOnlyConfig`, MX, NVFP4)", `"quant_method":"torchao","quant_type":` +
+			`{"default":{"_type":"Int4WeightOnlyConfig","_version":2,"_data":{}}}`, false},
 		{"quanto", `"quant_method":"quanto"`, false},
 		{"ModelOpt (`modelopt`)", `"quant_method":"modelopt","quant_algo":"FP8"`, true},
 		{"ModelOpt, MLX", `"quant_method":"modelopt","quant_algo":"NVFP4"`, true},

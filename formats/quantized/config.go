@@ -186,7 +186,8 @@ func (k *keys) with(other *keys) *keys {
 // kind returns the name of the table that applies to a method's keys.
 func (k *keys) kind() string {
 	switch method := k.text("quant_method", ""); method {
-	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "hqq":
+	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "hqq",
+		"torchao":
 		return method
 	case "sparseml":
 		return "compressed-tensors"
@@ -206,7 +207,7 @@ var refused = map[string]string{
 }
 
 // tools are methods whose weights only the tool itself reads, and its name.
-var tools = map[string]string{"torchao": "TorchAO (pytorch/ao)", "quanto": "Optimum Quanto"}
+var tools = map[string]string{"quanto": "Optimum Quanto"}
 
 func (k *keys) method() *Scheme {
 	method := k.text("quant_method", "")
@@ -233,6 +234,8 @@ func (k *keys) method() *Scheme {
 		return k.modelOpt()
 	case "hqq":
 		return k.hqq()
+	case "torchao":
+		return k.torchao()
 	case "", "gptq":
 		if k.v.Get("w_bit") != nil || k.v.Get("q_group_size") != nil {
 			return k.awq() // early AWQ configurations, without quant_method
@@ -249,7 +252,7 @@ func (k *keys) method() *Scheme {
 	} else {
 		k.fail(pack.ErrUnsupported,
 			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4, fp8, "+
-				"fbgemm_fp8, modelopt, hqq and bitsandbytes", method)
+				"fbgemm_fp8, modelopt, hqq, torchao and bitsandbytes", method)
 	}
 	return nil
 }

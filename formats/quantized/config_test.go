@@ -42,6 +42,18 @@ var objects = map[string]string{
 		`"quantized_layers":{"x":{"quant_algo":"NVFP4",%s}}}}`,
 	"modelopt_groups": `{"quantization_config":{"quant_method":"modelopt","quant_algo":"NVFP4","config_groups":{"g":{` +
 		`"targets":["Linear"],"weights":{"num_bits":4,"type":"float","group_size":16},%s}}}}`,
+	"TorchAO": `{"quantization_config":{"quant_method":"torchao",%s,"quant_type":{"default":` +
+		`{"_type":"Int8WeightOnlyConfig","_version":2,"_data":{}}}}}`,
+	"quant_type": `{"quantization_config":{"quant_method":"torchao","quant_type":{%s,"default":` +
+		`{"_type":"Int8WeightOnlyConfig","_version":2,"_data":{}}}}}`,
+	"torchao_object": `{"quantization_config":{"quant_method":"torchao","quant_type":{"default":` +
+		`{"_type":"Int8WeightOnlyConfig","_version":2,%s,"_data":{}}}}}`,
+	"Int8WeightOnlyConfig": `{"quantization_config":{"quant_method":"torchao","quant_type":{"default":` +
+		`{"_type":"Int8WeightOnlyConfig","_version":2,"_data":{%s}}}}}`,
+	"FqnToConfig": `{"quantization_config":{"quant_method":"torchao","quant_type":{"default":` +
+		`{"_type":"FqnToConfig","_data":{"fqn_to_config":{},%s}}}}}`,
+	"PerTensor": `{"quantization_config":{"quant_method":"torchao","quant_type":{"default":{"_type":` +
+		`"Int8WeightOnlyConfig","_version":2,"_data":{"granularity":{"_type":"PerTensor","_data":{%s}}}}}}}`,
 	"MXFP4":                `{"quantization_config":{"quant_method":"mxfp4",%s}}`,
 	"BitNet":               `{"quantization_config":{"quant_method":"bitnet",%s}}`,
 	"MLX":                  `{"quantization":{"bits":4,%s}}`,
@@ -99,6 +111,8 @@ func TestOtherModels(t *testing.T) {
 		{"AWQ", "desc_act", `true`},
 		{"ModelOpt quantized_layers modelopt_groups", "pre_quant_scale", `true`},
 		{"ModelOpt modelopt_groups", "lora_rank", `32`},
+		{"TorchAO", "quant_type_kwargs", `{"group_size":32}`},
+		{"Int8WeightOnlyConfig FqnToConfig", "version", `1`},
 	} {
 		for _, place := range strings.Fields(c.places) {
 			if s, err := parse(place, fmt.Sprintf("%q:%s", c.key, c.value)); !wellSaid(err, c.key) {

@@ -67,7 +67,8 @@ func (p *parts) eight(weight, scale string, block [2]int) *eights {
 
 // values describes the matrix; of is the type of the weights.
 func (e *eights) values(p *parts, name string, of safetensors.DType) (*Values, error) {
-	return p.values(Values{Name: name, Shape: e.elements.Shape, DType: of, Kind: string(e4m3), products: e.products})
+	return p.values(Values{Name: name, Elements: e.elements.Name, Shape: e.elements.Shape, DType: of,
+		Kind: string(e4m3), products: e.products})
 }
 
 // products computes rows of weights, from row on.

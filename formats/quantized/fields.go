@@ -55,6 +55,7 @@ const (
 	activations = "activations are quantized to int8, token by token"
 	cached      = "keys and values are kept as floats"
 	smoothed    = "inputs are scaled before matrix products, or a matrix of low rank is added, which is not supported"
+	versioned   = "the version of a class is _version"
 	// of weights that become floats
 	floatActivations = "activations stay floats, unless convert --quant makes codes of the weights"
 )
@@ -172,6 +173,60 @@ var tables = map[string]table{
 		{"nbits group_size axis channel_wise view_as_float", read, ""},
 		{"optimize round_zero", inert, calibrated},
 	},
+	// TorchAO by transformers. A class is an object with its name, its version and its fields.
+	"torchao": {
+		{"quant_method quant_type modules_to_not_convert include_input_output_embeddings", read, ""},
+		{"quant_type_kwargs", neutral, "of a quant_type that is a string"},
+		{"untie_embedding_weights", inert, tensorsTell},
+	},
+	"quant_type":     {{"default", read, ""}},
+	"torchao_object": {{"_type _version _data", read, ""}},
+	"FqnToConfig": {
+		{"fqn_to_config module_fqn_to_config", read, ""},
+		{"version", neutral, versioned},
+	},
+	"Int8WeightOnlyConfig": {
+		{"granularity", read, ""},
+		{"group_size", neutral, "groups of version 1, which TorchAO has removed"},
+		{"version", neutral, versioned},
+		{"set_inductor_config", inert, kernels},
+	},
+	"Int8DynamicActivationInt8WeightConfig": {
+		{"granularity", read, ""},
+		{"version", neutral, versioned},
+		{"act_mapping_type weight_only_decode", inert, activations},
+		{"reduce_range", inert, calibrated},
+		{"set_inductor_config", inert, kernels},
+	},
+	"IntxWeightOnlyConfig": {
+		{"weight_dtype granularity intx_packing_format", read, ""},
+		{"version", neutral, versioned},
+		{"mapping_type intx_choose_qparams_algorithm", inert, calibrated},
+		{"scale_dtype", inert, tensorsTell},
+	},
+	"Int8DynamicActivationIntxWeightConfig": {
+		{"weight_dtype weight_granularity intx_packing_format", read, ""},
+		{"version", neutral, versioned},
+		{"act_mapping_type", inert, activations},
+		{"weight_mapping_type intx_choose_qparams_algorithm", inert, calibrated},
+		{"weight_scale_dtype", inert, tensorsTell},
+	},
+	"Float8WeightOnlyConfig": {
+		{"weight_dtype granularity", read, ""},
+		{"version", neutral, versioned},
+		{"set_inductor_config", inert, kernels},
+	},
+	"Float8DynamicActivationFloat8WeightConfig": {
+		{"weight_dtype granularity packing_format", read, ""},
+		{"version", neutral, versioned},
+		{"activation_dtype activation_value_lb activation_value_ub", inert, floatActivations},
+		{"mm_config kernel_preference alg_id set_inductor_config", inert, kernels},
+	},
+	"PerTensor": {},
+	"PerRow":    {{"dim", read, ""}},
+	"PerAxis":   {{"axis", read, ""}},
+	"PerGroup":  {{"group_size", read, ""}},
+	"PerBlock":  {{"block_size", read, ""}},
 	// FP8 by FBGEMM and transformers.
 	"fbgemm_fp8": {
 		{"quant_method modules_to_not_convert activation_scale_ub", read, ""},

@@ -119,6 +119,8 @@ func sound(config string) files {
 		f.add("x.W_q", safetensors.U8, zero(64), 8, 8)
 		f.add("x.zero", safetensors.BF16, brains(16, 7, 0.5), 16, 1)
 		f.add("x.scale", safetensors.BF16, brains(16, 0.1, 0.01), 16, 1)
+	case aoIntxConfig, aoInt8Config, aoFloatConfig:
+		f.torchAO(config)
 	case moFourConfig:
 		f.add("x.weight", safetensors.U8, zero(64), 8, 8)
 		f.add("x.weight_scale", "F8_E4M3", []byte{0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38}, 8, 1)
@@ -165,10 +167,11 @@ func sound(config string) files {
 
 // floatForms are formats of weights that become floats.
 var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig, moEightConfig, moMixedConfig,
-	fbConfig, hqqConfig}
+	fbConfig, hqqConfig, aoFloatConfig}
 
 var formats = append([]string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
-	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig, moFourConfig}, floatForms...)
+	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig, moFourConfig, aoIntxConfig, aoInt8Config},
+	floatForms...)
 
 // read reads the module x, as codes or as floats; found is false if it does not look quantized.
 func (f files) readAll(config string) (found bool, err error) {
@@ -317,6 +320,8 @@ func TestBadValues(t *testing.T) {
 		{moEightConfig, set("x.weight_scale", f32(math.NaN()), 0), "scale 0 of the blocks from row 0 on is NaN"},
 		{moEightConfig, set("x.weight_scale", f32(3.4e38), 0), "blocks from row 0 on is +Inf"},
 		{moMixedConfig, set("x.weight_scale", f32(65520), 0), "blocks from row 0 on is +Inf"},
+		{aoFloatConfig, set("x._weight_qdata", []byte{0xff}, 33), "row 2, column 1 is NaN"},
+		{aoFloatConfig, set("x._weight_scale", f32(math.Inf(1)), 12), "scale 1 of the blocks from row 1 on is +Inf"},
 		{gemvConfig, set("x.scales", f32(-1), 4*32), "row 1: scale of group 0 is -1"},
 		{fp8Config, set("x.weight", []byte{0xff}, 33), "row 2, column 1 is NaN"},
 		{fp8Config, set("x.weight_scale_inv", f32(math.NaN()), 12), "scale 1 of the blocks from row 4 on is NaN"},
@@ -452,7 +457,6 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization_config":[]}`:                                                                               "an object is expected",
 		`{"quantization":{"bits":7}}`:                                                                              "bits is 7",
 		`{"quantization":{"bits":4,"group_size":0}}`:                                                               "group_size 0",
-		`{"quantization_config":{"quant_method":"torchao"}}`:                                                       "TorchAO (pytorch/ao), in a form of its own; convert the original",
 		`{"quantization_config":{"quant_method":"quanto"}}`:                                                        "Optimum Quanto, in a form of its own; convert the original",
 		`{"quantization":3}`: "an object is expected",
 		`{"quantization_config":{"quant_method":"compressed-tensors",` +

@@ -13,6 +13,7 @@ import (
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 )
 
@@ -128,9 +129,10 @@ func TestOrderOfFloats(t *testing.T) {
 
 // TestPieces: bytes of weights are the same wherever reading begins and ends.
 func TestPieces(t *testing.T) {
-	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig, hqqConfig} {
+	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig, hqqConfig, aoFloatConfig} {
 		f := sound(config)
-		for _, name := range []string{"x.weight", "x.W_q"} {
+		elements := []string{"x.weight", "x.W_q", "x._weight_qdata"}
+		for _, name := range elements {
 			for i := range f[name].data {
 				f[name].data[i] = byte(i*37%113 + i%2<<7)
 			}
@@ -143,7 +145,7 @@ func TestPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := s.Values([]string{"x.weight", "x.W_q"}, f.lookup, f.read)
+		found, err := s.Values(elements, f.lookup, f.read)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +170,8 @@ func TestPieces(t *testing.T) {
 func TestInteropValues(t *testing.T) {
 	root := t.TempDir()
 	args := []string{root}
-	for _, x := range [][2]string{{"dequantize", "compressed_tensors"}, {"modelopt", "modelopt"}, {"hqq", "hqq"}} {
+	for _, x := range [][2]string{{"dequantize", "compressed_tensors"}, {"modelopt", "modelopt"}, {"hqq", "hqq"},
+		{"torchao", "torchao"}} {
 		args = append(args, filepath.Dir(filepath.Dir(interop.File(t, x[0], x[1]+"/__init__.py"))))
 	}
 	interop.Python(t, "transformers", "testdata/dequantize.py", args...)
@@ -206,7 +209,7 @@ func compareValues(t *testing.T, dir string) (equal int) {
 		if err := want.ReadAt(w, b, 0); err != nil {
 			t.Fatal(err)
 		}
-		kind, got, err := weightIn(c, w.Name)
+		kind, got, err := weightIn(c, w.Name, w.DType)
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", filepath.Base(dir), err)
@@ -245,8 +248,8 @@ func weightsIn(t *testing.T, c *checkpoint.Checkpoint) int {
 	return n
 }
 
-// weightIn returns the weight of a module: floats, or E2M1 codes times scales, rounded to float32 and BF16.
-func weightIn(c *checkpoint.Checkpoint, name string) (safetensors.DType, []byte, error) {
+// weightIn returns the weight of a module: floats, or codes times scales, rounded to float32 and then to type t.
+func weightIn(c *checkpoint.Checkpoint, name string, t safetensors.DType) (safetensors.DType, []byte, error) {
 	readAt := func(name string, b []byte, off int64) error {
 		x, _ := c.Lookup(name)
 		return c.ReadAt(x, b, off)
@@ -260,7 +263,10 @@ func weightIn(c *checkpoint.Checkpoint, name string) (safetensors.DType, []byte,
 		return "", nil, err
 	}
 	if l == nil {
-		x, _ := c.Lookup(name)
+		x, ok := c.Lookup(name)
+		if !ok {
+			return "", nil, fmt.Errorf("no tensor %q", name)
+		}
 		b := make([]byte, x.Size)
 		return x.DType, b, readAt(name, b, 0)
 	}
@@ -275,13 +281,28 @@ func weightIn(c *checkpoint.Checkpoint, name string) (safetensors.DType, []byte,
 	words[m] = stored
 	var out []byte
 	for i, q := range codes(m) {
-		v := round16(float32(q) * scaleOf(m, i/l.Group))
-		if v == 0 && stored[i/2]>>(4*(i%2))&15 >= 8 && strings.HasSuffix(l.Words, "_packed") {
+		code := int(q)
+		if m.Zeros != nil {
+			code -= int(m.Zeros[i/l.Group])
+		}
+		v := float32(code) * scaleOf(m, i/l.Group)
+		if v == 0 && strings.HasSuffix(l.Words, "_packed") && stored[i/2]>>(4*(i%2))&15 >= 8 {
 			v = float32(math.Copysign(0, -1)) // code 0 stands for both zeros of compressed-tensors, ModelOpt has one
 		}
-		out = binary.LittleEndian.AppendUint16(out, uint16(math.Float32bits(v)>>16))
+		out = appendFloat(out, t, v)
 	}
-	return safetensors.BF16, out, nil
+	return t, out, nil
+}
+
+// appendFloat rounds a number to a type.
+func appendFloat(b []byte, t safetensors.DType, v float32) []byte {
+	switch t {
+	case safetensors.BF16:
+		return binary.LittleEndian.AppendUint16(b, uint16(math.Float32bits(round16(v))>>16))
+	case safetensors.F16:
+		return binary.LittleEndian.AppendUint16(b, float16.Narrow(v))
+	}
+	return binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
 }
 
 // difference describes the first element that differs.

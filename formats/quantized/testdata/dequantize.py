@@ -245,3 +245,90 @@ for bits in 4, 3:
     want = {k: v for k, v in model.state_dict().items() if k.endswith((".weight", "_norm"))}
     want |= {f"{k}.weight": m.dequantize() for k, m in model.named_modules() if isinstance(m, HQQLinear)}
     save_file({k: v.contiguous() for k, v in want.items()}, os.path.join(folder, "want.safetensors"))
+
+# TorchAO: the parts of its tensors, made from floats and forged, and what they dequantize to; and in models
+from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+from torchao.quantization import (
+    Float8DynamicActivationFloat8WeightConfig, Float8Tensor, Float8WeightOnlyConfig, FqnToConfig, Int8DynamicActivationInt8WeightConfig,
+    Int8DynamicActivationIntxWeightConfig, Int8Tensor, Int8WeightOnlyConfig, IntxUnpackedToInt8Tensor, IntxWeightOnlyConfig, MappingType,
+    quantize_)
+from torchao.quantization.granularity import PerAxis, PerBlock, PerGroup, PerRow, PerTensor
+from torchao.quantization.quantize_.workflows.intx.intx_choose_qparams_algorithm import IntxChooseQParamsAlgorithm
+from transformers import AutoModelForCausalLM, TorchAoConfig
+
+
+def torchao(config, out, **more):
+    return {"dtype": NAMES[out], "quantization_config": TorchAoConfig(config, **more).to_dict()}
+
+
+def parts(weight):
+    return {k[2:]: v for k, v in flatten_tensor_state_dict({"m.weight": weight})[0].items()}, weight.dequantize()
+
+
+def quantized(config, *shape, dtype):
+    layer = torch.nn.Linear(shape[1], shape[0], bias=False, dtype=dtype)
+    quantize_(layer, config)
+    return parts(layer.state_dict()["weight"])
+
+
+def forged(bits, grid, shape, dtype, scale_dtype=None):
+    least = -(1 << (bits - 1))
+    draw = lambda shape: torch.randint(least, -least, shape, dtype=torch.int8)
+    block = [n // g for n, g in zip(shape, grid)]
+    return IntxUnpackedToInt8Tensor(draw(shape), scales(*grid, dtype=scale_dtype or dtype), draw(grid), getattr(torch, f"int{bits}"),
+                                    block, dtype, None)
+
+
+for out in BF16, F16, F32:
+    for bits in range(1, 9):
+        dtype = getattr(torch, f"int{bits}")
+        for j, mapping in enumerate((MappingType.SYMMETRIC, MappingType.ASYMMETRIC, MappingType.SYMMETRIC_NO_CLIPPING_ERR)):
+            if bits == 1 and j == 2:
+                continue  # it divides by 0
+            config = IntxWeightOnlyConfig(weight_dtype=dtype, granularity=(PerGroup(32), PerAxis(0))[bits % 2], mapping_type=mapping,
+                                          scale_dtype=(None, F32, BF16)[j])
+            modules = {f"m{i}": quantized(config, *shape, dtype=out) for i, shape in enumerate(((96, 64), (32, 160)))}
+            modules["forged"] = parts(forged(bits, (96, (2, 1)[bits % 2]), (96, 64), out, (None, F32, BF16)[j]))
+            case(f"torchao-int{bits}-{mapping.name}-{NAMES[out]}", torchao(config, out), modules)
+    config = Int8DynamicActivationIntxWeightConfig(
+        weight_dtype=torch.int4, weight_granularity=PerGroup(64),
+        intx_choose_qparams_algorithm=IntxChooseQParamsAlgorithm.HQQ_SCALE_ONLY)
+    case(f"torchao-hqq-{NAMES[out]}", torchao(config, out), {"m": quantized(config, 96, 128, dtype=out)})
+    for by, grid in (PerRow(), (96, 1)), (PerTensor(), (1, 1)), (PerGroup(16), (96, 5)):
+        config = Int8WeightOnlyConfig(granularity=by)
+        x = forged(8, grid, (96, 80), out, F32)
+        x = Int8Tensor(x.qdata, x.scale, list(x.block_size), out, zero_point=x.zero_point)
+        modules = {"m": quantized(config, 32, 80, dtype=out), "forged": parts(x), "bare": parts(Int8Tensor(x.qdata, x.scale, list(x.block_size), out))}
+        case(f"torchao-int8-{type(by).__name__}-{NAMES[out]}", torchao(config, out), modules)
+        config = Float8WeightOnlyConfig(granularity=by)
+        modules = {"m": quantized(config, 32, 80, dtype=out), "forged": parts(Float8Tensor(elements(96, 80), scales(*grid), list(x.block_size), dtype=out))}
+        case(f"torchao-fp8-{type(by).__name__}-{NAMES[out]}", torchao(config, out), modules)
+    for by in [PerTensor(), PerRow()], PerTensor():
+        config = Int8DynamicActivationInt8WeightConfig(granularity=by)
+        case(f"torchao-w8a8-{type(by).__name__}-{NAMES[out]}", torchao(config, out), {"m": quantized(config, 64, 80, dtype=out)})
+    for by, grid in (None, (1, 1)), (PerRow(), (256, 1)), ([PerBlock([1, 128]), PerBlock([128, 128])], (2, 3)):
+        config = Float8DynamicActivationFloat8WeightConfig(granularity=by)
+        weight = Float8Tensor(elements(256, 384), scales(*grid), [256 // grid[0], 384 // grid[1]], dtype=out)
+        case(f"torchao-fp8-dynamic-{grid[1]}{grid[0]}-{NAMES[out]}", torchao(config, out), {"m": parts(weight)})
+
+base = os.path.join(sys.argv[1], "base")
+LlamaForCausalLM(LlamaConfig(
+    vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+    dtype="bfloat16", architectures=["LlamaForCausalLM"])).to(BF16).save_pretrained(base)
+four, eight = IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32)), Int8WeightOnlyConfig()
+for name, config in (
+        ("int4", TorchAoConfig(four)),
+        ("head", TorchAoConfig(four, include_input_output_embeddings=True)),
+        ("names", TorchAoConfig(Int8DynamicActivationInt8WeightConfig(), modules_to_not_convert=["model.layers.0.mlp"])),
+        ("fp8", TorchAoConfig(Float8WeightOnlyConfig())),
+        ("mixed", TorchAoConfig(FqnToConfig({
+            "re:.*\\.q_proj": four, "model.layers.0.self_attn.v_proj": None, "model.layers.1.mlp.up_proj.weight": Float8WeightOnlyConfig(),
+            "lm_head": four, "model.embed_tokens": four, "_default": eight}), include_input_output_embeddings=True))):
+    model = AutoModelForCausalLM.from_pretrained(base, quantization_config=config, dtype=BF16)
+    folder = os.path.join(sys.argv[1], "torchao-model-" + name)
+    model.save_pretrained(folder)
+    want = {k: w if type(w) is torch.Tensor else w.dequantize() for k, w in model.state_dict().items()}
+    save_file({k: w.contiguous().clone() for k, w in want.items()}, os.path.join(folder, "want.safetensors"))
+import shutil
+
+shutil.rmtree(base)
