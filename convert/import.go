@@ -141,10 +141,11 @@ func scaleOf(m quantized.Stack) (packed.Scale, error) {
 
 // layerSource returns where the rows of modules are stored, each in its own tensor.
 func layerSource(words []checkpoint.Tensor, l *quantized.Layer) pipeline.Source {
-	p := l.Panel
-	s := pipeline.Source{Parts: words, Panel: pipeline.Panel(p)}
+	s := pipeline.Source{Parts: words, Panel: pipeline.Panel(l.Panel)}
 	for i := range words {
-		s.Runs = append(s.Runs, pipeline.Run{Part: i, Rows: (l.AllRows() + p.Rows - 1) / p.Rows * p.Rows})
+		for range max(l.Shares, 1) {
+			s.Runs = append(s.Runs, pipeline.Run{Part: i, Rows: l.Run()})
+		}
 	}
 	return s
 }

@@ -149,7 +149,7 @@ func TestModels(t *testing.T) {
 			`"Float8WeightOnlyConfig","_version":2,"_data":{}}}`, true},
 		{"TorchAO for kernels of GPUs (`Int4WeightOnlyConfig`, MX, NVFP4)", `"quant_method":"torchao","quant_type":` +
 			`{"default":{"_type":"Int4WeightOnlyConfig","_version":2,"_data":{}}}`, false},
-		{"quanto", `"quant_method":"quanto"`, false},
+		{"`quant_method` `quanto`", `"quant_method":"quanto"`, false},
 		{"ModelOpt (`modelopt`)", `"quant_method":"modelopt","quant_algo":"FP8"`, true},
 		{"ModelOpt, MLX", `"quant_method":"modelopt","quant_algo":"NVFP4"`, true},
 		{"other forms of ModelOpt", `"quant_method":"modelopt","quant_algo":"W4A16_AWQ"`, false},

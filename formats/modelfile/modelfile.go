@@ -27,11 +27,12 @@ func All() []File {
 }
 
 // Quantization lists files that may accompany config.json and say how weights are quantized, by GPTQModel and AutoGPTQ,
-// AutoRound, AutoAWQ and ModelOpt. A packed file does not contain them: its manifest has the information.
+// AutoRound, AutoAWQ, ModelOpt and Optimum Quanto. A packed file does not contain them: its manifest has the
+// information.
 func Quantization() []File {
 	const mib = 1 << 20
 	return []File{{"quantize_config.json", 4 * mib}, {"quantization_config.json", 4 * mib},
-		{"quant_config.json", 4 * mib}, {"hf_quant_config.json", 4 * mib}}
+		{"quant_config.json", 4 * mib}, {"hf_quant_config.json", 4 * mib}, {"quanto_qmap.json", 4 * mib}}
 }
 
 // Limit is the maximum size in bytes of the file of that name; 0 for other names.

@@ -43,7 +43,7 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 	if err != nil {
 		return nil, err
 	}
-	k := &keys{file: "config.json: quantization_config", v: v.Get("quantization_config"), model: v}
+	k := &keys{file: "config.json: quantization_config", v: v.Get("quantization_config"), model: v, config: config}
 	if q := v.Get("quantization"); q != nil {
 		return parseMLX(k.v, q)
 	}
@@ -59,7 +59,7 @@ func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, err
 		if err != nil {
 			return nil, err
 		}
-		if other := besideKeys(f.Name, old, v); other.err != nil {
+		if other := k.besideKeys(f.Name, old); other.err != nil {
 			return nil, other.err
 		} else if k.v == nil {
 			k = other
@@ -187,7 +187,8 @@ func (k *keys) with(other *keys) *keys {
 func (k *keys) kind() string {
 	switch method := k.text("quant_method", ""); method {
 	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "hqq",
-		"torchao":
+		"torchao",
+		"quanto":
 		return method
 	case "sparseml":
 		return "compressed-tensors"
@@ -205,9 +206,6 @@ var refused = map[string]string{
 	"exl2":  "weights have several widths within a matrix",
 	"exl3":  "weights are trellis codes",
 }
-
-// tools are methods whose weights only the tool itself reads, and its name.
-var tools = map[string]string{"quanto": "Optimum Quanto"}
 
 func (k *keys) method() *Scheme {
 	method := k.text("quant_method", "")
@@ -236,17 +234,15 @@ func (k *keys) method() *Scheme {
 		return k.hqq()
 	case "torchao":
 		return k.torchao()
+	case "quanto":
+		return k.quanto()
 	case "", "gptq":
 		if k.v.Get("w_bit") != nil || k.v.Get("q_group_size") != nil {
 			return k.awq() // early AWQ configurations, without quant_method
 		}
 		return k.gptq()
 	}
-	if tool, ok := tools[strings.ToLower(method)]; ok {
-		k.fail(pack.ErrUnsupported, "quant_method %q: the weights are tensor subclasses of %s, in a form of its own; "+
-			"convert the original checkpoint (%s), or load this one with transformers, dequantize it there and save "+
-			"it again", method, tool, "--quant int8 or int4 quantizes it")
-	} else if why, ok := refused[strings.ToLower(method)]; ok {
+	if why, ok := refused[strings.ToLower(method)]; ok {
 		k.fail(pack.ErrUnsupported,
 			"quant_method %q: %s; convert the original checkpoint", method, why)
 	} else {

@@ -227,6 +227,9 @@ var tables = map[string]table{
 	"PerAxis":   {{"axis", read, ""}},
 	"PerGroup":  {{"group_size", read, ""}},
 	"PerBlock":  {{"block_size", read, ""}},
+	// Optimum Quanto: the map of modules in quanto_qmap.json, and the types of each.
+	"quanto": {{"quant_method modules", read, ""}},
+	"qmap":   {{"weights activations", read, ""}},
 	// FP8 by FBGEMM and transformers.
 	"fbgemm_fp8": {
 		{"quant_method modules_to_not_convert activation_scale_ub", read, ""},

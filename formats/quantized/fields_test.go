@@ -104,6 +104,7 @@ var sources = []struct{ tool, file, kind, what string }{
 	{"torchao", "torchao/quantization/granularity.py", "PerAxis", "PerAxis"},
 	{"torchao", "torchao/quantization/granularity.py", "PerGroup", "PerGroup"},
 	{"torchao", "torchao/quantization/granularity.py", "PerBlock", "PerBlock"},
+	{"quanto", "optimum/quanto/quantize.py", "qmap", "(config[name]) [qconfig]"},
 	{"modelopt", "modelopt/torch/export/convert_hf_config.py", "modelopt",
 		"[new_config] [original_quantization_details]"},
 	{"modelopt", "modelopt/torch/export/convert_hf_config.py", "modelopt_groups",

@@ -457,7 +457,7 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization_config":[]}`:                                                                               "an object is expected",
 		`{"quantization":{"bits":7}}`:                                                                              "bits is 7",
 		`{"quantization":{"bits":4,"group_size":0}}`:                                                               "group_size 0",
-		`{"quantization_config":{"quant_method":"quanto"}}`:                                                        "Optimum Quanto, in a form of its own; convert the original",
+		`{"quantization_config":{"quant_method":"quanto"}}`:                                                        "transformers does not save such weights; Optimum Quanto does",
 		`{"quantization":3}`: "an object is expected",
 		`{"quantization_config":{"quant_method":"compressed-tensors",` +
 			`"config_groups":{"a":{"format":"nvfp4-pack-quantized","targets":[],"weights":{}}}}}`: "nvfp4",

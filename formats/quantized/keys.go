@@ -9,11 +9,12 @@ import (
 
 // keys reads a JSON object by key and keeps the first error. null counts as absent.
 type keys struct {
-	file  string
-	v     *jsonread.Value
-	model *jsonread.Value // all of config.json
-	err   error
-	told  []string // details for the user
+	file   string
+	v      *jsonread.Value
+	model  *jsonread.Value // all of config.json
+	config []byte          // its text
+	err    error
+	told   []string // details for the user
 }
 
 func (k *keys) detail(format string, args ...any) {

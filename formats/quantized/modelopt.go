@@ -35,10 +35,14 @@ type modelOpt struct {
 }
 
 // besideKeys returns the settings of a file beside config.json. Those of ModelOpt are in an object of it, and have no
-// method.
-func besideKeys(name string, v, model *jsonread.Value) *keys {
-	k := &keys{file: name, v: v, model: model}
-	if name != modelOptFile {
+// method, as those of Optimum Quanto.
+func (k *keys) besideKeys(name string, v *jsonread.Value) *keys {
+	k = &keys{file: name, v: v, model: k.model, config: k.config}
+	switch name {
+	case modelOptFile:
+	case quantoFile:
+		return k.qmap()
+	default:
 		return k
 	}
 	k.follow(modelOptFile)
@@ -47,7 +51,7 @@ func besideKeys(name string, v, model *jsonread.Value) *keys {
 		k.fail(pack.ErrCorrupt, "quantization is missing")
 		return k
 	}
-	settings.model, settings.err = model, k.err
+	settings.model, settings.config, settings.err = k.model, k.config, k.err
 	method := jsonread.Member{Key: "quant_method", Value: jsonread.Value{Kind: jsonread.String, Text: "modelopt"}}
 	settings.v = &jsonread.Value{Kind: jsonread.Object, Members: append(slices.Clone(settings.v.Members), method)}
 	return settings

@@ -1,8 +1,8 @@
 // Package quantized reads the quantized weights of published checkpoints: GPTQ, AutoRound, AWQ, compressed-tensors,
-// ModelOpt, HQQ, TorchAO, MLX, MXFP4, NVFP4, FP8 and bitsandbytes. It finds the quantized modules and returns their
-// codes, zero points, scales and column order as stored, without dequantization or rounding. Weights that are not
-// integers times a scale become the floats that the packer's own dequantization makes of them, bit for bit; other
-// formats are rejected by name.
+// ModelOpt, HQQ, TorchAO, Optimum Quanto, MLX, MXFP4, NVFP4, FP8 and bitsandbytes. It finds the quantized modules and
+// returns their codes, zero points, scales and column order as stored, without dequantization or rounding. Weights that
+// are not integers times a scale become the floats that the packer's own dequantization makes of them, bit for bit;
+// other formats are rejected by name.
 //
 // Parse reads the declaration in config.json, Scheme.Layer checks the headers of a module's tensors, and Layer.Open
 // reads the codes; Scheme.Values finds the modules that become floats.
@@ -47,6 +47,7 @@ type Layer struct {
 	Note     string            // remark on what the format implies besides the weights; "" = none
 	Words    string            // name of the tensor with the codes
 	Panel    Panel             // storage of the rows in Words
+	Shares   int               // rows, Rows/Shares apart, that have their codes in the same bytes; 0 = 1
 	open     func(l *Layer, read Read) (*Matrix, error)
 	original []Tensor // the same as Tensors
 }
@@ -78,11 +79,24 @@ func (m *Matrix) Decode(dst []int8, row int, stored []byte) error { return m.dec
 
 // Read decodes whole panels, starting at row, until dst is full. from is the tensor Layer.Words.
 func (m *Matrix) Read(dst []int8, row int, from io.ReaderAt) error {
+	l := m.Layer
+	for run := l.Run(); len(dst) > 0; {
+		n := min(len(dst)/l.Columns, run-row%run)
+		if err := m.readRun(dst[:n*l.Columns], row, row%run, from); err != nil {
+			return err
+		}
+		dst, row = dst[n*l.Columns:], row+n
+	}
+	return nil
+}
+
+// readRun decodes rows of a run; at is the number of the first one in it.
+func (m *Matrix) readRun(dst []int8, row, at int, from io.ReaderAt) error {
 	p := &m.Layer.Panel
 	piece := len(dst) / m.Layer.Columns / p.Rows * p.Bytes
 	stored := make([]byte, piece*p.Lines)
 	for i := range p.Lines {
-		if _, err := from.ReadAt(stored[i*piece:][:piece], int64(row/p.Rows*p.Bytes)+int64(i)*p.Stride); err != nil {
+		if _, err := from.ReadAt(stored[i*piece:][:piece], int64(at/p.Rows*p.Bytes)+int64(i)*p.Stride); err != nil {
 			return fmt.Errorf("%w: tensor %q: rows from %d on: %w", pack.ErrCorrupt, m.Layer.Words, row, err)
 		}
 	}
@@ -94,6 +108,15 @@ func (l *Layer) Groups() int { return (l.Columns + l.Group - 1) / l.Group }
 
 // AllRows returns the number of rows of all experts.
 func (l *Layer) AllRows() int { return max(l.Experts, 1) * l.Rows }
+
+// Run returns the number of rows that Words holds one after another, whole panels: all of them, unless rows share their
+// bytes; then each run begins at the first byte.
+func (l *Layer) Run() int {
+	if l.Shares > 1 {
+		return l.Rows / l.Shares
+	}
+	return ceil(l.AllRows(), l.Panel.Rows) * l.Panel.Rows
+}
 
 // Shape returns [Rows, Columns], or [Experts, Rows, Columns].
 func (l *Layer) Shape() []int {
@@ -168,7 +191,7 @@ func (s *Scheme) Layers(names []string, look Lookup) (map[string]*Layer, error) 
 		if s == nil || i < 0 {
 			continue
 		}
-		for _, suffix := range []string{"", ".weight", "._weight"} {
+		for _, suffix := range []string{"", ".weight", ".weight.", "._weight"} {
 			module, is := strings.CutSuffix(name[:i], suffix)
 			if !is || out[module+".weight"] != nil {
 				continue

@@ -17,7 +17,7 @@ func Stackable(layers []*Layer) error {
 	first := layers[0]
 	for _, l := range layers[1:] {
 		if l.Rows != first.Rows || l.Columns != first.Columns || l.Group != first.Group || l.ScaleOf != first.ScaleOf ||
-			l.Panel != first.Panel || l.Experts > 0 {
+			l.Panel != first.Panel || l.Shares != first.Shares || l.Experts > 0 {
 			return fmt.Errorf("%w: module %q: %d rows of %d columns in groups of %d, scales of type %s; module %q has "+
 				"%d, %d, %d, %s: experts of one block must have one form",
 				pack.ErrUnsupported, l.Module, l.Rows, l.Columns, l.Group, l.ScaleOf, first.Module, first.Rows,

@@ -171,8 +171,9 @@ func TestInteropValues(t *testing.T) {
 	root := t.TempDir()
 	args := []string{root}
 	for _, x := range [][2]string{{"dequantize", "compressed_tensors"}, {"modelopt", "modelopt"}, {"hqq", "hqq"},
-		{"torchao", "torchao"}} {
-		args = append(args, filepath.Dir(filepath.Dir(interop.File(t, x[0], x[1]+"/__init__.py"))))
+		{"torchao", "torchao"}, {"quanto", "optimum/quanto"}} {
+		file := interop.File(t, x[0], x[1]+"/__init__.py")
+		args = append(args, strings.TrimSuffix(file, x[1]+"/__init__.py"))
 	}
 	interop.Python(t, "transformers", "testdata/dequantize.py", args...)
 	dirs, err := os.ReadDir(root)
@@ -274,7 +275,8 @@ func weightIn(c *checkpoint.Checkpoint, name string, t safetensors.DType) (safet
 	if err != nil {
 		return "", nil, err
 	}
-	stored := make([]byte, l.Rows*l.Panel.Bytes)
+	x, _ := c.Lookup(l.Words)
+	stored := make([]byte, x.Size)
 	if err := readAt(l.Words, stored, 0); err != nil {
 		return "", nil, err
 	}
@@ -282,12 +284,18 @@ func weightIn(c *checkpoint.Checkpoint, name string, t safetensors.DType) (safet
 	var out []byte
 	for i, q := range codes(m) {
 		code := int(q)
+		if m.Minima != nil {
+			code -= int(m.Alphabet.Values[0])
+		}
 		if m.Zeros != nil {
 			code -= int(m.Zeros[i/l.Group])
 		}
 		v := float32(code) * scaleOf(m, i/l.Group)
 		if v == 0 && strings.HasSuffix(l.Words, "_packed") && stored[i/2]>>(4*(i%2))&15 >= 8 {
 			v = float32(math.Copysign(0, -1)) // code 0 stands for both zeros of compressed-tensors, ModelOpt has one
+		}
+		if m.Minima != nil {
+			v = valueOf(t, appendFloat(nil, t, v), 0) + valueOf(l.ScaleOf, m.Minima, i/l.Group)
 		}
 		out = appendFloat(out, t, v)
 	}

@@ -332,3 +332,64 @@ for name, config in (
 import shutil
 
 shutil.rmtree(base)
+
+# Optimum Quanto: models that it writes, and the same with other parts of weights
+from types import SimpleNamespace
+
+from optimum.quanto import MaxOptimizer, QuantizedModelForCausalLM, qfloat8, qint2, qint4, qint8
+from optimum.quanto.library.extensions.cpp import ext
+from optimum.quanto.tensor.weights import WeightQBitsTensor, WeightQBytesTensor
+
+text = open(sys.modules["optimum.quanto.library"].__path__[0] + "/unpack.py").read()
+own = {"torch": torch}
+exec(text[text.index("def unpack"):], own)  # its definition in Python, in place of one that is compiled for minutes
+ext._lib = SimpleNamespace(unpack=own["unpack"])
+
+
+class ZeroPoints(MaxOptimizer):
+    def __call__(self, *args, **more):
+        return super().__call__(*args, **more, zeropoint=True)
+
+
+def forge(stored):
+    for k, v in stored.items():
+        if k.endswith("._data"):
+            stored[k] = elements(*v.shape) if v.dtype == E4M3 else torch.randint(0, 256, v.shape, dtype=torch.uint8).view(v.dtype)
+        elif k.endswith("._scale"):
+            stored[k] = scales(*v.shape, dtype=v.dtype)
+        elif k.endswith("._shift"):
+            stored[k] = (torch.randn(v.shape) * 0.01).to(v.dtype)
+
+
+def weight(stored, module, name):
+    """What a file holds of a module, in the form that is not of a device: kernels for BF16 in groups of 128 round shifts again."""
+    prefix, size, stride = name + ".weight.", module.weight.size(), module.weight.stride()
+    if module.weight_qtype.bits == 8:
+        return WeightQBytesTensor.load_from_state_dict(
+            dict(stored), prefix, qtype=module.weight_qtype, axis=0, size=size, stride=stride, activation_qtype=None, missing_keys=[])
+    return WeightQBitsTensor.load_from_state_dict(
+        dict(stored), prefix, qtype=module.weight_qtype, axis=0, group_size=module.weight_group_size, size=size, stride=stride, missing_keys=[])
+
+
+for kind in qint8, qint4, qint2, qfloat8:
+    for hidden, out, how in (256, BF16, None), (160, F32, None), (192, F16, "lm_head"), (64, BF16, "lm_head"), (160, BF16, ZeroPoints()):
+        if isinstance(how, MaxOptimizer) and kind.bits == 8:
+            continue
+        model = LlamaForCausalLM(LlamaConfig(
+            vocab_size=64, hidden_size=hidden, intermediate_size=160, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+            dtype=NAMES[out], architectures=["LlamaForCausalLM"])).to(out)
+        more = {"exclude": how} if isinstance(how, str) else {"optimizer": how}
+        model = QuantizedModelForCausalLM.quantize(model, weights=kind, **more)
+        for forged in False, True:
+            if forged and isinstance(how, MaxOptimizer):
+                continue
+            folder = os.path.join(sys.argv[1], f"quanto-{kind.name}-{hidden}-{NAMES[out]}-{'forged' if forged else 'made'}{'-zeros' if more.get('optimizer') else ''}")
+            model.save_pretrained(folder)
+            stored = load_file(os.path.join(folder, "model.safetensors"))
+            if forged:
+                forge(stored)
+                save_file(stored, os.path.join(folder, "model.safetensors"))
+            qmap = json.load(open(os.path.join(folder, "quanto_qmap.json")))
+            want = {f"{k}.weight": weight(stored, model.get_submodule(k), k).dequantize().contiguous() for k in qmap}
+            want |= {k: v for k, v in stored.items() if k.rpartition(".")[0] not in qmap and ".weight._" not in k}
+            save_file(want, os.path.join(folder, "want.safetensors"))

@@ -218,8 +218,9 @@ func (u *unique) add(f file) error {
 // texts are the text files that a conversion may need.
 var texts = []string{
 	"config.json", "generation_config.json", "quantize_config.json", "quantization_config.json", "quant_config.json",
-	"hf_quant_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
-	"chat_template.jinja", "chat_template.json", "special_tokens_map.json", "added_tokens.json",
+	"hf_quant_config.json", "quanto_qmap.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model",
+	"vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "special_tokens_map.json",
+	"added_tokens.json",
 }
 
 const indexName = "model.safetensors.index.json"
