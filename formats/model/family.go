@@ -72,7 +72,7 @@ func find(architectures []string, modelType string) (*family, error) {
 	for i := range families {
 		f := &families[i]
 		for _, a := range architectures {
-			if slices.Contains(f.Architectures, a) {
+			if slices.Contains(f.Architectures, a) || slices.Contains(f.Architectures, withHead(a)) {
 				return f, f.agrees(a, modelType)
 			}
 		}
@@ -90,6 +90,15 @@ func find(architectures []string, modelType string) (*family, error) {
 	}
 	return nil, fmt.Errorf("%w: model architecture %q; supported are %s%s", pack.ErrUnsupported, name, list(known),
 		meant(name, known))
+}
+
+// withHead returns the architecture that makes logits of a base model: AutoModel of transformers saves Qwen3ForCausalLM
+// as Qwen3Model, as checkpoints of embedding models are.
+func withHead(architecture string) string {
+	if base, ok := strings.CutSuffix(architecture, "Model"); ok {
+		return base + "ForCausalLM"
+	}
+	return architecture
 }
 
 // meant suggests an architecture. The suffix that nearly all share is ignored in the comparison.

@@ -25,10 +25,12 @@ func Parse(config, generation []byte, has func(tensor string) (shape []int, ok b
 	}
 	k.fill(f.defaults)
 	onlyCausal(k, f)
-	d := f.describe(k, has)
+	names := namesOf(has)
+	d := f.describe(k, names.within(has))
 	if k.err != nil {
 		return nil, k.err
 	}
+	names.rename(d)
 	d.Family, d.Unread = f.Name, k.unread()
 	if err := d.checkBiases(); err != nil {
 		return nil, err

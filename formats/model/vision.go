@@ -116,6 +116,16 @@ func (n textNames) within(has shapes) shapes {
 	}
 }
 
+// namesOf returns the names of a text model alone. Checkpoints of a base model, written by AutoModel of transformers as
+// those of Qwen3-Embedding are, have them without the prefix.
+func namesOf(has shapes) textNames {
+	const bare = ""
+	if !has.exists(embedName, true) && has.exists(strings.TrimPrefix(embedName, textPrefix), false) {
+		return textNames{bare, headName}
+	}
+	return textNames{textPrefix, headName}
+}
+
 // rename gives the tensors of a description their names in the file.
 func (n textNames) rename(d *Description) {
 	d.eachName(func(name *string) { *name = n.of(*name) })
