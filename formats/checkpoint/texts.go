@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/pack"
@@ -12,7 +13,7 @@ import (
 
 // readTexts reads all small files, when the checkpoint is opened.
 func (c *Checkpoint) readTexts() error {
-	for _, t := range append(modelfile.All(), modelfile.Quantization()...) {
+	for _, t := range slices.Concat(modelfile.All(), modelfile.Quantization(), modelfile.Embeddings()) {
 		there, err := c.dir.has(t.Name)
 		if err != nil {
 			return confined(t.Name, err)

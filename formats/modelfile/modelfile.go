@@ -2,6 +2,8 @@
 // file may carry (docs/FORMAT.md, F7), with the number of bytes up to which each is read, wherever it comes from.
 package modelfile
 
+import "slices"
+
 // File is a small file of a model.
 type File struct {
 	Name  string
@@ -35,9 +37,17 @@ func Quantization() []File {
 		{"quant_config.json", 4 * mib}, {"hf_quant_config.json", 4 * mib}, {"quanto_qmap.json", 4 * mib}}
 }
 
+// Embeddings lists the files of sentence-transformers, which say how a model makes embeddings. A packed file does not
+// contain them: its manifest has the information (F26).
+func Embeddings() []File {
+	const mib = 1 << 20
+	return []File{{"modules.json", mib}, {"sentence_bert_config.json", mib}, {"1_Pooling/config.json", mib},
+		{"2_Normalize/config.json", mib}, {"config_sentence_transformers.json", mib}}
+}
+
 // Limit is the maximum size in bytes of the file of that name; 0 for other names.
 func Limit(name string) int64 {
-	for _, f := range append(All(), Quantization()...) {
+	for _, f := range slices.Concat(All(), Quantization(), Embeddings()) {
 		if f.Name == name {
 			return f.Limit
 		}

@@ -20,6 +20,11 @@ func (m *Manifest) check() error {
 	if err := m.Activation.Check(); err != nil {
 		return err
 	}
+	if m.Pooling != nil {
+		if err := m.Pooling.Check(); err != nil {
+			return fmt.Errorf("manifest: %w", err)
+		}
+	}
 	for i := range m.Packed {
 		if err := m.Packed[i].check(); err != nil {
 			return err
@@ -156,7 +161,7 @@ func (e *Entry) check() error {
 func (p *Plain) check() error {
 	if file, embedded := strings.CutPrefix(p.Name, FilePrefix); embedded {
 		limit := modelfile.Limit(file)
-		if limit == 0 || p.DType != safetensors.U8 || len(p.Shape) != 1 {
+		if !slices.Contains(modelfile.Names(), file) || p.DType != safetensors.U8 || len(p.Shape) != 1 {
 			return fmt.Errorf("%w: tensor %q, %s %v: what is stored under %s are the bytes of %s (F7)",
 				pack.ErrCorrupt, p.Name, p.DType, p.Shape, FilePrefix, strings.Join(modelfile.Names(), ", "))
 		}

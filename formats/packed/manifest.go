@@ -6,6 +6,7 @@
 package packed
 
 import (
+	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -34,7 +35,8 @@ type Manifest struct {
 	Tool   string `json:"tool"`   // "lowpack 0.1.0"
 	Family string `json:"family"` // model family; "" = weights only
 
-	Activation Activation `json:"activation"` // of all quantized linear layers
+	Activation Activation       `json:"activation"`        // of all quantized linear layers
+	Pooling    *pooling.Pooling `json:"pooling,omitempty"` // of embeddings; nil = the model makes none
 
 	Packed []Entry `json:"packed"` // quantized tensors, by name
 	// every other tensor of the file except entry data and golden outputs, in file order

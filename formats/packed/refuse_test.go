@@ -5,10 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/modelfile"
+	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -52,6 +54,10 @@ func TestRefusals(t *testing.T) {
 		"F6: one entry too many": func(m *Manifest) {
 			m.Packed = append(m.Packed, m.Packed[1])
 			m.Packed[2].Name += "~"
+		},
+		"F26: pooling mode": func(m *Manifest) { m.Pooling = &pooling.Pooling{Mode: "cls"} },
+		"F26: pooling of nothing": func(m *Manifest) {
+			m.Pooling = &pooling.Pooling{Mode: pooling.Mean, MaxTokens: -1}
 		},
 		"F7: missing plain":       func(m *Manifest) { m.Plain = m.Plain[1:] },
 		"F7: plain out of order":  func(m *Manifest) { m.Plain[0], m.Plain[1] = m.Plain[1], m.Plain[0] },
@@ -213,6 +219,12 @@ func TestEmbeddedSizes(t *testing.T) {
 		p.Shape[0]++
 		if err := p.check(); !errors.Is(err, pack.ErrLimit) || !strings.Contains(err.Error(), f.Name) {
 			t.Errorf("%s of %d bytes: %v", f.Name, p.Shape[0], err)
+		}
+	}
+	for _, f := range slices.Concat(modelfile.Quantization(), modelfile.Embeddings()) {
+		p := Plain{Name: FilePrefix + f.Name, DType: "U8", Shape: []int{1}, SHA256: placeholder}
+		if err := p.check(); !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%s is embedded: %v", f.Name, err)
 		}
 	}
 }

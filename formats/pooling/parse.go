@@ -1,0 +1,211 @@
+package pooling
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/formats/modelfile"
+	"github.com/lowpack/lowpack/internal/jsonread"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// The files of sentence-transformers.
+const (
+	modulesFile     = "modules.json"
+	transformerFile = "sentence_bert_config.json"
+	poolingFile     = "1_Pooling/config.json"
+	normalizeFile   = "2_Normalize/config.json"
+	promptsFile     = "config_sentence_transformers.json"
+	tokenizerFile   = "tokenizer_config.json"
+)
+
+// remedy ends errors about what lowpack does not compute.
+const remedy = "remove " + modulesFile + " to convert the model without embeddings"
+
+// Parse reads the files of a checkpoint; file returns the bytes of one that exists, hidden is the size of the hidden
+// states, and positions is the number of tokens that the model was made for. The result is nil without a modules.json.
+// Errors name file and key, and wrap pack.ErrCorrupt or pack.ErrUnsupported.
+func Parse(file func(name string) (data []byte, ok bool), hidden, positions int) (*Pooling, error) {
+	if _, ok := file(modulesFile); !ok {
+		return nil, nil
+	}
+	p := &Pooling{}
+	for _, read := range []struct {
+		name     string
+		required bool
+		read     func(v *jsonread.Value) error
+	}{
+		{modulesFile, true, p.readModules},
+		{tokenizerFile, false, p.readTokenizer},
+		{transformerFile, false, p.readTransformer},
+		{poolingFile, true, func(v *jsonread.Value) error { return p.readPooling(v, hidden) }},
+		{normalizeFile, false, readNormalize},
+	} {
+		data, ok := file(read.name)
+		if !ok && read.required {
+			return nil, fmt.Errorf("%w: %s is missing; %s asks for it, %s", pack.ErrCorrupt, read.name, modulesFile,
+				remedy)
+		}
+		if !ok {
+			continue
+		}
+		v, err := jsonread.Parse(data, int(modelfile.Limit(read.name)))
+		if err == nil {
+			err = read.read(v)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", read.name, err)
+		}
+	}
+	if p.MaxTokens >= positions {
+		p.MaxTokens = 0
+	}
+	return p, nil
+}
+
+// moduleKinds are the modules in their order; the last one may be absent.
+var moduleKinds = []string{"Transformer", "Pooling", "Normalize"}
+
+// readModules demands a transformer, its pooling, and no more than a normalization behind them.
+func (p *Pooling) readModules(v *jsonread.Value) error {
+	if v.Kind != jsonread.Array {
+		return fmt.Errorf("%w: %s where a list of modules is expected", pack.ErrCorrupt, v.Kind)
+	}
+	places := map[string]string{"Pooling": path.Dir(poolingFile), "Normalize": path.Dir(normalizeFile)}
+	var kinds []string
+	for i := range v.Items {
+		name, _ := v.Items[i].Get("type").Str()
+		place, ok := v.Items[i].Get("path").Str()
+		if !ok || name == "" {
+			return fmt.Errorf("%w: module %d has no type or no path", pack.ErrCorrupt, i)
+		}
+		kind := name[strings.LastIndexByte(name, '.')+1:]
+		switch {
+		case !strings.HasPrefix(name, "sentence_transformers."), !slices.Contains(moduleKinds, kind):
+			return fmt.Errorf("%w: module %d is a %.80q; there are Transformer, Pooling and Normalize; %s",
+				pack.ErrUnsupported, i, name, remedy)
+		case place != places[kind]:
+			return fmt.Errorf("%w: module %d, %s, has the path %.80q; want %q", pack.ErrUnsupported, i, kind, place,
+				places[kind])
+		}
+		kinds = append(kinds, kind)
+	}
+	p.Normalize = len(kinds) == 3
+	if !slices.Equal(kinds, moduleKinds[:max(2, min(len(kinds), 3))]) {
+		return fmt.Errorf("%w: the modules are %s; want Transformer, Pooling and, where vectors are normalized, "+
+			"Normalize; %s", pack.ErrUnsupported, strings.Join(kinds, ", "), remedy)
+	}
+	return nil
+}
+
+// readTokenizer reads the length at which the tokenizer of a checkpoint cuts texts; a number that no text reaches says
+// that it does not.
+func (p *Pooling) readTokenizer(v *jsonread.Value) error {
+	if n, ok := v.Get("model_max_length").Int(); ok && n > 0 && n <= mostTokens {
+		p.MaxTokens = int(n)
+	}
+	return nil
+}
+
+// readNormalize demands that the vector of the text is what the third module normalizes.
+func readNormalize(v *jsonread.Value) error {
+	return eachKey(v, func(key string, v *jsonread.Value) bool {
+		return (key == "module_input_name" || key == "module_output_name") && v.Text == "sentence_embedding"
+	})
+}
+
+// readTransformer reads how the first module makes hidden states of a text.
+func (p *Pooling) readTransformer(v *jsonread.Value) error {
+	return eachKey(v, func(key string, v *jsonread.Value) bool {
+		switch key {
+		case "max_seq_length":
+			n, ok := v.Int()
+			if ok {
+				p.MaxTokens = int(n)
+			}
+			return v.Kind == jsonread.Null || ok && n > 0 && n <= mostTokens
+		case "do_lower_case":
+			return v.Kind == jsonread.Bool && !v.Bool
+		case "transformer_task":
+			return v.Text == "feature-extraction"
+		case "module_output_name":
+			return v.Text == "token_embeddings"
+		case "modality_config":
+			return plainText(v)
+		case "processing_kwargs":
+			return len(v.Members) == 0
+		case "unpad_inputs": // how a batch lies in memory
+			return true
+		}
+		return false
+	})
+}
+
+// plainText reports whether texts go to the model as they are, not as messages, and come back as hidden states.
+func plainText(v *jsonread.Value) bool {
+	text := v.Get("text")
+	if text == nil {
+		return false
+	}
+	method, _ := text.Get("method").Str()
+	output, _ := text.Get("method_output_name").Str()
+	return len(v.Members) == 1 && len(text.Members) == 2 && method == "forward" && output == "last_hidden_state"
+}
+
+// readPooling reads the second module: the names of modes, or in older files a key for each.
+func (p *Pooling) readPooling(v *jsonread.Value, hidden int) error {
+	err := eachKey(v, func(key string, v *jsonread.Value) bool {
+		n, isInt := v.Int()
+		switch key {
+		case "embedding_dimension", "word_embedding_dimension":
+			return isInt && n == int64(hidden)
+		case "include_prompt": // without it, a mean leaves out tokens that the server cannot tell apart
+			return v.Kind == jsonread.Bool && v.Bool
+		case "pooling_mode":
+			return p.choose(Mode(v.Text))
+		}
+		for _, m := range modes {
+			if m.key == key {
+				return v.Kind == jsonread.Bool && (!v.Bool || p.choose(m.mode))
+			}
+		}
+		return strings.HasPrefix(key, "pooling_mode_") && v.Kind == jsonread.Bool && !v.Bool
+	})
+	if err == nil && p.Mode == "" {
+		err = fmt.Errorf("%w: no pooling mode is chosen", pack.ErrCorrupt)
+	}
+	return err
+}
+
+// choose sets the mode, if it is known and the only one.
+func (p *Pooling) choose(m Mode) bool {
+	first := p.Mode == "" || p.Mode == m
+	p.Mode = m
+	return first && p.Check() == nil
+}
+
+// eachKey calls read with every key of an object and its value; the key for which it returns false is named.
+func eachKey(v *jsonread.Value, read func(key string, v *jsonread.Value) bool) error {
+	if v.Kind != jsonread.Object {
+		return fmt.Errorf("%w: %s where an object is expected", pack.ErrCorrupt, v.Kind)
+	}
+	for i := range v.Members {
+		if m := &v.Members[i]; !read(m.Key, &m.Value) {
+			return fmt.Errorf("%w: %.80q is %s, which is not supported; %s", pack.ErrUnsupported, m.Key, show(&m.Value),
+				remedy)
+		}
+	}
+	return nil
+}
+
+func show(v *jsonread.Value) string {
+	switch v.Kind {
+	case jsonread.Bool:
+		return fmt.Sprint(v.Bool)
+	case jsonread.Number, jsonread.String:
+		return fmt.Sprintf("%.80q", v.Text)
+	}
+	return v.Kind.String()
+}

@@ -1,0 +1,180 @@
+package pooling
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+const hidden, positions = 64, 1024
+
+// lookup finds files by name.
+func lookup(files map[string][]byte) func(string) ([]byte, bool) {
+	return func(name string) ([]byte, bool) {
+		data, ok := files[name]
+		return data, ok
+	}
+}
+
+// TestFiles: what the files of a pooling declare is that pooling.
+func TestFiles(t *testing.T) {
+	for _, mode := range []Mode{LastToken, Mean} {
+		for _, normalize := range []bool{false, true} {
+			for _, most := range []int{0, 512} {
+				want := Pooling{mode, normalize, most}
+				got, err := Parse(lookup(want.Files(hidden)), hidden, positions)
+				if err != nil || *got != want {
+					t.Errorf("%+v: %+v, %v", want, got, err)
+				}
+			}
+		}
+	}
+	if p, err := Parse(lookup(nil), hidden, positions); p != nil || err != nil {
+		t.Errorf("without modules.json: %v, %v", p, err)
+	}
+}
+
+// TestSavedBySix: the files that sentence-transformers 6 writes.
+func TestSavedBySix(t *testing.T) {
+	files := map[string][]byte{
+		modulesFile: []byte(`[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
+			{"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.sentence_transformer.modules.pooling.Pooling"},
+			{"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.base.modules.normalize.Normalize"}]`),
+		transformerFile: []byte(`{"transformer_task": "feature-extraction", "modality_config": {"text": {"method": "forward",
+			"method_output_name": "last_hidden_state"}}, "module_output_name": "token_embeddings", "unpad_inputs": null}`),
+		poolingFile:   []byte(`{"embedding_dimension": 64, "pooling_mode": "mean", "include_prompt": true}`),
+		normalizeFile: []byte(`{"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}`),
+	}
+	if p, err := Parse(lookup(files), hidden, positions); err != nil || *p != (Pooling{Mode: Mean, Normalize: true}) {
+		t.Errorf("%v, %v", p, err)
+	}
+}
+
+// TestMaxTokens: a text is as long as the transformer declares, else the tokenizer, if that is shorter than what the
+// model was made for.
+func TestMaxTokens(t *testing.T) {
+	for _, c := range []struct {
+		transformer, tokenizer string
+		want                   int
+	}{
+		{`{"max_seq_length": 512}`, `{"model_max_length": 200}`, 512},
+		{`{"max_seq_length": null}`, `{"model_max_length": 200}`, 200},
+		{`{}`, `{"model_max_length": 1000000000000000019884624838656}`, 0},
+		{`{}`, `{"model_max_length": 1024}`, 0},
+		{`{}`, `{"model_max_length": 1023}`, 1023},
+		{`{"max_seq_length": 2048}`, `{}`, 0},
+	} {
+		files := (&Pooling{Mode: Mean}).Files(hidden)
+		files[transformerFile], files[tokenizerFile] = []byte(c.transformer), []byte(c.tokenizer)
+		if p, err := Parse(lookup(files), hidden, positions); err != nil || p.MaxTokens != c.want {
+			t.Errorf("%s, %s: %v, %v; want %d", c.transformer, c.tokenizer, p, err, c.want)
+		}
+	}
+}
+
+// TestRefused: what is not computed is an error that names file and key.
+func TestRefused(t *testing.T) {
+	const pooled = `"word_embedding_dimension": 64, "pooling_mode_lasttoken": true`
+	module := func(path, kind string) string { return fmt.Sprintf(`{"path": %q, "type": %q}`, path, kind) }
+	transformer, pool := module("", "sentence_transformers.models.Transformer"),
+		module("1_Pooling", "sentence_transformers.models.Pooling")
+	norm := module("2_Normalize", "sentence_transformers.models.Normalize")
+	for _, c := range []struct{ file, text, want string }{
+		{poolingFile, "", "1_Pooling/config.json is missing"},
+		{poolingFile, `{"pooling_mode_cls_token": true}`, `"pooling_mode_cls_token" is true`},
+		{poolingFile, `{"pooling_mode_max_tokens": true, ` + pooled + `}`, `"pooling_mode_max_tokens" is true`},
+		{poolingFile, `{"pooling_mode_weightedmean_tokens": true}`, `"pooling_mode_weightedmean_tokens" is true`},
+		{poolingFile, `{"pooling_mode_mean_tokens": true, ` + pooled + `}`, `"pooling_mode_lasttoken" is true`},
+		{poolingFile, `{"pooling_mode": "cls"}`, `"pooling_mode" is "cls"`},
+		{poolingFile, `{"pooling_mode": ["lasttoken", "mean"]}`, `"pooling_mode" is an array`},
+		{poolingFile, `{"word_embedding_dimension": 65}`, `"word_embedding_dimension" is "65"`},
+		{poolingFile, `{` + pooled + `, "include_prompt": false}`, `"include_prompt" is false`},
+		{poolingFile, `{` + pooled + `, "frob": 1}`, `"frob" is "1"`},
+		{poolingFile, `{"pooling_mode_lasttoken": false}`, "no pooling mode is chosen"},
+		{poolingFile, `[]`, "array where an object is expected"},
+		{transformerFile, `{"do_lower_case": true}`, `"do_lower_case" is true`},
+		{transformerFile, `{"max_seq_length": 0}`, `"max_seq_length" is "0"`},
+		{transformerFile, `{"transformer_task": "text-generation"}`, `"transformer_task" is "text-generation"`},
+		{transformerFile, `{"modality_config": {"message": {"method": "forward",
+			"method_output_name": "last_hidden_state"}}}`, `"modality_config" is an object`},
+		{transformerFile, `{"modality_config": {"text": {"method": "get_text_features",
+			"method_output_name": "last_hidden_state"}}}`, `"modality_config" is an object`},
+		{transformerFile, `{"processing_kwargs": {"text": {"padding": true}}}`, `"processing_kwargs" is an object`},
+		{modulesFile, `{}`, "object where a list of modules is expected"},
+		{modulesFile, `[` + transformer + `]`, "the modules are Transformer"},
+		{modulesFile, `[` + transformer + "," + norm + "," + pool + `]`, "the modules are Transformer, Normalize, Pooling"},
+		{modulesFile, `[` + transformer + "," + pool + "," + norm + "," + norm + `]`, "Normalize, Normalize"},
+		{modulesFile, `[` + transformer + "," + pool + "," + module("2_Dense", "sentence_transformers.models.Dense") + `]`,
+			`module 2 is a "sentence_transformers.models.Dense"`},
+		{modulesFile, `[` + module("", "custom.Transformer") + "," + pool + `]`, `module 0 is a "custom.Transformer"`},
+		{modulesFile, `[` + transformer + "," + module("pool", "sentence_transformers.models.Pooling") + `]`,
+			`has the path "pool"`},
+		{modulesFile, `[` + module("0_T", "sentence_transformers.models.Transformer") + "," + pool + `]`,
+			`has the path "0_T"`},
+		{normalizeFile, `{"module_input_name": "token_embeddings"}`, `"module_input_name" is "token_embeddings"`},
+		{modulesFile, `[{"path": ""}]`, "has no type or no path"},
+	} {
+		files := maps.Clone((&Pooling{Mode: LastToken, Normalize: true}).Files(hidden))
+		if files[c.file] = []byte(c.text); c.text == "" {
+			delete(files, c.file)
+		}
+		_, err := Parse(lookup(files), hidden, positions)
+		if err == nil || !strings.HasPrefix(strings.TrimPrefix(err.Error(), pack.ErrCorrupt.Error()+": "), c.file) ||
+			!strings.Contains(err.Error(), c.want) ||
+			!errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrCorrupt) {
+			t.Errorf("%s %s: %v; want %s", c.file, c.text, err, c.want)
+		}
+	}
+}
+
+// TestCheck: undefined values of a manifest are refused.
+func TestCheck(t *testing.T) {
+	for _, p := range []Pooling{{}, {Mode: "cls"}, {Mode: Mean, MaxTokens: -1},
+		{Mode: Mean, MaxTokens: mostTokens + 1}} {
+		if p.Check() == nil {
+			t.Errorf("%+v is taken", p)
+		}
+	}
+}
+
+// TestPrompts: the names of prompts that are not empty, in order, and the usual one.
+func TestPrompts(t *testing.T) {
+	file := func(text string) func(string) ([]byte, bool) {
+		return lookup(map[string][]byte{promptsFile: []byte(text)})
+	}
+	for text, want := range map[string]string{
+		`{"prompts": {"query": "Query: ", "document": "", "web": "w"}, "default_prompt_name": "web"}`: `[query web] "web"`,
+		`{"prompts": {"query": "Query: "}, "default_prompt_name": null}`:                              `[query] ""`,
+		`{}`: `[] ""`, `[`: `[] ""`,
+	} {
+		names, usual := Prompts(file(text))
+		if got := fmt.Sprintf("%v %q", names, usual); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// FuzzParse: whatever the files hold, Parse returns a pooling that passes Check, or an error.
+func FuzzParse(f *testing.F) {
+	files := (&Pooling{LastToken, true, 512}).Files(hidden)
+	f.Add(files[modulesFile], files[poolingFile], files[transformerFile])
+	f.Fuzz(func(t *testing.T, modules, pool, transformer []byte) {
+		files := map[string][]byte{modulesFile: modules, poolingFile: pool, transformerFile: transformer}
+		p, err := Parse(lookup(files), hidden, positions)
+		if err != nil {
+			return
+		}
+		if err := p.Check(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse(lookup(p.Files(hidden)), hidden, positions)
+		if err != nil || *again != *p || bytes.Contains([]byte(p.String()), []byte("%!")) {
+			t.Errorf("%+v, then %+v, %v", p, again, err)
+		}
+	})
+}
