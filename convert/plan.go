@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/lowpack/lowpack/convert/internal/pipeline"
@@ -22,6 +23,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/filerr"
@@ -44,6 +46,7 @@ type Plan struct {
 	source   *checkpoint.Checkpoint
 	read     pipeline.ReadFunc
 	model    *model.Description          // nil for weights alone
+	pooling  *pooling.Pooling            // nil = the checkpoint declares no embeddings
 	scheme   *quantized.Scheme           // of codes in another format; nil: none
 	layers   map[string]*quantized.Layer // that these are in, by the name of the weight
 	steps    []*step                     // one per row
@@ -173,6 +176,21 @@ func (p *Plan) describe() (err error) {
 		return err
 	}
 	p.Family, p.Notes = p.model.Family, append(p.Notes, p.model.Notes()...)
+	return p.describePooling()
+}
+
+// describePooling reads how the model makes embeddings, if it does.
+func (p *Plan) describePooling() (err error) {
+	if p.pooling, err = pooling.Parse(p.source.File, p.model.Hidden, p.model.MaxPositions); p.pooling == nil {
+		return err
+	}
+	if names, usual := pooling.Prompts(p.source.File); usual != "" {
+		p.note("config_sentence_transformers.json names prompts (%s), and %q as that of every text: whoever asks for "+
+			"embeddings puts it in front of the text", strings.Join(names, ", "), usual)
+	} else if len(names) > 0 {
+		p.detail("config_sentence_transformers.json names prompts (%s): whoever asks for embeddings puts them in "+
+			"front of the text", strings.Join(names, ", "))
+	}
 	return nil
 }
 
@@ -189,7 +207,7 @@ func embeddedFiles(c *checkpoint.Checkpoint) (names []string) {
 
 // fillContents lists the contents of the packed file.
 func (p *Plan) fillContents() error {
-	m := packed.Manifest{Tool: version.Tool, Family: p.Family, Recipe: p.Recipe}
+	m := packed.Manifest{Tool: version.Tool, Family: p.Family, Pooling: p.pooling, Recipe: p.Recipe}
 	for _, s := range p.source.Sources() {
 		m.Sources = append(m.Sources, packed.Source{Name: s.Name, Size: s.Size})
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -226,6 +227,11 @@ func (u *unpack) copy(ctx context.Context, p packed.Plain, to io.Writer) error {
 // writeAll writes all files.
 func (u *unpack) writeAll(ctx context.Context, d *atomicfile.Dir) error {
 	for _, name := range slices.Sorted(maps.Keys(u.files)) {
+		if folder := path.Dir(name); folder != "." { // no two files are in one
+			if err := d.Mkdir(folder); err != nil {
+				return err
+			}
+		}
 		if err := d.WriteFile(name, func(to io.Writer) error {
 			_, err := to.Write(u.files[name])
 			return err

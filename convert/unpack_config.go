@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,6 +45,9 @@ func (u *unpack) planFiles() (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if pooled := u.in.Manifest().Pooling; pooled != nil {
+		maps.Copy(u.files, pooled.Files(u.model.Hidden))
 	}
 	u.files[configFile], err = u.declare(config)
 	return err

@@ -11,7 +11,9 @@ import (
 
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/internal/testkit/long"
+	"github.com/lowpack/lowpack/internal/testkit/pooled"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
@@ -31,6 +33,7 @@ var alternatives = map[string][]string{
 	"golden":     {"none", "full", "kernel"},
 	"family":     {"", "llama", "qwen2", "bitnet"},
 	"activation": {"token", "group:32", "group:64"},
+	"mode":       {"lasttoken", "mean"},
 }
 
 // omitted are fields that a manifest leaves out where they say nothing, with a value that says something, by the
@@ -39,6 +42,8 @@ var omitted = map[string]map[string]any{
 	"packed.#":       {"zero": true, "min": true, "order": true, "calibrated": true},
 	"packed.#.scale": {"signed": true, "group": 64.0},
 	"activation":     {"size": 64.0},
+	"":               {"pooling": map[string]any{"mode": "mean"}},
+	"pooling":        {"normalize": true, "max_tokens": 5.0},
 	"recipe": {"calibration": map[string]any{"method": "mean-square", "text_sha256": sum(nil),
 		"tokens": 4096.0}},
 }
@@ -51,7 +56,7 @@ var onlyTaken = packed.Recipe{Golden: "none"}
 // covered. Two lies that go together, a calibration of imported codes, are refused too.
 func TestMetadata(t *testing.T) {
 	for like, recipe := range map[string]packed.Recipe{
-		"qwen3-8b-gptq":     onlyTaken,
+		"qwen3-8b-gptq":     onlyTaken, // with embeddings
 		"llama3-8b":         onlyTaken,
 		"llama-3.2-1b":      {Golden: "none", Quant: "int4", Scale: "group:32", AllowLossy: true, Head: "int8"},
 		"llama-3.2-1b.gguf": {Golden: "none", Quant: "int4", Scale: "group:32", AllowLossy: true},
@@ -60,6 +65,9 @@ func TestMetadata(t *testing.T) {
 			t.Parallel()
 			source := filepath.Join(t.TempDir(), "checkpoint")
 			tinymodel.Miniature(t, strings.TrimSuffix(like, ".gguf"), source)
+			if like == "qwen3-8b-gptq" {
+				pooled.Declare(t, source, pooling.Pooling{Mode: pooling.LastToken})
+			}
 			if strings.HasSuffix(like, ".gguf") {
 				packed := tinymodel.Converted(t, source, recipe)
 				source += ".gguf"

@@ -55,6 +55,9 @@ func (s *session) compareWith(c *checkpoint.Checkpoint) error {
 	if err := o.checkActivation(); err != nil {
 		return err
 	}
+	if err := o.checkPooling(); err != nil {
+		return err
+	}
 	if err := o.each(Source, "checkpoint",
 		slices.Concat(o.files(), o.quantized(), o.kept(), o.embedded())); err != nil {
 		return err

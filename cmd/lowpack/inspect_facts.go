@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/golden"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -35,6 +36,7 @@ type facts struct {
 	Tokenizer      string   `json:"tokenizer,omitempty"` // its kind, if it loads
 	TokenizerError string   `json:"tokenizer_error,omitempty"`
 	ChatTemplates  []string `json:"chat_templates,omitempty"` // names
+	Embeddings     string   `json:"embeddings,omitempty"`     // how they are made of the hidden states; "" = none are
 
 	Golden  *goldenFacts `json:"golden,omitempty"`  // of packed files
 	Verify  string       `json:"verify,omitempty"`  // the command that verifies the file
@@ -75,6 +77,9 @@ func (v *inspection) factsOfPacked(f *packed.File) {
 		s.QuantizedBits = float64(bits) / float64(weights)
 	}
 	s.Golden = v.goldenOf(f)
+	if p := v.Manifest.Pooling; p != nil {
+		s.Embeddings = p.String()
+	}
 	s.Verify = "lowpack verify " + shellWord(v.Path) + " --source CHECKPOINT"
 	v.factsOf(f.Embedded)
 	for i := range s.KVCache {
@@ -86,6 +91,11 @@ func (v *inspection) factsOfCheckpoint(ctx context.Context, ck *checkpoint.Check
 	if err := v.factsOf(ck.File); err != nil && !errors.Is(err, pack.ErrUnsupported) {
 		v.Summary.Convert = "refused: " + err.Error() // for the same reason; to plan would read the tokenizer again
 		return
+	}
+	if v.Model != nil { // what is not supported is a reason to refuse the conversion
+		if p, err := pooling.Parse(ck.File, v.Model.Hidden, v.Model.MaxPositions); err == nil && p != nil {
+			v.Summary.Embeddings = p.String()
+		}
 	}
 	v.Summary.Convert = v.conversion(ctx)
 }
@@ -294,6 +304,9 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 		add("chat template", "yes (%s)", strings.Join(s.ChatTemplates, ", "))
 	} else {
 		add("chat template", "no")
+	}
+	if s.Embeddings != "" {
+		add("embeddings", "%s", s.Embeddings)
 	}
 	var perToken, memory []string
 	for _, c := range s.KVCache {

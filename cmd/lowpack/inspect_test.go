@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/pooling"
+	"github.com/lowpack/lowpack/internal/testkit/pooled"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
 // inspected returns the summary of inspect --json for a file.
@@ -118,6 +122,23 @@ func TestInspectFacts(t *testing.T) {
 		}
 		if s.Verify != "lowpack verify "+path+" --source CHECKPOINT" {
 			t.Errorf("%q", s.Verify)
+		}
+	}
+}
+
+// TestInspectEmbeddings: inspect says of a checkpoint and of its packed file how they make embeddings, and of others
+// nothing.
+func TestInspectEmbeddings(t *testing.T) {
+	p := pooling.Pooling{Mode: pooling.Mean, Normalize: true}
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	tinymodel.Miniature(t, "qwen3-0.6b", dir)
+	if s := inspected(t, dir); s.Embeddings != "" {
+		t.Errorf("without modules.json: %q", s.Embeddings)
+	}
+	pooled.Declare(t, dir, p)
+	for _, path := range []string{dir, tinymodel.Converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"})} {
+		if s := inspected(t, path); s.Embeddings != "mean of all tokens, normalized" {
+			t.Errorf("%s: %q", path, s.Embeddings)
 		}
 	}
 }

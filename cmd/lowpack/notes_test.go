@@ -24,6 +24,8 @@ var noteKinds = map[string]string{
 	"%s is not followed: %s":                                        "",
 	"act_bits is not followed: %s":                                  "",
 	"config.json declares %s, but all modules hold floats":          "see whether this is the checkpoint",
+	"config_sentence_transformers.json names prompts (%s), and":     "puts it in front of the text",
+	"config_sentence_transformers.json names prompts (%s): ":        "",
 	"there is no config.json":                                       "put it beside them",
 	"there is no tokenizer.json, tokenizer.model, or vocab.json":    "Put the tokenizer of the model beside",
 	"the packed file will not run text: %v":                         "convert again",

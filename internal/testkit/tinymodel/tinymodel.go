@@ -11,7 +11,9 @@ import (
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/formats/synth"
+	"github.com/lowpack/lowpack/internal/testkit/pooled"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
@@ -49,6 +51,17 @@ func WithTemplate(t testing.TB, template string) string {
 	if err := os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return Converted(t, dir, packed.Recipe{Golden: "none"})
+}
+
+// Pooled returns a packed file of the same model that makes embeddings.
+func Pooled(t testing.TB, p pooling.Pooling) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet-packed"))); err != nil {
+		t.Fatal(err)
+	}
+	pooled.Declare(t, dir, p)
 	return Converted(t, dir, packed.Recipe{Golden: "none"})
 }
 

@@ -221,6 +221,8 @@ var texts = []string{
 	"hf_quant_config.json", "quanto_qmap.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model",
 	"vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "special_tokens_map.json",
 	"added_tokens.json",
+	"modules.json", "sentence_bert_config.json", "1_Pooling/config.json", "2_Normalize/config.json",
+	"config_sentence_transformers.json",
 }
 
 const indexName = "model.safetensors.index.json"

@@ -1,0 +1,77 @@
+package convert
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/pooling"
+	"github.com/lowpack/lowpack/internal/testkit/pooled"
+)
+
+// TestPooling: the manifest has the pooling that a checkpoint declares, repack and unpack keep it, and prompts are
+// noted.
+func TestPooling(t *testing.T) {
+	want := pooling.Pooling{Mode: pooling.LastToken, Normalize: true, MaxTokens: 512}
+	dir := mini(t, "qwen3-0.6b", nil)
+	if p := convertTo(t, dir, plain(packed.Recipe{Quant: "none"})).Manifest().Pooling; p != nil {
+		t.Fatalf("without modules.json: %v", p)
+	}
+	pooled.Declare(t, dir, want)
+	if err := os.WriteFile(filepath.Join(dir, "config_sentence_transformers.json"),
+		[]byte(`{"prompts": {"query": "Instruct: "}, "default_prompt_name": "query"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(t.Context(), dir, plain(packed.Recipe{Quant: "none"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, `names prompts (query), and "query"`) {
+		t.Errorf("notes: %s", notes)
+	}
+	path := converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"})
+	repacked := filepath.Join(t.TempDir(), "repacked.safetensors")
+	if _, err := Repack(context.Background(), path, repacked, RepackOptions{Layout: "vnni4i"}); err != nil {
+		t.Fatal(err)
+	}
+	unpacked := filepath.Join(t.TempDir(), "unpacked")
+	if _, err := Unpack(context.Background(), path, unpacked, UnpackOptions{Form: FormBF16}); err != nil {
+		t.Fatal(err)
+	}
+	again := converted(t, unpacked, packed.Recipe{Quant: "none", Golden: "none"})
+	for _, file := range []string{path, repacked, again} {
+		f, err := packed.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if got := f.Manifest().Pooling; got == nil || *got != want {
+			t.Errorf("%s: pooling %v", filepath.Base(file), got)
+		}
+		for _, s := range f.Manifest().Plain {
+			if strings.Contains(s.Name, "modules") || strings.Contains(s.Name, "Pooling") {
+				t.Errorf("%s: %s is embedded", filepath.Base(file), s.Name)
+			}
+		}
+	}
+}
+
+// TestPoolingRefused: a checkpoint with another module is not converted, and the error says what to do.
+func TestPoolingRefused(t *testing.T) {
+	dir := mini(t, "qwen3-0.6b", nil)
+	pooled.Declare(t, dir, pooling.Pooling{Mode: pooling.Mean})
+	config := `{"word_embedding_dimension": 7, "pooling_mode_mean_tokens": true}`
+	if err := os.WriteFile(filepath.Join(dir, "1_Pooling", "config.json"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := NewPlan(t.Context(), dir, plain(packed.Recipe{Quant: "none"}))
+	if err == nil || !strings.Contains(err.Error(), "1_Pooling/config.json") ||
+		!strings.Contains(err.Error(), "word_embedding_dimension") ||
+		!strings.Contains(err.Error(), "remove modules.json") {
+		t.Error(err)
+	}
+}
