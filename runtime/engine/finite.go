@@ -11,7 +11,7 @@ import (
 type NonFinite struct {
 	Chunk    int    // index of the chunk in the batch
 	Position int    // of the token in its sequence
-	Step     string // "attention of layer 3", "feed-forward of layer 3" or "output head"
+	Step     string // "attention of layer 3", "feed-forward of layer 3", "final norm" or "output head"
 }
 
 func (e *NonFinite) Error() string {

@@ -16,6 +16,9 @@ type Chunk struct {
 	Tokens []int
 	// Logits receives the logits after each of the last len(Logits)/Vocab tokens. Empty = no logits.
 	Logits []float32
+	// Hidden receives the hidden states after the final norm (NUMERICS N79) of each of the last len(Hidden)/Hidden
+	// tokens, float32, one after another. Empty = no hidden states; a device computes none.
+	Hidden []float32
 	// Err is set by Forward: nil, or what kept this chunk alone from being appended, a *NonFinite or pack.ErrLimit.
 	Err error
 
@@ -27,15 +30,15 @@ type Chunk struct {
 }
 
 // Forward appends the tokens of all chunks to their sequences, at most one chunk per sequence, and computes the
-// requested logits. One call with many sequences reads the weights once for all of them. The tokens go through the
-// model in passes of at most Options.Batch; ctx is checked between blocks.
+// requested logits and hidden states. One call with many sequences reads the weights once for all of them. The tokens
+// go through the model in passes of at most Options.Batch; ctx is checked between blocks.
 //
 // A chunk whose values overflow fails alone: its Err says where, its sequence keeps its old length, and the other
 // chunks are computed. So does one whose sequence reaches other rotations (NUMERICS N67) without the free pages to have
 // its own copies of those that it shares: pages of its own are rotated in place. Forward then returns the first Err of
-// the batch. After any other error all sequences keep their old lengths. The contents of Logits are undefined for a
-// chunk that was not appended. A file that was truncated while the engine uses it is such an error; the engine is
-// unusable afterwards.
+// the batch. After any other error all sequences keep their old lengths. The contents of Logits and Hidden are
+// undefined for a chunk that was not appended. A file that was truncated while the engine uses it is such an error; the
+// engine is unusable afterwards.
 func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,6 +103,7 @@ func (e *Engine) compute(ctx context.Context, batch []Chunk) error {
 	for i := range batch {
 		c := &batch[i]
 		silent := len(c.Tokens) - len(c.Logits)/e.desc.Vocab // tokens without logits
+		unseen := len(c.Tokens) - len(c.Hidden)/e.desc.Hidden
 		for j := -c.Seq.behind(); j < len(c.Tokens); j++ {
 			t := token{seq: c.Seq, chunk: i, pos: c.Seq.Len() + j}
 			if t.again = j < 0 && t.pos < c.Seq.rows; j < 0 {
@@ -110,6 +114,9 @@ func (e *Engine) compute(ctx context.Context, batch []Chunk) error {
 			if j >= silent {
 				t.logits = c.Logits[(j-silent)*e.desc.Vocab:][:e.desc.Vocab]
 				t.top, t.keep = c.Top, c.Keep
+			}
+			if j >= unseen {
+				t.hidden = c.Hidden[(j-unseen)*e.desc.Hidden:][:e.desc.Hidden]
 			}
 			if p.tokens = append(p.tokens, t); len(p.tokens) == e.opt.Batch {
 				if err := e.flush(ctx); err != nil {
@@ -141,6 +148,11 @@ func (e *Engine) check(batch []Chunk, i int) error {
 		return fmt.Errorf("%w: room for %d logits; %d tokens have %d each", pack.ErrUnsupported, len(c.Logits),
 			len(c.Tokens),
 			e.desc.Vocab)
+	case len(c.Hidden)%e.desc.Hidden != 0 || len(c.Hidden) > len(c.Tokens)*e.desc.Hidden:
+		return fmt.Errorf("%w: room for %d values of hidden states; %d tokens have %d each", pack.ErrUnsupported,
+			len(c.Hidden), len(c.Tokens), e.desc.Hidden)
+	case len(c.Hidden) > 0 && e.device != nil:
+		return errOption("hidden states")
 	case c.Top < 0:
 		return fmt.Errorf("%w: the top %d logits", pack.ErrUnsupported, c.Top)
 	}
@@ -206,6 +218,7 @@ func (e *Engine) layers(ctx context.Context) error {
 		}
 	}
 	e.gather(len(e.pass.tokens))
+	e.deliverHidden()
 	e.head()
 	return nil
 }

@@ -75,6 +75,7 @@ type pass struct {
 	screen    screenTask
 	exact     exactTask
 	finish    finishTask
+	hidden    hiddenTask
 }
 
 // activations holds buffers of quantized vectors, by projection.in and index of the column order.
@@ -88,6 +89,7 @@ type token struct {
 	pos    int
 	id     int
 	logits []float32 // destination of its logits; nil = not computed
+	hidden []float32 // destination of its hidden state after the final norm; nil = not computed
 	top    int       // as in Chunk
 	keep   []int
 }

@@ -70,7 +70,26 @@ func equalsReference(t *testing.T, models uint64, of features) {
 						maxDiff(row, float64s(want[i])), d.Config)
 				}
 			}
+			if seed%4 == 0 {
+				hiddenEqualsReference(t, e, ref, tokens)
+			}
 		})
+	}
+}
+
+// hiddenEqualsReference compares the hidden states of a text, and those of its end alone.
+func hiddenEqualsReference(t *testing.T, e *Engine, ref *reference.Model, tokens []int) {
+	t.Helper()
+	want, err := ref.Hidden(context.Background(), tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flat := slices.Concat(want...)
+	if got := hidden(t, e, tokens, len(tokens)); !slices.Equal(got, flat) {
+		t.Fatalf("hidden states of %d tokens differ\n%+v", len(tokens), e.desc.Config)
+	}
+	if got := hidden(t, e, tokens, 1); !slices.Equal(got, want[len(tokens)-1]) {
+		t.Fatalf("the hidden state of the last of %d tokens differs\n%+v", len(tokens), e.desc.Config)
 	}
 }
 

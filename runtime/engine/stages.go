@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lowpack/lowpack/formats/model"
 	ropes "github.com/lowpack/lowpack/internal/rotary"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -91,7 +92,7 @@ func (e *Engine) parts(batch []Chunk, at []int) (parts []Chunk, of []int) {
 		}
 		n, stage := e.part(c, at[i])
 		if c.Err = c.Seq.restage(stage); c.Err == nil {
-			parts, of = append(parts, c.slice(at[i], at[i]+n, e.desc.Vocab)), append(of, i)
+			parts, of = append(parts, c.slice(at[i], at[i]+n, &e.desc.Config)), append(of, i)
 		}
 	}
 	return parts, of
@@ -103,8 +104,8 @@ func (e *Engine) part(c *Chunk, at int) (n, stage int) {
 	r, held := &e.desc.Rope, c.Seq.Len()
 	n = len(c.Tokens) - at
 	end, original := held+n, r.OriginalMaxPositions
-	rows := len(c.Logits) / e.desc.Vocab
-	first := max(held, end-rows) // the first position with logits
+	rows := max(len(c.Logits)/e.desc.Vocab, len(c.Hidden)/e.desc.Hidden)
+	first := max(held, end-rows) // the first position with logits or hidden states
 	switch {
 	case rows == 0 && (end <= original || r.Dynamic != 0): // the next logits may need another stage in any case
 		return n, c.Seq.stage
@@ -118,11 +119,15 @@ func (e *Engine) part(c *Chunk, at int) (n, stage int) {
 	return first + 1 - held, first + 1
 }
 
-// slice returns tokens [from, to) of a chunk, with their part of the logits.
-func (c *Chunk) slice(from, to, vocab int) Chunk {
-	part, silent := *c, len(c.Tokens)-len(c.Logits)/vocab
+// slice returns tokens [from, to) of a chunk, with their part of the logits and of the hidden states.
+func (c *Chunk) slice(from, to int, d *model.Config) Chunk {
+	part := *c
+	rows := func(values []float32, size int) []float32 {
+		silent := len(c.Tokens) - len(values)/size
+		return values[max(0, from-silent)*size : max(0, to-silent)*size]
+	}
 	part.Tokens = c.Tokens[from:to]
-	part.Logits = c.Logits[max(0, from-silent)*vocab : max(0, to-silent)*vocab]
+	part.Logits, part.Hidden = rows(c.Logits, d.Vocab), rows(c.Hidden, d.Hidden)
 	return part
 }
 

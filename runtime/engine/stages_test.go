@@ -62,6 +62,18 @@ func TestStagesEqualReference(t *testing.T) {
 				}
 				s.Close()
 			}
+			states, err := ref.Hidden(t.Context(), text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, cut := range []int{7, 41, 70} {
+				if got := hiddenBy(t, e, text, cut); !slices.Equal(got, slices.Concat(states...)) {
+					t.Errorf("other hidden states in chunks of %d", cut)
+				}
+			}
+			if got := hidden(t, e, text, 33); !slices.Equal(got, slices.Concat(states[37:]...)) {
+				t.Error("other hidden states of the end of a prompt")
+			}
 			if got := logits(t, e, text, 1); !slices.Equal(got[0], want[69]) {
 				t.Error("other logits after a prompt")
 			}

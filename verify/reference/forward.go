@@ -42,21 +42,34 @@ func (m *Model) Logits(ctx context.Context, tokens []int) ([][]float32, error) {
 // Forward appends chunks to their sequences and returns the logits of every token, chunk after chunk, [token][Vocab].
 // All tokens go through a layer together, so that its weights are read once. After an error the sequences are unusable.
 func (m *Model) Forward(ctx context.Context, chunks ...Chunk) ([][]float32, error) {
+	return m.run(ctx, (*pass).logits, chunks...)
+}
+
+// Hidden returns the hidden states after the final norm of every position of a text (N79), [position][Hidden].
+func (m *Model) Hidden(ctx context.Context, tokens []int) ([][]float32, error) {
+	return m.run(ctx, (*pass).hidden, Chunk{m.NewSequence(), tokens})
+}
+
+// run appends chunks to their sequences and returns what last makes of the tokens behind the blocks.
+func (m *Model) run(ctx context.Context, last lastStep, chunks ...Chunk) ([][]float32, error) {
 	if !m.d.Rope.Staged() {
-		return m.forward(ctx, chunks...)
+		return m.forward(ctx, last, chunks...)
 	}
 	var all [][]float32
 	for _, c := range chunks {
-		logits, err := m.forwardStaged(ctx, c)
+		rows, err := m.forwardStaged(ctx, last, c)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, logits...)
+		all = append(all, rows...)
 	}
 	return all, nil
 }
 
-func (m *Model) forward(ctx context.Context, chunks ...Chunk) ([][]float32, error) {
+// lastStep is what follows the blocks: the hidden states, or the logits made of them.
+type lastStep func(p *pass) ([][]float32, error)
+
+func (m *Model) forward(ctx context.Context, last lastStep, chunks ...Chunk) ([][]float32, error) {
 	p := &pass{Model: m, ctx: ctx}
 	if err := p.embedAll(chunks); err != nil {
 		return nil, err
@@ -70,11 +83,11 @@ func (m *Model) forward(ctx context.Context, chunks ...Chunk) ([][]float32, erro
 			m.after(i, p.h)
 		}
 	}
-	logits, err := p.logits()
+	rows, err := last(p)
 	if err != nil {
 		return nil, fmt.Errorf("output head: %w", err)
 	}
-	return logits, nil
+	return rows, nil
 }
 
 // pass is the evaluation of some tokens: h[t] is the residual stream of token t, which stands at position at[t].
@@ -459,10 +472,7 @@ func (p *pass) scaled(x float32) float32 {
 }
 
 func (p *pass) logits() ([][]float32, error) {
-	if err := p.gather(); err != nil {
-		return nil, err
-	}
-	x, err := p.norm(p.h, p.final)
+	x, err := p.hidden()
 	if err != nil {
 		return nil, err
 	}
@@ -485,6 +495,14 @@ func (p *pass) logits() ([][]float32, error) {
 		}
 	}
 	return logits, nil
+}
+
+// hidden is the final norm of every token (N79).
+func (p *pass) hidden() ([][]float32, error) {
+	if err := p.gather(); err != nil {
+		return nil, err
+	}
+	return p.norm(p.h, p.final)
 }
 
 // norm applies a norm to every vector.

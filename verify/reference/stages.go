@@ -14,9 +14,9 @@ type staged struct {
 	rope  *rope // of blocks whose rotation changes; nil = that of the model
 }
 
-// forwardStaged is Forward for one chunk of a model with such rotations: the logits of a token are those of the stage
-// of the text that ends with it.
-func (m *Model) forwardStaged(ctx context.Context, c Chunk) (logits [][]float32, err error) {
+// forwardStaged is run for one chunk of a model with such rotations: what a token gets is of the stage of the text that
+// ends with it.
+func (m *Model) forwardStaged(ctx context.Context, last lastStep, c Chunk) (rows [][]float32, err error) {
 	s, from := c.Seq, len(c.Seq.ids)
 	s.ids = append(s.ids, c.Tokens...)
 	for from < len(s.ids) {
@@ -32,14 +32,14 @@ func (m *Model) forwardStaged(ctx context.Context, c Chunk) (logits [][]float32,
 			*s = *again
 			chunk.Tokens = s.ids[:to]
 		}
-		z, err := m.forward(ctx, chunk)
+		z, err := m.forward(ctx, last, chunk)
 		if err != nil {
 			return nil, err
 		}
-		logits = append(logits, z[len(z)-(to-from):]...)
+		rows = append(rows, z[len(z)-(to-from):]...)
 		from = to
 	}
-	return logits, nil
+	return rows, nil
 }
 
 // stages reports whether the rotation of a block depends on the length of the text.
