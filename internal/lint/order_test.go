@@ -44,7 +44,7 @@ var disorder = []struct{ place, what, reason string }{
 		"checks every entry, with one error for all"},
 	{"runtime/server.Server.guard", "a loop over a map",
 		"registers paths, one by one; methods keep the order of the routes"},
-	{"runtime/server.Server.serve", "context.WithTimeout",
+	{"runtime/server.Server.limited", "context.WithTimeout",
 		"the limit of --request-timeout: behind it there is an error"},
 	{"runtime/server.models.load", "time.Now, time.Since",
 		"notes how long a model took to load"},

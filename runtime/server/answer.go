@@ -111,12 +111,8 @@ func (m *model) newHead(prefix, object string, s *settings) head {
 // serve runs a job and writes the response.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, j *job) {
 	w.Header().Set("X-Lowpack-Seed", strconv.FormatInt(int64(j.seed), 10))
-	ctx := r.Context()
-	if s.o.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.o.Timeout)
-		defer cancel()
-	}
+	ctx, cancel := s.limited(r.Context())
+	defer cancel()
 	if j.origin.Derived() {
 		j.spread()
 	}
@@ -146,6 +142,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, j *job) {
 		return
 	}
 	api.WriteJSON(w, http.StatusOK, j.shape.whole(j, a.choices, a.usage()))
+}
+
+// limited returns a context that ends with Options.Timeout, if there is one. The caller calls cancel.
+func (s *Server) limited(ctx context.Context) (limited context.Context, cancel context.CancelFunc) {
+	if s.o.Timeout > 0 {
+		return context.WithTimeout(ctx, s.o.Timeout)
+	}
+	return ctx, func() {}
 }
 
 // answer accumulates the events of a job.

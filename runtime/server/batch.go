@@ -40,6 +40,7 @@ func (s *Server) batchable() map[string]bodyHandler {
 	return map[string]bodyHandler{
 		"/v1/chat/completions": s.chat,
 		"/v1/completions":      s.completions,
+		"/v1/embeddings":       s.embeddings,
 		"/v1/responses":        s.responses,
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/internal/testkit/requests"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server/batch"
@@ -69,6 +71,28 @@ func mixedBatch(n int) (lines []string, list []requests.Request) {
 		lines = append(lines, batchLine(fmt.Sprint("request ", i), list[i].Path, list[i].Body))
 	}
 	return lines, list
+}
+
+// TestBatchEmbeddings: a file of requests for embeddings gets those of a server, in the order of the requests.
+func TestBatchEmbeddings(t *testing.T) {
+	file := tinymodel.Pooled(t, pooling.Pooling{Mode: pooling.Mean})
+	s, web := serveOf(t, modelOf(t, file, "tiny", small), Options{Queue: BatchQueue})
+	text, want := "", []string{}
+	for i, input := range embedded {
+		body := fmt.Sprintf(`{"input": %q, "encoding_format": "base64"}`, input)
+		text += batchLine(fmt.Sprint(i), "/v1/embeddings", body)
+		_, _, answer := post(t, web, "/v1/embeddings", body)
+		want = append(want, strings.TrimSpace(answer))
+	}
+	out, errs, err := batchOn(t, s, text, time.Time{})
+	if err != nil || errs != "" {
+		t.Fatal(err, errs)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(out), "\n") {
+		if !strings.Contains(line, `"custom_id":"`+fmt.Sprint(i)+`"`) || !strings.Contains(line, want[i]) {
+			t.Errorf("line %d: %.300s\nwant %.300s", i, line, want[i])
+		}
+	}
 }
 
 // TestBatch: the answers to a file of requests have the same bytes at every width, with other threads and another KV

@@ -24,7 +24,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 	if j.maxTokens = defaultCompletion; b.Int("max_tokens", &j.maxTokens, 0, m.context) && j.maxTokens == 0 && !echo {
 		b.Unsupported("max_tokens", "max_tokens is 0: must be at least 1 without echo")
 	}
-	prompts := m.readPrompts(b)
+	prompts := m.readPrompts(b, "prompt")
 	if e := b.Err(); e != nil {
 		e.Write(w)
 		return
@@ -47,52 +47,52 @@ type prompt struct {
 	ids  []int
 }
 
-// readPrompts reads a string, a list of strings, a list of token ids, or a list of such lists.
-func (m *model) readPrompts(b *api.Body) (list []prompt) {
-	raw := b.Raw("prompt")
+// readPrompts reads a field that is a string, a list of strings, a list of token ids, or a list of such lists.
+func (m *model) readPrompts(b *api.Body, name string) (list []prompt) {
+	raw := b.Raw(name)
 	var (
 		texts []*string
 		ids   []api.Integers
 	)
 	switch inner := bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("[")), " \t\r\n"); {
 	case raw == nil:
-		b.Fail("prompt", "prompt is missing")
+		b.Fail(name, "%s is missing", name)
 	case raw[0] == '"':
 		texts = make([]*string, 1)
-		b.Decode("prompt", &texts[0], "a string")
+		b.Decode(name, &texts[0], "a string")
 	case raw[0] == '[' && len(inner) > 0 && inner[0] == '"':
-		b.Decode("prompt", &texts, "a list of strings")
+		b.Decode(name, &texts, "a list of strings")
 	case raw[0] == '[' && len(inner) > 0 && inner[0] == '[':
-		b.Decode("prompt", &ids, "a list of lists of token ids")
+		b.Decode(name, &ids, "a list of lists of token ids")
 	default:
 		ids = make([]api.Integers, 1)
-		b.Decode("prompt", &ids[0], "a string, a list of strings, a list of token ids, or a list of such lists")
+		b.Decode(name, &ids[0], "a string, a list of strings, a list of token ids, or a list of such lists")
 	}
 	if len(texts)+len(ids) > maxPrompts {
-		b.Fail("prompt", "%d prompts: at most %d are allowed", len(texts)+len(ids), maxPrompts)
+		b.Fail(name, "%d prompts: at most %d are allowed", len(texts)+len(ids), maxPrompts)
 	}
 	for i, text := range texts {
 		if text == nil {
-			b.Fail("prompt", "prompt[%d] is null: want a string", i)
+			b.Fail(name, "%s[%d] is null: want a string", name, i)
 			return nil
 		}
 		tokens, err := m.Tokenizer.Encode(*text, true)
-		list = append(list, m.checkPrompt(b, prompt{*text, tokens}, err))
+		list = append(list, m.checkPrompt(b, name, prompt{*text, tokens}, err))
 	}
 	for _, tokens := range ids {
-		list = append(list, m.checkPrompt(b, prompt{ids: tokens}, m.check(tokens)))
+		list = append(list, m.checkPrompt(b, name, prompt{ids: tokens}, m.check(tokens)))
 	}
 	return list
 }
 
 // checkPrompt rejects a prompt that failed to tokenize or is empty, and decodes the text of a prompt given as token
 // ids.
-func (m *model) checkPrompt(b *api.Body, p prompt, err error) prompt {
+func (m *model) checkPrompt(b *api.Body, name string, p prompt, err error) prompt {
 	if err == nil && len(p.ids) == 0 {
 		err = errNoTokens
 	}
 	if err != nil {
-		b.Unsupported("prompt", "prompt: %v", err)
+		b.Unsupported(name, "%s: %v", name, err)
 	} else if p.text == "" && len(p.ids) <= m.context { // longer prompts are rejected later
 		p.text = m.Tokenizer.Decode(p.ids, true)
 	}

@@ -25,6 +25,7 @@ var endpoints = []struct{ path, body string }{
 	{"/v1/chat/completions", `"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 3, "seed": 1`},
 	{"/v1/completions", `"prompt": "Hello", "max_tokens": 3, "seed": 1`},
 	{"/v1/responses", `"input": "Hello", "max_output_tokens": 3, "seed": 1`},
+	{"/v1/embeddings", `"input": "Hello"`},
 }
 
 // readFields parses the table.
@@ -34,7 +35,7 @@ func readFields(t *testing.T) (list []field) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile("(?m)^\\| `(\"([a-z_]+)\": .*)` \\| (.*) \\| (.*) \\| (.*) \\|$")
+	rows := regexp.MustCompile("(?m)^\\| `(\"([a-z_]+)\": .*)` \\| (.*) \\| (.*) \\| (.*) \\| (.*) \\|$")
 	for _, row := range rows.FindAllSubmatch(text, -1) {
 		f := field{name: string(row[2]), example: string(row[1]), fate: map[string]string{}}
 		for i, e := range endpoints {
@@ -48,7 +49,7 @@ func readFields(t *testing.T) (list []field) {
 // TestFieldTable: the server treats every request field as docs/REQUESTS.md says, and the table lists every field that
 // the server knows.
 func TestFieldTable(t *testing.T) {
-	_, web := serveModel(t, small, Options{Queue: 10}, requests.Template)
+	web := servePooled(t, Options{Queue: 10}, requests.Template)
 	list := readFields(t)
 	for _, e := range endpoints {
 		_, _, plain := post(t, web, e.path, "{"+e.body+"}")

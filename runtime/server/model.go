@@ -32,6 +32,8 @@ type model struct {
 	formats   formats
 	callForm  func() *callForm // nil result = the chat template has no known form of tool calls
 	harmony   *harmony.Format  // nil = the model writes in another format
+	hidden    int              // size of hidden states
+	onDevice  bool             // a device computes, which gives no hidden states
 }
 
 func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Options) (*model, error) {
@@ -46,8 +48,9 @@ func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Op
 		hosted: h, Scheduler: schedule.New(e, o), Tokenizer: t, engine: e, sampling: sampling,
 		callForm: sync.OnceValue(func() *callForm { return callFormOf(t) }),
 		stops:    append(t.StopIDs(), d.EOS...), vocab: d.Vocab, context: e.Options().Context,
-		harmony: harmony.Of(t),
+		harmony: harmony.Of(t), hidden: d.Hidden,
 	}
+	_, m.onDevice = e.DeviceInfo()
 	if m.harmony != nil {
 		m.stops = m.harmony.Stops(m.stops)
 	}

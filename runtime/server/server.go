@@ -113,6 +113,7 @@ func (s *Server) routes() []route {
 			s.withBody(s.chat)},
 		{openapi.Route{Method: http.MethodPost, Path: "/v1/responses", Kind: openapi.Generate},
 			s.withBody(s.responses)},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/embeddings", Kind: openapi.Embed}, s.withBody(s.embeddings)},
 		{openapi.Route{Method: http.MethodPost, Path: "/tokenize", Kind: openapi.Tokens}, s.withBody(s.tokenize)},
 		{openapi.Route{Method: http.MethodPost, Path: "/detokenize", Kind: openapi.Tokens}, s.withBody(s.detokenize)},
 		{openapi.Route{Method: http.MethodPost, Path: "/apply-template", Kind: openapi.Tokens},

@@ -17,6 +17,7 @@ var inRequests = []struct{ path, value, text, place string }{
 	{"/v1/responses", `{"input": "a", "max_output_tokens": 1, "extra": %s}`,
 		`{"max_output_tokens": 1, "input": [{"role": "user", "content": [{"type": "input_text", "text": "%s"}]}]}`,
 		"input[0].content[0].text"},
+	{"/v1/embeddings", `{"input": "a", "extra": %s}`, `{"input": ["a", "%s"]}`, "input[1]"},
 	{"/tokenize", `{"content": "a", "extra": %s}`, `{"content": "%s"}`, "content"},
 	{"/detokenize", `{"tokens": [1], "extra": %s}`, `{"tokens": [1], "extra": "%s"}`, "extra"},
 	{"/apply-template", `{"messages": [{"role": "user", "content": "a"}], "extra": %s}`,
@@ -26,7 +27,7 @@ var inRequests = []struct{ path, value, text, place string }{
 // TestOneMeaning: every endpoint rejects a request that other parsers may read differently, and names the place; a
 // strange but unambiguous one is accepted.
 func TestOneMeaning(t *testing.T) {
-	web := serve(t, small, Options{Queue: 10})
+	web := servePooled(t, Options{Queue: 10})
 	refused := func(path, body, says, place string) {
 		t.Helper()
 		status, _, text := post(t, web, path, body)
@@ -190,7 +191,7 @@ func TestModelNames(t *testing.T) {
 		{true, `"model": "gpt-4o"`, 200}, {true, `"model": "tiny"`, 200}, {true, `"x": 1`, 200},
 		{true, `"model": 5`, 400},
 	} {
-		web := serve(t, small, Options{Queue: 10, AnyModel: c.any})
+		web := servePooled(t, Options{Queue: 10, AnyModel: c.any})
 		_, _, document := do(t, web, http.MethodGet, "/openapi.json", "")
 		if lists := strings.Contains(document, `"model":{"enum":["",null,"tiny"]}`); lists == c.any {
 			t.Errorf("any %t: /openapi.json lists the names of models: %t", c.any, lists)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lowpack/lowpack/runtime/embedding"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
@@ -26,6 +27,9 @@ type Request struct {
 	// Salt separates prefix caches: requests with different salts share none, so that a client cannot measure what
 	// another one has computed.
 	Salt string
+	// Vector, if not nil, takes the hidden states of the prompt. All of them are computed, without shared prefixes, and
+	// Texts is empty. It is complete when the call has ended.
+	Vector *embedding.Vector
 }
 
 // Logprob is a token with its natural log probability under the model's logits, before penalties, temperature and other

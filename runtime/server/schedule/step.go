@@ -163,6 +163,9 @@ func (s *Scheduler) deliver(b *step) {
 			continue
 		}
 		t.scorePrompt(len(c.Tokens), s.vocab)
+		if t.Vector != nil {
+			t.Vector.Add(c.Hidden)
+		}
 		if t.seq.Len() == len(t.Prompt) {
 			ready = append(ready, s.prefilled(t)...)
 		}

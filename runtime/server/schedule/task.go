@@ -105,8 +105,8 @@ func (t *task) prefilling() bool { return t.seq != nil }
 func (t *task) chunk(n, vocab int) engine.Chunk {
 	at := t.seq.Len()
 	tokens := t.Prompt[at:min(at+n, len(t.Prompt))]
-	rows := 0
-	switch ends := at+len(tokens) == len(t.Prompt); {
+	rows, ends := 0, at+len(tokens) == len(t.Prompt)
+	switch {
 	case t.PromptLogprobs >= 0:
 		rows = len(tokens)
 	case ends && len(t.Texts) > 0:
@@ -118,6 +118,9 @@ func (t *task) chunk(n, vocab int) engine.Chunk {
 	c := engine.Chunk{Seq: t.seq, Tokens: tokens, Logits: t.logits}
 	if rows == 1 && len(t.texts) == 1 && t.Logprobs < 0 && t.PromptLogprobs < 0 {
 		c = t.texts[0].gen.Chunk(t.seq, tokens, t.logits)
+	}
+	if t.Vector != nil {
+		c.Hidden = t.Vector.Room(len(tokens), ends)
 	}
 	return c
 }

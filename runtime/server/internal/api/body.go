@@ -149,6 +149,9 @@ func (b *Body) Unsupported(name, format string, a ...any) {
 	b.fail(UnsupportedValue, name, format, a...)
 }
 
+// TooLong records that a valid value has more tokens than the model takes.
+func (b *Body) TooLong(name, format string, a ...any) { b.fail(TooLong, name, format, a...) }
+
 func (b *Body) fail(code, name, format string, a ...any) {
 	if b.err == nil {
 		b.err = Invalid(name, format, a...)

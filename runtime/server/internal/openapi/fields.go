@@ -230,6 +230,8 @@ func (l *Limits) bodies() map[string]object {
 			"parallel_tool_calls": boolean,
 			"truncation":          only("disabled", nil),
 		}, "input"),
+		"/v1/embeddings": bodyOf(named, object{"input": prompt, "encoding_format": only("float", "base64", nil),
+			"dimensions": integer(1, l.Integer)}, "input"),
 		"/tokenize":       tokenized,
 		"/detokenize":     bodyOf(named, object{"tokens": l.ids(0, l.Integer)}, "tokens"),
 		"/apply-template": bodyOf(named, l.conversation(), "messages"),

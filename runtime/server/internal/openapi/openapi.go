@@ -38,6 +38,7 @@ var (
 		http.StatusServiceUnavailable}, Named.Statuses...), []string{typeJSON}}
 	Generate = Kind{append([]int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGatewayTimeout},
 		Tokens.Statuses...), []string{typeJSON, typeStream}}
+	Embed  = Kind{Generate.Statuses, []string{typeJSON}}
 	Stored = Kind{append([]int{http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError},
 		Tokens.Statuses...), []string{typeJSON}}
 	Content = Kind{append([]int{http.StatusPartialContent, http.StatusNotModified,
