@@ -82,7 +82,7 @@ test:
 # Installs them (Python, and 9 GB below ~/.cache/lowpack-interop) but node, Java and Wine. SKIP is a regular expression of tests to leave out,
 # and leaves out what the slowest need.
 interop:
-	.ci/interop/setup $(if $(SKIP),,.ci/interop/engines/*.txt)
+	.ci/interop/setup $(if $(SKIP),,.ci/interop/whole/*.txt)
 	LOWPACK_INTEROP=1 go run ./internal/testkit/testrun -count=1 -timeout 30m -run '^TestInterop' $(if $(SKIP),-skip '$(SKIP)') \
 	  $$(grep -rl --include='*_test.go' '^func TestInterop' . | xargs -n1 dirname | sort -u)
 
