@@ -36,6 +36,7 @@ type Options struct {
 	// maximum tokens in the KV cache, over all sequences and held pages; 0 = Sequences · Context; or CacheFits
 	CacheTokens int
 	Page        int // tokens per page of the KV cache, a multiple of 32; 0 = the fastest
+	Memory      int // bytes that CacheFits counts as free, at most; 0 = all that are
 
 	// Cache is the format of the KV cache; "" = CacheF32, the only one that gives the logits of the golden outputs.
 	Cache CacheType
@@ -208,7 +209,7 @@ func (o *Options) complete(d *model.Description) error {
 		name  string
 		value int
 	}{{"threads", o.Threads}, {"context", o.Context}, {"sequences", o.Sequences}, {"batch", o.Batch},
-		{"page", o.Page}} {
+		{"page", o.Page}, {"memory", o.Memory}} {
 		if n.value < 0 {
 			return fmt.Errorf("%w: %s is %d; it cannot be negative", pack.ErrUnsupported, n.name, n.value)
 		}

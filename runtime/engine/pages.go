@@ -56,7 +56,11 @@ func (e *Engine) cacheTokens() int {
 	n := one * e.opt.Sequences
 	switch {
 	case e.opt.CacheTokens == CacheFits:
-		fits := (float64(availableMemory())/2 - float64(e.windowBytes())) / e.cacheBytes(e.page())
+		free := availableMemory()
+		if e.opt.Memory > 0 {
+			free = min(free, e.opt.Memory)
+		}
+		fits := (float64(free)/2 - float64(e.windowBytes())) / e.cacheBytes(e.page())
 		if there, ok := e.devicePages(); ok {
 			fits = min(fits, float64(there))
 		}

@@ -174,6 +174,19 @@ func TestPageOption(t *testing.T) {
 	if all, _ := e.Pages(); all != 12 {
 		t.Errorf("%d pages where all fits, want 12", all)
 	}
+	const fit = 5
+	bound := Options{Sequences: 3, Context: 100, Page: 32, CacheTokens: CacheFits, Memory: 2 * fit * e.pages.stride}
+	tight, err := build(v, d, bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tight.Close()
+	if all, _ := tight.Pages(); all != fit {
+		t.Errorf("%d pages in half of the memory of ten", all)
+	}
+	if _, err := build(v, d, Options{Memory: -1}); !errors.Is(err, pack.ErrUnsupported) {
+		t.Errorf("negative memory: %v", err)
+	}
 	for _, page := range []int{-32, 1, 33} {
 		if _, err := build(v, d, Options{Page: page}); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("pages of %d tokens: %v", page, err)
