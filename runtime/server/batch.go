@@ -21,6 +21,9 @@ import (
 // ErrNoTime is wrapped by the error of a batch without a time, if a chat template writes the date into a prompt.
 var ErrNoTime = errors.New("the chat template writes the date into the prompt, and the batch has no time")
 
+// errChanging: the results of a batch depend on the models.
+var errChanging = fmt.Errorf("%w: batches need models that stay the same", pack.ErrUnsupported)
+
 // BatchQueue is the Options.Queue of a server that answers batches alone: no request is refused for want of room.
 const BatchQueue = math.MaxInt32
 
@@ -53,6 +56,9 @@ func (s *Server) RunBatch(ctx context.Context, b Batch) (batch.Counts, error) {
 
 // runBatch runs a batch unless the KV cache is too small for some request.
 func (s *Server) runBatch(ctx context.Context, o batch.Options) (batch.Counts, error) {
+	if s.o.Source != nil {
+		return batch.Counts{}, errChanging
+	}
 	for _, h := range s.models.list {
 		if n := h.Engine.CacheTokens; n > 0 && n < h.Engine.Context {
 			return batch.Counts{}, fmt.Errorf("%w: a KV cache of %d tokens: a batch needs room for a context of %d, "+
@@ -147,12 +153,10 @@ func (s *Server) passing(a *batch.Answer, header http.Header) error {
 		}
 		return err
 	}
-	for _, h := range s.models.list {
-		if stats, _ := s.models.stats(h); stats.Failed != nil {
-			return stats.Failed
-		}
+	if a.Status == http.StatusBadRequest && bytes.Contains(a.Body, []byte(`"code":"`+codeTooLarge+`"`)) {
+		return fmt.Errorf("%w: status %d: %s", pack.ErrLimit, a.Status, a.Body)
 	}
-	return nil
+	return s.models.fault()
 }
 
 // usageOf returns the token counts of an answer.

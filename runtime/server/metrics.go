@@ -31,6 +31,7 @@ type metrics struct {
 	finished                                            *prometheus.CounterVec
 	first, between, whole, queued, prefill, decode      prometheus.Histogram
 	promptTokens, generatedTokens, stepTokens, stepTime prometheus.Histogram
+	all                                                 []prometheus.Collector
 }
 
 // newRegistry returns a registry with the Go runtime and process metrics.
@@ -40,14 +41,18 @@ func newRegistry() *prometheus.Registry {
 	return r
 }
 
-// newMetrics registers the metrics of a model. stats returns the scheduler's state and whether the model is loaded.
-func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Stats, bool)) *metrics {
+// newMetrics registers the metrics of a model. usage returns the scheduler's state and the memory of the model, 0 if it
+// is not loaded.
+func newMetrics(r *prometheus.Registry, model string, usage func() (schedule.Stats, int64)) *metrics {
 	m := &metrics{}
 	labels := prometheus.Labels{"model_name": model, "engine": "0"}
-	add := func(c prometheus.Collector) { r.MustRegister(c) }
-	gauge := func(name, help string, value func(schedule.Stats, bool) float64) {
+	add := func(c prometheus.Collector) {
+		r.MustRegister(c)
+		m.all = append(m.all, c)
+	}
+	gauge := func(name, help string, value func(schedule.Stats, int64) float64) {
 		add(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels},
-			func() float64 { return value(stats()) }))
+			func() float64 { return value(usage()) }))
 	}
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels})
@@ -61,19 +66,19 @@ func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Sta
 		return h
 	}
 	gauge("vllm:num_requests_running", "Running requests.",
-		func(s schedule.Stats, _ bool) float64 { return float64(s.Running) })
+		func(s schedule.Stats, _ int64) float64 { return float64(s.Running) })
 	gauge("vllm:num_requests_waiting", "Requests waiting in the queue.",
-		func(s schedule.Stats, _ bool) float64 { return float64(s.Waiting) })
+		func(s schedule.Stats, _ int64) float64 { return float64(s.Waiting) })
 	gauge("vllm:kv_cache_usage_perc", "Share of the KV cache used by running requests, 0 to 1.",
-		func(s schedule.Stats, _ bool) float64 { return s.Cache })
-	gauge("lowpack:model_loaded", "1 = the model is in memory.", func(_ schedule.Stats, loaded bool) float64 {
-		if loaded {
-			return 1
-		}
-		return 0
+		func(s schedule.Stats, _ int64) float64 { return s.Cache })
+	gauge("lowpack:model_loaded", "1 = the model is in memory.", func(_ schedule.Stats, bytes int64) float64 {
+		return float64(min(bytes, 1))
 	})
+	gauge("lowpack:model_memory_bytes", "Memory of the model: file, KV cache and buffers; 0 = it is not loaded.",
+		func(_ schedule.Stats, bytes int64) float64 { return float64(bytes) })
 	m.loads = counter("lowpack:model_loads_total", "Times the model was loaded.")
-	m.unloads = counter("lowpack:model_unloads_total", "Times the model was unloaded to free memory for others.")
+	m.unloads = counter("lowpack:model_unloads_total",
+		"Times the model was unloaded: for others, by request, or because its file was replaced or removed.")
 	m.drafted = counter("vllm:spec_decode_num_draft_tokens_total",
 		"Draft tokens.")
 	m.accepted = counter("vllm:spec_decode_num_accepted_tokens_total", "Draft tokens that were accepted.")
@@ -98,6 +103,13 @@ func newMetrics(r *prometheus.Registry, model string, stats func() (schedule.Sta
 	m.stepTokens = histogram("vllm:iteration_tokens_total", "Tokens of a forward pass.", tokenBuckets)
 	m.stepTime = histogram("lowpack:iteration_time_seconds", "Time of a forward pass.", gapBuckets)
 	return m
+}
+
+// unregister ends the series of a model that is not served any more.
+func (m *metrics) unregister(r *prometheus.Registry) {
+	for _, c := range m.all {
+		r.Unregister(c)
+	}
 }
 
 func metricsHandler(r *prometheus.Registry) http.HandlerFunc {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -13,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
-	"github.com/lowpack/lowpack/runtime/server/internal/api"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -23,26 +22,33 @@ import (
 // Model is a model to serve.
 type Model struct {
 	ID     string         // the name that clients use
-	File   *packed.File   // the caller closes it, after Drain has returned
+	File   *packed.File   // stays open until Close is called, or until Drain has returned
 	Engine engine.Options // with defaults filled in, as engine.Options.For returns them
 	// Load makes tokenizer and engine of File, with the options Engine. The server is the only user of both, and closes
 	// the engine. Load is called again when the model was unloaded meanwhile.
 	Load func() (*tokenizer.Tokenizer, *engine.Engine, error)
+	// Close is called once when the server has no more use for File; nil = the caller closes it.
+	Close func() error
 }
 
 // hosted is a Model with its state in the server.
 type hosted struct {
-	Model
+	Model       // besides ID, filled in by opened
+	version     uint64
+	opened      func() error // opens the model at the first call
 	fingerprint string
 	vocab       int
-	metrics     *metrics
+	metrics     *metrics // of this ID
 
 	// Guarded by models.mu.
 	model   *model // nil = not loaded
 	bytes   int64  // memory while loaded
+	need    int64  // memory that it will take when it is loaded; the size of the file until it was loaded once
+	holders int    // requests and loads that need File
 	users   int    // requests that use the model or wait for it
 	used    uint64 // value of models.clock at the last request
 	loading *loading
+	failed  bool // could not be opened
 }
 
 // loading is a load in progress.
@@ -54,22 +60,28 @@ type loading struct {
 // models loads a model at its first request and unloads the least recently used idle models when another one needs
 // their memory. A model in use stays loaded.
 type models struct {
-	list    []*hosted
-	limit   int64 // bytes of all loaded models; a single model may exceed it
-	options schedule.Options
-	note    func(string)
+	registry *prometheus.Registry
+	source   func() ([]Entry, error) // nil = the list stays as it is
+	limit    int64                   // bytes of all loaded models
+	strict   bool                    // a single model does not exceed the limit either
+	options  schedule.Options
+	note     func(string)
 
-	mu     sync.Mutex
-	clock  uint64
-	bytes  int64
-	closed bool
-	loads  sync.WaitGroup
+	refreshing sync.Mutex // held while the source is asked
+	lost       bool       // the last answer of the source was an error; guarded by refreshing
+
+	mu      sync.Mutex
+	list    []*hosted
+	gone    []*hosted           // no longer listed, but held
+	metrics map[string]*metrics // by ID
+	clock   uint64
+	bytes   int64
+	closed  bool // no new requests
+	drained bool // no loaded models any more
+	loads   sync.WaitGroup
 }
 
-// errNoMemory: the model does not fit beside the models in use.
-var errNoMemory = errors.New("the models in use leave no memory for this one")
-
-// acquire returns the loaded model, which stays loaded until release.
+// acquire returns the loaded model of a caller that holds h. It stays loaded until release.
 func (s *models) acquire(ctx context.Context, h *hosted) (*model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,6 +106,7 @@ func (s *models) wait(ctx context.Context, h *hosted) error {
 	if l == nil {
 		l = &loading{done: make(chan struct{})}
 		h.loading = l
+		h.holders++
 		s.loads.Go(func() { s.load(h, l) })
 	}
 	s.mu.Unlock()
@@ -135,28 +148,32 @@ func (s *models) load(h *hosted, l *loading) {
 	}
 	h.loading, l.err = nil, err
 	close(l.done)
+	s.dropped(h)
 }
 
 // open opens a model. It unloads idle models if the model is known not to fit, or if opening it runs out of memory.
-func (s *models) open(h *hosted) (*model, error) {
+func (s *models) open(h *hosted) (m *model, err error) {
 	s.mu.Lock()
-	fits := s.room(h.File.Whole().Size())
+	err = s.room(h)
 	s.mu.Unlock()
-	if !fits {
-		return nil, errNoMemory
-	}
-	for {
-		t, e, err := h.Load()
+	for err == nil {
+		err = mmap.Guard(func() error {
+			t, e, err := h.Load()
+			if err == nil {
+				m, err = newModel(h, t, e, s.scheduling(h))
+			}
+			return err
+		})
 		if err == nil {
-			return newModel(h, t, e, s.scheduling(h))
+			return m, nil
 		}
 		s.mu.Lock()
-		more := errors.Is(err, pack.ErrLimit) && s.unload()
-		s.mu.Unlock()
-		if !more {
-			return nil, err
+		if errors.Is(err, pack.ErrLimit) && s.unloadOldest() {
+			err = nil // again
 		}
+		s.mu.Unlock()
 	}
+	return nil, err
 }
 
 // scheduling returns the scheduler options of a model.
@@ -168,42 +185,29 @@ func (s *models) scheduling(h *hosted) schedule.Options {
 
 // place registers an opened model if it fits within the limit. s.mu is held.
 func (s *models) place(h *hosted, m *model) error {
-	bytes := h.File.Whole().Size() + int64(m.engine.MemoryBytes())
-	if !s.room(bytes) {
-		return errNoMemory
+	h.need = h.File.Size() + int64(m.engine.MemoryBytes())
+	if err := s.room(h); err != nil {
+		return err
 	}
-	h.model, h.bytes = m, bytes
-	s.bytes += bytes
+	h.model, h.bytes = m, h.need
+	s.bytes += h.bytes
 	return nil
 }
 
-// room unloads idle models until bytes more fit within the limit or nothing is loaded. s.mu is held.
-func (s *models) room(bytes int64) bool {
-	for s.bytes+bytes > s.limit && s.bytes > 0 {
-		if !s.unload() {
-			return false
+// usage returns the scheduler's state and the memory of a model in all versions of it that are loaded.
+func (s *models) usage(id string) (state schedule.Stats, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.living() {
+		if h.ID != id || h.model == nil {
+			continue
 		}
+		one := h.model.Stats()
+		state.Running, state.Waiting = state.Running+one.Running, state.Waiting+one.Waiting
+		state.Cache = max(state.Cache, one.Cache)
+		bytes += h.bytes
 	}
-	return true
-}
-
-// unload unloads the least recently used idle model; false = there is none. s.mu is held.
-func (s *models) unload() bool {
-	var oldest *hosted
-	for _, h := range s.list {
-		if h.model != nil && h.users == 0 && (oldest == nil || h.used < oldest.used) {
-			oldest = h
-		}
-	}
-	if oldest == nil {
-		return false
-	}
-	oldest.model.close()
-	s.bytes -= oldest.bytes
-	oldest.model = nil
-	oldest.metrics.unloads.Inc()
-	s.note("unloaded " + oldest.ID)
-	return true
+	return state, bytes
 }
 
 // stats returns the scheduler's state of a model, zero if it is not loaded.
@@ -216,14 +220,35 @@ func (s *models) stats(h *hosted) (state schedule.Stats, loaded bool) {
 	return h.model.Stats(), true
 }
 
-// drain rejects new requests, waits for running ones until ctx is done, and unloads all models.
+// fault returns the error of a listed model whose engine has failed; nil = there is none.
+func (s *models) fault() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.list {
+		if h.model != nil {
+			if err := h.model.Stats().Failed; err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// drain rejects new requests, waits for running ones until ctx is done, unloads all models, and
+// closes their files.
 func (s *models) drain(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	s.loads.Wait()
+	s.mu.Lock()
+	list := s.living()
+	for _, h := range list {
+		h.holders++ // nobody else unloads it
+	}
+	s.mu.Unlock()
 	var all sync.WaitGroup
-	for _, h := range s.list {
+	for _, h := range list {
 		if m := h.model; m != nil { // loads and unloads have ended
 			all.Go(func() {
 				m.Drain(ctx)
@@ -232,6 +257,13 @@ func (s *models) drain(ctx context.Context) {
 		}
 	}
 	all.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drained, s.bytes = true, 0
+	for _, h := range list {
+		h.model, h.bytes = nil, 0
+		s.dropped(h)
+	}
 }
 
 // draining reports whether new requests are rejected.
@@ -241,44 +273,19 @@ func (s *models) draining() bool {
 	return s.closed
 }
 
-// find returns the model with the given name. An empty name means the first model, as in vLLM; with Options.AnyModel
-// any unknown name does too.
-func (s *Server) find(name string) (*hosted, *api.Error) {
-	list := s.models.list
-	if i := slices.IndexFunc(list, func(h *hosted) bool { return h.ID == name }); i >= 0 {
-		return list[i], nil
-	}
-	if s.o.AnyModel || name == "" {
-		return list[0], nil
-	}
-	return nil, unknownModel(name)
-}
-
-func unknownModel(name string) *api.Error {
-	return &api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model",
-		Message: "model " + quoted(name) + " is not served here; GET /v1/models lists the served models"}
-}
-
-// loadError returns the error of a request whose model could not be loaded.
-func loadError(h *hosted, err error) *api.Error {
-	e := &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Code: "model_not_loaded",
-		Param:   "model",
-		Message: "model " + h.ID + " could not be loaded; see the server's log"}
-	if errors.Is(err, errNoMemory) || errors.Is(err, schedule.ErrDraining) {
-		e.Message, e.RetryAfter = err.Error(), time.Second
-	}
-	return e
-}
-
 // newModels checks the models without loading them.
 func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error) {
-	s := &models{limit: o.Memory, note: o.Note,
+	s := &models{registry: r, source: o.Source, limit: o.Memory, strict: o.MemoryBound, note: o.Note,
+		metrics: map[string]*metrics{},
 		options: schedule.Options{Queue: o.Queue, ITLTarget: o.ITLTarget, PrefixCache: o.PrefixCache}}
 	if s.limit == 0 {
 		s.limit = math.MaxInt64
 	}
 	if s.note == nil {
 		s.note = func(string) {}
+	}
+	if s.source != nil {
+		return s, s.begin(list, o)
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%w: a server without a model", pack.ErrUnsupported)
@@ -287,18 +294,11 @@ func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error)
 		if slices.ContainsFunc(list[:i], func(other Model) bool { return other.ID == m.ID }) {
 			return nil, fmt.Errorf("%w: two models have the name %q", pack.ErrUnsupported, m.ID)
 		}
-		h := &hosted{Model: m}
-		var err error
-		if h.fingerprint, err = fingerprintOf(m); err != nil {
-			return nil, err
-		}
-		d, err := packed.Describe(m.File)
-		if err != nil {
-			return nil, err
-		}
-		h.vocab = d.Vocab
-		h.metrics = newMetrics(r, m.ID, func() (schedule.Stats, bool) { return s.stats(h) })
+		h := s.host(Entry{ID: m.ID, Open: func() (Model, error) { return m, nil }}, true)
 		s.list = append(s.list, h)
+		if err := h.opened(); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }

@@ -10,10 +10,31 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
+
+// modelIn returns the model of an open file.
+func modelIn(f *packed.File, o engine.Options, template ...string) (m Model, err error) {
+	m.File = f
+	m.Engine, err = o.For(f)
+	m.Load = func() (*tokenizer.Tokenizer, *engine.Engine, error) {
+		tok, err := tokenizer.Load(f.Embedded)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, source := range template {
+			if err := tok.SetTemplate(source); err != nil {
+				return nil, nil, err
+			}
+		}
+		e, err := engine.New(f, m.Engine)
+		return tok, e, err
+	}
+	return m, err
+}
 
 // several starts a server of models with the same weights under different names, with memory for fit of them.
 func several(t *testing.T, fit int, o Options, names ...string) (*Server, *httptest.Server, *[]string) {
@@ -46,7 +67,7 @@ func several(t *testing.T, fit int, o Options, names ...string) (*Server, *httpt
 	t.Cleanup(func() {
 		s.Drain(t.Context())
 		web.Close()
-		if s.models.list[0].model != nil && !s.models.draining() {
+		if s.models.bytes != 0 || s.models.list[0].model != nil {
 			t.Error("not drained")
 		}
 	})

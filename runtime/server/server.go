@@ -36,8 +36,16 @@ type Options struct {
 	// Batches is the folder of files and batches, which continue when a server starts; "" = no such endpoints.
 	Batches string
 
-	Memory int64        // bytes of all loaded models together; the least recently used makes room. 0 = no limit
-	Note   func(string) // is called when a model is loaded or unloaded; nil = is not
+	Memory      int64 // bytes of all loaded models together; the least recently used makes room. 0 = no limit
+	MemoryBound bool  // a model that takes more than Memory alone is refused; otherwise it is loaded alone
+
+	// Source, in the place of a list of models, returns the models of the moment, with different IDs. It is called by
+	// one goroutine at a time, before a request that names a model or asks for the list is answered. Requests for a
+	// model that is no longer returned, or in another version, end with the file that they began with. After an error
+	// the models stay those of the call before.
+	Source func() ([]Entry, error)
+
+	Note func(string) // is called when a model is loaded, unloaded or not served; nil = is not
 }
 
 // Server is an http.Handler with the endpoints of docs/SERVER.md. Drain shuts it down.
@@ -52,9 +60,10 @@ type Server struct {
 	http.Handler
 }
 
-// New returns a server for one or more models with different names. A single model is loaded at once, several are
-// loaded when they are first requested. It returns pack.ErrUnsupported if there is no model or two have the same name,
-// and the error of Load for a single model.
+// New returns a server for one or more models with different names, or for those of Options.Source, which may be none.
+// A single model is loaded at once; several, and those of a source, are loaded when they are first requested. It
+// returns pack.ErrUnsupported if there is neither a model nor a source or two have the same name, the error of Load for
+// a single model, pack.ErrLimit if that one exceeds the bound of memory, and an error of the source.
 func New(o Options, list ...Model) (*Server, error) {
 	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry(), bodies: api.NewPool(maxBodies)}
 	var err error
@@ -107,6 +116,9 @@ func (s *Server) routes() []route {
 		{openapi.Route{Method: http.MethodGet, Path: "/version", Kind: openapi.Facts}, s.version},
 		{openapi.Route{Method: http.MethodGet, Path: "/v1/models", Kind: openapi.Facts}, s.listModels},
 		{openapi.Route{Method: http.MethodGet, Path: "/v1/models/{id...}", Kind: openapi.Named}, s.oneModel},
+		{openapi.Route{Method: http.MethodPost, Path: "/models/load", Kind: openapi.Managed}, s.managed(s.loadModel)},
+		{openapi.Route{Method: http.MethodPost, Path: "/models/unload", Kind: openapi.Managed},
+			s.managed(s.unloadModel)},
 		{openapi.Route{Method: http.MethodPost, Path: "/v1/completions", Kind: openapi.Generate},
 			s.withBody(s.completions)},
 		{openapi.Route{Method: http.MethodPost, Path: "/v1/chat/completions", Kind: openapi.Generate},
@@ -169,6 +181,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, b *api.Body, han
 		e.Write(w)
 		return
 	}
+	defer s.models.drop(h)
 	m, err := s.models.acquire(r.Context(), h)
 	if err != nil {
 		loadError(h, err).Write(w)
@@ -213,12 +226,9 @@ func (w *ignoring) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // health reports an error if a loaded model has failed or the server is draining.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	for _, h := range s.models.list {
-		if stats, _ := s.models.stats(h); stats.Failed != nil {
-			(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable,
-				Message: stats.Failed.Error()}).Write(w)
-			return
-		}
+	if err := s.models.fault(); err != nil {
+		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: err.Error()}).Write(w)
+		return
 	}
 	if s.models.draining() {
 		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: schedule.ErrDraining.Error(),
@@ -253,11 +263,14 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 	for _, r := range s.routes() {
 		routes = append(routes, r.Route)
 	}
-	context, vocab, names := 0, 0, []string(nil)
-	for _, h := range s.models.list {
+	context, vocab, names, example := 0, 0, []string{}, ""
+	list := s.all()
+	defer s.models.drop(list...)
+	for _, h := range list {
 		context, vocab, names = max(context, h.Engine.Context), max(vocab, h.vocab), append(names, h.ID)
+		example = names[0]
 	}
-	l := limits(context, vocab, names[0])
+	l := limits(context, vocab, example)
 	if !s.o.AnyModel {
 		l.Models = names
 	}
@@ -266,43 +279,14 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 
 // version handles GET /version. The top-level system_fingerprint is the first model's.
 func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
-	fingerprints := map[string]string{}
-	for _, h := range s.models.list {
-		fingerprints[h.ID] = h.fingerprint
-	}
-	api.WriteJSON(w, http.StatusOK,
-		map[string]any{"version": version.Version, "system_fingerprint": s.models.list[0].fingerprint,
-			"models": fingerprints})
-}
-
-// modelInfo is OpenAI's model object with vLLM's max_model_len.
-type modelInfo struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
-	Context int    `json:"max_model_len"`
-}
-
-func (s *Server) info(h *hosted) modelInfo {
-	return modelInfo{h.ID, "model", s.created, "lowpack", h.Engine.Context}
-}
-
-func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
-	list := make([]modelInfo, len(s.models.list))
-	for i, h := range s.models.list {
-		list[i] = s.info(h)
-	}
-	api.WriteJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
-}
-
-func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	for _, h := range s.models.list {
-		if h.ID == id {
-			api.WriteJSON(w, http.StatusOK, s.info(h))
-			return
+	list := s.all()
+	defer s.models.drop(list...)
+	first, fingerprints := "", map[string]string{}
+	for i, h := range list {
+		if fingerprints[h.ID] = h.fingerprint; i == 0 {
+			first = h.fingerprint
 		}
 	}
-	unknownModel(id).Write(w)
+	api.WriteJSON(w, http.StatusOK,
+		map[string]any{"version": version.Version, "system_fingerprint": first, "models": fingerprints})
 }

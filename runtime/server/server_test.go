@@ -21,7 +21,6 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
-	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // serve starts a server of the bundled model.
@@ -44,6 +43,12 @@ func serveOf(t *testing.T, m Model, o Options) (*Server, *httptest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s, webOf(t, s)
+}
+
+// webOf serves until the test ends.
+func webOf(t *testing.T, s *Server) *httptest.Server {
+	t.Helper()
 	web := httptest.NewServer(s)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -51,7 +56,7 @@ func serveOf(t *testing.T, m Model, o Options) (*Server, *httptest.Server) {
 		s.Drain(ctx)
 		web.Close()
 	})
-	return s, web
+	return web
 }
 
 // tiny is the bundled model.
@@ -68,22 +73,12 @@ func modelOf(t *testing.T, path, id string, o engine.Options, template ...string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	if o, err = o.For(f); err != nil {
+	m, err := modelIn(f, o, template...)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return Model{ID: id, File: f, Engine: o, Load: func() (*tokenizer.Tokenizer, *engine.Engine, error) {
-		tok, err := tokenizer.Load(f.Embedded)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, source := range template {
-			if err := tok.SetTemplate(source); err != nil {
-				return nil, nil, err
-			}
-		}
-		e, err := engine.New(f, o)
-		return tok, e, err
-	}}
+	m.ID = id
+	return m
 }
 
 // stats returns the scheduler's state of the first model.

@@ -65,6 +65,15 @@ func (l *Limits) model() object {
 	return only(names...)
 }
 
+// managed is the schema of a request that names a model.
+func (l *Limits) managed() object {
+	name := filled
+	if l.Models != nil {
+		name = object{"type": "string", "enum": l.Models}
+	}
+	return with(object{"model": name}, "model")
+}
+
 // ids is the schema of a list of token ids.
 func (l *Limits) ids(least, most int) object {
 	return listOf(object{"type": "integer", "minimum": 0, "maximum": l.Vocab - 1}, least, most)
@@ -233,6 +242,8 @@ func (l *Limits) bodies() map[string]object {
 		"/v1/embeddings": bodyOf(named, object{"input": prompt, "encoding_format": only("float", "base64", nil),
 			"dimensions": integer(1, l.Integer)}, "input"),
 		"/tokenize":       tokenized,
+		"/models/load":    l.managed(),
+		"/models/unload":  l.managed(),
 		"/detokenize":     bodyOf(named, object{"tokens": l.ids(0, l.Integer)}, "tokens"),
 		"/apply-template": bodyOf(named, l.conversation(), "messages"),
 	}

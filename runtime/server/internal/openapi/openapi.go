@@ -41,6 +41,7 @@ var (
 	Embed  = Kind{Generate.Statuses, []string{typeJSON}}
 	Stored = Kind{append([]int{http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError},
 		Tokens.Statuses...), []string{typeJSON}}
+	Managed = Kind{append([]int{http.StatusConflict}, Tokens.Statuses...), []string{typeJSON}}
 	Content = Kind{append([]int{http.StatusPartialContent, http.StatusNotModified,
 		http.StatusRequestedRangeNotSatisfiable, http.StatusInternalServerError}, Named.Statuses...),
 		[]string{"application/octet-stream"}}

@@ -1,0 +1,204 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/mmap"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/server/schedule"
+)
+
+// Entry is a model of Options.Source.
+type Entry struct {
+	ID      string // the name that clients use
+	Version uint64 // another one = another model, even if the ID is the same
+	// Open opens the model, whose ID it need not set. It is called at most once for each version, when a request first
+	// asks for the model or for the list. A model that cannot be opened is not served: Options.Note gets the error,
+	// once until a version of the same ID can be opened.
+	Open func() (Model, error)
+}
+
+// begin asks the source for the first time.
+func (s *models) begin(list []Model, o Options) error {
+	switch {
+	case len(list) > 0:
+		return fmt.Errorf("%w: a server has a source or a list of models", pack.ErrUnsupported)
+	case o.Batches != "":
+		return errChanging
+	case o.AnyModel:
+		return fmt.Errorf("%w: with a source, no model can stand for any other", pack.ErrUnsupported)
+	}
+	entries, err := s.source()
+	if err != nil {
+		return err
+	}
+	s.update(entries)
+	s.drop(s.hold(everyModel)...)
+	return nil
+}
+
+// host returns the state of a model that is not open. quiet keeps the error of opening it from Options.Note.
+func (s *models) host(e Entry, quiet bool) *hosted {
+	h := &hosted{Model: Model{ID: e.ID}, version: e.Version}
+	h.opened = sync.OnceValue(func() error {
+		m, err := e.Open()
+		if err == nil {
+			err = h.describe(&m)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch {
+		case err == nil:
+			h.metrics = s.metricsOf(h.ID)
+		case !quiet:
+			s.note(fmt.Sprintf("%s is not served: %v", h.ID, err))
+		}
+		h.failed = err != nil
+		return err
+	})
+	return h
+}
+
+// describe fills in what is known of an open model. After an error the model is closed.
+func (h *hosted) describe(m *Model) error {
+	err := mmap.Guard(func() (err error) {
+		if h.fingerprint, err = fingerprintOf(*m); err != nil {
+			return err
+		}
+		d, err := packed.Describe(m.File)
+		if err == nil {
+			h.vocab = d.Vocab
+		}
+		return err
+	})
+	if err != nil && m.Close != nil {
+		return errors.Join(err, m.Close())
+	}
+	h.File, h.Engine, h.Load, h.Close, h.need = m.File, m.Engine, m.Load, m.Close, m.File.Size()
+	return err
+}
+
+// refresh brings the list up to date with the source.
+func (s *models) refresh() {
+	if s.source == nil {
+		return
+	}
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	entries, err := s.source()
+	if err != nil {
+		if !s.lost {
+			s.note(fmt.Sprintf("the models stay as they are: %v", err))
+		}
+		s.lost = true
+		return
+	}
+	s.lost = false
+	s.update(entries)
+}
+
+// update makes the list that of the entries. A model of which the version is the same stays as it is.
+func (s *models) update(entries []Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	known := map[string]*hosted{}
+	for _, h := range s.list {
+		known[h.ID] = h
+	}
+	before := s.list
+	s.list = make([]*hosted, len(entries))
+	for i, e := range entries {
+		if h := known[e.ID]; h != nil && h.version == e.Version {
+			s.list[i] = h
+		} else {
+			s.list[i] = s.host(e, h != nil && h.failed)
+		}
+	}
+	for _, h := range before {
+		if !slices.Contains(s.list, h) {
+			h.holders++
+			s.gone = append(s.gone, h)
+			s.dropped(h)
+		}
+	}
+}
+
+// everyModel is the argument of hold for all models.
+func everyModel(*hosted) bool { return true }
+
+// hold returns the models of this moment that are wanted and can be opened. Their files stay open until drop.
+func (s *models) hold(wanted func(*hosted) bool) []*hosted {
+	s.mu.Lock()
+	var held []*hosted
+	for _, h := range s.list {
+		if wanted(h) {
+			h.holders++
+			held = append(held, h)
+		}
+	}
+	s.mu.Unlock()
+	return slices.DeleteFunc(held, func(h *hosted) bool {
+		if h.opened() == nil {
+			return false
+		}
+		s.drop(h)
+		return true
+	})
+}
+
+// drop undoes hold.
+func (s *models) drop(list ...*hosted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range list {
+		s.dropped(h)
+	}
+}
+
+// dropped removes a holder. After the last one, a model that is not listed any more is unloaded, its file closed, and
+// its metrics end unless another version has them. s.mu is held.
+func (s *models) dropped(h *hosted) {
+	h.holders--
+	gone := slices.Index(s.gone, h)
+	if h.holders > 0 || gone < 0 && !s.drained {
+		return
+	}
+	if h.model != nil {
+		s.unload(h)
+	}
+	if h.Close != nil {
+		if err := h.Close(); err != nil {
+			s.note(err.Error())
+		}
+		h.Close = nil
+	}
+	if gone < 0 {
+		return
+	}
+	s.gone = slices.Delete(s.gone, gone, gone+1)
+	if m := s.metrics[h.ID]; m != nil && !slices.ContainsFunc(s.living(),
+		func(other *hosted) bool { return other.ID == h.ID }) {
+		m.unregister(s.registry)
+		delete(s.metrics, h.ID)
+	}
+}
+
+// living returns all models that may be loaded: listed ones, and others that are held. s.mu is held.
+func (s *models) living() []*hosted { return slices.Concat(s.list, s.gone) }
+
+// metricsOf returns the metrics of an ID, which its versions share. s.mu is held.
+func (s *models) metricsOf(id string) *metrics {
+	m := s.metrics[id]
+	if m == nil {
+		m = newMetrics(s.registry, id, func() (schedule.Stats, int64) { return s.usage(id) })
+		s.metrics[id] = m
+	}
+	return m
+}
