@@ -17,7 +17,7 @@ var foreignCommands = map[string]string{
 
 // foreignFlags maps flags of these programs to lowpack's names, most likely first.
 var foreignFlags = map[string][]string{
-	"m": {"FILE"}, "model": {"FILE"}, "model-path": {"FILE"},
+	"m": {"FILE"}, "model": {"FILE"}, "model-path": {"FILE"}, "models-dir": {"DIR in the place of FILE"},
 	"hf-repo": {"ORG/NAME in the place of FILE"}, "hf": {"ORG/NAME in the place of FILE"},
 	"p":         {"--prefill"},
 	"n":         {"--tokens", "--generate", "--output-len"},

@@ -41,14 +41,17 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "serve packed models through an OpenAI-compatible API",
-		ArgsUsage: "FILE...",
-		UsageText: "lowpack serve FILE... [flags]",
+		ArgsUsage: "FILE...|DIR",
+		UsageText: "lowpack serve FILE...|DIR [flags]",
 		Description: `The same request gets the same bytes, whatever else the server does: batch, order, prefix cache, threads and restarts
 change nothing but the time. A request without a seed gets a random one, which the answer names. docs/SERVER.md and
 docs/REQUESTS.md list endpoints, fields and errors. FILE may be whatever lowpack run takes.
 
 A request names the model, or none; another name is refused, unless --any-model is set. Several models are loaded at their
-first request; when they do not fit into the free memory, the least recently used idle model is unloaded.
+first request; when they do not fit into --memory, the least recently used idle model is unloaded.
+
+Of DIR, a folder that is not a checkpoint, all packed files are served, under their names without .safetensors. Files
+that are added, replaced by renaming, or removed are noticed at the next request.
 
 With --require-signature each FILE is a packed file with a signature FILE.sig of lowpack sign, which is checked before
 the server listens; nothing is converted. Of oci://HOST/NAME in a registry the signature is that of the artifact.
@@ -59,6 +62,7 @@ ends the process.
 
   lowpack serve model.safetensors
   lowpack serve small.safetensors large.safetensors
+  lowpack serve ~/models --memory 24GB
   lowpack serve model.safetensors --require-signature --key PUBLIC.pem      # model.safetensors.sig
   lowpack serve model.safetensors --host 0.0.0.0 --api-key-file keys.txt --parallel 32`,
 		Flags:  serveFlags(),
@@ -87,6 +91,10 @@ func serveFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "itl-target", Value: 200 * time.Millisecond,
 			Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the " +
 				"largest chunks)"},
+		&cli.StringFlag{Name: memoryName, Action: checkMemory,
+			Usage: "load models that take at most `SIZE` together, such as 12GB, KV caches included; a model that " +
+				"takes more alone is refused",
+			DefaultText: "what is free at the start; a model that takes more is loaded alone"},
 		deviceFlag("compute on this `DEVICE`; the answers stay the same"),
 		input{&cli.StringFlag{Name: "batches", Usage: "offer /v1/files and /v1/batches, whose files stay in `DIR`; " +
 			"what is not complete is continued at the next start"}},
@@ -100,6 +108,16 @@ func serveFlags() []cli.Flag {
 		threadsFlag("compute"),
 		plainHTTPFlag(),
 	}, signatureFlags())
+}
+
+// memoryName is the flag that bounds what all loaded models take.
+const memoryName = "memory"
+
+func checkMemory(_ *cli.Context, text string) error {
+	if _, err := parseSize(text); err != nil {
+		return usagef("--%s: %v", memoryName, err)
+	}
+	return nil
 }
 
 // batchingFlags size the batches of texts and the KV cache.
@@ -128,6 +146,9 @@ func runServe(c *cli.Context) error {
 		return wantArgs(c, 1, "FILE")
 	}
 	o, err := serverOptions(c)
+	if err == nil {
+		err = checkFolder(c)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,19 +160,23 @@ func runServe(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var list []server.Model
+	if dir := c.Args().First(); isModelFolder(dir) {
+		return serveFolder(c, o, dir, trust)
+	}
+	list, err := hostedModels(c, names, trust)
 	defer func() {
 		for _, m := range list {
 			m.File.Close()
 		}
 	}()
-	for i, arg := range c.Args().Slice() {
-		m, err := hostedModel(c, names[i], arg, trust)
-		if err != nil {
-			return err
-		}
-		list = append(list, m)
+	if err != nil {
+		return err
 	}
+	return serveModels(c, o, strings.Join(names, ", "), list...)
+}
+
+// serveModels listens before it loads a model, and serves until a signal.
+func serveModels(c *cli.Context, o server.Options, name string, list ...server.Model) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(c.String("host"), strconv.Itoa(c.Int("port"))))
 	if err != nil {
 		return err
@@ -161,7 +186,19 @@ func runServe(c *cli.Context) error {
 	if err != nil {
 		return filerr.Named(c.Args().First(), err)
 	}
-	return listen(c, listener, s, strings.Join(names, ", "))
+	return listen(c, listener, s, name)
+}
+
+// hostedModels opens the files of the command line. After an error it returns those that are open.
+func hostedModels(c *cli.Context, names []string, trust *signing.Trust) (list []server.Model, err error) {
+	for i, arg := range c.Args().Slice() {
+		m, err := hostedModel(c, names[i], arg, trust)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
 }
 
 // modelNames returns the names that clients use, one per file.
@@ -197,6 +234,11 @@ func hostedModel(c *cli.Context, name, arg string, trust *signing.Trust) (m serv
 	if err != nil {
 		return m, err
 	}
+	return hostedFile(c, name, path, trust)
+}
+
+// hostedFile is hostedModel for the path of a packed file.
+func hostedFile(c *cli.Context, name, path string, trust *signing.Trust) (m server.Model, err error) {
 	if m.File, err = packed.Open(path); err != nil {
 		return m, err
 	}
@@ -206,7 +248,7 @@ func hostedModel(c *cli.Context, name, arg string, trust *signing.Trust) (m serv
 			return m, err
 		}
 	}
-	if m.Engine, err = engineOptions(c).For(m.File); err != nil {
+	if m.Engine, err = engineOptions(c, m.File.Size()).For(m.File); err != nil {
 		m.File.Close()
 		return m, filerr.Named(path, err)
 	}
@@ -221,12 +263,16 @@ func hostedModel(c *cli.Context, name, arg string, trust *signing.Trust) (m serv
 	return m, nil
 }
 
-func engineOptions(c *cli.Context) engine.Options {
+// engineOptions returns the options for a file of some size.
+func engineOptions(c *cli.Context, size int64) engine.Options {
 	o := engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Sequences: c.Int("parallel"),
 		Cache: engine.CacheType(c.String("kv-cache-type")), CacheTokens: engine.CacheFits, Device: c.String("device"),
 		Notice: func(line string) { note(c, line) }}
 	if n := c.Int("kv-cache-tokens"); n > 0 {
 		o.CacheTokens = n
+	}
+	if limit, err := parseSize(c.String(memoryName)); err == nil {
+		o.Memory = int(max(1, limit-size))
 	}
 	return o
 }
@@ -244,6 +290,9 @@ func serverOptions(c *cli.Context) (o server.Options, err error) {
 		PrefixCache: !c.Bool("no-prefix-cache"),
 		Batches:     c.String("batches"),
 		Memory:      int64(engine.AvailableMemory()), Note: func(text string) { note(c, text) },
+	}
+	if limit, err := parseSize(c.String(memoryName)); err == nil {
+		o.Memory, o.MemoryBound = limit, true
 	}
 	if o.AnyModel && c.NArg() > 1 {
 		return o, usagef("--any-model cannot be combined with %d files: which of them would answer?", c.NArg())

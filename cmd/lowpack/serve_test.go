@@ -283,11 +283,13 @@ func TestBenchServe(t *testing.T) {
 
 // TestServeRefuses: requests without a key are refused, and invalid flags are wrong usage.
 func TestServeRefuses(t *testing.T) {
-	file := tinymodel.Path(t)
+	file, folder := tinymodel.Path(t), t.TempDir()
 	for _, c := range []struct {
 		says  string
 		flags []string
 	}{
+		{"it is served alone", []string{folder}},
+		{"--memory: \"much\" is not a size", []string{"--memory", "much"}},
 		{"needs --api-key", []string{"--host", "0.0.0.0"}},
 		{"needs --api-key", []string{"--host", "::"}},
 		{"needs --api-key", []string{"--host", ""}},
@@ -305,6 +307,16 @@ func TestServeRefuses(t *testing.T) {
 		if code != 2 ||
 			!strings.Contains(stderr, c.says) {
 			t.Errorf("%v: code %d, %s; want %q", c.flags, code, stderr, c.says)
+		}
+	}
+	_, stderr, code := runApp(t, serveCommand(), file, "--port", "0", "--memory", "1kB")
+	if says := "loaded models of this server take at most 1000 together"; code != 1 || !strings.Contains(stderr, says) {
+		t.Errorf("code %d, %s; want %q", code, stderr, says)
+	}
+	for _, flags := range [][]string{{"--model-name", "a"}, {"--any-model"}, {"--batches", t.TempDir()}} {
+		_, stderr, code := runApp(t, serveCommand(), append([]string{folder, "--port", "0"}, flags...)...)
+		if says := flags[0] + " cannot be combined with a folder"; code != 2 || !strings.Contains(stderr, says) {
+			t.Errorf("%v: code %d, %s; want %q", flags, code, stderr, says)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -230,7 +231,14 @@ func TestServeSigned(t *testing.T) {
 	serveFile(t, "", path, "--require-signature", "--key", public)
 
 	flags := []string{"--require-signature", "--key", public, "--port", "0"}
-	unsigned := tinymodel.Path(t)
+	unsigned, folder := tinymodel.Path(t), t.TempDir()
+	for _, file := range []string{path, signatureOf(path), unsigned} {
+		replace(t, filepath.Join(folder, filepath.Base(file)), file)
+	}
+	s := serveFile(t, "", folder, "--require-signature", "--key", public)
+	if name, _ := packedName(filepath.Base(path)); !slices.Equal(servedNames(t, s), []string{name}) {
+		t.Errorf("%q", servedNames(t, s))
+	}
 	for _, c := range []struct {
 		args []string
 		says string

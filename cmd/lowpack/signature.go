@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -94,12 +95,16 @@ func checkSignature(c *cli.Context, model string) (*signature, error) {
 		err = s.Check(c.Context, model, func(done, total int64) { bar.set(done, total, model) })
 		bar.done()
 	}
-	for _, class := range []error{pack.ErrCorrupt, pack.ErrUnsupported, pack.ErrLimit, fs.ErrNotExist} {
-		if errors.Is(err, class) {
-			s.fault, err = err, nil
-		}
+	if faulty(err) {
+		s.fault, err = err, nil
 	}
 	return s, err
+}
+
+// faulty reports whether an error is one of a file, or of the lack of one, and not of the machine at this moment.
+func faulty(err error) bool {
+	return slices.ContainsFunc([]error{pack.ErrCorrupt, pack.ErrUnsupported, pack.ErrLimit, fs.ErrNotExist},
+		func(class error) bool { return errors.Is(err, class) })
 }
 
 // ignoreItself leaves the signature out of the directory that it is for: model-signing before 1.1.0 does not list the
