@@ -24,8 +24,8 @@ type answered struct {
 	} `json:"usage"`
 }
 
-// turn asks for the next message of a conversation, and returns its replica and the tokens of the prompt that were in the
-// cache there. first stands in front of the messages.
+// turn asks for the next message of a conversation, and returns its replica and the tokens of the prompt that were in
+// the cache there. first stands in front of the messages.
 func (r *replicas) turn(first string, messages *[]string) (replica string, cached int) {
 	r.t.Helper()
 	body := fmt.Sprintf(`{%s"max_tokens":4,"seed":1,"messages":[%s]}`, first, strings.Join(*messages, ","))

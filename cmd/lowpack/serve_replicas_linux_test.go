@@ -63,8 +63,8 @@ func TestReplicas(t *testing.T) {
 	}, "three")
 }
 
-// TestThousandClients: a thousand clients at once lose no answer, and get no other, when one of three replicas is killed
-// and comes back, but for answers of that replica that had begun.
+// TestThousandClients: a thousand clients at once lose no answer, and get no other, when one of three replicas is
+// killed and comes back, but for answers of that replica that had begun.
 func TestThousandClients(t *testing.T) {
 	long.Only(t)
 	t.Parallel()
