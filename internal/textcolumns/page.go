@@ -233,6 +233,7 @@ func (p *pages) values(e format.Encoding, data []byte, repeated, defined []uint3
 		v := Value{First: repeated[i] == 0, Null: int(level) < p.column.depth}
 		if !v.Null {
 			v.Text, texts = texts[0], texts[1:]
+			p.file.spent -= int64(len(v.Text))
 		}
 		if err := do(v); err != nil {
 			return err

@@ -42,7 +42,7 @@ type File struct {
 
 	r     io.ReaderAt
 	size  int64
-	most  int64 // bytes that may be read or decompressed
+	most  int64 // bytes that may be read or decompressed besides those of texts
 	spent int64 // of them
 	meta  format.FileMetaData
 }
@@ -66,8 +66,9 @@ type Value struct {
 	Text  []byte // valid until the next one
 }
 
-// Open reads the footer of a file. At most so many bytes are read and decompressed after that: pages without values can
-// be many in few bytes. Errors, of Each too, wrap pack.ErrCorrupt, pack.ErrUnsupported or pack.ErrLimit.
+// Open reads the footer of a file. At most so many bytes are read and decompressed after that besides those of texts:
+// pages without values can be many in few bytes. Errors, of Each too, wrap pack.ErrCorrupt, pack.ErrUnsupported or
+// pack.ErrLimit.
 func Open(r io.ReaderAt, size, most int64) (*File, error) {
 	const mark = "PAR1"
 	f, tail := &File{r: r, size: size, most: most}, make([]byte, 8)
@@ -176,11 +177,21 @@ func (f *File) Below(name string) (list []Column) {
 // Each calls do with all values of a column of texts, in order.
 func (f *File) Each(c *Column, do func(Value) error) error {
 	for g := range f.meta.RowGroups {
-		columns := f.meta.RowGroups[g].Columns
-		if len(columns) != len(f.Columns) {
-			return corrupt("row group %d has %d columns of %d", g, len(columns), len(f.Columns))
+		group := &f.meta.RowGroups[g]
+		if len(group.Columns) != len(f.Columns) {
+			return corrupt("row group %d has %d columns of %d", g, len(group.Columns), len(f.Columns))
 		}
-		if err := f.chunk(c, &columns[c.index], do); err != nil {
+		rows := int64(0)
+		err := f.chunk(c, &group.Columns[c.index], func(v Value) error {
+			if v.First {
+				rows++
+			}
+			return do(v)
+		})
+		if err == nil && rows != group.NumRows {
+			err = corrupt("%d rows, where the group has %d", rows, group.NumRows)
+		}
+		if err != nil {
 			return fmt.Errorf("row group %d, column %s: %w", g, c.Name(), err)
 		}
 	}
@@ -190,7 +201,7 @@ func (f *File) Each(c *Column, do func(Value) error) error {
 // spend counts bytes that are about to be read or decompressed.
 func (f *File) spend(n int64) error {
 	if f.spent += n; f.spent > f.most {
-		return fmt.Errorf("%w: its columns have more than %d bytes; write a file with fewer rows",
+		return fmt.Errorf("%w: its columns have more than %d bytes that are no texts; write a file with fewer rows",
 			pack.ErrLimit, f.most)
 	}
 	return nil

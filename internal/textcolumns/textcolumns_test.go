@@ -293,3 +293,55 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// TestManyTexts: texts are read however many there are, and whatever they were compressed to.
+func TestManyTexts(t *testing.T) {
+	type pair struct {
+		Plain string `parquet:"plain,plain"`
+		Coded string `parquet:"coded,dict"`
+	}
+	long := strings.Repeat("the same again ", 5000)
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[pair](&b, parquet.Compression(&parquet.Zstd), parquet.PageBufferSize(1<<16),
+		parquet.DataPageStatistics(false),
+		parquet.SkipPageBounds("plain"),
+		parquet.SkipPageBounds("coded"))
+	for range 200 {
+		if _, err := w.Write([]pair{{long, long}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(bytes.NewReader(b.Bytes()), int64(b.Len()), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range f.Columns {
+		n := 0
+		err := f.Each(&f.Columns[i], func(v Value) error { n += len(v.Text); return nil })
+		if err != nil || n != 200*len(long) {
+			t.Errorf("%s: %d bytes, %v", f.Columns[i].Name(), n, err)
+		}
+	}
+}
+
+// TestOtherRows: a column with another number of rows than its group is refused, because rows would shift.
+func TestOtherRows(t *testing.T) {
+	b := file(t)
+	for name, more := range map[string]int64{"a row less": -1, "a row more": 1} {
+		f, err := Open(bytes.NewReader(b), int64(len(b)), maxRead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.meta.RowGroups[1].NumRows += more
+		for i := range f.Columns {
+			if c := &f.Columns[i]; c.Texts {
+				if err := f.Each(c, func(Value) error { return nil }); !errors.Is(err, pack.ErrCorrupt) {
+					t.Errorf("%s, column %s: %v", name, c.Name(), err)
+				}
+			}
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/lowpack/lowpack/internal/textcolumns"
-	"github.com/lowpack/lowpack/internal/version"
 )
 
 // resultFile writes a file of results.
@@ -20,7 +19,7 @@ type resultFile interface {
 // newResultFile writes what the name of the file says: lines of JSON, or a Parquet file.
 func newResultFile(path string, w io.Writer) resultFile {
 	if textcolumns.Named(path) {
-		return newTable(w)
+		return newResultTable(w)
 	}
 	return plain{bufio.NewWriterSize(w, 1<<20)}
 }
@@ -32,8 +31,8 @@ func (p plain) add(line []byte) error { _, err := p.w.Write(line); return err }
 
 func (p plain) close() error { return p.w.Flush() }
 
-// row is a row of a table of results, with the keys of a line of the output except error, which is null there.
-type row struct {
+// resultRow is a row of a table of results, with the keys of a line of the output except error, which is null there.
+type resultRow struct {
 	ID       string `parquet:"id"`
 	CustomID string `parquet:"custom_id"`
 	Response struct {
@@ -44,33 +43,37 @@ type row struct {
 	} `parquet:"response"`
 }
 
-// Bounds of a group of rows, which is held in memory: the bytes of its lines and their number.
+// Bounds of a group of rows: the bytes of its lines and their number.
 const (
 	groupBytes = 16 << 20
 	groupRows  = 1 << 16
 )
 
-// table writes a Parquet file. Its bytes are a function of the lines.
-type table struct {
-	w           *parquet.GenericWriter[row]
+// tableVersion changes with the bytes that a table of the same results has.
+const tableVersion = "1"
+
+// resultTable writes a Parquet file. Its bytes are a function of the lines.
+type resultTable struct {
+	w           *parquet.GenericWriter[resultRow]
 	bytes, rows int // of the group
 }
 
-func newTable(w io.Writer) *table {
-	return &table{w: parquet.NewGenericWriter[row](w, parquet.Compression(&parquet.Zstd),
-		parquet.SkipPageBounds("response", "body"), // else the footer has whole bodies
-		parquet.CreatedBy("lowpack", version.Version, ""))}
+func newResultTable(w io.Writer) *resultTable {
+	return &resultTable{w: parquet.NewGenericWriter[resultRow](w, parquet.Compression(&parquet.Zstd),
+		// Else headers and the footer have whole bodies, uncompressed.
+		parquet.DataPageStatistics(false), parquet.SkipPageBounds("response", "body"),
+		parquet.CreatedBy("lowpack batch", tableVersion, ""))}
 }
 
-func (t *table) add(line []byte) error {
+func (t *resultTable) add(line []byte) error {
 	var v result
 	if err := json.Unmarshal(line, &v); err != nil {
 		return err
 	}
-	r := row{ID: v.ID, CustomID: v.CustomID}
+	r := resultRow{ID: v.ID, CustomID: v.CustomID}
 	r.Response.Status, r.Response.RequestID = int32(v.Response.Status), v.Response.RequestID
 	r.Response.Body, r.Response.Ignored = string(v.Response.Body), v.Response.Ignored
-	if _, err := t.w.Write([]row{r}); err != nil {
+	if _, err := t.w.Write([]resultRow{r}); err != nil {
 		return err
 	}
 	if t.bytes, t.rows = t.bytes+len(line), t.rows+1; t.bytes < groupBytes && t.rows < groupRows {
@@ -80,4 +83,4 @@ func (t *table) add(line []byte) error {
 	return t.w.Flush()
 }
 
-func (t *table) close() error { return t.w.Close() }
+func (t *resultTable) close() error { return t.w.Close() }

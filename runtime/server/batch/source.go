@@ -28,10 +28,10 @@ func isFault(err error) bool {
 	return errors.As(err, &f)
 }
 
-// newSource reads an input from its begin on.
+// newSource reads an input from the beginning.
 func newSource(in *os.File) (source, error) {
 	if textcolumns.Named(in.Name()) {
-		return newRows(in)
+		return newRequestTable(in)
 	}
 	_, err := in.Seek(0, io.SeekStart)
 	return newLines(in), err

@@ -3,6 +3,7 @@ package batch
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -16,13 +17,12 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// mostRead bounds what is read and decompressed of a table of some bytes: texts are rarely more than 100 times as long
-// as compressed.
+// mostRead bounds what is read and decompressed of a table besides its texts: dictionaries, and pages without rows.
 func mostRead(size int64) int64 { return 1<<30 + 100*size }
 
-// rows reads a Parquet file, whose columns are the keys of a line, all texts: body is a JSON object. It holds a page of
-// each column.
-type rows struct {
+// requestTable reads a Parquet file, whose columns are the keys of a line, all texts: body is a JSON object. It holds a
+// page and a dictionary of each column.
+type requestTable struct {
 	cells [4]cells // of keys
 	hash  hash.Hash
 }
@@ -33,7 +33,7 @@ type cells struct {
 	stop func()
 }
 
-func newRows(in *os.File) (*rows, error) {
+func newRequestTable(in *os.File) (*requestTable, error) {
 	info, err := in.Stat()
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func newRows(in *os.File) (*rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rows{hash: sha256.New()}
+	r := &requestTable{hash: sha256.New()}
 	for i, c := range columns {
 		r.cells[i].next, r.cells[i].stop = iter.Pull2(values(f, c))
 	}
@@ -75,23 +75,26 @@ func columnsOf(f *textcolumns.File) (columns [4]*textcolumns.Column, err error) 
 	return columns, nil
 }
 
+// errLeft ends the reading of a column whose rest nobody wants.
+var errLeft = errors.New("left")
+
 // values are the values of a column; an error is the last one.
 func values(f *textcolumns.File, c *textcolumns.Column) iter.Seq2[textcolumns.Value, error] {
 	return func(yield func(textcolumns.Value, error) bool) {
 		err := f.Each(c, func(v textcolumns.Value) error {
 			if !yield(v, nil) {
-				return io.EOF
+				return errLeft
 			}
 			return nil
 		})
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, errLeft) {
 			yield(textcolumns.Value{}, err)
 		}
 	}
 }
 
 // next returns a row as the line of a request. A null is a key that is missing.
-func (r *rows) next() ([]byte, error) {
+func (r *requestTable) next() ([]byte, error) {
 	var row [4]textcolumns.Value
 	ended := 0
 	for i := range r.cells {
@@ -158,9 +161,9 @@ func quote(w *bytes.Buffer, text []byte) {
 	w.WriteByte('"')
 }
 
-func (r *rows) digest() digest { return digest(r.hash.Sum(nil)) }
+func (r *requestTable) digest() digest { return digest(r.hash.Sum(nil)) }
 
-func (r *rows) close() {
+func (r *requestTable) close() {
 	for i := range r.cells {
 		r.cells[i].stop()
 	}
