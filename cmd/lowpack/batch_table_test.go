@@ -12,6 +12,15 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
+// batchResult is a line of results.
+type batchResult struct {
+	CustomID string `json:"custom_id"`
+	Response struct {
+		Status int32           `json:"status_code"`
+		Body   json.RawMessage `json:"body"`
+	} `json:"response"`
+}
+
 // TestBatchTables: a table of requests gets tables of results, whose rows are those of lines.
 func TestBatchTables(t *testing.T) {
 	type request struct {
@@ -62,13 +71,7 @@ func TestBatchTables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var line struct {
-			CustomID string `json:"custom_id"`
-			Response struct {
-				Status int32           `json:"status_code"`
-				Body   json.RawMessage `json:"body"`
-			} `json:"response"`
-		}
+		var line batchResult
 		if err := json.Unmarshal(text, &line); err != nil {
 			t.Fatal(err)
 		}

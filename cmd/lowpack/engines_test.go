@@ -53,17 +53,11 @@ func (j *job) answersOf() map[string]string {
 	j.t.Helper()
 	all := map[string]string{}
 	for line := range strings.Lines(j.read("whole.jsonl") + j.read("whole.errors.jsonl")) {
-		var v struct {
-			ID       string `json:"custom_id"`
-			Response struct {
-				Status int             `json:"status_code"`
-				Body   json.RawMessage `json:"body"`
-			} `json:"response"`
-		}
+		var v batchResult
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
 			j.t.Fatal(err)
 		}
-		all[v.ID] = fmt.Sprint(v.Response.Status, " ", string(v.Response.Body))
+		all[v.CustomID] = fmt.Sprint(v.Response.Status, " ", string(v.Response.Body))
 	}
 	return all
 }
