@@ -165,6 +165,12 @@ func (p *Pass) commands(s shapeOf) (Commands, error) {
 	return c, nil
 }
 
+// Residual copies the residual stream after the last layer, of tokens of the last Run from token first on:
+// [len(dst)/Hidden][Hidden].
+func (p *Pass) Residual(first int, dst []float32) error {
+	return p.backend.Download(bytesOf(dst), p.work.h.Part(first*p.Hidden*4, len(dst)*4))
+}
+
 // Logits computes the logits of tokens of the last Run, and stores them.
 func (p *Pass) Logits(rows []uint32, dst [][]float32) error {
 	if err := p.backend.Upload(p.inputs.rows.Part(0, 4*len(rows)), bytesOf(rows)); err != nil {

@@ -185,14 +185,35 @@ func (e *Engine) deviceRun(from, to int) error {
 	if err := a.pass.Run(in); err != nil {
 		return err
 	}
+	if err := e.deviceHidden(from, to); err != nil {
+		return err
+	}
 	if err := e.deviceLogits(from, to); err != nil {
 		return err
 	}
-	flags, err := a.pass.Flags(to - from)
-	if err != nil {
+	return e.deviceFlags(from, to, "output head")
+}
+
+// deviceHidden delivers the requested hidden states of tokens [from, to): the device has the residual stream, to which
+// the CPU applies the final norm.
+func (e *Engine) deviceHidden(from, to int) error {
+	p, size := &e.pass, e.desc.Hidden
+	first, end := to, from // of the tokens with hidden states
+	for t := from; t < to; t++ {
+		if p.tokens[t].hidden != nil {
+			first, end = min(first, t), t+1
+		}
+	}
+	if first >= end {
+		return nil
+	}
+	if err := e.device.pass.Residual(first-from, p.h[first*size:end*size]); err != nil {
 		return err
 	}
-	e.blameFlags(from, flags)
+	if err := e.deviceFlags(from, to, finalNorm); err != nil {
+		return err
+	}
+	e.deliverHidden(first, end)
 	return nil
 }
 
@@ -215,10 +236,14 @@ func (e *Engine) deviceLogits(from, to int) error {
 	return nil
 }
 
-// blameFlags turns what the device has noted into the errors of the chunks: the first bad position of the first step
-// that has one, as blame does.
-func (e *Engine) blameFlags(from int, flags []uint32) {
+// deviceFlags turns what the device has noted of tokens [from, to) into the errors of the chunks: the first bad
+// position of the first step that has one, as blame does. last names what comes after the layers.
+func (e *Engine) deviceFlags(from, to int, last string) error {
 	p := &e.pass
+	flags, err := e.device.pass.Flags(to - from)
+	if err != nil {
+		return err
+	}
 	for step := range uint32(2*len(e.weights.blocks) + 1) {
 		for t, f := range flags {
 			if f == step {
@@ -229,13 +254,14 @@ func (e *Engine) blameFlags(from int, flags []uint32) {
 		layer := int(step / 2)
 		switch {
 		case layer == len(e.weights.blocks):
-			p.blame(-1, "output head")
+			p.blame(-1, last)
 		case step%2 == 0:
 			p.blame(layer, "attention")
 		default:
 			p.blame(layer, "feed-forward")
 		}
 	}
+	return nil
 }
 
 // afterDevice computes the KV cache of all texts on the CPU, and then the pass that the device has not.

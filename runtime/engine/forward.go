@@ -17,7 +17,7 @@ type Chunk struct {
 	// Logits receives the logits after each of the last len(Logits)/Vocab tokens. Empty = no logits.
 	Logits []float32
 	// Hidden receives the hidden states after the final norm (NUMERICS N79) of each of the last len(Hidden)/Hidden
-	// tokens, float32, one after another. Empty = no hidden states; a device computes none.
+	// tokens, float32, one after another. Empty = no hidden states.
 	Hidden []float32
 	// Err is set by Forward: nil, or what kept this chunk alone from being appended, a *NonFinite or pack.ErrLimit.
 	Err error
@@ -151,8 +151,6 @@ func (e *Engine) check(batch []Chunk, i int) error {
 	case len(c.Hidden)%e.desc.Hidden != 0 || len(c.Hidden) > len(c.Tokens)*e.desc.Hidden:
 		return fmt.Errorf("%w: room for %d values of hidden states; %d tokens have %d each", pack.ErrUnsupported,
 			len(c.Hidden), len(c.Tokens), e.desc.Hidden)
-	case len(c.Hidden) > 0 && e.device != nil:
-		return errOption("hidden states")
 	case c.Top < 0:
 		return fmt.Errorf("%w: the top %d logits", pack.ErrUnsupported, c.Top)
 	}
@@ -218,7 +216,7 @@ func (e *Engine) layers(ctx context.Context) error {
 		}
 	}
 	e.gather(len(e.pass.tokens))
-	e.deliverHidden()
+	e.deliverHidden(0, len(e.pass.tokens))
 	e.head()
 	return nil
 }

@@ -2,11 +2,14 @@ package engine
 
 import "github.com/lowpack/lowpack/internal/tensor"
 
-// deliverHidden computes the requested hidden states after the final norm (NUMERICS N79): the vectors that the output
-// head multiplies, before they are quantized.
-func (e *Engine) deliverHidden() {
+// finalNorm is the Step of hidden states that are not finite.
+const finalNorm = "final norm"
+
+// deliverHidden computes the requested hidden states of tokens [from, to) after the final norm (NUMERICS N79): the
+// vectors that the output head multiplies, before they are quantized.
+func (e *Engine) deliverHidden(from, to int) {
 	p := &e.pass
-	for t := range p.tokens {
+	for t := from; t < to; t++ {
 		if p.tokens[t].hidden != nil && !p.failed(t) {
 			p.rows = append(p.rows, t)
 		}
@@ -18,7 +21,7 @@ func (e *Engine) deliverHidden() {
 	p.hidden = hiddenTask{p.tokens, p.rows, p.h, &e.weights.norm, &p.finiteCheck}
 	distribute(e.pool, n, e.prepared(n), &p.hidden)
 	p.rows = p.rows[:0]
-	p.blame(-1, "final norm")
+	p.blame(-1, finalNorm)
 }
 
 // hiddenTask applies the final norm to the residual stream of tokens and delivers the result.

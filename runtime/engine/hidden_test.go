@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
 )
 
 // hidden returns the hidden states of the last n tokens of a text.
@@ -91,24 +92,77 @@ func TestHiddenRefused(t *testing.T) {
 	}
 }
 
-// TestHiddenOnDevice: a device refuses hidden states, and computes what else is asked for afterwards.
-func TestHiddenOnDevice(t *testing.T) {
-	e := engine(t, tiny(t), Options{Device: "plain"})
-	computes(t, e)
-	s := sequence(t, e)
-	batch := []Chunk{{Seq: s, Tokens: []int{1, 2}, Hidden: make([]float32, e.desc.Hidden)}}
-	if err := e.Forward(context.Background(), batch); !errors.Is(err, pack.ErrUnsupported) || s.Len() != 0 {
-		t.Errorf("%v, %d tokens", err, s.Len())
+// hiddenTexts are texts of which TestHiddenOnDevice asks for the last hidden states.
+var hiddenTexts = []struct{ tokens, rows, scores int }{{23, 23, 0}, {9, 0, 2}, {14, 1, 3}, {5, 5, 5}}
+
+// hiddenBeside computes hidden states and logits of several texts in one batch.
+func hiddenBeside(t *testing.T, e *Engine) (rows [][][]float32) {
+	batch := make([]Chunk, len(hiddenTexts))
+	for i, x := range hiddenTexts {
+		batch[i] = Chunk{Seq: sequence(t, e), Tokens: repeated(x.tokens, i), Hidden: make([]float32,
+			x.rows*e.desc.Hidden), Logits: make([]float32, x.scores*e.desc.Vocab)}
 	}
-	if batch[0].Hidden = nil; e.Forward(context.Background(), batch) != nil || s.Len() != 2 {
-		t.Errorf("%d tokens without hidden states", s.Len())
+	if err := e.Forward(context.Background(), batch); err != nil {
+		t.Fatal(err)
 	}
-	computes(t, e)
+	for i := range batch {
+		rows = append(rows, [][]float32{batch[i].Hidden, batch[i].Logits})
+		batch[i].Seq.Close()
+	}
+	return rows
 }
 
-// TestHiddenNonFinite: a hidden state that overflows is the error of its chunk alone.
+// TestHiddenOnDevice: a device gives the hidden states of the CPU, bit for bit, in passes of any size and beside the
+// logits of other texts; so does the CPU where the device fails in whatever call.
+func TestHiddenOnDevice(t *testing.T) {
+	o := Options{Context: 128, Sequences: len(hiddenTexts)}
+	want := hiddenBeside(t, engine(t, tiny(t), o))
+	for _, name := range append(devices, "narrow") {
+		for _, o.Batch = range []int{6, 100} {
+			o.Device = name
+			e := engine(t, tiny(t), o)
+			compareRows(t, hiddenBeside(t, e), want)
+			computes(t, e)
+		}
+	}
+	o.Device, o.Batch = "failing", 10
+	planted.after.Store(0)
+	e := engine(t, tiny(t), o)
+	planted.calls.Store(0)
+	hiddenBeside(t, e)
+	all := planted.calls.Load()
+	for at := int64(1); at <= all; at += 3 {
+		e := engine(t, tiny(t), o)
+		planted.calls.Store(0)
+		planted.after.Store(at)
+		compareRows(t, hiddenBeside(t, e), want)
+		planted.after.Store(0)
+		e.Close()
+	}
+}
+
+// TestHiddenNonFinite: a hidden state that overflows is the error of its chunk alone, on a device too.
 func TestHiddenNonFinite(t *testing.T) {
-	e := engine(t, tiny(t), Options{Sequences: 2})
+	for _, name := range append([]string{device.CPU}, devices...) {
+		hiddenOverflows(t, engine(t, tiny(t), Options{Sequences: 2, Device: name}))
+	}
+}
+
+// TestHiddenAfterNonFinite: a chunk with hidden states has the error of the first step that is not finite, on a device
+// the same as on the CPU.
+func TestHiddenAfterNonFinite(t *testing.T) {
+	v := tiny(t)
+	v.set(t, "model.embed_tokens.weight", 9*256+3, float32(math.NaN()))
+	for _, name := range append([]string{device.CPU}, devices...) {
+		e := engine(t, v, Options{Device: name, Context: 64})
+		s := sequence(t, e)
+		err := e.Forward(context.Background(),
+			[]Chunk{{Seq: s, Tokens: []int{7, 8, 9, 11}, Hidden: make([]float32, e.desc.Hidden)}})
+		wantNonFinite(t, err, NonFinite{0, 2, "attention of layer 0"})
+	}
+}
+
+func hiddenOverflows(t *testing.T, e *Engine) {
 	e.weights.norm.weights = slices.Clone(e.weights.norm.weights)
 	for i := range e.weights.norm.weights {
 		e.weights.norm.weights[i] = math.MaxFloat32

@@ -72,9 +72,6 @@ func (m *model) readVectors(b *api.Body) *vectors {
 			"sentence-transformers do, in modules.json: convert one with last-token or mean pooling, such as "+
 			"Qwen3-Embedding", m.ID)
 		return nil
-	case m.onDevice:
-		b.Unsupported("model", "model %s runs on a device: embeddings are computed with --device cpu", m.ID)
-		return nil
 	}
 	for i, p := range prompts {
 		if most := pooling.MaxTokens; most > 0 && len(p.ids) > most {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -279,17 +280,21 @@ func TestEmbeddingsRefused(t *testing.T) {
 	}
 }
 
-// TestEmbeddingsOnDevice: a model that a device computes makes no embeddings, and says what does.
+// TestEmbeddingsOnDevice: a model that a device computes makes the same embeddings, bit for bit.
 func TestEmbeddingsOnDevice(t *testing.T) {
 	device.Register(plaindevice.Driver("plain", plaindevice.Options{}))
-	file := tinymodel.Pooled(t, pooling.Pooling{Mode: pooling.LastToken})
-	o := small
-	o.Device = "plain"
-	_, web := serveOf(t, modelOf(t, file, "tiny", o), Options{Queue: 2})
-	status, _, text := post(t, web, "/v1/embeddings", `{"input": "a"}`)
-	if status != http.StatusBadRequest || !strings.Contains(text, "--device cpu") ||
-		at(object(t, text), "error", "code") != "unsupported_value" {
-		t.Errorf("%d %s", status, text)
+	for _, p := range []pooling.Pooling{{Mode: pooling.LastToken}, {Mode: pooling.Mean, Normalize: true}} {
+		file := tinymodel.Pooled(t, p)
+		body, want := fmt.Sprintf(`{"input": %s}`, jsonOf(embedded)), ""
+		for _, name := range []string{device.CPU, "plain"} {
+			o := small
+			o.Device = name
+			_, web := serveOf(t, modelOf(t, file, "tiny", o), Options{Queue: 10})
+			status, _, text := post(t, web, "/v1/embeddings", body)
+			if want = cmp.Or(want, text); status != http.StatusOK || text != want {
+				t.Errorf("%s: %d %.300s\nwant %.300s", name, status, text, want)
+			}
+		}
 	}
 }
 

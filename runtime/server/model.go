@@ -33,7 +33,6 @@ type model struct {
 	callForm  func() *callForm // nil result = the chat template has no known form of tool calls
 	harmony   *harmony.Format  // nil = the model writes in another format
 	hidden    int              // size of hidden states
-	onDevice  bool             // a device computes, which gives no hidden states
 }
 
 func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Options) (*model, error) {
@@ -50,7 +49,6 @@ func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Op
 		stops:    append(t.StopIDs(), d.EOS...), vocab: d.Vocab, context: e.Options().Context,
 		harmony: harmony.Of(t), hidden: d.Hidden,
 	}
-	_, m.onDevice = e.DeviceInfo()
 	if m.harmony != nil {
 		m.stops = m.harmony.Stops(m.stops)
 	}
@@ -101,4 +99,4 @@ func (m *model) check(ids []int) error {
 }
 
 // errNoTokens: the text is empty and the model adds no beginning-of-text token.
-var errNoTokens = errors.New("the prompt has no tokens")
+var errNoTokens = errors.New("the text has no tokens")
