@@ -157,7 +157,7 @@ func TestHiddenAfterNonFinite(t *testing.T) {
 		e := engine(t, v, Options{Device: name, Context: 64})
 		s := sequence(t, e)
 		err := e.Forward(context.Background(),
-			[]Chunk{{Seq: s, Tokens: []int{7, 8, 9, 11}, Hidden: make([]float32, e.desc.Hidden)}})
+			[]Chunk{{Seq: s, Tokens: []int{7, 8, 9, 11}, Hidden: make([]float32, 4*e.desc.Hidden)}})
 		wantNonFinite(t, err, NonFinite{0, 2, "attention of layer 0"})
 	}
 }
