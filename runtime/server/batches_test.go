@@ -3,13 +3,16 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -113,6 +116,26 @@ func TestBatchesRestart(t *testing.T) {
 		if strings.Contains(e.Name(), ".resume") || strings.Contains(e.Name(), ".partial") {
 			t.Errorf("%s is left", e.Name())
 		}
+	}
+}
+
+// TestBatchesOfLists: a server that lets nobody wait answers lists and several texts as `lowpack batch` does.
+func TestBatchesOfLists(t *testing.T) {
+	list := jsonOf(slices.Repeat([]string{"The river", "A clock"}, 8))
+	text := batchLine("list", "/v1/completions", fmt.Sprintf(`{"prompt": %s, "max_tokens": 3}`, list)) +
+		batchLine("texts", "/v1/completions", `{"prompt": "The river", "n": 9, "temperature": 1, "max_tokens": 3}`)
+	s, web := serveModel(t, engine.Options{Threads: 1, Context: 256, Sequences: 2}, Options{Batches: t.TempDir()})
+	id := startBatch(t, web, text)
+	wait.For(t, "the end", func() bool { return batchState(t, web, id)["completed_at"] != nil })
+	b := batchState(t, web, id)
+	_, _, got := do(t, web, http.MethodGet, fmt.Sprintf("/v1/files/%s/content", b["output_file_id"]), "")
+	created, err := b["created_at"].(json.Number).Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, errs, err := batchOn(t, s, text, time.Unix(created, 0))
+	if err != nil || errs != "" || got != want || strings.Count(want, `"index"`) != 25 {
+		t.Errorf("%s\nwant %s%s (%v)", got, want, errs, err)
 	}
 }
 

@@ -69,7 +69,7 @@ func (m *model) readPrompts(b *api.Body, name string) (list []prompt) {
 		b.Decode(name, &ids[0], "a string, a list of strings, a list of token ids, or a list of such lists")
 	}
 	if len(texts)+len(ids) > maxPrompts {
-		b.Fail(name, "%d prompts: at most %d are allowed", len(texts)+len(ids), maxPrompts)
+		b.Fail(name, "%d %ss: at most %d are allowed", len(texts)+len(ids), name, maxPrompts)
 	}
 	for i, text := range texts {
 		if text == nil {

@@ -74,6 +74,9 @@ func (m *model) readVectors(b *api.Body) *vectors {
 		return nil
 	}
 	for i, p := range prompts {
+		if len(p.ids) > m.context {
+			b.TooLong("input", "input[%d] has %d tokens: the context holds %d", i, len(p.ids), m.context)
+		}
 		if most := pooling.MaxTokens; most > 0 && len(p.ids) > most {
 			b.TooLong("input", "input[%d] has %d tokens: the checkpoint declares %d as the longest text", i, len(p.ids),
 				most)

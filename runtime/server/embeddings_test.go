@@ -217,6 +217,19 @@ func TestEmbeddingsUnderLoad(t *testing.T) {
 	wait.For(t, "idle", func() bool { return stats(s).Running == 0 && stats(s).Waiting == 0 })
 }
 
+// TestEmbeddingsOfMany: a list that is longer than what the server computes and lets wait gets the embeddings of its
+// texts.
+func TestEmbeddingsOfMany(t *testing.T) {
+	web := servePooled(t, Options{Queue: 2})
+	var one [][]float32
+	for _, text := range embedded {
+		_, _, answer := post(t, web, "/v1/embeddings", fmt.Sprintf(`{"input": %q}`, text))
+		one = append(one, vectorsOf(t, answer)...)
+	}
+	_, _, answer := post(t, web, "/v1/embeddings", fmt.Sprintf(`{"input": %s}`, jsonOf(slices.Repeat(embedded, 5))))
+	compareVectors(t, answer, slices.Repeat(one, 5))
+}
+
 // TestEmbeddingMetrics: texts count as prompts, each once, and none of them is taken from the prefix cache.
 func TestEmbeddingMetrics(t *testing.T) {
 	web := servePooled(t, Options{Queue: 10, PrefixCache: true})
@@ -250,7 +263,7 @@ func TestEmbeddingsRefused(t *testing.T) {
 		{`{"input": null}`, "input", "", "input is missing"},
 		{`{"input": 5}`, "input", "", "want a string"},
 		{`{"input": []}`, "input", "", ""},
-		{`{"input": [[]]}`, "input", "", ""},
+		{`{"input": [[]]}`, "input", "unsupported_value", "the text has no tokens"},
 		{`{"input": ["a", 5]}`, "input", "", "want a list of strings"},
 		{`{"input": ["a", null]}`, "input", "", "input[1] is null"},
 		{`{"input": [5, 99999999]}`, "input", "unsupported_value", "the vocabulary has"},
@@ -262,7 +275,9 @@ func TestEmbeddingsRefused(t *testing.T) {
 		{`{"input": "a", "truncate_prompt_tokens": 2}`, "truncate_prompt_tokens", "unsupported_parameter", "not cut"},
 		{`{"input": ["a", "a b c d e f"]}`, "input", "context_length_exceeded", "declares 4 as the longest text"},
 		{fmt.Sprintf(`{"input": %q}`, long), "input", "context_length_exceeded", ""},
-		{`{"input": ["a","a","a","a","a","a","a"]}`, "input", "unsupported_value", "at most 6 at once"},
+		{`{"input": [` + strings.Repeat(`"a",`, maxPrompts) + `"a"]}`, "input", "", "1025 inputs: at most 1024"},
+		{`{"input": [` + strings.Repeat("5,", 300) + `5]}`, "input", "context_length_exceeded",
+			"input[0] has 301 tokens: the context holds 256"},
 		{`{"input": "a", "model": "other"}`, "model", "model_not_found", ""},
 	} {
 		status, _, text := post(t, web, "/v1/embeddings", c.body)

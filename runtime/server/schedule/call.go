@@ -11,7 +11,8 @@ import (
 type Call struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	left   int // unfinished requests; owned by the scheduler
+	left   int     // unfinished requests; owned by the scheduler
+	held   []*task // requests that follow those which end; owned by the scheduler
 
 	mu     sync.Mutex
 	events []Event

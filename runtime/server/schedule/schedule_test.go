@@ -382,6 +382,73 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestLongLists: a call of more requests than run and wait gets the texts that these have alone, and leaves room for
+// others; one that is canceled ends all of them.
+func TestLongLists(t *testing.T) {
+	ended := make(chan Timing, 100)
+	most := 0
+	var s *Scheduler
+	s = start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2}), Options{Queue: 2,
+		Observe: func(x Timing) {
+			most = max(most, s.Stats().Running+s.Stats().Waiting)
+			ended <- x
+		}})
+	request := func(i int, adjust func([]int, []float32)) Request {
+		return Request{Prompt: []int{1, 2 + i}, Logprobs: -1, PromptLogprobs: -1,
+			Texts: []engine.Request{{MaxTokens: 3, Adjust: adjust}}}
+	}
+	var list []Request
+	var want, got [9]string
+	for i := range want {
+		list = append(list, request(i, nil))
+		a, _, err := collect(t.Context(), s, list[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[i] = a.Texts[0]
+		<-ended
+	}
+	c, err := s.Submit(t.Context(), list)
+	for err == nil {
+		var events []Event
+		events, err = c.Next(t.Context())
+		for _, e := range events {
+			if e.Text == 0 {
+				got[e.Request] += fmt.Sprintf("%d %q %s ", e.Token, e.Piece.Text, e.Reason)
+			}
+		}
+	}
+	for range list {
+		<-ended
+	}
+	if err != io.EOF || got != want || most > 2 {
+		t.Errorf("%v, up to %d at once: %q\nwant %q", err, most, got, want)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range list {
+		list[i] = request(i, func([]int, []float32) { <-ctx.Done() })
+	}
+	if _, err := s.Submit(ctx, list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 { // beside the half that the list has
+		_, err := s.Submit(ctx, list[:1])
+		if busy := (*BusyError)(nil); i < 2 && err != nil || i == 2 && !errors.As(err, &busy) {
+			t.Errorf("request %d beside a long list: %v", i, err)
+		}
+		wait.For(t, "the list is computed", func() bool { return s.Stats().Running > 0 })
+	}
+	cancel()
+	wait.For(t, "all requests end", func() bool { return len(ended) == len(list)+2 })
+	for range len(list) + 2 {
+		if x := <-ended; !errors.Is(x.Err, context.Canceled) {
+			t.Errorf("%v", x.Err)
+		}
+	}
+}
+
 // TestAnswersLeaveRoom: a request is counted and its place is free before its caller learns of its end: the next
 // request of a client is not refused for the last one.
 func TestAnswersLeaveRoom(t *testing.T) {

@@ -80,14 +80,11 @@ func (s *Scheduler) Stats() Stats {
 		Failed: s.failed, Draining: s.draining}
 }
 
-// Submit queues all requests or none. The call ends when ctx does. Errors: *RequestError, *BusyError, ErrDraining and
-// ErrFailed.
+// Submit takes all requests or none. Of more than half of what runs and waits at most, half is queued, and each that
+// ends is followed by another one: a list of any length can be computed, and leaves room for others. The call ends when
+// ctx does. Errors: *RequestError, *BusyError, ErrDraining and ErrFailed.
 func (s *Scheduler) Submit(ctx context.Context, requests []Request) (*Call, error) {
 	sequences := s.e.Options().Sequences
-	if most := s.o.Queue + sequences; len(requests) > most {
-		return nil, &RequestError{Request: most,
-			Err: fmt.Errorf("%w: %d prompts: the server takes at most %d at once", pack.ErrLimit, len(requests), most)}
-	}
 	c := newCall(ctx, len(requests))
 	tasks := make([]*task, len(requests))
 	for i := range requests {
@@ -96,6 +93,9 @@ func (s *Scheduler) Submit(ctx context.Context, requests []Request) (*Call, erro
 			return nil, err
 		}
 		tasks[i] = t
+	}
+	if most := (s.o.Queue + sequences + 1) / 2; len(tasks) > most {
+		tasks, c.held = tasks[:most], tasks[most:]
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Scheduler) newTask(c *Call, i int, r *Request) (*task, error) {
 	if t.most(s.e) > s.pages {
 		return nil, refuse(true, "%w: %d texts of up to %d tokens do not fit into the KV cache of %d tokens",
 			pack.ErrLimit,
-			len(r.Texts), longest, s.tokens)
+			max(1, len(r.Texts)), longest, s.tokens)
 	}
 	for _, id := range r.Prompt {
 		if id < 0 || id >= s.vocab {
@@ -259,7 +259,8 @@ func (s *Scheduler) endAll(err error) {
 	s.tasks = nil
 }
 
-// end ends a task with an error, or with nil after its last event. Further calls have no effect.
+// end ends a task with an error, as those that its call holds, or with nil after its last event: one of these takes its
+// place. Further calls have no effect.
 func (s *Scheduler) end(t *task, err error) {
 	if t.ended {
 		return
@@ -276,11 +277,20 @@ func (s *Scheduler) end(t *task, err error) {
 		}
 	}
 	t.timing.Ended, t.timing.Err = time.Now(), err
+	s.mu.Lock()
 	if !t.timing.Admitted.IsZero() {
-		s.mu.Lock()
 		s.running = max(0, s.running-1)
 		s.mean += (t.timing.Ended.Sub(t.timing.Admitted) - s.mean) / 8
-		s.mu.Unlock()
+	}
+	held := t.call.held
+	if t.call.held = nil; err == nil && len(held) > 0 {
+		s.queue, t.call.held = append(s.queue, held[0]), held[1:]
+	}
+	s.mu.Unlock()
+	if err != nil {
+		for _, h := range held {
+			s.end(h, err)
+		}
 	}
 	if s.o.Observe != nil {
 		s.o.Observe(t.timing)
