@@ -181,17 +181,18 @@ func (p *Plan) describe() (err error) {
 
 // describePooling reads how the model makes embeddings, if it does.
 func (p *Plan) describePooling() (err error) {
-	if p.pooling, err = pooling.Parse(p.source.File, p.model.Hidden, p.model.MaxPositions); p.pooling == nil {
+	if p.pooling, err = pooling.Parse(p.source.File, p.model); p.pooling == nil {
 		return err
 	}
-	if names, usual := pooling.Prompts(p.source.File); usual != "" {
+	names, usual, err := pooling.Prompts(p.source.File)
+	if usual != "" {
 		p.note("config_sentence_transformers.json names prompts (%s), and %q as that of every text: whoever asks for "+
 			"embeddings puts it in front of the text", strings.Join(names, ", "), usual)
 	} else if len(names) > 0 {
 		p.detail("config_sentence_transformers.json names prompts (%s): whoever asks for embeddings puts them in "+
 			"front of the text", strings.Join(names, ", "))
 	}
-	return nil
+	return err
 }
 
 // embeddedFiles returns the small files of the checkpoint that are embedded in the packed file (FORMAT F7); any of them

@@ -12,7 +12,7 @@ func (o *origin) checkPooling() error {
 		var want *pooling.Pooling
 		if o.model != nil {
 			var err error
-			if want, err = pooling.Parse(o.from.File, o.model.Hidden, o.model.MaxPositions); err != nil {
+			if want, err = pooling.Parse(o.from.File, o.model); err != nil {
 				return err
 			}
 		}

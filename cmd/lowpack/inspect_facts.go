@@ -93,7 +93,7 @@ func (v *inspection) factsOfCheckpoint(ctx context.Context, ck *checkpoint.Check
 		return
 	}
 	if v.Model != nil { // what is not supported is a reason to refuse the conversion
-		if p, err := pooling.Parse(ck.File, v.Model.Hidden, v.Model.MaxPositions); err == nil && p != nil {
+		if p, err := pooling.Parse(ck.File, v.Model); err == nil && p != nil {
 			v.Summary.Embeddings = p.String()
 		}
 	}

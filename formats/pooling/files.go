@@ -1,11 +1,6 @@
 package pooling
 
-import (
-	"encoding/json"
-
-	"github.com/lowpack/lowpack/formats/modelfile"
-	"github.com/lowpack/lowpack/internal/jsonread"
-)
+import "encoding/json"
 
 // Files returns the files of a checkpoint that declare the pooling, by name, for hidden states of a size: Parse and
 // sentence-transformers read them.
@@ -40,26 +35,4 @@ func indented(v any) []byte {
 		panic(err) // strings, numbers and booleans
 	}
 	return append(text, '\n')
-}
-
-// Prompts returns the names of the prompts that a checkpoint declares, in the order of its file, and the one that
-// sentence-transformers puts in front of a text by default, "" for none. They are not part of the pooling: whoever
-// sends a text puts them there.
-func Prompts(file func(name string) (data []byte, ok bool)) (names []string, usual string) {
-	data, _ := file(promptsFile)
-	v, err := jsonread.Parse(data, int(modelfile.Limit(promptsFile)))
-	if err != nil { // only a note depends on it
-		return nil, ""
-	}
-	prompts := v.Get("prompts")
-	if prompts == nil {
-		return nil, ""
-	}
-	for _, m := range prompts.Members {
-		if m.Value.Text != "" {
-			names = append(names, m.Key)
-		}
-	}
-	usual, _ = v.Get("default_prompt_name").Str()
-	return names, usual
 }

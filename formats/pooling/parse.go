@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
@@ -24,10 +25,9 @@ const (
 // remedy ends errors about what lowpack does not compute.
 const remedy = "remove " + modulesFile + " to convert the model without embeddings"
 
-// Parse reads the files of a checkpoint; file returns the bytes of one that exists, hidden is the size of the hidden
-// states, and positions is the number of tokens that the model was made for. The result is nil without a modules.json.
-// Errors name file and key, and wrap pack.ErrCorrupt or pack.ErrUnsupported.
-func Parse(file func(name string) (data []byte, ok bool), hidden, positions int) (*Pooling, error) {
+// Parse reads the files of a checkpoint, whose model d describes; file returns the bytes of one that exists. The result
+// is nil without a modules.json. Errors name file and key, and wrap pack.ErrCorrupt or pack.ErrUnsupported.
+func Parse(file func(name string) (data []byte, ok bool), d *model.Description) (*Pooling, error) {
 	if _, ok := file(modulesFile); !ok {
 		return nil, nil
 	}
@@ -40,8 +40,9 @@ func Parse(file func(name string) (data []byte, ok bool), hidden, positions int)
 		{modulesFile, true, p.readModules},
 		{tokenizerFile, false, p.readTokenizer},
 		{transformerFile, false, p.readTransformer},
-		{poolingFile, true, func(v *jsonread.Value) error { return p.readPooling(v, hidden) }},
+		{poolingFile, true, func(v *jsonread.Value) error { return p.readPooling(v, d.Hidden) }},
 		{normalizeFile, false, readNormalize},
+		{promptsFile, false, func(v *jsonread.Value) error { return readSettings(v, d) }},
 	} {
 		data, ok := file(read.name)
 		if !ok && read.required {
@@ -51,18 +52,26 @@ func Parse(file func(name string) (data []byte, ok bool), hidden, positions int)
 		if !ok {
 			continue
 		}
-		v, err := jsonread.Parse(data, int(modelfile.Limit(read.name)))
-		if err == nil {
-			err = read.read(v)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", read.name, err)
+		if err := readFile(read.name, data, read.read); err != nil {
+			return nil, err
 		}
 	}
-	if p.MaxTokens >= positions {
+	if p.MaxTokens >= d.MaxPositions {
 		p.MaxTokens = 0
 	}
 	return p, nil
+}
+
+// readFile reads the bytes of a file, as Python takes them, with read.
+func readFile(name string, data []byte, read func(v *jsonread.Value) error) error {
+	v, err := jsonread.ParsePython(data, int(modelfile.Limit(name)))
+	if err == nil {
+		err = read(v)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // moduleKinds are the modules in their order; the last one may be absent.

@@ -8,10 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/pack"
 )
 
 const hidden, positions = 64, 1024
+
+// described is the model of the checkpoints.
+var described = &model.Description{Config: model.Config{Hidden: hidden, MaxPositions: positions}}
 
 // lookup finds files by name.
 func lookup(files map[string][]byte) func(string) ([]byte, bool) {
@@ -27,14 +31,14 @@ func TestFiles(t *testing.T) {
 		for _, normalize := range []bool{false, true} {
 			for _, most := range []int{0, 512} {
 				want := Pooling{mode, normalize, most}
-				got, err := Parse(lookup(want.Files(hidden)), hidden, positions)
+				got, err := Parse(lookup(want.Files(hidden)), described)
 				if err != nil || *got != want {
 					t.Errorf("%+v: %+v, %v", want, got, err)
 				}
 			}
 		}
 	}
-	if p, err := Parse(lookup(nil), hidden, positions); p != nil || err != nil {
+	if p, err := Parse(lookup(nil), described); p != nil || err != nil {
 		t.Errorf("without modules.json: %v, %v", p, err)
 	}
 }
@@ -49,8 +53,11 @@ func TestSavedBySix(t *testing.T) {
 			"method_output_name": "last_hidden_state"}}, "module_output_name": "token_embeddings", "unpad_inputs": null}`),
 		poolingFile:   []byte(`{"embedding_dimension": 64, "pooling_mode": "mean", "include_prompt": true}`),
 		normalizeFile: []byte(`{"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}`),
+		promptsFile: []byte(`{"__version__": {"sentence_transformers": "6.2.0"}, "default_prompt_name": null,
+			"model_type": "SentenceTransformer", "prompts": {"document": "", "query": ""}, "similarity_fn_name": "cosine",
+			"truncate_dim": 64}`),
 	}
-	if p, err := Parse(lookup(files), hidden, positions); err != nil || *p != (Pooling{Mode: Mean, Normalize: true}) {
+	if p, err := Parse(lookup(files), described); err != nil || *p != (Pooling{Mode: Mean, Normalize: true}) {
 		t.Errorf("%v, %v", p, err)
 	}
 }
@@ -71,7 +78,7 @@ func TestMaxTokens(t *testing.T) {
 	} {
 		files := (&Pooling{Mode: Mean}).Files(hidden)
 		files[transformerFile], files[tokenizerFile] = []byte(c.transformer), []byte(c.tokenizer)
-		if p, err := Parse(lookup(files), hidden, positions); err != nil || p.MaxTokens != c.want {
+		if p, err := Parse(lookup(files), described); err != nil || p.MaxTokens != c.want {
 			t.Errorf("%s, %s: %v, %v; want %d", c.transformer, c.tokenizer, p, err, c.want)
 		}
 	}
@@ -118,12 +125,23 @@ func TestRefused(t *testing.T) {
 			`has the path "0_T"`},
 		{normalizeFile, `{"module_input_name": "token_embeddings"}`, `"module_input_name" is "token_embeddings"`},
 		{modulesFile, `[{"path": ""}]`, "has no type or no path"},
+		{promptsFile, `{"truncate_dim": 63}`, `"truncate_dim" is "63"`},
+		{promptsFile, `{"truncate_dim": -1}`, `"truncate_dim" is "-1"`},
+		{promptsFile, `{"truncate_dim": true}`, `"truncate_dim" is true`},
+		{promptsFile, `{"model_type": "CrossEncoder"}`, `"model_type" is "CrossEncoder"`},
+		{promptsFile, `{"model_type": "SparseEncoder"}`, `"model_type" is "SparseEncoder"`},
+		{promptsFile, `{"model_type": "MultiVectorEncoder"}`, `"model_type" is "MultiVectorEncoder"`},
+		{promptsFile, `{"model_type": null}`, `"model_type" is null`},
+		{promptsFile, `{"max_active_dims": 8}`, `"max_active_dims" is "8"`},
+		{promptsFile, `{"default_prompt_name": ["query"]}`, `"default_prompt_name" is an array`},
+		{promptsFile, `{"prompts": null}`, `"prompts" is null`},
+		{promptsFile, `{"prompts": {"query": 1}}`, `"prompts" is an object`},
 	} {
 		files := maps.Clone((&Pooling{Mode: LastToken, Normalize: true}).Files(hidden))
 		if files[c.file] = []byte(c.text); c.text == "" {
 			delete(files, c.file)
 		}
-		_, err := Parse(lookup(files), hidden, positions)
+		_, err := Parse(lookup(files), described)
 		if err == nil || !strings.HasPrefix(strings.TrimPrefix(err.Error(), pack.ErrCorrupt.Error()+": "), c.file) ||
 			!strings.Contains(err.Error(), c.want) ||
 			!errors.Is(err, pack.ErrUnsupported) && !errors.Is(err, pack.ErrCorrupt) {
@@ -142,20 +160,27 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestPrompts: the names of prompts that are not empty, in order, and the usual one.
+// TestPrompts: the names of prompts that are not empty, in order, and the usual one, as Python reads them.
 func TestPrompts(t *testing.T) {
 	file := func(text string) func(string) ([]byte, bool) {
 		return lookup(map[string][]byte{promptsFile: []byte(text)})
 	}
 	for text, want := range map[string]string{
 		`{"prompts": {"query": "Query: ", "document": "", "web": "w"}, "default_prompt_name": "web"}`: `[query web] "web"`,
-		`{"prompts": {"query": "Query: "}, "default_prompt_name": null}`:                              `[query] ""`,
-		`{}`: `[] ""`, `[`: `[] ""`,
+		`{"prompts": {"query": "Query: ", "document": null}, "default_prompt_name": null}`:            `[query] ""`,
+		`{"prompts": {"query": "q"}, "default_prompt_name": "query", "x": NaN}`:                       `[query] "query"`,
+		`{}`: `[] ""`,
 	} {
-		names, usual := Prompts(file(text))
-		if got := fmt.Sprintf("%v %q", names, usual); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
+		names, usual, err := Prompts(file(text))
+		if got := fmt.Sprintf("%v %q", names, usual); got != want || err != nil {
+			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
 		}
+	}
+	if _, _, err := Prompts(file("[")); err == nil || !strings.Contains(err.Error(), promptsFile) {
+		t.Error(err)
+	}
+	if names, usual, err := Prompts(lookup(nil)); len(names) > 0 || usual != "" || err != nil {
+		t.Errorf("without the file: %v, %q, %v", names, usual, err)
 	}
 }
 
@@ -165,14 +190,14 @@ func FuzzParse(f *testing.F) {
 	f.Add(files[modulesFile], files[poolingFile], files[transformerFile])
 	f.Fuzz(func(t *testing.T, modules, pool, transformer []byte) {
 		files := map[string][]byte{modulesFile: modules, poolingFile: pool, transformerFile: transformer}
-		p, err := Parse(lookup(files), hidden, positions)
+		p, err := Parse(lookup(files), described)
 		if err != nil {
 			return
 		}
 		if err := p.Check(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Parse(lookup(p.Files(hidden)), hidden, positions)
+		again, err := Parse(lookup(p.Files(hidden)), described)
 		if err != nil || *again != *p || bytes.Contains([]byte(p.String()), []byte("%!")) {
 			t.Errorf("%+v, then %+v, %v", p, again, err)
 		}
