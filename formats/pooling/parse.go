@@ -12,7 +12,7 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// The files of sentence-transformers.
+// The files that sentence-transformers reads.
 const (
 	modulesFile     = "modules.json"
 	transformerFile = "sentence_bert_config.json"
@@ -20,6 +20,7 @@ const (
 	normalizeFile   = "2_Normalize/config.json"
 	promptsFile     = "config_sentence_transformers.json"
 	tokenizerFile   = "tokenizer_config.json"
+	configFile      = "config.json" // of the model
 )
 
 // remedy ends errors about what lowpack does not compute.
@@ -38,6 +39,7 @@ func Parse(file func(name string) (data []byte, ok bool), d *model.Description) 
 		read     func(v *jsonread.Value) error
 	}{
 		{modulesFile, true, p.readModules},
+		{configFile, false, refuseCode},
 		{tokenizerFile, false, p.readTokenizer},
 		{transformerFile, false, p.readTransformer},
 		{poolingFile, true, func(v *jsonread.Value) error { return p.readPooling(v, d.Hidden) }},
@@ -105,6 +107,17 @@ func (p *Pooling) readModules(v *jsonread.Value) error {
 	if !slices.Equal(kinds, moduleKinds[:max(2, min(len(kinds), 3))]) {
 		return fmt.Errorf("%w: the modules are %s; want Transformer, Pooling and, where vectors are normalized, "+
 			"Normalize; %s", pack.ErrUnsupported, strings.Join(kinds, ", "), remedy)
+	}
+	return nil
+}
+
+// refuseCode refuses a model that brings a class of its own for hidden states: it is there because they are others, such
+// as those of tokens that see the later ones too.
+func refuseCode(v *jsonread.Value) error {
+	if class := v.Get("auto_map").Get("AutoModel"); class != nil {
+		return fmt.Errorf("%w: auto_map names code of the checkpoint for AutoModel, %s: embeddings are meant to be made by "+
+			"it, and its hidden states may be others (attention to later tokens); %s", pack.ErrUnsupported, show(class),
+			remedy)
 	}
 	return nil
 }
