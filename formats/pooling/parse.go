@@ -1,6 +1,7 @@
 package pooling
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -60,6 +61,12 @@ func Parse(file func(name string) (data []byte, ok bool), d *model.Description) 
 	}
 	if p.MaxTokens >= d.MaxPositions {
 		p.MaxTokens = 0
+	}
+	if p.Mode == Mean && cmp.Or(p.MaxTokens, d.MaxPositions) > d.FixedPositions() {
+		return nil, fmt.Errorf("%w: %s: a mean of texts of more than %d tokens, whose rotations depend on their length "+
+			"(longrope, dynamic): each hidden state would be that of the text up to its token, not of the whole; set "+
+			"max_seq_length of %s to %[3]d, or %[5]s", pack.ErrUnsupported, poolingFile, d.FixedPositions(),
+			transformerFile, remedy)
 	}
 	return p, nil
 }

@@ -152,6 +152,32 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestMeanOfStages: where rotations depend on the length of a text, a mean is taken of texts for which they do not.
+func TestMeanOfStages(t *testing.T) {
+	const fixed = 256
+	for _, rope := range []model.Rope{
+		{Dynamic: 2, OriginalMaxPositions: fixed},
+		{LongRope: &model.LongRope{Short: []float64{1}, Long: []float64{2}}, OriginalMaxPositions: fixed},
+	} {
+		d := &model.Description{Config: model.Config{Hidden: hidden, MaxPositions: positions, Rope: rope}}
+		for _, c := range []struct {
+			p     Pooling
+			taken bool
+		}{
+			{Pooling{Mode: Mean}, false},
+			{Pooling{Mode: Mean, MaxTokens: fixed + 1}, false},
+			{Pooling{Mode: Mean, MaxTokens: fixed}, true},
+			{Pooling{Mode: LastToken}, true},
+		} {
+			_, err := Parse(lookup(c.p.Files(hidden)), d)
+			if c.taken != (err == nil) || err != nil && (!errors.Is(err, pack.ErrUnsupported) ||
+				!strings.Contains(err.Error(), "to 256, or remove modules.json")) {
+				t.Errorf("%s: %v", &c.p, err)
+			}
+		}
+	}
+}
+
 // TestCheck: undefined values of a manifest are refused.
 func TestCheck(t *testing.T) {
 	for _, p := range []Pooling{{}, {Mode: "cls"}, {Mode: Mean, MaxTokens: -1},
