@@ -47,7 +47,7 @@ func (u *unpack) planFiles() (err error) {
 		return err
 	}
 	if pooled := u.in.Manifest().Pooling; pooled != nil {
-		maps.Copy(u.files, pooled.Files(u.model.Hidden))
+		maps.Copy(u.files, pooled.Files(u.model))
 	}
 	u.files[configFile], err = u.declare(config)
 	return err

@@ -1,10 +1,15 @@
 package pooling
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
 
-// Files returns the files of a checkpoint that declare the pooling, by name, for hidden states of a size: Parse and
+	"github.com/lowpack/lowpack/formats/model"
+)
+
+// Files returns the files of a checkpoint that declare the pooling, by name, for the model that d describes: Parse and
 // sentence-transformers read them.
-func (p *Pooling) Files(hidden int) map[string][]byte {
+func (p *Pooling) Files(d *model.Description) map[string][]byte {
 	type module struct {
 		Index int    `json:"idx"`
 		Name  string `json:"name"`
@@ -18,15 +23,14 @@ func (p *Pooling) Files(hidden int) map[string][]byte {
 	if p.Normalize {
 		list = append(list, module{2, "2", "2_Normalize", "sentence_transformers.models.Normalize"})
 	}
-	config := map[string]any{"word_embedding_dimension": hidden, "include_prompt": true}
+	config := map[string]any{"word_embedding_dimension": d.Hidden, "include_prompt": true}
 	for _, m := range modes {
 		config[m.key] = m.mode == p.Mode
 	}
-	files := map[string][]byte{modulesFile: indented(list), poolingFile: indented(config)}
-	if p.MaxTokens > 0 {
-		files[transformerFile] = indented(map[string]any{"max_seq_length": p.MaxTokens, "do_lower_case": false})
-	}
-	return files
+	// Without a length, that of tokenizer_config.json would be it.
+	transformer := map[string]any{"max_seq_length": cmp.Or(p.MaxTokens, d.MaxPositions), "do_lower_case": false}
+	return map[string][]byte{modulesFile: indented(list), poolingFile: indented(config),
+		transformerFile: indented(transformer)}
 }
 
 func indented(v any) []byte {

@@ -25,13 +25,15 @@ func lookup(files map[string][]byte) func(string) ([]byte, bool) {
 	}
 }
 
-// TestFiles: what the files of a pooling declare is that pooling.
+// TestFiles: what the files of a pooling declare is that pooling, whatever the tokenizer says.
 func TestFiles(t *testing.T) {
 	for _, mode := range []Mode{LastToken, Mean} {
 		for _, normalize := range []bool{false, true} {
 			for _, most := range []int{0, 512} {
 				want := Pooling{mode, normalize, most}
-				got, err := Parse(lookup(want.Files(hidden)), described)
+				files := want.Files(described)
+				files[tokenizerFile] = []byte(`{"model_max_length": 300}`)
+				got, err := Parse(lookup(files), described)
 				if err != nil || *got != want {
 					t.Errorf("%+v: %+v, %v", want, got, err)
 				}
@@ -77,7 +79,7 @@ func TestMaxTokens(t *testing.T) {
 		{`{}`, `{"model_max_length": 1023}`, 1023},
 		{`{"max_seq_length": 2048}`, `{}`, 0},
 	} {
-		files := (&Pooling{Mode: Mean}).Files(hidden)
+		files := (&Pooling{Mode: Mean}).Files(described)
 		files[transformerFile], files[tokenizerFile] = []byte(c.transformer), []byte(c.tokenizer)
 		if p, err := Parse(lookup(files), described); err != nil || p.MaxTokens != c.want {
 			t.Errorf("%s, %s: %v, %v; want %d", c.transformer, c.tokenizer, p, err, c.want)
@@ -139,7 +141,7 @@ func TestRefused(t *testing.T) {
 		{promptsFile, `{"prompts": null}`, `"prompts" is null`},
 		{promptsFile, `{"prompts": {"query": 1}}`, `"prompts" is an object`},
 	} {
-		files := maps.Clone((&Pooling{Mode: LastToken, Normalize: true}).Files(hidden))
+		files := maps.Clone((&Pooling{Mode: LastToken, Normalize: true}).Files(described))
 		if files[c.file] = []byte(c.text); c.text == "" {
 			delete(files, c.file)
 		}
@@ -169,7 +171,7 @@ func TestMeanOfStages(t *testing.T) {
 			{Pooling{Mode: Mean, MaxTokens: fixed}, true},
 			{Pooling{Mode: LastToken}, true},
 		} {
-			_, err := Parse(lookup(c.p.Files(hidden)), d)
+			_, err := Parse(lookup(c.p.Files(described)), d)
 			if c.taken != (err == nil) || err != nil && (!errors.Is(err, pack.ErrUnsupported) ||
 				!strings.Contains(err.Error(), "to 256, or remove modules.json")) {
 				t.Errorf("%s: %v", &c.p, err)
@@ -214,7 +216,7 @@ func TestPrompts(t *testing.T) {
 
 // FuzzParse: whatever the files hold, Parse returns a pooling that passes Check, or an error.
 func FuzzParse(f *testing.F) {
-	files := (&Pooling{LastToken, true, 512}).Files(hidden)
+	files := (&Pooling{LastToken, true, 512}).Files(described)
 	f.Add(files[modulesFile], files[poolingFile], files[transformerFile])
 	f.Fuzz(func(t *testing.T, modules, pool, transformer []byte) {
 		files := map[string][]byte{modulesFile: modules, poolingFile: pool, transformerFile: transformer}
@@ -225,7 +227,7 @@ func FuzzParse(f *testing.F) {
 		if err := p.Check(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Parse(lookup(p.Files(hidden)), described)
+		again, err := Parse(lookup(p.Files(described)), described)
 		if err != nil || *again != *p || bytes.Contains([]byte(p.String()), []byte("%!")) {
 			t.Errorf("%+v, then %+v, %v", p, again, err)
 		}

@@ -21,7 +21,7 @@ func Declare(t testing.TB, dir string, p pooling.Pooling) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range p.Files(d.Hidden) {
+	for name, text := range p.Files(d) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
