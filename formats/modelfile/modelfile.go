@@ -38,10 +38,14 @@ func Quantization() []File {
 }
 
 // Embeddings lists the files of sentence-transformers, which say how a model makes embeddings. A packed file does not
-// contain them: its manifest has the information (F26).
+// contain them: its manifest has the information (F26). Where there is no sentence_bert_config.json, the first of those
+// named like it counts.
 func Embeddings() []File {
 	const mib = 1 << 20
-	return []File{{"modules.json", mib}, {"sentence_bert_config.json", mib}, {"1_Pooling/config.json", mib},
+	return []File{{"modules.json", mib}, {"sentence_bert_config.json", mib}, {"sentence_roberta_config.json", mib},
+		{"sentence_distilbert_config.json", mib}, {"sentence_camembert_config.json", mib},
+		{"sentence_albert_config.json", mib}, {"sentence_xlm-roberta_config.json", mib},
+		{"sentence_xlnet_config.json", mib}, {"1_Pooling/config.json", mib},
 		{"2_Normalize/config.json", mib}, {"config_sentence_transformers.json", mib}}
 }
 

@@ -33,7 +33,44 @@ func Parse(file func(name string) (data []byte, ok bool), d *model.Description) 
 	if _, ok := file(modulesFile); !ok {
 		return nil, nil
 	}
+	if err := refuseOlder(file); err != nil {
+		return nil, err
+	}
 	p := &Pooling{}
+	if err := p.readFiles(file, d); err != nil {
+		return nil, err
+	}
+	if p.MaxTokens >= d.MaxPositions {
+		p.MaxTokens = 0
+	}
+	if p.Mode == Mean && cmp.Or(p.MaxTokens, d.MaxPositions) > d.FixedPositions() {
+		return nil, fmt.Errorf("%w: %s: a mean of texts of more than %d tokens, whose rotations depend on their length "+
+			"(longrope, dynamic): each hidden state would be that of the text up to its token, not of the whole; set "+
+			"max_seq_length of %s to %[3]d, or %[5]s", pack.ErrUnsupported, poolingFile, d.FixedPositions(),
+			transformerFile, remedy)
+	}
+	return p, nil
+}
+
+// refuseOlder refuses the older names of the transformer's file where sentence-transformers reads them: beside none, or
+// one without a key.
+func refuseOlder(file func(name string) (data []byte, ok bool)) error {
+	if data, ok := file(transformerFile); ok {
+		v, err := jsonread.ParsePython(data, int(modelfile.Limit(transformerFile)))
+		if err != nil || len(v.Members) > 0 {
+			return nil // readFiles reads it
+		}
+	}
+	for _, f := range modelfile.Embeddings() {
+		if _, ok := file(f.Name); ok && f.Name != transformerFile && strings.HasPrefix(f.Name, "sentence_") {
+			return fmt.Errorf("%w: %s is an older name of %s: rename it", pack.ErrUnsupported, f.Name, transformerFile)
+		}
+	}
+	return nil
+}
+
+// readFiles reads all files.
+func (p *Pooling) readFiles(file func(name string) (data []byte, ok bool), d *model.Description) error {
 	for _, read := range []struct {
 		name     string
 		required bool
@@ -49,26 +86,16 @@ func Parse(file func(name string) (data []byte, ok bool), d *model.Description) 
 	} {
 		data, ok := file(read.name)
 		if !ok && read.required {
-			return nil, fmt.Errorf("%w: %s is missing; %s asks for it, %s", pack.ErrCorrupt, read.name, modulesFile,
-				remedy)
+			return fmt.Errorf("%w: %s is missing; %s asks for it, %s", pack.ErrCorrupt, read.name, modulesFile, remedy)
 		}
 		if !ok {
 			continue
 		}
 		if err := readFile(read.name, data, read.read); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if p.MaxTokens >= d.MaxPositions {
-		p.MaxTokens = 0
-	}
-	if p.Mode == Mean && cmp.Or(p.MaxTokens, d.MaxPositions) > d.FixedPositions() {
-		return nil, fmt.Errorf("%w: %s: a mean of texts of more than %d tokens, whose rotations depend on their length "+
-			"(longrope, dynamic): each hidden state would be that of the text up to its token, not of the whole; set "+
-			"max_seq_length of %s to %[3]d, or %[5]s", pack.ErrUnsupported, poolingFile, d.FixedPositions(),
-			transformerFile, remedy)
-	}
-	return p, nil
+	return nil
 }
 
 // readFile reads the bytes of a file, as Python takes them, with read.

@@ -154,6 +154,25 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestOlderNames: an older name of the transformer's file is refused where sentence-transformers reads it.
+func TestOlderNames(t *testing.T) {
+	for _, name := range []string{"roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"} {
+		name = "sentence_" + name + "_config.json"
+		for text, taken := range map[string]bool{"": false, "{}": false, `{"max_seq_length": 512}`: true} {
+			files := (&Pooling{Mode: Mean}).Files(described)
+			files[name], files[transformerFile] = []byte(`{"max_seq_length": 2}`), []byte(text)
+			if text == "" {
+				delete(files, transformerFile)
+			}
+			_, err := Parse(lookup(files), described)
+			if taken != (err == nil) || err != nil && (!errors.Is(err, pack.ErrUnsupported) ||
+				!strings.Contains(err.Error(), name+" is an older name of sentence_bert_config.json")) {
+				t.Errorf("%s beside %q: %v", name, text, err)
+			}
+		}
+	}
+}
+
 // TestMeanOfStages: where rotations depend on the length of a text, a mean is taken of texts for which they do not.
 func TestMeanOfStages(t *testing.T) {
 	const fixed = 256

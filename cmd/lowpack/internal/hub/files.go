@@ -23,6 +23,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/transfer"
+	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/internal/plainerr"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -215,21 +216,11 @@ func (u *unique) add(f file) error {
 	return nil
 }
 
-// texts are the text files that a conversion may need.
-var texts = []string{
-	"config.json", "generation_config.json", "quantize_config.json", "quantization_config.json", "quant_config.json",
-	"hf_quant_config.json", "quanto_qmap.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model",
-	"vocab.json", "merges.txt", "chat_template.jinja", "chat_template.json", "special_tokens_map.json",
-	"added_tokens.json",
-	"modules.json", "sentence_bert_config.json", "1_Pooling/config.json", "2_Normalize/config.json",
-	"config_sentence_transformers.json",
-}
-
 const indexName = "model.safetensors.index.json"
 
-// wanted reports whether a conversion may need a file: text files and weights at the top level of the model.
+// wanted reports whether a conversion may need a file: those of formats/modelfile, and weights at the top level of the model.
 func wanted(name string) bool {
-	return name == indexName || slices.Contains(texts, name) ||
+	return name == indexName || modelfile.Limit(name) > 0 ||
 		!strings.Contains(name, "/") && strings.HasSuffix(name, ".safetensors")
 }
 

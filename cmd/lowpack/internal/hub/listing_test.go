@@ -12,6 +12,19 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
+// TestWanted: a download has the files that a conversion reads, and no others.
+func TestWanted(t *testing.T) {
+	for name, want := range map[string]bool{
+		"config.json": true, "tokenizer.model": true, indexName: true, "model-00001-of-00002.safetensors": true,
+		"1_Pooling/config.json": true, "sentence_xlm-roberta_config.json": true, "quanto_qmap.json": true,
+		"README.md": false, "onnx/config.json": false, "original/model.safetensors": false, "pytorch_model.bin": false,
+	} {
+		if got := wanted(name); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
 // TestListings: listings that are compressed, endless or inconsistent are rejected at once, before any download.
 func TestListings(t *testing.T) {
 	const model, other = "model.safetensors", "model-2.safetensors"
