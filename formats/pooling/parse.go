@@ -199,7 +199,8 @@ func (p *Pooling) readTransformer(v *jsonread.Value) error {
 	})
 }
 
-// plainText reports whether texts go to the model as they are, not as messages, and come back as hidden states.
+// plainText reports whether texts go to the model as they are and come back as hidden states. With "message" beside
+// "text", every text is a message, in the chat template.
 func plainText(v *jsonread.Value) bool {
 	text := v.Get("text")
 	if text == nil {
@@ -207,7 +208,8 @@ func plainText(v *jsonread.Value) bool {
 	}
 	method, _ := text.Get("method").Str()
 	output, _ := text.Get("method_output_name").Str()
-	return len(v.Members) == 1 && len(text.Members) == 2 && method == "forward" && output == "last_hidden_state"
+	chat := slices.ContainsFunc(v.Members, func(m jsonread.Member) bool { return m.Key == "message" })
+	return !chat && len(text.Members) == 2 && method == "forward" && output == "last_hidden_state"
 }
 
 // readPooling reads the second module: the names of modes, or in older files a key for each.
@@ -229,10 +231,16 @@ func (p *Pooling) readPooling(v *jsonread.Value, hidden int) error {
 		}
 		return strings.HasPrefix(key, "pooling_mode_") && v.Kind == jsonread.Bool && !v.Bool
 	})
-	if err == nil && p.Mode == "" {
-		err = fmt.Errorf("%w: no pooling mode is chosen", pack.ErrCorrupt)
+	switch {
+	case err != nil:
+		return err
+	case p.Mode == "":
+		return fmt.Errorf("%w: no pooling mode is chosen", pack.ErrCorrupt)
+	case v.Get("pooling_mode") == nil && v.Get("pooling_mode_mean_tokens") == nil:
+		return fmt.Errorf("%w: there is no pooling_mode_mean_tokens, which older releases of sentence-transformers take "+
+			"for true and newer ones for false; add it, or %s", pack.ErrUnsupported, remedy)
 	}
-	return err
+	return nil
 }
 
 // choose sets the mode, if it is known and the only one.
