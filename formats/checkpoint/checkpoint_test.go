@@ -84,6 +84,7 @@ func TestWhatIsThere(t *testing.T) {
 		{[]string{"model-00001-of-00002.safetensors"}, pack.ErrCorrupt, "index.json is missing"},
 		{[]string{"a.safetensors", "b.safetensors"}, pack.ErrCorrupt, "index.json is missing"},
 		{[]string{"weights.safetensors"}, nil, ""},
+		{[]string{"weights.safetensors", "1_Pooling"}, nil, ""}, // a file, where others have a directory
 		{[]string{"model-00001-of-00001.safetensors"}, nil, ""},
 	} {
 		dir := t.TempDir()

@@ -103,10 +103,10 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// has reports whether an entry of any kind exists.
+// has reports whether an entry of any kind exists; below what is no directory there is none.
 func (d *dir) has(name string) (bool, error) {
 	_, err := d.root.Lstat(filepath.Join(d.sub, name))
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return false, nil
 	}
 	return err == nil, err
