@@ -93,7 +93,12 @@ func (v *inspection) factsOfCheckpoint(ctx context.Context, ck *checkpoint.Check
 		return
 	}
 	if v.Model != nil { // what is not supported is a reason to refuse the conversion
-		if p, err := pooling.Parse(ck.File, v.Model); err == nil && p != nil {
+		p, err := pooling.Parse(ck.File, v.Model)
+		if err != nil {
+			v.Summary.Convert = "refused: " + err.Error()
+			return
+		}
+		if p != nil {
 			v.Summary.Embeddings = p.String()
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -140,6 +141,54 @@ func TestInspectEmbeddings(t *testing.T) {
 		if s := inspected(t, path); s.Embeddings != "mean of all tokens, normalized" {
 			t.Errorf("%s: %q", path, s.Embeddings)
 		}
+	}
+}
+
+// TestInspectEmbeddingsRefused: inspect says that embeddings are not computed as a checkpoint declares them, of one too
+// large to be planned as well.
+func TestInspectEmbeddingsRefused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	tinymodel.Miniature(t, "qwen3-0.6b", dir)
+	pooled.Declare(t, dir, pooling.Pooling{Mode: pooling.Mean})
+	settings := filepath.Join(dir, "config_sentence_transformers.json")
+	if err := os.WriteFile(settings, []byte(`{"truncate_dim": 2}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(){func() {}, func() { enlarge(t, dir) }} {
+		change()
+		if s := inspected(t, dir); s.Embeddings != "" || !strings.HasPrefix(s.Convert, "refused: ") ||
+			!strings.Contains(s.Convert, "truncate_dim") {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// enlarge adds the matrix of bareFile to a checkpoint of one file.
+func enlarge(t *testing.T, dir string) {
+	t.Helper()
+	const one, other = "model.safetensors", "w.safetensors"
+	weights, err := os.ReadFile(filepath.Join(dir, one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(weights[8:8+binary.LittleEndian.Uint64(weights)], &header); err != nil {
+		t.Fatal(err)
+	}
+	delete(header, "__metadata__")
+	shards := map[string]string{"w": other}
+	for name := range header {
+		shards[name] = one
+	}
+	index, err := json.Marshal(map[string]any{"weight_map": shards})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, one+".index.json"), index, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(filepath.Join(bareFile(t, 8256), other), filepath.Join(dir, other))
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
