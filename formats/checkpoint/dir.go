@@ -103,7 +103,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// has reports whether an entry of any kind exists; below what is no directory there is none.
+// has reports whether an entry of any kind exists; a plain file has none below it.
 func (d *dir) has(name string) (bool, error) {
 	_, err := d.root.Lstat(filepath.Join(d.sub, name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

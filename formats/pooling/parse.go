@@ -44,8 +44,8 @@ func Parse(file func(name string) (data []byte, ok bool), d *model.Description) 
 		p.MaxTokens = 0
 	}
 	if p.Mode == Mean && cmp.Or(p.MaxTokens, d.MaxPositions) > d.FixedPositions() {
-		return nil, fmt.Errorf("%w: %s: a mean of texts of more than %d tokens, whose rotations depend on their length "+
-			"(longrope, dynamic): each hidden state would be that of the text up to its token, not of the whole; set "+
+		return nil, fmt.Errorf("%w: %s: a mean of texts of more than %d tokens, whose rotations depend on their "+
+			"length (longrope, dynamic): each hidden state would be that of the text up to its token, not of the whole; set "+
 			"max_seq_length of %s to %[3]d, or %[5]s", pack.ErrUnsupported, poolingFile, d.FixedPositions(),
 			transformerFile, remedy)
 	}
@@ -56,8 +56,12 @@ func Parse(file func(name string) (data []byte, ok bool), d *model.Description) 
 // one without a key.
 func refuseOlder(file func(name string) (data []byte, ok bool)) error {
 	if data, ok := file(transformerFile); ok {
-		v, err := jsonread.ParsePython(data, int(modelfile.Limit(transformerFile)))
-		if err != nil || len(v.Members) > 0 {
+		var keys int
+		err := readFile(transformerFile, data, func(v *jsonread.Value) error {
+			keys = len(v.Members)
+			return nil
+		})
+		if err != nil || keys > 0 {
 			return nil // readFiles reads it
 		}
 	}
@@ -145,12 +149,12 @@ func (p *Pooling) readModules(v *jsonread.Value) error {
 	return nil
 }
 
-// refuseCode refuses a model that brings a class of its own for hidden states: it is there because they are others, such
-// as those of tokens that see the later ones too.
+// refuseCode refuses a model that brings a class of its own for hidden states: it is there because they are others,
+// such as those of tokens that see the later ones too.
 func refuseCode(v *jsonread.Value) error {
 	if class := v.Get("auto_map").Get("AutoModel"); class != nil {
-		return fmt.Errorf("%w: auto_map names code of the checkpoint for AutoModel, %s: embeddings are meant to be made by "+
-			"it, and its hidden states may be others (attention to later tokens); %s", pack.ErrUnsupported, show(class),
+		return fmt.Errorf("%w: auto_map names code of the checkpoint for AutoModel, %s: embeddings are meant to be made "+
+			"by it, and its hidden states may be others (attention to later tokens); %s", pack.ErrUnsupported, show(class),
 			remedy)
 	}
 	return nil
@@ -237,8 +241,8 @@ func (p *Pooling) readPooling(v *jsonread.Value, hidden int) error {
 	case p.Mode == "":
 		return fmt.Errorf("%w: no pooling mode is chosen", pack.ErrCorrupt)
 	case v.Get("pooling_mode") == nil && v.Get("pooling_mode_mean_tokens") == nil:
-		return fmt.Errorf("%w: there is no pooling_mode_mean_tokens, which older releases of sentence-transformers take "+
-			"for true and newer ones for false; add it, or %s", pack.ErrUnsupported, remedy)
+		return fmt.Errorf("%w: there is no pooling_mode_mean_tokens, which older releases of sentence-transformers "+
+			"take for true and newer ones for false; add it, or %s", pack.ErrUnsupported, remedy)
 	}
 	return nil
 }

@@ -218,7 +218,8 @@ func (u *unique) add(f file) error {
 
 const indexName = "model.safetensors.index.json"
 
-// wanted reports whether a conversion may need a file: those of formats/modelfile, and weights at the top level of the model.
+// wanted reports whether a conversion may need a file: those of formats/modelfile, and weights at the top level of the
+// model.
 func wanted(name string) bool {
 	return name == indexName || modelfile.Limit(name) > 0 ||
 		!strings.Contains(name, "/") && strings.HasSuffix(name, ".safetensors")
