@@ -218,8 +218,8 @@ func (d *decider) unused() error {
 			spare[in]++
 		case strings.HasSuffix(t.Name, ".rotary_emb.inv_freq"):
 			d.detail("tensor %q is left out: rotary frequencies follow from config.json", t.Name)
-		case d.scheme.Unused(t.Name):
-			d.detail("tensor %q is left out: it is a scale of a KV cache, which is kept in floats", t.Name)
+		case d.scheme.Unused(t.Name) != "":
+			d.detail("tensor %q is left out: it is %s", t.Name, d.scheme.Unused(t.Name))
 		case tied && t.Name == packed.HeadName:
 			if err := d.sameAsEmbedding(t); err != nil {
 				return err

@@ -28,8 +28,8 @@ func (p *Plan) findLayers(config []byte) (err error) {
 	}
 	p.layers, err = p.scheme.Layers(names, p.lookup)
 	if n, _ := p.source.Dequantized(); err == nil && len(p.layers) == 0 && n == 0 {
-		p.note("config.json declares %s, but all modules hold floats, which are converted as they are; "+
-			"see whether this is the checkpoint that you want", p.scheme.Method)
+		p.note("%s declares %s, but all modules hold floats, which are converted as they are; see whether this is "+
+			"the checkpoint that you want", p.scheme.File, p.scheme.Method)
 	}
 	return err
 }

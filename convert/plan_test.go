@@ -378,6 +378,24 @@ func TestBare(t *testing.T) {
 	}
 }
 
+// TestAllFloats: a note names the file that declares a format in which nothing is, and a detail says what a tensor is
+// that has no effect.
+func TestAllFloats(t *testing.T) {
+	path := mini(t, "llama-3.2-1b", nil)
+	const scale = "model.norm.input_scale"
+	edit(t, path, func(m map[string]raw) { m[scale] = bf16([]int64{1}, 1) })
+	qmap := `{"model.norm":{"weights":"none","activations":"qint8"}}`
+	if err := os.WriteFile(filepath.Join(path, "quanto_qmap.json"), []byte(qmap), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newPlan(t, path, plain(packed.Recipe{}))
+	notes, details := strings.Join(p.Notes, "\n"), strings.Join(p.Details, "\n")
+	if !strings.Contains(notes, "quanto_qmap.json declares Optimum Quanto, but all modules hold floats") ||
+		!strings.Contains(details, scale+`" is left out: it is a scale of activations`) {
+		t.Errorf("notes: %s\ndetails: %s", notes, details)
+	}
+}
+
 // TestNotes: omissions, and the interpretation of a scale, appear in the notes.
 func TestNotes(t *testing.T) {
 	path := mini(t, "llama-3.2-1b", nil)

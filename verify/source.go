@@ -284,7 +284,7 @@ func (o *origin) checkComplete() error {
 		for _, name := range slices.Sorted(maps.Keys(o.second.tensors)) {
 			tied := o.model != nil && o.model.Head == o.model.Embed && name == packed.HeadName
 			other := o.model != nil && o.model.Elsewhere(name)
-			if !used[name] && !tied && !other && !o.spare(name) && !o.scheme.Unused(name) &&
+			if !used[name] && !tied && !other && !o.spare(name) && o.scheme.Unused(name) == "" &&
 				!strings.HasSuffix(name, ".rotary_emb.inv_freq") {
 				return fmt.Errorf("%w: tensor %q of the checkpoint is not in the file", pack.ErrCorrupt, name)
 			}

@@ -16,14 +16,21 @@ import (
 type Scheme struct {
 	Method  string   // display name: "GPTQ", "AutoRound", "AWQ", "compressed-tensors", "MLX", "MXFP4" …
 	Details []string // what the packer's own runtime computes differently, apart from the weights
+	File    string   // that declares it: config.json, or one beside it
 	layer   func(module string, look Lookup) (*Layer, error)
 	values  func(name string, look Lookup, read Read) (*Values, error) // of a tensor's name; nil = none
-	unused  func(name string) bool                                     // nil = none
+	whole   func(look Lookup) error                                    // holds what is declared against all tensors
+	unused  func(name string) string                                   // what a tensor is; nil = none
 }
 
-// Unused reports whether a tensor of no quantized module has no effect on any weight, as scales of a KV cache that the
-// configuration declares: keys and values are kept as floats. A nil Scheme has none.
-func (s *Scheme) Unused(name string) bool { return s != nil && s.unused != nil && s.unused(name) }
+// Unused returns what a tensor of no quantized module is that has no effect on any weight, as a declared scale of a KV
+// cache; "" for others. A nil Scheme has none.
+func (s *Scheme) Unused(name string) string {
+	if s == nil || s.unused == nil {
+		return ""
+	}
+	return s.unused(name)
+}
 
 // Layer checks the tensors of a module and returns its layer, or nil if the module has no codes. The tensors decide; a
 // configuration that contradicts them is an error.
@@ -107,6 +114,7 @@ func (k *keys) scheme(read func(k *keys) *Scheme) (*Scheme, error) {
 	}
 	if s != nil {
 		s.Details = k.told
+		s.File, _, _ = strings.Cut(k.file, ":")
 	}
 	return s, nil
 }

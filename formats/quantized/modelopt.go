@@ -256,7 +256,10 @@ func (f *modelOpt) isFloat(module string) bool {
 // cacheScales are the suffixes of what ModelOpt stores for a KV cache of few bits, beside k_proj and v_proj.
 var cacheScales = []string{".k_scale", ".v_scale"}
 
-// cacheScale reports whether a tensor is a declared scale of a KV cache.
-func (f *modelOpt) cacheScale(name string) bool {
-	return f.cache && slices.ContainsFunc(cacheScales, func(s string) bool { return strings.HasSuffix(name, s) })
+// cacheScale tells whether a tensor is a declared scale of a KV cache.
+func (f *modelOpt) cacheScale(name string) string {
+	if f.cache && slices.ContainsFunc(cacheScales, func(s string) bool { return strings.HasSuffix(name, s) }) {
+		return "a scale of a KV cache, which is kept in floats"
+	}
+	return ""
 }

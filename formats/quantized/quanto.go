@@ -2,6 +2,7 @@ package quantized
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -68,7 +69,8 @@ func (k *keys) quanto() *Scheme {
 		k.detail("activations are not quantized where weights are floats: %s", floatActivations)
 	}
 	f.describe(k.config)
-	return &Scheme{Method: "Optimum Quanto", layer: f.layer, values: f.values, unused: f.unusedScale}
+	return &Scheme{Method: "Optimum Quanto", layer: f.layer, values: f.values, whole: f.whole,
+		unused: f.unusedScale}
 }
 
 // describe finds the shapes of all weights.
@@ -87,14 +89,38 @@ func (f *quanto) describe(config []byte) {
 	}
 }
 
-// unusedScale reports whether a tensor is a scale of activations of a module whose weights are floats.
-func (f *quanto) unusedScale(name string) bool {
-	for _, suffix := range quantoActivations {
-		if module, is := strings.CutSuffix(name, suffix); is && f.types[module] != "" {
-			return true
+// whole holds every entry against the tensors. A module that is declared as quantized and has a float weight was saved
+// before it was frozen: Optimum Quanto quantizes it in every forward pass.
+func (f *quanto) whole(look Lookup) error {
+	for _, module := range slices.Sorted(maps.Keys(f.types)) {
+		p, kind := &parts{module: module, look: look}, f.types[module]
+		quantized := p.has(quantoBytes) || p.has(quantoCodes)
+		switch {
+		case kind != "none" && !quantized && p.has(".weight"):
+			p.fail(pack.ErrUnsupported, "%s says %s, but tensor %q holds floats, which Optimum Quanto quantizes in "+
+				"every forward pass: freeze the model before it is saved, or convert the original checkpoint", f.file,
+				kind, module+".weight")
+		case quantized || kind == "none" && (!f.static[module] || p.has(".weight") ||
+			slices.ContainsFunc(quantoActivations, p.has)):
+		default:
+			p.fail(pack.ErrCorrupt, "%s declares it, but it has no tensors; download the checkpoint again, or correct "+
+				"%s", f.file, f.file)
+		}
+		if p.err != nil {
+			return p.err
 		}
 	}
-	return false
+	return nil
+}
+
+// unusedScale tells whether a tensor is a scale of activations of a module whose weights are floats.
+func (f *quanto) unusedScale(name string) string {
+	for _, suffix := range quantoActivations {
+		if module, is := strings.CutSuffix(name, suffix); is && f.types[module] != "" {
+			return "a scale of activations, which is not used"
+		}
+	}
+	return ""
 }
 
 // quantoActivations are scales that every module has; without quantized activations they are 1.

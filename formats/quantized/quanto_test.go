@@ -145,10 +145,11 @@ func TestQuantoActivations(t *testing.T) {
 	if err != nil || len(s.Details) != 1 {
 		t.Fatal(s, err)
 	}
-	for name, want := range map[string]bool{"x.input_scale": true, "y.output_scale": true, "z.input_scale": false,
-		"x.scale": false} {
-		if s.Unused(name) != want {
-			t.Errorf("%s: unused %t", name, !want)
+	const scale = "a scale of activations, which is not used"
+	for name, want := range map[string]string{"x.input_scale": scale, "y.output_scale": scale, "z.input_scale": "",
+		"x.scale": ""} {
+		if got := s.Unused(name); got != want {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
@@ -214,6 +215,34 @@ func TestQuantoRefused(t *testing.T) {
 		m, b, err := f.quantoRead(c.config, quantoMap(c.declared, "none"))
 		if c.want == "" && (err != nil || m == nil && b == nil) || c.want != "" && !wellSaid(err, c.want) {
 			t.Errorf("%s as %s with %s: %v, want %q", c.weights, c.declared, c.config, err, c.want)
+		}
+	}
+}
+
+// TestQuantoWhole: every module of the map is there, and quantized if it is declared so: weights of a model that was not
+// frozen are floats, which Optimum Quanto quantizes in every forward pass.
+func TestQuantoWhole(t *testing.T) {
+	for _, c := range []struct{ module, weights, activations, tensor, want string }{
+		{"y", "none", "none", "", ""},
+		{"y", "none", "qint8", "y.weight", ""},
+		{"y", "none", "qint8", "y.output_scale", ""},
+		{"y", "none", "qint8", "z.weight", `"y": quanto_qmap.json declares it, but it has no tensors`},
+		{"y", "qint4", "none", "", `"y": quanto_qmap.json declares it, but it has no tensors`},
+		{"y", "qint4", "none", "y.input_scale", `"y": quanto_qmap.json declares it, but it has no tensors`},
+		{"y", "qint4", "none", "y.weight", `"y": quanto_qmap.json says qint4, but tensor "y.weight" holds floats`},
+		{"y", "qfloat8_e4m3fn", "qint8", "y.weight", `"y": quanto_qmap.json says qfloat8_e4m3fn`},
+		{quantoModule, "qint8", "none", "y.weight", ""},
+	} {
+		f := quanto("qint8")
+		f.add(c.tensor, safetensors.F32, floats(4, 1, 1), 2, 2)
+		qmap := fmt.Sprintf(`{%q:{"weights":%q,"activations":%q}}`, c.module, c.weights, c.activations)
+		s, err := quantized.Parse([]byte(quantoModel), beside("quanto_qmap.json", qmap))
+		if err != nil || s.File != "quanto_qmap.json" {
+			t.Fatal(s, err)
+		}
+		_, err = s.Values(nil, f.lookup, f.read)
+		if c.want == "" && err != nil || c.want != "" && !wellSaid(err, c.want) {
+			t.Errorf("%s with %s: %v, want %q", qmap, c.tensor, err, c.want)
 		}
 	}
 }

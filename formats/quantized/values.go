@@ -26,11 +26,18 @@ type Values struct {
 }
 
 // Values returns the matrices of floats among the named tensors, by the name of their weight. What Values returns and
-// what Layers returns have no tensor in common. A nil Scheme has none.
+// what Layers returns have no tensor in common. look finds the tensors as they are stored; what is declared of weights
+// that are not there, or not quantized, is an error where the packer would make another model of it. A nil Scheme has
+// none.
 func (s *Scheme) Values(names []string, look Lookup, read Read) (map[string]*Values, error) {
 	out := map[string]*Values{}
 	if s == nil || s.values == nil {
 		return out, nil
+	}
+	if s.whole != nil {
+		if err := s.whole(look); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range names {
 		v, err := s.values(name, look, read)
