@@ -211,19 +211,12 @@ func (m matcher) match(module string) bool {
 	return m.name == module
 }
 
-const maxPattern = 1024 // bytes
-
 // pattern compiles a regular expression that must match at the start of a name.
 func (k *keys) pattern(text string) matcher {
 	if onlyDots(text) && len(text) <= maxPattern {
 		return matcher{rank: pattern, name: text}
 	}
-	re, err := regexp.Compile("^(?:" + text + ")")
-	if err != nil || len(text) > maxPattern {
-		k.fail(pack.ErrUnsupported, "cannot parse pattern %.100q", text)
-		re = regexp.MustCompile("$^")
-	}
-	return matcher{pattern, "", re}
+	return matcher{pattern, "", k.compile("^(?:", text, ")")}
 }
 
 // onlyDots reports whether a pattern is a name in which only dots are special. Configurations of mixtures have

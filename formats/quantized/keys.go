@@ -15,6 +15,7 @@ type keys struct {
 	config []byte          // its text
 	err    error
 	told   []string // details for the user
+	steps  int      // of patterns, see compile
 }
 
 func (k *keys) detail(format string, args ...any) {
@@ -29,7 +30,7 @@ func (k *keys) each(name, kind string, read func(key string, s *keys)) {
 	}
 	for i := range v.Members {
 		m := &v.Members[i]
-		s := &keys{file: k.file + ": " + name + ": " + m.Key, v: &m.Value}
+		s := &keys{file: k.file + ": " + name + ": " + m.Key, v: &m.Value, steps: k.steps}
 		if m.Value.Kind != jsonread.Object {
 			s.fail(pack.ErrCorrupt, "%s where an object is expected", m.Value.Kind)
 		}
@@ -75,7 +76,7 @@ func (k *keys) take(sub *keys) {
 	if k.err == nil {
 		k.err = sub.err
 	}
-	k.told = append(k.told, sub.told...)
+	k.told, k.steps = append(k.told, sub.told...), max(k.steps, sub.steps)
 }
 
 func (k *keys) sub(name string) *keys {

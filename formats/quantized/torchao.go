@@ -25,8 +25,8 @@ type torchao struct {
 // aoOverride is the declaration of a parameter or module, of all that a pattern matches, or, as "_default", of others.
 type aoOverride struct {
 	name    string
-	pattern *regexp.Regexp
-	weight  *aoWeight // nil = not quantized
+	pattern *regexp.Regexp // of whole names; nil = none, or not quantized
+	weight  *aoWeight      // nil = not quantized
 }
 
 // Suffixes of the parts of a weight.

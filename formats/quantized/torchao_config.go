@@ -2,7 +2,6 @@ package quantized
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -111,23 +110,13 @@ func (k *keys) aoDeclared(f *torchao) {
 			o.weight = own.aoWeight(class, version)
 			by.take(own)
 		}
-		if text, is := strings.CutPrefix(m.Key, "re:"); is {
-			o.pattern = by.whole(text)
+		if text, is := strings.CutPrefix(m.Key, "re:"); is && o.weight != nil {
+			o.pattern = by.compile(`\A(?:`, text, `)\z`)
 		}
 		f.overrides = append(f.overrides, o)
 	}
 	data.take(by)
 	k.take(data)
-}
-
-// whole compiles a regular expression that must match a whole name.
-func (k *keys) whole(text string) *regexp.Regexp {
-	re, err := regexp.Compile(`\A(?:` + text + `)\z`)
-	if err != nil || len(text) > maxPattern {
-		k.fail(pack.ErrUnsupported, "cannot parse pattern %.100q", text)
-		return nil
-	}
-	return re
 }
 
 // object reads an object of TorchAO, {"_type": class, "_version": version, "_data": {fields}}. The version is 1 where

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
@@ -245,6 +246,46 @@ func TestTorchAORefused(t *testing.T) {
 		found, err := f.readAll(config)
 		if c.want == "" && (err != nil || !found) || c.want != "" && !wellSaid(err, c.want) {
 			t.Errorf("%s: %v, want %q", config, err, c.want)
+		}
+	}
+}
+
+// TestPatternBounds: patterns are bounded one by one and together, in every format; those of modules that are not
+// quantized decide nothing and are not compiled.
+func TestPatternBounds(t *testing.T) {
+	var many []string
+	for i := range 2000 {
+		many = append(many, fmt.Sprintf(`re:((a{100}){9}){1}%d`, i))
+	}
+	ao := func(value string, patterns ...string) string {
+		return `{"quantization_config":{"quant_method":"torchao","quant_type":{"default":` + aoObject("FqnToConfig", 1,
+			`"fqn_to_config":{"`+strings.Join(patterns, `":`+value+`,"`)+`":`+value+`}`) + `}}}`
+	}
+	groups := func(n int, targets ...string) string {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf(`"g%d":{"targets":["%s"],"weights":{"num_bits":4,"type":"int"}}`, i,
+				strings.Join(targets[i*len(targets)/n:(i+1)*len(targets)/n], `","`)))
+		}
+		return `{"quantization_config":{"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{` +
+			strings.Join(list, ",") + `}}}`
+	}
+	eight := aoObject("Int8WeightOnlyConfig", 2, "")
+	long := "re:" + strings.Repeat("a", 1025)
+	for _, c := range []struct{ config, want string }{
+		{ao(eight, many[:300]...), ""},
+		{ao(eight, many...), "its patterns have more than 1048576 steps"},
+		{ao("null", many...), ""},
+		{ao("null", `re:x(?=y)`, long), ""},
+		{ao(eight, long), "has 1025 bytes"},
+		{groups(1, many...), "its patterns have more than 1048576 steps"},
+		{groups(8, many...), "its patterns have more than 1048576 steps"},
+		{groups(1, many[:300]...), ""},
+		{groups(1, long+".*"), "has 1027 bytes"},
+	} {
+		if _, err := quantized.Parse([]byte(c.config), nil); c.want == "" && err != nil ||
+			c.want != "" && !wellSaid(err, c.want) {
+			t.Errorf("%.200s: %v, want %q", c.config, err, c.want)
 		}
 	}
 }
