@@ -18,7 +18,7 @@ const importCodes = "import-codes"
 
 // findLayers finds the modules whose weights are codes of another format (QUANTIZATION N25).
 func (p *Plan) findLayers(config []byte) (err error) {
-	if p.scheme, err = quantized.Parse(config, p.source.File); err != nil || p.scheme == nil {
+	if p.scheme, err = quantized.Parse(config, p.source); err != nil || p.scheme == nil {
 		return err
 	}
 	p.Details = append(p.Details, p.scheme.Details...)

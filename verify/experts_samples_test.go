@@ -23,6 +23,7 @@ import (
 type sampleTensor struct {
 	checkpoint.Tensor
 	data []byte
+	meta []safetensors.KV // of the file
 }
 
 // readSample returns config.json and the tensors of a sample of an original packer.
@@ -49,7 +50,7 @@ func readFolder(t *testing.T, dir string, list func(*checkpoint.Checkpoint) []ch
 		if err := c.ReadAt(x, data, 0); err != nil {
 			t.Fatal(err)
 		}
-		tensors[x.Name] = sampleTensor{x, data}
+		tensors[x.Name] = sampleTensor{Tensor: x, data: data}
 	}
 	return config, tensors
 }
@@ -87,7 +88,9 @@ func writeSample(t *testing.T, config map[string]any, tensors map[string]sampleT
 		t.Fatal(err)
 	}
 	var list []safetensors.TensorInfo
+	var meta []safetensors.KV
 	for name, x := range tensors {
+		meta = append(meta, x.meta...)
 		info := safetensors.TensorInfo{Name: name, DType: x.DType}
 		for _, n := range x.Shape {
 			info.Shape = append(info.Shape, int64(n))
@@ -103,7 +106,7 @@ func writeSample(t *testing.T, config map[string]any, tensors map[string]sampleT
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w, err := safetensors.NewWriter(f, nil, list, 8)
+	w, err := safetensors.NewWriter(f, meta, list, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +147,8 @@ func addRouters(tensors map[string]sampleTensor, name string, hidden int) {
 		data[2*i+1] = 0x3e | byte(i*i%7%2)<<7
 	}
 	for _, block := range []string{"0", "1"} {
-		tensors["model.layers."+block+name] = sampleTensor{checkpoint.Tensor{DType: safetensors.BF16,
-			Shape: []int{2, hidden}}, data}
+		tensors["model.layers."+block+name] = sampleTensor{Tensor: checkpoint.Tensor{DType: safetensors.BF16,
+			Shape: []int{2, hidden}}, data: data}
 	}
 }
 
@@ -182,9 +185,9 @@ func stack(tensors map[string]sampleTensor, module string) map[string]sampleTens
 	return mixed(tensors, func(out map[string]sampleTensor, block, expert, name string, x sampleTensor) {
 		to := block + module + name
 		first := out[to]
-		out[to] = sampleTensor{checkpoint.Tensor{DType: x.DType,
+		out[to] = sampleTensor{Tensor: checkpoint.Tensor{DType: x.DType,
 			Shape: append([]int{int(expert[0]-'0') + 1}, x.Shape...)},
-			slices.Concat(first.data, x.data)}
+			data: slices.Concat(first.data, x.data)}
 	})
 }
 
@@ -224,8 +227,8 @@ func TestRouterOfCodes(t *testing.T) {
 		row := len(x.data) / x.Shape[0]
 		for _, block := range []string{"0", "1"} {
 			experts["model.layers."+block+".block_sparse_moe.gate."+
-				suffix] = sampleTensor{checkpoint.Tensor{DType: x.DType,
-				Shape: []int{2, x.Shape[1]}}, x.data[:2*row]}
+				suffix] = sampleTensor{Tensor: checkpoint.Tensor{DType: x.DType,
+				Shape: []int{2, x.Shape[1]}}, data: x.data[:2*row]}
 		}
 	}
 	maps.Copy(config, map[string]any{"architectures": []string{"MixtralForCausalLM"}, "model_type": nil,

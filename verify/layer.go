@@ -14,7 +14,7 @@ const importCodes = "import-codes"
 // readLayers finds the modules of the checkpoint whose weights are codes of another format, from the tensors of the
 // second reader.
 func (o *origin) readLayers() (err error) {
-	if o.scheme, err = quantized.Parse(o.from.Config(), o.from.File); err != nil {
+	if o.scheme, err = quantized.Parse(o.from.Config(), o.from); err != nil {
 		return err
 	}
 	var names []string

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -44,6 +45,13 @@ func toTorchAO(tensors map[string]sampleTensor) (integers, floats string) {
 		if !weight || len(x.Shape) != 2 || !strings.Contains(name, ".layers.") {
 			continue
 		}
+		describe := func(class, parts string, columns int, attributes string) {
+			x := tensors[module+"._weight_qdata"]
+			x.meta = []safetensors.KV{{Key: name, Value: fmt.Sprintf(`{"_type":%q,"_data":{"block_size":[1,%d],`+
+				`"dtype":{"_type":"torch.dtype","_data":"bfloat16"}%s},"_tensor_data_names":["qdata","scale"%s]}`, class,
+				columns, attributes, parts)}}
+			tensors[x.Name] = x
+		}
 		add := func(suffix string, t safetensors.DType, data []byte, shape ...int) {
 			x := sampleTensor{data: data}
 			x.Name, x.DType, x.Shape = module+"._weight"+suffix, t, shape
@@ -63,6 +71,7 @@ func toTorchAO(tensors map[string]sampleTensor) (integers, floats string) {
 			}
 			add("_qdata", "F8_E4M3", codes, rows, columns)
 			add("_scale", safetensors.F32, scales, rows, 1)
+			describe("Float8Tensor", "", columns, "")
 			continue
 		}
 		integers = max(integers, module)
@@ -76,6 +85,8 @@ func toTorchAO(tensors map[string]sampleTensor) (integers, floats string) {
 		add("_qdata", safetensors.I8, codes, rows, columns)
 		add("_scale", safetensors.BF16, scales, rows, columns/16)
 		add("_zero_point", safetensors.I8, zeros, rows, columns/16)
+		describe("IntxUnpackedToInt8Tensor", `,"zero_point"`, 16,
+			`,"target_dtype":{"_type":"torch.dtype","_data":"int4"},"activation_quantization":null`)
 	}
 	return integers, floats
 }

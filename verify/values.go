@@ -15,7 +15,7 @@ func (r *second) dequantize(c *checkpoint.Checkpoint) error {
 	if c.Config() == nil || len(c.Views()) == 0 {
 		return nil
 	}
-	scheme, err := quantized.Parse(c.Config(), c.File)
+	scheme, err := quantized.Parse(c.Config(), c)
 	if err != nil {
 		return err
 	}

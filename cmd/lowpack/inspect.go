@@ -178,7 +178,7 @@ func checkpointHead(path string, ck *checkpoint.Checkpoint) (*inspection, error)
 		return v, nil
 	}
 	generation, _ := ck.File("generation_config.json")
-	scheme, err := quantized.Parse(ck.Config(), ck.File)
+	scheme, err := quantized.Parse(ck.Config(), ck)
 	if err != nil {
 		return nil, filerr.Named(path, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
@@ -47,7 +48,8 @@ type Checkpoint struct {
 	bare    bool // a single file, opened by its name
 	shards  []*file
 	texts   map[string][]byte
-	tensors []Tensor // by name
+	meta    map[string][]string // see Metadata
+	tensors []Tensor            // by name
 	index   map[string]int
 	sources []Source
 	gguf    bool
@@ -62,7 +64,7 @@ type Checkpoint struct {
 // Open opens the model at path. It reads the headers of all weight files and the text files, and checks that the index
 // and the shards agree. Errors name the file. The caller must close the checkpoint.
 func Open(path string) (*Checkpoint, error) {
-	c := &Checkpoint{texts: map[string][]byte{}, index: map[string]int{}}
+	c := &Checkpoint{texts: map[string][]byte{}, meta: map[string][]string{}, index: map[string]int{}}
 	if err := c.open(path); err != nil {
 		return nil, filerr.Named(path, errors.Join(err, c.Close()))
 	}
@@ -121,6 +123,7 @@ func (c *Checkpoint) addShards(files []*file) error {
 				pack.ErrLimit, f.name,
 				MaxTensors, maxHeaders)
 		}
+		c.addMetadata(h)
 		if err := c.addTensors(f, h); err != nil {
 			return err
 		}
@@ -166,6 +169,17 @@ func (c *Checkpoint) Config() []byte { return c.texts["config.json"] }
 func (c *Checkpoint) File(name string) ([]byte, bool) {
 	b, ok := c.texts[name]
 	return b, ok
+}
+
+// Metadata returns all different values of a key of __metadata__ in the safetensors files.
+func (c *Checkpoint) Metadata(key string) []string { return c.meta[key] }
+
+func (c *Checkpoint) addMetadata(h *safetensors.Header) {
+	for _, kv := range h.Metadata {
+		if !slices.Contains(c.meta[kv.Key], kv.Value) {
+			c.meta[kv.Key] = append(c.meta[kv.Key], kv.Value)
+		}
+	}
 }
 
 // IsDir reports whether the checkpoint is a directory rather than a bare file.

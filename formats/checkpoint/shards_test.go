@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,14 +24,28 @@ func twoShards(t *testing.T) string {
 		}
 	}
 	put("x.safetensors",
-		`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}`,
+		`{"__metadata__":{"k":"1","same":"s"},"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}`,
 		"aaaabbbb")
-	put("y.safetensors", `{"c":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, "cccc")
+	put("y.safetensors", `{"__metadata__":{"same":"s","k":"2"},"c":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, "cccc")
 	index := `{"weight_map":{"a":"x.safetensors","b":"x.safetensors","c":"y.safetensors"}}`
 	if err := os.WriteFile(filepath.Join(dir, indexFile), []byte(index), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestMetadata: values under one key of several files are listed once each.
+func TestMetadata(t *testing.T) {
+	c, err := Open(twoShards(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for key, want := range map[string][]string{"k": {"1", "2"}, "same": {"s"}, "other": nil} {
+		if got := c.Metadata(key); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
 }
 
 // TestReadAt: a tensor returns its own bytes; other ranges are errors.

@@ -24,7 +24,7 @@ func (c *Checkpoint) dequantize() error {
 	if c.Config() == nil {
 		return nil
 	}
-	scheme, err := quantized.Parse(c.Config(), c.File)
+	scheme, err := quantized.Parse(c.Config(), c)
 	if err != nil || scheme == nil {
 		return nil
 	}

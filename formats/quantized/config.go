@@ -41,24 +41,37 @@ func (s *Scheme) Layer(module string, look Lookup) (*Layer, error) {
 	return s.layer(module, look)
 }
 
-// Parse reads quantization_config, or MLX's quantization, of config.json. beside returns the text of another file of
-// the checkpoint, and may be nil: the files of modelfile.Quantization are the only configuration of older GPTQ and AWQ
-// checkpoints; in other checkpoints they must agree with config.json. Parse returns nil if nothing declares a format of
-// this package, as for float and BitNet checkpoints.
-func Parse(config []byte, beside func(name string) ([]byte, bool)) (*Scheme, error) {
+// Files are what a checkpoint has besides config.json and tensors.
+type Files interface {
+	File(name string) ([]byte, bool) // text of a small file (package modelfile)
+	Metadata(key string) []string    // all different values of a key of __metadata__ in the weight files
+}
+
+// noFiles are those of a checkpoint that has config.json and tensors alone.
+type noFiles struct{}
+
+func (noFiles) File(string) ([]byte, bool) { return nil, false }
+func (noFiles) Metadata(string) []string   { return nil }
+
+// Parse reads quantization_config, or MLX's quantization, of config.json. files may be nil: the files of
+// modelfile.Quantization are the only configuration of older GPTQ and AWQ checkpoints; in other checkpoints they must
+// agree with config.json. The metadata of weight files describes the weights of TorchAO. Parse returns nil if nothing
+// declares a format of this package, as for float and BitNet checkpoints.
+func Parse(config []byte, files Files) (*Scheme, error) {
+	if files == nil {
+		files = noFiles{}
+	}
 	v, err := object("config.json", config)
 	if err != nil {
 		return nil, err
 	}
-	k := &keys{file: "config.json: quantization_config", v: v.Get("quantization_config"), model: v, config: config}
+	k := &keys{file: "config.json: quantization_config", v: v.Get("quantization_config"), model: v, config: config,
+		files: files}
 	if q := v.Get("quantization"); q != nil {
 		return parseMLX(k.v, q)
 	}
-	if beside == nil {
-		beside = func(string) ([]byte, bool) { return nil, false }
-	}
 	for _, f := range modelfile.Quantization() {
-		text, ok := beside(f.Name)
+		text, ok := files.File(f.Name)
 		if !ok {
 			continue
 		}

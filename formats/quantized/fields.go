@@ -56,6 +56,7 @@ const (
 	cached      = "keys and values are kept as floats"
 	smoothed    = "inputs are scaled before matrix products, or a matrix of low rank is added, which is not supported"
 	versioned   = "the version of a class is _version"
+	aoPart      = "a part of a weight is a tensor"
 	// of weights that become floats
 	floatActivations = "activations stay floats, unless convert --quant makes codes of the weights"
 )
@@ -221,6 +222,25 @@ var tables = map[string]table{
 		{"version", neutral, versioned},
 		{"activation_dtype activation_value_lb activation_value_ub", inert, floatActivations},
 		{"mm_config kernel_preference alg_id set_inductor_config", inert, kernels},
+	},
+	// What the metadata of weight files says of a weight of TorchAO, and the attributes of its classes.
+	"torchao_metadata": {{"_type _data _tensor_data_names", read, ""}},
+	"Int8Tensor": {
+		{"block_size dtype", read, ""},
+		{"act_quant_kwargs", inert, activations},
+		{"reduce_range", inert, calibrated},
+		{"qdata scale zero_point act_quant_scale act_quant_zero_point act_pre_scale", neutral, aoPart},
+	},
+	"IntxUnpackedToInt8Tensor": {
+		{"target_dtype block_size dtype", read, ""},
+		{"activation_quantization", inert, activations},
+		{"qdata scale zero_point", neutral, aoPart},
+	},
+	"Float8Tensor": {
+		{"block_size dtype", read, ""},
+		{"act_quant_kwargs", inert, floatActivations},
+		{"mm_config kernel_preference", inert, kernels},
+		{"qdata scale", neutral, aoPart},
 	},
 	"PerTensor": {},
 	"PerRow":    {{"dim", read, ""}},

@@ -185,7 +185,7 @@ func (f files) readAll(config string) (found bool, err error) {
 
 // values returns the bytes of the weight of x, if it becomes floats.
 func (f files) values(config string) ([]byte, error) {
-	s, err := quantized.Parse([]byte(config), nil)
+	s, err := quantized.Parse([]byte(config), f)
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +206,9 @@ func TestShapesThatLie(t *testing.T) {
 			t.Fatalf("%s: %v", config, err)
 		}
 		for name, whole := range sound(config) {
+			if strings.HasSuffix(name, metadata) {
+				continue
+			}
 			for what, change := range map[string]func(x *tensor){
 				"one more":         func(x *tensor) { x.Shape = changed(x.Shape, 0, 1) },
 				"one more at last": func(x *tensor) { x.Shape = changed(x.Shape, len(x.Shape)-1, 1) },

@@ -13,6 +13,7 @@ type keys struct {
 	v      *jsonread.Value
 	model  *jsonread.Value // all of config.json
 	config []byte          // its text
+	files  Files
 	err    error
 	told   []string // details for the user
 	steps  int      // of patterns, see compile

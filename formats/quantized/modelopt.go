@@ -37,7 +37,7 @@ type modelOpt struct {
 // besideKeys returns the settings of a file beside config.json. Those of ModelOpt are in an object of it, and have no
 // method, as those of Optimum Quanto.
 func (k *keys) besideKeys(name string, v *jsonread.Value) *keys {
-	k = &keys{file: name, v: v, model: k.model, config: k.config}
+	k = &keys{file: name, v: v, model: k.model, config: k.config, files: k.files}
 	switch name {
 	case modelOptFile:
 	case quantoFile:

@@ -119,7 +119,7 @@ func openSample(t *testing.T, dir string) (*sample, error) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	scheme, err := quantized.Parse(c.Config(), c.File)
+	scheme, err := quantized.Parse(c.Config(), c)
 	if scheme == nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func soundExperts(config string) files {
 
 // openStack opens them as a stack and decodes everything.
 func (f files) openStack(config string) (s quantized.Stack, codes []int8, err error) {
-	scheme, err := quantized.Parse([]byte(config), nil)
+	scheme, err := quantized.Parse([]byte(config), f)
 	if err != nil {
 		return nil, nil, err
 	}

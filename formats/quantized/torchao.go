@@ -11,15 +11,14 @@ import (
 )
 
 // torchao are weights of TorchAO: integers of 1 to 8 bits in bytes, and 8-bit floats. transformers stores the parts of
-// such a weight, a tensor subclass, under names of their own. What the metadata of a file repeats of a part, its shape
-// and its type, the part itself has; what it says of a weight, config.json says.
+// such a weight, a tensor subclass, under names of their own, and its attributes in the metadata of the file.
 type torchao struct {
 	file      string
 	all       *aoWeight // of all modules
 	overrides []aoOverride
-	floats    []string          // modules that are not quantized
-	ends      bool              // embedding and head are quantized in spite of floats
-	of        safetensors.DType // of weights that become floats
+	floats    []string // modules that are not quantized
+	ends      bool     // embedding and head are quantized in spite of floats
+	files     Files
 }
 
 // aoOverride is the declaration of a parameter or module, of all that a pattern matches, or, as "_default", of others.
@@ -46,13 +45,6 @@ var aoOthers = [][2]string{
 	{".weight:qdata", "has the name that TorchAO 0.14 gives it"},
 }
 
-// hasFloats reports whether some module is declared to have 8-bit floats.
-func (f *torchao) hasFloats() bool {
-	return f.all != nil && f.all.bits == 0 || slices.ContainsFunc(f.overrides, func(o aoOverride) bool {
-		return o.weight != nil && o.weight.bits == 0
-	})
-}
-
 // layer finds a matrix of integers.
 func (f *torchao) layer(module string, look Lookup) (*Layer, error) {
 	p := &parts{module: module, look: look}
@@ -72,6 +64,7 @@ func (f *torchao) layer(module string, look Lookup) (*Layer, error) {
 	if class.zeros || p.has(aoZeros) {
 		p.shape(p.need(aoZeros, 2, safetensors.I8), grid[:]...)
 	}
+	f.hold(p, said, w, grid)
 	return p.finish(Layer{Rows: w.Shape[0], Columns: w.Shape[1], Bits: said.bits, Group: max(w.Shape[1]/grid[1], 1),
 		ScaleOf: s.DType, Signed: true, Words: w.Name, Panel: rowMajor(w.Shape[1])}, openTorchAO)
 }
@@ -105,14 +98,14 @@ func (f *torchao) values(name string, look Lookup, _ Read) (*Values, error) {
 		p.fail(pack.ErrCorrupt, "tensor %q has type %s, but %s says %s", name, e4m3, f.file, said.class)
 	}
 	e := p.eight(aoCodes, aoScale, said.block)
-	said.grid(p, e.elements)
+	grid := said.grid(p, e.elements)
 	if e.scales.DType != safetensors.F32 {
 		p.fail(pack.ErrUnsupported, "tensor %q has type %s; supported is F32", module+aoScale, e.scales.DType)
 	}
 	if p.has(aoZeros) {
 		p.fail(pack.ErrCorrupt, "it has tensor %q, but 8-bit floats have no zero points", module+aoZeros)
 	}
-	return e.values(p, module+".weight", f.of)
+	return e.values(p, module+".weight", f.hold(p, said, e.elements, grid))
 }
 
 // grid returns the numbers of scales down and across, all of them of as many weights.

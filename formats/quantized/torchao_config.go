@@ -68,7 +68,7 @@ type aoWeight struct {
 // torchao reads TorchAoConfig.
 func (k *keys) torchao() *Scheme {
 	k.follow("torchao")
-	f := &torchao{file: k.file}
+	f := &torchao{file: k.file, files: k.files}
 	if k.v.Get("modules_to_not_convert") != nil {
 		f.floats = k.texts("modules_to_not_convert")
 	}
@@ -85,9 +85,6 @@ func (k *keys) torchao() *Scheme {
 	types.follow("quant_type")
 	types.aoDeclared(f)
 	k.take(types)
-	if f.hasFloats() {
-		f.of = k.weightType()
-	}
 	return &Scheme{Method: "TorchAO", layer: f.layer, values: f.values}
 }
 

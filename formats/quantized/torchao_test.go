@@ -1,6 +1,7 @@
 package quantized_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -38,6 +39,26 @@ var (
 		`"granularity":`+aoGroup+`,"set_inductor_config":true`)
 )
 
+// describe adds what the metadata says of the weight of x: its class, rows and columns per scale, and other attributes.
+func (f files) describe(class string, block [2]int, attributes string) {
+	names := `"qdata","scale"`
+	if _, ok := f["x._weight_zero_point"]; ok {
+		names = `"zero_point",` + names
+	}
+	text := fmt.Sprintf(`{"_type":%q,"_data":{"block_size":[%d,%d],%s},"_tensor_data_names":[%s]}`, class, block[0],
+		block[1], attributes, names)
+	f.add("x.weight"+metadata, "", []byte(text))
+}
+
+// aoBrain is the type of a dequantized weight.
+const aoBrain = `"dtype":{"_type":"torch.dtype","_data":"bfloat16"}`
+
+// aoTarget is the type of codes beside it.
+func aoTarget(bits int) string {
+	return fmt.Sprintf(`"target_dtype":{"_type":"torch.dtype","_data":"int%d"},"activation_quantization":null,%s`, bits,
+		aoBrain)
+}
+
 // torchAO adds the parts of the weight of x.
 func (f files) torchAO(config string) {
 	switch config {
@@ -45,13 +66,17 @@ func (f files) torchAO(config string) {
 		f.add("x._weight_qdata", safetensors.I8, make([]byte, 128), 8, 16)
 		f.add("x._weight_scale", safetensors.BF16, brains(16, 0.1, 0.01), 8, 2)
 		f.add("x._weight_zero_point", safetensors.I8, slices.Repeat([]byte{0xf8, 7}, 8), 8, 2)
+		f.describe("IntxUnpackedToInt8Tensor", [2]int{1, 8}, aoTarget(4))
 	case aoInt8Config:
 		f.add("x._weight_qdata", safetensors.I8, make([]byte, 128), 8, 16)
 		f.add("x._weight_scale", safetensors.F32, floats(1, 0.3, 0), 1, 1)
 		f.add("x._weight_zero_point", safetensors.I8, []byte{0}, 1, 1)
+		f.describe("Int8Tensor", [2]int{8, 16}, `"act_quant_kwargs":null,"reduce_range":false,`+aoBrain)
 	case aoFloatConfig:
 		f.add("x._weight_qdata", "F8_E4M3", make([]byte, 128), 8, 16)
 		f.add("x._weight_scale", safetensors.F32, floats(16, 1, 1), 8, 2)
+		f.describe("Float8Tensor", [2]int{1, 8}, `"mm_config":null,"act_quant_kwargs":null,"kernel_preference":`+
+			`{"_type":"KernelPreference","_data":"AUTO"},`+aoBrain)
 	}
 }
 
@@ -83,19 +108,20 @@ func TestTorchAO(t *testing.T) {
 		t.Errorf("scales %v, zero points %v", m.ScaleValues(), m.Zeros)
 	}
 	delete(f, "x._weight_zero_point")
+	f.describe("Int8Tensor", [2]int{8, 16}, aoBrain)
 	if m, err = f.open(aoInt8Config, "x"); err != nil || m.Zeros != nil {
 		t.Errorf("without zero points: %v", err)
 	}
 }
 
-// TestTorchAOFloats: weights have a scale per group of columns, and the dtype of the model.
+// TestTorchAOFloats: weights have a scale per group of columns, and the type that the metadata says.
 func TestTorchAOFloats(t *testing.T) {
 	f := sound(aoFloatConfig)
 	for i := range f["x._weight_qdata"].data {
 		f["x._weight_qdata"].data[i] = 0x3f // 1.875
 	}
 	f.add("x._weight_scale", safetensors.F32, floats(16, 0.1, 0.01), 8, 2)
-	b, err := f.values(aoFloatConfig)
+	b, err := f.values(strings.Replace(aoFloatConfig, "bfloat16", "float16", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +188,13 @@ func TestTorchAOClasses(t *testing.T) {
 			f.add("x._weight_qdata", safetensors.I8, make([]byte, 512), 8, 64)
 			f.add("x._weight_zero_point", safetensors.I8, make([]byte, grid), c.scales[0], c.scales[1])
 		}
+		class, attributes := "Int8Tensor", aoBrain
+		if strings.Contains(c.class, "Intx") {
+			class, attributes = "IntxUnpackedToInt8Tensor", aoTarget(c.bits)
+		} else if c.bits == 0 {
+			class = "Float8Tensor"
+		}
+		f.describe(class, [2]int{8 / c.scales[0], 64 / c.scales[1]}, attributes)
 		config := aoConfig(c.class, c.fields)
 		found, err := f.readAll(config)
 		if c.want == "" && (err != nil || !found) || c.want != "" && !wellSaid(err, c.want) {
@@ -178,6 +211,12 @@ func TestTorchAORefused(t *testing.T) {
 	keep := func(files) {}
 	add := func(suffix string) func(files) {
 		return func(f files) { f.add("x"+suffix, safetensors.BF16, brains(16, 1, 0), 16) }
+	}
+	describe := func(old, now string) func(files) {
+		return func(f files) {
+			text := f["x.weight"+metadata].data
+			f.add("x.weight"+metadata, "", bytes.Replace(text, []byte(old), []byte(now), 1))
+		}
 	}
 	zero := func(at int, to byte) func(files) { return func(f files) { f["x._weight_zero_point"].data[at] = to } }
 	scales := func(v float32, kind safetensors.DType) func(files) {
@@ -199,7 +238,10 @@ func TestTorchAORefused(t *testing.T) {
 			`"include_input_output_embeddings":true,"modules_to_not_convert":["x"`, keep, ""},
 		{aoIntxConfig, `"modules_to_not_convert":["lm_head"]`, `"modules_to_not_convert":"x"`, keep,
 			"modules_to_not_convert"},
-		{aoIntxConfig, `"int4"`, `"int3"`, zero(0, 0), "zero point 7 of row 0 does not fit 3 bits"},
+		{aoIntxConfig, `"int4"`, `"int3"`, func(f files) {
+			zero(0, 0)(f)
+			describe(`"int4"`, `"int3"`)(f)
+		}, "zero point 7 of row 0 does not fit 3 bits"},
 		{aoIntxConfig, `"quant_type":{`, `"quant_type":{"other":{},`, keep, `"other" is an unknown key`},
 		{aoIntxConfig, `"default"`, `"usual"`, keep, `"usual" is an unknown key`},
 		{aoIntxConfig, `"quant_type":`, `"quant_type_kwargs":{"group_size":32},"quant_type":`, keep,
@@ -234,7 +276,23 @@ func TestTorchAORefused(t *testing.T) {
 		{aoFloatConfig, "", "", func(f files) { f.torchAO(aoIntxConfig) }, "has type I8, but"},
 		{aoFloatConfig, "", "", add("._weight_zero_point"), "8-bit floats have no zero points"},
 		{aoFloatConfig, "", "", scales(1, safetensors.BF16), `"x._weight_scale" has type BF16`},
-		{aoFloatConfig, `"dtype":"bfloat16",`, "", keep, "has no dtype"},
+		{aoFloatConfig, `"dtype":"bfloat16",`, "", keep, ""},
+		{aoFloatConfig, "", "", func(f files) { delete(f, "x.weight"+metadata) }, `has 0 descriptions of "x.weight"`},
+		{aoIntxConfig, "", "", func(f files) { delete(f, "x.weight"+metadata) }, `has 0 descriptions of "x.weight"`},
+		{aoFloatConfig, "", "", func(f files) { f.add("x.weight"+metadata+" of another file", "", []byte("{}")) },
+			`has 2 descriptions of "x.weight"`},
+		{aoFloatConfig, "", "", describe("bfloat16", "float64"), `dtype is "float64"`},
+		{aoFloatConfig, "", "", describe(aoBrain, `"dtype":null`), `dtype is ""`},
+		{aoFloatConfig, "", "", describe("Float8Tensor", "Int8Tensor"), `makes a Float8Tensor`},
+		{aoIntxConfig, "", "", describe("IntxUnpackedToInt8Tensor", "Tensor"), `_type is "Tensor"`},
+		{aoIntxConfig, "", "", describe(`"zero_point",`, ""), "_tensor_data_names"},
+		{aoFloatConfig, "", "", describe(`"qdata"`, `"qdata","act_pre_scale"`), "_tensor_data_names"},
+		{aoIntxConfig, "", "", describe("[1,8]", "[1,16]"), "block_size is [1 16]"},
+		{aoFloatConfig, "", "", describe("[1,8]", "null"), "block_size is missing"},
+		{aoIntxConfig, "", "", describe(`"int4"`, `"int5"`), `target_dtype is "int5"`},
+		{aoInt8Config, "", "", describe("reduce_range", "scale_factor"), `"scale_factor" is an unknown key`},
+		{aoInt8Config, "", "", describe(`"_data":{"b`, `"_more":{"b`), `"_more" is an unknown key`},
+		{aoInt8Config, "", "", describe(`{"_type"`, `["_type"`), "x.weight"},
 		{aoFloatConfig, "lm_head", "x", keep, "declares it as not quantized"},
 	} {
 		f := sound(c.config)
@@ -319,6 +377,7 @@ func TestTorchAOByName(t *testing.T) {
 		f := sound(aoIntxConfig)
 		f.add("x._weight_scale", safetensors.BF16, brains(8, 1, 1), 8, 1)
 		f.add("x._weight_zero_point", safetensors.I8, make([]byte, 8), 8, 1)
+		f.describe("IntxUnpackedToInt8Tensor", [2]int{1, 16}, aoTarget(c.bits))
 		for _, fields := range []string{`"module_fqn_to_config":{` + c.declared + `}`,
 			`"fqn_to_config":{` + c.declared + `},"module_fqn_to_config":{` + c.declared + `}`} {
 			config := `{"dtype":"bfloat16","quantization_config":{"quant_method":"torchao","quant_type":{"default":` +

@@ -91,10 +91,8 @@ func round16Once(v float64) float32 {
 
 // TestFloatsByOtherFile: where an older file declares FP8, the type of the weights is still that of config.json.
 func TestFloatsByOtherFile(t *testing.T) {
-	beside := func(name string) ([]byte, bool) {
-		return []byte(`{"quant_method":"fp8","weight_block_size":[4,8]}`), name == "quantize_config.json"
-	}
-	s, err := quantized.Parse([]byte(`{"dtype":"float16"}`), beside)
+	old := beside("quantize_config.json", `{"quant_method":"fp8","weight_block_size":[4,8]}`)
+	s, err := quantized.Parse([]byte(`{"dtype":"float16"}`), old)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +139,7 @@ func TestPieces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := quantized.Parse([]byte(config), nil)
+		s, err := quantized.Parse([]byte(config), f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +228,7 @@ func compareValues(t *testing.T, dir string) (equal int) {
 
 // weightsIn counts the tensors of a checkpoint, those of a module with codes as one.
 func weightsIn(t *testing.T, c *checkpoint.Checkpoint) int {
-	scheme, err := quantized.Parse(c.Config(), c.File)
+	scheme, err := quantized.Parse(c.Config(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +253,7 @@ func weightIn(c *checkpoint.Checkpoint, name string, t safetensors.DType) (safet
 		x, _ := c.Lookup(name)
 		return c.ReadAt(x, b, off)
 	}
-	scheme, err := quantized.Parse(c.Config(), c.File)
+	scheme, err := quantized.Parse(c.Config(), c)
 	if err != nil {
 		return "", nil, err
 	}

@@ -37,13 +37,30 @@ func (f files) read(name string, b []byte, off int64) error {
 	return nil
 }
 
-// beside provides one file beside config.json.
-func beside(name, text string) func(string) ([]byte, bool) {
-	return func(asked string) ([]byte, bool) { return []byte(text), asked == name }
+// beside is one file beside config.json.
+func beside(name, text string) oneFile { return oneFile{name, text} }
+
+type oneFile struct{ name, text string }
+
+func (f oneFile) File(name string) ([]byte, bool) { return []byte(f.text), name == f.name }
+func (oneFile) Metadata(string) []string          { return nil }
+
+// metadata ends the names of entries of __metadata__ among tensors.
+const metadata = " in __metadata__"
+
+func (f files) File(string) ([]byte, bool) { return nil, false }
+
+func (f files) Metadata(key string) (list []string) {
+	for _, file := range []string{"", " of another file"} {
+		if t, ok := f[key+metadata+file]; ok {
+			list = append(list, string(t.data))
+		}
+	}
+	return list
 }
 
 func (f files) open(config, module string) (*quantized.Matrix, error) {
-	s, err := quantized.Parse([]byte(config), nil)
+	s, err := quantized.Parse([]byte(config), f)
 	if err != nil {
 		return nil, err
 	}

@@ -14,13 +14,14 @@ NAMES = {BF16: "bfloat16", F16: "float16", F32: "float32"}
 
 
 def case(name, config, modules):
-    """modules: {module: (tensors, weight)}"""
+    """modules: {module: (tensors, weight, what the metadata says of the weight or nothing)}"""
     folder = os.path.join(sys.argv[1], name)
     os.makedirs(folder)
     json.dump(config, open(os.path.join(folder, "config.json"), "w"))
-    stored = {f"{m}.{k}": v.clone(memory_format=torch.contiguous_format) for m, (tensors, _) in modules.items() for k, v in tensors.items()}
-    save_file(stored, os.path.join(folder, "model.safetensors"))
-    save_file({m + ".weight": w.contiguous() for m, (_, w) in modules.items()}, os.path.join(folder, "want.safetensors"))
+    stored = {f"{m}.{k}": v.clone(memory_format=torch.contiguous_format) for m, (tensors, *_) in modules.items() for k, v in tensors.items()}
+    meta = {m + ".weight": said for m, (_, _, *more) in modules.items() for said in more}
+    save_file(stored, os.path.join(folder, "model.safetensors"), meta)
+    save_file({m + ".weight": w.contiguous() for m, (_, w, *_) in modules.items()}, os.path.join(folder, "want.safetensors"))
 
 
 def elements(rows, columns):
@@ -262,7 +263,8 @@ def torchao(config, out, **more):
 
 
 def parts(weight):
-    return {k[2:]: v for k, v in flatten_tensor_state_dict({"m.weight": weight})[0].items()}, weight.dequantize()
+    tensors, meta = flatten_tensor_state_dict({"m.weight": weight})
+    return {k[2:]: v for k, v in tensors.items()}, weight.dequantize(), meta["m.weight"]
 
 
 def quantized(config, *shape, dtype):
