@@ -47,8 +47,9 @@ func packedModels() (list []local, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if name, ok := packedName(e.Name()); ok {
-			list = append(list, local{name: name, path: filepath.Join(folder, e.Name())})
+		if name, ok := strings.CutSuffix(e.Name(), packedExt); ok {
+			list = append(list, local{name: hubPrefix.ReplaceAllString(name, ""),
+				path: filepath.Join(folder, e.Name())})
 		}
 	}
 	return list, nil
@@ -56,12 +57,6 @@ func packedModels() (list []local, err error) {
 
 // packedExt is the extension of packed files.
 const packedExt = ".safetensors"
-
-// packedName returns the name of the packed file in a folder of such files; false = it is another file.
-func packedName(file string) (name string, ok bool) {
-	name, ok = strings.CutSuffix(file, packedExt)
-	return hubPrefix.ReplaceAllString(name, ""), ok
-}
 
 // Parts of the names that cachedFile and cachedArtifact return: of a hub model, and of any.
 var (

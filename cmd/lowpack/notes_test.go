@@ -66,6 +66,7 @@ var noteKinds = map[string]string{
 	"unloaded ":                                       "unloaded",
 	"%s could not be loaded: %v":                      "could not be loaded",
 	"%s is not served: %v":                            "is not served",
+	"%s is not served: its name is":                   "rename it",
 	"%s holds no packed file yet":                     "yet",
 	"the models stay as they are: %v":                 "stay as they are",
 	"the file has no golden logits":                   "convert --golden full",

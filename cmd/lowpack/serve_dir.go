@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -20,6 +19,7 @@ type modelFolder struct {
 	dir   string
 	trust *signing.Trust // nil = none
 	open  func(name, path string) (server.Model, error)
+	note  func(string)
 
 	files   map[string]*folderFile // by path
 	version uint64                 // of the last file that was new or had changed
@@ -41,7 +41,7 @@ func isModelFolder(arg string) bool {
 
 // serveFolder serves the packed files of a folder, which may be none at first.
 func serveFolder(c *cli.Context, o server.Options, dir string, trust *signing.Trust) error {
-	f := &modelFolder{dir: dir, trust: trust, open: func(name, path string) (server.Model, error) {
+	f := &modelFolder{dir: dir, trust: trust, note: o.Note, open: func(name, path string) (server.Model, error) {
 		m, err := hostedFile(c, name, path, trust)
 		if err == nil {
 			m.Close = m.File.Close
@@ -59,8 +59,8 @@ func serveFolder(c *cli.Context, o server.Options, dir string, trust *signing.Tr
 	return serveModels(c, o, "the packed files of "+dir)
 }
 
-// models is the server.Options.Source of the folder: its packed files, in the order of their file names. Hidden files
-// are left out, such as those that are being written.
+// models is the server.Options.Source of the folder: its packed files in the order of their names, which are those of
+// the files without extension. Hidden files are left out, such as those that are being written.
 func (f *modelFolder) models() ([]server.Entry, error) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -69,20 +69,22 @@ func (f *modelFolder) models() ([]server.Entry, error) {
 	var list []server.Entry
 	seen := map[string]*folderFile{}
 	for _, e := range entries {
-		name, ok := packedName(e.Name())
+		name, ok := strings.CutSuffix(e.Name(), packedExt)
 		if !ok || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
 		path := filepath.Join(f.dir, e.Name())
-		file := f.look(path)
-		if file == nil {
+		if shown := printable.Line(name); shown != name { // clients could not send it, or see another one
+			if f.files[path] == nil {
+				f.note(fmt.Sprintf("%s is not served: its name is not printable UTF-8; rename it", shown+packedExt))
+			}
+			seen[path] = &folderFile{}
 			continue
 		}
-		seen[path] = file
-		if slices.ContainsFunc(list, func(other server.Entry) bool { return other.ID == name }) {
-			name = strings.TrimSuffix(e.Name(), packedExt) // the organizations differ
+		if file := f.look(path); file != nil {
+			seen[path] = file
+			list = append(list, f.entry(name, path, file))
 		}
-		list = append(list, f.entry(name, path, file))
 	}
 	f.files = seen
 	return list, nil

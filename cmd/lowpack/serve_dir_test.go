@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +39,7 @@ func TestServeFolder(t *testing.T) {
 	dir := t.TempDir()
 	files := []string{tinymodel.WithTemplate(t, "Once {{ messages[0].content }}"),
 		tinymodel.WithTemplate(t, "The {{ messages[0].content }}")}
-	first, second := filepath.Join(dir, "models--acme--first.safetensors"), filepath.Join(dir, "second.safetensors")
+	first, second := filepath.Join(dir, "first.safetensors"), filepath.Join(dir, "second.safetensors")
 	write(t, filepath.Join(dir, ".second.safetensors"), "unfinished")
 	write(t, filepath.Join(dir, "README.md"), "models")
 	s := serveFile(t, "", dir, "--threads", "1", "--memory", "1GB")
@@ -191,8 +192,46 @@ func TestModelFolder(t *testing.T) {
 		t.Skip(err)
 	}
 	versions("a", "b")
-	write(t, path("models--x--b.safetensors"), "b of x")
-	versions("a", "b", "models--x--b")
+}
+
+// TestModelFolderNames: names are those of the files, so that no file changes the name of another one; names that
+// cannot be printed are left out and told once while they are there.
+func TestModelFolderNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"tiny", "models--acme--tiny", "models--evil--tiny", "models--acme--", "größe"} {
+		write(t, filepath.Join(dir, name+".safetensors"), name)
+	}
+	bad := []string{"a\nb", "a\x1bb", "a\u202eb"}
+	if runtime.GOOS == "linux" {
+		bad = append(bad, "a\xffb")
+	}
+	for _, name := range bad {
+		if err := os.WriteFile(filepath.Join(dir, name+".safetensors"), nil, 0o600); err != nil {
+			t.Skip(err) // not on this file system
+		}
+	}
+	var notes []string
+	f := &modelFolder{dir: dir, note: func(text string) { notes = append(notes, text) }}
+	for _, want := range [][]string{
+		{"größe", "models--acme--", "models--acme--tiny", "models--evil--tiny", "tiny"},
+		{"größe", "models--acme--", "models--evil--tiny", "tiny"},
+	} {
+		entries, err := f.models()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.ID)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%q, want %q", names, want)
+		}
+		os.Remove(filepath.Join(dir, "models--acme--tiny.safetensors"))
+	}
+	if len(notes) != len(bad) || !strings.HasPrefix(notes[0], `a\nb.safetensors is not served`) {
+		t.Errorf("%q", notes)
+	}
 }
 
 // TestModelFolderAgain: a file that could not be opened for a reason that may pass is opened again.
