@@ -15,12 +15,11 @@ func (s *Server) find(name string) (*hosted, *api.Error) {
 	s.models.refresh()
 	list := s.models.hold(func(h *hosted) bool { return h.ID == name })
 	if len(list) == 0 && (s.o.AnyModel || name == "") {
-		list = s.models.hold(everyModel)
+		list = s.models.holdFirst()
 	}
 	if len(list) == 0 {
 		return nil, unknownModel(name)
 	}
-	s.models.drop(list[1:]...)
 	return list[0], nil
 }
 
@@ -143,12 +142,20 @@ func (s *Server) unloadModel(_ *http.Request, h *hosted) *api.Error {
 	switch {
 	case s.models.closed:
 		return loadError(h, schedule.ErrDraining)
-	case h.users > 0 || h.loading != nil:
-		return &api.Error{Status: http.StatusConflict, Type: api.InvalidRequest, Code: "model_in_use", Param: "model",
-			RetryAfter: time.Second,
-			Message:    fmt.Sprintf("model %s is in use: %d requests compute with it or wait for it", h.ID, h.users)}
+	case h.loading != nil:
+		return inUse("model " + h.ID + " is being loaded")
+	case h.users == 1:
+		return inUse("model " + h.ID + " is in use by a request")
+	case h.users > 0:
+		return inUse(fmt.Sprintf("model %s is in use by %d requests", h.ID, h.users))
 	case h.model != nil:
 		s.models.unload(h)
 	}
 	return nil
+}
+
+// inUse is the error of a request to unload a model that cannot be unloaded now.
+func inUse(message string) *api.Error {
+	return &api.Error{Status: http.StatusConflict, Type: api.InvalidRequest, Code: "model_in_use", Param: "model",
+		RetryAfter: time.Second, Message: message}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -70,6 +69,10 @@ type models struct {
 	refreshing sync.Mutex // held while the source is asked
 	lost       bool       // the last answer of the source was an error; guarded by refreshing
 
+	// opening is held during a load. What a model takes beside its file is known when it is loaded, so loads at the
+	// same time could exceed the limit many times.
+	opening sync.Mutex
+
 	mu      sync.Mutex
 	list    []*hosted
 	gone    []*hosted           // no longer listed, but held
@@ -127,6 +130,8 @@ func (s *models) release(h *hosted) {
 
 // load loads a model on behalf of all requests that wait for it.
 func (s *models) load(h *hosted, l *loading) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
 	start := time.Now()
 	m, err := s.open(h)
 	s.mu.Lock()
@@ -143,7 +148,7 @@ func (s *models) load(h *hosted, l *loading) {
 		h.metrics.loads.Inc()
 	case m != nil:
 		m.close()
-	default:
+	case !errors.Is(err, schedule.ErrDraining):
 		s.note(fmt.Sprintf("%s could not be loaded: %v", h.ID, err))
 	}
 	h.loading, l.err = nil, err
@@ -154,7 +159,9 @@ func (s *models) load(h *hosted, l *loading) {
 // open opens a model. It unloads idle models if the model is known not to fit, or if opening it runs out of memory.
 func (s *models) open(h *hosted) (m *model, err error) {
 	s.mu.Lock()
-	err = s.room(h)
+	if err = s.room(h); s.closed { // while it waited for another load
+		err = schedule.ErrDraining
+	}
 	s.mu.Unlock()
 	for err == nil {
 		err = mmap.Guard(func() error {
@@ -208,16 +215,6 @@ func (s *models) usage(id string) (state schedule.Stats, bytes int64) {
 		bytes += h.bytes
 	}
 	return state, bytes
-}
-
-// stats returns the scheduler's state of a model, zero if it is not loaded.
-func (s *models) stats(h *hosted) (state schedule.Stats, loaded bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h.model == nil {
-		return schedule.Stats{}, false
-	}
-	return h.model.Stats(), true
 }
 
 // fault returns the error of a listed model whose engine has failed; nil = there is none.
@@ -275,14 +272,19 @@ func (s *models) draining() bool {
 
 // newModels checks the models without loading them.
 func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error) {
-	s := &models{registry: r, source: o.Source, limit: o.Memory, strict: o.MemoryBound, note: o.Note,
+	s := &models{registry: r, source: o.Source, limit: o.Memory, strict: o.MemoryBound,
 		metrics: map[string]*metrics{},
 		options: schedule.Options{Queue: o.Queue, ITLTarget: o.ITLTarget, PrefixCache: o.PrefixCache}}
 	if s.limit == 0 {
 		s.limit = math.MaxInt64
 	}
-	if s.note == nil {
-		s.note = func(string) {}
+	var noting sync.Mutex
+	s.note = func(text string) {
+		noting.Lock()
+		defer noting.Unlock()
+		if o.Note != nil {
+			o.Note(text)
+		}
 	}
 	if s.source != nil {
 		return s, s.begin(list, o)
@@ -290,9 +292,10 @@ func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error)
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%w: a server without a model", pack.ErrUnsupported)
 	}
-	for i, m := range list {
-		if slices.ContainsFunc(list[:i], func(other Model) bool { return other.ID == m.ID }) {
-			return nil, fmt.Errorf("%w: two models have the name %q", pack.ErrUnsupported, m.ID)
+	ids := map[string]bool{}
+	for _, m := range list {
+		if err := checkID(m.ID, ids); err != nil {
+			return nil, err
 		}
 		h := s.host(Entry{ID: m.ID, Open: func() (Model, error) { return m, nil }}, true)
 		s.list = append(s.list, h)

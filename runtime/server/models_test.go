@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/server/schedule"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -34,6 +36,16 @@ func modelIn(f *packed.File, o engine.Options, template ...string) (m Model, err
 		return tok, e, err
 	}
 	return m, err
+}
+
+// stats returns the scheduler's state of a model, zero if it is not loaded.
+func (s *models) stats(h *hosted) (state schedule.Stats, loaded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.model == nil {
+		return schedule.Stats{}, false
+	}
+	return h.model.Stats(), true
 }
 
 // several starts a server of models with the same weights under different names, with memory for fit of them.
@@ -279,10 +291,58 @@ func TestModelFails(t *testing.T) {
 	}
 }
 
-// TestModelList: a server has at least one model, and all have different names.
+// TestModelLoads: models that are asked for at once are loaded one after another.
+func TestModelLoads(t *testing.T) {
+	var s *Server
+	var now atomic.Int32
+	waiting := func() (n int) {
+		s.models.mu.Lock()
+		defer s.models.mu.Unlock()
+		for _, h := range s.models.list {
+			if h.users > 0 || h.model != nil {
+				n++
+			}
+		}
+		return n
+	}
+	var list []Model
+	for _, name := range []string{"a", "b", "c", "d"} {
+		m := tiny(t, name, small)
+		load := m.Load
+		m.Load = func() (*tokenizer.Tokenizer, *engine.Engine, error) {
+			if now.Add(1) > 1 {
+				t.Error("two loads at the same time")
+			}
+			defer now.Add(-1)
+			for waiting() < 4 {
+				runtime.Gosched()
+			}
+			return load()
+		}
+		list = append(list, m)
+	}
+	s, err := New(Options{Queue: 10}, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Drain(t.Context())
+	var all sync.WaitGroup
+	for _, h := range s.models.list {
+		all.Go(func() {
+			if _, err := s.models.acquire(t.Context(), h); err != nil {
+				t.Error(err)
+				return
+			}
+			s.models.release(h)
+		})
+	}
+	all.Wait()
+}
+
+// TestModelList: a server has at least one model, and all have different names that requests can name.
 func TestModelList(t *testing.T) {
-	a := tiny(t, "a", small)
-	for _, list := range [][]Model{nil, {a, a}} {
+	a, none, bytes := tiny(t, "a", small), tiny(t, "", small), tiny(t, "\xff", small)
+	for _, list := range [][]Model{nil, {a, a}, {none}, {bytes}} {
 		if _, err := New(Options{}, list...); !errors.Is(err, pack.ErrUnsupported) {
 			t.Errorf("%d models: %v", len(list), err)
 		}

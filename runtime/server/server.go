@@ -45,7 +45,10 @@ type Options struct {
 	// the models stay those of the call before.
 	Source func() ([]Entry, error)
 
-	Note func(string) // is called when a model is loaded, unloaded or not served; nil = is not
+	// Note is called when a model is loaded, unloaded, not served, or cannot be loaded or closed, when Source begins to
+	// fail, and when a batch or one of its files fails; by one goroutine at a time. It must not call the server. nil =
+	// is not.
+	Note func(string)
 }
 
 // Server is an http.Handler with the endpoints of docs/SERVER.md. Drain shuts it down.
@@ -62,8 +65,9 @@ type Server struct {
 
 // New returns a server for one or more models with different names, or for those of Options.Source, which may be none.
 // A single model is loaded at once; several, and those of a source, are loaded when they are first requested. It
-// returns pack.ErrUnsupported if there is neither a model nor a source or two have the same name, the error of Load for
-// a single model, pack.ErrLimit if that one exceeds the bound of memory, and an error of the source.
+// returns pack.ErrUnsupported if there is neither a model nor a source, a name is empty or not UTF-8, or two have the
+// same name, the error of Load for a single model, pack.ErrLimit if that one exceeds the bound of memory, and an error
+// of the source.
 func New(o Options, list ...Model) (*Server, error) {
 	s := &Server{o: o, created: time.Now().Unix(), registry: newRegistry(), bodies: api.NewPool(maxBodies)}
 	var err error

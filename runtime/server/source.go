@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/mmap"
@@ -16,9 +17,9 @@ import (
 type Entry struct {
 	ID      string // the name that clients use
 	Version uint64 // another one = another model, even if the ID is the same
-	// Open opens the model, whose ID it need not set. It is called at most once for each version, when a request first
-	// asks for the model or for the list. A model that cannot be opened is not served: Options.Note gets the error,
-	// once until a version of the same ID can be opened.
+	// Open opens the model, whose ID it need not set. It is called at most once for each version: by New for the
+	// models of the start, later when a request first needs the model or the list. A model that
+	// cannot be opened is not served: Options.Note gets the error, once until a version of the same ID can be opened.
 	Open func() (Model, error)
 }
 
@@ -36,8 +37,22 @@ func (s *models) begin(list []Model, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.update(entries)
+	if err := s.update(entries); err != nil {
+		return err
+	}
 	s.drop(s.hold(everyModel)...)
+	return nil
+}
+
+// checkID refuses a name that an earlier model has, that no request can name, or that metrics cannot have as a label.
+func checkID(id string, earlier map[string]bool) error {
+	switch {
+	case id == "" || !utf8.ValidString(id):
+		return fmt.Errorf("%w: %q is not a name of a model: want UTF-8, not empty", pack.ErrUnsupported, id)
+	case earlier[id]:
+		return fmt.Errorf("%w: two models have the name %q", pack.ErrUnsupported, id)
+	}
+	earlier[id] = true
 	return nil
 }
 
@@ -90,23 +105,28 @@ func (s *models) refresh() {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
 	entries, err := s.source()
-	if err != nil {
-		if !s.lost {
-			s.note(fmt.Sprintf("the models stay as they are: %v", err))
-		}
-		s.lost = true
-		return
+	if err == nil {
+		err = s.update(entries)
 	}
-	s.lost = false
-	s.update(entries)
+	if err != nil && !s.lost {
+		s.note(fmt.Sprintf("the models stay as they are: %v", err))
+	}
+	s.lost = err != nil
 }
 
-// update makes the list that of the entries. A model of which the version is the same stays as it is.
-func (s *models) update(entries []Entry) {
+// update makes the list that of the entries. A model of which the version is the same stays as it is. After an error
+// all do.
+func (s *models) update(entries []Entry) error {
+	ids := map[string]bool{}
+	for _, e := range entries {
+		if err := checkID(e.ID, ids); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return
+		return nil
 	}
 	known := map[string]*hosted{}
 	for _, h := range s.list {
@@ -128,6 +148,21 @@ func (s *models) update(entries []Entry) {
 			s.dropped(h)
 		}
 	}
+	return nil
+}
+
+// holdFirst returns the first model that can be opened, in a list of one, or an empty list if there is none. Models
+// after it are not opened.
+func (s *models) holdFirst() []*hosted {
+	s.mu.Lock()
+	list := slices.Clone(s.list)
+	s.mu.Unlock()
+	for _, first := range list {
+		if held := s.hold(func(h *hosted) bool { return h == first }); len(held) > 0 {
+			return held
+		}
+	}
+	return nil
 }
 
 // everyModel is the argument of hold for all models.

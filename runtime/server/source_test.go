@@ -179,6 +179,8 @@ func TestSource(t *testing.T) {
 	for _, path := range []string{"/version", "/openapi.json", "/health"} {
 		if status, _, text := do(t, web, http.MethodGet, path, ""); status != http.StatusOK {
 			t.Errorf("%s of no models: %d %s", path, status, text)
+		} else if strings.Contains(text, `"enum":[]`) || strings.Contains(text, `"maximum":-1`) {
+			t.Errorf("%s of no models: %s", path, text)
 		}
 	}
 	from.put("a", files[0])
@@ -293,6 +295,48 @@ func TestSourceAtOnce(t *testing.T) {
 	wait.Wait()
 	if n := from.opened(files[0]) + from.opened(files[1]); n != 1 || len(s.models.gone) != 0 {
 		t.Errorf("%d files are open, %d are not listed", n, len(s.models.gone))
+	}
+}
+
+// TestSourceNames: a list with equal names, or with one that no request can name, changes nothing and is told once.
+func TestSourceNames(t *testing.T) {
+	files, _ := twoFiles(t)
+	from, _, web := shelved(t, Options{})
+	from.put("a", files[0])
+	for _, id := range []string{"a", "", "\xff"} {
+		from.put("b", files[1])
+		from.mu.Lock()
+		from.entries[1].ID = id
+		from.mu.Unlock()
+		for range 2 {
+			if names := namesOf(t, web); id != "a" && !slices.Equal(names, []string{"a"}) {
+				t.Errorf("%q: %q", id, names)
+			}
+		}
+		from.mu.Lock()
+		from.entries = from.entries[:1]
+		from.mu.Unlock()
+		if names := namesOf(t, web); !slices.Equal(names, []string{"a"}) {
+			t.Errorf("%q", names)
+		}
+	}
+	if got := from.noted("stay as they are"); len(got) != 3 {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestSourceFirst: a request without a model opens no model after the first that can be opened.
+func TestSourceFirst(t *testing.T) {
+	files, answers := twoFiles(t)
+	from, _, web := shelved(t, Options{})
+	from.put("broken", files[0]+".none")
+	from.put("a", files[0])
+	from.put("b", files[1])
+	if _, _, text := post(t, web, "/v1/chat/completions", greet("")); essence(t, text) != answers[0] {
+		t.Errorf("%s", text)
+	}
+	if from.opened(files[0]) != 1 || from.opened(files[1]) != 0 {
+		t.Errorf("%v", from.open)
 	}
 }
 

@@ -68,7 +68,7 @@ func (l *Limits) model() object {
 // managed is the schema of a request that names a model.
 func (l *Limits) managed() object {
 	name := filled
-	if l.Models != nil {
+	if len(l.Models) > 0 { // an enum has a value
 		name = object{"type": "string", "enum": l.Models}
 	}
 	return with(object{"model": name}, "model")
@@ -76,7 +76,7 @@ func (l *Limits) managed() object {
 
 // ids is the schema of a list of token ids.
 func (l *Limits) ids(least, most int) object {
-	return listOf(object{"type": "integer", "minimum": 0, "maximum": l.Vocab - 1}, least, most)
+	return listOf(object{"type": "integer", "minimum": 0, "maximum": max(0, l.Vocab-1)}, least, most)
 }
 
 // sampled returns the fields shared by all generating endpoints.
