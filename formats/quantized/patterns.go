@@ -19,7 +19,8 @@ var never = regexp.MustCompile("$^")
 // compile compiles a regular expression between two texts. It returns never if it fails.
 func (k *keys) compile(before, text, after string) *regexp.Regexp {
 	if len(text) > maxPattern {
-		k.fail(pack.ErrUnsupported, "pattern %.100q has %d bytes; at most %d are supported", text, len(text), maxPattern)
+		k.fail(pack.ErrUnsupported, "pattern %.100q has %d bytes; at most %d are supported", text, len(text),
+			maxPattern)
 	}
 	if k.err != nil {
 		return never

@@ -219,8 +219,8 @@ func TestQuantoRefused(t *testing.T) {
 	}
 }
 
-// TestQuantoWhole: every module of the map is there, and quantized if it is declared so: weights of a model that was not
-// frozen are floats, which Optimum Quanto quantizes in every forward pass.
+// TestQuantoWhole: every module of the map is there, and quantized if it is declared so: weights of a model that was
+// not frozen are floats, which Optimum Quanto quantizes in every forward pass.
 func TestQuantoWhole(t *testing.T) {
 	for _, c := range []struct{ module, weights, activations, tensor, want string }{
 		{"y", "none", "none", "", ""},
