@@ -45,8 +45,8 @@ func Parse(file func(name string) (data []byte, ok bool), d *model.Description) 
 	}
 	if p.Mode == Mean && cmp.Or(p.MaxTokens, d.MaxPositions) > d.FixedPositions() {
 		return nil, fmt.Errorf("%w: %s: a mean of texts of more than %d tokens, whose rotations depend on their "+
-			"length (longrope, dynamic): each hidden state would be that of the text up to its token, not of the whole; set "+
-			"max_seq_length of %s to %[3]d, or %[5]s", pack.ErrUnsupported, poolingFile, d.FixedPositions(),
+			"length (longrope, dynamic): each hidden state would be that of the text up to its token, not of the "+
+			"whole; set max_seq_length of %s to %[3]d, or %[5]s", pack.ErrUnsupported, poolingFile, d.FixedPositions(),
 			transformerFile, remedy)
 	}
 	return p, nil
@@ -153,9 +153,9 @@ func (p *Pooling) readModules(v *jsonread.Value) error {
 // such as those of tokens that see the later ones too.
 func refuseCode(v *jsonread.Value) error {
 	if class := v.Get("auto_map").Get("AutoModel"); class != nil {
-		return fmt.Errorf("%w: auto_map names code of the checkpoint for AutoModel, %s: embeddings are meant to be made "+
-			"by it, and its hidden states may be others (attention to later tokens); %s", pack.ErrUnsupported, show(class),
-			remedy)
+		return fmt.Errorf("%w: auto_map names code of the checkpoint for AutoModel, %s: embeddings are meant to be "+
+			"made by it, and its hidden states may be others (attention to later tokens); %s", pack.ErrUnsupported,
+			show(class), remedy)
 	}
 	return nil
 }
