@@ -52,6 +52,6 @@ check(c.choices.length === 4 && c.choices[3].text.startsWith('A clock'), 'comple
 
 await refused(OpenAI.BadRequestError, () => client.chat.completions.create({ ...ask, temperature: 3 }), 'temperature');
 await refused(OpenAI.NotFoundError, () => client.chat.completions.create({ ...ask, model: 'other' }));
-await refused(OpenAI.NotFoundError, () => client.embeddings.create({ model, input: 'a' }));
+await refused(OpenAI.BadRequestError, () => client.embeddings.create({ model, input: 'a' }));
 await refused(OpenAI.AuthenticationError, () => new OpenAI({ baseURL: url + '/v1', apiKey: 'wrong', maxRetries: 0 }).models.list());
 console.log('done');

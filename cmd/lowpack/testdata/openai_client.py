@@ -74,6 +74,6 @@ refused(BadRequestError, lambda: client.responses.create(model=model, input="a",
 refused(BadRequestError, lambda: client.chat.completions.create(model=model, messages=ask, temperature=3), "temperature")
 refused(BadRequestError, lambda: client.chat.completions.create(model=model, messages=ask, tools=[{"type": "function", "function": {"name": "f"}}]), "tools")
 refused(NotFoundError, lambda: client.chat.completions.create(model="other", messages=ask))
-refused(NotFoundError, lambda: client.embeddings.create(model=model, input="a"))
+refused(BadRequestError, lambda: client.embeddings.create(model=model, input="a"))
 refused(AuthenticationError, lambda: OpenAI(base_url=url, api_key="wrong", max_retries=0).models.list())
 print("done")
