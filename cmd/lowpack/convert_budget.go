@@ -21,13 +21,9 @@ var budgetNames = []string{"size", "bits", "min-quality"}
 // budgetFlags bound the size of the packed file, or its quality.
 func budgetFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "size", Action: func(_ *cli.Context, text string) error {
-			if _, err := parseSize(text); err != nil {
-				return usagef("invalid --size: %v", err)
-			}
-			return nil
-		}, Usage: "choose int4 or int8 for each linear layer, by what that costs on the text of --calibrate, so that " +
-			"the packed file has at most `SIZE`, such as 1.2GB"},
+		&cli.StringFlag{Name: "size", Action: checkSize("size"),
+			Usage: "choose int4 or int8 for each linear layer, by what that costs on the text of --calibrate, so " +
+				"that the packed file has at most `SIZE`, such as 1.2GB"},
 		number(0, true, 16, &cli.Float64Flag{Name: "bits", DefaultText: "none",
 			Usage: "as --size, so that these layers have at most `N` bits per weight, scales included"}),
 		number(1, true, 1000, &cli.Float64Flag{Name: "min-quality", DefaultText: "none",

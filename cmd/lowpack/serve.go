@@ -91,7 +91,7 @@ func serveFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "itl-target", Value: 200 * time.Millisecond,
 			Usage: "read prompts in chunks that keep the time between two tokens of others below `TIME` (0 = in the " +
 				"largest chunks)"},
-		&cli.StringFlag{Name: memoryName, Action: checkMemory,
+		&cli.StringFlag{Name: memoryName, Action: checkSize(memoryName),
 			Usage: "load models that take at most `SIZE` together, such as 12GB, KV caches included; a model that " +
 				"takes more alone is refused",
 			DefaultText: "what is free at the start; a model that takes more is loaded alone"},
@@ -113,11 +113,10 @@ func serveFlags() []cli.Flag {
 // memoryName is the flag that bounds what all loaded models take.
 const memoryName = "memory"
 
-func checkMemory(_ *cli.Context, text string) error {
-	if _, err := parseSize(text); err != nil {
-		return usagef("--%s: %v", memoryName, err)
-	}
-	return nil
+// memoryLimit returns the size of the flag, which was checked; 0 = it is not given, or the command has none.
+func memoryLimit(c *cli.Context) int64 {
+	limit, _ := parseSize(c.String(memoryName))
+	return limit
 }
 
 // batchingFlags size the batches of texts and the KV cache.
@@ -271,7 +270,7 @@ func engineOptions(c *cli.Context, size int64) engine.Options {
 	if n := c.Int("kv-cache-tokens"); n > 0 {
 		o.CacheTokens = n
 	}
-	if limit, err := parseSize(c.String(memoryName)); err == nil {
+	if limit := memoryLimit(c); limit > 0 {
 		o.Memory = int(max(1, limit-size))
 	}
 	return o
@@ -291,7 +290,7 @@ func serverOptions(c *cli.Context) (o server.Options, err error) {
 		Batches:     c.String("batches"),
 		Memory:      int64(engine.AvailableMemory()), Note: func(text string) { note(c, text) },
 	}
-	if limit, err := parseSize(c.String(memoryName)); err == nil {
+	if limit := memoryLimit(c); limit > 0 {
 		o.Memory, o.MemoryBound = limit, true
 	}
 	if o.AnyModel && c.NArg() > 1 {

@@ -142,6 +142,16 @@ func parseSize(s string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a size; want 5GB, 512MiB or a number of bytes", s)
 }
 
+// checkSize is the Action of a flag that is a number of bytes.
+func checkSize(name string) func(*cli.Context, string) error {
+	return func(_ *cli.Context, text string) error {
+		if _, err := parseSize(text); err != nil {
+			return usagef("invalid --%s: %v", name, err)
+		}
+		return nil
+	}
+}
+
 func likeNames() []string {
 	var names []string
 	for _, l := range synth.Likes() {

@@ -12,8 +12,7 @@ import (
 // find returns the model with the given name, which the caller drops. An empty name means the first model, as in vLLM;
 // with Options.AnyModel any unknown name does too.
 func (s *Server) find(name string) (*hosted, *api.Error) {
-	s.models.refresh()
-	list := s.models.hold(func(h *hosted) bool { return h.ID == name })
+	list := s.named(name)
 	if len(list) == 0 && (s.o.AnyModel || name == "") {
 		list = s.models.holdFirst()
 	}
@@ -26,6 +25,12 @@ func (s *Server) find(name string) (*hosted, *api.Error) {
 func unknownModel(name string) *api.Error {
 	return &api.Error{Status: http.StatusNotFound, Type: api.NotFound, Code: "model_not_found", Param: "model",
 		Message: "model " + quoted(name) + " is not served here; GET /v1/models lists the served models"}
+}
+
+// named returns the model of this moment with an ID, in a list of one, which the caller drops, or an empty list.
+func (s *Server) named(id string) []*hosted {
+	s.models.refresh()
+	return s.models.hold(func(h *hosted) bool { return h.ID == id })
 }
 
 // all returns the models of this moment, which the caller drops.
@@ -82,8 +87,7 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 // oneModel handles GET /v1/models/ID.
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	s.models.refresh()
-	list := s.models.hold(func(h *hosted) bool { return h.ID == id })
+	list := s.named(id)
 	if len(list) == 0 {
 		unknownModel(id).Write(w)
 		return

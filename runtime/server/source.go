@@ -17,9 +17,9 @@ import (
 type Entry struct {
 	ID      string // the name that clients use
 	Version uint64 // another one = another model, even if the ID is the same
-	// Open opens the model, whose ID it need not set. It is called at most once for each version: by New for the
-	// models of the start, later when a request first needs the model or the list. A model that
-	// cannot be opened is not served: Options.Note gets the error, once until a version of the same ID can be opened.
+	// Open opens the model, whose ID it need not set. It is called at most once for each version: by New for the models
+	// of the start, later when a request first needs the model or the list. A model that cannot be opened is not
+	// served: Options.Note gets the error, once until a version of the same ID can be opened.
 	Open func() (Model, error)
 }
 
