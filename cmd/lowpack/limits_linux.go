@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	_ "github.com/lowpack/lowpack/cmd/lowpack/internal/addressspace" // checks the limit of the address space
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
 
@@ -16,13 +17,12 @@ import (
 // middle of the work, with a stack trace; with hardly any, it crashes before main.
 const (
 	needFiles   = 12
-	needAddress = 3 << 30 // reserved, not used, for the most part
-	needThreads = 16      // and two per CPU
+	needThreads = 16 // and two per CPU
 )
 
 // checkLimits reports limits of this process (ulimit) that are too low to work in.
 func checkLimits() error {
-	for _, check := range []func() error{checkFiles, checkAddress, checkThreads} {
+	for _, check := range []func() error{checkFiles, checkThreads} {
 		if err := check(); err != nil {
 			return atomicfile.Failed(err)
 		}
@@ -46,15 +46,6 @@ func checkFiles() error {
 		if err == nil {
 			open = append(open, fd)
 		}
-	}
-	return nil
-}
-
-func checkAddress() error {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_AS, &limit) == nil && limit.Cur < needAddress {
-		return fmt.Errorf("the address space is limited to %d KiB; lowpack needs %d: raise the limit (ulimit -v)",
-			limit.Cur>>10, needAddress>>10)
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func TestLimits(t *testing.T) {
 	for _, c := range []struct{ script, says string }{
 		{"ulimit -n 8", "ulimit -n"},
 		{"ulimit -n 12", "ulimit -n"},
-		{"ulimit -v 1500000", "ulimit -v"},
+		{"ulimit -v 2000000", "ulimit -v"},
 		{"ulimit -v 3000000", "ulimit -v"},
 	} {
 		if code, out := limited(t, exe, c.script, 0); code != 3 || !strings.Contains(out, c.says) ||
