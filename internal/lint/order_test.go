@@ -46,6 +46,8 @@ var disorder = []struct{ place, what, reason string }{
 		"registers paths, one by one; methods keep the order of the routes"},
 	{"runtime/server.Server.limited", "context.WithTimeout",
 		"the limit of --request-timeout: behind it there is an error"},
+	{"runtime/server.models.await", "a choice of whatever is ready",
+		"a client that leaves gets no answer"},
 	{"runtime/server.models.load", "time.Now, time.Since",
 		"notes how long a model took to load"},
 	{"runtime/server.models.wait", "a choice of whatever is ready",

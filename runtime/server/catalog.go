@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -11,12 +12,15 @@ import (
 
 // find returns the model with the given name, which the caller drops. An empty name means the first model, as in vLLM;
 // with Options.AnyModel any unknown name does too.
-func (s *Server) find(name string) (*hosted, *api.Error) {
-	list := s.named(name)
-	if len(list) == 0 && (s.o.AnyModel || name == "") {
-		list = s.models.holdFirst()
+func (s *Server) find(ctx context.Context, name string) (*hosted, *api.Error) {
+	list, e := s.named(ctx, name)
+	if e == nil && len(list) == 0 && (s.o.AnyModel || name == "") {
+		list, e = s.held(ctx, s.models.holdFirst)
 	}
-	if len(list) == 0 {
+	switch {
+	case e != nil:
+		return nil, e
+	case len(list) == 0:
 		return nil, unknownModel(name)
 	}
 	return list[0], nil
@@ -28,15 +32,30 @@ func unknownModel(name string) *api.Error {
 }
 
 // named returns the model of this moment with an ID, in a list of one, which the caller drops, or an empty list.
-func (s *Server) named(id string) []*hosted {
+func (s *Server) named(ctx context.Context, id string) ([]*hosted, *api.Error) {
 	s.models.refresh()
-	return s.models.hold(func(h *hosted) bool { return h.ID == id })
+	return s.held(ctx, func(ctx context.Context) ([]*hosted, error) {
+		return s.models.hold(ctx, func(h *hosted) bool { return h.ID == id })
+	})
 }
 
 // all returns the models of this moment, which the caller drops.
-func (s *Server) all() []*hosted {
+func (s *Server) all(ctx context.Context) ([]*hosted, *api.Error) {
 	s.models.refresh()
-	return s.models.hold(everyModel)
+	return s.held(ctx, func(ctx context.Context) ([]*hosted, error) { return s.models.hold(ctx, everyModel) })
+}
+
+// held returns the models that hold does, within the time of a request: files may have to be opened.
+func (s *Server) held(
+	ctx context.Context, hold func(context.Context) ([]*hosted, error),
+) ([]*hosted, *api.Error) {
+	ctx, cancel := s.limited(ctx)
+	defer cancel()
+	list, err := hold(ctx)
+	if err != nil {
+		return nil, apiError(err)
+	}
+	return list, nil
 }
 
 // modelInfo is OpenAI's model object with vLLM's max_model_len, llama-server's status and Ollama's size.
@@ -74,8 +93,12 @@ func (s *models) state(h *hosted) (status string, bytes int64) {
 }
 
 // listModels handles GET /v1/models.
-func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
-	list := s.all()
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
+	list, e := s.all(r.Context())
+	if e != nil {
+		e.Write(w)
+		return
+	}
 	defer s.models.drop(list...)
 	data := make([]modelInfo, len(list))
 	for i, h := range list {
@@ -87,9 +110,12 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 // oneModel handles GET /v1/models/ID.
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	list := s.named(id)
-	if len(list) == 0 {
-		unknownModel(id).Write(w)
+	list, e := s.named(r.Context(), id)
+	if e == nil && len(list) == 0 {
+		e = unknownModel(id)
+	}
+	if e != nil {
+		e.Write(w)
 		return
 	}
 	defer s.models.drop(list...)
@@ -114,7 +140,7 @@ func (s *Server) managed(do func(*http.Request, *hosted) *api.Error) http.Handle
 			b.Err().Write(w)
 			return
 		}
-		h, e := s.find(name)
+		h, e := s.find(r.Context(), name)
 		if e == nil {
 			defer s.models.drop(h)
 			e = do(r, h)

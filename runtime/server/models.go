@@ -32,9 +32,11 @@ type Model struct {
 
 // hosted is a Model with its state in the server.
 type hosted struct {
-	Model       // besides ID, filled in by opened
+	Model       // besides ID, filled in by open
 	version     uint64
-	opened      func() error // opens the model at the first call
+	open        func() error  // opens the model; await calls it once
+	opened      chan struct{} // is closed when open has returned
+	openErr     error         // of open; valid after opened is closed
 	fingerprint string
 	vocab       int
 	metrics     *metrics // of this ID
@@ -47,6 +49,7 @@ type hosted struct {
 	users   int    // requests that use the model or wait for it
 	used    uint64 // value of models.clock at the last request
 	loading *loading
+	begun   bool // is open, or being opened
 	failed  bool // could not be opened
 }
 
@@ -79,9 +82,9 @@ type models struct {
 	metrics map[string]*metrics // by ID
 	clock   uint64
 	bytes   int64
-	closed  bool // no new requests
-	drained bool // no loaded models any more
-	loads   sync.WaitGroup
+	closed  bool           // no new requests
+	drained bool           // no loaded models any more
+	loads   sync.WaitGroup // and openings
 }
 
 // acquire returns the loaded model of a caller that holds h. It stays loaded until release.
@@ -299,7 +302,7 @@ func newModels(list []Model, o Options, r *prometheus.Registry) (*models, error)
 		}
 		h := s.host(Entry{ID: m.ID, Open: func() (Model, error) { return m, nil }}, true)
 		s.list = append(s.list, h)
-		if err := h.opened(); err != nil {
+		if err := s.await(context.Background(), h); err != nil {
 			return nil, err
 		}
 	}

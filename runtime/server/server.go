@@ -180,7 +180,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, b *api.Body, han
 		b.Err().Write(w)
 		return
 	}
-	h, e := s.find(name)
+	h, e := s.find(r.Context(), name)
 	if e != nil {
 		e.Write(w)
 		return
@@ -262,13 +262,17 @@ func limits(context, vocab int, example string) openapi.Limits {
 }
 
 // openAPI handles GET /openapi.json.
-func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) openAPI(w http.ResponseWriter, r *http.Request) {
 	var routes []openapi.Route
-	for _, r := range s.routes() {
-		routes = append(routes, r.Route)
+	for _, one := range s.routes() {
+		routes = append(routes, one.Route)
 	}
 	context, vocab, names, example := 0, 0, []string{}, ""
-	list := s.all()
+	list, e := s.all(r.Context())
+	if e != nil {
+		e.Write(w)
+		return
+	}
 	defer s.models.drop(list...)
 	for _, h := range list {
 		context, vocab, names = max(context, h.Engine.Context), max(vocab, h.vocab), append(names, h.ID)
@@ -282,8 +286,12 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) {
 }
 
 // version handles GET /version. The top-level system_fingerprint is the first model's.
-func (s *Server) version(w http.ResponseWriter, _ *http.Request) {
-	list := s.all()
+func (s *Server) version(w http.ResponseWriter, r *http.Request) {
+	list, e := s.all(r.Context())
+	if e != nil {
+		e.Write(w)
+		return
+	}
 	defer s.models.drop(list...)
 	first, fingerprints := "", map[string]string{}
 	for i, h := range list {

@@ -1,10 +1,10 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -40,8 +40,9 @@ func (s *models) begin(list []Model, o Options) error {
 	if err := s.update(entries); err != nil {
 		return err
 	}
-	s.drop(s.hold(everyModel)...)
-	return nil
+	held, err := s.hold(context.Background(), everyModel)
+	s.drop(held...)
+	return err
 }
 
 // checkID refuses a name that an earlier model has, that no request can name, or that metrics cannot have as a label.
@@ -58,8 +59,8 @@ func checkID(id string, earlier map[string]bool) error {
 
 // host returns the state of a model that is not open. quiet keeps the error of opening it from Options.Note.
 func (s *models) host(e Entry, quiet bool) *hosted {
-	h := &hosted{Model: Model{ID: e.ID}, version: e.Version}
-	h.opened = sync.OnceValue(func() error {
+	h := &hosted{Model: Model{ID: e.ID}, version: e.Version, opened: make(chan struct{})}
+	h.open = func() error {
 		m, err := e.Open()
 		if err == nil {
 			err = h.describe(&m)
@@ -74,7 +75,7 @@ func (s *models) host(e Entry, quiet bool) *hosted {
 		}
 		h.failed = err != nil
 		return err
-	})
+	}
 	return h
 }
 
@@ -153,23 +154,25 @@ func (s *models) update(entries []Entry) error {
 
 // holdFirst returns the first model that can be opened, in a list of one, or an empty list if there is none. Models
 // after it are not opened.
-func (s *models) holdFirst() []*hosted {
+func (s *models) holdFirst(ctx context.Context) ([]*hosted, error) {
 	s.mu.Lock()
 	list := slices.Clone(s.list)
 	s.mu.Unlock()
 	for _, first := range list {
-		if held := s.hold(func(h *hosted) bool { return h == first }); len(held) > 0 {
-			return held
+		held, err := s.hold(ctx, func(h *hosted) bool { return h == first })
+		if len(held) > 0 || err != nil {
+			return held, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // everyModel is the argument of hold for all models.
 func everyModel(*hosted) bool { return true }
 
-// hold returns the models of this moment that are wanted and can be opened. Their files stay open until drop.
-func (s *models) hold(wanted func(*hosted) bool) []*hosted {
+// hold returns the models of this moment that are wanted and can be opened. Their files stay open until drop. It stops
+// waiting when ctx is done, with its error.
+func (s *models) hold(ctx context.Context, wanted func(*hosted) bool) ([]*hosted, error) {
 	s.mu.Lock()
 	var held []*hosted
 	for _, h := range s.list {
@@ -179,13 +182,59 @@ func (s *models) hold(wanted func(*hosted) bool) []*hosted {
 		}
 	}
 	s.mu.Unlock()
-	return slices.DeleteFunc(held, func(h *hosted) bool {
-		if h.opened() == nil {
-			return false
+	var list []*hosted
+	for i, h := range held {
+		switch err := s.await(ctx, h); {
+		case err == nil:
+			list = append(list, h)
+		case errors.Is(err, errNotOpened):
+			s.drop(h)
+		default:
+			s.drop(slices.Concat(list, held[i:])...)
+			return nil, err
 		}
+	}
+	return list, nil
+}
+
+// errNotOpened is wrapped by the error of a model that cannot be opened.
+var errNotOpened = errors.New("not opened")
+
+// await opens a model that the caller holds, or waits until somebody else has. When ctx is done it returns its error,
+// and the opening goes on.
+func (s *models) await(ctx context.Context, h *hosted) error {
+	if err := s.beginOpening(h); err != nil {
+		return err
+	}
+	select {
+	case <-h.opened:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if h.openErr != nil {
+		return fmt.Errorf("%w: %w", errNotOpened, h.openErr)
+	}
+	return nil
+}
+
+// beginOpening begins to open a model, if nobody has. Opening holds the model: whoever waits for it may leave.
+func (s *models) beginOpening(h *hosted) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case h.begun:
+		return nil
+	case s.closed:
+		return schedule.ErrDraining
+	}
+	h.begun = true
+	h.holders++
+	s.loads.Go(func() {
+		h.openErr = h.open()
 		s.drop(h)
-		return true
+		close(h.opened)
 	})
+	return nil
 }
 
 // drop undoes hold.

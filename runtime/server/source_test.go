@@ -231,7 +231,7 @@ func TestSourceInUse(t *testing.T) {
 	files, answers := twoFiles(t)
 	from, s, web := shelved(t, Options{})
 	from.put("a", files[0])
-	old, e := s.find("a")
+	old, e := s.find(t.Context(), "a")
 	if e != nil {
 		t.Fatal(e)
 	}

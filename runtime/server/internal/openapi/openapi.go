@@ -29,15 +29,16 @@ const (
 
 // Kinds of endpoints. All of them check host and origin, so 403 is always possible.
 var (
-	Probe  = Kind{[]int{http.StatusForbidden, http.StatusServiceUnavailable}, []string{typeJSON}}
-	Page   = Kind{[]int{http.StatusNotModified, http.StatusForbidden}, []string{"text/html"}}
-	Texts  = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden}, []string{"text/plain"}}
-	Facts  = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden}, []string{typeJSON}}
+	Probe = Kind{[]int{http.StatusForbidden, http.StatusServiceUnavailable}, []string{typeJSON}}
+	Page  = Kind{[]int{http.StatusNotModified, http.StatusForbidden}, []string{"text/html"}}
+	Texts = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden}, []string{"text/plain"}}
+	Facts = Kind{[]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout}, []string{typeJSON}} // files of models may have to be opened
 	Named  = Kind{append([]int{http.StatusNotFound}, Facts.Statuses...), []string{typeJSON}}
-	Tokens = Kind{append([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
-		http.StatusServiceUnavailable}, Named.Statuses...), []string{typeJSON}}
-	Generate = Kind{append([]int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusGatewayTimeout},
-		Tokens.Statuses...), []string{typeJSON, typeStream}}
+	Tokens = Kind{append([]int{http.StatusBadRequest, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType}, Named.Statuses...), []string{typeJSON}}
+	Generate = Kind{append([]int{http.StatusTooManyRequests, http.StatusInternalServerError}, Tokens.Statuses...),
+		[]string{typeJSON, typeStream}}
 	Embed  = Kind{Generate.Statuses, []string{typeJSON}}
 	Stored = Kind{append([]int{http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError},
 		Tokens.Statuses...), []string{typeJSON}}
