@@ -25,6 +25,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/formats/quantized"
+	"github.com/lowpack/lowpack/formats/scoring"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/version"
@@ -47,6 +48,7 @@ type Plan struct {
 	read     pipeline.ReadFunc
 	model    *model.Description          // nil for weights alone
 	pooling  *pooling.Pooling            // nil = the checkpoint declares no embeddings
+	scoring  *scoring.Scoring            // nil = the checkpoint declares no scores
 	scheme   *quantized.Scheme           // of codes in another format; nil: none
 	layers   map[string]*quantized.Layer // that these are in, by the name of the weight
 	steps    []*step                     // one per row
@@ -176,6 +178,9 @@ func (p *Plan) describe() (err error) {
 		return err
 	}
 	p.Family, p.Notes = p.model.Family, append(p.Notes, p.model.Notes()...)
+	if p.scoring, err = scoring.Parse(p.source.File, p.model); err != nil {
+		return err
+	}
 	return p.describePooling()
 }
 
@@ -208,7 +213,7 @@ func embeddedFiles(c *checkpoint.Checkpoint) (names []string) {
 
 // fillContents lists the contents of the packed file.
 func (p *Plan) fillContents() error {
-	m := packed.Manifest{Tool: version.Tool, Family: p.Family, Pooling: p.pooling, Recipe: p.Recipe}
+	m := packed.Manifest{Tool: version.Tool, Family: p.Family, Pooling: p.pooling, Scoring: p.scoring, Recipe: p.Recipe}
 	for _, s := range p.source.Sources() {
 		m.Sources = append(m.Sources, packed.Source{Name: s.Name, Size: s.Size})
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/pooling"
-	"github.com/lowpack/lowpack/internal/testkit/pooled"
+	"github.com/lowpack/lowpack/internal/testkit/sentence"
 )
 
 // TestPooling: the manifest has the pooling that a checkpoint declares, repack and unpack keep it, and prompts are
@@ -20,7 +20,7 @@ func TestPooling(t *testing.T) {
 	if p := convertTo(t, dir, plain(packed.Recipe{Quant: "none"})).Manifest().Pooling; p != nil {
 		t.Fatalf("without modules.json: %v", p)
 	}
-	pooled.Declare(t, dir, want)
+	sentence.Pool(t, dir, want)
 	if err := os.WriteFile(filepath.Join(dir, "config_sentence_transformers.json"),
 		[]byte(`{"prompts": {"query": "Instruct: "}, "default_prompt_name": "query"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestPooling(t *testing.T) {
 // TestPoolingRefused: a checkpoint with another module is not converted, and the error says what to do.
 func TestPoolingRefused(t *testing.T) {
 	dir := mini(t, "qwen3-0.6b", nil)
-	pooled.Declare(t, dir, pooling.Pooling{Mode: pooling.Mean})
+	sentence.Pool(t, dir, pooling.Pooling{Mode: pooling.Mean})
 	config := `{"word_embedding_dimension": 7, "pooling_mode_mean_tokens": true}`
 	if err := os.WriteFile(filepath.Join(dir, "1_Pooling", "config.json"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)

@@ -49,6 +49,9 @@ func (u *unpack) planFiles() (err error) {
 	if pooled := u.in.Manifest().Pooling; pooled != nil {
 		maps.Copy(u.files, pooled.Files(u.model))
 	}
+	if scored := u.in.Manifest().Scoring; scored != nil {
+		maps.Copy(u.files, scored.Files(u.model))
+	}
 	u.files[configFile], err = u.declare(config)
 	return err
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/lowpack/lowpack/convert/export"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/pooling"
+	"github.com/lowpack/lowpack/formats/scoring"
 	"github.com/lowpack/lowpack/internal/testkit/long"
-	"github.com/lowpack/lowpack/internal/testkit/pooled"
+	"github.com/lowpack/lowpack/internal/testkit/sentence"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
 
@@ -32,7 +33,8 @@ var alternatives = map[string][]string{
 	"name":       {"vnni4i", "blocked", "i2"},
 	"golden":     {"none", "full", "kernel"},
 	"family":     {"", "llama", "qwen2", "bitnet"},
-	"activation": {"token", "group:32", "group:64"},
+	"activation": {"token", "group:32", "group:64", "sigmoid", "identity"},
+	"format":     {"flat", "structured"},
 	"mode":       {"lasttoken", "mean"},
 }
 
@@ -42,8 +44,10 @@ var omitted = map[string]map[string]any{
 	"packed.#":       {"zero": true, "min": true, "order": true, "calibrated": true},
 	"packed.#.scale": {"signed": true, "group": 64.0},
 	"activation":     {"size": 64.0},
-	"":               {"pooling": map[string]any{"mode": "mean"}},
-	"pooling":        {"normalize": true, "max_tokens": 5.0},
+	"": {"pooling": map[string]any{"mode": "mean"},
+		"scoring": map[string]any{"true_token": 5.0, "false_token": -1.0, "activation": "sigmoid", "format": "flat"}},
+	"pooling": {"normalize": true, "max_tokens": 5.0},
+	"scoring": {"add_generation_prompt": true, "max_tokens": 5.0},
 	"recipe": {"calibration": map[string]any{"method": "mean-square", "text_sha256": sum(nil),
 		"tokens": 4096.0}},
 }
@@ -57,7 +61,7 @@ var onlyTaken = packed.Recipe{Golden: "none"}
 func TestMetadata(t *testing.T) {
 	for like, recipe := range map[string]packed.Recipe{
 		"qwen3-8b-gptq":     onlyTaken, // with embeddings
-		"llama3-8b":         onlyTaken,
+		"llama3-8b":         onlyTaken, // with scores
 		"llama-3.2-1b":      {Golden: "none", Quant: "int4", Scale: "group:32", AllowLossy: true, Head: "int8"},
 		"llama-3.2-1b.gguf": {Golden: "none", Quant: "int4", Scale: "group:32", AllowLossy: true},
 	} {
@@ -65,8 +69,12 @@ func TestMetadata(t *testing.T) {
 			t.Parallel()
 			source := filepath.Join(t.TempDir(), "checkpoint")
 			tinymodel.Miniature(t, strings.TrimSuffix(like, ".gguf"), source)
-			if like == "qwen3-8b-gptq" {
-				pooled.Declare(t, source, pooling.Pooling{Mode: pooling.LastToken})
+			switch like {
+			case "llama3-8b":
+				sentence.Score(t, source, scoring.Scoring{True: 5, False: 7, Activation: scoring.Sigmoid,
+					Format: scoring.Flat, Prompt: "Which?"})
+			case "qwen3-8b-gptq":
+				sentence.Pool(t, source, pooling.Pooling{Mode: pooling.LastToken})
 			}
 			if strings.HasSuffix(like, ".gguf") {
 				packed := tinymodel.Converted(t, source, recipe)

@@ -55,7 +55,7 @@ func (s *session) compareWith(c *checkpoint.Checkpoint) error {
 	if err := o.checkActivation(); err != nil {
 		return err
 	}
-	if err := o.checkPooling(); err != nil {
+	if err := o.checkDeclared(); err != nil {
 		return err
 	}
 	if err := o.each(Source, "checkpoint",

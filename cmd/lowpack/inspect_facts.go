@@ -15,6 +15,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/pooling"
+	"github.com/lowpack/lowpack/formats/scoring"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/chat"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -37,6 +38,7 @@ type facts struct {
 	TokenizerError string   `json:"tokenizer_error,omitempty"`
 	ChatTemplates  []string `json:"chat_templates,omitempty"` // names
 	Embeddings     string   `json:"embeddings,omitempty"`     // how they are made of the hidden states; "" = none are
+	Scores         string   `json:"scores,omitempty"`         // how they are made of the logits; "" = none are
 
 	Golden  *goldenFacts `json:"golden,omitempty"`  // of packed files
 	Verify  string       `json:"verify,omitempty"`  // the command that verifies the file
@@ -80,6 +82,9 @@ func (v *inspection) factsOfPacked(f *packed.File) {
 	if p := v.Manifest.Pooling; p != nil {
 		s.Embeddings = p.String()
 	}
+	if p := v.Manifest.Scoring; p != nil {
+		s.Scores = p.String()
+	}
 	s.Verify = "lowpack verify " + shellWord(v.Path) + " --source CHECKPOINT"
 	v.factsOf(f.Embedded)
 	for i := range s.KVCache {
@@ -93,13 +98,17 @@ func (v *inspection) factsOfCheckpoint(ctx context.Context, ck *checkpoint.Check
 		return
 	}
 	if v.Model != nil { // what is not supported is a reason to refuse the conversion
-		p, err := pooling.Parse(ck.File, v.Model)
-		if err != nil {
+		pooled, err := pooling.Parse(ck.File, v.Model)
+		scored, scoreErr := scoring.Parse(ck.File, v.Model)
+		if err = cmp.Or(err, scoreErr); err != nil {
 			v.Summary.Convert = "refused: " + err.Error()
 			return
 		}
-		if p != nil {
-			v.Summary.Embeddings = p.String()
+		if pooled != nil {
+			v.Summary.Embeddings = pooled.String()
+		}
+		if scored != nil {
+			v.Summary.Scores = scored.String()
 		}
 	}
 	v.Summary.Convert = v.conversion(ctx)
@@ -312,6 +321,9 @@ func (s *facts) modelRows(d *model.Description) (rows [][]string) {
 	}
 	if s.Embeddings != "" {
 		add("embeddings", "%s", s.Embeddings)
+	}
+	if s.Scores != "" {
+		add("scores", "%s", s.Scores)
 	}
 	var perToken, memory []string
 	for _, c := range s.KVCache {

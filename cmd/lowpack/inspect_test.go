@@ -11,7 +11,8 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/pooling"
-	"github.com/lowpack/lowpack/internal/testkit/pooled"
+	"github.com/lowpack/lowpack/formats/scoring"
+	"github.com/lowpack/lowpack/internal/testkit/sentence"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
@@ -136,11 +137,33 @@ func TestInspectEmbeddings(t *testing.T) {
 	if s := inspected(t, dir); s.Embeddings != "" {
 		t.Errorf("without modules.json: %q", s.Embeddings)
 	}
-	pooled.Declare(t, dir, p)
+	sentence.Pool(t, dir, p)
 	for _, path := range []string{dir, tinymodel.Converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"})} {
 		if s := inspected(t, path); s.Embeddings != "mean of all tokens, normalized" {
 			t.Errorf("%s: %q", path, s.Embeddings)
 		}
+	}
+}
+
+// TestInspectScores: inspect says of a checkpoint and of its packed file how they make scores.
+func TestInspectScores(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "checkpoint")
+	tinymodel.Miniature(t, "qwen3-0.6b", dir)
+	sentence.Score(t, dir, scoring.Scoring{True: 5, False: 7, Activation: scoring.Sigmoid, Format: scoring.Flat,
+		Prompt: "Which?", MaxTokens: 40})
+	const want = `logit of token 5 less that of 7, sigmoid, prompt "Which?", at most 40 tokens`
+	for _, path := range []string{dir, tinymodel.Converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"})} {
+		if s := inspected(t, path); s.Scores != want || s.Embeddings != "" {
+			t.Errorf("%s: %q, %q", path, s.Scores, s.Embeddings)
+		}
+	}
+	settings := filepath.Join(dir, "config_sentence_transformers.json")
+	if err := os.WriteFile(settings, []byte(`{"model_type": "SentenceTransformer"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := inspected(t, dir); s.Scores != "" || !strings.HasPrefix(s.Convert, "refused: ") ||
+		!strings.Contains(s.Convert, "model_type") {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -149,7 +172,7 @@ func TestInspectEmbeddings(t *testing.T) {
 func TestInspectEmbeddingsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "checkpoint")
 	tinymodel.Miniature(t, "qwen3-0.6b", dir)
-	pooled.Declare(t, dir, pooling.Pooling{Mode: pooling.Mean})
+	sentence.Pool(t, dir, pooling.Pooling{Mode: pooling.Mean})
 	settings := filepath.Join(dir, "config_sentence_transformers.json")
 	if err := os.WriteFile(settings, []byte(`{"truncate_dim": 2}`), 0o600); err != nil {
 		t.Fatal(err)

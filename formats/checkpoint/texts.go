@@ -13,7 +13,7 @@ import (
 
 // readTexts reads all small files, when the checkpoint is opened.
 func (c *Checkpoint) readTexts() error {
-	for _, t := range slices.Concat(modelfile.All(), modelfile.Quantization(), modelfile.Embeddings()) {
+	for _, t := range slices.Concat(modelfile.All(), modelfile.Quantization(), modelfile.Sentence()) {
 		there, err := c.dir.has(t.Name)
 		if err != nil {
 			return confined(t.Name, err)

@@ -37,21 +37,21 @@ func Quantization() []File {
 		{"quant_config.json", 4 * mib}, {"hf_quant_config.json", 4 * mib}, {"quanto_qmap.json", 4 * mib}}
 }
 
-// Embeddings lists the files of sentence-transformers, which say how a model makes embeddings. A packed file does not
-// contain them: its manifest has the information (F26). Where there is no sentence_bert_config.json, the first of those
-// named like it counts.
-func Embeddings() []File {
+// Sentence lists the files of sentence-transformers, which say how a model makes embeddings or scores. A packed file does
+// not contain them: its manifest has the information (F26, F27). Where there is no sentence_bert_config.json, the first
+// of those named like it counts.
+func Sentence() []File {
 	const mib = 1 << 20
 	return []File{{"modules.json", mib}, {"sentence_bert_config.json", mib}, {"sentence_roberta_config.json", mib},
 		{"sentence_distilbert_config.json", mib}, {"sentence_camembert_config.json", mib},
 		{"sentence_albert_config.json", mib}, {"sentence_xlm-roberta_config.json", mib},
 		{"sentence_xlnet_config.json", mib}, {"1_Pooling/config.json", mib},
-		{"2_Normalize/config.json", mib}, {"config_sentence_transformers.json", mib}}
+		{"2_Normalize/config.json", mib}, {"1_LogitScore/config.json", mib}, {"config_sentence_transformers.json", mib}}
 }
 
 // Limit is the maximum size in bytes of the file of that name; 0 for other names.
 func Limit(name string) int64 {
-	for _, f := range slices.Concat(All(), Quantization(), Embeddings()) {
+	for _, f := range slices.Concat(All(), Quantization(), Sentence()) {
 		if f.Name == name {
 			return f.Limit
 		}

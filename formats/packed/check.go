@@ -25,6 +25,11 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("manifest: %w", err)
 		}
 	}
+	if m.Scoring != nil {
+		if err := m.Scoring.Check(); err != nil {
+			return fmt.Errorf("manifest: %w", err)
+		}
+	}
 	for i := range m.Packed {
 		if err := m.Packed[i].check(); err != nil {
 			return err

@@ -43,6 +43,11 @@ func Describe(v View) (*model.Description, error) {
 	if _, quantized := v.Manifest().Entry(HeadName); quantized {
 		d.Head = HeadName
 	}
+	if s := v.Manifest().Scoring; s != nil {
+		if err := s.CheckVocab(d.Vocab); err != nil {
+			return nil, fmt.Errorf("manifest: %w", err)
+		}
+	}
 	return d, v.Manifest().checkEmbedding(d.Embed)
 }
 

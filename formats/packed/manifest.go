@@ -8,6 +8,7 @@ package packed
 import (
 	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/formats/scoring"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -37,6 +38,7 @@ type Manifest struct {
 
 	Activation Activation       `json:"activation"`        // of all quantized linear layers
 	Pooling    *pooling.Pooling `json:"pooling,omitempty"` // of embeddings; nil = the model makes none
+	Scoring    *scoring.Scoring `json:"scoring,omitempty"` // of documents; nil = the model makes no scores
 
 	Packed []Entry `json:"packed"` // quantized tensors, by name
 	// every other tensor of the file except entry data and golden outputs, in file order

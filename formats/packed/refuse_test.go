@@ -11,6 +11,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/modelfile"
 	"github.com/lowpack/lowpack/formats/pooling"
+	"github.com/lowpack/lowpack/formats/scoring"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -59,12 +60,16 @@ func TestRefusals(t *testing.T) {
 		"F26: pooling of nothing": func(m *Manifest) {
 			m.Pooling = &pooling.Pooling{Mode: pooling.Mean, MaxTokens: -1}
 		},
-		"F7: missing plain":       func(m *Manifest) { m.Plain = m.Plain[1:] },
-		"F7: plain out of order":  func(m *Manifest) { m.Plain[0], m.Plain[1] = m.Plain[1], m.Plain[0] },
-		"F7: plain twice":         func(m *Manifest) { m.Plain[0] = m.Plain[1] },
-		"F7: unknown plain":       func(m *Manifest) { m.Plain[0].Name = "unknown" },
-		"F7: shape of an empty":   func(m *Manifest) { m.Plain[1].Shape[1]++ },
-		"F8: golden not recorded": func(m *Manifest) { m.Golden = "" },
+		"F27: tokens of scores": func(m *Manifest) {
+			m.Scoring = &scoring.Scoring{True: -1, Activation: scoring.Sigmoid, Format: scoring.Flat}
+		},
+		"F27: activation of scores": func(m *Manifest) { m.Scoring = &scoring.Scoring{Format: scoring.Flat} },
+		"F7: missing plain":         func(m *Manifest) { m.Plain = m.Plain[1:] },
+		"F7: plain out of order":    func(m *Manifest) { m.Plain[0], m.Plain[1] = m.Plain[1], m.Plain[0] },
+		"F7: plain twice":           func(m *Manifest) { m.Plain[0] = m.Plain[1] },
+		"F7: unknown plain":         func(m *Manifest) { m.Plain[0].Name = "unknown" },
+		"F7: shape of an empty":     func(m *Manifest) { m.Plain[1].Shape[1]++ },
+		"F8: golden not recorded":   func(m *Manifest) { m.Golden = "" },
 	} {
 		m := copyOf(t, f.manifest)
 		change(m)
@@ -221,7 +226,7 @@ func TestEmbeddedSizes(t *testing.T) {
 			t.Errorf("%s of %d bytes: %v", f.Name, p.Shape[0], err)
 		}
 	}
-	for _, f := range slices.Concat(modelfile.Quantization(), modelfile.Embeddings()) {
+	for _, f := range slices.Concat(modelfile.Quantization(), modelfile.Sentence()) {
 		p := Plain{Name: FilePrefix + f.Name, DType: "U8", Shape: []int{1}, SHA256: placeholder}
 		if err := p.check(); !errors.Is(err, pack.ErrCorrupt) {
 			t.Errorf("%s is embedded: %v", f.Name, err)

@@ -8,6 +8,7 @@ package pooling
 import (
 	"fmt"
 
+	"github.com/lowpack/lowpack/formats/internal/modules"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -36,14 +37,11 @@ type Pooling struct {
 	MaxTokens int  `json:"max_tokens,omitempty"` // of a text, special tokens included; 0 = the context of the model
 }
 
-// mostTokens bounds MaxTokens.
-const mostTokens = 1 << 24
-
 // Check rejects undefined values (F26).
 func (p *Pooling) Check() error {
-	if p.MaxTokens < 0 || p.MaxTokens > mostTokens {
+	if p.MaxTokens < 0 || p.MaxTokens > modules.MostTokens {
 		return fmt.Errorf("%w: pooling of at most %d tokens; want 1 to %d, or none (F26)", pack.ErrCorrupt, p.MaxTokens,
-			mostTokens)
+			modules.MostTokens)
 	}
 	for _, m := range modes {
 		if m.mode == p.Mode {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/internal/modules"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -32,7 +33,7 @@ func TestFiles(t *testing.T) {
 			for _, most := range []int{0, 512} {
 				want := Pooling{mode, normalize, most}
 				files := want.Files(described)
-				files[tokenizerFile] = []byte(`{"model_max_length": 300}`)
+				files[modules.TokenizerFile] = []byte(`{"model_max_length": 300}`)
 				got, err := Parse(lookup(files), described)
 				if err != nil || *got != want {
 					t.Errorf("%+v: %+v, %v", want, got, err)
@@ -48,15 +49,15 @@ func TestFiles(t *testing.T) {
 // TestSavedBySix: the files that sentence-transformers 6 writes.
 func TestSavedBySix(t *testing.T) {
 	files := map[string][]byte{
-		modulesFile: []byte(`[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
+		modules.ListFile: []byte(`[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
 			{"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.sentence_transformer.modules.pooling.Pooling"},
 			{"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.base.modules.normalize.Normalize"}]`),
-		transformerFile: []byte(`{"transformer_task": "feature-extraction", "modality_config": {"text": {"method": "forward",
+		modules.TransformerFile: []byte(`{"transformer_task": "feature-extraction", "modality_config": {"text": {"method": "forward",
 			"method_output_name": "last_hidden_state"}, "image": {"method": "forward"}}, "module_output_name": "token_embeddings", "unpad_inputs": null}`),
-		poolingFile:   []byte(`{"embedding_dimension": 64, "pooling_mode": "mean", "include_prompt": true}`),
-		normalizeFile: []byte(`{"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}`),
-		configFile:    []byte(`{"auto_map": {"AutoModelForCausalLM": "modeling.Head", "AutoModel": null}, "rope": NaN}`),
-		promptsFile: []byte(`{"__version__": {"sentence_transformers": "6.2.0"}, "default_prompt_name": null,
+		poolingFile:        []byte(`{"embedding_dimension": 64, "pooling_mode": "mean", "include_prompt": true}`),
+		normalizeFile:      []byte(`{"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}`),
+		modules.ConfigFile: []byte(`{"auto_map": {"AutoModelForCausalLM": "modeling.Head", "AutoModel": null}, "rope": NaN}`),
+		modules.SettingsFile: []byte(`{"__version__": {"sentence_transformers": "6.2.0"}, "default_prompt_name": null,
 			"model_type": "SentenceTransformer", "prompts": {"document": "", "query": ""}, "similarity_fn_name": "cosine",
 			"truncate_dim": 64}`),
 	}
@@ -80,7 +81,7 @@ func TestMaxTokens(t *testing.T) {
 		{`{"max_seq_length": 2048}`, `{}`, 0},
 	} {
 		files := (&Pooling{Mode: Mean}).Files(described)
-		files[transformerFile], files[tokenizerFile] = []byte(c.transformer), []byte(c.tokenizer)
+		files[modules.TransformerFile], files[modules.TokenizerFile] = []byte(c.transformer), []byte(c.tokenizer)
 		if p, err := Parse(lookup(files), described); err != nil || p.MaxTokens != c.want {
 			t.Errorf("%s, %s: %v, %v; want %d", c.transformer, c.tokenizer, p, err, c.want)
 		}
@@ -108,41 +109,41 @@ func TestRefused(t *testing.T) {
 		{poolingFile, `{"pooling_mode_lasttoken": false}`, "no pooling mode is chosen"},
 		{poolingFile, `{` + pooled + `}`, "there is no pooling_mode_mean_tokens"},
 		{poolingFile, `[]`, "array where an object is expected"},
-		{transformerFile, `{"do_lower_case": true}`, `"do_lower_case" is true`},
-		{transformerFile, `{"max_seq_length": 0}`, `"max_seq_length" is "0"`},
-		{transformerFile, `{"transformer_task": "text-generation"}`, `"transformer_task" is "text-generation"`},
-		{transformerFile, `{"modality_config": {"message": {"method": "forward",
+		{modules.TransformerFile, `{"do_lower_case": true}`, `"do_lower_case" is true`},
+		{modules.TransformerFile, `{"max_seq_length": 0}`, `"max_seq_length" is "0"`},
+		{modules.TransformerFile, `{"transformer_task": "text-generation"}`, `"transformer_task" is "text-generation"`},
+		{modules.TransformerFile, `{"modality_config": {"message": {"method": "forward",
 			"method_output_name": "last_hidden_state"}}}`, `"modality_config" is an object`},
-		{transformerFile, `{"modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"},
+		{modules.TransformerFile, `{"modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"},
 			"message": {"method": "forward", "method_output_name": "last_hidden_state"}}}`, `"modality_config" is an object`},
-		{transformerFile, `{"modality_config": {"text": {"method": "get_text_features",
+		{modules.TransformerFile, `{"modality_config": {"text": {"method": "get_text_features",
 			"method_output_name": "last_hidden_state"}}}`, `"modality_config" is an object`},
-		{transformerFile, `{"processing_kwargs": {"text": {"padding": true}}}`, `"processing_kwargs" is an object`},
-		{modulesFile, `{}`, "object where a list of modules is expected"},
-		{modulesFile, `[` + transformer + `]`, "the modules are Transformer"},
-		{modulesFile, `[` + transformer + "," + norm + "," + pool + `]`, "the modules are Transformer, Normalize, Pooling"},
-		{modulesFile, `[` + transformer + "," + pool + "," + norm + "," + norm + `]`, "Normalize, Normalize"},
-		{modulesFile, `[` + transformer + "," + pool + "," + module("2_Dense", "sentence_transformers.models.Dense") + `]`,
+		{modules.TransformerFile, `{"processing_kwargs": {"text": {"padding": true}}}`, `"processing_kwargs" is an object`},
+		{modules.ListFile, `{}`, "object where a list of modules is expected"},
+		{modules.ListFile, `[` + transformer + `]`, "the modules are Transformer"},
+		{modules.ListFile, `[` + transformer + "," + norm + "," + pool + `]`, "the modules are Transformer, Normalize, Pooling"},
+		{modules.ListFile, `[` + transformer + "," + pool + "," + norm + "," + norm + `]`, "Normalize, Normalize"},
+		{modules.ListFile, `[` + transformer + "," + pool + "," + module("2_Dense", "sentence_transformers.models.Dense") + `]`,
 			`module 2 is a "sentence_transformers.models.Dense"`},
-		{modulesFile, `[` + module("", "custom.Transformer") + "," + pool + `]`, `module 0 is a "custom.Transformer"`},
-		{modulesFile, `[` + transformer + "," + module("pool", "sentence_transformers.models.Pooling") + `]`,
+		{modules.ListFile, `[` + module("", "custom.Transformer") + "," + pool + `]`, `module 0 is a "custom.Transformer"`},
+		{modules.ListFile, `[` + transformer + "," + module("pool", "sentence_transformers.models.Pooling") + `]`,
 			`has the path "pool"`},
-		{modulesFile, `[` + module("0_T", "sentence_transformers.models.Transformer") + "," + pool + `]`,
+		{modules.ListFile, `[` + module("0_T", "sentence_transformers.models.Transformer") + "," + pool + `]`,
 			`has the path "0_T"`},
 		{normalizeFile, `{"module_input_name": "token_embeddings"}`, `"module_input_name" is "token_embeddings"`},
-		{modulesFile, `[{"path": ""}]`, "has no type or no path"},
-		{configFile, `{"auto_map": {"AutoModel": "modeling.Model"}}`, `auto_map names code of the checkpoint`},
-		{promptsFile, `{"truncate_dim": 63}`, `"truncate_dim" is "63"`},
-		{promptsFile, `{"truncate_dim": -1}`, `"truncate_dim" is "-1"`},
-		{promptsFile, `{"truncate_dim": true}`, `"truncate_dim" is true`},
-		{promptsFile, `{"model_type": "CrossEncoder"}`, `"model_type" is "CrossEncoder"`},
-		{promptsFile, `{"model_type": "SparseEncoder"}`, `"model_type" is "SparseEncoder"`},
-		{promptsFile, `{"model_type": "MultiVectorEncoder"}`, `"model_type" is "MultiVectorEncoder"`},
-		{promptsFile, `{"model_type": null}`, `"model_type" is null`},
-		{promptsFile, `{"max_active_dims": 8}`, `"max_active_dims" is "8"`},
-		{promptsFile, `{"default_prompt_name": ["query"]}`, `"default_prompt_name" is an array`},
-		{promptsFile, `{"prompts": null}`, `"prompts" is null`},
-		{promptsFile, `{"prompts": {"query": 1}}`, `"prompts" is an object`},
+		{modules.ListFile, `[{"path": ""}]`, "has no type or no path"},
+		{modules.ConfigFile, `{"auto_map": {"AutoModel": "modeling.Model"}}`, `auto_map names code of the checkpoint`},
+		{modules.SettingsFile, `{"truncate_dim": 63}`, `"truncate_dim" is "63"`},
+		{modules.SettingsFile, `{"truncate_dim": -1}`, `"truncate_dim" is "-1"`},
+		{modules.SettingsFile, `{"truncate_dim": true}`, `"truncate_dim" is true`},
+		{modules.SettingsFile, `{"model_type": "CrossEncoder"}`, `"model_type" is "CrossEncoder"`},
+		{modules.SettingsFile, `{"model_type": "SparseEncoder"}`, `"model_type" is "SparseEncoder"`},
+		{modules.SettingsFile, `{"model_type": "MultiVectorEncoder"}`, `"model_type" is "MultiVectorEncoder"`},
+		{modules.SettingsFile, `{"model_type": null}`, `"model_type" is null`},
+		{modules.SettingsFile, `{"max_active_dims": 8}`, `"max_active_dims" is "8"`},
+		{modules.SettingsFile, `{"default_prompt_name": ["query"]}`, `"default_prompt_name" is an array`},
+		{modules.SettingsFile, `{"prompts": null}`, `"prompts" is null`},
+		{modules.SettingsFile, `{"prompts": {"query": 1}}`, `"prompts" is an object`},
 	} {
 		files := maps.Clone((&Pooling{Mode: LastToken, Normalize: true}).Files(described))
 		if files[c.file] = []byte(c.text); c.text == "" {
@@ -163,9 +164,9 @@ func TestOlderNames(t *testing.T) {
 		name = "sentence_" + name + "_config.json"
 		for text, taken := range map[string]bool{"": false, "{}": false, `{"max_seq_length": 512}`: true} {
 			files := (&Pooling{Mode: Mean}).Files(described)
-			files[name], files[transformerFile] = []byte(`{"max_seq_length": 2}`), []byte(text)
+			files[name], files[modules.TransformerFile] = []byte(`{"max_seq_length": 2}`), []byte(text)
 			if text == "" {
-				delete(files, transformerFile)
+				delete(files, modules.TransformerFile)
 			}
 			_, err := Parse(lookup(files), described)
 			if taken != (err == nil) || err != nil && (!errors.Is(err, pack.ErrUnsupported) ||
@@ -205,7 +206,7 @@ func TestMeanOfStages(t *testing.T) {
 // TestCheck: undefined values of a manifest are refused.
 func TestCheck(t *testing.T) {
 	for _, p := range []Pooling{{}, {Mode: "cls"}, {Mode: Mean, MaxTokens: -1},
-		{Mode: Mean, MaxTokens: mostTokens + 1}} {
+		{Mode: Mean, MaxTokens: modules.MostTokens + 1}} {
 		if p.Check() == nil {
 			t.Errorf("%+v is taken", p)
 		}
@@ -215,7 +216,7 @@ func TestCheck(t *testing.T) {
 // TestPrompts: the names of prompts that are not empty, in order, and the usual one, as Python reads them.
 func TestPrompts(t *testing.T) {
 	file := func(text string) func(string) ([]byte, bool) {
-		return lookup(map[string][]byte{promptsFile: []byte(text)})
+		return lookup(map[string][]byte{modules.SettingsFile: []byte(text)})
 	}
 	for text, want := range map[string]string{
 		`{"prompts": {"query": "Query: ", "document": "", "web": "w"}, "default_prompt_name": "web"}`: `[query web] "web"`,
@@ -228,7 +229,7 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
 		}
 	}
-	if _, _, err := Prompts(file("[")); err == nil || !strings.Contains(err.Error(), promptsFile) {
+	if _, _, err := Prompts(file("[")); err == nil || !strings.Contains(err.Error(), modules.SettingsFile) {
 		t.Error(err)
 	}
 	if names, usual, err := Prompts(lookup(nil)); len(names) > 0 || usual != "" || err != nil {
@@ -239,9 +240,9 @@ func TestPrompts(t *testing.T) {
 // FuzzParse: whatever the files hold, Parse returns a pooling that passes Check, or an error.
 func FuzzParse(f *testing.F) {
 	files := (&Pooling{LastToken, true, 512}).Files(described)
-	f.Add(files[modulesFile], files[poolingFile], files[transformerFile])
-	f.Fuzz(func(t *testing.T, modules, pool, transformer []byte) {
-		files := map[string][]byte{modulesFile: modules, poolingFile: pool, transformerFile: transformer}
+	f.Add(files[modules.ListFile], files[poolingFile], files[modules.TransformerFile])
+	f.Fuzz(func(t *testing.T, list, pool, transformer []byte) {
+		files := map[string][]byte{modules.ListFile: list, poolingFile: pool, modules.TransformerFile: transformer}
 		p, err := Parse(lookup(files), described)
 		if err != nil {
 			return

@@ -44,7 +44,9 @@ func (s *Server) batchable() map[string]bodyHandler {
 		"/v1/chat/completions": s.chat,
 		"/v1/completions":      s.completions,
 		"/v1/embeddings":       s.embeddings,
+		"/v1/rerank":           s.rerank,
 		"/v1/responses":        s.responses,
+		"/v1/score":            s.score,
 	}
 }
 

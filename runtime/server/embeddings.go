@@ -29,22 +29,45 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, m *model, b 
 		return
 	}
 	b.Close()
-	ctx, cancel := s.limited(r.Context())
-	defer cancel()
-	call, err := m.Submit(ctx, v.requests)
-	if err != nil {
-		inputError(err).Write(w)
-		return
-	}
-	defer call.Close()
-	for err == nil {
-		_, err = call.Next(ctx)
-	}
-	if err != io.EOF {
-		inputError(err).Write(w)
+	if e := s.compute(r, m, v.requests, "input", func(*schedule.Event) {}); e != nil {
+		e.Write(w)
 		return
 	}
 	api.WriteJSON(w, http.StatusOK, v.answer())
+}
+
+// compute computes requests without texts, which stand in a field, and calls take for each event.
+func (s *Server) compute(
+	r *http.Request, m *model, requests []schedule.Request, field string, take func(*schedule.Event),
+) *api.Error {
+	ctx, cancel := s.limited(r.Context())
+	defer cancel()
+	call, err := m.Submit(ctx, requests)
+	if err != nil {
+		return fieldError(err, field)
+	}
+	defer call.Close()
+	for {
+		events, err := call.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fieldError(err, field)
+		}
+		for i := range events {
+			take(&events[i])
+		}
+	}
+}
+
+// fieldError maps an error of the scheduler to an API error about the field that has the texts.
+func fieldError(err error, field string) *api.Error {
+	e := apiError(err)
+	if e.Param == "prompt" {
+		e.Param = field
+	}
+	return e
 }
 
 // readVectors reads the fields of a request for embeddings.
@@ -87,22 +110,13 @@ func (m *model) readVectors(b *api.Body) *vectors {
 	return v
 }
 
-// inputError maps an error of the scheduler to an API error about the field input.
-func inputError(err error) *api.Error {
-	e := apiError(err)
-	if e.Param == "prompt" {
-		e.Param = "input"
-	}
-	return e
-}
-
 // embeddingList is the answer of /v1/embeddings.
 type embeddingList struct {
 	Object      string          `json:"object"`
 	Data        []embeddingItem `json:"data"`
 	Model       string          `json:"model"`
 	Fingerprint string          `json:"system_fingerprint"`
-	Usage       embeddingUsage  `json:"usage"`
+	Usage       promptUsage     `json:"usage"`
 }
 
 type embeddingItem struct {
@@ -111,7 +125,8 @@ type embeddingItem struct {
 	Embedding json.RawMessage `json:"embedding"`
 }
 
-type embeddingUsage struct {
+// promptUsage counts the tokens of texts that are not continued.
+type promptUsage struct {
 	Prompt int `json:"prompt_tokens"`
 	Total  int `json:"total_tokens"`
 }

@@ -26,6 +26,8 @@ var endpoints = []struct{ path, body string }{
 	{"/v1/completions", `"prompt": "Hello", "max_tokens": 3, "seed": 1`},
 	{"/v1/responses", `"input": "Hello", "max_output_tokens": 3, "seed": 1`},
 	{"/v1/embeddings", `"input": "Hello"`},
+	{"/v1/rerank", `"query": "Hello", "documents": ["a"]`},
+	{"/v1/score", `"text_1": "Hello", "text_2": "a"`},
 }
 
 // readFields parses the table.
@@ -35,7 +37,8 @@ func readFields(t *testing.T) (list []field) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile("(?m)^\\| `(\"([a-z_]+)\": .*)` \\| (.*) \\| (.*) \\| (.*) \\| (.*) \\|$")
+	rows := regexp.MustCompile("(?m)^\\| `(\"([a-z_0-9]+)\": .*)` \\| (.*)" + strings.Repeat(" \\| (.*)", len(endpoints)-1) +
+		" \\|$")
 	for _, row := range rows.FindAllSubmatch(text, -1) {
 		f := field{name: string(row[2]), example: string(row[1]), fate: map[string]string{}}
 		for i, e := range endpoints {
@@ -49,9 +52,10 @@ func readFields(t *testing.T) (list []field) {
 // TestFieldTable: the server treats every request field as docs/REQUESTS.md says, and the table lists every field that
 // the server knows.
 func TestFieldTable(t *testing.T) {
-	web := servePooled(t, Options{Queue: 10}, requests.Template)
+	servers := serveAll(t, Options{Queue: 10}, requests.Template)
 	list := readFields(t)
 	for _, e := range endpoints {
+		web := servers(e.path)
 		_, _, plain := post(t, web, e.path, "{"+e.body+"}")
 		for _, f := range list {
 			f.check(t, e.path, essence(t, plain), func(members string) (int, http.Header, string) {
@@ -92,6 +96,13 @@ func (f *field) check(t *testing.T, path, plain string, send func(string) (int, 
 			t.Fatal(err)
 		}
 		example = `"` + f.name + `": ` + string(members[f.name])
+	case "for `text_1`", "for `text_2`":
+		example = `"text_1": null, "text_2": null, ` + example
+		if f.name != "queries" {
+			example += `, "queries": "Hello"`
+		} else {
+			example += `, "items": "a"`
+		}
 	case `without "function": {…}`:
 		example = `"tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}]`
 	}

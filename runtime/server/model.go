@@ -33,6 +33,7 @@ type model struct {
 	callForm  func() *callForm // nil result = the chat template has no known form of tool calls
 	harmony   *harmony.Format  // nil = the model writes in another format
 	hidden    int              // size of hidden states
+	pairFault func() error     // why the chat template cannot carry the pairs of scores; nil result = it can
 }
 
 func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Options) (*model, error) {
@@ -48,6 +49,7 @@ func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Op
 		callForm: sync.OnceValue(func() *callForm { return callFormOf(t) }),
 		stops:    append(t.StopIDs(), d.EOS...), vocab: d.Vocab, context: e.Options().Context,
 		harmony: harmony.Of(t), hidden: d.Hidden,
+		pairFault: sync.OnceValue(func() error { return pairFaultOf(t, h.File.Manifest().Scoring) }),
 	}
 	if m.harmony != nil {
 		m.stops = m.harmony.Stops(m.stops)

@@ -129,11 +129,19 @@ func (s *Server) routes() []route {
 			s.withBody(s.chat)},
 		{openapi.Route{Method: http.MethodPost, Path: "/v1/responses", Kind: openapi.Generate},
 			s.withBody(s.responses)},
-		{openapi.Route{Method: http.MethodPost, Path: "/v1/embeddings", Kind: openapi.Embed}, s.withBody(s.embeddings)},
+		{openapi.Route{Method: http.MethodPost, Path: "/v1/embeddings", Kind: openapi.Whole}, s.withBody(s.embeddings)},
 		{openapi.Route{Method: http.MethodPost, Path: "/tokenize", Kind: openapi.Tokens}, s.withBody(s.tokenize)},
 		{openapi.Route{Method: http.MethodPost, Path: "/detokenize", Kind: openapi.Tokens}, s.withBody(s.detokenize)},
 		{openapi.Route{Method: http.MethodPost, Path: "/apply-template", Kind: openapi.Tokens},
 			s.withBody(s.applyTemplate)},
+	}
+	for _, path := range openapi.RerankPaths {
+		list = append(list, route{openapi.Route{Method: http.MethodPost, Path: path, Kind: openapi.Whole},
+			s.withBody(s.rerank)})
+	}
+	for _, path := range openapi.ScorePaths {
+		list = append(list, route{openapi.Route{Method: http.MethodPost, Path: path, Kind: openapi.Whole},
+			s.withBody(s.score)})
 	}
 	if s.store != nil {
 		list = append(list, s.storeRoutes()...)

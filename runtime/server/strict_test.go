@@ -18,6 +18,9 @@ var inRequests = []struct{ path, value, text, place string }{
 		`{"max_output_tokens": 1, "input": [{"role": "user", "content": [{"type": "input_text", "text": "%s"}]}]}`,
 		"input[0].content[0].text"},
 	{"/v1/embeddings", `{"input": "a", "extra": %s}`, `{"input": ["a", "%s"]}`, "input[1]"},
+	{"/v1/rerank", `{"query": "a", "documents": ["b"], "extra": %s}`, `{"query": "a", "documents": ["a", {"text": "%s"}]}`,
+		"documents[1].text"},
+	{"/v1/score", `{"text_1": "a", "text_2": "b", "extra": %s}`, `{"text_1": "a", "text_2": ["a", "%s"]}`, "text_2[1]"},
 	{"/tokenize", `{"content": "a", "extra": %s}`, `{"content": "%s"}`, "content"},
 	{"/detokenize", `{"tokens": [1], "extra": %s}`, `{"tokens": [1], "extra": "%s"}`, "extra"},
 	{"/apply-template", `{"messages": [{"role": "user", "content": "a"}], "extra": %s}`,
@@ -27,10 +30,10 @@ var inRequests = []struct{ path, value, text, place string }{
 // TestOneMeaning: every endpoint rejects a request that other parsers may read differently, and names the place; a
 // strange but unambiguous one is accepted.
 func TestOneMeaning(t *testing.T) {
-	web := servePooled(t, Options{Queue: 10})
+	servers := serveAll(t, Options{Queue: 10})
 	refused := func(path, body, says, place string) {
 		t.Helper()
-		status, _, text := post(t, web, path, body)
+		status, _, text := post(t, servers(path), path, body)
 		message, _ := at(object(t, text), "error", "message").(string)
 		param, _ := at(object(t, text), "error", "param").(string)
 		if status != http.StatusBadRequest || !strings.Contains(message, says) || !strings.Contains(message, "byte ") ||
@@ -81,7 +84,7 @@ func TestOneMeaning(t *testing.T) {
 		refused(r.path, "{"+plain[1:len(plain)-1]+", "+plain[1:], "occurs twice", "")
 		refused(r.path, strings.Join(strings.Split(plain, ""), "\x00"), "", "") // UTF-16
 		for _, text := range []string{`\ud83d\ude00`, `\u0000`, "\U0001f600", "\u007f", `\/`, "\u2028", "\ufeff"} {
-			if status, _, answer := post(t, web, r.path, fmt.Sprintf(r.text, text)); status != http.StatusOK {
+			if status, _, answer := post(t, servers(r.path), r.path, fmt.Sprintf(r.text, text)); status != http.StatusOK {
 				t.Errorf("%s %q: %d %s", r.path, text, status, answer)
 			}
 		}
@@ -191,14 +194,14 @@ func TestModelNames(t *testing.T) {
 		{true, `"model": "gpt-4o"`, 200}, {true, `"model": "tiny"`, 200}, {true, `"x": 1`, 200},
 		{true, `"model": 5`, 400},
 	} {
-		web := servePooled(t, Options{Queue: 10, AnyModel: c.any})
-		_, _, document := do(t, web, http.MethodGet, "/openapi.json", "")
+		servers := serveAll(t, Options{Queue: 10, AnyModel: c.any})
+		_, _, document := do(t, servers(""), http.MethodGet, "/openapi.json", "")
 		if lists := strings.Contains(document, `"model":{"enum":["",null,"tiny"]}`); lists == c.any {
 			t.Errorf("any %t: /openapi.json lists the names of models: %t", c.any, lists)
 		}
 		for _, r := range inRequests {
 			body := strings.Replace(fmt.Sprintf(r.value, "1"), "{", "{"+c.field+", ", 1)
-			status, _, text := post(t, web, r.path, body)
+			status, _, text := post(t, servers(r.path), r.path, body)
 			e := at(object(t, text), "error")
 			if status != c.status || status == 404 &&
 				(at(e, "code") != "model_not_found" || at(e, "param") != "model") {

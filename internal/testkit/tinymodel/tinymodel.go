@@ -12,8 +12,9 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/pooling"
+	"github.com/lowpack/lowpack/formats/scoring"
 	"github.com/lowpack/lowpack/formats/synth"
-	"github.com/lowpack/lowpack/internal/testkit/pooled"
+	"github.com/lowpack/lowpack/internal/testkit/sentence"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
@@ -61,7 +62,24 @@ func Pooled(t testing.TB, p pooling.Pooling) string {
 	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet-packed"))); err != nil {
 		t.Fatal(err)
 	}
-	pooled.Declare(t, dir, p)
+	sentence.Pool(t, dir, p)
+	return Converted(t, dir, packed.Recipe{Golden: "none"})
+}
+
+// Scored returns a packed file of the same model that makes scores, with the chat template of package sentence or, if one
+// is given, another.
+func Scored(t testing.TB, s scoring.Scoring, template ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet-packed"))); err != nil {
+		t.Fatal(err)
+	}
+	sentence.Score(t, dir, s)
+	for _, text := range template {
+		if err := os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return Converted(t, dir, packed.Recipe{Golden: "none"})
 }
 

@@ -30,6 +30,8 @@ type Request struct {
 	// Vector, if not nil, takes the hidden states of the prompt. All of them are computed, without shared prefixes, and
 	// Texts is empty. It is complete when the call has ended.
 	Vector *embedding.Vector
+	// Picked are tokens of the vocabulary whose logits after the prompt are wanted; Texts is empty.
+	Picked []int
 }
 
 // Logprob is a token with its natural log probability under the model's logits, before penalties, temperature and other
@@ -57,6 +59,7 @@ type Event struct {
 	// With Text −1 only:
 	Prompt []Logprob // of the prompt tokens from the second on, if requested
 	Cached int       // prompt tokens taken from the prefix cache
+	Logits []float32 // of Request.Picked
 }
 
 // Errors of Submit and Next, besides those of the context and *RequestError for requests that can never run.

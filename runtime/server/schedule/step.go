@@ -197,8 +197,12 @@ func (s *Scheduler) choose(texts []*text) error {
 func (s *Scheduler) prefilled(t *task) []*text {
 	t.timing.Prefilled = time.Now()
 	s.rememberPrompt(t)
-	t.call.post(Event{Request: t.index, Text: -1, Piece: engine.Piece{Token: -1}, Prompt: t.prompt, Cached: t.resumed})
 	row := t.logits[max(0, len(t.logits)-s.vocab):]
+	e := Event{Request: t.index, Text: -1, Piece: engine.Piece{Token: -1}, Prompt: t.prompt, Cached: t.resumed}
+	for _, id := range t.Picked {
+		e.Logits = append(e.Logits, row[id])
+	}
+	t.call.post(e)
 	for i, x := range t.texts {
 		x.seq, x.from = t.seq, t.resumed
 		if len(t.texts) > 1 { // each text copies the last page of the prompt

@@ -109,7 +109,7 @@ func (t *task) chunk(n, vocab int) engine.Chunk {
 	switch {
 	case t.PromptLogprobs >= 0:
 		rows = len(tokens)
-	case ends && len(t.Texts) > 0:
+	case ends && len(t.Texts)+len(t.Picked) > 0:
 		rows = 1
 	}
 	if len(t.logits) != rows*vocab {

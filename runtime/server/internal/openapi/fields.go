@@ -209,7 +209,7 @@ func (l *Limits) bodies() map[string]object {
 		with(object{"content": word}, "content"), with(object{"prompt": word}, "prompt"),
 		with(object{"messages": object{"type": "array"}}, "messages"),
 	}
-	return map[string]object{
+	all := map[string]object{
 		"/v1/batches": with(object{"input_file_id": word, "endpoint": word, "completion_window": only("24h"),
 			"metadata": aObject}, "input_file_id", "endpoint", "completion_window"),
 		"/v1/completions": bodyOf(l.sampled(),
@@ -247,6 +247,41 @@ func (l *Limits) bodies() map[string]object {
 		"/detokenize":     bodyOf(named, object{"tokens": l.ids(0, l.Integer)}, "tokens"),
 		"/apply-template": bodyOf(named, l.conversation(), "messages"),
 	}
+	for _, path := range RerankPaths {
+		all[path] = l.rerank()
+	}
+	for _, path := range ScorePaths {
+		all[path] = l.score()
+	}
+	return all
+}
+
+// Paths of the same endpoints: those of Cohere, Jina, vLLM and llama-server.
+var (
+	RerankPaths = []string{"/v1/rerank", "/rerank", "/v2/rerank", "/v1/reranking", "/reranking"}
+	ScorePaths  = []string{"/v1/score", "/score"}
+)
+
+// rerank is the schema of a query with its documents.
+func (l *Limits) rerank() object {
+	document := anyOf(word, with(object{"text": word}, "text"))
+	return bodyOf(object{"model": l.model(), "query": word, "documents": listOf(document, 1, l.Prompts),
+		"top_n": integer(0, l.Integer), "return_documents": boolean, "instruction": text}, "query", "documents")
+}
+
+// score is the schema of queries and documents under each of their names.
+func (l *Limits) score() object {
+	texts := anyOf(word, listOf(word, 1, l.Prompts))
+	schema := bodyOf(object{"model": l.model(), "instruction": text})
+	var choices []object
+	for _, names := range [][2]string{{"text_1", "text_2"}, {"queries", "documents"}, {"queries", "items"}} {
+		for _, name := range names {
+			schema["properties"].(object)[name] = optional(texts)
+		}
+		choices = append(choices, with(object{names[0]: texts, names[1]: texts}, names[0], names[1]))
+	}
+	schema["anyOf"] = choices
+	return schema
 }
 
 // bodyOf returns a schema with the fields of some groups, where later groups override, and the names of required

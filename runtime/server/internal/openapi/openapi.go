@@ -39,7 +39,7 @@ var (
 		http.StatusUnsupportedMediaType}, Named.Statuses...), []string{typeJSON}}
 	Generate = Kind{append([]int{http.StatusTooManyRequests, http.StatusInternalServerError}, Tokens.Statuses...),
 		[]string{typeJSON, typeStream}}
-	Embed  = Kind{Generate.Statuses, []string{typeJSON}}
+	Whole  = Kind{Generate.Statuses, []string{typeJSON}} // computed, and never streamed
 	Stored = Kind{append([]int{http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError},
 		Tokens.Statuses...), []string{typeJSON}}
 	Managed = Kind{append([]int{http.StatusConflict}, Tokens.Statuses...), []string{typeJSON}}
