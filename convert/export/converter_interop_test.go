@@ -79,7 +79,9 @@ func TestInteropConverter(t *testing.T) {
 // converterOnly are keys that llama.cpp's converter writes otherwise than an export, and why.
 var converterOnly = map[string]bool{
 	// without the positions that yarn adds in the miniature
-	"afm-4.5b arcee.context_length": true,
+	"afm-4.5b arcee.context_length":             true,
+	"deepseek-v2-lite deepseek2.context_length": true,
+	"deepseek-v3 deepseek2.context_length":      true,
 	// it reads keys of an older config.json, and their defaults
 	"glm-4-9b chatglm.context_length":                   true,
 	"glm-4-9b chatglm.attention.layer_norm_rms_epsilon": true,
@@ -87,10 +89,17 @@ var converterOnly = map[string]bool{
 	"hunyuan-1.8b hunyuan-dense.context_length":                       true,
 	"hunyuan-1.8b hunyuan-dense.rope.scaling.factor":                  true,
 	"hunyuan-1.8b hunyuan-dense.rope.scaling.original_context_length": true,
+	"hunyuan-a13b hunyuan-moe.context_length":                         true,
+	"hunyuan-a13b hunyuan-moe.rope.scaling.factor":                    true,
+	"hunyuan-a13b hunyuan-moe.rope.scaling.original_context_length":   true,
+	// there are none
+	"glm-4.5 glm4moe.nextn_predict_layers":        true,
+	"glm-4.5-groups glm4moe.nextn_predict_layers": true,
 	// it has LayerNorms
 	"minitron-4b nemotron.attention.layer_norm_rms_epsilon": true,
 	// the usual one, which llama.cpp has without it
-	"olmo-3-7b olmo2.rope.scaling.yarn_attn_factor": true,
+	"olmo-3-7b olmo2.rope.scaling.yarn_attn_factor":  true,
+	"olmo-3-own olmo2.rope.scaling.yarn_attn_factor": true,
 	// true if config.json does not say; llama.cpp goes by tensors
 	"stablelm-2-1.6b stablelm.use_parallel_residual": true,
 }
@@ -112,7 +121,8 @@ func TestInteropConverterDense(t *testing.T) {
 			sameFloats(t, own, path)
 			got := packedOf(t, path, packed.Recipe{})
 			largest, _, _ := distance(logitsOf(t, source, ids), logitsOf(t, got, ids))
-			if largest > rounded[name] && name != "glm-4-9b" { // another epsilon
+			// another epsilon; windows in the usual blocks, whatever layer_types says
+			if largest > rounded[name] && name != "glm-4-9b" && name != "command-r7b-own" {
 				t.Errorf("logits differ by %v", largest)
 			}
 		})

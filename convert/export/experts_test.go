@@ -91,6 +91,49 @@ func TestRefusedExperts(t *testing.T) {
 	}
 }
 
+// TestRefusedRoutes: routers, dense blocks and latent attention that llama.cpp computes otherwise are refused by name.
+func TestRefusedRoutes(t *testing.T) {
+	const latent, mscale = "deepseek-v3", `"mscale": 1(\.0)?,`
+	groups := []string{`"n_group": \d+`, `"n_group": 3`, `"topk_group": \d+`, `"topk_group": 3`}
+	for _, c := range []struct {
+		like, says string
+		changes    []string
+	}{
+		{"glm-4.5", "topk_group is 3, of 3 groups", groups},
+		{"glm-4.5", "layer 0 has no experts", []string{`"first_k_dense_replace": 1`, `"first_k_dense_replace": 2`}},
+		{"dots.llm1", "2 key/value heads of 4", []string{`"num_key_value_heads": 4`, `"num_key_value_heads": 2`}},
+		{"dots.llm1", "self_attn.o_proj.bias", []string{`"attention_bias": false`, `"attention_bias": true`}},
+		{"dots.llm1", "tied to the embedding", []string{`"tie_word_embeddings": false`, `"tie_word_embeddings": true`}},
+		{"ernie-4.5-21b-a3b", "layer 2 has no experts", []string{`"num_hidden_layers": 2`, `"num_hidden_layers": 3`,
+			`"moe_layer_end_index": 27`, `"moe_layer_end_index": 1`}},
+		{"ernie-4.5-21b-a3b", "layer 2 has no experts", []string{`"num_hidden_layers": 2`, `"num_hidden_layers": 3`,
+			`"moe_layer_interval": 1`, `"moe_layer_interval": 2`}},
+		{"ernie-4.5-21b-a3b", "moe_norm_min", []string{`"moe_k"`, `"moe_norm_min": 0.0001, "moe_k"`}},
+		{"ernie-4.5-21b-a3b", "bias", []string{`"use_bias": false`, `"use_bias": true`}},
+		{"hunyuan-a13b", "layer 0 chooses 2 experts and layer 1 1", []string{`"moe_topk": \[[^]]*\]`,
+			`"moe_topk": [2, 1]`}},
+		{"hunyuan-a13b", "self_attn.o_proj.bias", []string{`"attention_bias": false`, `"attention_bias": true`}},
+		{"deepseek-v2-lite", "n_group 3", append([]string{`"topk_method": "greedy"`,
+			`"topk_method": "group_limited_greedy"`}, groups...)},
+		{latent, "topk_group is 3, of 3 groups", groups},
+		{latent, "rope_interleave", []string{`"rope_theta"`, `"rope_interleave": false, "rope_theta"`}},
+		{latent, "rms_norm_eps is 1e-05", []string{`"rms_norm_eps": 1e-06`, `"rms_norm_eps": 1e-05`}},
+		{latent, "q_lora_rank with 27 layers", []string{`"num_hidden_layers": 2`, `"num_hidden_layers": 27`}},
+		{latent, "type linear", []string{`"type": "yarn"`, `"type": "linear"`}},
+		{latent, "mscale 0.5, mscale_all_dim 1", []string{mscale, `"mscale": 0.5,`}},
+		{latent, "mscale 0,", []string{mscale, ""}},
+		{latent, "attention_factor 1.25", []string{mscale, `"mscale": 1, "attention_factor": 1.25,`}},
+		{latent, "beta_fast 8", []string{`"beta_fast": 32`, `"beta_fast": 8`}},
+		{latent, "bias", []string{`"attention_bias": false`, `"attention_bias": true`}},
+	} {
+		source := packedOf(t, rewritten(t, c.like, c.like, c.changes...), packed.Recipe{})
+		_, err := GGUF(t.Context(), source, filepath.Join(t.TempDir(), "m.gguf"), GGUFOptions{})
+		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want one that says %q", c.like, err, c.says)
+		}
+	}
+}
+
 // changed converts a miniature whose config.json has other text in one place.
 func changed(t *testing.T, like, old, text string) string {
 	t.Helper()

@@ -103,7 +103,8 @@ type ggufWriter struct {
 	keys    []gguf.KV
 	list    []tensor
 	infos   []gguf.TensorInfo // of list, in the order of the file
-	done    map[string]bool   // tensors of experts, which are entered by layer
+	done    map[string]bool   // tensors that are entered otherwise: those of experts by layer, others as keys
+	turned  map[string]bool   // tensors that are transposed
 	// Bytes of int8 matrices that no block type holds: of their codes and scales, and of the floats in their place.
 	codes, floats int64
 	Told
@@ -120,7 +121,10 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &ggufWriter{file: f, model: d, done: map[string]bool{}}
+	w := &ggufWriter{file: f, model: d, done: map[string]bool{}, turned: map[string]bool{}}
+	for _, n := range d.Tensors() {
+		w.turned[n.Name] = n.Turned
+	}
 	if w.dialect, err = o.Dialect.open(); err != nil {
 		return nil, err
 	}
@@ -128,9 +132,6 @@ func newGGUF(f *packed.File, o GGUFOptions) (*ggufWriter, error) {
 		return nil, err
 	}
 	if err := w.runs(o.Force); err != nil {
-		return nil, err
-	}
-	if err := w.mixed(); err != nil {
 		return nil, err
 	}
 	if err := w.describe(); err != nil {
@@ -213,7 +214,7 @@ func (w *ggufWriter) runs(force bool) error {
 		return err
 	}
 	for i := range d.Blocks {
-		switch local := w.arch.Local(i, d.Layers); {
+		switch local := w.arch.Local(d, i); {
 		case d.Blocks[i].Local == local:
 		case local:
 			return fmt.Errorf("%w: layer %d has no sliding window, and architecture %s of llama.cpp has one there",

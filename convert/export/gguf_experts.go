@@ -12,39 +12,6 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// mixed refuses a mixture of experts that the program does not compute as the model does.
-func (w *ggufWriter) mixed() error {
-	d, arch := w.model, w.arch
-	if !arch.Experts {
-		return nil
-	}
-	for i := range d.Blocks {
-		switch x := d.Blocks[i].Experts; {
-		case x == nil:
-			return fmt.Errorf("%w: layer %d has no experts, and architecture %s of llama.cpp has them in every layer",
-				pack.ErrUnsupported, i, arch.Name)
-		case x.Normalize != arch.Normalizes:
-			return fmt.Errorf("%w: the weights of chosen experts sum to 1 (norm_topk_prob): %v; llama.cpp computes "+
-				"architecture %s with %v", pack.ErrUnsupported, x.Normalize, arch.Name, arch.Normalizes)
-		}
-	}
-	return nil
-}
-
-// expertKeys writes the numbers of experts.
-func (w *ggufWriter) expertKeys() {
-	b := &w.model.Blocks[0]
-	if b.Experts == nil {
-		return
-	}
-	w.count(".expert_count", b.Experts.Count)
-	w.count(".expert_used_count", b.Experts.Chosen)
-	w.count(".expert_feed_forward_length", b.Experts.Gate.Out)
-	if b.Gate.Weight != "" {
-		w.count(".expert_shared_feed_forward_length", b.Gate.Out)
-	}
-}
-
 // experts adds the experts of all blocks: gate, up and down are a tensor each.
 func (w *ggufWriter) experts() error {
 	for i := range w.model.Blocks {

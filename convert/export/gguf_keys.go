@@ -57,15 +57,20 @@ func (w *ggufWriter) describe() error {
 	w.count(".attention.head_count", d.Heads)
 	w.count(".attention.head_count_kv", d.KVHeads)
 	w.count(".attention.key_length", d.HeadDim)
-	w.count(".attention.value_length", d.HeadDim)
+	w.count(".attention.value_length", valueLength(d))
 	eps := ".attention.layer_norm_rms_epsilon"
 	if d.LayerNorm {
 		eps = ".attention.layer_norm_epsilon"
 	}
 	w.number(eps, float64(d.NormEps))
 	w.count(".vocab_size", d.Vocab)
-	w.expertKeys()
+	for _, kv := range w.arch.ExpertKeys(d) {
+		w.key(kv.Key, kv.Value)
+	}
 	w.special()
+	if err := w.xielu(); err != nil {
+		return err
+	}
 	if err := w.rotary(&c); err != nil {
 		return err
 	}
@@ -108,9 +113,30 @@ var values = map[string]func(d *model.Description) (gguf.Value, bool){
 	".logit_scale": func(d *model.Description) (gguf.Value, bool) {
 		return given(cmp.Or(d.LogitDivisor, d.LogitScale, 1))
 	},
+	".attention.kv_lora_rank": func(d *model.Description) (gguf.Value, bool) { return counted(d.Latent.Rank) },
+	".attention.q_lora_rank": func(d *model.Description) (gguf.Value, bool) {
+		return counted(d.Blocks[0].MLA.QUp.In) // 0 = none; llama.cpp demands the key in most models
+	},
+	".attention.key_length_mla": func(d *model.Description) (gguf.Value, bool) {
+		return counted(d.Latent.Nope + d.Rope.Dim)
+	},
+	".attention.value_length_mla": func(d *model.Description) (gguf.Value, bool) { return counted(d.Latent.Value) },
+	".rope.scaling.yarn_log_multiplier": func(d *model.Description) (gguf.Value, bool) {
+		return given(float32(0.1 * d.Latent.MScale))
+	},
 	".use_parallel_residual": func(d *model.Description) (gguf.Value, bool) {
 		return gguf.BoolValue(d.Parallel), true
 	},
+}
+
+func counted(n int) (gguf.Value, bool) { return gguf.U32Value(uint32(n)), true }
+
+// valueLength is the size of the values in the KV cache.
+func valueLength(d *model.Description) int {
+	if d.Latent != nil {
+		return d.Latent.Rank
+	}
+	return d.HeadDim
 }
 
 func given(x float32) (gguf.Value, bool) { return gguf.FloatValue(x), x != 0 }
@@ -118,6 +144,9 @@ func given(x float32) (gguf.Value, bool) { return gguf.FloatValue(x), x != 0 }
 // rotary writes the keys of the rotary embedding.
 func (w *ggufWriter) rotary(c *config) error {
 	d, r := w.model, &w.model.Rope
+	if d.Positions != "" { // nothing rotates
+		return nil
+	}
 	w.count(".rope.dimension_count", r.Dim)
 	w.number(".rope.freq_base", base(r))
 	if r.LocalTheta != 0 {
@@ -128,7 +157,8 @@ func (w *ggufWriter) rotary(c *config) error {
 		w.key(".rope.scaling.type", gguf.TextValue("linear"))
 		w.number(".rope.scaling.factor", r.Linear)
 	case r.Yarn != nil:
-		if !usualAttention(r.Yarn) || r.Yarn.MScale != 0 || !r.Yarn.Whole && w.arch.Name != "gpt-oss" {
+		if !usualAttention(r.Yarn) || r.Yarn.MScale != 0 && d.Latent == nil ||
+			!r.Yarn.Whole && w.arch.Name != "gpt-oss" {
 			return fmt.Errorf("%w: yarn with attention_factor, mscale or truncate", pack.ErrUnsupported)
 		}
 		if r.Yarn.BetaFast != 32 || r.Yarn.BetaSlow != 1 {

@@ -11,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/formats/gguf/hf"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/internal/transpose"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -28,8 +29,13 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 		return fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, p.Name, p.DType,
 			len(p.Shape))
 	}
+	if block, ok := strings.CutSuffix(name, hf.LatentKV+".weight"); ok {
+		w.latent(block, kind, p)
+		return nil
+	}
 	norm := strings.HasSuffix(name, "norm.weight")
-	floats := len(p.Shape) == 1 || norm || hf.IsRouter(name) // llama.cpp asks for them in F32
+	// llama.cpp asks for these in F32
+	floats := len(p.Shape) == 1 || norm || hf.IsRouter(name) || strings.HasSuffix(name, ".bias")
 	plus := float32(0)
 	if w.arch.PlusOne && norm {
 		plus = 1
@@ -38,16 +44,23 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 	if floats {
 		stored = gguf.F32
 	}
-	w.add(name, stored, p.Shape, func(_ context.Context, to io.Writer) error {
+	shape := p.Shape
+	if w.turned[p.Name] {
+		shape = []int{shape[1], shape[0]}
+	}
+	w.add(name, stored, shape, func(_ context.Context, to io.Writer) error {
 		t, err := w.file.Tensor(p.Name)
 		if err != nil {
 			return err
 		}
 		data := t.Data
+		if w.turned[p.Name] {
+			data = transpose.Bytes(data, p.Shape[0], p.Shape[1])
+		}
 		if floats {
 			data = Widened(quantize.DType(p.DType), data, plus)
 		}
-		_, err = to.Write(permuted(data, p.Shape[0], heads))
+		_, err = to.Write(permuted(data, shape[0], heads))
 		return err
 	})
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/parallel"
+	"github.com/lowpack/lowpack/internal/transpose"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -50,6 +51,8 @@ type comparison struct {
 	ctx  context.Context
 	file *packed.File
 	from *checkpoint.Checkpoint
+	// tensors with other names in the GGUF, or transposed there; nil = none
+	others map[string]counterpart
 }
 
 func (v *comparison) all() error {
@@ -58,12 +61,17 @@ func (v *comparison) all() error {
 	if err != nil {
 		return err
 	}
+	if v.renamed() {
+		if err := v.counterparts(); err != nil {
+			return err
+		}
+	}
 	for i := range m.Packed {
 		e := &m.Packed[i]
 		if e.Name == packed.ScreenName || stacks[e.Name] {
 			continue
 		}
-		names[e.Name] = true
+		names[v.of(e.Name).name] = true
 		if err := v.quantized(e); err != nil {
 			return err
 		}
@@ -72,7 +80,7 @@ func (v *comparison) all() error {
 		if strings.HasPrefix(p.Name, packed.FilePrefix) || stacks[p.Name] {
 			continue
 		}
-		names[p.Name] = true
+		names[v.of(p.Name).name] = true
 		if err := v.plain(p); err != nil {
 			return err
 		}
@@ -99,7 +107,7 @@ func (v *comparison) quantized(e *packed.Entry) error {
 	if e.Scale.Group > 0 {
 		run = e.Scale.Group
 	}
-	return v.rows(e.Name, e.Shape[:], func(row int, values []float32) error {
+	return v.rows(v.of(e.Name).name, e.Shape[:], func(row int, values []float32) error {
 		for from := 0; from < m.K; from += run {
 			unit, to := own.number(e.Unit(row, from)), min(from+run, m.K)
 			for k, c := range m.Codes[row*m.K+from : row*m.K+to] {
@@ -127,9 +135,13 @@ func (v *comparison) plain(p packed.Plain) error {
 		return fmt.Errorf("%w: tensor %q of type %s, which is not written to GGUF", pack.ErrUnsupported,
 			p.Name, p.DType)
 	}
-	return v.rows(p.Name, p.Shape, func(row int, values []float32) error {
+	o, shape, data := v.of(p.Name), p.Shape, t.Data
+	if o.turned {
+		shape, data = []int{shape[1], shape[0]}, transpose.Bytes(data, shape[0], shape[1])
+	}
+	return v.rows(o.name, shape, func(row int, values []float32) error {
 		want := make([]float32, len(values))
-		d.Widen(want, t.Data[row*len(want)*d.Size():])
+		d.Widen(want, data[row*len(want)*d.Size():])
 		return equalRow(p.Name, row, values, want)
 	})
 }
@@ -140,7 +152,15 @@ func (v *comparison) rows(name string, shape []int, each func(row int, values []
 	if err != nil {
 		return err
 	}
-	return v.rowsOf(t, 0, int(t.Size)/int(t.DType.Size())/shape[len(shape)-1], each)
+	return v.rowsOf(t, 0, int(t.Size)/int(t.DType.Size())/columnsOf(shape), each)
+}
+
+// columnsOf is the length of a row; a single number is a row of one.
+func columnsOf(shape []int) int {
+	if len(shape) == 0 {
+		return 1
+	}
+	return shape[len(shape)-1]
 }
 
 // tensor returns a tensor of the GGUF, which must have the given shape.
@@ -160,7 +180,7 @@ func (v *comparison) tensor(name string, shape []int) (t checkpoint.Tensor, err 
 func (v *comparison) rowsOf(
 	t checkpoint.Tensor, first, n int, each func(row int, values []float32) error,
 ) error {
-	columns, size := t.Shape[len(t.Shape)-1], int(t.DType.Size())
+	columns, size := columnsOf(t.Shape), int(t.DType.Size())
 	most := max(1, pieceWeights/columns)
 	v.Weights += int64(n) * int64(columns)
 	return parallel.Do(v.ctx, 0, n, most, func(from, to int) error {

@@ -40,6 +40,8 @@ type Tensor struct {
 	file   *file
 	view   *view   // nil = the bytes are stored in file
 	values *values // nil likewise
+	joined *joined // nil likewise
+	made   []byte  // nil likewise; all bytes
 }
 
 // Checkpoint is an open model. Its methods are safe for concurrent use.
@@ -206,7 +208,7 @@ func (c *Checkpoint) ReadAt(t Tensor, p []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(p)) > t.Size-off {
 		return fmt.Errorf("tensor %q: bytes %d to %d of %d were asked for", t.Name, off, off+int64(len(p)), t.Size)
 	}
-	if t.view != nil || t.values != nil {
+	if t.view != nil || t.values != nil || t.joined != nil || t.made != nil {
 		if err := t.compute(p, off); err != nil {
 			return fmt.Errorf("%s: tensor %q: %w", t.File, t.Name, err)
 		}
@@ -221,8 +223,14 @@ func (c *Checkpoint) ReadAt(t Tensor, p []byte, off int64) error {
 
 // compute fills p with bytes of a tensor that is not stored as it is.
 func (t Tensor) compute(p []byte, off int64) error {
-	if t.values != nil {
+	switch {
+	case t.values != nil:
 		return t.values.of.ReadAt(p, off, t.values.read)
+	case t.joined != nil:
+		return t.joined.readAt(p, off)
+	case t.made != nil:
+		copy(p, t.made[off:])
+		return nil
 	}
 	return t.view.readAt(p, off)
 }

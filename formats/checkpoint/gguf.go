@@ -128,21 +128,37 @@ func (g *ggufFile) tensors() error {
 }
 
 func (g *ggufFile) enter(t hf.Tensor) error {
-	v, dtype, err := g.view(t)
+	x := Tensor{Name: t.Name, File: g.c.shards[0].name + viewSuffix, Begin: g.offset}
+	var err error
+	switch {
+	case t.Values != nil:
+		x.joined, x.DType, err = g.joined(t)
+	case t.Numbers != nil:
+		x.made, x.DType = floatBytes(t.Numbers), safetensors.F32
+	default:
+		x.view, x.DType, err = g.view(t)
+	}
 	if err != nil {
 		return err
 	}
-	x := Tensor{Name: t.Name, DType: dtype, File: g.c.shards[0].name + viewSuffix, Begin: g.offset,
-		Size: dtype.Size() * t.From.Weights(), view: v}
-	for _, d := range t.From.Shape {
+	x.Shape, x.Size = []int{}, x.DType.Size()
+	for _, d := range t.Shape() {
 		if d > pack.MaxDim {
 			return fmt.Errorf("%w: dimension %d is too large", pack.ErrLimit, d)
 		}
-		x.Shape = append(x.Shape, int(d))
+		x.Shape, x.Size = append(x.Shape, int(d)), x.Size*d
 	}
 	g.offset += x.Size
 	g.c.tensors = append(g.c.tensors, x)
 	return nil
+}
+
+// floatBytes are numbers as F32.
+func floatBytes(list []float32) (out []byte) {
+	for _, x := range list {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
+	}
+	return out
 }
 
 // plainTypes are stored the same way in both formats.
@@ -210,6 +226,9 @@ func (t Tensor) Stored() (kind string, bytes int64) {
 	switch {
 	case t.values != nil:
 		return t.values.of.Kind, t.values.stored
+	case t.joined != nil:
+		keys, values := t.joined.keys.tensor.From, t.joined.values.tensor.From
+		return keys.Type.String(), keys.Size + values.Size
 	case t.view == nil:
 		return string(t.DType), t.Size
 	}

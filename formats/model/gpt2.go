@@ -34,29 +34,43 @@ var gpt2 = family{
 			"summary_proj_to_labels", "summary_type", "summary_use_proj")
 		d := describe(k, c, has, true)
 		d.Positions = "transformer.wpe.weight"
-		gpt2Blocks(d)
+		gpt2Blocks(d, has)
 		// The first files have the names of the model without its head.
 		d.stripPrefix("transformer.", has)
 		return d
 	},
 }
 
+// gpt2Layers are the names of the linear layers of a block.
+type gpt2Layers struct{ qkv, out, up, down string }
+
+// Linear layers as they are published, transposed, and with the rows that a GGUF has.
+var (
+	gpt2Turned = gpt2Layers{"attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"}
+	gpt2Rows   = gpt2Layers{"attn.qkv_proj.weight", "attn.out_proj.weight", "mlp.fc_in.weight", "mlp.fc_out.weight"}
+)
+
 // gpt2Blocks names the tensors.
-func gpt2Blocks(d *Description) {
+func gpt2Blocks(d *Description, has shapes) {
+	names := gpt2Turned
+	turned := !has.exists("h.0."+gpt2Rows.qkv, false)
+	if !turned {
+		names = gpt2Rows
+	}
 	d.setTable("transformer.wte.weight")
 	d.FinalNorm = withBias("transformer.ln_f.weight")
 	for i := range d.Blocks {
 		b, prefix := &d.Blocks[i], blockPrefix("transformer.h.", i)
 		b.AttnNorm, b.FFNNorm = withBias(prefix+"ln_1.weight"), withBias(prefix+"ln_2.weight")
-		fused := prefix + "attn.c_attn.weight"
+		fused := prefix + names.qkv
 		for j, l := range []*Linear{&b.Q, &b.K, &b.V} {
 			l.Weight, l.Rows = fused, Rows{From: j * d.Hidden, To: (j + 1) * d.Hidden}
 		}
 		b.Gate = Linear{}
-		b.O.Weight, b.Up.Weight = prefix+"attn.c_proj.weight", prefix+"mlp.c_fc.weight"
-		b.Down.Weight, b.NoRope = prefix+"mlp.c_proj.weight", true
+		b.O.Weight, b.Up.Weight = prefix+names.out, prefix+names.up
+		b.Down.Weight, b.NoRope = prefix+names.down, true
 		for _, l := range b.Linears() {
-			l.Turned = true
+			l.Turned = turned
 			addBias(l)
 		}
 		d.masks(prefix + "attn.")

@@ -14,6 +14,7 @@ import (
 // activations are the activations of MLPs under their names in config.json.
 var activations = map[string]model.Activation{
 	"silu": model.SiLU, "gelu_pytorch_tanh": model.GELUTanh, "gelu_new": model.GELUTanh, "relu2": model.ReLU2,
+	"xielu": model.XIELU,
 }
 
 // every selects the last of each n blocks.
@@ -31,8 +32,24 @@ func exaoneWindows(block, layers int) bool {
 
 func exaoneStill(block, layers int) bool { return layers == exaoneWindowed && every(4)(block, layers) }
 
-// Local reports whether a block has a sliding window.
-func (a Architecture) Local(block, layers int) bool { return a.family.local.of(block, layers) }
+// Local reports whether llama.cpp gives a block of a model a sliding window.
+func (a Architecture) Local(d *model.Description, block int) bool {
+	if a.family.follows(d) {
+		return d.Blocks[block].Local
+	}
+	return a.family.local.of(block, d.Layers)
+}
+
+// follows reports whether a key gives windows to the blocks that have one in the model.
+func (f *family) follows(d *model.Description) bool { return f.patterned && f.local.of(0, d.Layers) }
+
+// stays reports whether llama.cpp does not rotate queries and keys of a block.
+func (f *family) stays(d *model.Description, block int) bool {
+	if f.still != nil && f.follows(d) {
+		return !d.Blocks[block].Local
+	}
+	return f.still.of(block, d.Layers)
+}
 
 func (l layers) of(block, layers int) bool { return l != nil && l(block, layers) }
 
@@ -59,13 +76,13 @@ func (a Architecture) Fits(d *model.Description) error {
 		return refuse("an epsilon of %v; architecture %s of llama.cpp has %v", d.NormEps, f.arch, usualEps)
 	}
 	for i := range d.Blocks {
-		if still := f.still.of(i, d.Layers); d.Blocks[i].NoRope != still {
+		if still := f.stays(d, i); d.Blocks[i].NoRope != still {
 			return refuse("layer %d %s queries and keys; in architecture %s of llama.cpp it %s them", i,
 				rotates[!d.Blocks[i].NoRope], f.arch, rotates[!still])
 		}
 	}
-	if f.fits == nil {
-		return nil
+	if err := f.experts.fits(f.arch, d); err != nil || f.fits == nil {
+		return err
 	}
 	return f.fits(d)
 }
@@ -117,6 +134,23 @@ func cohereNorms(d *model.Description) error {
 	if normed := !d.Blocks[0].QNorm.Skipped(); normed != (d.Layers >= cohereNormed) {
 		return refuse("norms of heads (use_qk_norm): %v in a model of %d layers; llama.cpp has them from %d layers on",
 			normed, d.Layers, cohereNormed)
+	}
+	return nil
+}
+
+// ownKeys: each head has keys and values of its own.
+func ownKeys(d *model.Description) error {
+	if d.KVHeads != d.Heads {
+		return refuse("%d key/value heads of %d (num_key_value_heads); llama.cpp demands as many", d.KVHeads, d.Heads)
+	}
+	return nil
+}
+
+// usualScores: attention has the usual factor.
+func usualScores(d *model.Description) error {
+	if d.AttnScale != 0 {
+		return refuse("scores are multiplied by %v (scale_attn_weights false); llama.cpp divides them by the root of "+
+			"the size of a head", d.AttnScale)
 	}
 	return nil
 }

@@ -27,10 +27,11 @@ func (f *File) config(k *keys) ([]byte, error) {
 		"architectures": []string{family.architecture}, "model_type": family.modelType,
 		"vocab_size": table.Shape[0], "tie_word_embeddings": !head,
 		"hidden_size": k.must(".embedding_length"), "intermediate_size": feedForward(k, family),
-		"num_hidden_layers": k.must(".block_count"), "num_attention_heads": k.must(".attention.head_count"),
+		"num_hidden_layers": k.layers(), "num_attention_heads": k.must(".attention.head_count"),
 		"max_position_embeddings": k.must(".context_length"),
 	}
-	f.attention(k, family, c)
+	heads(k, family, c)
+	epsilon(k, family, c)
 	actKey := family.actKey
 	if actKey == "" {
 		actKey = "hidden_act"
@@ -40,6 +41,8 @@ func (f *File) config(k *keys) ([]byte, error) {
 		c[actKey] = act
 	}
 	rope(k, family, c)
+	refuseOtherAttention(k, family)
+	family.experts.refuseOtherRoutes(k)
 	if family.more != nil {
 		family.more(f, k, c)
 	}
@@ -52,14 +55,14 @@ func (f *File) config(k *keys) ([]byte, error) {
 
 // feedForward returns the width of the MLPs. A mixture of experts may have the key of the experts' width only.
 func feedForward(k *keys, family *family) int64 {
-	if _, ok := k.get(".feed_forward_length"); !ok && family.experts {
-		return k.must(".expert_feed_forward_length")
+	if _, ok := k.get(".feed_forward_length"); !ok && family.experts != nil {
+		return k.must(expertWidth)
 	}
 	return k.must(".feed_forward_length")
 }
 
-// attention sets the head sizes and the epsilon of the norms.
-func (f *File) attention(k *keys, family *family, c map[string]any) {
+// heads sets the sizes of heads, except for those of latent attention.
+func heads(k *keys, family *family, c map[string]any) {
 	heads := k.must(".attention.head_count")
 	c["num_key_value_heads"] = heads
 	if n, ok := k.count(".attention.head_count_kv"); ok {
@@ -67,9 +70,13 @@ func (f *File) attention(k *keys, family *family, c map[string]any) {
 	}
 	head := headLength(k)
 	c["head_dim"] = head
-	if n, ok := k.count(".attention.value_length"); ok && n != head {
+	if n, ok := k.count(".attention.value_length"); ok && n != head && !family.latent {
 		k.fail(pack.ErrUnsupported, "head size %d of keys differs from head size %d of values", head, n)
 	}
+}
+
+// epsilon sets that of the norms.
+func epsilon(k *keys, family *family, c map[string]any) {
 	key, name := ".attention.layer_norm_rms_epsilon", "rms_norm_eps"
 	if family.layerNorm {
 		key, name = ".attention.layer_norm_epsilon", family.eps
@@ -120,7 +127,8 @@ func oldFactor(k *keys) string {
 
 // refuseOtherRope refuses keys that llama.cpp computes rotary embeddings with and config.json has not.
 func refuseOtherRope(k *keys, family *family) {
-	if n, ok := k.count(".rope.dimension_count"); ok && !family.partial && n != headLength(k) {
+	if n, ok := k.count(".rope.dimension_count"); ok && !family.partial && !family.latent &&
+		n != headLength(k) {
 		k.fail(pack.ErrUnsupported, "key %q is %d; in architecture %s whole heads of %d values rotate",
 			k.name(".rope.dimension_count"), n, family.arch, headLength(k))
 	}
@@ -143,6 +151,20 @@ func refuseOtherRope(k *keys, family *family) {
 	if ok && family.local != nil && !family.bases && swa != base {
 		k.fail(pack.ErrUnsupported, "key %q is %v and differs from %q", k.name(".rope.freq_base_swa"), swa,
 			k.name(".rope.freq_base"))
+	}
+}
+
+// refuseOtherAttention refuses keys by which attention is not causal, or heads have other sizes in blocks with a
+// window.
+func refuseOtherAttention(k *keys, family *family) {
+	if !k.flag(".attention.causal", true) {
+		k.fail(pack.ErrUnsupported, "key %q is false", k.name(".attention.causal"))
+	}
+	for _, key := range []string{".attention.key_length_swa", ".attention.value_length_swa",
+		".rope.dimension_count_swa"} {
+		if n, ok := k.count(key); ok && family.local != nil && n != headLength(k) {
+			k.fail(pack.ErrUnsupported, "key %q is %d, must be the %d of other blocks", k.name(key), n, headLength(k))
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func windowed(k *keys, c map[string]any) {
 	v, there := k.get(windowPattern)
 	if v.Kind == gguf.Array {
 		local, ok := v.Bools()
-		if layers := k.must(".block_count"); !ok || int64(len(local)) != layers {
+		if layers := k.layers(); !ok || int64(len(local)) != layers {
 			k.fail(pack.ErrCorrupt, "key %q: an array must have a boolean for each of %d blocks", k.name(windowPattern),
 				layers)
 		}
@@ -67,7 +67,7 @@ func olmo3Config(_ *File, k *keys, c map[string]any) { windowed(k, c) }
 func exaone4Config(f *File, k *keys, c map[string]any) {
 	f.frequencies(k, c)
 	c["sliding_window"] = nil
-	if k.must(".block_count") == exaoneWindowed {
+	if k.layers() == exaoneWindowed {
 		windowed(k, c)
 	}
 }
@@ -101,5 +101,21 @@ func nemotronConfig(f *File, _ *keys, c map[string]any) {
 func olmoConfig(_ *File, k *keys, c map[string]any) {
 	if n, ok := k.number(clampQKV); ok && n > 0 {
 		c["clip_qkv"] = n
+	}
+}
+
+// gpt2Config: positions are learned, and keys of rotations say nothing.
+func gpt2Config(_ *File, _ *keys, c map[string]any) {
+	c["n_inner"] = c["intermediate_size"]
+	for _, name := range []string{"intermediate_size", "rope_theta", "rope_scaling"} {
+		delete(c, name)
+	}
+}
+
+// apertusConfig: without a scaling, config.json must say so, as the family's default is that of Llama 3.
+func apertusConfig(f *File, k *keys, c map[string]any) {
+	llamaConfig(f, k, c)
+	if c["rope_scaling"] == nil {
+		c["rope_scaling"] = map[string]any{"rope_type": "default"}
 	}
 }

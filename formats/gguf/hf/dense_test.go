@@ -3,6 +3,7 @@ package hf_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,13 @@ func TestDenseKeys(t *testing.T) {
 			".rope.scaling.yarn_attn_factor":        gguf.FloatValue(1.2079442),
 			".rope.scaling.original_context_length": gguf.U32Value(4096)}, nil,
 			func(d *model.Description) any { return d.Rope.Yarn.Attention }, "0"},
+		{"gpt2", map[string]gguf.Value{".attention.head_count_kv": gguf.U32Value(4)}, nil,
+			func(d *model.Description) any {
+				return fmt.Sprint(d.Activation, d.Intermediate, d.MaxPositions, d.Positions, d.Blocks[5].Up.Weight)
+			}, "gelu_tanh96 16384transformer.wpe.weighttransformer.h.5.mlp.c_fc.weight"},
+		{"apertus", nil, []string{"blk.0.attn_q.bias"}, func(d *model.Description) any {
+			return fmt.Sprint(d.Activation, d.Blocks[5].ActParams.Eps, d.Rope.Factor, d.Blocks[0].O.Bias)
+		}, "xielumodel.layers.5.mlp.act_fn.eps0model.layers.0.self_attn.o_proj.bias"},
 		{"seed_oss", map[string]gguf.Value{".rope.scale_linear": gguf.FloatValue(8)}, nil,
 			func(d *model.Description) any { return d.Rope.Linear }, "8"},
 	} {
@@ -110,6 +118,44 @@ func TestDenseKeys(t *testing.T) {
 		if got := fmt.Sprint(c.of(d)); got != c.want {
 			t.Errorf("%s, %v: %s, want %s", c.arch, c.change, got, c.want)
 		}
+	}
+}
+
+// xielu are the keys of an Apertus's activations, with one number for all blocks but in the last key.
+func xielu(eps []float32) []gguf.KV {
+	one := func(key string, x float32) gguf.KV { return gguf.KV{Key: "xielu." + key, Value: gguf.FloatValue(x)} }
+	return []gguf.KV{one("alpha_p", 0.25), one("alpha_n", -1), one("beta", 0.5),
+		{Key: "xielu.eps", Value: gguf.FloatsValue(eps)}}
+}
+
+// TestXIELU: parameters of activations become tensors of the checkpoint.
+func TestXIELU(t *testing.T) {
+	list, err := fileOf(keysOf("apertus", xielu([]float32{1, 2, 3, 4, 5, 6})...), nil).List()
+	if err != nil || len(list) != 25 {
+		t.Fatalf("%d tensors, %v", len(list), err)
+	}
+	for at, want := range map[int]string{
+		1: "model.layers.0.mlp.act_fn.alpha_p [1] [0.25]", 7: "model.layers.0.mlp.act_fn.alpha_n [1] [-1]",
+		18: "model.layers.5.mlp.act_fn.beta [] [0.5]", 24: "model.layers.5.mlp.act_fn.eps [] [6]",
+	} {
+		if got := fmt.Sprintln(list[at].Name, list[at].Shape(), list[at].Numbers); got != want+"\n" {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestRowsOfGPT2: linear layers of a GGUF are not transposed, and have other names than in other checkpoints.
+func TestRowsOfGPT2(t *testing.T) {
+	f := fileOf(changedKeys("gpt2", map[string]gguf.Value{".attention.head_count_kv": gguf.U32Value(4)}), nil,
+		"position_embd.weight", "output_norm.bias", "blk.0.attn_qkv.weight", "blk.0.ffn_down.bias")
+	list, err := f.List()
+	var names []string
+	for _, x := range list {
+		names = append(names, x.Name)
+	}
+	want := []string{"h.0.attn.qkv_proj.weight", "h.0.mlp.fc_out.bias", "ln_f.bias", "wpe.weight", "wte.weight"}
+	if err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v", names, err)
 	}
 }
 
@@ -143,11 +189,22 @@ func TestRefusedDense(t *testing.T) {
 			".rope.scaling.alpha": gguf.FloatValue(1000)}), nil),
 		`"seed_oss.rope.scaling.attn_factor" is 2`: fileOf(changedKeys("seed_oss", map[string]gguf.Value{
 			".rope.scaling.attn_factor": gguf.FloatValue(2)}), nil),
+		`"llama.attention.causal" is false`: fileOf(changedKeys("llama", map[string]gguf.Value{
+			".attention.causal": gguf.BoolValue(false)}), nil),
+		`"olmo2.attention.key_length_swa" is 8`: fileOf(changedKeys("olmo2", map[string]gguf.Value{
+			".attention.key_length_swa": gguf.U32Value(8)}), nil),
+		`"gemma3.rope.dimension_count_swa" is 8`: fileOf(changedKeys("gemma3", map[string]gguf.Value{
+			".rope.dimension_count_swa": gguf.U32Value(8)}), nil),
 		`"olmo2.rope.freq_base_swa" is 77`: fileOf(changedKeys("olmo2", map[string]gguf.Value{
 			".rope.freq_base_swa": gguf.FloatValue(77)}), nil),
 		`yarn without key "qwen2.rope.scaling.factor"`: fileOf(changedKeys("qwen2", map[string]gguf.Value{
 			".rope.scaling.type":                    gguf.TextValue("yarn"),
 			".rope.scaling.original_context_length": gguf.U32Value(4096)}), nil),
+		`"xielu.alpha_p" must have a number for each of 6 blocks`: fileOf(keysOf("apertus"), nil),
+		`"xielu.eps" must have a number for each of 6 blocks`: fileOf(keysOf("apertus", xielu([]float32{1, 2})...),
+			nil),
+		`"xielu.eps": number 2 is NaN`: fileOf(keysOf("apertus",
+			xielu([]float32{1, 2, float32(math.NaN()), 3, 4, 5})...), nil),
 		`unexpected tensor "blk.0.attn_output.bias" for architecture glm4`: fileOf(keysOf("glm4"), nil,
 			"blk.0.attn_output.bias"),
 		`unexpected tensor "blk.0.attn_q.bias" for architecture olmo2`: fileOf(keysOf("olmo2"), nil,

@@ -5,32 +5,68 @@ import "github.com/lowpack/lowpack/pack"
 // config.json fields of mixtures of experts. llama.cpp has no key for the normalization of expert weights: each
 // architecture has its own rule.
 
-// mixture sets the number of experts and of experts per token.
-func mixture(k *keys, c map[string]any, count string) {
-	c[count], c["num_experts_per_tok"] = k.must(".expert_count"), k.must(".expert_used_count")
-}
-
 func mixtralConfig(f *File, k *keys, c map[string]any) {
 	llamaConfig(f, k, c)
-	mixture(k, c, "num_local_experts")
+	mixtureOf(k, c, "num_local_experts")
 }
 
 func qwen3moeConfig(f *File, k *keys, c map[string]any) {
 	attentionBias(f, k, c)
-	mixture(k, c, "num_experts")
-	c["moe_intermediate_size"], c["norm_topk_prob"] = k.must(".expert_feed_forward_length"), true
+	mixtureOf(k, c, "num_experts")
+	c["moe_intermediate_size"], c["norm_topk_prob"] = k.must(expertWidth), true
 }
 
 func qwen2moeConfig(f *File, k *keys, c map[string]any) {
-	mixture(k, c, "num_experts")
+	mixtureOf(k, c, "num_experts")
 	_, bias := f.Tensors["blk.0.attn_q.bias"]
-	c["moe_intermediate_size"], c["norm_topk_prob"], c["qkv_bias"] = k.must(".expert_feed_forward_length"), false, bias
-	c["shared_expert_intermediate_size"] = k.must(".expert_shared_feed_forward_length")
+	c["moe_intermediate_size"], c["norm_topk_prob"], c["qkv_bias"] = k.must(expertWidth), false, bias
+	c["shared_expert_intermediate_size"] = k.must(sharedWidth)
 }
 
 func olmoeConfig(_ *File, k *keys, c map[string]any) {
-	mixture(k, c, "num_experts")
+	mixtureOf(k, c, "num_experts")
 	c["norm_topk_prob"] = false
+}
+
+func glm4moeConfig(f *File, k *keys, c map[string]any) {
+	keyedRoutes(k, c)
+	c["attention_bias"], c["use_qk_norm"] = f.exists("attn_q.bias"), f.exists("attn_q_norm.weight")
+	c["num_nextn_predict_layers"] = 0 // left out
+}
+
+// minimaxConfig: llama.cpp reads the width of experts from the key of MLPs.
+func minimaxConfig(_ *File, k *keys, c map[string]any) {
+	mixtureOf(k, c, "num_local_experts")
+	k.must(".feed_forward_length")
+}
+
+func dots1Config(f *File, k *keys, c map[string]any) {
+	keyedRoutes(k, c)
+	attentionBias(f, k, c)
+	c["sliding_window"] = nil
+}
+
+// ernieMoEConfig: the shared expert is as wide as some experts; its width, not their number, is what llama.cpp reads.
+func ernieMoEConfig(_ *File, k *keys, c map[string]any) {
+	width := k.must(expertWidth)
+	shared, _ := k.count(sharedWidth)
+	if width == 0 || shared%width != 0 {
+		k.fail(pack.ErrUnsupported, "key %q is %d, no multiple of %d", k.name(sharedWidth), shared, width)
+		return
+	}
+	c["moe_num_experts"], c["moe_k"], c["moe_intermediate_size"] = k.must(expertCount), k.must(expertsUsed), width
+	c["moe_num_shared_experts"], c["moe_layer_interval"], c["moe_layer_end_index"] = shared/width, 1, -1
+	c["moe_layer_start_index"], _ = k.count(leadingDense)
+}
+
+// hunyuanMoEConfig: llama.cpp reads the width of experts from the key of MLPs.
+func hunyuanMoEConfig(f *File, k *keys, c map[string]any) {
+	attentionBias(f, k, c)
+	c["num_experts"], c["moe_topk"] = k.must(expertCount), k.must(expertsUsed)
+	width := k.must(".feed_forward_length")
+	if shared, _ := k.count(sharedWidth); shared != 0 && shared != width {
+		k.fail(pack.ErrUnsupported, "key %q is %d, must be the %d of experts", k.name(sharedWidth), shared, width)
+	}
 }
 
 var graniteScales = map[string]string{
@@ -54,15 +90,15 @@ func graniteConfig(f *File, k *keys, c map[string]any) {
 
 func granitemoeConfig(f *File, k *keys, c map[string]any) {
 	graniteConfig(f, k, c)
-	mixture(k, c, "num_local_experts")
+	mixtureOf(k, c, "num_local_experts")
 }
 
 // gptossConfig: every other layer has a sliding window. Published gpt-oss models do not round the ends of YaRN's ramp
 // to whole pairs; llama.cpp rounds them and has no key for it. TruncateKey, lowpack's own, marks a model that does
 // round.
 func gptossConfig(_ *File, k *keys, c map[string]any) {
-	mixture(k, c, "num_local_experts")
-	c["intermediate_size"] = k.must(".expert_feed_forward_length")
+	mixtureOf(k, c, "num_local_experts")
+	c["intermediate_size"] = k.must(expertWidth)
 	c["sliding_window"] = k.must(".attention.sliding_window")
 	if period, ok := k.count(".attention.sliding_window_pattern"); ok && period != 2 {
 		k.fail(pack.ErrUnsupported, "key %q is %d, must be 2", k.name(".attention.sliding_window_pattern"), period)

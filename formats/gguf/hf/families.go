@@ -12,7 +12,7 @@ type family struct {
 	arch         string // general.architecture
 	architecture string // in config.json
 	modelType    string
-	only         string // key that only files of this model have, of models with one architecture; "" = the others
+	when         func(k *keys) bool // which files are of this model, of models with one architecture; nil = the others
 	activation   string
 	computes     model.Activation // "" = that of activation
 	actKey       string           // key of the activation in config.json
@@ -21,8 +21,7 @@ type family struct {
 	permuted     bool             // rows of q and k are interleaved pairs, not halves
 	partial      bool             // config.json says which share of a head rotates
 	plusOne      bool             // norms are stored as 1 + w
-	experts      bool             // mixture of experts
-	normalizes   bool             // weights of the chosen experts sum to 1
+	experts      *mixture         // nil = no experts
 	biases       biases           // of linear layers that llama.cpp reads
 	head         head             // what llama.cpp knows of output.weight
 	square       bool             // heads share the embedding length, whatever attention.key_length is
@@ -31,12 +30,17 @@ type family struct {
 	rope         []string         // tensors with factors of the rotary embedding
 	keys         []string         // further keys
 	// block tensors with other names than blockNames, and outer ones; with .weight or .bias, complete names; "" = none
-	names map[string]string
-	local layers // blocks with a sliding window
-	bases bool   // these may have a base of rotations of their own
-	still layers // blocks that do not rotate
-	more  func(f *File, k *keys, c map[string]any)
-	fits  func(d *model.Description) error // further demands of llama.cpp
+	names  map[string]string
+	local  layers // blocks with a sliding window
+	bases  bool   // these may have a base of rotations of their own
+	latent bool   // multi-head latent attention
+	xielu  bool   // keys have the parameters of activations, which are tensors of a checkpoint
+	blocks string // prefix of the blocks' tensors in checkpoints; "" = usualBlocks
+	still  layers // blocks that do not rotate
+	// a key may give windows to other blocks than local; then the others do not rotate, in architectures with still
+	patterned bool
+	more      func(f *File, k *keys, c map[string]any)
+	fits      func(d *model.Description) error // further demands of llama.cpp
 }
 
 // layers selects blocks of a model; nil = none of them.
@@ -49,7 +53,11 @@ const (
 	anyBias biases = iota
 	noBias
 	qkvBias
+	attentionBiases // and the output of attention
 )
+
+// usualBlocks is the prefix of the tensors of blocks in most checkpoints.
+const usualBlocks = "model.layers."
 
 // head is what llama.cpp knows of output.weight.
 type head int
@@ -68,7 +76,7 @@ var families = []family{
 	{arch: "llama", architecture: "LlamaForCausalLM", modelType: "llama", activation: "silu", permuted: true,
 		scales: true, rope: []string{ropeFreqs}, more: llamaConfig},
 	{arch: "llama", architecture: "MixtralForCausalLM", modelType: "mixtral", activation: "silu", permuted: true,
-		experts: true, normalizes: true, scales: true, alone: true, names: mixtralNames, rope: []string{ropeFreqs},
+		experts: &mixture{normalizes: true}, scales: true, alone: true, names: mixtralNames, rope: []string{ropeFreqs},
 		more: mixtralConfig},
 	{arch: "qwen2", architecture: "Qwen2ForCausalLM", modelType: "qwen2", activation: "silu"},
 	{arch: "qwen3", architecture: "Qwen3ForCausalLM", modelType: "qwen3", activation: "silu", scales: true,
@@ -86,20 +94,43 @@ var families = []family{
 	{arch: "minicpm", architecture: "MiniCPMForCausalLM", modelType: "minicpm", activation: "silu", permuted: true,
 		keys: []string{embeddingScale, residualScale, logitScale}, rope: []string{ropeFreqs, ropeLong, ropeShort},
 		more: minicpmConfig},
-	{arch: "qwen2moe", architecture: "Qwen2MoeForCausalLM", modelType: "qwen2_moe", activation: "silu", experts: true,
-		head: ownHead, alone: true, names: qwenExpertNames, more: qwen2moeConfig},
-	{arch: "qwen3moe", architecture: "Qwen3MoeForCausalLM", modelType: "qwen3_moe", activation: "silu", experts: true,
-		normalizes: true, alone: true, names: qwenExpertNames, more: qwen3moeConfig},
-	{arch: "olmoe", architecture: "OlmoeForCausalLM", modelType: "olmoe", activation: "silu", experts: true,
+	{arch: "qwen2moe", architecture: "Qwen2MoeForCausalLM", modelType: "qwen2_moe", activation: "silu",
+		experts: &mixture{}, head: ownHead, alone: true, names: qwenExpertNames, more: qwen2moeConfig},
+	{arch: "qwen3moe", architecture: "Qwen3MoeForCausalLM", modelType: "qwen3_moe", activation: "silu",
+		experts: &mixture{normalizes: true}, alone: true, names: qwenExpertNames, more: qwen3moeConfig},
+	{arch: "olmoe", architecture: "OlmoeForCausalLM", modelType: "olmoe", activation: "silu", experts: &mixture{},
 		head: ownHead, alone: true, names: qwenExpertNames, more: olmoeConfig},
 	{arch: "granite", architecture: "GraniteForCausalLM", modelType: "granite", activation: "silu", permuted: true,
 		keys: graniteKeys, more: graniteConfig},
 	{arch: "granitemoe", architecture: "GraniteMoeForCausalLM", modelType: "granitemoe", activation: "silu",
-		permuted: true, experts: true, normalizes: true, alone: true, names: graniteExpertNames, keys: graniteKeys,
+		permuted: true, experts: &mixture{normalizes: true}, alone: true, names: graniteExpertNames, keys: graniteKeys,
 		more: granitemoeConfig},
 	{arch: "gpt-oss", architecture: "GptOssForCausalLM", modelType: "gpt_oss", activation: "silu",
-		computes: model.ClampedSwiGLU, experts: true, normalizes: true, head: ownHead, alone: true, names: gptossNames,
-		keys: []string{slidingWindow}, local: allBut(2), more: gptossConfig, fits: clampedAsGptOss},
+		computes: model.ClampedSwiGLU, experts: &mixture{normalizes: true}, head: ownHead, alone: true,
+		names: gptossNames, keys: []string{slidingWindow}, local: allBut(2), more: gptossConfig,
+		fits: clampedAsGptOss},
+	{arch: "glm4moe", architecture: "Glm4MoeForCausalLM", modelType: "glm4_moe", activation: "silu", partial: true,
+		experts: &mixture{score: model.Sigmoid, keyed: true, silent: true, leading: true, counted: true}, alone: true,
+		biases: qkvBias, names: glm4moeNames, more: glm4moeConfig},
+	{arch: "deepseek2", architecture: "DeepseekV3ForCausalLM", modelType: "deepseek_v3", when: scored(model.Sigmoid),
+		activation: "silu", experts: &mixture{score: model.Sigmoid, keyed: true, leading: true, counted: true},
+		alone: true, biases: noBias, latent: true, names: deepseek3Names, keys: latentKeys, more: deepseek3Config,
+		fits: fitsLatent},
+	{arch: "deepseek2", architecture: "DeepseekV2ForCausalLM", modelType: "deepseek_v2", activation: "silu",
+		experts: &mixture{keyed: true, silent: true, leading: true, counted: true}, alone: true, biases: noBias,
+		latent: true, names: deepseek2Names, keys: latentKeys, more: deepseek2Config, fits: fitsLatent},
+	{arch: "dots1", architecture: "Dots1ForCausalLM", modelType: "dots1", activation: "silu",
+		experts: &mixture{score: model.Sigmoid, keyed: true, leading: true, counted: true}, alone: true,
+		biases: qkvBias, head: ownHead, names: deepseekExpertNames, more: dots1Config, fits: ownKeys},
+	{arch: "minimax-m2", architecture: "MiniMaxM2ForCausalLM", modelType: "minimax_m2", activation: "silu",
+		partial: true, experts: &mixture{score: model.Sigmoid, normalizes: true}, alone: true, biases: noBias,
+		head: ownHead, names: minimaxNames, more: minimaxConfig},
+	{arch: "ernie4_5-moe", architecture: "Ernie4_5_MoeForCausalLM", modelType: "ernie4_5_moe", activation: "silu",
+		experts: &mixture{normalizes: true, leading: true, counted: true, every: true}, alone: true, biases: noBias,
+		names: ernieExpertNames, more: ernieMoEConfig},
+	{arch: "hunyuan-moe", architecture: "HunYuanMoEV1ForCausalLM", modelType: "hunyuan_v1_moe", activation: "silu",
+		experts: &mixture{normalizes: true, counted: true}, alone: true, biases: qkvBias, names: hunyuanExpertNames,
+		more: hunyuanMoEConfig},
 	{arch: "bitnet", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "silu", scales: true,
 		head: tiedHead},
 	{arch: "bitnet-b1.58", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2",
@@ -107,16 +138,18 @@ var families = []family{
 	{arch: "bitnet-25", architecture: "BitNetForCausalLM", modelType: "bitnet", activation: "relu2", head: tiedHead},
 	{arch: "smollm3", architecture: "SmolLM3ForCausalLM", modelType: "smollm3", activation: "silu", permuted: true,
 		alone: true, biases: noBias, still: every(4), more: smollm3Config},
-	{arch: "olmo2", architecture: "Olmo3ForCausalLM", modelType: "olmo3", only: slidingWindow, activation: "silu",
-		alone: true, biases: noBias, head: ownHead, square: true, names: onlyPostNormNames,
-		keys: []string{slidingWindow, windowPattern}, local: allBut(4), more: olmo3Config, fits: oneBase},
+	{arch: "olmo2", architecture: "Olmo3ForCausalLM", modelType: "olmo3", when: given(slidingWindow),
+		activation: "silu", alone: true, biases: noBias, head: ownHead, square: true, names: onlyPostNormNames,
+		keys: []string{slidingWindow, windowPattern}, local: allBut(4), patterned: true,
+		more: olmo3Config, fits: oneBase},
 	{arch: "olmo2", architecture: "Olmo2ForCausalLM", modelType: "olmo2", activation: "silu", alone: true,
 		biases: noBias, head: ownHead, square: true, names: onlyPostNormNames},
 	{arch: "seed_oss", architecture: "SeedOssForCausalLM", modelType: "seed_oss", activation: "silu", alone: true,
 		biases: qkvBias, names: afterNames, more: biasKey("attention_bias")},
 	{arch: "exaone4", architecture: "Exaone4ForCausalLM", modelType: "exaone4", activation: "silu", alone: true,
 		biases: noBias, square: true, names: onlyPostNormNames, keys: []string{slidingWindow, windowPattern},
-		rope: []string{ropeFreqs}, local: exaoneWindows, still: exaoneStill, more: exaone4Config},
+		rope: []string{ropeFreqs}, local: exaoneWindows, still: exaoneStill, patterned: true,
+		more: exaone4Config},
 	{arch: "hunyuan-dense", architecture: "HunYuanDenseV1ForCausalLM", modelType: "hunyuan_v1_dense",
 		activation: "silu", alone: true, biases: noBias, names: hunyuanNames},
 	{arch: "arcee", architecture: "ArceeForCausalLM", modelType: "arcee", activation: "relu2", permuted: true,
@@ -133,7 +166,7 @@ var families = []family{
 	{arch: "cohere2", architecture: "Cohere2ForCausalLM", modelType: "cohere2", activation: "silu", layerNorm: true,
 		eps: "layer_norm_eps", alone: true, biases: noBias, head: tiedHead, square: true, names: oneNormNames,
 		keys: []string{slidingWindow, windowPattern, logitScale}, local: allBut(4), still: every(4),
-		more: cohere2Config},
+		patterned: true, more: cohere2Config},
 	{arch: "starcoder2", architecture: "Starcoder2ForCausalLM", modelType: "starcoder2",
 		activation: "gelu_pytorch_tanh", layerNorm: true, eps: "norm_epsilon", alone: true, square: true,
 		names: starcoder2Names, fits: allBiased},
@@ -145,6 +178,12 @@ var families = []family{
 		more: nemotronConfig},
 	{arch: "olmo", architecture: "OlmoForCausalLM", modelType: "olmo", activation: "silu", layerNorm: true,
 		permuted: true, alone: true, biases: noBias, square: true, keys: []string{clampQKV}, more: olmoConfig},
+	{arch: "gpt2", architecture: "GPT2LMHeadModel", modelType: "gpt2", activation: "gelu_new",
+		actKey: "activation_function", layerNorm: true, eps: "layer_norm_epsilon", alone: true, square: true,
+		blocks: "h.", names: gpt2Names, still: every(1), more: gpt2Config, fits: usualScores},
+	{arch: "apertus", architecture: "ApertusForCausalLM", modelType: "apertus", activation: "xielu", alone: true,
+		biases: attentionBiases, head: ownHead, names: apertusNames, rope: []string{ropeFreqs}, xielu: true,
+		more: apertusConfig},
 	{arch: "phi2", architecture: "PhiForCausalLM", modelType: "phi", activation: "gelu_new", layerNorm: true,
 		eps: "layer_norm_eps", alone: true, partial: true, head: ownHead, square: true, names: phiNames},
 }

@@ -56,25 +56,33 @@ func (f *File) family() (*family, error) {
 		}
 	}
 	known, k := false, &keys{h: f.Keys, arch: arch}
-	experts, _ := k.count(".expert_count")
+	experts, _ := k.count(expertCount)
 	for i := range families {
 		x := &families[i]
 		if x.arch != arch {
 			continue
 		}
 		known = true
-		n, _ := k.count(x.only)
+		found := (x.experts != nil) == (experts > 0) && (x.when == nil || x.when(k))
 		if k.err != nil {
 			return nil, k.err
 		}
-		if x.experts == (experts > 0) && (x.only == "" || n > 0) {
+		if found {
 			return x, nil
 		}
 	}
 	if known {
 		return nil, fmt.Errorf("%w: key %q is %d: no known model of architecture %s has that", pack.ErrUnsupported,
-			arch+".expert_count", experts, arch)
+			arch+expertCount, experts, arch)
 	}
 	return nil, fmt.Errorf("%w: general.architecture is %q; supported are %s", pack.ErrUnsupported, arch,
 		architectures())
+}
+
+// given selects files in which a key is a positive number.
+func given(key string) func(k *keys) bool {
+	return func(k *keys) bool {
+		n, _ := k.count(key)
+		return n > 0
+	}
 }

@@ -64,6 +64,16 @@ func (k *keys) must(key string) int64 {
 	return n
 }
 
+// layers returns the number of blocks, without those behind them that predict further tokens.
+func (k *keys) layers() int64 {
+	n := k.must(".block_count")
+	more, _ := k.count(".nextn_predict_layers")
+	if more >= n && more > 0 {
+		k.fail(pack.ErrCorrupt, "key %q is %d, of %d blocks", k.name(".nextn_predict_layers"), more, n)
+	}
+	return n - more
+}
+
 // number reads a finite number of any kind.
 func (k *keys) number(key string) (decimal, bool) {
 	v, there := k.get(key)

@@ -26,7 +26,7 @@ func minicpmConfig(f *File, k *keys, c map[string]any) {
 		}
 	}
 	c["scale_emb"] = scales[0]
-	c["scale_depth"] = scaleDepth(float32(scales[1]), float64(k.must(".block_count")))
+	c["scale_depth"] = scaleDepth(float32(scales[1]), float64(k.layers()))
 	hidden := float64(k.must(".embedding_length"))
 	base := math.Round(hidden / float64(scales[2]))
 	if base < 1 || float32(hidden/base) != float32(scales[2]) {
@@ -39,10 +39,15 @@ func minicpmConfig(f *File, k *keys, c map[string]any) {
 
 // scaleDepth returns the shortest decimal scale_depth that gives the residual scale.
 func scaleDepth(scale float32, layers float64) float64 {
-	exact := float64(scale) * math.Sqrt(layers)
+	return shortest(float64(scale)*math.Sqrt(layers),
+		func(x float64) bool { return float32(x/math.Sqrt(layers)) == scale })
+}
+
+// shortest returns the decimal of fewest digits near exact that is as good; exact if none is.
+func shortest(exact float64, good func(x float64) bool) float64 {
 	for digits := 1; digits < 17; digits++ {
 		short, err := strconv.ParseFloat(strconv.FormatFloat(exact, 'g', digits, 64), 64)
-		if err == nil && float32(short/math.Sqrt(layers)) == scale {
+		if err == nil && good(short) {
 			return short
 		}
 	}

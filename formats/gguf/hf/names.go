@@ -1,5 +1,7 @@
 package hf
 
+import "maps"
+
 // blockNames maps the tensors of a block, GGUF to Hugging Face.
 var blockNames = map[string]string{
 	"attn_norm":     "input_layernorm",
@@ -39,6 +41,13 @@ var (
 		"ffn_up_exps":   "block_sparse_moe.experts.w3",
 		"ffn_down_exps": "block_sparse_moe.experts.w2",
 	}
+	minimaxNames = map[string]string{
+		"ffn_gate_inp":     "block_sparse_moe.gate",
+		"ffn_gate_exps":    "block_sparse_moe.experts.w1",
+		"ffn_up_exps":      "block_sparse_moe.experts.w3",
+		"ffn_down_exps":    "block_sparse_moe.experts.w2",
+		"exp_probs_b.bias": "block_sparse_moe.e_score_correction_bias",
+	}
 	// In checkpoints of these two, gate and up are one tensor.
 	graniteExpertNames = map[string]string{
 		"ffn_gate_inp":  "block_sparse_moe.router.layer",
@@ -58,6 +67,48 @@ var (
 		"ffn_down_exps.bias":  "mlp.experts.down_proj_bias",
 	}
 )
+
+// Names of experts as in DeepSeek, with other names of the router, its bias and the shared expert.
+var (
+	deepseekExpertNames = withExperts("mlp.gate", "mlp.gate.e_score_correction_bias", "mlp.shared_experts", nil)
+	glm4moeNames        = withExperts("mlp.gate", "mlp.gate.e_score_correction_bias", "mlp.shared_experts", afterNames)
+	ernieExpertNames    = withExperts("mlp.gate", "mlp.moe_statics.e_score_correction_bias", "mlp.shared_experts", nil)
+	hunyuanExpertNames  = withExperts("mlp.gate.wg", "", "mlp.shared_mlp", hunyuanNames)
+	deepseek3Names      = withExperts("mlp.gate", "mlp.gate.e_score_correction_bias", "mlp.shared_experts", latentNames)
+	deepseek2Names      = withExperts("mlp.gate", "", "mlp.shared_experts", latentNames)
+)
+
+// latentNames: multi-head latent attention.
+var latentNames = map[string]string{
+	"attn_k":         "",
+	"attn_v":         "",
+	"attn_q_norm":    "",
+	"attn_k_norm":    "",
+	"attn_q_a":       "self_attn.q_a_proj",
+	"attn_q_a_norm":  "self_attn.q_a_layernorm",
+	"attn_q_b":       "self_attn.q_b_proj",
+	"attn_kv_a_mqa":  "self_attn.kv_a_proj_with_mqa",
+	"attn_kv_a_norm": "self_attn.kv_a_layernorm",
+	LatentKV:         "self_attn.kv_b_proj",
+}
+
+// withExperts adds the names of experts to others. An empty bias means that none takes part in the choice.
+func withExperts(router, bias, shared string, others map[string]string) map[string]string {
+	names := map[string]string{
+		"ffn_gate_inp":   router,
+		"ffn_gate_exps":  "mlp.experts.gate_proj",
+		"ffn_up_exps":    "mlp.experts.up_proj",
+		"ffn_down_exps":  "mlp.experts.down_proj",
+		"ffn_gate_shexp": shared + ".gate_proj",
+		"ffn_up_shexp":   shared + ".up_proj",
+		"ffn_down_shexp": shared + ".down_proj",
+	}
+	if bias != "" {
+		names["exp_probs_b.bias"] = bias
+	}
+	maps.Copy(names, others)
+	return names
+}
 
 // postNormNames: blocks with norms after attention and MLP, too.
 var postNormNames = map[string]string{
@@ -99,6 +150,30 @@ var (
 		"ffn_down":    "mlp.fc2",
 	}
 )
+
+// gpt2Names: linear layers are not transposed, as they are in other checkpoints.
+var gpt2Names = map[string]string{
+	"token_embd":    "wte",
+	"position_embd": "wpe",
+	"output_norm":   "ln_f",
+	"attn_norm":     "ln_1",
+	"attn_qkv":      "attn.qkv_proj",
+	"attn_output":   "attn.out_proj",
+	"attn_q":        "",
+	"attn_k":        "",
+	"attn_v":        "",
+	"ffn_norm":      "ln_2",
+	"ffn_gate":      "",
+	"ffn_up":        "mlp.fc_in",
+	"ffn_down":      "mlp.fc_out",
+}
+
+// apertusNames: an MLP without a gate.
+var apertusNames = map[string]string{
+	"attn_norm": "attention_layernorm",
+	"ffn_norm":  "feedforward_layernorm",
+	"ffn_gate":  "",
+}
 
 // outerNames maps the tensors outside of blocks.
 var outerNames = map[string]string{

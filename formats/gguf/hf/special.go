@@ -71,7 +71,7 @@ func gemmaWindow(k *keys, c map[string]any, usual int64) int64 {
 // hidden/heads.
 func queryScale(k *keys, c map[string]any, largest int64) {
 	scale := k.must(".attention.key_length")
-	if heads := k.must(".attention.head_count"); k.must(".block_count") == largest && heads > 0 {
+	if heads := k.must(".attention.head_count"); k.layers() == largest && heads > 0 {
 		scale = k.must(".embedding_length") / heads
 	}
 	c["query_pre_attn_scalar"] = scale

@@ -17,8 +17,7 @@ type Architecture struct {
 	PlusOne    bool             // norms are stored as 1 + w
 	Scales     bool             // .scale tensors apply to all matrices of blocks
 	Alone      bool             // not compared with the llama.cpp of other programs
-	Experts    bool             // all blocks are mixtures of experts
-	Normalizes bool             // weights of the chosen experts sum to 1
+	Experts    bool             // blocks are mixtures of experts
 	Keys       []string         // keys of its own, after the name of the architecture
 
 	family *family
@@ -26,7 +25,8 @@ type Architecture struct {
 
 // otherFamilies maps families of package model to the model_type of another one that is stored in the same way, or to
 // their own.
-var otherFamilies = map[string]string{"mistral": "llama", "bitnet-1bitllm": "bitnet", "hunyuan": "hunyuan_v1_dense"}
+var otherFamilies = map[string]string{"mistral": "llama", "bitnet-1bitllm": "bitnet", "hunyuan": "hunyuan_v1_dense",
+	"hunyuan_moe": "hunyuan_v1_moe"}
 
 // ArchitectureOf returns the architecture of a family of package model, or the one of a name of its own.
 func ArchitectureOf(name string) (Architecture, error) {
@@ -42,21 +42,23 @@ func ArchitectureOf(name string) (Architecture, error) {
 	f := &families[at]
 	return Architecture{
 		Name: f.arch, Activation: cmp.Or(f.computes, activations[f.activation]), PlusOne: f.plusOne, Scales: f.scales,
-		Alone: f.alone, Experts: f.experts, Normalizes: f.normalizes, Keys: f.keys, family: f,
+		Alone: f.alone, Experts: f.experts != nil, Keys: f.keys, family: f,
 	}, nil
 }
 
-// otherNames maps modules of the first BitNet that later ones name differently.
-var otherNames = map[string]string{"self_attn.inner_attn_ln": "attn_sub_norm", "mlp.ffn_layernorm": "ffn_sub_norm"}
+// otherNames maps modules of the first BitNet that later ones name differently, and those of GPT-2 that are transposed.
+var otherNames = map[string]string{"self_attn.inner_attn_ln": "attn_sub_norm", "mlp.ffn_layernorm": "ffn_sub_norm",
+	"attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
 
 // Store returns the stored name of a checkpoint tensor and the number of heads in which its rows are permuted, 0 = not
 // permuted.
 func (a Architecture) Store(tensor string, heads, kvHeads int) (name string, permuted int, err error) {
+	tensor = strings.TrimPrefix(tensor, "transformer.") // of GPT-2; checkpoints have it or not
 	dot := strings.LastIndexByte(tensor, '.')
 	if part := a.family.part(outerNames, tensor[:max(dot, 0)]); part != "" && a.family.has(part, tensor[dot:]) {
 		return part + tensor[dot:], 0, nil
 	}
-	rest, ok := strings.CutPrefix(tensor, "model.layers.")
+	rest, ok := strings.CutPrefix(tensor, cmp.Or(a.family.blocks, usualBlocks))
 	number, rest, ok2 := strings.Cut(rest, ".")
 	for part, whole := range a.family.names {
 		if whole == rest {
@@ -99,10 +101,10 @@ func (f *family) has(part, end string) bool {
 		return end == ".weight" || end == ".bias" && f.layerNorm
 	case end != ".bias" || f.biases == anyBias || strings.HasSuffix(part, "_norm"):
 		return true
-	case f.biases == qkvBias:
-		return part == "attn_q" || part == "attn_k" || part == "attn_v"
+	case part == "attn_q" || part == "attn_k" || part == "attn_v":
+		return f.biases != noBias
 	}
-	return false
+	return part == "attn_output" && f.biases == attentionBiases
 }
 
 func (a Architecture) heads(part string, heads, kvHeads int) int {

@@ -1,9 +1,11 @@
 package hf
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lowpack/lowpack/formats/gguf"
@@ -17,6 +19,11 @@ type Tensor struct {
 	Heads int              // > 0: rows are permuted within this many heads, see Row
 	Less  float32          // subtracted from the stored values
 	Scale *gguf.TensorInfo // tensor whose only element multiplies the stored values; nil = none
+	// Values of latent attention, [heads, values, rank], where From has its keys, [heads, rank, keys]; nil in other
+	// tensors. The checkpoint has both in one tensor, [heads·(keys + values), rank].
+	Values *gguf.TensorInfo
+	// Numbers are the elements where keys have them, and From is of no tensor; nil in others.
+	Numbers []float32
 }
 
 // Row returns the stored row of checkpoint row m. The permutation interleaves the halves of a head.
@@ -39,11 +46,22 @@ func (f *File) List() ([]Tensor, error) {
 	if k.err != nil {
 		return nil, k.err
 	}
+	layers, blocks := k.layers(), k.must(".block_count")
+	if k.err != nil {
+		return nil, k.err
+	}
 	var list []Tensor
 	for _, name := range slices.Sorted(maps.Keys(f.Tensors)) {
 		t := Tensor{From: f.Tensors[name]}
+		if n, ok := blockOf(name); ok && n >= layers && n < blocks { // it predicts further tokens
+			continue
+		}
+		joined, err := f.latentPart(family, name, &t)
 		var part string
-		switch t.Name, part, err = family.rename(name); {
+		if !joined {
+			t.Name, part, err = family.rename(name)
+		}
+		switch {
 		case err != nil:
 			return nil, err
 		case t.Name == "":
@@ -54,11 +72,26 @@ func (f *File) List() ([]Tensor, error) {
 		}
 		list = append(list, t)
 	}
-	return list, nil
+	if family.xielu {
+		list = append(list, xieluTensors(k)...)
+	}
+	return list, k.err
 }
 
+// blockOf returns the number of the block that a tensor is of; false for other tensors.
+func blockOf(name string) (int64, bool) {
+	rest, ok := strings.CutPrefix(name, "blk.")
+	number, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.ParseInt(number, 10, 64)
+	return n, ok && err == nil
+}
+
+// rowVectors end the names of checkpoint tensors that are matrices of one row, and vectors in GGUF files.
+var rowVectors = []string{"shared_expert_gate.weight", "moe_statics.e_score_correction_bias"}
+
 func (f *File) complete(t *Tensor, family *family, heads int64) error {
-	if n := len(t.From.Shape); n > 2 && !(n == 3 && strings.HasSuffix(t.From.Name, "_exps.weight")) {
+	if n := len(t.From.Shape); n > 2 && t.Values == nil && !(n == 3 && strings.HasSuffix(t.From.Name,
+		"_exps.weight")) {
 		return fmt.Errorf("%w: it has %d dimensions", pack.ErrUnsupported, n)
 	}
 	if family.permuted && heads > 0 {
@@ -67,8 +100,9 @@ func (f *File) complete(t *Tensor, family *family, heads int64) error {
 		}
 		t.Heads = int(heads)
 	}
-	if n := len(t.From.Shape); n == 1 && strings.HasSuffix(t.Name, "shared_expert_gate.weight") {
-		t.From.Shape = []int64{1, t.From.Shape[0]} // a matrix of one row
+	isRow := func(end string) bool { return strings.HasSuffix(t.Name, end) }
+	if len(t.From.Shape) == 1 && slices.ContainsFunc(rowVectors, isRow) {
+		t.From.Shape = []int64{1, t.From.Shape[0]}
 	}
 	if family.plusOne && strings.HasSuffix(t.From.Name, "norm.weight") {
 		t.Less = 1
@@ -94,7 +128,7 @@ func (f *family) rename(name string) (to, part string, err error) {
 	prefix, rest, usual := "", name, outerNames
 	if in, ok := strings.CutPrefix(name, "blk."); ok {
 		number, in, _ := strings.Cut(in, ".")
-		prefix, rest, usual = "model.layers."+number+".", in, blockNames
+		prefix, rest, usual = cmp.Or(f.blocks, usualBlocks)+number+".", in, blockNames
 	}
 	dot := max(strings.LastIndexByte(rest, '.'), 0)
 	part, end := rest[:dot], rest[dot:]
