@@ -34,7 +34,8 @@ const decomposed = "e\u0301a\u0308o\u0302 A\u030A"
 
 // TestInteropPreTokenizers: with a vocabulary of 128,256 tokens, the tokenizer rebuilt from GGUF keys tokenizes as
 // llama.cpp does, under the name of every pre-tokenizer: falcon3, smaug-bpe and dbrx use the pattern of llama-bpe,
-// deepseek-r1-qwen the pattern of qwen2.
+// deepseek-r1-qwen the pattern of qwen2, chatglm-bpe that of glm4, minimax-m2 that of gpt-4o, hunyuan-dense those of
+// deepseek-v3.
 func TestInteropPreTokenizers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "llama")
 	tinymodel.MiniatureWith(t, "llama3-8b", dir, func(o *synth.Options) {
@@ -50,7 +51,8 @@ func TestInteropPreTokenizers(t *testing.T) {
 		t.Fatal(err)
 	}
 	path, _ := exported(t, packedOf(t, dir, packed.Recipe{Quant: "none"}))
-	for _, pre := range []string{"default", "gpt-2", "llama-bpe", "qwen2", "gpt-4o", "tekken", "smollm"} {
+	for _, pre := range []string{"default", "gpt-2", "llama-bpe", "qwen2", "gpt-4o", "tekken", "smollm", "glm4",
+		"hunyuan", "deepseek-v3"} {
 		file := withPre(t, path, pre)
 		_, tokens := llama(t, file, []int{1}, cuts)
 		c, err := checkpoint.Open(file)

@@ -19,8 +19,15 @@ const (
 	contraction   = `(?i:'s|'t|'re|'ve|'m|'ll|'d)?`
 	slashes       = `| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	gpt4oPattern  = upperLower + contraction + `|` + upperFirst + contraction + `|\p{N}{1,3}` + slashes
+	// of DeepSeek-V3: ASCII punctuation in front of letters, letters, other signs, white space
+	signsFirst       = "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+	deepseek3Pattern = signsFirst + `|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*` +
+		`|\s*[\r\n]+|\s+(?!\S)|\s+`
 	tekkenPattern = upperLower + `|` + upperFirst + `|\p{N}` + slashes
 )
+
+// deepseek3Patterns: numbers, Chinese and Japanese apart.
+var deepseek3Patterns = []string{`\p{N}{1,3}`, "[一-龥\u3040-ゟ゠-ヿ]+", deepseek3Pattern}
 
 var preTokenizers = map[string]preTokenizer{
 	"default": {patterns: []string{`[\p{P}\$\+<=>\^~\|]+`,
@@ -35,6 +42,12 @@ var preTokenizers = map[string]preTokenizer{
 	"gpt-4o":           {patterns: []string{gpt4oPattern}},
 	"tekken":           {patterns: []string{tekkenPattern}, wholeWords: true, bos: true},
 	"smollm":           {digits: true},
+	"glm4":             {patterns: []string{llama3Pattern}, wholeWords: true},
+	"chatglm-bpe":      {patterns: []string{llama3Pattern}},
+	"hunyuan":          {patterns: []string{qwen2Pattern}},
+	"minimax-m2":       {patterns: []string{gpt4oPattern}},
+	"deepseek-v3":      {patterns: deepseek3Patterns},
+	"hunyuan-dense":    {patterns: deepseek3Patterns},
 }
 
 func (p preTokenizer) normalizer() any {

@@ -7,7 +7,8 @@ import (
 )
 
 // preOrder lists the names that PreTokenizer returns; of names with equal rules, only the first.
-var preOrder = []string{"llama-bpe", "smaug-bpe", "qwen2", "gpt-4o", "tekken", "smollm", "gpt-2"}
+var preOrder = []string{"llama-bpe", "smaug-bpe", "qwen2", "gpt-4o", "tekken", "smollm", "gpt-2", "hunyuan",
+	"deepseek-v3"}
 
 // PreTokenizer returns llama.cpp's name for the rules of a tokenizer.json; "" = none. It serves vocabularies whose
 // fingerprint is unknown.
