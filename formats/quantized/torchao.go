@@ -88,7 +88,10 @@ func openTorchAO(l *Layer, read Read) (*Matrix, error) {
 // values describes a weight of 8-bit floats.
 func (f *torchao) values(name string, look Lookup, _ Read) (*Values, error) {
 	module, codes := strings.CutSuffix(name, aoCodes)
-	if w, _ := look(name); !codes || w.DType != e4m3 {
+	if !codes {
+		return nil, f.plain(name, look)
+	}
+	if w, _ := look(name); w.DType != e4m3 {
 		return nil, nil
 	}
 	p := &parts{module: module, look: look}

@@ -72,3 +72,27 @@ func (k *keys) aoHeld(class string, said *aoWeight, block [2]int) (of safetensor
 	}
 	return of
 }
+
+// plain fails if the metadata of the weight files describes a tensor that is stored whole as one of another class,
+// whose parts then are missing.
+func (f *torchao) plain(name string, look Lookup) error {
+	if _, stored := look(name); !stored {
+		return nil
+	}
+	for _, text := range f.files.Metadata(name) {
+		file := "metadata of the weight files: " + name
+		v, err := object(file, []byte(text))
+		if err != nil {
+			return err
+		}
+		k := &keys{file: file, v: v}
+		if got := k.text("_type", ""); got != "Tensor" {
+			k.fail(pack.ErrCorrupt, "_type is %.40q, whose parts have other names, but tensor %q is there; download the "+
+				"checkpoint again", got, name)
+		}
+		if k.err != nil {
+			return k.err
+		}
+	}
+	return nil
+}

@@ -114,6 +114,27 @@ func TestTorchAO(t *testing.T) {
 	}
 }
 
+// TestTorchAOPlain: a tensor that is stored whole, but that the metadata describes as one of parts, is another one; what
+// the metadata calls a plain tensor, or does not name, is one.
+func TestTorchAOPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                      "",
+		`{"_type":"Tensor"}`:    "",
+		`{"_type":"Int8Tensor"`: "x.weight",
+		`{"_type":"Int8Tensor","_data":{},"_tensor_data_names":["qdata"]}`: `_type is "Int8Tensor"`,
+		`{}`: `_type is ""`,
+	} {
+		f := files{}
+		f.add("x.weight", safetensors.BF16, make([]byte, 256), 8, 16)
+		if text != "" {
+			f.add("x.weight"+metadata, "", []byte(text))
+		}
+		if _, err := f.values(aoInt8Config); want == "" && err != nil || want != "" && !wellSaid(err, want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // TestTorchAOFloats: weights have a scale per group of columns, and the type that the metadata says.
 func TestTorchAOFloats(t *testing.T) {
 	f := sound(aoFloatConfig)
