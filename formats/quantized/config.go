@@ -207,10 +207,11 @@ func (k *keys) with(other *keys) *keys {
 // kind returns the name of the table that applies to a method's keys.
 func (k *keys) kind() string {
 	switch method := k.text("quant_method", ""); method {
-	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "hqq",
-		"torchao",
-		"quanto":
+	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "hqq", "torchao",
+		"quanto", "metal":
 		return method
+	case "mxfp8":
+		return "fp8"
 	case "sparseml":
 		return "compressed-tensors"
 	}
@@ -226,6 +227,14 @@ var refused = map[string]string{
 	"spqr":  "weights are two-level groups with outliers in floats",
 	"exl2":  "weights have several widths within a matrix",
 	"exl3":  "weights are trellis codes",
+	"eetq":  "codes are in the order of a GPU kernel",
+	"nvfp4": "transformers makes such weights of floats, in the order of a GPU kernel",
+	"sinq":  "weights have scales of rows and of columns",
+	"gemma": "inputs and outputs of matrix products are rounded to fixed ranges, which is not supported",
+	"quark": "the forms of AMD Quark, MXFP6 among them, are not read",
+
+	"fp_quant":    "inputs are rotated before matrix products, which is not supported",
+	"fouroversix": "the forms of this package are not read",
 }
 
 func (k *keys) method() *Scheme {
@@ -245,8 +254,10 @@ func (k *keys) method() *Scheme {
 	case "mxfp4":
 		k.follow("mxfp4")
 		return &Scheme{Method: "MXFP4", layer: expertBlocks}
-	case "fp8":
+	case "fp8", "mxfp8": // transformers reads both alike
 		return k.fp8()
+	case "metal":
+		return k.metal()
 	case "fbgemm_fp8":
 		return k.fbgemm()
 	case "modelopt":
@@ -268,8 +279,8 @@ func (k *keys) method() *Scheme {
 			"quant_method %q: %s; convert the original checkpoint", method, why)
 	} else {
 		k.fail(pack.ErrUnsupported,
-			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4, fp8, "+
-				"fbgemm_fp8, modelopt, hqq, torchao and bitsandbytes", method)
+			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4, mxfp8, fp8, "+
+				"fbgemm_fp8, modelopt, hqq, torchao, metal and bitsandbytes", method)
 	}
 	return nil
 }

@@ -54,6 +54,8 @@ var objects = map[string]string{
 		`{"_type":"FqnToConfig","_data":{"fqn_to_config":{},%s}}}}}`,
 	"PerTensor": `{"quantization_config":{"quant_method":"torchao","quant_type":{"default":{"_type":` +
 		`"Int8WeightOnlyConfig","_version":2,"_data":{"granularity":{"_type":"PerTensor","_data":{%s}}}}}}}`,
+	"Metal":                `{"quantization_config":{"quant_method":"metal",%s}}`,
+	"MXFP8":                `{"dtype":"bfloat16","quantization_config":{"quant_method":"mxfp8",%s}}`,
 	"MXFP4":                `{"quantization_config":{"quant_method":"mxfp4",%s}}`,
 	"BitNet":               `{"quantization_config":{"quant_method":"bitnet",%s}}`,
 	"MLX":                  `{"quantization":{"bits":4,%s}}`,
@@ -109,7 +111,7 @@ func TestOtherModels(t *testing.T) {
 		{"AWQ", "backend", `"llm-awq"`},
 		{"AWQ", "format", `"gemv_fast"`},
 		{"AWQ", "desc_act", `true`},
-		{"ModelOpt quantized_layers modelopt_groups", "pre_quant_scale", `true`},
+		{"ModelOpt quantized_layers modelopt_groups", "has_zero_point", `true`},
 		{"ModelOpt modelopt_groups", "lora_rank", `32`},
 		{"TorchAO", "quant_type_kwargs", `{"group_size":32}`},
 		{"Int8WeightOnlyConfig FqnToConfig", "version", `1`},

@@ -36,10 +36,11 @@ var e4m3Values = func() (t [256]float32) {
 // eightTypes are the types of the scales of 8-bit floats.
 var eightTypes = append([]safetensors.DType{e8m0, safetensors.U8}, floatTypes...)
 
-// eights is a matrix of 8-bit floats with a scale per block of rows and columns.
+// eights is a matrix of 8-bit floats, or those of all experts, with a scale per block of rows and columns.
 type eights struct {
 	elements, scales Tensor
-	grid             [2]int            // scales: down and across
+	rows, columns    int               // of a matrix
+	grid             [2]int            // scales of a matrix: down and across
 	block            [2]int            // rows and columns of a block; the last one may be smaller
 	in               safetensors.DType // scales are rounded to it; "" = they stay as they are
 }
@@ -47,21 +48,31 @@ type eights struct {
 // eight takes the elements and the scales of a weight of 8-bit floats. block is what config.json declares of a block: 0
 // = all rows, or columns. A single scale, of any number of dimensions, is that of a tensor.
 func (p *parts) eight(weight, scale string, block [2]int) *eights {
-	w := p.need(weight, 2, e4m3)
-	e := &eights{elements: w, block: block, grid: [2]int{1, 1}}
-	for i := range block {
+	return p.eightIn(nil, weight, scale, block, gridScales)
+}
+
+// gridScales is the shape of scales with one dimension for the blocks of rows and one for those of columns.
+func gridScales(grid [2]int) []int { return grid[:] }
+
+// eightIn takes scales whose shape follows from their number down and across. Tensors of all experts have the dimension
+// experts before others.
+func (p *parts) eightIn(experts []int, weight, scale string, block [2]int, shape func(grid [2]int) []int) *eights {
+	w := p.need(weight, 2+len(experts), e4m3)
+	e := &eights{elements: w, rows: w.Shape[len(experts)], columns: w.Shape[len(experts)+1], block: block}
+	for i, n := range []int{e.rows, e.columns} {
 		if e.block[i] <= 0 {
-			e.block[i] = max(w.Shape[i], 1)
+			e.block[i] = max(n, 1)
 		}
-		e.grid[i] = ceil(w.Shape[i], e.block[i])
+		e.grid[i] = ceil(n, e.block[i])
 	}
 	s, _ := p.look(p.module + scale)
-	if one := s.count() == 1 && len(s.Shape) < 2; one && e.grid == [2]int{1, 1} {
+	if one := s.count() == 1 && len(s.Shape) < 2; one && len(experts) == 0 && e.grid == [2]int{1, 1} {
 		e.scales = p.need(scale, len(s.Shape), eightTypes...)
 		return e
 	}
-	e.scales = p.need(scale, 2, eightTypes...)
-	p.shape(e.scales, e.grid[:]...)
+	want := append(experts, shape(e.grid)...)
+	e.scales = p.need(scale, len(want), eightTypes...)
+	p.shape(e.scales, want...)
 	return e
 }
 
@@ -73,9 +84,9 @@ func (e *eights) values(p *parts, name string, of safetensors.DType) (*Values, e
 
 // products computes rows of weights, from row on.
 func (e *eights) products(dst []float32, row int, read Read) error {
-	columns := e.elements.Shape[1]
-	rows, first := len(dst)/columns, row/e.block[0]
-	scales, err := e.scalesOf(first, (row+rows-1)/e.block[0], read)
+	columns := e.columns
+	rows, first := len(dst)/columns, e.blockOf(row)
+	scales, err := e.scalesOf(first, e.blockOf(row+rows-1), read)
 	if err != nil {
 		return err
 	}
@@ -90,7 +101,7 @@ func (e *eights) products(dst []float32, row int, read Read) error {
 		}
 	}
 	for i := range rows {
-		own := scales[((row+i)/e.block[0]-first)*e.grid[1]:][:e.grid[1]]
+		own := scales[(e.blockOf(row+i)-first)*e.grid[1]:][:e.grid[1]]
 		from, to := stored[i*columns:][:columns], dst[i*columns:][:columns]
 		for j, s := range own {
 			end := min((j+1)*e.block[1], columns)
@@ -101,6 +112,12 @@ func (e *eights) products(dst []float32, row int, read Read) error {
 	}
 	return nil
 }
+
+// blockOf returns the number of the block of a row, across all matrices.
+func (e *eights) blockOf(row int) int { return row/e.rows*e.grid[0] + row%e.rows/e.block[0] }
+
+// rowOf returns the first row of a block, across all matrices.
+func (e *eights) rowOf(block int) int { return block/e.grid[0]*e.rows + block%e.grid[0]*e.block[0] }
 
 // scalesOf reads the scales of rows of blocks, first to last.
 func (e *eights) scalesOf(first, last int, read Read) ([]float32, error) {
@@ -114,7 +131,7 @@ func (e *eights) scalesOf(first, last int, read Read) ([]float32, error) {
 		if s-s != 0 {
 			return nil, fmt.Errorf("%w: tensor %q: scale %v of the blocks from row %d on is %v; the checkpoint is "+
 				"damaged: download it again", pack.ErrCorrupt, e.scales.Name, i%e.grid[1],
-				(first+i/e.grid[1])*e.block[0], s)
+				e.rowOf(first+i/e.grid[1]), s)
 		}
 		scales[i] = s
 	}

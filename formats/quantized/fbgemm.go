@@ -31,21 +31,38 @@ func (k *keys) fbgemm() *Scheme {
 }
 
 func (f fbgemm) values(name string, look Lookup, _ Read) (*Values, error) {
-	if w, _ := look(name); w.DType != e4m3 {
+	w, _ := look(name)
+	if w.DType != e4m3 {
 		return nil, nil
 	}
 	module, weight := strings.CutSuffix(name, ".weight")
 	p := &parts{module: module, look: look}
-	if !weight {
-		p.fail(pack.ErrUnsupported, "8-bit floats of all experts in one tensor are not supported; convert the "+
-			"original checkpoint")
-	}
 	if f.isFloat(module) {
 		p.fail(pack.ErrCorrupt, "its weight has type %s, but modules_to_not_convert in %s names it", e4m3, f.file)
+	}
+	if !weight {
+		return f.experts(p, w)
 	}
 	e := p.eight(".weight", ".weight_scale", [2]int{1, 0})
 	p.ignore(".input_scale_ub")
 	return e.values(p, name, safetensors.BF16)
+}
+
+// experts describes the weights of all experts of Llama 4 in one tensor, [experts, columns, rows]. The scales of rows
+// are in a dimension of their own, of gate and up the last one, of down the second.
+func (f fbgemm) experts(p *parts, w Tensor) (*Values, error) {
+	if len(w.Shape) != 3 {
+		p.fail(pack.ErrCorrupt, "tensor %q has shape %v; want that of all experts, with 3 dimensions", w.Name, w.Shape)
+		return nil, p.err
+	}
+	down := strings.HasSuffix(w.Name, ".down_proj")
+	e := p.eightIn(p.experts(""), "", "_scale", [2]int{0, 1}, func(grid [2]int) []int {
+		if down {
+			return []int{grid[1], grid[0]}
+		}
+		return grid[:]
+	})
+	return e.values(p, w.Name, safetensors.BF16)
 }
 
 // isFloat reports whether a module is named, or one around it, or what its name ends in. Regular expressions, which

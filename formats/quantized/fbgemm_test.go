@@ -48,7 +48,9 @@ func TestFBGEMMRefused(t *testing.T) {
 		{"x", fbConfig, func(f files, m string) { f.add(m+".weight_scale", safetensors.F32, floats(1, 1, 0)) },
 			`"x.weight_scale" has shape []`},
 		{"x", fbConfig, func(f files, m string) { f.add("experts.gate_up_proj", "F8_E4M3", make([]byte, 64), 2, 4, 8) },
-			`"experts.gate_up_proj": 8-bit floats of all experts`},
+			`"experts.gate_up_proj_scale" is missing`},
+		{"x", fbConfig, func(f files, m string) { f.add("experts.gate_up_proj", "F8_E4M3", make([]byte, 64), 8, 8) },
+			"want that of all experts"},
 	} {
 		f := files{}
 		for name, x := range sound(fbConfig) {

@@ -55,6 +55,7 @@ const (
 	activations = "activations are quantized to int8, token by token"
 	cached      = "keys and values are kept as floats"
 	smoothed    = "inputs are scaled before matrix products, or a matrix of low rank is added, which is not supported"
+	inputsTell  = "the tensors show which modules scale their inputs"
 	versioned   = "the version of a class is _version"
 	aoPart      = "a part of a weight is a tensor"
 	// of weights that become floats
@@ -254,23 +255,25 @@ var tables = map[string]table{
 	"fbgemm_fp8": {
 		{"quant_method modules_to_not_convert activation_scale_ub", read, ""},
 	},
-	// FP8 and NVFP4 by NVIDIA ModelOpt, in config.json, or under other names in hf_quant_config.json.
+	// NVIDIA ModelOpt, in config.json, or under other names in hf_quant_config.json.
 	"modelopt": {
 		{"quant_method quant_algo ignore exclude_modules config_groups quantized_layers group_size", read, ""},
-		{"pre_quant_scale lora_rank", neutral, smoothed},
-		{"has_zero_point", neutral, "floats have no zero points"},
+		{"pre_quant_scale", inert, inputsTell},
+		{"lora_rank", neutral, smoothed},
+		{"has_zero_point", neutral, "ModelOpt stores no zero points"},
 		{"kv_cache_scheme kv_cache_quant_algo", told, cached},
 		{"producer", inert, provenance},
 	},
 	"quantized_layers": {
 		{"quant_algo group_size", read, ""},
-		{"pre_quant_scale", neutral, smoothed},
-		{"has_zero_point", neutral, "floats have no zero points"},
+		{"pre_quant_scale", inert, inputsTell},
+		{"has_zero_point", neutral, "ModelOpt stores no zero points"},
 	},
 	"modelopt_groups": {
-		{"targets weights input_activations", read, ""},
-		{"pre_quant_scale lora_rank", neutral, smoothed},
-		{"has_zero_point", neutral, "floats have no zero points"},
+		{"targets weights input_activations quant_algo", read, ""},
+		{"pre_quant_scale", inert, inputsTell},
+		{"lora_rank", neutral, smoothed},
+		{"has_zero_point", neutral, "ModelOpt stores no zero points"},
 	},
 	"modelopt_weights": {
 		{"num_bits type group_size strategy symmetric", read, ""},
@@ -290,6 +293,11 @@ var tables = map[string]table{
 	"bitnet": { // package model reads them
 		{"quant_method modules_to_not_convert linear_class quantization_mode use_rms_norm", read, ""},
 		{"rms_norm_eps", inert, "of use_rms_norm, which is refused"},
+	},
+	"metal": {
+		{"quant_method bits group_size", read, ""},
+		{"modules_to_not_convert", inert, tensorsTell},
+		{"dequantize", inert, kernels},
 	},
 	// MLX. Its other keys are module names.
 	"mlx": {

@@ -78,6 +78,7 @@ var sources = []struct{ tool, file, kind, what string }{
 	{"transformers", "transformers/utils/quantization_config.py", "modules", "AutoRoundConfig GPTQConfig AwqConfig"},
 	{"transformers", "transformers/utils/quantization_config.py", "bitsandbytes", "BitsAndBytesConfig"},
 	{"transformers", "transformers/utils/quantization_config.py", "mxfp4", "Mxfp4Config"},
+	{"transformers", "transformers/utils/quantization_config.py", "metal", "MetalConfig"},
 	{"transformers", "transformers/utils/quantization_config.py", "fp8", "FineGrainedFP8Config"},
 	{"dequantize", "bitsandbytes/functional.py", "quant_state", "(qs_dict)"},
 	{"dequantize", "bitsandbytes/functional.py", "quant_state", "[qs_dict]"},

@@ -17,7 +17,8 @@ type fp8 struct {
 // Suffixes of the scales, which multiply under either name.
 var fp8Scales = []string{".weight_scale_inv", ".weight_scale"}
 
-// fp8 reads FineGrainedFP8Config and its predecessors. transformers rounds weights to the dtype of the model.
+// fp8 reads FineGrainedFP8Config, which is that of MXFP8 too, and its predecessors. transformers rounds weights to the
+// dtype of the model.
 func (k *keys) fp8() *Scheme {
 	k.follow("fp8")
 	f := &fp8{of: k.weightType()}
@@ -63,7 +64,14 @@ func (k *keys) weightType() safetensors.DType {
 
 func (f *fp8) values(name string, look Lookup, _ Read) (*Values, error) {
 	module, weight := strings.CutSuffix(name, ".weight")
-	if w, _ := look(name); !weight || w.DType != e4m3 {
+	w, _ := look(name)
+	switch {
+	case w.DType != e4m3:
+		return nil, nil
+	case weight:
+	case len(w.Shape) == 3:
+		return f.experts(name, look)
+	default:
 		return nil, nil
 	}
 	p := &parts{module: module, look: look}
@@ -73,5 +81,24 @@ func (f *fp8) values(name string, look Lookup, _ Read) (*Values, error) {
 	}
 	e := p.eight(".weight", scale, f.block)
 	p.ignore(".input_scale", ".activation_scale")
+	return e.values(p, name, f.of)
+}
+
+// experts describes the weights of all experts in one tensor, as FP8Experts of transformers has them. Without
+// weight_block_size gate and up, which follow one another in the rows, have a scale each.
+func (f *fp8) experts(name string, look Lookup) (*Values, error) {
+	const scale = "_scale_inv"
+	p := &parts{module: name, look: look}
+	block := f.block
+	if s, _ := look(name + scale); block == [2]int{} && len(s.Shape) == 3 && s.Shape[1] == 2 {
+		w, _ := look(name)
+		block[0] = w.Shape[1] / 2
+	}
+	e := p.eightIn(p.experts(""), "", scale, block, gridScales)
+	if e.rows%e.block[0] != 0 || e.columns%e.block[1] != 0 {
+		p.fail(pack.ErrUnsupported, "%d rows and %d columns of an expert are not whole blocks of %d and %d", e.rows,
+			e.columns, e.block[0], e.block[1])
+	}
+	p.ignore("_activation_scale")
 	return e.values(p, name, f.of)
 }

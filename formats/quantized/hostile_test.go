@@ -35,6 +35,7 @@ const (
 		`"group_size":16}}}}}`
 	gemvConfig  = `{"quantization_config":{"quant_method":"awq","bits":4,"group_size":32,"version":"gemv"}}`
 	mlxConfig   = `{"quantization":{"bits":4,"group_size":8}}`
+	metalConfig = `{"quantization_config":{"quant_method":"metal","bits":4,"group_size":8}}`
 	stackConfig = `{"quantization":{"bits":4,"group_size":8,"mode":"affine"}}` // MLX, several experts per tensor
 	ossConfig   = `{"quantization_config":{"quant_method":"mxfp4"}}`
 	bnbConfig   = `{"quantization_config":{"quant_method":"bitsandbytes","load_in_8bit":true}}`
@@ -125,6 +126,28 @@ func sound(config string) files {
 		f.add("x.weight", safetensors.U8, zero(64), 8, 8)
 		f.add("x.weight_scale", "F8_E4M3", []byte{0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38, 0x38}, 8, 1)
 		f.add("x.weight_scale_2", safetensors.F32, floats(1, 0.375, 0))
+	case moRowConfig:
+		f.add("x.weight", "F8_E4M3", zero(128), 8, 16)
+		f.add("x.weight_scale", safetensors.F32, floats(8, 1, 1), 8)
+	case moBlockConfig:
+		f.add("x.weight", "F8_E4M3", zero(130*140), 130, 140)
+		f.add("x.weight_scale", safetensors.F32, floats(4, 1, 1), 2, 1, 2, 1)
+	case moPowersConfig:
+		f.add("x.weight", "F8_E4M3", zero(256), 8, 32)
+		f.add("x.weight_scale", safetensors.U8, zero(8), 8, 1)
+	case moMXConfig:
+		f.add("x.weight", safetensors.U8, zero(128), 8, 16)
+		f.add("x.weight_scale", safetensors.U8, zero(8), 8, 1)
+	case moRoundConfig:
+		f.add("x.weight", safetensors.U8, zero(64), 4, 16)
+		f.add("x.weight_scale", safetensors.F32, floats(16, 1, 1), 8, 2)
+	case moBytesConfig:
+		f.add("x.weight", safetensors.I8, zero(128), 8, 16)
+		f.add("x.weight_scale", safetensors.F32, floats(8, 1, 1), 8)
+	case metalConfig:
+		f.add("x.weight", "U32", slices.Repeat([]byte{0x10, 0x32, 0x54, 0x76}, 16), 8, 2)
+		f.add("x.scales", safetensors.F32, floats(16, 1, 0), 8, 2)
+		f.add("x.qbiases", safetensors.F32, floats(16, -8, 0), 8, 2)
 	case gemvConfig:
 		f.add("x.qweight", "I32", zero(256), 8, 8)
 		f.add("x.qzeros", "I32", zero(128), 8, 4)
@@ -167,11 +190,11 @@ func sound(config string) files {
 
 // floatForms are formats of weights that become floats.
 var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig, moEightConfig, moMixedConfig,
-	fbConfig, hqqConfig, aoFloatConfig}
+	fbConfig, hqqConfig, aoFloatConfig, moRowConfig, moBlockConfig, moPowersConfig}
 
 var formats = append([]string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
-	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig, moFourConfig, aoIntxConfig, aoInt8Config},
-	floatForms...)
+	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig, moFourConfig, aoIntxConfig, aoInt8Config,
+	moMXConfig, moRoundConfig, moBytesConfig, metalConfig}, floatForms...)
 
 // read reads the module x, as codes or as floats; found is false if it does not look quantized.
 func (f files) readAll(config string) (found bool, err error) {
@@ -301,6 +324,11 @@ func TestBadValues(t *testing.T) {
 		{w4a8Config, set("x.weight", []byte{0xf7}, 17), "code -9 in row 1"},
 		{mxConfig, set("x.weight_scale", []byte{255}, 3), "row 3: scale of group 0 is NaN (255)"},
 		{mlxConfig, set("x.biases", f32(math.NaN()), 4), "NaN"},
+		{metalConfig, set("x.qbiases", f32(math.NaN()), 4), "NaN"},
+		{moRoundConfig, set("x.weight_scale", f32(-1), 4), "row 0: scale of group 1 is -1"},
+		{moBytesConfig, set("x.weight_scale", f32(math.Inf(1)), 4), "row 1: scale of group 0 is +Inf"},
+		{moPowersConfig, set("x.weight_scale", []byte{255}, 7), "blocks from row 7 on is NaN"},
+		{moBlockConfig, set("x.weight_scale", f32(math.NaN()), 8), "scale 0 of the blocks from row 128 on is NaN"},
 		{mlxConfig, set("x.scales", f32(math.Inf(1)), 4), "+Inf"},
 		{stackConfig, set("x.scales", f32(math.NaN()), 124), "row 15: scale of group 1 is NaN"},
 		{ossConfig, set("x_scales", []byte{255}, 9), "row 9: scale of group 0 is NaN (255)"},
@@ -458,6 +486,15 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization_config":{"quant_method":"compressed-tensors"}}`:                                            "config_groups",
 		`{"quantization_config":{"quant_method":"gptq","group_size":"x"}}`:                                         "group_size",
 		`{"quantization_config":[]}`:                                                                               "an object is expected",
+		`{"quantization_config":{"quant_method":"metal","bits":3}}`:                                                "bits is 3",
+		`{"quantization_config":{"quant_method":"metal","group_size":0}}`:                                          "group_size 0",
+		`{"quantization_config":{"quant_method":"quark","export":{"pack_method":"reorder"}}}`:                      "AMD Quark",
+		`{"quantization_config":{"quant_method":"gemma","num_bits":4}}`:                                            "rounded to fixed ranges",
+		`{"quantization_config":{"quant_method":"fp_quant"}}`:                                                      "inputs are rotated",
+		`{"quantization_config":{"quant_method":"fouroversix"}}`:                                                   "not read",
+		`{"quantization_config":{"quant_method":"sinq"}}`:                                                          "scales of rows and of columns",
+		`{"quantization_config":{"quant_method":"eetq"}}`:                                                          "GPU kernel",
+		`{"quantization_config":{"quant_method":"nvfp4"}}`:                                                         "GPU kernel",
 		`{"quantization":{"bits":7}}`:                                                                              "bits is 7",
 		`{"quantization":{"bits":4,"group_size":0}}`:                                                               "group_size 0",
 		`{"quantization_config":{"quant_method":"quanto"}}`:                                                        "transformers does not save such weights; Optimum Quanto does",

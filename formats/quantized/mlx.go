@@ -1,6 +1,7 @@
 package quantized
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -37,7 +38,7 @@ func (f *mlx) layer(module string, look Lookup) (*Layer, error) {
 	}
 	switch mode.mode {
 	case "affine":
-		return mode.affine(p)
+		return mode.affine(p, affine{biases: ".biases"})
 	case "mxfp4":
 		return mlxMX.layer(p, "")
 	case "nvfp4":
@@ -47,12 +48,18 @@ func (f *mlx) layer(module string, look Lookup) (*Layer, error) {
 		module, mode.mode)
 }
 
-func (f mlxMode) affine(p *parts) (*Layer, error) {
+// affine is how a packer stores and computes scale·q + bias.
+type affine struct {
+	biases string            // suffix
+	in     safetensors.DType // products and sums are rounded to it, weights to the type of the scales; "" = to that
+}
+
+func (f mlxMode) affine(p *parts, by affine) (*Layer, error) {
 	experts := p.experts(".weight")
 	dims := 2 + len(experts)
 	w := p.need(".weight", dims, "U32")
 	s := p.need(".scales", dims, floatTypes...)
-	b := p.need(".biases", dims, floatTypes...)
+	b := p.need(by.biases, dims, floatTypes...)
 	rows, words, groups := w.Shape[dims-2], w.Shape[dims-1], s.Shape[dims-1]
 	columns := groups * f.group
 	p.shape(s, append(experts, rows, groups)...)
@@ -65,12 +72,13 @@ func (f mlxMode) affine(p *parts) (*Layer, error) {
 		p.fail(pack.ErrCorrupt, "scales have type %s, and biases %s", s.DType, b.DType)
 	}
 	return p.finish(Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: f.bits, Group: f.group,
-		ScaleOf: s.DType, Signed: true, Words: w.Name, Panel: rowMajor(4 * words)}, openMLX)
+		ScaleOf: s.DType, Signed: true, Words: w.Name, Panel: rowMajor(4 * words)}, by.open)
 }
 
 // affineGroups converts the groups of an MLX matrix one by one.
 type affineGroups struct {
 	*Layer
+	in             safetensors.DType // of the arithmetic
 	scales, biases []byte
 	zeros          []int8 // of unsigned codes: 0 to 2^bits
 	out            []byte // scales
@@ -80,12 +88,12 @@ type affineGroups struct {
 	minima         bool   // some bias is not a multiple of its scale
 }
 
-func openMLX(l *Layer, read Read) (*Matrix, error) {
-	t, err := l.read(read, ".scales", ".biases")
+func (f affine) open(l *Layer, read Read) (*Matrix, error) {
+	t, err := l.read(read, ".scales", f.biases)
 	if err != nil {
 		return nil, err
 	}
-	a := affineGroups{Layer: l, scales: t[0], biases: t[1], ternary: l.Bits == 2}
+	a := affineGroups{Layer: l, in: cmp.Or(f.in, l.ScaleOf), scales: t[0], biases: t[1], ternary: l.Bits == 2}
 	n := l.AllRows() * l.Groups()
 	a.zeros, a.flat, a.zero, a.out = make([]int8, n), make([]int8, n), make([]bool, n), make([]byte, len(a.scales))
 	if err := a.judgeAll(read); err != nil {
@@ -142,7 +150,7 @@ func (a *affineGroups) judge(stored words, row, i int) error {
 		least, most = min(least, c), max(most, c)
 	}
 	if least == most || s == 0 {
-		return a.constant(i, round(a.ScaleOf, round(a.ScaleOf, float64(s)*float64(least))+float64(b)))
+		return a.constant(i, round(a.ScaleOf, round(a.in, round(a.in, float64(s)*float64(least))+float64(b))))
 	}
 	if a.Bits == 1 {
 		if b != -s/2 {

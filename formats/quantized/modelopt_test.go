@@ -1,7 +1,9 @@
 package quantized_test
 
 import (
+	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +24,15 @@ const (
 		`"MIXED_PRECISION","quantized_layers":{"x":{"quant_algo":"FP8"},"y":{"quant_algo":"NVFP4","group_size":16}},` +
 		`"config_groups":{"group_0":{"weights":{"num_bits":8,"type":"float"},"targets":["x"]},` +
 		`"group_1":{"weights":{"num_bits":4,"type":"float","group_size":16},"targets":["y"]}}}}`
+	moRowConfig = `{"dtype":"bfloat16","quantization_config":{"quant_method":"modelopt","quant_algo":` +
+		`"FP8_PER_CHANNEL_PER_TOKEN"}}`
+	moBlockConfig  = `{"dtype":"bfloat16","quantization_config":{"quant_method":"modelopt","quant_algo":"fp8_pb_wo"}}`
+	moPowersConfig = `{"dtype":"bfloat16","quantization_config":{"quant_method":"modelopt","quant_algo":"MXFP8",` +
+		`"group_size":32}}`
+	moMXConfig    = `{"quantization_config":{"quant_method":"modelopt","quant_algo":"mxfp4"}}`
+	moRoundConfig = `{"quantization_config":{"quant_method":"modelopt","quant_algo":"W4A16_AWQ","group_size":8,` +
+		`"has_zero_point":false,"pre_quant_scale":true}}`
+	moBytesConfig = `{"quantization_config":{"quant_method":"modelopt","quant_algo":"W8A16"}}`
 )
 
 // TestModelOptRefused: what ModelOpt's configuration and tensors say of each other must agree.
@@ -53,43 +64,87 @@ func TestModelOptRefused(t *testing.T) {
 		{moEightConfig, "", "", add("x.weight_scale_2"), `"x.weight_scale_2" is there`},
 		{moEightConfig, "", "", add("x.pre_quant_scale"), `"x.pre_quant_scale" multiplies the inputs`},
 		{moEightConfig, "", "", add("x.k_scale"), `"x.k_scale" is a scale of a KV cache`},
-		{moEightConfig, "", "", four, "has 4 bits"},
+		{moEightConfig, "", "", four, "its weight has type U8"},
 		{moEightConfig, `"lm_head"`, `"lm_head","x*"`, keep, "declares it as not quantized"},
-		{moEightConfig, `"lm_head"`, `"["`, keep, "cannot parse pattern"},
+		{moEightConfig, `"lm_head"`, `"["`, keep, ""}, // only a name that is a bracket
+		{moEightConfig, `"lm_head"`, `"[!a-w]"`, keep, "declares it as not quantized"},
+		{moEightConfig, `"lm_head"`, `"` + strings.Repeat("a", 1025) + `"`, keep, "at most 1024"},
 		{moEightConfig, `"weights":{`, `"weights":{"symmetric":true,`, keep, ""},
 		{moEightConfig, `"weights":{`, `"weights":{"symmetric":false,`, keep, "symmetric is false"},
 		{moEightConfig, `"weights":{`, `"weights":{"actorder":"group",`, keep, "actorder"},
 		{moEightConfig, `"weights":{`, `"weights":{"block_structure":[128,128],`, keep, "block_structure"},
 		{moEightConfig, `"ignore"`, `"exclude_modules":["x"],"ignore"`, keep, "exclude_modules"},
-		{moEightConfig, `"FP8"`, `"FP8_PER_CHANNEL_PER_TOKEN"`, keep, "quant_algo"},
-		{moEightConfig, `"quant_algo":"FP8",`, ``, keep, "quant_algo"},
+		{moEightConfig, `"FP8"`, `"FP8_PER_CHANNEL_PER_TOKEN"`, keep, "weights is"},
+		{moEightConfig, `"FP8"`, `"MXFP6"`, keep, `quant_algo "MXFP6"; supported are FP8, `},
+		{moEightConfig, `"FP8"`, `"W4A8_AWQ"`, keep, `quant_algo "W4A8_AWQ": codes are quantized`},
+		{moEightConfig, `"FP8"`, `"NVFP4_AWQ"`, keep, `quant_algo "NVFP4_AWQ": inputs are scaled`},
+		{moEightConfig, `"quant_algo":"FP8",`, ``, keep, "quant_algo is null or missing"},
+		{moEightConfig, `"FP8"`, `null`, keep, "quant_algo is null or missing"},
+		{moEightConfig, `"quant_algo":"FP8"`, `"kv_cache_scheme":"FP8"`, keep, "quant_algo is"},
 		{moEightConfig, `"quant_algo"`, `"quantized_layers":{"x":{"quant_algo":"FP8"}},"quant_algo"`, keep,
 			"names 1 modules"},
 		{moEightConfig, `false,"num_bits":8,"type":"float"},"targets"`,
-			`false,"num_bits":4,"type":"float"},"targets"`, keep, "weights of 4 bits"},
+			`false,"num_bits":4,"type":"float"},"targets"`, keep, `"num_bits":4`},
 		{moEightConfig, `"type":"float"},"targets"`, `"type":"float","strategy":"channel"},"targets"`, keep,
 			"strategy"},
 		{moEightConfig, `"type":"float"},"targets"`, `"type":"int"},"targets"`, keep, `"int"`},
-		{moEightConfig, `"targets":`, `"pre_quant_scale":true,"targets":`, keep, "pre_quant_scale"},
+		{moEightConfig, `"type":"float"},"targets"`, `"type":"float","group_size":16},"targets"`, keep, "group_size"},
+		{moEightConfig, `"targets":`, `"pre_quant_scale":true,"targets":`, keep, ""},
+		{moEightConfig, `"targets":`, `"lora_rank":32,"targets":`, keep, "lora_rank"},
+		{moEightConfig, "", "", func(f files) { f.add("x.weight_scale", safetensors.U8, []byte{127}) }, "has type U8"},
 		{moEightConfig, `"dtype":"bfloat16",`, ``, keep, "has no dtype"},
 		{moFourConfig, "", "", keep, ""},
 		{moFourConfig, `"NVFP4"`, `"W4A16_NVFP4"`, keep, ""},
+		{moFourConfig, `"NVFP4"`, `"W4A8_NVFP4_FP8"`, keep, ""},
 		{moFourConfig, "", "", func(f files) { f.add("x.weight_scale_2", safetensors.F32, one, 1) }, ""},
 		{moFourConfig, "", "", func(f files) { delete(f, "x.weight_scale_2") }, `"x.weight_scale_2" is missing`},
 		{moFourConfig, "", "", func(f files) { delete(f, "x.weight_scale") }, `"x.weight_scale" is missing`},
 		{moFourConfig, "", "", func(f files) { f.add("x.weight", safetensors.BF16, make([]byte, 256), 8, 16) },
 			`"x.weight_scale" is there, but "x.weight" has type "BF16"`},
-		{moFourConfig, `"NVFP4"`, `"FP8"`, keep, "weights of 4 bits"},
-		{moFourConfig, `"quant_algo"`, `"group_size":32,"quant_algo"`, keep, "group_size is 32"},
+		{moFourConfig, `"NVFP4"`, `"FP8"`, keep, `"num_bits":4`},
+		{moFourConfig, `"quant_algo"`, `"group_size":64,"quant_algo"`, keep, "has groups of 16 or 32"},
+		{moFourConfig, `"quant_algo"`, `"group_size":32,"quant_algo"`, keep, "with a group_size of 32"},
+		{moFourConfig, `"group_size":16`, `"group_size":32`, keep, "require [8 0]"},
+		{moFourConfig, `,"group_size":16`, ``, keep, "correct the wrong one"},
 		{moFourConfig, `{"group_0":{"weights":{"dynamic":false,"num_bits":4,"type":"float","group_size":16},` +
 			`"targets":["Linear"]}}`, `{"group_0":{}}`, keep, "weights is missing"},
 		{moMixedConfig, "", "", keep, ""},
-		{moMixedConfig, `{"x":{"quant_algo":"FP8"},`, `{`, keep, "weights of 8 bits"},
+		{moMixedConfig, `{"x":{"quant_algo":"FP8"},`, `{`, keep, `"num_bits":8`},
 		{moMixedConfig, `"x"`, `"z"`, keep, "does not name it"},
-		{moMixedConfig, `"quant_algo":"FP8"`, `"quant_algo":"NVFP4"`, keep, "weights of 8 bits"},
-		{moMixedConfig, `"quant_algo":"NVFP4"`, `"quant_algo":"NVFP4_AWQ","pre_quant_scale":true`, keep,
-			"pre_quant_scale"},
-		{moMixedConfig, `"quant_algo":"NVFP4"`, `"quant_algo":"MXFP8"`, keep, `"MXFP8"`},
+		{moMixedConfig, `"quant_algo":"FP8"`, `"quant_algo":"NVFP4"`, keep, `"num_bits":8`},
+		{moMixedConfig, `"quant_algo":"NVFP4"`, `"quant_algo":"NVFP4_SVD","pre_quant_scale":true`, keep,
+			"inputs are scaled"},
+		{moMixedConfig, `"quant_algo":"NVFP4"`, `"quant_algo":"MXFP8"`, keep, "quant_algo MXFP8 has groups of 32"},
+		{moMixedConfig, `"targets":["x"]`, `"quant_algo":"FP8","targets":["x"]`, keep, ""},
+		{moMixedConfig, `"targets":["x"]`, `"quant_algo":"NVFP4","targets":["x"]`, keep, "correct the wrong one"},
+		{moRowConfig, "", "", keep, ""},
+		{moRowConfig, "", "", func(f files) { f.add("x.weight_scale", safetensors.F32, floats(8, 1, 0), 8, 1) },
+			"want 1 dimensions"},
+		{moBlockConfig, "", "", keep, ""},
+		{moBlockConfig, `"fp8_pb_wo"`, `"FP8_PB_WO"`, keep, ""},
+		{moBlockConfig, "", "", func(f files) { f.add("x.weight_scale", safetensors.F32, floats(4, 1, 0), 2, 2) },
+			"want 4 dimensions"},
+		{moPowersConfig, "", "", keep, ""},
+		{moPowersConfig, "", "", func(f files) { f.add("x.weight_scale", safetensors.F32, floats(8, 1, 0), 8, 1) },
+			"has type F32, which does not go with"},
+		{moMXConfig, "", "", keep, ""},
+		{moMXConfig, `"mxfp4"`, `"W4A8_MXFP4_FP8"`, keep, ""},
+		{moRoundConfig, "", "", keep, ""},
+		{moRoundConfig, `"group_size":8`, `"group_size":16`, keep, "not whole groups of 16"},
+		{moRoundConfig, `"group_size":8,`, ``, keep, ""}, // as in config.json
+		{moRoundConfig, "", "", func(f files) { f.add("x.weight_scale", safetensors.F32, floats(24, 1, 0), 8, 3) },
+			"3 groups of scales for 16 columns: not whole groups of 8"},
+		{moRoundConfig, `"group_size":8,`, ``, func(f files) {
+			f.add("x.weight_scale", safetensors.F32, floats(24, 1, 0), 8, 3)
+		}, "16 columns: not whole groups of 5"},
+		{moRoundConfig, "", "", add("x.weight_scale_2"), "codes of integers have one scale"},
+		{moRoundConfig, "", "", add("x.pre_quant_scale"), `"x.pre_quant_scale" multiplies the inputs`},
+		{moRoundConfig, `"has_zero_point":false`, `"has_zero_point":true`, keep, "has_zero_point"},
+		{moBytesConfig, "", "", keep, ""},
+		{moBytesConfig, `"W8A16"`, `"W8A8_SQ_PER_CHANNEL"`, add("x.input_scale"), ""},
+		{moBytesConfig, "", "", add("x.weight_scale_2"), `"x.weight_scale_2" is there`},
+		{moEightConfig, "", "", func(f files) { f.add("x.weight", safetensors.I8, make([]byte, 128), 8, 16) },
+			"its weight has type I8"},
 	} {
 		f := sound(c.config)
 		c.change(f)
@@ -173,9 +228,9 @@ func TestModelOptFile(t *testing.T) {
 		{`{}`, `"quant_algo"`, `"warp_drive":1,"quant_algo"`, `"warp_drive"`},
 		{`{}`, `"producer":{"name":"modelopt","version":"0.47.0"},"quantization"`, `"quantization":null,"producer"`,
 			"quantization is missing"},
-		{`{}`, `16`, `32`, "group_size is 32"},
-		{moFourConfig, `16`, `32`, "group_size is 32"},
-		{moFourConfig, `"group_size"`, `"pre_quant_scale":true,"group_size"`, "pre_quant_scale"},
+		{`{}`, `16`, `64`, "group_size is 64"},
+		{moFourConfig, `16`, `32`, "group_size of 32"},
+		{moFourConfig, `"group_size"`, `"lora_rank":8,"group_size"`, "lora_rank"},
 	} {
 		s, err := quantized.Parse([]byte(c.config),
 			beside("hf_quant_config.json", strings.Replace(settings, c.old, c.now, 1)))
@@ -219,6 +274,112 @@ func TestModelOptRounds(t *testing.T) {
 		return
 	}
 	t.Fatal("no product shows the difference")
+}
+
+// TestModelOptScales: which weights have which scale, and that those of MXFP8 are not rounded.
+func TestModelOptScales(t *testing.T) {
+	for config, want := range map[string]func(row, column int) float32{
+		moRowConfig:    func(row, _ int) float32 { return 1.875 * float32(1+row) },
+		moBlockConfig:  func(row, column int) float32 { return 1.875 * float32(1+row/128*2+column/128) },
+		moPowersConfig: func(row, _ int) float32 { return float32(math.Ldexp(1.875, row-3)) },
+	} {
+		f := sound(config)
+		w := f["x.weight"]
+		for i := range w.data {
+			w.data[i] = 0x3f // 1.875
+		}
+		if config == moPowersConfig {
+			f.add("x.weight_scale", safetensors.U8, []byte{124, 125, 126, 127, 128, 129, 130, 131}, 8, 1)
+		}
+		b, err := f.values(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range bfloats(b) {
+			if want := want(i/w.Shape[1], i%w.Shape[1]); v != want {
+				t.Fatalf("%s: weight %d is %v, want %v", config, i, v, want)
+			}
+		}
+	}
+	f := sound(moPowersConfig)
+	f["x.weight"].data[0] = 8 // 2^-6
+	f.add("x.weight_scale", safetensors.U8, []byte{127 - 18, 0, 0, 0, 0, 0, 0, 0}, 8, 1)
+	b, err := f.values(strings.Replace(moPowersConfig, "bfloat16", "float16", 1))
+	if err != nil || b[0] != 1 || b[1] != 0 {
+		t.Errorf("2^-24 is %x, %v", b[:2], err)
+	}
+	f["x.weight"].data[0] = 0x70 // 2^7
+	f.add("x.weight_scale", safetensors.U8, []byte{127 - 31, 0, 0, 0, 0, 0, 0, 0}, 8, 1)
+	b, err = f.values(strings.Replace(moPowersConfig, "bfloat16", "float16", 1))
+	if err != nil || b[0] != 1 || b[1] != 0 {
+		t.Errorf("2^-24 of a scale that F16 does not have is %x, %v", b[:2], err)
+	}
+}
+
+// TestModelOptCodes: bytes hold signed codes of two rows, or of one.
+func TestModelOptCodes(t *testing.T) {
+	f := sound(moRoundConfig)
+	for i := range f["x.weight"].data {
+		f["x.weight"].data[i] = byte(i*7%16 | i*3%16<<4)
+	}
+	m, err := f.open(moRoundConfig, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range codes(m) {
+		row, k := i/16, i%16
+		at := row/2*16 + k
+		want := at * 7 % 16
+		if row%2 == 1 {
+			want = at * 3 % 16
+		}
+		if want >= 8 {
+			want -= 16
+		}
+		if int(c) != want {
+			t.Errorf("row %d, column %d is %d, want %d", row, k, c, want)
+		}
+	}
+	if m.Layer.Group != 8 || !slices.Equal(m.Scales, f["x.weight_scale"].data) {
+		t.Errorf("groups of %d, scales %v", m.Layer.Group, m.ScaleValues())
+	}
+	f = sound(moBytesConfig)
+	copy(f["x.weight"].data, []byte{0x80, 0x7f, 0xff})
+	if m, err = f.open(moBytesConfig, "x"); err != nil || !slices.Equal(codes(m)[:4], []int8{-128, 127, -1, 0}) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestModelOptGroups: groups of 32 columns of E2M1 elements, which a configuration may not declare.
+func TestModelOptGroups(t *testing.T) {
+	f := files{}
+	f.add("x.weight", safetensors.U8, make([]byte, 256), 8, 32)
+	f.add("x.weight_scale", "F8_E4M3", bytes.Repeat([]byte{0x38}, 16), 8, 2)
+	f.add("x.weight_scale_2", safetensors.F32, floats(1, 1, 0))
+	const config = `{"quantization_config":{"quant_method":"modelopt","quant_algo":"W4A8_NVFP4_FP8"}}`
+	for _, c := range []string{config, strings.Replace(config, `}}`, `,"group_size":32}}`, 1)} {
+		if m, err := f.open(c, "x"); err != nil || m.Layer.Group != 32 || len(m.Scales) != 4*16 {
+			t.Errorf("%s: %v", c, err)
+		}
+	}
+	if _, err := f.open(strings.Replace(config, `}}`, `,"group_size":16}}`, 1), "x"); !wellSaid(err, "require [8 4]") {
+		t.Error(err)
+	}
+}
+
+// TestModelOptNone: where no weight is quantized, keys and values may be.
+func TestModelOptNone(t *testing.T) {
+	const config = `{"quantization_config":{"quant_method":"modelopt","quant_algo":null,"kv_cache_scheme":"FP8"}}`
+	f := sound(moFourConfig)
+	if _, err := f.open(config, "x"); !wellSaid(err, "has no quant_algo") {
+		t.Error(err)
+	}
+	f = files{}
+	f.add("x.weight", safetensors.BF16, make([]byte, 256), 8, 16)
+	f.add("x.k_scale", safetensors.F32, floats(1, 1, 0))
+	if found, err := f.readAll(config); found || err != nil {
+		t.Error(found, err)
+	}
 }
 
 // TestModelOptFactor: the scales of NVFP4 are multiplied by the global one.

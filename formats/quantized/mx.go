@@ -24,16 +24,18 @@ type fours struct {
 	block         int               // columns per scale
 	global        string            // suffix of the number that all scales are divided by; "" = none
 	multiplies    bool              // they are multiplied by it, and it may have no dimension
+	small         bool              // scales are E4M3, not E8M0
 }
 
 // Formats of MX have E8M0 scales; those of NVFP4 are E4M3, which MLX has as bytes.
 var (
-	compressedMX = fours{".weight_packed", ".weight_scale", safetensors.U8, safetensors.U8, mxBlock, "", false}
+	compressedMX = fours{".weight_packed", ".weight_scale", safetensors.U8, safetensors.U8, mxBlock, "", false, false}
 	compressedNV = fours{".weight_packed", ".weight_scale", safetensors.U8, e4m3, nvBlock, ".weight_global_scale",
-		false}
-	modelOptNV = fours{".weight", ".weight_scale", safetensors.U8, e4m3, nvBlock, ".weight_scale_2", true}
-	mlxMX      = fours{".weight", ".scales", "U32", safetensors.U8, mxBlock, "", false}
-	mlxNV      = fours{".weight", ".scales", "U32", safetensors.U8, nvBlock, "", false}
+		false, true}
+	modelOptMX = fours{".weight", ".weight_scale", safetensors.U8, safetensors.U8, mxBlock, "", false, false}
+	modelOptNV = fours{".weight", ".weight_scale", safetensors.U8, e4m3, nvBlock, ".weight_scale_2", true, true}
+	mlxMX      = fours{".weight", ".scales", "U32", safetensors.U8, mxBlock, "", false, false}
+	mlxNV      = fours{".weight", ".scales", "U32", safetensors.U8, nvBlock, "", false, true}
 )
 
 func (f fours) layer(p *parts, note string) (*Layer, error) {
@@ -53,7 +55,7 @@ func (f fours) layer(p *parts, note string) (*Layer, error) {
 	}
 	l := Layer{Experts: count(experts), Rows: rows, Columns: columns, Bits: 4, Group: f.block, ScaleOf: safetensors.U8,
 		Words: w.Name, Panel: rowMajor(columns / 2), Note: note}
-	if f.block == nvBlock {
+	if f.small {
 		l.ScaleOf = safetensors.F32
 	}
 	return p.finish(l, f.open)
@@ -70,7 +72,7 @@ func (f fours) open(l *Layer, read Read) (*Matrix, error) {
 		}
 		return nil
 	}}
-	if f.block == nvBlock {
+	if f.small {
 		m.Scales = nvScales(t[0], f.factor(t[1]))
 	}
 	return m, nil

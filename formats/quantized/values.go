@@ -11,13 +11,13 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Values describes a matrix of weights that are not integers times a scale: stored elements stand for floats. A weight
+// Values describes the weights of a matrix, or of those of all experts, that are not integers times a scale: stored elements stand for floats. A weight
 // is the product of two float32, rounded to float32 and then to DType, bit for bit what the packer's own dequantization
 // gives.
 type Values struct {
 	Name     string // of the weight: "model.layers.0.mlp.down_proj.weight"
 	Elements string // of the tensor with its elements
-	Shape    []int  // rows, columns
+	Shape    []int  // rows, columns; of experts in one tensor their number, rows, columns
 	DType    safetensors.DType
 	Kind     string   // of the elements: "F8_E4M3", "nf4", "fp4", "hqq4"
 	Tensors  []string // names of the tensors with elements, scales, and what else affects the weights
@@ -53,7 +53,17 @@ func (s *Scheme) Values(names []string, look Lookup, read Read) (map[string]*Val
 
 // Bytes returns the size of the matrix of weights.
 func (v *Values) Bytes() int64 {
-	return v.DType.Size() * int64(v.Shape[0]) * int64(v.Shape[1])
+	rows, columns := v.size()
+	return v.DType.Size() * int64(rows) * int64(columns)
+}
+
+// size returns the rows of all experts, and the columns.
+func (v *Values) size() (rows, columns int) {
+	rows, last := 1, len(v.Shape)-1
+	for _, n := range v.Shape[:last] {
+		rows *= n
+	}
+	return rows, v.Shape[last]
 }
 
 // valueBytes limits the weights in memory while they are computed, but to at least one row.
@@ -61,7 +71,8 @@ const valueBytes = 1 << 18
 
 // ReadAt fills dst with bytes of the matrix of weights, row-major, starting at off, from the tensors that read reads.
 func (v *Values) ReadAt(dst []byte, off int64, read Read) error {
-	columns, size := v.Shape[1], v.DType.Size()
+	_, columns := v.size()
+	size := v.DType.Size()
 	stride := size * int64(columns)
 	if off < 0 || off+int64(len(dst)) > v.Bytes() {
 		return fmt.Errorf("tensor %q: bytes %d to %d of %d were asked for", v.Name, off, off+int64(len(dst)), v.Bytes())
@@ -110,10 +121,11 @@ func (p *parts) values(v Values) (*Values, error) {
 	for _, t := range p.taken {
 		v.Tensors = append(v.Tensors, t.Name)
 	}
-	if p.err == nil && (v.Shape[0] > pack.MaxDim || v.Shape[1] > pack.MaxDim) {
-		p.fail(pack.ErrLimit, "%d rows of %d columns; at most %d are supported", v.Shape[0], v.Shape[1], pack.MaxDim)
-	}
 	if p.err != nil {
+		return nil, p.err
+	}
+	if rows, columns := v.size(); rows > pack.MaxDim || columns > pack.MaxDim {
+		p.fail(pack.ErrLimit, "%d rows of %d columns; at most %d are supported", rows, columns, pack.MaxDim)
 		return nil, p.err
 	}
 	return &v, nil

@@ -15,13 +15,18 @@ NAMES = {BF16: "bfloat16", F16: "float16", F32: "float32"}
 
 def case(name, config, modules):
     """modules: {module: (tensors, weight, what the metadata says of the weight or nothing)}"""
+    stored = {f"{m}.{k}": v for m, (tensors, *_) in modules.items() for k, v in tensors.items()}
+    meta = {m + ".weight": said for m, (_, _, *more) in modules.items() for said in more}
+    write(name, config, stored, {m + ".weight": w for m, (_, w, *_) in modules.items()}, meta)
+
+
+def write(name, config, stored, want, meta=None):
     folder = os.path.join(sys.argv[1], name)
     os.makedirs(folder)
     json.dump(config, open(os.path.join(folder, "config.json"), "w"))
-    stored = {f"{m}.{k}": v.clone(memory_format=torch.contiguous_format) for m, (tensors, *_) in modules.items() for k, v in tensors.items()}
-    meta = {m + ".weight": said for m, (_, _, *more) in modules.items() for said in more}
-    save_file(stored, os.path.join(folder, "model.safetensors"), meta)
-    save_file({m + ".weight": w.contiguous() for m, (_, w, *_) in modules.items()}, os.path.join(folder, "want.safetensors"))
+    whole = {k: v.clone(memory_format=torch.contiguous_format) for k, v in stored.items()}
+    save_file(whole, os.path.join(folder, "model.safetensors"), meta)
+    save_file({k: w.contiguous() for k, w in want.items()}, os.path.join(folder, "want.safetensors"))
 
 
 def elements(rows, columns):
@@ -57,6 +62,42 @@ for out in BF16, F16, F32:
         modules[f"t{i}"] = {"weight": w, name: s, "input_scale": scales(1)}, dequantize(w, s, out)
     case(f"fp8-tensor-{NAMES[out]}", {"text_config": {"torch_dtype": NAMES[out]}, "quantization_config": {
         "quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]}}, modules)
+
+# transformers: all experts in one tensor, with blocks and without; and MXFP8, which it reads as the same
+def experts(*shape):
+    return elements(shape[0] * shape[1], shape[2]).view(*shape)
+
+
+for out in BF16, F16, F32:
+    for name, blocks, grids in ("block", [128, 128], [(3, 2, 3), (3, 3, 1)]), ("tensor", None, [(3, 2, 1), (3, 1, 1)]):
+        stored, want = {}, {}
+        for key, shape, grid in zip(("m.gate_up_proj", "m.down_proj"), ((3, 256, 384), (3, 384, 128)), grids):
+            w, s = experts(*shape), scales(*grid)
+            stored |= {key: w, key + "_scale_inv": s}
+            want[key] = dequantize(w, s, out)
+        write(f"fp8-experts-{name}-{NAMES[out]}", {"dtype": NAMES[out], "quantization_config": {
+            "quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": blocks}}, stored, want)
+    w, s = elements(96, 160), torch.randint(100, 140, (96, 5), dtype=torch.uint8)
+    if out == F16:
+        s = torch.randint(100, 125, (96, 5), dtype=torch.uint8)
+    case(f"mxfp8-{NAMES[out]}", {"dtype": NAMES[out], "quantization_config": {
+        "quant_method": "mxfp8", "activation_scheme": "dynamic", "weight_block_size": [1, 32], "scale_fmt": "ue8m0"}},
+        {"m": ({"weight": w, "weight_scale_inv": s}, dequantize(w, s, out))})
+
+# transformers for Metal: floats, and rows of one value
+from transformers.integrations.metal_quantization import _affine_dequantize_tensor, _affine_quantize_tensor
+
+for bits in 2, 4, 8:
+    for group in 32, 64:
+        modules = {}
+        for i in range(4):
+            w = torch.randn(32, 192) * 0.05
+            w[0], w[1], w[2, :group] = 0.3, 0, -0.07
+            q, s, b = _affine_quantize_tensor(w, group, bits)
+            state = {"weight": q, "scales": s, "qbiases": b}
+            modules[f"m{i}"] = state, _affine_dequantize_tensor(q, s, b, group, bits)
+        case(f"metal{bits}-{group}", {"quantization_config": {
+            "quant_method": "metal", "bits": bits, "group_size": group, "modules_to_not_convert": ["lm_head"]}}, modules)
 
 # compressed-tensors
 from compressed_tensors.compressors import BaseCompressor
@@ -145,12 +186,25 @@ for i, shape in enumerate(((96, 80), (32, 96), (256, 64))):
 case("fbgemm", {"dtype": "float16", "quantization_config": {
     "quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0, "modules_to_not_convert": ["lm_head"]}}, modules)
 
+# and its experts of Llama 4, as that code slices them
+stored, want = {}, {}
+for key, shape, scaled in ("m.gate_up_proj", (2, 64, 160), (2, 1, 160)), ("m.down_proj", (2, 80, 64), (2, 64, 1)):
+    w, s = experts(*shape), scales(*scaled)
+    w.view(torch.uint8)[w.view(torch.uint8) == 0x80] = 0
+    one = torch.eye(shape[1]).to(E4M3)
+    made = [torch._scaled_mm(one, w[i].t().contiguous().t(), scale_a=torch.ones(shape[1], 1), scale_b=s[i].view(-1, 1).contiguous().t(),
+                             out_dtype=BF16) for i in range(shape[0])]
+    stored |= {key: w, key + "_scale": s}
+    want[key] = torch.stack(made)
+write("fbgemm-experts", {"quantization_config": {"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0}}, stored, want)
+
 # ModelOpt: numbers of all sizes, and checkpoints that it writes itself
 import copy, glob
 
 import modelopt.torch.quantization as mtq
 from modelopt.torch.export import export_hf_checkpoint
-from modelopt.torch.quantization.qtensor import FP8QTensor, NVFP4QTensor
+from modelopt.torch.export.quant_utils import from_quantized_weight, pack_int4_in_uint8
+from modelopt.torch.quantization.qtensor import FP8QTensor, MXFP4QTensor, MXFP8QTensor, NVFP4QTensor
 from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -158,12 +212,25 @@ from transformers import LlamaConfig, LlamaForCausalLM
 def modelopt(stored, module, out):
     """What ModelOpt makes of the weight of a module; None if it is not quantized."""
     w, s = stored[module + ".weight"], stored.get(module + ".weight_scale")
+    if w.dtype == E4M3 and s.dtype == torch.uint8:
+        return MXFP8QTensor(w.shape, out, w).dequantize(scale=s)
+    if w.dtype == E4M3 and s.dim() == 4:
+        return FP8QTensor(w.shape, out, w).dequantize(scale=s.view(s.shape[0], s.shape[2]), block_sizes={-1: 128, -2: 128})
     if w.dtype == E4M3:
-        return FP8QTensor(w.shape, out, w).dequantize(scale=s)
+        return FP8QTensor(w.shape, out, w).dequantize(scale=s[:, None] if s.numel() > 1 else s)
+    if w.dtype == torch.int8:
+        return from_quantized_weight(w, s, "int8_wo", F32)
+    if w.dtype == torch.uint8 and s.dtype == F32:  # it has a function that packs these codes, but none that unpacks them
+        group = w.shape[1] // s.shape[1]
+        codes = torch.stack([w & 15, w >> 4], dim=1).view(-1, w.shape[1]).to(torch.int8)
+        made = torch.where(codes > 7, codes - 16, codes) * s.repeat_interleave(group, dim=1)
+        assert torch.equal(pack_int4_in_uint8(made, s, group), w)
+        return made
     if w.dtype == torch.uint8:
-        shape = torch.Size((w.shape[0], w.shape[1] * 2))
-        return NVFP4QTensor(shape, out, w).dequantize(
-            scale=s, double_scale=stored[module + ".weight_scale_2"], block_sizes={-1: 16})
+        shape, blocks = torch.Size((w.shape[0], w.shape[1] * 2)), {-1: 2 * w.shape[1] // s.shape[1]}
+        if s.dtype == torch.uint8:
+            return MXFP4QTensor(shape, out, w).dequantize(scale=s, block_sizes=blocks)
+        return NVFP4QTensor(shape, out, w).dequantize(scale=s, double_scale=stored[module + ".weight_scale_2"], block_sizes=blocks)
 
 
 def weights(algorithm, weights):
@@ -185,6 +252,29 @@ for i in range(8):
 case("modelopt-nvfp4", {"quantization_config": weights("NVFP4", {"num_bits": 4, "group_size": 16})}, modules)
 
 
+def forged(algorithm, out, make, **more):
+    """Modules with any elements and scales, as an algorithm stores them."""
+    modules = {}
+    for i in range(4):
+        state = make()
+        modules[f"m{i}"] = state, modelopt({f"m.{k}": v for k, v in state.items()}, "m", out)
+    case(f"modelopt-{algorithm}-{NAMES[out]}", {"dtype": NAMES[out], "quantization_config": {
+        "quant_method": "modelopt", "quant_algo": algorithm, **more}}, modules)
+
+
+random = lambda *shape: torch.randint(0, 256, shape, dtype=torch.uint8)
+for out in BF16, F16, F32:
+    forged("FP8_PER_CHANNEL_PER_TOKEN", out, lambda: {"weight": elements(96, 80), "weight_scale": scales(96)})
+    forged("fp8_pb_wo", out, lambda: {"weight": elements(200, 300), "weight_scale": scales(2, 1, 3, 1)})
+    forged("MXFP8", out, lambda: {"weight": elements(96, 64), "weight_scale": torch.randint(100, 126, (96, 2), dtype=torch.uint8)})
+forged("mxfp4", BF16, lambda: {"weight": random(64, 64), "weight_scale": torch.randint(100, 140, (64, 4), dtype=torch.uint8)})
+forged("W4A16_AWQ", F32, lambda: {"weight": random(48, 64), "weight_scale": scales(96, 2)}, group_size=32, pre_quant_scale=True)
+forged("W8A16", F32, lambda: {"weight": random(96, 64).view(torch.int8), "weight_scale": scales(96)})
+forged("W8A8_SQ_PER_CHANNEL", F32, lambda: {"weight": random(96, 64).view(torch.int8), "weight_scale": scales(96), "input_scale": scales()})
+forged("W4A8_NVFP4_FP8", BF16, lambda: {"weight": random(64, 64), "weight_scale_2": scales(), "weight_scale": (
+    random(64, 4) & 0x77).view(E4M3)})
+
+
 def quantizers(kind, pattern):
     """The quantizers of a format for some modules."""
     own = [q for q in kind["quant_cfg"] if q["quantizer_name"] in ("*weight_quantizer", "*input_quantizer")]
@@ -195,9 +285,13 @@ fp8, nvfp4, cache = mtq.FP8_DEFAULT_CFG, mtq.NVFP4_DEFAULT_CFG, mtq.FP8_KV_CFG["
 for name, base, more in (
         ("fp8", fp8, []), ("fp8-cache", fp8, cache), ("nvfp4", nvfp4, []),
         ("nvfp4-mlp-cache", nvfp4, [{"quantizer_name": "*self_attn.[qkvo]_proj*", "enable": False}] + cache),
-        ("mixed-cache", fp8, quantizers(nvfp4, "*mlp") + cache)):
+        ("mixed-cache", fp8, quantizers(nvfp4, "*mlp") + cache),
+        *((name.removesuffix("_CFG"), getattr(mtq, name), []) for name in (
+            "FP8_PER_CHANNEL_PER_TOKEN_CFG", "FP8_2D_BLOCKWISE_WEIGHT_ONLY_CFG", "MXFP8_DEFAULT_CFG", "MXFP4_DEFAULT_CFG", "W4A8_MXFP4_FP8_CFG",
+            "INT4_BLOCKWISE_WEIGHT_ONLY_CFG", "INT8_WEIGHT_ONLY_CFG", "W4A8_NVFP4_FP8_CFG", "NVFP4_MLP_WEIGHT_ONLY_CFG"))):
+    size = 128 if name.isupper() or "_" in name else 64  # whole groups
     model = LlamaForCausalLM(LlamaConfig(
-        vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=2,
+        vocab_size=64, hidden_size=size, intermediate_size=size * 3 // 2 if size == 64 else 256, num_hidden_layers=2, num_attention_heads=2,
         num_key_value_heads=1, dtype="bfloat16", architectures=["LlamaForCausalLM"])).to(BF16)
     config = {**copy.deepcopy(base)}
     config["quant_cfg"] = config["quant_cfg"] + copy.deepcopy(more)
