@@ -1,5 +1,7 @@
 package model
 
+import "github.com/lowpack/lowpack/pack"
+
 // BitNet b1.58 as in transformers: RMSNorm before the output and down projections.
 var bitnet = family{
 	Info: Info{
@@ -15,6 +17,7 @@ var bitnet = family{
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
 		setRope(k, &c, 500000)
+		bitnetBits(k)
 		d := describe(k, c, has, false)
 		attentionBiases(k, d)
 		checkLayerTypes(k, d)
@@ -35,6 +38,7 @@ var bitnet158 = family{
 		c := sizes(k)
 		c.Activation = activation(k, "hidden_act")
 		setRope(k, &c, 10000)
+		bitnetBits(k)
 		d := describe(k, c, has, true)
 		llamaBiases(k, d)
 		subNorms(d, "self_attn.inner_attn_ln.weight", "mlp.ffn_layernorm.weight")
@@ -43,6 +47,18 @@ var bitnet158 = family{
 		}
 		return d
 	},
+}
+
+// bitnetBits refuses what other widths would stand for: activations of 4 bits, as in BitNet a4.8 and v2, of which no code
+// is published, and weights that are not ternary.
+func bitnetBits(k *keys) {
+	if bits := k.natural("input_bits", 64, 8); bits != 8 {
+		k.fail(pack.ErrUnsupported, "input_bits is %d; supported are activations of 8 bits: there is no public code of "+
+			"BitNet with others (a4.8, v2), and none of its rotations of inputs", bits)
+	}
+	if bits := k.natural("weight_bits", 64, 1); bits != 1 {
+		k.fail(pack.ErrUnsupported, "weight_bits is %d; supported is 1, which stands for ternary weights", bits)
+	}
 }
 
 func subNorms(d *Description, attention, ffn string) {

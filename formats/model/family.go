@@ -65,6 +65,13 @@ func Families() []Info {
 	return out
 }
 
+// refusedFamilies are models of few bits under names of their own, by the beginning of an architecture or model_type in
+// lower case, each with the reason.
+var refusedFamilies = []struct{ prefix, why string }{{"bitnet2", noBitNet2}, {"bitnetv2", noBitNet2}}
+
+const noBitNet2 = "the code of BitNet v2, which rotates the inputs of o_proj and down_proj, is not published, so that " +
+	"nothing says what such weights stand for"
+
 // find selects the family by architecture, or by model type if no architecture is given: some families share a type. If
 // the two name different families the file is rejected: transformers builds the model of the type, and the weights may
 // belong to another.
@@ -87,6 +94,13 @@ func find(architectures []string, modelType string) (*family, error) {
 	var known []string
 	for _, f := range families {
 		known = append(known, f.Architectures...)
+	}
+	for _, r := range refusedFamilies {
+		if slices.ContainsFunc(append(architectures, modelType), func(s string) bool {
+			return strings.HasPrefix(strings.ToLower(s), r.prefix)
+		}) {
+			return nil, fmt.Errorf("%w: model architecture %q: %s", pack.ErrUnsupported, name, r.why)
+		}
 	}
 	return nil, fmt.Errorf("%w: model architecture %q; supported are %s%s", pack.ErrUnsupported, name, list(known),
 		meant(name, known))

@@ -301,6 +301,8 @@ type Quant struct {
 	Declared Declared
 	// ScaleDivides: a stored weight_scale is 1/mean|W| and divides (bitlinear); otherwise it multiplies.
 	ScaleDivides bool
+	// Masters is what config.json says of weights that are Masters: "w_bits is 0".
+	Masters string
 	// Float names the linear layers that stay floats (modules_to_not_convert), see Keeps.
 	Float    []string
 	patterns []*regexp.Regexp // of Float, for prefix matches
@@ -315,6 +317,8 @@ const (
 	Nothing Declared = ""        // floats, without any declaration
 	Packed  Declared = "packed"  // U8 codes, four rows per byte, with weight_scale
 	AbsMean Declared = "absmean" // float master weights, trained to be used as absmean ternary
+	// Masters: floats that a program of training quantizes before each product, unless they are quantized already.
+	Masters Declared = "masters"
 	// Imported: codes of another format; package quantized knows which modules have them.
 	Imported Declared = "imported"
 )

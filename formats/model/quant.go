@@ -14,9 +14,12 @@ import (
 // considered.
 func quant(k *keys) Quant {
 	q := Quant{Float: []string{"lm_head"}} // null: transformers does not quantize the output head
+	bitnet := k.flag("is_bitnet_config", false)
 	if !k.has("quantization_config") {
 		if k.has("quantization") {
 			q.Declared, q.Float = Imported, nil
+		} else if q.Masters = masters(k, bitnet); q.Masters != "" {
+			q.Declared = Masters
 		}
 		return q
 	}
@@ -51,6 +54,24 @@ func quant(k *keys) Quant {
 			class, mode)
 	}
 	return q
+}
+
+// masters returns what says that floats are trained to be quantized, in files of programs of training: w_bits of ParetoQ,
+// Sherry and Tequila, whose classes quantize weights of fewer than 16 bits before each product, and is_bitnet_config of
+// onebitllms without its quantization_config; "" = nothing does.
+func masters(k *keys, bitnet bool) string {
+	bits, method := k.natural("w_bits", 64, 64), k.text("quant_method", "")
+	switch {
+	case bits < 16 && method != "":
+		return fmt.Sprintf("w_bits is %d and quant_method %.40q", bits, method)
+	case bits < 16:
+		return fmt.Sprintf("w_bits is %d", bits)
+	case method != "" && !strings.EqualFold(method, "none"):
+		return fmt.Sprintf("quant_method is %.40q", method)
+	case bitnet:
+		return "is_bitnet_config is true, without a quantization_config"
+	}
+	return ""
 }
 
 // keep sets the linear layers that stay in floats, by names or patterns.

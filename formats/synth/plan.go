@@ -40,7 +40,7 @@ func newPlanner(d *model.Description, o *Options, method string, dtype safetenso
 		decay: map[string]bool{}, plain: map[string]bool{},
 	}
 	declared := map[model.Declared]Weights{
-		model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal,
+		model.Packed: Codes, model.AbsMean: AbsMean, model.Nothing: Normal, model.Masters: Normal,
 	}[d.Quant.Declared]
 	if d.Quant.Declared == model.Imported {
 		declared = importedKinds[method]
