@@ -366,9 +366,9 @@ func (d *decider) auto(m matrix, c choice) error {
 		return d.quantize(m, c)
 	}
 	if d.declared(m) == model.Masters {
-		return fmt.Errorf("%w: %s: tensor %q: config.json says that training quantizes these weights before each product "+
-			"(%s), but they are floats: quantize them as it does, with its own program or with --quant NAME and "+
-			"--allow-lossy (absmean is BitNet's), or keep the floats, which are another model, with --quant none",
+		return fmt.Errorf("%w: %s: tensor %q: config.json says that training quantizes these weights before each "+
+			"product (%s), but they are floats: quantize them as it does, with its own program or with --quant NAME "+
+			"and --allow-lossy (absmean is BitNet's), or keep the floats, which are another model, with --quant none",
 			pack.ErrUnsupported, m.from.File, m.name, d.model.Quant.Masters)
 	}
 	return d.keepAll(m, "floats, for which the checkpoint declares no quantization")

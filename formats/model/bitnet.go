@@ -49,12 +49,12 @@ var bitnet158 = family{
 	},
 }
 
-// bitnetBits refuses what other widths would stand for: activations of 4 bits, as in BitNet a4.8 and v2, of which no code
-// is published, and weights that are not ternary.
+// bitnetBits refuses what other widths would stand for: activations of 4 bits, as in BitNet a4.8 and v2, of which no
+// code is published, and weights that are not ternary.
 func bitnetBits(k *keys) {
 	if bits := k.natural("input_bits", 64, 8); bits != 8 {
-		k.fail(pack.ErrUnsupported, "input_bits is %d; supported are activations of 8 bits: there is no public code of "+
-			"BitNet with others (a4.8, v2), and none of its rotations of inputs", bits)
+		k.fail(pack.ErrUnsupported, "input_bits is %d; supported are activations of 8 bits: there is no public code "+
+			"of BitNet with others (a4.8, v2), and none of its rotations of inputs", bits)
 	}
 	if bits := k.natural("weight_bits", 64, 1); bits != 1 {
 		k.fail(pack.ErrUnsupported, "weight_bits is %d; supported is 1, which stands for ternary weights", bits)

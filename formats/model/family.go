@@ -69,8 +69,8 @@ func Families() []Info {
 // lower case, each with the reason.
 var refusedFamilies = []struct{ prefix, why string }{{"bitnet2", noBitNet2}, {"bitnetv2", noBitNet2}}
 
-const noBitNet2 = "the code of BitNet v2, which rotates the inputs of o_proj and down_proj, is not published, so that " +
-	"nothing says what such weights stand for"
+const noBitNet2 = "the code of BitNet v2, which rotates the inputs of o_proj and down_proj, is not published, so " +
+	"that nothing says what such weights stand for"
 
 // find selects the family by architecture, or by model type if no architecture is given: some families share a type. If
 // the two name different families the file is rejected: transformers builds the model of the type, and the weights may

@@ -318,7 +318,7 @@ const (
 	Packed  Declared = "packed"  // U8 codes, four rows per byte, with weight_scale
 	AbsMean Declared = "absmean" // float master weights, trained to be used as absmean ternary
 	// Masters: floats that a program of training quantizes before each product, unless they are quantized already.
-	Masters Declared = "masters"
+	Masters Declared = "master weights"
 	// Imported: codes of another format; package quantized knows which modules have them.
 	Imported Declared = "imported"
 )

@@ -56,9 +56,9 @@ func quant(k *keys) Quant {
 	return q
 }
 
-// masters returns what says that floats are trained to be quantized, in files of programs of training: w_bits of ParetoQ,
-// Sherry and Tequila, whose classes quantize weights of fewer than 16 bits before each product, and is_bitnet_config of
-// onebitllms without its quantization_config; "" = nothing does.
+// masters returns what says that floats are trained to be quantized, in files of programs of training: w_bits of
+// ParetoQ, Sherry and Tequila, whose classes quantize weights of fewer than 16 bits before each product, and
+// is_bitnet_config of onebitllms without its quantization_config; "" = nothing does.
 func masters(k *keys, bitnet bool) string {
 	bits, method := k.natural("w_bits", 64, 64), k.text("quant_method", "")
 	switch {

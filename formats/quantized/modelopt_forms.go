@@ -170,7 +170,8 @@ func (f *modelOpt) said(p *parts, w Tensor) (modelOptForm, int) {
 	return form, algo.group
 }
 
-// grouped finds a matrix of E2M1 elements with a number of columns per scale that may be declared; 0 = the tensors tell.
+// grouped finds a matrix of E2M1 elements with a number of columns per scale that may be declared; 0 = the tensors
+// tell.
 func (f fours) grouped(p *parts, group int, note string) (*Layer, error) {
 	w, _ := p.look(p.module + f.weight)
 	s, _ := p.look(p.module + f.scale)

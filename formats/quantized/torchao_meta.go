@@ -87,8 +87,8 @@ func (f *torchao) plain(name string, look Lookup) error {
 		}
 		k := &keys{file: file, v: v}
 		if got := k.text("_type", ""); got != "Tensor" {
-			k.fail(pack.ErrCorrupt, "_type is %.40q, whose parts have other names, but tensor %q is there; download the "+
-				"checkpoint again", got, name)
+			k.fail(pack.ErrCorrupt, "_type is %.40q, whose parts have other names, but tensor %q is there; download "+
+				"the checkpoint again", got, name)
 		}
 		if k.err != nil {
 			return k.err

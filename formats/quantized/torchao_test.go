@@ -114,8 +114,8 @@ func TestTorchAO(t *testing.T) {
 	}
 }
 
-// TestTorchAOPlain: a tensor that is stored whole, but that the metadata describes as one of parts, is another one; what
-// the metadata calls a plain tensor, or does not name, is one.
+// TestTorchAOPlain: a tensor that is stored whole, but that the metadata describes as one of parts, is another one;
+// what the metadata calls a plain tensor, or does not name, is one.
 func TestTorchAOPlain(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                      "",

@@ -11,9 +11,9 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Values describes the weights of a matrix, or of those of all experts, that are not integers times a scale: stored elements stand for floats. A weight
-// is the product of two float32, rounded to float32 and then to DType, bit for bit what the packer's own dequantization
-// gives.
+// Values describes the weights of a matrix, or of those of all experts, that are not integers times a scale: stored
+// elements stand for floats. A weight is the product of two float32, rounded to float32 and then to DType, bit for bit
+// what the packer's own dequantization gives.
 type Values struct {
 	Name     string // of the weight: "model.layers.0.mlp.down_proj.weight"
 	Elements string // of the tensor with its elements

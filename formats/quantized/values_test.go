@@ -291,7 +291,7 @@ func weightIn(c *checkpoint.Checkpoint, name string, t safetensors.DType) (safet
 		v := float32(code) * scaleOf(m, i/l.Group)
 		both := strings.HasSuffix(l.Words, "_packed") || l.ScaleOf == safetensors.U8
 		if v == 0 && both && stored[i/2]>>(4*(i%2))&15 >= 8 {
-			v = float32(math.Copysign(0, -1)) // code 0 stands for both zeros, but those of NVFP4 by ModelOpt, which has one
+			v = float32(math.Copysign(0, -1)) // code 0 stands for both zeros, of which NVFP4 by ModelOpt has one
 		}
 		if m.Minima != nil {
 			v = valueOf(t, appendFloat(nil, t, v), 0) + valueOf(l.ScaleOf, m.Minima, i/l.Group)
