@@ -37,9 +37,9 @@ func Quantization() []File {
 		{"quant_config.json", 4 * mib}, {"hf_quant_config.json", 4 * mib}, {"quanto_qmap.json", 4 * mib}}
 }
 
-// Sentence lists the files of sentence-transformers, which say how a model makes embeddings or scores. A packed file does
-// not contain them: its manifest has the information (F26, F27). Where there is no sentence_bert_config.json, the first
-// of those named like it counts.
+// Sentence lists the files of sentence-transformers, which say how a model makes embeddings or scores. A packed file
+// does not contain them: its manifest has the information (F26, F27). Where there is no sentence_bert_config.json, the
+// first of those named like it counts.
 func Sentence() []File {
 	const mib = 1 << 20
 	return []File{{"modules.json", mib}, {"sentence_bert_config.json", mib}, {"sentence_roberta_config.json", mib},

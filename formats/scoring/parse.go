@@ -190,7 +190,8 @@ func (s *Scoring) readSettings(v *jsonread.Value) error {
 		return err
 	}
 	if _, known := p.Texts[p.Usual]; !known && p.Usual != "" {
-		return fmt.Errorf("%w: default_prompt_name is %.80q, and prompts has none of that name", pack.ErrCorrupt, p.Usual)
+		return fmt.Errorf("%w: default_prompt_name is %.80q, and prompts has none of that name", pack.ErrCorrupt,
+			p.Usual)
 	}
 	if p.Usual != "" {
 		s.Prompt = p.Texts[p.Usual]

@@ -30,7 +30,8 @@ var plain = Scoring{True: 99, False: 7, Activation: Sigmoid, Format: Structured}
 // TestFiles: what the files of a scoring declare is that scoring, whatever the tokenizer says.
 func TestFiles(t *testing.T) {
 	for _, want := range []Scoring{plain,
-		{True: 0, False: None, Activation: Identity, Format: Flat, Generation: true, Prompt: "Query <&>:", MaxTokens: 512},
+		{True: 0, False: None, Activation: Identity, Format: Flat, Generation: true, Prompt: "Query <&>:",
+			MaxTokens: 512},
 		{True: 1, False: 0, Activation: Sigmoid, Format: Flat, MaxTokens: positions - 1},
 	} {
 		files := want.Files(described)
@@ -48,8 +49,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestSavedBySix: the files that sentence-transformers 6.2 writes of a model whose chat template has the usual length of
-// its tokenizer.
+// TestSavedBySix: the files that sentence-transformers 6.2 writes of a model whose chat template has the usual length
+// of its tokenizer.
 func TestSavedBySix(t *testing.T) {
 	files := map[string][]byte{
 		modules.ListFile: []byte(`[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
@@ -69,7 +70,8 @@ func TestSavedBySix(t *testing.T) {
 	}
 }
 
-// TestActivation: that of the settings counts, then that of config.json under its newer and its older name, then Sigmoid.
+// TestActivation: that of the settings counts, then that of config.json under its newer and its older name, then
+// Sigmoid.
 func TestActivation(t *testing.T) {
 	const sigmoid, identity = `"torch.nn.modules.activation.Sigmoid"`, `"torch.nn.modules.linear.Identity"`
 	for _, c := range []struct {

@@ -34,8 +34,8 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestSigmoid: the relative error of a score of a difference d is at most 2.3e-16·(1 + |d|), and scores are in the order
-// of d.
+// TestSigmoid: the relative error of a score of a difference d is at most 2.3e-16·(1 + |d|), and scores are in the
+// order of d.
 func TestSigmoid(t *testing.T) {
 	s := scoring.Scoring{False: scoring.None, Activation: scoring.Sigmoid}
 	r := rand.New(rand.NewPCG(1, 2))

@@ -37,8 +37,8 @@ func readFields(t *testing.T) (list []field) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile("(?m)^\\| `(\"([a-z_0-9]+)\": .*)` \\| (.*)" + strings.Repeat(" \\| (.*)", len(endpoints)-1) +
-		" \\|$")
+	rows := regexp.MustCompile("(?m)^\\| `(\"([a-z_0-9]+)\": .*)` \\| (.*)" +
+		strings.Repeat(" \\| (.*)", len(endpoints)-1) + " \\|$")
 	for _, row := range rows.FindAllSubmatch(text, -1) {
 		f := field{name: string(row[2]), example: string(row[1]), fate: map[string]string{}}
 		for i, e := range endpoints {

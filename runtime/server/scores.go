@@ -23,8 +23,8 @@ type scored struct {
 	usage  promptUsage
 }
 
-// scorePairs computes the scores of pairs, whose documents stand in a field of the request, and answers with an error if
-// it returns nil.
+// scorePairs computes the scores of pairs, whose documents stand in a field of the request, and answers with an error
+// if it returns nil.
 func (s *Server) scorePairs(
 	w http.ResponseWriter, r *http.Request, m *model, b *api.Body, field string, pairs []pair,
 ) *scored {
@@ -53,7 +53,8 @@ func (s *Server) scorePairs(
 func (m *model) readScores(b *api.Body, field string, pairs []pair, salt string) (requests []schedule.Request) {
 	how := m.File.Manifest().Scoring
 	b.Accept("user")
-	b.Refuse("documents are not cut", "max_tokens_per_doc", "max_chunks_per_doc", "truncate_prompt_tokens", "truncation")
+	b.Refuse("documents are not cut", "max_tokens_per_doc", "max_chunks_per_doc", "truncate_prompt_tokens",
+		"truncation")
 	b.Refuse("put the instruction into the field instruction", "prompt_name", "chat_template_kwargs")
 	instruction := ""
 	given := b.String("instruction", &instruction)
@@ -81,8 +82,8 @@ func (m *model) readScores(b *api.Body, field string, pairs []pair, salt string)
 			b.TooLong(field, "%s[%d] has %d tokens with its query: the context holds %d", field, i, len(ids), m.context)
 		}
 		if most := how.MaxTokens; most > 0 && len(ids) > most {
-			b.TooLong(field, "%s[%d] has %d tokens with its query: the checkpoint declares %d as the longest text", field,
-				i, len(ids), most)
+			b.TooLong(field, "%s[%d] has %d tokens with its query: the checkpoint declares %d as the longest text",
+				field, i, len(ids), most)
 		}
 		requests = append(requests, schedule.Request{Prompt: ids, Logprobs: -1, PromptLogprobs: -1, Salt: salt,
 			Picked: how.Tokens()})

@@ -25,8 +25,8 @@ import (
 )
 
 // aScoring is that of the tests.
-var aScoring = scoring.Scoring{True: 300, False: 17, Activation: scoring.Sigmoid, Format: scoring.Flat, Generation: true,
-	Prompt: "Does the document answer the query?"}
+var aScoring = scoring.Scoring{True: 300, False: 17, Activation: scoring.Sigmoid, Format: scoring.Flat,
+	Generation: true, Prompt: "Does the document answer the query?"}
 
 // serveScored starts a server of the bundled model that makes scores.
 func serveScored(t *testing.T, o Options) *httptest.Server {
@@ -109,8 +109,8 @@ func bestFirst(scores []float64) (list []string) {
 	return list
 }
 
-// TestScores: a score has the same bits alone, in a list, in every form of request, in any batch, in chunks of a prompt,
-// with and without a shared prefix, and with any number of threads: those of the reference.
+// TestScores: a score has the same bits alone, in a list, in every form of request, in any batch, in chunks of a
+// prompt, with and without a shared prefix, and with any number of threads: those of the reference.
 func TestScores(t *testing.T) {
 	structured := strings.ReplaceAll(sentence.Template, "m.content", "m.content[0].text")
 	for _, c := range []struct {
@@ -215,7 +215,8 @@ const (
 
 // TestScoresUnderLoad: answers are those of the idle server while others generate, ask for scores, and leave.
 func TestScoresUnderLoad(t *testing.T) {
-	s, web := serveOf(t, modelOf(t, tinymodel.Scored(t, aScoring), "tiny", small), Options{Queue: 200, PrefixCache: true})
+	s, web := serveOf(t, modelOf(t, tinymodel.Scored(t, aScoring), "tiny", small),
+		Options{Queue: 200, PrefixCache: true})
 	body := func(i int) string {
 		return fmt.Sprintf(`{"query": %q, "documents": [%q, %q]}`, ranked, candidates[i%len(candidates)],
 			candidates[(i+1)%len(candidates)])

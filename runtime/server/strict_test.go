@@ -84,7 +84,8 @@ func TestOneMeaning(t *testing.T) {
 		refused(r.path, "{"+plain[1:len(plain)-1]+", "+plain[1:], "occurs twice", "")
 		refused(r.path, strings.Join(strings.Split(plain, ""), "\x00"), "", "") // UTF-16
 		for _, text := range []string{`\ud83d\ude00`, `\u0000`, "\U0001f600", "\u007f", `\/`, "\u2028", "\ufeff"} {
-			if status, _, answer := post(t, servers(r.path), r.path, fmt.Sprintf(r.text, text)); status != http.StatusOK {
+			status, _, answer := post(t, servers(r.path), r.path, fmt.Sprintf(r.text, text))
+			if status != http.StatusOK {
 				t.Errorf("%s %q: %d %s", r.path, text, status, answer)
 			}
 		}

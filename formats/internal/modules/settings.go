@@ -18,8 +18,8 @@ func (l *Length) ReadTokenizer(v *jsonread.Value) error {
 	return nil
 }
 
-// ReadTransformer reads a key of the transformer's file, and reports whether it is one that every model may have, with a
-// value as it should be.
+// ReadTransformer reads a key of the transformer's file, and reports whether it is one that every model may have, with
+// a value as it should be.
 func (l *Length) ReadTransformer(key string, v *jsonread.Value) bool {
 	switch key {
 	case "max_seq_length":

@@ -66,8 +66,8 @@ func Pooled(t testing.TB, p pooling.Pooling) string {
 	return Converted(t, dir, packed.Recipe{Golden: "none"})
 }
 
-// Scored returns a packed file of the same model that makes scores, with the chat template of package sentence or, if one
-// is given, another.
+// Scored returns a packed file of the same model that makes scores, with the chat template of package sentence or, if
+// one is given, another.
 func Scored(t testing.TB, s scoring.Scoring, template ...string) string {
 	t.Helper()
 	dir := t.TempDir()

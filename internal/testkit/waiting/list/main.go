@@ -1,5 +1,5 @@
-// Command list prints, for each folder, a pattern for -test.run: of its tests that wait, without those that standard input
-// names, a folder and a test a line.
+// Command list prints, for each folder, a pattern for -test.run: of its tests that wait, without those that standard
+// input names, a folder and a test a line.
 //
 //	go run ./internal/testkit/waiting/list FOLDER... <.ci/busy.once
 package main
