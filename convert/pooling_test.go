@@ -9,6 +9,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/pooling"
+	"github.com/lowpack/lowpack/formats/scoring"
 	"github.com/lowpack/lowpack/internal/testkit/sentence"
 )
 
@@ -56,6 +57,33 @@ func TestPooling(t *testing.T) {
 			if strings.Contains(s.Name, "modules") || strings.Contains(s.Name, "Pooling") {
 				t.Errorf("%s: %s is embedded", filepath.Base(file), s.Name)
 			}
+		}
+	}
+}
+
+// TestScoring: the manifest has the scores that a checkpoint declares, and repack and unpack keep them.
+func TestScoring(t *testing.T) {
+	want := scoring.Scoring{True: 5, False: 7, Activation: scoring.Identity, Format: scoring.Flat, Generation: true,
+		Prompt: "Which?", MaxTokens: 512}
+	dir := mini(t, "qwen3-0.6b", nil)
+	sentence.Score(t, dir, want)
+	path := converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"})
+	repacked, unpacked := filepath.Join(t.TempDir(), "repacked.safetensors"), filepath.Join(t.TempDir(), "unpacked")
+	if _, err := Repack(t.Context(), path, repacked, RepackOptions{Layout: "vnni4i"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Unpack(t.Context(), path, unpacked, UnpackOptions{Form: FormBF16}); err != nil {
+		t.Fatal(err)
+	}
+	again := converted(t, unpacked, packed.Recipe{Quant: "none", Golden: "none"})
+	for _, file := range []string{path, repacked, again} {
+		f, err := packed.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if got := f.Manifest().Scoring; got == nil || *got != want {
+			t.Errorf("%s: scoring %v", filepath.Base(file), got)
 		}
 	}
 }

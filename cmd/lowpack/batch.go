@@ -25,7 +25,8 @@ func batchCommand() *cli.Command {
 		UsageText: "lowpack batch FILE IN.jsonl -o OUT.jsonl [flags]",
 		Description: `Each line of IN.jsonl is a request, such as
   {"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "Once upon a time", "max_tokens": 20}}
-with a body that lowpack serve takes at /v1/chat/completions, /v1/completions, /v1/responses or /v1/embeddings.
+with a body that lowpack serve takes at /v1/chat/completions, /v1/completions, /v1/responses,
+/v1/embeddings, /v1/rerank or /v1/score.
 OUT.jsonl gets a line for each request that is answered, the error file one for each that is not, both in the order of
 the input.
 docs/BATCH.md has the format. A file with a line that is not a request is refused before anything is computed.

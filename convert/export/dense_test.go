@@ -185,6 +185,8 @@ func TestRefusedDense(t *testing.T) {
 		{"olmo-2-1b", `"tie_word_embeddings": false`, `"tie_word_embeddings": true`, "tied to the embedding", ""},
 		{"olmo-2-1b", `"attention_bias"`, `"head_dim": 256, "attention_bias"`, "4 heads of 32 values", ""},
 		{"command-r-v01", `"logit_scale"`, `"tie_word_embeddings": false, "logit_scale"`, "reads none", ""},
+		{"command-r7b", `"sliding_window_pattern": 4`, `"layer_types": [` + strings.Repeat(`"full_attention", `, 4) +
+			`"full_attention"]`, "no block has a sliding window", ""},
 		{"command-r-plus", "", "", "norms of heads", ""},
 		{"stablelm-2-12b", "", "", "layernorm.norms", ""},
 		{"starcoder2-3b", `"use_bias": true`, `"use_bias": false`, "use_bias", ""},

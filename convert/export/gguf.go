@@ -230,6 +230,10 @@ func (w *ggufWriter) runs(force bool) error {
 			return nil
 		}
 	}
+	if w.arch.Windowed(d) {
+		w.Note("windows are in other blocks than usual: llama.cpp must be a version that reads a list as "+
+			"%s.attention.sliding_window_pattern; older ones compute another model", w.arch.Name)
+	}
 	return nil
 }
 

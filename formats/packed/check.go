@@ -25,6 +25,10 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("manifest: %w", err)
 		}
 	}
+	if m.Pooling != nil && m.Scoring != nil {
+		return fmt.Errorf("%w: manifest: both pooling and scoring; a model makes embeddings or scores (F27)",
+			pack.ErrCorrupt)
+	}
 	if m.Scoring != nil {
 		if err := m.Scoring.Check(); err != nil {
 			return fmt.Errorf("manifest: %w", err)

@@ -64,12 +64,16 @@ func TestRefusals(t *testing.T) {
 			m.Scoring = &scoring.Scoring{True: -1, Activation: scoring.Sigmoid, Format: scoring.Flat}
 		},
 		"F27: activation of scores": func(m *Manifest) { m.Scoring = &scoring.Scoring{Format: scoring.Flat} },
-		"F7: missing plain":         func(m *Manifest) { m.Plain = m.Plain[1:] },
-		"F7: plain out of order":    func(m *Manifest) { m.Plain[0], m.Plain[1] = m.Plain[1], m.Plain[0] },
-		"F7: plain twice":           func(m *Manifest) { m.Plain[0] = m.Plain[1] },
-		"F7: unknown plain":         func(m *Manifest) { m.Plain[0].Name = "unknown" },
-		"F7: shape of an empty":     func(m *Manifest) { m.Plain[1].Shape[1]++ },
-		"F8: golden not recorded":   func(m *Manifest) { m.Golden = "" },
+		"F27: pooling and scoring": func(m *Manifest) {
+			m.Pooling = &pooling.Pooling{Mode: pooling.Mean}
+			m.Scoring = &scoring.Scoring{True: 5, False: 7, Activation: scoring.Sigmoid, Format: scoring.Flat}
+		},
+		"F7: missing plain":       func(m *Manifest) { m.Plain = m.Plain[1:] },
+		"F7: plain out of order":  func(m *Manifest) { m.Plain[0], m.Plain[1] = m.Plain[1], m.Plain[0] },
+		"F7: plain twice":         func(m *Manifest) { m.Plain[0] = m.Plain[1] },
+		"F7: unknown plain":       func(m *Manifest) { m.Plain[0].Name = "unknown" },
+		"F7: shape of an empty":   func(m *Manifest) { m.Plain[1].Shape[1]++ },
+		"F8: golden not recorded": func(m *Manifest) { m.Golden = "" },
 	} {
 		m := copyOf(t, f.manifest)
 		change(m)

@@ -176,7 +176,7 @@ func (f fours) grouped(p *parts, group int, note string) (*Layer, error) {
 	w, _ := p.look(p.module + f.weight)
 	s, _ := p.look(p.module + f.scale)
 	if n := len(w.Shape); group == 0 && n == len(s.Shape) && n > 1 && s.Shape[n-1] > 0 {
-		if got := 2 * w.Shape[n-1] / s.Shape[n-1]; got == 2*f.block {
+		if got := 2 * w.Shape[n-1] / s.Shape[n-1]; got == 2*f.block && f.small {
 			group = got
 		}
 	}

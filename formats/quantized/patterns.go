@@ -109,7 +109,8 @@ func parseClass(text []rune) (p globPart) {
 	chunks := classChunks(text)
 	if first := chunks[0]; len(first) > 0 && first[0] == '!' {
 		if p.not, chunks[0] = true, first[1:]; len(first) == 1 && len(chunks) > 1 {
-			chunks = [][]rune{append([]rune{'-'}, chunks[1]...)} // nothing is before this hyphen
+			chunks = chunks[1:]
+			chunks[0] = append([]rune{'-'}, chunks[0]...) // nothing is before this hyphen
 		}
 	}
 	for i, chunk := range chunks {

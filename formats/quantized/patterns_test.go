@@ -36,6 +36,8 @@ func TestGlob(t *testing.T) {
 		{`a\*`, `a*`, false},
 		{"[ab]x", "bx", true},
 		{"[!ab]x", "bx", false},
+		{"[b-a!-zq-s]", "r", false},
+		{"[b-a!-zq-s]", "t", true},
 		{"[!ab]x", "/x", true},
 		{"[^ab]x", "^x", true},
 		{"[a-c]x", "bx", true},

@@ -33,6 +33,7 @@ type model struct {
 	callForm  func() *callForm // nil result = the chat template has no known form of tool calls
 	harmony   *harmony.Format  // nil = the model writes in another format
 	hidden    int              // size of hidden states
+	pairs     int              // most tokens of all pairs of a request
 	pairFault func() error     // why the chat template cannot carry the pairs of scores; nil result = it can
 }
 
@@ -48,7 +49,7 @@ func newModel(h *hosted, t *tokenizer.Tokenizer, e *engine.Engine, o schedule.Op
 		hosted: h, Scheduler: schedule.New(e, o), Tokenizer: t, engine: e, sampling: sampling,
 		callForm: sync.OnceValue(func() *callForm { return callFormOf(t) }),
 		stops:    append(t.StopIDs(), d.EOS...), vocab: d.Vocab, context: e.Options().Context,
-		harmony: harmony.Of(t), hidden: d.Hidden,
+		harmony: harmony.Of(t), hidden: d.Hidden, pairs: maxBody,
 		pairFault: sync.OnceValue(func() error { return pairFaultOf(t, h.File.Manifest().Scoring) }),
 	}
 	if m.harmony != nil {

@@ -70,14 +70,38 @@ func TestOpeningReplaced(t *testing.T) {
 	if _, e := s.find(ctx, "a"); e == nil {
 		t.Error("a client that left got a model")
 	}
+	first := s.models.list[0]
 	from.put("a", files[1])
 	if names := namesOf(t, web); !slices.Equal(names, []string{"a"}) {
 		t.Errorf("%q", names)
 	}
 	close(ends)
-	s.Drain(t.Context()) // waits for what is being opened
+	<-first.opened
 	if from.opened(files[0]) != 0 || len(s.models.gone) != 0 {
 		t.Errorf("%v, %d models that are not listed", from.open, len(s.models.gone))
+	}
+}
+
+// TestOpeningDrained: shutting down does not wait for a file that is being opened, which is closed when it is open.
+func TestOpeningDrained(t *testing.T) {
+	files, _ := twoFiles(t)
+	from, s, _ := shelved(t, Options{})
+	from.put("a", files[0])
+	begun, ends := from.slowly("a")
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-begun
+		leave()
+	}()
+	if _, e := s.find(ctx, "a"); e == nil {
+		t.Error("a client that left got a model")
+	}
+	first := s.models.list[0]
+	s.Drain(t.Context())
+	close(ends)
+	<-first.opened
+	if from.opened(files[0]) != 0 {
+		t.Errorf("%v", from.open)
 	}
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,9 +29,15 @@ type scored struct {
 func (s *Server) scorePairs(
 	w http.ResponseWriter, r *http.Request, m *model, b *api.Body, field string, pairs []pair,
 ) *scored {
-	requests := m.readScores(b, field, pairs, saltOf(r))
+	ctx, cancel := s.limited(r.Context())
+	defer cancel()
+	requests := m.readScores(ctx, b, field, pairs, saltOf(r))
 	if e := b.Err(); e != nil {
 		e.Write(w)
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		apiError(err).Write(w)
 		return nil
 	}
 	b.Close()
@@ -49,8 +56,11 @@ func (s *Server) scorePairs(
 	return a
 }
 
-// readScores reads the fields that all requests for scores have, and makes the requests of pairs.
-func (m *model) readScores(b *api.Body, field string, pairs []pair, salt string) (requests []schedule.Request) {
+// readScores reads the fields that all requests for scores have, and makes the requests of pairs. They have at most as
+// many tokens together as texts without a common query could have, and are made only until ctx is done.
+func (m *model) readScores(
+	ctx context.Context, b *api.Body, field string, pairs []pair, salt string,
+) (requests []schedule.Request) {
 	how := m.File.Manifest().Scoring
 	b.Accept("user")
 	b.Refuse("documents are not cut", "max_tokens_per_doc", "max_chunks_per_doc", "truncate_prompt_tokens",
@@ -72,11 +82,18 @@ func (m *model) readScores(b *api.Body, field string, pairs []pair, salt string)
 	case !given:
 		instruction = how.Prompt
 	}
+	total := 0
 	for i, p := range pairs {
+		if ctx.Err() != nil {
+			return nil
+		}
 		ids := m.render(b, field, conversation(how, instruction, p),
 			chat.Options{AddGenerationPrompt: how.Generation, Now: b.Now})
 		if b.Err() != nil {
 			return nil
+		}
+		if total += len(ids); total > m.pairs {
+			b.TooLong(field, "%s have more than %d tokens together, each with its query: send fewer", field, m.pairs)
 		}
 		if len(ids) > m.context {
 			b.TooLong(field, "%s[%d] has %d tokens with its query: the context holds %d", field, i, len(ids), m.context)
@@ -84,6 +101,9 @@ func (m *model) readScores(b *api.Body, field string, pairs []pair, salt string)
 		if most := how.MaxTokens; most > 0 && len(ids) > most {
 			b.TooLong(field, "%s[%d] has %d tokens with its query: the checkpoint declares %d as the longest text",
 				field, i, len(ids), most)
+		}
+		if b.Err() != nil {
+			return nil
 		}
 		requests = append(requests, schedule.Request{Prompt: ids, Logprobs: -1, PromptLogprobs: -1, Salt: salt,
 			Picked: how.Tokens()})

@@ -21,6 +21,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 	"github.com/lowpack/lowpack/runtime/device"
 	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 	"github.com/lowpack/lowpack/verify/reference"
 )
 
@@ -212,6 +213,40 @@ const (
 	pinnedBare        = `"relevance_score":0.9905456284428455}`
 	pinnedScores      = `"score":0.9080938907341927},{"index":1,"object":"score","score":0.9493050315567413}`
 )
+
+// TestScoresTogether: the pairs of a request have a bound of their tokens together, as each repeats the query; and
+// nothing is made for a client that has left.
+func TestScoresTogether(t *testing.T) {
+	s, web := serveOf(t, modelOf(t, tinymodel.Scored(t, aScoring), "tiny", small), Options{Queue: 200})
+	body := fmt.Sprintf(`{"query": %q, "documents": [%q, %q]}`, ranked, candidates[0], candidates[1])
+	status, _, text := post(t, web, "/v1/rerank", body)
+	if status != http.StatusOK {
+		t.Fatal(text)
+	}
+	m := s.models.list[0].model
+	tokens, err := strconv.Atoi(fmt.Sprint(at(object(t, text), "usage", "total_tokens")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pairs, want := range map[int]int{tokens: http.StatusOK, tokens - 1: http.StatusBadRequest} {
+		m.pairs = pairs
+		if status, _, text := post(t, web, "/v1/rerank", body); status != want {
+			t.Errorf("%d tokens: %d %s", pairs, status, text)
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequest(http.MethodPost, "/v1/rerank", strings.NewReader("{}"))
+	r.Header.Set("Content-Type", "application/json")
+	b, e := api.ReadBody(httptest.NewRecorder(), r, maxBody, s.bodies)
+	if e != nil {
+		t.Fatal(e)
+	}
+	defer b.Close()
+	if made := m.readScores(ctx, b, "documents", []pair{{ranked, candidates[0]}}, ""); len(made) > 0 {
+		t.Errorf("%d requests for a client that has left", len(made))
+	}
+}
 
 // TestScoresUnderLoad: answers are those of the idle server while others generate, ask for scores, and leave.
 func TestScoresUnderLoad(t *testing.T) {

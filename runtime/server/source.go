@@ -217,7 +217,8 @@ func (s *models) await(ctx context.Context, h *hosted) error {
 	return nil
 }
 
-// beginOpening begins to open a model, if nobody has. Opening holds the model: whoever waits for it may leave.
+// beginOpening begins to open a model, if nobody has. Opening holds the model: whoever waits for it may leave, and
+// drain does not wait, after which the file is closed as soon as it is open.
 func (s *models) beginOpening(h *hosted) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,11 +230,11 @@ func (s *models) beginOpening(h *hosted) error {
 	}
 	h.begun = true
 	h.holders++
-	s.loads.Go(func() {
+	go func() {
 		h.openErr = h.open()
 		s.drop(h)
 		close(h.opened)
-	})
+	}()
 	return nil
 }
 

@@ -43,6 +43,17 @@ func (a Architecture) Local(d *model.Description, block int) bool {
 // follows reports whether a key gives windows to the blocks that have one in the model.
 func (f *family) follows(d *model.Description) bool { return f.patterned && f.local.of(0, d.Layers) }
 
+// Windowed reports whether windows are in other blocks of a model than older versions of llama.cpp have them in, which
+// do not read the list.
+func (a Architecture) Windowed(d *model.Description) bool {
+	for i := range d.Blocks {
+		if a.family.follows(d) && d.Blocks[i].Local != a.family.local.of(i, d.Layers) {
+			return true
+		}
+	}
+	return false
+}
+
 // stays reports whether llama.cpp does not rotate queries and keys of a block.
 func (f *family) stays(d *model.Description, block int) bool {
 	if f.still != nil && f.follows(d) {
@@ -72,6 +83,9 @@ func (a Architecture) Fits(d *model.Description) error {
 	case f.square && d.Heads*d.HeadDim != d.Hidden:
 		return refuse("%d heads of %d values; in architecture %s of llama.cpp they have the %d of the embedding",
 			d.Heads, d.HeadDim, f.arch, d.Hidden)
+	case f.still != nil && f.follows(d) && d.SlidingWindow == 0:
+		return refuse("no block has a sliding window; architecture %s of llama.cpp takes such a file for one with "+
+			"its own windows, and rotates there", f.arch)
 	case d.LayerNorm && f.eps == "" && d.NormEps != usualEps:
 		return refuse("an epsilon of %v; architecture %s of llama.cpp has %v", d.NormEps, f.arch, usualEps)
 	}
