@@ -70,7 +70,7 @@ func TestBoundedFiles(t *testing.T) {
 		{"verify", packed, "--provenance", big},
 	} {
 		o := command(t, args...)
-		if o.code != 1 || !strings.Contains(o.out, "limit exceeded") || o.memory > 64<<20 {
+		if o.code != 1 || !strings.Contains(o.out, "limit exceeded") || o.memory > maxMemory {
 			t.Errorf("%q: exit code %d, %d MiB\n%s", args, o.code, o.memory>>20, o.out)
 		}
 	}

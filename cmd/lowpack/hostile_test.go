@@ -15,9 +15,9 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
-// maxMemory bounds one command on one hostile file (G3). It counts pages of the program and of files too, so that the
-// anonymous memory is less.
-const maxMemory = 64 << 20
+// maxMemory bounds one command on one hostile file (G3). It counts pages of the program and of files too, of which the
+// kernel maps more or fewer.
+const maxMemory = 80 << 20
 
 // maxTime bounds the CPU time of one command on one hostile file (G3). It leaves room for slowdowns by other load, so
 // that only a near-endless command exceeds it.

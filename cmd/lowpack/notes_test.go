@@ -82,6 +82,7 @@ var noteKinds = map[string]string{
 	// Computed differently by other runtimes.
 	"llama.cpp computes SiLU where":                      "run the file with programs that read",
 	"keep texts within %d tokens: llama.cpp":             "keep texts within",
+	"windows are in other blocks than usual: llama.cpp":  "must be a version that reads a list",
 	"the GGUF holds floats where the packed file has":    "--quant int8 --scale group:32",
 	"llama.cpp rounds the ends of yarn's blend":          "",
 	"of %d tokens that end a text, llama.cpp is told":    "",
