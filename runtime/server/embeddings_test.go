@@ -17,6 +17,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/pooling"
 	"github.com/lowpack/lowpack/internal/testkit/plaindevice"
+	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 	"github.com/lowpack/lowpack/runtime/device"
@@ -297,6 +298,9 @@ func TestEmbeddingsRefused(t *testing.T) {
 
 // TestEmbeddingsOnDevice: a model that a device computes makes the same embeddings, bit for bit.
 func TestEmbeddingsOnDevice(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the device computes in one goroutine, which takes minutes here")
+	}
 	device.Register(plaindevice.Driver("plain", plaindevice.Options{}))
 	for _, p := range []pooling.Pooling{{Mode: pooling.LastToken}, {Mode: pooling.Mean, Normalize: true}} {
 		file := tinymodel.Pooled(t, p)

@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/scoring"
 	"github.com/lowpack/lowpack/internal/testkit/plaindevice"
+	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/internal/testkit/sentence"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/internal/testkit/wait"
@@ -406,6 +407,9 @@ func TestNoScores(t *testing.T) {
 
 // TestScoresOnDevice: a model that a device computes makes the same scores, bit for bit.
 func TestScoresOnDevice(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the device computes in one goroutine, which takes minutes here")
+	}
 	device.Register(plaindevice.Driver("plain", plaindevice.Options{}))
 	file := tinymodel.Scored(t, aScoring)
 	body, want := fmt.Sprintf(`{"query": %q, "documents": %s}`, ranked, jsonOf(candidates)), ""
