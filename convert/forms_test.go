@@ -91,6 +91,11 @@ func forms(t *testing.T) []*form {
 		{Name: "e", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.Int4), Scale: group(32, packed.ScaleBF16, true),
 			Min: true, Order: true},
 		{Name: "f", Shape: []int{33, 100}, Layout: spec("vnni4i", pack.IQ4NL), Scale: group(32, packed.ScaleF16, true)},
+		{Name: "g", Shape: []int{33, 100}, Layout: spec("vnni4p", pack.Int6), Scale: group(32, packed.ScaleF16, true)},
+		{Name: "h", Shape: []int{40, 90}, Layout: spec("vnni4p", pack.Int5), Scale: group(64, packed.ScaleF16, true),
+			Min: true},
+		{Name: "i", Shape: []int{5, 70}, Layout: spec("vnni4p", pack.Int3), Scale: group(32, packed.ScaleF16, true),
+			Zero: true},
 	} {
 		list = append(list, newForm(t, r, e))
 	}
@@ -176,7 +181,7 @@ func (f *form) weight(row, element int) float32 {
 		code -= int(f.zeros[unit])
 	}
 	if f.minima != nil {
-		return float32(float32(code+8)*f.scales[unit]) + f.minima[unit]
+		return float32(float32(code-int(f.matrix.Values[0]))*f.scales[unit]) + f.minima[unit]
 	}
 	return float32(float64(code) * float64(f.scales[unit]))
 }

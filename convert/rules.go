@@ -218,15 +218,23 @@ func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact b
 }
 
 // openLayout opens the chosen layout for codes of an alphabet. If the head is the only tensor with 8-bit or 4-bit
-// codes, the chosen layout probably cannot hold them; the head then gets a layout that can.
+// codes, the chosen layout probably cannot hold them; the head then gets a layout that can, as all matrices do whose
+// codes only one layout holds.
 func openLayout(name string, params map[string]int, a pack.Alphabet, head bool) (pack.Layout, error) {
 	spec := pack.Spec{Name: name, Alphabet: a.Name, Params: params}
 	l, err := pack.Open(spec)
-	if other := headLayouts[a.Name]; err != nil && head && other != "" {
+	other := ownLayouts[a.Name]
+	if other == "" && head {
+		other = headLayouts[a.Name]
+	}
+	if err != nil && other != "" {
 		return pack.Open(pack.Spec{Name: other, Alphabet: a.Name})
 	}
 	return l, err
 }
+
+// ownLayouts maps alphabets to the only layout that holds their codes.
+var ownLayouts = map[string]string{pack.Int3.Name: "vnni4p", pack.Int5.Name: "vnni4p", pack.Int6.Name: "vnni4p"}
 
 // headLayouts maps alphabets to layouts that hold their codes and have dedicated kernels.
 var headLayouts = map[string]string{pack.Int8.Name: "vnni4", pack.Int4.Name: "vnni4i",

@@ -8,8 +8,8 @@ type Addressed interface {
 	Spec() Spec
 	// Padded is the shape that the packed bytes hold: s with the rows and columns of padding.
 	Padded(s Shape) (Shape, error)
-	// Places are the places of the digits of weight (m, k), which may be padding: one, or one per bit where a layout
-	// stores bits apart.
+	// Places are the places of the digits of weight (m, k), which may be padding: one, or one per part where a layout
+	// stores bits of a digit apart, the lowest first.
 	Places(s Shape, m, k int) ([]Place, error)
 	// CodeTable lists the digits and the values that they stand for.
 	CodeTable() []Digit
@@ -67,9 +67,9 @@ func (f *formula) Places(s Shape, m, k int) ([]Place, error) {
 		return []Place{{p.At, p.Bit, f.cell, p.Unit}}, nil
 	}
 	var places []Place
-	for i := range f.planes {
+	for i, bits := range f.planes {
 		p := f.plane(native, m, k, i)
-		places = append(places, Place{p.At, p.Bit, f.cell, p.Unit})
+		places = append(places, Place{p.At, p.Bit, bits, p.Unit})
 	}
 	return places, nil
 }

@@ -73,7 +73,7 @@ func evaluate(t *testing.T, info Info, l Addressed, native Shape, m, k int) []Pl
 	table := l.CodeTable()
 	env := environment{"M": native.M, "K": native.K, "m": m, "k": k, "bits": 1}
 	for table[len(table)-1].Digit >= 1<<env["bits"] {
-		env["bits"] *= 2
+		env["bits"]++
 	}
 	maps.Copy(env, l.Spec().Params)
 	var places []Place
@@ -237,6 +237,7 @@ func TestProbes(t *testing.T) {
 		{Spec{Name: "vnni4i-64"}, "0.0 1.0 64.0 4.0 32.0 69.2 519.4 1023.6"},
 		{Spec{Name: "vnni4", Alphabet: "int1"}, "0.0 0.1 16.0 0.4 4.0 24.5 384.7 511.7"},
 		{Spec{Name: "vnni4-64", Alphabet: "int1"}, "0.0 0.1 32.0 0.4 4.0 40.5 272.7 511.7"},
+		{Spec{Name: "vnni4p"}, "0.0 1.0 96.0 4.0 32.0 101.4 2311.0 3039.4"},
 		{Spec{Name: "i2"}, "0:1 0:3 64:1 1:1 8:1 81:3 545:27 1023:27"},
 		{Spec{Name: "i2-t4"}, "0:1 0:3 1:1 4:1 32:1 69:3 644:27 1023:27"},
 		{Spec{Name: "i2-t8"}, "0:1 0:3 1:1 8:1 64:1 137:3 776:27 1023:27"},

@@ -17,7 +17,10 @@ var (
 	Int2    = Alphabet{"int2", []int8{-2, -1, 0, 1}}
 	Int2Odd = Alphabet{"int2odd", []int8{-3, -1, 1, 3}}
 	Int2Q   = Alphabet{"int2q", []int8{-1, 0, 1, 2}} // ggml Q2_0
+	Int3    = Alphabet{"int3", span(-4, 3)}
 	Int4    = Alphabet{"int4", span(-8, 7)}
+	Int5    = Alphabet{"int5", span(-16, 15)}
+	Int6    = Alphabet{"int6", span(-32, 31)}
 	Int8    = Alphabet{"int8", span(-128, 127)}
 	E2M1    = Alphabet{"e2m1", []int8{-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12}}
 	// IQ4NL is the table of ggml's IQ4_NL and IQ4_XS, kvalues_iq4nl. It has no zero.
@@ -26,7 +29,7 @@ var (
 
 // Alphabets in the order of their width.
 func Alphabets() []Alphabet {
-	return []Alphabet{Int1, Ternary, Int2, Int2Odd, Int2Q, Int4, E2M1, IQ4NL, Int8}
+	return []Alphabet{Int1, Ternary, Int2, Int2Odd, Int2Q, Int3, Int4, E2M1, IQ4NL, Int5, Int6, Int8}
 }
 
 // FindAlphabet returns the alphabet with that name.

@@ -1,6 +1,9 @@
 package pack
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // unused marks a digit that stands for no weight. It is a value of int8 alone, whose code leaves no digit unused.
 const unused = -128
@@ -80,13 +83,7 @@ func codeOf(a Alphabet) code {
 }
 
 // bits is the width of a field that holds one digit.
-func (c *code) bits() int {
-	for b := 1; ; b *= 2 {
-		if len(c.values) <= 1<<b {
-			return b
-		}
-	}
-}
+func (c *code) bits() int { return bits.Len(uint(len(c.values) - 1)) }
 
 // value returns the value of a digit, and whether the digit is used at all.
 func (c *code) value(digit int) (int8, bool) {

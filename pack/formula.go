@@ -33,9 +33,10 @@ type formula struct {
 	size func(Shape) int
 	// at places weight (m, k) of a matrix of native shape s.
 	at func(s Shape, m, k int) place
-	// plane replaces at where the bits of a digit are stored apart: it places bit i of them, i < planes.
+	// plane replaces at where parts of a digit are stored apart: it places part i, which has planes[i] of its bits. The
+	// first part has the lowest.
 	plane  func(s Shape, m, k, i int) place
-	planes int
+	planes []int
 	// seal gives the stored byte of a sum of digits; nil when the sum itself is stored.
 	seal *[256]uint8
 	// fast does the same many weights at a time, for layouts that models run with. Tests compare the two.
@@ -137,9 +138,10 @@ func (f *formula) put(dst []byte, s Shape, m, k, digit int) {
 		dst[p.At] += uint8(digit * p.Unit << p.Bit)
 		return
 	}
-	for i := range f.planes {
+	for i, bits := range f.planes {
 		p := f.plane(s, m, k, i)
-		dst[p.At] += uint8(digit >> i & 1 << p.Bit)
+		dst[p.At] += uint8(digit & (1<<bits - 1) << p.Bit)
+		digit >>= bits
 	}
 }
 
@@ -150,10 +152,11 @@ func (f *formula) get(src []byte, open *[256]uint8, s Shape, m, k int) int {
 		number := int(open[src[p.At]]) >> p.Bit & (1<<f.cell - 1)
 		return number / p.Unit % f.radix
 	}
-	digit := 0
-	for i := range f.planes {
+	digit, shift := 0, 0
+	for i, bits := range f.planes {
 		p := f.plane(s, m, k, i)
-		digit |= int(src[p.At]>>p.Bit&1) << i
+		digit |= int(src[p.At]) >> p.Bit & (1<<bits - 1) << shift
+		shift += bits
 	}
 	return digit
 }

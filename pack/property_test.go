@@ -272,7 +272,7 @@ func TestPaddingIsChecked(t *testing.T) {
 // change changes the digit of weight (row, col) in packed bytes, and nothing else.
 func (f *formula) change(packed []byte, native Shape, row, col int) {
 	if f.plane != nil {
-		p := f.plane(native, row, col, f.planes-1)
+		p := f.plane(native, row, col, len(f.planes)-1)
 		packed[p.At] ^= 1 << p.Bit
 		return
 	}

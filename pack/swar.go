@@ -30,7 +30,7 @@ type words struct {
 // newWords returns nil for code tables that have no such form.
 func newWords(c *code) *words {
 	values := c.ascending()
-	if len(values) < 2 || len(values) > 16 {
+	if len(values) < 2 || len(values) > 64 {
 		return nil
 	}
 	step := int(values[1]) - int(values[0])

@@ -1,6 +1,9 @@
 package pack
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // T-MAC (INT_N, bit-serial): the bits of a weight are stored in planes of their own; a nibble is one plane of four
 // consecutive columns, the index into a table of 16 partial sums. A code is weight + 2^(bits−1), or bit 1 for +1.
@@ -43,10 +46,10 @@ func openTMAC(s Spec, bits int) (Layout, error) {
 		return nil, err
 	}
 	return &paneled{rows: bm / bits, formula: formula{
-		spec: s, code: tmacCode(s.Alphabet), radix: 2, cell: 1,
+		spec: s, code: tmacCode(s.Alphabet),
 		padded: roundUp(bm/bits, 4*kf),
 		size:   dense(bits),
-		planes: bits,
+		planes: slices.Repeat([]int{1}, bits),
 		plane: func(s Shape, m, k, i int) place {
 			row := m/8*8*bits + i*8 + m%8
 			tile, inTile := row/bm, row%bm

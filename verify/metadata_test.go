@@ -29,7 +29,7 @@ var alternatives = map[string][]string{
 	"dtype":      {"F32", "F16", "BF16", "E8M0", "U8"},
 	"kind":       {"tensor", "row", "group", "token"},
 	"quantizer":  append(slices.Sorted(maps.Keys(definitions)), importCodes, importU8),
-	"alphabet":   {"ternary", "int1", "int2", "int4", "int8", "e2m1", "iq4nl"},
+	"alphabet":   {"ternary", "int1", "int2", "int4", "int6", "int8", "e2m1", "iq4nl"},
 	"name":       {"vnni4i", "blocked", "i2"},
 	"golden":     {"none", "full", "kernel"},
 	"family":     {"", "llama", "qwen2", "bitnet"},

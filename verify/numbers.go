@@ -20,6 +20,7 @@ type numbered struct {
 	hash.Hash
 	k, fields int
 	place     [256]byte // by two's complement byte
+	zeroth    byte      // the value whose number is 0
 	first     uint64    // the first value plus 128 in each byte
 	even      uint64    // 1: only every second integer is a value
 	list      bool      // values are at no even distance: there is but the table
@@ -41,6 +42,9 @@ func newNumbered(e *packed.Entry) (*numbered, error) {
 	last := len(a.Values) - 1
 	n.even = uint64((int(a.Values[last])-int(a.Values[0]))/last - 1)
 	n.first = uint64(uint8(a.Values[0])^0x80) * 0x0101010101010101
+	if n.zeroth = byte(a.Values[0]); a.Name == pack.Int8.Name {
+		n.zeroth++
+	}
 	for place, v := range a.Values {
 		n.place[uint8(v)] = byte(place)
 		n.list = n.list || int(v) != int(a.Values[0])+place*int(n.even+1)
@@ -72,7 +76,7 @@ func (n *numbered) fill(dst, codes []byte) {
 	switch {
 	case n.fields == 1:
 		for ; j < q; j++ {
-			dst[j] = codes[j] + 127
+			dst[j] = codes[j] - n.zeroth
 		}
 	case n.list || last >= n.k:
 	case n.fields == 4 && n.even == 0:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads a packed file of lowpack with numpy alone, written from docs/FORMAT.md and the page of vnni4i in docs/LAYOUTS.md.
+"""Reads a packed file of lowpack with numpy alone, written from docs/FORMAT.md and the pages of vnni4i and vnni4p in docs/LAYOUTS.md.
 
-    read_packed.py FILE          one line of JSON per quantized tensor in layout vnni4i or vnni4i-64
+    read_packed.py FILE          one line of JSON per quantized tensor in layout vnni4i, vnni4i-64 or vnni4p
     from read_packed import Packed; Packed(FILE).floats("model.layers.0.mlp.up_proj.weight")
 
 It checks every digest it meets (F4, F11, F12) and refuses what it does not know. Numbers in brackets are rules of FORMAT.md.
@@ -14,10 +14,14 @@ import sys
 
 import numpy as np
 
-BITS = {"int1": 1, "ternary": 2, "int2": 2, "int2odd": 2, "int2q": 2, "int4": 4, "e2m1": 4, "iq4nl": 4}
+BITS = {  # of the parts of a digit, the lowest first
+    "int1": [1], "ternary": [2], "int2": [2], "int2odd": [2], "int2q": [2], "int4": [4], "e2m1": [4], "iq4nl": [4],
+    "int3": [2, 1], "int5": [4, 1], "int6": [4, 2],
+}
 DIGITS = {  # the code tables of LAYOUTS.md: digit -> weight; None is not a digit
     "int1": [1, -1], "ternary": [0, 1, -1, None], "int2": [-2, -1, 0, 1], "int2odd": [-3, -1, 1, 3], "int2q": [-1, 0, 1, 2],
     "int4": list(range(-8, 8)), "e2m1": [0, 1, 2, 3, 4, 6, 8, 12, None, -1, -2, -3, -4, -6, -8, -12],
+    "int3": list(range(-4, 4)), "int5": list(range(-16, 16)), "int6": list(range(-32, 32)),
     "iq4nl": [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
 }
 DTYPES = {"F32": "<f4", "F16": "<f2", "U8": "u1", "I8": "i1", "I32": "<i4", "BF16": "<u2"}
@@ -67,8 +71,8 @@ class Packed:
         """The codes of a quantized tensor, [M, K] or [E, M, K]."""
         e = self.entries[name]
         layout, alphabet = e["layout"]["name"], e["layout"]["alphabet"]
-        rows = {"vnni4i": 32, "vnni4i-64": 64}.get(layout)
-        if rows is None or alphabet not in BITS:
+        rows = {"vnni4i": 32, "vnni4i-64": 64, "vnni4p": 32}.get(layout)
+        if rows is None or alphabet not in BITS or (layout == "vnni4p") != (len(BITS[alphabet]) == 2):
             raise Refused(f"{name}: layout {layout}, alphabet {alphabet}")
         *experts, M, K = e["shape"]
         raw, _ = self.stored(name + ".packed", e["sha256"])
@@ -117,12 +121,19 @@ class Packed:
 
 
 def unpack(raw, M, K, rows, alphabet):
-    """Codes of one matrix: byte m/bm*L*K + k/4*4*L + m%L*4 + k%4, from bit bits*(m%bm/L), with K padded to 4."""
-    bits, panels = BITS[alphabet], -(-M // rows)
-    L, width = rows * bits // 8, -(-K // 4) * 4
-    need(len(raw) == panels * L * width, "F14")
-    digits = raw.reshape(panels, width // 4, 1, L, 4) >> (bits * np.arange(8 // bits, dtype=np.uint8)).reshape(1, 1, -1, 1, 1)
-    digits = (digits & (1 << bits) - 1).transpose(0, 2, 3, 1, 4).reshape(panels * rows, width)
+    """Codes of one matrix: byte m/bm*L*K + k/4*4*L + m%L*4 + k%4, from bit bits*(m%bm/L), with K padded to 4.
+
+    Where digits have two parts, those of four columns follow each other, each with an L of its own."""
+    panels, width = -(-M // rows), -(-K // 4) * 4
+    four = [rows * bits // 2 for bits in BITS[alphabet]]  # bytes of four columns
+    need(len(raw) == panels * width // 4 * sum(four), "F14")
+    parts = np.split(raw.reshape(panels, width // 4, sum(four)), np.cumsum(four)[:-1], axis=2)
+    digits, shift = np.zeros((panels * rows, width), np.uint8), 0
+    for bits, part in zip(BITS[alphabet], parts):
+        fields = (bits * np.arange(8 // bits, dtype=np.uint8)).reshape(1, 1, -1, 1, 1)
+        part = part.reshape(panels, width // 4, 1, -1, 4) >> fields & (1 << bits) - 1
+        digits |= part.transpose(0, 2, 3, 1, 4).reshape(panels * rows, width) << shift
+        shift += bits
     table = DIGITS[alphabet]
     need(all(table[d] is not None for d in np.unique(digits)), "F15")
     codes = np.array([d or 0 for d in table], np.int8)[digits]

@@ -36,6 +36,7 @@ func TestAll(t *testing.T) {
 	}
 	want := map[string][3]string{ // bits per weight, shape, parameters
 		"vnni4i":  {"1, 2, 4", "M to 32, K to 4", ""},
+		"vnni4p":  {"3, 5, 6", "M to 32, K to 4", ""},
 		"vnni4t":  {"1.6", "M to 80, K to 4", ""},
 		"vnni4":   {"1, 8", "M to 32, K to 4", ""},
 		"blocked": {"1, 2, 4, 8", "M to 32, K to 64", "bm=32 bk=64"},
@@ -69,6 +70,11 @@ func TestText(t *testing.T) {
 			"  ternary  0 → 0, 1 → 1, 2 → −1",
 			"  m1   4.0   5.0   6.0   7.0  36.0",
 			"  byte 5  25,1  17,1  9,1  1,1",
+		},
+		"vnni4p": {
+			"    byte four + 16*low + m%L*4 + k%4, from bit high*(m%32/L)",
+			"  m1   4.0, 68.0   5.0, 69.0",
+			"  byte 5  17,1  1,1",
 		},
 		"vnni4t": {
 			"  byte 7  81·(1,3)  27·(17,3)  9·(33,3)  3·(49,3)  65,3",

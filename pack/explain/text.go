@@ -161,6 +161,8 @@ func (l *Layout) notation(e *example) string {
 	switch {
 	case len(places) > 1 && shared:
 		return "byte.bit×power of three, byte.bit of the sign"
+	case len(places) > 1 && places[0].Bits > 1:
+		return "byte.bit of the lower bits, then of the upper bits"
 	case len(places) > 1:
 		return "byte.bit of each bit, lowest first"
 	case shared && places[0].Bits == 8:
