@@ -32,8 +32,8 @@ type opener struct {
 	// packed in the order of the buffer: whole tiles are multiplied in place
 	direct bool
 	tables []int                           // registers that hold asm.AMX.Table
-	load   func(f *file, at string, z int) // loads a group
-	open   func(f *file, z int)            // unpacks it into registers 16 and 17
+	load   func(f *file, at string, z int) // loads a group, or as much of it as a register holds
+	open   func(f *file, at string, z int) // unpacks it into registers 16 and 17
 }
 
 // rows is the name of the function for whole rows.
@@ -43,7 +43,7 @@ func openersAMX() []opener {
 	fields := func(name, what string, quad int, load string) opener {
 		return opener{name, what, quad, false, []int{31, 30, 29},
 			func(f *file, at string, z int) { f.p("%s %s, Z%d", load, at, z) },
-			func(f *file, z int) {
+			func(f *file, _ string, z int) {
 				f.p("VPSRLVQ Z30, Z%d, Z16", z)
 				f.p("VPSRLVQ Z29, Z%d, Z17", z)
 				for _, tile := range []int{16, 17} {
@@ -58,25 +58,25 @@ func openersAMX() []opener {
 				f.p("VMOVDQU64 %s, Z16", at)
 				f.p("VMOVDQU64 64%s, Z17", at)
 			},
-			func(*file, int) {}}
+			func(*file, string, int) {}}
 	}
 	// An affine transformation with all rows of its matrix equal but the last, which is zero, fills a byte with the bit
 	// that they select, and adds 1: 0 and 1 become +1 and −1.
-	signs := func(name, what string, quad int, load string, open func(f *file, z int)) opener {
+	signs := func(name, what string, quad int, load string, open func(f *file, at string, z int)) opener {
 		return opener{name, what, quad, false, []int{31, 30, 29},
 			func(f *file, at string, z int) { f.p("%s %s, Z%d", load, at, z) }, open}
 	}
-	bits := func(f *file, z int) { // in the order of the buffer; matrices hold the bits of two rows
+	bits := func(f *file, _ string, z int) { // in the order of the buffer; matrices hold the bits of two rows
 		for i, tile := range []int{16, 17} {
 			f.p("VPSHUFB Z%d, Z%d, Z%d", 30-i, z, tile)
 			f.p("VGF2P8AFFINEQB $1, Z%d, Z31, Z%d", tile, tile)
 		}
 	}
-	interleaved := func(f *file, z int) {
+	interleaved := func(f *file, _ string, z int) {
 		f.p("VGF2P8AFFINEQB $1, Z31, Z%d, Z16", z)
 		f.p("VGF2P8AFFINEQB $1, Z30, Z%d, Z17", z)
 	}
-	return []opener{
+	list := []opener{
 		signs("Bits16AMX", "bits, four columns in 16 bytes", 16, "VBROADCASTI32X4", bits),
 		signs("Bits32AMX", "one half of bits, four columns in 32 bytes", 32, "VBROADCASTI32X4", bits),
 		signs("InterleavedBits16AMX", "interleaved bits, four columns in 16 bytes", 16, "VBROADCASTI32X4",
@@ -90,7 +90,7 @@ func openersAMX() []opener {
 		bytes("Bytes256AMX", "one half of int8, four columns in 256 bytes", 256),
 		{"Base3AMX", "two digits of base-3 bytes", 64, false, []int{24, 25, 26, 27, 28, 29, 30, 31},
 			func(f *file, at string, z int) { f.p("VMOVDQU64 %s, Z%d", at, z) },
-			func(f *file, z int) { // a table of 256 bytes is two of 128
+			func(f *file, _ string, z int) { // a table of 256 bytes is two of 128
 				f.p("VPMOVB2M Z%d, K1", z)
 				f.p("KNOTQ K1, K2")
 				for i, tile := range []int{16, 17} {
@@ -100,6 +100,10 @@ func openersAMX() []opener {
 				}
 			}},
 	}
+	for _, p := range planeKinds {
+		list = append(list, openerOfPlanes(p))
+	}
+	return list
 }
 
 func amxFile() *file {
@@ -225,7 +229,7 @@ func (g *tilesAMX) take() {
 		g.p("SUBQ $%d, CX", quadsAMX)
 		g.p("CMOVQLT AX, R9") // nothing is next: these once more
 		for z := range quadsAMX {
-			g.open(g.file, z)
+			g.open(g.file, fmt.Sprintf("%d(AX)", z*g.quad), z)
 			g.load(g.file, fmt.Sprintf("%d(R9)", z*g.quad), z)
 			g.storeAt("BX", z*roomQuad)
 		}
@@ -251,7 +255,7 @@ func (g *tilesAMX) incomplete(end string) {
 	one, zero, zeros := g.newLabel("one"), g.newLabel("zero"), g.newLabel("zeros")
 	g.at(one)
 	g.load(g.file, "(SI)", 0)
-	g.open(g.file, 0)
+	g.open(g.file, "(SI)", 0)
 	g.storeAt("BX", 0)
 	g.p("ADDQ $%d, SI", g.quad)
 	g.p("ADDQ $%d, BX", roomQuad)

@@ -122,7 +122,7 @@ func (g *rowsAMX) unpacked(tiles int) {
 
 // unpack unpacks group z of a step, and loads that of the next one.
 func (g *rowsAMX) unpack(z int) {
-	g.open(g.file, z)
+	g.open(g.file, fmt.Sprintf("%d(SI)", z*g.quad), z)
 	g.load(g.file, fmt.Sprintf("%d(R9)", z*g.quad), z)
 	g.storeAt("R15", z*roomQuad)
 }

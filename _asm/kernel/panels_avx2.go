@@ -22,8 +22,9 @@ type ymm struct {
 	*file
 	vnni   bool
 	bits   int
-	large  bool // fields hold weights up to ±127: without VPDPBUSD they are multiplied as int8 is
-	rows   int  // per panel
+	large  bool        // fields hold weights up to ±127: without VPDPBUSD they are multiplied as int8 is
+	planes digitPlanes // bits are those of the lower part of a digit; the zero value = fields have no parts
+	rows   int         // per panel
 	tokens int
 	pair   bool // two panels at a time, for one token
 	second bool // the second one of them
@@ -39,6 +40,8 @@ type ymm struct {
 	shift                      string // of the lanes, for 1-bit weights, and the mask of each operand
 	masks                      []string
 
+	digits digit256 // how parts of digits are joined
+
 	ops     []int // registers of operands that wait for their products, without VPDPBUSD
 	waiting []int // the operands
 }
@@ -52,10 +55,18 @@ func (g *ymm) fields() int { return 8 / g.bits }
 func (g *ymm) regs() int   { return max(1, operandsY/g.fields()) }
 
 // stride is the number of bytes of a panel per group of four columns.
-func (g *ymm) stride() int { return g.rows * g.bits / 2 }
+func (g *ymm) stride() int {
+	if g.joined() {
+		return g.planes.four()
+	}
+	return g.rows * g.bits / 2
+}
+
+// joined reports whether digits are joined of two parts.
+func (g *ymm) joined() bool { return g.planes.low > 0 }
 
 // wide reports whether accumulators are 32 bits wide from the start.
-func (g *ymm) wide() bool { return g.vnni || g.signedBytes() }
+func (g *ymm) wide() bool { return g.vnni || g.signedBytes() || g.joined() }
 
 // signedBytes reports whether weights are multiplied as signed bytes, by their magnitudes.
 func (g *ymm) signedBytes() bool { return !g.vnni && (g.bits == 8 || g.large) }
@@ -107,7 +118,11 @@ func ymmFile(isa, suffix string, vnni bool) *file {
 	for _, bits := range []int{1, 2, 4, 8} {
 		ymm{file: f, vnni: vnni, bits: bits}.functions(fmt.Sprintf("fields%d", bits), suffix)
 	}
+	for _, p := range planeKinds {
+		ymm{file: f, vnni: vnni, bits: p.low, planes: p}.functions(p.name("planes%d"), suffix)
+	}
 	if !vnni {
+		openPlanes256(f)
 		ymm{file: f, bits: 4, large: true}.functions("large4", suffix)
 		bits256Functions(f) // the same for both: it needs no products
 		rows256Functions(f) // the same for both: see docs/KERNELS.md
@@ -127,7 +142,11 @@ func (g ymm) functions(name, suffix string) {
 	if !g.vnni {
 		most = g.tileTokens()
 	}
-	for _, g.rows = range []int{32, 64} {
+	heights := []int{32, 64}
+	if g.joined() {
+		what, heights = g.planes.what(), heights[:1]
+	}
+	for _, g.rows = range heights {
 		table := fmt.Sprintf("%sRows%d%s", name, g.rows, suffix)
 		var funcs []string
 		for g.tokens = 1; g.tokens <= most; g.tokens++ {
@@ -138,7 +157,7 @@ func (g ymm) functions(name, suffix string) {
 		g.file.table(table, fmt.Sprintf("multiply %d lanes of %d-row panels of %s, up to %d tokens at once.",
 			8*operandsY*g.bits/8, g.rows, what, most), funcs)
 	}
-	if !g.vnni && g.bits >= 4 {
+	if !g.vnni && (g.bits >= 4 || g.joined()) {
 		pairs := name + "Pairs" + suffix
 		g.rows, g.tokens, g.pair = 32, 1, true
 		g.function(pairs + "x1")
@@ -244,6 +263,11 @@ func (g *ymm) allocate() {
 		register := take()
 		g.p("VMOVDQU %s, Y%d", at, register)
 		return fmt.Sprintf("Y%d", register)
+	}
+	if g.joined() {
+		g.digits = digit256{file: g.file, digitPlanes: g.planes, parts: g.v, free: g.index}
+		g.allocatePlanes(held)
+		return
 	}
 	if g.bits == 1 {
 		g.shift = held("yShiftUpper", append(repeat("0", 4), repeat("4", 4)...))
@@ -390,6 +414,10 @@ func (g *ymm) step(u, copy int) {
 		g.p("VPBROADCASTD %d%s, Y%d", 4*u, tokenAddress(t), g.xs[t])
 	}
 	g.eachPanel(func() {
+		if g.joined() {
+			g.joinedStep(off, copy)
+			return
+		}
 		for r := range g.regs() {
 			g.register(off+32*r, r*g.fields(), copy)
 		}
@@ -559,7 +587,11 @@ func (g *ymm) store(t int, o outcome) {
 	for n := range min(g.operands(), operandsY) {
 		a, i := g.acc(t, n, 0), g.operandOf(n)
 		if g.bits > 1 {
-			result86(g.file, fmt.Sprintf("Y%d", a), free, g.v, 4*(i%g.fields()*lanes+i/g.fields()*8), o)
+			row := i%g.fields()*lanes + i/g.fields()*8
+			if g.joined() {
+				row = 8 * i
+			}
+			result86(g.file, fmt.Sprintf("Y%d", a), free, g.v, 4*row, o)
 			continue
 		}
 		lower, upper := 4*i*lanes, 4*(operandsY+i)*lanes

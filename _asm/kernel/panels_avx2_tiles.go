@@ -9,9 +9,9 @@ import "fmt"
 // and the second half finds the weights in the cache.
 
 // tileTokens is the maximum number of tokens of a tile. Two registers of signed bytes are kept in addition to their
-// magnitudes, which leaves room for one token less.
+// magnitudes, and two that parts of digits are joined in, which leaves room for one token less.
 func (g *ymm) tileTokens() int {
-	if g.signedBytes() {
+	if g.wide() {
 		return 5
 	}
 	return 6
@@ -76,6 +76,9 @@ func (g *ymm) allocateTile() {
 	if g.signedBytes() {
 		g.bytes = []int{take(), take()}
 	}
+	if g.joined() {
+		g.digits = digit256{file: g.file, digitPlanes: g.planes, parts: take(), free: g.v}
+	}
 	if free > 16 {
 		panic("ymm: out of registers")
 	}
@@ -88,6 +91,10 @@ func (g *ymm) allocateTile() {
 		register := take()
 		g.p("VMOVDQU %s, Y%d", at, register)
 		return fmt.Sprintf("Y%d", register)
+	}
+	if g.joined() {
+		g.allocatePlanes(held)
+		return
 	}
 	switch g.bits {
 	case 1:
@@ -125,14 +132,16 @@ func (g *ymm) tableIn(i, register int) int {
 // tileStep emits the loop body of a half at unroll index u.
 func (g *ymm) tileStep(u int) {
 	off := u * g.stride()
-	switch g.bits {
-	case 1:
+	switch {
+	case g.joined():
+		g.joinedOperands(off)
+	case g.bits == 1:
 		g.tileOperands1(off)
-	case 2:
+	case g.bits == 2:
 		g.tileOperands2(off)
-	case 4:
+	case g.bits == 4:
 		g.tileOperands4(off + 32*g.half)
-	case 8:
+	case g.bits == 8:
 		for i, w := range g.bytes {
 			g.p("VMOVDQU %d(DI), Y%d", off+64*g.half+32*i, w)
 			g.p("VPABSB Y%d, Y%d", w, []int{g.index, g.operand}[i])
@@ -157,6 +166,12 @@ func (g *ymm) tileProducts(t int) {
 	if g.signedBytes() {
 		both(func(i, a int) { g.p("VPSIGNB Y%d, Y%d, Y%d", g.bytes[i], g.xs[0], by[i]) })
 		both(func(i, a int) { g.p("VPMADDUBSW Y%d, Y%d, Y%d", by[i], operands[i], by[i]) })
+		both(func(i, a int) { g.p("VPMADDWD %s, Y%d, Y%d", g.ones, by[i], g.sumOr(a, by[i])) })
+		both(func(i, a int) { g.addTo("VPADDD", a, by[i]) })
+		return
+	}
+	if g.joined() {
+		both(func(i, a int) { g.p("VPMADDUBSW Y%d, Y%d, Y%d", g.xs[0], operands[i], by[i]) })
 		both(func(i, a int) { g.p("VPMADDWD %s, Y%d, Y%d", g.ones, by[i], g.sumOr(a, by[i])) })
 		both(func(i, a int) { g.addTo("VPADDD", a, by[i]) })
 		return

@@ -28,6 +28,8 @@ type stream struct {
 	whole  bool   // open fills a register per field
 	minus  bool   // operands fall as weights rise: Tile.Mul is −1
 	lookup bool   // open looks operands up in Tile.Table, by four bits, in register tableReg
+	// open joins both parts of digits (planes512); the zero value = fields have no parts
+	planes digitPlanes
 
 	// open loads the packed weights at an address into operand register d[0]; d[1] is free. With whole it fills all of
 	// d.
@@ -42,8 +44,11 @@ func (s *stream) lanes() int { return 16 * s.regs / s.split }
 
 // stride is the number of bytes of a panel per step.
 func (s *stream) stride() int {
-	if s.pair {
+	switch {
+	case s.pair:
 		return pace / 2
+	case s.planes.low > 0:
+		return s.planes.four()
 	}
 	return pace * s.regs / s.panels()
 }
@@ -88,6 +93,8 @@ type vnni512 struct {
 	ys       []int          // scaled results of all tokens; none = they are in memory
 	spread   int            // control of the shuffle for split = 4
 	tableReg int            // register of the table, in every 128-bit lane
+	partReg  int            // of lower parts of digits
+	shifts   map[int]int    // register of the shifts of the lanes of a plane, by its bits
 	wanted   []string       // constants requested in a dry run
 	inReg    map[string]int // constants in registers
 }
@@ -148,7 +155,7 @@ func (g *vnni512) prefetch(unroll int) {
 		prefetchRule(g.file, "(DI)")
 		g.p("ADDQ BX, R12")
 		g.p("MOVQ (Tile_Prefetch+Prefetch_Line)(AX), BX")
-		for range bytes/pace - 1 {
+		for range (bytes - 1) / pace {
 			g.p("ADDQ BX, R12")
 			g.p("PREFETCHT1 (R12)")
 		}
@@ -166,6 +173,7 @@ func avx512File() *file {
 		}
 		f.table(s.name, s.doc(), funcs)
 	}
+	openPlanes512(f)
 	return f
 }
 
@@ -329,6 +337,9 @@ func (g *vnni512) allocate() {
 	if g.split == 4 {
 		g.spread = g.take(1)[0]
 		g.p("VMOVDQU64 %s, Z%d", g.rodata("spread4", spread4()), g.spread)
+	}
+	if g.planes.low > 0 && g.room != readRoom {
+		g.allocatePlanes()
 	}
 	g.inReg = map[string]int{}
 	for _, c := range g.wanted {

@@ -48,6 +48,14 @@ func streams512() []stream {
 			list = append(list, s)
 		}
 	}
+	for _, p := range planeKinds {
+		s := stream{
+			name: p.name("planes%dRows32AVX512"), what: "32-row panels of " + p.what(),
+			bits: 4, regs: 1, split: 1, open: planes512, whole: true, planes: p,
+		}
+		s.most = mostTokens(s)
+		list = append(list, s)
+	}
 	return append(list, sharing512(list)...)
 }
 

@@ -20,7 +20,8 @@ type neon struct {
 	*file
 	dot    bool
 	scaled bool
-	large  bool // fields hold weights up to ±127
+	large  bool        // fields hold weights up to ±127
+	planes digitPlanes // bits are those of the lower part of a digit; the zero value = fields have no parts
 	bits   int
 	rows   int // per panel
 	tokens int
@@ -30,13 +31,22 @@ type neon struct {
 	xs, table               []int
 	bit                     []int // masks
 	flip                    int
+	digits                  digitNEON // how parts of digits are joined
 }
 
 const operandsNEON = 8
 
 func (g *neon) fields() int { return 8 / g.bits }
 func (g *neon) regs() int   { return operandsNEON / g.fields() }
-func (g *neon) stride() int { return g.rows * g.bits / 2 }
+func (g *neon) stride() int {
+	if g.joined() {
+		return g.planes.four()
+	}
+	return g.rows * g.bits / 2
+}
+
+// joined reports whether digits are joined of two parts.
+func (g *neon) joined() bool { return g.planes.low > 0 }
 
 // operands is the number of operands of a pass.
 func (g *neon) operands() int {
@@ -48,7 +58,7 @@ func (g *neon) operands() int {
 
 // tables is the number of tables in which fields are looked up.
 func (g *neon) tables() int {
-	if g.scaled {
+	if g.scaled || g.joined() {
 		return 0
 	}
 	return g.fields() / 2
@@ -69,7 +79,7 @@ func (g *neon) sums() int {
 var pointersNEON = []int{4, 5, 12, 13, 14}
 
 // onStack reports whether accumulators are widened on the stack.
-func (g *neon) onStack() bool { return !g.dot && g.bits < 8 && !g.large }
+func (g *neon) onStack() bool { return !g.dot && g.bits < 8 && !g.large && !g.joined() }
 
 func dotFile() *file  { return neonFile("panels_dotprod", "DotProd", true) }
 func baseFile() *file { return neonFile("panels_neon", "NEON", false) }
@@ -79,6 +89,10 @@ func neonFile(name, suffix string, dot bool) *file {
 	for _, bits := range []int{1, 2, 4, 8} {
 		g := neon{file: f, dot: dot, bits: bits}
 		g.functions(fmt.Sprintf("fields%dRows%%d%s", bits, suffix), fmt.Sprintf("%d-bit fields", bits))
+	}
+	for _, p := range planeKinds {
+		g := neon{file: f, dot: dot, bits: p.low, planes: p}
+		g.functions(p.name("planes%dRows%%d")+suffix, p.what())
 	}
 	if dot {
 		g := neon{file: f, dot: dot, bits: 4, scaled: true}
@@ -90,6 +104,7 @@ func neonFile(name, suffix string, dot bool) *file {
 	tritsNEON(f, "base3"+suffix, dot)
 	rowsNEON(f, suffix, dot)
 	if !dot {
+		openPlanesNEON(f)
 		bitsNEON(f) // the same for both: it needs no products
 	}
 	return f
@@ -102,7 +117,11 @@ func (g neon) functions(name, what string) {
 	if g.dot {
 		most, doc = len(pointersNEON), "1 to 5 tokens at once."
 	}
-	for _, g.rows = range []int{32, 64} {
+	heights := []int{32, 64}
+	if g.joined() {
+		heights = heights[:1]
+	}
+	for _, g.rows = range heights {
 		table, funcs := fmt.Sprintf(name, g.rows), []string{}
 		for g.tokens = 1; g.tokens <= most; g.tokens++ {
 			one, name := g, fmt.Sprintf("%sx%d", table, g.tokens)
@@ -166,12 +185,21 @@ func (g *neon) allocate() {
 	for range g.tokens {
 		g.xs = append(g.xs, take())
 	}
-	switch g.bits {
-	case 1:
+	switch {
+	case g.joined():
+		low, high := g.planes.masks()
+		g.digits = digitNEON{file: g.file, digitPlanes: g.planes, parts: []int{g.v}, free: g.index,
+			lowMask: take(), highMask: take()}
+		for len(g.digits.parts) < g.planes.high {
+			g.digits.parts = append(g.digits.parts, take())
+		}
+		g.p("VMOVI $%d, V%d.B16", low, g.digits.lowMask)
+		g.p("VMOVI $%d, V%d.B16", high, g.digits.highMask)
+	case g.bits == 1:
 		for range g.operands() {
 			g.bit = append(g.bit, take())
 		}
-	case 2, 4:
+	case g.bits < 8:
 		if g.scaled {
 			g.flip = take()
 			g.p("VMOVI $128, V%d.B16", g.flip)
@@ -233,8 +261,20 @@ func (g *neon) advance(steps int) {
 
 // step emits the loop body at unroll index u, with group u of the activations.
 func (g *neon) step(u int) {
-	for off := 0; off < 16*g.regs() && g.first == 0; off += 64 {
+	bytes := 16 * g.regs()
+	if g.joined() {
+		bytes = g.stride()
+	}
+	for off := 0; off < bytes && g.first == 0; off += 64 {
 		g.prefetchARM(u*g.stride() + off)
+	}
+	if g.joined() {
+		g.digits.load("R1", u*g.stride())
+		for i := g.first; i < g.first+g.operands(); i++ {
+			g.digits.make(i, g.operand, "R1", u*g.stride())
+			g.multiply(g.operand, i, u)
+		}
+		return
 	}
 	for r := range g.regs() {
 		if g.bits > 1 && !g.inPass(r*g.fields(), g.fields()) {
@@ -294,14 +334,18 @@ func (g *neon) finish() {
 	g.p("MOVD R11, R6")
 	lanes := g.stride() / 4
 	for t := range g.tokens {
-		if g.bits == 1 || g.scaled {
+		if g.bits == 1 || g.scaled || g.joined() {
 			g.p("MOVW (Tile_Add+%d)(R0), R2", 4*t)
 			g.p("VDUP R2, V%d.S4", g.v)
 		}
 		for i := g.first; i < g.first+g.operands(); i++ {
 			sum := g.sum(t, i)
 			g.putRight(sum, i)
-			g.p("FMOVQ F%d, %d(R6)", sum, 4*(i%g.fields()*lanes+i/g.fields()*4))
+			row := i%g.fields()*lanes + i/g.fields()*4
+			if g.joined() {
+				row = 4 * i
+			}
+			g.p("FMOVQ F%d, %d(R6)", sum, 4*row)
 		}
 		if t < g.tokens-1 {
 			g.p("ADD R7, R6, R6")
@@ -312,6 +356,8 @@ func (g *neon) finish() {
 // putRight applies the correction to the sums of operand i, of a lower field together with the upper one.
 func (g *neon) putRight(sum, i int) {
 	switch {
+	case g.joined():
+		g.p("VADD V%d.S4, V%d.S4, V%d.S4", g.v, sum, sum)
 	case g.bits == 1:
 		g.p("VADD V%d.S4, V%d.S4, V%d.S4", sum, sum, sum)
 		g.p("VADD V%d.S4, V%d.S4, V%d.S4", g.v, sum, sum)

@@ -65,6 +65,12 @@ var (
 		opener{asm.OpenBytes128AMX, true}}
 	bytes256AMX = tileFuncs{asm.Bytes256AMX, asm.Bytes256RowsAMX, partTokens,
 		opener{asm.OpenBytes256AMX, true}}
+	planes3AMX = tileFuncs{asm.Planes3AMX, asm.Planes3RowsAMX, rowTokens,
+		opener{asm.OpenPlanes3AMX, false}}
+	planes5AMX = tileFuncs{asm.Planes5AMX, asm.Planes5RowsAMX, rowTokens,
+		opener{asm.OpenPlanes5AMX, false}}
+	planes6AMX = tileFuncs{asm.Planes6AMX, asm.Planes6RowsAMX, rowTokens,
+		opener{asm.OpenPlanes6AMX, false}}
 	base3AMX = tileFuncs{asm.Base3AMX, asm.Base3RowsAMX, partTokens,
 		opener{asm.OpenBase3AMX, false}}
 )
@@ -159,6 +165,27 @@ func (p *tilePart) lookUp(values []int8) {
 			p.table[0][i] = byte(values[digit])
 		}
 	}
+}
+
+// planeTiles are the parts of panels of digits in two planes: for the upper plane, and last for the lower one, the shifts
+// of the 64-bit lanes that it fills repeatedly, by its width more in each repetition. Between them are the mask of the
+// lower part of a byte, or of both in it, the bits of a digit, and the digit of weight zero.
+func planeTiles(alphabet string) []tilePart {
+	width := planeWidths[alphabet]
+	p := tilePart{second: 16}
+	for lane := range 8 {
+		p.table[0][8*lane] = byte(lane / (2 * width.high) * width.high)
+		p.table[4][8*lane] = byte(lane / (2 * width.low) * width.low)
+	}
+	lower := byte(0x0f)
+	if width.low == 2 {
+		lower = 0x33
+	}
+	for i := range 64 {
+		p.table[1][i], p.table[2][i] = lower, 1<<(width.low+width.high)-1
+		p.table[3][i] = byte(-digits[alphabet].add)
+	}
+	return []tilePart{p}
 }
 
 // byteTiles are the parts of panels of int8.

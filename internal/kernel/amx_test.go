@@ -57,7 +57,7 @@ func eachTiled(t *testing.T, test func(t *testing.T, c tiledCase)) {
 			test(t, c)
 		})
 	}
-	if count != 21 {
+	if count != 24 {
 		t.Errorf("%d layouts with their alphabets", count)
 	}
 }

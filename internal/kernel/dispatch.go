@@ -69,7 +69,10 @@ var (
 	int1    = []string{pack.Int1.Name}
 	ternary = []string{pack.Ternary.Name}
 	int2s   = []string{pack.Int2.Name, pack.Int2Odd.Name, pack.Int2Q.Name}
+	int3    = []string{pack.Int3.Name}
 	int4    = []string{pack.Int4.Name}
+	int5    = []string{pack.Int5.Name}
+	int6    = []string{pack.Int6.Name}
 	e2m1    = []string{pack.E2M1.Name}
 	iq4nl   = []string{pack.IQ4NL.Name}
 	tables4 = slices.Concat(e2m1, iq4nl) // of four bits, of which a table makes weights
@@ -112,6 +115,12 @@ func avx512Table(isa ISA) []row {
 			tiled(fields64AMX, fields4Tiles(1))},
 		{"vnni4i-64", tables4, lookupAVX512(asm.Lookup4Rows64AVX512, asm.Lookup4Pairs64AVX512).
 			tiled(fields128AMX, fields4Tiles(2))},
+		{"vnni4p", int3, planesAVX512(asm.Planes3Rows32AVX512, asm.Planes3Pairs32AVX512, asm.OpenPlanes3AVX512).
+			tiled(planes3AMX, planeTiles)},
+		{"vnni4p", int5, planesAVX512(asm.Planes5Rows32AVX512, asm.Planes5Pairs32AVX512, asm.OpenPlanes5AVX512).
+			tiled(planes5AMX, planeTiles)},
+		{"vnni4p", int6, planesAVX512(asm.Planes6Rows32AVX512, asm.Planes6Pairs32AVX512, asm.OpenPlanes6AVX512).
+			tiled(planes6AMX, planeTiles)},
 		{"vnni4", int8s, int8AVX512(asm.Int8Rows32AVX512, asm.Int8Pairs32AVX512).tiled(bytes128AMX, byteTiles(1))},
 		{"vnni4-64", int8s, int8AVX512(asm.Int8Rows64AVX512, asm.Int8Pairs64AVX512).tiled(bytes256AMX, byteTiles(2))},
 		{"vnni4t", ternary, base3AVX512(asm.Base3AVX512).tiled(base3AMX, base3Tiles)},
@@ -130,6 +139,9 @@ func panelSets() []panelSet {
 		fields2:   funcs{asm.Fields2Rows32AVXVNNI, asm.Fields2Rows64AVXVNNI},
 		fields4:   funcs{asm.Fields4Rows32AVXVNNI, asm.Fields4Rows64AVXVNNI}, lookup: unsignedLookup,
 		fields8: funcs{asm.Fields8Rows32AVXVNNI, asm.Fields8Rows64AVXVNNI}, int8: digits[pack.Int8.Name],
+		planes3: planeFuncs{asm.Planes3Rows32AVXVNNI, nil, asm.OpenPlanes3AVX2},
+		planes5: planeFuncs{asm.Planes5Rows32AVXVNNI, nil, asm.OpenPlanes5AVX2},
+		planes6: planeFuncs{asm.Planes6Rows32AVXVNNI, nil, asm.OpenPlanes6AVX2}, openedTokens: 8,
 		binaryLUT: funcs{asm.BinaryLUTRows32AVX2, asm.BinaryLUTRows64AVX2},
 		base3:     asm.Base3AVXVNNI, base3Operands: base3X86,
 		rowMajor: i2s, rowMajorFuncs: asm.RowMajorAVX2,
@@ -142,6 +154,9 @@ func panelSets() []panelSet {
 		large4: funcs{asm.Large4Rows32AVX2, asm.Large4Rows64AVX2}, pairsLarge4: asm.Large4PairsAVX2,
 		fields8: funcs{asm.Fields8Rows32AVX2, asm.Fields8Rows64AVX2}, int8: operands{mul: 1},
 		pairs4: asm.Fields4PairsAVX2, pairs8: asm.Fields8PairsAVX2,
+		planes3:   planeFuncs{asm.Planes3Rows32AVX2, asm.Planes3PairsAVX2, nil},
+		planes5:   planeFuncs{asm.Planes5Rows32AVX2, asm.Planes5PairsAVX2, nil},
+		planes6:   planeFuncs{asm.Planes6Rows32AVX2, asm.Planes6PairsAVX2, nil},
 		binaryLUT: funcs{asm.BinaryLUTRows32AVX2, asm.BinaryLUTRows64AVX2},
 		base3:     asm.Base3AVX2, base3Operands: base3X86,
 		rowMajor: i2s, rowMajorFuncs: asm.RowMajorAVX2,
@@ -153,6 +168,9 @@ func panelSets() []panelSet {
 		fields4: funcs{asm.Fields4Rows32DotProd, asm.Fields4Rows64DotProd}, lookup: signedLookup,
 		int4:    funcs{asm.Int4Rows32DotProd, asm.Int4Rows64DotProd},
 		fields8: funcs{asm.Fields8Rows32DotProd, asm.Fields8Rows64DotProd}, int8: operands{mul: 1},
+		planes3: planeFuncs{asm.Planes3Rows32DotProd, nil, asm.OpenPlanes3NEON},
+		planes5: planeFuncs{asm.Planes5Rows32DotProd, nil, asm.OpenPlanes5NEON},
+		planes6: planeFuncs{asm.Planes6Rows32DotProd, nil, asm.OpenPlanes6NEON}, openedTokens: 8,
 		binaryLUT: funcs{asm.BinaryLUTRows32NEON, asm.BinaryLUTRows64NEON},
 		base3:     asm.Base3DotProd, base3Operands: operands{add: -1},
 		rowMajor: i2sARM, rowMajorFuncs: asm.RowMajorDotProd,
@@ -164,6 +182,9 @@ func panelSets() []panelSet {
 		fields4: funcs{asm.Fields4Rows32NEON, asm.Fields4Rows64NEON}, lookup: signedLookup,
 		large4:  funcs{asm.Large4Rows32NEON, asm.Large4Rows64NEON},
 		fields8: funcs{asm.Fields8Rows32NEON, asm.Fields8Rows64NEON}, int8: operands{mul: 1},
+		planes3: planeFuncs{asm.Planes3Rows32NEON, nil, asm.OpenPlanes3NEON},
+		planes5: planeFuncs{asm.Planes5Rows32NEON, nil, asm.OpenPlanes5NEON},
+		planes6: planeFuncs{asm.Planes6Rows32NEON, nil, asm.OpenPlanes6NEON}, openedTokens: 4,
 		binaryLUT: funcs{asm.BinaryLUTRows32NEON, asm.BinaryLUTRows64NEON},
 		base3:     asm.Base3NEON, base3Operands: operands{add: -1, block: columns16(2)},
 		rowMajor: i2sARM, rowMajorFuncs: asm.RowMajorNEON,
@@ -183,6 +204,9 @@ func (s *panelSet) table() []row {
 		{"vnni4i", e2m1, s.fields(4, rows32)},
 		{"vnni4i", iq4nl, s.largeFields(rows32)},
 		{"vnni4i", int4, s.int4Fields(rows32)},
+		{"vnni4p", int3, s.joined(&s.planes3)},
+		{"vnni4p", int5, s.joined(&s.planes5)},
+		{"vnni4p", int6, s.joined(&s.planes6)},
 		{"vnni4", int8s, s.whole(8, rows32, s.fields8, s.int8)},
 		{"vnni4", int1, s.lut4(rows32)},
 		{"vnni4i", int1, s.binaryFields(rows32)},

@@ -28,7 +28,8 @@ type panelSet struct {
 	pairs4, pairs8                     []func(*asm.Tile) // the last two, two panels of 32 rows at a time, by tokens − 1
 	large4                             funcs             // four bits, weights up to ±127; without them fields4
 	pairsLarge4                        []func(*asm.Tile)
-	int4                               funcs // int4 that is not looked up; without them it is
+	planes3, planes5, planes6          planeFuncs // digits in two planes
+	int4                               funcs      // int4 that is not looked up; without them it is
 	lookup                             func(values []int8, bits int) operands
 	binary, int8                       operands
 	binaryMax                          int   // columns that a sum of 1-bit weights holds; 0 = any number
@@ -38,6 +39,7 @@ type panelSet struct {
 	rowMajor                           *rowMajorLayout
 	rowMajorFuncs                      []func(*asm.Tile)
 
+	openedTokens int  // minimum number of tokens for which digits in two planes become int8 first
 	vecLUTTokens int  // minimum number of tokens for which Vec-LUT beats multiplying
 	groupwise    bool // functions for fields and for base-3 bytes take all groups of a panel in a call
 }
@@ -133,6 +135,26 @@ func (s *panelSet) int4Fields(h height) method {
 	return s.whole(4, h, s.int4, digits[pack.Int4.Name]).upTo(1 << 16)
 }
 
+// planeFuncs are the functions for digits in two planes.
+type planeFuncs struct {
+	rows, pairs []func(*asm.Tile)               // one panel, and two at a time; by tokens − 1
+	open        func(dst, src *byte, fours int) // for many tokens; nil = they are multiplied as few are
+}
+
+// joined joins the parts of digits in two planes.
+func (s *panelSet) joined(f *planeFuncs) method {
+	few := family{funcs: f.rows, columns: 4, groupwise: s.groupwise, pairs: f.pairs}
+	about := s.about
+	if s.large4[rows32] != nil { // no dot products
+		about = "products widened at once"
+	}
+	m := tiledMethod("parts of digits joined, "+about, 4, few, digitsOf)
+	if f.open == nil {
+		return m
+	}
+	return m.opening(s.openedTokens, f.open, s.family(8, rows32, s.fields8[rows32]), s.int8)
+}
+
 // binaryFields multiplies fields of one bit.
 func (s *panelSet) binaryFields(h height) method {
 	return s.whole(1, h, s.fields1, s.binary).upTo(s.binaryMax)
@@ -172,6 +194,13 @@ func int8AVX512(list, pairs []func(*asm.Tile)) method {
 func lookupAVX512(list, pairs []func(*asm.Tile)) method {
 	return tiledMethod("codes looked up by a byte shuffle, 512-bit dot products", 4, bytes512(list, pairs),
 		func(alphabet string) operands { return unsignedLookup(stored[alphabet], 4) })
+}
+
+// planesAVX512 joins the parts of digits in two planes.
+func planesAVX512(list, pairs []func(*asm.Tile), open func(dst, src *byte, fours int)) method {
+	return tiledMethod("parts of digits joined, 512-bit dot products", 4, bytes512(list, pairs), digitsOf).
+		opening(openedTokensAVX512, open, bytes512(asm.Int8Rows32AVX512, asm.Int8Pairs32AVX512),
+			digits[pack.Int8.Name])
 }
 
 // bytes512 is the family of functions on 512-bit registers that make whole bytes of weights.

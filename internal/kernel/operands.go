@@ -23,7 +23,10 @@ var digits = map[string]operands{
 	pack.Int2.Name:    {mul: 1, add: -2},
 	pack.Int2Odd.Name: {mul: 2, add: -3},
 	pack.Int2Q.Name:   {mul: 1, add: -1},
+	pack.Int3.Name:    {mul: 1, add: -4},
 	pack.Int4.Name:    {mul: 1, add: -8},
+	pack.Int5.Name:    {mul: 1, add: -16},
+	pack.Int6.Name:    {mul: 1, add: -32},
 	pack.Int8.Name:    {mul: 1, add: -128},
 }
 

@@ -42,6 +42,8 @@ type tiled struct {
 	panel  int // bytes of a panel
 	bytes  int // of a step
 	dense  denseFuncs
+	first  int      // the panel that packed begins with
+	opened *opening // for many tokens; nil = none
 }
 
 // family holds the functions of one kernel, and how they walk along the columns.
@@ -89,10 +91,14 @@ func newTiled(w *Weights, l pack.Paneled, packed []byte, f family, o operands) (
 	panel, err := pack.PanelSize(l, w.Shape.K)
 	f.parts, f.panels = max(f.parts, 1), max(f.panels, 1)
 	w.rows, panel = f.panels*l.PanelRows(), f.panels*panel
-	return &tiled{f, o, w, packed, panel, step, denseFuncs{}}, err
+	return &tiled{family: f, operands: o, w: w, packed: packed, panel: panel, bytes: step}, err
 }
 
 func (p *tiled) mul(c call) {
+	if p.opens(c.t1 - c.t0) {
+		p.mulOpened(c)
+		return
+	}
 	if p.isDense(c.t1 - c.t0) {
 		if c.p0 = p.mulDense(c); c.p0 == c.p1 {
 			return
@@ -176,7 +182,7 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int, cached bool) {
 		if p.groupwise {
 			t.Tokens, shared = &tokens[g*c.x.N+t0], p.w.unitsFrom(p0, lo, c.scaled)
 		}
-		b := buffers{p.packed[p0*p.panel+lo/p.columns*p.bytes:], c.y[c.at(t0, g, groups, p0*p.w.rows):], shared}
+		b := buffers{p.packed[(p0-p.first)*p.panel+lo/p.columns*p.bytes:], c.y[c.at(t0, g, groups, p0*p.w.rows):], shared}
 		if rows >= p.w.rows {
 			p.run(t, t1-t0, hi-lo, b, cached)
 		} else {

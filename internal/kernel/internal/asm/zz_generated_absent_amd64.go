@@ -26,6 +26,12 @@ var Fields8Rows32DotProd []func(*Tile)
 
 var Fields8Rows64DotProd []func(*Tile)
 
+var Planes3Rows32DotProd []func(*Tile)
+
+var Planes5Rows32DotProd []func(*Tile)
+
+var Planes6Rows32DotProd []func(*Tile)
+
 var Int4Rows32DotProd []func(*Tile)
 
 var Int4Rows64DotProd []func(*Tile)
@@ -50,6 +56,12 @@ var Fields8Rows32NEON []func(*Tile)
 
 var Fields8Rows64NEON []func(*Tile)
 
+var Planes3Rows32NEON []func(*Tile)
+
+var Planes5Rows32NEON []func(*Tile)
+
+var Planes6Rows32NEON []func(*Tile)
+
 var Large4Rows32NEON []func(*Tile)
 
 var Large4Rows64NEON []func(*Tile)
@@ -57,6 +69,12 @@ var Large4Rows64NEON []func(*Tile)
 var Base3NEON []func(*Tile)
 
 var RowMajorNEON []func(*Tile)
+
+func OpenPlanes3NEON(dst, src *byte, fours int) { panic(absent) }
+
+func OpenPlanes5NEON(dst, src *byte, fours int) { panic(absent) }
+
+func OpenPlanes6NEON(dst, src *byte, fours int) { panic(absent) }
 
 var BinaryLUTRows32NEON []func(*Tile)
 

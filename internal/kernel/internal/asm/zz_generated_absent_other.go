@@ -38,6 +38,12 @@ var Lookup4Rows64AVX512 []func(*Tile)
 
 var Int8Rows64AVX512 []func(*Tile)
 
+var Planes3Rows32AVX512 []func(*Tile)
+
+var Planes5Rows32AVX512 []func(*Tile)
+
+var Planes6Rows32AVX512 []func(*Tile)
+
 var Fields2Fours32AVX512 []func(*Tile)
 
 var TernaryFours32AVX512 []func(*Tile)
@@ -61,6 +67,18 @@ var Int8Pairs32AVX512 []func(*Tile)
 var Lookup4Pairs64AVX512 []func(*Tile)
 
 var Int8Pairs64AVX512 []func(*Tile)
+
+var Planes3Pairs32AVX512 []func(*Tile)
+
+var Planes5Pairs32AVX512 []func(*Tile)
+
+var Planes6Pairs32AVX512 []func(*Tile)
+
+func OpenPlanes3AVX512(dst, src *byte, fours int) { panic(absent) }
+
+func OpenPlanes5AVX512(dst, src *byte, fours int) { panic(absent) }
+
+func OpenPlanes6AVX512(dst, src *byte, fours int) { panic(absent) }
 
 var TernaryPairsFirstAVX512 []func(*Tile)
 
@@ -130,6 +148,18 @@ func Base3AMX(t *AMX) { panic(absent) }
 
 func Base3RowsAMX(t *AMX) { panic(absent) }
 
+func Planes3AMX(t *AMX) { panic(absent) }
+
+func Planes3RowsAMX(t *AMX) { panic(absent) }
+
+func Planes5AMX(t *AMX) { panic(absent) }
+
+func Planes5RowsAMX(t *AMX) { panic(absent) }
+
+func Planes6AMX(t *AMX) { panic(absent) }
+
+func Planes6RowsAMX(t *AMX) { panic(absent) }
+
 func ScaleSums(t *Scaling) { panic(absent) }
 
 // OpenBits16AMX is the AMXGroups.Opener of weights that are bits, four columns in 16 bytes.
@@ -162,6 +192,15 @@ const OpenBytes256AMX = 8
 // OpenBase3AMX is the AMXGroups.Opener of weights that are two digits of base-3 bytes.
 const OpenBase3AMX = 9
 
+// OpenPlanes3AMX is the AMXGroups.Opener of weights that are digits of 3 bits in planes of 2 and 1.
+const OpenPlanes3AMX = 10
+
+// OpenPlanes5AMX is the AMXGroups.Opener of weights that are digits of 5 bits in planes of 4 and 1.
+const OpenPlanes5AMX = 11
+
+// OpenPlanes6AMX is the AMXGroups.Opener of weights that are digits of 6 bits in planes of 4 and 2.
+const OpenPlanes6AMX = 12
+
 func GroupsAMX(t *AMXGroups) { panic(absent) }
 
 var Fields1Rows32AVX2 []func(*Tile)
@@ -183,6 +222,24 @@ var Fields8Rows32AVX2 []func(*Tile)
 var Fields8Rows64AVX2 []func(*Tile)
 
 var Fields8PairsAVX2 []func(*Tile)
+
+var Planes3Rows32AVX2 []func(*Tile)
+
+var Planes3PairsAVX2 []func(*Tile)
+
+var Planes5Rows32AVX2 []func(*Tile)
+
+var Planes5PairsAVX2 []func(*Tile)
+
+var Planes6Rows32AVX2 []func(*Tile)
+
+var Planes6PairsAVX2 []func(*Tile)
+
+func OpenPlanes3AVX2(dst, src *byte, fours int) { panic(absent) }
+
+func OpenPlanes5AVX2(dst, src *byte, fours int) { panic(absent) }
+
+func OpenPlanes6AVX2(dst, src *byte, fours int) { panic(absent) }
 
 var Large4Rows32AVX2 []func(*Tile)
 
@@ -215,6 +272,12 @@ var Fields4Rows64AVXVNNI []func(*Tile)
 var Fields8Rows32AVXVNNI []func(*Tile)
 
 var Fields8Rows64AVXVNNI []func(*Tile)
+
+var Planes3Rows32AVXVNNI []func(*Tile)
+
+var Planes5Rows32AVXVNNI []func(*Tile)
+
+var Planes6Rows32AVXVNNI []func(*Tile)
 
 var Base3AVXVNNI []func(*Tile)
 
@@ -266,6 +329,12 @@ var Fields8Rows32DotProd []func(*Tile)
 
 var Fields8Rows64DotProd []func(*Tile)
 
+var Planes3Rows32DotProd []func(*Tile)
+
+var Planes5Rows32DotProd []func(*Tile)
+
+var Planes6Rows32DotProd []func(*Tile)
+
 var Int4Rows32DotProd []func(*Tile)
 
 var Int4Rows64DotProd []func(*Tile)
@@ -290,6 +359,12 @@ var Fields8Rows32NEON []func(*Tile)
 
 var Fields8Rows64NEON []func(*Tile)
 
+var Planes3Rows32NEON []func(*Tile)
+
+var Planes5Rows32NEON []func(*Tile)
+
+var Planes6Rows32NEON []func(*Tile)
+
 var Large4Rows32NEON []func(*Tile)
 
 var Large4Rows64NEON []func(*Tile)
@@ -297,6 +372,12 @@ var Large4Rows64NEON []func(*Tile)
 var Base3NEON []func(*Tile)
 
 var RowMajorNEON []func(*Tile)
+
+func OpenPlanes3NEON(dst, src *byte, fours int) { panic(absent) }
+
+func OpenPlanes5NEON(dst, src *byte, fours int) { panic(absent) }
+
+func OpenPlanes6NEON(dst, src *byte, fours int) { panic(absent) }
 
 var BinaryLUTRows32NEON []func(*Tile)
 

@@ -104,6 +104,36 @@ func Base3AMX(t *AMX)
 //go:noescape
 func Base3RowsAMX(t *AMX)
 
+// Planes3AMX multiplies 32 rows of each panel on tile registers: digits of 3 bits in planes of 2 and 1.
+//
+//go:noescape
+func Planes3AMX(t *AMX)
+
+// Planes3RowsAMX is Planes3AMX for one group.
+//
+//go:noescape
+func Planes3RowsAMX(t *AMX)
+
+// Planes5AMX multiplies 32 rows of each panel on tile registers: digits of 5 bits in planes of 4 and 1.
+//
+//go:noescape
+func Planes5AMX(t *AMX)
+
+// Planes5RowsAMX is Planes5AMX for one group.
+//
+//go:noescape
+func Planes5RowsAMX(t *AMX)
+
+// Planes6AMX multiplies 32 rows of each panel on tile registers: digits of 6 bits in planes of 4 and 2.
+//
+//go:noescape
+func Planes6AMX(t *AMX)
+
+// Planes6RowsAMX is Planes6AMX for one group.
+//
+//go:noescape
+func Planes6RowsAMX(t *AMX)
+
 // ScaleSums adds scaled sums to results.
 //
 //go:noescape

@@ -34,6 +34,15 @@ const OpenBytes256AMX = 8
 // OpenBase3AMX is the AMXGroups.Opener of weights that are two digits of base-3 bytes.
 const OpenBase3AMX = 9
 
+// OpenPlanes3AMX is the AMXGroups.Opener of weights that are digits of 3 bits in planes of 2 and 1.
+const OpenPlanes3AMX = 10
+
+// OpenPlanes5AMX is the AMXGroups.Opener of weights that are digits of 5 bits in planes of 4 and 1.
+const OpenPlanes5AMX = 11
+
+// OpenPlanes6AMX is the AMXGroups.Opener of weights that are digits of 6 bits in planes of 4 and 2.
+const OpenPlanes6AMX = 12
+
 // GroupsAMX multiplies 32 rows of each panel on tile registers and scales the sums of groups.
 //
 //go:noescape

@@ -179,6 +179,93 @@ func fields8PairsAVX2x1(t *Tile)
 var Fields8PairsAVX2 = []func(*Tile){fields8PairsAVX2x1}
 
 //go:noescape
+func planes3Rows32AVX2x1(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX2x2(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX2x3(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX2x4(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX2x5(t *Tile)
+
+// Planes3Rows32AVX2 multiply 8 lanes of 32-row panels of digits of 3 bits in planes of 2 and 1, up to 5 tokens at once.
+var Planes3Rows32AVX2 = []func(*Tile){planes3Rows32AVX2x1, planes3Rows32AVX2x2, planes3Rows32AVX2x3, planes3Rows32AVX2x4, planes3Rows32AVX2x5}
+
+//go:noescape
+func planes3PairsAVX2x1(t *Tile)
+
+// Planes3PairsAVX2 multiply pairs of 32-row panels of digits of 3 bits in planes of 2 and 1, one token at once.
+var Planes3PairsAVX2 = []func(*Tile){planes3PairsAVX2x1}
+
+//go:noescape
+func planes5Rows32AVX2x1(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX2x2(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX2x3(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX2x4(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX2x5(t *Tile)
+
+// Planes5Rows32AVX2 multiply 16 lanes of 32-row panels of digits of 5 bits in planes of 4 and 1, up to 5 tokens at once.
+var Planes5Rows32AVX2 = []func(*Tile){planes5Rows32AVX2x1, planes5Rows32AVX2x2, planes5Rows32AVX2x3, planes5Rows32AVX2x4, planes5Rows32AVX2x5}
+
+//go:noescape
+func planes5PairsAVX2x1(t *Tile)
+
+// Planes5PairsAVX2 multiply pairs of 32-row panels of digits of 5 bits in planes of 4 and 1, one token at once.
+var Planes5PairsAVX2 = []func(*Tile){planes5PairsAVX2x1}
+
+//go:noescape
+func planes6Rows32AVX2x1(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX2x2(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX2x3(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX2x4(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX2x5(t *Tile)
+
+// Planes6Rows32AVX2 multiply 16 lanes of 32-row panels of digits of 6 bits in planes of 4 and 2, up to 5 tokens at once.
+var Planes6Rows32AVX2 = []func(*Tile){planes6Rows32AVX2x1, planes6Rows32AVX2x2, planes6Rows32AVX2x3, planes6Rows32AVX2x4, planes6Rows32AVX2x5}
+
+//go:noescape
+func planes6PairsAVX2x1(t *Tile)
+
+// Planes6PairsAVX2 multiply pairs of 32-row panels of digits of 6 bits in planes of 4 and 2, one token at once.
+var Planes6PairsAVX2 = []func(*Tile){planes6PairsAVX2x1}
+
+// OpenPlanes3AVX2 makes int8 in the order of vnni4 of digits of 3 bits in planes of 2 and 1, four columns of 32 rows at a time, at least once.
+//
+//go:noescape
+func OpenPlanes3AVX2(dst, src *byte, fours int)
+
+// OpenPlanes5AVX2 makes int8 in the order of vnni4 of digits of 5 bits in planes of 4 and 1, four columns of 32 rows at a time, at least once.
+//
+//go:noescape
+func OpenPlanes5AVX2(dst, src *byte, fours int)
+
+// OpenPlanes6AVX2 makes int8 in the order of vnni4 of digits of 6 bits in planes of 4 and 2, four columns of 32 rows at a time, at least once.
+//
+//go:noescape
+func OpenPlanes6AVX2(dst, src *byte, fours int)
+
+//go:noescape
 func large4Rows32AVX2x1(t *Tile)
 
 //go:noescape

@@ -335,6 +335,123 @@ func int8Rows64AVX512x6(t *Tile)
 var Int8Rows64AVX512 = []func(*Tile){int8Rows64AVX512x1, int8Rows64AVX512x2, int8Rows64AVX512x3, int8Rows64AVX512x4, int8Rows64AVX512x5, int8Rows64AVX512x6}
 
 //go:noescape
+func planes3Rows32AVX512x1(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x2(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x3(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x4(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x5(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x6(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x7(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x8(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x9(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x10(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x11(t *Tile)
+
+//go:noescape
+func planes3Rows32AVX512x12(t *Tile)
+
+// Planes3Rows32AVX512 multiply 32-row panels of digits of 3 bits in planes of 2 and 1, 1 to 12 tokens at once.
+var Planes3Rows32AVX512 = []func(*Tile){planes3Rows32AVX512x1, planes3Rows32AVX512x2, planes3Rows32AVX512x3, planes3Rows32AVX512x4, planes3Rows32AVX512x5, planes3Rows32AVX512x6, planes3Rows32AVX512x7, planes3Rows32AVX512x8, planes3Rows32AVX512x9, planes3Rows32AVX512x10, planes3Rows32AVX512x11, planes3Rows32AVX512x12}
+
+//go:noescape
+func planes5Rows32AVX512x1(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x2(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x3(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x4(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x5(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x6(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x7(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x8(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x9(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x10(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x11(t *Tile)
+
+//go:noescape
+func planes5Rows32AVX512x12(t *Tile)
+
+// Planes5Rows32AVX512 multiply 32-row panels of digits of 5 bits in planes of 4 and 1, 1 to 12 tokens at once.
+var Planes5Rows32AVX512 = []func(*Tile){planes5Rows32AVX512x1, planes5Rows32AVX512x2, planes5Rows32AVX512x3, planes5Rows32AVX512x4, planes5Rows32AVX512x5, planes5Rows32AVX512x6, planes5Rows32AVX512x7, planes5Rows32AVX512x8, planes5Rows32AVX512x9, planes5Rows32AVX512x10, planes5Rows32AVX512x11, planes5Rows32AVX512x12}
+
+//go:noescape
+func planes6Rows32AVX512x1(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x2(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x3(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x4(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x5(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x6(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x7(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x8(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x9(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x10(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x11(t *Tile)
+
+//go:noescape
+func planes6Rows32AVX512x12(t *Tile)
+
+// Planes6Rows32AVX512 multiply 32-row panels of digits of 6 bits in planes of 4 and 2, 1 to 12 tokens at once.
+var Planes6Rows32AVX512 = []func(*Tile){planes6Rows32AVX512x1, planes6Rows32AVX512x2, planes6Rows32AVX512x3, planes6Rows32AVX512x4, planes6Rows32AVX512x5, planes6Rows32AVX512x6, planes6Rows32AVX512x7, planes6Rows32AVX512x8, planes6Rows32AVX512x9, planes6Rows32AVX512x10, planes6Rows32AVX512x11, planes6Rows32AVX512x12}
+
+//go:noescape
 func fields2Fours32AVX512x1(t *Tile)
 
 // Fields2Fours32AVX512 multiply fours of 32-row panels of 2-bit fields, one token at a time.
@@ -405,3 +522,36 @@ func int8Pairs64AVX512x1(t *Tile)
 
 // Int8Pairs64AVX512 multiply pairs of 64-row panels of int8, one token at a time.
 var Int8Pairs64AVX512 = []func(*Tile){int8Pairs64AVX512x1}
+
+//go:noescape
+func planes3Pairs32AVX512x1(t *Tile)
+
+// Planes3Pairs32AVX512 multiply pairs of 32-row panels of digits of 3 bits in planes of 2 and 1, one token at a time.
+var Planes3Pairs32AVX512 = []func(*Tile){planes3Pairs32AVX512x1}
+
+//go:noescape
+func planes5Pairs32AVX512x1(t *Tile)
+
+// Planes5Pairs32AVX512 multiply pairs of 32-row panels of digits of 5 bits in planes of 4 and 1, one token at a time.
+var Planes5Pairs32AVX512 = []func(*Tile){planes5Pairs32AVX512x1}
+
+//go:noescape
+func planes6Pairs32AVX512x1(t *Tile)
+
+// Planes6Pairs32AVX512 multiply pairs of 32-row panels of digits of 6 bits in planes of 4 and 2, one token at a time.
+var Planes6Pairs32AVX512 = []func(*Tile){planes6Pairs32AVX512x1}
+
+// OpenPlanes3AVX512 makes int8 in the order of vnni4 of digits of 3 bits in planes of 2 and 1, four columns of 32 rows at a time, at least once.
+//
+//go:noescape
+func OpenPlanes3AVX512(dst, src *byte, fours int)
+
+// OpenPlanes5AVX512 makes int8 in the order of vnni4 of digits of 5 bits in planes of 4 and 1, four columns of 32 rows at a time, at least once.
+//
+//go:noescape
+func OpenPlanes5AVX512(dst, src *byte, fours int)
+
+// OpenPlanes6AVX512 makes int8 in the order of vnni4 of digits of 6 bits in planes of 4 and 2, four columns of 32 rows at a time, at least once.
+//
+//go:noescape
+func OpenPlanes6AVX512(dst, src *byte, fours int)

@@ -77,6 +77,33 @@ func fields8Rows64AVXVNNIx2(t *Tile)
 var Fields8Rows64AVXVNNI = []func(*Tile){fields8Rows64AVXVNNIx1, fields8Rows64AVXVNNIx2}
 
 //go:noescape
+func planes3Rows32AVXVNNIx1(t *Tile)
+
+//go:noescape
+func planes3Rows32AVXVNNIx2(t *Tile)
+
+// Planes3Rows32AVXVNNI multiply 8 lanes of 32-row panels of digits of 3 bits in planes of 2 and 1, up to 2 tokens at once.
+var Planes3Rows32AVXVNNI = []func(*Tile){planes3Rows32AVXVNNIx1, planes3Rows32AVXVNNIx2}
+
+//go:noescape
+func planes5Rows32AVXVNNIx1(t *Tile)
+
+//go:noescape
+func planes5Rows32AVXVNNIx2(t *Tile)
+
+// Planes5Rows32AVXVNNI multiply 16 lanes of 32-row panels of digits of 5 bits in planes of 4 and 1, up to 2 tokens at once.
+var Planes5Rows32AVXVNNI = []func(*Tile){planes5Rows32AVXVNNIx1, planes5Rows32AVXVNNIx2}
+
+//go:noescape
+func planes6Rows32AVXVNNIx1(t *Tile)
+
+//go:noescape
+func planes6Rows32AVXVNNIx2(t *Tile)
+
+// Planes6Rows32AVXVNNI multiply 16 lanes of 32-row panels of digits of 6 bits in planes of 4 and 2, up to 2 tokens at once.
+var Planes6Rows32AVXVNNI = []func(*Tile){planes6Rows32AVXVNNIx1, planes6Rows32AVXVNNIx2}
+
+//go:noescape
 func base3AVXVNNIx1(t *Tile)
 
 // Base3AVXVNNI multiply 80-row panels of base-3 bytes, one token at a time.

@@ -149,6 +149,60 @@ func fields8Rows64DotProdx5(t *Tile)
 var Fields8Rows64DotProd = []func(*Tile){fields8Rows64DotProdx1, fields8Rows64DotProdx2, fields8Rows64DotProdx3, fields8Rows64DotProdx4, fields8Rows64DotProdx5}
 
 //go:noescape
+func planes3Rows32DotProdx1(t *Tile)
+
+//go:noescape
+func planes3Rows32DotProdx2(t *Tile)
+
+//go:noescape
+func planes3Rows32DotProdx3(t *Tile)
+
+//go:noescape
+func planes3Rows32DotProdx4(t *Tile)
+
+//go:noescape
+func planes3Rows32DotProdx5(t *Tile)
+
+// Planes3Rows32DotProd multiply 32 rows of 32-row panels of digits of 3 bits in planes of 2 and 1, 1 to 5 tokens at once.
+var Planes3Rows32DotProd = []func(*Tile){planes3Rows32DotProdx1, planes3Rows32DotProdx2, planes3Rows32DotProdx3, planes3Rows32DotProdx4, planes3Rows32DotProdx5}
+
+//go:noescape
+func planes5Rows32DotProdx1(t *Tile)
+
+//go:noescape
+func planes5Rows32DotProdx2(t *Tile)
+
+//go:noescape
+func planes5Rows32DotProdx3(t *Tile)
+
+//go:noescape
+func planes5Rows32DotProdx4(t *Tile)
+
+//go:noescape
+func planes5Rows32DotProdx5(t *Tile)
+
+// Planes5Rows32DotProd multiply 32 rows of 32-row panels of digits of 5 bits in planes of 4 and 1, 1 to 5 tokens at once.
+var Planes5Rows32DotProd = []func(*Tile){planes5Rows32DotProdx1, planes5Rows32DotProdx2, planes5Rows32DotProdx3, planes5Rows32DotProdx4, planes5Rows32DotProdx5}
+
+//go:noescape
+func planes6Rows32DotProdx1(t *Tile)
+
+//go:noescape
+func planes6Rows32DotProdx2(t *Tile)
+
+//go:noescape
+func planes6Rows32DotProdx3(t *Tile)
+
+//go:noescape
+func planes6Rows32DotProdx4(t *Tile)
+
+//go:noescape
+func planes6Rows32DotProdx5(t *Tile)
+
+// Planes6Rows32DotProd multiply 32 rows of 32-row panels of digits of 6 bits in planes of 4 and 2, 1 to 5 tokens at once.
+var Planes6Rows32DotProd = []func(*Tile){planes6Rows32DotProdx1, planes6Rows32DotProdx2, planes6Rows32DotProdx3, planes6Rows32DotProdx4, planes6Rows32DotProdx5}
+
+//go:noescape
 func int4Rows32DotProdx1(t *Tile)
 
 //go:noescape

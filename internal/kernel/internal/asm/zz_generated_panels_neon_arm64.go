@@ -53,6 +53,24 @@ func fields8Rows64NEONx1(t *Tile)
 var Fields8Rows64NEON = []func(*Tile){fields8Rows64NEONx1}
 
 //go:noescape
+func planes3Rows32NEONx1(t *Tile)
+
+// Planes3Rows32NEON multiply 32 rows of 32-row panels of digits of 3 bits in planes of 2 and 1, one token at a time.
+var Planes3Rows32NEON = []func(*Tile){planes3Rows32NEONx1}
+
+//go:noescape
+func planes5Rows32NEONx1(t *Tile)
+
+// Planes5Rows32NEON multiply 32 rows of 32-row panels of digits of 5 bits in planes of 4 and 1, one token at a time.
+var Planes5Rows32NEON = []func(*Tile){planes5Rows32NEONx1}
+
+//go:noescape
+func planes6Rows32NEONx1(t *Tile)
+
+// Planes6Rows32NEON multiply 32 rows of 32-row panels of digits of 6 bits in planes of 4 and 2, one token at a time.
+var Planes6Rows32NEON = []func(*Tile){planes6Rows32NEONx1}
+
+//go:noescape
 func large4Rows32NEONx1(t *Tile)
 
 // Large4Rows32NEON multiply 32 rows of 32-row panels of 4-bit fields of weights up to ±127, one token at a time.
@@ -75,6 +93,21 @@ func rowMajorNEONx1(t *Tile)
 
 // RowMajorNEON multiply rows of 2-bit fields, 64 columns in 16 bytes; by tokens − 1.
 var RowMajorNEON = []func(*Tile){rowMajorNEONx1}
+
+// OpenPlanes3NEON makes int8 in the order of vnni4 of digits of 3 bits in planes of 2 and 1, four columns of 32 rows at a time, at least once.
+//
+//go:noescape
+func OpenPlanes3NEON(dst, src *byte, fours int)
+
+// OpenPlanes5NEON makes int8 in the order of vnni4 of digits of 5 bits in planes of 4 and 1, four columns of 32 rows at a time, at least once.
+//
+//go:noescape
+func OpenPlanes5NEON(dst, src *byte, fours int)
+
+// OpenPlanes6NEON makes int8 in the order of vnni4 of digits of 6 bits in planes of 4 and 2, four columns of 32 rows at a time, at least once.
+//
+//go:noescape
+func OpenPlanes6NEON(dst, src *byte, fours int)
 
 // BuildLUT4 makes the tables of n pairs of groups of four activations, 64 bytes per pair.
 //

@@ -1,0 +1,21 @@
+package kernel
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestOpened: panels that become int8 first, as many at a time as a call takes, with parts of panels and groups.
+func TestOpened(t *testing.T) {
+	r := rand.New(rand.NewPCG(61, 62))
+	for _, alphabet := range []string{pack.Int3.Name, pack.Int5.Name, pack.Int6.Name} {
+		for _, s := range []pack.Shape{{M: 150, K: 9001}, {M: 1000, K: 1030}} {
+			for _, group := range []int{0, 16} {
+				p := newProblem(t, pack.Spec{Name: "vnni4p", Alphabet: alphabet}, s, 26, group, r)
+				p.check(t)
+			}
+		}
+	}
+}
