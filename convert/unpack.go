@@ -29,10 +29,13 @@ type Form string
 
 // The forms.
 const (
-	FormBF16 Form = "bf16" // code × scale, rounded to BF16; codes int8 and iq4nl as F32
+	FormBF16 Form = "bf16" // code × scale, rounded to BF16; codes int5, int6, int8 and iq4nl as F32
 	FormF32  Form = "f32"  // code × scale
 	FormU8   Form = "u8"   // packed BitNet: four ternary codes per byte, with weight_scale
 )
+
+// wideAlphabets have codes whose products with scales have more bits than BF16.
+var wideAlphabets = []string{pack.Int5.Name, pack.Int6.Name, pack.Int8.Name, pack.IQ4NL.Name}
 
 // Forms lists the forms that Unpack writes.
 func Forms() []Form { return []Form{FormBF16, FormF32, FormU8} }
@@ -161,8 +164,7 @@ func (u *unpack) planPacked(e *packed.Entry) error {
 		return u.planCodes(e)
 	}
 	dtype := safetensors.BF16
-	// code × scale has more bits than BF16
-	wide := e.Layout.Alphabet == pack.Int8.Name || e.Layout.Alphabet == pack.IQ4NL.Name
+	wide := slices.Contains(wideAlphabets, e.Layout.Alphabet)
 	if u.form == FormF32 || wide || e.Zero || e.Min {
 		dtype = safetensors.F32
 	}

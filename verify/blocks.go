@@ -5,6 +5,7 @@ import (
 
 	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // blockRows are the rows of a matrix that a GGUF stores in blocks: their codes, scales and minima as they are stored,
@@ -14,6 +15,7 @@ type blockRows struct {
 	from           *checkpoint.Checkpoint
 	t              checkpoint.Tensor // of floats
 	group          int
+	beyond         int // what codes of the file exceed these by: with minima both count from the lowest of an alphabet
 	stored         []byte
 	codes          []int8
 	scales, minima []float32
@@ -54,6 +56,14 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 		return err
 	}
 	kind, _ := b.Type.Codes()
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return err
+	}
+	beyond := 0
+	if kind.Minima {
+		beyond = int(a.Values[0]) - int(kind.Alphabet.Values[0])
+	}
 	k, groups := shape.K, shape.K/kind.Group
 	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
 		r := &blockRows{
@@ -61,6 +71,7 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 			from:    o.from,
 			t:       t,
 			group:   kind.Group,
+			beyond:  beyond,
 			stored:  make([]byte, b.Stored.Shape[1]),
 			codes:   make([]int8, k),
 			scales:  make([]float32, groups),
@@ -114,7 +125,7 @@ func (r *blockRows) compare(row, column int, code, zero int8, scale float32, min
 		return broken("", "row %d, column %d: code %d, zero point %d and scale %v give %v; the checkpoint has %v", row,
 			column, code, zero, scale, got, want)
 	}
-	if s := r.scales[g] * r.Scale; s != 0 && (code != r.codes[column] || scale != s) {
+	if s := r.scales[g] * r.Scale; s != 0 && (int(code) != int(r.codes[column])+r.beyond || scale != s) {
 		return broken("", "row %d, column %d: code %d with scale %v; in the checkpoint %d with %v", row, column,
 			code, scale,
 			r.codes[column], s)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/convert/export"
+	"github.com/lowpack/lowpack/formats/checkpoint"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 )
@@ -46,5 +47,22 @@ func TestSourceBlocks(t *testing.T) {
 		if bad := failed(r); len(bad) != 1 || bad[0].Group != "codes and scales" || bad[0].Name != name {
 			t.Errorf("%s: %v", what, bad)
 		}
+	}
+}
+
+// TestBlocksOfAnotherAlphabet: codes of a type with minima that count from the lowest int8, as files have them that were
+// packed before there were narrower alphabets, are those of the type.
+func TestBlocksOfAnotherAlphabet(t *testing.T) {
+	const q = 9
+	r := &blockRows{
+		Blocks: checkpoint.Blocks{Scale: 1}, group: 32, beyond: -128 + 16,
+		codes: []int8{q - 16}, scales: []float32{0.5}, minima: []float32{-1}, weights: []float32{0.5*q - 1},
+	}
+	minimum := r.minima[0]
+	if err := r.compare(0, 0, q-128, -128, 0.5, &minimum); err != nil {
+		t.Error(err)
+	}
+	if r.beyond = 0; r.compare(0, 0, q-128, -128, 0.5, &minimum) == nil {
+		t.Error("codes of another alphabet are not told")
 	}
 }

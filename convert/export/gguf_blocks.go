@@ -128,10 +128,11 @@ func encodeQ4_1(dst []byte, m *pack.Matrix, u units) error {
 	})
 }
 
-// holdsFives: Q5_0 holds every difference of an unsigned 4-bit number and a zero point in the same range.
+// holdsFives: Q5_0 holds codes of 5 bits, and every difference of an unsigned 4-bit number and a zero point in the same
+// range. Narrower codes without zero points have narrower types.
 func holdsFives(a pack.Alphabet, u units, _ bool) bool {
 	low, high := int(slices.Min(a.Values)), int(slices.Max(a.Values))
-	return u.zeros != nil && u.minima == nil && u.all(func(x unit) bool {
+	return (u.zeros != nil || a.Name == pack.Int5.Name) && u.minima == nil && u.all(func(x unit) bool {
 		return isHalf(x.scale) && low-int(x.zero) >= -16 && high-int(x.zero) < 16
 	})
 }
@@ -147,21 +148,18 @@ func encodeQ5_0(dst []byte, m *pack.Matrix, u units) error {
 	})
 }
 
-// holdsLowest: Q5_1 has minima of codes that count from the lowest int8, which 5 bits must hold.
+// holdsLowest: Q5_1 has codes of 5 bits, with minima.
 func holdsLowest(a pack.Alphabet, u units, _ bool) bool {
-	return u.minima != nil && a.Name == pack.Int8.Name && u.width == 0 &&
+	return u.minima != nil && a.Name == pack.Int5.Name && u.width == 0 &&
 		u.all(func(x unit) bool { return isHalf(x.scale) && isHalf(x.minimum) })
 }
 
 func encodeQ5_1(dst []byte, m *pack.Matrix, u units) error {
-	if err := checkCodeRange(gguf.Q5_1, m.Codes, -128, 31-128); err != nil {
-		return err
-	}
 	return eachBlock(dst, 24, m, u, func(b []byte, codes []int8, x unit) {
 		binary.LittleEndian.PutUint16(b, float16.Narrow(x.scale))
 		binary.LittleEndian.PutUint16(b[2:], float16.Narrow(x.minimum))
 		for j := 0; j < 16; j += 8 {
-			low, high := numbers(codes[j:], 128), numbers(codes[16+j:], 128)
+			low, high := numbers(codes[j:], 16), numbers(codes[16+j:], 16)
 			b[4+j/8], b[6+j/8] = fifths(low), fifths(high)
 			binary.LittleEndian.PutUint64(b[8+j:], low&(15*eachByte)|high&(15*eachByte)<<4)
 		}

@@ -2,7 +2,6 @@ package export
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"github.com/lowpack/lowpack/formats/gguf"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -62,14 +61,13 @@ func (x factors) changed(change func([]byte) []byte) factors {
 	return x
 }
 
-// kQuant is a K-quant or IQ4_XS, a type with blocks of packed.FactorColumns columns: ranges of its codes, less first,
-// and of its integers.
+// kQuant is a K-quant or IQ4_XS, a type with blocks of packed.FactorColumns columns: its codes, and ranges of its
+// integers.
 type kQuant struct {
 	kind           gguf.Type
 	alphabet       pack.Alphabet
 	group          int
 	minima         bool
-	low, high      int8 // of codes
 	least, most    int8 // of the integers of scales; those of minima are from −most to 0
 	put            func(b []byte, q []byte, scales, minima []int8)
 	scale, minimum int // places of the float16 numbers
@@ -77,13 +75,13 @@ type kQuant struct {
 
 // kQuants: codes as they come out of a GGUF (formats/gguf), q without the lowest.
 var kQuants = map[gguf.Type]kQuant{
-	gguf.Q2_K: {gguf.Q2_K, pack.Int2, 16, true, -2, 1, 0, 15, putQ2K, 80, 82},
-	gguf.Q3_K: {gguf.Q3_K, pack.Int4, 16, false, -4, 3, -32, 31, putQ3K, 108, 0},
-	gguf.Q4_K: {gguf.Q4_K, pack.Int4, 32, true, -8, 7, 0, 63, putQ4K, 0, 2},
-	gguf.Q5_K: {gguf.Q5_K, pack.Int8, 32, true, -128, 31 - 128, 0, 63, putQ5K, 0, 2},
-	gguf.Q6_K: {gguf.Q6_K, pack.Int8, 16, false, -32, 31, -128, 127, putQ6K, 208, 0},
+	gguf.Q2_K: {gguf.Q2_K, pack.Int2, 16, true, 0, 15, putQ2K, 80, 82},
+	gguf.Q3_K: {gguf.Q3_K, pack.Int3, 16, false, -32, 31, putQ3K, 108, 0},
+	gguf.Q4_K: {gguf.Q4_K, pack.Int4, 32, true, 0, 63, putQ4K, 0, 2},
+	gguf.Q5_K: {gguf.Q5_K, pack.Int5, 32, true, 0, 63, putQ5K, 0, 2},
+	gguf.Q6_K: {gguf.Q6_K, pack.Int6, 16, false, -128, 127, putQ6K, 208, 0},
 
-	gguf.IQ4_XS: {gguf.IQ4_XS, pack.IQ4NL, 32, false, leastIQ4, 113, -32, 31, putIQ4XS, 0, 0},
+	gguf.IQ4_XS: {gguf.IQ4_XS, pack.IQ4NL, 32, false, -32, 31, putIQ4XS, 0, 0},
 }
 
 func (k kQuant) blockType() blockType {
@@ -95,14 +93,11 @@ func (k kQuant) blockType() blockType {
 
 // encode writes the blocks of a matrix, whose factors are copied.
 func (k kQuant) encode(dst []byte, m *pack.Matrix, u units) error {
-	if err := checkCodeRange(k.kind, m.Codes, k.low, k.high); err != nil {
-		return err
-	}
 	first, added, q := u.first, u.added, make([]byte, packed.FactorColumns)
 	size := int(k.kind.RowSize(packed.FactorColumns))
 	for codes := m.Codes; len(codes) > 0; codes, dst = codes[len(q):], dst[size:] {
 		for i := range q {
-			q[i] = byte(codes[i] - k.low)
+			q[i] = byte(codes[i] - k.alphabet.Values[0])
 		}
 		b, minima := dst[:size], []int8(nil)
 		clear(b)
@@ -114,17 +109,6 @@ func (k kQuant) encode(dst []byte, m *pack.Matrix, u units) error {
 		}
 		binary.LittleEndian.PutUint16(b[k.scale:], float16.Narrow(half))
 		k.put(b, q, scales, minima)
-	}
-	return nil
-}
-
-// checkCodeRange refuses codes that a type has no bits for: nothing but the codes themselves tells.
-func checkCodeRange(kind gguf.Type, codes []int8, low, high int8) error {
-	for _, c := range codes {
-		if c < low || c > high {
-			return fmt.Errorf("%w: code %d, which %s does not hold; its codes are %d to %d", pack.ErrUnsupported, c,
-				kind, low, high)
-		}
 	}
 	return nil
 }
@@ -178,9 +162,6 @@ func putQ5K(b, q []byte, scales, minima []int8) {
 	putBits(b[48:], q, 32, 4, lowFour)
 }
 
-// leastIQ4 is the least code of IQ4_XS.
-const leastIQ4 = -127
-
 func putIQ4XS(b, q []byte, scales, _ []int8) {
 	high := uint16(0)
 	for g, s := range scales {
@@ -189,7 +170,7 @@ func putIQ4XS(b, q []byte, scales, _ []int8) {
 		high |= uint16(v>>4) << (2 * g)
 	}
 	binary.LittleEndian.PutUint16(b[2:], high)
-	putBits(b[8:], q, 16, 4, func(q byte) byte { return nibbleIQ4[uint8(int8(q)+leastIQ4)] })
+	putBits(b[8:], q, 16, 4, func(q byte) byte { return nibbleIQ4[q+uint8(pack.IQ4NL.Values[0])] })
 }
 
 func putQ6K(b, q []byte, scales, _ []int8) {

@@ -31,8 +31,8 @@ type block struct {
 var blocks = map[Type]block{
 	Q4_0:     {Codes{Alphabet: pack.Int4, Group: 32}, decodeQ4_0},
 	Q4_1:     {Codes{Alphabet: pack.Int4, Group: 32, Minima: true}, decodeQ4_1},
-	Q5_1:     {Codes{Alphabet: pack.Int8, Group: 32, Minima: true}, decodeQ5_1},
-	Q5_0:     {Codes{Alphabet: pack.Int8, Group: 32}, decodeQ5_0},
+	Q5_1:     {Codes{Alphabet: pack.Int5, Group: 32, Minima: true}, decodeQ5_1},
+	Q5_0:     {Codes{Alphabet: pack.Int5, Group: 32}, decodeQ5_0},
 	Q8_0:     {Codes{Alphabet: pack.Int8, Group: 32}, decodeQ8_0},
 	IQ4_NL:   {Codes{Alphabet: pack.IQ4NL, Group: 32}, decodeIQ4NL},
 	TQ1_0:    {Codes{Alphabet: pack.Ternary, Group: 256}, decodeTQ1_0},
@@ -153,9 +153,8 @@ func decodeIQ4NL(codes []int8, b []byte) (float32, float32) {
 	return half(b), 0
 }
 
-// decodeQ5_1: codes count from the lowest one of int8.
 func decodeQ5_1(codes []int8, b []byte) (float32, float32) {
-	fives(b[4:], func(j, q int) { codes[j] = int8(q - 128) })
+	fives(b[4:], func(j, q int) { codes[j] = int8(q - 16) })
 	return half(b), half(b[2:])
 }
 

@@ -28,10 +28,10 @@ type superFactors struct {
 
 var superBlocks = map[Type]superBlock{
 	Q2_K: {Codes{Alphabet: pack.Int2, Group: 16, Minima: true, Factors: true}, codesQ2K, factorsQ2K},
-	Q3_K: {Codes{Alphabet: pack.Int4, Group: 16, Factors: true}, codesQ3K, factorsQ3K},
+	Q3_K: {Codes{Alphabet: pack.Int3, Group: 16, Factors: true}, codesQ3K, factorsQ3K},
 	Q4_K: {Codes{Alphabet: pack.Int4, Group: 32, Minima: true, Factors: true}, codesQ4K, factorsQ4K},
-	Q5_K: {Codes{Alphabet: pack.Int8, Group: 32, Minima: true, Factors: true}, codesQ5K, factorsQ4K},
-	Q6_K: {Codes{Alphabet: pack.Int8, Group: 16, Factors: true}, codesQ6K, factorsQ6K},
+	Q5_K: {Codes{Alphabet: pack.Int5, Group: 32, Minima: true, Factors: true}, codesQ5K, factorsQ4K},
+	Q6_K: {Codes{Alphabet: pack.Int6, Group: 16, Factors: true}, codesQ6K, factorsQ6K},
 
 	IQ4_XS: {Codes{Alphabet: pack.IQ4NL, Group: 32, Factors: true}, codesIQ4XS, factorsIQ4XS},
 }
@@ -127,10 +127,9 @@ func factorsQ4K(b []byte) superFactors {
 	return f
 }
 
-// codesQ5K: codes count from the lowest one of int8.
 func codesQ5K(codes []int8, b []byte) {
 	for w := range codes {
-		codes[w] = int8(fourBits(b[48:], w) + int(b[16+w%32]>>(w/32)&1)<<4 - 128)
+		codes[w] = int8(fourBits(b[48:], w) + int(b[16+w%32]>>(w/32)&1)<<4 - 16)
 	}
 }
 

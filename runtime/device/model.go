@@ -102,6 +102,10 @@ var digitsOf = map[string]digits{
 	"int1":    {bits: 1, mul: -2, add: 1},
 	"int4":    {bits: 4, mul: 1, add: -8},
 	"int8":    {bits: 8, mul: 1},
+	// in bytes: kernels know no planes
+	"int3": {bits: 8, mul: 1},
+	"int5": {bits: 8, mul: 1},
+	"int6": {bits: 8, mul: 1},
 }
 
 // nativeRows has the panel rows of the layouts that kernels read as they are stored, by name and number of bits.
@@ -160,11 +164,11 @@ func (c *CodeMatrix) stored() ([]byte, error) {
 	if err := c.Layout.Unpack(m, c.Data); err != nil {
 		return nil, err
 	}
-	name := "vnni4i-64"
+	spec := pack.Spec{Name: "vnni4i-64", Alphabet: alphabet.Name}
 	if f.bits == 8 {
-		name = "vnni4-64"
+		spec = pack.Spec{Name: "vnni4-64", Alphabet: pack.Int8.Name}
 	}
-	l, err := pack.Open(pack.Spec{Name: name, Alphabet: alphabet.Name})
+	l, err := pack.Open(spec)
 	if err != nil {
 		return nil, err
 	}
