@@ -62,9 +62,6 @@ func (g *ymm) stride() int {
 	return g.rows * g.bits / 2
 }
 
-// joined reports whether digits are joined of two parts.
-func (g *ymm) joined() bool { return g.planes.low > 0 }
-
 // wide reports whether accumulators are 32 bits wide from the start.
 func (g *ymm) wide() bool { return g.vnni || g.signedBytes() || g.joined() }
 
@@ -375,29 +372,6 @@ func (g *ymm) block() {
 	g.at(done)
 }
 
-// prefetch prefetches weights: without VPDPBUSD every line of a stream, which suits AMD's Zen 3, at the distance given
-// by the tile; the second half of a panel is in the cache already. If two calls process half of a panel's bytes each,
-// neither reads a stream that hardware would follow, and the second finds the panel in the cache: so each prefetches
-// half of the next panel, line by line.
-func (g *ymm) prefetch(steps int) {
-	if g.rows == 32 && g.vnni {
-		prefetchPage(g.file)
-		return
-	}
-	if g.rows == 32 {
-		g.prefetchLines(steps * g.stride())
-		return
-	}
-	if g.half > 0 {
-		return
-	}
-	bytes := steps * g.stride() / 2
-	for at := 0; at < bytes; at += 64 {
-		g.p("PREFETCHT1 %d(R12)", at)
-	}
-	g.p("ADDQ $%d, R12", bytes)
-}
-
 func (g *ymm) advance(steps int) {
 	g.p("ADDQ $%d, DI", steps*g.stride())
 	g.p("ADDQ $%d, SI", 4*steps)
@@ -606,17 +580,6 @@ func (g *ymm) store(t int, o outcome) {
 		result86(g.file, fmt.Sprintf("X%d", a), free, g.v, lower, o)
 		result86(g.file, fmt.Sprintf("X%d", g.operand), free, g.v, upper, o)
 	}
-}
-
-// vpdpbusd is the VEX form of VPDPBUSD on 256 bits, acc += u · x with u unsigned. Go's assembler has only the EVEX
-// form, which faults on CPUs without AVX-512.
-func vpdpbusd(acc, u, x int) string {
-	inverted := func(bit, at int) int { return (bit ^ 1) << at }
-	vex1 := inverted(acc>>3, 7) | 1<<6 | inverted(x>>3, 5) | 0b00010 // opcode map 0F 38
-	vex2 := (^u&15)<<3 | 1<<2 | 0b01                                 // 256 bits, prefix 66
-	modrm := 0b11<<6 | (acc&7)<<3 | x&7
-	return fmt.Sprintf("BYTE $0xC4; BYTE $0x%02X; BYTE $0x%02X; BYTE $0x50; BYTE $0x%02X // VEX VPDPBUSD Y%d, Y%d, Y%d",
-		vex1, vex2, modrm, x, u, acc)
 }
 
 func repeat(word string, n int) (words []string) {

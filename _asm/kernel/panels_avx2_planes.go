@@ -3,6 +3,9 @@ package main
 // Digits in two planes, multiplied as unsigned bytes. Without VPDPBUSD products of two columns, at most 2·63·127, are
 // widened at once: two more would fit 16 bits, but the sums would go through memory after every second step.
 
+// joined reports whether digits are joined of two parts.
+func (g *ymm) joined() bool { return g.planes.low > 0 }
+
 // allocatePlanes loads the constants by which parts of digits are joined.
 func (g *ymm) allocatePlanes(held func(name string, words []string) string) {
 	constant := func(b byte) string { return held("y"+bytesOf(b)[2:], repeat(bytesOf(b), 8)) }
