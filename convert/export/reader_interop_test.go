@@ -57,6 +57,8 @@ func TestInteropFormat(t *testing.T) {
 		"factors":         tinymodel.Converted(t, factored(gguf.Q4_K), plain),
 		"factors, table":  tinymodel.Converted(t, factored(gguf.IQ4_XS), plain),
 		"factors of 16":   tinymodel.Converted(t, factored(gguf.Q3_K), plain),
+		"minima, 5 bits":  tinymodel.Converted(t, factored(gguf.Q5_K), plain),
+		"factors, 6 bits": tinymodel.Converted(t, factored(gguf.Q6_K), plain),
 		"order of groups": tinymodel.Converted(t, shared.Path(t, "data/packed/gptq-b4-sym-g32-desc"), plain),
 	} {
 		t.Run(name, func(t *testing.T) {

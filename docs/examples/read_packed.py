@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a packed file of lowpack with numpy alone, written from docs/FORMAT.md and the pages of vnni4i and vnni4p in docs/LAYOUTS.md.
+"""Reads a packed file of lowpack with numpy alone, written from docs/FORMAT.md and two pages of docs/LAYOUTS.md.
 
     read_packed.py FILE          one line of JSON per quantized tensor in layout vnni4i, vnni4i-64 or vnni4p
     from read_packed import Packed; Packed(FILE).floats("model.layers.0.mlp.up_proj.weight")
@@ -14,10 +14,8 @@ import sys
 
 import numpy as np
 
-BITS = {  # of the parts of a digit, the lowest first
-    "int1": [1], "ternary": [2], "int2": [2], "int2odd": [2], "int2q": [2], "int4": [4], "e2m1": [4], "iq4nl": [4],
-    "int3": [2, 1], "int5": [4, 1], "int6": [4, 2],
-}
+BITS = {"int1": [1], "ternary": [2], "int2": [2], "int2odd": [2], "int2q": [2], "int4": [4], "e2m1": [4], "iq4nl": [4],
+        "int3": [2, 1], "int5": [4, 1], "int6": [4, 2]}  # of the parts of a digit, the lowest first
 DIGITS = {  # the code tables of LAYOUTS.md: digit -> weight; None is not a digit
     "int1": [1, -1], "ternary": [0, 1, -1, None], "int2": [-2, -1, 0, 1], "int2odd": [-3, -1, 1, 3], "int2q": [-1, 0, 1, 2],
     "int4": list(range(-8, 8)), "e2m1": [0, 1, 2, 3, 4, 6, 8, 12, None, -1, -2, -3, -4, -6, -8, -12],
@@ -57,8 +55,7 @@ class Packed:
         """The bytes of a tensor, and its header."""
         t = self.header[name]
         raw = self.data[t["data_offsets"][0]:t["data_offsets"][1]]
-        if digest is not None:
-            need(hashlib.sha256(raw).hexdigest() == digest, f"F11 ({name})")
+        need(digest is None or hashlib.sha256(raw).hexdigest() == digest, f"F11 ({name})")
         return raw, t
 
     def numbers(self, name, digest=None):
@@ -71,14 +68,14 @@ class Packed:
         """The codes of a quantized tensor, [M, K] or [E, M, K]."""
         e = self.entries[name]
         layout, alphabet = e["layout"]["name"], e["layout"]["alphabet"]
-        rows = {"vnni4i": 32, "vnni4i-64": 64, "vnni4p": 32}.get(layout)
-        if rows is None or alphabet not in BITS or (layout == "vnni4p") != (len(BITS[alphabet]) == 2):
+        rows, parts = {"vnni4i": (32, 1), "vnni4i-64": (64, 1), "vnni4p": (32, 2)}.get(layout, (0, 0))
+        if parts != len(BITS.get(alphabet, [])) or not rows:
             raise Refused(f"{name}: layout {layout}, alphabet {alphabet}")
         *experts, M, K = e["shape"]
         raw, _ = self.stored(name + ".packed", e["sha256"])
         stride = -(-e["bytes"] // 64) * 64  # (F6, F14)
         need(len(raw) == stride * math.prod(experts), "F14")
-        one = [unpack(raw[i * stride:i * stride + e["bytes"]], M, K, rows, alphabet) for i in range(math.prod(experts))]
+        one = [unpack(raw[i:i + e["bytes"]], M, K, rows, alphabet) for i in range(0, len(raw), stride)]
         codes = np.stack(one).reshape(*experts, M, K)
         need(codes_digest(codes.reshape(-1, K), alphabet) == e["codes_sha256"], f"F12 ({name})")
         return codes
@@ -90,12 +87,11 @@ class Packed:
         spread = lambda x: self.spread(e, x.astype(np.float32), codes.shape)
         if e.get("zero"):
             codes = codes - spread(self.numbers(name + ".zero", e["zero_sha256"]))
+        weights = codes * spread(scale)
         if e.get("min"):
             lowest = min(d for d in DIGITS[e["layout"]["alphabet"]] if d is not None)
-            minimum = self.widened(e, self.numbers(name + ".min", e["min_sha256"]))
-            weights = (codes - np.float32(lowest)) * spread(scale) + spread(minimum)
-        else:
-            weights = codes * spread(scale)
+            minimum = spread(self.widened(e, self.numbers(name + ".min", e["min_sha256"])))
+            weights = (codes - np.float32(lowest)) * spread(scale) + minimum
         if e.get("order"):  # (F24)
             order, shuffled, weights = self.numbers(name + ".order", e["order_sha256"]), weights, np.empty_like(weights)
             np.put_along_axis(weights, np.broadcast_to(order[..., None, :], weights.shape), shuffled, -1)
@@ -113,32 +109,25 @@ class Packed:
 
     def spread(self, e, x, shape):
         """A number for each weight, of one for a tensor, a row or a group of columns (F9)."""
-        kind = e["scale"]["kind"]
-        if kind == "group":
+        if e["scale"]["kind"] == "group":
             return np.repeat(x, e["scale"]["group"], axis=-1)[..., :shape[-1]]
-        lead = shape[:-2]  # experts
-        return np.broadcast_to(x.reshape(*lead, -1, 1) if kind == "row" else x.reshape(*lead, 1, 1), shape)
+        return np.broadcast_to(x.reshape(*shape[:-2], -1, 1), shape)  # for each expert, one or as many as rows
 
 
 def unpack(raw, M, K, rows, alphabet):
     """Codes of one matrix: byte m/bm*L*K + k/4*4*L + m%L*4 + k%4, from bit bits*(m%bm/L), with K padded to 4.
-
     Where digits have two parts, those of four columns follow each other, each with an L of its own."""
-    panels, width = -(-M // rows), -(-K // 4) * 4
-    four = [rows * bits // 2 for bits in BITS[alphabet]]  # bytes of four columns
-    need(len(raw) == panels * width // 4 * sum(four), "F14")
-    parts = np.split(raw.reshape(panels, width // 4, sum(four)), np.cumsum(four)[:-1], axis=2)
-    digits, shift = np.zeros((panels * rows, width), np.uint8), 0
-    for bits, part in zip(BITS[alphabet], parts):
-        fields = (bits * np.arange(8 // bits, dtype=np.uint8)).reshape(1, 1, -1, 1, 1)
-        part = part.reshape(panels, width // 4, 1, -1, 4) >> fields & (1 << bits) - 1
-        digits |= part.transpose(0, 2, 3, 1, 4).reshape(panels * rows, width) << shift
+    panels, fours, table, shift, start = -(-M // rows), -(-K // 4), DIGITS[alphabet], 0, 0
+    need(len(raw) == panels * fours * sum(BITS[alphabet]) * rows // 2, "F14")
+    raw, digits = raw.reshape(panels, fours, -1), 0
+    for bits in BITS[alphabet]:
+        part = raw[:, :, start:(start := start + rows * bits // 2)].reshape(panels, fours, 1, -1, 4)
+        part = part >> (bits * np.arange(8 // bits, dtype=np.uint8)).reshape(1, 1, -1, 1, 1) & (1 << bits) - 1
+        digits |= part.transpose(0, 2, 3, 1, 4).reshape(panels * rows, fours * 4) << shift
         shift += bits
-    table = DIGITS[alphabet]
     need(all(table[d] is not None for d in np.unique(digits)), "F15")
     codes = np.array([d or 0 for d in table], np.int8)[digits]
-    if 0 in table:
-        need(not codes[M:].any() and not codes[:, K:].any(), "F15")
+    need(0 not in table or not (codes[M:].any() or codes[:, K:].any()), "F15")
     return codes[:M, :K]
 
 
@@ -157,5 +146,5 @@ def codes_digest(codes, alphabet):
 if __name__ == "__main__":
     file = Packed(sys.argv[1])
     for name, entry in file.entries.items():
-        weights = np.ascontiguousarray(file.floats(name), "<f4")
-        print(json.dumps({"name": name, "shape": entry["shape"], "floats_sha256": hashlib.sha256(weights).hexdigest()}))
+        digest = hashlib.sha256(np.ascontiguousarray(file.floats(name), "<f4")).hexdigest()
+        print(json.dumps({"name": name, "shape": entry["shape"], "floats_sha256": digest}))

@@ -126,7 +126,7 @@ type kernelCase struct {
 	kernels []*kernel.Kernel
 }
 
-// anyLayout is the default layout for measuring kernels that support every layout. It holds every alphabet.
+// anyLayout is the default layout for measuring kernels that support every layout.
 const anyLayout = "blocked"
 
 // cases lists what to measure: every kernel with the first of its alphabets.

@@ -48,16 +48,21 @@ func packRandom(spec pack.Spec, s pack.Shape, group int) (*matrix, error) {
 	if err != nil {
 		return nil, err
 	}
+	return packCodes(l, l.Spec().Alphabet, s, group)
+}
+
+// packCodes packs random codes of an alphabet into a layout that holds them.
+func packCodes(l pack.Layout, alphabet string, s pack.Shape, group int) (*matrix, error) {
 	size, err := l.PackedSize(s)
 	if err != nil {
 		return nil, err
 	}
-	alphabet, err := pack.FindAlphabet(l.Spec().Alphabet)
+	a, err := pack.FindAlphabet(alphabet)
 	if err != nil {
 		return nil, err
 	}
 	m := &matrix{l, s, group, make([]byte, size)}
-	return m, l.Pack(m.packed, randomCodes(s, alphabet))
+	return m, l.Pack(m.packed, randomCodes(s, a))
 }
 
 // chosen is the kernel that kernel.Bind would choose for a matrix.
@@ -184,14 +189,18 @@ func (r *reference) use(n int) {
 // references caches reference results by shape and alphabet.
 type references map[string]*reference
 
-// of computes the product of a matrix with a number of tokens, from the codes in a separate layout. The product with
-// fewer tokens is a prefix of it.
+// of computes the product of a matrix with a number of tokens, from its codes as int8 in a separate layout. The product
+// with fewer tokens is a prefix of it.
 func (r *references) of(ctx context.Context, pool *kernel.Pool, m *matrix, tokens int) (*reference, error) {
 	key := fmt.Sprint(m.shape, m.group, m.layout.Spec().Alphabet, tokens)
 	if (*r)[key] != nil {
 		return (*r)[key], nil
 	}
-	plain, err := packRandom(pack.Spec{Name: anyLayout, Alphabet: m.layout.Spec().Alphabet}, m.shape, m.group)
+	bytes, err := pack.Open(pack.Spec{Name: anyLayout, Alphabet: pack.Int8.Name})
+	if err != nil {
+		return nil, err
+	}
+	plain, err := packCodes(bytes, m.layout.Spec().Alphabet, m.shape, m.group)
 	if err != nil {
 		return nil, err
 	}
