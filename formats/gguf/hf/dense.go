@@ -48,6 +48,7 @@ func windowed(k *keys, c map[string]any) {
 		if layers := k.layers(); !ok || int64(len(local)) != layers {
 			k.fail(pack.ErrCorrupt, "key %q: an array must have a boolean for each of %d blocks", k.name(windowPattern),
 				layers)
+			return
 		}
 		var types []string
 		for _, x := range local {

@@ -64,12 +64,23 @@ func (k *keys) must(key string) int64 {
 	return n
 }
 
-// layers returns the number of blocks, without those behind them that predict further tokens.
+// furtherBlocks, after the name of the architecture, counts the last blocks, which predict further tokens.
+const furtherBlocks = ".nextn_predict_layers"
+
+// mostBlocks bounds the blocks, and with them what becomes of a list of numbers for each.
+const mostBlocks = 1 << 16
+
+// layers returns the number of blocks, without those behind them that predict further tokens; 0 if it fails.
 func (k *keys) layers() int64 {
 	n := k.must(".block_count")
-	more, _ := k.count(".nextn_predict_layers")
-	if more >= n && more > 0 {
-		k.fail(pack.ErrCorrupt, "key %q is %d, of %d blocks", k.name(".nextn_predict_layers"), more, n)
+	more, _ := k.count(furtherBlocks)
+	switch {
+	case n > mostBlocks:
+		k.fail(pack.ErrLimit, "%d blocks, more than %d", n, mostBlocks)
+		return 0
+	case more >= n && more > 0:
+		k.fail(pack.ErrCorrupt, "key %q is %d, of %d blocks", k.name(furtherBlocks), more, n)
+		return 0
 	}
 	return n - more
 }

@@ -19,15 +19,8 @@ var xieluKeys = []struct {
 	{"xielu.eps", "mlp.act_fn.eps", nil},
 }
 
-// mostBlocks bounds the blocks that share a number.
-const mostBlocks = 1 << 16
-
 // xieluTensors are the tensors of all blocks. A key may have one number for all of them.
 func xieluTensors(k *keys) (list []Tensor) {
-	if n := k.layers(); n > mostBlocks {
-		k.fail(pack.ErrLimit, "%d blocks, more than %d", n, mostBlocks)
-		return nil
-	}
 	for _, x := range xieluKeys {
 		v, there := k.get(x.key)
 		numbers, ok := v.Floats()
