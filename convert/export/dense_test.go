@@ -48,6 +48,8 @@ var denseFamilies = map[string]float64{
 	"deepseek-v3":       1e-4,
 	"minimax-m2":        1e-4,
 	"gpt2":              5e-3,
+	"lfm2-1.2b":         1e-4,
+	"lfm2-8b-a1b":       1e-4,
 	"apertus-8b":        1e-4,
 	"olmo-3-own":        1e-4,
 	"exaone-4.0-own":    1e-4,
@@ -73,6 +75,7 @@ var denseChanges = map[string]struct {
 	"command-r7b-own": {"command-r7b", ownWindows(`"sliding_window_pattern": 4`, 5)},
 	"exaone-4.0-own": {"exaone-4.0-1.2b", append([]string{`"num_hidden_layers": 2`, `"num_hidden_layers": 64`,
 		`"sliding_window": null`, `"sliding_window": 8, "own"`}, ownWindows(`"own"`, 64)...)},
+	"lfm2-8b-a1b": {"lfm2-8b-a1b", []string{narrowExperts, `"moe_intermediate_size": 32`}},
 	"glm-4.5": {"glm-4.5", []string{narrowExperts, `"moe_intermediate_size": 32`, `"num_nextn_predict_layers": 1`,
 		`"num_nextn_predict_layers": 0`}},
 	"glm-4.5-groups": {"glm-4.5", []string{narrowExperts, `"moe_intermediate_size": 32`,
@@ -110,7 +113,7 @@ func denseModel(t *testing.T, name string) string {
 	t.Helper()
 	x := denseChanges[name]
 	like, changes := cmp.Or(x.like, name), x.changes
-	if like != "phi-2" && like != "gpt2" { // 256
+	if !slices.Contains([]string{"phi-2", "gpt2", "lfm2-1.2b"}, like) { // 256
 		changes = append(slices.Clone(changes), `"intermediate_size": \d+`, `"intermediate_size": 96`)
 	}
 	return rewritten(t, like, name, changes...)

@@ -55,7 +55,7 @@ func (w *ggufWriter) describe() error {
 	w.count(".embedding_length", d.Hidden)
 	w.count(".feed_forward_length", d.Intermediate)
 	w.count(".attention.head_count", d.Heads)
-	w.count(".attention.head_count_kv", d.KVHeads)
+	w.key(".attention.head_count_kv", keyHeads(d))
 	w.count(".attention.key_length", d.HeadDim)
 	w.count(".attention.value_length", valueLength(d))
 	eps := ".attention.layer_norm_rms_epsilon"
@@ -124,12 +124,31 @@ var values = map[string]func(d *model.Description) (gguf.Value, bool){
 	".rope.scaling.yarn_log_multiplier": func(d *model.Description) (gguf.Value, bool) {
 		return given(float32(0.1 * d.Latent.MScale))
 	},
+	".shortconv.l_cache": func(d *model.Description) (gguf.Value, bool) {
+		at := slices.IndexFunc(d.Blocks, func(b model.Block) bool { return b.Mixer != nil })
+		return counted(d.Blocks[at].Mixer.Conv.Width)
+	},
 	".use_parallel_residual": func(d *model.Description) (gguf.Value, bool) {
 		return gguf.BoolValue(d.Parallel), true
 	},
 }
 
 func counted(n int) (gguf.Value, bool) { return gguf.U32Value(uint32(n)), true }
+
+// keyHeads is the number of key/value heads: a list where blocks have none.
+func keyHeads(d *model.Description) gguf.Value {
+	list, same := make([]int32, d.Layers), true
+	for i := range list {
+		if d.Blocks[i].HasAttention() {
+			list[i] = int32(d.KVHeads)
+		}
+		same = same && list[i] != 0
+	}
+	if same {
+		return gguf.U32Value(uint32(d.KVHeads))
+	}
+	return gguf.I32sValue(list)
+}
 
 // valueLength is the size of the values in the KV cache.
 func valueLength(d *model.Description) int {

@@ -24,8 +24,12 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 	if err != nil {
 		return err
 	}
+	conv, shape := strings.HasSuffix(name, hf.ConvPart+".weight"), p.Shape
+	if conv && len(shape) == 3 {
+		shape = []int{shape[0], shape[2]}
+	}
 	kind, ok := plainTypes[p.DType]
-	if !ok || len(p.Shape) > 2 {
+	if !ok || len(shape) > 2 {
 		return fmt.Errorf("%w: tensor %q of type %s with %d dimensions", pack.ErrUnsupported, p.Name, p.DType,
 			len(p.Shape))
 	}
@@ -35,7 +39,7 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 	}
 	norm := strings.HasSuffix(name, "norm.weight")
 	// llama.cpp asks for these in F32
-	floats := len(p.Shape) == 1 || norm || hf.IsRouter(name) || strings.HasSuffix(name, ".bias")
+	floats := len(p.Shape) == 1 || norm || conv || hf.IsRouter(name) || strings.HasSuffix(name, ".bias")
 	plus := float32(0)
 	if w.arch.PlusOne && norm {
 		plus = 1
@@ -44,7 +48,6 @@ func (w *ggufWriter) plain(p *packed.Plain) error {
 	if floats {
 		stored = gguf.F32
 	}
-	shape := p.Shape
 	if w.turned[p.Name] {
 		shape = []int{shape[1], shape[0]}
 	}

@@ -2,6 +2,7 @@ package hf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -63,11 +64,7 @@ func feedForward(k *keys, family *family) int64 {
 
 // heads sets the sizes of heads, except for those of latent attention.
 func heads(k *keys, family *family, c map[string]any) {
-	heads := k.must(".attention.head_count")
-	c["num_key_value_heads"] = heads
-	if n, ok := k.count(".attention.head_count_kv"); ok {
-		c["num_key_value_heads"] = n
-	}
+	c["num_key_value_heads"] = k.keyHeads(family)
 	head := headLength(k)
 	c["head_dim"] = head
 	if n, ok := k.count(".attention.value_length"); ok && n != head && !family.latent {
@@ -77,7 +74,7 @@ func heads(k *keys, family *family, c map[string]any) {
 
 // epsilon sets that of the norms.
 func epsilon(k *keys, family *family, c map[string]any) {
-	key, name := ".attention.layer_norm_rms_epsilon", "rms_norm_eps"
+	key, name := ".attention.layer_norm_rms_epsilon", cmp.Or(family.eps, "rms_norm_eps")
 	if family.layerNorm {
 		key, name = ".attention.layer_norm_epsilon", family.eps
 	}

@@ -17,7 +17,7 @@ type family struct {
 	computes     model.Activation // "" = that of activation
 	actKey       string           // key of the activation in config.json
 	layerNorm    bool             // norms subtract the mean
-	eps          string           // key of LayerNorms' epsilon in config.json; "" = usualEps, without a key
+	eps          string           // key of the epsilon in config.json; "" = rms_norm_eps, or usualEps of LayerNorms
 	permuted     bool             // rows of q and k are interleaved pairs, not halves
 	partial      bool             // config.json says which share of a head rotates
 	plusOne      bool             // norms are stored as 1 + w
@@ -34,6 +34,7 @@ type family struct {
 	local  layers // blocks with a sliding window
 	bases  bool   // these may have a base of rotations of their own
 	latent bool   // multi-head latent attention
+	convs  bool   // blocks without key/value heads have a short convolution
 	xielu  bool   // keys have the parameters of activations, which are tensors of a checkpoint
 	blocks string // prefix of the blocks' tensors in checkpoints; "" = usualBlocks
 	still  layers // blocks that do not rotate
@@ -184,6 +185,13 @@ var families = []family{
 	{arch: "apertus", architecture: "ApertusForCausalLM", modelType: "apertus", activation: "xielu", alone: true,
 		biases: attentionBiases, head: ownHead, names: apertusNames, rope: []string{ropeFreqs}, xielu: true,
 		more: apertusConfig},
+	{arch: "lfm2", architecture: "Lfm2ForCausalLM", modelType: "lfm2", activation: "silu", eps: "norm_eps",
+		alone: true, biases: noBias, square: true, convs: true, names: lfm2Names, keys: []string{convWidth},
+		more: lfm2Config, fits: fitsConvs},
+	{arch: "lfm2moe", architecture: "Lfm2MoeForCausalLM", modelType: "lfm2_moe", activation: "silu", eps: "norm_eps",
+		experts: &mixture{score: model.Sigmoid, normalizes: true, leading: true}, alone: true, biases: noBias,
+		square: true, convs: true, names: lfm2ExpertNames, keys: []string{convWidth}, more: lfm2moeConfig,
+		fits: fitsConvs},
 	{arch: "phi2", architecture: "PhiForCausalLM", modelType: "phi", activation: "gelu_new", layerNorm: true,
 		eps: "layer_norm_eps", alone: true, partial: true, head: ownHead, square: true, names: phiNames},
 }

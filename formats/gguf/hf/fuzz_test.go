@@ -60,7 +60,7 @@ func fuzzed() (list []*gguf.Header) {
 	for i, arch := range []string{"llama", "qwen2moe", "qwen3moe", "olmoe", "granitemoe", "gpt-oss"} {
 		list = append(list, mixtureKeys(arch, slices.Concat(words[i%2], scales(arch))...))
 	}
-	return list
+	return append(list, lfm2([]int32{0, 2, 0, 2, 0, 2}), lfm2moe())
 }
 
 // valueOf parses a value as stored, kind first.

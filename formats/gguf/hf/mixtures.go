@@ -73,6 +73,10 @@ func (m *mixture) fits(arch string, d *model.Description) error {
 		return refuse("the weights of chosen experts sum to 1 (norm_topk_prob): %v; llama.cpp computes architecture "+
 			"%s with %v", first.Normalize, arch, m.normalizes)
 	}
+	if s := first.Scale; !m.keyed && s != 0 && s != 1 {
+		return refuse("weights of experts are multiplied by %v (routed_scaling_factor); architecture %s of llama.cpp "+
+			"has no factor", s, arch)
+	}
 	return routes(first)
 }
 
@@ -142,6 +146,14 @@ func (m *mixture) refuseOtherRoutes(k *keys) {
 	if groups > 1 && !m.keyed {
 		k.fail(pack.ErrUnsupported, "key %q is %d: the experts of architecture %s have no groups", k.name(groupCount),
 			groups, k.arch)
+	}
+	if scale, _ := k.number(weightsScale); !m.keyed && scale != 0 && scale != 1 {
+		k.fail(pack.ErrUnsupported, "key %q is %v: weights of experts have no factor in architecture %s",
+			k.name(weightsScale), scale, k.arch)
+	}
+	if !m.keyed && k.flag(weightsNorm, m.normalizes) != m.normalizes {
+		k.fail(pack.ErrUnsupported, "key %q is %v; architecture %s of llama.cpp computes with %v", k.name(weightsNorm),
+			!m.normalizes, k.arch, m.normalizes)
 	}
 	if gating, _ := k.count(gatingFunc); m.scored() && gating != gatings[m.score] && !(gating == 0 && m.silent) {
 		k.fail(pack.ErrUnsupported, "key %q is %d, must be %d", k.name(gatingFunc), gating, gatings[m.score])

@@ -175,6 +175,39 @@ var apertusNames = map[string]string{
 	"ffn_gate":  "",
 }
 
+// lfm2Names: the norm of the output has another name, and convolutions one of their own.
+var lfm2Names = map[string]string{
+	"output_norm":        "",
+	"token_embd_norm":    "model.embedding_norm",
+	"attn_norm":          "operator_norm",
+	"attn_output":        "self_attn.out_proj",
+	"attn_q_norm":        "self_attn.q_layernorm",
+	"attn_k_norm":        "self_attn.k_layernorm",
+	"shortconv.in_proj":  "conv.in_proj",
+	"shortconv.conv":     "conv.conv",
+	"shortconv.out_proj": "conv.out_proj",
+	"ffn_norm":           "ffn_norm",
+	"ffn_gate":           "feed_forward.w1",
+	"ffn_up":             "feed_forward.w3",
+	"ffn_down":           "feed_forward.w2",
+}
+
+// lfm2ExpertNames: LFM2 with experts.
+var lfm2ExpertNames = joined(lfm2Names, map[string]string{
+	"ffn_gate_inp":     "feed_forward.gate",
+	"ffn_gate_exps":    "feed_forward.experts.w1",
+	"ffn_up_exps":      "feed_forward.experts.w3",
+	"ffn_down_exps":    "feed_forward.experts.w2",
+	"exp_probs_b.bias": "feed_forward.expert_bias",
+})
+
+// joined returns the names of both.
+func joined(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
 // outerNames maps the tensors outside of blocks.
 var outerNames = map[string]string{
 	"token_embd":  "model.embed_tokens",

@@ -38,11 +38,7 @@ func (f *File) List() ([]Tensor, error) {
 		return nil, err
 	}
 	k := &keys{h: f.Keys, arch: family.arch}
-	heads := map[string]int64{"attn_q": k.must(".attention.head_count")}
-	heads["attn_k"] = heads["attn_q"]
-	if n, ok := k.count(".attention.head_count_kv"); ok {
-		heads["attn_k"] = n
-	}
+	heads := map[string]int64{"attn_q": k.must(".attention.head_count"), "attn_k": k.keyHeads(family)}
 	if k.err != nil {
 		return nil, k.err
 	}
@@ -99,6 +95,9 @@ func (f *File) complete(t *Tensor, family *family, heads int64) error {
 			return fmt.Errorf("%w: shape %v does not divide into %d heads", pack.ErrCorrupt, t.From.Shape, heads)
 		}
 		t.Heads = int(heads)
+	}
+	if n := t.From.Shape; family.convs && len(n) == 2 && strings.HasSuffix(t.From.Name, ConvPart+".weight") {
+		t.From.Shape = []int64{n[0], 1, n[1]}
 	}
 	isRow := func(end string) bool { return strings.HasSuffix(t.Name, end) }
 	if len(t.From.Shape) == 1 && slices.ContainsFunc(rowVectors, isRow) {
