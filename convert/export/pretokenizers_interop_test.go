@@ -33,9 +33,9 @@ var cuts = []string{
 const decomposed = "e\u0301a\u0308o\u0302 A\u030A"
 
 // TestInteropPreTokenizers: with a vocabulary of 128,256 tokens, the tokenizer rebuilt from GGUF keys tokenizes as
-// llama.cpp does, under the name of every pre-tokenizer: falcon3, smaug-bpe and dbrx use the pattern of llama-bpe,
-// deepseek-r1-qwen the pattern of qwen2, chatglm-bpe that of glm4, minimax-m2 that of gpt-4o, hunyuan-dense those of
-// deepseek-v3.
+// llama.cpp does, under the name of every pre-tokenizer: falcon3, lfm2, smaug-bpe and dbrx use the pattern of
+// llama-bpe, deepseek-r1-qwen the pattern of qwen2, chatglm-bpe that of glm4, minimax-m2 that of gpt-4o, hunyuan-dense
+// those of deepseek-v3.
 func TestInteropPreTokenizers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "llama")
 	tinymodel.MiniatureWith(t, "llama3-8b", dir, func(o *synth.Options) {

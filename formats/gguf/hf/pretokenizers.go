@@ -34,6 +34,7 @@ var preTokenizers = map[string]preTokenizer{
 		`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`, `\p{N}+`, `[0-9][0-9][0-9]`}},
 	"gpt-2":            {},
 	"llama-bpe":        {patterns: []string{llama3Pattern}, wholeWords: true, bos: true},
+	"lfm2":             {patterns: []string{llama3Pattern}, wholeWords: true, bos: true},
 	"falcon3":          {patterns: []string{llama3Pattern}, wholeWords: true, bos: true},
 	"smaug-bpe":        {patterns: []string{llama3Pattern}},
 	"dbrx":             {patterns: []string{llama3Pattern}},
