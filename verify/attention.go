@@ -136,14 +136,27 @@ func (t *trial) with(threads int, run func() (string, error)) (reason string, er
 	return run()
 }
 
-// rows are queries, keys and values of a position: evenly distributed, so that every position counts.
+// rows are queries, keys and values of a position, or its queries and latent vector: evenly distributed, so that every
+// position counts.
 func (t *trial) rows(position int) []float32 {
 	d, r := t.described, rand.New(rand.NewPCG(1, uint64(position)))
-	x := make([]float32, (d.Heads+2*t.shape.KVHeads)*t.shape.HeadDim)
+	n := (d.Heads + 2*t.shape.KVHeads) * t.shape.HeadDim
+	if l := d.Latent; l != nil {
+		n = d.Heads*(l.Nope+d.Rope.Dim) + t.shape.HeadDim
+	}
+	x := make([]float32, n)
 	for i := range x {
 		x[i] = 2*r.Float32() - 1
 	}
 	return x
+}
+
+// outputs is the number of values of the attention of a head.
+func (t *trial) outputs() int {
+	if l := t.described.Latent; l != nil {
+		return l.Value
+	}
+	return t.shape.HeadDim
 }
 
 // judge lets the reference compute what the ways will ask for.
@@ -223,7 +236,7 @@ func (t *trial) pair() (reason string, err error) {
 
 // tokens are positions from … to−1, whose attention is wanted.
 func (t *trial) tokens(seq *engine.Sequence, from, to int) engine.AttentionRows {
-	r := engine.AttentionRows{Seq: seq, Out: make([]float32, (to-from)*t.described.Heads*t.shape.HeadDim)}
+	r := engine.AttentionRows{Seq: seq, Out: make([]float32, (to-from)*t.described.Heads*t.outputs())}
 	for p := from; p < to; p++ {
 		r.In = append(r.In, t.rows(p)...)
 	}
@@ -247,12 +260,12 @@ func (t *trial) fill(seq *engine.Sequence, to int) error {
 
 // differs says where attention differs, from a position on.
 func (t *trial) differs(position int, got []float32) string {
-	width := t.described.Heads * t.shape.HeadDim
+	width := t.described.Heads * t.outputs()
 	for i, v := range got {
 		p, at := position+i/width, i%width
 		if want := t.want[p][at]; math.Float32bits(v) != math.Float32bits(want) {
 			return fmt.Sprintf("position %d, head %d: %v instead of %v: the attention of this program is wrong", p,
-				at/t.shape.HeadDim, v, want)
+				at/t.outputs(), v, want)
 		}
 	}
 	return ""

@@ -96,11 +96,10 @@ func (b *block) queryUp() []*projection {
 
 // latentAttention computes the attention of a layer from the outputs of qkv, and returns the values of all heads.
 func (e *Engine) latentAttention(layer, n int) []float32 {
+	e.storeLatents(layer, n)
 	p, b := &e.pass, &e.weights.blocks[layer]
 	a, x := &p.attention, b.latent
 	shape, stride := a.shape(b), b.qkv.out
-	p.latentKeys = latentKeys{p.splitOf(e.desc, b, layer), x, stride - shape.dim}
-	distribute(e.pool, n, 1, &p.latentKeys)
 	if x.qUp.out > 0 {
 		e.input(n, prepareTask{projection: &x.qUp, src: p.y, stride: stride, norm: &x.qNorm})
 		e.multiply(&x.qUp, n, p.y, nil)
@@ -112,6 +111,13 @@ func (e *Engine) latentAttention(layer, n int) []float32 {
 	p.latentValues = latentValues{a, shape, x, n, p.y}
 	distribute(e.pool, shape.heads, 1, &p.latentValues)
 	return p.y
+}
+
+// storeLatents stores the latent vectors of tokens, from the outputs of qkv.
+func (e *Engine) storeLatents(layer, n int) {
+	p, b := &e.pass, &e.weights.blocks[layer]
+	p.latentKeys = latentKeys{p.splitOf(e.desc, b, layer), b.latent, b.qkv.out - p.attention.shape(b).dim}
+	distribute(e.pool, n, 1, &p.latentKeys)
 }
 
 // latentKeys stores the latent vectors of tokens in the KV cache.

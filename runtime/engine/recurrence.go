@@ -45,23 +45,34 @@ func (l *loader) recurrence(m *model.Mixer) *recurrence {
 	if m == nil {
 		return nil
 	}
-	r := &recurrence{out: l.projection(&m.Out), conv: l.conv(&m.Conv)}
+	r := l.mixer(m)
+	r.out = l.projection(&m.Out)
 	if x := m.Delta; x != nil {
-		r.in, r.space = l.projection(&x.Q, &x.K, &x.V, &x.Z, &x.B, &x.A), l.delta(x)
+		r.in = l.projection(&x.Q, &x.K, &x.V, &x.Z, &x.B, &x.A)
 		return r
 	}
 	r.in = l.projection(&m.In)
-	if m.Selective != nil {
-		r.selective = l.selective(m.Selective)
-		r.space = r.selective
-	}
 	if m.SSD != nil {
-		r.space = l.ssd(m.SSD)
 		if m.In.Scale != 0 && m.SSD.Factors != [5]float32{} {
 			l.fail(m.In.Weight, fmt.Errorf("%w: a factor of all outputs beside those of their sections",
 				pack.ErrUnsupported))
 		}
 		r.in.multiplied(m.SSD)
+	}
+	return r
+}
+
+// mixer binds the tensors of a recurrent layer but its first and last linear layers.
+func (l *loader) mixer(m *model.Mixer) *recurrence {
+	r := &recurrence{conv: l.conv(&m.Conv)}
+	switch {
+	case m.Delta != nil:
+		r.space = l.delta(m.Delta)
+	case m.SSD != nil:
+		r.space = l.ssd(m.SSD)
+	case m.Selective != nil:
+		r.selective = l.selective(m.Selective)
+		r.space = r.selective
 	}
 	return r
 }
@@ -128,28 +139,35 @@ func (e *Engine) recur(layer int, b *block, n int) *projection {
 	p, r, d := &e.pass, b.recurrence, e.desc
 	e.input(n, prepareTask{projection: &r.in, src: p.h, stride: d.Hidden, norm: &b.attnNorm})
 	e.multiply(&r.in, n, p.y, nil)
-	p.recurrent = recurrentTask{recurrence: r, layer: layer, states: &e.states, tokens: p.tokens, runs: p.runs,
-		y: e.inOrder(&r.in, n, p.y), width: r.in.out, mixed: p.mixed, ones: p.ones}
-	distribute(e.pool, len(p.runs)*p.recurrent.parts(), 1, &p.recurrent)
-	if r.space == nil {
-		e.input(n, prepareTask{projection: &r.out, src: p.y, stride: r.in.out})
-	} else {
-		p.spaces = spaceTask{p.recurrent}
-		distribute(e.pool, n, 1, &p.spaces)
-		p.heads = headTask{p.recurrent}
-		if s := r.selective; s != nil {
-			e.selects(s, n)
-			p.heads.y, p.heads.width = p.selected, s.width()
-		}
-		distribute(e.pool, len(p.runs)*r.space.heads(), 1, &p.heads)
-		p.gates = gateTask{p.recurrent, &p.finiteCheck}
-		distribute(e.pool, n, 1, &p.gates)
-		e.input(n, prepareTask{projection: &r.out, src: p.mixed, stride: r.conv.channels})
-	}
+	mixed, stride := e.mixPositions(layer, r, n)
+	e.input(n, prepareTask{projection: &r.out, src: mixed, stride: stride})
 	if !p.blame(layer, "recurrence") {
 		return nil
 	}
 	return &r.out
+}
+
+// mixPositions computes a recurrent layer from the outputs of its first linear layers. The inputs of its last one start
+// the rows that it returns, stride values apart.
+func (e *Engine) mixPositions(layer int, r *recurrence, n int) (mixed []float32, stride int) {
+	p := &e.pass
+	p.recurrent = recurrentTask{recurrence: r, layer: layer, states: &e.states, tokens: p.tokens, runs: p.runs,
+		y: e.inOrder(&r.in, n, p.y), width: r.in.out, mixed: p.mixed, ones: p.ones}
+	distribute(e.pool, len(p.runs)*p.recurrent.parts(), 1, &p.recurrent)
+	if r.space == nil {
+		return p.y, r.in.out
+	}
+	p.spaces = spaceTask{p.recurrent}
+	distribute(e.pool, n, 1, &p.spaces)
+	p.heads = headTask{p.recurrent}
+	if s := r.selective; s != nil {
+		e.selects(s, n)
+		p.heads.y, p.heads.width = p.selected, s.width()
+	}
+	distribute(e.pool, len(p.runs)*r.space.heads(), 1, &p.heads)
+	p.gates = gateTask{p.recurrent, &p.finiteCheck}
+	distribute(e.pool, n, 1, &p.gates)
+	return p.mixed, r.conv.channels
 }
 
 // channelPart is the number of channels that a worker takes at a time.

@@ -22,11 +22,6 @@ func openDelta(v packed.View, from *model.Delta, eps float32) (x *delta, err err
 		return nil, nil
 	}
 	x = &delta{Delta: from, eps: eps}
-	for i, l := range []model.Linear{from.Q, from.K, from.V, from.Z, from.B, from.A} {
-		if x.in[i], err = openLinear(v, l); err != nil {
-			return nil, err
-		}
-	}
 	for _, n := range []struct {
 		to   *[]float32
 		name string
@@ -81,6 +76,14 @@ func (p *pass) deltaRule(layer int, b *block, a [][]float32) ([][]float32, error
 		}
 	}
 	return p.linear(&b.mixer.out, y)
+}
+
+// sections divides the outputs of the input layers of a position, one after another.
+func (x *delta) sections(all []float32) (in [6][]float32) {
+	for i, l := range []*model.Linear{&x.Q, &x.K, &x.V, &x.Z, &x.B, &x.A} {
+		in[i], all = all[:l.Out], all[l.Out:]
+	}
+	return in
 }
 
 // rule computes a position from the outputs of the input layers; state is [value heads][ValueDim][KeyDim].

@@ -118,24 +118,36 @@ func (p *pass) latentAttention(layer int, b *block) ([][]float32, error) {
 	}
 	o := make([][]float32, len(p.h))
 	for t := range p.at {
-		first, ok := l.kvNorm.apply(keys[t][:l.Rank], 0)
-		if !ok {
-			return nil, p.notFinite(t, "the norm of a latent vector")
-		}
-		query := l.queries(q[t])
-		if err = p.join(t, layer, b, query, slices.Concat(first, keys[t][l.Rank:]), nil); err != nil {
+		if o[t], err = p.attendLatent(t, layer, b, q[t], keys[t], true); err != nil {
 			return nil, err
 		}
-		sums, err := p.attendAll(t, layer, b, query)
-		if err != nil {
-			return nil, err
-		}
-		o[t] = l.outputs(sums)
 	}
 	if o, err = p.norm(o, b.attnSubNorm); err != nil {
 		return nil, err
 	}
 	return p.linear(&b.o, o)
+}
+
+// attendLatent appends a token with queries, [Heads][Nope + Rope.Dim], and a latent vector with the key that all heads
+// share, and returns the values of all heads if they are wanted.
+func (p *pass) attendLatent(t, layer int, b *block, q, key []float32, wanted bool) ([]float32, error) {
+	l := b.latent
+	first, ok := l.kvNorm.apply(key[:l.Rank], 0)
+	if !ok {
+		return nil, p.notFinite(t, "the norm of a latent vector")
+	}
+	var query []float32
+	if wanted {
+		query = l.queries(q)
+	}
+	if err := p.join(t, layer, b, query, slices.Concat(first, key[l.Rank:]), nil); err != nil || !wanted {
+		return nil, err
+	}
+	sums, err := p.attendAll(t, layer, b, query)
+	if err != nil {
+		return nil, err
+	}
+	return l.outputs(sums), nil
 }
 
 // queries turns the queries of all heads into those for latent vectors.

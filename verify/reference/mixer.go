@@ -25,6 +25,24 @@ type conv struct {
 }
 
 func openMixer(v packed.View, d *model.Description, m *model.Mixer) (out *mixer, err error) {
+	if out, err = openPositions(v, d, m); err != nil {
+		return nil, err
+	}
+	if x := m.Delta; x != nil {
+		for i, l := range []model.Linear{x.Q, x.K, x.V, x.Z, x.B, x.A} {
+			if out.delta.in[i], err = openLinear(v, l); err != nil {
+				return nil, err
+			}
+		}
+	} else if out.in, err = openLinear(v, m.In); err != nil {
+		return nil, err
+	}
+	out.out, err = openLinear(v, m.Out)
+	return out, err
+}
+
+// openPositions opens a recurrent layer but its first and last linear layers.
+func openPositions(v packed.View, d *model.Description, m *model.Mixer) (out *mixer, err error) {
 	out = &mixer{}
 	if out.ssd, err = openSSD(v, m.SSD, d.NormEps); err != nil {
 		return nil, err
@@ -33,14 +51,6 @@ func openMixer(v packed.View, d *model.Description, m *model.Mixer) (out *mixer,
 		return nil, err
 	}
 	if out.selective, err = openSelective(v, d, m.Selective); err != nil {
-		return nil, err
-	}
-	if m.Delta == nil {
-		if out.in, err = openLinear(v, m.In); err != nil {
-			return nil, err
-		}
-	}
-	if out.out, err = openLinear(v, m.Out); err != nil {
 		return nil, err
 	}
 	out.conv, err = openConv(v, &m.Conv)
@@ -94,17 +104,50 @@ func (p *pass) mix(layer int, b *block) ([][]float32, error) {
 		return nil, err
 	}
 	if b.mixer.selective != nil {
-		return p.selectiveScan(layer, b.mixer, y)
+		if y, err = p.selectiveScan(layer, b.mixer, y); err != nil {
+			return nil, err
+		}
+		return p.linear(&b.mixer.out, y)
 	}
 	for t := range y {
-		state, ok := &p.at[t].seq.recurrent[layer], true
-		if b.mixer.ssd == nil {
-			y[t] = b.mixer.shortConv(y[t], state)
-		} else if y[t], ok = b.mixer.mamba2(y[t], state); !ok {
-			return nil, p.notFinite(t, "the mean square of a norm")
+		if y[t], err = p.recur(t, layer, b.mixer, y[t]); err != nil {
+			return nil, err
 		}
 	}
 	return p.linear(&b.mixer.out, y)
+}
+
+// recur takes the state of a short convolution or of Mamba-2 over a token, given the output of the input layer.
+func (p *pass) recur(t, layer int, m *mixer, in []float32) (y []float32, err error) {
+	state := &p.at[t].seq.recurrent[layer]
+	if m.ssd == nil {
+		return m.shortConv(in, state), nil
+	}
+	y, ok := m.mamba2(in, state)
+	if !ok {
+		return nil, p.notFinite(t, "the mean square of a norm")
+	}
+	return y, nil
+}
+
+// mixPosition takes a recurrent layer, the first of all layers, over the only token, given the outputs of its first
+// linear layers.
+func (p *pass) mixPosition(m *mixer, in []float32) ([]float32, error) {
+	switch {
+	case m.delta != nil:
+		y, ok := m.rule(m.delta.sections(in), &p.at[0].seq.recurrent[0])
+		if !ok {
+			return nil, p.notFinite(0, "the mean square of a norm")
+		}
+		return y, nil
+	case m.selective != nil:
+		y, err := p.selectiveScan(0, m, [][]float32{in})
+		if err != nil {
+			return nil, err
+		}
+		return y[0], nil
+	}
+	return p.recur(0, 0, m, in)
 }
 
 // shortConv computes the gated convolution of a position from the output of the input layer, and adds its input to

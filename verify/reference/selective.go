@@ -72,7 +72,7 @@ func checkSelective(d *model.Description, m *model.Mixer) error {
 		{&m.Out, s.Channels, d.Hidden}})
 }
 
-// selectiveScan computes a Mamba layer from the outputs of its input layer.
+// selectiveScan computes the inputs of the last linear layer of a Mamba layer from the outputs of its first one.
 func (p *pass) selectiveScan(layer int, m *mixer, in [][]float32) ([][]float32, error) {
 	s := m.selective
 	x := make([][]float32, len(in))
@@ -110,7 +110,7 @@ func (p *pass) selectiveScan(layer int, m *mixer, in [][]float32) ([][]float32, 
 			x[t][i] = float32(x[t][i] * silu(z))
 		}
 	}
-	return p.linear(&m.out, x)
+	return x, nil
 }
 
 // scan takes the state, [channels][StateDim], one position further, and replaces x by the outputs.
