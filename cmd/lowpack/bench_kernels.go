@@ -16,20 +16,28 @@ import (
 
 func benchKernelsCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "kernels",
-		Usage:     "measure the kernels, check their results, and tell which ones the runtime chooses",
+		Name: "kernels",
+		Usage: "measure the kernels and the other parts of layers, check their results, and tell which kernels the " +
+			"runtime chooses",
 		UsageText: "lowpack bench kernels [flags]",
 		Description: `Each kernel multiplies random matrices, whose weights come from memory, by random activations, and every product is
 compared with that of the definition. Without --layout, every kernel is measured once, on the layout that it was written
 for; a star marks those that the runtime chooses for these codes. Vec-LUT adds where others multiply, and may pass the
 limit of multiplication.
 
+A second table has the parts of layers that are no matrices (attention over the KV cache, latent attention, gated delta
+rule, SSD, short convolution), each as the runtime computes it between two linear layers, with the shapes of a published
+model, random inputs, and nothing in a cache but these. The last token is compared with the definition, bit for bit.
+They are float32, and so is their limit of multiplication. They are measured where no flag chooses matrices, and with
+--part alone.
+
 ` + benchMethod + `
 
   lowpack bench kernels
   lowpack bench kernels --layout vnni4i --layout i2-t4 --isa avx2 --tokens 1,32,128
   lowpack bench kernels --layout vnni4i --shape 6912x2560 --threads 0 --svg roofline.svg
-  lowpack bench kernels --layout vnni4i --group 128 --tokens 1`,
+  lowpack bench kernels --layout vnni4i --group 128 --tokens 1
+  lowpack bench kernels --part mla-decode --part delta-prefill`,
 		Flags: append([]cli.Flag{
 			someOf(&cli.StringSliceFlag{Name: "layout",
 				Usage: "measure all kernels that serve the layout `NAME`; may be repeated"}, layoutNames()...),
@@ -41,6 +49,8 @@ limit of multiplication.
 			between(0, pack.MaxDim, &cli.IntFlag{Name: "group",
 				Usage:       "group-wise scales, one per `N` columns of a row",
 				DefaultText: "sums of rows, not scaled"}),
+			someOf(&cli.StringSliceFlag{Name: "part",
+				Usage: "measure the part `NAME` of a layer; may be repeated"}, bench.PartNames()...),
 			&cli.StringFlag{Name: "tokens", Value: "1,8,128", Usage: "vectors to multiply by at once, as a `LIST`"},
 			benchTime(),
 		}, benchFlags()...),
@@ -53,11 +63,29 @@ func runBenchKernels(c *cli.Context) error {
 		return err
 	}
 	p := newCounter(besideResult(c), "bench", things("measurements"))
-	o := bench.KernelOptions{Meter: benchMeter(c, p), Layouts: c.StringSlice("layout"), Group: c.Int("group")}
+	o := bench.KernelOptions{Meter: benchMeter(c, p), Layouts: c.StringSlice("layout"), Group: c.Int("group"),
+		Parts: c.StringSlice("part")}
 	var err error
 	if o.Threads, err = intList(c, "threads"); err != nil {
 		return err
 	}
+	matrices := slices.ContainsFunc([]string{"layout", "isa", "shape", "group", "tokens"}, c.IsSet)
+	if len(o.Parts) == 0 && !matrices {
+		o.Parts, matrices = bench.PartNames(), true
+	}
+	if matrices {
+		if err := chooseMatrices(c, &o); err != nil {
+			return err
+		}
+	}
+	r, err := bench.Kernels(c.Context, o)
+	p.done()
+	return showBench(c, r, err, printKernels)
+}
+
+// chooseMatrices reads the flags that say which matrices are measured.
+func chooseMatrices(c *cli.Context, o *bench.KernelOptions) error {
+	var err error
 	if o.Tokens, err = intList(c, "tokens"); err != nil {
 		return err
 	}
@@ -80,9 +108,7 @@ func runBenchKernels(c *cli.Context) error {
 			o.ISAs = append(o.ISAs, isa)
 		}
 	}
-	r, err := bench.Kernels(c.Context, o)
-	p.done()
-	return showBench(c, r, err, printKernels)
+	return nil
 }
 
 // checkProduct refuses a matrix, or inputs and outputs, that take more memory than a machine has.
@@ -111,6 +137,19 @@ func parseShape(s string) (shape pack.Shape, err error) {
 
 func printKernels(w io.Writer, r *bench.KernelReport) {
 	printHost(w, &r.Host)
+	if len(r.Rows) > 0 {
+		printMatrices(w, r)
+	}
+	if len(r.Parts) > 0 {
+		printParts(w, r.Parts)
+	}
+	if len(r.Choices) > 0 {
+		printChoices(w, r.Choices)
+		printMeasured(w, r.Measured)
+	}
+}
+
+func printMatrices(w io.Writer, r *bench.KernelReport) {
 	fmt.Fprintln(w)
 	rows := [][]string{{"layout", "codes", "kernel", "", "shape", "tokens", "threads", "time", "spread", "GB/s", "GOPS",
 		"limit", "of limit"}}
@@ -125,14 +164,7 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 		}
 		line := []string{row.Layout, row.Alphabet, row.Kernel, star, productText(row), strconv.Itoa(row.Tokens),
 			strconv.Itoa(row.Threads)}
-		if row.Wrong != "" {
-			line = append(line, "WRONG: "+row.Wrong)
-		} else {
-			f := &row.Figures
-			line = append(line, bench.Digits(1e6*f.Seconds.Median)+" µs", spreadText(spreadOf(f), f.Noise),
-				bench.Digits(f.GBs), bench.Digits(f.GOPS), limitText(f), percentText(f.Fraction.Median))
-		}
-		rows = append(rows, line)
+		rows = append(rows, append(line, figureCells(row.Wrong, &row.Figures)...))
 	}
 	table(w, map[int]bool{5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 12: true}, rows)
 	for i := range r.Rows {
@@ -145,8 +177,29 @@ func printKernels(w io.Writer, r *bench.KernelReport) {
 			f.Row.Tokens,
 			bench.Threads(f.Row.Threads), f.Row.Kernel, f.Chosen.Seconds.Median/f.Row.Seconds.Median, f.Chosen.Kernel)
 	}
-	printChoices(w, r.Choices)
-	printMeasured(w, r.Measured)
+}
+
+// figureCells are the cells of a kernel or part from its time on.
+func figureCells(wrong string, f *bench.Figures) []string {
+	if wrong != "" {
+		return []string{"WRONG: " + wrong}
+	}
+	return []string{bench.Digits(1e6*f.Seconds.Median) + " µs", spreadText(spreadOf(f), f.Noise), bench.Digits(f.GBs),
+		bench.Digits(f.GOPS), limitText(f), percentText(f.Fraction.Median)}
+}
+
+// printParts prints the parts of layers that are no matrices.
+func printParts(w io.Writer, parts []bench.PartRow) {
+	fmt.Fprintln(w)
+	rows := [][]string{{"part", "shapes of", "tokens", "depth", "threads", "time", "spread", "GB/s", "float GOPS",
+		"limit", "of limit"}}
+	for i := range parts {
+		row := &parts[i]
+		line := []string{row.Part, row.Model, strconv.Itoa(row.Tokens), strconv.Itoa(row.Depth),
+			strconv.Itoa(row.Threads)}
+		rows = append(rows, append(line, figureCells(row.Wrong, &row.Figures)...))
+	}
+	table(w, map[int]bool{2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 10: true}, rows)
 }
 
 func productText(row *bench.KernelRow) string {

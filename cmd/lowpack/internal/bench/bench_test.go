@@ -93,7 +93,8 @@ func TestJudge(t *testing.T) {
 		return slices.Repeat([]turn{{work, 100 * time.Microsecond, 50 * time.Microsecond}}, 5)
 	}
 	m := Meter{MaxSpread: 0.1}
-	memory := l.judge(&m, work{kernel.Generic, l.readBytes(), l.multiplyOps(mul), 1}, turns(200*time.Microsecond))
+	memory := l.judge(&m, work{kernel.Generic, l.readBytes(), l.multiplyOps(mul), 1, false},
+		turns(200*time.Microsecond))
 	if memory.Bound != Memory || math.Abs(memory.Fraction.Median-0.5) > 1e-9 || memory.Noise || memory.Turns != 5 {
 		t.Errorf("bound by memory: %+v", memory)
 	}
@@ -102,7 +103,8 @@ func TestJudge(t *testing.T) {
 		t.Errorf("%v GB/s of %v; %v of %v expected", memory.GBs, memory.ReadGBs, want, 2*want)
 	}
 	// A quarter of the work takes 100 µs; at the limit all of it would take 200 µs: half of the speed.
-	multiply := l.judge(&m, work{kernel.Generic, l.readBytes(), 4 * l.multiplyOps(mul), 4}, turns(100*time.Microsecond))
+	multiply := l.judge(&m, work{kernel.Generic, l.readBytes(), 4 * l.multiplyOps(mul), 4, false},
+		turns(100*time.Microsecond))
 	if multiply.Bound != Multiply || math.Abs(multiply.Fraction.Median-0.5) > 1e-9 ||
 		math.Abs(multiply.Seconds.Median-400e-6) > 1e-12 {
 		t.Errorf("bound by multiplication: %+v", multiply)
@@ -111,7 +113,7 @@ func TestJudge(t *testing.T) {
 	for i := range 2 {
 		mixed[i].work *= 3
 	}
-	if f := l.judge(&m, work{kernel.Generic, l.readBytes(), 1, 1}, mixed); !f.Noise {
+	if f := l.judge(&m, work{kernel.Generic, l.readBytes(), 1, 1, false}, mixed); !f.Noise {
 		t.Errorf("not noise: %+v", f)
 	}
 }

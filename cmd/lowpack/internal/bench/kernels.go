@@ -20,10 +20,11 @@ type KernelOptions struct {
 	Meter
 	Layouts []string     // nil = every kernel once, on the layout that it was written for
 	ISAs    []kernel.ISA // nil = all that this CPU offers
-	Shapes  []pack.Shape
-	Group   int // columns that share a scale; 0 = all
+	Shapes  []pack.Shape // nil = no matrices, only Parts
+	Group   int          // columns that share a scale; 0 = all
 	Tokens  []int
-	Threads []int // 0 = all
+	Threads []int    // 0 = all
+	Parts   []string // of layers, by name, that are no matrices; nil = none
 }
 
 // KernelReport is the speed of kernels.
@@ -31,6 +32,7 @@ type KernelReport struct {
 	Schema  string      `json:"schema"`
 	Host    Host        `json:"host"`
 	Rows    []KernelRow `json:"rows"`
+	Parts   []PartRow   `json:"parts"`
 	Choices []Choice    `json:"choices"`
 	// Measured is the table from another machine that the choices are based on.
 	Measured []kernel.Measurement `json:"measured"`
@@ -74,9 +76,10 @@ func (o *KernelOptions) check() error {
 			return err
 		}
 	}
-	if len(o.Shapes) == 0 || len(o.Tokens) == 0 || len(o.Threads) == 0 {
-		return fmt.Errorf("%w: without a shape, a number of tokens and a number of threads nothing is measured",
-			pack.ErrUnsupported)
+	matrices := len(o.Shapes) > 0 && len(o.Tokens) > 0
+	if !matrices && len(o.Parts) == 0 || len(o.Threads) == 0 {
+		return fmt.Errorf("%w: without a shape and a number of tokens, or a part, and a number of threads nothing is "+
+			"measured", pack.ErrUnsupported)
 	}
 	if o.Group < 0 {
 		return fmt.Errorf("%w: groups of %d columns", pack.ErrUnsupported, o.Group)
@@ -100,7 +103,14 @@ func runKernels(ctx context.Context, o KernelOptions, bind binder) (*KernelRepor
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	cases, err := o.cases()
+	var cases []*kernelCase
+	var err error
+	if len(o.Shapes) > 0 {
+		if cases, err = o.cases(); err != nil {
+			return nil, err
+		}
+	}
+	parts, err := findParts(o.Parts)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +119,7 @@ func runKernels(ctx context.Context, o KernelOptions, bind binder) (*KernelRepor
 	for _, c := range cases {
 		r.total += len(c.kernels) * len(o.Shapes) * len(o.Tokens) * len(r.limits)
 	}
+	r.total += len(parts) * len(r.limits)
 	for _, s := range o.Shapes {
 		for _, c := range cases {
 			if err := r.layout(ctx, c, s); err != nil {
@@ -116,7 +127,14 @@ func runKernels(ctx context.Context, o KernelOptions, bind binder) (*KernelRepor
 			}
 		}
 	}
-	r.Choices, r.Measured = choices(), kernel.Measured()
+	for _, p := range parts {
+		if err := r.part(ctx, p, openPart); err != nil {
+			return nil, err
+		}
+	}
+	if len(cases) > 0 {
+		r.Choices, r.Measured = choices(), kernel.Measured()
+	}
 	return &r.KernelReport, r.verdict()
 }
 
@@ -327,8 +345,18 @@ func (r *kernelRun) verdict() error {
 			noisy++
 		}
 	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("%w: %d of %d measurements; the first: %s", ErrWrong, len(wrong), len(r.Rows), wrong[0])
+	for i := range r.KernelReport.Parts {
+		row := &r.KernelReport.Parts[i]
+		if row.Wrong != "" {
+			wrong = append(wrong, fmt.Sprintf("%s of %s, %s: %s", row.Part, row.Model, Threads(row.Threads), row.Wrong))
+		}
+		if row.Noise {
+			noisy++
+		}
 	}
-	return r.noise(noisy, len(r.Rows))
+	all := len(r.Rows) + len(r.KernelReport.Parts)
+	if len(wrong) > 0 {
+		return fmt.Errorf("%w: %d of %d measurements; the first: %s", ErrWrong, len(wrong), all, wrong[0])
+	}
+	return r.noise(noisy, all)
 }

@@ -67,10 +67,12 @@ func (l *limits) warm() {
 	}
 }
 
+// asleep is longer than workers spin before they sleep.
+const asleep = time.Millisecond
+
 // once measures how long it takes to read readBytes and to multiply multiplyOps, reading for some time. Before, the
 // spinning workers of other pools go to sleep; afterwards, the workers of this pool do.
 func (l *limits) once(mul *roofline.Multiplier, d time.Duration) (read, multiply time.Duration) {
-	const asleep = time.Millisecond
 	time.Sleep(asleep)
 	defer time.Sleep(asleep)
 	l.readOnce()
@@ -135,6 +137,13 @@ type work struct {
 	bytes int        // of weights read, and of KV
 	ops   int        // integer operations
 	scale float64    // times that one call is of the whole that bytes and ops are about
+
+	floats bool // the operations are those of float32, and so is the limit of multiplication
+}
+
+// multiplier is the loop that limits the operations.
+func (w *work) multiplier() *roofline.Multiplier {
+	return &roofline.Multiplier{ISA: w.isa, Floats: w.floats}
 }
 
 // turn holds the duration of each operation in one turn.
@@ -142,24 +151,43 @@ type turn struct{ work, read, multiply time.Duration }
 
 // measure holds do against the limits for some time.
 func (l *limits) measure(ctx context.Context, m *Meter, w work, do func()) (Figures, error) {
-	mul := &roofline.Multiplier{ISA: w.isa}
+	mul := w.multiplier()
 	return steady(m, func() (Figures, error) {
 		t, err := m.sample(ctx, do, l.readOnce, func() { l.multiplyOnce(mul) })
 		if err != nil {
 			return Figures{}, err
 		}
-		list := make([]turn, len(t[0]))
-		for i := range list {
-			list[i] = turn{t[0][i], t[1][i], t[2][i]}
-		}
-		return l.judge(m, w, list), nil
+		return l.judge(m, w, asTurns(t[0], t[1], t[2])), nil
 	}, Figures.spread)
+}
+
+// measureCold is measure for work on workers of its own that finds nothing in a cache but what prepare leaves there. In
+// each turn all of the memory is read first, and workers go to sleep before those of others start.
+func (l *limits) measureCold(ctx context.Context, m *Meter, w work, prepare, do func()) (Figures, error) {
+	mul := w.multiplier()
+	rest := func() { time.Sleep(asleep) }
+	return steady(m, func() (Figures, error) {
+		t, err := m.sample(ctx, l.warm, rest, prepare, do, rest, l.readOnce, func() { l.multiplyOnce(mul) })
+		if err != nil {
+			return Figures{}, err
+		}
+		return l.judge(m, w, asTurns(t[3], t[5], t[6])), nil
+	}, Figures.spread)
+}
+
+// asTurns puts the durations of each turn together.
+func asTurns(work, read, multiply []time.Duration) []turn {
+	list := make([]turn, len(work))
+	for i := range list {
+		list[i] = turn{work[i], read[i], multiply[i]}
+	}
+	return list
 }
 
 // judge computes figures from turns. The fraction of a turn is the time that the work would take at the nearer limit,
 // as measured in this turn, over the time that it took (the roofline of Williams, Waterman and Patterson, 2009).
 func (l *limits) judge(m *Meter, w work, list []turn) Figures {
-	mul := &roofline.Multiplier{ISA: w.isa}
+	mul := w.multiplier()
 	var took, read, multiply, fraction []float64
 	for _, t := range list {
 		perByte := t.read.Seconds() / float64(l.readBytes())

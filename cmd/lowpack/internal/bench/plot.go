@@ -48,42 +48,68 @@ func (r *MachineReport) Plot() plot.Chart {
 	return chart
 }
 
-// Plot shows the kernels of the largest number of threads below the limits that were measured interleaved with them.
+// Plot shows the kernels of the largest number of threads below the limits that were measured interleaved with them,
+// and parts of layers below that of float32.
 func (r *KernelReport) Plot() plot.Chart {
-	most, noisy := 0, 0
+	most := 0
 	for i := range r.Rows {
 		most = max(most, r.Rows[i].Threads)
 	}
-	chart := &plot.Roofline{Title: r.Host.title("Kernels")}
-	var read []float64
-	peak := map[kernel.ISA][]float64{}
-	series := map[kernel.ISA]int{}
+	for i := range r.Parts {
+		most = max(most, r.Parts[i].Threads)
+	}
+	roof := newKernelRoof(&plot.Roofline{Title: r.Host.title("Kernels")})
 	for i := range r.Rows {
-		row := &r.Rows[i]
-		if row.Threads != most || !row.result() {
-			if row.Threads == most && row.Noise {
-				noisy++
-			}
-			continue
+		if row := &r.Rows[i]; row.Threads == most && row.Refused == "" && row.Wrong == "" {
+			roof.add(string(row.ISA), row.label(), &row.Figures)
 		}
-		read, peak[row.ISA] = append(read, row.ReadGBs*1e9), append(peak[row.ISA], row.PeakGOPS*1e9)
-		at, known := series[row.ISA]
-		if !known {
-			at = len(chart.Series)
-			series[row.ISA], chart.Series = at, append(chart.Series, plot.Series{Name: string(row.ISA)})
+	}
+	for i := range r.Parts {
+		if row := &r.Parts[i]; row.Threads == most && row.Wrong == "" {
+			roof.add("float32", row.Part, &row.Figures)
 		}
-		s := &chart.Series[at]
-		s.Points = append(s.Points, plot.Point{X: row.GOPS / row.GBs, Y: row.GOPS * 1e9, Label: row.label()})
 	}
-	if len(read) > 0 {
-		chart.Bandwidth = []plot.Ceiling{{Name: memoryLevel, Rate: quantity(read).Median}}
+	return roof.finish(Threads(most))
+}
+
+// kernelRoof is a chart in the making: a series of points per limit of multiplication.
+type kernelRoof struct {
+	*plot.Roofline
+	read  []float64
+	peak  map[string][]float64 // by series
+	at    map[string]int       // series by name
+	noisy int
+}
+
+func newKernelRoof(chart *plot.Roofline) *kernelRoof {
+	return &kernelRoof{Roofline: chart, peak: map[string][]float64{}, at: map[string]int{}}
+}
+
+// add adds a point, unless its figures are noise.
+func (r *kernelRoof) add(series, label string, f *Figures) {
+	if f.Noise {
+		r.noisy++
+		return
 	}
-	for _, s := range chart.Series {
-		chart.Compute = append(chart.Compute,
-			plot.Ceiling{Name: s.Name, Rate: quantity(peak[kernel.ISA(s.Name)]).Median})
+	r.read, r.peak[series] = append(r.read, f.ReadGBs*1e9), append(r.peak[series], f.PeakGOPS*1e9)
+	at, known := r.at[series]
+	if !known {
+		at = len(r.Series)
+		r.at[series], r.Series = at, append(r.Series, plot.Series{Name: series})
 	}
-	chart.Note = leftOut(Threads(most), noisy)
-	return chart
+	s := &r.Series[at]
+	s.Points = append(s.Points, plot.Point{X: f.GOPS / f.GBs, Y: f.GOPS * 1e9, Label: label})
+}
+
+func (r *kernelRoof) finish(note string) plot.Chart {
+	if len(r.read) > 0 {
+		r.Bandwidth = []plot.Ceiling{{Name: memoryLevel, Rate: quantity(r.read).Median}}
+	}
+	for _, s := range r.Series {
+		r.Compute = append(r.Compute, plot.Ceiling{Name: s.Name, Rate: quantity(r.peak[s.Name]).Median})
+	}
+	r.Note = leftOut(note, r.noisy)
+	return r.Roofline
 }
 
 // label names a point of the plot: layout, alphabet unless it is the usual one, and tokens.
