@@ -54,7 +54,7 @@ var families = []family{bitnet, bitnet158, llama, mobilellm, mistral, ministral,
 	gemma3n, gemma3nvl, minimaxM2, mamba, falconMamba, jamba,
 	gemma4, gemma4vl, gemma4unified, gemma4unifiedvl}
 
-//go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md ../../testdata/transformers/compared.json
+//go:generate go run ../../internal/testkit/modeldocs ../../docs/MODELS.md ../../testdata/transformers
 
 // Families lists the model families that Parse supports.
 func Families() []Info {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/harmony"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
+	"github.com/lowpack/lowpack/internal/testkit/texts"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -95,6 +96,7 @@ func TestChannels(t *testing.T) {
 				want.Answer, want.Calls)
 		}
 	}
+	texts.Hold(t, map[string]texts.Record{"gpt-oss": {Family: "gpt_oss", Tools: "harmony"}})
 }
 
 // TestInteropChannels: what is recorded is what openai-harmony says of the vocabulary published with gpt-oss.

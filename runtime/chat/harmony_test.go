@@ -14,6 +14,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/texts"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
@@ -115,6 +116,8 @@ func TestInteropHarmony(t *testing.T) {
 			t.Errorf("%.200q decodes to %.200q", want.Decoded[i], got)
 		}
 	}
+	texts.Hold(t, map[string]texts.Record{"gpt-oss": {Family: "gpt_oss", Texts: len(asked.Texts),
+		Conversations: len(asked.Cases)}})
 }
 
 // harmonyTexts are texts of a book and of many scripts, and contractions, which the pattern of o200k matches

@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/seed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/texts"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
@@ -83,13 +84,14 @@ func TestCallForm(t *testing.T) {
 
 // TestCallFormOfModels: the forms of published templates.
 func TestCallFormOfModels(t *testing.T) {
-	for name, want := range map[string]string{
-		"Qwen-Qwen2.5-7B-Instruct":         hermesOpen,
-		"Qwen-Qwen3-0.6B":                  hermesOpen,
-		"meta-llama-Llama-3.2-3B-Instruct": "parameters",
-		"bitnet-2B4T":                      "none",
-		"microsoft-Phi-3.5-mini-instruct":  "none",
-		"llama3-original":                  "none",
+	compared := map[string]texts.Record{}
+	for name, want := range map[string]texts.Record{
+		"Qwen-Qwen2.5-7B-Instruct":         {Family: "qwen2", Tools: hermesOpen},
+		"Qwen-Qwen3-0.6B":                  {Family: "qwen3", Tools: hermesOpen},
+		"meta-llama-Llama-3.2-3B-Instruct": {Family: "llama", Tools: "parameters"},
+		"bitnet-2B4T":                      {Family: "bitnet", Tools: "none"},
+		"microsoft-Phi-3.5-mini-instruct":  {Family: "phi3", Tools: "none"},
+		"llama3-original":                  {Family: "llama", Tools: "none"},
 	} {
 		source, err := os.ReadFile(shared.Path(t, "data/chat-templates/"+name+".jinja"))
 		if err != nil {
@@ -101,10 +103,12 @@ func TestCallFormOfModels(t *testing.T) {
 		} else if f != nil {
 			got = f.key
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
+		if got != want.Tools {
+			t.Errorf("%s: %q, want %q", name, got, want.Tools)
 		}
+		compared[name] = want
 	}
+	texts.Hold(t, compared)
 }
 
 // TestCallReader: calls and content are told apart however the text is split.

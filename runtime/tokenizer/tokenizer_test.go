@@ -16,6 +16,7 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/hostile"
 	"github.com/lowpack/lowpack/internal/testkit/long"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
+	"github.com/lowpack/lowpack/internal/testkit/texts"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -58,6 +59,7 @@ func encode(t testing.TB, tok *Tokenizer, text string, special bool) []int {
 
 // TestGolden: encodings made by the Hugging Face library.
 func TestGolden(t *testing.T) {
+	compared := map[string]texts.Record{}
 	for _, name := range []string{"llama3", "llama2-spm"} {
 		tok := fromJSON(t, readFile(t, shared.Path(t, "data/tokenizers/"+name+"/tokenizer.json")))
 		var cases []struct {
@@ -76,7 +78,9 @@ func TestGolden(t *testing.T) {
 				t.Errorf("%s: %v decodes to %q, want %q", name, c.IDs, got, c.S)
 			}
 		}
+		compared[name] = texts.Record{Family: "llama", Texts: len(cases)}
 	}
+	texts.Hold(t, compared)
 }
 
 // TestGoldenTinyBitnet: encodings of the bundled model, made by two bindings of the Hugging Face library.
@@ -104,6 +108,7 @@ func TestGoldenTinyBitnet(t *testing.T) {
 			t.Errorf("%v decodes to %q, want %q", c.IDs, got, c.Decoded)
 		}
 	}
+	texts.Hold(t, map[string]texts.Record{"tiny-bitnet": {Family: "bitnet", Texts: len(golden.Cases)}})
 }
 
 // repeated returns a text of n bytes that repeats s.

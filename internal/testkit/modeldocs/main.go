@@ -1,5 +1,6 @@
 // Command modeldocs writes the table of families of docs/MODELS.md (make generate): their names from the registry of
-// formats/model, what comparisons with transformers have recorded, and what their miniatures are exported to.
+// formats/model, what comparisons of logits, tokenizers, chat templates and tool calls have recorded, and what their
+// miniatures are exported to.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"log"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/lowpack/lowpack/formats/model"
@@ -24,9 +26,13 @@ const (
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) != 3 {
-		log.Fatal("usage: modeldocs MODELS.md compared.json")
+		log.Fatal("usage: modeldocs MODELS.md RECORDS")
 	}
-	compared, err := comparisons(os.Args[2])
+	compared, err := comparisons(filepath.Join(os.Args[2], "compared.json"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	read, err := readings(filepath.Join(os.Args[2], "texts.json"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -43,7 +49,7 @@ func main() {
 	if !ok || !ok2 {
 		log.Fatalf("%s has no place for the families", os.Args[1])
 	}
-	text = bytes.Join([][]byte{before, []byte(begin + table(compared, to) + end), after}, nil)
+	text = bytes.Join([][]byte{before, []byte(begin + table(compared, read, to) + end), after}, nil)
 	if err := os.WriteFile(os.Args[1], text, 0o644); err != nil {
 		log.Fatal(err)
 	}
@@ -77,17 +83,18 @@ func comparisons(path string) (map[string]comparison, error) {
 	return all, nil
 }
 
-func table(compared map[string]comparison, to map[string]string) string {
+func table(compared map[string]comparison, read map[string]reading, to map[string]string) string {
 	var b strings.Builder
 	b.WriteString("| `architectures` in config.json | `model_type` | Models | " +
-		"Forms compared | Median | Most | Export |\n|---|---|---|---|---|---|---|\n")
+		"Forms compared | Median | Most | Texts | Conversations | Tools | Export |\n" +
+		strings.Repeat("|---", 10) + "|\n")
 	for _, f := range model.Families() {
 		cells := "– | – | –"
 		if c := compared[f.Name]; c.Forms > 0 {
 			cells = fmt.Sprintf("%d | %s | %s", c.Forms, short(c.Median), short(c.Most))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(f.Architectures), code(f.Types), f.Models, cells,
-			cmp.Or(to[f.Name], "–"))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", code(f.Architectures), code(f.Types), f.Models, cells,
+			read[f.Name].cells(), cmp.Or(to[f.Name], "–"))
 	}
 	return b.String()
 }
