@@ -151,7 +151,7 @@ func TestModels(t *testing.T) {
 			`{"default":{"_type":"Int4WeightOnlyConfig","_version":2,"_data":{}}}`, false},
 		{"`quant_method` `quanto`", `"quant_method":"quanto"`, false},
 		{"ModelOpt (`modelopt`)", `"quant_method":"modelopt","quant_algo":"FP8"`, true},
-		{"ModelOpt with W4A8_NVFP4_FP8, MLX", `"quant_method":"modelopt","quant_algo":"NVFP4"`, true},
+		{"ModelOpt with NVFP4_AWQ and W4A8_NVFP4_FP8, MLX", `"quant_method":"modelopt","quant_algo":"NVFP4_AWQ"`, true},
 		{"other forms of ModelOpt", `"quant_method":"modelopt","quant_algo":"W4A8_AWQ"`, false},
 		{"W4A16_AWQ", `"quant_method":"modelopt","quant_algo":"W4A16_AWQ"`, true},
 		{"W8A16", `"quant_method":"modelopt","quant_algo":"W8A16"`, true},

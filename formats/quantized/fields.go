@@ -54,7 +54,7 @@ const (
 	rotated     = "activations are rotated or scaled before matrix products, which is not supported"
 	activations = "activations are quantized to int8, token by token"
 	cached      = "keys and values are kept as floats"
-	smoothed    = "inputs are scaled before matrix products, or a matrix of low rank is added, which is not supported"
+	lowRank     = "a matrix of low rank is added to the weights, which is not supported"
 	inputsTell  = "the tensors show which modules scale their inputs"
 	versioned   = "the version of a class is _version"
 	aoPart      = "a part of a weight is a tensor"
@@ -259,7 +259,7 @@ var tables = map[string]table{
 	"modelopt": {
 		{"quant_method quant_algo ignore exclude_modules config_groups quantized_layers group_size", read, ""},
 		{"pre_quant_scale", inert, inputsTell},
-		{"lora_rank", neutral, smoothed},
+		{"lora_rank", neutral, lowRank},
 		{"has_zero_point", neutral, "ModelOpt stores no zero points"},
 		{"kv_cache_scheme kv_cache_quant_algo", told, cached},
 		{"producer", inert, provenance},
@@ -272,7 +272,7 @@ var tables = map[string]table{
 	"modelopt_groups": {
 		{"targets weights input_activations quant_algo", read, ""},
 		{"pre_quant_scale", inert, inputsTell},
-		{"lora_rank", neutral, smoothed},
+		{"lora_rank", neutral, lowRank},
 		{"has_zero_point", neutral, "ModelOpt stores no zero points"},
 	},
 	"modelopt_weights": {

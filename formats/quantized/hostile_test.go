@@ -141,6 +141,10 @@ func sound(config string) files {
 	case moRoundConfig:
 		f.add("x.weight", safetensors.U8, zero(64), 4, 16)
 		f.add("x.weight_scale", safetensors.F32, floats(16, 1, 1), 8, 2)
+	case moSmoothConfig:
+		f.add("x.weight", safetensors.I8, zero(128), 8, 16)
+		f.add("x.weight_scale", safetensors.F32, floats(8, 1, 1), 8)
+		f.add("x.pre_quant_scale", safetensors.BF16, brains(16, 0.5, 0.25), 16)
 	case moBytesConfig:
 		f.add("x.weight", safetensors.I8, zero(128), 8, 16)
 		f.add("x.weight_scale", safetensors.F32, floats(8, 1, 1), 8)
@@ -190,7 +194,7 @@ func sound(config string) files {
 
 // floatForms are formats of weights that become floats.
 var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig, moEightConfig, moMixedConfig,
-	fbConfig, hqqConfig, aoFloatConfig, moRowConfig, moBlockConfig, moPowersConfig}
+	fbConfig, hqqConfig, aoFloatConfig, moRowConfig, moBlockConfig, moPowersConfig, moSmoothConfig}
 
 var formats = append([]string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
 	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig, moFourConfig, aoIntxConfig, aoInt8Config,
@@ -327,6 +331,8 @@ func TestBadValues(t *testing.T) {
 		{metalConfig, set("x.qbiases", f32(math.NaN()), 4), "NaN"},
 		{moRoundConfig, set("x.weight_scale", f32(-1), 4), "row 0: scale of group 1 is -1"},
 		{moBytesConfig, set("x.weight_scale", f32(math.Inf(1)), 4), "row 1: scale of group 0 is +Inf"},
+		{moSmoothConfig, set("x.weight_scale", f32(math.NaN()), 20), "row 5: scale of group 0 is NaN"},
+		{moSmoothConfig, set("x.pre_quant_scale", []byte{0x80, 0x7f}, 6), "element 3 is +Inf"},
 		{moPowersConfig, set("x.weight_scale", []byte{255}, 7), "blocks from row 7 on is NaN"},
 		{moBlockConfig, set("x.weight_scale", f32(math.NaN()), 8), "scale 0 of the blocks from row 128 on is NaN"},
 		{mlxConfig, set("x.scales", f32(math.Inf(1)), 4), "+Inf"},

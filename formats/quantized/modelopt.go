@@ -23,6 +23,7 @@ type modelOpt struct {
 	layers  map[string]modelOptAlgo // by name of a module, or of one around it
 	ignored []glob                  // modules that are floats
 	of      safetensors.DType       // of weights that become floats
+	untyped error                   // why there is none
 	cache   bool                    // scales of a KV cache are declared
 }
 
@@ -78,8 +79,13 @@ func (k *keys) modelOpt() *Scheme {
 			f.all.name, len(f.layers))
 	}
 	k.each("config_groups", "modelopt_groups", func(_ string, s *keys) { f.holdGroup(s) })
-	if f.hasFloats() {
-		f.of = k.weightType()
+	typed := *k
+	if f.of = typed.weightType(); f.hasFloats() {
+		k.take(&keys{err: typed.err})
+	}
+	f.untyped = typed.err
+	if f.smooths() {
+		k.detail("matrices with a %s are multiplied by it and become floats: no input is multiplied", smoothTensor[1:])
 	}
 	return &Scheme{Method: "ModelOpt", layer: f.layer, values: f.values, unused: f.cacheScale}
 }
@@ -115,13 +121,21 @@ func (k *keys) globs(name string) (list []glob) {
 	return list
 }
 
-// hasFloats reports whether some module may have weights that become floats.
+// hasFloats reports whether some module may have 8-bit floats.
 func (f *modelOpt) hasFloats() bool {
+	return f.any(func(form modelOptForm) bool { return form.stored == e4m3 })
+}
+
+// smooths reports whether some module may scale its inputs.
+func (f *modelOpt) smooths() bool { return f.any(func(form modelOptForm) bool { return form.smooth }) }
+
+// any reports whether the form of some module is one of those.
+func (f *modelOpt) any(is func(form modelOptForm) bool) bool {
 	if f.all.name != mixedAlgo {
-		return modelOptForms[f.all.name].stored == e4m3
+		return is(modelOptForms[f.all.name])
 	}
 	for _, a := range f.layers {
-		if modelOptForms[a.name].stored == e4m3 {
+		if is(modelOptForms[a.name]) {
 			return true
 		}
 	}

@@ -18,6 +18,8 @@ type modelOptForm struct {
 	block          [2]int            // rows and columns that share a scale, of 8-bit floats; 0 = all
 	scales         func(grid [2]int) []int
 	layer          func(p *parts, group int, note string) (*Layer, error) // of elements that are codes
+	smooth         bool                                                   // inputs of a module may be scaled
+	rounded        bool                                                   // scales are rounded first where they are
 }
 
 // anyGroup stands for every number of columns.
@@ -32,14 +34,17 @@ var modelOptForms = map[string]modelOptForm{
 		scales: func(grid [2]int) []int { return []int{grid[0], 1, grid[1], 1} }},
 	"MXFP8": {bits: 8, kind: "float", stored: e4m3, groups: []int{mxBlock}, block: [2]int{1, mxBlock},
 		scales: gridScales},
-	"NVFP4":               modelOptNVFP4,
-	"W4A16_NVFP4":         modelOptNVFP4,
-	"W4A8_NVFP4_FP8":      modelOptNVFP4,
-	"MXFP4":               modelOptMXFP4,
-	"W4A8_MXFP4_FP8":      modelOptMXFP4,
-	"W4A16_AWQ":           {bits: 4, kind: "int", stored: safetensors.U8, groups: anyGroup, layer: modelOptFour},
-	"W8A16":               {bits: 8, kind: "int", stored: safetensors.I8, layer: modelOptEight},
-	"W8A8_SQ_PER_CHANNEL": {bits: 8, kind: "int", strategy: "channel", stored: safetensors.I8, layer: modelOptEight},
+	"NVFP4":          modelOptNVFP4,
+	"W4A16_NVFP4":    modelOptNVFP4,
+	"W4A8_NVFP4_FP8": modelOptNVFP4,
+	"NVFP4_AWQ":      modelOptNVFP4.smoothing(false),
+	"MXFP4":          modelOptMXFP4,
+	"W4A8_MXFP4_FP8": modelOptMXFP4,
+	"W4A16_AWQ": {bits: 4, kind: "int", stored: safetensors.U8, groups: anyGroup, layer: modelOptFour,
+		smooth: true},
+	"W8A16": {bits: 8, kind: "int", stored: safetensors.I8, layer: modelOptEight},
+	"W8A8_SQ_PER_CHANNEL": {bits: 8, kind: "int", strategy: "channel", stored: safetensors.I8, layer: modelOptEight,
+		smooth: true, rounded: true},
 }
 
 var (
@@ -51,9 +56,14 @@ var (
 
 // modelOptRefused maps algorithms to the reason why their weights are not read.
 var modelOptRefused = map[string]string{
-	"NVFP4_AWQ": smoothed,
-	"NVFP4_SVD": smoothed,
+	"NVFP4_SVD": lowRank,
 	"W4A8_AWQ":  "codes are quantized to 8-bit floats when they are used",
+}
+
+// smoothing returns the form of weights whose inputs may be scaled.
+func (f modelOptForm) smoothing(rounded bool) modelOptForm {
+	f.smooth, f.rounded = true, rounded
+	return f
 }
 
 // grouped reports whether group_size may be that.
@@ -83,22 +93,32 @@ func (f *modelOpt) layer(module string, look Lookup) (*Layer, error) {
 		return nil, nil
 	}
 	form, group := f.said(p, w)
-	if p.err != nil {
+	if p.err != nil || p.has(smoothTensor) { // values has it
 		return nil, p.err
 	}
+	return form.codes(p, group)
+}
+
+// codes finds the matrix of codes of a module.
+func (f modelOptForm) codes(p *parts, group int) (*Layer, error) {
 	p.ignore(".input_scale")
 	note := ""
 	if p.has(".input_scale") {
 		note = staticScales
 	}
-	return form.layer(p, group, note)
+	return f.layer(p, group, note)
 }
 
-// values describes a weight of 8-bit floats.
+// values describes a weight of 8-bit floats, or one of codes whose inputs are scaled.
 func (f *modelOpt) values(name string, look Lookup, _ Read) (*Values, error) {
 	module, weight := strings.CutSuffix(name, ".weight")
 	w, _ := look(name)
-	if !weight || w.DType != e4m3 {
+	switch p := (&parts{module: module, look: look}); {
+	case !weight:
+		return nil, nil
+	case w.DType != e4m3 && p.has(smoothTensor):
+		return f.smoothed(p, w)
+	case w.DType != e4m3:
 		return nil, nil
 	}
 	p := &parts{module: module, look: look}
@@ -120,6 +140,27 @@ func (f *modelOpt) values(name string, look Lookup, _ Read) (*Values, error) {
 	return e.values(p, name, f.of)
 }
 
+// smoothed describes a weight of codes whose inputs are scaled.
+func (f *modelOpt) smoothed(p *parts, w Tensor) (*Values, error) {
+	if f.strays(p, w.DType) {
+		return nil, p.err
+	}
+	form, group := f.said(p, w)
+	if p.err != nil {
+		return nil, p.err
+	}
+	own := &parts{module: p.module, look: p.look}
+	l, err := form.codes(own, group)
+	if err != nil {
+		return nil, err
+	}
+	if f.untyped != nil {
+		return nil, f.untyped
+	}
+	p.ignored = own.ignored
+	return p.smoothed(l, f.of, form.rounded)
+}
+
 // strays fails, and reports it, if a module has tensors that a weight of its type does not go with.
 func (f *modelOpt) strays(p *parts, weight safetensors.DType) bool {
 	var strays []string
@@ -136,9 +177,9 @@ func (f *modelOpt) strays(p *parts, weight safetensors.DType) bool {
 				"checkpoint again", p.module+s, p.module+".weight", weight)
 		}
 	}
-	if p.has(".pre_quant_scale") {
-		p.fail(pack.ErrUnsupported, "tensor %q multiplies the inputs, which is not supported; convert the original "+
-			"checkpoint", p.module+".pre_quant_scale")
+	if form, _ := f.form(p.module); p.has(smoothTensor) && !form.smooth {
+		p.fail(pack.ErrUnsupported, "tensor %q of ModelOpt multiplies the inputs, which is supported with quant_algo "+
+			"W4A16_AWQ, NVFP4_AWQ and W8A8_SQ_PER_CHANNEL; convert the original checkpoint", p.module+smoothTensor)
 	}
 	for _, s := range cacheScales {
 		if p.has(s) && !f.cache {
@@ -151,11 +192,7 @@ func (f *modelOpt) strays(p *parts, weight safetensors.DType) bool {
 
 // said returns the form that is declared for a module, and its group_size; 0 = not declared.
 func (f *modelOpt) said(p *parts, w Tensor) (modelOptForm, int) {
-	algo := f.all
-	if algo.name == mixedAlgo {
-		algo = f.layers[f.around(p.module)]
-	}
-	form := modelOptForms[algo.name]
+	form, algo := f.form(p.module)
 	switch {
 	case f.isFloat(p.module):
 		p.fail(pack.ErrCorrupt, "its weight is quantized, but %s declares it as not quantized", f.file)
@@ -168,6 +205,15 @@ func (f *modelOpt) said(p *parts, w Tensor) (modelOptForm, int) {
 			algo.name, form.stored)
 	}
 	return form, algo.group
+}
+
+// form returns what is declared for a module.
+func (f *modelOpt) form(module string) (modelOptForm, modelOptAlgo) {
+	algo := f.all
+	if algo.name == mixedAlgo {
+		algo = f.layers[f.around(module)]
+	}
+	return modelOptForms[algo.name], algo
 }
 
 // grouped finds a matrix of E2M1 elements with a number of columns per scale that may be declared; 0 = the tensors

@@ -32,6 +32,8 @@ const (
 	moMXConfig    = `{"quantization_config":{"quant_method":"modelopt","quant_algo":"mxfp4"}}`
 	moRoundConfig = `{"quantization_config":{"quant_method":"modelopt","quant_algo":"W4A16_AWQ","group_size":8,` +
 		`"has_zero_point":false,"pre_quant_scale":true}}`
+	moSmoothConfig = `{"dtype":"bfloat16","quantization_config":{"quant_method":"modelopt","quant_algo":` +
+		`"W8A8_SQ_PER_CHANNEL"}}`
 	moBytesConfig = `{"quantization_config":{"quant_method":"modelopt","quant_algo":"W8A16"}}`
 )
 
@@ -62,7 +64,7 @@ func TestModelOptRefused(t *testing.T) {
 		{moEightConfig, "", "", func(f files) { f.add("x.weight_scale", safetensors.F32, floats(8, 1, 0), 8, 1) },
 			"require [1 1]"},
 		{moEightConfig, "", "", add("x.weight_scale_2"), `"x.weight_scale_2" is there`},
-		{moEightConfig, "", "", add("x.pre_quant_scale"), `"x.pre_quant_scale" multiplies the inputs`},
+		{moEightConfig, "", "", add("x.pre_quant_scale"), `"x.pre_quant_scale" of ModelOpt multiplies the inputs`},
 		{moEightConfig, "", "", add("x.k_scale"), `"x.k_scale" is a scale of a KV cache`},
 		{moEightConfig, "", "", four, "its weight has type U8"},
 		{moEightConfig, `"lm_head"`, `"lm_head","x*"`, keep, "declares it as not quantized"},
@@ -77,7 +79,7 @@ func TestModelOptRefused(t *testing.T) {
 		{moEightConfig, `"FP8"`, `"FP8_PER_CHANNEL_PER_TOKEN"`, keep, "weights is"},
 		{moEightConfig, `"FP8"`, `"MXFP6"`, keep, `quant_algo "MXFP6"; supported are FP8, `},
 		{moEightConfig, `"FP8"`, `"W4A8_AWQ"`, keep, `quant_algo "W4A8_AWQ": codes are quantized`},
-		{moEightConfig, `"FP8"`, `"NVFP4_AWQ"`, keep, `quant_algo "NVFP4_AWQ": inputs are scaled`},
+		{moEightConfig, `"FP8"`, `"NVFP4_AWQ"`, keep, "weights is"},
 		{moEightConfig, `"quant_algo":"FP8",`, ``, keep, "quant_algo is null or missing"},
 		{moEightConfig, `"FP8"`, `null`, keep, "quant_algo is null or missing"},
 		{moEightConfig, `"quant_algo":"FP8"`, `"kv_cache_scheme":"FP8"`, keep, "quant_algo is"},
@@ -113,7 +115,7 @@ func TestModelOptRefused(t *testing.T) {
 		{moMixedConfig, `"x"`, `"z"`, keep, "does not name it"},
 		{moMixedConfig, `"quant_algo":"FP8"`, `"quant_algo":"NVFP4"`, keep, `"num_bits":8`},
 		{moMixedConfig, `"quant_algo":"NVFP4"`, `"quant_algo":"NVFP4_SVD","pre_quant_scale":true`, keep,
-			"inputs are scaled"},
+			"a matrix of low rank"},
 		{moMixedConfig, `"quant_algo":"NVFP4"`, `"quant_algo":"MXFP8"`, keep, "quant_algo MXFP8 has groups of 32"},
 		{moMixedConfig, `"targets":["x"]`, `"quant_algo":"FP8","targets":["x"]`, keep, ""},
 		{moMixedConfig, `"targets":["x"]`, `"quant_algo":"NVFP4","targets":["x"]`, keep, "correct the wrong one"},
@@ -138,7 +140,16 @@ func TestModelOptRefused(t *testing.T) {
 			f.add("x.weight_scale", safetensors.F32, floats(24, 1, 0), 8, 3)
 		}, "16 columns: not whole groups of 5"},
 		{moRoundConfig, "", "", add("x.weight_scale_2"), "codes of integers have one scale"},
-		{moRoundConfig, "", "", add("x.pre_quant_scale"), `"x.pre_quant_scale" multiplies the inputs`},
+		{moRoundConfig, "", "", add("x.pre_quant_scale"), "config.json has no dtype"},
+		{moRoundConfig, `"quant_algo":"W4A16_AWQ"`, `"quant_algo":"W8A16"`, add("x.pre_quant_scale"), "has none"},
+		{moBytesConfig, "", "", add("x.pre_quant_scale"), `"x.pre_quant_scale" of ModelOpt multiplies the inputs`},
+		{moSmoothConfig, "", "", keep, ""},
+		{moSmoothConfig, "", "", func(f files) { delete(f, "x.pre_quant_scale") }, ""},
+		{moSmoothConfig, "", "", func(f files) {
+			f.add("x.pre_quant_scale", safetensors.F32, floats(8, 1, 0), 8)
+		}, "require [16]"},
+		{moSmoothConfig, "", "", func(f files) { f.add("x.weight", safetensors.BF16, make([]byte, 256), 8, 16) },
+			`"x.weight_scale" is there, but "x.weight" has type "BF16"`},
 		{moRoundConfig, `"has_zero_point":false`, `"has_zero_point":true`, keep, "has_zero_point"},
 		{moBytesConfig, "", "", keep, ""},
 		{moBytesConfig, `"W8A16"`, `"W8A8_SQ_PER_CHANNEL"`, add("x.input_scale"), ""},

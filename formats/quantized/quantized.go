@@ -50,6 +50,7 @@ type Layer struct {
 	Shares   int               // rows, Rows/Shares apart, that have their codes in the same bytes; 0 = 1
 	open     func(l *Layer, read Read) (*Matrix, error)
 	original []Tensor // the same as Tensors
+	from     int      // row of the module's matrix that is the first one here
 }
 
 // Matrix is an opened Layer. Its methods are safe for concurrent use.

@@ -88,5 +88,5 @@ func (m *Matrix) checkScales() error {
 
 func (l *Layer) badScale(i int, what string) error {
 	return fmt.Errorf("%w: module %q: row %d: scale of group %d %s; the checkpoint is damaged: download it again",
-		pack.ErrCorrupt, l.Module, i/l.Groups(), i%l.Groups(), what)
+		pack.ErrCorrupt, l.Module, l.from+i/l.Groups(), i%l.Groups(), what)
 }

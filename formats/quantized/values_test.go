@@ -127,7 +127,7 @@ func TestOrderOfFloats(t *testing.T) {
 
 // TestPieces: bytes of weights are the same wherever reading begins and ends.
 func TestPieces(t *testing.T) {
-	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig, hqqConfig, aoFloatConfig} {
+	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig, hqqConfig, aoFloatConfig, moSmoothConfig} {
 		f := sound(config)
 		elements := []string{"x.weight", "x.W_q", "x._weight_qdata"}
 		for _, name := range elements {

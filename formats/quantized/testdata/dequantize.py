@@ -204,6 +204,8 @@ import copy, glob
 import modelopt.torch.quantization as mtq
 from modelopt.torch.export import export_hf_checkpoint
 from modelopt.torch.export.quant_utils import from_quantized_weight, pack_int4_in_uint8
+from modelopt.torch.quantization.model_calib import _apply_weight_pre_quant_scale
+from modelopt.torch.quantization.nn import TensorQuantizer
 from modelopt.torch.quantization.qtensor import FP8QTensor, MXFP4QTensor, MXFP8QTensor, NVFP4QTensor
 from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -233,6 +235,17 @@ def modelopt(stored, module, out):
         return NVFP4QTensor(shape, out, w).dequantize(scale=s, double_scale=stored[module + ".weight_scale_2"], block_sizes=blocks)
 
 
+def smoothed(stored, module, out):
+    """The same, times the numbers of the columns that multiply the inputs; ModelOpt has a function for those."""
+    w, s, by = (stored[f"{module}.{k}"] for k in ("weight", "weight_scale", "pre_quant_scale"))
+    made = from_quantized_weight(w, s, "int8_sq", out) if w.dtype == torch.int8 else modelopt(stored, module, out).to(out)
+    linear = torch.nn.Linear(*made.t().shape, bias=False, dtype=out)
+    linear.weight.data.copy_(made)
+    linear.weight_quantizer = TensorQuantizer()
+    _apply_weight_pre_quant_scale(linear, by)
+    return linear.weight.data
+
+
 def weights(algorithm, weights):
     return {"quant_method": "modelopt", "quant_algo": algorithm, "ignore": ["lm_head"], "config_groups": {
         "group_0": {"weights": {"dynamic": False, "type": "float", **weights}, "targets": ["Linear"]}}}
@@ -252,13 +265,13 @@ for i in range(8):
 case("modelopt-nvfp4", {"quantization_config": weights("NVFP4", {"num_bits": 4, "group_size": 16})}, modules)
 
 
-def forged(algorithm, out, make, **more):
+def forged(algorithm, out, make, by=modelopt, name="", **more):
     """Modules with any elements and scales, as an algorithm stores them."""
     modules = {}
     for i in range(4):
         state = make()
-        modules[f"m{i}"] = state, modelopt({f"m.{k}": v for k, v in state.items()}, "m", out)
-    case(f"modelopt-{algorithm}-{NAMES[out]}", {"dtype": NAMES[out], "quantization_config": {
+        modules[f"m{i}"] = state, by({f"m.{k}": v for k, v in state.items()}, "m", out)
+    case(f"modelopt-{algorithm}{name}-{NAMES[out]}", {"dtype": NAMES[out], "quantization_config": {
         "quant_method": "modelopt", "quant_algo": algorithm, **more}}, modules)
 
 
@@ -267,6 +280,13 @@ for out in BF16, F16, F32:
     forged("FP8_PER_CHANNEL_PER_TOKEN", out, lambda: {"weight": elements(96, 80), "weight_scale": scales(96)})
     forged("fp8_pb_wo", out, lambda: {"weight": elements(200, 300), "weight_scale": scales(2, 1, 3, 1)})
     forged("MXFP8", out, lambda: {"weight": elements(96, 64), "weight_scale": torch.randint(100, 126, (96, 2), dtype=torch.uint8)})
+    for of in {out, F32}:
+        more = {"by": smoothed, "name": "-by-" + NAMES[of] if of != out else "-by-own"}
+        factors = lambda: {"pre_quant_scale": scales(64, dtype=of) * 64}
+        forged("W4A16_AWQ", out, lambda: {"weight": random(48, 64), "weight_scale": scales(96, 4), **factors()}, **more)
+        forged("W8A8_SQ_PER_CHANNEL", out, lambda: {"weight": random(96, 64).view(torch.int8), "weight_scale": scales(96), **factors()}, **more)
+        forged("NVFP4_AWQ", out, lambda: {"weight": random(64, 32), "weight_scale_2": scales(), "weight_scale": (
+            random(64, 4) & 0x77).view(E4M3), **factors()}, group_size=16, **more)
 forged("mxfp4", BF16, lambda: {"weight": random(64, 64), "weight_scale": torch.randint(100, 140, (64, 4), dtype=torch.uint8)})
 forged("W4A16_AWQ", F32, lambda: {"weight": random(48, 64), "weight_scale": scales(96, 2)}, group_size=32, pre_quant_scale=True)
 forged("W8A16", F32, lambda: {"weight": random(96, 64).view(torch.int8), "weight_scale": scales(96)})
@@ -288,7 +308,8 @@ for name, base, more in (
         ("mixed-cache", fp8, quantizers(nvfp4, "*mlp") + cache),
         *((name.removesuffix("_CFG"), getattr(mtq, name), []) for name in (
             "FP8_PER_CHANNEL_PER_TOKEN_CFG", "FP8_2D_BLOCKWISE_WEIGHT_ONLY_CFG", "MXFP8_DEFAULT_CFG", "MXFP4_DEFAULT_CFG", "W4A8_MXFP4_FP8_CFG",
-            "INT4_BLOCKWISE_WEIGHT_ONLY_CFG", "INT8_WEIGHT_ONLY_CFG", "W4A8_NVFP4_FP8_CFG", "NVFP4_MLP_WEIGHT_ONLY_CFG"))):
+            "INT4_BLOCKWISE_WEIGHT_ONLY_CFG", "INT8_WEIGHT_ONLY_CFG", "W4A8_NVFP4_FP8_CFG", "NVFP4_MLP_WEIGHT_ONLY_CFG", "INT4_AWQ_CFG",
+            "INT8_SMOOTHQUANT_CFG"))):
     size = 128 if name.isupper() or "_" in name else 64  # whole groups
     model = LlamaForCausalLM(LlamaConfig(
         vocab_size=64, hidden_size=size, intermediate_size=size * 3 // 2 if size == 64 else 256, num_hidden_layers=2, num_attention_heads=2,
@@ -302,7 +323,7 @@ for name, base, more in (
     for key, value in stored.items():
         module, _, suffix = key.rpartition(".")
         if suffix == "weight":
-            made = modelopt(stored, module, BF16)
+            made = (smoothed if module + ".pre_quant_scale" in stored else modelopt)(stored, module, BF16)
             want[key] = value if made is None else made
         elif suffix in ("k_scale", "v_scale"):
             want[key] = value
