@@ -76,6 +76,17 @@ func (p *parts) eightIn(experts []int, weight, scale string, block [2]int, shape
 	return e
 }
 
+// eightOfExperts takes the elements of all experts in one tensor, with a scale for each of them, or one for all.
+func (p *parts) eightOfExperts(weight, scale string, each bool) *eights {
+	if each {
+		return p.eightIn(p.experts(weight), weight, scale, [2]int{}, func([2]int) []int { return nil })
+	}
+	w := p.need(weight, 3, e4m3)
+	rows := w.Shape[0] * w.Shape[1]
+	return &eights{elements: w, scales: p.need(scale, 0, floatTypes...), rows: max(rows, 1), columns: w.Shape[2],
+		block: [2]int{max(rows, 1), max(w.Shape[2], 1)}, grid: [2]int{1, 1}}
+}
+
 // values describes the matrix; of is the type of the weights.
 func (e *eights) values(p *parts, name string, of safetensors.DType) (*Values, error) {
 	return p.values(Values{Name: name, Elements: e.elements.Name, Shape: e.elements.Shape, DType: of,

@@ -18,6 +18,7 @@ type modelOptForm struct {
 	block          [2]int            // rows and columns that share a scale, of 8-bit floats; 0 = all
 	scales         func(grid [2]int) []int
 	layer          func(p *parts, group int, note string) (*Layer, error) // of elements that are codes
+	stacked        bool                                                   // experts may be in one tensor
 	smooth         bool                                                   // inputs of a module may be scaled
 	rounded        bool                                                   // scales are rounded first where they are
 }
@@ -27,9 +28,9 @@ var anyGroup = []int{}
 
 // modelOptForms are the algorithms by name, in upper case. Those of one form differ in activations alone.
 var modelOptForms = map[string]modelOptForm{
-	"FP8": {bits: 8, kind: "float", stored: e4m3, scales: gridScales},
+	"FP8": {bits: 8, kind: "float", stored: e4m3, scales: gridScales, stacked: true},
 	"FP8_PER_CHANNEL_PER_TOKEN": {bits: 8, kind: "float", strategy: "channel", stored: e4m3, block: [2]int{1, 0},
-		scales: func(grid [2]int) []int { return grid[:1] }},
+		scales: func(grid [2]int) []int { return grid[:1] }, stacked: true},
 	"FP8_PB_WO": {bits: 8, kind: "float", stored: e4m3, block: [2]int{128, 128},
 		scales: func(grid [2]int) []int { return []int{grid[0], 1, grid[1], 1} }},
 	"MXFP8": {bits: 8, kind: "float", stored: e4m3, groups: []int{mxBlock}, block: [2]int{1, mxBlock},
@@ -92,11 +93,11 @@ func (f *modelOpt) layer(module string, look Lookup) (*Layer, error) {
 	case w.DType != safetensors.U8 && w.DType != safetensors.I8:
 		return nil, nil
 	}
-	form, group := f.said(p, w)
+	form, algo := f.said(p, w)
 	if p.err != nil || p.has(smoothTensor) { // values has it
 		return nil, p.err
 	}
-	return form.codes(p, group)
+	return form.codes(p, algo.group)
 }
 
 // codes finds the matrix of codes of a module.
@@ -109,11 +110,33 @@ func (f modelOptForm) codes(p *parts, group int) (*Layer, error) {
 	return f.layer(p, group, note)
 }
 
+// expertScale is the suffix of the scales of all experts in one tensor.
+const expertScale = "_weight_scale"
+
+// experts describes the weights of all experts in one tensor, [experts, columns, rows] in Llama 4 and gpt-oss: with one
+// scale, or one per expert.
+func (f *modelOpt) experts(p *parts, w Tensor) (*Values, error) {
+	form, algo := f.said(p, w)
+	if p.err == nil && !form.stacked {
+		p.fail(pack.ErrUnsupported, "quant_algo %s with experts in one tensor; supported are FP8 and "+
+			"FP8_PER_CHANNEL_PER_TOKEN: convert the original checkpoint", algo.name)
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	e := p.eightOfExperts("", expertScale, form.strategy == "channel")
+	e.in = f.of
+	p.ignore("_input_scale")
+	return e.values(p, w.Name, f.of)
+}
+
 // values describes a weight of 8-bit floats, or one of codes whose inputs are scaled.
 func (f *modelOpt) values(name string, look Lookup, _ Read) (*Values, error) {
 	module, weight := strings.CutSuffix(name, ".weight")
 	w, _ := look(name)
 	switch p := (&parts{module: module, look: look}); {
+	case !weight && len(w.Shape) == 3 && look.has(name+expertScale):
+		return f.experts(&parts{module: name, look: look}, w)
 	case !weight:
 		return nil, nil
 	case w.DType != e4m3 && p.has(smoothTensor):
@@ -145,12 +168,12 @@ func (f *modelOpt) smoothed(p *parts, w Tensor) (*Values, error) {
 	if f.strays(p, w.DType) {
 		return nil, p.err
 	}
-	form, group := f.said(p, w)
+	form, algo := f.said(p, w)
 	if p.err != nil {
 		return nil, p.err
 	}
 	own := &parts{module: p.module, look: p.look}
-	l, err := form.codes(own, group)
+	l, err := form.codes(own, algo.group)
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +213,8 @@ func (f *modelOpt) strays(p *parts, weight safetensors.DType) bool {
 	return p.err != nil
 }
 
-// said returns the form that is declared for a module, and its group_size; 0 = not declared.
-func (f *modelOpt) said(p *parts, w Tensor) (modelOptForm, int) {
+// said returns what is declared for a module, whose elements must be of that form.
+func (f *modelOpt) said(p *parts, w Tensor) (modelOptForm, modelOptAlgo) {
 	form, algo := f.form(p.module)
 	switch {
 	case f.isFloat(p.module):
@@ -204,7 +227,7 @@ func (f *modelOpt) said(p *parts, w Tensor) (modelOptForm, int) {
 		p.fail(pack.ErrCorrupt, "its weight has type %s, but %s says quant_algo %s, which has %s", w.DType, f.file,
 			algo.name, form.stored)
 	}
-	return form, algo.group
+	return form, algo
 }
 
 // form returns what is declared for a module.

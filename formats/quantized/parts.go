@@ -25,8 +25,7 @@ func (p *parts) fail(class error, format string, args ...any) {
 
 // has reports whether the module has a tensor with this suffix.
 func (p *parts) has(suffix string) bool {
-	_, ok := p.look(p.module + suffix)
-	return ok
+	return p.look.has(p.module + suffix)
 }
 
 // need takes a tensor of one of the types and with dims dimensions, none of them zero.

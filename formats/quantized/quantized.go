@@ -28,6 +28,12 @@ type Tensor struct {
 // Lookup returns a tensor by name.
 type Lookup func(name string) (Tensor, bool)
 
+// has reports whether there is such a tensor.
+func (look Lookup) has(name string) bool {
+	_, ok := look(name)
+	return ok
+}
+
 // Read fills b with the bytes of a tensor starting at off.
 type Read func(name string, b []byte, off int64) error
 

@@ -1,9 +1,11 @@
 package quantized_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/formats/safetensors"
 )
 
@@ -57,12 +59,26 @@ func TestSmoothed(t *testing.T) {
 	}
 }
 
-// TestSmoothedLayer: a matrix whose columns are multiplied is no matrix of codes, and one beside it still is.
+// TestSmoothedLayer: a matrix whose columns are multiplied does not stay codes, and one without numbers does.
 func TestSmoothedLayer(t *testing.T) {
 	f := sound(moSmoothConfig)
 	if m, err := f.open(moSmoothConfig, "x"); m != nil || err != nil {
 		t.Error(m, err)
 	}
+	x := f["x.weight_scale"]
+	copy(x.data[5*4:], floats(1, float32(math.NaN()), 0))
+	s, err := quantized.Parse([]byte(moSmoothConfig), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Values([]string{"x.weight"}, f.lookup, f.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := found["x.weight"].ReadAt(make([]byte, 64), 4*32, f.read); !wellSaid(err, "row 5: scale of group 0") {
+		t.Error(err)
+	}
+	f = sound(moSmoothConfig)
 	delete(f, "x.pre_quant_scale")
 	if m, err := f.open(moSmoothConfig, "x"); m == nil || err != nil {
 		t.Error(m, err)

@@ -30,6 +30,17 @@ func TestStackedFloats(t *testing.T) {
 			func(e, _, column int) float32 { return float32(1 + e*16 + column) }, ""},
 		{fbConfig, "x.down_proj", "_scale", []int{3, 16, 1},
 			func(e, _, column int) float32 { return float32(1 + e*16 + column) }, ""},
+		{moEightConfig, "x.gate_up_proj", "_weight_scale", nil, func(int, int, int) float32 { return 1 }, ""},
+		{moRowConfig, "x.down_proj", "_weight_scale", []int{3},
+			func(e, _, _ int) float32 { return float32(1 + e) }, ""},
+		{moEightConfig, "x.gate_up_proj", "_weight_scale", []int{3}, nil, "want 0 dimensions"},
+		{moRowConfig, "x.gate_up_proj", "_weight_scale", []int{3, 8}, nil, "want 1 dimensions"},
+		{moRowConfig, "x.gate_up_proj", "_weight_scale", []int{2}, nil, "require [3]"},
+		{moBlockConfig, "x.gate_up_proj", "_weight_scale", []int{3, 1, 1, 1, 1}, nil,
+			"quant_algo FP8_PB_WO with experts in one tensor"},
+		{moFourConfig, "x.gate_up_proj", "_weight_scale", []int{3}, nil, "its weight has type F8_E4M3"},
+		{strings.Replace(moEightConfig, `"lm_head"`, `"x.*"`, 1), "x.down_proj", "_weight_scale", nil, nil,
+			"declares it as not quantized"},
 		{fp8Config, "x.gate_up_proj", "_scale_inv", []int{3, 2, 1}, nil, "require [3 2 2]"},
 		{fp8Config, "x.gate_up_proj", "_scale", []int{3, 2, 2}, nil, `"x.gate_up_proj_scale_inv" is missing`},
 		{fbConfig, "x.gate_up_proj", "_scale", []int{3, 16, 1}, nil, "require [3 1 16]"},
@@ -77,6 +88,25 @@ func TestStackedFloats(t *testing.T) {
 		if err := v.ReadAt(whole, 0, f.read); !wellSaid(err, "is +Inf") {
 			t.Errorf("%s: a scale that is not finite: %v", c.name, err)
 		}
+	}
+}
+
+// TestStackedRounds: the scale of all experts of ModelOpt is rounded to the type of the weights before it multiplies.
+func TestStackedRounds(t *testing.T) {
+	f := files{}
+	f.add("x.down_proj", "F8_E4M3", bytes.Repeat([]byte{0x3f}, 3*8*16), 3, 8, 16)
+	f.add("x.down_proj_weight_scale", safetensors.F32, floats(1, 1.00390625, 0)) // halfway to 1.0078125
+	s, err := quantized.Parse([]byte(moEightConfig), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Values([]string{"x.down_proj"}, f.lookup, f.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 2)
+	if err := found["x.down_proj"].ReadAt(b, 4, f.read); err != nil || bfloats(b)[0] != 1.875 {
+		t.Errorf("%v, %v; want 1.875", bfloats(b), err)
 	}
 }
 

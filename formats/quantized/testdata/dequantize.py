@@ -208,7 +208,7 @@ from modelopt.torch.quantization.model_calib import _apply_weight_pre_quant_scal
 from modelopt.torch.quantization.nn import TensorQuantizer
 from modelopt.torch.quantization.qtensor import FP8QTensor, MXFP4QTensor, MXFP8QTensor, NVFP4QTensor
 from safetensors.torch import load_file
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import GptOssConfig, GptOssForCausalLM, Llama4ForCausalLM, Llama4TextConfig, LlamaConfig, LlamaForCausalLM
 
 
 def modelopt(stored, module, out):
@@ -302,6 +302,25 @@ def quantizers(kind, pattern):
 
 
 fp8, nvfp4, cache = mtq.FP8_DEFAULT_CFG, mtq.NVFP4_DEFAULT_CFG, mtq.FP8_KV_CFG["quant_cfg"]
+def export(name, model, config):
+    """What ModelOpt writes of a model that it has quantized, and what its weights are."""
+    folder = os.path.join(sys.argv[1], "modelopt-export-" + name)
+    export_hf_checkpoint(mtq.quantize(model, config, lambda m: m(torch.arange(32).reshape(1, 32))), export_dir=folder)
+    stored = {k: v for f in glob.glob(folder + "/*.safetensors") for k, v in load_file(f).items()}
+    want = {}
+    for key, value in stored.items():
+        module, _, suffix = key.rpartition(".")
+        if key + "_weight_scale" in stored:
+            s = stored[key + "_weight_scale"]
+            want[key] = FP8QTensor(value.shape, BF16, value).dequantize(scale=s[:, None, None] if s.dim() else s)
+        elif suffix == "weight":
+            made = (smoothed if module + ".pre_quant_scale" in stored else modelopt)(stored, module, BF16)
+            want[key] = value if made is None else made
+        elif "scale" not in suffix or suffix in ("k_scale", "v_scale"):
+            want[key] = value
+    save_file(want, os.path.join(folder, "want.safetensors"))
+
+
 for name, base, more in (
         ("fp8", fp8, []), ("fp8-cache", fp8, cache), ("nvfp4", nvfp4, []),
         ("nvfp4-mlp-cache", nvfp4, [{"quantizer_name": "*self_attn.[qkvo]_proj*", "enable": False}] + cache),
@@ -316,18 +335,13 @@ for name, base, more in (
         num_key_value_heads=1, dtype="bfloat16", architectures=["LlamaForCausalLM"])).to(BF16)
     config = {**copy.deepcopy(base)}
     config["quant_cfg"] = config["quant_cfg"] + copy.deepcopy(more)
-    folder = os.path.join(sys.argv[1], "modelopt-export-" + name)
-    export_hf_checkpoint(mtq.quantize(model, config, lambda m: m(torch.arange(32).reshape(1, 32))), export_dir=folder)
-    stored = {k: v for f in glob.glob(folder + "/*.safetensors") for k, v in load_file(f).items()}
-    want = {}
-    for key, value in stored.items():
-        module, _, suffix = key.rpartition(".")
-        if suffix == "weight":
-            made = (smoothed if module + ".pre_quant_scale" in stored else modelopt)(stored, module, BF16)
-            want[key] = value if made is None else made
-        elif suffix in ("k_scale", "v_scale"):
-            want[key] = value
-    save_file(want, os.path.join(folder, "want.safetensors"))
+    export(name, model, config)
+for kind, made in (Llama4TextConfig, Llama4ForCausalLM), (GptOssConfig, GptOssForCausalLM):
+    for name in "FP8_DEFAULT_CFG", "FP8_PER_CHANNEL_PER_TOKEN_CFG":
+        model = made(kind(
+            vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+            head_dim=32, num_local_experts=3, num_experts_per_tok=1, dtype="bfloat16", pad_token_id=0, architectures=[made.__name__])).to(BF16)
+        export(f"{made.__name__}-{name}", model, copy.deepcopy(getattr(mtq, name)))
 
 # HQQ: what its layers write and read again, alone and in a model
 from hqq.core.quantize import BaseQuantizeConfig, HQQLinear
