@@ -158,7 +158,9 @@ func TestModels(t *testing.T) {
 		{"ModelOpt MXFP4", `"quant_method":"modelopt","quant_algo":"mxfp4"`, true},
 		{"MXFP8 (`mxfp8`)", `"quant_method":"mxfp8","weight_block_size":[1,32]`, true},
 		{"Metal (`metal`)", `"quant_method":"metal"`, true},
-		{"Quark", `"quant_method":"quark"`, false},
+		{"AMD Quark (`quark`)", `"quant_method":"quark","global_quant_config":{"weight":{"dtype":"fp6_e3m2","qscheme":` +
+			`"per_group","group_size":32,"scale_format":"e8m0"}}`, true},
+		{"other types of Quark", `"quant_method":"quark","global_quant_config":{"weight":{"dtype":"mx"}}`, false},
 		{"`gemma` and `nvfp4`", `"quant_method":"gemma"`, false},
 		{"AQLM", `"quant_method":"aqlm"`, false},
 		{"HQQ", `"quant_method":"hqq","quant_config":{"weight_quant_params":{"nbits":4}}`, true},

@@ -208,7 +208,7 @@ func (k *keys) with(other *keys) *keys {
 func (k *keys) kind() string {
 	switch method := k.text("quant_method", ""); method {
 	case "bitnet", "bitsandbytes", "mxfp4", "compressed-tensors", "fp8", "fbgemm_fp8", "modelopt", "hqq", "torchao",
-		"quanto", "metal":
+		"quanto", "metal", "quark":
 		return method
 	case "mxfp8":
 		return "fp8"
@@ -220,19 +220,17 @@ func (k *keys) kind() string {
 
 // refused maps methods whose weights are not integers times a scale, or whose storage is not supported, to the reason.
 var refused = map[string]string{
-	"aqlm":  "weights are sums of codebook vectors",
-	"vptq":  "weights are codebook vectors",
-	"quip":  "weights are points of a lattice behind a rotation",
-	"higgs": "weights are codebook vectors behind a rotation",
-	"spqr":  "weights are two-level groups with outliers in floats",
-	"exl2":  "weights have several widths within a matrix",
-	"exl3":  "weights are trellis codes",
-	"eetq":  "codes are in the order of a GPU kernel",
-	"nvfp4": "transformers makes such weights of floats, in the order of a GPU kernel",
-	"sinq":  "weights have scales of rows and of columns",
-	"gemma": "inputs and outputs of matrix products are rounded to fixed ranges, which is not supported",
-	"quark": "the forms of AMD Quark, MXFP6 among them, are not read",
-
+	"aqlm":        "weights are sums of codebook vectors",
+	"vptq":        "weights are codebook vectors",
+	"quip":        "weights are points of a lattice behind a rotation",
+	"higgs":       "weights are codebook vectors behind a rotation",
+	"spqr":        "weights are two-level groups with outliers in floats",
+	"exl2":        "weights have several widths within a matrix",
+	"exl3":        "weights are trellis codes",
+	"eetq":        "codes are in the order of a GPU kernel",
+	"nvfp4":       "transformers makes such weights of floats, in the order of a GPU kernel",
+	"sinq":        "weights have scales of rows and of columns",
+	"gemma":       "inputs and outputs of matrix products are rounded to fixed ranges, which is not supported",
 	"fp_quant":    "inputs are rotated before matrix products, which is not supported",
 	"fouroversix": "the forms of this package are not read",
 }
@@ -268,6 +266,8 @@ func (k *keys) method() *Scheme {
 		return k.torchao()
 	case "quanto":
 		return k.quanto()
+	case "quark":
+		return k.quark()
 	case "", "gptq":
 		if k.v.Get("w_bit") != nil || k.v.Get("q_group_size") != nil {
 			return k.awq() // early AWQ configurations, without quant_method
@@ -280,7 +280,7 @@ func (k *keys) method() *Scheme {
 	} else {
 		k.fail(pack.ErrUnsupported,
 			"quant_method %q; supported are bitnet, gptq, auto-round, awq, compressed-tensors, mxfp4, mxfp8, fp8, "+
-				"fbgemm_fp8, modelopt, hqq, torchao, metal and bitsandbytes", method)
+				"fbgemm_fp8, modelopt, quark, hqq, torchao, metal and bitsandbytes", method)
 	}
 	return nil
 }

@@ -285,6 +285,42 @@ var tables = map[string]table{
 		{"quantization", read, ""},
 		{"producer", inert, provenance},
 	},
+	// AMD Quark: QConfig, the layers and tensors in it, and how they were written.
+	"quark": {
+		{"quant_method global_quant_config layer_type_quant_config layer_quant_config exclude algo_config " +
+			"kv_cache_quant_config export", read, ""},
+		{"softmax_quant_spec", told, activations},
+		{"kv_cache_post_rope kv_cache_group", inert, cached},
+		{"quant_mode min_kv_scale shared_scale_groups sync_moe_expert_input_amax", inert, calibrated},
+		{"quant_flow gpu_resident_blocks log_severity_level", inert, "where the packer computed"},
+		{"keep_prequantized_layers", inert, tensorsTell},
+		{"version", inert, provenance},
+	},
+	"quark_layer": {
+		{"weight input_tensors", read, ""},
+		{"output_tensors", told, "outputs stay floats"},
+		{"bias", neutral, "biases are quantized"},
+		{"target_device", inert, kernels},
+	},
+	"quark_tensor": {
+		{"dtype qscheme ch_axis axis group_size block_size symmetric zero_point_type scale_format", read, ""},
+		{"is_dynamic dynamic", neutral, "weights are quantized when they are used"},
+		{"mx_element_dtype", neutral, "elements and scales are in one tensor"},
+		{"is_scale_quant", neutral, "scales are quantized themselves"},
+		{"round_method scale_type scale_calculation_mode observer_cls qat_spec enable_buffer_reuse max_input_numel",
+			inert, calibrated},
+	},
+	"quark_inputs": {
+		{"is_dynamic dynamic", read, ""},
+		{"dtype qscheme ch_axis axis group_size block_size symmetric zero_point_type scale_format mx_element_dtype " +
+			"is_scale_quant round_method scale_type scale_calculation_mode observer_cls qat_spec enable_buffer_reuse " +
+			"max_input_numel", inert, activations},
+	},
+	"quark_export": {
+		{"weight_format pack_method", read, ""},
+		{"weight_merge_groups min_kv_scale", inert, calibrated},
+		{"kv_cache_group", inert, cached},
+	},
 	"mxfp4": {
 		{"quant_method", read, ""},
 		{"modules_to_not_convert", inert, tensorsTell},

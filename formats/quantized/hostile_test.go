@@ -120,6 +120,8 @@ func sound(config string) files {
 		f.add("x.W_q", safetensors.U8, zero(64), 8, 8)
 		f.add("x.zero", safetensors.BF16, brains(16, 7, 0.5), 16, 1)
 		f.add("x.scale", safetensors.BF16, brains(16, 0.1, 0.01), 16, 1)
+	case qkFourConfig, qkRowConfig, qkOneConfig, qkEightConfig, qkFloatConfig, qkBlockConfig, qkMXConfig, qkSixConfig:
+		f.quark(config)
 	case aoIntxConfig, aoInt8Config, aoFloatConfig:
 		f.torchAO(config)
 	case moFourConfig:
@@ -194,11 +196,13 @@ func sound(config string) files {
 
 // floatForms are formats of weights that become floats.
 var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig, moEightConfig, moMixedConfig,
-	fbConfig, hqqConfig, aoFloatConfig, moRowConfig, moBlockConfig, moPowersConfig, moSmoothConfig}
+	fbConfig, hqqConfig, aoFloatConfig, moRowConfig, moBlockConfig, moPowersConfig, moSmoothConfig,
+	qkFloatConfig, qkBlockConfig, qkSixConfig}
 
 var formats = append([]string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
 	stackConfig, ossConfig, bnbConfig, nvConfig, gemvConfig, moFourConfig, aoIntxConfig, aoInt8Config,
-	moMXConfig, moRoundConfig, moBytesConfig, metalConfig}, floatForms...)
+	moMXConfig, moRoundConfig, moBytesConfig, metalConfig, qkFourConfig, qkRowConfig, qkOneConfig, qkEightConfig,
+	qkMXConfig}, floatForms...)
 
 // read reads the module x, as codes or as floats; found is false if it does not look quantized.
 func (f files) readAll(config string) (found bool, err error) {
@@ -335,6 +339,10 @@ func TestBadValues(t *testing.T) {
 		{moSmoothConfig, set("x.pre_quant_scale", []byte{0x80, 0x7f}, 6), "element 3 is +Inf"},
 		{moPowersConfig, set("x.weight_scale", []byte{255}, 7), "blocks from row 7 on is NaN"},
 		{moBlockConfig, set("x.weight_scale", f32(math.NaN()), 8), "scale 0 of the blocks from row 128 on is NaN"},
+		{qkFourConfig, set("x.weight_scale", f32(-1), 4), "row 1: scale of group 0 is -1"},
+		{qkMXConfig, set("x.weight_scale", []byte{255}, 3), "row 3: scale of group 0 is NaN (255)"},
+		{qkSixConfig, set("x.weight_scale", []byte{255}, 3), "row 3: scale of group 0 is NaN (255)"},
+		{qkFloatConfig, set("x.weight", []byte{0xff}, 33), "row 2, column 1 is NaN"},
 		{mlxConfig, set("x.scales", f32(math.Inf(1)), 4), "+Inf"},
 		{stackConfig, set("x.scales", f32(math.NaN()), 124), "row 15: scale of group 1 is NaN"},
 		{ossConfig, set("x_scales", []byte{255}, 9), "row 9: scale of group 0 is NaN (255)"},
@@ -494,7 +502,6 @@ func TestRefusedMethods(t *testing.T) {
 		`{"quantization_config":[]}`:                                                                               "an object is expected",
 		`{"quantization_config":{"quant_method":"metal","bits":3}}`:                                                "bits is 3",
 		`{"quantization_config":{"quant_method":"metal","group_size":0}}`:                                          "group_size 0",
-		`{"quantization_config":{"quant_method":"quark","export":{"pack_method":"reorder"}}}`:                      "AMD Quark",
 		`{"quantization_config":{"quant_method":"gemma","num_bits":4}}`:                                            "rounded to fixed ranges",
 		`{"quantization_config":{"quant_method":"fp_quant"}}`:                                                      "inputs are rotated",
 		`{"quantization_config":{"quant_method":"fouroversix"}}`:                                                   "not read",

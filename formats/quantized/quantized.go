@@ -1,8 +1,8 @@
 // Package quantized reads the quantized weights of published checkpoints: GPTQ, AutoRound, AWQ, compressed-tensors,
-// ModelOpt, HQQ, TorchAO, Optimum Quanto, MLX, MXFP4, NVFP4, FP8 and bitsandbytes. It finds the quantized modules and
-// returns their codes, zero points, scales and column order as stored, without dequantization or rounding. Weights that
-// are not integers times a scale become the floats that the packer's own dequantization makes of them, bit for bit;
-// other formats are rejected by name.
+// ModelOpt, Quark, HQQ, TorchAO, Optimum Quanto, MLX, MXFP4, NVFP4, FP8 and bitsandbytes. It finds the quantized
+// modules and returns their codes, zero points, scales and column order as stored, without dequantization or rounding.
+// Weights that are not integers times a scale become the floats that the packer's own dequantization makes of them, bit
+// for bit; other formats are rejected by name.
 //
 // Parse reads the declaration in config.json, Scheme.Layer checks the headers of a module's tensors, and Layer.Open
 // reads the codes; Scheme.Values finds the modules that become floats.

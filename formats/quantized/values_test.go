@@ -127,7 +127,8 @@ func TestOrderOfFloats(t *testing.T) {
 
 // TestPieces: bytes of weights are the same wherever reading begins and ends.
 func TestPieces(t *testing.T) {
-	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig, hqqConfig, aoFloatConfig, moSmoothConfig} {
+	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig, hqqConfig, aoFloatConfig,
+		moSmoothConfig, qkSixConfig} {
 		f := sound(config)
 		elements := []string{"x.weight", "x.W_q", "x._weight_qdata"}
 		for _, name := range elements {
@@ -163,17 +164,18 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestInteropValues: transformers, compressed-tensors, bitsandbytes, ModelOpt and HQQ make the same weights of the same
-// tensors, to the last bit.
+// TestInteropValues: transformers, compressed-tensors, bitsandbytes, ModelOpt, HQQ, TorchAO, Optimum Quanto and Quark
+// make the same weights of the same tensors, to the last bit.
 func TestInteropValues(t *testing.T) {
 	root := t.TempDir()
 	args := []string{root}
 	for _, x := range [][2]string{{"dequantize", "compressed_tensors"}, {"modelopt", "modelopt"}, {"hqq", "hqq"},
-		{"torchao", "torchao"}, {"quanto", "optimum/quanto"}} {
+		{"torchao", "torchao"}, {"quanto", "optimum/quanto"}, {"quark", "quark"}} {
 		file := interop.File(t, x[0], x[1]+"/__init__.py")
 		args = append(args, strings.TrimSuffix(file, x[1]+"/__init__.py"))
 	}
 	interop.Python(t, "transformers", "testdata/dequantize.py", args...)
+	interop.Python(t, "transformers", "testdata/amdquark.py", args...)
 	dirs, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
