@@ -46,14 +46,22 @@ func (f *compressed) layer(module string, look Lookup) (*Layer, error) {
 		return compressedMX.layer(p, t.note)
 	case "nvfp4-pack-quantized":
 		return compressedNV.layer(p, t.note)
+	case sixFormat: // values has it
+		return nil, nil
 	}
 	p.fail(pack.ErrCorrupt, "its tensors hold codes, but config.json says format %q, which has floats of 8 bits",
 		t.format)
 	return nil, p.err
 }
 
-// values describes a weight of 8-bit floats.
+// sixFormat is the format of MXFP6.
+const sixFormat = "mxfp6-pack-quantized"
+
+// values describes a weight of 8-bit or 6-bit floats.
 func (f *compressed) values(name string, look Lookup, _ Read) (*Values, error) {
+	if module, packed := strings.CutSuffix(name, ".weight_packed"); packed {
+		return f.sixes(&parts{module: module, look: look})
+	}
 	module, weight := strings.CutSuffix(name, ".weight")
 	if w, _ := look(name); !weight || w.DType != e4m3 {
 		return nil, nil
@@ -73,6 +81,15 @@ func (f *compressed) values(name string, look Lookup, _ Read) (*Values, error) {
 		of = safetensors.BF16
 	}
 	return e.values(p, name, of)
+}
+
+// sixes describes a weight of 6-bit floats, which compressed-tensors computes in BF16.
+func (f *compressed) sixes(p *parts) (*Values, error) {
+	if t := f.target(p); p.err != nil || t.format != sixFormat {
+		return nil, p.err
+	}
+	p.ignore(".input_scale", ".input_zero_point")
+	return p.six(&e2m3, ".weight_packed", ".weight_scale", safetensors.BF16)
 }
 
 // target finds the config group of a compressed module.

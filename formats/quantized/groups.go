@@ -63,6 +63,7 @@ var compressedForms = map[string]compressedForm{
 	"nvfp4-pack-quantized": {"float", 4, 4, nvBlock, []string{"", "tensor_group"}},
 	"float-quantized":      {"float", 8, 8, 0, []string{"tensor", "channel", "group", "block"}},
 	"mxfp8-quantized":      {"float", 8, 8, mxBlock, []string{"group"}},
+	sixFormat:              {"float", 6, 6, mxBlock, []string{"group"}},
 }
 
 func (k *keys) compressedGroup(format string) []target {
@@ -102,7 +103,7 @@ func (k *keys) compressedGroup(format string) []target {
 	if strategy != "group" {
 		t.group = 0
 	}
-	t.note = k.inputs(form.most == 8 && kind == "float")
+	t.note = k.inputs(form.most >= 6 && kind == "float")
 	var list []target
 	for _, name := range k.texts("targets") {
 		t.matches = k.target(name)

@@ -46,6 +46,9 @@ const (
 		`"modules_to_not_convert":["lm_head","y"]}}`
 	ctFloatConfig = `{"quantization_config":{"quant_method":"compressed-tensors","format":"float-quantized",` +
 		`"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"channel"}}}}}`
+	mx6Config = `{"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp6-pack-quantized",` +
+		`"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":6,"type":"float","strategy":"group",` +
+		`"group_size":32}}}}}`
 	mx8Config = `{"quantization_config":{"quant_method":"compressed-tensors","format":"mxfp8-quantized",` +
 		`"config_groups":{"g":{"targets":["Linear"],"weights":{"num_bits":8,"type":"float","strategy":"group",` +
 		`"group_size":32}}}}}`
@@ -164,6 +167,9 @@ func sound(config string) files {
 	case ctFloatConfig, fbConfig:
 		f.add("x.weight", "F8_E4M3", zero(128), 8, 16)
 		f.add("x.weight_scale", safetensors.F32, floats(8, 1, 1), 8, 1)
+	case mx6Config:
+		f.add("x.weight_packed", safetensors.U8, zero(192), 8, 24)
+		f.add("x.weight_scale", safetensors.U8, []byte{120, 121, 122, 123, 124, 125, 126, 127}, 8, 1)
 	case mx8Config:
 		f.add("x.weight", "F8_E4M3", zero(256), 8, 32)
 		f.add("x.weight_scale", safetensors.U8, zero(8), 8, 1)
@@ -195,8 +201,8 @@ func sound(config string) files {
 }
 
 // floatForms are formats of weights that become floats.
-var floatForms = []string{fp8Config, ctFloatConfig, mx8Config, nf4Config, doubleConfig, moEightConfig, moMixedConfig,
-	fbConfig, hqqConfig, aoFloatConfig, moRowConfig, moBlockConfig, moPowersConfig, moSmoothConfig,
+var floatForms = []string{fp8Config, ctFloatConfig, mx6Config, mx8Config, nf4Config, doubleConfig, moEightConfig,
+	moMixedConfig, fbConfig, hqqConfig, aoFloatConfig, moRowConfig, moBlockConfig, moPowersConfig, moSmoothConfig,
 	qkFloatConfig, qkBlockConfig, qkSixConfig}
 
 var formats = append([]string{gptqConfig, symConfig, autoConfig, awqConfig, ctConfig, w4a8Config, mxConfig, mlxConfig,
@@ -371,6 +377,7 @@ func TestBadValues(t *testing.T) {
 		{fp8Config, set("x.weight", []byte{0xff}, 33), "row 2, column 1 is NaN"},
 		{fp8Config, set("x.weight_scale_inv", f32(math.NaN()), 12), "scale 1 of the blocks from row 4 on is NaN"},
 		{ctFloatConfig, set("x.weight_scale", f32(math.Inf(1)), 4), "scale 0 of the blocks from row 1 on is +Inf"},
+		{mx6Config, set("x.weight_scale", []byte{255}, 7), "row 7: scale of group 0 is NaN (255)"},
 		{mx8Config, set("x.weight_scale", []byte{255}, 7), "blocks from row 7 on is NaN"},
 		{nf4Config, set("x.weight.absmax", f32(math.Inf(1)), 4), "magnitude of block 1 is +Inf"},
 		{nf4Config, set("x.weight.quant_map", f32(0.5), 0), "is not the table of its type"},

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,7 +119,7 @@ func TestNamesOfE4M3(t *testing.T) {
 
 // TestOrderOfFloats: an order of columns, which no format of floats is read with, is refused.
 func TestOrderOfFloats(t *testing.T) {
-	for _, config := range []string{mxConfig, nvConfig, mx8Config, ctFloatConfig} {
+	for _, config := range []string{mxConfig, nvConfig, mx6Config, mx8Config, ctFloatConfig} {
 		config = strings.Replace(config, `"type":"float"`, `"type":"float","actorder":"group"`, 1)
 		if _, err := quantized.Parse([]byte(config), nil); !wellSaid(err, "actorder") {
 			t.Errorf("%s: %v", config, err)
@@ -128,9 +130,9 @@ func TestOrderOfFloats(t *testing.T) {
 // TestPieces: bytes of weights are the same wherever reading begins and ends.
 func TestPieces(t *testing.T) {
 	for _, config := range []string{fp8Config, ctFloatConfig, nf4Config, doubleConfig, hqqConfig, aoFloatConfig,
-		moSmoothConfig, qkSixConfig} {
+		moSmoothConfig, qkSixConfig, mx6Config} {
 		f := sound(config)
-		elements := []string{"x.weight", "x.W_q", "x._weight_qdata"}
+		elements := []string{"x.weight", "x.W_q", "x._weight_qdata", "x.weight_packed"}
 		for _, name := range elements {
 			for i := range f[name].data {
 				f[name].data[i] = byte(i*37%113 + i%2<<7)
@@ -160,6 +162,27 @@ func TestPieces(t *testing.T) {
 		}
 		if err := v.ReadAt(make([]byte, 2), int64(len(whole))-1, f.read); err == nil {
 			t.Error("bytes after the end were read")
+		}
+	}
+}
+
+// TestEitherCodesOrFloats: weights that are codes are no floats too.
+func TestEitherCodesOrFloats(t *testing.T) {
+	for _, config := range formats {
+		f := sound(config)
+		s, err := quantized.Parse([]byte(config), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := slices.Sorted(maps.Keys(f))
+		floats, err := s.Values(names, f.lookup, f.read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes, err := s.Layers(names, f.lookup)
+		if isFloat := slices.Contains(floatForms, config); err != nil || (len(floats) > 0) != isFloat ||
+			len(codes) > 0 && isFloat {
+			t.Errorf("%s: %d matrices of floats, %d of codes, %v", config, len(floats), len(codes), err)
 		}
 	}
 }

@@ -98,6 +98,14 @@ eight("mxfp8", "mxfp8-quantized", {"strategy": "group", "group_size": 32, "scale
       [((96, 96), (96, 3))], (torch.uint8,))
 
 modules = {}
+by, scheme, config = compressed("mxfp6-pack-quantized", {"num_bits": 6, "type": "float", "strategy": "group", "group_size": 32, "scale_dtype": torch.uint8})
+for i, (rows, columns) in enumerate(((64, 96), (32, 160), (8, 32))):
+    state = {"weight_packed": torch.randint(0, 256, (rows, columns // 4 * 3), dtype=torch.uint8),
+             "weight_scale": torch.randint(0, 250, (rows, columns // 32), dtype=torch.uint8)}
+    modules[f"m{i}"] = state, by.decompress(state, scheme)["weight"]
+case("mxfp6", config, modules)
+
+modules = {}
 by, scheme, config = compressed("nvfp4-pack-quantized", {"num_bits": 4, "type": "float", "strategy": "tensor_group",
                                                          "group_size": 16, "scale_dtype": E4M3})
 for i in range(4):
