@@ -92,7 +92,8 @@ func (r *repack) contents(o RepackOptions) (*packed.Contents, error) {
 		if err != nil {
 			return nil, err
 		}
-		l, err := openLayout(o.Layout, o.Params, a, e.Name == packed.HeadName || e.Name == packed.ScreenName)
+		own := e.Quantizer == importCodes || e.Name == packed.HeadName || e.Name == packed.ScreenName
+		l, err := openLayout(o.Layout, o.Params, a, own)
 		if err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 		}

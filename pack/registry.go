@@ -44,8 +44,8 @@ type definition struct {
 // definitions is the list of all layouts, in the order in which people read about them. It is built once, as opening
 // many small tensors would otherwise spend its time here.
 var definitions = sync.OnceValue(func() []definition {
-	return slices.Concat(vnni4iLayouts(), vnni4pLayouts(), vnni4tLayouts(), vnni4Layouts(), blockedLayouts(), vecLUTLayouts(),
-		i2sLayouts(), tl1Layouts(), tl2Layouts(), w2a8Layouts(), tmacLayouts(), hfLayouts(), ggmlLayouts())
+	return slices.Concat(vnni4iLayouts(), vnni4pLayouts(), vnni4tLayouts(), vnni4Layouts(), blockedLayouts(),
+		vecLUTLayouts(), i2sLayouts(), tl1Layouts(), tl2Layouts(), w2a8Layouts(), tmacLayouts(), hfLayouts(), ggmlLayouts())
 })
 
 // Layouts lists all layouts.

@@ -4,8 +4,8 @@ import "encoding/binary"
 
 // VNNI4 planes, our own: digits of 3, 5 and 6 bits in panels of 32 rows, none of which crosses a byte. A digit is cut
 // into a lower part of two or four bits and an upper one of one or two. For each group of four columns a panel holds
-// the words of the lower parts, in the order of vnni4i for so many bits, and then those of the upper parts, in the order
-// of vnni4i for theirs: a stretch of 16 bytes per bit of a digit.
+// the words of the lower parts, in the order of vnni4i for so many bits, and then those of the upper parts, in the
+// order of vnni4i for theirs: a stretch of 16 bytes per bit of a digit.
 //
 // Both parts of four columns are next to each other, so that a kernel reads one stream of memory. It brings the upper
 // parts to the place of the lower ones by one shift per lane, as the fields of both have their rows in the same order,

@@ -50,8 +50,8 @@ func TestSourceBlocks(t *testing.T) {
 	}
 }
 
-// TestBlocksOfAnotherAlphabet: codes of a type with minima that count from the lowest int8, as files have them that were
-// packed before there were narrower alphabets, are those of the type.
+// TestBlocksOfAnotherAlphabet: codes of a type with minima that count from the lowest int8, as files have them that
+// were packed before there were narrower alphabets, are those of the type.
 func TestBlocksOfAnotherAlphabet(t *testing.T) {
 	const q = 9
 	r := &blockRows{

@@ -8,7 +8,8 @@ import (
 
 // Digits in two planes (layout vnni4p): for each group of four columns the words of the lower parts of the digits of 32
 // rows, then those of the upper parts. A plane of w bits has 4·w lanes; a lane holds rows 4·w apart in its fields. So a
-// register of the lower plane and one of the upper plane, repeated and shifted lane by lane, hold digits of the same rows.
+// register of the lower plane and one of the upper plane, repeated and shifted lane by lane, hold digits of the same
+// rows.
 
 // digitPlanes are the numbers of bits of both parts of a digit.
 type digitPlanes struct{ low, high int }
@@ -121,8 +122,8 @@ func openPlanes256(f *file) {
 
 // declareOpen declares such a function.
 func declareOpen(f *file, p digitPlanes, name string) {
-	f.declare(name, "makes int8 in the order of vnni4 of "+p.what()+", four columns of 32 rows at a time, at least once.",
-		"dst, src *byte, fours int", 3)
+	what := "makes int8 in the order of vnni4 of " + p.what() + ", four columns of 32 rows at a time, at least once."
+	f.declare(name, what, "dst, src *byte, fours int", 3)
 }
 
 // displaced is a memory operand some bytes after another one.

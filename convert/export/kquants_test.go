@@ -27,8 +27,8 @@ func wideFile(t *testing.T) string {
 var halfPlaces = map[gguf.Type]struct {
 	columns int64
 	at      []int
-}{gguf.Q5_0: {32, []int{0}}, gguf.Q5_1: {32, []int{0, 2}}, gguf.Q2_K: {256, []int{80, 82}}, gguf.Q3_K: {256, []int{108}},
-	gguf.Q4_K: {256, []int{0, 2}}, gguf.Q5_K: {256, []int{0, 2}}, gguf.Q6_K: {256, []int{208}},
+}{gguf.Q5_0: {32, []int{0}}, gguf.Q8_0: {32, []int{0}}, gguf.Q5_1: {32, []int{0, 2}}, gguf.Q2_K: {256, []int{80, 82}},
+	gguf.Q3_K: {256, []int{108}}, gguf.Q4_K: {256, []int{0, 2}}, gguf.Q5_K: {256, []int{0, 2}}, gguf.Q6_K: {256, []int{208}},
 	gguf.IQ4_NL: {32, []int{0}}, gguf.IQ4_XS: {256, []int{0}}}
 
 // randomBlocks are blocks of random bytes but for the float16 numbers, which are small and of both signs. With nonzero,
@@ -57,8 +57,8 @@ func randomBlocks(r *rand.Rand, kind gguf.Type, s pack.Shape, nonzero bool) (out
 	return out
 }
 
-// TestKQuants: codes, scales and minima of K-quants, of Q5_0, Q5_1, IQ4_NL and IQ4_XS are those of the GGUF, whose values the
-// weights equal; the model passes every level; and an export reproduces the bytes.
+// TestKQuants: codes, scales and minima of K-quants, of Q5_0, Q5_1, IQ4_NL and IQ4_XS are those of the GGUF, whose
+// values the weights equal; the model passes every level; and an export reproduces the bytes.
 func TestKQuants(t *testing.T) {
 	float, r := wideFile(t), seed.Rand(t)
 	for kind, want := range map[gguf.Type]struct {
@@ -113,6 +113,26 @@ func TestKQuants(t *testing.T) {
 				sameBytes(t, again, data)
 			}
 			same(t, source, packedOf(t, again, packed.Recipe{}))
+		}
+	}
+}
+
+// TestRepackedBlocks: where a layout does not hold the codes of blocks, a file that is repacked has the layouts of one
+// that is converted.
+func TestRepackedBlocks(t *testing.T) {
+	float, r := wideFile(t), seed.Rand(t)
+	for _, kind := range []gguf.Type{gguf.Q8_0, gguf.Q6_K, gguf.IQ4_NL} {
+		path, _ := inBlocks(t, float, kind, func(_ []float32, s pack.Shape) []byte {
+			return randomBlocks(r, kind, s, true)
+		})
+		for _, layout := range []string{"vnni4i-64", "vnni4"} {
+			again := filepath.Join(t.TempDir(), "again")
+			_, err := convert.Repack(t.Context(), packedOf(t, path, packed.Recipe{}), again,
+				convert.RepackOptions{Layout: layout})
+			if err != nil {
+				t.Fatalf("%s, %s: %v", kind, layout, err)
+			}
+			same(t, again, packedOf(t, path, packed.Recipe{Layout: layout}))
 		}
 	}
 }

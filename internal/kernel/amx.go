@@ -167,9 +167,9 @@ func (p *tilePart) lookUp(values []int8) {
 	}
 }
 
-// planeTiles are the parts of panels of digits in two planes: for the upper plane, and last for the lower one, the shifts
-// of the 64-bit lanes that it fills repeatedly, by its width more in each repetition. Between them are the mask of the
-// lower part of a byte, or of both in it, the bits of a digit, and the digit of weight zero.
+// planeTiles are the parts of panels of digits in two planes: for the upper plane, and last for the lower one, the
+// shifts of the 64-bit lanes that it fills repeatedly, by its width more in each repetition. Between them are the
+// mask of the lower part of a byte, or of both in it, the bits of a digit, and the digit of weight zero.
 func planeTiles(alphabet string) []tilePart {
 	width := planeWidths[alphabet]
 	p := tilePart{second: 16}

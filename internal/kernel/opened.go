@@ -9,8 +9,8 @@ import (
 // Digits in two planes (layout vnni4p) that become int8 before many tokens are multiplied by them: every tile of tokens
 // joins the parts of digits once more, while int8 takes one instruction or none. Sums are the same numbers.
 
-// openedTokensAVX512 is the minimum number of tokens: from the fourth tile of six on, what is saved outweighs two stores
-// and two loads.
+// openedTokensAVX512 is the minimum number of tokens: from the fourth tile of six on, what is saved outweighs two
+// stores and two loads.
 const openedTokensAVX512 = 24
 
 // planeWidths are the numbers of bits of the parts of digits.

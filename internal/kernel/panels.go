@@ -182,7 +182,8 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int, cached bool) {
 		if p.groupwise {
 			t.Tokens, shared = &tokens[g*c.x.N+t0], p.w.unitsFrom(p0, lo, c.scaled)
 		}
-		b := buffers{p.packed[(p0-p.first)*p.panel+lo/p.columns*p.bytes:], c.y[c.at(t0, g, groups, p0*p.w.rows):], shared}
+		weights := p.packed[(p0-p.first)*p.panel+lo/p.columns*p.bytes:]
+		b := buffers{weights, c.y[c.at(t0, g, groups, p0*p.w.rows):], shared}
 		if rows >= p.w.rows {
 			p.run(t, t1-t0, hi-lo, b, cached)
 		} else {

@@ -1,0 +1,43 @@
+package device
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/seed"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestStoredPlanes: codes of 3, 5 and 6 bits reach a device as int8, in the order that its kernels read.
+func TestStoredPlanes(t *testing.T) {
+	r := seed.Rand(t)
+	packedIn := func(s pack.Spec, m *pack.Matrix) (pack.Layout, []byte) {
+		l, err := pack.Open(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := l.PackedSize(m.Shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := make([]byte, size)
+		if err := l.Pack(data, m); err != nil {
+			t.Fatal(err)
+		}
+		return l, data
+	}
+	for _, a := range []pack.Alphabet{pack.Int3, pack.Int5, pack.Int6} {
+		for _, s := range []pack.Shape{{M: 33, K: 70}, {M: 64, K: 128}, {M: 100, K: 9}} {
+			m := pack.NewMatrix(s, a)
+			for i := range m.Codes {
+				m.Codes[i] = a.Values[r.IntN(len(a.Values))]
+			}
+			l, data := packedIn(pack.Spec{Name: "vnni4p", Alphabet: a.Name}, m)
+			_, want := packedIn(pack.Spec{Name: "vnni4-64", Alphabet: pack.Int8.Name}, m)
+			got, err := (&CodeMatrix{Layout: l, Shape: s, Data: data}).stored()
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s, %v: %d bytes, %d expected, %v", a.Name, s, len(got), len(want), err)
+			}
+		}
+	}
+}
