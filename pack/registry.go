@@ -45,7 +45,8 @@ type definition struct {
 // many small tensors would otherwise spend its time here.
 var definitions = sync.OnceValue(func() []definition {
 	return slices.Concat(vnni4iLayouts(), vnni4pLayouts(), vnni4tLayouts(), vnni4Layouts(), blockedLayouts(),
-		vecLUTLayouts(), i2sLayouts(), tl1Layouts(), tl2Layouts(), w2a8Layouts(), tmacLayouts(), hfLayouts(), ggmlLayouts())
+		vecLUTLayouts(), i2sLayouts(), tl1Layouts(), tl2Layouts(), w2a8Layouts(), tmacLayouts(), hfLayouts(),
+		ggmlLayouts())
 })
 
 // Layouts lists all layouts.

@@ -27,9 +27,10 @@ func wideFile(t *testing.T) string {
 var halfPlaces = map[gguf.Type]struct {
 	columns int64
 	at      []int
-}{gguf.Q5_0: {32, []int{0}}, gguf.Q8_0: {32, []int{0}}, gguf.Q5_1: {32, []int{0, 2}}, gguf.Q2_K: {256, []int{80, 82}},
-	gguf.Q3_K: {256, []int{108}}, gguf.Q4_K: {256, []int{0, 2}}, gguf.Q5_K: {256, []int{0, 2}}, gguf.Q6_K: {256, []int{208}},
-	gguf.IQ4_NL: {32, []int{0}}, gguf.IQ4_XS: {256, []int{0}}}
+}{gguf.Q5_0: {32, []int{0}}, gguf.Q8_0: {32, []int{0}}, gguf.Q5_1: {32, []int{0, 2}},
+	gguf.Q2_K: {256, []int{80, 82}}, gguf.Q3_K: {256, []int{108}}, gguf.Q4_K: {256, []int{0, 2}},
+	gguf.Q5_K: {256, []int{0, 2}}, gguf.Q6_K: {256, []int{208}}, gguf.IQ4_NL: {32, []int{0}},
+	gguf.IQ4_XS: {256, []int{0}}}
 
 // randomBlocks are blocks of random bytes but for the float16 numbers, which are small and of both signs. With nonzero,
 // no scale is 0: codes of a scale of 0 are not kept, but those of iq4nl.
