@@ -28,8 +28,8 @@ limit of multiplication.
 A second table has the parts of layers that are no matrices (attention over the KV cache, latent attention, gated delta
 rule, SSD, short convolution), each as the runtime computes it between two linear layers, with the shapes of a published
 model, random inputs, and nothing in a cache but these. The last token is compared with the definition, bit for bit.
-They are float32, and so is their limit of multiplication. They are measured where no flag chooses matrices, and with
---part alone.
+They are float32, and so is their limit of multiplication. They are measured where no flag chooses matrices. With --part
+those parts are measured, and matrices only of a --layout.
 
 ` + benchMethod + `
 
@@ -69,11 +69,16 @@ func runBenchKernels(c *cli.Context) error {
 	if o.Threads, err = intList(c, "threads"); err != nil {
 		return err
 	}
-	matrices := slices.ContainsFunc([]string{"layout", "isa", "shape", "group", "tokens"}, c.IsSet)
-	if len(o.Parts) == 0 && !matrices {
-		o.Parts, matrices = bench.PartNames(), true
-	}
-	if matrices {
+	ofMatrices := slices.DeleteFunc([]string{"isa", "shape", "group", "tokens"},
+		func(name string) bool { return !c.IsSet(name) })
+	layouts := c.IsSet("layout")
+	switch {
+	case len(o.Parts) > 0 && len(ofMatrices) > 0 && !layouts:
+		return usagef("--%s chooses matrices, and --part none: name a --layout as well, or leave it out", ofMatrices[0])
+	case len(o.Parts) == 0 && len(ofMatrices) == 0 && !layouts:
+		o.Parts = bench.PartNames()
+		fallthrough
+	case len(o.Parts) == 0 || layouts:
 		if err := chooseMatrices(c, &o); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -72,10 +73,18 @@ func newLayer(v packed.View, all *model.Description, i int, o Options,
 	}
 	e := &Engine{desc: &d, opt: o, group: activationGroup(v)}
 	l := &loader{Engine: e, view: v}
-	if e.weights.blocks = []block{bind(l, &d.Blocks[0])}; l.err != nil {
-		return nil, l.err
+	err := mmap.Guard(func() error {
+		e.weights.blocks = []block{bind(l, &d.Blocks[0])}
+		return l.err
+	})
+	if err != nil {
+		e.Close()
+		return nil, err
 	}
-	return e, e.start()
+	if err := e.start(); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // NewSequence opens a sequence, one of up to Options.Sequences.
@@ -102,7 +111,8 @@ func (l *AttentionLayer) Append(batch []AttentionRows) error {
 		r.Seq.n.Add(int64(n))
 		r.Seq.done = r.Seq.Len()
 		r.Seq.letGo(0, e.kept(r.Seq.done))
-		out = out[copy(r.Out, out[:n*l.outputs()]):]
+		copy(r.Out, out[:n*l.outputs()])
+		out = out[n*l.outputs():]
 	}
 	return nil
 }

@@ -70,13 +70,13 @@ func (l *RecurrentLayer) Append(in, out []float32) error {
 	if err := l.load(in); err != nil {
 		return err
 	}
+	n, width := len(e.pass.tokens), l.outputs()
+	if len(out) != n*width { // before the state changes
+		return fmt.Errorf("%w: room for %d outputs of %d tokens, which have %d each", pack.ErrLimit, len(out), n, width)
+	}
 	mixed, stride, err := l.compute()
 	if err != nil {
 		return err
-	}
-	n, width := len(e.pass.tokens), l.outputs()
-	if len(out) != n*width {
-		return fmt.Errorf("%w: room for %d outputs of %d tokens, which have %d each", pack.ErrLimit, len(out), n, width)
 	}
 	for t := range n {
 		copy(out[t*width:][:width], mixed[t*stride:])

@@ -80,6 +80,9 @@ func TestRecurrentLayers(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := make([]float32, len(want))
+			if err := l.Append(rows, got[1:]); !errors.Is(err, pack.ErrLimit) { // the state stays what it was
+				t.Errorf("%s: room for too few outputs: %v", kind, err)
+			}
 			for at := 0; at < n; at += chunk {
 				end := min(at+chunk, n)
 				if err := l.Append(rows[at*width:end*width], got[at*len(want)/n:end*len(want)/n]); err != nil {
@@ -88,9 +91,6 @@ func TestRecurrentLayers(t *testing.T) {
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%s, %d tokens at once: other outputs than the reference", kind, chunk)
-			}
-			if err := l.Append(rows, got[1:]); !errors.Is(err, pack.ErrLimit) {
-				t.Errorf("%s: room for too few outputs: %v", kind, err)
 			}
 			if err := l.Load(append(rows, rows...)); !errors.Is(err, pack.ErrLimit) {
 				t.Errorf("%s: more tokens than a batch: %v", kind, err)
@@ -159,6 +159,37 @@ func TestLatentAttentionLayers(t *testing.T) {
 			}
 			appendsEqual(t, l, rows, want, n, chunk)
 			l.Close()
+		}
+	})
+}
+
+// TestAttentionLayerOuts: each rows with an Out receive their own attention, whatever others have none.
+func TestAttentionLayerOuts(t *testing.T) {
+	layersOf(t, []string{"latent"}, func(_ string, v *view, d *model.Description, layer int) {
+		const n = 3
+		rows := inputRows(rand.New(rand.NewPCG(10, uint64(layer))), 3*n, d.Heads*(d.Latent.Nope+d.Rope.Dim)+d.HeadDim)
+		third := rows[2*len(rows)/3:]
+		ref, err := reference.NewLayer(v, d, layer, string(CacheF32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := wantedOf(t, ref, third, n)
+		l, err := newAttentionLayer(v, d, layer, Options{Threads: 2, Batch: 3 * n, Context: n, Sequences: 3, Page: 32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		var batch []AttentionRows
+		for in := range slices.Chunk(rows, len(third)) {
+			seq, err := l.NewSequence()
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch = append(batch, AttentionRows{Seq: seq, In: in})
+		}
+		batch[0].Out, batch[2].Out = make([]float32, len(want)), make([]float32, len(want))
+		if err := l.Append(batch); err != nil || !slices.Equal(batch[2].Out, want) {
+			t.Errorf("other attention than the reference: %v", err)
 		}
 	})
 }

@@ -2,10 +2,12 @@ package reference
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // Layer is what one layer computes between its linear layers, with a sequence of its own: attention (steps 2 and 3 of
@@ -47,13 +49,16 @@ func NewLayer(v packed.View, d *model.Description, layer int, cache string) (*La
 
 // NewRecurrentLayer makes that of a recurrent layer, which may have attention beside it.
 func NewRecurrentLayer(v packed.View, d *model.Description, layer int) (*Layer, error) {
-	x := *d.Blocks[layer].Mixer
-	if err := checkMixer(d, &x); err != nil {
+	x := d.Blocks[layer].Mixer
+	if x == nil {
+		return nil, fmt.Errorf("%w: layer %d is not recurrent", pack.ErrUnsupported, layer)
+	}
+	if err := checkMixer(d, x); err != nil {
 		return nil, err
 	}
 	m := &Model{d: d, blocks: make([]block, 1)}
 	var err error
-	if m.blocks[0].mixer, err = openPositions(v, d, &x); err != nil {
+	if m.blocks[0].mixer, err = openPositions(v, d, x); err != nil {
 		return nil, err
 	}
 	if s := m.blocks[0].mixer.ssd; s != nil {

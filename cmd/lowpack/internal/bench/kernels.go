@@ -58,6 +58,9 @@ type KernelRow struct {
 	Figures
 }
 
+// matrices reports whether matrices are measured.
+func (o *KernelOptions) matrices() bool { return len(o.Shapes) > 0 && len(o.Tokens) > 0 }
+
 // check refuses invalid options.
 func (o *KernelOptions) check() error {
 	if err := o.Meter.Check(); err != nil {
@@ -76,8 +79,7 @@ func (o *KernelOptions) check() error {
 			return err
 		}
 	}
-	matrices := len(o.Shapes) > 0 && len(o.Tokens) > 0
-	if !matrices && len(o.Parts) == 0 || len(o.Threads) == 0 {
+	if !o.matrices() && len(o.Parts) == 0 || len(o.Threads) == 0 {
 		return fmt.Errorf("%w: without a shape and a number of tokens, or a part, and a number of threads nothing is "+
 			"measured", pack.ErrUnsupported)
 	}
@@ -105,7 +107,7 @@ func runKernels(ctx context.Context, o KernelOptions, bind binder) (*KernelRepor
 	}
 	var cases []*kernelCase
 	var err error
-	if len(o.Shapes) > 0 {
+	if o.matrices() {
 		if cases, err = o.cases(); err != nil {
 			return nil, err
 		}
@@ -239,7 +241,8 @@ type product interface {
 }
 
 func newKernelRun(o *KernelOptions, bind binder) *kernelRun {
-	r := &kernelRun{KernelOptions: o, KernelReport: KernelReport{Schema: KernelsSchema, Host: host()}, bind: bind}
+	r := &kernelRun{KernelOptions: o, bind: bind, KernelReport: KernelReport{Schema: KernelsSchema, Host: host(),
+		Rows: []KernelRow{}, Parts: []PartRow{}, Choices: []Choice{}, Measured: []kernel.Measurement{}}}
 	threads := threadCounts(o.Threads)
 	memory := o.newMemory(slices.Max(threads))
 	for _, n := range threads {
