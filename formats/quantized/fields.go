@@ -288,10 +288,10 @@ var tables = map[string]table{
 	// AMD Quark: QConfig, the layers and tensors in it, and how they were written.
 	"quark": {
 		{"quant_method global_quant_config layer_type_quant_config layer_quant_config exclude algo_config " +
-			"kv_cache_quant_config export", read, ""},
+			"kv_cache_quant_config export quant_mode", read, ""},
 		{"softmax_quant_spec", told, activations},
 		{"kv_cache_post_rope kv_cache_group", inert, cached},
-		{"quant_mode min_kv_scale shared_scale_groups sync_moe_expert_input_amax", inert, calibrated},
+		{"min_kv_scale shared_scale_groups sync_moe_expert_input_amax", inert, calibrated},
 		{"quant_flow gpu_resident_blocks log_severity_level", inert, "where the packer computed"},
 		{"keep_prequantized_layers", inert, tensorsTell},
 		{"version", inert, provenance},
@@ -308,6 +308,12 @@ var tables = map[string]table{
 		{"mx_element_dtype", neutral, "elements and scales are in one tensor"},
 		{"is_scale_quant", neutral, "scales are quantized themselves"},
 		{"round_method scale_type scale_calculation_mode observer_cls qat_spec enable_buffer_reuse max_input_numel",
+			inert, calibrated},
+	},
+	"quark_algorithm": {
+		{"name", read, ""},
+		{"alpha beta batch_size block_size compute_scale_loss damp_percent desc_act enable_minmax_tuning " +
+			"inside_layer_modules iters lr minmax_lr model_decoder_layers scale_clamp_min scaling_layers static_groups",
 			inert, calibrated},
 	},
 	"quark_inputs": {

@@ -115,6 +115,8 @@ var sources = []struct{ tool, file, kind, what string }{
 	{"quark", "quark/torch/quantization/config/config.py", "quark_tensor", "QTensorConfig"},
 	{"quark", "quark/torch/quantization/config/config.py", "quark_inputs", "QTensorConfig"},
 	{"quark", "quark/torch/export/config/config.py", "quark_export", "JsonExporterConfig"},
+	{"quark", "quark/torch/quantization/config/config.py", "quark_algorithm", "AutoRoundConfig AutoSmoothQuantConfig " +
+		"AWQConfig GPTAQConfig GPTQConfig QronosConfig SmoothQuantConfig"},
 	{"modelopt", "modelopt/torch/export/convert_hf_config.py", "modelopt",
 		"[new_config] [original_quantization_details]"},
 	{"modelopt", "modelopt/torch/export/convert_hf_config.py", "modelopt_groups",

@@ -215,7 +215,7 @@ func (s *Scheme) Layers(names []string, look Lookup) (map[string]*Layer, error) 
 	return out, nil
 }
 
-// alphabet returns the narrowest alphabet with all signed codes of that many bits.
+// alphabet returns the narrowest alphabet of 2, 4 or 8 bits with all signed codes of that many bits.
 func alphabet(bits int) pack.Alphabet {
 	switch {
 	case bits <= 2:

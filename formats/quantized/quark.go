@@ -15,12 +15,13 @@ type quark struct {
 	file    string
 	all     quarkWeight // of linear layers that nothing else names
 	named   []quarkNamed
+	caches  []quarkNamed      // declarations for KV caches, which have weights too
 	floats  []glob            // modules that are not quantized
 	of      safetensors.DType // of weights that become floats
 	outputs bool              // scales of outputs, as of keys and values, are declared
 }
 
-// quarkNamed is what is declared of modules that a pattern matches; the first pattern counts.
+// quarkNamed is what is declared of modules that a pattern matches.
 type quarkNamed struct {
 	names  glob
 	weight quarkWeight
@@ -36,10 +37,19 @@ type quarkWeight struct {
 	note          string
 }
 
+// same reports whether both declare the same weights.
+func (w quarkWeight) same(x quarkWeight) bool {
+	x.note = w.note
+	return w == x
+}
+
 // quark reads QConfig.
 func (k *keys) quark() *Scheme {
 	k.follow("quark")
 	f := &quark{file: k.file, of: k.weightType(), outputs: !absent(k.v.Get("kv_cache_quant_config"))}
+	if mode := k.text("quant_mode", "eager_mode"); mode != "eager_mode" && mode != "fx_graph_mode" {
+		k.fail(pack.ErrUnsupported, "quant_mode %q; supported are eager_mode and fx_graph_mode", mode)
+	}
 	k.quarkAlgorithms()
 	reorder := k.quarkExport()
 	read := func(s *keys) quarkWeight {
@@ -60,12 +70,16 @@ func (k *keys) quark() *Scheme {
 			f.all = w
 		}
 	})
-	k.each("layer_quant_config", "quark_layer", func(pattern string, s *keys) {
-		if len(pattern) > maxPattern {
-			s.fail(pack.ErrUnsupported, "a pattern of %d bytes; at most %d are supported", len(pattern), maxPattern)
-		}
-		f.named = append(f.named, quarkNamed{parseGlob(pattern), read(s)})
-	})
+	declared := func(name string) (list []quarkNamed) {
+		k.each(name, "quark_layer", func(pattern string, s *keys) {
+			if len(pattern) > maxPattern {
+				s.fail(pack.ErrUnsupported, "a pattern of %d bytes; at most %d are supported", len(pattern), maxPattern)
+			}
+			list = append(list, quarkNamed{parseGlob(pattern), read(s)})
+		})
+		return list
+	}
+	f.named, f.caches = declared("layer_quant_config"), declared("kv_cache_quant_config")
 	if k.v.Get("exclude") != nil {
 		f.floats = k.globs("exclude")
 	}
@@ -91,6 +105,7 @@ func (k *keys) quarkAlgorithms() {
 			return
 		}
 		s := &keys{file: k.file + ": algo_config", v: &list[i]}
+		s.follow("quark_algorithm")
 		name := s.text("name", "")
 		if !slices.Contains(quarkAlgorithms, name) {
 			s.fail(pack.ErrUnsupported, "algorithm %q; supported are %s: convert the original checkpoint", name,
@@ -100,9 +115,9 @@ func (k *keys) quarkAlgorithms() {
 	}
 }
 
-// quarkAlgorithms choose codes, or scale the inputs of a layer in the weights of the one before it. Rotations multiply
-// inputs.
-var quarkAlgorithms = []string{"awq", "autosmoothquant", "gptaq", "gptq", "qronos", "smooth"}
+// quarkAlgorithms choose codes, or scale the inputs of a layer in the weights of the one before it; scales of activations
+// are tensors that no architecture has. Rotations multiply inputs.
+var quarkAlgorithms = []string{"autoround", "autosmoothquant", "awq", "gptaq", "gptq", "qronos", "smooth"}
 
 // quarkExport reads how codes are stored, and reports whether they are reordered.
 func (k *keys) quarkExport() (reorder bool) {
@@ -126,7 +141,7 @@ func (k *keys) quarkExport() (reorder bool) {
 // quarkLayer reads what is declared of a layer.
 func (k *keys) quarkLayer() (w quarkWeight) {
 	v := k.v.Get("weight")
-	if absent(v) {
+	if v == nil || v.Kind == jsonread.Null {
 		return w
 	}
 	if v.Kind == jsonread.Array {
@@ -180,7 +195,8 @@ func (k *keys) quarkWeight() quarkWeight {
 	k.agree("ch_axis", "axis")
 	w := quarkWeight{dtype: k.text("dtype", ""), scheme: k.text("qscheme", ""), symmetric: k.flag("symmetric", true)}
 	form, known := quarkForms[w.dtype]
-	powers := k.text("scale_format", "") == "e8m0"
+	format := k.text("scale_format", "float32")
+	powers := format == "e8m0"
 	switch {
 	case !known:
 		k.fail(pack.ErrUnsupported, "dtype %q; supported are %s: convert the original checkpoint", w.dtype,
@@ -188,7 +204,7 @@ func (k *keys) quarkWeight() quarkWeight {
 	case !slices.Contains(form.schemes, w.scheme):
 		k.fail(pack.ErrUnsupported, "qscheme %q of dtype %s; supported are %s: convert the original checkpoint",
 			w.scheme, w.dtype, strings.Join(form.schemes, ", "))
-	case powers != form.powers:
+	case powers != form.powers || !powers && format != "float32":
 		k.fail(pack.ErrUnsupported, "scale_format is %s for dtype %s; convert the original checkpoint",
 			show(k.v.Get("scale_format")), w.dtype)
 	case w.scheme == "per_channel" && k.integer(k.first("ch_axis", "axis"), 0) != 0:
@@ -216,17 +232,36 @@ func (k *keys) quarkGroup(form quarkForm) int {
 	return group
 }
 
-// of returns what is declared of a module; the zero value if it is not quantized.
-func (f *quark) weightOf(module string) quarkWeight {
-	if slices.ContainsFunc(f.floats, func(g glob) bool { return g.match(module) }) {
-		return quarkWeight{}
+// weightOf returns what is declared of a module; the zero value if it is not quantized. Quark sorts patterns when it
+// writes them, takes an exact name before others, and a declaration for the KV cache before all: so config.json does not
+// say which of several counted, and they must agree.
+func (f *quark) weightOf(p *parts) (w quarkWeight) {
+	w, named := f.all, f.named
+	if slices.ContainsFunc(f.floats, func(g glob) bool { return g.match(p.module) }) {
+		w, named = quarkWeight{}, nil
 	}
-	for _, n := range f.named {
-		if n.names.match(module) {
-			return n.weight
+	matched := false
+	differs := func(x quarkWeight) {
+		if !w.same(x) {
+			p.fail(pack.ErrUnsupported, "%s declares several weights of it, of dtype %q and %q, and does not say which "+
+				"was stored; convert the original checkpoint", f.file, w.dtype, x.dtype)
 		}
 	}
-	return f.all
+	for _, n := range named {
+		switch {
+		case !n.names.match(p.module):
+		case !matched:
+			w, matched = n.weight, true
+		default:
+			differs(n.weight)
+		}
+	}
+	for _, n := range f.caches {
+		if n.weight.dtype != "" && n.names.match(p.module) {
+			differs(n.weight)
+		}
+	}
+	return w
 }
 
 // outputScale tells whether a tensor is a declared scale of outputs.

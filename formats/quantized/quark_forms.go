@@ -62,7 +62,9 @@ func (f *quark) found(p *parts) (w quarkWeight, form quarkForm, ok bool) {
 	if !there {
 		return w, form, false
 	}
-	w = f.weightOf(p.module)
+	if !slices.Contains(floatTypes, t.DType) {
+		w = f.weightOf(p)
+	}
 	form = quarkForms[w.dtype]
 	switch {
 	case slices.Contains(floatTypes, t.DType):

@@ -28,6 +28,9 @@ const (
 		`"scale_format":"e8m0"` + qkTail
 )
 
+// qkOther declares int8 for a layer.
+const qkOther = `{"weight":{"dtype":"int8","qscheme":"per_channel","ch_axis":0,"symmetric":true}}`
+
 // quark adds a weight of 8 rows and 16 columns, or 32 with powers of two as scales.
 func (f files) quark(config string) {
 	zero := func(n int) []byte { return make([]byte, n) }
@@ -121,6 +124,20 @@ func TestQuarkRefused(t *testing.T) {
 		{qkFloatConfig, `"layer_type_quant_config":{}`, `"layer_type_quant_config":{"Linear":{"weight":null}}`, keep,
 			"declares it as not quantized"},
 		{qkFloatConfig, `"layer_type_quant_config":{}`, `"layer_type_quant_config":{"Conv2d":{"weight":null}}`, keep, ""},
+		{qkFloatConfig, `"layer_quant_config":{}`, `"layer_quant_config":{"*":` + qkOther + `,"x":` + qkOther + `}`, keep,
+			"dtype int8"},
+		{qkFloatConfig, `"layer_quant_config":{}`, `"layer_quant_config":{"*":{"weight":null},"x":` + qkOther + `}`,
+			keep, "declares several weights of it"},
+		{qkFloatConfig, `"exclude"`, `"kv_cache_quant_config":{"x":` + qkOther + `},"exclude"`, keep,
+			`several weights of it, of dtype "fp8_e4m3" and "int8"`},
+		{qkEightConfig, `"exclude"`, `"kv_cache_quant_config":{"x":` + qkOther + `},"exclude"`, keep, ""},
+		{qkFloatConfig, `"exclude"`, `"kv_cache_quant_config":{"x":{"warp_drive":1}},"exclude"`, keep,
+			`"warp_drive" is an unknown key`},
+		{qkFloatConfig, `"algo_config":null`, `"algo_config":[{"name":"awq","warp_drive":1}]`, keep,
+			`"warp_drive" is an unknown key`},
+		{qkFloatConfig, `"eager_mode"`, `"warp_mode"`, keep, `quant_mode "warp_mode"`},
+		{qkFloatConfig, `"ch_axis":0`, `"scale_format":"e5m3"`, keep, "scale_format is"},
+		{qkFloatConfig, `"layer_quant_config":{}`, `"layer_quant_config":{"x":{"weight":{}}}`, keep, `dtype ""`},
 		{qkBlockConfig, "", "", keep, ""},
 		{qkBlockConfig, "[4,8]", "[3,8]", func(f files) {
 			f.add("x.weight_scale", safetensors.F32, floats(6, 1, 1), 3, 2)

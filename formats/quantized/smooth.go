@@ -96,7 +96,11 @@ func (l *Layer) window(first, n int, read Read) (*Layer, Read) {
 	w, starts := *l, map[string]int64{}
 	w.Rows, w.from, w.original = n, l.from+first, nil
 	for _, t := range l.original {
-		if d := append(t.Shape, 0)[0]; d == l.Rows || d*l.Panel.Rows == l.Rows {
+		d := 0
+		if len(t.Shape) > 0 {
+			d = t.Shape[0]
+		}
+		if d == l.Rows || d*l.Panel.Rows == l.Rows {
 			starts[t.Name] = t.bytes() / int64(l.Rows) * int64(first)
 			t.Shape = append([]int{d * n / l.Rows}, t.Shape[1:]...)
 		}

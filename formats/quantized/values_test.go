@@ -187,9 +187,15 @@ func TestEitherCodesOrFloats(t *testing.T) {
 	}
 }
 
-// TestInteropValues: transformers, compressed-tensors, bitsandbytes, ModelOpt, HQQ, TorchAO, Optimum Quanto and Quark
-// make the same weights of the same tensors, to the last bit.
-func TestInteropValues(t *testing.T) {
+// TestInteropValues: transformers, compressed-tensors, bitsandbytes, ModelOpt, HQQ, TorchAO and Optimum Quanto make the
+// same weights of the same tensors, to the last bit.
+func TestInteropValues(t *testing.T) { valuesOf(t, "dequantize.py", 500) }
+
+// TestInteropQuark: so does Quark.
+func TestInteropQuark(t *testing.T) { valuesOf(t, "amdquark.py", 100) }
+
+// valuesOf compares the weights of all checkpoints that a program makes, at least so many.
+func valuesOf(t *testing.T, program string, least int) {
 	root := t.TempDir()
 	args := []string{root}
 	for _, x := range [][2]string{{"dequantize", "compressed_tensors"}, {"modelopt", "modelopt"}, {"hqq", "hqq"},
@@ -197,8 +203,7 @@ func TestInteropValues(t *testing.T) {
 		file := interop.File(t, x[0], x[1]+"/__init__.py")
 		args = append(args, strings.TrimSuffix(file, x[1]+"/__init__.py"))
 	}
-	interop.Python(t, "transformers", "testdata/dequantize.py", args...)
-	interop.Python(t, "transformers", "testdata/amdquark.py", args...)
+	interop.Python(t, "transformers", "testdata/"+program, args...)
 	dirs, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +212,7 @@ func TestInteropValues(t *testing.T) {
 	for _, d := range dirs {
 		equal += compareValues(t, filepath.Join(root, d.Name()))
 	}
-	if t.Logf("%d weights in %d checkpoints are equal", equal, len(dirs)); equal < 100 {
+	if t.Logf("%d weights in %d checkpoints are equal", equal, len(dirs)); equal < least {
 		t.Errorf("only %d weights compared", equal)
 	}
 }

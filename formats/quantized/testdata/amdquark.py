@@ -1,4 +1,4 @@
-"""Writes checkpoints as AMD Quark does, for TestInteropValues: numbers of all sizes as its layers read them, and models that it writes and
+"""Writes checkpoints as AMD Quark does, for TestInteropQuark: numbers of all sizes as its layers read them, and models that it writes and
 transformers reads."""
 import os, sys
 from types import SimpleNamespace

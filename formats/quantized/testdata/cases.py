@@ -1,4 +1,4 @@
-"""Writes checkpoints, each a folder with config.json, model.safetensors and want.safetensors, for the programs of TestInteropValues.
+"""Writes checkpoints, each a folder with config.json, model.safetensors and want.safetensors, for the programs of TestInteropValues and TestInteropQuark.
 
 Their arguments are the folder to write to and the folders with the packages."""
 import json, os, sys
