@@ -115,8 +115,8 @@ func (k *keys) quarkAlgorithms() {
 	}
 }
 
-// quarkAlgorithms choose codes, or scale the inputs of a layer in the weights of the one before it; scales of activations
-// are tensors that no architecture has. Rotations multiply inputs.
+// quarkAlgorithms choose codes, or scale the inputs of a layer in the weights of the one before it; scales of
+// activations are tensors that no architecture has. Rotations multiply inputs.
 var quarkAlgorithms = []string{"autoround", "autosmoothquant", "awq", "gptaq", "gptq", "qronos", "smooth"}
 
 // quarkExport reads how codes are stored, and reports whether they are reordered.
@@ -233,8 +233,8 @@ func (k *keys) quarkGroup(form quarkForm) int {
 }
 
 // weightOf returns what is declared of a module; the zero value if it is not quantized. Quark sorts patterns when it
-// writes them, takes an exact name before others, and a declaration for the KV cache before all: so config.json does not
-// say which of several counted, and they must agree.
+// writes them, takes an exact name before others, and a declaration for the KV cache before all: so config.json does
+// not say which of several counted, and they must agree.
 func (f *quark) weightOf(p *parts) (w quarkWeight) {
 	w, named := f.all, f.named
 	if slices.ContainsFunc(f.floats, func(g glob) bool { return g.match(p.module) }) {
@@ -243,8 +243,8 @@ func (f *quark) weightOf(p *parts) (w quarkWeight) {
 	matched := false
 	differs := func(x quarkWeight) {
 		if !w.same(x) {
-			p.fail(pack.ErrUnsupported, "%s declares several weights of it, of dtype %q and %q, and does not say which "+
-				"was stored; convert the original checkpoint", f.file, w.dtype, x.dtype)
+			p.fail(pack.ErrUnsupported, "%s declares several weights of it, of dtype %q and %q, and does not "+
+				"say which was stored; convert the original checkpoint", f.file, w.dtype, x.dtype)
 		}
 	}
 	for _, n := range named {
