@@ -23,6 +23,8 @@ var noteKinds = map[string]string{
 	"%s: total_size is %d, the tensors have %d bytes":               "",
 	"%s is not followed: %s":                                        "",
 	"act_bits is not followed: %s":                                  "",
+	"input_tensors is not followed: %s":                             "",
+	"matrices with a %s are multiplied by it and become floats":     "",
 	"%s declares %s, but all modules hold floats":                   "see whether this is the checkpoint",
 	"config_sentence_transformers.json names prompts (%s), and":     "puts it in front of the text",
 	"config_sentence_transformers.json names prompts (%s): ":        "",
