@@ -68,8 +68,8 @@ func TestServeBodies(t *testing.T) {
 	const (
 		clients = 200
 		piece   = 256 << 10
-		// MiB, where 200 bodies of 8 MiB are 1,600. 64 MiB of bodies and two that are parsed live; the garbage collector
-		// lets the heap double before it is done; 20 to 30 MiB of the program become resident meanwhile.
+		// MiB, where 200 bodies of 8 MiB are 1,600. 64 MiB of bodies and two that are parsed live; the garbage
+		// collector lets the heap double before it is done; 20 to 30 MiB of the program become resident meanwhile.
 		most = 320
 	)
 	s := serveFile(t, "", tinymodel.Path(t), "--threads", "1")

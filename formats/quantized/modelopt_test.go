@@ -52,11 +52,7 @@ func TestModelOptRefused(t *testing.T) {
 			f[name] = x
 		}
 	}
-	for _, c := range []struct {
-		config, old, now string
-		change           func(files)
-		want             string // "" = accepted
-	}{
+	for _, c := range []altered{
 		{moEightConfig, "", "", keep, ""},
 		{moEightConfig, "", "", add("x.input_scale"), ""},
 		{moEightConfig, "", "", func(f files) { f.add("x.weight_scale", safetensors.F32, one, 1, 1) }, ""},
@@ -157,19 +153,7 @@ func TestModelOptRefused(t *testing.T) {
 		{moEightConfig, "", "", func(f files) { f.add("x.weight", safetensors.I8, make([]byte, 128), 8, 16) },
 			"its weight has type I8"},
 	} {
-		f := sound(c.config)
-		c.change(f)
-		config := strings.ReplaceAll(c.config, c.old, c.now)
-		if c.old == "" {
-			config = c.config
-		}
-		found, err := f.readAll(config)
-		if c.want == "" && (err != nil || !found) {
-			t.Errorf("%s: %v", config, err)
-		}
-		if c.want != "" && !wellSaid(err, c.want) {
-			t.Errorf("%s: %v, want %q", config, err, c.want)
-		}
+		c.check(t)
 	}
 }
 

@@ -73,11 +73,7 @@ func TestQuarkRefused(t *testing.T) {
 	add := func(name string) func(files) {
 		return func(f files) { f.add(name, safetensors.F32, one) }
 	}
-	for _, c := range []struct {
-		config, old, now string
-		change           func(files)
-		want             string // "" = accepted
-	}{
+	for _, c := range []altered{
 		{qkFloatConfig, "", "", keep, ""},
 		{qkFloatConfig, "", "", add("x.input_scale"), ""},
 		{qkFloatConfig, "", "", add("x.output_scale"), ""},
@@ -170,22 +166,7 @@ func TestQuarkRefused(t *testing.T) {
 		{qkSixConfig, "fp6_e2m3", "fp6_e3m2", keep, ""},
 		{qkSixConfig, "fp6_e2m3", "fp6_e1m4", keep, `dtype "fp6_e1m4"`},
 	} {
-		f := sound(c.config)
-		c.change(f)
-		config := c.config
-		if c.old != "" {
-			config = strings.Replace(c.config, c.old, c.now, 1)
-			if config == c.config {
-				t.Fatalf("%s is not in the configuration", c.old)
-			}
-		}
-		found, err := f.readAll(config)
-		if c.want == "" && (err != nil || !found) {
-			t.Errorf("%s: %v", config, err)
-		}
-		if c.want != "" && !wellSaid(err, c.want) {
-			t.Errorf("%s: %v, want %q", config, err, c.want)
-		}
+		c.check(t)
 	}
 }
 
