@@ -140,11 +140,7 @@ func (t *trial) with(threads int, run func() (string, error)) (reason string, er
 // position counts.
 func (t *trial) rows(position int) []float32 {
 	d, r := t.described, rand.New(rand.NewPCG(1, uint64(position)))
-	n := (d.Heads + 2*t.shape.KVHeads) * t.shape.HeadDim
-	if l := d.Latent; l != nil {
-		n = d.Heads*(l.Nope+d.Rope.Dim) + t.shape.HeadDim
-	}
-	x := make([]float32, n)
+	x := make([]float32, d.AttentionInputs(&d.Blocks[t.layer]))
 	for i := range x {
 		x[i] = 2*r.Float32() - 1
 	}

@@ -72,13 +72,14 @@ func runBenchKernels(c *cli.Context) error {
 	ofMatrices := slices.DeleteFunc([]string{"isa", "shape", "group", "tokens"},
 		func(name string) bool { return !c.IsSet(name) })
 	layouts := c.IsSet("layout")
-	switch {
-	case len(o.Parts) > 0 && len(ofMatrices) > 0 && !layouts:
+	parts := len(o.Parts) > 0
+	if parts && len(ofMatrices) > 0 && !layouts {
 		return usagef("--%s chooses matrices, and --part none: name a --layout as well, or leave it out", ofMatrices[0])
-	case len(o.Parts) == 0 && len(ofMatrices) == 0 && !layouts:
+	}
+	if !parts && len(ofMatrices) == 0 && !layouts {
 		o.Parts = bench.PartNames()
-		fallthrough
-	case len(o.Parts) == 0 || layouts:
+	}
+	if !parts || layouts {
 		if err := chooseMatrices(c, &o); err != nil {
 			return err
 		}

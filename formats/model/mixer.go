@@ -40,6 +40,14 @@ func (m *Mixer) inputs() []*Linear {
 	return []*Linear{&m.In}
 }
 
+// Inputs is the number of outputs of the input layers for a token, all together.
+func (m *Mixer) Inputs() (n int) {
+	for _, l := range m.inputs() {
+		n += l.Out
+	}
+	return n
+}
+
 // State is the number of float32 values that a sequence keeps of all positions so far.
 func (m *Mixer) State() int {
 	n := m.Conv.Channels * (m.Conv.Width - 1)

@@ -82,6 +82,16 @@ func (c *Config) HeadShape(b *Block) HeadShape {
 	return HeadShape{c.KVHeads, c.HeadDim}
 }
 
+// AttentionInputs is the number of outputs of the query, key and value linear layers of a block for a token; with
+// latent attention those of all queries, of the latent vector, and of the key that heads share.
+func (c *Config) AttentionInputs(b *Block) int {
+	shape := c.HeadShape(b)
+	if b.MLA != nil {
+		return c.Heads*(c.Latent.Nope+c.Rope.Dim) + shape.HeadDim
+	}
+	return (c.Heads + 2*shape.KVHeads) * shape.HeadDim
+}
+
 // HeadShapes lists those of all blocks, once each.
 func (c *Config) HeadShapes() []HeadShape {
 	list := []HeadShape{{c.KVHeads, c.HeadDim}}

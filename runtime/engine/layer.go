@@ -44,13 +44,12 @@ func newAttentionLayer(v packed.View, d *model.Description, i int, o Options) (*
 			kNorm: l.headNorm(b.KNorm, shape.KVHeads, shape.HeadDim),
 			local: b.Local, noRope: b.NoRope,
 			sinks: l.sinks(b.Sinks),
-			qkv:   projection{out: (d.Heads + 2*shape.KVHeads) * shape.HeadDim},
+			qkv:   projection{out: d.AttentionInputs(b)},
 		}
 		if b.MLA != nil {
 			x := *b.MLA
 			x.QUp = model.Linear{} // the queries are given
 			out.latent = l.latent(&model.Block{MLA: &x})
-			out.qkv.out = d.Heads*(d.Latent.Nope+d.Rope.Dim) + shape.HeadDim
 		}
 		return out
 	})

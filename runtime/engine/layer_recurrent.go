@@ -32,7 +32,7 @@ func newRecurrentLayer(v packed.View, d *model.Description, i int, o Options) (*
 			return block{}
 		}
 		r := l.mixer(b.Mixer)
-		r.in.out = inputsOf(b.Mixer)
+		r.in.out = b.Mixer.Inputs()
 		return block{recurrence: r}
 	})
 	if err != nil {
@@ -46,15 +46,6 @@ func newRecurrentLayer(v packed.View, d *model.Description, i int, o Options) (*
 	seq.state, _ = e.states.take() // the only sequence
 	clear(e.states.of(seq.state, 0))
 	return &RecurrentLayer{e, seq}, nil
-}
-
-// inputsOf is the number of outputs of the first linear layers of a recurrent layer.
-func inputsOf(m *model.Mixer) int {
-	x := m.Delta
-	if x == nil {
-		return m.In.Out
-	}
-	return x.Q.Out + x.K.Out + x.V.Out + x.Z.Out + x.B.Out + x.A.Out
 }
 
 // Close releases the memory of the layer.

@@ -67,7 +67,7 @@ func TestRecurrentLayers(t *testing.T) {
 	kinds := []string{string(model.ShortConv), string(model.Mamba2), string(model.GatedDelta), string(model.Mamba)}
 	layersOf(t, kinds, func(kind string, v *view, d *model.Description, layer int) {
 		const n = 21
-		width := inputsOf(d.Blocks[layer].Mixer)
+		width := d.Blocks[layer].Mixer.Inputs()
 		rows := inputRows(rand.New(rand.NewPCG(7, uint64(layer))), n, width)
 		ref, err := reference.NewRecurrentLayer(v, d, layer)
 		if err != nil {
@@ -103,7 +103,7 @@ func TestRecurrentLayers(t *testing.T) {
 // TestRecurrentLayerComputesAgain: Load and Compute go on where Append was.
 func TestRecurrentLayerComputesAgain(t *testing.T) {
 	layersOf(t, []string{string(model.GatedDelta)}, func(_ string, v *view, d *model.Description, layer int) {
-		rows := inputRows(rand.New(rand.NewPCG(8, 1)), 3, inputsOf(d.Blocks[layer].Mixer))
+		rows := inputRows(rand.New(rand.NewPCG(8, 1)), 3, d.Blocks[layer].Mixer.Inputs())
 		ref, err := reference.NewRecurrentLayer(v, d, layer)
 		if err != nil {
 			t.Fatal(err)

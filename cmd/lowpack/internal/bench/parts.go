@@ -133,16 +133,10 @@ func (p part) of(b model.Block) bool {
 
 // inputWidth is the number of outputs of the linear layers in front of the part of a block.
 func inputWidth(d *model.Description, b *model.Block) int {
-	switch x := b.Mixer; {
-	case x != nil && x.Delta != nil:
-		r := x.Delta
-		return r.Q.Out + r.K.Out + r.V.Out + r.Z.Out + r.B.Out + r.A.Out
-	case x != nil:
-		return x.In.Out
-	case d.Latent != nil:
-		return d.Heads*(d.Latent.Nope+d.Rope.Dim) + d.HeadDim
+	if b.Mixer != nil {
+		return b.Mixer.Inputs()
 	}
-	return (d.Heads + 2*d.KVHeads) * d.HeadDim
+	return d.AttentionInputs(b)
 }
 
 // input joins the inputs of positions [from, to).
