@@ -110,7 +110,7 @@ func amxFile() *file {
 	f := newFile("panels_amx", "amd64")
 	for _, o := range openersAMX() {
 		f.declare(o.name, "multiplies 32 rows of each panel on tile registers: "+o.what+".", "t *AMX", 1)
-		g := &tilesAMX{f, o}
+		g := &tilesAMX{f, o, false}
 		g.function()
 		f.declare(o.rows(), "is "+o.name+" for one group.", "t *AMX", 1)
 		(&rowsAMX{g}).function()
@@ -123,6 +123,7 @@ func amxFile() *file {
 type tilesAMX struct {
 	*file
 	opener
+	passes bool // columns are multiplied by passes of AMXGroups, not by steps
 }
 
 func (g *tilesAMX) function() {
@@ -209,7 +210,13 @@ func (g *tilesAMX) take() {
 	g.p("MOVQ AX, BX")
 	g.p("MOVQ $%d, R8", roomQuad)
 	if g.direct {
-		g.p("TESTQ $%d, CX", quadsAMX-1)
+		if g.passes {
+			g.p("MOVQ AMXGroups_TakenQuads(DI), AX")
+			g.p("DECQ AX")
+			g.p("TESTQ AX, CX")
+		} else {
+			g.p("TESTQ $%d, CX", quadsAMX-1)
+		}
 		g.p("JNZ %s", one)
 		g.p("MOVQ SI, AMX_B(DI)")
 		g.p("MOVQ $%d, R8", g.quad)

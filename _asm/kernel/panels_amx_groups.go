@@ -259,7 +259,7 @@ func (g groupsAMX) chunk() {
 	pair := g.newLabel("pair")
 	g.units()
 	g.p("MOVQ AMX_Packed(DI), SI")
-	g.eachOpener(func(o opener) { (&tilesAMX{g.file, o}).take() })
+	g.eachOpener(func(o opener) { (&tilesAMX{g.file, o, true}).take() })
 	g.p("MOVQ R8, AMXGroups_LdB(DI)")
 	g.zeros()
 	g.scales()

@@ -38,12 +38,11 @@ func passKind(group int) int {
 }
 
 // scalesOnTiles reports whether the sums of a call are scaled beside tiles. Weights less their zero points must be
-// signed bytes, and weights that are multiplied where they lie must fill passes.
+// signed bytes, and weights that are multiplied where they lie have none.
 func (p *batches) scalesOnTiles(c call) bool {
 	kind, units := passKind(p.w.Group), p.w.scaling
 	return c.scaled && kind >= 0 && c.t1-c.t0 >= tilePasses[kind].tokens && p.w.Group < p.w.Shape.K &&
-		(units.zeros == nil || !p.opener.direct && units.most+p.most <= math.MaxInt8) &&
-		(!p.opener.direct || p.w.Shape.K%tilePasses[kind].columns == 0)
+		(units.zeros == nil || !p.opener.direct && units.most+p.most <= math.MaxInt8)
 }
 
 // groupsRoom is the working memory of a call. It is larger than 32 KiB, so it lies at a page; the arguments, in which

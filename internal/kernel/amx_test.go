@@ -236,8 +236,7 @@ func TestTilesPassed(t *testing.T) {
 		{k: 256, group: 256, tokens: 32},
 		{k: 256, group: 96, tokens: 32},
 		{k: 300, group: 32, tokens: 32, want: true},
-		{k: 300, group: 64, tokens: 32, direct: true},
-		{k: 384, group: 128, tokens: 32, direct: true, want: true},
+		{k: 300, group: 64, tokens: 32, direct: true, want: true},
 		{k: 256, group: 64, tokens: 32, zero: 119, want: true},
 		{k: 256, group: 64, tokens: 32, zero: 120},
 		{k: 256, group: 64, tokens: 32, zero: 1, direct: true},
@@ -296,6 +295,21 @@ func TestTilesFences(t *testing.T) {
 			packed.Check(t)
 			results.Check(t)
 			rows.Check(t)
+		}
+	})
+}
+
+// TestTilesPasses: columns that are whole tiles and fill no pass, next to inaccessible memory.
+func TestTilesPasses(t *testing.T) {
+	eachTiled(t, func(t *testing.T, c tiledCase) {
+		fences := newScaledFences(t)
+		for i, k := range []int{64, 192, 320} {
+			for _, group := range []int{32, 64, 128, 256} {
+				if group < k && c.has(i) {
+					p := newProblem(t, c.spec, pack.Shape{M: 192, K: k}, 12+c.r.IntN(40), group, c.r)
+					fences.check(t, p, []*Kernel{c.k}, false, c.r)
+				}
+			}
 		}
 	})
 }

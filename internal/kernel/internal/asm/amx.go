@@ -58,7 +58,7 @@ type Scaling struct {
 // row; RoomQuads are 256 columns; X are tokens in tiles, [32 tokens][64 columns][token][column of the 64], a multiple
 // of 256 columns, zero after the last; Sums is a room of AMXGroupSums bytes, at a page. Rows, LdX, and LdGroup are
 // unused, as are Groups and LastQuads. Factors are read for all of the last 32 tokens, and for whole passes of
-// groups. Weights that are multiplied where they lie (int8) fill passes, and have no zero points.
+// groups. Weights that are multiplied where they lie (int8) have no zero points.
 //
 //	y[t][m] = +0, then for groups g
 //	y[t][m] = fma(float(Σ (weight[m][k] − zero[m][g])·x[t][k]) · scale[t][g], scale[m][g], y[t][m])
