@@ -249,6 +249,17 @@ func (m *arm) store8(s []reg, p ptr) {
 	m.store(s[0], p, 0)
 }
 
+func (m *arm) foldLargest(acc []reg, _ reg) {
+	m.do("imax", acc[0], acc[0], acc[1])
+	m.do("imax", acc[2], acc[2], acc[3])
+	m.do("imax", acc[0], acc[0], acc[2])
+	m.word2("smaxv .4s", 0x4eb0a800, acc[0], acc[0])
+	m.word2("dup .4s .s[0]", 0x4e040400, acc[0], acc[0])
+}
+
+func (m *arm) divideLane(d, a, b reg) { m.do("div", d, a, b) }
+func (m *arm) storeLane(s reg, p ptr) { m.line("FMOVS F%d, (%s)", s, p.arm()) }
+
 // dotI8 needs the dot product extension of ARMv8.2, 16 columns at a time.
 func (m *arm) dotI8(acc [][]reg, w ptr, x []ptr, n int) {
 	for s := range 2 * n {

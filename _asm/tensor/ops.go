@@ -33,15 +33,13 @@ var ops = []*op{
 		scale, r := f.scalar("s"), f.take(subs(f))
 		f.blocks(func(s int) {
 			f.in(r[s], "x", s)
-			f.do("mul", r[s], r[s], scale)
-			f.toInt(r[s], r[s])
-			f.doConst("imin", r[s], r[s], 127)
-			f.doConst("imax", r[s], r[s], negative(127))
+			f.toCodes(r[s], scale)
 			if s == len(r)-1 {
 				f.store8(r, f.ptrs["q"])
 			}
 		})
 	}),
+	newOp("quantizeGroups", "q []int8, d, x []float32, blocks int", "", quantizeGroups),
 	newOp("scaleRows", "y []float32, acc []int32, w []float32, d float32", "", func(f *function) {
 		d := f.scalar("d")
 		f.blocks(func(s int) {
@@ -223,6 +221,71 @@ func largest(f *function) {
 	for i := range subs(f) {
 		f.store(tops[i], l, 4*f.width()*i)
 	}
+}
+
+// quantizeGroups reads each group twice, the second time from the first-level cache. Groups do not depend on each
+// other, so that the latencies of one (its largest magnitude, two quotients) pass while others are computed.
+func quantizeGroups(f *function) {
+	q, d, x, groups, blocks := f.pointer(), f.pointer(), f.pointer(), f.pointer(), f.pointer()
+	ahead, left := f.pointer(), f.pointer()
+	f.arg(q, f.op.param("q"))
+	f.arg(d, f.op.param("d"))
+	f.arg(x, f.op.param("x"))
+	f.length(groups, f.op.param("d"))
+	f.arg(blocks, f.op.param("blocks"))
+	f.jumpLess(groups, 1, "done")
+	group := func() { f.quantizeGroup(q, d, x, ahead, blocks, left) }
+	f.hoist(func() reg { return f.take(1)[0] }, group)
+	f.label("group")
+	group()
+	f.addImm(d, 4)
+	f.countDown(groups, "group")
+	f.label("done")
+}
+
+// quantizeGroup stores the codes of the group at x, which moves behind it with q, and its scale.
+func (f *function) quantizeGroup(q, d, x, ahead, blocks, left ptr) {
+	n, step := subs(f), 4*f.width()
+	top, r := make([]reg, n), make([]reg, n)
+	for s := range n {
+		top[s], r[s] = reg(s), reg(n+s)
+		f.zero(top[s])
+	}
+	scale, tmp := reg(2*n), reg(2*n+1)
+	f.copy(ahead, x)
+	f.copy(left, blocks)
+	f.label("largest")
+	for s := range n {
+		f.load(r[s], ahead, step*s)
+		f.abs(r[s], r[s])
+		f.do("imax", top[s], top[s], r[s])
+	}
+	f.addImm(ahead, 64)
+	f.countDown(left, "largest")
+	f.foldLargest(top, tmp)
+	f.doConst("imax", top[0], top[0], bits(1e-5))
+	f.constant(tmp, bits(127))
+	f.divideLane(scale, top[0], tmp)
+	f.storeLane(scale, d)
+	f.divideLane(scale, tmp, top[0])
+	f.copy(left, blocks)
+	f.label("codes")
+	for s := range n {
+		f.load(r[s], x, step*s)
+		f.toCodes(r[s], scale)
+	}
+	f.store8(r, q)
+	f.addImm(x, 64)
+	f.addImm(q, 16)
+	f.countDown(left, "codes")
+}
+
+// toCodes replaces floats by their products with the scale, as integers from −127 to 127.
+func (f *function) toCodes(x, scale reg) {
+	f.do("mul", x, x, scale)
+	f.toInt(x, x)
+	f.doConst("imin", x, x, 127)
+	f.doConst("imax", x, x, negative(127))
 }
 
 // gated loads the gate into register 0, applies act to it with registers from 1 on, and multiplies by up.

@@ -323,3 +323,28 @@ func (m *x86) store8(s []reg, p ptr) {
 	m.line("VPACKSSWB X%d, X%d, X%d", b, a, a)
 	m.line("VMOVDQU X%d, %s", a, at(p, 0))
 }
+
+func (m *x86) foldLargest(acc []reg, tmp reg) {
+	a, t := int(acc[0]), int(tmp)
+	if m.lanes == 16 {
+		m.line("VEXTRACTI64X4 $1, Z%d, Y%d", a, t)
+		m.line("VPMAXSD Y%d, Y%d, Y%d", t, a, a)
+	} else {
+		m.do("imax", acc[0], acc[0], acc[1])
+	}
+	m.line("VEXTRACTI128 $1, Y%d, X%d", a, t)
+	m.line("VPMAXSD X%d, X%d, X%d", t, a, a)
+	m.line("VPSHUFD $0x4e, X%d, X%d", a, t)
+	m.line("VPMAXSD X%d, X%d, X%d", t, a, a)
+	m.line("VPSHUFD $0xb1, X%d, X%d", a, t)
+	m.line("VPMAXSD X%d, X%d, X%d", t, a, a)
+	m.line("VPBROADCASTD X%d, %s", a, m.v(acc[0]))
+}
+
+// divideLane divides one lane, as a quotient of a whole register takes several times as long.
+func (m *x86) divideLane(d, a, b reg) {
+	m.line("VDIVSS X%d, X%d, X%d", b, a, d)
+	m.line("VBROADCASTSS X%d, %s", d, m.v(d))
+}
+
+func (m *x86) storeLane(s reg, p ptr) { m.line("VMOVSS X%d, %s", s, at(p, 0)) }

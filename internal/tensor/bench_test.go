@@ -34,6 +34,29 @@ func BenchmarkMul(b *testing.B) {
 	}
 }
 
+// BenchmarkQuantizeGroups quantizes a vector that lies in a cache, and reports fractions of what this core reads from
+// there meanwhile.
+func BenchmarkQuantizeGroups(b *testing.B) {
+	const n = 8192
+	pool := kernel.NewPool(1)
+	defer pool.Close()
+	x, q := ordinary(rand.New(rand.NewPCG(4, 4)), n), make([]int8, n)
+	data := make([]byte, 4*n)
+	reader := roofline.NewReader(data, pool)
+	for _, group := range []int{32, 64, 128} {
+		b.Run(fmt.Sprint(group), func(b *testing.B) {
+			d := make([]float32, n/group)
+			quantize := func() { QuantizeGroups(q, d, x, group) }
+			best := roofline.Fastest(200*time.Millisecond, quantize, func() { reader.Run(pool) })
+			for b.Loop() {
+				quantize()
+			}
+			b.ReportMetric(roofline.GBs(len(data), best[0]), "GB/s")
+			b.ReportMetric(best[1].Seconds()/best[0].Seconds(), "of-read")
+		})
+	}
+}
+
 // BenchmarkHeads computes the attention of as many tokens as attend together, the last one to 256 positions.
 func BenchmarkHeads(b *testing.B) {
 	const heads, dim, visible = 4, 128, 256

@@ -37,6 +37,18 @@ func quantizeGo(q []int8, x []float32, s float32) {
 	}
 }
 
+// quantizeGroupsGo quantizes groups of so many blocks of 16 elements (N14): codes in q, scales in d.
+func quantizeGroupsGo(q []int8, d, x []float32, blocks int) {
+	for g := range d {
+		at, size := Lanes*blocks*g, Lanes*blocks
+		var top bits
+		maxAbsGo(&top, x[at:][:size])
+		b := max(foldBits(&top), minMaxAbs)
+		d[g] = b / 127
+		quantizeGo(q[at:][:size], x[at:][:size], 127/b)
+	}
+}
+
 // scaleRowsGo sets y = (float(acc)·w)·d, with one w per element.
 func scaleRowsGo(y []float32, acc []int32, w []float32, d float32) {
 	for i := range y {

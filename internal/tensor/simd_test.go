@@ -146,6 +146,39 @@ func TestQuantize(t *testing.T) {
 	})
 }
 
+// TestQuantizeGroups compares groups, quantized together, with each of them alone: sizes of whole blocks and others,
+// every length, the last group shorter or whole.
+func TestQuantizeGroups(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(7, 8))
+		for _, group := range []int{1, 16, 24, 32, 48, 64, 128, 256} {
+			for n := 1; n <= longest; n++ {
+				for _, x := range [][]float32{numbers(r, n), ordinary(r, n), make([]float32, n), ties(r, n)} {
+					groups := (n + group - 1) / group
+					got, want := make([]int8, n+1), make([]int8, n)
+					scales := make([]float32, groups+1)
+					got[n], scales[groups] = 77, 77
+					QuantizeGroups(got[:n], scales[:groups], x, group)
+					for g := range groups {
+						lo, hi := g*group, min((g+1)*group, n)
+						a := float32(0)
+						for _, v := range x[lo:hi] {
+							a = max(a, v, -v)
+						}
+						quantizeGo(want[lo:hi], x[lo:hi], 127/max(a, 1e-5))
+						if scales[g] != max(a, 1e-5)/127 {
+							t.Fatalf("group %d of %d of %v has the scale %v", g, group, x, scales[g])
+						}
+					}
+					if !slices.Equal(got[:n], want) || got[n] != 77 || scales[groups] != 77 {
+						t.Fatalf("groups of %d of %v: %v, want %v", group, x, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
 // ties gives vectors whose codes are exactly half way between integers.
 func ties(r *rand.Rand, n int) []float32 {
 	x := make([]float32, n)

@@ -72,6 +72,20 @@ func Quantize(q []int8, x []float32, maxabs float32) (d float32, finite bool) {
 	return b / 127, IsFinite(maxabs)
 }
 
+// QuantizeGroups is Quantize of each group of columns of x; the last one may be shorter. d receives the scales. Where x
+// is not finite, the codes and the scale of its group are undefined.
+func QuantizeGroups(q []int8, d, x []float32, group int) {
+	n := 0
+	if group%Lanes == 0 {
+		n = len(x) / group
+		quantizeGroups(q[:n*group], d[:n], x[:n*group], group/Lanes)
+	}
+	for g := n; g < len(d); g++ {
+		lo, hi := g*group, min((g+1)*group, len(x))
+		d[g], _ = Quantize(q[lo:hi], x[lo:hi], MaxAbs(x[lo:hi]))
+	}
+}
+
 const minMaxAbs = 1e-5 // N14: an all-zero vector does not divide by zero
 
 // ScaleRows sets y[i] = (acc[i]·w[i])·d: the sums of a quantized linear layer with one scale per row (N15). acc may

@@ -72,6 +72,23 @@ func quantizeAVX512(q []int8, x []float32, s float32)
 //go:noescape
 func quantizeAVX2(q []int8, x []float32, s float32)
 
+func quantizeGroups(q []int8, d []float32, x []float32, blocks int) {
+	switch level {
+	case levelAVX512:
+		quantizeGroupsAVX512(q, d, x, blocks)
+	case levelAVX2:
+		quantizeGroupsAVX2(q, d, x, blocks)
+	default:
+		quantizeGroupsGo(q, d, x, blocks)
+	}
+}
+
+//go:noescape
+func quantizeGroupsAVX512(q []int8, d []float32, x []float32, blocks int)
+
+//go:noescape
+func quantizeGroupsAVX2(q []int8, d []float32, x []float32, blocks int)
+
 func scaleRows(y []float32, acc []int32, w []float32, d float32) {
 	switch level {
 	case levelAVX512:

@@ -52,6 +52,18 @@ func quantize(q []int8, x []float32, s float32) {
 //go:noescape
 func quantizeNEON(q []int8, x []float32, s float32)
 
+func quantizeGroups(q []int8, d []float32, x []float32, blocks int) {
+	switch level {
+	case levelNEON:
+		quantizeGroupsNEON(q, d, x, blocks)
+	default:
+		quantizeGroupsGo(q, d, x, blocks)
+	}
+}
+
+//go:noescape
+func quantizeGroupsNEON(q []int8, d []float32, x []float32, blocks int)
+
 func scaleRows(y []float32, acc []int32, w []float32, d float32) {
 	switch level {
 	case levelNEON:

@@ -20,6 +20,10 @@ func quantize(q []int8, x []float32, s float32) {
 	quantizeGo(q, x, s)
 }
 
+func quantizeGroups(q []int8, d []float32, x []float32, blocks int) {
+	quantizeGroupsGo(q, d, x, blocks)
+}
+
 func scaleRows(y []float32, acc []int32, w []float32, d float32) {
 	scaleRowsGo(y, acc, w, d)
 }

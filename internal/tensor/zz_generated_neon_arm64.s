@@ -180,6 +180,98 @@ loop:
 done:
 	RET
 
+TEXT ·quantizeGroupsNEON(SB), NOSPLIT, $0-80
+	MOVD q_base+0(FP), R0
+	MOVD d_base+24(FP), R1
+	MOVD x_base+48(FP), R2
+	MOVD d_len+32(FP), R3
+	MOVD blocks+72(FP), R4
+	CMP $1, R3
+	BLT done
+	MOVW $0x3727c5ac, R19
+	VDUP R19, V30.S4
+	MOVW $0x42fe0000, R19
+	VDUP R19, V29.S4
+	MOVW $0x0000007f, R19
+	VDUP R19, V28.S4
+	MOVW $0xffffff81, R19
+	VDUP R19, V27.S4
+
+group:
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	MOVD R2, R5
+	MOVD R4, R6
+
+largest:
+	FMOVQ 0(R5), F4
+	WORD $0x4ea0f884 // fabs .4s v4, v4
+	WORD $0x4ea46400 // smax .4s v0, v0, v4
+	FMOVQ 16(R5), F5
+	WORD $0x4ea0f8a5 // fabs .4s v5, v5
+	WORD $0x4ea56421 // smax .4s v1, v1, v5
+	FMOVQ 32(R5), F6
+	WORD $0x4ea0f8c6 // fabs .4s v6, v6
+	WORD $0x4ea66442 // smax .4s v2, v2, v6
+	FMOVQ 48(R5), F7
+	WORD $0x4ea0f8e7 // fabs .4s v7, v7
+	WORD $0x4ea76463 // smax .4s v3, v3, v7
+	ADD $64, R5
+	SUB $1, R6
+	CBNZ R6, largest
+	WORD $0x4ea16400 // smax .4s v0, v0, v1
+	WORD $0x4ea36442 // smax .4s v2, v2, v3
+	WORD $0x4ea26400 // smax .4s v0, v0, v2
+	WORD $0x4eb0a800 // smaxv .4s v0, v0
+	WORD $0x4e040400 // dup .4s .s[0] v0, v0
+	WORD $0x4ebe6400 // smax .4s v0, v0, v30
+	VMOV V29.B16, V9.B16
+	WORD $0x6e29fc08 // fdiv .4s v8, v0, v9
+	FMOVS F8, (R1)
+	WORD $0x6e20fd28 // fdiv .4s v8, v9, v0
+	MOVD R4, R6
+
+codes:
+	FMOVQ 0(R2), F4
+	WORD $0x6e28dc84 // fmul .4s v4, v4, v8
+	WORD $0x4e21a884 // fcvtns .4s v4, v4
+	WORD $0x4ebc6c84 // smin .4s v4, v4, v28
+	WORD $0x4ebb6484 // smax .4s v4, v4, v27
+	FMOVQ 16(R2), F5
+	WORD $0x6e28dca5 // fmul .4s v5, v5, v8
+	WORD $0x4e21a8a5 // fcvtns .4s v5, v5
+	WORD $0x4ebc6ca5 // smin .4s v5, v5, v28
+	WORD $0x4ebb64a5 // smax .4s v5, v5, v27
+	FMOVQ 32(R2), F6
+	WORD $0x6e28dcc6 // fmul .4s v6, v6, v8
+	WORD $0x4e21a8c6 // fcvtns .4s v6, v6
+	WORD $0x4ebc6cc6 // smin .4s v6, v6, v28
+	WORD $0x4ebb64c6 // smax .4s v6, v6, v27
+	FMOVQ 48(R2), F7
+	WORD $0x6e28dce7 // fmul .4s v7, v7, v8
+	WORD $0x4e21a8e7 // fcvtns .4s v7, v7
+	WORD $0x4ebc6ce7 // smin .4s v7, v7, v28
+	WORD $0x4ebb64e7 // smax .4s v7, v7, v27
+	WORD $0x0e614884 // sqxtn .4h .4s v4, v4
+	WORD $0x4e6148a4 // sqxtn2 .8h .4s v4, v5
+	WORD $0x0e6148c6 // sqxtn .4h .4s v6, v6
+	WORD $0x4e6148e6 // sqxtn2 .8h .4s v6, v7
+	WORD $0x0e214884 // sqxtn .8b .8h v4, v4
+	WORD $0x4e2148c4 // sqxtn2 .16b .8h v4, v6
+	FMOVQ F4, 0(R0)
+	ADD $64, R2
+	ADD $16, R0
+	SUB $1, R6
+	CBNZ R6, codes
+	ADD $4, R1
+	SUB $1, R3
+	CBNZ R3, group
+
+done:
+	RET
+
 TEXT ·scaleRowsNEON(SB), NOSPLIT, $0-76
 	FMOVS d+72(FP), F30
 	WORD $0x4e0407de // dup .4s .s[0] v30, v30

@@ -152,10 +152,7 @@ func quantize(q *kernel.Activations, t int, x []float32, maxabs float32) (finite
 		q.FinishRow(t)
 		return finite
 	}
-	for g := range scales {
-		lo, hi := g*q.Group, min((g+1)*q.Group, len(x))
-		scales[g], _ = tensor.Quantize(row[lo:hi], x[lo:hi], tensor.MaxAbs(x[lo:hi]))
-	}
+	tensor.QuantizeGroups(row, scales, x, q.Group)
 	q.FinishRow(t)
 	return tensor.IsFinite(maxabs)
 }
