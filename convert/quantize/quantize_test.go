@@ -3,6 +3,7 @@ package quantize
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"slices"
@@ -148,4 +149,37 @@ func mustFind(t *testing.T, name string) Rule {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// TestPlanned: a quantizer that has seen no weights takes no memory by the size of its tensor, and an exact one keeps
+// no more than the scales: a plan has one for each tensor.
+func TestPlanned(t *testing.T) {
+	for _, rule := range rules {
+		for _, kind := range rule.Kinds {
+			group := 0
+			if kind == PerGroup {
+				group = max(rule.Group, 32)
+			}
+			q, err := New(Job{Rule: rule.Name, DType: F32, Shape: pack.Shape{M: 8, K: 64}, Kind: kind, Group: group,
+				Stats: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q.rows != nil || q.found != nil || q.scales != nil || q.errors != nil {
+				t.Errorf("%s, scales per %s: memory is taken before weights are seen", rule.Name, kind)
+			}
+			if q.Passes() == 2 {
+				if err := errors.Join(q.Measure(0, make([]byte, 4*8*64)), q.Fix()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := q.Quantize(make([]int8, 8*64), 0, make([]byte, 4*8*64)); err != nil {
+				t.Fatal(err)
+			}
+			if q.found != nil || len(q.errors) != 8 || len(q.scales) == 0 {
+				t.Errorf("%s, scales per %s: %d results of rows, %d errors, %d scales", rule.Name, kind, len(q.found),
+					len(q.errors), len(q.scales))
+			}
+		}
+	}
 }

@@ -38,16 +38,19 @@ type Job struct {
 	Columns []float32
 }
 
-// Quantizer carries out a Job. Measure may be called concurrently for different rows, and so may Quantize.
+// Quantizer carries out a Job. Measure may be called concurrently for different rows, and so may Quantize. It takes
+// memory by the rows and groups of the tensor when it sees the first weights: a plan has one for each tensor.
 type Quantizer struct {
-	job    Job
-	rule   Rule
-	round  rounding   // of scales
-	rows   []rowStat  // of pass 1
-	found  []rowScale // of pass 1 of exact rules
-	whole  unit       // PerTensor: set by Fix
-	scales []float32  // row-major; PerRow and PerGroup: filled by Quantize
-	fixed  bool
+	job      Job
+	rule     Rule
+	round    rounding // of scales
+	room     sync.Once
+	rows     []rowStat  // of pass 1
+	found    []rowScale // of pass 1 of exact rules
+	whole    unit       // PerTensor: set by Fix
+	scales   []float32  // row-major; PerRow and PerGroup: filled by Quantize
+	fixed    bool
+	replaced int // zeros, by an exact rule
 
 	// for Stats
 	errors  []rowError
@@ -67,20 +70,25 @@ func New(j Job) (*Quantizer, error) {
 		return nil, err
 	}
 	q := &Quantizer{job: j, rule: rule, round: roundTo(rule.ScaleType(j.Kind))}
-	if j.Stats {
-		q.errors = make([]rowError, j.Shape.M)
-		q.hasZero = slices.Contains(rule.Alphabet.Values, 0)
+	q.hasZero = slices.Contains(rule.Alphabet.Values, 0)
+	q.fixed = q.Passes() == 1
+	return q, nil
+}
+
+// allocate takes the memory of what is kept of rows.
+func (q *Quantizer) allocate() {
+	m := q.job.Shape.M
+	if q.job.Stats {
+		q.errors = make([]rowError, m)
 	}
 	switch {
-	case rule.Exact():
-		q.found = make([]rowScale, j.Shape.M*q.groups())
-	case j.Kind == PerTensor:
-		q.rows = make([]rowStat, j.Shape.M)
+	case q.fixed && q.scales == nil:
+		q.scales = make([]float32, m*q.groups())
+	case q.rule.Exact():
+		q.found = make([]rowScale, m*q.groups())
 	default:
-		q.fixed = true
-		q.scales = make([]float32, j.Shape.M*q.groups())
+		q.rows = make([]rowStat, m)
 	}
-	return q, nil
 }
 
 // complete fills in what the rule decides and refuses what it does not support.
@@ -128,7 +136,7 @@ func (q *Quantizer) groups() int { return (q.job.Shape.K + q.group() - 1) / q.gr
 
 // Passes returns 2 if Measure must see all rows before Quantize does, else 1.
 func (q *Quantizer) Passes() int {
-	if q.rows != nil || q.found != nil {
+	if q.rule.Exact() || q.job.Kind == PerTensor {
 		return 2
 	}
 	return 1
@@ -268,6 +276,7 @@ func (q *Quantizer) eachRow(row int, src []byte, do func(m int, src []byte) erro
 			len(src), row,
 			q.job.DType, q.job.Shape)
 	}
+	q.room.Do(q.allocate)
 	for ; len(src) > 0; row, src = row+1, src[n:] {
 		if err := do(row, src[:n]); err != nil {
 			return err

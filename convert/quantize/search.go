@@ -120,6 +120,7 @@ func (q *Quantizer) Nearest(row, column int, value float32) (code int8, rounded 
 // Adopt takes codes and scales of some rows chosen elsewhere for the weights in src.
 func (q *Quantizer) Adopt(row int, codes []int8, scales []float32, src []byte) {
 	k, size, group := q.job.Shape.K, q.job.DType.Size(), q.group()
+	q.room.Do(q.allocate)
 	copy(q.scales[row*q.groups():], scales)
 	for m := row; len(codes) > 0; m, codes, src = m+1, codes[k:], src[k*size:] {
 		for at := 0; at < k; at += group {

@@ -144,6 +144,7 @@ func (q *Quantizer) fixValues() error {
 			common = v.scale
 		}
 		one = one && (v.scale == 0 || v.scale == common)
+		q.replaced += int(v.zeros)
 	}
 	switch kinds := q.rule.Kinds; {
 	case q.job.Kind == PerTensor && !one:
@@ -155,24 +156,20 @@ func (q *Quantizer) fixValues() error {
 		q.job.Kind = PerRow
 	}
 	if q.job.Kind == PerTensor {
-		q.scales = []float32{common}
+		q.scales, q.found = []float32{common}, nil
 		return nil
 	}
 	q.scales = make([]float32, len(q.found))
 	for m, v := range q.found {
 		q.scales[m] = v.scale
 	}
+	q.found = nil
 	return nil
 }
 
 // Replaced returns the number of zeros that an exact rule turned into +1 because its alphabet has no zero. It is known
 // after Fix.
-func (q *Quantizer) Replaced() (n int) {
-	for _, v := range q.found {
-		n += int(v.zeros)
-	}
-	return n
-}
+func (q *Quantizer) Replaced() int { return q.replaced }
 
 // codesOf writes the codes of a row that an exact rule has accepted.
 func (r *Rule) codesOf(dst []int8, d DType, src []byte, scale float32) {
