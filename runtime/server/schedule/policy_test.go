@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"context"
+	"io"
+	"math"
 	"testing"
 	"time"
 
@@ -192,5 +194,28 @@ func TestDeadline(t *testing.T) {
 	s.Drain(t.Context())
 	if all, free := e.Pages(); free != all {
 		t.Errorf("%d of %d pages are free", free, all)
+	}
+}
+
+// TestLongestQueue: the largest queue, of an int of any size, takes a list.
+func TestLongestQueue(t *testing.T) {
+	s := start(t, open(t, engine.Options{Threads: 1, Context: 256, Sequences: 2}), Options{Queue: math.MaxInt})
+	if int64(s.o.Queue)+int64(s.e.Options().Sequences) > math.MaxInt32 {
+		t.Errorf("a queue of %d", s.o.Queue)
+	}
+	var list []Request
+	for i := range 5 {
+		list = append(list, Request{Prompt: []int{1, 2 + i}, Logprobs: -1, PromptLogprobs: -1})
+	}
+	c, err := s.Submit(t.Context(), list)
+	for ended := 0; err == nil; {
+		var events []Event
+		if events, err = c.Next(t.Context()); err == io.EOF && ended != len(list) {
+			t.Errorf("%d of %d requests", ended, len(list))
+		}
+		ended += len(events)
+	}
+	if err != io.EOF {
+		t.Error(err)
 	}
 }

@@ -51,8 +51,12 @@ type Scheduler struct {
 	logits []float32 // buffer for the texts of a step
 }
 
+// maxQueue bounds Options.Queue, so that its sum with the sequences of an engine is an int of 32 bits.
+const maxQueue = 1 << 30
+
 // New starts a scheduler.
 func New(e *engine.Engine, o Options) *Scheduler {
+	o.Queue = min(o.Queue, maxQueue)
 	s := &Scheduler{e: e, o: o, vocab: e.Description().Vocab, budget: newBudget(o.ITLTarget, e.Options().Batch),
 		wake: make(chan struct{}, 1), done: make(chan struct{})}
 	s.pages, _ = e.Pages()
