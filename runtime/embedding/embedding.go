@@ -29,11 +29,14 @@ func New(p pooling.Pooling, hidden int) *Vector {
 	return v
 }
 
+// Whole reports whether the vector needs the hidden states of all tokens, and not of the last one alone.
+func (v *Vector) Whole() bool { return v.pooling.Mode == pooling.Mean }
+
 // Room returns memory for the hidden states, of the last ones of the next n tokens, that Add is to be called with; ends
 // says that these tokens end the text. The next call uses it again.
 func (v *Vector) Room(n int, ends bool) []float32 {
 	switch {
-	case v.pooling.Mode == pooling.Mean:
+	case v.Whole():
 	case ends:
 		n = 1
 	default:

@@ -23,7 +23,7 @@ type vectors struct {
 
 // embeddings handles POST /v1/embeddings.
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
-	v := m.readVectors(b)
+	v := m.readVectors(b, saltOf(r))
 	if e := b.Err(); e != nil {
 		e.Write(w)
 		return
@@ -71,7 +71,7 @@ func fieldError(err error, field string) *api.Error {
 }
 
 // readVectors reads the fields of a request for embeddings.
-func (m *model) readVectors(b *api.Body) *vectors {
+func (m *model) readVectors(b *api.Body, salt string) *vectors {
 	v := &vectors{model: m, dimensions: m.hidden}
 	format := "float"
 	if b.String("encoding_format", &format); format != "float" && format != "base64" {
@@ -105,7 +105,7 @@ func (m *model) readVectors(b *api.Body) *vectors {
 				most)
 		}
 		v.requests = append(v.requests, schedule.Request{Prompt: p.ids, Logprobs: -1, PromptLogprobs: -1,
-			Vector: embedding.New(*pooling, m.hidden)})
+			Salt: salt, Vector: embedding.New(*pooling, m.hidden)})
 	}
 	return v
 }

@@ -141,7 +141,7 @@ func TestEmbeddings(t *testing.T) {
 		for _, eo := range []engine.Options{small, {Threads: 2, Context: 256, Sequences: 2, Batch: 7},
 			{Threads: 3, Context: 256, Sequences: 1, Batch: 16, Cache: engine.CacheF32}} {
 			_, web := serveOf(t, modelOf(t, file, "tiny", eo), Options{Queue: 10, PrefixCache: true})
-			for range 2 { // what is remembered of a text changes nothing
+			for range 2 { // what is remembered of a text, and of its start, changes nothing
 				for i, text := range embedded {
 					_, _, one := post(t, web, "/v1/embeddings", fmt.Sprintf(`{"input": %q}`, text))
 					compareVectors(t, one, want[i:i+1])
@@ -231,22 +231,50 @@ func TestEmbeddingsOfMany(t *testing.T) {
 	compareVectors(t, answer, slices.Repeat(one, 5))
 }
 
-// TestEmbeddingMetrics: texts count as prompts, each once, and none of them is taken from the prefix cache.
+// TestEmbeddingMetrics: texts count as prompts, each once. The start that they have in common is computed once for
+// clients of the same key if the last token makes the vector, and for each text if all tokens do.
 func TestEmbeddingMetrics(t *testing.T) {
-	web := servePooled(t, Options{Queue: 10, PrefixCache: true})
-	body := fmt.Sprintf(`{"input": [%q, %q]}`, embedded[2], embedded[3])
-	_, _, text := post(t, web, "/v1/embeddings", body)
-	post(t, web, "/v1/embeddings", body)
-	tokens, err := at(object(t, text), "usage", "prompt_tokens").(json.Number).Int64()
-	if err != nil {
-		t.Fatal(err)
+	body := func(end string) string {
+		return fmt.Sprintf(`{"input": %q}`, "Instruct: "+strings.Repeat("find the passage that answers. ", 6)+end)
 	}
-	_, _, metrics := do(t, web, http.MethodGet, "/metrics", "")
-	for name, want := range map[string]int64{"prompt_tokens_total": 2 * tokens, "request_prompt_tokens_count": 4,
-		"prefix_cache_hits_total": 0, "generation_tokens_total": 0} {
-		line := fmt.Sprintf(`vllm:%s{engine="0",model_name="tiny"} %d`, name, want)
-		if !strings.Contains(metrics, line+"\n") {
-			t.Errorf("no line %s", line)
+	for _, mode := range []pooling.Mode{pooling.LastToken, pooling.Mean} {
+		file := tinymodel.Pooled(t, pooling.Pooling{Mode: mode})
+		_, web := serveOf(t, modelOf(t, file, "tiny", small), Options{Queue: 10, PrefixCache: true,
+			Keys: []string{"a", "b"}})
+		ask := func(path, key, body string) string {
+			method := map[bool]string{true: http.MethodGet, false: http.MethodPost}[body == ""]
+			_, _, text := do(t, web, method, path, body, "Authorization", "Bearer "+key)
+			return text
+		}
+		hits := func() (n int64) {
+			_, after, _ := strings.Cut(ask("/metrics", "a", ""),
+				"\n"+`vllm:prefix_cache_hits_total{engine="0",model_name="tiny"} `)
+			if _, err := fmt.Sscan(after, &n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		tokens, err := at(object(t, ask("/v1/embeddings", "a", body("one"))), "usage", "prompt_tokens").(json.Number).
+			Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask("/v1/embeddings", "b", body("one"))
+		if n := hits(); n != 0 {
+			t.Errorf("%v: %d tokens from the text of another key", mode, n)
+		}
+		ask("/v1/embeddings", "a", body("one"))
+		ask("/v1/embeddings", "a", body("two"))
+		if n := hits(); n > 0 != (mode == pooling.LastToken) || n >= 2*tokens {
+			t.Errorf("%v: %d tokens from the cache, of texts of %d", mode, n, tokens)
+		}
+		metrics := ask("/metrics", "a", "")
+		for name, want := range map[string]int64{"prompt_tokens_total": 4 * tokens, "request_prompt_tokens_count": 4,
+			"generation_tokens_total": 0} {
+			line := fmt.Sprintf(`vllm:%s{engine="0",model_name="tiny"} %d`, name, want)
+			if !strings.Contains(metrics, line+"\n") {
+				t.Errorf("%v: no line %s", mode, line)
+			}
 		}
 	}
 }

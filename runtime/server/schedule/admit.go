@@ -31,7 +31,7 @@ func (s *Scheduler) admit() {
 // start starts a task if it fits. On an idle engine, if the cached prefix of the prompt itself leaves too few pages,
 // the task starts without it.
 func (s *Scheduler) start(t *task) bool {
-	fits := s.fits(t, s.cache != nil && t.PromptLogprobs < 0 && t.Vector == nil)
+	fits := s.fits(t, s.cache != nil && t.PromptLogprobs < 0 && !t.whole())
 	if !fits && len(s.tasks) == 0 {
 		fits = s.fits(t, false)
 	}
@@ -119,7 +119,7 @@ func (t *task) sequences() int {
 
 // remember caches the first n tokens of a sequence, which holds the prompt followed by generated.
 func (s *Scheduler) remember(t *task, seq *engine.Sequence, n int, generated []int) {
-	if s.cache == nil || n == 0 || t.Vector != nil {
+	if s.cache == nil || n == 0 || t.whole() {
 		return
 	}
 	tokens := slices.Concat(t.Prompt, generated)[:n]

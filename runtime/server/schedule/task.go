@@ -98,6 +98,9 @@ func restaged(e *engine.Engine, now, end int) bool {
 	return r.Stage(now) != r.Stage(end)
 }
 
+// whole reports whether the task needs the hidden states of all tokens of its prompt.
+func (t *task) whole() bool { return t.Vector != nil && t.Vector.Whole() }
+
 // prefilling reports whether prompt tokens are left to compute.
 func (t *task) prefilling() bool { return t.seq != nil }
 
