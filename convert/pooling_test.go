@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,31 @@ import (
 	"github.com/lowpack/lowpack/formats/scoring"
 	"github.com/lowpack/lowpack/internal/testkit/sentence"
 )
+
+// manifestsOf converts a checkpoint, repacks the file, and unpacks and converts it again, and returns the three
+// manifests.
+func manifestsOf(t *testing.T, dir string) map[string]*packed.Manifest {
+	t.Helper()
+	path := converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"})
+	repacked, unpacked := filepath.Join(t.TempDir(), "repacked.safetensors"), filepath.Join(t.TempDir(), "unpacked")
+	if _, err := Repack(t.Context(), path, repacked, RepackOptions{Layout: "vnni4i"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Unpack(t.Context(), path, unpacked, UnpackOptions{Form: FormBF16}); err != nil {
+		t.Fatal(err)
+	}
+	again := converted(t, unpacked, packed.Recipe{Quant: "none", Golden: "none"})
+	all := map[string]*packed.Manifest{}
+	for name, file := range map[string]string{"converted": path, "repacked": repacked, "unpacked": again} {
+		f, err := packed.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		all[name] = f.Manifest()
+	}
+	return all
+}
 
 // TestPooling: the manifest has the pooling that a checkpoint declares, repack and unpack keep it, and prompts are
 // noted.
@@ -34,28 +58,13 @@ func TestPooling(t *testing.T) {
 	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, `names prompts (query), and "query"`) {
 		t.Errorf("notes: %s", notes)
 	}
-	path := converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"})
-	repacked := filepath.Join(t.TempDir(), "repacked.safetensors")
-	if _, err := Repack(context.Background(), path, repacked, RepackOptions{Layout: "vnni4i"}); err != nil {
-		t.Fatal(err)
-	}
-	unpacked := filepath.Join(t.TempDir(), "unpacked")
-	if _, err := Unpack(context.Background(), path, unpacked, UnpackOptions{Form: FormBF16}); err != nil {
-		t.Fatal(err)
-	}
-	again := converted(t, unpacked, packed.Recipe{Quant: "none", Golden: "none"})
-	for _, file := range []string{path, repacked, again} {
-		f, err := packed.Open(file)
-		if err != nil {
-			t.Fatal(err)
+	for name, m := range manifestsOf(t, dir) {
+		if got := m.Pooling; got == nil || *got != want {
+			t.Errorf("%s: pooling %v", name, got)
 		}
-		defer f.Close()
-		if got := f.Manifest().Pooling; got == nil || *got != want {
-			t.Errorf("%s: pooling %v", filepath.Base(file), got)
-		}
-		for _, s := range f.Manifest().Plain {
+		for _, s := range m.Plain {
 			if strings.Contains(s.Name, "modules") || strings.Contains(s.Name, "Pooling") {
-				t.Errorf("%s: %s is embedded", filepath.Base(file), s.Name)
+				t.Errorf("%s: %s is embedded", name, s.Name)
 			}
 		}
 	}
@@ -67,23 +76,9 @@ func TestScoring(t *testing.T) {
 		Prompt: "Which?", MaxTokens: 512}
 	dir := mini(t, "qwen3-0.6b", nil)
 	sentence.Score(t, dir, want)
-	path := converted(t, dir, packed.Recipe{Quant: "none", Golden: "none"})
-	repacked, unpacked := filepath.Join(t.TempDir(), "repacked.safetensors"), filepath.Join(t.TempDir(), "unpacked")
-	if _, err := Repack(t.Context(), path, repacked, RepackOptions{Layout: "vnni4i"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Unpack(t.Context(), path, unpacked, UnpackOptions{Form: FormBF16}); err != nil {
-		t.Fatal(err)
-	}
-	again := converted(t, unpacked, packed.Recipe{Quant: "none", Golden: "none"})
-	for _, file := range []string{path, repacked, again} {
-		f, err := packed.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if got := f.Manifest().Scoring; got == nil || *got != want {
-			t.Errorf("%s: scoring %v", filepath.Base(file), got)
+	for name, m := range manifestsOf(t, dir) {
+		if got := m.Scoring; got == nil || *got != want {
+			t.Errorf("%s: scoring %v", name, got)
 		}
 	}
 }
