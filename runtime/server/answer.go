@@ -111,8 +111,7 @@ func (m *model) newHead(prefix, object string, s *settings) head {
 // serve runs a job and writes the response.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, j *job) {
 	w.Header().Set("X-Lowpack-Seed", strconv.FormatInt(int64(j.seed), 10))
-	ctx, cancel := s.limited(r.Context())
-	defer cancel()
+	ctx := r.Context()
 	if j.origin.Derived() {
 		j.spread()
 	}
@@ -142,14 +141,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, j *job) {
 		return
 	}
 	api.WriteJSON(w, http.StatusOK, j.shape.whole(j, a.choices, a.usage()))
-}
-
-// limited returns a context that ends with Options.Timeout, if there is one. The caller calls cancel.
-func (s *Server) limited(ctx context.Context) (limited context.Context, cancel context.CancelFunc) {
-	if s.o.Timeout > 0 {
-		return context.WithTimeout(ctx, s.o.Timeout)
-	}
-	return ctx, func() {}
 }
 
 // answer accumulates the events of a job.
@@ -378,8 +369,7 @@ func apiError(err error) *api.Error {
 		return &api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: err.Error(),
 			RetryAfter: time.Second}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &api.Error{Status: http.StatusGatewayTimeout, Type: api.TimedOut,
-			Message: "the request took longer than the server's time limit"}
+		return api.TooLate()
 	case errors.Is(err, pack.ErrLimit):
 		return unsupported("", err)
 	case errors.As(err, &wrong): // its place in the batch is of no use to the client

@@ -15,7 +15,10 @@ import (
 func (s *Server) find(ctx context.Context, name string) (*hosted, *api.Error) {
 	list, e := s.named(ctx, name)
 	if e == nil && len(list) == 0 && (s.o.AnyModel || name == "") {
-		list, e = s.held(ctx, s.models.holdFirst)
+		var err error
+		if list, err = s.models.holdFirst(ctx); err != nil {
+			e = apiError(err)
+		}
 	}
 	switch {
 	case e != nil:
@@ -33,25 +36,18 @@ func unknownModel(name string) *api.Error {
 
 // named returns the model of this moment with an ID, in a list of one, which the caller drops, or an empty list.
 func (s *Server) named(ctx context.Context, id string) ([]*hosted, *api.Error) {
-	s.models.refresh()
-	return s.held(ctx, func(ctx context.Context) ([]*hosted, error) {
-		return s.models.hold(ctx, func(h *hosted) bool { return h.ID == id })
-	})
+	return s.wanted(ctx, func(h *hosted) bool { return h.ID == id })
 }
 
 // all returns the models of this moment, which the caller drops.
 func (s *Server) all(ctx context.Context) ([]*hosted, *api.Error) {
-	s.models.refresh()
-	return s.held(ctx, func(ctx context.Context) ([]*hosted, error) { return s.models.hold(ctx, everyModel) })
+	return s.wanted(ctx, everyModel)
 }
 
-// held returns the models that hold does, within the time of a request: files may have to be opened.
-func (s *Server) held(
-	ctx context.Context, hold func(context.Context) ([]*hosted, error),
-) ([]*hosted, *api.Error) {
-	ctx, cancel := s.limited(ctx)
-	defer cancel()
-	list, err := hold(ctx)
+// wanted returns models of this moment, which the caller drops. Files may have to be opened, until ctx is done.
+func (s *Server) wanted(ctx context.Context, wanted func(*hosted) bool) ([]*hosted, *api.Error) {
+	s.models.refresh()
+	list, err := s.models.hold(ctx, wanted)
 	if err != nil {
 		return nil, apiError(err)
 	}

@@ -40,8 +40,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, m *model, b 
 func (s *Server) compute(
 	r *http.Request, m *model, requests []schedule.Request, field string, take func(*schedule.Event),
 ) *api.Error {
-	ctx, cancel := s.limited(r.Context())
-	defer cancel()
+	ctx := r.Context()
 	call, err := m.Submit(ctx, requests)
 	if err != nil {
 		return fieldError(err, field)

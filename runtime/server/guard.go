@@ -54,8 +54,18 @@ func (s *Server) guard(routes []route) http.Handler {
 			e.Write(w)
 			return
 		}
-		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), saltKey{}, salt)))
+		ctx, cancel := s.limited(context.WithValue(r.Context(), saltKey{}, salt))
+		defer cancel()
+		mux.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// limited returns a context that ends with Options.Timeout, if there is one. The caller calls cancel.
+func (s *Server) limited(ctx context.Context) (limited context.Context, cancel context.CancelFunc) {
+	if s.o.Timeout > 0 {
+		return context.WithTimeout(ctx, s.o.Timeout)
+	}
+	return ctx, func() {}
 }
 
 func wrongMethod(allowed []string) http.HandlerFunc {

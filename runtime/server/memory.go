@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -77,6 +78,8 @@ func loadError(h *hosted, err error) *api.Error {
 		Message: "model " + h.ID + " could not be loaded; see the server's log"}
 	var large *tooLarge
 	switch {
+	case errors.Is(err, context.DeadlineExceeded): // of the request: a load has no time limit
+		e = apiError(err)
 	case errors.Is(err, errNoMemory) || errors.Is(err, schedule.ErrDraining):
 		e.Message, e.RetryAfter = err.Error(), time.Second
 	case errors.As(err, &large):

@@ -2,11 +2,17 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lowpack/lowpack/runtime/engine"
+	"github.com/lowpack/lowpack/runtime/tokenizer"
 )
 
 // slowly makes Open of a model wait: begun is closed when it has been called, and it goes on when ends is closed.
@@ -22,6 +28,19 @@ func (s *shelf) slowly(id string) (begun, ends chan struct{}) {
 		return open()
 	}
 	return begun, ends
+}
+
+// leaves is a client that asks for model "a", whose opening it does not wait for.
+func leaves(t *testing.T, s *Server, begun <-chan struct{}) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		<-begun
+		leave()
+	}()
+	if _, e := s.find(ctx, "a"); e == nil {
+		t.Error("a client that left got a model")
+	}
 }
 
 // TestOpeningLeft: a client that leaves does not wait for a file that is being opened. Others get the model, which is
@@ -62,14 +81,7 @@ func TestOpeningReplaced(t *testing.T) {
 	from, s, web := shelved(t, Options{})
 	from.put("a", files[0])
 	begun, ends := from.slowly("a")
-	ctx, leave := context.WithCancel(t.Context())
-	go func() {
-		<-begun
-		leave()
-	}()
-	if _, e := s.find(ctx, "a"); e == nil {
-		t.Error("a client that left got a model")
-	}
+	leaves(t, s, begun)
 	first := s.models.list[0]
 	from.put("a", files[1])
 	if names := namesOf(t, web); !slices.Equal(names, []string{"a"}) {
@@ -88,14 +100,7 @@ func TestOpeningDrained(t *testing.T) {
 	from, s, _ := shelved(t, Options{})
 	from.put("a", files[0])
 	begun, ends := from.slowly("a")
-	ctx, leave := context.WithCancel(t.Context())
-	go func() {
-		<-begun
-		leave()
-	}()
-	if _, e := s.find(ctx, "a"); e == nil {
-		t.Error("a client that left got a model")
-	}
+	leaves(t, s, begun)
 	first := s.models.list[0]
 	s.Drain(t.Context())
 	close(ends)
@@ -103,6 +108,47 @@ func TestOpeningDrained(t *testing.T) {
 	if from.opened(files[0]) != 0 {
 		t.Errorf("%v", from.open)
 	}
+}
+
+// asked returns the status of a request that comes without a network, and how long it took.
+func asked(s *Server, method, path, body string) (status int, took time.Duration) {
+	w, start := httptest.NewRecorder(), time.Now()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	s.ServeHTTP(w, r)
+	return w.Code, time.Since(start)
+}
+
+// TestOneDeadline: opening the file and loading the model share the time of a request.
+func TestOneDeadline(t *testing.T) {
+	files, _ := twoFiles(t)
+	synctest.Test(t, func(t *testing.T) {
+		from := &shelf{t: t, open: map[string]int{}}
+		s, err := New(Options{Queue: 1, Source: from.list, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from.put("a", files[0])
+		open := from.entries[0].Open
+		from.entries[0].Open = func() (Model, error) {
+			time.Sleep(40 * time.Second)
+			m, err := open()
+			m.Load = func() (*tokenizer.Tokenizer, *engine.Engine, error) {
+				time.Sleep(40 * time.Second)
+				return nil, nil, errors.New("too late for the test")
+			}
+			return m, err
+		}
+		if status, took := asked(s, http.MethodPost, "/v1/completions", `{"model": "a", "prompt": "a"}`); status !=
+			http.StatusGatewayTimeout || took != time.Minute {
+			t.Errorf("%d after %v", status, took)
+		}
+		time.Sleep(time.Minute) // the load has ended
+		if status, took := asked(s, http.MethodPost, "/models/load", `{"model": "a"}`); status !=
+			http.StatusServiceUnavailable || took != 40*time.Second {
+			t.Errorf("%d after %v", status, took)
+		}
+		s.Drain(t.Context())
+	})
 }
 
 // TestOpeningTime: a request waits no longer than its time for a file that is being opened, whatever it asks for, and
@@ -117,16 +163,10 @@ func TestOpeningTime(t *testing.T) {
 		}
 		from.put("a", files[0])
 		_, ends := from.slowly("a")
-		for range 2 {
-			start := time.Now()
-			if _, e := s.find(t.Context(), "a"); e == nil || e.Status != http.StatusGatewayTimeout {
-				t.Errorf("%v", e)
-			}
-			if _, e := s.all(t.Context()); e == nil || e.Status != http.StatusGatewayTimeout {
-				t.Errorf("%v", e)
-			}
-			if took := time.Since(start); took != 2*time.Minute {
-				t.Errorf("two requests took %v", took)
+		for _, path := range []string{"/v1/models/a", "/v1/models", "/v1/models/a"} {
+			if status, took := asked(s, http.MethodGet, path, ""); status != http.StatusGatewayTimeout ||
+				took != time.Minute {
+				t.Errorf("%s: %d after %v", path, status, took)
 			}
 		}
 		close(ends)

@@ -29,8 +29,7 @@ type scored struct {
 func (s *Server) scorePairs(
 	w http.ResponseWriter, r *http.Request, m *model, b *api.Body, field string, pairs []pair,
 ) *scored {
-	ctx, cancel := s.limited(r.Context())
-	defer cancel()
+	ctx := r.Context()
 	requests := m.readScores(ctx, b, field, pairs, saltOf(r))
 	if e := b.Err(); e != nil {
 		e.Write(w)

@@ -27,7 +27,7 @@ type Options struct {
 	Hosts    []string      // names of this host besides localhost, where Loopback is set
 	Origins  []string      // of pages that browsers may send requests from, besides the server's own; "*" = all
 	AnyModel bool          // requests that name an unknown model get the first one instead of an error
-	Timeout  time.Duration // of a request, which then ends with status 504; 0 = none
+	Timeout  time.Duration // of a whole request, which then ends with status 504; 0 = none
 
 	Queue       int           // maximum number of requests waiting for a sequence; further ones get status 429
 	ITLTarget   time.Duration // prefill is chunked to keep the inter-token latency of others below it; 0 = no target
@@ -200,7 +200,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, b *api.Body, han
 		return
 	}
 	defer s.models.release(h)
-	if !b.Begin(r.Context()) {
+	if err := b.Begin(r.Context()); err != nil {
+		apiError(err).Write(w)
 		return
 	}
 	handle(&ignoring{ResponseWriter: w, body: b}, r, m, b)

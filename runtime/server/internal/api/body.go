@@ -62,6 +62,9 @@ func readInto(u *upload, w http.ResponseWriter, r *http.Request, limit int64) (*
 		return nil, Invalid("", "the request body could not be read")
 	}
 	done, err := u.pool.turn(r.Context(), len(text))
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, TooLate()
+	}
 	if err != nil {
 		return nil, Invalid("", "the request was cancelled")
 	}
@@ -87,14 +90,14 @@ func NewBody(text []byte, o Origin) (*Body, *Error) {
 func (b *Body) Origin() Origin { return b.origin }
 
 // Begin waits for permission to decode the fields: those of large bodies become larger slices, so that only a few
-// bodies are decoded at once; those of NewBody need none. It returns false if ctx is done.
-func (b *Body) Begin(ctx context.Context) bool {
+// bodies are decoded at once; those of NewBody need none. The error is that of ctx, which is done.
+func (b *Body) Begin(ctx context.Context) error {
 	if b.upload == nil {
-		return true
+		return nil
 	}
 	done, err := b.upload.pool.turn(ctx, b.size)
 	b.done = done
-	return err == nil
+	return err
 }
 
 // Close releases the memory of the body. Ignored and Told remain valid, the fields do not.

@@ -48,6 +48,12 @@ func Invalid(param, format string, a ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Param: param, Message: fmt.Sprintf(format, a...)}
 }
 
+// TooLate returns the error of a request that exceeds the server's time limit.
+func TooLate() *Error {
+	return &Error{Status: http.StatusGatewayTimeout, Type: TimedOut,
+		Message: "the request took longer than the server's time limit"}
+}
+
 // MarshalJSON returns {"error": {…}}.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	type fields struct {

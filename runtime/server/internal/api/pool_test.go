@@ -117,7 +117,7 @@ func TestReadBody(t *testing.T) {
 		b, e := read(body)
 		switch {
 		case status == 0 && e == nil:
-			if p.held < int64(len(body)) || !b.Begin(t.Context()) {
+			if p.held < int64(len(body)) || b.Begin(t.Context()) != nil {
 				t.Errorf("%.20s: %d bytes are held", body, p.held)
 			}
 			b.Raw("a")
