@@ -182,8 +182,11 @@ func serveModels(c *cli.Context, o server.Options, name string, list ...server.M
 	}
 	defer listener.Close()
 	s, err := server.New(o, list...)
+	if err != nil && c.NArg() == 1 { // of several files the error names the one
+		err = filerr.Named(c.Args().First(), err)
+	}
 	if err != nil {
-		return filerr.Named(c.Args().First(), err)
+		return err
 	}
 	return listen(c, listener, s, name)
 }

@@ -74,5 +74,8 @@ func (s *sections) Section(name string) (*io.SectionReader, error) {
 	return io.NewSectionReader(s.file, s.start+t.Begin, t.Size()), nil
 }
 
+// Name is the path with which the file was opened.
+func (s *sections) Name() string { return s.file.Name() }
+
 // Size is the size of the file in bytes.
 func (s *sections) Size() int64 { return s.size }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/engine"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
@@ -242,6 +245,28 @@ func TestModelsAtOnce(t *testing.T) {
 	}
 	if s.models.bytes > s.models.limit {
 		t.Errorf("%d bytes of %d", s.models.bytes, s.models.limit)
+	}
+}
+
+// TestModelNotOpened: the error of a file that is damaged before the server reads it names the model, the file and the
+// reason.
+func TestModelNotOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "b.safetensors")
+	data, err := os.ReadFile(tinymodel.Path(t))
+	if err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := modelOf(t, path, "b", small)
+	if err := os.Truncate(path, 100); err != nil {
+		t.Skip(err) // Windows keeps a file that is mapped
+	}
+	_, err = New(Options{}, tiny(t, "a", small), damaged)
+	want := "model b cannot be opened: " + path + ": changed or truncated"
+	if !errors.Is(err, pack.ErrCorrupt) || !strings.HasPrefix(fmt.Sprint(err), want) {
+		t.Errorf("%v\nwant %s", err, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/server/schedule"
@@ -79,7 +80,7 @@ func (s *models) host(e Entry, quiet bool) *hosted {
 	return h
 }
 
-// describe fills in what is known of an open model. After an error the model is closed.
+// describe fills in what is known of an open model. After an error, which names the file, the model is closed.
 func (h *hosted) describe(m *Model) error {
 	err := mmap.Guard(func() (err error) {
 		if h.fingerprint, err = fingerprintOf(*m); err != nil {
@@ -91,6 +92,7 @@ func (h *hosted) describe(m *Model) error {
 		}
 		return err
 	})
+	err = filerr.Named(m.File.Name(), err)
 	if err != nil && m.Close != nil {
 		return errors.Join(err, m.Close())
 	}
@@ -184,10 +186,11 @@ func (s *models) hold(ctx context.Context, wanted func(*hosted) bool) ([]*hosted
 	s.mu.Unlock()
 	var list []*hosted
 	for i, h := range held {
+		var failed *notOpened
 		switch err := s.await(ctx, h); {
 		case err == nil:
 			list = append(list, h)
-		case errors.Is(err, errNotOpened):
+		case errors.As(err, &failed):
 			s.drop(h)
 		default:
 			s.drop(slices.Concat(list, held[i:])...)
@@ -197,8 +200,14 @@ func (s *models) hold(ctx context.Context, wanted func(*hosted) bool) ([]*hosted
 	return list, nil
 }
 
-// errNotOpened is wrapped by the error of a model that cannot be opened.
-var errNotOpened = errors.New("not opened")
+// notOpened is the error of a model that cannot be opened.
+type notOpened struct {
+	id  string
+	err error // names the file
+}
+
+func (e *notOpened) Error() string { return fmt.Sprintf("model %s cannot be opened: %v", e.id, e.err) }
+func (e *notOpened) Unwrap() error { return e.err }
 
 // await opens a model that the caller holds, or waits until somebody else has. When ctx is done it returns its error,
 // and the opening goes on.
@@ -212,7 +221,7 @@ func (s *models) await(ctx context.Context, h *hosted) error {
 		return ctx.Err()
 	}
 	if h.openErr != nil {
-		return fmt.Errorf("%w: %w", errNotOpened, h.openErr)
+		return &notOpened{h.ID, h.openErr}
 	}
 	return nil
 }
