@@ -139,7 +139,7 @@ func checkFolder(c *cli.Context) error {
 		case c.NArg() > 1:
 			return usagef("%s is a folder of models: it is served alone", printable.Line(arg))
 		}
-		for _, name := range []string{"model-name", "any-model", "batches"} {
+		for _, name := range []string{"model-name", "any-model"} {
 			if c.IsSet(name) {
 				return usagef("--%s cannot be combined with a folder, whose models may change", name)
 			}

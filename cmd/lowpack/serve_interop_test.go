@@ -54,6 +54,27 @@ func TestInteropBatches(t *testing.T) {
 	}
 }
 
+// TestInteropFolderBatches: the openai package runs a batch over the models of a folder, whose results are those of
+// `lowpack batch` for each model.
+func TestInteropFolderBatches(t *testing.T) {
+	models := [2]string{"first", "second"}
+	dir, in := modelFolderOf(t, models), filepath.Join(t.TempDir(), "in.jsonl")
+	text, each := linesOf(30, models)
+	write(t, in, text)
+	s := serveFile(t, "", dir, "--batches", t.TempDir())
+	created, out, _ := strings.Cut(string(interop.Python(t, "openai", "testdata/openai_batch_models.py", s.url, in)), "\n")
+	seconds, err := strconv.ParseInt(created, 10, 64)
+	if err != nil || strings.Count(out, "\n") != 30 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	want := wantOf(t, dir, models, each, seconds)
+	for line := range strings.Lines(out) {
+		if line != want[idOf(t, line)] {
+			t.Errorf("%s\nwant %s", line, want[idOf(t, line)])
+		}
+	}
+}
+
 // TestInteropNode: the openai package of npm understands answers, streams and errors.
 func TestInteropNode(t *testing.T) {
 	const key = "secret"

@@ -313,7 +313,7 @@ func TestServeRefuses(t *testing.T) {
 	if says := "loaded models of this server take at most 1000 together"; code != 1 || !strings.Contains(stderr, says) {
 		t.Errorf("code %d, %s; want %q", code, stderr, says)
 	}
-	for _, flags := range [][]string{{"--model-name", "a"}, {"--any-model"}, {"--batches", t.TempDir()}} {
+	for _, flags := range [][]string{{"--model-name", "a"}, {"--any-model"}} {
 		_, stderr, code := runApp(t, serveCommand(), append([]string{folder, "--port", "0"}, flags...)...)
 		if says := flags[0] + " cannot be combined with a folder"; code != 2 || !strings.Contains(stderr, says) {
 			t.Errorf("%v: code %d, %s; want %q", flags, code, stderr, says)

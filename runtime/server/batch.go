@@ -21,8 +21,8 @@ import (
 // ErrNoTime is wrapped by the error of a batch without a time, if a chat template writes the date into a prompt.
 var ErrNoTime = errors.New("the chat template writes the date into the prompt, and the batch has no time")
 
-// errChanging: the results of a batch depend on the models.
-var errChanging = fmt.Errorf("%w: batches need models that stay the same", pack.ErrUnsupported)
+// errChanging: the results of RunBatch depend on nothing but the batch and the models.
+var errChanging = fmt.Errorf("%w: a file of requests needs models that stay the same", pack.ErrUnsupported)
 
 // BatchQueue is the Options.Queue of a server that answers batches alone: no request is refused for want of room.
 const BatchQueue = math.MaxInt32
@@ -51,58 +51,86 @@ func (s *Server) batchable() map[string]bodyHandler {
 }
 
 // RunBatch answers the requests of a file with the models of the server; see batch.Run. The results are what the
-// endpoints answer, with ids, seeds and times that depend on nothing but the batch.
+// endpoints answer, with ids, seeds and times that depend on nothing but the batch. A server with a Source has no such
+// results: pack.ErrUnsupported.
 func (s *Server) RunBatch(ctx context.Context, b Batch) (batch.Counts, error) {
-	return s.runBatch(ctx, s.batchOptions(b))
-}
-
-// runBatch runs a batch unless the KV cache is too small for some request.
-func (s *Server) runBatch(ctx context.Context, o batch.Options) (batch.Counts, error) {
 	if s.o.Source != nil {
 		return batch.Counts{}, errChanging
 	}
-	for _, h := range s.models.list {
-		if n := h.Engine.CacheTokens; n > 0 && n < h.Engine.Context {
-			return batch.Counts{}, fmt.Errorf("%w: a KV cache of %d tokens: a batch needs room for a context of %d, "+
-				"so that no result depends on it", pack.ErrUnsupported, n, h.Engine.Context)
-		}
+	o, err := s.batchOptions(ctx, b, func(*hosted) (*api.Error, error) { return nil, nil })
+	if err != nil {
+		return batch.Counts{}, err
 	}
 	return batch.Run(ctx, o)
 }
 
-func (s *Server) batchOptions(b Batch) batch.Options {
+// batchOptions returns the options of a batch. check refuses a model for a request; its error ends the batch. An error
+// is returned if the KV cache of a model that stays is too small for some request.
+func (s *Server) batchOptions(
+	ctx context.Context, b Batch, check func(*hosted) (*api.Error, error),
+) (o batch.Options, err error) {
+	s.models.refresh()
+	list, err := s.models.hold(ctx, everyModel)
+	if err != nil {
+		return o, err
+	}
+	defer s.models.drop(list...)
 	parallel := 1
-	for _, h := range s.models.list {
+	for _, h := range list {
 		parallel = max(parallel, h.Engine.Sequences)
+		if err := tooSmall(h); err != nil && s.o.Source == nil {
+			return o, err
+		}
 	}
 	return batch.Options{
 		Input: b.Input, Output: b.Output, Errors: b.Errors,
-		URLs: slices.Sorted(maps.Keys(s.batchable())), OneModel: len(s.models.list) > 1,
+		URLs: s.batchURLs(), ByModel: len(list) > 1 || s.o.Source != nil,
 		Answer: func(ctx context.Context, q *batch.Request) (batch.Answer, error) {
-			return s.answerOne(ctx, q, b.Time)
+			return s.answerOne(ctx, q, b.Time, check)
 		},
 		Parallel: 2 * parallel, // the next requests wait while those before them are computed
 		Key:      s.batchKey(b.Time), Time: b.Time, Progress: b.Progress,
-	}
+	}, nil
 }
 
-// batchKey says what results depend on besides the requests.
-func (s *Server) batchKey(now time.Time) string {
-	type key struct {
-		ID          string `json:"id"`
-		Fingerprint string `json:"system_fingerprint"`
-		Context     int    `json:"context"`
+// batchURLs are the endpoints of requests of a batch.
+func (s *Server) batchURLs() []string { return slices.Sorted(maps.Keys(s.batchable())) }
+
+// tooSmall returns the error of a model whose KV cache does not hold a text of the whole context.
+func tooSmall(h *hosted) error {
+	if n := h.Engine.CacheTokens; n > 0 && n < h.Engine.Context {
+		return fmt.Errorf("%w: model %s has a KV cache of %d tokens: a batch needs room for a context of %d, so that "+
+			"no result depends on it", pack.ErrUnsupported, h.ID, n, h.Engine.Context)
 	}
-	models := make([]key, len(s.models.list))
-	for i, h := range s.models.list {
-		models[i] = key{h.ID, h.fingerprint, h.Engine.Context}
+	return nil
+}
+
+// modelKey is what the answers of a model depend on besides the request.
+type modelKey struct {
+	ID          string `json:"id"`
+	Fingerprint string `json:"system_fingerprint"`
+	Context     int    `json:"context"`
+}
+
+func keyOf(h *hosted) modelKey { return modelKey{h.ID, h.fingerprint, h.Engine.Context} }
+
+// batchKey says what results depend on besides the requests. Models of a source are not among it: each has a key of its
+// own (storedBatch.Models).
+func (s *Server) batchKey(now time.Time) string {
+	var models []modelKey
+	if s.o.Source == nil {
+		for _, h := range s.models.list {
+			models = append(models, keyOf(h))
+		}
 	}
 	return string(jsonOf(map[string]any{"models": models, "any_model": s.o.AnyModel, "time": now.Unix()}))
 }
 
 // answerOne answers a request as its endpoint does. What another machine could answer, or the same at another time, is
 // an error instead.
-func (s *Server) answerOne(ctx context.Context, q *batch.Request, now time.Time) (a batch.Answer, err error) {
+func (s *Server) answerOne(
+	ctx context.Context, q *batch.Request, now time.Time, check func(*hosted) (*api.Error, error),
+) (a batch.Answer, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.URL, nil)
 	if err != nil {
 		return a, err
@@ -112,12 +140,15 @@ func (s *Server) answerOne(ctx context.Context, q *batch.Request, now time.Time)
 	if e == nil {
 		e = checkBatched(b, len(q.Body))
 	}
+	if e == nil {
+		defer b.Close()
+		if e, err = s.answerBody(w, r, b, check); err != nil {
+			return a, err
+		}
+		a.Ignored = b.Ignored()
+	}
 	if e != nil {
 		e.Write(w)
-	} else {
-		defer b.Close()
-		s.handle(w, r, b, s.batchable()[q.URL])
-		a.Ignored = b.Ignored()
 	}
 	if ctx.Err() != nil {
 		return a, ctx.Err()
@@ -128,6 +159,31 @@ func (s *Server) answerOne(ctx context.Context, q *batch.Request, now time.Time)
 	a.Status, a.Body = w.status, bytes.TrimSuffix(w.body.Bytes(), []byte("\n"))
 	a.PromptTokens, a.Tokens = usageOf(a.Body)
 	return a, s.passing(&a, w.header)
+}
+
+// answerBody answers with the model that a body names, or returns why that cannot be: to the client, or as an error
+// that ends the batch.
+func (s *Server) answerBody(
+	w http.ResponseWriter, r *http.Request, b *api.Body, check func(*hosted) (*api.Error, error),
+) (*api.Error, error) {
+	name := ""
+	if b.String("model", &name); name == "" && s.o.Source != nil {
+		b.Unsupported("model", "model is missing: which one is the first of this server may change, so each request of "+
+			"a batch names its own")
+	}
+	if b.Err() != nil {
+		return b.Err(), nil
+	}
+	h, e := s.find(r.Context(), name)
+	if e != nil {
+		return e, nil
+	}
+	defer s.models.drop(h)
+	if e, err := check(h); e != nil || err != nil {
+		return e, err
+	}
+	s.handleBy(h, w, r, b, s.batchable()[r.URL.Path])
+	return nil, nil
 }
 
 // checkBatched refuses what only a client that waits can have, and too large bodies.
@@ -145,18 +201,17 @@ func checkBatched(b *api.Body, size int) *api.Error {
 // errLater is wrapped by the error of a request that can be answered later.
 var errLater = errors.New("the server has no room now")
 
-// passing returns the error of an answer that says more about the machine than about the request.
+// passing returns the error of an answer that says more about the machine than about the request. That a model of a
+// source cannot be loaded is a result: the others go on.
 func (s *Server) passing(a *batch.Answer, header http.Header) error {
-	switch a.Status {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		err := fmt.Errorf("status %d: %s", a.Status, a.Body)
-		if header.Get("Retry-After") != "" {
-			err = fmt.Errorf("%w (%w)", err, errLater)
-		}
-		return err
-	}
-	if a.Status == http.StatusBadRequest && bytes.Contains(a.Body, []byte(`"code":"`+codeTooLarge+`"`)) {
+	large := a.Status == http.StatusBadRequest && bytes.Contains(a.Body, []byte(`"code":"`+codeTooLarge+`"`))
+	switch {
+	case header.Get("Retry-After") != "":
+		return fmt.Errorf("status %d: %s (%w)", a.Status, a.Body, errLater)
+	case s.o.Source == nil && large:
 		return fmt.Errorf("%w: status %d: %s", pack.ErrLimit, a.Status, a.Body)
+	case s.o.Source == nil && a.Status == http.StatusServiceUnavailable:
+		return fmt.Errorf("status %d: %s", a.Status, a.Body)
 	}
 	return s.models.fault()
 }

@@ -46,6 +46,9 @@ type storedBatch struct {
 	Owner string `json:"owner"`
 	Out   string `json:"out"`
 	Errs  string `json:"errs"`
+
+	// Models, of a server with a source, are those that have answered requests, by name.
+	Models map[string]modelKey `json:"models,omitempty"`
 }
 
 // Values of batchObject.Status.
@@ -108,7 +111,7 @@ func (s *Server) readBatch(w http.ResponseWriter, r *http.Request) (*storedBatch
 		}
 	}
 	if s.batchable()[b.Endpoint] == nil {
-		body.Unsupported("endpoint", "endpoint %.80q: must be one of %s", b.Endpoint, s.batchOptions(Batch{}).URLs)
+		body.Unsupported("endpoint", "endpoint %.80q: must be one of %s", b.Endpoint, s.batchURLs())
 	}
 	if b.Window != window {
 		body.Unsupported("completion_window", "completion_window %.40q: must be %s", b.Window, window)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/server/batch"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 // batchQueue answers the batches of a store, one after another in the order in which they were made, beside the
@@ -257,8 +259,11 @@ func (q *batchQueue) answer(ctx context.Context, b *storedBatch) (batch.Counts, 
 		return counts, nil
 	}
 	ctx = context.WithValue(ctx, saltKey{}, "batch "+b.Owner)
-	o := q.s.batchOptions(Batch{Input: q.s.store.path(b.Input), Output: out, Errors: errs,
-		Time: time.Unix(b.Created, 0).UTC()})
+	o, err := q.s.batchOptions(ctx, Batch{Input: q.s.store.path(b.Input), Output: out, Errors: errs,
+		Time: time.Unix(b.Created, 0).UTC()}, q.check(b))
+	if err != nil {
+		return batch.Counts{}, err
+	}
 	once := o.Answer
 	o.URLs, o.Stop, o.Parallel = []string{b.Endpoint}, q.stopped, max(1, o.Parallel/4) // half of the width
 	o.Answer = func(ctx context.Context, r *batch.Request) (a batch.Answer, err error) {
@@ -268,6 +273,8 @@ func (q *batchQueue) answer(ctx context.Context, b *storedBatch) (batch.Counts, 
 			}
 			select {
 			case <-time.After(time.Second):
+			case <-o.Stop:
+				return a, batch.ErrStopped
 			case <-ctx.Done():
 				return a, ctx.Err()
 			}
@@ -291,7 +298,48 @@ func (q *batchQueue) answer(ctx context.Context, b *storedBatch) (batch.Counts, 
 			q.s.models.note(err.Error())
 		}
 	}
-	return q.s.runBatch(ctx, o)
+	return batch.Run(ctx, o)
+}
+
+// check refuses, on a server with a source, a model that is not the one that has answered other requests of a batch
+// under its name.
+func (q *batchQueue) check(b *storedBatch) func(*hosted) (*api.Error, error) {
+	var mu sync.Mutex
+	known := maps.Clone(b.Models)
+	return func(h *hosted) (*api.Error, error) {
+		if q.s.o.Source == nil {
+			return nil, nil
+		}
+		if err := tooSmall(h); err != nil {
+			return unsupported("model", err), nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		now := keyOf(h)
+		switch first, ok := known[h.ID]; {
+		case ok && first == now:
+			return nil, nil
+		case ok:
+			return modelChanged(h.ID), nil
+		}
+		noted, err := q.change(b.ID, func(b *storedBatch) {
+			if b.Models == nil {
+				b.Models = map[string]modelKey{}
+			}
+			b.Models[h.ID] = now
+		})
+		if err == nil {
+			known = noted.Models
+		}
+		return nil, err
+	}
+}
+
+// modelChanged is the error of a request of a batch.
+func modelChanged(id string) *api.Error {
+	return &api.Error{Status: http.StatusConflict, Type: api.InvalidRequest, Code: "model_changed", Param: "model",
+		Message: "model " + quoted(id) + " is not the one that has answered requests of this batch before: its file, " +
+			"the version of the server, the context length or the type of the KV cache differs"}
 }
 
 // enter changes the status of a batch that is not cancelled.

@@ -181,7 +181,7 @@ func (s *Server) withBody(handle bodyHandler) http.HandlerFunc {
 	}
 }
 
-// handle acquires the model that a request names and calls handle. A response header lists the unknown fields.
+// handle answers with the model that a request names.
 func (s *Server) handle(w http.ResponseWriter, r *http.Request, b *api.Body, handle bodyHandler) {
 	name := ""
 	if b.String("model", &name); b.Err() != nil {
@@ -194,6 +194,11 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, b *api.Body, han
 		return
 	}
 	defer s.models.drop(h)
+	s.handleBy(h, w, r, b, handle)
+}
+
+// handleBy acquires a model and calls handle. A response header lists the unknown fields.
+func (s *Server) handleBy(h *hosted, w http.ResponseWriter, r *http.Request, b *api.Body, handle bodyHandler) {
 	m, err := s.models.acquire(r.Context(), h)
 	if err != nil {
 		loadError(h, err).Write(w)

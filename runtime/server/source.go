@@ -29,8 +29,6 @@ func (s *models) begin(list []Model, o Options) error {
 	switch {
 	case len(list) > 0:
 		return fmt.Errorf("%w: a server has a source or a list of models", pack.ErrUnsupported)
-	case o.Batches != "":
-		return errChanging
 	case o.AnyModel:
 		return fmt.Errorf("%w: with a source, no model can stand for any other", pack.ErrUnsupported)
 	}

@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -34,8 +33,8 @@ type Options struct {
 	Errors string // gets the answers with another status than 200
 
 	URLs     []string                                        // that a request may name
-	OneModel bool                                            // requests must name the same model
-	Answer   func(context.Context, *Request) (Answer, error) // is called from many goroutines; an error ends the batch
+	ByModel  bool                                            // answer requests that name the same model together
+	Answer   func(context.Context, *Request) (Answer, error) // is called by many goroutines; an error ends the batch
 	Parallel int                                             // requests that are answered at once, at least 1
 
 	Stop <-chan struct{} // ends the batch with ErrStopped, whose results are those so far; nil = does not
@@ -112,7 +111,7 @@ func (o *Options) line(q *Request, a *Answer) ([]byte, error) {
 // continues it.
 var ErrInterrupted = errors.New("the batch is not complete")
 
-// ErrStopped is returned by a batch that Options.Stop ended.
+// ErrStopped is returned by a batch that Options.Stop ended, or Options.Answer with this error.
 var ErrStopped = errors.New("the batch was stopped")
 
 // Run answers the requests of a file. The input is checked before the first one is answered; an *InputError says what
@@ -148,7 +147,7 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 	defer j.close()
 	o.Progress(j.progress)
 	switch err := o.answer(ctx, in, input, j); {
-	case err == ErrStopped:
+	case errors.Is(err, ErrStopped):
 		if err := j.finish(o.Output, o.Errors); err != nil {
 			return j.progress.Counts, err
 		}
@@ -189,7 +188,8 @@ func (o *Options) answer(ctx context.Context, in *os.File, input checked, j *jou
 	requests, room := make(chan *Request), semaphore.NewWeighted(maxHeld)
 	g.Go(func() error {
 		defer close(requests)
-		return o.feed(ctx, in, input, j, requests, room)
+		f := &feed{o, in, input, j, requests, room}
+		return f.all(ctx)
 	})
 	for range o.Parallel {
 		g.Go(func() error {
@@ -207,48 +207,6 @@ func (o *Options) answer(ctx context.Context, in *os.File, input checked, j *jou
 
 // weight is the share of a request in maxHeld.
 func weight(q *Request) int64 { return min(int64(len(q.Body)), maxHeld) }
-
-// feed reads the input again and hands on the requests that the journal has no answer to.
-func (o *Options) feed(ctx context.Context, in *os.File, input checked, j *journal, requests chan<- *Request,
-	room *semaphore.Weighted) error {
-	again, err := newSource(in)
-	if err != nil {
-		return err
-	}
-	defer again.close()
-	for i := 0; ; i++ {
-		text, err := again.next()
-		switch {
-		case err == io.EOF && again.digest() == input.digest:
-			return nil
-		case err == io.EOF || isFault(err) || i >= input.requests:
-			return errChanged
-		case err != nil:
-			return err
-		case j.has(i):
-			continue
-		}
-		q, fault := o.parse(text)
-		if fault != nil {
-			return errChanged
-		}
-		if q.Line = i; room.Acquire(ctx, weight(q)) != nil {
-			return ctx.Err()
-		}
-		select {
-		case <-o.Stop: // before all others
-			return ErrStopped
-		default:
-		}
-		select {
-		case requests <- q:
-		case <-o.Stop:
-			return ErrStopped
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
 
 // errChanged: the second reading of the input differs from the first.
 var errChanged = fmt.Errorf("%w: the input was changed while it was read", pack.ErrCorrupt)

@@ -20,6 +20,7 @@ import (
 const (
 	MaxRequests = 1 << 22 // each takes some 40 bytes of memory until the end
 	maxFaults   = 100     // that are listed
+	maxGroups   = 64      // the last one has the requests of all further models
 )
 
 // InputError lists what is wrong with an input, by line.
@@ -46,6 +47,16 @@ func (e *InputError) Unwrap() error { return pack.ErrCorrupt }
 type checked struct {
 	requests int
 	digest   digest
+	groups   int     // of requests that are answered together
+	groupOf  []uint8 // by request; nil = there is one group
+}
+
+// group returns the group of request i.
+func (c *checked) group(i int) int {
+	if c.groupOf == nil {
+		return 0
+	}
+	return int(c.groupOf[i])
 }
 
 // digest is a SHA-256, in hex as text.
@@ -62,15 +73,16 @@ type named struct {
 
 // checker collects what concerns several lines.
 type checker struct {
-	o     *Options
-	ids   []named
-	model []byte // of the first request, as JSON
+	o       *Options
+	ids     []named
+	groups  map[digest]uint8 // by the model, as JSON
+	groupOf []uint8
 	InputError
 }
 
 // check reads the input once, in memory of some bytes per request.
 func check(ctx context.Context, in source, o *Options) (checked, error) {
-	c := checker{o: o}
+	c := checker{o: o, groups: map[digest]uint8{}}
 	n := 0
 	for ; ; n++ {
 		text, err := in.next()
@@ -97,7 +109,7 @@ func check(ctx context.Context, in source, o *Options) (checked, error) {
 		slices.SortStableFunc(c.Faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
 		return checked{}, &c.InputError
 	}
-	return checked{n, in.digest()}, nil
+	return checked{n, in.digest(), max(1, len(c.groups)), c.groupOf}, nil
 }
 
 // take checks a line, or an error that stands for it.
@@ -107,8 +119,8 @@ func (c *checker) take(n int, text []byte, err error) {
 	if !errors.As(err, &f) {
 		q, f = c.o.parse(text)
 	}
-	if f == nil {
-		f = c.sameModel(q)
+	if f == nil && c.o.ByModel {
+		f = c.join(q)
 	}
 	if f != nil {
 		c.fault(n, f)
@@ -118,23 +130,21 @@ func (c *checker) take(n int, text []byte, err error) {
 	c.ids = append(c.ids, named{[16]byte(sum[:16]), uint32(n)})
 }
 
-// sameModel refuses a request for another model than the first one's.
-func (c *checker) sameModel(q *Request) *Fault {
-	if !c.o.OneModel {
-		return nil
-	}
+// join adds a request to the group of those that name the same model.
+func (c *checker) join(q *Request) *Fault {
 	fields, err := jsonread.Fields(q.Body)
 	if err != nil { // the line was read before
 		return &Fault{Code: InvalidJSON, Message: place(err)}
 	}
-	name := append([]byte{}, fields["model"]...)
-	if c.model == nil {
-		c.model = name
+	model := digest(sha256.Sum256(fields["model"]))
+	group, ok := c.groups[model]
+	if !ok {
+		group = uint8(min(len(c.groups), maxGroups-1))
+		if len(c.groups) < maxGroups {
+			c.groups[model] = group
+		}
 	}
-	if !bytes.Equal(name, c.model) {
-		return &Fault{Code: ModelMismatch, Param: "body.model", Message: fmt.Sprintf(
-			"model %.80s: the first request has %.80s; all requests of a batch must name the same", name, c.model)}
-	}
+	c.groupOf = append(c.groupOf, group)
 	return nil
 }
 

@@ -43,7 +43,6 @@ const (
 	InvalidMethod   = "invalid_method"
 	InvalidURL      = "invalid_url"
 	DuplicateID     = "duplicate_custom_id"
-	ModelMismatch   = "model_mismatch"
 	EmptyFile       = "empty_file"
 	TooManyRequests = "too_many_tasks"
 )
