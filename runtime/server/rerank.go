@@ -39,6 +39,7 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request, m *model, b *api
 	b.Int("top_n", &most, 0, biggestInt)
 	b.Bool("return_documents", &whole)
 	b.Refuse("documents are texts", "rank_fields")
+	b.Refuse("a score is of the whole document", "relevant_spans")
 	pairs := make([]pair, len(documents))
 	for i, text := range documents {
 		pairs[i] = pair{query, text}

@@ -351,6 +351,7 @@ func TestScoresRefused(t *testing.T) {
 		{"/v1/rerank", `{` + asked + `, "return_documents": 1}`, "return_documents", "", "want true or false"},
 		{"/v1/rerank", `{` + asked + `, "instruction": 1}`, "instruction", "", "want a string"},
 		{"/v1/rerank", `{` + asked + `, "rank_fields": ["title"]}`, "rank_fields", "unsupported_parameter", "are texts"},
+		{"/v2/rerank", `{` + asked + `, "relevant_spans": {"top_k": 1}}`, "relevant_spans", "unsupported_parameter", "whole"},
 		{"/v1/rerank", `{` + asked + `, "max_tokens_per_doc": 9}`, "max_tokens_per_doc", "unsupported_parameter", "not cut"},
 		{"/v1/rerank", `{` + asked + `, "truncation": true}`, "truncation", "unsupported_parameter", "not cut"},
 		{"/v1/rerank", `{` + asked + `, "prompt_name": "web"}`, "prompt_name", "unsupported_parameter", "field instruction"},

@@ -11,6 +11,6 @@ def refused(kind, call, param=None):
     try:
         call()
     except kind as e:
-        check(param is None or e.param == param, f"{e!r}: param {e.param}, want {param}")
+        check(param is None or e.param == param, f"{e!r}: want param {param}")
         return
     sys.exit(f"{kind.__name__} expected")
