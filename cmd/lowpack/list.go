@@ -29,7 +29,8 @@ hub. Every command that takes a packed file takes the name of one too, also with
 run, serve, eval, convert, inspect and tokenize take those of checkpoints. A file or folder of the same name goes first.
 With DIR, the models in that folder. Headers and small files are read, no weights.
 
-Models of the hub that lowpack cannot use are left out; --verbose lists them with the reason.
+Models of the hub that lowpack cannot use are left out; --verbose lists them with the reason. Below the table stands
+what interrupted downloads and conversions have left, with its size, what continues it and what removes it.
 
   lowpack list
   lowpack list ~/models --json
@@ -51,20 +52,27 @@ type listed struct {
 	Bytes      int64     `json:"bytes"`
 	Modified   time.Time `json:"modified"`
 	Error      string    `json:"error,omitempty"`
+	Unfinished string    `json:"unfinished,omitempty"` // what continues and what removes it
 }
 
 func runList(c *cli.Context) error {
 	if c.NArg() > 1 {
 		return wantArgs(c, 1, "DIR")
 	}
-	find := modelsAtHand
+	find, findLeft := modelsAtHand, unfinishedAtHand
 	if dir := c.Args().First(); dir != "" {
 		find = func() ([]local, error) { return modelsIn(dir) }
+		findLeft = func() ([]local, error) { return unfinishedIn(dir) }
 	}
 	models, err := find()
 	if err != nil {
 		return err
 	}
+	left, err := findLeft()
+	if err != nil {
+		return err
+	}
+	models = append(models, left...)
 	list := []listed{}
 	for i := range models {
 		row, err := describe(&models[i])
@@ -132,6 +140,10 @@ func describe(l *local) (row listed, err error) {
 			}
 		}
 	}
+	if l.left != nil {
+		row.Unfinished = l.left.then
+		return row, nil
+	}
 	v, err := headOf(l.path)
 	if err != nil {
 		row.Error = strings.TrimPrefix(err.Error(), l.path+": ")
@@ -145,8 +157,8 @@ func describe(l *local) (row listed, err error) {
 
 // filesBelow returns the files of a model, including the files of a folder.
 func filesBelow(l *local) []string {
-	if l.hub != nil {
-		return l.hub.Files()
+	if l.hub != nil || l.left != nil {
+		return l.files()
 	}
 	if info, err := os.Stat(l.path); err != nil || !info.IsDir() && !checkpoint.IsGGUF(l.path) {
 		return []string{l.path}
@@ -172,10 +184,13 @@ func (v *inspection) mostly() string {
 	return strings.Join(kinds[:min(1, len(kinds))], "")
 }
 
-// printList prints a table, and below it why models are broken.
+// printList prints a table, and below it why models are broken and what is unfinished.
 func printList(c *cli.Context, list []listed) {
 	rows := [][]string{{"name", "family", "parameters", "weights", "bits/weight", "size", "modified"}}
 	for _, l := range list {
+		if l.Unfinished != "" {
+			continue
+		}
 		row := []string{l.Name, "none: see below", "", "", "", size(l.Bytes), l.Modified.Format("2006-01-02 15:04")}
 		if l.Error == "" {
 			bits := fmt.Sprintf("%.2f", l.Bits)
@@ -183,16 +198,19 @@ func printList(c *cli.Context, list []listed) {
 		}
 		rows = append(rows, row)
 	}
-	if len(list) == 0 {
-		return
-	}
 	if isTerminal(c.App.Writer) {
 		rows = narrow(rows, width(c.App.Writer))
 	}
-	table(c.App.Writer, map[int]bool{2: true, 4: true, 5: true}, rows)
+	if len(rows) > 1 {
+		table(c.App.Writer, map[int]bool{2: true, 4: true, 5: true}, rows)
+	}
 	for _, l := range list {
-		if l.Error != "" {
+		switch {
+		case l.Error != "":
 			fmt.Fprintf(c.App.Writer, "%s: %s\n", printable.Line(l.Name), printable.Line(l.Error))
+		case l.Unfinished != "":
+			fmt.Fprintf(c.App.Writer, "%s: unfinished, %s: %s\n", printable.Line(l.Name), size(l.Bytes),
+				printable.Line(l.Unfinished))
 		}
 	}
 }

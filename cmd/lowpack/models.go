@@ -19,11 +19,15 @@ type local struct {
 	name string
 	path string
 	hub  *hub.Local // nil: not of the cache of the hub
+	left *leftover  // nil: complete
 }
 
 // files returns the paths of a model.
 func (l *local) files() []string {
-	if l.hub != nil {
+	switch {
+	case l.left != nil:
+		return l.left.files
+	case l.hub != nil:
 		return l.hub.Files()
 	}
 	return []string{l.path}
@@ -47,12 +51,16 @@ func packedModels() (list []local, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), packedExt); ok {
-			list = append(list, local{name: hubPrefix.ReplaceAllString(name, ""),
-				path: filepath.Join(folder, e.Name())})
+		if strings.HasSuffix(e.Name(), packedExt) {
+			list = append(list, local{name: cachedName(e.Name()), path: filepath.Join(folder, e.Name())})
 		}
 	}
 	return list, nil
+}
+
+// cachedName returns the name of a model by that of its packed file in the cache.
+func cachedName(file string) string {
+	return hubPrefix.ReplaceAllString(strings.TrimSuffix(file, packedExt), "")
 }
 
 // packedExt is the extension of packed files.
@@ -72,7 +80,7 @@ func hubModels() (list []local, err error) {
 	}
 	models, err := client.List()
 	for i := range models {
-		list = append(list, local{models[i].String(), models[i].Path, &models[i]})
+		list = append(list, local{name: models[i].String(), path: models[i].Path, hub: &models[i]})
 	}
 	return list, err
 }

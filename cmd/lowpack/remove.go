@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -22,8 +23,9 @@ func rmCommand() *cli.Command {
 		Usage:     "remove models from the caches",
 		ArgsUsage: "MODEL...",
 		UsageText: "lowpack rm MODEL... [--yes]",
-		Description: `MODEL is a name that lowpack list shows: a packed file in the cache, or a model that was downloaded. Other files
-are not removed, and neither is what links lead to out of a cache. On Linux a model that a process of the same user has
+		Description: `MODEL is a name that lowpack list shows: a packed file in the cache, a model that was downloaded, or what an
+interrupted download has left; of one name, both are removed. Other files are not removed, and neither is what links
+lead to out of a cache. On Linux a model that a process of the same user has
 open is refused. On a terminal rm asks first; scripts need --yes. The last line says how many bytes became free.
 
   lowpack rm bitnet-b1.58-2B-4T
@@ -63,38 +65,66 @@ func runRemove(c *cli.Context) error {
 		}
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "removed %s: %d bytes (%s) are free\n",
-		counted(len(chosen), "model"), all, size(all))
+		counted(countNames(chosen), "model"), all, size(all))
 	return err
 }
 
-// chooseModels finds models of the caches by name, each once.
+// chooseModels finds models of the caches by name, each once, with what is unfinished of them.
 func chooseModels(names []string) (chosen []*local, err error) {
 	list, err := modelsAtHand()
 	if err != nil {
 		return nil, err
 	}
+	left, err := unfinishedAtHand()
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range names {
-		l, err := chooseModel(list, name)
+		found, err := chooseModel(list, left, name)
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(chosen, l) {
-			chosen = append(chosen, l)
+		for _, l := range found {
+			if !slices.Contains(chosen, l) {
+				chosen = append(chosen, l)
+			}
 		}
 	}
 	return chosen, nil
 }
 
-func chooseModel(list []local, name string) (*local, error) {
+func chooseModel(list, left []local, name string) (found []*local, err error) {
 	l, hint, err := named(list, name)
-	if l != nil || err != nil {
-		return l, err
+	if err != nil {
+		return nil, err
+	}
+	rest, hintLeft, err := named(left, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range []*local{l, rest} {
+		if one != nil {
+			found = append(found, one)
+		}
+	}
+	if found != nil {
+		return found, nil
 	}
 	if _, err := os.Lstat(name); err == nil {
 		return nil, usagef("%s is a file or folder; lowpack rm removes models of the caches, which lowpack list shows",
 			name)
 	}
-	return nil, fmt.Errorf("there is no model %s in the caches%s; lowpack list shows them", name, hint)
+	return nil, fmt.Errorf("there is no model %s in the caches%s; lowpack list shows them", name,
+		cmp.Or(hint, hintLeft))
+}
+
+// countNames counts models, each with what is unfinished of it.
+func countNames(chosen []*local) int {
+	names := map[string]bool{}
+	for _, l := range chosen {
+		names[l.name] = true
+	}
+	return len(names)
 }
 
 // unused refuses a model that a process has open.
@@ -114,7 +144,7 @@ func confirm(c *cli.Context, chosen []*local) (bool, error) {
 		row, _ := describe(l)
 		fmt.Fprintf(c.App.ErrWriter, "%s  %s  %s\n", printable.Line(l.name), size(row.Bytes), printable.Line(l.path))
 	}
-	fmt.Fprintf(c.App.ErrWriter, "Remove %s? [y/N] ", counted(len(chosen), "model"))
+	fmt.Fprintf(c.App.ErrWriter, "Remove %s? [y/N] ", counted(countNames(chosen), "model"))
 	line, err := bufio.NewReader(io.LimitReader(c.App.Reader, longestLine)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return false, err
@@ -125,6 +155,9 @@ func confirm(c *cli.Context, chosen []*local) (bool, error) {
 
 // remove removes a model and returns the number of bytes freed: 0 for a link.
 func (l *local) remove() (freed int64, err error) {
+	if l.left != nil {
+		return l.left.remove()
+	}
 	if l.hub != nil {
 		client, err := hub.FromEnvironment(version.Tool)
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 func blobName(f file) string { return path.Join("blobs", f.blob) }
 
 // unfinished is the path of an incomplete blob.
-func unfinished(f file) string { return blobName(f) + ".incomplete" }
+func unfinished(f file) string { return blobName(f) + unfinishedEnd }
 
 // blob downloads a file into the cache unless it is there already. It continues an interrupted download and deletes a
 // file that does not match its digest.

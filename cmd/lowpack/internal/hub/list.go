@@ -32,17 +32,12 @@ func (l *Local) Files() (list []string) {
 // List lists the models of the cache by name, without opening their files. A revision is the branch or tag of the
 // snapshot, or its commit if there is none.
 func (c *Client) List() ([]Local, error) {
-	folders, err := os.ReadDir(c.Cache)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names, err := c.names()
+	if err != nil {
 		return nil, err
 	}
 	var list []Local
-	for _, f := range folders {
-		id, isModel := strings.CutPrefix(f.Name(), "models--")
-		n, err := ParseName(strings.Replace(id, "--", "/", 1))
-		if !isModel || err != nil || !isDir(filepath.Join(c.Cache, f.Name())) {
-			continue
-		}
+	for _, n := range names {
 		models, err := c.localOf(n)
 		if err != nil {
 			return nil, err
@@ -50,6 +45,22 @@ func (c *Client) List() ([]Local, error) {
 		list = append(list, models...)
 	}
 	slices.SortFunc(list, func(a, b Local) int { return cmp.Compare(a.String(), b.String()) })
+	return list, nil
+}
+
+// names returns the models that have a folder in the cache.
+func (c *Client) names() (list []Name, err error) {
+	folders, err := os.ReadDir(c.Cache)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, f := range folders {
+		id, isModel := strings.CutPrefix(f.Name(), "models--")
+		n, err := ParseName(strings.Replace(id, "--", "/", 1))
+		if isModel && err == nil && isDir(filepath.Join(c.Cache, f.Name())) {
+			list = append(list, n)
+		}
+	}
 	return list, nil
 }
 
@@ -87,16 +98,21 @@ func revisionsOf(folder string) map[string]string {
 	return list
 }
 
-// inSnapshot lists each GGUF of a snapshot, and the snapshot itself if it has safetensors files; all other files belong
-// to the latter.
-func inSnapshot(n Name, dir string) (list []Local) {
-	var names []string
+// filesIn returns the files below a snapshot.
+func filesIn(dir string) (names []string) {
 	_ = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() { // dangling links too, which an unfinished download leaves
 			names = append(names, name)
 		}
 		return nil
 	})
+	return names
+}
+
+// inSnapshot lists each GGUF of a snapshot, and the snapshot itself if it has safetensors files; all other files belong
+// to the latter.
+func inSnapshot(n Name, dir string) (list []Local) {
+	names := filesIn(dir)
 	var taken []string
 	for _, name := range names {
 		parts, err := gguf.SplitNames(name)

@@ -19,7 +19,17 @@ import (
 // the last model of a snapshot, the snapshot and the branches that refer to it. It returns the number of bytes freed.
 // Links are removed, but never their targets outside of the folder of the model; blobs shared by several models stay.
 func (c *Client) Remove(l *Local) (freed int64, err error) {
-	if err := c.idle(l.Name); err != nil {
+	return c.removeFrom(l.Name, func(r *removal) error {
+		if err := r.model(l); err != nil {
+			return fmt.Errorf("%s: %w", l, err)
+		}
+		return nil
+	})
+}
+
+// removeFrom removes files of a model and, if no snapshot is left, all of its folder.
+func (c *Client) removeFrom(n Name, remove func(*removal) error) (freed int64, err error) {
+	if err := c.idle(n); err != nil {
 		return 0, err
 	}
 	cache, err := os.OpenRoot(c.Cache)
@@ -27,8 +37,11 @@ func (c *Client) Remove(l *Local) (freed int64, err error) {
 		return 0, err
 	}
 	defer cache.Close()
-	folder := l.folder()
+	folder := n.folder()
 	info, err := cache.Lstat(folder)
+	if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+		return 0, nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -42,8 +55,8 @@ func (c *Client) Remove(l *Local) (freed int64, err error) {
 	}
 	defer e.Close()
 	r := &removal{Root: e}
-	if err := r.model(l); err != nil {
-		return r.freed, fmt.Errorf("%s: %w", l, err)
+	if err := remove(r); err != nil {
+		return r.freed, err
 	}
 	if empty, err := r.empty("snapshots"); !empty {
 		return r.freed, err

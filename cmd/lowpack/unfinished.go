@@ -1,0 +1,108 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/hub"
+	"github.com/lowpack/lowpack/internal/atomicfile"
+	"github.com/lowpack/lowpack/internal/version"
+)
+
+// leftover is what an interrupted download or conversion has left of a model.
+type leftover struct {
+	files  []string
+	then   string                // what continues and what removes it
+	remove func() (int64, error) // returns the number of bytes freed; nil: not of a cache
+}
+
+// unfinishedAtHand returns what interrupted downloads have left in the caches.
+func unfinishedAtHand() (list []local, err error) {
+	if folder, err := packedFolder(); err == nil {
+		if list, err = unfinishedIn(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	for i := range list {
+		l := &list[i]
+		target := l.name
+		l.name = cachedName(filepath.Base(target))
+		l.left.then = "lowpack pull of the same artifact continues it, " + removedBy(l.name)
+		l.left.remove = func() (int64, error) { return dropResume(target) }
+	}
+	client, err := hub.FromEnvironment(version.Tool)
+	if err != nil {
+		return nil, err
+	}
+	models, err := client.Unfinished()
+	for i := range models {
+		u := &models[i]
+		name := u.ID()
+		list = append(list, local{name: name, path: u.Path, left: &leftover{u.Files(),
+			fmt.Sprintf("lowpack pull %s continues it, %s", name, removedBy(name)),
+			func() (int64, error) { return client.Drop(u) }}})
+	}
+	slices.SortStableFunc(list, func(a, b local) int { return cmp.Compare(a.name, b.name) })
+	return list, err
+}
+
+func removedBy(name string) string { return "lowpack rm " + shellWord(name) + " removes it" }
+
+// unfinishedIn returns the packed files of a folder whose conversion or download was interrupted, by their paths.
+func unfinishedIn(dir string) (list []local, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name, hidden := strings.CutPrefix(e.Name(), ".")
+		name, left := strings.CutSuffix(name, packedExt+resumeEnd)
+		if !hidden || !left || !e.Type().IsRegular() {
+			continue
+		}
+		target := filepath.Join(dir, name+packedExt)
+		files, words := resumeFiles(target), []string{"rm"}
+		for _, file := range files {
+			words = append(words, shellWord(file))
+		}
+		list = append(list, local{name: target, path: atomicfile.ResumePath(target), left: &leftover{files: files,
+			then: "the same lowpack convert --resume or lowpack pull continues it, " + strings.Join(words, " ") +
+				" removes it"}})
+	}
+	return list, nil
+}
+
+// resumeEnd is the end of the names that atomicfile.ResumePath returns.
+const resumeEnd = ".resume"
+
+// resumeFiles returns what is there of an unfinished packed file: its data, and the journal of a conversion.
+func resumeFiles(target string) (files []string) {
+	path := atomicfile.ResumePath(target)
+	for _, file := range []string{path, path + ".journal"} {
+		if isFile(file) {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// dropResume removes an unfinished packed file and returns the number of bytes freed.
+func dropResume(target string) (freed int64, err error) {
+	info, err := os.Lstat(atomicfile.ResumePath(target))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !atomicfile.DropResume(target) {
+		return 0, fmt.Errorf("%s was not removed: a process uses it", atomicfile.ResumePath(target))
+	}
+	return info.Size(), nil
+}
