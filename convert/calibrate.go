@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -33,10 +34,9 @@ func (p *Plan) planCalibration() error {
 		return nil
 	}
 	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
-		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to become int4, "+
-			"mxfp4, int2 or absmax with scales per row or group; for example --quant int4 --scale "+
-			"group:32 --allow-lossy",
-			pack.ErrUnsupported)
+		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to be quantized by "+
+			"one of %s, with scales per row or group; for example --quant int4 --scale group:32 --allow-lossy",
+			pack.ErrUnsupported, strings.Join(quantize.Calibrating(), ", "))
 	}
 	if p.model == nil || !p.hasTokenizer() {
 		return fmt.Errorf("%w: calibration runs the model over a text, and there is no model with a tokenizer",

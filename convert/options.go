@@ -53,7 +53,8 @@ const (
 	QuantNone = "none" // floats stay floats
 )
 
-// DefaultLayout is used when the user names none, unless 8-bit codes are requested, which it cannot hold.
+// DefaultLayout is used when the user names none, unless codes of 3, 5, 6 or 8 bits are requested, which it cannot
+// hold.
 const DefaultLayout = "vnni4i"
 
 // LayoutFor returns the default layout for a value of Recipe.Quant.
@@ -61,7 +62,7 @@ func LayoutFor(quant string) string {
 	if quant == pack.Int8.Name {
 		return headLayouts[quant]
 	}
-	return DefaultLayout
+	return cmp.Or(ownLayouts[quant], DefaultLayout) // rules for integers have the names of their alphabets
 }
 
 // complete fills in defaults and refuses unknown words, before anything is read.

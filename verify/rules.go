@@ -75,16 +75,7 @@ var definitions = map[string]definition{
 		groups: packed.ScaleF16},
 	"int8": {fit: steps(func(x *extent) float32 { return x.most() / 127 }), code: quotient(-127, 127),
 		groups: packed.ScaleF16},
-	// ggml Q4_0, but that the negative one of two equal magnitudes counts: the weight of largest magnitude has code −8.
-	"int4": {
-		fit: steps(func(x *extent) float32 {
-			if -x.lo >= x.hi {
-				return -x.lo / 8
-			}
-			return -x.hi / 8
-		}),
-		code: quotient(-8, 7), chosen: divisor, signed: true, groups: packed.ScaleF16,
-	},
+	"int3": integers(3), "int4": integers(4), "int5": integers(5), "int6": integers(6),
 	// Weights that are 0 or ±s: code·s is the weight.
 	"ternary-values": {
 		fit: func(x *extent, _ packed.ScaleType) ([]fit, error) {
@@ -153,6 +144,21 @@ var definitions = map[string]definition{
 		chosen: func(scale float32) float32 { return 2 * scale },
 		groups: packed.ScaleE8M0,
 	},
+}
+
+// integers defines the quantizers to all integers of some bits: ggml Q4_0 (of 4 bits), but that the negative one of two
+// equal magnitudes counts. The weight of largest magnitude has the lowest code.
+func integers(bits int) definition {
+	lowest := -math.Exp2(float64(bits - 1))
+	return definition{
+		fit: steps(func(x *extent) float32 {
+			if -x.lo >= x.hi {
+				return x.lo / float32(lowest)
+			}
+			return x.hi / float32(lowest)
+		}),
+		code: quotient(lowest, -lowest-1), chosen: divisor, signed: true, groups: packed.ScaleF16,
+	}
 }
 
 // divisor of the weights of a unit; those with a scale of 0 are zeros.

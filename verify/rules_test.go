@@ -103,8 +103,11 @@ func TestQuantizers(t *testing.T) {
 }
 
 func layoutFor(alphabet string) string {
-	if alphabet == "int8" {
+	switch alphabet {
+	case "int8":
 		return "vnni4"
+	case "int3", "int5", "int6":
+		return "vnni4p"
 	}
 	return "vnni4i"
 }
@@ -210,7 +213,8 @@ func TestCalibratedScales(t *testing.T) {
 	for _, c := range []struct {
 		quant  string
 		method packed.Method
-	}{{"int4", packed.MeanSquare}, {"mxfp4", packed.MeanSquare}, {"int4", packed.GPTQ}, {"int2", packed.GPTQ}} {
+	}{{"int4", packed.MeanSquare}, {"mxfp4", packed.MeanSquare}, {"int4", packed.GPTQ}, {"int2", packed.GPTQ},
+		{"int3", packed.GPTQ}, {"int5", packed.MeanSquare}, {"int6", packed.GPTQ}} {
 		quant, path := c.quant, filepath.Join(t.TempDir(), "m.safetensors")
 		p, err := convert.NewPlan(context.Background(), source, convert.Options{
 			Method: c.method,
@@ -236,7 +240,8 @@ func TestCalibratedScales(t *testing.T) {
 		s := newSealer(t, path)
 		b := bytes.Clone(s.good)
 		at := s.tensor(s.parsed.Packed[0].Name + packed.ScaleSuffix)
-		if exponent := &b[at.begin+map[string]int{"int4": 1, "int2": 1, "mxfp4": 0}[quant]]; c.method == packed.GPTQ {
+		high := map[packed.ScaleType]int{"F16": 1, "E8M0": 0}[s.parsed.Packed[0].Scale.DType] // byte of a scale
+		if exponent := &b[at.begin+high]; c.method == packed.GPTQ {
 			*exponent += 0x10 // a scale 16 times as large, as a bound is all that there is
 		} else {
 			*exponent ^= 4

@@ -105,15 +105,50 @@ func compareLanes(t *testing.T, r *rand.Rand, d DType, src []byte, codes []int8)
 		t.Fatalf("miss %s: %v, want %v", d, missed, plainMissed)
 	}
 
-	a := float32(r.NormFloat64()) / 20 // scales of int4 may be negative
+	a := float32(r.NormFloat64()) / 20 // scales may be negative
 	if r.IntN(8) == 0 {
 		a = float32(math.Inf(1))
 	}
-	divideBlocks(codes, d, src, a, -8, 7)
-	divideGo(plain, d, src, a, -8, 7)
-	if !slices.Equal(codes, plain) {
-		t.Fatalf("divide %s by %v: %v, want %v", d, a, codes, plain)
+	for _, rule := range rules {
+		if rule.lowest == 0 {
+			continue
+		}
+		lo, hi := float32(rule.lowest), float32(rule.Alphabet.Values[len(rule.Alphabet.Values)-1])
+		divideBlocks(codes, d, src, a, lo, hi)
+		divideGo(plain, d, src, a, lo, hi)
+		if !slices.Equal(codes, plain) {
+			t.Fatalf("%s: divide %s by %v: %v, want %v", rule.Name, d, a, codes, plain)
+		}
 	}
+}
+
+// TestDivideExtremes: quotients at, beyond and half-way between the ends of every alphabet, and those that are no int32
+// or infinite, get the same code from every instruction set as by the rule.
+func TestDivideExtremes(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for _, rule := range rules {
+			if rule.lowest == 0 || rule.Exact() {
+				continue
+			}
+			lo, hi := float32(rule.lowest), float32(rule.Alphabet.Values[len(rule.Alphabet.Values)-1])
+			w := []float32{0, float32(math.Copysign(0, -1)), 0x1p31, -0x1p31, math.MaxFloat32, -math.MaxFloat32}
+			for at := lo - 1; at <= hi+1; at += 0.5 {
+				w = append(w, at, math.Nextafter32(at, 200), math.Nextafter32(at, -200))
+			}
+			for len(w)%lanes != 0 {
+				w = append(w, lo)
+			}
+			for _, a := range []float32{1, -1, 0.5, -0x1p-100, float32(math.Inf(1))} {
+				codes := make([]int8, len(w))
+				divideBlocks(codes, F32, F32.encode(w), a, lo, hi)
+				for i, x := range w {
+					if want := rule.code(x, a); codes[i] != want {
+						t.Fatalf("%s: %v by %v: %d, want %d", rule.Name, x, a, codes[i], want)
+					}
+				}
+			}
+		}
+	})
 }
 
 // sameFloats compares bits, but treats all NaNs as equal.

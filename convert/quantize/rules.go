@@ -159,17 +159,10 @@ var rules = []Rule{
 			return 0, 0
 		},
 		code: func(w, a float32) int8 { return int8(clip(float32(math.Round(float64(w*a))), -1, 2)) },
-	}, {
-		Name:        "int4",
-		Alphabet:    pack.Int4,
-		Kinds:       []ScaleKind{PerRow, PerTensor, PerGroup},
-		Signed:      true,
-		groupScales: ScaleF16,
-		Doc: "s = m/−8, m the weight of largest magnitude (the negative one of two): m becomes −8; code = " +
-			"clip(rne(w/s), −8, 7); s of groups as float16 (ggml Q4_0)",
-		fit:  func(s stat, round rounding) (float32, float32) { return step(round(s.extreme() / -8)) },
-		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -8, 7)) }, lowest: -8, search: searchInts,
-	}, {
+	},
+	signedInts(pack.Int3, ""),
+	signedInts(pack.Int4, " (ggml Q4_0)"),
+	{
 		Name: "int4-values", Alphabet: pack.Int4, Kinds: []ScaleKind{PerRow}, exact: lattice, lowest: -8,
 		Doc: "weights that are integers from −8 to 7 times s already, rounded to their type: those codes, and an s " +
 			"that gives them back bit for bit (ParetoQ 3- and 4-bit, stored as floats)",
@@ -178,12 +171,29 @@ var rules = []Rule{
 		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as " +
 			"codes are twice the elements (OCP MX 1.0)",
 		fit: fitMX, code: codeMX, search: searchPowers,
-	}, {
+	},
+	signedInts(pack.Int5, " (ggml Q5_0)"),
+	signedInts(pack.Int6, ""),
+	{
 		Name: "int8", Alphabet: pack.Int8, Kinds: []ScaleKind{PerRow, PerTensor, PerGroup}, groupScales: ScaleF16,
 		Doc:  "s = max|w|/127; code = clip(rne(w/s), −127, 127); s of groups as float16",
 		fit:  func(s stat, round rounding) (float32, float32) { return step(round(s.maxAbs() / 127)) },
 		code: func(w, a float32) int8 { return int8(clip(rne(w/a), -127, 127)) }, lowest: -127,
 	},
+}
+
+// signedInts is the rule for all integers of some bits, which it has its name from: the weight of largest magnitude
+// becomes the lowest of them, so that no code is spared.
+func signedInts(a pack.Alphabet, source string) Rule {
+	lowest, highest := a.Values[0], a.Values[len(a.Values)-1]
+	return Rule{
+		Name: a.Name, Alphabet: a, Kinds: []ScaleKind{PerRow, PerTensor, PerGroup}, Signed: true, groupScales: ScaleF16,
+		Doc: fmt.Sprintf("s = m/−%d, m the weight of largest magnitude (the negative one of two): m becomes −%[1]d; "+
+			"code = clip(rne(w/s), −%[1]d, %d); s of groups as float16%s", -int(lowest), highest, source),
+		fit:    func(s stat, round rounding) (float32, float32) { return step(round(s.extreme() / float32(lowest))) },
+		code:   func(w, a float32) int8 { return int8(clip(rne(w/a), float32(lowest), float32(highest))) },
+		lowest: lowest, search: searchInts,
+	}
 }
 
 // Find returns the rule of that name.

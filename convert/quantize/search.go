@@ -51,6 +51,16 @@ var searchPowers = &search{
 // Calibrates reports whether the scales of a rule can be chosen by calibration, for rows or groups.
 func (r Rule) Calibrates() bool { return r.search != nil }
 
+// Calibrating lists the names of the rules whose scales can be chosen by calibration.
+func Calibrating() (names []string) {
+	for _, r := range rules {
+		if r.Calibrates() {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
 // checkColumns refuses importances of columns that a job has no use for.
 func (j *Job) checkColumns(r Rule) error {
 	switch {
