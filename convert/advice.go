@@ -65,20 +65,30 @@ func (p *Plan) adviseFloats() {
 // fewBits reports whether a matrix, not trained for that, gets codes of two bits or fewer.
 func fewBits(s *step) bool { return s.untrained > 0 && s.untrained <= 4 }
 
-// adviseText says what a calibration text gains, where matrices get codes of three or four bits without one.
+// adviseText says what a calibration text gains, where matrices get codes of three to five bits without one.
 func (d *decider) adviseText() {
-	i := slices.IndexFunc(d.steps, func(s *step) bool { return s.untrained > 4 && s.untrained <= 16 })
+	i := slices.IndexFunc(d.steps, func(s *step) bool { return s.untrained > 4 && s.untrained <= 32 })
 	if d.model == nil || i < 0 || d.o.calibrates() {
 		return
 	}
+	quant := d.steps[i].entry.Quantizer
+	o, self := offerFor(quant), ""
+	if o.Self > 0 {
+		self = fmt.Sprintf(", with --calibrate self, a text that the model writes itself, %.1f %%", 100*o.Self)
+	}
+	d.note("%s without a text: with --calibrate TEXT, SmolLM2-135M loses %.1f %% of perplexity instead of %.1f %%%s "+
+		"(%s; docs/QUALITY.md)", quant, 100*o.Loss, 100*o.Plain, self, o.Form)
+}
+
+// offerFor returns the smallest offer with a quantizer; of those without one, that with most figures.
+func offerFor(quant string) (best Offer) {
 	for _, o := range Offers() {
-		if o.Self > 0 {
-			d.note("%s without a text: with --calibrate TEXT, SmolLM2-135M loses %.1f %% of perplexity instead of "+
-				"%.1f %%, with --calibrate self, a text that the model writes itself, %.1f %% (%s; docs/QUALITY.md)",
-				d.steps[i].entry.Quantizer, 100*o.Loss, 100*o.Plain, 100*o.Self, o.Form)
-			return
+		own := strings.Contains(o.Flags, "--quant "+quant+" ")
+		if own || best.Form == "" && o.Self > 0 {
+			best = o
 		}
 	}
+	return best
 }
 
 // warnFewBits notes the error of weights quantized to few bits without any sign that they were trained for it.

@@ -28,18 +28,18 @@ type Allocation struct {
 	Bits       float64       // per weight of the linear layers for which forms are chosen, scales included
 	Divergence float64       // expected KL divergence from the floats without error feedback, in nats per token
 	Forms      []FormShare
-	written    *tokenized // of Options.Self
+	tokenized  *tokenized // of Options
 }
 
 // Apply returns options of a conversion with the chosen forms. The calibration text stays if any of them has a use for
-// it.
+// it: that of Allocate, as tokens.
 func (a *Allocation) Apply(o Options) Options {
-	o.Recipe.AllowLossy, o.Recipe.Rules, o.written = true, a.Rules, a.written
+	o.Recipe.AllowLossy, o.Recipe.Rules, o.tokenized = true, a.Rules, a.tokenized
 	if !slices.ContainsFunc(a.Rules, func(r packed.Rule) bool {
 		rule, _ := quantize.Find(r.Quant)
 		return rule.Calibrates()
 	}) {
-		o.Calibration, o.Self, o.written = nil, false, nil
+		o.Calibration, o.Self, o.tokenized = nil, false, nil
 	}
 	return o
 }
@@ -52,9 +52,16 @@ type FormShare struct {
 	Divergence float64
 }
 
-// budgetForms are the forms that Allocate chooses from, each with fewer bits than the next one.
-var budgetForms = [...]packed.Rule{
-	{Quant: "int4", Scale: "group:64"}, {Quant: "int4", Scale: "group:32"}, {Quant: "int8", Scale: "row"},
+// budgetForms are the forms that Allocate chooses from, each with fewer bits than the next one. Codes of 3 bits cost
+// less than their errors, in proportion to those of 4 bits, would have it; both are measured.
+var budgetForms = [...]struct {
+	packed.Rule
+	measured bool
+}{
+	{packed.Rule{Quant: "int3", Scale: "group:64"}, true}, {packed.Rule{Quant: "int3", Scale: "group:32"}, false},
+	{packed.Rule{Quant: "int4", Scale: "group:64"}, true}, {packed.Rule{Quant: "int4", Scale: "group:32"}, false},
+	{packed.Rule{Quant: "int5", Scale: "group:64"}, false}, {packed.Rule{Quant: "int6", Scale: "group:64"}, false},
+	{packed.Rule{Quant: "int8", Scale: "row"}, false},
 }
 
 // Bounds on the calibration text for sensitivities. The model computes the windows of probeTokens once per group of
@@ -120,7 +127,7 @@ func (a *allocating) plan(ctx context.Context) error {
 	}
 	a.rows = map[string][len(budgetForms)]*step{}
 	for form := range budgetForms {
-		all := Allocation{}
+		all := Allocation{tokenized: a.o.tokenized}
 		for _, name := range names {
 			all.Rules = append(all.Rules, a.rule(form, name))
 		}
@@ -146,7 +153,8 @@ func (a *allocating) plan(ctx context.Context) error {
 	return nil
 }
 
-// choosable lists the weights that a conversion of everything to int4 calibrates.
+// choosable lists the weights that a conversion of everything to the smallest form calibrates. Plans after this one use
+// the tokens of its text.
 func (a *allocating) choosable(ctx context.Context) (names []string, err error) {
 	all := Allocation{Rules: []packed.Rule{a.rule(0, "*")}}
 	p, err := NewPlan(ctx, a.path, all.Apply(a.o))
@@ -158,6 +166,7 @@ func (a *allocating) choosable(ctx context.Context) (names []string, err error) 
 		return nil, fmt.Errorf("%w: forms are chosen by what each layer costs on the calibration text, of which "+
 			"experts see too few tokens: name one form with --quant, or several with --recipe", pack.ErrUnsupported)
 	}
+	a.o.tokenized = p.o.tokenized
 	for _, s := range p.steps {
 		if s.entry != nil && s.entry.Calibrated {
 			names = append(names, s.entry.Name)
@@ -188,7 +197,7 @@ func (a *allocating) room() (int64, error) {
 
 // rule gives a form to the tensors that match.
 func (a *allocating) rule(form int, match string) packed.Rule {
-	r := budgetForms[form]
+	r := budgetForms[form].Rule
 	r.Match, r.Layout = match, LayoutFor(r.Quant)
 	if r.Layout == DefaultLayout {
 		r.Layout = a.o.Recipe.Layout
@@ -199,11 +208,13 @@ func (a *allocating) rule(form int, match string) packed.Rule {
 // measure computes the sensitivities.
 func (a *allocating) measure(ctx context.Context, target string) error {
 	p := a.plans[0]
-	jobs := map[string][]quantize.Job{}
-	for name, row := range a.rows {
-		for _, s := range row {
-			jobs[name] = append(jobs[name], s.job)
+	var forms []calibrate.Form
+	for i, form := range budgetForms {
+		jobs := map[string]quantize.Job{}
+		for name, row := range a.rows {
+			jobs[name] = row[i].job
 		}
+		forms = append(forms, calibrate.Form{Jobs: jobs, Measured: form.measured})
 	}
 	return p.withFloats(ctx, target, func(floats packed.View) error {
 		if p.windows == nil {
@@ -219,7 +230,7 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 		for _, w := range some(p.windows, probeTokens/probeWindow) {
 			o.Windows = append(o.Windows, w[:min(len(w), probeWindow)])
 		}
-		a.groups, err = calibrate.Sensitivities(ctx, floats, jobs, columns, o)
+		a.groups, err = calibrate.Sensitivities(ctx, floats, forms, columns, o)
 		return err
 	})
 }
@@ -299,7 +310,7 @@ func (a *allocating) uniform(form int) (sum float64) {
 
 // result describes a choice.
 func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
-	r := &Allocation{Divergence: a.divergence(choice), written: a.plans[0].o.written}
+	r := &Allocation{Divergence: a.divergence(choice), tokenized: a.plans[0].o.tokenized}
 	for form, rule := range budgetForms {
 		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
 			Divergence: a.uniform(form)})

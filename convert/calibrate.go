@@ -49,19 +49,17 @@ func (p *Plan) planCalibration() error {
 	if p.cut, err = p.cutting(t); err != nil {
 		return err
 	}
-	switch {
-	case p.o.written != nil:
-		p.use(p.o.written)
-	case p.o.Self:
+	if p.o.tokenized == nil && p.o.Self {
 		p.use(p.unwritten())
 		p.windows = nil
-	default:
-		text, err := p.tokens(t)
-		if err != nil {
+		return nil
+	}
+	if p.o.tokenized == nil {
+		if p.o.tokenized, err = p.tokens(t); err != nil {
 			return err
 		}
-		p.use(text)
 	}
+	p.use(p.o.tokenized)
 	return nil
 }
 

@@ -39,9 +39,9 @@ type Options struct {
 	Calibration []Document
 	// Self has the unquantized model write its own calibration text, for users without one (QUANTIZATION N73). It
 	// cannot be combined with Calibration.
-	Self    bool
-	Method  packed.Method // of calibration; "" = packed.GPTQ
-	written *tokenized    // the text of Self; nil = Run is to have it written
+	Self      bool
+	Method    packed.Method // of calibration; "" = packed.GPTQ
+	tokenized *tokenized    // the text; nil = NewPlan is to read it, or Run to have it written
 }
 
 // calibrates reports whether there is, or will be, a calibration text.

@@ -42,17 +42,17 @@ func (p *Plan) write(ctx context.Context, floats packed.View) error {
 	if err != nil {
 		return err
 	}
-	p.o.written = &tokenized{}
+	p.o.tokenized = &tokenized{}
 	hash := sha256.New()
 	for i, ids := range texts {
 		if i > 0 {
 			hash.Write([]byte{0})
 		}
 		hash.Write([]byte(t.Decode(ids, true)))
-		p.o.written.ids = append(p.o.written.ids, ids...)
+		p.o.tokenized.ids = append(p.o.tokenized.ids, ids...)
 	}
-	p.o.written.digest = hex.EncodeToString(hash.Sum(nil))
-	p.use(p.o.written)
+	p.o.tokenized.digest = hex.EncodeToString(hash.Sum(nil))
+	p.use(p.o.tokenized)
 	p.contents.Manifest.Recipe.Calibration = p.Recipe.Calibration
 	return nil
 }

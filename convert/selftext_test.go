@@ -66,7 +66,7 @@ func testRecorded(t *testing.T, p *Plan, path string) {
 		t.Fatal(err)
 	}
 	c := f.Manifest().Recipe.Calibration
-	if c.SelfSeed != selfSeed || c.Text != p.o.written.digest || c.Tokens != len(p.o.written.ids) {
+	if c.SelfSeed != selfSeed || c.Text != p.o.tokenized.digest || c.Tokens != len(p.o.tokenized.ids) {
 		t.Errorf("recorded is %+v", c)
 	}
 	o := p.writing(tok)
@@ -83,7 +83,7 @@ func testRecorded(t *testing.T, p *Plan, path string) {
 	}
 	sum := sha256.Sum256([]byte(strings.Join(text, "\x00")))
 	digest := hex.EncodeToString(sum[:])
-	if digest != c.Text || !slices.Equal(slices.Concat(texts...), p.o.written.ids) {
+	if digest != c.Text || !slices.Equal(slices.Concat(texts...), p.o.tokenized.ids) {
 		t.Errorf("digest %s; want %s", c.Text, digest)
 	}
 }

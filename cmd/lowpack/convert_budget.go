@@ -22,8 +22,8 @@ var budgetNames = []string{"size", "bits", "min-quality"}
 func budgetFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "size", Action: checkSize("size"),
-			Usage: "choose int4 or int8 for each linear layer, by what that costs on the text of --calibrate, so " +
-				"that the packed file has at most `SIZE`, such as 1.2GB"},
+			Usage: "choose codes of 3, 4, 5, 6 or 8 bits for each linear layer, by what they cost on the text of " +
+				"--calibrate, so that the packed file has at most `SIZE`, such as 1.2GB"},
 		number(0, true, 16, &cli.Float64Flag{Name: "bits", DefaultText: "none",
 			Usage: "as --size, so that these layers have at most `N` bits per weight, scales included"}),
 		number(1, true, 1000, &cli.Float64Flag{Name: "min-quality", DefaultText: "none",
@@ -85,7 +85,9 @@ func allocationNote(a *convert.Allocation) string {
 	}
 	var shares, alone []string
 	for _, f := range a.Forms {
-		shares = append(shares, fmt.Sprintf("%.0f %% %s", 100*float64(f.Weights)/float64(all), f.Name))
+		if f.Weights > 0 {
+			shares = append(shares, fmt.Sprintf("%.0f %% %s", 100*float64(f.Weights)/float64(all), f.Name))
+		}
 		alone = append(alone, fmt.Sprintf("%s %s and %.4f", f.Name, size(f.Bytes), f.Divergence))
 	}
 	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s. Expected, from rounding alone: a KL "+

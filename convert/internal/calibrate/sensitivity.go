@@ -20,13 +20,20 @@ type Group struct {
 	Divergences []float64
 }
 
-// Sensitivities measures what it costs to quantize some weights in the forms of their jobs. The first form is measured:
-// the model computes all windows once for each group, with the rounded weights of that group. The divergence is a
-// quadratic form of the errors; those of the other forms follow from theirs, weighted by columns, the mean squares of
-// the vectors that a weight multiplies (Columns).
-func Sensitivities(ctx context.Context, v packed.View, jobs map[string][]quantize.Job, columns map[string][]float32,
+// Form is a form that weights may be quantized in.
+type Form struct {
+	Jobs map[string]quantize.Job // by the name of the weight
+	// Measured: the model computes all windows for each group, with its weights in this form. The first form is
+	// measured.
+	Measured bool
+}
+
+// Sensitivities measures what it costs to quantize some weights in each form. Small errors change the divergence as
+// their squares do: that of a form that is not measured follows from the form before it that is, and from the errors of
+// both, weighted by columns, the mean squares of the vectors that a weight multiplies (Columns).
+func Sensitivities(ctx context.Context, v packed.View, forms []Form, columns map[string][]float32,
 	o Options) ([]Group, error) {
-	p := &probe{ctx: ctx, view: v, jobs: jobs, columns: columns, Options: o}
+	p := &probe{ctx: ctx, view: v, forms: forms, columns: columns, Options: o}
 	longest := 0
 	for _, w := range o.Windows {
 		longest, p.tokens = max(longest, len(w)), p.tokens+len(w)
@@ -57,7 +64,7 @@ func Sensitivities(ctx context.Context, v packed.View, jobs map[string][]quantiz
 type probe struct {
 	ctx     context.Context
 	view    packed.View
-	jobs    map[string][]quantize.Job
+	forms   []Form
 	columns map[string][]float32
 	Options
 
@@ -70,7 +77,10 @@ type probe struct {
 
 // observe is Options.Observe of the engine.
 func (p *probe) observe(names []string, _ []float32, _ int) [][]float32 {
-	wanted := func(name string) bool { return p.jobs[name] != nil }
+	wanted := func(name string) bool {
+		_, ok := p.forms[0].Jobs[name]
+		return ok
+	}
 	if p.exact == nil && slices.ContainsFunc(names, wanted) {
 		var g Group
 		for _, name := range names {
@@ -119,35 +129,33 @@ func (p *probe) logits(rounded map[string][]float32) ([]float32, error) {
 
 // measure fills in the divergences of a group.
 func (p *probe) measure(g *Group) error {
-	rounded, misses := map[string][]float32{}, []float64(nil)
-	for _, name := range g.Names {
-		for form, job := range p.jobs[name] {
-			values, miss, err := p.round(name, job)
+	var divergence, measured float64 // of the last form that was measured, and the errors of its weights
+	for _, form := range p.forms {
+		rounded, miss := map[string][]float32{}, 0.0
+		for _, name := range g.Names {
+			values, e, err := p.round(name, form)
 			if err != nil {
 				return fmt.Errorf("tensor %q: %w", name, err)
 			}
-			if form == 0 {
-				rounded[name] = values
-			}
-			if form == len(misses) {
-				misses = append(misses, 0)
-			}
-			misses[form] += miss
+			rounded[name], miss = values, miss+e
 		}
-	}
-	logits, err := p.logits(rounded)
-	if err != nil {
-		return err
-	}
-	divergence, err := p.divergence(logits)
-	for _, miss := range misses {
+		if form.Measured {
+			logits, err := p.logits(rounded)
+			if err != nil {
+				return err
+			}
+			if divergence, err = p.divergence(logits); err != nil {
+				return err
+			}
+			measured = miss
+		}
 		share := 0.0
-		if misses[0] > 0 {
-			share = miss / misses[0]
+		if measured > 0 {
+			share = miss / measured
 		}
 		g.Divergences = append(g.Divergences, divergence*share)
 	}
-	return err
+	return nil
 }
 
 // divergence is the mean of KL(exact ‖ logits) over all tokens.
@@ -168,13 +176,17 @@ func (p *probe) divergence(logits []float32) (float64, error) {
 	return sum / float64(p.tokens), err
 }
 
-// round quantizes a weight, and returns the values that its codes stand for and the sum of their squared errors,
-// weighted by the columns.
-func (p *probe) round(name string, job quantize.Job) (values []float32, miss float64, err error) {
+// comparedRows: every so many rows of a weight are compared in all forms. Errors of forms are alike in all rows.
+const comparedRows = 4
+
+// round quantizes a weight, and returns the sum of squared errors in the rows that are compared, weighted by the
+// columns, and the values that the codes stand for: of a form that is not measured, of those rows alone.
+func (p *probe) round(name string, form Form) (values []float32, miss float64, err error) {
 	stored, err := p.view.Tensor(name)
 	if err != nil {
 		return nil, 0, err
 	}
+	job := form.Jobs[name]
 	h, m, k, size := p.columns[name], job.Shape.M, job.Shape.K, job.DType.Size()
 	if len(h) != k || len(stored.Data) != m*k*size {
 		return nil, 0, fmt.Errorf("%d bytes, and means of %d columns", len(stored.Data), len(h))
@@ -190,21 +202,27 @@ func (p *probe) round(name string, job quantize.Job) (values []float32, miss flo
 	if kind != quantize.PerGroup {
 		group = k
 	}
+	perRow := (k + group - 1) / group
 	values, misses := make([]float32, m*k), make([]float64, m)
 	err = parallel.Do(p.ctx, p.Threads, m, rowsAtOnce, func(from, to int) error {
-		codes, w := make([]int8, (to-from)*k), make([]float32, (to-from)*k)
-		src := stored.Data[from*k*size : to*k*size]
-		job.DType.Widen(w, src)
-		if err := z.Quantize(codes, from, src); err != nil {
-			return err
-		}
-		perRow := (k + group - 1) / group
-		for i, code := range codes {
-			row, column := from+i/k, i%k
-			v := float32(z.Scales()[row*perRow+column/group] * float32(code))
-			e := float64(w[i]) - float64(v)
-			values[row*k+column] = v
-			misses[row] += float64(float64(h[column]) * float64(e*e))
+		codes, w := make([]int8, k), make([]float32, k)
+		for row := from; row < to; row++ {
+			compared := row%comparedRows == 0
+			if !compared && !form.Measured {
+				continue
+			}
+			src := stored.Data[row*k*size : (row+1)*k*size]
+			job.DType.Widen(w, src)
+			if err := z.Quantize(codes, row, src); err != nil {
+				return err
+			}
+			for i, code := range codes {
+				v := float32(z.Scales()[row*perRow+i/group] * float32(code))
+				values[row*k+i] = v
+				if e := float64(w[i]) - float64(v); compared {
+					misses[row] += float64(float64(h[i]) * float64(e*e))
+				}
+			}
 		}
 		return nil
 	})

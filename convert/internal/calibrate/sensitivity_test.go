@@ -15,8 +15,9 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestSensitivities: the first form of a group has the divergence of a model with these rounded weights, computed token
-// by token; other forms have it in proportion to their errors. Threads change nothing.
+// TestSensitivities: measured forms of a group have the divergence of a model with these rounded weights, computed
+// token by token; the others that of the measured one before them, in proportion to the errors of every fourth row.
+// Threads change nothing.
 func TestSensitivities(t *testing.T) {
 	f, d := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
 		packed.Recipe{Quant: "none", Golden: "none"}))
@@ -25,20 +26,25 @@ func TestSensitivities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs := map[string][]quantize.Job{}
-	for _, l := range d.Blocks[0].Linears() {
-		s, err := f.Tensor(l.Weight)
-		if err != nil {
-			t.Fatal(err)
+	forms := []calibrate.Form{{Measured: true}, {}, {Measured: true}, {}, {}}
+	for i, kind := range []quantize.Job{{Rule: "int3", Group: 64}, {Rule: "int3", Group: 32}, {Rule: "int4", Group: 64},
+		{Rule: "int5", Group: 64}, {Rule: "int8"}} {
+		forms[i].Jobs = map[string]quantize.Job{}
+		for _, l := range d.Blocks[0].Linears() {
+			s, err := f.Tensor(l.Weight)
+			if err != nil {
+				t.Fatal(err)
+			}
+			job := kind
+			job.DType, job.Shape, job.Kind = quantize.DType(s.DType), pack.Shape{M: l.Out, K: l.In}, quantize.PerGroup
+			if job.Group == 0 {
+				job.Kind = quantize.PerRow
+			}
+			forms[i].Jobs[l.Weight] = job
 		}
-		job := quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: l.Out, K: l.In},
-			Kind: quantize.PerGroup, Group: 64}
-		finer, eight := job, job
-		finer.Group, eight.Rule, eight.Kind, eight.Group = 32, "int8", quantize.PerRow, 0
-		jobs[l.Weight] = []quantize.Job{job, finer, eight}
 	}
 	run := func(threads int) []calibrate.Group {
-		groups, err := calibrate.Sensitivities(context.Background(), f, jobs, columns,
+		groups, err := calibrate.Sensitivities(context.Background(), f, forms, columns,
 			calibrate.Options{Threads: threads, Windows: windows, Progress: func(int64, int64) {}})
 		if err != nil {
 			t.Fatal(err)
@@ -52,26 +58,29 @@ func TestSensitivities(t *testing.T) {
 	names := 0
 	for _, g := range groups {
 		names += len(g.Names)
-		if eight := g.Divergences[2]; eight > g.Divergences[0]/20 || eight <= 0 {
-			t.Errorf("%v: %v in int4, %v in int8", g.Names, g.Divergences[0], eight)
+		if eight := g.Divergences[4]; eight > g.Divergences[2]/20 || eight <= 0 {
+			t.Errorf("%v: %v in int4, %v in int8", g.Names, g.Divergences[2], eight)
 		}
-		rounded, miss := roundedTo(t, f, jobs, columns, g.Names, 0)
-		_, finer := roundedTo(t, f, jobs, columns, g.Names, 1)
-		if got, want := g.Divergences[1]/g.Divergences[0], finer/miss; math.Abs(got/want-1) > 1e-9 {
-			t.Errorf("%v: groups of 32 cost %v of those of 64; their errors are %v of them", g.Names, got, want)
-		}
-		if want := divergenceWith(t, f, rounded, windows); math.Abs(g.Divergences[0]/want-1) > 1e-9 {
-			t.Errorf("%v: %v; the model with these weights has %v", g.Names, g.Divergences[0], want)
+		var measured, miss float64
+		for i, form := range forms {
+			rounded, own := roundedTo(t, f, form.Jobs, columns, g.Names)
+			if form.Measured {
+				measured, miss = divergenceWith(t, f, rounded, windows), own
+			}
+			if want := measured * own / miss; math.Abs(g.Divergences[i]/want-1) > 1e-9 {
+				t.Errorf("%v, form %d: %v, want %v", g.Names, i, g.Divergences[i], want)
+			}
 		}
 	}
-	if len(groups) != 4 || names != len(jobs) {
-		t.Errorf("%d of %d weights in %d groups", names, len(jobs), len(groups))
+	if len(groups) != 4 || names != len(forms[0].Jobs) {
+		t.Errorf("%d of %d weights in %d groups", names, len(forms[0].Jobs), len(groups))
 	}
 }
 
-// roundedTo has the values of weights in a form, and the sum of their squared errors, weighted by the columns.
-func roundedTo(t *testing.T, f *packed.File, jobs map[string][]quantize.Job, columns map[string][]float32,
-	names []string, form int) (values map[string][]float32, miss float64) {
+// roundedTo has the values of weights in a form, and the sum of the squared errors of every fourth row, weighted by the
+// columns.
+func roundedTo(t *testing.T, f *packed.File, jobs map[string]quantize.Job, columns map[string][]float32,
+	names []string) (values map[string][]float32, miss float64) {
 	t.Helper()
 	values = map[string][]float32{}
 	for _, name := range names {
@@ -79,20 +88,30 @@ func roundedTo(t *testing.T, f *packed.File, jobs map[string][]quantize.Job, col
 		if err != nil {
 			t.Fatal(err)
 		}
-		job := jobs[name][form]
-		job.Columns = columns[name]
+		job, h := jobs[name], columns[name]
+		if job.Rule != "int8" {
+			job.Columns = h
+		}
 		q, err := quantize.New(job)
 		if err != nil {
 			t.Fatal(err)
 		}
 		k, w := job.Shape.K, make([]float32, job.Shape.M*job.Shape.K)
-		if err := q.Quantize(make([]int8, len(w)), 0, s.Data); err != nil {
+		codes := make([]int8, len(w))
+		if err := q.Quantize(codes, 0, s.Data); err != nil {
 			t.Fatal(err)
 		}
 		job.DType.Widen(w, s.Data)
+		perRow := len(q.Scales()) / job.Shape.M
 		for i, v := range w {
-			_, w[i] = q.Nearest(i/k, i%k, v)
-			miss += float64(job.Columns[i%k]) * (float64(v) - float64(w[i])) * (float64(v) - float64(w[i]))
+			unit := i / k * perRow
+			if job.Group > 0 {
+				unit += i % k / job.Group
+			}
+			w[i] = q.Scales()[unit] * float32(codes[i])
+			if i/k%4 == 0 {
+				miss += float64(h[i%k]) * (float64(v) - float64(w[i])) * (float64(v) - float64(w[i]))
+			}
 		}
 		values[name] = w
 	}
