@@ -83,6 +83,22 @@ func TestHeadsInPieces(t *testing.T) {
 	}
 }
 
+// TestIntegerBlocks: integers of 3, 5 and 6 bits go into the narrowest blocks with a float16 scale that hold them. Scales
+// of rows are float16 numbers too: BF16 weights divided by a power of two.
+func TestIntegerBlocks(t *testing.T) {
+	dir := llamaOf(t, 64, 96)
+	for quant, want := range map[string]gguf.Type{"int3": gguf.Q4_0, "int5": gguf.Q5_0, "int6": gguf.Q8_0} {
+		for _, scale := range []string{"group:32", "group:64", "row"} {
+			target, _ := exported(t, packedOf(t, dir, packed.Recipe{Quant: quant, Scale: scale, AllowLossy: true}))
+			for _, x := range headerOf(t, target).Tensors {
+				if strings.HasSuffix(x.Name, "ffn_gate.weight") && x.Type != want {
+					t.Errorf("%s %s: %v, want %v", quant, scale, x.Type, want)
+				}
+			}
+		}
+	}
+}
+
 // inBlocks rewrites a GGUF with other data for every matrix that has whole blocks, and returns the data by tensor.
 func inBlocks(t *testing.T, path string, kind gguf.Type, blocks func(values []float32, s pack.Shape) []byte) (string,
 	map[string][]byte) {
