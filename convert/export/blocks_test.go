@@ -83,8 +83,8 @@ func TestHeadsInPieces(t *testing.T) {
 	}
 }
 
-// TestIntegerBlocks: integers of 3, 5 and 6 bits go into the narrowest blocks with a float16 scale that hold them. Scales
-// of rows are float16 numbers too: BF16 weights divided by a power of two.
+// TestIntegerBlocks: integers of 3, 5 and 6 bits go into the narrowest blocks with a float16 scale that hold them.
+// Scales of rows are float16 numbers too: BF16 weights divided by a power of two.
 func TestIntegerBlocks(t *testing.T) {
 	dir := llamaOf(t, 64, 96)
 	for quant, want := range map[string]gguf.Type{"int3": gguf.Q4_0, "int5": gguf.Q5_0, "int6": gguf.Q8_0} {
