@@ -305,6 +305,16 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// TestLayoutFor: the default layout holds the codes that are asked for.
+func TestLayoutFor(t *testing.T) {
+	for quant, want := range map[string]string{QuantAuto: "vnni4i", "absmean": "vnni4i", "int4": "vnni4i",
+		"int3": "vnni4p", "int5": "vnni4p", "int6": "vnni4p", "int8": "vnni4"} {
+		if got := LayoutFor(quant); got != want {
+			t.Errorf("%s: %s, want %s", quant, got, want)
+		}
+	}
+}
+
 // checkOutput compares a packed file with its plan.
 func checkOutput(t *testing.T, p *Plan, s *Summary, target string) {
 	t.Helper()
@@ -424,6 +434,14 @@ func TestNotes(t *testing.T) {
 	if notes := strings.Join(few.Notes, "\n"); !strings.Contains(notes, "WARNING: int2 makes two bits or fewer of ") ||
 		!strings.Contains(notes, " % (relative error") {
 		t.Errorf("notes: %s", notes)
+	}
+	for quant, form := range map[string]string{"int3": "lowpack int3, group 32, GPTQ",
+		"int4": "lowpack int4, group 64, GPTQ", "mxfp4": "lowpack int4, group 64, GPTQ",
+		"int5": "lowpack int5, group 64, GPTQ", "int6": ""} {
+		notes := strings.Join(newPlan(t, path, plain(packed.Recipe{Quant: quant, AllowLossy: true})).Notes, "\n")
+		if strings.Contains(notes, quant+" without a text: ") != (form != "") || !strings.Contains(notes, form) {
+			t.Errorf("notes on %s: %s", quant, notes)
+		}
 	}
 	if err := os.Remove(filepath.Join(path, "tokenizer.json")); err != nil {
 		t.Fatal(err)
