@@ -33,7 +33,8 @@ func TestDeclaredOtherwise(t *testing.T) {
 			pool(pooling.Pooling{Mode: pooling.Mean, MaxTokens: 64}), `F26 the file makes embeddings with mode "lasttoken", ` +
 				`normalize true, the checkpoint with mode "mean", no normalize`},
 		{none, pool(pooling.Pooling{Mode: pooling.Mean, MaxTokens: 64}),
-			"F26 the file makes no embeddings, but the checkpoint declares them (mean of all tokens, at most 64 tokens)"},
+			"F26 the file makes no embeddings, but the checkpoint declares them (mean of all tokens, at most 64 " +
+				"tokens)"},
 		{score("Which?"), none, "F27 the file makes scores (logit of token 5 less that of 7, sigmoid, " +
 			`prompt "Which?"), but the checkpoint declares none`},
 		{score(long + "a"), score(long + "b"), `F27 the file makes scores with prompt "` + long[:78] +

@@ -62,7 +62,8 @@ func TestInteropFolderBatches(t *testing.T) {
 	text, each := linesOf(30, models)
 	write(t, in, text)
 	s := serveFile(t, "", dir, "--batches", t.TempDir())
-	created, out, _ := strings.Cut(string(interop.Python(t, "openai", "testdata/openai_batch_models.py", s.url, in)), "\n")
+	text = string(interop.Python(t, "openai", "testdata/openai_batch_models.py", s.url, in))
+	created, out, _ := strings.Cut(text, "\n")
 	seconds, err := strconv.ParseInt(created, 10, 64)
 	if err != nil || strings.Count(out, "\n") != 30 {
 		t.Fatalf("%v: %s", err, out)

@@ -53,11 +53,12 @@ func TestInteropScores(t *testing.T) {
 	}
 }
 
-// TestInteropCohere: the cohere package gets the scores and the order of plain requests, all digits, from /v2/rerank and
-// /v1/rerank, and understands errors.
+// TestInteropCohere: the cohere package gets the scores and the order of plain requests, all digits, from /v2/rerank
+// and /v1/rerank, and understands errors.
 func TestInteropCohere(t *testing.T) {
 	const key = "secret"
-	file := tinymodel.Scored(t, scoring.Scoring{True: 300, False: 17, Activation: scoring.Sigmoid, Format: scoring.Flat})
+	file := tinymodel.Scored(t, scoring.Scoring{True: 300, False: 17, Activation: scoring.Sigmoid,
+		Format: scoring.Flat})
 	s := serveFile(t, "", file, "--api-key", key, "--model-name", "reranker")
 	query := "Where did the river run?"
 	documents := []string{"Hello there", "The river ran down to the old mill.", "ü", "A clock tells the time of day."}

@@ -26,8 +26,8 @@ func TestUnfinished(t *testing.T) {
 	for _, want := range []string{
 		"\nacme/part: unfinished, 2500 B: lowpack pull acme/part continues it, lowpack rm acme/part removes it\n",
 		"\nacme/tiny: unfinished, 3 B: ",
-		"\nother-" + digest + ": unfinished, 1500 B: lowpack pull of the same artifact continues it, lowpack rm other-" +
-			digest + " removes it\n",
+		"\nother-" + digest + ": unfinished, 1500 B: lowpack pull of the same artifact continues it, lowpack rm " +
+			"other-" + digest + " removes it\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

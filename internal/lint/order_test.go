@@ -56,7 +56,7 @@ var disorder = []struct{ place, what, reason string }{
 		"when a quiet stream gets a comment"},
 	{"runtime/server.settings.adjust", "a loop over a map",
 		"changes the logit of each token that the text has, once and by itself"},
-	{"runtime/server/batch.Options.feed", "a choice of whatever is ready",
+	{"runtime/server/batch.feed.hand", "a choice of whatever is ready",
 		"a batch that is interrupted has no results"},
 	{"runtime/server/internal/api.Body.readTime", "time.Now",
 		"the time of a request without one, which the answer names where its prompt tells it"},

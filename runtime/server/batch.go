@@ -168,8 +168,8 @@ func (s *Server) answerBody(
 ) (*api.Error, error) {
 	name := ""
 	if b.String("model", &name); name == "" && s.o.Source != nil {
-		b.Unsupported("model", "model is missing: which one is the first of this server may change, so each request of "+
-			"a batch names its own")
+		b.Unsupported("model", "model is missing: which one is the first of this server may change, so each request "+
+			"of a batch names its own")
 	}
 	if b.Err() != nil {
 		return b.Err(), nil

@@ -27,8 +27,8 @@ type Request struct {
 	// Salt separates prefix caches: requests with different salts share none, so that a client cannot measure what
 	// another one has computed.
 	Salt string
-	// Vector, if not nil, takes hidden states of the prompt, and Texts is empty. One that needs the states of all tokens
-	// shares no prefix: the KV cache does not have them. It is complete when the call has ended.
+	// Vector, if not nil, takes hidden states of the prompt, and Texts is empty. One that needs the states of all
+	// tokens shares no prefix: the KV cache does not have them. It is complete when the call has ended.
 	Vector *embedding.Vector
 	// Picked are tokens of the vocabulary whose logits after the prompt are wanted; Texts is empty.
 	Picked []int

@@ -50,7 +50,7 @@ func (c *Client) Unfinished() (list []Unfinished, err error) {
 }
 
 // Drop removes the incomplete blobs of a model, and what else an interrupted download has left: the files beside the
-// weights, in snapshots that no branch refers to. It returns the number of bytes freed. Models that List lists stay, and
+// weights, in snapshots that no branch refers to. It returns the number of bytes freed. Models that List lists stay;
 // so do snapshots with files that Pull does not download.
 func (c *Client) Drop(u *Unfinished) (freed int64, err error) {
 	return c.removeFrom(u.Name, func(r *removal) error {
