@@ -7,6 +7,8 @@ import (
 	"testing"
 )
 
+const third = "3333333333333333333333333333333333333333"
+
 // TestDrop: what an interrupted download has left is removed, and nothing that may be of use: models that are listed,
 // snapshots that a branch refers to, and those with files that are not downloaded here.
 func TestDrop(t *testing.T) {
@@ -25,6 +27,7 @@ func TestDrop(t *testing.T) {
 		named + "refs/main":                                  first,
 		named + "snapshots/" + first + "/config.json":        "{}",
 		named + "snapshots/" + second + "/config.json":       "{ }",
+		named + "snapshots/" + third + "/m.safetensors":      "weights",
 		"models--acme--whole/blobs/bb":                       "complete",
 		"models--acme--whole/snapshots/" + first + "/a.json": "-> ../../blobs/bb",
 	})
