@@ -48,7 +48,11 @@ func (e *Engine) find(name string) error {
 	if err != nil {
 		return fmt.Errorf("device %s: %w", name, err)
 	}
-	b, err := device.Open(name)
+	open := e.opt.OpenDevice
+	if open == nil {
+		open = device.Open
+	}
+	b, err := open(name)
 	if err != nil {
 		return err
 	}

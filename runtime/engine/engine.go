@@ -23,6 +23,7 @@ import (
 	"github.com/lowpack/lowpack/internal/mmap"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
 	"github.com/lowpack/lowpack/runtime/engine/internal/draft"
 )
 
@@ -54,6 +55,8 @@ type Options struct {
 	// are the same, bit for bit. A model or an option that a device does not serve is an error that says so; with
 	// device.Auto the CPU then computes, and Notice is told.
 	Device string
+	// OpenDevice opens the device by its name; nil = device.Open.
+	OpenDevice func(name string) (device.Backend, error)
 	// Notice, if set, is told in a line why the CPU computes what a device was asked for: at first, or from then on
 	// when a device has failed.
 	Notice func(line string)
