@@ -36,6 +36,7 @@ long and how much memory the first token takes.
   lowpack bench model.safetensors --threads 0 --batch 1 --json > before.json
   lowpack bench model.safetensors --threads 0 --batch 1 --compare before.json
   lowpack bench model.safetensors --svg tokens-per-second.svg
+  lowpack bench model.safetensors --device vulkan --model-only
   lowpack bench kernels --layout vnni4i --tokens 1,128
   lowpack bench machine`,
 		Flags: append([]cli.Flag{
@@ -47,6 +48,8 @@ long and how much memory the first token takes.
 				Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
 			cacheTypeFlag(),
 			deviceFlag("compute on this `DEVICE`"),
+			&cli.BoolFlag{Name: modelOnly, Usage: "measure nothing: with --device vulkan, count what the passes ask " +
+				"of a device, and compute the least time that they take on some GPUs; needs no device and no driver"},
 			compareFlag(),
 		}, benchFlags()...),
 		Action: runBench,
@@ -103,6 +106,9 @@ func runBench(c *cli.Context) error {
 	if err := wantArgs(c, 1, want); err != nil {
 		return err
 	}
+	if err := checkModelOnly(c); err != nil {
+		return err
+	}
 	before, err := earlier(c)
 	if err != nil {
 		return err
@@ -118,6 +124,9 @@ func runBench(c *cli.Context) error {
 		if *list, err = intList(c, name); err != nil {
 			return err
 		}
+	}
+	if c.Bool(modelOnly) {
+		return countDevice(c, p, name, o)
 	}
 	r, err := bench.Model(c.Context, name, o)
 	p.done()

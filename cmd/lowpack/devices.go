@@ -25,13 +25,13 @@ func deviceFlag(usage string) cli.Flag {
 		DefaultText: device.CPU, Action: checkDevice}, append([]string{device.CPU, device.Auto}, deviceKinds...)...)
 }
 
-// checkDevice refuses words that name no device, and devices for which this build has no driver.
-func checkDevice(_ *cli.Context, name string) error {
+// checkDevice refuses words that name no device, and devices for which this build has no driver, unless none is needed.
+func checkDevice(c *cli.Context, name string) error {
 	if !deviceName.MatchString(name) {
 		return usagef("invalid --device %q: must be cpu, auto, %s, or one of these with a number, as in vulkan:1", name,
 			strings.Join(deviceKinds, ", "))
 	}
-	if name == device.CPU || name == device.Auto {
+	if name == device.CPU || name == device.Auto || c.Bool(modelOnly) {
 		return nil
 	}
 	return checkDriver(name)
@@ -62,21 +62,23 @@ func becomeTwin(args []string) {
 	}
 }
 
-// asksForDevice reports whether a command line is about devices.
-func asksForDevice(args []string) bool {
+// asksForDevice reports whether a command line needs devices.
+func asksForDevice(args []string) (asks bool) {
 	for i, word := range args {
 		value, joined := strings.CutPrefix(strings.TrimLeft(word, "-"), "device=")
 		switch {
 		case i == 0:
 		case word == "--":
+			return asks
+		case word == "--"+modelOnly || word == "-"+modelOnly:
 			return false
 		case i == 1 && word == "devices", joined && strings.HasPrefix(word, "-") && value != device.CPU:
-			return true
+			asks = true
 		case (word == "--device" || word == "-device") && i+1 < len(args) && args[i+1] != device.CPU:
-			return true
+			asks = true
 		}
 	}
-	return false
+	return asks
 }
 
 // findTwin looks beside this program, then on the PATH; "" = there is none.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/lowpack/lowpack/runtime/device"
 )
 
@@ -26,6 +28,10 @@ func TestAsksForDevice(t *testing.T) {
 		"lowpack run a -p device=vulkan":       false,
 		"lowpack verify a -device vulkan:1":    true,
 		"lowpack serve a --device vulkan:1 -v": true,
+
+		"lowpack bench a --device vulkan --model-only":  false,
+		"lowpack bench a --model-only --device=vulkan":  false,
+		"lowpack run a --device vulkan -- --model-only": true,
 	} {
 		if got := asksForDevice(strings.Fields(line)); got != want {
 			t.Errorf("%s: %v", line, got)
@@ -35,17 +41,18 @@ func TestAsksForDevice(t *testing.T) {
 
 // TestDeviceFlag: words that name no device are wrong usage; a build without drivers says how to get the other one.
 func TestDeviceFlag(t *testing.T) {
+	c := cli.NewContext(nil, nil, nil)
 	for _, word := range []string{"gpu", "vulkan:", "vulkan:x", "cuda:-1", "", "vulkan:99999"} {
-		if checkDevice(nil, word) == nil {
+		if checkDevice(c, word) == nil {
 			t.Errorf("--device %q is accepted", word)
 		}
 	}
 	for _, word := range []string{"cpu", "auto"} {
-		if err := checkDevice(nil, word); err != nil {
+		if err := checkDevice(c, word); err != nil {
 			t.Errorf("--device %s: %v", word, err)
 		}
 	}
-	if err := checkDevice(nil, "cuda:1"); len(device.Drivers()) == 0 &&
+	if err := checkDevice(c, "cuda:1"); len(device.Drivers()) == 0 &&
 		(err == nil || !strings.Contains(err.Error(), "make lowpack-vulkan")) {
 		t.Errorf("without drivers: %v", err)
 	}
