@@ -81,6 +81,10 @@ func testCalibrate(t *testing.T, source string, o Options, before *packed.File) 
 		if e.Calibrated == head || (e.ScaleSHA == before.Manifest().Packed[i].ScaleSHA) != head {
 			t.Errorf("%s: calibrated %t", e.Name, e.Calibrated)
 		}
+		scales, err := packed.ScalesOf(after, &e, 0)
+		if err != nil || slices.Contains(scales, 0) {
+			t.Errorf("%s: weights that are not zero have a scale of zero (%v)", e.Name, err)
+		}
 	}
 	return after
 }

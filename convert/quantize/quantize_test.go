@@ -183,3 +183,18 @@ func TestPlanned(t *testing.T) {
 		}
 	}
 }
+
+// TestAdopt: scales chosen elsewhere are kept from the first call on.
+func TestAdopt(t *testing.T) {
+	q, err := New(Job{Rule: "int4", DType: F32, Shape: pack.Shape{M: 3, K: 64}, Kind: PerGroup, Group: 32, Stats: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(q.Scales()); n != 6 {
+		t.Fatalf("%d scales", n)
+	}
+	q.Adopt(1, make([]int8, 2*64), []float32{1, 2, 3, 4}, make([]byte, 4*2*64))
+	if got := q.Scales(); !slices.Equal(got, []float32{0, 0, 1, 2, 3, 4}) {
+		t.Errorf("scales %v", got)
+	}
+}

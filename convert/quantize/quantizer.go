@@ -164,6 +164,7 @@ func (q *Quantizer) Fix() error {
 	if q.fixed {
 		return nil
 	}
+	q.room.Do(q.allocate)
 	q.fixed = true
 	if q.rule.Exact() {
 		return q.fixValues()
@@ -295,4 +296,7 @@ func (q *Quantizer) Kind() (kind ScaleKind, group int) { return q.job.Kind, q.jo
 func (q *Quantizer) ScaleType() ScaleType { return q.rule.ScaleType(q.job.Kind) }
 
 // Scales of the tensor, row-major: 1, M or M·⌈K/Group⌉. They are complete after pass 2.
-func (q *Quantizer) Scales() []float32 { return q.scales }
+func (q *Quantizer) Scales() []float32 {
+	q.room.Do(q.allocate)
+	return q.scales
+}
