@@ -180,7 +180,7 @@ func (p *probe) divergence(logits []float32) (float64, error) {
 const comparedRows = 4
 
 // round quantizes a weight, and returns the sum of squared errors in the rows that are compared, weighted by the
-// columns, and the values that the codes stand for: of a form that is not measured, of those rows alone.
+// columns, and of a form that is measured the values that the codes stand for.
 func (p *probe) round(name string, form Form) (values []float32, miss float64, err error) {
 	stored, err := p.view.Tensor(name)
 	if err != nil {
@@ -203,7 +203,10 @@ func (p *probe) round(name string, form Form) (values []float32, miss float64, e
 		group = k
 	}
 	perRow := (k + group - 1) / group
-	values, misses := make([]float32, m*k), make([]float64, m)
+	misses := make([]float64, m)
+	if form.Measured {
+		values = make([]float32, m*k)
+	}
 	err = parallel.Do(p.ctx, p.Threads, m, rowsAtOnce, func(from, to int) error {
 		codes, w := make([]int8, k), make([]float32, k)
 		for row := from; row < to; row++ {
@@ -216,9 +219,12 @@ func (p *probe) round(name string, form Form) (values []float32, miss float64, e
 			if err := z.Quantize(codes, row, src); err != nil {
 				return err
 			}
+			scales := z.Scales()[row*perRow:]
 			for i, code := range codes {
-				v := float32(z.Scales()[row*perRow+i/group] * float32(code))
-				values[row*k+i] = v
+				v := float32(scales[i/group] * float32(code))
+				if values != nil {
+					values[row*k+i] = v
+				}
 				if e := float64(w[i]) - float64(v); compared {
 					misses[row] += float64(float64(h[i]) * float64(e*e))
 				}
