@@ -89,7 +89,7 @@ func hubModels() (list []local, err error) {
 func (l *local) calledSo(name string) bool { return name == l.name || name == l.short() }
 
 func (l *local) short() string {
-	if l.hub != nil {
+	if strings.Contains(l.name, "/") { // of the hub, complete or not
 		return l.name
 	}
 	return cachedKey.ReplaceAllString(l.name, "")
@@ -111,7 +111,12 @@ func named(list []local, name string) (found *local, hint string, err error) {
 	case 1:
 		return found, "", nil
 	}
-	return nil, "", usagef("%s means %d models; name one of them: %s", name, len(all), strings.Join(all, ", "))
+	return nil, "", ambiguous(name, all...)
+}
+
+// ambiguous is the error of a name that several models have.
+func ambiguous(name string, all ...string) error {
+	return usagef("%s means %d models; name one of them: %s", name, len(all), strings.Join(all, ", "))
 }
 
 // modelPath returns the file that an argument denotes: an existing path, else possibly the name of a packed file in the

@@ -24,9 +24,10 @@ func rmCommand() *cli.Command {
 		ArgsUsage: "MODEL...",
 		UsageText: "lowpack rm MODEL... [--yes]",
 		Description: `MODEL is a name that lowpack list shows: a packed file in the cache, a model that was downloaded, or what an
-interrupted download has left; of one name, both are removed. Other files are not removed, and neither is what links
-lead to out of a cache. On Linux a model that a process of the same user has
-open is refused. On a terminal rm asks first; scripts need --yes. The last line says how many bytes became free.
+interrupted download has left. Where both have the name, only the latter is removed, and the complete model stays. Other
+files are not removed, and neither is what links lead to out of a cache. On Linux a model that a process of the same
+user has open is refused. On a terminal rm asks first; scripts need --yes. The last line says how many bytes became
+free.
 
   lowpack rm bitnet-b1.58-2B-4T
   lowpack rm microsoft/bitnet-b1.58-2B-4T --yes`,
@@ -47,6 +48,10 @@ func runRemove(c *cli.Context) error {
 		if err := unused(l); err != nil {
 			return err
 		}
+		if l.left != nil && l.left.beside {
+			note(c, fmt.Sprintf("%s: this removes what an interrupted download has left; the complete model stays: "+
+				"lowpack rm %s once more removes it", printable.Line(l.name), shellWord(l.name)))
+		}
 	}
 	if !c.Bool("yes") {
 		if yes, err := confirm(c, chosen); err != nil {
@@ -65,11 +70,11 @@ func runRemove(c *cli.Context) error {
 		}
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "removed %s: %d bytes (%s) are free\n",
-		counted(countNames(chosen), "model"), all, size(all))
+		countChosen(chosen), all, size(all))
 	return err
 }
 
-// chooseModels finds models of the caches by name, each once, with what is unfinished of them.
+// chooseModels finds models of the caches by name, each once.
 func chooseModels(names []string) (chosen []*local, err error) {
 	list, err := modelsAtHand()
 	if err != nil {
@@ -84,16 +89,16 @@ func chooseModels(names []string) (chosen []*local, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, l := range found {
-			if !slices.Contains(chosen, l) {
-				chosen = append(chosen, l)
-			}
+		if !slices.Contains(chosen, found) {
+			chosen = append(chosen, found)
 		}
 	}
 	return chosen, nil
 }
 
-func chooseModel(list, left []local, name string) (found []*local, err error) {
+// chooseModel finds a model by name. What is unfinished goes before the complete model of the same name, which may be
+// the only copy. A name that means an unfinished and a complete model of different names is refused.
+func chooseModel(list, left []local, name string) (*local, error) {
 	l, hint, err := named(list, name)
 	if err != nil {
 		return nil, err
@@ -102,13 +107,14 @@ func chooseModel(list, left []local, name string) (found []*local, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, one := range []*local{l, rest} {
-		if one != nil {
-			found = append(found, one)
-		}
-	}
-	if found != nil {
-		return found, nil
+	switch {
+	case l != nil && rest != nil && l.name != rest.name:
+		return nil, ambiguous(name, l.name, rest.name)
+	case rest != nil:
+		rest.left.beside = l != nil
+		return rest, nil
+	case l != nil:
+		return l, nil
 	}
 	if _, err := os.Lstat(name); err == nil {
 		return nil, usagef("%s is a file or folder; lowpack rm removes models of the caches, which lowpack list shows",
@@ -118,13 +124,23 @@ func chooseModel(list, left []local, name string) (found []*local, err error) {
 		cmp.Or(hint, hintLeft))
 }
 
-// countNames counts models, each with what is unfinished of it.
-func countNames(chosen []*local) int {
-	names := map[string]bool{}
+// countChosen counts complete models and what is unfinished.
+func countChosen(chosen []*local) string {
+	left := 0
 	for _, l := range chosen {
-		names[l.name] = true
+		if l.left != nil {
+			left++
+		}
 	}
-	return len(names)
+	unfinished := counted(left, "unfinished download")
+	switch whole := len(chosen) - left; {
+	case left == 0:
+		return counted(whole, "model")
+	case whole == 0:
+		return unfinished
+	default:
+		return counted(whole, "model") + " and " + unfinished
+	}
 }
 
 // unused refuses a model that a process has open.
@@ -144,7 +160,7 @@ func confirm(c *cli.Context, chosen []*local) (bool, error) {
 		row, _ := describe(l)
 		fmt.Fprintf(c.App.ErrWriter, "%s  %s  %s\n", printable.Line(l.name), size(row.Bytes), printable.Line(l.path))
 	}
-	fmt.Fprintf(c.App.ErrWriter, "Remove %s? [y/N] ", counted(countNames(chosen), "model"))
+	fmt.Fprintf(c.App.ErrWriter, "Remove %s? [y/N] ", countChosen(chosen))
 	line, err := bufio.NewReader(io.LimitReader(c.App.Reader, longestLine)).ReadString('\n')
 	if err != nil && err != io.EOF {
 		return false, err

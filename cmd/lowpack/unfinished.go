@@ -20,6 +20,7 @@ type leftover struct {
 	files  []string
 	then   string                // what continues and what removes it
 	remove func() (int64, error) // returns the number of bytes freed; nil: not of a cache
+	beside bool                  // a complete model has the name, too
 }
 
 // unfinishedAtHand returns what interrupted downloads have left in the caches.
@@ -33,7 +34,7 @@ func unfinishedAtHand() (list []local, err error) {
 		l := &list[i]
 		target := l.name
 		l.name = cachedName(filepath.Base(target))
-		l.left.then = "lowpack pull of the same artifact continues it, " + removedBy(l.name)
+		l.left.then = continuedBy + removedBy(l.name)
 		l.left.remove = func() (int64, error) { return dropResume(target) }
 	}
 	client, err := hub.FromEnvironment(version.Tool)
@@ -44,15 +45,20 @@ func unfinishedAtHand() (list []local, err error) {
 	for i := range models {
 		u := &models[i]
 		name := u.ID()
-		list = append(list, local{name: name, path: u.Path, left: &leftover{u.Files(),
-			fmt.Sprintf("lowpack pull %s continues it, %s", name, removedBy(name)),
-			func() (int64, error) { return client.Drop(u) }}})
+		list = append(list, local{name: name, path: u.Path, left: &leftover{files: u.Files(),
+			then:   continuedBy + removedBy(name),
+			remove: func() (int64, error) { return client.Drop(u) }}})
 	}
 	slices.SortStableFunc(list, func(a, b local) int { return cmp.Compare(a.name, b.name) })
 	return list, err
 }
 
-func removedBy(name string) string { return "lowpack rm " + shellWord(name) + " removes it" }
+// continuedBy names no model: the revision, and the file of a GGUF, of an interrupted download are not known.
+const continuedBy = "the same lowpack pull continues it, "
+
+func removedBy(name string) string {
+	return "lowpack rm " + shellWord(name) + " removes it and no complete model"
+}
 
 // unfinishedIn returns the packed files of a folder whose conversion or download was interrupted, by their paths.
 func unfinishedIn(dir string) (list []local, err error) {

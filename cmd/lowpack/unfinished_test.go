@@ -11,7 +11,8 @@ import (
 )
 
 // TestUnfinished: list shows what interrupted downloads have left, with size and what to do, also where there is no
-// model; rm removes it, with the complete model of the name if there is one, and nothing else.
+// model; rm removes it and nothing else: the complete model of the name stays until it is named once more, and names
+// that mean models of different names are refused.
 func TestUnfinished(t *testing.T) {
 	cache, file := modelsOfTest(t)
 	digest := strings.Repeat("0123456789abcdef", 4)
@@ -24,10 +25,11 @@ func TestUnfinished(t *testing.T) {
 	write(t, again, "xyz")
 	_, out, _ := mainOf("list")
 	for _, want := range []string{
-		"\nacme/part: unfinished, 2500 B: lowpack pull acme/part continues it, lowpack rm acme/part removes it\n",
+		"\nacme/part: unfinished, 2500 B: the same lowpack pull continues it, lowpack rm acme/part removes it and no " +
+			"complete model\n",
 		"\nacme/tiny: unfinished, 3 B: ",
-		"\nother-" + digest + ": unfinished, 1500 B: lowpack pull of the same artifact continues it, lowpack rm " +
-			"other-" + digest + " removes it\n",
+		"\nother-" + digest + ": unfinished, 1500 B: the same lowpack pull continues it, lowpack rm other-" + digest +
+			" removes it and no complete model\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -42,11 +44,21 @@ func TestUnfinished(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	mustEndIn(t, 1, "there is no model acme/par in the caches (did you mean acme/part?)", "rm", "acme/par", "--yes")
-	mustEndIn(t, 0, "removed 1 model: 2500 bytes", "rm", "acme/part", "--yes")
-	mustEndIn(t, 0, "removed 1 model: 1500 bytes", "rm", "other", "--yes")
+	mustEndIn(t, 0, "removed 2 unfinished downloads: 4000 bytes", "rm", "acme/part", "other", "--yes")
+	const stays = "acme/tiny: this removes what an interrupted download has left; the complete model stays: " +
+		"lowpack rm acme/tiny once more removes it"
+	if code, out, text := mainOf("rm", "acme/tiny", "acme/tiny", "--yes"); code != 0 || !strings.Contains(text, stays) ||
+		!strings.Contains(out, "removed 1 unfinished download: 3 bytes") {
+		t.Errorf("%d: %s%s", code, out, text)
+	}
+	if _, out, _ := mainOf("list"); !strings.Contains(out, "\nacme/tiny ") || strings.Contains(out, "unfinished") {
+		t.Error(out)
+	}
+	write(t, again, "xyz")
+	mustEndIn(t, 0, "removed 1 model and 1 unfinished download: ", "rm", "acme/tiny", "tiny", "--yes")
 	mustEndIn(t, 0, "removed 1 model: ", "rm", "acme/tiny", "--yes")
 	if _, out, _ := mainOf("list"); strings.Contains(out, "unfinished") || strings.Contains(out, "acme/tiny") ||
-		!strings.Contains(out, "tiny-0123456789abcdef") || !strings.Contains(out, "acme/half") {
+		strings.Contains(out, "tiny-0123456789abcdef") || !strings.Contains(out, "acme/half") {
 		t.Error(out)
 	}
 	for _, path := range []string{pulled, part, again} {
@@ -54,6 +66,28 @@ func TestUnfinished(t *testing.T) {
 			t.Errorf("%s is still there", path)
 		}
 	}
+}
+
+// TestUnfinishedNames: what is left of one model is not removed by the name of another: not of a packed file with the
+// same short name, nor of a model of the hub whose name ends like a key.
+func TestUnfinishedNames(t *testing.T) {
+	cache, file := modelsOfTest(t)
+	digest := strings.Repeat("fedcba9876543210", 4)
+	other := filepath.Join(filepath.Dir(file), ".tiny-"+digest+".safetensors.resume")
+	keyed := filepath.Join(cache, "hf", "hub", "models--acme--x-0123456789abcdef", "blobs", "ab.incomplete")
+	write(t, other, "12345")
+	write(t, keyed, "123")
+	both := "tiny means 2 models; name one of them: tiny-0123456789abcdef, tiny-" + digest
+	mustEndIn(t, 2, both, "rm", "tiny", "--yes")
+	mustEndIn(t, 1, "there is no model acme/x in the caches", "rm", "acme/x", "--yes")
+	for _, path := range []string{file, other, keyed} {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	mustEndIn(t, 0, "removed 1 unfinished download: 5 bytes", "rm", "tiny-"+digest, "--yes")
+	mustEndIn(t, 0, "removed 1 unfinished download: 3 bytes", "rm", "acme/x-0123456789abcdef", "--yes")
+	mustEndIn(t, 0, "removed 1 model: ", "rm", "tiny", "--yes")
 }
 
 // TestUnfinishedFolder: of a folder, list shows interrupted conversions and the files to remove. A file that a process

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -49,9 +48,9 @@ func (c *Client) Unfinished() (list []Unfinished, err error) {
 	return list, err
 }
 
-// Drop removes the incomplete blobs of a model, and what else an interrupted download has left: the files beside the
-// weights, in snapshots that no branch refers to. It returns the number of bytes freed. Models that List lists stay;
-// so do snapshots with files that Pull does not download.
+// Drop removes the incomplete blobs of a model and returns the number of bytes freed. Snapshots stay as they are: which
+// of them an interrupted download has left, and which another program uses, cannot be told. Without snapshots nothing
+// refers to the complete blobs, and all of the folder is removed.
 func (c *Client) Drop(u *Unfinished) (freed int64, err error) {
 	return c.removeFrom(u.Name, func(r *removal) error {
 		for _, blob := range u.blobs {
@@ -59,26 +58,6 @@ func (c *Client) Drop(u *Unfinished) (freed int64, err error) {
 				return err
 			}
 		}
-		named := revisionsOf(u.Path)
-		snapshots, err := os.ReadDir(filepath.Join(u.Path, "snapshots"))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		for _, s := range snapshots {
-			l := &Local{Name: u.Name, snapshot: filepath.Join(u.Path, "snapshots", s.Name())}
-			l.files = filesIn(l.snapshot)
-			if named[s.Name()] != "" || len(inSnapshot(u.Name, l.snapshot)) > 0 || !allWanted(l.files) {
-				continue
-			}
-			if err := r.model(l); err != nil {
-				return err
-			}
-		}
-		return err
+		return nil
 	})
-}
-
-// allWanted reports whether Pull may have downloaded all files.
-func allWanted(files []string) bool {
-	return !slices.ContainsFunc(files, func(name string) bool { return !wanted(name) })
 }
