@@ -89,8 +89,7 @@ const resumeEnd = ".resume"
 
 // resumeFiles returns what is there of an unfinished packed file: its data, and the journal of a conversion.
 func resumeFiles(target string) (files []string) {
-	path := atomicfile.ResumePath(target)
-	for _, file := range []string{path, path + ".journal"} {
+	for _, file := range []string{atomicfile.ResumePath(target), journalPath(target)} {
 		if isFile(file) {
 			files = append(files, file)
 		}
@@ -98,7 +97,10 @@ func resumeFiles(target string) (files []string) {
 	return files
 }
 
-// dropResume removes an unfinished packed file and returns the number of bytes freed.
+// journalPath returns the path of the journal of an interrupted conversion.
+func journalPath(target string) string { return atomicfile.ResumePath(target) + ".journal" }
+
+// dropResume removes an unfinished packed file and its journal, and returns the number of bytes freed.
 func dropResume(target string) (freed int64, err error) {
 	info, err := os.Lstat(atomicfile.ResumePath(target))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,5 +112,15 @@ func dropResume(target string) (freed int64, err error) {
 	if !atomicfile.DropResume(target) {
 		return 0, fmt.Errorf("%s was not removed: a process uses it", atomicfile.ResumePath(target))
 	}
-	return info.Size(), nil
+	freed = info.Size()
+	if info, err = os.Lstat(journalPath(target)); err == nil {
+		err = os.Remove(journalPath(target))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return freed, nil
+	case err != nil:
+		return freed, err
+	}
+	return freed + info.Size(), nil
 }

@@ -113,10 +113,10 @@ func TestUnfinishedFolder(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	f.Abort()
-	if n, err := dropResume(target); n != 5 || err != nil {
+	if n, err := dropResume(target); n != 7 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if n, err := dropResume(target); n != 0 || err != nil {
+	if n, err := dropResume(target); n != 0 || err != nil || len(resumeFiles(target)) > 0 {
 		t.Errorf("once more: %d, %v", n, err)
 	}
 }
