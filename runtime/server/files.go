@@ -64,8 +64,11 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) (*storedFile, *a
 	f.fileObject = fileObject{ID: api.Origin{}.ID("file-"), Object: "file", Created: api.Origin{}.Created(),
 		Status: "processed"}
 	form := multipart.NewReader(http.MaxBytesReader(w, r.Body, maxUpload+maxBody), params["boundary"])
-	e := s.readForm(form, f)
+	var e *api.Error
+	over := api.WithinTime(w, r, func() { e = s.readForm(form, f) })
 	switch {
+	case e != nil && over:
+		e = api.TooLate()
 	case e == nil && f.Filename == "":
 		e = api.Invalid("file", "file is missing")
 	case e == nil && f.Purpose != purposeInput:

@@ -38,7 +38,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, pool *Pool) (
 	if e := checkMedia(r.Header); e != nil {
 		return nil, e
 	}
-	u := pool.begin(func() { http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }) // long ago
+	u := pool.begin(func() { interruptRead(w) })
 	b, e := readInto(u, w, r, limit)
 	if e != nil {
 		u.release()
@@ -48,8 +48,32 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, pool *Pool) (
 	return b, nil
 }
 
+// interruptRead ends the reads of a request's body.
+func interruptRead(w http.ResponseWriter) {
+	http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // long ago
+}
+
+// WithinTime calls read, whose reads of the body of r end when the time of the request does, and reports whether that
+// is over.
+func WithinTime(w http.ResponseWriter, r *http.Request, read func()) (over bool) {
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(r.Context(), func() {
+		defer close(interrupted)
+		interruptRead(w)
+	})
+	read()
+	if !stop() {
+		<-interrupted // later it could hit another request of the connection
+	}
+	return errors.Is(r.Context().Err(), context.DeadlineExceeded)
+}
+
 func readInto(u *upload, w http.ResponseWriter, r *http.Request, limit int64) (*Body, *Error) {
-	text, err := u.read(http.MaxBytesReader(w, r.Body, limit), r.ContentLength, limit)
+	var text []byte
+	var err error
+	over := WithinTime(w, r, func() {
+		text, err = u.read(http.MaxBytesReader(w, r.Body, limit), r.ContentLength, limit)
+	})
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
@@ -58,6 +82,9 @@ func readInto(u *upload, w http.ResponseWriter, r *http.Request, limit int64) (*
 	case errors.Is(err, errFull):
 		w.Header().Set("Connection", "close") // the rest is not read
 		return nil, fullError()
+	case err != nil && over:
+		w.Header().Set("Connection", "close") // the rest is not read
+		return nil, TooLate()
 	case err != nil:
 		return nil, Invalid("", "the request body could not be read")
 	}

@@ -2,12 +2,16 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 )
 
 // TestPool: bodies never exceed the pool, and the one that stalls longest is dropped; a complete one is not, but leaves
@@ -102,6 +106,41 @@ func TestPoolRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+// stalling is the connection of a client whose body does not end.
+type stalling struct {
+	*httptest.ResponseRecorder
+	body *io.PipeReader
+}
+
+func (s stalling) SetReadDeadline(time.Time) error {
+	return s.body.CloseWithError(os.ErrDeadlineExceeded)
+}
+
+// TestReadBodyTime: a body takes no longer than the time of its request, which then gets 504 and leaves no memory in
+// the pool; of a client that leaves, the request was not too late.
+func TestReadBodyTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, status := range []int{http.StatusGatewayTimeout, http.StatusBadRequest} {
+			p, start := NewPool(1<<20), time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			body, client := io.Pipe()
+			go client.Write([]byte(`{"a": `))
+			if status == http.StatusBadRequest {
+				time.AfterFunc(time.Second, cancel)
+			}
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", body)
+			_, e := ReadBody(stalling{httptest.NewRecorder(), body}, r, 1<<18, p)
+			if e == nil || e.Status != status || p.held != 0 {
+				t.Errorf("%v, want %d; %d bytes are held", e, status, p.held)
+			}
+			if took := time.Since(start); status == http.StatusGatewayTimeout && took != time.Minute {
+				t.Errorf("it took %v", took)
+			}
+			cancel()
+		}
+	})
 }
 
 // TestReadBody: a pool gets all memory back, also after an error; a request for which it has none gets Retry-After.
