@@ -49,7 +49,7 @@ long and how much memory the first token takes.
 			cacheTypeFlag(),
 			deviceFlag("compute on this `DEVICE`"),
 			&cli.BoolFlag{Name: modelOnly, Usage: "measure nothing: with --device vulkan, count what the passes ask " +
-				"of a device, and compute the least time that they take on some GPUs; needs no device and no driver"},
+				"of a device, and estimate the time that they take on some GPUs; needs no device and no driver"},
 			compareFlag(),
 		}, benchFlags()...),
 		Action: runBench,

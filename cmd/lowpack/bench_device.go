@@ -25,7 +25,7 @@ func checkModelOnly(c *cli.Context) error {
 	if !c.Bool(modelOnly) {
 		return nil
 	}
-	for _, other := range []string{"compare", "svg"} {
+	for _, other := range []string{"compare", "svg", "threads", "max-spread"} {
 		if c.IsSet(other) {
 			return usagef("--%s and --%s cannot be combined: nothing is measured", modelOnly, other)
 		}
@@ -42,7 +42,7 @@ func checkModelOnly(c *cli.Context) error {
 	}
 }
 
-// countDevice prints what the passes of a model ask of a device, and the least time that they take on GPUs.
+// countDevice prints what the passes of a model ask of a device, and an estimate of the time that they take on GPUs.
 func countDevice(c *cli.Context, p *progress, file string, o bench.ModelOptions) error {
 	r, err := bench.Devices(c.Context, file, o)
 	p.done()

@@ -19,8 +19,8 @@ const DeviceSchema = "lowpack.bench.device/1"
 // which has no bus and no processor of its own to wake.
 const SubmitSeconds = 15e-6
 
-// DeviceReport is what the passes of a model ask of a device, and the least time that they take on some GPUs. It is
-// computed, not measured.
+// DeviceReport is what the passes of a model ask of a device, and an estimate of the time that they take on some GPUs.
+// Nothing is measured.
 type DeviceReport struct {
 	Schema        string      `json:"schema"`
 	Computed      string      `json:"computed"` // what the times are, in a sentence
@@ -33,8 +33,8 @@ type DeviceReport struct {
 }
 
 // Computed says what the times of a DeviceReport are.
-const Computed = "computed, not measured: no such GPU is faster, except by what its caches keep from one dispatch to " +
-	"the next; a dispatch takes the longest of its bytes, int8 and float32 operations at the peaks, a submit 15 µs"
+const Computed = "an estimate from the peaks of the GPUs, not measured; a dispatch takes the longest of its bytes, " +
+	"int8 and float32 operations at the peaks, a submit 15 µs"
 
 // DeviceRow is a prompt, which may be several passes, or a step of decode: in the middle of what a ModelReport times.
 type DeviceRow struct {
@@ -66,7 +66,7 @@ const (
 	BySubmits = "submits"
 )
 
-// GPUTime is the least time of a row on a GPU.
+// GPUTime is the estimated time of a row on a GPU.
 type GPUTime struct {
 	GPU          string  `json:"gpu"`
 	Seconds      float64 `json:"seconds"`
@@ -75,7 +75,7 @@ type GPUTime struct {
 	Refused      string  `json:"refused,omitempty"` // why there is no time
 }
 
-// Devices counts what the passes of a packed file ask of the kind of device in the options, and computes the least time
+// Devices counts what the passes of a packed file ask of the kind of device in the options, and estimates the time
 // that they take on the GPUs. Nothing is measured, and no device is needed. A model that devices do not serve is the
 // error that it is on a device.
 func Devices(ctx context.Context, path string, o ModelOptions) (*DeviceReport, error) {
@@ -181,7 +181,7 @@ func (r *DeviceRow) fill(d *counting.Device) {
 	}
 }
 
-// time computes the least time of a row.
+// time estimates the time of a row.
 func (g *GPU) time(row *DeviceRow, dispatches []counting.Cost, tokens int) GPUTime {
 	t := GPUTime{GPU: g.Name}
 	if row.Memory > g.Memory {
@@ -203,7 +203,7 @@ func (g *GPU) time(row *DeviceRow, dispatches []counting.Cost, tokens int) GPUTi
 	return t
 }
 
-// dispatch is the least time of a dispatch, and what it is bound by.
+// dispatch estimates the time of a dispatch, and what it is bound by.
 func (g *GPU) dispatch(c *counting.Cost) (bound string, seconds float64) {
 	const operations = 2 // of a multiply-add
 	bound, seconds = ByMemory, float64(c.Bytes())/g.Bandwidth
