@@ -57,24 +57,21 @@ func (s *Server) RunBatch(ctx context.Context, b Batch) (batch.Counts, error) {
 	if s.o.Source != nil {
 		return batch.Counts{}, errChanging
 	}
-	o, err := s.batchOptions(ctx, b, func(*hosted) (*api.Error, error) { return nil, nil })
+	o, err := s.batchOptions(b, func(*hosted, bool) (*api.Error, error) { return nil, nil })
 	if err != nil {
 		return batch.Counts{}, err
 	}
 	return batch.Run(ctx, o)
 }
 
-// batchOptions returns the options of a batch. check refuses a model for a request; its error ends the batch. An error
-// is returned if the KV cache of a model that stays is too small for some request.
-func (s *Server) batchOptions(
-	ctx context.Context, b Batch, check func(*hosted) (*api.Error, error),
-) (o batch.Options, err error) {
-	s.models.refresh()
-	list, err := s.models.hold(ctx, everyModel)
-	if err != nil {
-		return o, err
-	}
-	defer s.models.drop(list...)
+// admission refuses a model for a request: before it is answered, and again once it is, with status 200. An error ends
+// the batch.
+type admission func(h *hosted, answered bool) (*api.Error, error)
+
+// batchOptions returns the options of a batch. An error is returned if the KV cache of a model that stays is too small
+// for some request.
+func (s *Server) batchOptions(b Batch, admit admission) (o batch.Options, err error) {
+	list := s.models.ready()
 	parallel := 1
 	for _, h := range list {
 		parallel = max(parallel, h.Engine.Sequences)
@@ -86,7 +83,7 @@ func (s *Server) batchOptions(
 		Input: b.Input, Output: b.Output, Errors: b.Errors,
 		URLs: s.batchURLs(), ByModel: len(list) > 1 || s.o.Source != nil,
 		Answer: func(ctx context.Context, q *batch.Request) (batch.Answer, error) {
-			return s.answerOne(ctx, q, b.Time, check)
+			return s.answerOne(ctx, q, b.Time, admit)
 		},
 		Parallel: 2 * parallel, // the next requests wait while those before them are computed
 		Key:      s.batchKey(b.Time), Time: b.Time, Progress: b.Progress,
@@ -129,7 +126,7 @@ func (s *Server) batchKey(now time.Time) string {
 // answerOne answers a request as its endpoint does. What another machine could answer, or the same at another time, is
 // an error instead.
 func (s *Server) answerOne(
-	ctx context.Context, q *batch.Request, now time.Time, check func(*hosted) (*api.Error, error),
+	ctx context.Context, q *batch.Request, now time.Time, admit admission,
 ) (a batch.Answer, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.URL, nil)
 	if err != nil {
@@ -142,12 +139,12 @@ func (s *Server) answerOne(
 	}
 	if e == nil {
 		defer b.Close()
-		if e, err = s.answerBody(w, r, b, check); err != nil {
+		if e, err = s.answerBody(w, r, b, admit); err != nil {
 			return a, err
 		}
-		a.Ignored = b.Ignored()
 	}
 	if e != nil {
+		w = &recorder{header: http.Header{}}
 		e.Write(w)
 	}
 	if ctx.Err() != nil {
@@ -156,16 +153,14 @@ func (s *Server) answerOne(
 	if e == nil && b.Untimed() {
 		return a, fmt.Errorf("%w: %w", pack.ErrUnsupported, ErrNoTime)
 	}
-	a.Status, a.Body = w.status, bytes.TrimSuffix(w.body.Bytes(), []byte("\n"))
+	a.Status, a.Body, a.Ignored = w.status, bytes.TrimSuffix(w.body.Bytes(), []byte("\n")), w.ignored
 	a.PromptTokens, a.Tokens = usageOf(a.Body)
 	return a, s.passing(&a, w.header)
 }
 
 // answerBody answers with the model that a body names, or returns why that cannot be: to the client, or as an error
-// that ends the batch.
-func (s *Server) answerBody(
-	w http.ResponseWriter, r *http.Request, b *api.Body, check func(*hosted) (*api.Error, error),
-) (*api.Error, error) {
+// that ends the batch. That a model of a source has failed is a result: the others go on.
+func (s *Server) answerBody(w *recorder, r *http.Request, b *api.Body, admit admission) (*api.Error, error) {
 	name := ""
 	if b.String("model", &name); name == "" && s.o.Source != nil {
 		b.Unsupported("model", "model is missing: which one is the first of this server may change, so each request "+
@@ -179,11 +174,23 @@ func (s *Server) answerBody(
 		return e, nil
 	}
 	defer s.models.drop(h)
-	if e, err := check(h); e != nil || err != nil {
+	if e, err := admit(h, false); e != nil || err != nil {
 		return e, err
 	}
-	s.handleBy(h, w, r, b, s.batchable()[r.URL.Path])
-	return nil, nil
+	s.handleBy(h, w, r, b, func(to http.ResponseWriter, r *http.Request, m *model, b *api.Body) {
+		s.batchable()[r.URL.Path](to, r, m, b)
+		w.ignored = b.Ignored()
+	})
+	if r.Context().Err() != nil {
+		return nil, r.Context().Err()
+	}
+	if err := s.models.fault(h); err != nil && s.o.Source == nil {
+		return nil, err
+	}
+	if w.status != http.StatusOK {
+		return nil, nil
+	}
+	return admit(h, true)
 }
 
 // checkBatched refuses what only a client that waits can have, and too large bodies.
@@ -213,7 +220,7 @@ func (s *Server) passing(a *batch.Answer, header http.Header) error {
 	case s.o.Source == nil && a.Status == http.StatusServiceUnavailable:
 		return fmt.Errorf("status %d: %s", a.Status, a.Body)
 	}
-	return s.models.fault()
+	return nil
 }
 
 // usageOf returns the token counts of an answer.
@@ -254,9 +261,10 @@ func (j *job) spread() {
 
 // recorder is a ResponseWriter that keeps the response.
 type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
+	header  http.Header
+	status  int
+	body    bytes.Buffer
+	ignored []string // fields of the request that its endpoint does not know
 }
 
 func (w *recorder) Header() http.Header            { return w.header }

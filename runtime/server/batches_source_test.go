@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/wait"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/server/internal/api"
 )
 
 // river is a request of a batch for a model.
@@ -178,50 +178,146 @@ func TestBatchesModelChanged(t *testing.T) {
 		text.WriteString(river(n+i, "b"))
 	}
 	f := newBatchFolder(t, files)
-	id := startBatch(t, f.web, text.String())
-	wait.For(t, "answers", func() bool { return f.answered(id) >= 3 })
-	f.stop()
-	f.from.put("a", files[1])
-	f.from.remove("b")
-	before := f.answeredIn(id)
-	if before == n {
-		t.Skip("the model had answered everything")
+	halted := make(chan struct{})
+	f.from.at = map[int]func(){ // the list is asked for at each start, and at each request, of which two run at once
+		10: func() {
+			f.from.put("a", files[1])
+			f.from.remove("b")
+		},
+		20: func() {
+			f.s.batches.cancel()
+			close(halted)
+		},
+		30: func() { f.from.put("a", files[0]) },
 	}
+	id := startBatch(t, f.web, text.String())
+	<-halted
+	f.stop()
 	f.start()
-	wait.For(t, "failures", func() bool { return f.answered(id) >= min(n, before+5) })
-	f.from.put("a", files[0])
 	out, errs, _ := f.ended(id, "completed")
-	changed, fingerprints := 0, map[string]bool{}
+	changed := 0
 	for i := range n + 5 {
 		name := fmt.Sprint(i)
 		switch {
 		case i >= n && strings.Contains(errs[name], "model_not_found"):
 		case strings.Contains(errs[name], "model_changed") && strings.Contains(errs[name], `"status_code":409`):
 			changed++
-		case i < n && out[name] != "":
-			fingerprints[fmt.Sprint(at(object(t, out[name]), "response", "body", "system_fingerprint"))] = true
-		default:
+		case i >= n || out[name] == "":
 			t.Errorf("%d: %s%s", i, out[name], errs[name])
 		}
 	}
-	if len(fingerprints) != 1 || changed == 0 || len(out)+len(errs) != n+5 {
-		t.Errorf("%d files, %d failures, %d lines", len(fingerprints), changed, len(out)+len(errs))
+	k, lines, last := len(fingerprints(t, out)), len(out)+len(errs), out[fmt.Sprint(n-1)]
+	if k != 1 || changed < 12 || last == "" || lines != n+5 {
+		t.Errorf("%d files, %d failures, %d lines, the last one %s", k, changed, lines, last)
 	}
 }
 
-// answeredIn counts the answers that a server which has ended leaves of its only batch.
-func (f *batchFolder) answeredIn(id string) (n int) {
-	f.t.Helper()
-	names := left(f.t, f.o.Batches)
-	at := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, ".resume") })
-	if at < 0 {
-		f.t.Fatalf("%s left no answers: %v", id, names)
+// fingerprints returns the system_fingerprint of results.
+func fingerprints(t *testing.T, out map[string]string) map[string]bool {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, line := range out {
+		seen[fmt.Sprint(at(object(t, line), "response", "body", "system_fingerprint"))] = true
 	}
-	text, err := os.ReadFile(filepath.Join(f.o.Batches, names[at]))
-	if err != nil {
-		f.t.Fatal(err)
+	return seen
+}
+
+// TestBatchesModelRepaired: a file that has answered nothing can be replaced: its refusals are not results.
+func TestBatchesModelRepaired(t *testing.T) {
+	files, _ := twoFiles(t)
+	f := newBatchFolder(t, files)
+	f.from.at = map[int]func(){6: func() { f.from.put("a", files[1]) }}
+	const n = 10
+	var text strings.Builder
+	for i := range n {
+		text.WriteString(batchLine(fmt.Sprint("wrong ", i), "/v1/completions",
+			`{"model": "a", "prompt": "The river", "temperature": -1, "unknown": 1}`))
 	}
-	return strings.Count(string(text), "\n") - 1 // the header
+	for i := range n {
+		text.WriteString(river(i, "a"))
+	}
+	text.WriteString(batchLine("absent", "/v1/completions", `{"model": "c", "prompt": "The river"}`))
+	out, errs, _ := f.ended(startBatch(t, f.web, text.String()), "completed")
+	if len(out) != n || len(errs) != n+1 || len(fingerprints(t, out)) != 1 {
+		t.Errorf("%d results, failures %v", len(out), errs)
+	}
+	for name, line := range errs { // nobody has read the fields of the last one
+		if strings.Contains(line, "x_lowpack_ignored") != strings.HasPrefix(name, "wrong") {
+			t.Errorf("%s", line)
+		}
+	}
+}
+
+// TestBatchesFirstAnswer: of two files that answer at the same time, the one that is first gives the results.
+func TestBatchesFirstAnswer(t *testing.T) {
+	files, _ := twoFiles(t)
+	f := newBatchFolder(t, files)
+	b := &storedBatch{}
+	b.ID, b.Status = api.Origin{}.ID("batch_"), statusCompleted
+	if err := f.s.store.put(b.ID, b); err != nil {
+		t.Fatal(err)
+	}
+	admit := f.s.batches.admit(b)
+	first, second := &hosted{Model: Model{ID: "a"}, fingerprint: "1"}, &hosted{Model: Model{ID: "a"}, fingerprint: "2"}
+	for i, c := range []struct {
+		h        *hosted
+		answered bool
+		refused  bool
+	}{
+		{first, false, false}, {second, false, false}, {second, true, false}, {first, true, true},
+		{second, true, false},
+	} {
+		e, err := admit(c.h, c.answered)
+		if err != nil || (e != nil) != c.refused {
+			t.Errorf("%d: %v, %v", i, e, err)
+		}
+	}
+	if _, err := f.s.store.get(b.ID, b); err != nil || b.Models["a"].Fingerprint != "2" {
+		t.Errorf("%v, %v", b.Models, err)
+	}
+}
+
+// TestBatchesModelFails: a model whose engine fails ends no batch of others, and its own requests are failures.
+func TestBatchesModelFails(t *testing.T) {
+	files, _ := twoFiles(t)
+	f := newBatchFolder(t, files)
+	f.stop()
+	f.o.Memory = 0
+	f.start()
+	if status, _, text := post(t, f.web, "/v1/completions", ask("b")); status != http.StatusOK {
+		t.Fatal(text)
+	}
+	if err := os.Truncate(files[1], 0); err != nil {
+		t.Fatal(err)
+	}
+	id := startBatch(t, f.web, river(0, "b")+river(1, "a")+river(2, "b")+river(3, "a"))
+	out, errs, _ := f.ended(id, "completed")
+	if f.s.models.fault(f.s.models.listed()...) == nil {
+		t.Error("no engine has failed")
+	}
+	for i := range 4 {
+		name := fmt.Sprint(i)
+		if i%2 == 1 && out[name] == "" || i%2 == 0 && !strings.Contains(errs[name], `"status_code":500`) {
+			t.Errorf("%d: %s%s", i, out[name], errs[name])
+		}
+	}
+}
+
+// TestBatchesSlowFile: a batch does not wait for a file that none of its requests needs.
+func TestBatchesSlowFile(t *testing.T) {
+	files, _ := twoFiles(t)
+	f := newBatchFolder(t, files)
+	opened := make(chan struct{})
+	t.Cleanup(func() { close(opened) })
+	f.from.mu.Lock()
+	f.from.entries = append(f.from.entries, Entry{ID: "c", Open: func() (Model, error) {
+		<-opened
+		return Model{}, pack.ErrCorrupt
+	}})
+	f.from.mu.Unlock()
+	if out, _, _ := f.ended(startBatch(t, f.web, river(0, "a")+river(1, "b")), "completed"); len(out) != 2 {
+		t.Errorf("%v", out)
+	}
 }
 
 // TestBatchesWaiting: requests for a model that finds no room beside one in use wait; a batch that is cancelled

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -151,7 +152,7 @@ func (s *models) load(h *hosted, l *loading) {
 		h.metrics.loads.Inc()
 	case m != nil:
 		m.close()
-	case !errors.Is(err, schedule.ErrDraining):
+	case !errors.Is(err, schedule.ErrDraining) && !errors.Is(err, errNoMemory): // those pass
 		s.note(fmt.Sprintf("%s could not be loaded: %v", h.ID, err))
 	}
 	h.loading, l.err = nil, err
@@ -178,8 +179,11 @@ func (s *models) open(h *hosted) (m *model, err error) {
 			return m, nil
 		}
 		s.mu.Lock()
-		if errors.Is(err, pack.ErrLimit) && s.unloadOldest() {
+		switch short := errors.Is(err, pack.ErrLimit); {
+		case short && s.unloadOldest():
 			err = nil // again
+		case short && s.bytes > 0: // there may be room when the models in use are idle
+			err = errNoMemory
 		}
 		s.mu.Unlock()
 	}
@@ -220,11 +224,11 @@ func (s *models) usage(id string) (state schedule.Stats, bytes int64) {
 	return state, bytes
 }
 
-// fault returns the error of a listed model whose engine has failed; nil = there is none.
-func (s *models) fault() error {
+// fault returns the error of a model of a list whose engine has failed; nil = there is none.
+func (s *models) fault(list ...*hosted) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, h := range s.list {
+	for _, h := range list {
 		if h.model != nil {
 			if err := h.model.Stats().Failed; err != nil {
 				return err
@@ -232,6 +236,13 @@ func (s *models) fault() error {
 		}
 	}
 	return nil
+}
+
+// listed returns the models of this moment.
+func (s *models) listed() []*hosted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.list)
 }
 
 // drain rejects new requests, waits for running ones until ctx is done, unloads all models, and

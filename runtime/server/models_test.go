@@ -271,7 +271,7 @@ func TestModelNotOpened(t *testing.T) {
 }
 
 // TestModelFails: a model that fails to load fails its own requests only, without exposing the reason, and is tried
-// again. If memory is short, it is tried again at once after an idle model is unloaded.
+// again. If memory is short, it is tried again at once after an idle model is unloaded, and later if all are in use.
 func TestModelFails(t *testing.T) {
 	good, bad, full := tiny(t, "good", small), tiny(t, "bad", small), tiny(t, "full", small)
 	load, tries := bad.Load, 0
@@ -309,6 +309,18 @@ func TestModelFails(t *testing.T) {
 	if _, loaded := s.models.stats(s.models.list[1]); loaded {
 		t.Error("what was in the way is still loaded")
 	}
+	used := s.models.list[0]
+	if _, err := s.models.acquire(t.Context(), used); err != nil {
+		t.Fatal(err)
+	}
+	s.models.mu.Lock()
+	s.models.unload(s.models.list[2])
+	s.models.mu.Unlock()
+	status, header, text := post(t, web, "/v1/completions", ask("full"))
+	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("beside a model in use: %d %s", status, text)
+	}
+	s.models.release(used)
 	broken := tiny(t, "broken", small)
 	broken.Load = func() (*tokenizer.Tokenizer, *engine.Engine, error) { return nil, nil, pack.ErrCorrupt }
 	if _, err := New(Options{}, broken); err == nil {

@@ -259,8 +259,8 @@ func (q *batchQueue) answer(ctx context.Context, b *storedBatch) (batch.Counts, 
 		return counts, nil
 	}
 	ctx = context.WithValue(ctx, saltKey{}, "batch "+b.Owner)
-	o, err := q.s.batchOptions(ctx, Batch{Input: q.s.store.path(b.Input), Output: out, Errors: errs,
-		Time: time.Unix(b.Created, 0).UTC()}, q.check(b))
+	o, err := q.s.batchOptions(Batch{Input: q.s.store.path(b.Input), Output: out, Errors: errs,
+		Time: time.Unix(b.Created, 0).UTC()}, q.admit(b))
 	if err != nil {
 		return batch.Counts{}, err
 	}
@@ -301,12 +301,12 @@ func (q *batchQueue) answer(ctx context.Context, b *storedBatch) (batch.Counts, 
 	return batch.Run(ctx, o)
 }
 
-// check refuses, on a server with a source, a model that is not the one that has answered other requests of a batch
-// under its name.
-func (q *batchQueue) check(b *storedBatch) func(*hosted) (*api.Error, error) {
+// admit refuses, on a server with a source, a model that is not the one that has answered other requests of a batch
+// under its name. The first answer decides: of models that answer at the same time, the results of one are kept.
+func (q *batchQueue) admit(b *storedBatch) admission {
 	var mu sync.Mutex
 	known := maps.Clone(b.Models)
-	return func(h *hosted) (*api.Error, error) {
+	return func(h *hosted, answered bool) (*api.Error, error) {
 		if q.s.o.Source == nil {
 			return nil, nil
 		}
@@ -321,6 +321,8 @@ func (q *batchQueue) check(b *storedBatch) func(*hosted) (*api.Error, error) {
 			return nil, nil
 		case ok:
 			return modelChanged(h.ID), nil
+		case !answered:
+			return nil, nil
 		}
 		noted, err := q.change(b.ID, func(b *storedBatch) {
 			if b.Models == nil {

@@ -244,7 +244,7 @@ func (w *ignoring) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // health reports an error if a loaded model has failed or the server is draining.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	if err := s.models.fault(); err != nil {
+	if err := s.models.fault(s.models.listed()...); err != nil {
 		(&api.Error{Status: http.StatusServiceUnavailable, Type: api.Unavailable, Message: err.Error()}).Write(w)
 		return
 	}

@@ -155,10 +155,7 @@ func (s *models) update(entries []Entry) error {
 // holdFirst returns the first model that can be opened, in a list of one, or an empty list if there is none. Models
 // after it are not opened.
 func (s *models) holdFirst(ctx context.Context) ([]*hosted, error) {
-	s.mu.Lock()
-	list := slices.Clone(s.list)
-	s.mu.Unlock()
-	for _, first := range list {
+	for _, first := range s.listed() {
 		held, err := s.hold(ctx, func(h *hosted) bool { return h == first })
 		if len(held) > 0 || err != nil {
 			return held, err
@@ -196,6 +193,18 @@ func (s *models) hold(ctx context.Context, wanted func(*hosted) bool) ([]*hosted
 		}
 	}
 	return list, nil
+}
+
+// ready returns the listed models that have been opened. It waits for no others.
+func (s *models) ready() []*hosted {
+	return slices.DeleteFunc(s.listed(), func(h *hosted) bool {
+		select {
+		case <-h.opened:
+			return h.openErr != nil
+		default:
+			return true
+		}
+	})
 }
 
 // notOpened is the error of a model that cannot be opened.
