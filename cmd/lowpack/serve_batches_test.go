@@ -112,9 +112,8 @@ func (s *served) upload(text string) batchInfo {
 		`", "endpoint": "/v1/completions", "completion_window": "24h"}`)
 }
 
-// TestServeFolderBatches: a batch over the models of a folder, beside ten clients and with room for one model at a
-// time, has every result once, in the order of the requests and as `lowpack batch` has it, though the server is killed
-// again and again.
+// TestServeFolderBatches: a batch over the models of a folder has every result once, in the order of the requests and
+// as `lowpack batch` has it, though the server is killed again and again, and the last one has ten other clients.
 func TestServeFolderBatches(t *testing.T) {
 	t.Parallel()
 	const n = 60

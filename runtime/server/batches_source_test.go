@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -220,6 +221,34 @@ func fingerprints(t *testing.T, out map[string]string) map[string]bool {
 		seen[fmt.Sprint(at(object(t, line), "response", "body", "system_fingerprint"))] = true
 	}
 	return seen
+}
+
+// TestBatchesOtherServer: a batch fails on a server of other models, which keeps its answers. The client sees no path.
+func TestBatchesOtherServer(t *testing.T) {
+	files, _ := twoFiles(t)
+	f := newBatchFolder(t, files)
+	halted := make(chan struct{})
+	f.from.at = map[int]func(){8: func() {
+		f.s.batches.cancel()
+		close(halted)
+	}}
+	var text strings.Builder
+	for i := range 20 {
+		text.WriteString(river(i, "a"))
+	}
+	id := startBatch(t, f.web, text.String())
+	<-halted
+	f.stop()
+	one, web := serveOf(t, modelOf(t, files[0], "a", small), Options{Queue: 10, Batches: f.o.Batches})
+	wait.For(t, "the end", func() bool { return batchState(t, web, id)["status"] == "failed" })
+	message := fmt.Sprint(at(batchState(t, web, id), "errors", "data", 0, "message"))
+	one.Drain(t.Context())
+	kept := slices.ContainsFunc(left(t, f.o.Batches),
+		func(name string) bool { return strings.HasSuffix(name, ".resume") })
+	if !kept || !strings.Contains(message, "of another model") || strings.Contains(message, f.o.Batches) {
+		t.Errorf("%v: %s", kept, message)
+	}
+	f.start()
 }
 
 // TestBatchesModelRepaired: a file that has answered nothing can be replaced: its refusals are not results.

@@ -206,6 +206,7 @@ func (q *batchQueue) run(ctx context.Context, b *storedBatch) error {
 		return nil
 	}
 	var wrong *batch.InputError
+	other := errors.Is(err, batch.ErrOtherRun)
 	end, failure := q.change(b.ID, func(b *storedBatch) {
 		b.Counts = counts
 		switch {
@@ -217,15 +218,19 @@ func (q *batchQueue) run(ctx context.Context, b *storedBatch) error {
 			b.Status, b.Failed, b.Errors = statusFailed, nowPtr(), &batchErrors{"list", wrong.Faults}
 			err = nil // for the client alone
 		default:
+			message := err.Error()
+			if other {
+				message = batch.ErrOtherRun.Error() // without the path
+			}
 			b.Status, b.Failed = statusFailed, nowPtr()
-			b.Errors = &batchErrors{"list", []batch.Fault{{Code: "server_error", Message: err.Error()}}}
+			b.Errors = &batchErrors{"list", []batch.Fault{{Code: "server_error", Message: message}}}
 		}
 		if b.Failed == nil {
 			err = errors.Join(q.keep(b, b.Out, &b.Output), q.keep(b, b.Errs, &b.Failures))
 		}
 	})
 	if failure == nil {
-		q.tidy(end)
+		q.tidy(end, other)
 	}
 	if failure != nil { // it is tried again when the server starts, or with the next batch
 		q.wait(ctx)
@@ -233,15 +238,18 @@ func (q *batchQueue) run(ctx context.Context, b *storedBatch) error {
 	return errors.Join(err, failure)
 }
 
-// tidy removes what a batch that has ended leaves behind: outputs without lines, and answers that are not continued.
-func (q *batchQueue) tidy(b *storedBatch) {
+// tidy removes what a batch that has ended leaves behind: outputs without lines, and answers that are not continued,
+// unless those are of a server of other models.
+func (q *batchQueue) tidy(b *storedBatch, other bool) {
 	if b.Output == nil {
 		os.Remove(q.s.store.path(b.Out))
 	}
 	if b.Failures == nil {
 		os.Remove(q.s.store.path(b.Errs))
 	}
-	atomicfile.DropResume(q.s.store.path(b.Out))
+	if !other {
+		atomicfile.DropResume(q.s.store.path(b.Out))
+	}
 }
 
 // wait gives a folder that cannot be written some time.

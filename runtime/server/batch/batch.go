@@ -111,6 +111,10 @@ func (o *Options) line(q *Request, a *Answer) ([]byte, error) {
 // continues it.
 var ErrInterrupted = errors.New("the batch is not complete")
 
+// ErrOtherRun is wrapped by the error of a batch whose answers so far cannot be continued. They stay.
+var ErrOtherRun = fmt.Errorf("%w: the answers so far are to other requests, or of another model or other options",
+	pack.ErrUnsupported)
+
 // ErrStopped is returned by a batch that Options.Stop ended, or Options.Answer with this error.
 var ErrStopped = errors.New("the batch was stopped")
 

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
-	"github.com/lowpack/lowpack/pack"
 )
 
 // journal keeps answers in a hidden file next to the output, in the order in which they come. It begins with a header;
@@ -88,8 +87,7 @@ func (j *journal) restore(h header) error {
 			return atomicfile.Failed(err)
 		}
 	case !bytes.HasPrefix(first, there): // else nothing, or the start of the header
-		return fmt.Errorf("%w: %s holds answers to other requests, or of another model or other options; remove it, "+
-			"or choose another output", pack.ErrUnsupported, atomicfile.ResumePath(j.target))
+		return fmt.Errorf("%w; remove %s, or choose another output", ErrOtherRun, atomicfile.ResumePath(j.target))
 	default:
 		if _, err := j.file.WriteAt(first, 0); err != nil {
 			return atomicfile.Failed(err)
