@@ -24,8 +24,8 @@ var ErrNoTime = errors.New("the chat template writes the date into the prompt, a
 // errChanging: the results of RunBatch depend on nothing but the batch and the models.
 var errChanging = fmt.Errorf("%w: a file of requests needs models that stay the same", pack.ErrUnsupported)
 
-// sourceParallel is the least number of sequences that a batch assumes of the models of a source, whose files are opened
-// when a request names them. Of models with fewer, requests wait for a sequence.
+// sourceParallel is the least number of sequences that a batch assumes of the models of a source, whose files are
+// opened when a request names them. Of models with fewer, requests wait for a sequence.
 const sourceParallel = 8
 
 // BatchQueue is the Options.Queue of a server that answers batches alone: no request is refused for want of room.
