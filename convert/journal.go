@@ -37,12 +37,13 @@ type note struct {
 	Codes  string `json:"codes_sha256,omitempty"`
 }
 
-// journalPath returns the path of a target's journal.
-func journalPath(target string) string { return atomicfile.ResumePath(target) + ".journal" }
+// JournalPath returns the path of the journal that an interrupted conversion to a target leaves beside its data
+// (Options.Resume).
+func JournalPath(target string) string { return atomicfile.ResumePath(target) + ".journal" }
 
 // openJournal reads the journal of a target. It starts a new one if the plan or the sources have changed.
 func openJournal(fs atomicfile.FS, target, identity string) (*journal, error) {
-	j := &journal{fs: fs, path: journalPath(target), done: map[string]note{}}
+	j := &journal{fs: fs, path: JournalPath(target), done: map[string]note{}}
 	var err error
 	if j.file, err = fs.Open(j.path); err != nil {
 		return nil, atomicfile.Failed(err)

@@ -131,15 +131,15 @@ func TestResumeDistrusts(t *testing.T) {
 			return o
 		},
 		"journal cut": func(at place) Options {
-			b, _ := os.ReadFile(journalPath(at.target))
-			os.WriteFile(journalPath(at.target), b[:len(b)*2/3], 0o644)
+			b, _ := os.ReadFile(JournalPath(at.target))
+			os.WriteFile(JournalPath(at.target), b[:len(b)*2/3], 0o644)
 			return o
 		},
 		"journal of nonsense": func(at place) Options {
-			os.WriteFile(journalPath(at.target), bytes.Repeat([]byte("{}\n"), 100), 0o644)
+			os.WriteFile(JournalPath(at.target), bytes.Repeat([]byte("{}\n"), 100), 0o644)
 			return o
 		},
-		"journal gone":   func(at place) Options { os.Remove(journalPath(at.target)); return o },
+		"journal gone":   func(at place) Options { os.Remove(JournalPath(at.target)); return o },
 		"another layout": func(place) Options { return other },
 		"not resumed":    func(place) Options { return plain(packed.Recipe{}) },
 		"source": func(place) Options {
@@ -184,7 +184,7 @@ func TestResumeSeesTime(t *testing.T) {
 // firstFinished is a quantized tensor that the journal notes.
 func firstFinished(t testing.TB, at place) string {
 	t.Helper()
-	text, err := os.ReadFile(journalPath(at.target))
+	text, err := os.ReadFile(JournalPath(at.target))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestResumeFollowsNoLink(t *testing.T) {
 	path := fewTensors(t)
 	o := plain(packed.Recipe{})
 	o.Resume = true
-	for _, hidden := range []func(string) string{atomicfile.ResumePath, journalPath} {
+	for _, hidden := range []func(string) string{atomicfile.ResumePath, JournalPath} {
 		at := newPlace(t, "old")
 		victim := filepath.Join(t.TempDir(), "victim")
 		if err := os.WriteFile(victim, []byte("precious"), 0o644); err != nil {

@@ -127,7 +127,7 @@ func (r *run) commit(target string) error {
 		r.journal.remove()
 		r.journal = nil
 	} else if atomicfile.DropResume(target) {
-		r.fs.Remove(journalPath(target))
+		r.fs.Remove(JournalPath(target))
 	}
 	return nil
 }

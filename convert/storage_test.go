@@ -139,7 +139,7 @@ func (w *work) stray(at place) (names []string) {
 	for _, e := range entries {
 		path := filepath.Join(at.dir, e.Name())
 		if path != at.target && !(w.resumes &&
-			(path == atomicfile.ResumePath(at.target) || path == journalPath(at.target))) {
+			(path == atomicfile.ResumePath(at.target) || path == JournalPath(at.target))) {
 			names = append(names, e.Name())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/hub"
+	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/internal/atomicfile"
 	"github.com/lowpack/lowpack/internal/version"
 )
@@ -89,16 +90,13 @@ const resumeEnd = ".resume"
 
 // resumeFiles returns what is there of an unfinished packed file: its data, and the journal of a conversion.
 func resumeFiles(target string) (files []string) {
-	for _, file := range []string{atomicfile.ResumePath(target), journalPath(target)} {
+	for _, file := range []string{atomicfile.ResumePath(target), convert.JournalPath(target)} {
 		if isFile(file) {
 			files = append(files, file)
 		}
 	}
 	return files
 }
-
-// journalPath returns the path of the journal of an interrupted conversion.
-func journalPath(target string) string { return atomicfile.ResumePath(target) + ".journal" }
 
 // dropResume removes an unfinished packed file and its journal, and returns the number of bytes freed.
 func dropResume(target string) (freed int64, err error) {
@@ -113,8 +111,8 @@ func dropResume(target string) (freed int64, err error) {
 		return 0, fmt.Errorf("%s was not removed: a process uses it", atomicfile.ResumePath(target))
 	}
 	freed = info.Size()
-	if info, err = os.Lstat(journalPath(target)); err == nil {
-		err = os.Remove(journalPath(target))
+	if info, err = os.Lstat(convert.JournalPath(target)); err == nil {
+		err = os.Remove(convert.JournalPath(target))
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -70,7 +70,6 @@ func New(j Job) (*Quantizer, error) {
 		return nil, err
 	}
 	q := &Quantizer{job: j, rule: rule, round: roundTo(rule.ScaleType(j.Kind))}
-	q.hasZero = slices.Contains(rule.Alphabet.Values, 0)
 	q.fixed = q.Passes() == 1
 	return q, nil
 }
@@ -80,14 +79,15 @@ func (q *Quantizer) allocate() {
 	m := q.job.Shape.M
 	if q.job.Stats {
 		q.errors = make([]rowError, m)
+		q.hasZero = slices.Contains(q.rule.Alphabet.Values, 0)
 	}
 	switch {
-	case q.fixed && q.scales == nil:
-		q.scales = make([]float32, m*q.groups())
 	case q.rule.Exact():
 		q.found = make([]rowScale, m*q.groups())
-	default:
+	case q.job.Kind == PerTensor:
 		q.rows = make([]rowStat, m)
+	default:
+		q.scales = make([]float32, m*q.groups())
 	}
 }
 
