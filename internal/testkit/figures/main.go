@@ -35,6 +35,8 @@ func statements() []statement {
 			[]figure{loss("lowpack int4, group 32", 0), loss("lowpack int4, group 32, GPTQ", 1),
 				loss("lowpack int3, group 32", 0), loss("lowpack int3, group 32, GPTQ", 0),
 				loss("lowpack int8, per row", 2)}},
+		{"README.md", "`--quant int3 --calibrate` loses ([0-9.]+) % of perplexity at 3.5 bits",
+			[]figure{loss("lowpack int3, group 32, GPTQ", 0)}},
 		{"README.md", `ternary models, CPU \| faster: ` + speeds,
 			slices.Concat(times("bitnet-2b4t", "prompt of 512"), times("bitnet-2b4t", "generate 64"))},
 		{"README.md", `4 bits in groups, CPU \| faster: ` + speeds,
