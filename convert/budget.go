@@ -78,10 +78,6 @@ const (
 // rules. The floats lie in a file next to target meanwhile. What cannot be done is refused before anything is computed:
 // a model with experts, or a size below the smallest forms.
 func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
-	if !o.calibrates() || len(o.Recipe.Rules) > 0 || o.Recipe.Scale != "" {
-		return nil, fmt.Errorf("%w: forms are chosen for a size with a calibration text, in place of rules and scale",
-			pack.ErrUnsupported)
-	}
 	a := &allocating{path: path, o: o, budget: b}
 	defer a.close()
 	if err := a.plan(ctx); err != nil {
@@ -95,6 +91,37 @@ func Allocate(ctx context.Context, path string, o Options, b Budget, target stri
 		return nil, err
 	}
 	return a.solve(ctx, room)
+}
+
+// frontStep is how many bits per weight lie between the allocations of a front.
+const frontStep = 0.5
+
+// Front returns what Allocate would choose for numbers of bits per weight from those of the smallest form on, in steps
+// of half a bit, and at last those of the largest one. The layers are measured once.
+func Front(ctx context.Context, path string, o Options, target string) ([]*Allocation, error) {
+	a := &allocating{path: path, o: o}
+	defer a.close()
+	if err := a.plan(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.measure(ctx, target); err != nil {
+		return nil, err
+	}
+	return a.front(ctx)
+}
+
+// front chooses for rooms of all sizes that make a difference.
+func (a *allocating) front(ctx context.Context) (front []*Allocation, err error) {
+	most := a.bytes[len(budgetForms)-1]
+	for room, last := a.bytes[0], false; !last; room += max(int64(frontStep*float64(a.count)/8), 1) {
+		last = room >= most
+		r, err := a.solve(ctx, min(room, most))
+		if err != nil {
+			return nil, err
+		}
+		front = append(front, r)
+	}
+	return front, nil
 }
 
 // allocating is the state of Allocate.
@@ -121,6 +148,10 @@ func (a *allocating) close() {
 // plan plans conversions with one form for all weights that there is a choice for: those of linear layers whose scales
 // could be calibrated.
 func (a *allocating) plan(ctx context.Context) error {
+	if r := a.o.Recipe; !a.o.calibrates() || len(r.Rules) > 0 || r.Scale != "" {
+		return fmt.Errorf("%w: forms are chosen for a size with a calibration text, in place of rules and scale",
+			pack.ErrUnsupported)
+	}
 	names, err := a.choosable(ctx)
 	if err != nil {
 		return err
@@ -231,8 +262,24 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 			o.Windows = append(o.Windows, w[:min(len(w), probeWindow)])
 		}
 		a.groups, err = calibrate.Sensitivities(ctx, floats, forms, columns, o)
+		a.items = a.options()
 		return err
 	})
+}
+
+// options returns the forms that each group of layers has a choice of.
+func (a *allocating) options() (items [][]option) {
+	for _, g := range a.groups {
+		options := make([]option, len(budgetForms))
+		for form := range budgetForms {
+			options[form].cost = g.Divergences[form]
+			for _, name := range g.Names {
+				options[form].bytes += a.rows[name][form].row.BytesOut
+			}
+		}
+		items = append(items, options)
+	}
+	return items
 }
 
 // some returns at most n windows at equal distances.
@@ -247,16 +294,6 @@ func some(windows [][]int, n int) (list [][]int) {
 // solve chooses the forms. What the header and the padding add depends on the choice, which is made again if they do
 // not fit: at last with the smallest form for all, which does.
 func (a *allocating) solve(ctx context.Context, room int64) (*Allocation, error) {
-	for _, g := range a.groups {
-		options := make([]option, len(budgetForms))
-		for form := range budgetForms {
-			options[form].cost = g.Divergences[form]
-			for _, name := range g.Names {
-				options[form].bytes += a.rows[name][form].row.BytesOut
-			}
-		}
-		a.items = append(a.items, options)
-	}
 	for {
 		choice, err := a.choose(room)
 		if err != nil {

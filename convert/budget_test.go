@@ -42,7 +42,7 @@ func TestAllocate(t *testing.T) {
 		t.Errorf("three threads give %+v, one %+v", three.groups, a.groups)
 	}
 	within := func(b Budget) *Allocation {
-		a.budget, a.items = b, nil
+		a.budget = b
 		room, err := a.room()
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestAllocate(t *testing.T) {
 	if r := within(Budget{Ratio: ratio}); math.Exp(r.Divergence) > ratio || r.Bits > half.Bits {
 		t.Errorf("for the ratio %g of %+v: %+v", ratio, half, r)
 	}
-	a.budget, a.items = Budget{Ratio: 1 + 1e-12}, nil
+	a.budget = Budget{Ratio: 1 + 1e-12}
 	if _, err := a.solve(t.Context(), a.bytes[most]); !errors.Is(err, pack.ErrLimit) ||
 		!strings.Contains(err.Error(), "more than 1.000000000001 times") {
 		t.Errorf("a ratio that int8 does not reach: %v", err)
@@ -105,8 +105,22 @@ func TestAllocate(t *testing.T) {
 	if i, err := os.Stat(path); err != nil || i.Size() != half.Bytes {
 		t.Errorf("the rules give a file of %v; %d bytes were promised: %v", i, half.Bytes, err)
 	}
+	a.budget = Budget{}
+	front, err := a.front(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if front[0].Bytes != least || !reflect.DeepEqual(front[len(front)-1].Forms, all.Forms) {
+		t.Errorf("the front ends in %+v and %+v", front[0], front[len(front)-1])
+	}
+	for i, r := range front[1:] {
+		more := r.Bits - front[i].Bits // choices need not take all of a step
+		if more <= 0 || more > 1 || r.Divergence > front[i].Divergence || r.Bytes <= front[i].Bytes {
+			t.Errorf("behind %+v the front has %+v", front[i], r)
+		}
+	}
 	for b := least; b < all.Bytes; b += (all.Bytes - least) / 40 {
-		a.budget, a.items = Budget{Bytes: b}, nil
+		a.budget = Budget{Bytes: b}
 		r, err := a.solve(t.Context(), all.Bytes) // as if all else took nothing
 		if err != nil || r.Bytes > b || within(Budget{Bytes: b}).Bytes > b {
 			t.Errorf("a file of more than %d bytes: %+v, %v", b, r, err)

@@ -19,7 +19,7 @@ import (
 func benchRecommendCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "recommend",
-		Usage:     "measure which layout and output head suit a checkpoint on this machine",
+		Usage:     "measure which layout and output head suit a checkpoint on this machine, or what sizes of it cost",
 		ArgsUsage: "CHECKPOINT",
 		UsageText: "lowpack bench recommend CHECKPOINT [flags]",
 		Description: `The linear layers of the model are multiplied in every layout that holds their codes, and its output head in every form,
@@ -27,13 +27,21 @@ by one token (decode) and by 128 (prefill), with random codes that come from mem
 reads. Attention and all else between the matrices is the same for all and left out. Stars mark what convert --layout auto
 and --head auto take: the fastest for one token, among heads that give exact logits; where others are as fast within
 --max-spread, the smallest.
+With --calibrate, the layers are measured on a text instead, for files from the smallest to the largest size that
+convert --size and --bits choose forms for: bits per weight of these layers, scales included; the file; KL divergence from
+the floats, in nats per token, and perplexity, as expected from rounding alone. It takes minutes and the disk of a copy of
+the model.
 
   lowpack bench recommend MODEL_DIR
-  lowpack bench recommend MODEL_DIR --quant int4 --scale group:32 --threads 1`,
+  lowpack bench recommend MODEL_DIR --quant int4 --scale group:32 --threads 1
+  lowpack bench recommend MODEL_DIR --calibrate TEXT --svg sizes.svg`,
 		Flags: []cli.Flag{
 			quantFlag(), scaleFlag(),
 			threadsFlag("compute"),
 			benchTime(), maxSpreadFlag(),
+			inputFlag("calibrate", "measure what sizes cost on the texts of `PATH`, as convert --calibrate reads them, or "+
+				"on self, a text that the model writes"),
+			besideFlag("svg", "draw what sizes cost to `FILE`"),
 			jsonFlag(),
 		},
 		Action: runBenchRecommend,
@@ -47,6 +55,12 @@ func runBenchRecommend(c *cli.Context) error {
 	source, err := checkpointOf(c, c.Args().First())
 	if err != nil {
 		return err
+	}
+	switch {
+	case c.String("calibrate") != "":
+		return recommendSizes(c, source)
+	case c.String("svg") != "":
+		return usagef("--svg draws what sizes cost on a text: name one with --calibrate TEXT")
 	}
 	recipe, err := recipeOf(c)
 	if err != nil {

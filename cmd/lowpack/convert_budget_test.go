@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"html"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
@@ -64,6 +67,51 @@ func TestBudget(t *testing.T) {
 		}
 	}
 	if code, said := inPlace("convert", model, "-o", at("c"), "--bits", "5"); code != 2 ||
+		!strings.Contains(said, "--calibrate TEXT") {
+		t.Errorf("without a text: exit code %d: %s", code, said)
+	}
+}
+
+// TestRecommendSizes: bench recommend with a text has a line for each file, the same in JSON and in the chart, and
+// promises what convert makes.
+func TestRecommendSizes(t *testing.T) {
+	dir, model := t.TempDir(), shared.Testdata(t, "tiny-bitnet")
+	at := func(name string) string { return filepath.Join(dir, name) }
+	text := strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40)
+	if err := os.WriteFile(at("text"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	recommend := []string{"bench", "recommend", model, "--calibrate", at("text")}
+	code, said := inPlace(append(recommend, "--svg", at("sizes.svg"), "--json", "--quiet")...)
+	var s bench.Sizes
+	if err := json.Unmarshal([]byte(said), &s); err != nil || code != 0 || len(s.Chosen) < 8 {
+		t.Fatalf("exit code %d, %v: %s", code, err, said)
+	}
+	svg, err := os.ReadFile(at("sizes.svg"))
+	if err != nil || strings.Count(string(svg), " bits per weight: ") != len(s.Chosen) {
+		t.Errorf("%d files, and the chart %s, %v", len(s.Chosen), svg, err)
+	}
+	var table bytes.Buffer
+	printSizes(&table, &s)
+	lines := regexp.MustCompile(`(?m)^for each layer +\S+ \S+ +([0-9.]+) +0\.\d{4} +× 1\.\d{3} `).
+		FindAllString(table.String(), -1)
+	bar := strings.Repeat("█", lossWidth)
+	if len(lines) != len(s.Chosen) || !strings.Contains(table.String(), "\nint8 row ") ||
+		!strings.Contains(table.String(), bar+" ") || strings.Contains(table.String(), bar+"█") {
+		t.Errorf("%d files, and the table %s", len(s.Chosen), table.String())
+	}
+	third := s.Chosen[2]
+	code, said = inPlace("convert", model, "-o", at("out"), "--calibrate", at("text"), "--bits",
+		strconv.FormatFloat(third.Bits, 'g', -1, 64))
+	if info, err := os.Stat(at("out")); err != nil || code != 0 || info.Size() != third.Bytes {
+		t.Errorf("not %d bytes: %v, exit code %d: %s", third.Bytes, err, code, said)
+	}
+	for _, flags := range [][]string{{"--quant", "int4"}, {"--scale", "row"}, {"--time", "1ms"}, {"--max-spread", "5"}} {
+		if code, said := inPlace(append(recommend, flags...)...); code != 2 || !strings.Contains(said, flags[0]) {
+			t.Errorf("%v: exit code %d: %s", flags, code, said)
+		}
+	}
+	if code, said := inPlace("bench", "recommend", model, "--svg", at("b")); code != 2 ||
 		!strings.Contains(said, "--calibrate TEXT") {
 		t.Errorf("without a text: exit code %d: %s", code, said)
 	}

@@ -1,0 +1,80 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/internal/plot"
+)
+
+// SizesSchema names the form of Sizes in JSON.
+const SizesSchema = "lowpack.bench.sizes/1"
+
+// Sizes are how far a model gets from its floats in packed files of different sizes, as expected from rounding alone.
+// Nothing of it depends on the machine.
+type Sizes struct {
+	Schema string    `json:"schema"`
+	Model  string    `json:"model"`
+	Chosen []SizeRow `json:"chosen"` // a form for each layer, in files that grow
+	Alone  []SizeRow `json:"alone"`  // one form for all layers
+}
+
+// SizeRow is a packed file.
+type SizeRow struct {
+	Form       string      `json:"form,omitempty"` // of all layers
+	Bytes      int64       `json:"bytes"`          // everything included
+	Bits       float64     `json:"bits,omitempty"` // per weight of the layers for which there is a choice
+	Divergence float64     `json:"divergence"`     // from the floats, in nats per token
+	Ratio      float64     `json:"ratio"`          // e^divergence: of the perplexity to that of the floats
+	Shares     []FormShare `json:"shares,omitempty"`
+}
+
+// FormShare is the share of the weights that have a form.
+type FormShare struct {
+	Form  string  `json:"form"`
+	Share float64 `json:"share"`
+}
+
+// NewSizes describes the allocations of a front.
+func NewSizes(model string, front []*convert.Allocation) *Sizes {
+	s := &Sizes{Schema: SizesSchema, Model: model}
+	for _, a := range front {
+		row, all := SizeRow{Bytes: a.Bytes, Bits: a.Bits, Divergence: a.Divergence, Ratio: math.Exp(a.Divergence)}, int64(0)
+		for _, f := range a.Forms {
+			all += f.Weights
+		}
+		for _, f := range a.Forms {
+			if f.Weights > 0 {
+				row.Shares = append(row.Shares, FormShare{f.Name, float64(f.Weights) / float64(all)})
+			}
+		}
+		s.Chosen = append(s.Chosen, row)
+	}
+	for _, f := range front[0].Forms {
+		s.Alone = append(s.Alone, SizeRow{Form: f.Name, Bytes: f.Bytes, Divergence: f.Divergence,
+			Ratio: math.Exp(f.Divergence)})
+	}
+	return s
+}
+
+// Plot shows what files of a size are expected to cost.
+func (s *Sizes) Plot() plot.Chart {
+	points := func(rows []SizeRow) (list []plot.Point) {
+		for _, r := range rows {
+			form := r.Form
+			if form == "" {
+				form = fmt.Sprintf("%.2f bits per weight", r.Bits)
+			}
+			list = append(list, plot.Point{X: float64(r.Bytes), Y: r.Divergence,
+				Label: fmt.Sprintf("%s: %s, %s nats, perplexity × %.3f", form, plot.Bytes(float64(r.Bytes)),
+					plot.Short(r.Divergence), r.Ratio)})
+		}
+		return list
+	}
+	return &plot.Lines{Title: s.Model, Note: "expected from rounding alone, without error feedback",
+		X: plot.Axis{Label: "packed file", Format: plot.Bytes},
+		Y: plot.Axis{Label: "KL divergence from the floats, nats", Log: true},
+		Series: []plot.Series{{Name: "form for each layer", Points: points(s.Chosen)},
+			{Name: "one form for all", Points: points(s.Alone)}}}
+}
