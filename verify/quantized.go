@@ -170,8 +170,8 @@ const mostFeedback = 64
 func (u *units) miss(w []float32, codes []int8, scale, a float32, missed, least *float64) {
 	for i, v := range w {
 		e, n := float64(v)-float64(scale)*float64(codes[i]), float64(v)-float64(scale)*float64(u.def.code(v, a))
-		*missed += e * e
-		*least += n * n
+		*missed += float64(e * e)
+		*least += float64(n * n)
 	}
 }
 

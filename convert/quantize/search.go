@@ -127,6 +127,24 @@ func (q *Quantizer) Nearest(row, column int, value float32) (code int8, rounded 
 	return code, float32(s * float32(code)) // prevents fusing with the caller's operation
 }
 
+// mostMissed bounds the squared error of a row whose codes error feedback chose, as a multiple of that of the nearest
+// codes (N38). Below it, codes that a file holds can be told from others without the text of the calibration.
+const mostMissed = 64
+
+// Strays reports whether the codes of a row, whose scales are already chosen, miss its weights by more than those of
+// error feedback may: Σ (w − scale·code)² is more than 64 times that of the nearest codes (N38).
+func (q *Quantizer) Strays(row int, codes []int8, w []float32) bool {
+	var missed, least float64
+	for k, v := range w {
+		scale := float64(q.scaleOf(row, k))
+		nearest, _ := q.Nearest(row, k, v)
+		e, n := float64(v)-scale*float64(codes[k]), float64(v)-scale*float64(nearest) // products are exact
+		missed += float64(e * e)
+		least += float64(n * n)
+	}
+	return missed > mostMissed*least
+}
+
 // Adopt takes codes and scales of some rows chosen elsewhere for the weights in src.
 func (q *Quantizer) Adopt(row int, codes []int8, scales []float32, src []byte) {
 	k, size, group := q.job.Shape.K, q.job.DType.Size(), q.group()

@@ -115,3 +115,32 @@ func TestCalibratedRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestStrays: the codes of a row may have 64 times the squared error of the nearest codes, and no more.
+func TestStrays(t *testing.T) {
+	w := []float32{-8, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25, 0.25} // at scale 1, the nearest codes miss 8/16
+	q, err := New(Job{Rule: "int4", DType: F32, Shape: pack.Shape{M: 2, K: len(w)}, Kind: PerRow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := make([]int8, len(w))
+	for row, twice := range []float32{1, 2} {
+		v := slices.Clone(w)
+		for i := range v {
+			v[i] *= twice
+		}
+		if err := q.Quantize(codes, row, F32.encode(v)); err != nil {
+			t.Fatal(err)
+		}
+		for last, strays := range map[int8]bool{0: false, 1: true} {
+			other := []int8{-8, -2, -2, -2, -2, -2, -2, -1, last} // 512/16, and another 8/16
+			if q.Strays(row, codes, v) || q.Strays(row, other, v) != strays {
+				t.Errorf("row %d: the nearest codes stray: %t, %v: %t", row, q.Strays(row, codes, v), other, !strays)
+			}
+		}
+	}
+	zeros := make([]float32, len(w))
+	if err := q.Quantize(codes, 0, F32.encode(zeros)); err != nil || q.Strays(0, codes, zeros) {
+		t.Errorf("zeros stray, or %v", err)
+	}
+}

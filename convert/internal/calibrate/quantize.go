@@ -169,7 +169,7 @@ func (q *quantizing) layer(names []string, x, exact []float32, n int) ([][]float
 			continue
 		}
 		w.Job.Columns = f.weights
-		if others[i], err = q.weight(name, w, f, t); err != nil {
+		if others[i], err = q.weight(name, w, t); err != nil {
 			return nil, err
 		}
 		q.done += int64(len(others[i]))
@@ -179,7 +179,7 @@ func (q *quantizing) layer(names []string, x, exact []float32, n int) ([][]float
 }
 
 // weight quantizes one matrix.
-func (q *quantizing) weight(name string, w Weight, f *feedback, t *target) ([]float32, error) {
+func (q *quantizing) weight(name string, w Weight, t *target) ([]float32, error) {
 	stored, err := q.view.Tensor(name)
 	if err != nil {
 		return nil, err
@@ -196,15 +196,9 @@ func (q *quantizing) weight(name string, w Weight, f *feedback, t *target) ([]fl
 	}
 	values, codes := make([]float32, w.Job.Shape.M*k), make([]int8, w.Job.Shape.M*k)
 	err = parallel.Do(q.ctx, q.Threads, w.Job.Shape.M, rowsAtOnce, func(from, to int) error {
-		rows, floats := codes[from*k:to*k], make([]float32, (to-from)*k)
+		floats := make([]float32, (to-from)*k)
 		w.Job.DType.Widen(floats, stored.Data[from*k*size:])
-		t.move(floats)
-		if err := z.Quantize(rows, from, quantize.FloatBytes(floats)); err != nil {
-			return err
-		}
-		f.codes(rows, floats, values[from*k:],
-			func(row, column int, value float32) (int8, float32) { return z.Nearest(from+row, column, value) })
-		return nil
+		return t.choose(z, from, codes[from*k:to*k], floats, values[from*k:to*k])
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", name, err)

@@ -1,6 +1,11 @@
 package calibrate
 
-import "github.com/lowpack/lowpack/internal/tensor"
+import (
+	"slices"
+
+	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/internal/tensor"
+)
 
 // target moves weights so that their products with the layer's actual inputs come closest to the products of the
 // original weights with the float model's inputs (N38): the layer compensates for errors of earlier layers, as far as a
@@ -28,6 +33,65 @@ func newTarget(f *feedback, l, c []float64) *target {
 		}
 	}
 	return t
+}
+
+// choose chooses scales and codes for some rows of weights, from row on, and writes the dequantized weights to values.
+//
+// Where the inputs of a column are nearly all zero, its move fits a few tokens at the expense of the scale of its unit.
+// Rows whose codes stray from their weights are therefore chosen again without a move. Those that still stray get the
+// nearest codes, at the scales that go with these.
+func (t *target) choose(z *quantize.Quantizer, row int, codes []int8, w, values []float32) error {
+	rows := make([]int, len(w)/t.n)
+	for i := range rows {
+		rows[i] = row + i
+	}
+	moved := slices.Clone(w)
+	t.move(moved)
+	if err := t.feed(z, rows, codes, moved, w, values); err != nil {
+		return err
+	}
+	var plain []float32
+	rows = slices.DeleteFunc(rows, func(m int) bool {
+		from, to := (m-row)*t.n, (m-row+1)*t.n
+		if !z.Strays(m, codes[from:to], w[from:to]) {
+			return true
+		}
+		plain = append(plain, w[from:to]...)
+		return false
+	})
+	again, as := make([]int8, len(plain)), make([]float32, len(plain))
+	if err := t.feed(z, rows, again, plain, plain, as); err != nil {
+		return err
+	}
+	for i, m := range rows {
+		c, v, w := again[i*t.n:][:t.n], as[i*t.n:][:t.n], plain[i*t.n:][:t.n]
+		if z.Strays(m, c, w) {
+			for k, x := range w {
+				c[k], v[k] = z.Nearest(m, k, x)
+			}
+		}
+		copy(codes[(m-row)*t.n:], c)
+		copy(values[(m-row)*t.n:], v)
+	}
+	return nil
+}
+
+// feed chooses scales for some rows of moved weights, whose numbers in the matrix are given, and codes by error
+// feedback. A row that no scale holds stays unmoved, as it is in w.
+func (t *target) feed(z *quantize.Quantizer, rows []int, codes []int8, moved, w, values []float32) error {
+	for i, m := range rows {
+		c, x := codes[i*t.n:][:t.n], moved[i*t.n:][:t.n]
+		if z.Quantize(c, m, quantize.FloatBytes(x)) == nil {
+			continue
+		}
+		copy(x, w[i*t.n:])
+		if err := z.Quantize(c, m, quantize.FloatBytes(x)); err != nil {
+			return err
+		}
+	}
+	t.codes(codes, moved, values,
+		func(i, column int, x float32) (int8, float32) { return z.Nearest(rows[i], column, x) })
+	return nil
 }
 
 // move adds the solution δ of L·Lᵀ·δ = C·w to each row w of weights.
