@@ -113,9 +113,10 @@ var definitions = map[string]definition{
 		},
 		code: func(w, a float32) int8 { return 2*rounded(float32(stretched(w, a)*2)-0.5, -2, 1) + 1 },
 	},
-	// Weights that are codes times a scale, rounded to their type (ParetoQ): signs, ±1 and ±3, −8 to 7.
+	// Weights that are codes times a scale, rounded to their type (ParetoQ): signs, ±1 and ±3, −4 to 3, −8 to 7.
 	"sign-values": {row: latticeRow{zero: 1}.check, group: signGroup},
 	"int2-values": {row: latticeRow{zero: 1}.check},
+	"int3-values": {row: latticeRow{zero: 0}.check},
 	"int4-values": {row: latticeRow{zero: 0}.check},
 	// ggml Q2_0: d = max|w|, code = round half away(w·(1/d)), the scale is d as a binary16.
 	"q2_0": {

@@ -53,6 +53,8 @@ func awkward(rule string, k int) func(i int) float32 {
 			return sign * []float32{a, 3 * a}[r.IntN(2)]
 		case "sign-values":
 			return sign * []float32{0.375, 0, 0.7}[row%3]
+		case "int3-values":
+			return 0.0123 * float32(r.IntN(8)-4)
 		case "int4-values":
 			return 0.0123 * float32(r.IntN(16)-8)
 		}

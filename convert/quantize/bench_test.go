@@ -22,7 +22,8 @@ func BenchmarkQuantize(b *testing.B) {
 		for _, l := range levels() {
 			level = l
 			for _, j := range []Job{{Rule: "absmean"}, {Rule: "absmax"}, {Rule: "absmax", Kind: PerGroup, Group: 256},
-				{Rule: "sign-values"}, {Rule: "ternary-values"}, {Rule: "int2-values"}, {Rule: "int4-values"},
+				{Rule: "sign-values"}, {Rule: "ternary-values"}, {Rule: "int2-values"}, {Rule: "int3-values"},
+				{Rule: "int4-values"},
 				{Rule: "int2-elastic"}, {Rule: "int8"}, {Rule: "mxfp4"}} {
 				j.DType, j.Shape = d, s
 				in := src

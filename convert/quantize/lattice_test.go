@@ -41,6 +41,7 @@ var exactAlphabets = map[string][]int8{
 	"sign-values":    pack.Int1.Values,
 	"ternary-values": pack.Ternary.Values,
 	"int2-values":    pack.Int2Odd.Values,
+	"int3-values":    pack.Int3.Values,
 	"int4-values":    pack.Int4.Values,
 }
 
@@ -123,6 +124,9 @@ func TestLatticeRefuses(t *testing.T) {
 		"ratio of two":      {"int2-values", []float32{1, 2, -2, -1}, "no scale"},
 		"almost three":      {"int2-values", []float32{1, 3.03, -1, 3.03}, "no scale"},
 		"five values":       {"int2-values", []float32{1, 3, -1, -3, 2}, "column 4"},
+		"four steps up":     {"int3-values", []float32{1, 4, -1, 3}, "no scale"},
+		"five steps down":   {"int3-values", []float32{1, -5, -1, 3}, "no scale"},
+		"nine values":       {"int3-values", []float32{-4, -3, -2, -1, 0, 1, 2, 3, 4, 5}, "column 9"},
 		"nine steps":        {"int4-values", []float32{1, 9, -1, 3}, "no scale"},
 		"plus eight":        {"int4-values", []float32{1, 8, -1, 3}, "no scale"},
 		"half steps":        {"int4-values", []float32{1, 4.5, -1, 3}, "no scale"},
@@ -146,6 +150,8 @@ func TestLatticeChoices(t *testing.T) {
 		codes []int8
 		scale float32
 	}{
+		{"int3-values", F32, []float32{4, -8, 4, 0}, []int8{1, -2, 1, 0}, 4},
+		{"int3-values", F32, []float32{-4, 3, -4, 0}, []int8{-4, 3, -4, 0}, 1},     // all of the range
 		{"int4-values", F32, []float32{4, -8, 4, 0}, []int8{1, -2, 1, 0}, 4},       // not 2 and −4
 		{"int4-values", F32, []float32{-8, -8, -8, -8}, []int8{-1, -1, -1, -1}, 8}, // one magnitude
 		{"int4-values", F32, []float32{4, 6, 0, -6}, []int8{2, 3, 0, -3}, 2},       // no code is 1

@@ -161,12 +161,10 @@ var rules = []Rule{
 		code: func(w, a float32) int8 { return int8(clip(float32(math.Round(float64(w*a))), -1, 2)) },
 	},
 	signedInts(pack.Int3, ""),
+	intValues(pack.Int3, "3"),
 	signedInts(pack.Int4, " (ggml Q4_0)"),
+	intValues(pack.Int4, "4"),
 	{
-		Name: "int4-values", Alphabet: pack.Int4, Kinds: []ScaleKind{PerRow}, exact: lattice, lowest: -8,
-		Doc: "weights that are integers from −8 to 7 times s already, rounded to their type: those codes, and an s " +
-			"that gives them back bit for bit (ParetoQ 3- and 4-bit, stored as floats)",
-	}, {
 		Name: "mxfp4", Alphabet: pack.E2M1, Kinds: []ScaleKind{PerGroup}, Group: 32, groupScales: ScaleE8M0,
 		Doc: "E = floor(log2 max|w|) − 2; element = w/2^E rounded to E2M1, ties to even, saturating; scale 2^E/2, as " +
 			"codes are twice the elements (OCP MX 1.0)",
@@ -193,6 +191,17 @@ func signedInts(a pack.Alphabet, source string) Rule {
 		fit:    func(s stat, round rounding) (float32, float32) { return step(round(s.extreme() / float32(lowest))) },
 		code:   func(w, a float32) int8 { return int8(clip(rne(w/a), float32(lowest), float32(highest))) },
 		lowest: lowest, search: searchInts,
+	}
+}
+
+// intValues is the exact rule for all integers of some bits.
+func intValues(a pack.Alphabet, bits string) Rule {
+	lowest, highest := a.Values[0], a.Values[len(a.Values)-1]
+	return Rule{
+		Name: a.Name + "-values", Alphabet: a, Kinds: []ScaleKind{PerRow}, exact: lattice, lowest: lowest,
+		Doc: fmt.Sprintf("weights that are integers from −%d to %d times s already, rounded to their type: those "+
+			"codes, and an s that gives them back bit for bit (ParetoQ %s-bit, stored as floats)", -int(lowest), highest,
+			bits),
 	}
 }
 
