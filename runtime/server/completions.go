@@ -24,6 +24,9 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 	if j.maxTokens = defaultCompletion; b.Int("max_tokens", &j.maxTokens, 0, m.context) && j.maxTokens == 0 && !echo {
 		b.Unsupported("max_tokens", "max_tokens is 0: must be at least 1 without echo")
 	}
+	if echo && scores >= 0 && j.maxTokens == 1 {
+		j.ignoreEOS = true // evaluation harnesses drop the last logprob: it must be of a generated token, which this is
+	}
 	prompts := m.readPrompts(b, "prompt")
 	if e := b.Err(); e != nil {
 		e.Write(w)
