@@ -10,6 +10,7 @@ import (
 
 	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/eval"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/questions"
 	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/internal/plot"
 	"github.com/lowpack/lowpack/pack"
@@ -28,10 +29,17 @@ those of another form of the same model: KL divergence from it, ratio of the per
 same argmax token, each with its standard error. FILE and the other form are packed files, or checkpoints as run takes
 them; --kv-cache-type is that of FILE alone. All figures but the times are the same on every machine.
 
+With --task, FILE is asked questions that are made from the text, such as a book: which word ends a passage, of those
+that were mentioned in it (last-word), or which of four sentences follows one (cloze). Printed are acc, acc_norm and
+perplexity as lm-evaluation-harness has them, each with its standard error by bootstrapping, and with --against, which
+may be any model then, the differences question by question.
+
   lowpack eval model.safetensors --file wiki.test.raw --tokens 20000
   lowpack eval int8-head.safetensors --against model.safetensors --file wiki.test.raw --svg kl.svg
   lowpack eval int4.safetensors --against MODEL_DIR --file wiki.test.raw
-  lowpack eval model.safetensors --against model.safetensors --kv-cache-type f16 --file wiki.test.raw`,
+  lowpack eval model.safetensors --against model.safetensors --kv-cache-type f16 --file wiki.test.raw
+  lowpack eval int4.safetensors --task last-word --against model.safetensors --file book.txt
+  lowpack eval model.safetensors --task cloze --file book.txt --questions cloze.jsonl`,
 		Flags: append(textFlags("to predict", "text"), []cli.Flag{
 			inputFlag("against", "compare with this packed `FILE` or checkpoint"),
 			oneOf(&cli.StringFlag{Name: "bos", Usage: "begin windows with the begin-of-text token: `WHEN` is yes or no",
@@ -42,6 +50,9 @@ them; --kv-cache-type is that of FILE alone. All figures but the times are the s
 				DefaultText: "no overlap"}),
 			between(0, maxTokens, &cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text",
 				DefaultText: "all"}),
+			oneOf(&cli.StringFlag{Name: "task", Usage: "ask questions from the text: `TASK` is last-word or cloze"},
+				words(questions.List())...),
+			besideFlag("questions", "write the questions of --task to `FILE`, as JSON Lines for lm-evaluation-harness"),
 			cacheTypeFlag(),
 			threadsFlag("compute"),
 			besideFlag("svg", "draw the loss, or the divergence, by position to `FILE`"),
@@ -55,10 +66,21 @@ func runEval(c *cli.Context) error {
 	if err := wantArgs(c, 1, "FILE"); err != nil {
 		return err
 	}
+	if err := checkTask(c); err != nil {
+		return err
+	}
 	text, err := readPrompt(c)
 	if err != nil {
 		return err
 	}
+	if c.IsSet("task") {
+		return runTask(c, text)
+	}
+	return runText(c, text)
+}
+
+// runText scores every token of a text.
+func runText(c *cli.Context, text string) error {
 	path := c.Args().First()
 	m, err := openEvaluated(c, path, text, engine.CacheType(c.String("kv-cache-type")))
 	if err != nil {
@@ -78,7 +100,7 @@ func runEval(c *cli.Context) error {
 				pack.ErrUnsupported, c.Args().First(), path)
 		}
 	}
-	bare, err := m.bare(c.String("bos"))
+	bare, err := bare(m.Model, c.String("bos"))
 	if err != nil {
 		return filerr.Named(path, err)
 	}
@@ -116,11 +138,7 @@ type evaluated struct {
 }
 
 func openEvaluated(c *cli.Context, path, text string, cache engine.CacheType) (*evaluated, error) {
-	path, err := packedOf(c, path)
-	if err != nil {
-		return nil, err
-	}
-	m, err := lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: windowContext(c), Cache: cache})
+	m, err := openForm(c, path, cache)
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +153,17 @@ func openEvaluated(c *cli.Context, path, text string, cache engine.CacheType) (*
 	return &evaluated{m, ids}, nil
 }
 
-// bare reports whether windows begin without a begin-of-text token.
-func (m *evaluated) bare(bos string) (bool, error) {
+// openForm opens a packed file, or that of a checkpoint.
+func openForm(c *cli.Context, path string, cache engine.CacheType) (*lowpack.Model, error) {
+	path, err := packedOf(c, path)
+	if err != nil {
+		return nil, err
+	}
+	return lowpack.OpenWith(path, engine.Options{Threads: c.Int("threads"), Context: windowContext(c), Cache: cache})
+}
+
+// bare reports whether a model reads texts without a begin-of-text token in front.
+func bare(m *lowpack.Model, bos string) (bool, error) {
 	if bos != "" {
 		return bos == "no", nil
 	}

@@ -5,21 +5,11 @@ import pathlib
 import sys
 
 import lm_eval
-from lm_eval.models import openai_completions
+import lm_eval_sums  # noqa: F401
 from lm_eval.tasks import TaskManager
 
 url, tokenizer, begin, scratch, *texts = sys.argv[1:]
 scratch = pathlib.Path(scratch)
-
-
-def plain_sum(values):  # the one of Python 3.12 adds lost digits again, which lowpack eval does not
-    total = 0.0
-    for x in values:
-        total += x
-    return total
-
-
-openai_completions.sum = plain_sum
 
 task = """task: {name}
 dataset_path: json

@@ -79,6 +79,8 @@ type score struct {
 	other float64 // nll of the other model
 	kl    float64
 	same  bool // argmax token
+
+	greedy bool // an argmax token
 }
 
 // Run evaluates e on the tokens of a text, and compares with other if it is not nil. Both must have a free sequence.
@@ -149,12 +151,13 @@ func optionf(format string, args ...any) error {
 	return &engine.OptionError{Err: fmt.Errorf(format, args...)}
 }
 
-// span is one window: tokens [begin, end) are in it, [first, end) are scored.
-type span struct{ begin, first, end int }
+// span is one window: tokens [begin, end) are in it, [first, end) are scored. The first kept tokens that the model
+// reads are those of the window before.
+type span struct{ begin, first, end, kept int }
 
 func (r *runner) windows() (list []span) {
 	for begin, scored := 0, 0; scored < len(r.ids); begin += r.o.Stride {
-		w := span{begin, scored, min(begin+r.o.Window, len(r.ids))}
+		w := span{begin: begin, first: scored, end: min(begin+r.o.Window, len(r.ids))}
 		scored = w.end
 		if r.bos < 0 {
 			w.first = max(w.first, begin+1)

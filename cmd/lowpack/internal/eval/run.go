@@ -58,7 +58,7 @@ func (r *runner) close() {
 func (r *runner) window(ctx context.Context, w span) error {
 	for _, s := range r.seqs {
 		if s != nil {
-			s.Truncate(0)
+			s.Truncate(w.kept)
 		}
 	}
 	input := r.ids[w.begin : w.end-1]
@@ -67,7 +67,7 @@ func (r *runner) window(ctx context.Context, w span) error {
 	}
 	// The first scored token follows the last of len(silent) tokens.
 	silent := len(input) - (w.end - w.first)
-	for at := 0; at < silent; at += r.piece {
+	for at := w.kept; at < silent; at += r.piece {
 		if err := r.forward(ctx, input[at:min(at+r.piece, silent)], false); err != nil {
 			return err
 		}
@@ -126,6 +126,7 @@ func (r *runner) score(first, depth, n int) {
 				s := score{at: first + i, depth: depth + i}
 				q := engine.NewPrediction(r.logits[0][i*vocab:][:vocab], scratch[0])
 				s.nll = q.NLL(r.ids[s.at])
+				s.greedy = s.nll == q.NLL(q.Top())
 				if r.other != nil {
 					p := engine.NewPrediction(r.logits[1][i*vocab:][:vocab], scratch[1])
 					s.other, s.kl, s.same = p.NLL(r.ids[s.at]), p.Divergence(q), p.Top() == q.Top()

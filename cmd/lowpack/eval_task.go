@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/lowpack/lowpack"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/eval"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/questions"
+	"github.com/lowpack/lowpack/internal/filerr"
+	"github.com/lowpack/lowpack/runtime/engine"
+)
+
+// checkTask refuses flags that mean nothing with --task, or nothing without it.
+func checkTask(c *cli.Context) error {
+	if !c.IsSet("task") && c.IsSet("questions") {
+		return usagef("--questions needs --task")
+	}
+	for _, name := range []string{"window", "stride", "tokens", "svg"} {
+		if c.IsSet("task") && c.IsSet(name) {
+			return usagef("--%s cannot be combined with --task", name)
+		}
+	}
+	return nil
+}
+
+// runTask asks FILE, and the other model if there is one, the questions that a task makes of a text.
+func runTask(c *cli.Context, text string) error {
+	task := questions.Task(c.String("task"))
+	list, err := task.Make(text)
+	if path := c.String("file"); err != nil && path != "" {
+		return filerr.Named(path, err)
+	} else if err != nil {
+		return err
+	}
+	subjects, err := openSubjects(c)
+	defer func() {
+		for _, s := range subjects {
+			s.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if path := c.String("questions"); path != "" {
+		if err := writeFile(path, func(w io.Writer) error { return questions.Write(w, list) }); err != nil {
+			return err
+		}
+	}
+	answers, err := ask(c, subjects, list)
+	if err != nil {
+		return err
+	}
+	r := eval.Judge(task, list, answers[0], answers[1])
+	r.BeginOfText = !subjects[0].asked.Bare
+	if c.Bool("json") {
+		return printJSON(c.App.Writer, r)
+	}
+	printTask(c.App.Writer, r)
+	return nil
+}
+
+// subject is an open model that is asked.
+type subject struct {
+	*lowpack.Model
+	asked eval.Subject
+}
+
+// openSubjects opens FILE and the model of --against. The caller closes those that are returned, with an error too.
+func openSubjects(c *cli.Context) (list []subject, err error) {
+	paths, cache := []string{c.Args().First()}, engine.CacheType(c.String("kv-cache-type"))
+	if other := c.String("against"); other != "" {
+		paths = append(paths, other)
+	}
+	for _, path := range paths {
+		m, err := openForm(c, path, cache)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, subject{Model: m})
+		bare, err := bare(m, c.String("bos"))
+		if err != nil {
+			return list, filerr.Named(path, err)
+		}
+		bare = bare || m.Engine.Description().BOS < 0
+		encode := func(text string) ([]int, error) { return m.Tokenizer.Encode(text, false) }
+		list[len(list)-1].asked = eval.Subject{Engine: m.Engine, Encode: encode, Bare: bare, Path: path}
+		cache = engine.CacheF32
+	}
+	return list, nil
+}
+
+// ask returns the answers of one or two models; those of the second are nil if there is one.
+func ask(c *cli.Context, subjects []subject, list []questions.Question) (answers [2][]eval.Answer, err error) {
+	p := newCounter(besideResult(c), "eval", things("questions"))
+	defer p.done()
+	for i := range subjects {
+		answers[i], err = eval.Ask(c.Context, &subjects[i].asked, list, func(done int) {
+			p.set(int64(i*len(list)+done), int64(len(subjects)*len(list)), "")
+		})
+		if err != nil {
+			return answers, err
+		}
+	}
+	return answers, nil
+}
+
+func printTask(w io.Writer, r *eval.TaskResult) {
+	begin := ", each after the begin-of-text token"
+	if !r.BeginOfText {
+		begin = ""
+	}
+	percent := func(f eval.Figure) string { return fmt.Sprintf("%.2f ± %.2f %%", 100*f.Value, 100*f.Error) }
+	number := func(f eval.Figure) string { return fmt.Sprintf("%.4f ± %.4f", f.Value, f.Error) }
+	points := func(f eval.Figure) string { return fmt.Sprintf("%+.2f ± %.2f points", 100*f.Value, 100*f.Error) }
+	rows := [][]string{{"questions", fmt.Sprintf("%d of the task %s%s", r.Questions, r.Task, begin)}}
+	add := func(s *eval.Scores, acc, norm, perplexity string, share func(eval.Figure) string) {
+		rows = append(rows, []string{acc, share(s.Acc)})
+		if s.AccNorm != nil {
+			rows = append(rows, []string{norm, share(*s.AccNorm)})
+		}
+		if s.Perplexity != nil {
+			rows = append(rows, []string{perplexity, number(*s.Perplexity)})
+		}
+	}
+	add(&r.Scores, "acc", "acc_norm", "perplexity of the word", percent)
+	if a := r.Against; a != nil {
+		add(&a.Scores, "other's acc", "other's acc_norm", "other's perplexity", percent)
+		add(&a.Change, "difference of acc", "difference of acc_norm", "perplexity ratio", points)
+		rows = append(rows, []string{"same answer", percent(a.Agreement)})
+	}
+	table(w, nil, rows)
+}
