@@ -73,6 +73,10 @@ type machine interface {
 	sums(acc [][][]reg, integers bool, p, step ptr, tmp []reg)
 	prepareSums() // once, before the first sums
 
+	// valuesI4 stores the values of block i, of at most four, of the codes of I4 at x; prepareI4 comes once before it.
+	prepareI4()
+	valuesI4(y, x ptr, i int)
+
 	// loadRows loads four floats of row r of each group of four rows: groups are pointers to their first rows, ld and
 	// ld3 once and three times the distance of two rows. transpose4 transposes the 4 × 4 floats of every 128 bits.
 	loadRows(d reg, groups []ptr, r int, ld, ld3 ptr)

@@ -54,8 +54,13 @@ func (m *arm) begin(name string, frame int) {
 	fmt.Fprintf(m, "TEXT ·%sNEON(SB), NOSPLIT, $0-%d\n", name, frame)
 }
 
-func (m *arm) end()         { m.line("RET\n") }
-func (m *arm) text() string { return strings.TrimSuffix(m.String(), "\n") }
+func (m *arm) end() { m.line("RET\n") }
+
+func (m *arm) text() string {
+	var b strings.Builder
+	i4Table(&b, 1)
+	return b.String() + strings.TrimSuffix(m.String(), "\n")
+}
 
 // hoist keeps the constants of a loop in registers from take.
 func (m *arm) hoist(take func() reg, body func()) {

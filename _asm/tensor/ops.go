@@ -182,7 +182,18 @@ var ops = []*op{
 			f.out("y", s, 0)
 		})
 	}),
-	newWiden("F16", "[]byte"), newWiden("I8", "[]int8"),
+	newOp("butterfly", "y, z []float32", "", func(f *function) {
+		f.blocks(func(s int) {
+			f.in(0, "y", s)
+			f.in(1, "z", s)
+			f.do("add", 2, 0, 1)
+			f.out("y", s, 2)
+			f.do("sub", 0, 0, 1)
+			f.out("z", s, 0)
+		})
+	}),
+	newWiden("F16", "[]byte"), newWiden("I8", "[]int8"), newOp("unpackI4", "y []int8, x []byte, ahead int",
+		"unpackI4Go(y, x)", unpackI4),
 	newTranspose(), newScores(),
 }
 
@@ -193,6 +204,27 @@ func newWiden(typ, slice string) *op {
 			f.loadWide(0, typ, f.ptrs["x"], bytesOf(typ)*f.width()*s)
 			f.out("y", s, 0)
 		})
+	})
+}
+
+// unpackI4 looks up the values of blocks of codes.
+func unpackI4(f *function) {
+	y, x, next, blocks := f.pointer(), f.pointer(), f.pointer(), f.pointer()
+	f.arg(y, f.op.param("y"))
+	f.arg(x, f.op.param("x"))
+	f.arg(next, f.op.param("ahead"))
+	f.add(next, x)
+	f.length(blocks, f.op.param("y"))
+	f.shift(blocks, log2(i4Block))
+	f.prepareI4()
+	f.turns(blocks, 4, "blocks", func(n int) {
+		f.prefetch(next, 0, i4Block/2*n)
+		for i := range n {
+			f.valuesI4(y, x, i)
+		}
+		f.addImm(next, i4Block/2*n)
+		f.addImm(x, i4Block/2*n)
+		f.addImm(y, i4Block*n)
 	})
 }
 

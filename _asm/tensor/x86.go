@@ -71,6 +71,7 @@ func (m *x86) text() string {
 		}
 		fmt.Fprintf(&b, "GLOBL c%08x<>(SB), RODATA|NOPTR, $64\n\n", c)
 	}
+	m.i4Data(&b)
 	if m.lanes == 16 {
 		for i := range 16 {
 			fmt.Fprintf(&b, "DATA wordsUp<>+%d(SB)/4, $0x%08x\n", 4*i, i<<16)

@@ -58,15 +58,17 @@ func ScoreSpace(queries, visible int) int { return queries * (visible + 2*CacheB
 
 // Scratch is memory for the attention of TokensOf tokens.
 type Scratch struct {
-	scores  []float32 // [tokens · heads][stride of a call]
-	out     []float32 // [tokens · heads][width]
-	totals  []float32 // [tokens · heads]
-	codes   []int8    // [tokens · heads][width]: the queries as int8
-	scales  []float32 // [tokens · heads]: their scales
-	sums    []int32   // [tokens · heads][rows of a block or stretch]
-	wide    []float32 // rows of a block, or rows of a panel of values, as floats
-	keys    []float32 // [width][CacheBlock]: a block of keys, transposed
-	partial []float32 // [partialSums]
+	scores []float32 // [tokens · heads][stride of a call]
+	out    []float32 // [tokens · heads][width]
+	totals []float32 // [tokens · heads]
+	codes  []int8    // [tokens · heads][width]: the queries as int8
+	scales []float32 // [tokens · heads]: their scales
+	sums   []int32   // [tokens · heads][rows of a block or stretch]
+	wide   []float32 // rows of a block, or rows of a panel of values, as floats
+	// unpacked is rows of I4 as int8: of a stretch, or of a block.
+	unpacked []byte
+	keys     []float32 // [width][CacheBlock]: a block of keys, transposed
+	partial  []float32 // [partialSums]
 }
 
 // NewScratch makes scratch memory for the query heads of a KV head of the given width. scores has ScoreSpace elements;
@@ -77,7 +79,8 @@ func NewScratch(heads, width, page int, scores []float32) *Scratch {
 		scores: scores, out: make([]float32, n*width), totals: make([]float32, n), codes: make([]int8, n*width),
 		scales: make([]float32, n), sums: make([]int32, max(n*CacheBlock, heads*page)),
 		wide: make([]float32, max(CacheBlock*width, valueRows*ValueColumns)), keys: make([]float32, width*CacheBlock),
-		partial: make([]float32, partialSums),
+		partial:  make([]float32, partialSums),
+		unpacked: make([]byte, max(stretchBytes, CacheBlock*width)),
 	}
 }
 
@@ -151,7 +154,7 @@ func (g *group) scores(first int) Vectors { return Vectors{g.Scratch.scores, g.s
 // shared computes the scores of several tokens, block by block. It returns how many queries, from the first one on,
 // have scores that are scaled.
 func (a Attention) shared(g *group, q []float32, keys *Cache, s *Scratch) (scaled int) {
-	if keys.typ != I8 && g.n >= transposedQueries {
+	if !keys.typ.coded() && g.n >= transposedQueries {
 		scaled = g.n / scoreTile * scoreTile
 	}
 	keys.quantizeQueries(q, g.n, s)
@@ -220,18 +223,21 @@ func (q *Query) divide(out Vectors, dim int, totals []float32) {
 
 // stretch is the first part of rows that one call takes: up to the end of a page, or, if row kernels need more than one
 // call for n vectors, what the second-level cache holds for the later calls. ahead is the prefetch distance: near, or
-// the next stretch, where later calls find theirs in the cache. row is the size of a row in bytes.
-func (c *Cache) stretch(rows Range, n, row, near int) (first Range, ahead int) {
-	size := c.Rows
+// the next stretch, where later calls find theirs in the cache. Rows of I4 are unpacked for the calls, so that what the
+// caches hold is int8. A row has the given number of columns.
+func (c *Cache) stretch(rows Range, n, cols, near int) (first Range, ahead int) {
+	size, row := c.Rows, c.typ.bytes(cols)
 	ahead = near
-	if n != together(n) {
-		const bytes = 16 << 10
-		size = max(1, min(bytes/row, c.Rows)/CacheBlock) * CacheBlock
+	if n != together(n) || c.typ == I4 {
+		size = max(1, min(stretchBytes/max(row, cols), c.Rows)/CacheBlock) * CacheBlock
 		ahead = size * row
 	}
 	at := rows.From % c.Rows
 	return Range{rows.From, min(rows.To, rows.From+min(size-at%size, c.Rows-at))}, ahead
 }
+
+// stretchBytes is the size of a stretch of rows.
+const stretchBytes = 16 << 10
 
 // ahead is the prefetch distance for the given number of heads: more products per line, or narrower numbers, take more
 // time.
@@ -246,7 +252,7 @@ func (c *Cache) ahead(heads int) int {
 func (c *Cache) Scores(z Vectors, q []float32, heads int, rows Range, s *Scratch) {
 	c.quantizeQueries(q, heads, s)
 	for from := rows.From; rows.Len() > 0; {
-		r, ahead := c.stretch(rows, heads, c.width*c.typ.Size(), c.ahead(heads))
+		r, ahead := c.stretch(rows, heads, c.width, c.ahead(heads))
 		c.pageScores(z.at(r.From-from), q, heads, r, ahead, s)
 		rows.From = r.To
 	}
@@ -294,7 +300,7 @@ func (c *Cache) AddWeighted(y, x Vectors, heads int, rows, cols Range, s *Scratc
 		near = streamAhead
 	}
 	for from := rows.From; rows.Len() > 0; {
-		r, ahead := c.stretch(rows, heads, c.panel*c.typ.Size(), near)
+		r, ahead := c.stretch(rows, heads, c.panel, near)
 		c.pageAddWeighted(y, x.at(r.From-from), heads, area{r, cols, ahead}, s)
 		rows.From = r.To
 	}

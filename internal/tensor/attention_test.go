@@ -9,14 +9,14 @@ import (
 	"github.com/lowpack/lowpack/internal/fma"
 )
 
-// TestHeads compares attention with N18 and N27 as they are written, for head sizes with and without padding, windows,
-// soft caps, sinks and all formats of the cache.
+// TestHeads compares attention with N18, N27 and the codes of N82 as they are written, for head sizes with and without
+// padding, windows, soft caps, sinks and all formats of the cache.
 func TestHeads(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(15, 16))
 		for _, dim := range []int{8, 16, 24, 64, 80, 100, 128, 144, 256} {
 			for _, visible := range []int{1, 2, 3, 15, 16, 17, 63, 64, 65, 130, 200} {
-				for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
+				for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8, CacheI4} {
 					testHeads(t, r, typ, dim, visible)
 				}
 			}
@@ -139,14 +139,31 @@ func stored(typ CacheType, x []float32) (y []float32, scale float32) {
 		for i := range y {
 			y[i] = float16.Widen(float16.Narrow(y[i]))
 		}
-	case CacheI8:
+	case CacheI8, CacheI4:
 		b := max(MaxAbs(x), 1e-5)
 		for i := range y {
 			y[i] = min(max(float32(math.RoundToEven(float64(x[i]*(127/b)))), -127), 127)
+			if typ == CacheI4 {
+				y[i] = nearestI4(y[i])
+			}
 		}
 		scale = b / 127
 	}
 	return y, scale
+}
+
+// nearestI4 is N82: of two values that are as near, the one of the smaller magnitude.
+func nearestI4(x float32) float32 {
+	best := float32(6)
+	for _, v := range []float32{18, 30, 43, 57, 73, 93, 121} {
+		if x, y := max(x, -x), (best+v)/2; x > y {
+			best = v
+		}
+	}
+	if x < 0 {
+		return -best
+	}
+	return best
 }
 
 // headReference is one head without padding, blocks or registers.
@@ -156,8 +173,8 @@ func headReference(a Attention, typ CacheType, q []float32, kv [2][][]float32, h
 	m := head.Sink
 	for j := range z {
 		key, scale := stored(typ, k[j])
-		if typ == CacheI8 {
-			query, queryScale := stored(typ, q)
+		if typ == CacheI8 || typ == CacheI4 {
+			query, queryScale := stored(CacheI8, q)
 			sum := float32(0) // of integers below 2²⁴: exact
 			for i := range query {
 				sum += key[i] * query[i]
@@ -183,7 +200,7 @@ func headReference(a Attention, typ CacheType, q []float32, kv [2][][]float32, h
 	for j, e := range z {
 		value, scale := stored(typ, v[j])
 		weight := e
-		if typ == CacheI8 {
+		if typ == CacheI8 || typ == CacheI4 {
 			weight = e * scale
 		}
 		for i := range o {

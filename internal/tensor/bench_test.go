@@ -62,7 +62,7 @@ func BenchmarkHeads(b *testing.B) {
 	const heads, dim, visible = 4, 128, 256
 	tokens := TokensOf(heads)
 	r := rand.New(rand.NewPCG(2, 2))
-	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
+	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8, CacheI4} {
 		keys, values := newCaches(typ, visible, dim, typ.PageRows(dim))
 		for i := range visible {
 			keys.SetRow(i, ordinary(r, dim))
@@ -88,7 +88,7 @@ func BenchmarkToken(b *testing.B) {
 	pool := kernel.NewPool(1)
 	defer pool.Close()
 	r := rand.New(rand.NewPCG(3, 3))
-	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
+	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8, CacheI4} {
 		for _, shape := range [][2]int{{64, 3}, {128, 1}, {128, 4}, {128, 7}, {256, 2}} {
 			dim, heads := shape[0], shape[1]
 			_, row := typ.Row(dim)
@@ -154,7 +154,7 @@ func BenchmarkToken(b *testing.B) {
 func BenchmarkCachedToken(b *testing.B) {
 	const visible, dim, times = 64, 128, 20
 	r := rand.New(rand.NewPCG(4, 4))
-	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
+	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8, CacheI4} {
 		for _, heads := range []int{1, 2, 4, 7} {
 			keys, values := newCaches(typ, visible, dim, visible)
 			for i := range visible {

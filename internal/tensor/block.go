@@ -90,6 +90,13 @@ func addGo(y, x []float32) {
 	}
 }
 
+// butterflyGo sets y and z to their sums and differences.
+func butterflyGo(y, z []float32) {
+	for i, v := range y {
+		y[i], z[i] = v+z[i], v-z[i]
+	}
+}
+
 func timesGo(y []float32, c float32) {
 	for i := range y {
 		y[i] *= c

@@ -8,11 +8,11 @@ import (
 
 // Cache holds the keys or the values of one KV head, a row per position. Rows are padded with zeros to Width. The
 // padding changes no result: adding +0 to a lane leaves it, unless it is −0, and attention is the same for scores +0
-// and −0.
+// and −0. That of I4 is other codes, which meet the zeros that queries are padded with.
 //
 // Rows are stored in pages, so that many caches can share memory that grows with the text. A page is split into panels
 // of columns, all of its rows in one panel, then all in the next: columns that are read together form one stream. The
-// scales of int8 rows follow the last panel.
+// scales of rows of codes follow the last panel.
 type Cache struct {
 	typ   Type
 	width int
@@ -67,41 +67,45 @@ func (c *Cache) valueBlock() int {
 // CacheType is the number format of a cache.
 type CacheType string
 
-// The formats (N27).
+// The formats (N27, N82).
 const (
 	CacheF32 CacheType = "f32"
 	CacheF16 CacheType = "f16"
 	CacheI8  CacheType = "i8"
+	CacheI4  CacheType = "i4"
 )
+
+// cacheTypes are the formats of their numbers.
+var cacheTypes = map[CacheType]Type{CacheF32: F32, CacheF16: F16, CacheI8: I8, CacheI4: I4}
 
 // Row is the padded width of a row of dim numbers, and its size in bytes.
 func (t CacheType) Row(dim int) (width, bytes int) {
-	switch t {
-	case CacheI8:
-		width = (dim + 31) &^ 31
-		return width, width + F32.Size()
-	case CacheF16:
-		width = Padded(dim)
-		return width, width * F16.Size()
+	typ := cacheTypes[t]
+	if typ.coded() {
+		width = (dim + i4Block - 1) &^ (i4Block - 1)
+		return width, typ.bytes(width) + F32.Size()
 	}
 	width = Padded(dim)
-	return width, width * F32.Size()
+	return width, typ.bytes(width)
 }
 
-// PageBytes is the approximate size of a page of one head.
+// coded reports whether rows are integers with a scale for each row.
+func (t Type) coded() bool { return t == I8 || t == I4 }
+
+// PageBytes is the approximate size of a page of one head. Those of I4 take half: they have nearly as many positions as
+// those of I8, as windows and prefixes end with pages.
 const PageBytes = 32 << 10
 
 // PageRows is the number of positions in a page of a head of dim numbers. A short context may have smaller pages.
 func (t CacheType) PageRows(dim int) int {
-	_, row := t.Row(dim)
-	return max(1, PageBytes/row/CacheBlock) * CacheBlock
+	width, row := t.Row(dim)
+	return max(1, PageBytes/max(row, width)/CacheBlock) * CacheBlock
 }
 
 // newCache makes a cache of rows of dim numbers, in panels of the given width.
 func newCache(t CacheType, dim, panel int, m Memory) Cache {
 	width, _ := t.Row(dim)
-	types := map[CacheType]Type{CacheF32: F32, CacheF16: F16, CacheI8: I8}
-	typ, ok := types[t]
+	typ, ok := cacheTypes[t]
 	if !ok {
 		panic(fmt.Sprintf("tensor: cache format %q", t))
 	}
@@ -119,14 +123,14 @@ func (c *Cache) Width() int { return c.width }
 // panelAt is the panel of a column, in the page of a row, and its first column.
 func (c *Cache) panelAt(row, col int) (m Matrix, first int) {
 	first = col / c.panel * c.panel
-	n, size := min(c.panel, c.width-first), c.typ.Size()
-	at := c.page(row) + first*c.Rows*size
-	return Matrix{c.typ, c.Rows, n, c.Bytes[at:][:n*c.Rows*size]}, first
+	n := min(c.panel, c.width-first)
+	at := c.page(row) + c.typ.bytes(first*c.Rows)
+	return Matrix{c.typ, c.Rows, n, c.Bytes[at:][:c.typ.bytes(n*c.Rows)]}, first
 }
 
-// scales are the scales of int8 rows, which are in one page.
+// scales are the scales of rows of codes, which are in one page.
 func (c *Cache) scales(rows Range) []float32 {
-	at, r := c.page(rows.From)+c.width*c.Rows, c.inPage(rows)
+	at, r := c.page(rows.From)+c.typ.bytes(c.width*c.Rows), c.inPage(rows)
 	return unsafe.Slice((*float32)(unsafe.Pointer(&c.Bytes[at])), c.Rows)[r.From:r.To]
 }
 
@@ -134,7 +138,7 @@ func (c *Cache) scales(rows Range) []float32 {
 func (c *Cache) SetRow(i int, x []float32) (finite bool) {
 	finite = true
 	inverse := float32(0)
-	if c.typ == I8 {
+	if c.typ.coded() {
 		b := max(MaxAbs(x), minMaxAbs)
 		inverse, finite = 127/b, IsFinite(b)
 		c.scales(Range{i, i + 1})[0] = b / 127
@@ -157,9 +161,9 @@ func (c *Cache) Row(i int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&c.Bytes[c.page(i)+i%c.Rows*c.width*4])), c.width)
 }
 
-// quantizeQueries quantizes n queries to int8 for a cache of int8, whose scores are then exact integers.
+// quantizeQueries quantizes n queries to int8 for a cache of codes, whose scores are then exact integers.
 func (c *Cache) quantizeQueries(q []float32, n int, s *Scratch) {
-	if c.typ != I8 {
+	if !c.typ.coded() {
 		return
 	}
 	for h := range n {
@@ -174,8 +178,12 @@ func (c *Cache) quantizeQueries(q []float32, n int, s *Scratch) {
 func (c *Cache) pageScores(z Vectors, q []float32, n int, rows Range, ahead int, s *Scratch) {
 	m, _ := c.panelAt(rows.From, 0)
 	r, x := c.inPage(rows), Vectors{q, c.width}
+	if c.typ == I4 {
+		m, _ = m.unpacked(r, Range{0, m.Cols}, s.unpacked, ahead)
+		r, ahead = Range{0, r.Len()}, 0
+	}
 	switch {
-	case c.typ == I8:
+	case c.typ.coded():
 		m.dotInt8(s.sums, r.Len(), s.codes, n, r, ahead)
 		scales := c.scales(rows)
 		for h := range n {
@@ -199,23 +207,27 @@ type area struct {
 
 // pageAddWeighted is AddWeighted for an area.
 func (c *Cache) pageAddWeighted(y, x Vectors, n int, a area, s *Scratch) {
-	r, cols := c.inPage(a.rows), a.cols
+	cols, widen := a.cols, a.ahead == 0 && n > tile && c.typ != F32
 	for col := cols.From; col < cols.To; {
 		m, first := c.panelAt(a.rows.From, col)
-		in := Range{col - first, min(m.Cols, cols.To-first)}
-		if yc := y.at(col - cols.From); a.ahead == 0 && n > tile && c.typ != F32 {
-			wide := m.widened(r, in, s.wide)
-			wide.AddWeighted(yc, x, n, Range{0, r.Len()}, Range{0, in.Len()}, 0)
-		} else {
-			m.AddWeighted(yc, x, n, r, in, a.ahead)
-		}
+		r, in, ahead := c.inPage(a.rows), Range{col - first, min(m.Cols, cols.To-first)}, a.ahead
+		yc := y.at(col - cols.From)
 		col = first + in.To
+		if c.typ == I4 {
+			m, in = m.unpacked(r, in, s.unpacked, ahead)
+			r, ahead = Range{0, r.Len()}, 0
+		}
+		if widen {
+			m = m.widened(r, in, s.wide)
+			r, in = Range{0, r.Len()}, Range{0, in.Len()}
+		}
+		m.AddWeighted(yc, x, n, r, in, ahead)
 	}
 }
 
-// applyScales multiplies the weights z of int8 rows by the scales of these rows.
+// applyScales multiplies the weights z of rows of codes by the scales of these rows.
 func (c *Cache) applyScales(z []float32, rows Range) {
-	if c.typ != I8 {
+	if !c.typ.coded() {
 		return
 	}
 	for r := range rows.blocks(c.Rows) {

@@ -28,6 +28,9 @@ func TestDigest(t *testing.T) {
 		if got := further(); got != furtherDigest {
 			t.Errorf("digest %s, want %s", got, furtherDigest)
 		}
+		if got := i4(); got != i4Digest {
+			t.Errorf("digest %s, want %s", got, i4Digest)
+		}
 	})
 }
 
@@ -116,22 +119,44 @@ func everything() string {
 		}
 	}
 	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
-		keys, values := newCaches(typ, 100, 48, CacheBlock)
-		for i := range 100 {
-			keys.SetRow(i, g.floats(48))
-			values.SetRow(i, g.floats(48))
-		}
-		q, o := make([]float32, 3*keys.Width()), make([]float32, 3*48)
-		for h := range 3 {
-			copy(q[h*keys.Width():], g.floats(48))
-		}
-		scratch := NewScratch(3, keys.Width(), CacheBlock, make([]float32, ScoreSpace(3, 99)))
-		Attention{Scale: 0.1}.Heads(Queries{q, []Query{{Dst: o, Span: Range{1, 100}}}}, 3, 48, keys, values, scratch)
-		put(o...)
+		put(g.attention(typ)...)
 	}
 	r := NewRope(500000, 64)
 	r.Llama3(32, 1, 4, 8192)
 	binary.Write(h, binary.LittleEndian, r.Inv)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// attention is that of three heads to the rows of a cache.
+func (g *lcg) attention(typ CacheType) (o []float32) {
+	keys, values := newCaches(typ, 100, 48, CacheBlock)
+	for i := range 100 {
+		keys.SetRow(i, g.floats(48))
+		values.SetRow(i, g.floats(48))
+	}
+	q := make([]float32, 3*keys.Width())
+	for h := range 3 {
+		copy(q[h*keys.Width():], g.floats(48))
+	}
+	o = make([]float32, 3*48)
+	scratch := NewScratch(3, keys.Width(), CacheBlock, make([]float32, ScoreSpace(3, 99)))
+	Attention{Scale: 0.1}.Heads(Queries{q, []Query{{Dst: o, Span: Range{1, 100}}}}, 3, 48, keys, values, scratch)
+	return o
+}
+
+// i4Digest is that of the operations of N82.
+const i4Digest = "c201a657194d40e5ea86acd90e7b0c572db21f8d6c4a6c7e0f0cb780797cb7a9"
+
+func i4() string {
+	g, h := lcg(3), sha256.New()
+	for _, n := range []int{1, 2, 16, 80, 96, 256} {
+		x := g.floats(n)
+		Hadamard(x)
+		binary.Write(h, binary.LittleEndian, x)
+		InverseHadamard(x)
+		binary.Write(h, binary.LittleEndian, x)
+	}
+	binary.Write(h, binary.LittleEndian, g.attention(CacheI4))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -165,7 +190,7 @@ func TestDigestElsewhere(t *testing.T) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			const tests = "^Test(Digest|Elementwise|Reductions|ExpEverywhere|Quantize|Rotate|Scores|Mul|Weigh|I8|" +
-				"Heads)$"
+				"UnpackI4|PackI4|Hadamard|Heads)$"
 			argv := append(strings.Fields(c.emulator), binary, "-test.run="+tests, "-test.v")
 			run := exec.Command(argv[0], argv[1:]...)
 			run.Env = append(os.Environ(), kernel.EnvISA+"=") // an instruction set forced here is none of that CPU

@@ -18,14 +18,18 @@ const (
 	F16
 	BF16
 	I8    // in a KV cache only
+	I4    // in a KV cache only: two codes in a byte (N82)
 	types = iota
 )
 
-// Size is the number of bytes of an element.
-func (t Type) Size() int { return [...]int{4, 2, 2, 1}[t] }
+// Size is the number of bytes of an element, 0 for I4.
+func (t Type) Size() int { return t.bytes(1) }
+
+// bytes is the number of bytes of n elements; those of I4 come in pairs.
+func (t Type) bytes(n int) int { return n * [...]int{32, 16, 16, 8, 4}[t] / 8 }
 
 // String is the name of the format in safetensors files.
-func (t Type) String() string { return [...]string{"F32", "F16", "BF16", "I8"}[t] }
+func (t Type) String() string { return [...]string{"F32", "F16", "BF16", "I8", "I4"}[t] }
 
 // ParseType gives the format of a safetensors name.
 func ParseType(name string) (Type, error) {
@@ -71,7 +75,7 @@ func (m *Matrix) Data() []byte { return m.data }
 
 // bytes are the stored rows [from, to).
 func (m *Matrix) bytes(from, to int) []byte {
-	size := m.Cols * m.Type.Size()
+	size := m.Type.bytes(m.Cols)
 	return m.data[from*size : to*size]
 }
 

@@ -10,8 +10,8 @@ import (
 
 // What attention does with rows of a KV cache: store, widen, add.
 
-// set stores x in the first columns of row i, rounded to the format of the matrix; I8 stores x·scale. Other columns are
-// unchanged.
+// set stores x in the first columns of row i, rounded to the format of the matrix; I8 and I4 store x·scale. Other
+// columns are unchanged, but for those of the last block of I4.
 func (m *Matrix) set(i int, x []float32, scale float32) {
 	row := m.bytes(i, i+1)
 	switch m.Type {
@@ -32,6 +32,8 @@ func (m *Matrix) set(i int, x []float32, scale float32) {
 		q := asInt8(row)
 		quantize(q[:n], x[:n], scale)
 		quantizeGo(q[n:len(x)], x[n:], scale)
+	case I4:
+		packI4(row, x, scale)
 	default:
 		panic("tensor: BF16 matrices are read only")
 	}

@@ -400,6 +400,24 @@ DATA c40000000<>+56(SB)/4, $0x40000000
 DATA c40000000<>+60(SB)/4, $0x40000000
 GLOBL c40000000<>(SB), RODATA|NOPTR, $64
 
+DATA c0f0f0f0f<>+0(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+4(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+8(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+12(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+16(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+20(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+24(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+28(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+32(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+36(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+40(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+44(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+48(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+52(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+56(SB)/4, $0x0f0f0f0f
+DATA c0f0f0f0f<>+60(SB)/4, $0x0f0f0f0f
+GLOBL c0f0f0f0f<>(SB), RODATA|NOPTR, $64
+
 DATA cffff0000<>+0(SB)/4, $0xffff0000
 DATA cffff0000<>+4(SB)/4, $0xffff0000
 DATA cffff0000<>+8(SB)/4, $0xffff0000
@@ -435,6 +453,26 @@ DATA c00010001<>+52(SB)/4, $0x00010001
 DATA c00010001<>+56(SB)/4, $0x00010001
 DATA c00010001<>+60(SB)/4, $0x00010001
 GLOBL c00010001<>(SB), RODATA|NOPTR, $64
+
+DATA i4Values<>+0(SB)/4, $0x2b1e1206
+DATA i4Values<>+4(SB)/4, $0x795d4939
+DATA i4Values<>+8(SB)/4, $0xd5e2eefa
+DATA i4Values<>+12(SB)/4, $0x87a3b7c7
+DATA i4Values<>+16(SB)/4, $0x2b1e1206
+DATA i4Values<>+20(SB)/4, $0x795d4939
+DATA i4Values<>+24(SB)/4, $0xd5e2eefa
+DATA i4Values<>+28(SB)/4, $0x87a3b7c7
+GLOBL i4Values<>(SB), RODATA|NOPTR, $32
+
+DATA i4Shifts<>+0(SB)/4, $0
+DATA i4Shifts<>+4(SB)/4, $0
+DATA i4Shifts<>+8(SB)/4, $0
+DATA i4Shifts<>+12(SB)/4, $0
+DATA i4Shifts<>+16(SB)/4, $4
+DATA i4Shifts<>+20(SB)/4, $4
+DATA i4Shifts<>+24(SB)/4, $4
+DATA i4Shifts<>+28(SB)/4, $4
+GLOBL i4Shifts<>(SB), RODATA|NOPTR, $32
 
 TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-32
 	MOVQ l+0(FP), BX
@@ -1355,6 +1393,36 @@ done:
 	VZEROUPPER
 	RET
 
+TEXT ·butterflyAVX2(SB), NOSPLIT, $0-48
+	MOVQ y_base+0(FP), BX
+	MOVQ y_len+8(FP), AX
+	MOVQ z_base+24(FP), CX
+	SHRQ $4, AX
+	CMPQ AX, $1
+	JLT done
+
+loop:
+	VMOVUPS 0(BX), Y0
+	VMOVUPS 0(CX), Y1
+	VADDPS Y1, Y0, Y2
+	VMOVUPS Y2, 0(BX)
+	VSUBPS Y1, Y0, Y0
+	VMOVUPS Y0, 0(CX)
+	VMOVUPS 32(BX), Y0
+	VMOVUPS 32(CX), Y1
+	VADDPS Y1, Y0, Y2
+	VMOVUPS Y2, 32(BX)
+	VSUBPS Y1, Y0, Y0
+	VMOVUPS Y0, 32(CX)
+	ADDQ $64, BX
+	ADDQ $64, CX
+	DECQ AX
+	JNZ loop
+
+done:
+	VZEROUPPER
+	RET
+
 TEXT ·widenF16AVX2(SB), NOSPLIT, $0-48
 	MOVQ y_base+0(FP), BX
 	MOVQ y_len+8(FP), AX
@@ -1398,6 +1466,71 @@ loop:
 	JNZ loop
 
 done:
+	VZEROUPPER
+	RET
+
+TEXT ·unpackI4AVX2(SB), NOSPLIT, $0-56
+	MOVQ y_base+0(FP), AX
+	MOVQ x_base+24(FP), BX
+	MOVQ ahead+48(FP), CX
+	ADDQ BX, CX
+	MOVQ y_len+8(FP), DX
+	SHRQ $5, DX
+	VMOVDQU i4Values<>(SB), Y13
+	VMOVDQU c0f0f0f0f<>(SB), Y14
+	VMOVDQU i4Shifts<>(SB), Y15
+	ADDQ $-4, DX
+	CMPQ DX, $0
+	JLT blocksrest
+
+blocksseveral:
+	PREFETCHT1 0(CX)
+	VBROADCASTI128 0(BX), Y0
+	VPSRLVD Y15, Y0, Y0
+	VPAND Y14, Y0, Y0
+	VPSHUFB Y0, Y13, Y0
+	VMOVDQU Y0, 0(AX)
+	VBROADCASTI128 16(BX), Y1
+	VPSRLVD Y15, Y1, Y1
+	VPAND Y14, Y1, Y1
+	VPSHUFB Y1, Y13, Y1
+	VMOVDQU Y1, 32(AX)
+	VBROADCASTI128 32(BX), Y2
+	VPSRLVD Y15, Y2, Y2
+	VPAND Y14, Y2, Y2
+	VPSHUFB Y2, Y13, Y2
+	VMOVDQU Y2, 64(AX)
+	VBROADCASTI128 48(BX), Y3
+	VPSRLVD Y15, Y3, Y3
+	VPAND Y14, Y3, Y3
+	VPSHUFB Y3, Y13, Y3
+	VMOVDQU Y3, 96(AX)
+	ADDQ $64, CX
+	ADDQ $64, BX
+	ADDQ $128, AX
+	ADDQ $-4, DX
+	CMPQ DX, $0
+	JGE blocksseveral
+
+blocksrest:
+	ADDQ $4, DX
+	CMPQ DX, $1
+	JLT blocksend
+
+blockssingle:
+	PREFETCHT1 0(CX)
+	VBROADCASTI128 0(BX), Y0
+	VPSRLVD Y15, Y0, Y0
+	VPAND Y14, Y0, Y0
+	VPSHUFB Y0, Y13, Y0
+	VMOVDQU Y0, 0(AX)
+	ADDQ $16, CX
+	ADDQ $16, BX
+	ADDQ $32, AX
+	DECQ DX
+	JNZ blockssingle
+
+blocksend:
 	VZEROUPPER
 	RET
 

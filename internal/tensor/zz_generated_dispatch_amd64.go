@@ -361,6 +361,23 @@ func multiplyAVX512(y []float32, x []float32)
 //go:noescape
 func multiplyAVX2(y []float32, x []float32)
 
+func butterfly(y []float32, z []float32) {
+	switch level {
+	case levelAVX512:
+		butterflyAVX512(y, z)
+	case levelAVX2:
+		butterflyAVX2(y, z)
+	default:
+		butterflyGo(y, z)
+	}
+}
+
+//go:noescape
+func butterflyAVX512(y []float32, z []float32)
+
+//go:noescape
+func butterflyAVX2(y []float32, z []float32)
+
 func widenF16(y []float32, x []byte) {
 	switch level {
 	case levelAVX512:
@@ -394,6 +411,23 @@ func widenI8AVX512(y []float32, x []int8)
 
 //go:noescape
 func widenI8AVX2(y []float32, x []int8)
+
+func unpackI4(y []int8, x []byte, ahead int) {
+	switch level {
+	case levelAVX512:
+		unpackI4AVX512(y, x, ahead)
+	case levelAVX2:
+		unpackI4AVX2(y, x, ahead)
+	default:
+		unpackI4Go(y, x)
+	}
+}
+
+//go:noescape
+func unpackI4AVX512(y []int8, x []byte, ahead int)
+
+//go:noescape
+func unpackI4AVX2(y []int8, x []byte, ahead int)
 
 func transpose(y []float32, w []byte, ldw int, cols int) {
 	switch level {

@@ -256,6 +256,18 @@ func multiply(y []float32, x []float32) {
 //go:noescape
 func multiplyNEON(y []float32, x []float32)
 
+func butterfly(y []float32, z []float32) {
+	switch level {
+	case levelNEON:
+		butterflyNEON(y, z)
+	default:
+		butterflyGo(y, z)
+	}
+}
+
+//go:noescape
+func butterflyNEON(y []float32, z []float32)
+
 func widenF16(y []float32, x []byte) {
 	switch level {
 	case levelNEON:
@@ -279,6 +291,18 @@ func widenI8(y []float32, x []int8) {
 
 //go:noescape
 func widenI8NEON(y []float32, x []int8)
+
+func unpackI4(y []int8, x []byte, ahead int) {
+	switch level {
+	case levelNEON:
+		unpackI4NEON(y, x, ahead)
+	default:
+		unpackI4Go(y, x)
+	}
+}
+
+//go:noescape
+func unpackI4NEON(y []int8, x []byte, ahead int)
 
 func transpose(y []float32, w []byte, ldw int, cols int) {
 	switch level {

@@ -88,12 +88,20 @@ func multiply(y []float32, x []float32) {
 	multiplyGo(y, x)
 }
 
+func butterfly(y []float32, z []float32) {
+	butterflyGo(y, z)
+}
+
 func widenF16(y []float32, x []byte) {
 	widenF16Go(y, x)
 }
 
 func widenI8(y []float32, x []int8) {
 	widenI8Go(y, x)
+}
+
+func unpackI4(y []int8, x []byte, ahead int) {
+	unpackI4Go(y, x)
 }
 
 func transpose(y []float32, w []byte, ldw int, cols int) {

@@ -4,6 +4,12 @@
 
 #include "textflag.h"
 
+DATA i4Values<>+0(SB)/4, $0x2b1e1206
+DATA i4Values<>+4(SB)/4, $0x795d4939
+DATA i4Values<>+8(SB)/4, $0xd5e2eefa
+DATA i4Values<>+12(SB)/4, $0x87a3b7c7
+GLOBL i4Values<>(SB), RODATA|NOPTR, $16
+
 TEXT ·sumSquaresNEON(SB), NOSPLIT, $0-32
 	MOVD l+0(FP), R1
 	MOVD x_base+8(FP), R2
@@ -1588,6 +1594,47 @@ loop:
 done:
 	RET
 
+TEXT ·butterflyNEON(SB), NOSPLIT, $0-48
+	MOVD y_base+0(FP), R1
+	MOVD y_len+8(FP), R0
+	MOVD z_base+24(FP), R2
+	LSR $4, R0
+	CMP $1, R0
+	BLT done
+
+loop:
+	FMOVQ 0(R1), F0
+	FMOVQ 0(R2), F1
+	WORD $0x4e21d402 // fadd .4s v2, v0, v1
+	FMOVQ F2, 0(R1)
+	WORD $0x4ea1d400 // fsub .4s v0, v0, v1
+	FMOVQ F0, 0(R2)
+	FMOVQ 16(R1), F0
+	FMOVQ 16(R2), F1
+	WORD $0x4e21d402 // fadd .4s v2, v0, v1
+	FMOVQ F2, 16(R1)
+	WORD $0x4ea1d400 // fsub .4s v0, v0, v1
+	FMOVQ F0, 16(R2)
+	FMOVQ 32(R1), F0
+	FMOVQ 32(R2), F1
+	WORD $0x4e21d402 // fadd .4s v2, v0, v1
+	FMOVQ F2, 32(R1)
+	WORD $0x4ea1d400 // fsub .4s v0, v0, v1
+	FMOVQ F0, 32(R2)
+	FMOVQ 48(R1), F0
+	FMOVQ 48(R2), F1
+	WORD $0x4e21d402 // fadd .4s v2, v0, v1
+	FMOVQ F2, 48(R1)
+	WORD $0x4ea1d400 // fsub .4s v0, v0, v1
+	FMOVQ F0, 48(R2)
+	ADD $64, R1
+	ADD $64, R2
+	SUB $1, R0
+	CBNZ R0, loop
+
+done:
+	RET
+
 TEXT ·widenF16NEON(SB), NOSPLIT, $0-48
 	MOVD y_base+0(FP), R1
 	MOVD y_len+8(FP), R0
@@ -1652,6 +1699,81 @@ loop:
 	CBNZ R0, loop
 
 done:
+	RET
+
+TEXT ·unpackI4NEON(SB), NOSPLIT, $0-56
+	MOVD y_base+0(FP), R0
+	MOVD x_base+24(FP), R1
+	MOVD ahead+48(FP), R2
+	ADD R1, R2
+	MOVD y_len+8(FP), R3
+	LSR $5, R3
+	MOVD $i4Values<>(SB), R19
+	FMOVQ (R19), F13
+	MOVW $0x0f0f0f0f, R19
+	VDUP R19, V14.S4
+	SUB $4, R3
+	CMP $0, R3
+	BLT blocksrest
+
+blocksseveral:
+	PRFM 0(R2), PLDL2KEEP
+	FMOVQ 0(R1), F0
+	WORD $0x6f0c0401 // ushr #4 .16b v1, v0
+	WORD $0x4e2e1c00 // and .16b v0, v0, v14
+	WORD $0x4e0001a0 // tbl .16b v0, v13, v0
+	FMOVQ F0, 0(R0)
+	WORD $0x4e0101a1 // tbl .16b v1, v13, v1
+	FMOVQ F1, 16(R0)
+	FMOVQ 16(R1), F2
+	WORD $0x6f0c0443 // ushr #4 .16b v3, v2
+	WORD $0x4e2e1c42 // and .16b v2, v2, v14
+	WORD $0x4e0201a2 // tbl .16b v2, v13, v2
+	FMOVQ F2, 32(R0)
+	WORD $0x4e0301a3 // tbl .16b v3, v13, v3
+	FMOVQ F3, 48(R0)
+	FMOVQ 32(R1), F4
+	WORD $0x6f0c0485 // ushr #4 .16b v5, v4
+	WORD $0x4e2e1c84 // and .16b v4, v4, v14
+	WORD $0x4e0401a4 // tbl .16b v4, v13, v4
+	FMOVQ F4, 64(R0)
+	WORD $0x4e0501a5 // tbl .16b v5, v13, v5
+	FMOVQ F5, 80(R0)
+	FMOVQ 48(R1), F6
+	WORD $0x6f0c04c7 // ushr #4 .16b v7, v6
+	WORD $0x4e2e1cc6 // and .16b v6, v6, v14
+	WORD $0x4e0601a6 // tbl .16b v6, v13, v6
+	FMOVQ F6, 96(R0)
+	WORD $0x4e0701a7 // tbl .16b v7, v13, v7
+	FMOVQ F7, 112(R0)
+	ADD $64, R2
+	ADD $64, R1
+	ADD $128, R0
+	SUB $4, R3
+	CMP $0, R3
+	BGE blocksseveral
+
+blocksrest:
+	ADD $4, R3
+	CMP $1, R3
+	BLT blocksend
+
+blockssingle:
+	PRFM 0(R2), PLDL2KEEP
+	FMOVQ 0(R1), F0
+	WORD $0x6f0c0401 // ushr #4 .16b v1, v0
+	WORD $0x4e2e1c00 // and .16b v0, v0, v14
+	WORD $0x4e0001a0 // tbl .16b v0, v13, v0
+	FMOVQ F0, 0(R0)
+	WORD $0x4e0101a1 // tbl .16b v1, v13, v1
+	FMOVQ F1, 16(R0)
+	ADD $16, R2
+	ADD $16, R1
+	ADD $32, R0
+	SUB $1, R3
+	CBNZ R3, blockssingle
+
+blocksend:
 	RET
 
 TEXT ·transposeNEON(SB), NOSPLIT, $0-64
