@@ -37,7 +37,7 @@ func (s *session) checkAttention() error {
 		layer := slices.IndexFunc(s.described.Blocks, func(b model.Block) bool {
 			return b.HasAttention() && b.Local == local
 		})
-		for _, cache := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
+		for _, cache := range engine.CacheTypes() {
 			if layer >= 0 {
 				trials = append(trials, s.newTrial(layer, cache))
 			}

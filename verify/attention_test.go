@@ -32,7 +32,7 @@ func trials(t *testing.T, m *sample.Model) (list []*trial) {
 	if err := s.checkFile(); err != nil || s.described == nil {
 		t.Fatal(err)
 	}
-	for _, cache := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
+	for _, cache := range engine.CacheTypes() {
 		list = append(list, s.newTrial(0, cache))
 	}
 	return list
@@ -49,7 +49,7 @@ func TestAttention(t *testing.T) {
 				checks[c.Group]++
 			}
 		}
-		if !r.OK || len(checks) != 3 || checks["attention, cache i8"] != 3 || r.Coverage.Context < 2*256+128 {
+		if !r.OK || len(checks) != 4 || checks["attention, cache i4"] != 3 || r.Coverage.Context < 2*256+128 {
 			t.Errorf("%s: %v, %v, to %d positions", name, failed(r), checks, r.Coverage.Context)
 		}
 		for _, trial := range trials(t, m) {

@@ -85,7 +85,7 @@ func TestCacheFormats(t *testing.T) {
 	}
 	tokens := []int{2552, 2140, 392, 725, 258, 558, 439, 308, 258, 444, 645, 11, 462, 308, 258, 444, 645}
 	var before float32
-	for _, format := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
+	for _, format := range engine.CacheTypes() {
 		m, err := judge.WithCache(string(format))
 		if err != nil {
 			t.Fatal(err)

@@ -55,7 +55,7 @@ func TestComplete(t *testing.T) {
 		{"verify f --report junit :|", ":files"},
 		{"verify f --report junit : x --le|", "--level"},
 		{"unpack -o |", ":dirs"},
-		{"run f --kv-cache-type |", "f32 f16 i8"},
+		{"run f --kv-cache-type |", "f32 f16 i8 i4"},
 		{"layouts tl|", "tl1 tl2"},
 		{"version |", ""},
 		{"bench k|", "kernels :files"},

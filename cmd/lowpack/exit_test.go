@@ -79,7 +79,7 @@ func TestBadValues(t *testing.T) {
 		{append(run, "--seed", "-1"), "--seed: want an integer of 0 or more"},
 		{append(run, "--context", "1000000000"), "--context 1000000000"},
 		{append(run, "--context", "100000"), "256 positions"},
-		{append(run, "--kv-cache-type", "f8"), "must be one of f32, f16, i8"},
+		{append(run, "--kv-cache-type", "f8"), "must be one of f32, f16, i8, i4"},
 		{append(run, "--file", packed), "-p and --file cannot be combined"},
 		{append(run, "--system", "Be kind."), "--system needs --chat"},
 		{append(run, "--chat", "--logits", out), "--logits and --chat"},

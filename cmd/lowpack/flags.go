@@ -119,9 +119,9 @@ func threadsFlag(verb string) cli.Flag {
 // cacheTypeFlag chooses the format of the KV cache.
 func cacheTypeFlag(aliases ...string) cli.Flag {
 	return oneOf(&cli.StringFlag{Name: "kv-cache-type", Aliases: aliases,
-		Usage:       "KV cache `TYPE` f32, f16 or i8; other than f32, the logits differ from the golden ones",
+		Usage:       "KV cache `TYPE` f32, f16, i8 or i4; other than f32, the logits differ from the golden ones",
 		DefaultText: "f32"},
-		words([]engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8})...)
+		words(engine.CacheTypes())...)
 }
 
 func paramFlag() cli.Flag {

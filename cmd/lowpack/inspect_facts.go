@@ -124,7 +124,7 @@ func (v *inspection) factsOf(file tokenizer.Files) error {
 	}
 	s.Context, s.Vocabulary, s.Architecture = d.MaxPositions, d.Vocab, architecture(file)
 	s.RecurrentState = d.StateBytes()
-	for _, t := range []engine.CacheType{engine.CacheF32, engine.CacheF16, engine.CacheI8} {
+	for _, t := range engine.CacheTypes() {
 		s.KVCache = append(s.KVCache, cacheFacts{Type: t, PerToken: engine.CacheBytesPerToken(d, t)})
 	}
 	return v.readTokenizer(file)

@@ -117,7 +117,8 @@ func TestInspectFacts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, perToken := range []int64{2 * 6 * 2 * 32 * 4, 2 * 6 * 2 * 32 * 2, 2 * 6 * 2 * (32 + 4)} {
+		for i, perToken := range []int64{2 * 6 * 2 * 32 * 4, 2 * 6 * 2 * 32 * 2, 2 * 6 * 2 * (32 + 4),
+			2 * 6 * 2 * (16 + 4)} {
 			if k := s.KVCache[i]; k.PerToken != perToken || k.Memory != info.Size()+256*perToken {
 				t.Errorf("%s: %+v, want %d bytes per token", c.name, k, perToken)
 			}

@@ -208,6 +208,7 @@ func TestDeviceRefuses(t *testing.T) {
 	}{
 		{Options{Device: "small"}, pack.ErrLimit, "MiB free"},
 		{Options{Device: "plain", Cache: CacheF16}, pack.ErrUnsupported, "a KV cache of type f16"},
+		{Options{Device: "plain", Cache: CacheI4}, pack.ErrUnsupported, "a KV cache of type i4"},
 		{Options{Device: "plain", FloatActivations: true}, pack.ErrUnsupported, "float activations"},
 		{Options{Device: "quantum"}, pack.ErrUnsupported, "no driver"},
 		{Options{Device: "plain:x"}, pack.ErrUnsupported, "vulkan:1"},

@@ -24,6 +24,7 @@ type attention struct {
 	slidingWindow int       // window of local blocks; 0 = none
 	chunked       bool      // their spans start at multiples of it
 	slopes        []float32 // of the heads, for ALiBi; nil = none
+	spread        bool      // keys and values are transformed (N82)
 
 	tokens []token   // of the pass
 	groups []group   // of these tokens
@@ -41,6 +42,7 @@ type attention struct {
 	scoreTask   scoreTask
 	weighTask   weighTask
 	valueTask   valueTask
+	gatherTask  gatherTask
 }
 
 // headShape is the shape of queries, keys and values of a block, and what scores are multiplied by.
@@ -124,6 +126,7 @@ func (e *Engine) newAttention() attention {
 		slidingWindow: e.desc.SlidingWindow,
 		chunked:       e.desc.Chunked,
 		slopes:        ropes.Slopes(&e.desc.Config),
+		spread:        e.opt.Cache == CacheI4,
 		long:          longText,
 		groups:        make([]group, 0, batch), q: make([]float32, batch*h.heads*h.width), o: make([]float32,
 			batch*h.heads*h.dim),
@@ -201,6 +204,20 @@ func (a *attention) run(layer int, b *block) {
 		l.decode()
 	} else {
 		l.prefill()
+	}
+	if a.spread {
+		a.gatherTask = gatherTask{l}
+		distribute(a.pool, len(a.tokens), 1, &a.gatherTask)
+	}
+}
+
+// gatherTask makes the outputs of transformed values those of the values; item i is token i.
+type gatherTask struct{ attentionLayer }
+
+func (k *gatherTask) Do(from, to int) {
+	size := k.heads * k.dim
+	for o := k.o[from*size : to*size]; len(o) > 0; o = o[k.dim:] {
+		tensor.InverseHadamard(o[:k.dim])
 	}
 }
 

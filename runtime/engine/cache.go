@@ -131,7 +131,7 @@ func (e *Engine) CacheBytes(n int) (bytes int) {
 	return bytes
 }
 
-// CacheType is the number format of a KV cache (N27).
+// CacheType is the number format of a KV cache (N27, N82).
 type CacheType string
 
 // The formats. Only CacheF32 gives the logits of the golden outputs.
@@ -139,7 +139,11 @@ const (
 	CacheF32 = CacheType(tensor.CacheF32)
 	CacheF16 = CacheType(tensor.CacheF16)
 	CacheI8  = CacheType(tensor.CacheI8)
+	CacheI4  = CacheType(tensor.CacheI4)
 )
+
+// CacheTypes lists the formats, from the largest to the smallest.
+func CacheTypes() []CacheType { return []CacheType{CacheF32, CacheF16, CacheI8, CacheI4} }
 
 // cacheType is the KV cache format of this engine.
 func (e *Engine) cacheType() tensor.CacheType { return tensor.CacheType(e.opt.Cache) }

@@ -14,6 +14,7 @@ package engine
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/lowpack/lowpack/formats/model"
@@ -245,12 +246,11 @@ func (o *Options) complete(d *model.Description) error {
 		return fmt.Errorf("%w: pages of %d tokens; want a multiple of %d", pack.ErrUnsupported, o.Page,
 			tensor.CacheBlock)
 	}
-	switch o.Cache {
-	case CacheF32, CacheF16, CacheI8:
-	case "":
+	if o.Cache == "" {
 		o.Cache = CacheF32
-	default:
-		return fmt.Errorf("%w: cache format %q; there are f32, f16 and i8", pack.ErrUnsupported, o.Cache)
+	}
+	if !slices.Contains(CacheTypes(), o.Cache) {
+		return fmt.Errorf("%w: cache format %q; there are %v", pack.ErrUnsupported, o.Cache, CacheTypes())
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func everything(t testing.TB, e *Engine) (rows [][][]float32) {
 }
 
 // caches are the formats of the KV cache.
-var caches = []CacheType{CacheF32, CacheF16, CacheI8}
+var caches = CacheTypes()
 
 // TestLogitsDigest compares the logits of the bundled model with the digests in testdata, one per KV cache format.
 // TestLogitsDigestElsewhere runs it with every instruction set, and with LOWPACK_LONG=1 without assembly and on another

@@ -129,12 +129,11 @@ type latentKeys struct {
 
 func (k *latentKeys) Do(from, to int) {
 	for t := from; t < to; t++ {
-		tok := &k.tokens[t]
 		key := k.y[t*k.block.qkv.out+k.at:][:k.dim]
 		_, finite := k.kvNorm.apply(key[:k.Rank], key[:k.Rank])
 		k.check(t, finite)
 		k.rotate(key, key, k.rotary.rotation(t, k.block.local))
-		k.check(t, tok.seq.kv[k.layer].keys[0].SetRow(tok.pos, key))
+		k.store(t, &k.tokens[t].seq.kv[k.layer].keys[0], key)
 	}
 }
 
@@ -155,6 +154,7 @@ func (k *latentQueries) Do(from, to int) {
 			q := k.q[k.queryAt(n, t, h):][:k.dim]
 			copy(q[k.Rank:], from[t*k.stride+k.Nope:])
 			k.rotate(q, q, k.rotary.rotation(t, k.block.local))
+			k.spreadQuery(q)
 		}
 	}
 }

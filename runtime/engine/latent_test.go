@@ -43,7 +43,7 @@ func cachesEqualReference(t *testing.T, v *view, d *model.Description) {
 	for i := range tokens {
 		tokens[i] = (i*i*7 + i*3) % d.Vocab
 	}
-	for _, cache := range []CacheType{CacheF32, CacheF16, CacheI8} {
+	for _, cache := range caches {
 		of, err := ref.WithCache(string(cache))
 		if err != nil {
 			t.Fatal(err)

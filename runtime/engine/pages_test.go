@@ -60,7 +60,8 @@ func pagesCases() (list []pagesCase) {
 		}
 	}
 	if !long.All {
-		return append(list, pagesCase{100, CacheF16, 0}, pagesCase{131, CacheI8, 0})
+		return append(list, pagesCase{100, CacheF16, 0}, pagesCase{131, CacheI8, 0},
+			pagesCase{131, CacheI4, 0})
 	}
 	for _, window := range []int{131, 0, 5, 100, 128} {
 		for _, cache := range caches {

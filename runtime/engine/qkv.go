@@ -16,6 +16,7 @@ type splitTask struct {
 	first  bool      // the rotation comes before the norms
 	pairs  bool      // the rotation is of adjacent values
 	latent bool      // the last values of a head rotate, and values are keys
+	spread bool      // queries, keys and values are transformed (N82)
 	clip   float32   // 0 = none
 	y      []float32 // [n][block.qkv.out]
 	q      []float32 // as in attention: receives the queries
@@ -35,7 +36,7 @@ func (e *Engine) splitQKV(layer int) {
 // splitOf describes what splits outputs of linear layers in a layer.
 func (p *pass) splitOf(d *model.Description, b *block, layer int) splitTask {
 	return splitTask{p.attention.shape(b), p.tokens, b, layer, d.HeadNorm == model.WholeHead,
-		d.RotateFirst, d.Rope.Pairs, d.Latent != nil, d.ClipQKV, p.y, p.attention.q,
+		d.RotateFirst, d.Rope.Pairs, d.Latent != nil, p.attention.spread, d.ClipQKV, p.y, p.attention.q,
 		p.attention.o, &p.rotary, &p.finiteCheck}
 }
 
@@ -64,6 +65,7 @@ func (k *splitTask) Do(from, to int) {
 			if scale != 0 {
 				tensor.Times(q, scale)
 			}
+			k.spreadQuery(q)
 		}
 		if b.kvOf != 0 {
 			continue
@@ -79,16 +81,31 @@ func (k *splitTask) Do(from, to int) {
 				k.head(t, row[:k.dim], key, &own, rotation)
 			} else {
 				k.head(t, key, key, &own, rotation)
-				k.check(t, cache.keys[h].SetRow(tok.pos, key))
+				k.store(t, &cache.keys[h], key)
 			}
 			if !k.latent {
 				if v := values[h*k.dim:][:k.dim]; b.vNorm.exists() {
 					_, finite := b.vNorm.apply(v, v)
 					k.check(t, finite)
 				}
-				k.check(t, cache.values[h].SetRow(tok.pos, values[h*k.dim:][:k.dim]))
+				k.store(t, &cache.values[h], values[h*k.dim:][:k.dim])
 			}
 		}
+	}
+}
+
+// store stores a key or value of token t, which is transformed in place where the cache holds transforms.
+func (k *splitTask) store(t int, cache *tensor.Cache, x []float32) {
+	if k.spread {
+		tensor.Hadamard(x)
+	}
+	k.check(t, cache.SetRow(k.tokens[t].pos, x))
+}
+
+// spreadQuery transforms a query where the cache holds transforms of keys: their products stay what they were.
+func (k *splitTask) spreadQuery(q []float32) {
+	if k.spread {
+		tensor.InverseHadamard(q)
 	}
 }
 

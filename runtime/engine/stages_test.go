@@ -218,7 +218,7 @@ func TestGemmaMemory(t *testing.T) {
 		}
 		d.Blocks = append(d.Blocks, b)
 	}
-	for typ, row := range map[CacheType]int{CacheF32: 512, CacheF16: 256, CacheI8: 132} {
+	for typ, row := range map[CacheType]int{CacheF32: 512, CacheF16: 256, CacheI8: 132, CacheI4: 68} {
 		const context = 128 << 10
 		needed := 2 * 16 * row * (global*context + (62-global)*1024)
 		got := CacheBytesAt(d, typ, context)

@@ -67,7 +67,7 @@ func allReturned(t *testing.T, e *Engine) {
 // that holds all positions, for any chunks, batches and threads, and any type of cache.
 func TestWindowMemory(t *testing.T) {
 	text := tokensOf(1500, 1)
-	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8} {
+	for _, typ := range caches {
 		whole := windowEngine(t, Options{Batch: 2048, Cache: typ, Threads: 1})
 		if whole.windowed() {
 			t.Fatal("an engine with long passes has pages for windows")

@@ -363,12 +363,9 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 	keys, values := make([]*stored, n), make([]*stored, n)
 	o := make([]float32, 0, len(q))
 	for h := range p.d.Heads {
-		query := stored{x: q[h*d : (h+1)*d]}
-		if p.cache == CacheI8 {
-			var ok bool
-			if query.q, query.scale, ok = quantize(query.x); !ok {
-				return nil, p.notFinite(t, "a query")
-			}
+		query, ok := queryOf(p.cache, q[h*d:(h+1)*d])
+		if !ok {
+			return nil, p.notFinite(t, "a query")
 		}
 		kv := h / (p.d.Heads / b.shape.KVHeads)
 		for j := range n {
@@ -379,7 +376,11 @@ func (p *pass) attendAll(t, layer int, b *block, q []float32) ([]float32, error)
 		if p.slopes != nil {
 			to.slope = p.slopes[h]
 		}
-		o = append(o, attend(&query, keys, values, to)...)
+		out := attend(&query, keys, values, to)
+		if p.cache == CacheI4 {
+			unhadamard(out)
+		}
+		o = append(o, out...)
 	}
 	return o, nil
 }
