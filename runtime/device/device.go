@@ -1,9 +1,9 @@
 // Package device runs the forward pass of a model on an accelerator, with the bits of the CPU.
 //
 // A [Backend] has memory and kernels, which [Kernel] defines: whole passes are lists of steps that are recorded once
-// per shape and submitted many times. [Load] makes the plan of a model and uploads its weights; [Pass.Run] takes
-// tokens through it. Backends are packages below this one; they call [Register], and programs that import them find
-// them by [Open].
+// per shape and submitted many times. [Load] makes the plan of a model, or of its last layers ([Model.Last]), and
+// uploads its weights; [Pass.Run] takes tokens through it. Backends are packages below this one; they call [Register],
+// and programs that import them find them by [Open].
 package device
 
 import (

@@ -52,14 +52,22 @@ func (a *arena) floats(what string, x []float32) *slot {
 
 func (a *arena) aligned(n int) int { return (n + a.info.Align - 1) / a.info.Align * a.info.Align }
 
-// allocate takes the memory of all slots and uploads what they hold. It takes none if the device has too little free.
-func (a *arena) allocate() error {
+// fits is an error that wraps pack.ErrLimit if the device has too little memory free.
+func (a *arena) fits() error {
 	const mib = 1 << 20
 	if a.total > a.info.Free {
 		return fmt.Errorf("%w: device %s (%s) needs %d MiB for weights, KV cache and passes, and has %d MiB free; "+
 			"ask for a shorter context or fewer sequences, or compute with --device cpu", pack.ErrLimit, a.info.Name,
 			a.info.Device,
 			a.total/mib, a.info.Free/mib)
+	}
+	return nil
+}
+
+// allocate takes the memory of all slots and uploads what they hold. It takes none if the device has too little free.
+func (a *arena) allocate() error {
+	if err := a.fits(); err != nil {
+		return err
 	}
 	for _, use := range []Use{Host, Steps} {
 		if err := a.place(use); err != nil {

@@ -21,11 +21,21 @@ type Model struct {
 	AttnScale, AttnCap float32
 	Parallel           bool
 	ResidualScale      float32
+	First              int // number of the first block: those before it are the host's
 	Blocks             []Block
 	Norm               NormWeights
 	Head               Linear
 
 	LogitDivisor, LogitScale, LogitCap float32
+}
+
+// Last is the last n layers of a model with its head, up to all of them: what they read is the residual stream behind
+// the others.
+func (m *Model) Last(n int) *Model {
+	last := *m
+	others := len(m.Blocks) - n
+	last.First, last.Blocks = m.First+others, m.Blocks[others:]
+	return &last
 }
 
 // Block is one layer.

@@ -42,7 +42,7 @@ type Input struct {
 	Tokens []Token
 	Pages  []uint32
 	Trig   []float32 // [n][2][Rot]: N17
-	H      []float32 // [n][Hidden]: the embeddings
+	H      []float32 // [n][Hidden]: the residual stream in front of the layers; the embeddings if these are all
 	Span   int       // length of the longest attention span
 }
 

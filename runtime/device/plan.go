@@ -1,8 +1,10 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
+	"sort"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -140,7 +142,7 @@ func (p *plan) block(a *arena, i int) (b blockSlots, err error) {
 	}{{&b.attnNorm, b.AttnNorm}, {&b.attnSubNorm, b.AttnSubNorm}, {&b.attnPostNorm, b.AttnPostNorm},
 		{&b.qNorm, b.QNorm}, {&b.kNorm, b.KNorm}, {&b.ffnNorm, b.FFNNorm}, {&b.ffnSubNorm, b.FFNSubNorm},
 		{&b.ffnPostNorm, b.FFNPostNorm}} {
-		*n.to = p.normOf(a, fmt.Sprintf("a norm of layer %d", i), n.from)
+		*n.to = p.normOf(a, fmt.Sprintf("a norm of layer %d", p.First+i), n.from)
 	}
 	b.sinks = a.floats("attention sinks", b.Sinks)
 	cache := p.Pages * p.KVHeads * p.PageRows * p.HeadDim * 4
@@ -208,6 +210,29 @@ func newMatrixSlots(a *arena, m *Matrix) (s matrixSlots, err error) {
 func (p *plan) span(n int) int {
 	const least = 64
 	return min(p.Context, max(least, 1<<bits.Len(uint(n-1))))
+}
+
+// Fits is an error that wraps pack.ErrLimit if a model takes more memory than is free on a device.
+func Fits(info Info, m *Model, s Shape) error {
+	a := &arena{info: info}
+	_, err := newPlan(m, s, a)
+	if err == nil {
+		err = a.fits()
+	}
+	return err
+}
+
+// Layers is the number of layers at the end of a model that fit on a device with the head. It returns the errors of
+// Fits if not even one does, and pack.ErrUnsupported for a model of which no kernel computes some layer.
+func Layers(info Info, m *Model, s Shape) (n int, err error) {
+	if err := Fits(info, m, s); err == nil || !errors.Is(err, pack.ErrLimit) {
+		return len(m.Blocks), err
+	}
+	n = sort.Search(len(m.Blocks), func(i int) bool { return Fits(info, m.Last(i+1), s) != nil })
+	if n == 0 {
+		return 0, fmt.Errorf("the last layer and the output head alone: %w", Fits(info, m.Last(1), s))
+	}
+	return n, nil
 }
 
 // Pages is the number of pages of the KV cache that fit on a device beside a model; 0 if not even the model does.

@@ -30,11 +30,11 @@ func (r *recorder) layers(from, to int) {
 	}
 }
 
-// attention appends the first half of a layer. Its number for flags is 2i, that of the second half 2i + 1: an output is
-// judged where the CPU notices it, in the step that reads it.
+// attention appends the first half of a layer. Its number for flags is 2i, that of the second half 2i + 1, where i
+// counts all layers of the model: an output is judged where the CPU notices it, in the step that reads it.
 func (r *recorder) attention(i int) {
 	b, w := &r.blocks[i], &r.work
-	step := uint32(2 * i)
+	step := uint32(2 * (r.First + i))
 	r.prepare(&b.qkv, source{at: w.h, stride: r.Hidden, norm: &b.attnNorm}, step)
 	r.multiply(&b.qkv, w.y, b.QKV.Out, false)
 	r.heads(b, step)
@@ -77,7 +77,7 @@ func (r *recorder) heads(b *blockSlots, step uint32) {
 
 // feedForward appends the second half of a layer.
 func (r *recorder) feedForward(i int) {
-	b, w, step := &r.blocks[i], &r.work, uint32(2*i+1)
+	b, w, step := &r.blocks[i], &r.work, uint32(2*(r.First+i)+1)
 	r.prepare(&b.gateUp, source{at: w.h, stride: r.Hidden, norm: &b.ffnNorm}, step)
 	if r.Parallel { // the MLP has read the residual stream
 		r.residual(part{w.branch, r.Hidden, 0, r.Hidden}, &b.attnPostNorm, step)
@@ -205,7 +205,7 @@ func (r *recorder) product(l *linearSlots, m *matrixSlots, rows span, out output
 
 // logits appends the steps from the residual stream of n tokens, named by the rows of the pass, to their logits.
 func (r *recorder) logits() {
-	w, step := &r.work, uint32(2*len(r.blocks))
+	w, step := &r.work, uint32(2*(r.First+len(r.blocks)))
 	r.prepare(&r.head, source{at: w.h, stride: r.Hidden, norm: &r.norm, gather: true}, step)
 	r.multiply(&r.head, w.logits, r.Vocab, false)
 	add(r, KernelFinish, Finish{N: uint32(r.n), Vocab: uint32(r.Vocab), Step: step, Divisor: r.LogitDivisor,

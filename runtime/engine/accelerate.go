@@ -10,15 +10,17 @@ import (
 	"github.com/lowpack/lowpack/runtime/device"
 )
 
-// accelerator computes passes on a device. What the CPU needs for them is there too, but for the KV cache: when the
-// device fails, the CPU computes that from the tokens and goes on.
+// accelerator computes the last layers of passes on a device. What the CPU needs for them is there too, but for the KV
+// cache: when the device fails, the CPU computes that from the tokens and goes on.
 type accelerator struct {
 	pass   *device.Pass
+	first  int // layer that the device computes; the CPU computes those before it
+	host   int // bytes at the start of a page of the KV cache that the layers of the CPU take
 	input  device.Input
 	failed error // of a copy between passes
 }
 
-// found is a device that is open, and the model that it is to compute.
+// found is a device that is open, and what it is to compute.
 type found struct {
 	backend device.Backend
 	model   *device.Model
@@ -56,6 +58,10 @@ func (e *Engine) find(name string) error {
 	if err != nil {
 		return err
 	}
+	if m, err = e.onDevice(b.Info(), m); err != nil {
+		b.Close()
+		return fmt.Errorf("device %s: %w", name, err)
+	}
 	e.found = &found{b, m}
 	return nil
 }
@@ -88,7 +94,8 @@ func (e *Engine) loadDevice() error {
 	})
 	switch {
 	case err == nil:
-		e.device = &accelerator{pass: pass}
+		first := f.model.First
+		e.device = &accelerator{pass: pass, first: first, host: e.page() * int(e.layerBytes(0, first))}
 		e.ledger = newLedger(shape.Pages, shape.PageRows)
 		e.close = append(e.close, e.closeDevice)
 	case e.opt.Device == device.Auto:
@@ -130,11 +137,14 @@ func (a *accelerator) copyPage(to, from int32) {
 	}
 }
 
-// deviceLayers takes the embeddings of a pass through all layers and the head on the device. If it fails, the CPU does
-// it, now and from then on.
+// deviceLayers takes the embeddings of a pass through the layers of the CPU, and then through those of the device and
+// the head. If the device fails, the CPU does it all, now and from then on.
 func (e *Engine) deviceLayers(ctx context.Context) error {
 	err := e.device.failed
 	if err == nil {
+		if more, err := e.blocks(ctx, e.device.first); !more {
+			return err
+		}
 		err = e.deviceTokens(ctx)
 	}
 	if err == nil || errors.Is(err, ctx.Err()) && ctx.Err() != nil {
@@ -241,21 +251,22 @@ func (e *Engine) deviceLogits(from, to int) error {
 }
 
 // deviceFlags turns what the device has noted of tokens [from, to) into the errors of the chunks: the first bad
-// position of the first step that has one, as blame does. last names what comes after the layers.
+// position of the first step that has one, as blame does. What the CPU has noted in its last layer is of the first step
+// of the device, which reads it. last names what comes after the layers.
 func (e *Engine) deviceFlags(from, to int, last string) error {
 	p := &e.pass
 	flags, err := e.device.pass.Flags(to - from)
 	if err != nil {
 		return err
 	}
-	for step := range uint32(2*len(e.weights.blocks) + 1) {
+	for step := 2 * e.device.first; step <= 2*len(e.weights.blocks); step++ {
 		for t, f := range flags {
-			if f == step {
+			if int(f) == step {
 				p.bad[from+t] = true
 				p.wrong.Store(true)
 			}
 		}
-		layer := int(step / 2)
+		layer := step / 2
 		switch {
 		case layer == len(e.weights.blocks):
 			p.blame(-1, last)

@@ -54,7 +54,7 @@ func TestDeviceEqualsReference(t *testing.T) {
 func deviceEqualsCPU(t *testing.T, name string, seed uint64, of features) (refused string) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	v, d := randomModel(t, r, of)
-	o := Options{Batch: 1 + r.IntN(9), Device: name}
+	o := Options{Batch: 1 + r.IntN(9), Device: name, DeviceLayers: r.IntN(d.Layers + 2)}
 	e, err := build(v, d, o)
 	if err != nil {
 		if !errors.Is(err, pack.ErrUnsupported) {
@@ -65,7 +65,7 @@ func deviceEqualsCPU(t *testing.T, name string, seed uint64, of features) (refus
 	}
 	defer e.Close()
 	computes(t, e)
-	o.Device = ""
+	o.Device, o.DeviceLayers = "", 0
 	cpu, err := build(v, d, o)
 	if err != nil {
 		t.Fatal(err)

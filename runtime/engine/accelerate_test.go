@@ -53,25 +53,44 @@ func slow(name string) bool {
 	return !slices.Contains([]string{"cpu", "plain", "narrow"}, name) && !long.All
 }
 
+// divisions are the numbers of layers of tiny that a device computes: as many as fit, which is all, half, one, and all
+// but one.
+var divisions = []int{0, 3, 1, 5}
+
+// divisionsOn are those that a device is tried with.
+func divisionsOn(name string) []int {
+	switch {
+	case name == device.CPU:
+		return divisions[:1]
+	case slow(name) || name == "narrow":
+		return divisions[:2]
+	}
+	return divisions
+}
+
 // TestDeviceLogits: the steps of a device give the logits of the CPU, bit for bit, in one pass, in chunks and in
-// batches.
+// batches, with all layers on the device or some.
 func TestDeviceLogits(t *testing.T) {
 	want := everything(t, engine(t, tiny(t), Options{}))
 	for _, name := range append(devices, "narrow") {
-		t.Run(name, func(t *testing.T) {
-			e := engine(t, tiny(t), Options{Device: name, Context: 128})
-			computes(t, e)
-			compareRows(t, everything(t, e), want)
-			chunks := []int{7, 1, 1000}
-			if slow(name) {
-				chunks = chunks[:1]
-			}
-			for _, chunk := range chunks {
-				e := engine(t, tiny(t), Options{Device: name, Context: 128, Sequences: 4, Batch: 19})
-				compareRows(t, together(t, e, chunk), want)
+		for _, layers := range divisionsOn(name) {
+			t.Run(fmt.Sprintf("%s/%d", name, layers), func(t *testing.T) {
+				o := Options{Device: name, DeviceLayers: layers, Context: 128}
+				e := engine(t, tiny(t), o)
 				computes(t, e)
-			}
-		})
+				compareRows(t, everything(t, e), want)
+				chunks := []int{7, 1, 1000}
+				if slow(name) {
+					chunks = chunks[:1]
+				}
+				o.Sequences, o.Batch = 4, 19
+				for _, chunk := range chunks {
+					e := engine(t, tiny(t), o)
+					compareRows(t, together(t, e, chunk), want)
+					computes(t, e)
+				}
+			})
+		}
 	}
 }
 
@@ -124,25 +143,33 @@ var forkedOptions = Options{Context: 128, Sequences: 4, Page: 32, Threads: 1}
 func TestDevicePages(t *testing.T) {
 	want := forked(t, engine(t, tiny(t), forkedOptions))
 	for _, name := range devices {
-		o := forkedOptions
-		o.Device = name
-		e := engine(t, tiny(t), o)
-		got := forked(t, e)
-		computes(t, e)
-		for i := range want {
-			if !slices.Equal(got[i], want[i]) {
-				t.Errorf("%s: logits %d differ", name, i)
+		for _, layers := range divisionsOn(name) {
+			o := forkedOptions
+			o.Device, o.DeviceLayers = name, layers
+			e := engine(t, tiny(t), o)
+			got := forked(t, e)
+			computes(t, e)
+			for i := range want {
+				if !slices.Equal(got[i], want[i]) {
+					t.Errorf("%s, %d layers: logits %d differ", name, layers, i)
+				}
 			}
 		}
 	}
 }
 
 // TestDeviceFails: whatever call of a device fails, opening the model is an error, or the text goes on with the same
-// logits, and one line tells that the CPU computes.
+// logits, and one line tells that the CPU computes. That holds with all layers on the device or some.
 func TestDeviceFails(t *testing.T) {
 	want := forked(t, engine(t, tiny(t), forkedOptions))
-	o := forkedOptions
-	o.Device = "failing"
+	for _, layers := range []int{0, 2} {
+		o := forkedOptions
+		o.Device, o.DeviceLayers = "failing", layers
+		t.Run(fmt.Sprint(layers), func(t *testing.T) { deviceFails(t, o, want) })
+	}
+}
+
+func deviceFails(t *testing.T, o Options, want [][]float32) {
 	planted.after.Store(0)
 	planted.calls.Store(0)
 	e := engine(t, tiny(t), o)

@@ -58,17 +58,24 @@ func (e *Engine) cacheBytes(context int) float64 {
 
 // bytesPerToken is the size of what pages hold of a token.
 func (e *Engine) bytesPerToken() int64 {
-	var all, most int64
-	for i := range e.desc.Blocks {
-		b := &e.desc.Blocks[i]
-		if n := blockBytes(e.desc, b, e.opt.Cache); !b.Local || !e.windowed() {
-			all, most = all+n, max(most, n)
+	all := e.layerBytes(0, len(e.desc.Blocks))
+	if e.reuses() {
+		all = 0
+		for i := range e.desc.Blocks {
+			all = max(all, e.layerBytes(i, i+1))
 		}
 	}
-	if e.reuses() {
-		all = most
-	}
 	return max(1, all) // without attention, pages still count tokens and carry snapshots
+}
+
+// layerBytes is the size of what pages hold of a token in layers [from, to), each of which has memory of its own.
+func (e *Engine) layerBytes(from, to int) (bytes int64) {
+	for i := from; i < to; i++ {
+		if b := &e.desc.Blocks[i]; !b.Local || !e.windowed() {
+			bytes += blockBytes(e.desc, b, e.opt.Cache)
+		}
+	}
+	return bytes
 }
 
 // reuses reports whether all layers have their keys and values in the same memory, one after the other. Those of heads

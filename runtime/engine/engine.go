@@ -56,6 +56,11 @@ type Options struct {
 	// are the same, bit for bit. A model or an option that a device does not serve is an error that says so; with
 	// device.Auto the CPU then computes, and Notice is told.
 	Device string
+	// DeviceLayers is the number of layers that the device computes, the last ones with the output head, or all that
+	// there are; the CPU computes the others. 0 = as many as fit its free memory beside the KV cache, or with CacheFits
+	// beside that of one context. More than fit, or no room for any, is an error that wraps pack.ErrLimit, and treated
+	// as Device says.
+	DeviceLayers int
 	// OpenDevice opens the device by its name; nil = device.Open.
 	OpenDevice func(name string) (device.Backend, error)
 	// Notice, if set, is told in a line why the CPU computes what a device was asked for: at first, or from then on
@@ -213,7 +218,7 @@ func (o *Options) complete(d *model.Description) error {
 		name  string
 		value int
 	}{{"threads", o.Threads}, {"context", o.Context}, {"sequences", o.Sequences}, {"batch", o.Batch},
-		{"page", o.Page}, {"memory", o.Memory}} {
+		{"page", o.Page}, {"memory", o.Memory}, {"device layers", o.DeviceLayers}} {
 		if n.value < 0 {
 			return fmt.Errorf("%w: %s is %d; it cannot be negative", pack.ErrUnsupported, n.name, n.value)
 		}

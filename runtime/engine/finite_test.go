@@ -58,7 +58,10 @@ func TestNonFinite(t *testing.T) {
 				if slow(device) && !strings.Contains("scale, head", name) {
 					continue // the other steps are noted by the same kernels
 				}
-				nonFinite(t, engine(t, v, Options{Threads: 2, Device: device, Context: 64}), c.step, c.at)
+				for _, layers := range divisionsOn(device) {
+					o := Options{Threads: 2, Device: device, DeviceLayers: layers, Context: 64}
+					nonFinite(t, engine(t, v, o), c.step, c.at)
+				}
 			}
 		})
 	}

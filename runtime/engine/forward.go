@@ -207,18 +207,27 @@ func (e *Engine) flush(ctx context.Context) error {
 
 // layers takes the embeddings of a pass through all layers and the head.
 func (e *Engine) layers(ctx context.Context) error {
-	for i := range e.weights.blocks {
-		if !e.block(i) {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	if more, err := e.blocks(ctx, len(e.weights.blocks)); !more {
+		return err
 	}
 	e.gather(len(e.pass.tokens))
 	e.deliverHidden(0, len(e.pass.tokens))
 	e.head()
 	return nil
+}
+
+// blocks takes the embeddings of a pass through the first n layers. It reports false when no token is left to compute,
+// or ctx is done.
+func (e *Engine) blocks(ctx context.Context, n int) (more bool, err error) {
+	for i := range n {
+		if !e.block(i) {
+			return false, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // distribute divides the items of a task among the workers of a pool, chunk at a time.

@@ -119,10 +119,12 @@ func TestHiddenOnDevice(t *testing.T) {
 	want := hiddenBeside(t, engine(t, tiny(t), o))
 	for _, name := range append(devices, "narrow") {
 		for _, o.Batch = range []int{6, 100} {
-			o.Device = name
-			e := engine(t, tiny(t), o)
-			compareRows(t, hiddenBeside(t, e), want)
-			computes(t, e)
+			for _, o.DeviceLayers = range divisions[:2] {
+				o.Device = name
+				e := engine(t, tiny(t), o)
+				compareRows(t, hiddenBeside(t, e), want)
+				computes(t, e)
+			}
 		}
 	}
 	o.Device, o.Batch = "failing", 10

@@ -50,12 +50,23 @@ func (e *Engine) newPages(n int) error {
 	return nil
 }
 
-// cacheTokens is the size of the KV cache, in whole pages.
-func (e *Engine) cacheTokens() int {
+// leastPages is the size of the smallest KV cache that the options allow: only one that takes what fits may be larger.
+func (e *Engine) leastPages() int {
 	one := e.pagesFor(e.opt.Context)
 	n := one * e.opt.Sequences
 	switch {
 	case e.opt.CacheTokens == CacheFits:
+		n = one
+	case e.opt.CacheTokens > 0:
+		n = min(n, e.pagesFor(e.opt.CacheTokens))
+	}
+	return n
+}
+
+// cacheTokens is the size of the KV cache, in whole pages.
+func (e *Engine) cacheTokens() int {
+	n := e.leastPages()
+	if e.opt.CacheTokens == CacheFits {
 		free := availableMemory()
 		if e.opt.Memory > 0 {
 			free = min(free, e.opt.Memory)
@@ -64,9 +75,7 @@ func (e *Engine) cacheTokens() int {
 		if there, ok := e.devicePages(); ok {
 			fits = min(fits, float64(there))
 		}
-		n = int(max(float64(one), min(float64(n), fits)))
-	case e.opt.CacheTokens > 0:
-		n = min(n, e.pagesFor(e.opt.CacheTokens))
+		n = int(max(float64(n), min(float64(n*e.opt.Sequences), fits)))
 	}
 	return n * e.page()
 }

@@ -142,12 +142,13 @@ func (s *states) touch(slot int32) {
 
 // copyPage gives a copy of a page its tokens, and its snapshot and its anchor if these are of its first tokens.
 func (e *Engine) copyPage(to, from int32, tokens int) {
+	n := e.pages.stride
 	if e.device != nil {
 		e.device.copyPage(to, from)
 		e.ledger.copy(to, from, tokens)
-	} else {
-		copy(e.pages.bytes(to), e.pages.bytes(from))
+		n = e.device.host
 	}
+	copy(e.pages.bytes(to)[:n], e.pages.bytes(from))
 	if e.repeats() {
 		e.pages.copyIDs(to, from)
 	}

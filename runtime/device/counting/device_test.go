@@ -165,3 +165,36 @@ func TestUnknownKernel(t *testing.T) {
 		}
 	}
 }
+
+// TestLayers: as many layers fit as have the memory that loading them takes. A layer that no kernel computes is an
+// error also where the host would compute it.
+func TestLayers(t *testing.T) {
+	shape := device.Shape{Tokens: 4, Rows: 2, Context: 8, Pages: 4, PageRows: 4}
+	need := func(n int) int {
+		p, err := device.Load(New("vulkan", 0), small(t).Last(n), shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Bytes()
+	}
+	one, two := need(1), need(2)
+	info := New("vulkan", 0).Info()
+	for _, c := range []struct{ free, layers int }{{one - 1, 0}, {one, 1}, {two - 1, 1}, {two, 2}, {2 * two, 2}} {
+		info.Free = c.free
+		n, err := device.Layers(info, small(t), shape)
+		if n != c.layers || errors.Is(err, pack.ErrLimit) != (n == 0) {
+			t.Errorf("%d layers fit in %d bytes; want %d: %v", n, c.free, c.layers, err)
+		}
+	}
+	m := small(t)
+	codes, err := pack.Open(pack.Spec{Name: "vnni4i", Alphabet: pack.IQ4NL.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Blocks[0].Down = device.Linear{In: 12, Out: 8, Matrices: []device.Matrix{ternary(t, 8, 12, 1)}}
+	m.Blocks[0].Down.Matrices[0].Codes.Layout = codes
+	info.Free = one
+	if _, err := device.Layers(info, m, shape); !errors.Is(err, pack.ErrUnsupported) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/internal/testkit/plaindevice"
+	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
+)
+
+// on makes options with a plain device that has some memory, and some layers of the model.
+func (o Options) on(memory, layers int) Options {
+	o.Device, o.DeviceLayers = "plain", layers
+	o.OpenDevice = func(string) (device.Backend, error) {
+		return plaindevice.New(plaindevice.Options{Memory: memory, MaxAlloc: roomy, MaxRange: roomy}), nil
+	}
+	return o
+}
+
+// roomy is memory for all of tiny.
+const roomy = 1 << 30
+
+// taken is the memory of a device with some of the layers of tiny.
+func taken(t *testing.T, o Options, layers int) int {
+	t.Helper()
+	return engine(t, tiny(t), o.on(roomy, layers)).device.pass.Bytes()
+}
+
+// TestDeviceLayersFit: as many layers are on a device as fit with the KV cache of the options, to the byte; the logits
+// are those of the CPU.
+func TestDeviceLayersFit(t *testing.T) {
+	o := forkedOptions
+	want := forked(t, engine(t, tiny(t), o))
+	three, four := taken(t, o, 3), taken(t, o, 4)
+	for _, c := range []struct{ memory, layers int }{{three, 3}, {four - 1, 3}, {four, 4}, {roomy, 6}} {
+		e := engine(t, tiny(t), o.on(c.memory, 0))
+		if n, all := e.DeviceLayers(); n != c.layers || all != 6 {
+			t.Errorf("%d of %d layers fit in %d bytes; want %d", n, all, c.memory, c.layers)
+		}
+		for j, row := range forked(t, e) {
+			if !slices.Equal(row, want[j]) {
+				t.Errorf("%d layers: logits %d differ", c.layers, j)
+			}
+		}
+		computes(t, e)
+	}
+}
+
+// TestDeviceLayersCacheFits: with a KV cache that takes what is free, as many layers are on the device as fit beside
+// one context, and the cache takes what they leave. The host has room for the cache of all layers, as without a device.
+func TestDeviceLayersCacheFits(t *testing.T) {
+	const context, page, layers, more = 256, 32, 2, 5
+	o := Options{Context: context, Sequences: 64, CacheTokens: CacheFits, Page: page}
+	one := o
+	one.Sequences = 1
+	d := engine(t, tiny(t), one).desc
+	const align = 256 // at most, of keys and of values of a layer
+	memory := taken(t, one, layers) + 2*layers*(more*4*d.KVHeads*page*d.HeadDim+align)
+	e := engine(t, tiny(t), o.on(memory, 0))
+	if n, _ := e.DeviceLayers(); n != layers {
+		t.Errorf("%d layers on the device; want %d", n, layers)
+	}
+	if n, _ := e.Pages(); n != context/page+more {
+		t.Errorf("%d pages; want %d", n, context/page+more)
+	}
+	o.CacheTokens = context + more*page
+	if got, want := e.MemoryBytes(), engine(t, tiny(t), o).MemoryBytes(); got != want {
+		t.Errorf("%d bytes of the host; the CPU alone takes %d", got, want)
+	}
+}
+
+// TestDeviceLayersNonFinite: what overflows at the end of the last layer of the CPU is the error of the layer that
+// reads it, which the device computes, as it is without a device.
+func TestDeviceLayersNonFinite(t *testing.T) {
+	v, o := tiny(t), Options{Context: 64}
+	v.set(t, "model.layers.1.mlp.down_proj.weight.scale", 0, 3e38)
+	for _, o := range []Options{o, o.on(roomy, 4)} {
+		e := engine(t, v, o)
+		e.weights.blocks[1].ffnPostNorm = norm{weights: ones(e.desc.Hidden), eps: 1e-6} // its mean square overflows
+		nonFinite(t, e, "attention of layer 2", 0)
+	}
+}
+
+// TestDeviceLayersRefused: layers that do not fit are an error that says so; with device.Auto the CPU computes, and a
+// line says why.
+func TestDeviceLayersRefused(t *testing.T) {
+	o := Options{Context: 64}
+	least := taken(t, o, 1)
+	for _, c := range []struct {
+		memory, layers int
+		kind           error
+		want           string
+	}{
+		{least - 1, 0, pack.ErrLimit, "the last layer and the output head alone: "},
+		{least - 1, 1, pack.ErrLimit, "the last layer and the output head alone: "},
+		{least, 2, pack.ErrLimit, "2 of 6 layers (without --device-layers it is as many as fit): "},
+		{least, -1, pack.ErrUnsupported, "device layers is -1"},
+	} {
+		auto, told := o.on(c.memory, c.layers), ""
+		if _, err := New(tiny(t), auto); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d bytes, %d layers: %v", c.memory, c.layers, err)
+		}
+		if c.layers < 0 {
+			continue
+		}
+		auto.Device, auto.Notice = device.Auto, func(line string) { told = line }
+		n, all := engine(t, tiny(t), auto).DeviceLayers()
+		if n != 0 || all != 6 || !strings.HasPrefix(told, "the CPU computes: ") || !strings.Contains(told, c.want) {
+			t.Errorf("%d of %d layers; told %q", n, all, told)
+		}
+	}
+	if n, all := engine(t, tiny(t), o.on(least, 0)).DeviceLayers(); n != 1 || all != 6 {
+		t.Errorf("%d of %d layers", n, all)
+	}
+}
