@@ -160,6 +160,9 @@ func (r *runner) judgeDevice() error {
 	switch {
 	case ok:
 		r.report.Device = fmt.Sprintf("%s: %s, %s", info.Name, info.Device, info.Driver)
+		if n, all := r.engine.DeviceLayers(); n < all {
+			r.report.Device += fmt.Sprintf("; %d of %d layers", n, all)
+		}
 	case r.Device != device.Auto:
 		return fmt.Errorf("%w: device %s has not computed all of it: %s", pack.ErrUnsupported, r.Device, r.notice)
 	}
@@ -173,7 +176,8 @@ func (r *runner) start() (err error) {
 	}
 	r.engine, err = engine.New(r.file,
 		engine.Options{Threads: r.Threads, Context: longest, Sequences: len(r.texts), Batch: r.batch, Device: r.Device,
-			Notice: func(line string) { r.notice = line }})
+			DeviceLayers: r.DeviceLayers,
+			Notice:       func(line string) { r.notice = line }})
 	if err != nil {
 		return err
 	}

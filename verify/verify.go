@@ -46,13 +46,14 @@ func ParseLevel(s string) (Level, error) {
 
 // Options of a verification.
 type Options struct {
-	Level      Level  // "" = all levels, source only where there is one
-	Source     string // path of the checkpoint; "" = none
-	Provenance []byte // statement about the file (package provenance), checked at level digest; nil = none
-	Statement  string // path of Provenance, for the report
-	Threads    int    // 0 = one per CPU that this process may use
-	Device     string // that computes the logits (engine.Options.Device); "" = the CPU
-	Progress   func(what string, done, total int64)
+	Level        Level  // "" = all levels, source only where there is one
+	Source       string // path of the checkpoint; "" = none
+	Provenance   []byte // statement about the file (package provenance), checked at level digest; nil = none
+	Statement    string // path of Provenance, for the report
+	Threads      int    // 0 = one per CPU that this process may use
+	Device       string // that computes the logits (engine.Options.Device); "" = the CPU
+	DeviceLayers int    // that Device computes (engine.Options.DeviceLayers)
+	Progress     func(what string, done, total int64)
 }
 
 // ReferencePhase is the progress phase in which the reference model computes golden outputs, which is counted in

@@ -58,6 +58,7 @@ func batchFlags() []cli.Flag {
 			DefaultText: "none: created is 0, and a template that writes the date is refused"},
 	}, batchingFlags()...),
 		deviceFlag("compute on this `DEVICE`; the answers stay the same"),
+		deviceLayersFlag(),
 		threadsFlag("compute"))
 }
 

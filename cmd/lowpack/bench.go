@@ -48,6 +48,7 @@ long and how much memory the first token takes.
 				Usage: "decode: tokens in front of those that are timed (context depth), as a `LIST`"},
 			cacheTypeFlag(),
 			deviceFlag("compute on this `DEVICE`"),
+			deviceLayersFlag(),
 			&cli.BoolFlag{Name: modelOnly, Usage: "measure nothing: with --device vulkan, count what the passes ask " +
 				"of a device, and estimate the time that they take on some GPUs; needs no device and no driver"},
 			compareFlag(),
@@ -118,7 +119,8 @@ func runBench(c *cli.Context) error {
 	}
 	p := newCounter(besideResult(c), "bench", things("measurements"))
 	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"),
-		Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory, Device: c.String("device")}
+		Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory, Device: c.String("device"),
+		DeviceLayers: c.Int("device-layers")}
 	for name, list := range map[string]*[]int{"prefill": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts,
 		"threads": &o.Threads} {
 		if *list, err = intList(c, name); err != nil {
@@ -214,7 +216,11 @@ func printModelBench(w io.Writer, r, before *bench.ModelReport) {
 		if row.Refused != "" {
 			continue
 		}
-		cells := []string{row.Label(), strconv.Itoa(row.Threads), bench.Digits(row.TokensPerSec),
+		label := row.Label()
+		if row.DeviceLayers > 0 {
+			label += fmt.Sprintf(", %s on the device", counted(row.DeviceLayers, "layer"))
+		}
+		cells := []string{label, strconv.Itoa(row.Threads), bench.Digits(row.TokensPerSec),
 			spreadText(spreadOf(&row.Figures), row.Noise),
 			bench.Digits(1e3 * row.Seconds.Median), size(int64(row.BytesPerToken)), limitText(&row.Figures),
 			partText(&row.Figures)}

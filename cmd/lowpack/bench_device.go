@@ -30,10 +30,12 @@ func checkModelOnly(c *cli.Context) error {
 			return usagef("--%s and --%s cannot be combined: nothing is measured", modelOnly, other)
 		}
 	}
-	switch name := c.String("device"); name {
-	case countedKind:
+	switch name := c.String("device"); {
+	case c.IsSet("device-layers"):
+		return usagef("--%s and --device-layers cannot be combined: whole passes are counted", modelOnly)
+	case name == countedKind:
 		return nil
-	case "", device.CPU:
+	case name == "" || name == device.CPU:
 		return usagef("--%s counts what a device does: add --device %s; to measure the CPU, leave --%[1]s out",
 			modelOnly, countedKind)
 	default:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/device"
+	"github.com/lowpack/lowpack/runtime/engine"
 )
 
 // deviceKinds are the kinds of devices that have a driver in some build of the program.
@@ -23,6 +24,37 @@ var deviceName = regexp.MustCompile(`^(cpu|auto|(` + strings.Join(deviceKinds, "
 func deviceFlag(usage string) cli.Flag {
 	return like(&cli.StringFlag{Name: "device", Usage: usage + ": cpu, auto, or as lowpack devices lists them",
 		DefaultText: device.CPU, Action: checkDevice}, append([]string{device.CPU, device.Auto}, deviceKinds...)...)
+}
+
+// deviceLayersFlag divides a model between the device and the CPU.
+func deviceLayersFlag() cli.Flag {
+	const name = "device-layers"
+	f := &cli.IntFlag{Name: name, Usage: "compute the last `N` layers and the output head on the device, the others " +
+		"on the CPU; all if the model has fewer", DefaultText: "as many as fit its free memory"}
+	f.Action = func(c *cli.Context, n int) error {
+		if d := c.String("device"); d == "" || d == device.CPU {
+			return usagef("--%s divides a model between a device and the CPU: name the device with --device", name)
+		}
+		return checkBetween(name, n, 1, maxDeviceLayers)
+	}
+	return f
+}
+
+// maxDeviceLayers bounds --device-layers: more than models have.
+const maxDeviceLayers = 1 << 16
+
+// noteLayers says how a model is divided between a device and the CPU.
+func noteLayers(c *cli.Context, e *engine.Engine) {
+	info, ok := e.DeviceInfo()
+	n, all := e.DeviceLayers()
+	switch {
+	case !ok || n == all:
+	case e.Options().DeviceLayers > 0:
+		detail(c, fmt.Sprintf("%d of %d layers are on device %s, the others on the CPU", n, all, info.Name))
+	default:
+		note(c, fmt.Sprintf("device %s has room for %d of %d layers, and the CPU computes the others; a shorter "+
+			"context makes room for more", info.Name, n, all))
+	}
 }
 
 // checkDevice refuses words that name no device, and devices for which this build has no driver, unless none is needed.

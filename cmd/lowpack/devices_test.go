@@ -58,6 +58,20 @@ func TestDeviceFlag(t *testing.T) {
 	}
 }
 
+// TestDeviceLayersFlag: what divides a model between a device and the CPU needs a device, and a layer at least.
+func TestDeviceLayersFlag(t *testing.T) {
+	for line, want := range map[string]string{
+		"run m --device-layers 3":                                "name the device with --device",
+		"serve m --device cpu --device-layers 3":                 "name the device with --device",
+		"verify m --device auto --device-layers 0":               "must be between 1 and",
+		"bench m --device vulkan --device-layers 3 --model-only": "whole passes are counted",
+	} {
+		if code, out := inPlace(strings.Fields(line)...); code != 2 || !strings.Contains(out, want) {
+			t.Errorf("%s: %d\n%s", line, code, out)
+		}
+	}
+}
+
 // TestBecomesTwin: the program becomes its twin beside it, with the same arguments; without one it says what is
 // missing.
 func TestBecomesTwin(t *testing.T) {

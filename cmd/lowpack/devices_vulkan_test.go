@@ -41,4 +41,7 @@ func TestTwin(t *testing.T) {
 	if cpu != gpu || cpu == "" {
 		t.Errorf("%q on the device, %q on the CPU", gpu, cpu)
 	}
+	if both := do(append(prompt, "--device", "vulkan:0", "--device-layers", "2")...); both != cpu {
+		t.Errorf("%q with 2 layers on the device, %q on the CPU", both, cpu)
+	}
 }

@@ -80,8 +80,10 @@ var noteKinds = map[string]string{
 	"%s failed: %s says why":                          "says why",
 	"%d tokens of prompts, %d generated":              "",
 	// Of devices.
-	"no %s device answers":    "install its driver",
-	"no device was found, so": "install the driver",
+	"no %s device answers":                   "install its driver",
+	"no device was found, so":                "install the driver",
+	"device %s has room for %d of %d layers": "a shorter context",
+	"%d of %d layers are on device %s":       "",
 	// Computed differently by other runtimes.
 	"llama.cpp computes SiLU where":                      "run the file with programs that read",
 	"keep texts within %d tokens: llama.cpp":             "keep texts within",

@@ -83,6 +83,7 @@ func runFlags() []cli.Flag {
 			"guess tokens with a smaller model of the same tokenizer as well, a packed `FILE`; the text stays the "+
 				"same"),
 		deviceFlag("compute on this `DEVICE`; the text stays the same"),
+		deviceLayersFlag(),
 		threadsFlag("compute"),
 		plainHTTPFlag(),
 	}...)
@@ -109,10 +110,12 @@ func openSession(c *cli.Context, path string) (*session, error) {
 	m, err := lowpack.OpenWith(path,
 		engine.Options{Threads: c.Int("threads"), Context: c.Int("context"),
 			Cache: engine.CacheType(c.String("kv-cache-type")), Device: c.String("device"),
-			Notice: func(line string) { note(c, line) }})
+			DeviceLayers: c.Int("device-layers"),
+			Notice:       func(line string) { note(c, line) }})
 	if err != nil {
 		return nil, err
 	}
+	noteLayers(c, m.Engine)
 	s := &session{Model: m, path: path}
 	if draft := c.String("draft"); draft != "" {
 		if draft, err = modelPath(draft); err == nil {

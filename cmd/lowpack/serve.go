@@ -96,6 +96,7 @@ func serveFlags() []cli.Flag {
 				"takes more alone is refused",
 			DefaultText: "what is free at the start; a model that takes more is loaded alone"},
 		deviceFlag("compute on this `DEVICE`; the answers stay the same"),
+		deviceLayersFlag(),
 		input{&cli.StringFlag{Name: "batches", Usage: "offer /v1/files and /v1/batches, whose files stay in `DIR`; " +
 			"what is not complete is continued at the next start"}},
 		&cli.DurationFlag{Name: "request-timeout", Usage: "abort a request after `TIME` (0 = never)"},
@@ -269,7 +270,8 @@ func hostedFile(c *cli.Context, name, path string, trust *signing.Trust) (m serv
 func engineOptions(c *cli.Context, size int64) engine.Options {
 	o := engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Sequences: c.Int("parallel"),
 		Cache: engine.CacheType(c.String("kv-cache-type")), CacheTokens: engine.CacheFits, Device: c.String("device"),
-		Notice: func(line string) { note(c, line) }}
+		DeviceLayers: c.Int("device-layers"),
+		Notice:       func(line string) { note(c, line) }}
 	if n := c.Int("kv-cache-tokens"); n > 0 {
 		o.CacheTokens = n
 	}

@@ -45,6 +45,7 @@ registry, which is downloaded into the user's cache with its signature.
 			besideFlag("dump-golden",
 				"write the golden outputs to `FILE.arrow`, an Arrow IPC stream, and check nothing"),
 			deviceFlag("compute the logits on this `DEVICE`"),
+			deviceLayersFlag(),
 			threadsFlag("check"),
 			plainHTTPFlag(),
 			jsonFlag(),
@@ -104,13 +105,14 @@ func runVerify(c *cli.Context) error {
 	}
 	bar := newProgress(besideResult(c), "verify")
 	o := verify.Options{
-		Level:      verify.Level(c.String("level")),
-		Source:     source,
-		Provenance: statement,
-		Statement:  c.String("provenance"),
-		Threads:    c.Int("threads"),
-		Device:     c.String("device"),
-		Progress:   func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },
+		Level:        verify.Level(c.String("level")),
+		Source:       source,
+		Provenance:   statement,
+		Statement:    c.String("provenance"),
+		Threads:      c.Int("threads"),
+		Device:       c.String("device"),
+		DeviceLayers: c.Int("device-layers"),
+		Progress:     func(what string, done, total int64) { bar.setIn(verifyUnit(what), done, total, what) },
 	}
 	if err := signed.statement(&o); err != nil {
 		return err

@@ -28,6 +28,8 @@ type ModelOptions struct {
 	Contexts []int // context depths: tokens before the timed ones
 	Cache    engine.CacheType
 	Device   string // that computes (engine.Options.Device); "" = the CPU
+	// DeviceLayers is the number of layers that Device computes (engine.Options.DeviceLayers).
+	DeviceLayers int
 
 	Peak func() int64 // peak memory of the process, in bytes; 0 if unknown
 }
@@ -73,6 +75,8 @@ type ModelRow struct {
 	TokensPerSec  float64 `json:"tokens_per_second"`
 	BytesPerToken float64 `json:"bytes_per_token"`   // of weights, and of the KV cache before a generated token
 	Refused       string  `json:"refused,omitempty"` // why there are no figures
+	// DeviceLayers is the number of layers that the device computed; 0 = all, or there is no device.
+	DeviceLayers int `json:"device_layers,omitempty"`
 	Figures
 }
 
@@ -211,7 +215,8 @@ func (r *modelRun) firstToken(ctx context.Context) error {
 
 // start opens the file, and generates a token after a short prompt.
 func (r *modelRun) start(ctx context.Context) error {
-	m, err := lowpack.OpenWith(r.File, engine.Options{Cache: r.Cache, Device: r.ModelOptions.Device})
+	m, err := lowpack.OpenWith(r.File, engine.Options{Cache: r.Cache, Device: r.ModelOptions.Device,
+		DeviceLayers: r.ModelOptions.DeviceLayers})
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,7 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow) error {
 	var failed error // of the device: the CPU has computed then
 	o, measure := what.stage()
 	o.Threads, o.Cache, o.Device = row.Threads, r.Cache, r.ModelOptions.Device
+	o.DeviceLayers = r.ModelOptions.DeviceLayers
 	o.Notice = func(line string) { failed = fmt.Errorf("%w: %s", pack.ErrUnsupported, line) }
 	s, err := newStage(r.file, o)
 	if errors.Is(err, pack.ErrLimit) {
@@ -91,6 +92,9 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow) error {
 		return err
 	}
 	defer s.engine.Close()
+	if n, all := s.engine.DeviceLayers(); n < all {
+		row.DeviceLayers = n
+	}
 	s.passes = cmp.Or(r.passes, fewestTurns)
 	mul := &roofline.Multiplier{ISA: kernel.Best()}
 	tokens, passes := row.Batch, 1 // of a step of generation
