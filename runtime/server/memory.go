@@ -40,18 +40,20 @@ func (s *models) room(h *hosted) error {
 		return &tooLarge{h.ID, h.need, h.File.Size(), s.limit}
 	}
 	for s.bytes+h.need > s.limit && s.bytes > 0 {
-		if !s.unloadOldest() {
+		if !s.unloadOldest(nil) {
 			return errNoMemory
 		}
 	}
 	return nil
 }
 
-// unloadOldest unloads the least recently used idle model; false = there is none. s.mu is held.
-func (s *models) unloadOldest() bool {
+// unloadOldest unloads the least recently used idle model, of those that are meant; nil = any. It returns false if
+// there is none. s.mu is held.
+func (s *models) unloadOldest(meant func(*model) bool) bool {
 	var oldest *hosted
 	for _, h := range s.living() {
-		if h.model != nil && h.users == 0 && (oldest == nil || h.used < oldest.used) {
+		idle := h.model != nil && h.users == 0 && (meant == nil || meant(h.model))
+		if idle && (oldest == nil || h.used < oldest.used) {
 			oldest = h
 		}
 	}

@@ -148,7 +148,7 @@ func (s *models) load(h *hosted, l *loading) {
 	}
 	switch {
 	case err == nil:
-		s.note(fmt.Sprintf("loaded %s in %.1f s", h.ID, time.Since(start).Seconds()))
+		s.note(fmt.Sprintf("loaded %s in %.1f s%s", h.ID, time.Since(start).Seconds(), m.division()))
 		h.metrics.loads.Inc()
 	case m != nil:
 		m.close()
@@ -160,7 +160,8 @@ func (s *models) load(h *hosted, l *loading) {
 	s.dropped(h)
 }
 
-// open opens a model. It unloads idle models if the model is known not to fit, or if opening it runs out of memory.
+// open opens a model. It unloads idle models if the model is known not to fit, if opening it runs out of memory, or if
+// they leave a device no room for all of its layers.
 func (s *models) open(h *hosted) (m *model, err error) {
 	s.mu.Lock()
 	if err = s.room(h); s.closed { // while it waited for another load
@@ -175,12 +176,16 @@ func (s *models) open(h *hosted) (m *model, err error) {
 			}
 			return err
 		})
+		if err == nil && s.makeRoom(m) {
+			m.close()
+			continue
+		}
 		if err == nil {
 			return m, nil
 		}
 		s.mu.Lock()
 		switch short := errors.Is(err, pack.ErrLimit); {
-		case short && s.unloadOldest():
+		case short && s.unloadOldest(nil):
 			err = nil // again
 		case short && s.bytes > 0: // there may be room when the models in use are idle
 			err = errNoMemory
