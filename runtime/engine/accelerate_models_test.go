@@ -19,8 +19,8 @@ func TestDeviceEqualsReference(t *testing.T) {
 	for _, name := range devices {
 		models, enough := uint64(50), 200
 		switch {
-		case slow(name) && long.All: // it compiles the kernels of each model anew: minutes of .ci/deep, not hours
-			enough = 25
+		case slow(name) && long.All: // it compiles the kernels of each model anew, for half a minute
+			enough = 8
 		case slow(name):
 			enough = 4
 		case long.All:
