@@ -52,8 +52,8 @@ func TestAuto(t *testing.T) {
 			"int2-values int2odd row", ""},
 		{"four levels and a row of eight", set(fewValues(8, 8, four...), 0, eight...), "int3-values int3 row", ""},
 		{"eight levels", fewValues(8, 300, eight...), "int3-values int3 row", ""},
-		{"eight levels and a row of nine", set(fewValues(8, 9, eight...), 3, append(eight, 4)...), "int4-values int4 row",
-			""},
+		{"eight levels and a row of nine", set(fewValues(8, 9, eight...), 3, append(eight, 4)...),
+			"int4-values int4 row", ""},
 		{"eight levels but for one weight", set(fewValues(8, 300, eight...), 3, 0.3), "", "row 3"},
 		{"floats", set(fewValues(8, 5, 1, 1.1, 1.7, 4.3, 9.7), 0, 1, 1.1, 1.7, 4.3, 9.7), "", ""},
 	} {

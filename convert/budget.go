@@ -23,6 +23,7 @@ type Budget struct {
 
 // Allocation is a form for each linear layer, chosen to fit a budget.
 type Allocation struct {
+	Budget     Budget        // that it was chosen for
 	Rules      []packed.Rule // for Recipe.Rules
 	Bytes      int64         // of the file
 	Bits       float64       // per weight of the linear layers for which forms are chosen, scales included
@@ -96,8 +97,9 @@ func Allocate(ctx context.Context, path string, o Options, b Budget, target stri
 // frontStep is how many bits per weight lie between the allocations of a front.
 const frontStep = 0.5
 
-// Front returns what Allocate would choose for numbers of bits per weight from those of the smallest form on, in steps
-// of half a bit, and at last those of the largest one. The layers are measured once.
+// Front returns what Allocate would choose for numbers of bits per weight: the least that it can be asked for,
+// multiples of a half, and one that is enough for the largest form of all layers. Numbers that change nothing are left
+// out. The layers are measured once.
 func Front(ctx context.Context, path string, o Options, target string) ([]*Allocation, error) {
 	a := &allocating{path: path, o: o}
 	defer a.close()
@@ -110,18 +112,33 @@ func Front(ctx context.Context, path string, o Options, target string) ([]*Alloc
 	return a.front(ctx)
 }
 
-// front chooses for rooms of all sizes that make a difference.
+// front chooses for all numbers of bits that make a difference.
 func (a *allocating) front(ctx context.Context) (front []*Allocation, err error) {
-	most := a.bytes[len(budgetForms)-1]
-	for room, last := a.bytes[0], false; !last; room += max(int64(frontStep*float64(a.count)/8), 1) {
-		last = room >= most
-		r, err := a.solve(ctx, min(room, most))
+	least, most := a.bitRange()
+	for bits := least; ; bits = min(math.Floor(bits/frontStep+1)*frontStep, most) {
+		a.budget = Budget{Bits: bits}
+		room, err := a.room()
 		if err != nil {
 			return nil, err
 		}
-		front = append(front, r)
+		r, err := a.solve(ctx, room)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(front); n == 0 || r.Bytes != front[n-1].Bytes || r.Divergence != front[n-1].Divergence {
+			front = append(front, r)
+		}
+		if bits == most {
+			return front, nil
+		}
 	}
-	return front, nil
+}
+
+// bitRange is the least and the largest number of bits per weight that there is a choice for, in hundredths that are
+// enough for the smallest and for the largest form of all layers.
+func (a *allocating) bitRange() (least, most float64) {
+	bits := func(form int) float64 { return math.Ceil(100*8*float64(a.bytes[form])/float64(a.count)) / 100 }
+	return bits(0), bits(len(budgetForms) - 1)
 }
 
 // allocating is the state of Allocate.
@@ -220,10 +237,10 @@ func (a *allocating) room() (int64, error) {
 	if room >= a.bytes[0] {
 		return room, nil
 	}
-	bits := func(form int) float64 { return 8 * float64(a.bytes[form]) / float64(a.count) }
+	from, to := a.bitRange()
 	return 0, fmt.Errorf("%w: forms of the linear layers can be chosen for files of %d to %d bytes, which is %.2f to "+
 		"%.2f bits per weight of these layers; %d bytes are embeddings, head and all else", pack.ErrLimit,
-		a.plans[0].Bytes, a.plans[most].Bytes, bits(0), bits(most), rest)
+		a.plans[0].Bytes, a.plans[most].Bytes, from, to, rest)
 }
 
 // rule gives a form to the tensors that match.
@@ -347,7 +364,7 @@ func (a *allocating) uniform(form int) (sum float64) {
 
 // result describes a choice.
 func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
-	r := &Allocation{Divergence: a.divergence(choice), tokenized: a.plans[0].o.tokenized}
+	r := &Allocation{Budget: a.budget, Divergence: a.divergence(choice), tokenized: a.plans[0].o.tokenized}
 	for form, rule := range budgetForms {
 		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
 			Divergence: a.uniform(form)})

@@ -105,7 +105,7 @@ func TestAllocate(t *testing.T) {
 	if i, err := os.Stat(path); err != nil || i.Size() != half.Bytes {
 		t.Errorf("the rules give a file of %v; %d bytes were promised: %v", i, half.Bytes, err)
 	}
-	a.budget = Budget{}
+	items, groups := a.items, a.groups
 	front, err := a.front(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -113,12 +113,21 @@ func TestAllocate(t *testing.T) {
 	if front[0].Bytes != least || !reflect.DeepEqual(front[len(front)-1].Forms, all.Forms) {
 		t.Errorf("the front ends in %+v and %+v", front[0], front[len(front)-1])
 	}
-	for i, r := range front[1:] {
-		more := r.Bits - front[i].Bits // choices need not take all of a step
-		if more <= 0 || more > 1 || r.Divergence > front[i].Divergence || r.Bytes <= front[i].Bytes {
-			t.Errorf("behind %+v the front has %+v", front[i], r)
+	for i, r := range front {
+		if r.Bits > r.Budget.Bits || within(r.Budget).Bytes != r.Bytes {
+			t.Errorf("the front has %+v", r)
+		}
+		if i > 0 && (r.Budget.Bits-front[i-1].Budget.Bits > 1 || r.Divergence > front[i-1].Divergence ||
+			r.Bytes <= front[i-1].Bytes) {
+			t.Errorf("behind %+v the front has %+v", front[i-1], r)
 		}
 	}
+	a.items = [][]option{slices.Repeat([]option{{1, 1}}, len(budgetForms))}
+	a.groups = a.groups[:1]
+	if front, err := a.front(t.Context()); err != nil || len(front) != 1 {
+		t.Errorf("a front of forms that are alike: %d, %v", len(front), err)
+	}
+	a.items, a.groups = items, groups
 	for b := least; b < all.Bytes; b += (all.Bytes - least) / 40 {
 		a.budget = Budget{Bytes: b}
 		r, err := a.solve(t.Context(), all.Bytes) // as if all else took nothing

@@ -28,9 +28,9 @@ reads. Attention and all else between the matrices is the same for all and left 
 and --head auto take: the fastest for one token, among heads that give exact logits; where others are as fast within
 --max-spread, the smallest.
 With --calibrate, the layers are measured on a text instead, for files from the smallest to the largest size that
-convert --size and --bits choose forms for: bits per weight of these layers, scales included; the file; KL divergence from
-the floats, in nats per token, and perplexity, as expected from rounding alone. It takes minutes and the disk of a copy of
-the model.
+convert --size and --bits choose forms for: the file; the number for --bits; KL divergence from the floats, in nats per
+token, and perplexity, as expected from rounding alone. It takes minutes, and room for a copy of the model in the folder
+for temporary files (TMPDIR).
 
   lowpack bench recommend MODEL_DIR
   lowpack bench recommend MODEL_DIR --quant int4 --scale group:32 --threads 1
@@ -39,8 +39,8 @@ the model.
 			quantFlag(), scaleFlag(),
 			threadsFlag("compute"),
 			benchTime(), maxSpreadFlag(),
-			inputFlag("calibrate", "measure what sizes cost on the texts of `PATH`, as convert --calibrate reads them, or "+
-				"on self, a text that the model writes"),
+			inputFlag("calibrate", "measure what sizes cost on the texts of `PATH`, as convert --calibrate "+
+				"reads them, or on self, a text that the model writes"),
 			besideFlag("svg", "draw what sizes cost to `FILE`"),
 			jsonFlag(),
 		},

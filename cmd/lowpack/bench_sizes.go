@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -20,7 +21,8 @@ import (
 func recommendSizes(c *cli.Context, source string) error {
 	for _, name := range []string{"quant", "scale", "time", "max-spread"} {
 		if c.IsSet(name) {
-			return usagef("with --calibrate, forms are chosen for each layer, and no speed is measured: leave out --%s", name)
+			return usagef("with --calibrate, forms are chosen for each layer, and no speed is measured: "+
+				"leave out --%s", name)
 		}
 	}
 	bar := newProgress(besideResult(c), "measure")
@@ -55,25 +57,27 @@ func printSizes(w io.Writer, s *bench.Sizes) {
 			quantizers = append(quantizers, name)
 		}
 	}
-	rows, right := [][]string{slices.Concat([]string{"form", "file", "bits", "divergence", "perplexity", ""},
+	rows, right := [][]string{slices.Concat([]string{"form", "file", "--bits", "divergence", "perplexity", ""},
 		quantizers)}, map[int]bool{1: true, 2: true, 3: true, 4: true}
 	for i := range quantizers {
 		right[6+i] = true
 	}
-	line := func(form string, r *bench.SizeRow, bits string) []string {
+	line := func(form string, r *bench.SizeRow) []string {
 		bar := ""
 		if most > 0 {
 			bar = strings.Repeat("█", int(math.Round(lossWidth*r.Divergence/most)))
 		}
-		return []string{form, size(r.Bytes), bits, fmt.Sprintf("%.4f", r.Divergence), fmt.Sprintf("× %.3f", r.Ratio),
+		return []string{form, size(r.Bytes), "", fmt.Sprintf("%.4f", r.Divergence), fmt.Sprintf("× %.3f", r.Ratio),
 			bar}
 	}
 	for i := range s.Chosen {
 		r := &s.Chosen[i]
-		rows = append(rows, slices.Concat(line("for each layer", r, fmt.Sprintf("%.2f", r.Bits)), shares(r, quantizers)))
+		cells := line("for each layer", r)
+		cells[2] = strconv.FormatFloat(r.Budget, 'f', -1, 64)
+		rows = append(rows, append(cells, shares(r, quantizers)...))
 	}
 	for i := range s.Alone {
-		rows = append(rows, line(s.Alone[i].Form, &s.Alone[i], ""))
+		rows = append(rows, line(s.Alone[i].Form, &s.Alone[i]))
 	}
 	table(w, right, rows)
 	fmt.Fprintf(w, "\nExpected from rounding alone, of which error feedback leaves less. The file of a line:\n"+

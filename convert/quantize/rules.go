@@ -200,8 +200,8 @@ func intValues(a pack.Alphabet, bits string) Rule {
 	return Rule{
 		Name: a.Name + "-values", Alphabet: a, Kinds: []ScaleKind{PerRow}, exact: lattice, lowest: lowest,
 		Doc: fmt.Sprintf("weights that are integers from −%d to %d times s already, rounded to their type: those "+
-			"codes, and an s that gives them back bit for bit (ParetoQ %s-bit, stored as floats)", -int(lowest), highest,
-			bits),
+			"codes, and an s that gives them back bit for bit (ParetoQ %s-bit, stored as floats)", -int(lowest),
+			highest, bits),
 	}
 }
 

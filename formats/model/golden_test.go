@@ -251,7 +251,8 @@ func floatsOf(t *testing.T, v packed.View, e *packed.Entry) []byte {
 				column = int(order[column])
 			}
 			w := math.Float32bits(value * scales[at])
-			if strings.HasSuffix(e.Quantizer, "-values") { // the original floats
+			if strings.HasPrefix(e.Quantizer, "int") && strings.HasSuffix(e.Quantizer, "-values") {
+				// the original floats
 				w = (w + 0x7fff + w>>16&1) &^ 0xffff
 			}
 			binary.LittleEndian.PutUint32(data[4*(row*s.K+column):], w)

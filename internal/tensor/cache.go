@@ -92,8 +92,8 @@ func (t CacheType) Row(dim int) (width, bytes int) {
 // coded reports whether rows are integers with a scale for each row.
 func (t Type) coded() bool { return t == I8 || t == I4 }
 
-// PageBytes is the approximate size of a page of one head. Those of I4 take half: they have nearly as many positions as
-// those of I8, as windows and prefixes end with pages.
+// PageBytes is the approximate size of a page of one head. Those of I4 take about half: they have about as many
+// positions as those of I8, as windows and prefixes end with pages.
 const PageBytes = 32 << 10
 
 // PageRows is the number of positions in a page of a head of dim numbers. A short context may have smaller pages.

@@ -67,6 +67,20 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
+// TestQueriesOverflow: sums of a transformed query that overflow are noted, as a bound of scores would hide them.
+func TestQueriesOverflow(t *testing.T) {
+	for x, finite := range map[float32]bool{1e36: true, 1e37: false} {
+		var k splitTask
+		q := slices.Repeat([]float32{x}, 64)
+		if !k.spreadQuery(q) || q[0] != x {
+			t.Errorf("%g: a query that is not transformed: %v", x, q[0])
+		}
+		if k.spread = true; k.spreadQuery(q) != finite {
+			t.Errorf("%g: not %v: %v", x, finite, q[0])
+		}
+	}
+}
+
 // nonFinite expects an error of a sequence.
 func nonFinite(t *testing.T, e *Engine, step string, at int) {
 	t.Helper()

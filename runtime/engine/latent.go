@@ -154,7 +154,7 @@ func (k *latentQueries) Do(from, to int) {
 			q := k.q[k.queryAt(n, t, h):][:k.dim]
 			copy(q[k.Rank:], from[t*k.stride+k.Nope:])
 			k.rotate(q, q, k.rotary.rotation(t, k.block.local))
-			k.spreadQuery(q)
+			k.spreadQuery(q) // what overflows makes its scores NaN: there are no sinks, and no bound of scores
 		}
 	}
 }

@@ -65,7 +65,7 @@ func (k *splitTask) Do(from, to int) {
 			if scale != 0 {
 				tensor.Times(q, scale)
 			}
-			k.spreadQuery(q)
+			k.check(t, k.spreadQuery(q))
 		}
 		if b.kvOf != 0 {
 			continue
@@ -102,11 +102,14 @@ func (k *splitTask) store(t int, cache *tensor.Cache, x []float32) {
 	k.check(t, cache.SetRow(k.tokens[t].pos, x))
 }
 
-// spreadQuery transforms a query where the cache holds transforms of keys: their products stay what they were.
-func (k *splitTask) spreadQuery(q []float32) {
-	if k.spread {
-		tensor.InverseHadamard(q)
+// spreadQuery transforms a query where the cache holds transforms of keys: their products stay what they were. It
+// reports whether the result is finite: sums overflow where the query does not.
+func (k *splitTask) spreadQuery(q []float32) (finite bool) {
+	if !k.spread {
+		return true
 	}
+	tensor.InverseHadamard(q)
+	return tensor.AllFinite(q)
 }
 
 // values returns those of token t, given its keys and what follows. Where they are the keys (N76), that is a copy, in

@@ -22,11 +22,12 @@ type Sizes struct {
 
 // SizeRow is a packed file.
 type SizeRow struct {
-	Form       string      `json:"form,omitempty"` // of all layers
-	Bytes      int64       `json:"bytes"`          // everything included
-	Bits       float64     `json:"bits,omitempty"` // per weight of the layers for which there is a choice
-	Divergence float64     `json:"divergence"`     // from the floats, in nats per token
-	Ratio      float64     `json:"ratio"`          // e^divergence: of the perplexity to that of the floats
+	Form       string      `json:"form,omitempty"`   // of all layers
+	Bytes      int64       `json:"bytes"`            // everything included
+	Budget     float64     `json:"budget,omitempty"` // of bits per weight, for which forms were chosen
+	Bits       float64     `json:"bits,omitempty"`   // per weight of the layers for which there is a choice
+	Divergence float64     `json:"divergence"`       // from the floats, in nats per token
+	Ratio      float64     `json:"ratio"`            // e^divergence: of the perplexity to that of the floats
 	Shares     []FormShare `json:"shares,omitempty"`
 }
 
@@ -40,7 +41,9 @@ type FormShare struct {
 func NewSizes(model string, front []*convert.Allocation) *Sizes {
 	s := &Sizes{Schema: SizesSchema, Model: model}
 	for _, a := range front {
-		row, all := SizeRow{Bytes: a.Bytes, Bits: a.Bits, Divergence: a.Divergence, Ratio: math.Exp(a.Divergence)}, int64(0)
+		row := SizeRow{Bytes: a.Bytes, Budget: a.Budget.Bits, Bits: a.Bits, Divergence: a.Divergence,
+			Ratio: math.Exp(a.Divergence)}
+		all := int64(0)
 		for _, f := range a.Forms {
 			all += f.Weights
 		}
@@ -64,7 +67,7 @@ func (s *Sizes) Plot() plot.Chart {
 		for _, r := range rows {
 			form := r.Form
 			if form == "" {
-				form = fmt.Sprintf("%.2f bits per weight", r.Bits)
+				form = fmt.Sprintf("%g bits per weight", r.Budget)
 			}
 			list = append(list, plot.Point{X: float64(r.Bytes), Y: r.Divergence,
 				Label: fmt.Sprintf("%s: %s, %s nats, perplexity × %.3f", form, plot.Bytes(float64(r.Bytes)),
