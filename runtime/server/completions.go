@@ -24,7 +24,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 	if j.maxTokens = defaultCompletion; b.Int("max_tokens", &j.maxTokens, 0, m.context) && j.maxTokens == 0 && !echo {
 		b.Unsupported("max_tokens", "max_tokens is 0: must be at least 1 without echo")
 	}
-	if echo && scores >= 0 && j.maxTokens == 1 {
+	if echo && scores >= 0 && j.maxTokens == 1 && !j.saysEnd(b) {
 		j.ignoreEOS = true // evaluation harnesses drop the last logprob: it must be of a generated token, which this is
 	}
 	prompts := m.readPrompts(b, "prompt")
@@ -42,6 +42,11 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request, m *model, b
 	j.head = m.newHead("cmpl-", "text_completion", &j.settings)
 	b.Close()
 	s.serve(w, r, j)
+}
+
+// saysEnd reports whether a request says itself which tokens end the text.
+func (s *settings) saysEnd(b *api.Body) bool {
+	return b.Raw("ignore_eos") != nil || s.format != nil || len(s.stopIDs) > 0
 }
 
 // prompt is a tokenized text.

@@ -44,7 +44,7 @@ func TestEcho(t *testing.T) {
 }
 
 // TestEchoEnd: a generated token has logprobs where it ends the text, too, if it is the only one; harnesses drop the
-// last logprob. Without logprobs, or with more tokens, the text ends there.
+// last logprob. Without logprobs, with more tokens, or where the request says what ends the text, it ends there.
 func TestEchoEnd(t *testing.T) {
 	web := serve(t, small, Options{Queue: 10})
 	for fields, want := range map[string]string{
@@ -52,6 +52,12 @@ func TestEchoEnd(t *testing.T) {
 		`"echo": true, "logprobs": 1, "max_tokens": 2`: "4 0 stop",
 		`"echo": true, "max_tokens": 1`:                "0 0 stop",
 		`"logprobs": 1, "max_tokens": 1`:               "0 0 stop",
+
+		`"echo": true, "logprobs": 1, "max_tokens": 1, "ignore_eos": null`:       "5 1 length",
+		`"echo": true, "logprobs": 1, "max_tokens": 1, "ignore_eos": false`:      "4 0 stop",
+		`"echo": true, "logprobs": 1, "max_tokens": 1, "stop_token_ids": []`:     "5 1 length",
+		`"echo": true, "logprobs": 1, "max_tokens": 1, "stop_token_ids": [9]`:    "4 0 stop",
+		`"echo": true, "logprobs": 1, "max_tokens": 1, "guided_regex": "(a|b)?"`: "4 0 stop",
 	} {
 		_, _, text := post(t, web, "/v1/completions", `{"prompt": [2552, 10, 20, 30], "temperature": 0,
 			"logit_bias": {"2553": 100}, `+fields+`}`)
