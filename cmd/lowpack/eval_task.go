@@ -44,12 +44,16 @@ func runTask(c *cli.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	asked, err := tokenize(subjects, list)
+	if err != nil {
+		return err
+	}
 	if path := c.String("questions"); path != "" {
 		if err := writeFile(path, func(w io.Writer) error { return questions.Write(w, list) }); err != nil {
 			return err
 		}
 	}
-	answers, err := ask(c, subjects, list)
+	answers, err := ask(c, subjects, asked)
 	if err != nil {
 		return err
 	}
@@ -92,13 +96,26 @@ func openSubjects(c *cli.Context) (list []subject, err error) {
 	return list, nil
 }
 
+// tokenize returns the questions in the tokens of each model. No model is asked before all of them can read all.
+func tokenize(subjects []subject, list []questions.Question) (asked [][]eval.Tokens, err error) {
+	for i := range subjects {
+		tokens, err := subjects[i].asked.Tokenize(list)
+		if err != nil {
+			return nil, err
+		}
+		asked = append(asked, tokens)
+	}
+	return asked, nil
+}
+
 // ask returns the answers of one or two models; those of the second are nil if there is one.
-func ask(c *cli.Context, subjects []subject, list []questions.Question) (answers [2][]eval.Answer, err error) {
+func ask(c *cli.Context, subjects []subject, asked [][]eval.Tokens) (answers [2][]eval.Answer, err error) {
 	p := newCounter(besideResult(c), "eval", things("questions"))
 	defer p.done()
 	for i := range subjects {
-		answers[i], err = eval.Ask(c.Context, &subjects[i].asked, list, func(done int) {
-			p.set(int64(i*len(list)+done), int64(len(subjects)*len(list)), "")
+		n := len(asked[i])
+		answers[i], err = eval.Ask(c.Context, &subjects[i].asked, asked[i], func(done int) {
+			p.set(int64(i*n+done), int64(len(subjects)*n), "")
 		})
 		if err != nil {
 			return answers, err
@@ -112,9 +129,19 @@ func printTask(w io.Writer, r *eval.TaskResult) {
 	if !r.BeginOfText {
 		begin = ""
 	}
-	percent := func(f eval.Figure) string { return fmt.Sprintf("%.2f ± %.2f %%", 100*f.Value, 100*f.Error) }
-	number := func(f eval.Figure) string { return fmt.Sprintf("%.4f ± %.4f", f.Value, f.Error) }
-	points := func(f eval.Figure) string { return fmt.Sprintf("%+.2f ± %.2f points", 100*f.Value, 100*f.Error) }
+	deviation := func(text string) string {
+		if r.Questions == 1 { // has none
+			return "–"
+		}
+		return text
+	}
+	percent := func(f eval.Figure) string {
+		return fmt.Sprintf("%.2f ± %s %%", 100*f.Value, deviation(fmt.Sprintf("%.2f", 100*f.Error)))
+	}
+	number := func(f eval.Figure) string { return decimals(f.Value) + " ± " + deviation(decimals(f.Error)) }
+	points := func(f eval.Figure) string {
+		return fmt.Sprintf("%+.2f ± %s points", 100*f.Value, deviation(fmt.Sprintf("%.2f", 100*f.Error)))
+	}
 	rows := [][]string{{"questions", fmt.Sprintf("%d of the task %s%s", r.Questions, r.Task, begin)}}
 	add := func(s *eval.Scores, acc, norm, perplexity string, share func(eval.Figure) string) {
 		rows = append(rows, []string{acc, share(s.Acc)})
@@ -132,4 +159,12 @@ func printTask(w io.Writer, r *eval.TaskResult) {
 		rows = append(rows, []string{"same answer", percent(a.Agreement)})
 	}
 	table(w, nil, rows)
+}
+
+// decimals prints a perplexity, or its error, with four decimals, and from a million on with four digits.
+func decimals(x float64) string {
+	if x < 1e6 {
+		return fmt.Sprintf("%.4f", x)
+	}
+	return fmt.Sprintf("%.4g", x)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,9 +80,47 @@ func TestEvalTask(t *testing.T) {
 	}
 }
 
+// TestEvalTaskOne: a single question has no error.
+func TestEvalTaskOne(t *testing.T) {
+	text := strings.Repeat("Nobody in the whole village had ever seen the lantern, of which all spoke. ", 5) +
+		"They took the lantern."
+	file := packTiny(t)
+	stdout, stderr, code := runApp(t, evalCommand(), file, "--against", file, "--task", "last-word", "-p", text)
+	if code != 0 || !strings.Contains(stdout, "0.00 ± – %") || !strings.Contains(stdout, "1.0000 ± –\n") ||
+		!strings.Contains(stdout, "+0.00 ± – points") {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+func TestDecimals(t *testing.T) {
+	for x, want := range map[float64]string{0: "0.0000", 12.34567: "12.3457", 999999.5: "999999.5000", 1e6: "1e+06",
+		1.23456e300: "1.235e+300"} {
+		if got := decimals(x); got != want {
+			t.Errorf("%v: %s, want %s", x, got, want)
+		}
+	}
+}
+
+// TestEvalTaskLong: a question that a model cannot read is refused before anything is written.
+func TestEvalTaskLong(t *testing.T) {
+	file, text, list := packTiny(t), beginning(t), filepath.Join(t.TempDir(), "questions")
+	short, err := os.ReadFile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, text, string(short)+"\n\n"+strings.Repeat("字", 350)+"。\n\n"+strings.Repeat("字", 30)+"。\n")
+	stdout, stderr, code := runApp(t, evalCommand(), file, "--task", "cloze", "--file", text, "--questions", list)
+	if _, err := os.Stat(list); code != 1 || stdout != "" || !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(stderr, file+": question ") || !strings.Contains(stderr, "at most 256") {
+		t.Errorf("code %d, %v: %s%s", code, err, stdout, stderr)
+	}
+}
+
 func TestEvalTaskRefuses(t *testing.T) {
 	file, text, short := packTiny(t), beginning(t), filepath.Join(t.TempDir(), "short")
 	write(t, short, "One word.")
+	binary := filepath.Join(t.TempDir(), "binary")
+	write(t, binary, "One \xff.")
 	for _, c := range []struct {
 		args string
 		code int
@@ -88,18 +128,20 @@ func TestEvalTaskRefuses(t *testing.T) {
 	}{
 		{"FILE --task guess --file TEXT", 2, "must be one of last-word, cloze"},
 		{"FILE --task cloze --file SHORT", 1, "short: "},
-		{"FILE --task cloze --file SHORT", 1, "too short for a question"},
-		{"FILE --task last-word -p word", 1, "too short for a question"},
+		{"FILE --task cloze --file SHORT", 1, "has no question of the task"},
+		{"FILE --task last-word -p word", 1, "has no question of the task"},
 		{"FILE --questions Q --file TEXT", 2, "--questions needs --task"},
 		{"FILE --task cloze --file TEXT --window 8", 2, "--window cannot be combined with --task"},
 		{"FILE --task cloze --file TEXT --stride 8", 2, "--stride cannot be combined with --task"},
 		{"FILE --task cloze --file TEXT --tokens 8", 2, "--tokens cannot be combined with --task"},
 		{"FILE --task cloze --file TEXT --svg a.svg", 2, "--svg cannot be combined with --task"},
+		{"FILE --task cloze --file BINARY", 1, "binary: "},
+		{"FILE --task cloze --file BINARY", 1, "not UTF-8"},
 		{"SHORT --task cloze --file TEXT", 1, "short"},
 		{"FILE --task cloze --file TEXT --against SHORT", 1, "short"},
 		{"FILE --task cloze --file TEXT --questions FILE/q", 3, "not a directory"},
 	} {
-		args := strings.Fields(strings.NewReplacer("FILE", file, "TEXT", text, "SHORT", short).Replace(c.args))
+		args := strings.Fields(strings.NewReplacer("FILE", file, "TEXT", text, "SHORT", short, "BINARY", binary).Replace(c.args))
 		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != c.code ||
 			!strings.Contains(stderr, c.word) || stdout != "" {
 			t.Errorf("%s: code %d, want %d with %q: %s%s", c.args, code, c.code, c.word, stdout, stderr)

@@ -3,6 +3,8 @@ package eval
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/questions"
 	"github.com/lowpack/lowpack/pack"
@@ -23,11 +25,59 @@ type Answer struct {
 	Greedy         []bool    `json:"greedy"`         // each token of the ending is an argmax token
 }
 
-// Ask returns the answers of a model, which are those that lm-evaluation-harness gets: an ending is the tokens of
-// context and ending together from as many on as the context has alone, its log-likelihood their sum, in order.
-func Ask(ctx context.Context, s *Subject, list []questions.Question, progress func(done int)) ([]Answer, error) {
+// Tokens are those of a question, as a model reads them. An ending has those of context and ending together from as
+// many on as the context has alone.
+type Tokens struct {
+	context []int
+	endings [][]int
+}
+
+// Tokenize returns the tokens of questions. It is pack.ErrUnsupported if the model cannot read one of them.
+func (s *Subject) Tokenize(list []questions.Question) ([]Tokens, error) {
+	all := make([]Tokens, len(list))
+	for i := range list {
+		if err := s.tokenize(&list[i], &all[i]); err != nil {
+			return nil, named(s.Path, fmt.Errorf("question %d: %w", i+1, err))
+		}
+	}
+	return all, nil
+}
+
+func (s *Subject) tokenize(q *questions.Question, into *Tokens) (err error) {
+	into.context, err = s.encode(strings.TrimSuffix(q.Context, " "))
+	if err != nil {
+		return err
+	}
+	begin, most := len(into.context), s.Engine.Options().Context
+	if begin == 0 {
+		return fmt.Errorf("%w: the tokenizer makes no tokens of the context", pack.ErrUnsupported)
+	}
+	for _, ending := range q.Endings {
+		whole, err := s.encode(q.Context + ending)
+		if err != nil {
+			return err
+		}
+		if n := max(begin, len(whole)) - 1; n > most {
+			return fmt.Errorf("%w: %d tokens have to be read; the model takes at most %d", pack.ErrUnsupported, n, most)
+		}
+		into.endings = append(into.endings, slices.Clone(whole[min(begin, len(whole)):]))
+	}
+	return nil
+}
+
+func (s *Subject) encode(text string) ([]int, error) {
+	ids, err := s.Encode(text)
+	if !s.Bare {
+		ids = append([]int{s.Engine.Description().BOS}, ids...)
+	}
+	return ids, err
+}
+
+// Ask returns the answers of a model to questions in its tokens, which are those that lm-evaluation-harness gets: the
+// log-likelihood of an ending is the sum of those of its tokens, in order.
+func Ask(ctx context.Context, s *Subject, list []Tokens, progress func(done int)) ([]Answer, error) {
 	o := Options{Window: s.Engine.Options().Context, Model: s.Path}
-	a := &asker{s: s, runner: runner{e: s.Engine, o: o, bos: -1}}
+	a := &asker{runner{e: s.Engine, o: o, bos: -1}}
 	if err := a.open(); err != nil {
 		return nil, err
 	}
@@ -44,32 +94,14 @@ func Ask(ctx context.Context, s *Subject, list []questions.Question, progress fu
 
 // asker scores each ending of a question as a window of its own. The begin-of-text token is one of the tokens that the
 // runner knows.
-type asker struct {
-	runner
-	s *Subject
-}
+type asker struct{ runner }
 
-func (a *asker) ask(ctx context.Context, q *questions.Question, into *Answer) error {
-	context, err := a.encode(q.Context)
-	if err != nil {
-		return err
-	}
-	if len(context) == 0 {
-		return fmt.Errorf("%w: the tokenizer makes no tokens of the context", pack.ErrUnsupported)
-	}
-	for i, ending := range q.Endings {
-		whole, err := a.encode(q.Context + " " + ending)
-		if err != nil {
-			return err
-		}
-		a.ids = append(context[:len(context):len(context)], whole[min(len(context), len(whole)):]...)
-		if n := len(a.ids) - 1; n > a.o.Window {
-			return fmt.Errorf("%w: %d tokens have to be read; the model takes at most %d", pack.ErrUnsupported, n,
-				a.o.Window)
-		}
-		w := span{first: len(context), end: len(a.ids)}
+func (a *asker) ask(ctx context.Context, q *Tokens, into *Answer) error {
+	for i, ending := range q.endings {
+		a.ids = slices.Concat(q.context, ending)
+		w := span{first: len(q.context), end: len(a.ids)}
 		if i > 0 {
-			w.kept = len(context) - 1
+			w.kept = len(q.context) - 1
 		}
 		a.scores = nil
 		if err := a.window(ctx, w); err != nil {
@@ -83,12 +115,4 @@ func (a *asker) ask(ctx context.Context, q *questions.Question, into *Answer) er
 		into.LogLikelihoods, into.Greedy = append(into.LogLikelihoods, sum), append(into.Greedy, greedy)
 	}
 	return nil
-}
-
-func (a *asker) encode(text string) ([]int, error) {
-	ids, err := a.s.Encode(text)
-	if !a.s.Bare {
-		ids = append([]int{a.e.Description().BOS}, ids...)
-	}
-	return ids, err
 }

@@ -2,8 +2,8 @@ package questions
 
 import (
 	"cmp"
+	"iter"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -18,15 +18,16 @@ const choices = 4
 
 // clozes asks which of four sentences follows a context. The wrong ones are the right ones of other questions: those
 // nearest in length, so that length tells nothing. The right one is at each place equally often.
-func clozes(blocks [][]string) (list []Question) {
-	for _, block := range blocks {
+func clozes(blocks iter.Seq[[]string]) (list []Question) {
+	for block := range blocks {
 		first := 0
 		for i, s := range block {
 			begin, ok := passage(block, first, i)
 			if n := utf8.RuneCountInString(s); !ok || n < leastEnding || n > mostEnding {
 				continue
 			}
-			list = append(list, Question{Context: strings.Join(block[begin:i], " "), Endings: []string{s}})
+			context := join(block[begin:i]) + space(block[i-1], s)
+			list = append(list, Question{Context: context, Endings: []string{s}})
 			first = i + 1
 		}
 	}

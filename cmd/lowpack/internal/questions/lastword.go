@@ -1,6 +1,7 @@
 package questions
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -11,18 +12,20 @@ const leastWord = 4
 
 // lastWords asks for the last word of sentences, as LAMBADA does (Paperno et al. 2016, arXiv 1606.06031): of those that
 // end in a word of at least four letters, and nothing but letters, that stands in the context too, in capitals or not.
-// Five in six words of LAMBADA do. What follows the word is left out. Contexts of different words may overlap.
-func lastWords(blocks [][]string) (list []Question) {
-	for _, block := range blocks {
+// Five in six words of LAMBADA do. What follows the word is left out.
+func lastWords(blocks iter.Seq[[]string]) (list []Question) {
+	for block := range blocks {
+		first := 0
 		for i, s := range block {
-			begin, ok := passage(block, 0, i)
+			begin, ok := passage(block, first, i)
 			start, word := cutWord(s)
 			if !ok || word == "" {
 				continue
 			}
-			context := strings.Join(append(block[begin:i:i], start), " ")
+			context := join(append(block[begin:i:i], start))
 			if utf8.RuneCountInString(context) <= mostContext && mentions(context, word) {
-				list = append(list, Question{Context: context, Endings: []string{word}})
+				list = append(list, Question{Context: context + " ", Endings: []string{word}})
+				first = i + 1
 			}
 		}
 	}

@@ -1,21 +1,23 @@
 // Package questions makes questions for models from a text, by fixed rules: the same text gives the same questions.
 //
 // A text is cut into sentences (see Sentences). Passages do not overlap, so that the answers to questions are close to
-// independent. Lengths are in characters.
+// independent: no sentence is in two of them. Lengths are in characters.
 package questions
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/lowpack/lowpack/pack"
 )
 
-// Question asks which ending follows a context. The text of an answer is the context, a space and the ending.
+// Question asks which ending follows a context. The text of an answer is the context and the ending.
 type Question struct {
-	Context string   `json:"context"` // neither begins nor ends with white space
+	Context string   `json:"context"` // ends with the space before the ending, if there is one
 	Endings []string `json:"endings"` // a word, or the endings to choose from
 	Right   int      `json:"right"`   // index of the ending in the text
 }
@@ -33,21 +35,29 @@ const (
 func List() []Task { return []Task{LastWord, Cloze} }
 
 var rules = map[Task]struct {
-	make func(blocks [][]string) []Question
+	make func(blocks iter.Seq[[]string]) []Question
 	need string
 }{
-	LastWord: {lastWords, "the last word of a sentence that stands in the sentences before, of at least %d characters"},
-	Cloze:    {clozes, "four passages, each of at least %d characters and a sentence that continues them"},
+	LastWord: {lastWords, fmt.Sprintf("a sentence whose last word, of at least %d letters, stands in the passage "+
+		"before it too, of %d to %d characters", leastWord, leastContext, mostContext)},
+	Cloze: {clozes, fmt.Sprintf("%d passages of %d to %d characters, each with another sentence of %d to %d "+
+		"characters behind it", choices, leastContext, mostContext, leastEnding, mostEnding)},
 }
 
-// Make returns the questions of a text, in its order. The error for a text without a question says what it needs, and
-// is pack.ErrUnsupported.
+// Make returns the questions of a text, in its order. It is pack.ErrUnsupported if the text is no text, or has no
+// question; the error says what the task needs.
 func (t Task) Make(text string) ([]Question, error) {
+	switch {
+	case !utf8.ValidString(text):
+		return nil, fmt.Errorf("%w: the text is not UTF-8", pack.ErrUnsupported)
+	case strings.Contains(text, "\x00"):
+		return nil, fmt.Errorf("%w: the text has null characters", pack.ErrUnsupported)
+	}
 	rule := rules[t]
 	list := rule.make(Sentences(text))
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%w: the text is too short for a question of the task %s, which needs "+rule.need,
-			pack.ErrUnsupported, t, leastContext)
+		return nil, fmt.Errorf("%w: the text has no question of the task %s, which needs %s", pack.ErrUnsupported, t,
+			rule.need)
 	}
 	return list, nil
 }
@@ -73,10 +83,13 @@ const (
 // passage returns where the shortest context of sentences begins that ends before sentence i and begins at first or
 // later; ok is false if there is none within the bounds.
 func passage(block []string, first, i int) (begin int, ok bool) {
-	length := -1 // no space before the first sentence
+	length := 0
 	for begin = i; begin > first && length < leastContext; {
 		begin--
-		length += 1 + utf8.RuneCountInString(block[begin])
+		length += utf8.RuneCountInString(block[begin])
+		if begin+1 < i {
+			length += len(space(block[begin], block[begin+1]))
+		}
 	}
 	return begin, length >= leastContext && length <= mostContext
 }

@@ -1,6 +1,7 @@
 package questions
 
 import (
+	"iter"
 	"regexp"
 	"strings"
 	"unicode"
@@ -8,44 +9,55 @@ import (
 )
 
 const (
-	openers = `"'“‘„‚«‹([{「『（`
+	openers = `"'“‘„‚«‹([{「『（¿¡—–`
 	closers = `"'”’“‘»›)]}」』）`
 	ends    = ".!?…。！？"
 	pauses  = ":;,-–—" // end a sentence where they end a paragraph
 )
 
 // wide is the end of a sentence in scripts without spaces.
-var wide = regexp.MustCompile(`[。！？][」』”’）]*`)
+var wide = regexp.MustCompile(`[。！？]+…*[」』”’）]*`)
 
 // Sentences cuts a text into sentences, in blocks of sentences that follow each other.
 //
-// Paragraphs end at empty lines. Within them, white space of any length is one space. A paragraph that does not end in
-// a mark (a heading, a line of a table) is left out, and ends a block.
-func Sentences(text string) (blocks [][]string) {
-	block := []string{}
-	for _, p := range paragraphs(text) {
-		if list := sentences(p); list != nil {
-			block = append(block, list...)
-			continue
+// Paragraphs end at empty lines. Within them, white space of any length is one space, and none beside a character of a
+// script without spaces. A paragraph that does not end in a mark (a heading, a line of a table) is left out, and ends a
+// block.
+func Sentences(text string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		var block []string
+		for p := range paragraphs(text) {
+			if list := sentences(p); list != nil {
+				block = append(block, list...)
+				continue
+			}
+			if block != nil && !yield(block) {
+				return
+			}
+			block = nil
 		}
-		blocks, block = append(blocks, block), nil
+		if block != nil {
+			yield(block)
+		}
 	}
-	return append(blocks, block)
 }
 
 // paragraphs returns the words of every paragraph.
-func paragraphs(text string) (list [][]string) {
-	text = strings.TrimPrefix(strings.ToValidUTF8(text, "\uFFFD"), "\uFEFF")
-	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
-	words := []string(nil)
-	for line := range strings.Lines(text + "\n\n") {
-		found := strings.Fields(wide.ReplaceAllString(line, "$0 "))
-		if len(found) == 0 && words != nil {
-			list, words = append(list, words), nil
+func paragraphs(text string) iter.Seq[[]string] {
+	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(text, "\uFEFF"))
+	return func(yield func([]string) bool) {
+		words := []string(nil)
+		for line := range strings.Lines(text + "\n\n") {
+			found := strings.Fields(wide.ReplaceAllString(line, "$0 "))
+			if len(found) == 0 && words != nil {
+				if !yield(words) {
+					return
+				}
+				words = nil
+			}
+			words = append(words, found...)
 		}
-		words = append(words, found...)
 	}
-	return list
 }
 
 // sentences cuts a paragraph; nil if it does not end in a mark.
@@ -57,11 +69,45 @@ func sentences(words []string) (list []string) {
 	begin := 0
 	for i, w := range words {
 		if i == last || closes(w, ends) && !abbreviates(w) && opens(words[i+1]) {
-			list = append(list, strings.Join(words[begin:i+1], " "))
+			list = append(list, join(words[begin:i+1]))
 			begin = i + 1
 		}
 	}
 	return list
+}
+
+// join puts parts of a text together, each with the space before it.
+func join(parts []string) string {
+	var text strings.Builder
+	for i, part := range parts {
+		if i > 0 {
+			text.WriteString(space(parts[i-1], part))
+		}
+		text.WriteString(part)
+	}
+	return text.String()
+}
+
+// space returns what is between two parts of a text: nothing beside a character of a script without spaces, whatever
+// quotes and brackets there are between it and the other part.
+func space(before, after string) string {
+	last, _ := utf8.DecodeLastRuneInString(strings.TrimRight(before, closers))
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(after, openers))
+	if unicode.Is(spaceless, last) || unicode.Is(spaceless, first) {
+		return ""
+	}
+	return " "
+}
+
+// spaceless has the characters of Chinese and Japanese, with their punctuation and wide forms: Unicode's blocks.
+var spaceless = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x2e80, Hi: 0x312f, Stride: 1}, // radicals, punctuation, kana, bopomofo
+		{Lo: 0x3190, Hi: 0x9fff, Stride: 1}, // kanbun to unified ideographs
+		{Lo: 0xf900, Hi: 0xfaff, Stride: 1}, // compatibility ideographs
+		{Lo: 0xff01, Hi: 0xff9f, Stride: 1}, // wide forms, narrow katakana
+	},
+	R32: []unicode.Range32{{Lo: 0x20000, Hi: 0x3ffff, Stride: 1}}, // extensions
 }
 
 // closes reports whether a word ends in one of these marks, or in quotes or brackets behind one.

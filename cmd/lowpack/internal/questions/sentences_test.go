@@ -35,12 +35,21 @@ func TestSentences(t *testing.T) {
 		"Привет. Мир! да.":                 "Привет.|Мир! да.",
 		"他来了。「走吧！」她说。":                     "他来了。|「走吧！」|她说。",
 		"One. -- Two.":                     "One. -- Two.",
-		"One\xff. Two.":                    "One\uFFFD.|Two.",
+		"他走！？她来。":                          "他走！？|她来。",
+		"他走？！……」她来。":                       "他走？！……」|她来。",
+		"他们走了\n很远。\n她 来。":                  "他们走了很远。|她来。",
+		"“走！”“好！”":                         "“走！”|“好！”",
+		"カナ\nかな。":                          "カナかな。",
+		"用\nLinux 的人。One two.":             "用Linux的人。|One two.",
+		"가나 다.\n라.":                        "가나 다.|라.",
+		"¿Qué? ¡No! ¿y?":                   "¿Qué?|¡No! ¿y?",
+		"Vamos. —¿Adónde? – Aquí. – no.":   "Vamos.|—¿Adónde? – Aquí. – no.",
+		"Vamos. —¿Adónde? –Aquí.":          "Vamos.|—¿Adónde?|–Aquí.",
 		"One.\u00a0\u2003Two.":             "One. Two.",
 		"'":                                "",
 	} {
 		var got []string
-		for _, block := range Sentences(text) {
+		for block := range Sentences(text) {
 			got = append(got, strings.Join(block, "|"))
 		}
 		got = slices.DeleteFunc(got, func(s string) bool { return s == "" })
