@@ -141,7 +141,8 @@ func TestEvalTaskRefuses(t *testing.T) {
 		{"FILE --task cloze --file TEXT --against SHORT", 1, "short"},
 		{"FILE --task cloze --file TEXT --questions FILE/q", 3, "not a directory"},
 	} {
-		args := strings.Fields(strings.NewReplacer("FILE", file, "TEXT", text, "SHORT", short, "BINARY", binary).Replace(c.args))
+		names := strings.NewReplacer("FILE", file, "TEXT", text, "SHORT", short, "BINARY", binary)
+		args := strings.Fields(names.Replace(c.args))
 		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != c.code ||
 			!strings.Contains(stderr, c.word) || stdout != "" {
 			t.Errorf("%s: code %d, want %d with %q: %s%s", c.args, code, c.code, c.word, stdout, stderr)

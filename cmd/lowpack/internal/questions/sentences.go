@@ -45,10 +45,11 @@ func Sentences(text string) iter.Seq[[]string] {
 // paragraphs returns the words of every paragraph.
 func paragraphs(text string) iter.Seq[[]string] {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(strings.TrimPrefix(text, "\uFEFF"))
+	text = wide.ReplaceAllString(text, "$0 ")
 	return func(yield func([]string) bool) {
 		words := []string(nil)
 		for line := range strings.Lines(text + "\n\n") {
-			found := strings.Fields(wide.ReplaceAllString(line, "$0 "))
+			found := strings.Fields(line)
 			if len(found) == 0 && words != nil {
 				if !yield(words) {
 					return
