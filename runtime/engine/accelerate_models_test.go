@@ -19,7 +19,7 @@ func TestDeviceEqualsReference(t *testing.T) {
 	for _, name := range devices {
 		models, enough := uint64(50), 200
 		switch {
-		case slow(name): // it compiles the kernels of each model anew, in minutes without a cache
+		case driven(name): // it compiles the kernels of each model anew, which takes a minute
 			enough = 4
 		case long.All:
 			models, enough = 200, 800

@@ -48,10 +48,11 @@ func computes(t *testing.T, e *Engine) {
 // devices are those on which all of this runs: in plain Go, and what tests of drivers add.
 var devices = []string{"plain"}
 
-// slow reports whether a device gets fewer cases: one that a driver emulates.
-func slow(name string) bool {
-	return !slices.Contains([]string{"cpu", "plain", "narrow"}, name) && !long.All
-}
+// driven reports whether a driver computes for a device: of a GPU, or one that emulates a GPU.
+func driven(name string) bool { return !slices.Contains([]string{"cpu", "plain", "narrow"}, name) }
+
+// slow reports whether a device gets fewer cases.
+func slow(name string) bool { return driven(name) && !long.All }
 
 // divisions are the numbers of layers of tiny that a device computes: as many as fit, which is all, half, one, and all
 // but one.
