@@ -6,6 +6,7 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/formats/quantized"
 	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/pack"
 )
 
 // importCodes is the rule of codes that were imported from GPTQ, AWQ and other formats (package quantized).
@@ -67,14 +68,35 @@ func (o *origin) checkLayers(e *packed.Entry) error {
 	if err := o.checkBeside(e, m); err != nil {
 		return err
 	}
+	less, err := lowered(e, m[0].Alphabet)
+	if err != nil {
+		return err
+	}
 	return o.sweep(e, func(row int, codes []int8, _ []byte) error {
 		one := m[row/m.Layer().AllRows()]
-		return o.checkRows(one, row%m.Layer().AllRows(), codes)
+		return o.checkRows(one, row%m.Layer().AllRows(), codes, less)
 	})
 }
 
-// checkRows compares the codes of rows of a module, from row on.
-func (o *origin) checkRows(m *quantized.Matrix, row int, codes []int8) error {
+// lowered returns by how much the codes of an entry are less than those of the checkpoint. They are the same, in the
+// alphabet of the checkpoint or one that has more codes, as earlier builds chose for 3, 5 and 6 bits; but with minima they count
+// from the lowest one (FORMAT F25).
+func lowered(e *packed.Entry, own pack.Alphabet) (int8, error) {
+	a, err := pack.FindAlphabet(e.Layout.Alphabet)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case !own.Subset(a):
+		return 0, broken("", "codes of alphabet %s, in the checkpoint %s", a.Name, own.Name)
+	case e.Min:
+		return own.Values[0] - a.Values[0], nil
+	}
+	return 0, nil
+}
+
+// checkRows compares the codes of rows of a module, from row on, which are less by that number.
+func (o *origin) checkRows(m *quantized.Matrix, row int, codes []int8, less int8) error {
 	l := m.Layer
 	rows, panel := len(codes)/l.Columns, l.Panel.Rows
 	first := row / panel * panel
@@ -83,7 +105,7 @@ func (o *origin) checkRows(m *quantized.Matrix, row int, codes []int8) error {
 		return err
 	}
 	for i, c := range codes {
-		if w := want[(row-first)*l.Columns+i]; c != w {
+		if w := want[(row-first)*l.Columns+i] - less; c != w {
 			return broken("", "row %d, column %d: code %d, in %q %d", row+i/l.Columns, i%l.Columns, c, l.Module, w)
 		}
 	}
@@ -109,8 +131,6 @@ func (o *origin) checkBeside(e *packed.Entry, m quantized.Stack) error {
 		return broken("", "the scales are not those of the checkpoint, of type %s", dtype)
 	case group != min(l.Group, l.Columns):
 		return broken("", "groups of %d columns, in the checkpoint %d", group, l.Group)
-	case e.Layout.Alphabet != m[0].Alphabet.Name:
-		return broken("", "codes of alphabet %s, in the checkpoint %s", e.Layout.Alphabet, m[0].Alphabet.Name)
 	case e.Min != (minima != nil):
 		return broken("F25", "minima %t, in the checkpoint %t", e.Min, minima != nil)
 	case e.Zero != (zeros != nil) || e.Order != (order != nil):

@@ -344,6 +344,28 @@ func TestMinima(t *testing.T) {
 	}
 }
 
+// TestLowestCode: in a block of Q4_1 the lowest code of an alphabet with minima is 0.
+func TestLowestCode(t *testing.T) {
+	m := pack.NewMatrix(pack.Shape{M: 1, K: 32}, pack.Int3)
+	for i := range m.Codes {
+		m.Codes[i] = pack.Int3.Values[i%8]
+	}
+	u := units{scales: []float32{0.5}, zeros: []int8{-4}, minima: []float32{-1.75}, perRow: 1}
+	b := make([]byte, 20)
+	if err := encodeQ4_1(b, m, u); err != nil {
+		t.Fatal(err)
+	}
+	scale, minimum := binary.LittleEndian.Uint16(b), binary.LittleEndian.Uint16(b[2:])
+	if scale != 0x3800 || minimum != 0xbf00 { // 0.5 and −1.75
+		t.Errorf("scale %#x, minimum %#x", scale, minimum)
+	}
+	for j, both := range b[4:] {
+		if want := byte(j%8) * 0x11; both != want {
+			t.Errorf("byte %d is %#x, want %#x", j, both, want)
+		}
+	}
+}
+
 // TestOtherMinima: every minimum of a packed file is verified against its source.
 func TestOtherMinima(t *testing.T) {
 	const name = "blk.1.ffn_down.weight"

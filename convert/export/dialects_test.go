@@ -77,7 +77,7 @@ func TestDialects(t *testing.T) {
 func TestZeroPoints(t *testing.T) {
 	for name, want := range map[string]string{
 		"gptq-b2-asym-g64-v1":  "Q4_0",
-		"ct-pack-b3-asym-g64":  "Q5_0",
+		"ct-pack-b3-asym-g64":  "Q4_0", // −4 … 3 less −4 … 3,
 		"awq-gemm-g128":        "Q5_0",
 		"gptq-b4-asym-g128-v1": "Q5_0",
 		"gptq-b4-sym-g128":     "Q4_0",
@@ -118,7 +118,8 @@ func TestHolds(t *testing.T) {
 		"Q4_1, eight bits":      {"Q4_1", eight, of(0.5, 0), false},
 		"Q4_1, minima":          {"Q4_1", four, least(of(0.5, -8), -1.75), true},
 		"Q4_1, a wide minimum":  {"Q4_1", four, least(of(0.5, -8), 1+1.0/4096), false},
-		"Q4_1, minima of −1":    {"Q4_1", pack.Ternary, least(of(0.5, -1), -1), false},
+		"Q4_1, minima of −1":    {"Q4_1", pack.Ternary, least(of(0.5, -1), -1), true},
+		"Q4_1, three bits":      {"Q4_1", pack.Int3, least(of(1+1.0/1024, -4), -1), true}, // the weight of −4
 		"Q8_0, minima":          {"Q8_0", four, least(of(0.5, -8), -1.75), false},
 		"Q5_0, minima":          {"Q5_0", four, least(of(0.5, -8), -1.75), false},
 		"Q5_0":                  {"Q5_0", four, of(1+1.0/1024, -8, 8), true},

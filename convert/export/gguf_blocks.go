@@ -112,18 +112,30 @@ func numbers(codes []int8, plus int) uint64 {
 	return (binary.LittleEndian.Uint64(packed.CodeBytes(codes)) ^ 0x80*eachByte) + uint64(plus-0x80)*eachByte
 }
 
-// holdsMinima: Q4_1 serves minima and zero points; without them Q4_0 suffices. Its minimum is the weight of code −8.
+// holdsMinima: Q4_1 serves minima and zero points; without them Q4_0 suffices.
 func holdsMinima(a pack.Alphabet, u units, _ bool) bool {
-	return u.zeros != nil && a.Subset(pack.Int4) && (u.minima == nil || a.Values[0] == -8) &&
-		u.all(func(x unit) bool { return isHalf(x.scale) && isHalf(x.weight(-8)) })
+	least := leastOf(a, u)
+	return u.zeros != nil && a.Subset(pack.Int4) &&
+		u.all(func(x unit) bool { return isHalf(x.scale) && isHalf(x.weight(least)) })
+}
+
+// leastOf returns the code that becomes 0 in Q4_1, whose minimum is its weight: the lowest one if there are minima, as
+// codes count from it, else the one that GGUFs of unsigned codes of 4 bits and zero points have there.
+func leastOf(a pack.Alphabet, u units) int8 {
+	if u.minima != nil {
+		return a.Values[0]
+	}
+	return pack.Int4.Values[0]
 }
 
 func encodeQ4_1(dst []byte, m *pack.Matrix, u units) error {
+	least := leastOf(m.Alphabet, u)
 	return eachBlock(dst, 20, m, u, func(b []byte, codes []int8, x unit) {
 		binary.LittleEndian.PutUint16(b, float16.Narrow(x.scale))
-		binary.LittleEndian.PutUint16(b[2:], float16.Narrow(x.weight(-8)))
+		binary.LittleEndian.PutUint16(b[2:], float16.Narrow(x.weight(least)))
 		for j := 0; j < 16; j += 8 {
-			binary.LittleEndian.PutUint64(b[4+j:], numbers(codes[j:], 8)|numbers(codes[16+j:], 8)<<4)
+			low, high := numbers(codes[j:], int(-least)), numbers(codes[16+j:], int(-least))
+			binary.LittleEndian.PutUint64(b[4+j:], low|high<<4)
 		}
 	})
 }

@@ -215,13 +215,12 @@ func (s *Scheme) Layers(names []string, look Lookup) (map[string]*Layer, error) 
 	return out, nil
 }
 
-// alphabet returns the narrowest alphabet of 2, 4 or 8 bits with all signed codes of that many bits.
+// alphabet returns the narrowest alphabet with all signed codes of that many bits.
 func alphabet(bits int) pack.Alphabet {
-	switch {
-	case bits <= 2:
-		return pack.Int2
-	case bits <= 4:
-		return pack.Int4
+	for _, a := range []pack.Alphabet{pack.Int2, pack.Int3, pack.Int4, pack.Int5, pack.Int6} {
+		if len(a.Values) >= 1<<bits {
+			return a
+		}
 	}
 	return pack.Int8
 }
