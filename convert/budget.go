@@ -26,7 +26,8 @@ type Allocation struct {
 	Budget     Budget        // that it was chosen for
 	Rules      []packed.Rule // for Recipe.Rules
 	Bytes      int64         // of the file
-	Bits       float64       // per weight of the linear layers for which forms are chosen, scales included
+	Weights    int64         // of the linear layers for which forms are chosen
+	Bits       float64       // per such weight, scales included
 	Divergence float64       // expected KL divergence from the floats without error feedback, in nats per token
 	Forms      []FormShare
 	tokenized  *tokenized // of Options
@@ -364,7 +365,8 @@ func (a *allocating) uniform(form int) (sum float64) {
 
 // result describes a choice.
 func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
-	r := &Allocation{Budget: a.budget, Divergence: a.divergence(choice), tokenized: a.plans[0].o.tokenized}
+	r := &Allocation{Budget: a.budget, Weights: a.count, Divergence: a.divergence(choice),
+		tokenized: a.plans[0].o.tokenized}
 	for form, rule := range budgetForms {
 		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
 			Divergence: a.uniform(form)})

@@ -82,8 +82,8 @@ func TestAllocate(t *testing.T) {
 		}
 	}
 	mixed := slices.DeleteFunc(slices.Clone(half.Forms), func(f FormShare) bool { return f.Weights == 0 })
-	if weights != a.count || len(mixed) < 2 {
-		t.Errorf("%+v, for %d weights", half.Forms, a.count)
+	if weights != a.count || half.Weights != a.count || len(mixed) < 2 {
+		t.Errorf("%+v, for %d weights", half, a.count)
 	}
 	ratio := math.Exp(half.Divergence)
 	if r := within(Budget{Ratio: ratio}); math.Exp(r.Divergence) > ratio || r.Bits > half.Bits {

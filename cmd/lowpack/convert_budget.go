@@ -79,14 +79,10 @@ func decideBudget(c *cli.Context, source string, o *convert.Options) (notes []st
 
 // allocationNote tells what is expected of a file.
 func allocationNote(a *convert.Allocation) string {
-	all := int64(0)
-	for _, f := range a.Forms {
-		all += f.Weights
-	}
 	var shares, alone []string
 	for _, f := range a.Forms {
 		if f.Weights > 0 {
-			shares = append(shares, fmt.Sprintf("%.0f %% %s", 100*float64(f.Weights)/float64(all), f.Name))
+			shares = append(shares, fmt.Sprintf("%.0f %% %s", 100*float64(f.Weights)/float64(a.Weights), f.Name))
 		}
 		alone = append(alone, fmt.Sprintf("%s %s and %.4f", f.Name, size(f.Bytes), f.Divergence))
 	}

@@ -43,13 +43,9 @@ func NewSizes(model string, front []*convert.Allocation) *Sizes {
 	for _, a := range front {
 		row := SizeRow{Bytes: a.Bytes, Budget: a.Budget.Bits, Bits: a.Bits, Divergence: a.Divergence,
 			Ratio: math.Exp(a.Divergence)}
-		all := int64(0)
-		for _, f := range a.Forms {
-			all += f.Weights
-		}
 		for _, f := range a.Forms {
 			if f.Weights > 0 {
-				row.Shares = append(row.Shares, FormShare{f.Name, float64(f.Weights) / float64(all)})
+				row.Shares = append(row.Shares, FormShare{f.Name, float64(f.Weights) / float64(a.Weights)})
 			}
 		}
 		s.Chosen = append(s.Chosen, row)

@@ -96,8 +96,10 @@ func one(yes bool) float64 {
 	return 0
 }
 
+// same is what bootstrap makes of a mean that is a figure itself.
+func same(mean float64) float64 { return mean }
+
 func (m marks) scores() (s Scores) {
-	same := func(mean float64) float64 { return mean }
 	s.Acc = bootstrap(m.acc, same)
 	if m.norm != nil {
 		f := bootstrap(m.norm, same)
@@ -127,5 +129,5 @@ func (m marks) agreement(o marks) Figure {
 	for i, picked := range m.picked {
 		alike[i] = one(picked == o.picked[i])
 	}
-	return bootstrap(alike, func(mean float64) float64 { return mean })
+	return bootstrap(alike, same)
 }

@@ -17,7 +17,6 @@ import (
 // TestBootstrap compares with the known deviation of a mean, √(p(1−p)/n), within the 2.2 % that 1,000 samples leave of
 // it, times four.
 func TestBootstrap(t *testing.T) {
-	same := func(mean float64) float64 { return mean }
 	for _, n := range []int{50, 1000} {
 		for _, yes := range []int{n / 10, n / 2} {
 			values := make([]float64, n)
