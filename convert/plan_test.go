@@ -317,6 +317,23 @@ func TestLayoutFor(t *testing.T) {
 	}
 }
 
+// TestOpenLayout: a layout for ternary codes does not keep a model from being packed whose head, or all of whose codes,
+// are others: these have the layout that holds them.
+func TestOpenLayout(t *testing.T) {
+	for _, a := range pack.Alphabets() {
+		want := map[string]string{pack.Int3.Name: "vnni4p", pack.Int4.Name: "vnni4i", pack.E2M1.Name: "vnni4i",
+			pack.IQ4NL.Name: "vnni4i", pack.Int5.Name: "vnni4p", pack.Int6.Name: "vnni4p", pack.Int8.Name: "vnni4",
+			pack.Ternary.Name: "vnni4t"}[a.Name]
+		l, err := openLayout("vnni4t", nil, a, true)
+		switch {
+		case err != nil && want != "":
+			t.Errorf("%s: %v", a.Name, err)
+		case err == nil && l.Spec().Name != want:
+			t.Errorf("%s: %s, want %q", a.Name, l.Spec().Name, want)
+		}
+	}
+}
+
 // checkOutput compares a packed file with its plan.
 func checkOutput(t *testing.T, p *Plan, s *Summary, target string) {
 	t.Helper()

@@ -237,5 +237,5 @@ func openLayout(name string, params map[string]int, a pack.Alphabet, head bool) 
 var ownLayouts = map[string]string{pack.Int3.Name: "vnni4p", pack.Int5.Name: "vnni4p", pack.Int6.Name: "vnni4p"}
 
 // headLayouts maps alphabets to layouts that hold their codes and have dedicated kernels.
-var headLayouts = map[string]string{pack.Int8.Name: "vnni4", pack.Int4.Name: "vnni4i",
+var headLayouts = map[string]string{pack.Int8.Name: "vnni4", pack.Int4.Name: "vnni4i", pack.E2M1.Name: "vnni4i",
 	pack.IQ4NL.Name: "vnni4i"}
