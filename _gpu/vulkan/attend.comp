@@ -13,18 +13,28 @@ layout(set = 0, binding = 4) readonly buffer Sinks { uint sinks[]; };
 layout(set = 0, binding = 5) writeonly buffer O { uint o[]; };
 layout(push_constant) uniform Constants { uint n, heads, kvHeads, dim, pageRows, span, local, hasSinks; };
 shared int top;
+const uint MOST = 512; // elements of a head at most
+shared uint result[MOST];
+#define CELL(i) values[i]
+#define ELEMENT(i) result[i]
+#include "cache.glsl"
+
+// rowOf is the row of a position.
+uint rowOf(uint table, uint kv, uint p) {
+	return ((pages[table + p / pageRows] * kvHeads + kv) * pageRows + p % pageRows) * rowWords();
+}
 
 // weighted adds staged weights times column i of the values from a position on to v.
 uint weighted(uint table, uint kv, uint first, uint n, uint i, uint v) {
 	for (uint j = 0; j < n;) {
 		uint p = first + j, end = min(n, j + pageRows - p % pageRows);
-		uint row = ((pages[table + p / pageRows] * kvHeads + kv) * pageRows + p % pageRows) * dim + i;
-		for (; MANY && j + 4 <= end; j += 4, row += 4 * dim) { // four loads on their way at once
+		uint row = rowOf(table, kv, p), words = rowWords();
+		for (; MANY && j + 4 <= end; j += 4, row += 4 * words) { // four loads on their way at once
 			uint a[4];
-			for (uint k = 0; k < 4; k++) a[k] = values[row + k * dim];
+			for (uint k = 0; k < 4; k++) a[k] = element(row + k * words, i);
 			for (uint k = 0; k < 4; k++) v = fused(staged[j + k], a[k], v);
 		}
-		for (; j < end; j++, row += dim) v = fused(staged[j], values[row], v);
+		for (; j < end; j++, row += words) v = fused(staged[j], element(row, i), v);
 	}
 	return v;
 }
@@ -65,13 +75,22 @@ void main() {
 		for (uint from = 0; from < count; from += STAGE) {
 			uint some = min(STAGE, count - from);
 			barrier();
-			for (uint k = 4 * id; k < min(4 * id + 4, some); k++) staged[k] = z[base + from + k];
+			for (uint k = 4 * id; k < min(4 * id + 4, some); k++) {
+				uint e = z[base + from + k];
+				staged[k] = CODED ? mul(e, scaleOf(rowOf(token.y, kv, first + from + k))) : e;
+			}
 			barrier();
 			if (i < dim) {
 				uint before = v;
 				EXACT(v = weighted(token.y, kv, first + from, some, i, before));
 			}
 		}
-		if (i < dim) o[(t * heads + head) * dim + i] = divide(v, sum);
+		if (i >= dim) continue;
+		uint r = divide(v, sum);
+		if (CACHE == I4) result[i] = r;
+		else o[(t * heads + head) * dim + i] = r;
 	}
+	if (CACHE != I4) return;
+	uint inverse = transform(id, THREADS);
+	for (uint i = id; i < dim; i += THREADS) o[(t * heads + head) * dim + i] = mul(result[i], inverse);
 }

@@ -1,7 +1,7 @@
 #version 450
 // Codes (runtime/device): a matrix of codes times quantized vectors (N15). A workgroup computes LANES·VECTOR columns of
 // words, each of 8/BITS rows, for up to TOKENS tokens; SLICES invocations share the columns of a row. With one token
-// what counts is the number of bytes on their way: VECTOR 4 reads four words at once.
+// what counts is the number of bytes on their way: VECTOR 4 reads four words at once. With OFFSET it is OffsetCodes.
 #extension GL_GOOGLE_include_directive : require
 #ifdef DOT
 #extension GL_EXT_spirv_intrinsics : require
@@ -33,10 +33,20 @@ layout(set = 0, binding = 2) readonly buffer Q { int q[]; };
 layout(set = 0, binding = 3) readonly buffer D { uint d[]; };
 layout(set = 0, binding = 4) readonly buffer Biases { uint biases[]; };
 layout(set = 0, binding = 5) buffer Y { uint y[]; };
+#ifdef OFFSET
+layout(set = 0, binding = 6) readonly buffer Zeros { int zeros[]; };
+layout(set = 0, binding = 7) readonly buffer Sums { int blockSums[]; };
+layout(set = 0, binding = 8) readonly buffer Terms { uint terms[]; };
+#endif
 layout(push_constant) uniform Constants {
 	uint n, rows, columns, qwords, ldy, at, lanes, bits;
 	int factor, offset;
 	uint ternary, perRow, group, grouped, actGroup, actGrouped, bias, accumulate, residualScale;
+#ifdef OFFSET
+	uint hasZeros;
+	int zero;
+	uint hasTerms;
+#endif
 };
 shared int part[SLICES * COLUMNS];
 
@@ -98,10 +108,29 @@ uint scaled(uint v, uint t, uint m) {
 	return v;
 }
 
+// withoutZero takes the zero point of a row from the sum of block b, at column k.
+int withoutZero(int sum, uint t, uint m, uint b, uint k) {
+#ifdef OFFSET
+	uint block = min(group, actGroup), blocks = (columns + block - 1) / block, unit = m * perRow + k / group;
+	int by = hasZeros != 0 ? bitfieldExtract(zeros[unit / 4], int(8 * (unit & 3u)), 8) : zero;
+	sum -= by * blockSums[t * blocks + b];
+#endif
+	return sum;
+}
+
+// outputOf is what is stored, given the sum of the blocks and where it goes.
+uint outputOf(uint v, uint t, uint m, uint to, uint before) {
+	v = scaled(v, t, m);
+#ifdef OFFSET
+	if (hasTerms != 0) v = add(v, terms[to]);
+#endif
+	return finished(v, m, before);
+}
+
 // store stores an output.
 void store(uint t, uint m, uint v) {
 	uint to = t * ldy + at + m, before = accumulate != 0 ? y[to] : 0u, r;
-	EXACT(r = finished(scaled(v, t, m), m, before));
+	EXACT(r = outputOf(v, t, m, to, before));
 	y[to] = r;
 }
 
@@ -109,7 +138,8 @@ void store(uint t, uint m, uint v) {
 uint added(uint first, uint n, uint id, uint t, uint m, uint v) {
 	uint block = min(group, actGroup), groups = (columns + actGroup - 1) / actGroup;
 	for (uint s = 0; s < n; s++) {
-		uint k = (first + s) * block, a = real(part[s * COLUMNS + id]), da = d[t * groups + k / actGroup];
+		uint k = (first + s) * block, a = real(withoutZero(part[s * COLUMNS + id], t, m, first + s, k));
+		uint da = d[t * groups + k / actGroup];
 		if (grouped != 0 && actGrouped != 0) a = mul(a, da);
 		v = fused(a, grouped != 0 ? scales[m * perRow + k / group] : da, v);
 	}
@@ -147,7 +177,7 @@ void main() {
 			if (finishes) {
 				int sum = 0;
 				for (uint s = 0; s < SLICES; s++) sum += part[s * COLUMNS + id];
-				store(t0 + t, m, real(sum));
+				store(t0 + t, m, real(withoutZero(sum, t0 + t, m, 0, 0)));
 			}
 			barrier();
 		}

@@ -3,6 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "soft.glsl"
 #include "exact.glsl"
+#include "half.glsl"
 layout(constant_id = 4) const uint TYPE = 0; // F32, F16, BF16
 layout(constant_id = 5) const uint TOKENS = 1;
 layout(local_size_x = 16, local_size_y = 16) in;
@@ -14,16 +15,6 @@ layout(push_constant) uniform Constants {
 	uint n, rows, columns, ldy, at, type, bias, accumulate, residualScale;
 };
 shared uint part[256];
-
-// half16 widens a binary16.
-uint half16(uint h) {
-	uint sign = (h & 0x8000u) << 16, e = (h >> 10) & 31u, m = h & 0x3ffu;
-	if (e == 31u) return sign | INF | m << 13;
-	if (e != 0u) return sign | (e + 112u) << 23 | m << 13;
-	if (m == 0u) return sign;
-	int s = findMSB(m);
-	return sign | uint(s + 103) << 23 | ((m << (23 - s)) & 0x7fffffu);
-}
 
 uint weight(uint i) {
 	if (TYPE == 0) return weights[i];

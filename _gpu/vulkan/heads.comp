@@ -4,6 +4,7 @@
 #include "soft.glsl"
 #include "exact.glsl"
 const uint THREADS = 64, MOST = 512; // elements of a head at most
+const uint QUERY = 0, KEY = 1, VALUE = 2;
 layout(local_size_x = THREADS) in;
 layout(set = 0, binding = 0) readonly buffer Y { uint y[]; };
 layout(set = 0, binding = 1) readonly buffer Tokens { uvec4 tokens[]; };
@@ -21,6 +22,9 @@ layout(push_constant) uniform Constants {
 shared uint x[MOST];
 shared uint lanes[16];
 shared uint one;
+shared uint most;
+#define ELEMENT(i) x[i]
+#include "cache.glsl"
 
 void rotate(uint id, uint t) {
 	barrier();
@@ -81,26 +85,100 @@ void normalize(uint id, uint t, uint kind, uint head, bool query) {
 	barrier();
 }
 
+// narrow is the binary16 of a number (N27).
+uint narrow(uint a) {
+	uint sign = (a >> 16) & 0x8000u, m = a & ~SIGN;
+	if (m > INF) return sign | 0x7e00u;
+	if (m >= 0x477ff000u) return sign | 0x7c00u; // 65520, half way to 2^16
+	uint drop = 13, whole = m - (112u << 23);
+	if (m < 0x38800000u) { // 2^-14: subnormal, in units of 2^-24
+		drop = 126 - (m >> 23);
+		if (drop > 24) return sign;
+		whole = (m & 0x7fffffu) | 0x800000u;
+	}
+	uint keep = whole >> drop, rest = whole & ((1u << drop) - 1u), tie = 1u << (drop - 1);
+	return sign | (rest > tie || (rest == tie && (keep & 1u) != 0u) ? keep + 1 : keep);
+}
+
+// nearest is a code of N82, given one of N14.
+uint nearest(int c) {
+	int m = abs(c);
+	uint n = uint(m > 12) + uint(m > 24) + uint(m > 36) + uint(m > 50) + uint(m > 65) + uint(m > 83) + uint(m > 107);
+	return c < 0 ? n | 8u : n;
+}
+
+// put stores a word of a row.
+void put(uint kind, uint at, uint v) {
+	if (kind == QUERY) queries[at] = v;
+	else if (kind == KEY) keys[at] = v;
+	else values[at] = v;
+}
+
+// spread transforms a row (N82): that of a query is divided by the size of a block, and has to stay finite.
+void spread(uint id, uint t, uint kind) {
+	uint inverse = transform(id, THREADS);
+	if (kind != QUERY) return;
+	for (uint i = id; i < dim; i += THREADS) {
+		x[i] = mul(x[i], inverse);
+		if (!finite(x[i])) atomicMin(flags[t], step);
+	}
+	barrier();
+}
+
+// quantized stores a row as codes with their scale (N14). One that is not finite has no place in the cache.
+void quantized(uint id, uint t, uint kind, uint to) {
+	if (id == 0) most = 0x3727c5acu; // 1e-5
+	barrier();
+	for (uint i = id; i < dim; i += THREADS) atomicMax(most, x[i] & ~SIGN);
+	barrier();
+	uint s = divide(0x42fe0000u, most), bits = kind == QUERY || CACHE == I8 ? 8 : 4, per = 32 / bits; // 127
+	uint count = (dim + per - 1) / per;
+	for (uint w = id; w < count; w += THREADS) {
+		uint word = 0u;
+		for (uint k = 0; k < per; k++) {
+			uint i = w * per + k;
+			int c = 0;
+			if (i < dim) EXACT(c = int(add(mul(x[i], s), 0x4b400000u) - 0x4b400000u)); // N8: the low bits
+			c = clamp(c, -127, 127);
+			word |= (bits == 8 ? uint(c & 255) : nearest(c)) << (bits * k);
+		}
+		put(kind, to + w, word);
+	}
+	if (id != 0) return;
+	put(kind, to + count, divide(most, 0x42fe0000u));
+	if (kind != QUERY && most >= INF) atomicMin(flags[t], step);
+}
+
 void main() {
 	uint id = gl_LocalInvocationID.x, i = gl_WorkGroupID.x, t = gl_WorkGroupID.y;
-	bool query = i < heads, value = i >= heads + kvHeads;
-	uint head = query ? i : value ? i - heads - kvHeads : i - heads;
+	uint kind = i < heads ? QUERY : i < heads + kvHeads ? KEY : VALUE;
+	uint head = kind == QUERY ? i : kind == KEY ? i - heads : i - heads - kvHeads;
 	for (uint k = id; k < dim; k += THREADS) {
 		uint v = y[t * ldy + i * dim + k];
 		x[k] = clip != 0 ? smaller(larger(v, clip ^ SIGN), clip) : v;
 	}
 	barrier();
-	if (!value) {
-		uint kind = query ? qNorm : kNorm;
+	if (kind != VALUE) {
+		uint norm = kind == QUERY ? qNorm : kNorm;
 		if (rotateFirst != 0) rotate(id, t);
-		normalize(id, t, kind, head, query);
+		normalize(id, t, norm, head, kind == QUERY);
 		if (rotateFirst == 0) rotate(id, t);
 	}
 	uvec4 token = tokens[t];
+	if (kind == QUERY && token.w != 0) {
+		for (uint k = id; k < dim; k += THREADS) x[k] = mul(x[k], token.w);
+	}
+	barrier();
+	if (CACHE == I4) spread(id, t, kind);
 	uint row = (pages[token.y + token.x / pageRows] * kvHeads + head) * pageRows + token.x % pageRows;
-	for (uint k = id; k < dim; k += THREADS) {
-		if (query) queries[(t * heads + i) * dim + k] = token.w != 0 ? mul(x[k], token.w) : x[k];
-		else if (value) values[row * dim + k] = x[k];
-		else keys[row * dim + k] = x[k];
+	uint to = kind == QUERY ? (t * heads + i) * queryWords() : row * rowWords();
+	if (CODED) {
+		quantized(id, t, kind, to);
+	} else if (CACHE == F32 || kind == QUERY) {
+		for (uint k = id; k < dim; k += THREADS) put(kind, to + k, x[k]);
+	} else {
+		for (uint w = id; w < codeWords(); w += THREADS) {
+			put(kind, to + w, narrow(x[2 * w]) | (2 * w + 1 < dim ? narrow(x[2 * w + 1]) << 16 : 0u));
+		}
 	}
 }

@@ -13,6 +13,8 @@ layout(push_constant) uniform Constants {
 	uint n, heads, kvHeads, dim, pageRows, span, local, scale, cap;
 };
 shared uint part[256];
+#define CELL(i) keys[i]
+#include "cache.glsl"
 
 // product is a lane of the product of a query and a key.
 uint product(uint lane, uint q, uint row) {
@@ -21,15 +23,26 @@ uint product(uint lane, uint q, uint row) {
 		uint a[4], b[4];
 		for (uint j = 0; j < 4; j++) {
 			a[j] = queries[q + i + 16 * j];
-			b[j] = keys[row + i + 16 * j];
+			b[j] = element(row, i + 16 * j);
 		}
 		for (uint j = 0; j < 4; j++) acc = fused(a[j], b[j], acc);
 	}
-	for (; i < dim; i += 16) acc = fused(queries[q + i], keys[row + i], acc);
+	for (; i < dim; i += 16) acc = fused(queries[q + i], element(row, i), acc);
 	return acc;
 }
 
-uint score(uint sum) {
+// codes is a lane of the product of their codes.
+int codes(uint lane, uint q, uint row) {
+	int sum = 0;
+	for (uint w = lane; w < queryCodes(); w += 16) {
+		int word = int(queries[q + w]);
+		for (uint k = 0; k < 4; k++) sum += bitfieldExtract(word, int(8 * k), 8) * code(row, 4 * w + k);
+	}
+	return sum;
+}
+
+uint score(uint sum, uint q, uint row) {
+	if (CODED) sum = mul(mul(real(int(sum)), scaleOf(row)), queries[q + queryCodes()]);
 	uint v = mul(sum, scale);
 	return cap != 0 ? capped(v, cap) : v;
 }
@@ -38,23 +51,24 @@ void main() {
 	uint lane = gl_LocalInvocationID.x, id = gl_LocalInvocationIndex, head = gl_WorkGroupID.y, t = gl_WorkGroupID.z;
 	uvec4 token = tokens[t];
 	uint first = local != 0 ? token.z : 0u, from = first + gl_WorkGroupID.x * 64;
-	uint kv = head / (heads / kvHeads), q = (t * heads + head) * dim;
+	uint kv = head / (heads / kvHeads), q = (t * heads + head) * queryWords();
 	for (uint k = 0; k < 4; k++) {
-		uint j = from + k * 16 + gl_LocalInvocationID.y, acc = 0u;
+		uint j = from + k * 16 + gl_LocalInvocationID.y, acc = 0u, row = 0;
 		if (from + k * 16 > token.x) return; // all invocations alike
 		if (j <= token.x) {
-			uint row = ((pages[token.y + j / pageRows] * kvHeads + kv) * pageRows + j % pageRows) * dim;
-			EXACT(acc = product(lane, q, row));
+			row = ((pages[token.y + j / pageRows] * kvHeads + kv) * pageRows + j % pageRows) * rowWords();
+			if (CODED) acc = uint(codes(lane, q, row));
+			else EXACT(acc = product(lane, q, row));
 		}
 		part[id] = acc;
 		barrier();
 		for (uint s = 8; s > 0; s >>= 1) {
-			if (lane < s) part[id] = add(part[id], part[id + s]);
+			if (lane < s) part[id] = CODED ? part[id] + part[id + s] : add(part[id], part[id + s]);
 			barrier();
 		}
 		if (lane == 0 && j <= token.x) {
 			uint sum = part[id], v;
-			EXACT(v = score(sum));
+			EXACT(v = score(sum, q, row));
 			z[(t * heads + head) * span + j - first] = v;
 		}
 		barrier();

@@ -103,6 +103,8 @@ type Info struct {
 	Accelerated []string `json:"accelerated"`
 	// Probe lists what the probe of its arithmetic found: an operation and its route.
 	Probe []string `json:"probe"`
+	// Lacks lists the kernels that the device does not have. A model that needs one is refused.
+	Lacks []Kernel `json:"lacks,omitempty"`
 }
 
 // Driver opens the devices of one kind.

@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/lowpack/lowpack/pack"
@@ -26,6 +27,15 @@ type arena struct {
 	total   int
 }
 
+// has is an error unless the device has a kernel for something.
+func (a *arena) has(k Kernel, what string) error {
+	if slices.Contains(a.info.Lacks, k) {
+		return fmt.Errorf("%w: %s: device %s has no kernel for that, the CPU does (--device cpu)", pack.ErrUnsupported,
+			what, a.info.Name)
+	}
+	return nil
+}
+
 // room asks for bytes.
 func (a *arena) room(what string, bytes int, use Use) *slot {
 	s := &slot{what: what, use: use}
@@ -42,12 +52,12 @@ func (a *arena) holding(what string, bytes int, fill func() ([]byte, error)) *sl
 	return s
 }
 
-// floats asks for memory that holds floats; none is a word that nothing reads.
-func (a *arena) floats(what string, x []float32) *slot {
+// array asks for memory that holds numbers; none is a word that nothing reads.
+func array[T float32 | uint32 | int8](a *arena, what string, x []T) *slot {
 	if len(x) == 0 {
 		return a.room(what, 4, Steps)
 	}
-	return a.holding(what, 4*len(x), func() ([]byte, error) { return bytesOf(x), nil })
+	return a.holding(what, len(x)*int(unsafe.Sizeof(x[0])), func() ([]byte, error) { return bytesOf(x), nil })
 }
 
 func (a *arena) aligned(n int) int { return (n + a.info.Align - 1) / a.info.Align * a.info.Align }
@@ -145,7 +155,7 @@ func (a *arena) place(use Use) error {
 }
 
 // bytesOf is the memory of numbers.
-func bytesOf[T float32 | uint32 | Token](x []T) []byte {
+func bytesOf[T float32 | uint32 | int8 | Token](x []T) []byte {
 	var one T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(one)))
 }

@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lowpack/lowpack/pack"
 )
@@ -17,6 +18,7 @@ type Model struct {
 	WholeNorm   bool // QNorm and KNorm are over all heads at once
 	Clip        float32
 	ActGroup    int // columns per activation scale; 0 = one scale
+	Cache       CacheType
 
 	AttnScale, AttnCap float32
 	Parallel           bool
@@ -86,6 +88,32 @@ type CodeMatrix struct {
 	Grouped bool
 	PerRow  int // scales of a row; 0 = all rows share one
 	Group   int // columns of a scale
+
+	Zeros  []int8   // zero point of each scale; nil = none
+	Minima *Minima  // nil = none
+	Order  []uint32 // of the columns; nil = that of the vectors
+}
+
+// Minima are those of groups of columns (N39): rows of Width floats, of which those beyond the groups are −0.
+type Minima struct {
+	Type  FloatType
+	Width int
+	Data  []byte
+}
+
+// offset reports whether codes have zero points other than 0.
+func (c *CodeMatrix) offset() bool { return c.Zeros != nil || c.Minima != nil }
+
+// zero is the zero point of all codes: with minima they count from the lowest one.
+func (c *CodeMatrix) zero() (int32, error) {
+	if c.Minima == nil {
+		return 0, nil
+	}
+	a, err := pack.FindAlphabet(c.Layout.Spec().Alphabet)
+	if err != nil {
+		return 0, err
+	}
+	return int32(slices.Min(a.Values)), nil
 }
 
 // Shape is the size of the memory of a pass.

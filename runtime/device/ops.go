@@ -1,6 +1,10 @@
 package device
 
-import "unsafe"
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+)
 
 // Kernel names one of the operations that a pass consists of. A backend has all of them.
 //
@@ -22,26 +26,116 @@ const (
 	KernelAttend   Kernel = "attend"   // Attend
 	KernelResidual Kernel = "residual" // Residual
 	KernelFinish   Kernel = "finish"   // Finish
+
+	// Of weights with zero points or minima, or an order of columns.
+	KernelReorder     Kernel = "reorder"      // Reorder
+	KernelSums        Kernel = "sums"         // Sums
+	KernelOffsetCodes Kernel = "offset_codes" // OffsetCodes
 )
 
-// Kernels lists all kernels, in the order in which a pass first needs them.
-func Kernels() []Kernel {
-	return []Kernel{KernelPrepare, KernelCodes, KernelFloats, KernelHeads, KernelScores, KernelAttend, KernelResidual,
-		KernelFinish}
+// kernels has the number of buffers and constants of each kernel.
+var kernels = []struct {
+	Kernel
+	buffers, constants int
+}{
+	{KernelPrepare, 8, len(Words(Prepare{}))},
+	{KernelCodes, 6, len(Words(Codes{}))},
+	{KernelFloats, 4, len(Words(Floats{}))},
+	{KernelHeads, 10, len(Words(Heads{}))},
+	{KernelScores, 5, len(Words(Scores{}))},
+	{KernelAttend, 6, len(Words(Attend{}))},
+	{KernelResidual, 5, len(Words(Residual{}))},
+	{KernelFinish, 3, len(Words(Finish{}))},
+	{KernelReorder, 3, len(Words(Reorder{}))},
+	{KernelSums, 4, len(Words(Sums{}))},
+	{KernelOffsetCodes, 9, len(Words(OffsetCodes{}))},
 }
 
-// Buffers is the number of buffers of a kernel.
-func (k Kernel) Buffers() int {
-	return map[Kernel]int{KernelPrepare: 8, KernelCodes: 6, KernelFloats: 4, KernelHeads: 10, KernelScores: 5,
-		KernelAttend: 6, KernelResidual: 5, KernelFinish: 3}[k]
+// Kernels lists all kernels: those of a KV cache of float32, and then those of the other formats.
+func Kernels() (list []Kernel) {
+	for i := range kernels {
+		list = append(list, kernels[i].Kernel)
+	}
+	for _, c := range []CacheType{CacheF16, CacheI8, CacheI4} {
+		for _, k := range []Kernel{KernelHeads, KernelScores, KernelAttend} {
+			list = append(list, k.With(c))
+		}
+	}
+	return list
 }
 
-// Constants is the number of constants of a kernel.
-func (k Kernel) Constants() int {
-	return map[Kernel]int{KernelPrepare: len(Words(Prepare{})), KernelCodes: len(Words(Codes{})),
-		KernelFloats: len(Words(Floats{})), KernelHeads: len(Words(Heads{})), KernelScores: len(Words(Scores{})),
-		KernelAttend: len(Words(Attend{})), KernelResidual: len(Words(Residual{})),
-		KernelFinish: len(Words(Finish{}))}[k]
+// With is a kernel of attention with a KV cache of some format. Its buffers and constants are those of the kernel.
+func (k Kernel) With(c CacheType) Kernel {
+	if c == CacheF32 {
+		return k
+	}
+	return k + Kernel("_"+c.String())
+}
+
+// Of is the inverse of With.
+func (k Kernel) Of() (base Kernel, c CacheType) {
+	for _, c := range []CacheType{CacheF16, CacheI8, CacheI4} {
+		if base, ok := strings.CutSuffix(string(k), "_"+c.String()); ok {
+			return Kernel(base), c
+		}
+	}
+	return k, CacheF32
+}
+
+// Buffers is the number of buffers of a kernel, 0 if there is no such kernel.
+func (k Kernel) Buffers() int { n, _ := k.sizes(); return n }
+
+// Constants is the number of constants of a kernel, 0 if there is no such kernel.
+func (k Kernel) Constants() int { _, n := k.sizes(); return n }
+
+func (k Kernel) sizes() (buffers, constants int) {
+	base, _ := k.Of()
+	for i := range kernels {
+		if kernels[i].Kernel == base {
+			return kernels[i].buffers, kernels[i].constants
+		}
+	}
+	return 0, 0
+}
+
+// CacheType is the number format of a KV cache (N27, N82).
+type CacheType uint32
+
+// The formats. A row of a cache is the elements of a head at a position: 32-bit floats, or 2, 4 or 8 elements in a
+// word, the first in its lowest bits. Behind the words of I8 and I4 comes the scale of the row. Elements that fill the
+// last word are 0, or in I4 anything. A code of I4 is the index of a magnitude of N82, plus 8 if it is negative.
+const (
+	CacheF32 CacheType = iota
+	CacheF16
+	CacheI8
+	CacheI4
+)
+
+var cacheTypes = [...]string{"f32", "f16", "i8", "i4"}
+
+// String is the name of a format.
+func (c CacheType) String() string {
+	if int(c) < len(cacheTypes) {
+		return cacheTypes[c]
+	}
+	return fmt.Sprint(uint32(c))
+}
+
+// RowWords is the number of words of a row of a cache.
+func (c CacheType) RowWords(dim int) int {
+	n := (dim + 1<<c - 1) >> c
+	if c >= CacheI8 {
+		n++
+	}
+	return n
+}
+
+// QueryWords is the number of words of a query: floats, or with I8 and I4 a row of I8.
+func (c CacheType) QueryWords(dim int) int {
+	if c >= CacheI8 {
+		return CacheI8.RowWords(dim)
+	}
+	return dim
 }
 
 // Token is what a step knows about a token: element t of the buffer "tokens", 4 words each.
@@ -157,6 +251,40 @@ type Codes struct {
 	ResidualScale float32
 }
 
+// A Reorder step makes code k of out that at order[k] of q, for the columns of a matrix with an order (FORMAT F24). Codes
+// from K on become 0.
+//
+// Buffers: 0 q i8×4 [N][QWords], 1 order u32 [K], 2 out i8×4 [N][QWords] (out).
+type Reorder struct {
+	N, K   uint32
+	QWords uint32
+}
+
+// A Sums step adds up the codes of quantized vectors: sums[t·⌈K/b⌉ + i] is that of block i, of b = min(Group, ActGroup)
+// columns; a vector has at most 1024. s[t·Width + g] is s[g] of N39, where Group is the columns of a minimum; elements
+// from ⌈K/Group⌉ on become +0.
+//
+// Buffers: 0 q i8×4 [N][QWords], 1 d f32 [N][⌈K/ActGroup⌉], 2 sums int32 [N][⌈K/b⌉] (out), 3 s f32 [N][Width] (out).
+type Sums struct {
+	N, K            uint32
+	QWords          uint32
+	Group, ActGroup uint32
+	Width           uint32
+}
+
+// An OffsetCodes step is a Codes step whose weights have zero points or minima (N15, N39). The zero point of a row at
+// column k is byte row·PerRow + k/Group of zeros, or Zero unless Zeros is set. With Terms, terms[t·LDY + At + m], a
+// product of minima, is added before the bias.
+//
+// Buffers: 0 … 5 as of Codes, 6 zeros i8×4 [Rows][PerRow], 7 sums int32 [N][⌈K/b⌉] of Sums with the Group of this step,
+// 8 terms f32 [N][LDY].
+type OffsetCodes struct {
+	Codes
+	Zeros uint32
+	Zero  int32
+	Terms uint32
+}
+
 // A Floats step multiplies a matrix of floats by vectors (N16). Bias, Accumulate and ResidualScale are those of Codes.
 // Row m starts at element m·K of the matrix, which for F16 and BF16 need not be the start of a word: element i is the
 // half i mod 2, lower first, of word i/2.
@@ -192,11 +320,12 @@ const (
 // of global blocks, then those of local ones: set Local of them is at trig[(t·2 + Local)·Rot]. Rot 0 rotates nothing.
 // A norm has Dim weights; with Own, each head has its own, Dim·Heads and Dim·KVHeads in all.
 //
-// Row p of the cache of a head: element ((pages[Pages + p/PageRows]·KVHeads + head)·PageRows + p mod PageRows)·Dim.
-// The flag of a token is set if the mean square of a norm is not finite.
+// Row p of the cache of a head: number (pages[Pages + p/PageRows]·KVHeads + head)·PageRows + p mod PageRows. With I4 the
+// queries, keys and values are transformed (N82). The flag of a token is set if the mean square of a norm is not finite,
+// or the maximum of what becomes a row of codes in the cache, or with I4 a transformed query.
 //
 // Buffers: 0 y f32 [N][LDY], 1 tokens [N], 2 trig f32 [N][2][Rot], 3 weights of QNorm, 4 weights of KNorm, 5 pages u32,
-// 6 q f32 [N][Heads][Dim] (out), 7 keys f32 (out), 8 values f32 (out), 9 flags u32 [N] (in, out).
+// 6 q [N][Heads] of QueryWords each (out), 7 keys, 8 values, of RowWords each (out), 9 flags u32 [N] (in, out).
 type Heads struct {
 	N, Heads, KVHeads, Dim uint32
 	LDY                    uint32
@@ -216,7 +345,7 @@ type Heads struct {
 // where from is 0, or From of the token with Local. There are at most Span of them. z = dot(q, k[j])·Scale, then
 // Cap·tanh(z/Cap) if Cap is not 0. Query head h reads key head h / (Heads/KVHeads). The cache is that of Heads.
 //
-// Buffers: 0 q f32 [N][Heads][Dim], 1 keys f32, 2 tokens [N], 3 pages u32, 4 z f32 [N][Heads][Span] (out).
+// Buffers: 0 q, 1 keys, 2 tokens [N], 3 pages u32, 4 z f32 [N][Heads][Span] (out).
 type Scores struct {
 	N, Heads, KVHeads, Dim uint32
 	PageRows               uint32
@@ -229,8 +358,9 @@ type Scores struct {
 // An Attend step computes the rest of N18 from the scores: the weights e[j], which may replace the scores, their sum in
 // the lanes of N5 from the first position of the span on, and the weighted sum of the values, divided by that.
 // With Sinks, head h has the score sinks[h] more: it counts in the maximum, and exp(sinks[h] − m) is added to the sum.
+// With I4 the quotients are transformed back (N82).
 //
-// Buffers: 0 z f32 [N][Heads][Span] (in, scratch), 1 values f32, 2 tokens [N], 3 pages u32, 4 sinks f32 [Heads],
+// Buffers: 0 z f32 [N][Heads][Span] (in, scratch), 1 values, 2 tokens [N], 3 pages u32, 4 sinks f32 [Heads],
 // 5 o f32 [N][Heads][Dim] (out).
 type Attend struct {
 	N, Heads, KVHeads, Dim uint32
@@ -269,7 +399,7 @@ type Finish struct {
 
 // Operation is one of the structs of constants.
 type Operation interface {
-	Prepare | Codes | Floats | Heads | Scores | Attend | Residual | Finish
+	Prepare | Codes | Floats | Heads | Scores | Attend | Residual | Finish | Reorder | Sums | OffsetCodes
 }
 
 // Words are the constants of an operation, as words.

@@ -195,7 +195,7 @@ func (p *Pass) Flags(n int) ([]uint32, error) {
 
 // CopyPage copies a page of the KV cache of all layers.
 func (p *Pass) CopyPage(to, from int) error {
-	n := p.KVHeads * p.PageRows * p.HeadDim * 4
+	n := p.pageBytes()
 	for i := range p.blocks {
 		for _, s := range []*slot{p.blocks[i].keys, p.blocks[i].values} {
 			if err := p.backend.Copy(s.Part(to*n, n), s.Part(from*n, n)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 	"sort"
 
 	"github.com/lowpack/lowpack/pack"
@@ -31,7 +32,16 @@ type work struct {
 	logits                   *slot
 	none                     *slot // for buffers that flags leave unused
 	widest, words, out, most int   // elements of x, words of q, elements of y, scales of d, of a token
+
+	moved          []*slot // q in other orders of columns
+	sums           []sumRoom
+	terms          *slot // products of minima
+	orders, totals int   // the most orders and sums of a linear layer
+	blocks, width  int   // the most elements of sums, of a token
 }
+
+// sumRoom has the results of a Sums step.
+type sumRoom struct{ blocks, scaled *slot }
 
 // normSlots is a norm on the device.
 type normSlots struct {
@@ -44,14 +54,28 @@ type linearSlots struct {
 	*Linear
 	codes    bool // some matrix has codes
 	matrices []matrixSlots
+	orders   []orderSlot // other than that of the vectors
+	sums     []sumOf
 }
+
+// orderSlot is an order of columns on the device.
+type orderSlot struct {
+	order []uint32
+	at    *slot
+}
+
+// sumOf is a Sums step: of vectors in an order, 0 = as they are, i = orders[i−1].
+type sumOf struct{ order, group, width int }
 
 // matrixSlots is a matrix on the device.
 type matrixSlots struct {
 	*Matrix
 	form
 	weights, scales, bias *slot
-	rowBytes              int // of weights
+	zeros, minima         *slot
+	zero                  int32 // of all codes, without zeros
+	order, sum            int   // of linearSlots; order as in sumOf
+	rowBytes              int   // of weights
 }
 
 // blockSlots is a layer on the device.
@@ -69,6 +93,9 @@ type blockSlots struct {
 func newPlan(m *Model, s Shape, a *arena) (*plan, error) {
 	p := &plan{Model: m, Shape: s, info: a.info}
 	p.work.widest = max(m.Hidden, m.Heads*m.HeadDim)
+	if err := a.has(KernelHeads.With(m.Cache), fmt.Sprintf("a KV cache of type %v", m.Cache)); err != nil {
+		return nil, err
+	}
 	for i := range m.Blocks {
 		b, err := p.block(a, i)
 		if err != nil {
@@ -108,10 +135,43 @@ func (p *plan) room(a *arena) {
 	w.h, w.x, w.y = floats("residual stream", n*p.Hidden), floats("inputs", n*w.widest), floats("outputs", n*w.out)
 	w.q, w.d = floats("activations", n*w.words), floats("activation scales", n*w.most)
 	w.branch = floats("outputs of attention", n*p.Hidden)
-	w.queries, w.o = floats("queries", n*p.Heads*p.HeadDim), floats("attention", n*p.Heads*p.HeadDim)
+	w.queries = floats("queries", n*p.Heads*p.Cache.QueryWords(p.HeadDim))
+	w.o = floats("attention", n*p.Heads*p.HeadDim)
 	w.scores = floats("scores", n*p.Heads*p.Context)
 	w.logits = floats("logits", p.Rows*p.Vocab)
 	w.none = floats("nothing", 1)
+	for range w.orders {
+		w.moved = append(w.moved, floats("activations in another order", n*w.words))
+	}
+	for range w.totals {
+		w.sums = append(w.sums, sumRoom{floats("sums of activations", n*w.blocks), floats("sums", n*w.width)})
+	}
+	if terms := p.terms(); terms > 0 {
+		w.terms = floats("products of minima", terms)
+	} else {
+		w.terms = w.none
+	}
+}
+
+// terms is the largest number of products of minima in a step.
+func (p *plan) terms() (n int) {
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		for _, l := range []*linearSlots{&b.qkv, &b.o, &b.gateUp, &b.down} {
+			n = max(n, p.Tokens*l.terms())
+		}
+	}
+	return max(n, p.Rows*p.head.terms())
+}
+
+// terms is the number of products of minima of a token.
+func (l *linearSlots) terms() int {
+	for i := range l.matrices {
+		if c := l.matrices[i].Codes; c != nil && c.Minima != nil {
+			return l.Out
+		}
+	}
+	return 0
 }
 
 // checkRanges rejects memory that no step could bind.
@@ -144,14 +204,17 @@ func (p *plan) block(a *arena, i int) (b blockSlots, err error) {
 		{&b.ffnPostNorm, b.FFNPostNorm}} {
 		*n.to = p.normOf(a, fmt.Sprintf("a norm of layer %d", p.First+i), n.from)
 	}
-	b.sinks = a.floats("attention sinks", b.Sinks)
-	cache := p.Pages * p.KVHeads * p.PageRows * p.HeadDim * 4
+	b.sinks = array(a, "attention sinks", b.Sinks)
+	cache := p.Pages * p.pageBytes()
 	b.keys, b.values = a.room("KV cache", cache, Steps), a.room("KV cache", cache, Steps)
 	return b, nil
 }
 
+// pageBytes is the size of a page of the keys, or of the values, of a layer.
+func (p *plan) pageBytes() int { return p.KVHeads * p.PageRows * p.Cache.RowWords(p.HeadDim) * 4 }
+
 func (p *plan) normOf(a *arena, what string, n NormWeights) normSlots {
-	return normSlots{n, a.floats(what, n.Weights), a.floats(what, n.Bias)}
+	return normSlots{n, array(a, what, n.Weights), array(a, what, n.Bias)}
 }
 
 // linear asks for the memory of a linear layer, and for vectors that are wide enough for it.
@@ -162,13 +225,76 @@ func (p *plan) linear(a *arena, l *Linear) (s linearSlots, err error) {
 	w.words, w.most = max(w.words, quantizedWords(l.In)), max(w.most, p.scalesOf(l.In))
 	for i := range l.Matrices {
 		m, err := newMatrixSlots(a, &l.Matrices[i])
+		if err == nil && m.Codes != nil {
+			s.codes = true
+			err = p.offsets(a, &s, &m)
+		}
 		if err != nil {
 			return s, fmt.Errorf("%q: %w", l.Matrices[i].Name, err)
 		}
-		s.codes = s.codes || m.Codes != nil
 		s.matrices = append(s.matrices, m)
 	}
+	w.orders, w.totals = max(w.orders, len(s.orders)), max(w.totals, len(s.sums))
 	return s, nil
+}
+
+// mostBlocks is the largest number of blocks of columns of a Sums step.
+const mostBlocks = 1024
+
+// offsets asks for the memory of what a matrix of codes has beside its scales: an order of columns, zero points, minima.
+func (p *plan) offsets(a *arena, l *linearSlots, m *matrixSlots) (err error) {
+	c, w := m.Codes, &p.work
+	if c.Order != nil {
+		if err := a.has(KernelReorder, "an order of columns"); err != nil {
+			return err
+		}
+		m.order = l.orderOf(a, m.Name, c.Order)
+	}
+	if !c.offset() {
+		return nil
+	}
+	if err := a.has(KernelOffsetCodes, "zero points or minima"); err != nil {
+		return err
+	}
+	if m.zero, err = c.zero(); err != nil {
+		return err
+	}
+	m.zeros, m.minima = array(a, m.Name+": zero points", c.Zeros), w.none
+	of := sumOf{order: m.order, group: c.Group}
+	if c.Minima != nil {
+		of.width = c.Minima.Width
+		m.minima = a.holding(m.Name+": minima", len(c.Minima.Data), func() ([]byte, error) { return c.Minima.Data, nil })
+	}
+	block := min(c.Group, p.actGroup(l.In))
+	blocks := (l.In + block - 1) / block
+	if blocks > mostBlocks {
+		return fmt.Errorf("%w: zero points or minima of %d blocks of columns; devices have sums of %d", pack.ErrUnsupported,
+			blocks, mostBlocks)
+	}
+	m.sum = l.sumOf(of)
+	w.blocks, w.width = max(w.blocks, blocks), max(w.width, of.width)
+	return nil
+}
+
+// orderOf is the number of an order of columns, from 1 on, which is uploaded once.
+func (l *linearSlots) orderOf(a *arena, name string, order []uint32) int {
+	i := slices.IndexFunc(l.orders, func(o orderSlot) bool { return slices.Equal(o.order, order) })
+	if i < 0 {
+		i = len(l.orders)
+		l.orders = append(l.orders, orderSlot{order, array(a, name+": order of columns", order)})
+	}
+	return i + 1
+}
+
+// sumOf is the index of sums, which are made once.
+func (l *linearSlots) sumOf(of sumOf) int {
+	i := slices.IndexFunc(l.sums, func(s sumOf) bool { return s.order == of.order && s.group == of.group })
+	if i < 0 {
+		i = len(l.sums)
+		l.sums = append(l.sums, of)
+	}
+	l.sums[i].width = max(l.sums[i].width, of.width)
+	return i
 }
 
 // quantizedWords is the number of words of a quantized vector.
@@ -189,10 +315,9 @@ func (p *plan) scalesOf(columns int) int {
 
 func newMatrixSlots(a *arena, m *Matrix) (s matrixSlots, err error) {
 	s.Matrix = m
-	s.bias = a.floats(m.Name+": bias", m.Bias)
+	s.bias = array(a, m.Name+": bias", m.Bias)
 	if m.Codes == nil {
 		s.rowBytes = len(m.Data) / m.Rows
-		s.form = form{rows: 256} // so that parts of a matrix start where a buffer of a step may
 		s.weights = a.holding(m.Name, len(m.Data), func() ([]byte, error) { return m.Data, nil })
 		s.scales = a.room(m.Name+": scales", 4, Steps)
 		return s, nil
@@ -202,7 +327,7 @@ func newMatrixSlots(a *arena, m *Matrix) (s matrixSlots, err error) {
 	}
 	s.rowBytes = s.form.bytes / s.form.rows
 	s.weights = a.holding(m.Name, s.form.size, m.Codes.stored)
-	s.scales = a.floats(m.Name+": scales", m.Codes.Scales)
+	s.scales = array(a, m.Name+": scales", m.Codes.Scales)
 	return s, nil
 }
 
@@ -242,6 +367,6 @@ func Pages(info Info, m *Model, s Shape) int {
 	if _, err := newPlan(m, s, a); err != nil || a.total > info.Free {
 		return 0
 	}
-	half := m.KVHeads * s.PageRows * m.HeadDim * 4 // keys or values of a layer
+	half := (&plan{Model: m, Shape: s}).pageBytes()
 	return min(info.MaxRange/half, (info.Free-a.total)/(2*half*len(m.Blocks)))
 }

@@ -17,9 +17,8 @@ func flag(b bool) uint32 {
 }
 
 // add appends a step with some buffers.
-func add[T Operation](r *recorder, k Kernel, op T, buffers ...Range) *Step {
+func add[T Operation](r *recorder, k Kernel, op T, buffers ...Range) {
 	r.steps = append(r.steps, Step{Kernel: k, Buffers: buffers, Constants: Words(op)})
-	return &r.steps[len(r.steps)-1]
 }
 
 // layers appends the steps of layers [from, to).
@@ -40,9 +39,9 @@ func (r *recorder) attention(i int) {
 	r.heads(b, step)
 	shape := Scores{N: uint32(r.n), Heads: uint32(r.Heads), KVHeads: uint32(r.KVHeads), Dim: uint32(r.HeadDim),
 		PageRows: uint32(r.PageRows), Span: uint32(r.span), Local: flag(b.Local), Scale: r.AttnScale, Cap: r.AttnCap}
-	add(r, KernelScores, shape, w.queries.Range, b.keys.Range, r.inputs.tokens.Range, r.inputs.pages.Range,
+	add(r, KernelScores.With(r.Cache), shape, w.queries.Range, b.keys.Range, r.inputs.tokens.Range, r.inputs.pages.Range,
 		w.scores.Range)
-	add(r, KernelAttend, Attend{N: shape.N, Heads: shape.Heads, KVHeads: shape.KVHeads, Dim: shape.Dim,
+	add(r, KernelAttend.With(r.Cache), Attend{N: shape.N, Heads: shape.Heads, KVHeads: shape.KVHeads, Dim: shape.Dim,
 		PageRows: shape.PageRows, Span: shape.Span, Local: shape.Local, Sinks: flag(b.Sinks != nil)},
 		w.scores.Range, b.values.Range, r.inputs.tokens.Range, r.inputs.pages.Range, b.sinks.Range, w.o.Range)
 	r.prepare(&b.o, source{at: w.o, stride: b.O.In, norm: &b.attnSubNorm}, step)
@@ -70,7 +69,7 @@ func (r *recorder) heads(b *blockSlots, step uint32) {
 		r.normalize(part{w.y, b.QKV.Out, 0, queries}, &b.qNorm, step)
 		r.normalize(part{w.y, b.QKV.Out, queries, r.KVHeads * r.HeadDim}, &b.kNorm, step)
 	}
-	add(r, KernelHeads, op, w.y.Range, r.inputs.tokens.Range, r.inputs.trig.Range, b.qNorm.weights.Range,
+	add(r, KernelHeads.With(r.Cache), op, w.y.Range, r.inputs.tokens.Range, r.inputs.trig.Range, b.qNorm.weights.Range,
 		b.kNorm.weights.Range, r.inputs.pages.Range, w.queries.Range, b.keys.Range, b.values.Range,
 		r.inputs.flags.Range)
 }
@@ -147,18 +146,76 @@ func (r *recorder) prepare(l *linearSlots, s source, step uint32) {
 
 // multiply appends the products of a linear layer: rows of y have ldy elements.
 func (r *recorder) multiply(l *linearSlots, y *slot, ldy int, accumulate bool) {
-	at, first := 0, true
+	r.apart(func() { r.reorder(l) })
+	r.apart(func() { r.sums(l) })
+	out := output{y, ldy, 0, accumulate}
+	r.apart(func() { r.parts(l, out, r.terms) })
+	r.apart(func() { r.parts(l, out, r.product) })
+}
+
+// apart appends steps that do not depend on one another.
+func (r *recorder) apart(steps func()) {
+	from := len(r.steps)
+	steps()
+	for i := from + 1; i < len(r.steps); i++ {
+		r.steps[i].Apart = true
+	}
+}
+
+// partRows divides the rows of the parts of a matrix: each buffer of a part starts where a buffer of a step may, also
+// that of one byte for a row.
+const partRows = 256
+
+// parts calls add with as many rows of each matrix as a step binds at once.
+func (r *recorder) parts(l *linearSlots, out output, add func(*linearSlots, *matrixSlots, span, output)) {
 	for i := range l.matrices {
 		m := &l.matrices[i]
-		most := max(m.rows, r.info.MaxRange/m.rowBytes/m.rows*m.rows)
+		most := max(partRows, r.info.MaxRange/m.rowBytes/partRows*partRows)
 		for from := 0; from < m.Rows; from += most {
-			rows := span{from, min(from+most, m.Rows)}
-			step := r.product(l, m, rows, output{y, ldy, at + from, accumulate})
-			step.Apart = !first
-			first = false
+			to := min(from+most, m.Rows)
+			add(l, m, span{from, to}, output{out.y, out.ldy, out.at + from, out.accumulate})
 		}
-		at += m.Rows
+		out.at += m.Rows
 	}
+}
+
+// quantized is the quantized vectors in an order of columns.
+func (r *recorder) quantized(order int) *slot {
+	if order == 0 {
+		return r.work.q
+	}
+	return r.work.moved[order-1]
+}
+
+// reorder appends what brings quantized vectors into the orders of a linear layer.
+func (r *recorder) reorder(l *linearSlots) {
+	for i := range l.orders {
+		op := Reorder{N: uint32(r.n), K: uint32(l.In), QWords: uint32(quantizedWords(l.In))}
+		add(r, KernelReorder, op, r.work.q.Range, l.orders[i].at.Range, r.quantized(i+1).Range)
+	}
+}
+
+// sums appends what adds up quantized vectors for zero points and minima.
+func (r *recorder) sums(l *linearSlots) {
+	for i, s := range l.sums {
+		op := Sums{N: uint32(r.n), K: uint32(l.In), QWords: uint32(quantizedWords(l.In)), Group: uint32(s.group),
+			ActGroup: uint32(r.actGroup(l.In)), Width: uint32(s.width)}
+		to := &r.work.sums[i]
+		add(r, KernelSums, op, r.quantized(s.order).Range, r.work.d.Range, to.blocks.Range, to.scaled.Range)
+	}
+}
+
+// terms appends the products of minima and sums, if a matrix has minima.
+func (r *recorder) terms(l *linearSlots, m *matrixSlots, rows span, out output) {
+	if m.Codes == nil || m.Codes.Minima == nil {
+		return
+	}
+	n, minima := rows.to-rows.from, m.Codes.Minima
+	rowBytes := len(minima.Data) / m.Rows
+	weights := m.minima.Part(rows.from*rowBytes, min((n*rowBytes+3)&^3, m.minima.Bytes-rows.from*rowBytes))
+	op := Floats{N: uint32(r.n), Rows: uint32(n), K: uint32(minima.Width), LDY: uint32(out.ldy), At: uint32(out.at),
+		Type: minima.Type}
+	add(r, KernelFloats, op, weights, r.work.sums[m.sum].scaled.Range, r.work.none.Range, r.work.terms.Range)
 }
 
 // span is a range of rows.
@@ -172,9 +229,9 @@ type output struct {
 }
 
 // product appends the product of some rows of a matrix.
-func (r *recorder) product(l *linearSlots, m *matrixSlots, rows span, out output) *Step {
+func (r *recorder) product(l *linearSlots, m *matrixSlots, rows span, out output) {
 	n, w := rows.to-rows.from, &r.work
-	end := min(m.weights.Bytes, (rows.to+m.rows-1)/m.rows*m.rows*m.rowBytes)
+	end := min(m.weights.Bytes, (rows.to+partRows-1)/partRows*partRows*m.rowBytes)
 	weights := m.weights.Part(rows.from*m.rowBytes, end-rows.from*m.rowBytes)
 	bias := m.bias.Range
 	if m.Bias != nil {
@@ -188,7 +245,8 @@ func (r *recorder) product(l *linearSlots, m *matrixSlots, rows span, out output
 		op := Floats{N: uint32(r.n), Rows: uint32(n), K: uint32(l.In), LDY: uint32(out.ldy), At: uint32(out.at),
 			Type: m.Type,
 			Bias: flag(m.Bias != nil), Accumulate: flag(out.accumulate), ResidualScale: scale}
-		return add(r, KernelFloats, op, weights, w.x.Range, bias, out.y.Range)
+		add(r, KernelFloats, op, weights, w.x.Range, bias, out.y.Range)
+		return
 	}
 	c := m.Codes
 	scales := m.scales.Range
@@ -200,7 +258,17 @@ func (r *recorder) product(l *linearSlots, m *matrixSlots, rows span, out output
 		Add: int32(m.add), Ternary: flag(m.ternary), PerRow: uint32(c.PerRow), Group: uint32(c.Group),
 		Grouped: flag(c.Grouped), ActGroup: uint32(r.actGroup(l.In)), ActGrouped: flag(r.ActGroup != 0),
 		Bias: flag(m.Bias != nil), Accumulate: flag(out.accumulate), ResidualScale: scale}
-	return add(r, KernelCodes, op, weights, scales, w.q.Range, w.d.Range, bias, out.y.Range)
+	buffers := []Range{weights, scales, r.quantized(m.order).Range, w.d.Range, bias, out.y.Range}
+	if !c.offset() {
+		add(r, KernelCodes, op, buffers...)
+		return
+	}
+	zeros := m.zeros.Range
+	if c.Zeros != nil && c.PerRow > 0 {
+		zeros = m.zeros.Part(rows.from*c.PerRow, (n*c.PerRow+3)&^3)
+	}
+	add(r, KernelOffsetCodes, OffsetCodes{Codes: op, Zeros: flag(c.Zeros != nil), Zero: m.zero,
+		Terms: flag(c.Minima != nil)}, append(buffers, zeros, w.sums[m.sum].blocks.Range, w.terms.Range)...)
 }
 
 // logits appends the steps from the residual stream of n tokens, named by the rows of the pass, to their logits.

@@ -22,6 +22,7 @@ type accelerator struct {
 
 // found is a device that is open, and what it is to compute.
 type found struct {
+	open    func() (device.Backend, error)
 	backend device.Backend
 	model   *device.Model
 }
@@ -50,11 +51,12 @@ func (e *Engine) find(name string) error {
 	if err != nil {
 		return fmt.Errorf("device %s: %w", name, err)
 	}
-	open := e.opt.OpenDevice
-	if open == nil {
-		open = device.Open
+	opener := e.opt.OpenDevice
+	if opener == nil {
+		opener = device.Open
 	}
-	b, err := open(name)
+	open := func() (device.Backend, error) { return opener(name) }
+	b, err := open()
 	if err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func (e *Engine) find(name string) error {
 		b.Close()
 		return fmt.Errorf("device %s: %w", name, err)
 	}
-	e.found = &found{b, m}
+	e.found = &found{open, b, m}
 	return nil
 }
 
@@ -87,11 +89,14 @@ func (e *Engine) loadDevice() error {
 	}
 	f, shape := e.found, e.deviceShape()
 	e.found = nil
-	var pass *device.Pass
-	err := mmap.Guard(func() (err error) {
-		pass, err = device.Load(f.backend, f.model, shape)
-		return err
-	})
+	pass, err := f.load(shape)
+	for errors.Is(err, pack.ErrLimit) && e.opt.DeviceLayers == 0 && len(f.model.Blocks) > 1 {
+		// A driver says how much is free, but not in what pieces, and others take of it meanwhile.
+		f.model = f.model.Last(len(f.model.Blocks) / 2)
+		if f.backend, err = f.open(); err == nil {
+			pass, err = f.load(shape)
+		}
+	}
 	switch {
 	case err == nil:
 		first := f.model.First
@@ -105,6 +110,15 @@ func (e *Engine) loadDevice() error {
 		err = fmt.Errorf("device %s: %w", e.opt.Device, err)
 	}
 	return err
+}
+
+// load uploads the model. The device is closed after an error.
+func (f *found) load(shape device.Shape) (pass *device.Pass, err error) {
+	err = mmap.Guard(func() (err error) {
+		pass, err = device.Load(f.backend, f.model, shape)
+		return err
+	})
+	return pass, err
 }
 
 func (e *Engine) closeDevice() {

@@ -116,3 +116,79 @@ func TestDeviceLayersRefused(t *testing.T) {
 		t.Errorf("%d of %d layers", n, all)
 	}
 }
+
+// TestDeviceLayersHalved: where the memory that a device says is free cannot be allocated, half of the layers are tried,
+// down to one, unless a number was asked for; other errors are not tried again.
+func TestDeviceLayersHalved(t *testing.T) {
+	errOther := errors.New("another")
+	for _, c := range []struct {
+		asked, fails int // allocations fail on so many devices that are opened
+		with         error
+		layers       int
+		want         error
+	}{
+		{0, 0, pack.ErrLimit, 6, nil},
+		{0, 1, pack.ErrLimit, 3, nil},
+		{0, 2, pack.ErrLimit, 1, nil},
+		{0, 3, pack.ErrLimit, 0, pack.ErrLimit},
+		{4, 1, pack.ErrLimit, 0, pack.ErrLimit},
+		{0, 1, errOther, 0, errOther},
+	} {
+		opened := 0
+		o := Options{Context: 64, Device: "plain", DeviceLayers: c.asked}
+		o.OpenDevice = func(string) (device.Backend, error) {
+			opened++
+			fails := opened <= c.fails
+			return plaindevice.New(plaindevice.Options{Fail: func(call string) error {
+				if fails && call == "Alloc" {
+					return c.with
+				}
+				return nil
+			}}), nil
+		}
+		e, err := New(tiny(t), o)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err != nil {
+			continue
+		}
+		if n, _ := e.DeviceLayers(); n != c.layers || opened != c.fails+1 {
+			t.Errorf("%+v: %d layers, %d devices opened", c, n, opened)
+		}
+		e.Close()
+	}
+}
+
+// TestDeviceCaches: with a KV cache of each format, forks, truncation, resumed pages and batches give the logits of the
+// CPU, and what fits is counted to the byte.
+func TestDeviceCaches(t *testing.T) {
+	for _, cache := range caches[1:] {
+		o := forkedOptions
+		o.Cache = cache
+		want := forked(t, engine(t, tiny(t), o))
+		all := together(t, engine(t, tiny(t), Options{Cache: cache, Sequences: 4}), 7)
+		for _, name := range devices {
+			on := o
+			on.Device = name
+			e := engine(t, tiny(t), on)
+			for i, row := range forked(t, e) {
+				if !slices.Equal(row, want[i]) {
+					t.Errorf("%s, %s: logits %d differ", name, cache, i)
+				}
+			}
+			computes(t, e)
+			if slow(name) {
+				continue
+			}
+			on.Sequences, on.Context, on.Page = 4, 0, 0
+			compareRows(t, together(t, engine(t, tiny(t), on), 7), all)
+		}
+		three, four := taken(t, o, 3), taken(t, o, 4)
+		for _, c := range []struct{ memory, layers int }{{four - 1, 3}, {four, 4}} {
+			if n, _ := engine(t, tiny(t), o.on(c.memory, 0)).DeviceLayers(); n != c.layers || three >= four {
+				t.Errorf("%s: %d layers fit in %d bytes; want %d", cache, n, c.memory, c.layers)
+			}
+		}
+	}
+}

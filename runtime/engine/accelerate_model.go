@@ -19,7 +19,6 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		{o.FloatActivations, "float activations"},
 		{o.OnePass, "a KV cache for one pass"},
 		{o.Observe != nil, "an observer"},
-		{o.Cache != CacheF32, "a KV cache of type " + string(o.Cache)},
 		{e.staged(), "rotations that depend on the length of the text"},
 		{d.Latent != nil, "latent attention"},
 		{d.ALiBi, "ALiBi"},
@@ -39,7 +38,7 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 	m := &device.Model{
 		Hidden: d.Hidden, Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Vocab: d.Vocab,
 		Rot: 2 * len(rope.Inv), Pairs: d.Rope.Pairs, RotateFirst: d.RotateFirst,
-		WholeNorm: d.HeadNorm == model.WholeHead, Clip: d.ClipQKV, ActGroup: e.group,
+		WholeNorm: d.HeadNorm == model.WholeHead, Clip: d.ClipQKV, ActGroup: e.group, Cache: deviceCaches[o.Cache],
 		AttnScale: attention.Scale, AttnCap: attention.Cap, Parallel: d.Parallel, ResidualScale: d.ResidualScale,
 		Norm: deviceNorm(&e.weights.norm), LogitDivisor: d.LogitDivisor, LogitScale: d.LogitScale,
 		LogitCap: d.LogitSoftcap,
@@ -56,7 +55,7 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		m.Blocks = append(m.Blocks, block)
 	}
 	var err error
-	m.Head, err = deviceLinear(&e.weights.head)
+	m.Head, err = e.deviceLinear(&e.weights.head)
 	return m, err
 }
 
@@ -99,7 +98,7 @@ func (e *Engine) deviceBlock(b *block) (to device.Block, err error) {
 		to   *device.Linear
 		from *projection
 	}{{&to.QKV, &b.qkv}, {&to.O, &b.o}, {&to.GateUp, &b.gateUp}, {&to.Down, &b.down}} {
-		if *l.to, err = deviceLinear(l.from); err != nil {
+		if *l.to, err = e.deviceLinear(l.from); err != nil {
 			return to, err
 		}
 	}
@@ -137,8 +136,12 @@ func deviceNorm(n *norm) device.NormWeights {
 	return to
 }
 
+// deviceCaches are the formats of the KV cache.
+var deviceCaches = map[CacheType]device.CacheType{CacheF32: device.CacheF32, CacheF16: device.CacheF16,
+	CacheI8: device.CacheI8, CacheI4: device.CacheI4}
+
 // deviceLinear describes a projection.
-func deviceLinear(f *projection) (to device.Linear, err error) {
+func (e *Engine) deviceLinear(f *projection) (to device.Linear, err error) {
 	if f.scattered != nil {
 		return to, errOption("rows that are not adjacent")
 	}
@@ -153,23 +156,28 @@ func deviceLinear(f *projection) (to device.Linear, err error) {
 				Type: deviceTypes[m.floats.Type], Data: m.floats.Data()})
 			continue
 		}
-		switch {
-		case m.order != nil:
-			err = errOption("an order of columns")
-		case m.side.zeros != nil:
-			err = errOption("zero points")
-		case m.minima != nil:
-			err = errOption("minima")
+		if m.order != nil && e.group != 0 { // groups are those of the vector in its order
+			return to, fmt.Errorf("%q: %w", f.names[i],
+				errOption("an order of columns with activations that have a scale per group"))
 		}
-		if err != nil {
-			return to, fmt.Errorf("%q: %w", f.names[i], err)
-		}
-		group := m.side.group
 		to.Matrices = append(to.Matrices, device.Matrix{Name: f.names[i], Rows: m.rows, Bias: m.bias,
-			Codes: &device.CodeMatrix{Layout: m.codes.Layout, Shape: m.codes.Shape, Data: m.data, Scales: m.side.scales,
-				Grouped: m.scales == nil, PerRow: m.side.perRow, Group: group}})
+			Codes: m.deviceCodes()})
 	}
 	return to, nil
+}
+
+// deviceCodes describes a matrix of codes.
+func (m *matrix) deviceCodes() *device.CodeMatrix {
+	u := m.side
+	c := &device.CodeMatrix{Layout: m.codes.Layout, Shape: m.codes.Shape, Data: m.data, Scales: u.scales,
+		Grouped: m.scales == nil, PerRow: u.perRow, Group: u.group, Zeros: u.zeros}
+	if m.minima != nil {
+		c.Minima = &device.Minima{Type: deviceTypes[m.minima.Type], Width: m.minima.Cols, Data: m.minima.Data()}
+	}
+	for _, column := range m.order {
+		c.Order = append(c.Order, uint32(column))
+	}
+	return c
 }
 
 var deviceTypes = map[tensor.Type]device.FloatType{tensor.F32: device.F32, tensor.F16: device.F16,

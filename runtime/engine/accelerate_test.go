@@ -27,6 +27,8 @@ func init() {
 	device.Register(plaindevice.Driver("plain", plaindevice.Options{}))
 	device.Register(plaindevice.Driver("narrow", plaindevice.Options{MaxRange: 192 << 10, MaxAlloc: 2 << 20}))
 	device.Register(plaindevice.Driver("small", plaindevice.Options{Memory: 1 << 20}))
+	device.Register(plaindevice.Driver("lacking", plaindevice.Options{Lacks: []device.Kernel{
+		device.KernelHeads.With(device.CacheF16)}}))
 	device.Register(plaindevice.Driver("failing", plaindevice.Options{Fail: func(call string) error {
 		n := planted.calls.Add(1)
 		planted.names[n%int64(len(planted.names))] = call
@@ -45,8 +47,8 @@ func computes(t *testing.T, e *Engine) {
 	}
 }
 
-// devices are those on which all of this runs: in plain Go, and what tests of drivers add.
-var devices = []string{"plain"}
+// devices are those on which all of this runs: in plain Go, or with the tag of drivers one of these in their place.
+var devices = []string{"plain", "narrow"}
 
 // driven reports whether a driver computes for a device: of a GPU, or one that emulates a GPU.
 func driven(name string) bool { return !slices.Contains([]string{"cpu", "plain", "narrow"}, name) }
@@ -73,7 +75,7 @@ func divisionsOn(name string) []int {
 // batches, with all layers on the device or some.
 func TestDeviceLogits(t *testing.T) {
 	want := everything(t, engine(t, tiny(t), Options{}))
-	for _, name := range append(devices, "narrow") {
+	for _, name := range devices {
 		for _, layers := range divisionsOn(name) {
 			t.Run(fmt.Sprintf("%s/%d", name, layers), func(t *testing.T) {
 				o := Options{Device: name, DeviceLayers: layers, Context: 128}
@@ -235,8 +237,7 @@ func TestDeviceRefuses(t *testing.T) {
 		want string
 	}{
 		{Options{Device: "small"}, pack.ErrLimit, "MiB free"},
-		{Options{Device: "plain", Cache: CacheF16}, pack.ErrUnsupported, "a KV cache of type f16"},
-		{Options{Device: "plain", Cache: CacheI4}, pack.ErrUnsupported, "a KV cache of type i4"},
+		{Options{Device: "lacking", Cache: CacheF16}, pack.ErrUnsupported, "a KV cache of type f16: device plain has no"},
 		{Options{Device: "plain", FloatActivations: true}, pack.ErrUnsupported, "float activations"},
 		{Options{Device: "quantum"}, pack.ErrUnsupported, "no driver"},
 		{Options{Device: "plain:x"}, pack.ErrUnsupported, "vulkan:1"},
@@ -246,8 +247,9 @@ func TestDeviceRefuses(t *testing.T) {
 		}
 	}
 	told := ""
-	e := engine(t, tiny(t), Options{Device: device.Auto, Cache: CacheF16, Notice: func(line string) { told = line }})
-	if _, ok := e.DeviceInfo(); ok || !strings.Contains(told, "a KV cache of type f16") {
+	e := engine(t, tiny(t), Options{Device: device.Auto, FloatActivations: true,
+		Notice: func(line string) { told = line }})
+	if _, ok := e.DeviceInfo(); ok || !strings.Contains(told, "float activations") {
 		t.Errorf("told %q", told)
 	}
 	e = engine(t, tiny(t), Options{Device: device.Auto})

@@ -495,10 +495,7 @@ func (m *maker) codes(name string, rows, cols int, layout string, alphabet pack.
 			}
 		}
 	}
-	if m.served() {
-		zeros, minima, moved, e.Min = nil, nil, false, false
-	}
-	if moved {
+	if moved && !(m.served() && m.v.manifest.Activation.Kind != packed.ActivationToken) {
 		for _, i := range m.Perm(cols) {
 			order = append(order, int32(i))
 		}

@@ -8,8 +8,9 @@ import (
 	"github.com/lowpack/lowpack/runtime/device"
 )
 
-func heads(op device.Heads, b buffers) {
+func heads(op device.Heads, c device.CacheType, b buffers) {
 	dim, queries, keys := int(op.Dim), int(op.Heads), int(op.KVHeads)
+	ofQuery := c.QueryWords(dim)
 	for t, tok := range b.tokens(1)[:op.N] {
 		for i := range queries + 2*keys {
 			x := append([]float32(nil), b.f32(0)[t*int(op.LDY)+i*dim:][:dim]...)
@@ -22,14 +23,15 @@ func heads(op device.Heads, b buffers) {
 				if tok.Scale != 0 {
 					tensor.Times(x, tok.Scale)
 				}
-				copy(b.f32(6)[(t*queries+i)*dim:], x)
+				mark(b.u32(9), t, op.Step, storeQuery(b.u32(6)[(t*queries+i)*ofQuery:][:ofQuery], x, c))
 			case i < queries+keys:
 				mark(b.u32(9), t, op.Step, turn(&op, t, b, x, headNorm{op.KNorm, 4, i - queries}))
-				copy(row(b.f32(7), tok, int(tok.Position), b.u32(5), shape{op.KVHeads, op.PageRows, dim,
-					i - queries}), x)
+				to := row(b.u32(7), tok, int(tok.Position), b.u32(5), shape{op.KVHeads, op.PageRows, c.RowWords(dim),
+					i - queries})
+				mark(b.u32(9), t, op.Step, storeRow(to, x, c))
 			default:
-				at := shape{op.KVHeads, op.PageRows, dim, i - queries - keys}
-				copy(row(b.f32(8), tok, int(tok.Position), b.u32(5), at), x)
+				at := shape{op.KVHeads, op.PageRows, c.RowWords(dim), i - queries - keys}
+				mark(b.u32(9), t, op.Step, storeRow(row(b.u32(8), tok, int(tok.Position), b.u32(5), at), x, c))
 			}
 		}
 	}
@@ -78,14 +80,14 @@ func rotate(op *device.Heads, t int, b buffers, x []float32) {
 // shape is that of the KV cache, and a head of it.
 type shape struct {
 	heads, pageRows uint32
-	dim, head       int
+	words, head     int // of a row
 }
 
 // row is a row of the KV cache.
-func row(cache []float32, tok device.Token, position int, pages []uint32, s shape) []float32 {
+func row(cache []uint32, tok device.Token, position int, pages []uint32, s shape) []uint32 {
 	page := int(pages[int(tok.Pages)+position/int(s.pageRows)])
-	at := ((page*int(s.heads)+s.head)*int(s.pageRows) + position%int(s.pageRows)) * s.dim
-	return cache[at:][:s.dim]
+	at := ((page*int(s.heads)+s.head)*int(s.pageRows) + position%int(s.pageRows)) * s.words
+	return cache[at:][:s.words]
 }
 
 // first is the first position of a span.
@@ -96,15 +98,16 @@ func first(tok device.Token, local uint32) int {
 	return 0
 }
 
-func scores(op device.Scores, b buffers) {
+func scores(op device.Scores, c device.CacheType, b buffers) {
 	dim, n := int(op.Dim), int(op.Heads)
+	ofQuery := c.QueryWords(dim)
 	for t, tok := range b.tokens(2)[:op.N] {
 		from := first(tok, op.Local)
 		for h := range n {
-			at := shape{op.KVHeads, op.PageRows, dim, h / (n / int(op.KVHeads))}
-			q, z := b.f32(0)[(t*n+h)*dim:][:dim], b.f32(4)[(t*n+h)*int(op.Span):][:op.Span]
+			at := shape{op.KVHeads, op.PageRows, c.RowWords(dim), h / (n / int(op.KVHeads))}
+			q, z := b.u32(0)[(t*n+h)*ofQuery:][:ofQuery], b.f32(4)[(t*n+h)*int(op.Span):][:op.Span]
 			for j := from; j <= int(tok.Position); j++ {
-				v := float32(dot(q, row(b.f32(1), tok, j, b.u32(3), at)) * op.Scale)
+				v := float32(score(q, row(b.u32(1), tok, j, b.u32(3), at), dim, c) * op.Scale)
 				if op.Cap != 0 {
 					v = tensor.SoftCap(v, op.Cap)
 				}
@@ -114,23 +117,30 @@ func scores(op device.Scores, b buffers) {
 	}
 }
 
-func attend(op device.Attend, b buffers) {
+func attend(op device.Attend, c device.CacheType, b buffers) {
 	dim, n := int(op.Dim), int(op.Heads)
 	for t, tok := range b.tokens(2)[:op.N] {
 		from := first(tok, op.Local)
 		for h := range n {
 			z := b.f32(0)[(t*n+h)*int(op.Span):][:int(tok.Position)+1-from]
 			sum := weights(z, &op, b.f32(4), h)
-			at := shape{op.KVHeads, op.PageRows, dim, h / (n / int(op.KVHeads))}
+			at := shape{op.KVHeads, op.PageRows, c.RowWords(dim), h / (n / int(op.KVHeads))}
 			o := b.f32(5)[(t*n+h)*dim:][:dim]
 			clear(o)
 			for j, e := range z {
-				for i, v := range row(b.f32(1), tok, from+j, b.u32(3), at) {
+				values, d := loadRow(row(b.u32(1), tok, from+j, b.u32(3), at), dim, c)
+				if c >= device.CacheI8 {
+					e = float32(e * d)
+				}
+				for i, v := range values {
 					o[i] = fma.Float32(e, v, o[i])
 				}
 			}
 			for i := range o {
 				o[i] /= sum
+			}
+			if c == device.CacheI4 {
+				tensor.InverseHadamard(o)
 			}
 		}
 	}

@@ -157,29 +157,56 @@ func store(y *float32, v float32, op *device.Floats, bias []float32, row int) {
 	*y = v
 }
 
-func codes(op device.Codes, b buffers) {
+// offsetCodes is Codes too, without the buffers from 6 on.
+type offsetCodes struct{ device.OffsetCodes }
+
+// blocks is the number of blocks of N15.
+func (op *offsetCodes) blocks() int {
+	block := min(op.Group, op.ActGroup)
+	return int((op.K + block - 1) / block)
+}
+
+// zero is the product of a zero point and the sum of a block.
+func (op *offsetCodes) zero(b buffers, unit, block int) int32 {
+	switch {
+	case op.Zeros != 0:
+		return int32(b.i8(6)[unit]) * b.i32(7)[block]
+	case op.Zero != 0:
+		return op.Zero * b.i32(7)[block]
+	}
+	return 0
+}
+
+func codes(of device.OffsetCodes, b buffers) {
+	op := offsetCodes{of}
 	end := &device.Floats{Bias: op.Bias, Accumulate: op.Accumulate, ResidualScale: op.ResidualScale}
 	groups, w := int((op.K+op.ActGroup-1)/op.ActGroup), make([]int8, op.K)
 	for m := range int(op.Rows) {
 		for k := range w {
-			w[k] = code(&op, b.u32(0), m, k)
+			w[k] = code(&op.Codes, b.u32(0), m, k)
 		}
 		scales := b.f32(1)[m*int(op.PerRow):]
 		for t := range int(op.N) {
-			v := product(&op, w, scales, b.i8(2)[t*int(op.QWords)*4:], b.f32(3)[t*groups:])
+			zero := func(unit, block int) int32 { return op.zero(b, unit+m*int(op.PerRow), block+t*op.blocks()) }
+			v := product(&op.Codes, w, zero, scales, b.i8(2)[t*int(op.QWords)*4:], b.f32(3)[t*groups:])
+			if op.Terms != 0 {
+				v += b.f32(8)[t*int(op.LDY)+int(op.At)+m]
+			}
 			store(&b.f32(5)[t*int(op.LDY)+int(op.At)+m], v, end, b.f32(4), m)
 		}
 	}
 }
 
-// product is N15 of a row, with its scales and those of the activations.
-func product(op *device.Codes, w []int8, scales []float32, q []int8, d []float32) (y float32) {
+// product is N15 of a row, less its zero points, with its scales and those of the activations.
+func product(op *device.Codes, w []int8, zero func(unit, block int) int32, scales []float32, q []int8,
+	d []float32) (y float32) {
 	k, block := len(w), int(min(op.Group, op.ActGroup))
 	for lo := 0; lo < k; lo += block {
 		acc := int32(0)
 		for i, c := range w[lo:min(lo+block, k)] {
 			acc += int32(c) * int32(q[lo+i])
 		}
+		acc -= zero(lo/int(op.Group), lo/block)
 		a, s, da := float32(acc), scales[lo/int(op.Group)], d[lo/int(op.ActGroup)]
 		switch {
 		case op.Grouped != 0 && op.ActGrouped != 0:
@@ -237,4 +264,34 @@ func stored(typ device.FloatType, w []uint32, i int) float32 {
 		return math.Float32frombits(w[i/2] >> (16 * (i % 2)) << 16)
 	}
 	return float16.Widen(uint16(w[i/2] >> (16 * (i % 2))))
+}
+
+func reorder(op device.Reorder, b buffers) {
+	for t := range int(op.N) {
+		q, to := b.i8(0)[t*int(op.QWords)*4:], b.i8(2)[t*int(op.QWords)*4:][:op.QWords*4]
+		clear(to)
+		for k, from := range b.u32(1)[:op.K] {
+			to[k] = q[from]
+		}
+	}
+}
+
+// sums is S and s of N39.
+func sums(op device.Sums, b buffers) {
+	block := int(min(op.Group, op.ActGroup))
+	blocks, groups := (int(op.K)+block-1)/block, int((op.K+op.ActGroup-1)/op.ActGroup)
+	for t := range int(op.N) {
+		s := b.f32(3)[t*int(op.Width):][:op.Width]
+		clear(s)
+		for i := range blocks {
+			lo, sum := i*block, int32(0)
+			for _, c := range b.i8(0)[t*int(op.QWords)*4:][lo:min(lo+block, int(op.K))] {
+				sum += int32(c)
+			}
+			b.i32(2)[t*blocks+i] = sum
+			if op.Width > 0 {
+				s[lo/int(op.Group)] += float32(float32(sum) * b.f32(1)[t*groups+lo/int(op.ActGroup)])
+			}
+		}
+	}
 }

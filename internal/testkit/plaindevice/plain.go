@@ -17,6 +17,7 @@ type Options struct {
 	Memory   int // bytes; 0 = 1 GiB
 	MaxAlloc int // bytes; 0 = all
 	MaxRange int // bytes of a buffer of a step; 0 = all
+	Lacks    []device.Kernel
 	// Fail is called before everything that the device does, with the name of the method. Its error is what the
 	// method returns. nil = no failure.
 	Fail func(call string) error
@@ -62,7 +63,7 @@ const align = 256
 func (d *Device) Info() device.Info {
 	return device.Info{Name: "plain", Device: "plain Go", Memory: d.Memory, Free: d.Memory - d.used,
 		MaxAlloc: d.MaxAlloc,
-		MaxRange: d.MaxRange, Align: align}
+		MaxRange: d.MaxRange, Align: align, Lacks: d.Lacks}
 }
 
 func (d *Device) call(name string) error {
@@ -195,23 +196,30 @@ func (c *commands) Free() { c.freed = true }
 // run executes a step.
 func run(s device.Step) {
 	b := buffers(s.Buffers)
-	switch s.Kernel {
+	k, cache := s.Kernel.Of()
+	switch k {
 	case device.KernelPrepare:
 		prepare(device.OperationOf[device.Prepare](s.Constants), b)
 	case device.KernelCodes:
-		codes(device.OperationOf[device.Codes](s.Constants), b)
+		codes(device.OffsetCodes{Codes: device.OperationOf[device.Codes](s.Constants)}, b)
 	case device.KernelFloats:
 		floats(device.OperationOf[device.Floats](s.Constants), b)
 	case device.KernelHeads:
-		heads(device.OperationOf[device.Heads](s.Constants), b)
+		heads(device.OperationOf[device.Heads](s.Constants), cache, b)
 	case device.KernelScores:
-		scores(device.OperationOf[device.Scores](s.Constants), b)
+		scores(device.OperationOf[device.Scores](s.Constants), cache, b)
 	case device.KernelAttend:
-		attend(device.OperationOf[device.Attend](s.Constants), b)
+		attend(device.OperationOf[device.Attend](s.Constants), cache, b)
 	case device.KernelResidual:
 		residual(device.OperationOf[device.Residual](s.Constants), b)
 	case device.KernelFinish:
 		finish(device.OperationOf[device.Finish](s.Constants), b)
+	case device.KernelReorder:
+		reorder(device.OperationOf[device.Reorder](s.Constants), b)
+	case device.KernelSums:
+		sums(device.OperationOf[device.Sums](s.Constants), b)
+	case device.KernelOffsetCodes:
+		codes(device.OperationOf[device.OffsetCodes](s.Constants), b)
 	}
 }
 
@@ -223,6 +231,11 @@ func (b buffers) u32(i int) []uint32 { return words(b[i]) }
 func (b buffers) f32(i int) []float32 {
 	w := words(b[i])
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(w))), len(w))
+}
+
+func (b buffers) i32(i int) []int32 {
+	w := words(b[i])
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(w))), len(w))
 }
 
 func (b buffers) i8(i int) []int8 {

@@ -37,16 +37,33 @@ func (c *Cost) Bytes() int { return c.Weights + c.CacheRead + c.CacheWritten + c
 // word is the size of the elements of buffers, and of the words of quantized vectors.
 const word = 4
 
-// costs has the cost of a step of each kernel.
+// costs has the cost of a step of each kernel, of whatever format of the KV cache.
 var costs = map[device.Kernel]func(*device.Step) Cost{
-	device.KernelPrepare:  prepare,
-	device.KernelCodes:    codes,
-	device.KernelFloats:   floats,
-	device.KernelHeads:    heads,
-	device.KernelScores:   scores,
-	device.KernelAttend:   attend,
-	device.KernelResidual: residual,
-	device.KernelFinish:   finish,
+	device.KernelPrepare:     prepare,
+	device.KernelCodes:       codes,
+	device.KernelFloats:      floats,
+	device.KernelHeads:       heads,
+	device.KernelScores:      scores,
+	device.KernelAttend:      attend,
+	device.KernelResidual:    residual,
+	device.KernelFinish:      finish,
+	device.KernelReorder:     reorder,
+	device.KernelSums:        sums,
+	device.KernelOffsetCodes: offsetCodes,
+}
+
+// costOf returns the cost of a step of a kernel; nil if it is not known.
+func costOf(k device.Kernel) func(*device.Step) Cost {
+	base, _ := k.Of()
+	return costs[base]
+}
+
+// rows are the sizes of what attention stores of a token, in elements of a word.
+type rows struct{ query, key uint32 }
+
+func rowsOf(k device.Kernel, dim uint32) rows {
+	_, c := k.Of()
+	return rows{uint32(c.QueryWords(int(dim))), uint32(c.RowWords(int(dim)))}
 }
 
 // norm is the number of elements of a norm and its bias.
@@ -85,6 +102,27 @@ func codes(s *device.Step) Cost {
 	}
 }
 
+func offsetCodes(s *device.Step) Cost {
+	op := device.OperationOf[device.OffsetCodes](s.Constants)
+	product := *s
+	product.Constants = device.Words(op.Codes)
+	c := codes(&product)
+	const zeros = 6
+	c.Weights += int(op.Zeros) * s.Buffers[zeros].Bytes
+	c.Vectors += word * int(op.N) * int(ceil(op.K, min(op.Group, op.ActGroup))+op.Terms*op.Rows)
+	return c
+}
+
+func reorder(s *device.Step) Cost {
+	c := device.OperationOf[device.Reorder](s.Constants)
+	return Cost{Weights: word * int(c.K), Vectors: word * int(c.N) * 2 * int(c.QWords)}
+}
+
+func sums(s *device.Step) Cost {
+	c := device.OperationOf[device.Sums](s.Constants)
+	return Cost{Vectors: word * int(c.N) * int(c.QWords+ceil(c.K, c.ActGroup)+ceil(c.K, min(c.Group, c.ActGroup))+c.Width)}
+}
+
 func floats(s *device.Step) Cost {
 	c := device.OperationOf[device.Floats](s.Constants)
 	const weights = 0
@@ -97,15 +135,15 @@ func floats(s *device.Step) Cost {
 
 func heads(s *device.Step) Cost {
 	c := device.OperationOf[device.Heads](s.Constants)
-	queries, others := c.Heads*c.Dim, 2*c.KVHeads*c.Dim
+	elements, row := (c.Heads+2*c.KVHeads)*c.Dim, rowsOf(s.Kernel, c.Dim)
 	ofQ, ofK := c.Dim, c.Dim
 	if c.Own != 0 {
 		ofQ, ofK = c.Heads*c.Dim, c.KVHeads*c.Dim
 	}
 	return Cost{
 		Weights:      word * (norm(c.QNorm, ofQ, 0) + norm(c.KNorm, ofK, 0)),
-		Vectors:      word * int(c.N) * int(2*queries+others),
-		CacheWritten: word * int(c.N) * int(others),
+		Vectors:      word * int(c.N) * int(elements+c.Heads*row.query),
+		CacheWritten: word * int(c.N) * int(2*c.KVHeads*row.key),
 	}
 }
 
@@ -114,8 +152,8 @@ func scores(s *device.Step) Cost {
 	const tokens = 2
 	all, different := positions(s.Buffers[tokens], c.N, c.Local != 0)
 	return Cost{
-		CacheRead: word * different * int(c.KVHeads*c.Dim),
-		Vectors:   word * int(c.Heads) * (int(c.N*c.Dim) + all),
+		CacheRead: word * different * int(c.KVHeads*rowsOf(s.Kernel, c.Dim).key),
+		Vectors:   word * int(c.Heads) * (int(c.N*rowsOf(s.Kernel, c.Dim).query) + all),
 		Attention: all * int(c.Heads*c.Dim),
 	}
 }
@@ -126,7 +164,7 @@ func attend(s *device.Step) Cost {
 	all, different := positions(s.Buffers[tokens], c.N, c.Local != 0)
 	return Cost{
 		Weights:   word * int(c.Heads*c.Sinks),
-		CacheRead: word * different * int(c.KVHeads*c.Dim),
+		CacheRead: word * different * int(c.KVHeads*rowsOf(s.Kernel, c.Dim).key),
 		Vectors:   word * int(c.Heads) * (int(c.N*c.Dim) + all),
 		Attention: all * int(c.Heads*c.Dim),
 	}

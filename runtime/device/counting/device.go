@@ -119,7 +119,7 @@ func (d *Device) Copy(to, from device.Range) error {
 // Record checks that all steps can be counted.
 func (d *Device) Record(steps []device.Step) (device.Commands, error) {
 	for i := range steps {
-		if costs[steps[i].Kernel] == nil {
+		if costOf(steps[i].Kernel) == nil {
 			return nil, fmt.Errorf("%w: the kernel %q is not counted", pack.ErrUnsupported, steps[i].Kernel)
 		}
 	}
@@ -148,7 +148,7 @@ func (l *list) Run(time.Duration) error {
 		if !s.Apart {
 			d.Barriers++
 		}
-		d.Dispatches = append(d.Dispatches, costs[s.Kernel](s))
+		d.Dispatches = append(d.Dispatches, costOf(s.Kernel)(s))
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func TestUnknownKernel(t *testing.T) {
 		t.Error(err)
 	}
 	for _, k := range device.Kernels() {
-		if costs[k] == nil {
+		if costOf(k) == nil {
 			t.Errorf("%s has no cost", k)
 		}
 	}

@@ -160,6 +160,7 @@ func (b *backend) describe() error {
 	b.info.Driver = fmt.Sprintf("CUDA %d.%d", version/1000, version%1000/10)
 	b.info.Memory, b.info.Free = int(total), int(total)
 	b.info.MaxAlloc, b.info.MaxRange = int(total), int(total)
+	b.info.Lacks = lacks()
 	b.info.Accelerated = []string{"int8 dot products", "int8 tensor cores"}
 	b.info.Probe = []string{"float32: rounded to nearest even, subnormals, fused multiply-add: promised by PTX"}
 	if b.shape.capability < oldest {

@@ -103,6 +103,20 @@ func (s shape) step(step *device.Step) *launch {
 	return l
 }
 
+// lacks are the kernels that the module does not have: of a KV cache of other formats than float32, and of weights with
+// zero points, minima or an order of columns.
+func lacks() (list []device.Kernel) {
+	for _, k := range device.Kernels() {
+		base, cache := k.Of()
+		switch {
+		case cache != device.CacheF32, base == device.KernelReorder, base == device.KernelSums,
+			base == device.KernelOffsetCodes:
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
 // stretches is the number of blocks among which the positions of a head are divided: enough for all processors, and few
 // where most of them would find nothing to do.
 func (s shape) stretches(most, heads uint32) uint32 {

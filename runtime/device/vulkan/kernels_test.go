@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,16 +15,34 @@ import (
 	"github.com/lowpack/lowpack/runtime/device"
 )
 
+// variant is a way to compute. A driver compiles each kernel anew for it: where nothing but products of codes differs,
+// only these are computed, and each has some formats of the KV cache. Long tests have all.
+type variant struct {
+	settings
+	only   []device.Kernel // nil = all
+	caches []device.CacheType
+}
+
 // variants are the routes that tests go through: what the probe chooses, what it would choose on worse devices, and a
 // device that flushes subnormals and divides wrongly.
-func variants() map[string]settings {
-	return map[string]settings{
-		"probed":   {},
-		"by bytes": {noDots: true},
-		"guarded":  {routes: &routes{guard: guarded}},
-		"integers": {routes: &routes{guard: integers}},
-		"bad":      {routes: &routes{guard: guarded, fused: true, bad: true}},
+func variants() map[string]variant {
+	const f32, f16, i8, i4 = device.CacheF32, device.CacheF16, device.CacheI8, device.CacheI4
+	return map[string]variant{
+		"probed": {caches: []device.CacheType{f32, f16, i8, i4}},
+		"by bytes": {settings: settings{noDots: true},
+			only: []device.Kernel{device.KernelCodes, device.KernelOffsetCodes}},
+		"guarded":  {settings: settings{routes: &routes{guard: guarded}}, caches: []device.CacheType{f32, i4}},
+		"integers": {settings: settings{routes: &routes{guard: integers}}, caches: []device.CacheType{f32, i8}},
+		"bad": {settings: settings{routes: &routes{guard: guarded, fused: true, bad: true}},
+			caches: []device.CacheType{f32, f16}},
 	}
+}
+
+// tries reports whether a variant computes a kernel.
+func (v *variant) tries(k device.Kernel) bool {
+	_, cache := k.Of()
+	ofCache := cache == device.CacheF32 || long.All || slices.Contains(v.caches, cache)
+	return ofCache && (v.only == nil || slices.Contains(v.only, k))
 }
 
 // opened opens the first device with some settings.
@@ -45,18 +64,23 @@ func opened(t *testing.T, s settings) *gpu {
 }
 
 // TestKernels compares every kernel, by every route, with its definition in plain Go: random shapes, with values
-// around 1 and values whose products are subnormal.
+// around 1 and values whose products are subnormal. What is compiled into a shader is the same for all of these values,
+// and other for each route and round.
 func TestKernels(t *testing.T) {
-	for name, s := range variants() {
+	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
-			g, steps := opened(t, s), 0
-			rounds := 1 // a driver compiles each shape anew
+			g, steps := opened(t, v.settings), 0
+			rounds := 1
 			if long.All {
 				rounds = 6
 			}
 			for seed, scale := range []float64{1, 1e-20, 3e-38} {
-				r := &random{rand.New(rand.NewPCG(uint64(seed), 7)), scale}
+				compiled := rand.New(rand.NewPCG(uint64(len(name)), 8))
+				r := &random{rand.New(rand.NewPCG(uint64(seed), 7)), compiled, scale}
 				for _, c := range r.calls(rounds) {
+					if !v.tries(c.kernel) {
+						continue
+					}
 					want, got := execute(t, plaindevice.New(plaindevice.Options{}), c), execute(t, g, c)
 					for b := range want {
 						if i := differs(got[b], want[b]); i >= 0 {
@@ -69,7 +93,7 @@ func TestKernels(t *testing.T) {
 					steps++
 				}
 			}
-			if steps < 27 {
+			if steps < 9 || v.only == nil && steps < 36 {
 				t.Errorf("%d steps", steps)
 			}
 		})
@@ -141,7 +165,8 @@ func bytesOf(words []uint32) (data []byte) {
 // random makes calls of kernels with random constants and contents.
 type random struct {
 	*rand.Rand
-	scale float64
+	compiled *rand.Rand // of constants that shaders are compiled with
+	scale    float64
 }
 
 func (r *random) floats(n int) []uint32 {
@@ -171,7 +196,7 @@ func (r *random) bytes(n int) []uint32 {
 	return words
 }
 
-func pick[T any](r *random, from ...T) T { return from[r.IntN(len(from))] }
+func pick[T any](r interface{ IntN(int) int }, from ...T) T { return from[r.IntN(len(from))] }
 
 func (r *random) flag() uint32 { return r.Uint32N(2) }
 
@@ -185,8 +210,11 @@ func fresh(n uint32) []uint32 {
 
 func (r *random) calls(rounds int) (list []stepCall) {
 	for range rounds {
-		list = append(list, r.prepare(), r.codes(), r.codes(), r.matrix(), r.residual(), r.finish())
-		list = append(list, r.attention()...)
+		list = append(list, r.prepare(), r.codes(), r.codes(), r.matrix(), r.residual(), r.finish(), r.offsetCodes(),
+			r.reorder(), r.sums())
+		for c := device.CacheF32; c <= device.CacheI4; c++ {
+			list = append(list, r.attention(c)...)
+		}
 	}
 	return list
 }
@@ -208,14 +236,14 @@ func (r *random) prepare() stepCall {
 }
 
 func (r *random) codes() stepCall {
-	bits := pick(r, uint32(1), 2, 2, 4, 8)
+	bits := pick(r.compiled, uint32(1), 2, 2, 4, 8)
 	rows, k := 1+r.Uint32N(150), pick(r, uint32(30), 64, 200, 700)
-	op := device.Codes{N: 1 + r.Uint32N(11), Rows: rows, K: k, QWords: (k + 15) / 16 * 4, LDY: rows + 3, At: 2,
-		Lanes: pick(r, uint32(4), 8) * bits, Bits: bits, Mul: pick(r, int32(1), 2), Add: int32(r.IntN(5)) - 4,
+	op := device.Codes{N: 1 + r.compiled.Uint32N(11), Rows: rows, K: k, QWords: (k + 15) / 16 * 4, LDY: rows + 3, At: 2,
+		Lanes: pick(r.compiled, uint32(4), 8) * bits, Bits: bits, Mul: pick(r, int32(1), 2), Add: int32(r.IntN(5)) - 4,
 		PerRow: r.flag(), Group: k, ActGroup: k, Bias: r.flag(), Accumulate: r.flag(),
 		ResidualScale: pick(r, float32(0), 0.22)}
 	if bits == 2 {
-		op.Ternary = r.flag()
+		op.Ternary = r.compiled.Uint32N(2)
 	}
 	if r.IntN(2) == 0 {
 		op.Grouped, op.Group = 1, min(k, pick(r, uint32(32), 64))
@@ -242,10 +270,52 @@ func (r *random) codes() stepCall {
 		r.floats(int(op.N * ((k + op.ActGroup - 1) / op.ActGroup))), r.floats(int(rows)), r.floats(int(op.N * op.LDY))}}
 }
 
+// offsetCodes is codes with zero points, or one for all, and perhaps terms.
+func (r *random) offsetCodes() stepCall {
+	c := r.codes()
+	op := device.OffsetCodes{Codes: device.OperationOf[device.Codes](c.constants), Zeros: r.flag(),
+		Zero: pick(r, int32(-8), -128), Terms: r.flag()}
+	blocks := (op.K + min(op.Group, op.ActGroup) - 1) / min(op.Group, op.ActGroup)
+	sums := r.bits(int(op.N * blocks))
+	for i := range sums {
+		sums[i] = uint32(int32(sums[i]) >> 16)
+	}
+	zeros := r.bits(int(max(1, op.Rows*op.PerRow)+3) / 4)
+	return stepCall{device.KernelOffsetCodes, device.Words(op), append(c.buffers, zeros, sums,
+		r.floats(int(op.N*op.LDY)))}
+}
+
+func (r *random) reorder() stepCall {
+	k := pick(r, uint32(5), 64, 1500)
+	op := device.Reorder{N: 1 + r.Uint32N(3), K: k, QWords: (k + 15) / 16 * 4}
+	var order []uint32
+	for _, i := range r.Perm(int(k)) {
+		order = append(order, uint32(i))
+	}
+	return stepCall{device.KernelReorder, device.Words(op), [][]uint32{r.bytes(int(op.N * op.QWords)), order,
+		r.bits(int(op.N * op.QWords))}}
+}
+
+func (r *random) sums() stepCall {
+	k := pick(r, uint32(33), 100, 256, 1500)
+	op := device.Sums{N: 1 + r.Uint32N(3), K: k, QWords: (k + 15) / 16 * 4, Group: pick(r, uint32(16), 32, k),
+		ActGroup: pick(r, uint32(16), 64, k)}
+	op.Width = pick(r, 0, (k+op.Group-1)/op.Group+15)
+	q := r.bytes(int(op.N * op.QWords))
+	for t := range op.N {
+		for i := k; i < 4*op.QWords; i++ {
+			q[t*op.QWords+i/4] &^= 0xff << (8 * (i % 4))
+		}
+	}
+	blocks, scales := (k+min(op.Group, op.ActGroup)-1)/min(op.Group, op.ActGroup), (k+op.ActGroup-1)/op.ActGroup
+	return stepCall{device.KernelSums, device.Words(op), [][]uint32{q, r.floats(int(op.N * scales)),
+		r.bits(int(op.N * blocks)), r.floats(int(op.N * op.Width))}}
+}
+
 func (r *random) matrix() stepCall {
 	rows, k := 1+r.Uint32N(40), pick(r, uint32(17), 64, 300)
-	op := device.Floats{N: 1 + r.Uint32N(10), Rows: rows, K: k, LDY: rows + 1, At: 1,
-		Type: device.FloatType(r.Uint32N(3)),
+	op := device.Floats{N: 1 + r.compiled.Uint32N(10), Rows: rows, K: k, LDY: rows + 1, At: 1,
+		Type: device.FloatType(r.compiled.Uint32N(3)),
 		Bias: r.flag(), Accumulate: r.flag(), ResidualScale: pick(r, float32(0), 0.22)}
 	weights := r.floats(int(rows * k))
 	if op.Type == device.F16 { // finite ones
@@ -275,8 +345,41 @@ func (r *random) finish() stepCall {
 	return stepCall{device.KernelFinish, device.Words(op), [][]uint32{y, {1, 0}, fresh(2)}}
 }
 
+// rows makes rows of a KV cache: finite floats, or codes with a scale.
+func (r *random) rows(c device.CacheType, n, dim int) []uint32 {
+	switch c {
+	case device.CacheF32:
+		return r.floats(n * dim)
+	case device.CacheF16:
+		words := r.bits(n * c.RowWords(dim))
+		for i := range words {
+			words[i] &^= 0x40004000
+		}
+		return words
+	}
+	var words []uint32
+	for range n {
+		words = append(append(words, r.bits(c.RowWords(dim)-1)...), r.floats(1)...)
+	}
+	return words
+}
+
+// queries makes queries.
+func (r *random) queries(c device.CacheType, n, dim int) []uint32 {
+	if c < device.CacheI8 {
+		return r.floats(n * dim)
+	}
+	words := r.rows(device.CacheI8, n, dim)
+	for i := range n { // codes beyond the last element are 0
+		for k := dim; k%4 != 0; k++ {
+			words[i*device.CacheI8.RowWords(dim)+k/4] &^= 0xff << (8 * (k % 4))
+		}
+	}
+	return words
+}
+
 // attention makes a call of each kernel of attention, of the same shape.
-func (r *random) attention() []stepCall {
+func (r *random) attention(c device.CacheType) []stepCall {
 	const pageRows, pages, n, span = 32, 8, 3, 256
 	h := device.Heads{N: n, KVHeads: 1 + r.Uint32N(2), Dim: pick(r, uint32(8), 20, 64, 130), PageRows: pageRows,
 		QNorm: device.Norm(r.Uint32N(3)), KNorm: device.Norm(r.Uint32N(3)), Own: r.flag(), RotateFirst: r.flag(),
@@ -294,8 +397,12 @@ func (r *random) attention() []stepCall {
 		tokens = append(tokens, position, t%2*4, position-min(position, r.Uint32N(50)), math.Float32bits(pick(r,
 			float32(0), 1.1)))
 	}
-	cache := int(pages * pageRows * h.KVHeads * h.Dim)
-	q := int(n * h.Heads * h.Dim)
+	cache := func() []uint32 { return r.rows(c, int(pages*pageRows*h.KVHeads), int(h.Dim)) }
+	queries := func() []uint32 { return r.queries(c, int(n*h.Heads), int(h.Dim)) }
+	y := r.floats(int(n * h.LDY))
+	if r.IntN(4) == 0 { // beyond what binary16 has, or not finite
+		y[r.IntN(len(y))] = pick(r, uint32(0x47800000), 0x7f800000, 0xff800000)
+	}
 	s := device.Scores{N: n, Heads: h.Heads, KVHeads: h.KVHeads, Dim: h.Dim, PageRows: pageRows, Span: span,
 		Local: h.Local,
 		Scale: 0.3, Cap: pick(r, float32(0), 5)}
@@ -304,11 +411,11 @@ func (r *random) attention() []stepCall {
 		Sinks: r.flag()}
 	z := r.floats(int(n * h.Heads * span))
 	return []stepCall{
-		{device.KernelHeads, device.Words(h), [][]uint32{r.floats(int(n * h.LDY)), tokens, r.floats(int(n * 2 * h.Rot)),
-			r.floats(int(h.Dim * h.Heads)), r.floats(int(h.Dim * h.KVHeads)), table, r.floats(q), r.floats(cache),
-			r.floats(cache), fresh(n)}},
-		{device.KernelScores, device.Words(s), [][]uint32{r.floats(q), r.floats(cache), tokens, table, z}},
-		{device.KernelAttend, device.Words(a), [][]uint32{z, r.floats(cache), tokens, table, r.floats(int(h.Heads)),
-			r.floats(q)}},
+		{device.KernelHeads.With(c), device.Words(h), [][]uint32{y, tokens, r.floats(int(n * 2 * h.Rot)),
+			r.floats(int(h.Dim * h.Heads)), r.floats(int(h.Dim * h.KVHeads)), table, queries(), cache(), cache(),
+			fresh(n)}},
+		{device.KernelScores.With(c), device.Words(s), [][]uint32{queries(), cache(), tokens, table, z}},
+		{device.KernelAttend.With(c), device.Words(a), [][]uint32{z, cache(), tokens, table, r.floats(int(h.Heads)),
+			r.floats(int(n * h.Heads * h.Dim))}},
 	}
 }

@@ -85,11 +85,12 @@ const (
 // launch chooses the shader and the workgroups of a step.
 func (g *gpu) launch(s *device.Step) (l launch, err error) {
 	buffers, words := s.Kernel.Buffers(), len(s.Constants)
+	kernel, cache := s.Kernel.Of()
 	simple := func(x, y, z uint32, own ...uint32) (launch, error) {
-		p, err := g.pipeline(string(s.Kernel), buffers, words, own...)
+		p, err := g.pipeline(string(kernel), buffers, words, own...)
 		return launch{p, x, y, z}, err
 	}
-	switch s.Kernel {
+	switch kernel {
 	case device.KernelPrepare:
 		op := device.OperationOf[device.Prepare](s.Constants)
 		if ceilDiv(op.In, op.Group) > mostGroups {
@@ -97,7 +98,14 @@ func (g *gpu) launch(s *device.Step) (l launch, err error) {
 		}
 		return simple(op.N, 1, 1)
 	case device.KernelCodes:
-		return g.launchCodes(device.OperationOf[device.Codes](s.Constants), buffers, words)
+		return g.launchCodes(s, device.OperationOf[device.Codes](s.Constants))
+	case device.KernelOffsetCodes:
+		return g.launchCodes(s, device.OperationOf[device.OffsetCodes](s.Constants).Codes)
+	case device.KernelReorder:
+		op := device.OperationOf[device.Reorder](s.Constants)
+		return simple(ceilDiv(op.QWords, 256), op.N, 1)
+	case device.KernelSums:
+		return simple(device.OperationOf[device.Sums](s.Constants).N, 1, 1)
 	case device.KernelFloats:
 		op := device.OperationOf[device.Floats](s.Constants)
 		tokens := tokensAtOnce(op.N, 8)
@@ -107,13 +115,13 @@ func (g *gpu) launch(s *device.Step) (l launch, err error) {
 		if op.Dim > mostHeadDim {
 			return l, fmt.Errorf("%w: heads of %d elements", pack.ErrUnsupported, op.Dim)
 		}
-		return simple(op.Heads+2*op.KVHeads, op.N, 1)
+		return simple(op.Heads+2*op.KVHeads, op.N, 1, uint32(cache))
 	case device.KernelScores:
 		op := device.OperationOf[device.Scores](s.Constants)
-		return simple(ceilDiv(op.Span, tile), op.Heads, op.N)
+		return simple(ceilDiv(op.Span, tile), op.Heads, op.N, uint32(cache))
 	case device.KernelAttend:
 		op := device.OperationOf[device.Attend](s.Constants)
-		return simple(op.Heads, op.N, 1)
+		return simple(op.Heads, op.N, 1, uint32(cache))
 	case device.KernelResidual:
 		return simple(device.OperationOf[device.Residual](s.Constants).N, 1, 1)
 	}
@@ -136,13 +144,13 @@ const mostSums = 4096
 // launchCodes chooses how many columns of words a workgroup takes, how many invocations share a row, and how many
 // tokens it computes. With few tokens an invocation reads four words at once, so that more bytes are on their way;
 // with many it has sums of more tokens in place of that.
-func (g *gpu) launchCodes(op device.Codes, buffers, words int) (l launch, err error) {
+func (g *gpu) launchCodes(s *device.Step, op device.Codes) (l launch, err error) {
 	if block := min(op.Group, op.ActGroup); block < op.K && block%4 != 0 {
 		return l, fmt.Errorf("%w: scales of %d columns", pack.ErrUnsupported, block)
 	}
-	module, tokens := "codes", tokensAtOnce(op.N, 8)
+	module, tokens := string(s.Kernel), tokensAtOnce(op.N, 8)
 	if g.routes.dots {
-		module = "codes_dot"
+		module += "_dot"
 	}
 	lanes, vector, slices := min(16, op.Lanes), uint32(1), uint32(16)
 	if tokens <= 2 {
@@ -151,6 +159,6 @@ func (g *gpu) launchCodes(op device.Codes, buffers, words int) (l launch, err er
 	side := lanes * vector
 	slices = min(slices, mostSums/(side*8/op.Bits), g.groupSize/lanes)
 	columns := ceilDiv(op.Rows, op.Lanes*8/op.Bits) * op.Lanes
-	p, err := g.pipeline(module, buffers, words, op.Bits, tokens, lanes, slices, op.Ternary, vector)
+	p, err := g.pipeline(module, s.Kernel.Buffers(), len(s.Constants), op.Bits, tokens, lanes, slices, op.Ternary, vector)
 	return launch{p, columns / side, ceilDiv(op.N, tokens), 1}, err
 }
