@@ -53,7 +53,7 @@ func (a *arena) holding(what string, bytes int, fill func() ([]byte, error)) *sl
 }
 
 // array asks for memory that holds numbers; none is a word that nothing reads.
-func array[T float32 | uint32 | int8](a *arena, what string, x []T) *slot {
+func array[T float32 | uint32 | int8 | byte](a *arena, what string, x []T) *slot {
 	if len(x) == 0 {
 		return a.room(what, 4, Steps)
 	}
@@ -155,7 +155,7 @@ func (a *arena) place(use Use) error {
 }
 
 // bytesOf is the memory of numbers.
-func bytesOf[T float32 | uint32 | int8 | Token](x []T) []byte {
+func bytesOf[T float32 | uint32 | int8 | byte | Token](x []T) []byte {
 	var one T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(one)))
 }

@@ -251,8 +251,8 @@ type Codes struct {
 	ResidualScale float32
 }
 
-// A Reorder step makes code k of out that at order[k] of q, for the columns of a matrix with an order (FORMAT F24). Codes
-// from K on become 0.
+// A Reorder step makes code k of out that at order[k] of q, for the columns of a matrix with an order (FORMAT F24).
+// Codes from K on become 0.
 //
 // Buffers: 0 q i8×4 [N][QWords], 1 order u32 [K], 2 out i8×4 [N][QWords] (out).
 type Reorder struct {
@@ -320,9 +320,9 @@ const (
 // of global blocks, then those of local ones: set Local of them is at trig[(t·2 + Local)·Rot]. Rot 0 rotates nothing.
 // A norm has Dim weights; with Own, each head has its own, Dim·Heads and Dim·KVHeads in all.
 //
-// Row p of the cache of a head: number (pages[Pages + p/PageRows]·KVHeads + head)·PageRows + p mod PageRows. With I4 the
-// queries, keys and values are transformed (N82). The flag of a token is set if the mean square of a norm is not finite,
-// or the maximum of what becomes a row of codes in the cache, or with I4 a transformed query.
+// Row p of the cache of a head: number (pages[Pages + p/PageRows]·KVHeads + head)·PageRows + p mod PageRows. With I4
+// the queries, keys and values are transformed (N82). The flag of a token is set if the mean square of a norm is not
+// finite, or the maximum of what becomes a row of codes in the cache, or with I4 a transformed query.
 //
 // Buffers: 0 y f32 [N][LDY], 1 tokens [N], 2 trig f32 [N][2][Rot], 3 weights of QNorm, 4 weights of KNorm, 5 pages u32,
 // 6 q [N][Heads] of QueryWords each (out), 7 keys, 8 values, of RowWords each (out), 9 flags u32 [N] (in, out).

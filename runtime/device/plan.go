@@ -241,7 +241,8 @@ func (p *plan) linear(a *arena, l *Linear) (s linearSlots, err error) {
 // mostBlocks is the largest number of blocks of columns of a Sums step.
 const mostBlocks = 1024
 
-// offsets asks for the memory of what a matrix of codes has beside its scales: an order of columns, zero points, minima.
+// offsets asks for the memory of what a matrix of codes may have besides scales: an order of columns, zero points and
+// minima.
 func (p *plan) offsets(a *arena, l *linearSlots, m *matrixSlots) (err error) {
 	c, w := m.Codes, &p.work
 	if c.Order != nil {
@@ -263,13 +264,13 @@ func (p *plan) offsets(a *arena, l *linearSlots, m *matrixSlots) (err error) {
 	of := sumOf{order: m.order, group: c.Group}
 	if c.Minima != nil {
 		of.width = c.Minima.Width
-		m.minima = a.holding(m.Name+": minima", len(c.Minima.Data), func() ([]byte, error) { return c.Minima.Data, nil })
+		m.minima = array(a, m.Name+": minima", c.Minima.Data)
 	}
 	block := min(c.Group, p.actGroup(l.In))
 	blocks := (l.In + block - 1) / block
 	if blocks > mostBlocks {
-		return fmt.Errorf("%w: zero points or minima of %d blocks of columns; devices have sums of %d", pack.ErrUnsupported,
-			blocks, mostBlocks)
+		return fmt.Errorf("%w: zero points or minima of %d blocks of columns; devices have sums of %d",
+			pack.ErrUnsupported, blocks, mostBlocks)
 	}
 	m.sum = l.sumOf(of)
 	w.blocks, w.width = max(w.blocks, blocks), max(w.width, of.width)

@@ -39,8 +39,8 @@ func (r *recorder) attention(i int) {
 	r.heads(b, step)
 	shape := Scores{N: uint32(r.n), Heads: uint32(r.Heads), KVHeads: uint32(r.KVHeads), Dim: uint32(r.HeadDim),
 		PageRows: uint32(r.PageRows), Span: uint32(r.span), Local: flag(b.Local), Scale: r.AttnScale, Cap: r.AttnCap}
-	add(r, KernelScores.With(r.Cache), shape, w.queries.Range, b.keys.Range, r.inputs.tokens.Range, r.inputs.pages.Range,
-		w.scores.Range)
+	add(r, KernelScores.With(r.Cache), shape, w.queries.Range, b.keys.Range, r.inputs.tokens.Range,
+		r.inputs.pages.Range, w.scores.Range)
 	add(r, KernelAttend.With(r.Cache), Attend{N: shape.N, Heads: shape.Heads, KVHeads: shape.KVHeads, Dim: shape.Dim,
 		PageRows: shape.PageRows, Span: shape.Span, Local: shape.Local, Sinks: flag(b.Sinks != nil)},
 		w.scores.Range, b.values.Range, r.inputs.tokens.Range, r.inputs.pages.Range, b.sinks.Range, w.o.Range)

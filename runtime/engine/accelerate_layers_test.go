@@ -117,8 +117,8 @@ func TestDeviceLayersRefused(t *testing.T) {
 	}
 }
 
-// TestDeviceLayersHalved: where the memory that a device says is free cannot be allocated, half of the layers are tried,
-// down to one, unless a number was asked for; other errors are not tried again.
+// TestDeviceLayersHalved: where the memory that a device says is free cannot be allocated, half of the layers are
+// tried, down to one, unless a number was asked for; other errors are not tried again.
 func TestDeviceLayersHalved(t *testing.T) {
 	errOther := errors.New("another")
 	for _, c := range []struct {

@@ -39,7 +39,8 @@ func TestDeviceEqualsReference(t *testing.T) {
 			t.Errorf("%s serves %d models", name, served)
 		}
 		for _, what := range []string{"experts", "latent attention", "a recurrent layer",
-			"an order of columns with activations that have a scale per group", "ALiBi", "a gate of attention", "outputs that are scaled", `the activation "relu"`,
+			"an order of columns with activations that have a scale per group", "ALiBi",
+			"a gate of attention", "outputs that are scaled", `the activation "relu"`,
 			"several residual streams", "inputs of layers"} {
 			if refused[what] == 0 && served < enough {
 				t.Errorf("no model was refused for %s", what)

@@ -237,7 +237,7 @@ func TestDeviceRefuses(t *testing.T) {
 		want string
 	}{
 		{Options{Device: "small"}, pack.ErrLimit, "MiB free"},
-		{Options{Device: "lacking", Cache: CacheF16}, pack.ErrUnsupported, "a KV cache of type f16: device plain has no"},
+		{Options{Device: "lacking", Cache: CacheF16}, pack.ErrUnsupported, "a KV cache of type f16: device plain has"},
 		{Options{Device: "plain", FloatActivations: true}, pack.ErrUnsupported, "float activations"},
 		{Options{Device: "quantum"}, pack.ErrUnsupported, "no driver"},
 		{Options{Device: "plain:x"}, pack.ErrUnsupported, "vulkan:1"},

@@ -120,7 +120,8 @@ func reorder(s *device.Step) Cost {
 
 func sums(s *device.Step) Cost {
 	c := device.OperationOf[device.Sums](s.Constants)
-	return Cost{Vectors: word * int(c.N) * int(c.QWords+ceil(c.K, c.ActGroup)+ceil(c.K, min(c.Group, c.ActGroup))+c.Width)}
+	blocks := ceil(c.K, min(c.Group, c.ActGroup))
+	return Cost{Vectors: word * int(c.N) * int(c.QWords+ceil(c.K, c.ActGroup)+blocks+c.Width)}
 }
 
 func floats(s *device.Step) Cost {

@@ -2,6 +2,7 @@ package counting
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/pack"
@@ -151,6 +152,84 @@ func TestRanges(t *testing.T) {
 	parts, got := total(8 << 10)
 	if whole != 3 || parts != 5 || got != want {
 		t.Errorf("%d dispatches of %+v; in parts %d of %+v", whole, want, parts, got)
+	}
+}
+
+// TestCountsOfOffsets: the same with a KV cache of int8, and down with minima and an order of columns.
+func TestCountsOfOffsets(t *testing.T) {
+	m := small(t)
+	m.Cache = device.CacheI8
+	l, err := pack.Open(pack.Spec{Name: "vnni4i-64", Alphabet: pack.Int4.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rows, columns, width, panel = 8, 12, 16, 3 * 32 * 4
+	for i := range m.Blocks {
+		m.Blocks[i].Down.Matrices = []device.Matrix{{Name: "offset", Rows: rows, Codes: &device.CodeMatrix{Layout: l,
+			Shape: pack.Shape{M: rows, K: columns}, Data: make([]byte, panel), Scales: make([]float32, rows),
+			Grouped: true, PerRow: 1, Group: columns, Order: []uint32{0, 2, 1, 3, 5, 4, 6, 8, 7, 9, 11, 10},
+			Minima: &device.Minima{Type: device.F32, Width: width, Data: make([]byte, rows*width*4)}}}}
+	}
+	d := New("vulkan", 0)
+	p, err := device.Load(d, m, device.Shape{Tokens: 4, Rows: 2, Context: 8, Pages: 4, PageRows: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Bytes() != d.Allocated() {
+		t.Errorf("%d bytes allocated, %d planned", d.Allocated(), p.Bytes())
+	}
+	d.Reset()
+	run(t, p)
+	layer := append([]Cost(nil), ofLayer[:13]...)
+	const row = 2 // words of 4 codes and their scale, of a key, a value or a query
+	layer[4] = Cost{Vectors: 4 * 3 * (16 + 2*row), CacheWritten: 4 * 3 * 2 * row}
+	layer[5] = Cost{CacheRead: 4 * 4 * row, Vectors: 4 * 2 * (3*row + 5), Attention: 5 * 2 * 4}
+	layer[6].CacheRead = 4 * 4 * row
+	layer = append(layer,
+		Cost{Weights: 4 * columns, Vectors: 4 * 3 * 2 * 4}, // reorder
+		Cost{Vectors: 4 * 3 * (4 + 1 + 1 + width)},         // sums
+		Cost{Weights: rows * width * 4, Vectors: 4 * 3 * (width + rows), Floats: 3 * rows * width},
+		Cost{Weights: panel + 4*rows, Vectors: 4 * 3 * (4 + 1 + rows + 1 + rows), Int8: 3 * rows * columns},
+		ofLayer[14])
+	want := append(append(append([]Cost(nil), layer...), layer...), ofHead...)
+	if len(d.Dispatches) != len(want) {
+		t.Fatalf("%d dispatches; want %d", len(d.Dispatches), len(want))
+	}
+	for i, c := range d.Dispatches {
+		if c != want[i] {
+			t.Errorf("dispatch %d: %+v; want %+v", i, c, want[i])
+		}
+	}
+}
+
+// TestLacks: what a device has no kernel for is refused by name, however much memory it has.
+func TestLacks(t *testing.T) {
+	for _, c := range []struct {
+		lacks  device.Kernel
+		change func(*device.Model)
+		want   string
+	}{
+		{device.KernelHeads.With(device.CacheI4), func(m *device.Model) { m.Cache = device.CacheI4 },
+			"a KV cache of type i4"},
+		{device.KernelOffsetCodes, func(m *device.Model) {
+			m.Blocks[1].Down.Matrices[0].Codes.Zeros = make([]int8, 8)
+		}, `"codes": `},
+		{device.KernelReorder, func(m *device.Model) { m.Blocks[1].Down.Matrices[0].Codes.Order = make([]uint32, 12) },
+			"an order of columns"},
+	} {
+		info, m := New("vulkan", 0).Info(), small(t)
+		m.Blocks[0].Down = device.Linear{In: 12, Out: 8, Matrices: []device.Matrix{ternary(t, 8, 12, 1)}}
+		m.Blocks[1].Down = device.Linear{In: 12, Out: 8, Matrices: []device.Matrix{ternary(t, 8, 12, 1)}}
+		c.change(m)
+		shape := device.Shape{Tokens: 4, Rows: 2, Context: 8, Pages: 4, PageRows: 4}
+		if err := device.Fits(info, m, shape); err != nil {
+			t.Error(err)
+		}
+		info.Lacks = []device.Kernel{c.lacks}
+		err := device.Fits(info, m, shape)
+		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("without %s: %v", c.lacks, err)
+		}
 	}
 }
 

@@ -118,7 +118,8 @@ func (g *gpu) launch(s *device.Step) (l launch, err error) {
 		return simple(op.Heads+2*op.KVHeads, op.N, 1, uint32(cache))
 	case device.KernelScores:
 		op := device.OperationOf[device.Scores](s.Constants)
-		return simple(ceilDiv(op.Span, tile), op.Heads, op.N, uint32(cache))
+		tiles := ceilDiv(op.Span, tile)
+		return simple(tiles, op.Heads, op.N, uint32(cache))
 	case device.KernelAttend:
 		op := device.OperationOf[device.Attend](s.Constants)
 		return simple(op.Heads, op.N, 1, uint32(cache))
@@ -159,6 +160,7 @@ func (g *gpu) launchCodes(s *device.Step, op device.Codes) (l launch, err error)
 	side := lanes * vector
 	slices = min(slices, mostSums/(side*8/op.Bits), g.groupSize/lanes)
 	columns := ceilDiv(op.Rows, op.Lanes*8/op.Bits) * op.Lanes
-	p, err := g.pipeline(module, s.Kernel.Buffers(), len(s.Constants), op.Bits, tokens, lanes, slices, op.Ternary, vector)
+	p, err := g.pipeline(module, s.Kernel.Buffers(), len(s.Constants), op.Bits, tokens, lanes, slices, op.Ternary,
+		vector)
 	return launch{p, columns / side, ceilDiv(op.N, tokens), 1}, err
 }
