@@ -3,7 +3,6 @@ package convert
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/lowpack/lowpack/convert/quantize"
@@ -11,19 +10,19 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// ActivationAuto derives the granularity of the activation scales from the weights.
+// ActivationAuto derives the activations from the weights.
 const ActivationAuto = "auto"
 
 // Activations lists the values of Recipe.Activation; the first is the default, for which the field is empty.
 func Activations() []string {
-	list := []string{ActivationAuto, packed.Activation{Kind: packed.ActivationToken}.String()}
-	for _, size := range []int{32, 64, 128} {
-		list = append(list, packed.Activation{Kind: packed.ActivationGroup, Size: size}.String())
+	list := []string{ActivationAuto}
+	for _, a := range packed.Activations() {
+		list = append(list, a.String())
 	}
 	return list
 }
 
-// completeActivation refuses a word that names no activation scales.
+// completeActivation refuses a word that names no activations.
 func completeActivation(r *packed.Recipe) error {
 	if r.Activation == ActivationAuto {
 		r.Activation = ""
@@ -35,19 +34,19 @@ func completeActivation(r *packed.Recipe) error {
 	return nil
 }
 
-// activationOf chooses the granularity of int8 activation scales for a file with these weights (FORMAT F22). The recipe
-// has priority. Otherwise models trained with int8 activations keep their per-token scale. All other models get
+// activationOf chooses the activations of a file with these weights (FORMAT F22). The recipe has priority. Otherwise
+// they have 8 bits: models trained with int8 activations keep their per-token scale. All other models get
 // group-wise scales, which lose least: 32 columns per group, or 64 if no weights have smaller groups, because weight
 // groups already split the sums there.
 func activationOf(r *packed.Recipe, entries []packed.Entry) packed.Activation {
-	token := packed.Activation{Kind: packed.ActivationToken}
-	if text, ok := strings.CutPrefix(r.Activation, string(packed.ActivationGroup)+":"); ok {
-		n, _ := strconv.Atoi(text) // one of Activations
-		return packed.Activation{Kind: packed.ActivationGroup, Size: n}
+	for _, a := range packed.Activations() {
+		if a.String() == r.Activation {
+			return a
+		}
 	}
 	linear := slices.DeleteFunc(slices.Clone(entries), func(e packed.Entry) bool { return e.Name == packed.ScreenName })
-	if r.Activation != "" || len(linear) == 0 || slices.ContainsFunc(linear, trainedPerToken) {
-		return token
+	if len(linear) == 0 || slices.ContainsFunc(linear, trainedPerToken) {
+		return packed.Activation{Kind: packed.ActivationToken}
 	}
 	return packed.Activation{Kind: packed.ActivationGroup, Size: activationGroup(linear)}
 }

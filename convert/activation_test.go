@@ -53,6 +53,8 @@ func TestActivationOf(t *testing.T) {
 		{"", []packed.Entry{entry("int2-elastic", pack.Int2Odd, 0)}, "token"},
 		{"token", []packed.Entry{g32}, "token"},
 		{"group:128", []packed.Entry{g32}, "group:128"},
+		{"token16", []packed.Entry{g32}, "token16"},
+		{"group16:64", []packed.Entry{row}, "group16:64"},
 		{"group:32", []packed.Entry{entry("absmean", pack.Ternary, 0)}, "group:32"},
 	} {
 		a := activationOf(&packed.Recipe{Activation: c.asked}, c.entries)
@@ -75,6 +77,9 @@ func TestActivation(t *testing.T) {
 			packed.Recipe{Quant: "int4", Scale: "group:64", AllowLossy: true, Golden: "kernel"},
 			"group:64"},
 		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: "int8", Activation: "group:128"}, "group:128"},
+		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: "int8", Activation: "token16"}, "token16"},
+		{mini(t, "llama-3.2-1b", nil),
+			packed.Recipe{Quant: "int4", Scale: "group:64", AllowLossy: true, Activation: "group16:32"}, "group16:32"},
 		{mini(t, "llama-3.2-1b", nil), packed.Recipe{Quant: QuantNone}, "token"},
 	} {
 		p := newPlan(t, c.path, Options{Recipe: c.recipe})
@@ -84,7 +89,7 @@ func TestActivation(t *testing.T) {
 			t.Errorf("%+v: planned %s, written %v, recipe %+v", c.recipe, p.Activation, m.Activation, m.Recipe)
 		}
 	}
-	for _, word := range []string{"row", "group", "group:16", "group:32,", "Token"} {
+	for _, word := range []string{"row", "group", "group:16", "group:32,", "Token", "token:16", "token16:32", "group16"} {
 		_, err := NewPlan(context.Background(), shared.Testdata(t, "tiny-bitnet"),
 			Options{Recipe: packed.Recipe{Activation: word}})
 		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "group:128") {

@@ -43,7 +43,7 @@ func (p *Plan) choose(ctx context.Context, target string, v packed.View) error {
 	}
 	p.chosen = c
 	o := calibrate.Options{Threads: p.o.Threads, Windows: p.windows,
-		Group: p.contents.Manifest.Activation.Size}
+		Activation: p.contents.Manifest.Activation}
 	o.Progress = p.o.Progress.in(FeedbackPhase)
 	return calibrate.Quantize(ctx, v, weights, o)
 }

@@ -41,7 +41,7 @@ type Plan struct {
 	Details []string      `json:"details"` // oddities of the checkpoint, and omissions, without effect
 	Bytes   int64         `json:"bytes"`   // size of the packed file
 
-	Activation string `json:"activation"` // scales of int8 activations: token or group:N
+	Activation string `json:"activation"` // token, group:N, token16 or group16:N
 
 	path     string // of the checkpoint, as the user gave it
 	source   *checkpoint.Checkpoint

@@ -190,8 +190,10 @@ func TestForgedBeside(t *testing.T) {
 		}
 		*q = honest
 	}
-	for _, a := range []packed.Activation{{Kind: packed.ActivationToken}, {Kind: packed.ActivationGroup, Size: 64},
-		{Kind: packed.ActivationGroup, Size: 128}} {
+	for _, a := range packed.Activations() {
+		if a == m.Activation {
+			continue
+		}
 		m.Activation = a
 		seen("activation scales " + a.String())
 	}
@@ -302,6 +304,9 @@ func TestForgedAgainstSource(t *testing.T) {
 			m.Activation = packed.Activation{Kind: packed.ActivationGroup, Size: 32}
 		}, "F22"},
 		"activation scales of the recipe": {func(m *sample.Model) { m.Recipe.Activation = "group:64" }, "F22"},
+		"activations of 16 bits": {func(m *sample.Model) {
+			m.Activation = packed.Activation{Kind: packed.ActivationToken16}
+		}, "F22"},
 		"activation scales as in the recipe": {func(m *sample.Model) {
 			m.Recipe.Activation, m.Activation = "group:64", packed.Activation{Kind: packed.ActivationGroup, Size: 64}
 		}, ""},

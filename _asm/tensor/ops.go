@@ -39,6 +39,28 @@ var ops = []*op{
 			}
 		})
 	}),
+	newOp("quantizePlanes", "high, low []int8, x []float32, s float32", "", func(f *function) {
+		// q/255 is at least 1/510 from a tie, so that the product with 1/255 rounds to the nearest integer.
+		scale, high, low := f.scalar("s"), f.take(subs(f)), f.take(subs(f))
+		f.blocks(func(s int) {
+			f.in(low[s], "x", s)
+			f.do("mul", low[s], low[s], scale)
+			f.toInt(low[s], low[s])
+			f.doConst("imin", low[s], low[s], 127*256)
+			f.doConst("imax", low[s], low[s], negative(127*256))
+			f.toFloat(low[s], low[s])
+			f.doConst("mul", high[s], low[s], bits(1.0/255))
+			f.toInt(high[s], high[s])
+			f.toFloat(0, high[s])
+			f.doConst("mul", 0, 0, bits(255))
+			f.do("sub", low[s], low[s], 0)
+			f.toInt(low[s], low[s])
+			if s == len(low)-1 {
+				f.store8(high, f.ptrs["high"])
+				f.store8(low, f.ptrs["low"])
+			}
+		})
+	}),
 	newOp("quantizeGroups", "q []int8, d, x []float32, blocks int", "", quantizeGroups),
 	newOp("scaleRows", "y []float32, acc []int32, w []float32, d float32", "", func(f *function) {
 		d := f.scalar("d")

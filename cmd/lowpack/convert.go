@@ -65,9 +65,10 @@ func convertFlags() []cli.Flag {
 		quantFlag(),
 		scaleFlag(),
 		oneOf(&cli.StringFlag{Name: "activation", Value: convert.ActivationAuto,
-			Usage: "scales of int8 activations, `KIND` auto (per token for models trained for few bits, which have " +
-				"them; else groups of 32 columns, or of 64 where all groups of weights have 64 or " +
-				"more), token or group:N"},
+			Usage: "codes and scales of activations, `KIND` auto (int8; a scale per token for models trained for few " +
+				"bits, which have them; else per group of 32 columns, or of 64 where all groups of weights have 64 " +
+				"or more), token or group:N (int8), token16 or group16:N (16 bits: more exact, for 8-bit weights; " +
+				"multiplied as two planes of int8)"},
 			convert.Activations()...),
 		oneOf(&cli.StringFlag{Name: "head", Value: string(packed.HeadBF16),
 			Usage: "output head, `FORM` bf16 (as in the checkpoint, whatever its type), int8 (a scale per row; " +
@@ -443,7 +444,7 @@ func dryRun(c *cli.Context, plan *convert.Plan) error {
 	if family == "" {
 		family = "weights without a model"
 	}
-	fmt.Fprintf(out, "int8 activations: %s\n", plan.Activation)
+	fmt.Fprintf(out, "activations: %s\n", plan.Activation)
 	fmt.Fprintf(out, "%s: %d tensors, %s would become a packed file of %s\n", family, len(plan.Tensors), size(in),
 		size(plan.Bytes))
 	return nil

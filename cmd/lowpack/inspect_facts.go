@@ -286,7 +286,7 @@ func (v *inspection) factRows() (rows [][]string) {
 		add("bits/weight", "%.2f in the whole file", s.FileBits)
 	}
 	if m := v.Manifest; m != nil && s.Quantized > 0 {
-		add("activations", "int8, a scale per %s", m.Activation)
+		add("activations", "int%d, a scale per %s", m.Activation.Bits(), m.Activation.Per())
 	}
 	add("size", "%s", size(v.Bytes))
 	if v.Model != nil {

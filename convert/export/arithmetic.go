@@ -41,7 +41,10 @@ func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 			continue
 		}
 		quantized = true
-		if err = exact(e, m.Activation); err == nil || asked == Plain {
+		if err = narrow(m.Activation); err == nil {
+			err = exact(e, m.Activation)
+		}
+		if err == nil || asked == Plain {
 			continue
 		}
 		if asked == Exact {
@@ -55,6 +58,14 @@ func ChooseWhere(m *packed.Manifest, asked Arithmetic, exact func(*packed.Entry,
 		return Plain, t, nil
 	}
 	return cmp.Or(asked, Exact), t, nil
+}
+
+// narrow refuses activations whose codes are no bytes.
+func narrow(a packed.Activation) error {
+	if a.Planes() > 1 {
+		return fmt.Errorf("%w: activations of %d bits", pack.ErrUnsupported, a.Bits())
+	}
+	return nil
 }
 
 // exactSums bounds sums of integers that float32 adds without rounding, in any order.

@@ -8,7 +8,7 @@ func (m *Manifest) Block(e *Entry) int {
 	if e.Scale.Kind == ScaleGroup {
 		block = min(block, e.Scale.Group)
 	}
-	if m.Activation.Kind == ActivationGroup && e.Name != ScreenName {
+	if m.Activation.Size > 0 && e.Name != ScreenName {
 		block = min(block, m.Activation.Size)
 	}
 	return block

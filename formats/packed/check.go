@@ -74,18 +74,6 @@ func (m *Manifest) checkOrder() error {
 	return ascending("source", len(m.Sources), func(i int) string { return m.Sources[i].Name })
 }
 
-// Check rejects undefined kinds of activation scales (F22).
-func (a Activation) Check() error {
-	switch {
-	case a == Activation{Kind: ActivationToken}:
-		return nil
-	case a.Kind == ActivationGroup && (a.Size == 32 || a.Size == 64 || a.Size == 128):
-		return nil
-	}
-	return fmt.Errorf("%w: manifest: activation scales of kind %q, size %d; there are token, and group of 32, 64 or "+
-		"128 columns (F22)", pack.ErrUnsupported, a.Kind, a.Size)
-}
-
 // checkForm checks shape and scales of an entry against the rules that sizes depend on (F9, F14).
 func (e *Entry) checkForm() error {
 	if n := len(e.Shape); n != 2 && n != 3 {

@@ -48,11 +48,11 @@ type Manifest struct {
 	Recipe  Recipe   `json:"recipe"`
 }
 
-// Activation says how int8 activations get their scales (NUMERICS N14): one per token, or one per group of Size
-// columns.
+// Activation says how activations become codes (NUMERICS N14, N83): of 8 or 16 bits, with one scale per token, or one
+// per group of Size columns.
 type Activation struct {
 	Kind ActivationKind `json:"kind"`
-	Size int            `json:"size,omitempty"` // 32, 64 or 128 columns per group
+	Size int            `json:"size,omitempty"` // 32, 64 or 128 columns per group; 0 = a scale per token
 }
 
 // Entry describes one quantized tensor: a matrix, or the matrices of several experts, all of one shape. A weight is

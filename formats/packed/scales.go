@@ -262,11 +262,3 @@ func (s Scale) String() string {
 	}
 	return string(s.Kind)
 }
-
-// String returns the form of --activation: token or group:N.
-func (a Activation) String() string {
-	if a.Kind == ActivationGroup {
-		return fmt.Sprintf("%s:%d", a.Kind, a.Size)
-	}
-	return string(a.Kind)
-}

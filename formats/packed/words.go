@@ -32,13 +32,15 @@ const (
 	ScaleF16I8 ScaleType = "F16I8"
 )
 
-// ActivationKind is the granularity of scales of int8 activations (FORMAT F22).
+// ActivationKind is the width of activations and the granularity of their scales (FORMAT F22).
 type ActivationKind string
 
-// The kinds of activation scales.
+// The kinds of activations. Those of 8 bits are int8 codes (NUMERICS N14), those of 16 bits two planes of them (N83).
 const (
-	ActivationToken ActivationKind = "token"
-	ActivationGroup ActivationKind = "group" // per Activation.Size columns of a token
+	ActivationToken   ActivationKind = "token"
+	ActivationGroup   ActivationKind = "group" // per Activation.Size columns of a token
+	ActivationToken16 ActivationKind = "token16"
+	ActivationGroup16 ActivationKind = "group16"
 )
 
 // Head is the form of the output head of a model.

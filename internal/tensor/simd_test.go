@@ -146,6 +146,85 @@ func TestQuantize(t *testing.T) {
 	})
 }
 
+// TestQuantizePlanes compares planes with codes of their own definition: their extremes, ties, every length.
+func TestQuantizePlanes(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(5, 7))
+		for n := 1; n <= longest; n++ {
+			for _, x := range [][]float32{numbers(r, n), ordinary(r, n), make([]float32, n), ties16(r, n)} {
+				h, l := make([]int8, n+1), make([]int8, n+1)
+				h[n], l[n] = 77, 77
+				a := max(MaxAbs(x), 1e-5)
+				dh, dl, finite := QuantizePlanes(h, l, x, MaxAbs(x))
+				if h[n] != 77 || l[n] != 77 || !finite || dl != a/32512 || dh != 255*(a/32512) {
+					t.Fatalf("planes of %v: scales %v and %v, finite %v", x, dh, dl, finite)
+				}
+				for i, v := range x {
+					want := int(min(max(math.RoundToEven(float64(float32(v*(32512/a)))), -32512), 32512))
+					if got := 255*int(h[i]) + int(l[i]); got != want || min(h[i], l[i]) < -127 {
+						t.Fatalf("%v of %v: planes %d and %d, want the code %d", v, x, h[i], l[i], want)
+					}
+				}
+			}
+		}
+		if _, _, finite := QuantizePlanes(make([]int8, 1), make([]int8, 1), []float32{1}, float32(math.Inf(1))); finite {
+			t.Error("an infinite vector is called finite")
+		}
+	})
+}
+
+// TestPlanesOfAllCodes: all codes of 16 bits have planes of int8 that give them back.
+func TestPlanesOfAllCodes(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		const most = 32512
+		x, h, l := make([]float32, 2*most+1), make([]int8, 2*most+1), make([]int8, 2*most+1)
+		for i := range x {
+			x[i] = float32(i - most)
+		}
+		if dh, dl, _ := QuantizePlanes(h, l, x, most); dh != 255 || dl != 1 {
+			t.Errorf("scales %v and %v", dh, dl)
+		}
+		for i := range x {
+			if got := 255*int(h[i]) + int(l[i]); got != i-most || min(h[i], l[i]) < -127 {
+				t.Fatalf("code %d: planes %d and %d", i-most, h[i], l[i])
+			}
+		}
+	})
+}
+
+// TestQuantizePlaneGroups compares groups with each of them alone.
+func TestQuantizePlaneGroups(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(9, 8))
+		for n := 1; n <= longest; n++ {
+			x, groups := ordinary(r, n), (n+31)/32
+			h, l, wantH, wantL := make([]int8, n), make([]int8, n), make([]int8, n), make([]int8, n)
+			dh, dl := make([]float32, groups), make([]float32, groups)
+			QuantizePlaneGroups(h, l, dh, dl, x, 32)
+			for g := range groups {
+				lo, hi := 32*g, min(32*g+32, n)
+				sh, sl, _ := QuantizePlanes(wantH[lo:hi], wantL[lo:hi], x[lo:hi], MaxAbs(x[lo:hi]))
+				if sh != dh[g] || sl != dl[g] {
+					t.Fatalf("group %d of %d columns: scales %v and %v, want %v and %v", g, n, dh[g], dl[g], sh, sl)
+				}
+			}
+			if !slices.Equal(h, wantH) || !slices.Equal(l, wantL) {
+				t.Fatalf("%d columns: planes %v and %v, want %v and %v", n, h, l, wantH, wantL)
+			}
+		}
+	})
+}
+
+// ties16 gives vectors whose codes of 16 bits are exactly half way between integers.
+func ties16(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.IntN(65024)-32512) + 0.5
+	}
+	x[0] = 32512
+	return x
+}
+
 // TestQuantizeGroups compares groups, quantized together, with each of them alone: sizes of whole blocks and others,
 // every length, the last group shorter or whole.
 func TestQuantizeGroups(t *testing.T) {

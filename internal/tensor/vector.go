@@ -86,6 +86,29 @@ func QuantizeGroups(q []int8, d, x []float32, group int) {
 	}
 }
 
+// QuantizePlanes sets h and l to the planes of the codes 255·h + l, −32512 … 32512, of the activations x, whose MaxAbs
+// is maxabs: x ≈ h·dh + l·dl, where dh and dl are the activation scales of the planes (N83). finite is as in Quantize.
+func QuantizePlanes(h, l []int8, x []float32, maxabs float32) (dh, dl float32, finite bool) {
+	b := max(maxabs, minMaxAbs)
+	s := maxCode16 / b
+	n := whole(len(x))
+	quantizePlanes(h[:n], l[:n], x[:n], s)
+	quantizePlanesGo(h[n:len(x)], l[n:len(x)], x[n:], s)
+	dl = b / maxCode16
+	return 255 * dl, dl, IsFinite(maxabs)
+}
+
+// QuantizePlaneGroups is QuantizePlanes of each group of columns of x; the last one may be shorter. dh and dl receive
+// the scales.
+func QuantizePlaneGroups(h, l []int8, dh, dl, x []float32, group int) {
+	for g := range dl {
+		lo, hi := g*group, min((g+1)*group, len(x))
+		dh[g], dl[g], _ = QuantizePlanes(h[lo:hi], l[lo:hi], x[lo:hi], MaxAbs(x[lo:hi]))
+	}
+}
+
+const maxCode16 = 127*255 + 127 // the largest 255·h + l
+
 const minMaxAbs = 1e-5 // N14: an all-zero vector does not divide by zero
 
 // ScaleRows sets y[i] = (acc[i]·w[i])·d: the sums of a quantized linear layer with one scale per row (N15). acc may

@@ -72,6 +72,23 @@ func quantizeAVX512(q []int8, x []float32, s float32)
 //go:noescape
 func quantizeAVX2(q []int8, x []float32, s float32)
 
+func quantizePlanes(high []int8, low []int8, x []float32, s float32) {
+	switch level {
+	case levelAVX512:
+		quantizePlanesAVX512(high, low, x, s)
+	case levelAVX2:
+		quantizePlanesAVX2(high, low, x, s)
+	default:
+		quantizePlanesGo(high, low, x, s)
+	}
+}
+
+//go:noescape
+func quantizePlanesAVX512(high []int8, low []int8, x []float32, s float32)
+
+//go:noescape
+func quantizePlanesAVX2(high []int8, low []int8, x []float32, s float32)
+
 func quantizeGroups(q []int8, d []float32, x []float32, blocks int) {
 	switch level {
 	case levelAVX512:

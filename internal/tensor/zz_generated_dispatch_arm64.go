@@ -52,6 +52,18 @@ func quantize(q []int8, x []float32, s float32) {
 //go:noescape
 func quantizeNEON(q []int8, x []float32, s float32)
 
+func quantizePlanes(high []int8, low []int8, x []float32, s float32) {
+	switch level {
+	case levelNEON:
+		quantizePlanesNEON(high, low, x, s)
+	default:
+		quantizePlanesGo(high, low, x, s)
+	}
+}
+
+//go:noescape
+func quantizePlanesNEON(high []int8, low []int8, x []float32, s float32)
+
 func quantizeGroups(q []int8, d []float32, x []float32, blocks int) {
 	switch level {
 	case levelNEON:

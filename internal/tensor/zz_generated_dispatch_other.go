@@ -20,6 +20,10 @@ func quantize(q []int8, x []float32, s float32) {
 	quantizeGo(q, x, s)
 }
 
+func quantizePlanes(high []int8, low []int8, x []float32, s float32) {
+	quantizePlanesGo(high, low, x, s)
+}
+
 func quantizeGroups(q []int8, d []float32, x []float32, blocks int) {
 	quantizeGroupsGo(q, d, x, blocks)
 }

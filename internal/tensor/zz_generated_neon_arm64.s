@@ -186,6 +186,97 @@ loop:
 done:
 	RET
 
+TEXT ·quantizePlanesNEON(SB), NOSPLIT, $0-76
+	FMOVS s+72(FP), F30
+	WORD $0x4e0407de // dup .4s .s[0] v30, v30
+	MOVD high_base+0(FP), R1
+	MOVD high_len+8(FP), R0
+	MOVD low_base+24(FP), R2
+	MOVD x_base+48(FP), R3
+	LSR $4, R0
+	CMP $1, R0
+	BLT done
+	MOVW $0x00007f00, R19
+	VDUP R19, V21.S4
+	MOVW $0xffff8100, R19
+	VDUP R19, V20.S4
+	MOVW $0x3b808081, R19
+	VDUP R19, V19.S4
+	MOVW $0x437f0000, R19
+	VDUP R19, V18.S4
+
+loop:
+	FMOVQ 0(R3), F22
+	WORD $0x6e3eded6 // fmul .4s v22, v22, v30
+	WORD $0x4e21aad6 // fcvtns .4s v22, v22
+	WORD $0x4eb56ed6 // smin .4s v22, v22, v21
+	WORD $0x4eb466d6 // smax .4s v22, v22, v20
+	WORD $0x4e21dad6 // scvtf .4s v22, v22
+	WORD $0x6e33deda // fmul .4s v26, v22, v19
+	WORD $0x4e21ab5a // fcvtns .4s v26, v26
+	WORD $0x4e21db40 // scvtf .4s v0, v26
+	WORD $0x6e32dc00 // fmul .4s v0, v0, v18
+	WORD $0x4ea0d6d6 // fsub .4s v22, v22, v0
+	WORD $0x4e21aad6 // fcvtns .4s v22, v22
+	FMOVQ 16(R3), F23
+	WORD $0x6e3edef7 // fmul .4s v23, v23, v30
+	WORD $0x4e21aaf7 // fcvtns .4s v23, v23
+	WORD $0x4eb56ef7 // smin .4s v23, v23, v21
+	WORD $0x4eb466f7 // smax .4s v23, v23, v20
+	WORD $0x4e21daf7 // scvtf .4s v23, v23
+	WORD $0x6e33defb // fmul .4s v27, v23, v19
+	WORD $0x4e21ab7b // fcvtns .4s v27, v27
+	WORD $0x4e21db60 // scvtf .4s v0, v27
+	WORD $0x6e32dc00 // fmul .4s v0, v0, v18
+	WORD $0x4ea0d6f7 // fsub .4s v23, v23, v0
+	WORD $0x4e21aaf7 // fcvtns .4s v23, v23
+	FMOVQ 32(R3), F24
+	WORD $0x6e3edf18 // fmul .4s v24, v24, v30
+	WORD $0x4e21ab18 // fcvtns .4s v24, v24
+	WORD $0x4eb56f18 // smin .4s v24, v24, v21
+	WORD $0x4eb46718 // smax .4s v24, v24, v20
+	WORD $0x4e21db18 // scvtf .4s v24, v24
+	WORD $0x6e33df1c // fmul .4s v28, v24, v19
+	WORD $0x4e21ab9c // fcvtns .4s v28, v28
+	WORD $0x4e21db80 // scvtf .4s v0, v28
+	WORD $0x6e32dc00 // fmul .4s v0, v0, v18
+	WORD $0x4ea0d718 // fsub .4s v24, v24, v0
+	WORD $0x4e21ab18 // fcvtns .4s v24, v24
+	FMOVQ 48(R3), F25
+	WORD $0x6e3edf39 // fmul .4s v25, v25, v30
+	WORD $0x4e21ab39 // fcvtns .4s v25, v25
+	WORD $0x4eb56f39 // smin .4s v25, v25, v21
+	WORD $0x4eb46739 // smax .4s v25, v25, v20
+	WORD $0x4e21db39 // scvtf .4s v25, v25
+	WORD $0x6e33df3d // fmul .4s v29, v25, v19
+	WORD $0x4e21abbd // fcvtns .4s v29, v29
+	WORD $0x4e21dba0 // scvtf .4s v0, v29
+	WORD $0x6e32dc00 // fmul .4s v0, v0, v18
+	WORD $0x4ea0d739 // fsub .4s v25, v25, v0
+	WORD $0x4e21ab39 // fcvtns .4s v25, v25
+	WORD $0x0e614b5a // sqxtn .4h .4s v26, v26
+	WORD $0x4e614b7a // sqxtn2 .8h .4s v26, v27
+	WORD $0x0e614b9c // sqxtn .4h .4s v28, v28
+	WORD $0x4e614bbc // sqxtn2 .8h .4s v28, v29
+	WORD $0x0e214b5a // sqxtn .8b .8h v26, v26
+	WORD $0x4e214b9a // sqxtn2 .16b .8h v26, v28
+	FMOVQ F26, 0(R1)
+	WORD $0x0e614ad6 // sqxtn .4h .4s v22, v22
+	WORD $0x4e614af6 // sqxtn2 .8h .4s v22, v23
+	WORD $0x0e614b18 // sqxtn .4h .4s v24, v24
+	WORD $0x4e614b38 // sqxtn2 .8h .4s v24, v25
+	WORD $0x0e214ad6 // sqxtn .8b .8h v22, v22
+	WORD $0x4e214b16 // sqxtn2 .16b .8h v22, v24
+	FMOVQ F22, 0(R2)
+	ADD $16, R1
+	ADD $16, R2
+	ADD $64, R3
+	SUB $1, R0
+	CBNZ R0, loop
+
+done:
+	RET
+
 TEXT ·quantizeGroupsNEON(SB), NOSPLIT, $0-80
 	MOVD q_base+0(FP), R0
 	MOVD d_base+24(FP), R1

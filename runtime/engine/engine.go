@@ -86,22 +86,22 @@ const CacheFits = -1
 
 // Engine is a loaded model. Its methods may be called from any goroutine; Forward calls run one after another.
 type Engine struct {
-	desc      *model.Description
-	opt       Options
-	pool      *kernel.Pool
-	weights   weights
-	group     int // columns per activation scale; 0 = one scale per token
-	pages     pages
-	windows   windows
-	states    states
-	found     *found       // until the model is loaded
-	device    *accelerator // nil = the CPU computes
-	ledger    ledger       // of pages, with a device
-	sequences []*Sequence
-	close     []func()
-	taken     int // bytes reserved by another engine, possibly not in use yet
-	costs     draft.Costs
-	cost      func(tokens int) float64 // costs.Of; replaced in tests
+	desc       *model.Description
+	opt        Options
+	pool       *kernel.Pool
+	weights    weights
+	activation packed.Activation
+	pages      pages
+	windows    windows
+	states     states
+	found      *found       // until the model is loaded
+	device     *accelerator // nil = the CPU computes
+	ledger     ledger       // of pages, with a device
+	sequences  []*Sequence
+	close      []func()
+	taken      int // bytes reserved by another engine, possibly not in use yet
+	costs      draft.Costs
+	cost       func(tokens int) float64 // costs.Of; replaced in tests
 
 	mu           sync.Mutex // held by Forward and by methods that change sequences
 	pass         pass

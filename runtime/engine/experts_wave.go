@@ -111,8 +111,11 @@ func (e *Engine) layer(w *wave) {
 		}
 		e.ready(&s.prepare, len(s.tokens), p.x[s.at*in:], p.sums[s.at*sums:], moved, w.room[i])
 		f := s.prepare.projection
-		s.product = product{projection: f, n: len(s.tokens), x: s.prepare.x, q: s.prepare.quant, sums: s.prepare.sums,
-			y: p.y[s.at*out:], ldy: f.out}
+		s.product = product{projection: f, n: len(s.tokens), x: s.prepare.x, q: s.prepare.quant, planes: s.prepare.planes,
+			sums: s.prepare.sums, y: p.y[s.at*out:], ldy: f.out}
+		if p.wide != nil {
+			s.product.wide = p.wide[2*s.at*out:]
+		}
 	}
 	w.prepare.seats, w.product.seats = w.seats, w.seats
 	distribute(e.pool, w.rows, e.prepared(w.rows), &w.prepare)
@@ -121,7 +124,7 @@ func (e *Engine) layer(w *wave) {
 		s := &w.seats[i]
 		f := s.product.projection
 		s.product.projection = f.with(e.observe(f, s.product.x[:s.product.n*f.in]))
-		s.chunk, s.first = f.chunk(s.product.n, e.opt.Threads), chunks
+		s.chunk, s.first = f.chunk(s.product.n*int(e.planes()), e.opt.Threads), chunks
 		chunks += (f.units + s.chunk - 1) / s.chunk
 	}
 	e.pool.Run(chunks, 1, &w.product)

@@ -70,7 +70,7 @@ func newLayer(v packed.View, all *model.Description, i int, o Options,
 	if err := o.complete(&d); err != nil {
 		return nil, err
 	}
-	e := &Engine{desc: &d, opt: o, group: activationGroup(v)}
+	e := &Engine{desc: &d, opt: o, activation: v.Manifest().Activation}
 	l := &loader{Engine: e, view: v}
 	err := mmap.Guard(func() error {
 		e.weights.blocks = []block{bind(l, &d.Blocks[0])}

@@ -91,7 +91,7 @@ func (f *projection) inputFor(order []int32) int {
 	return i
 }
 
-// chunk is the number of units that a worker takes at once for a product with n vectors: what suits the largest matrix.
+// chunk is the number of units that a worker takes at once for a product with n vectors (of int8): what suits the largest matrix.
 func (f *projection) chunk(n, threads int) int {
 	m := &f.matrices[0]
 	for i := range f.matrices {
@@ -132,9 +132,10 @@ func (e *Engine) multiply(f *projection, n int, y, add []float32) {
 // multiplyInto is multiply with rows of y that are ldy elements apart.
 func (e *Engine) multiplyInto(f *projection, n int, y []float32, ldy int, add []float32) {
 	p := &e.pass
-	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], sums: p.sums, y: y, ldy: ldy, add: add}
+	p.product = product{projection: f, n: n, x: p.x, q: p.quant[f.in], planes: e.planes(), wide: p.wide, sums: p.sums,
+		y: y, ldy: ldy, add: add}
 	p.product.projection, p.others = f.with(p.others), nil
-	e.pool.Run(f.units, f.chunk(n, e.opt.Threads), &p.product)
+	e.pool.Run(f.units, f.chunk(n*int(e.planes()), e.opt.Threads), &p.product)
 }
 
 // with returns a projection with other floats for some of its matrices; nil = for none.
@@ -159,10 +160,12 @@ type product struct {
 	n          int                   // vectors
 	x          []float32             // [n][projection.in]
 	q          []*kernel.Activations // x quantized, per column order
-	sums       []float32             // [n][projection.width]
-	y          []float32
-	ldy        int
-	add        []float32 // [n][projection.out]: y is added here as well; nil = not added
+	planes
+	wide []float32 // [2n][projection.out]: outputs of both planes
+	sums []float32 // [n][projection.width]
+	y    []float32
+	ldy  int
+	add  []float32 // [n][projection.out]: y is added here as well; nil = not added
 }
 
 // Do computes units [from, to).
@@ -183,10 +186,10 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 	case m.codes == nil:
 		y, x := tensor.Vectors{Data: p.y[m.at+r0:], Stride: p.ldy}, tensor.Vectors{Data: p.x, Stride: p.projection.in}
 		m.floats.Mul(y, x, p.n, tensor.Range{From: r0, To: r1})
-	case m.scales != nil && p.q[m.input].Group == 0:
-		p.multiplyWhole(m, u0, u1, r0, r1)
+	case p.planes == 1:
+		p.multiplyCodes(m, u0, u1, r0, r1)
 	default:
-		p.multiplyGrouped(m, u0, u1, r0, r1)
+		p.multiplyPlanes(m, u0, u1, r0, r1)
 	}
 	if m.minima != nil {
 		p.addMinima(m, r0, r1)
@@ -206,6 +209,15 @@ func (p *product) multiply(m *matrix, u0, u1 int) {
 		if p.add != nil {
 			tensor.Add(p.add[t*p.projection.out+m.at:][r0:r1], y)
 		}
+	}
+}
+
+// multiplyCodes multiplies a matrix of codes with int8 vectors.
+func (p *product) multiplyCodes(m *matrix, u0, u1, r0, r1 int) {
+	if m.scales != nil && p.q[m.input].Group == 0 {
+		p.multiplyWhole(m, u0, u1, r0, r1)
+	} else {
+		p.multiplyGrouped(m, u0, u1, r0, r1)
 	}
 }
 

@@ -26,8 +26,9 @@ type prepareTask struct {
 	ones  []float32             // what an MLP without a gate multiplies its activations by
 	x     []float32             // [n][projection.in]: receives the input
 	quant []*kernel.Activations // the same, quantized, per column order
-	sums  []float32             // [n][projection.width]: receives the sums that minima multiply
-	moved []float32             // [n][projection.in]: the same in another column order
+	planes
+	sums  []float32 // [n][projection.width]: receives the sums that minima multiply
+	moved []float32 // [n][projection.in]: the same in another column order
 	*finiteCheck
 }
 
@@ -49,10 +50,10 @@ func (e *Engine) ready(k *prepareTask, n int, x, sums, moved []float32, quant ac
 	if k.gate == nil {
 		k.gate = p.gate
 	}
-	k.ones, k.x, k.finiteCheck = p.ones, x, &p.finiteCheck
+	k.ones, k.x, k.planes, k.finiteCheck = p.ones, x, e.planes(), &p.finiteCheck
 	k.quant, k.sums, k.moved = quant[k.projection.in][:len(k.projection.orders)], sums, moved
 	for _, q := range k.quant {
-		q.Reset(n)
+		q.Reset(n * int(k.planes))
 	}
 }
 
@@ -94,10 +95,10 @@ func (k *prepareTask) Do(from, to int) {
 			maxabs = tensor.MaxAbs(x)
 		}
 		for i, q := range k.quant {
-			finite = quantize(q, t, k.inOrder(i, at, x), maxabs) && finite
+			finite = k.planes.quantize(q, t, k.inOrder(i, at, x), maxabs) && finite
 		}
 		for _, s := range k.projection.sums {
-			s.of(k.sums[t*k.projection.width+s.at:][:s.n], k.quant[s.input], t)
+			s.of(k.sums[t*k.projection.width+s.at:][:s.n], k.quant[s.input], t, k.planes)
 		}
 		if k.tokens != nil {
 			row = k.tokens[t]

@@ -79,7 +79,7 @@ func (w *weights) bytes(top bool) int {
 func (e *Engine) load(v packed.View) error {
 	l := &loader{Engine: e, view: v}
 	d, w := e.desc, &e.weights
-	e.group = activationGroup(v)
+	e.activation = v.Manifest().Activation
 	w.embed = l.embedding(d.Embed, d.Vocab, d.Hidden)
 	w.places, w.embedNorm = l.places(), l.norm(d.EmbedNorm, d.Hidden)
 	w.norm = l.norm(d.FinalNorm, d.Hidden)
@@ -126,14 +126,6 @@ func (e *Engine) load(v packed.View) error {
 		kernel.TuneBy(w.codes())
 	}
 	return l.err
-}
-
-// activationGroup is the number of columns per activation scale in a file; 0 = one scale per token.
-func activationGroup(v packed.View) int {
-	if a := v.Manifest().Activation; a.Kind == packed.ActivationGroup {
-		return a.Size
-	}
-	return 0
 }
 
 // codes lists the matrices of the dense linear layers that hold codes.

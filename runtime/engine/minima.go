@@ -44,19 +44,21 @@ func alignedMinima(typ tensor.Type, rows, groups int, data []byte) (*tensor.Matr
 	return tensor.NewMatrix(typ, rows, width, wide)
 }
 
-// of stores the sums of vector t in dst.
-func (s sums) of(dst []float32, q *kernel.Activations, t int) {
-	step, scales := s.group, q.Scales(t)
+// of stores the sums of vector t in dst: of one plane, or of both (N83).
+func (s sums) of(dst []float32, q *kernel.Activations, t int, p planes) {
+	step := s.group
 	if q.Group > 0 {
 		step = min(step, q.Group)
 	}
 	clear(dst)
 	for lo := 0; lo < q.K; lo += step {
-		d := scales[0]
-		if q.Group > 0 {
-			d = scales[lo/q.Group]
+		for row := t * int(p); row < (t+1)*int(p); row++ {
+			d := q.Scales(row)[0]
+			if q.Group > 0 {
+				d = q.Scales(row)[lo/q.Group]
+			}
+			dst[lo/s.group] += float32(float32(q.Sum(row, lo, min(lo+step, q.K))) * d)
 		}
-		dst[lo/s.group] += float32(float32(q.Sum(t, lo, min(lo+step, q.K))) * d)
 	}
 }
 

@@ -19,6 +19,7 @@ type pass struct {
 	sums    []float32   // [n][projection.width]: sums of the same, which minima multiply
 	moved   []float32   // [n][projection.in]: the same in another column order; nil where no matrix has one
 	y       []float32   // [n][projection.out]: output of the last linear layers
+	wide    []float32   // [2n][projection.out]: output of both planes of their inputs; empty where there is one
 	branch  []float32   // [n][Hidden]: output of attention where the MLP does not read it, or of an MLP beside experts
 	ordered []float32   // [n][projection.out]: y of projections with scattered layers, in order; nil = there are none
 	ones    []float32   // [projection.in, and channelPart at least]
@@ -166,7 +167,8 @@ func (e *Engine) passBytes() float64 {
 	if s.experts > 0 {
 		perToken += 4*s.in + d.Hidden + s.scores + 2*s.experts // of the four, three are room of waves
 	}
-	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(scores))
+	return 4 * (float64(s.batch)*float64(perToken) + float64(s.headRows)*float64(d.Vocab) + float64(scores) +
+		float64(e.wide(&s)))
 }
 
 // branches reports whether outputs of attention, of recurrent layers or of an MLP wait for others.
@@ -186,7 +188,7 @@ func (e *Engine) newPass() {
 	floats := func(n int) []float32 { return make([]float32, s.batch*n) }
 	*p = pass{
 		tokens: make([]token, 0, s.batch), finiteCheck: finiteCheck{bad: make([]bool, s.batch)},
-		h: floats(d.Hidden), x: floats(s.in), sums: floats(s.sums), y: floats(s.out),
+		h: floats(d.Hidden), x: floats(s.in), sums: floats(s.sums), y: floats(s.out), wide: e.newWide(&s),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
 		quant: activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 		recurs: e.states.size > 0, runs: make([]run, 0, s.batch),
@@ -245,7 +247,7 @@ func (e *Engine) quantizeFor(quant activations, f *projection, tokens int) {
 	p := &e.pass
 	for i, order := range f.orders {
 		if i == len(quant[f.in]) {
-			quant[f.in] = append(quant[f.in], kernel.NewGroupedActivations(tokens, f.in, e.group))
+			quant[f.in] = append(quant[f.in], e.newActivations(tokens, f.in))
 		}
 		if order != nil && p.moved == nil {
 			p.moved = make([]float32, len(p.x))

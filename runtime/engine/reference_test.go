@@ -153,10 +153,11 @@ func randomModel(t *testing.T, r *rand.Rand, of features) (*view, *model.Descrip
 	if m.chance(5) && !m.served() {
 		m.latent(&d.Config)
 	}
-	m.v.manifest.Activation = pick(m, packed.Activation{Kind: packed.ActivationToken},
-		packed.Activation{Kind: packed.ActivationGroup, Size: 32},
-		packed.Activation{Kind: packed.ActivationGroup, Size: 64},
-		packed.Activation{Kind: packed.ActivationGroup, Size: 128})
+	activations := packed.Activations()
+	if m.served() {
+		activations = slices.DeleteFunc(activations, func(a packed.Activation) bool { return a.Planes() > 1 })
+	}
+	m.v.manifest.Activation = pick(m, activations...)
 	d.Embed = "embed"
 	if m.chance(3) {
 		m.codes(d.Embed, d.Vocab, d.Hidden, "vnni4i", pack.Int4, false)

@@ -118,13 +118,14 @@ func wrongShape(l model.Linear, shape []int) error {
 	return fmt.Errorf("%w: tensor %q has shape %v; a linear is a matrix", pack.ErrCorrupt, l.Weight, shape)
 }
 
-// quantized are vectors in int8, with a scale for each group of columns: d[t][k/group].
+// quantized are vectors in int8, with a scale for each group of columns: d[t][k/group]. Vector t of an input has the
+// planes 2t and 2t+1 where activations have 16 bits.
 type quantized struct {
 	q [][]int8
 	d [][]float32
 }
 
-// quantize brings the vectors into the order of the columns of a matrix and then into int8 (N14).
+// quantize brings the vectors into the order of the columns of a matrix and then into int8 (N14, N83).
 func (m *matrix) quantize(x [][]float32) (*quantized, error) {
 	out := &quantized{}
 	for t, v := range x {
@@ -138,18 +139,28 @@ func (m *matrix) quantize(x [][]float32) (*quantized, error) {
 		if group == 0 {
 			group = m.K
 		}
-		var q []int8
-		var d []float32
+		q, d := make([][]int8, m.planes), make([][]float32, m.planes)
 		for from := 0; from < m.K; from += group {
-			part, step, ok := quantize(v[from:min(from+group, m.K)])
+			parts, steps, ok := m.codes(v[from:min(from+group, m.K)])
 			if !ok {
 				return nil, &badInput{t}
 			}
-			q, d = append(q, part...), append(d, step)
+			for p := range q {
+				q[p], d[p] = append(q[p], parts[p]...), append(d[p], steps[p])
+			}
 		}
-		out.q, out.d = append(out.q, q), append(out.d, d)
+		out.q, out.d = append(out.q, q...), append(out.d, d...)
 	}
 	return out, nil
+}
+
+// codes returns the planes of a vector with one scale, and the scale of each.
+func (m *matrix) codes(x []float32) (q [][]int8, d []float32, ok bool) {
+	if m.planes == 2 {
+		return quantize16(x)
+	}
+	part, step, ok := quantize(x)
+	return [][]int8{part}, []float32{step}, ok
 }
 
 // badInput says that a vector to be quantized holds a value that is NaN or infinite (N4).
@@ -176,7 +187,10 @@ func (l *linear) apply(ctx context.Context, x [][]float32) ([][]float32, error) 
 			return
 		}
 		for t := range n {
-			v := m.scaled(row, acc[t:], n, in.d[t])
+			v := m.scaled(row, acc[t*m.planes:], n*m.planes, in.d[t*m.planes])
+			if m.planes == 2 {
+				v += m.scaled(row, acc[2*t+1:], 2*n, in.d[2*t+1])
+			}
 			if m.minima != nil {
 				units := len(sums[t])
 				v += dot(m.minima[row*units:][:units], sums[t])
@@ -193,14 +207,16 @@ func (m *matrix) minimaSums(in *quantized) [][]float32 {
 		return nil
 	}
 	ints, n := m.sums(in.q), len(in.q)
-	out := vectors(n, (m.K+m.group-1)/m.group)
+	out := vectors(n/m.planes, (m.K+m.group-1)/m.group)
 	for t := range out {
 		for b := range m.blocks() {
-			first, d := b*m.block, in.d[t][0]
-			if m.vector != 0 {
-				d = in.d[t][first/m.vector]
+			for p := t * m.planes; p < (t+1)*m.planes; p++ {
+				first, d := b*m.block, in.d[p][0]
+				if m.vector != 0 {
+					d = in.d[p][first/m.vector]
+				}
+				out[t][first/m.group] += float32(float32(ints[b*n+p]) * d)
 			}
-			out[t][first/m.group] += float32(float32(ints[b*n+t]) * d)
 		}
 	}
 	return out

@@ -13,13 +13,11 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
 
-// TestQuantizedLinear compares N14 and N15 with their formulas, term by term: every kind of scale of weights and
+// TestQuantizedLinear compares N14, N15 and N83 with their formulas, term by term: every kind of scale of weights and
 // activations, zero points, an order of columns, K that ends within a group, with a bias and on a range of rows.
 func TestQuantizedLinear(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	for _, activation := range []packed.Activation{{Kind: packed.ActivationToken},
-		{Kind: packed.ActivationGroup, Size: 32}, {Kind: packed.ActivationGroup, Size: 64},
-		{Kind: packed.ActivationGroup, Size: 128}} {
+	for _, activation := range packed.Activations() {
 		for _, scale := range []packed.Scale{{Kind: packed.ScaleTensor}, {Kind: packed.ScaleRow},
 			{Kind: packed.ScaleGroup, Group: 32}, {Kind: packed.ScaleGroup, Group: 64},
 			{Kind: packed.ScaleGroup, Group: 128},
@@ -93,12 +91,41 @@ func checkLinear(
 }
 
 // naiveLinear is N14 and N15 for one row, written down once more: group by group, with sums of (code − zero)·q in place
-// of a correction.
+// of a correction; or N83, where it is the sum of two such numbers.
 func naiveLinear(q *sample.Quantized, activation packed.Activation, x []float32, row int) float32 {
+	if activation.Planes() == 1 {
+		return naivePlane(q, activation, x, row, quantize)
+	}
+	y := naivePlane(q, activation, x, row, planeOf(0))
+	return y + naivePlane(q, activation, x, row, planeOf(1))
+}
+
+// coding makes codes of a vector with one scale.
+type coding func(x []float32) (codes []int8, scale float32, ok bool)
+
+// planeOf makes the codes of one plane of 16 bits, in integers: the high digit rounds q/255 away from zero, of which
+// there are no ties.
+func planeOf(plane int) coding {
+	return func(x []float32) (codes []int8, d float32, ok bool) {
+		b := max(maxabs(x), 1e-5)
+		for _, v := range x {
+			q := int(math.RoundToEven(float64(float32(v * (32512 / b)))))
+			q = max(-32512, min(32512, q))
+			high := (q + 127) / 255
+			if q < 0 {
+				high = (q - 127) / 255
+			}
+			codes = append(codes, [2]int8{int8(high), int8(q - 255*high)}[plane])
+		}
+		return codes, [2]float32{255 * (b / 32512), b / 32512}[plane], true
+	}
+}
+
+func naivePlane(q *sample.Quantized, activation packed.Activation, x []float32, row int, quantize coding) float32 {
 	k := len(x)
 	x = inOrder(q, x)
 	a, w := k, k
-	if activation.Kind == packed.ActivationGroup {
+	if activation.Size > 0 {
 		a = activation.Size
 	}
 	if q.Scale.Kind == packed.ScaleGroup {
@@ -130,7 +157,7 @@ func naiveLinear(q *sample.Quantized, activation packed.Activation, x []float32,
 			acc += code * int(codes[j-from/a*a])
 		}
 		s := q.Scales[unit(from)]
-		switch token, whole := activation.Kind == packed.ActivationToken, q.Scale.Kind != packed.ScaleGroup; {
+		switch token, whole := activation.Size == 0, q.Scale.Kind != packed.ScaleGroup; {
 		case token && whole:
 			return float32(float32(float32(acc)*s) * d)
 		case token:
@@ -142,7 +169,7 @@ func naiveLinear(q *sample.Quantized, activation packed.Activation, x []float32,
 		}
 	}
 	switch {
-	case activation.Kind == packed.ActivationToken:
+	case activation.Size == 0:
 		return float32(t * d)
 	case q.Scale.Kind != packed.ScaleGroup:
 		return float32(t * q.Scales[unit(0)])
@@ -162,23 +189,29 @@ func inOrder(q *sample.Quantized, x []float32) []float32 {
 	return moved
 }
 
-// naiveMinima is N39 for one row.
+// naiveMinima is N39 for one row, or N83.
 func naiveMinima(q *sample.Quantized, activation packed.Activation, x []float32, row int) float32 {
 	x = inOrder(q, x)
 	k, a := len(x), len(x)
-	if activation.Kind == packed.ActivationGroup {
+	if activation.Size > 0 {
 		a = activation.Size
 	}
 	units := (k + q.Scale.Group - 1) / q.Scale.Group
 	sums := make([]float32, units)
 	for from := 0; from < k; from += min(a, q.Scale.Group) {
 		group := from / a * a
-		codes, d, _ := quantize(x[group:min(k, group+a)])
-		sum := 0
-		for j := from; j < min(k, from+min(a, q.Scale.Group)); j++ {
-			sum += int(codes[j-group])
+		codings := []coding{quantize}
+		if activation.Planes() > 1 {
+			codings = []coding{planeOf(0), planeOf(1)}
 		}
-		sums[from/q.Scale.Group] += float32(float32(sum) * d)
+		for _, quantize := range codings {
+			codes, d, _ := quantize(x[group:min(k, group+a)])
+			sum := 0
+			for j := from; j < min(k, from+min(a, q.Scale.Group)); j++ {
+				sum += int(codes[j-group])
+			}
+			sums[from/q.Scale.Group] += float32(float32(sum) * d)
+		}
 	}
 	var lanes [16]float32
 	for u, s := range sums {

@@ -24,6 +24,7 @@ type matrix struct {
 	kind   packed.ScaleKind // what shares a scale: packed.ScaleTensor, ScaleRow or ScaleGroup
 	group  int              // columns that share a scale of the weights
 	vector int              // columns that share a scale of the activations; 0 = all columns of a token
+	planes int              // int8 vectors of an activation: 1 (N14) or 2 (N83)
 	block  int              // columns whose products are summed before they are scaled
 }
 
@@ -52,14 +53,24 @@ func openMatrix(v packed.View, name string, expert int) (*matrix, error) {
 	if m.order, err = packed.Order(v, e, expert); err != nil {
 		return nil, err
 	}
-	m.block = v.Manifest().Block(e)
-	if a := v.Manifest().Activation; a.Kind == packed.ActivationGroup && name != packed.ScreenName {
-		m.vector = a.Size
+	m.block, m.planes = v.Manifest().Block(e), 1
+	if name != packed.ScreenName {
+		m.activation(v.Manifest().Activation)
 	}
 	if err = m.checkExact(); err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", name, err)
 	}
 	return m, nil
+}
+
+// activation sets how the vectors that the matrix multiplies become codes (F22).
+func (m *matrix) activation(a packed.Activation) {
+	if a.Kind == packed.ActivationGroup || a.Kind == packed.ActivationGroup16 {
+		m.vector = a.Size
+	}
+	if a.Kind == packed.ActivationToken16 || a.Kind == packed.ActivationGroup16 {
+		m.planes = 2
+	}
 }
 
 func (m *matrix) openScales(v packed.View, e *packed.Entry, expert int) error {

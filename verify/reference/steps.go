@@ -31,6 +31,25 @@ func quantize(x []float32) (q []int8, scale float32, ok bool) {
 	return q, b / maxActivation, true
 }
 
+// quantize16 is N83: the planes h and l of the codes 255·h + l, and their scales.
+func quantize16(x []float32) (planes [][]int8, scales []float32, ok bool) {
+	a := maxabs(x)
+	if !finite(a) {
+		return nil, nil, false
+	}
+	const most = 32512
+	b := max(a, 1e-5)
+	s := most / b
+	h, l := make([]int8, len(x)), make([]int8, len(x))
+	for i, v := range x {
+		q := max(-most, min(most, round(float32(v*s))))
+		high := round(float32(q / 255)) // no tie, nor near one: 255 is odd
+		h[i], l[i] = int8(high), int8(q-255*high)
+	}
+	d := float32(b / most)
+	return [][]int8{h, l}, []float32{float32(255 * d), d}, true
+}
+
 // scoring is how a head makes scores of products: the visible positions start at first. A sink of −Inf is none.
 type scoring struct {
 	scale, limit, sink float32

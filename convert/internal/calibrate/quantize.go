@@ -23,15 +23,15 @@ type Weight struct {
 
 // Options configure Quantize.
 type Options struct {
-	Threads  int
-	Windows  [][]int // token ids of the calibration text
-	Group    int     // columns per activation scale of the packed file; 0 = one scale per token
-	Progress func(done, total int64)
+	Threads    int
+	Windows    [][]int           // token ids of the calibration text
+	Activation packed.Activation // of the packed file
+	Progress   func(done, total int64)
 }
 
 // Quantize runs the model of v over all windows at once, layer by layer, and quantizes the weights of a layer as soon
 // as its inputs are known: scales by the search of package quantize, codes by error feedback (N38). Later layers are
-// computed with the quantized weights and int8 activations. The unquantized model runs concurrently and supplies the
+// computed with the quantized weights and activations. The unquantized model runs concurrently and supplies the
 // exact inputs of each layer.
 func Quantize(ctx context.Context, v packed.View, weights map[string]Weight, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -152,7 +152,7 @@ func (q *quantizing) observe(names []string, x []float32, n int) [][]float32 {
 // layer quantizes weights whose inputs are x, while the float model's inputs are exact, and returns the dequantized
 // weights.
 func (q *quantizing) layer(names []string, x, exact []float32, n int) ([][]float32, error) {
-	roundActivations(x, n, q.Group)
+	roundActivations(x, n, q.Activation)
 	h, c, err := grams(q.ctx, q.Threads, x, exact, n)
 	if err != nil {
 		return nil, err
@@ -206,17 +206,22 @@ func (q *quantizing) weight(name string, w Weight, t *target) ([]float32, error)
 	return values, w.Done(codes, z.Scales())
 }
 
-// roundActivations replaces vectors of n elements by the values of their int8 codes and scales (N14).
-func roundActivations(x []float32, n, group int) {
-	if group == 0 {
-		group = n
-	}
-	codes := make([]int8, group)
+// roundActivations replaces vectors of n elements by the values of their codes and scales (N14, N83).
+func roundActivations(x []float32, n int, a packed.Activation) {
+	group := cmp.Or(a.Size, n)
+	h, l := make([]int8, group), make([]int8, group)
 	for ; len(x) > 0; x = x[n:] {
 		for k := 0; k < n; k += group {
 			part := x[k:min(k+group, n)]
-			d, _ := tensor.Quantize(codes[:len(part)], part, tensor.MaxAbs(part))
-			for i, c := range codes[:len(part)] {
+			if a.Planes() == 2 {
+				_, d, _ := tensor.QuantizePlanes(h[:len(part)], l, part, tensor.MaxAbs(part))
+				for i := range part {
+					part[i] = float32(float32(255*int(h[i])+int(l[i])) * d)
+				}
+				continue
+			}
+			d, _ := tensor.Quantize(h[:len(part)], part, tensor.MaxAbs(part))
+			for i, c := range h[:len(part)] {
 				part[i] = float32(float32(c) * d)
 			}
 		}

@@ -35,8 +35,15 @@ func (r rules) of(name string) string {
 	return ""
 }
 
+var (
+	groups32 = packed.Activation{Kind: packed.ActivationGroup, Size: 32}
+	token    = packed.Activation{Kind: packed.ActivationToken}
+)
+
 // quantizeSome quantizes the linear layers that have a rule.
-func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules rules) (map[string]calibrated, error) {
+func quantizeSome(
+	t *testing.T, ctx context.Context, threads int, a packed.Activation, rules rules,
+) (map[string]calibrated, error) {
 	t.Helper()
 	f, d := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
 		packed.Recipe{Quant: "none", Golden: "none"}))
@@ -63,7 +70,7 @@ func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules r
 	}
 	windows := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}, {1, 400, 3, 12, 88, 90, 17}}
 	var done, total atomic.Int64
-	o := calibrate.Options{Threads: threads, Windows: windows, Group: group}
+	o := calibrate.Options{Threads: threads, Windows: windows, Activation: a}
 	o.Progress = func(n, all int64) { done.Store(n); total.Store(all) }
 	err := calibrate.Quantize(ctx, f, weights, o)
 	want := int64(0)
@@ -78,25 +85,30 @@ func quantizeSome(t *testing.T, ctx context.Context, threads, group int, rules r
 
 // TestQuantize: threads change no bit. The codes of earlier layers change a layer, and so do int8 activations.
 func TestQuantize(t *testing.T) {
-	run := func(threads, group int, rules rules) map[string]calibrated {
-		got, err := quantizeSome(t, context.Background(), threads, group, rules)
+	run := func(threads int, a packed.Activation, rules rules) map[string]calibrated {
+		got, err := quantizeSome(t, context.Background(), threads, a, rules)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
-	all := run(1, 32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"})
-	if more := run(3, 32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"}); !reflect.DeepEqual(all, more) {
+	all := run(1, groups32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"})
+	if more := run(3, groups32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"}); !reflect.DeepEqual(all, more) {
 		t.Error("3 threads give something else than 1")
 	}
 	const before, after = "model.layers.0.self_attn.q_proj.weight", "model.layers.1.self_attn.q_proj.weight"
-	coarse := run(2, 32, rules{"layers.0.self_attn.": "int4", "layers.0.mlp.": "int2", "layers.1.self_attn.": "int4"})
+	coarse := run(2, groups32, rules{"layers.0.self_attn.": "int4", "layers.0.mlp.": "int2", "layers.1.self_attn.": "int4"})
 	if !reflect.DeepEqual(coarse[before], all[before]) || reflect.DeepEqual(coarse[after], all[after]) {
 		t.Errorf("codes of two bits between them: %s has the same: %t, %s: %t", before,
 			reflect.DeepEqual(coarse[before], all[before]), after, reflect.DeepEqual(coarse[after], all[after]))
 	}
-	if other := run(2, 0, rules{before: "int4"}); reflect.DeepEqual(other[before], all[before]) {
+	own := run(2, token, rules{before: "int4"})
+	if reflect.DeepEqual(own[before], all[before]) {
 		t.Error("groups of activations change nothing")
+	}
+	wide := packed.Activation{Kind: packed.ActivationToken16}
+	if other := run(2, wide, rules{before: "int4"}); reflect.DeepEqual(other[before], own[before]) {
+		t.Error("activations of 16 bits change nothing")
 	}
 }
 
@@ -105,7 +117,7 @@ func TestQuantizeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("enough")
 	cancel(cause)
-	if _, err := quantizeSome(t, ctx, 2, 32, rules{"layers.0.": "int4"}); !errors.Is(err, cause) {
+	if _, err := quantizeSome(t, ctx, 2, groups32, rules{"layers.0.": "int4"}); !errors.Is(err, cause) {
 		t.Errorf("ended: %v", err)
 	}
 	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
@@ -123,7 +135,7 @@ func TestQuantizeEnds(t *testing.T) {
 	job := quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: s.Shape[0], K: s.Shape[1]},
 		Kind: quantize.PerRow}
 	weights := map[string]calibrate.Weight{name: {Job: job, Done: func([]int8, []float32) error { return full }}}
-	o := calibrate.Options{Threads: 1, Windows: [][]int{{1, 2, 3}}, Group: 32, Progress: func(int64, int64) {}}
+	o := calibrate.Options{Threads: 1, Windows: [][]int{{1, 2, 3}}, Activation: groups32, Progress: func(int64, int64) {}}
 	if err := calibrate.Quantize(context.Background(), f, weights, o); !errors.Is(err, full) {
 		t.Errorf("full: %v", err)
 	}

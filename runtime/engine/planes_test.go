@@ -1,0 +1,88 @@
+//go:build amd64 && !purego
+
+package engine
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/pack"
+)
+
+// TestLongestPlanes: rows of as many columns as int8 weights may have, all codes and activations at their ends. The
+// int32 sums of each plane are exact, and so is the code 32512 = 255·127 + 127.
+func TestLongestPlanes(t *testing.T) {
+	const rows, columns = 3, 132104 // (2³¹ − 1) / (128·127)
+	c := pack.NewMatrix(pack.Shape{M: rows, K: columns}, pack.Int8)
+	signs := [rows]int8{127, -127, -128}
+	for i := range c.Codes {
+		c.Codes[i] = signs[i/columns]
+	}
+	layout, err := pack.Open(pack.Spec{Name: "vnni4", Alphabet: pack.Int8.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := layout.PackedSize(c.Shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, size)
+	if err := layout.Pack(data, c); err != nil {
+		t.Fatal(err)
+	}
+	e := &Engine{activation: packed.Activation{Kind: packed.ActivationToken16}}
+	x := [2][]float32{make([]float32, columns), make([]float32, columns)}
+	q := e.newActivations(len(x), columns)
+	for i := range columns {
+		x[0][i], x[1][i] = 3, -3
+	}
+	for v := range x {
+		if !e.planes().quantize(q, v, x[v], 3) {
+			t.Fatal("3 is not finite")
+		}
+	}
+	for _, k := range kernel.For(layout.Spec()) {
+		w, err := kernel.BindWith(k, layout, c.Shape, data, 0)
+		if err != nil {
+			continue // a kernel for shorter rows
+		}
+		if err := w.Scale(kernel.Scales{}, tensor.BlockScales); err != nil {
+			t.Fatal(err)
+		}
+		f := &projection{in: columns}
+		f.add(matrix{rows: rows, codes: w, scales: []float32{0.5}})
+		p := product{projection: f, n: len(x), q: []*kernel.Activations{q}, planes: 2, wide: make([]float32, 4*rows),
+			y: make([]float32, 2*rows), ldy: rows}
+		p.Do(0, f.units)
+		d := float32(3) / 32512
+		for i, got := range p.y {
+			code := int64(signs[i%rows]) * int64(1-2*(i/rows)) * 127 * columns
+			want := float32(float32(code)*0.5) * float32(255*d)
+			want += float32(float32(code)*0.5) * d
+			if got != want {
+				t.Errorf("kernel %v: vector %d, row %d: %v, want %v", k, i/rows, i%rows, got, want)
+			}
+		}
+		w.Close()
+	}
+}
+
+// TestDeviceRefusesPlanes: devices multiply activations of 8 bits.
+func TestDeviceRefusesPlanes(t *testing.T) {
+	v, d := randomModel(t, rand.New(rand.NewPCG(1, 1)), onDevices)
+	v.manifest.Activation = packed.Activation{Kind: packed.ActivationToken16}
+	e, err := build(v, d, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if _, err := e.deviceModel(); !errors.Is(err, pack.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "activations of 16 bits") {
+		t.Errorf("a device takes activations of 16 bits: %v", err)
+	}
+}
