@@ -24,11 +24,11 @@ func (a Activation) Check() error {
 	if slices.Contains(Activations(), a) {
 		return nil
 	}
-	return fmt.Errorf("%w: manifest: activation scales of kind %q, size %d; there are token and token16, and group and "+
-		"group16 of 32, 64 or 128 columns (F22)", pack.ErrUnsupported, a.Kind, a.Size)
+	return fmt.Errorf("%w: manifest: activation scales of kind %q, size %d; there are token and token16, and group "+
+		"and group16 of 32, 64 or 128 columns (F22)", pack.ErrUnsupported, a.Kind, a.Size)
 }
 
-// Planes is the number of int8 vectors that an activation vector becomes: 1 with 8 bits (NUMERICS N14), 2 with 16 (N83).
+// Planes is the number of int8 vectors that an input becomes: 1 with 8 bits (NUMERICS N14), 2 with 16 (N83).
 func (a Activation) Planes() int {
 	if a.Kind == ActivationToken16 || a.Kind == ActivationGroup16 {
 		return 2

@@ -113,7 +113,7 @@ type Recipe struct {
 	Params map[string]int `json:"params,omitempty"`
 	// Scale is tensor, row or group:N, in the form of Scale.String; "" = the quantizer's preference.
 	Scale string `json:"scale,omitempty"`
-	// Activation is token or group:N, in the form of Activation.String; "" = what matches the weights.
+	// Activation is in the form of Activation.String; "" = what matches the weights.
 	Activation string     `json:"activation,omitempty"`
 	Head       Head       `json:"head,omitempty"` // "" = HeadBF16
 	Golden     GoldenMode `json:"golden"`         // the default is GoldenFull

@@ -167,7 +167,8 @@ func TestQuantizePlanes(t *testing.T) {
 				}
 			}
 		}
-		if _, _, finite := QuantizePlanes(make([]int8, 1), make([]int8, 1), []float32{1}, float32(math.Inf(1))); finite {
+		one := make([]int8, 1)
+		if _, _, finite := QuantizePlanes(one, one, []float32{1}, float32(math.Inf(1))); finite {
 			t.Error("an infinite vector is called finite")
 		}
 	})

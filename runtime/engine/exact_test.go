@@ -41,20 +41,24 @@ func everything(t testing.TB, e *Engine) (rows [][][]float32) {
 // caches are the formats of the KV cache.
 var caches = CacheTypes()
 
-// TestLogitsDigest compares the logits of the bundled model with the digests in testdata, one per KV cache format.
+// TestLogitsDigest compares the logits of the bundled model with the digests in testdata, one per KV cache format, and
+// one of activations of 16 bits.
 // TestLogitsDigestElsewhere runs it with every instruction set, and with LOWPACK_LONG=1 without assembly and on another
 // architecture.
 func TestLogitsDigest(t *testing.T) {
 	t.Logf("instruction set %s", kernel.Best())
 	got := ""
-	for _, cache := range caches {
-		h := sha256.New()
-		e, tokens := engine(t, tiny(t), Options{Cache: cache}), texts(t)[2]
+	digest := func(e *Engine, name string) {
+		h, tokens := sha256.New(), texts(t)[2]
 		for _, row := range logits(t, e, tokens, len(tokens)) {
 			h.Write(bytesOf(row))
 		}
-		got += fmt.Sprintf("%x  %s\n", h.Sum(nil), cache)
+		got += fmt.Sprintf("%x  %s\n", h.Sum(nil), name)
 	}
+	for _, cache := range caches {
+		digest(engine(t, tiny(t), Options{Cache: cache}), string(cache))
+	}
+	digest(engine(t, tiny16(t), Options{}), "token16")
 	want, err := os.ReadFile(filepath.Join("testdata", "tiny-bitnet.logits.sha256"))
 	if err != nil {
 		t.Fatal(err)

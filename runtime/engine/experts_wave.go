@@ -111,9 +111,9 @@ func (e *Engine) layer(w *wave) {
 		}
 		e.ready(&s.prepare, len(s.tokens), p.x[s.at*in:], p.sums[s.at*sums:], moved, w.room[i])
 		f := s.prepare.projection
-		s.product = product{projection: f, n: len(s.tokens), x: s.prepare.x, q: s.prepare.quant, planes: s.prepare.planes,
-			sums: s.prepare.sums, y: p.y[s.at*out:], ldy: f.out}
-		if p.wide != nil {
+		s.product = product{projection: f, n: len(s.tokens), x: s.prepare.x, q: s.prepare.quant,
+			planes: s.prepare.planes, sums: s.prepare.sums, y: p.y[s.at*out:], ldy: f.out}
+		if e.planes() > 1 {
 			s.product.wide = p.wide[2*s.at*out:]
 		}
 	}

@@ -91,7 +91,8 @@ func (f *projection) inputFor(order []int32) int {
 	return i
 }
 
-// chunk is the number of units that a worker takes at once for a product with n vectors (of int8): what suits the largest matrix.
+// chunk is the number of units that a worker takes at once for a product with n int8 vectors: what suits the largest
+// matrix.
 func (f *projection) chunk(n, threads int) int {
 	m := &f.matrices[0]
 	for i := range f.matrices {

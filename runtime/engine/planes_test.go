@@ -1,17 +1,17 @@
-//go:build amd64 && !purego
-
 package engine
 
 import (
 	"errors"
-	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/tensor"
+	"github.com/lowpack/lowpack/internal/testkit/race"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
 )
 
 // TestLongestPlanes: rows of as many columns as int8 weights may have, all codes and activations at their ends. The
@@ -72,17 +72,40 @@ func TestLongestPlanes(t *testing.T) {
 	}
 }
 
-// TestDeviceRefusesPlanes: devices multiply activations of 8 bits.
-func TestDeviceRefusesPlanes(t *testing.T) {
-	v, d := randomModel(t, rand.New(rand.NewPCG(1, 1)), onDevices)
+// tiny16 is the bundled model with activations of 16 bits.
+func tiny16(t testing.TB) *view {
+	v := tiny(t)
 	v.manifest.Activation = packed.Activation{Kind: packed.ActivationToken16}
-	e, err := build(v, d, Options{})
-	if err != nil {
-		t.Fatal(err)
+	return v
+}
+
+// TestPlanesAreTheSame: threads, chunks, batches and passes change no bit of the logits of activations of 16 bits, which
+// are others than those of 8 bits.
+func TestPlanesAreTheSame(t *testing.T) {
+	v := tiny16(t)
+	want := everything(t, engine(t, v, Options{Threads: 1}))
+	for _, o := range []Options{{Threads: 7}, {Threads: 2, Batch: 1}, {Threads: 3, Batch: 17, Context: 100}} {
+		compareRows(t, everything(t, engine(t, v, o)), want)
 	}
-	defer e.Close()
-	if _, err := e.deviceModel(); !errors.Is(err, pack.ErrUnsupported) ||
-		!strings.Contains(err.Error(), "activations of 16 bits") {
-		t.Errorf("a device takes activations of 16 bits: %v", err)
+	for _, chunk := range race.Few(1, []int{7, 1000}) {
+		compareRows(t, together(t, engine(t, v, Options{Threads: 2, Batch: 64, Sequences: 4}), chunk), want)
+	}
+	narrow := everything(t, engine(t, tiny(t), Options{Threads: 1}))
+	if slices.Equal(narrow[2][1], want[2][1]) {
+		t.Error("activations of 8 bits have the same logits")
+	}
+}
+
+// TestDeviceRefusesPlanes: devices multiply activations of 8 bits; auto lets the CPU compute, and tells.
+func TestDeviceRefusesPlanes(t *testing.T) {
+	const what = "activations of 16 bits"
+	if _, err := New(tiny16(t), Options{Device: "plain"}); !errors.Is(err, pack.ErrUnsupported) ||
+		!strings.Contains(err.Error(), what) {
+		t.Errorf("a device: %v", err)
+	}
+	told := ""
+	e := engine(t, tiny16(t), Options{Device: device.Auto, Notice: func(line string) { told = line }})
+	if _, ok := e.DeviceInfo(); ok || !strings.Contains(told, what) {
+		t.Errorf("told %q", told)
 	}
 }

@@ -36,8 +36,8 @@ func (r rules) of(name string) string {
 }
 
 var (
-	groups32 = packed.Activation{Kind: packed.ActivationGroup, Size: 32}
-	token    = packed.Activation{Kind: packed.ActivationToken}
+	by32  = packed.Activation{Kind: packed.ActivationGroup, Size: 32}
+	token = packed.Activation{Kind: packed.ActivationToken}
 )
 
 // quantizeSome quantizes the linear layers that have a rule.
@@ -92,12 +92,12 @@ func TestQuantize(t *testing.T) {
 		}
 		return got
 	}
-	all := run(1, groups32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"})
-	if more := run(3, groups32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"}); !reflect.DeepEqual(all, more) {
+	all := run(1, by32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"})
+	if more := run(3, by32, rules{"layers.0.": "int4", "layers.1.self_attn.": "int4"}); !reflect.DeepEqual(all, more) {
 		t.Error("3 threads give something else than 1")
 	}
 	const before, after = "model.layers.0.self_attn.q_proj.weight", "model.layers.1.self_attn.q_proj.weight"
-	coarse := run(2, groups32, rules{"layers.0.self_attn.": "int4", "layers.0.mlp.": "int2", "layers.1.self_attn.": "int4"})
+	coarse := run(2, by32, rules{"layers.0.self_attn.": "int4", "layers.0.mlp.": "int2", "layers.1.self_attn.": "int4"})
 	if !reflect.DeepEqual(coarse[before], all[before]) || reflect.DeepEqual(coarse[after], all[after]) {
 		t.Errorf("codes of two bits between them: %s has the same: %t, %s: %t", before,
 			reflect.DeepEqual(coarse[before], all[before]), after, reflect.DeepEqual(coarse[after], all[after]))
@@ -117,7 +117,7 @@ func TestQuantizeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("enough")
 	cancel(cause)
-	if _, err := quantizeSome(t, ctx, 2, groups32, rules{"layers.0.": "int4"}); !errors.Is(err, cause) {
+	if _, err := quantizeSome(t, ctx, 2, by32, rules{"layers.0.": "int4"}); !errors.Is(err, cause) {
 		t.Errorf("ended: %v", err)
 	}
 	f, err := packed.Open(tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
@@ -135,7 +135,7 @@ func TestQuantizeEnds(t *testing.T) {
 	job := quantize.Job{Rule: "int4", DType: quantize.DType(s.DType), Shape: pack.Shape{M: s.Shape[0], K: s.Shape[1]},
 		Kind: quantize.PerRow}
 	weights := map[string]calibrate.Weight{name: {Job: job, Done: func([]int8, []float32) error { return full }}}
-	o := calibrate.Options{Threads: 1, Windows: [][]int{{1, 2, 3}}, Activation: groups32, Progress: func(int64, int64) {}}
+	o := calibrate.Options{Threads: 1, Windows: [][]int{{1, 2, 3}}, Activation: by32, Progress: func(int64, int64) {}}
 	if err := calibrate.Quantize(context.Background(), f, weights, o); !errors.Is(err, full) {
 		t.Errorf("full: %v", err)
 	}
