@@ -89,7 +89,8 @@ func TestActivation(t *testing.T) {
 			t.Errorf("%+v: planned %s, written %v, recipe %+v", c.recipe, p.Activation, m.Activation, m.Recipe)
 		}
 	}
-	for _, word := range []string{"row", "group", "group:16", "group:32,", "Token", "token:16", "token16:32", "group16"} {
+	for _, word := range []string{"row", "group", "group:16", "group:32,", "Token", "token:16", "token16:32",
+		"group16"} {
 		_, err := NewPlan(context.Background(), shared.Testdata(t, "tiny-bitnet"),
 			Options{Recipe: packed.Recipe{Activation: word}})
 		if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "group:128") {

@@ -79,8 +79,8 @@ func tiny16(t testing.TB) *view {
 	return v
 }
 
-// TestPlanesAreTheSame: threads, chunks, batches and passes change no bit of the logits of activations of 16 bits, which
-// are others than those of 8 bits.
+// TestPlanesAreTheSame: threads, chunks, batches and passes change no bit of the logits of activations of 16 bits,
+// which are others than those of 8 bits.
 func TestPlanesAreTheSame(t *testing.T) {
 	v := tiny16(t)
 	want := everything(t, engine(t, v, Options{Threads: 1}))
