@@ -14,7 +14,7 @@ func (o *origin) checkActivation() error {
 	return o.one(Source, "checkpoint", "F22", "activation scales", func() error {
 		m := o.file.Manifest()
 		if got, want := m.Activation.String(), cmp.Or(m.Recipe.Activation, activationOf(m.Packed)); got != want {
-			return broken("F22", "activation scales per %s; recipe and weights give %s", got, want)
+			return broken("F22", "activations %s; recipe and weights give %s", got, want)
 		}
 		return nil
 	})

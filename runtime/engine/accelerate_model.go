@@ -17,7 +17,7 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 		what string
 	}{
 		{o.FloatActivations, "float activations"},
-		{e.activation.Planes() > 1, "activations of 16 bits"},
+		{e.planes() > 1 && e.multipliesCodes(), "activations of 16 bits"},
 		{o.OnePass, "a KV cache for one pass"},
 		{o.Observe != nil, "an observer"},
 		{e.staged(), "rotations that depend on the length of the text"},
@@ -39,7 +39,8 @@ func (e *Engine) deviceModel() (*device.Model, error) {
 	m := &device.Model{
 		Hidden: d.Hidden, Heads: d.Heads, KVHeads: d.KVHeads, HeadDim: d.HeadDim, Vocab: d.Vocab,
 		Rot: 2 * len(rope.Inv), Pairs: d.Rope.Pairs, RotateFirst: d.RotateFirst,
-		WholeNorm: d.HeadNorm == model.WholeHead, Clip: d.ClipQKV, ActGroup: e.activation.Size, Cache: deviceCaches[o.Cache],
+		WholeNorm: d.HeadNorm == model.WholeHead, Clip: d.ClipQKV, ActGroup: e.activation.Size,
+		Cache:     deviceCaches[o.Cache],
 		AttnScale: attention.Scale, AttnCap: attention.Cap, Parallel: d.Parallel, ResidualScale: d.ResidualScale,
 		Norm: deviceNorm(&e.weights.norm), LogitDivisor: d.LogitDivisor, LogitScale: d.LogitScale,
 		LogitCap: d.LogitSoftcap,
@@ -157,7 +158,7 @@ func (e *Engine) deviceLinear(f *projection) (to device.Linear, err error) {
 				Type: deviceTypes[m.floats.Type], Data: m.floats.Data()})
 			continue
 		}
-		if m.order != nil && e.group != 0 { // groups are those of the vector in its order
+		if m.order != nil && e.activation.Size != 0 { // groups are those of the vector in its order
 			return to, fmt.Errorf("%q: %w", f.names[i],
 				errOption("an order of columns with activations that have a scale per group"))
 		}

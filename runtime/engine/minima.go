@@ -51,11 +51,13 @@ func (s sums) of(dst []float32, q *kernel.Activations, t int, p planes) {
 		step = min(step, q.Group)
 	}
 	clear(dst)
+	first, last := t*int(p), (t+1)*int(p)-1
+	scales := [...][]float32{q.Scales(first), q.Scales(last)}
 	for lo := 0; lo < q.K; lo += step {
-		for row := t * int(p); row < (t+1)*int(p); row++ {
-			d := q.Scales(row)[0]
+		for row := first; row <= last; row++ {
+			d := scales[row-first][0]
 			if q.Group > 0 {
-				d = q.Scales(row)[lo/q.Group]
+				d = scales[row-first][lo/q.Group]
 			}
 			dst[lo/s.group] += float32(float32(q.Sum(row, lo, min(lo+step, q.K))) * d)
 		}

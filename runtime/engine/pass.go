@@ -188,7 +188,7 @@ func (e *Engine) newPass() {
 	floats := func(n int) []float32 { return make([]float32, s.batch*n) }
 	*p = pass{
 		tokens: make([]token, 0, s.batch), finiteCheck: finiteCheck{bad: make([]bool, s.batch)},
-		h: floats(d.Hidden), x: floats(s.in), sums: floats(s.sums), y: floats(s.out), wide: e.newWide(&s),
+		h: floats(d.Hidden), x: floats(s.in), sums: floats(s.sums), y: floats(s.out), wide: make([]float32, e.wide(&s)),
 		headRows: s.headRows, rows: make([]int, 0, s.headRows), logits: make([]float32, s.headRows*d.Vocab),
 		quant: activations{}, gate: gateOf(d), attention: e.newAttention(), rotary: newRotary(&d.Rope, s.batch),
 		recurs: e.states.size > 0, runs: make([]run, 0, s.batch),

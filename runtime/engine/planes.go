@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/tensor"
 )
 
 // planes is the number of int8 vectors that the input of a linear layer becomes: one with activations of 8 bits (N14),
-// two with 16 (N83). They are adjacent rows of one product, so that the weights are read once for both.
+// two with 16 (N83). They are adjacent rows of one product.
 type planes int
 
 // planes of the inputs of this model.
@@ -17,15 +19,26 @@ func (e *Engine) newActivations(n, k int) *kernel.Activations {
 	return kernel.NewGroupedActivations(n*int(e.planes()), k, e.activation.Size)
 }
 
-// newWide allocates room for the outputs of both planes of all vectors; nil where there is one.
-func (e *Engine) newWide(s *passShape) []float32 { return make([]float32, e.wide(s)) }
-
-// wide is the number of elements of that room.
-func (e *Engine) wide(s *passShape) int {
+// wide is the number of outputs of both planes of all vectors of a layer, or of the head, where these hold codes; 0
+// where there is one plane.
+func (e *Engine) wide(s *passShape) (n int) {
 	if e.planes() == 1 {
 		return 0
 	}
-	return 2 * max(s.batch*s.out, s.headRows*e.desc.Vocab)
+	if e.multipliesCodes() {
+		n = 2 * s.batch * s.out
+	}
+	if len(e.weights.head.orders) > 0 {
+		n = max(n, 2*s.headRows*e.desc.Vocab)
+	}
+	return n
+}
+
+// multipliesCodes reports whether a linear layer of a block holds codes.
+func (e *Engine) multipliesCodes() bool {
+	return slices.ContainsFunc(e.weights.blocks, func(b block) bool {
+		return slices.ContainsFunc(b.projections(), func(f *projection) bool { return len(f.orders) > 0 })
+	})
 }
 
 // quantize quantizes vector t, given its largest magnitude, and reports whether it is finite.

@@ -46,11 +46,16 @@ func TestLongestPlanes(t *testing.T) {
 			t.Fatal("3 is not finite")
 		}
 	}
+	ran := 0
 	for _, k := range kernel.For(layout.Spec()) {
 		w, err := kernel.BindWith(k, layout, c.Shape, data, 0)
-		if err != nil {
+		if errors.Is(err, pack.ErrUnsupported) {
 			continue // a kernel for shorter rows
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran++
 		if err := w.Scale(kernel.Scales{}, tensor.BlockScales); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +75,9 @@ func TestLongestPlanes(t *testing.T) {
 		}
 		w.Close()
 	}
+	if ran == 0 {
+		t.Error("no kernel takes such rows")
+	}
 }
 
 // tiny16 is the bundled model with activations of 16 bits.
@@ -84,7 +92,8 @@ func tiny16(t testing.TB) *view {
 func TestPlanesAreTheSame(t *testing.T) {
 	v := tiny16(t)
 	want := everything(t, engine(t, v, Options{Threads: 1}))
-	for _, o := range []Options{{Threads: 7}, {Threads: 2, Batch: 1}, {Threads: 3, Batch: 17, Context: 100}} {
+	for _, o := range []Options{{Threads: 7}, {Threads: 2, Batch: 1},
+		{Threads: 3, Batch: 17, Context: 100}} {
 		compareRows(t, everything(t, engine(t, v, o)), want)
 	}
 	for _, chunk := range race.Few(1, []int{7, 1000}) {

@@ -185,7 +185,7 @@ func operations(d *model.Description, m *packed.Manifest) (n int) {
 			n += 2 * l.In * l.Out * times
 		}
 	}
-	return n
+	return n * m.Activation.Planes()
 }
 
 // firstToken measures the way from a closed file to the first token.

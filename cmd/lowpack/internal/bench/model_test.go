@@ -164,6 +164,11 @@ func TestOperations(t *testing.T) {
 	if got := operations(d, f.Manifest()); got != want {
 		t.Errorf("%d operations per token instead of %d", got, want)
 	}
+	wide := *f.Manifest()
+	wide.Activation = packed.Activation{Kind: packed.ActivationToken16}
+	if got := operations(d, &wide); got != 2*want {
+		t.Errorf("%d operations per token with activations of 16 bits instead of %d", got, 2*want)
+	}
 }
 
 func TestModelRefuses(t *testing.T) {
