@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/synth"
+	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/device/counting"
 	"github.com/lowpack/lowpack/runtime/engine"
@@ -72,12 +76,41 @@ generate after 20: 2 submits, 3 GPUs`
 	}
 }
 
+// TestDevicesCaches: a row of a KV cache of another type takes as many bytes as are written of it.
+func TestDevicesCaches(t *testing.T) {
+	o := quickModel()
+	const layers, heads, dim = 6, 2, 32
+	for cache, row := range map[engine.CacheType]int{engine.CacheF16: 2 * dim, engine.CacheI8: dim + 4,
+		engine.CacheI4: dim/2 + 4} {
+		o.Device, o.Cache, o.Prompts, o.Contexts = "vulkan", cache, []int{9}, nil
+		r, err := Devices(context.Background(), tiny(t, ""), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := r.Rows[0].CacheWritten, 9*layers*2*heads*row; got != want {
+			t.Errorf("%s: %d bytes of KV cache written; want %d", cache, got, want)
+		}
+	}
+}
+
 // TestDevicesRefuse: what no device computes is the error that it is on a device.
 func TestDevicesRefuse(t *testing.T) {
-	o := quickModel()
-	o.Device, o.Cache = "vulkan", engine.CacheF16
-	_, err := Devices(context.Background(), tiny(t, ""), o)
-	if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "a KV cache of type f16") {
+	o, dir := quickModel(), filepath.Join(t.TempDir(), "model")
+	o.Device = "vulkan"
+	like, err := synth.Find("qwen3-30b-a3b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	like.Mini = true
+	ck, err := synth.New(like)
+	if err == nil {
+		err = ck.Write(t.Context(), dir, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Devices(context.Background(), tinymodel.Converted(t, dir, packed.Recipe{Golden: "none"}), o)
+	if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), "experts") {
 		t.Error(err)
 	}
 }
