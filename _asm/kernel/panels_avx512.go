@@ -118,12 +118,16 @@ func prefetchPage(f *file) {
 	f.p("PREFETCHT1 (R12)(R11*1)")
 }
 
-// prefetchRule prefetches weights as the tile says, relative to an address. It uses R12 and BX, whose sum is the line.
-func prefetchRule(f *file, address string) {
+// prefetchRule prefetches weights as the tile says, relative to an address, which is rounded down to a multiple of some
+// bytes. It uses R12 and BX, whose sum is the line.
+func prefetchRule(f *file, address string, multiple int) {
 	f.p("LEAQ %s, BX", address)
 	f.p("MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12")
 	f.p("ADDQ BX, R12")
 	f.p("ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12")
+	if multiple > pace {
+		f.p("ANDQ $-%d, R12", multiple)
+	}
 	f.p("ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX")
 	f.p("SHRQ $2, BX")
 	f.p("PREFETCHT1 (R12)(BX*1)")
@@ -144,15 +148,21 @@ func (g *vnni512) prefetch(unroll int) {
 	case g.panels() > 1:
 		for at := 0; at < bytes; at += 4 * pace {
 			for i := range g.panels() {
-				prefetchRule(g.file, fmt.Sprint(at, panelAddress(i)))
+				prefetchRule(g.file, fmt.Sprint(at, panelAddress(i)), pace)
 			}
 		}
 	case !g.namesLines():
+		// Every second line. Where an iteration reads no multiple of two, counting from its address would name now one,
+		// now two lines in a row, and the hardware prefetcher lose the stream.
+		multiple := pace
+		if bytes%(2*pace) != 0 {
+			multiple = 2 * pace
+		}
 		for at := 0; at < bytes; at += 2 * pace {
-			prefetchRule(g.file, fmt.Sprintf("%d(DI)", at))
+			prefetchRule(g.file, fmt.Sprintf("%d(DI)", at), multiple)
 		}
 	default:
-		prefetchRule(g.file, "(DI)")
+		prefetchRule(g.file, "(DI)", pace)
 		g.p("ADDQ BX, R12")
 		g.p("MOVQ (Tile_Prefetch+Prefetch_Line)(AX), BX")
 		for range (bytes - 1) / pace {

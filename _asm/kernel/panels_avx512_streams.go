@@ -51,7 +51,8 @@ func streams512() []stream {
 	for _, p := range planeKinds {
 		s := stream{
 			name: p.name("planes%dRows32AVX512"), what: "32-row panels of " + p.what(),
-			bits: 4, regs: 1, split: 1, open: planes512, whole: true, planes: p,
+			bits: 4, regs: 1, split: 1, open: planes512, planes: p,
+			whole: p.low > 2, // two digits of three bits are fields of a byte
 		}
 		s.most = mostTokens(s)
 		list = append(list, s)

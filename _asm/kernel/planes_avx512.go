@@ -15,14 +15,25 @@ func (g *vnni512) allocatePlanes() {
 	}
 }
 
-// planes512 makes digits of their parts.
+// planes512 makes digits of their parts; without whole, bytes of two digits.
 func planes512(g *vnni512, d []int, at string, masked bool) {
+	upper := d[1]
+	if !g.whole {
+		upper = d[0]
+	}
 	g.plane(g.planes.low, at, g.partReg)
-	g.plane(g.planes.high, displaced(at, g.planes.upper()), d[1])
-	joinPlanes(g.file, g.planes, g.partReg, d[0], d[1], g.constant)
+	g.plane(g.planes.high, displaced(at, g.planes.upper()), upper)
+	if g.whole {
+		joinPlanes(g.file, g.planes, g.partReg, d[0], d[1], g.constant)
+		return
+	}
+	joinPair(g.file, g.planes, g.partReg, upper, g.constant)
+	both, suffix := g.constant(bytesOf((1<<g.planes.bits() - 1) * 0x11))
+	g.p("VPANDD%s %s, Z%d, Z%d", suffix, both, upper, upper)
 }
 
-// plane loads a plane of the given width.
+// plane loads a plane of the given width. A rotation of its lanes would save a shift of the upper parts, but on Zen 4
+// rotations use the ports of products.
 func (g *vnni512) plane(width int, at string, z int) {
 	g.p("%s %s, Z%d", map[int]string{1: "VBROADCASTI32X4", 2: "VBROADCASTI64X4", 4: "VMOVDQU64"}[width], at, z)
 	if width < 4 {
@@ -39,27 +50,35 @@ func shiftPlane(width int) (words []string) {
 	return words
 }
 
+// joinPair makes bytes of two digits, of at most four bits, of parts as joinPlanes has them; other bits stay.
+func joinPair(f *file, p digitPlanes, lower, upper int, constant func(word string) (operand, suffix string)) {
+	f.p("VPSLLW $%d, Z%d, Z%d", p.low, upper, upper)
+	chooseLower(f, p, lower, upper, constant)
+}
+
+// chooseLower puts lower parts, from bits 0 and 4 on, beside upper parts in register d.
+func chooseLower(f *file, p digitPlanes, lower, d int, constant func(word string) (operand, suffix string)) {
+	c, suffix := constant(bytesOf(p.chosen()))
+	f.p("VPTERNLOGD%s $%#x, %s, Z%d, Z%d", suffix, ternlog(func(upper, lower, mask bool) bool {
+		if mask {
+			return lower
+		}
+		return upper
+	}), c, lower, d)
+}
+
 // joinPlanes makes digits on 512 bits. The registers of the lower plane and of the upper one, which is second, hold the
 // parts of rows 0 to 15 from bit 0 on, and those of rows 16 to 31 from bit 4 on, and above them parts of other rows,
 // which are cut off. Digits of rows 0 to 15 go to register first, the others to second. constant gives the operand that
 // has a 32-bit word in every lane, and the suffix of the instruction.
 func joinPlanes(f *file, p digitPlanes, lower, first, second int, constant func(word string) (operand, suffix string)) {
-	choose := func(d int) { // lower parts where the mask is set
-		c, suffix := constant(bytesOf(p.chosen()))
-		f.p("VPTERNLOGD%s $%#x, %s, Z%d, Z%d", suffix, ternlog(func(upper, lower, mask bool) bool {
-			if mask {
-				return lower
-			}
-			return upper
-		}), c, lower, d)
-	}
+	choose := func(d int) { chooseLower(f, p, lower, d, constant) }
 	cut := func(from, d int) {
 		c, suffix := constant(bytesOf(1<<p.bits() - 1))
 		f.p("VPANDD%s %s, Z%d, Z%d", suffix, c, from, d)
 	}
 	if p.low == 2 { // two digits fit a byte
-		f.p("VPSLLW $2, Z%d, Z%d", second, second)
-		choose(second)
+		joinPair(f, p, lower, second, constant)
 		cut(second, first)
 		f.p("VPSRLW $4, Z%d, Z%d", second, second)
 	} else {

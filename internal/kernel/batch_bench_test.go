@@ -24,6 +24,8 @@ func BenchmarkBatches(b *testing.B) {
 		{"vnni4i", pack.Int2.Name, []int{0, 128}},
 		{"vnni4i", pack.E2M1.Name, []int{0, 128, 32}}, {"vnni4i", pack.IQ4NL.Name, []int{0, 32}},
 		{"vnni4", pack.Int8.Name, []int{0, 128, 32}},
+		{"vnni4p", pack.Int3.Name, []int{0, 16, 32}}, {"vnni4p", pack.Int5.Name, []int{0, 32}},
+		{"vnni4p", pack.Int6.Name, []int{0, 16, 32}},
 	} {
 		for _, group := range c.groups {
 			for _, tokens := range []int{1, 2, 4, 5, 6, 8, 12, 16, 128} {

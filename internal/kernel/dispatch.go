@@ -116,7 +116,7 @@ func avx512Table(isa ISA) []row {
 		{"vnni4i-64", tables4, lookupAVX512(asm.Lookup4Rows64AVX512, asm.Lookup4Pairs64AVX512).
 			tiled(fields128AMX, fields4Tiles(2))},
 		{"vnni4p", int3, planesAVX512(asm.Planes3Rows32AVX512, asm.Planes3Pairs32AVX512, asm.OpenPlanes3AVX512).
-			tiled(planes3AMX, planeTiles)},
+			upTo(scaledMax).tiled(planes3AMX, planeTiles)},
 		{"vnni4p", int5, planesAVX512(asm.Planes5Rows32AVX512, asm.Planes5Pairs32AVX512, asm.OpenPlanes5AVX512).
 			tiled(planes5AMX, planeTiles)},
 		{"vnni4p", int6, planesAVX512(asm.Planes6Rows32AVX512, asm.Planes6Pairs32AVX512, asm.OpenPlanes6AVX512).

@@ -19,3 +19,15 @@ func TestOpened(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanesLargest: two digits of three bits in a byte have the largest sums that masks allow.
+func TestPlanesLargest(t *testing.T) {
+	r := rand.New(rand.NewPCG(63, 64))
+	for _, tokens := range []int{1, 2, 5} {
+		p := newProblem(t, pack.Spec{Name: "vnni4p", Alphabet: pack.Int3.Name}, pack.Shape{M: 1, K: 1}, 1, 0, r)
+		p.matrix = pack.NewMatrix(pack.Shape{M: 40, K: scaledMax}, p.matrix.Alphabet)
+		p.x = NewActivations(tokens, scaledMax)
+		p.extremes(t)
+		p.check(t)
+	}
+}
