@@ -212,3 +212,14 @@ func headReference(a Attention, typ CacheType, q []float32, kv [2][][]float32, h
 	}
 	return o
 }
+
+// TestPageBytes: a page has the rows that its format says, each of the bytes that it says.
+func TestPageBytes(t *testing.T) {
+	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8, CacheI4} {
+		_, row := typ.Row(100)
+		keys := NewKeys(typ, 100, Memory{Rows: 64})
+		if got := keys.PageBytes(); got != 64*row {
+			t.Errorf("%s: a page of 64 rows of %d bytes has %d", typ, row, got)
+		}
+	}
+}

@@ -92,14 +92,14 @@ func (t CacheType) Row(dim int) (width, bytes int) {
 // coded reports whether rows are integers with a scale for each row.
 func (t Type) coded() bool { return t == I8 || t == I4 }
 
-// PageBytes is the approximate size of a page of one head. Those of I4 take about half: they have about as many
+// pageBytes is the approximate size of a page of one head. Those of I4 take about half: they have about as many
 // positions as those of I8, as windows and prefixes end with pages.
-const PageBytes = 32 << 10
+const pageBytes = 32 << 10
 
 // PageRows is the number of positions in a page of a head of dim numbers. A short context may have smaller pages.
 func (t CacheType) PageRows(dim int) int {
 	width, row := t.Row(dim)
-	return max(1, PageBytes/max(row, width)/CacheBlock) * CacheBlock
+	return max(1, pageBytes/max(row, width)/CacheBlock) * CacheBlock
 }
 
 // newCache makes a cache of rows of dim numbers, in panels of the given width.
@@ -116,6 +116,15 @@ func newCache(t CacheType, dim, panel int, m Memory) Cache {
 // bytes.
 func NewKeys(t CacheType, dim int, m Memory) Cache   { return newCache(t, dim, math.MaxInt, m) }
 func NewValues(t CacheType, dim int, m Memory) Cache { return newCache(t, dim, ValueColumns, m) }
+
+// PageBytes is the size of a page.
+func (c *Cache) PageBytes() int {
+	n := c.typ.bytes(c.width)
+	if c.typ.coded() {
+		n += F32.Size()
+	}
+	return c.Rows * n
+}
 
 // Width is the number of columns, padding included.
 func (c *Cache) Width() int { return c.width }

@@ -30,8 +30,8 @@ func (l *attentionLayer) decode() {
 	n, workers := len(l.tokens), len(l.scratch)
 	pages, some := l.pages()
 	l.scoreTask = scoreTask{*l, pages}
-	items := n * l.kvHeads * pages
-	distribute(l.pool, items, max(1, min(sharedBytes/tensor.PageBytes, items/(sharedParts*workers))), &l.scoreTask)
+	items, page := n*l.kvHeads*pages, l.keys(0, 0).PageBytes()
+	distribute(l.pool, items, max(1, min(sharedBytes/page, items/(sharedParts*workers))), &l.scoreTask)
 	l.weighTask = weighTask{*l}
 	distribute(l.pool, n*l.heads, 1, &l.weighTask)
 	columns, parts := l.columns()
