@@ -79,8 +79,8 @@ func (o *origin) checkLayers(e *packed.Entry) error {
 }
 
 // lowered returns by how much the codes of an entry are less than those of the checkpoint. They are the same, in the
-// alphabet of the checkpoint or one that has more codes, as earlier builds chose for 3, 5 and 6 bits; but with minima they count
-// from the lowest one (FORMAT F25).
+// alphabet of the checkpoint or one that has more codes, as earlier builds chose for 3, 5 and 6 bits; but with minima
+// they count from the lowest one (FORMAT F25).
 func lowered(e *packed.Entry, own pack.Alphabet) (int8, error) {
 	a, err := pack.FindAlphabet(e.Layout.Alphabet)
 	if err != nil {

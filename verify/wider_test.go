@@ -11,8 +11,8 @@ import (
 	"github.com/lowpack/lowpack/verify/internal/sample"
 )
 
-// TestWiderCodes: codes of 3 bits, with zero points and with minima, take 3 bits. As earlier builds stored them, in 4, they
-// still are those of the checkpoint, and a changed one is found.
+// TestWiderCodes: codes of 3 bits, with zero points and with minima, take 3 bits. As earlier builds stored them, in 4,
+// they still are those of the checkpoint, and a changed one is found.
 func TestWiderCodes(t *testing.T) {
 	for name, minima := range map[string]bool{"gptq-b3-asym-g32-v1": false, "mlx-b3-g64": true} {
 		t.Run(name, func(t *testing.T) {
