@@ -332,6 +332,20 @@ func newMatrixSlots(a *arena, m *Matrix) (s matrixSlots, err error) {
 	return s, nil
 }
 
+// widest is the number of bytes of a row in the buffer that has the most of them: weights, scales or minima. A zero
+// point is smaller than its scale, and a bias than the scale that there is room for.
+func (m *matrixSlots) widest() int {
+	n, c := max(4, m.rowBytes), m.Codes
+	if c == nil {
+		return n
+	}
+	n = max(n, 4*c.PerRow)
+	if c.Minima != nil {
+		n = max(n, len(c.Minima.Data)/m.Rows)
+	}
+	return n
+}
+
 // span rounds the length of an attention span up, so that few different passes are recorded.
 func (p *plan) span(n int) int {
 	const least = 64

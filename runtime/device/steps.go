@@ -170,7 +170,7 @@ const partRows = 256
 func (r *recorder) parts(l *linearSlots, out output, add func(*linearSlots, *matrixSlots, span, output)) {
 	for i := range l.matrices {
 		m := &l.matrices[i]
-		most := max(partRows, r.info.MaxRange/m.rowBytes/partRows*partRows)
+		most := max(partRows, r.info.MaxRange/m.widest()/partRows*partRows)
 		for from := 0; from < m.Rows; from += most {
 			to := min(from+most, m.Rows)
 			add(l, m, span{from, to}, output{out.y, out.ldy, out.at + from, out.accumulate})
