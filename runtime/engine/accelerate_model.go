@@ -174,6 +174,7 @@ func (m *matrix) deviceCodes() *device.CodeMatrix {
 	c := &device.CodeMatrix{Layout: m.codes.Layout, Shape: m.codes.Shape, Data: m.data, Scales: u.scales,
 		Grouped: m.scales == nil, PerRow: u.perRow, Group: u.group, Zeros: u.zeros}
 	if m.minima != nil {
+		c.Zeros = nil // they are the lowest code, which is one number on a device
 		c.Minima = &device.Minima{Type: deviceTypes[m.minima.Type], Width: m.minima.Cols, Data: m.minima.Data()}
 	}
 	for _, column := range m.order {
