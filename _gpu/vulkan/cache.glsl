@@ -1,5 +1,5 @@
-// The KV cache (N27, N82). A row has the elements of a head at a position, 2^CACHE of them in a word, and behind codes their
-// scale. CELL(i) is word i of the buffer; dim elements are those of a head.
+// The KV cache (N27, N82). A row has the elements of a head at a position, 2^CACHE of them in a word, and behind codes
+// their scale. CELL(i) is word i of the buffer; dim elements are those of a head.
 #include "half.glsl"
 layout(constant_id = 4) const uint CACHE = 0;
 const uint F32 = 0, F16 = 1, I8 = 2, I4 = 3;

@@ -1,5 +1,6 @@
 #version 450
-// Floats (runtime/device): a matrix of floats times vectors (N16, N6). 16 invocations compute a row, for up to TOKENS tokens.
+// Floats (runtime/device): a matrix of floats times vectors (N16, N6). 16 invocations compute a row, for up to TOKENS
+// tokens.
 #extension GL_GOOGLE_include_directive : require
 #include "soft.glsl"
 #include "exact.glsl"

@@ -1,5 +1,6 @@
 #version 450
-// Heads (runtime/device): splits queries, keys and values: norms, rotation, KV cache. One workgroup for a head of a token.
+// Heads (runtime/device): splits queries, keys and values: norms, rotation, KV cache. One workgroup for a head of a
+// token.
 #extension GL_GOOGLE_include_directive : require
 #include "soft.glsl"
 #include "exact.glsl"
@@ -114,18 +115,15 @@ void put(uint kind, uint at, uint v) {
 	else values[at] = v;
 }
 
-// spread transforms a row (N82): that of a query is divided by the size of a block, and has to stay finite.
-void spread(uint id, uint t, uint kind) {
+// spread transforms a row (N82): that of a query is divided by the size of a block.
+void spread(uint id, uint kind) {
 	uint inverse = transform(id, THREADS);
 	if (kind != QUERY) return;
-	for (uint i = id; i < dim; i += THREADS) {
-		x[i] = mul(x[i], inverse);
-		if (!finite(x[i])) atomicMin(flags[t], step);
-	}
+	for (uint i = id; i < dim; i += THREADS) x[i] = mul(x[i], inverse);
 	barrier();
 }
 
-// quantized stores a row as codes with their scale (N14). One that is not finite has no place in the cache.
+// quantized stores a row as codes with their scale (N14). One that is not finite is stored as anything.
 void quantized(uint id, uint t, uint kind, uint to) {
 	if (id == 0) most = 0x3727c5acu; // 1e-5
 	barrier();
@@ -146,7 +144,7 @@ void quantized(uint id, uint t, uint kind, uint to) {
 	}
 	if (id != 0) return;
 	put(kind, to + count, divide(most, 0x42fe0000u));
-	if (kind != QUERY && most >= INF) atomicMin(flags[t], step);
+	if (most >= INF) atomicMin(flags[t], step);
 }
 
 void main() {
@@ -169,7 +167,7 @@ void main() {
 		for (uint k = id; k < dim; k += THREADS) x[k] = mul(x[k], token.w);
 	}
 	barrier();
-	if (CACHE == I4) spread(id, t, kind);
+	if (CACHE == I4) spread(id, kind);
 	uint row = (pages[token.y + token.x / pageRows] * kvHeads + head) * pageRows + token.x % pageRows;
 	uint to = kind == QUERY ? (t * heads + i) * queryWords() : row * rowWords();
 	if (CODED) {

@@ -1,5 +1,6 @@
 #version 450
-// Reorder (runtime/device): the codes of quantized vectors in another order (F24). An invocation makes a word of a token.
+// Reorder (runtime/device): the codes of quantized vectors in another order (F24). An invocation makes a word of a
+// token.
 layout(local_size_x = 256) in;
 layout(set = 0, binding = 0) readonly buffer Q { uint q[]; };
 layout(set = 0, binding = 1) readonly buffer Order { uint order[]; };

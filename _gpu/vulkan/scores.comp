@@ -1,5 +1,6 @@
 #version 450
-// Scores (runtime/device): scores of N18. A workgroup computes 64 positions of a head of a token, 16 invocations for one.
+// Scores (runtime/device): scores of N18. A workgroup computes 64 positions of a head of a token, 16 invocations for
+// one.
 #extension GL_GOOGLE_include_directive : require
 #include "soft.glsl"
 #include "exact.glsl"

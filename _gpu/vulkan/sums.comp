@@ -1,5 +1,6 @@
 #version 450
-// Sums (runtime/device): sums of the codes of quantized vectors, and these times their scales (N39). One workgroup for a token.
+// Sums (runtime/device): sums of the codes of quantized vectors, and these times their scales (N39). One workgroup for
+// a token.
 #extension GL_GOOGLE_include_directive : require
 #include "soft.glsl"
 #include "exact.glsl"

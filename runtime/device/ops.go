@@ -322,7 +322,8 @@ const (
 //
 // Row p of the cache of a head: number (pages[Pages + p/PageRows]·KVHeads + head)·PageRows + p mod PageRows. With I4
 // the queries, keys and values are transformed (N82). The flag of a token is set if the mean square of a norm is not
-// finite, or the maximum of what becomes a row of codes in the cache, or with I4 a transformed query.
+// finite, or with I8 and I4 an element of what becomes codes: a query, key or value. These are anything then, as nothing
+// of such a token is used.
 //
 // Buffers: 0 y f32 [N][LDY], 1 tokens [N], 2 trig f32 [N][2][Rot], 3 weights of QNorm, 4 weights of KNorm, 5 pages u32,
 // 6 q [N][Heads] of QueryWords each (out), 7 keys, 8 values, of RowWords each (out), 9 flags u32 [N] (in, out).

@@ -25,6 +25,7 @@ type attention struct {
 	chunked       bool      // their spans start at multiples of it
 	slopes        []float32 // of the heads, for ALiBi; nil = none
 	spread        bool      // keys and values are transformed (N82)
+	coded         bool      // keys, values and queries are quantized (N27)
 
 	tokens []token   // of the pass
 	groups []group   // of these tokens
@@ -127,6 +128,7 @@ func (e *Engine) newAttention() attention {
 		chunked:       e.desc.Chunked,
 		slopes:        ropes.Slopes(&e.desc.Config),
 		spread:        e.opt.Cache == CacheI4,
+		coded:         e.opt.Cache == CacheI8 || e.opt.Cache == CacheI4,
 		long:          longText,
 		groups:        make([]group, 0, batch), q: make([]float32, batch*h.heads*h.width), o: make([]float32,
 			batch*h.heads*h.dim),

@@ -67,6 +67,31 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
+// TestNonFiniteQuery: a query that is quantized has to be finite, also where a soft cap and a key of zeros would make
+// finite scores of it.
+func TestNonFiniteQuery(t *testing.T) {
+	v := tiny(t)
+	v.set(t, "model.layers.0.self_attn.q_proj.weight.scale", 0, 3e38)
+	d := engine(t, v, Options{}).desc
+	changed := *d
+	changed.Blocks = slices.Clone(d.Blocks)
+	changed.Blocks[0].NoRope, changed.AttnSoftcap = true, 5
+	for _, cache := range []CacheType{CacheI8, CacheI4} {
+		for _, name := range append([]string{"cpu"}, devices...) {
+			o := Options{Device: name, Context: 64, Cache: cache}
+			if lacks(t, name, o) {
+				continue
+			}
+			e, err := build(v, &changed, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			nonFinite(t, e, "attention of layer 0", 0)
+			e.Close()
+		}
+	}
+}
+
 // TestQueriesOverflow: sums of a transformed query that overflow are noted, as a bound of scores would hide them.
 func TestQueriesOverflow(t *testing.T) {
 	for x, finite := range map[float32]bool{1e36: true, 1e37: false} {
@@ -75,7 +100,7 @@ func TestQueriesOverflow(t *testing.T) {
 		if !k.spreadQuery(q) || q[0] != x {
 			t.Errorf("%g: a query that is not transformed: %v", x, q[0])
 		}
-		if k.spread = true; k.spreadQuery(q) != finite {
+		if k.spread, k.coded = true, true; k.spreadQuery(q) != finite {
 			t.Errorf("%g: not %v: %v", x, finite, q[0])
 		}
 	}

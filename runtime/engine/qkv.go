@@ -17,6 +17,7 @@ type splitTask struct {
 	pairs  bool      // the rotation is of adjacent values
 	latent bool      // the last values of a head rotate, and values are keys
 	spread bool      // queries, keys and values are transformed (N82)
+	coded  bool      // queries are quantized (N27), so they have to be finite (N4)
 	clip   float32   // 0 = none
 	y      []float32 // [n][block.qkv.out]
 	q      []float32 // as in attention: receives the queries
@@ -36,8 +37,8 @@ func (e *Engine) splitQKV(layer int) {
 // splitOf describes what splits outputs of linear layers in a layer.
 func (p *pass) splitOf(d *model.Description, b *block, layer int) splitTask {
 	return splitTask{p.attention.shape(b), p.tokens, b, layer, d.HeadNorm == model.WholeHead,
-		d.RotateFirst, d.Rope.Pairs, d.Latent != nil, p.attention.spread, d.ClipQKV, p.y, p.attention.q,
-		p.attention.o, &p.rotary, &p.finiteCheck}
+		d.RotateFirst, d.Rope.Pairs, d.Latent != nil, p.attention.spread, p.attention.coded, d.ClipQKV, p.y,
+		p.attention.q, p.attention.o, &p.rotary, &p.finiteCheck}
 }
 
 func (k *splitTask) Do(from, to int) {
@@ -103,13 +104,12 @@ func (k *splitTask) store(t int, cache *tensor.Cache, x []float32) {
 }
 
 // spreadQuery transforms a query where the cache holds transforms of keys: their products stay what they were. It
-// reports whether the result is finite: sums overflow where the query does not.
+// reports whether a result that will be quantized is finite: sums overflow where the query does not.
 func (k *splitTask) spreadQuery(q []float32) (finite bool) {
-	if !k.spread {
-		return true
+	if k.spread {
+		tensor.InverseHadamard(q)
 	}
-	tensor.InverseHadamard(q)
-	return tensor.AllFinite(q)
+	return !k.coded || tensor.AllFinite(q)
 }
 
 // values returns those of token t, given its keys and what follows. Where they are the keys (N76), that is a copy, in

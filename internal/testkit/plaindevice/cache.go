@@ -72,14 +72,11 @@ func storeQuery(to []uint32, x []float32, c device.CacheType) (ok bool) {
 	if c < device.CacheI8 {
 		return storeRow(to, x, device.CacheF32)
 	}
-	ok = true
 	if c == device.CacheI4 {
 		tensor.InverseHadamard(x)
-		ok = tensor.AllFinite(x)
 	}
 	clear(to)
-	codesOf(to, x, device.CacheI8)
-	return ok
+	return codesOf(to, x, device.CacheI8)
 }
 
 // loadRow returns the elements of a row, as they are or as codes with a scale.
