@@ -41,3 +41,17 @@ func TestStoredPlanes(t *testing.T) {
 		}
 	}
 }
+
+// TestKernelSizes: kernels have buffers and constants, and what is not a kernel has none.
+func TestKernelSizes(t *testing.T) {
+	for _, k := range Kernels() {
+		if base, c := k.Of(); k.Buffers() == 0 || k.Constants() == 0 || base.With(c) != k {
+			t.Errorf("%s: %d buffers, %d constants", k, k.Buffers(), k.Constants())
+		}
+	}
+	for _, k := range []Kernel{"", "new", "codes_f16", "heads_f32", "heads_f16_f16"} {
+		if k.Buffers() != 0 || k.Constants() != 0 {
+			t.Errorf("%q: %d buffers, %d constants", k, k.Buffers(), k.Constants())
+		}
+	}
+}

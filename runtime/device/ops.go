@@ -2,11 +2,12 @@ package device
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 )
 
-// Kernel names one of the operations that a pass consists of. A backend has all of them.
+// Kernel names one of the operations that a pass consists of. A backend has all of them, but those that Info.Lacks lists.
 //
 // Buffers are arrays of 32-bit words; their elements are float32 (f32), int32, uint32 (u32), or four int8 in a word,
 // the first one in the lowest byte (i8×4). Every buffer of a step is bound, in the order that its kernel lists, also
@@ -51,13 +52,16 @@ var kernels = []struct {
 	{KernelOffsetCodes, 9, len(Words(OffsetCodes{}))},
 }
 
+// ofCache are the kernels of attention, which there are for each format of the KV cache.
+var ofCache = []Kernel{KernelHeads, KernelScores, KernelAttend}
+
 // Kernels lists all kernels: those of a KV cache of float32, and then those of the other formats.
 func Kernels() (list []Kernel) {
 	for i := range kernels {
 		list = append(list, kernels[i].Kernel)
 	}
 	for _, c := range []CacheType{CacheF16, CacheI8, CacheI4} {
-		for _, k := range []Kernel{KernelHeads, KernelScores, KernelAttend} {
+		for _, k := range ofCache {
 			list = append(list, k.With(c))
 		}
 	}
@@ -89,7 +93,10 @@ func (k Kernel) Buffers() int { n, _ := k.sizes(); return n }
 func (k Kernel) Constants() int { _, n := k.sizes(); return n }
 
 func (k Kernel) sizes() (buffers, constants int) {
-	base, _ := k.Of()
+	base, c := k.Of()
+	if c != CacheF32 && !slices.Contains(ofCache, base) {
+		return 0, 0
+	}
 	for i := range kernels {
 		if kernels[i].Kernel == base {
 			return kernels[i].buffers, kernels[i].constants

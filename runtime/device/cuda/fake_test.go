@@ -409,3 +409,18 @@ func passOf(b device.Backend, t *testing.T, tokens uint32) []device.Step {
 	return []device.Step{finishStep(b, t), product(64), apart, finishStep(b, t), product(300 * 64),
 		product(64)}
 }
+
+// TestLacks: a kernel that the module does not have is refused, and not launched without blocks.
+func TestLacks(t *testing.T) {
+	f := newFake()
+	b, err := open(&f.driver, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range b.Info().Lacks {
+		step := device.Step{Kernel: k, Constants: make([]uint32, k.Constants())}
+		if _, err := b.Record([]device.Step{step}); !errors.Is(err, pack.ErrUnsupported) || len(f.launched) != 0 {
+			t.Errorf("%s: %v, %d launches", k, err, len(f.launched))
+		}
+	}
+}

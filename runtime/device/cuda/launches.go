@@ -41,6 +41,9 @@ func (s shape) launches(steps []device.Step) ([]launch, error) {
 		if l == nil {
 			l = s.step(&steps[i])
 		}
+		if l == nil {
+			return nil, fmt.Errorf("%w: CUDA: there is no kernel %s", pack.ErrUnsupported, steps[i].Kernel)
+		}
 		if int(l.shared) > s.shared-staticShared {
 			return nil, fmt.Errorf("%w: CUDA: a vector of %s takes %d bytes; the shared memory of a block has %d",
 				pack.ErrUnsupported, steps[i].Kernel, l.shared, s.shared-staticShared)
@@ -69,7 +72,7 @@ func param(s *device.Step) []byte {
 	return p
 }
 
-// step is the launch of a step alone.
+// step is the launch of a step alone; nil if its kernel is one that the module lacks.
 func (s shape) step(step *device.Step) *launch {
 	l := &launch{kernel: "step_" + string(step.Kernel), threads: threads, param: param(step)}
 	switch step.Kernel {
@@ -99,6 +102,8 @@ func (s shape) step(step *device.Step) *launch {
 	case device.KernelFinish:
 		c := device.OperationOf[device.Finish](step.Constants)
 		l.grid = [3]uint32{ceil(c.Vocab, threads), c.N, 1}
+	default:
+		return nil
 	}
 	return l
 }
