@@ -53,7 +53,7 @@ func noteLayers(c *cli.Context, e *engine.Engine) {
 		detail(c, fmt.Sprintf("%d of %d layers are on device %s, the others on the CPU", n, all, info.Name))
 	default:
 		note(c, fmt.Sprintf("device %s has room for %d of %d layers, and the CPU computes the others; a shorter "+
-			"context makes room for more", info.Name, n, all))
+			"context or a smaller --kv-cache-type makes room for more", info.Name, n, all))
 	}
 }
 

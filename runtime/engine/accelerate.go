@@ -93,9 +93,13 @@ func (e *Engine) loadDevice() error {
 	for errors.Is(err, pack.ErrLimit) && e.opt.DeviceLayers == 0 && len(f.model.Blocks) > 1 {
 		// A driver says how much is free, but not in what pieces, and others take of it meanwhile.
 		f.model = f.model.Last(len(f.model.Blocks) / 2)
-		if f.backend, err = f.open(); err == nil {
-			pass, err = f.load(shape)
+		b, gone := f.open()
+		if gone != nil {
+			err = fmt.Errorf("%w; it does not open again: %w", err, gone)
+			break
 		}
+		f.backend = b
+		pass, err = f.load(shape)
 	}
 	switch {
 	case err == nil:

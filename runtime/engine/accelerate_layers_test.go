@@ -160,6 +160,26 @@ func TestDeviceLayersHalved(t *testing.T) {
 	}
 }
 
+// TestDeviceLayersGone: where a device that has too little memory does not open again, the error says both.
+func TestDeviceLayersGone(t *testing.T) {
+	errGone, opened := errors.New("gone"), 0
+	o := Options{Context: 64, Device: "plain", OpenDevice: func(string) (device.Backend, error) {
+		if opened++; opened > 1 {
+			return nil, errGone
+		}
+		return plaindevice.New(plaindevice.Options{Fail: func(call string) error {
+			if call == "Alloc" {
+				return pack.ErrLimit
+			}
+			return nil
+		}}), nil
+	}}
+	_, err := New(tiny(t), o)
+	if !errors.Is(err, pack.ErrLimit) || !errors.Is(err, errGone) || opened != 2 {
+		t.Errorf("%d devices opened: %v", opened, err)
+	}
+}
+
 // lacks reports whether an NVIDIA GPU refuses a model, as it has no kernel for it; other devices have them all.
 func lacks(t *testing.T, name string, o Options) bool {
 	if name != "cuda" {

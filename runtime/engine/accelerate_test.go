@@ -162,11 +162,13 @@ func TestDevicePages(t *testing.T) {
 }
 
 // TestDeviceFails: whatever call of a device fails, opening the model is an error, or the text goes on with the same
-// logits, and one line tells that the CPU computes. That holds with all layers on the device or some.
+// logits, and one line tells that the CPU computes. That holds with all layers on the device or some, and with a KV
+// cache of floats or codes.
 func TestDeviceFails(t *testing.T) {
-	want := forked(t, engine(t, tiny(t), forkedOptions))
-	for _, layers := range []int{0, 2} {
+	for layers, cache := range map[int]CacheType{0: CacheI8, 2: CacheF32} {
 		o := forkedOptions
+		o.Cache = cache
+		want := forked(t, engine(t, tiny(t), o))
 		o.Device, o.DeviceLayers = "failing", layers
 		t.Run(fmt.Sprint(layers), func(t *testing.T) { deviceFails(t, o, want) })
 	}
