@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Kernel names one of the operations that a pass consists of. A backend has all of them, but those that Info.Lacks lists.
+// Kernel names one of the operations that a pass consists of. A backend has all of them but those that Info.Lacks lists.
 //
 // Buffers are arrays of 32-bit words; their elements are float32 (f32), int32, uint32 (u32), or four int8 in a word,
 // the first one in the lowest byte (i8×4). Every buffer of a step is bound, in the order that its kernel lists, also
@@ -329,7 +329,7 @@ const (
 //
 // Row p of the cache of a head: number (pages[Pages + p/PageRows]·KVHeads + head)·PageRows + p mod PageRows. With I4
 // the queries, keys and values are transformed (N82). The flag of a token is set if the mean square of a norm is not
-// finite, or with I8 and I4 an element of what becomes codes: a query, key or value. These are anything then, as nothing
+// finite, or with I8 and I4 an element of what becomes codes: a query, key or value. These are anything then: nothing
 // of such a token is used.
 //
 // Buffers: 0 y f32 [N][LDY], 1 tokens [N], 2 trig f32 [N][2][Rot], 3 weights of QNorm, 4 weights of KNorm, 5 pages u32,
