@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Kernel names one of the operations that a pass consists of. A backend has all of them but those that Info.Lacks lists.
+// Kernel names one of the operations that a pass consists of. A backend has all but those of Info.Lacks.
 //
 // Buffers are arrays of 32-bit words; their elements are float32 (f32), int32, uint32 (u32), or four int8 in a word,
 // the first one in the lowest byte (i8×4). Every buffer of a step is bound, in the order that its kernel lists, also
