@@ -61,18 +61,7 @@ func bounded(t *testing.T, name string, x []float32, code int8) {
 			head = binary.LittleEndian.AppendUint32(head, math.Float32bits((float32(sign*code)+away)*scale))
 		}
 	}
-	layout, err := pack.Open(pack.Spec{Name: "vnni4", Alphabet: pack.Int8.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	size, err := layout.PackedSize(c.Shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed := make([]byte, size)
-	if err := layout.Pack(packed, c); err != nil {
-		t.Fatal(err)
-	}
+	layout, packed := inVNNI4(t, c)
 	codes, err := kernel.Bind(layout, c.Shape, packed, cols)
 	if err != nil {
 		t.Fatal(err)
@@ -97,4 +86,22 @@ func bounded(t *testing.T, name string, x []float32, code int8) {
 			t.Errorf("%s, %d columns, code %d, row %d: %v is not within [%v, %v]", name, cols, code, m, y[m], low, high)
 		}
 	}
+}
+
+// inVNNI4 packs int8 codes.
+func inVNNI4(t testing.TB, c *pack.Matrix) (pack.Layout, []byte) {
+	t.Helper()
+	layout, err := pack.Open(pack.Spec{Name: "vnni4", Alphabet: pack.Int8.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := layout.PackedSize(c.Shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, size)
+	if err := layout.Pack(data, c); err != nil {
+		t.Fatal(err)
+	}
+	return layout, data
 }

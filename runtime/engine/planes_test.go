@@ -23,18 +23,7 @@ func TestLongestPlanes(t *testing.T) {
 	for i := range c.Codes {
 		c.Codes[i] = signs[i/columns]
 	}
-	layout, err := pack.Open(pack.Spec{Name: "vnni4", Alphabet: pack.Int8.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	size, err := layout.PackedSize(c.Shape)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data := make([]byte, size)
-	if err := layout.Pack(data, c); err != nil {
-		t.Fatal(err)
-	}
+	layout, data := inVNNI4(t, c)
 	e := &Engine{activation: packed.Activation{Kind: packed.ActivationToken16}}
 	x := [2][]float32{make([]float32, columns), make([]float32, columns)}
 	q := e.newActivations(len(x), columns)
