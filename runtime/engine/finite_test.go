@@ -79,7 +79,7 @@ func TestNonFiniteQuery(t *testing.T) {
 	for _, cache := range []CacheType{CacheI8, CacheI4} {
 		for _, name := range append([]string{"cpu"}, devices...) {
 			o := Options{Device: name, Context: 64, Cache: cache}
-			if lacks(t, name, o) {
+			if slow(name) && cache != CacheI8 || lacks(t, name, o) { // TestKernels has the flags of all formats
 				continue
 			}
 			e, err := build(v, &changed, o)
