@@ -55,3 +55,24 @@ func TestKernelSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestSumsOf: sums are made once for an order of columns and a size of groups, for as many as the widest matrix has.
+func TestSumsOf(t *testing.T) {
+	l := &linearSlots{}
+	for _, c := range []struct {
+		of   sumOf
+		want int
+	}{
+		{sumOf{order: 0, group: 32, width: 16}, 0},
+		{sumOf{order: 1, group: 32, width: 16}, 1},
+		{sumOf{order: 0, group: 64, width: 16}, 2},
+		{sumOf{order: 0, group: 32, width: 48}, 0},
+	} {
+		if got := l.sumOf(c.of); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.of, got, c.want)
+		}
+	}
+	if l.sums[0].width != 48 || l.sums[1].width != 16 {
+		t.Errorf("widths of %+v", l.sums)
+	}
+}
