@@ -21,6 +21,7 @@ import (
 	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/testkit/exports"
+	"github.com/lowpack/lowpack/internal/testkit/seed"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/verify"
@@ -425,12 +426,9 @@ func TestCode2(t *testing.T) {
 
 // TestUnheldCodes: codes that the chosen layout cannot hold stay floats, and the plan reports it.
 func TestUnheldCodes(t *testing.T) {
-	blocks, err := pack.OpenBlocks("mxfp4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, _ := inBlocks(t, llamaFile(t), gguf.MXFP4,
-		func(values []float32, s pack.Shape) []byte { return quantized(t, blocks, values, s) })
+	r := seed.Rand(t)
+	path, _ := inBlocks(t, wideFile(t), gguf.Q2_K,
+		func(_ []float32, s pack.Shape) []byte { return randomBlocks(r, gguf.Q2_K, s, true) })
 	plan, err := convert.NewPlan(t.Context(), path, convert.Options{Recipe: packed.Recipe{Layout: "tl1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -443,7 +441,7 @@ func TestUnheldCodes(t *testing.T) {
 		}
 	}
 	if !slices.ContainsFunc(plan.Notes,
-		func(n string) bool { return strings.Contains(n, "exactly: 15, kept as floats") }) {
+		func(n string) bool { return strings.Contains(n, "exactly: 8, kept as floats") }) {
 		t.Errorf("%q", plan.Notes)
 	}
 }
