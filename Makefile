@@ -73,10 +73,11 @@ dist: programs
 
 # Vets and tests every package: a line for each as it ends, with a guess of how long the others take, which the build cache
 # remembers, and one on what this machine cannot test, if there is such a thing. Garbage is collected less often, which
-# saves a tenth of the time; processes whose memory is measured collect as users' do.
+# saves a tenth of the time; processes whose memory is measured collect as users' do. A package has 40 minutes, as ten are not
+# enough beside other work on two cores.
 test:
 	@printf 'compiling the tests\n'
-	@GOGC=$${GOGC:-400} go run ./internal/testkit/testrun -vet=all ./...
+	@GOGC=$${GOGC:-400} go run ./internal/testkit/testrun -vet=all -timeout 40m ./...
 
 # Holds lowpack against the programs that it claims to agree with, and what testdata records of them against what they say.
 # Installs them (Python, and 9 GB below ~/.cache/lowpack-interop) but node, Java and Wine. SKIP is a regular expression of tests to leave out,
