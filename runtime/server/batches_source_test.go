@@ -143,7 +143,7 @@ func TestBatchesOfModels(t *testing.T) {
 		!strings.Contains(errs["nameless"], "each request of a batch names its own") {
 		t.Errorf("%d results, failures %v", len(out), errs)
 	}
-	if loads := f.from.noted("loaded a"); len(loads) > 4 { // once for each server
+	if loads := f.from.noted("loaded a in"); len(loads) > 4 { // once for each server
 		t.Errorf("%d loads of one model: %q", len(loads), f.from.notes)
 	}
 	for _, e := range left(t, f.o.Batches) {
