@@ -11,13 +11,13 @@ import (
 
 // deviceModel describes the loaded model to a device, or says what in it or in the options no device computes.
 func (e *Engine) deviceModel() (*device.Model, error) {
-	d, o := e.desc, &e.opt
+	d, o, w := e.desc, &e.opt, &e.weights
 	for _, no := range []struct {
 		is   bool
 		what string
 	}{
 		{o.FloatActivations, "float activations"},
-		{e.planes() > 1 && e.multipliesCodes(), "activations of 16 bits"},
+		{e.planes() > 1 && (w.codedLayers() || w.head.coded()), "activations of 16 bits"},
 		{o.OnePass, "a KV cache for one pass"},
 		{o.Observe != nil, "an observer"},
 		{e.staged(), "rotations that depend on the length of the text"},

@@ -113,7 +113,7 @@ func (e *Engine) layer(w *wave) {
 		f := s.prepare.projection
 		s.product = product{projection: f, n: len(s.tokens), x: s.prepare.x, q: s.prepare.quant,
 			planes: s.prepare.planes, sums: s.prepare.sums, y: p.y[s.at*out:], ldy: f.out}
-		if e.planes() > 1 && len(f.orders) > 0 {
+		if e.planes() > 1 && f.coded() {
 			s.product.wide = p.wide[2*s.at*out:]
 		}
 	}

@@ -25,21 +25,24 @@ func (e *Engine) wide(s *passShape) (n int) {
 	if e.planes() == 1 {
 		return 0
 	}
-	if e.multipliesCodes() {
+	if e.weights.codedLayers() {
 		n = 2 * s.batch * s.out
 	}
-	if len(e.weights.head.orders) > 0 {
+	if e.weights.head.coded() {
 		n = max(n, 2*s.headRows*e.desc.Vocab)
 	}
 	return n
 }
 
-// multipliesCodes reports whether a linear layer of a block holds codes.
-func (e *Engine) multipliesCodes() bool {
-	return slices.ContainsFunc(e.weights.blocks, func(b block) bool {
-		return slices.ContainsFunc(b.projections(), func(f *projection) bool { return len(f.orders) > 0 })
+// codedLayers reports whether a linear layer of a block holds codes.
+func (w *weights) codedLayers() bool {
+	return slices.ContainsFunc(w.blocks, func(b block) bool {
+		return slices.ContainsFunc(b.projections(), (*projection).coded)
 	})
 }
+
+// coded reports whether a matrix of the projection holds codes.
+func (f *projection) coded() bool { return len(f.orders) > 0 }
 
 // quantize quantizes vector t, given its largest magnitude, and reports whether it is finite.
 func (p planes) quantize(q *kernel.Activations, t int, x []float32, maxabs float32) (finite bool) {
