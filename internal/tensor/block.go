@@ -40,10 +40,14 @@ func quantizeGo(q []int8, x []float32, s float32) {
 // quantizePlanesGo sets 255·high + low to x·s, rounded to even and clamped to −32512 … 32512; |low| ≤ 127.
 func quantizePlanesGo(high, low []int8, x []float32, s float32) {
 	for i := range high {
-		q := int(min(max(round(float32(x[i]*s)), -maxCode16), maxCode16))
-		h := (q+127+255*128)/255 - 128 // q / 255 to the nearest integer
-		high[i], low[i] = int8(h), int8(q-255*h)
+		high[i], low[i] = SplitCode(int(min(max(round(float32(x[i]*s)), -MaxCode16), MaxCode16)))
 	}
+}
+
+// SplitCode returns the planes of a code from −MaxCode16 to MaxCode16: it is 255·high + low, |low| ≤ 127.
+func SplitCode(q int) (high, low int8) {
+	h := (q+127+255*128)/255 - 128 // q / 255 to the nearest integer
+	return int8(h), int8(q - 255*h)
 }
 
 // quantizeGroupsGo quantizes groups of so many blocks of 16 elements (N14): codes in q, scales in d.

@@ -90,11 +90,11 @@ func QuantizeGroups(q []int8, d, x []float32, group int) {
 // is maxabs: x ≈ h·dh + l·dl, where dh and dl are the activation scales of the planes (N83). finite is as in Quantize.
 func QuantizePlanes(h, l []int8, x []float32, maxabs float32) (dh, dl float32, finite bool) {
 	b := max(maxabs, minMaxAbs)
-	s := maxCode16 / b
+	s := MaxCode16 / b
 	n := whole(len(x))
 	quantizePlanes(h[:n], l[:n], x[:n], s)
 	quantizePlanesGo(h[n:len(x)], l[n:len(x)], x[n:], s)
-	dl = b / maxCode16
+	dl = b / MaxCode16
 	return 255 * dl, dl, IsFinite(maxabs)
 }
 
@@ -107,7 +107,8 @@ func QuantizePlaneGroups(h, l []int8, dh, dl, x []float32, group int) {
 	}
 }
 
-const maxCode16 = 127*255 + 127 // the largest 255·h + l
+// MaxCode16 is the largest 255·h + l of two int8 codes (N83).
+const MaxCode16 = 127*255 + 127
 
 const minMaxAbs = 1e-5 // N14: an all-zero vector does not divide by zero
 

@@ -17,13 +17,13 @@ import (
 func TestScreenBounds(t *testing.T) {
 	for name, x := range map[string]func(k int) float64{
 		"constant":           func(k int) float64 { return 1 },
-		"near half a step":   func(k int) float64 { return (float64(32000-k%50) + 0.499) / screenSteps },
-		"large lower halves": func(k int) float64 { return float64(255*(120-k%5)+127) / screenSteps },
+		"near half a step":   func(k int) float64 { return (float64(32000-k%50) + 0.499) / tensor.MaxCode16 },
+		"large lower halves": func(k int) float64 { return float64(255*(120-k%5)+127) / tensor.MaxCode16 },
 		"rounded one way":    func(k int) float64 { return 0.987654 },
 		"rounded downwards":  func(k int) float64 { return 0.71 },
 		"rounded upwards":    func(k int) float64 { return 0.9371 },
 		"alternating": func(k int) float64 {
-			return float64(1-2*(k%2)) * (float64(32000-k%50) - 0.499) / screenSteps
+			return float64(1-2*(k%2)) * (float64(32000-k%50) - 0.499) / tensor.MaxCode16
 		},
 	} {
 		for _, cols := range []int{64, 65536} {
@@ -51,7 +51,7 @@ func bounded(t *testing.T, name string, x []float32, code int8) {
 	for m := range rows {
 		for k, v := range x {
 			sign, away := int8(1), float32(0.5009)
-			if q := float64(v) * screenSteps; m%2 == 0 && q < math.RoundToEven(q) {
+			if q := float64(v) * tensor.MaxCode16; m%2 == 0 && q < math.RoundToEven(q) {
 				sign = -1 // along the residual of the activation
 			}
 			if (m < 2) != (v > 0) {

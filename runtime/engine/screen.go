@@ -36,7 +36,6 @@ type screen struct {
 const (
 	screenRows  = 8      // inputs that are screened at once: enough to be bound by arithmetic, not by memory
 	screenSpace = 2      // rows of logits that the sums, and later the bounds, of one input occupy
-	screenSteps = 32512  // 127.5·255: the largest q
 	screenMost  = 1 << 2 // the share of the head that may be computed afterwards; beyond it all of it is
 	tinyWeight  = 1.5e-36
 )
@@ -97,13 +96,11 @@ func (k *screenTask) high(r int) []float32 { return k.bounds[(2*r+1)*k.vocab:][:
 // split writes the input of row r, which is finite, as 255·hi + lo.
 func (s *screen) split(r int, x []float32) split {
 	hi, lo := s.x.Row(2*r), s.x.Row(2*r+1)
-	d := math.Max(float64(tensor.MaxAbs(x)), 1e-30) / screenSteps
+	d := math.Max(float64(tensor.MaxAbs(x)), 1e-30) / tensor.MaxCode16
 	norm := 0.0
 	for k, v := range x {
 		norm += math.Abs(float64(v))
-		q := int(math.RoundToEven(float64(v) / d))
-		h := (q+127+255*128)/255 - 128 // q / 255 to the nearest integer
-		hi[k], lo[k] = int8(h), int8(q-255*h)
+		hi[k], lo[k] = tensor.SplitCode(int(math.RoundToEven(float64(v) / d)))
 	}
 	n := float64(len(x))
 	gamma := (n/16 + 6) * 0x1p-24
