@@ -215,8 +215,11 @@ func headReference(a Attention, typ CacheType, q []float32, kv [2][][]float32, h
 
 // TestPageBytes: a page has the rows that its format says, each of the bytes that it says.
 func TestPageBytes(t *testing.T) {
-	for _, typ := range []CacheType{CacheF32, CacheF16, CacheI8, CacheI4} {
+	for typ, want := range map[CacheType]int{CacheF32: 4 * 112, CacheF16: 2 * 112, CacheI8: 128 + 4, CacheI4: 64 + 4} {
 		_, row := typ.Row(100)
+		if row != want {
+			t.Errorf("%s: a row has %d bytes, want %d", typ, row, want)
+		}
 		keys := NewKeys(typ, 100, Memory{Rows: 64})
 		if got := keys.PageBytes(); got != 64*row {
 			t.Errorf("%s: a page of 64 rows of %d bytes has %d", typ, row, got)

@@ -81,16 +81,26 @@ var cacheTypes = map[CacheType]Type{CacheF32: F32, CacheF16: F16, CacheI8: I8, C
 // Row is the padded width of a row of dim numbers, and its size in bytes.
 func (t CacheType) Row(dim int) (width, bytes int) {
 	typ := cacheTypes[t]
+	width = Padded(dim)
 	if typ.coded() {
 		width = (dim + i4Block - 1) &^ (i4Block - 1)
-		return width, typ.bytes(width) + F32.Size()
 	}
-	width = Padded(dim)
-	return width, typ.bytes(width)
+	return width, typ.rowBytes(width)
 }
+
+// Coded reports whether rows, and queries with them, are integers with a scale for each row.
+func (t CacheType) Coded() bool { return cacheTypes[t].coded() }
 
 // coded reports whether rows are integers with a scale for each row.
 func (t Type) coded() bool { return t == I8 || t == I4 }
+
+// rowBytes is the size of a row of n numbers, with its scale.
+func (t Type) rowBytes(n int) int {
+	if t.coded() {
+		return t.bytes(n) + F32.Size()
+	}
+	return t.bytes(n)
+}
 
 // pageBytes is the approximate size of a page of one head. Those of I4 take about half: they have about as many
 // positions as those of I8, as windows and prefixes end with pages.
@@ -118,13 +128,7 @@ func NewKeys(t CacheType, dim int, m Memory) Cache   { return newCache(t, dim, m
 func NewValues(t CacheType, dim int, m Memory) Cache { return newCache(t, dim, ValueColumns, m) }
 
 // PageBytes is the size of a page.
-func (c *Cache) PageBytes() int {
-	n := c.typ.bytes(c.width)
-	if c.typ.coded() {
-		n += F32.Size()
-	}
-	return c.Rows * n
-}
+func (c *Cache) PageBytes() int { return c.Rows * c.typ.rowBytes(c.width) }
 
 // Width is the number of columns, padding included.
 func (c *Cache) Width() int { return c.width }

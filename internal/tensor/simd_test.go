@@ -129,7 +129,7 @@ func TestQuantize(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
 		for n := 1; n <= longest; n++ {
-			for _, x := range [][]float32{numbers(r, n), ordinary(r, n), make([]float32, n), ties(r, n)} {
+			for _, x := range [][]float32{numbers(r, n), ordinary(r, n), make([]float32, n), ties(r, n, 127)} {
 				a := MaxAbs(x)
 				got, want := make([]int8, n+1), make([]int8, n)
 				got[n] = 77
@@ -151,7 +151,7 @@ func TestQuantizePlanes(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 7))
 		for n := 1; n <= longest; n++ {
-			for _, x := range [][]float32{numbers(r, n), ordinary(r, n), make([]float32, n), ties16(r, n)} {
+			for _, x := range [][]float32{numbers(r, n), ordinary(r, n), make([]float32, n), ties(r, n, MaxCode16)} {
 				h, l := make([]int8, n+1), make([]int8, n+1)
 				h[n], l[n] = 77, 77
 				a := max(MaxAbs(x), 1e-5)
@@ -216,16 +216,6 @@ func TestQuantizePlaneGroups(t *testing.T) {
 	})
 }
 
-// ties16 gives vectors whose codes of 16 bits are exactly half way between integers.
-func ties16(r *rand.Rand, n int) []float32 {
-	x := make([]float32, n)
-	for i := range x {
-		x[i] = float32(r.IntN(65024)-32512) + 0.5
-	}
-	x[0] = 32512
-	return x
-}
-
 // TestQuantizeGroups compares groups, quantized together, with each of them alone: sizes of whole blocks and others,
 // every length, the last group shorter or whole.
 func TestQuantizeGroups(t *testing.T) {
@@ -233,7 +223,7 @@ func TestQuantizeGroups(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
 		for _, group := range []int{1, 16, 24, 32, 48, 64, 128, 256} {
 			for n := 1; n <= longest; n++ {
-				for _, x := range [][]float32{numbers(r, n), ordinary(r, n), make([]float32, n), ties(r, n)} {
+				for _, x := range [][]float32{numbers(r, n), ordinary(r, n), make([]float32, n), ties(r, n, 127)} {
 					groups := (n + group - 1) / group
 					got, want := make([]int8, n+1), make([]int8, n)
 					scales := make([]float32, groups+1)
@@ -259,13 +249,13 @@ func TestQuantizeGroups(t *testing.T) {
 	})
 }
 
-// ties gives vectors whose codes are exactly half way between integers.
-func ties(r *rand.Rand, n int) []float32 {
+// ties gives vectors whose codes, the largest of which is most, are exactly half way between integers.
+func ties(r *rand.Rand, n, most int) []float32 {
 	x := make([]float32, n)
 	for i := range x {
-		x[i] = float32(r.IntN(254)-127) + 0.5
+		x[i] = float32(r.IntN(2*most)-most) + 0.5
 	}
-	x[0] = 127
+	x[0] = float32(most)
 	return x
 }
 

@@ -128,7 +128,7 @@ func (e *Engine) newAttention() attention {
 		chunked:       e.desc.Chunked,
 		slopes:        ropes.Slopes(&e.desc.Config),
 		spread:        e.opt.Cache == CacheI4,
-		coded:         e.opt.Cache == CacheI8 || e.opt.Cache == CacheI4,
+		coded:         tensor.CacheType(e.opt.Cache).Coded(),
 		long:          longText,
 		groups:        make([]group, 0, batch), q: make([]float32, batch*h.heads*h.width), o: make([]float32,
 			batch*h.heads*h.dim),
