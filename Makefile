@@ -48,16 +48,18 @@ uninstall:
 	rm -f '$(DESTDIR)$(PREFIX)/bin/lowpack' '$(SHARE)'/man/man1/lowpack.1 '$(SHARE)'/man/man1/lowpack-*.1 \
 	  '$(SHARE)/bash-completion/completions/lowpack' '$(SHARE)/zsh/site-functions/_lowpack' '$(SHARE)/fish/vendor_completions.d/lowpack.fish'
 
-# The program of a release for every platform.
+# The programs of a release for every platform; the twin for those whose drivers it loads.
 DIST := dist
 SYSTEMS := linux darwin windows
 ARCHITECTURES := amd64 arm64
 programs: STRIP := -s -w
 programs:
 	rm -rf $(DIST) && mkdir -p $(DIST)
-	@for os in $(SYSTEMS); do for arch in $(ARCHITECTURES); do \
-	  exe=lowpack-$$os-$$arch; test $$os != windows || exe=$$exe.exe; \
-	  echo $(DIST)/$$exe; GOOS=$$os GOARCH=$$arch $(GO_BUILD) -o $(DIST)/$$exe ./cmd/lowpack || exit 1; \
+	@for program in $(SYSTEMS:%=lowpack-%) lowpack-vulkan-linux lowpack-vulkan-windows; do for arch in $(ARCHITECTURES); do \
+	  os=$${program##*-} exe=$$program-$$arch tags=; \
+	  case $$os in windows) exe=$$exe.exe;; esac; \
+	  case $$program in lowpack-vulkan-*) tags=vulkan;; esac; \
+	  echo $(DIST)/$$exe; GOOS=$$os GOARCH=$$arch $(GO_BUILD) -tags "$$tags" -o $(DIST)/$$exe ./cmd/lowpack || exit 1; \
 	done; done
 
 # What a release publishes: the programs, the licences of what they contain, what packaging makes of them (archives,
@@ -65,7 +67,7 @@ programs:
 dist: programs
 	cp LICENSE $(DIST)/LICENSE
 	@{ printf '== Go\n\n'; cat "$$(go env GOROOT)/LICENSE"; echo; } >$(DIST)/THIRD-PARTY.txt
-	@GOOS=linux GOARCH=amd64 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/lowpack | sort -u | \
+	@GOOS=linux GOARCH=amd64 go list -tags vulkan -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/lowpack | sort -u | \
 	  while read -r path version dir; do printf '== %s %s\n\n' $$path $$version; cat "$$dir"/LICENSE* "$$dir"/NOTICE* 2>/dev/null; echo; done >>$(DIST)/THIRD-PARTY.txt
 	$(MAKE) --no-print-directory install DESTDIR='$(abspath $(DIST))/staged' PREFIX=
 	cd packaging && GOFLAGS=-mod=readonly go run -trimpath . -root .. -dist '$(abspath $(DIST))' -prefix '$(abspath $(DIST))/staged' -revision '$(REVISION)'

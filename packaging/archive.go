@@ -13,44 +13,52 @@ import (
 )
 
 // archiveName is that of an archive, and of the folder in it, without its ending.
-func (r *release) archiveName(p platform) string {
-	return fmt.Sprintf("lowpack_%s_%s_%s", r.version, p.os, p.arch)
+func (r *release) archiveName(b build) string {
+	return fmt.Sprintf("%s_%s_%s_%s", b.name, r.version, b.os, b.arch)
 }
 
 // archiveFile is the name of an archive.
-func (r *release) archiveFile(p platform) string {
-	if p.os == "windows" {
-		return r.archiveName(p) + ".zip"
+func (r *release) archiveFile(b build) string {
+	if b.os == "windows" {
+		return r.archiveName(b) + ".zip"
 	}
-	return r.archiveName(p) + ".tar.gz"
+	return r.archiveName(b) + ".tar.gz"
 }
 
 // archives have one folder, which is a prefix: tar -C /usr/local --strip-components 1 installs it.
 func archives(r *release) error {
-	for _, p := range platforms {
-		files, err := r.tree(p)
-		if err != nil {
-			return err
-		}
-		pack := func(files []file, t time.Time) ([]byte, error) {
-			data, err := tarOf(files, t, 0)
-			if err != nil {
-				return nil, err
+	for _, p := range programs {
+		for _, b := range p.builds() {
+			if err := r.archive(b); err != nil {
+				return err
 			}
-			return gzipOf(data)
-		}
-		if p.os == "windows" {
-			pack = zipOf
-		}
-		data, err := pack(below(r.archiveName(p)+"/", files), r.date)
-		if err != nil {
-			return err
-		}
-		if err := r.write(r.archiveFile(p), data); err != nil {
-			return err
 		}
 	}
 	return nil
+}
+
+func (r *release) archive(b build) error {
+	files, err := r.tree(b)
+	if err != nil {
+		return err
+	}
+	pack := tarGzipOf
+	if b.os == "windows" {
+		pack = zipOf
+	}
+	data, err := pack(below(r.archiveName(b)+"/", files), r.date)
+	if err != nil {
+		return err
+	}
+	return r.write(r.archiveFile(b), data)
+}
+
+func tarGzipOf(files []file, t time.Time) ([]byte, error) {
+	data, err := tarOf(files, t, 0)
+	if err != nil {
+		return nil, err
+	}
+	return gzipOf(data)
 }
 
 // sorted returns files in the order of their names.

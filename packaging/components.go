@@ -14,30 +14,36 @@ import (
 // components writes what each program consists of, as its linker noted it, in the form of CycloneDX. A module whose
 // licence is not published is an error.
 func components(r *release) error {
-	for _, p := range platforms {
-		program, err := r.program(p)
-		if err != nil {
-			return err
-		}
-		info, err := buildinfo.Read(bytes.NewReader(program))
-		if err != nil {
-			return err
-		}
-		for _, m := range info.Deps {
-			if !r.licensed(m) {
-				return fmt.Errorf("%s contains %s %s, whose licence THIRD-PARTY.txt lacks", p.bare(), m.Path, m.Version)
+	for _, p := range programs {
+		for _, b := range p.builds() {
+			if err := r.components(b); err != nil {
+				return err
 			}
-		}
-		var b bytes.Buffer
-		encoder := cdx.NewBOMEncoder(&b, cdx.BOMFileFormatJSON).SetPretty(true)
-		if err := encoder.EncodeVersion(r.bom(p, program, info), cdx.SpecVersion1_6); err != nil {
-			return err
-		}
-		if err := r.write(r.archiveName(p)+".cdx.json", b.Bytes()); err != nil {
-			return err
 		}
 	}
 	return nil
+}
+
+func (r *release) components(b build) error {
+	data, err := r.read(b)
+	if err != nil {
+		return err
+	}
+	info, err := buildinfo.Read(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	for _, m := range info.Deps {
+		if !r.licensed(m) {
+			return fmt.Errorf("%s contains %s %s, whose licence THIRD-PARTY.txt lacks", b.bare(), m.Path, m.Version)
+		}
+	}
+	var out bytes.Buffer
+	encoder := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true)
+	if err := encoder.EncodeVersion(r.bom(b, data, info), cdx.SpecVersion1_6); err != nil {
+		return err
+	}
+	return r.write(r.archiveName(b)+".cdx.json", out.Bytes())
 }
 
 func (r *release) licensed(m *debug.Module) bool {
@@ -50,13 +56,13 @@ func (r *release) licensed(m *debug.Module) bool {
 }
 
 // bom lists the standard library and the modules of a program, on which it depends.
-func (r *release) bom(p platform, program []byte, info *debug.BuildInfo) *cdx.BOM {
+func (r *release) bom(b build, data []byte, info *debug.BuildInfo) *cdx.BOM {
 	main := library(info.Main.Path, r.version)
-	main.Type, main.Name, main.Description = cdx.ComponentTypeApplication, "lowpack", summary
-	main.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(program))}}
+	main.Type, main.Name, main.Description = cdx.ComponentTypeApplication, b.name, b.summary
+	main.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(data))}}
 	main.Licenses = &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}}
 	main.Properties = &[]cdx.Property{
-		{Name: "platform", Value: p.os + "/" + p.arch},
+		{Name: "platform", Value: b.os + "/" + b.arch},
 		{Name: "revision", Value: r.revision},
 	}
 	parts := []cdx.Component{library("std", strings.TrimPrefix(info.GoVersion, "go"))}

@@ -26,13 +26,13 @@ const passwd = "root:x:0:0:root:/:/sbin/nologin\nlowpack:x:65532:65532:lowpack:/
 // image writes a tar of an OCI layout that holds one index, of an image for each architecture.
 func image(r *release) error {
 	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, p := range linux() {
-		img, err := r.imageOf(p)
+	for _, b := range tool.builds("linux") {
+		img, err := r.imageOf(b)
 		if err != nil {
 			return err
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{
-			MediaType: types.OCIManifestSchema1, Platform: &v1.Platform{OS: p.os, Architecture: p.arch},
+			MediaType: types.OCIManifestSchema1, Platform: &v1.Platform{OS: b.os, Architecture: b.arch},
 		}})
 	}
 	dir, err := os.MkdirTemp("", "lowpack-packaging-")
@@ -60,8 +60,8 @@ func image(r *release) error {
 }
 
 // imageOf is the image of one architecture: what never changes below the program, so that versions share a layer.
-func (r *release) imageOf(p platform) (v1.Image, error) {
-	program, err := r.program(p)
+func (r *release) imageOf(b build) (v1.Image, error) {
+	program, err := r.read(b)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (r *release) imageOf(p platform) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	tool := append([]file{{"usr/bin/lowpack", 0o755, program}}, below("usr/share/doc/lowpack/", r.licenses)...)
-	top, err := r.layer(0, tool)
+	files := append([]file{{"usr/bin/lowpack", 0o755, program}}, below("usr/share/doc/lowpack/", r.licenses)...)
+	top, err := r.layer(0, files)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (r *release) imageOf(p platform) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created = p.os, p.arch, v1.Time{Time: r.date}
+	config.OS, config.Architecture, config.Created = b.os, b.arch, v1.Time{Time: r.date}
 	config.Config = v1.Config{
 		User: userName, WorkingDir: "/home/lowpack", Entrypoint: []string{"/usr/bin/lowpack"},
 		Env:    []string{"PATH=/usr/bin", "HOME=/home/lowpack"},

@@ -16,37 +16,34 @@ import (
 
 const maintainer = "The lowpack authors <lowpack@users.noreply.github.com>"
 
-const description = summary + `
-Takes a checkpoint of an ultra-low-bit language model (ternary, 2-bit, 1-bit),
-repacks its weights into the bytes that CPU kernels stream, proves that those
-bytes compute what the checkpoint says, runs them and serves them.`
-
 // unit is the service of docs/examples; it is installed, not enabled.
 const unit = "docs/examples/serve/lowpack.service"
 
-// linuxPackages writes a .deb and a .rpm for each architecture.
+// linuxPackages writes a .deb and a .rpm of each program for each architecture.
 func linuxPackages(r *release) error {
-	for _, p := range linux() {
-		tree, err := r.linuxTree(p)
-		if err != nil {
-			return err
-		}
-		stage, err := os.MkdirTemp("", "lowpack-packaging-")
-		if err != nil {
-			return err
-		}
-		err = r.linuxPackage(p, stage, tree)
-		os.RemoveAll(stage)
-		if err != nil {
-			return err
+	for _, p := range programs {
+		for _, b := range p.builds("linux") {
+			tree, err := r.linuxTree(b)
+			if err != nil {
+				return err
+			}
+			stage, err := os.MkdirTemp("", "lowpack-packaging-")
+			if err != nil {
+				return err
+			}
+			err = r.linuxPackage(b, stage, tree)
+			os.RemoveAll(stage)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // linuxTree is the tree of the program below /usr, as distributions have it: pages compressed, and a service.
-func (r *release) linuxTree(p platform) ([]file, error) {
-	tree, err := r.tree(p)
+func (r *release) linuxTree(b build) ([]file, error) {
+	tree, err := r.tree(b)
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +58,15 @@ func (r *release) linuxTree(p platform) ([]file, error) {
 			tree = append(tree, file{zshDebian, f.mode, f.data})
 		}
 	}
-	service, err := os.ReadFile(filepath.Join(r.root, filepath.FromSlash(unit)))
-	if err != nil {
-		return nil, err
+	if !b.alone {
+		service, err := r.service()
+		if err != nil {
+			return nil, err
+		}
+		tree = append(tree, service)
 	}
-	service = bytes.ReplaceAll(service, []byte("/usr/local/bin/"), []byte("/usr/bin/"))
-	service = bytes.ReplaceAll(service, []byte("/etc/systemd/"), []byte("/usr/lib/systemd/"))
 	changes, err := fill("templates/changelog", map[string]string{
+		"Name":       b.name,
 		"Version":    r.version,
 		"Home":       home,
 		"Maintainer": maintainer,
@@ -79,11 +78,18 @@ func (r *release) linuxTree(p platform) ([]file, error) {
 	if changes, err = gzipOf(changes); err != nil {
 		return nil, err
 	}
-	rights, err := templates.ReadFile("templates/copyright")
+	rights, err := fill("templates/copyright", map[string]string{"Documents": "/usr/" + b.documents()})
 	return append(tree,
-		file{"lib/systemd/system/" + path.Base(unit), 0o644, service},
-		file{"share/doc/lowpack/copyright", 0o644, rights},
-		file{"share/doc/lowpack/changelog.Debian.gz", 0o644, changes}), err
+		file{b.documents() + copyright, 0o644, rights},
+		file{b.documents() + changelog, 0o644, changes}), err
+}
+
+// service is the unit with the paths of distributions.
+func (r *release) service() (file, error) {
+	text, err := os.ReadFile(filepath.Join(r.root, filepath.FromSlash(unit)))
+	text = bytes.ReplaceAll(text, []byte("/usr/local/bin/"), []byte("/usr/bin/"))
+	text = bytes.ReplaceAll(text, []byte("/etc/systemd/"), []byte("/usr/lib/systemd/"))
+	return file{"lib/systemd/system/" + path.Base(unit), 0o644, text}, err
 }
 
 // Where zsh looks for what packages bring.
@@ -92,20 +98,28 @@ const (
 	zshDebian = "share/zsh/vendor-completions/_lowpack"
 )
 
+// Documents of Debian's packages.
+const (
+	copyright = "copyright"
+	changelog = "changelog.Debian.gz"
+)
+
 // only says which format alone has a file: Debian names the licence in copyright, and wants none beside it.
-var only = map[string]string{
-	"share/doc/lowpack/LICENSE":             "rpm",
-	"share/doc/lowpack/copyright":           "deb",
-	"share/doc/lowpack/changelog.Debian.gz": "deb",
-	zsh:                                     "rpm",
-	zshDebian:                               "deb",
+func (b build) only(name string) string {
+	return map[string]string{
+		b.documents() + "LICENSE": "rpm",
+		b.documents() + copyright: "deb",
+		b.documents() + changelog: "deb",
+		zsh:                       "rpm",
+		zshDebian:                 "deb",
+	}[name]
 }
 
 // linuxPackage writes the packages of one architecture; nfpm reads files, which are put below stage.
-func (r *release) linuxPackage(p platform, stage string, tree []file) error {
+func (r *release) linuxPackage(b build, stage string, tree []file) error {
 	// dpkg removes folders that become empty, rpm those that a package names.
 	contents := files.Contents{{
-		Destination: "/usr/share/doc/lowpack", Type: files.TypeDir, Packager: "rpm",
+		Destination: "/usr/" + strings.TrimSuffix(b.documents(), "/"), Type: files.TypeDir, Packager: "rpm",
 		FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: r.date},
 	}}
 	for _, f := range tree {
@@ -117,29 +131,45 @@ func (r *release) linuxPackage(p platform, stage string, tree []file) error {
 			return err
 		}
 		contents = append(contents, &files.Content{
-			Source: source, Destination: "/usr/" + f.name, Packager: only[f.name],
+			Source: source, Destination: "/usr/" + f.name, Packager: b.only(f.name),
 			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: f.mode, MTime: r.date},
 		})
 	}
 	for _, format := range []string{"deb", "rpm"} {
 		info := nfpm.WithDefaults(&nfpm.Info{
-			Name: "lowpack", Arch: p.arch, Platform: p.os, Version: r.version, Release: "1", Section: "science",
+			Name: b.name, Arch: b.arch, Platform: b.os, Version: r.version, Release: "1", Section: "science",
 			Priority:    "optional",
 			Maintainer:  maintainer,
-			Description: description,
+			Description: b.summary + b.description,
 			Homepage:    home,
 			License:     "Apache-2.0",
 			MTime:       r.date, DisableGlobbing: true,
 			Overridables: nfpm.Overridables{
-				Contents: contents, Umask: 0o022,
-				RPM: nfpm.RPM{Summary: summary, BuildHost: "lowpack", Group: "Unspecified"},
+				Contents: contents, Umask: 0o022, Recommends: b.recommends,
+				RPM: nfpm.RPM{Summary: b.summary, BuildHost: "lowpack", Group: "Unspecified"},
 			},
 		})
+		info.Depends = needs(b, info, format)
 		if err := r.nfpm(format, info); err != nil {
 			return fmt.Errorf("%s: %w", format, err)
 		}
 	}
 	return nil
+}
+
+// needs are the packages that one depends on, those of this release with its version as the format writes it.
+func needs(b build, info *nfpm.Info, format string) (list []string) {
+	version := info.Version
+	if info.Prerelease != "" {
+		version += "~" + info.Prerelease
+	}
+	if info.VersionMetadata != "" {
+		version += "+" + info.VersionMetadata
+	}
+	for _, each := range b.program.needs[format] {
+		list = append(list, strings.ReplaceAll(each, "VERSION", version+"-"+info.Release))
+	}
+	return list
 }
 
 func (r *release) nfpm(format string, info *nfpm.Info) error {

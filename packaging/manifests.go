@@ -29,10 +29,10 @@ func manifests(r *release) error {
 		Version, Home, Summary string
 		Archive                map[string]archive
 	}{r.version, home, summary, map[string]archive{}}
-	for _, p := range platforms {
-		name := r.archiveFile(p)
+	for _, b := range tool.builds() {
+		name := r.archiveFile(b)
 		url := home + "/releases/download/v" + r.version + "/" + name
-		data.Archive[p.os+"_"+p.arch] = archive{r.archiveName(p), url, sums[name]}
+		data.Archive[b.os+"_"+b.arch] = archive{r.archiveName(b), url, sums[name]}
 	}
 	for _, name := range slices.Sorted(maps.Keys(manifestOf)) {
 		text, err := fill(manifestOf[name], data)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goreleaser/nfpm/v2"
 )
 
 func TestVersions(t *testing.T) {
@@ -21,6 +23,19 @@ func TestVersions(t *testing.T) {
 		got := packageVersion(c.version, c.revision)
 		if python := pythonVersion(got); got != c.want || python != c.python {
 			t.Errorf("%s of %q: %s and %s; %s and %s expected", c.version, c.revision, got, python, c.want, c.python)
+		}
+	}
+}
+
+// TestNeeds: a package of the twin needs that of the program with the same version, also between two releases.
+func TestNeeds(t *testing.T) {
+	for version, want := range map[string]string{
+		"0.2.0":                  "lowpack (= 0.2.0-1)",
+		"0.3.0-dev+8a462b117b54": "lowpack (= 0.3.0~dev+8a462b117b54-1)",
+	} {
+		info := nfpm.WithDefaults(&nfpm.Info{Version: version, Release: "1"})
+		if got := needs(twin.builds("linux")[0], info, "deb"); len(got) == 0 || got[0] != want {
+			t.Errorf("%s: %q, want %q", version, got, want)
 		}
 	}
 }

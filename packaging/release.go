@@ -25,10 +25,60 @@ type release struct {
 	licenses          []file
 }
 
-// platform is one program of a release.
+// program is one of a release, which has archives and packages of its own.
+type program struct {
+	name        string
+	summary     string
+	description string // behind the summary, in lines
+	systems     []string
+	alone       bool                // without manual pages, completions and the service
+	needs       map[string][]string // by the format of a package; VERSION is that of this one
+	recommends  []string            // packages of every format
+}
+
+// The programs: the twin has drivers of devices, which are libraries of the system (docs/DEVICES.md).
+var (
+	tool = &program{name: "lowpack", summary: summary, systems: []string{"linux", "darwin", "windows"}, description: `
+Takes a checkpoint of an ultra-low-bit language model (ternary, 2-bit, 1-bit),
+repacks its weights into the bytes that CPU kernels stream, proves that those
+bytes compute what the checkpoint says, runs them and serves them.`}
+	twin = &program{name: "lowpack-vulkan", summary: "lowpack with drivers of Vulkan and CUDA devices",
+		systems: []string{"linux", "windows"}, alone: true, description: `
+The same program with drivers of devices, which lowpack becomes when a command
+line has --device: the same bytes, computed on a GPU.`,
+		needs: map[string][]string{
+			"deb": {"lowpack (= VERSION)", "libc6 (>= 2.17)", "libvulkan1"},
+			"rpm": {"lowpack = VERSION", "libvulkan.so.1()(64bit)"},
+		},
+		recommends: []string{"mesa-vulkan-drivers"}}
+)
+
+// programs are all of them.
+var programs = []*program{tool, twin}
+
+// platform is where a program runs.
 type platform struct {
 	os, arch string
-	wheel    string // the platform tags of wheels that hold it
+	wheel    string // the platform tags of wheels for it
+}
+
+// build is a program for a platform.
+type build struct {
+	*program
+	platform
+}
+
+// builds are those of a program for the systems that it runs on, or for one of them.
+func (p *program) builds(system ...string) (list []build) {
+	if len(system) == 0 {
+		system = p.systems
+	}
+	for _, on := range platforms {
+		if slices.Contains(system, on.os) {
+			list = append(list, build{p, on})
+		}
+	}
+	return list
 }
 
 // platforms have the oldest systems that Go supports: macOS 12. Static programs need no libc, so that glibc's and
@@ -42,20 +92,18 @@ var platforms = []platform{
 	{"windows", "arm64", "win_arm64"},
 }
 
-// linux are the platforms with packages and images.
-func linux() []platform { return platforms[:2] }
-
 // exe is the name of the program itself.
-func (p platform) exe() string {
-	if p.os == "windows" {
-		return "lowpack.exe"
-	}
-	return "lowpack"
-}
+func (b build) exe() string { return b.name + b.suffix() }
 
 // bare is the name under which the program alone is published.
-func (p platform) bare() string {
-	return strings.Replace(p.exe(), "lowpack", "lowpack-"+p.os+"-"+p.arch, 1)
+func (b build) bare() string { return b.name + "-" + b.os + "-" + b.arch + b.suffix() }
+
+// suffix is that of programs of the system.
+func (b build) suffix() string {
+	if b.os == "windows" {
+		return ".exe"
+	}
+	return ""
 }
 
 // file is one of an archive, a package or a layer.
@@ -133,20 +181,26 @@ func readTree(root, folder string) (files []file, err error) {
 	return files, err
 }
 
-// program reads the program for a platform.
-func (r *release) program(p platform) ([]byte, error) {
-	return os.ReadFile(filepath.Join(r.dist, p.bare()))
+// read reads the bytes of a program.
+func (r *release) read(b build) ([]byte, error) {
+	return os.ReadFile(filepath.Join(r.dist, b.bare()))
 }
 
 // tree is what lies below a prefix such as /usr/local where the program is installed.
-func (r *release) tree(p platform) ([]file, error) {
-	program, err := r.program(p)
+func (r *release) tree(b build) ([]file, error) {
+	data, err := r.read(b)
 	if err != nil {
 		return nil, err
 	}
-	files := append([]file{{"bin/" + p.exe(), 0o755, program}}, r.share...)
-	return append(files, below("share/doc/lowpack/", r.licenses)...), nil
+	files := []file{{"bin/" + b.exe(), 0o755, data}}
+	if !b.alone {
+		files = append(files, r.share...)
+	}
+	return append(files, below(b.documents(), r.licenses)...), nil
 }
+
+// documents is the folder of a program's documents below a prefix.
+func (b build) documents() string { return "share/doc/" + b.name + "/" }
 
 // write puts a file into the release.
 func (r *release) write(name string, data []byte) error {

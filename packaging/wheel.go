@@ -16,14 +16,14 @@ func wheels(r *release) error {
 		return err
 	}
 	module = sources(module)
-	for _, p := range platforms {
-		program, err := r.program(p)
+	for _, b := range tool.builds() {
+		program, err := r.read(b)
 		if err != nil {
 			return err
 		}
 		stem := "lowpack-" + pythonVersion(r.version)
-		files := append([]file{{stem + ".data/scripts/" + p.exe(), 0o755, program}}, module...)
-		info, err := r.wheelInfo(p)
+		files := append([]file{{stem + ".data/scripts/" + b.exe(), 0o755, program}}, module...)
+		info, err := r.wheelInfo(b.platform)
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func wheels(r *release) error {
 		if err != nil {
 			return err
 		}
-		if err := r.write(stem+"-py3-none-"+p.wheel+".whl", data); err != nil {
+		if err := r.write(stem+"-py3-none-"+b.wheel+".whl", data); err != nil {
 			return err
 		}
 	}

@@ -76,7 +76,7 @@ func checkDriver(name string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: device %s: this program is static and has no drivers; %s has them: put it beside this one "+
-		"or on the PATH (make %[3]s builds it)", pack.ErrUnsupported, name, twinName)
+		"or on the PATH (docs/INSTALL.md has its packages; make %[3]s builds it)", pack.ErrUnsupported, name, twinName)
 }
 
 // twinName is the program with drivers of devices: the same source, built with the tag vulkan. It needs the dynamic
