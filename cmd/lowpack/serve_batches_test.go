@@ -151,15 +151,46 @@ func TestServeFolderBatches(t *testing.T) {
 	if b.Errors != "" || b.Counts.Completed != n {
 		t.Errorf("%+v", b)
 	}
+	s.wantResults(b, wantOf(t, dir, models, each, b.Created))
+}
+
+// wantResults compares the results of a batch with those wanted, whose custom_ids count from 0.
+func (s *served) wantResults(b batchInfo, want map[string]string) {
+	s.t.Helper()
 	_, out := s.send(http.MethodGet, "/v1/files/"+b.Output+"/content", "", nil)
-	want, i := wantOf(t, dir, models, each, b.Created), 0
+	i := 0
 	for line := range strings.Lines(string(out)) {
-		if id := idOf(t, line); id != fmt.Sprint(i) || line != want[id] {
-			t.Errorf("line %d: %s\nwant %s", i, line, want[fmt.Sprint(i)])
+		if id := idOf(s.t, line); id != fmt.Sprint(i) || line != want[id] {
+			s.t.Errorf("line %d: %s\nwant %s", i, line, want[fmt.Sprint(i)])
 		}
 		i++
 	}
-	if i != n {
-		t.Errorf("%d lines", i)
+	if i != len(want) {
+		s.t.Errorf("%d lines, want %d", i, len(want))
+	}
+}
+
+// TestServeFolderBatchUnbounded: without a bound on their memory and the size of their caches, a batch loads each model
+// of a folder once, and has the results of `lowpack batch`.
+func TestServeFolderBatchUnbounded(t *testing.T) {
+	t.Parallel()
+	const n = 16
+	models := [2]string{"first", "second"}
+	dir := modelFolderOf(t, models)
+	text, each := linesOf(n, models)
+	s := serveFile(t, "", dir, "--batches", t.TempDir(), "--threads", "1")
+	b := s.upload(text)
+	wait.For(t, "the end", func() bool {
+		b = s.batch(http.MethodGet, "/v1/batches/"+b.ID, "")
+		return b.Status == "completed"
+	})
+	s.wantResults(b, wantOf(t, dir, models, each, b.Created))
+	_, metrics := s.send(http.MethodGet, "/metrics", "", nil)
+	for _, model := range models {
+		for _, want := range []string{`loads_total{engine="0",model_name=%q} 1`, `unloads_total{engine="0",model_name=%q} 0`} {
+			if want = fmt.Sprintf("lowpack:model_"+want, model); !strings.Contains(string(metrics), want) {
+				t.Errorf("no %s in\n%s", want, metrics)
+			}
+		}
 	}
 }

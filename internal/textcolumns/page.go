@@ -77,8 +77,11 @@ func (p *pages) header() (h format.PageHeader, err error) {
 		if errors.Is(err, errShort) && len(b) == int(window) {
 			continue
 		}
+		if err != nil {
+			return h, badHeader("header of a page", err)
+		}
 		p.at += int64(len(b) - len(rest))
-		return h, err
+		return h, nil
 	}
 }
 
@@ -96,7 +99,7 @@ func (p *pages) read(n int64) ([]byte, error) {
 func (p *pages) next(do func(Value) error) (int, error) {
 	h, err := p.header()
 	if err != nil {
-		return 0, badHeader("header of a page", err)
+		return 0, err
 	}
 	size, whole, left := int(h.CompressedPageSize), int(h.UncompressedPageSize), p.stored.Size()-p.at
 	if size < 0 || whole < 0 || int64(size) > left {

@@ -125,13 +125,14 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 	if o.Progress == nil {
 		o.Progress = func(Progress) {}
 	}
-	in, err := open(o.Input)
+	file, err := open(o.Input)
 	if err != nil {
 		return Counts{}, err
 	}
-	defer in.Close()
+	defer file.Close()
+	in := &inputFile{file, ctx, o.Stop}
 	for _, path := range []string{o.Output, o.Errors} {
-		if err := apart(in, path); err != nil {
+		if err := apart(file, path); err != nil {
 			return Counts{}, err
 		}
 	}
@@ -139,18 +140,22 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 	if err != nil {
 		return Counts{}, err
 	}
-	input, err := check(ctx, requests, &o)
+	checked, err := check(requests, &o)
 	requests.close()
+	if errors.Is(err, ErrStopped) {
+		return stopUnchecked(&o)
+	}
 	if err != nil {
 		return Counts{}, err
 	}
-	j, err := openJournal(o.Output, header{Version: journalVersion, Input: input.digest, Key: o.Key}, input.requests)
+	j, err := openJournal(o.Output, header{Version: journalVersion, Input: checked.digest, Key: o.Key},
+		checked.requests)
 	if err != nil {
 		return Counts{}, err
 	}
 	defer j.close()
 	o.Progress(j.progress)
-	switch err := o.answer(ctx, in, input, j); {
+	switch err := o.answer(ctx, in, checked, j); {
 	case errors.Is(err, ErrStopped):
 		if err := j.finish(o.Output, o.Errors); err != nil {
 			return j.progress.Counts, err
@@ -160,6 +165,22 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 		return j.progress.Counts, fmt.Errorf("%w: %w", ErrInterrupted, err)
 	}
 	return j.progress.Counts, j.finish(o.Output, o.Errors)
+}
+
+// stopUnchecked ends a batch that was stopped before its input was read once. The answers so far are those of an
+// interrupted run.
+func stopUnchecked(o *Options) (Counts, error) {
+	j, err := openJournal(o.Output, header{Version: journalVersion, Input: inputOf(o.Output), Key: o.Key}, MaxRequests)
+	if err != nil {
+		return Counts{}, err
+	}
+	defer j.close()
+	counts := j.progress.Counts
+	counts.Total = counts.Completed + counts.Failed
+	if err := j.finish(o.Output, o.Errors); err != nil {
+		return counts, err
+	}
+	return counts, ErrStopped
 }
 
 // open opens a regular file: a pipe cannot be read twice.
@@ -187,12 +208,12 @@ func apart(in *os.File, path string) error {
 }
 
 // answer answers what the journal has no answer to.
-func (o *Options) answer(ctx context.Context, in *os.File, input checked, j *journal) error {
+func (o *Options) answer(ctx context.Context, in *inputFile, c checked, j *journal) error {
 	g, ctx := errgroup.WithContext(ctx)
 	requests, room := make(chan *Request), semaphore.NewWeighted(maxHeld)
 	g.Go(func() error {
 		defer close(requests)
-		f := &feed{o, in, input, j, requests, room}
+		f := &feed{o, in, c, j, requests, room}
 		return f.all(ctx)
 	})
 	for range o.Parallel {

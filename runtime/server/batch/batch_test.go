@@ -433,7 +433,7 @@ func TestCheckMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&m)
 	g := &generated{lines: 40_000}
-	c, err := check(t.Context(), newLines(g), &Options{URLs: urls})
+	c, err := check(newLines(g), &Options{URLs: urls})
 	if err != nil || c.requests != g.lines {
 		t.Fatalf("%d requests: %v", c.requests, err)
 	}

@@ -3,7 +3,6 @@ package batch
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -65,6 +64,15 @@ type digest [sha256.Size]byte
 // MarshalText writes hex.
 func (d digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
 
+// UnmarshalText reads what MarshalText writes.
+func (d *digest) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(d)) {
+		return fmt.Errorf("%w: a digest of %d characters", pack.ErrCorrupt, len(text))
+	}
+	_, err := hex.Decode(d[:], text)
+	return err
+}
+
 // named is the place of a custom_id: equal digests stand for equal ids.
 type named struct {
 	id   [16]byte // the start of a SHA-256
@@ -81,7 +89,7 @@ type checker struct {
 }
 
 // check reads the input once, in memory of some bytes per request.
-func check(ctx context.Context, in source, o *Options) (checked, error) {
+func check(in source, o *Options) (checked, error) {
 	c := checker{o: o, groups: map[digest]uint8{}}
 	n := 0
 	for ; ; n++ {
@@ -91,9 +99,6 @@ func check(ctx context.Context, in source, o *Options) (checked, error) {
 		}
 		if err != nil && !isFault(err) {
 			return checked{}, err
-		}
-		if ctx.Err() != nil {
-			return checked{}, ctx.Err()
 		}
 		if n == MaxRequests {
 			return checked{}, &InputError{Faults: []Fault{{Code: TooManyRequests,

@@ -3,7 +3,6 @@ package batch
 import (
 	"context"
 	"io"
-	"os"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -11,8 +10,8 @@ import (
 // feed hands the requests that the journal has no answer to to those who answer them.
 type feed struct {
 	*Options
-	in       *os.File
-	input    checked
+	in       *inputFile
+	checked  checked
 	j        *journal
 	requests chan<- *Request
 	room     *semaphore.Weighted // for maxHeld bytes
@@ -21,7 +20,7 @@ type feed struct {
 // all reads the input once for each group with requests to answer, so that a model is in use for all that name it
 // before the next one is: they may have no room in memory together.
 func (f *feed) all(ctx context.Context) error {
-	for group := range f.input.groups {
+	for group := range f.checked.groups {
 		if !f.open(group) {
 			continue
 		}
@@ -34,8 +33,8 @@ func (f *feed) all(ctx context.Context) error {
 
 // open reports whether a request of a group has no answer.
 func (f *feed) open(group int) bool {
-	for i := range f.input.requests {
-		if f.input.group(i) == group && !f.j.has(i) {
+	for i := range f.checked.requests {
+		if f.checked.group(i) == group && !f.j.has(i) {
 			return true
 		}
 	}
@@ -52,13 +51,13 @@ func (f *feed) group(ctx context.Context, group int) error {
 	for i := 0; ; i++ {
 		text, err := again.next()
 		switch {
-		case err == io.EOF && again.digest() == f.input.digest:
-			return nil
-		case err == io.EOF || isFault(err) || i >= f.input.requests:
-			return errChanged
-		case err != nil:
+		case err != nil && err != io.EOF && !isFault(err):
 			return err
-		case f.input.group(i) != group || f.j.has(i):
+		case err == io.EOF && again.digest() == f.checked.digest:
+			return nil
+		case err != nil || i >= f.checked.requests:
+			return errChanged
+		case f.checked.group(i) != group || f.j.has(i):
 			continue
 		}
 		q, fault := f.parse(text)

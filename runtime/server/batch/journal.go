@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
 	"strconv"
 	"sync"
 
@@ -62,6 +63,20 @@ func openJournal(target string, h header, requests int) (*journal, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// inputOf returns the digest of the input of the journal of a target; zero if there is none.
+func inputOf(target string) (d digest) {
+	f, err := os.Open(atomicfile.ResumePath(target))
+	if err != nil {
+		return d
+	}
+	defer f.Close()
+	var h header
+	if json.NewDecoder(f).Decode(&h) != nil {
+		return d // restore says what is wrong
+	}
+	return h.Input
 }
 
 // restore reads the answers that are there and cuts off what is damaged.

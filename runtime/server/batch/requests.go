@@ -8,7 +8,6 @@ import (
 	"hash"
 	"io"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 
@@ -33,7 +32,7 @@ type cells struct {
 	stop func()
 }
 
-func newRequestTable(in *os.File) (*requestTable, error) {
+func newRequestTable(in *inputFile) (*requestTable, error) {
 	info, err := in.Stat()
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -28,8 +29,40 @@ func isFault(err error) bool {
 	return errors.As(err, &f)
 }
 
+// inputFile is the file of the requests. Reading ends with the error of the context, or with ErrStopped, so that who cancels
+// a batch does not wait for a slow file.
+type inputFile struct {
+	*os.File
+	ctx  context.Context
+	stop <-chan struct{}
+}
+
+// ended returns why reading has ended, or nil.
+func (f *inputFile) ended() error {
+	select {
+	case <-f.stop:
+		return ErrStopped
+	default:
+		return f.ctx.Err()
+	}
+}
+
+func (f *inputFile) Read(p []byte) (int, error) {
+	if err := f.ended(); err != nil {
+		return 0, err
+	}
+	return f.File.Read(p)
+}
+
+func (f *inputFile) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.ended(); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, off)
+}
+
 // newSource reads an input from the beginning.
-func newSource(in *os.File) (source, error) {
+func newSource(in *inputFile) (source, error) {
 	if textcolumns.Named(in.Name()) {
 		return newRequestTable(in)
 	}
