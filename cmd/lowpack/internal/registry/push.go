@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
@@ -115,6 +116,10 @@ func (p *push) list(ctx context.Context, signature []byte) error {
 	if m.Config, err = p.config(m.Layers); err != nil {
 		return err
 	}
+	p.blobs = distinct(p.blobs, func(b blob) digest.Digest { return b.Digest })
+	for _, b := range p.blobs {
+		p.total += b.Size
+	}
 	p.manifest, err = document(imageType, m)
 	if n := p.manifest.Size; err == nil && (n > maxManifest || len(m.Layers) > maxLayers) {
 		err = fmt.Errorf("%w: its manifest would have %d bytes and %d layers; registries take %d, and lowpack %d",
@@ -125,19 +130,20 @@ func (p *push) list(ctx context.Context, signature []byte) error {
 
 // layer adds a blob, and returns its descriptor with a title.
 func (p *push) layer(d ocispec.Descriptor, title string, open func() io.Reader) ocispec.Descriptor {
-	p.add(blob{d, open})
+	p.blobs = append(p.blobs, blob{d, open})
 	d.Annotations = map[string]string{pathKey: title, titleKey: title}
 	return d
 }
 
-// add adds a blob unless an equal one is there.
-func (p *push) add(b blob) {
-	for i := range p.blobs {
-		if p.blobs[i].Digest == b.Digest {
-			return
-		}
-	}
-	p.blobs, p.total = append(p.blobs, b), p.total+b.Size
+// distinct returns the elements without those whose key an earlier one has.
+func distinct[T any, K comparable](list []T, key func(T) K) []T {
+	seen := make(map[K]bool, len(list))
+	return slices.DeleteFunc(list, func(e T) bool {
+		k := key(e)
+		again := seen[k]
+		seen[k] = true
+		return again
+	})
 }
 
 // document is a blob in JSON.
@@ -168,7 +174,7 @@ func (p *push) config(list layers) (ocispec.Descriptor, error) {
 		c.ModelFS.Diffs = append(c.ModelFS.Diffs, l.Digest)
 	}
 	b, err := document(configType, c)
-	p.add(b)
+	p.blobs = append(p.blobs, b)
 	return b.Descriptor, err
 }
 

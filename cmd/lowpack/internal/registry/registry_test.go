@@ -29,6 +29,19 @@ func newClient() *Client {
 
 func none(int64, int64, string) {}
 
+// TestDistinct: the first of equal blobs stays, and each of a file with many is looked at once.
+func TestDistinct(t *testing.T) {
+	const n = 10_000
+	list, looked := make([]int, 2*n), 0
+	for i := range list {
+		list[i] = i
+	}
+	got := distinct(list, func(i int) int { looked++; return i % n })
+	if len(got) != n || got[n-1] != n-1 || looked != 2*n {
+		t.Errorf("%d blobs left after %d looks at %d", len(got), looked, 2*n)
+	}
+}
+
 func nameOf(t testing.TB, text string) Name {
 	t.Helper()
 	n, err := ParseName(text)
