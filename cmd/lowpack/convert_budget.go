@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"gopkg.in/yaml.v3"
 
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
@@ -92,29 +92,28 @@ func allocationNote(a *convert.Allocation) string {
 		strings.Join(alone, ", "))
 }
 
-// rulesText writes rules as a recipe file.
+// rulesText writes rules as a recipe file, a line for each. What is not set is left out.
 func rulesText(rules []packed.Rule) string {
-	var b strings.Builder
-	b.WriteString("rules:\n")
-	for _, r := range rules {
-		var fields []string
-		for _, f := range [][2]string{{"match", r.Match}, {"quant", r.Quant}, {"scale", r.Scale},
-			{"layout", r.Layout}} {
-			if f[1] != "" {
-				fields = append(fields, f[0]+": '"+strings.ReplaceAll(f[1], "'", "''")+"'")
-			}
-		}
-		if len(r.Params) > 0 {
-			var params []string
-			for _, name := range slices.Sorted(maps.Keys(r.Params)) {
-				params = append(params, fmt.Sprintf("%s: %d", name, r.Params[name]))
-			}
-			fields = append(fields, "params: {"+strings.Join(params, ", ")+"}")
-		}
-		if r.Keep {
-			fields = append(fields, "keep: true")
-		}
-		fmt.Fprintf(&b, "  - {%s}\n", strings.Join(fields, ", "))
+	type line struct {
+		Match  string         `yaml:"match"`
+		Quant  string         `yaml:"quant,omitempty"`
+		Layout string         `yaml:"layout,omitempty"`
+		Params map[string]int `yaml:"params,omitempty"`
+		Scale  string         `yaml:"scale,omitempty"`
+		Keep   bool           `yaml:"keep,omitempty"`
 	}
-	return b.String()
+	list := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, r := range rules {
+		n := &yaml.Node{}
+		if err := n.Encode(line(r)); err != nil {
+			panic(err) // strings and integers alone
+		}
+		n.Style = yaml.FlowStyle
+		list.Content = append(list.Content, n)
+	}
+	text, err := yaml.Marshal(map[string]any{"rules": list})
+	if err != nil {
+		panic(err) // as above
+	}
+	return string(text)
 }
