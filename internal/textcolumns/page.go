@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 
@@ -116,6 +117,9 @@ func (p *pages) next(do func(Value) error) (int, error) {
 		return 0, err
 	}
 	p.at += int64(size)
+	if sum := crc32.ChecksumIEEE(data); sum != uint32(h.CRC) && h.CRC != 0 && !p.file.unsummed { // 0: none
+		return 0, corrupt("a page with CRC %08x, which says %08x", sum, uint32(h.CRC))
+	}
 	switch h.Type {
 	case format.DictionaryPage:
 		return 0, p.readDictionary(&h.DictionaryPageHeader.V, data, whole)

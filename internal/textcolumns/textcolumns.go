@@ -3,6 +3,7 @@
 // The definitions of the format and the decoder of its headers are those of parquet-go. What allocates memory by what a
 // file says of itself is checked first: every list of a header against the bytes that are left of it, every page
 // against its limits before and after it is decompressed, every run of levels and codes against the number of values.
+// The CRC of a page is compared where there is one; pyarrow writes none by default.
 // Read are texts that are stored one after another or by a dictionary, with the codecs snappy, gzip and zstd or none;
 // an error names whatever else there is.
 package textcolumns
@@ -44,7 +45,9 @@ type File struct {
 	size  int64
 	most  int64 // bytes that may be read or decompressed besides those of texts
 	spent int64 // of them
-	meta  format.FileMetaData
+
+	unsummed bool // pages are read whatever their CRC: for fuzzing
+	meta     format.FileMetaData
 }
 
 // Column is a leaf of the schema.
