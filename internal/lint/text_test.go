@@ -50,7 +50,13 @@ func TestFilesCanBeRead(t *testing.T) {
 
 func textFiles(t *testing.T) []string {
 	t.Helper()
-	cmd := exec.Command("git", "ls-files", "--", "*.go", "*.s", "*.md", "Makefile", ".ci/run")
+	return listed(t, "*.go", "*.s", "*.md", "Makefile", ".ci/run")
+}
+
+// listed returns the files of the repository of these patterns.
+func listed(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"ls-files", "--"}, patterns...)...)
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {

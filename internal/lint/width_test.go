@@ -10,14 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// TestWidth holds Go files, except generated ones, to lines of which two fit side by side. Raw strings are data, which
-// a break would change.
+// TestWidth holds Go files, except generated ones, and the scripts of .ci to lines of which two fit side by side. Raw
+// strings are data, which a break would change.
 func TestWidth(t *testing.T) {
 	const most, tab = 120, 4 // columns
-	for _, name := range textFiles(t) {
-		if !strings.HasSuffix(name, ".go") || strings.HasPrefix(filepath.Base(name), "zz_generated_") {
-			continue
-		}
+	for _, name := range narrowFiles(t) {
 		text, err := os.ReadFile(filepath.Join("../..", name))
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +27,7 @@ func TestWidth(t *testing.T) {
 			if utf8.RuneCountInString(line)+(tab-1)*strings.Count(line, "\t") <= most {
 				continue
 			}
-			if raw == nil {
+			if raw == nil && strings.HasSuffix(name, ".go") {
 				raw = rawLines(text)
 			}
 			if !raw[n] && !strings.HasPrefix(line, "//go:") {
@@ -38,6 +35,22 @@ func TestWidth(t *testing.T) {
 			}
 		}
 	}
+}
+
+// narrowFiles are the Go files that people write, and the scripts of .ci without what others read: lists of packages
+// and mutants.
+func narrowFiles(t *testing.T) []string {
+	t.Helper()
+	files := listed(t, ".ci", ":!.ci/interop", ":!.ci/mutants")
+	if len(files) == 0 {
+		t.Error("there are no scripts")
+	}
+	for _, name := range textFiles(t) {
+		if strings.HasSuffix(name, ".go") && !strings.HasPrefix(filepath.Base(name), "zz_generated_") {
+			files = append(files, name)
+		}
+	}
+	return files
 }
 
 // rawLines returns the numbers of the lines with a part of a raw string.

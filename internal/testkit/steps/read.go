@@ -14,7 +14,7 @@ import (
 type step struct {
 	name   string
 	path   string
-	does   string // a sentence or more
+	does   string // a sentence or more, in lines before the first key
 	budget time.Duration
 	memory int64 // bytes
 	after  []string
@@ -47,13 +47,19 @@ func readStep(path string) (step, error) {
 		return s, err
 	}
 	_, header, _ := strings.Cut(string(text), "\n") // without the line of the interpreter
+	described := false
 	for line := range strings.Lines(header) {
 		line, ok := strings.CutPrefix(strings.TrimSpace(line), "# ")
 		if !ok {
 			break
 		}
-		if err := s.take(line); err != nil {
+		switch key, err := s.take(line); {
+		case err != nil:
 			return s, fmt.Errorf("%s: %w", path, err)
+		case key:
+			described = true
+		case !described:
+			s.does = strings.TrimSpace(s.does + " " + line)
 		}
 	}
 	if s.budget <= 0 || s.memory <= 0 || s.does == "" {
@@ -62,10 +68,10 @@ func readStep(path string) (step, error) {
 	return s, nil
 }
 
-// take reads a line of the header.
-func (s *step) take(line string) (err error) {
-	key, value, _ := strings.Cut(line, ": ")
-	switch key {
+// take reads a line of the header, and reports whether it begins with a key.
+func (s *step) take(line string) (key bool, err error) {
+	word, value, _ := strings.Cut(line, ": ")
+	switch word {
 	case "budget":
 		s.budget, err = time.ParseDuration(value)
 	case "memory":
@@ -81,9 +87,9 @@ func (s *step) take(line string) (err error) {
 	case "last":
 		s.last = value == "yes"
 	default:
-		s.does = strings.TrimSpace(s.does + " " + line)
+		return false, nil
 	}
-	return err
+	return true, err
 }
 
 // ordered reports a step that comes after one that is absent, or after itself.

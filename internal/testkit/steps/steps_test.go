@@ -231,6 +231,19 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// TestDescription: a description has all lines before the first key, also those with a colon; comments behind are none.
+func TestDescription(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"a": "# More of it: on a\n# third line.\n" + header + "# A reason.\n# alone: yes\n"})
+	steps, err := read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := steps[0]; s.does != "Tries. More of it: on a third line." || !s.alone {
+		t.Errorf("%+v", s)
+	}
+}
+
 // TestContributing: the table of CONTRIBUTING.md matches the headers of .ci/steps/deep, and their paths exist.
 func TestContributing(t *testing.T) {
 	root := filepath.Dir(shared.Testdata(t, ""))

@@ -29,8 +29,8 @@ func isFault(err error) bool {
 	return errors.As(err, &f)
 }
 
-// inputFile is the file of the requests. Reading ends with the error of the context, or with ErrStopped, so that who cancels
-// a batch does not wait for a slow file.
+// inputFile is the file of the requests. Reading ends with the error of the context, or with ErrStopped, so that who
+// cancels a batch does not wait for a slow file.
 type inputFile struct {
 	*os.File
 	ctx  context.Context
