@@ -57,7 +57,6 @@ func (x *Activations) Reset(n int) {
 		panic(fmt.Sprintf("kernel: %d tokens in room for %d", n, x.maxN))
 	}
 	x.N = n
-	x.tokenGroups.forget()
 	clear(x.transposed.ready)
 	x.tileRows.forget(x.Group == 0)
 	clear(x.lut4.ready)
@@ -97,7 +96,7 @@ func (x *Activations) Finish() {
 	}
 }
 
-// FinishRow is Finish for one row. It must follow a Reset and every change of the row.
+// FinishRow is Finish for one row. It must follow a Reset and every change of the row or its scales.
 func (x *Activations) FinishRow(t int) {
 	sums := x.sums[t*x.sumStride():][:x.sumStride()]
 	last := len(sums) - 1
@@ -107,6 +106,9 @@ func (x *Activations) FinishRow(t int) {
 		total += b.sum()
 	}
 	sums[last] = total
+	for _, g := range x.tokenGroups.list {
+		g.finishRow(x, t, nil)
+	}
 }
 
 func (x *Activations) sumStride() int { return ceilDiv(x.K, sumBlock) + 1 }

@@ -35,7 +35,7 @@ const (
 
 // splitGroups is groupTokens with the sums of magnitudes to add.
 func (x *Activations) splitGroups(order bitOrder, group int) []asm.TokenGroup {
-	return x.lut4Split[order].groups.of(x, group, 1, func(t, lo, hi int, _ int32) int32 {
+	return x.lut4Split[order].groups.of(x, group, 1, func(t, lo, hi int) int32 {
 		_, sum := x.splitTables(order, t, lo, hi)
 		return sum
 	})

@@ -7,7 +7,7 @@ import (
 )
 
 // tokenGroups is the form of the activations for kernels with group-wise scales: the terms that each token contributes
-// to the results of each group of columns. It is built once per group size and factor, by the first caller.
+// to the results of each group of columns, by group size and factor.
 type tokenGroups struct {
 	mu   sync.Mutex
 	list []*groupedTokens
@@ -27,15 +27,15 @@ func (a *tokenGroups) forget() {
 	}
 }
 
-// groupTokens returns the terms of the groups, [groups][N]: factor · Σ x, Σ x, and the scale.
+// groupTokens returns the terms of the groups, [groups][N]: factor · Σ x, Σ x, and the scale. The first call computes
+// those of all tokens; from then on FinishRow does, so that the workers that make the rows share them.
 func (x *Activations) groupTokens(group int, factor int32) []asm.TokenGroup {
-	return x.tokenGroups.of(x, group, factor, func(_, _, _ int, sum int32) int32 { return factor * sum })
+	return x.tokenGroups.of(x, group, factor, nil)
 }
 
-// of returns the terms of the groups; add gives the term to add for a token, columns and their sum. It must be the same
-// for equal factors.
-func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo, hi int,
-	sum int32) int32) []asm.TokenGroup {
+// of returns the terms of the groups; add gives the term to add for a token and columns, the same for equal factors;
+// nil = the factor times their sum. It is not kept, so that callers need not allocate it.
+func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo, hi int) int32) []asm.TokenGroup {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.find(group, factor)
@@ -45,20 +45,27 @@ func (a *tokenGroups) of(x *Activations, group int, factor int32, add func(t, lo
 	}
 	if !g.ready {
 		for t := range x.N {
-			before := int32(0)
-			for i := range ceilDiv(x.K, group) {
-				lo, hi := i*group, min((i+1)*group, x.K)
-				end := x.sumTo(t, hi)
-				sum := end - before
-				a := add(t, lo, hi, sum)
-				g.data[i*x.N+t] = asm.TokenGroup{Add: a, Sum: sum, Scale: x.scale(t, lo),
-					Fields: [2]int32{17 * a, 16 * a}}
-				before = end
-			}
+			g.finishRow(x, t, add)
 		}
 		g.ready = true
 	}
 	return g.data
+}
+
+// finishRow computes the terms of token t; add as in of.
+func (g *groupedTokens) finishRow(x *Activations, t int, add func(t, lo, hi int) int32) {
+	before := int32(0)
+	for i, lo := t, 0; lo < x.K; i, lo = i+x.N, lo+g.group {
+		hi := min(lo+g.group, x.K)
+		end := x.sumTo(t, hi)
+		sum := end - before
+		term := g.factor * sum
+		if add != nil {
+			term = add(t, lo, hi)
+		}
+		g.data[i] = asm.TokenGroup{Add: term, Sum: sum, Scale: x.scale(t, lo), Fields: [2]int32{17 * term, 16 * term}}
+		before = end
+	}
 }
 
 // scale returns the scale of column k of token t, or 1 if the token has one scale for all columns, which the caller
