@@ -110,6 +110,21 @@ func TestScaled(t *testing.T) {
 	}
 }
 
+// TestScaledTokens: batches are tiles whose results stay in registers, but for few tokens, which share what memory
+// delivers.
+func TestScaledTokens(t *testing.T) {
+	const four, eight = 4 * 32 / 2, 4 * 32 // bytes of four columns of a panel
+	for _, c := range []struct{ bytes, tokens, want int }{
+		{four, 1, 1}, {four, 8, 8}, {four, 9, 6}, {four, 128, 6},
+		{eight, 8, 8}, {eight, 11, 11}, {eight, 12, 8}, {eight, 16, 8}, {eight, 17, 6}, {eight, 128, 6},
+	} {
+		p := &tiled{family: family{columns: 4}, bytes: c.bytes, w: &Weights{rows: 32}}
+		if got := p.scaledTokens(c.tokens); got != c.want {
+			t.Errorf("%d bytes, %d tokens: tiles of %d, want %d", c.bytes, c.tokens, got, c.want)
+		}
+	}
+}
+
 // TestScaledFences puts everything that a scaled product reads or writes next to inaccessible memory.
 func TestScaledFences(t *testing.T) {
 	r := rand.New(rand.NewPCG(35, 36))

@@ -232,6 +232,17 @@ func TestLongRows(t *testing.T) {
 	p.check(t)
 }
 
+// TestManyTokens has activations of several times blockBytes: tiles of the tokens of every block, each once.
+func TestManyTokens(t *testing.T) {
+	r := rand.New(rand.NewPCG(49, 50))
+	for _, alphabet := range []string{pack.Int4.Name, pack.Ternary.Name} {
+		for _, group := range []int{0, 4096} {
+			s := pack.Shape{M: 40, K: blockBytes / 25}
+			newProblem(t, pack.Spec{Name: "vnni4i", Alphabet: alphabet}, s, 60, group, r).check(t)
+		}
+	}
+}
+
 // TestFences puts packed bytes, results and activations at the end and at the beginning of memory whose adjacent page
 // is inaccessible, and packed bytes at every alignment.
 func TestFences(t *testing.T) {

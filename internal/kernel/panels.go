@@ -18,11 +18,12 @@ const (
 	tableBytes  = 8 // of what a kernel reads in place of an activation
 )
 
-// Groups of fewer than shortGroup columns are so short that tiles of shortTokens, whose scaled results stay in
-// registers, gain more than larger tiles that unpack weights less often, if there is more than one tile anyway.
+// Tokens of a tile whose sums are scaled. Tiles of up to keptTokens keep their results in registers. Larger ones add
+// every group to results in memory, and those of more than setTokens push each other's results out of the L1 cache:
+// models have rows of results that lie a power of two apart, so that all of them go to one set.
 const (
-	shortGroup  = 64
-	shortTokens = 6
+	keptTokens = 6
+	setTokens  = 8
 )
 
 // runOf returns the number of panels of the given size in bytes that a call takes.
@@ -115,28 +116,42 @@ func (p *tiled) mul(c call) {
 		run &^= 3
 	}
 	most := min(len(p.funcs), tuned.Tokens)
-	if c.scaled && p.w.Group < shortGroup && c.t1-c.t0 > most && p.bytes < p.columns*p.w.rows {
-		most = min(most, shortTokens)
+	if c.scaled {
+		most = min(most, p.scaledTokens(c.t1-c.t0))
 	}
-	block := max(blockBytes/token/most, 1) * most
+	n := c.t1 - c.t0
+	tiles := ceilDiv(n, most)
+	block := max(blockBytes/token/most, 1)
+	block = ceilDiv(tiles, ceilDiv(tiles, block))
 	if p.parts > 1 {
 		run = 1 // so that the other parts find the panel in the cache
 	}
 	whole := p.w.Shape.M / p.w.rows
-	for t := c.t0; t < c.t1; t += block {
-		n := min(block, c.t1-t)
-		tiles := ceilDiv(n, most)
+	for first := 0; first < tiles; first += block {
 		for from := c.p0; from < c.p1; {
 			to := min(from+run, c.p1)
 			if from < whole {
 				to = min(to, whole)
 			}
-			for i := range tiles { // of sizes that differ by one at most: one token alone costs as much as two
-				p.tile(c, from, to, t+n*i/tiles, t+n*(i+1)/tiles, i > 0)
+			for i := first; i < min(first+block, tiles); i++ { // of sizes that differ by one at most
+				p.tile(c, from, to, c.t0+n*i/tiles, c.t0+n*(i+1)/tiles, i > first)
 			}
 			from = to
 		}
 	}
+}
+
+// scaledTokens is the maximum number of tokens of a tile, of n, whose sums are scaled. The first tile waits for memory,
+// so it takes all of a few tokens, or half of some more where weights have more than four bits.
+func (p *tiled) scaledTokens(n int) int {
+	wide := 2*p.bytes > p.columns*p.w.rows
+	switch {
+	case n > 2*setTokens || n > setTokens && !wide:
+		return keptTokens
+	case n >= 2*keptTokens:
+		return setTokens
+	}
+	return n
 }
 
 // scales reports whether the family takes all groups in one call.
