@@ -12,31 +12,43 @@ import (
 const gramTokens = 512
 
 // grams computes the lower triangle of H[i][j] = Σ x[i]·x[j] over some vectors x of n elements, and C[i][j] = Σ
-// x[i]·(exact[j] − x[j]) (N38): dot products (N6) along gramTokens vectors at a time, added in float64.
+// x[i]·(exact[j] − x[j]) (N38): dot products (N6) along gramTokens vectors at a time, added in float64. Without exact
+// vectors, C is nil.
 func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []float64, err error) {
-	h, c = make([]float64, n*n), make([]float64, n*n)
-	b := gramBlock{n: n, columns: make([]float32, n*gramTokens), misses: make([]float32, n*gramTokens)}
+	h, columns := make([]float64, n*n), make([]float32, n*gramTokens)
+	var misses []float32
+	if exact != nil {
+		c, misses = make([]float64, n*n), make([]float32, n*gramTokens)
+	}
 	y := make([]float32, n*n) // a block of rows begins at its first row, and is transposed
-	for len(x) > 0 {
-		size := min(len(x), n*gramTokens)
-		b.x, b.exact, b.width = x[:size], exact[:size], tensor.Padded(size/n)
+	for at := 0; at < len(x); at += n * gramTokens {
+		end := min(at+n*gramTokens, len(x))
+		width := tensor.Padded((end - at) / n)
 		err := parallel.Do(ctx, threads, n, rowsAtOnce, func(from, to int) error {
-			b.transpose(from, to)
+			transpose(columns, x[at:end], n, width, from, to)
+			if c != nil {
+				transpose(misses, exact[at:end], n, width, from, to)
+				for i := from * width; i < to*width; i++ {
+					misses[i] -= columns[i]
+				}
+			}
 			return nil
 		})
 		if err != nil {
 			return nil, nil, err
 		}
-		m := tensor.Floats(n, b.width, b.columns[:n*b.width])
-		columns, misses := tensor.Vectors{Data: b.columns, Stride: b.width}, tensor.Vectors{Data: b.misses,
-			Stride: b.width}
+		m := tensor.Floats(n, width, columns[:n*width])
 		err = parallel.Do(ctx, threads, n, rowsAtOnce, func(from, to int) error {
 			y, rows := y[from*n:to*n], tensor.Range{From: from, To: to}
-			m.Mul(tensor.Vectors{Data: y, Stride: to - from}, columns, to, rows)
+			products := tensor.Vectors{Data: y, Stride: to - from}
+			m.Mul(products, tensor.Vectors{Data: columns, Stride: width}, to, rows)
 			for i := from; i < to; i++ {
 				add(h[i*n:][:i+1], y[i-from:], to-from)
 			}
-			m.Mul(tensor.Vectors{Data: y, Stride: to - from}, misses, n, rows)
+			if c == nil {
+				return nil
+			}
+			m.Mul(products, tensor.Vectors{Data: misses, Stride: width}, n, rows)
 			for i := from; i < to; i++ {
 				add(c[i*n:][:n], y[i-from:], to-from)
 			}
@@ -45,30 +57,20 @@ func grams(ctx context.Context, threads int, x, exact []float32, n int) (h, c []
 		if err != nil {
 			return nil, nil, err
 		}
-		x, exact = x[size:], exact[size:]
 	}
 	return h, c, nil
 }
 
-// gramBlock holds at most gramTokens vectors x of n elements, their exact values, and the transposes of both: element i
-// of all vectors, and of exact − x, padded with zeros to width.
-type gramBlock struct {
-	n, width        int
-	x, exact        []float32
-	columns, misses []float32
-}
-
-// transpose fills columns and misses with elements [from, to).
-func (b *gramBlock) transpose(from, to int) {
-	count := len(b.x) / b.n
+// transpose fills in elements [from, to) of at most gramTokens vectors of n elements: each of all vectors, padded with
+// zeros to width.
+func transpose(dst, vectors []float32, n, width, from, to int) {
+	count := len(vectors) / n
 	for i := from; i < to; i++ {
-		clear(b.columns[i*b.width+count : (i+1)*b.width])
-		clear(b.misses[i*b.width+count : (i+1)*b.width])
+		clear(dst[i*width+count : (i+1)*width])
 	}
 	for t := range count {
-		exact := b.exact[t*b.n:][from:to]
-		for i, v := range b.x[t*b.n:][from:to] {
-			b.columns[(from+i)*b.width+t], b.misses[(from+i)*b.width+t] = v, exact[i]-v
+		for i, v := range vectors[t*n:][from:to] {
+			dst[(from+i)*width+t] = v
 		}
 	}
 }

@@ -79,26 +79,53 @@ type quantizing struct {
 
 // run computes all windows in one pass.
 func (q *quantizing) run(observe func(names []string, x []float32, n int) [][]float32) error {
-	longest, tokens := 0, 0
-	for _, w := range q.Windows {
-		longest, tokens = max(longest, len(w)), tokens+len(w)
-	}
-	e, err := engine.New(q.view, engine.Options{Threads: q.Threads, Context: longest, Sequences: len(q.Windows),
-		Batch: tokens, OnePass: true, Observe: observe})
+	e, err := onePass(q.view, q.Threads, q.Windows, observe)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	var batch []engine.Chunk
-	for _, w := range q.Windows {
+	return passAll(q.ctx, e, q.Windows, nil)
+}
+
+// onePass returns an engine that computes all windows at once.
+func onePass(v packed.View, threads int, windows [][]int,
+	observe func(names []string, x []float32, n int) [][]float32) (*engine.Engine, error) {
+	longest, tokens := 0, 0
+	for _, w := range windows {
+		longest, tokens = max(longest, len(w)), tokens+len(w)
+	}
+	return engine.New(v, engine.Options{Threads: threads, Context: longest, Sequences: len(windows), Batch: tokens,
+		OnePass: true, Observe: observe})
+}
+
+// passAll computes all windows in one pass, and fills in the logits of all tokens, unless they are nil.
+func passAll(ctx context.Context, e *engine.Engine, windows [][]int, logits []float32) error {
+	batch := make([]engine.Chunk, len(windows))
+	vocab := e.Description().Vocab
+	for i, w := range windows {
 		s, err := e.NewSequence()
 		if err != nil {
 			return err
 		}
 		defer s.Close()
-		batch = append(batch, engine.Chunk{Seq: s, Tokens: w})
+		batch[i] = engine.Chunk{Seq: s, Tokens: w}
+		if logits != nil {
+			batch[i].Logits, logits = logits[:len(w)*vocab], logits[len(w)*vocab:]
+		}
 	}
-	return e.Forward(q.ctx, batch)
+	err := e.Forward(ctx, batch)
+	for _, c := range batch {
+		err = cmp.Or(err, c.Err)
+	}
+	return err
+}
+
+// between lists the numbers in [from, to).
+func between(from, to int) (list []int) {
+	for i := from; i < to; i++ {
+		list = append(list, i)
+	}
+	return list
 }
 
 // wants reports whether any of the weights is to be quantized.
@@ -198,7 +225,7 @@ func (q *quantizing) weight(name string, w Weight, t *target) ([]float32, error)
 	err = parallel.Do(q.ctx, q.Threads, w.Job.Shape.M, rowsAtOnce, func(from, to int) error {
 		floats := make([]float32, (to-from)*k)
 		w.Job.DType.Widen(floats, stored.Data[from*k*size:])
-		return t.choose(z, from, codes[from*k:to*k], floats, values[from*k:to*k])
+		return t.choose(z, between(from, to), codes[from*k:to*k], floats, values[from*k:to*k])
 	})
 	if err != nil {
 		return nil, fmt.Errorf("tensor %q: %w", name, err)

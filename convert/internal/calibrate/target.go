@@ -12,7 +12,7 @@ import (
 // linear map can.
 type target struct {
 	*feedback
-	cross  *tensor.Matrix // [n][n]: C of grams
+	cross  *tensor.Matrix // [n][n]: C of grams; nil = weights stay where they are
 	pivots []float32      // 1 / L[i][i], i from the end of the order
 	lower  []float32      // [n][width]: L[i][j] / L[i][i], j < i
 }
@@ -35,43 +35,40 @@ func newTarget(f *feedback, l, c []float64) *target {
 	return t
 }
 
-// choose chooses scales and codes for some rows of weights, from row on, and writes the dequantized weights to values.
+// choose chooses scales and codes for rows of weights, whose numbers in the matrix are given, and writes the
+// dequantized weights to values.
 //
 // Where the inputs of a column are nearly all zero, its move fits a few tokens at the expense of the scale of its unit.
 // Rows whose codes stray from their weights are therefore chosen again without a move. Those that still stray get the
 // nearest codes, at the scales that go with these.
-func (t *target) choose(z *quantize.Quantizer, row int, codes []int8, w, values []float32) error {
-	rows := make([]int, len(w)/t.n)
-	for i := range rows {
-		rows[i] = row + i
-	}
+func (t *target) choose(z *quantize.Quantizer, rows []int, codes []int8, w, values []float32) error {
 	moved := slices.Clone(w)
-	t.move(moved)
+	if t.cross != nil {
+		t.move(moved)
+	}
 	if err := t.feed(z, rows, codes, moved, w, values); err != nil {
 		return err
 	}
+	var stray, at []int // rows, and where they are among the given ones
 	var plain []float32
-	rows = slices.DeleteFunc(rows, func(m int) bool {
-		from, to := (m-row)*t.n, (m-row+1)*t.n
-		if !z.Strays(m, codes[from:to], w[from:to]) {
-			return true
+	for i, m := range rows {
+		if row := w[i*t.n:][:t.n]; z.Strays(m, codes[i*t.n:][:t.n], row) {
+			stray, at, plain = append(stray, m), append(at, i), append(plain, row...)
 		}
-		plain = append(plain, w[from:to]...)
-		return false
-	})
+	}
 	again, as := make([]int8, len(plain)), make([]float32, len(plain))
-	if err := t.feed(z, rows, again, plain, plain, as); err != nil {
+	if err := t.feed(z, stray, again, plain, plain, as); err != nil {
 		return err
 	}
-	for i, m := range rows {
+	for i, m := range stray {
 		c, v, w := again[i*t.n:][:t.n], as[i*t.n:][:t.n], plain[i*t.n:][:t.n]
 		if z.Strays(m, c, w) {
 			for k, x := range w {
 				c[k], v[k] = z.Nearest(m, k, x)
 			}
 		}
-		copy(codes[(m-row)*t.n:], c)
-		copy(values[(m-row)*t.n:], v)
+		copy(codes[at[i]*t.n:], c)
+		copy(values[at[i]*t.n:], v)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func TestChoose(t *testing.T) {
 			hostileRow(r, w[m*n:][:n], m%7)
 		}
 		before, codes, values := slices.Clone(w), make([]int8, len(w)), make([]float32, len(w))
-		if err := newTarget(f, l, cross).choose(z, 0, codes, w, values); err != nil {
+		if err := newTarget(f, l, cross).choose(z, between(0, rows), codes, w, values); err != nil {
 			t.Fatal(c, err)
 		}
 		if !slices.Equal(w, before) {
