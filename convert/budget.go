@@ -28,7 +28,8 @@ type Allocation struct {
 	Bytes      int64         // of the file
 	Weights    int64         // of the linear layers for which forms are chosen
 	Bits       float64       // per such weight, scales included
-	Divergence float64       // expected KL divergence from the floats without error feedback, in nats per token
+	Divergence float64       // expected KL divergence from the floats, in nats per token
+	Method     packed.Method // that is expected to choose the codes of the file, for all divergences
 	Forms      []FormShare
 	tokenized  *tokenized // of Options
 }
@@ -271,18 +272,37 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 				return err
 			}
 		}
-		columns, err := p.columnsOf(ctx, floats, some(p.windows, columnTokens/calibrationWindow))
+		s, err := p.sensing(ctx, floats)
 		if err != nil {
 			return err
 		}
-		o := calibrate.Options{Threads: p.o.Threads, Progress: p.o.Progress.in(SensitivityPhase)}
-		for _, w := range some(p.windows, probeTokens/probeWindow) {
-			o.Windows = append(o.Windows, w[:min(len(w), probeWindow)])
-		}
-		a.groups, err = calibrate.Sensitivities(ctx, floats, forms, columns, o)
+		a.groups, err = calibrate.Sensitivities(ctx, floats, forms, s)
 		a.items = a.options()
 		return err
 	})
+}
+
+// sensing says what the groups of layers are measured with: what the method of the calibration makes of a form. Windows
+// that are probed stay out of the Gram matrices, unless there are no others, as a file is for other texts.
+func (p *Plan) sensing(ctx context.Context, floats packed.View) (s calibrate.Sensing, err error) {
+	s.Threads, s.Progress = p.o.Threads, p.o.Progress.in(SensitivityPhase)
+	probed := some(p.windows, probeTokens/probeWindow)
+	for _, w := range probed {
+		s.Probes = append(s.Probes, w[:min(len(w), probeWindow)])
+	}
+	const read = columnTokens / calibrationWindow
+	if p.o.Method == packed.MeanSquare {
+		s.Columns, err = p.columnsOf(ctx, floats, some(p.windows, read))
+		return s, err
+	}
+	others := p.windows
+	if len(others) > len(probed) {
+		others = slices.DeleteFunc(slices.Clone(others), func(w []int) bool {
+			return slices.ContainsFunc(probed, func(q []int) bool { return &q[0] == &w[0] })
+		})
+	}
+	s.Windows = some(others, read)
+	return s, nil
 }
 
 // options returns the forms that each group of layers has a choice of.
@@ -339,8 +359,8 @@ func (a *allocating) choose(room int64) ([]int, error) {
 	}
 	fits := func(room int64) bool { return math.Exp(a.divergence(within(room))) <= a.budget.Ratio }
 	if !fits(room) {
-		return nil, fmt.Errorf("%w: with int8 for all linear layers, %.4f times the perplexity of the floats is "+
-			"expected, more than %g times", pack.ErrLimit, math.Exp(a.divergence(within(room))), a.budget.Ratio)
+		return nil, fmt.Errorf("%w: with the best form for each linear layer, %.4f times the perplexity of the floats "+
+			"is expected, more than %g times", pack.ErrLimit, math.Exp(a.divergence(within(room))), a.budget.Ratio)
 	}
 	least := a.bytes[0] // more bytes never cost more
 	more := sort.Search(int(room-least), func(more int) bool { return fits(least + int64(more)) })
@@ -366,7 +386,7 @@ func (a *allocating) uniform(form int) (sum float64) {
 // result describes a choice.
 func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
 	r := &Allocation{Budget: a.budget, Weights: a.count, Divergence: a.divergence(choice),
-		tokenized: a.plans[0].o.tokenized}
+		Method: a.plans[0].o.Method, tokenized: a.plans[0].o.tokenized}
 	for form, rule := range budgetForms {
 		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
 			Divergence: a.uniform(form)})

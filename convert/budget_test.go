@@ -18,41 +18,12 @@ import (
 // TestAllocate: a choice fits its budget and is better than the forms that fit it for all layers; its rules make the
 // file that it promises. Threads change nothing.
 func TestAllocate(t *testing.T) {
-	source, dir := mini(t, "llama-3.2-1b", nil), t.TempDir()
-	o := plain(packed.Recipe{})
-	o.Calibration = []Document{{Text: calibrationText}}
-	measured := func(threads int) *allocating {
-		a := &allocating{path: source, o: o}
-		a.o.Threads = threads
-		t.Cleanup(a.close)
-		err := a.plan(t.Context())
-		if err == nil {
-			err = a.measure(t.Context(), filepath.Join(dir, "model"))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("%v are left in the directory", left)
-		}
-		return a
-	}
-	a := measured(1)
-	if three := measured(3); !reflect.DeepEqual(three.groups, a.groups) {
+	source := mini(t, "llama-3.2-1b", nil)
+	a := measured(t, source, packed.MeanSquare, 1)
+	if three := measured(t, source, packed.MeanSquare, 3); !reflect.DeepEqual(three.groups, a.groups) {
 		t.Errorf("three threads give %+v, one %+v", three.groups, a.groups)
 	}
-	within := func(b Budget) *Allocation {
-		a.budget = b
-		room, err := a.room()
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := a.solve(t.Context(), room)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
+	o, within := a.o, func(b Budget) *Allocation { return allocated(t, a, b) }
 	const most = len(budgetForms) - 1
 	all := within(Budget{Bits: 16})
 	if all.Forms[most].Weights != a.count || all.Divergence != all.Forms[most].Divergence ||
@@ -135,6 +106,84 @@ func TestAllocate(t *testing.T) {
 			t.Errorf("a file of more than %d bytes: %+v, %v", b, r, err)
 		}
 	}
+}
+
+// TestAllocateFeedback: expected is what error feedback leaves, which is less than rounding does, so that a file of the
+// perplexity that is asked for is smaller. Threads change nothing.
+func TestAllocateFeedback(t *testing.T) {
+	source := mini(t, "llama-3.2-1b", nil)
+	rounded, fed := measured(t, source, packed.MeanSquare, 2), measured(t, source, packed.GPTQ, 1)
+	if three := measured(t, source, packed.GPTQ, 3); !reflect.DeepEqual(three.groups, fed.groups) {
+		t.Errorf("three threads give %+v, one %+v", three.groups, fed.groups)
+	}
+	const most = len(budgetForms) - 1
+	for form, rule := range budgetForms[:most] {
+		if fed.uniform(form) >= rounded.uniform(form) {
+			t.Errorf("%s: %g with error feedback, %g without", rule.Quant, fed.uniform(form), rounded.uniform(form))
+		}
+	}
+	ratio := math.Exp((rounded.uniform(2) + rounded.uniform(3)) / 2) // between those of int4
+	small, large := allocated(t, fed, Budget{Ratio: ratio}), allocated(t, rounded, Budget{Ratio: ratio})
+	if small.Bytes >= large.Bytes || math.Exp(small.Divergence) > ratio {
+		t.Errorf("%d bytes with error feedback, for a divergence of %g; %d without, for %g", small.Bytes,
+			small.Divergence, large.Bytes, large.Divergence)
+	}
+}
+
+// TestSensing: the windows that are probed are in no Gram matrix, unless there are no others.
+func TestSensing(t *testing.T) {
+	for n, want := range map[int]struct{ probes, others int }{1: {1, 1}, 2: {2, 2}, 3: {2, 1}, 20: {2, 8}} {
+		p := &Plan{o: Options{Method: packed.GPTQ}}
+		for i := range n {
+			p.windows = append(p.windows, slices.Repeat([]int{i}, 2*probeWindow))
+		}
+		s, err := p.sensing(t.Context(), nil)
+		if err != nil || len(s.Probes) != want.probes || len(s.Windows) != want.others {
+			t.Errorf("%d windows: %d probes, %d others, %v", n, len(s.Probes), len(s.Windows), err)
+		}
+		for _, q := range s.Probes {
+			shared := slices.ContainsFunc(s.Windows, func(w []int) bool { return w[0] == q[0] })
+			if len(q) != probeWindow || shared != (n <= want.probes) {
+				t.Errorf("%d windows: the %d tokens of window %d are probed; in a Gram matrix: %t", n, len(q), q[0],
+					shared)
+			}
+		}
+	}
+}
+
+// measured has the sensitivities of a model for a method.
+func measured(t *testing.T, source string, method packed.Method, threads int) *allocating {
+	t.Helper()
+	dir := t.TempDir()
+	a := &allocating{path: source, o: plain(packed.Recipe{})}
+	a.o.Calibration, a.o.Method, a.o.Threads = []Document{{Text: calibrationText}}, method, threads
+	t.Cleanup(a.close)
+	err := a.plan(t.Context())
+	if err == nil {
+		err = a.measure(t.Context(), filepath.Join(dir, "model"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("%v are left in the directory", left)
+	}
+	return a
+}
+
+// allocated chooses for a budget.
+func allocated(t *testing.T, a *allocating, b Budget) *Allocation {
+	t.Helper()
+	a.budget = b
+	room, err := a.room()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := a.solve(t.Context(), room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // TestAllocateRefuses: a budget below the smallest forms, a model with experts, and recipes that choose already are

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,51 +29,65 @@ type Form struct {
 	Measured bool
 }
 
+// Sensing configures Sensitivities.
+type Sensing struct {
+	Threads  int
+	Probes   [][]int                 // token ids of the windows that the model computes for each group
+	Progress func(done, total int64) // counts groups
+
+	// Columns has the mean squares of what weights multiply, by which scales are chosen and errors of codes that are
+	// rounded count; nil = error feedback chooses the codes, with the Gram matrices of Windows.
+	Columns map[string][]float32
+	Windows [][]int
+}
+
 // Sensitivities measures what it costs to quantize some weights in each form. Small errors change the divergence as
-// their squares do: that of a form that is not measured follows from the form before it that is, and from the errors of
-// both, weighted by columns, the mean squares of the vectors that a weight multiplies (Columns).
-func Sensitivities(ctx context.Context, v packed.View, forms []Form, columns map[string][]float32,
-	o Options) ([]Group, error) {
-	p := &probe{ctx: ctx, view: v, forms: forms, columns: columns, Options: o}
-	longest := 0
-	for _, w := range o.Windows {
-		longest, p.tokens = max(longest, len(w)), p.tokens+len(w)
-	}
+// their squares do: that of a form that is not measured follows from the form before it that is, and from the squared
+// errors of both. For codes that are rounded, these are weighted by columns. With error feedback they are those of the
+// products with what a group multiplies in the windows, as the floats compute them.
+func Sensitivities(ctx context.Context, v packed.View, forms []Form, s Sensing) ([]Group, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p := &probe{ctx: ctx, cancel: cancel, view: v, forms: forms, Sensing: s}
 	var err error
-	p.engine, err = engine.New(v, engine.Options{Threads: o.Threads, Context: longest, Sequences: len(o.Windows),
-		Batch: p.tokens, OnePass: true, Observe: p.observe})
-	if err != nil {
+	if p.engine, err = onePass(v, s.Threads, s.Probes, p.observe); err != nil {
 		return nil, err
 	}
 	defer p.engine.Close()
+	for _, w := range s.Probes {
+		p.tokens += len(w)
+	}
 	if p.exact, err = p.logits(nil); err != nil {
 		return nil, err
 	}
-	for i := range p.groups {
-		if err := p.measure(&p.groups[i]); err != nil {
-			return nil, err
-		}
-		o.Progress(int64(i+1), int64(len(p.groups)))
-	}
 	if len(p.groups) == 0 {
 		return nil, errors.New("calibration: the engine did not show what any of the weights multiplies")
+	}
+	if s.Columns == nil {
+		return p.groups, p.feed()
+	}
+	for i := range p.groups {
+		if err := p.measure(&p.groups[i], s.Columns[p.groups[i].Names[0]], nearest); err != nil {
+			return nil, err
+		}
 	}
 	return p.groups, nil
 }
 
 // probe is the state of Sensitivities.
 type probe struct {
-	ctx     context.Context
-	view    packed.View
-	forms   []Form
-	columns map[string][]float32
-	Options
+	ctx    context.Context
+	cancel context.CancelCauseFunc // ends the pass over the windows with an error
+	view   packed.View
+	forms  []Form
+	Sensing
 
 	engine  *engine.Engine
 	tokens  int
 	exact   []float32            // logits of the floats, by token; nil before the model has run
 	groups  []Group              // those that the model has shown
 	rounded map[string][]float32 // weights that are replaced
+	done    int                  // groups that are measured
 }
 
 // observe is Options.Observe of the engine.
@@ -100,40 +115,60 @@ func (p *probe) observe(names []string, _ []float32, _ int) [][]float32 {
 	return others
 }
 
-// logits computes the predictions for all windows with some weights replaced.
+// logits computes the predictions for all probes with some weights replaced.
 func (p *probe) logits(rounded map[string][]float32) ([]float32, error) {
 	p.rounded = rounded
-	vocab := p.engine.Description().Vocab
-	logits := make([]float32, p.tokens*vocab)
-	var batch []engine.Chunk
-	at := 0
-	for _, w := range p.Windows {
-		s, err := p.engine.NewSequence()
-		if err != nil {
-			return nil, err
-		}
-		defer s.Close()
-		batch = append(batch, engine.Chunk{Seq: s, Tokens: w, Logits: logits[at*vocab : (at+len(w))*vocab]})
-		at += len(w)
-	}
-	if err := p.engine.Forward(p.ctx, batch); err != nil {
+	logits := make([]float32, p.tokens*p.engine.Description().Vocab)
+	if err := passAll(p.ctx, p.engine, p.Probes, logits); err != nil {
 		return nil, fmt.Errorf("calibration: %w", err)
-	}
-	for _, c := range batch {
-		if c.Err != nil {
-			return nil, fmt.Errorf("calibration: %w", c.Err)
-		}
 	}
 	return logits, nil
 }
 
-// measure fills in the divergences of a group.
-func (p *probe) measure(g *Group) error {
+// feed measures the groups as a pass over the windows comes to them.
+func (p *probe) feed() error {
+	e, err := onePass(p.view, p.Threads, p.Windows, p.reach)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	err = passAll(p.ctx, e, p.Windows, nil)
+	if err = cmp.Or(context.Cause(p.ctx), err); err != nil {
+		return fmt.Errorf("calibration: %w", err)
+	}
+	if p.done < len(p.groups) {
+		return errors.New("calibration: the engine did not show what all of the weights multiply")
+	}
+	return nil
+}
+
+// reach is Options.Observe of the engine that computes the windows.
+func (p *probe) reach(names []string, x []float32, n int) [][]float32 {
+	i := slices.IndexFunc(p.groups, func(g Group) bool { return slices.Contains(names, g.Names[0]) })
+	if i < 0 || p.ctx.Err() != nil {
+		return nil
+	}
+	h, _, err := grams(p.ctx, p.Threads, x, nil, n)
+	var f *feedback
+	if err == nil {
+		f, _, err = newFeedback(p.ctx, p.Threads, h, n)
+	}
+	if err == nil {
+		err = p.measure(&p.groups[i], f.weights, f.fed)
+	}
+	if err != nil {
+		p.cancel(err)
+	}
+	return nil
+}
+
+// measure fills in the divergences of a group, whose columns count by h.
+func (p *probe) measure(g *Group, h []float32, code coding) error {
 	var divergence, measured float64 // of the last form that was measured, and the errors of its weights
 	for _, form := range p.forms {
 		rounded, miss := map[string][]float32{}, 0.0
 		for _, name := range g.Names {
-			values, e, err := p.round(name, form)
+			values, e, err := p.quantize(name, form, h, code)
 			if err != nil {
 				return fmt.Errorf("tensor %q: %w", name, err)
 			}
@@ -155,6 +190,8 @@ func (p *probe) measure(g *Group) error {
 		}
 		g.Divergences = append(g.Divergences, divergence*share)
 	}
+	p.done++
+	p.Progress(int64(p.done), int64(len(p.groups)))
 	return nil
 }
 
@@ -174,66 +211,4 @@ func (p *probe) divergence(logits []float32) (float64, error) {
 		sum += d
 	}
 	return sum / float64(p.tokens), err
-}
-
-// comparedRows: every so many rows of a weight are compared in all forms. Errors of forms are alike in all rows.
-const comparedRows = 4
-
-// round quantizes a weight, and returns the sum of squared errors in the rows that are compared, weighted by the
-// columns, and of a form that is measured the values that the codes stand for.
-func (p *probe) round(name string, form Form) (values []float32, miss float64, err error) {
-	stored, err := p.view.Tensor(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	job := form.Jobs[name]
-	h, m, k, size := p.columns[name], job.Shape.M, job.Shape.K, job.DType.Size()
-	if len(h) != k || len(stored.Data) != m*k*size {
-		return nil, 0, fmt.Errorf("%d bytes, and means of %d columns", len(stored.Data), len(h))
-	}
-	if rule, _ := quantize.Find(job.Rule); rule.Calibrates() {
-		job.Columns = h
-	}
-	z, err := quantize.New(job)
-	if err != nil {
-		return nil, 0, err
-	}
-	kind, group := z.Kind()
-	if kind != quantize.PerGroup {
-		group = k
-	}
-	perRow := (k + group - 1) / group
-	misses := make([]float64, m)
-	if form.Measured {
-		values = make([]float32, m*k)
-	}
-	err = parallel.Do(p.ctx, p.Threads, m, rowsAtOnce, func(from, to int) error {
-		codes, w := make([]int8, k), make([]float32, k)
-		for row := from; row < to; row++ {
-			compared := row%comparedRows == 0
-			if !compared && !form.Measured {
-				continue
-			}
-			src := stored.Data[row*k*size : (row+1)*k*size]
-			job.DType.Widen(w, src)
-			if err := z.Quantize(codes, row, src); err != nil {
-				return err
-			}
-			scales := z.Scales()[row*perRow:]
-			for i, code := range codes {
-				v := float32(scales[i/group] * float32(code))
-				if values != nil {
-					values[row*k+i] = v
-				}
-				if e := float64(w[i]) - float64(v); compared {
-					misses[row] += float64(float64(h[i]) * float64(e*e))
-				}
-			}
-		}
-		return nil
-	})
-	for _, e := range misses {
-		miss += e
-	}
-	return values, miss, err
 }

@@ -3,11 +3,13 @@ package calibrate_test
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"testing"
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/quantize"
+	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
@@ -15,17 +17,85 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// TestSensitivities: measured forms of a group have the divergence of a model with these rounded weights, computed
-// token by token; the others that of the measured one before them, in proportion to the errors of every fourth row.
-// Threads change nothing.
+// TestSensitivities: measured forms of a group have the divergence of a model with these weights, rounded or with codes
+// by error feedback, computed token by token; the others that of the measured one before them, in proportion to the
+// errors of the nearest codes in every fourth row. Threads change nothing, and feedback costs less than rounding.
 func TestSensitivities(t *testing.T) {
 	f, d := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
 		packed.Recipe{Quant: "none", Golden: "none"}))
-	windows := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}}
+	probes, windows := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}}, longWindows(2, 70)
 	columns, err := calibrate.Columns(context.Background(), 1, f, windows, func(int64, int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
+	forms := testForms(t, f, d)
+	sums := map[bool]float64{}
+	multiplied := inputs(t, f, windows)
+	for _, feedback := range []bool{false, true} {
+		o, within := calibrate.Sensing{Probes: probes, Columns: columns}, 1e-9
+		if feedback {
+			o.Windows, o.Columns, within = windows, nil, 1e-4 // sums of squares, in float32
+		}
+		groups := sensitivities(t, f, forms, o, 1)
+		if more := sensitivities(t, f, forms, o, 3); !reflect.DeepEqual(groups, more) {
+			t.Errorf("3 threads give %v, 1 %v", more, groups)
+		}
+		names := 0
+		for _, g := range groups {
+			names += len(g.Names)
+			sums[feedback] += g.Divergences[0] + g.Divergences[2]
+			var measured, miss float64
+			for i, form := range forms {
+				others, own := roundedTo(t, f, form.Jobs, columns, g.Names)
+				if form.Measured && feedback {
+					fedTo(t, f, form.Jobs, multiplied, others)
+				}
+				if form.Measured {
+					measured, miss = divergenceWith(t, f, others, probes), own
+				}
+				if want := measured * own / miss; math.Abs(g.Divergences[i]/want-1) > within {
+					t.Errorf("feedback %t, %v, form %d: %v, want %v", feedback, g.Names, i, g.Divergences[i], want)
+				}
+			}
+		}
+		if len(groups) != 4 || names != len(forms[0].Jobs) {
+			t.Errorf("%d of %d weights in %d groups", names, len(forms[0].Jobs), len(groups))
+		}
+	}
+	if sums[true] >= 0.9*sums[false] {
+		t.Errorf("%v with error feedback, %v without", sums[true], sums[false])
+	}
+}
+
+// sensitivities runs the function on so many threads.
+func sensitivities(t *testing.T, f *packed.File, forms []calibrate.Form, o calibrate.Sensing,
+	threads int) []calibrate.Group {
+	t.Helper()
+	done := int64(0)
+	o.Threads, o.Progress = threads, func(n, _ int64) { done = n }
+	groups, err := calibrate.Sensitivities(context.Background(), f, forms, o)
+	if err != nil || done != int64(len(groups)) {
+		t.Fatalf("%d groups: %v", done, err)
+	}
+	return groups
+}
+
+// longWindows are n windows of tokens without an order.
+func longWindows(n, tokens int) (windows [][]int) {
+	r := rand.New(rand.NewPCG(3, 60))
+	for range n {
+		w := []int{1}
+		for len(w) < tokens {
+			w = append(w, 3+r.IntN(200))
+		}
+		windows = append(windows, w)
+	}
+	return windows
+}
+
+// testForms are two measured forms of the weights of the first block, and three others.
+func testForms(t *testing.T, f *packed.File, d *model.Description) []calibrate.Form {
+	t.Helper()
 	forms := []calibrate.Form{{Measured: true}, {}, {Measured: true}, {}, {}}
 	for i, kind := range []quantize.Job{{Rule: "int3", Group: 64}, {Rule: "int3", Group: 32}, {Rule: "int4", Group: 64},
 		{Rule: "int5", Group: 64}, {Rule: "int8"}} {
@@ -43,37 +113,36 @@ func TestSensitivities(t *testing.T) {
 			forms[i].Jobs[l.Weight] = job
 		}
 	}
-	run := func(threads int) []calibrate.Group {
-		groups, err := calibrate.Sensitivities(context.Background(), f, forms, columns,
-			calibrate.Options{Threads: threads, Windows: windows, Progress: func(int64, int64) {}})
+	return forms
+}
+
+// inputs has what the weights multiply in all windows.
+func inputs(t *testing.T, f *packed.File, windows [][]int) map[string][]float32 {
+	t.Helper()
+	list := map[string][]float32{}
+	predictions(t, f, windows, func(names []string, x []float32, _ int) [][]float32 {
+		for _, name := range names {
+			list[name] = append(list[name], x...)
+		}
+		return nil
+	})
+	return list
+}
+
+// fedTo puts the values of codes that error feedback chooses for what the weights multiply in place of others.
+func fedTo(t *testing.T, f *packed.File, jobs map[string]quantize.Job, multiplied, values map[string][]float32) {
+	t.Helper()
+	for name := range values {
+		s, err := f.Tensor(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return groups
-	}
-	groups := run(1)
-	if more := run(3); !reflect.DeepEqual(groups, more) {
-		t.Errorf("3 threads give %v, 1 %v", more, groups)
-	}
-	names := 0
-	for _, g := range groups {
-		names += len(g.Names)
-		if eight := g.Divergences[4]; eight > g.Divergences[2]/20 || eight <= 0 {
-			t.Errorf("%v: %v in int4, %v in int8", g.Names, g.Divergences[2], eight)
+		job := jobs[name]
+		w := make([]float32, job.Shape.M*job.Shape.K)
+		job.DType.Widen(w, s.Data)
+		if values[name], err = calibrate.Fed(job, w, multiplied[name]); err != nil {
+			t.Fatal(err)
 		}
-		var measured, miss float64
-		for i, form := range forms {
-			rounded, own := roundedTo(t, f, form.Jobs, columns, g.Names)
-			if form.Measured {
-				measured, miss = divergenceWith(t, f, rounded, windows), own
-			}
-			if want := measured * own / miss; math.Abs(g.Divergences[i]/want-1) > 1e-9 {
-				t.Errorf("%v, form %d: %v, want %v", g.Names, i, g.Divergences[i], want)
-			}
-		}
-	}
-	if len(groups) != 4 || names != len(forms[0].Jobs) {
-		t.Errorf("%d of %d weights in %d groups", names, len(forms[0].Jobs), len(groups))
 	}
 }
 
@@ -119,36 +188,13 @@ func roundedTo(t *testing.T, f *packed.File, jobs map[string]quantize.Job, colum
 }
 
 // divergenceWith is the mean divergence of a model with other weights.
-func divergenceWith(t *testing.T, f *packed.File, rounded map[string][]float32, windows [][]int) (mean float64) {
+func divergenceWith(t *testing.T, f *packed.File, values map[string][]float32, windows [][]int) (mean float64) {
 	t.Helper()
-	logits := func(observe func([]string, []float32, int) [][]float32) (rows [][]float32) {
-		e, err := engine.New(f, engine.Options{Threads: 1, Observe: observe})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		for _, w := range windows {
-			s, err := e.NewSequence()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, id := range w {
-				row := make([]float32, e.Description().Vocab)
-				if err := e.Forward(context.Background(), []engine.Chunk{{Seq: s, Tokens: []int{id},
-					Logits: row}}); err != nil {
-					t.Fatal(err)
-				}
-				rows = append(rows, row)
-			}
-			s.Close()
-		}
-		return rows
-	}
-	exact := logits(nil)
-	for i, row := range logits(func(read []string, _ []float32, _ int) [][]float32 {
+	exact := predictions(t, f, windows, nil)
+	for i, row := range predictions(t, f, windows, func(read []string, _ []float32, _ int) [][]float32 {
 		others := make([][]float32, len(read))
 		for i, name := range read {
-			others[i] = rounded[name]
+			others[i] = values[name]
 		}
 		return others
 	}) {
@@ -156,4 +202,31 @@ func divergenceWith(t *testing.T, f *packed.File, rounded map[string][]float32, 
 		mean += p.Divergence(engine.NewPrediction(row, make([]float32, len(row)))) / float64(len(exact))
 	}
 	return mean
+}
+
+// predictions has the logits of all tokens.
+func predictions(t *testing.T, f *packed.File, windows [][]int,
+	observe func([]string, []float32, int) [][]float32) (rows [][]float32) {
+	t.Helper()
+	e, err := engine.New(f, engine.Options{Threads: 1, Observe: observe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for _, w := range windows {
+		s, err := e.NewSequence()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range w {
+			row := make([]float32, e.Description().Vocab)
+			if err := e.Forward(context.Background(), []engine.Chunk{{Seq: s, Tokens: []int{id},
+				Logits: row}}); err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, row)
+		}
+		s.Close()
+	}
+	return rows
 }
