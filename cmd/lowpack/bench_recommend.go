@@ -29,8 +29,8 @@ and --head auto take: the fastest for one token, among heads that give exact log
 --max-spread, the smallest.
 With --calibrate, the layers are measured on a text instead, for files from the smallest to the largest size that
 convert --size and --bits choose forms for: the file; the number for --bits; KL divergence from the floats, in nats per
-token, and perplexity, as expected from rounding alone. It takes minutes, and room for a copy of the model in the folder
-for temporary files (TMPDIR).
+token, and perplexity, as expected with error feedback (--method gptq of convert). It takes minutes, and room for a copy
+of the model in the folder for temporary files (TMPDIR).
 
   lowpack bench recommend MODEL_DIR
   lowpack bench recommend MODEL_DIR --quant int4 --scale group:32 --threads 1

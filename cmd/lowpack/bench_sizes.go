@@ -80,8 +80,8 @@ func printSizes(w io.Writer, s *bench.Sizes) {
 		rows = append(rows, line(s.Alone[i].Form, &s.Alone[i]))
 	}
 	table(w, right, rows)
-	fmt.Fprintf(w, "\nExpected from rounding alone, of which error feedback leaves less. The file of a line:\n"+
-		"lowpack convert CHECKPOINT -o FILE --calibrate TEXT --bits N\n")
+	fmt.Fprintf(w, "\nExpected %s. The file of a line:\nlowpack convert CHECKPOINT -o FILE --calibrate TEXT --bits N\n",
+		bench.Expectation(s.Method))
 }
 
 // shares are those of the forms of each quantizer.

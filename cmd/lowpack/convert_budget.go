@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"gopkg.in/yaml.v3"
 
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/bench"
 	"github.com/lowpack/lowpack/convert"
 	"github.com/lowpack/lowpack/formats/packed"
 )
@@ -28,7 +29,7 @@ func budgetFlags() []cli.Flag {
 			Usage: "as --size, so that these layers have at most `N` bits per weight, scales included"}),
 		number(1, true, 1000, &cli.Float64Flag{Name: "min-quality", DefaultText: "none",
 			Usage: "as --size, for the smallest file with at most `RATIO` times the perplexity of the floats, as " +
-				"expected from rounding alone, which error feedback makes less of"}),
+				"expected of codes that --method chooses"}),
 	}
 }
 
@@ -86,9 +87,9 @@ func allocationNote(a *convert.Allocation) string {
 		}
 		alone = append(alone, fmt.Sprintf("%s %s and %.4f", f.Name, size(f.Bytes), f.Divergence))
 	}
-	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s. Expected, from rounding alone: a KL "+
-		"divergence of %.4f nats per token from the floats, and %.3f times their perplexity; one form for all would "+
-		"have: %s", size(a.Bytes), a.Bits, strings.Join(shares, ", "), a.Divergence, math.Exp(a.Divergence),
+	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s. Expected %s: a KL divergence of %.4f nats "+
+		"per token from the floats, and %.3f times their perplexity; one form for all would have: %s", size(a.Bytes),
+		a.Bits, strings.Join(shares, ", "), bench.Expectation(a.Method), a.Divergence, math.Exp(a.Divergence),
 		strings.Join(alone, ", "))
 }
 

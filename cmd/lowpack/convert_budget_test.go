@@ -25,7 +25,7 @@ func TestBudget(t *testing.T) {
 	convert := []string{"convert", model, "--golden", "none", "--calibrate", at("text"), "--method", "mean-square"}
 	code, said := inPlace(append(convert, "--bits", "5", "-o", at("a"), "--report", at("a.html"))...)
 	if code != 0 || !strings.Contains(said, "bits per weight of the linear layers: ") ||
-		!strings.Contains(said, "KL divergence") {
+		!strings.Contains(said, "Expected from rounding alone: a KL divergence") {
 		t.Fatalf("exit code %d: %s", code, said)
 	}
 	page, err := os.ReadFile(at("a.html"))
@@ -83,11 +83,12 @@ func TestRecommendSizes(t *testing.T) {
 	recommend := []string{"bench", "recommend", model, "--calibrate", at("text")}
 	code, said := inPlace(append(recommend, "--svg", at("sizes.svg"), "--json", "--quiet")...)
 	var s bench.Sizes
-	if err := json.Unmarshal([]byte(said), &s); err != nil || code != 0 || len(s.Chosen) < 8 {
+	if err := json.Unmarshal([]byte(said), &s); err != nil || code != 0 || len(s.Chosen) < 8 || s.Method != "gptq" {
 		t.Fatalf("exit code %d, %v: %s", code, err, said)
 	}
 	svg, err := os.ReadFile(at("sizes.svg"))
-	if err != nil || strings.Count(string(svg), " bits per weight: ") != len(s.Chosen) {
+	if err != nil || strings.Count(string(svg), " bits per weight: ") != len(s.Chosen) ||
+		!strings.Contains(string(svg), "expected with error feedback") {
 		t.Errorf("%d files, and the chart %s, %v", len(s.Chosen), svg, err)
 	}
 	var table bytes.Buffer
@@ -96,13 +97,15 @@ func TestRecommendSizes(t *testing.T) {
 		FindAllStringSubmatch(table.String(), -1)
 	bar := strings.Repeat("█", lossWidth)
 	if len(lines) != len(s.Chosen) || !strings.Contains(table.String(), "\nint8 row ") ||
+		!strings.Contains(table.String(), "\nExpected with error feedback. ") ||
 		!strings.Contains(table.String(), bar+" ") || strings.Contains(table.String(), bar+"█") {
 		t.Errorf("%d files, and the table %s", len(s.Chosen), table.String())
 	}
 	first := s.Chosen[0]
 	code, said = inPlace("convert", model, "-o", at("out"), "--calibrate", at("text"), "--bits",
 		lines[0][1])
-	if info, err := os.Stat(at("out")); err != nil || code != 0 || info.Size() != first.Bytes {
+	if info, err := os.Stat(at("out")); err != nil || code != 0 || info.Size() != first.Bytes ||
+		!strings.Contains(said, "Expected with error feedback: a KL divergence") {
 		t.Errorf("not %d bytes: %v, exit code %d: %s", first.Bytes, err, code, said)
 	}
 	for _, flags := range [][]string{{"--quant", "int4"}, {"--scale", "row"}, {"--time", "1ms"},

@@ -5,19 +5,29 @@ import (
 	"math"
 
 	"github.com/lowpack/lowpack/convert"
+	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/plot"
 )
 
 // SizesSchema names the form of Sizes in JSON.
 const SizesSchema = "lowpack.bench.sizes/1"
 
-// Sizes are how far a model gets from its floats in packed files of different sizes, as expected from rounding alone.
-// Nothing of it depends on the machine.
+// Sizes are how far a model is expected to get from its floats in packed files of different sizes. Nothing of it
+// depends on the machine.
 type Sizes struct {
-	Schema string    `json:"schema"`
-	Model  string    `json:"model"`
-	Chosen []SizeRow `json:"chosen"` // a form for each layer, in files that grow
-	Alone  []SizeRow `json:"alone"`  // one form for all layers
+	Schema string        `json:"schema"`
+	Model  string        `json:"model"`
+	Method packed.Method `json:"method"` // that is expected to choose the codes
+	Chosen []SizeRow     `json:"chosen"` // a form for each layer, in files that grow
+	Alone  []SizeRow     `json:"alone"`  // one form for all layers
+}
+
+// Expectation says what is expected of codes that a method chooses.
+func Expectation(m packed.Method) string {
+	if m == packed.GPTQ {
+		return "with error feedback"
+	}
+	return "from rounding alone"
 }
 
 // SizeRow is a packed file.
@@ -39,7 +49,7 @@ type FormShare struct {
 
 // NewSizes describes the allocations of a front.
 func NewSizes(model string, front []*convert.Allocation) *Sizes {
-	s := &Sizes{Schema: SizesSchema, Model: model}
+	s := &Sizes{Schema: SizesSchema, Model: model, Method: front[0].Method}
 	for _, a := range front {
 		row := SizeRow{Bytes: a.Bytes, Budget: a.Budget.Bits, Bits: a.Bits, Divergence: a.Divergence,
 			Ratio: math.Exp(a.Divergence)}
@@ -71,7 +81,7 @@ func (s *Sizes) Plot() plot.Chart {
 		}
 		return list
 	}
-	return &plot.Lines{Title: s.Model, Note: "expected from rounding alone, without error feedback",
+	return &plot.Lines{Title: s.Model, Note: "expected " + Expectation(s.Method),
 		X: plot.Axis{Label: "packed file", Format: plot.Bytes},
 		Y: plot.Axis{Label: "KL divergence from the floats, nats", Log: true},
 		Series: []plot.Series{{Name: "form for each layer", Points: points(s.Chosen)},
