@@ -136,12 +136,7 @@ func Run(ctx context.Context, o Options) (Counts, error) {
 			return Counts{}, err
 		}
 	}
-	requests, err := newSource(in)
-	if err != nil {
-		return Counts{}, err
-	}
-	checked, err := check(requests, &o)
-	requests.close()
+	checked, err := checkInput(in, &o)
 	if errors.Is(err, ErrStopped) {
 		return stopUnchecked(&o)
 	}

@@ -88,6 +88,16 @@ type checker struct {
 	InputError
 }
 
+// checkInput opens the requests of a file and checks them.
+func checkInput(in *inputFile, o *Options) (checked, error) {
+	requests, err := newSource(in)
+	if err != nil {
+		return checked{}, err
+	}
+	defer requests.close()
+	return check(requests, o)
+}
+
 // check reads the input once, in memory of some bytes per request.
 func check(in source, o *Options) (checked, error) {
 	c := checker{o: o, groups: map[digest]uint8{}}

@@ -227,7 +227,7 @@ func (j *journal) write(path string, kind byte) (*atomicfile.File, error) {
 	}
 	w := newResultFile(path, io.NewOffsetWriter(f, 0))
 	for _, e := range j.at {
-		if (e.size < 0) != (kind == bad) {
+		if e.size == 0 || (e.size < 0) != (kind == bad) { // not answered, or for the other file
 			continue
 		}
 		line := make([]byte, max(e.size, -e.size))

@@ -75,6 +75,15 @@ func TestStopUnchecked(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 
+	table := tables(t, requestsOf(t, input(20))) // of which even the end cannot be read
+	table.Stop = closed()
+	if _, err := Run(t.Context(), table); !errors.Is(err, ErrStopped) {
+		t.Error(err)
+	}
+	if got := linesOf(t, table.Output); got != "" {
+		t.Errorf("%q", got)
+	}
+
 	o = files(t, input(20))
 	o.Parallel = 1
 	o.Answer = func(ctx context.Context, q *Request) (Answer, error) {
