@@ -90,9 +90,10 @@ func TestManifests(t *testing.T) {
 		"another algorithm": {func(m *manifest) { m.Layers[1].Digest = "md5:00" }, pack.ErrCorrupt, "layer 1"},
 		"a digest that is a path": {func(m *manifest) { m.Layers[1].Digest = "sha256:../../../etc" }, pack.ErrCorrupt,
 			"layer 1"},
-		"no size":        {func(m *manifest) { m.Layers[2].Size = 0 }, pack.ErrCorrupt, "0 bytes"},
-		"negative":       {func(m *manifest) { m.Layers[2].Size = -5 }, pack.ErrCorrupt, "-5 bytes"},
-		"sizes overflow": {func(m *manifest) { m.Layers[2].Size = 1<<63 - 1 }, pack.ErrCorrupt, "not a size"},
+		"no size":  {func(m *manifest) { m.Layers[2].Size = 0 }, pack.ErrCorrupt, "0 bytes"},
+		"negative": {func(m *manifest) { m.Layers[2].Size = -5 }, pack.ErrCorrupt, "-5 bytes"},
+		"sizes overflow": {func(m *manifest) { m.Layers[2].Size = 1<<63 - 1 - MaxSignature }, pack.ErrCorrupt,
+			"not a size"},
 		"sizes overflow behind the signature": {func(m *manifest) {
 			last := len(m.Layers) - 1
 			m.Layers = layers{m.Layers[last], m.Layers[0]}

@@ -42,8 +42,6 @@ func ParseName(text string) (Name, error) {
 	switch _, whole, _ := strings.Cut(rest, "/"); {
 	case err != nil:
 		return refuse(err.Error())
-	case ref.Registry == "":
-		return refuse("it names no registry")
 	case strings.HasSuffix(rest, ":"), strings.HasSuffix(rest, "@"):
 		return refuse("the tag or digest is empty")
 	case strings.Contains(whole, "@") && strings.Contains(strings.SplitN(whole, "@", 2)[0], ":"):

@@ -138,6 +138,38 @@ func TestTokenOrigin(t *testing.T) {
 	}
 }
 
+// TestGuard: what net/http and the library let pass to a subdomain or another port does not leave the origin.
+func TestGuard(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://registry.example.com/b":      "Bearer secret",
+		"https://cdn.registry.example.com/b":  "",
+		"https://registry.example.com:8443/b": "",
+	} {
+		first, err := http.NewRequest(http.MethodGet, "https://registry.example.com/a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, err := http.NewRequest(http.MethodGet, address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.Response = &http.Response{Request: first} // which redirected
+		next.Header.Set("Authorization", "Bearer secret")
+		sent := ""
+		_, err = guard{roundTrip(func(req *http.Request) (*http.Response, error) {
+			sent = req.Header.Get("Authorization")
+			return &http.Response{}, nil
+		})}.RoundTrip(next)
+		if err != nil || sent != want {
+			t.Errorf("%s gets %q, want %q, %v", address, sent, want, err)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
 // TestNoDowngrade: redirects, token endpoints and uploads that leave TLS, or take a body to another host, are refused.
 func TestNoDowngrade(t *testing.T) {
 	for what, c := range map[string]struct {
