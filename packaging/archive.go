@@ -27,11 +27,9 @@ func (r *release) archiveFile(b build) string {
 
 // archives have one folder, which is a prefix: tar -C /usr/local --strip-components 1 installs it.
 func archives(r *release) error {
-	for _, p := range programs {
-		for _, b := range p.builds() {
-			if err := r.archive(b); err != nil {
-				return err
-			}
+	for _, b := range builds() {
+		if err := r.archive(b); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -14,11 +14,9 @@ import (
 // components writes what each program consists of, as its linker noted it, in the form of CycloneDX. A module whose
 // licence is not published is an error.
 func components(r *release) error {
-	for _, p := range programs {
-		for _, b := range p.builds() {
-			if err := r.components(b); err != nil {
-				return err
-			}
+	for _, b := range builds() {
+		if err := r.components(b); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -21,21 +21,19 @@ const unit = "docs/examples/serve/lowpack.service"
 
 // linuxPackages writes a .deb and a .rpm of each program for each architecture.
 func linuxPackages(r *release) error {
-	for _, p := range programs {
-		for _, b := range p.builds("linux") {
-			tree, err := r.linuxTree(b)
-			if err != nil {
-				return err
-			}
-			stage, err := os.MkdirTemp("", "lowpack-packaging-")
-			if err != nil {
-				return err
-			}
-			err = r.linuxPackage(b, stage, tree)
-			os.RemoveAll(stage)
-			if err != nil {
-				return err
-			}
+	for _, b := range builds("linux") {
+		tree, err := r.linuxTree(b)
+		if err != nil {
+			return err
+		}
+		stage, err := os.MkdirTemp("", "lowpack-packaging-")
+		if err != nil {
+			return err
+		}
+		err = r.linuxPackage(b, stage, tree)
+		os.RemoveAll(stage)
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -53,9 +53,6 @@ line has --device: the same bytes, computed on a GPU.`,
 		recommends: []string{"mesa-vulkan-drivers"}}
 )
 
-// programs are all of them.
-var programs = []*program{tool, twin}
-
 // platform is where a program runs.
 type platform struct {
 	os, arch string
@@ -79,6 +76,11 @@ func (p *program) builds(system ...string) (list []build) {
 		}
 	}
 	return list
+}
+
+// builds are those of all programs.
+func builds(system ...string) []build {
+	return append(tool.builds(system...), twin.builds(system...)...)
 }
 
 // platforms have the oldest systems that Go supports: macOS 12. Static programs need no libc, so that glibc's and
