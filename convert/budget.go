@@ -28,16 +28,27 @@ type Allocation struct {
 	Bytes      int64         // of the file
 	Weights    int64         // of the linear layers for which forms are chosen
 	Bits       float64       // per such weight, scales included
-	Divergence float64       // expected KL divergence from the floats, in nats per token
+	Divergence float64       // expected KL divergence from the floats, in nats per token: of weights and activations
+	Activation Rounding      // of the file
+	Wide       bool          // it has 16 bits, as 8 would cost more than the weights
 	Method     packed.Method // that is expected to choose the codes of the file, for all divergences
 	Forms      []FormShare
 	tokenized  *tokenized // of Options
+}
+
+// Rounding is what rounded activations cost.
+type Rounding struct {
+	packed.Activation
+	Divergence float64 // expected, as of Allocation
 }
 
 // Apply returns options of a conversion with the chosen forms. The calibration text stays if any of them has a use for
 // it: that of Allocate, as tokens.
 func (a *Allocation) Apply(o Options) Options {
 	o.Recipe.AllowLossy, o.Recipe.Rules, o.tokenized = true, a.Rules, a.tokenized
+	if a.Wide {
+		o.Recipe.Activation = a.Activation.String()
+	}
 	if !slices.ContainsFunc(a.Rules, func(r packed.Rule) bool {
 		rule, _ := quantize.Find(r.Quant)
 		return rule.Calibrates()
@@ -49,10 +60,13 @@ func (a *Allocation) Apply(o Options) Options {
 
 // FormShare is a form that an Allocation chooses from.
 type FormShare struct {
-	Name       string
-	Weights    int64 // that have it
-	Bytes      int64 // of the file, if all had it
+	Name    string
+	Weights int64 // that have it
+
+	// Of a file in which all have it.
+	Bytes      int64
 	Divergence float64
+	Activation packed.Activation
 }
 
 // budgetForms are the forms that Allocate chooses from, each with fewer bits than the next one. Codes of 3 bits cost
@@ -152,6 +166,7 @@ type allocating struct {
 	rows   map[string][len(budgetForms)]*step // of the weights for which forms are chosen
 	groups []calibrate.Group
 	items  [][]option              // of the groups
+	rounds []Rounding              // of activations that files may have
 	count  int64                   // of weights
 	bytes  [len(budgetForms)]int64 // of all weights in one form
 }
@@ -276,9 +291,16 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 		if err != nil {
 			return err
 		}
-		a.groups, err = calibrate.Sensitivities(ctx, floats, forms, s)
-		a.items = a.options()
-		return err
+		s.Activations = a.activations()
+		groups, rounds, err := calibrate.Sensitivities(ctx, floats, forms, s)
+		if err != nil {
+			return err
+		}
+		a.groups, a.items = groups, a.options(groups)
+		for i, d := range rounds {
+			a.rounds = append(a.rounds, Rounding{s.Activations[i], d})
+		}
+		return nil
 	})
 }
 
@@ -306,8 +328,8 @@ func (p *Plan) sensing(ctx context.Context, floats packed.View) (s calibrate.Sen
 }
 
 // options returns the forms that each group of layers has a choice of.
-func (a *allocating) options() (items [][]option) {
-	for _, g := range a.groups {
+func (a *allocating) options(groups []calibrate.Group) (items [][]option) {
+	for _, g := range groups {
 		options := make([]option, len(budgetForms))
 		for form := range budgetForms {
 			options[form].cost = g.Divergences[form]
@@ -357,39 +379,39 @@ func (a *allocating) choose(room int64) ([]int, error) {
 	if a.budget.Ratio == 0 {
 		return within(room), nil
 	}
-	fits := func(room int64) bool { return math.Exp(a.divergence(within(room))) <= a.budget.Ratio }
+	ratio := func(room int64) float64 {
+		d, _ := a.expect(within(room))
+		return math.Exp(d)
+	}
+	fits := func(room int64) bool { return ratio(room) <= a.budget.Ratio }
 	if !fits(room) {
 		return nil, fmt.Errorf("%w: with the best form for each linear layer, %.4f times the perplexity of the floats "+
-			"is expected, more than %g times", pack.ErrLimit, math.Exp(a.divergence(within(room))), a.budget.Ratio)
+			"is expected, more than %g times", pack.ErrLimit, ratio(room), a.budget.Ratio)
 	}
 	least := a.bytes[0] // more bytes never cost more
 	more := sort.Search(int(room-least), func(more int) bool { return fits(least + int64(more)) })
 	return within(least + int64(more)), nil
 }
 
-// divergence is what a choice is expected to cost.
-func (a *allocating) divergence(choice []int) (sum float64) {
+// expect returns the expected divergence of a file, and which part of it is of activations.
+func (a *allocating) expect(choice []int) (float64, Rounding) {
+	weights := 0.0
 	for i, form := range choice {
-		sum += a.items[i][form].cost
+		weights += a.items[i][form].cost
 	}
-	return sum
-}
-
-// uniform is the expected divergence of all groups in one form.
-func (a *allocating) uniform(form int) (sum float64) {
-	for _, options := range a.items {
-		sum += options[form].cost
-	}
-	return sum
+	r := a.rounding(choice, weights)
+	return weights + r.Divergence, r
 }
 
 // result describes a choice.
 func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
-	r := &Allocation{Budget: a.budget, Weights: a.count, Divergence: a.divergence(choice),
-		Method: a.plans[0].o.Method, tokenized: a.plans[0].o.tokenized}
+	r := &Allocation{Budget: a.budget, Weights: a.count, Method: a.plans[0].o.Method, tokenized: a.plans[0].o.tokenized}
+	r.Divergence, r.Activation = a.expect(choice)
+	r.Wide = r.Activation.Activation != a.usual(choice)
 	for form, rule := range budgetForms {
+		d, rounding := a.expect(slices.Repeat([]int{form}, len(choice)))
 		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
-			Divergence: a.uniform(form)})
+			Divergence: d, Activation: rounding.Activation})
 	}
 	bytes := int64(0)
 	for i, g := range a.groups {

@@ -118,11 +118,11 @@ func TestAllocateFeedback(t *testing.T) {
 	}
 	const most = len(budgetForms) - 1
 	for form, rule := range budgetForms[:most] {
-		if fed.uniform(form) >= rounded.uniform(form) {
-			t.Errorf("%s: %g with error feedback, %g without", rule.Quant, fed.uniform(form), rounded.uniform(form))
+		if fed, rounded := uniform(fed, form), uniform(rounded, form); fed >= rounded {
+			t.Errorf("%s: %g with error feedback, %g without", rule.Quant, fed, rounded)
 		}
 	}
-	ratio := math.Exp((rounded.uniform(2) + rounded.uniform(3)) / 2) // between those of int4
+	ratio := math.Exp((uniform(rounded, 2) + uniform(rounded, 3)) / 2) // between those of int4
 	small, large := allocated(t, fed, Budget{Ratio: ratio}), allocated(t, rounded, Budget{Ratio: ratio})
 	if small.Bytes >= large.Bytes || math.Exp(small.Divergence) > ratio {
 		t.Errorf("%d bytes with error feedback, for a divergence of %g; %d without, for %g", small.Bytes,
@@ -149,6 +149,81 @@ func TestSensing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// uniform is the expected divergence of a file with all groups in one form.
+func uniform(a *allocating, form int) float64 {
+	d, _ := a.expect(slices.Repeat([]int{form}, len(a.items)))
+	return d
+}
+
+// TestAllocateActivation: where activations of 8 bits would cost more than the weights, the file has those of 16 bits,
+// unless the recipe names some; the expected divergence is that of both.
+func TestAllocateActivation(t *testing.T) {
+	source := mini(t, "llama-3.2-1b", nil)
+	a := measured(t, source, packed.MeanSquare, 2)
+	const most = len(budgetForms) - 1
+	of := func(kind packed.ActivationKind, size int) Rounding {
+		want := packed.Activation{Kind: kind, Size: size}
+		i := slices.IndexFunc(a.rounds, func(r Rounding) bool { return r.Activation == want })
+		if i < 0 {
+			t.Fatalf("%s of %d columns was not measured: %+v", kind, size, a.rounds)
+		}
+		return a.rounds[i]
+	}
+	for i := range a.rounds {
+		a.rounds[i].Divergence *= 4 // random weights go with any activations
+	}
+	by32, by64, wide := of(packed.ActivationGroup, 32), of(packed.ActivationGroup, 64), of(packed.ActivationToken16, 0)
+	if len(a.rounds) != 3 || wide.Divergence <= 0 || 100*wide.Divergence > by32.Divergence ||
+		by32.Divergence > by64.Divergence {
+		t.Errorf("roundings cost %+v", a.rounds)
+	}
+	weights := func(form int) (sum float64) {
+		for _, options := range a.items {
+			sum += options[form].cost
+		}
+		return sum
+	}
+	if by64.Divergence > weights(0) || by32.Divergence < weights(most) {
+		t.Fatalf("activations cost %g, weights %g to %g", by32.Divergence, weights(most), weights(0))
+	}
+	check := func(o Options, r *Allocation, want Rounding, weights float64) {
+		t.Helper()
+		p := newPlan(t, source, r.Apply(o))
+		if r.Activation != want || p.Activation != want.String() || r.Divergence != weights+want.Divergence {
+			t.Errorf("%+v of a file with %s, want %+v beside %g of the weights", r, p.Activation, want, weights)
+		}
+	}
+	small, large := allocated(t, a, Budget{Bytes: a.plans[0].Bytes}), allocated(t, a, Budget{Bits: 16})
+	check(a.o, small, by64, weights(0))
+	check(a.o, large, wide, weights(most))
+	if f := large.Forms; f[0].Activation != by64.Activation || f[1].Activation != by32.Activation ||
+		f[most].Activation != wide.Activation {
+		t.Errorf("forms have %+v", f)
+	}
+	mixed := make([]int, len(a.items))
+	mixed[len(mixed)-1] = 1
+	if usual := a.usual(mixed); usual != by32.Activation {
+		t.Errorf("%s with one matrix in groups of 32", usual)
+	}
+	ratio := math.Exp(weights(most) + by32.Divergence/2) // activations of 8 bits alone cost more
+	if r := allocated(t, a, Budget{Ratio: ratio}); r.Activation != wide || math.Exp(r.Divergence) > ratio {
+		t.Errorf("for the ratio %g: %+v", ratio, r)
+	}
+	named := &allocating{path: source, o: a.o}
+	named.o.Recipe.Activation = "token"
+	t.Cleanup(named.close)
+	if err := named.plan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := named.measure(t.Context(), filepath.Join(t.TempDir(), "model")); err != nil {
+		t.Fatal(err)
+	}
+	if len(named.rounds) != 1 || named.rounds[0].Kind != packed.ActivationToken {
+		t.Fatalf("for --activation token: %+v", named.rounds)
+	}
+	check(named.o, allocated(t, named, Budget{Bits: 16}), named.rounds[0], weights(most))
 }
 
 // measured has the sensitivities of a model for a method.

@@ -57,10 +57,10 @@ func printSizes(w io.Writer, s *bench.Sizes) {
 			quantizers = append(quantizers, name)
 		}
 	}
-	rows, right := [][]string{slices.Concat([]string{"form", "file", "--bits", "divergence", "perplexity", ""},
-		quantizers)}, map[int]bool{1: true, 2: true, 3: true, 4: true}
+	head := []string{"form", "file", "--bits", "divergence", "perplexity", "", "activations"}
+	rows, right := [][]string{slices.Concat(head, quantizers)}, map[int]bool{1: true, 2: true, 3: true, 4: true}
 	for i := range quantizers {
-		right[6+i] = true
+		right[len(head)+i] = true
 	}
 	line := func(form string, r *bench.SizeRow) []string {
 		bar := ""
@@ -68,7 +68,7 @@ func printSizes(w io.Writer, s *bench.Sizes) {
 			bar = strings.Repeat("█", int(math.Round(lossWidth*r.Divergence/most)))
 		}
 		return []string{form, size(r.Bytes), "", fmt.Sprintf("%.4f", r.Divergence), fmt.Sprintf("× %.3f", r.Ratio),
-			bar}
+			bar, r.Activation}
 	}
 	for i := range s.Chosen {
 		r := &s.Chosen[i]

@@ -87,9 +87,14 @@ func allocationNote(a *convert.Allocation) string {
 		}
 		alone = append(alone, fmt.Sprintf("%s %s and %.4f", f.Name, size(f.Bytes), f.Divergence))
 	}
-	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s. Expected %s: a KL divergence of %.4f nats "+
-		"per token from the floats, and %.3f times their perplexity; one form for all would have: %s", size(a.Bytes),
-		a.Bits, strings.Join(shares, ", "), bench.Expectation(a.Method), a.Divergence, math.Exp(a.Divergence),
+	wide := ""
+	if a.Wide {
+		wide = " (16 bits: 8 would cost more than the weights)"
+	}
+	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s; activations %s%s. Expected %s: a KL "+
+		"divergence of %.4f nats per token from the floats, %.4f of it from the activations, and %.3f times their "+
+		"perplexity; one form for all would have: %s", size(a.Bytes), a.Bits, strings.Join(shares, ", "), a.Activation,
+		wide, bench.Expectation(a.Method), a.Divergence, a.Activation.Divergence, math.Exp(a.Divergence),
 		strings.Join(alone, ", "))
 }
 

@@ -115,6 +115,7 @@ func recipeText(r *packed.Recipe) string {
 	}
 	for _, f := range []struct{ name, value, usual string }{
 		{"quant", r.Quant, convert.QuantAuto}, {"scale", r.Scale, ""}, {"head", string(r.Head), ""},
+		{"activation", r.Activation, ""},
 		{"golden", string(r.Golden), string(packed.GoldenFull)},
 	} {
 		if f.value != f.usual {

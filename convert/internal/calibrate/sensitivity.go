@@ -35,6 +35,9 @@ type Sensing struct {
 	Probes   [][]int                 // token ids of the windows that the model computes for each group
 	Progress func(done, total int64) // counts groups
 
+	// Activations are roundings of what the weights multiply, to be measured apart from the weights.
+	Activations []packed.Activation
+
 	// Columns has the mean squares of what weights multiply, by which scales are chosen and errors of codes that are
 	// rounded count; nil = error feedback chooses the codes, with the Gram matrices of Windows.
 	Columns map[string][]float32
@@ -44,34 +47,38 @@ type Sensing struct {
 // Sensitivities measures what it costs to quantize some weights in each form. Small errors change the divergence as
 // their squares do: that of a form that is not measured follows from the form before it that is, and from the squared
 // errors of both. For codes that are rounded, these are weighted by columns. With error feedback they are those of the
-// products with what a group multiplies in the windows, as the floats compute them.
-func Sensitivities(ctx context.Context, v packed.View, forms []Form, s Sensing) ([]Group, error) {
+// products with what a group multiplies in the windows, as the floats compute them. Divergences by activation are those
+// of the floats that multiply rounded vectors.
+func Sensitivities(ctx context.Context, v packed.View, forms []Form, s Sensing) (groups []Group,
+	activations []float64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p := &probe{ctx: ctx, cancel: cancel, view: v, forms: forms, Sensing: s}
-	var err error
 	if p.engine, err = onePass(v, s.Threads, s.Probes, p.observe); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer p.engine.Close()
 	for _, w := range s.Probes {
 		p.tokens += len(w)
 	}
 	if p.exact, err = p.logits(nil); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(p.groups) == 0 {
-		return nil, errors.New("calibration: the engine did not show what any of the weights multiplies")
+		return nil, nil, errors.New("calibration: the engine did not show what any of the weights multiplies")
+	}
+	if activations, err = p.activations(); err != nil {
+		return nil, nil, err
 	}
 	if s.Columns == nil {
-		return p.groups, p.feed()
+		return p.groups, activations, p.feed()
 	}
 	for i := range p.groups {
 		if err := p.measure(&p.groups[i], s.Columns[p.groups[i].Names[0]], nearest); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return p.groups, nil
+	return p.groups, activations, nil
 }
 
 // probe is the state of Sensitivities.
@@ -87,14 +94,18 @@ type probe struct {
 	exact   []float32            // logits of the floats, by token; nil before the model has run
 	groups  []Group              // those that the model has shown
 	rounded map[string][]float32 // weights that are replaced
+	rounds  *packed.Activation   // what all groups multiply is rounded so; nil = it is not
 	done    int                  // groups that are measured
 }
 
 // observe is Options.Observe of the engine.
-func (p *probe) observe(names []string, _ []float32, _ int) [][]float32 {
+func (p *probe) observe(names []string, x []float32, n int) [][]float32 {
 	wanted := func(name string) bool {
 		_, ok := p.forms[0].Jobs[name]
 		return ok
+	}
+	if p.rounds != nil && slices.ContainsFunc(names, wanted) {
+		roundActivations(x, n, *p.rounds)
 	}
 	if p.exact == nil && slices.ContainsFunc(names, wanted) {
 		var g Group
@@ -123,6 +134,24 @@ func (p *probe) logits(rounded map[string][]float32) ([]float32, error) {
 		return nil, fmt.Errorf("calibration: %w", err)
 	}
 	return logits, nil
+}
+
+// activations measures the roundings of what the weights multiply.
+func (p *probe) activations() (divergences []float64, err error) {
+	defer func() { p.rounds = nil }()
+	for i := range p.Activations {
+		p.rounds = &p.Activations[i]
+		logits, err := p.logits(nil)
+		if err != nil {
+			return nil, err
+		}
+		d, err := p.divergence(logits)
+		if err != nil {
+			return nil, err
+		}
+		divergences = append(divergences, d)
+	}
+	return divergences, nil
 }
 
 // feed measures the groups as a pass over the windows comes to them.

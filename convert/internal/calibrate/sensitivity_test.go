@@ -1,16 +1,19 @@
 package calibrate_test
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/internal/testkit/shared"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
@@ -19,7 +22,8 @@ import (
 
 // TestSensitivities: measured forms of a group have the divergence of a model with these weights, rounded or with codes
 // by error feedback, computed token by token; the others that of the measured one before them, in proportion to the
-// errors of the nearest codes in every fourth row. Threads change nothing, and feedback costs less than rounding.
+// errors of the nearest codes in every fourth row. Activations have the divergence of a model with rounded vectors.
+// Threads change nothing, and feedback costs less than rounding.
 func TestSensitivities(t *testing.T) {
 	f, d := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
 		packed.Recipe{Quant: "none", Golden: "none"}))
@@ -31,14 +35,28 @@ func TestSensitivities(t *testing.T) {
 	forms := testForms(t, f, d)
 	sums := map[bool]float64{}
 	multiplied := inputs(t, f, windows)
+	roundings := []packed.Activation{{Kind: packed.ActivationGroup, Size: 32}, {Kind: packed.ActivationToken}}
+	var rounded []float64
+	for _, group := range []int{32, 0} {
+		rounded = append(rounded, divergenceOf(t, f, probes, roundedInputs(group, forms[0].Jobs)))
+	}
+	if rounded[0] <= 0 || rounded[0] >= rounded[1] {
+		t.Fatalf("rounded vectors cost %v", rounded)
+	}
 	for _, feedback := range []bool{false, true} {
-		o, within := calibrate.Sensing{Probes: probes, Columns: columns}, 1e-9
+		o, within := calibrate.Sensing{Probes: probes, Columns: columns, Activations: roundings}, 1e-9
 		if feedback {
 			o.Windows, o.Columns, within = windows, nil, 1e-4 // sums of squares, in float32
 		}
-		groups := sensitivities(t, f, forms, o, 1)
-		if more := sensitivities(t, f, forms, o, 3); !reflect.DeepEqual(groups, more) {
-			t.Errorf("3 threads give %v, 1 %v", more, groups)
+		groups, costs := sensitivities(t, f, forms, o, 1)
+		if more, same := sensitivities(t, f, forms, o, 3); !reflect.DeepEqual(groups, more) ||
+			!slices.Equal(costs, same) {
+			t.Errorf("3 threads give %v and %v, 1 %v and %v", more, same, groups, costs)
+		}
+		for i, want := range rounded {
+			if i >= len(costs) || math.Abs(costs[i]/want-1) > 1e-9 {
+				t.Errorf("activations cost %v, want %v", costs, rounded)
+			}
 		}
 		names := 0
 		for _, g := range groups {
@@ -69,15 +87,15 @@ func TestSensitivities(t *testing.T) {
 
 // sensitivities runs the function on so many threads.
 func sensitivities(t *testing.T, f *packed.File, forms []calibrate.Form, o calibrate.Sensing,
-	threads int) []calibrate.Group {
+	threads int) ([]calibrate.Group, []float64) {
 	t.Helper()
 	done := int64(0)
 	o.Threads, o.Progress = threads, func(n, _ int64) { done = n }
-	groups, err := calibrate.Sensitivities(context.Background(), f, forms, o)
+	groups, activations, err := calibrate.Sensitivities(context.Background(), f, forms, o)
 	if err != nil || done != int64(len(groups)) {
 		t.Fatalf("%d groups: %v", done, err)
 	}
-	return groups
+	return groups, activations
 }
 
 // longWindows are n windows of tokens without an order.
@@ -188,16 +206,40 @@ func roundedTo(t *testing.T, f *packed.File, jobs map[string]quantize.Job, colum
 }
 
 // divergenceWith is the mean divergence of a model with other weights.
-func divergenceWith(t *testing.T, f *packed.File, values map[string][]float32, windows [][]int) (mean float64) {
+func divergenceWith(t *testing.T, f *packed.File, values map[string][]float32, windows [][]int) float64 {
 	t.Helper()
-	exact := predictions(t, f, windows, nil)
-	for i, row := range predictions(t, f, windows, func(read []string, _ []float32, _ int) [][]float32 {
+	return divergenceOf(t, f, windows, func(read []string, _ []float32, _ int) [][]float32 {
 		others := make([][]float32, len(read))
 		for i, name := range read {
 			others[i] = values[name]
 		}
 		return others
-	}) {
+	})
+}
+
+// roundedInputs rounds what some weights multiply to 8 bits in groups of columns, or as a whole.
+func roundedInputs(group int, jobs map[string]quantize.Job) func([]string, []float32, int) [][]float32 {
+	return func(names []string, x []float32, n int) [][]float32 {
+		if _, ok := jobs[names[0]]; !ok {
+			return nil
+		}
+		for part := range slices.Chunk(x, cmp.Or(group, n)) {
+			codes := make([]int8, len(part))
+			scale, _ := tensor.Quantize(codes, part, tensor.MaxAbs(part))
+			for i, c := range codes {
+				part[i] = float32(c) * scale
+			}
+		}
+		return nil
+	}
+}
+
+// divergenceOf is the mean divergence of a model that is observed.
+func divergenceOf(t *testing.T, f *packed.File, windows [][]int,
+	observe func([]string, []float32, int) [][]float32) (mean float64) {
+	t.Helper()
+	exact := predictions(t, f, windows, nil)
+	for i, row := range predictions(t, f, windows, observe) {
 		p := engine.NewPrediction(exact[i], make([]float32, len(row)))
 		mean += p.Divergence(engine.NewPrediction(row, make([]float32, len(row)))) / float64(len(exact))
 	}

@@ -38,6 +38,7 @@ type SizeRow struct {
 	Bits       float64     `json:"bits,omitempty"`   // per weight of the layers for which there is a choice
 	Divergence float64     `json:"divergence"`       // from the floats, in nats per token
 	Ratio      float64     `json:"ratio"`            // e^divergence: of the perplexity to that of the floats
+	Activation string      `json:"activation"`
 	Shares     []FormShare `json:"shares,omitempty"`
 }
 
@@ -52,7 +53,7 @@ func NewSizes(model string, front []*convert.Allocation) *Sizes {
 	s := &Sizes{Schema: SizesSchema, Model: model, Method: front[0].Method}
 	for _, a := range front {
 		row := SizeRow{Bytes: a.Bytes, Budget: a.Budget.Bits, Bits: a.Bits, Divergence: a.Divergence,
-			Ratio: math.Exp(a.Divergence)}
+			Ratio: math.Exp(a.Divergence), Activation: a.Activation.String()}
 		for _, f := range a.Forms {
 			if f.Weights > 0 {
 				row.Shares = append(row.Shares, FormShare{f.Name, float64(f.Weights) / float64(a.Weights)})
@@ -62,7 +63,7 @@ func NewSizes(model string, front []*convert.Allocation) *Sizes {
 	}
 	for _, f := range front[0].Forms {
 		s.Alone = append(s.Alone, SizeRow{Form: f.Name, Bytes: f.Bytes, Divergence: f.Divergence,
-			Ratio: math.Exp(f.Divergence)})
+			Ratio: math.Exp(f.Divergence), Activation: f.Activation.String()})
 	}
 	return s
 }

@@ -1,0 +1,54 @@
+package convert
+
+import (
+	"slices"
+
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// wideActivation is what a file may have in place of the activations that its weights go with: 16 bits, which cost
+// next to nothing of the model and more time (docs/QUALITY.md).
+var wideActivation = packed.Activation{Kind: packed.ActivationToken16}
+
+// activations lists those that files may have: what any choice of forms goes with, and 16 bits, unless the recipe names
+// activations.
+func (a *allocating) activations() (list []packed.Activation) {
+	for _, p := range a.plans {
+		if usual := p.contents.Manifest.Activation; !slices.Contains(list, usual) {
+			list = append(list, usual)
+		}
+	}
+	if a.plans[0].Recipe.Activation == "" {
+		list = append(list, wideActivation)
+	}
+	return list
+}
+
+// rounding chooses the activations of a file: 16 bits where those that the weights go with would cost more than the
+// weights do, unless the recipe names activations.
+func (a *allocating) rounding(choice []int, weights float64) Rounding {
+	of := func(want packed.Activation) Rounding {
+		return a.rounds[slices.IndexFunc(a.rounds, func(r Rounding) bool { return r.Activation == want })]
+	}
+	usual := of(a.usual(choice))
+	if a.plans[0].Recipe.Activation == "" && usual.Divergence > weights {
+		return of(wideActivation)
+	}
+	return usual
+}
+
+// usual is what the weights of a choice of forms go with, or what the recipe names.
+func (a *allocating) usual(choice []int) packed.Activation {
+	var entries []packed.Entry
+	for _, e := range a.plans[0].contents.Manifest.Packed {
+		if _, ok := a.rows[e.Name]; !ok {
+			entries = append(entries, e)
+		}
+	}
+	for i, g := range a.groups {
+		for _, name := range g.Names {
+			entries = append(entries, *a.rows[name][choice[i]].entry)
+		}
+	}
+	return activationOf(&a.plans[0].Recipe, entries)
+}
