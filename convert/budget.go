@@ -21,10 +21,12 @@ type Budget struct {
 	Ratio float64 // of the expected perplexity, e^divergence, to that of the floats; the file is as small as it can be
 }
 
-// Allocation is a form for each linear layer, chosen to fit a budget.
+// Allocation is a form for each linear layer, chosen to fit a budget, and for the embedding and the head where they are
+// chosen too.
 type Allocation struct {
 	Budget     Budget        // that it was chosen for
 	Rules      []packed.Rule // for Recipe.Rules
+	Tables     []TableForm
 	Bytes      int64         // of the file
 	Weights    int64         // of the linear layers for which forms are chosen
 	Bits       float64       // per such weight, scales included
@@ -49,13 +51,16 @@ func (a *Allocation) Apply(o Options) Options {
 	if a.Wide {
 		o.Recipe.Activation = a.Activation.String()
 	}
-	if !slices.ContainsFunc(a.Rules, func(r packed.Rule) bool {
-		rule, _ := quantize.Find(r.Quant)
-		return rule.Calibrates()
-	}) {
+	if !slices.ContainsFunc(a.Rules, a.calibrates) {
 		o.Calibration, o.Self, o.tokenized = nil, false, nil
 	}
 	return o
+}
+
+// calibrates reports whether the codes of a rule are chosen for the calibration text: those of linear layers are.
+func (a *Allocation) calibrates(r packed.Rule) bool {
+	rule, _ := quantize.Find(r.Quant)
+	return rule.Calibrates() && !slices.ContainsFunc(a.Tables, func(t TableForm) bool { return t.Name == r.Match })
 }
 
 // FormShare is a form that an Allocation chooses from.
@@ -92,10 +97,12 @@ const (
 // Allocate chooses forms of the linear layers for which the least divergence from the floats is expected, on
 // o.Calibration, within the budget, or the smallest ones for which no more than the budget is expected. Layers that the
 // recipe could not calibrate, such as those it does not include, are as it has them without a quantizer; it has no
-// rules. The floats lie in a file next to target meanwhile. What cannot be done is refused before anything is computed:
+// rules. The embedding and the head have forms too, unless the recipe names a head, packed.HeadBF16 included, or the
+// budget counts bits per weight. The floats lie in a file next to target meanwhile. What cannot be done is refused before anything is computed:
 // a model with experts, or a size below the smallest forms.
 func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
 	a := &allocating{path: path, o: o, budget: b}
+	a.apart = b.Bits > 0 || o.Recipe.Head != ""
 	defer a.close()
 	if err := a.plan(ctx); err != nil {
 		return nil, err
@@ -117,7 +124,7 @@ const frontStep = 0.5
 // multiples of a half, and one that is enough for the largest form of all layers. Numbers that change nothing are left
 // out. The layers are measured once.
 func Front(ctx context.Context, path string, o Options, target string) ([]*Allocation, error) {
-	a := &allocating{path: path, o: o}
+	a := &allocating{path: path, o: o, apart: true}
 	defer a.close()
 	if err := a.plan(ctx); err != nil {
 		return nil, err
@@ -163,16 +170,20 @@ type allocating struct {
 	o      Options
 	budget Budget
 	plans  [len(budgetForms)]*Plan            // with one form for all
+	others []*Plan                            // with the smallest one, and forms of the tables
 	rows   map[string][len(budgetForms)]*step // of the weights for which forms are chosen
 	groups []calibrate.Group
-	items  [][]option              // of the groups
+	apart  bool // the embedding and the head stay as the recipe has them
+	tables []table
+	least  int64                   // bytes of a file with the smallest forms of all
+	items  [][]option              // of the groups and, after them, of the tables
 	rounds []Rounding              // of activations that files may have
 	count  int64                   // of weights
 	bytes  [len(budgetForms)]int64 // of all weights in one form
 }
 
 func (a *allocating) close() {
-	for _, p := range a.plans {
+	for _, p := range append(a.plans[:], a.others...) {
 		if p != nil {
 			p.Close()
 		}
@@ -215,7 +226,7 @@ func (a *allocating) plan(ctx context.Context) error {
 		}
 		a.count += int64(row[0].job.Shape.M) * int64(row[0].job.Shape.K)
 	}
-	return nil
+	return a.planTables(ctx)
 }
 
 // choosable lists the weights that a conversion of everything to the smallest form calibrates. Plans after this one use
@@ -240,29 +251,34 @@ func (a *allocating) choosable(ctx context.Context) (names []string, err error) 
 	return names, nil
 }
 
-// room is what the linear layers may take. The size of a file is nearly that of its tensors.
+// room is what the linear layers and the tables may take. The size of a file is nearly that of its tensors.
 func (a *allocating) room() (int64, error) {
 	const most = len(budgetForms) - 1
-	rest := a.plans[0].Bytes - a.bytes[0]
+	smallest, largest := a.tableBytes()
+	rest := a.least - a.bytes[0] - smallest
 	room := int64(a.budget.Bits * float64(a.count) / 8)
 	switch {
 	case a.budget.Bytes > 0:
 		room = a.budget.Bytes - rest
 	case a.budget.Ratio > 0:
-		room = a.bytes[most]
+		room = a.bytes[most] + largest
 	}
-	if room >= a.bytes[0] {
+	if room >= a.bytes[0]+smallest {
 		return room, nil
 	}
 	from, to := a.bitRange()
 	return 0, fmt.Errorf("%w: forms of the linear layers can be chosen for files of %d to %d bytes, which is %.2f to "+
 		"%.2f bits per weight of these layers; %d bytes are embeddings, head and all else", pack.ErrLimit,
-		a.plans[0].Bytes, a.plans[most].Bytes, from, to, rest)
+		a.least, a.plans[most].Bytes, from, to, rest+smallest)
 }
 
 // rule gives a form to the tensors that match.
 func (a *allocating) rule(form int, match string) packed.Rule {
-	r := budgetForms[form].Rule
+	return a.named(budgetForms[form].Rule, match)
+}
+
+// named is a rule for the tensors that match, with the layout that its codes have.
+func (a *allocating) named(r packed.Rule, match string) packed.Rule {
 	r.Match, r.Layout = match, LayoutFor(r.Quant)
 	if r.Layout == DefaultLayout {
 		r.Layout = a.o.Recipe.Layout
@@ -292,12 +308,15 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 			return err
 		}
 		s.Activations = a.activations()
-		groups, rounds, err := calibrate.Sensitivities(ctx, floats, forms, s)
+		for _, t := range a.tables {
+			s.Tables = append(s.Tables, t.sensed())
+		}
+		costs, err := calibrate.Sensitivities(ctx, floats, forms, s)
 		if err != nil {
 			return err
 		}
-		a.groups, a.items = groups, a.options(groups)
-		for i, d := range rounds {
+		a.groups, a.items = costs.Groups, a.options(costs)
+		for i, d := range costs.Activations {
 			a.rounds = append(a.rounds, Rounding{s.Activations[i], d})
 		}
 		return nil
@@ -327,9 +346,9 @@ func (p *Plan) sensing(ctx context.Context, floats packed.View) (s calibrate.Sen
 	return s, nil
 }
 
-// options returns the forms that each group of layers has a choice of.
-func (a *allocating) options(groups []calibrate.Group) (items [][]option) {
-	for _, g := range groups {
+// options returns the forms that each group of layers, and each table, has a choice of.
+func (a *allocating) options(costs *calibrate.Costs) (items [][]option) {
+	for _, g := range costs.Groups {
 		options := make([]option, len(budgetForms))
 		for form := range budgetForms {
 			options[form].cost = g.Divergences[form]
@@ -338,6 +357,9 @@ func (a *allocating) options(groups []calibrate.Group) (items [][]option) {
 			}
 		}
 		items = append(items, options)
+	}
+	for i, t := range a.tables {
+		items = append(items, t.options(costs.Tables[i]))
 	}
 	return items
 }
@@ -388,7 +410,8 @@ func (a *allocating) choose(room int64) ([]int, error) {
 		return nil, fmt.Errorf("%w: with the best form for each linear layer, %.4f times the perplexity of the floats "+
 			"is expected, more than %g times", pack.ErrLimit, ratio(room), a.budget.Ratio)
 	}
-	least := a.bytes[0] // more bytes never cost more
+	smallest, _ := a.tableBytes()
+	least := a.bytes[0] + smallest // more bytes never cost more
 	more := sort.Search(int(room-least), func(more int) bool { return fits(least + int64(more)) })
 	return within(least + int64(more)), nil
 }
@@ -403,15 +426,30 @@ func (a *allocating) expect(choice []int) (float64, Rounding) {
 	return weights + r.Divergence, r
 }
 
+// uniform is the choice of one form for all layers, with the tables as they are.
+func (a *allocating) uniform(form int) []int {
+	choice := slices.Repeat([]int{form}, len(a.groups))
+	for _, t := range a.tables {
+		choice = append(choice, len(t.forms)-1)
+	}
+	return choice
+}
+
 // result describes a choice.
 func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
 	r := &Allocation{Budget: a.budget, Weights: a.count, Method: a.plans[0].o.Method, tokenized: a.plans[0].o.tokenized}
 	r.Divergence, r.Activation = a.expect(choice)
 	r.Wide = r.Activation.Activation != a.usual(choice)
 	for form, rule := range budgetForms {
-		d, rounding := a.expect(slices.Repeat([]int{form}, len(choice)))
+		d, rounding := a.expect(a.uniform(form))
 		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
 			Divergence: d, Activation: rounding.Activation})
+	}
+	r.Tables = a.tableForms(choice[len(a.groups):])
+	for _, t := range r.Tables {
+		if t.Rule.Quant != "" {
+			r.Rules = append(r.Rules, t.Rule)
+		}
 	}
 	bytes := int64(0)
 	for i, g := range a.groups {

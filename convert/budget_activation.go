@@ -41,8 +41,13 @@ func (a *allocating) rounding(choice []int, weights float64) Rounding {
 func (a *allocating) usual(choice []int) packed.Activation {
 	var entries []packed.Entry
 	for _, e := range a.plans[0].contents.Manifest.Packed {
-		if _, ok := a.rows[e.Name]; !ok {
+		if _, ok := a.rows[e.Name]; !ok && !a.isTable(e.Name) {
 			entries = append(entries, e)
+		}
+	}
+	for i, t := range a.tables {
+		if s := t.forms[choice[len(a.groups)+i]]; s.entry != nil {
+			entries = append(entries, *s.entry)
 		}
 	}
 	for i, g := range a.groups {

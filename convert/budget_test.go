@@ -211,7 +211,7 @@ func TestAllocateActivation(t *testing.T) {
 	if r := allocated(t, a, Budget{Ratio: ratio}); r.Activation != wide || math.Exp(r.Divergence) > ratio {
 		t.Errorf("for the ratio %g: %+v", ratio, r)
 	}
-	named := &allocating{path: source, o: a.o}
+	named := &allocating{path: source, o: a.o, apart: true}
 	named.o.Recipe.Activation = "token"
 	t.Cleanup(named.close)
 	if err := named.plan(t.Context()); err != nil {
@@ -226,11 +226,74 @@ func TestAllocateActivation(t *testing.T) {
 	check(named.o, allocated(t, named, Budget{Bits: 16}), named.rounds[0], weights(most))
 }
 
+// TestAllocateTables: within a size, the embedding and the head have forms too, so that the file is better than with
+// either as it is; the layers have the calibration text all the same, and without one what the tables have needs none.
+func TestAllocateTables(t *testing.T) {
+	for family, tables := range map[string][]string{"llama-3.2-1b": {"model.embed_tokens.weight"},
+		"mistral-7b-v0.1": {"model.embed_tokens.weight", "lm_head.weight"}} {
+		source, target := mini(t, family, nil), filepath.Join(t.TempDir(), "model")
+		a := &allocating{path: source, o: plain(packed.Recipe{})}
+		a.o.Calibration, a.o.Method, a.o.Threads = []Document{{Text: calibrationText}}, packed.MeanSquare, 2
+		t.Cleanup(a.close)
+		if err := a.plan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.measure(t.Context(), target); err != nil {
+			t.Fatal(err)
+		}
+		kept := a.plans[0].Bytes
+		r := allocated(t, a, Budget{Bytes: kept})
+		var names []string
+		for i, f := range r.Tables {
+			names = append(names, f.Name)
+			if f.Rule.Quant == "" || !slices.ContainsFunc(r.Rules, func(r packed.Rule) bool {
+				return reflect.DeepEqual(r, f.Rule)
+			}) {
+				t.Errorf("%s: %+v is chosen for a file that holds the smallest layers beside floats", family, f)
+			}
+			costs := a.items[len(a.groups)+i]
+			if n := len(costs); n != 4 || costs[n-1].cost != 0 || costs[0].cost <= costs[2].cost ||
+				costs[0].bytes >= costs[1].bytes || costs[2].bytes >= costs[3].bytes {
+				t.Errorf("%s: %s: %+v", family, f.Name, costs)
+			}
+		}
+		if !slices.Equal(names, tables) || r.Divergence >= r.Forms[0].Divergence || r.Bytes > kept {
+			t.Errorf("%s: %v; %+v, where the layers alone have %+v", family, names, r, r.Forms[0])
+		}
+		if p := newPlan(t, source, r.Apply(a.o)); p.Bytes != r.Bytes {
+			t.Errorf("%s: %d bytes, planned are %d", family, r.Bytes, p.Bytes)
+		}
+		if least := allocated(t, a, Budget{Bytes: a.least}); least.Forms[0].Weights != a.count ||
+			least.Bytes != a.least || least.Tables[0].Rule.Quant != "int4" {
+			t.Errorf("%s: with room for the smallest forms, %d bytes: %+v", family, a.least, least)
+		}
+		a.plans[0].step(tables[0]).row.BytesOut, a.tables = 1, nil
+		if err := a.planTables(t.Context()); err != nil || len(a.tables[0].forms) != 1 {
+			t.Errorf("%s: %+v for an embedding of one byte, %v", family, a.tables[0].rules, err)
+		}
+		all := Allocation{Rules: append(slices.Clone(r.Rules), packed.Rule{Match: "*"}), Tables: r.Tables}
+		all.Rules = slices.DeleteFunc(all.Rules, func(r packed.Rule) bool { return !slices.Contains(names, r.Match) })
+		if all.Apply(a.o).Calibration != nil {
+			t.Errorf("%s: a text for the forms of %v alone", family, names)
+		}
+		for _, head := range []packed.Head{"", packed.HeadBF16} {
+			for _, b := range []Budget{{Bytes: kept}, {Bits: 4}} {
+				o := a.o
+				o.Recipe.Head = head
+				r, err := Allocate(t.Context(), source, o, b, target)
+				if err != nil || (len(r.Tables) > 0) != (head == "" && b.Bits == 0) {
+					t.Errorf("%s: head %q, %+v: %+v, %v", family, head, b, r, err)
+				}
+			}
+		}
+	}
+}
+
 // measured has the sensitivities of a model for a method.
 func measured(t *testing.T, source string, method packed.Method, threads int) *allocating {
 	t.Helper()
 	dir := t.TempDir()
-	a := &allocating{path: source, o: plain(packed.Recipe{})}
+	a := &allocating{path: source, o: plain(packed.Recipe{}), apart: true}
 	a.o.Calibration, a.o.Method, a.o.Threads = []Document{{Text: calibrationText}}, method, threads
 	t.Cleanup(a.close)
 	err := a.plan(t.Context())

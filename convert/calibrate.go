@@ -21,11 +21,12 @@ type calibration struct {
 	chosen  *chosen              // codes and scales, with GPTQ; nil before the model has run
 }
 
-// calibrates reports whether the scales of a matrix are chosen with the calibration text. Experts see too few tokens of
-// it.
+// calibrates reports whether the scales of a matrix are chosen with the calibration text: those of linear layers of
+// the blocks. Experts see too few tokens of it.
 func (d *decider) calibrates(m matrix, q *quantize.Quantizer) bool {
 	kind, _ := q.Kind()
-	return d.o.calibrates() && !m.head && m.experts == 0 && q.Rule().Calibrates() && kind != quantize.PerTensor
+	linear := !m.head && !d.embeds(m) && m.experts == 0
+	return d.o.calibrates() && linear && q.Rule().Calibrates() && kind != quantize.PerTensor
 }
 
 // planCalibration cuts the texts into tokens and notes it in the recipe.

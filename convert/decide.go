@@ -133,8 +133,11 @@ func (d *decider) two(n model.Need, t checkpoint.Tensor) error {
 }
 
 // linear decides about the weights of linear layers and the embedding. GGUF blocks are imported, unless an exact
-// quantizer is to examine their weights first.
+// quantizer is to examine their weights first, or a rule names the embedding or the head.
 func (d *decider) linear(n model.Need, m matrix) error {
+	if d.named(m) {
+		return d.matrix(m)
+	}
 	if b := d.blocksOf(m); b != nil && (!b.narrow() || m.head || d.embeds(m)) {
 		if done, err := d.importBlocks(m, b); done || err != nil {
 			return err
@@ -297,10 +300,17 @@ func (d *decider) matrix(m matrix) error {
 	return d.quantize(m, c)
 }
 
-// choose returns the choice of the recipe for m. The head is quantized by --head, or by a rule that names it without a
-// pattern.
+// named reports whether a rule quantizes the embedding or the head by its name, without a pattern.
+func (d *decider) named(m matrix) bool {
+	return (m.head || d.embeds(m)) && slices.ContainsFunc(d.Recipe.Rules, func(r packed.Rule) bool {
+		return r.Match == m.name && !r.Keep && r.Quant != ""
+	})
+}
+
+// choose returns the choice of the recipe for m. The head is quantized by --head, and it and the embedding by a rule
+// that names them without a pattern.
 func (d *decider) choose(m matrix) choice {
-	if !m.head {
+	if !m.head && !d.embeds(m) {
 		return choose(&d.Recipe, m.name)
 	}
 	r := d.Recipe
@@ -308,7 +318,7 @@ func (d *decider) choose(m matrix) choice {
 	switch {
 	case m.name == packed.ScreenName:
 		r.Quant = string(packed.HeadInt8)
-	case r.Head == packed.HeadInt8 || r.Head == packed.HeadInt4:
+	case m.head && (r.Head == packed.HeadInt8 || r.Head == packed.HeadInt4):
 		r.Quant = string(r.Head) // the quantizers have these names
 	}
 	for _, rule := range d.Recipe.Rules {

@@ -43,3 +43,31 @@ func TestInt4Head(t *testing.T) {
 		p.Close()
 	}
 }
+
+// TestNamedTables: rules quantize the embedding and the head by their names alone; patterns, and rules that keep, leave
+// both as they are.
+func TestNamedTables(t *testing.T) {
+	for family, tables := range map[string][]string{"llama-3.2-1b": {"model.embed_tokens.weight"},
+		"mistral-7b-v0.1": {"model.embed_tokens.weight", "lm_head.weight"}} {
+		source := mini(t, family, nil)
+		for _, name := range tables {
+			for match, want := range map[string]string{name: "int4", name + "*": ruleKeep, "*": ruleKeep} {
+				rules := []packed.Rule{{Match: match, Quant: "int4", Scale: "group:32"}}
+				p := newPlan(t, source, plain(packed.Recipe{Quant: "none", AllowLossy: true, Rules: rules}))
+				for _, other := range tables {
+					expect := ruleKeep
+					if other == name {
+						expect = want
+					}
+					if s := p.step(other); s.row.Rule != expect {
+						t.Errorf("%s: %s with a rule for %q: %+v", family, other, match, s.row)
+					}
+				}
+			}
+			keep := newPlan(t, source, plain(packed.Recipe{Rules: []packed.Rule{{Match: name, Keep: true}}}))
+			if s := keep.step(name); s.row.Rule != ruleKeep {
+				t.Errorf("%s: %+v", family, s.row)
+			}
+		}
+	}
+}

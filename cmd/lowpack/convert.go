@@ -37,7 +37,8 @@ The packed file appears whole or not at all, and is the same byte for byte where
 made. Notes are about what you may want to change; --verbose adds the layout that is taken without --layout, tensors
 that are left out because others stand for them, and bytes that the tokenizer has no token for.
 
-A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor applies to it:
+A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor applies to it. To the embedding and
+the output head only rules apply that have their names, without a pattern:
   rules:
     - {match: '*down_proj*', quant: int2, scale: 'group:64', layout: vnni4i-64}
     - {match: '*', keep: true}
@@ -76,7 +77,7 @@ func convertFlags() []cli.Flag {
 				"perplexity of the bundled model +0.03 %), int4 (a scale per group of 32 columns; " +
 				"+1.1 % there, +10.5 % with SmolLM2-135M) or screen (as in the checkpoint, with int8 rows " +
 				"that find the largest logits, which are then exact), or auto (bf16 or screen, the " +
-				"faster on this machine)"},
+				"faster on this machine); with --size and --min-quality one is chosen unless you name it"},
 			append(words(packed.Heads()), auto)...),
 		inputFlag("calibrate",
 			"choose the codes of "+strings.Join(quantize.Calibrating(), ", ")+" for what the linear "+

@@ -23,10 +23,12 @@ var budgetNames = []string{"size", "bits", "min-quality"}
 func budgetFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "size", Action: checkSize("size"),
-			Usage: "choose codes of 3, 4, 5, 6 or 8 bits for each linear layer, by what they cost on the text of " +
-				"--calibrate, so that the packed file has at most `SIZE`, such as 1.2GB"},
+			Usage: "choose codes of 3, 4, 5, 6 or 8 bits for each linear layer, and of 4, 6 or 8 bits or none for " +
+				"the embedding and the output head, by what they cost on the text of --calibrate, so that the " +
+				"packed file has at most `SIZE`, such as 1.2GB"},
 		number(0, true, 16, &cli.Float64Flag{Name: "bits", DefaultText: "none",
-			Usage: "as --size, so that these layers have at most `N` bits per weight, scales included"}),
+			Usage: "as --size, so that the linear layers have at most `N` bits per weight, scales included, with " +
+				"the embedding and the head as --head has them"}),
 		number(1, true, 1000, &cli.Float64Flag{Name: "min-quality", DefaultText: "none",
 			Usage: "as --size, for the smallest file with at most `RATIO` times the perplexity of the floats, as " +
 				"expected of codes that --method chooses"}),
@@ -68,6 +70,9 @@ func decideBudget(c *cli.Context, source string, o *convert.Options) (notes []st
 		beside = filepath.Join(dir, "model")
 	}
 	measured, bar := *o, newProgress(besideResult(c), "measure")
+	if !c.IsSet("head") {
+		measured.Recipe.Head = "" // is chosen
+	}
 	measured.Progress = barOf(bar)
 	a, err := convert.Allocate(c.Context, source, measured, b, beside)
 	bar.done()
@@ -87,14 +92,22 @@ func allocationNote(a *convert.Allocation) string {
 		}
 		alone = append(alone, fmt.Sprintf("%s %s and %.4f", f.Name, size(f.Bytes), f.Divergence))
 	}
+	tables := ""
+	for _, t := range a.Tables {
+		form := "as it is"
+		if r := t.Rule; r.Quant != "" {
+			form = r.Quant + " " + r.Scale
+		}
+		tables += fmt.Sprintf("; %s %s", t.Name, form)
+	}
 	wide := ""
 	if a.Wide {
 		wide = " (16 bits: 8 would cost more than the weights)"
 	}
-	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s; activations %s%s. Expected %s: a KL "+
+	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s%s; activations %s%s. Expected %s: a KL "+
 		"divergence of %.4f nats per token from the floats, %.4f of it from the activations, and %.3f times their "+
-		"perplexity; one form for all would have: %s", size(a.Bytes), a.Bits, strings.Join(shares, ", "), a.Activation,
-		wide, bench.Expectation(a.Method), a.Divergence, a.Activation.Divergence, math.Exp(a.Divergence),
+		"perplexity; one form for all layers, with all else as it is, would have: %s", size(a.Bytes), a.Bits, strings.Join(shares, ", "), tables,
+		a.Activation, wide, bench.Expectation(a.Method), a.Divergence, a.Activation.Divergence, math.Exp(a.Divergence),
 		strings.Join(alone, ", "))
 }
 

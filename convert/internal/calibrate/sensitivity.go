@@ -21,6 +21,13 @@ type Group struct {
 	Divergences []float64
 }
 
+// Costs are expected divergences.
+type Costs struct {
+	Groups      []Group
+	Tables      [][]float64 // of Sensing, by table and job
+	Activations []float64   // of Sensing: of the floats that multiply rounded vectors
+}
+
 // Form is a form that weights may be quantized in.
 type Form struct {
 	Jobs map[string]quantize.Job // by the name of the weight
@@ -35,8 +42,8 @@ type Sensing struct {
 	Probes   [][]int                 // token ids of the windows that the model computes for each group
 	Progress func(done, total int64) // counts groups
 
-	// Activations are roundings of what the weights multiply, to be measured apart from the weights.
-	Activations []packed.Activation
+	Tables      []Table
+	Activations []packed.Activation // roundings of what the weights multiply
 
 	// Columns has the mean squares of what weights multiply, by which scales are chosen and errors of codes that are
 	// rounded count; nil = error feedback chooses the codes, with the Gram matrices of Windows.
@@ -47,38 +54,41 @@ type Sensing struct {
 // Sensitivities measures what it costs to quantize some weights in each form. Small errors change the divergence as
 // their squares do: that of a form that is not measured follows from the form before it that is, and from the squared
 // errors of both. For codes that are rounded, these are weighted by columns. With error feedback they are those of the
-// products with what a group multiplies in the windows, as the floats compute them. Divergences by activation are those
-// of the floats that multiply rounded vectors.
-func Sensitivities(ctx context.Context, v packed.View, forms []Form, s Sensing) (groups []Group,
-	activations []float64, err error) {
+// products with what a group multiplies in the windows, as the floats compute them.
+func Sensitivities(ctx context.Context, v packed.View, forms []Form, s Sensing) (*Costs, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p := &probe{ctx: ctx, cancel: cancel, view: v, forms: forms, Sensing: s}
+	var err error
 	if p.engine, err = onePass(v, s.Threads, s.Probes, p.observe); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer p.engine.Close()
 	for _, w := range s.Probes {
 		p.tokens += len(w)
 	}
 	if p.exact, err = p.logits(nil); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if len(p.groups) == 0 {
-		return nil, nil, errors.New("calibration: the engine did not show what any of the weights multiplies")
+		return nil, errors.New("calibration: the engine did not show what any of the weights multiplies")
 	}
-	if activations, err = p.activations(); err != nil {
-		return nil, nil, err
+	costs := &Costs{Groups: p.groups}
+	if costs.Activations, err = p.activations(); err != nil {
+		return nil, err
+	}
+	if costs.Tables, err = p.tables(); err != nil {
+		return nil, err
 	}
 	if s.Columns == nil {
-		return p.groups, activations, p.feed()
+		return costs, p.feed()
 	}
 	for i := range p.groups {
 		if err := p.measure(&p.groups[i], s.Columns[p.groups[i].Names[0]], nearest); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return p.groups, activations, nil
+	return costs, nil
 }
 
 // probe is the state of Sensitivities.

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
@@ -48,14 +50,14 @@ func TestSensitivities(t *testing.T) {
 		if feedback {
 			o.Windows, o.Columns, within = windows, nil, 1e-4 // sums of squares, in float32
 		}
-		groups, costs := sensitivities(t, f, forms, o, 1)
-		if more, same := sensitivities(t, f, forms, o, 3); !reflect.DeepEqual(groups, more) ||
-			!slices.Equal(costs, same) {
-			t.Errorf("3 threads give %v and %v, 1 %v and %v", more, same, groups, costs)
+		costs := sensitivities(t, f, forms, o, 1)
+		if more := sensitivities(t, f, forms, o, 3); !reflect.DeepEqual(costs, more) {
+			t.Errorf("3 threads give %v, 1 %v", more, costs)
 		}
+		groups := costs.Groups
 		for i, want := range rounded {
-			if i >= len(costs) || math.Abs(costs[i]/want-1) > 1e-9 {
-				t.Errorf("activations cost %v, want %v", costs, rounded)
+			if got := costs.Activations; i >= len(got) || math.Abs(got[i]/want-1) > 1e-9 {
+				t.Errorf("activations cost %v, want %v", got, rounded)
 			}
 		}
 		names := 0
@@ -87,15 +89,62 @@ func TestSensitivities(t *testing.T) {
 
 // sensitivities runs the function on so many threads.
 func sensitivities(t *testing.T, f *packed.File, forms []calibrate.Form, o calibrate.Sensing,
-	threads int) ([]calibrate.Group, []float64) {
+	threads int) *calibrate.Costs {
 	t.Helper()
 	done := int64(0)
 	o.Threads, o.Progress = threads, func(n, _ int64) { done = n }
-	groups, activations, err := calibrate.Sensitivities(context.Background(), f, forms, o)
-	if err != nil || done != int64(len(groups)) {
+	costs, err := calibrate.Sensitivities(context.Background(), f, forms, o)
+	if err != nil || done != int64(len(costs.Groups)) {
 		t.Fatalf("%d groups: %v", done, err)
 	}
-	return groups, activations
+	return costs
+}
+
+// TestTables: the forms of an embedding that is the head too have the divergence of files with these forms, whose
+// activations have 16 bits; threads change nothing.
+func TestTables(t *testing.T) {
+	source := shared.Testdata(t, "tiny-bitnet")
+	f, d := tinymodel.Open(t, tinymodel.Converted(t, source, packed.Recipe{Quant: "none", Golden: "none"}))
+	probes := [][]int{{1, 5, 9, 200, 31, 77, 4, 18}, {1, 7, 7}}
+	stored, err := f.Tensor(d.Embed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := calibrate.Table{Name: d.Embed}
+	var want []float64
+	exact := predictions(t, f, probes, nil)
+	for _, r := range []packed.Rule{{Quant: "int4", Scale: "group:32", Layout: "vnni4i"},
+		{Quant: "int6", Scale: "group:64", Layout: "vnni4p"}, {Quant: "int8", Scale: "row", Layout: "vnni4"}} {
+		job := quantize.Job{Rule: r.Quant, DType: quantize.DType(stored.DType), Kind: quantize.PerRow,
+			Shape: pack.Shape{M: d.Vocab, K: d.Hidden}}
+		if size, ok := strings.CutPrefix(r.Scale, "group:"); ok {
+			job.Kind = quantize.PerGroup
+			job.Group, _ = strconv.Atoi(size)
+		}
+		table.Jobs = append(table.Jobs, job)
+		r.Match = d.Embed
+		file, _ := tinymodel.Open(t, tinymodel.Converted(t, source, packed.Recipe{Quant: "none", Golden: "none",
+			Activation: "token16", AllowLossy: true, Rules: []packed.Rule{r}}))
+		mean := 0.0
+		for i, row := range predictions(t, file, probes, nil) {
+			p := engine.NewPrediction(exact[i], make([]float32, len(row)))
+			mean += p.Divergence(engine.NewPrediction(row, make([]float32, len(row)))) / float64(len(exact))
+		}
+		want = append(want, mean)
+	}
+	columns, err := calibrate.Columns(t.Context(), 1, f, probes, func(int64, int64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, threads := range []int{1, 3} {
+		o := calibrate.Sensing{Probes: probes, Columns: columns, Tables: []calibrate.Table{table}}
+		got := sensitivities(t, f, testForms(t, f, d)[:1], o, threads).Tables[0]
+		for i, w := range want {
+			if i > 0 && w > want[i-1]/2 || math.Abs(got[i]/w-1) > 0.01 {
+				t.Errorf("%d threads: forms cost %v, want %v", threads, got, want)
+			}
+		}
+	}
 }
 
 // longWindows are n windows of tokens without an order.

@@ -1,0 +1,131 @@
+package convert
+
+import (
+	"context"
+	"slices"
+
+	"github.com/lowpack/lowpack/convert/internal/calibrate"
+	"github.com/lowpack/lowpack/formats/packed"
+)
+
+// tableRules are the forms that Allocate chooses from for the embedding and the head, beside what they have without a
+// rule, each with fewer bits than the next one.
+var tableRules = []packed.Rule{{Quant: "int4", Scale: "group:32"}, {Quant: "int6", Scale: "group:64"},
+	{Quant: "int8", Scale: "row"}}
+
+// table is the embedding or the output head, or both, if they are tied.
+type table struct {
+	name  string
+	forms []*step // of tableRules that take fewer bytes than the last one, which is what it has without a rule
+	rules []packed.Rule
+}
+
+// TableForm is the form of the embedding or of the head.
+type TableForm struct {
+	Name string
+	Rule packed.Rule // for Recipe.Rules; without a quantizer: none, it is as the checkpoint has it
+}
+
+// planTables plans conversions with the forms of the embedding and the head that there is a choice of.
+func (a *allocating) planTables(ctx context.Context) error {
+	a.least = a.plans[0].Bytes
+	if a.apart {
+		return nil
+	}
+	m := a.plans[0].model
+	for _, name := range []string{m.Embed, m.Head} {
+		if a.plans[0].step(name) != nil && !a.isTable(name) {
+			a.tables = append(a.tables, table{name: name})
+		}
+	}
+	for _, r := range tableRules {
+		all := Allocation{tokenized: a.o.tokenized}
+		for _, t := range a.tables {
+			all.Rules = append(all.Rules, a.named(r, t.name))
+		}
+		for name := range a.rows {
+			all.Rules = append(all.Rules, a.rule(0, name))
+		}
+		p, err := NewPlan(ctx, a.path, all.Apply(a.o))
+		if err != nil {
+			return err
+		}
+		a.others = append(a.others, p)
+		for i := range a.tables {
+			t := &a.tables[i]
+			if s := p.step(t.name); s.row.BytesOut < a.plans[0].step(t.name).row.BytesOut {
+				t.forms, t.rules = append(t.forms, s), append(t.rules, a.named(r, t.name))
+			}
+		}
+	}
+	least := Allocation{tokenized: a.o.tokenized}
+	for i := range a.tables {
+		t := &a.tables[i]
+		t.forms, t.rules = append(t.forms, a.plans[0].step(t.name)), append(t.rules, packed.Rule{})
+		if t.rules[0].Quant != "" {
+			least.Rules = append(least.Rules, t.rules[0])
+		}
+	}
+	for name := range a.rows {
+		least.Rules = append(least.Rules, a.rule(0, name))
+	}
+	p, err := NewPlan(ctx, a.path, least.Apply(a.o))
+	if err != nil {
+		return err
+	}
+	a.others, a.least = append(a.others, p), p.Bytes
+	return nil
+}
+
+// step returns what is planned for a tensor, nil for none.
+func (p *Plan) step(name string) *step {
+	for _, s := range p.steps {
+		if s.row.Tensor == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// isTable reports whether there is a choice of forms for a tensor that is the embedding or the head.
+func (a *allocating) isTable(name string) bool {
+	return slices.ContainsFunc(a.tables, func(t table) bool { return t.name == name })
+}
+
+// sensed is what is to be measured of a table.
+func (t *table) sensed() calibrate.Table {
+	c := calibrate.Table{Name: t.name}
+	for _, s := range t.forms[:len(t.forms)-1] {
+		c.Jobs = append(c.Jobs, s.job)
+	}
+	return c
+}
+
+// options are the forms of a table, with what they cost; without a rule that is nothing.
+func (t *table) options(costs []float64) (list []option) {
+	for i, s := range t.forms {
+		o := option{bytes: s.row.BytesOut}
+		if i < len(costs) {
+			o.cost = costs[i]
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// tableBytes is what the tables take in the smallest forms, and as they are without rules.
+func (a *allocating) tableBytes() (smallest, largest int64) {
+	for _, t := range a.tables {
+		smallest += t.forms[0].row.BytesOut
+		largest += t.forms[len(t.forms)-1].row.BytesOut
+	}
+	return smallest, largest
+}
+
+// tableForms describes a choice for the tables.
+func (a *allocating) tableForms(choice []int) (list []TableForm) {
+	for i, t := range a.tables {
+		list = append(list, TableForm{Name: t.name, Rule: t.rules[choice[i]]})
+	}
+	return list
+}
