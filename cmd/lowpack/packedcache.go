@@ -18,7 +18,8 @@ import (
 )
 
 // packedOf returns a packed file for an argument of `lowpack run`: the argument itself, the file in the user's cache
-// that it names, or one in a registry; for a checkpoint, the cached file of an earlier run, or a new one.
+// that it names, or one in a registry; for a checkpoint, the cached file of an earlier run, or a new one. A file that
+// is not a packed one is left to whoever opens it.
 func packedOf(c *cli.Context, arg string) (string, error) {
 	if registry.Is(arg) {
 		return pullArtifact(c, arg, "")
@@ -27,15 +28,13 @@ func packedOf(c *cli.Context, arg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := packed.Open(arg)
-	if err == nil {
-		return arg, f.Close()
+	info, err := os.Stat(arg)
+	isModel := err == nil && (info.IsDir() || checkpoint.IsGGUF(arg))
+	if _, err := os.Lstat(arg); !isModel && !os.IsNotExist(err) { // a dangling link exists
+		return arg, nil // which the caller opens: once, as that takes milliseconds
 	}
-	info, statErr := os.Stat(arg)
-	_, linkErr := os.Lstat(arg) // a dangling link exists
-	isModel := statErr == nil && (info.IsDir() || checkpoint.IsGGUF(arg))
-	if !isModel && !os.IsNotExist(linkErr) {
-		return "", err
+	if f, err := packed.Open(arg); err == nil { // whatever its name
+		return arg, f.Close()
 	}
 	dir, err := checkpointOf(c, arg)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/formats/safetensors"
 	"github.com/lowpack/lowpack/internal/filerr"
@@ -66,11 +67,21 @@ func (f *File) load(header *safetensors.Header) (err error) {
 	if f.mapped, err = mmap.Map(f.file, f.file.Name(), f.size); err != nil {
 		return err
 	}
-	// the first tensors are read whole, other tensors row by row (the embedding)
-	if n := f.frame.packed; n > 0 {
-		mmap.ReadHuge(f.mapped[:f.start+f.frame.tensors[n-1].End])
-	}
+	f.readWhole()
 	return nil
+}
+
+// readWhole says what is read whole: all but large tensors of floats, of which the embedding is read row by row.
+func (f *File) readWhole() {
+	begin := int64(0)
+	for _, p := range f.manifest.Plain { // in file order
+		t := &f.frame.tensors[f.frame.index[p.Name]]
+		if t.Size() >= mmap.HugePage && !strings.HasPrefix(p.Name, FilePrefix) {
+			mmap.ReadHuge(f.mapped[begin : f.start+t.Begin])
+			begin = f.start + t.End
+		}
+	}
+	mmap.ReadHuge(f.mapped[begin:])
 }
 
 // readManifest reads the manifest from the metadata (F4, F11).

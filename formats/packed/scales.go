@@ -76,6 +76,9 @@ func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 	first, _ := e.ScaleCount()
 	first *= expert
 	s := e.Scale.Widened(data)
+	if e.Scale.valid(s) {
+		return s, nil
+	}
 	for i := range s {
 		if !(s[i] >= -math.MaxFloat32 && s[i] <= math.MaxFloat32) {
 			return nil, fmt.Errorf("%w: %q: scale %d is %v; a scale is finite (F9)", pack.ErrCorrupt, e.Name,
@@ -88,6 +91,20 @@ func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 		}
 	}
 	return s, nil
+}
+
+// valid reports whether all scales are finite, and not negative unless they may be: the bits of such floats, without a
+// sign that may be set, are smaller than those of infinity. A model has tens of millions of scales.
+func (s Scale) valid(scales []float32) bool {
+	const infinity = 0xff << 23
+	sign, most := uint32(0), uint32(0)
+	if s.Signed {
+		sign = 1 << 31
+	}
+	for _, x := range scales {
+		most = max(most, math.Float32bits(x)&^sign)
+	}
+	return most < infinity
 }
 
 // widenE8M0 returns a power of two.

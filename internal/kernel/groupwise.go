@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -68,19 +69,39 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	if s.Zeros != nil {
 		w.scaling.zeros = make([]int8, n)
 	}
-	for m := range w.Shape.M {
-		for u := range units {
-			at := (m/w.rows*units+u)*w.rows + m%w.rows
-			if s.Weights != nil {
-				w.scaling.scales[at] = s.Weights[m*units+u]
-			}
-			if s.Zeros != nil {
-				z := s.Zeros[min(m*units+u, len(s.Zeros)-1)]
-				w.scaling.zeros[at], w.scaling.most = z, max(w.scaling.most, int(z), -int(z))
+	zeros := s.Zeros
+	if len(zeros) == 1 {
+		zeros = slices.Repeat(zeros, w.Shape.M*units)
+	}
+	for p := range w.Panels() {
+		at, rows := p*w.rows*units, min(w.rows, w.Shape.M-p*w.rows)
+		if s.Weights != nil {
+			byUnit(w.scaling.scales[at:], s.Weights[at:], rows, units, w.rows)
+		}
+		if zeros != nil {
+			byUnit(w.scaling.zeros[at:], zeros[at:], rows, units, w.rows)
+		}
+	}
+	for _, z := range s.Zeros {
+		w.scaling.most = max(w.scaling.most, int(z), -int(z))
+	}
+	return nil
+}
+
+// unitRun is the number of float32 in a cache line.
+const unitRun = 16
+
+// byUnit stores the units of some rows one unit after another, each in stride elements: dst[u·stride+r] =
+// src[r·units+u]. It takes a cache line of each row at a time, so that both the lines that it reads and those that it
+// writes stay in the nearest cache.
+func byUnit[T int8 | float32](dst, src []T, rows, units, stride int) {
+	for from := 0; from < units; from += unitRun {
+		for r := range rows {
+			for u, x := range src[r*units+from:][:min(unitRun, units-from)] {
+				dst[(from+u)*stride+r] = x
 			}
 		}
 	}
-	return nil
 }
 
 // ScaleBytes returns the number of bytes of scales and zero points that one MulScaled over all panels reads in addition

@@ -205,3 +205,26 @@ func (f scaledFences) check(t *testing.T, p *problem, kernels []*Kernel, head bo
 		}
 	}
 }
+
+// TestByUnit: for any number of units, each goes to its place, and no other element is written.
+func TestByUnit(t *testing.T) {
+	for _, units := range []int{1, unitRun - 1, unitRun, unitRun + 1, 3*unitRun + 5} {
+		const rows, stride = 3, 4
+		src, dst := make([]int8, rows*units), make([]int8, stride*units)
+		for i := range src {
+			src[i] = int8(i%100 + 1)
+		}
+		byUnit(dst, src, rows, units, stride)
+		for u := range units {
+			for r := range stride {
+				want := int8(0)
+				if r < rows {
+					want = src[r*units+u]
+				}
+				if got := dst[u*stride+r]; got != want {
+					t.Fatalf("%d units: unit %d of row %d is %d, want %d", units, u, r, got, want)
+				}
+			}
+		}
+	}
+}

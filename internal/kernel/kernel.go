@@ -220,6 +220,14 @@ func (w *Weights) PanelRows() int { return w.rows }
 // Groups is the number of results per row and token: the number of groups of columns that share a scale.
 func (w *Weights) Groups() int { return ceilDiv(w.Shape.K, w.Group) }
 
+// Stored returns the bytes given to Bind if these are what Mul reads; nil where they were repacked.
+func (w *Weights) Stored() []byte {
+	if w.own != nil {
+		return nil
+	}
+	return w.packed
+}
+
 // Bytes is the number of bytes of weights that one Mul over all panels reads.
 func (w *Weights) Bytes() int { return w.bytes }
 

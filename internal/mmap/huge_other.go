@@ -12,3 +12,5 @@ func Huge(interface{ Fd() uintptr }) bool { return false }
 
 // Populate returns errors.ErrUnsupported.
 func Populate(interface{ Fd() uintptr }, int64) error { return errors.ErrUnsupported }
+
+func populate([]byte) error { return errors.ErrUnsupported }

@@ -57,6 +57,9 @@ func NewMatrix(t Type, rows, cols int, data []byte) (*Matrix, error) {
 	return &Matrix{t, rows, cols, data}, nil
 }
 
+// Stored returns the data of the matrix, as given to NewMatrix.
+func (m *Matrix) Stored() []byte { return m.data }
+
 // Floats is a matrix of F32 with rows · cols elements. It shares the memory of x on little-endian machines.
 func Floats(rows, cols int, x []float32) *Matrix {
 	_ = x[:rows*cols]

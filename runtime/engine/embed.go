@@ -49,6 +49,9 @@ func (l *loader) codeRows(entry *packed.Entry, want pack.Shape) (c *codeRows, er
 	if c.units, err = openUnits(l.view, entry, 0); err != nil {
 		return nil, err
 	}
+	if err := c.units.openScales(l.view, entry, 0); err != nil {
+		return nil, err
+	}
 	if c.alphabet, err = pack.FindAlphabet(entry.Layout.Alphabet); err != nil {
 		return nil, err
 	}

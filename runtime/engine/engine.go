@@ -98,6 +98,7 @@ type Engine struct {
 	device     *accelerator // nil = the CPU computes
 	ledger     ledger       // of pages, with a device
 	sequences  []*Sequence
+	ahead      interface{ Reach(stage int) } // reads the weights; nil where a device computes
 	close      []func()
 	taken      int // bytes reserved by another engine, possibly not in use yet
 	costs      draft.Costs
@@ -202,6 +203,9 @@ func (e *Engine) start() error {
 	if err := e.loadDevice(); err != nil {
 		e.Close()
 		return err
+	}
+	if e.device == nil && e.ahead == nil {
+		e.readAhead()
 	}
 	return nil
 }

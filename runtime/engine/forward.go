@@ -210,6 +210,7 @@ func (e *Engine) layers(ctx context.Context) error {
 	if more, err := e.blocks(ctx, len(e.weights.blocks)); !more {
 		return err
 	}
+	e.reach(len(e.weights.blocks))
 	e.gather(len(e.pass.tokens))
 	e.deliverHidden(0, len(e.pass.tokens))
 	e.head()
@@ -220,6 +221,7 @@ func (e *Engine) layers(ctx context.Context) error {
 // or ctx is done.
 func (e *Engine) blocks(ctx context.Context, n int) (more bool, err error) {
 	for i := range n {
+		e.reach(i)
 		if !e.block(i) {
 			return false, nil
 		}

@@ -74,7 +74,7 @@ func newLayer(v packed.View, all *model.Description, i int, o Options,
 	l := &loader{Engine: e, view: v}
 	err := mmap.Guard(func() error {
 		e.weights.blocks = []block{bind(l, &d.Blocks[0])}
-		return l.err
+		return l.finish()
 	})
 	if err != nil {
 		e.Close()

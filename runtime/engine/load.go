@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/parallel"
 	"github.com/lowpack/lowpack/internal/tensor"
 	"github.com/lowpack/lowpack/internal/transpose"
 	"github.com/lowpack/lowpack/pack"
@@ -122,10 +124,26 @@ func (e *Engine) load(v packed.View) error {
 			sinks:        l.sinks(from.Sinks),
 		}
 	}
-	if l.err == nil {
-		kernel.TuneBy(w.codes())
+	if l.err == nil && (e.opt.Device == "" || e.opt.Device == device.CPU) {
+		e.readAhead()
 	}
-	return l.err
+	if err := l.finish(); err != nil {
+		return err
+	}
+	kernel.TuneBy(w.codes())
+	return nil
+}
+
+// finish does what was left for later, on all threads, unless there was an error.
+func (l *loader) finish() error {
+	if l.err != nil {
+		return l.err
+	}
+	return parallel.Each(context.Background(), l.opt.Threads, len(l.later), func(_, i int) error {
+		do := l.later[i]
+		l.later[i] = nil // so that what it has widened is garbage from here on
+		return do()
+	})
 }
 
 // codes lists the matrices of the dense linear layers that hold codes.
@@ -147,7 +165,8 @@ func (w *weights) codes() (list []*kernel.Weights) {
 type loader struct {
 	*Engine
 	view   packed.View
-	expert int // index of the expert being bound, for layers with several
+	expert int            // index of the expert being bound, for layers with several
+	later  []func() error // what can be done for several matrices at once, when all are bound
 	err    error
 }
 
@@ -364,19 +383,35 @@ func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
 	if l.opt.Device != "" && l.opt.Device != device.CPU { // kernels of the CPU have scales of their own
 		m.side, m.data = u, data
 	}
-	s := kernel.Scales{Zeros: u.zeros}
 	if entry.Min {
 		if m.minima, err = l.minima(entry, u.minima); err != nil {
 			return matrix{}, err
 		}
 		m.group = entry.Scale.Group
 	}
-	if entry.Scale.Kind == packed.ScaleGroup {
-		s.Weights, s.Group = u.scales, entry.Scale.Group
-	} else {
-		m.scales = u.scales
+	if entry.Scale.Kind == packed.ScaleGroup { // tens of millions in all
+		view, expert := l.view, l.expert
+		l.later = append(l.later, func() error {
+			if err := u.scaleGroups(w, view, entry, expert); err != nil {
+				return fmt.Errorf("%q: %w", entry.Name, err)
+			}
+			return nil
+		})
+		return m, nil
 	}
-	return m, w.Scale(s, tensor.BlockScales)
+	if err := u.openScales(l.view, entry, l.expert); err != nil {
+		return matrix{}, err
+	}
+	m.scales = u.scales
+	return m, w.Scale(kernel.Scales{Zeros: u.zeros}, tensor.BlockScales)
+}
+
+// scaleGroups gives a matrix the scales and zero points of its groups.
+func (u *units) scaleGroups(w *kernel.Weights, v packed.View, e *packed.Entry, expert int) error {
+	if err := u.openScales(v, e, expert); err != nil {
+		return err
+	}
+	return w.Scale(kernel.Scales{Weights: u.scales, Group: u.group, Zeros: u.zeros}, tensor.BlockScales)
 }
 
 // minima returns the minima of a matrix of codes, as floats per group: as they are stored, or products of factors.
@@ -400,6 +435,9 @@ func (l *loader) minima(e *packed.Entry, products []float32) (*tensor.Matrix, er
 func (l *loader) dequantized(entry *packed.Entry, u *units) (matrix, error) {
 	codes, err := packed.Codes(l.view, entry, l.expert)
 	if err != nil {
+		return matrix{}, err
+	}
+	if err := u.openScales(l.view, entry, l.expert); err != nil {
 		return matrix{}, err
 	}
 	data, row := make([]byte, 4*len(codes.Codes)), make([]float32, codes.K)

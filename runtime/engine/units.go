@@ -12,7 +12,7 @@ type units struct {
 	order  []int32   // nil = as stored
 }
 
-// openUnits opens the units of one matrix.
+// openUnits opens the units of one matrix, without scales and zero points.
 func openUnits(v packed.View, e *packed.Entry, expert int) (u *units, err error) {
 	u = &units{group: e.MatrixShape().K, perRow: e.Groups()}
 	switch e.Scale.Kind {
@@ -21,17 +21,20 @@ func openUnits(v packed.View, e *packed.Entry, expert int) (u *units, err error)
 	case packed.ScaleTensor:
 		u.perRow = 0
 	}
-	if u.scales, err = packed.ScalesOf(v, e, expert); err != nil {
-		return nil, err
-	}
-	if u.zeros, err = packed.ZerosOf(v, e, expert); err != nil {
-		return nil, err
-	}
 	if u.minima, err = packed.MinimaOf(v, e, expert); err != nil {
 		return nil, err
 	}
 	u.order, err = packed.Order(v, e, expert)
 	return u, err
+}
+
+// openScales opens the scales and zero points.
+func (u *units) openScales(v packed.View, e *packed.Entry, expert int) (err error) {
+	if u.scales, err = packed.ScalesOf(v, e, expert); err != nil {
+		return err
+	}
+	u.zeros, err = packed.ZerosOf(v, e, expert)
+	return err
 }
 
 // row sets dst to the dequantized weights of a row (N39), in the column order of the vectors that they multiply.
