@@ -251,7 +251,7 @@ func printChoices(w io.Writer, choices []bench.Choice) {
 
 // printMeasured prints the table that the choices rest on.
 func printMeasured(w io.Writer, list []kernel.Measurement) {
-	fmt.Fprint(w, "\nIt chooses by instruction set, then by what one core of a Zen 4 server reached, in GOPS:\n")
+	fmt.Fprintf(w, "\nIt chooses by instruction set, then by what %s reached, in GOPS:\n", kernel.MeasuredOn)
 	rows := [][]string{{"kernel", "codes", "1 token", "128 tokens"}}
 	for _, m := range list {
 		rows = append(rows, []string{m.Kernel, m.Alphabet, bench.Digits(m.Vector), bench.Digits(m.Batch)})

@@ -206,6 +206,10 @@ func printVersion(c *cli.Context) error {
 			rows = append(rows, []string{"tuning", v.Tuning.About},
 				[]string{"", fmt.Sprintf("%s (%s)", v.Tuning.CPU, v.Tuning.Why)})
 		}
+		rows = append(rows, []string{"layouts", "by instruction set, then by what " + kernel.MeasuredOn + " reached"})
+		for i, line := range kernel.Thresholds(v.ISAs[0]) {
+			rows = append(rows, []string{[...]string{"batches", ""}[min(i, 1)], line})
+		}
 		table(c.App.Writer, nil, rows)
 	}
 	return forcedISA()

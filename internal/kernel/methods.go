@@ -39,9 +39,7 @@ type panelSet struct {
 	rowMajor                           *rowMajorLayout
 	rowMajorFuncs                      []func(*asm.Tile)
 
-	openedTokens int  // minimum number of tokens for which digits in two planes become int8 first
-	vecLUTTokens int  // minimum number of tokens for which Vec-LUT beats multiplying
-	groupwise    bool // functions for fields and for base-3 bytes take all groups of a panel in a call
+	groupwise bool // functions for fields and for base-3 bytes take all groups of a panel in a call
 }
 
 // tiledMethod is the method of a family of functions, with operands by alphabet.
@@ -69,8 +67,8 @@ func (m method) needing(f feature) method {
 	return m
 }
 
-// vecLUT adds Vec-LUT for batches of that many tokens.
-func (m method) vecLUT(tokens int, phases func(*Weights) ([]lutPhase, error)) method {
+// vecLUT adds Vec-LUT for large batches.
+func (m method) vecLUT(phases func(*Weights) ([]lutPhase, error)) method {
 	few := m.bind
 	m.about += "; large batches by Vec-LUT"
 	m.bind = func(w *Weights) (product, error) {
@@ -79,7 +77,7 @@ func (m method) vecLUT(tokens int, phases func(*Weights) ([]lutPhase, error)) me
 			return nil, err
 		}
 		ph, err := phases(w)
-		return &vecLUT{w, p, tokens, ph}, err
+		return &vecLUT{w, p, tokensFrom(vecLUTTokens, w), ph}, err
 	}
 	return m
 }
@@ -152,7 +150,7 @@ func (s *panelSet) joined(f *planeFuncs) method {
 	if f.open == nil {
 		return m
 	}
-	return m.opening(s.openedTokens, f.open, s.family(8, rows32, s.fields8[rows32]), s.int8)
+	return m.opening(f.open, s.family(8, rows32, s.fields8[rows32]), s.int8)
 }
 
 // binaryFields multiplies fields of one bit.
@@ -199,7 +197,7 @@ func lookupAVX512(list, pairs []func(*asm.Tile)) method {
 // planesAVX512 joins the parts of digits in two planes.
 func planesAVX512(list, pairs []func(*asm.Tile), open func(dst, src *byte, fours int)) method {
 	return tiledMethod("parts of digits joined, 512-bit dot products", 4, bytes512(list, pairs), digitsOf).
-		opening(openedTokensAVX512, open, bytes512(asm.Int8Rows32AVX512, asm.Int8Pairs32AVX512),
+		opening(open, bytes512(asm.Int8Rows32AVX512, asm.Int8Pairs32AVX512),
 			digits[pack.Int8.Name])
 }
 

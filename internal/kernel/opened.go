@@ -9,10 +9,6 @@ import (
 // Digits in two planes (layout vnni4p) that become int8 before many tokens are multiplied by them: every tile of tokens
 // joins the parts of digits once more, while int8 takes one instruction or none. Sums are the same numbers.
 
-// openedTokensAVX512 is the minimum number of tokens: from the fourth tile of six on, what is saved outweighs two
-// stores and two loads.
-const openedTokensAVX512 = 24
-
 // planeWidths are the numbers of bits of the parts of digits.
 var planeWidths = map[string]struct{ low, high int }{
 	pack.Int3.Name: {2, 1}, pack.Int5.Name: {4, 1}, pack.Int6.Name: {4, 2},
@@ -20,13 +16,13 @@ var planeWidths = map[string]struct{ low, high int }{
 
 // opening is how panels become int8.
 type opening struct {
-	tokens int                             // minimum
+	tokens int                             // minimum; 0 = that of the tuning
 	open   func(dst, src *byte, fours int) // writes groups of four columns in the order of vnni4
 	wide   tiled                           // multiplies what it writes
 }
 
-// opening adds a family for int8 for batches of that many tokens.
-func (m method) opening(tokens int, open func(dst, src *byte, fours int), wide family, o operands) method {
+// opening adds a family for int8 for large batches.
+func (m method) opening(open func(dst, src *byte, fours int), wide family, o operands) method {
 	few := m.bind
 	m.bind = func(w *Weights) (product, error) {
 		l, err := pack.Open(pack.Spec{Name: "vnni4", Alphabet: pack.Int8.Name})
@@ -39,7 +35,7 @@ func (m method) opening(tokens int, open func(dst, src *byte, fours int), wide f
 		}
 		p, err := few(w)
 		if err == nil {
-			p.(*tiled).opened = &opening{tokens, open, *bytes.(*tiled)}
+			p.(*tiled).opened = &opening{tokensFrom(openedTokens, w), open, *bytes.(*tiled)}
 		}
 		return p, err
 	}
@@ -47,7 +43,16 @@ func (m method) opening(tokens int, open func(dst, src *byte, fours int), wide f
 }
 
 // opens reports whether weights become int8 first.
-func (p *tiled) opens(tokens int) bool { return p.opened != nil && tokens >= p.opened.tokens }
+func (p *tiled) opens(tokens int) bool {
+	if p.opened == nil {
+		return false
+	}
+	least := p.opened.tokens
+	if least == 0 {
+		least = tuned.opened
+	}
+	return least > 0 && tokens >= least
+}
 
 // openedRoom holds int8 weights, and what multiplies them.
 type openedRoom struct {

@@ -7,8 +7,12 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// TestOpened: panels that become int8 first, as many at a time as a call takes, with parts of panels and groups.
+// TestOpened: panels that become int8 first, as many at a time as a call takes, with parts of panels and groups; with
+// 512 bits as the tuning of Intel has it.
 func TestOpened(t *testing.T) {
+	was := tuned
+	defer func() { tuned = was }()
+	tuned = ramps
 	r := rand.New(rand.NewPCG(61, 62))
 	for _, alphabet := range []string{pack.Int3.Name, pack.Int5.Name, pack.Int6.Name} {
 		for _, s := range []pack.Shape{{M: 150, K: 9001}, {M: 1000, K: 1030}} {

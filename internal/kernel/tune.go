@@ -21,6 +21,7 @@ type Tuning struct {
 	Tokens int // of a tile, at most
 
 	dense         bool         // 2-bit weights are unpacked once for many tokens (dense.go)
+	opened        int          // tokens from which digits in two planes become int8 first; 0 = never (opened.go)
 	vector, batch asm.Prefetch // with one token; with several, one panel at a time
 }
 
@@ -38,14 +39,14 @@ var (
 	oneStream = Tuning{"one-stream",
 		"one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, " +
 			"every line",
-		1, 12, false, ahead(12 << 10), ahead(12 << 10)}
+		1, 12, false, 0, ahead(12 << 10), ahead(12 << 10)}
 	ramps = Tuning{"ramps", "one token: two panels at a time, four of two bits, 16 lines of the next page of each " +
-		"prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once", 4, 6, true,
-		ramp, ramp}
+		"prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once, 24 and more: digits in two planes", 4, 6, true,
+		24, ramp, ramp}
 	twoStreams = Tuning{"two-streams",
 		"one token: two panels of codes of four or eight bits at a time, one of narrower weights; every line " +
 			"prefetched 2 KiB ahead",
-		2, 6, false, ahead(2 << 10), ahead(2 << 10)}
+		2, 6, false, 0, ahead(2 << 10), ahead(2 << 10)}
 )
 
 // Tunings lists them.
@@ -62,9 +63,12 @@ var tunings = []struct {
 	Tuning
 	why string
 }{
-	{"AuthenticAMD", nil, true, oneStream, "AMD: measured on Zen 4, model 17 of family 25"},
-	{"AuthenticAMD", nil, false, twoStreams, "AMD without AVX-512: measured on Zen 3, model 1 of family 25"},
-	{"GenuineIntel", []int{6}, false, ramps, "Intel: measured on models 143 and 207 of family 6"},
+	{"AuthenticAMD", nil, true, oneStream,
+		"AMD with AVX-512: measured on Zen 4, family 25 model 17, 2026-11-23, revision 5d74e817"},
+	{"AuthenticAMD", nil, false, twoStreams,
+		"AMD without AVX-512: measured on Zen 3, family 25 model 1, 2026-11-23, revision 5d74e817"},
+	{"GenuineIntel", []int{6}, false, ramps,
+		"Intel: measured on Sapphire and Emerald Rapids, family 6 models 143 and 207, 2026-11-23, revision daa02fd6"},
 	{"", nil, false, oneStream, unknownCPU},
 }
 
