@@ -174,7 +174,8 @@ func versionCommand() *cli.Command {
 		Description: `Revision is the commit that the program was built from, with +dirty if files had changed since. Of the instruction sets
 that kernels of this build can use on this CPU, the first is chosen. Tiles says whether products of many tokens use the tile
 registers of AMX, and why not. Tuning is how kernels on x86 read weights, chosen by vendor and
-family of the CPU; it changes speed and nothing else.
+family of the CPU; it changes speed and nothing else. Layouts says what decides between kernels of one instruction set, and
+batches from how many tokens on the chosen set multiplies in another way, both with what they were measured on.
 
   lowpack version --json`,
 		UsageText: "lowpack version [--json]",
@@ -207,7 +208,7 @@ func printVersion(c *cli.Context) error {
 				[]string{"", fmt.Sprintf("%s (%s)", v.Tuning.CPU, v.Tuning.Why)})
 		}
 		rows = append(rows, []string{"layouts", "by instruction set, then by what " + kernel.MeasuredOn + " reached"})
-		for i, line := range kernel.Thresholds(v.ISAs[0]) {
+		for i, line := range kernel.Thresholds(v.ISA) {
 			rows = append(rows, []string{[...]string{"batches", ""}[min(i, 1)], line})
 		}
 		table(c.App.Writer, nil, rows)

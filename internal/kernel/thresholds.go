@@ -15,8 +15,8 @@ type threshold struct {
 	from   string // what it was measured on, date and revision
 }
 
-// vecLUTTokens says from where on tables of Vec-LUT beat multiplying: with fewer, too much of their 32 tokens is wasted.
-// One token less or two cost less than a tenth there, half as many up to two thirds (docs/notes/kernels.md).
+// vecLUTTokens says from where on tables of Vec-LUT beat multiplying: with fewer, too much of their 32 tokens is
+// wasted (docs/notes/kernels.md).
 var vecLUTTokens = []threshold{
 	{AVX2, "vnni4i", 26, zen4AVX2},
 	{AVX2, "vnni4i-64", 24, zen4AVX2},
@@ -43,7 +43,9 @@ const (
 // tokensFrom looks a matrix up in a table; 0 if there is no line for it.
 func tokensFrom(table []threshold, w *Weights) int {
 	isa, layout := w.Kernel.ISA, w.Layout.Spec().Name
-	i := slices.IndexFunc(table, func(t threshold) bool { return t.isa == isa && (t.layout == "" || t.layout == layout) })
+	i := slices.IndexFunc(table, func(t threshold) bool {
+		return t.isa == isa && (t.layout == "" || t.layout == layout)
+	})
 	if i < 0 {
 		return 0
 	}

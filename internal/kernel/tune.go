@@ -41,7 +41,8 @@ var (
 			"every line",
 		1, 12, false, 0, ahead(12 << 10), ahead(12 << 10)}
 	ramps = Tuning{"ramps", "one token: two panels at a time, four of two bits, 16 lines of the next page of each " +
-		"prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once, 24 and more: digits in two planes", 4, 6, true,
+		"prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once, 24 and more: " +
+		"digits in two planes", 4, 6, true,
 		24, ramp, ramp}
 	twoStreams = Tuning{"two-streams",
 		"one token: two panels of codes of four or eight bits at a time, one of narrower weights; every line " +

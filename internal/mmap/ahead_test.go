@@ -39,11 +39,12 @@ func TestAheadOrder(t *testing.T) {
 		}
 		got = append(got, run{number(b), len(b)})
 	}
-	want := []run{{4, 2*page - page + 100}, {6, 100}, {0, page}, {2, page}, {8, aheadPiece}, {8 + aheadPiece/page, page}}
+	want := []run{{4, page + 100}, {6, 100}, {0, page}, {2, page}, {8, aheadPiece}, {8 + aheadPiece/page, page}}
 	if !slices.Equal(got, want) {
 		t.Errorf("read %v, want %v", got, want)
 	}
-	if ends := []int{0, page + 200, page + 200, 3*page + 200, 4*page + 200 + aheadPiece}; !slices.Equal(a.starts, ends) {
+	ends := []int{0, page + 200, page + 200, 3*page + 200, 4*page + 200 + aheadPiece}
+	if !slices.Equal(a.starts, ends) {
 		t.Errorf("stages at %d, want %d", a.starts, ends)
 	}
 	joined := newAhead([][][]byte{{at(3, page), at(2, page), at(2, 10)}}, 0, nil).pieces
@@ -95,14 +96,15 @@ func TestAheadStops(t *testing.T) { synctest.Test(t, testAheadStops) }
 func testAheadStops(t *testing.T) {
 	page := os.Getpagesize()
 	_, at, _ := aheadOf(t, 8)
-	newWaiting := newAhead([][][]byte{{at(0, page)}, {at(4, page)}}, page, func([]byte) error { return nil })
-	newWaiting.start()
+	waiting := newAhead([][][]byte{{at(0, page)}, {at(4, page)}}, page, func([]byte) error { return nil })
+	waiting.start()
 	synctest.Wait()
-	newWaiting.Close()
+	waiting.Close()
 
 	calls := 0
 	var mu sync.Mutex
-	failing := newAhead([][][]byte{{at(0, page)}, {at(2, page)}, {at(4, page)}, {at(6, page)}}, 8*page, func([]byte) error {
+	stages := [][][]byte{{at(0, page)}, {at(2, page)}, {at(4, page)}, {at(6, page)}}
+	failing := newAhead(stages, 8*page, func([]byte) error {
 		mu.Lock()
 		defer mu.Unlock()
 		calls++

@@ -54,7 +54,8 @@ func TestReach(t *testing.T) {
 	var got recorder
 	e.ahead = &got
 	logits := make([]float32, e.desc.Vocab)
-	if err := e.Forward(context.Background(), []Chunk{{Seq: sequence(t, e), Tokens: []int{1}, Logits: logits}}); err != nil {
+	chunk := Chunk{Seq: sequence(t, e), Tokens: []int{1}, Logits: logits}
+	if err := e.Forward(context.Background(), []Chunk{chunk}); err != nil {
 		t.Fatal(err)
 	}
 	if want := []int{0, 1, 2, 3, 4, 5, 6}; !slices.Equal(got, want) {
