@@ -103,7 +103,7 @@ type Info struct {
 	Accelerated []string `json:"accelerated"`
 	// Probe lists what the probe of its arithmetic found: an operation and its route.
 	Probe []string `json:"probe"`
-	// Lacks lists the kernels that the device does not have. A model that needs one is refused.
+	// Lacks lists the kernels that the device does not have. A model that needs one is refused; none needs KernelTop.
 	Lacks []Kernel `json:"lacks,omitempty"`
 }
 

@@ -32,6 +32,9 @@ const (
 	KernelReorder     Kernel = "reorder"      // Reorder
 	KernelSums        Kernel = "sums"         // Sums
 	KernelOffsetCodes Kernel = "offset_codes" // OffsetCodes
+
+	// Of what needs the largest logits only. A device that lacks it returns all of them.
+	KernelTop Kernel = "top" // Top
 )
 
 // kernels has the number of buffers and constants of each kernel.
@@ -50,6 +53,7 @@ var kernels = []struct {
 	{KernelReorder, 3, len(Words(Reorder{}))},
 	{KernelSums, 4, len(Words(Sums{}))},
 	{KernelOffsetCodes, 9, len(Words(OffsetCodes{}))},
+	{KernelTop, 2, len(Words(Top{}))},
 }
 
 // ofCache are the kernels of attention, which there are for each format of the KV cache.
@@ -405,9 +409,32 @@ type Finish struct {
 	Divisor, Scale, Cap float32
 }
 
+// The sizes of a Top step.
+const (
+	TopPart = 4096 // elements of a part of a row
+	TopMost = 64   // elements that are taken of a part, at most
+)
+
+// NoToken is the id of a pair without an element.
+const NoToken = 1<<32 - 1
+
+// A Top step takes the Most largest elements of each part of a row: of TopPart elements, or fewer at the end of the
+// row. Their order is that of N21: descending, with −0 as large as +0, and equal ones by their place in the row; a NaN
+// is smaller than −Inf. Most is 1 … TopMost.
+//
+// An element has an id: its place in the row, or with Pairs its own. Pairs are words of a value and of an id. Pair i
+// of part p of row r is out[(r·⌈Len/TopPart⌉ + p)·Most + i]; what a part has too few elements for becomes −Inf and
+// NoToken. So the pairs of a row are a row of another Top step, down to one part, which then has the largest of all.
+//
+// Buffers: 0 f32 [N][Len], or with Pairs pairs [N][Len], 1 out pairs [N][⌈Len/TopPart⌉][Most] (out).
+type Top struct {
+	N, Len, Most uint32
+	Pairs        uint32
+}
+
 // Operation is one of the structs of constants.
 type Operation interface {
-	Prepare | Codes | Floats | Heads | Scores | Attend | Residual | Finish | Reorder | Sums | OffsetCodes
+	Prepare | Codes | Floats | Heads | Scores | Attend | Residual | Finish | Reorder | Sums | OffsetCodes | Top
 }
 
 // Words are the constants of an operation, as words.

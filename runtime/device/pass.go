@@ -2,7 +2,9 @@ package device
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -28,7 +30,7 @@ type Pass struct {
 // shapeOf names recorded steps: layers [from, to) for n tokens, or the head for n tokens.
 type shapeOf struct {
 	n, span, from, to int
-	head              bool
+	head, top         bool // top: and then the largest logits
 }
 
 type recorded struct {
@@ -140,10 +142,14 @@ func (p *Pass) commands(s shapeOf) (Commands, error) {
 		}
 	}
 	rec := &recorder{plan: p.plan, n: s.n, span: s.span}
-	if s.head {
-		rec.logits()
-	} else {
+	switch {
+	case !s.head:
 		rec.layers(s.from, s.to)
+	case s.top:
+		rec.logits()
+		rec.tops()
+	default:
+		rec.logits()
 	}
 	c, err := p.backend.Record(rec.steps)
 	if err != nil {
@@ -171,17 +177,49 @@ func (p *Pass) Residual(first int, dst []float32) error {
 	return p.backend.Download(bytesOf(dst), p.work.h.Part(first*p.Hidden*4, len(dst)*4))
 }
 
-// Logits computes the logits of tokens of the last Run, and stores them.
-func (p *Pass) Logits(rows []uint32, dst [][]float32) error {
+// computeHead computes the logits of tokens of the last Run, and perhaps the largest of them.
+func (p *Pass) computeHead(rows []uint32, top bool) error {
 	if err := p.backend.Upload(p.inputs.rows.Part(0, 4*len(rows)), bytesOf(rows)); err != nil {
 		return err
 	}
-	if err := p.submit(shapeOf{n: len(rows), head: true}); err != nil {
+	return p.submit(shapeOf{n: len(rows), head: true, top: top})
+}
+
+// Logits computes the logits of tokens of the last Run, and stores them.
+func (p *Pass) Logits(rows []uint32, dst [][]float32) error {
+	if err := p.computeHead(rows, false); err != nil {
 		return err
 	}
 	for r, to := range dst {
 		if err := p.backend.Download(bytesOf(to), p.work.logits.Part(r*p.Vocab*4, p.Vocab*4)); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// HasTop reports whether the device has a kernel for Top.
+func (p *Pass) HasTop() bool { return len(p.work.tops) > 0 }
+
+// Top computes the TopMost largest logits of tokens of the last Run, in the order of N21, and stores them; the others
+// become −Inf. Only these cross to the host. All of them are computed, and the flags tell of all.
+func (p *Pass) Top(rows []uint32, dst [][]float32) error {
+	if err := p.computeHead(rows, true); err != nil {
+		return err
+	}
+	last := p.work.tops[len(p.work.tops)-1].pairs
+	pairs := make([]uint32, len(rows)*TopMost*2)
+	if err := p.backend.Download(bytesOf(pairs), last.Part(0, len(rows)*TopMost*pairBytes)); err != nil {
+		return err
+	}
+	for r, to := range dst {
+		for i := range to {
+			to[i] = float32(math.Inf(-1))
+		}
+		for pair := range slices.Chunk(pairs[r*TopMost*2:][:TopMost*2], 2) {
+			if value, id := pair[0], pair[1]; id < uint32(len(to)) { // NoToken is not
+				to[id] = math.Float32frombits(value)
+			}
 		}
 	}
 	return nil

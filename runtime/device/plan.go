@@ -30,14 +30,21 @@ type work struct {
 	h, x, q, d, y, branch    *slot
 	queries, scores, o       *slot
 	logits                   *slot
-	none                     *slot // for buffers that flags leave unused
-	widest, words, out, most int   // elements of x, words of q, elements of y, scales of d, of a token
+	tops                     []topSlot // of the largest logits, down to one part of a row
+	none                     *slot     // for buffers that flags leave unused
+	widest, words, out, most int       // elements of x, words of q, elements of y, scales of d, of a token
 
 	moved          []*slot // q in other orders of columns
 	sums           []sumRoom
 	terms          *slot // products of minima
 	orders, totals int   // the most orders and sums of a linear layer
 	blocks, width  int   // the most elements of sums, of a token
+}
+
+// topSlot has the results of a Top step.
+type topSlot struct {
+	pairs *slot
+	row   int // pairs of a row
 }
 
 // sumRoom has the results of a Sums step.
@@ -139,6 +146,9 @@ func (p *plan) room(a *arena) {
 	w.o = floats("attention", n*p.Heads*p.HeadDim)
 	w.scores = floats("scores", n*p.Heads*p.Context)
 	w.logits = floats("logits", p.Rows*p.Vocab)
+	if !slices.Contains(a.info.Lacks, KernelTop) {
+		p.tops(a)
+	}
 	w.none = floats("nothing", 1)
 	for range w.orders {
 		w.moved = append(w.moved, floats("activations in another order", n*w.words))
@@ -152,6 +162,24 @@ func (p *plan) room(a *arena) {
 		w.terms = w.none
 	}
 }
+
+// tops asks for the memory of the largest logits: of the parts of a row, of the parts of these, down to one part.
+func (p *plan) tops(a *arena) {
+	for n := p.Vocab; ; {
+		parts, use := (n+TopPart-1)/TopPart, Steps
+		if parts == 1 {
+			use = Host
+		}
+		n = parts * TopMost
+		p.work.tops = append(p.work.tops, topSlot{a.room("largest logits", p.Rows*n*pairBytes, use), n})
+		if parts == 1 {
+			return
+		}
+	}
+}
+
+// pairBytes is the size of a pair of a Top step.
+const pairBytes = 8
 
 // terms is the largest number of products of minima in a step.
 func (p *plan) terms() (n int) {

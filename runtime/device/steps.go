@@ -279,3 +279,13 @@ func (r *recorder) logits() {
 	add(r, KernelFinish, Finish{N: uint32(r.n), Vocab: uint32(r.Vocab), Step: step, Divisor: r.LogitDivisor,
 		Scale: r.LogitScale, Cap: r.LogitCap}, w.logits.Range, r.inputs.rows.Range, r.inputs.flags.Range)
 }
+
+// tops appends the steps from the logits of the rows of the pass to the largest of them.
+func (r *recorder) tops() {
+	from, row := r.work.logits, r.Vocab
+	for i, to := range r.work.tops {
+		add(r, KernelTop, Top{N: uint32(r.n), Len: uint32(row), Most: TopMost, Pairs: flag(i > 0)}, from.Range,
+			to.pairs.Range)
+		from, row = to.pairs, to.row
+	}
+}

@@ -249,23 +249,36 @@ func (e *Engine) deviceHidden(from, to int) error {
 	return nil
 }
 
-// deviceLogits computes the requested logits of tokens [from, to).
+// deviceLogits computes the requested logits of tokens [from, to): those of which the largest are enough apart from the
+// others, as head does.
 func (e *Engine) deviceLogits(from, to int) error {
-	_, most := e.device.pass.Most()
+	p, a := &e.pass, e.device
+	_, most := a.pass.Most()
 	var rows []uint32
 	var dst [][]float32
-	for t := from; t < to; t++ {
-		if z := e.pass.tokens[t].logits; z != nil {
-			rows, dst = append(rows, uint32(t-from)), append(dst, z)
+	for _, few := range [...]bool{true, false} {
+		compute := a.pass.Logits
+		if few {
+			compute = a.pass.Top
 		}
-		if n := len(rows); n > 0 && (n == most || t == to-1) {
-			if err := e.device.pass.Logits(rows, dst); err != nil {
-				return err
+		for t := from; t < to; t++ {
+			if tok := &p.tokens[t]; tok.logits != nil && a.few(tok) == few {
+				rows, dst = append(rows, uint32(t-from)), append(dst, tok.logits)
 			}
-			rows, dst = rows[:0], dst[:0]
+			if n := len(rows); n > 0 && (n == most || t == to-1) {
+				if err := compute(rows, dst); err != nil {
+					return err
+				}
+				rows, dst = rows[:0], dst[:0]
+			}
 		}
 	}
 	return nil
+}
+
+// few reports whether the largest logits that a device returns are enough for a token.
+func (a *accelerator) few(t *token) bool {
+	return t.top != 0 && t.top <= device.TopMost && len(t.keep) == 0 && a.pass.HasTop()
 }
 
 // deviceFlags turns what the device has noted of tokens [from, to) into the errors of the chunks: the first bad

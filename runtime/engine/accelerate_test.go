@@ -29,6 +29,7 @@ func init() {
 	device.Register(plaindevice.Driver("small", plaindevice.Options{Memory: 1 << 20}))
 	device.Register(plaindevice.Driver("lacking", plaindevice.Options{Lacks: []device.Kernel{
 		device.KernelHeads.With(device.CacheF16)}}))
+	device.Register(plaindevice.Driver("no-top", plaindevice.Options{Lacks: []device.Kernel{device.KernelTop}}))
 	device.Register(plaindevice.Driver("failing", plaindevice.Options{Fail: func(call string) error {
 		n := planted.calls.Add(1)
 		planted.names[n%int64(len(planted.names))] = call
@@ -51,7 +52,9 @@ func computes(t *testing.T, e *Engine) {
 var devices = []string{"plain", "narrow"}
 
 // driven reports whether a driver computes for a device: of a GPU, or one that emulates a GPU.
-func driven(name string) bool { return !slices.Contains([]string{"cpu", "plain", "narrow"}, name) }
+func driven(name string) bool {
+	return !slices.Contains([]string{"cpu", "plain", "narrow", "no-top"}, name)
+}
 
 // slow reports whether a device gets fewer cases.
 func slow(name string) bool { return driven(name) && !long.All }
@@ -114,7 +117,7 @@ func forked(t *testing.T, e *Engine) (rows [][]float32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows = append(rows, after(t, r, repeated(5, 5)), after(t, f, repeated(4, 6)))
+	rows = append(rows, after(t, r, repeated(5, 5)), after(t, f, repeated(4, 6)), first(t, f, repeated(2, 7)))
 	r.Close()
 	f.Close()
 	e.Release(held...)
@@ -138,6 +141,17 @@ func after(t *testing.T, s *Sequence, tokens []int) []float32 {
 		t.Fatal(err)
 	}
 	return logits
+}
+
+// first appends tokens and returns the largest logit after the last of them, and its token.
+func first(t *testing.T, s *Sequence, tokens []int) []float32 {
+	t.Helper()
+	c := Chunk{Seq: s, Tokens: tokens, Logits: make([]float32, s.e.desc.Vocab), Top: 1}
+	if err := s.e.Forward(t.Context(), []Chunk{c}); err != nil {
+		t.Fatal(err)
+	}
+	id := ArgMax(c.Logits)
+	return []float32{c.Logits[id], float32(id)}
 }
 
 var forkedOptions = Options{Context: 128, Sequences: 4, Page: 32, Threads: 1}

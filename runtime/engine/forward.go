@@ -23,8 +23,9 @@ type Chunk struct {
 	Err error
 
 	// Top says that only the Top largest logits, in the order of NUMERICS N21, and the logits of the tokens Keep are
-	// needed; the others may become −Inf. This is faster with a file that has a screen of its head (FORMAT F21); the
-	// needed logits are the same, bit for bit. 0 = all.
+	// needed; the others may become −Inf. This is faster with a file that has a screen of its head (FORMAT F21), and on
+	// a device, which then returns device.TopMost of them if that is enough; the needed logits are the same, bit for
+	// bit. 0 = all.
 	Top  int
 	Keep []int
 }

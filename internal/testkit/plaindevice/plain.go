@@ -220,6 +220,8 @@ func run(s device.Step) {
 		sums(device.OperationOf[device.Sums](s.Constants), b)
 	case device.KernelOffsetCodes:
 		codes(device.OperationOf[device.OffsetCodes](s.Constants), b)
+	case device.KernelTop:
+		top(device.OperationOf[device.Top](s.Constants), b)
 	}
 }
 

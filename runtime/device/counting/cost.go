@@ -50,6 +50,7 @@ var costs = map[device.Kernel]func(*device.Step) Cost{
 	device.KernelReorder:     reorder,
 	device.KernelSums:        sums,
 	device.KernelOffsetCodes: offsetCodes,
+	device.KernelTop:         top,
 }
 
 // costOf returns the cost of a step of a kernel; nil if it is not known.
@@ -216,4 +217,10 @@ func finish(s *device.Step) Cost {
 		times = 2 // in place
 	}
 	return Cost{Vectors: word * int(c.N) * int(c.Vocab) * times}
+}
+
+func top(s *device.Step) Cost {
+	c := device.OperationOf[device.Top](s.Constants)
+	pairs := ceil(c.Len, device.TopPart) * c.Most
+	return Cost{Vectors: word * int(c.N) * int(c.Len*(1+c.Pairs)+2*pairs)}
 }

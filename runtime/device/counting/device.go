@@ -28,6 +28,7 @@ type Counts struct {
 	// Copies are uploads to and downloads from memory that only the device reads: a submit more each, where the host
 	// does not reach such memory.
 	Copies     int
+	Copied     int    // bytes of all uploads and downloads, also of memory for the host
 	Dispatches []Cost // of each step, in their order
 }
 
@@ -89,6 +90,7 @@ func (d *Device) Alloc(bytes int, use device.Use) (device.Memory, error) {
 // touch notes that the host writes or reads a range, and returns its bytes.
 func (d *Device) touch(r device.Range) []byte {
 	d.listed = false
+	d.Copied += r.Bytes
 	held := bytesOf(r)
 	if held == nil {
 		d.Copies++

@@ -102,6 +102,40 @@ func TestCounts(t *testing.T) {
 	if apart := 3 * 2; d.Submits != 2 || d.Barriers != len(want)-apart+2 || d.Copies != 2 {
 		t.Errorf("%d submits, %d barriers, %d copies", d.Submits, d.Barriers, d.Copies)
 	}
+	// Tokens, pages, flags and the residual stream of the pass, a row and the logits of the head, and the flags.
+	if copied := 3*16 + 2*4 + 3*4 + 3*8*4 + 4 + 6*4 + 3*4; d.Copied != copied {
+		t.Errorf("%d bytes copied, want %d", d.Copied, copied)
+	}
+}
+
+// TestCountsOfTop: the largest logits of two parts of a row cost a step for these and one for what they leave, and a
+// copy of the last pairs from memory that the host reaches.
+func TestCountsOfTop(t *testing.T) {
+	const vocab = device.TopPart + 1
+	m := small(t)
+	m.Head = device.Linear{In: 8, Out: vocab, Matrices: []device.Matrix{plain(device.F32, vocab, 8, 4)}}
+	m.Vocab = vocab
+	d := New("vulkan", 0)
+	p, err := device.Load(d, m, device.Shape{Tokens: 4, Rows: 2, Context: 8, Pages: 4, PageRows: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Bytes() != d.Allocated() {
+		t.Errorf("%d bytes allocated, %d planned", d.Allocated(), p.Bytes())
+	}
+	d.Reset()
+	logits := [][]float32{make([]float32, vocab), make([]float32, vocab)}
+	if err := p.Top([]uint32{1, 2}, logits); err != nil {
+		t.Fatal(err)
+	}
+	const most = device.TopMost
+	want := []Cost{{Vectors: 4 * 2 * (vocab + 2*2*most)}, {Vectors: 4 * 2 * (2*2*most + 2*most)}}
+	if n := len(d.Dispatches); n != 5 || d.Dispatches[3] != want[0] || d.Dispatches[4] != want[1] {
+		t.Errorf("%d dispatches: %+v; want %+v", n, d.Dispatches, want)
+	}
+	if copied := 2*4 + 2*most*8; d.Copies != 0 || d.Copied != copied {
+		t.Errorf("%d copies, %d bytes; want %d", d.Copies, d.Copied, copied)
+	}
 }
 
 // run computes three tokens, and the logits of the last.

@@ -109,13 +109,13 @@ func (s shape) step(step *device.Step) *launch {
 }
 
 // lacks are the kernels that the module does not have: of a KV cache of other formats than float32, and of weights with
-// zero points, minima or an order of columns.
+// zero points, minima or an order of columns; and that of the largest logits.
 func lacks() (list []device.Kernel) {
 	for _, k := range device.Kernels() {
 		base, cache := k.Of()
 		switch {
 		case cache != device.CacheF32, base == device.KernelReorder, base == device.KernelSums,
-			base == device.KernelOffsetCodes:
+			base == device.KernelOffsetCodes, base == device.KernelTop:
 			list = append(list, k)
 		}
 	}

@@ -263,7 +263,7 @@ func (r *random) calls(rounds int) (list []stepCall) {
 	for round := range rounds {
 		of := &compiledShapes[(r.at+round)%len(compiledShapes)]
 		list = append(list, r.prepare(), r.codes(of.codes[0]), r.codes(of.codes[1]), r.matrix(of.floats), r.residual(),
-			r.finish(), r.offsetCodes(of.codes[2]), r.reorder(), r.sums())
+			r.finish(), r.offsetCodes(of.codes[2]), r.reorder(), r.sums(), r.top())
 		for c := device.CacheF32; c <= device.CacheI4; c++ {
 			list = append(list, r.attention(c)...)
 		}
@@ -390,6 +390,25 @@ func (r *random) finish() stepCall {
 	y := r.floats(600)
 	y[r.IntN(600)] = 0x7f800000
 	return stepCall{device.KernelFinish, device.Words(op), [][]uint32{y, {1, 0}, fresh(2)}}
+}
+
+// top has values of few kinds, among which many are equal, and values that are not finite.
+func (r *random) top() stepCall {
+	op := device.Top{N: 1 + r.Uint32N(3), Len: pick(r, uint32(1), 300, device.TopPart, 2*device.TopPart+77),
+		Most: 1 + r.Uint32N(device.TopMost), Pairs: r.flag()}
+	z := r.floats(int(op.N * op.Len))
+	for range len(z) / 2 {
+		z[r.IntN(len(z))] = pick(r, uint32(0), 1<<31, 1, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000)
+	}
+	in := z
+	if op.Pairs != 0 {
+		in = nil
+		for _, v := range z {
+			in = append(in, v, r.Uint32())
+		}
+	}
+	parts := (op.Len + device.TopPart - 1) / device.TopPart
+	return stepCall{device.KernelTop, device.Words(op), [][]uint32{in, r.bits(int(2 * op.N * parts * op.Most))}}
 }
 
 // rows makes rows of a KV cache: finite floats, or codes with a scale.

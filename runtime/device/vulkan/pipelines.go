@@ -125,6 +125,9 @@ func (g *gpu) launch(s *device.Step) (l launch, err error) {
 		return simple(op.Heads, op.N, 1, uint32(cache))
 	case device.KernelResidual:
 		return simple(device.OperationOf[device.Residual](s.Constants).N, 1, 1)
+	case device.KernelTop:
+		op := device.OperationOf[device.Top](s.Constants)
+		return simple(ceilDiv(op.Len, device.TopPart), op.N, 1)
 	}
 	op := device.OperationOf[device.Finish](s.Constants)
 	return simple(ceilDiv(op.Vocab, 256), op.N, 1)

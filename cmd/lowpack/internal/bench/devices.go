@@ -46,7 +46,8 @@ type DeviceRow struct {
 	Dispatches int `json:"dispatches"`
 	Barriers   int `json:"barriers"`
 	Submits    int `json:"submits"`
-	Copies     int `json:"copies"` // between the host and memory that it may not reach: a submit more each, then
+	Copies     int `json:"copies"`       // between the host and memory that it may not reach: a submit more each, then
+	Copied     int `json:"copied_bytes"` // between the host and all memory of the device
 	counting.Cost
 	Memory int       `json:"memory_bytes"` // of the device, for weights, KV cache and vectors
 	Times  []GPUTime `json:"times"`        // of each of the GPUs
@@ -174,8 +175,8 @@ func (s *stage) append(ctx context.Context, tokens int) error {
 
 // fill takes over what was counted.
 func (r *DeviceRow) fill(d *counting.Device) {
-	r.Dispatches, r.Barriers, r.Submits, r.Copies = len(d.Dispatches), d.Barriers, d.Submits, d.Copies
-	r.Memory = d.Allocated()
+	r.Dispatches, r.Barriers, r.Submits = len(d.Dispatches), d.Barriers, d.Submits
+	r.Copies, r.Copied, r.Memory = d.Copies, d.Copied, d.Allocated()
 	for _, c := range d.Dispatches {
 		r.Cost.Add(c)
 	}
