@@ -155,7 +155,7 @@ func listDevices(c *cli.Context) error {
 	}
 	infos := []device.Info{}
 	for _, d := range device.Drivers() {
-		list, err := d.List()
+		list, err := d.Describe()
 		if err != nil {
 			note(c, fmt.Sprintf("no %s device answers; install its driver to use one: %v", d.Kind, err))
 		}

@@ -110,7 +110,8 @@ type Info struct {
 // Driver opens the devices of one kind.
 type Driver struct {
 	Kind string // "vulkan"
-	// List describes the devices, without opening them for good. No driver or no loader is an error.
+	// List describes the devices as far as their driver does without opening them: with neither Probe nor what of their
+	// memory is free in fact. No driver or no loader is an error.
 	List func() ([]Info, error)
 	// Open opens device i of the list.
 	Open func(i int) (Backend, error)
@@ -142,9 +143,12 @@ func Drivers() []Driver {
 	return append([]Driver(nil), drivers.list...)
 }
 
-// Open opens a device by name: a kind for its first device, or a kind and a number as in vulkan:1. A name without a
-// driver in this program is an error that wraps pack.ErrUnsupported.
+// Open opens a device by name: a kind for its first device, a kind and a number as in vulkan:1, or Auto for Best. A name
+// without a driver in this program is an error that wraps pack.ErrUnsupported.
 func Open(name string) (Backend, error) {
+	if name == Auto {
+		return Best()
+	}
 	kind, number, numbered := strings.Cut(name, ":")
 	i := 0
 	if numbered {
@@ -162,8 +166,8 @@ func Open(name string) (Backend, error) {
 	return nil, fmt.Errorf("%w: device %q: this program has no driver for it", pack.ErrUnsupported, name)
 }
 
-// Best names the first device that is not a CPU.
-func Best() (string, error) {
+// Best opens the first device that is not a CPU and that can be opened.
+func Best() (Backend, error) {
 	why := fmt.Errorf("%w: this program has no drivers of devices", pack.ErrUnsupported)
 	for _, d := range Drivers() {
 		list, err := d.List()
@@ -171,12 +175,32 @@ func Best() (string, error) {
 			why = err
 			continue
 		}
-		for i := range list {
-			if !list[i].Software {
-				return list[i].Name, nil
-			}
-		}
 		why = fmt.Errorf("%w: %s finds no device other than a CPU", pack.ErrUnsupported, d.Kind)
+		for i := range list {
+			if list[i].Software {
+				continue
+			}
+			b, err := d.Open(i)
+			if err == nil {
+				return b, nil
+			}
+			why = err
+		}
 	}
-	return "", why
+	return nil, why
+}
+
+// Describe lists the devices with what opening each of them finds. Of one that cannot be opened, Probe is the reason.
+func (d Driver) Describe() ([]Info, error) {
+	list, err := d.List()
+	for i := range list {
+		b, err := d.Open(i)
+		if err != nil {
+			list[i].Probe = []string{err.Error()}
+			continue
+		}
+		list[i] = b.Info()
+		b.Close() // nothing was done with it
+	}
+	return list, err
 }

@@ -29,21 +29,17 @@ type found struct {
 
 // findDevice opens the device of the options, if they ask for one.
 func (e *Engine) findDevice() error {
-	name := e.opt.Device
-	switch name {
+	switch name := e.opt.Device; name {
 	case "", device.CPU:
 		return nil
 	case device.Auto:
-		best, err := device.Best()
-		if err == nil {
-			err = e.find(best)
-		}
-		if err != nil {
+		if err := e.find(name); err != nil {
 			e.notice(fmt.Sprintf("the CPU computes: %v", err))
 		}
 		return nil
+	default:
+		return e.find(name)
 	}
-	return e.find(name)
 }
 
 func (e *Engine) find(name string) error {
@@ -60,9 +56,10 @@ func (e *Engine) find(name string) error {
 	if err != nil {
 		return err
 	}
-	if m, err = e.onDevice(b.Info(), m); err != nil {
+	info := b.Info()
+	if m, err = e.onDevice(info, m); err != nil {
 		b.Close()
-		return fmt.Errorf("device %s: %w", name, err)
+		return fmt.Errorf("device %s: %w", info.Name, err)
 	}
 	e.found = &found{open, b, m}
 	return nil

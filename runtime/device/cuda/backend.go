@@ -66,14 +66,11 @@ func list(d *driver) ([]device.Info, error) {
 	}
 	infos := make([]device.Info, n)
 	for i := range infos {
-		b, err := openContext(d, i)
+		b, err := describe(d, i)
 		if err != nil {
 			return nil, err
 		}
 		infos[i] = b.info
-		if err := b.Close(); err != nil {
-			return nil, err
-		}
 	}
 	return infos, nil
 }
@@ -106,14 +103,20 @@ func open(d *driver, i int) (*backend, error) {
 	return b, nil
 }
 
-// openContext opens GPU i.
-func openContext(d *driver, i int) (*backend, error) {
+// describe asks for what is fixed of GPU i.
+func describe(d *driver, i int) (*backend, error) {
 	b := &backend{driver: d, functions: map[string]uintptr{}, info: device.Info{Name: fmt.Sprintf("cuda:%d", i),
 		Align: align}}
 	if err := d.check(d.DeviceGet(&b.device, int32(i)), "open GPU %d", i); err != nil {
 		return nil, err
 	}
-	if err := b.describe(); err != nil {
+	return b, b.describe()
+}
+
+// openContext opens GPU i.
+func openContext(d *driver, i int) (*backend, error) {
+	b, err := describe(d, i)
+	if err != nil {
 		return nil, err
 	}
 	if err := d.check(d.ContextRetain(&b.context, b.device), "open GPU %d", i); err != nil {
@@ -137,7 +140,7 @@ func openContext(d *driver, i int) (*backend, error) {
 	})
 }
 
-// describe asks for what is fixed of a GPU.
+// describe asks for what is fixed of the GPU.
 func (b *backend) describe() error {
 	var name [128]byte
 	var version, major, minor, processors, shared int32

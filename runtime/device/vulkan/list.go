@@ -169,7 +169,7 @@ func (p *physical) extensions() (names []string) {
 	return names
 }
 
-// list describes all devices, with what a probe of each finds.
+// list describes all devices.
 func list() ([]device.Info, error) {
 	all, err := devices()
 	if err != nil {
@@ -178,12 +178,6 @@ func list() ([]device.Info, error) {
 	infos := make([]device.Info, len(all))
 	for i, p := range all {
 		infos[i] = p.Info
-		if d, err := newDevice(p, settings{}); err != nil {
-			infos[i].Probe = []string{err.Error()}
-		} else {
-			infos[i] = d.Info()
-			d.Close()
-		}
 	}
 	return infos, nil
 }
