@@ -83,6 +83,25 @@ func checkDriver(name string) error {
 // loader of the system, so this one is not it.
 const twinName = "lowpack-vulkan"
 
+// envTwinOf has the version of the program that becomes its twin.
+const envTwinOf = "LOWPACK_TWIN_OF"
+
+// checkTwin refuses to be the twin of a program of another version: a command line does the same with a device as
+// without.
+func checkTwin() error {
+	other, own := os.Getenv(envTwinOf), fullVersion()
+	os.Unsetenv(envTwinOf) // not for the processes that this one starts
+	if other == "" || other == own {
+		return nil
+	}
+	path, err := os.Executable()
+	if err != nil {
+		path = twinName
+	}
+	return fmt.Errorf("%w: %s, which lowpack becomes for a device, is version %s, and lowpack is version %s: install "+
+		"the same version of both (docs/INSTALL.md), or start %[2]s itself", pack.ErrUnsupported, path, own, other)
+}
+
 // becomeTwin replaces the process by the twin if the command line asks for a device that this build has no driver for.
 // It returns where there is no twin: then the command says what is missing.
 func becomeTwin(args []string) {

@@ -73,7 +73,7 @@ func TestDeviceLayersFlag(t *testing.T) {
 }
 
 // TestBecomesTwin: the program becomes its twin beside it, with the same arguments; without one it says what is
-// missing.
+// missing. A program that is the twin of one of another version says so, and does nothing.
 func TestBecomesTwin(t *testing.T) {
 	if runtime.GOOS == "windows" || len(device.Drivers()) > 0 {
 		t.Skip("this program is the twin, or cannot become it")
@@ -85,20 +85,33 @@ func TestBecomesTwin(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	do := func(env string, args ...string) (string, error) {
+		c := exec.Command(program, args...)
+		c.Env = append(os.Environ(), "PATH=", env)
+		out, err := c.CombinedOutput()
+		return string(out), err
+	}
 	ask := func() string {
-		c := exec.Command(program, "run", "no such file", "--device", "vulkan:3")
-		c.Env = append(os.Environ(), "PATH=")
-		out, _ := c.CombinedOutput() // fails where there is no twin
-		return string(out)
+		out, _ := do("", "run", "no such file", "--device", "vulkan:3") // fails where there is no twin
+		return out
 	}
 	if got := ask(); !strings.Contains(got, "make lowpack-vulkan") {
 		t.Errorf("without a twin: %s", got)
 	}
-	twin := "#!/bin/sh\necho twin \"$@\"\n"
+	twin := "#!/bin/sh\necho twin \"$@\" of $" + envTwinOf + "\n"
 	if err := os.WriteFile(filepath.Join(dir, twinName), []byte(twin), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(); got != "twin run no such file --device vulkan:3\n" {
-		t.Errorf("with a twin: %s", got)
+	asked, own, _ := strings.Cut(strings.TrimSpace(ask()), " of ")
+	if asked != "twin run no such file --device vulkan:3" {
+		t.Errorf("with a twin: %s", asked)
+	}
+	if out, err := do(envTwinOf+"="+own, "version"); err != nil || !strings.Contains(out, "lowpack "+own) {
+		t.Errorf("the twin of version %q: %v\n%s", own, err, out)
+	}
+	out, err := do(envTwinOf+"=0.0.1", "version")
+	if err == nil || strings.Contains(out, "revision") || !strings.Contains(out, program+", which lowpack becomes") ||
+		!strings.Contains(out, "is version "+own+", and lowpack is version 0.0.1: install the same version") {
+		t.Errorf("the twin of another version: %v\n%s", err, out)
 	}
 }

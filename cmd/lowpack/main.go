@@ -19,7 +19,11 @@ import (
 )
 
 func main() {
-	if err := checkLimits(); err != nil {
+	err := checkLimits()
+	if err == nil {
+		err = checkTwin()
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "lowpack: %v\n", err)
 		os.Exit(exitCode(err))
 	}

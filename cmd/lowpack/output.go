@@ -57,10 +57,13 @@ func tuned() tuning {
 }
 
 func buildInfo() build {
-	return build{Version: version.Full(version.Version, revision()), Revision: revision(), Go: runtime.Version(),
+	return build{Version: fullVersion(), Revision: revision(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		ISAs:     kernel.Available(), ISA: kernel.Best(), Tiles: kernel.TileRegisters(), Tuning: tuned()}
 }
+
+// fullVersion is the version of this program.
+func fullVersion() string { return version.Full(version.Version, revision()) }
 
 // pseudo is the end of the version of a module that has no tag: the start of its commit.
 var pseudo = regexp.MustCompile(`-([0-9a-f]{12})$`)
