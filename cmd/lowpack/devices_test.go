@@ -115,3 +115,16 @@ func TestBecomesTwin(t *testing.T) {
 		t.Errorf("the twin of another version: %v\n%s", err, out)
 	}
 }
+
+// TestCheckTwin: only the twin of the same version goes on, and does not tell its children.
+func TestCheckTwin(t *testing.T) {
+	for of, good := range map[string]bool{"": true, fullVersion(): true, "0.0.1": false} {
+		t.Setenv(envTwinOf, of)
+		if err := checkTwin(); (err == nil) != good {
+			t.Errorf("the twin of %q: %v", of, err)
+		}
+		if left, ok := os.LookupEnv(envTwinOf); ok {
+			t.Errorf("%q is left", left)
+		}
+	}
+}

@@ -4,6 +4,7 @@ package vulkan
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -68,6 +69,13 @@ func (g *gpu) probe() error {
 	}
 	if g.settings.routes != nil {
 		*r = *g.settings.routes
+	}
+	if r.guard == guarded {
+		if err := g.checkGuard(); errors.Is(err, errInexact) {
+			*r = routes{guard: integers}
+		} else if err != nil {
+			return err
+		}
 	}
 	if r.dots = g.dots; r.dots && g.checkProducts() != nil {
 		r.dots = false
@@ -262,26 +270,11 @@ func (g *gpu) checkProducts() error {
 		}
 		want[m] = float32(sum)
 	}
-	one := binary.LittleEndian.AppendUint32(nil, math.Float32bits(1))
-	var buffers []device.Range
-	for _, data := range [][]byte{weights, one, q, one, one, make([]byte, 4*rows)} {
-		b, err := g.hold(data)
-		if err != nil {
-			return err
-		}
-		buffers = append(buffers, b)
-	}
+	one := floatBytes(1)
 	op := device.Codes{N: 1, Rows: rows, K: k, QWords: k / 4, LDY: rows, Lanes: 64, Bits: 8, Mul: 1, Group: k,
 		ActGroup: k}
-	c, err := g.Record([]device.Step{{Kernel: device.KernelCodes, Buffers: buffers, Constants: device.Words(op)}})
-	if err != nil {
-		return err
-	}
-	defer c.Free()
-	if err := c.Run(probeLimit); err != nil {
-		return err
-	}
-	got, err := g.words(buffers[5])
+	const y = 5
+	got, err := g.answer(device.KernelCodes, device.Words(op), y, weights, one, q, one, one, make([]byte, 4*rows))
 	if err != nil {
 		return err
 	}
@@ -291,4 +284,33 @@ func (g *gpu) checkProducts() error {
 		}
 	}
 	return nil
+}
+
+// answer runs a step with these bytes in its buffers, and returns the words of one of them.
+func (g *gpu) answer(k device.Kernel, constants []uint32, of int, data ...[]byte) ([]uint32, error) {
+	var buffers []device.Range
+	for _, d := range data {
+		b, err := g.hold(d)
+		if err != nil {
+			return nil, err
+		}
+		buffers = append(buffers, b)
+	}
+	c, err := g.Record([]device.Step{{Kernel: k, Buffers: buffers, Constants: constants}})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Free()
+	if err := c.Run(probeLimit); err != nil {
+		return nil, err
+	}
+	return g.words(buffers[of])
+}
+
+// floatBytes are floats as kernels read them.
+func floatBytes(x ...float32) (data []byte) {
+	for _, v := range x {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+	}
+	return data
 }
