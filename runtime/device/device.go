@@ -143,8 +143,8 @@ func Drivers() []Driver {
 	return append([]Driver(nil), drivers.list...)
 }
 
-// Open opens a device by name: a kind for its first device, a kind and a number as in vulkan:1, or Auto for Best. A name
-// without a driver in this program is an error that wraps pack.ErrUnsupported.
+// Open opens a device by name: a kind for its first device, a kind and a number as in vulkan:1, or Auto for Best. A
+// name without a driver in this program is an error that wraps pack.ErrUnsupported.
 func Open(name string) (Backend, error) {
 	if name == Auto {
 		return Best()
