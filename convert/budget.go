@@ -98,8 +98,8 @@ const (
 // o.Calibration, within the budget, or the smallest ones for which no more than the budget is expected. Layers that the
 // recipe could not calibrate, such as those it does not include, are as it has them without a quantizer; it has no
 // rules. The embedding and the head have forms too, unless the recipe names a head, packed.HeadBF16 included, or the
-// budget counts bits per weight. The floats lie in a file next to target meanwhile. What cannot be done is refused before anything is computed:
-// a model with experts, or a size below the smallest forms.
+// budget counts bits per weight. The floats lie in a file next to target meanwhile. What cannot be done is refused
+// before anything is computed: a model with experts, or a size below the smallest forms.
 func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
 	a := &allocating{path: path, o: o, budget: b}
 	a.apart = b.Bits > 0 || o.Recipe.Head != ""
