@@ -228,3 +228,21 @@ func TestByUnit(t *testing.T) {
 		}
 	}
 }
+
+// TestLargestZero: the magnitude of the largest zero point is known, whatever its sign: codes that it is subtracted
+// from may leave int8 (amx_groups.go).
+func TestLargestZero(t *testing.T) {
+	layout, err := pack.Open(pack.Spec{Name: "vnni4i", Alphabet: pack.Int4.Name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, zeros := range [][]int8{{3, -8, 2, 1}, {-1, 8, -2, 0}, {8}, {-8}} {
+		w := &Weights{Shape: pack.Shape{M: 2, K: 64}, Group: 32, Layout: layout, rows: 32, scaling: &scaling{}}
+		if err := w.Scale(Scales{Group: 32, Zeros: zeros}, plain); err != nil {
+			t.Fatal(err)
+		}
+		if w.scaling.most != 8 {
+			t.Errorf("the largest of %v is %d", zeros, w.scaling.most)
+		}
+	}
+}
