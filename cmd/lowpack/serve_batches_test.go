@@ -60,7 +60,7 @@ func wantOf(t *testing.T, dir string, models, each [2]string, created int64) map
 	return want
 }
 
-func idOf(t *testing.T, line string) string {
+func idOf(t testing.TB, line string) string {
 	t.Helper()
 	var v struct {
 		ID string `json:"custom_id"`

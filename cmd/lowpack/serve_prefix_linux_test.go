@@ -24,6 +24,11 @@ type answered struct {
 	} `json:"usage"`
 }
 
+// story is the first message of conversation i; its end is k.
+func story(i, k int) string {
+	return fmt.Sprintf(`{"role":"user","content":"%d. %s%d"}`, i, strings.Repeat("Once upon a time. ", 10), k)
+}
+
 // turn asks for the next message of a conversation, and returns its replica and the tokens of the prompt that were in
 // the cache there. first stands in front of the messages.
 func (r *replicas) turn(first string, messages *[]string) (replica string, cached int) {
@@ -51,23 +56,31 @@ func (r *replicas) turn(first string, messages *[]string) (replica string, cache
 	return got.Header.Get("X-Replica"), a.Usage.Details.Cached
 }
 
-// TestReplicaPrefixes: behind haproxy.cfg the turns of a conversation go to one replica, which has its beginning in the
+// TestReplicaPrefixes: behind HAProxy the turns of a conversation go to one replica, which has its beginning in the
 // cache, and those of another one may go elsewhere. When a replica is gone, its conversations move and no others.
 func TestReplicaPrefixes(t *testing.T) {
 	long.Only(t)
+	testReplicaPrefixes(t, haproxy)
+}
+
+// TestInteropReplicaPrefixes: the same behind Envoy.
+func TestInteropReplicaPrefixes(t *testing.T) { testReplicaPrefixes(t, envoy) }
+
+func testReplicaPrefixes(t *testing.T, p proxy) {
+	t.Helper()
 	t.Parallel()
-	r := newReplicas(t)
-	const n = 24
+	r := newReplicas(t, p)
+	const n = 60
 	home, lists, firsts := make([]string, n), make([][]string, n), make([]string, n)
 	homes := map[string]int{}
 	for i := range n {
-		story := fmt.Sprintf(`{"role":"user","content":"%d. %s"}`, i, strings.Repeat("Once upon a time. ", 10))
-		if lists[i] = []string{story}; i%4 == 2 {
-			lists[i] = []string{`{"role":"system","content":"Tell stories."}`, story}
+		if lists[i] = []string{story(i, 0)}; i%4 == 2 {
+			lists[i] = []string{`{"role":"system","content":"Tell stories."}`, story(i, 0)}
 		}
 		for k := range 3 {
-			if i%2 == 1 { // the beginning differs from turn to turn, so the key decides
+			if i%2 == 1 { // body and first message differ from turn to turn, so the key decides
 				firsts[i] = fmt.Sprintf(`"metadata":{"turn":"%d"},"prompt_cache_key":"story %d",`, k, i)
+				lists[i][0] = story(i, k)
 			}
 			replica, cached := r.turn(firsts[i], &lists[i])
 			if k == 0 {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -26,17 +26,25 @@ import (
 	"github.com/lowpack/lowpack/internal/testkit/wait"
 )
 
-// TestReplicas: behind HAProxy, as docs/examples/serve/haproxy.cfg sets it up, no request is lost whose answer had not
-// begun when its replica was killed or its machine vanished, and none at all during a rolling replacement. All answers
-// equal a single server's, whichever replica they come from. HAProxy checks each replica's health every second, and a
-// busy machine answers late: this needs LOWPACK_LONG and little other work.
+// TestReplicas: behind HAProxy no request is lost whose answer had not begun when its replica was killed or its machine
+// vanished, and none at all during a rolling replacement. All answers equal a single server's, whichever replica they
+// come from. HAProxy checks each replica's health every second, and a busy machine answers late: this needs
+// LOWPACK_LONG and little other work.
 func TestReplicas(t *testing.T) {
 	long.Only(t)
+	testReplicas(t, haproxy)
+}
+
+// TestInteropReplicas: the same behind Envoy, which waits for replicas that are late.
+func TestInteropReplicas(t *testing.T) { testReplicas(t, envoy) }
+
+func testReplicas(t *testing.T, p proxy) {
+	t.Helper()
 	t.Parallel()
-	r := newReplicas(t)
+	r := newReplicas(t, p)
 	r.underLoad(24, func() {
 		r.answers(4, r.names...)
-		for moved := r.moved(); r.moved() == moved; { // repeats if replica two was idle when killed
+		for moved := p.moved(r); p.moved(r) == moved; { // repeats if replica two was idle when killed
 			r.end("two", syscall.SIGKILL)
 			r.answers(20, "one", "three")
 			r.start("two")
@@ -67,8 +75,16 @@ func TestReplicas(t *testing.T) {
 // killed and comes back, but for answers of that replica that had begun.
 func TestThousandClients(t *testing.T) {
 	long.Only(t)
+	testThousandClients(t, haproxy)
+}
+
+// TestInteropThousandClients: the same behind Envoy.
+func TestInteropThousandClients(t *testing.T) { testThousandClients(t, envoy) }
+
+func testThousandClients(t *testing.T, p proxy) {
+	t.Helper()
 	t.Parallel()
-	r := newReplicas(t)
+	r := newReplicas(t, p)
 	r.underLoad(1000, func() {
 		r.answers(500, r.names...)
 		r.end("two", syscall.SIGKILL)
@@ -80,14 +96,13 @@ func TestThousandClients(t *testing.T) {
 
 // replicas are servers behind a proxy.
 type replicas struct {
-	t *testing.T
+	t testing.TB
 	// of the names of network namespaces, one for each replica and one for the proxy; "" = loopback addresses are used
 	prefix  string
 	network string // first three numbers of the addresses
-	file    string
-	keys    string
-	stats   string // socket of the proxy
+	stats   string // socket of the proxy for its counters
 	names   []string
+	program func(address string) []string // the command line of a replica
 	running map[string]*served
 	list    []requests.Request
 	want    [2][]string // answers of a single server; the same as streams
@@ -99,89 +114,73 @@ type replicas struct {
 
 const replicaKey = "secret"
 
-func newReplicas(t *testing.T) *replicas {
+// newReplicas starts replicas of lowpack with a tiny model.
+func newReplicas(t testing.TB, p proxy) *replicas {
 	t.Helper()
-	proxy, dir := haproxy(t), t.TempDir()
-	r := &replicas{t: t, names: []string{"one", "two", "three"}, running: map[string]*served{}, seen: map[string]int{},
-		file: tinymodel.WithTemplate(t, requests.Template), keys: filepath.Join(dir, "keys"),
-		stats: filepath.Join(dir, "stats"), list: requests.Mixed(44)}
-	r.write(r.keys, replicaKey)
+	p.find(t) // before the work
+	file := tinymodel.WithTemplate(t, requests.Template)
+	r := behind(t, p, func(address string) []string {
+		return []string{probe, "serve", file, "--host", address, "--port", "8080", "--api-key", replicaKey,
+			"--threads", "1", "--model-name", "tiny"}
+	})
+	r.list = requests.Mixed(44)
+	r.record(file)
+	return r
+}
+
+// behind starts replicas of a program behind a proxy.
+func behind(t testing.TB, p proxy, program func(address string) []string) *replicas {
+	t.Helper()
+	dir := t.TempDir()
+	r := &replicas{t: t, names: []string{"one", "two", "three"}, program: program, running: map[string]*served{},
+		seen: map[string]int{}, stats: filepath.Join(dir, "stats")}
 	r.connect()
-	r.record()
 	for _, name := range r.names {
 		r.start(name)
 	}
 	clients := filepath.Join(dir, "clients") // a socket can be reached from other namespaces
-	r.write(filepath.Join(dir, "haproxy.cfg"),
-		proxyConfig(t, clients, r.network)+"\nglobal\n    stats socket unix@"+r.stats+"\n")
-	cmd := r.command("switch", proxy, "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
+	config := filepath.Join(dir, p.file)
+	if err := os.WriteFile(config, p.config(t, clients, r.stats, r.network), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := r.command("switch", slices.Concat([]string{p.find(t)}, p.run, []string{config})...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", clients)
-	}
-	wait.For(t, "the proxy to listen", func() bool {
-		c, err := dial(t.Context(), "", "")
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
-	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100, DialContext: dial}}
+	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100, DialContext: dialer(clients)}}
+	wait.For(t, "the proxy to reach a replica", r.ready)
 	return r
 }
 
-func haproxy(t *testing.T) string {
-	t.Helper()
-	proxy, err := exec.LookPath("haproxy")
-	if err != nil {
-		proxy, err = exec.LookPath("/usr/sbin/haproxy")
-	}
-	if err != nil {
-		t.Skip("no haproxy")
-	}
-	return proxy
-}
-
-// proxyConfig is haproxy.cfg with clients that come through a socket and replicas in another network.
-func proxyConfig(t *testing.T, clients, network string) string {
-	t.Helper()
-	config, err := os.ReadFile("../../docs/examples/serve/haproxy.cfg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.NewReplacer("bind :8080", "bind unix@"+clients, "10.77.0.", network).Replace(string(config))
-}
-
-// TestReplicaConfig: HAProxy accepts haproxy.cfg.
-func TestReplicaConfig(t *testing.T) {
-	t.Parallel()
-	proxy, path := haproxy(t), filepath.Join(t.TempDir(), "haproxy.cfg")
-	if err := os.WriteFile(path, []byte(proxyConfig(t, "clients", "127.0.0.")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(proxy, "-c", "-V", "-f", path).CombinedOutput(); err != nil ||
-		bytes.Contains(out, []byte("WARNING")) {
-		t.Errorf("%v: %s", err, out)
+// dialer connects to a socket whatever address is asked for.
+func dialer(socket string) func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
 }
 
-func (r *replicas) write(path, text string) {
-	r.t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
+// ready reports whether the proxy listens and knows a replica that is ready.
+func (r *replicas) ready() bool {
+	answer, err := r.client.Get("http://localhost/health")
+	if err != nil {
+		return false
 	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body) // so that the connection goes on: else the proxy may count it for a while
+	return err == nil && answer.StatusCode == http.StatusOK
 }
+
+var networks atomic.Int64
 
 // connect makes a network namespace for each replica and one that connects them, where the proxy lives. If that is not
 // permitted, loopback addresses stand for machines.
 func (r *replicas) connect() {
-	r.prefix, r.network = fmt.Sprintf("lowpack%d-", os.Getpid()), "10.77.0."
+	id := os.Getpid()<<3 + int(networks.Add(1))&7 // of those of this process and of others
+	r.prefix, r.network = fmt.Sprintf("lowpack%d-", id), "10.77.0."
 	if err := exec.Command("ip", "netns", "add", r.prefix+"switch").Run(); err != nil {
 		r.t.Logf("no network namespaces: %v", err)
-		r.prefix, r.network = "", fmt.Sprintf("127.%d.%d.", 1+os.Getpid()>>8%250, os.Getpid()&0xff)
+		r.prefix, r.network = "", fmt.Sprintf("127.%d.%d.", 1+id>>8%250, id&0xff)
 		return
 	}
 	remove := func(name string) { exec.Command("ip", "netns", "del", r.prefix+name).Run() }
@@ -216,17 +215,14 @@ func (r *replicas) command(name string, args ...string) *exec.Cmd {
 	return exec.Command(args[0], args[1:]...)
 }
 
-// address returns the address of a replica in haproxy.cfg.
+// address returns the address of a replica in the configurations.
 func (r *replicas) address(name string) string {
 	return r.network + strconv.Itoa(11+slices.Index(r.names, name))
 }
 
 func (r *replicas) start(name string) {
 	r.t.Helper()
-	cmd := r.command(name, probe, "serve", r.file, "--host", r.address(name), "--port", "8080",
-		"--api-key-file", r.keys,
-		"--threads", "1", "--model-name", "tiny")
-	r.running[name] = serveBy(r.t, cmd, "")
+	r.running[name] = serveBy(r.t, r.command(name, r.program(r.address(name))...), "")
 }
 
 // end ends a replica with a signal.
@@ -240,9 +236,9 @@ func (r *replicas) end(name string, s syscall.Signal) {
 }
 
 // record asks a server alone.
-func (r *replicas) record() {
+func (r *replicas) record(file string) {
 	r.t.Helper()
-	s := serveFile(r.t, "", r.file, "--model-name", "tiny")
+	s := serveFile(r.t, "", file, "--model-name", "tiny")
 	for i, q := range r.list {
 		r.want[0] = append(r.want[0], s.ask(q.Path, q.Body))
 		status, text := s.send(http.MethodPost, q.Path, streamed(q.Body), nil)
@@ -362,29 +358,4 @@ func (r *replicas) answers(n int, names ...string) {
 		before := count(name)
 		wait.For(r.t, name+" to answer", func() bool { return count(name) >= before+n })
 	}
-}
-
-// moved returns how many requests the proxy sent again, to another replica.
-func (r *replicas) moved() (n int) {
-	r.t.Helper()
-	c, err := net.Dial("unix", r.stats)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer c.Close()
-	io.WriteString(c, "show stat\n")
-	rows, err := csv.NewReader(c).ReadAll()
-	if err != nil || len(rows) == 0 {
-		r.t.Fatal(err)
-	}
-	column := slices.Index(rows[0], "wredis")
-	for _, row := range rows[1:] {
-		if row[0] == "replicas" && row[1] == "BACKEND" {
-			n, err = strconv.Atoi(row[column])
-		}
-	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return n
 }

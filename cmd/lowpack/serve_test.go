@@ -27,7 +27,7 @@ import (
 
 // served is a server in a separate process.
 type served struct {
-	t   *testing.T
+	t   testing.TB
 	cmd *exec.Cmd
 	url string
 	log *bytes.Buffer
@@ -35,13 +35,13 @@ type served struct {
 }
 
 // serveFile starts a server and waits until it listens.
-func serveFile(t *testing.T, isa, file string, flags ...string) *served {
+func serveFile(t testing.TB, isa, file string, flags ...string) *served {
 	t.Helper()
 	return serveBy(t, exec.Command(probe, append([]string{"serve", file, "--port", "0"}, flags...)...), isa)
 }
 
 // serveBy is serveFile with a command line.
-func serveBy(t *testing.T, cmd *exec.Cmd, isa string) *served {
+func serveBy(t testing.TB, cmd *exec.Cmd, isa string) *served {
 	t.Helper()
 	s := &served{t: t, cmd: cmd, log: &bytes.Buffer{}, end: make(chan struct{})}
 	if s.cmd.Env == nil {
