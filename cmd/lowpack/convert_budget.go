@@ -106,7 +106,8 @@ func allocationNote(a *convert.Allocation) string {
 	}
 	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s%s; activations %s%s. Expected %s: a KL "+
 		"divergence of %.4f nats per token from the floats, %.4f of it from the activations, and %.3f times their "+
-		"perplexity; one form for all layers, with all else as it is, would have: %s", size(a.Bytes), a.Bits, strings.Join(shares, ", "), tables,
+		"perplexity; one form for all layers, with all else as it is, would have: %s",
+		size(a.Bytes), a.Bits, strings.Join(shares, ", "), tables,
 		a.Activation, wide, bench.Expectation(a.Method), a.Divergence, a.Activation.Divergence, math.Exp(a.Divergence),
 		strings.Join(alone, ", "))
 }

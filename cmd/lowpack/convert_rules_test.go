@@ -42,12 +42,13 @@ func TestRulesText(t *testing.T) {
 
 // TestRecipeText: a report names the flags that are not as usual.
 func TestRecipeText(t *testing.T) {
+	all := packed.Recipe{Layout: "vnni4", Params: map[string]int{"b": 2, "a": 1}, Quant: "int8", Scale: "row",
+		Head: packed.HeadInt4, Activation: "token16", Golden: packed.GoldenNone, Include: []string{"x*"},
+		AllowLossy: true, Rules: []packed.Rule{{}}}
 	for want, r := range map[string]packed.Recipe{
 		"--layout vnni4i": {Layout: "vnni4i", Quant: "auto", Golden: packed.GoldenFull},
-		"--layout vnni4 --param a=1 --param b=2 --quant int8 --scale row --head int4 --activation token16 --golden none " +
-			"--include 'x*' --allow-lossy --recipe with 1 rules": {Layout: "vnni4",
-			Params: map[string]int{"b": 2, "a": 1}, Quant: "int8", Scale: "row", Head: packed.HeadInt4, Activation: "token16", Golden: packed.GoldenNone,
-			Include: []string{"x*"}, AllowLossy: true, Rules: []packed.Rule{{}}},
+		"--layout vnni4 --param a=1 --param b=2 --quant int8 --scale row --head int4 --activation token16 " +
+			"--golden none --include 'x*' --allow-lossy --recipe with 1 rules": all,
 	} {
 		if got := recipeText(&r); got != want {
 			t.Errorf("%q, want %q", got, want)
