@@ -374,7 +374,8 @@ func some(windows [][]int, n int) (list [][]int) {
 }
 
 // solve chooses the forms. What the header and the padding add depends on the choice, which is made again if they do
-// not fit: at last with the smallest form for all, which does.
+// not fit: at last with the smallest form for all. If not even that fits, as what the header says of its activations is
+// longer than planned, the budget is too small.
 func (a *allocating) solve(ctx context.Context, room int64) (*Allocation, error) {
 	for {
 		choice, err := a.choose(room)
@@ -384,6 +385,11 @@ func (a *allocating) solve(ctx context.Context, room int64) (*Allocation, error)
 		r, err := a.result(ctx, choice)
 		if err != nil || a.budget.Bytes == 0 || r.Bytes <= a.budget.Bytes {
 			return r, err
+		}
+		if !slices.ContainsFunc(choice, func(form int) bool { return form > 0 }) {
+			a.least = r.Bytes
+			_, err := a.room()
+			return nil, err
 		}
 		room -= r.Bytes - a.budget.Bytes
 	}
@@ -411,7 +417,7 @@ func (a *allocating) choose(room int64) ([]int, error) {
 			"is expected, more than %g times", pack.ErrLimit, ratio(room), a.budget.Ratio)
 	}
 	smallest, _ := a.tableBytes()
-	least := a.bytes[0] + smallest // more bytes never cost more
+	least := a.bytes[0] + smallest // more bytes cost no more, but for the activations that go with a choice
 	more := sort.Search(int(room-least), func(more int) bool { return fits(least + int64(more)) })
 	return within(least + int64(more)), nil
 }

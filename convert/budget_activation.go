@@ -10,18 +10,14 @@ import (
 // next to nothing of the model and more time (docs/QUALITY.md).
 var wideActivation = packed.Activation{Kind: packed.ActivationToken16}
 
-// activations lists those that files may have: what any choice of forms goes with, and 16 bits, unless the recipe names
+// activations lists those that files may have: all that activationOf chooses from, and 16 bits, unless the recipe names
 // activations.
-func (a *allocating) activations() (list []packed.Activation) {
-	for _, p := range a.plans {
-		if usual := p.contents.Manifest.Activation; !slices.Contains(list, usual) {
-			list = append(list, usual)
-		}
+func (a *allocating) activations() []packed.Activation {
+	if a.plans[0].Recipe.Activation != "" {
+		return []packed.Activation{a.plans[0].contents.Manifest.Activation}
 	}
-	if a.plans[0].Recipe.Activation == "" {
-		list = append(list, wideActivation)
-	}
-	return list
+	return []packed.Activation{{Kind: packed.ActivationToken}, {Kind: packed.ActivationGroup, Size: 32},
+		{Kind: packed.ActivationGroup, Size: 64}, wideActivation}
 }
 
 // rounding chooses the activations of a file: 16 bits where those that the weights go with would cost more than the

@@ -175,7 +175,7 @@ func TestAllocateActivation(t *testing.T) {
 		a.rounds[i].Divergence *= 4 // random weights go with any activations
 	}
 	by32, by64, wide := of(packed.ActivationGroup, 32), of(packed.ActivationGroup, 64), of(packed.ActivationToken16, 0)
-	if len(a.rounds) != 3 || wide.Divergence <= 0 || 100*wide.Divergence > by32.Divergence ||
+	if len(a.rounds) != 4 || wide.Divergence <= 0 || 100*wide.Divergence > by32.Divergence ||
 		by32.Divergence > by64.Divergence {
 		t.Errorf("roundings cost %+v", a.rounds)
 	}
@@ -210,6 +210,22 @@ func TestAllocateActivation(t *testing.T) {
 	ratio := math.Exp(weights(most) + by32.Divergence/2) // activations of 8 bits alone cost more
 	if r := allocated(t, a, Budget{Ratio: ratio}); r.Activation != wide || math.Exp(r.Divergence) > ratio {
 		t.Errorf("for the ratio %g: %+v", ratio, r)
+	}
+	for i := range a.rounds {
+		if a.rounds[i].Activation != wideActivation {
+			a.rounds[i].Divergence = 1e3 // so that even the smallest file has 16 bits, which its header says
+		}
+	}
+	for more := range int64(200) {
+		a.budget, a.least = Budget{Bytes: a.plans[0].Bytes + more}, a.plans[0].Bytes
+		room, err := a.room()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := a.solve(t.Context(), room); (err != nil || r.Bytes > a.budget.Bytes) &&
+			!errors.Is(err, pack.ErrLimit) {
+			t.Fatalf("%d bytes more than the smallest file: %+v, %v", more, r, err)
+		}
 	}
 	named := &allocating{path: source, o: a.o, apart: true}
 	named.o.Recipe.Activation = "token"

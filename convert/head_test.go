@@ -44,8 +44,8 @@ func TestInt4Head(t *testing.T) {
 	}
 }
 
-// TestNamedTables: rules quantize the embedding and the head by their names alone; patterns, and rules that keep, leave
-// both as they are.
+// TestNamedTables: rules quantize the embedding and the head by their names alone: patterns, and rules that keep, leave
+// their floats.
 func TestNamedTables(t *testing.T) {
 	for family, tables := range map[string][]string{"llama-3.2-1b": {"model.embed_tokens.weight"},
 		"mistral-7b-v0.1": {"model.embed_tokens.weight", "lm_head.weight"}} {

@@ -37,8 +37,8 @@ The packed file appears whole or not at all, and is the same byte for byte where
 made. Notes are about what you may want to change; --verbose adds the layout that is taken without --layout, tensors
 that are left out because others stand for them, and bytes that the tokenizer has no token for.
 
-A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor applies to it. To the embedding and
-the output head only rules apply that have their names, without a pattern:
+A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor applies to it. The embedding and the
+output head are quantized by rules that have their names alone, without a pattern:
   rules:
     - {match: '*down_proj*', quant: int2, scale: 'group:64', layout: vnni4i-64}
     - {match: '*', keep: true}

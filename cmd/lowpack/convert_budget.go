@@ -102,7 +102,7 @@ func allocationNote(a *convert.Allocation) string {
 	}
 	wide := ""
 	if a.Wide {
-		wide = " (16 bits: 8 would cost more than the weights)"
+		wide = " (16 bits: 8 would cost more than the weights; devices refuse them, --activation group:32 keeps 8)"
 	}
 	return fmt.Sprintf("%s, %.3f bits per weight of the linear layers: %s%s; activations %s%s. Expected %s: a KL "+
 		"divergence of %.4f nats per token from the floats, %.4f of it from the activations, and %.3f times their "+

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/long"
 )
@@ -56,6 +58,27 @@ func (r *replicas) turn(first string, messages *[]string) (replica string, cache
 	return got.Header.Get("X-Replica"), a.Usage.Details.Cached
 }
 
+// refuses sends a body that is no JSON, which takes a proxy no more than linear time.
+func (r *replicas) refuses(body string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions",
+		strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+replicaKey)
+	answer, err := r.client.Do(q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusBadRequest {
+		r.t.Errorf("%s for a body of %d bytes that is no JSON", answer.Status, len(body))
+	}
+}
+
 // TestReplicaPrefixes: behind HAProxy the turns of a conversation go to one replica, which has its beginning in the
 // cache, and those of another one may go elsewhere. When a replica is gone, its conversations move and no others.
 func TestReplicaPrefixes(t *testing.T) {
@@ -96,6 +119,7 @@ func testReplicaPrefixes(t *testing.T, p proxy) {
 	if len(homes) != len(r.names) {
 		t.Fatalf("conversations by replica: %v", homes)
 	}
+	r.refuses(`{"messages":[` + strings.Repeat("{", 1<<20))
 	r.end("two", syscall.SIGTERM)
 	for i := range n {
 		if replica, _ := r.turn(firsts[i], &lists[i]); (replica != home[i]) != (home[i] == "two") {

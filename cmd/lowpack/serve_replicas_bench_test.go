@@ -113,7 +113,9 @@ func (r *replicas) measure(b *testing.B, n int) {
 	b.ReportMetric(float64(lost.Load()), "lost")
 	b.ReportMetric(float64(differ.Load()), "differ")
 	b.ReportMetric(float64(tokens.Load())/time.Since(start).Seconds(), "tokens/s")
-	took = took[:answered.Load()]
+	if took = took[:answered.Load()]; len(took) == 0 {
+		b.Fatal("nothing was answered")
+	}
 	slices.Sort(took)
 	b.ReportMetric(took[len(took)/2].Seconds(), "median-s")
 	b.ReportMetric(took[len(took)*99/100].Seconds(), "p99-s")

@@ -42,9 +42,10 @@ func TestBest(t *testing.T) {
 				return named{plaindevice.New(plaindevice.Options{}), name}, nil
 			}}
 	}
-	if _, err := device.Best(); !errors.Is(err, pack.ErrUnsupported) {
+	if _, err := device.BestOf(nil); !errors.Is(err, pack.ErrUnsupported) {
 		t.Errorf("without drivers: %v", err)
 	}
+	var drivers []device.Driver
 	cpu, gpu := device.Info{Software: true}, device.Info{}
 	for _, c := range []struct {
 		driver device.Driver
@@ -58,14 +59,13 @@ func TestBest(t *testing.T) {
 		{driver("some", 2, cpu, gpu, gpu, gpu), "busy:1 some:1 some:2", "some:2", nil},
 	} {
 		opened = nil
-		device.Register(c.driver)
-		b, err := device.Open(device.Auto)
+		drivers = append(drivers, c.driver)
+		b, err := device.BestOf(drivers)
 		if got := strings.Join(opened, " "); !errors.Is(err, c.want) || got != c.opened ||
 			err == nil && b.Info().Name != c.best {
 			t.Errorf("%s: opened %q, %v", c.driver.Kind, got, err)
 		}
 	}
-	drivers := device.Drivers()
 	infos, err := drivers[len(drivers)-1].Describe()
 	if err != nil || len(infos) != 4 || infos[1].Probe[0] != errBusy.Error() || infos[3].Name != "some:3" {
 		t.Errorf("%+v, %v", infos, err)

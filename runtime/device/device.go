@@ -167,9 +167,11 @@ func Open(name string) (Backend, error) {
 }
 
 // Best opens the first device that is not a CPU and that can be opened.
-func Best() (Backend, error) {
+func Best() (Backend, error) { return best(Drivers()) }
+
+func best(list []Driver) (Backend, error) {
 	why := fmt.Errorf("%w: this program has no drivers of devices", pack.ErrUnsupported)
-	for _, d := range Drivers() {
+	for _, d := range list {
 		list, err := d.List()
 		if err != nil {
 			why = err

@@ -27,6 +27,9 @@ func TestStages(t *testing.T) {
 	if len(stages) != len(e.weights.blocks)+1 {
 		t.Fatalf("%d stages for %d blocks", len(stages), len(e.weights.blocks))
 	}
+	if stages[0][0] == nil {
+		t.Error("nothing is read ahead")
+	}
 	for i, parts := range stages[:len(e.weights.blocks)] {
 		if len(parts) != 7 {
 			t.Errorf("block %d reads %d matrices ahead, want 7", i, len(parts))

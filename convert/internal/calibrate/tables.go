@@ -18,45 +18,58 @@ type Table struct {
 // tables measures all forms of all tables.
 func (p *probe) tables() (costs [][]float64, err error) {
 	for _, t := range p.Tables {
+		stored, err := p.view.Tensor(t.Name)
 		var list []float64
-		for _, job := range t.Jobs {
-			d, err := p.table(t.Name, job)
-			if err != nil {
-				return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
-			}
-			list = append(list, d)
+		if err == nil {
+			list, err = p.table(t, stored)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 		costs = append(costs, list)
 	}
 	return costs, nil
 }
 
-// table measures a form of a table: the model computes the probes with its values as floats.
-func (p *probe) table(name string, job quantize.Job) (float64, error) {
-	stored, err := p.view.Tensor(name)
-	if err != nil {
-		return 0, err
+// table measures the forms of a table: the model computes the probes with their values as floats, of which there is
+// room for one form at a time.
+func (p *probe) table(t Table, stored packed.Tensor) (costs []float64, err error) {
+	other := packed.Tensor{Name: t.Name, DType: safetensors.F32, Shape: stored.Shape}
+	for _, job := range t.Jobs {
+		m, k, dtype := job.Shape.M, job.Shape.K, job.DType
+		if len(stored.Data) != m*k*dtype.Size() {
+			return nil, fmt.Errorf("%d bytes for %d × %d", len(stored.Data), m, k)
+		}
+		job.DType = quantize.F32
+		z, err := quantize.New(job)
+		if err != nil {
+			return nil, err
+		}
+		if other.Data == nil {
+			other.Data = make([]byte, 4*m*k)
+		}
+		err = parallel.Do(p.ctx, p.Threads, m, rowsAtOnce, func(from, to int) error {
+			w, values := make([]float32, (to-from)*k), make([]float32, (to-from)*k)
+			dtype.Widen(w, stored.Data[from*k*dtype.Size():])
+			err := nearest(z, between(from, to), w, values)
+			copy(other.Data[4*from*k:], quantize.FloatBytes(values))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		d, err := p.with(other)
+		if err != nil {
+			return nil, err
+		}
+		costs = append(costs, d)
 	}
-	m, k, dtype := job.Shape.M, job.Shape.K, job.DType
-	if len(stored.Data) != m*k*dtype.Size() {
-		return 0, fmt.Errorf("%d bytes for %d × %d", len(stored.Data), m, k)
-	}
-	job.DType = quantize.F32
-	z, err := quantize.New(job)
-	if err != nil {
-		return 0, err
-	}
-	values := make([]float32, m*k)
-	err = parallel.Do(p.ctx, p.Threads, m, rowsAtOnce, func(from, to int) error {
-		w := make([]float32, (to-from)*k)
-		dtype.Widen(w, stored.Data[from*k*dtype.Size():])
-		return nearest(z, between(from, to), w, values[from*k:to*k])
-	})
-	if err != nil {
-		return 0, err
-	}
-	stored.Name, stored.DType, stored.Data = name, safetensors.F32, quantize.FloatBytes(values)
-	e, err := onePass(replaced{p.view, stored}, p.Threads, p.Probes, nil)
+	return costs, nil
+}
+
+// with computes the probes with another tensor in the place of the one that has its name, and returns the divergence.
+func (p *probe) with(other packed.Tensor) (float64, error) {
+	e, err := onePass(replaced{p.view, other}, p.Threads, p.Probes, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -71,9 +71,12 @@ func (g *gpu) probe() error {
 		*r = *g.settings.routes
 	}
 	if r.guard == guarded {
-		if err := g.checkGuard(); errors.Is(err, errInexact) {
+		err := g.checkGuard()
+		if errors.Is(err, errInexact) {
 			*r = routes{guard: integers}
-		} else if err != nil {
+			err = g.checkGuard()
+		}
+		if err != nil {
 			return err
 		}
 	}
