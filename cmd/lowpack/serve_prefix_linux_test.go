@@ -58,7 +58,7 @@ func (r *replicas) turn(first string, messages *[]string) (replica string, cache
 	return got.Header.Get("X-Replica"), a.Usage.Details.Cached
 }
 
-// refuses sends a body that is no JSON, which takes a proxy no more than linear time.
+// refuses sends a body that is not JSON, which takes a proxy no more than linear time.
 func (r *replicas) refuses(body string) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -75,7 +75,7 @@ func (r *replicas) refuses(body string) {
 	}
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusBadRequest {
-		r.t.Errorf("%s for a body of %d bytes that is no JSON", answer.Status, len(body))
+		r.t.Errorf("%s for a body of %d bytes that is not JSON", answer.Status, len(body))
 	}
 }
 
