@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lowpack/lowpack/internal/testkit/long"
 )
@@ -61,10 +59,7 @@ func (r *replicas) turn(first string, messages *[]string) (replica string, cache
 // refuses sends a body that is not JSON, which takes a proxy no more than linear time.
 func (r *replicas) refuses(body string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v1/chat/completions",
-		strings.NewReader(body))
+	q, err := http.NewRequest(http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
