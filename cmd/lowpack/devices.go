@@ -89,9 +89,13 @@ const envTwinOf = "LOWPACK_TWIN_OF"
 // checkTwin refuses to be the twin of a program of another version: a command line does the same with a device as
 // without.
 func checkTwin() error {
-	other, own := os.Getenv(envTwinOf), fullVersion()
+	other := os.Getenv(envTwinOf)
 	os.Unsetenv(envTwinOf) // not for the processes that this one starts
-	if other == "" || other == own {
+	if other == "" {
+		return nil
+	}
+	own := fullVersion()
+	if other == own {
 		return nil
 	}
 	path, err := os.Executable()
