@@ -33,13 +33,8 @@ func story(i, k int) string {
 // the cache there. first stands in front of the messages.
 func (r *replicas) turn(first string, messages *[]string) (replica string, cached int) {
 	r.t.Helper()
-	body := fmt.Sprintf(`{%s"max_tokens":4,"seed":1,"messages":[%s]}`, first, strings.Join(*messages, ","))
-	q, err := http.NewRequest(http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	q.Header.Set("Authorization", "Bearer "+replicaKey)
-	got, err := r.client.Do(q)
+	got, err := r.post("/v1/chat/completions", fmt.Sprintf(`{%s"max_tokens":4,"seed":1,"messages":[%s]}`, first,
+		strings.Join(*messages, ",")))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -59,12 +54,7 @@ func (r *replicas) turn(first string, messages *[]string) (replica string, cache
 // refuses sends a body that is not JSON, which takes a proxy no more than linear time.
 func (r *replicas) refuses(body string) {
 	r.t.Helper()
-	q, err := http.NewRequest(http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	q.Header.Set("Authorization", "Bearer "+replicaKey)
-	answer, err := r.client.Do(q)
+	answer, err := r.post("/v1/chat/completions", body)
 	if err != nil {
 		r.t.Fatal(err)
 	}

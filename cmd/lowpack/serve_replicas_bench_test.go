@@ -149,13 +149,7 @@ func prompts(n int) []string {
 
 // complete asks for four tokens behind a prompt, the most probable ones.
 func (r *replicas) complete(prompt string) (c completion, err error) {
-	body := fmt.Sprintf(`{"prompt":%q,"max_tokens":4,"temperature":0}`, prompt)
-	q, err := http.NewRequest(http.MethodPost, "http://localhost/v1/completions", strings.NewReader(body))
-	if err != nil {
-		return c, err
-	}
-	q.Header.Set("Authorization", "Bearer "+replicaKey)
-	answer, err := r.client.Do(q)
+	answer, err := r.post("/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":4,"temperature":0}`, prompt))
 	if err != nil {
 		return c, err
 	}

@@ -307,18 +307,22 @@ func (r *replicas) underLoad(n int, happens func(), lost string) {
 	clients.Wait()
 }
 
+// post sends a request through the proxy.
+func (r *replicas) post(path, body string) (*http.Response, error) {
+	q, err := http.NewRequest(http.MethodPost, "http://localhost"+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	q.Header.Set("Authorization", "Bearer "+replicaKey)
+	return r.client.Do(q)
+}
+
 func (r *replicas) ask(i int, stream bool, lost string) {
 	body, want := r.list[i].Body, r.want[0][i]
 	if stream {
 		body, want = streamed(body), r.want[1][i]
 	}
-	q, err := http.NewRequest(http.MethodPost, "http://localhost"+r.list[i].Path, strings.NewReader(body))
-	if err != nil {
-		r.t.Error(err)
-		return
-	}
-	q.Header.Set("Authorization", "Bearer "+replicaKey)
-	answer, err := r.client.Do(q)
+	answer, err := r.post(r.list[i].Path, body)
 	if err != nil {
 		r.t.Errorf("%s: %v", body, err)
 		return
