@@ -171,6 +171,7 @@ type allocating struct {
 	budget Budget
 	plans  [len(budgetForms)]*Plan            // with one form for all
 	others []*Plan                            // with the smallest one, and forms of the tables
+	names  []string                           // of the weights for which forms are chosen
 	rows   map[string][len(budgetForms)]*step // of the weights for which forms are chosen
 	groups []calibrate.Group
 	apart  bool // the embedding and the head stay as the recipe has them
@@ -202,12 +203,9 @@ func (a *allocating) plan(ctx context.Context) error {
 		return err
 	}
 	a.rows = map[string][len(budgetForms)]*step{}
+	a.names = names
 	for form := range budgetForms {
-		all := Allocation{tokenized: a.o.tokenized}
-		for _, name := range names {
-			all.Rules = append(all.Rules, a.rule(form, name))
-		}
-		p, err := NewPlan(ctx, a.path, all.Apply(a.o))
+		p, err := a.planOf(ctx, form, nil)
 		if err != nil {
 			return err
 		}
@@ -227,6 +225,15 @@ func (a *allocating) plan(ctx context.Context) error {
 		a.count += int64(row[0].job.Shape.M) * int64(row[0].job.Shape.K)
 	}
 	return a.planTables(ctx)
+}
+
+// planOf plans a conversion with one form for all layers, and rules for the tables.
+func (a *allocating) planOf(ctx context.Context, form int, tables []packed.Rule) (*Plan, error) {
+	all := Allocation{Rules: slices.Clone(tables), tokenized: a.o.tokenized}
+	for _, name := range a.names {
+		all.Rules = append(all.Rules, a.rule(form, name))
+	}
+	return NewPlan(ctx, a.path, all.Apply(a.o))
 }
 
 // choosable lists the weights that a conversion of everything to the smallest form calibrates. Plans after this one use

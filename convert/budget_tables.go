@@ -39,14 +39,11 @@ func (a *allocating) planTables(ctx context.Context) error {
 		}
 	}
 	for _, r := range tableRules {
-		all := Allocation{tokenized: a.o.tokenized}
+		var rules []packed.Rule
 		for _, t := range a.tables {
-			all.Rules = append(all.Rules, a.named(r, t.name))
+			rules = append(rules, a.named(r, t.name))
 		}
-		for name := range a.rows {
-			all.Rules = append(all.Rules, a.rule(0, name))
-		}
-		p, err := NewPlan(ctx, a.path, all.Apply(a.o))
+		p, err := a.planOf(ctx, 0, rules)
 		if err != nil {
 			return err
 		}
@@ -58,18 +55,15 @@ func (a *allocating) planTables(ctx context.Context) error {
 			}
 		}
 	}
-	least := Allocation{tokenized: a.o.tokenized}
+	var least []packed.Rule
 	for i := range a.tables {
 		t := &a.tables[i]
 		t.forms, t.rules = append(t.forms, a.plans[0].step(t.name)), append(t.rules, packed.Rule{})
 		if t.rules[0].Quant != "" {
-			least.Rules = append(least.Rules, t.rules[0])
+			least = append(least, t.rules[0])
 		}
 	}
-	for name := range a.rows {
-		least.Rules = append(least.Rules, a.rule(0, name))
-	}
-	p, err := NewPlan(ctx, a.path, least.Apply(a.o))
+	p, err := a.planOf(ctx, 0, least)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func Sensitivities(ctx context.Context, v packed.View, forms []Form, s Sensing) 
 	for _, w := range s.Probes {
 		p.tokens += len(w)
 	}
-	if p.exact, err = p.logits(nil); err != nil {
+	if p.exact, err = p.logits(p.engine); err != nil {
 		return nil, err
 	}
 	if len(p.groups) == 0 {
@@ -136,14 +136,22 @@ func (p *probe) observe(names []string, x []float32, n int) [][]float32 {
 	return others
 }
 
-// logits computes the predictions for all probes with some weights replaced.
-func (p *probe) logits(rounded map[string][]float32) ([]float32, error) {
-	p.rounded = rounded
-	logits := make([]float32, p.tokens*p.engine.Description().Vocab)
-	if err := passAll(p.ctx, p.engine, p.Probes, logits); err != nil {
+// logits computes the predictions of an engine for all probes.
+func (p *probe) logits(e *engine.Engine) ([]float32, error) {
+	logits := make([]float32, p.tokens*e.Description().Vocab)
+	if err := passAll(p.ctx, e, p.Probes, logits); err != nil {
 		return nil, fmt.Errorf("calibration: %w", err)
 	}
 	return logits, nil
+}
+
+// cost is the divergence of what an engine predicts.
+func (p *probe) cost(e *engine.Engine) (float64, error) {
+	logits, err := p.logits(e)
+	if err != nil {
+		return 0, err
+	}
+	return p.divergence(logits)
 }
 
 // activations measures the roundings of what the weights multiply.
@@ -151,11 +159,7 @@ func (p *probe) activations() (divergences []float64, err error) {
 	defer func() { p.rounds = nil }()
 	for i := range p.Activations {
 		p.rounds = &p.Activations[i]
-		logits, err := p.logits(nil)
-		if err != nil {
-			return nil, err
-		}
-		d, err := p.divergence(logits)
+		d, err := p.cost(p.engine)
 		if err != nil {
 			return nil, err
 		}
@@ -214,11 +218,9 @@ func (p *probe) measure(g *Group, h []float32, code coding) error {
 			rounded[name], miss = values, miss+e
 		}
 		if form.Measured {
-			logits, err := p.logits(rounded)
-			if err != nil {
-				return err
-			}
-			if divergence, err = p.divergence(logits); err != nil {
+			var err error
+			p.rounded = rounded
+			if divergence, err = p.cost(p.engine); err != nil {
 				return err
 			}
 			measured = miss

@@ -74,11 +74,7 @@ func (p *probe) with(other packed.Tensor) (float64, error) {
 		return 0, err
 	}
 	defer e.Close()
-	logits := make([]float32, len(p.exact))
-	if err := passAll(p.ctx, e, p.Probes, logits); err != nil {
-		return 0, err
-	}
-	return p.divergence(logits)
+	return p.cost(e)
 }
 
 // replaced is a view with another tensor in the place of the one that has its name.
