@@ -31,18 +31,28 @@ type benchModel struct {
 type benchForm struct {
 	runtime, version, weights, head string
 	convert                         []string // flags of lowpack convert; for other runtimes before export
-	dialect                         string   // of lowpack export --to gguf
-	quantize                        []string // arguments of llama-quantize around the two files
-	measure                         []string // of llama-batched-bench
+	dialect                         string   // of lowpack export --to gguf; "" = the runtime reads the checkpoint
+	quantize                        []string // arguments of the program that quantizes, before the two files
+	last                            string   // and behind them
+	measure                         []string // of the program that measures
 }
 
 // Names of the other runtimes, which are those of their folders.
 const (
 	ikLlama  = "ik_llama.cpp"
 	llamaCPP = "llama.cpp"
+	openVINO = "openvino"
 )
 
-// benchModels are what bench report measures. Heads of other runtimes are Q6_K, their usual one.
+// peerKinds are the other runtimes, and their programs: one that quantizes, and one that measures.
+var peerKinds = []struct{ name, quantize, measure string }{
+	{ikLlama, "llama-quantize", "llama-batched-bench"},
+	{llamaCPP, "llama-quantize", "llama-batched-bench"},
+	{openVINO, "openvino-export", "openvino-batched-bench"},
+}
+
+// benchModels are what bench report measures. Heads of llama.cpp and ik_llama.cpp are Q6_K, their usual one, those of
+// OpenVINO int8, that of its exporter.
 func benchModels(mini bool) []benchModel {
 	prompt, one, several := 512, 64, 16
 	if mini {
@@ -51,31 +61,35 @@ func benchModels(mini bool) []benchModel {
 	work := func(what string, tokens, batch int) bench.Work {
 		return bench.Work{What: what, Tokens: tokens, Batch: batch}
 	}
-	quick := []bench.Work{work(bench.Prompt, prompt, 1), work(bench.Generate, one, 1)}
-	all := append(slices.Clone(quick), work(bench.Context, prompt, 1), work(bench.Generate, several, 8),
-		work(bench.Generate, several, 32), work(bench.Convert, 0, 0), work(bench.Verify, 0, 0))
+	all := []bench.Work{work(bench.Prompt, prompt, 1), work(bench.Generate, one, 1), work(bench.Generate, several, 8),
+		work(bench.Generate, several, 32)}
+	more := []bench.Work{work(bench.Context, prompt, 1), work(bench.Convert, 0, 0), work(bench.Verify, 0, 0)}
 	own := func(weights, head string, convert ...string) benchForm {
 		return benchForm{runtime: bench.Lowpack, weights: weights, head: head,
 			convert: append(convert, "--golden", "none", "--head", head)}
 	}
 	q6k := []string{"--allow-requantize", "--token-embedding-type", "q6_K", "--output-tensor-type", "q6_K"}
-	int4 := []string{"--quant", "int4", "--scale", "group:32", "--allow-lossy"}
+	int4 := func(group string) []string {
+		return []string{"--quant", "int4", "--scale", "group:" + group, "--allow-lossy"}
+	}
 	floats := []string{"--quant", "none", "--golden", "none"}
 	repack := []string{"-rtr"}
 	return []benchModel{
-		{"bitnet-2b4t", all, []benchForm{
+		{"bitnet-2b4t", append(slices.Clone(all), more...), []benchForm{
 			own("vnni4i", "int8"),
 			own("vnni4i", "int4", "--allow-lossy"),
 			{runtime: ikLlama, weights: "IQ2_BN", head: "Q6_K", convert: []string{"--golden", "none"}, dialect: "ik",
-				quantize: append(slices.Clone(q6k), "IQ2_BN"), measure: repack},
+				quantize: q6k, last: "IQ2_BN", measure: repack},
 			{runtime: llamaCPP, weights: "TQ2_0", head: "Q6_K", convert: []string{"--golden", "none"},
-				dialect: "llama.cpp", quantize: append(slices.Clone(q6k), "TQ2_0")}}},
-		{"llama-3.2-1b", quick, []benchForm{
-			own("int4 group 32", "int8", int4...),
-			{runtime: ikLlama, weights: "Q4_0", head: "Q6_K", convert: floats, dialect: "ik",
-				quantize: append(slices.Clone(q6k), "Q4_0"), measure: repack},
-			{runtime: llamaCPP, weights: "Q4_0", head: "Q6_K", convert: floats, dialect: "llama.cpp",
-				quantize: append(slices.Clone(q6k), "Q4_0")}}},
+				dialect: "llama.cpp", quantize: q6k, last: "TQ2_0"}}},
+		{"llama-3.2-1b", all, []benchForm{
+			own("int4 group 32", "int8", int4("32")...),
+			own("int4 group 128", "int8", int4("128")...),
+			{runtime: ikLlama, weights: "Q4_0", head: "Q6_K", convert: floats, dialect: "ik", quantize: q6k,
+				last: "Q4_0", measure: repack},
+			{runtime: llamaCPP, weights: "Q4_0", head: "Q6_K", convert: floats, dialect: "llama.cpp", quantize: q6k,
+				last: "Q4_0"},
+			{runtime: openVINO, weights: "int4 group 128", head: "int8", last: "128"}}},
 	}
 }
 
@@ -104,15 +118,15 @@ func (m *benchModel) available(peers []peer) (list []benchForm) {
 	return list
 }
 
-// peer is another runtime.
-type peer struct{ runtime, folder, version string }
+// peer is another runtime, with the paths of its programs.
+type peer struct{ runtime, version, quantize, measure string }
 
-// program of a runtime.
-func (p *peer) program(name string) string {
+// program is the path of a program in a folder.
+func program(folder, name string) string {
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
-	return filepath.Join(p.folder, name)
+	return filepath.Join(folder, name)
 }
 
 // findPeers looks for the other runtimes in a directory; none if it is "".
@@ -123,26 +137,27 @@ func findPeers(dir string) (list []peer, err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{ikLlama, llamaCPP} {
-		p := peer{runtime: name, folder: filepath.Join(dir, name)}
-		version, err := readSmall(filepath.Join(p.folder, "version"), 1<<10)
+	for _, kind := range peerKinds {
+		folder := filepath.Join(dir, kind.name)
+		version, err := readSmall(filepath.Join(folder, "version"), 1<<10)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		p.version = strings.TrimSpace(string(version))
-		for _, name := range []string{"llama-batched-bench", "llama-quantize"} {
-			if _, err := os.Stat(p.program(name)); err != nil {
+		p := peer{kind.name, strings.TrimSpace(string(version)), program(folder, kind.quantize),
+			program(folder, kind.measure)}
+		for _, path := range []string{p.quantize, p.measure} {
+			if _, err := os.Stat(path); err != nil {
 				return nil, err
 			}
 		}
 		list = append(list, p)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: %w: neither %s nor %s has a file version: packaging/runtimes builds them", dir,
-			pack.ErrUnsupported, ikLlama, llamaCPP)
+		return nil, fmt.Errorf("%s: %w: none of %s, %s and %s has a file version: packaging/runtimes builds them", dir,
+			pack.ErrUnsupported, ikLlama, llamaCPP, openVINO)
 	}
 	return list, nil
 }
@@ -176,9 +191,8 @@ func (w *workshop) runners() (list []bench.Runner, err error) {
 				list = append(list, w.onFiles(&m, &f, file))
 				continue
 			}
-			at := slices.IndexFunc(w.peers, func(p peer) bool { return p.runtime == f.runtime })
-			list = append(list, w.roofs.Peer(bench.Peer{Program: w.peers[at].program("llama-batched-bench"),
-				Args: f.measure, Model: file, Like: like}))
+			list = append(list, w.roofs.Peer(bench.Peer{Program: w.peer(&f).measure, Args: f.measure, Model: file,
+				Like: like}))
 		}
 	}
 	return list, nil
@@ -222,16 +236,32 @@ func (w *workshop) model(m *benchModel, f *benchForm) (string, error) {
 	}
 	name := strings.ReplaceAll(filepath.Base(source)+"."+f.runtime+"."+f.weights+"."+f.head, " ", "-")
 	file := filepath.Join(w.folder, name)
-	if f.runtime != bench.Lowpack {
-		file += ".gguf"
-	}
 	convert := func(to string) error {
 		return w.run(slices.Concat([]string{"convert", source, "-o", to}, f.convert)...)
 	}
-	if f.runtime == bench.Lowpack {
+	switch {
+	case f.runtime == bench.Lowpack:
 		return file, w.make(file, convert)
+	case f.dialect == "":
+		return file, w.make(file, func(to string) error { return w.quantize(f, source, to) })
 	}
+	file += ".gguf"
 	return file, w.make(file, func(to string) error { return w.export(f, to, convert) })
+}
+
+// peer is the runtime of a form.
+func (w *workshop) peer(f *benchForm) *peer {
+	return &w.peers[slices.IndexFunc(w.peers, func(p peer) bool { return p.runtime == f.runtime })]
+}
+
+// quantize makes what another runtime multiplies.
+func (w *workshop) quantize(f *benchForm, from, to string) error {
+	args := slices.Concat(f.quantize, []string{from, to, f.last})
+	cmd := exec.CommandContext(w.context.Context, w.peer(f).quantize, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out[max(0, len(out)-1000):])
+	}
+	return nil
 }
 
 // checkpoint makes the checkpoint of a model.
@@ -257,14 +287,7 @@ func (w *workshop) export(f *benchForm, to string, convert func(string) error) e
 	if err := w.run("export", packed, "--to", "gguf", "--dialect", f.dialect, "--force", "-o", plain); err != nil {
 		return err
 	}
-	at := slices.IndexFunc(w.peers, func(p peer) bool { return p.runtime == f.runtime })
-	last := len(f.quantize) - 1
-	args := slices.Concat(f.quantize[:last], []string{plain, to, f.quantize[last]})
-	cmd := exec.CommandContext(w.context.Context, w.peers[at].program("llama-quantize"), args...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out[max(0, len(out)-1000):])
-	}
-	return nil
+	return w.quantize(f, plain, to)
 }
 
 // make calls do unless the file is there. It appears whole or not at all.

@@ -29,9 +29,9 @@ sequences) is measured in every form, one turn after another, in several rounds:
 on where an earlier one was interrupted. A share of the processors that other programs took is noted in FILE; leave the
 machine to this one.
 
---runtimes DIR has folders ik_llama.cpp and llama.cpp (either may be missing), each with the programs
-llama-batched-bench and llama-quantize built for this CPU, and a file version with their revision: packaging/runtimes in
-the source builds them. lowpack bench chart FILE prints the table.
+--runtimes DIR has folders ik_llama.cpp, llama.cpp and openvino (any may be missing), each with two programs and a file
+version with their revision: packaging/runtimes in the source builds llama-batched-bench and llama-quantize for this
+CPU, packaging/openvino/install installs OpenVINO. lowpack bench chart FILE prints the table.
 
   lowpack bench report -o my-cpu.json
   lowpack bench report -o my-cpu.json --runtimes runtimes --name "Ryzen 9 7950X"

@@ -9,24 +9,28 @@ import (
 	"testing"
 )
 
-// fakeRuntimes are programs that print what llama-batched-bench prints, and copy what llama-quantize converts.
+// fakeRuntimes are programs that print what llama-batched-bench prints, copy what llama-quantize converts, and make the
+// directory that openvino-export makes.
 func fakeRuntimes(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("the programs are shell scripts")
 	}
-	dir := t.TempDir()
-	for _, name := range []string{ikLlama, llamaCPP} {
-		for file, text := range map[string]string{
-			"version": "r1\n",
-			"llama-batched-bench": `#!/bin/sh
-test -f "$2" || exit 1
+	const bench = `#!/bin/sh
+test -f "$2" || test -f "$2/openvino_model.bin" || exit 1
 echo "|    PP |     TG |    B |   N_KV |   T_PP s | S_PP t/s |   T_TG s | S_TG t/s |      T s |    S t/s |"
 echo "|   512 |      1 |    1 |    513 |   10.000 |    51.25 |    0.100 |    12.50 |   10.100 |    50.79 |"
-`,
-			"llama-quantize": "#!/bin/sh\nwhile [ $# -gt 3 ]; do shift; done\ncp \"$1\" \"$2\"\n",
-		} {
-			path := filepath.Join(dir, name, file)
+`
+	quantize := map[string]string{
+		"llama-quantize": "#!/bin/sh\nwhile [ $# -gt 3 ]; do shift; done\ncp \"$1\" \"$2\"\n",
+		"openvino-export": "#!/bin/sh\ntest -f \"$1/config.json\" -a \"$3\" = 128 &&\n" +
+			"mkdir \"$2\" && echo weights >\"$2/openvino_model.bin\"\n",
+	}
+	dir := t.TempDir()
+	for _, kind := range peerKinds {
+		for file, text := range map[string]string{"version": "r1\n", kind.measure: bench,
+			kind.quantize: quantize[kind.quantize]} {
+			path := filepath.Join(dir, kind.name, file)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +42,7 @@ echo "|   512 |      1 |    1 |    513 |   10.000 |    51.25 |    0.100 |    12.
 	return dir
 }
 
-// TestBenchReport: a measurement of tiny models beside two other runtimes ends early, goes on, and is shown. With other
+// TestBenchReport: a measurement of tiny models beside the other runtimes ends early, goes on, and is shown. With other
 // versions it does not go on.
 func TestBenchReport(t *testing.T) {
 	measureLittle(t)
@@ -48,7 +52,7 @@ func TestBenchReport(t *testing.T) {
 		return inPlace(append([]string{"bench", "report", "-o", file, "--mini", "--rounds", "1", "--threads", "1",
 			"--work", filepath.Join(dir, "work"), "--runtimes", runtimes, "--name", "This one"}, flags...)...)
 	}
-	if code, text := report("--time-limit", "1ns"); code != 1 || !strings.Contains(text, "0 turns of 28 are measured") {
+	if code, text := report("--time-limit", "1ns"); code != 1 || !strings.Contains(text, "0 turns of 42 are measured") {
 		t.Fatal(code, text)
 	}
 	if code, text := report(); code != 0 || strings.Contains(text, "making") {
@@ -65,11 +69,12 @@ func TestBenchReport(t *testing.T) {
 		t.Error("a complete report is measured again", err)
 	}
 	code, table := inPlace("bench", "chart", dir)
-	for _, want := range []string{"### This one\n", "; ik_llama.cpp r1; llama.cpp r1",
+	for _, want := range []string{"### This one\n", "; ik_llama.cpp r1; llama.cpp r1; openvino r1",
 		"| bitnet-2b4t | prompt of 16 | ik_llama.cpp | IQ2_BN | Q6_K | 51.2 | 51.2–51.2, 1 | ",
 		"| bitnet-2b4t | generate 32 × 2 | llama.cpp | TQ2_0 | Q6_K | 12.5 | ",
 		"| bitnet-2b4t | verify, GB/s | lowpack |",
-		"| llama-3.2-1b | generate 4 | lowpack | int4 group 32 | int8 | "} {
+		"| llama-3.2-1b | generate 4 | lowpack | int4 group 32 | int8 | ",
+		"| llama-3.2-1b | generate 8 × 2 | openvino | int4 group 128 | int8 | 12.5 | "} {
 		if code != 0 || !strings.Contains(table, want) {
 			t.Errorf("%d: no %q in\n%s", code, want, table)
 		}

@@ -18,11 +18,12 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// Peer is a program that measures a GGUF: llama-batched-bench of llama.cpp or of ik_llama.cpp.
+// Peer is a program that measures a model of another runtime: llama-batched-bench of llama.cpp or of ik_llama.cpp, or
+// one with its arguments and its table.
 type Peer struct {
 	Program string
 	Args    []string // beside the model and the work
-	Model   string   // the GGUF
+	Model   string   // a GGUF, or a directory of OpenVINO
 	Like    string   // the same model as a packed file, for the operations of a token and the bytes of the KV cache
 }
 
@@ -96,9 +97,9 @@ func tail(out []byte) []byte {
 	return bytes.TrimSpace(out[max(0, len(out)-most):])
 }
 
-// peerLimit measures how many tokens per second the machine would allow a GGUF.
+// peerLimit measures how many tokens per second the machine would allow a model of another runtime.
 func (f *Roofs) peerLimit(ctx context.Context, p *Peer, w Work) (float64, error) {
-	bytes, err := ggufBytes(p.Model)
+	bytes, err := peerBytes(p.Model)
 	if err != nil {
 		return 0, err
 	}
@@ -121,8 +122,12 @@ func (f *Roofs) peerLimit(ctx context.Context, p *Peer, w Work) (float64, error)
 	return float64(tokens) / max(read, multiply), nil
 }
 
-// ggufBytes counts the weights that a pass reads: all but an embedding that is not the output head, too.
-func ggufBytes(path string) (n int, err error) {
+// peerBytes counts the weights that a pass reads: of a GGUF all but an embedding that is not the output head, too; of a
+// directory of OpenVINO all.
+func peerBytes(path string) (n int, err error) {
+	if weights, err := os.Stat(filepath.Join(path, "openvino_model.bin")); err == nil {
+		return int(weights.Size()), nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
