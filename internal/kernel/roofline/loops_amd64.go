@@ -2,7 +2,12 @@
 
 package roofline
 
-import "github.com/lowpack/lowpack/internal/kernel"
+import (
+	"math/rand/v2"
+	"sync"
+
+	"github.com/lowpack/lowpack/internal/kernel"
+)
 
 func stream(p []byte) {
 	switch n := len(p) / 512; {
@@ -51,10 +56,19 @@ var ways = []way{
 // wholeTiles configures the tile registers.
 var wholeTiles = kernel.TileConfig(16)
 
+// tileOperands are random numbers: zeros are multiplied 1.26 times as fast (Emerald Rapids, docs/notes/kernels.md).
+var tileOperands = sync.OnceValue(func() *[1024]int8 {
+	list, random := new([1024]int8), rand.New(rand.NewPCG(1, 1))
+	for i := range list {
+		list[i] = int8(random.IntN(255) - kernel.MaxActivation)
+	}
+	return list
+})
+
 func integers(isa kernel.ISA) (run func(n int), products int) {
 	switch isa {
 	case kernel.AMX:
-		return func(n int) { multiplyTiles(&wholeTiles, n) }, 4 * 16 * 16 * 64
+		return func(n int) { multiplyTiles(&wholeTiles, tileOperands(), n) }, 4 * 16 * 16 * 64
 	case kernel.AVX512VNNI:
 		return multiply512, 64 * 64
 	case kernel.AVXVNNI:

@@ -49,10 +49,10 @@ func streams8x256(p *byte, n, ld int)
 //go:noescape
 func plain4x256(p *byte, n, ld int)
 
-// multiplyTiles multiplies and adds n·4 tiles.
+// multiplyTiles multiplies and adds n·4 tiles, all with the operands of one.
 //
 //go:noescape
-func multiplyTiles(config *[64]byte, n int)
+func multiplyTiles(config *[64]byte, operands *[1024]int8, n int)
 
 // multiply512 multiplies and adds n·64 registers.
 //

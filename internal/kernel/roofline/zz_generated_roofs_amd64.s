@@ -331,11 +331,17 @@ loop9:
 	VZEROUPPER
 	RET
 
-// func multiplyTiles(config *[64]byte, n int)
-TEXT ·multiplyTiles(SB), NOSPLIT, $0-16
+// func multiplyTiles(config *[64]byte, operands *[1024]int8, n int)
+TEXT ·multiplyTiles(SB), NOSPLIT, $0-24
 	MOVQ config+0(FP), AX
-	MOVQ n+8(FP), CX
+	MOVQ operands+8(FP), DX
+	MOVQ n+16(FP), CX
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x78; BYTE $0x49; BYTE $0x00 // ldtilecfg (%rax)
+	MOVQ $64, BX
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x4B; BYTE $0x24; BYTE $0x1A // tileloadd (%rdx,%rbx,1),%tmm4
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x4B; BYTE $0x2C; BYTE $0x1A // tileloadd (%rdx,%rbx,1),%tmm5
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x4B; BYTE $0x34; BYTE $0x1A // tileloadd (%rdx,%rbx,1),%tmm6
+	BYTE $0xC4; BYTE $0xE2; BYTE $0x7B; BYTE $0x4B; BYTE $0x3C; BYTE $0x1A // tileloadd (%rdx,%rbx,1),%tmm7
 	PCALIGN $64
 loop10:
 	BYTE $0xC4; BYTE $0xE2; BYTE $0x4B; BYTE $0x5E; BYTE $0xC4 // tdpbssd %tmm6,%tmm4,%tmm0
