@@ -24,6 +24,7 @@ type decider struct {
 	ctx      context.Context
 	used     map[string]bool   // tensors of the checkpoint that the model uses
 	asFloats map[string]string // reason by tensor: GGUF codes kept as floats
+	following
 }
 
 // matrix is a tensor that may be quantized.
@@ -75,6 +76,9 @@ func (d *decider) all() error {
 		}
 		row := &d.steps[len(d.steps)-1].row
 		row.BytesIn, row.Note = 0, cmp.Or(row.Note, "a second form of "+t.Name)
+	}
+	if err := d.unfollowed(); err != nil {
+		return err
 	}
 	return d.unused()
 }
@@ -279,7 +283,7 @@ func (d *decider) bare() error {
 			return err
 		}
 	}
-	return nil
+	return d.unfollowed()
 }
 
 func isFloat(t safetensors.DType) bool { return quantize.DType(t).Size() > 0 }
@@ -432,6 +436,7 @@ func (d *decider) likely(m matrix, c choice) (rules []candidate, err error) {
 
 // keepAll passes all tensors of a matrix through.
 func (d *decider) keepAll(m matrix, note string) error {
+	d.follow(m.name, false)
 	for _, t := range m.parts {
 		if err := d.keep(t, note); err != nil {
 			return err
@@ -461,6 +466,7 @@ func (d *decider) keep(t checkpoint.Tensor, note string) error {
 		row.BitsPerWeight = float64(8*t.Size) / float64(n)
 	}
 	d.steps = append(d.steps, &step{row: row, from: t})
+	d.follow(t.Name, false)
 	return nil
 }
 

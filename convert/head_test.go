@@ -45,7 +45,7 @@ func TestInt4Head(t *testing.T) {
 }
 
 // TestNamedTables: rules quantize the embedding and the head by their names alone: patterns, and rules that keep, leave
-// their floats.
+// their floats. One that has no other effect is refused.
 func TestNamedTables(t *testing.T) {
 	for family, tables := range map[string][]string{"llama-3.2-1b": {"model.embed_tokens.weight"},
 		"mistral-7b-v0.1": {"model.embed_tokens.weight", "lm_head.weight"}} {
@@ -53,7 +53,12 @@ func TestNamedTables(t *testing.T) {
 		for _, name := range tables {
 			for match, want := range map[string]string{name: "int4", name + "*": ruleKeep, "*": ruleKeep} {
 				rules := []packed.Rule{{Match: match, Quant: "int4", Scale: "group:32"}}
-				p := newPlan(t, source, plain(packed.Recipe{Quant: "none", AllowLossy: true, Rules: rules}))
+				o := plain(packed.Recipe{Quant: "none", AllowLossy: true, Rules: rules})
+				if match == name+"*" {
+					refusedRule(t, source, o, 1, match)
+					continue
+				}
+				p := newPlan(t, source, o)
 				for _, other := range tables {
 					expect := ruleKeep
 					if other == name {

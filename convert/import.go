@@ -81,7 +81,8 @@ func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 	if len(n.Shape) == 3 {
 		m.experts = n.Shape[0]
 	}
-	if c := choose(&d.Recipe, n.Name); c.keep || c.explicit || c.quant != QuantAuto || c.scale != "" {
+	c := choose(&d.Recipe, n.Name)
+	if c.keep || c.explicit || c.quant != QuantAuto || c.scale != "" {
 		return fmt.Errorf("%w: module %q holds codes of %s, which can only be taken over (--quant "+
 			"auto, without --scale)",
 			pack.ErrUnsupported, first.Module, d.scheme.Method)
@@ -99,7 +100,7 @@ func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 	}
 	s := &step{from: m.from, source: layerSource(m.parts, first)}
 	alphabet := stack[0].Alphabet
-	layout, err := openLayout(d.Recipe.Layout, d.Recipe.Params, alphabet, true)
+	layout, err := openLayout(c.layout, c.params, alphabet, true)
 	if err != nil {
 		return inTensor(m.from, err)
 	}

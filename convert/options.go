@@ -118,7 +118,8 @@ func checkRule(r packed.Rule) error {
 	if _, err := path.Match(r.Match, ""); err != nil {
 		return fmt.Errorf("%w: pattern %q: %v", pack.ErrUnsupported, r.Match, err)
 	}
-	if r.Keep && (r.Quant != "" || r.Layout != "" || r.Scale != "" || len(r.Params) > 0) {
+	if r.Keep && r.Quant != "" || (r.Keep || r.Quant == QuantNone) && (r.Layout != "" || r.Scale != "" ||
+		len(r.Params) > 0) {
 		return fmt.Errorf("%w: a tensor that is kept has no quantizer, layout or scale", pack.ErrUnsupported)
 	}
 	return checkChoice(r.Quant, r.Layout, r.Scale)

@@ -123,7 +123,8 @@ func (p *Plan) decideAll(ctx context.Context) error {
 	if err := p.describe(); err != nil {
 		return err
 	}
-	d := &decider{Plan: p, ctx: ctx, used: map[string]bool{}, asFloats: map[string]string{}}
+	d := &decider{Plan: p, ctx: ctx, used: map[string]bool{}, asFloats: map[string]string{},
+		following: following{map[int]string{}, map[int]bool{}}}
 	if err := d.all(); err != nil {
 		return err
 	}

@@ -214,6 +214,7 @@ func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact b
 		s.row.RelError = &zero
 	}
 	d.steps = append(d.steps, s)
+	d.follow(m.name, true)
 	return nil
 }
 

@@ -38,7 +38,7 @@ made. Notes are about what you may want to change; --verbose adds the layout tha
 that are left out because others stand for them, and bytes that the tokenizer has no token for.
 
 A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor applies to it. The embedding and the
-output head are quantized by rules that have their names alone, without a pattern:
+output head are quantized by rules that have their names alone, without a pattern. A rule that has no effect is refused:
   rules:
     - {match: '*down_proj*', quant: int2, scale: 'group:64', layout: vnni4i-64}
     - {match: '*', keep: true}
