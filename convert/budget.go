@@ -117,14 +117,10 @@ func Allocate(ctx context.Context, path string, o Options, b Budget, target stri
 	return a.solve(ctx, room)
 }
 
-// frontStep is how many bits per weight lie between the allocations of a front.
-const frontStep = 0.5
-
-// Front returns what Allocate would choose for numbers of bits per weight: the least that it can be asked for,
-// multiples of a half, and one that is enough for the largest form of all layers. Numbers that change nothing are left
-// out. The layers are measured once.
+// Front returns what Allocate would choose for sizes: one that the smallest forms fit, round ones, and one that the
+// largest forms fit. Sizes that change nothing are left out. All is measured once.
 func Front(ctx context.Context, path string, o Options, target string) ([]*Allocation, error) {
-	a := &allocating{path: path, o: o, apart: true}
+	a := &allocating{path: path, o: o, apart: o.Recipe.Head != ""}
 	defer a.close()
 	if err := a.plan(ctx); err != nil {
 		return nil, err
@@ -135,11 +131,22 @@ func Front(ctx context.Context, path string, o Options, target string) ([]*Alloc
 	return a.front(ctx)
 }
 
-// front chooses for all numbers of bits that make a difference.
+// front chooses for all sizes that make a difference.
 func (a *allocating) front(ctx context.Context) (front []*Allocation, err error) {
-	least, most := a.bitRange()
-	for bits := least; ; bits = min(math.Floor(bits/frontStep+1)*frontStep, most) {
-		a.budget = Budget{Bits: bits}
+	smallest, err := a.result(ctx, make([]int, len(a.items)))
+	if err != nil {
+		return nil, err
+	}
+	const last = len(budgetForms) - 1
+	largest, err := a.result(ctx, a.uniform(last))
+	if err != nil {
+		return nil, err
+	}
+	from, to := a.tableBytes()
+	room := a.least + a.bytes[last] - a.bytes[0] + to - from // of the largest forms, with the header of the smallest
+	least, step, most := frontSizes(smallest.Bytes, max(largest.Bytes, room))
+	for size := least; ; size = min((size/step+1)*step, most) {
+		a.budget = Budget{Bytes: size}
 		room, err := a.room()
 		if err != nil {
 			return nil, err
@@ -151,10 +158,27 @@ func (a *allocating) front(ctx context.Context) (front []*Allocation, err error)
 		if n := len(front); n == 0 || r.Bytes != front[n-1].Bytes || r.Divergence != front[n-1].Divergence {
 			front = append(front, r)
 		}
-		if bits == most {
+		if size == most {
 			return front, nil
 		}
 	}
+}
+
+// frontSizes returns the first size of a front, what divides those behind it, and the last one: the ends are rounded up
+// to few digits, as people type them, and 8 to 20 steps lie between them.
+func frontSizes(from, to int64) (least, step, most int64) {
+	unit := int64(1) // the power of ten of which there are 1,000 to 10,000 between the ends
+	for (to-from)/unit >= 10_000 {
+		unit *= 10
+	}
+	up := func(n int64) int64 { return (n + unit - 1) / unit * unit }
+	step = unit
+	for _, times := range []int64{2, 5, 10, 20, 50, 100, 200, 500, 1000} {
+		if (to-from)/(times*unit) >= 8 {
+			step = times * unit
+		}
+	}
+	return up(from), step, up(to)
 }
 
 // bitRange is the least and the largest number of bits per weight that there is a choice for, in hundredths that are
@@ -179,6 +203,7 @@ type allocating struct {
 	least  int64                   // bytes of a file with the smallest forms of all
 	items  [][]option              // of the groups and, after them, of the tables
 	rounds []Rounding              // of activations that files may have
+	heads  []float64               // what each of them costs, in addition, where the head has codes
 	count  int64                   // of weights
 	bytes  [len(budgetForms)]int64 // of all weights in one form
 }
@@ -314,7 +339,7 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 		if err != nil {
 			return err
 		}
-		s.Activations = a.activations()
+		s.Activations, s.Head = a.activations(), p.model.Head
 		for _, t := range a.tables {
 			s.Tables = append(s.Tables, t.sensed())
 		}
@@ -326,6 +351,7 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 		for i, d := range costs.Activations {
 			a.rounds = append(a.rounds, Rounding{s.Activations[i], d})
 		}
+		a.heads = costs.Head
 		return nil
 	})
 }
@@ -405,17 +431,11 @@ func (a *allocating) solve(ctx context.Context, room int64) (*Allocation, error)
 // choose returns the form of each group: with the least divergence in so many bytes, or in the fewest bytes with the
 // divergence that the budget allows.
 func (a *allocating) choose(room int64) ([]int, error) {
-	within := func(room int64) []int {
-		if choice := knapsack(a.items, room); choice != nil {
-			return choice
-		}
-		return make([]int, len(a.items))
-	}
 	if a.budget.Ratio == 0 {
-		return within(room), nil
+		return a.within(room), nil
 	}
 	ratio := func(room int64) float64 {
-		d, _ := a.expect(within(room))
+		d, _ := a.expect(a.within(room))
 		return math.Exp(d)
 	}
 	fits := func(room int64) bool { return ratio(room) <= a.budget.Ratio }
@@ -426,7 +446,23 @@ func (a *allocating) choose(room int64) ([]int, error) {
 	smallest, _ := a.tableBytes()
 	least := a.bytes[0] + smallest // more bytes cost no more, but for the activations that go with a choice
 	more := sort.Search(int(room-least), func(more int) bool { return fits(least + int64(more)) })
-	return within(least + int64(more)), nil
+	return a.within(least + int64(more)), nil
+}
+
+// within returns the choice with the least divergence in so many bytes, the smallest one if none fits. What a head of
+// codes costs depends on the activations, which go with the choice: there is one for each, the best of which counts.
+func (a *allocating) within(room int64) []int {
+	best, least := make([]int, len(a.items)), math.Inf(1)
+	for _, items := range a.itemsByHead() {
+		choice := knapsack(items, room)
+		if choice == nil {
+			break
+		}
+		if d, _ := a.expect(choice); d < least {
+			best, least = choice, d
+		}
+	}
+	return best
 }
 
 // expect returns the expected divergence of a file, and which part of it is of activations.

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -24,7 +25,12 @@ func (a *allocating) activations() []packed.Activation {
 // weights do, unless the recipe names activations.
 func (a *allocating) rounding(choice []int, weights float64) Rounding {
 	of := func(want packed.Activation) Rounding {
-		return a.rounds[slices.IndexFunc(a.rounds, func(r Rounding) bool { return r.Activation == want })]
+		i := slices.IndexFunc(a.rounds, func(r Rounding) bool { return r.Activation == want })
+		r := a.rounds[i]
+		if a.headCoded(choice) {
+			r.Divergence += a.heads[i]
+		}
+		return r
 	}
 	usual := of(a.usual(choice))
 	if a.plans[0].Recipe.Activation == "" && usual.Divergence > weights {
@@ -52,4 +58,41 @@ func (a *allocating) usual(choice []int) packed.Activation {
 		}
 	}
 	return activationOf(&a.plans[0].Recipe, entries)
+}
+
+// headCoded reports whether the head of a choice has codes, and so multiplies rounded vectors.
+func (a *allocating) headCoded(choice []int) bool {
+	if i := a.headTable(); i >= 0 {
+		return a.tables[i].forms[choice[len(a.groups)+i]].entry != nil
+	}
+	p := a.plans[0]
+	s := cmp.Or(p.step(packed.HeadName), p.step(p.model.Head))
+	return s != nil && s.entry != nil
+}
+
+// headTable is the number of the table that is the head, -1 for none.
+func (a *allocating) headTable() int {
+	return slices.IndexFunc(a.tables, func(t table) bool { return t.name == a.plans[0].model.Head })
+}
+
+// itemsByHead are the items for each of the activations, with what these cost in a head of codes; once where the head
+// has codes in all of its forms, or in none.
+func (a *allocating) itemsByHead() [][][]option {
+	i := a.headTable()
+	if i < 0 || a.tables[i].forms[len(a.tables[i].forms)-1].entry != nil {
+		return [][][]option{a.items}
+	}
+	var list [][][]option
+	for _, cost := range a.heads {
+		items := slices.Clone(a.items)
+		head := slices.Clone(items[len(a.groups)+i])
+		for k, s := range a.tables[i].forms {
+			if s.entry != nil {
+				head[k].cost += cost
+			}
+		}
+		items[len(a.groups)+i] = head
+		list = append(list, items)
+	}
+	return list
 }

@@ -76,20 +76,25 @@ func TestAllocate(t *testing.T) {
 	if i, err := os.Stat(path); err != nil || i.Size() != half.Bytes {
 		t.Errorf("the rules give a file of %v; %d bytes were promised: %v", i, half.Bytes, err)
 	}
+	from, to := a.bitRange()
+	few, many := within(Budget{Bits: from}), within(Budget{Bits: to})
+	if few.Bytes != least || many.Bytes != all.Bytes {
+		t.Errorf("%g to %g bits: %d to %d bytes, not %d to %d", from, to, few.Bytes, many.Bytes, least, all.Bytes)
+	}
 	items, groups := a.items, a.groups
 	front, err := a.front(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if front[0].Bytes != least || !reflect.DeepEqual(front[len(front)-1].Forms, all.Forms) {
-		t.Errorf("the front ends in %+v and %+v", front[0], front[len(front)-1])
+	if n := len(front); front[0].Bytes != least || !reflect.DeepEqual(front[n-1].Forms, all.Forms) || n < 8 || n > 22 {
+		t.Errorf("the front of %d ends in %+v and %+v", n, front[0], front[n-1])
 	}
 	for i, r := range front {
-		if r.Bits > r.Budget.Bits || within(r.Budget).Bytes != r.Bytes {
+		if r.Bytes > r.Budget.Bytes || within(r.Budget).Bytes != r.Bytes {
 			t.Errorf("the front has %+v", r)
 		}
-		if i > 0 && (r.Budget.Bits-front[i-1].Budget.Bits > 1 || r.Divergence > front[i-1].Divergence ||
-			r.Bytes <= front[i-1].Bytes) {
+		if i > 0 && (r.Budget.Bytes-front[i-1].Budget.Bytes > (all.Bytes-least)/7 ||
+			r.Divergence > front[i-1].Divergence || r.Bytes <= front[i-1].Bytes) {
 			t.Errorf("behind %+v the front has %+v", front[i-1], r)
 		}
 	}
@@ -303,6 +308,89 @@ func TestAllocateTables(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFrontSizes: the ends are enough for what they are made for, and nearly no more; there are 8 to 20 steps between.
+func TestFrontSizes(t *testing.T) {
+	for _, c := range []struct{ from, to, least, step, most int64 }{
+		{62_123_456, 163_456_789, 62_200_000, 10_000_000, 163_500_000},
+		{1_000, 1_007, 1_000, 1, 1_007}, {5, 5, 5, 1, 5}, {999, 1_998, 999, 100, 1_998},
+		{700_000_001, 1_700_000_000, 700_100_000, 100_000_000, 1_700_000_000},
+		{123_456, 140_001, 123_460, 2_000, 140_010},
+	} {
+		if least, step, most := frontSizes(c.from, c.to); least != c.least || step != c.step || most != c.most {
+			t.Errorf("%d to %d: %d, %d, %d", c.from, c.to, least, step, most)
+		}
+	}
+}
+
+// TestAllocateHead: what rounded activations cost in a head of codes is expected of such heads alone, and counts in the
+// choice, which is the best one of all.
+func TestAllocateHead(t *testing.T) {
+	for _, family := range []string{"llama-3.2-1b", "mistral-7b-v0.1"} {
+		source := mini(t, family, nil)
+		a := &allocating{path: source, o: plain(packed.Recipe{Activation: "group:32"})}
+		a.o.Calibration, a.o.Method = []Document{{Text: calibrationText}}, packed.MeanSquare
+		t.Cleanup(a.close)
+		if err := a.plan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.measure(t.Context(), filepath.Join(t.TempDir(), "model")); err != nil {
+			t.Fatal(err)
+		}
+		a.groups, a.items = a.groups[:2], slices.Concat(a.items[:2], a.items[len(a.groups):])
+		head := len(a.items) - 1 // the last table, or the only one
+		var least, most int64
+		for _, options := range a.items {
+			least, most = least+options[0].bytes, most+options[len(options)-1].bytes
+		}
+		coded, floats := 0, 0
+		for _, cost := range []float64{0, a.items[head][0].cost, 1000 * a.items[head][0].cost} {
+			a.heads = []float64{cost}
+			for room := least; room <= most; room += (most - least) / 20 {
+				choice := a.within(room)
+				got, rounding := a.expect(choice)
+				if want, fits := everyExpected(a, nil, room); !fits || got > want+1e-12 {
+					t.Errorf("%s, %g of the head, %d bytes: %v is expected to cost %g, the best choice %g", family,
+						cost, room, choice, got, want)
+				}
+				added, isCoded := rounding.Divergence-a.rounds[0].Divergence, choice[head] < len(a.items[head])-1
+				if isCoded && math.Abs(added-cost) > 1e-9 || !isCoded && added != 0 {
+					t.Errorf("%s: %g is added for form %d of the head, not %g", family, added, choice[head], cost)
+				}
+				if isCoded {
+					coded++
+				} else {
+					floats++
+				}
+			}
+		}
+		if coded == 0 || floats == 0 {
+			t.Errorf("%s: %d heads of codes, %d of floats", family, coded, floats)
+		}
+	}
+	named := &allocating{path: mini(t, "llama-3.2-1b", nil), apart: true}
+	named.o = plain(packed.Recipe{Head: packed.HeadInt8})
+	named.o.Calibration, named.o.Method = []Document{{Text: calibrationText}}, packed.MeanSquare
+	t.Cleanup(named.close)
+	if err := named.plan(t.Context()); err != nil || !named.headCoded(nil) {
+		t.Errorf("--head int8 has no codes: %v", err)
+	}
+}
+
+// everyExpected is the least expected divergence of all choices that begin so, in so many bytes.
+func everyExpected(a *allocating, choice []int, room int64) (least float64, fits bool) {
+	if i := len(choice); i < len(a.items) {
+		for form, o := range a.items[i] {
+			d, ok := everyExpected(a, append(slices.Clone(choice), form), room-o.bytes)
+			if ok && (!fits || d < least) {
+				least, fits = d, true
+			}
+		}
+		return least, fits
+	}
+	least, _ = a.expect(choice)
+	return least, room >= 0
 }
 
 // measured has the sensitivities of a model for a method.

@@ -27,10 +27,11 @@ by one token (decode) and by 128 (prefill), with random codes that come from mem
 reads. Attention and all else between the matrices is the same for all and left out. Stars mark what convert --layout auto
 and --head auto take: the fastest for one token, among heads that give exact logits; where others are as fast within
 --max-spread, the smallest.
-With --calibrate, the layers are measured on a text instead, for files from the smallest to the largest size that
-convert --size and --bits choose forms for: the file; the number for --bits; KL divergence from the floats, in nats per
-token, and perplexity, as expected with error feedback (--method gptq of convert). It takes minutes, and room for a copy
-of the model in the folder for temporary files (TMPDIR).
+With --calibrate, the model is measured on a text instead, for files from the smallest to the largest size that
+convert --size chooses forms for: the number for --size; the file; bits per weight of the linear layers; KL divergence
+from the floats, in nats per token, and perplexity, as expected with error feedback (--method gptq of convert); the forms
+of the embedding and of the output head. It takes minutes, and room for a copy of the model in the folder for temporary
+files (TMPDIR).
 
   lowpack bench recommend MODEL_DIR
   lowpack bench recommend MODEL_DIR --quant int4 --scale group:32 --threads 1

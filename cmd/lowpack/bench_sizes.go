@@ -47,7 +47,8 @@ func recommendSizes(c *cli.Context, source string) error {
 // lossWidth is the length of the bar of the largest loss.
 const lossWidth = 24
 
-// printSizes prints a line for each file, in which the shares of the forms of a quantizer are one.
+// printSizes prints a line for each file, in which the shares of the forms of a quantizer are one. The embedding and
+// the head have columns of their own, with the last words of their names.
 func printSizes(w io.Writer, s *bench.Sizes) {
 	var quantizers []string
 	most := 0.0
@@ -57,8 +58,13 @@ func printSizes(w io.Writer, s *bench.Sizes) {
 			quantizers = append(quantizers, name)
 		}
 	}
-	head := []string{"form", "file", "--bits", "divergence", "perplexity", "", "activations"}
-	rows, right := [][]string{slices.Concat(head, quantizers)}, map[int]bool{1: true, 2: true, 3: true, 4: true}
+	head := []string{"form", "--size", "file", "bits", "divergence", "perplexity", "", "activations"}
+	right := map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true}
+	for _, t := range s.Chosen[0].Tables {
+		words := strings.Split(strings.TrimSuffix(t.Name, ".weight"), ".")
+		head = append(head, words[len(words)-1])
+	}
+	rows := [][]string{slices.Concat(head, quantizers)}
 	for i := range quantizers {
 		right[len(head)+i] = true
 	}
@@ -67,21 +73,37 @@ func printSizes(w io.Writer, s *bench.Sizes) {
 		if most > 0 {
 			bar = strings.Repeat("█", int(math.Round(lossWidth*r.Divergence/most)))
 		}
-		return []string{form, size(r.Bytes), "", fmt.Sprintf("%.4f", r.Divergence), fmt.Sprintf("× %.3f", r.Ratio),
+		return []string{form, "", size(r.Bytes), "", fmt.Sprintf("%.4f", r.Divergence), fmt.Sprintf("× %.3f", r.Ratio),
 			bar, r.Activation}
 	}
 	for i := range s.Chosen {
 		r := &s.Chosen[i]
-		cells := line("for each layer", r)
-		cells[2] = strconv.FormatFloat(r.Budget, 'f', -1, 64)
+		cells := line("for each tensor", r)
+		cells[1], cells[3] = sizeFlag(r.Budget), fmt.Sprintf("%.2f", r.Bits)
+		for _, t := range r.Tables {
+			cells = append(cells, t.Form)
+		}
 		rows = append(rows, append(cells, shares(r, quantizers)...))
 	}
 	for i := range s.Alone {
 		rows = append(rows, line(s.Alone[i].Form, &s.Alone[i]))
 	}
 	table(w, right, rows)
-	fmt.Fprintf(w, "\nExpected %s. The file of a line:\nlowpack convert CHECKPOINT -o FILE --calibrate TEXT --bits N\n",
-		bench.Expectation(s.Method))
+	fmt.Fprintf(w, "\nExpected %s. The file of a line:\n"+
+		"lowpack convert CHECKPOINT -o FILE --calibrate TEXT --size SIZE\n", bench.Expectation(s.Method))
+}
+
+// sizeFlag writes a number of bytes as --size reads it.
+func sizeFlag(n int64) string {
+	for _, u := range []struct {
+		name  string
+		bytes float64
+	}{{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
+		if float64(n) >= u.bytes {
+			return strconv.FormatFloat(float64(n)/u.bytes, 'f', -1, 64) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10)
 }
 
 // shares are those of the forms of each quantizer.

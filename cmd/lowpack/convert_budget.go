@@ -93,12 +93,8 @@ func allocationNote(a *convert.Allocation) string {
 		alone = append(alone, fmt.Sprintf("%s %s and %.4f", f.Name, size(f.Bytes), f.Divergence))
 	}
 	tables := ""
-	for _, t := range a.Tables {
-		form := "as it is"
-		if r := t.Rule; r.Quant != "" {
-			form = r.Quant + " " + r.Scale
-		}
-		tables += fmt.Sprintf("; %s %s", t.Name, form)
+	for _, t := range bench.Tables(a) {
+		tables += fmt.Sprintf("; %s %s", t.Name, t.Form)
 	}
 	wide := ""
 	if a.Wide {

@@ -87,13 +87,13 @@ func TestRecommendSizes(t *testing.T) {
 		t.Fatalf("exit code %d, %v: %s", code, err, said)
 	}
 	svg, err := os.ReadFile(at("sizes.svg"))
-	if err != nil || strings.Count(string(svg), " bits per weight: ") != len(s.Chosen) ||
+	if err != nil || strings.Count(string(svg), " bits per weight of the layers, ") != len(s.Chosen) ||
 		!strings.Contains(string(svg), "expected with error feedback") {
 		t.Errorf("%d files, and the chart %s, %v", len(s.Chosen), svg, err)
 	}
 	var table bytes.Buffer
 	printSizes(&table, &s)
-	lines := regexp.MustCompile(`(?m)^for each layer +\S+ \S+ +([0-9.]+) +0\.\d{4} +× 1\.\d{3} `).
+	lines := regexp.MustCompile(`(?m)^for each tensor +([0-9.]+[kMG]B) +\S+ \S+ +\d\.\d\d +0\.\d{4} +× 1\.\d{3} `).
 		FindAllStringSubmatch(table.String(), -1)
 	bar := strings.Repeat("█", lossWidth)
 	if len(lines) != len(s.Chosen) || !strings.Contains(table.String(), "\nint8 row ") ||
@@ -101,12 +101,15 @@ func TestRecommendSizes(t *testing.T) {
 		!strings.Contains(table.String(), bar+" ") || strings.Contains(table.String(), bar+"█") {
 		t.Errorf("%d files, and the table %s", len(s.Chosen), table.String())
 	}
-	first := s.Chosen[0]
-	code, said = inPlace("convert", model, "-o", at("out"), "--calibrate", at("text"), "--bits",
-		lines[0][1])
-	if info, err := os.Stat(at("out")); err != nil || code != 0 || info.Size() != first.Bytes ||
+	last := len(s.Chosen) - 1
+	if tables := s.Chosen[0].Tables; len(tables) == 0 || tables[0].Form != "int4 group:32" ||
+		s.Chosen[last].Tables[0].Form != "as it is" || !strings.Contains(table.String(), " embed_tokens ") {
+		t.Errorf("the embedding has %+v, and the table %s", tables, table.String())
+	}
+	code, said = inPlace("convert", model, "-o", at("out"), "--calibrate", at("text"), "--size", lines[last/2][1])
+	if info, err := os.Stat(at("out")); err != nil || code != 0 || info.Size() != s.Chosen[last/2].Bytes ||
 		!strings.Contains(said, "Expected with error feedback: a KL divergence") {
-		t.Errorf("not %d bytes: %v, exit code %d: %s", first.Bytes, err, code, said)
+		t.Errorf("not %d bytes: %v, exit code %d: %s", s.Chosen[last/2].Bytes, err, code, said)
 	}
 	for _, flags := range [][]string{{"--quant", "int4"}, {"--scale", "row"}, {"--time", "1ms"},
 		{"--max-spread", "5"}} {

@@ -137,7 +137,7 @@ func parseSize(s string) (int64, error) {
 	unit, ok := units[s[len(number):]]
 	n, err := strconv.ParseFloat(number, 64)
 	if bytes := n * unit; ok && err == nil && bytes >= 1 && bytes < math.MaxInt64 {
-		return int64(bytes), nil
+		return int64(math.Round(bytes)), nil
 	}
 	return 0, fmt.Errorf("%q is not a size; want 5GB, 512MiB or a number of bytes", s)
 }

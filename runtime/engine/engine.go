@@ -67,10 +67,10 @@ type Options struct {
 	// when a device has failed.
 	Notice func(line string)
 
-	// Observe, if set, is called with the inputs of the linear layers of the blocks: the names of the weights, and the
-	// vectors of in elements that they multiply, one after another in token order. It must not retain them. It may
-	// change them, and return replacement weights, row-major, one per name, which the pass then uses; nil = the weights
-	// of the file. Only float layers have such vectors.
+	// Observe, if set, is called with the inputs of the linear layers, the output head included: the names of the
+	// weights, and the vectors of in elements that they multiply, one after another in token order. It must not retain
+	// them. It may change them, and return replacement weights, row-major, one per name, which the pass then uses; nil
+	// = the weights of the file. Only float layers have such vectors.
 	Observe func(weights []string, x []float32, in int) (others [][]float32)
 }
 

@@ -62,7 +62,7 @@ func (e *Engine) prepared(n int) int { return max(1, min(n/(4*e.opt.Threads), mo
 
 // observe calls Options.Observe with the input of a projection, and returns its result.
 func (e *Engine) observe(f *projection, x []float32) (others [][]float32) {
-	if e.opt.Observe == nil || !f.floats || f == &e.weights.head {
+	if e.opt.Observe == nil || !f.floats {
 		return nil
 	}
 	return e.opt.Observe(f.names, x, f.in)

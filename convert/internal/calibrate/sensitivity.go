@@ -26,6 +26,7 @@ type Costs struct {
 	Groups      []Group
 	Tables      [][]float64 // of Sensing, by table and job
 	Activations []float64   // of Sensing: of the floats that multiply rounded vectors
+	Head        []float64   // of Sensing.Activations: of a head of floats that multiplies rounded vectors
 }
 
 // Form is a form that weights may be quantized in.
@@ -44,6 +45,7 @@ type Sensing struct {
 
 	Tables      []Table
 	Activations []packed.Activation // roundings of what the weights multiply
+	Head        string              // the weight of the output head
 
 	// Columns has the mean squares of what weights multiply, by which scales are chosen and errors of codes that are
 	// rounded count; nil = error feedback chooses the codes, with the Gram matrices of Windows.
@@ -74,7 +76,10 @@ func Sensitivities(ctx context.Context, v packed.View, forms []Form, s Sensing) 
 		return nil, errors.New("calibration: the engine did not show what any of the weights multiplies")
 	}
 	costs := &Costs{Groups: p.groups}
-	if costs.Activations, err = p.activations(); err != nil {
+	if costs.Activations, err = p.activations(p.wants); err != nil {
+		return nil, err
+	}
+	if costs.Head, err = p.activations(func(name string) bool { return name == s.Head }); err != nil {
 		return nil, err
 	}
 	if costs.Tables, err = p.tables(); err != nil {
@@ -104,23 +109,31 @@ type probe struct {
 	exact   []float32            // logits of the floats, by token; nil before the model has run
 	groups  []Group              // those that the model has shown
 	rounded map[string][]float32 // weights that are replaced
-	rounds  *packed.Activation   // what all groups multiply is rounded so; nil = it is not
+	rounds  *rounds              // nil = vectors are not rounded
 	done    int                  // groups that are measured
+}
+
+// rounds says how vectors are rounded, and which weights multiply them.
+type rounds struct {
+	packed.Activation
+	by func(name string) bool
+}
+
+// wants reports whether forms of a weight are measured.
+func (p *probe) wants(name string) bool {
+	_, ok := p.forms[0].Jobs[name]
+	return ok
 }
 
 // observe is Options.Observe of the engine.
 func (p *probe) observe(names []string, x []float32, n int) [][]float32 {
-	wanted := func(name string) bool {
-		_, ok := p.forms[0].Jobs[name]
-		return ok
+	if p.rounds != nil && slices.ContainsFunc(names, p.rounds.by) {
+		roundActivations(x, n, p.rounds.Activation)
 	}
-	if p.rounds != nil && slices.ContainsFunc(names, wanted) {
-		roundActivations(x, n, *p.rounds)
-	}
-	if p.exact == nil && slices.ContainsFunc(names, wanted) {
+	if p.exact == nil && slices.ContainsFunc(names, p.wants) {
 		var g Group
 		for _, name := range names {
-			if wanted(name) {
+			if p.wants(name) {
 				g.Names = append(g.Names, name)
 			}
 		}
@@ -154,11 +167,11 @@ func (p *probe) cost(e *engine.Engine) (float64, error) {
 	return p.divergence(logits)
 }
 
-// activations measures the roundings of what the weights multiply.
-func (p *probe) activations() (divergences []float64, err error) {
+// activations measures the roundings of what some weights multiply.
+func (p *probe) activations(by func(name string) bool) (divergences []float64, err error) {
 	defer func() { p.rounds = nil }()
-	for i := range p.Activations {
-		p.rounds = &p.Activations[i]
+	for _, a := range p.Activations {
+		p.rounds = &rounds{a, by}
 		d, err := p.cost(p.engine)
 		if err != nil {
 			return nil, err

@@ -24,7 +24,8 @@ import (
 
 // TestSensitivities: measured forms of a group have the divergence of a model with these weights, rounded or with codes
 // by error feedback, computed token by token; the others that of the measured one before them, in proportion to the
-// errors of the nearest codes in every fourth row. Activations have the divergence of a model with rounded vectors.
+// errors of the nearest codes in every fourth row. Activations have the divergence of a model with rounded vectors, of
+// the layers or of the head.
 // Threads change nothing, and feedback costs less than rounding.
 func TestSensitivities(t *testing.T) {
 	f, d := tinymodel.Open(t, tinymodel.Converted(t, shared.Testdata(t, "tiny-bitnet"),
@@ -38,15 +39,17 @@ func TestSensitivities(t *testing.T) {
 	sums := map[bool]float64{}
 	multiplied := inputs(t, f, windows)
 	roundings := []packed.Activation{{Kind: packed.ActivationGroup, Size: 32}, {Kind: packed.ActivationToken}}
-	var rounded []float64
+	var rounded, head []float64
 	for _, group := range []int{32, 0} {
 		rounded = append(rounded, divergenceOf(t, f, probes, roundedInputs(group, forms[0].Jobs)))
+		head = append(head, divergenceOf(t, f, probes, roundedInputs(group, map[string]quantize.Job{d.Head: {}})))
 	}
-	if rounded[0] <= 0 || rounded[0] >= rounded[1] {
-		t.Fatalf("rounded vectors cost %v", rounded)
+	if rounded[0] <= 0 || rounded[0] >= rounded[1] || head[0] <= 0 || head[0] >= head[1] {
+		t.Fatalf("rounded vectors cost %v, in the head %v", rounded, head)
 	}
 	for _, feedback := range []bool{false, true} {
-		o, within := calibrate.Sensing{Probes: probes, Columns: columns, Activations: roundings}, 1e-9
+		o := calibrate.Sensing{Probes: probes, Columns: columns, Activations: roundings, Head: d.Head}
+		within := 1e-9
 		if feedback {
 			o.Windows, o.Columns, within = windows, nil, 1e-4 // sums of squares, in float32
 		}
@@ -55,9 +58,10 @@ func TestSensitivities(t *testing.T) {
 			t.Errorf("3 threads give %v, 1 %v", more, costs)
 		}
 		groups := costs.Groups
-		for i, want := range rounded {
-			if got := costs.Activations; i >= len(got) || math.Abs(got[i]/want-1) > 1e-9 {
-				t.Errorf("activations cost %v, want %v", got, rounded)
+		for i := range rounded {
+			if math.Abs(costs.Activations[i]/rounded[i]-1) > 1e-9 || math.Abs(costs.Head[i]/head[i]-1) > 1e-9 {
+				t.Errorf("activations cost %v and in the head %v, want %v and %v", costs.Activations, costs.Head,
+					rounded, head)
 			}
 		}
 		names := 0
