@@ -9,7 +9,6 @@ import (
 
 	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/quantize"
-	"github.com/lowpack/lowpack/formats/model"
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
@@ -35,6 +34,7 @@ type Allocation struct {
 	Wide       bool          // it has 16 bits, as 8 would cost more than the weights
 	Method     packed.Method // that is expected to choose the codes of the file, for all divergences
 	Forms      []FormShare
+	experts    []string   // weights that the calibration leaves alone
 	tokenized  *tokenized // of Options
 }
 
@@ -57,10 +57,12 @@ func (a *Allocation) Apply(o Options) Options {
 	return o
 }
 
-// calibrates reports whether the codes of a rule are chosen for the calibration text: those of linear layers are.
+// calibrates reports whether the codes of a rule are chosen for the calibration text: those of linear layers are, but
+// for experts.
 func (a *Allocation) calibrates(r packed.Rule) bool {
 	rule, _ := quantize.Find(r.Quant)
-	return rule.Calibrates() && !slices.ContainsFunc(a.Tables, func(t TableForm) bool { return t.Name == r.Match })
+	return rule.Calibrates() && !slices.Contains(a.experts, r.Match) &&
+		!slices.ContainsFunc(a.Tables, func(t TableForm) bool { return t.Name == r.Match })
 }
 
 // FormShare is a form that an Allocation chooses from.
@@ -98,8 +100,8 @@ const (
 // o.Calibration, within the budget, or the smallest ones for which no more than the budget is expected. Layers that the
 // recipe could not calibrate, such as those it does not include, are as it has them without a quantizer; it has no
 // rules. The embedding and the head have forms too, unless the recipe names a head, packed.HeadBF16 included, or the
-// budget counts bits per weight. The floats lie in a file next to target meanwhile. What cannot be done is refused
-// before anything is computed: a model with experts, or a size below the smallest forms.
+// budget counts bits per weight. The experts of a block have one form for each of their projections. The floats lie in
+// a file next to target meanwhile. A size below the smallest forms is refused before anything is computed.
 func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
 	a := &allocating{path: path, o: o, budget: b}
 	a.apart = b.Bits > 0 || o.Recipe.Head != ""
@@ -190,22 +192,23 @@ func (a *allocating) bitRange() (least, most float64) {
 
 // allocating is the state of Allocate.
 type allocating struct {
-	path   string
-	o      Options
-	budget Budget
-	plans  [len(budgetForms)]*Plan            // with one form for all
-	others []*Plan                            // with the smallest one, and forms of the tables
-	names  []string                           // of the weights for which forms are chosen
-	rows   map[string][len(budgetForms)]*step // of the weights for which forms are chosen
-	groups []calibrate.Group
-	apart  bool // the embedding and the head stay as the recipe has them
-	tables []table
-	least  int64                   // bytes of a file with the smallest forms of all
-	items  [][]option              // of the groups and, after them, of the tables
-	rounds []Rounding              // of activations that files may have
-	heads  []float64               // what each of them costs, in addition, where the head has codes
-	count  int64                   // of weights
-	bytes  [len(budgetForms)]int64 // of all weights in one form
+	path    string
+	o       Options
+	budget  Budget
+	plans   [len(budgetForms)]*Plan            // with one form for all
+	others  []*Plan                            // with the smallest one, and forms of the tables
+	names   []string                           // of the weights for which forms are chosen
+	experts []string                           // those of them that are of experts
+	rows    map[string][len(budgetForms)]*step // of the weights for which forms are chosen
+	groups  []calibrate.Group
+	apart   bool // the embedding and the head stay as the recipe has them
+	tables  []table
+	least   int64                   // bytes of a file with the smallest forms of all
+	items   [][]option              // of the groups and, after them, of the tables
+	rounds  []Rounding              // of activations that files may have
+	heads   []float64               // what each of them costs, in addition, where the head has codes
+	count   int64                   // of weights
+	bytes   [len(budgetForms)]int64 // of all weights in one form
 }
 
 func (a *allocating) close() {
@@ -254,15 +257,15 @@ func (a *allocating) plan(ctx context.Context) error {
 
 // planOf plans a conversion with one form for all layers, and rules for the tables.
 func (a *allocating) planOf(ctx context.Context, form int, tables []packed.Rule) (*Plan, error) {
-	all := Allocation{Rules: slices.Clone(tables), tokenized: a.o.tokenized}
+	all := Allocation{Rules: slices.Clone(tables), experts: a.experts, tokenized: a.o.tokenized}
 	for _, name := range a.names {
 		all.Rules = append(all.Rules, a.rule(form, name))
 	}
 	return NewPlan(ctx, a.path, all.Apply(a.o))
 }
 
-// choosable lists the weights that a conversion of everything to the smallest form calibrates. Plans after this one use
-// the tokens of its text.
+// choosable lists the weights that a conversion of everything to the smallest form calibrates, and those of experts.
+// Plans after this one use the tokens of its text.
 func (a *allocating) choosable(ctx context.Context) (names []string, err error) {
 	all := Allocation{Rules: []packed.Rule{a.rule(0, "*")}}
 	p, err := NewPlan(ctx, a.path, all.Apply(a.o))
@@ -270,13 +273,16 @@ func (a *allocating) choosable(ctx context.Context) (names []string, err error) 
 		return nil, err
 	}
 	defer p.Close()
-	if slices.ContainsFunc(p.model.Blocks, func(b model.Block) bool { return b.Experts != nil }) {
-		return nil, fmt.Errorf("%w: forms are chosen by what each layer costs on the calibration text, of which "+
-			"experts see too few tokens: name one form with --quant, or several with --recipe", pack.ErrUnsupported)
-	}
 	a.o.tokenized = p.o.tokenized
 	for _, s := range p.steps {
-		if s.entry != nil && s.entry.Calibrated {
+		if s.entry == nil {
+			continue
+		}
+		experts := len(s.entry.Shape) == 3 && s.entry.Quantizer == budgetForms[0].Quant
+		if experts {
+			a.experts = append(a.experts, s.entry.Name)
+		}
+		if experts || s.entry.Calibrated {
 			names = append(names, s.entry.Name)
 		}
 	}
@@ -342,6 +348,13 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 		s.Activations, s.Head = a.activations(), p.model.Head
 		for _, t := range a.tables {
 			s.Tables = append(s.Tables, t.sensed())
+		}
+		for _, name := range a.experts {
+			x := calibrate.Experts{Name: name}
+			for _, part := range a.rows[name][0].source.Parts {
+				x.Parts = append(x.Parts, part.Name)
+			}
+			s.Experts = append(s.Experts, x)
 		}
 		costs, err := calibrate.Sensitivities(ctx, floats, forms, s)
 		if err != nil {
@@ -486,7 +499,8 @@ func (a *allocating) uniform(form int) []int {
 
 // result describes a choice.
 func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, error) {
-	r := &Allocation{Budget: a.budget, Weights: a.count, Method: a.plans[0].o.Method, tokenized: a.plans[0].o.tokenized}
+	r := &Allocation{Budget: a.budget, Weights: a.count, Method: a.plans[0].o.Method, experts: a.experts,
+		tokenized: a.plans[0].o.tokenized}
 	r.Divergence, r.Activation = a.expect(choice)
 	r.Wide = r.Activation.Activation != a.usual(choice)
 	for form, rule := range budgetForms {

@@ -428,10 +428,69 @@ func allocated(t *testing.T, a *allocating, b Budget) *Allocation {
 	return r
 }
 
-// TestAllocateRefuses: a budget below the smallest forms, a model with experts, and recipes that choose already are
-// refused before anything is computed.
+// TestAllocateExperts: the experts of a block have a form for each projection, counted in all their bytes; the choice
+// is the best one of all, and its rules make the file that it promises, with experts of few bits beside layers that no
+// text is needed for too.
+func TestAllocateExperts(t *testing.T) {
+	for _, family := range []string{"qwen1.5-moe-a2.7b", "mixtral-8x7b-v0.1"} {
+		source := mini(t, family, nil)
+		a := measured(t, source, packed.GPTQ, 2)
+		var experts []int // numbers of items
+		for i, g := range a.groups {
+			if !strings.Contains(g.Names[0], ".experts.") {
+				continue
+			}
+			experts = append(experts, i)
+			for form, o := range a.items[i] {
+				s := a.plans[form].step(g.Names[0])
+				if len(g.Names) != 1 || o.bytes != s.row.BytesOut || len(s.source.Parts) < 2 || o.cost <= 0 ||
+					form > 0 && o.cost >= a.items[i][form-1].cost {
+					t.Errorf("%s: form %d of %v: %+v, %d parts, planned %d bytes", family, form, g.Names, o,
+						len(s.source.Parts), s.row.BytesOut)
+				}
+			}
+		}
+		if blocks := len(a.plans[0].model.Blocks); len(experts) != 3*blocks {
+			t.Fatalf("%s: %d projections of experts in %d blocks", family, len(experts), blocks)
+		}
+		most := a.plans[len(a.plans)-1].Bytes
+		for file := a.least; file <= most; file += (most - a.least) / 7 {
+			r := allocated(t, a, Budget{Bytes: file})
+			p := newPlan(t, source, r.Apply(a.o))
+			if r.Bytes > file || p.Bytes != r.Bytes || r.Weights != a.count {
+				t.Errorf("%s: %d bytes promised, %d planned, of %d", family, r.Bytes, p.Bytes, file)
+			}
+		}
+		half := allocated(t, a, Budget{Bytes: (a.least + most) / 2})
+		path := filepath.Join(t.TempDir(), "model")
+		if _, err := newPlan(t, source, half.Apply(a.o)).Run(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		if i, err := os.Stat(path); err != nil || i.Size() != half.Bytes {
+			t.Errorf("%s: the rules give a file of %v; %d bytes were promised: %v", family, i, half.Bytes, err)
+		}
+		choice := slices.Repeat([]int{len(budgetForms) - 1}, len(a.items))
+		for _, i := range experts {
+			choice[i] = 0
+		}
+		r, err := a.result(t.Context(), choice)
+		if err != nil || r.Apply(a.o).Calibration != nil {
+			t.Errorf("%s: a text for experts and int8 alone: %v", family, err)
+		}
+		few := [][]option{a.items[0], a.items[experts[0]], a.items[experts[1]], a.items[experts[2]]}
+		for room := int64(0); room < 8*few[1][6].bytes; room += few[1][0].bytes / 3 {
+			want, fits := everyChoice(few, room)
+			if got := knapsack(few, room); (got != nil) != fits || fits && total(few, got).cost > want+1e-12 {
+				t.Errorf("%s: %v in %d bytes, where the best choice costs %g", family, got, room, want)
+			}
+		}
+	}
+}
+
+// TestAllocateRefuses: a budget below the smallest forms, and recipes that choose already are refused before anything
+// is computed.
 func TestAllocateRefuses(t *testing.T) {
-	dense, experts, target := mini(t, "llama-3.2-1b", nil), mini(t, "qwen1.5-moe-a2.7b", nil), t.TempDir()
+	dense, target := mini(t, "llama-3.2-1b", nil), t.TempDir()
 	text := Options{Calibration: []Document{{Text: calibrationText}}, Progress: func(what string, _, _ int64) {
 		t.Errorf("progress with %s", what)
 	}}
@@ -447,7 +506,6 @@ func TestAllocateRefuses(t *testing.T) {
 		"bits": {dense, text, Budget{Bits: 3.2}, pack.ErrLimit,
 			`files of \d+ to \d+ bytes.* 3\.\d\d to \d\.\d\d bits`},
 		"size":    {dense, text, Budget{Bytes: 1000}, pack.ErrLimit, `files of \d+ to \d+ bytes`},
-		"experts": {experts, text, Budget{Bits: 5}, pack.ErrUnsupported, "experts"},
 		"no text": {dense, Options{}, Budget{Bits: 5}, pack.ErrUnsupported, "calibration text"},
 		"scale":   {dense, scale, Budget{Bits: 5}, pack.ErrUnsupported, "rules and scale"},
 		"rules":   {dense, rules, Budget{Bits: 5}, pack.ErrUnsupported, "rules and scale"},

@@ -71,6 +71,29 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestBudgetExperts: a model with experts has a file of the size that is asked for, which verifies and runs.
+func TestBudgetExperts(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	text := strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40)
+	if err := os.WriteFile(at("text"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, like := range []string{"olmoe-1b-7b", "granite-3.1-1b-a400m"} {
+		model, file := at(like), at(like+".safetensors")
+		for _, args := range [][]string{{"synth", "--like", like, "--mini", "-o", model},
+			{"convert", model, "-o", file, "--calibrate", at("text"), "--size", "200kB"}, {"verify", file},
+			{"run", file, "-p", "Once upon", "-n", "8"}} {
+			if code, said := inPlace(args...); code != 0 {
+				t.Fatalf("%v: exit code %d: %s", args, code, said)
+			}
+		}
+		if info, err := os.Stat(file); err != nil || info.Size() > 200_000 || info.Size() < 190_000 {
+			t.Errorf("%s: %v, %v", like, info, err)
+		}
+	}
+}
+
 // TestRecommendSizes: bench recommend with a text has a line for each file, the same in JSON and in the chart, and
 // promises what convert makes.
 func TestRecommendSizes(t *testing.T) {

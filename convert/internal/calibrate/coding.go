@@ -41,20 +41,16 @@ func (f *feedback) fed(z *quantize.Quantizer, rows []int, w, values []float32) e
 const comparedRows = 4
 
 // quantize gives a weight a form, and returns the sum of squared errors of the nearest codes in the rows that are
-// compared, weighted by h, and of a form that is measured the values of all codes.
-func (p *probe) quantize(name string, form Form, h []float32, code coding) (values []float32, miss float64,
+// compared, weighted by h, and the values of the codes that a coding chooses; nil = of none.
+func (p *probe) quantize(name string, job quantize.Job, h []float32, code coding) (values []float32, miss float64,
 	err error) {
 	stored, err := p.view.Tensor(name)
 	if err != nil {
 		return nil, 0, err
 	}
-	job := form.Jobs[name]
 	m, k, size, dtype := job.Shape.M, job.Shape.K, job.DType.Size(), job.DType
 	if len(h) != k || len(stored.Data) != m*k*size {
 		return nil, 0, fmt.Errorf("%d bytes, and means of %d columns", len(stored.Data), len(h))
-	}
-	if rule, _ := quantize.Find(job.Rule); rule.Calibrates() {
-		job.Columns = h
 	}
 	job.DType = quantize.F32
 	z, err := quantize.New(job)
@@ -62,7 +58,7 @@ func (p *probe) quantize(name string, form Form, h []float32, code coding) (valu
 		return nil, 0, err
 	}
 	misses := make([]float64, (m+rowsAtOnce-1)/rowsAtOnce)
-	if form.Measured {
+	if code != nil {
 		values = make([]float32, m*k)
 	}
 	err = parallel.Do(p.ctx, p.Threads, m, rowsAtOnce, func(from, to int) error {
@@ -74,7 +70,7 @@ func (p *probe) quantize(name string, form Form, h []float32, code coding) (valu
 			return err
 		}
 		misses[from/rowsAtOnce] = missedBy(h, some, v)
-		if form.Measured {
+		if code != nil {
 			return code(z, rows, w, values[from*k:to*k])
 		}
 		return nil

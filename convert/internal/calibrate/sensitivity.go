@@ -13,7 +13,7 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// Group holds weights that multiply the same vectors.
+// Group holds weights that multiply the same vectors, or those of one projection of all experts of a block.
 type Group struct {
 	Names []string
 	// Divergences has the expected KL divergence of the model's predictions from those of the floats, in nats per
@@ -43,6 +43,7 @@ type Sensing struct {
 	Probes   [][]int                 // token ids of the windows that the model computes for each group
 	Progress func(done, total int64) // counts groups
 
+	Experts     []Experts // among the weights of the forms
 	Tables      []Table
 	Activations []packed.Activation // roundings of what the weights multiply
 	Head        string              // the weight of the output head
@@ -85,15 +86,30 @@ func Sensitivities(ctx context.Context, v packed.View, forms []Form, s Sensing) 
 	if costs.Tables, err = p.tables(); err != nil {
 		return nil, err
 	}
-	if s.Columns == nil {
-		return costs, p.feed()
+	if err := p.measureAll(); err != nil {
+		return nil, err
 	}
-	for i := range p.groups {
-		if err := p.measure(&p.groups[i], s.Columns[p.groups[i].Names[0]], nearest); err != nil {
+	for _, x := range s.Experts {
+		g, err := p.experts(x)
+		if err != nil {
 			return nil, err
 		}
+		costs.Groups = append(costs.Groups, g)
 	}
 	return costs, nil
+}
+
+// measureAll measures all groups, with error feedback or from rounding alone.
+func (p *probe) measureAll() error {
+	if p.Columns == nil {
+		return p.feed()
+	}
+	for i := range p.groups {
+		if err := p.measure(&p.groups[i], p.Columns[p.groups[i].Names[0]], nearest); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // probe is the state of Sensitivities.
@@ -130,10 +146,11 @@ func (p *probe) observe(names []string, x []float32, n int) [][]float32 {
 	if p.rounds != nil && slices.ContainsFunc(names, p.rounds.by) {
 		roundActivations(x, n, p.rounds.Activation)
 	}
-	if p.exact == nil && slices.ContainsFunc(names, p.wants) {
+	grouped := func(name string) bool { return p.wants(name) && !p.areExperts(name) }
+	if p.exact == nil && slices.ContainsFunc(names, grouped) {
 		var g Group
 		for _, name := range names {
-			if p.wants(name) {
+			if grouped(name) {
 				g.Names = append(g.Names, name)
 			}
 		}
@@ -220,20 +237,40 @@ func (p *probe) reach(names []string, x []float32, n int) [][]float32 {
 
 // measure fills in the divergences of a group, whose columns count by h.
 func (p *probe) measure(g *Group, h []float32, code coding) error {
-	var divergence, measured float64 // of the last form that was measured, and the errors of its weights
-	for _, form := range p.forms {
-		rounded, miss := map[string][]float32{}, 0.0
+	return p.fill(g, func(form Form) (miss float64, cost func() (float64, error), err error) {
+		rounded, code := map[string][]float32{}, code
+		if !form.Measured {
+			code = nil
+		}
 		for _, name := range g.Names {
-			values, e, err := p.quantize(name, form, h, code)
+			job := form.Jobs[name]
+			if rule, _ := quantize.Find(job.Rule); rule.Calibrates() {
+				job.Columns = h
+			}
+			values, e, err := p.quantize(name, job, h, code)
 			if err != nil {
-				return fmt.Errorf("tensor %q: %w", name, err)
+				return 0, nil, fmt.Errorf("tensor %q: %w", name, err)
 			}
 			rounded[name], miss = values, miss+e
 		}
-		if form.Measured {
-			var err error
+		return miss, func() (float64, error) {
 			p.rounded = rounded
-			if divergence, err = p.cost(p.engine); err != nil {
+			return p.cost(p.engine)
+		}, nil
+	})
+}
+
+// fill fills in the divergences of a group. Of each form it is told the errors of the weights, and how to measure their
+// divergence.
+func (p *probe) fill(g *Group, in func(form Form) (miss float64, cost func() (float64, error), err error)) error {
+	var divergence, measured float64 // of the last form that was measured, and the errors of its weights
+	for _, form := range p.forms {
+		miss, cost, err := in(form)
+		if err != nil {
+			return err
+		}
+		if form.Measured {
+			if divergence, err = cost(); err != nil {
 				return err
 			}
 			measured = miss
@@ -245,7 +282,7 @@ func (p *probe) measure(g *Group, h []float32, code coding) error {
 		g.Divergences = append(g.Divergences, divergence*share)
 	}
 	p.done++
-	p.Progress(int64(p.done), int64(len(p.groups)))
+	p.Progress(int64(p.done), int64(len(p.groups)+len(p.Experts)))
 	return nil
 }
 

@@ -67,9 +67,9 @@ func (p *probe) table(t Table, stored packed.Tensor) (costs []float64, err error
 	return costs, nil
 }
 
-// with computes the probes with another tensor in the place of the one that has its name, and returns the divergence.
-func (p *probe) with(other packed.Tensor) (float64, error) {
-	e, err := onePass(replaced{p.view, other}, p.Threads, p.Probes, nil)
+// with computes the probes with other tensors in the place of those that have their names, and returns the divergence.
+func (p *probe) with(others ...packed.Tensor) (float64, error) {
+	e, err := onePass(replaced{p.view, others}, p.Threads, p.Probes, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -77,15 +77,17 @@ func (p *probe) with(other packed.Tensor) (float64, error) {
 	return p.cost(e)
 }
 
-// replaced is a view with another tensor in the place of the one that has its name.
+// replaced is a view with other tensors in the place of those that have their names.
 type replaced struct {
 	packed.View
-	tensor packed.Tensor
+	others []packed.Tensor
 }
 
 func (v replaced) Tensor(name string) (packed.Tensor, error) {
-	if name == v.tensor.Name {
-		return v.tensor, nil
+	for _, t := range v.others {
+		if name == t.Name {
+			return t, nil
+		}
 	}
 	return v.View.Tensor(name)
 }
