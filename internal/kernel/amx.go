@@ -10,13 +10,7 @@ import (
 // Batches on AMX tile registers. Products of few tokens, and products with short groups of columns, stay with the
 // 512-bit kernel of the same weights.
 const (
-	amxTokens = 12 // minimum for sums of groups: docs/notes/kernels.md has measurements with 8 and 16
-	amxGroup  = 64 // minimum columns of a group: a tile has this many, and a partial tile takes as long
-
-	// Minimum for whole rows, weights from memory, and for base-3 bytes, which are unpacked three times, and 64 rows of
-	// int8, which are read in halves of lines (family 6 model 207, November 2026: docs/notes/kernels.md).
-	rowTokens  = 2
-	partTokens = 6
+	amxGroup = 64 // minimum columns of a group: a tile has this many, and a partial tile takes as long
 
 	amxRoomColumns    = 640       // unpacked at a time: 20 KiB, which stay in the L1 cache
 	amxActivations    = 1 << 20   // bytes of activations that stay in the L2 cache
@@ -32,11 +26,10 @@ type tileMethod struct {
 	parts func(alphabet string) []tilePart
 }
 
-// tileFuncs are functions for groups of columns, and for whole rows with at least that many tokens, and how the
-// kernel of scaled groups unpacks weights.
+// tileFuncs are functions for groups of columns, and for whole rows, and how the kernel of scaled groups unpacks
+// weights.
 type tileFuncs struct {
 	groups, rows func(*asm.AMX)
-	rowTokens    int
 	opener       opener
 }
 
@@ -47,31 +40,31 @@ type opener struct {
 }
 
 var (
-	bits16AMX = tileFuncs{asm.Bits16AMX, asm.Bits16RowsAMX, rowTokens,
+	bits16AMX = tileFuncs{asm.Bits16AMX, asm.Bits16RowsAMX,
 		opener{asm.OpenBits16AMX, false}}
-	bits32AMX = tileFuncs{asm.Bits32AMX, asm.Bits32RowsAMX, rowTokens,
+	bits32AMX = tileFuncs{asm.Bits32AMX, asm.Bits32RowsAMX,
 		opener{asm.OpenBits32AMX, false}}
-	interleavedBits16AMX = tileFuncs{asm.InterleavedBits16AMX, asm.InterleavedBits16RowsAMX, rowTokens,
+	interleavedBits16AMX = tileFuncs{asm.InterleavedBits16AMX, asm.InterleavedBits16RowsAMX,
 		opener{asm.OpenInterleavedBits16AMX, false}}
-	interleavedBits32AMX = tileFuncs{asm.InterleavedBits32AMX, asm.InterleavedBits32RowsAMX, rowTokens,
+	interleavedBits32AMX = tileFuncs{asm.InterleavedBits32AMX, asm.InterleavedBits32RowsAMX,
 		opener{asm.OpenInterleavedBits32AMX, false}}
-	fields32AMX = tileFuncs{asm.Fields32AMX, asm.Fields32RowsAMX, rowTokens,
+	fields32AMX = tileFuncs{asm.Fields32AMX, asm.Fields32RowsAMX,
 		opener{asm.OpenFields32AMX, false}}
-	fields64AMX = tileFuncs{asm.Fields64AMX, asm.Fields64RowsAMX, rowTokens,
+	fields64AMX = tileFuncs{asm.Fields64AMX, asm.Fields64RowsAMX,
 		opener{asm.OpenFields64AMX, false}}
-	fields128AMX = tileFuncs{asm.Fields128AMX, asm.Fields128RowsAMX, rowTokens,
+	fields128AMX = tileFuncs{asm.Fields128AMX, asm.Fields128RowsAMX,
 		opener{asm.OpenFields128AMX, false}}
-	bytes128AMX = tileFuncs{asm.Bytes128AMX, asm.Bytes128RowsAMX, rowTokens,
+	bytes128AMX = tileFuncs{asm.Bytes128AMX, asm.Bytes128RowsAMX,
 		opener{asm.OpenBytes128AMX, true}}
-	bytes256AMX = tileFuncs{asm.Bytes256AMX, asm.Bytes256RowsAMX, partTokens,
+	bytes256AMX = tileFuncs{asm.Bytes256AMX, asm.Bytes256RowsAMX,
 		opener{asm.OpenBytes256AMX, true}}
-	planes3AMX = tileFuncs{asm.Planes3AMX, asm.Planes3RowsAMX, rowTokens,
+	planes3AMX = tileFuncs{asm.Planes3AMX, asm.Planes3RowsAMX,
 		opener{asm.OpenPlanes3AMX, false}}
-	planes5AMX = tileFuncs{asm.Planes5AMX, asm.Planes5RowsAMX, rowTokens,
+	planes5AMX = tileFuncs{asm.Planes5AMX, asm.Planes5RowsAMX,
 		opener{asm.OpenPlanes5AMX, false}}
-	planes6AMX = tileFuncs{asm.Planes6AMX, asm.Planes6RowsAMX, rowTokens,
+	planes6AMX = tileFuncs{asm.Planes6AMX, asm.Planes6RowsAMX,
 		opener{asm.OpenPlanes6AMX, false}}
-	base3AMX = tileFuncs{asm.Base3AMX, asm.Base3RowsAMX, partTokens,
+	base3AMX = tileFuncs{asm.Base3AMX, asm.Base3RowsAMX,
 		opener{asm.OpenBase3AMX, false}}
 )
 
@@ -99,9 +92,13 @@ func (m method) onTiles() method {
 			return p, err
 		}
 		alphabet := w.Layout.Spec().Alphabet
-		b := &batches{p.(*tiled), m.tiles.groups, amxTokens, amxActivations, m.tiles.parts(alphabet), m.tiles.opener, 0}
+		after := w.tokensFrom(OnTiles, otherGroups)
+		b := &batches{tiled: p.(*tiled), multiply: m.tiles.groups, tokens: after, after: after,
+			beside: w.tokensFrom(OnTiles, w.Group), activations: amxActivations, parts: m.tiles.parts(alphabet),
+			opener: m.tiles.opener}
 		if w.Groups() == 1 {
-			b.multiply, b.tokens, b.activations = m.tiles.rows, m.tiles.rowTokens, amxRowActivations
+			b.multiply, b.activations = m.tiles.rows, amxRowActivations
+			b.tokens = w.tokensFrom(OnTiles, wholeRows)
 		}
 		b.most, err = largest(alphabet)
 		return b, err
@@ -262,7 +259,9 @@ func base3Tiles(string) (parts []tilePart) {
 type batches struct {
 	*tiled      // fewer tokens
 	multiply    func(*asm.AMX)
-	tokens      int // minimum
+	tokens      int // minimum for sums
+	beside      int // minimum for sums that are scaled beside tiles
+	after       int // minimum for sums that are scaled in a pass of its own
 	activations int // bytes of a block
 	parts       []tilePart
 	opener      opener
@@ -292,7 +291,7 @@ func (p *batches) mul(c call) {
 		p.mulGroups(c)
 		return
 	}
-	if n < p.tokens || !sumsOnTiles(p.w) || c.scaled && n < amxTokens { // scaling is a pass of its own
+	if n < p.tokens || !sumsOnTiles(p.w) || c.scaled && n < p.after { // scaling is a pass of its own
 		p.tiled.mul(c)
 		return
 	}

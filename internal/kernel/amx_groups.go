@@ -25,12 +25,11 @@ var amxGroupCall = 1 << 23
 type tilePass struct {
 	group   int // columns
 	columns int // of the pass
-	tokens  int // minimum: docs/notes/kernels.md has measurements
 }
 
 // tilePasses are the sizes of groups that are scaled beside tiles. Each has two kinds (asm.AMXGroups.Kind): for one
 // tile of tokens and for two.
-var tilePasses = []tilePass{{32, 128, 12}, {64, 128, 8}, {128, 128, 8}, {256, 256, 8}}
+var tilePasses = []tilePass{{32, 128}, {64, 128}, {128, 128}, {256, 256}}
 
 // passKind returns the kind of pass for a group of columns; −1 = none.
 func passKind(group int) int {
@@ -41,7 +40,7 @@ func passKind(group int) int {
 // signed bytes, and weights that are multiplied where they lie have none.
 func (p *batches) scalesOnTiles(c call) bool {
 	kind, units := passKind(p.w.Group), p.w.scaling
-	return c.scaled && kind >= 0 && c.t1-c.t0 >= tilePasses[kind].tokens && p.w.Group < p.w.Shape.K &&
+	return c.scaled && kind >= 0 && c.t1-c.t0 >= p.beside && p.w.Group < p.w.Shape.K &&
 		(units.zeros == nil || !p.opener.direct && units.most+p.most <= math.MaxInt8)
 }
 

@@ -176,7 +176,7 @@ func TestTilesScaled(t *testing.T) {
 				if c.spec.Alphabet == pack.Int8.Name { // multiplied where it lies
 					b.zero, k = false, (3+j%2)*pass.columns
 				}
-				tokens := []int{tilePasses[i].tokens, 31 + c.r.IntN(4), amxGroupBlock + 1}[(i+j)%3]
+				tokens := []int{leastOnTiles(group), 31 + c.r.IntN(4), amxGroupBlock + 1}[(i+j)%3]
 				problem := newBlocks(t, c.spec, pack.Shape{M: 32 + c.r.IntN(100), K: k}, tokens, b, c.r)
 				problem.check(t)
 				for n := range tokens { // the next batch
@@ -193,12 +193,17 @@ func TestTilesScaled(t *testing.T) {
 	})
 }
 
+// leastOnTiles is the number of tokens from which groups of some columns are scaled beside tiles.
+func leastOnTiles(group int) int {
+	return tokensFrom(OnTiles, AMX, pack.Spec{Name: "vnni4i"}, group)
+}
+
 // TestTilesScaledFences puts everything that groups are scaled with next to inaccessible memory.
 func TestTilesScaledFences(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
 		fences := newScaledFences(t)
 		for i, pass := range tilePasses {
-			for j, tokens := range []int{pass.tokens, 33} {
+			for j, tokens := range []int{leastOnTiles(pass.group), 33} {
 				if !c.has(i + j) {
 					continue
 				}
@@ -231,8 +236,8 @@ func TestTilesPassed(t *testing.T) {
 		k, group, tokens, zero int
 		direct, want           bool
 	}{
-		{k: 256, group: 64, tokens: tilePasses[1].tokens, want: true},
-		{k: 256, group: 64, tokens: tilePasses[1].tokens - 1},
+		{k: 256, group: 64, tokens: 8, want: true},
+		{k: 256, group: 64, tokens: 7},
 		{k: 256, group: 256, tokens: 32},
 		{k: 256, group: 96, tokens: 32},
 		{k: 300, group: 32, tokens: 32, want: true},
@@ -245,7 +250,7 @@ func TestTilesPassed(t *testing.T) {
 		if c.zero > 0 {
 			w.scaling.zeros = make([]int8, 1)
 		}
-		p := &batches{tiled: &tiled{w: w}, opener: opener{direct: c.direct}, most: 8}
+		p := &batches{tiled: &tiled{w: w}, beside: 8, opener: opener{direct: c.direct}, most: 8}
 		if got := p.scalesOnTiles(call{t1: c.tokens, scaled: true}); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
@@ -272,7 +277,7 @@ func TestTilesFences(t *testing.T) {
 	eachTiled(t, func(t *testing.T, c tiledCase) {
 		packed, results, rows := fence.New(t, 64<<10), fence.New(t, 64<<10), fence.New(t, 64<<10)
 		for i := 0; i < 24; i += min(c.step, 6) {
-			p := newProblem(t, c.spec, pack.Shape{M: 1 + c.r.IntN(100), K: 1 + c.r.IntN(400)}, partTokens+2*i, 0, c.r)
+			p := newProblem(t, c.spec, pack.Shape{M: 1 + c.r.IntN(100), K: 1 + c.r.IntN(400)}, 6+2*i, 0, c.r)
 			place, placeRows, placeResults := fence.Tail[byte], fence.Tail[int8], fence.Tail[int32]
 			if i/min(c.step, 6)%2 == 1 {
 				place, placeRows, placeResults = fence.Head[byte], fence.Head[int8], fence.Head[int32]

@@ -9,7 +9,10 @@ import (
 // Batches whose weights are unpacked once for all tokens: the first tile of tokens stores its operands in memory, and
 // the others load them (docs/KERNELS.md, "Dense tiles").
 const (
-	denseTokens  = 13       // minimum: storing the operands must pay off, and no tile may have fewer than four tokens
+	// denseTokens is the minimum, three tiles: the second and the third share the prefetching of two panels, and none
+	// may have fewer than four tokens. From where on they pay is a threshold.
+	denseTokens = 13
+
 	denseRows    = 64       // rows per tile: one panel, or two
 	denseColumns = 10 << 10 // at a time, so that their operands, 640 KiB, stay in an L2 cache
 
@@ -22,7 +25,10 @@ const (
 
 // denseFuncs multiply panels of denseRows rows, or pairs of panels, by the first of many tokens and by the others,
 // indexed by tokens − 1, for four to six.
-type denseFuncs struct{ first, others []func(*asm.Tile) }
+type denseFuncs struct {
+	first, others []func(*asm.Tile)
+	tokens        int // minimum, or byTuning
+}
 
 // densely adds functions for batches of whole rows.
 func (m method) densely(first, others []func(*asm.Tile)) method {
@@ -30,7 +36,7 @@ func (m method) densely(first, others []func(*asm.Tile)) method {
 	m.bind = func(w *Weights) (product, error) {
 		p, err := few(w)
 		if err == nil {
-			p.(*tiled).dense = denseFuncs{first, others}
+			p.(*tiled).dense = denseFuncs{first, others, w.tokensFrom(DenseTiles, wholeRows)}
 		}
 		return p, err
 	}
@@ -39,7 +45,8 @@ func (m method) densely(first, others []func(*asm.Tile)) method {
 
 // isDense reports whether many tokens are multiplied by dense tiles.
 func (p *tiled) isDense(tokens int) bool {
-	return tuned.dense && p.dense.first != nil && tokens >= denseTokens && p.w.Groups() == 1
+	return p.dense.first != nil && tokens >= denseTokens && p.w.Groups() == 1 &&
+		atLeast(tokens, p.dense.tokens, tuned.dense)
 }
 
 // denseRoom is the working memory of a call.

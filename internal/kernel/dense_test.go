@@ -140,8 +140,8 @@ func TestDense(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, tuned = range Tunings() {
-				for _, tokens := range []int{1, denseTokens - 1, denseTokens, 40} {
-					want := tuned.Name == ramps.Name && group == 0 && tokens >= denseTokens
+				for _, tokens := range []int{1, ramps.dense - 1, ramps.dense, 40} {
+					want := tuned.Name == ramps.Name && group == 0 && tokens >= ramps.dense
 					if got := w.product.(*tiled).isDense(tokens); got != want {
 						t.Errorf("%s, group %d, %d tokens: %v", tuned.Name, group, tokens, got)
 					}

@@ -7,6 +7,3 @@ func (w *Weights) Memory() []byte {
 	}
 	return w.packed
 }
-
-// Tune puts another tuning in the place of the one that was chosen.
-func Tune(t Tuning) { tuned = t }

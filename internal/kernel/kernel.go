@@ -73,6 +73,7 @@ type Weights struct {
 	bytes   int           // bytes of weights that all panels read; set by the kernel where it repacks them
 	own     *offheap.Part // where the kernel unpacked something; nil = nowhere
 	product product
+	forced  Forced
 
 	scaling   *scaling // empty until Scale
 	ownScales *offheap.Part
@@ -132,6 +133,11 @@ func (k *Kernel) checkGroup(columns, group int) error {
 
 // BindWith is Bind with a given kernel. It refuses a kernel that does not serve the layout, group size or CPU.
 func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, error) {
+	return Forced{}.BindWith(k, l, s, packed, group)
+}
+
+// BindWith is the function of that name, with a way forced.
+func (f Forced) BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) (*Weights, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
@@ -159,7 +165,8 @@ func BindWith(k *Kernel, l pack.Layout, s pack.Shape, packed []byte, group int) 
 	if err := checkRange(spec, group); err != nil {
 		return nil, err
 	}
-	w := &Weights{Kernel: k, Layout: l, Shape: s, Group: group, packed: packed[:size], bytes: size, scaling: &scaling{}}
+	w := &Weights{Kernel: k, Layout: l, Shape: s, Group: group, packed: packed[:size], bytes: size, forced: f,
+		scaling: &scaling{}}
 	if w.product, err = k.bind(w); err != nil {
 		w.Close()
 		return nil, fmt.Errorf("kernel %v, shape %v: %w", k, s, err)

@@ -77,7 +77,7 @@ func (m method) vecLUT(phases func(*Weights) ([]lutPhase, error)) method {
 			return nil, err
 		}
 		ph, err := phases(w)
-		return &vecLUT{w, p, tokensFrom(vecLUTTokens, w), ph}, err
+		return &vecLUT{w, p, w.tokensFrom(VecLUT, wholeRows), ph}, err
 	}
 	return m
 }

@@ -16,7 +16,7 @@ var planeWidths = map[string]struct{ low, high int }{
 
 // opening is how panels become int8.
 type opening struct {
-	tokens int                             // minimum; 0 = that of the tuning
+	tokens int                             // minimum, or byTuning
 	open   func(dst, src *byte, fours int) // writes groups of four columns in the order of vnni4
 	wide   tiled                           // multiplies what it writes
 }
@@ -35,7 +35,7 @@ func (m method) opening(open func(dst, src *byte, fours int), wide family, o ope
 		}
 		p, err := few(w)
 		if err == nil {
-			p.(*tiled).opened = &opening{tokensFrom(openedTokens, w), open, *bytes.(*tiled)}
+			p.(*tiled).opened = &opening{w.tokensFrom(Int8First, wholeRows), open, *bytes.(*tiled)}
 		}
 		return p, err
 	}
@@ -44,14 +44,7 @@ func (m method) opening(open func(dst, src *byte, fours int), wide family, o ope
 
 // opens reports whether weights become int8 first.
 func (p *tiled) opens(tokens int) bool {
-	if p.opened == nil {
-		return false
-	}
-	least := p.opened.tokens
-	if least == 0 {
-		least = tuned.opened
-	}
-	return least > 0 && tokens >= least
+	return p.opened != nil && atLeast(tokens, p.opened.tokens, tuned.opened)
 }
 
 // openedRoom holds int8 weights, and what multiplies them.

@@ -21,7 +21,7 @@ func repacked(isa ISA) method {
 				return nil, err
 			}
 			inner := &Weights{Kernel: k, Layout: l, Shape: w.Shape, Group: w.Group, packed: w.own.Bytes,
-				scaling: w.scaling}
+				scaling: w.scaling, forced: w.forced}
 			p, err := k.bind(inner)
 			w.rows, w.bytes = inner.rows, len(w.own.Bytes)
 			return p, err

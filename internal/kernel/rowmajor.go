@@ -35,7 +35,7 @@ func (s *panelSet) rowMajorDots() method {
 			rows := &rowProduct{w: w, funcs: s.rowMajorFuncs, bytes: w.Shape.K / 4, step: l.block,
 				rows: (*Activations).plain}
 			tables := lutPhase{lutKind: lutFour[lutGroups], tiles: w.Shape.K / 32, index: l.index(w.packed, rows.bytes)}
-			return &vecLUT{w, rows, tokensFrom(vecLUTTokens, w), []lutPhase{tables}}
+			return &vecLUT{w, rows, w.tokensFrom(VecLUT, wholeRows), []lutPhase{tables}}
 		}),
 	}
 }

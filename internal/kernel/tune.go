@@ -10,8 +10,8 @@ import (
 	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
-// Tuning is how panel kernels on x86 load weights: what they prefetch, how many panels one token takes at a time, and
-// whether weights are unpacked once for many tokens. No output depends on it.
+// Tuning is how panel kernels on x86 load weights: what they prefetch, and how many panels one token takes at a time.
+// No output depends on it.
 type Tuning struct {
 	Name  string // for programs
 	About string // for people
@@ -20,8 +20,7 @@ type Tuning struct {
 	Panels int
 	Tokens int // of a tile, at most
 
-	dense         bool         // 2-bit weights are unpacked once for many tokens (dense.go)
-	opened        int          // tokens from which digits in two planes become int8 first; 0 = never (opened.go)
+	dense, opened int          // thresholds of DenseTiles and Int8First with 512 bits; 0 = never
 	vector, batch asm.Prefetch // with one token; with several, one panel at a time
 }
 
@@ -39,15 +38,13 @@ var (
 	oneStream = Tuning{"one-stream",
 		"one token: one panel at a time, every second line prefetched 12 KiB ahead; several: up to 12 in a tile, " +
 			"every line",
-		1, 12, false, 0, ahead(12 << 10), ahead(12 << 10)}
+		1, 12, 0, 0, ahead(12 << 10), ahead(12 << 10)}
 	ramps = Tuning{"ramps", "one token: two panels at a time, four of two bits, 16 lines of the next page of each " +
-		"prefetched in the course of a page; 13 tokens and more: weights of two bits taken apart once, 24 and more: " +
-		"digits in two planes", 4, 6, true,
-		24, ramp, ramp}
+		"prefetched in the course of a page; several: up to 6 in a tile, every line", 4, 6, 13, 24, ramp, ramp}
 	twoStreams = Tuning{"two-streams",
 		"one token: two panels of codes of four or eight bits at a time, one of narrower weights; every line " +
 			"prefetched 2 KiB ahead",
-		2, 6, false, 0, ahead(2 << 10), ahead(2 << 10)}
+		2, 6, 0, 0, ahead(2 << 10), ahead(2 << 10)}
 )
 
 // Tunings lists them.
@@ -99,6 +96,9 @@ var (
 
 // Tuned says which tuning was chosen, for what CPU, and why; the CPU is empty on architectures without a choice.
 func Tuned() (t Tuning, c CPU, why string) { return tuned, tunedFor, tunedWhy }
+
+// Tune puts another tuning in the place of the one that was chosen, to measure it.
+func Tune(t Tuning) { tuned = t }
 
 func tuningOf(c CPU) (t Tuning, why string) {
 	for _, t := range tunings {
