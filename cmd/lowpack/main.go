@@ -130,6 +130,11 @@ func setUp(c *cli.Command) {
 			if err := checkPaths(c); err != nil {
 				return err
 			}
+			if c.Command.Name != versionName {
+				if used := takeChoices(); used.Ignored != "" {
+					note(c, used.remedy())
+				}
+			}
 			return action(c)
 		}
 	}
@@ -171,15 +176,19 @@ func commands() []*cli.Command {
 	}
 }
 
+// versionName is the name of the command that prints also what others only note.
+const versionName = "version"
+
 func versionCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "version",
+		Name:  versionName,
 		Usage: "print the version and what this CPU offers",
 		Description: `Revision is the commit that the program was built from, with +dirty if files had changed since. Of the instruction sets
 that kernels of this build can use on this CPU, the first is chosen. Tiles says whether products of many tokens use the tile
 registers of AMX, and why not. Tuning is how kernels on x86 read weights, chosen by vendor and
 family of the CPU; it changes speed and nothing else. Layouts says what decides between kernels of one instruction set, and
-batches from how many tokens on the chosen set multiplies in another way, both with what they were measured on.
+batches from how many tokens on the instruction sets multiply in another way, both with what they were measured on. Choices
+names the file in which lowpack bench machine --save keeps what it measured on this CPU; tuning and batches go by it.
 
   lowpack version --json`,
 		UsageText: "lowpack version [--json]",
@@ -194,7 +203,9 @@ batches from how many tokens on the chosen set multiplies in another way, both w
 }
 
 func printVersion(c *cli.Context) error {
+	used := takeChoices()
 	v := buildInfo()
+	v.Choices = used
 	if c.Bool("json") {
 		if err := printJSON(c.App.Writer, v); err != nil {
 			return err
@@ -212,18 +223,33 @@ func printVersion(c *cli.Context) error {
 				[]string{"", fmt.Sprintf("%s (%s)", v.Tuning.CPU, v.Tuning.Why)})
 		}
 		rows = append(rows, []string{"layouts", "by instruction set, then by what " + kernel.MeasuredOn + " reached"})
-		for i, line := range kernel.Thresholds(v.ISA) {
-			rows = append(rows, []string{[...]string{"batches", ""}[min(i, 1)], line})
+		for first, i := "batches", 0; i < len(v.Thresholds); i++ {
+			if t := &v.Thresholds[i]; t.InUse() {
+				rows = append(rows, []string{first, t.String()})
+				first = ""
+			}
 		}
+		rows = append(rows, []string{"choices", choicesText(&used)})
 		table(c.App.Writer, nil, rows)
 	}
 	return forcedISA()
 }
 
+// choicesText says what tuning and batches go by.
+func choicesText(used *usedChoices) string {
+	switch {
+	case used.Ignored != "":
+		return used.remedy()
+	case used.File != "":
+		return fmt.Sprintf("of %s, measured %s", used.File, used.Date)
+	}
+	return "those of the tables; lowpack bench machine --save measures them on this CPU"
+}
+
 // checkISA refuses an instruction set that this CPU lacks, before any work; version lists the available ones before
 // that.
 func checkISA(c *cli.Context) error {
-	if c.Command.Name == "version" {
+	if c.Command.Name == versionName {
 		return nil
 	}
 	return forcedISA()

@@ -42,6 +42,10 @@ type build struct {
 	Tiles string `json:"tiles"`
 	// Tuning is how kernels on x86 load weights, for which CPU, and why.
 	Tuning tuning `json:"tuning"`
+	// Thresholds are the numbers of tokens from which kernels multiply in another way.
+	Thresholds []kernel.Threshold `json:"thresholds"`
+	// Choices is the file that Tuning and Thresholds come from.
+	Choices usedChoices `json:"choices"`
 }
 
 type tuning struct {
@@ -59,7 +63,8 @@ func tuned() tuning {
 func buildInfo() build {
 	return build{Version: fullVersion(), Revision: revision(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		ISAs:     kernel.Available(), ISA: kernel.Best(), Tiles: kernel.TileRegisters(), Tuning: tuned()}
+		ISAs:     kernel.Available(), ISA: kernel.Best(), Tiles: kernel.TileRegisters(), Tuning: tuned(),
+		Thresholds: kernel.Thresholds()}
 }
 
 // fullVersion is the version of this program.

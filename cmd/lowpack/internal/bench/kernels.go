@@ -253,6 +253,11 @@ func newKernelRun(o *KernelOptions, bind binder) *kernelRun {
 
 func bindKernel(k *kernel.Kernel, m *matrix, packed []byte) (product, error) {
 	w, err := kernel.BindWith(k, m.layout, m.shape, packed, m.group)
+	return asProduct(w, err)
+}
+
+// asProduct gives weights in groups scales.
+func asProduct(w *kernel.Weights, err error) (product, error) {
 	if err != nil || w.Groups() == 1 {
 		return w, err
 	}

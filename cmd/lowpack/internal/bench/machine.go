@@ -19,6 +19,8 @@ type MachineReport struct {
 	Schema string       `json:"schema"`
 	Host   Host         `json:"host"`
 	Rows   []MachineRow `json:"rows"`
+	// Choices are those of kernels; nil if they were not measured.
+	Choices *ChoicesReport `json:"choices,omitempty"`
 }
 
 // MachineRow is one limit.
