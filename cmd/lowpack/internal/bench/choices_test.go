@@ -71,6 +71,37 @@ func TestMeasureChoices(t *testing.T) {
 	}
 }
 
+// TestMeasureTunings: the fastest tuning is chosen, and is that of the process only while thresholds are measured.
+func TestMeasureTunings(t *testing.T) {
+	usual, cpu, _ := kernel.Tuned()
+	if cpu.Vendor == "" {
+		t.Skip("an architecture without a choice")
+	}
+	fast := kernel.Tunings()[0].Name
+	if fast == usual.Name {
+		fast = kernel.Tunings()[1].Name
+	}
+	var at time.Time
+	now = func() time.Time {
+		at = at.Add(2 * time.Millisecond)
+		if tuned, _, _ := kernel.Tuned(); tuned.Name == fast {
+			at = at.Add(-time.Millisecond)
+		}
+		return at
+	}
+	t.Cleanup(func() { setClock(time.Millisecond, 0) })
+	r, err := measureChoices(context.Background(), quick(), nil, pack.Shape{M: 320, K: 256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Kept(time.Now()); c.Tuning != fast {
+		t.Errorf("chose %q, %s takes half of the time", c.Tuning, fast)
+	}
+	if still, _, _ := kernel.Tuned(); still.Name != usual.Name {
+		t.Errorf("the tuning is %s", still.Name)
+	}
+}
+
 // TestMeasureChoicesNoise: what spreads too much to tell is noise, and is not kept; what is far from the limit is told.
 func TestMeasureChoicesNoise(t *testing.T) {
 	for _, c := range []struct {
