@@ -62,7 +62,7 @@ func countDevice(c *cli.Context, p *progress, file string, o bench.ModelOptions)
 func printDeviceBench(w io.Writer, r *bench.DeviceReport) {
 	fmt.Fprintf(w, "%s: %s model; what its passes ask of a %s device\n\n", printable.Line(r.File), r.Family, r.Device)
 	counts := [][]string{{"", "dispatches", "barriers", "submits", "weights", "KV read", "KV written", "vectors",
-		"int8 mul-adds", "float mul-adds"}}
+		"int8 mul-adds", "by matrices", "float mul-adds"}}
 	times := [][]string{{""}}
 	for _, g := range r.GPUs {
 		times[0] = append(times[0], g.Name+", tokens/s", "bound")
@@ -75,7 +75,7 @@ func printDeviceBench(w io.Writer, r *bench.DeviceReport) {
 		counts = append(counts, []string{row.Label(), strconv.Itoa(row.Dispatches), strconv.Itoa(row.Barriers),
 			strconv.Itoa(row.Submits), size(int64(row.Weights)), size(int64(row.CacheRead)),
 			size(int64(row.CacheWritten)), size(int64(row.Vectors)), millions(row.Int8),
-			millions(row.Attention + row.Floats)})
+			millions(row.Matrices), millions(row.Attention + row.Floats)})
 		times = append(times, timesOf(row))
 	}
 	right := map[int]bool{}

@@ -262,6 +262,20 @@ type Codes struct {
 	ResidualScale float32
 }
 
+// MatrixTokens is the number of tokens from which a Codes step is worth cooperative matrices: they compute 32 tokens at
+// once, whether there are so many or not.
+const MatrixTokens = 16
+
+// ByMatrices reports whether a device with cooperative matrices of int8 computes the step by them: codes are signed
+// bytes, and panels tile 64 rows.
+func (c Codes) ByMatrices() bool {
+	if c.N < MatrixTokens || 64%(c.Lanes*8/c.Bits) != 0 {
+		return false
+	}
+	most := int32(1)<<c.Bits - 1
+	return c.Bits == 8 || c.Ternary != 0 || c.Mul >= 0 && c.Mul*most <= 255 && c.Add >= -128 && c.Add+c.Mul*most <= 127
+}
+
 // A Reorder step makes code k of out that at order[k] of q, for the columns of a matrix with an order (FORMAT F24).
 // Codes from K on become 0.
 //

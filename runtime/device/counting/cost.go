@@ -11,11 +11,12 @@ import (
 // The few words that say where tokens stand, flags and rotations are not counted, nor is the arithmetic of norms,
 // activations and exponentials.
 type Cost struct {
-	Weights      int `json:"weight_bytes"`        // of matrices, scales, biases, norms and sinks
-	CacheRead    int `json:"cache_bytes_read"`    // of the KV cache
-	CacheWritten int `json:"cache_bytes_written"` //
-	Vectors      int `json:"vector_bytes"`        // that steps read of what others wrote, and write
-	Int8         int `json:"int8_multiply_adds"`  // of products with codes
+	Weights      int `json:"weight_bytes"`         // of matrices, scales, biases, norms and sinks
+	CacheRead    int `json:"cache_bytes_read"`     // of the KV cache
+	CacheWritten int `json:"cache_bytes_written"`  //
+	Vectors      int `json:"vector_bytes"`         // that steps read of what others wrote, and write
+	Int8         int `json:"int8_multiply_adds"`   // of products with codes
+	Matrices     int `json:"matrix_multiply_adds"` // of Int8: in steps for cooperative matrices, where a device has them
 	Attention    int `json:"attention_multiply_adds"`
 	Floats       int `json:"float_multiply_adds"` // of products with matrices of floats
 }
@@ -27,6 +28,7 @@ func (c *Cost) Add(o Cost) {
 	c.CacheWritten += o.CacheWritten
 	c.Vectors += o.Vectors
 	c.Int8 += o.Int8
+	c.Matrices += o.Matrices
 	c.Attention += o.Attention
 	c.Floats += o.Floats
 }
@@ -96,11 +98,15 @@ func output(n, rows, accumulate uint32) int { return int(n) * int(rows) * int(1+
 func codes(s *device.Step) Cost {
 	c := device.OperationOf[device.Codes](s.Constants)
 	const weights, scales = 0, 1
-	return Cost{
+	cost := Cost{
 		Weights: s.Buffers[weights].Bytes + s.Buffers[scales].Bytes + word*int(c.Rows*c.Bias),
 		Vectors: word * (int(c.N)*int(c.QWords+ceil(c.K, c.ActGroup)) + output(c.N, c.Rows, c.Accumulate)),
 		Int8:    int(c.N) * int(c.Rows) * int(c.K),
 	}
+	if c.ByMatrices() {
+		cost.Matrices = cost.Int8
+	}
+	return cost
 }
 
 func offsetCodes(s *device.Step) Cost {

@@ -92,12 +92,20 @@ func (g *gpu) create() error {
 	one := float32(1)
 	info := &deviceInfo{sType: 3, queueCount: 1,
 		queues: &queueInfo{sType: 2, family: g.family, count: 1, priorities: &one}}
-	name := cString("VK_KHR_shader_integer_dot_product")
 	if g.noDots {
 		g.dots = false
 	}
+	var names []*byte
 	if g.dots {
-		info.next, info.extCount, info.exts = ptr(&boolFeature{sType: 1000280000, on: 1}), 1, &name
+		info.next = ptr(&boolFeatures{sType: 1000280000, on: [4]uint32{1}})
+		names = append(names, cString("VK_KHR_shader_integer_dot_product"))
+	}
+	if g.matrices.m != 0 {
+		info.next = ptr(matrixFeatures(info.next, 1))
+		names = append(names, cString(matrixExtension))
+	}
+	if len(names) > 0 {
+		info.extCount, info.exts = uint32(len(names)), &names[0]
 	}
 	if err := check("vkCreateDevice", call(g.in.function("vkCreateDevice"), g.physical.handle, at(info), 0,
 		at(&g.handle))); err != nil {

@@ -13,7 +13,10 @@ const (
 	opExtInst     = 12
 	opTypeFloat   = 22
 	opDecorate    = 71
+	opTypeMatrix  = 4456
+	opMatrixMul   = 4459
 	noContraction = 42
+	saturating    = 16
 	extFMA        = 50
 )
 
@@ -25,7 +28,7 @@ var arithmetic = map[uint32]string{129: "OpFAdd", 131: "OpFSub", 133: "OpFMul", 
 var unordered = map[uint32]bool{142: true, 143: true, 144: true, 145: true, 146: true, 147: true, 148: true}
 
 // lint lists what would let a driver round otherwise: float arithmetic without NoContraction, extended float
-// instructions other than fma(), whose exactness the probe finds out.
+// instructions other than fma(), whose exactness the probe finds out, and matrices of floats or that saturate.
 func lint(code []uint32) (wrong []string) {
 	exact, floats := map[uint32]bool{}, map[uint32]bool{}
 	for i := 5; i < len(code); {
@@ -43,6 +46,10 @@ func lint(code []uint32) (wrong []string) {
 			floats[in[1]] = true
 		case arithmetic[op] != "" && !exact[in[2]]:
 			wrong = append(wrong, fmt.Sprintf("%%%d: %s may be contracted", in[2], arithmetic[op]))
+		case op == opTypeMatrix && floats[in[2]]:
+			wrong = append(wrong, fmt.Sprintf("%%%d: a product of matrices of floats has no order", in[1]))
+		case op == opMatrixMul && n > 6 && in[6]&saturating != 0:
+			wrong = append(wrong, fmt.Sprintf("%%%d: a sum saturates", in[2]))
 		case unordered[op]:
 			wrong = append(wrong, fmt.Sprintf("%%%d: a product of vectors has no order", in[2]))
 		case op == opExtInst && floats[in[1]] && in[4] != extFMA:
@@ -101,6 +108,18 @@ func TestLintFinds(t *testing.T) {
 	}
 	if lint(append(code[:len(code):len(code)], 5<<16|148, 1, 2, 3, 4)) == nil {
 		t.Error("a dot product of vectors is not found")
+	}
+	matrices := module(t, "spirv/codes_matrix.spv")
+	for i := 5; i < len(matrices); i += int(matrices[i] >> 16) {
+		if matrices[i]&0xffff == opMatrixMul {
+			matrices[i+6] |= saturating
+		}
+	}
+	if len(lint(matrices)) != 1 {
+		t.Error("a product that saturates is not found once")
+	}
+	if lint(append(code[:len(code):len(code)], 3<<16|opTypeFloat, 1, 32, 7<<16|opTypeMatrix, 2, 1, 3, 4, 5, 6)) == nil {
+		t.Error("a matrix of floats is not found")
 	}
 	for i := 5; i < len(code); i += int(code[i] >> 16) {
 		if code[i]&0xffff == opExtInst && code[i+4] == extFMA {

@@ -43,13 +43,15 @@ var theInstance = sync.OnceValues(func() (*instance, error) {
 		return nil, fmt.Errorf("%w: %w", pack.ErrUnsupported, err)
 	}
 	in := &instance{}
-	app := &applicationInfo{name: cString("lowpack"), engine: cString("lowpack"), api: 1<<22 | 3<<12}
+	app := &applicationInfo{name: cString("lowpack"), engine: cString("lowpack"), api: version1_3}
 	if err := check("vkCreateInstance", call(in.function("vkCreateInstance"), at(&instanceInfo{sType: 1, app: app}), 0,
 		at(&in.handle))); err != nil {
 		return nil, fmt.Errorf("%w: %w", pack.ErrUnsupported, err)
 	}
 	return in, nil
 })
+
+const version1_3 = 1<<22 | 3<<12
 
 // physical is a device as its driver describes it.
 type physical struct {
@@ -61,6 +63,7 @@ type physical struct {
 	dots      bool // has integer dot products
 	groupSize uint32
 	shared    uint32 // bytes of a workgroup
+	matrices  matrices
 }
 
 // software is the kind of a device that is a CPU.
@@ -109,6 +112,9 @@ func (p *physical) queue() bool {
 	return i >= 0
 }
 
+// acceleratedDots is what Info.Accelerated says of dot products.
+const acceleratedDots = "dot products of packed signed bytes"
+
 // describe reads properties and limits.
 func (p *physical) describe() {
 	driver := &driverProperties{sType: 1000196000}
@@ -126,7 +132,10 @@ func (p *physical) describe() {
 	extensions := p.extensions()
 	p.dots = slices.Contains(extensions, "VK_KHR_shader_integer_dot_product")
 	if p.dots && dots.booleans[4] != 0 {
-		p.Accelerated = append(p.Accelerated, "dot products of packed signed bytes")
+		p.Accelerated = append(p.Accelerated, acceleratedDots)
+	}
+	if pr.api >= version1_3 && slices.Contains(extensions, matrixExtension) {
+		p.describeMatrices()
 	}
 	p.describeMemory(slices.Contains(extensions, "VK_EXT_memory_budget"))
 }

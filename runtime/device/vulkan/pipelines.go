@@ -6,6 +6,7 @@ import (
 	"embed"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lowpack/lowpack/pack"
 	"github.com/lowpack/lowpack/runtime/device"
@@ -62,6 +63,10 @@ func (g *gpu) pipeline(module string, buffers, words int, own ...uint32) (*pipel
 	info := &pipelineInfo{sType: 29, layout: p.layout, stage: stageInfo{sType: 18, stage: computeStage, module: *shader,
 		name: cString("main"), constants: &constantInfo{uint32(len(entries)), &entries[0], uintptr(4 * len(entries)),
 			&constants[0]}}}
+	if strings.HasSuffix(module, byMatrices) {
+		const fullSubgroups = 2
+		info.stage.flags, info.stage.next = fullSubgroups, ptr(&subgroupSizeInfo{1000225001, nil, g.matrices.subgroup})
+	}
 	return p, g.do("vkCreateComputePipelines", 0, 1, at(info), 0, at(&p.handle))
 }
 
@@ -151,6 +156,9 @@ const mostSums = 4096
 func (g *gpu) launchCodes(s *device.Step, op device.Codes) (l launch, err error) {
 	if block := min(op.Group, op.ActGroup); block < op.K && block%4 != 0 {
 		return l, fmt.Errorf("%w: scales of %d columns", pack.ErrUnsupported, block)
+	}
+	if g.routes.matrices && op.ByMatrices() {
+		return g.launchMatrices(s, op)
 	}
 	module, tokens := string(s.Kernel), tokensAtOnce(op.N, 8)
 	if g.routes.dots {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lowpack/lowpack/internal/fma"
@@ -20,6 +21,7 @@ type routes struct {
 	guard          uint32 // exactly, where no subnormal can be, nowhere
 	fused, divides bool
 	dots           bool // dot products of packed bytes
+	matrices       bool // products of many tokens by cooperative matrices
 	bad            bool // the float unit is replaced by one that flushes and divides wrong
 }
 
@@ -82,13 +84,27 @@ func (g *gpu) probe() error {
 	}
 	if r.dots = g.dots; r.dots && g.checkProducts() != nil {
 		r.dots = false
-		g.Accelerated = nil
+		g.lacks(acceleratedDots)
 	}
 	if err := g.checkProducts(); err != nil {
 		return err
 	}
-	g.Probe = r.words()
+	if r.matrices = g.matrices.m != 0; r.matrices {
+		err := g.checkMatrices()
+		if g.hangs {
+			return err
+		}
+		if r.matrices = err == nil; !r.matrices {
+			g.lacks(g.matrices.accelerated())
+		}
+	}
+	g.Probe = append(r.words(), g.matrices.words(r.matrices))
 	return nil
+}
+
+// lacks notes that the device does not have what its driver says.
+func (g *gpu) lacks(what string) {
+	g.Accelerated = slices.DeleteFunc(slices.Clone(g.Accelerated), func(s string) bool { return s == what })
 }
 
 // words say which routes were chosen.

@@ -111,10 +111,56 @@ type deviceInfo struct {
 	features   ptr
 }
 
-type boolFeature struct {
+// boolFeatures are the features of an extension: some booleans, of which a driver reads and writes its own.
+type boolFeatures struct {
 	sType uint32
 	next  ptr
-	on    uint32
+	on    [4]uint32
+}
+
+type features struct {
+	sType    uint32
+	next     ptr
+	booleans [55]uint32
+}
+
+type subgroupProperties struct {
+	sType              uint32
+	next               ptr
+	size               uint32
+	stages, operations uint32
+	quads              uint32
+}
+
+type subgroupSizeProperties struct {
+	sType          uint32
+	next           ptr
+	min, max       uint32
+	mostOfGroup    uint32
+	requiredStages uint32
+}
+
+type matrixProperties struct {
+	sType  uint32
+	next   ptr
+	stages uint32
+}
+
+// matrixKind is VkCooperativeMatrixPropertiesKHR: a product of matrices that a device has.
+type matrixKind struct {
+	sType           uint32
+	next            ptr
+	m, n, k         uint32
+	a, b, c, result uint32
+	saturating      uint32
+	scope           uint32
+}
+
+// subgroupSizeInfo asks for subgroups of a size.
+type subgroupSizeInfo struct {
+	sType uint32
+	next  ptr
+	size  uint32
 }
 
 type poolInfo struct {

@@ -23,7 +23,7 @@ func TestList(t *testing.T) {
 	}
 	for _, i := range infos {
 		t.Logf("%+v", i)
-		if i.Memory < 1<<20 || i.Free > i.Memory || i.MaxRange < 1<<20 || len(i.Probe) != 4 {
+		if i.Memory < 1<<20 || i.Free > i.Memory || i.MaxRange < 1<<20 || len(i.Probe) != 5 {
 			t.Errorf("%+v", i)
 		}
 	}

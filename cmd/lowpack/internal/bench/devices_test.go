@@ -12,6 +12,7 @@ import (
 	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
+	"github.com/lowpack/lowpack/runtime/device"
 	"github.com/lowpack/lowpack/runtime/device/counting"
 	"github.com/lowpack/lowpack/runtime/engine"
 )
@@ -60,6 +61,13 @@ generate after 20: 2 submits, 3 GPUs`
 		row := &r.Rows[c.row]
 		if got, want := row.Int8, c.tokens*matrices; got != want {
 			t.Errorf("%s: %d multiply-adds of int8; want %d", row.Label(), got, want)
+		}
+		byMatrices := 0
+		if c.tokens >= device.MatrixTokens {
+			byMatrices = row.Int8
+		}
+		if row.Matrices != byMatrices {
+			t.Errorf("%s: %d of %d multiply-adds of int8 are for matrices", row.Label(), row.Matrices, row.Int8)
 		}
 		if got, want := row.Floats, c.heads*head; got != want {
 			t.Errorf("%s: %d multiply-adds of floats; want %d", row.Label(), got, want)
