@@ -94,7 +94,8 @@ func readChoices(path string) (*keptChoices, error) {
 		return nil, fmt.Errorf("%w: more than one value", pack.ErrCorrupt)
 	}
 	if c.Schema != choicesSchema {
-		return nil, fmt.Errorf("%w: the schema is %q; this program reads %s", pack.ErrUnsupported, c.Schema, choicesSchema)
+		return nil, fmt.Errorf("%w: the schema is %q; this program reads %s", pack.ErrUnsupported, c.Schema,
+			choicesSchema)
 	}
 	if _, err := time.Parse(time.DateOnly, c.Date); err != nil {
 		return nil, fmt.Errorf("%w: the date %q", pack.ErrCorrupt, c.Date)

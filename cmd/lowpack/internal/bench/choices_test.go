@@ -34,8 +34,8 @@ func TestCrossover(t *testing.T) {
 	}
 }
 
-// TestMeasureChoices: each line of the table is measured on a matrix of its own kind; on a clock that always shows the same
-// time no other way is faster, and no tuning.
+// TestMeasureChoices: each line of the table is measured on a matrix of its own kind; on a clock that always shows the
+// same time no other way is faster, and no tuning.
 func TestMeasureChoices(t *testing.T) {
 	lines := kernel.Thresholds()
 	usual, _, _ := kernel.Tuned()
