@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -35,10 +36,12 @@ var choicesFolder = func() (string, error) {
 	return filepath.Join(cache, "lowpack", "choices"), err
 }
 
-// choicesFile returns the file for this CPU: machines that share a home need not be alike.
+// choicesFile returns the file for this CPU: machines that share a home need not be alike, nor virtual ones what they
+// show of one CPU.
 func choicesFile() (string, error) {
 	folder, err := choicesFolder()
-	return filepath.Join(folder, kernel.ThisIdentity().String()+".json"), err
+	cpu := kernel.ThisIdentity()
+	return filepath.Join(folder, fmt.Sprintf("%v-%08x.json", cpu, crc32.ChecksumIEEE([]byte(cpu.Features)))), err
 }
 
 // usedChoices says what became of the file; everything is "" where there is none.

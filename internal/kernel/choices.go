@@ -66,6 +66,9 @@ type Choices struct {
 	Thresholds []Threshold `json:"thresholds"`
 }
 
+// taken is the date of those in force.
+var taken string
+
 // Take puts choices in the place of those of the tables; from says for people where they come from. It must not be
 // called while matrices are bound or multiplied, and takes all of them or, with an error, none.
 func Take(c *Choices, from string) error {
@@ -84,9 +87,12 @@ func Take(c *Choices, from string) error {
 	if i := slices.IndexFunc(Tunings(), func(t Tuning) bool { return t.Name == c.Tuning }); i >= 0 {
 		tuned, tunedWhy = Tunings()[i], from
 	}
-	inForce = list
+	inForce, taken = list, c.Date
 	return nil
 }
+
+// Taken returns the date of the choices that Take put in the place of the tables; "" if there are none.
+func Taken() string { return taken }
 
 // check refuses choices for other CPUs or programs, or with a tuning that there is not.
 func (c *Choices) check() error {

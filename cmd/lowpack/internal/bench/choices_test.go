@@ -102,6 +102,26 @@ func TestMeasureTunings(t *testing.T) {
 	}
 }
 
+// TestFastestTuning: the usual tuning stays where no other is worth it, or is noise.
+func TestFastestTuning(t *testing.T) {
+	row := func(median float64, noise bool) TuningRow {
+		return TuningRow{Time: Quantity{Median: median}, Noise: noise}
+	}
+	for _, c := range []struct {
+		rows []TuningRow
+		want int
+	}{
+		{[]TuningRow{row(1, false), row(0.5, false), row(0.4, false)}, 2},
+		{[]TuningRow{row(1, false), row(0.5, false), row(0.4, true)}, 1},
+		{[]TuningRow{row(1, false), row(0.5, true)}, 0},
+		{[]TuningRow{row(1, false), row(0.99, false)}, 0},
+	} {
+		if got := fastest(c.rows, 0); got != c.want {
+			t.Errorf("%v: row %d, want %d", c.rows, got, c.want)
+		}
+	}
+}
+
 // TestMeasureChoicesNoise: what spreads too much to tell is noise, and is not kept; what is far from the limit is told.
 func TestMeasureChoicesNoise(t *testing.T) {
 	for _, c := range []struct {

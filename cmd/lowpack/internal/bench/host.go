@@ -19,6 +19,7 @@ type Host struct {
 	CPU      string       `json:"cpu"`     // "" if unknown
 	Threads  int          `json:"threads"` // that this process may run at once
 	ISAs     []kernel.ISA `json:"isas"`    // that may be used, the best first
+	Choices  string       `json:"choices"` // date of those measured on this CPU that kernels go by; "" = the tables
 }
 
 // ThisHost describes this process.
@@ -28,6 +29,7 @@ func host() Host {
 	return Host{
 		Tool: version.Tool, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		CPU: cpuName(), Threads: runtime.GOMAXPROCS(0), ISAs: kernel.Available(),
+		Choices: kernel.Taken(),
 	}
 }
 

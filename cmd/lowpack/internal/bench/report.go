@@ -115,6 +115,7 @@ func (r *Report) Same(other *Report) error {
 		same bool
 	}{
 		{"machine", r.Host.CPU == other.Host.CPU && slices.Equal(r.Host.ISAs, other.Host.ISAs)},
+		{"choice of kernels", r.Host.Choices == other.Host.Choices},
 		{"name", r.Name == other.Name},
 		{"version of lowpack", r.Host.Tool == other.Host.Tool && r.Host.Go == other.Host.Go},
 		{"revision of lowpack", r.Revision == other.Revision},

@@ -123,7 +123,7 @@ func (f *Roofs) peerLimit(ctx context.Context, p *Peer, w Work) (float64, error)
 }
 
 // peerBytes counts the weights that a pass reads: of a GGUF all but an embedding that is not the output head, too; of a
-// directory of OpenVINO all.
+// directory of OpenVINO all, as its embedding is the head in the model that is measured.
 func peerBytes(path string) (n int, err error) {
 	if weights, err := os.Stat(filepath.Join(path, "openvino_model.bin")); err == nil {
 		return int(weights.Size()), nil

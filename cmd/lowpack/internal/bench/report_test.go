@@ -87,6 +87,7 @@ func TestReport(t *testing.T) {
 func TestReportSame(t *testing.T) {
 	for what, change := range map[string]func(*Report){
 		"machine":              func(r *Report) { r.Host.CPU = "D" },
+		"choice of kernels":    func(r *Report) { r.Host.Choices = "2026-11-29" },
 		"name":                 func(r *Report) { r.Name = "Two" },
 		"version of lowpack":   func(r *Report) { r.Host.Go = "go10" },
 		"revision of lowpack":  func(r *Report) { r.Revision = "1" },
