@@ -76,7 +76,7 @@ func runBenchMachine(c *cli.Context) error {
 			if err := saveChoices(path, r.Choices); err != nil {
 				return err
 			}
-			note(c, "kept in "+path)
+			note(c, "kept in "+path+": every command of this user goes by it; remove the file to return to the tables")
 		}
 	}
 	return showBench(c, r, err, printMachine)

@@ -58,6 +58,7 @@ var noteKinds = map[string]string{
 	"with its signature ":                             "",
 	"%s of %s sent, the registry had the rest":        "",
 	"nothing was removed":                             "nothing",
+	"kept in ":                                        "remove the file to return to the tables",
 	"%s: this removes what an interrupted download":   "once more removes it",
 	"there are no models yet":                         "lowpack pull ORG/NAME",
 	"%s is called %s now":                             "use that name",
