@@ -16,7 +16,7 @@ type Cost struct {
 	CacheWritten int `json:"cache_bytes_written"`  //
 	Vectors      int `json:"vector_bytes"`         // that steps read of what others wrote, and write
 	Int8         int `json:"int8_multiply_adds"`   // of products with codes
-	Matrices     int `json:"matrix_multiply_adds"` // of Int8: in steps for cooperative matrices, where a device has them
+	Matrices     int `json:"matrix_multiply_adds"` // of Int8: in steps for cooperative matrices, if a device has them
 	Attention    int `json:"attention_multiply_adds"`
 	Floats       int `json:"float_multiply_adds"` // of products with matrices of floats
 }
