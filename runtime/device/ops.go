@@ -262,8 +262,8 @@ type Codes struct {
 	ResidualScale float32
 }
 
-// MatrixTokens is the number of tokens from which a Codes step is worth cooperative matrices: they compute 32 tokens at
-// once, whether there are so many or not.
+// MatrixTokens is the number of tokens from which cooperative matrices compute a Codes step: half of the 32 that they
+// compute at once, whether there are so many or not. It is a guess: no GPU has been measured.
 const MatrixTokens = 16
 
 // ByMatrices reports whether a device with cooperative matrices of int8 computes the step by them: codes are signed
