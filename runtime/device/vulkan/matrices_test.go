@@ -15,12 +15,12 @@ import (
 	"github.com/lowpack/lowpack/runtime/engine"
 )
 
-// withMatrices opens a device whose cooperative matrices are used, or skips the test.
+// withMatrices opens a device whose cooperative matrices are used; one that has none skips the test.
 func withMatrices(t *testing.T, s settings) *gpu {
 	t.Helper()
 	g := opened(t, s)
 	if g.matrices.m == 0 {
-		t.Skipf("%s (%s) has no cooperative matrices of int8 that tile a workgroup; the software device of Mesa has "+
+		absent(t, "%s (%s) has no cooperative matrices of int8 that tile a workgroup; the software device of Mesa has "+
 			"them from 26.2 on", g.Device, g.Driver)
 	}
 	if !g.routes.matrices {
