@@ -143,7 +143,7 @@ func (c *commands) dispatch(s *device.Step, l launch) error {
 		writes[i] = setWrite{sType: 35, set: *set, binding: uint32(i), count: 1, kind: storageBuffer,
 			buffers: ptr(&bound[i])}
 	}
-	const compute, computeStage = 1, 0x20
+	const compute = 1
 	call(g.function("vkUpdateDescriptorSets"), g.handle, len(writes), at(&writes[0]), 0, 0)
 	call(g.function("vkCmdBindPipeline"), c.handle, compute, l.handle)
 	call(g.function("vkCmdBindDescriptorSets"), c.handle, compute, l.layout, 0, 1, at(set), 0, 0)

@@ -44,16 +44,19 @@ func (p *physical) hasMatrices() bool {
 	return first.on[0] != 0 && sizes.on[0] != 0 && sizes.on[1] != 0 && model.on[0] != 0 && int8s.on[1] != 0
 }
 
+// hold reports whether workgroups of at most so many invocations can have matrixSubgroups subgroups of this size.
+func (s *subgroupSizeProperties) hold(size, most uint32) bool {
+	return s.requiredStages&computeStage != 0 && s.mostOfGroup >= matrixSubgroups && matrixSubgroups*size <= most
+}
+
 // describeMatrices finds matrices that the shaders can use, on a device of Vulkan 1.3 with the extension.
 func (p *physical) describeMatrices() {
-	const computeStage = 0x20
 	subgroup := &subgroupProperties{sType: 1000094000}
 	sizes := &subgroupSizeProperties{sType: 1000225000, next: ptr(subgroup)}
 	stages := &matrixProperties{sType: 1000506002, next: ptr(sizes)}
 	call(p.in.function("vkGetPhysicalDeviceProperties2"), p.handle,
 		at(&properties{sType: 1000059001, next: ptr(stages)}))
-	if !p.hasMatrices() || stages.stages&computeStage == 0 || sizes.requiredStages&computeStage == 0 ||
-		matrixSubgroups*subgroup.size > p.groupSize {
+	if !p.hasMatrices() || stages.stages&computeStage == 0 || !sizes.hold(subgroup.size, p.groupSize) {
 		return
 	}
 	n, get := new(uint32), p.in.function("vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")
@@ -95,15 +98,15 @@ func (m matrices) accelerated() string {
 	return fmt.Sprintf("cooperative matrices of int8, %d×%d×%d", m.m, m.n, m.k)
 }
 
-// words say what computes the products of prompts.
-func (m matrices) words(used bool) string {
+// words say what computes the products of prompts, and why matrices are not used.
+func (m matrices) words(why error) string {
 	switch {
-	case used:
-		return fmt.Sprintf("products of %d tokens and more: by cooperative matrices", device.MatrixTokens)
-	case m.m != 0:
-		return "products of prompts: as those of few tokens; cooperative matrices do not compute them exactly"
+	case m.m == 0:
+		return "products of prompts: as those of few tokens"
+	case why != nil:
+		return fmt.Sprintf("products of prompts: as those of few tokens; cooperative matrices are not used: %v", why)
 	}
-	return "products of prompts: as those of few tokens"
+	return fmt.Sprintf("products of %d tokens and more: by cooperative matrices", device.MatrixTokens)
 }
 
 // launchMatrices is launchCodes for many tokens.
@@ -112,6 +115,22 @@ func (g *gpu) launchMatrices(s *device.Step, op device.Codes) (l launch, err err
 	p, err := g.pipeline(string(s.Kernel)+byMatrices, s.Kernel.Buffers(), len(s.Constants), op.Bits, op.Ternary,
 		matrixSubgroups*m.subgroup, m.m, m.n, m.k)
 	return launch{p, ceilDiv(op.Rows, matrixRows), ceilDiv(op.N, matrixTokens), 1}, err
+}
+
+// probeMatrices chooses whether matrices are used, and says why not. What they fail with may have been the end of the
+// device: then its other products fail too.
+func (g *gpu) probeMatrices() (why, err error) {
+	if g.matrices.m == 0 {
+		return nil, nil
+	}
+	g.routes.matrices = true
+	why = g.checkMatrices()
+	if why == nil || g.hangs {
+		return nil, why
+	}
+	g.routes.matrices = false
+	g.lacks(g.matrices.accelerated())
+	return why, g.checkProducts()
 }
 
 // checkMatrices finds out whether the device computes products by cooperative matrices exactly, with rows, columns and

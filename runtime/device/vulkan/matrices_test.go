@@ -3,8 +3,10 @@
 package vulkan
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
@@ -90,24 +92,33 @@ func TestMatrixSums(t *testing.T) {
 	g.uses(t, "codes_matrix")
 }
 
-// TestMatricesRefused: a device whose driver does not compile them computes prompts without them, and says so.
-func TestMatricesRefused(t *testing.T) {
-	compiled, last := 0, 0
+// atLast counts the calls of a function while a device is opened, whose last one is of the probe of matrices, and
+// returns what lets that fail, and later ones where the device stays so.
+func atLast(t *testing.T, name string, why result, stays bool) func(string) result {
+	calls, last := 0, 0
 	withMatrices(t, settings{fail: func(what string) result {
-		if what == "vkCreateComputePipelines" { // the probe of matrices is the last one
+		if what == name {
 			last++
 		}
 		return 0
 	}})
-	g := opened(t, settings{fail: func(what string) result {
-		if what == "vkCreateComputePipelines" {
-			if compiled++; compiled == last {
-				return -3
-			}
+	return func(what string) result {
+		if what == name {
+			calls++
+		}
+		if what == name && calls == last || stays && calls >= last {
+			return why
 		}
 		return 0
-	}})
-	if slices.Contains(g.Accelerated, g.matrices.accelerated()) || g.Probe[len(g.Probe)-1] != g.matrices.words(false) {
+	}
+}
+
+// TestMatricesRefused: a device whose driver does not compile them computes prompts without them, and says why.
+func TestMatricesRefused(t *testing.T) {
+	const refused = result(-3)
+	g := opened(t, settings{fail: atLast(t, "vkCreateComputePipelines", refused, false)})
+	if slices.Contains(g.Accelerated, g.matrices.accelerated()) ||
+		!strings.Contains(g.Probe[len(g.Probe)-1], "are not used: vkCreateComputePipelines: "+refused.Error()) {
 		t.Errorf("%q, %q", g.Accelerated, g.Probe)
 	}
 	r := &random{rand.New(rand.NewPCG(1, 11)), 0, 1}
@@ -115,6 +126,37 @@ func TestMatricesRefused(t *testing.T) {
 	want, got := execute(t, plaindevice.New(plaindevice.Options{}), c), execute(t, g, c)
 	if i := differs(got[5], want[5]); i >= 0 {
 		t.Errorf("word %d: %08x, want %08x", i, got[5][i], want[5][i])
+	}
+}
+
+// TestMatricesLose: a device that is lost while its matrices are probed is an error, not one without them.
+func TestMatricesLose(t *testing.T) {
+	const lost = result(-4)
+	fail := atLast(t, "vkQueueSubmit", lost, true)
+	all, err := devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newDevice(all[0], settings{fail: fail}); !errors.Is(err, lost) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestMatrixWorkgroups: where a workgroup of four subgroups can be had, of the size that is asked for.
+func TestMatrixWorkgroups(t *testing.T) {
+	for _, c := range []struct {
+		stages, subgroups, size, most uint32
+		want                          bool
+	}{
+		{computeStage, 4, 32, 128, true},
+		{computeStage, 3, 32, 128, false},
+		{computeStage, 4, 33, 128, false},
+		{^uint32(computeStage), 4, 32, 128, false},
+	} {
+		s := &subgroupSizeProperties{requiredStages: c.stages, mostOfGroup: c.subgroups}
+		if got := s.hold(c.size, c.most); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 //go:embed spirv/*.spv
 var modules embed.FS
 
+const computeStage = 0x20
+
 // pipeline is a shader with its specialization constants.
 type pipeline struct {
 	module              string
@@ -34,7 +36,6 @@ func (g *gpu) pipeline(module string, buffers, words int, own ...uint32) (*pipel
 	p := &pipeline{module: module, constants: constants}
 	g.pipelines = append(g.pipelines, p)
 	bindings := make([]setBinding, buffers)
-	const computeStage = 0x20
 	for i := range bindings {
 		bindings[i] = setBinding{uint32(i), storageBuffer, 1, computeStage, nil}
 	}

@@ -89,17 +89,9 @@ func (g *gpu) probe() error {
 	if err := g.checkProducts(); err != nil {
 		return err
 	}
-	if r.matrices = g.matrices.m != 0; r.matrices {
-		err := g.checkMatrices()
-		if g.hangs {
-			return err
-		}
-		if r.matrices = err == nil; !r.matrices {
-			g.lacks(g.matrices.accelerated())
-		}
-	}
-	g.Probe = append(r.words(), g.matrices.words(r.matrices))
-	return nil
+	why, err := g.probeMatrices()
+	g.Probe = append(r.words(), g.matrices.words(why))
+	return err
 }
 
 // lacks notes that the device does not have what its driver says.
