@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // statement is a sentence of a file that states figures: a regular expression with a group for each.
@@ -38,9 +40,20 @@ func statements() []statement {
 		{"README.md", "`--quant int3 --calibrate` loses ([0-9.]+) % of perplexity at 3.5 bits",
 			[]figure{loss("lowpack int3, group 32, GPTQ", 0)}},
 		{"README.md", `ternary models, CPU \| faster: ` + speeds,
-			slices.Concat(times("bitnet-2b4t", "prompt of 512"), times("bitnet-2b4t", "generate 64"))},
+			slices.Concat(times(plain, "bitnet-2b4t", "prompt of 512", "llama.cpp", "ik_llama.cpp"),
+				times(plain, "bitnet-2b4t", "generate 64", "llama.cpp", "ik_llama.cpp"))},
 		{"README.md", `4 bits in groups, CPU \| faster: ` + speeds,
-			slices.Concat(times("llama-3.2-1b", "prompt of 512"), times("llama-3.2-1b", "generate 64"))},
+			slices.Concat(times(plain, "llama-3.2-1b", "prompt of 512", "llama.cpp", "ik_llama.cpp"),
+				times(plain, "llama-3.2-1b", "generate 64", "llama.cpp", "ik_llama.cpp"))},
+		{"README.md", `with AMX prompts ([0-9.]+) × and decode ([0-9.]+) × llama.cpp's;`,
+			slices.Concat(times(withAMX, "bitnet-2b4t", "prompt of 512", "llama.cpp"),
+				times(withAMX, "bitnet-2b4t", "generate 64", "llama.cpp"))},
+		{"README.md", `with AMX prompts ([0-9.]+) × and decode ([0-9.]+) × llama.cpp's, ([0-9.]+) × and ([0-9.]+) × ` +
+			`OpenVINO's \(groups of 128\)`,
+			slices.Concat(times(withAMX, "llama-3.2-1b", "prompt of 512", "llama.cpp"),
+				times(withAMX, "llama-3.2-1b", "generate 64", "llama.cpp"),
+				[]figure{rates(withAMX, "llama-3.2-1b", "prompt of 512", "lowpack | int4 group 128", "openvino | int4 group 128"),
+					rates(withAMX, "llama-3.2-1b", "generate 64", "lowpack | int4 group 128", "openvino | int4 group 128")})},
 		{"cmd/lowpack/convert.go", `perplexity of the bundled model \+([0-9.]+) %\), int4 \(a scale per group of 32 ` +
 			`columns; " \+\s+"\+([0-9.]+) % there, \+([0-9.]+) % with SmolLM2-135M`,
 			[]figure{head("int8", 2), head("int4", 1), stated("with `--head int4`: [0-9.]+ \\(\\+([0-9.]+) %\\)")}},
@@ -108,21 +121,42 @@ func head(name string, places int) figure {
 	}
 }
 
-// times are how many times faster than llama.cpp and than ik_llama.cpp some work was on the first machine of
-// docs/BENCHMARKS.md.
-func times(model, work string) (list []figure) {
-	for _, runtime := range []string{"llama.cpp", "ik_llama.cpp"} {
-		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(model+" | "+work+" | "+runtime) + ` \|.* ([0-9.]+) \|$`)
+// Machines of docs/BENCHMARKS.md.
+const (
+	plain   = "Emerald Rapids"
+	withAMX = "Emerald Rapids with AMX"
+)
+
+// times are how many times faster than other runtimes some work was on a machine: the last column of their rows.
+func times(machine, model, work string, runtimes ...string) (list []figure) {
+	for _, runtime := range runtimes {
 		list = append(list, func(s *sources) (string, error) {
-			found := row.FindStringSubmatch(s.benchmarks)
-			if found == nil {
-				return "", fmt.Errorf("docs/BENCHMARKS.md has no row of %s, %s with %s", model, work, runtime)
-			}
-			x, err := strconv.ParseFloat(found[1], 64)
+			x, err := s.cell(machine, model+" | "+work+" | "+runtime, `.* ([0-9.]+) \|$`)
 			return strconv.FormatFloat(x, 'f', 1, 64), err
 		})
 	}
 	return list
+}
+
+// rates is the ratio of the rates of two rows, which are named from work to weights.
+func rates(machine, model, work, row, other string) figure {
+	return func(s *sources) (string, error) {
+		const rate = ` [^|]* \| ([0-9.]+) \|`
+		x, err := s.cell(machine, model+" | "+work+" | "+row+" |", rate)
+		y, otherErr := s.cell(machine, model+" | "+work+" | "+other+" |", rate)
+		return strconv.FormatFloat(x/y, 'f', 1, 64), cmp.Or(err, otherErr)
+	}
+}
+
+// cell finds a number behind the beginning of a row, in the table of a machine of docs/BENCHMARKS.md.
+func (s *sources) cell(machine, row, rest string) (float64, error) {
+	_, table, _ := strings.Cut(s.benchmarks, "\n### "+machine+"\n")
+	table, _, _ = strings.Cut(table, "\n###")
+	found := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + rest).FindStringSubmatch(table)
+	if found == nil {
+		return 0, fmt.Errorf("docs/BENCHMARKS.md has no row of %s on %s", row, machine)
+	}
+	return strconv.ParseFloat(found[1], 64)
 }
 
 // stated is a figure as a sentence of docs/QUALITY.md has it.
