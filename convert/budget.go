@@ -278,7 +278,7 @@ func (a *allocating) choosable(ctx context.Context) (names []string, err error) 
 		if s.entry == nil {
 			continue
 		}
-		experts := len(s.entry.Shape) == 3 && s.entry.Quantizer == budgetForms[0].Quant
+		experts := s.quantizesExperts()
 		if experts {
 			a.experts = append(a.experts, s.entry.Name)
 		}

@@ -490,11 +490,12 @@ func TestAllocateExperts(t *testing.T) {
 // TestAllocateRefuses: a budget below the smallest forms, and recipes that choose already are refused before anything
 // is computed.
 func TestAllocateRefuses(t *testing.T) {
-	dense, target := mini(t, "llama-3.2-1b", nil), t.TempDir()
+	dense, moe, target := mini(t, "llama-3.2-1b", nil), mini(t, "qwen1.5-moe-a2.7b", nil), t.TempDir()
 	text := Options{Calibration: []Document{{Text: calibrationText}}, Progress: func(what string, _, _ int64) {
 		t.Errorf("progress with %s", what)
 	}}
-	scale, rules := text, text
+	scale, rules, experts := text, text, text
+	experts.Recipe.Include = []string{"*.experts.*"}
 	scale.Recipe.Scale, rules.Recipe.Rules = "row", []packed.Rule{{Match: "*", Keep: true}}
 	for name, c := range map[string]struct {
 		source string
@@ -509,6 +510,7 @@ func TestAllocateRefuses(t *testing.T) {
 		"no text": {dense, Options{}, Budget{Bits: 5}, pack.ErrUnsupported, "calibration text"},
 		"scale":   {dense, scale, Budget{Bits: 5}, pack.ErrUnsupported, "rules and scale"},
 		"rules":   {dense, rules, Budget{Bits: 5}, pack.ErrUnsupported, "rules and scale"},
+		"experts": {moe, experts, Budget{Bits: 5}, pack.ErrUnsupported, "experts.*include other layers too"},
 	} {
 		_, err := Allocate(t.Context(), c.source, c.o, c.budget, filepath.Join(target, "model"))
 		if !errors.Is(err, c.want) || !regexp.MustCompile(c.says).MatchString(err.Error()) {

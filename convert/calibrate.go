@@ -35,6 +35,11 @@ func (p *Plan) planCalibration() error {
 		return nil
 	}
 	if !slices.ContainsFunc(p.steps, func(s *step) bool { return s.entry != nil && s.entry.Calibrated }) {
+		if slices.ContainsFunc(p.steps, (*step).quantizesExperts) {
+			return fmt.Errorf("%w: calibration has no scales to choose: it leaves experts alone, as each sees too few "+
+				"tokens, and no other linear layer of floats is to be quantized; include other layers too, or leave "+
+				"out the calibration text", pack.ErrUnsupported)
+		}
 		return fmt.Errorf("%w: calibration has no scales to choose: no linear layer of floats is to be quantized by "+
 			"one of %s, with scales per row or group; for example --quant int4 --scale group:32 --allow-lossy",
 			pack.ErrUnsupported, strings.Join(quantize.Calibrating(), ", "))
@@ -62,6 +67,11 @@ func (p *Plan) planCalibration() error {
 	}
 	p.use(p.o.tokenized)
 	return nil
+}
+
+// quantizesExperts reports whether a step makes codes of the floats of experts.
+func (s *step) quantizesExperts() bool {
+	return s.entry != nil && s.job.Rule != "" && len(s.entry.Shape) == 3
 }
 
 // use cuts a text into windows and notes it in the recipe.

@@ -466,7 +466,6 @@ func (d *decider) keep(t checkpoint.Tensor, note string) error {
 		row.BitsPerWeight = float64(8*t.Size) / float64(n)
 	}
 	d.steps = append(d.steps, &step{row: row, from: t})
-	d.follow(t.Name, false)
 	return nil
 }
 

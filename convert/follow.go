@@ -15,8 +15,7 @@ type following struct {
 	followed map[int]bool   // for one of them at least
 }
 
-// follow notes what became of a tensor: codes, or what it was. Of rules that name a quantizer, only those without a
-// pattern decide for the embedding and the head.
+// follow notes what became of a tensor: codes, or what it was.
 func (d *decider) follow(name string, codes bool) {
 	for i, r := range d.Recipe.Rules {
 		if matched, _ := path.Match(r.Match, name); !matched || d.spares(r, name) {
@@ -30,16 +29,22 @@ func (d *decider) follow(name string, codes bool) {
 	}
 }
 
-// spares reports whether a rule leaves out a tensor that matches, as that is the embedding or the head.
+// spares reports whether a rule leaves out a tensor that matches, as that is the embedding or the head: of rules that
+// name a quantizer, only those without a pattern decide for these, and no others do beside one of them.
 func (d *decider) spares(r packed.Rule, name string) bool {
-	if d.model == nil || r.Match == name || r.Quant == "" || r.Quant == QuantAuto || r.Quant == QuantNone {
+	if d.model == nil || r.Match == name || name != d.model.Embed && name != d.model.Head && name != packed.HeadName &&
+		name != packed.ScreenName {
 		return false
 	}
-	return name == d.model.Embed || name == d.model.Head || name == packed.HeadName || name == packed.ScreenName
+	quantizes := r.Quant != "" && r.Quant != QuantAuto && r.Quant != QuantNone
+	return quantizes || d.named(matrix{name: name, head: true})
 }
 
 // unfollowed refuses rules without any effect: whoever wrote them wants another file.
 func (d *decider) unfollowed() error {
+	for _, s := range d.steps {
+		d.follow(s.row.Tensor, s.entry != nil)
+	}
 	for i, r := range d.Recipe.Rules {
 		if d.followed[i] {
 			continue

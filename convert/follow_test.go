@@ -53,6 +53,11 @@ func TestRulesFollowed(t *testing.T) {
 		{tied, []packed.Rule{rule("lm_head.weight", "int8", "vnni4", "")}, 1, "no tensor matches"},
 		{tied, []packed.Rule{rule("*q_projection*", "int8", "vnni4", "")}, 1, "no tensor matches"},
 		{ternary, []packed.Rule{rule("*.mlp.*", "", "i2", ""), rule("*", "", "vnni4i-64", "")}, 0, ""},
+		{ternary, []packed.Rule{rule("*", "", "vnni4i-64", ""), rule(embed, "int8", "vnni4", "")}, 0, ""},
+		{ternary, []packed.Rule{rule(embed, "int8", "vnni4", ""), rule("*", "", "vnni4i-64", "")}, 0, ""},
+		{own, []packed.Rule{{Match: "*", Keep: true}, rule("lm_head.weight", "int8", "", "")}, 0, ""},
+		{own, []packed.Rule{rule("lm_head.weight", "int8", "", ""), {Match: "*", Keep: true}}, 0, ""},
+		{own, []packed.Rule{rule("*", "", "vnni4", ""), rule("lm_head.weight", "int8", "", "")}, 1, "names a quantizer"},
 	} {
 		o := plain(packed.Recipe{AllowLossy: true, Rules: c.rules})
 		if c.number > 0 {
@@ -67,4 +72,40 @@ func TestRulesFollowed(t *testing.T) {
 	o := plain(packed.Recipe{AllowLossy: true, Include: []string{"*q_proj*"},
 		Rules: []packed.Rule{rule("*k_proj*", "int8", "vnni4", "")}})
 	refusedRule(t, own, o, 1, "none of the matrices")
+}
+
+// TestRuledImports: codes that are taken over have the layout that a rule names, which is refused if it does not hold
+// them; one that is the recipe's leaves them another one.
+func TestRuledImports(t *testing.T) {
+	source := mini(t, "qwen3-8b-gptq", nil)
+	rule := func(layout string) []packed.Rule { return []packed.Rule{{Match: "*", Layout: layout}} }
+	for _, c := range []struct {
+		recipe packed.Recipe
+		want   string // "" = refused
+	}{
+		{packed.Recipe{}, "vnni4i"},
+		{packed.Recipe{Layout: "i2"}, "vnni4i"},
+		{packed.Recipe{Rules: rule("vnni4i-64")}, "vnni4i-64"},
+		{packed.Recipe{Layout: "i2", Rules: rule("vnni4i-64")}, "vnni4i-64"},
+		{packed.Recipe{Rules: rule("i2")}, ""},
+		{packed.Recipe{Layout: "vnni4i-64", Rules: rule("vnni4")}, ""},
+	} {
+		p, err := NewPlan(t.Context(), source, plain(c.recipe))
+		if c.want == "" {
+			if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), `holds no "int4" codes`) ||
+				!strings.Contains(err.Error(), "rule of the recipe") {
+				t.Errorf("%+v: %v", c.recipe, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%+v: %v", c.recipe, err)
+		}
+		for _, e := range p.contents.Manifest.Packed {
+			if e.Quantizer != importCodes || e.Layout.Name != c.want {
+				t.Errorf("%+v: %s has %s in %s", c.recipe, e.Name, e.Quantizer, e.Layout.Name)
+			}
+		}
+		p.Close()
+	}
 }

@@ -166,6 +166,7 @@ type choice struct {
 	params               map[string]int
 	keep                 bool
 	explicit             bool // the user named this quantizer
+	ruled                bool // a rule names the layout
 }
 
 // choose applies the rules of the recipe, the first match deciding, then the general choices.
@@ -183,7 +184,7 @@ func choose(r *packed.Recipe, name string) choice {
 			c.scale = rule.Scale
 		}
 		if rule.Layout != "" {
-			c.layout, c.params = rule.Layout, nil
+			c.layout, c.params, c.ruled = rule.Layout, nil, true
 		}
 		if rule.Params != nil {
 			c.params = rule.Params

@@ -214,7 +214,6 @@ func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact b
 		s.row.RelError = &zero
 	}
 	d.steps = append(d.steps, s)
-	d.follow(m.name, true)
 	return nil
 }
 

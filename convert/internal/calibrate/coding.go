@@ -41,26 +41,24 @@ func (f *feedback) fed(z *quantize.Quantizer, rows []int, w, values []float32) e
 const comparedRows = 4
 
 // quantize gives a weight a form, and returns the sum of squared errors of the nearest codes in the rows that are
-// compared, weighted by h, and the values of the codes that a coding chooses; nil = of none.
-func (p *probe) quantize(name string, job quantize.Job, h []float32, code coding) (values []float32, miss float64,
-	err error) {
+// compared, weighted by h. The values of the codes that a coding chooses, nil = of none, go to put, with the number of
+// the first of them in the weight.
+func (p *probe) quantize(name string, job quantize.Job, h []float32, code coding,
+	put func(at int, values []float32)) (miss float64, err error) {
 	stored, err := p.view.Tensor(name)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	m, k, size, dtype := job.Shape.M, job.Shape.K, job.DType.Size(), job.DType
 	if len(h) != k || len(stored.Data) != m*k*size {
-		return nil, 0, fmt.Errorf("%d bytes, and means of %d columns", len(stored.Data), len(h))
+		return 0, fmt.Errorf("%d bytes, and means of %d columns", len(stored.Data), len(h))
 	}
 	job.DType = quantize.F32
 	z, err := quantize.New(job)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	misses := make([]float64, (m+rowsAtOnce-1)/rowsAtOnce)
-	if code != nil {
-		values = make([]float32, m*k)
-	}
 	err = parallel.Do(p.ctx, p.Threads, m, rowsAtOnce, func(from, to int) error {
 		rows, w := between(from, to), make([]float32, (to-from)*k)
 		dtype.Widen(w, stored.Data[from*k*size:])
@@ -70,15 +68,18 @@ func (p *probe) quantize(name string, job quantize.Job, h []float32, code coding
 			return err
 		}
 		misses[from/rowsAtOnce] = missedBy(h, some, v)
-		if code != nil {
-			return code(z, rows, w, values[from*k:to*k])
+		if code == nil {
+			return nil
 		}
-		return nil
+		values := make([]float32, len(w))
+		err := code(z, rows, w, values)
+		put(from*k, values)
+		return err
 	})
 	for _, e := range misses {
 		miss += e
 	}
-	return values, miss, err
+	return miss, err
 }
 
 // missedBy adds up the squared errors of rows, weighted by h.

@@ -247,11 +247,15 @@ func (p *probe) measure(g *Group, h []float32, code coding) error {
 			if rule, _ := quantize.Find(job.Rule); rule.Calibrates() {
 				job.Columns = h
 			}
-			values, e, err := p.quantize(name, job, h, code)
+			if code != nil {
+				rounded[name] = make([]float32, job.Shape.M*job.Shape.K)
+			}
+			values := rounded[name]
+			e, err := p.quantize(name, job, h, code, func(at int, v []float32) { copy(values[at:], v) })
 			if err != nil {
 				return 0, nil, fmt.Errorf("tensor %q: %w", name, err)
 			}
-			rounded[name], miss = values, miss+e
+			miss += e
 		}
 		return miss, func() (float64, error) {
 			p.rounded = rounded
