@@ -57,7 +57,8 @@ func TestRulesFollowed(t *testing.T) {
 		{ternary, []packed.Rule{rule(embed, "int8", "vnni4", ""), rule("*", "", "vnni4i-64", "")}, 0, ""},
 		{own, []packed.Rule{{Match: "*", Keep: true}, rule("lm_head.weight", "int8", "", "")}, 0, ""},
 		{own, []packed.Rule{rule("lm_head.weight", "int8", "", ""), {Match: "*", Keep: true}}, 0, ""},
-		{own, []packed.Rule{rule("*", "", "vnni4", ""), rule("lm_head.weight", "int8", "", "")}, 1, "names a quantizer"},
+		{own, []packed.Rule{rule("*", "", "vnni4", ""), rule("lm_head.weight", "int8", "", "")}, 1,
+			"names a quantizer"},
 	} {
 		o := plain(packed.Recipe{AllowLossy: true, Rules: c.rules})
 		if c.number > 0 {

@@ -235,7 +235,7 @@ func TestChoices(t *testing.T) {
 
 // TestSchemas checks the names of all JSON fields, on which programs rely. A change of a name requires a new schema.
 func TestSchemas(t *testing.T) {
-	host := "tool go platform cpu threads isas"
+	host := "tool go platform cpu threads isas choices"
 	figures := "turns seconds gb_per_second gops read_gb_per_second multiply_gops bound fraction noise"
 	for _, c := range []struct {
 		value any
