@@ -52,8 +52,7 @@ func statements() []statement {
 			`OpenVINO's \(groups of 128\)`,
 			slices.Concat(times(withAMX, "llama-3.2-1b", "prompt of 512", "llama.cpp"),
 				times(withAMX, "llama-3.2-1b", "generate 64", "llama.cpp"),
-				[]figure{rates(withAMX, "llama-3.2-1b", "prompt of 512", "lowpack | int4 group 128", "openvino | int4 group 128"),
-					rates(withAMX, "llama-3.2-1b", "generate 64", "lowpack | int4 group 128", "openvino | int4 group 128")})},
+				[]figure{rates("prompt of 512"), rates("generate 64")})},
 		{"cmd/lowpack/convert.go", `perplexity of the bundled model \+([0-9.]+) %\), int4 \(a scale per group of 32 ` +
 			`columns; " \+\s+"\+([0-9.]+) % there, \+([0-9.]+) % with SmolLM2-135M`,
 			[]figure{head("int8", 2), head("int4", 1), stated("with `--head int4`: [0-9.]+ \\(\\+([0-9.]+) %\\)")}},
@@ -138,13 +137,15 @@ func times(machine, model, work string, runtimes ...string) (list []figure) {
 	return list
 }
 
-// rates is the ratio of the rates of two rows, which are named from work to weights.
-func rates(machine, model, work, row, other string) figure {
+// rates is the ratio of the rates of lowpack and of OpenVINO, both with int4 in groups of 128.
+func rates(work string) figure {
+	rate := func(s *sources, runtime string) (float64, error) {
+		return s.cell(withAMX, "llama-3.2-1b | "+work+" | "+runtime+" | int4 group 128 |", ` [^|]* \| ([0-9.]+) \|`)
+	}
 	return func(s *sources) (string, error) {
-		const rate = ` [^|]* \| ([0-9.]+) \|`
-		x, err := s.cell(machine, model+" | "+work+" | "+row+" |", rate)
-		y, otherErr := s.cell(machine, model+" | "+work+" | "+other+" |", rate)
-		return strconv.FormatFloat(x/y, 'f', 1, 64), cmp.Or(err, otherErr)
+		own, err := rate(s, "lowpack")
+		other, otherErr := rate(s, "openvino")
+		return strconv.FormatFloat(own/other, 'f', 1, 64), cmp.Or(err, otherErr)
 	}
 }
 
