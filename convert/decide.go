@@ -306,8 +306,13 @@ func (d *decider) matrix(m matrix) error {
 
 // named reports whether a rule quantizes the embedding or the head by its name, without a pattern.
 func (d *decider) named(m matrix) bool {
-	return (m.head || d.embeds(m)) && slices.ContainsFunc(d.Recipe.Rules, func(r packed.Rule) bool {
-		return r.Match == m.name && !r.Keep && r.Quant != "" && r.Quant != QuantAuto
+	return (m.head || d.embeds(m)) && d.quantizesByName(m.name)
+}
+
+// quantizesByName reports whether a rule names a quantizer for a tensor, without a pattern.
+func (d *decider) quantizesByName(name string) bool {
+	return slices.ContainsFunc(d.Recipe.Rules, func(r packed.Rule) bool {
+		return r.Match == name && !r.Keep && r.Quant != "" && r.Quant != QuantAuto
 	})
 }
 

@@ -32,12 +32,11 @@ func (d *decider) follow(name string, codes bool) {
 // spares reports whether a rule leaves out a tensor that matches, as that is the embedding or the head: of rules that
 // name a quantizer, only those without a pattern decide for these, and no others do beside one of them.
 func (d *decider) spares(r packed.Rule, name string) bool {
-	if d.model == nil || r.Match == name || name != d.model.Embed && name != d.model.Head && name != packed.HeadName &&
-		name != packed.ScreenName {
+	if d.model == nil || r.Match == name || !d.ofVocabulary(name) {
 		return false
 	}
 	quantizes := r.Quant != "" && r.Quant != QuantAuto && r.Quant != QuantNone
-	return quantizes || d.named(matrix{name: name, head: true})
+	return quantizes || d.quantizesByName(name)
 }
 
 // unfollowed refuses rules without any effect: whoever wrote them wants another file.

@@ -53,10 +53,7 @@ func (p *probe) room(x Experts) (others []packed.Tensor, err error) {
 func (p *probe) formOf(x Experts, form Form, others []packed.Tensor) (miss float64, err error) {
 	job := form.Jobs[x.Name]
 	job.Shape.M /= len(x.Parts)
-	all, code := slices.Repeat([]float32{1}, job.Shape.K), nearest
-	if !form.Measured {
-		code = nil
-	}
+	all, code := slices.Repeat([]float32{1}, job.Shape.K), form.coding(nearest)
 	for i, part := range x.Parts {
 		e, err := p.quantize(part, job, all, code, func(at int, values []float32) {
 			copy(others[i].Data[4*at:], quantize.FloatBytes(values))

@@ -11,7 +11,6 @@ import (
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/internal/testkit/tinymodel"
 	"github.com/lowpack/lowpack/pack"
-	"github.com/lowpack/lowpack/runtime/engine"
 )
 
 // TestExperts: measured forms of experts have the divergence of files with these forms, whose activations have 16 bits.
@@ -49,12 +48,7 @@ func TestExperts(t *testing.T) {
 		r.Match = down.Weight
 		file, _ := tinymodel.Open(t, tinymodel.Converted(t, dir, packed.Recipe{Quant: "none", Golden: "none",
 			Activation: "token16", AllowLossy: true, Rules: []packed.Rule{r}}))
-		mean := 0.0
-		for i, row := range predictions(t, file, probes, nil) {
-			p := engine.NewPrediction(exact[i], make([]float32, len(row)))
-			mean += p.Divergence(engine.NewPrediction(row, make([]float32, len(row)))) / float64(len(exact))
-		}
-		want = append(want, mean)
+		want = append(want, meanDivergence(exact, predictions(t, file, probes, nil)))
 	}
 	o := calibrate.Sensing{Probes: probes, Windows: longWindows(2, 70), Experts: []calibrate.Experts{x}}
 	costs := sensitivities(t, f, forms, o, 1)

@@ -37,6 +37,14 @@ type Form struct {
 	Measured bool
 }
 
+// coding is a coding for a form whose values are wanted; nil = none.
+func (f Form) coding(c coding) coding {
+	if f.Measured {
+		return c
+	}
+	return nil
+}
+
 // Sensing configures Sensitivities.
 type Sensing struct {
 	Threads  int
@@ -238,10 +246,7 @@ func (p *probe) reach(names []string, x []float32, n int) [][]float32 {
 // measure fills in the divergences of a group, whose columns count by h.
 func (p *probe) measure(g *Group, h []float32, code coding) error {
 	return p.fill(g, func(form Form) (miss float64, cost func() (float64, error), err error) {
-		rounded, code := map[string][]float32{}, code
-		if !form.Measured {
-			code = nil
-		}
+		rounded, code := map[string][]float32{}, form.coding(code)
 		for _, name := range g.Names {
 			job := form.Jobs[name]
 			if rule, _ := quantize.Find(job.Rule); rule.Calibrates() {

@@ -129,12 +129,7 @@ func TestTables(t *testing.T) {
 		r.Match = d.Embed
 		file, _ := tinymodel.Open(t, tinymodel.Converted(t, source, packed.Recipe{Quant: "none", Golden: "none",
 			Activation: "token16", AllowLossy: true, Rules: []packed.Rule{r}}))
-		mean := 0.0
-		for i, row := range predictions(t, file, probes, nil) {
-			p := engine.NewPrediction(exact[i], make([]float32, len(row)))
-			mean += p.Divergence(engine.NewPrediction(row, make([]float32, len(row)))) / float64(len(exact))
-		}
-		want = append(want, mean)
+		want = append(want, meanDivergence(exact, predictions(t, file, probes, nil)))
 	}
 	columns, err := calibrate.Columns(t.Context(), 1, f, probes, func(int64, int64) {})
 	if err != nil {
@@ -289,10 +284,14 @@ func roundedInputs(group int, jobs map[string]quantize.Job) func([]string, []flo
 
 // divergenceOf is the mean divergence of a model that is observed.
 func divergenceOf(t *testing.T, f *packed.File, windows [][]int,
-	observe func([]string, []float32, int) [][]float32) (mean float64) {
+	observe func([]string, []float32, int) [][]float32) float64 {
 	t.Helper()
-	exact := predictions(t, f, windows, nil)
-	for i, row := range predictions(t, f, windows, observe) {
+	return meanDivergence(predictions(t, f, windows, nil), predictions(t, f, windows, observe))
+}
+
+// meanDivergence is that of logits from exact ones.
+func meanDivergence(exact, rows [][]float32) (mean float64) {
+	for i, row := range rows {
 		p := engine.NewPrediction(exact[i], make([]float32, len(row)))
 		mean += p.Divergence(engine.NewPrediction(row, make([]float32, len(row)))) / float64(len(exact))
 	}
