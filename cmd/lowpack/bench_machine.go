@@ -71,13 +71,11 @@ func runBenchMachine(c *cli.Context) error {
 		err = cmp.Or(failed, err)
 	}
 	p.done()
-	if err == nil || errors.Is(err, bench.ErrNoise) {
-		if c.Bool(saveName) {
-			if err := saveChoices(path, r.Choices); err != nil {
-				return err
-			}
-			note(c, "kept in "+path+": every command of this user goes by it; remove the file to return to the tables")
+	if c.Bool(saveName) && (err == nil || errors.Is(err, bench.ErrNoise)) {
+		if err := saveChoices(path, r.Choices); err != nil {
+			return err
 		}
+		note(c, "kept in "+path+": every command of this user goes by it; remove the file to return to the tables")
 	}
 	return showBench(c, r, err, printMachine)
 }

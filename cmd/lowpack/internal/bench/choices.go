@@ -304,11 +304,10 @@ func (r *choicesRun) tunings(ctx context.Context, usual kernel.Tuning) error {
 			rows[i].Time.Spread = max(rows[i].Time.Spread, q[i].Spread)
 		}
 	}
-	best := slices.IndexFunc(list, func(t kernel.Tuning) bool { return t.Name == usual.Name })
 	for i := range rows {
 		rows[i].Noise = undecided(rows[i].Time, r.MaxSpread)
 	}
-	best = fastest(rows, best)
+	best := fastest(rows, slices.IndexFunc(list, func(t kernel.Tuning) bool { return t.Name == usual.Name }))
 	rows[best].Chosen = true
 	kernel.Tune(list[best])
 	r.report.Tunings = rows
