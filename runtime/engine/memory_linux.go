@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,40 +38,69 @@ func memAvailable(path string) (int, bool) {
 	return 0, false
 }
 
-// cgroupLeft is the smallest remainder of the memory limits of the control group (version 2) and its ancestors. Page
-// cache counts as used there but can be reclaimed: inactive_file is what the kernel would reclaim first.
+// memoryGroups is a version of control groups: the controller and the folder of its tree, and the names of what a group
+// may take, of what it has and, in memory.stat, of the page cache that the kernel would reclaim first.
+type memoryGroups struct{ controller, tree, limit, used, cache string }
+
+// groupVersions may be mounted side by side, with memory in one of them.
+var groupVersions = []memoryGroups{
+	{"", "", "memory.max", "memory.current", "inactive_file"}, // version 2
+	{"memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+}
+
+// cgroupLeft is the smallest remainder of the memory limits of the control group and its ancestors.
 func cgroupLeft(self, root string) (left int, ok bool) {
 	text, err := os.ReadFile(self)
 	if err != nil {
 		return 0, false
 	}
-	_, path, found := strings.Cut(string(text), "0::")
-	if !found {
-		return 0, false
+	for _, v := range groupVersions {
+		if n, limited := v.left(string(text), filepath.Join(root, v.tree)); limited && (!ok || n < left) {
+			left, ok = n, true
+		}
 	}
-	path, _, _ = strings.Cut(path, "\n")
-	for dir := filepath.Clean("/" + path); ; dir = filepath.Dir(dir) {
-		if n, limited := groupLeft(filepath.Join(root, dir)); limited && (!ok || n < left) {
+	return left, ok
+}
+
+// left is the smallest remainder in the groups of a tree. A container may see itself as the root of the tree, and its
+// path as that outside: folders that are not there have no limit.
+func (v *memoryGroups) left(self, root string) (left int, ok bool) {
+	path, found := v.path(self)
+	for dir := filepath.Clean("/" + path); found; dir = filepath.Dir(dir) {
+		if n, limited := v.groupLeft(filepath.Join(root, dir)); limited && (!ok || n < left) {
 			left, ok = n, true
 		}
 		if dir == "/" {
-			return left, ok
+			break
 		}
 	}
+	return left, ok
 }
 
-func groupLeft(dir string) (int, bool) {
-	limit, ok := number(filepath.Join(dir, "memory.max"))
-	if !ok {
-		return 0, false // "max": no limit
+// path finds the group of this process in lines ID:CONTROLLERS:PATH; version 2 has no controllers there.
+func (v *memoryGroups) path(self string) (path string, found bool) {
+	for line := range strings.Lines(self) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) == 3 && slices.Contains(strings.Split(fields[1], ","), v.controller) {
+			return fields[2], true
+		}
 	}
-	used, ok := number(filepath.Join(dir, "memory.current"))
+	return "", false
+}
+
+// groupLeft is what the limit of a group leaves. Page cache counts as used there, but can be reclaimed.
+func (v *memoryGroups) groupLeft(dir string) (int, bool) {
+	limit, ok := number(filepath.Join(dir, v.limit))
+	if !ok || limit >= unknownMemory {
+		return 0, false // no limit: "max", or in version 1 the largest number of whole pages
+	}
+	used, ok := number(filepath.Join(dir, v.used))
 	if !ok {
 		return 0, false
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, "memory.stat"))
 	for _, line := range strings.Split(string(text), "\n") {
-		if name, value, _ := strings.Cut(line, " "); name == "inactive_file" {
+		if name, value, _ := strings.Cut(line, " "); name == v.cache {
 			cache, _ := strconv.Atoi(value)
 			used -= cache
 		}

@@ -48,6 +48,43 @@ func TestCgroupLeft(t *testing.T) {
 	check("the smaller remainder is around", 900, true)
 }
 
+// TestCgroup1Left: memory may be limited by groups of version 1, below a folder of their own, or by both versions.
+func TestCgroup1Left(t *testing.T) {
+	const unlimited = "9223372036854771712" // as Linux gives it
+	root := t.TempDir()
+	self := put(t, root, "self", "12:name=systemd:/s\n5:hugetlb,memory:/a/b:c\n4:cpu:/x\n0::/two\n")
+	group := func(name, limit, used, stat string) {
+		put(t, root, "memory/"+name+"/memory.limit_in_bytes", limit+"\n")
+		put(t, root, "memory/"+name+"/memory.usage_in_bytes", used+"\n")
+		put(t, root, "memory/"+name+"/memory.stat", stat)
+	}
+	check := func(what string, want int, limited bool) {
+		t.Helper()
+		if left, ok := cgroupLeft(self, root); left != want || ok != limited {
+			t.Errorf("%s: %d, %v; want %d, %v", what, left, ok, want, limited)
+		}
+	}
+	check("no files", 0, false)
+	for _, name := range []string{"", "a", "a/b:c"} {
+		group(name, unlimited, "500", "inactive_file 1\n")
+	}
+	check("no limit", 0, false)
+	group("", "2000", "600", "")
+	check("the root, as containers see their group", 1400, true)
+	group("a", "1000", "400", "inactive_file 5\ntotal_cache 400\ntotal_inactive_file 300\n")
+	check("a limit around", 900, true)
+	group("a/b:c", "700", "600", "inactive_file 50\n")
+	check("the smaller remainder", 100, true)
+	put(t, root, "two/memory.max", "90\n")
+	put(t, root, "two/memory.current", "20\n")
+	check("version 2 leaves less", 70, true)
+	put(t, root, "two/memory.max", "900\n")
+	check("version 1 leaves less", 100, true)
+	group("x", "1", "1", "")
+	group("s", "1", "1", "")
+	check("other controllers", 100, true)
+}
+
 func TestMemAvailable(t *testing.T) {
 	path := put(t, t.TempDir(), "meminfo", "MemTotal: 100 kB\nMemFree: 3 kB\nMemAvailable:   50 kB\n")
 	if n, ok := memAvailable(path); !ok || n != 50<<10 {
