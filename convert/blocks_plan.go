@@ -50,7 +50,11 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 		b.codes.Alphabet = pack.Ternary
 	}
 	scale := b.scale(m, all)
-	l, err := d.rowLayout(m, b.codes.Alphabet)
+	c := choose(&d.Recipe, m.name)
+	l, err := d.layout(m, c, b.codes.Alphabet, true)
+	if err != nil && c.ruled != "" {
+		return false, inTensor(m.from, err)
+	}
 	if err != nil {
 		d.asFloats[m.name] = fmt.Sprintf("%s as floats, which are exact: %v", b.Type, err)
 		return false, nil
@@ -64,17 +68,6 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	m.from = b.Stored
 	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros,
 		Min: b.minima}, true)
-}
-
-// rowLayout opens the chosen layout. Rows of an embedding are decoded one at a time, which requires a layout in row
-// panels.
-func (d *decider) rowLayout(m matrix, a pack.Alphabet) (pack.Layout, error) {
-	c := choose(&d.Recipe, m.name)
-	l, err := openLayout(c.layout, c.params, a, true)
-	if _, paneled := l.(pack.Paneled); d.embeds(m) && !paneled {
-		return pack.Open(pack.Spec{Name: DefaultLayout, Alphabet: a.Name})
-	}
-	return l, err
 }
 
 // noteFloats notes which GGUF codes stay floats.

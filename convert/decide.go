@@ -69,6 +69,9 @@ func (d *decider) all() error {
 		}
 	}
 	d.noteFloats()
+	if err := d.codesOfHead(); err != nil {
+		return err
+	}
 	if name := d.extraHead(); name != "" {
 		t, _ := d.source.Lookup(d.model.Head)
 		if err := d.matrix(single(name, t, pack.Shape{M: t.Shape[0], K: t.Shape[1]}, true)); err != nil {
@@ -172,16 +175,10 @@ func (d *decider) importValues(m matrix) (bool, error) {
 	}
 	steps := len(d.steps)
 	for _, r := range candidates {
-		rule, _ := quantize.Find(r.rule)
-		l, err := d.rowLayout(m, rule.Alphabet)
-		if err != nil {
-			continue // floats hold it
-		}
-		exact := r.choice(c)
-		exact.layout, exact.params = l.Spec().Name, l.Spec().Params
-		err = d.quantize(m, exact)
+		err = d.quantize(m, r.choice(c))
 		switch {
-		case errors.As(err, new(notExact)) || errors.As(err, new(notHeld)):
+		case errors.As(err, new(notExact)):
+		case errors.As(err, new(notHeld)) && c.ruled == "": // floats hold it
 		case err != nil:
 			return false, err
 		case d.steps[steps].row.RelError != nil:
@@ -291,6 +288,9 @@ func isFloat(t safetensors.DType) bool { return quantize.DType(t).Size() > 0 }
 // matrix decides about a tensor that may be quantized.
 func (d *decider) matrix(m matrix) error {
 	c := d.choose(m)
+	if err := d.headConflict(m, c); err != nil {
+		return err
+	}
 	switch {
 	case d.declared(m) == model.Packed && m.from.DType == safetensors.U8:
 		return d.importCodes(m, c)
@@ -323,19 +323,24 @@ func (d *decider) choose(m matrix) choice {
 		return choose(&d.Recipe, m.name)
 	}
 	r := d.Recipe
-	r.Quant, r.Scale, r.Rules = QuantNone, "", nil
-	switch {
-	case m.name == packed.ScreenName:
-		r.Quant = string(packed.HeadInt8)
-	case m.head && (r.Head == packed.HeadInt8 || r.Head == packed.HeadInt4):
-		r.Quant = string(r.Head) // the quantizers have these names
-	}
+	r.Quant, r.Scale, r.Rules = cmp.Or(d.headQuant(m.name), QuantNone), "", nil
 	for _, rule := range d.Recipe.Rules {
 		if rule.Match == m.name {
 			r.Rules = append(r.Rules, rule)
 		}
 	}
 	return choose(&r, m.name)
+}
+
+// headQuant names the quantizer that the form of the head calls for in a tensor; "" = none.
+func (d *decider) headQuant(name string) string {
+	switch {
+	case d.Recipe.Head == "" || name != cmp.Or(d.extraHead(), d.model.Head):
+		return ""
+	case d.Recipe.Head == packed.HeadScreen:
+		return string(packed.HeadInt8)
+	}
+	return string(d.Recipe.Head) // the quantizers have these names
 }
 
 // declared returns what the checkpoint declares about a matrix.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
@@ -30,13 +31,45 @@ func (d *decider) follow(name string, codes bool) {
 }
 
 // spares reports whether a rule leaves out a tensor that matches, as that is the embedding or the head: of rules that
-// name a quantizer, only those without a pattern decide for these, and no others do beside one of them.
+// name a quantizer, only those without a pattern decide for these, and no others do beside one of them, or for a head
+// that the recipe asks to be quantized.
 func (d *decider) spares(r packed.Rule, name string) bool {
 	if d.model == nil || r.Match == name || !d.ofVocabulary(name) {
 		return false
 	}
 	quantizes := r.Quant != "" && r.Quant != QuantAuto && r.Quant != QuantNone
-	return quantizes || d.quantizesByName(name)
+	return quantizes || d.quantizesByName(name) || d.headQuant(name) != ""
+}
+
+// headConflict refuses a recipe whose rule or include leaves the floats of a head that it asks to be quantized.
+func (d *decider) headConflict(m matrix, c choice) error {
+	switch {
+	case !m.head || d.headQuant(m.name) == "":
+		return nil
+	case c.keep || !c.explicit:
+		at := slices.IndexFunc(d.Recipe.Rules, func(r packed.Rule) bool { return r.Match == m.name })
+		return fmt.Errorf("%w: rule %d of the recipe (match: %q) leaves the floats that --head %s quantizes; leave out "+
+			"one of them", pack.ErrUnsupported, at+1, m.name, d.Recipe.Head)
+	case !included(&d.Recipe, m.name):
+		return fmt.Errorf("%w: --head %s quantizes %q, which --include leaves out; include it too, or leave out --head",
+			pack.ErrUnsupported, d.Recipe.Head, m.name)
+	}
+	return nil
+}
+
+// codesOfHead refuses a form of the head beside codes that cannot have it: codes that are taken over keep theirs, and
+// screen stands beside floats.
+func (d *decider) codesOfHead() error {
+	for _, s := range d.steps {
+		if s.row.Tensor != d.model.Head || s.entry == nil || d.Recipe.Head == "" {
+			continue
+		}
+		if s.entry.Quantizer == importCodes || d.Recipe.Head == packed.HeadScreen {
+			return fmt.Errorf("%w: --head %s is made of floats, and %q has codes (%s); leave out --head, or the rule of "+
+				"the recipe that names the tensor", pack.ErrUnsupported, d.Recipe.Head, s.row.Tensor, s.entry.Quantizer)
+		}
+	}
+	return nil
 }
 
 // unfollowed refuses rules without any effect: whoever wrote them wants another file.
@@ -50,7 +83,10 @@ func (d *decider) unfollowed() error {
 		}
 		why := "no tensor matches that an earlier rule does not decide for; rules quantize the embedding and the " +
 			"output head if they name them without a pattern"
-		if name := d.decides[i]; name != "" && r.Quant == "" {
+		if name := d.quantizedHead(r.Match); name != "" {
+			why = fmt.Sprintf("--head %s quantizes %q, for which a rule decides only if it names it without a pattern; "+
+				"leave out --head or the rule", d.Recipe.Head, name)
+		} else if name := d.decides[i]; name != "" && r.Quant == "" {
 			why = fmt.Sprintf("floats of %q stay floats, unless the rule names a quantizer (quant)", name)
 		} else if name != "" {
 			why = fmt.Sprintf("%q is none of the matrices that are quantized", name)
@@ -59,4 +95,15 @@ func (d *decider) unfollowed() error {
 			why)
 	}
 	return nil
+}
+
+// quantizedHead returns the tensor that matches a pattern, and that the form of the head has quantized; "" = none.
+func (d *decider) quantizedHead(pattern string) string {
+	for _, s := range d.steps {
+		name := s.row.Tensor
+		if matched, _ := path.Match(pattern, name); matched && d.model != nil && pattern != name && d.headQuant(name) != "" {
+			return name
+		}
+	}
+	return ""
 }

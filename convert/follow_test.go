@@ -94,7 +94,7 @@ func TestRuledImports(t *testing.T) {
 		p, err := NewPlan(t.Context(), source, plain(c.recipe))
 		if c.want == "" {
 			if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), `holds no "int4" codes`) ||
-				!strings.Contains(err.Error(), "rule of the recipe") {
+				!strings.Contains(err.Error(), `rule 1 of the recipe (match: "*")`) {
 				t.Errorf("%+v: %v", c.recipe, err)
 			}
 			continue
@@ -108,5 +108,41 @@ func TestRuledImports(t *testing.T) {
 			}
 		}
 		p.Close()
+	}
+}
+
+// TestRuledLayouts: codes made of floats have the layout that a rule names, with its parameters, the head and the
+// embedding too; a rule whose layout cannot have them is refused, with its number and the tensor.
+func TestRuledLayouts(t *testing.T) {
+	source, head, embed := mini(t, "mistral-7b-v0.1", nil), "lm_head.weight", "model.embed_tokens.weight"
+	params := map[string]int{"panel": 16}
+	for _, c := range []struct {
+		rule   packed.Rule
+		recipe packed.Recipe
+		want   string // "" = refused
+		words  string
+	}{
+		{packed.Rule{Match: head, Quant: "int8"}, packed.Recipe{}, "vnni4", ""},
+		{packed.Rule{Match: head, Quant: "int8", Layout: "vnni4"}, packed.Recipe{}, "vnni4", ""},
+		{packed.Rule{Match: head, Quant: "int8", Layout: "vnni4i"}, packed.Recipe{}, "", `holds no "int8" codes`},
+		{packed.Rule{Match: head, Quant: "int4", Layout: "vnni4i-64"}, packed.Recipe{}, "vnni4i-64", ""},
+		{packed.Rule{Match: head, Layout: "vnni4i-64"}, packed.Recipe{Head: "int4"}, "vnni4i-64", ""},
+		{packed.Rule{Match: head, Layout: "vnni4i"}, packed.Recipe{Head: "int8"}, "", `holds no "int8" codes`},
+		{packed.Rule{Match: head, Quant: "int8", Params: params}, packed.Recipe{}, "", `holds no "int8" codes`},
+		{packed.Rule{Match: embed, Quant: "int8", Layout: "vnni4"}, packed.Recipe{}, "vnni4", ""},
+		{packed.Rule{Match: embed, Quant: "int8"}, packed.Recipe{}, "vnni4", ""},
+		{packed.Rule{Match: embed, Quant: "absmean", Layout: "i2"}, packed.Recipe{}, "", "no row panels"},
+		{packed.Rule{Match: embed, Quant: "absmean"}, packed.Recipe{Layout: "i2"}, "vnni4i", ""},
+		{packed.Rule{Match: "*q_proj*", Quant: "int5", Layout: "vnni4i"}, packed.Recipe{}, "", `holds no "int5" codes`},
+	} {
+		c.recipe.AllowLossy, c.recipe.Rules = true, []packed.Rule{{Match: "*norm*", Keep: true}, c.rule}
+		if c.want == "" {
+			refusedRule(t, source, plain(c.recipe), 2, c.words)
+			continue
+		}
+		p := newPlan(t, source, plain(c.recipe))
+		if s := p.step(c.rule.Match); s.row.Layout != c.want {
+			t.Errorf("%+v with %+v: %+v", c.rule, c.recipe, s.row)
+		}
 	}
 }

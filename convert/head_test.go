@@ -1,12 +1,16 @@
 package convert
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/packed"
+	"github.com/lowpack/lowpack/formats/safetensors"
+	"github.com/lowpack/lowpack/formats/synth"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -73,6 +77,104 @@ func TestNamedTables(t *testing.T) {
 			if s := keep.step(name); s.row.Rule != ruleKeep {
 				t.Errorf("%s: %+v", family, s.row)
 			}
+		}
+	}
+}
+
+// TestHeadConflicts: a rule or an include that leaves floats of the head that the recipe has quantized is refused, and
+// the error names both; a rule that names the head without a pattern chooses its quantizer.
+func TestHeadConflicts(t *testing.T) {
+	tied, own := mini(t, "llama-3.2-1b", nil), mini(t, "mistral-7b-v0.1", nil)
+	keep := func(match string) packed.Rule { return packed.Rule{Match: match, Keep: true} }
+	quant := func(match, quant string) packed.Rule { return packed.Rule{Match: match, Quant: quant} }
+	for _, c := range []struct {
+		source  string
+		head    packed.Head
+		rule    packed.Rule
+		include string
+		words   string // "" = accepted
+	}{
+		{own, "int8", keep("lm_*"), "", `--head int8 quantizes "lm_head.weight", for which a rule decides only if`},
+		{own, "int4", keep("lm_*"), "", `--head int4 quantizes "lm_head.weight"`},
+		{tied, "int8", keep("lm_*"), "", `--head int8 quantizes "lm_head.weight"`},
+		{tied, "screen", keep("lm_*"), "", `--head screen quantizes "lm_head.screen"`},
+		{own, "int8", quant("lm_*", "int4"), "", `--head int8 quantizes "lm_head.weight"`},
+		{own, "int4", packed.Rule{Match: "lm_*", Layout: "vnni4i-64"}, "", `--head int4 quantizes "lm_head.weight"`},
+		{own, "int8", keep("lm_head.weight"), "", `leaves the floats that --head int8 quantizes`},
+		{tied, "int8", keep("lm_head.weight"), "", `leaves the floats that --head int8 quantizes`},
+		{own, "int8", quant("lm_head.weight", "none"), "", `leaves the floats that --head int8 quantizes`},
+		{tied, "int4", quant("lm_head.weight", "auto"), "", `leaves the floats that --head int4 quantizes`},
+		{own, "screen", keep("lm_head.screen"), "", `leaves the floats that --head screen quantizes`},
+		{own, "int8", keep("*"), "*q_proj*", `quantizes "lm_head.weight", which --include leaves out`},
+		{tied, "screen", keep("*"), "*q_proj*", `quantizes "lm_head.screen", which --include leaves out`},
+		{own, "screen", keep("lm_*"), "", ""},
+		{own, "int8", keep("*"), "", ""},
+		{tied, "int8", keep("model.embed_tokens.weight"), "", ""},
+		{own, "int8", quant("lm_head.weight", "int4"), "", ""},
+		{tied, "int4", quant("lm_head.weight", "int8"), "", ""},
+		{own, "int8", keep("*"), "lm_*", ""},
+	} {
+		o := plain(packed.Recipe{Head: c.head, AllowLossy: true, Rules: []packed.Rule{c.rule}})
+		if c.include != "" {
+			o.Recipe.Include = []string{c.include}
+		}
+		p, err := NewPlan(t.Context(), c.source, o)
+		if c.words != "" {
+			if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("%s %+v %q: %v", c.head, c.rule, c.include, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s %+v %q: %v", c.head, c.rule, c.include, err)
+			continue
+		}
+		name, want := packed.HeadName, cmp.Or(c.rule.Quant, string(c.head))
+		if c.head == packed.HeadScreen {
+			name, want = packed.ScreenName, string(packed.HeadInt8)
+		}
+		if s := p.step(name); s.row.Rule != want {
+			t.Errorf("%s %+v: %+v", c.head, c.rule, s.row)
+		}
+		p.Close()
+	}
+}
+
+// TestCodesOfHead: codes of the head that are taken over, or that a rule asks for, have no other form beside them.
+func TestCodesOfHead(t *testing.T) {
+	gptq := mini(t, "qwen3-8b-gptq", func(o *synth.Options) {
+		o.Config = bytes.Replace(o.Config, []byte(`"lm_head": false`), []byte(`"lm_head": true`), 1)
+	})
+	edit(t, gptq, func(tensors map[string]raw) {
+		head := tensors["lm_head.weight"].shape
+		delete(tensors, "lm_head.weight")
+		add := func(name string, dtype safetensors.DType, size int64, shape ...int64) {
+			data := bytes.Repeat([]byte{0x77}, int(shape[0]*shape[1]*size)) // the zero points of version 1
+			tensors["lm_head."+name] = raw{dtype, shape, data}
+		}
+		add("qweight", "I32", 4, head[1]/8, head[0])
+		add("qzeros", "I32", 4, 1, head[0]/8)
+		add("scales", safetensors.F16, 2, 1, head[0])
+	})
+	float := packed.Recipe{AllowLossy: true, Rules: []packed.Rule{{Match: packed.HeadName, Quant: "int4"}}}
+	for _, c := range []struct {
+		source string
+		recipe packed.Recipe
+		head   packed.Head
+		words  string // "" = accepted
+	}{
+		{gptq, packed.Recipe{}, "", ""},
+		{gptq, packed.Recipe{}, "int8", `--head int8 is made of floats, and "lm_head.weight" has codes (import-codes)`},
+		{gptq, packed.Recipe{}, "screen", "--head screen is made of floats"},
+		{mini(t, "mistral-7b-v0.1", nil), float, "screen", `"lm_head.weight" has codes (int4)`},
+	} {
+		c.recipe.Head = c.head
+		p, err := NewPlan(t.Context(), c.source, plain(c.recipe))
+		if err == nil {
+			p.Close()
+		}
+		if (err == nil) != (c.words == "") || c.words != "" && !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v", c.head, err)
 		}
 	}
 }

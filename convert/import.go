@@ -100,7 +100,7 @@ func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 	}
 	s := &step{from: m.from, source: layerSource(m.parts, first)}
 	alphabet := stack[0].Alphabet
-	layout, err := c.imported(alphabet)
+	layout, err := d.layout(m, c, alphabet, true)
 	if err != nil {
 		return inTensor(m.from, err)
 	}
@@ -114,18 +114,6 @@ func (d *decider) importLayers(n model.Need, layers []*quantized.Layer) error {
 	err = d.pack(m, s, layout, e, true)
 	s.row.BytesIn = in
 	return err
-}
-
-// imported opens the layout of codes that are taken over: the one that a rule names, or else one that holds them.
-func (c choice) imported(a pack.Alphabet) (pack.Layout, error) {
-	if !c.ruled {
-		return openLayout(c.layout, c.params, a, true)
-	}
-	l, err := pack.Open(pack.Spec{Name: c.layout, Alphabet: a.Name, Params: c.params})
-	if err != nil {
-		return nil, fmt.Errorf("%w; have the rule of the recipe name another layout, or match other tensors", err)
-	}
-	return l, nil
 }
 
 // readLayer reads a tensor of a module.

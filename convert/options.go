@@ -165,8 +165,8 @@ type choice struct {
 	quant, layout, scale string
 	params               map[string]int
 	keep                 bool
-	explicit             bool // the user named this quantizer
-	ruled                bool // a rule names the layout
+	explicit             bool   // the user named this quantizer
+	ruled                string // the pattern of the rule that names the layout; "" = none does
 }
 
 // choose applies the rules of the recipe, the first match deciding, then the general choices.
@@ -184,10 +184,10 @@ func choose(r *packed.Recipe, name string) choice {
 			c.scale = rule.Scale
 		}
 		if rule.Layout != "" {
-			c.layout, c.params, c.ruled = rule.Layout, nil, true
+			c.layout, c.params, c.ruled = rule.Layout, nil, rule.Match
 		}
 		if rule.Params != nil {
-			c.params = rule.Params
+			c.params, c.ruled = rule.Params, rule.Match
 		}
 		break
 	}

@@ -66,7 +66,7 @@ func (d *decider) quantize(m matrix, c choice) error {
 			s.row.Note = fmt.Sprintf("weights that are 0 and become +1 times the scale of their row: %d", n)
 		}
 	}
-	l, err := openLayout(c.layout, c.params, q.Rule().Alphabet, m.head)
+	l, err := d.layout(m, c, q.Rule().Alphabet, m.head)
 	if err != nil {
 		return notHeld{inTensor(m.from, err)}
 	}
@@ -157,7 +157,7 @@ func (d *decider) importCodes(m matrix, c choice) error {
 	}
 	s := &step{from: m.from, source: u8Source(m.from, m.shape)}
 	s.open = func([][]byte) (coder, error) { return u8Decoder{m.shape, scale}, nil }
-	l, err := openLayout(c.layout, c.params, pack.Ternary, m.head)
+	l, err := d.layout(m, c, pack.Ternary, m.head)
 	if err != nil {
 		return inTensor(m.from, err)
 	}
@@ -216,26 +216,3 @@ func (d *decider) pack(m matrix, s *step, l pack.Layout, e packed.Entry, exact b
 	d.steps = append(d.steps, s)
 	return nil
 }
-
-// openLayout opens the chosen layout for codes of an alphabet. If the head is the only tensor with 8-bit or 4-bit
-// codes, the chosen layout probably cannot hold them; the head then gets a layout that can, as all matrices do whose
-// codes only one layout holds.
-func openLayout(name string, params map[string]int, a pack.Alphabet, head bool) (pack.Layout, error) {
-	spec := pack.Spec{Name: name, Alphabet: a.Name, Params: params}
-	l, err := pack.Open(spec)
-	other := ownLayouts[a.Name]
-	if other == "" && head {
-		other = headLayouts[a.Name]
-	}
-	if err != nil && other != "" {
-		return pack.Open(pack.Spec{Name: other, Alphabet: a.Name})
-	}
-	return l, err
-}
-
-// ownLayouts maps alphabets to the only layout that holds their codes.
-var ownLayouts = map[string]string{pack.Int3.Name: "vnni4p", pack.Int5.Name: "vnni4p", pack.Int6.Name: "vnni4p"}
-
-// headLayouts maps alphabets to layouts that hold their codes and have dedicated kernels.
-var headLayouts = map[string]string{pack.Int8.Name: "vnni4", pack.Int4.Name: "vnni4i", pack.E2M1.Name: "vnni4i",
-	pack.IQ4NL.Name: "vnni4i"}

@@ -446,6 +446,42 @@ func TestUnheldCodes(t *testing.T) {
 	}
 }
 
+// TestRuledBlocks: codes in blocks have the layout that a rule names, those of the embedding and the head too; a rule
+// whose layout cannot have them is refused, with its number.
+func TestRuledBlocks(t *testing.T) {
+	blocks, err := pack.OpenBlocks("q4_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, _ := inBlocks(t, llamaFile(t), gguf.Q4_0, func(values []float32, s pack.Shape) []byte {
+		return quantized(t, blocks, values, s)
+	})
+	for match, tensor := range map[string]string{"*": "model.layers.0.mlp.up_proj.weight",
+		"*q_proj*": "model.layers.0.self_attn.q_proj.weight", "*embed*": "model.embed_tokens.weight",
+		"lm_*": "lm_head.weight", "lm_head.weight": "lm_head.weight"} {
+		for layout, held := range map[string]bool{"vnni4i-64": true, "vnni4": false, "i2": false} {
+			plan, err := convert.NewPlan(t.Context(), path, convert.Options{Recipe: packed.Recipe{
+				Rules: []packed.Rule{{Match: "*norm*", Keep: true}, {Match: match, Layout: layout}}}})
+			if !held {
+				if !errors.Is(err, pack.ErrUnsupported) || !strings.Contains(err.Error(), `holds no "int4" codes`) ||
+					!strings.Contains(err.Error(), fmt.Sprintf("rule 2 of the recipe (match: %q)", match)) {
+					t.Errorf("%s in %s: %v", match, layout, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s in %s: %v", match, layout, err)
+				continue
+			}
+			at := slices.IndexFunc(plan.Tensors, func(r convert.Row) bool { return r.Tensor == tensor })
+			if r := plan.Tensors[at]; r.Layout != layout {
+				t.Errorf("%s in %s: %+v", match, layout, r)
+			}
+			plan.Close()
+		}
+	}
+}
+
 // TestMiniCPM: its factors survive the way to a GGUF and back.
 func TestMiniCPM(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "minicpm")
