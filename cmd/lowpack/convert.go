@@ -38,7 +38,8 @@ made. Notes are about what you may want to change; --verbose adds the layout tha
 that are left out because others stand for them, and bytes that the tokenizer has no token for.
 
 A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor applies to it. The embedding and the
-output head are quantized by rules that have their names alone, without a pattern. A rule that has no effect is refused:
+output head are quantized by rules that have their names alone, without a pattern. A rule that has no effect is refused,
+as is one whose layout cannot have the codes, and one that keeps what --head quantizes:
   rules:
     - {match: '*down_proj*', quant: int2, scale: 'group:64', layout: vnni4i-64}
     - {match: '*', keep: true}
@@ -198,7 +199,9 @@ func runConvert(c *cli.Context) error {
 	}
 	defer plan.Close()
 	plan.Notes = slices.Concat(plan.Notes, measured, allocated)
-	if !c.IsSet("layout") {
+	if c.IsSet("layout") {
+		noteOtherLayouts(plan)
+	} else {
 		noteLayout(plan)
 	}
 	if c.Bool("dry-run") {
@@ -249,6 +252,23 @@ func noteLayout(p *convert.Plan) {
 	}
 	p.Details = append(p.Details, fmt.Sprintf("layout %s, the default on every machine; it has kernels for %s. "+
 		"--layout NAME chooses another (see lowpack layouts)", name, strings.Join(kernelSets(name), ", ")))
+}
+
+// noteOtherLayouts reports which tensors have a layout that neither the user nor a rule named.
+func noteOtherLayouts(p *convert.Plan) {
+	var others []convert.Row
+	for _, r := range p.Tensors {
+		named := slices.ContainsFunc(p.Recipe.Rules, func(rule packed.Rule) bool { return rule.Layout == r.Layout })
+		if r.Layout != "" && r.Layout != p.Recipe.Layout && !named {
+			others = append(others, r)
+		}
+	}
+	if len(others) == 0 {
+		return
+	}
+	p.Notes = append(p.Notes, fmt.Sprintf("layout %s cannot have the codes of some tensors: %d, the first of which is "+
+		"%s, in %s; a rule of a recipe (--recipe) names other layouts", p.Recipe.Layout, len(others),
+		others[0].Tensor, others[0].Layout))
 }
 
 // partOf reads --part I/N.

@@ -51,6 +51,7 @@ var noteKinds = map[string]string{
 	"WARNING: %s makes two bits or fewer":                           "take --quant int4 or int8",
 	"the machine was busy while layout and head were measured":      "repeat it",
 	"layout %s, the default on every machine":                       "",
+	"layout %s cannot have the codes of":                            "a rule of a recipe",
 	// Of the other commands.
 	"not covered, since the checkpoint does not tell": "",
 	"running the packed file ":                        "",
