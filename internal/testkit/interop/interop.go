@@ -14,13 +14,7 @@ import (
 // standard output. Without LOWPACK_INTEROP the test is skipped; with it a tool that is missing or fails ends the test.
 func Python(t testing.TB, tool, script string, args ...string) []byte {
 	t.Helper()
-	if os.Getenv("LOWPACK_INTEROP") == "" {
-		t.Skip("asks another program: make interop")
-	}
-	python := filepath.Join(cache(t), tool, "bin", "python")
-	if _, err := os.Stat(python); err != nil {
-		t.Fatalf("%s is not installed, make interop does it: %v", tool, err)
-	}
+	python := Interpreter(t, tool)
 	cmd := exec.CommandContext(t.Context(), python, append([]string{script}, args...)...)
 	// No model is asked for on a network, and sums do not depend on the number of cores.
 	cmd.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "TORCHDYNAMO_DISABLE=1", "OMP_NUM_THREADS=1",
@@ -31,6 +25,20 @@ func Python(t testing.TB, tool, script string, args ...string) []byte {
 		t.Fatalf("%s: %v\n%s%s", script, err, stdout.Bytes(), stderr.Bytes())
 	}
 	return stdout.Bytes()
+}
+
+// Interpreter is the Python of a tool, for programs that name it in their first line. It is skipped and fails as Python
+// does.
+func Interpreter(t testing.TB, tool string) string {
+	t.Helper()
+	if os.Getenv("LOWPACK_INTEROP") == "" {
+		t.Skip("asks another program: make interop")
+	}
+	python := filepath.Join(cache(t), tool, "bin", "python")
+	if _, err := os.Stat(python); err != nil {
+		t.Fatalf("%s is not installed, make interop does it: %v", tool, err)
+	}
+	return python
 }
 
 // Node runs a script of JavaScript next to the packages of a tool, .ci/interop/TOOL/package.json, and returns what it
