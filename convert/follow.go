@@ -48,8 +48,8 @@ func (d *decider) headConflict(m matrix, c choice) error {
 		return nil
 	case c.keep || !c.explicit:
 		at := slices.IndexFunc(d.Recipe.Rules, func(r packed.Rule) bool { return r.Match == m.name })
-		return fmt.Errorf("%w: rule %d of the recipe (match: %q) leaves the floats that --head %s quantizes; leave out "+
-			"one of them", pack.ErrUnsupported, at+1, m.name, d.Recipe.Head)
+		return fmt.Errorf("%w: rule %d of the recipe (match: %q) leaves the floats that --head %s quantizes; leave "+
+			"out one of them", pack.ErrUnsupported, at+1, m.name, d.Recipe.Head)
 	case !included(&d.Recipe, m.name):
 		return fmt.Errorf("%w: --head %s quantizes %q, which --include leaves out; include it too, or leave out --head",
 			pack.ErrUnsupported, d.Recipe.Head, m.name)
@@ -65,8 +65,9 @@ func (d *decider) codesOfHead() error {
 			continue
 		}
 		if s.entry.Quantizer == importCodes || d.Recipe.Head == packed.HeadScreen {
-			return fmt.Errorf("%w: --head %s is made of floats, and %q has codes (%s); leave out --head, or the rule of "+
-				"the recipe that names the tensor", pack.ErrUnsupported, d.Recipe.Head, s.row.Tensor, s.entry.Quantizer)
+			return fmt.Errorf("%w: --head %s is made of floats, and %q has codes (%s); leave out --head, or the rule "+
+				"of the recipe that names the tensor", pack.ErrUnsupported, d.Recipe.Head, s.row.Tensor,
+				s.entry.Quantizer)
 		}
 	}
 	return nil
@@ -84,8 +85,8 @@ func (d *decider) unfollowed() error {
 		why := "no tensor matches that an earlier rule does not decide for; rules quantize the embedding and the " +
 			"output head if they name them without a pattern"
 		if name := d.quantizedHead(r.Match); name != "" {
-			why = fmt.Sprintf("--head %s quantizes %q, for which a rule decides only if it names it without a pattern; "+
-				"leave out --head or the rule", d.Recipe.Head, name)
+			why = fmt.Sprintf("--head %s quantizes %q, for which a rule decides only if it names it without a "+
+				"pattern; leave out --head or the rule", d.Recipe.Head, name)
 		} else if name := d.decides[i]; name != "" && r.Quant == "" {
 			why = fmt.Sprintf("floats of %q stay floats, unless the rule names a quantizer (quant)", name)
 		} else if name != "" {
@@ -101,7 +102,8 @@ func (d *decider) unfollowed() error {
 func (d *decider) quantizedHead(pattern string) string {
 	for _, s := range d.steps {
 		name := s.row.Tensor
-		if matched, _ := path.Match(pattern, name); matched && d.model != nil && pattern != name && d.headQuant(name) != "" {
+		matched, _ := path.Match(pattern, name)
+		if matched && pattern != name && d.model != nil && d.headQuant(name) != "" {
 			return name
 		}
 	}

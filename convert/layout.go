@@ -27,7 +27,8 @@ func (d *decider) layout(m matrix, c choice, a pack.Alphabet, other bool) (pack.
 func (d *decider) ruledLayout(m matrix, c choice, a pack.Alphabet) (pack.Layout, error) {
 	l, err := pack.Open(pack.Spec{Name: c.layout, Alphabet: a.Name, Params: c.params})
 	if _, paneled := l.(pack.Paneled); err == nil && d.embeds(m) && !paneled {
-		err = fmt.Errorf("%w: layout %q has no row panels, of which an embedding is read", pack.ErrUnsupported, c.layout)
+		err = fmt.Errorf("%w: layout %q has no row panels, of which an embedding is read", pack.ErrUnsupported,
+			c.layout)
 	}
 	if err == nil {
 		return l, nil
