@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -211,8 +212,11 @@ func (o *Options) answer(ctx context.Context, in *inputFile, c checked, j *journ
 		f := &feed{o, in, c, j, requests, room}
 		return f.all(ctx)
 	})
+	var workers sync.WaitGroup
+	workers.Add(o.Parallel)
 	for range o.Parallel {
 		g.Go(func() error {
+			defer workers.Done()
 			for q := range requests {
 				if err := o.one(ctx, q, j); err != nil {
 					return fmt.Errorf("line %d: %w", q.Line+1, err)
@@ -222,6 +226,19 @@ func (o *Options) answer(ctx context.Context, in *inputFile, c checked, j *journ
 			return nil
 		})
 	}
+	answered := make(chan struct{})
+	go func() {
+		workers.Wait()
+		close(answered)
+	}()
+	g.Go(func() error { // a stop ends requests that are being answered, too
+		select {
+		case <-o.Stop:
+			return ErrStopped
+		case <-answered:
+			return nil
+		}
+	})
 	return g.Wait()
 }
 

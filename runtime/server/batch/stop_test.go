@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/lowpack/lowpack/internal/atomicfile"
 )
@@ -114,4 +115,34 @@ func TestStopUnchecked(t *testing.T) {
 	if got := results(t, o); strings.Count(got, "\n") != 10+1 {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestStopAnswering: a batch that is stopped does not wait for a request that is being answered, though none is left to
+// hand on, and has the results so far.
+func TestStopAnswering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, stop, last := files(t, input(3)), make(chan struct{}), make(chan struct{})
+		o.Stop, o.Parallel = stop, 3
+		o.Progress = func(p Progress) {
+			if p.Completed == 2 {
+				close(stop)
+			}
+		}
+		o.Answer = func(ctx context.Context, q *Request) (Answer, error) {
+			if q.Line < 2 {
+				<-last
+				return answer(ctx, q)
+			}
+			synctest.Wait() // until all is read
+			close(last)
+			<-ctx.Done()
+			return Answer{}, ctx.Err()
+		}
+		if counts, err := Run(t.Context(), o); !errors.Is(err, ErrStopped) || counts != (Counts{3, 2, 0}) {
+			t.Errorf("%+v, %v", counts, err)
+		}
+		if got := results(t, o); strings.Count(got, "\n") != 2+1 || strings.Contains(got, `"id 2"`) {
+			t.Errorf("%q", got)
+		}
+	})
 }
