@@ -71,13 +71,23 @@ func (f *fileReader) field(r *jsonread.Reader, key string) (err error) {
 	case "model":
 		f.sawModel = true
 		if f.model = *r; f.told < 3 {
-			return r.Skip()
+			return skipModel(r)
 		}
 		return f.readModel(r)
 	default:
 		return fmt.Errorf("%w: the field %.40q is not known", pack.ErrUnsupported, key)
 	}
 	return err
+}
+
+// skipModel skips a model that is read later, which has more tokens than objects have keys elsewhere.
+func skipModel(r *jsonread.Reader) error {
+	return r.Object(func(key string) error {
+		if kind, err := r.Kind(); err != nil || key != "vocab" || kind != jsonread.Object {
+			return r.Skip()
+		}
+		return r.Members(func([]byte) error { return r.Skip() })
+	})
 }
 
 // readModel reads the model, once it is known whether words are bytes.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lowpack/lowpack/formats/modelfile"
+	"github.com/lowpack/lowpack/internal/jsonread"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -47,6 +48,33 @@ func TestOtherKinds(t *testing.T) {
 		if !errors.Is(err, pack.ErrCorrupt) || !strings.Contains(err.Error(), broken) ||
 			!strings.Contains(err.Error(), "an HTML page") {
 			t.Errorf("%s: %v", broken, err)
+		}
+	}
+}
+
+// TestModelFirst: a tokenizer.json whose model stands before the parts that say how to read it, as where keys are
+// sorted, may have as many tokens as others, and a token twice is refused in either order.
+func TestModelFirst(t *testing.T) {
+	const tokens = jsonread.MaxValues + 100
+	for _, order := range []string{`{"model":%s,"normalizer":null,"pre_tokenizer":null,"decoder":null}`,
+		`{"normalizer":null,"pre_tokenizer":null,"decoder":null,"model":%s}`} {
+		for _, last := range []string{"last", "0"} {
+			var vocab strings.Builder
+			for id := range tokens {
+				fmt.Fprintf(&vocab, `"%d":%d,`, id, id)
+			}
+			fmt.Fprintf(&vocab, `"%s":%d`, last, tokens)
+			model := fmt.Sprintf(`{"merges":[],"type":"BPE","vocab":{%s}}`, vocab.String())
+			tok, err := readJSON(fmt.Appendf(nil, order, model))
+			if last == "0" {
+				if !errors.Is(err, pack.ErrCorrupt) {
+					t.Errorf("%.20q, a token twice: %v", order, err)
+				}
+				continue
+			}
+			if err != nil || tok.vocab.count != tokens+1 {
+				t.Errorf("%.20q: %v", order, err)
+			}
 		}
 	}
 }
