@@ -68,6 +68,9 @@ func (c *commands) Run(limit time.Duration) error {
 	if err := g.planted("vkQueueSubmit"); err != nil {
 		return err
 	}
+	if g.hangs { // its fence is in use
+		return fmt.Errorf("%w: the device has not answered what it was asked before", timedOut)
+	}
 	purego.SyscallN(g.function("vkResetFences"), c.reset...)
 	r, _, _ := purego.SyscallN(g.function("vkQueueSubmit"), c.submit...)
 	if err := check("vkQueueSubmit", result(int32(r))); err != nil {

@@ -94,9 +94,32 @@ func TestHangs(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	g.fail, g.hangs = nil, true
+	if err := c.Run(time.Minute); !errors.Is(err, timedOut) {
+		t.Errorf("a fence in use is used again: %v", err)
+	}
 	c.Free()
 	if err := g.Close(); err != nil || g.handle == 0 {
 		t.Errorf("%v: closed what hangs", err)
 	}
 	g.hangs = false // the test has only pretended
+}
+
+// TestPipelineFails: a pipeline that could not be made is made anew when it is asked for again.
+func TestPipelineFails(t *testing.T) {
+	g := opened(t, settings{})
+	const module, own = "probe", 7 // a constant that no other pipeline has
+	g.fail = func(what string) (r result) {
+		if what == "vkCreateComputePipelines" {
+			r = -2
+		}
+		return r
+	}
+	if _, err := g.pipeline(module, 2, 1, own); !errors.Is(err, result(-2)) {
+		t.Errorf("%v", err)
+	}
+	g.fail = nil
+	p, err := g.pipeline(module, 2, 1, own)
+	if err != nil || p.handle == 0 {
+		t.Errorf("%v: a pipeline without a handle", err)
+	}
 }

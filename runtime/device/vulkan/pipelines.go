@@ -29,12 +29,12 @@ func (g *gpu) pipeline(module string, buffers, words int, own ...uint32) (*pipel
 	r := &g.routes
 	constants := append([]uint32{r.guard, flag(r.fused), flag(r.divides), flag(r.bad)}, own...)
 	for _, p := range g.pipelines {
-		if p.module == module && slices.Equal(p.constants, constants) {
+		if p.handle != 0 && p.module == module && slices.Equal(p.constants, constants) {
 			return p, nil
 		}
 	}
 	p := &pipeline{module: module, constants: constants}
-	g.pipelines = append(g.pipelines, p)
+	g.pipelines = append(g.pipelines, p) // Close frees what there is of it, also if it fails here
 	bindings := make([]setBinding, buffers)
 	for i := range bindings {
 		bindings[i] = setBinding{uint32(i), storageBuffer, 1, computeStage, nil}
