@@ -56,6 +56,8 @@ var disorder = []struct{ place, what, reason string }{
 		"when a quiet stream gets a comment"},
 	{"runtime/server.settings.adjust", "a loop over a map",
 		"changes the logit of each token that the text has, once and by itself"},
+	{"runtime/server/batch.Options.answer", "a choice of whatever is ready",
+		"the answers that a stopped batch has; each is the same whenever it ends"},
 	{"runtime/server/batch.feed.hand", "a choice of whatever is ready",
 		"a batch that is interrupted has no results"},
 	{"runtime/server/internal/api.Body.readTime", "time.Now",
