@@ -183,7 +183,7 @@ func (g *trits256) finish() {
 			g.p("VPADDD Y%d, Y%d, Y%d", yX, sum, sum)
 		}
 	}
-	results86(g.file, 1, "Y", yX, func(_ int, o outcome) {
+	results86(g.file, 1, "Y", yX, false, func(_ int, o outcome) {
 		for i := range ySums {
 			result86(g.file, fmt.Sprintf("Y%d", i), yOther, yX, 64*(i%trits)+32*(i/trits), o)
 		}

@@ -198,7 +198,7 @@ func (g *trits512) finish() {
 			g.p("VPADDD Z%d, Z%d, Z%d", add, d+i, d+i)
 		}
 	}
-	results86(g.file, g.tokens, "Z", rest, func(t int, o outcome) {
+	results86(g.file, g.tokens, "Z", rest, false, func(t int, o outcome) {
 		for i := range trits {
 			result86(g.file, fmt.Sprintf("Z%d", g.acc(t, i, 0)), g.other, rest, pace*i, o)
 		}

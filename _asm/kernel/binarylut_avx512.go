@@ -279,7 +279,7 @@ func (g *signs512) finish() {
 		g.p("VPUNPCKLDQ Z%d, Z%d, Z%d", odd, even, rows+2*k)
 		g.p("VPUNPCKHDQ Z%d, Z%d, Z%d", odd, even, rows+2*k+1)
 	}
-	results86(g.file, 1, "Z", factor, func(_ int, o outcome) {
+	results86(g.file, 1, "Z", factor, false, func(_ int, o outcome) {
 		for i := range 4 {
 			if o == byBoth {
 				g.p("PREFETCHT1 %d(CX)", signScalesAhead+64*i)

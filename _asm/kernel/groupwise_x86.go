@@ -43,11 +43,13 @@ const (
 	asResult                     // store it as the result, at BX
 	byActivations                // times the scale in register factor, added to the result at BX
 	byBoth                       // times the scale in register factor, then the weight scale at CX, also added
+	byWeights                    // times the weight scale at CX, also added
 )
 
 // results86 emits the processing of the sums of a group (N15). store emits it for a token; register number factor, of
-// the given kind, then holds the operand of the outcome.
-func results86(f *file, tokens int, kind string, factor int, store func(t int, o outcome)) {
+// the given kind, then holds the operand of the outcome. alone says that sums are multiplied by weight scales alone
+// where tokens have one scale.
+func results86(f *file, tokens int, kind string, factor int, alone bool, store func(t int, o outcome)) {
 	exact, sums := f.newLabel("exact"), f.newLabel("sums")
 	activations, done := f.newLabel("activations"), f.newLabel("stored")
 	each := func(o outcome, field string) {
@@ -76,6 +78,14 @@ func results86(f *file, tokens int, kind string, factor int, store func(t int, o
 	f.p("MOVQ Tile_Unit(AX), BX")
 	f.p("LEAQ (CX)(BX*4), CX")
 	f.p("MOVQ DX, BX")
+	if alone {
+		more := f.newLabel("more")
+		f.p("CMPQ Tile_TokenScales(AX), $0")
+		f.p("JNE %s", more)
+		each(byWeights, "")
+		f.p("JMP %s", done)
+		f.at(more)
+	}
 	each(byBoth, "Scale")
 	f.p("JMP %s", done)
 	f.at(activations)
@@ -100,7 +110,7 @@ func unit86(f *file, register string, off int, address string, o outcome) {
 	switch o {
 	case lessZero:
 		f.p("VPMOVSXBD %d%s, %s", off/4, address, register)
-	case byBoth:
+	case byBoth, byWeights:
 		f.p("VMOVUPS %d%s, %s", off, address, register)
 	}
 }

@@ -546,7 +546,7 @@ func (g *ymm) finish() {
 			g.p("VPADDD Y%d, Y%d, Y%d", add, a, a)
 		}
 	}
-	results86(g.file, g.tokens, "Y", g.v, g.store)
+	results86(g.file, g.tokens, "Y", g.v, false, g.store)
 	if g.pair {
 		g.secondResults()
 	}

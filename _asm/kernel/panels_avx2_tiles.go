@@ -84,7 +84,7 @@ func (g *ymm) secondResults() {
 	}
 	move("ADD")
 	g.second = true
-	results86(g.file, g.tokens, "Y", g.v, g.store)
+	results86(g.file, g.tokens, "Y", g.v, false, g.store)
 	g.second = false
 	move("SUB")
 }

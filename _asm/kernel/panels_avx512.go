@@ -207,13 +207,13 @@ func (g *vnni512) function(name string) {
 	g.begin(name)
 	g.allocate()
 	panels86(g.file, g.rows(), func() {
-		g.eachResult("VMOVUPS %[1]d(BX), Z%[2]d")
+		g.beginResults()
 		groups86(g.file, g.panelRows(), func() {
 			g.start()
 			g.columns()
 			g.finish()
 		})
-		g.eachResult("VMOVUPS Z%[2]d, %[1]d(BX)")
+		g.storeResults()
 	})
 }
 

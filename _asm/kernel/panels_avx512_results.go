@@ -30,7 +30,8 @@ func (g *vnni512) finish() {
 	if g.panels() > 1 {
 		g.p("MOVQ Tile_SecondUnit(AX), R12")
 	}
-	results86(g.file, g.tokens, "Z", g.xs[0], g.storeRows)
+	// Where results are in memory, one product less made it slower (docs/notes/kernels.md).
+	results86(g.file, g.tokens, "Z", g.xs[0], g.ys != nil, g.storeRows)
 }
 
 // add applies Tile.Mul and TokenGroup.Add to accumulators that started with zero. VPMULLD uses the ports of products.
@@ -137,8 +138,8 @@ const scalesAhead = 2 << 10
 // storeRows is the store of results86. Weight scales stay in the registers of operands if there are enough.
 func (g *vnni512) storeRows(t int, o outcome) {
 	// bytes of the operand at CX
-	kind, size := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split], map[outcome]int{lessZero: 1, byBoth: 4}[o]
-	stay, panel := o == byBoth && g.held, 0
+	kind, size := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split], map[outcome]int{lessZero: 1, byBoth: 4, byWeights: 4}[o]
+	stay, panel := (o == byBoth || o == byWeights) && g.held, 0
 	for i, at := range g.places() {
 		unit, other := "(CX)", g.ops[0]
 		if stay {
@@ -157,7 +158,7 @@ func (g *vnni512) storeRows(t int, o outcome) {
 				g.p("PREFETCHT1 %d%s", scalesAhead+4*at.row, unit)
 			}
 		}
-		if a := g.acc(t, at.sum, 0); g.ys != nil && (o == byActivations || o == byBoth) {
+		if a := g.acc(t, at.sum, 0); g.ys != nil && o >= byActivations {
 			g.addTo(g.ys[t*len(g.places())+i], a, other, o)
 		} else {
 			add86(g.file, fmt.Sprint(kind, a), fmt.Sprint(kind, other), fmt.Sprint(kind, g.xs[0]),
@@ -173,25 +174,47 @@ func (g *vnni512) addTo(y, a, other int, o outcome) {
 		g.p("VFMADD231PS Z%d, Z%d, Z%d", g.xs[0], a, y)
 		return
 	}
-	g.p("VMULPS Z%d, Z%d, Z%d", g.xs[0], a, a)
+	if o == byBoth {
+		g.p("VMULPS Z%d, Z%d, Z%d", g.xs[0], a, a)
+	}
 	g.p("VFMADD231PS Z%d, Z%d, Z%d", other, a, y)
 }
 
-// eachResult emits an instruction for each register that holds scaled results and for its place, from BX on.
-func (g *vnni512) eachResult(instruction string) {
-	if g.ys == nil {
+// beginResults sets the scaled results of a panel to +0, in registers or in memory.
+func (g *vnni512) beginResults() {
+	for _, y := range g.ys {
+		g.p("VPXORD Z%d, Z%d, Z%d", y, y, y)
+	}
+	if g.ys != nil {
 		return
 	}
-	exact := g.newLabel("exact")
+	zero := g.ops[0]
+	g.p("VPXORD Z%d, Z%d, Z%d", zero, zero, zero)
+	g.eachResult(func(int) int { return zero })
+}
+
+// storeResults stores the scaled results that are in registers.
+func (g *vnni512) storeResults() {
+	if g.ys != nil {
+		g.eachResult(func(i int) int { return g.ys[i] })
+	}
+}
+
+// eachResult stores the register of each place of scaled results of all tokens.
+func (g *vnni512) eachResult(register func(i int) int) {
+	exact, kind, places := g.newLabel("exact"), "Z", g.places()
+	if g.split == 4 {
+		kind = "X"
+	}
 	g.p("CMPQ Tile_Scaled(AX), $0")
 	g.p("JEQ %s", exact)
 	g.p("MOVQ Tile_Y(AX), BX")
-	for i, y := range g.ys {
-		if i > 0 && i%len(g.places()) == 0 {
+	for i := range g.tokens * len(places) {
+		if i > 0 && i%len(places) == 0 {
 			g.p("ADDQ R9, BX")
 		}
-		at := g.places()[i%len(g.places())]
-		g.p(instruction, 4*(at.panel*g.panelRows()+at.row), y)
+		at := places[i%len(places)]
+		g.p("VMOVUPS %s%d, %d(BX)", kind, register(i), 4*(at.panel*g.panelRows()+at.row))
 	}
 	g.at(exact)
 }

@@ -295,6 +295,9 @@ func (p *batches) mul(c call) {
 		p.tiled.mul(c)
 		return
 	}
+	if c.scaled {
+		p.w.clear(c)
+	}
 	room := amxRooms.Get().(*amxRoom)
 	most := min(max(p.activations/c.x.Stride, 32), amxMostTokens)
 	block := ceilDiv(ceilDiv(n, ceilDiv(n, most)), 32) * 32

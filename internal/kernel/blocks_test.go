@@ -178,7 +178,7 @@ func (p *blocksProblem) compare(t *testing.T, k *Kernel) {
 	if p.c.weights+p.c.activations == 0 {
 		return
 	}
-	y := make([]float32, len(p.floats))
+	y := slices.Repeat([]float32{untouched}, len(p.floats))
 	w.MulScaled(y, s.M, p.rows, 0, min(1, w.Panels()))
 	w.MulScaled(y, s.M, p.rows, min(1, w.Panels()), w.Panels())
 	for i, v := range y {

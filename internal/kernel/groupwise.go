@@ -160,9 +160,6 @@ func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
 	if scales(w.product) {
 		c.p1 = min(p1, w.Shape.M/w.rows)
 		if p0 < c.p1 {
-			if b, ok := w.product.(*batches); !ok || !b.scalesOnTiles(c) {
-				w.clear(c)
-			}
 			w.product.mul(c)
 		}
 		c.p0, c.p1 = max(p0, c.p1), p1

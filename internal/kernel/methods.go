@@ -179,7 +179,7 @@ const scaledMax = 1 << 16
 // maskedAVX512 extracts fields by masks. A step has the given number of columns; four columns fill the given number of
 // lanes.
 func maskedAVX512(columns, lanes int, list, pairs, fours []func(*asm.Tile)) method {
-	f := family{funcs: list, columns: columns, groupwise: true, lanes: lanes, pairs: pairs, fours: fours}
+	f := family{funcs: list, columns: columns, groupwise: true, begins: true, lanes: lanes, pairs: pairs, fours: fours}
 	return tiledMethod("fields cut out by masks, 512-bit dot products", columns, f, digitsOf).upTo(scaledMax)
 }
 
@@ -203,7 +203,7 @@ func planesAVX512(list, pairs []func(*asm.Tile), open func(dst, src *byte, fours
 
 // bytes512 is the family of functions on 512-bit registers that make whole bytes of weights.
 func bytes512(list, pairs []func(*asm.Tile)) family {
-	return family{funcs: list, columns: 4, groupwise: true, lanes: 16, pairs: pairs}
+	return family{funcs: list, columns: 4, groupwise: true, begins: true, lanes: 16, pairs: pairs}
 }
 
 // base3AVX512 is for five trits in a byte.

@@ -52,6 +52,7 @@ type family struct {
 	funcs     []func(*asm.Tile) // by tokens − 1
 	columns   int               // of a step, a multiple of 4
 	groupwise bool              // they multiply all groups of columns in a call
+	begins    bool              // they begin with +0 where they scale sums; others add to what is there
 	// 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
 	lanes int
 
@@ -99,6 +100,9 @@ func (p *tiled) mul(c call) {
 	if p.opens(c.t1 - c.t0) {
 		p.mulOpened(c)
 		return
+	}
+	if c.scaled && (!p.begins || p.isDense(c.t1-c.t0)) {
+		p.w.clear(c)
 	}
 	if p.isDense(c.t1 - c.t0) {
 		if c.p0 = p.mulDense(c); c.p0 == c.p1 {
@@ -183,7 +187,7 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int, cached bool) {
 		}
 	}
 	if c.scaled {
-		t.LdY, t.LdGroup, t.Scaled = 4*c.ldy, 0, 1
+		t.LdY, t.LdGroup, t.Scaled, t.TokenScales = 4*c.ldy, 0, 1, min(c.x.Group, 1)
 	}
 	for g := 0; g < groups; g += t.Groups {
 		lo, hi := g*p.w.Group, min((g+t.Groups)*p.w.Group, s.K)

@@ -12,7 +12,7 @@ package asm
 //
 // where operand is the number that the kernel derives from a code: an affine function of the weight, which Mul and Add
 // invert. Sums are taken modulo 2³². A kernel advances W and Y. Kernels with group-wise scales take Add from Tokens,
-// apply the zero-point correction, and may scale the results and add them to y (docs/NUMERICS.md, N15).
+// apply the zero-point correction, and may scale the sums of groups and add them up (docs/NUMERICS.md, N15).
 type Tile struct {
 	W           *byte  // first packed byte of the columns
 	Panels      int    // at least 1
@@ -35,17 +35,19 @@ type Tile struct {
 
 	// For kernels with group-wise scales. Scales and zero points of the weights are [panel][unit of a row][row of a
 	// panel].
-	Tokens     *TokenGroup // of the first group and token
-	LdTokens   int         // bytes between the terms of adjacent groups
-	Scaled     int         // 1 where scaled sums are added to results, which are floats; 0 where sums are results
-	Scales     *float32    // of the weights, where Scaled; nil = none
-	Zeros      *int8       // of the weights; nil = none
-	UnitGroups int         // groups that share a scale and a zero point of the weights
-	LdUnits    int         // scales from a panel, or pair of panels, to the next
-	SecondUnit int         // scales from a panel of a pair to the other
-	PanelUnit  int         // first scale of the panel; what kernels count with, as are those that follow
-	Unit       int         // scale of the first row of the group
-	UnitLeft   int         // groups until the next one
+	Tokens   *TokenGroup // of the first group and token
+	LdTokens int         // bytes between the terms of adjacent groups
+	Scaled   int         // 1 where results are scaled sums, floats; 0 where they are sums
+	Scales   *float32    // of the weights, where Scaled; nil = none
+	// 1 where tokens have scales of groups; where it is 0, those in Tokens are 1, and kernels may leave them out
+	TokenScales int
+	Zeros       *int8 // of the weights; nil = none
+	UnitGroups  int   // groups that share a scale and a zero point of the weights
+	LdUnits     int   // scales from a panel, or pair of panels, to the next
+	SecondUnit  int   // scales from a panel of a pair to the other
+	PanelUnit   int   // first scale of the panel; what kernels count with, as are those that follow
+	Unit        int   // scale of the first row of the group
+	UnitLeft    int   // groups until the next one
 
 	// For kernels that unpack weights once for many tokens: one panel, or pair of panels, and one group.
 	Room      *byte  // where the operands of the first tokens are stored

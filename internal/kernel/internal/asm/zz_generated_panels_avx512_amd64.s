@@ -130,6 +130,19 @@ panel1:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z8, Z8, Z8
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact2
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS X8, 0(BX)
+	VMOVUPS X8, 16(BX)
+	VMOVUPS X8, 32(BX)
+	VMOVUPS X8, 48(BX)
+	VMOVUPS X8, 64(BX)
+	VMOVUPS X8, 80(BX)
+	VMOVUPS X8, 96(BX)
+	VMOVUPS X8, 112(BX)
+exact2:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -139,7 +152,7 @@ panel1:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group2:
+group3:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -152,9 +165,9 @@ group2:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest5
+	JLT rest6
 	PCALIGN $64
-loop4:
+loop5:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -244,11 +257,11 @@ loop4:
 	ADDQ $256, DI
 	ADDQ $64, SI
 	SUBQ $4, CX
-	JGE loop4
-rest5:
+	JGE loop5
+rest6:
 	ADDQ $4, CX
-	JZ done7
-one6:
+	JZ done8
+one7:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z18, Z8, Z9
 	VPANDD Z19, Z8, Z10
@@ -270,13 +283,13 @@ one6:
 	ADDQ $64, DI
 	ADDQ $16, SI
 	DECQ CX
-	JNZ one6
-done7:
+	JNZ one7
+done8:
 	TESTQ R15, R15
-	JNZ whole8
+	JNZ whole9
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole8
+	JZ whole9
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPANDD Z18, Z8, Z9
@@ -297,7 +310,7 @@ done7:
 	VPDPBUSD Z16, Z13, Z5
 	VPDPBUSD Z16, Z14, Z6
 	VPDPBUSD Z16, Z15, Z7
-whole8:
+whole9:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -345,7 +358,7 @@ whole8:
 	VEXTRACTI32X4 $1, Y7, X8
 	VPADDD X8, X7, X7
 	CMPL Tile_Mul(AX), $1
-	JEQ one9
+	JEQ one10
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -354,7 +367,7 @@ whole8:
 	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
 	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-one9:
+one10:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z1, Z1
@@ -366,7 +379,7 @@ one9:
 	VPADDD Z8, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact10
+	JZ exact11
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), X8
@@ -393,13 +406,13 @@ one9:
 	VPMOVSXBD 28(CX), X8
 	VPMULLD X16, X8, X8
 	VPSUBD X8, X7, X7
-exact10:
+exact11:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums11
+	JEQ sums12
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations12
+	JZ activations13
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -444,8 +457,8 @@ exact10:
 	VMULPS X16, X7, X7
 	VFMADD213PS 112(BX), X15, X7
 	VMOVUPS X7, 112(BX)
-	JMP stored13
-activations12:
+	JMP stored14
+activations13:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS X0, X0
 	VFMADD213PS 0(BX), X16, X0
@@ -471,8 +484,8 @@ activations12:
 	VCVTDQ2PS X7, X7
 	VFMADD213PS 112(BX), X16, X7
 	VMOVUPS X7, 112(BX)
-	JMP stored13
-sums11:
+	JMP stored14
+sums12:
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X1, 16(BX)
 	VMOVUPS X2, 32(BX)
@@ -481,17 +494,17 @@ sums11:
 	VMOVUPS X5, 80(BX)
 	VMOVUPS X6, 96(BX)
 	VMOVUPS X7, 112(BX)
-stored13:
+stored14:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit3
+	JNZ unit4
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit3:
+unit4:
 	TESTQ R15, R15
-	JNZ group2
+	JNZ group3
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
@@ -511,10 +524,32 @@ TEXT ·fields1Rows32AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word08080808<>(SB), Z29
 	VPBROADCASTD word10101010<>(SB), Z30
 	VPBROADCASTD word20202020<>(SB), Z31
-panel14:
+panel15:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact16
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS X16, 0(BX)
+	VMOVUPS X16, 16(BX)
+	VMOVUPS X16, 32(BX)
+	VMOVUPS X16, 48(BX)
+	VMOVUPS X16, 64(BX)
+	VMOVUPS X16, 80(BX)
+	VMOVUPS X16, 96(BX)
+	VMOVUPS X16, 112(BX)
+	ADDQ R9, BX
+	VMOVUPS X16, 0(BX)
+	VMOVUPS X16, 16(BX)
+	VMOVUPS X16, 32(BX)
+	VMOVUPS X16, 48(BX)
+	VMOVUPS X16, 64(BX)
+	VMOVUPS X16, 80(BX)
+	VMOVUPS X16, 96(BX)
+	VMOVUPS X16, 112(BX)
+exact16:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -524,7 +559,7 @@ panel14:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group15:
+group17:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -545,9 +580,9 @@ group15:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest18
+	JLT rest20
 	PCALIGN $64
-loop17:
+loop19:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -618,11 +653,11 @@ loop17:
 	ADDQ $128, DI
 	ADDQ $32, SI
 	SUBQ $2, CX
-	JGE loop17
-rest18:
+	JGE loop19
+rest20:
 	ADDQ $2, CX
-	JZ done20
-one19:
+	JZ done22
+one21:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z27, Z16, Z17
 	VPANDD Z28, Z16, Z18
@@ -654,13 +689,13 @@ one19:
 	ADDQ $64, DI
 	ADDQ $16, SI
 	DECQ CX
-	JNZ one19
-done20:
+	JNZ one21
+done22:
 	TESTQ R15, R15
-	JNZ whole21
+	JNZ whole23
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole21
+	JZ whole23
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z16
 	VPANDD Z27, Z16, Z17
@@ -692,7 +727,7 @@ done20:
 	VPDPBUSD Z25, Z21, Z13
 	VPDPBUSD Z25, Z22, Z14
 	VPDPBUSD Z25, Z23, Z15
-whole21:
+whole23:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -786,7 +821,7 @@ whole21:
 	VEXTRACTI32X4 $1, Y15, X16
 	VPADDD X16, X15, X15
 	CMPL Tile_Mul(AX), $1
-	JEQ one22
+	JEQ one24
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -803,7 +838,7 @@ whole21:
 	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
 	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-one22:
+one24:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z1, Z1
@@ -824,7 +859,7 @@ one22:
 	VPADDD Z16, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact23
+	JZ exact25
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), X16
@@ -876,13 +911,13 @@ one22:
 	VPMOVSXBD 28(CX), X16
 	VPMULLD X24, X16, X16
 	VPSUBD X16, X15, X15
-exact23:
+exact25:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums24
+	JEQ sums26
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations25
+	JZ activations27
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -969,8 +1004,8 @@ exact23:
 	VMULPS X24, X15, X15
 	VFMADD213PS 112(BX), X23, X15
 	VMOVUPS X15, 112(BX)
-	JMP stored26
-activations25:
+	JMP stored28
+activations27:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS X0, X0
 	VFMADD213PS 0(BX), X24, X0
@@ -1022,8 +1057,8 @@ activations25:
 	VCVTDQ2PS X15, X15
 	VFMADD213PS 112(BX), X24, X15
 	VMOVUPS X15, 112(BX)
-	JMP stored26
-sums24:
+	JMP stored28
+sums26:
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X1, 16(BX)
 	VMOVUPS X2, 32(BX)
@@ -1041,22 +1076,22 @@ sums24:
 	VMOVUPS X13, 80(BX)
 	VMOVUPS X14, 96(BX)
 	VMOVUPS X15, 112(BX)
-stored26:
+stored28:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit16
+	JNZ unit18
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit16:
+unit18:
 	TESTQ R15, R15
-	JNZ group15
+	JNZ group17
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel14
+	JNZ panel15
 	VZEROUPPER
 	RET
 
@@ -1067,10 +1102,41 @@ TEXT ·fields1Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VMOVDQU64 spread4<>(SB), Z30
 	VPBROADCASTD word02020202<>(SB), Z31
-panel27:
+panel29:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact30
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS X24, 0(BX)
+	VMOVUPS X24, 16(BX)
+	VMOVUPS X24, 32(BX)
+	VMOVUPS X24, 48(BX)
+	VMOVUPS X24, 64(BX)
+	VMOVUPS X24, 80(BX)
+	VMOVUPS X24, 96(BX)
+	VMOVUPS X24, 112(BX)
+	ADDQ R9, BX
+	VMOVUPS X24, 0(BX)
+	VMOVUPS X24, 16(BX)
+	VMOVUPS X24, 32(BX)
+	VMOVUPS X24, 48(BX)
+	VMOVUPS X24, 64(BX)
+	VMOVUPS X24, 80(BX)
+	VMOVUPS X24, 96(BX)
+	VMOVUPS X24, 112(BX)
+	ADDQ R9, BX
+	VMOVUPS X24, 0(BX)
+	VMOVUPS X24, 16(BX)
+	VMOVUPS X24, 32(BX)
+	VMOVUPS X24, 48(BX)
+	VMOVUPS X24, 64(BX)
+	VMOVUPS X24, 80(BX)
+	VMOVUPS X24, 96(BX)
+	VMOVUPS X24, 112(BX)
+exact30:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -1080,7 +1146,7 @@ panel27:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group28:
+group31:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1109,9 +1175,9 @@ group28:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest31
+	JLT rest34
 	PCALIGN $64
-loop30:
+loop33:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -1202,11 +1268,11 @@ loop30:
 	ADDQ $128, DI
 	ADDQ $32, SI
 	SUBQ $2, CX
-	JGE loop30
-rest31:
+	JGE loop33
+rest34:
 	ADDQ $2, CX
-	JZ done33
-one32:
+	JZ done36
+one35:
 	VBROADCASTI32X4 0(SI), Z27
 	VPSHUFB Z30, Z27, Z27
 	VBROADCASTI32X4 0(SI)(R8*1), Z28
@@ -1248,13 +1314,13 @@ one32:
 	ADDQ $64, DI
 	ADDQ $16, SI
 	DECQ CX
-	JNZ one32
-done33:
+	JNZ one35
+done36:
 	TESTQ R15, R15
-	JNZ whole34
+	JNZ whole37
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole34
+	JZ whole37
 	KMOVW BX, K2
 	VBROADCASTI32X4 0(SI), Z27
 	VPSHUFB Z30, Z27, Z27
@@ -1297,7 +1363,7 @@ done33:
 	VPDPBUSD Z27, Z26, Z7
 	VPDPBUSD Z28, Z26, Z15
 	VPDPBUSD Z29, Z26, Z23
-whole34:
+whole37:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -1437,7 +1503,7 @@ whole34:
 	VEXTRACTI32X4 $1, Y23, X24
 	VPADDD X24, X23, X23
 	CMPL Tile_Mul(AX), $1
-	JEQ one35
+	JEQ one38
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -1462,7 +1528,7 @@ whole34:
 	VPMULLD.BCST Tile_Mul(AX), Z21, Z21
 	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
 	VPMULLD.BCST Tile_Mul(AX), Z23, Z23
-one35:
+one38:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
 	VPADDD Z24, Z0, Z0
 	VPADDD Z24, Z1, Z1
@@ -1492,7 +1558,7 @@ one35:
 	VPADDD Z24, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact36
+	JZ exact39
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z27
 	VPMOVSXBD 0(CX), X24
@@ -1569,13 +1635,13 @@ one35:
 	VPMOVSXBD 28(CX), X24
 	VPMULLD X27, X24, X24
 	VPSUBD X24, X23, X23
-exact36:
+exact39:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums37
+	JEQ sums40
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations38
+	JZ activations41
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1704,8 +1770,8 @@ exact36:
 	VMULPS X27, X23, X23
 	VFMADD213PS 112(BX), X24, X23
 	VMOVUPS X23, 112(BX)
-	JMP stored39
-activations38:
+	JMP stored42
+activations41:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z27
 	VCVTDQ2PS X0, X0
 	VFMADD213PS 0(BX), X27, X0
@@ -1783,8 +1849,8 @@ activations38:
 	VCVTDQ2PS X23, X23
 	VFMADD213PS 112(BX), X27, X23
 	VMOVUPS X23, 112(BX)
-	JMP stored39
-sums37:
+	JMP stored42
+sums40:
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X1, 16(BX)
 	VMOVUPS X2, 32(BX)
@@ -1811,22 +1877,22 @@ sums37:
 	VMOVUPS X21, 80(BX)
 	VMOVUPS X22, 96(BX)
 	VMOVUPS X23, 112(BX)
-stored39:
+stored42:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit29
+	JNZ unit32
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit29:
+unit32:
 	TESTQ R15, R15
-	JNZ group28
+	JNZ group31
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel27
+	JNZ panel29
 	VZEROUPPER
 	RET
 
@@ -1844,18 +1910,14 @@ TEXT ·fields1Rows64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word20202020<>(SB), Z25
 	VPBROADCASTD word40404040<>(SB), Z26
 	VPBROADCASTD word80808080<>(SB), Z27
-panel40:
+panel43:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact41
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z17
-	VMOVUPS 64(BX), Z18
-	VMOVUPS 128(BX), Z19
-	VMOVUPS 192(BX), Z20
-exact41:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -1865,7 +1927,7 @@ exact41:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group42:
+group44:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1878,9 +1940,9 @@ group42:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest45
+	JLT rest47
 	PCALIGN $64
-loop44:
+loop46:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -1970,11 +2032,11 @@ loop44:
 	ADDQ $256, DI
 	ADDQ $32, SI
 	SUBQ $4, CX
-	JGE loop44
-rest45:
+	JGE loop46
+rest47:
 	ADDQ $4, CX
-	JZ done47
-one46:
+	JZ done49
+one48:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z21, Z8, Z9
 	VPANDD Z22, Z8, Z10
@@ -1996,13 +2058,13 @@ one46:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one46
-done47:
+	JNZ one48
+done49:
 	TESTQ R15, R15
-	JNZ whole48
+	JNZ whole50
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole48
+	JZ whole50
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPANDD Z21, Z8, Z9
@@ -2023,7 +2085,7 @@ done47:
 	VPDPBUSD Z16, Z13, Z5
 	VPDPBUSD Z16, Z14, Z6
 	VPDPBUSD Z16, Z15, Z7
-whole48:
+whole50:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -2051,12 +2113,12 @@ whole48:
 	VSHUFI64X2 $0xEE, Z7, Z6, Z6
 	VPADDD Z8, Z6, Z6
 	CMPL Tile_Mul(AX), $1
-	JEQ one49
+	JEQ one51
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
-one49:
+one51:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z2, Z2
@@ -2064,7 +2126,7 @@ one49:
 	VPADDD Z8, Z6, Z6
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact50
+	JZ exact52
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -2079,16 +2141,32 @@ one49:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z6, Z6
-exact50:
+exact52:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums51
+	JEQ sums53
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations52
+	JZ activations54
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more56
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z17
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z9, Z2, Z18
+	VMOVUPS 128(CX), Z10
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z10, Z4, Z19
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z11, Z6, Z20
+	JMP stored55
+more56:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -2106,8 +2184,8 @@ exact50:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z16, Z6, Z6
 	VFMADD231PS Z11, Z6, Z20
-	JMP stored53
-activations52:
+	JMP stored55
+activations54:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -2117,36 +2195,36 @@ activations52:
 	VFMADD231PS Z16, Z4, Z19
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z16, Z6, Z20
-	JMP stored53
-sums51:
+	JMP stored55
+sums53:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
 	VMOVUPS Z6, 192(BX)
-stored53:
+stored55:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit43
+	JNZ unit45
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit43:
+unit45:
 	TESTQ R15, R15
-	JNZ group42
+	JNZ group44
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact54
+	JEQ exact57
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z19, 128(BX)
 	VMOVUPS Z20, 192(BX)
-exact54:
+exact57:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel40
+	JNZ panel43
 	VZEROUPPER
 	RET
 
@@ -2163,10 +2241,24 @@ TEXT ·fields1Rows64AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word10101010<>(SB), Z29
 	VPBROADCASTD word20202020<>(SB), Z30
 	VPBROADCASTD word40404040<>(SB), Z31
-panel55:
+panel58:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact59
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+exact59:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -2176,7 +2268,7 @@ panel55:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group56:
+group60:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2197,9 +2289,9 @@ group56:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest59
+	JLT rest63
 	PCALIGN $64
-loop58:
+loop62:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -2270,11 +2362,11 @@ loop58:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop58
-rest59:
+	JGE loop62
+rest63:
 	ADDQ $2, CX
-	JZ done61
-one60:
+	JZ done65
+one64:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z26, Z16, Z17
 	VPANDD Z27, Z16, Z18
@@ -2306,13 +2398,13 @@ one60:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one60
-done61:
+	JNZ one64
+done65:
 	TESTQ R15, R15
-	JNZ whole62
+	JNZ whole66
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole62
+	JZ whole66
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z16
 	VPANDD Z26, Z16, Z17
@@ -2344,7 +2436,7 @@ done61:
 	VPDPBUSD Z25, Z21, Z13
 	VPDPBUSD Z25, Z22, Z14
 	VPDPBUSD Z25, Z23, Z15
-whole62:
+whole66:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -2398,7 +2490,7 @@ whole62:
 	VSHUFI64X2 $0xEE, Z15, Z14, Z14
 	VPADDD Z16, Z14, Z14
 	CMPL Tile_Mul(AX), $1
-	JEQ one63
+	JEQ one67
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -2407,7 +2499,7 @@ whole62:
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
 	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
-one63:
+one67:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z2, Z2
@@ -2420,7 +2512,7 @@ one63:
 	VPADDD Z16, Z14, Z14
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact64
+	JZ exact68
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z16
@@ -2448,13 +2540,13 @@ one63:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z24, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact64:
+exact68:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums65
+	JEQ sums69
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations66
+	JZ activations70
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2501,8 +2593,8 @@ exact64:
 	VMULPS Z24, Z14, Z14
 	VFMADD213PS 192(BX), Z19, Z14
 	VMOVUPS Z14, 192(BX)
-	JMP stored67
-activations66:
+	JMP stored71
+activations70:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -2530,8 +2622,8 @@ activations66:
 	VCVTDQ2PS Z14, Z14
 	VFMADD213PS 192(BX), Z24, Z14
 	VMOVUPS Z14, 192(BX)
-	JMP stored67
-sums65:
+	JMP stored71
+sums69:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
@@ -2541,22 +2633,22 @@ sums65:
 	VMOVUPS Z10, 64(BX)
 	VMOVUPS Z12, 128(BX)
 	VMOVUPS Z14, 192(BX)
-stored67:
+stored71:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit57
+	JNZ unit61
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit57:
+unit61:
 	TESTQ R15, R15
-	JNZ group56
+	JNZ group60
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel55
+	JNZ panel58
 	VZEROUPPER
 	RET
 
@@ -2569,10 +2661,29 @@ TEXT ·fields1Rows64AVX512x3(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word02020202<>(SB), Z30
 	VPBROADCASTD word04040404<>(SB), Z31
-panel68:
+panel72:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact73
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+exact73:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -2582,7 +2693,7 @@ panel68:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group69:
+group74:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2611,9 +2722,9 @@ group69:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest72
+	JLT rest77
 	PCALIGN $64
-loop71:
+loop76:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -2704,11 +2815,11 @@ loop71:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop71
-rest72:
+	JGE loop76
+rest77:
 	ADDQ $2, CX
-	JZ done74
-one73:
+	JZ done79
+one78:
 	VPBROADCASTD 0(SI), Z27
 	VPBLENDMD.BCST 4(SI), Z27, K1, Z27
 	VPBROADCASTD 0(SI)(R8*1), Z28
@@ -2750,13 +2861,13 @@ one73:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one73
-done74:
+	JNZ one78
+done79:
 	TESTQ R15, R15
-	JNZ whole75
+	JNZ whole80
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole75
+	JZ whole80
 	KMOVW BX, K2
 	VPBROADCASTD 0(SI), Z27
 	VPBLENDMD.BCST 4(SI), Z27, K1, Z27
@@ -2799,7 +2910,7 @@ done74:
 	VPDPBUSD Z27, Z26, Z7
 	VPDPBUSD Z28, Z26, Z15
 	VPDPBUSD Z29, Z26, Z23
-whole75:
+whole80:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $1, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -2879,7 +2990,7 @@ whole75:
 	VSHUFI64X2 $0xEE, Z23, Z22, Z22
 	VPADDD Z24, Z22, Z22
 	CMPL Tile_Mul(AX), $1
-	JEQ one76
+	JEQ one81
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -2892,7 +3003,7 @@ whole75:
 	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
 	VPMULLD.BCST Tile_Mul(AX), Z20, Z20
 	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
-one76:
+one81:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
 	VPADDD Z24, Z0, Z0
 	VPADDD Z24, Z2, Z2
@@ -2910,7 +3021,7 @@ one76:
 	VPADDD Z24, Z22, Z22
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact77
+	JZ exact82
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z27
 	VPMOVSXBD 0(CX), Z24
@@ -2951,13 +3062,13 @@ one76:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z27, Z24, Z24
 	VPSUBD Z24, Z22, Z22
-exact77:
+exact82:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums78
+	JEQ sums83
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations79
+	JZ activations84
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -3026,8 +3137,8 @@ exact77:
 	VMULPS Z27, Z22, Z22
 	VFMADD213PS 192(BX), Z24, Z22
 	VMOVUPS Z22, 192(BX)
-	JMP stored80
-activations79:
+	JMP stored85
+activations84:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z27
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z27, Z0
@@ -3069,8 +3180,8 @@ activations79:
 	VCVTDQ2PS Z22, Z22
 	VFMADD213PS 192(BX), Z27, Z22
 	VMOVUPS Z22, 192(BX)
-	JMP stored80
-sums78:
+	JMP stored85
+sums83:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
@@ -3085,22 +3196,22 @@ sums78:
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z22, 192(BX)
-stored80:
+stored85:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit70
+	JNZ unit75
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit70:
+unit75:
 	TESTQ R15, R15
-	JNZ group69
+	JNZ group74
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel68
+	JNZ panel72
 	VZEROUPPER
 	RET
 
@@ -3114,16 +3225,12 @@ TEXT ·fields2Rows32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z15
 	VPBROADCASTD word30303030<>(SB), Z16
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z17
-panel81:
+panel86:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact82
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-exact82:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -3133,7 +3240,7 @@ exact82:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group83:
+group87:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3146,9 +3253,9 @@ group83:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest86
+	JLT rest90
 	PCALIGN $64
-loop85:
+loop89:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -3206,11 +3313,11 @@ loop85:
 	ADDQ $256, DI
 	ADDQ $32, SI
 	SUBQ $4, CX
-	JGE loop85
-rest86:
+	JGE loop89
+rest90:
 	ADDQ $4, CX
-	JZ done88
-one87:
+	JZ done92
+one91:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z15, Z8, Z9
 	VPANDD Z16, Z8, Z10
@@ -3224,13 +3331,13 @@ one87:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one87
-done88:
+	JNZ one91
+done92:
 	TESTQ R15, R15
-	JNZ whole89
+	JNZ whole93
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole89
+	JZ whole93
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPANDD Z15, Z8, Z9
@@ -3243,7 +3350,7 @@ done88:
 	VPDPBUSD Z12, Z9, Z1
 	VPDPBUSD Z12, Z10, Z2
 	VPDPBUSD Z12, Z11, Z3
-whole89:
+whole93:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -3261,16 +3368,16 @@ whole89:
 	VSHUFI64X2 $0xEE, Z3, Z2, Z2
 	VPADDD Z8, Z2, Z2
 	CMPL Tile_Mul(AX), $1
-	JEQ one90
+	JEQ one94
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
-one90:
+one94:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z2, Z2
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact91
+	JZ exact95
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -3279,16 +3386,26 @@ one90:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z2, Z2
-exact91:
+exact95:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums92
+	JEQ sums96
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations93
+	JZ activations97
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more99
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z9, Z2, Z14
+	JMP stored98
+more99:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -3298,39 +3415,39 @@ exact91:
 	VCVTDQ2PS Z2, Z2
 	VMULPS Z12, Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored94
-activations93:
+	JMP stored98
+activations97:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
 	VCVTDQ2PS Z2, Z2
 	VFMADD231PS Z12, Z2, Z14
-	JMP stored94
-sums92:
+	JMP stored98
+sums96:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
-stored94:
+stored98:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit84
+	JNZ unit88
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit84:
+unit88:
 	TESTQ R15, R15
-	JNZ group83
+	JNZ group87
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact95
+	JEQ exact100
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact95:
+exact100:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel81
+	JNZ panel86
 	VZEROUPPER
 	RET
 
@@ -3344,19 +3461,14 @@ TEXT ·fields2Rows32AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z18
 	VPBROADCASTD word30303030<>(SB), Z19
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z20
-panel96:
+panel101:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact97
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-exact97:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -3366,7 +3478,7 @@ exact97:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group98:
+group102:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3379,9 +3491,9 @@ group98:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest101
+	JLT rest105
 	PCALIGN $64
-loop100:
+loop104:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -3428,11 +3540,11 @@ loop100:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop100
-rest101:
+	JGE loop104
+rest105:
 	ADDQ $2, CX
-	JZ done103
-one102:
+	JZ done107
+one106:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z18, Z8, Z9
 	VPANDD Z19, Z8, Z10
@@ -3452,13 +3564,13 @@ one102:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one102
-done103:
+	JNZ one106
+done107:
 	TESTQ R15, R15
-	JNZ whole104
+	JNZ whole108
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole104
+	JZ whole108
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPANDD Z18, Z8, Z9
@@ -3478,7 +3590,7 @@ done103:
 	VPDPBUSD Z13, Z9, Z5
 	VPDPBUSD Z13, Z10, Z6
 	VPDPBUSD Z13, Z11, Z7
-whole104:
+whole108:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -3504,12 +3616,12 @@ whole104:
 	VSHUFI64X2 $0xEE, Z7, Z6, Z6
 	VPADDD Z8, Z6, Z6
 	CMPL Tile_Mul(AX), $1
-	JEQ one105
+	JEQ one109
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
-one105:
+one109:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z2, Z2
@@ -3518,7 +3630,7 @@ one105:
 	VPADDD Z8, Z6, Z6
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact106
+	JZ exact110
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -3534,16 +3646,33 @@ one105:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z6, Z6
-exact106:
+exact110:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums107
+	JEQ sums111
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations108
+	JZ activations112
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more114
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z9, Z2, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z16
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z9, Z6, Z17
+	JMP stored113
+more114:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -3563,8 +3692,8 @@ exact106:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z12, Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored109
-activations108:
+	JMP stored113
+activations112:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -3576,38 +3705,38 @@ activations108:
 	VFMADD231PS Z12, Z4, Z16
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z12, Z6, Z17
-	JMP stored109
-sums107:
+	JMP stored113
+sums111:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z6, 64(BX)
-stored109:
+stored113:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit99
+	JNZ unit103
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit99:
+unit103:
 	TESTQ R15, R15
-	JNZ group98
+	JNZ group102
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact110
+	JEQ exact115
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-exact110:
+exact115:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel96
+	JNZ panel101
 	VZEROUPPER
 	RET
 
@@ -3621,22 +3750,16 @@ TEXT ·fields2Rows32AVX512x3(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z24
 	VPBROADCASTD word30303030<>(SB), Z25
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z26
-panel111:
+panel116:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact112
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-exact112:
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -3646,7 +3769,7 @@ exact112:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group113:
+group117:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3663,9 +3786,9 @@ group113:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest116
+	JLT rest120
 	PCALIGN $64
-loop115:
+loop119:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -3724,11 +3847,11 @@ loop115:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop115
-rest116:
+	JGE loop119
+rest120:
 	ADDQ $2, CX
-	JZ done118
-one117:
+	JZ done122
+one121:
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z24, Z12, Z13
 	VPANDD Z25, Z12, Z14
@@ -3754,13 +3877,13 @@ one117:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one117
-done118:
+	JNZ one121
+done122:
 	TESTQ R15, R15
-	JNZ whole119
+	JNZ whole123
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole119
+	JZ whole123
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z12
 	VPANDD Z24, Z12, Z13
@@ -3787,7 +3910,7 @@ done118:
 	VPDPBUSD Z16, Z13, Z9
 	VPDPBUSD Z16, Z14, Z10
 	VPDPBUSD Z16, Z15, Z11
-whole119:
+whole123:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -3825,14 +3948,14 @@ whole119:
 	VSHUFI64X2 $0xEE, Z11, Z10, Z10
 	VPADDD Z12, Z10, Z10
 	CMPL Tile_Mul(AX), $1
-	JEQ one120
+	JEQ one124
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
 	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
-one120:
+one124:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z12
 	VPADDD Z12, Z0, Z0
 	VPADDD Z12, Z2, Z2
@@ -3844,7 +3967,7 @@ one120:
 	VPADDD Z12, Z10, Z10
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact121
+	JZ exact125
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -3867,16 +3990,38 @@ one120:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z10, Z10
-exact121:
+exact125:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums122
+	JEQ sums126
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations123
+	JZ activations127
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more129
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z13, Z2, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z20
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z13, Z6, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z22
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z13, Z10, Z23
+	JMP stored128
+more129:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -3904,8 +4049,8 @@ exact121:
 	VCVTDQ2PS Z10, Z10
 	VMULPS Z16, Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored124
-activations123:
+	JMP stored128
+activations127:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -3923,8 +4068,8 @@ activations123:
 	VFMADD231PS Z16, Z8, Z22
 	VCVTDQ2PS Z10, Z10
 	VFMADD231PS Z16, Z10, Z23
-	JMP stored124
-sums122:
+	JMP stored128
+sums126:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -3933,19 +4078,19 @@ sums122:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z10, 64(BX)
-stored124:
+stored128:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit114
+	JNZ unit118
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit114:
+unit118:
 	TESTQ R15, R15
-	JNZ group113
+	JNZ group117
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact125
+	JEQ exact130
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -3955,12 +4100,12 @@ unit114:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact125:
+exact130:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel111
+	JNZ panel116
 	VZEROUPPER
 	RET
 
@@ -3974,25 +4119,18 @@ TEXT ·fields2Rows32AVX512x4(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel126:
+panel131:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact127
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z24
-	VMOVUPS 64(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z28
-	VMOVUPS 64(BX), Z29
-exact127:
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -4002,7 +4140,7 @@ exact127:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group128:
+group132:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -4023,9 +4161,9 @@ group128:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest131
+	JLT rest135
 	PCALIGN $64
-loop130:
+loop134:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -4096,11 +4234,11 @@ loop130:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop130
-rest131:
+	JGE loop134
+rest135:
 	ADDQ $2, CX
-	JZ done133
-one132:
+	JZ done137
+one136:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z30, Z16, Z17
 	VPANDD Z31, Z16, Z18
@@ -4132,13 +4270,13 @@ one132:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one132
-done133:
+	JNZ one136
+done137:
 	TESTQ R15, R15
-	JNZ whole134
+	JNZ whole138
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole134
+	JZ whole138
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z16
 	VPANDD Z30, Z16, Z17
@@ -4172,7 +4310,7 @@ done133:
 	VPDPBUSD Z21, Z17, Z13
 	VPDPBUSD Z21, Z18, Z14
 	VPDPBUSD Z21, Z19, Z15
-whole134:
+whole138:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -4222,7 +4360,7 @@ whole134:
 	VSHUFI64X2 $0xEE, Z15, Z14, Z14
 	VPADDD Z16, Z14, Z14
 	CMPL Tile_Mul(AX), $1
-	JEQ one135
+	JEQ one139
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -4231,7 +4369,7 @@ whole134:
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
 	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
-one135:
+one139:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z2, Z2
@@ -4246,7 +4384,7 @@ one135:
 	VPADDD Z16, Z14, Z14
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact136
+	JZ exact140
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -4276,16 +4414,43 @@ one135:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact136:
+exact140:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums137
+	JEQ sums141
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations138
+	JZ activations142
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more144
+	VMOVUPS 0(CX), Z16
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z16, Z0, Z22
+	VMOVUPS 64(CX), Z17
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z17, Z2, Z23
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z16, Z4, Z24
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z17, Z6, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z16, Z8, Z26
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z17, Z10, Z27
+	ADDQ R9, BX
+	VCVTDQ2PS Z12, Z12
+	VFMADD231PS Z16, Z12, Z28
+	VCVTDQ2PS Z14, Z14
+	VFMADD231PS Z17, Z14, Z29
+	JMP stored143
+more144:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VMOVUPS 0(CX), Z16
 	PREFETCHT1 2048(CX)
@@ -4321,8 +4486,8 @@ exact136:
 	VCVTDQ2PS Z14, Z14
 	VMULPS Z20, Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored139
-activations138:
+	JMP stored143
+activations142:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z20, Z0, Z22
@@ -4346,8 +4511,8 @@ activations138:
 	VFMADD231PS Z20, Z12, Z28
 	VCVTDQ2PS Z14, Z14
 	VFMADD231PS Z20, Z14, Z29
-	JMP stored139
-sums137:
+	JMP stored143
+sums141:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -4359,19 +4524,19 @@ sums137:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z14, 64(BX)
-stored139:
+stored143:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit129
+	JNZ unit133
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit129:
+unit133:
 	TESTQ R15, R15
-	JNZ group128
+	JNZ group132
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact140
+	JEQ exact145
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
@@ -4384,12 +4549,12 @@ unit129:
 	ADDQ R9, BX
 	VMOVUPS Z28, 0(BX)
 	VMOVUPS Z29, 64(BX)
-exact140:
+exact145:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel126
+	JNZ panel131
 	VZEROUPPER
 	RET
 
@@ -4404,10 +4569,29 @@ TEXT ·fields2Rows32AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
-panel141:
+panel146:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact147
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+exact147:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -4417,7 +4601,7 @@ panel141:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group142:
+group148:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -4442,9 +4626,9 @@ group142:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest145
+	JLT rest151
 	PCALIGN $64
-loop144:
+loop150:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -4527,11 +4711,11 @@ loop144:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop144
-rest145:
+	JGE loop150
+rest151:
 	ADDQ $2, CX
-	JZ done147
-one146:
+	JZ done153
+one152:
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z26, Z20, Z21
 	VPANDD Z27, Z20, Z22
@@ -4569,13 +4753,13 @@ one146:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one146
-done147:
+	JNZ one152
+done153:
 	TESTQ R15, R15
-	JNZ whole148
+	JNZ whole154
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole148
+	JZ whole154
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z20
 	VPANDD Z26, Z20, Z21
@@ -4616,7 +4800,7 @@ done147:
 	VPDPBUSD Z24, Z21, Z17
 	VPDPBUSD Z24, Z22, Z18
 	VPDPBUSD Z24, Z23, Z19
-whole148:
+whole154:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -4678,7 +4862,7 @@ whole148:
 	VSHUFI64X2 $0xEE, Z19, Z18, Z18
 	VPADDD Z20, Z18, Z18
 	CMPL Tile_Mul(AX), $1
-	JEQ one149
+	JEQ one155
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -4689,7 +4873,7 @@ whole148:
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
 	VPMULLD.BCST Tile_Mul(AX), Z16, Z16
 	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
-one149:
+one155:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z20
 	VPADDD Z20, Z0, Z0
 	VPADDD Z20, Z2, Z2
@@ -4707,7 +4891,7 @@ one149:
 	VPADDD Z20, Z18, Z18
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact150
+	JZ exact156
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -4744,13 +4928,13 @@ one149:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z18, Z18
-exact150:
+exact156:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums151
+	JEQ sums157
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations152
+	JZ activations158
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -4807,8 +4991,8 @@ exact150:
 	VMULPS Z24, Z18, Z18
 	VFMADD213PS 64(BX), Z21, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored153
-activations152:
+	JMP stored159
+activations158:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -4848,8 +5032,8 @@ activations152:
 	VCVTDQ2PS Z18, Z18
 	VFMADD213PS 64(BX), Z24, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored153
-sums151:
+	JMP stored159
+sums157:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -4864,22 +5048,22 @@ sums151:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z18, 64(BX)
-stored153:
+stored159:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit143
+	JNZ unit149
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit143:
+unit149:
 	TESTQ R15, R15
-	JNZ group142
+	JNZ group148
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel141
+	JNZ panel146
 	VZEROUPPER
 	RET
 
@@ -4894,10 +5078,32 @@ TEXT ·fields2Rows32AVX512x6(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel154:
+panel160:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact161
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+exact161:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -4907,7 +5113,7 @@ panel154:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group155:
+group162:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -4936,9 +5142,9 @@ group155:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest158
+	JLT rest165
 	PCALIGN $64
-loop157:
+loop164:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -5033,11 +5239,11 @@ loop157:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop157
-rest158:
+	JGE loop164
+rest165:
 	ADDQ $2, CX
-	JZ done160
-one159:
+	JZ done167
+one166:
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z30, Z24, Z25
 	VPANDD Z31, Z24, Z26
@@ -5081,13 +5287,13 @@ one159:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one159
-done160:
+	JNZ one166
+done167:
 	TESTQ R15, R15
-	JNZ whole161
+	JNZ whole168
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole161
+	JZ whole168
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z24
 	VPANDD Z30, Z24, Z25
@@ -5135,7 +5341,7 @@ done160:
 	VPDPBUSD Z29, Z25, Z21
 	VPDPBUSD Z29, Z26, Z22
 	VPDPBUSD Z29, Z27, Z23
-whole161:
+whole168:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -5209,7 +5415,7 @@ whole161:
 	VSHUFI64X2 $0xEE, Z23, Z22, Z22
 	VPADDD Z24, Z22, Z22
 	CMPL Tile_Mul(AX), $1
-	JEQ one162
+	JEQ one169
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -5222,7 +5428,7 @@ whole161:
 	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
 	VPMULLD.BCST Tile_Mul(AX), Z20, Z20
 	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
-one162:
+one169:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
 	VPADDD Z24, Z0, Z0
 	VPADDD Z24, Z2, Z2
@@ -5243,7 +5449,7 @@ one162:
 	VPADDD Z24, Z22, Z22
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact163
+	JZ exact170
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -5287,13 +5493,13 @@ one162:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z22, Z22
-exact163:
+exact170:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums164
+	JEQ sums171
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations165
+	JZ activations172
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -5360,8 +5566,8 @@ exact163:
 	VMULPS Z28, Z22, Z22
 	VFMADD213PS 64(BX), Z25, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored166
-activations165:
+	JMP stored173
+activations172:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -5409,8 +5615,8 @@ activations165:
 	VCVTDQ2PS Z22, Z22
 	VFMADD213PS 64(BX), Z28, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored166
-sums164:
+	JMP stored173
+sums171:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -5428,22 +5634,22 @@ sums164:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z22, 64(BX)
-stored166:
+stored173:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit156
+	JNZ unit163
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit156:
+unit163:
 	TESTQ R15, R15
-	JNZ group155
+	JNZ group162
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel154
+	JNZ panel160
 	VZEROUPPER
 	RET
 
@@ -5458,16 +5664,12 @@ TEXT ·ternaryRows32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z16
 	VPBROADCASTD word30303030<>(SB), Z17
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z18
-panel167:
+panel174:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact168
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-exact168:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -5477,7 +5679,7 @@ exact168:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group169:
+group175:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -5490,9 +5692,9 @@ group169:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest172
+	JLT rest178
 	PCALIGN $64
-loop171:
+loop177:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -5558,11 +5760,11 @@ loop171:
 	ADDQ $256, DI
 	ADDQ $32, SI
 	SUBQ $4, CX
-	JGE loop171
-rest172:
+	JGE loop177
+rest178:
 	ADDQ $4, CX
-	JZ done174
-one173:
+	JZ done180
+one179:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z15, Z9, Z8
@@ -5578,13 +5780,13 @@ one173:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one173
-done174:
+	JNZ one179
+done180:
 	TESTQ R15, R15
-	JNZ whole175
+	JNZ whole181
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole175
+	JZ whole181
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPSRLW $1, Z8, Z9
@@ -5599,7 +5801,7 @@ done174:
 	VPDPBUSD Z12, Z9, Z1
 	VPDPBUSD Z12, Z10, Z2
 	VPDPBUSD Z12, Z11, Z3
-whole175:
+whole181:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -5621,7 +5823,7 @@ whole175:
 	VPSUBD Z2, Z8, Z2
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact176
+	JZ exact182
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -5630,16 +5832,26 @@ whole175:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z2, Z2
-exact176:
+exact182:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums177
+	JEQ sums183
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations178
+	JZ activations184
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more186
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z9, Z2, Z14
+	JMP stored185
+more186:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -5649,39 +5861,39 @@ exact176:
 	VCVTDQ2PS Z2, Z2
 	VMULPS Z12, Z2, Z2
 	VFMADD231PS Z9, Z2, Z14
-	JMP stored179
-activations178:
+	JMP stored185
+activations184:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
 	VCVTDQ2PS Z2, Z2
 	VFMADD231PS Z12, Z2, Z14
-	JMP stored179
-sums177:
+	JMP stored185
+sums183:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
-stored179:
+stored185:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit170
+	JNZ unit176
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit170:
+unit176:
 	TESTQ R15, R15
-	JNZ group169
+	JNZ group175
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact180
+	JEQ exact187
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
-exact180:
+exact187:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel167
+	JNZ panel174
 	VZEROUPPER
 	RET
 
@@ -5696,19 +5908,14 @@ TEXT ·ternaryRows32AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z19
 	VPBROADCASTD word30303030<>(SB), Z20
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z21
-panel181:
+panel188:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact182
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-exact182:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -5718,7 +5925,7 @@ exact182:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group183:
+group189:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -5731,9 +5938,9 @@ group183:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest186
+	JLT rest192
 	PCALIGN $64
-loop185:
+loop191:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -5784,11 +5991,11 @@ loop185:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop185
-rest186:
+	JGE loop191
+rest192:
 	ADDQ $2, CX
-	JZ done188
-one187:
+	JZ done194
+one193:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z18, Z9, Z8
@@ -5810,13 +6017,13 @@ one187:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one187
-done188:
+	JNZ one193
+done194:
 	TESTQ R15, R15
-	JNZ whole189
+	JNZ whole195
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole189
+	JZ whole195
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z8
 	VPSRLW $1, Z8, Z9
@@ -5838,7 +6045,7 @@ done188:
 	VPDPBUSD Z13, Z9, Z5
 	VPDPBUSD Z13, Z10, Z6
 	VPDPBUSD Z13, Z11, Z7
-whole189:
+whole195:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -5871,7 +6078,7 @@ whole189:
 	VPSUBD Z6, Z8, Z6
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact190
+	JZ exact196
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -5887,16 +6094,33 @@ whole189:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z6, Z6
-exact190:
+exact196:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums191
+	JEQ sums197
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations192
+	JZ activations198
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more200
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z9, Z2, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z16
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z9, Z6, Z17
+	JMP stored199
+more200:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -5916,8 +6140,8 @@ exact190:
 	VCVTDQ2PS Z6, Z6
 	VMULPS Z12, Z6, Z6
 	VFMADD231PS Z9, Z6, Z17
-	JMP stored193
-activations192:
+	JMP stored199
+activations198:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -5929,38 +6153,38 @@ activations192:
 	VFMADD231PS Z12, Z4, Z16
 	VCVTDQ2PS Z6, Z6
 	VFMADD231PS Z12, Z6, Z17
-	JMP stored193
-sums191:
+	JMP stored199
+sums197:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z6, 64(BX)
-stored193:
+stored199:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit184
+	JNZ unit190
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit184:
+unit190:
 	TESTQ R15, R15
-	JNZ group183
+	JNZ group189
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact194
+	JEQ exact201
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-exact194:
+exact201:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel181
+	JNZ panel188
 	VZEROUPPER
 	RET
 
@@ -5975,22 +6199,16 @@ TEXT ·ternaryRows32AVX512x3(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z25
 	VPBROADCASTD word30303030<>(SB), Z26
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z27
-panel195:
+panel202:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact196
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-exact196:
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -6000,7 +6218,7 @@ exact196:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group197:
+group203:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -6017,9 +6235,9 @@ group197:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest200
+	JLT rest206
 	PCALIGN $64
-loop199:
+loop205:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -6082,11 +6300,11 @@ loop199:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop199
-rest200:
+	JGE loop205
+rest206:
 	ADDQ $2, CX
-	JZ done202
-one201:
+	JZ done208
+one207:
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $1, Z12, Z13
 	VPTERNLOGD $0x52, Z24, Z13, Z12
@@ -6114,13 +6332,13 @@ one201:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one201
-done202:
+	JNZ one207
+done208:
 	TESTQ R15, R15
-	JNZ whole203
+	JNZ whole209
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole203
+	JZ whole209
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z12
 	VPSRLW $1, Z12, Z13
@@ -6149,7 +6367,7 @@ done202:
 	VPDPBUSD Z16, Z13, Z9
 	VPDPBUSD Z16, Z14, Z10
 	VPDPBUSD Z16, Z15, Z11
-whole203:
+whole209:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -6197,7 +6415,7 @@ whole203:
 	VPSUBD Z10, Z12, Z10
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact204
+	JZ exact210
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -6220,16 +6438,38 @@ whole203:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z10, Z10
-exact204:
+exact210:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums205
+	JEQ sums211
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations206
+	JZ activations212
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more214
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z13, Z2, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z20
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z13, Z6, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z22
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z13, Z10, Z23
+	JMP stored213
+more214:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -6257,8 +6497,8 @@ exact204:
 	VCVTDQ2PS Z10, Z10
 	VMULPS Z16, Z10, Z10
 	VFMADD231PS Z13, Z10, Z23
-	JMP stored207
-activations206:
+	JMP stored213
+activations212:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -6276,8 +6516,8 @@ activations206:
 	VFMADD231PS Z16, Z8, Z22
 	VCVTDQ2PS Z10, Z10
 	VFMADD231PS Z16, Z10, Z23
-	JMP stored207
-sums205:
+	JMP stored213
+sums211:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -6286,19 +6526,19 @@ sums205:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z10, 64(BX)
-stored207:
+stored213:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit198
+	JNZ unit204
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit198:
+unit204:
 	TESTQ R15, R15
-	JNZ group197
+	JNZ group203
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact208
+	JEQ exact215
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -6308,12 +6548,12 @@ unit198:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact208:
+exact215:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel195
+	JNZ panel202
 	VZEROUPPER
 	RET
 
@@ -6327,25 +6567,18 @@ TEXT ·ternaryRows32AVX512x4(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel209:
+panel216:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact210
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z24
-	VMOVUPS 64(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z28
-	VMOVUPS 64(BX), Z29
-exact210:
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -6355,7 +6588,7 @@ exact210:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group211:
+group217:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -6376,9 +6609,9 @@ group211:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest214
+	JLT rest220
 	PCALIGN $64
-loop213:
+loop219:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -6453,11 +6686,11 @@ loop213:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop213
-rest214:
+	JGE loop219
+rest220:
 	ADDQ $2, CX
-	JZ done216
-one215:
+	JZ done222
+one221:
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $1, Z16, Z17
 	VPTERNLOGD $0x52, Z30, Z17, Z16
@@ -6491,13 +6724,13 @@ one215:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one215
-done216:
+	JNZ one221
+done222:
 	TESTQ R15, R15
-	JNZ whole217
+	JNZ whole223
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole217
+	JZ whole223
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z16
 	VPSRLW $1, Z16, Z17
@@ -6533,7 +6766,7 @@ done216:
 	VPDPBUSD Z21, Z17, Z13
 	VPDPBUSD Z21, Z18, Z14
 	VPDPBUSD Z21, Z19, Z15
-whole217:
+whole223:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -6596,7 +6829,7 @@ whole217:
 	VPSUBD Z14, Z16, Z14
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact218
+	JZ exact224
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -6626,16 +6859,43 @@ whole217:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact218:
+exact224:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums219
+	JEQ sums225
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations220
+	JZ activations226
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more228
+	VMOVUPS 0(CX), Z16
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z16, Z0, Z22
+	VMOVUPS 64(CX), Z17
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z17, Z2, Z23
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z16, Z4, Z24
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z17, Z6, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z16, Z8, Z26
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z17, Z10, Z27
+	ADDQ R9, BX
+	VCVTDQ2PS Z12, Z12
+	VFMADD231PS Z16, Z12, Z28
+	VCVTDQ2PS Z14, Z14
+	VFMADD231PS Z17, Z14, Z29
+	JMP stored227
+more228:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VMOVUPS 0(CX), Z16
 	PREFETCHT1 2048(CX)
@@ -6671,8 +6931,8 @@ exact218:
 	VCVTDQ2PS Z14, Z14
 	VMULPS Z20, Z14, Z14
 	VFMADD231PS Z17, Z14, Z29
-	JMP stored221
-activations220:
+	JMP stored227
+activations226:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z20, Z0, Z22
@@ -6696,8 +6956,8 @@ activations220:
 	VFMADD231PS Z20, Z12, Z28
 	VCVTDQ2PS Z14, Z14
 	VFMADD231PS Z20, Z14, Z29
-	JMP stored221
-sums219:
+	JMP stored227
+sums225:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -6709,19 +6969,19 @@ sums219:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z14, 64(BX)
-stored221:
+stored227:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit212
+	JNZ unit218
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit212:
+unit218:
 	TESTQ R15, R15
-	JNZ group211
+	JNZ group217
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact222
+	JEQ exact229
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
@@ -6734,12 +6994,12 @@ unit212:
 	ADDQ R9, BX
 	VMOVUPS Z28, 0(BX)
 	VMOVUPS Z29, 64(BX)
-exact222:
+exact229:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel209
+	JNZ panel216
 	VZEROUPPER
 	RET
 
@@ -6755,10 +7015,29 @@ TEXT ·ternaryRows32AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z27
 	VPBROADCASTD word30303030<>(SB), Z28
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z29
-panel223:
+panel230:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact231
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+exact231:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -6768,7 +7047,7 @@ panel223:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group224:
+group232:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -6793,9 +7072,9 @@ group224:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest227
+	JLT rest235
 	PCALIGN $64
-loop226:
+loop234:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -6882,11 +7161,11 @@ loop226:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop226
-rest227:
+	JGE loop234
+rest235:
 	ADDQ $2, CX
-	JZ done229
-one228:
+	JZ done237
+one236:
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $1, Z20, Z21
 	VPTERNLOGD $0x52, Z26, Z21, Z20
@@ -6926,13 +7205,13 @@ one228:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one228
-done229:
+	JNZ one236
+done237:
 	TESTQ R15, R15
-	JNZ whole230
+	JNZ whole238
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole230
+	JZ whole238
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z20
 	VPSRLW $1, Z20, Z21
@@ -6975,7 +7254,7 @@ done229:
 	VPDPBUSD Z24, Z21, Z17
 	VPDPBUSD Z24, Z22, Z18
 	VPDPBUSD Z24, Z23, Z19
-whole230:
+whole238:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -7053,7 +7332,7 @@ whole230:
 	VPSUBD Z18, Z20, Z18
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact231
+	JZ exact239
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -7090,13 +7369,13 @@ whole230:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z18, Z18
-exact231:
+exact239:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums232
+	JEQ sums240
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations233
+	JZ activations241
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -7153,8 +7432,8 @@ exact231:
 	VMULPS Z24, Z18, Z18
 	VFMADD213PS 64(BX), Z21, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored234
-activations233:
+	JMP stored242
+activations241:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -7194,8 +7473,8 @@ activations233:
 	VCVTDQ2PS Z18, Z18
 	VFMADD213PS 64(BX), Z24, Z18
 	VMOVUPS Z18, 64(BX)
-	JMP stored234
-sums232:
+	JMP stored242
+sums240:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -7210,22 +7489,22 @@ sums232:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z18, 64(BX)
-stored234:
+stored242:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit225
+	JNZ unit233
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit225:
+unit233:
 	TESTQ R15, R15
-	JNZ group224
+	JNZ group232
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel223
+	JNZ panel230
 	VZEROUPPER
 	RET
 
@@ -7240,10 +7519,32 @@ TEXT ·ternaryRows32AVX512x6(SB), NOSPLIT, $0-8
 	KMOVW BX, K1
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel235:
+panel243:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact244
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+exact244:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -7253,7 +7554,7 @@ panel235:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group236:
+group245:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -7282,9 +7583,9 @@ group236:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest239
+	JLT rest248
 	PCALIGN $64
-loop238:
+loop247:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -7383,11 +7684,11 @@ loop238:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop238
-rest239:
+	JGE loop247
+rest248:
 	ADDQ $2, CX
-	JZ done241
-one240:
+	JZ done250
+one249:
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $1, Z24, Z25
 	VPTERNLOGD $0x52, Z30, Z25, Z24
@@ -7433,13 +7734,13 @@ one240:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one240
-done241:
+	JNZ one249
+done250:
 	TESTQ R15, R15
-	JNZ whole242
+	JNZ whole251
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole242
+	JZ whole251
 	KMOVW BX, K2
 	VMOVDQU32.Z 0(DI), K2, Z24
 	VPSRLW $1, Z24, Z25
@@ -7489,7 +7790,7 @@ done241:
 	VPDPBUSD Z29, Z25, Z21
 	VPDPBUSD Z29, Z26, Z22
 	VPDPBUSD Z29, Z27, Z23
-whole242:
+whole251:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -7582,7 +7883,7 @@ whole242:
 	VPSUBD Z22, Z24, Z22
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact243
+	JZ exact252
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -7626,13 +7927,13 @@ whole242:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z22, Z22
-exact243:
+exact252:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums244
+	JEQ sums253
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations245
+	JZ activations254
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -7699,8 +8000,8 @@ exact243:
 	VMULPS Z28, Z22, Z22
 	VFMADD213PS 64(BX), Z25, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored246
-activations245:
+	JMP stored255
+activations254:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -7748,8 +8049,8 @@ activations245:
 	VCVTDQ2PS Z22, Z22
 	VFMADD213PS 64(BX), Z28, Z22
 	VMOVUPS Z22, 64(BX)
-	JMP stored246
-sums244:
+	JMP stored255
+sums253:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	ADDQ R9, BX
@@ -7767,22 +8068,22 @@ sums244:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z22, 64(BX)
-stored246:
+stored255:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit237
+	JNZ unit246
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit237:
+unit246:
 	TESTQ R15, R15
-	JNZ group236
+	JNZ group245
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel235
+	JNZ panel243
 	VZEROUPPER
 	RET
 
@@ -7797,18 +8098,14 @@ TEXT ·ternaryPairsAVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z18
 	VPBROADCASTD word30303030<>(SB), Z19
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z20
-panel247:
+panel256:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact248
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact248:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -7818,7 +8115,7 @@ exact248:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group249:
+group257:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -7831,9 +8128,9 @@ group249:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest252
+	JLT rest260
 	PCALIGN $64
-loop251:
+loop259:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -7899,11 +8196,11 @@ loop251:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop251
-rest252:
+	JGE loop259
+rest260:
 	ADDQ $4, CX
-	JZ done254
-one253:
+	JZ done262
+one261:
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPSRLW $1, Z8, Z9
@@ -7919,8 +8216,8 @@ one253:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one253
-done254:
+	JNZ one261
+done262:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -7945,7 +8242,7 @@ done254:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact255
+	JZ exact263
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -7960,16 +8257,32 @@ done254:
 	VPMOVSXBD 16(CX)(R12*1), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact255:
+exact263:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums256
+	JEQ sums264
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations257
+	JZ activations265
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more267
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z9, Z2, Z14
+	VMOVUPS 0(CX)(R12*4), Z10
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z10, Z1, Z15
+	VMOVUPS 64(CX)(R12*4), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored266
+more267:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -7987,8 +8300,8 @@ exact255:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored258
-activations257:
+	JMP stored266
+activations265:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -7998,36 +8311,36 @@ activations257:
 	VFMADD231PS Z12, Z1, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored258
-sums256:
+	JMP stored266
+sums264:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored258:
+stored266:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit250
+	JNZ unit258
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit250:
+unit258:
 	TESTQ R15, R15
-	JNZ group249
+	JNZ group257
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact259
+	JEQ exact268
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact259:
+exact268:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel247
+	JNZ panel256
 	VZEROUPPER
 	RET
 
@@ -8042,23 +8355,18 @@ TEXT ·ternaryPairsAVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z25
-panel260:
+panel269:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact261
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	VMOVUPS 128(BX), Z16
-	VMOVUPS 192(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-exact261:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -8068,7 +8376,7 @@ exact261:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group262:
+group270:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -8081,9 +8389,9 @@ group262:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest265
+	JLT rest273
 	PCALIGN $64
-loop264:
+loop272:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -8135,11 +8443,11 @@ loop264:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop264
-rest265:
+	JGE loop272
+rest273:
 	ADDQ $2, CX
-	JZ done267
-one266:
+	JZ done275
+one274:
 	VMOVDQU32 0(DI), Y8
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
 	VPSRLW $1, Z8, Z9
@@ -8160,8 +8468,8 @@ one266:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one266
-done267:
+	JNZ one274
+done275:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -8199,7 +8507,7 @@ done267:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact268
+	JZ exact276
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -8227,16 +8535,45 @@ done267:
 	VPMOVSXBD 16(CX)(R12*1), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact268:
+exact276:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums269
+	JEQ sums277
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations270
+	JZ activations278
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more280
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z9, Z2, Z15
+	VMOVUPS 0(CX)(R12*4), Z10
+	PREFETCHT1 2048(CX)(R12*4)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z10, Z1, Z16
+	VMOVUPS 64(CX)(R12*4), Z11
+	PREFETCHT1 2112(CX)(R12*4)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z18
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z9, Z6, Z19
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z10, Z5, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	JMP stored279
+more280:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -8272,8 +8609,8 @@ exact268:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored271
-activations270:
+	JMP stored279
+activations278:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -8293,8 +8630,8 @@ activations270:
 	VFMADD231PS Z12, Z5, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored271
-sums269:
+	JMP stored279
+sums277:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -8304,19 +8641,19 @@ sums269:
 	VMOVUPS Z6, 64(BX)
 	VMOVUPS Z5, 128(BX)
 	VMOVUPS Z7, 192(BX)
-stored271:
+stored279:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit263
+	JNZ unit271
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit263:
+unit271:
 	TESTQ R15, R15
-	JNZ group262
+	JNZ group270
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact272
+	JEQ exact281
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -8327,12 +8664,12 @@ unit263:
 	VMOVUPS Z19, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z21, 192(BX)
-exact272:
+exact281:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel260
+	JNZ panel269
 	VZEROUPPER
 	RET
 
@@ -8345,28 +8682,22 @@ TEXT ·ternaryPairsAVX512x3(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel273:
+panel282:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact274
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	VMOVUPS 128(BX), Z24
-	VMOVUPS 192(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-	VMOVUPS 128(BX), Z28
-	VMOVUPS 192(BX), Z29
-exact274:
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -8376,7 +8707,7 @@ exact274:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group275:
+group283:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -8393,9 +8724,9 @@ group275:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest278
+	JLT rest286
 	PCALIGN $64
-loop277:
+loop285:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -8457,11 +8788,11 @@ loop277:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop277
-rest278:
+	JGE loop285
+rest286:
 	ADDQ $2, CX
-	JZ done280
-one279:
+	JZ done288
+one287:
 	VMOVDQU32 0(DI), Y12
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z12, Z12
 	VPSRLW $1, Z12, Z13
@@ -8487,8 +8818,8 @@ one279:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one279
-done280:
+	JNZ one287
+done288:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -8543,7 +8874,7 @@ done280:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact281
+	JZ exact289
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -8584,16 +8915,54 @@ done280:
 	VPMOVSXBD 16(CX)(R12*1), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact281:
+exact289:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums282
+	JEQ sums290
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations283
+	JZ activations291
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more293
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z13, Z2, Z19
+	VMOVUPS 0(CX)(R12*4), Z14
+	PREFETCHT1 2048(CX)(R12*4)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z14, Z1, Z20
+	VMOVUPS 64(CX)(R12*4), Z15
+	PREFETCHT1 2112(CX)(R12*4)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z15, Z3, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z22
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z13, Z6, Z23
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z14, Z5, Z24
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z26
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z13, Z10, Z27
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z14, Z9, Z28
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z15, Z11, Z29
+	JMP stored292
+more293:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -8643,8 +9012,8 @@ exact281:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored284
-activations283:
+	JMP stored292
+activations291:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -8674,8 +9043,8 @@ activations283:
 	VFMADD231PS Z16, Z9, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored284
-sums282:
+	JMP stored292
+sums290:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -8690,19 +9059,19 @@ sums282:
 	VMOVUPS Z10, 64(BX)
 	VMOVUPS Z9, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored284:
+stored292:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit276
+	JNZ unit284
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit276:
+unit284:
 	TESTQ R15, R15
-	JNZ group275
+	JNZ group283
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact285
+	JEQ exact294
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -8718,12 +9087,12 @@ unit276:
 	VMOVUPS Z27, 64(BX)
 	VMOVUPS Z28, 128(BX)
 	VMOVUPS Z29, 192(BX)
-exact285:
+exact294:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel273
+	JNZ panel282
 	VZEROUPPER
 	RET
 
@@ -8739,10 +9108,34 @@ TEXT ·ternaryPairsAVX512x4(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z25
-panel286:
+panel295:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact296
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+exact296:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -8752,7 +9145,7 @@ panel286:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group287:
+group297:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -8773,9 +9166,9 @@ group287:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest290
+	JLT rest300
 	PCALIGN $64
-loop289:
+loop299:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -8847,11 +9240,11 @@ loop289:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop289
-rest290:
+	JGE loop299
+rest300:
 	ADDQ $2, CX
-	JZ done292
-one291:
+	JZ done302
+one301:
 	VMOVDQU32 0(DI), Y16
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z16, Z16
 	VPSRLW $1, Z16, Z17
@@ -8882,8 +9275,8 @@ one291:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one291
-done292:
+	JNZ one301
+done302:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -8955,7 +9348,7 @@ done292:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact293
+	JZ exact303
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -9009,13 +9402,13 @@ done292:
 	VPMOVSXBD 16(CX)(R12*1), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact293:
+exact303:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums294
+	JEQ sums304
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations295
+	JZ activations305
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -9098,8 +9491,8 @@ exact293:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored296
-activations295:
+	JMP stored306
+activations305:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -9155,8 +9548,8 @@ activations295:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored296
-sums294:
+	JMP stored306
+sums304:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -9176,22 +9569,22 @@ sums294:
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z13, 128(BX)
 	VMOVUPS Z15, 192(BX)
-stored296:
+stored306:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit288
+	JNZ unit298
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit288:
+unit298:
 	TESTQ R15, R15
-	JNZ group287
+	JNZ group297
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel286
+	JNZ panel295
 	VZEROUPPER
 	RET
 
@@ -9207,10 +9600,39 @@ TEXT ·ternaryPairsAVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z27
 	VPBROADCASTD word30303030<>(SB), Z28
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z29
-panel297:
+panel307:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact308
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+exact308:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -9220,7 +9642,7 @@ panel297:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group298:
+group309:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -9245,9 +9667,9 @@ group298:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest301
+	JLT rest312
 	PCALIGN $64
-loop300:
+loop311:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -9329,11 +9751,11 @@ loop300:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop300
-rest301:
+	JGE loop311
+rest312:
 	ADDQ $2, CX
-	JZ done303
-one302:
+	JZ done314
+one313:
 	VMOVDQU32 0(DI), Y20
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z20, Z20
 	VPSRLW $1, Z20, Z21
@@ -9366,578 +9788,6 @@ one302:
 	VPDPBUSD Z24, Z21, Z17
 	VPDPBUSD Z24, Z22, Z18
 	VPDPBUSD Z24, Z23, Z19
-	ADDQ $32, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one302
-done303:
-	VPSUBD Z1, Z0, Z0
-	VPSRAD $2, Z1, Z1
-	VPSUBD Z2, Z0, Z0
-	VPSRAD $4, Z2, Z2
-	VPSUBD Z3, Z0, Z0
-	VPSRAD $6, Z3, Z3
-	VPSUBD Z5, Z4, Z4
-	VPSRAD $2, Z5, Z5
-	VPSUBD Z6, Z4, Z4
-	VPSRAD $4, Z6, Z6
-	VPSUBD Z7, Z4, Z4
-	VPSRAD $6, Z7, Z7
-	VPSUBD Z9, Z8, Z8
-	VPSRAD $2, Z9, Z9
-	VPSUBD Z10, Z8, Z8
-	VPSRAD $4, Z10, Z10
-	VPSUBD Z11, Z8, Z8
-	VPSRAD $6, Z11, Z11
-	VPSUBD Z13, Z12, Z12
-	VPSRAD $2, Z13, Z13
-	VPSUBD Z14, Z12, Z12
-	VPSRAD $4, Z14, Z14
-	VPSUBD Z15, Z12, Z12
-	VPSRAD $6, Z15, Z15
-	VPSUBD Z17, Z16, Z16
-	VPSRAD $2, Z17, Z17
-	VPSUBD Z18, Z16, Z16
-	VPSRAD $4, Z18, Z18
-	VPSUBD Z19, Z16, Z16
-	VPSRAD $6, Z19, Z19
-	VSHUFI64X2 $0x44, Z1, Z0, Z20
-	VSHUFI64X2 $0xEE, Z1, Z0, Z1
-	VMOVDQA64 Z20, Z0
-	VSHUFI64X2 $0x44, Z3, Z2, Z20
-	VSHUFI64X2 $0xEE, Z3, Z2, Z3
-	VMOVDQA64 Z20, Z2
-	VSHUFI64X2 $0x44, Z5, Z4, Z20
-	VSHUFI64X2 $0xEE, Z5, Z4, Z5
-	VMOVDQA64 Z20, Z4
-	VSHUFI64X2 $0x44, Z7, Z6, Z20
-	VSHUFI64X2 $0xEE, Z7, Z6, Z7
-	VMOVDQA64 Z20, Z6
-	VSHUFI64X2 $0x44, Z9, Z8, Z20
-	VSHUFI64X2 $0xEE, Z9, Z8, Z9
-	VMOVDQA64 Z20, Z8
-	VSHUFI64X2 $0x44, Z11, Z10, Z20
-	VSHUFI64X2 $0xEE, Z11, Z10, Z11
-	VMOVDQA64 Z20, Z10
-	VSHUFI64X2 $0x44, Z13, Z12, Z20
-	VSHUFI64X2 $0xEE, Z13, Z12, Z13
-	VMOVDQA64 Z20, Z12
-	VSHUFI64X2 $0x44, Z15, Z14, Z20
-	VSHUFI64X2 $0xEE, Z15, Z14, Z15
-	VMOVDQA64 Z20, Z14
-	VSHUFI64X2 $0x44, Z17, Z16, Z20
-	VSHUFI64X2 $0xEE, Z17, Z16, Z17
-	VMOVDQA64 Z20, Z16
-	VSHUFI64X2 $0x44, Z19, Z18, Z20
-	VSHUFI64X2 $0xEE, Z19, Z18, Z19
-	VMOVDQA64 Z20, Z18
-	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z20
-	VPSUBD Z0, Z20, Z0
-	VPSUBD Z2, Z20, Z2
-	VPSUBD Z1, Z20, Z1
-	VPSUBD Z3, Z20, Z3
-	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z20
-	VPSUBD Z4, Z20, Z4
-	VPSUBD Z6, Z20, Z6
-	VPSUBD Z5, Z20, Z5
-	VPSUBD Z7, Z20, Z7
-	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z20
-	VPSUBD Z8, Z20, Z8
-	VPSUBD Z10, Z20, Z10
-	VPSUBD Z9, Z20, Z9
-	VPSUBD Z11, Z20, Z11
-	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z20
-	VPSUBD Z12, Z20, Z12
-	VPSUBD Z14, Z20, Z14
-	VPSUBD Z13, Z20, Z13
-	VPSUBD Z15, Z20, Z15
-	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z20
-	VPSUBD Z16, Z20, Z16
-	VPSUBD Z18, Z20, Z18
-	VPSUBD Z17, Z20, Z17
-	VPSUBD Z19, Z20, Z19
-	MOVQ Tile_SecondUnit(AX), R12
-	MOVQ Tile_Zeros(AX), CX
-	TESTQ CX, CX
-	JZ exact304
-	ADDQ Tile_Unit(AX), CX
-	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
-	VPMOVSXBD 0(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z0, Z0
-	VPMOVSXBD 16(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z2, Z2
-	VPMOVSXBD 0(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z1, Z1
-	VPMOVSXBD 16(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z3, Z3
-	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z24
-	VPMOVSXBD 0(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z4, Z4
-	VPMOVSXBD 16(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z6, Z6
-	VPMOVSXBD 0(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z5, Z5
-	VPMOVSXBD 16(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z7, Z7
-	VPBROADCASTD (TokenGroup_Sum+2*TokenGroup__size)(R14), Z24
-	VPMOVSXBD 0(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z8, Z8
-	VPMOVSXBD 16(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z10, Z10
-	VPMOVSXBD 0(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z9, Z9
-	VPMOVSXBD 16(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z11, Z11
-	VPBROADCASTD (TokenGroup_Sum+3*TokenGroup__size)(R14), Z24
-	VPMOVSXBD 0(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z12, Z12
-	VPMOVSXBD 16(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z14, Z14
-	VPMOVSXBD 0(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z13, Z13
-	VPMOVSXBD 16(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z15, Z15
-	VPBROADCASTD (TokenGroup_Sum+4*TokenGroup__size)(R14), Z24
-	VPMOVSXBD 0(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z16, Z16
-	VPMOVSXBD 16(CX), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z18, Z18
-	VPMOVSXBD 0(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z17, Z17
-	VPMOVSXBD 16(CX)(R12*1), Z20
-	VPMULLD Z24, Z20, Z20
-	VPSUBD Z20, Z19, Z19
-exact304:
-	MOVQ DX, BX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ sums305
-	MOVQ Tile_Scales(AX), CX
-	TESTQ CX, CX
-	JZ activations306
-	MOVQ Tile_Unit(AX), BX
-	LEAQ (CX)(BX*4), CX
-	MOVQ DX, BX
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
-	VMOVUPS 0(CX), Z20
-	PREFETCHT1 2048(CX)
-	VCVTDQ2PS Z0, Z0
-	VMULPS Z24, Z0, Z0
-	VFMADD213PS 0(BX), Z20, Z0
-	VMOVUPS Z0, 0(BX)
-	VMOVUPS 64(CX), Z21
-	PREFETCHT1 2112(CX)
-	VCVTDQ2PS Z2, Z2
-	VMULPS Z24, Z2, Z2
-	VFMADD213PS 64(BX), Z21, Z2
-	VMOVUPS Z2, 64(BX)
-	VMOVUPS 0(CX)(R12*4), Z22
-	PREFETCHT1 2048(CX)(R12*4)
-	VCVTDQ2PS Z1, Z1
-	VMULPS Z24, Z1, Z1
-	VFMADD213PS 128(BX), Z22, Z1
-	VMOVUPS Z1, 128(BX)
-	VMOVUPS 64(CX)(R12*4), Z23
-	PREFETCHT1 2112(CX)(R12*4)
-	VCVTDQ2PS Z3, Z3
-	VMULPS Z24, Z3, Z3
-	VFMADD213PS 192(BX), Z23, Z3
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z24
-	VCVTDQ2PS Z4, Z4
-	VMULPS Z24, Z4, Z4
-	VFMADD213PS 0(BX), Z20, Z4
-	VMOVUPS Z4, 0(BX)
-	VCVTDQ2PS Z6, Z6
-	VMULPS Z24, Z6, Z6
-	VFMADD213PS 64(BX), Z21, Z6
-	VMOVUPS Z6, 64(BX)
-	VCVTDQ2PS Z5, Z5
-	VMULPS Z24, Z5, Z5
-	VFMADD213PS 128(BX), Z22, Z5
-	VMOVUPS Z5, 128(BX)
-	VCVTDQ2PS Z7, Z7
-	VMULPS Z24, Z7, Z7
-	VFMADD213PS 192(BX), Z23, Z7
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z24
-	VCVTDQ2PS Z8, Z8
-	VMULPS Z24, Z8, Z8
-	VFMADD213PS 0(BX), Z20, Z8
-	VMOVUPS Z8, 0(BX)
-	VCVTDQ2PS Z10, Z10
-	VMULPS Z24, Z10, Z10
-	VFMADD213PS 64(BX), Z21, Z10
-	VMOVUPS Z10, 64(BX)
-	VCVTDQ2PS Z9, Z9
-	VMULPS Z24, Z9, Z9
-	VFMADD213PS 128(BX), Z22, Z9
-	VMOVUPS Z9, 128(BX)
-	VCVTDQ2PS Z11, Z11
-	VMULPS Z24, Z11, Z11
-	VFMADD213PS 192(BX), Z23, Z11
-	VMOVUPS Z11, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z24
-	VCVTDQ2PS Z12, Z12
-	VMULPS Z24, Z12, Z12
-	VFMADD213PS 0(BX), Z20, Z12
-	VMOVUPS Z12, 0(BX)
-	VCVTDQ2PS Z14, Z14
-	VMULPS Z24, Z14, Z14
-	VFMADD213PS 64(BX), Z21, Z14
-	VMOVUPS Z14, 64(BX)
-	VCVTDQ2PS Z13, Z13
-	VMULPS Z24, Z13, Z13
-	VFMADD213PS 128(BX), Z22, Z13
-	VMOVUPS Z13, 128(BX)
-	VCVTDQ2PS Z15, Z15
-	VMULPS Z24, Z15, Z15
-	VFMADD213PS 192(BX), Z23, Z15
-	VMOVUPS Z15, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+4*TokenGroup__size)(R14), Z24
-	VCVTDQ2PS Z16, Z16
-	VMULPS Z24, Z16, Z16
-	VFMADD213PS 0(BX), Z20, Z16
-	VMOVUPS Z16, 0(BX)
-	VCVTDQ2PS Z18, Z18
-	VMULPS Z24, Z18, Z18
-	VFMADD213PS 64(BX), Z21, Z18
-	VMOVUPS Z18, 64(BX)
-	VCVTDQ2PS Z17, Z17
-	VMULPS Z24, Z17, Z17
-	VFMADD213PS 128(BX), Z22, Z17
-	VMOVUPS Z17, 128(BX)
-	VCVTDQ2PS Z19, Z19
-	VMULPS Z24, Z19, Z19
-	VFMADD213PS 192(BX), Z23, Z19
-	VMOVUPS Z19, 192(BX)
-	JMP stored307
-activations306:
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
-	VCVTDQ2PS Z0, Z0
-	VFMADD213PS 0(BX), Z24, Z0
-	VMOVUPS Z0, 0(BX)
-	VCVTDQ2PS Z2, Z2
-	VFMADD213PS 64(BX), Z24, Z2
-	VMOVUPS Z2, 64(BX)
-	VCVTDQ2PS Z1, Z1
-	VFMADD213PS 128(BX), Z24, Z1
-	VMOVUPS Z1, 128(BX)
-	VCVTDQ2PS Z3, Z3
-	VFMADD213PS 192(BX), Z24, Z3
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z24
-	VCVTDQ2PS Z4, Z4
-	VFMADD213PS 0(BX), Z24, Z4
-	VMOVUPS Z4, 0(BX)
-	VCVTDQ2PS Z6, Z6
-	VFMADD213PS 64(BX), Z24, Z6
-	VMOVUPS Z6, 64(BX)
-	VCVTDQ2PS Z5, Z5
-	VFMADD213PS 128(BX), Z24, Z5
-	VMOVUPS Z5, 128(BX)
-	VCVTDQ2PS Z7, Z7
-	VFMADD213PS 192(BX), Z24, Z7
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z24
-	VCVTDQ2PS Z8, Z8
-	VFMADD213PS 0(BX), Z24, Z8
-	VMOVUPS Z8, 0(BX)
-	VCVTDQ2PS Z10, Z10
-	VFMADD213PS 64(BX), Z24, Z10
-	VMOVUPS Z10, 64(BX)
-	VCVTDQ2PS Z9, Z9
-	VFMADD213PS 128(BX), Z24, Z9
-	VMOVUPS Z9, 128(BX)
-	VCVTDQ2PS Z11, Z11
-	VFMADD213PS 192(BX), Z24, Z11
-	VMOVUPS Z11, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z24
-	VCVTDQ2PS Z12, Z12
-	VFMADD213PS 0(BX), Z24, Z12
-	VMOVUPS Z12, 0(BX)
-	VCVTDQ2PS Z14, Z14
-	VFMADD213PS 64(BX), Z24, Z14
-	VMOVUPS Z14, 64(BX)
-	VCVTDQ2PS Z13, Z13
-	VFMADD213PS 128(BX), Z24, Z13
-	VMOVUPS Z13, 128(BX)
-	VCVTDQ2PS Z15, Z15
-	VFMADD213PS 192(BX), Z24, Z15
-	VMOVUPS Z15, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+4*TokenGroup__size)(R14), Z24
-	VCVTDQ2PS Z16, Z16
-	VFMADD213PS 0(BX), Z24, Z16
-	VMOVUPS Z16, 0(BX)
-	VCVTDQ2PS Z18, Z18
-	VFMADD213PS 64(BX), Z24, Z18
-	VMOVUPS Z18, 64(BX)
-	VCVTDQ2PS Z17, Z17
-	VFMADD213PS 128(BX), Z24, Z17
-	VMOVUPS Z17, 128(BX)
-	VCVTDQ2PS Z19, Z19
-	VFMADD213PS 192(BX), Z24, Z19
-	VMOVUPS Z19, 192(BX)
-	JMP stored307
-sums305:
-	VMOVUPS Z0, 0(BX)
-	VMOVUPS Z2, 64(BX)
-	VMOVUPS Z1, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z4, 0(BX)
-	VMOVUPS Z6, 64(BX)
-	VMOVUPS Z5, 128(BX)
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z8, 0(BX)
-	VMOVUPS Z10, 64(BX)
-	VMOVUPS Z9, 128(BX)
-	VMOVUPS Z11, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z12, 0(BX)
-	VMOVUPS Z14, 64(BX)
-	VMOVUPS Z13, 128(BX)
-	VMOVUPS Z15, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z16, 0(BX)
-	VMOVUPS Z18, 64(BX)
-	VMOVUPS Z17, 128(BX)
-	VMOVUPS Z19, 192(BX)
-stored307:
-	ADDQ Tile_LdTokens(AX), R14
-	ADDQ Tile_LdGroup(AX), DX
-	DECQ Tile_UnitLeft(AX)
-	JNZ unit299
-	ADDQ $32, Tile_Unit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-unit299:
-	TESTQ R15, R15
-	JNZ group298
-	MOVQ Tile_PanelBytes(AX), BX
-	ADDQ BX, Tile_W(AX)
-	ADDQ $256, Tile_Y(AX)
-	DECQ Tile_Panels(AX)
-	JNZ panel297
-	VZEROUPPER
-	RET
-
-// func ternaryPairsAVX512x6(t *Tile)
-TEXT ·ternaryPairsAVX512x6(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ Tile_LdX(AX), R8
-	MOVQ Tile_LdY(AX), R9
-	LEAQ (R8)(R8*2), R10
-	LEAQ (R8)(R8*4), R13
-	MOVQ Tile_PanelBytes(AX), R11
-	SHLQ $1, Tile_PanelBytes(AX)
-	VPBROADCASTD word55555555<>(SB), Z30
-	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel308:
-	MOVQ Tile_W(AX), DI
-	MOVQ Tile_X(AX), SI
-	MOVQ Tile_Steps(AX), CX
-	MOVQ Tile_Groups(AX), R15
-	MOVQ Tile_Tokens(AX), R14
-	MOVQ Tile_Y(AX), DX
-	MOVQ Tile_PanelUnit(AX), BX
-	MOVQ BX, Tile_Unit(AX)
-	ADDQ Tile_LdUnits(AX), BX
-	MOVQ BX, Tile_PanelUnit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-group309:
-	MOVQ Tile_Steps(AX), CX
-	DECQ R15
-	CMOVQEQ Tile_LastSteps(AX), CX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	SUBQ $2, CX
-	JLT rest312
-	PCALIGN $64
-loop311:
-	LEAQ 0(DI), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	LEAQ 0(DI)(R11*1), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	VMOVDQU32 0(DI), Y24
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
-	VPSRLW $1, Z24, Z25
-	VPTERNLOGD $0x52, Z30, Z25, Z24
-	VPANDD Z31, Z24, Z25
-	VPANDD.BCST word30303030<>(SB), Z24, Z26
-	VPANDD.BCST wordc0c0c0c0<>(SB), Z24, Z27
-	VPBROADCASTD 0(SI), Z28
-	VPDPBUSD Z28, Z24, Z0
-	VPDPBUSD Z28, Z25, Z1
-	VPDPBUSD Z28, Z26, Z2
-	VPDPBUSD Z28, Z27, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z29
-	VPDPBUSD Z29, Z24, Z4
-	VPDPBUSD Z29, Z25, Z5
-	VPDPBUSD Z29, Z26, Z6
-	VPDPBUSD Z29, Z27, Z7
-	VPBROADCASTD 0(SI)(R8*2), Z28
-	VPDPBUSD Z28, Z24, Z8
-	VPDPBUSD Z28, Z25, Z9
-	VPDPBUSD Z28, Z26, Z10
-	VPDPBUSD Z28, Z27, Z11
-	VPBROADCASTD 0(SI)(R10*1), Z29
-	VPDPBUSD Z29, Z24, Z12
-	VPDPBUSD Z29, Z25, Z13
-	VPDPBUSD Z29, Z26, Z14
-	VPDPBUSD Z29, Z27, Z15
-	VPBROADCASTD 0(SI)(R8*4), Z28
-	VPDPBUSD Z28, Z24, Z16
-	VPDPBUSD Z28, Z25, Z17
-	VPDPBUSD Z28, Z26, Z18
-	VPDPBUSD Z28, Z27, Z19
-	VPBROADCASTD 0(SI)(R13*1), Z29
-	VPDPBUSD Z29, Z24, Z20
-	VPDPBUSD Z29, Z25, Z21
-	VPDPBUSD Z29, Z26, Z22
-	VPDPBUSD Z29, Z27, Z23
-	VMOVDQU32 32(DI), Y24
-	VINSERTI64X4 $1, 32(DI)(R11*1), Z24, Z24
-	VPSRLW $1, Z24, Z25
-	VPTERNLOGD $0x52, Z30, Z25, Z24
-	VPANDD Z31, Z24, Z25
-	VPANDD.BCST word30303030<>(SB), Z24, Z26
-	VPANDD.BCST wordc0c0c0c0<>(SB), Z24, Z27
-	VPBROADCASTD 4(SI), Z28
-	VPDPBUSD Z28, Z24, Z0
-	VPDPBUSD Z28, Z25, Z1
-	VPDPBUSD Z28, Z26, Z2
-	VPDPBUSD Z28, Z27, Z3
-	VPBROADCASTD 4(SI)(R8*1), Z29
-	VPDPBUSD Z29, Z24, Z4
-	VPDPBUSD Z29, Z25, Z5
-	VPDPBUSD Z29, Z26, Z6
-	VPDPBUSD Z29, Z27, Z7
-	VPBROADCASTD 4(SI)(R8*2), Z28
-	VPDPBUSD Z28, Z24, Z8
-	VPDPBUSD Z28, Z25, Z9
-	VPDPBUSD Z28, Z26, Z10
-	VPDPBUSD Z28, Z27, Z11
-	VPBROADCASTD 4(SI)(R10*1), Z29
-	VPDPBUSD Z29, Z24, Z12
-	VPDPBUSD Z29, Z25, Z13
-	VPDPBUSD Z29, Z26, Z14
-	VPDPBUSD Z29, Z27, Z15
-	VPBROADCASTD 4(SI)(R8*4), Z28
-	VPDPBUSD Z28, Z24, Z16
-	VPDPBUSD Z28, Z25, Z17
-	VPDPBUSD Z28, Z26, Z18
-	VPDPBUSD Z28, Z27, Z19
-	VPBROADCASTD 4(SI)(R13*1), Z29
-	VPDPBUSD Z29, Z24, Z20
-	VPDPBUSD Z29, Z25, Z21
-	VPDPBUSD Z29, Z26, Z22
-	VPDPBUSD Z29, Z27, Z23
-	ADDQ $64, DI
-	ADDQ $8, SI
-	SUBQ $2, CX
-	JGE loop311
-rest312:
-	ADDQ $2, CX
-	JZ done314
-one313:
-	VMOVDQU32 0(DI), Y24
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
-	VPSRLW $1, Z24, Z25
-	VPTERNLOGD $0x52, Z30, Z25, Z24
-	VPANDD Z31, Z24, Z25
-	VPANDD.BCST word30303030<>(SB), Z24, Z26
-	VPANDD.BCST wordc0c0c0c0<>(SB), Z24, Z27
-	VPBROADCASTD 0(SI), Z28
-	VPDPBUSD Z28, Z24, Z0
-	VPDPBUSD Z28, Z25, Z1
-	VPDPBUSD Z28, Z26, Z2
-	VPDPBUSD Z28, Z27, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z29
-	VPDPBUSD Z29, Z24, Z4
-	VPDPBUSD Z29, Z25, Z5
-	VPDPBUSD Z29, Z26, Z6
-	VPDPBUSD Z29, Z27, Z7
-	VPBROADCASTD 0(SI)(R8*2), Z28
-	VPDPBUSD Z28, Z24, Z8
-	VPDPBUSD Z28, Z25, Z9
-	VPDPBUSD Z28, Z26, Z10
-	VPDPBUSD Z28, Z27, Z11
-	VPBROADCASTD 0(SI)(R10*1), Z29
-	VPDPBUSD Z29, Z24, Z12
-	VPDPBUSD Z29, Z25, Z13
-	VPDPBUSD Z29, Z26, Z14
-	VPDPBUSD Z29, Z27, Z15
-	VPBROADCASTD 0(SI)(R8*4), Z28
-	VPDPBUSD Z28, Z24, Z16
-	VPDPBUSD Z28, Z25, Z17
-	VPDPBUSD Z28, Z26, Z18
-	VPDPBUSD Z28, Z27, Z19
-	VPBROADCASTD 0(SI)(R13*1), Z29
-	VPDPBUSD Z29, Z24, Z20
-	VPDPBUSD Z29, Z25, Z21
-	VPDPBUSD Z29, Z26, Z22
-	VPDPBUSD Z29, Z27, Z23
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
@@ -9973,2050 +9823,6 @@ done314:
 	VPSRAD $4, Z18, Z18
 	VPSUBD Z19, Z16, Z16
 	VPSRAD $6, Z19, Z19
-	VPSUBD Z21, Z20, Z20
-	VPSRAD $2, Z21, Z21
-	VPSUBD Z22, Z20, Z20
-	VPSRAD $4, Z22, Z22
-	VPSUBD Z23, Z20, Z20
-	VPSRAD $6, Z23, Z23
-	VSHUFI64X2 $0x44, Z1, Z0, Z24
-	VSHUFI64X2 $0xEE, Z1, Z0, Z1
-	VMOVDQA64 Z24, Z0
-	VSHUFI64X2 $0x44, Z3, Z2, Z24
-	VSHUFI64X2 $0xEE, Z3, Z2, Z3
-	VMOVDQA64 Z24, Z2
-	VSHUFI64X2 $0x44, Z5, Z4, Z24
-	VSHUFI64X2 $0xEE, Z5, Z4, Z5
-	VMOVDQA64 Z24, Z4
-	VSHUFI64X2 $0x44, Z7, Z6, Z24
-	VSHUFI64X2 $0xEE, Z7, Z6, Z7
-	VMOVDQA64 Z24, Z6
-	VSHUFI64X2 $0x44, Z9, Z8, Z24
-	VSHUFI64X2 $0xEE, Z9, Z8, Z9
-	VMOVDQA64 Z24, Z8
-	VSHUFI64X2 $0x44, Z11, Z10, Z24
-	VSHUFI64X2 $0xEE, Z11, Z10, Z11
-	VMOVDQA64 Z24, Z10
-	VSHUFI64X2 $0x44, Z13, Z12, Z24
-	VSHUFI64X2 $0xEE, Z13, Z12, Z13
-	VMOVDQA64 Z24, Z12
-	VSHUFI64X2 $0x44, Z15, Z14, Z24
-	VSHUFI64X2 $0xEE, Z15, Z14, Z15
-	VMOVDQA64 Z24, Z14
-	VSHUFI64X2 $0x44, Z17, Z16, Z24
-	VSHUFI64X2 $0xEE, Z17, Z16, Z17
-	VMOVDQA64 Z24, Z16
-	VSHUFI64X2 $0x44, Z19, Z18, Z24
-	VSHUFI64X2 $0xEE, Z19, Z18, Z19
-	VMOVDQA64 Z24, Z18
-	VSHUFI64X2 $0x44, Z21, Z20, Z24
-	VSHUFI64X2 $0xEE, Z21, Z20, Z21
-	VMOVDQA64 Z24, Z20
-	VSHUFI64X2 $0x44, Z23, Z22, Z24
-	VSHUFI64X2 $0xEE, Z23, Z22, Z23
-	VMOVDQA64 Z24, Z22
-	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
-	VPSUBD Z0, Z24, Z0
-	VPSUBD Z2, Z24, Z2
-	VPSUBD Z1, Z24, Z1
-	VPSUBD Z3, Z24, Z3
-	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z24
-	VPSUBD Z4, Z24, Z4
-	VPSUBD Z6, Z24, Z6
-	VPSUBD Z5, Z24, Z5
-	VPSUBD Z7, Z24, Z7
-	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z24
-	VPSUBD Z8, Z24, Z8
-	VPSUBD Z10, Z24, Z10
-	VPSUBD Z9, Z24, Z9
-	VPSUBD Z11, Z24, Z11
-	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z24
-	VPSUBD Z12, Z24, Z12
-	VPSUBD Z14, Z24, Z14
-	VPSUBD Z13, Z24, Z13
-	VPSUBD Z15, Z24, Z15
-	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z24
-	VPSUBD Z16, Z24, Z16
-	VPSUBD Z18, Z24, Z18
-	VPSUBD Z17, Z24, Z17
-	VPSUBD Z19, Z24, Z19
-	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z24
-	VPSUBD Z20, Z24, Z20
-	VPSUBD Z22, Z24, Z22
-	VPSUBD Z21, Z24, Z21
-	VPSUBD Z23, Z24, Z23
-	MOVQ Tile_SecondUnit(AX), R12
-	MOVQ Tile_Zeros(AX), CX
-	TESTQ CX, CX
-	JZ exact315
-	ADDQ Tile_Unit(AX), CX
-	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
-	VPMOVSXBD 0(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z0, Z0
-	VPMOVSXBD 16(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z2, Z2
-	VPMOVSXBD 0(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z1, Z1
-	VPMOVSXBD 16(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z3, Z3
-	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z28
-	VPMOVSXBD 0(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z4, Z4
-	VPMOVSXBD 16(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z6, Z6
-	VPMOVSXBD 0(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z5, Z5
-	VPMOVSXBD 16(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z7, Z7
-	VPBROADCASTD (TokenGroup_Sum+2*TokenGroup__size)(R14), Z28
-	VPMOVSXBD 0(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z8, Z8
-	VPMOVSXBD 16(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z10, Z10
-	VPMOVSXBD 0(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z9, Z9
-	VPMOVSXBD 16(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z11, Z11
-	VPBROADCASTD (TokenGroup_Sum+3*TokenGroup__size)(R14), Z28
-	VPMOVSXBD 0(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z12, Z12
-	VPMOVSXBD 16(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z14, Z14
-	VPMOVSXBD 0(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z13, Z13
-	VPMOVSXBD 16(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z15, Z15
-	VPBROADCASTD (TokenGroup_Sum+4*TokenGroup__size)(R14), Z28
-	VPMOVSXBD 0(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z16, Z16
-	VPMOVSXBD 16(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z18, Z18
-	VPMOVSXBD 0(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z17, Z17
-	VPMOVSXBD 16(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z19, Z19
-	VPBROADCASTD (TokenGroup_Sum+5*TokenGroup__size)(R14), Z28
-	VPMOVSXBD 0(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z20, Z20
-	VPMOVSXBD 16(CX), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z22, Z22
-	VPMOVSXBD 0(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z21, Z21
-	VPMOVSXBD 16(CX)(R12*1), Z24
-	VPMULLD Z28, Z24, Z24
-	VPSUBD Z24, Z23, Z23
-exact315:
-	MOVQ DX, BX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ sums316
-	MOVQ Tile_Scales(AX), CX
-	TESTQ CX, CX
-	JZ activations317
-	MOVQ Tile_Unit(AX), BX
-	LEAQ (CX)(BX*4), CX
-	MOVQ DX, BX
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
-	VMOVUPS 0(CX), Z24
-	PREFETCHT1 2048(CX)
-	VCVTDQ2PS Z0, Z0
-	VMULPS Z28, Z0, Z0
-	VFMADD213PS 0(BX), Z24, Z0
-	VMOVUPS Z0, 0(BX)
-	VMOVUPS 64(CX), Z25
-	PREFETCHT1 2112(CX)
-	VCVTDQ2PS Z2, Z2
-	VMULPS Z28, Z2, Z2
-	VFMADD213PS 64(BX), Z25, Z2
-	VMOVUPS Z2, 64(BX)
-	VMOVUPS 0(CX)(R12*4), Z26
-	PREFETCHT1 2048(CX)(R12*4)
-	VCVTDQ2PS Z1, Z1
-	VMULPS Z28, Z1, Z1
-	VFMADD213PS 128(BX), Z26, Z1
-	VMOVUPS Z1, 128(BX)
-	VMOVUPS 64(CX)(R12*4), Z27
-	PREFETCHT1 2112(CX)(R12*4)
-	VCVTDQ2PS Z3, Z3
-	VMULPS Z28, Z3, Z3
-	VFMADD213PS 192(BX), Z27, Z3
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z4, Z4
-	VMULPS Z28, Z4, Z4
-	VFMADD213PS 0(BX), Z24, Z4
-	VMOVUPS Z4, 0(BX)
-	VCVTDQ2PS Z6, Z6
-	VMULPS Z28, Z6, Z6
-	VFMADD213PS 64(BX), Z25, Z6
-	VMOVUPS Z6, 64(BX)
-	VCVTDQ2PS Z5, Z5
-	VMULPS Z28, Z5, Z5
-	VFMADD213PS 128(BX), Z26, Z5
-	VMOVUPS Z5, 128(BX)
-	VCVTDQ2PS Z7, Z7
-	VMULPS Z28, Z7, Z7
-	VFMADD213PS 192(BX), Z27, Z7
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z8, Z8
-	VMULPS Z28, Z8, Z8
-	VFMADD213PS 0(BX), Z24, Z8
-	VMOVUPS Z8, 0(BX)
-	VCVTDQ2PS Z10, Z10
-	VMULPS Z28, Z10, Z10
-	VFMADD213PS 64(BX), Z25, Z10
-	VMOVUPS Z10, 64(BX)
-	VCVTDQ2PS Z9, Z9
-	VMULPS Z28, Z9, Z9
-	VFMADD213PS 128(BX), Z26, Z9
-	VMOVUPS Z9, 128(BX)
-	VCVTDQ2PS Z11, Z11
-	VMULPS Z28, Z11, Z11
-	VFMADD213PS 192(BX), Z27, Z11
-	VMOVUPS Z11, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z12, Z12
-	VMULPS Z28, Z12, Z12
-	VFMADD213PS 0(BX), Z24, Z12
-	VMOVUPS Z12, 0(BX)
-	VCVTDQ2PS Z14, Z14
-	VMULPS Z28, Z14, Z14
-	VFMADD213PS 64(BX), Z25, Z14
-	VMOVUPS Z14, 64(BX)
-	VCVTDQ2PS Z13, Z13
-	VMULPS Z28, Z13, Z13
-	VFMADD213PS 128(BX), Z26, Z13
-	VMOVUPS Z13, 128(BX)
-	VCVTDQ2PS Z15, Z15
-	VMULPS Z28, Z15, Z15
-	VFMADD213PS 192(BX), Z27, Z15
-	VMOVUPS Z15, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+4*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z16, Z16
-	VMULPS Z28, Z16, Z16
-	VFMADD213PS 0(BX), Z24, Z16
-	VMOVUPS Z16, 0(BX)
-	VCVTDQ2PS Z18, Z18
-	VMULPS Z28, Z18, Z18
-	VFMADD213PS 64(BX), Z25, Z18
-	VMOVUPS Z18, 64(BX)
-	VCVTDQ2PS Z17, Z17
-	VMULPS Z28, Z17, Z17
-	VFMADD213PS 128(BX), Z26, Z17
-	VMOVUPS Z17, 128(BX)
-	VCVTDQ2PS Z19, Z19
-	VMULPS Z28, Z19, Z19
-	VFMADD213PS 192(BX), Z27, Z19
-	VMOVUPS Z19, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+5*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z20, Z20
-	VMULPS Z28, Z20, Z20
-	VFMADD213PS 0(BX), Z24, Z20
-	VMOVUPS Z20, 0(BX)
-	VCVTDQ2PS Z22, Z22
-	VMULPS Z28, Z22, Z22
-	VFMADD213PS 64(BX), Z25, Z22
-	VMOVUPS Z22, 64(BX)
-	VCVTDQ2PS Z21, Z21
-	VMULPS Z28, Z21, Z21
-	VFMADD213PS 128(BX), Z26, Z21
-	VMOVUPS Z21, 128(BX)
-	VCVTDQ2PS Z23, Z23
-	VMULPS Z28, Z23, Z23
-	VFMADD213PS 192(BX), Z27, Z23
-	VMOVUPS Z23, 192(BX)
-	JMP stored318
-activations317:
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z0, Z0
-	VFMADD213PS 0(BX), Z28, Z0
-	VMOVUPS Z0, 0(BX)
-	VCVTDQ2PS Z2, Z2
-	VFMADD213PS 64(BX), Z28, Z2
-	VMOVUPS Z2, 64(BX)
-	VCVTDQ2PS Z1, Z1
-	VFMADD213PS 128(BX), Z28, Z1
-	VMOVUPS Z1, 128(BX)
-	VCVTDQ2PS Z3, Z3
-	VFMADD213PS 192(BX), Z28, Z3
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z4, Z4
-	VFMADD213PS 0(BX), Z28, Z4
-	VMOVUPS Z4, 0(BX)
-	VCVTDQ2PS Z6, Z6
-	VFMADD213PS 64(BX), Z28, Z6
-	VMOVUPS Z6, 64(BX)
-	VCVTDQ2PS Z5, Z5
-	VFMADD213PS 128(BX), Z28, Z5
-	VMOVUPS Z5, 128(BX)
-	VCVTDQ2PS Z7, Z7
-	VFMADD213PS 192(BX), Z28, Z7
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z8, Z8
-	VFMADD213PS 0(BX), Z28, Z8
-	VMOVUPS Z8, 0(BX)
-	VCVTDQ2PS Z10, Z10
-	VFMADD213PS 64(BX), Z28, Z10
-	VMOVUPS Z10, 64(BX)
-	VCVTDQ2PS Z9, Z9
-	VFMADD213PS 128(BX), Z28, Z9
-	VMOVUPS Z9, 128(BX)
-	VCVTDQ2PS Z11, Z11
-	VFMADD213PS 192(BX), Z28, Z11
-	VMOVUPS Z11, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z12, Z12
-	VFMADD213PS 0(BX), Z28, Z12
-	VMOVUPS Z12, 0(BX)
-	VCVTDQ2PS Z14, Z14
-	VFMADD213PS 64(BX), Z28, Z14
-	VMOVUPS Z14, 64(BX)
-	VCVTDQ2PS Z13, Z13
-	VFMADD213PS 128(BX), Z28, Z13
-	VMOVUPS Z13, 128(BX)
-	VCVTDQ2PS Z15, Z15
-	VFMADD213PS 192(BX), Z28, Z15
-	VMOVUPS Z15, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+4*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z16, Z16
-	VFMADD213PS 0(BX), Z28, Z16
-	VMOVUPS Z16, 0(BX)
-	VCVTDQ2PS Z18, Z18
-	VFMADD213PS 64(BX), Z28, Z18
-	VMOVUPS Z18, 64(BX)
-	VCVTDQ2PS Z17, Z17
-	VFMADD213PS 128(BX), Z28, Z17
-	VMOVUPS Z17, 128(BX)
-	VCVTDQ2PS Z19, Z19
-	VFMADD213PS 192(BX), Z28, Z19
-	VMOVUPS Z19, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+5*TokenGroup__size)(R14), Z28
-	VCVTDQ2PS Z20, Z20
-	VFMADD213PS 0(BX), Z28, Z20
-	VMOVUPS Z20, 0(BX)
-	VCVTDQ2PS Z22, Z22
-	VFMADD213PS 64(BX), Z28, Z22
-	VMOVUPS Z22, 64(BX)
-	VCVTDQ2PS Z21, Z21
-	VFMADD213PS 128(BX), Z28, Z21
-	VMOVUPS Z21, 128(BX)
-	VCVTDQ2PS Z23, Z23
-	VFMADD213PS 192(BX), Z28, Z23
-	VMOVUPS Z23, 192(BX)
-	JMP stored318
-sums316:
-	VMOVUPS Z0, 0(BX)
-	VMOVUPS Z2, 64(BX)
-	VMOVUPS Z1, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z4, 0(BX)
-	VMOVUPS Z6, 64(BX)
-	VMOVUPS Z5, 128(BX)
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z8, 0(BX)
-	VMOVUPS Z10, 64(BX)
-	VMOVUPS Z9, 128(BX)
-	VMOVUPS Z11, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z12, 0(BX)
-	VMOVUPS Z14, 64(BX)
-	VMOVUPS Z13, 128(BX)
-	VMOVUPS Z15, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z16, 0(BX)
-	VMOVUPS Z18, 64(BX)
-	VMOVUPS Z17, 128(BX)
-	VMOVUPS Z19, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z20, 0(BX)
-	VMOVUPS Z22, 64(BX)
-	VMOVUPS Z21, 128(BX)
-	VMOVUPS Z23, 192(BX)
-stored318:
-	ADDQ Tile_LdTokens(AX), R14
-	ADDQ Tile_LdGroup(AX), DX
-	DECQ Tile_UnitLeft(AX)
-	JNZ unit310
-	ADDQ $32, Tile_Unit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-unit310:
-	TESTQ R15, R15
-	JNZ group309
-	MOVQ Tile_PanelBytes(AX), BX
-	ADDQ BX, Tile_W(AX)
-	ADDQ $256, Tile_Y(AX)
-	DECQ Tile_Panels(AX)
-	JNZ panel308
-	VZEROUPPER
-	RET
-
-// func fields2PairsAVX512x1(t *Tile)
-TEXT ·fields2PairsAVX512x1(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ Tile_LdX(AX), R8
-	MOVQ Tile_LdY(AX), R9
-	MOVQ Tile_PanelBytes(AX), R11
-	SHLQ $1, Tile_PanelBytes(AX)
-	VPBROADCASTD word0c0c0c0c<>(SB), Z17
-	VPBROADCASTD word30303030<>(SB), Z18
-	VPBROADCASTD wordc0c0c0c0<>(SB), Z19
-panel319:
-	MOVQ Tile_W(AX), DI
-	MOVQ Tile_X(AX), SI
-	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact320
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact320:
-	MOVQ Tile_Groups(AX), R15
-	MOVQ Tile_Tokens(AX), R14
-	MOVQ Tile_Y(AX), DX
-	MOVQ Tile_PanelUnit(AX), BX
-	MOVQ BX, Tile_Unit(AX)
-	ADDQ Tile_LdUnits(AX), BX
-	MOVQ BX, Tile_PanelUnit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-group321:
-	MOVQ Tile_Steps(AX), CX
-	DECQ R15
-	CMOVQEQ Tile_LastSteps(AX), CX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	SUBQ $4, CX
-	JLT rest324
-	PCALIGN $64
-loop323:
-	LEAQ 0(DI), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	LEAQ 0(DI)(R11*1), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	VMOVDQU32 0(DI), Y8
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
-	VPANDD Z17, Z8, Z9
-	VPANDD Z18, Z8, Z10
-	VPANDD Z19, Z8, Z11
-	VPBROADCASTD 0(SI), Z12
-	VPDPBUSD Z12, Z8, Z0
-	VPDPBUSD Z12, Z9, Z1
-	VPDPBUSD Z12, Z10, Z2
-	VPDPBUSD Z12, Z11, Z3
-	VMOVDQU32 32(DI), Y8
-	VINSERTI64X4 $1, 32(DI)(R11*1), Z8, Z8
-	VPANDD Z17, Z8, Z9
-	VPANDD Z18, Z8, Z10
-	VPANDD Z19, Z8, Z11
-	VPBROADCASTD 4(SI), Z12
-	VPDPBUSD Z12, Z8, Z4
-	VPDPBUSD Z12, Z9, Z5
-	VPDPBUSD Z12, Z10, Z6
-	VPDPBUSD Z12, Z11, Z7
-	VMOVDQU32 64(DI), Y8
-	VINSERTI64X4 $1, 64(DI)(R11*1), Z8, Z8
-	VPANDD Z17, Z8, Z9
-	VPANDD Z18, Z8, Z10
-	VPANDD Z19, Z8, Z11
-	VPBROADCASTD 8(SI), Z12
-	VPDPBUSD Z12, Z8, Z0
-	VPDPBUSD Z12, Z9, Z1
-	VPDPBUSD Z12, Z10, Z2
-	VPDPBUSD Z12, Z11, Z3
-	VMOVDQU32 96(DI), Y8
-	VINSERTI64X4 $1, 96(DI)(R11*1), Z8, Z8
-	VPANDD Z17, Z8, Z9
-	VPANDD Z18, Z8, Z10
-	VPANDD Z19, Z8, Z11
-	VPBROADCASTD 12(SI), Z12
-	VPDPBUSD Z12, Z8, Z4
-	VPDPBUSD Z12, Z9, Z5
-	VPDPBUSD Z12, Z10, Z6
-	VPDPBUSD Z12, Z11, Z7
-	ADDQ $128, DI
-	ADDQ $16, SI
-	SUBQ $4, CX
-	JGE loop323
-rest324:
-	ADDQ $4, CX
-	JZ done326
-one325:
-	VMOVDQU32 0(DI), Y8
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
-	VPANDD Z17, Z8, Z9
-	VPANDD Z18, Z8, Z10
-	VPANDD Z19, Z8, Z11
-	VPBROADCASTD 0(SI), Z12
-	VPDPBUSD Z12, Z8, Z0
-	VPDPBUSD Z12, Z9, Z1
-	VPDPBUSD Z12, Z10, Z2
-	VPDPBUSD Z12, Z11, Z3
-	ADDQ $32, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one325
-done326:
-	VPADDD Z4, Z0, Z0
-	VPADDD Z5, Z1, Z1
-	VPADDD Z6, Z2, Z2
-	VPADDD Z7, Z3, Z3
-	VPSUBD Z1, Z0, Z0
-	VPSRAD $2, Z1, Z1
-	VPSUBD Z2, Z0, Z0
-	VPSRAD $4, Z2, Z2
-	VPSUBD Z3, Z0, Z0
-	VPSRAD $6, Z3, Z3
-	VSHUFI64X2 $0x44, Z1, Z0, Z8
-	VSHUFI64X2 $0xEE, Z1, Z0, Z1
-	VMOVDQA64 Z8, Z0
-	VSHUFI64X2 $0x44, Z3, Z2, Z8
-	VSHUFI64X2 $0xEE, Z3, Z2, Z3
-	VMOVDQA64 Z8, Z2
-	CMPL Tile_Mul(AX), $1
-	JEQ one327
-	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
-	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
-	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
-	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
-one327:
-	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
-	VPADDD Z8, Z0, Z0
-	VPADDD Z8, Z2, Z2
-	VPADDD Z8, Z1, Z1
-	VPADDD Z8, Z3, Z3
-	MOVQ Tile_SecondUnit(AX), R12
-	MOVQ Tile_Zeros(AX), CX
-	TESTQ CX, CX
-	JZ exact328
-	ADDQ Tile_Unit(AX), CX
-	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
-	VPMOVSXBD 0(CX), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z0, Z0
-	VPMOVSXBD 16(CX), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z2, Z2
-	VPMOVSXBD 0(CX)(R12*1), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z1, Z1
-	VPMOVSXBD 16(CX)(R12*1), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z3, Z3
-exact328:
-	MOVQ DX, BX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ sums329
-	MOVQ Tile_Scales(AX), CX
-	TESTQ CX, CX
-	JZ activations330
-	MOVQ Tile_Unit(AX), BX
-	LEAQ (CX)(BX*4), CX
-	MOVQ DX, BX
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
-	VMOVUPS 0(CX), Z8
-	VCVTDQ2PS Z0, Z0
-	VMULPS Z12, Z0, Z0
-	VFMADD231PS Z8, Z0, Z13
-	VMOVUPS 64(CX), Z9
-	VCVTDQ2PS Z2, Z2
-	VMULPS Z12, Z2, Z2
-	VFMADD231PS Z9, Z2, Z14
-	VMOVUPS 0(CX)(R12*4), Z10
-	VCVTDQ2PS Z1, Z1
-	VMULPS Z12, Z1, Z1
-	VFMADD231PS Z10, Z1, Z15
-	VMOVUPS 64(CX)(R12*4), Z11
-	VCVTDQ2PS Z3, Z3
-	VMULPS Z12, Z3, Z3
-	VFMADD231PS Z11, Z3, Z16
-	JMP stored331
-activations330:
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
-	VCVTDQ2PS Z0, Z0
-	VFMADD231PS Z12, Z0, Z13
-	VCVTDQ2PS Z2, Z2
-	VFMADD231PS Z12, Z2, Z14
-	VCVTDQ2PS Z1, Z1
-	VFMADD231PS Z12, Z1, Z15
-	VCVTDQ2PS Z3, Z3
-	VFMADD231PS Z12, Z3, Z16
-	JMP stored331
-sums329:
-	VMOVUPS Z0, 0(BX)
-	VMOVUPS Z2, 64(BX)
-	VMOVUPS Z1, 128(BX)
-	VMOVUPS Z3, 192(BX)
-stored331:
-	ADDQ Tile_LdTokens(AX), R14
-	ADDQ Tile_LdGroup(AX), DX
-	DECQ Tile_UnitLeft(AX)
-	JNZ unit322
-	ADDQ $32, Tile_Unit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-unit322:
-	TESTQ R15, R15
-	JNZ group321
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact332
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS Z13, 0(BX)
-	VMOVUPS Z14, 64(BX)
-	VMOVUPS Z15, 128(BX)
-	VMOVUPS Z16, 192(BX)
-exact332:
-	MOVQ Tile_PanelBytes(AX), BX
-	ADDQ BX, Tile_W(AX)
-	ADDQ $256, Tile_Y(AX)
-	DECQ Tile_Panels(AX)
-	JNZ panel319
-	VZEROUPPER
-	RET
-
-// func fields2PairsAVX512x2(t *Tile)
-TEXT ·fields2PairsAVX512x2(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ Tile_LdX(AX), R8
-	MOVQ Tile_LdY(AX), R9
-	MOVQ Tile_PanelBytes(AX), R11
-	SHLQ $1, Tile_PanelBytes(AX)
-	VPBROADCASTD word0c0c0c0c<>(SB), Z22
-	VPBROADCASTD word30303030<>(SB), Z23
-	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel333:
-	MOVQ Tile_W(AX), DI
-	MOVQ Tile_X(AX), SI
-	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact334
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	VMOVUPS 128(BX), Z16
-	VMOVUPS 192(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-exact334:
-	MOVQ Tile_Groups(AX), R15
-	MOVQ Tile_Tokens(AX), R14
-	MOVQ Tile_Y(AX), DX
-	MOVQ Tile_PanelUnit(AX), BX
-	MOVQ BX, Tile_Unit(AX)
-	ADDQ Tile_LdUnits(AX), BX
-	MOVQ BX, Tile_PanelUnit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-group335:
-	MOVQ Tile_Steps(AX), CX
-	DECQ R15
-	CMOVQEQ Tile_LastSteps(AX), CX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	SUBQ $2, CX
-	JLT rest338
-	PCALIGN $64
-loop337:
-	LEAQ 0(DI), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	LEAQ 0(DI)(R11*1), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	VMOVDQU32 0(DI), Y8
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
-	VPANDD Z22, Z8, Z9
-	VPANDD Z23, Z8, Z10
-	VPANDD Z24, Z8, Z11
-	VPBROADCASTD 0(SI), Z12
-	VPDPBUSD Z12, Z8, Z0
-	VPDPBUSD Z12, Z9, Z1
-	VPDPBUSD Z12, Z10, Z2
-	VPDPBUSD Z12, Z11, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z13
-	VPDPBUSD Z13, Z8, Z4
-	VPDPBUSD Z13, Z9, Z5
-	VPDPBUSD Z13, Z10, Z6
-	VPDPBUSD Z13, Z11, Z7
-	VMOVDQU32 32(DI), Y8
-	VINSERTI64X4 $1, 32(DI)(R11*1), Z8, Z8
-	VPANDD Z22, Z8, Z9
-	VPANDD Z23, Z8, Z10
-	VPANDD Z24, Z8, Z11
-	VPBROADCASTD 4(SI), Z12
-	VPDPBUSD Z12, Z8, Z0
-	VPDPBUSD Z12, Z9, Z1
-	VPDPBUSD Z12, Z10, Z2
-	VPDPBUSD Z12, Z11, Z3
-	VPBROADCASTD 4(SI)(R8*1), Z13
-	VPDPBUSD Z13, Z8, Z4
-	VPDPBUSD Z13, Z9, Z5
-	VPDPBUSD Z13, Z10, Z6
-	VPDPBUSD Z13, Z11, Z7
-	ADDQ $64, DI
-	ADDQ $8, SI
-	SUBQ $2, CX
-	JGE loop337
-rest338:
-	ADDQ $2, CX
-	JZ done340
-one339:
-	VMOVDQU32 0(DI), Y8
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
-	VPANDD Z22, Z8, Z9
-	VPANDD Z23, Z8, Z10
-	VPANDD Z24, Z8, Z11
-	VPBROADCASTD 0(SI), Z12
-	VPDPBUSD Z12, Z8, Z0
-	VPDPBUSD Z12, Z9, Z1
-	VPDPBUSD Z12, Z10, Z2
-	VPDPBUSD Z12, Z11, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z13
-	VPDPBUSD Z13, Z8, Z4
-	VPDPBUSD Z13, Z9, Z5
-	VPDPBUSD Z13, Z10, Z6
-	VPDPBUSD Z13, Z11, Z7
-	ADDQ $32, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one339
-done340:
-	VPSUBD Z1, Z0, Z0
-	VPSRAD $2, Z1, Z1
-	VPSUBD Z2, Z0, Z0
-	VPSRAD $4, Z2, Z2
-	VPSUBD Z3, Z0, Z0
-	VPSRAD $6, Z3, Z3
-	VPSUBD Z5, Z4, Z4
-	VPSRAD $2, Z5, Z5
-	VPSUBD Z6, Z4, Z4
-	VPSRAD $4, Z6, Z6
-	VPSUBD Z7, Z4, Z4
-	VPSRAD $6, Z7, Z7
-	VSHUFI64X2 $0x44, Z1, Z0, Z8
-	VSHUFI64X2 $0xEE, Z1, Z0, Z1
-	VMOVDQA64 Z8, Z0
-	VSHUFI64X2 $0x44, Z3, Z2, Z8
-	VSHUFI64X2 $0xEE, Z3, Z2, Z3
-	VMOVDQA64 Z8, Z2
-	VSHUFI64X2 $0x44, Z5, Z4, Z8
-	VSHUFI64X2 $0xEE, Z5, Z4, Z5
-	VMOVDQA64 Z8, Z4
-	VSHUFI64X2 $0x44, Z7, Z6, Z8
-	VSHUFI64X2 $0xEE, Z7, Z6, Z7
-	VMOVDQA64 Z8, Z6
-	CMPL Tile_Mul(AX), $1
-	JEQ one341
-	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
-	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
-	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
-	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
-	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
-	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
-	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
-	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-one341:
-	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
-	VPADDD Z8, Z0, Z0
-	VPADDD Z8, Z2, Z2
-	VPADDD Z8, Z1, Z1
-	VPADDD Z8, Z3, Z3
-	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z8
-	VPADDD Z8, Z4, Z4
-	VPADDD Z8, Z6, Z6
-	VPADDD Z8, Z5, Z5
-	VPADDD Z8, Z7, Z7
-	MOVQ Tile_SecondUnit(AX), R12
-	MOVQ Tile_Zeros(AX), CX
-	TESTQ CX, CX
-	JZ exact342
-	ADDQ Tile_Unit(AX), CX
-	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
-	VPMOVSXBD 0(CX), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z0, Z0
-	VPMOVSXBD 16(CX), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z2, Z2
-	VPMOVSXBD 0(CX)(R12*1), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z1, Z1
-	VPMOVSXBD 16(CX)(R12*1), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z3, Z3
-	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z12
-	VPMOVSXBD 0(CX), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z4, Z4
-	VPMOVSXBD 16(CX), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z6, Z6
-	VPMOVSXBD 0(CX)(R12*1), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z5, Z5
-	VPMOVSXBD 16(CX)(R12*1), Z8
-	VPMULLD Z12, Z8, Z8
-	VPSUBD Z8, Z7, Z7
-exact342:
-	MOVQ DX, BX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ sums343
-	MOVQ Tile_Scales(AX), CX
-	TESTQ CX, CX
-	JZ activations344
-	MOVQ Tile_Unit(AX), BX
-	LEAQ (CX)(BX*4), CX
-	MOVQ DX, BX
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
-	VMOVUPS 0(CX), Z8
-	PREFETCHT1 2048(CX)
-	VCVTDQ2PS Z0, Z0
-	VMULPS Z12, Z0, Z0
-	VFMADD231PS Z8, Z0, Z14
-	VMOVUPS 64(CX), Z9
-	PREFETCHT1 2112(CX)
-	VCVTDQ2PS Z2, Z2
-	VMULPS Z12, Z2, Z2
-	VFMADD231PS Z9, Z2, Z15
-	VMOVUPS 0(CX)(R12*4), Z10
-	PREFETCHT1 2048(CX)(R12*4)
-	VCVTDQ2PS Z1, Z1
-	VMULPS Z12, Z1, Z1
-	VFMADD231PS Z10, Z1, Z16
-	VMOVUPS 64(CX)(R12*4), Z11
-	PREFETCHT1 2112(CX)(R12*4)
-	VCVTDQ2PS Z3, Z3
-	VMULPS Z12, Z3, Z3
-	VFMADD231PS Z11, Z3, Z17
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z12
-	VCVTDQ2PS Z4, Z4
-	VMULPS Z12, Z4, Z4
-	VFMADD231PS Z8, Z4, Z18
-	VCVTDQ2PS Z6, Z6
-	VMULPS Z12, Z6, Z6
-	VFMADD231PS Z9, Z6, Z19
-	VCVTDQ2PS Z5, Z5
-	VMULPS Z12, Z5, Z5
-	VFMADD231PS Z10, Z5, Z20
-	VCVTDQ2PS Z7, Z7
-	VMULPS Z12, Z7, Z7
-	VFMADD231PS Z11, Z7, Z21
-	JMP stored345
-activations344:
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
-	VCVTDQ2PS Z0, Z0
-	VFMADD231PS Z12, Z0, Z14
-	VCVTDQ2PS Z2, Z2
-	VFMADD231PS Z12, Z2, Z15
-	VCVTDQ2PS Z1, Z1
-	VFMADD231PS Z12, Z1, Z16
-	VCVTDQ2PS Z3, Z3
-	VFMADD231PS Z12, Z3, Z17
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z12
-	VCVTDQ2PS Z4, Z4
-	VFMADD231PS Z12, Z4, Z18
-	VCVTDQ2PS Z6, Z6
-	VFMADD231PS Z12, Z6, Z19
-	VCVTDQ2PS Z5, Z5
-	VFMADD231PS Z12, Z5, Z20
-	VCVTDQ2PS Z7, Z7
-	VFMADD231PS Z12, Z7, Z21
-	JMP stored345
-sums343:
-	VMOVUPS Z0, 0(BX)
-	VMOVUPS Z2, 64(BX)
-	VMOVUPS Z1, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z4, 0(BX)
-	VMOVUPS Z6, 64(BX)
-	VMOVUPS Z5, 128(BX)
-	VMOVUPS Z7, 192(BX)
-stored345:
-	ADDQ Tile_LdTokens(AX), R14
-	ADDQ Tile_LdGroup(AX), DX
-	DECQ Tile_UnitLeft(AX)
-	JNZ unit336
-	ADDQ $32, Tile_Unit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-unit336:
-	TESTQ R15, R15
-	JNZ group335
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact346
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS Z14, 0(BX)
-	VMOVUPS Z15, 64(BX)
-	VMOVUPS Z16, 128(BX)
-	VMOVUPS Z17, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z18, 0(BX)
-	VMOVUPS Z19, 64(BX)
-	VMOVUPS Z20, 128(BX)
-	VMOVUPS Z21, 192(BX)
-exact346:
-	MOVQ Tile_PanelBytes(AX), BX
-	ADDQ BX, Tile_W(AX)
-	ADDQ $256, Tile_Y(AX)
-	DECQ Tile_Panels(AX)
-	JNZ panel333
-	VZEROUPPER
-	RET
-
-// func fields2PairsAVX512x3(t *Tile)
-TEXT ·fields2PairsAVX512x3(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ Tile_LdX(AX), R8
-	MOVQ Tile_LdY(AX), R9
-	MOVQ Tile_PanelBytes(AX), R11
-	SHLQ $1, Tile_PanelBytes(AX)
-	VPBROADCASTD word0c0c0c0c<>(SB), Z30
-	VPBROADCASTD word30303030<>(SB), Z31
-panel347:
-	MOVQ Tile_W(AX), DI
-	MOVQ Tile_X(AX), SI
-	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact348
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	VMOVUPS 128(BX), Z24
-	VMOVUPS 192(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-	VMOVUPS 128(BX), Z28
-	VMOVUPS 192(BX), Z29
-exact348:
-	MOVQ Tile_Groups(AX), R15
-	MOVQ Tile_Tokens(AX), R14
-	MOVQ Tile_Y(AX), DX
-	MOVQ Tile_PanelUnit(AX), BX
-	MOVQ BX, Tile_Unit(AX)
-	ADDQ Tile_LdUnits(AX), BX
-	MOVQ BX, Tile_PanelUnit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-group349:
-	MOVQ Tile_Steps(AX), CX
-	DECQ R15
-	CMOVQEQ Tile_LastSteps(AX), CX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	SUBQ $2, CX
-	JLT rest352
-	PCALIGN $64
-loop351:
-	LEAQ 0(DI), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	LEAQ 0(DI)(R11*1), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	VMOVDQU32 0(DI), Y12
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z12, Z12
-	VPANDD Z30, Z12, Z13
-	VPANDD Z31, Z12, Z14
-	VPANDD.BCST wordc0c0c0c0<>(SB), Z12, Z15
-	VPBROADCASTD 0(SI), Z16
-	VPDPBUSD Z16, Z12, Z0
-	VPDPBUSD Z16, Z13, Z1
-	VPDPBUSD Z16, Z14, Z2
-	VPDPBUSD Z16, Z15, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z17
-	VPDPBUSD Z17, Z12, Z4
-	VPDPBUSD Z17, Z13, Z5
-	VPDPBUSD Z17, Z14, Z6
-	VPDPBUSD Z17, Z15, Z7
-	VPBROADCASTD 0(SI)(R8*2), Z16
-	VPDPBUSD Z16, Z12, Z8
-	VPDPBUSD Z16, Z13, Z9
-	VPDPBUSD Z16, Z14, Z10
-	VPDPBUSD Z16, Z15, Z11
-	VMOVDQU32 32(DI), Y12
-	VINSERTI64X4 $1, 32(DI)(R11*1), Z12, Z12
-	VPANDD Z30, Z12, Z13
-	VPANDD Z31, Z12, Z14
-	VPANDD.BCST wordc0c0c0c0<>(SB), Z12, Z15
-	VPBROADCASTD 4(SI), Z16
-	VPDPBUSD Z16, Z12, Z0
-	VPDPBUSD Z16, Z13, Z1
-	VPDPBUSD Z16, Z14, Z2
-	VPDPBUSD Z16, Z15, Z3
-	VPBROADCASTD 4(SI)(R8*1), Z17
-	VPDPBUSD Z17, Z12, Z4
-	VPDPBUSD Z17, Z13, Z5
-	VPDPBUSD Z17, Z14, Z6
-	VPDPBUSD Z17, Z15, Z7
-	VPBROADCASTD 4(SI)(R8*2), Z16
-	VPDPBUSD Z16, Z12, Z8
-	VPDPBUSD Z16, Z13, Z9
-	VPDPBUSD Z16, Z14, Z10
-	VPDPBUSD Z16, Z15, Z11
-	ADDQ $64, DI
-	ADDQ $8, SI
-	SUBQ $2, CX
-	JGE loop351
-rest352:
-	ADDQ $2, CX
-	JZ done354
-one353:
-	VMOVDQU32 0(DI), Y12
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z12, Z12
-	VPANDD Z30, Z12, Z13
-	VPANDD Z31, Z12, Z14
-	VPANDD.BCST wordc0c0c0c0<>(SB), Z12, Z15
-	VPBROADCASTD 0(SI), Z16
-	VPDPBUSD Z16, Z12, Z0
-	VPDPBUSD Z16, Z13, Z1
-	VPDPBUSD Z16, Z14, Z2
-	VPDPBUSD Z16, Z15, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z17
-	VPDPBUSD Z17, Z12, Z4
-	VPDPBUSD Z17, Z13, Z5
-	VPDPBUSD Z17, Z14, Z6
-	VPDPBUSD Z17, Z15, Z7
-	VPBROADCASTD 0(SI)(R8*2), Z16
-	VPDPBUSD Z16, Z12, Z8
-	VPDPBUSD Z16, Z13, Z9
-	VPDPBUSD Z16, Z14, Z10
-	VPDPBUSD Z16, Z15, Z11
-	ADDQ $32, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one353
-done354:
-	VPSUBD Z1, Z0, Z0
-	VPSRAD $2, Z1, Z1
-	VPSUBD Z2, Z0, Z0
-	VPSRAD $4, Z2, Z2
-	VPSUBD Z3, Z0, Z0
-	VPSRAD $6, Z3, Z3
-	VPSUBD Z5, Z4, Z4
-	VPSRAD $2, Z5, Z5
-	VPSUBD Z6, Z4, Z4
-	VPSRAD $4, Z6, Z6
-	VPSUBD Z7, Z4, Z4
-	VPSRAD $6, Z7, Z7
-	VPSUBD Z9, Z8, Z8
-	VPSRAD $2, Z9, Z9
-	VPSUBD Z10, Z8, Z8
-	VPSRAD $4, Z10, Z10
-	VPSUBD Z11, Z8, Z8
-	VPSRAD $6, Z11, Z11
-	VSHUFI64X2 $0x44, Z1, Z0, Z12
-	VSHUFI64X2 $0xEE, Z1, Z0, Z1
-	VMOVDQA64 Z12, Z0
-	VSHUFI64X2 $0x44, Z3, Z2, Z12
-	VSHUFI64X2 $0xEE, Z3, Z2, Z3
-	VMOVDQA64 Z12, Z2
-	VSHUFI64X2 $0x44, Z5, Z4, Z12
-	VSHUFI64X2 $0xEE, Z5, Z4, Z5
-	VMOVDQA64 Z12, Z4
-	VSHUFI64X2 $0x44, Z7, Z6, Z12
-	VSHUFI64X2 $0xEE, Z7, Z6, Z7
-	VMOVDQA64 Z12, Z6
-	VSHUFI64X2 $0x44, Z9, Z8, Z12
-	VSHUFI64X2 $0xEE, Z9, Z8, Z9
-	VMOVDQA64 Z12, Z8
-	VSHUFI64X2 $0x44, Z11, Z10, Z12
-	VSHUFI64X2 $0xEE, Z11, Z10, Z11
-	VMOVDQA64 Z12, Z10
-	CMPL Tile_Mul(AX), $1
-	JEQ one355
-	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
-	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
-	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
-	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
-	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
-	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
-	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
-	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
-	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
-	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
-	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
-one355:
-	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z12
-	VPADDD Z12, Z0, Z0
-	VPADDD Z12, Z2, Z2
-	VPADDD Z12, Z1, Z1
-	VPADDD Z12, Z3, Z3
-	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z12
-	VPADDD Z12, Z4, Z4
-	VPADDD Z12, Z6, Z6
-	VPADDD Z12, Z5, Z5
-	VPADDD Z12, Z7, Z7
-	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z12
-	VPADDD Z12, Z8, Z8
-	VPADDD Z12, Z10, Z10
-	VPADDD Z12, Z9, Z9
-	VPADDD Z12, Z11, Z11
-	MOVQ Tile_SecondUnit(AX), R12
-	MOVQ Tile_Zeros(AX), CX
-	TESTQ CX, CX
-	JZ exact356
-	ADDQ Tile_Unit(AX), CX
-	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
-	VPMOVSXBD 0(CX), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z0, Z0
-	VPMOVSXBD 16(CX), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z2, Z2
-	VPMOVSXBD 0(CX)(R12*1), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z1, Z1
-	VPMOVSXBD 16(CX)(R12*1), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z3, Z3
-	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z16
-	VPMOVSXBD 0(CX), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z4, Z4
-	VPMOVSXBD 16(CX), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z6, Z6
-	VPMOVSXBD 0(CX)(R12*1), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z5, Z5
-	VPMOVSXBD 16(CX)(R12*1), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z7, Z7
-	VPBROADCASTD (TokenGroup_Sum+2*TokenGroup__size)(R14), Z16
-	VPMOVSXBD 0(CX), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z8, Z8
-	VPMOVSXBD 16(CX), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z10, Z10
-	VPMOVSXBD 0(CX)(R12*1), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z9, Z9
-	VPMOVSXBD 16(CX)(R12*1), Z12
-	VPMULLD Z16, Z12, Z12
-	VPSUBD Z12, Z11, Z11
-exact356:
-	MOVQ DX, BX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ sums357
-	MOVQ Tile_Scales(AX), CX
-	TESTQ CX, CX
-	JZ activations358
-	MOVQ Tile_Unit(AX), BX
-	LEAQ (CX)(BX*4), CX
-	MOVQ DX, BX
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
-	VMOVUPS 0(CX), Z12
-	PREFETCHT1 2048(CX)
-	VCVTDQ2PS Z0, Z0
-	VMULPS Z16, Z0, Z0
-	VFMADD231PS Z12, Z0, Z18
-	VMOVUPS 64(CX), Z13
-	PREFETCHT1 2112(CX)
-	VCVTDQ2PS Z2, Z2
-	VMULPS Z16, Z2, Z2
-	VFMADD231PS Z13, Z2, Z19
-	VMOVUPS 0(CX)(R12*4), Z14
-	PREFETCHT1 2048(CX)(R12*4)
-	VCVTDQ2PS Z1, Z1
-	VMULPS Z16, Z1, Z1
-	VFMADD231PS Z14, Z1, Z20
-	VMOVUPS 64(CX)(R12*4), Z15
-	PREFETCHT1 2112(CX)(R12*4)
-	VCVTDQ2PS Z3, Z3
-	VMULPS Z16, Z3, Z3
-	VFMADD231PS Z15, Z3, Z21
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z16
-	VCVTDQ2PS Z4, Z4
-	VMULPS Z16, Z4, Z4
-	VFMADD231PS Z12, Z4, Z22
-	VCVTDQ2PS Z6, Z6
-	VMULPS Z16, Z6, Z6
-	VFMADD231PS Z13, Z6, Z23
-	VCVTDQ2PS Z5, Z5
-	VMULPS Z16, Z5, Z5
-	VFMADD231PS Z14, Z5, Z24
-	VCVTDQ2PS Z7, Z7
-	VMULPS Z16, Z7, Z7
-	VFMADD231PS Z15, Z7, Z25
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z16
-	VCVTDQ2PS Z8, Z8
-	VMULPS Z16, Z8, Z8
-	VFMADD231PS Z12, Z8, Z26
-	VCVTDQ2PS Z10, Z10
-	VMULPS Z16, Z10, Z10
-	VFMADD231PS Z13, Z10, Z27
-	VCVTDQ2PS Z9, Z9
-	VMULPS Z16, Z9, Z9
-	VFMADD231PS Z14, Z9, Z28
-	VCVTDQ2PS Z11, Z11
-	VMULPS Z16, Z11, Z11
-	VFMADD231PS Z15, Z11, Z29
-	JMP stored359
-activations358:
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
-	VCVTDQ2PS Z0, Z0
-	VFMADD231PS Z16, Z0, Z18
-	VCVTDQ2PS Z2, Z2
-	VFMADD231PS Z16, Z2, Z19
-	VCVTDQ2PS Z1, Z1
-	VFMADD231PS Z16, Z1, Z20
-	VCVTDQ2PS Z3, Z3
-	VFMADD231PS Z16, Z3, Z21
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z16
-	VCVTDQ2PS Z4, Z4
-	VFMADD231PS Z16, Z4, Z22
-	VCVTDQ2PS Z6, Z6
-	VFMADD231PS Z16, Z6, Z23
-	VCVTDQ2PS Z5, Z5
-	VFMADD231PS Z16, Z5, Z24
-	VCVTDQ2PS Z7, Z7
-	VFMADD231PS Z16, Z7, Z25
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z16
-	VCVTDQ2PS Z8, Z8
-	VFMADD231PS Z16, Z8, Z26
-	VCVTDQ2PS Z10, Z10
-	VFMADD231PS Z16, Z10, Z27
-	VCVTDQ2PS Z9, Z9
-	VFMADD231PS Z16, Z9, Z28
-	VCVTDQ2PS Z11, Z11
-	VFMADD231PS Z16, Z11, Z29
-	JMP stored359
-sums357:
-	VMOVUPS Z0, 0(BX)
-	VMOVUPS Z2, 64(BX)
-	VMOVUPS Z1, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z4, 0(BX)
-	VMOVUPS Z6, 64(BX)
-	VMOVUPS Z5, 128(BX)
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z8, 0(BX)
-	VMOVUPS Z10, 64(BX)
-	VMOVUPS Z9, 128(BX)
-	VMOVUPS Z11, 192(BX)
-stored359:
-	ADDQ Tile_LdTokens(AX), R14
-	ADDQ Tile_LdGroup(AX), DX
-	DECQ Tile_UnitLeft(AX)
-	JNZ unit350
-	ADDQ $32, Tile_Unit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-unit350:
-	TESTQ R15, R15
-	JNZ group349
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact360
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS Z18, 0(BX)
-	VMOVUPS Z19, 64(BX)
-	VMOVUPS Z20, 128(BX)
-	VMOVUPS Z21, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z22, 0(BX)
-	VMOVUPS Z23, 64(BX)
-	VMOVUPS Z24, 128(BX)
-	VMOVUPS Z25, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z26, 0(BX)
-	VMOVUPS Z27, 64(BX)
-	VMOVUPS Z28, 128(BX)
-	VMOVUPS Z29, 192(BX)
-exact360:
-	MOVQ Tile_PanelBytes(AX), BX
-	ADDQ BX, Tile_W(AX)
-	ADDQ $256, Tile_Y(AX)
-	DECQ Tile_Panels(AX)
-	JNZ panel347
-	VZEROUPPER
-	RET
-
-// func fields2PairsAVX512x4(t *Tile)
-TEXT ·fields2PairsAVX512x4(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ Tile_LdX(AX), R8
-	MOVQ Tile_LdY(AX), R9
-	LEAQ (R8)(R8*2), R10
-	MOVQ Tile_PanelBytes(AX), R11
-	SHLQ $1, Tile_PanelBytes(AX)
-	VPBROADCASTD word0c0c0c0c<>(SB), Z22
-	VPBROADCASTD word30303030<>(SB), Z23
-	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel361:
-	MOVQ Tile_W(AX), DI
-	MOVQ Tile_X(AX), SI
-	MOVQ Tile_Steps(AX), CX
-	MOVQ Tile_Groups(AX), R15
-	MOVQ Tile_Tokens(AX), R14
-	MOVQ Tile_Y(AX), DX
-	MOVQ Tile_PanelUnit(AX), BX
-	MOVQ BX, Tile_Unit(AX)
-	ADDQ Tile_LdUnits(AX), BX
-	MOVQ BX, Tile_PanelUnit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-group362:
-	MOVQ Tile_Steps(AX), CX
-	DECQ R15
-	CMOVQEQ Tile_LastSteps(AX), CX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	SUBQ $2, CX
-	JLT rest365
-	PCALIGN $64
-loop364:
-	LEAQ 0(DI), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	LEAQ 0(DI)(R11*1), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	VMOVDQU32 0(DI), Y16
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z16, Z16
-	VPANDD Z22, Z16, Z17
-	VPANDD Z23, Z16, Z18
-	VPANDD Z24, Z16, Z19
-	VPBROADCASTD 0(SI), Z20
-	VPDPBUSD Z20, Z16, Z0
-	VPDPBUSD Z20, Z17, Z1
-	VPDPBUSD Z20, Z18, Z2
-	VPDPBUSD Z20, Z19, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z21
-	VPDPBUSD Z21, Z16, Z4
-	VPDPBUSD Z21, Z17, Z5
-	VPDPBUSD Z21, Z18, Z6
-	VPDPBUSD Z21, Z19, Z7
-	VPBROADCASTD 0(SI)(R8*2), Z20
-	VPDPBUSD Z20, Z16, Z8
-	VPDPBUSD Z20, Z17, Z9
-	VPDPBUSD Z20, Z18, Z10
-	VPDPBUSD Z20, Z19, Z11
-	VPBROADCASTD 0(SI)(R10*1), Z21
-	VPDPBUSD Z21, Z16, Z12
-	VPDPBUSD Z21, Z17, Z13
-	VPDPBUSD Z21, Z18, Z14
-	VPDPBUSD Z21, Z19, Z15
-	VMOVDQU32 32(DI), Y16
-	VINSERTI64X4 $1, 32(DI)(R11*1), Z16, Z16
-	VPANDD Z22, Z16, Z17
-	VPANDD Z23, Z16, Z18
-	VPANDD Z24, Z16, Z19
-	VPBROADCASTD 4(SI), Z20
-	VPDPBUSD Z20, Z16, Z0
-	VPDPBUSD Z20, Z17, Z1
-	VPDPBUSD Z20, Z18, Z2
-	VPDPBUSD Z20, Z19, Z3
-	VPBROADCASTD 4(SI)(R8*1), Z21
-	VPDPBUSD Z21, Z16, Z4
-	VPDPBUSD Z21, Z17, Z5
-	VPDPBUSD Z21, Z18, Z6
-	VPDPBUSD Z21, Z19, Z7
-	VPBROADCASTD 4(SI)(R8*2), Z20
-	VPDPBUSD Z20, Z16, Z8
-	VPDPBUSD Z20, Z17, Z9
-	VPDPBUSD Z20, Z18, Z10
-	VPDPBUSD Z20, Z19, Z11
-	VPBROADCASTD 4(SI)(R10*1), Z21
-	VPDPBUSD Z21, Z16, Z12
-	VPDPBUSD Z21, Z17, Z13
-	VPDPBUSD Z21, Z18, Z14
-	VPDPBUSD Z21, Z19, Z15
-	ADDQ $64, DI
-	ADDQ $8, SI
-	SUBQ $2, CX
-	JGE loop364
-rest365:
-	ADDQ $2, CX
-	JZ done367
-one366:
-	VMOVDQU32 0(DI), Y16
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z16, Z16
-	VPANDD Z22, Z16, Z17
-	VPANDD Z23, Z16, Z18
-	VPANDD Z24, Z16, Z19
-	VPBROADCASTD 0(SI), Z20
-	VPDPBUSD Z20, Z16, Z0
-	VPDPBUSD Z20, Z17, Z1
-	VPDPBUSD Z20, Z18, Z2
-	VPDPBUSD Z20, Z19, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z21
-	VPDPBUSD Z21, Z16, Z4
-	VPDPBUSD Z21, Z17, Z5
-	VPDPBUSD Z21, Z18, Z6
-	VPDPBUSD Z21, Z19, Z7
-	VPBROADCASTD 0(SI)(R8*2), Z20
-	VPDPBUSD Z20, Z16, Z8
-	VPDPBUSD Z20, Z17, Z9
-	VPDPBUSD Z20, Z18, Z10
-	VPDPBUSD Z20, Z19, Z11
-	VPBROADCASTD 0(SI)(R10*1), Z21
-	VPDPBUSD Z21, Z16, Z12
-	VPDPBUSD Z21, Z17, Z13
-	VPDPBUSD Z21, Z18, Z14
-	VPDPBUSD Z21, Z19, Z15
-	ADDQ $32, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one366
-done367:
-	VPSUBD Z1, Z0, Z0
-	VPSRAD $2, Z1, Z1
-	VPSUBD Z2, Z0, Z0
-	VPSRAD $4, Z2, Z2
-	VPSUBD Z3, Z0, Z0
-	VPSRAD $6, Z3, Z3
-	VPSUBD Z5, Z4, Z4
-	VPSRAD $2, Z5, Z5
-	VPSUBD Z6, Z4, Z4
-	VPSRAD $4, Z6, Z6
-	VPSUBD Z7, Z4, Z4
-	VPSRAD $6, Z7, Z7
-	VPSUBD Z9, Z8, Z8
-	VPSRAD $2, Z9, Z9
-	VPSUBD Z10, Z8, Z8
-	VPSRAD $4, Z10, Z10
-	VPSUBD Z11, Z8, Z8
-	VPSRAD $6, Z11, Z11
-	VPSUBD Z13, Z12, Z12
-	VPSRAD $2, Z13, Z13
-	VPSUBD Z14, Z12, Z12
-	VPSRAD $4, Z14, Z14
-	VPSUBD Z15, Z12, Z12
-	VPSRAD $6, Z15, Z15
-	VSHUFI64X2 $0x44, Z1, Z0, Z16
-	VSHUFI64X2 $0xEE, Z1, Z0, Z1
-	VMOVDQA64 Z16, Z0
-	VSHUFI64X2 $0x44, Z3, Z2, Z16
-	VSHUFI64X2 $0xEE, Z3, Z2, Z3
-	VMOVDQA64 Z16, Z2
-	VSHUFI64X2 $0x44, Z5, Z4, Z16
-	VSHUFI64X2 $0xEE, Z5, Z4, Z5
-	VMOVDQA64 Z16, Z4
-	VSHUFI64X2 $0x44, Z7, Z6, Z16
-	VSHUFI64X2 $0xEE, Z7, Z6, Z7
-	VMOVDQA64 Z16, Z6
-	VSHUFI64X2 $0x44, Z9, Z8, Z16
-	VSHUFI64X2 $0xEE, Z9, Z8, Z9
-	VMOVDQA64 Z16, Z8
-	VSHUFI64X2 $0x44, Z11, Z10, Z16
-	VSHUFI64X2 $0xEE, Z11, Z10, Z11
-	VMOVDQA64 Z16, Z10
-	VSHUFI64X2 $0x44, Z13, Z12, Z16
-	VSHUFI64X2 $0xEE, Z13, Z12, Z13
-	VMOVDQA64 Z16, Z12
-	VSHUFI64X2 $0x44, Z15, Z14, Z16
-	VSHUFI64X2 $0xEE, Z15, Z14, Z15
-	VMOVDQA64 Z16, Z14
-	CMPL Tile_Mul(AX), $1
-	JEQ one368
-	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
-	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
-	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
-	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
-	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
-	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
-	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
-	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
-	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
-	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
-	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
-	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
-	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
-	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
-	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-one368:
-	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
-	VPADDD Z16, Z0, Z0
-	VPADDD Z16, Z2, Z2
-	VPADDD Z16, Z1, Z1
-	VPADDD Z16, Z3, Z3
-	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z16
-	VPADDD Z16, Z4, Z4
-	VPADDD Z16, Z6, Z6
-	VPADDD Z16, Z5, Z5
-	VPADDD Z16, Z7, Z7
-	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z16
-	VPADDD Z16, Z8, Z8
-	VPADDD Z16, Z10, Z10
-	VPADDD Z16, Z9, Z9
-	VPADDD Z16, Z11, Z11
-	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z16
-	VPADDD Z16, Z12, Z12
-	VPADDD Z16, Z14, Z14
-	VPADDD Z16, Z13, Z13
-	VPADDD Z16, Z15, Z15
-	MOVQ Tile_SecondUnit(AX), R12
-	MOVQ Tile_Zeros(AX), CX
-	TESTQ CX, CX
-	JZ exact369
-	ADDQ Tile_Unit(AX), CX
-	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
-	VPMOVSXBD 0(CX), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z0, Z0
-	VPMOVSXBD 16(CX), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z2, Z2
-	VPMOVSXBD 0(CX)(R12*1), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z1, Z1
-	VPMOVSXBD 16(CX)(R12*1), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z3, Z3
-	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z20
-	VPMOVSXBD 0(CX), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z4, Z4
-	VPMOVSXBD 16(CX), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z6, Z6
-	VPMOVSXBD 0(CX)(R12*1), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z5, Z5
-	VPMOVSXBD 16(CX)(R12*1), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z7, Z7
-	VPBROADCASTD (TokenGroup_Sum+2*TokenGroup__size)(R14), Z20
-	VPMOVSXBD 0(CX), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z8, Z8
-	VPMOVSXBD 16(CX), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z10, Z10
-	VPMOVSXBD 0(CX)(R12*1), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z9, Z9
-	VPMOVSXBD 16(CX)(R12*1), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z11, Z11
-	VPBROADCASTD (TokenGroup_Sum+3*TokenGroup__size)(R14), Z20
-	VPMOVSXBD 0(CX), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z12, Z12
-	VPMOVSXBD 16(CX), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z14, Z14
-	VPMOVSXBD 0(CX)(R12*1), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z13, Z13
-	VPMOVSXBD 16(CX)(R12*1), Z16
-	VPMULLD Z20, Z16, Z16
-	VPSUBD Z16, Z15, Z15
-exact369:
-	MOVQ DX, BX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ sums370
-	MOVQ Tile_Scales(AX), CX
-	TESTQ CX, CX
-	JZ activations371
-	MOVQ Tile_Unit(AX), BX
-	LEAQ (CX)(BX*4), CX
-	MOVQ DX, BX
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
-	VMOVUPS 0(CX), Z16
-	PREFETCHT1 2048(CX)
-	VCVTDQ2PS Z0, Z0
-	VMULPS Z20, Z0, Z0
-	VFMADD213PS 0(BX), Z16, Z0
-	VMOVUPS Z0, 0(BX)
-	VMOVUPS 64(CX), Z17
-	PREFETCHT1 2112(CX)
-	VCVTDQ2PS Z2, Z2
-	VMULPS Z20, Z2, Z2
-	VFMADD213PS 64(BX), Z17, Z2
-	VMOVUPS Z2, 64(BX)
-	VMOVUPS 0(CX)(R12*4), Z18
-	PREFETCHT1 2048(CX)(R12*4)
-	VCVTDQ2PS Z1, Z1
-	VMULPS Z20, Z1, Z1
-	VFMADD213PS 128(BX), Z18, Z1
-	VMOVUPS Z1, 128(BX)
-	VMOVUPS 64(CX)(R12*4), Z19
-	PREFETCHT1 2112(CX)(R12*4)
-	VCVTDQ2PS Z3, Z3
-	VMULPS Z20, Z3, Z3
-	VFMADD213PS 192(BX), Z19, Z3
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z20
-	VCVTDQ2PS Z4, Z4
-	VMULPS Z20, Z4, Z4
-	VFMADD213PS 0(BX), Z16, Z4
-	VMOVUPS Z4, 0(BX)
-	VCVTDQ2PS Z6, Z6
-	VMULPS Z20, Z6, Z6
-	VFMADD213PS 64(BX), Z17, Z6
-	VMOVUPS Z6, 64(BX)
-	VCVTDQ2PS Z5, Z5
-	VMULPS Z20, Z5, Z5
-	VFMADD213PS 128(BX), Z18, Z5
-	VMOVUPS Z5, 128(BX)
-	VCVTDQ2PS Z7, Z7
-	VMULPS Z20, Z7, Z7
-	VFMADD213PS 192(BX), Z19, Z7
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z20
-	VCVTDQ2PS Z8, Z8
-	VMULPS Z20, Z8, Z8
-	VFMADD213PS 0(BX), Z16, Z8
-	VMOVUPS Z8, 0(BX)
-	VCVTDQ2PS Z10, Z10
-	VMULPS Z20, Z10, Z10
-	VFMADD213PS 64(BX), Z17, Z10
-	VMOVUPS Z10, 64(BX)
-	VCVTDQ2PS Z9, Z9
-	VMULPS Z20, Z9, Z9
-	VFMADD213PS 128(BX), Z18, Z9
-	VMOVUPS Z9, 128(BX)
-	VCVTDQ2PS Z11, Z11
-	VMULPS Z20, Z11, Z11
-	VFMADD213PS 192(BX), Z19, Z11
-	VMOVUPS Z11, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z20
-	VCVTDQ2PS Z12, Z12
-	VMULPS Z20, Z12, Z12
-	VFMADD213PS 0(BX), Z16, Z12
-	VMOVUPS Z12, 0(BX)
-	VCVTDQ2PS Z14, Z14
-	VMULPS Z20, Z14, Z14
-	VFMADD213PS 64(BX), Z17, Z14
-	VMOVUPS Z14, 64(BX)
-	VCVTDQ2PS Z13, Z13
-	VMULPS Z20, Z13, Z13
-	VFMADD213PS 128(BX), Z18, Z13
-	VMOVUPS Z13, 128(BX)
-	VCVTDQ2PS Z15, Z15
-	VMULPS Z20, Z15, Z15
-	VFMADD213PS 192(BX), Z19, Z15
-	VMOVUPS Z15, 192(BX)
-	JMP stored372
-activations371:
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
-	VCVTDQ2PS Z0, Z0
-	VFMADD213PS 0(BX), Z20, Z0
-	VMOVUPS Z0, 0(BX)
-	VCVTDQ2PS Z2, Z2
-	VFMADD213PS 64(BX), Z20, Z2
-	VMOVUPS Z2, 64(BX)
-	VCVTDQ2PS Z1, Z1
-	VFMADD213PS 128(BX), Z20, Z1
-	VMOVUPS Z1, 128(BX)
-	VCVTDQ2PS Z3, Z3
-	VFMADD213PS 192(BX), Z20, Z3
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z20
-	VCVTDQ2PS Z4, Z4
-	VFMADD213PS 0(BX), Z20, Z4
-	VMOVUPS Z4, 0(BX)
-	VCVTDQ2PS Z6, Z6
-	VFMADD213PS 64(BX), Z20, Z6
-	VMOVUPS Z6, 64(BX)
-	VCVTDQ2PS Z5, Z5
-	VFMADD213PS 128(BX), Z20, Z5
-	VMOVUPS Z5, 128(BX)
-	VCVTDQ2PS Z7, Z7
-	VFMADD213PS 192(BX), Z20, Z7
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z20
-	VCVTDQ2PS Z8, Z8
-	VFMADD213PS 0(BX), Z20, Z8
-	VMOVUPS Z8, 0(BX)
-	VCVTDQ2PS Z10, Z10
-	VFMADD213PS 64(BX), Z20, Z10
-	VMOVUPS Z10, 64(BX)
-	VCVTDQ2PS Z9, Z9
-	VFMADD213PS 128(BX), Z20, Z9
-	VMOVUPS Z9, 128(BX)
-	VCVTDQ2PS Z11, Z11
-	VFMADD213PS 192(BX), Z20, Z11
-	VMOVUPS Z11, 192(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z20
-	VCVTDQ2PS Z12, Z12
-	VFMADD213PS 0(BX), Z20, Z12
-	VMOVUPS Z12, 0(BX)
-	VCVTDQ2PS Z14, Z14
-	VFMADD213PS 64(BX), Z20, Z14
-	VMOVUPS Z14, 64(BX)
-	VCVTDQ2PS Z13, Z13
-	VFMADD213PS 128(BX), Z20, Z13
-	VMOVUPS Z13, 128(BX)
-	VCVTDQ2PS Z15, Z15
-	VFMADD213PS 192(BX), Z20, Z15
-	VMOVUPS Z15, 192(BX)
-	JMP stored372
-sums370:
-	VMOVUPS Z0, 0(BX)
-	VMOVUPS Z2, 64(BX)
-	VMOVUPS Z1, 128(BX)
-	VMOVUPS Z3, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z4, 0(BX)
-	VMOVUPS Z6, 64(BX)
-	VMOVUPS Z5, 128(BX)
-	VMOVUPS Z7, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z8, 0(BX)
-	VMOVUPS Z10, 64(BX)
-	VMOVUPS Z9, 128(BX)
-	VMOVUPS Z11, 192(BX)
-	ADDQ R9, BX
-	VMOVUPS Z12, 0(BX)
-	VMOVUPS Z14, 64(BX)
-	VMOVUPS Z13, 128(BX)
-	VMOVUPS Z15, 192(BX)
-stored372:
-	ADDQ Tile_LdTokens(AX), R14
-	ADDQ Tile_LdGroup(AX), DX
-	DECQ Tile_UnitLeft(AX)
-	JNZ unit363
-	ADDQ $32, Tile_Unit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-unit363:
-	TESTQ R15, R15
-	JNZ group362
-	MOVQ Tile_PanelBytes(AX), BX
-	ADDQ BX, Tile_W(AX)
-	ADDQ $256, Tile_Y(AX)
-	DECQ Tile_Panels(AX)
-	JNZ panel361
-	VZEROUPPER
-	RET
-
-// func fields2PairsAVX512x5(t *Tile)
-TEXT ·fields2PairsAVX512x5(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ Tile_LdX(AX), R8
-	MOVQ Tile_LdY(AX), R9
-	LEAQ (R8)(R8*2), R10
-	MOVQ Tile_PanelBytes(AX), R11
-	SHLQ $1, Tile_PanelBytes(AX)
-	VPBROADCASTD word0c0c0c0c<>(SB), Z26
-	VPBROADCASTD word30303030<>(SB), Z27
-	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
-panel373:
-	MOVQ Tile_W(AX), DI
-	MOVQ Tile_X(AX), SI
-	MOVQ Tile_Steps(AX), CX
-	MOVQ Tile_Groups(AX), R15
-	MOVQ Tile_Tokens(AX), R14
-	MOVQ Tile_Y(AX), DX
-	MOVQ Tile_PanelUnit(AX), BX
-	MOVQ BX, Tile_Unit(AX)
-	ADDQ Tile_LdUnits(AX), BX
-	MOVQ BX, Tile_PanelUnit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-group374:
-	MOVQ Tile_Steps(AX), CX
-	DECQ R15
-	CMOVQEQ Tile_LastSteps(AX), CX
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	SUBQ $2, CX
-	JLT rest377
-	PCALIGN $64
-loop376:
-	LEAQ 0(DI), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	LEAQ 0(DI)(R11*1), BX
-	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-	ADDQ BX, R12
-	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
-	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
-	SHRQ $2, BX
-	PREFETCHT1 (R12)(BX*1)
-	VMOVDQU32 0(DI), Y20
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z20, Z20
-	VPANDD Z26, Z20, Z21
-	VPANDD Z27, Z20, Z22
-	VPANDD Z28, Z20, Z23
-	VPBROADCASTD 0(SI), Z24
-	VPDPBUSD Z24, Z20, Z0
-	VPDPBUSD Z24, Z21, Z1
-	VPDPBUSD Z24, Z22, Z2
-	VPDPBUSD Z24, Z23, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z25
-	VPDPBUSD Z25, Z20, Z4
-	VPDPBUSD Z25, Z21, Z5
-	VPDPBUSD Z25, Z22, Z6
-	VPDPBUSD Z25, Z23, Z7
-	VPBROADCASTD 0(SI)(R8*2), Z24
-	VPDPBUSD Z24, Z20, Z8
-	VPDPBUSD Z24, Z21, Z9
-	VPDPBUSD Z24, Z22, Z10
-	VPDPBUSD Z24, Z23, Z11
-	VPBROADCASTD 0(SI)(R10*1), Z25
-	VPDPBUSD Z25, Z20, Z12
-	VPDPBUSD Z25, Z21, Z13
-	VPDPBUSD Z25, Z22, Z14
-	VPDPBUSD Z25, Z23, Z15
-	VPBROADCASTD 0(SI)(R8*4), Z24
-	VPDPBUSD Z24, Z20, Z16
-	VPDPBUSD Z24, Z21, Z17
-	VPDPBUSD Z24, Z22, Z18
-	VPDPBUSD Z24, Z23, Z19
-	VMOVDQU32 32(DI), Y20
-	VINSERTI64X4 $1, 32(DI)(R11*1), Z20, Z20
-	VPANDD Z26, Z20, Z21
-	VPANDD Z27, Z20, Z22
-	VPANDD Z28, Z20, Z23
-	VPBROADCASTD 4(SI), Z24
-	VPDPBUSD Z24, Z20, Z0
-	VPDPBUSD Z24, Z21, Z1
-	VPDPBUSD Z24, Z22, Z2
-	VPDPBUSD Z24, Z23, Z3
-	VPBROADCASTD 4(SI)(R8*1), Z25
-	VPDPBUSD Z25, Z20, Z4
-	VPDPBUSD Z25, Z21, Z5
-	VPDPBUSD Z25, Z22, Z6
-	VPDPBUSD Z25, Z23, Z7
-	VPBROADCASTD 4(SI)(R8*2), Z24
-	VPDPBUSD Z24, Z20, Z8
-	VPDPBUSD Z24, Z21, Z9
-	VPDPBUSD Z24, Z22, Z10
-	VPDPBUSD Z24, Z23, Z11
-	VPBROADCASTD 4(SI)(R10*1), Z25
-	VPDPBUSD Z25, Z20, Z12
-	VPDPBUSD Z25, Z21, Z13
-	VPDPBUSD Z25, Z22, Z14
-	VPDPBUSD Z25, Z23, Z15
-	VPBROADCASTD 4(SI)(R8*4), Z24
-	VPDPBUSD Z24, Z20, Z16
-	VPDPBUSD Z24, Z21, Z17
-	VPDPBUSD Z24, Z22, Z18
-	VPDPBUSD Z24, Z23, Z19
-	ADDQ $64, DI
-	ADDQ $8, SI
-	SUBQ $2, CX
-	JGE loop376
-rest377:
-	ADDQ $2, CX
-	JZ done379
-one378:
-	VMOVDQU32 0(DI), Y20
-	VINSERTI64X4 $1, 0(DI)(R11*1), Z20, Z20
-	VPANDD Z26, Z20, Z21
-	VPANDD Z27, Z20, Z22
-	VPANDD Z28, Z20, Z23
-	VPBROADCASTD 0(SI), Z24
-	VPDPBUSD Z24, Z20, Z0
-	VPDPBUSD Z24, Z21, Z1
-	VPDPBUSD Z24, Z22, Z2
-	VPDPBUSD Z24, Z23, Z3
-	VPBROADCASTD 0(SI)(R8*1), Z25
-	VPDPBUSD Z25, Z20, Z4
-	VPDPBUSD Z25, Z21, Z5
-	VPDPBUSD Z25, Z22, Z6
-	VPDPBUSD Z25, Z23, Z7
-	VPBROADCASTD 0(SI)(R8*2), Z24
-	VPDPBUSD Z24, Z20, Z8
-	VPDPBUSD Z24, Z21, Z9
-	VPDPBUSD Z24, Z22, Z10
-	VPDPBUSD Z24, Z23, Z11
-	VPBROADCASTD 0(SI)(R10*1), Z25
-	VPDPBUSD Z25, Z20, Z12
-	VPDPBUSD Z25, Z21, Z13
-	VPDPBUSD Z25, Z22, Z14
-	VPDPBUSD Z25, Z23, Z15
-	VPBROADCASTD 0(SI)(R8*4), Z24
-	VPDPBUSD Z24, Z20, Z16
-	VPDPBUSD Z24, Z21, Z17
-	VPDPBUSD Z24, Z22, Z18
-	VPDPBUSD Z24, Z23, Z19
-	ADDQ $32, DI
-	ADDQ $4, SI
-	DECQ CX
-	JNZ one378
-done379:
-	VPSUBD Z1, Z0, Z0
-	VPSRAD $2, Z1, Z1
-	VPSUBD Z2, Z0, Z0
-	VPSRAD $4, Z2, Z2
-	VPSUBD Z3, Z0, Z0
-	VPSRAD $6, Z3, Z3
-	VPSUBD Z5, Z4, Z4
-	VPSRAD $2, Z5, Z5
-	VPSUBD Z6, Z4, Z4
-	VPSRAD $4, Z6, Z6
-	VPSUBD Z7, Z4, Z4
-	VPSRAD $6, Z7, Z7
-	VPSUBD Z9, Z8, Z8
-	VPSRAD $2, Z9, Z9
-	VPSUBD Z10, Z8, Z8
-	VPSRAD $4, Z10, Z10
-	VPSUBD Z11, Z8, Z8
-	VPSRAD $6, Z11, Z11
-	VPSUBD Z13, Z12, Z12
-	VPSRAD $2, Z13, Z13
-	VPSUBD Z14, Z12, Z12
-	VPSRAD $4, Z14, Z14
-	VPSUBD Z15, Z12, Z12
-	VPSRAD $6, Z15, Z15
-	VPSUBD Z17, Z16, Z16
-	VPSRAD $2, Z17, Z17
-	VPSUBD Z18, Z16, Z16
-	VPSRAD $4, Z18, Z18
-	VPSUBD Z19, Z16, Z16
-	VPSRAD $6, Z19, Z19
 	VSHUFI64X2 $0x44, Z1, Z0, Z20
 	VSHUFI64X2 $0xEE, Z1, Z0, Z1
 	VMOVDQA64 Z20, Z0
@@ -12047,58 +9853,35 @@ done379:
 	VSHUFI64X2 $0x44, Z19, Z18, Z20
 	VSHUFI64X2 $0xEE, Z19, Z18, Z19
 	VMOVDQA64 Z20, Z18
-	CMPL Tile_Mul(AX), $1
-	JEQ one380
-	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
-	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
-	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
-	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
-	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
-	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
-	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
-	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
-	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
-	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
-	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
-	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
-	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
-	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
-	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-	VPMULLD.BCST Tile_Mul(AX), Z16, Z16
-	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
-	VPMULLD.BCST Tile_Mul(AX), Z17, Z17
-	VPMULLD.BCST Tile_Mul(AX), Z19, Z19
-one380:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z20
-	VPADDD Z20, Z0, Z0
-	VPADDD Z20, Z2, Z2
-	VPADDD Z20, Z1, Z1
-	VPADDD Z20, Z3, Z3
+	VPSUBD Z0, Z20, Z0
+	VPSUBD Z2, Z20, Z2
+	VPSUBD Z1, Z20, Z1
+	VPSUBD Z3, Z20, Z3
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z20
-	VPADDD Z20, Z4, Z4
-	VPADDD Z20, Z6, Z6
-	VPADDD Z20, Z5, Z5
-	VPADDD Z20, Z7, Z7
+	VPSUBD Z4, Z20, Z4
+	VPSUBD Z6, Z20, Z6
+	VPSUBD Z5, Z20, Z5
+	VPSUBD Z7, Z20, Z7
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z20
-	VPADDD Z20, Z8, Z8
-	VPADDD Z20, Z10, Z10
-	VPADDD Z20, Z9, Z9
-	VPADDD Z20, Z11, Z11
+	VPSUBD Z8, Z20, Z8
+	VPSUBD Z10, Z20, Z10
+	VPSUBD Z9, Z20, Z9
+	VPSUBD Z11, Z20, Z11
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z20
-	VPADDD Z20, Z12, Z12
-	VPADDD Z20, Z14, Z14
-	VPADDD Z20, Z13, Z13
-	VPADDD Z20, Z15, Z15
+	VPSUBD Z12, Z20, Z12
+	VPSUBD Z14, Z20, Z14
+	VPSUBD Z13, Z20, Z13
+	VPSUBD Z15, Z20, Z15
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z20
-	VPADDD Z20, Z16, Z16
-	VPADDD Z20, Z18, Z18
-	VPADDD Z20, Z17, Z17
-	VPADDD Z20, Z19, Z19
+	VPSUBD Z16, Z20, Z16
+	VPSUBD Z18, Z20, Z18
+	VPSUBD Z17, Z20, Z17
+	VPSUBD Z19, Z20, Z19
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact381
+	JZ exact315
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -12165,13 +9948,13 @@ one380:
 	VPMOVSXBD 16(CX)(R12*1), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact381:
+exact315:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums382
+	JEQ sums316
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations383
+	JZ activations317
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -12272,8 +10055,8 @@ exact381:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored384
-activations383:
+	JMP stored318
+activations317:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -12343,8 +10126,8 @@ activations383:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored384
-sums382:
+	JMP stored318
+sums316:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -12369,27 +10152,27 @@ sums382:
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z17, 128(BX)
 	VMOVUPS Z19, 192(BX)
-stored384:
+stored318:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit375
+	JNZ unit310
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit375:
+unit310:
 	TESTQ R15, R15
-	JNZ group374
+	JNZ group309
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel373
+	JNZ panel307
 	VZEROUPPER
 	RET
 
-// func fields2PairsAVX512x6(t *Tile)
-TEXT ·fields2PairsAVX512x6(SB), NOSPLIT, $0-8
+// func ternaryPairsAVX512x6(t *Tile)
+TEXT ·ternaryPairsAVX512x6(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
@@ -12397,12 +10180,46 @@ TEXT ·fields2PairsAVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
-	VPBROADCASTD word0c0c0c0c<>(SB), Z30
-	VPBROADCASTD word30303030<>(SB), Z31
-panel385:
+	VPBROADCASTD word55555555<>(SB), Z30
+	VPBROADCASTD word0c0c0c0c<>(SB), Z31
+panel319:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact320
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+exact320:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -12412,7 +10229,7 @@ panel385:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group386:
+group321:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -12441,9 +10258,9 @@ group386:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest389
+	JLT rest324
 	PCALIGN $64
-loop388:
+loop323:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -12460,8 +10277,10 @@ loop388:
 	PREFETCHT1 (R12)(BX*1)
 	VMOVDQU32 0(DI), Y24
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
-	VPANDD Z30, Z24, Z25
-	VPANDD Z31, Z24, Z26
+	VPSRLW $1, Z24, Z25
+	VPTERNLOGD $0x52, Z30, Z25, Z24
+	VPANDD Z31, Z24, Z25
+	VPANDD.BCST word30303030<>(SB), Z24, Z26
 	VPANDD.BCST wordc0c0c0c0<>(SB), Z24, Z27
 	VPBROADCASTD 0(SI), Z28
 	VPDPBUSD Z28, Z24, Z0
@@ -12495,8 +10314,10 @@ loop388:
 	VPDPBUSD Z29, Z27, Z23
 	VMOVDQU32 32(DI), Y24
 	VINSERTI64X4 $1, 32(DI)(R11*1), Z24, Z24
-	VPANDD Z30, Z24, Z25
-	VPANDD Z31, Z24, Z26
+	VPSRLW $1, Z24, Z25
+	VPTERNLOGD $0x52, Z30, Z25, Z24
+	VPANDD Z31, Z24, Z25
+	VPANDD.BCST word30303030<>(SB), Z24, Z26
 	VPANDD.BCST wordc0c0c0c0<>(SB), Z24, Z27
 	VPBROADCASTD 4(SI), Z28
 	VPDPBUSD Z28, Z24, Z0
@@ -12531,15 +10352,17 @@ loop388:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop388
-rest389:
+	JGE loop323
+rest324:
 	ADDQ $2, CX
-	JZ done391
-one390:
+	JZ done326
+one325:
 	VMOVDQU32 0(DI), Y24
 	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
-	VPANDD Z30, Z24, Z25
-	VPANDD Z31, Z24, Z26
+	VPSRLW $1, Z24, Z25
+	VPTERNLOGD $0x52, Z30, Z25, Z24
+	VPANDD Z31, Z24, Z25
+	VPANDD.BCST word30303030<>(SB), Z24, Z26
 	VPANDD.BCST wordc0c0c0c0<>(SB), Z24, Z27
 	VPBROADCASTD 0(SI), Z28
 	VPDPBUSD Z28, Z24, Z0
@@ -12574,8 +10397,8 @@ one390:
 	ADDQ $32, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one390
-done391:
+	JNZ one325
+done326:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -12648,67 +10471,40 @@ done391:
 	VSHUFI64X2 $0x44, Z23, Z22, Z24
 	VSHUFI64X2 $0xEE, Z23, Z22, Z23
 	VMOVDQA64 Z24, Z22
-	CMPL Tile_Mul(AX), $1
-	JEQ one392
-	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
-	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
-	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
-	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
-	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
-	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
-	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
-	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
-	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
-	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
-	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
-	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
-	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
-	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
-	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-	VPMULLD.BCST Tile_Mul(AX), Z16, Z16
-	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
-	VPMULLD.BCST Tile_Mul(AX), Z17, Z17
-	VPMULLD.BCST Tile_Mul(AX), Z19, Z19
-	VPMULLD.BCST Tile_Mul(AX), Z20, Z20
-	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
-	VPMULLD.BCST Tile_Mul(AX), Z21, Z21
-	VPMULLD.BCST Tile_Mul(AX), Z23, Z23
-one392:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
-	VPADDD Z24, Z0, Z0
-	VPADDD Z24, Z2, Z2
-	VPADDD Z24, Z1, Z1
-	VPADDD Z24, Z3, Z3
+	VPSUBD Z0, Z24, Z0
+	VPSUBD Z2, Z24, Z2
+	VPSUBD Z1, Z24, Z1
+	VPSUBD Z3, Z24, Z3
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z24
-	VPADDD Z24, Z4, Z4
-	VPADDD Z24, Z6, Z6
-	VPADDD Z24, Z5, Z5
-	VPADDD Z24, Z7, Z7
+	VPSUBD Z4, Z24, Z4
+	VPSUBD Z6, Z24, Z6
+	VPSUBD Z5, Z24, Z5
+	VPSUBD Z7, Z24, Z7
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z24
-	VPADDD Z24, Z8, Z8
-	VPADDD Z24, Z10, Z10
-	VPADDD Z24, Z9, Z9
-	VPADDD Z24, Z11, Z11
+	VPSUBD Z8, Z24, Z8
+	VPSUBD Z10, Z24, Z10
+	VPSUBD Z9, Z24, Z9
+	VPSUBD Z11, Z24, Z11
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z24
-	VPADDD Z24, Z12, Z12
-	VPADDD Z24, Z14, Z14
-	VPADDD Z24, Z13, Z13
-	VPADDD Z24, Z15, Z15
+	VPSUBD Z12, Z24, Z12
+	VPSUBD Z14, Z24, Z14
+	VPSUBD Z13, Z24, Z13
+	VPSUBD Z15, Z24, Z15
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z24
-	VPADDD Z24, Z16, Z16
-	VPADDD Z24, Z18, Z18
-	VPADDD Z24, Z17, Z17
-	VPADDD Z24, Z19, Z19
+	VPSUBD Z16, Z24, Z16
+	VPSUBD Z18, Z24, Z18
+	VPSUBD Z17, Z24, Z17
+	VPSUBD Z19, Z24, Z19
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z24
-	VPADDD Z24, Z20, Z20
-	VPADDD Z24, Z22, Z22
-	VPADDD Z24, Z21, Z21
-	VPADDD Z24, Z23, Z23
+	VPSUBD Z20, Z24, Z20
+	VPSUBD Z22, Z24, Z22
+	VPSUBD Z21, Z24, Z21
+	VPSUBD Z23, Z24, Z23
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact393
+	JZ exact327
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -12788,13 +10584,13 @@ one392:
 	VPMOVSXBD 16(CX)(R12*1), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact393:
+exact327:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums394
+	JEQ sums328
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations395
+	JZ activations329
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -12913,8 +10709,8 @@ exact393:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored396
-activations395:
+	JMP stored330
+activations329:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -12998,8 +10794,8 @@ activations395:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored396
-sums394:
+	JMP stored330
+sums328:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z1, 128(BX)
@@ -13029,45 +10825,43 @@ sums394:
 	VMOVUPS Z22, 64(BX)
 	VMOVUPS Z21, 128(BX)
 	VMOVUPS Z23, 192(BX)
-stored396:
+stored330:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit387
+	JNZ unit322
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit387:
+unit322:
 	TESTQ R15, R15
-	JNZ group386
+	JNZ group321
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel385
+	JNZ panel319
 	VZEROUPPER
 	RET
 
-// func fields2Rows64AVX512x1(t *Tile)
-TEXT ·fields2Rows64AVX512x1(SB), NOSPLIT, $0-8
+// func fields2PairsAVX512x1(t *Tile)
+TEXT ·fields2PairsAVX512x1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word0c0c0c0c<>(SB), Z17
 	VPBROADCASTD word30303030<>(SB), Z18
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z19
-panel397:
+panel331:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact398
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact398:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -13077,7 +10871,7 @@ exact398:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group399:
+group332:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -13090,9 +10884,2822 @@ group399:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest402
+	JLT rest335
 	PCALIGN $64
-loop401:
+loop334:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU32 0(DI), Y8
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
+	VPANDD Z17, Z8, Z9
+	VPANDD Z18, Z8, Z10
+	VPANDD Z19, Z8, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	VMOVDQU32 32(DI), Y8
+	VINSERTI64X4 $1, 32(DI)(R11*1), Z8, Z8
+	VPANDD Z17, Z8, Z9
+	VPANDD Z18, Z8, Z10
+	VPANDD Z19, Z8, Z11
+	VPBROADCASTD 4(SI), Z12
+	VPDPBUSD Z12, Z8, Z4
+	VPDPBUSD Z12, Z9, Z5
+	VPDPBUSD Z12, Z10, Z6
+	VPDPBUSD Z12, Z11, Z7
+	VMOVDQU32 64(DI), Y8
+	VINSERTI64X4 $1, 64(DI)(R11*1), Z8, Z8
+	VPANDD Z17, Z8, Z9
+	VPANDD Z18, Z8, Z10
+	VPANDD Z19, Z8, Z11
+	VPBROADCASTD 8(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	VMOVDQU32 96(DI), Y8
+	VINSERTI64X4 $1, 96(DI)(R11*1), Z8, Z8
+	VPANDD Z17, Z8, Z9
+	VPANDD Z18, Z8, Z10
+	VPANDD Z19, Z8, Z11
+	VPBROADCASTD 12(SI), Z12
+	VPDPBUSD Z12, Z8, Z4
+	VPDPBUSD Z12, Z9, Z5
+	VPDPBUSD Z12, Z10, Z6
+	VPDPBUSD Z12, Z11, Z7
+	ADDQ $128, DI
+	ADDQ $16, SI
+	SUBQ $4, CX
+	JGE loop334
+rest335:
+	ADDQ $4, CX
+	JZ done337
+one336:
+	VMOVDQU32 0(DI), Y8
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
+	VPANDD Z17, Z8, Z9
+	VPANDD Z18, Z8, Z10
+	VPANDD Z19, Z8, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	ADDQ $32, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one336
+done337:
+	VPADDD Z4, Z0, Z0
+	VPADDD Z5, Z1, Z1
+	VPADDD Z6, Z2, Z2
+	VPADDD Z7, Z3, Z3
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $2, Z1, Z1
+	VPSUBD Z2, Z0, Z0
+	VPSRAD $4, Z2, Z2
+	VPSUBD Z3, Z0, Z0
+	VPSRAD $6, Z3, Z3
+	VSHUFI64X2 $0x44, Z1, Z0, Z8
+	VSHUFI64X2 $0xEE, Z1, Z0, Z1
+	VMOVDQA64 Z8, Z0
+	VSHUFI64X2 $0x44, Z3, Z2, Z8
+	VSHUFI64X2 $0xEE, Z3, Z2, Z3
+	VMOVDQA64 Z8, Z2
+	CMPL Tile_Mul(AX), $1
+	JEQ one338
+	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
+	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
+	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
+	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
+one338:
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPADDD Z8, Z0, Z0
+	VPADDD Z8, Z2, Z2
+	VPADDD Z8, Z1, Z1
+	VPADDD Z8, Z3, Z3
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact339
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 0(CX)(R12*1), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	VPMOVSXBD 16(CX)(R12*1), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+exact339:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums340
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations341
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more343
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z9, Z2, Z14
+	VMOVUPS 0(CX)(R12*4), Z10
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z10, Z1, Z15
+	VMOVUPS 64(CX)(R12*4), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored342
+more343:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z12, Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z12, Z2, Z2
+	VFMADD231PS Z9, Z2, Z14
+	VMOVUPS 0(CX)(R12*4), Z10
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z12, Z1, Z1
+	VFMADD231PS Z10, Z1, Z15
+	VMOVUPS 64(CX)(R12*4), Z11
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z12, Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored342
+activations341:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z13
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z12, Z2, Z14
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z12, Z1, Z15
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z12, Z3, Z16
+	JMP stored342
+sums340:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS Z3, 192(BX)
+stored342:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit333
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit333:
+	TESTQ R15, R15
+	JNZ group332
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact344
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z13, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	VMOVUPS Z15, 128(BX)
+	VMOVUPS Z16, 192(BX)
+exact344:
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $256, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel331
+	VZEROUPPER
+	RET
+
+// func fields2PairsAVX512x2(t *Tile)
+TEXT ·fields2PairsAVX512x2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD word0c0c0c0c<>(SB), Z22
+	VPBROADCASTD word30303030<>(SB), Z23
+	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
+panel345:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group346:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $2, CX
+	JLT rest349
+	PCALIGN $64
+loop348:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU32 0(DI), Y8
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
+	VPANDD Z22, Z8, Z9
+	VPANDD Z23, Z8, Z10
+	VPANDD Z24, Z8, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z13
+	VPDPBUSD Z13, Z8, Z4
+	VPDPBUSD Z13, Z9, Z5
+	VPDPBUSD Z13, Z10, Z6
+	VPDPBUSD Z13, Z11, Z7
+	VMOVDQU32 32(DI), Y8
+	VINSERTI64X4 $1, 32(DI)(R11*1), Z8, Z8
+	VPANDD Z22, Z8, Z9
+	VPANDD Z23, Z8, Z10
+	VPANDD Z24, Z8, Z11
+	VPBROADCASTD 4(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	VPBROADCASTD 4(SI)(R8*1), Z13
+	VPDPBUSD Z13, Z8, Z4
+	VPDPBUSD Z13, Z9, Z5
+	VPDPBUSD Z13, Z10, Z6
+	VPDPBUSD Z13, Z11, Z7
+	ADDQ $64, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop348
+rest349:
+	ADDQ $2, CX
+	JZ done351
+one350:
+	VMOVDQU32 0(DI), Y8
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z8, Z8
+	VPANDD Z22, Z8, Z9
+	VPANDD Z23, Z8, Z10
+	VPANDD Z24, Z8, Z11
+	VPBROADCASTD 0(SI), Z12
+	VPDPBUSD Z12, Z8, Z0
+	VPDPBUSD Z12, Z9, Z1
+	VPDPBUSD Z12, Z10, Z2
+	VPDPBUSD Z12, Z11, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z13
+	VPDPBUSD Z13, Z8, Z4
+	VPDPBUSD Z13, Z9, Z5
+	VPDPBUSD Z13, Z10, Z6
+	VPDPBUSD Z13, Z11, Z7
+	ADDQ $32, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one350
+done351:
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $2, Z1, Z1
+	VPSUBD Z2, Z0, Z0
+	VPSRAD $4, Z2, Z2
+	VPSUBD Z3, Z0, Z0
+	VPSRAD $6, Z3, Z3
+	VPSUBD Z5, Z4, Z4
+	VPSRAD $2, Z5, Z5
+	VPSUBD Z6, Z4, Z4
+	VPSRAD $4, Z6, Z6
+	VPSUBD Z7, Z4, Z4
+	VPSRAD $6, Z7, Z7
+	VSHUFI64X2 $0x44, Z1, Z0, Z8
+	VSHUFI64X2 $0xEE, Z1, Z0, Z1
+	VMOVDQA64 Z8, Z0
+	VSHUFI64X2 $0x44, Z3, Z2, Z8
+	VSHUFI64X2 $0xEE, Z3, Z2, Z3
+	VMOVDQA64 Z8, Z2
+	VSHUFI64X2 $0x44, Z5, Z4, Z8
+	VSHUFI64X2 $0xEE, Z5, Z4, Z5
+	VMOVDQA64 Z8, Z4
+	VSHUFI64X2 $0x44, Z7, Z6, Z8
+	VSHUFI64X2 $0xEE, Z7, Z6, Z7
+	VMOVDQA64 Z8, Z6
+	CMPL Tile_Mul(AX), $1
+	JEQ one352
+	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
+	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
+	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
+	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
+	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
+	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
+	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
+	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
+one352:
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
+	VPADDD Z8, Z0, Z0
+	VPADDD Z8, Z2, Z2
+	VPADDD Z8, Z1, Z1
+	VPADDD Z8, Z3, Z3
+	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z8
+	VPADDD Z8, Z4, Z4
+	VPADDD Z8, Z6, Z6
+	VPADDD Z8, Z5, Z5
+	VPADDD Z8, Z7, Z7
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact353
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z0, Z0
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z2, Z2
+	VPMOVSXBD 0(CX)(R12*1), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z1, Z1
+	VPMOVSXBD 16(CX)(R12*1), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z3, Z3
+	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z12
+	VPMOVSXBD 0(CX), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z4, Z4
+	VPMOVSXBD 16(CX), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z6, Z6
+	VPMOVSXBD 0(CX)(R12*1), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z5, Z5
+	VPMOVSXBD 16(CX)(R12*1), Z8
+	VPMULLD Z12, Z8, Z8
+	VPSUBD Z8, Z7, Z7
+exact353:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums354
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations355
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more357
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z9, Z2, Z15
+	VMOVUPS 0(CX)(R12*4), Z10
+	PREFETCHT1 2048(CX)(R12*4)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z10, Z1, Z16
+	VMOVUPS 64(CX)(R12*4), Z11
+	PREFETCHT1 2112(CX)(R12*4)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z18
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z9, Z6, Z19
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z10, Z5, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	JMP stored356
+more357:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z12, Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z12, Z2, Z2
+	VFMADD231PS Z9, Z2, Z15
+	VMOVUPS 0(CX)(R12*4), Z10
+	PREFETCHT1 2048(CX)(R12*4)
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z12, Z1, Z1
+	VFMADD231PS Z10, Z1, Z16
+	VMOVUPS 64(CX)(R12*4), Z11
+	PREFETCHT1 2112(CX)(R12*4)
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z12, Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z12
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z12, Z4, Z4
+	VFMADD231PS Z8, Z4, Z18
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z12, Z6, Z6
+	VFMADD231PS Z9, Z6, Z19
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z12, Z5, Z5
+	VFMADD231PS Z10, Z5, Z20
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z12, Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	JMP stored356
+activations355:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z14
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z12, Z2, Z15
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z12, Z1, Z16
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z12, Z3, Z17
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z12
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z18
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z12, Z6, Z19
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z12, Z5, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z12, Z7, Z21
+	JMP stored356
+sums354:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z4, 0(BX)
+	VMOVUPS Z6, 64(BX)
+	VMOVUPS Z5, 128(BX)
+	VMOVUPS Z7, 192(BX)
+stored356:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit347
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit347:
+	TESTQ R15, R15
+	JNZ group346
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact358
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z15, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z17, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z19, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z21, 192(BX)
+exact358:
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $256, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel345
+	VZEROUPPER
+	RET
+
+// func fields2PairsAVX512x3(t *Tile)
+TEXT ·fields2PairsAVX512x3(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD word0c0c0c0c<>(SB), Z30
+	VPBROADCASTD word30303030<>(SB), Z31
+panel359:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group360:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	SUBQ $2, CX
+	JLT rest363
+	PCALIGN $64
+loop362:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU32 0(DI), Y12
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z12, Z12
+	VPANDD Z30, Z12, Z13
+	VPANDD Z31, Z12, Z14
+	VPANDD.BCST wordc0c0c0c0<>(SB), Z12, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z12, Z0
+	VPDPBUSD Z16, Z13, Z1
+	VPDPBUSD Z16, Z14, Z2
+	VPDPBUSD Z16, Z15, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z17
+	VPDPBUSD Z17, Z12, Z4
+	VPDPBUSD Z17, Z13, Z5
+	VPDPBUSD Z17, Z14, Z6
+	VPDPBUSD Z17, Z15, Z7
+	VPBROADCASTD 0(SI)(R8*2), Z16
+	VPDPBUSD Z16, Z12, Z8
+	VPDPBUSD Z16, Z13, Z9
+	VPDPBUSD Z16, Z14, Z10
+	VPDPBUSD Z16, Z15, Z11
+	VMOVDQU32 32(DI), Y12
+	VINSERTI64X4 $1, 32(DI)(R11*1), Z12, Z12
+	VPANDD Z30, Z12, Z13
+	VPANDD Z31, Z12, Z14
+	VPANDD.BCST wordc0c0c0c0<>(SB), Z12, Z15
+	VPBROADCASTD 4(SI), Z16
+	VPDPBUSD Z16, Z12, Z0
+	VPDPBUSD Z16, Z13, Z1
+	VPDPBUSD Z16, Z14, Z2
+	VPDPBUSD Z16, Z15, Z3
+	VPBROADCASTD 4(SI)(R8*1), Z17
+	VPDPBUSD Z17, Z12, Z4
+	VPDPBUSD Z17, Z13, Z5
+	VPDPBUSD Z17, Z14, Z6
+	VPDPBUSD Z17, Z15, Z7
+	VPBROADCASTD 4(SI)(R8*2), Z16
+	VPDPBUSD Z16, Z12, Z8
+	VPDPBUSD Z16, Z13, Z9
+	VPDPBUSD Z16, Z14, Z10
+	VPDPBUSD Z16, Z15, Z11
+	ADDQ $64, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop362
+rest363:
+	ADDQ $2, CX
+	JZ done365
+one364:
+	VMOVDQU32 0(DI), Y12
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z12, Z12
+	VPANDD Z30, Z12, Z13
+	VPANDD Z31, Z12, Z14
+	VPANDD.BCST wordc0c0c0c0<>(SB), Z12, Z15
+	VPBROADCASTD 0(SI), Z16
+	VPDPBUSD Z16, Z12, Z0
+	VPDPBUSD Z16, Z13, Z1
+	VPDPBUSD Z16, Z14, Z2
+	VPDPBUSD Z16, Z15, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z17
+	VPDPBUSD Z17, Z12, Z4
+	VPDPBUSD Z17, Z13, Z5
+	VPDPBUSD Z17, Z14, Z6
+	VPDPBUSD Z17, Z15, Z7
+	VPBROADCASTD 0(SI)(R8*2), Z16
+	VPDPBUSD Z16, Z12, Z8
+	VPDPBUSD Z16, Z13, Z9
+	VPDPBUSD Z16, Z14, Z10
+	VPDPBUSD Z16, Z15, Z11
+	ADDQ $32, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one364
+done365:
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $2, Z1, Z1
+	VPSUBD Z2, Z0, Z0
+	VPSRAD $4, Z2, Z2
+	VPSUBD Z3, Z0, Z0
+	VPSRAD $6, Z3, Z3
+	VPSUBD Z5, Z4, Z4
+	VPSRAD $2, Z5, Z5
+	VPSUBD Z6, Z4, Z4
+	VPSRAD $4, Z6, Z6
+	VPSUBD Z7, Z4, Z4
+	VPSRAD $6, Z7, Z7
+	VPSUBD Z9, Z8, Z8
+	VPSRAD $2, Z9, Z9
+	VPSUBD Z10, Z8, Z8
+	VPSRAD $4, Z10, Z10
+	VPSUBD Z11, Z8, Z8
+	VPSRAD $6, Z11, Z11
+	VSHUFI64X2 $0x44, Z1, Z0, Z12
+	VSHUFI64X2 $0xEE, Z1, Z0, Z1
+	VMOVDQA64 Z12, Z0
+	VSHUFI64X2 $0x44, Z3, Z2, Z12
+	VSHUFI64X2 $0xEE, Z3, Z2, Z3
+	VMOVDQA64 Z12, Z2
+	VSHUFI64X2 $0x44, Z5, Z4, Z12
+	VSHUFI64X2 $0xEE, Z5, Z4, Z5
+	VMOVDQA64 Z12, Z4
+	VSHUFI64X2 $0x44, Z7, Z6, Z12
+	VSHUFI64X2 $0xEE, Z7, Z6, Z7
+	VMOVDQA64 Z12, Z6
+	VSHUFI64X2 $0x44, Z9, Z8, Z12
+	VSHUFI64X2 $0xEE, Z9, Z8, Z9
+	VMOVDQA64 Z12, Z8
+	VSHUFI64X2 $0x44, Z11, Z10, Z12
+	VSHUFI64X2 $0xEE, Z11, Z10, Z11
+	VMOVDQA64 Z12, Z10
+	CMPL Tile_Mul(AX), $1
+	JEQ one366
+	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
+	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
+	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
+	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
+	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
+	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
+	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
+	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
+	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
+	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
+	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
+	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
+one366:
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z12
+	VPADDD Z12, Z0, Z0
+	VPADDD Z12, Z2, Z2
+	VPADDD Z12, Z1, Z1
+	VPADDD Z12, Z3, Z3
+	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z12
+	VPADDD Z12, Z4, Z4
+	VPADDD Z12, Z6, Z6
+	VPADDD Z12, Z5, Z5
+	VPADDD Z12, Z7, Z7
+	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z12
+	VPADDD Z12, Z8, Z8
+	VPADDD Z12, Z10, Z10
+	VPADDD Z12, Z9, Z9
+	VPADDD Z12, Z11, Z11
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact367
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
+	VPMOVSXBD 0(CX), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z0, Z0
+	VPMOVSXBD 16(CX), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z2, Z2
+	VPMOVSXBD 0(CX)(R12*1), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z1, Z1
+	VPMOVSXBD 16(CX)(R12*1), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z3, Z3
+	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z16
+	VPMOVSXBD 0(CX), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z4, Z4
+	VPMOVSXBD 16(CX), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z6, Z6
+	VPMOVSXBD 0(CX)(R12*1), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z5, Z5
+	VPMOVSXBD 16(CX)(R12*1), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z7, Z7
+	VPBROADCASTD (TokenGroup_Sum+2*TokenGroup__size)(R14), Z16
+	VPMOVSXBD 0(CX), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z8, Z8
+	VPMOVSXBD 16(CX), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z10, Z10
+	VPMOVSXBD 0(CX)(R12*1), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z9, Z9
+	VPMOVSXBD 16(CX)(R12*1), Z12
+	VPMULLD Z16, Z12, Z12
+	VPSUBD Z12, Z11, Z11
+exact367:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums368
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations369
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more371
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z13, Z2, Z19
+	VMOVUPS 0(CX)(R12*4), Z14
+	PREFETCHT1 2048(CX)(R12*4)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z14, Z1, Z20
+	VMOVUPS 64(CX)(R12*4), Z15
+	PREFETCHT1 2112(CX)(R12*4)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z15, Z3, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z22
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z13, Z6, Z23
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z14, Z5, Z24
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z26
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z13, Z10, Z27
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z14, Z9, Z28
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z15, Z11, Z29
+	JMP stored370
+more371:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z16, Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z16, Z2, Z2
+	VFMADD231PS Z13, Z2, Z19
+	VMOVUPS 0(CX)(R12*4), Z14
+	PREFETCHT1 2048(CX)(R12*4)
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z16, Z1, Z1
+	VFMADD231PS Z14, Z1, Z20
+	VMOVUPS 64(CX)(R12*4), Z15
+	PREFETCHT1 2112(CX)(R12*4)
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z16, Z3, Z3
+	VFMADD231PS Z15, Z3, Z21
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z16
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z16, Z4, Z4
+	VFMADD231PS Z12, Z4, Z22
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z16, Z6, Z6
+	VFMADD231PS Z13, Z6, Z23
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z16, Z5, Z5
+	VFMADD231PS Z14, Z5, Z24
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z16, Z7, Z7
+	VFMADD231PS Z15, Z7, Z25
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z16
+	VCVTDQ2PS Z8, Z8
+	VMULPS Z16, Z8, Z8
+	VFMADD231PS Z12, Z8, Z26
+	VCVTDQ2PS Z10, Z10
+	VMULPS Z16, Z10, Z10
+	VFMADD231PS Z13, Z10, Z27
+	VCVTDQ2PS Z9, Z9
+	VMULPS Z16, Z9, Z9
+	VFMADD231PS Z14, Z9, Z28
+	VCVTDQ2PS Z11, Z11
+	VMULPS Z16, Z11, Z11
+	VFMADD231PS Z15, Z11, Z29
+	JMP stored370
+activations369:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z16, Z0, Z18
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z16, Z2, Z19
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z16, Z1, Z20
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z16, Z3, Z21
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z16
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z16, Z4, Z22
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z16, Z6, Z23
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z16, Z5, Z24
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z16, Z7, Z25
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z16
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z16, Z8, Z26
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z16, Z10, Z27
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z16, Z9, Z28
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z16, Z11, Z29
+	JMP stored370
+sums368:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z4, 0(BX)
+	VMOVUPS Z6, 64(BX)
+	VMOVUPS Z5, 128(BX)
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z8, 0(BX)
+	VMOVUPS Z10, 64(BX)
+	VMOVUPS Z9, 128(BX)
+	VMOVUPS Z11, 192(BX)
+stored370:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit361
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit361:
+	TESTQ R15, R15
+	JNZ group360
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact372
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z19, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z21, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z23, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z25, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z26, 0(BX)
+	VMOVUPS Z27, 64(BX)
+	VMOVUPS Z28, 128(BX)
+	VMOVUPS Z29, 192(BX)
+exact372:
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $256, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel359
+	VZEROUPPER
+	RET
+
+// func fields2PairsAVX512x4(t *Tile)
+TEXT ·fields2PairsAVX512x4(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	LEAQ (R8)(R8*2), R10
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD word0c0c0c0c<>(SB), Z22
+	VPBROADCASTD word30303030<>(SB), Z23
+	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
+panel373:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact374
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+exact374:
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group375:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	SUBQ $2, CX
+	JLT rest378
+	PCALIGN $64
+loop377:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU32 0(DI), Y16
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z16, Z16
+	VPANDD Z22, Z16, Z17
+	VPANDD Z23, Z16, Z18
+	VPANDD Z24, Z16, Z19
+	VPBROADCASTD 0(SI), Z20
+	VPDPBUSD Z20, Z16, Z0
+	VPDPBUSD Z20, Z17, Z1
+	VPDPBUSD Z20, Z18, Z2
+	VPDPBUSD Z20, Z19, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z21
+	VPDPBUSD Z21, Z16, Z4
+	VPDPBUSD Z21, Z17, Z5
+	VPDPBUSD Z21, Z18, Z6
+	VPDPBUSD Z21, Z19, Z7
+	VPBROADCASTD 0(SI)(R8*2), Z20
+	VPDPBUSD Z20, Z16, Z8
+	VPDPBUSD Z20, Z17, Z9
+	VPDPBUSD Z20, Z18, Z10
+	VPDPBUSD Z20, Z19, Z11
+	VPBROADCASTD 0(SI)(R10*1), Z21
+	VPDPBUSD Z21, Z16, Z12
+	VPDPBUSD Z21, Z17, Z13
+	VPDPBUSD Z21, Z18, Z14
+	VPDPBUSD Z21, Z19, Z15
+	VMOVDQU32 32(DI), Y16
+	VINSERTI64X4 $1, 32(DI)(R11*1), Z16, Z16
+	VPANDD Z22, Z16, Z17
+	VPANDD Z23, Z16, Z18
+	VPANDD Z24, Z16, Z19
+	VPBROADCASTD 4(SI), Z20
+	VPDPBUSD Z20, Z16, Z0
+	VPDPBUSD Z20, Z17, Z1
+	VPDPBUSD Z20, Z18, Z2
+	VPDPBUSD Z20, Z19, Z3
+	VPBROADCASTD 4(SI)(R8*1), Z21
+	VPDPBUSD Z21, Z16, Z4
+	VPDPBUSD Z21, Z17, Z5
+	VPDPBUSD Z21, Z18, Z6
+	VPDPBUSD Z21, Z19, Z7
+	VPBROADCASTD 4(SI)(R8*2), Z20
+	VPDPBUSD Z20, Z16, Z8
+	VPDPBUSD Z20, Z17, Z9
+	VPDPBUSD Z20, Z18, Z10
+	VPDPBUSD Z20, Z19, Z11
+	VPBROADCASTD 4(SI)(R10*1), Z21
+	VPDPBUSD Z21, Z16, Z12
+	VPDPBUSD Z21, Z17, Z13
+	VPDPBUSD Z21, Z18, Z14
+	VPDPBUSD Z21, Z19, Z15
+	ADDQ $64, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop377
+rest378:
+	ADDQ $2, CX
+	JZ done380
+one379:
+	VMOVDQU32 0(DI), Y16
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z16, Z16
+	VPANDD Z22, Z16, Z17
+	VPANDD Z23, Z16, Z18
+	VPANDD Z24, Z16, Z19
+	VPBROADCASTD 0(SI), Z20
+	VPDPBUSD Z20, Z16, Z0
+	VPDPBUSD Z20, Z17, Z1
+	VPDPBUSD Z20, Z18, Z2
+	VPDPBUSD Z20, Z19, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z21
+	VPDPBUSD Z21, Z16, Z4
+	VPDPBUSD Z21, Z17, Z5
+	VPDPBUSD Z21, Z18, Z6
+	VPDPBUSD Z21, Z19, Z7
+	VPBROADCASTD 0(SI)(R8*2), Z20
+	VPDPBUSD Z20, Z16, Z8
+	VPDPBUSD Z20, Z17, Z9
+	VPDPBUSD Z20, Z18, Z10
+	VPDPBUSD Z20, Z19, Z11
+	VPBROADCASTD 0(SI)(R10*1), Z21
+	VPDPBUSD Z21, Z16, Z12
+	VPDPBUSD Z21, Z17, Z13
+	VPDPBUSD Z21, Z18, Z14
+	VPDPBUSD Z21, Z19, Z15
+	ADDQ $32, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one379
+done380:
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $2, Z1, Z1
+	VPSUBD Z2, Z0, Z0
+	VPSRAD $4, Z2, Z2
+	VPSUBD Z3, Z0, Z0
+	VPSRAD $6, Z3, Z3
+	VPSUBD Z5, Z4, Z4
+	VPSRAD $2, Z5, Z5
+	VPSUBD Z6, Z4, Z4
+	VPSRAD $4, Z6, Z6
+	VPSUBD Z7, Z4, Z4
+	VPSRAD $6, Z7, Z7
+	VPSUBD Z9, Z8, Z8
+	VPSRAD $2, Z9, Z9
+	VPSUBD Z10, Z8, Z8
+	VPSRAD $4, Z10, Z10
+	VPSUBD Z11, Z8, Z8
+	VPSRAD $6, Z11, Z11
+	VPSUBD Z13, Z12, Z12
+	VPSRAD $2, Z13, Z13
+	VPSUBD Z14, Z12, Z12
+	VPSRAD $4, Z14, Z14
+	VPSUBD Z15, Z12, Z12
+	VPSRAD $6, Z15, Z15
+	VSHUFI64X2 $0x44, Z1, Z0, Z16
+	VSHUFI64X2 $0xEE, Z1, Z0, Z1
+	VMOVDQA64 Z16, Z0
+	VSHUFI64X2 $0x44, Z3, Z2, Z16
+	VSHUFI64X2 $0xEE, Z3, Z2, Z3
+	VMOVDQA64 Z16, Z2
+	VSHUFI64X2 $0x44, Z5, Z4, Z16
+	VSHUFI64X2 $0xEE, Z5, Z4, Z5
+	VMOVDQA64 Z16, Z4
+	VSHUFI64X2 $0x44, Z7, Z6, Z16
+	VSHUFI64X2 $0xEE, Z7, Z6, Z7
+	VMOVDQA64 Z16, Z6
+	VSHUFI64X2 $0x44, Z9, Z8, Z16
+	VSHUFI64X2 $0xEE, Z9, Z8, Z9
+	VMOVDQA64 Z16, Z8
+	VSHUFI64X2 $0x44, Z11, Z10, Z16
+	VSHUFI64X2 $0xEE, Z11, Z10, Z11
+	VMOVDQA64 Z16, Z10
+	VSHUFI64X2 $0x44, Z13, Z12, Z16
+	VSHUFI64X2 $0xEE, Z13, Z12, Z13
+	VMOVDQA64 Z16, Z12
+	VSHUFI64X2 $0x44, Z15, Z14, Z16
+	VSHUFI64X2 $0xEE, Z15, Z14, Z15
+	VMOVDQA64 Z16, Z14
+	CMPL Tile_Mul(AX), $1
+	JEQ one381
+	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
+	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
+	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
+	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
+	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
+	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
+	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
+	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
+	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
+	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
+	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
+	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
+	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
+	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
+	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
+	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
+one381:
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
+	VPADDD Z16, Z0, Z0
+	VPADDD Z16, Z2, Z2
+	VPADDD Z16, Z1, Z1
+	VPADDD Z16, Z3, Z3
+	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z16
+	VPADDD Z16, Z4, Z4
+	VPADDD Z16, Z6, Z6
+	VPADDD Z16, Z5, Z5
+	VPADDD Z16, Z7, Z7
+	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z16
+	VPADDD Z16, Z8, Z8
+	VPADDD Z16, Z10, Z10
+	VPADDD Z16, Z9, Z9
+	VPADDD Z16, Z11, Z11
+	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z16
+	VPADDD Z16, Z12, Z12
+	VPADDD Z16, Z14, Z14
+	VPADDD Z16, Z13, Z13
+	VPADDD Z16, Z15, Z15
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact382
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
+	VPMOVSXBD 0(CX), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z0, Z0
+	VPMOVSXBD 16(CX), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z2, Z2
+	VPMOVSXBD 0(CX)(R12*1), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z1, Z1
+	VPMOVSXBD 16(CX)(R12*1), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z3, Z3
+	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z20
+	VPMOVSXBD 0(CX), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z4, Z4
+	VPMOVSXBD 16(CX), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z6, Z6
+	VPMOVSXBD 0(CX)(R12*1), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z5, Z5
+	VPMOVSXBD 16(CX)(R12*1), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z7, Z7
+	VPBROADCASTD (TokenGroup_Sum+2*TokenGroup__size)(R14), Z20
+	VPMOVSXBD 0(CX), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z8, Z8
+	VPMOVSXBD 16(CX), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z10, Z10
+	VPMOVSXBD 0(CX)(R12*1), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z9, Z9
+	VPMOVSXBD 16(CX)(R12*1), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z11, Z11
+	VPBROADCASTD (TokenGroup_Sum+3*TokenGroup__size)(R14), Z20
+	VPMOVSXBD 0(CX), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z12, Z12
+	VPMOVSXBD 16(CX), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z14, Z14
+	VPMOVSXBD 0(CX)(R12*1), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z13, Z13
+	VPMOVSXBD 16(CX)(R12*1), Z16
+	VPMULLD Z20, Z16, Z16
+	VPSUBD Z16, Z15, Z15
+exact382:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums383
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations384
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
+	VMOVUPS 0(CX), Z16
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z20, Z0, Z0
+	VFMADD213PS 0(BX), Z16, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 64(CX), Z17
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z20, Z2, Z2
+	VFMADD213PS 64(BX), Z17, Z2
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS 0(CX)(R12*4), Z18
+	PREFETCHT1 2048(CX)(R12*4)
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z20, Z1, Z1
+	VFMADD213PS 128(BX), Z18, Z1
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS 64(CX)(R12*4), Z19
+	PREFETCHT1 2112(CX)(R12*4)
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z20, Z3, Z3
+	VFMADD213PS 192(BX), Z19, Z3
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z20
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z20, Z4, Z4
+	VFMADD213PS 0(BX), Z16, Z4
+	VMOVUPS Z4, 0(BX)
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z20, Z6, Z6
+	VFMADD213PS 64(BX), Z17, Z6
+	VMOVUPS Z6, 64(BX)
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z20, Z5, Z5
+	VFMADD213PS 128(BX), Z18, Z5
+	VMOVUPS Z5, 128(BX)
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z20, Z7, Z7
+	VFMADD213PS 192(BX), Z19, Z7
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z20
+	VCVTDQ2PS Z8, Z8
+	VMULPS Z20, Z8, Z8
+	VFMADD213PS 0(BX), Z16, Z8
+	VMOVUPS Z8, 0(BX)
+	VCVTDQ2PS Z10, Z10
+	VMULPS Z20, Z10, Z10
+	VFMADD213PS 64(BX), Z17, Z10
+	VMOVUPS Z10, 64(BX)
+	VCVTDQ2PS Z9, Z9
+	VMULPS Z20, Z9, Z9
+	VFMADD213PS 128(BX), Z18, Z9
+	VMOVUPS Z9, 128(BX)
+	VCVTDQ2PS Z11, Z11
+	VMULPS Z20, Z11, Z11
+	VFMADD213PS 192(BX), Z19, Z11
+	VMOVUPS Z11, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z20
+	VCVTDQ2PS Z12, Z12
+	VMULPS Z20, Z12, Z12
+	VFMADD213PS 0(BX), Z16, Z12
+	VMOVUPS Z12, 0(BX)
+	VCVTDQ2PS Z14, Z14
+	VMULPS Z20, Z14, Z14
+	VFMADD213PS 64(BX), Z17, Z14
+	VMOVUPS Z14, 64(BX)
+	VCVTDQ2PS Z13, Z13
+	VMULPS Z20, Z13, Z13
+	VFMADD213PS 128(BX), Z18, Z13
+	VMOVUPS Z13, 128(BX)
+	VCVTDQ2PS Z15, Z15
+	VMULPS Z20, Z15, Z15
+	VFMADD213PS 192(BX), Z19, Z15
+	VMOVUPS Z15, 192(BX)
+	JMP stored385
+activations384:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z20, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 64(BX), Z20, Z2
+	VMOVUPS Z2, 64(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 128(BX), Z20, Z1
+	VMOVUPS Z1, 128(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z20, Z3
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z20
+	VCVTDQ2PS Z4, Z4
+	VFMADD213PS 0(BX), Z20, Z4
+	VMOVUPS Z4, 0(BX)
+	VCVTDQ2PS Z6, Z6
+	VFMADD213PS 64(BX), Z20, Z6
+	VMOVUPS Z6, 64(BX)
+	VCVTDQ2PS Z5, Z5
+	VFMADD213PS 128(BX), Z20, Z5
+	VMOVUPS Z5, 128(BX)
+	VCVTDQ2PS Z7, Z7
+	VFMADD213PS 192(BX), Z20, Z7
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z20
+	VCVTDQ2PS Z8, Z8
+	VFMADD213PS 0(BX), Z20, Z8
+	VMOVUPS Z8, 0(BX)
+	VCVTDQ2PS Z10, Z10
+	VFMADD213PS 64(BX), Z20, Z10
+	VMOVUPS Z10, 64(BX)
+	VCVTDQ2PS Z9, Z9
+	VFMADD213PS 128(BX), Z20, Z9
+	VMOVUPS Z9, 128(BX)
+	VCVTDQ2PS Z11, Z11
+	VFMADD213PS 192(BX), Z20, Z11
+	VMOVUPS Z11, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z20
+	VCVTDQ2PS Z12, Z12
+	VFMADD213PS 0(BX), Z20, Z12
+	VMOVUPS Z12, 0(BX)
+	VCVTDQ2PS Z14, Z14
+	VFMADD213PS 64(BX), Z20, Z14
+	VMOVUPS Z14, 64(BX)
+	VCVTDQ2PS Z13, Z13
+	VFMADD213PS 128(BX), Z20, Z13
+	VMOVUPS Z13, 128(BX)
+	VCVTDQ2PS Z15, Z15
+	VFMADD213PS 192(BX), Z20, Z15
+	VMOVUPS Z15, 192(BX)
+	JMP stored385
+sums383:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z4, 0(BX)
+	VMOVUPS Z6, 64(BX)
+	VMOVUPS Z5, 128(BX)
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z8, 0(BX)
+	VMOVUPS Z10, 64(BX)
+	VMOVUPS Z9, 128(BX)
+	VMOVUPS Z11, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z12, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	VMOVUPS Z13, 128(BX)
+	VMOVUPS Z15, 192(BX)
+stored385:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit376
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit376:
+	TESTQ R15, R15
+	JNZ group375
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $256, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel373
+	VZEROUPPER
+	RET
+
+// func fields2PairsAVX512x5(t *Tile)
+TEXT ·fields2PairsAVX512x5(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	LEAQ (R8)(R8*2), R10
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD word0c0c0c0c<>(SB), Z26
+	VPBROADCASTD word30303030<>(SB), Z27
+	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
+panel386:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact387
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+exact387:
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group388:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	SUBQ $2, CX
+	JLT rest391
+	PCALIGN $64
+loop390:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU32 0(DI), Y20
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z20, Z20
+	VPANDD Z26, Z20, Z21
+	VPANDD Z27, Z20, Z22
+	VPANDD Z28, Z20, Z23
+	VPBROADCASTD 0(SI), Z24
+	VPDPBUSD Z24, Z20, Z0
+	VPDPBUSD Z24, Z21, Z1
+	VPDPBUSD Z24, Z22, Z2
+	VPDPBUSD Z24, Z23, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z25
+	VPDPBUSD Z25, Z20, Z4
+	VPDPBUSD Z25, Z21, Z5
+	VPDPBUSD Z25, Z22, Z6
+	VPDPBUSD Z25, Z23, Z7
+	VPBROADCASTD 0(SI)(R8*2), Z24
+	VPDPBUSD Z24, Z20, Z8
+	VPDPBUSD Z24, Z21, Z9
+	VPDPBUSD Z24, Z22, Z10
+	VPDPBUSD Z24, Z23, Z11
+	VPBROADCASTD 0(SI)(R10*1), Z25
+	VPDPBUSD Z25, Z20, Z12
+	VPDPBUSD Z25, Z21, Z13
+	VPDPBUSD Z25, Z22, Z14
+	VPDPBUSD Z25, Z23, Z15
+	VPBROADCASTD 0(SI)(R8*4), Z24
+	VPDPBUSD Z24, Z20, Z16
+	VPDPBUSD Z24, Z21, Z17
+	VPDPBUSD Z24, Z22, Z18
+	VPDPBUSD Z24, Z23, Z19
+	VMOVDQU32 32(DI), Y20
+	VINSERTI64X4 $1, 32(DI)(R11*1), Z20, Z20
+	VPANDD Z26, Z20, Z21
+	VPANDD Z27, Z20, Z22
+	VPANDD Z28, Z20, Z23
+	VPBROADCASTD 4(SI), Z24
+	VPDPBUSD Z24, Z20, Z0
+	VPDPBUSD Z24, Z21, Z1
+	VPDPBUSD Z24, Z22, Z2
+	VPDPBUSD Z24, Z23, Z3
+	VPBROADCASTD 4(SI)(R8*1), Z25
+	VPDPBUSD Z25, Z20, Z4
+	VPDPBUSD Z25, Z21, Z5
+	VPDPBUSD Z25, Z22, Z6
+	VPDPBUSD Z25, Z23, Z7
+	VPBROADCASTD 4(SI)(R8*2), Z24
+	VPDPBUSD Z24, Z20, Z8
+	VPDPBUSD Z24, Z21, Z9
+	VPDPBUSD Z24, Z22, Z10
+	VPDPBUSD Z24, Z23, Z11
+	VPBROADCASTD 4(SI)(R10*1), Z25
+	VPDPBUSD Z25, Z20, Z12
+	VPDPBUSD Z25, Z21, Z13
+	VPDPBUSD Z25, Z22, Z14
+	VPDPBUSD Z25, Z23, Z15
+	VPBROADCASTD 4(SI)(R8*4), Z24
+	VPDPBUSD Z24, Z20, Z16
+	VPDPBUSD Z24, Z21, Z17
+	VPDPBUSD Z24, Z22, Z18
+	VPDPBUSD Z24, Z23, Z19
+	ADDQ $64, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop390
+rest391:
+	ADDQ $2, CX
+	JZ done393
+one392:
+	VMOVDQU32 0(DI), Y20
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z20, Z20
+	VPANDD Z26, Z20, Z21
+	VPANDD Z27, Z20, Z22
+	VPANDD Z28, Z20, Z23
+	VPBROADCASTD 0(SI), Z24
+	VPDPBUSD Z24, Z20, Z0
+	VPDPBUSD Z24, Z21, Z1
+	VPDPBUSD Z24, Z22, Z2
+	VPDPBUSD Z24, Z23, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z25
+	VPDPBUSD Z25, Z20, Z4
+	VPDPBUSD Z25, Z21, Z5
+	VPDPBUSD Z25, Z22, Z6
+	VPDPBUSD Z25, Z23, Z7
+	VPBROADCASTD 0(SI)(R8*2), Z24
+	VPDPBUSD Z24, Z20, Z8
+	VPDPBUSD Z24, Z21, Z9
+	VPDPBUSD Z24, Z22, Z10
+	VPDPBUSD Z24, Z23, Z11
+	VPBROADCASTD 0(SI)(R10*1), Z25
+	VPDPBUSD Z25, Z20, Z12
+	VPDPBUSD Z25, Z21, Z13
+	VPDPBUSD Z25, Z22, Z14
+	VPDPBUSD Z25, Z23, Z15
+	VPBROADCASTD 0(SI)(R8*4), Z24
+	VPDPBUSD Z24, Z20, Z16
+	VPDPBUSD Z24, Z21, Z17
+	VPDPBUSD Z24, Z22, Z18
+	VPDPBUSD Z24, Z23, Z19
+	ADDQ $32, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one392
+done393:
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $2, Z1, Z1
+	VPSUBD Z2, Z0, Z0
+	VPSRAD $4, Z2, Z2
+	VPSUBD Z3, Z0, Z0
+	VPSRAD $6, Z3, Z3
+	VPSUBD Z5, Z4, Z4
+	VPSRAD $2, Z5, Z5
+	VPSUBD Z6, Z4, Z4
+	VPSRAD $4, Z6, Z6
+	VPSUBD Z7, Z4, Z4
+	VPSRAD $6, Z7, Z7
+	VPSUBD Z9, Z8, Z8
+	VPSRAD $2, Z9, Z9
+	VPSUBD Z10, Z8, Z8
+	VPSRAD $4, Z10, Z10
+	VPSUBD Z11, Z8, Z8
+	VPSRAD $6, Z11, Z11
+	VPSUBD Z13, Z12, Z12
+	VPSRAD $2, Z13, Z13
+	VPSUBD Z14, Z12, Z12
+	VPSRAD $4, Z14, Z14
+	VPSUBD Z15, Z12, Z12
+	VPSRAD $6, Z15, Z15
+	VPSUBD Z17, Z16, Z16
+	VPSRAD $2, Z17, Z17
+	VPSUBD Z18, Z16, Z16
+	VPSRAD $4, Z18, Z18
+	VPSUBD Z19, Z16, Z16
+	VPSRAD $6, Z19, Z19
+	VSHUFI64X2 $0x44, Z1, Z0, Z20
+	VSHUFI64X2 $0xEE, Z1, Z0, Z1
+	VMOVDQA64 Z20, Z0
+	VSHUFI64X2 $0x44, Z3, Z2, Z20
+	VSHUFI64X2 $0xEE, Z3, Z2, Z3
+	VMOVDQA64 Z20, Z2
+	VSHUFI64X2 $0x44, Z5, Z4, Z20
+	VSHUFI64X2 $0xEE, Z5, Z4, Z5
+	VMOVDQA64 Z20, Z4
+	VSHUFI64X2 $0x44, Z7, Z6, Z20
+	VSHUFI64X2 $0xEE, Z7, Z6, Z7
+	VMOVDQA64 Z20, Z6
+	VSHUFI64X2 $0x44, Z9, Z8, Z20
+	VSHUFI64X2 $0xEE, Z9, Z8, Z9
+	VMOVDQA64 Z20, Z8
+	VSHUFI64X2 $0x44, Z11, Z10, Z20
+	VSHUFI64X2 $0xEE, Z11, Z10, Z11
+	VMOVDQA64 Z20, Z10
+	VSHUFI64X2 $0x44, Z13, Z12, Z20
+	VSHUFI64X2 $0xEE, Z13, Z12, Z13
+	VMOVDQA64 Z20, Z12
+	VSHUFI64X2 $0x44, Z15, Z14, Z20
+	VSHUFI64X2 $0xEE, Z15, Z14, Z15
+	VMOVDQA64 Z20, Z14
+	VSHUFI64X2 $0x44, Z17, Z16, Z20
+	VSHUFI64X2 $0xEE, Z17, Z16, Z17
+	VMOVDQA64 Z20, Z16
+	VSHUFI64X2 $0x44, Z19, Z18, Z20
+	VSHUFI64X2 $0xEE, Z19, Z18, Z19
+	VMOVDQA64 Z20, Z18
+	CMPL Tile_Mul(AX), $1
+	JEQ one394
+	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
+	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
+	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
+	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
+	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
+	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
+	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
+	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
+	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
+	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
+	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
+	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
+	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
+	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
+	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
+	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
+	VPMULLD.BCST Tile_Mul(AX), Z16, Z16
+	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
+	VPMULLD.BCST Tile_Mul(AX), Z17, Z17
+	VPMULLD.BCST Tile_Mul(AX), Z19, Z19
+one394:
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z20
+	VPADDD Z20, Z0, Z0
+	VPADDD Z20, Z2, Z2
+	VPADDD Z20, Z1, Z1
+	VPADDD Z20, Z3, Z3
+	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z20
+	VPADDD Z20, Z4, Z4
+	VPADDD Z20, Z6, Z6
+	VPADDD Z20, Z5, Z5
+	VPADDD Z20, Z7, Z7
+	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z20
+	VPADDD Z20, Z8, Z8
+	VPADDD Z20, Z10, Z10
+	VPADDD Z20, Z9, Z9
+	VPADDD Z20, Z11, Z11
+	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z20
+	VPADDD Z20, Z12, Z12
+	VPADDD Z20, Z14, Z14
+	VPADDD Z20, Z13, Z13
+	VPADDD Z20, Z15, Z15
+	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z20
+	VPADDD Z20, Z16, Z16
+	VPADDD Z20, Z18, Z18
+	VPADDD Z20, Z17, Z17
+	VPADDD Z20, Z19, Z19
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact395
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
+	VPMOVSXBD 0(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z0, Z0
+	VPMOVSXBD 16(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z2, Z2
+	VPMOVSXBD 0(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z1, Z1
+	VPMOVSXBD 16(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z3, Z3
+	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z24
+	VPMOVSXBD 0(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z4, Z4
+	VPMOVSXBD 16(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z6, Z6
+	VPMOVSXBD 0(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z5, Z5
+	VPMOVSXBD 16(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z7, Z7
+	VPBROADCASTD (TokenGroup_Sum+2*TokenGroup__size)(R14), Z24
+	VPMOVSXBD 0(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z8, Z8
+	VPMOVSXBD 16(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z10, Z10
+	VPMOVSXBD 0(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z9, Z9
+	VPMOVSXBD 16(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z11, Z11
+	VPBROADCASTD (TokenGroup_Sum+3*TokenGroup__size)(R14), Z24
+	VPMOVSXBD 0(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z12, Z12
+	VPMOVSXBD 16(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z14, Z14
+	VPMOVSXBD 0(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z13, Z13
+	VPMOVSXBD 16(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z15, Z15
+	VPBROADCASTD (TokenGroup_Sum+4*TokenGroup__size)(R14), Z24
+	VPMOVSXBD 0(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z16, Z16
+	VPMOVSXBD 16(CX), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z18, Z18
+	VPMOVSXBD 0(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z17, Z17
+	VPMOVSXBD 16(CX)(R12*1), Z20
+	VPMULLD Z24, Z20, Z20
+	VPSUBD Z20, Z19, Z19
+exact395:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums396
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations397
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
+	VMOVUPS 0(CX), Z20
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z24, Z0, Z0
+	VFMADD213PS 0(BX), Z20, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 64(CX), Z21
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z24, Z2, Z2
+	VFMADD213PS 64(BX), Z21, Z2
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS 0(CX)(R12*4), Z22
+	PREFETCHT1 2048(CX)(R12*4)
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z24, Z1, Z1
+	VFMADD213PS 128(BX), Z22, Z1
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS 64(CX)(R12*4), Z23
+	PREFETCHT1 2112(CX)(R12*4)
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z24, Z3, Z3
+	VFMADD213PS 192(BX), Z23, Z3
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z24
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z24, Z4, Z4
+	VFMADD213PS 0(BX), Z20, Z4
+	VMOVUPS Z4, 0(BX)
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z24, Z6, Z6
+	VFMADD213PS 64(BX), Z21, Z6
+	VMOVUPS Z6, 64(BX)
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z24, Z5, Z5
+	VFMADD213PS 128(BX), Z22, Z5
+	VMOVUPS Z5, 128(BX)
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z24, Z7, Z7
+	VFMADD213PS 192(BX), Z23, Z7
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z24
+	VCVTDQ2PS Z8, Z8
+	VMULPS Z24, Z8, Z8
+	VFMADD213PS 0(BX), Z20, Z8
+	VMOVUPS Z8, 0(BX)
+	VCVTDQ2PS Z10, Z10
+	VMULPS Z24, Z10, Z10
+	VFMADD213PS 64(BX), Z21, Z10
+	VMOVUPS Z10, 64(BX)
+	VCVTDQ2PS Z9, Z9
+	VMULPS Z24, Z9, Z9
+	VFMADD213PS 128(BX), Z22, Z9
+	VMOVUPS Z9, 128(BX)
+	VCVTDQ2PS Z11, Z11
+	VMULPS Z24, Z11, Z11
+	VFMADD213PS 192(BX), Z23, Z11
+	VMOVUPS Z11, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z24
+	VCVTDQ2PS Z12, Z12
+	VMULPS Z24, Z12, Z12
+	VFMADD213PS 0(BX), Z20, Z12
+	VMOVUPS Z12, 0(BX)
+	VCVTDQ2PS Z14, Z14
+	VMULPS Z24, Z14, Z14
+	VFMADD213PS 64(BX), Z21, Z14
+	VMOVUPS Z14, 64(BX)
+	VCVTDQ2PS Z13, Z13
+	VMULPS Z24, Z13, Z13
+	VFMADD213PS 128(BX), Z22, Z13
+	VMOVUPS Z13, 128(BX)
+	VCVTDQ2PS Z15, Z15
+	VMULPS Z24, Z15, Z15
+	VFMADD213PS 192(BX), Z23, Z15
+	VMOVUPS Z15, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+4*TokenGroup__size)(R14), Z24
+	VCVTDQ2PS Z16, Z16
+	VMULPS Z24, Z16, Z16
+	VFMADD213PS 0(BX), Z20, Z16
+	VMOVUPS Z16, 0(BX)
+	VCVTDQ2PS Z18, Z18
+	VMULPS Z24, Z18, Z18
+	VFMADD213PS 64(BX), Z21, Z18
+	VMOVUPS Z18, 64(BX)
+	VCVTDQ2PS Z17, Z17
+	VMULPS Z24, Z17, Z17
+	VFMADD213PS 128(BX), Z22, Z17
+	VMOVUPS Z17, 128(BX)
+	VCVTDQ2PS Z19, Z19
+	VMULPS Z24, Z19, Z19
+	VFMADD213PS 192(BX), Z23, Z19
+	VMOVUPS Z19, 192(BX)
+	JMP stored398
+activations397:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z24, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 64(BX), Z24, Z2
+	VMOVUPS Z2, 64(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 128(BX), Z24, Z1
+	VMOVUPS Z1, 128(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z24, Z3
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z24
+	VCVTDQ2PS Z4, Z4
+	VFMADD213PS 0(BX), Z24, Z4
+	VMOVUPS Z4, 0(BX)
+	VCVTDQ2PS Z6, Z6
+	VFMADD213PS 64(BX), Z24, Z6
+	VMOVUPS Z6, 64(BX)
+	VCVTDQ2PS Z5, Z5
+	VFMADD213PS 128(BX), Z24, Z5
+	VMOVUPS Z5, 128(BX)
+	VCVTDQ2PS Z7, Z7
+	VFMADD213PS 192(BX), Z24, Z7
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z24
+	VCVTDQ2PS Z8, Z8
+	VFMADD213PS 0(BX), Z24, Z8
+	VMOVUPS Z8, 0(BX)
+	VCVTDQ2PS Z10, Z10
+	VFMADD213PS 64(BX), Z24, Z10
+	VMOVUPS Z10, 64(BX)
+	VCVTDQ2PS Z9, Z9
+	VFMADD213PS 128(BX), Z24, Z9
+	VMOVUPS Z9, 128(BX)
+	VCVTDQ2PS Z11, Z11
+	VFMADD213PS 192(BX), Z24, Z11
+	VMOVUPS Z11, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z24
+	VCVTDQ2PS Z12, Z12
+	VFMADD213PS 0(BX), Z24, Z12
+	VMOVUPS Z12, 0(BX)
+	VCVTDQ2PS Z14, Z14
+	VFMADD213PS 64(BX), Z24, Z14
+	VMOVUPS Z14, 64(BX)
+	VCVTDQ2PS Z13, Z13
+	VFMADD213PS 128(BX), Z24, Z13
+	VMOVUPS Z13, 128(BX)
+	VCVTDQ2PS Z15, Z15
+	VFMADD213PS 192(BX), Z24, Z15
+	VMOVUPS Z15, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+4*TokenGroup__size)(R14), Z24
+	VCVTDQ2PS Z16, Z16
+	VFMADD213PS 0(BX), Z24, Z16
+	VMOVUPS Z16, 0(BX)
+	VCVTDQ2PS Z18, Z18
+	VFMADD213PS 64(BX), Z24, Z18
+	VMOVUPS Z18, 64(BX)
+	VCVTDQ2PS Z17, Z17
+	VFMADD213PS 128(BX), Z24, Z17
+	VMOVUPS Z17, 128(BX)
+	VCVTDQ2PS Z19, Z19
+	VFMADD213PS 192(BX), Z24, Z19
+	VMOVUPS Z19, 192(BX)
+	JMP stored398
+sums396:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z4, 0(BX)
+	VMOVUPS Z6, 64(BX)
+	VMOVUPS Z5, 128(BX)
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z8, 0(BX)
+	VMOVUPS Z10, 64(BX)
+	VMOVUPS Z9, 128(BX)
+	VMOVUPS Z11, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z12, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	VMOVUPS Z13, 128(BX)
+	VMOVUPS Z15, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	VMOVUPS Z17, 128(BX)
+	VMOVUPS Z19, 192(BX)
+stored398:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit389
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit389:
+	TESTQ R15, R15
+	JNZ group388
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $256, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel386
+	VZEROUPPER
+	RET
+
+// func fields2PairsAVX512x6(t *Tile)
+TEXT ·fields2PairsAVX512x6(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	LEAQ (R8)(R8*2), R10
+	LEAQ (R8)(R8*4), R13
+	MOVQ Tile_PanelBytes(AX), R11
+	SHLQ $1, Tile_PanelBytes(AX)
+	VPBROADCASTD word0c0c0c0c<>(SB), Z30
+	VPBROADCASTD word30303030<>(SB), Z31
+panel399:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact400
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+exact400:
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group401:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	SUBQ $2, CX
+	JLT rest404
+	PCALIGN $64
+loop403:
+	LEAQ 0(DI), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	LEAQ 0(DI)(R11*1), BX
+	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
+	ADDQ BX, R12
+	ANDQ (Tile_Prefetch+Prefetch_Page)(AX), R12
+	ANDQ (Tile_Prefetch+Prefetch_Ramp)(AX), BX
+	SHRQ $2, BX
+	PREFETCHT1 (R12)(BX*1)
+	VMOVDQU32 0(DI), Y24
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
+	VPANDD Z30, Z24, Z25
+	VPANDD Z31, Z24, Z26
+	VPANDD.BCST wordc0c0c0c0<>(SB), Z24, Z27
+	VPBROADCASTD 0(SI), Z28
+	VPDPBUSD Z28, Z24, Z0
+	VPDPBUSD Z28, Z25, Z1
+	VPDPBUSD Z28, Z26, Z2
+	VPDPBUSD Z28, Z27, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z29
+	VPDPBUSD Z29, Z24, Z4
+	VPDPBUSD Z29, Z25, Z5
+	VPDPBUSD Z29, Z26, Z6
+	VPDPBUSD Z29, Z27, Z7
+	VPBROADCASTD 0(SI)(R8*2), Z28
+	VPDPBUSD Z28, Z24, Z8
+	VPDPBUSD Z28, Z25, Z9
+	VPDPBUSD Z28, Z26, Z10
+	VPDPBUSD Z28, Z27, Z11
+	VPBROADCASTD 0(SI)(R10*1), Z29
+	VPDPBUSD Z29, Z24, Z12
+	VPDPBUSD Z29, Z25, Z13
+	VPDPBUSD Z29, Z26, Z14
+	VPDPBUSD Z29, Z27, Z15
+	VPBROADCASTD 0(SI)(R8*4), Z28
+	VPDPBUSD Z28, Z24, Z16
+	VPDPBUSD Z28, Z25, Z17
+	VPDPBUSD Z28, Z26, Z18
+	VPDPBUSD Z28, Z27, Z19
+	VPBROADCASTD 0(SI)(R13*1), Z29
+	VPDPBUSD Z29, Z24, Z20
+	VPDPBUSD Z29, Z25, Z21
+	VPDPBUSD Z29, Z26, Z22
+	VPDPBUSD Z29, Z27, Z23
+	VMOVDQU32 32(DI), Y24
+	VINSERTI64X4 $1, 32(DI)(R11*1), Z24, Z24
+	VPANDD Z30, Z24, Z25
+	VPANDD Z31, Z24, Z26
+	VPANDD.BCST wordc0c0c0c0<>(SB), Z24, Z27
+	VPBROADCASTD 4(SI), Z28
+	VPDPBUSD Z28, Z24, Z0
+	VPDPBUSD Z28, Z25, Z1
+	VPDPBUSD Z28, Z26, Z2
+	VPDPBUSD Z28, Z27, Z3
+	VPBROADCASTD 4(SI)(R8*1), Z29
+	VPDPBUSD Z29, Z24, Z4
+	VPDPBUSD Z29, Z25, Z5
+	VPDPBUSD Z29, Z26, Z6
+	VPDPBUSD Z29, Z27, Z7
+	VPBROADCASTD 4(SI)(R8*2), Z28
+	VPDPBUSD Z28, Z24, Z8
+	VPDPBUSD Z28, Z25, Z9
+	VPDPBUSD Z28, Z26, Z10
+	VPDPBUSD Z28, Z27, Z11
+	VPBROADCASTD 4(SI)(R10*1), Z29
+	VPDPBUSD Z29, Z24, Z12
+	VPDPBUSD Z29, Z25, Z13
+	VPDPBUSD Z29, Z26, Z14
+	VPDPBUSD Z29, Z27, Z15
+	VPBROADCASTD 4(SI)(R8*4), Z28
+	VPDPBUSD Z28, Z24, Z16
+	VPDPBUSD Z28, Z25, Z17
+	VPDPBUSD Z28, Z26, Z18
+	VPDPBUSD Z28, Z27, Z19
+	VPBROADCASTD 4(SI)(R13*1), Z29
+	VPDPBUSD Z29, Z24, Z20
+	VPDPBUSD Z29, Z25, Z21
+	VPDPBUSD Z29, Z26, Z22
+	VPDPBUSD Z29, Z27, Z23
+	ADDQ $64, DI
+	ADDQ $8, SI
+	SUBQ $2, CX
+	JGE loop403
+rest404:
+	ADDQ $2, CX
+	JZ done406
+one405:
+	VMOVDQU32 0(DI), Y24
+	VINSERTI64X4 $1, 0(DI)(R11*1), Z24, Z24
+	VPANDD Z30, Z24, Z25
+	VPANDD Z31, Z24, Z26
+	VPANDD.BCST wordc0c0c0c0<>(SB), Z24, Z27
+	VPBROADCASTD 0(SI), Z28
+	VPDPBUSD Z28, Z24, Z0
+	VPDPBUSD Z28, Z25, Z1
+	VPDPBUSD Z28, Z26, Z2
+	VPDPBUSD Z28, Z27, Z3
+	VPBROADCASTD 0(SI)(R8*1), Z29
+	VPDPBUSD Z29, Z24, Z4
+	VPDPBUSD Z29, Z25, Z5
+	VPDPBUSD Z29, Z26, Z6
+	VPDPBUSD Z29, Z27, Z7
+	VPBROADCASTD 0(SI)(R8*2), Z28
+	VPDPBUSD Z28, Z24, Z8
+	VPDPBUSD Z28, Z25, Z9
+	VPDPBUSD Z28, Z26, Z10
+	VPDPBUSD Z28, Z27, Z11
+	VPBROADCASTD 0(SI)(R10*1), Z29
+	VPDPBUSD Z29, Z24, Z12
+	VPDPBUSD Z29, Z25, Z13
+	VPDPBUSD Z29, Z26, Z14
+	VPDPBUSD Z29, Z27, Z15
+	VPBROADCASTD 0(SI)(R8*4), Z28
+	VPDPBUSD Z28, Z24, Z16
+	VPDPBUSD Z28, Z25, Z17
+	VPDPBUSD Z28, Z26, Z18
+	VPDPBUSD Z28, Z27, Z19
+	VPBROADCASTD 0(SI)(R13*1), Z29
+	VPDPBUSD Z29, Z24, Z20
+	VPDPBUSD Z29, Z25, Z21
+	VPDPBUSD Z29, Z26, Z22
+	VPDPBUSD Z29, Z27, Z23
+	ADDQ $32, DI
+	ADDQ $4, SI
+	DECQ CX
+	JNZ one405
+done406:
+	VPSUBD Z1, Z0, Z0
+	VPSRAD $2, Z1, Z1
+	VPSUBD Z2, Z0, Z0
+	VPSRAD $4, Z2, Z2
+	VPSUBD Z3, Z0, Z0
+	VPSRAD $6, Z3, Z3
+	VPSUBD Z5, Z4, Z4
+	VPSRAD $2, Z5, Z5
+	VPSUBD Z6, Z4, Z4
+	VPSRAD $4, Z6, Z6
+	VPSUBD Z7, Z4, Z4
+	VPSRAD $6, Z7, Z7
+	VPSUBD Z9, Z8, Z8
+	VPSRAD $2, Z9, Z9
+	VPSUBD Z10, Z8, Z8
+	VPSRAD $4, Z10, Z10
+	VPSUBD Z11, Z8, Z8
+	VPSRAD $6, Z11, Z11
+	VPSUBD Z13, Z12, Z12
+	VPSRAD $2, Z13, Z13
+	VPSUBD Z14, Z12, Z12
+	VPSRAD $4, Z14, Z14
+	VPSUBD Z15, Z12, Z12
+	VPSRAD $6, Z15, Z15
+	VPSUBD Z17, Z16, Z16
+	VPSRAD $2, Z17, Z17
+	VPSUBD Z18, Z16, Z16
+	VPSRAD $4, Z18, Z18
+	VPSUBD Z19, Z16, Z16
+	VPSRAD $6, Z19, Z19
+	VPSUBD Z21, Z20, Z20
+	VPSRAD $2, Z21, Z21
+	VPSUBD Z22, Z20, Z20
+	VPSRAD $4, Z22, Z22
+	VPSUBD Z23, Z20, Z20
+	VPSRAD $6, Z23, Z23
+	VSHUFI64X2 $0x44, Z1, Z0, Z24
+	VSHUFI64X2 $0xEE, Z1, Z0, Z1
+	VMOVDQA64 Z24, Z0
+	VSHUFI64X2 $0x44, Z3, Z2, Z24
+	VSHUFI64X2 $0xEE, Z3, Z2, Z3
+	VMOVDQA64 Z24, Z2
+	VSHUFI64X2 $0x44, Z5, Z4, Z24
+	VSHUFI64X2 $0xEE, Z5, Z4, Z5
+	VMOVDQA64 Z24, Z4
+	VSHUFI64X2 $0x44, Z7, Z6, Z24
+	VSHUFI64X2 $0xEE, Z7, Z6, Z7
+	VMOVDQA64 Z24, Z6
+	VSHUFI64X2 $0x44, Z9, Z8, Z24
+	VSHUFI64X2 $0xEE, Z9, Z8, Z9
+	VMOVDQA64 Z24, Z8
+	VSHUFI64X2 $0x44, Z11, Z10, Z24
+	VSHUFI64X2 $0xEE, Z11, Z10, Z11
+	VMOVDQA64 Z24, Z10
+	VSHUFI64X2 $0x44, Z13, Z12, Z24
+	VSHUFI64X2 $0xEE, Z13, Z12, Z13
+	VMOVDQA64 Z24, Z12
+	VSHUFI64X2 $0x44, Z15, Z14, Z24
+	VSHUFI64X2 $0xEE, Z15, Z14, Z15
+	VMOVDQA64 Z24, Z14
+	VSHUFI64X2 $0x44, Z17, Z16, Z24
+	VSHUFI64X2 $0xEE, Z17, Z16, Z17
+	VMOVDQA64 Z24, Z16
+	VSHUFI64X2 $0x44, Z19, Z18, Z24
+	VSHUFI64X2 $0xEE, Z19, Z18, Z19
+	VMOVDQA64 Z24, Z18
+	VSHUFI64X2 $0x44, Z21, Z20, Z24
+	VSHUFI64X2 $0xEE, Z21, Z20, Z21
+	VMOVDQA64 Z24, Z20
+	VSHUFI64X2 $0x44, Z23, Z22, Z24
+	VSHUFI64X2 $0xEE, Z23, Z22, Z23
+	VMOVDQA64 Z24, Z22
+	CMPL Tile_Mul(AX), $1
+	JEQ one407
+	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
+	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
+	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
+	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
+	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
+	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
+	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
+	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
+	VPMULLD.BCST Tile_Mul(AX), Z8, Z8
+	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
+	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
+	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
+	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
+	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
+	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
+	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
+	VPMULLD.BCST Tile_Mul(AX), Z16, Z16
+	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
+	VPMULLD.BCST Tile_Mul(AX), Z17, Z17
+	VPMULLD.BCST Tile_Mul(AX), Z19, Z19
+	VPMULLD.BCST Tile_Mul(AX), Z20, Z20
+	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
+	VPMULLD.BCST Tile_Mul(AX), Z21, Z21
+	VPMULLD.BCST Tile_Mul(AX), Z23, Z23
+one407:
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
+	VPADDD Z24, Z0, Z0
+	VPADDD Z24, Z2, Z2
+	VPADDD Z24, Z1, Z1
+	VPADDD Z24, Z3, Z3
+	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z24
+	VPADDD Z24, Z4, Z4
+	VPADDD Z24, Z6, Z6
+	VPADDD Z24, Z5, Z5
+	VPADDD Z24, Z7, Z7
+	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z24
+	VPADDD Z24, Z8, Z8
+	VPADDD Z24, Z10, Z10
+	VPADDD Z24, Z9, Z9
+	VPADDD Z24, Z11, Z11
+	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z24
+	VPADDD Z24, Z12, Z12
+	VPADDD Z24, Z14, Z14
+	VPADDD Z24, Z13, Z13
+	VPADDD Z24, Z15, Z15
+	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z24
+	VPADDD Z24, Z16, Z16
+	VPADDD Z24, Z18, Z18
+	VPADDD Z24, Z17, Z17
+	VPADDD Z24, Z19, Z19
+	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z24
+	VPADDD Z24, Z20, Z20
+	VPADDD Z24, Z22, Z22
+	VPADDD Z24, Z21, Z21
+	VPADDD Z24, Z23, Z23
+	MOVQ Tile_SecondUnit(AX), R12
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact408
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
+	VPMOVSXBD 0(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z0, Z0
+	VPMOVSXBD 16(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z2, Z2
+	VPMOVSXBD 0(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z1, Z1
+	VPMOVSXBD 16(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z3, Z3
+	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Z28
+	VPMOVSXBD 0(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z4, Z4
+	VPMOVSXBD 16(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z6, Z6
+	VPMOVSXBD 0(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z5, Z5
+	VPMOVSXBD 16(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z7, Z7
+	VPBROADCASTD (TokenGroup_Sum+2*TokenGroup__size)(R14), Z28
+	VPMOVSXBD 0(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z8, Z8
+	VPMOVSXBD 16(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z10, Z10
+	VPMOVSXBD 0(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z9, Z9
+	VPMOVSXBD 16(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z11, Z11
+	VPBROADCASTD (TokenGroup_Sum+3*TokenGroup__size)(R14), Z28
+	VPMOVSXBD 0(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z12, Z12
+	VPMOVSXBD 16(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z14, Z14
+	VPMOVSXBD 0(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z13, Z13
+	VPMOVSXBD 16(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z15, Z15
+	VPBROADCASTD (TokenGroup_Sum+4*TokenGroup__size)(R14), Z28
+	VPMOVSXBD 0(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z16, Z16
+	VPMOVSXBD 16(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z18, Z18
+	VPMOVSXBD 0(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z17, Z17
+	VPMOVSXBD 16(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z19, Z19
+	VPBROADCASTD (TokenGroup_Sum+5*TokenGroup__size)(R14), Z28
+	VPMOVSXBD 0(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z20, Z20
+	VPMOVSXBD 16(CX), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z22, Z22
+	VPMOVSXBD 0(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z21, Z21
+	VPMOVSXBD 16(CX)(R12*1), Z24
+	VPMULLD Z28, Z24, Z24
+	VPSUBD Z24, Z23, Z23
+exact408:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums409
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations410
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
+	VMOVUPS 0(CX), Z24
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VMULPS Z28, Z0, Z0
+	VFMADD213PS 0(BX), Z24, Z0
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS 64(CX), Z25
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VMULPS Z28, Z2, Z2
+	VFMADD213PS 64(BX), Z25, Z2
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS 0(CX)(R12*4), Z26
+	PREFETCHT1 2048(CX)(R12*4)
+	VCVTDQ2PS Z1, Z1
+	VMULPS Z28, Z1, Z1
+	VFMADD213PS 128(BX), Z26, Z1
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS 64(CX)(R12*4), Z27
+	PREFETCHT1 2112(CX)(R12*4)
+	VCVTDQ2PS Z3, Z3
+	VMULPS Z28, Z3, Z3
+	VFMADD213PS 192(BX), Z27, Z3
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z4, Z4
+	VMULPS Z28, Z4, Z4
+	VFMADD213PS 0(BX), Z24, Z4
+	VMOVUPS Z4, 0(BX)
+	VCVTDQ2PS Z6, Z6
+	VMULPS Z28, Z6, Z6
+	VFMADD213PS 64(BX), Z25, Z6
+	VMOVUPS Z6, 64(BX)
+	VCVTDQ2PS Z5, Z5
+	VMULPS Z28, Z5, Z5
+	VFMADD213PS 128(BX), Z26, Z5
+	VMOVUPS Z5, 128(BX)
+	VCVTDQ2PS Z7, Z7
+	VMULPS Z28, Z7, Z7
+	VFMADD213PS 192(BX), Z27, Z7
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z8, Z8
+	VMULPS Z28, Z8, Z8
+	VFMADD213PS 0(BX), Z24, Z8
+	VMOVUPS Z8, 0(BX)
+	VCVTDQ2PS Z10, Z10
+	VMULPS Z28, Z10, Z10
+	VFMADD213PS 64(BX), Z25, Z10
+	VMOVUPS Z10, 64(BX)
+	VCVTDQ2PS Z9, Z9
+	VMULPS Z28, Z9, Z9
+	VFMADD213PS 128(BX), Z26, Z9
+	VMOVUPS Z9, 128(BX)
+	VCVTDQ2PS Z11, Z11
+	VMULPS Z28, Z11, Z11
+	VFMADD213PS 192(BX), Z27, Z11
+	VMOVUPS Z11, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z12, Z12
+	VMULPS Z28, Z12, Z12
+	VFMADD213PS 0(BX), Z24, Z12
+	VMOVUPS Z12, 0(BX)
+	VCVTDQ2PS Z14, Z14
+	VMULPS Z28, Z14, Z14
+	VFMADD213PS 64(BX), Z25, Z14
+	VMOVUPS Z14, 64(BX)
+	VCVTDQ2PS Z13, Z13
+	VMULPS Z28, Z13, Z13
+	VFMADD213PS 128(BX), Z26, Z13
+	VMOVUPS Z13, 128(BX)
+	VCVTDQ2PS Z15, Z15
+	VMULPS Z28, Z15, Z15
+	VFMADD213PS 192(BX), Z27, Z15
+	VMOVUPS Z15, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+4*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z16, Z16
+	VMULPS Z28, Z16, Z16
+	VFMADD213PS 0(BX), Z24, Z16
+	VMOVUPS Z16, 0(BX)
+	VCVTDQ2PS Z18, Z18
+	VMULPS Z28, Z18, Z18
+	VFMADD213PS 64(BX), Z25, Z18
+	VMOVUPS Z18, 64(BX)
+	VCVTDQ2PS Z17, Z17
+	VMULPS Z28, Z17, Z17
+	VFMADD213PS 128(BX), Z26, Z17
+	VMOVUPS Z17, 128(BX)
+	VCVTDQ2PS Z19, Z19
+	VMULPS Z28, Z19, Z19
+	VFMADD213PS 192(BX), Z27, Z19
+	VMOVUPS Z19, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+5*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z20, Z20
+	VMULPS Z28, Z20, Z20
+	VFMADD213PS 0(BX), Z24, Z20
+	VMOVUPS Z20, 0(BX)
+	VCVTDQ2PS Z22, Z22
+	VMULPS Z28, Z22, Z22
+	VFMADD213PS 64(BX), Z25, Z22
+	VMOVUPS Z22, 64(BX)
+	VCVTDQ2PS Z21, Z21
+	VMULPS Z28, Z21, Z21
+	VFMADD213PS 128(BX), Z26, Z21
+	VMOVUPS Z21, 128(BX)
+	VCVTDQ2PS Z23, Z23
+	VMULPS Z28, Z23, Z23
+	VFMADD213PS 192(BX), Z27, Z23
+	VMOVUPS Z23, 192(BX)
+	JMP stored411
+activations410:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z0, Z0
+	VFMADD213PS 0(BX), Z28, Z0
+	VMOVUPS Z0, 0(BX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD213PS 64(BX), Z28, Z2
+	VMOVUPS Z2, 64(BX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD213PS 128(BX), Z28, Z1
+	VMOVUPS Z1, 128(BX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD213PS 192(BX), Z28, Z3
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z4, Z4
+	VFMADD213PS 0(BX), Z28, Z4
+	VMOVUPS Z4, 0(BX)
+	VCVTDQ2PS Z6, Z6
+	VFMADD213PS 64(BX), Z28, Z6
+	VMOVUPS Z6, 64(BX)
+	VCVTDQ2PS Z5, Z5
+	VFMADD213PS 128(BX), Z28, Z5
+	VMOVUPS Z5, 128(BX)
+	VCVTDQ2PS Z7, Z7
+	VFMADD213PS 192(BX), Z28, Z7
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+2*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z8, Z8
+	VFMADD213PS 0(BX), Z28, Z8
+	VMOVUPS Z8, 0(BX)
+	VCVTDQ2PS Z10, Z10
+	VFMADD213PS 64(BX), Z28, Z10
+	VMOVUPS Z10, 64(BX)
+	VCVTDQ2PS Z9, Z9
+	VFMADD213PS 128(BX), Z28, Z9
+	VMOVUPS Z9, 128(BX)
+	VCVTDQ2PS Z11, Z11
+	VFMADD213PS 192(BX), Z28, Z11
+	VMOVUPS Z11, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+3*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z12, Z12
+	VFMADD213PS 0(BX), Z28, Z12
+	VMOVUPS Z12, 0(BX)
+	VCVTDQ2PS Z14, Z14
+	VFMADD213PS 64(BX), Z28, Z14
+	VMOVUPS Z14, 64(BX)
+	VCVTDQ2PS Z13, Z13
+	VFMADD213PS 128(BX), Z28, Z13
+	VMOVUPS Z13, 128(BX)
+	VCVTDQ2PS Z15, Z15
+	VFMADD213PS 192(BX), Z28, Z15
+	VMOVUPS Z15, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+4*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z16, Z16
+	VFMADD213PS 0(BX), Z28, Z16
+	VMOVUPS Z16, 0(BX)
+	VCVTDQ2PS Z18, Z18
+	VFMADD213PS 64(BX), Z28, Z18
+	VMOVUPS Z18, 64(BX)
+	VCVTDQ2PS Z17, Z17
+	VFMADD213PS 128(BX), Z28, Z17
+	VMOVUPS Z17, 128(BX)
+	VCVTDQ2PS Z19, Z19
+	VFMADD213PS 192(BX), Z28, Z19
+	VMOVUPS Z19, 192(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+5*TokenGroup__size)(R14), Z28
+	VCVTDQ2PS Z20, Z20
+	VFMADD213PS 0(BX), Z28, Z20
+	VMOVUPS Z20, 0(BX)
+	VCVTDQ2PS Z22, Z22
+	VFMADD213PS 64(BX), Z28, Z22
+	VMOVUPS Z22, 64(BX)
+	VCVTDQ2PS Z21, Z21
+	VFMADD213PS 128(BX), Z28, Z21
+	VMOVUPS Z21, 128(BX)
+	VCVTDQ2PS Z23, Z23
+	VFMADD213PS 192(BX), Z28, Z23
+	VMOVUPS Z23, 192(BX)
+	JMP stored411
+sums409:
+	VMOVUPS Z0, 0(BX)
+	VMOVUPS Z2, 64(BX)
+	VMOVUPS Z1, 128(BX)
+	VMOVUPS Z3, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z4, 0(BX)
+	VMOVUPS Z6, 64(BX)
+	VMOVUPS Z5, 128(BX)
+	VMOVUPS Z7, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z8, 0(BX)
+	VMOVUPS Z10, 64(BX)
+	VMOVUPS Z9, 128(BX)
+	VMOVUPS Z11, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z12, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	VMOVUPS Z13, 128(BX)
+	VMOVUPS Z15, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	VMOVUPS Z17, 128(BX)
+	VMOVUPS Z19, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	VMOVUPS Z21, 128(BX)
+	VMOVUPS Z23, 192(BX)
+stored411:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit402
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit402:
+	TESTQ R15, R15
+	JNZ group401
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $256, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel399
+	VZEROUPPER
+	RET
+
+// func fields2Rows64AVX512x1(t *Tile)
+TEXT ·fields2Rows64AVX512x1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	VPBROADCASTD word0c0c0c0c<>(SB), Z17
+	VPBROADCASTD word30303030<>(SB), Z18
+	VPBROADCASTD wordc0c0c0c0<>(SB), Z19
+panel412:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group413:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ $4, CX
+	JLT rest416
+	PCALIGN $64
+loop415:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -13146,11 +13753,11 @@ loop401:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop401
-rest402:
+	JGE loop415
+rest416:
 	ADDQ $4, CX
-	JZ done404
-one403:
+	JZ done418
+one417:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z17, Z8, Z9
 	VPANDD Z18, Z8, Z10
@@ -13163,8 +13770,8 @@ one403:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one403
-done404:
+	JNZ one417
+done418:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -13176,12 +13783,12 @@ done404:
 	VPSUBD Z3, Z0, Z0
 	VPSRAD $6, Z3, Z3
 	CMPL Tile_Mul(AX), $1
-	JEQ one405
+	JEQ one419
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z3, Z3
-one405:
+one419:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z1, Z1
@@ -13189,7 +13796,7 @@ one405:
 	VPADDD Z8, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact406
+	JZ exact420
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -13204,16 +13811,32 @@ one405:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact406:
+exact420:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums407
+	JEQ sums421
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations408
+	JZ activations422
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more424
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	VMOVUPS 128(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored423
+more424:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -13231,8 +13854,8 @@ exact406:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored409
-activations408:
+	JMP stored423
+activations422:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -13242,36 +13865,36 @@ activations408:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored409
-sums407:
+	JMP stored423
+sums421:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored409:
+stored423:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit400
+	JNZ unit414
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit400:
+unit414:
 	TESTQ R15, R15
-	JNZ group399
+	JNZ group413
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact410
+	JEQ exact425
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact410:
+exact425:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel397
+	JNZ panel412
 	VZEROUPPER
 	RET
 
@@ -13283,23 +13906,18 @@ TEXT ·fields2Rows64AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel411:
+panel426:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact412
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	VMOVUPS 128(BX), Z16
-	VMOVUPS 192(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-exact412:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -13309,7 +13927,7 @@ exact412:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group413:
+group427:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -13322,9 +13940,9 @@ group413:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest416
+	JLT rest430
 	PCALIGN $64
-loop415:
+loop429:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -13367,11 +13985,11 @@ loop415:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop415
-rest416:
+	JGE loop429
+rest430:
 	ADDQ $2, CX
-	JZ done418
-one417:
+	JZ done432
+one431:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z22, Z8, Z9
 	VPANDD Z23, Z8, Z10
@@ -13389,8 +14007,8 @@ one417:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one417
-done418:
+	JNZ one431
+done432:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -13404,7 +14022,7 @@ done418:
 	VPSUBD Z7, Z4, Z4
 	VPSRAD $6, Z7, Z7
 	CMPL Tile_Mul(AX), $1
-	JEQ one419
+	JEQ one433
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -13413,7 +14031,7 @@ done418:
 	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
 	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-one419:
+one433:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z1, Z1
@@ -13426,7 +14044,7 @@ one419:
 	VPADDD Z8, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact420
+	JZ exact434
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -13454,16 +14072,45 @@ one419:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact420:
+exact434:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums421
+	JEQ sums435
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations422
+	JZ activations436
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more438
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z15
+	VMOVUPS 128(CX), Z10
+	PREFETCHT1 2176(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VMOVUPS 192(CX), Z11
+	PREFETCHT1 2240(CX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z19
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	JMP stored437
+more438:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -13499,8 +14146,8 @@ exact420:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored423
-activations422:
+	JMP stored437
+activations436:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -13520,8 +14167,8 @@ activations422:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored423
-sums421:
+	JMP stored437
+sums435:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -13531,19 +14178,19 @@ sums421:
 	VMOVUPS Z5, 64(BX)
 	VMOVUPS Z6, 128(BX)
 	VMOVUPS Z7, 192(BX)
-stored423:
+stored437:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit414
+	JNZ unit428
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit414:
+unit428:
 	TESTQ R15, R15
-	JNZ group413
+	JNZ group427
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact424
+	JEQ exact439
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -13554,12 +14201,12 @@ unit414:
 	VMOVUPS Z19, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z21, 192(BX)
-exact424:
+exact439:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel411
+	JNZ panel426
 	VZEROUPPER
 	RET
 
@@ -13570,28 +14217,22 @@ TEXT ·fields2Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel425:
+panel440:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact426
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	VMOVUPS 128(BX), Z24
-	VMOVUPS 192(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-	VMOVUPS 128(BX), Z28
-	VMOVUPS 192(BX), Z29
-exact426:
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -13601,7 +14242,7 @@ exact426:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group427:
+group441:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -13618,9 +14259,9 @@ group427:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest430
+	JLT rest444
 	PCALIGN $64
-loop429:
+loop443:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -13673,11 +14314,11 @@ loop429:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop429
-rest430:
+	JGE loop443
+rest444:
 	ADDQ $2, CX
-	JZ done432
-one431:
+	JZ done446
+one445:
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z30, Z12, Z13
 	VPANDD Z31, Z12, Z14
@@ -13700,8 +14341,8 @@ one431:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one431
-done432:
+	JNZ one445
+done446:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -13721,7 +14362,7 @@ done432:
 	VPSUBD Z11, Z8, Z8
 	VPSRAD $6, Z11, Z11
 	CMPL Tile_Mul(AX), $1
-	JEQ one433
+	JEQ one447
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -13734,7 +14375,7 @@ done432:
 	VPMULLD.BCST Tile_Mul(AX), Z9, Z9
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
 	VPMULLD.BCST Tile_Mul(AX), Z11, Z11
-one433:
+one447:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z12
 	VPADDD Z12, Z0, Z0
 	VPADDD Z12, Z1, Z1
@@ -13752,7 +14393,7 @@ one433:
 	VPADDD Z12, Z11, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact434
+	JZ exact448
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -13793,16 +14434,54 @@ one433:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact434:
+exact448:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums435
+	JEQ sums449
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations436
+	JZ activations450
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more452
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z19
+	VMOVUPS 128(CX), Z14
+	PREFETCHT1 2176(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z14, Z2, Z20
+	VMOVUPS 192(CX), Z15
+	PREFETCHT1 2240(CX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z15, Z3, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z22
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z23
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z24
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z26
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z27
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z14, Z10, Z28
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z15, Z11, Z29
+	JMP stored451
+more452:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -13852,8 +14531,8 @@ exact434:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored437
-activations436:
+	JMP stored451
+activations450:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -13883,8 +14562,8 @@ activations436:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored437
-sums435:
+	JMP stored451
+sums449:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -13899,19 +14578,19 @@ sums435:
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored437:
+stored451:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit428
+	JNZ unit442
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit428:
+unit442:
 	TESTQ R15, R15
-	JNZ group427
+	JNZ group441
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact438
+	JEQ exact453
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -13927,12 +14606,12 @@ unit428:
 	VMOVUPS Z27, 64(BX)
 	VMOVUPS Z28, 128(BX)
 	VMOVUPS Z29, 192(BX)
-exact438:
+exact453:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel425
+	JNZ panel440
 	VZEROUPPER
 	RET
 
@@ -13945,10 +14624,34 @@ TEXT ·fields2Rows64AVX512x4(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel439:
+panel454:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact455
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+exact455:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -13958,7 +14661,7 @@ panel439:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group440:
+group456:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -13979,9 +14682,9 @@ group440:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest443
+	JLT rest459
 	PCALIGN $64
-loop442:
+loop458:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -14044,11 +14747,11 @@ loop442:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop442
-rest443:
+	JGE loop458
+rest459:
 	ADDQ $2, CX
-	JZ done445
-one444:
+	JZ done461
+one460:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z22, Z16, Z17
 	VPANDD Z23, Z16, Z18
@@ -14076,8 +14779,8 @@ one444:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one444
-done445:
+	JNZ one460
+done461:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -14103,7 +14806,7 @@ done445:
 	VPSUBD Z15, Z12, Z12
 	VPSRAD $6, Z15, Z15
 	CMPL Tile_Mul(AX), $1
-	JEQ one446
+	JEQ one462
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -14120,7 +14823,7 @@ done445:
 	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
 	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-one446:
+one462:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z1, Z1
@@ -14143,7 +14846,7 @@ one446:
 	VPADDD Z16, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact447
+	JZ exact463
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -14197,13 +14900,13 @@ one446:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact447:
+exact463:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums448
+	JEQ sums464
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations449
+	JZ activations465
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -14286,8 +14989,8 @@ exact447:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored450
-activations449:
+	JMP stored466
+activations465:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -14343,8 +15046,8 @@ activations449:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored450
-sums448:
+	JMP stored466
+sums464:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -14364,22 +15067,22 @@ sums448:
 	VMOVUPS Z13, 64(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 192(BX)
-stored450:
+stored466:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit441
+	JNZ unit457
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit441:
+unit457:
 	TESTQ R15, R15
-	JNZ group440
+	JNZ group456
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel439
+	JNZ panel454
 	VZEROUPPER
 	RET
 
@@ -14392,10 +15095,39 @@ TEXT ·fields2Rows64AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
-panel451:
+panel467:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact468
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+exact468:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -14405,7 +15137,7 @@ panel451:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group452:
+group469:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -14430,9 +15162,9 @@ group452:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest455
+	JLT rest472
 	PCALIGN $64
-loop454:
+loop471:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -14505,11 +15237,11 @@ loop454:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop454
-rest455:
+	JGE loop471
+rest472:
 	ADDQ $2, CX
-	JZ done457
-one456:
+	JZ done474
+one473:
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z26, Z20, Z21
 	VPANDD Z27, Z20, Z22
@@ -14542,8 +15274,8 @@ one456:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one456
-done457:
+	JNZ one473
+done474:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -14575,7 +15307,7 @@ done457:
 	VPSUBD Z19, Z16, Z16
 	VPSRAD $6, Z19, Z19
 	CMPL Tile_Mul(AX), $1
-	JEQ one458
+	JEQ one475
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -14596,7 +15328,7 @@ done457:
 	VPMULLD.BCST Tile_Mul(AX), Z17, Z17
 	VPMULLD.BCST Tile_Mul(AX), Z18, Z18
 	VPMULLD.BCST Tile_Mul(AX), Z19, Z19
-one458:
+one475:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z20
 	VPADDD Z20, Z0, Z0
 	VPADDD Z20, Z1, Z1
@@ -14624,7 +15356,7 @@ one458:
 	VPADDD Z20, Z19, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact459
+	JZ exact476
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -14691,13 +15423,13 @@ one458:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact459:
+exact476:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums460
+	JEQ sums477
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations461
+	JZ activations478
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -14798,8 +15530,8 @@ exact459:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored462
-activations461:
+	JMP stored479
+activations478:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -14869,8 +15601,8 @@ activations461:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored462
-sums460:
+	JMP stored479
+sums477:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -14895,22 +15627,22 @@ sums460:
 	VMOVUPS Z17, 64(BX)
 	VMOVUPS Z18, 128(BX)
 	VMOVUPS Z19, 192(BX)
-stored462:
+stored479:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit453
+	JNZ unit470
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit453:
+unit470:
 	TESTQ R15, R15
-	JNZ group452
+	JNZ group469
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel451
+	JNZ panel467
 	VZEROUPPER
 	RET
 
@@ -14923,10 +15655,44 @@ TEXT ·fields2Rows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word0c0c0c0c<>(SB), Z30
 	VPBROADCASTD word30303030<>(SB), Z31
-panel463:
+panel480:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact481
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+exact481:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -14936,7 +15702,7 @@ panel463:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group464:
+group482:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -14965,9 +15731,9 @@ group464:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest467
+	JLT rest485
 	PCALIGN $64
-loop466:
+loop484:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -15050,11 +15816,11 @@ loop466:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop466
-rest467:
+	JGE loop484
+rest485:
 	ADDQ $2, CX
-	JZ done469
-one468:
+	JZ done487
+one486:
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z30, Z24, Z25
 	VPANDD Z31, Z24, Z26
@@ -15092,8 +15858,8 @@ one468:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one468
-done469:
+	JNZ one486
+done487:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -15131,7 +15897,7 @@ done469:
 	VPSUBD Z23, Z20, Z20
 	VPSRAD $6, Z23, Z23
 	CMPL Tile_Mul(AX), $1
-	JEQ one470
+	JEQ one488
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -15156,7 +15922,7 @@ done469:
 	VPMULLD.BCST Tile_Mul(AX), Z21, Z21
 	VPMULLD.BCST Tile_Mul(AX), Z22, Z22
 	VPMULLD.BCST Tile_Mul(AX), Z23, Z23
-one470:
+one488:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z24
 	VPADDD Z24, Z0, Z0
 	VPADDD Z24, Z1, Z1
@@ -15189,7 +15955,7 @@ one470:
 	VPADDD Z24, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact471
+	JZ exact489
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -15269,13 +16035,13 @@ one470:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact471:
+exact489:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums472
+	JEQ sums490
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations473
+	JZ activations491
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -15394,8 +16160,8 @@ exact471:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored474
-activations473:
+	JMP stored492
+activations491:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -15479,8 +16245,8 @@ activations473:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored474
-sums472:
+	JMP stored492
+sums490:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -15510,22 +16276,22 @@ sums472:
 	VMOVUPS Z21, 64(BX)
 	VMOVUPS Z22, 128(BX)
 	VMOVUPS Z23, 192(BX)
-stored474:
+stored492:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit465
+	JNZ unit483
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit465:
+unit483:
 	TESTQ R15, R15
-	JNZ group464
+	JNZ group482
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel463
+	JNZ panel480
 	VZEROUPPER
 	RET
 
@@ -15538,18 +16304,14 @@ TEXT ·ternaryRows64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z18
 	VPBROADCASTD word30303030<>(SB), Z19
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z20
-panel475:
+panel493:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact476
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact476:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -15559,7 +16321,7 @@ exact476:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group477:
+group494:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -15572,9 +16334,9 @@ group477:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest480
+	JLT rest497
 	PCALIGN $64
-loop479:
+loop496:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -15636,11 +16398,11 @@ loop479:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop479
-rest480:
+	JGE loop496
+rest497:
 	ADDQ $4, CX
-	JZ done482
-one481:
+	JZ done499
+one498:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z17, Z9, Z8
@@ -15655,8 +16417,8 @@ one481:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one481
-done482:
+	JNZ one498
+done499:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -15674,7 +16436,7 @@ done482:
 	VPSUBD Z3, Z8, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact483
+	JZ exact500
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -15689,16 +16451,32 @@ done482:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact483:
+exact500:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums484
+	JEQ sums501
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations485
+	JZ activations502
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more504
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	VMOVUPS 128(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored503
+more504:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -15716,8 +16494,8 @@ exact483:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored486
-activations485:
+	JMP stored503
+activations502:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -15727,36 +16505,36 @@ activations485:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored486
-sums484:
+	JMP stored503
+sums501:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored486:
+stored503:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit478
+	JNZ unit495
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit478:
+unit495:
 	TESTQ R15, R15
-	JNZ group477
+	JNZ group494
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact487
+	JEQ exact505
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact487:
+exact505:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel475
+	JNZ panel493
 	VZEROUPPER
 	RET
 
@@ -15769,23 +16547,18 @@ TEXT ·ternaryRows64AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z25
-panel488:
+panel506:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact489
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	VMOVUPS 128(BX), Z16
-	VMOVUPS 192(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-exact489:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -15795,7 +16568,7 @@ exact489:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group490:
+group507:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -15808,9 +16581,9 @@ group490:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest493
+	JLT rest510
 	PCALIGN $64
-loop492:
+loop509:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -15857,11 +16630,11 @@ loop492:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop492
-rest493:
+	JGE loop509
+rest510:
 	ADDQ $2, CX
-	JZ done495
-one494:
+	JZ done512
+one511:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z22, Z9, Z8
@@ -15881,8 +16654,8 @@ one494:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one494
-done495:
+	JNZ one511
+done512:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -15907,7 +16680,7 @@ done495:
 	VPSUBD Z7, Z8, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact496
+	JZ exact513
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -15935,16 +16708,45 @@ done495:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact496:
+exact513:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums497
+	JEQ sums514
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations498
+	JZ activations515
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more517
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z15
+	VMOVUPS 128(CX), Z10
+	PREFETCHT1 2176(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VMOVUPS 192(CX), Z11
+	PREFETCHT1 2240(CX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z19
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	JMP stored516
+more517:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -15980,8 +16782,8 @@ exact496:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored499
-activations498:
+	JMP stored516
+activations515:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -16001,8 +16803,8 @@ activations498:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored499
-sums497:
+	JMP stored516
+sums514:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -16012,19 +16814,19 @@ sums497:
 	VMOVUPS Z5, 64(BX)
 	VMOVUPS Z6, 128(BX)
 	VMOVUPS Z7, 192(BX)
-stored499:
+stored516:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit491
+	JNZ unit508
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit491:
+unit508:
 	TESTQ R15, R15
-	JNZ group490
+	JNZ group507
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact500
+	JEQ exact518
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -16035,12 +16837,12 @@ unit491:
 	VMOVUPS Z19, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z21, 192(BX)
-exact500:
+exact518:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel488
+	JNZ panel506
 	VZEROUPPER
 	RET
 
@@ -16051,28 +16853,22 @@ TEXT ·ternaryRows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel501:
+panel519:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact502
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	VMOVUPS 128(BX), Z24
-	VMOVUPS 192(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-	VMOVUPS 128(BX), Z28
-	VMOVUPS 192(BX), Z29
-exact502:
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -16082,7 +16878,7 @@ exact502:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group503:
+group520:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -16099,9 +16895,9 @@ group503:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	SUBQ $2, CX
-	JLT rest506
+	JLT rest523
 	PCALIGN $64
-loop505:
+loop522:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -16158,11 +16954,11 @@ loop505:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop505
-rest506:
+	JGE loop522
+rest523:
 	ADDQ $2, CX
-	JZ done508
-one507:
+	JZ done525
+one524:
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $1, Z12, Z13
 	VPTERNLOGD $0x52, Z30, Z13, Z12
@@ -16187,8 +16983,8 @@ one507:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one507
-done508:
+	JNZ one524
+done525:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -16224,7 +17020,7 @@ done508:
 	VPSUBD Z11, Z12, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact509
+	JZ exact526
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -16265,16 +17061,54 @@ done508:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact509:
+exact526:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums510
+	JEQ sums527
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations511
+	JZ activations528
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more530
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z19
+	VMOVUPS 128(CX), Z14
+	PREFETCHT1 2176(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z14, Z2, Z20
+	VMOVUPS 192(CX), Z15
+	PREFETCHT1 2240(CX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z15, Z3, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z22
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z23
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z24
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z26
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z27
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z14, Z10, Z28
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z15, Z11, Z29
+	JMP stored529
+more530:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -16324,8 +17158,8 @@ exact509:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored512
-activations511:
+	JMP stored529
+activations528:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -16355,8 +17189,8 @@ activations511:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored512
-sums510:
+	JMP stored529
+sums527:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -16371,19 +17205,19 @@ sums510:
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored512:
+stored529:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit504
+	JNZ unit521
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit504:
+unit521:
 	TESTQ R15, R15
-	JNZ group503
+	JNZ group520
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact513
+	JEQ exact531
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -16399,12 +17233,12 @@ unit504:
 	VMOVUPS Z27, 64(BX)
 	VMOVUPS Z28, 128(BX)
 	VMOVUPS Z29, 192(BX)
-exact513:
+exact531:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel501
+	JNZ panel519
 	VZEROUPPER
 	RET
 
@@ -16418,10 +17252,34 @@ TEXT ·ternaryRows64AVX512x4(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z23
 	VPBROADCASTD word30303030<>(SB), Z24
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z25
-panel514:
+panel532:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact533
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+exact533:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -16431,7 +17289,7 @@ panel514:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group515:
+group534:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -16452,9 +17310,9 @@ group515:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest518
+	JLT rest537
 	PCALIGN $64
-loop517:
+loop536:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -16521,11 +17379,11 @@ loop517:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop517
-rest518:
+	JGE loop536
+rest537:
 	ADDQ $2, CX
-	JZ done520
-one519:
+	JZ done539
+one538:
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $1, Z16, Z17
 	VPTERNLOGD $0x52, Z22, Z17, Z16
@@ -16555,8 +17413,8 @@ one519:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one519
-done520:
+	JNZ one538
+done539:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -16603,7 +17461,7 @@ done520:
 	VPSUBD Z15, Z16, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact521
+	JZ exact540
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -16657,13 +17515,13 @@ done520:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact521:
+exact540:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums522
+	JEQ sums541
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations523
+	JZ activations542
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -16746,8 +17604,8 @@ exact521:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored524
-activations523:
+	JMP stored543
+activations542:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -16803,8 +17661,8 @@ activations523:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored524
-sums522:
+	JMP stored543
+sums541:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -16824,22 +17682,22 @@ sums522:
 	VMOVUPS Z13, 64(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 192(BX)
-stored524:
+stored543:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit516
+	JNZ unit535
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit516:
+unit535:
 	TESTQ R15, R15
-	JNZ group515
+	JNZ group534
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel514
+	JNZ panel532
 	VZEROUPPER
 	RET
 
@@ -16853,10 +17711,39 @@ TEXT ·ternaryRows64AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z27
 	VPBROADCASTD word30303030<>(SB), Z28
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z29
-panel525:
+panel544:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact545
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+exact545:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -16866,7 +17753,7 @@ panel525:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group526:
+group546:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -16891,9 +17778,9 @@ group526:
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
 	SUBQ $2, CX
-	JLT rest529
+	JLT rest549
 	PCALIGN $64
-loop528:
+loop548:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -16970,11 +17857,11 @@ loop528:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop528
-rest529:
+	JGE loop548
+rest549:
 	ADDQ $2, CX
-	JZ done531
-one530:
+	JZ done551
+one550:
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $1, Z20, Z21
 	VPTERNLOGD $0x52, Z26, Z21, Z20
@@ -17009,8 +17896,8 @@ one530:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one530
-done531:
+	JNZ one550
+done551:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -17068,7 +17955,7 @@ done531:
 	VPSUBD Z19, Z20, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact532
+	JZ exact552
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -17135,13 +18022,13 @@ done531:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact532:
+exact552:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums533
+	JEQ sums553
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations534
+	JZ activations554
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -17242,8 +18129,8 @@ exact532:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored535
-activations534:
+	JMP stored555
+activations554:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -17313,8 +18200,8 @@ activations534:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored535
-sums533:
+	JMP stored555
+sums553:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -17339,22 +18226,22 @@ sums533:
 	VMOVUPS Z17, 64(BX)
 	VMOVUPS Z18, 128(BX)
 	VMOVUPS Z19, 192(BX)
-stored535:
+stored555:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit527
+	JNZ unit547
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit527:
+unit547:
 	TESTQ R15, R15
-	JNZ group526
+	JNZ group546
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel525
+	JNZ panel544
 	VZEROUPPER
 	RET
 
@@ -17367,10 +18254,44 @@ TEXT ·ternaryRows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word55555555<>(SB), Z30
 	VPBROADCASTD word0c0c0c0c<>(SB), Z31
-panel536:
+panel556:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact557
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+exact557:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -17380,7 +18301,7 @@ panel536:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group537:
+group558:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -17409,9 +18330,9 @@ group537:
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
 	SUBQ $2, CX
-	JLT rest540
+	JLT rest561
 	PCALIGN $64
-loop539:
+loop560:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -17498,11 +18419,11 @@ loop539:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop539
-rest540:
+	JGE loop560
+rest561:
 	ADDQ $2, CX
-	JZ done542
-one541:
+	JZ done563
+one562:
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $1, Z24, Z25
 	VPTERNLOGD $0x52, Z30, Z25, Z24
@@ -17542,8 +18463,8 @@ one541:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one541
-done542:
+	JNZ one562
+done563:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -17612,7 +18533,7 @@ done542:
 	VPSUBD Z23, Z24, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact543
+	JZ exact564
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -17692,13 +18613,13 @@ done542:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact543:
+exact564:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums544
+	JEQ sums565
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations545
+	JZ activations566
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -17817,8 +18738,8 @@ exact543:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored546
-activations545:
+	JMP stored567
+activations566:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -17902,8 +18823,8 @@ activations545:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored546
-sums544:
+	JMP stored567
+sums565:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -17933,22 +18854,22 @@ sums544:
 	VMOVUPS Z21, 64(BX)
 	VMOVUPS Z22, 128(BX)
 	VMOVUPS Z23, 192(BX)
-stored546:
+stored567:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit538
+	JNZ unit559
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit538:
+unit559:
 	TESTQ R15, R15
-	JNZ group537
+	JNZ group558
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel536
+	JNZ panel556
 	VZEROUPPER
 	RET
 
@@ -17958,16 +18879,12 @@ TEXT ·fields4Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z13
-panel547:
+panel568:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact548
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z11
-	VMOVUPS 64(BX), Z12
-exact548:
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -17977,7 +18894,7 @@ exact548:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group549:
+group569:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -17990,9 +18907,9 @@ group549:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest552
+	JLT rest572
 	PCALIGN $64
-loop551:
+loop571:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -18030,11 +18947,11 @@ loop551:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop551
-rest552:
+	JGE loop571
+rest572:
 	ADDQ $4, CX
-	JZ done554
-one553:
+	JZ done574
+one573:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z13, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -18043,8 +18960,8 @@ one553:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one553
-done554:
+	JNZ one573
+done574:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -18055,7 +18972,7 @@ done554:
 	VPSRAD $4, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact555
+	JZ exact575
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -18064,16 +18981,26 @@ done554:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact555:
+exact575:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums556
+	JEQ sums576
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations557
+	JZ activations577
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more579
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z11
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z12
+	JMP stored578
+more579:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -18083,39 +19010,39 @@ exact555:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored558
-activations557:
+	JMP stored578
+activations577:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored558
-sums556:
+	JMP stored578
+sums576:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored558:
+stored578:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit550
+	JNZ unit570
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit550:
+unit570:
 	TESTQ R15, R15
-	JNZ group549
+	JNZ group569
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact559
+	JEQ exact580
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact559:
+exact580:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel547
+	JNZ panel568
 	VZEROUPPER
 	RET
 
@@ -18125,19 +19052,14 @@ TEXT ·fields4Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z16
-panel560:
+panel581:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact561
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact561:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -18147,7 +19069,7 @@ exact561:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group562:
+group582:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -18160,9 +19082,9 @@ group562:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest565
+	JLT rest585
 	PCALIGN $64
-loop564:
+loop584:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -18189,11 +19111,11 @@ loop564:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop564
-rest565:
+	JGE loop584
+rest585:
 	ADDQ $2, CX
-	JZ done567
-one566:
+	JZ done587
+one586:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z16, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -18205,8 +19127,8 @@ one566:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one566
-done567:
+	JNZ one586
+done587:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -18217,7 +19139,7 @@ done567:
 	VPSRAD $4, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact568
+	JZ exact588
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -18233,16 +19155,31 @@ done567:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact568:
+exact588:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums569
+	JEQ sums589
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations570
+	JZ activations590
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more592
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	JMP stored591
+more592:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -18260,8 +19197,8 @@ exact568:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored571
-activations570:
+	JMP stored591
+activations590:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -18273,38 +19210,38 @@ activations570:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored571
-sums569:
+	JMP stored591
+sums589:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored571:
+stored591:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit563
+	JNZ unit583
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit563:
+unit583:
 	TESTQ R15, R15
-	JNZ group562
+	JNZ group582
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact572
+	JEQ exact593
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact572:
+exact593:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel560
+	JNZ panel581
 	VZEROUPPER
 	RET
 
@@ -18314,22 +19251,16 @@ TEXT ·fields4Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z16
-panel573:
+panel594:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact574
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z10
-	VMOVUPS 64(BX), Z11
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact574:
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -18339,7 +19270,7 @@ exact574:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group575:
+group595:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -18350,9 +19281,9 @@ group575:
 	VPBROADCASTD (TokenGroup_Fields+0+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Fields+4+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest578
+	JLT rest598
 	PCALIGN $64
-loop577:
+loop597:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -18389,11 +19320,11 @@ loop577:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop577
-rest578:
+	JGE loop597
+rest598:
 	ADDQ $2, CX
-	JZ done580
-one579:
+	JZ done600
+one599:
 	VMOVDQU64 0(DI), Z6
 	VPANDD Z16, Z6, Z7
 	VPBROADCASTD 0(SI), Z8
@@ -18408,8 +19339,8 @@ one579:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one579
-done580:
+	JNZ one599
+done600:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -18418,7 +19349,7 @@ done580:
 	VPSRAD $4, Z5, Z5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact581
+	JZ exact601
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -18441,16 +19372,38 @@ done580:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact581:
+exact601:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums582
+	JEQ sums602
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations583
+	JZ activations603
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more605
+	VMOVUPS 0(CX), Z6
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z6, Z0, Z10
+	VMOVUPS 64(CX), Z7
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z7, Z1, Z11
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z6, Z2, Z12
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z7, Z3, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z6, Z4, Z14
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z7, Z5, Z15
+	JMP stored604
+more605:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -18478,8 +19431,8 @@ exact581:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored584
-activations583:
+	JMP stored604
+activations603:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -18497,8 +19450,8 @@ activations583:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored584
-sums582:
+	JMP stored604
+sums602:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -18507,19 +19460,19 @@ sums582:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored584:
+stored604:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit576
+	JNZ unit596
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit576:
+unit596:
 	TESTQ R15, R15
-	JNZ group575
+	JNZ group595
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact585
+	JEQ exact606
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -18529,12 +19482,12 @@ unit576:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact585:
+exact606:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel573
+	JNZ panel594
 	VZEROUPPER
 	RET
 
@@ -18545,25 +19498,18 @@ TEXT ·fields4Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z20
-panel586:
+panel607:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact587
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-exact587:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -18573,7 +19519,7 @@ exact587:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group588:
+group608:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -18586,9 +19532,9 @@ group588:
 	VPBROADCASTD (TokenGroup_Fields+0+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest591
+	JLT rest611
 	PCALIGN $64
-loop590:
+loop610:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -18631,11 +19577,11 @@ loop590:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop590
-rest591:
+	JGE loop610
+rest611:
 	ADDQ $2, CX
-	JZ done593
-one592:
+	JZ done613
+one612:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z20, Z8, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -18653,8 +19599,8 @@ one592:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one592
-done593:
+	JNZ one612
+done613:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -18665,7 +19611,7 @@ done593:
 	VPSRAD $4, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact594
+	JZ exact614
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -18695,16 +19641,43 @@ done593:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact594:
+exact614:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums595
+	JEQ sums615
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations596
+	JZ activations616
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more618
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z16
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z8, Z6, Z18
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z9, Z7, Z19
+	JMP stored617
+more618:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -18740,8 +19713,8 @@ exact594:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored597
-activations596:
+	JMP stored617
+activations616:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -18765,8 +19738,8 @@ activations596:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored597
-sums595:
+	JMP stored617
+sums615:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -18778,19 +19751,19 @@ sums595:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored597:
+stored617:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit589
+	JNZ unit609
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit589:
+unit609:
 	TESTQ R15, R15
-	JNZ group588
+	JNZ group608
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact598
+	JEQ exact619
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -18803,12 +19776,12 @@ unit589:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact598:
+exact619:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel586
+	JNZ panel607
 	VZEROUPPER
 	RET
 
@@ -18819,28 +19792,20 @@ TEXT ·fields4Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z24
-panel599:
+panel620:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact600
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-exact600:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -18850,7 +19815,7 @@ exact600:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group601:
+group621:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -18865,9 +19830,9 @@ group601:
 	VPBROADCASTD (TokenGroup_Fields+0+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Fields+4+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest604
+	JLT rest624
 	PCALIGN $64
-loop603:
+loop623:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -18916,11 +19881,11 @@ loop603:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop603
-rest604:
+	JGE loop623
+rest624:
 	ADDQ $2, CX
-	JZ done606
-one605:
+	JZ done626
+one625:
 	VMOVDQU64 0(DI), Z10
 	VPANDD Z24, Z10, Z11
 	VPBROADCASTD 0(SI), Z12
@@ -18941,8 +19906,8 @@ one605:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one605
-done606:
+	JNZ one625
+done626:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -18955,7 +19920,7 @@ done606:
 	VPSRAD $4, Z9, Z9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact607
+	JZ exact627
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -18992,16 +19957,48 @@ done606:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact607:
+exact627:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums608
+	JEQ sums628
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations609
+	JZ activations629
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more631
+	VMOVUPS 0(CX), Z10
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z10, Z0, Z14
+	VMOVUPS 64(CX), Z11
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z11, Z1, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z10, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z11, Z5, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z10, Z8, Z22
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z11, Z9, Z23
+	JMP stored630
+more631:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -19045,8 +20042,8 @@ exact607:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored610
-activations609:
+	JMP stored630
+activations629:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -19076,8 +20073,8 @@ activations609:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored610
-sums608:
+	JMP stored630
+sums628:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -19092,19 +20089,19 @@ sums608:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored610:
+stored630:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit602
+	JNZ unit622
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit602:
+unit622:
 	TESTQ R15, R15
-	JNZ group601
+	JNZ group621
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact611
+	JEQ exact632
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -19120,12 +20117,12 @@ unit602:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact611:
+exact632:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel599
+	JNZ panel620
 	VZEROUPPER
 	RET
 
@@ -19137,31 +20134,22 @@ TEXT ·fields4Rows32AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z28
-panel612:
+panel633:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact613
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z24
-	VMOVUPS 64(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-exact613:
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -19171,7 +20159,7 @@ exact613:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group614:
+group634:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -19188,9 +20176,9 @@ group614:
 	VPBROADCASTD (TokenGroup_Fields+0+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Fields+4+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest617
+	JLT rest637
 	PCALIGN $64
-loop616:
+loop636:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -19245,11 +20233,11 @@ loop616:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop616
-rest617:
+	JGE loop636
+rest637:
 	ADDQ $2, CX
-	JZ done619
-one618:
+	JZ done639
+one638:
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z28, Z12, Z13
 	VPBROADCASTD 0(SI), Z14
@@ -19273,8 +20261,8 @@ one618:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one618
-done619:
+	JNZ one638
+done639:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -19289,7 +20277,7 @@ done619:
 	VPSRAD $4, Z11, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact620
+	JZ exact640
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -19333,16 +20321,53 @@ done619:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact620:
+exact640:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums621
+	JEQ sums641
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations622
+	JZ activations642
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more644
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z16
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z12, Z2, Z18
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z13, Z3, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z20
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z12, Z6, Z22
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z13, Z7, Z23
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z24
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z12, Z10, Z26
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z13, Z11, Z27
+	JMP stored643
+more644:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -19394,8 +20419,8 @@ exact620:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored623
-activations622:
+	JMP stored643
+activations642:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -19431,8 +20456,8 @@ activations622:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored623
-sums621:
+	JMP stored643
+sums641:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -19450,19 +20475,19 @@ sums621:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored623:
+stored643:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit615
+	JNZ unit635
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit615:
+unit635:
 	TESTQ R15, R15
-	JNZ group614
+	JNZ group634
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact624
+	JEQ exact645
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -19481,12 +20506,12 @@ unit615:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact624:
+exact645:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel612
+	JNZ panel633
 	VZEROUPPER
 	RET
 
@@ -19498,10 +20523,35 @@ TEXT ·fields4Rows32AVX512x7(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z18
-panel625:
+panel646:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z14, Z14, Z14
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact647
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+exact647:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -19511,7 +20561,7 @@ panel625:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group626:
+group648:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -19530,9 +20580,9 @@ group626:
 	VPBROADCASTD (TokenGroup_Fields+0+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Fields+4+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest629
+	JLT rest651
 	PCALIGN $64
-loop628:
+loop650:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -19594,11 +20644,11 @@ loop628:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop628
-rest629:
+	JGE loop650
+rest651:
 	ADDQ $2, CX
-	JZ done631
-one630:
+	JZ done653
+one652:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z14
 	VPANDD Z18, Z14, Z15
@@ -19626,8 +20676,8 @@ one630:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one630
-done631:
+	JNZ one652
+done653:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -19644,7 +20694,7 @@ done631:
 	VPSRAD $4, Z13, Z13
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact632
+	JZ exact654
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -19695,13 +20745,13 @@ done631:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact632:
+exact654:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums633
+	JEQ sums655
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations634
+	JZ activations656
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -19778,8 +20828,8 @@ exact632:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored635
-activations634:
+	JMP stored657
+activations656:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -19835,8 +20885,8 @@ activations634:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored635
-sums633:
+	JMP stored657
+sums655:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -19857,22 +20907,22 @@ sums633:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored635:
+stored657:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit627
+	JNZ unit649
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit627:
+unit649:
 	TESTQ R15, R15
-	JNZ group626
+	JNZ group648
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel625
+	JNZ panel646
 	VZEROUPPER
 	RET
 
@@ -19884,10 +20934,38 @@ TEXT ·fields4Rows32AVX512x8(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z20
-panel636:
+panel658:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact659
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+exact659:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -19897,7 +20975,7 @@ panel636:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group637:
+group660:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -19918,9 +20996,9 @@ group637:
 	VPBROADCASTD (TokenGroup_Fields+0+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Fields+4+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest640
+	JLT rest663
 	PCALIGN $64
-loop639:
+loop662:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -19988,11 +21066,11 @@ loop639:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop639
-rest640:
+	JGE loop662
+rest663:
 	ADDQ $2, CX
-	JZ done642
-one641:
+	JZ done665
+one664:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z20, Z16, Z17
@@ -20023,8 +21101,8 @@ one641:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one641
-done642:
+	JNZ one664
+done665:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -20043,7 +21121,7 @@ done642:
 	VPSRAD $4, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact643
+	JZ exact666
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -20101,13 +21179,13 @@ done642:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact643:
+exact666:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums644
+	JEQ sums667
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations645
+	JZ activations668
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -20194,8 +21272,8 @@ exact643:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored646
-activations645:
+	JMP stored669
+activations668:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -20259,8 +21337,8 @@ activations645:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored646
-sums644:
+	JMP stored669
+sums667:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -20284,22 +21362,22 @@ sums644:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored646:
+stored669:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit638
+	JNZ unit661
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit638:
+unit661:
 	TESTQ R15, R15
-	JNZ group637
+	JNZ group660
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel636
+	JNZ panel658
 	VZEROUPPER
 	RET
 
@@ -20311,10 +21389,41 @@ TEXT ·fields4Rows32AVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
-panel647:
+panel670:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z18, Z18, Z18
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact671
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+exact671:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -20324,7 +21433,7 @@ panel647:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group648:
+group672:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -20347,9 +21456,9 @@ group648:
 	VPBROADCASTD (TokenGroup_Fields+0+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Fields+4+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest651
+	JLT rest675
 	PCALIGN $64
-loop650:
+loop674:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -20423,11 +21532,11 @@ loop650:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop650
-rest651:
+	JGE loop674
+rest675:
 	ADDQ $2, CX
-	JZ done653
-one652:
+	JZ done677
+one676:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z18
 	VPANDD Z22, Z18, Z19
@@ -20461,8 +21570,8 @@ one652:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one652
-done653:
+	JNZ one676
+done677:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -20483,7 +21592,7 @@ done653:
 	VPSRAD $4, Z17, Z17
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact654
+	JZ exact678
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -20548,13 +21657,13 @@ done653:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact654:
+exact678:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums655
+	JEQ sums679
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations656
+	JZ activations680
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -20651,8 +21760,8 @@ exact654:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored657
-activations656:
+	JMP stored681
+activations680:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -20724,8 +21833,8 @@ activations656:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored657
-sums655:
+	JMP stored681
+sums679:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -20752,22 +21861,22 @@ sums655:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored657:
+stored681:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit649
+	JNZ unit673
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit649:
+unit673:
 	TESTQ R15, R15
-	JNZ group648
+	JNZ group672
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel647
+	JNZ panel670
 	VZEROUPPER
 	RET
 
@@ -20779,10 +21888,44 @@ TEXT ·fields4Rows32AVX512x10(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z24
-panel658:
+panel682:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact683
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+exact683:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -20792,7 +21935,7 @@ panel658:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group659:
+group684:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -20817,9 +21960,9 @@ group659:
 	VPBROADCASTD (TokenGroup_Fields+0+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Fields+4+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest662
+	JLT rest687
 	PCALIGN $64
-loop661:
+loop686:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -20899,11 +22042,11 @@ loop661:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop661
-rest662:
+	JGE loop686
+rest687:
 	ADDQ $2, CX
-	JZ done664
-one663:
+	JZ done689
+one688:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z24, Z20, Z21
@@ -20940,8 +22083,8 @@ one663:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one663
-done664:
+	JNZ one688
+done689:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -20964,7 +22107,7 @@ done664:
 	VPSRAD $4, Z19, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact665
+	JZ exact690
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -21036,13 +22179,13 @@ done664:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact665:
+exact690:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums666
+	JEQ sums691
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations667
+	JZ activations692
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -21149,8 +22292,8 @@ exact665:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored668
-activations667:
+	JMP stored693
+activations692:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -21230,8 +22373,8 @@ activations667:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored668
-sums666:
+	JMP stored693
+sums691:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -21261,22 +22404,22 @@ sums666:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored668:
+stored693:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit660
+	JNZ unit685
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit660:
+unit685:
 	TESTQ R15, R15
-	JNZ group659
+	JNZ group684
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel658
+	JNZ panel682
 	VZEROUPPER
 	RET
 
@@ -21288,10 +22431,47 @@ TEXT ·fields4Rows32AVX512x11(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z26
-panel669:
+panel694:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z22, Z22, Z22
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact695
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+exact695:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -21301,7 +22481,7 @@ panel669:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group670:
+group696:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -21328,9 +22508,9 @@ group670:
 	VPBROADCASTD (TokenGroup_Fields+0+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Fields+4+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest673
+	JLT rest699
 	PCALIGN $64
-loop672:
+loop698:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -21416,11 +22596,11 @@ loop672:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop672
-rest673:
+	JGE loop698
+rest699:
 	ADDQ $2, CX
-	JZ done675
-one674:
+	JZ done701
+one700:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z22
 	VPANDD Z26, Z22, Z23
@@ -21460,8 +22640,8 @@ one674:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one674
-done675:
+	JNZ one700
+done701:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -21486,7 +22666,7 @@ done675:
 	VPSRAD $4, Z21, Z21
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact676
+	JZ exact702
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -21565,13 +22745,13 @@ done675:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact676:
+exact702:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums677
+	JEQ sums703
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations678
+	JZ activations704
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -21688,8 +22868,8 @@ exact676:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored679
-activations678:
+	JMP stored705
+activations704:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -21777,8 +22957,8 @@ activations678:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored679
-sums677:
+	JMP stored705
+sums703:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -21811,22 +22991,22 @@ sums677:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored679:
+stored705:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit671
+	JNZ unit697
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit671:
+unit697:
 	TESTQ R15, R15
-	JNZ group670
+	JNZ group696
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel669
+	JNZ panel694
 	VZEROUPPER
 	RET
 
@@ -21838,10 +23018,50 @@ TEXT ·fields4Rows32AVX512x12(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z28
-panel680:
+panel706:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact707
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+exact707:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -21851,7 +23071,7 @@ panel680:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group681:
+group708:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -21880,9 +23100,9 @@ group681:
 	VPBROADCASTD (TokenGroup_Fields+0+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Fields+4+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest684
+	JLT rest711
 	PCALIGN $64
-loop683:
+loop710:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -21974,11 +23194,11 @@ loop683:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop683
-rest684:
+	JGE loop710
+rest711:
 	ADDQ $2, CX
-	JZ done686
-one685:
+	JZ done713
+one712:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z28, Z24, Z25
@@ -22021,8 +23241,8 @@ one685:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one685
-done686:
+	JNZ one712
+done713:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -22049,7 +23269,7 @@ done686:
 	VPSRAD $4, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact687
+	JZ exact714
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -22135,13 +23355,13 @@ done686:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact687:
+exact714:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums688
+	JEQ sums715
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations689
+	JZ activations716
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -22268,8 +23488,8 @@ exact687:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored690
-activations689:
+	JMP stored717
+activations716:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -22365,8 +23585,8 @@ activations689:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored690
-sums688:
+	JMP stored717
+sums715:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -22402,22 +23622,22 @@ sums688:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored690:
+stored717:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit682
+	JNZ unit709
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit682:
+unit709:
 	TESTQ R15, R15
-	JNZ group681
+	JNZ group708
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel680
+	JNZ panel706
 	VZEROUPPER
 	RET
 
@@ -22427,18 +23647,14 @@ TEXT ·fields4Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z17
-panel691:
+panel718:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact692
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 128(BX), Z14
-	VMOVUPS 64(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact692:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -22448,7 +23664,7 @@ exact692:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group693:
+group719:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -22461,9 +23677,9 @@ group693:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest696
+	JLT rest722
 	PCALIGN $64
-loop695:
+loop721:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -22499,11 +23715,11 @@ loop695:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop695
-rest696:
+	JGE loop721
+rest722:
 	ADDQ $2, CX
-	JZ done698
-one697:
+	JZ done724
+one723:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z17, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -22516,8 +23732,8 @@ one697:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one697
-done698:
+	JNZ one723
+done724:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -22528,7 +23744,7 @@ done698:
 	VPSRAD $4, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact699
+	JZ exact725
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -22543,16 +23759,32 @@ done698:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact699:
+exact725:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums700
+	JEQ sums726
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations701
+	JZ activations727
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more729
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 128(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	VMOVUPS 64(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored728
+more729:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -22570,8 +23802,8 @@ exact699:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored702
-activations701:
+	JMP stored728
+activations727:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -22581,36 +23813,36 @@ activations701:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored702
-sums700:
+	JMP stored728
+sums726:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z3, 192(BX)
-stored702:
+stored728:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit694
+	JNZ unit720
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit694:
+unit720:
 	TESTQ R15, R15
-	JNZ group693
+	JNZ group719
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact703
+	JEQ exact730
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 64(BX)
 	VMOVUPS Z16, 192(BX)
-exact703:
+exact730:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel691
+	JNZ panel718
 	VZEROUPPER
 	RET
 
@@ -22620,23 +23852,18 @@ TEXT ·fields4Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
-panel704:
+panel731:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact705
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 64(BX), Z16
-	VMOVUPS 192(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 128(BX), Z19
-	VMOVUPS 64(BX), Z20
-	VMOVUPS 192(BX), Z21
-exact705:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -22646,7 +23873,7 @@ exact705:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group706:
+group732:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -22659,9 +23886,9 @@ group706:
 	VPBROADCASTD (TokenGroup_Fields+0+1*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+1*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest709
+	JLT rest735
 	PCALIGN $64
-loop708:
+loop734:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -22707,11 +23934,11 @@ loop708:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop708
-rest709:
+	JGE loop734
+rest735:
 	ADDQ $2, CX
-	JZ done711
-one710:
+	JZ done737
+one736:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z22, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -22729,8 +23956,8 @@ one710:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one710
-done711:
+	JNZ one736
+done737:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -22741,7 +23968,7 @@ done711:
 	VPSRAD $4, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact712
+	JZ exact738
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -22769,16 +23996,41 @@ done711:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact712:
+exact738:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums713
+	JEQ sums739
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations714
+	JZ activations740
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more742
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 128(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z15
+	VMOVUPS 64(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z19
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	JMP stored741
+more742:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -22810,8 +24062,8 @@ exact712:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored715
-activations714:
+	JMP stored741
+activations740:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -22831,8 +24083,8 @@ activations714:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored715
-sums713:
+	JMP stored741
+sums739:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -22842,19 +24094,19 @@ sums713:
 	VMOVUPS Z5, 128(BX)
 	VMOVUPS Z6, 64(BX)
 	VMOVUPS Z7, 192(BX)
-stored715:
+stored741:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit707
+	JNZ unit733
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit707:
+unit733:
 	TESTQ R15, R15
-	JNZ group706
+	JNZ group732
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact716
+	JEQ exact743
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 128(BX)
@@ -22865,12 +24117,12 @@ unit707:
 	VMOVUPS Z19, 128(BX)
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z21, 192(BX)
-exact716:
+exact743:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel704
+	JNZ panel731
 	VZEROUPPER
 	RET
 
@@ -22880,28 +24132,22 @@ TEXT ·fields4Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z30
-panel717:
+panel744:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact718
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 128(BX), Z19
-	VMOVUPS 64(BX), Z20
-	VMOVUPS 192(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 128(BX), Z23
-	VMOVUPS 64(BX), Z24
-	VMOVUPS 192(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 128(BX), Z27
-	VMOVUPS 64(BX), Z28
-	VMOVUPS 192(BX), Z29
-exact718:
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -22911,7 +24157,7 @@ exact718:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group719:
+group745:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -22928,9 +24174,9 @@ group719:
 	VPBROADCASTD (TokenGroup_Fields+0+2*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Fields+4+2*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest722
+	JLT rest748
 	PCALIGN $64
-loop721:
+loop747:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -22987,11 +24233,11 @@ loop721:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop721
-rest722:
+	JGE loop747
+rest748:
 	ADDQ $2, CX
-	JZ done724
-one723:
+	JZ done750
+one749:
 	VMOVDQU64 0(DI), Z12
 	VPANDD Z30, Z12, Z13
 	VMOVDQU64 64(DI), Z14
@@ -23014,8 +24260,8 @@ one723:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one723
-done724:
+	JNZ one749
+done750:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -23030,7 +24276,7 @@ done724:
 	VPSRAD $4, Z11, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact725
+	JZ exact751
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -23071,16 +24317,54 @@ done724:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact725:
+exact751:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums726
+	JEQ sums752
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations727
+	JZ activations753
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more755
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 128(CX), Z13
+	PREFETCHT1 2176(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z19
+	VMOVUPS 64(CX), Z14
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z14, Z2, Z20
+	VMOVUPS 192(CX), Z15
+	PREFETCHT1 2240(CX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z15, Z3, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z22
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z23
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z24
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z26
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z27
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z14, Z10, Z28
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z15, Z11, Z29
+	JMP stored754
+more755:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -23130,8 +24414,8 @@ exact725:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored728
-activations727:
+	JMP stored754
+activations753:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -23161,8 +24445,8 @@ activations727:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored728
-sums726:
+	JMP stored754
+sums752:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -23177,19 +24461,19 @@ sums726:
 	VMOVUPS Z9, 128(BX)
 	VMOVUPS Z10, 64(BX)
 	VMOVUPS Z11, 192(BX)
-stored728:
+stored754:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit720
+	JNZ unit746
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit720:
+unit746:
 	TESTQ R15, R15
-	JNZ group719
+	JNZ group745
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact729
+	JEQ exact756
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 128(BX)
@@ -23205,12 +24489,12 @@ unit720:
 	VMOVUPS Z27, 128(BX)
 	VMOVUPS Z28, 64(BX)
 	VMOVUPS Z29, 192(BX)
-exact729:
+exact756:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel717
+	JNZ panel744
 	VZEROUPPER
 	RET
 
@@ -23221,10 +24505,34 @@ TEXT ·fields4Rows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
-panel730:
+panel757:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact758
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 192(BX)
+exact758:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -23234,7 +24542,7 @@ panel730:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group731:
+group759:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -23255,9 +24563,9 @@ group731:
 	VPBROADCASTD (TokenGroup_Fields+0+3*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Fields+4+3*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest734
+	JLT rest762
 	PCALIGN $64
-loop733:
+loop761:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -23324,11 +24632,11 @@ loop733:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop733
-rest734:
+	JGE loop761
+rest762:
 	ADDQ $2, CX
-	JZ done736
-one735:
+	JZ done764
+one763:
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z22, Z16, Z17
 	VMOVDQU64 64(DI), Z18
@@ -23356,8 +24664,8 @@ one735:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one735
-done736:
+	JNZ one763
+done764:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -23376,7 +24684,7 @@ done736:
 	VPSRAD $4, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact737
+	JZ exact765
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -23430,13 +24738,13 @@ done736:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact737:
+exact765:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums738
+	JEQ sums766
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations739
+	JZ activations767
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -23519,8 +24827,8 @@ exact737:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored740
-activations739:
+	JMP stored768
+activations767:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -23576,8 +24884,8 @@ activations739:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored740
-sums738:
+	JMP stored768
+sums766:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -23597,22 +24905,22 @@ sums738:
 	VMOVUPS Z13, 128(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 192(BX)
-stored740:
+stored768:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit732
+	JNZ unit760
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit732:
+unit760:
 	TESTQ R15, R15
-	JNZ group731
+	JNZ group759
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel730
+	JNZ panel757
 	VZEROUPPER
 	RET
 
@@ -23623,10 +24931,39 @@ TEXT ·fields4Rows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z26
-panel741:
+panel769:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact770
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+exact770:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -23636,7 +24973,7 @@ panel741:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group742:
+group771:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -23661,9 +24998,9 @@ group742:
 	VPBROADCASTD (TokenGroup_Fields+0+4*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Fields+4+4*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest745
+	JLT rest774
 	PCALIGN $64
-loop744:
+loop773:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -23740,11 +25077,11 @@ loop744:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop744
-rest745:
+	JGE loop773
+rest774:
 	ADDQ $2, CX
-	JZ done747
-one746:
+	JZ done776
+one775:
 	VMOVDQU64 0(DI), Z20
 	VPANDD Z26, Z20, Z21
 	VMOVDQU64 64(DI), Z22
@@ -23777,8 +25114,8 @@ one746:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one746
-done747:
+	JNZ one775
+done776:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -23801,7 +25138,7 @@ done747:
 	VPSRAD $4, Z19, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact748
+	JZ exact777
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -23868,13 +25205,13 @@ done747:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact748:
+exact777:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums749
+	JEQ sums778
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations750
+	JZ activations779
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -23975,8 +25312,8 @@ exact748:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored751
-activations750:
+	JMP stored780
+activations779:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -24046,8 +25383,8 @@ activations750:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored751
-sums749:
+	JMP stored780
+sums778:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -24072,22 +25409,22 @@ sums749:
 	VMOVUPS Z17, 128(BX)
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z19, 192(BX)
-stored751:
+stored780:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit743
+	JNZ unit772
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit743:
+unit772:
 	TESTQ R15, R15
-	JNZ group742
+	JNZ group771
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel741
+	JNZ panel769
 	VZEROUPPER
 	RET
 
@@ -24099,10 +25436,44 @@ TEXT ·fields4Rows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z30
-panel752:
+panel781:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact782
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+exact782:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -24112,7 +25483,7 @@ panel752:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group753:
+group783:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -24141,9 +25512,9 @@ group753:
 	VPBROADCASTD (TokenGroup_Fields+0+5*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Fields+4+5*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest756
+	JLT rest786
 	PCALIGN $64
-loop755:
+loop785:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -24230,11 +25601,11 @@ loop755:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop755
-rest756:
+	JGE loop785
+rest786:
 	ADDQ $2, CX
-	JZ done758
-one757:
+	JZ done788
+one787:
 	VMOVDQU64 0(DI), Z24
 	VPANDD Z30, Z24, Z25
 	VMOVDQU64 64(DI), Z26
@@ -24272,8 +25643,8 @@ one757:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one757
-done758:
+	JNZ one787
+done788:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -24300,7 +25671,7 @@ done758:
 	VPSRAD $4, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact759
+	JZ exact789
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -24380,13 +25751,13 @@ done758:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact759:
+exact789:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums760
+	JEQ sums790
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations761
+	JZ activations791
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -24505,8 +25876,8 @@ exact759:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored762
-activations761:
+	JMP stored792
+activations791:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -24590,8 +25961,8 @@ activations761:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored762
-sums760:
+	JMP stored792
+sums790:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -24621,22 +25992,22 @@ sums760:
 	VMOVUPS Z21, 128(BX)
 	VMOVUPS Z22, 64(BX)
 	VMOVUPS Z23, 192(BX)
-stored762:
+stored792:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit754
+	JNZ unit784
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit754:
+unit784:
 	TESTQ R15, R15
-	JNZ group753
+	JNZ group783
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel752
+	JNZ panel781
 	VZEROUPPER
 	RET
 
@@ -24647,16 +26018,12 @@ TEXT ·lookup4Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI32X4 (Tile_Table)(AX), Z13
 	VPBROADCASTD word0f0f0f0f<>(SB), Z14
-panel763:
+panel793:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact764
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z11
-	VMOVUPS 64(BX), Z12
-exact764:
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -24666,7 +26033,7 @@ exact764:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group765:
+group794:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -24679,9 +26046,9 @@ group765:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest768
+	JLT rest797
 	PCALIGN $64
-loop767:
+loop796:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -24735,11 +26102,11 @@ loop767:
 	ADDQ $256, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop767
-rest768:
+	JGE loop796
+rest797:
 	ADDQ $4, CX
-	JZ done770
-one769:
+	JZ done799
+one798:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z14, Z8, Z8
@@ -24752,8 +26119,8 @@ one769:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one769
-done770:
+	JNZ one798
+done799:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -24762,7 +26129,7 @@ done770:
 	VPADDD Z7, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact771
+	JZ exact800
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -24771,16 +26138,26 @@ done770:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact771:
+exact800:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums772
+	JEQ sums801
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations773
+	JZ activations802
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more804
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z11
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z12
+	JMP stored803
+more804:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -24790,39 +26167,39 @@ exact771:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored774
-activations773:
+	JMP stored803
+activations802:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored774
-sums772:
+	JMP stored803
+sums801:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored774:
+stored803:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit766
+	JNZ unit795
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit766:
+unit795:
 	TESTQ R15, R15
-	JNZ group765
+	JNZ group794
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact775
+	JEQ exact805
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact775:
+exact805:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel763
+	JNZ panel793
 	VZEROUPPER
 	RET
 
@@ -24833,19 +26210,14 @@ TEXT ·lookup4Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI32X4 (Tile_Table)(AX), Z16
 	VPBROADCASTD word0f0f0f0f<>(SB), Z17
-panel776:
+panel806:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact777
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact777:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -24855,7 +26227,7 @@ exact777:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group778:
+group807:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -24868,9 +26240,9 @@ group778:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest781
+	JLT rest810
 	PCALIGN $64
-loop780:
+loop809:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -24905,11 +26277,11 @@ loop780:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop780
-rest781:
+	JGE loop809
+rest810:
 	ADDQ $2, CX
-	JZ done783
-one782:
+	JZ done812
+one811:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z17, Z8, Z8
@@ -24925,15 +26297,15 @@ one782:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one782
-done783:
+	JNZ one811
+done812:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact784
+	JZ exact813
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -24949,16 +26321,31 @@ done783:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact784:
+exact813:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums785
+	JEQ sums814
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations786
+	JZ activations815
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more817
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	JMP stored816
+more817:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -24976,8 +26363,8 @@ exact784:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored787
-activations786:
+	JMP stored816
+activations815:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -24989,38 +26376,38 @@ activations786:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored787
-sums785:
+	JMP stored816
+sums814:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored787:
+stored816:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit779
+	JNZ unit808
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit779:
+unit808:
 	TESTQ R15, R15
-	JNZ group778
+	JNZ group807
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact788
+	JEQ exact818
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact788:
+exact818:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel776
+	JNZ panel806
 	VZEROUPPER
 	RET
 
@@ -25031,22 +26418,16 @@ TEXT ·lookup4Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI32X4 (Tile_Table)(AX), Z16
 	VPBROADCASTD word0f0f0f0f<>(SB), Z17
-panel789:
+panel819:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact790
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z10
-	VMOVUPS 64(BX), Z11
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact790:
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -25056,7 +26437,7 @@ exact790:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group791:
+group820:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -25067,9 +26448,9 @@ group791:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest794
+	JLT rest823
 	PCALIGN $64
-loop793:
+loop822:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -25114,11 +26495,11 @@ loop793:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop793
-rest794:
+	JGE loop822
+rest823:
 	ADDQ $2, CX
-	JZ done796
-one795:
+	JZ done825
+one824:
 	VMOVDQU64 0(DI), Z6
 	VPSRLW $4, Z6, Z7
 	VPANDD Z17, Z6, Z6
@@ -25137,11 +26518,11 @@ one795:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one795
-done796:
+	JNZ one824
+done825:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact797
+	JZ exact826
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -25164,16 +26545,38 @@ done796:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact797:
+exact826:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums798
+	JEQ sums827
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations799
+	JZ activations828
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more830
+	VMOVUPS 0(CX), Z6
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z6, Z0, Z10
+	VMOVUPS 64(CX), Z7
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z7, Z1, Z11
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z6, Z2, Z12
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z7, Z3, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z6, Z4, Z14
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z7, Z5, Z15
+	JMP stored829
+more830:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -25201,8 +26604,8 @@ exact797:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored800
-activations799:
+	JMP stored829
+activations828:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -25220,8 +26623,8 @@ activations799:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored800
-sums798:
+	JMP stored829
+sums827:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -25230,19 +26633,19 @@ sums798:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored800:
+stored829:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit792
+	JNZ unit821
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit792:
+unit821:
 	TESTQ R15, R15
-	JNZ group791
+	JNZ group820
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact801
+	JEQ exact831
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -25252,12 +26655,12 @@ unit792:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact801:
+exact831:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel789
+	JNZ panel819
 	VZEROUPPER
 	RET
 
@@ -25269,25 +26672,18 @@ TEXT ·lookup4Rows32AVX512x4(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI32X4 (Tile_Table)(AX), Z20
 	VPBROADCASTD word0f0f0f0f<>(SB), Z21
-panel802:
+panel832:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact803
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-exact803:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -25297,7 +26693,7 @@ exact803:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group804:
+group833:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -25310,9 +26706,9 @@ group804:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest807
+	JLT rest836
 	PCALIGN $64
-loop806:
+loop835:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -25363,11 +26759,11 @@ loop806:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop806
-rest807:
+	JGE loop835
+rest836:
 	ADDQ $2, CX
-	JZ done809
-one808:
+	JZ done838
+one837:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z21, Z8, Z8
@@ -25389,11 +26785,11 @@ one808:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one808
-done809:
+	JNZ one837
+done838:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact810
+	JZ exact839
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -25423,16 +26819,43 @@ done809:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact810:
+exact839:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums811
+	JEQ sums840
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations812
+	JZ activations841
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more843
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z16
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z8, Z6, Z18
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z9, Z7, Z19
+	JMP stored842
+more843:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -25468,8 +26891,8 @@ exact810:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored813
-activations812:
+	JMP stored842
+activations841:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -25493,8 +26916,8 @@ activations812:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored813
-sums811:
+	JMP stored842
+sums840:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -25506,19 +26929,19 @@ sums811:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored813:
+stored842:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit805
+	JNZ unit834
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit805:
+unit834:
 	TESTQ R15, R15
-	JNZ group804
+	JNZ group833
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact814
+	JEQ exact844
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -25531,12 +26954,12 @@ unit805:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact814:
+exact844:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel802
+	JNZ panel832
 	VZEROUPPER
 	RET
 
@@ -25548,28 +26971,20 @@ TEXT ·lookup4Rows32AVX512x5(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI32X4 (Tile_Table)(AX), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
-panel815:
+panel845:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact816
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-exact816:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -25579,7 +26994,7 @@ exact816:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group817:
+group846:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -25594,9 +27009,9 @@ group817:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest820
+	JLT rest849
 	PCALIGN $64
-loop819:
+loop848:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -25653,11 +27068,11 @@ loop819:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop819
-rest820:
+	JGE loop848
+rest849:
 	ADDQ $2, CX
-	JZ done822
-one821:
+	JZ done851
+one850:
 	VMOVDQU64 0(DI), Z10
 	VPSRLW $4, Z10, Z11
 	VPANDD Z25, Z10, Z10
@@ -25682,11 +27097,11 @@ one821:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one821
-done822:
+	JNZ one850
+done851:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact823
+	JZ exact852
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -25723,16 +27138,48 @@ done822:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact823:
+exact852:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums824
+	JEQ sums853
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations825
+	JZ activations854
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more856
+	VMOVUPS 0(CX), Z10
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z10, Z0, Z14
+	VMOVUPS 64(CX), Z11
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z11, Z1, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z10, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z11, Z5, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z10, Z8, Z22
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z11, Z9, Z23
+	JMP stored855
+more856:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -25776,8 +27223,8 @@ exact823:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored826
-activations825:
+	JMP stored855
+activations854:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -25807,8 +27254,8 @@ activations825:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored826
-sums824:
+	JMP stored855
+sums853:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -25823,19 +27270,19 @@ sums824:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored826:
+stored855:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit818
+	JNZ unit847
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit818:
+unit847:
 	TESTQ R15, R15
-	JNZ group817
+	JNZ group846
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact827
+	JEQ exact857
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -25851,12 +27298,12 @@ unit818:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact827:
+exact857:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel815
+	JNZ panel845
 	VZEROUPPER
 	RET
 
@@ -25869,31 +27316,22 @@ TEXT ·lookup4Rows32AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z28
 	VPBROADCASTD word0f0f0f0f<>(SB), Z29
-panel828:
+panel858:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact829
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z24
-	VMOVUPS 64(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-exact829:
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -25903,7 +27341,7 @@ exact829:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group830:
+group859:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -25920,9 +27358,9 @@ group830:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest833
+	JLT rest862
 	PCALIGN $64
-loop832:
+loop861:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -25985,11 +27423,11 @@ loop832:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop832
-rest833:
+	JGE loop861
+rest862:
 	ADDQ $2, CX
-	JZ done835
-one834:
+	JZ done864
+one863:
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $4, Z12, Z13
 	VPANDD Z29, Z12, Z12
@@ -26017,11 +27455,11 @@ one834:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one834
-done835:
+	JNZ one863
+done864:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact836
+	JZ exact865
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -26065,16 +27503,53 @@ done835:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact836:
+exact865:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums837
+	JEQ sums866
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations838
+	JZ activations867
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more869
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z16
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z12, Z2, Z18
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z13, Z3, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z20
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z12, Z6, Z22
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z13, Z7, Z23
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z24
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z12, Z10, Z26
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z13, Z11, Z27
+	JMP stored868
+more869:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -26126,8 +27601,8 @@ exact836:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored839
-activations838:
+	JMP stored868
+activations867:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -26163,8 +27638,8 @@ activations838:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored839
-sums837:
+	JMP stored868
+sums866:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -26182,19 +27657,19 @@ sums837:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored839:
+stored868:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit831
+	JNZ unit860
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit831:
+unit860:
 	TESTQ R15, R15
-	JNZ group830
+	JNZ group859
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact840
+	JEQ exact870
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -26213,12 +27688,12 @@ unit831:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact840:
+exact870:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel828
+	JNZ panel858
 	VZEROUPPER
 	RET
 
@@ -26231,10 +27706,35 @@ TEXT ·lookup4Rows32AVX512x7(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z18
 	VPBROADCASTD word0f0f0f0f<>(SB), Z19
-panel841:
+panel871:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z14, Z14, Z14
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact872
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+exact872:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -26244,7 +27744,7 @@ panel841:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group842:
+group873:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -26263,9 +27763,9 @@ group842:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest845
+	JLT rest876
 	PCALIGN $64
-loop844:
+loop875:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -26335,11 +27835,11 @@ loop844:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop844
-rest845:
+	JGE loop875
+rest876:
 	ADDQ $2, CX
-	JZ done847
-one846:
+	JZ done878
+one877:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z14
 	VPSRLW $4, Z14, Z15
@@ -26371,11 +27871,11 @@ one846:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one846
-done847:
+	JNZ one877
+done878:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact848
+	JZ exact879
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -26426,13 +27926,13 @@ done847:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact848:
+exact879:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums849
+	JEQ sums880
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations850
+	JZ activations881
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -26509,8 +28009,8 @@ exact848:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored851
-activations850:
+	JMP stored882
+activations881:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -26566,8 +28066,8 @@ activations850:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored851
-sums849:
+	JMP stored882
+sums880:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -26588,22 +28088,22 @@ sums849:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored851:
+stored882:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit843
+	JNZ unit874
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit843:
+unit874:
 	TESTQ R15, R15
-	JNZ group842
+	JNZ group873
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel841
+	JNZ panel871
 	VZEROUPPER
 	RET
 
@@ -26616,10 +28116,38 @@ TEXT ·lookup4Rows32AVX512x8(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z20
 	VPBROADCASTD word0f0f0f0f<>(SB), Z21
-panel852:
+panel883:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact884
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+exact884:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -26629,7 +28157,7 @@ panel852:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group853:
+group885:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -26650,9 +28178,9 @@ group853:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest856
+	JLT rest888
 	PCALIGN $64
-loop855:
+loop887:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -26728,11 +28256,11 @@ loop855:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop855
-rest856:
+	JGE loop887
+rest888:
 	ADDQ $2, CX
-	JZ done858
-one857:
+	JZ done890
+one889:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $4, Z16, Z17
@@ -26767,11 +28295,11 @@ one857:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one857
-done858:
+	JNZ one889
+done890:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact859
+	JZ exact891
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -26829,13 +28357,13 @@ done858:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact859:
+exact891:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums860
+	JEQ sums892
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations861
+	JZ activations893
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -26922,8 +28450,8 @@ exact859:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored862
-activations861:
+	JMP stored894
+activations893:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -26987,8 +28515,8 @@ activations861:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored862
-sums860:
+	JMP stored894
+sums892:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -27012,22 +28540,22 @@ sums860:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored862:
+stored894:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit854
+	JNZ unit886
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit854:
+unit886:
 	TESTQ R15, R15
-	JNZ group853
+	JNZ group885
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel852
+	JNZ panel883
 	VZEROUPPER
 	RET
 
@@ -27040,10 +28568,41 @@ TEXT ·lookup4Rows32AVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
-panel863:
+panel895:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z18, Z18, Z18
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact896
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+exact896:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -27053,7 +28612,7 @@ panel863:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group864:
+group897:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -27076,9 +28635,9 @@ group864:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest867
+	JLT rest900
 	PCALIGN $64
-loop866:
+loop899:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -27160,11 +28719,11 @@ loop866:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop866
-rest867:
+	JGE loop899
+rest900:
 	ADDQ $2, CX
-	JZ done869
-one868:
+	JZ done902
+one901:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z18
 	VPSRLW $4, Z18, Z19
@@ -27202,11 +28761,11 @@ one868:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one868
-done869:
+	JNZ one901
+done902:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact870
+	JZ exact903
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -27271,13 +28830,13 @@ done869:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact870:
+exact903:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums871
+	JEQ sums904
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations872
+	JZ activations905
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -27374,8 +28933,8 @@ exact870:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored873
-activations872:
+	JMP stored906
+activations905:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -27447,8 +29006,8 @@ activations872:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored873
-sums871:
+	JMP stored906
+sums904:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -27475,22 +29034,22 @@ sums871:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored873:
+stored906:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit865
+	JNZ unit898
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit865:
+unit898:
 	TESTQ R15, R15
-	JNZ group864
+	JNZ group897
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel863
+	JNZ panel895
 	VZEROUPPER
 	RET
 
@@ -27503,10 +29062,44 @@ TEXT ·lookup4Rows32AVX512x10(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z25
-panel874:
+panel907:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact908
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+exact908:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -27516,7 +29109,7 @@ panel874:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group875:
+group909:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -27541,9 +29134,9 @@ group875:
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest878
+	JLT rest912
 	PCALIGN $64
-loop877:
+loop911:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -27631,11 +29224,11 @@ loop877:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop877
-rest878:
+	JGE loop911
+rest912:
 	ADDQ $2, CX
-	JZ done880
-one879:
+	JZ done914
+one913:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $4, Z20, Z21
@@ -27676,11 +29269,11 @@ one879:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one879
-done880:
+	JNZ one913
+done914:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact881
+	JZ exact915
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -27752,13 +29345,13 @@ done880:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact881:
+exact915:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums882
+	JEQ sums916
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations883
+	JZ activations917
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -27865,8 +29458,8 @@ exact881:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored884
-activations883:
+	JMP stored918
+activations917:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -27946,8 +29539,8 @@ activations883:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored884
-sums882:
+	JMP stored918
+sums916:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -27977,22 +29570,22 @@ sums882:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored884:
+stored918:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit876
+	JNZ unit910
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit876:
+unit910:
 	TESTQ R15, R15
-	JNZ group875
+	JNZ group909
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel874
+	JNZ panel907
 	VZEROUPPER
 	RET
 
@@ -28005,10 +29598,47 @@ TEXT ·lookup4Rows32AVX512x11(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z26
 	VPBROADCASTD word0f0f0f0f<>(SB), Z27
-panel885:
+panel919:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z22, Z22, Z22
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact920
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+exact920:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -28018,7 +29648,7 @@ panel885:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group886:
+group921:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -28045,9 +29675,9 @@ group886:
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest889
+	JLT rest924
 	PCALIGN $64
-loop888:
+loop923:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -28141,11 +29771,11 @@ loop888:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop888
-rest889:
+	JGE loop923
+rest924:
 	ADDQ $2, CX
-	JZ done891
-one890:
+	JZ done926
+one925:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z22
 	VPSRLW $4, Z22, Z23
@@ -28189,11 +29819,11 @@ one890:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one890
-done891:
+	JNZ one925
+done926:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact892
+	JZ exact927
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -28272,13 +29902,13 @@ done891:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact892:
+exact927:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums893
+	JEQ sums928
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations894
+	JZ activations929
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -28395,8 +30025,8 @@ exact892:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored895
-activations894:
+	JMP stored930
+activations929:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -28484,8 +30114,8 @@ activations894:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored895
-sums893:
+	JMP stored930
+sums928:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -28518,22 +30148,22 @@ sums893:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored895:
+stored930:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit887
+	JNZ unit922
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit887:
+unit922:
 	TESTQ R15, R15
-	JNZ group886
+	JNZ group921
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel885
+	JNZ panel919
 	VZEROUPPER
 	RET
 
@@ -28546,10 +30176,50 @@ TEXT ·lookup4Rows32AVX512x12(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z28
 	VPBROADCASTD word0f0f0f0f<>(SB), Z29
-panel896:
+panel931:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact932
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+exact932:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -28559,7 +30229,7 @@ panel896:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group897:
+group933:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -28588,9 +30258,9 @@ group897:
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest900
+	JLT rest936
 	PCALIGN $64
-loop899:
+loop935:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -28690,11 +30360,11 @@ loop899:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop899
-rest900:
+	JGE loop935
+rest936:
 	ADDQ $2, CX
-	JZ done902
-one901:
+	JZ done938
+one937:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $4, Z24, Z25
@@ -28741,11 +30411,11 @@ one901:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one901
-done902:
+	JNZ one937
+done938:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact903
+	JZ exact939
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -28831,13 +30501,13 @@ done902:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact903:
+exact939:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums904
+	JEQ sums940
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations905
+	JZ activations941
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -28964,8 +30634,8 @@ exact903:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored906
-activations905:
+	JMP stored942
+activations941:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -29061,8 +30731,8 @@ activations905:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored906
-sums904:
+	JMP stored942
+sums940:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -29098,22 +30768,22 @@ sums904:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored906:
+stored942:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit898
+	JNZ unit934
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit898:
+unit934:
 	TESTQ R15, R15
-	JNZ group897
+	JNZ group933
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel896
+	JNZ panel931
 	VZEROUPPER
 	RET
 
@@ -29123,16 +30793,12 @@ TEXT ·int8Rows32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word80808080<>(SB), Z13
-panel907:
+panel943:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact908
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z11
-	VMOVUPS 64(BX), Z12
-exact908:
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -29142,7 +30808,7 @@ exact908:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group909:
+group944:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -29155,9 +30821,9 @@ group909:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest912
+	JLT rest947
 	PCALIGN $64
-loop911:
+loop946:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -29209,11 +30875,11 @@ loop911:
 	ADDQ $512, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop911
-rest912:
+	JGE loop946
+rest947:
 	ADDQ $4, CX
-	JZ done914
-one913:
+	JZ done949
+one948:
 	VPXORD 0(DI), Z13, Z8
 	VPXORD 64(DI), Z13, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -29222,8 +30888,8 @@ one913:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one913
-done914:
+	JNZ one948
+done949:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -29232,7 +30898,7 @@ done914:
 	VPADDD Z7, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact915
+	JZ exact950
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -29241,16 +30907,26 @@ done914:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact915:
+exact950:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums916
+	JEQ sums951
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations917
+	JZ activations952
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more954
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z11
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z12
+	JMP stored953
+more954:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -29260,39 +30936,39 @@ exact915:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored918
-activations917:
+	JMP stored953
+activations952:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored918
-sums916:
+	JMP stored953
+sums951:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored918:
+stored953:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit910
+	JNZ unit945
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit910:
+unit945:
 	TESTQ R15, R15
-	JNZ group909
+	JNZ group944
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact919
+	JEQ exact955
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact919:
+exact955:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel907
+	JNZ panel943
 	VZEROUPPER
 	RET
 
@@ -29302,19 +30978,14 @@ TEXT ·int8Rows32AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word80808080<>(SB), Z16
-panel920:
+panel956:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact921
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact921:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -29324,7 +30995,7 @@ exact921:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group922:
+group957:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -29337,9 +31008,9 @@ group922:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest925
+	JLT rest960
 	PCALIGN $64
-loop924:
+loop959:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -29373,11 +31044,11 @@ loop924:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop924
-rest925:
+	JGE loop959
+rest960:
 	ADDQ $2, CX
-	JZ done927
-one926:
+	JZ done962
+one961:
 	VPXORD 0(DI), Z16, Z8
 	VPXORD 64(DI), Z16, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -29389,15 +31060,15 @@ one926:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one926
-done927:
+	JNZ one961
+done962:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact928
+	JZ exact963
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -29413,16 +31084,31 @@ done927:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact928:
+exact963:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums929
+	JEQ sums964
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations930
+	JZ activations965
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more967
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	JMP stored966
+more967:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -29440,8 +31126,8 @@ exact928:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored931
-activations930:
+	JMP stored966
+activations965:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -29453,38 +31139,38 @@ activations930:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored931
-sums929:
+	JMP stored966
+sums964:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored931:
+stored966:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit923
+	JNZ unit958
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit923:
+unit958:
 	TESTQ R15, R15
-	JNZ group922
+	JNZ group957
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact932
+	JEQ exact968
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact932:
+exact968:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel920
+	JNZ panel956
 	VZEROUPPER
 	RET
 
@@ -29494,22 +31180,16 @@ TEXT ·int8Rows32AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word80808080<>(SB), Z16
-panel933:
+panel969:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact934
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z10
-	VMOVUPS 64(BX), Z11
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact934:
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -29519,7 +31199,7 @@ exact934:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group935:
+group970:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -29530,9 +31210,9 @@ group935:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest938
+	JLT rest973
 	PCALIGN $64
-loop937:
+loop972:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -29572,11 +31252,11 @@ loop937:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop937
-rest938:
+	JGE loop972
+rest973:
 	ADDQ $2, CX
-	JZ done940
-one939:
+	JZ done975
+one974:
 	VPXORD 0(DI), Z16, Z6
 	VPXORD 64(DI), Z16, Z7
 	VPBROADCASTD 0(SI), Z8
@@ -29591,11 +31271,11 @@ one939:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one939
-done940:
+	JNZ one974
+done975:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact941
+	JZ exact976
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -29618,16 +31298,36 @@ done940:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact941:
+exact976:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums942
+	JEQ sums977
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations943
+	JZ activations978
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more980
+	VMOVUPS 0(CX), Z6
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z6, Z0, Z10
+	VMOVUPS 64(CX), Z7
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z7, Z1, Z11
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z6, Z2, Z12
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z7, Z3, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z6, Z4, Z14
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z7, Z5, Z15
+	JMP stored979
+more980:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	VCVTDQ2PS Z0, Z0
@@ -29653,8 +31353,8 @@ exact941:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored944
-activations943:
+	JMP stored979
+activations978:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -29672,8 +31372,8 @@ activations943:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored944
-sums942:
+	JMP stored979
+sums977:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -29682,19 +31382,19 @@ sums942:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored944:
+stored979:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit936
+	JNZ unit971
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit936:
+unit971:
 	TESTQ R15, R15
-	JNZ group935
+	JNZ group970
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact945
+	JEQ exact981
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -29704,12 +31404,12 @@ unit936:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact945:
+exact981:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel933
+	JNZ panel969
 	VZEROUPPER
 	RET
 
@@ -29720,25 +31420,18 @@ TEXT ·int8Rows32AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD word80808080<>(SB), Z20
-panel946:
+panel982:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact947
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-exact947:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -29748,7 +31441,7 @@ exact947:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group948:
+group983:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -29761,9 +31454,9 @@ group948:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest951
+	JLT rest986
 	PCALIGN $64
-loop950:
+loop985:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -29809,11 +31502,11 @@ loop950:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop950
-rest951:
+	JGE loop985
+rest986:
 	ADDQ $2, CX
-	JZ done953
-one952:
+	JZ done988
+one987:
 	VPXORD 0(DI), Z20, Z8
 	VPXORD 64(DI), Z20, Z9
 	VPBROADCASTD 0(SI), Z10
@@ -29831,11 +31524,11 @@ one952:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one952
-done953:
+	JNZ one987
+done988:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact954
+	JZ exact989
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -29865,16 +31558,41 @@ done953:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact954:
+exact989:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums955
+	JEQ sums990
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations956
+	JZ activations991
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more993
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z16
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z8, Z6, Z18
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z9, Z7, Z19
+	JMP stored992
+more993:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -29908,8 +31626,8 @@ exact954:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored957
-activations956:
+	JMP stored992
+activations991:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -29933,8 +31651,8 @@ activations956:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored957
-sums955:
+	JMP stored992
+sums990:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -29946,19 +31664,19 @@ sums955:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored957:
+stored992:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit949
+	JNZ unit984
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit949:
+unit984:
 	TESTQ R15, R15
-	JNZ group948
+	JNZ group983
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact958
+	JEQ exact994
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -29971,12 +31689,12 @@ unit949:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact958:
+exact994:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel946
+	JNZ panel982
 	VZEROUPPER
 	RET
 
@@ -29987,28 +31705,20 @@ TEXT ·int8Rows32AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD word80808080<>(SB), Z24
-panel959:
+panel995:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact960
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-exact960:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -30018,7 +31728,7 @@ exact960:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group961:
+group996:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -30033,9 +31743,9 @@ group961:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest964
+	JLT rest999
 	PCALIGN $64
-loop963:
+loop998:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -30088,11 +31798,11 @@ loop963:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop963
-rest964:
+	JGE loop998
+rest999:
 	ADDQ $2, CX
-	JZ done966
-one965:
+	JZ done1001
+one1000:
 	VPXORD 0(DI), Z24, Z10
 	VPXORD 64(DI), Z24, Z11
 	VPBROADCASTD 0(SI), Z12
@@ -30113,11 +31823,11 @@ one965:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one965
-done966:
+	JNZ one1000
+done1001:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact967
+	JZ exact1002
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -30154,16 +31864,48 @@ done966:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact967:
+exact1002:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums968
+	JEQ sums1003
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations969
+	JZ activations1004
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1006
+	VMOVUPS 0(CX), Z10
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z10, Z0, Z14
+	VMOVUPS 64(CX), Z11
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z11, Z1, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z10, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z11, Z5, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z10, Z8, Z22
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z11, Z9, Z23
+	JMP stored1005
+more1006:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -30207,8 +31949,8 @@ exact967:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored970
-activations969:
+	JMP stored1005
+activations1004:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -30238,8 +31980,8 @@ activations969:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored970
-sums968:
+	JMP stored1005
+sums1003:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -30254,19 +31996,19 @@ sums968:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored970:
+stored1005:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit962
+	JNZ unit997
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit962:
+unit997:
 	TESTQ R15, R15
-	JNZ group961
+	JNZ group996
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact971
+	JEQ exact1007
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -30282,12 +32024,12 @@ unit962:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact971:
+exact1007:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel959
+	JNZ panel995
 	VZEROUPPER
 	RET
 
@@ -30299,31 +32041,22 @@ TEXT ·int8Rows32AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z28
-panel972:
+panel1008:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact973
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z24
-	VMOVUPS 64(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-exact973:
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -30333,7 +32066,7 @@ exact973:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group974:
+group1009:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -30350,9 +32083,9 @@ group974:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest977
+	JLT rest1012
 	PCALIGN $64
-loop976:
+loop1011:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -30411,11 +32144,11 @@ loop976:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop976
-rest977:
+	JGE loop1011
+rest1012:
 	ADDQ $2, CX
-	JZ done979
-one978:
+	JZ done1014
+one1013:
 	VPXORD 0(DI), Z28, Z12
 	VPXORD 64(DI), Z28, Z13
 	VPBROADCASTD 0(SI), Z14
@@ -30439,11 +32172,11 @@ one978:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one978
-done979:
+	JNZ one1013
+done1014:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact980
+	JZ exact1015
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -30487,16 +32220,53 @@ done979:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact980:
+exact1015:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums981
+	JEQ sums1016
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations982
+	JZ activations1017
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1019
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z16
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z12, Z2, Z18
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z13, Z3, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z20
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z12, Z6, Z22
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z13, Z7, Z23
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z24
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z12, Z10, Z26
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z13, Z11, Z27
+	JMP stored1018
+more1019:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -30548,8 +32318,8 @@ exact980:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored983
-activations982:
+	JMP stored1018
+activations1017:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -30585,8 +32355,8 @@ activations982:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored983
-sums981:
+	JMP stored1018
+sums1016:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -30604,19 +32374,19 @@ sums981:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored983:
+stored1018:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit975
+	JNZ unit1010
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit975:
+unit1010:
 	TESTQ R15, R15
-	JNZ group974
+	JNZ group1009
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact984
+	JEQ exact1020
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -30635,12 +32405,12 @@ unit975:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact984:
+exact1020:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel972
+	JNZ panel1008
 	VZEROUPPER
 	RET
 
@@ -30652,10 +32422,35 @@ TEXT ·int8Rows32AVX512x7(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z18
-panel985:
+panel1021:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z14, Z14, Z14
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1022
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+exact1022:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -30665,7 +32460,7 @@ panel985:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group986:
+group1023:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -30684,9 +32479,9 @@ group986:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest989
+	JLT rest1026
 	PCALIGN $64
-loop988:
+loop1025:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -30752,11 +32547,11 @@ loop988:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop988
-rest989:
+	JGE loop1025
+rest1026:
 	ADDQ $2, CX
-	JZ done991
-one990:
+	JZ done1028
+one1027:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z18, Z14
 	VPXORD 64(DI), Z18, Z15
@@ -30784,11 +32579,11 @@ one990:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one990
-done991:
+	JNZ one1027
+done1028:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact992
+	JZ exact1029
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -30839,13 +32634,13 @@ done991:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact992:
+exact1029:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums993
+	JEQ sums1030
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations994
+	JZ activations1031
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -30922,8 +32717,8 @@ exact992:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored995
-activations994:
+	JMP stored1032
+activations1031:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -30979,8 +32774,8 @@ activations994:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored995
-sums993:
+	JMP stored1032
+sums1030:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -31001,22 +32796,22 @@ sums993:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored995:
+stored1032:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit987
+	JNZ unit1024
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit987:
+unit1024:
 	TESTQ R15, R15
-	JNZ group986
+	JNZ group1023
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel985
+	JNZ panel1021
 	VZEROUPPER
 	RET
 
@@ -31028,10 +32823,38 @@ TEXT ·int8Rows32AVX512x8(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z20
-panel996:
+panel1033:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1034
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+exact1034:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -31041,7 +32864,7 @@ panel996:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group997:
+group1035:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -31062,9 +32885,9 @@ group997:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1000
+	JLT rest1038
 	PCALIGN $64
-loop999:
+loop1037:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -31136,11 +32959,11 @@ loop999:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop999
-rest1000:
+	JGE loop1037
+rest1038:
 	ADDQ $2, CX
-	JZ done1002
-one1001:
+	JZ done1040
+one1039:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z20, Z16
 	VPXORD 64(DI), Z20, Z17
@@ -31171,11 +32994,11 @@ one1001:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1001
-done1002:
+	JNZ one1039
+done1040:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1003
+	JZ exact1041
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -31233,13 +33056,13 @@ done1002:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1003:
+exact1041:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1004
+	JEQ sums1042
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1005
+	JZ activations1043
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -31326,8 +33149,8 @@ exact1003:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1006
-activations1005:
+	JMP stored1044
+activations1043:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -31391,8 +33214,8 @@ activations1005:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1006
-sums1004:
+	JMP stored1044
+sums1042:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -31416,22 +33239,22 @@ sums1004:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored1006:
+stored1044:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit998
+	JNZ unit1036
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit998:
+unit1036:
 	TESTQ R15, R15
-	JNZ group997
+	JNZ group1035
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel996
+	JNZ panel1033
 	VZEROUPPER
 	RET
 
@@ -31443,10 +33266,41 @@ TEXT ·int8Rows32AVX512x9(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z22
-panel1007:
+panel1045:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z18, Z18, Z18
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1046
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+exact1046:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -31456,7 +33310,7 @@ panel1007:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1008:
+group1047:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -31479,9 +33333,9 @@ group1008:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest1011
+	JLT rest1050
 	PCALIGN $64
-loop1010:
+loop1049:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -31559,11 +33413,11 @@ loop1010:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1010
-rest1011:
+	JGE loop1049
+rest1050:
 	ADDQ $2, CX
-	JZ done1013
-one1012:
+	JZ done1052
+one1051:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z22, Z18
 	VPXORD 64(DI), Z22, Z19
@@ -31597,11 +33451,11 @@ one1012:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1012
-done1013:
+	JNZ one1051
+done1052:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1014
+	JZ exact1053
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -31666,13 +33520,13 @@ done1013:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact1014:
+exact1053:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1015
+	JEQ sums1054
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1016
+	JZ activations1055
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -31769,8 +33623,8 @@ exact1014:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1017
-activations1016:
+	JMP stored1056
+activations1055:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -31842,8 +33696,8 @@ activations1016:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1017
-sums1015:
+	JMP stored1056
+sums1054:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -31870,22 +33724,22 @@ sums1015:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored1017:
+stored1056:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1009
+	JNZ unit1048
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1009:
+unit1048:
 	TESTQ R15, R15
-	JNZ group1008
+	JNZ group1047
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1007
+	JNZ panel1045
 	VZEROUPPER
 	RET
 
@@ -31897,10 +33751,44 @@ TEXT ·int8Rows32AVX512x10(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z24
-panel1018:
+panel1057:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1058
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+exact1058:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -31910,7 +33798,7 @@ panel1018:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1019:
+group1059:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -31935,9 +33823,9 @@ group1019:
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1022
+	JLT rest1062
 	PCALIGN $64
-loop1021:
+loop1061:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -32021,11 +33909,11 @@ loop1021:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1021
-rest1022:
+	JGE loop1061
+rest1062:
 	ADDQ $2, CX
-	JZ done1024
-one1023:
+	JZ done1064
+one1063:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z24, Z20
 	VPXORD 64(DI), Z24, Z21
@@ -32062,11 +33950,11 @@ one1023:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1023
-done1024:
+	JNZ one1063
+done1064:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1025
+	JZ exact1065
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -32138,13 +34026,13 @@ done1024:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1025:
+exact1065:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1026
+	JEQ sums1066
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1027
+	JZ activations1067
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -32251,8 +34139,8 @@ exact1025:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1028
-activations1027:
+	JMP stored1068
+activations1067:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -32332,8 +34220,8 @@ activations1027:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1028
-sums1026:
+	JMP stored1068
+sums1066:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -32363,22 +34251,22 @@ sums1026:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored1028:
+stored1068:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1020
+	JNZ unit1060
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1020:
+unit1060:
 	TESTQ R15, R15
-	JNZ group1019
+	JNZ group1059
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1018
+	JNZ panel1057
 	VZEROUPPER
 	RET
 
@@ -32390,10 +34278,47 @@ TEXT ·int8Rows32AVX512x11(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z26
-panel1029:
+panel1069:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z22, Z22, Z22
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1070
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+exact1070:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -32403,7 +34328,7 @@ panel1029:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1030:
+group1071:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -32430,9 +34355,9 @@ group1030:
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest1033
+	JLT rest1074
 	PCALIGN $64
-loop1032:
+loop1073:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -32522,11 +34447,11 @@ loop1032:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1032
-rest1033:
+	JGE loop1073
+rest1074:
 	ADDQ $2, CX
-	JZ done1035
-one1034:
+	JZ done1076
+one1075:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z26, Z22
 	VPXORD 64(DI), Z26, Z23
@@ -32566,11 +34491,11 @@ one1034:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1034
-done1035:
+	JNZ one1075
+done1076:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1036
+	JZ exact1077
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -32649,13 +34574,13 @@ done1035:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact1036:
+exact1077:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1037
+	JEQ sums1078
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1038
+	JZ activations1079
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -32772,8 +34697,8 @@ exact1036:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1039
-activations1038:
+	JMP stored1080
+activations1079:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -32861,8 +34786,8 @@ activations1038:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1039
-sums1037:
+	JMP stored1080
+sums1078:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -32895,22 +34820,22 @@ sums1037:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored1039:
+stored1080:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1031
+	JNZ unit1072
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1031:
+unit1072:
 	TESTQ R15, R15
-	JNZ group1030
+	JNZ group1071
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1029
+	JNZ panel1069
 	VZEROUPPER
 	RET
 
@@ -32922,10 +34847,50 @@ TEXT ·int8Rows32AVX512x12(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z28
-panel1040:
+panel1081:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1082
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+exact1082:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -32935,7 +34900,7 @@ panel1040:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1041:
+group1083:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -32964,9 +34929,9 @@ group1041:
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1044
+	JLT rest1086
 	PCALIGN $64
-loop1043:
+loop1085:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -33062,11 +35027,11 @@ loop1043:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1043
-rest1044:
+	JGE loop1085
+rest1086:
 	ADDQ $2, CX
-	JZ done1046
-one1045:
+	JZ done1088
+one1087:
 	LEAQ (SI)(R10*2), R11
 	VPXORD 0(DI), Z28, Z24
 	VPXORD 64(DI), Z28, Z25
@@ -33109,11 +35074,11 @@ one1045:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1045
-done1046:
+	JNZ one1087
+done1088:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1047
+	JZ exact1089
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -33199,13 +35164,13 @@ done1046:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1047:
+exact1089:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1048
+	JEQ sums1090
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1049
+	JZ activations1091
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -33332,8 +35297,8 @@ exact1047:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1050
-activations1049:
+	JMP stored1092
+activations1091:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -33429,8 +35394,8 @@ activations1049:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1050
-sums1048:
+	JMP stored1092
+sums1090:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -33466,22 +35431,22 @@ sums1048:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored1050:
+stored1092:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1042
+	JNZ unit1084
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1042:
+unit1084:
 	TESTQ R15, R15
-	JNZ group1041
+	JNZ group1083
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1040
+	JNZ panel1081
 	VZEROUPPER
 	RET
 
@@ -33492,18 +35457,14 @@ TEXT ·lookup4Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI32X4 (Tile_Table)(AX), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
-panel1051:
+panel1093:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1052
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 128(BX), Z14
-	VMOVUPS 64(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact1052:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -33513,7 +35474,7 @@ exact1052:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1053:
+group1094:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -33526,9 +35487,9 @@ group1053:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1056
+	JLT rest1097
 	PCALIGN $64
-loop1055:
+loop1096:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -33580,11 +35541,11 @@ loop1055:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1055
-rest1056:
+	JGE loop1096
+rest1097:
 	ADDQ $2, CX
-	JZ done1058
-one1057:
+	JZ done1099
+one1098:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z18, Z8, Z8
@@ -33605,15 +35566,15 @@ one1057:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1057
-done1058:
+	JNZ one1098
+done1099:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1059
+	JZ exact1100
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -33628,16 +35589,32 @@ done1058:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1059:
+exact1100:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1060
+	JEQ sums1101
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1061
+	JZ activations1102
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1104
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 128(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	VMOVUPS 64(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored1103
+more1104:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -33655,8 +35632,8 @@ exact1059:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1062
-activations1061:
+	JMP stored1103
+activations1102:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -33666,36 +35643,36 @@ activations1061:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1062
-sums1060:
+	JMP stored1103
+sums1101:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z3, 192(BX)
-stored1062:
+stored1103:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1054
+	JNZ unit1095
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1054:
+unit1095:
 	TESTQ R15, R15
-	JNZ group1053
+	JNZ group1094
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1063
+	JEQ exact1105
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 64(BX)
 	VMOVUPS Z16, 192(BX)
-exact1063:
+exact1105:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1051
+	JNZ panel1093
 	VZEROUPPER
 	RET
 
@@ -33706,23 +35683,18 @@ TEXT ·lookup4Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
-panel1064:
+panel1106:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1065
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 64(BX), Z16
-	VMOVUPS 192(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 128(BX), Z19
-	VMOVUPS 64(BX), Z20
-	VMOVUPS 192(BX), Z21
-exact1065:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -33732,7 +35704,7 @@ exact1065:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1066:
+group1107:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -33745,9 +35717,9 @@ group1066:
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1069
+	JLT rest1110
 	PCALIGN $64
-loop1068:
+loop1109:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -33809,11 +35781,11 @@ loop1068:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1068
-rest1069:
+	JGE loop1109
+rest1110:
 	ADDQ $2, CX
-	JZ done1071
-one1070:
+	JZ done1112
+one1111:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z23, Z8, Z8
@@ -33839,11 +35811,11 @@ one1070:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1070
-done1071:
+	JNZ one1111
+done1112:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1072
+	JZ exact1113
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -33871,16 +35843,41 @@ done1071:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1072:
+exact1113:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1073
+	JEQ sums1114
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1074
+	JZ activations1115
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1117
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 128(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z15
+	VMOVUPS 64(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z19
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	JMP stored1116
+more1117:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -33912,8 +35909,8 @@ exact1072:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1075
-activations1074:
+	JMP stored1116
+activations1115:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -33933,8 +35930,8 @@ activations1074:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored1075
-sums1073:
+	JMP stored1116
+sums1114:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -33944,19 +35941,19 @@ sums1073:
 	VMOVUPS Z5, 128(BX)
 	VMOVUPS Z6, 64(BX)
 	VMOVUPS Z7, 192(BX)
-stored1075:
+stored1116:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1067
+	JNZ unit1108
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1067:
+unit1108:
 	TESTQ R15, R15
-	JNZ group1066
+	JNZ group1107
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1076
+	JEQ exact1118
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 128(BX)
@@ -33967,12 +35964,12 @@ unit1067:
 	VMOVUPS Z19, 128(BX)
 	VMOVUPS Z20, 64(BX)
 	VMOVUPS Z21, 192(BX)
-exact1076:
+exact1118:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1064
+	JNZ panel1106
 	VZEROUPPER
 	RET
 
@@ -33983,28 +35980,22 @@ TEXT ·lookup4Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI32X4 (Tile_Table)(AX), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
-panel1077:
+panel1119:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1078
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 128(BX), Z19
-	VMOVUPS 64(BX), Z20
-	VMOVUPS 192(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 128(BX), Z23
-	VMOVUPS 64(BX), Z24
-	VMOVUPS 192(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 128(BX), Z27
-	VMOVUPS 64(BX), Z28
-	VMOVUPS 192(BX), Z29
-exact1078:
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -34014,7 +36005,7 @@ exact1078:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1079:
+group1120:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -34031,9 +36022,9 @@ group1079:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1082
+	JLT rest1123
 	PCALIGN $64
-loop1081:
+loop1122:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -34106,11 +36097,11 @@ loop1081:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1081
-rest1082:
+	JGE loop1122
+rest1123:
 	ADDQ $2, CX
-	JZ done1084
-one1083:
+	JZ done1125
+one1124:
 	VMOVDQU64 0(DI), Z12
 	VPSRLW $4, Z12, Z13
 	VPANDD Z31, Z12, Z12
@@ -34141,11 +36132,11 @@ one1083:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1083
-done1084:
+	JNZ one1124
+done1125:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1085
+	JZ exact1126
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -34186,16 +36177,54 @@ done1084:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1085:
+exact1126:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1086
+	JEQ sums1127
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1087
+	JZ activations1128
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1130
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 128(CX), Z13
+	PREFETCHT1 2176(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z19
+	VMOVUPS 64(CX), Z14
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z14, Z2, Z20
+	VMOVUPS 192(CX), Z15
+	PREFETCHT1 2240(CX)
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z15, Z3, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z22
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z23
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z24
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z26
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z27
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z14, Z10, Z28
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z15, Z11, Z29
+	JMP stored1129
+more1130:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -34245,8 +36274,8 @@ exact1085:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1088
-activations1087:
+	JMP stored1129
+activations1128:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -34276,8 +36305,8 @@ activations1087:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored1088
-sums1086:
+	JMP stored1129
+sums1127:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -34292,19 +36321,19 @@ sums1086:
 	VMOVUPS Z9, 128(BX)
 	VMOVUPS Z10, 64(BX)
 	VMOVUPS Z11, 192(BX)
-stored1088:
+stored1129:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1080
+	JNZ unit1121
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1080:
+unit1121:
 	TESTQ R15, R15
-	JNZ group1079
+	JNZ group1120
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1089
+	JEQ exact1131
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 128(BX)
@@ -34320,12 +36349,12 @@ unit1080:
 	VMOVUPS Z27, 128(BX)
 	VMOVUPS Z28, 64(BX)
 	VMOVUPS Z29, 192(BX)
-exact1089:
+exact1131:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1077
+	JNZ panel1119
 	VZEROUPPER
 	RET
 
@@ -34337,10 +36366,34 @@ TEXT ·lookup4Rows64AVX512x4(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI32X4 (Tile_Table)(AX), Z22
 	VPBROADCASTD word0f0f0f0f<>(SB), Z23
-panel1090:
+panel1132:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1133
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 192(BX)
+exact1133:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -34350,7 +36403,7 @@ panel1090:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1091:
+group1134:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -34371,9 +36424,9 @@ group1091:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1094
+	JLT rest1137
 	PCALIGN $64
-loop1093:
+loop1136:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -34456,11 +36509,11 @@ loop1093:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1093
-rest1094:
+	JGE loop1136
+rest1137:
 	ADDQ $2, CX
-	JZ done1096
-one1095:
+	JZ done1139
+one1138:
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $4, Z16, Z17
 	VPANDD Z23, Z16, Z16
@@ -34496,11 +36549,11 @@ one1095:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1095
-done1096:
+	JNZ one1138
+done1139:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1097
+	JZ exact1140
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -34554,13 +36607,13 @@ done1096:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1097:
+exact1140:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1098
+	JEQ sums1141
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1099
+	JZ activations1142
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -34643,8 +36696,8 @@ exact1097:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1100
-activations1099:
+	JMP stored1143
+activations1142:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -34700,8 +36753,8 @@ activations1099:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1100
-sums1098:
+	JMP stored1143
+sums1141:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -34721,22 +36774,22 @@ sums1098:
 	VMOVUPS Z13, 128(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 192(BX)
-stored1100:
+stored1143:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1092
+	JNZ unit1135
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1092:
+unit1135:
 	TESTQ R15, R15
-	JNZ group1091
+	JNZ group1134
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1090
+	JNZ panel1132
 	VZEROUPPER
 	RET
 
@@ -34748,10 +36801,39 @@ TEXT ·lookup4Rows64AVX512x5(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI32X4 (Tile_Table)(AX), Z26
 	VPBROADCASTD word0f0f0f0f<>(SB), Z27
-panel1101:
+panel1144:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1145
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 192(BX)
+exact1145:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -34761,7 +36843,7 @@ panel1101:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1102:
+group1146:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -34786,9 +36868,9 @@ group1102:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1105
+	JLT rest1149
 	PCALIGN $64
-loop1104:
+loop1148:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -34881,11 +36963,11 @@ loop1104:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1104
-rest1105:
+	JGE loop1148
+rest1149:
 	ADDQ $2, CX
-	JZ done1107
-one1106:
+	JZ done1151
+one1150:
 	VMOVDQU64 0(DI), Z20
 	VPSRLW $4, Z20, Z21
 	VPANDD Z27, Z20, Z20
@@ -34926,11 +37008,11 @@ one1106:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1106
-done1107:
+	JNZ one1150
+done1151:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1108
+	JZ exact1152
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -34997,13 +37079,13 @@ done1107:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1108:
+exact1152:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1109
+	JEQ sums1153
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1110
+	JZ activations1154
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -35104,8 +37186,8 @@ exact1108:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1111
-activations1110:
+	JMP stored1155
+activations1154:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -35175,8 +37257,8 @@ activations1110:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1111
-sums1109:
+	JMP stored1155
+sums1153:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -35201,22 +37283,22 @@ sums1109:
 	VMOVUPS Z17, 128(BX)
 	VMOVUPS Z18, 64(BX)
 	VMOVUPS Z19, 192(BX)
-stored1111:
+stored1155:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1103
+	JNZ unit1147
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1103:
+unit1147:
 	TESTQ R15, R15
-	JNZ group1102
+	JNZ group1146
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1101
+	JNZ panel1144
 	VZEROUPPER
 	RET
 
@@ -35229,10 +37311,44 @@ TEXT ·lookup4Rows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*4), R13
 	VBROADCASTI32X4 (Tile_Table)(AX), Z30
 	VPBROADCASTD word0f0f0f0f<>(SB), Z31
-panel1112:
+panel1156:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1157
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 192(BX)
+exact1157:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -35242,7 +37358,7 @@ panel1112:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1113:
+group1158:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -35271,9 +37387,9 @@ group1113:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1116
+	JLT rest1161
 	PCALIGN $64
-loop1115:
+loop1160:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -35376,11 +37492,11 @@ loop1115:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1115
-rest1116:
+	JGE loop1160
+rest1161:
 	ADDQ $2, CX
-	JZ done1118
-one1117:
+	JZ done1163
+one1162:
 	VMOVDQU64 0(DI), Z24
 	VPSRLW $4, Z24, Z25
 	VPANDD Z31, Z24, Z24
@@ -35426,11 +37542,11 @@ one1117:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1117
-done1118:
+	JNZ one1162
+done1163:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1119
+	JZ exact1164
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -35510,13 +37626,13 @@ done1118:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1119:
+exact1164:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1120
+	JEQ sums1165
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1121
+	JZ activations1166
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -35635,8 +37751,8 @@ exact1119:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1122
-activations1121:
+	JMP stored1167
+activations1166:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -35720,8 +37836,8 @@ activations1121:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1122
-sums1120:
+	JMP stored1167
+sums1165:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -35751,22 +37867,22 @@ sums1120:
 	VMOVUPS Z21, 128(BX)
 	VMOVUPS Z22, 64(BX)
 	VMOVUPS Z23, 192(BX)
-stored1122:
+stored1167:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1114
+	JNZ unit1159
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1114:
+unit1159:
 	TESTQ R15, R15
-	JNZ group1113
+	JNZ group1158
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1112
+	JNZ panel1156
 	VZEROUPPER
 	RET
 
@@ -35776,18 +37892,14 @@ TEXT ·int8Rows64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word80808080<>(SB), Z17
-panel1123:
+panel1168:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1124
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact1124:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -35797,7 +37909,7 @@ exact1124:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1125:
+group1169:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -35810,9 +37922,9 @@ group1125:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1128
+	JLT rest1172
 	PCALIGN $64
-loop1127:
+loop1171:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -35862,11 +37974,11 @@ loop1127:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1127
-rest1128:
+	JGE loop1171
+rest1172:
 	ADDQ $2, CX
-	JZ done1130
-one1129:
+	JZ done1174
+one1173:
 	VPXORD 0(DI), Z17, Z8
 	VPXORD 64(DI), Z17, Z9
 	VPXORD 128(DI), Z17, Z10
@@ -35879,15 +37991,15 @@ one1129:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1129
-done1130:
+	JNZ one1173
+done1174:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1131
+	JZ exact1175
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -35902,16 +38014,32 @@ done1130:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1131:
+exact1175:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1132
+	JEQ sums1176
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1133
+	JZ activations1177
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1179
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	VMOVUPS 128(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored1178
+more1179:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -35929,8 +38057,8 @@ exact1131:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1134
-activations1133:
+	JMP stored1178
+activations1177:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -35940,36 +38068,36 @@ activations1133:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1134
-sums1132:
+	JMP stored1178
+sums1176:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored1134:
+stored1178:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1126
+	JNZ unit1170
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1126:
+unit1170:
 	TESTQ R15, R15
-	JNZ group1125
+	JNZ group1169
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1135
+	JEQ exact1180
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact1135:
+exact1180:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1123
+	JNZ panel1168
 	VZEROUPPER
 	RET
 
@@ -35979,23 +38107,18 @@ TEXT ·int8Rows64AVX512x2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word80808080<>(SB), Z22
-panel1136:
+panel1181:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1137
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	VMOVUPS 128(BX), Z16
-	VMOVUPS 192(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-exact1137:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -36005,7 +38128,7 @@ exact1137:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1138:
+group1182:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -36018,9 +38141,9 @@ group1138:
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1141
+	JLT rest1185
 	PCALIGN $64
-loop1140:
+loop1184:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -36080,11 +38203,11 @@ loop1140:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1140
-rest1141:
+	JGE loop1184
+rest1185:
 	ADDQ $2, CX
-	JZ done1143
-one1142:
+	JZ done1187
+one1186:
 	VPXORD 0(DI), Z22, Z8
 	VPXORD 64(DI), Z22, Z9
 	VPXORD 128(DI), Z22, Z10
@@ -36102,11 +38225,11 @@ one1142:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1142
-done1143:
+	JNZ one1186
+done1187:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1144
+	JZ exact1188
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -36134,16 +38257,41 @@ done1143:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1144:
+exact1188:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1145
+	JEQ sums1189
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1146
+	JZ activations1190
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1192
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z14
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z15
+	VMOVUPS 128(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z19
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	JMP stored1191
+more1192:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -36175,8 +38323,8 @@ exact1144:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z12, Z7, Z7
 	VFMADD231PS Z11, Z7, Z21
-	JMP stored1147
-activations1146:
+	JMP stored1191
+activations1190:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -36196,8 +38344,8 @@ activations1146:
 	VFMADD231PS Z12, Z6, Z20
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z12, Z7, Z21
-	JMP stored1147
-sums1145:
+	JMP stored1191
+sums1189:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -36207,19 +38355,19 @@ sums1145:
 	VMOVUPS Z5, 64(BX)
 	VMOVUPS Z6, 128(BX)
 	VMOVUPS Z7, 192(BX)
-stored1147:
+stored1191:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1139
+	JNZ unit1183
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1139:
+unit1183:
 	TESTQ R15, R15
-	JNZ group1138
+	JNZ group1182
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1148
+	JEQ exact1193
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -36230,12 +38378,12 @@ unit1139:
 	VMOVUPS Z19, 64(BX)
 	VMOVUPS Z20, 128(BX)
 	VMOVUPS Z21, 192(BX)
-exact1148:
+exact1193:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1136
+	JNZ panel1181
 	VZEROUPPER
 	RET
 
@@ -36245,28 +38393,22 @@ TEXT ·int8Rows64AVX512x3(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VPBROADCASTD word80808080<>(SB), Z30
-panel1149:
+panel1194:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1150
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 128(BX), Z20
-	VMOVUPS 192(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	VMOVUPS 128(BX), Z24
-	VMOVUPS 192(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-	VMOVUPS 128(BX), Z28
-	VMOVUPS 192(BX), Z29
-exact1150:
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	VPXORD Z28, Z28, Z28
+	VPXORD Z29, Z29, Z29
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -36276,7 +38418,7 @@ exact1150:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1151:
+group1195:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -36293,9 +38435,9 @@ group1151:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1154
+	JLT rest1198
 	PCALIGN $64
-loop1153:
+loop1197:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -36365,11 +38507,11 @@ loop1153:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1153
-rest1154:
+	JGE loop1197
+rest1198:
 	ADDQ $2, CX
-	JZ done1156
-one1155:
+	JZ done1200
+one1199:
 	VPXORD 0(DI), Z30, Z12
 	VPXORD 64(DI), Z30, Z13
 	VPXORD 128(DI), Z30, Z14
@@ -36392,11 +38534,11 @@ one1155:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1155
-done1156:
+	JNZ one1199
+done1200:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1157
+	JZ exact1201
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z12
@@ -36437,16 +38579,50 @@ done1156:
 	VPMOVSXBD 48(CX), Z12
 	VPMULLD Z16, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1157:
+exact1201:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1158
+	JEQ sums1202
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1159
+	JZ activations1203
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1205
+	VMOVUPS 0(CX), Z12
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z18
+	VMOVUPS 64(CX), Z13
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z19
+	VMOVUPS 128(CX), Z14
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z14, Z2, Z20
+	VMOVUPS 192(CX), Z15
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z15, Z3, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z22
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z23
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z24
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z26
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z27
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z14, Z10, Z28
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z15, Z11, Z29
+	JMP stored1204
+more1205:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z12
 	VCVTDQ2PS Z0, Z0
@@ -36492,8 +38668,8 @@ exact1157:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z16, Z11, Z11
 	VFMADD231PS Z15, Z11, Z29
-	JMP stored1160
-activations1159:
+	JMP stored1204
+activations1203:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z18
@@ -36523,8 +38699,8 @@ activations1159:
 	VFMADD231PS Z16, Z10, Z28
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z16, Z11, Z29
-	JMP stored1160
-sums1158:
+	JMP stored1204
+sums1202:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -36539,19 +38715,19 @@ sums1158:
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored1160:
+stored1204:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1152
+	JNZ unit1196
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1152:
+unit1196:
 	TESTQ R15, R15
-	JNZ group1151
+	JNZ group1195
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1161
+	JEQ exact1206
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
@@ -36567,12 +38743,12 @@ unit1152:
 	VMOVUPS Z27, 64(BX)
 	VMOVUPS Z28, 128(BX)
 	VMOVUPS Z29, 192(BX)
-exact1161:
+exact1206:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1149
+	JNZ panel1194
 	VZEROUPPER
 	RET
 
@@ -36583,10 +38759,34 @@ TEXT ·int8Rows64AVX512x4(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD word80808080<>(SB), Z22
-panel1162:
+panel1207:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1208
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+exact1208:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -36596,7 +38796,7 @@ panel1162:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1163:
+group1209:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -36617,9 +38817,9 @@ group1163:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1166
+	JLT rest1212
 	PCALIGN $64
-loop1165:
+loop1211:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -36699,11 +38899,11 @@ loop1165:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1165
-rest1166:
+	JGE loop1211
+rest1212:
 	ADDQ $2, CX
-	JZ done1168
-one1167:
+	JZ done1214
+one1213:
 	VPXORD 0(DI), Z22, Z16
 	VPXORD 64(DI), Z22, Z17
 	VPXORD 128(DI), Z22, Z18
@@ -36731,11 +38931,11 @@ one1167:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1167
-done1168:
+	JNZ one1213
+done1214:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1169
+	JZ exact1215
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -36789,13 +38989,13 @@ done1168:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1169:
+exact1215:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1170
+	JEQ sums1216
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1171
+	JZ activations1217
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -36874,8 +39074,8 @@ exact1169:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 192(BX), Z19, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1172
-activations1171:
+	JMP stored1218
+activations1217:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -36931,8 +39131,8 @@ activations1171:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 192(BX), Z20, Z15
 	VMOVUPS Z15, 192(BX)
-	JMP stored1172
-sums1170:
+	JMP stored1218
+sums1216:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -36952,22 +39152,22 @@ sums1170:
 	VMOVUPS Z13, 64(BX)
 	VMOVUPS Z14, 128(BX)
 	VMOVUPS Z15, 192(BX)
-stored1172:
+stored1218:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1164
+	JNZ unit1210
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1164:
+unit1210:
 	TESTQ R15, R15
-	JNZ group1163
+	JNZ group1209
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1162
+	JNZ panel1207
 	VZEROUPPER
 	RET
 
@@ -36978,10 +39178,39 @@ TEXT ·int8Rows64AVX512x5(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VPBROADCASTD word80808080<>(SB), Z26
-panel1173:
+panel1219:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1220
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	VMOVUPS Z20, 128(BX)
+	VMOVUPS Z20, 192(BX)
+exact1220:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -36991,7 +39220,7 @@ panel1173:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1174:
+group1221:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -37016,9 +39245,9 @@ group1174:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1177
+	JLT rest1224
 	PCALIGN $64
-loop1176:
+loop1223:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -37103,11 +39332,11 @@ loop1176:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1176
-rest1177:
+	JGE loop1223
+rest1224:
 	ADDQ $2, CX
-	JZ done1179
-one1178:
+	JZ done1226
+one1225:
 	VPXORD 0(DI), Z26, Z20
 	VPXORD 64(DI), Z26, Z21
 	VPXORD 128(DI), Z26, Z22
@@ -37140,11 +39369,11 @@ one1178:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1178
-done1179:
+	JNZ one1225
+done1226:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1180
+	JZ exact1227
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z20
@@ -37211,13 +39440,13 @@ done1179:
 	VPMOVSXBD 48(CX), Z20
 	VPMULLD Z24, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1180:
+exact1227:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1181
+	JEQ sums1228
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1182
+	JZ activations1229
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -37318,8 +39547,8 @@ exact1180:
 	VMULPS Z24, Z19, Z19
 	VFMADD213PS 192(BX), Z23, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1183
-activations1182:
+	JMP stored1230
+activations1229:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -37389,8 +39618,8 @@ activations1182:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 192(BX), Z24, Z19
 	VMOVUPS Z19, 192(BX)
-	JMP stored1183
-sums1181:
+	JMP stored1230
+sums1228:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -37415,22 +39644,22 @@ sums1181:
 	VMOVUPS Z17, 64(BX)
 	VMOVUPS Z18, 128(BX)
 	VMOVUPS Z19, 192(BX)
-stored1183:
+stored1230:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1175
+	JNZ unit1222
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1175:
+unit1222:
 	TESTQ R15, R15
-	JNZ group1174
+	JNZ group1221
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1173
+	JNZ panel1219
 	VZEROUPPER
 	RET
 
@@ -37442,10 +39671,44 @@ TEXT ·int8Rows64AVX512x6(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	VPBROADCASTD word80808080<>(SB), Z30
-panel1184:
+panel1231:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1232
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	VMOVUPS Z24, 128(BX)
+	VMOVUPS Z24, 192(BX)
+exact1232:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -37455,7 +39718,7 @@ panel1184:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1185:
+group1233:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -37484,9 +39747,9 @@ group1185:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1188
+	JLT rest1236
 	PCALIGN $64
-loop1187:
+loop1235:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -37581,11 +39844,11 @@ loop1187:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1187
-rest1188:
+	JGE loop1235
+rest1236:
 	ADDQ $2, CX
-	JZ done1190
-one1189:
+	JZ done1238
+one1237:
 	VPXORD 0(DI), Z30, Z24
 	VPXORD 64(DI), Z30, Z25
 	VPXORD 128(DI), Z30, Z26
@@ -37623,11 +39886,11 @@ one1189:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1189
-done1190:
+	JNZ one1237
+done1238:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1191
+	JZ exact1239
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z28
 	VPMOVSXBD 0(CX), Z24
@@ -37707,13 +39970,13 @@ done1190:
 	VPMOVSXBD 48(CX), Z24
 	VPMULLD Z28, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1191:
+exact1239:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1192
+	JEQ sums1240
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1193
+	JZ activations1241
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -37832,8 +40095,8 @@ exact1191:
 	VMULPS Z28, Z23, Z23
 	VFMADD213PS 192(BX), Z27, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1194
-activations1193:
+	JMP stored1242
+activations1241:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z28
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z28, Z0
@@ -37917,8 +40180,8 @@ activations1193:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 192(BX), Z28, Z23
 	VMOVUPS Z23, 192(BX)
-	JMP stored1194
-sums1192:
+	JMP stored1242
+sums1240:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -37948,22 +40211,22 @@ sums1192:
 	VMOVUPS Z21, 64(BX)
 	VMOVUPS Z22, 128(BX)
 	VMOVUPS Z23, 192(BX)
-stored1194:
+stored1242:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1186
+	JNZ unit1234
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1186:
+unit1234:
 	TESTQ R15, R15
-	JNZ group1185
+	JNZ group1233
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1184
+	JNZ panel1231
 	VZEROUPPER
 	RET
 
@@ -37977,16 +40240,12 @@ TEXT ·planes3Rows32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z16
 	VPBROADCASTD word77777777<>(SB), Z17
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z18
-panel1195:
+panel1243:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1196
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z11
-	VMOVUPS 64(BX), Z12
-exact1196:
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -37996,7 +40255,7 @@ exact1196:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1197:
+group1244:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38009,9 +40268,9 @@ group1197:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest1200
+	JLT rest1247
 	PCALIGN $64
-loop1199:
+loop1246:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -38075,11 +40334,11 @@ loop1199:
 	ADDQ $192, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1199
-rest1200:
+	JGE loop1246
+rest1247:
 	ADDQ $4, CX
-	JZ done1202
-one1201:
+	JZ done1249
+one1248:
 	VBROADCASTI64X4 0(DI), Z13
 	VPSRLVQ Z14, Z13, Z13
 	VBROADCASTI32X4 32(DI), Z8
@@ -38094,8 +40353,8 @@ one1201:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1201
-done1202:
+	JNZ one1248
+done1249:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -38106,7 +40365,7 @@ done1202:
 	VPSRAD $4, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1203
+	JZ exact1250
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -38115,16 +40374,26 @@ done1202:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact1203:
+exact1250:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1204
+	JEQ sums1251
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1205
+	JZ activations1252
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1254
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z11
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z12
+	JMP stored1253
+more1254:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -38134,39 +40403,39 @@ exact1203:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1206
-activations1205:
+	JMP stored1253
+activations1252:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored1206
-sums1204:
+	JMP stored1253
+sums1251:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored1206:
+stored1253:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1198
+	JNZ unit1245
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1198:
+unit1245:
 	TESTQ R15, R15
-	JNZ group1197
+	JNZ group1244
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1207
+	JEQ exact1255
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact1207:
+exact1255:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1195
+	JNZ panel1243
 	VZEROUPPER
 	RET
 
@@ -38180,19 +40449,14 @@ TEXT ·planes3Rows32AVX512x2(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z19
 	VPBROADCASTD word77777777<>(SB), Z20
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z21
-panel1208:
+panel1256:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1209
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact1209:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -38202,7 +40466,7 @@ exact1209:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1210:
+group1257:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38215,9 +40479,9 @@ group1210:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1213
+	JLT rest1260
 	PCALIGN $64
-loop1212:
+loop1259:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -38257,11 +40521,11 @@ loop1212:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1212
-rest1213:
+	JGE loop1259
+rest1260:
 	ADDQ $2, CX
-	JZ done1215
-one1214:
+	JZ done1262
+one1261:
 	VBROADCASTI64X4 0(DI), Z16
 	VPSRLVQ Z17, Z16, Z16
 	VBROADCASTI32X4 32(DI), Z8
@@ -38279,8 +40543,8 @@ one1214:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1214
-done1215:
+	JNZ one1261
+done1262:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -38291,7 +40555,7 @@ done1215:
 	VPSRAD $4, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1216
+	JZ exact1263
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -38307,16 +40571,31 @@ done1215:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1216:
+exact1263:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1217
+	JEQ sums1264
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1218
+	JZ activations1265
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1267
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	JMP stored1266
+more1267:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -38334,8 +40613,8 @@ exact1216:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1219
-activations1218:
+	JMP stored1266
+activations1265:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -38347,38 +40626,38 @@ activations1218:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored1219
-sums1217:
+	JMP stored1266
+sums1264:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored1219:
+stored1266:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1211
+	JNZ unit1258
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1211:
+unit1258:
 	TESTQ R15, R15
-	JNZ group1210
+	JNZ group1257
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1220
+	JEQ exact1268
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1220:
+exact1268:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1208
+	JNZ panel1256
 	VZEROUPPER
 	RET
 
@@ -38392,22 +40671,16 @@ TEXT ·planes3Rows32AVX512x3(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z19
 	VPBROADCASTD word77777777<>(SB), Z20
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z21
-panel1221:
+panel1269:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1222
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z10
-	VMOVUPS 64(BX), Z11
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact1222:
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -38417,7 +40690,7 @@ exact1222:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1223:
+group1270:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38428,9 +40701,9 @@ group1223:
 	VPBROADCASTD (TokenGroup_Fields+0+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Fields+4+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest1226
+	JLT rest1273
 	PCALIGN $64
-loop1225:
+loop1272:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -38479,11 +40752,11 @@ loop1225:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1225
-rest1226:
+	JGE loop1272
+rest1273:
 	ADDQ $2, CX
-	JZ done1228
-one1227:
+	JZ done1275
+one1274:
 	VBROADCASTI64X4 0(DI), Z16
 	VPSRLVQ Z17, Z16, Z16
 	VBROADCASTI32X4 32(DI), Z6
@@ -38504,8 +40777,8 @@ one1227:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1227
-done1228:
+	JNZ one1274
+done1275:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -38514,7 +40787,7 @@ done1228:
 	VPSRAD $4, Z5, Z5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1229
+	JZ exact1276
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -38537,16 +40810,38 @@ done1228:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact1229:
+exact1276:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1230
+	JEQ sums1277
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1231
+	JZ activations1278
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1280
+	VMOVUPS 0(CX), Z6
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z6, Z0, Z10
+	VMOVUPS 64(CX), Z7
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z7, Z1, Z11
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z6, Z2, Z12
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z7, Z3, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z6, Z4, Z14
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z7, Z5, Z15
+	JMP stored1279
+more1280:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -38574,8 +40869,8 @@ exact1229:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1232
-activations1231:
+	JMP stored1279
+activations1278:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -38593,8 +40888,8 @@ activations1231:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored1232
-sums1230:
+	JMP stored1279
+sums1277:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -38603,19 +40898,19 @@ sums1230:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored1232:
+stored1279:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1224
+	JNZ unit1271
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1224:
+unit1271:
 	TESTQ R15, R15
-	JNZ group1223
+	JNZ group1270
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1233
+	JEQ exact1281
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -38625,12 +40920,12 @@ unit1224:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1233:
+exact1281:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1221
+	JNZ panel1269
 	VZEROUPPER
 	RET
 
@@ -38645,25 +40940,18 @@ TEXT ·planes3Rows32AVX512x4(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z23
 	VPBROADCASTD word77777777<>(SB), Z24
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z25
-panel1234:
+panel1282:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1235
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-exact1235:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -38673,7 +40961,7 @@ exact1235:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1236:
+group1283:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38686,9 +40974,9 @@ group1236:
 	VPBROADCASTD (TokenGroup_Fields+0+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1239
+	JLT rest1286
 	PCALIGN $64
-loop1238:
+loop1285:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -38743,11 +41031,11 @@ loop1238:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1238
-rest1239:
+	JGE loop1285
+rest1286:
 	ADDQ $2, CX
-	JZ done1241
-one1240:
+	JZ done1288
+one1287:
 	VBROADCASTI64X4 0(DI), Z20
 	VPSRLVQ Z21, Z20, Z20
 	VBROADCASTI32X4 32(DI), Z8
@@ -38771,8 +41059,8 @@ one1240:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1240
-done1241:
+	JNZ one1287
+done1288:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -38783,7 +41071,7 @@ done1241:
 	VPSRAD $4, Z7, Z7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1242
+	JZ exact1289
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -38813,16 +41101,43 @@ done1241:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1242:
+exact1289:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1243
+	JEQ sums1290
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1244
+	JZ activations1291
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1293
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z16
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z8, Z6, Z18
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z9, Z7, Z19
+	JMP stored1292
+more1293:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -38858,8 +41173,8 @@ exact1242:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1245
-activations1244:
+	JMP stored1292
+activations1291:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -38883,8 +41198,8 @@ activations1244:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored1245
-sums1243:
+	JMP stored1292
+sums1290:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -38896,19 +41211,19 @@ sums1243:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored1245:
+stored1292:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1237
+	JNZ unit1284
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1237:
+unit1284:
 	TESTQ R15, R15
-	JNZ group1236
+	JNZ group1283
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1246
+	JEQ exact1294
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -38921,12 +41236,12 @@ unit1237:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact1246:
+exact1294:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1234
+	JNZ panel1282
 	VZEROUPPER
 	RET
 
@@ -38941,28 +41256,20 @@ TEXT ·planes3Rows32AVX512x5(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z27
 	VPBROADCASTD word77777777<>(SB), Z28
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z29
-panel1247:
+panel1295:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1248
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-exact1248:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -38972,7 +41279,7 @@ exact1248:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1249:
+group1296:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38987,9 +41294,9 @@ group1249:
 	VPBROADCASTD (TokenGroup_Fields+0+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Fields+4+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest1252
+	JLT rest1299
 	PCALIGN $64
-loop1251:
+loop1298:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -39050,11 +41357,11 @@ loop1251:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1251
-rest1252:
+	JGE loop1298
+rest1299:
 	ADDQ $2, CX
-	JZ done1254
-one1253:
+	JZ done1301
+one1300:
 	VBROADCASTI64X4 0(DI), Z24
 	VPSRLVQ Z25, Z24, Z24
 	VBROADCASTI32X4 32(DI), Z10
@@ -39081,8 +41388,8 @@ one1253:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1253
-done1254:
+	JNZ one1300
+done1301:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -39095,7 +41402,7 @@ done1254:
 	VPSRAD $4, Z9, Z9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1255
+	JZ exact1302
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -39132,16 +41439,48 @@ done1254:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact1255:
+exact1302:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1256
+	JEQ sums1303
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1257
+	JZ activations1304
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1306
+	VMOVUPS 0(CX), Z10
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z10, Z0, Z14
+	VMOVUPS 64(CX), Z11
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z11, Z1, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z10, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z11, Z5, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z10, Z8, Z22
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z11, Z9, Z23
+	JMP stored1305
+more1306:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -39185,8 +41524,8 @@ exact1255:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1258
-activations1257:
+	JMP stored1305
+activations1304:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -39216,8 +41555,8 @@ activations1257:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored1258
-sums1256:
+	JMP stored1305
+sums1303:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -39232,19 +41571,19 @@ sums1256:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored1258:
+stored1305:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1250
+	JNZ unit1297
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1250:
+unit1297:
 	TESTQ R15, R15
-	JNZ group1249
+	JNZ group1296
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1259
+	JEQ exact1307
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -39260,12 +41599,12 @@ unit1250:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1259:
+exact1307:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1247
+	JNZ panel1295
 	VZEROUPPER
 	RET
 
@@ -39279,31 +41618,22 @@ TEXT ·planes3Rows32AVX512x6(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z29
 	VMOVDQU64 shiftPlane1<>(SB), Z30
 	VPBROADCASTD word33333333<>(SB), Z31
-panel1260:
+panel1308:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1261
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z24
-	VMOVUPS 64(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-exact1261:
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -39313,7 +41643,7 @@ exact1261:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1262:
+group1309:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -39330,9 +41660,9 @@ group1262:
 	VPBROADCASTD (TokenGroup_Fields+0+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Fields+4+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1265
+	JLT rest1312
 	PCALIGN $64
-loop1264:
+loop1311:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -39399,11 +41729,11 @@ loop1264:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1264
-rest1265:
+	JGE loop1311
+rest1312:
 	ADDQ $2, CX
-	JZ done1267
-one1266:
+	JZ done1314
+one1313:
 	VBROADCASTI64X4 0(DI), Z28
 	VPSRLVQ Z29, Z28, Z28
 	VBROADCASTI32X4 32(DI), Z12
@@ -39433,8 +41763,8 @@ one1266:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1266
-done1267:
+	JNZ one1313
+done1314:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -39449,7 +41779,7 @@ done1267:
 	VPSRAD $4, Z11, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1268
+	JZ exact1315
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -39493,16 +41823,53 @@ done1267:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1268:
+exact1315:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1269
+	JEQ sums1316
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1270
+	JZ activations1317
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1319
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z16
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z12, Z2, Z18
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z13, Z3, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z20
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z12, Z6, Z22
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z13, Z7, Z23
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z24
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z12, Z10, Z26
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z13, Z11, Z27
+	JMP stored1318
+more1319:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -39554,8 +41921,8 @@ exact1268:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1271
-activations1270:
+	JMP stored1318
+activations1317:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -39591,8 +41958,8 @@ activations1270:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored1271
-sums1269:
+	JMP stored1318
+sums1316:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -39610,19 +41977,19 @@ sums1269:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored1271:
+stored1318:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1263
+	JNZ unit1310
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1263:
+unit1310:
 	TESTQ R15, R15
-	JNZ group1262
+	JNZ group1309
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1272
+	JEQ exact1320
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -39641,12 +42008,12 @@ unit1263:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact1272:
+exact1320:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1260
+	JNZ panel1308
 	VZEROUPPER
 	RET
 
@@ -39662,10 +42029,35 @@ TEXT ·planes3Rows32AVX512x7(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z21
 	VPBROADCASTD word77777777<>(SB), Z22
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z23
-panel1273:
+panel1321:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z14, Z14, Z14
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1322
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+exact1322:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -39675,7 +42067,7 @@ panel1273:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1274:
+group1323:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -39694,9 +42086,9 @@ group1274:
 	VPBROADCASTD (TokenGroup_Fields+0+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Fields+4+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest1277
+	JLT rest1326
 	PCALIGN $64
-loop1276:
+loop1325:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -39770,11 +42162,11 @@ loop1276:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1276
-rest1277:
+	JGE loop1325
+rest1326:
 	ADDQ $2, CX
-	JZ done1279
-one1278:
+	JZ done1328
+one1327:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z18
 	VPSRLVQ Z19, Z18, Z18
@@ -39808,8 +42200,8 @@ one1278:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1278
-done1279:
+	JNZ one1327
+done1328:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -39826,7 +42218,7 @@ done1279:
 	VPSRAD $4, Z13, Z13
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1280
+	JZ exact1329
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -39877,13 +42269,13 @@ done1279:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact1280:
+exact1329:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1281
+	JEQ sums1330
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1282
+	JZ activations1331
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -39960,8 +42352,8 @@ exact1280:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1283
-activations1282:
+	JMP stored1332
+activations1331:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -40017,8 +42409,8 @@ activations1282:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1283
-sums1281:
+	JMP stored1332
+sums1330:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -40039,22 +42431,22 @@ sums1281:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored1283:
+stored1332:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1275
+	JNZ unit1324
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1275:
+unit1324:
 	TESTQ R15, R15
-	JNZ group1274
+	JNZ group1323
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1273
+	JNZ panel1321
 	VZEROUPPER
 	RET
 
@@ -40070,10 +42462,38 @@ TEXT ·planes3Rows32AVX512x8(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z23
 	VPBROADCASTD word77777777<>(SB), Z24
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z25
-panel1284:
+panel1333:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1334
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+exact1334:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -40083,7 +42503,7 @@ panel1284:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1285:
+group1335:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -40104,9 +42524,9 @@ group1285:
 	VPBROADCASTD (TokenGroup_Fields+0+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Fields+4+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1288
+	JLT rest1338
 	PCALIGN $64
-loop1287:
+loop1337:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -40186,11 +42606,11 @@ loop1287:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1287
-rest1288:
+	JGE loop1337
+rest1338:
 	ADDQ $2, CX
-	JZ done1290
-one1289:
+	JZ done1340
+one1339:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z20
 	VPSRLVQ Z21, Z20, Z20
@@ -40227,8 +42647,8 @@ one1289:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1289
-done1290:
+	JNZ one1339
+done1340:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -40247,7 +42667,7 @@ done1290:
 	VPSRAD $4, Z15, Z15
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1291
+	JZ exact1341
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -40305,13 +42725,13 @@ done1290:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1291:
+exact1341:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1292
+	JEQ sums1342
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1293
+	JZ activations1343
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -40398,8 +42818,8 @@ exact1291:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1294
-activations1293:
+	JMP stored1344
+activations1343:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -40463,8 +42883,8 @@ activations1293:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1294
-sums1292:
+	JMP stored1344
+sums1342:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -40488,22 +42908,22 @@ sums1292:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored1294:
+stored1344:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1286
+	JNZ unit1336
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1286:
+unit1336:
 	TESTQ R15, R15
-	JNZ group1285
+	JNZ group1335
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1284
+	JNZ panel1333
 	VZEROUPPER
 	RET
 
@@ -40519,10 +42939,41 @@ TEXT ·planes3Rows32AVX512x9(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z25
 	VPBROADCASTD word77777777<>(SB), Z26
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z27
-panel1295:
+panel1345:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z18, Z18, Z18
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1346
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+exact1346:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -40532,7 +42983,7 @@ panel1295:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1296:
+group1347:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -40555,9 +43006,9 @@ group1296:
 	VPBROADCASTD (TokenGroup_Fields+0+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Fields+4+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest1299
+	JLT rest1350
 	PCALIGN $64
-loop1298:
+loop1349:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -40643,11 +43094,11 @@ loop1298:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1298
-rest1299:
+	JGE loop1349
+rest1350:
 	ADDQ $2, CX
-	JZ done1301
-one1300:
+	JZ done1352
+one1351:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z22
 	VPSRLVQ Z23, Z22, Z22
@@ -40687,8 +43138,8 @@ one1300:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1300
-done1301:
+	JNZ one1351
+done1352:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -40709,7 +43160,7 @@ done1301:
 	VPSRAD $4, Z17, Z17
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1302
+	JZ exact1353
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -40774,13 +43225,13 @@ done1301:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact1302:
+exact1353:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1303
+	JEQ sums1354
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1304
+	JZ activations1355
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -40877,8 +43328,8 @@ exact1302:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1305
-activations1304:
+	JMP stored1356
+activations1355:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -40950,8 +43401,8 @@ activations1304:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1305
-sums1303:
+	JMP stored1356
+sums1354:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -40978,22 +43429,22 @@ sums1303:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored1305:
+stored1356:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1297
+	JNZ unit1348
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1297:
+unit1348:
 	TESTQ R15, R15
-	JNZ group1296
+	JNZ group1347
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1295
+	JNZ panel1345
 	VZEROUPPER
 	RET
 
@@ -41009,10 +43460,44 @@ TEXT ·planes3Rows32AVX512x10(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z27
 	VPBROADCASTD word77777777<>(SB), Z28
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z29
-panel1306:
+panel1357:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1358
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+exact1358:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -41022,7 +43507,7 @@ panel1306:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1307:
+group1359:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -41047,9 +43532,9 @@ group1307:
 	VPBROADCASTD (TokenGroup_Fields+0+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Fields+4+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1310
+	JLT rest1362
 	PCALIGN $64
-loop1309:
+loop1361:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -41141,11 +43626,11 @@ loop1309:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1309
-rest1310:
+	JGE loop1361
+rest1362:
 	ADDQ $2, CX
-	JZ done1312
-one1311:
+	JZ done1364
+one1363:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z24
 	VPSRLVQ Z25, Z24, Z24
@@ -41188,8 +43673,8 @@ one1311:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1311
-done1312:
+	JNZ one1363
+done1364:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -41212,7 +43697,7 @@ done1312:
 	VPSRAD $4, Z19, Z19
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1313
+	JZ exact1365
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -41284,13 +43769,13 @@ done1312:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1313:
+exact1365:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1314
+	JEQ sums1366
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1315
+	JZ activations1367
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -41397,8 +43882,8 @@ exact1313:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1316
-activations1315:
+	JMP stored1368
+activations1367:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -41478,8 +43963,8 @@ activations1315:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1316
-sums1314:
+	JMP stored1368
+sums1366:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -41509,22 +43994,22 @@ sums1314:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored1316:
+stored1368:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1308
+	JNZ unit1360
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1308:
+unit1360:
 	TESTQ R15, R15
-	JNZ group1307
+	JNZ group1359
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1306
+	JNZ panel1357
 	VZEROUPPER
 	RET
 
@@ -41540,10 +44025,47 @@ TEXT ·planes3Rows32AVX512x11(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z29
 	VPBROADCASTD word77777777<>(SB), Z30
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z31
-panel1317:
+panel1369:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z22, Z22, Z22
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1370
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+exact1370:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -41553,7 +44075,7 @@ panel1317:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1318:
+group1371:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -41580,9 +44102,9 @@ group1318:
 	VPBROADCASTD (TokenGroup_Fields+0+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Fields+4+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest1321
+	JLT rest1374
 	PCALIGN $64
-loop1320:
+loop1373:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -41680,11 +44202,11 @@ loop1320:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1320
-rest1321:
+	JGE loop1373
+rest1374:
 	ADDQ $2, CX
-	JZ done1323
-one1322:
+	JZ done1376
+one1375:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z26
 	VPSRLVQ Z27, Z26, Z26
@@ -41730,8 +44252,8 @@ one1322:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1322
-done1323:
+	JNZ one1375
+done1376:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -41756,7 +44278,7 @@ done1323:
 	VPSRAD $4, Z21, Z21
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1324
+	JZ exact1377
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -41835,13 +44357,13 @@ done1323:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact1324:
+exact1377:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1325
+	JEQ sums1378
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1326
+	JZ activations1379
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -41958,8 +44480,8 @@ exact1324:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1327
-activations1326:
+	JMP stored1380
+activations1379:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -42047,8 +44569,8 @@ activations1326:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1327
-sums1325:
+	JMP stored1380
+sums1378:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -42081,22 +44603,22 @@ sums1325:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored1327:
+stored1380:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1319
+	JNZ unit1372
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1319:
+unit1372:
 	TESTQ R15, R15
-	JNZ group1318
+	JNZ group1371
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1317
+	JNZ panel1369
 	VZEROUPPER
 	RET
 
@@ -42110,10 +44632,50 @@ TEXT ·planes3Rows32AVX512x12(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z29
 	VMOVDQU64 shiftPlane1<>(SB), Z30
 	VPBROADCASTD word33333333<>(SB), Z31
-panel1328:
+panel1381:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1382
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+exact1382:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -42123,7 +44685,7 @@ panel1328:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1329:
+group1383:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -42152,9 +44714,9 @@ group1329:
 	VPBROADCASTD (TokenGroup_Fields+0+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Fields+4+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1332
+	JLT rest1386
 	PCALIGN $64
-loop1331:
+loop1385:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -42258,11 +44820,11 @@ loop1331:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1331
-rest1332:
+	JGE loop1385
+rest1386:
 	ADDQ $2, CX
-	JZ done1334
-one1333:
+	JZ done1388
+one1387:
 	LEAQ (SI)(R10*2), R11
 	VBROADCASTI64X4 0(DI), Z28
 	VPSRLVQ Z29, Z28, Z28
@@ -42311,8 +44873,8 @@ one1333:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1333
-done1334:
+	JNZ one1387
+done1388:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -42339,7 +44901,7 @@ done1334:
 	VPSRAD $4, Z23, Z23
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1335
+	JZ exact1389
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -42425,13 +44987,13 @@ done1334:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1335:
+exact1389:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1336
+	JEQ sums1390
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1337
+	JZ activations1391
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -42558,8 +45120,8 @@ exact1335:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1338
-activations1337:
+	JMP stored1392
+activations1391:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -42655,8 +45217,8 @@ activations1337:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1338
-sums1336:
+	JMP stored1392
+sums1390:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -42692,22 +45254,22 @@ sums1336:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored1338:
+stored1392:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1330
+	JNZ unit1384
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1330:
+unit1384:
 	TESTQ R15, R15
-	JNZ group1329
+	JNZ group1383
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1328
+	JNZ panel1381
 	VZEROUPPER
 	RET
 
@@ -42719,16 +45281,12 @@ TEXT ·planes5Rows32AVX512x1(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z14
 	VPBROADCASTD word0f0f0f0f<>(SB), Z15
 	VPBROADCASTD word1f1f1f1f<>(SB), Z16
-panel1339:
+panel1393:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1340
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z11
-	VMOVUPS 64(BX), Z12
-exact1340:
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -42738,7 +45296,7 @@ exact1340:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1341:
+group1394:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -42751,9 +45309,9 @@ group1341:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest1344
+	JLT rest1397
 	PCALIGN $64
-loop1343:
+loop1396:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -42829,11 +45387,11 @@ loop1343:
 	ADDQ $320, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1343
-rest1344:
+	JGE loop1396
+rest1397:
 	ADDQ $4, CX
-	JZ done1346
-one1345:
+	JZ done1399
+one1398:
 	VMOVDQU64 0(DI), Z13
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z14, Z9, Z9
@@ -42849,8 +45407,8 @@ one1345:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1345
-done1346:
+	JNZ one1398
+done1399:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -42859,7 +45417,7 @@ done1346:
 	VPADDD Z7, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1347
+	JZ exact1400
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -42868,16 +45426,26 @@ done1346:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact1347:
+exact1400:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1348
+	JEQ sums1401
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1349
+	JZ activations1402
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1404
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z11
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z12
+	JMP stored1403
+more1404:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -42887,39 +45455,39 @@ exact1347:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1350
-activations1349:
+	JMP stored1403
+activations1402:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored1350
-sums1348:
+	JMP stored1403
+sums1401:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored1350:
+stored1403:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1342
+	JNZ unit1395
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1342:
+unit1395:
 	TESTQ R15, R15
-	JNZ group1341
+	JNZ group1394
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1351
+	JEQ exact1405
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact1351:
+exact1405:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1339
+	JNZ panel1393
 	VZEROUPPER
 	RET
 
@@ -42931,19 +45499,14 @@ TEXT ·planes5Rows32AVX512x2(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word1f1f1f1f<>(SB), Z19
-panel1352:
+panel1406:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1353
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact1353:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -42953,7 +45516,7 @@ exact1353:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1354:
+group1407:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -42966,9 +45529,9 @@ group1354:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1357
+	JLT rest1410
 	PCALIGN $64
-loop1356:
+loop1409:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -43018,11 +45581,11 @@ loop1356:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1356
-rest1357:
+	JGE loop1409
+rest1410:
 	ADDQ $2, CX
-	JZ done1359
-one1358:
+	JZ done1412
+one1411:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z17, Z9, Z9
@@ -43041,15 +45604,15 @@ one1358:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1358
-done1359:
+	JNZ one1411
+done1412:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1360
+	JZ exact1413
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -43065,16 +45628,31 @@ done1359:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1360:
+exact1413:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1361
+	JEQ sums1414
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1362
+	JZ activations1415
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1417
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	JMP stored1416
+more1417:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -43092,8 +45670,8 @@ exact1360:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1363
-activations1362:
+	JMP stored1416
+activations1415:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -43105,38 +45683,38 @@ activations1362:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored1363
-sums1361:
+	JMP stored1416
+sums1414:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored1363:
+stored1416:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1355
+	JNZ unit1408
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1355:
+unit1408:
 	TESTQ R15, R15
-	JNZ group1354
+	JNZ group1407
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1364
+	JEQ exact1418
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1364:
+exact1418:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1352
+	JNZ panel1406
 	VZEROUPPER
 	RET
 
@@ -43148,22 +45726,16 @@ TEXT ·planes5Rows32AVX512x3(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word1f1f1f1f<>(SB), Z19
-panel1365:
+panel1419:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1366
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z10
-	VMOVUPS 64(BX), Z11
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact1366:
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -43173,7 +45745,7 @@ exact1366:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1367:
+group1420:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -43184,9 +45756,9 @@ group1367:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest1370
+	JLT rest1423
 	PCALIGN $64
-loop1369:
+loop1422:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -43239,11 +45811,11 @@ loop1369:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1369
-rest1370:
+	JGE loop1422
+rest1423:
 	ADDQ $2, CX
-	JZ done1372
-one1371:
+	JZ done1425
+one1424:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI32X4 64(DI), Z7
 	VPSRLVQ Z17, Z7, Z7
@@ -43265,11 +45837,11 @@ one1371:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1371
-done1372:
+	JNZ one1424
+done1425:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1373
+	JZ exact1426
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -43292,16 +45864,38 @@ done1372:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact1373:
+exact1426:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1374
+	JEQ sums1427
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1375
+	JZ activations1428
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1430
+	VMOVUPS 0(CX), Z6
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z6, Z0, Z10
+	VMOVUPS 64(CX), Z7
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z7, Z1, Z11
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z6, Z2, Z12
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z7, Z3, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z6, Z4, Z14
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z7, Z5, Z15
+	JMP stored1429
+more1430:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -43329,8 +45923,8 @@ exact1373:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1376
-activations1375:
+	JMP stored1429
+activations1428:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -43348,8 +45942,8 @@ activations1375:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored1376
-sums1374:
+	JMP stored1429
+sums1427:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -43358,19 +45952,19 @@ sums1374:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored1376:
+stored1429:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1368
+	JNZ unit1421
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1368:
+unit1421:
 	TESTQ R15, R15
-	JNZ group1367
+	JNZ group1420
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1377
+	JEQ exact1431
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -43380,12 +45974,12 @@ unit1368:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1377:
+exact1431:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1365
+	JNZ panel1419
 	VZEROUPPER
 	RET
 
@@ -43398,25 +45992,18 @@ TEXT ·planes5Rows32AVX512x4(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word1f1f1f1f<>(SB), Z23
-panel1378:
+panel1432:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1379
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-exact1379:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -43426,7 +46013,7 @@ exact1379:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1380:
+group1433:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -43439,9 +46026,9 @@ group1380:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1383
+	JLT rest1436
 	PCALIGN $64
-loop1382:
+loop1435:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -43500,11 +46087,11 @@ loop1382:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1382
-rest1383:
+	JGE loop1435
+rest1436:
 	ADDQ $2, CX
-	JZ done1385
-one1384:
+	JZ done1438
+one1437:
 	VMOVDQU64 0(DI), Z20
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z21, Z9, Z9
@@ -43529,11 +46116,11 @@ one1384:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1384
-done1385:
+	JNZ one1437
+done1438:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1386
+	JZ exact1439
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -43563,16 +46150,43 @@ done1385:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1386:
+exact1439:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1387
+	JEQ sums1440
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1388
+	JZ activations1441
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1443
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z16
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z8, Z6, Z18
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z9, Z7, Z19
+	JMP stored1442
+more1443:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -43608,8 +46222,8 @@ exact1386:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1389
-activations1388:
+	JMP stored1442
+activations1441:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -43633,8 +46247,8 @@ activations1388:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored1389
-sums1387:
+	JMP stored1442
+sums1440:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -43646,19 +46260,19 @@ sums1387:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored1389:
+stored1442:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1381
+	JNZ unit1434
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1381:
+unit1434:
 	TESTQ R15, R15
-	JNZ group1380
+	JNZ group1433
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1390
+	JEQ exact1444
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -43671,12 +46285,12 @@ unit1381:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact1390:
+exact1444:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1378
+	JNZ panel1432
 	VZEROUPPER
 	RET
 
@@ -43689,28 +46303,20 @@ TEXT ·planes5Rows32AVX512x5(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word1f1f1f1f<>(SB), Z27
-panel1391:
+panel1445:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1392
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-exact1392:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -43720,7 +46326,7 @@ exact1392:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1393:
+group1446:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -43735,9 +46341,9 @@ group1393:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest1396
+	JLT rest1449
 	PCALIGN $64
-loop1395:
+loop1448:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -43802,11 +46408,11 @@ loop1395:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1395
-rest1396:
+	JGE loop1448
+rest1449:
 	ADDQ $2, CX
-	JZ done1398
-one1397:
+	JZ done1451
+one1450:
 	VMOVDQU64 0(DI), Z24
 	VBROADCASTI32X4 64(DI), Z11
 	VPSRLVQ Z25, Z11, Z11
@@ -43834,11 +46440,11 @@ one1397:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1397
-done1398:
+	JNZ one1450
+done1451:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1399
+	JZ exact1452
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -43875,16 +46481,48 @@ done1398:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact1399:
+exact1452:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1400
+	JEQ sums1453
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1401
+	JZ activations1454
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1456
+	VMOVUPS 0(CX), Z10
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z10, Z0, Z14
+	VMOVUPS 64(CX), Z11
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z11, Z1, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z10, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z11, Z5, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z10, Z8, Z22
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z11, Z9, Z23
+	JMP stored1455
+more1456:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -43928,8 +46566,8 @@ exact1399:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1402
-activations1401:
+	JMP stored1455
+activations1454:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -43959,8 +46597,8 @@ activations1401:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored1402
-sums1400:
+	JMP stored1455
+sums1453:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -43975,19 +46613,19 @@ sums1400:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored1402:
+stored1455:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1394
+	JNZ unit1447
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1394:
+unit1447:
 	TESTQ R15, R15
-	JNZ group1393
+	JNZ group1446
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1403
+	JEQ exact1457
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -44003,12 +46641,12 @@ unit1394:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1403:
+exact1457:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1391
+	JNZ panel1445
 	VZEROUPPER
 	RET
 
@@ -44022,31 +46660,22 @@ TEXT ·planes5Rows32AVX512x6(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z29
 	VPBROADCASTD word0f0f0f0f<>(SB), Z30
 	VPBROADCASTD word1f1f1f1f<>(SB), Z31
-panel1404:
+panel1458:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1405
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z24
-	VMOVUPS 64(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-exact1405:
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -44056,7 +46685,7 @@ exact1405:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1406:
+group1459:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -44073,9 +46702,9 @@ group1406:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1409
+	JLT rest1462
 	PCALIGN $64
-loop1408:
+loop1461:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -44146,11 +46775,11 @@ loop1408:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1408
-rest1409:
+	JGE loop1461
+rest1462:
 	ADDQ $2, CX
-	JZ done1411
-one1410:
+	JZ done1464
+one1463:
 	VMOVDQU64 0(DI), Z28
 	VBROADCASTI32X4 64(DI), Z13
 	VPSRLVQ Z29, Z13, Z13
@@ -44181,11 +46810,11 @@ one1410:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1410
-done1411:
+	JNZ one1463
+done1464:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1412
+	JZ exact1465
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -44229,16 +46858,53 @@ done1411:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1412:
+exact1465:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1413
+	JEQ sums1466
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1414
+	JZ activations1467
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1469
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z16
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z12, Z2, Z18
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z13, Z3, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z20
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z12, Z6, Z22
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z13, Z7, Z23
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z24
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z12, Z10, Z26
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z13, Z11, Z27
+	JMP stored1468
+more1469:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -44290,8 +46956,8 @@ exact1412:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1415
-activations1414:
+	JMP stored1468
+activations1467:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -44327,8 +46993,8 @@ activations1414:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored1415
-sums1413:
+	JMP stored1468
+sums1466:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -44346,19 +47012,19 @@ sums1413:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored1415:
+stored1468:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1407
+	JNZ unit1460
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1407:
+unit1460:
 	TESTQ R15, R15
-	JNZ group1406
+	JNZ group1459
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1416
+	JEQ exact1470
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -44377,12 +47043,12 @@ unit1407:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact1416:
+exact1470:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1404
+	JNZ panel1458
 	VZEROUPPER
 	RET
 
@@ -44396,10 +47062,35 @@ TEXT ·planes5Rows32AVX512x7(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z19
 	VPBROADCASTD word0f0f0f0f<>(SB), Z20
 	VPBROADCASTD word1f1f1f1f<>(SB), Z21
-panel1417:
+panel1471:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z14, Z14, Z14
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1472
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+exact1472:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -44409,7 +47100,7 @@ panel1417:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1418:
+group1473:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -44428,9 +47119,9 @@ group1418:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest1421
+	JLT rest1476
 	PCALIGN $64
-loop1420:
+loop1475:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -44508,11 +47199,11 @@ loop1420:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1420
-rest1421:
+	JGE loop1475
+rest1476:
 	ADDQ $2, CX
-	JZ done1423
-one1422:
+	JZ done1478
+one1477:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z18
 	VBROADCASTI32X4 64(DI), Z15
@@ -44547,11 +47238,11 @@ one1422:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1422
-done1423:
+	JNZ one1477
+done1478:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1424
+	JZ exact1479
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -44602,13 +47293,13 @@ done1423:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact1424:
+exact1479:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1425
+	JEQ sums1480
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1426
+	JZ activations1481
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -44685,8 +47376,8 @@ exact1424:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1427
-activations1426:
+	JMP stored1482
+activations1481:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -44742,8 +47433,8 @@ activations1426:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1427
-sums1425:
+	JMP stored1482
+sums1480:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -44764,22 +47455,22 @@ sums1425:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored1427:
+stored1482:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1419
+	JNZ unit1474
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1419:
+unit1474:
 	TESTQ R15, R15
-	JNZ group1418
+	JNZ group1473
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1417
+	JNZ panel1471
 	VZEROUPPER
 	RET
 
@@ -44793,10 +47484,38 @@ TEXT ·planes5Rows32AVX512x8(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word1f1f1f1f<>(SB), Z23
-panel1428:
+panel1483:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1484
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+exact1484:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -44806,7 +47525,7 @@ panel1428:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1429:
+group1485:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -44827,9 +47546,9 @@ group1429:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1432
+	JLT rest1488
 	PCALIGN $64
-loop1431:
+loop1487:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -44913,11 +47632,11 @@ loop1431:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1431
-rest1432:
+	JGE loop1487
+rest1488:
 	ADDQ $2, CX
-	JZ done1434
-one1433:
+	JZ done1490
+one1489:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z20
 	VBROADCASTI32X4 64(DI), Z17
@@ -44955,11 +47674,11 @@ one1433:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1433
-done1434:
+	JNZ one1489
+done1490:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1435
+	JZ exact1491
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -45017,13 +47736,13 @@ done1434:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1435:
+exact1491:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1436
+	JEQ sums1492
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1437
+	JZ activations1493
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -45110,8 +47829,8 @@ exact1435:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1438
-activations1437:
+	JMP stored1494
+activations1493:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -45175,8 +47894,8 @@ activations1437:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1438
-sums1436:
+	JMP stored1494
+sums1492:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -45200,22 +47919,22 @@ sums1436:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored1438:
+stored1494:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1430
+	JNZ unit1486
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1430:
+unit1486:
 	TESTQ R15, R15
-	JNZ group1429
+	JNZ group1485
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1428
+	JNZ panel1483
 	VZEROUPPER
 	RET
 
@@ -45229,10 +47948,41 @@ TEXT ·planes5Rows32AVX512x9(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z23
 	VPBROADCASTD word0f0f0f0f<>(SB), Z24
 	VPBROADCASTD word1f1f1f1f<>(SB), Z25
-panel1439:
+panel1495:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z18, Z18, Z18
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1496
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+exact1496:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -45242,7 +47992,7 @@ panel1439:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1440:
+group1497:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -45265,9 +48015,9 @@ group1440:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest1443
+	JLT rest1500
 	PCALIGN $64
-loop1442:
+loop1499:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -45357,11 +48107,11 @@ loop1442:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1442
-rest1443:
+	JGE loop1499
+rest1500:
 	ADDQ $2, CX
-	JZ done1445
-one1444:
+	JZ done1502
+one1501:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z22
 	VBROADCASTI32X4 64(DI), Z19
@@ -45402,11 +48152,11 @@ one1444:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1444
-done1445:
+	JNZ one1501
+done1502:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1446
+	JZ exact1503
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -45471,13 +48221,13 @@ done1445:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact1446:
+exact1503:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1447
+	JEQ sums1504
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1448
+	JZ activations1505
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -45574,8 +48324,8 @@ exact1446:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1449
-activations1448:
+	JMP stored1506
+activations1505:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -45647,8 +48397,8 @@ activations1448:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1449
-sums1447:
+	JMP stored1506
+sums1504:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -45675,22 +48425,22 @@ sums1447:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored1449:
+stored1506:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1441
+	JNZ unit1498
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1441:
+unit1498:
 	TESTQ R15, R15
-	JNZ group1440
+	JNZ group1497
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1439
+	JNZ panel1495
 	VZEROUPPER
 	RET
 
@@ -45704,10 +48454,44 @@ TEXT ·planes5Rows32AVX512x10(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word1f1f1f1f<>(SB), Z27
-panel1450:
+panel1507:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1508
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+exact1508:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -45717,7 +48501,7 @@ panel1450:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1451:
+group1509:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -45742,9 +48526,9 @@ group1451:
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1454
+	JLT rest1512
 	PCALIGN $64
-loop1453:
+loop1511:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -45840,11 +48624,11 @@ loop1453:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1453
-rest1454:
+	JGE loop1511
+rest1512:
 	ADDQ $2, CX
-	JZ done1456
-one1455:
+	JZ done1514
+one1513:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z24
 	VBROADCASTI32X4 64(DI), Z21
@@ -45888,11 +48672,11 @@ one1455:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1455
-done1456:
+	JNZ one1513
+done1514:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1457
+	JZ exact1515
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -45964,13 +48748,13 @@ done1456:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1457:
+exact1515:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1458
+	JEQ sums1516
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1459
+	JZ activations1517
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -46077,8 +48861,8 @@ exact1457:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1460
-activations1459:
+	JMP stored1518
+activations1517:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -46158,8 +48942,8 @@ activations1459:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1460
-sums1458:
+	JMP stored1518
+sums1516:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -46189,22 +48973,22 @@ sums1458:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored1460:
+stored1518:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1452
+	JNZ unit1510
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1452:
+unit1510:
 	TESTQ R15, R15
-	JNZ group1451
+	JNZ group1509
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1450
+	JNZ panel1507
 	VZEROUPPER
 	RET
 
@@ -46218,10 +49002,47 @@ TEXT ·planes5Rows32AVX512x11(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z27
 	VPBROADCASTD word0f0f0f0f<>(SB), Z28
 	VPBROADCASTD word1f1f1f1f<>(SB), Z29
-panel1461:
+panel1519:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z22, Z22, Z22
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1520
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+exact1520:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -46231,7 +49052,7 @@ panel1461:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1462:
+group1521:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -46258,9 +49079,9 @@ group1462:
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest1465
+	JLT rest1524
 	PCALIGN $64
-loop1464:
+loop1523:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -46362,11 +49183,11 @@ loop1464:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1464
-rest1465:
+	JGE loop1523
+rest1524:
 	ADDQ $2, CX
-	JZ done1467
-one1466:
+	JZ done1526
+one1525:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z26
 	VBROADCASTI32X4 64(DI), Z23
@@ -46413,11 +49234,11 @@ one1466:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1466
-done1467:
+	JNZ one1525
+done1526:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1468
+	JZ exact1527
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -46496,13 +49317,13 @@ done1467:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact1468:
+exact1527:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1469
+	JEQ sums1528
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1470
+	JZ activations1529
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -46619,8 +49440,8 @@ exact1468:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1471
-activations1470:
+	JMP stored1530
+activations1529:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -46708,8 +49529,8 @@ activations1470:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1471
-sums1469:
+	JMP stored1530
+sums1528:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -46742,22 +49563,22 @@ sums1469:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored1471:
+stored1530:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1463
+	JNZ unit1522
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1463:
+unit1522:
 	TESTQ R15, R15
-	JNZ group1462
+	JNZ group1521
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1461
+	JNZ panel1519
 	VZEROUPPER
 	RET
 
@@ -46771,10 +49592,50 @@ TEXT ·planes5Rows32AVX512x12(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z29
 	VPBROADCASTD word0f0f0f0f<>(SB), Z30
 	VPBROADCASTD word1f1f1f1f<>(SB), Z31
-panel1472:
+panel1531:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1532
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+exact1532:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -46784,7 +49645,7 @@ panel1472:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1473:
+group1533:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -46813,9 +49674,9 @@ group1473:
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1476
+	JLT rest1536
 	PCALIGN $64
-loop1475:
+loop1535:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -46923,11 +49784,11 @@ loop1475:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1475
-rest1476:
+	JGE loop1535
+rest1536:
 	ADDQ $2, CX
-	JZ done1478
-one1477:
+	JZ done1538
+one1537:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z28
 	VBROADCASTI32X4 64(DI), Z25
@@ -46977,11 +49838,11 @@ one1477:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1477
-done1478:
+	JNZ one1537
+done1538:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1479
+	JZ exact1539
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -47067,13 +49928,13 @@ done1478:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1479:
+exact1539:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1480
+	JEQ sums1540
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1481
+	JZ activations1541
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -47200,8 +50061,8 @@ exact1479:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1482
-activations1481:
+	JMP stored1542
+activations1541:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -47297,8 +50158,8 @@ activations1481:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1482
-sums1480:
+	JMP stored1542
+sums1540:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -47334,22 +50195,22 @@ sums1480:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored1482:
+stored1542:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1474
+	JNZ unit1534
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1474:
+unit1534:
 	TESTQ R15, R15
-	JNZ group1473
+	JNZ group1533
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1472
+	JNZ panel1531
 	VZEROUPPER
 	RET
 
@@ -47361,16 +50222,12 @@ TEXT ·planes6Rows32AVX512x1(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z14
 	VPBROADCASTD word0f0f0f0f<>(SB), Z15
 	VPBROADCASTD word3f3f3f3f<>(SB), Z16
-panel1483:
+panel1543:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1484
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z11
-	VMOVUPS 64(BX), Z12
-exact1484:
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -47380,7 +50237,7 @@ exact1484:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1485:
+group1544:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -47393,9 +50250,9 @@ group1485:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $4, CX
-	JLT rest1488
+	JLT rest1547
 	PCALIGN $64
-loop1487:
+loop1546:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -47468,11 +50325,11 @@ loop1487:
 	ADDQ $384, DI
 	ADDQ $16, SI
 	SUBQ $4, CX
-	JGE loop1487
-rest1488:
+	JGE loop1546
+rest1547:
 	ADDQ $4, CX
-	JZ done1490
-one1489:
+	JZ done1549
+one1548:
 	VMOVDQU64 0(DI), Z13
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z14, Z9, Z9
@@ -47488,8 +50345,8 @@ one1489:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1489
-done1490:
+	JNZ one1548
+done1549:
 	VPADDD Z2, Z0, Z0
 	VPADDD Z3, Z1, Z1
 	VPADDD Z4, Z0, Z0
@@ -47498,7 +50355,7 @@ done1490:
 	VPADDD Z7, Z1, Z1
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1491
+	JZ exact1550
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -47507,16 +50364,26 @@ done1490:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z1, Z1
-exact1491:
+exact1550:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1492
+	JEQ sums1551
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1493
+	JZ activations1552
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1554
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z11
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z12
+	JMP stored1553
+more1554:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -47526,39 +50393,39 @@ exact1491:
 	VCVTDQ2PS Z1, Z1
 	VMULPS Z10, Z1, Z1
 	VFMADD231PS Z9, Z1, Z12
-	JMP stored1494
-activations1493:
+	JMP stored1553
+activations1552:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z11
 	VCVTDQ2PS Z1, Z1
 	VFMADD231PS Z10, Z1, Z12
-	JMP stored1494
-sums1492:
+	JMP stored1553
+sums1551:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
-stored1494:
+stored1553:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1486
+	JNZ unit1545
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1486:
+unit1545:
 	TESTQ R15, R15
-	JNZ group1485
+	JNZ group1544
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1495
+	JEQ exact1555
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z11, 0(BX)
 	VMOVUPS Z12, 64(BX)
-exact1495:
+exact1555:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1483
+	JNZ panel1543
 	VZEROUPPER
 	RET
 
@@ -47570,19 +50437,14 @@ TEXT ·planes6Rows32AVX512x2(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word3f3f3f3f<>(SB), Z19
-panel1496:
+panel1556:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1497
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact1497:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -47592,7 +50454,7 @@ exact1497:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1498:
+group1557:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -47605,9 +50467,9 @@ group1498:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1501
+	JLT rest1560
 	PCALIGN $64
-loop1500:
+loop1559:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -47657,11 +50519,11 @@ loop1500:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1500
-rest1501:
+	JGE loop1559
+rest1560:
 	ADDQ $2, CX
-	JZ done1503
-one1502:
+	JZ done1562
+one1561:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z17, Z9, Z9
@@ -47680,15 +50542,15 @@ one1502:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1502
-done1503:
+	JNZ one1561
+done1562:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
 	VPADDD Z7, Z3, Z3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1504
+	JZ exact1563
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -47704,16 +50566,31 @@ done1503:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1504:
+exact1563:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1505
+	JEQ sums1564
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1506
+	JZ activations1565
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1567
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	JMP stored1566
+more1567:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -47731,8 +50608,8 @@ exact1504:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z10, Z3, Z3
 	VFMADD231PS Z9, Z3, Z15
-	JMP stored1507
-activations1506:
+	JMP stored1566
+activations1565:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -47744,38 +50621,38 @@ activations1506:
 	VFMADD231PS Z10, Z2, Z14
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z10, Z3, Z15
-	JMP stored1507
-sums1505:
+	JMP stored1566
+sums1564:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z2, 0(BX)
 	VMOVUPS Z3, 64(BX)
-stored1507:
+stored1566:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1499
+	JNZ unit1558
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1499:
+unit1558:
 	TESTQ R15, R15
-	JNZ group1498
+	JNZ group1557
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1508
+	JEQ exact1568
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1508:
+exact1568:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1496
+	JNZ panel1556
 	VZEROUPPER
 	RET
 
@@ -47787,22 +50664,16 @@ TEXT ·planes6Rows32AVX512x3(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
 	VPBROADCASTD word3f3f3f3f<>(SB), Z19
-panel1509:
+panel1569:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1510
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z10
-	VMOVUPS 64(BX), Z11
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-exact1510:
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -47812,7 +50683,7 @@ exact1510:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1511:
+group1570:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -47823,9 +50694,9 @@ group1511:
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z4
 	VPBROADCASTD (TokenGroup_Add+2*TokenGroup__size)(R14), Z5
 	SUBQ $2, CX
-	JLT rest1514
+	JLT rest1573
 	PCALIGN $64
-loop1513:
+loop1572:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -47878,11 +50749,11 @@ loop1513:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1513
-rest1514:
+	JGE loop1572
+rest1573:
 	ADDQ $2, CX
-	JZ done1516
-one1515:
+	JZ done1575
+one1574:
 	VMOVDQU64 0(DI), Z16
 	VBROADCASTI64X4 64(DI), Z7
 	VPSRLVQ Z17, Z7, Z7
@@ -47904,11 +50775,11 @@ one1515:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1515
-done1516:
+	JNZ one1574
+done1575:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1517
+	JZ exact1576
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z8
 	VPMOVSXBD 0(CX), Z6
@@ -47931,16 +50802,38 @@ done1516:
 	VPMOVSXBD 16(CX), Z6
 	VPMULLD Z8, Z6, Z6
 	VPSUBD Z6, Z5, Z5
-exact1517:
+exact1576:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1518
+	JEQ sums1577
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1519
+	JZ activations1578
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1580
+	VMOVUPS 0(CX), Z6
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z6, Z0, Z10
+	VMOVUPS 64(CX), Z7
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z7, Z1, Z11
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z6, Z2, Z12
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z7, Z3, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z6, Z4, Z14
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z7, Z5, Z15
+	JMP stored1579
+more1580:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VMOVUPS 0(CX), Z6
 	PREFETCHT1 2048(CX)
@@ -47968,8 +50861,8 @@ exact1517:
 	VCVTDQ2PS Z5, Z5
 	VMULPS Z8, Z5, Z5
 	VFMADD231PS Z7, Z5, Z15
-	JMP stored1520
-activations1519:
+	JMP stored1579
+activations1578:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z8
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z8, Z0, Z10
@@ -47987,8 +50880,8 @@ activations1519:
 	VFMADD231PS Z8, Z4, Z14
 	VCVTDQ2PS Z5, Z5
 	VFMADD231PS Z8, Z5, Z15
-	JMP stored1520
-sums1518:
+	JMP stored1579
+sums1577:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -47997,19 +50890,19 @@ sums1518:
 	ADDQ R9, BX
 	VMOVUPS Z4, 0(BX)
 	VMOVUPS Z5, 64(BX)
-stored1520:
+stored1579:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1512
+	JNZ unit1571
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1512:
+unit1571:
 	TESTQ R15, R15
-	JNZ group1511
+	JNZ group1570
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1521
+	JEQ exact1581
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
@@ -48019,12 +50912,12 @@ unit1512:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-exact1521:
+exact1581:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1509
+	JNZ panel1569
 	VZEROUPPER
 	RET
 
@@ -48037,25 +50930,18 @@ TEXT ·planes6Rows32AVX512x4(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word3f3f3f3f<>(SB), Z23
-panel1522:
+panel1582:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1523
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z12
-	VMOVUPS 64(BX), Z13
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-exact1523:
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -48065,7 +50951,7 @@ exact1523:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1524:
+group1583:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -48078,9 +50964,9 @@ group1524:
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+3*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1527
+	JLT rest1586
 	PCALIGN $64
-loop1526:
+loop1585:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -48139,11 +51025,11 @@ loop1526:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1526
-rest1527:
+	JGE loop1585
+rest1586:
 	ADDQ $2, CX
-	JZ done1529
-one1528:
+	JZ done1588
+one1587:
 	VMOVDQU64 0(DI), Z20
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z21, Z9, Z9
@@ -48168,11 +51054,11 @@ one1528:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1528
-done1529:
+	JNZ one1587
+done1588:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1530
+	JZ exact1589
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z10
 	VPMOVSXBD 0(CX), Z8
@@ -48202,16 +51088,43 @@ done1529:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z10, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1530:
+exact1589:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1531
+	JEQ sums1590
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1532
+	JZ activations1591
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1593
+	VMOVUPS 0(CX), Z8
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z12
+	VMOVUPS 64(CX), Z9
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z13
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z8, Z2, Z14
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z9, Z3, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z8, Z4, Z16
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z9, Z5, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z8, Z6, Z18
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z9, Z7, Z19
+	JMP stored1592
+more1593:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VMOVUPS 0(CX), Z8
 	PREFETCHT1 2048(CX)
@@ -48247,8 +51160,8 @@ exact1530:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z10, Z7, Z7
 	VFMADD231PS Z9, Z7, Z19
-	JMP stored1533
-activations1532:
+	JMP stored1592
+activations1591:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z10
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z10, Z0, Z12
@@ -48272,8 +51185,8 @@ activations1532:
 	VFMADD231PS Z10, Z6, Z18
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z10, Z7, Z19
-	JMP stored1533
-sums1531:
+	JMP stored1592
+sums1590:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -48285,19 +51198,19 @@ sums1531:
 	ADDQ R9, BX
 	VMOVUPS Z6, 0(BX)
 	VMOVUPS Z7, 64(BX)
-stored1533:
+stored1592:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1525
+	JNZ unit1584
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1525:
+unit1584:
 	TESTQ R15, R15
-	JNZ group1524
+	JNZ group1583
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1534
+	JEQ exact1594
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
@@ -48310,12 +51223,12 @@ unit1525:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-exact1534:
+exact1594:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1522
+	JNZ panel1582
 	VZEROUPPER
 	RET
 
@@ -48328,28 +51241,20 @@ TEXT ·planes6Rows32AVX512x5(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word3f3f3f3f<>(SB), Z27
-panel1535:
+panel1595:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1536
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z14
-	VMOVUPS 64(BX), Z15
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-exact1536:
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -48359,7 +51264,7 @@ exact1536:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1537:
+group1596:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -48374,9 +51279,9 @@ group1537:
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z8
 	VPBROADCASTD (TokenGroup_Add+4*TokenGroup__size)(R14), Z9
 	SUBQ $2, CX
-	JLT rest1540
+	JLT rest1599
 	PCALIGN $64
-loop1539:
+loop1598:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -48441,11 +51346,11 @@ loop1539:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1539
-rest1540:
+	JGE loop1598
+rest1599:
 	ADDQ $2, CX
-	JZ done1542
-one1541:
+	JZ done1601
+one1600:
 	VMOVDQU64 0(DI), Z24
 	VBROADCASTI64X4 64(DI), Z11
 	VPSRLVQ Z25, Z11, Z11
@@ -48473,11 +51378,11 @@ one1541:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1541
-done1542:
+	JNZ one1600
+done1601:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1543
+	JZ exact1602
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z10
@@ -48514,16 +51419,48 @@ done1542:
 	VPMOVSXBD 16(CX), Z10
 	VPMULLD Z12, Z10, Z10
 	VPSUBD Z10, Z9, Z9
-exact1543:
+exact1602:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1544
+	JEQ sums1603
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1545
+	JZ activations1604
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1606
+	VMOVUPS 0(CX), Z10
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z10, Z0, Z14
+	VMOVUPS 64(CX), Z11
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z11, Z1, Z15
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z16
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z10, Z4, Z18
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z11, Z5, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z10, Z6, Z20
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z11, Z7, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z10, Z8, Z22
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z11, Z9, Z23
+	JMP stored1605
+more1606:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z10
 	PREFETCHT1 2048(CX)
@@ -48567,8 +51504,8 @@ exact1543:
 	VCVTDQ2PS Z9, Z9
 	VMULPS Z12, Z9, Z9
 	VFMADD231PS Z11, Z9, Z23
-	JMP stored1546
-activations1545:
+	JMP stored1605
+activations1604:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z14
@@ -48598,8 +51535,8 @@ activations1545:
 	VFMADD231PS Z12, Z8, Z22
 	VCVTDQ2PS Z9, Z9
 	VFMADD231PS Z12, Z9, Z23
-	JMP stored1546
-sums1544:
+	JMP stored1605
+sums1603:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -48614,19 +51551,19 @@ sums1544:
 	ADDQ R9, BX
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
-stored1546:
+stored1605:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1538
+	JNZ unit1597
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1538:
+unit1597:
 	TESTQ R15, R15
-	JNZ group1537
+	JNZ group1596
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1547
+	JEQ exact1607
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
@@ -48642,12 +51579,12 @@ unit1538:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-exact1547:
+exact1607:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1535
+	JNZ panel1595
 	VZEROUPPER
 	RET
 
@@ -48661,31 +51598,22 @@ TEXT ·planes6Rows32AVX512x6(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z29
 	VPBROADCASTD word0f0f0f0f<>(SB), Z30
 	VPBROADCASTD word3f3f3f3f<>(SB), Z31
-panel1548:
+panel1608:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1549
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z16
-	VMOVUPS 64(BX), Z17
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z18
-	VMOVUPS 64(BX), Z19
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z20
-	VMOVUPS 64(BX), Z21
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z22
-	VMOVUPS 64(BX), Z23
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z24
-	VMOVUPS 64(BX), Z25
-	ADDQ R9, BX
-	VMOVUPS 0(BX), Z26
-	VMOVUPS 64(BX), Z27
-exact1549:
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -48695,7 +51623,7 @@ exact1549:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1550:
+group1609:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -48712,9 +51640,9 @@ group1550:
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z10
 	VPBROADCASTD (TokenGroup_Add+5*TokenGroup__size)(R14), Z11
 	SUBQ $2, CX
-	JLT rest1553
+	JLT rest1612
 	PCALIGN $64
-loop1552:
+loop1611:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -48785,11 +51713,11 @@ loop1552:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1552
-rest1553:
+	JGE loop1611
+rest1612:
 	ADDQ $2, CX
-	JZ done1555
-one1554:
+	JZ done1614
+one1613:
 	VMOVDQU64 0(DI), Z28
 	VBROADCASTI64X4 64(DI), Z13
 	VPSRLVQ Z29, Z13, Z13
@@ -48820,11 +51748,11 @@ one1554:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1554
-done1555:
+	JNZ one1613
+done1614:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1556
+	JZ exact1615
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z14
 	VPMOVSXBD 0(CX), Z12
@@ -48868,16 +51796,53 @@ done1555:
 	VPMOVSXBD 16(CX), Z12
 	VPMULLD Z14, Z12, Z12
 	VPSUBD Z12, Z11, Z11
-exact1556:
+exact1615:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1557
+	JEQ sums1616
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1558
+	JZ activations1617
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1619
+	VMOVUPS 0(CX), Z12
+	PREFETCHT1 2048(CX)
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z12, Z0, Z16
+	VMOVUPS 64(CX), Z13
+	PREFETCHT1 2112(CX)
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z13, Z1, Z17
+	ADDQ R9, BX
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z12, Z2, Z18
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z13, Z3, Z19
+	ADDQ R9, BX
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z20
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z21
+	ADDQ R9, BX
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z12, Z6, Z22
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z13, Z7, Z23
+	ADDQ R9, BX
+	VCVTDQ2PS Z8, Z8
+	VFMADD231PS Z12, Z8, Z24
+	VCVTDQ2PS Z9, Z9
+	VFMADD231PS Z13, Z9, Z25
+	ADDQ R9, BX
+	VCVTDQ2PS Z10, Z10
+	VFMADD231PS Z12, Z10, Z26
+	VCVTDQ2PS Z11, Z11
+	VFMADD231PS Z13, Z11, Z27
+	JMP stored1618
+more1619:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VMOVUPS 0(CX), Z12
 	PREFETCHT1 2048(CX)
@@ -48929,8 +51894,8 @@ exact1556:
 	VCVTDQ2PS Z11, Z11
 	VMULPS Z14, Z11, Z11
 	VFMADD231PS Z13, Z11, Z27
-	JMP stored1559
-activations1558:
+	JMP stored1618
+activations1617:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z14
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z14, Z0, Z16
@@ -48966,8 +51931,8 @@ activations1558:
 	VFMADD231PS Z14, Z10, Z26
 	VCVTDQ2PS Z11, Z11
 	VFMADD231PS Z14, Z11, Z27
-	JMP stored1559
-sums1557:
+	JMP stored1618
+sums1616:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -48985,19 +51950,19 @@ sums1557:
 	ADDQ R9, BX
 	VMOVUPS Z10, 0(BX)
 	VMOVUPS Z11, 64(BX)
-stored1559:
+stored1618:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1551
+	JNZ unit1610
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1551:
+unit1610:
 	TESTQ R15, R15
-	JNZ group1550
+	JNZ group1609
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1560
+	JEQ exact1620
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
@@ -49016,12 +51981,12 @@ unit1551:
 	ADDQ R9, BX
 	VMOVUPS Z26, 0(BX)
 	VMOVUPS Z27, 64(BX)
-exact1560:
+exact1620:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1548
+	JNZ panel1608
 	VZEROUPPER
 	RET
 
@@ -49035,10 +52000,35 @@ TEXT ·planes6Rows32AVX512x7(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z19
 	VPBROADCASTD word0f0f0f0f<>(SB), Z20
 	VPBROADCASTD word3f3f3f3f<>(SB), Z21
-panel1561:
+panel1621:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z14, Z14, Z14
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1622
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z14, 0(BX)
+	VMOVUPS Z14, 64(BX)
+exact1622:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -49048,7 +52038,7 @@ panel1561:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1562:
+group1623:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -49067,9 +52057,9 @@ group1562:
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z12
 	VPBROADCASTD (TokenGroup_Add+6*TokenGroup__size)(R14), Z13
 	SUBQ $2, CX
-	JLT rest1565
+	JLT rest1626
 	PCALIGN $64
-loop1564:
+loop1625:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -49147,11 +52137,11 @@ loop1564:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1564
-rest1565:
+	JGE loop1625
+rest1626:
 	ADDQ $2, CX
-	JZ done1567
-one1566:
+	JZ done1628
+one1627:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z18
 	VBROADCASTI64X4 64(DI), Z15
@@ -49186,11 +52176,11 @@ one1566:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1566
-done1567:
+	JNZ one1627
+done1628:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1568
+	JZ exact1629
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z14
@@ -49241,13 +52231,13 @@ done1567:
 	VPMOVSXBD 16(CX), Z14
 	VPMULLD Z16, Z14, Z14
 	VPSUBD Z14, Z13, Z13
-exact1568:
+exact1629:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1569
+	JEQ sums1630
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1570
+	JZ activations1631
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -49324,8 +52314,8 @@ exact1568:
 	VMULPS Z16, Z13, Z13
 	VFMADD213PS 64(BX), Z15, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1571
-activations1570:
+	JMP stored1632
+activations1631:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z16, Z0
@@ -49381,8 +52371,8 @@ activations1570:
 	VCVTDQ2PS Z13, Z13
 	VFMADD213PS 64(BX), Z16, Z13
 	VMOVUPS Z13, 64(BX)
-	JMP stored1571
-sums1569:
+	JMP stored1632
+sums1630:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -49403,22 +52393,22 @@ sums1569:
 	ADDQ R9, BX
 	VMOVUPS Z12, 0(BX)
 	VMOVUPS Z13, 64(BX)
-stored1571:
+stored1632:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1563
+	JNZ unit1624
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1563:
+unit1624:
 	TESTQ R15, R15
-	JNZ group1562
+	JNZ group1623
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1561
+	JNZ panel1621
 	VZEROUPPER
 	RET
 
@@ -49432,10 +52422,38 @@ TEXT ·planes6Rows32AVX512x8(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z21
 	VPBROADCASTD word0f0f0f0f<>(SB), Z22
 	VPBROADCASTD word3f3f3f3f<>(SB), Z23
-panel1572:
+panel1633:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1634
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+exact1634:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -49445,7 +52463,7 @@ panel1572:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1573:
+group1635:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -49466,9 +52484,9 @@ group1573:
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z14
 	VPBROADCASTD (TokenGroup_Add+7*TokenGroup__size)(R14), Z15
 	SUBQ $2, CX
-	JLT rest1576
+	JLT rest1638
 	PCALIGN $64
-loop1575:
+loop1637:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -49552,11 +52570,11 @@ loop1575:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1575
-rest1576:
+	JGE loop1637
+rest1638:
 	ADDQ $2, CX
-	JZ done1578
-one1577:
+	JZ done1640
+one1639:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z20
 	VBROADCASTI64X4 64(DI), Z17
@@ -49594,11 +52612,11 @@ one1577:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1577
-done1578:
+	JNZ one1639
+done1640:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1579
+	JZ exact1641
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z18
 	VPMOVSXBD 0(CX), Z16
@@ -49656,13 +52674,13 @@ done1578:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z18, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1579:
+exact1641:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1580
+	JEQ sums1642
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1581
+	JZ activations1643
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -49749,8 +52767,8 @@ exact1579:
 	VMULPS Z18, Z15, Z15
 	VFMADD213PS 64(BX), Z17, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1582
-activations1581:
+	JMP stored1644
+activations1643:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z18
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z18, Z0
@@ -49814,8 +52832,8 @@ activations1581:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 64(BX), Z18, Z15
 	VMOVUPS Z15, 64(BX)
-	JMP stored1582
-sums1580:
+	JMP stored1644
+sums1642:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -49839,22 +52857,22 @@ sums1580:
 	ADDQ R9, BX
 	VMOVUPS Z14, 0(BX)
 	VMOVUPS Z15, 64(BX)
-stored1582:
+stored1644:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1574
+	JNZ unit1636
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1574:
+unit1636:
 	TESTQ R15, R15
-	JNZ group1573
+	JNZ group1635
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1572
+	JNZ panel1633
 	VZEROUPPER
 	RET
 
@@ -49868,10 +52886,41 @@ TEXT ·planes6Rows32AVX512x9(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z23
 	VPBROADCASTD word0f0f0f0f<>(SB), Z24
 	VPBROADCASTD word3f3f3f3f<>(SB), Z25
-panel1583:
+panel1645:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z18, Z18, Z18
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1646
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z18, 0(BX)
+	VMOVUPS Z18, 64(BX)
+exact1646:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -49881,7 +52930,7 @@ panel1583:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1584:
+group1647:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -49904,9 +52953,9 @@ group1584:
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z16
 	VPBROADCASTD (TokenGroup_Add+8*TokenGroup__size)(R14), Z17
 	SUBQ $2, CX
-	JLT rest1587
+	JLT rest1650
 	PCALIGN $64
-loop1586:
+loop1649:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -49996,11 +53045,11 @@ loop1586:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1586
-rest1587:
+	JGE loop1649
+rest1650:
 	ADDQ $2, CX
-	JZ done1589
-one1588:
+	JZ done1652
+one1651:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z22
 	VBROADCASTI64X4 64(DI), Z19
@@ -50041,11 +53090,11 @@ one1588:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1588
-done1589:
+	JNZ one1651
+done1652:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1590
+	JZ exact1653
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z18
@@ -50110,13 +53159,13 @@ done1589:
 	VPMOVSXBD 16(CX), Z18
 	VPMULLD Z20, Z18, Z18
 	VPSUBD Z18, Z17, Z17
-exact1590:
+exact1653:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1591
+	JEQ sums1654
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1592
+	JZ activations1655
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -50213,8 +53262,8 @@ exact1590:
 	VMULPS Z20, Z17, Z17
 	VFMADD213PS 64(BX), Z19, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1593
-activations1592:
+	JMP stored1656
+activations1655:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -50286,8 +53335,8 @@ activations1592:
 	VCVTDQ2PS Z17, Z17
 	VFMADD213PS 64(BX), Z20, Z17
 	VMOVUPS Z17, 64(BX)
-	JMP stored1593
-sums1591:
+	JMP stored1656
+sums1654:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -50314,22 +53363,22 @@ sums1591:
 	ADDQ R9, BX
 	VMOVUPS Z16, 0(BX)
 	VMOVUPS Z17, 64(BX)
-stored1593:
+stored1656:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1585
+	JNZ unit1648
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1585:
+unit1648:
 	TESTQ R15, R15
-	JNZ group1584
+	JNZ group1647
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1583
+	JNZ panel1645
 	VZEROUPPER
 	RET
 
@@ -50343,10 +53392,44 @@ TEXT ·planes6Rows32AVX512x10(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
 	VPBROADCASTD word3f3f3f3f<>(SB), Z27
-panel1594:
+panel1657:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z20, Z20, Z20
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1658
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z20, 0(BX)
+	VMOVUPS Z20, 64(BX)
+exact1658:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -50356,7 +53439,7 @@ panel1594:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1595:
+group1659:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -50381,9 +53464,9 @@ group1595:
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z18
 	VPBROADCASTD (TokenGroup_Add+9*TokenGroup__size)(R14), Z19
 	SUBQ $2, CX
-	JLT rest1598
+	JLT rest1662
 	PCALIGN $64
-loop1597:
+loop1661:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -50479,11 +53562,11 @@ loop1597:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1597
-rest1598:
+	JGE loop1661
+rest1662:
 	ADDQ $2, CX
-	JZ done1600
-one1599:
+	JZ done1664
+one1663:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z24
 	VBROADCASTI64X4 64(DI), Z21
@@ -50527,11 +53610,11 @@ one1599:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1599
-done1600:
+	JNZ one1663
+done1664:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1601
+	JZ exact1665
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z22
 	VPMOVSXBD 0(CX), Z20
@@ -50603,13 +53686,13 @@ done1600:
 	VPMOVSXBD 16(CX), Z20
 	VPMULLD Z22, Z20, Z20
 	VPSUBD Z20, Z19, Z19
-exact1601:
+exact1665:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1602
+	JEQ sums1666
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1603
+	JZ activations1667
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -50716,8 +53799,8 @@ exact1601:
 	VMULPS Z22, Z19, Z19
 	VFMADD213PS 64(BX), Z21, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1604
-activations1603:
+	JMP stored1668
+activations1667:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z22
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z22, Z0
@@ -50797,8 +53880,8 @@ activations1603:
 	VCVTDQ2PS Z19, Z19
 	VFMADD213PS 64(BX), Z22, Z19
 	VMOVUPS Z19, 64(BX)
-	JMP stored1604
-sums1602:
+	JMP stored1668
+sums1666:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -50828,22 +53911,22 @@ sums1602:
 	ADDQ R9, BX
 	VMOVUPS Z18, 0(BX)
 	VMOVUPS Z19, 64(BX)
-stored1604:
+stored1668:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1596
+	JNZ unit1660
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1596:
+unit1660:
 	TESTQ R15, R15
-	JNZ group1595
+	JNZ group1659
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1594
+	JNZ panel1657
 	VZEROUPPER
 	RET
 
@@ -50857,10 +53940,47 @@ TEXT ·planes6Rows32AVX512x11(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z27
 	VPBROADCASTD word0f0f0f0f<>(SB), Z28
 	VPBROADCASTD word3f3f3f3f<>(SB), Z29
-panel1605:
+panel1669:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z22, Z22, Z22
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1670
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z22, 0(BX)
+	VMOVUPS Z22, 64(BX)
+exact1670:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -50870,7 +53990,7 @@ panel1605:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1606:
+group1671:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -50897,9 +54017,9 @@ group1606:
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z20
 	VPBROADCASTD (TokenGroup_Add+10*TokenGroup__size)(R14), Z21
 	SUBQ $2, CX
-	JLT rest1609
+	JLT rest1674
 	PCALIGN $64
-loop1608:
+loop1673:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -51001,11 +54121,11 @@ loop1608:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1608
-rest1609:
+	JGE loop1673
+rest1674:
 	ADDQ $2, CX
-	JZ done1611
-one1610:
+	JZ done1676
+one1675:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z26
 	VBROADCASTI64X4 64(DI), Z23
@@ -51052,11 +54172,11 @@ one1610:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1610
-done1611:
+	JNZ one1675
+done1676:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1612
+	JZ exact1677
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z24
 	VPMOVSXBD 0(CX), Z22
@@ -51135,13 +54255,13 @@ done1611:
 	VPMOVSXBD 16(CX), Z22
 	VPMULLD Z24, Z22, Z22
 	VPSUBD Z22, Z21, Z21
-exact1612:
+exact1677:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1613
+	JEQ sums1678
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1614
+	JZ activations1679
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -51258,8 +54378,8 @@ exact1612:
 	VMULPS Z24, Z21, Z21
 	VFMADD213PS 64(BX), Z23, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1615
-activations1614:
+	JMP stored1680
+activations1679:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z24
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z24, Z0
@@ -51347,8 +54467,8 @@ activations1614:
 	VCVTDQ2PS Z21, Z21
 	VFMADD213PS 64(BX), Z24, Z21
 	VMOVUPS Z21, 64(BX)
-	JMP stored1615
-sums1613:
+	JMP stored1680
+sums1678:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -51381,22 +54501,22 @@ sums1613:
 	ADDQ R9, BX
 	VMOVUPS Z20, 0(BX)
 	VMOVUPS Z21, 64(BX)
-stored1615:
+stored1680:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1607
+	JNZ unit1672
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1607:
+unit1672:
 	TESTQ R15, R15
-	JNZ group1606
+	JNZ group1671
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1605
+	JNZ panel1669
 	VZEROUPPER
 	RET
 
@@ -51410,10 +54530,50 @@ TEXT ·planes6Rows32AVX512x12(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z29
 	VPBROADCASTD word0f0f0f0f<>(SB), Z30
 	VPBROADCASTD word3f3f3f3f<>(SB), Z31
-panel1616:
+panel1681:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z24, Z24, Z24
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1682
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+	ADDQ R9, BX
+	VMOVUPS Z24, 0(BX)
+	VMOVUPS Z24, 64(BX)
+exact1682:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -51423,7 +54583,7 @@ panel1616:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1617:
+group1683:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -51452,9 +54612,9 @@ group1617:
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z22
 	VPBROADCASTD (TokenGroup_Add+11*TokenGroup__size)(R14), Z23
 	SUBQ $2, CX
-	JLT rest1620
+	JLT rest1686
 	PCALIGN $64
-loop1619:
+loop1685:
 	LEAQ (DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -51562,11 +54722,11 @@ loop1619:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1619
-rest1620:
+	JGE loop1685
+rest1686:
 	ADDQ $2, CX
-	JZ done1622
-one1621:
+	JZ done1688
+one1687:
 	LEAQ (SI)(R10*2), R11
 	VMOVDQU64 0(DI), Z28
 	VBROADCASTI64X4 64(DI), Z25
@@ -51616,11 +54776,11 @@ one1621:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1621
-done1622:
+	JNZ one1687
+done1688:
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1623
+	JZ exact1689
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z26
 	VPMOVSXBD 0(CX), Z24
@@ -51706,13 +54866,13 @@ done1622:
 	VPMOVSXBD 16(CX), Z24
 	VPMULLD Z26, Z24, Z24
 	VPSUBD Z24, Z23, Z23
-exact1623:
+exact1689:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1624
+	JEQ sums1690
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1625
+	JZ activations1691
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -51839,8 +54999,8 @@ exact1623:
 	VMULPS Z26, Z23, Z23
 	VFMADD213PS 64(BX), Z25, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1626
-activations1625:
+	JMP stored1692
+activations1691:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z26
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z26, Z0
@@ -51936,8 +55096,8 @@ activations1625:
 	VCVTDQ2PS Z23, Z23
 	VFMADD213PS 64(BX), Z26, Z23
 	VMOVUPS Z23, 64(BX)
-	JMP stored1626
-sums1624:
+	JMP stored1692
+sums1690:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	ADDQ R9, BX
@@ -51973,22 +55133,22 @@ sums1624:
 	ADDQ R9, BX
 	VMOVUPS Z22, 0(BX)
 	VMOVUPS Z23, 64(BX)
-stored1626:
+stored1692:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1618
+	JNZ unit1684
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1618:
+unit1684:
 	TESTQ R15, R15
-	JNZ group1617
+	JNZ group1683
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1616
+	JNZ panel1681
 	VZEROUPPER
 	RET
 
@@ -52005,10 +55165,23 @@ TEXT ·fields2Fours32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z21
 	VPBROADCASTD word30303030<>(SB), Z22
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z23
-panel1627:
+panel1693:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1694
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	VMOVUPS Z16, 256(BX)
+	VMOVUPS Z16, 320(BX)
+	VMOVUPS Z16, 384(BX)
+	VMOVUPS Z16, 448(BX)
+exact1694:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -52018,7 +55191,7 @@ panel1627:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1628:
+group1695:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -52039,9 +55212,9 @@ group1628:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest1631
+	JLT rest1698
 	PCALIGN $64
-loop1630:
+loop1697:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -52141,11 +55314,11 @@ loop1630:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop1630
-rest1631:
+	JGE loop1697
+rest1698:
 	ADDQ $2, CX
-	JZ done1633
-one1632:
+	JZ done1700
+one1699:
 	VPBROADCASTD 0(SI), Z20
 	VPBLENDMD.BCST 4(SI), Z20, K1, Z20
 	VMOVDQU64 0(DI), Z16
@@ -52183,13 +55356,13 @@ one1632:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one1632
-done1633:
+	JNZ one1699
+done1700:
 	TESTQ R15, R15
-	JNZ whole1634
+	JNZ whole1701
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole1634
+	JZ whole1701
 	KMOVW BX, K2
 	VPBROADCASTD 0(SI), Z20
 	VPBLENDMD.BCST 4(SI), Z20, K1, Z20
@@ -52226,7 +55399,7 @@ done1633:
 	VPDPBUSD Z20, Z17, Z13
 	VPDPBUSD Z20, Z18, Z14
 	VPDPBUSD Z20, Z19, Z15
-whole1634:
+whole1701:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -52276,7 +55449,7 @@ whole1634:
 	VSHUFI64X2 $0xEE, Z15, Z14, Z14
 	VPADDD Z16, Z14, Z14
 	CMPL Tile_Mul(AX), $1
-	JEQ one1635
+	JEQ one1702
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
 	VPMULLD.BCST Tile_Mul(AX), Z4, Z4
@@ -52285,7 +55458,7 @@ whole1634:
 	VPMULLD.BCST Tile_Mul(AX), Z10, Z10
 	VPMULLD.BCST Tile_Mul(AX), Z12, Z12
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
-one1635:
+one1702:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z2, Z2
@@ -52298,7 +55471,7 @@ one1635:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1636
+	JZ exact1703
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -52328,13 +55501,13 @@ one1635:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact1636:
+exact1703:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1637
+	JEQ sums1704
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1638
+	JZ activations1705
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -52382,8 +55555,8 @@ exact1636:
 	VMULPS Z20, Z14, Z14
 	VFMADD213PS 448(BX), Z16, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored1639
-activations1638:
+	JMP stored1706
+activations1705:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -52409,8 +55582,8 @@ activations1638:
 	VCVTDQ2PS Z14, Z14
 	VFMADD213PS 448(BX), Z20, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored1639
-sums1637:
+	JMP stored1706
+sums1704:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
@@ -52419,22 +55592,22 @@ sums1637:
 	VMOVUPS Z10, 320(BX)
 	VMOVUPS Z12, 384(BX)
 	VMOVUPS Z14, 448(BX)
-stored1639:
+stored1706:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1629
+	JNZ unit1696
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1629:
+unit1696:
 	TESTQ R15, R15
-	JNZ group1628
+	JNZ group1695
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1627
+	JNZ panel1693
 	VZEROUPPER
 	RET
 
@@ -52452,10 +55625,23 @@ TEXT ·ternaryFours32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel1640:
+panel1707:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1708
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	VMOVUPS Z16, 256(BX)
+	VMOVUPS Z16, 320(BX)
+	VMOVUPS Z16, 384(BX)
+	VMOVUPS Z16, 448(BX)
+exact1708:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -52465,7 +55651,7 @@ panel1640:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1641:
+group1709:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -52486,9 +55672,9 @@ group1641:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest1644
+	JLT rest1712
 	PCALIGN $64
-loop1643:
+loop1711:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -52604,11 +55790,11 @@ loop1643:
 	ADDQ $128, DI
 	ADDQ $16, SI
 	SUBQ $2, CX
-	JGE loop1643
-rest1644:
+	JGE loop1711
+rest1712:
 	ADDQ $2, CX
-	JZ done1646
-one1645:
+	JZ done1714
+one1713:
 	VPBROADCASTD 0(SI), Z20
 	VPBLENDMD.BCST 4(SI), Z20, K1, Z20
 	VMOVDQU64 0(DI), Z16
@@ -52654,13 +55840,13 @@ one1645:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	DECQ CX
-	JNZ one1645
-done1646:
+	JNZ one1713
+done1714:
 	TESTQ R15, R15
-	JNZ whole1647
+	JNZ whole1715
 	MOVQ Tile_TailMask(AX), BX
 	TESTQ BX, BX
-	JZ whole1647
+	JZ whole1715
 	KMOVW BX, K2
 	VPBROADCASTD 0(SI), Z20
 	VPBLENDMD.BCST 4(SI), Z20, K1, Z20
@@ -52705,7 +55891,7 @@ done1646:
 	VPDPBUSD Z20, Z17, Z13
 	VPDPBUSD Z20, Z18, Z14
 	VPDPBUSD Z20, Z19, Z15
-whole1647:
+whole1715:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -52766,7 +55952,7 @@ whole1647:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1648
+	JZ exact1716
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -52796,13 +55982,13 @@ whole1647:
 	VPMOVSXBD 16(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z14, Z14
-exact1648:
+exact1716:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1649
+	JEQ sums1717
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1650
+	JZ activations1718
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -52850,8 +56036,8 @@ exact1648:
 	VMULPS Z20, Z14, Z14
 	VFMADD213PS 448(BX), Z16, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored1651
-activations1650:
+	JMP stored1719
+activations1718:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -52877,8 +56063,8 @@ activations1650:
 	VCVTDQ2PS Z14, Z14
 	VFMADD213PS 448(BX), Z20, Z14
 	VMOVUPS Z14, 448(BX)
-	JMP stored1651
-sums1649:
+	JMP stored1719
+sums1717:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z2, 64(BX)
 	VMOVUPS Z4, 128(BX)
@@ -52887,22 +56073,22 @@ sums1649:
 	VMOVUPS Z10, 320(BX)
 	VMOVUPS Z12, 384(BX)
 	VMOVUPS Z14, 448(BX)
-stored1651:
+stored1719:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1642
+	JNZ unit1710
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1642:
+unit1710:
 	TESTQ R15, R15
-	JNZ group1641
+	JNZ group1709
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1640
+	JNZ panel1707
 	VZEROUPPER
 	RET
 
@@ -52916,22 +56102,18 @@ TEXT ·fields2Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z25
 	VPBROADCASTD word30303030<>(SB), Z26
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z27
-panel1652:
+panel1720:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1653
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z17
-	VMOVUPS 64(BX), Z18
-	VMOVUPS 128(BX), Z19
-	VMOVUPS 192(BX), Z20
-	VMOVUPS 256(BX), Z21
-	VMOVUPS 320(BX), Z22
-	VMOVUPS 384(BX), Z23
-	VMOVUPS 448(BX), Z24
-exact1653:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -52941,7 +56123,7 @@ exact1653:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1654:
+group1721:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -52954,9 +56136,9 @@ group1654:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1657
+	JLT rest1724
 	PCALIGN $64
-loop1656:
+loop1723:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -53008,11 +56190,11 @@ loop1656:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1656
-rest1657:
+	JGE loop1723
+rest1724:
 	ADDQ $2, CX
-	JZ done1659
-one1658:
+	JZ done1726
+one1725:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z25, Z8, Z9
 	VPANDD Z26, Z8, Z10
@@ -53033,8 +56215,8 @@ one1658:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1658
-done1659:
+	JNZ one1725
+done1726:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -53048,7 +56230,7 @@ done1659:
 	VPSUBD Z7, Z4, Z4
 	VPSRAD $6, Z7, Z7
 	CMPL Tile_Mul(AX), $1
-	JEQ one1660
+	JEQ one1727
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -53057,7 +56239,7 @@ done1659:
 	VPMULLD.BCST Tile_Mul(AX), Z5, Z5
 	VPMULLD.BCST Tile_Mul(AX), Z6, Z6
 	VPMULLD.BCST Tile_Mul(AX), Z7, Z7
-one1660:
+one1727:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z8
 	VPADDD Z8, Z0, Z0
 	VPADDD Z8, Z1, Z1
@@ -53070,7 +56252,7 @@ one1660:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1661
+	JZ exact1728
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -53098,16 +56280,45 @@ one1660:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1661:
+exact1728:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1662
+	JEQ sums1729
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1663
+	JZ activations1730
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1732
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z17
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z18
+	VMOVUPS 128(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z19
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z20
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z12
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z21
+	VMOVUPS 64(CX), Z13
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z22
+	VMOVUPS 128(CX), Z14
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z23
+	VMOVUPS 192(CX), Z15
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z24
+	JMP stored1731
+more1732:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -53142,8 +56353,8 @@ exact1661:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored1664
-activations1663:
+	JMP stored1731
+activations1730:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -53161,8 +56372,8 @@ activations1663:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored1664
-sums1662:
+	JMP stored1731
+sums1729:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -53171,19 +56382,19 @@ sums1662:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-stored1664:
+stored1731:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1655
+	JNZ unit1722
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1655:
+unit1722:
 	TESTQ R15, R15
-	JNZ group1654
+	JNZ group1721
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1665
+	JEQ exact1733
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -53193,12 +56404,12 @@ unit1655:
 	VMOVUPS Z22, 320(BX)
 	VMOVUPS Z23, 384(BX)
 	VMOVUPS Z24, 448(BX)
-exact1665:
+exact1733:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1652
+	JNZ panel1720
 	VZEROUPPER
 	RET
 
@@ -53213,10 +56424,31 @@ TEXT ·fields2Fours64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z21
 	VPBROADCASTD word30303030<>(SB), Z22
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z23
-panel1666:
+panel1734:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1735
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	VMOVUPS Z16, 256(BX)
+	VMOVUPS Z16, 320(BX)
+	VMOVUPS Z16, 384(BX)
+	VMOVUPS Z16, 448(BX)
+	VMOVUPS Z16, 512(BX)
+	VMOVUPS Z16, 576(BX)
+	VMOVUPS Z16, 640(BX)
+	VMOVUPS Z16, 704(BX)
+	VMOVUPS Z16, 768(BX)
+	VMOVUPS Z16, 832(BX)
+	VMOVUPS Z16, 896(BX)
+	VMOVUPS Z16, 960(BX)
+exact1735:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -53226,7 +56458,7 @@ panel1666:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1667:
+group1736:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -53247,9 +56479,9 @@ group1667:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest1670
+	JLT rest1739
 	PCALIGN $64
-loop1669:
+loop1738:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -53347,11 +56579,11 @@ loop1669:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1669
-rest1670:
+	JGE loop1738
+rest1739:
 	ADDQ $2, CX
-	JZ done1672
-one1671:
+	JZ done1741
+one1740:
 	VPBROADCASTD 0(SI), Z20
 	VMOVDQU64 0(DI), Z16
 	VPANDD Z21, Z16, Z17
@@ -53388,8 +56620,8 @@ one1671:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1671
-done1672:
+	JNZ one1740
+done1741:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -53415,7 +56647,7 @@ done1672:
 	VPSUBD Z15, Z12, Z12
 	VPSRAD $6, Z15, Z15
 	CMPL Tile_Mul(AX), $1
-	JEQ one1673
+	JEQ one1742
 	VPMULLD.BCST Tile_Mul(AX), Z0, Z0
 	VPMULLD.BCST Tile_Mul(AX), Z1, Z1
 	VPMULLD.BCST Tile_Mul(AX), Z2, Z2
@@ -53432,7 +56664,7 @@ done1672:
 	VPMULLD.BCST Tile_Mul(AX), Z13, Z13
 	VPMULLD.BCST Tile_Mul(AX), Z14, Z14
 	VPMULLD.BCST Tile_Mul(AX), Z15, Z15
-one1673:
+one1742:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z16
 	VPADDD Z16, Z0, Z0
 	VPADDD Z16, Z1, Z1
@@ -53453,7 +56685,7 @@ one1673:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1674
+	JZ exact1743
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -53507,13 +56739,13 @@ one1673:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1674:
+exact1743:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1675
+	JEQ sums1744
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1676
+	JZ activations1745
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -53601,8 +56833,8 @@ exact1674:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 960(BX), Z16, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored1677
-activations1676:
+	JMP stored1746
+activations1745:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -53652,8 +56884,8 @@ activations1676:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 960(BX), Z20, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored1677
-sums1675:
+	JMP stored1746
+sums1744:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -53670,22 +56902,22 @@ sums1675:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-stored1677:
+stored1746:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1668
+	JNZ unit1737
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1668:
+unit1737:
 	TESTQ R15, R15
-	JNZ group1667
+	JNZ group1736
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $1024, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1666
+	JNZ panel1734
 	VZEROUPPER
 	RET
 
@@ -53700,22 +56932,18 @@ TEXT ·ternaryPairs64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z26
 	VPBROADCASTD word30303030<>(SB), Z27
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z28
-panel1678:
+panel1747:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1679
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z17
-	VMOVUPS 64(BX), Z18
-	VMOVUPS 128(BX), Z19
-	VMOVUPS 192(BX), Z20
-	VMOVUPS 256(BX), Z21
-	VMOVUPS 320(BX), Z22
-	VMOVUPS 384(BX), Z23
-	VMOVUPS 448(BX), Z24
-exact1679:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -53725,7 +56953,7 @@ exact1679:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1680:
+group1748:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -53738,9 +56966,9 @@ group1680:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1683
+	JLT rest1751
 	PCALIGN $64
-loop1682:
+loop1750:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -53800,11 +57028,11 @@ loop1682:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1682
-rest1683:
+	JGE loop1750
+rest1751:
 	ADDQ $2, CX
-	JZ done1685
-one1684:
+	JZ done1753
+one1752:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $1, Z8, Z9
 	VPTERNLOGD $0x52, Z25, Z9, Z8
@@ -53829,8 +57057,8 @@ one1684:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1684
-done1685:
+	JNZ one1752
+done1753:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -53855,7 +57083,7 @@ done1685:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1686
+	JZ exact1754
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -53883,16 +57111,45 @@ done1685:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1686:
+exact1754:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1687
+	JEQ sums1755
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1688
+	JZ activations1756
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1758
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z17
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z18
+	VMOVUPS 128(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z19
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z20
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z12
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z21
+	VMOVUPS 64(CX), Z13
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z22
+	VMOVUPS 128(CX), Z14
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z23
+	VMOVUPS 192(CX), Z15
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z24
+	JMP stored1757
+more1758:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -53927,8 +57184,8 @@ exact1686:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored1689
-activations1688:
+	JMP stored1757
+activations1756:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -53946,8 +57203,8 @@ activations1688:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored1689
-sums1687:
+	JMP stored1757
+sums1755:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -53956,19 +57213,19 @@ sums1687:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-stored1689:
+stored1757:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1681
+	JNZ unit1749
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1681:
+unit1749:
 	TESTQ R15, R15
-	JNZ group1680
+	JNZ group1748
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1690
+	JEQ exact1759
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -53978,12 +57235,12 @@ unit1681:
 	VMOVUPS Z22, 320(BX)
 	VMOVUPS Z23, 384(BX)
 	VMOVUPS Z24, 448(BX)
-exact1690:
+exact1759:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1678
+	JNZ panel1747
 	VZEROUPPER
 	RET
 
@@ -53999,10 +57256,31 @@ TEXT ·ternaryFours64AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word0c0c0c0c<>(SB), Z22
 	VPBROADCASTD word30303030<>(SB), Z23
 	VPBROADCASTD wordc0c0c0c0<>(SB), Z24
-panel1691:
+panel1760:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
+	VPXORD Z16, Z16, Z16
+	CMPQ Tile_Scaled(AX), $0
+	JEQ exact1761
+	MOVQ Tile_Y(AX), BX
+	VMOVUPS Z16, 0(BX)
+	VMOVUPS Z16, 64(BX)
+	VMOVUPS Z16, 128(BX)
+	VMOVUPS Z16, 192(BX)
+	VMOVUPS Z16, 256(BX)
+	VMOVUPS Z16, 320(BX)
+	VMOVUPS Z16, 384(BX)
+	VMOVUPS Z16, 448(BX)
+	VMOVUPS Z16, 512(BX)
+	VMOVUPS Z16, 576(BX)
+	VMOVUPS Z16, 640(BX)
+	VMOVUPS Z16, 704(BX)
+	VMOVUPS Z16, 768(BX)
+	VMOVUPS Z16, 832(BX)
+	VMOVUPS Z16, 896(BX)
+	VMOVUPS Z16, 960(BX)
+exact1761:
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -54012,7 +57290,7 @@ panel1691:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1692:
+group1762:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -54033,9 +57311,9 @@ group1692:
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
 	SUBQ $2, CX
-	JLT rest1695
+	JLT rest1765
 	PCALIGN $64
-loop1694:
+loop1764:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -54149,11 +57427,11 @@ loop1694:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1694
-rest1695:
+	JGE loop1764
+rest1765:
 	ADDQ $2, CX
-	JZ done1697
-one1696:
+	JZ done1767
+one1766:
 	VPBROADCASTD 0(SI), Z20
 	VMOVDQU64 0(DI), Z16
 	VPSRLW $1, Z16, Z17
@@ -54198,8 +57476,8 @@ one1696:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1696
-done1697:
+	JNZ one1766
+done1767:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $2, Z1, Z1
 	VPSUBD Z2, Z0, Z0
@@ -54244,7 +57522,7 @@ done1697:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1698
+	JZ exact1768
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z20
 	VPMOVSXBD 0(CX), Z16
@@ -54298,13 +57576,13 @@ done1697:
 	VPMOVSXBD 48(CX), Z16
 	VPMULLD Z20, Z16, Z16
 	VPSUBD Z16, Z15, Z15
-exact1698:
+exact1768:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1699
+	JEQ sums1769
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1700
+	JZ activations1770
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -54392,8 +57670,8 @@ exact1698:
 	VMULPS Z20, Z15, Z15
 	VFMADD213PS 960(BX), Z16, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored1701
-activations1700:
+	JMP stored1771
+activations1770:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z20
 	VCVTDQ2PS Z0, Z0
 	VFMADD213PS 0(BX), Z20, Z0
@@ -54443,8 +57721,8 @@ activations1700:
 	VCVTDQ2PS Z15, Z15
 	VFMADD213PS 960(BX), Z20, Z15
 	VMOVUPS Z15, 960(BX)
-	JMP stored1701
-sums1699:
+	JMP stored1771
+sums1769:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -54461,22 +57739,22 @@ sums1699:
 	VMOVUPS Z13, 832(BX)
 	VMOVUPS Z14, 896(BX)
 	VMOVUPS Z15, 960(BX)
-stored1701:
+stored1771:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1693
+	JNZ unit1763
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1693:
+unit1763:
 	TESTQ R15, R15
-	JNZ group1692
+	JNZ group1762
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $1024, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1691
+	JNZ panel1760
 	VZEROUPPER
 	RET
 
@@ -54488,18 +57766,14 @@ TEXT ·fields4Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z17
-panel1702:
+panel1772:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1703
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact1703:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -54509,7 +57783,7 @@ exact1703:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1704:
+group1773:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -54522,9 +57796,9 @@ group1704:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1707
+	JLT rest1776
 	PCALIGN $64
-loop1706:
+loop1775:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -54560,11 +57834,11 @@ loop1706:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1706
-rest1707:
+	JGE loop1775
+rest1776:
 	ADDQ $2, CX
-	JZ done1709
-one1708:
+	JZ done1778
+one1777:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z17, Z8, Z9
 	VMOVDQU64 0(DI)(R11*1), Z10
@@ -54577,8 +57851,8 @@ one1708:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1708
-done1709:
+	JNZ one1777
+done1778:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -54590,7 +57864,7 @@ done1709:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1710
+	JZ exact1779
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -54606,16 +57880,33 @@ done1709:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1710:
+exact1779:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1711
+	JEQ sums1780
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1712
+	JZ activations1781
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1783
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 64(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored1782
+more1783:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -54634,8 +57925,8 @@ exact1710:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1713
-activations1712:
+	JMP stored1782
+activations1781:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -54645,36 +57936,36 @@ activations1712:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1713
-sums1711:
+	JMP stored1782
+sums1780:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored1713:
+stored1782:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1705
+	JNZ unit1774
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1705:
+unit1774:
 	TESTQ R15, R15
-	JNZ group1704
+	JNZ group1773
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1714
+	JEQ exact1784
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact1714:
+exact1784:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1702
+	JNZ panel1772
 	VZEROUPPER
 	RET
 
@@ -54686,22 +57977,18 @@ TEXT ·fields4Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z25
-panel1715:
+panel1785:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1716
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z17
-	VMOVUPS 128(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 192(BX), Z20
-	VMOVUPS 256(BX), Z21
-	VMOVUPS 384(BX), Z22
-	VMOVUPS 320(BX), Z23
-	VMOVUPS 448(BX), Z24
-exact1716:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -54711,7 +57998,7 @@ exact1716:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1717:
+group1786:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -54724,9 +58011,9 @@ group1717:
 	VPBROADCASTD (TokenGroup_Fields+0+0*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Fields+4+0*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1720
+	JLT rest1789
 	PCALIGN $64
-loop1719:
+loop1788:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -54778,11 +58065,11 @@ loop1719:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1719
-rest1720:
+	JGE loop1788
+rest1789:
 	ADDQ $2, CX
-	JZ done1722
-one1721:
+	JZ done1791
+one1790:
 	VMOVDQU64 0(DI), Z8
 	VPANDD Z25, Z8, Z9
 	VMOVDQU64 64(DI), Z10
@@ -54803,8 +58090,8 @@ one1721:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1721
-done1722:
+	JNZ one1790
+done1791:
 	VPSUBD Z1, Z0, Z0
 	VPSRAD $4, Z1, Z1
 	VPSUBD Z3, Z2, Z2
@@ -54816,7 +58103,7 @@ done1722:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1723
+	JZ exact1792
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -54844,16 +58131,45 @@ done1722:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1723:
+exact1792:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1724
+	JEQ sums1793
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1725
+	JZ activations1794
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1796
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z17
+	VMOVUPS 128(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z18
+	VMOVUPS 64(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z19
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z20
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z12
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z21
+	VMOVUPS 128(CX), Z13
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z22
+	VMOVUPS 64(CX), Z14
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z23
+	VMOVUPS 192(CX), Z15
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z24
+	JMP stored1795
+more1796:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -54888,8 +58204,8 @@ exact1723:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored1726
-activations1725:
+	JMP stored1795
+activations1794:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -54907,8 +58223,8 @@ activations1725:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored1726
-sums1724:
+	JMP stored1795
+sums1793:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -54917,19 +58233,19 @@ sums1724:
 	VMOVUPS Z5, 384(BX)
 	VMOVUPS Z6, 320(BX)
 	VMOVUPS Z7, 448(BX)
-stored1726:
+stored1795:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1718
+	JNZ unit1787
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1718:
+unit1787:
 	TESTQ R15, R15
-	JNZ group1717
+	JNZ group1786
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1727
+	JEQ exact1797
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 128(BX)
@@ -54939,12 +58255,12 @@ unit1718:
 	VMOVUPS Z22, 384(BX)
 	VMOVUPS Z23, 320(BX)
 	VMOVUPS Z24, 448(BX)
-exact1727:
+exact1797:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1715
+	JNZ panel1785
 	VZEROUPPER
 	RET
 
@@ -54957,18 +58273,14 @@ TEXT ·lookup4Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	VBROADCASTI32X4 (Tile_Table)(AX), Z17
 	VPBROADCASTD word0f0f0f0f<>(SB), Z18
-panel1728:
+panel1798:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1729
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact1729:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -54978,7 +58290,7 @@ exact1729:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1730:
+group1799:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -54991,9 +58303,9 @@ group1730:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1733
+	JLT rest1802
 	PCALIGN $64
-loop1732:
+loop1801:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -55045,11 +58357,11 @@ loop1732:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1732
-rest1733:
+	JGE loop1801
+rest1802:
 	ADDQ $2, CX
-	JZ done1735
-one1734:
+	JZ done1804
+one1803:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z18, Z8, Z8
@@ -55070,8 +58382,8 @@ one1734:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1734
-done1735:
+	JNZ one1803
+done1804:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -55079,7 +58391,7 @@ done1735:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1736
+	JZ exact1805
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -55095,16 +58407,33 @@ done1735:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1736:
+exact1805:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1737
+	JEQ sums1806
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1738
+	JZ activations1807
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1809
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 64(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored1808
+more1809:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -55123,8 +58452,8 @@ exact1736:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1739
-activations1738:
+	JMP stored1808
+activations1807:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -55134,36 +58463,36 @@ activations1738:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1739
-sums1737:
+	JMP stored1808
+sums1806:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored1739:
+stored1808:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1731
+	JNZ unit1800
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1731:
+unit1800:
 	TESTQ R15, R15
-	JNZ group1730
+	JNZ group1799
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1740
+	JEQ exact1810
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact1740:
+exact1810:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1728
+	JNZ panel1798
 	VZEROUPPER
 	RET
 
@@ -55175,18 +58504,14 @@ TEXT ·int8Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word80808080<>(SB), Z17
-panel1741:
+panel1811:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1742
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact1742:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -55196,7 +58521,7 @@ exact1742:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1743:
+group1812:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -55209,9 +58534,9 @@ group1743:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1746
+	JLT rest1815
 	PCALIGN $64
-loop1745:
+loop1814:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -55247,11 +58572,11 @@ loop1745:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1745
-rest1746:
+	JGE loop1814
+rest1815:
 	ADDQ $2, CX
-	JZ done1748
-one1747:
+	JZ done1817
+one1816:
 	VPXORD 0(DI), Z17, Z8
 	VPXORD 64(DI), Z17, Z9
 	VPXORD 0(DI)(R11*1), Z17, Z10
@@ -55264,8 +58589,8 @@ one1747:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1747
-done1748:
+	JNZ one1816
+done1817:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -55273,7 +58598,7 @@ done1748:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1749
+	JZ exact1818
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -55289,16 +58614,33 @@ done1748:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1749:
+exact1818:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1750
+	JEQ sums1819
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1751
+	JZ activations1820
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1822
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 64(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored1821
+more1822:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -55317,8 +58659,8 @@ exact1749:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1752
-activations1751:
+	JMP stored1821
+activations1820:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -55328,36 +58670,36 @@ activations1751:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1752
-sums1750:
+	JMP stored1821
+sums1819:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored1752:
+stored1821:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1744
+	JNZ unit1813
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1744:
+unit1813:
 	TESTQ R15, R15
-	JNZ group1743
+	JNZ group1812
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1753
+	JEQ exact1823
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact1753:
+exact1823:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1741
+	JNZ panel1811
 	VZEROUPPER
 	RET
 
@@ -55370,22 +58712,18 @@ TEXT ·lookup4Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	VBROADCASTI32X4 (Tile_Table)(AX), Z25
 	VPBROADCASTD word0f0f0f0f<>(SB), Z26
-panel1754:
+panel1824:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1755
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z17
-	VMOVUPS 128(BX), Z18
-	VMOVUPS 64(BX), Z19
-	VMOVUPS 192(BX), Z20
-	VMOVUPS 256(BX), Z21
-	VMOVUPS 384(BX), Z22
-	VMOVUPS 320(BX), Z23
-	VMOVUPS 448(BX), Z24
-exact1755:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -55395,7 +58733,7 @@ exact1755:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1756:
+group1825:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -55408,9 +58746,9 @@ group1756:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1759
+	JLT rest1828
 	PCALIGN $64
-loop1758:
+loop1827:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -55494,11 +58832,11 @@ loop1758:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1758
-rest1759:
+	JGE loop1827
+rest1828:
 	ADDQ $2, CX
-	JZ done1761
-one1760:
+	JZ done1830
+one1829:
 	VMOVDQU64 0(DI), Z8
 	VPSRLW $4, Z8, Z9
 	VPANDD Z26, Z8, Z8
@@ -55535,12 +58873,12 @@ one1760:
 	ADDQ $128, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1760
-done1761:
+	JNZ one1829
+done1830:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1762
+	JZ exact1831
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -55568,16 +58906,45 @@ done1761:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1762:
+exact1831:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1763
+	JEQ sums1832
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1764
+	JZ activations1833
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1835
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z17
+	VMOVUPS 128(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z18
+	VMOVUPS 64(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z19
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z20
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z12
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z21
+	VMOVUPS 128(CX), Z13
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z22
+	VMOVUPS 64(CX), Z14
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z23
+	VMOVUPS 192(CX), Z15
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z24
+	JMP stored1834
+more1835:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -55612,8 +58979,8 @@ exact1762:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored1765
-activations1764:
+	JMP stored1834
+activations1833:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -55631,8 +58998,8 @@ activations1764:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored1765
-sums1763:
+	JMP stored1834
+sums1832:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 128(BX)
 	VMOVUPS Z2, 64(BX)
@@ -55641,19 +59008,19 @@ sums1763:
 	VMOVUPS Z5, 384(BX)
 	VMOVUPS Z6, 320(BX)
 	VMOVUPS Z7, 448(BX)
-stored1765:
+stored1834:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1757
+	JNZ unit1826
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1757:
+unit1826:
 	TESTQ R15, R15
-	JNZ group1756
+	JNZ group1825
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1766
+	JEQ exact1836
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 128(BX)
@@ -55663,12 +59030,12 @@ unit1757:
 	VMOVUPS Z22, 384(BX)
 	VMOVUPS Z23, 320(BX)
 	VMOVUPS Z24, 448(BX)
-exact1766:
+exact1836:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1754
+	JNZ panel1824
 	VZEROUPPER
 	RET
 
@@ -55680,22 +59047,18 @@ TEXT ·int8Pairs64AVX512x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_PanelBytes(AX), R11
 	SHLQ $1, Tile_PanelBytes(AX)
 	VPBROADCASTD word80808080<>(SB), Z25
-panel1767:
+panel1837:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1768
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z17
-	VMOVUPS 64(BX), Z18
-	VMOVUPS 128(BX), Z19
-	VMOVUPS 192(BX), Z20
-	VMOVUPS 256(BX), Z21
-	VMOVUPS 320(BX), Z22
-	VMOVUPS 384(BX), Z23
-	VMOVUPS 448(BX), Z24
-exact1768:
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -55705,7 +59068,7 @@ exact1768:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1769:
+group1838:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -55718,9 +59081,9 @@ group1769:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z6
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Z7
 	SUBQ $2, CX
-	JLT rest1772
+	JLT rest1841
 	PCALIGN $64
-loop1771:
+loop1840:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -55786,11 +59149,11 @@ loop1771:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1771
-rest1772:
+	JGE loop1840
+rest1841:
 	ADDQ $2, CX
-	JZ done1774
-one1773:
+	JZ done1843
+one1842:
 	VPXORD 0(DI), Z25, Z8
 	VPXORD 64(DI), Z25, Z9
 	VPXORD 128(DI), Z25, Z10
@@ -55811,12 +59174,12 @@ one1773:
 	ADDQ $256, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1773
-done1774:
+	JNZ one1842
+done1843:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1775
+	JZ exact1844
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z16
 	VPMOVSXBD 0(CX), Z8
@@ -55844,16 +59207,45 @@ done1774:
 	VPMOVSXBD 48(CX), Z8
 	VPMULLD Z16, Z8, Z8
 	VPSUBD Z8, Z7, Z7
-exact1775:
+exact1844:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1776
+	JEQ sums1845
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1777
+	JZ activations1846
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1848
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z17
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z18
+	VMOVUPS 128(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z19
+	VMOVUPS 192(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z20
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z12
+	VCVTDQ2PS Z4, Z4
+	VFMADD231PS Z12, Z4, Z21
+	VMOVUPS 64(CX), Z13
+	VCVTDQ2PS Z5, Z5
+	VFMADD231PS Z13, Z5, Z22
+	VMOVUPS 128(CX), Z14
+	VCVTDQ2PS Z6, Z6
+	VFMADD231PS Z14, Z6, Z23
+	VMOVUPS 192(CX), Z15
+	VCVTDQ2PS Z7, Z7
+	VFMADD231PS Z15, Z7, Z24
+	JMP stored1847
+more1848:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -55888,8 +59280,8 @@ exact1775:
 	VCVTDQ2PS Z7, Z7
 	VMULPS Z16, Z7, Z7
 	VFMADD231PS Z15, Z7, Z24
-	JMP stored1778
-activations1777:
+	JMP stored1847
+activations1846:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z16
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z16, Z0, Z17
@@ -55907,8 +59299,8 @@ activations1777:
 	VFMADD231PS Z16, Z6, Z23
 	VCVTDQ2PS Z7, Z7
 	VFMADD231PS Z16, Z7, Z24
-	JMP stored1778
-sums1776:
+	JMP stored1847
+sums1845:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
@@ -55917,19 +59309,19 @@ sums1776:
 	VMOVUPS Z5, 320(BX)
 	VMOVUPS Z6, 384(BX)
 	VMOVUPS Z7, 448(BX)
-stored1778:
+stored1847:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1770
+	JNZ unit1839
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1770:
+unit1839:
 	TESTQ R15, R15
-	JNZ group1769
+	JNZ group1838
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1779
+	JEQ exact1849
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z17, 0(BX)
 	VMOVUPS Z18, 64(BX)
@@ -55939,12 +59331,12 @@ unit1770:
 	VMOVUPS Z22, 320(BX)
 	VMOVUPS Z23, 384(BX)
 	VMOVUPS Z24, 448(BX)
-exact1779:
+exact1849:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $512, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1767
+	JNZ panel1837
 	VZEROUPPER
 	RET
 
@@ -55960,18 +59352,14 @@ TEXT ·planes3Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word33333333<>(SB), Z20
 	VPBROADCASTD word77777777<>(SB), Z21
 	VPBROADCASTD wordf0f0f0f0<>(SB), Z22
-panel1780:
+panel1850:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1781
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact1781:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -55981,7 +59369,7 @@ exact1781:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1782:
+group1851:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -55994,9 +59382,9 @@ group1782:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1785
+	JLT rest1854
 	PCALIGN $64
-loop1784:
+loop1853:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -56056,11 +59444,11 @@ loop1784:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1784
-rest1785:
+	JGE loop1853
+rest1854:
 	ADDQ $2, CX
-	JZ done1787
-one1786:
+	JZ done1856
+one1855:
 	VBROADCASTI64X4 0(DI), Z17
 	VPSRLVQ Z18, Z17, Z17
 	VBROADCASTI32X4 32(DI), Z8
@@ -56085,8 +59473,8 @@ one1786:
 	ADDQ $48, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1786
-done1787:
+	JNZ one1855
+done1856:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -56098,7 +59486,7 @@ done1787:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1788
+	JZ exact1857
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -56114,16 +59502,33 @@ done1787:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1788:
+exact1857:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1789
+	JEQ sums1858
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1790
+	JZ activations1859
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1861
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 64(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored1860
+more1861:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -56142,8 +59547,8 @@ exact1788:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1791
-activations1790:
+	JMP stored1860
+activations1859:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -56153,36 +59558,36 @@ activations1790:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1791
-sums1789:
+	JMP stored1860
+sums1858:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored1791:
+stored1860:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1783
+	JNZ unit1852
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1783:
+unit1852:
 	TESTQ R15, R15
-	JNZ group1782
+	JNZ group1851
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1792
+	JEQ exact1862
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact1792:
+exact1862:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1780
+	JNZ panel1850
 	VZEROUPPER
 	RET
 
@@ -56196,18 +59601,14 @@ TEXT ·planes5Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane1<>(SB), Z18
 	VPBROADCASTD word0f0f0f0f<>(SB), Z19
 	VPBROADCASTD word1f1f1f1f<>(SB), Z20
-panel1793:
+panel1863:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1794
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact1794:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -56217,7 +59618,7 @@ exact1794:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1795:
+group1864:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -56230,9 +59631,9 @@ group1795:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1798
+	JLT rest1867
 	PCALIGN $64
-loop1797:
+loop1866:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -56296,11 +59697,11 @@ loop1797:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1797
-rest1798:
+	JGE loop1866
+rest1867:
 	ADDQ $2, CX
-	JZ done1800
-one1799:
+	JZ done1869
+one1868:
 	VMOVDQU64 0(DI), Z17
 	VBROADCASTI32X4 64(DI), Z9
 	VPSRLVQ Z18, Z9, Z9
@@ -56327,8 +59728,8 @@ one1799:
 	ADDQ $80, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1799
-done1800:
+	JNZ one1868
+done1869:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -56336,7 +59737,7 @@ done1800:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1801
+	JZ exact1870
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -56352,16 +59753,33 @@ done1800:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1801:
+exact1870:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1802
+	JEQ sums1871
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1803
+	JZ activations1872
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1874
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 64(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored1873
+more1874:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -56380,8 +59798,8 @@ exact1801:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1804
-activations1803:
+	JMP stored1873
+activations1872:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -56391,36 +59809,36 @@ activations1803:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1804
-sums1802:
+	JMP stored1873
+sums1871:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored1804:
+stored1873:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1796
+	JNZ unit1865
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1796:
+unit1865:
 	TESTQ R15, R15
-	JNZ group1795
+	JNZ group1864
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1805
+	JEQ exact1875
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact1805:
+exact1875:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1793
+	JNZ panel1863
 	VZEROUPPER
 	RET
 
@@ -56434,18 +59852,14 @@ TEXT ·planes6Pairs32AVX512x1(SB), NOSPLIT, $0-8
 	VMOVDQU64 shiftPlane2<>(SB), Z18
 	VPBROADCASTD word0f0f0f0f<>(SB), Z19
 	VPBROADCASTD word3f3f3f3f<>(SB), Z20
-panel1806:
+panel1876:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1807
-	MOVQ Tile_Y(AX), BX
-	VMOVUPS 0(BX), Z13
-	VMOVUPS 64(BX), Z14
-	VMOVUPS 128(BX), Z15
-	VMOVUPS 192(BX), Z16
-exact1807:
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
 	MOVQ Tile_Groups(AX), R15
 	MOVQ Tile_Tokens(AX), R14
 	MOVQ Tile_Y(AX), DX
@@ -56455,7 +59869,7 @@ exact1807:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1808:
+group1877:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -56468,9 +59882,9 @@ group1808:
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
 	SUBQ $2, CX
-	JLT rest1811
+	JLT rest1880
 	PCALIGN $64
-loop1810:
+loop1879:
 	LEAQ 0(DI), BX
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	ADDQ BX, R12
@@ -56534,11 +59948,11 @@ loop1810:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, CX
-	JGE loop1810
-rest1811:
+	JGE loop1879
+rest1880:
 	ADDQ $2, CX
-	JZ done1813
-one1812:
+	JZ done1882
+one1881:
 	VMOVDQU64 0(DI), Z17
 	VBROADCASTI64X4 64(DI), Z9
 	VPSRLVQ Z18, Z9, Z9
@@ -56565,8 +59979,8 @@ one1812:
 	ADDQ $96, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ one1812
-done1813:
+	JNZ one1881
+done1882:
 	VPADDD Z4, Z0, Z0
 	VPADDD Z5, Z1, Z1
 	VPADDD Z6, Z2, Z2
@@ -56574,7 +59988,7 @@ done1813:
 	MOVQ Tile_SecondUnit(AX), R12
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1814
+	JZ exact1883
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z12
 	VPMOVSXBD 0(CX), Z8
@@ -56590,16 +60004,33 @@ done1813:
 	VPMOVSXBD 16(CX), Z8
 	VPMULLD Z12, Z8, Z8
 	VPSUBD Z8, Z3, Z3
-exact1814:
+exact1883:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1815
+	JEQ sums1884
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1816
+	JZ activations1885
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
+	CMPQ Tile_TokenScales(AX), $0
+	JNE more1887
+	VMOVUPS 0(CX), Z8
+	VCVTDQ2PS Z0, Z0
+	VFMADD231PS Z8, Z0, Z13
+	VMOVUPS 64(CX), Z9
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z9, Z1, Z14
+	LEAQ (CX)(R12*4), CX
+	VMOVUPS 0(CX), Z10
+	VCVTDQ2PS Z2, Z2
+	VFMADD231PS Z10, Z2, Z15
+	VMOVUPS 64(CX), Z11
+	VCVTDQ2PS Z3, Z3
+	VFMADD231PS Z11, Z3, Z16
+	JMP stored1886
+more1887:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VMOVUPS 0(CX), Z8
 	VCVTDQ2PS Z0, Z0
@@ -56618,8 +60049,8 @@ exact1814:
 	VCVTDQ2PS Z3, Z3
 	VMULPS Z12, Z3, Z3
 	VFMADD231PS Z11, Z3, Z16
-	JMP stored1817
-activations1816:
+	JMP stored1886
+activations1885:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z12
 	VCVTDQ2PS Z0, Z0
 	VFMADD231PS Z12, Z0, Z13
@@ -56629,36 +60060,36 @@ activations1816:
 	VFMADD231PS Z12, Z2, Z15
 	VCVTDQ2PS Z3, Z3
 	VFMADD231PS Z12, Z3, Z16
-	JMP stored1817
-sums1815:
+	JMP stored1886
+sums1884:
 	VMOVUPS Z0, 0(BX)
 	VMOVUPS Z1, 64(BX)
 	VMOVUPS Z2, 128(BX)
 	VMOVUPS Z3, 192(BX)
-stored1817:
+stored1886:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1809
+	JNZ unit1878
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1809:
+unit1878:
 	TESTQ R15, R15
-	JNZ group1808
+	JNZ group1877
 	CMPQ Tile_Scaled(AX), $0
-	JEQ exact1818
+	JEQ exact1888
 	MOVQ Tile_Y(AX), BX
 	VMOVUPS Z13, 0(BX)
 	VMOVUPS Z14, 64(BX)
 	VMOVUPS Z15, 128(BX)
 	VMOVUPS Z16, 192(BX)
-exact1818:
+exact1888:
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1806
+	JNZ panel1876
 	VZEROUPPER
 	RET
 
@@ -56672,7 +60103,7 @@ TEXT ·OpenPlanes3AVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD word33333333<>(SB), Z7
 	VPBROADCASTD word07070707<>(SB), Z8
 	VPBROADCASTD word04040404<>(SB), Z3
-four1819:
+four1889:
 	PREFETCHT0 8192(SI)
 	VBROADCASTI64X4 (SI), Z0
 	VPSRLVQ Z5, Z0, Z0
@@ -56690,7 +60121,7 @@ four1819:
 	ADDQ $48, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ four1819
+	JNZ four1889
 	VZEROUPPER
 	RET
 
@@ -56703,7 +60134,7 @@ TEXT ·OpenPlanes5AVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z6
 	VPBROADCASTD word1f1f1f1f<>(SB), Z7
 	VPBROADCASTD word10101010<>(SB), Z3
-four1820:
+four1890:
 	PREFETCHT0 8192(SI)
 	VMOVDQU64 (SI), Z0
 	VBROADCASTI32X4 64(SI), Z2
@@ -56721,7 +60152,7 @@ four1820:
 	ADDQ $80, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ four1820
+	JNZ four1890
 	VZEROUPPER
 	RET
 
@@ -56734,7 +60165,7 @@ TEXT ·OpenPlanes6AVX512(SB), NOSPLIT, $0-24
 	VPBROADCASTD word0f0f0f0f<>(SB), Z6
 	VPBROADCASTD word3f3f3f3f<>(SB), Z7
 	VPBROADCASTD word20202020<>(SB), Z3
-four1821:
+four1891:
 	PREFETCHT0 8192(SI)
 	VMOVDQU64 (SI), Z0
 	VBROADCASTI64X4 64(SI), Z2
@@ -56752,6 +60183,6 @@ four1821:
 	ADDQ $96, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ four1821
+	JNZ four1891
 	VZEROUPPER
 	RET
