@@ -137,8 +137,8 @@ const scalesAhead = 2 << 10
 
 // storeRows is the store of results86. Weight scales stay in the registers of operands if there are enough.
 func (g *vnni512) storeRows(t int, o outcome) {
-	// bytes of the operand at CX
-	kind, size := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split], map[outcome]int{lessZero: 1, byBoth: 4, byWeights: 4}[o]
+	kind := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split]
+	size := map[outcome]int{lessZero: 1, byBoth: 4, byWeights: 4}[o] // bytes of the operand at CX
 	stay, panel := (o == byBoth || o == byWeights) && g.held, 0
 	for i, at := range g.places() {
 		unit, other := "(CX)", g.ops[0]
