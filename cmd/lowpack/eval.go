@@ -30,7 +30,8 @@ same argmax token, each with its standard error. FILE and the other form are pac
 them; --kv-cache-type is that of FILE alone. All figures but the times are the same on every machine.
 
 With --task, FILE is asked questions that are made from the text, such as a book: which word ends a passage, of those
-that were mentioned in it (last-word), or which of four sentences follows one (cloze). Printed are acc, acc_norm and
+that were mentioned in it (last-word), which of four sentences follows one (cloze), or which number a sentence states
+that is hidden in a passage of --window tokens, at a tenth to nine tenths of it (passkey). Printed are acc, acc_norm and
 perplexity as lm-evaluation-harness has them, each with its standard error by bootstrapping, and with --against, which
 may be any model then, the differences question by question.
 
@@ -39,18 +40,20 @@ may be any model then, the differences question by question.
   lowpack eval int4.safetensors --against MODEL_DIR --file wiki.test.raw
   lowpack eval model.safetensors --against model.safetensors --kv-cache-type f16 --file wiki.test.raw
   lowpack eval int4.safetensors --task last-word --against model.safetensors --file book.txt
-  lowpack eval model.safetensors --task cloze --file book.txt --questions cloze.jsonl`,
+  lowpack eval model.safetensors --task cloze --file book.txt --questions cloze.jsonl
+  lowpack eval model.safetensors --task passkey --window 4000 --kv-cache-type i4 --file book.txt`,
 		Flags: append(textFlags("to predict", "text"), []cli.Flag{
 			inputFlag("against", "compare with this packed `FILE` or checkpoint"),
 			oneOf(&cli.StringFlag{Name: "bos", Usage: "begin windows with the begin-of-text token: `WHEN` is yes or no",
 				DefaultText: "as the tokenizer does"}, "yes", "no"),
-			between(0, maxTokens, &cli.IntFlag{Name: "window", Usage: "`N` tokens per window",
+			between(0, maxTokens, &cli.IntFlag{Name: "window", Usage: "`N` tokens per window, or question of passkey",
 				DefaultText: "2048, or what the model was made for"}),
 			between(0, maxTokens, &cli.IntFlag{Name: "stride", Usage: "a window begins every `N` tokens",
 				DefaultText: "no overlap"}),
 			between(0, maxTokens, &cli.IntFlag{Name: "tokens", Usage: "evaluate only the first `N` tokens of the text",
 				DefaultText: "all"}),
-			oneOf(&cli.StringFlag{Name: "task", Usage: "ask questions from the text: `TASK` is last-word or cloze"},
+			oneOf(&cli.StringFlag{Name: "task",
+				Usage: "ask questions from the text: `TASK` is last-word, cloze or passkey"},
 				words(questions.List())...),
 			besideFlag("questions", "write the questions of --task to `FILE`, as JSON Lines for lm-evaluation-harness"),
 			cacheTypeFlag(),

@@ -18,10 +18,13 @@ func checkTask(c *cli.Context) error {
 	if !c.IsSet("task") && c.IsSet("questions") {
 		return usagef("--questions needs --task")
 	}
-	for _, name := range []string{"window", "stride", "tokens", "svg"} {
+	for _, name := range []string{"stride", "tokens", "svg"} {
 		if c.IsSet("task") && c.IsSet(name) {
 			return usagef("--%s cannot be combined with --task", name)
 		}
+	}
+	if task := c.String("task"); c.IsSet("window") && task != "" && task != string(questions.Passkey) {
+		return usagef("--window cannot be combined with --task %s", task)
 	}
 	return nil
 }
@@ -29,12 +32,6 @@ func checkTask(c *cli.Context) error {
 // runTask asks FILE, and the other model if there is one, the questions that a task makes of a text.
 func runTask(c *cli.Context, text string) error {
 	task := questions.Task(c.String("task"))
-	list, err := task.Make(text)
-	if path := c.String("file"); err != nil && path != "" {
-		return filerr.Named(path, err)
-	} else if err != nil {
-		return err
-	}
 	subjects, err := openSubjects(c)
 	defer func() {
 		for _, s := range subjects {
@@ -42,6 +39,12 @@ func runTask(c *cli.Context, text string) error {
 		}
 	}()
 	if err != nil {
+		return err
+	}
+	list, err := task.Make(text, subjects[0].asked.Within(c.Int("window")))
+	if path := c.String("file"); err != nil && path != "" {
+		return filerr.Named(path, err)
+	} else if err != nil {
 		return err
 	}
 	asked, err := tokenize(subjects, list)
@@ -152,7 +155,7 @@ func printTask(w io.Writer, r *eval.TaskResult) {
 			rows = append(rows, []string{perplexity, number(*s.Perplexity)})
 		}
 	}
-	add(&r.Scores, "acc", "acc_norm", "perplexity of the word", percent)
+	add(&r.Scores, "acc", "acc_norm", "perplexity of the "+r.Task.Word(), percent)
 	if a := r.Against; a != nil {
 		add(&a.Scores, "other's acc", "other's acc_norm", "other's perplexity", percent)
 		add(&a.Change, "difference of acc", "difference of acc_norm", "perplexity ratio", points)

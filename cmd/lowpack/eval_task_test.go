@@ -7,10 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/eval"
+	"github.com/lowpack/lowpack/cmd/lowpack/internal/questions"
 )
 
 // tomSawyer is a text that the repository has.
@@ -36,12 +39,14 @@ func TestEvalTask(t *testing.T) {
 	}{
 		"last-word": {[]string{"questions ", "acc ", "perplexity of the word ", "other's acc ", "other's perplexity ",
 			"difference of acc ", "perplexity ratio ", "same answer "}, false, true},
+		"passkey": {[]string{"questions ", "acc ", "perplexity of the key ", "other's acc ", "other's perplexity ",
+			"difference of acc ", "perplexity ratio ", "same answer "}, false, true},
 		"cloze": {[]string{"questions ", "acc ", "acc_norm ", "other's acc ", "other's acc_norm ", "difference of acc ",
 			"difference of acc_norm ", "same answer "}, true, false},
 	} {
-		questions := filepath.Join(t.TempDir(), "questions")
+		list := filepath.Join(t.TempDir(), "questions")
 		args := []string{head, "--against", plain, "--task", task, "--file", text}
-		stdout, stderr, code := runApp(t, evalCommand(), append(args, "--questions", questions)...)
+		stdout, stderr, code := runApp(t, evalCommand(), append(args, "--questions", list)...)
 		lines := strings.Split(strings.TrimSpace(stdout), "\n")
 		if code != 0 || len(lines) != len(want.begins) || !strings.HasSuffix(lines[0], "begin-of-text token") {
 			t.Fatalf("%s: code %d: %s%s", task, code, stdout, stderr)
@@ -57,7 +62,7 @@ func TestEvalTask(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil || stdout != first {
 			t.Fatalf("%s: code %d, %v: %s%s%s", task, code, err, stderr, first, stdout)
 		}
-		written, err := os.ReadFile(questions)
+		written, err := os.ReadFile(list)
 		if err != nil || bytes.Count(written, []byte("\n")) != r.Questions || len(r.Answers) != r.Questions ||
 			r.Questions == 0 || !r.BeginOfText {
 			t.Errorf("%s: %d questions, %v: %s", task, r.Questions, err, written)
@@ -73,10 +78,55 @@ func TestEvalTask(t *testing.T) {
 		!strings.Contains(stdout, "1.0000 ± 0.0000") || strings.Contains(stdout, "begin-of-text") {
 		t.Errorf("against itself: code %d: %s%s", code, stdout, stderr)
 	}
-	stdout, stderr, code = runApp(t, evalCommand(), plain, "--against", plain, "--task", "last-word", "--file", text,
-		"--kv-cache-type", "i8")
-	if code != 0 || strings.Contains(stdout, "1.0000 ± 0.0000") {
-		t.Errorf("with a cache in i8: code %d: %s%s", code, stdout, stderr)
+	for _, task := range []string{"last-word", "passkey"} {
+		alone, _, _ := runApp(t, evalCommand(), plain, "--task", task, "--file", text)
+		stdout, stderr, code = runApp(t, evalCommand(), plain, "--against", plain, "--task", task, "--file", text,
+			"--kv-cache-type", "i8")
+		_, perplexity, _ := strings.Cut(strings.Split(alone, "\n")[2], "  ")
+		if code != 0 || strings.Contains(stdout, "1.0000 ± 0.0000") ||
+			!regexp.MustCompile(`other's perplexity +`+regexp.QuoteMeta(perplexity)).MatchString(stdout) {
+			t.Errorf("%s with a cache in i8: code %d: %s%s, in f32 %s", task, code, stdout, stderr, alone)
+		}
+	}
+}
+
+// TestEvalPasskeyWindow: questions have at most as many tokens as --window says, without which they have those of the
+// context that the model was made for.
+func TestEvalPasskeyWindow(t *testing.T) {
+	file, text := packTiny(t), beginning(t)
+	m, err := lowpack.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for window, most := range map[string]int{"200": 200, "": 256} {
+		list := filepath.Join(t.TempDir(), "questions")
+		args := []string{file, "--task", "passkey", "--file", text, "--questions", list}
+		if window != "" {
+			args = append(args, "--window", window)
+		}
+		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != 0 {
+			t.Fatalf("code %d: %s%s", code, stdout, stderr)
+		}
+		written, err := os.ReadFile(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		longest := 0
+		for line := range strings.Lines(string(written)) {
+			var q questions.Question
+			if err := json.Unmarshal([]byte(line), &q); err != nil {
+				t.Fatal(err)
+			}
+			ids, err := m.Tokenizer.Encode(q.Context+q.Endings[0], true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			longest = max(longest, len(ids)-1) // the last token is not read
+		}
+		if longest > most || longest < most*9/10 {
+			t.Errorf("the longest question has %d tokens, of at most %d", longest, most)
+		}
 	}
 }
 
@@ -126,12 +176,14 @@ func TestEvalTaskRefuses(t *testing.T) {
 		code int
 		word string
 	}{
-		{"FILE --task guess --file TEXT", 2, "must be one of last-word, cloze"},
+		{"FILE --task guess --file TEXT", 2, "must be one of last-word, cloze, passkey"},
 		{"FILE --task cloze --file SHORT", 1, "short: "},
 		{"FILE --task cloze --file SHORT", 1, "has no question of the task"},
 		{"FILE --task last-word -p word", 1, "has no question of the task"},
 		{"FILE --questions Q --file TEXT", 2, "--questions needs --task"},
-		{"FILE --task cloze --file TEXT --window 8", 2, "--window cannot be combined with --task"},
+		{"FILE --task cloze --file TEXT --window 8", 2, "--window cannot be combined with --task cloze"},
+		{"FILE --task passkey --file TEXT --window 8", 1, "a window that holds 5 sentences"},
+		{"FILE --task passkey --file TEXT --window 300", 2, "made for 256"},
 		{"FILE --task cloze --file TEXT --stride 8", 2, "--stride cannot be combined with --task"},
 		{"FILE --task cloze --file TEXT --tokens 8", 2, "--tokens cannot be combined with --task"},
 		{"FILE --task cloze --file TEXT --svg a.svg", 2, "--svg cannot be combined with --task"},

@@ -12,7 +12,7 @@ from lm_eval.tasks import TaskManager
 url, tokenizer, tasks, questions = sys.argv[1:]
 tokenizer, tasks = str(pathlib.Path(tokenizer).resolve()), str(pathlib.Path(tasks).resolve())
 os.chdir(questions)
-names = ["last_word", "cloze"]
+names = ["last_word", "cloze", "passkey"]
 got = lm_eval.simple_evaluate(
     model="local-completions",
     model_args=f"base_url={url}/v1/completions,model=tiny-bitnet,tokenizer={tokenizer},tokenizer_backend=huggingface,num_concurrent=2,tokenized_requests=True,"

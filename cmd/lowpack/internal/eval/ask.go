@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,17 +31,33 @@ type Answer struct {
 type Tokens struct {
 	context []int
 	endings [][]int
+	read    int // the most that are read before the last token of an ending is known
 }
 
 // Tokenize returns the tokens of questions. It is pack.ErrUnsupported if the model cannot read one of them.
 func (s *Subject) Tokenize(list []questions.Question) ([]Tokens, error) {
 	all := make([]Tokens, len(list))
 	for i := range list {
-		if err := s.tokenize(&list[i], &all[i]); err != nil {
+		err := s.tokenize(&list[i], &all[i])
+		if n, most := all[i].read, s.Engine.Options().Context; err == nil && n > most {
+			err = fmt.Errorf("%w: %d tokens have to be read; the model takes at most %d", pack.ErrUnsupported, n, most)
+		}
+		if err != nil {
 			return nil, named(s.Path, fmt.Errorf("question %d: %w", i+1, err))
 		}
 	}
 	return all, nil
+}
+
+// Within accepts questions of which at most window tokens have to be read (0 = DefaultWindow), and that the context of
+// the model holds.
+func (s *Subject) Within(window int) questions.Fits {
+	most := min(cmp.Or(window, DefaultWindow), s.Engine.Options().Context)
+	return func(q *questions.Question) (bool, error) {
+		var t Tokens
+		err := s.tokenize(q, &t)
+		return t.read <= most, named(s.Path, err)
+	}
 }
 
 func (s *Subject) tokenize(q *questions.Question, into *Tokens) (err error) {
@@ -48,7 +65,7 @@ func (s *Subject) tokenize(q *questions.Question, into *Tokens) (err error) {
 	if err != nil {
 		return err
 	}
-	begin, most := len(into.context), s.Engine.Options().Context
+	begin := len(into.context)
 	if begin == 0 {
 		return fmt.Errorf("%w: the tokenizer makes no tokens of the context", pack.ErrUnsupported)
 	}
@@ -57,9 +74,7 @@ func (s *Subject) tokenize(q *questions.Question, into *Tokens) (err error) {
 		if err != nil {
 			return err
 		}
-		if n := max(begin, len(whole)) - 1; n > most {
-			return fmt.Errorf("%w: %d tokens have to be read; the model takes at most %d", pack.ErrUnsupported, n, most)
-		}
+		into.read = max(into.read, begin-1, len(whole)-1)
 		into.endings = append(into.endings, slices.Clone(whole[min(begin, len(whole)):]))
 	}
 	return nil

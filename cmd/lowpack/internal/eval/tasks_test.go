@@ -165,6 +165,25 @@ func TestGreedy(t *testing.T) {
 	}
 }
 
+// TestAskWithin: a question fits if all but the last token of each ending can be read, in a window or at all.
+func TestAskWithin(t *testing.T) {
+	s := tinySubject(t)
+	for n := range 300 {
+		q := questions.Question{Context: strings.Repeat("a ", n+1), Endings: []string{"b"}}
+		ids, _ := s.Encode(q.Context + "b")
+		_, refused := s.Tokenize([]questions.Question{q})
+		for window, want := range map[int]bool{0: len(ids) <= 256, 5000: refused == nil, 100: len(ids) <= 100} {
+			if fits, err := s.Within(window)(&q); err != nil || fits != want {
+				t.Errorf("%d tokens in a window of %d: %t, %v", len(ids), window, fits, err)
+			}
+		}
+	}
+	s.Encode = func(string) ([]int, error) { return nil, pack.ErrCorrupt }
+	if _, err := s.Within(0)(&questions.Question{Context: "a"}); !errors.Is(err, pack.ErrCorrupt) {
+		t.Error(err)
+	}
+}
+
 func TestAskRefuses(t *testing.T) {
 	s := tinySubject(t)
 	s.Path = "model.file"

@@ -1,7 +1,8 @@
 // Package questions makes questions for models from a text, by fixed rules: the same text gives the same questions.
 //
 // A text is cut into sentences (see Sentences). Passages do not overlap, so that the answers to questions are close to
-// independent: no sentence is in two of them. Lengths are in characters.
+// independent: no sentence is in two of them. Lengths are in characters, but for Passkey, whose passages have as many
+// tokens as a model is asked to read.
 package questions
 
 import (
@@ -18,7 +19,7 @@ import (
 // Question asks which ending follows a context. The text of an answer is the context and the ending.
 type Question struct {
 	Context string   `json:"context"` // ends with the space before the ending, if there is one
-	Endings []string `json:"endings"` // a word, or the endings to choose from
+	Endings []string `json:"endings"` // a word or a key, or the endings to choose from
 	Right   int      `json:"right"`   // index of the ending in the text
 }
 
@@ -29,24 +30,36 @@ type Task string
 const (
 	LastWord Task = "last-word"
 	Cloze    Task = "cloze"
+	Passkey  Task = "passkey"
 )
 
 // List returns all tasks.
-func List() []Task { return []Task{LastWord, Cloze} }
+func List() []Task { return []Task{LastWord, Cloze, Passkey} }
 
 var rules = map[Task]struct {
-	make func(blocks iter.Seq[[]string]) []Question
+	make func(blocks iter.Seq[[]string], fits Fits) ([]Question, error)
+	word string // what a question asks for; "" = a choice
 	need string
 }{
-	LastWord: {lastWords, fmt.Sprintf("a sentence whose last word, of at least %d letters, stands in the passage "+
-		"before it too, of %d to %d characters", leastWord, leastContext, mostContext)},
-	Cloze: {clozes, fmt.Sprintf("%d passages of %d to %d characters, each with another sentence of %d to %d "+
-		"characters behind it", choices, leastContext, mostContext, leastEnding, mostEnding)},
+	LastWord: {short(lastWords), "word", fmt.Sprintf("a sentence whose last word, of at least %d letters, stands in "+
+		"the passage before it too, of %d to %d characters", leastWord, leastContext, mostContext)},
+	Cloze: {short(clozes), "", fmt.Sprintf("%d passages of %d to %d characters, each with another sentence of %d to "+
+		"%d characters behind it", choices, leastContext, mostContext, leastEnding, mostEnding)},
+	Passkey: {passkeys, "key", fmt.Sprintf("a text that is longer than the window, and a window that holds %d "+
+		"sentences of it", leastSentences)},
 }
 
-// Make returns the questions of a text, in its order. It is pack.ErrUnsupported if the text is no text, or has no
-// question; the error says what the task needs.
-func (t Task) Make(text string) ([]Question, error) {
+// short adapts a rule whose questions are of a few hundred characters, for every model.
+func short(make func(iter.Seq[[]string]) []Question) func(iter.Seq[[]string], Fits) ([]Question, error) {
+	return func(blocks iter.Seq[[]string], _ Fits) ([]Question, error) { return make(blocks), nil }
+}
+
+// Word says what a question asks for, a word or a key; "" if it has endings to choose from.
+func (t Task) Word() string { return rules[t].word }
+
+// Make returns the questions of a text, in its order; fits bounds those of Passkey. It is pack.ErrUnsupported if the
+// text is no text, or has no question, and says what the task needs; other errors are those of fits.
+func (t Task) Make(text string, fits Fits) ([]Question, error) {
 	switch {
 	case !utf8.ValidString(text):
 		return nil, fmt.Errorf("%w: the text is not UTF-8", pack.ErrUnsupported)
@@ -54,7 +67,10 @@ func (t Task) Make(text string) ([]Question, error) {
 		return nil, fmt.Errorf("%w: the text has null characters", pack.ErrUnsupported)
 	}
 	rule := rules[t]
-	list := rule.make(Sentences(text))
+	list, err := rule.make(Sentences(text), fits)
+	if err != nil {
+		return nil, err
+	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%w: the text has no question of the task %s, which needs %s", pack.ErrUnsupported, t,
 			rule.need)
