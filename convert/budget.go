@@ -97,7 +97,8 @@ const (
 )
 
 // Allocate chooses forms of the linear layers for which the least divergence from the floats is expected, on
-// o.Calibration, within the budget, or the smallest ones for which no more than the budget is expected. Layers that the
+// o.Calibration, within the budget, or the smallest ones for which no more than the budget is expected. Codes that the
+// checkpoint has of a layer are one of its forms: the floats are what they stand for. Layers that the
 // recipe could not calibrate, such as those it does not include, are as it has them without a quantizer; it has no
 // rules. The embedding and the head have forms too, unless the recipe names a head, packed.HeadBF16 included, or the
 // budget counts bits per weight. The experts of a block have one form for each of their projections. The floats lie in
@@ -195,24 +196,25 @@ type allocating struct {
 	path    string
 	o       Options
 	budget  Budget
-	plans   [len(budgetForms)]*Plan            // with one form for all
-	others  []*Plan                            // with the smallest one, and forms of the tables
-	names   []string                           // of the weights for which forms are chosen
-	experts []string                           // those of them that are of experts
-	rows    map[string][len(budgetForms)]*step // of the weights for which forms are chosen
+	plans   [len(budgetForms)]*Plan    // with one form for all
+	asIs    *Plan                      // with the codes that are kept; nil = there are none
+	others  []*Plan                    // with the smallest one, and forms of the tables
+	names   []string                   // of the weights for which forms are chosen
+	experts []string                   // those of them that are of experts
+	rows    map[string][kept + 1]*step // of the weights for which forms are chosen; nil = they are not kept
 	groups  []calibrate.Group
 	apart   bool // the embedding and the head stay as the recipe has them
 	tables  []table
-	least   int64                   // bytes of a file with the smallest forms of all
-	items   [][]option              // of the groups and, after them, of the tables
-	rounds  []Rounding              // of activations that files may have
-	heads   []float64               // what each of them costs, in addition, where the head has codes
-	count   int64                   // of weights
-	bytes   [len(budgetForms)]int64 // of all weights in one form
+	least   int64           // bytes of a file with the smallest forms of all
+	items   [][]option      // of the groups and, after them, of the tables
+	rounds  []Rounding      // of activations that files may have
+	heads   []float64       // what each of them costs, in addition, where the head has codes
+	count   int64           // of weights
+	bytes   [kept + 1]int64 // of all weights in one form, or that can be kept
 }
 
 func (a *allocating) close() {
-	for _, p := range append(a.plans[:], a.others...) {
+	for _, p := range append(append(a.plans[:], a.asIs), a.others...) {
 		if p != nil {
 			p.Close()
 		}
@@ -230,7 +232,7 @@ func (a *allocating) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.rows = map[string][len(budgetForms)]*step{}
+	a.rows = map[string][kept + 1]*step{}
 	a.names = names
 	for form := range budgetForms {
 		p, err := a.planOf(ctx, form, nil)
@@ -238,21 +240,32 @@ func (a *allocating) plan(ctx context.Context) error {
 			return err
 		}
 		a.plans[form] = p
-		for _, s := range p.steps {
-			if slices.Contains(names, s.row.Tensor) {
-				row := a.rows[s.row.Tensor]
-				row[form] = s
-				a.rows[s.row.Tensor] = row
-			}
-		}
+		a.planned(form, p)
+	}
+	if err := a.planKept(ctx); err != nil {
+		return err
 	}
 	for _, row := range a.rows {
 		for form, s := range row {
-			a.bytes[form] += s.row.BytesOut
+			if s != nil {
+				a.bytes[form] += s.row.BytesOut
+			}
 		}
 		a.count += int64(row[0].job.Shape.M) * int64(row[0].job.Shape.K)
 	}
 	return a.planTables(ctx)
+}
+
+// planned notes the steps of a plan for the weights that there is a choice for, those that keep codes if they are exact.
+func (a *allocating) planned(form int, p *Plan) {
+	for _, s := range p.steps {
+		exact := s.entry != nil && s.row.RelError != nil && *s.row.RelError == 0
+		if slices.Contains(a.names, s.row.Tensor) && (form < kept || exact) {
+			row := a.rows[s.row.Tensor]
+			row[form] = s
+			a.rows[s.row.Tensor] = row
+		}
+	}
 }
 
 // planOf plans a conversion with one form for all layers, and rules for the tables.
@@ -299,7 +312,7 @@ func (a *allocating) room() (int64, error) {
 	case a.budget.Bytes > 0:
 		room = a.budget.Bytes - rest
 	case a.budget.Ratio > 0:
-		room = a.bytes[most] + largest
+		room = a.bytes[most] + a.bytes[kept] + largest
 	}
 	if room >= a.bytes[0]+smallest {
 		return room, nil
@@ -402,6 +415,9 @@ func (a *allocating) options(costs *calibrate.Costs) (items [][]option) {
 				options[form].bytes += a.rows[name][form].row.BytesOut
 			}
 		}
+		if o, ok := a.keeping(g.Names); ok {
+			options = append(options, o)
+		}
 		items = append(items, options)
 	}
 	for i, t := range a.tables {
@@ -471,6 +487,7 @@ func (a *allocating) within(room int64) []int {
 		if choice == nil {
 			break
 		}
+		a.keepNoLarger(choice)
 		if d, _ := a.expect(choice); d < least {
 			best, least = choice, d
 		}
@@ -488,9 +505,12 @@ func (a *allocating) expect(choice []int) (float64, Rounding) {
 	return weights + r.Divergence, r
 }
 
-// uniform is the choice of one form for all layers, with the tables as they are.
-func (a *allocating) uniform(form int) []int {
-	choice := slices.Repeat([]int{form}, len(a.groups))
+// uniform is the choice of one form for all layers, those that cannot be kept in the largest form, with the tables as
+// they are.
+func (a *allocating) uniform(form int) (choice []int) {
+	for i := range a.groups {
+		choice = append(choice, min(form, len(a.items[i])-1))
+	}
 	for _, t := range a.tables {
 		choice = append(choice, len(t.forms)-1)
 	}
@@ -504,9 +524,10 @@ func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, err
 	r.Divergence, r.Activation = a.expect(choice)
 	r.Wide = r.Activation.Activation != a.usual(choice)
 	for form, rule := range budgetForms {
-		d, rounding := a.expect(a.uniform(form))
-		r.Forms = append(r.Forms, FormShare{Name: rule.Quant + " " + rule.Scale, Bytes: a.plans[form].Bytes,
-			Divergence: d, Activation: rounding.Activation})
+		r.Forms = append(r.Forms, a.formShare(form, rule.Quant+" "+rule.Scale, a.plans[form]))
+	}
+	if a.asIs != nil {
+		r.Forms = append(r.Forms, a.formShare(kept, "kept codes", a.asIs))
 	}
 	r.Tables = a.tableForms(choice[len(a.groups):])
 	for _, t := range r.Tables {
@@ -519,8 +540,10 @@ func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, err
 		form := choice[i]
 		bytes += a.items[i][form].bytes
 		for _, name := range g.Names {
-			r.Rules = append(r.Rules, a.rule(form, name))
-			shape := a.rows[name][form].job.Shape
+			if form < kept {
+				r.Rules = append(r.Rules, a.rule(form, name))
+			}
+			shape := a.rows[name][0].job.Shape
 			r.Forms[form].Weights += int64(shape.M) * int64(shape.K)
 		}
 	}
@@ -531,4 +554,10 @@ func (a *allocating) result(ctx context.Context, choice []int) (*Allocation, err
 	}
 	r.Bytes = p.Bytes
 	return r, p.Close()
+}
+
+// formShare describes a file with one form for all layers, as it is planned.
+func (a *allocating) formShare(form int, name string, p *Plan) FormShare {
+	d, rounding := a.expect(a.uniform(form))
+	return FormShare{Name: name, Bytes: p.Bytes, Divergence: d, Activation: rounding.Activation}
 }

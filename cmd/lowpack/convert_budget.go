@@ -23,9 +23,9 @@ var budgetNames = []string{"size", "bits", "min-quality"}
 func budgetFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "size", Action: checkSize("size"),
-			Usage: "choose codes of 3, 4, 5, 6 or 8 bits for each linear layer, and of 4, 6 or 8 bits or none for " +
-				"the embedding and the output head, by what they cost on the text of --calibrate, so that the " +
-				"packed file has at most `SIZE`, such as 1.2GB"},
+			Usage: "choose codes of 3, 4, 5, 6 or 8 bits for each linear layer, or those that the checkpoint has, " +
+				"and of 4, 6 or 8 bits or none for the embedding and the output head, by what they cost on the " +
+				"text of --calibrate, so that the packed file has at most `SIZE`, such as 1.2GB"},
 		number(0, true, 16, &cli.Float64Flag{Name: "bits", DefaultText: "none",
 			Usage: "as --size, so that the linear layers have at most `N` bits per weight, scales included, with " +
 				"the embedding and the head as --head has them"}),

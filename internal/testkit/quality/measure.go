@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -48,6 +49,7 @@ type measuring struct {
 	text                string
 	second, calibration string // parts of the text
 	floats              string // the model without quantization
+	layers              string // the model with floats for its layers, and its codes of the embedding; "" = not made yet
 }
 
 // prepare writes the parts of the text and the floats.
@@ -72,10 +74,37 @@ func (m *measuring) prepare() error {
 	return err
 }
 
+// source is what a row is made of: the model, or one with floats for its layers where forms are chosen, of which codes
+// that the model has of a layer would be one.
+func (m *measuring) source(row *Row) (string, error) {
+	if !slices.Contains(row.Flags, "--bits") {
+		return m.model, nil
+	}
+	if m.layers != "" {
+		return m.layers, nil
+	}
+	in := func(name string) string { return filepath.Join(m.dir, name) }
+	err := os.WriteFile(in("recipe"), []byte("rules: [{match: '*.layers.*', quant: none}]"), 0o600)
+	for _, args := range [][]string{
+		{"convert", m.model, "-o", in("layers.safetensors"), "--golden", "none", "--allow-lossy", "--recipe", in("recipe")},
+		{"export", in("layers.safetensors"), "--to", "gguf", "-o", in("layers.gguf")},
+	} {
+		if err == nil {
+			_, err = lowpack(args...)
+		}
+	}
+	m.layers = in("layers.gguf")
+	return m.layers, err
+}
+
 // row measures one form on both texts.
 func (m *measuring) row(row *Row) error {
 	file := filepath.Join(m.dir, "model.safetensors")
-	args := append([]string{"convert", m.model, "-o", file, "--golden", "none"}, row.Flags...)
+	model, err := m.source(row)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"convert", model, "-o", file, "--golden", "none"}, row.Flags...)
 	for i, word := range args {
 		if word == "TEXT" {
 			args[i] = m.calibration
