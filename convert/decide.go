@@ -173,18 +173,22 @@ func (d *decider) importValues(m matrix) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	steps := len(d.steps)
+	steps, held := len(d.steps), error(nil)
 	for _, r := range candidates {
 		err = d.quantize(m, r.choice(c))
 		switch {
 		case errors.As(err, new(notExact)):
-		case errors.As(err, new(notHeld)) && c.ruled == "": // floats hold it
+		case errors.As(err, new(notHeld)): // wider codes may still be held, or else floats hold it
+			held = cmp.Or(held, err)
 		case err != nil:
 			return false, err
 		case d.steps[steps].row.RelError != nil:
 			return true, nil
 		}
 		d.steps = d.steps[:steps] // some zeros would change
+	}
+	if c.ruled != "" {
+		return false, held
 	}
 	return false, nil
 }

@@ -1,8 +1,12 @@
 package convert
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -143,6 +147,37 @@ func TestRuledLayouts(t *testing.T) {
 		p := newPlan(t, source, plain(c.recipe))
 		if s := p.step(c.rule.Match); s.row.Layout != c.want {
 			t.Errorf("%+v with %+v: %+v", c.rule, c.recipe, s.row)
+		}
+	}
+}
+
+// TestRuledValues: values of an embedding are taken over by the widest codes that the layout of a rule holds, where it
+// does not hold those that would do.
+func TestRuledValues(t *testing.T) {
+	source, name := mini(t, "mistral-7b-v0.1", nil), "model.embed_tokens.weight"
+	path := filepath.Join(source, "model.safetensors")
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors map[string]struct {
+		Offsets [2]int `json:"data_offsets"`
+	}
+	start := 8 + int(binary.LittleEndian.Uint64(file))
+	if err := json.Unmarshal(file[8:start], &tensors); err != nil {
+		t.Fatal(err)
+	}
+	at := tensors[name].Offsets
+	for i := start + at[0]; i < start+at[1]; i += 2 { // BF16
+		binary.LittleEndian.PutUint16(file[i:], []uint16{0x3f80, 0xbf80, 0}[i/2%3])
+	}
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for layout, rule := range map[string]string{"vnni4i": "ternary-values", "vnni4p": "int3-values"} {
+		p := newPlan(t, source, plain(packed.Recipe{Rules: []packed.Rule{{Match: name, Layout: layout}}}))
+		if s := p.step(name); s.row.Rule != rule || s.row.Layout != layout {
+			t.Errorf("%s: %+v", layout, s.row)
 		}
 	}
 }

@@ -38,6 +38,20 @@ func (d *decider) ruledLayout(m matrix, c choice, a pack.Alphabet) (pack.Layout,
 		"the tensor", err, at+1, c.ruled)
 }
 
+// OtherLayouts lists the linear layers that have another layout than the recipe's, which does not hold their codes,
+// though no rule names one.
+func (p *Plan) OtherLayouts() (list []Row) {
+	for _, s := range p.steps {
+		if s.entry == nil || s.row.Layout == p.Recipe.Layout || p.ofVocabulary(s.entry.Name) {
+			continue
+		}
+		if choose(&p.Recipe, s.entry.Name).ruled == "" {
+			list = append(list, s.row)
+		}
+	}
+	return list
+}
+
 // openLayout opens the chosen layout for codes of an alphabet. If the head is the only tensor with 8-bit or 4-bit
 // codes, the chosen layout probably cannot hold them; the head then gets a layout that can, as all matrices do whose
 // codes only one layout holds.

@@ -39,7 +39,7 @@ that are left out because others stand for them, and bytes that the tokenizer ha
 
 A recipe (--recipe) has rules; the first whose pattern matches the name of a tensor applies to it. The embedding and the
 output head are quantized by rules that have their names alone, without a pattern. A rule that has no effect is refused,
-as is one whose layout cannot have the codes, and one that keeps what --head quantizes:
+as is one whose layout cannot have a matrix that matches, and one that keeps what --head quantizes:
   rules:
     - {match: '*down_proj*', quant: int2, scale: 'group:64', layout: vnni4i-64}
     - {match: '*', keep: true}
@@ -199,10 +199,12 @@ func runConvert(c *cli.Context) error {
 	}
 	defer plan.Close()
 	plan.Notes = slices.Concat(plan.Notes, measured, allocated)
-	if c.IsSet("layout") {
-		noteOtherLayouts(plan)
-	} else {
+	switch c.String("layout") {
+	case "":
 		noteLayout(plan)
+	case auto: // says what was measured
+	default:
+		noteOtherLayouts(plan)
 	}
 	if c.Bool("dry-run") {
 		return dryRun(c, plan)
@@ -254,19 +256,13 @@ func noteLayout(p *convert.Plan) {
 		"--layout NAME chooses another (see lowpack layouts)", name, strings.Join(kernelSets(name), ", ")))
 }
 
-// noteOtherLayouts reports which tensors have a layout that neither the user nor a rule named.
+// noteOtherLayouts reports which layers have a layout that neither the user nor a rule named.
 func noteOtherLayouts(p *convert.Plan) {
-	var others []convert.Row
-	for _, r := range p.Tensors {
-		named := slices.ContainsFunc(p.Recipe.Rules, func(rule packed.Rule) bool { return rule.Layout == r.Layout })
-		if r.Layout != "" && r.Layout != p.Recipe.Layout && !named {
-			others = append(others, r)
-		}
-	}
+	others := p.OtherLayouts()
 	if len(others) == 0 {
 		return
 	}
-	p.Notes = append(p.Notes, fmt.Sprintf("layout %s cannot have the codes of some tensors: %d, the first of which is "+
+	p.Notes = append(p.Notes, fmt.Sprintf("layout %s cannot have the codes of some layers: %d, the first of which is "+
 		"%s, in %s; a rule of a recipe (--recipe) names other layouts", p.Recipe.Layout, len(others),
 		others[0].Tensor, others[0].Layout))
 }
