@@ -98,11 +98,11 @@ const (
 
 // Allocate chooses forms of the linear layers for which the least divergence from the floats is expected, on
 // o.Calibration, within the budget, or the smallest ones for which no more than the budget is expected. Codes that the
-// checkpoint has of a layer are one of its forms: the floats are what they stand for. Layers that the
-// recipe could not calibrate, such as those it does not include, are as it has them without a quantizer; it has no
-// rules. The embedding and the head have forms too, unless the recipe names a head, packed.HeadBF16 included, or the
-// budget counts bits per weight. The experts of a block have one form for each of their projections. The floats lie in
-// a file next to target meanwhile. A size below the smallest forms is refused before anything is computed.
+// checkpoint has of a layer are one of its forms: the floats are what they stand for. Layers that the recipe could not
+// calibrate, such as those it does not include, are as it has them without a quantizer; it has no rules. The embedding
+// and the head have forms too, unless the recipe names a head, packed.HeadBF16 included, or the budget counts bits per
+// weight. The experts of a block have one form for each of their projections. The floats lie in a file next to target
+// meanwhile. A size below the smallest forms is refused before anything is computed.
 func Allocate(ctx context.Context, path string, o Options, b Budget, target string) (*Allocation, error) {
 	a := &allocating{path: path, o: o, budget: b}
 	a.apart = b.Bits > 0 || o.Recipe.Head != ""
@@ -256,7 +256,8 @@ func (a *allocating) plan(ctx context.Context) error {
 	return a.planTables(ctx)
 }
 
-// planned notes the steps of a plan for the weights that there is a choice for, those that keep codes if they are exact.
+// planned notes the steps of a plan for the weights that there is a choice for, those that keep codes if they are
+// exact.
 func (a *allocating) planned(form int, p *Plan) {
 	for _, s := range p.steps {
 		exact := s.entry != nil && s.row.RelError != nil && *s.row.RelError == 0

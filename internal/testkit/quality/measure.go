@@ -49,7 +49,7 @@ type measuring struct {
 	text                string
 	second, calibration string // parts of the text
 	floats              string // the model without quantization
-	layers              string // the model with floats for its layers, and its codes of the embedding; "" = not made yet
+	layers              string // the model with floats for its layers, and codes of the embedding; "" = not made yet
 }
 
 // prepare writes the parts of the text and the floats.
@@ -86,7 +86,8 @@ func (m *measuring) source(row *Row) (string, error) {
 	in := func(name string) string { return filepath.Join(m.dir, name) }
 	err := os.WriteFile(in("recipe"), []byte("rules: [{match: '*.layers.*', quant: none}]"), 0o600)
 	for _, args := range [][]string{
-		{"convert", m.model, "-o", in("layers.safetensors"), "--golden", "none", "--allow-lossy", "--recipe", in("recipe")},
+		{"convert", m.model, "-o", in("layers.safetensors"), "--golden", "none", "--allow-lossy", "--recipe",
+			in("recipe")},
 		{"export", in("layers.safetensors"), "--to", "gguf", "-o", in("layers.gguf")},
 	} {
 		if err == nil {
