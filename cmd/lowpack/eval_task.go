@@ -41,10 +41,8 @@ func runTask(c *cli.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	list, err := task.Make(text, subjects[0].asked.Within(c.Int("window")))
-	if path := c.String("file"); err != nil && path != "" {
-		return filerr.Named(path, err)
-	} else if err != nil {
+	list, err := task.Make(c.String("file"), text, subjects[0].asked.Within(c.Int("window")))
+	if err != nil {
 		return err
 	}
 	asked, err := tokenize(subjects, list)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/lowpack/lowpack/internal/filerr"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -57,14 +58,15 @@ func short(make func(iter.Seq[[]string]) []Question) func(iter.Seq[[]string], Fi
 // Word says what a question asks for, a word or a key; "" if it has endings to choose from.
 func (t Task) Word() string { return rules[t].word }
 
-// Make returns the questions of a text, in its order; fits bounds those of Passkey. It is pack.ErrUnsupported if the
-// text is no text, or has no question, and says what the task needs; other errors are those of fits.
-func (t Task) Make(text string, fits Fits) ([]Question, error) {
+// Make returns the questions of a text, in its order. fits bounds those of Passkey; it is called for no other task, and
+// not before the text is known to be one. The error is pack.ErrUnsupported if the text is no text, or has no question,
+// and says what the task needs, after the path of the text ("" = unknown); other errors are those of fits, as they are.
+func (t Task) Make(path, text string, fits Fits) ([]Question, error) {
 	switch {
 	case !utf8.ValidString(text):
-		return nil, fmt.Errorf("%w: the text is not UTF-8", pack.ErrUnsupported)
+		return nil, refused(path, "is not UTF-8")
 	case strings.Contains(text, "\x00"):
-		return nil, fmt.Errorf("%w: the text has null characters", pack.ErrUnsupported)
+		return nil, refused(path, "has null characters")
 	}
 	rule := rules[t]
 	list, err := rule.make(Sentences(text), fits)
@@ -72,10 +74,17 @@ func (t Task) Make(text string, fits Fits) ([]Question, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%w: the text has no question of the task %s, which needs %s", pack.ErrUnsupported, t,
-			rule.need)
+		return nil, refused(path, fmt.Sprintf("has no question of the task %s, which needs %s", t, rule.need))
 	}
 	return list, nil
+}
+
+func refused(path, why string) error {
+	err := fmt.Errorf("%w: the text %s", pack.ErrUnsupported, why)
+	if path == "" {
+		return err
+	}
+	return filerr.Named(path, err)
 }
 
 // Write writes questions as JSON Lines.
