@@ -31,21 +31,16 @@ func checkTask(c *cli.Context) error {
 
 // runTask asks FILE, and the other model if there is one, the questions that a task makes of a text.
 func runTask(c *cli.Context, text string) error {
-	task := questions.Task(c.String("task"))
-	subjects, err := openSubjects(c)
-	defer func() {
-		for _, s := range subjects {
-			s.Close()
-		}
-	}()
+	task, s := questions.Task(c.String("task")), &subjects{c: c}
+	defer s.close()
+	list, err := task.Make(c.String("file"), text, s.fits)
 	if err != nil {
 		return err
 	}
-	list, err := task.Make(c.String("file"), text, subjects[0].asked.Within(c.Int("window")))
-	if err != nil {
+	if err := s.open(); err != nil {
 		return err
 	}
-	asked, err := tokenize(subjects, list)
+	asked, err := tokenize(s.list, list)
 	if err != nil {
 		return err
 	}
@@ -54,12 +49,12 @@ func runTask(c *cli.Context, text string) error {
 			return err
 		}
 	}
-	answers, err := ask(c, subjects, asked)
+	answers, err := ask(c, s.list, asked)
 	if err != nil {
 		return err
 	}
 	r := eval.Judge(task, list, answers[0], answers[1])
-	r.BeginOfText = !subjects[0].asked.Bare
+	r.BeginOfText = !s.list[0].asked.Bare
 	if c.Bool("json") {
 		return printJSON(c.App.Writer, r)
 	}
@@ -73,7 +68,40 @@ type subject struct {
 	asked eval.Subject
 }
 
-// openSubjects opens FILE and the model of --against. The caller closes those that are returned, with an error too.
+// subjects are FILE and the model of --against, if there is one. They are opened once a task needs them: a checkpoint
+// may have to be converted for that, in vain if the text has no questions.
+type subjects struct {
+	c    *cli.Context
+	list []subject
+}
+
+func (s *subjects) open() (err error) {
+	if s.list == nil {
+		s.list, err = openSubjects(s.c)
+	}
+	return err
+}
+
+func (s *subjects) close() {
+	for _, m := range s.list {
+		m.Close()
+	}
+}
+
+// fits accepts a question that is within the window for each model, in its own tokens.
+func (s *subjects) fits(q *questions.Question) (bool, error) {
+	if err := s.open(); err != nil {
+		return false, err
+	}
+	for i := range s.list {
+		if fits, err := s.list[i].asked.Within(s.c.Int("window"))(q); err != nil || !fits {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// openSubjects opens all models. The caller closes those that are returned, with an error too.
 func openSubjects(c *cli.Context) (list []subject, err error) {
 	paths, cache := []string{c.Args().First()}, engine.CacheType(c.String("kv-cache-type"))
 	if other := c.String("against"); other != "" {

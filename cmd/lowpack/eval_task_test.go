@@ -14,6 +14,7 @@ import (
 	"github.com/lowpack/lowpack"
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/eval"
 	"github.com/lowpack/lowpack/cmd/lowpack/internal/questions"
+	"github.com/lowpack/lowpack/internal/testkit/shared"
 )
 
 // tomSawyer is a text that the repository has.
@@ -94,11 +95,6 @@ func TestEvalTask(t *testing.T) {
 // context that the model was made for.
 func TestEvalPasskeyWindow(t *testing.T) {
 	file, text := packTiny(t), beginning(t)
-	m, err := lowpack.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
 	for window, most := range map[string]int{"200": 200, "": 256} {
 		list := filepath.Join(t.TempDir(), "questions")
 		args := []string{file, "--task", "passkey", "--file", text, "--questions", list}
@@ -108,26 +104,89 @@ func TestEvalPasskeyWindow(t *testing.T) {
 		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != 0 {
 			t.Fatalf("code %d: %s%s", code, stdout, stderr)
 		}
-		written, err := os.ReadFile(list)
+		if n := longest(t, file, list); n > most || n < most*9/10 {
+			t.Errorf("the longest question has %d tokens, of at most %d", n, most)
+		}
+	}
+}
+
+// TestEvalPasskeyOther: with --against a model that has another tokenizer, questions are within the window for both.
+func TestEvalPasskeyOther(t *testing.T) {
+	file, other, text := packTiny(t), packTokenizer(t, halved), beginning(t)
+	list := filepath.Join(t.TempDir(), "questions")
+	stdout, stderr, code := runApp(t, evalCommand(), file, "--against", other, "--task", "passkey", "--file", text,
+		"--window", "120", "--questions", list)
+	if code != 0 {
+		t.Fatalf("code %d: %s%s", code, stdout, stderr)
+	}
+	if own, others := longest(t, file, list), longest(t, other, list); own >= others || others > 120 || others < 100 {
+		t.Errorf("the longest question has %d tokens, and %d of the other model", own, others)
+	}
+	_, stderr, code = runApp(t, evalCommand(), file, "--against", other, "--task", "passkey", "--file", text,
+		"--window", "300")
+	if code != 2 || !strings.Contains(stderr, "made for 256") {
+		t.Errorf("a window longer than the model was made for: code %d: %s", code, stderr)
+	}
+}
+
+// halved leaves out the later half of the merges.
+func halved(tokenizer map[string]any) {
+	m := tokenizer["model"].(map[string]any)
+	merges := m["merges"].([]any)
+	m["merges"] = merges[:len(merges)/2]
+}
+
+// packTokenizer packs the tiny model with a tokenizer that is changed.
+func packTokenizer(t *testing.T, change func(tokenizer map[string]any)) string {
+	t.Helper()
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "other.safetensors")
+	if err := os.CopyFS(dir, os.DirFS(shared.Testdata(t, "tiny-bitnet-packed"))); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "tokenizer.json")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tokenizer map[string]any
+	if err := json.Unmarshal(data, &tokenizer); err != nil {
+		t.Fatal(err)
+	}
+	change(tokenizer)
+	if data, err = json.Marshal(tokenizer); err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, string(data))
+	if _, stderr, code := runApp(t, convertCommand(), dir, "-o", path, "--golden", "none"); code != 0 {
+		t.Fatalf("convert: code %d: %s", code, stderr)
+	}
+	return path
+}
+
+// longest returns the most tokens that a model reads of a question in a list.
+func longest(t *testing.T, file, list string) (most int) {
+	t.Helper()
+	m, err := lowpack.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	written, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(written)) {
+		var q questions.Question
+		if err := json.Unmarshal([]byte(line), &q); err != nil {
+			t.Fatal(err)
+		}
+		ids, err := m.Tokenizer.Encode(q.Context+q.Endings[0], true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		longest := 0
-		for line := range strings.Lines(string(written)) {
-			var q questions.Question
-			if err := json.Unmarshal([]byte(line), &q); err != nil {
-				t.Fatal(err)
-			}
-			ids, err := m.Tokenizer.Encode(q.Context+q.Endings[0], true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			longest = max(longest, len(ids)-1) // the last token is not read
-		}
-		if longest > most || longest < most*9/10 {
-			t.Errorf("the longest question has %d tokens, of at most %d", longest, most)
-		}
+		most = max(most, len(ids)-1) // the last token is not read
 	}
+	return most
 }
 
 // TestEvalTaskOne: a single question has no error.
@@ -189,11 +248,16 @@ func TestEvalTaskRefuses(t *testing.T) {
 		{"FILE --task cloze --file TEXT --svg a.svg", 2, "--svg cannot be combined with --task"},
 		{"FILE --task cloze --file BINARY", 1, "binary: "},
 		{"FILE --task cloze --file BINARY", 1, "not UTF-8"},
+		{"NONE --task cloze --file BINARY", 1, "not UTF-8"}, // before a model is opened
+		{"NONE --task passkey --file BINARY", 1, "not UTF-8"},
+		{"NONE --task cloze --file SHORT", 1, "has no question of the task"},
+		{"NONE --task passkey --file TEXT", 1, "none: file does not exist"},
 		{"SHORT --task cloze --file TEXT", 1, "short"},
 		{"FILE --task cloze --file TEXT --against SHORT", 1, "short"},
 		{"FILE --task cloze --file TEXT --questions FILE/q", 3, "not a directory"},
 	} {
-		names := strings.NewReplacer("FILE", file, "TEXT", text, "SHORT", short, "BINARY", binary)
+		names := strings.NewReplacer("FILE", file, "TEXT", text, "SHORT", short, "BINARY", binary,
+			"NONE", filepath.Join(t.TempDir(), "none"))
 		args := strings.Fields(names.Replace(c.args))
 		if stdout, stderr, code := runApp(t, evalCommand(), args...); code != c.code ||
 			!strings.Contains(stderr, c.word) || stdout != "" {
