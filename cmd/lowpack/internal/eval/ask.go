@@ -50,13 +50,18 @@ func (s *Subject) Tokenize(list []questions.Question) ([]Tokens, error) {
 }
 
 // Within accepts questions of which at most window tokens have to be read (0 = DefaultWindow), and that the context of
-// the model holds.
+// the model holds. The context of a question is taken to have no more tokens alone than with an ending: Tokenize
+// refuses one that has, if the model cannot read it.
 func (s *Subject) Within(window int) questions.Fits {
 	most := min(cmp.Or(window, DefaultWindow), s.Engine.Options().Context)
 	return func(q *questions.Question) (bool, error) {
-		var t Tokens
-		err := s.tokenize(q, &t)
-		return t.read <= most, named(s.Path, err)
+		for _, ending := range q.Endings {
+			whole, err := s.encode(q.Context + ending)
+			if err != nil || len(whole)-1 > most {
+				return false, named(s.Path, err)
+			}
+		}
+		return true, nil
 	}
 }
 

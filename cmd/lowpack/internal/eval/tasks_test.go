@@ -178,8 +178,14 @@ func TestAskWithin(t *testing.T) {
 			}
 		}
 	}
+	q := questions.Question{Context: "a ", Endings: []string{"b"}}
+	asked := 0
+	s.Encode = func(string) ([]int, error) { asked++; return []int{1}, nil }
+	if fits, err := s.Within(0)(&q); asked != 1 || !fits || err != nil {
+		t.Errorf("%d texts tokenized: %t, %v", asked, fits, err)
+	}
 	s.Encode = func(string) ([]int, error) { return nil, pack.ErrCorrupt }
-	if _, err := s.Within(0)(&questions.Question{Context: "a"}); !errors.Is(err, pack.ErrCorrupt) {
+	if _, err := s.Within(0)(&q); !errors.Is(err, pack.ErrCorrupt) {
 		t.Error(err)
 	}
 }
