@@ -48,7 +48,7 @@ func choicesFile() (string, error) {
 type usedChoices struct {
 	File    string `json:"file"`
 	Date    string `json:"date"`    // of the measurement
-	Ignored string `json:"ignored"` // why the tables are used in its place
+	Ignored string `json:"ignored"` // why the tables are used in its place, and of which file
 }
 
 // takeChoices makes the kernels choose by the file, if there is one and it is good.
@@ -66,7 +66,7 @@ func takeChoices() (used usedChoices) {
 		err = kernel.Take(&c.Choices, "measured on this CPU, "+c.Date)
 	}
 	if err != nil {
-		used.Ignored = err.Error()
+		used.Ignored = filerr.Named(path, err).Error()
 		return used
 	}
 	used.Date = c.Date
@@ -78,7 +78,7 @@ func (u *usedChoices) remedy() string {
 	if u.Ignored == "" {
 		return ""
 	}
-	return filerr.Named(u.File, errors.New(u.Ignored)).Error() +
+	return u.Ignored +
 		"; kernels choose by the tables of this program: `lowpack bench machine --save` replaces the file"
 }
 
