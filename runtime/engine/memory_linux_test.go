@@ -29,12 +29,7 @@ func TestCgroupLeft(t *testing.T) {
 		put(t, root, name+"/memory.current", used+"\n")
 		put(t, root, name+"/memory.stat", stat)
 	}
-	check := func(what string, want int, limited bool) {
-		t.Helper()
-		if left, ok := cgroupLeft(self, root); left != want || ok != limited {
-			t.Errorf("%s: %d, %v; want %d, %v", what, left, ok, want, limited)
-		}
-	}
+	check := leaves(t, self, root)
 	check("no files", 0, false)
 	group("a/b", "max", "500", "")
 	check("no limit", 0, false)
@@ -48,6 +43,16 @@ func TestCgroupLeft(t *testing.T) {
 	check("the smaller remainder is around", 900, true)
 }
 
+// leaves returns what checks how much memory the groups below root leave to a process.
+func leaves(t *testing.T, self, root string) func(what string, want int, limited bool) {
+	return func(what string, want int, limited bool) {
+		t.Helper()
+		if left, ok := cgroupLeft(self, root); left != want || ok != limited {
+			t.Errorf("%s: %d, %v; want %d, %v", what, left, ok, want, limited)
+		}
+	}
+}
+
 // TestCgroup1Left: memory may be limited by groups of version 1, below a folder of their own, or by both versions.
 func TestCgroup1Left(t *testing.T) {
 	const unlimited = "9223372036854771712" // as Linux gives it
@@ -58,12 +63,7 @@ func TestCgroup1Left(t *testing.T) {
 		put(t, root, "memory/"+name+"/memory.usage_in_bytes", used+"\n")
 		put(t, root, "memory/"+name+"/memory.stat", stat)
 	}
-	check := func(what string, want int, limited bool) {
-		t.Helper()
-		if left, ok := cgroupLeft(self, root); left != want || ok != limited {
-			t.Errorf("%s: %d, %v; want %d, %v", what, left, ok, want, limited)
-		}
-	}
+	check := leaves(t, self, root)
 	check("no files", 0, false)
 	for _, name := range []string{"", "a", "a/b:c"} {
 		group(name, unlimited, "500", "inactive_file 1\n")

@@ -271,19 +271,25 @@ func encodes(t *testing.T, texts map[string][]byte, list []golden) {
 // TestSentencePiece: the tokenizer of a llama.cpp file encodes like Hugging Face's.
 func TestSentencePiece(t *testing.T) {
 	list := goldens(t, "data/tokenizers/llama2-spm/golden.json")
-	file, err := os.ReadFile(shared.Path(t, "data/gguf/ggml-vocab-llama-spm.gguf"))
+	encodes(t, textsOf(t, shared.Path(t, "data/gguf/ggml-vocab-llama-spm.gguf")), list)
+}
+
+// textsOf are those of the keys of a file.
+func textsOf(t *testing.T, path string) map[string][]byte {
+	t.Helper()
+	file, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h, err := gguf.Parse(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", path, err)
 	}
 	texts, err := (&hf.File{Keys: h}).Texts()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s: %v", path, err)
 	}
-	encodes(t, texts, list)
+	return texts
 }
 
 // TestByteLevel: a tokenizer rebuilt from Llama 3's vocabulary, merges and pre-tokenizer name encodes like the

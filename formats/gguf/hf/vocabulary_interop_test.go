@@ -1,14 +1,11 @@
 package hf_test
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/lowpack/lowpack/formats/gguf"
-	"github.com/lowpack/lowpack/formats/gguf/hf"
 	"github.com/lowpack/lowpack/internal/testkit/interop"
 )
 
@@ -17,20 +14,7 @@ import (
 func TestInteropVocabulary(t *testing.T) {
 	for _, name := range []string{"gpt-2", "llama-bpe", "qwen2"} {
 		path := interop.Unpacked(t, "convert_hf_to_gguf", "vendor/llama.cpp/models/ggml-vocab-"+name+".gguf")
-		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := gguf.Parse(bytes.NewReader(file), int64(len(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts, err := (&hf.File{Keys: h}).Texts()
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		encodes(t, texts, expected(t, path))
+		encodes(t, textsOf(t, path), expected(t, path))
 	}
 }
 
