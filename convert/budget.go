@@ -197,8 +197,8 @@ type allocating struct {
 	o       Options
 	budget  Budget
 	plans   [len(budgetForms)]*Plan    // with one form for all
-	asIs    *Plan                      // with the codes that are kept; nil = there are none
-	others  []*Plan                    // with the smallest one, and forms of the tables
+	asIs    *Plan                      // of others, with the codes that are kept; nil = there are none
+	others  []*Plan                    // with the smallest one, and forms of the tables; with what is kept
 	names   []string                   // of the weights for which forms are chosen
 	experts []string                   // those of them that are of experts
 	rows    map[string][kept + 1]*step // of the weights for which forms are chosen; nil = they are not kept
@@ -214,7 +214,7 @@ type allocating struct {
 }
 
 func (a *allocating) close() {
-	for _, p := range append(append(a.plans[:], a.asIs), a.others...) {
+	for _, p := range append(a.plans[:], a.others...) {
 		if p != nil {
 			p.Close()
 		}
@@ -271,18 +271,23 @@ func (a *allocating) planned(form int, p *Plan) {
 
 // planOf plans a conversion with one form for all layers, and rules for the tables.
 func (a *allocating) planOf(ctx context.Context, form int, tables []packed.Rule) (*Plan, error) {
-	all := Allocation{Rules: slices.Clone(tables), experts: a.experts, tokenized: a.o.tokenized}
+	rules := slices.Clone(tables)
 	for _, name := range a.names {
-		all.Rules = append(all.Rules, a.rule(form, name))
+		rules = append(rules, a.rule(form, name))
 	}
+	return a.planBy(ctx, rules)
+}
+
+// planBy plans a conversion by rules.
+func (a *allocating) planBy(ctx context.Context, rules []packed.Rule) (*Plan, error) {
+	all := Allocation{Rules: rules, experts: a.experts, tokenized: a.o.tokenized}
 	return NewPlan(ctx, a.path, all.Apply(a.o))
 }
 
 // choosable lists the weights that a conversion of everything to the smallest form calibrates, and those of experts.
 // Plans after this one use the tokens of its text.
 func (a *allocating) choosable(ctx context.Context) (names []string, err error) {
-	all := Allocation{Rules: []packed.Rule{a.rule(0, "*")}}
-	p, err := NewPlan(ctx, a.path, all.Apply(a.o))
+	p, err := a.planBy(ctx, []packed.Rule{a.rule(0, "*")})
 	if err != nil {
 		return nil, err
 	}

@@ -13,24 +13,28 @@ const kept = len(budgetForms)
 // planKept plans a conversion that keeps the codes of all weights which the checkpoint has codes of, with the largest
 // form for the others. Without any such codes there is no plan.
 func (a *allocating) planKept(ctx context.Context) error {
-	none := Allocation{tokenized: a.o.tokenized}
-	p, err := NewPlan(ctx, a.path, none.Apply(a.o))
+	p, err := a.planBy(ctx, nil)
 	if err != nil {
 		return err
 	}
 	a.others = append(a.others, p)
 	a.planned(kept, p)
-	var others []packed.Rule
+	var rest []packed.Rule
 	for _, name := range a.names {
 		if a.rows[name][kept] == nil {
-			others = append(others, a.rule(kept-1, name))
+			rest = append(rest, a.rule(kept-1, name))
 		}
 	}
-	if len(others) == len(a.names) {
+	switch len(rest) {
+	case len(a.names):
+		return nil
+	case 0:
+		a.asIs = p
 		return nil
 	}
-	all := Allocation{Rules: others, experts: a.experts, tokenized: a.o.tokenized}
-	a.asIs, err = NewPlan(ctx, a.path, all.Apply(a.o))
+	if a.asIs, err = a.planBy(ctx, rest); err == nil {
+		a.others = append(a.others, a.asIs)
+	}
 	return err
 }
 

@@ -47,9 +47,8 @@ func (d *decider) headConflict(m matrix, c choice) error {
 	case !m.head || d.headQuant(m.name) == "":
 		return nil
 	case c.keep || !c.explicit:
-		at := slices.IndexFunc(d.Recipe.Rules, func(r packed.Rule) bool { return r.Match == m.name })
-		return fmt.Errorf("%w: rule %d of the recipe (match: %q) leaves the floats that --head %s quantizes; leave "+
-			"out one of them", pack.ErrUnsupported, at+1, m.name, d.Recipe.Head)
+		return fmt.Errorf("%w: %s leaves the floats that --head %s quantizes; leave out one of them",
+			pack.ErrUnsupported, d.ruleOf(m.name), d.Recipe.Head)
 	case !included(&d.Recipe, m.name):
 		return fmt.Errorf("%w: --head %s quantizes %q, which --include leaves out; include it too, or leave out --head",
 			pack.ErrUnsupported, d.Recipe.Head, m.name)
@@ -73,6 +72,16 @@ func (d *decider) codesOfHead() error {
 	return nil
 }
 
+// ruleOf names the first rule of the recipe that has a pattern.
+func (d *decider) ruleOf(pattern string) string {
+	at := slices.IndexFunc(d.Recipe.Rules, func(r packed.Rule) bool { return r.Match == pattern })
+	return ruleNamed(at, pattern)
+}
+
+func ruleNamed(at int, pattern string) string {
+	return fmt.Sprintf("rule %d of the recipe (match: %q)", at+1, pattern)
+}
+
 // unfollowed refuses rules without any effect: whoever wrote them wants another file.
 func (d *decider) unfollowed() error {
 	for _, s := range d.steps {
@@ -92,8 +101,7 @@ func (d *decider) unfollowed() error {
 		} else if name != "" {
 			why = fmt.Sprintf("%q is none of the matrices that are quantized", name)
 		}
-		return fmt.Errorf("%w: rule %d of the recipe (match: %q) has no effect: %s", pack.ErrUnsupported, i+1, r.Match,
-			why)
+		return fmt.Errorf("%w: %s has no effect: %s", pack.ErrUnsupported, ruleNamed(i, r.Match), why)
 	}
 	return nil
 }

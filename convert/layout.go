@@ -2,9 +2,7 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 
-	"github.com/lowpack/lowpack/formats/packed"
 	"github.com/lowpack/lowpack/pack"
 )
 
@@ -33,9 +31,8 @@ func (d *decider) ruledLayout(m matrix, c choice, a pack.Alphabet) (pack.Layout,
 	if err == nil {
 		return l, nil
 	}
-	at := slices.IndexFunc(d.Recipe.Rules, func(r packed.Rule) bool { return r.Match == c.ruled })
-	return nil, fmt.Errorf("%w; have rule %d of the recipe (match: %q) name another layout, or a rule before it match "+
-		"the tensor", err, at+1, c.ruled)
+	return nil, fmt.Errorf("%w; have %s name another layout, or a rule before it match the tensor", err,
+		d.ruleOf(c.ruled))
 }
 
 // OtherLayouts lists the linear layers that have another layout than the recipe's, which does not hold their codes,
