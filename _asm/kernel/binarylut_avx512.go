@@ -281,8 +281,8 @@ func (g *signs512) finish() {
 	}
 	results86(g.file, 1, "Z", factor, false, func(_ int, o outcome) {
 		for i := range 4 {
-			if o == byBoth {
-				g.p("PREFETCHT1 %d(CX)", signScalesAhead+64*i)
+			if o.scalesBoth() {
+				g.p("PREFETCHT1 %d(CX)", signScalesAhead+16*o.size()*i)
 			}
 			result86(g.file, fmt.Sprint("Z", rows+i), free, factor, 64*i, o)
 		}

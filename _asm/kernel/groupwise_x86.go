@@ -44,13 +44,26 @@ const (
 	byActivations                // times the scale in register factor, added to the result at BX
 	byBoth                       // times the scale in register factor, then the weight scale at CX, also added
 	byWeights                    // times the weight scale at CX, also added
+	byBothHalf                   // byBoth with a weight scale of 16 bits
+	byWeightsHalf                // byWeights with a weight scale of 16 bits
 )
+
+// size is the number of bytes of the operand at CX, 0 for none.
+func (o outcome) size() int {
+	return map[outcome]int{lessZero: 1, byBoth: 4, byWeights: 4, byBothHalf: 2, byWeightsHalf: 2}[o]
+}
+
+// scalesWeights reports whether weights have scales.
+func (o outcome) scalesWeights() bool { return o >= byBoth }
+
+// scalesBoth reports whether weights and activations have scales.
+func (o outcome) scalesBoth() bool { return o == byBoth || o == byBothHalf }
 
 // results86 emits the processing of the sums of a group (N15). store emits it for a token; register number factor, of
 // the given kind, then holds the operand of the outcome. alone says that sums are multiplied by weight scales alone
-// where tokens have one scale.
+// where tokens have one scale. Functions on 512-bit registers take weight scales of 16 bits, too.
 func results86(f *file, tokens int, kind string, factor int, alone bool, store func(t int, o outcome)) {
-	exact, sums := f.newLabel("exact"), f.newLabel("sums")
+	exact, sums, halves := f.newLabel("exact"), f.newLabel("sums"), f.newLabel("halves")
 	activations, done := f.newLabel("activations"), f.newLabel("stored")
 	each := func(o outcome, field string) {
 		for t := range tokens {
@@ -62,6 +75,21 @@ func results86(f *file, tokens int, kind string, factor int, alone bool, store f
 				f.p("ADDQ R9, BX")
 			}
 		}
+	}
+	weighted := func(both, only outcome) {
+		f.p("MOVQ Tile_Unit(AX), BX")
+		f.p("LEAQ (CX)(BX*%d), CX", both.size())
+		f.p("MOVQ DX, BX")
+		if alone {
+			more := f.newLabel("more")
+			f.p("CMPQ Tile_TokenScales(AX), $0")
+			f.p("JNE %s", more)
+			each(only, "")
+			f.p("JMP %s", done)
+			f.at(more)
+		}
+		each(both, "Scale")
+		f.p("JMP %s", done)
 	}
 	f.p("MOVQ Tile_Zeros(AX), CX")
 	f.p("TESTQ CX, CX")
@@ -75,19 +103,15 @@ func results86(f *file, tokens int, kind string, factor int, alone bool, store f
 	f.p("MOVQ Tile_Scales(AX), CX")
 	f.p("TESTQ CX, CX")
 	f.p("JZ %s", activations)
-	f.p("MOVQ Tile_Unit(AX), BX")
-	f.p("LEAQ (CX)(BX*4), CX")
-	f.p("MOVQ DX, BX")
-	if alone {
-		more := f.newLabel("more")
-		f.p("CMPQ Tile_TokenScales(AX), $0")
-		f.p("JNE %s", more)
-		each(byWeights, "")
-		f.p("JMP %s", done)
-		f.at(more)
+	if kind == "Z" {
+		f.p("CMPQ Tile_Halves(AX), $0")
+		f.p("JNE %s", halves)
 	}
-	each(byBoth, "Scale")
-	f.p("JMP %s", done)
+	weighted(byBoth, byWeights)
+	if kind == "Z" {
+		f.at(halves)
+		weighted(byBothHalf, byWeightsHalf)
+	}
 	f.at(activations)
 	each(byActivations, "Scale")
 	f.p("JMP %s", done)
@@ -112,6 +136,8 @@ func unit86(f *file, register string, off int, address string, o outcome) {
 		f.p("VPMOVSXBD %d%s, %s", off/4, address, register)
 	case byBoth, byWeights:
 		f.p("VMOVUPS %d%s, %s", off, address, register)
+	case byBothHalf, byWeightsHalf:
+		f.p("VCVTPH2PS %d%s, %s", off/2, address, register)
 	}
 }
 
@@ -125,7 +151,7 @@ func add86(f *file, register, other, by string, off int, o outcome) {
 	case byActivations:
 		f.p("VCVTDQ2PS %s, %s", register, register)
 		f.p("VFMADD213PS %d(BX), %s, %s", off, by, register)
-	case byBoth:
+	case byBoth, byBothHalf:
 		f.p("VCVTDQ2PS %s, %s", register, register)
 		f.p("VMULPS %s, %s, %s", by, register, register)
 		f.p("VFMADD213PS %d(BX), %s, %s", off, other, register)

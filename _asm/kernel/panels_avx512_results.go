@@ -138,8 +138,7 @@ const scalesAhead = 2 << 10
 // storeRows is the store of results86. Weight scales stay in the registers of operands if there are enough.
 func (g *vnni512) storeRows(t int, o outcome) {
 	kind := map[int]string{1: "Z", 2: "Z", 4: "X"}[g.split]
-	size := map[outcome]int{lessZero: 1, byBoth: 4, byWeights: 4}[o] // bytes of the operand at CX
-	stay, panel := (o == byBoth || o == byWeights) && g.held, 0
+	size, stay, panel := o.size(), o.scalesWeights() && g.held, 0
 	for i, at := range g.places() {
 		unit, other := "(CX)", g.ops[0]
 		if stay {
@@ -155,7 +154,7 @@ func (g *vnni512) storeRows(t int, o outcome) {
 		if t == 0 || !stay {
 			unit86(g.file, fmt.Sprint(kind, other), 4*at.row, unit, o)
 			if stay && g.namesLines() {
-				g.p("PREFETCHT1 %d%s", scalesAhead+4*at.row, unit)
+				g.p("PREFETCHT1 %d%s", scalesAhead+size*at.row, unit)
 			}
 		}
 		if a := g.acc(t, at.sum, 0); g.ys != nil && o >= byActivations {
@@ -174,7 +173,7 @@ func (g *vnni512) addTo(y, a, other int, o outcome) {
 		g.p("VFMADD231PS Z%d, Z%d, Z%d", g.xs[0], a, y)
 		return
 	}
-	if o == byBoth {
+	if o.scalesBoth() {
 		g.p("VMULPS Z%d, Z%d, Z%d", g.xs[0], a, a)
 	}
 	g.p("VFMADD231PS Z%d, Z%d, Z%d", other, a, y)

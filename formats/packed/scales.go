@@ -71,6 +71,34 @@ func ScalesOf(v View, e *Entry, expert int) ([]float32, error) {
 	return e.widenScales(data, expert)
 }
 
+// HalvesOf returns the scales of one matrix as they are stored: binary16, little-endian. The entry has scales of type
+// ScaleF16. It rejects what ScalesOf rejects.
+func HalvesOf(v View, e *Entry, expert int) ([]byte, error) {
+	data, err := e.besideOf(v, ScaleSuffix, expert)
+	if err == nil && !e.Scale.validHalves(data) {
+		_, err = e.widenScales(data, expert) // which one it is
+	}
+	return data, err
+}
+
+// validHalves is valid for stored scales of type ScaleF16, four at a time: an exponent of infinity or NaN, and one
+// more, reaches the bit of the sign.
+func (s Scale) validHalves(data []byte) bool {
+	const each = 1<<48 | 1<<32 | 1<<16 | 1
+	sign, bad := uint64(0x8000*each), uint64(0)
+	if s.Signed {
+		sign = 0
+	}
+	word := func(x uint64) { bad |= x&sign | (x&(0x7c00*each) + 0x0400*each) }
+	for ; len(data) >= 8; data = data[8:] {
+		word(binary.LittleEndian.Uint64(data))
+	}
+	for ; len(data) >= 2; data = data[2:] {
+		word(uint64(binary.LittleEndian.Uint16(data)))
+	}
+	return bad&(0x8000*each) == 0
+}
+
 // widenScales widens the scales of one or more matrices.
 func (e *Entry) widenScales(data []byte, expert int) ([]float32, error) {
 	first, _ := e.ScaleCount()

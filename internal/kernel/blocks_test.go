@@ -235,7 +235,9 @@ func (p *problem) blocksZero(t testing.TB, k *Kernel, packed []byte, do Arithmet
 	for i := range zeros {
 		zeros[i] = int8(r.IntN(2*most) - most)
 	}
-	if err := w.Scale(Scales{Weights: randomScales(n, r), Group: 2 * p.group, Zeros: zeros}, do); err != nil {
+	given, _ := randomUnits(n, 2*p.group, r)
+	given.Zeros = zeros
+	if err := w.Scale(given, do); err != nil {
 		t.Fatal(err)
 	}
 	return w, x
@@ -305,14 +307,8 @@ func TestBlocksFences(t *testing.T) {
 				w, x := p.blocks(t, k, p.packed, plain, r)
 				want, got := make([]float32, x.N*p.matrix.M), make([]float32, x.N*p.matrix.M)
 				w.MulScaled(want, p.matrix.M, x, 0, w.Panels())
-				placeFloats, placeZeros := fence.Tail[float32], fence.Tail[int8]
-				if i%2 == 1 {
-					placeFloats, placeZeros = fence.Head[float32], fence.Head[int8]
-				}
-				near, nearZeros := placeFloats(scales, len(w.scaling.scales)), placeZeros(zeros, len(w.scaling.zeros))
-				copy(near, w.scaling.scales)
-				copy(nearZeros, w.scaling.zeros)
-				w.scaling.scales, w.scaling.zeros = near, nearZeros
+				w.fenceScales(scales, i%2 == 1)
+				w.scaling.zeros = fenced(zeros, w.scaling.zeros, i%2 == 1)
 				w.MulScaled(got, p.matrix.M, x, 0, w.Panels())
 				if !slices.Equal(got, want) {
 					t.Fatalf("%v, alphabet %s, shape %v, %d tokens: other results", k, spec.Alphabet,

@@ -95,7 +95,7 @@ func (d *denseCall) multiply(panel, lo, hi, t0, t1 int) {
 		LdY:        4 * d.ldy,
 		Steps:      ceilDiv(hi-lo, 4),
 		Mul:        d.tiled.operands.mul,
-		SecondUnit: d.w.scaling.units * d.w.rows,
+		SecondUnit: d.w.scaling.units * d.w.rows, Halves: d.w.scaling.width(),
 	}
 	if d.panels > 1 {
 		t.Prefetch = pairAhead

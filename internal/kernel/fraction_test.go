@@ -138,7 +138,7 @@ func bind(b *testing.B, k *kernel.Kernel, alphabet string, group, bytes, tokens 
 	p := &product{w: w, ldy: s.M, x: kernel.NewActivations(tokens, columns)}
 	if w.Groups() == 1 {
 		p.y = make([]int32, tokens*s.M)
-	} else if err := w.Scale(kernel.Scales{Weights: make([]float32, s.M*w.Groups()), Group: w.Group},
+	} else if err := w.Scale(kernel.Scales{Halves: make([]byte, 2*s.M*w.Groups()), Group: w.Group},
 		tensor.BlockScales); err != nil {
 		b.Fatal(err)
 	} else {

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/lowpack/lowpack/internal/float16"
+	"github.com/lowpack/lowpack/internal/kernel/internal/asm"
 )
 
 // Arithmetic scales the sums of a block of columns and adds them to y (N15): functions of slices of equal length. A
@@ -17,6 +20,7 @@ type Arithmetic struct {
 // Scales holds the scales and zero points of a matrix, one for each unit of Group columns of a row.
 type Scales struct {
 	Weights []float32 // [M][K/Group]; nil where the caller scales rows itself
+	Halves  []byte    // the same as binary16, little-endian, in place of Weights
 	Group   int       // columns of a unit; 0 = all of a row
 	Zeros   []int8    // zero points, [M][K/Group], or one for all; nil = none
 }
@@ -34,6 +38,7 @@ func scales(p product) bool {
 // scaling holds the scales and zero points of a matrix, [panel][unit of a row][rows of a panel].
 type scaling struct {
 	scales []float32
+	halves []uint16 // binary16, in place of scales
 	zeros  []int8
 	most   int // largest magnitude of a zero point
 	group  int // columns of a unit
@@ -47,11 +52,17 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	if s.Group < 1 || s.Group > w.Shape.K {
 		s.Group = w.Shape.K
 	}
+	if s.Halves != nil && !takesHalves(w.product) {
+		s.Weights = make([]float32, len(s.Halves)/2)
+		float16.Halves(s.Weights, s.Halves)
+		s.Halves = nil
+	}
 	units := ceilDiv(w.Shape.K, s.Group)
-	if n := w.Shape.M * units; len(s.Weights) != n && s.Weights != nil || len(s.Zeros) > 1 && len(s.Zeros) != n ||
+	if n := w.Shape.M * units; len(s.Weights) != n && s.Weights != nil ||
+		len(s.Halves) != 2*n && s.Halves != nil || len(s.Zeros) > 1 && len(s.Zeros) != n ||
 		s.Group < w.Shape.K && s.Group%w.Group != 0 {
 		panic(fmt.Sprintf("kernel: %d scales and %d zero points for shape %v, groups of %d in blocks of %d",
-			len(s.Weights),
+			max(len(s.Weights), len(s.Halves)/2),
 			len(s.Zeros), w.Shape, s.Group, w.Group))
 	}
 	if err := checkZeros(w.Layout.Spec(), w.Group, s.Zeros); err != nil {
@@ -59,12 +70,8 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	}
 	n := w.Panels() * units * w.rows
 	*w.scaling = scaling{group: s.Group, units: units, do: do}
-	if s.Weights != nil {
-		var err error
-		if w.ownScales, err = ownMemory.New(4 * n); err != nil {
-			return err
-		}
-		w.scaling.scales = asFloat32(w.ownScales.Bytes)
+	if err := w.newScales(n, &s); err != nil {
+		return err
 	}
 	if s.Zeros != nil {
 		w.scaling.zeros = make([]int8, n)
@@ -73,9 +80,17 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	if len(zeros) == 1 {
 		zeros = slices.Repeat(zeros, w.Shape.M*units)
 	}
+	var panel []uint16 // rows of stored halves
+	if s.Halves != nil {
+		panel = make([]uint16, w.rows*units)
+	}
 	for p := range w.Panels() {
 		at, rows := p*w.rows*units, min(w.rows, w.Shape.M-p*w.rows)
-		if s.Weights != nil {
+		switch {
+		case s.Halves != nil:
+			readHalves(panel[:rows*units], s.Halves[2*at:])
+			byUnit(w.scaling.halves[at:], panel, rows, units, w.rows)
+		case s.Weights != nil:
 			byUnit(w.scaling.scales[at:], s.Weights[at:], rows, units, w.rows)
 		}
 		if zeros != nil {
@@ -88,13 +103,34 @@ func (w *Weights) Scale(s Scales, do Arithmetic) error {
 	return nil
 }
 
+// newScales makes room for n scales of 16 or of 32 bits, if there are any.
+func (w *Weights) newScales(n int, s *Scales) (err error) {
+	switch {
+	case s.Halves != nil:
+		w.ownScales, err = ownMemory.New(2 * n)
+	case s.Weights != nil:
+		w.ownScales, err = ownMemory.New(4 * n)
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.Halves != nil {
+		w.scaling.halves = asUint16(w.ownScales.Bytes)
+	} else {
+		w.scaling.scales = asFloat32(w.ownScales.Bytes)
+	}
+	return nil
+}
+
 // unitRun is the number of float32 in a cache line.
 const unitRun = 16
 
 // byUnit stores the units of some rows one unit after another, each in stride elements: dst[u·stride+r] =
 // src[r·units+u]. It takes a cache line of each row at a time, so that both the lines that it reads and those that it
 // writes stay in the nearest cache.
-func byUnit[T int8 | float32](dst, src []T, rows, units, stride int) {
+func byUnit[T int8 | uint16 | float32](dst, src []T, rows, units, stride int) {
 	for from := 0; from < units; from += unitRun {
 		for r := range rows {
 			for u, x := range src[r*units+from:][:min(unitRun, units-from)] {
@@ -106,7 +142,9 @@ func byUnit[T int8 | float32](dst, src []T, rows, units, stride int) {
 
 // ScaleBytes returns the number of bytes of scales and zero points that one MulScaled over all panels reads in addition
 // to the weights.
-func (w *Weights) ScaleBytes() int { return 4*len(w.scaling.scales) + len(w.scaling.zeros) }
+func (w *Weights) ScaleBytes() int {
+	return 4*len(w.scaling.scales) + 2*len(w.scaling.halves) + len(w.scaling.zeros)
+}
 
 // unit is the place of the scale and the zero point of the first row of a panel, in the unit of column k.
 func (w *Weights) unit(panel, k int) int {
@@ -148,8 +186,8 @@ func (w *Weights) correct(c call) {
 // where scales are the weight scales, if Scale set any, and the activation scales, if x has one per group (N15, t).
 // Elements of y that belong to no row are left unchanged.
 func (w *Weights) MulScaled(y []float32, ldy int, x *Activations, p0, p1 int) {
-	if w.scaling.scales == nil && x.Group == 0 || p0 < 0 || p1 > w.Panels() || x.K != w.Shape.K || ldy < w.Shape.M ||
-		len(y) < (x.N-1)*ldy+w.Shape.M {
+	if w.scaling.scales == nil && w.scaling.halves == nil && x.Group == 0 || p0 < 0 || p1 > w.Panels() ||
+		x.K != w.Shape.K || ldy < w.Shape.M || len(y) < (x.N-1)*ldy+w.Shape.M {
 		panic(fmt.Sprintf("kernel: MulScaled of panels [%d, %d) of %d, shape %v, by %d tokens of %d into %d, stride %d",
 			p0, p1, w.Panels(), w.Shape, x.N, x.K, len(y), ldy))
 	}
@@ -184,8 +222,13 @@ const (
 	sumRows  = 256
 )
 
-// sumRoom keeps room for sums between calls.
-var sumRoom = sync.Pool{New: func() any { return new([]int32) }}
+// sumRoom is room for sums and for the scales of a panel, kept between calls.
+type sumRoom struct {
+	sums   []int32
+	scales [asm.MaxPanelRows]float32
+}
+
+var sumRooms = sync.Pool{New: func() any { return new(sumRoom) }}
 
 // scaleSums computes the sums of some panels from p on, with all tokens, and scales them. It returns the panel after
 // them.
@@ -194,34 +237,37 @@ func (w *Weights) scaleSums(y []float32, c call, p int) (next int) {
 	panels := max(sumBytes/(4*groups*tokens), sumRows) / w.rows
 	next = min(p+max(panels, 1), c.p1)
 	first, rows := p*w.rows, min(next*w.rows, w.Shape.M)-p*w.rows
-	room := sumRoom.Get().(*[]int32)
-	if n := tokens * groups * rows; len(*room) < n {
-		*room = make([]int32, n)
+	room := sumRooms.Get().(*sumRoom)
+	if n := tokens * groups * rows; len(room.sums) < n {
+		room.sums = make([]int32, n)
 	}
 	for t0 := 0; t0 < c.x.N; t0 += tokens {
-		part := call{y: *room, ldy: rows, x: c.x, p0: p, p1: next, t0: t0, t1: min(t0+tokens, c.x.N), token: t0,
+		part := call{y: room.sums, ldy: rows, x: c.x, p0: p, p1: next, t0: t0, t1: min(t0+tokens, c.x.N), token: t0,
 			row: first}
 		w.sums(part)
 		for t := t0; t < part.t1; t++ {
 			for q := p; q < next; q++ {
-				w.scalePanel(y[t*c.ldy:][:w.Shape.M], part, t, q)
+				w.scalePanel(y[t*c.ldy:][:w.Shape.M], part, t, q, room)
 			}
 		}
 	}
-	sumRoom.Put(room)
+	sumRooms.Put(room)
 	return next
 }
 
 // scalePanel adds the scaled sums of a panel and a token to the results of the token.
-func (w *Weights) scalePanel(y []float32, c call, t, panel int) {
+func (w *Weights) scalePanel(y []float32, c call, t, panel int, room *sumRoom) {
 	s, groups, first := w.scaling, w.Groups(), panel*w.rows
 	n := min(w.rows, w.Shape.M-first)
 	y = y[first:][:n]
 	for g := range groups {
 		acc := c.y[c.at(t, g, groups, first):][:n]
 		var own []float32
-		if s.scales != nil {
-			own = s.scales[w.unit(panel, g*w.Group):][:n]
+		switch at := w.unit(panel, g*w.Group); {
+		case s.halves != nil:
+			own = widen(room.scales[:n], s.halves[at:])
+		case s.scales != nil:
+			own = s.scales[at:][:n]
 		}
 		switch {
 		case c.x.Group == 0:

@@ -1,11 +1,13 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/fma"
 	"github.com/lowpack/lowpack/internal/testkit/fence"
 	"github.com/lowpack/lowpack/internal/testkit/long"
@@ -42,6 +44,24 @@ func randomScales(n int, r *rand.Rand) []float32 {
 	return scales
 }
 
+// randomUnits returns random scales in groups, and their values. In one half of cases they have 16 bits, and some are
+// subnormal.
+func randomUnits(n, group int, r *rand.Rand) (Scales, []float32) {
+	scales := randomScales(n, r)
+	if r.IntN(2) > 0 {
+		return Scales{Weights: scales, Group: group}, scales
+	}
+	var stored []byte
+	for i, x := range scales {
+		if r.IntN(8) == 0 {
+			x *= 0x1p-12
+		}
+		half := float16.Narrow(x)
+		stored, scales[i] = binary.LittleEndian.AppendUint16(stored, half), float16.Widen(half)
+	}
+	return Scales{Halves: stored, Group: group}, scales
+}
+
 // scaled is the answer with scales [M][G]: for each token [M].
 func (p *problem) scaled(scales []float32) []float32 {
 	m := p.matrix.M
@@ -60,8 +80,8 @@ func (p *problem) scaled(scales []float32) []float32 {
 func (p *problem) compareScaled(t testing.TB, w *Weights) {
 	t.Helper()
 	m, ldy := p.matrix.M, p.matrix.M+5
-	scales := randomScales(m*w.Groups(), rand.New(rand.NewPCG(31, uint64(m))))
-	if err := w.Scale(Scales{Weights: scales, Group: w.Group}, plain); err != nil {
+	given, scales := randomUnits(m*w.Groups(), w.Group, rand.New(rand.NewPCG(31, uint64(m))))
+	if err := w.Scale(given, plain); err != nil {
 		t.Fatal(err)
 	}
 	want, got := p.scaled(scales), make([]float32, p.x.N*ldy)
@@ -150,6 +170,25 @@ func newScaledFences(t *testing.T) scaledFences {
 	return scaledFences{region(), region(), region(), region(), region()}
 }
 
+// fenceScales moves the scales of w to the head or to the tail of a region.
+func (w *Weights) fenceScales(region *fence.Memory, head bool) {
+	if s := w.scaling; s.halves != nil {
+		s.halves = fenced(region, s.halves, head)
+	} else {
+		s.scales = fenced(region, s.scales, head)
+	}
+}
+
+// fenced returns a copy at the head or at the tail of a region.
+func fenced[T fence.Number](region *fence.Memory, from []T, head bool) []T {
+	to := fence.Tail[T](region, len(from))
+	if head {
+		to = fence.Head[T](region, len(from))
+	}
+	copy(to, from)
+	return to
+}
+
 // check compares kernels with the answer, and with results of their own for zero points within 8 of 0, with
 // everything at the head or at the tail of the regions.
 func (f scaledFences) check(t *testing.T, p *problem, kernels []*Kernel, head bool, r *rand.Rand) {
@@ -172,8 +211,8 @@ func (f scaledFences) check(t *testing.T, p *problem, kernels []*Kernel, head bo
 		if err != nil {
 			t.Fatal(err)
 		}
-		given := Scales{Weights: randomScales(s.M*w.Groups(), r), Group: w.Group}
-		want := p.scaled(given.Weights)
+		given, scales := randomUnits(s.M*w.Groups(), w.Group, r)
+		want := p.scaled(scales)
 		for range 2 {
 			if err := w.Scale(given, plain); err != nil {
 				t.Fatal(err)
@@ -181,13 +220,9 @@ func (f scaledFences) check(t *testing.T, p *problem, kernels []*Kernel, head bo
 			if given.Zeros != nil {
 				want = make([]float32, n*s.M)
 				w.MulScaled(want, s.M, p.x, 0, w.Panels())
-				near := placeInts(f.zeros, len(w.scaling.zeros))
-				copy(near, w.scaling.zeros)
-				w.scaling.zeros = near
+				w.scaling.zeros = fenced(f.zeros, w.scaling.zeros, head)
 			}
-			near := placeFloats(f.scales, len(w.scaling.scales))
-			copy(near, w.scaling.scales)
-			w.scaling.scales = near
+			w.fenceScales(f.scales, head)
 			got := placeFloats(f.results, n*s.M)
 			w.MulScaled(got, s.M, p.x, 0, w.Panels())
 			if !slices.Equal(got, want) {

@@ -27,6 +27,11 @@ func asFloat32(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }
 
+// asUint16 views aligned bytes.
+func asUint16(b []byte) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/2)
+}
+
 // alignedBytes returns n zero bytes of the Go heap that begin at a multiple of 64.
 func alignedBytes(n int) []byte { return alignedTo(64, n) }
 

@@ -179,7 +179,8 @@ const scaledMax = 1 << 16
 // maskedAVX512 extracts fields by masks. A step has the given number of columns; four columns fill the given number of
 // lanes.
 func maskedAVX512(columns, lanes int, list, pairs, fours []func(*asm.Tile)) method {
-	f := family{funcs: list, columns: columns, groupwise: true, begins: true, lanes: lanes, pairs: pairs, fours: fours}
+	f := family{funcs: list, columns: columns, groupwise: true, halves: true, begins: true, lanes: lanes, pairs: pairs,
+		fours: fours}
 	return tiledMethod("fields cut out by masks, 512-bit dot products", columns, f, digitsOf).upTo(scaledMax)
 }
 
@@ -203,12 +204,12 @@ func planesAVX512(list, pairs []func(*asm.Tile), open func(dst, src *byte, fours
 
 // bytes512 is the family of functions on 512-bit registers that make whole bytes of weights.
 func bytes512(list, pairs []func(*asm.Tile)) family {
-	return family{funcs: list, columns: 4, groupwise: true, begins: true, lanes: 16, pairs: pairs}
+	return family{funcs: list, columns: 4, groupwise: true, halves: true, begins: true, lanes: 16, pairs: pairs}
 }
 
 // base3AVX512 is for five trits in a byte.
 func base3AVX512(list []func(*asm.Tile)) method {
-	f := family{funcs: list, columns: 4, groupwise: true}
+	f := family{funcs: list, columns: 4, groupwise: true, halves: true}
 	return tiledMethod("digits looked up by byte permutations, 512-bit dot products", 4, f, always(operands{add: -1})).
 		needing(vbmi).upTo(scaledMax)
 }
@@ -216,7 +217,7 @@ func base3AVX512(list []func(*asm.Tile)) method {
 // splitLUTAVX512 looks up the sums of four columns of 1-bit weights; the functions take the given number of panels as
 // one, and four columns fill the given number of lanes of a step.
 func splitLUTAVX512(needs feature, order bitOrder, panels, lanes int, list []func(*asm.Tile)) method {
-	f := family{funcs: list, columns: splitColumns, groupwise: true, lanes: lanes, panels: panels}
+	f := family{funcs: list, columns: splitColumns, groupwise: true, halves: true, lanes: lanes, panels: panels}
 	f.tables = func(x *Activations, t, lo, hi int) (*int8, int32) {
 		tables, sum := x.splitTables(order, t, lo, hi)
 		return &asInt8(tables)[0], sum

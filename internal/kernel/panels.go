@@ -52,6 +52,7 @@ type family struct {
 	funcs     []func(*asm.Tile) // by tokens − 1
 	columns   int               // of a step, a multiple of 4
 	groupwise bool              // they multiply all groups of columns in a call
+	halves    bool              // they take weight scales of 16 bits
 	begins    bool              // they begin with +0 where they scale sums; others add to what is there
 	// 32-bit lanes that four columns fill in a step; 0: the last step may run into the padding
 	lanes int
@@ -184,6 +185,7 @@ func (p *tiled) tile(c call, p0, p1, t0, t1 int, cached bool) {
 		}
 		if scaling := p.w.scaling; scaling.group > 0 {
 			t.UnitGroups, t.LdUnits = ceilDiv(scaling.group, p.w.Group), scaling.units*p.w.rows
+			t.Halves = scaling.width()
 		}
 	}
 	if c.scaled {
@@ -224,6 +226,7 @@ const tokenGroupBytes = int(unsafe.Sizeof(asm.TokenGroup{}))
 // units are the scales and zero points of weights from one on; those that a kernel does not need are nil.
 type units struct {
 	scales []float32
+	halves []uint16
 	zeros  []int8
 }
 
@@ -233,7 +236,10 @@ func (w *Weights) unitsFrom(panel, k int, scaled bool) (u units) {
 	if s.zeros != nil {
 		u.zeros = s.zeros[w.unit(panel, k):]
 	}
-	if s.scales != nil && scaled {
+	switch {
+	case scaled && s.halves != nil:
+		u.halves = s.halves[w.unit(panel, k):]
+	case scaled && s.scales != nil:
 		u.scales = s.scales[w.unit(panel, k):]
 	}
 	return u
@@ -241,12 +247,15 @@ func (w *Weights) unitsFrom(panel, k int, scaled bool) (u units) {
 
 // from is u without the first n.
 func (u units) from(n int) units {
-	return units{u.scales[min(n, len(u.scales)):], u.zeros[min(n, len(u.zeros)):]}
+	return units{u.scales[min(n, len(u.scales)):], u.halves[min(n, len(u.halves)):], u.zeros[min(n, len(u.zeros)):]}
 }
 
 // pointers returns the fields Scales and Zeros of a tile. They are returned, and not set through a pointer, so that
 // escape analysis keeps buffers on the stack.
 func (u units) pointers() (*float32, *int8) {
+	if u.halves != nil {
+		return (*float32)(unsafe.Pointer(unsafe.SliceData(u.halves))), unsafe.SliceData(u.zeros)
+	}
 	return unsafe.SliceData(u.scales), unsafe.SliceData(u.zeros)
 }
 

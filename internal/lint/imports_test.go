@@ -12,7 +12,7 @@ var law = map[string][]string{
 	"pack/explain":        {"pack", "internal/align"},
 	"internal/float16":    {},
 	"convert/quantize":    {"pack", "convert/quantize", "internal/float16"},
-	"internal/kernel":     {"pack", "internal/mmap", "internal/offheap", "internal/kernel"},
+	"internal/kernel":     {"pack", "internal/float16", "internal/mmap", "internal/offheap", "internal/kernel"},
 	"internal/tensor":     {"internal/float16", "internal/fma", "internal/kernel", "internal/tensor", "pack"},
 	"formats/safetensors": {"pack", "formats/safetensors", "internal/filekind", "internal/jsonread"},
 	"formats":             {"pack", "formats", "internal"},

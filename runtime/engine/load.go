@@ -392,7 +392,7 @@ func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
 	if entry.Scale.Kind == packed.ScaleGroup { // tens of millions in all
 		view, expert := l.view, l.expert
 		l.later = append(l.later, func() error {
-			if err := u.scaleGroups(w, view, entry, expert); err != nil {
+			if err := u.scaleGroups(w, view, entry, expert, m.side != nil); err != nil {
 				return fmt.Errorf("%q: %w", entry.Name, err)
 			}
 			return nil
@@ -406,12 +406,27 @@ func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
 	return m, w.Scale(kernel.Scales{Zeros: u.zeros}, tensor.BlockScales)
 }
 
-// scaleGroups gives a matrix the scales and zero points of its groups.
-func (u *units) scaleGroups(w *kernel.Weights, v packed.View, e *packed.Entry, expert int) error {
-	if err := u.openScales(v, e, expert); err != nil {
+// scaleGroups gives a matrix the scales and zero points of its groups. With keep, u has the scales as floats, too.
+func (u *units) scaleGroups(w *kernel.Weights, v packed.View, e *packed.Entry, expert int, keep bool) (err error) {
+	s := kernel.Scales{Group: u.group}
+	if e.Scale.DType == packed.ScaleF16 {
+		if s.Halves, err = packed.HalvesOf(v, e, expert); err != nil {
+			return err
+		}
+	}
+	if keep || s.Halves == nil {
+		if u.scales, err = packed.ScalesOf(v, e, expert); err != nil {
+			return err
+		}
+	}
+	if s.Halves == nil {
+		s.Weights = u.scales
+	}
+	if u.zeros, err = packed.ZerosOf(v, e, expert); err != nil {
 		return err
 	}
-	return w.Scale(kernel.Scales{Weights: u.scales, Group: u.group, Zeros: u.zeros}, tensor.BlockScales)
+	s.Zeros = u.zeros
+	return w.Scale(s, tensor.BlockScales)
 }
 
 // minima returns the minima of a matrix of codes, as floats per group: as they are stored, or products of factors.

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"unsafe"
 
+	"github.com/lowpack/lowpack/internal/float16"
 	"github.com/lowpack/lowpack/internal/kernel"
 	"github.com/lowpack/lowpack/internal/tensor"
 )
@@ -12,13 +14,14 @@ import (
 // compared as bit patterns, like integers.
 type scaled struct{ *kernel.Weights }
 
-// newScaled gives weights random scales, the same for a shape.
+// newScaled gives weights random scales, the same for a shape, of 16 bits, as those of most files are.
 func newScaled(w *kernel.Weights) (scaled, error) {
-	scales, random := make([]float32, w.Shape.M*w.Groups()), rand.New(rand.NewPCG(3, uint64(w.Shape.K)))
-	for i := range scales {
-		scales[i] = random.Float32()
+	random := rand.New(rand.NewPCG(3, uint64(w.Shape.K)))
+	var scales []byte
+	for range w.Shape.M * w.Groups() {
+		scales = binary.LittleEndian.AppendUint16(scales, float16.Narrow(random.Float32()))
 	}
-	return scaled{w}, w.Scale(kernel.Scales{Weights: scales, Group: w.Group}, tensor.BlockScales)
+	return scaled{w}, w.Scale(kernel.Scales{Halves: scales, Group: w.Group}, tensor.BlockScales)
 }
 
 func (s scaled) Mul(y []int32, ldy int, x *kernel.Activations, p0, p1 int) {

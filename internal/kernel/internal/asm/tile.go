@@ -39,6 +39,7 @@ type Tile struct {
 	LdTokens int         // bytes between the terms of adjacent groups
 	Scaled   int         // 1 where results are scaled sums, floats; 0 where they are sums
 	Scales   *float32    // of the weights, where Scaled; nil = none
+	Halves   int         // 1 where Scales are binary16; for kernels on 512-bit registers
 	// 1 where tokens have scales of groups; where it is 0, those in Tokens are 1, and kernels may leave them out
 	TokenScales int
 	Zeros       *int8 // of the weights; nil = none

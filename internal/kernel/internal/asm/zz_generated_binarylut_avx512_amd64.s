@@ -757,7 +757,9 @@ exact10:
 	JEQ sums11
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations12
+	JZ activations13
+	CMPQ Tile_Halves(AX), $0
+	JNE halves12
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -786,8 +788,38 @@ exact10:
 	VMULPS Z6, Z11, Z11
 	VFMADD213PS 192(BX), Z5, Z11
 	VMOVUPS Z11, 192(BX)
-	JMP stored13
-activations12:
+	JMP stored14
+halves12:
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*2), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z6
+	PREFETCHT1 4096(CX)
+	VCVTPH2PS 0(CX), Z5
+	VCVTDQ2PS Z8, Z8
+	VMULPS Z6, Z8, Z8
+	VFMADD213PS 0(BX), Z5, Z8
+	VMOVUPS Z8, 0(BX)
+	PREFETCHT1 4128(CX)
+	VCVTPH2PS 32(CX), Z5
+	VCVTDQ2PS Z9, Z9
+	VMULPS Z6, Z9, Z9
+	VFMADD213PS 64(BX), Z5, Z9
+	VMOVUPS Z9, 64(BX)
+	PREFETCHT1 4160(CX)
+	VCVTPH2PS 64(CX), Z5
+	VCVTDQ2PS Z10, Z10
+	VMULPS Z6, Z10, Z10
+	VFMADD213PS 128(BX), Z5, Z10
+	VMOVUPS Z10, 128(BX)
+	PREFETCHT1 4192(CX)
+	VCVTPH2PS 96(CX), Z5
+	VCVTDQ2PS Z11, Z11
+	VMULPS Z6, Z11, Z11
+	VFMADD213PS 192(BX), Z5, Z11
+	VMOVUPS Z11, 192(BX)
+	JMP stored14
+activations13:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z6
 	VCVTDQ2PS Z8, Z8
 	VFMADD213PS 0(BX), Z6, Z8
@@ -801,13 +833,13 @@ activations12:
 	VCVTDQ2PS Z11, Z11
 	VFMADD213PS 192(BX), Z6, Z11
 	VMOVUPS Z11, 192(BX)
-	JMP stored13
+	JMP stored14
 sums11:
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored13:
+stored14:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
@@ -839,7 +871,7 @@ TEXT ·binaryLUTRows64AVX512x1(SB), NOSPLIT, $0-8
 	VMOVDQU64 signGather0Rows64false<>(SB), Z28
 	VMOVDQU64 signGroups1Rows64<>(SB), Z27
 	VMOVDQU64 signGather1Rows64false<>(SB), Z29
-panel14:
+panel15:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -853,7 +885,7 @@ panel14:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group15:
+group16:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -862,9 +894,9 @@ group15:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SUBQ $4, CX
-	JLT rest18
+	JLT rest19
 	PCALIGN $64
-loop17:
+loop18:
 	VMOVDQU64 0(SI), Z12
 	VMOVDQU64 64(SI), Z13
 	PREFETCHT1 0(R12)
@@ -989,15 +1021,15 @@ loop17:
 	ADDQ $512, SI
 	ADDQ $512, R12
 	SUBQ $4, CX
-	JGE loop17
-rest18:
+	JGE loop18
+rest19:
 	XORL BX, BX
 	TESTQ R15, R15
 	CMOVQEQ Tile_TailMask(AX), BX
 	ADDQ $4, CX
 	MOVQ CX, R10
 	ORQ BX, R10
-	JZ done22
+	JZ done23
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -1007,8 +1039,8 @@ rest18:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	TESTQ CX, CX
-	JZ tail20
-one19:
+	JZ tail21
+one20:
 	VMOVDQU64 0(SI), Z12
 	VMOVDQU64 64(SI), Z13
 	PREFETCHT1 0(R12)
@@ -1041,10 +1073,10 @@ one19:
 	ADDQ $128, SI
 	ADDQ $128, R12
 	DECQ CX
-	JNZ one19
-tail20:
+	JNZ one20
+tail21:
 	TESTQ BX, BX
-	JZ whole21
+	JZ whole22
 	KMOVW BX, K1
 	SHRQ $16, BX
 	KMOVW BX, K2
@@ -1077,7 +1109,7 @@ tail20:
 	VPERMB Z13, Z15, Z15
 	VPADDB Z16, Z6, Z6
 	VPADDB Z15, Z7, Z7
-whole21:
+whole22:
 	VMOVDQA64 Z28, Z14
 	VPERMI2B Z5, Z4, Z14
 	VPDPBUSD Z30, Z14, Z0
@@ -1090,7 +1122,7 @@ whole21:
 	VMOVDQA64 Z29, Z15
 	VPERMI2B Z7, Z6, Z15
 	VPDPBUSD Z30, Z15, Z3
-done22:
+done23:
 	VPBROADCASTD TokenGroup_Add(R14), Z4
 	VPADDD Z0, Z0, Z0
 	VPSUBD Z0, Z4, Z0
@@ -1106,7 +1138,7 @@ done22:
 	VPUNPCKHDQ Z3, Z2, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact23
+	JZ exact24
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z6
 	VPMOVSXBD 0(CX), Z5
@@ -1121,13 +1153,15 @@ done22:
 	VPMOVSXBD 48(CX), Z5
 	VPMULLD Z6, Z5, Z5
 	VPSUBD Z5, Z11, Z11
-exact23:
+exact24:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums24
+	JEQ sums25
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations25
+	JZ activations27
+	CMPQ Tile_Halves(AX), $0
+	JNE halves26
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1156,8 +1190,38 @@ exact23:
 	VMULPS Z6, Z11, Z11
 	VFMADD213PS 192(BX), Z5, Z11
 	VMOVUPS Z11, 192(BX)
-	JMP stored26
-activations25:
+	JMP stored28
+halves26:
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*2), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z6
+	PREFETCHT1 4096(CX)
+	VCVTPH2PS 0(CX), Z5
+	VCVTDQ2PS Z8, Z8
+	VMULPS Z6, Z8, Z8
+	VFMADD213PS 0(BX), Z5, Z8
+	VMOVUPS Z8, 0(BX)
+	PREFETCHT1 4128(CX)
+	VCVTPH2PS 32(CX), Z5
+	VCVTDQ2PS Z9, Z9
+	VMULPS Z6, Z9, Z9
+	VFMADD213PS 64(BX), Z5, Z9
+	VMOVUPS Z9, 64(BX)
+	PREFETCHT1 4160(CX)
+	VCVTPH2PS 64(CX), Z5
+	VCVTDQ2PS Z10, Z10
+	VMULPS Z6, Z10, Z10
+	VFMADD213PS 128(BX), Z5, Z10
+	VMOVUPS Z10, 128(BX)
+	PREFETCHT1 4192(CX)
+	VCVTPH2PS 96(CX), Z5
+	VCVTDQ2PS Z11, Z11
+	VMULPS Z6, Z11, Z11
+	VFMADD213PS 192(BX), Z5, Z11
+	VMOVUPS Z11, 192(BX)
+	JMP stored28
+activations27:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z6
 	VCVTDQ2PS Z8, Z8
 	VFMADD213PS 0(BX), Z6, Z8
@@ -1171,28 +1235,28 @@ activations25:
 	VCVTDQ2PS Z11, Z11
 	VFMADD213PS 192(BX), Z6, Z11
 	VMOVUPS Z11, 192(BX)
-	JMP stored26
-sums24:
+	JMP stored28
+sums25:
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored26:
+stored28:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit16
+	JNZ unit17
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit16:
+unit17:
 	TESTQ R15, R15
-	JNZ group15
+	JNZ group16
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel14
+	JNZ panel15
 	VZEROUPPER
 	RET
 
@@ -1208,7 +1272,7 @@ TEXT ·binaryLUTInterleavedRows32AVX512x1(SB), NOSPLIT, $0-8
 	VPBROADCASTD word10101010<>(SB), Z31
 	VMOVDQU64 signGroups0Rows32<>(SB), Z26
 	VMOVDQU64 signGather0Rows32true<>(SB), Z28
-panel27:
+panel29:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -1222,7 +1286,7 @@ panel27:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group28:
+group30:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1231,9 +1295,9 @@ group28:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SUBQ $8, CX
-	JLT rest31
+	JLT rest33
 	PCALIGN $64
-loop30:
+loop32:
 	VMOVDQU64 0(SI), Z12
 	VMOVDQU64 64(SI), Z13
 	PREFETCHT1 0(R12)
@@ -1470,15 +1534,15 @@ loop30:
 	ADDQ $1024, SI
 	ADDQ $1024, R12
 	SUBQ $8, CX
-	JGE loop30
-rest31:
+	JGE loop32
+rest33:
 	XORL BX, BX
 	TESTQ R15, R15
 	CMOVQEQ Tile_TailMask(AX), BX
 	ADDQ $8, CX
 	MOVQ CX, R10
 	ORQ BX, R10
-	JZ done35
+	JZ done37
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -1488,8 +1552,8 @@ rest31:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	TESTQ CX, CX
-	JZ tail33
-one32:
+	JZ tail35
+one34:
 	VMOVDQU64 0(SI), Z12
 	VMOVDQU64 64(SI), Z13
 	PREFETCHT1 0(R12)
@@ -1522,10 +1586,10 @@ one32:
 	ADDQ $128, SI
 	ADDQ $128, R12
 	DECQ CX
-	JNZ one32
-tail33:
+	JNZ one34
+tail35:
 	TESTQ BX, BX
-	JZ whole34
+	JZ whole36
 	KMOVW BX, K1
 	SHRQ $16, BX
 	VMOVDQU64 0(SI), Z12
@@ -1558,7 +1622,7 @@ tail33:
 	VPERMB Z13, Z15, Z15
 	VPADDB Z16, Z10, Z10
 	VPADDB Z15, Z11, Z11
-whole34:
+whole36:
 	VPERMB Z4, Z28, Z4
 	VPDPBUSD Z30, Z4, Z0
 	VPERMB Z5, Z28, Z5
@@ -1575,7 +1639,7 @@ whole34:
 	VPDPBUSD Z30, Z10, Z3
 	VPERMB Z11, Z28, Z11
 	VPDPBUSD Z31, Z11, Z3
-done35:
+done37:
 	VPBROADCASTD TokenGroup_Add(R14), Z4
 	VPADDD Z1, Z1, Z1
 	VPSUBD Z1, Z4, Z1
@@ -1591,7 +1655,7 @@ done35:
 	VPUNPCKHDQ Z2, Z3, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact36
+	JZ exact38
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z6
 	VPMOVSXBD 0(CX), Z5
@@ -1606,13 +1670,15 @@ done35:
 	VPMOVSXBD 48(CX), Z5
 	VPMULLD Z6, Z5, Z5
 	VPSUBD Z5, Z11, Z11
-exact36:
+exact38:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums37
+	JEQ sums39
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations38
+	JZ activations41
+	CMPQ Tile_Halves(AX), $0
+	JNE halves40
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1641,8 +1707,38 @@ exact36:
 	VMULPS Z6, Z11, Z11
 	VFMADD213PS 192(BX), Z5, Z11
 	VMOVUPS Z11, 192(BX)
-	JMP stored39
-activations38:
+	JMP stored42
+halves40:
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*2), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z6
+	PREFETCHT1 4096(CX)
+	VCVTPH2PS 0(CX), Z5
+	VCVTDQ2PS Z8, Z8
+	VMULPS Z6, Z8, Z8
+	VFMADD213PS 0(BX), Z5, Z8
+	VMOVUPS Z8, 0(BX)
+	PREFETCHT1 4128(CX)
+	VCVTPH2PS 32(CX), Z5
+	VCVTDQ2PS Z9, Z9
+	VMULPS Z6, Z9, Z9
+	VFMADD213PS 64(BX), Z5, Z9
+	VMOVUPS Z9, 64(BX)
+	PREFETCHT1 4160(CX)
+	VCVTPH2PS 64(CX), Z5
+	VCVTDQ2PS Z10, Z10
+	VMULPS Z6, Z10, Z10
+	VFMADD213PS 128(BX), Z5, Z10
+	VMOVUPS Z10, 128(BX)
+	PREFETCHT1 4192(CX)
+	VCVTPH2PS 96(CX), Z5
+	VCVTDQ2PS Z11, Z11
+	VMULPS Z6, Z11, Z11
+	VFMADD213PS 192(BX), Z5, Z11
+	VMOVUPS Z11, 192(BX)
+	JMP stored42
+activations41:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z6
 	VCVTDQ2PS Z8, Z8
 	VFMADD213PS 0(BX), Z6, Z8
@@ -1656,28 +1752,28 @@ activations38:
 	VCVTDQ2PS Z11, Z11
 	VFMADD213PS 192(BX), Z6, Z11
 	VMOVUPS Z11, 192(BX)
-	JMP stored39
-sums37:
+	JMP stored42
+sums39:
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored39:
+stored42:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit29
+	JNZ unit31
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit29:
+unit31:
 	TESTQ R15, R15
-	JNZ group28
+	JNZ group30
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel27
+	JNZ panel29
 	VZEROUPPER
 	RET
 
@@ -1695,7 +1791,7 @@ TEXT ·binaryLUTInterleavedRows64AVX512x1(SB), NOSPLIT, $0-8
 	VMOVDQU64 signGather0Rows64true<>(SB), Z28
 	VMOVDQU64 signGroups1Rows64<>(SB), Z27
 	VMOVDQU64 signGather1Rows64true<>(SB), Z29
-panel40:
+panel43:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -1709,7 +1805,7 @@ panel40:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group41:
+group44:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1718,9 +1814,9 @@ group41:
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
 	SUBQ $4, CX
-	JLT rest44
+	JLT rest47
 	PCALIGN $64
-loop43:
+loop46:
 	VMOVDQU64 0(SI), Z12
 	VMOVDQU64 64(SI), Z13
 	PREFETCHT1 0(R12)
@@ -1845,15 +1941,15 @@ loop43:
 	ADDQ $512, SI
 	ADDQ $512, R12
 	SUBQ $4, CX
-	JGE loop43
-rest44:
+	JGE loop46
+rest47:
 	XORL BX, BX
 	TESTQ R15, R15
 	CMOVQEQ Tile_TailMask(AX), BX
 	ADDQ $4, CX
 	MOVQ CX, R10
 	ORQ BX, R10
-	JZ done48
+	JZ done51
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
@@ -1863,8 +1959,8 @@ rest44:
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
 	TESTQ CX, CX
-	JZ tail46
-one45:
+	JZ tail49
+one48:
 	VMOVDQU64 0(SI), Z12
 	VMOVDQU64 64(SI), Z13
 	PREFETCHT1 0(R12)
@@ -1897,10 +1993,10 @@ one45:
 	ADDQ $128, SI
 	ADDQ $128, R12
 	DECQ CX
-	JNZ one45
-tail46:
+	JNZ one48
+tail49:
 	TESTQ BX, BX
-	JZ whole47
+	JZ whole50
 	KMOVW BX, K1
 	SHRQ $16, BX
 	KMOVW BX, K2
@@ -1935,7 +2031,7 @@ tail46:
 	VPERMB Z13, Z15, Z15
 	VPADDB Z16, Z6, Z6
 	VPADDB Z15, Z7, Z7
-whole47:
+whole50:
 	VMOVDQA64 Z28, Z14
 	VPERMI2B Z5, Z4, Z14
 	VPDPBUSD Z30, Z14, Z0
@@ -1948,7 +2044,7 @@ whole47:
 	VMOVDQA64 Z29, Z15
 	VPERMI2B Z7, Z6, Z15
 	VPDPBUSD Z30, Z15, Z3
-done48:
+done51:
 	VPBROADCASTD TokenGroup_Add(R14), Z4
 	VPADDD Z1, Z1, Z1
 	VPSUBD Z1, Z4, Z1
@@ -1964,7 +2060,7 @@ done48:
 	VPUNPCKHDQ Z2, Z3, Z11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact49
+	JZ exact52
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Z6
 	VPMOVSXBD 0(CX), Z5
@@ -1979,13 +2075,15 @@ done48:
 	VPMOVSXBD 48(CX), Z5
 	VPMULLD Z6, Z5, Z5
 	VPSUBD Z5, Z11, Z11
-exact49:
+exact52:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums50
+	JEQ sums53
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations51
+	JZ activations55
+	CMPQ Tile_Halves(AX), $0
+	JNE halves54
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2014,8 +2112,38 @@ exact49:
 	VMULPS Z6, Z11, Z11
 	VFMADD213PS 192(BX), Z5, Z11
 	VMOVUPS Z11, 192(BX)
-	JMP stored52
-activations51:
+	JMP stored56
+halves54:
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*2), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z6
+	PREFETCHT1 4096(CX)
+	VCVTPH2PS 0(CX), Z5
+	VCVTDQ2PS Z8, Z8
+	VMULPS Z6, Z8, Z8
+	VFMADD213PS 0(BX), Z5, Z8
+	VMOVUPS Z8, 0(BX)
+	PREFETCHT1 4128(CX)
+	VCVTPH2PS 32(CX), Z5
+	VCVTDQ2PS Z9, Z9
+	VMULPS Z6, Z9, Z9
+	VFMADD213PS 64(BX), Z5, Z9
+	VMOVUPS Z9, 64(BX)
+	PREFETCHT1 4160(CX)
+	VCVTPH2PS 64(CX), Z5
+	VCVTDQ2PS Z10, Z10
+	VMULPS Z6, Z10, Z10
+	VFMADD213PS 128(BX), Z5, Z10
+	VMOVUPS Z10, 128(BX)
+	PREFETCHT1 4192(CX)
+	VCVTPH2PS 96(CX), Z5
+	VCVTDQ2PS Z11, Z11
+	VMULPS Z6, Z11, Z11
+	VFMADD213PS 192(BX), Z5, Z11
+	VMOVUPS Z11, 192(BX)
+	JMP stored56
+activations55:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Z6
 	VCVTDQ2PS Z8, Z8
 	VFMADD213PS 0(BX), Z6, Z8
@@ -2029,28 +2157,28 @@ activations51:
 	VCVTDQ2PS Z11, Z11
 	VFMADD213PS 192(BX), Z6, Z11
 	VMOVUPS Z11, 192(BX)
-	JMP stored52
-sums50:
+	JMP stored56
+sums53:
 	VMOVUPS Z8, 0(BX)
 	VMOVUPS Z9, 64(BX)
 	VMOVUPS Z10, 128(BX)
 	VMOVUPS Z11, 192(BX)
-stored52:
+stored56:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit42
+	JNZ unit45
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit42:
+unit45:
 	TESTQ R15, R15
-	JNZ group41
+	JNZ group44
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel40
+	JNZ panel43
 	VZEROUPPER
 	RET
 
@@ -2069,7 +2197,7 @@ TEXT ·BuildLUT4Split(SB), NOSPLIT, $0-32
 	VPBROADCASTD word01010101<>(SB), Z20
 	VPBROADCASTD word0f0f0f0f<>(SB), Z21
 	VPBROADCASTD word1f1f1f1f<>(SB), Z22
-step53:
+step57:
 	VMOVDQU (SI), X1
 	VPSUBB X1, X0, X2
 	VPMAXSB X0, X1, X1
@@ -2102,7 +2230,7 @@ step53:
 	ADDQ $128, DI
 	ADDQ $4, DX
 	DECQ CX
-	JNZ step53
+	JNZ step57
 	VZEROUPPER
 	RET
 
@@ -2121,7 +2249,7 @@ TEXT ·BuildLUT4SplitReversed(SB), NOSPLIT, $0-32
 	VPBROADCASTD word01010101<>(SB), Z20
 	VPBROADCASTD word0f0f0f0f<>(SB), Z21
 	VPBROADCASTD word1f1f1f1f<>(SB), Z22
-step54:
+step58:
 	VMOVDQU (SI), X1
 	VPSUBB X1, X0, X2
 	VPMAXSB X0, X1, X1
@@ -2154,6 +2282,6 @@ step54:
 	ADDQ $128, DI
 	ADDQ $4, DX
 	DECQ CX
-	JNZ step54
+	JNZ step58
 	VZEROUPPER
 	RET

@@ -505,7 +505,7 @@ exact12:
 	JEQ sums13
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations14
+	JZ activations15
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -554,8 +554,8 @@ exact12:
 	VMULPS X4, X6, X6
 	VFMADD213PS 112(BX), X10, X6
 	VMOVUPS X6, 112(BX)
-	JMP stored15
-activations14:
+	JMP stored16
+activations15:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y4
 	VEXTRACTI128 $1, Y0, X6
 	VCVTDQ2PS X0, X0
@@ -585,7 +585,7 @@ activations14:
 	VCVTDQ2PS X6, X6
 	VFMADD213PS 112(BX), X4, X6
 	VMOVUPS X6, 112(BX)
-	JMP stored15
+	JMP stored16
 sums13:
 	VEXTRACTI128 $1, Y0, X6
 	VMOVUPS X0, 0(BX)
@@ -599,7 +599,7 @@ sums13:
 	VEXTRACTI128 $1, Y3, X6
 	VMOVUPS X3, 48(BX)
 	VMOVUPS X6, 112(BX)
-stored15:
+stored16:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
@@ -629,7 +629,7 @@ TEXT ·fields1Rows32AVX2x2(SB), NOSPLIT, $160-8
 	VMOVDQU y02020202<>(SB), Y10
 	VMOVDQU y04040404<>(SB), Y11
 	VMOVDQU y08080808<>(SB), Y12
-panel16:
+panel17:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -642,7 +642,7 @@ panel16:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group17:
+group18:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -650,7 +650,7 @@ group17:
 	MOVQ DI, 144(SP)
 	MOVQ SI, 152(SP)
 	MOVQ $0, 128(SP)
-next19:
+next20:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -669,9 +669,9 @@ next19:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest25
+	JLT rest26
 	PCALIGN $32
-loop24:
+loop25:
 	PREFETCHT0 0(DI)(R12*1)
 	VBROADCASTI128 0(DI), Y6
 	VPSRLVD Y8, Y6, Y6
@@ -704,10 +704,10 @@ loop24:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop24
-rest25:
+	JGE loop25
+rest26:
 	ADDQ $2, BX
-	JZ done26
+	JZ done27
 	VBROADCASTI128 0(DI), Y6
 	VPSRLVD Y8, Y6, Y6
 	VPAND Y9, Y6, Y4
@@ -724,40 +724,40 @@ rest25:
 	VPADDW Y7, Y3, Y3
 	ADDQ $16, DI
 	ADDQ $4, SI
-done26:
+done27:
 	TESTQ CX, CX
-	JZ last22
+	JZ last23
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more20
+	JNE more21
 	MOVQ $1, 128(SP)
-	JMP widened21
-more20:
+	JMP widened22
+more21:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened21:
+widened22:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next19
-last22:
+	JMP next20
+last23:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole23
+	JEQ whole24
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole23:
+whole24:
 	VPBROADCASTD Tile_Mul(AX), Y7
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPSRAD $0, Y0, Y0
@@ -775,7 +775,7 @@ whole23:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact27
+	JZ exact28
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), X7
@@ -799,13 +799,13 @@ whole23:
 	VINSERTI128 $1, X5, Y7, Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact27:
+exact28:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums28
+	JEQ sums29
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations29
+	JZ activations31
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -856,8 +856,8 @@ exact27:
 	VMULPS X6, X5, X5
 	VFMADD213PS 80(BX), X7, X5
 	VMOVUPS X5, 80(BX)
-	JMP stored30
-activations29:
+	JMP stored32
+activations31:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VEXTRACTI128 $1, Y0, X5
 	VCVTDQ2PS X0, X0
@@ -889,8 +889,8 @@ activations29:
 	VCVTDQ2PS X5, X5
 	VFMADD213PS 80(BX), X6, X5
 	VMOVUPS X5, 80(BX)
-	JMP stored30
-sums28:
+	JMP stored32
+sums29:
 	VEXTRACTI128 $1, Y0, X5
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X5, 64(BX)
@@ -904,12 +904,12 @@ sums28:
 	VEXTRACTI128 $1, Y3, X5
 	VMOVUPS X3, 16(BX)
 	VMOVUPS X5, 80(BX)
-stored30:
+stored32:
 	MOVQ 136(SP), CX
 	MOVQ 144(SP), DI
 	MOVQ 152(SP), SI
 	MOVQ $0, 128(SP)
-next31:
+next33:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -928,9 +928,9 @@ next31:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest37
+	JLT rest39
 	PCALIGN $32
-loop36:
+loop38:
 	VBROADCASTI128 0(DI), Y6
 	VPSRLVD Y8, Y6, Y6
 	VPAND Y11, Y6, Y4
@@ -962,10 +962,10 @@ loop36:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop36
-rest37:
+	JGE loop38
+rest39:
 	ADDQ $2, BX
-	JZ done38
+	JZ done40
 	VBROADCASTI128 0(DI), Y6
 	VPSRLVD Y8, Y6, Y6
 	VPAND Y11, Y6, Y4
@@ -982,40 +982,40 @@ rest37:
 	VPADDW Y7, Y3, Y3
 	ADDQ $16, DI
 	ADDQ $4, SI
-done38:
+done40:
 	TESTQ CX, CX
-	JZ last34
+	JZ last36
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more32
+	JNE more34
 	MOVQ $1, 128(SP)
-	JMP widened33
-more32:
+	JMP widened35
+more34:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened33:
+widened35:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next31
-last34:
+	JMP next33
+last36:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole35
+	JEQ whole37
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole35:
+whole37:
 	VPBROADCASTD Tile_Mul(AX), Y7
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPSRAD $2, Y0, Y0
@@ -1033,7 +1033,7 @@ whole35:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact39
+	JZ exact41
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 8(CX), X7
@@ -1057,13 +1057,13 @@ whole35:
 	VINSERTI128 $1, X5, Y7, Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact39:
+exact41:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums40
+	JEQ sums42
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations41
+	JZ activations44
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1114,8 +1114,8 @@ exact39:
 	VMULPS X6, X5, X5
 	VFMADD213PS 112(BX), X7, X5
 	VMOVUPS X5, 112(BX)
-	JMP stored42
-activations41:
+	JMP stored45
+activations44:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VEXTRACTI128 $1, Y0, X5
 	VCVTDQ2PS X0, X0
@@ -1147,8 +1147,8 @@ activations41:
 	VCVTDQ2PS X5, X5
 	VFMADD213PS 112(BX), X6, X5
 	VMOVUPS X5, 112(BX)
-	JMP stored42
-sums40:
+	JMP stored45
+sums42:
 	VEXTRACTI128 $1, Y0, X5
 	VMOVUPS X0, 32(BX)
 	VMOVUPS X5, 96(BX)
@@ -1162,22 +1162,22 @@ sums40:
 	VEXTRACTI128 $1, Y3, X5
 	VMOVUPS X3, 48(BX)
 	VMOVUPS X5, 112(BX)
-stored42:
+stored45:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit18
+	JNZ unit19
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit18:
+unit19:
 	TESTQ R15, R15
-	JNZ group17
+	JNZ group18
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel16
+	JNZ panel17
 	VZEROUPPER
 	RET
 
@@ -1192,7 +1192,7 @@ TEXT ·fields1Rows32AVX2x3(SB), NOSPLIT, $224-8
 	VMOVDQU y02020202<>(SB), Y12
 	VMOVDQU y04040404<>(SB), Y13
 	VMOVDQU y08080808<>(SB), Y14
-panel43:
+panel46:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -1205,7 +1205,7 @@ panel43:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group44:
+group47:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1213,7 +1213,7 @@ group44:
 	MOVQ DI, 208(SP)
 	MOVQ SI, 216(SP)
 	MOVQ $0, 192(SP)
-next46:
+next49:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -1235,9 +1235,9 @@ next46:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest52
+	JLT rest55
 	PCALIGN $32
-loop51:
+loop54:
 	PREFETCHT0 0(DI)(R12*1)
 	VBROADCASTI128 0(DI), Y8
 	VPSRLVD Y10, Y8, Y8
@@ -1280,10 +1280,10 @@ loop51:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop51
-rest52:
+	JGE loop54
+rest55:
 	ADDQ $2, BX
-	JZ done53
+	JZ done56
 	VBROADCASTI128 0(DI), Y8
 	VPSRLVD Y10, Y8, Y8
 	VPAND Y11, Y8, Y6
@@ -1305,9 +1305,9 @@ rest52:
 	VPADDW Y9, Y5, Y5
 	ADDQ $16, DI
 	ADDQ $4, SI
-done53:
+done56:
 	TESTQ CX, CX
-	JZ last49
+	JZ last52
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -1315,25 +1315,25 @@ done53:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more47
+	JNE more50
 	MOVQ $1, 192(SP)
-	JMP widened48
-more47:
+	JMP widened51
+more50:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened48:
+widened51:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next46
-last49:
+	JMP next49
+last52:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -1341,14 +1341,14 @@ last49:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole50
+	JEQ whole53
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole50:
+whole53:
 	VPBROADCASTD Tile_Mul(AX), Y9
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPSRAD $0, Y0, Y0
@@ -1373,7 +1373,7 @@ whole50:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact54
+	JZ exact57
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), X9
@@ -1408,13 +1408,13 @@ whole50:
 	VINSERTI128 $1, X7, Y9, Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact54:
+exact57:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums55
+	JEQ sums58
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations56
+	JZ activations60
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1489,8 +1489,8 @@ exact54:
 	VMULPS X8, X7, X7
 	VFMADD213PS 80(BX), X9, X7
 	VMOVUPS X7, 80(BX)
-	JMP stored57
-activations56:
+	JMP stored61
+activations60:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VEXTRACTI128 $1, Y0, X7
 	VCVTDQ2PS X0, X0
@@ -1538,8 +1538,8 @@ activations56:
 	VCVTDQ2PS X7, X7
 	VFMADD213PS 80(BX), X8, X7
 	VMOVUPS X7, 80(BX)
-	JMP stored57
-sums55:
+	JMP stored61
+sums58:
 	VEXTRACTI128 $1, Y0, X7
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X7, 64(BX)
@@ -1560,12 +1560,12 @@ sums55:
 	VEXTRACTI128 $1, Y5, X7
 	VMOVUPS X5, 16(BX)
 	VMOVUPS X7, 80(BX)
-stored57:
+stored61:
 	MOVQ 200(SP), CX
 	MOVQ 208(SP), DI
 	MOVQ 216(SP), SI
 	MOVQ $0, 192(SP)
-next58:
+next62:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -1587,9 +1587,9 @@ next58:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest64
+	JLT rest68
 	PCALIGN $32
-loop63:
+loop67:
 	VBROADCASTI128 0(DI), Y8
 	VPSRLVD Y10, Y8, Y8
 	VPAND Y13, Y8, Y6
@@ -1631,10 +1631,10 @@ loop63:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop63
-rest64:
+	JGE loop67
+rest68:
 	ADDQ $2, BX
-	JZ done65
+	JZ done69
 	VBROADCASTI128 0(DI), Y8
 	VPSRLVD Y10, Y8, Y8
 	VPAND Y13, Y8, Y6
@@ -1656,9 +1656,9 @@ rest64:
 	VPADDW Y9, Y5, Y5
 	ADDQ $16, DI
 	ADDQ $4, SI
-done65:
+done69:
 	TESTQ CX, CX
-	JZ last61
+	JZ last65
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -1666,25 +1666,25 @@ done65:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more59
+	JNE more63
 	MOVQ $1, 192(SP)
-	JMP widened60
-more59:
+	JMP widened64
+more63:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened60:
+widened64:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next58
-last61:
+	JMP next62
+last65:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -1692,14 +1692,14 @@ last61:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole62
+	JEQ whole66
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole62:
+whole66:
 	VPBROADCASTD Tile_Mul(AX), Y9
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPSRAD $2, Y0, Y0
@@ -1724,7 +1724,7 @@ whole62:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact66
+	JZ exact70
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 8(CX), X9
@@ -1759,13 +1759,13 @@ whole62:
 	VINSERTI128 $1, X7, Y9, Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact66:
+exact70:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums67
+	JEQ sums71
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations68
+	JZ activations73
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1840,8 +1840,8 @@ exact66:
 	VMULPS X8, X7, X7
 	VFMADD213PS 112(BX), X9, X7
 	VMOVUPS X7, 112(BX)
-	JMP stored69
-activations68:
+	JMP stored74
+activations73:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VEXTRACTI128 $1, Y0, X7
 	VCVTDQ2PS X0, X0
@@ -1889,8 +1889,8 @@ activations68:
 	VCVTDQ2PS X7, X7
 	VFMADD213PS 112(BX), X8, X7
 	VMOVUPS X7, 112(BX)
-	JMP stored69
-sums67:
+	JMP stored74
+sums71:
 	VEXTRACTI128 $1, Y0, X7
 	VMOVUPS X0, 32(BX)
 	VMOVUPS X7, 96(BX)
@@ -1911,22 +1911,22 @@ sums67:
 	VEXTRACTI128 $1, Y5, X7
 	VMOVUPS X5, 48(BX)
 	VMOVUPS X7, 112(BX)
-stored69:
+stored74:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit45
+	JNZ unit48
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit45:
+unit48:
 	TESTQ R15, R15
-	JNZ group44
+	JNZ group47
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel43
+	JNZ panel46
 	VZEROUPPER
 	RET
 
@@ -1941,7 +1941,7 @@ TEXT ·fields1Rows32AVX2x4(SB), NOSPLIT, $288-8
 	VMOVDQU y01010101<>(SB), Y13
 	VMOVDQU y02020202<>(SB), Y14
 	VMOVDQU y04040404<>(SB), Y15
-panel70:
+panel75:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -1954,7 +1954,7 @@ panel70:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group71:
+group76:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1962,7 +1962,7 @@ group71:
 	MOVQ DI, 272(SP)
 	MOVQ SI, 280(SP)
 	MOVQ $0, 256(SP)
-next73:
+next78:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -1987,9 +1987,9 @@ next73:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest79
+	JLT rest84
 	PCALIGN $32
-loop78:
+loop83:
 	PREFETCHT0 0(DI)(R12*1)
 	VBROADCASTI128 0(DI), Y10
 	VPSRLVD Y12, Y10, Y10
@@ -2042,10 +2042,10 @@ loop78:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop78
-rest79:
+	JGE loop83
+rest84:
 	ADDQ $2, BX
-	JZ done80
+	JZ done85
 	VBROADCASTI128 0(DI), Y10
 	VPSRLVD Y12, Y10, Y10
 	VPAND Y13, Y10, Y8
@@ -2072,9 +2072,9 @@ rest79:
 	VPADDW Y11, Y7, Y7
 	ADDQ $16, DI
 	ADDQ $4, SI
-done80:
+done85:
 	TESTQ CX, CX
-	JZ last76
+	JZ last81
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -2084,10 +2084,10 @@ done80:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more74
+	JNE more79
 	MOVQ $1, 256(SP)
-	JMP widened75
-more74:
+	JMP widened80
+more79:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -2096,7 +2096,7 @@ more74:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened75:
+widened80:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -2105,8 +2105,8 @@ widened75:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next73
-last76:
+	JMP next78
+last81:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -2116,7 +2116,7 @@ last76:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole77
+	JEQ whole82
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -2125,7 +2125,7 @@ last76:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole77:
+whole82:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPSRAD $0, Y0, Y0
@@ -2157,7 +2157,7 @@ whole77:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact81
+	JZ exact86
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), X11
@@ -2203,13 +2203,13 @@ whole77:
 	VINSERTI128 $1, X9, Y11, Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact81:
+exact86:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums82
+	JEQ sums87
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations83
+	JZ activations89
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2308,8 +2308,8 @@ exact81:
 	VMULPS X10, X9, X9
 	VFMADD213PS 80(BX), X11, X9
 	VMOVUPS X9, 80(BX)
-	JMP stored84
-activations83:
+	JMP stored90
+activations89:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VEXTRACTI128 $1, Y0, X9
 	VCVTDQ2PS X0, X0
@@ -2373,8 +2373,8 @@ activations83:
 	VCVTDQ2PS X9, X9
 	VFMADD213PS 80(BX), X10, X9
 	VMOVUPS X9, 80(BX)
-	JMP stored84
-sums82:
+	JMP stored90
+sums87:
 	VEXTRACTI128 $1, Y0, X9
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X9, 64(BX)
@@ -2402,12 +2402,12 @@ sums82:
 	VEXTRACTI128 $1, Y7, X9
 	VMOVUPS X7, 16(BX)
 	VMOVUPS X9, 80(BX)
-stored84:
+stored90:
 	MOVQ 264(SP), CX
 	MOVQ 272(SP), DI
 	MOVQ 280(SP), SI
 	MOVQ $0, 256(SP)
-next85:
+next91:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -2432,9 +2432,9 @@ next85:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest91
+	JLT rest97
 	PCALIGN $32
-loop90:
+loop96:
 	VBROADCASTI128 0(DI), Y10
 	VPSRLVD Y12, Y10, Y10
 	VPAND Y15, Y10, Y8
@@ -2486,10 +2486,10 @@ loop90:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop90
-rest91:
+	JGE loop96
+rest97:
 	ADDQ $2, BX
-	JZ done92
+	JZ done98
 	VBROADCASTI128 0(DI), Y10
 	VPSRLVD Y12, Y10, Y10
 	VPAND Y15, Y10, Y8
@@ -2516,9 +2516,9 @@ rest91:
 	VPADDW Y11, Y7, Y7
 	ADDQ $16, DI
 	ADDQ $4, SI
-done92:
+done98:
 	TESTQ CX, CX
-	JZ last88
+	JZ last94
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -2528,10 +2528,10 @@ done92:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more86
+	JNE more92
 	MOVQ $1, 256(SP)
-	JMP widened87
-more86:
+	JMP widened93
+more92:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -2540,7 +2540,7 @@ more86:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened87:
+widened93:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -2549,8 +2549,8 @@ widened87:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next85
-last88:
+	JMP next91
+last94:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -2560,7 +2560,7 @@ last88:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole89
+	JEQ whole95
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -2569,7 +2569,7 @@ last88:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole89:
+whole95:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPSRAD $2, Y0, Y0
@@ -2601,7 +2601,7 @@ whole89:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact93
+	JZ exact99
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 8(CX), X11
@@ -2647,13 +2647,13 @@ whole89:
 	VINSERTI128 $1, X9, Y11, Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact93:
+exact99:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums94
+	JEQ sums100
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations95
+	JZ activations102
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2752,8 +2752,8 @@ exact93:
 	VMULPS X10, X9, X9
 	VFMADD213PS 112(BX), X11, X9
 	VMOVUPS X9, 112(BX)
-	JMP stored96
-activations95:
+	JMP stored103
+activations102:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VEXTRACTI128 $1, Y0, X9
 	VCVTDQ2PS X0, X0
@@ -2817,8 +2817,8 @@ activations95:
 	VCVTDQ2PS X9, X9
 	VFMADD213PS 112(BX), X10, X9
 	VMOVUPS X9, 112(BX)
-	JMP stored96
-sums94:
+	JMP stored103
+sums100:
 	VEXTRACTI128 $1, Y0, X9
 	VMOVUPS X0, 32(BX)
 	VMOVUPS X9, 96(BX)
@@ -2846,22 +2846,22 @@ sums94:
 	VEXTRACTI128 $1, Y7, X9
 	VMOVUPS X7, 48(BX)
 	VMOVUPS X9, 112(BX)
-stored96:
+stored103:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit72
+	JNZ unit77
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit72:
+unit77:
 	TESTQ R15, R15
-	JNZ group71
+	JNZ group76
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel70
+	JNZ panel75
 	VZEROUPPER
 	RET
 
@@ -2874,7 +2874,7 @@ TEXT ·fields1Rows32AVX2x5(SB), NOSPLIT, $352-8
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VMOVDQU yShiftUpper<>(SB), Y14
 	VMOVDQU y01010101<>(SB), Y15
-panel97:
+panel104:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -2887,7 +2887,7 @@ panel97:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group98:
+group105:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2895,7 +2895,7 @@ group98:
 	MOVQ DI, 336(SP)
 	MOVQ SI, 344(SP)
 	MOVQ $0, 320(SP)
-next100:
+next107:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -2923,9 +2923,9 @@ next100:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest106
+	JLT rest113
 	PCALIGN $32
-loop105:
+loop112:
 	PREFETCHT0 0(DI)(R12*1)
 	VBROADCASTI128 0(DI), Y12
 	VPSRLVD Y14, Y12, Y12
@@ -2988,10 +2988,10 @@ loop105:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop105
-rest106:
+	JGE loop112
+rest113:
 	ADDQ $2, BX
-	JZ done107
+	JZ done114
 	VBROADCASTI128 0(DI), Y12
 	VPSRLVD Y14, Y12, Y12
 	VPAND Y15, Y12, Y10
@@ -3023,9 +3023,9 @@ rest106:
 	VPADDW Y13, Y9, Y9
 	ADDQ $16, DI
 	ADDQ $4, SI
-done107:
+done114:
 	TESTQ CX, CX
-	JZ last103
+	JZ last110
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -3037,10 +3037,10 @@ done107:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more101
+	JNE more108
 	MOVQ $1, 320(SP)
-	JMP widened102
-more101:
+	JMP widened109
+more108:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -3051,7 +3051,7 @@ more101:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened102:
+widened109:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -3062,8 +3062,8 @@ widened102:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next100
-last103:
+	JMP next107
+last110:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -3075,7 +3075,7 @@ last103:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole104
+	JEQ whole111
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -3086,7 +3086,7 @@ last103:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole104:
+whole111:
 	VPBROADCASTD Tile_Mul(AX), Y13
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPSRAD $0, Y0, Y0
@@ -3125,7 +3125,7 @@ whole104:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact108
+	JZ exact115
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), X13
@@ -3182,13 +3182,13 @@ whole104:
 	VINSERTI128 $1, X11, Y13, Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact108:
+exact115:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums109
+	JEQ sums116
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations110
+	JZ activations118
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -3311,8 +3311,8 @@ exact108:
 	VMULPS X12, X11, X11
 	VFMADD213PS 80(BX), X13, X11
 	VMOVUPS X11, 80(BX)
-	JMP stored111
-activations110:
+	JMP stored119
+activations118:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VEXTRACTI128 $1, Y0, X11
 	VCVTDQ2PS X0, X0
@@ -3392,8 +3392,8 @@ activations110:
 	VCVTDQ2PS X11, X11
 	VFMADD213PS 80(BX), X12, X11
 	VMOVUPS X11, 80(BX)
-	JMP stored111
-sums109:
+	JMP stored119
+sums116:
 	VEXTRACTI128 $1, Y0, X11
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X11, 64(BX)
@@ -3428,12 +3428,12 @@ sums109:
 	VEXTRACTI128 $1, Y9, X11
 	VMOVUPS X9, 16(BX)
 	VMOVUPS X11, 80(BX)
-stored111:
+stored119:
 	MOVQ 328(SP), CX
 	MOVQ 336(SP), DI
 	MOVQ 344(SP), SI
 	MOVQ $0, 320(SP)
-next112:
+next120:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -3461,9 +3461,9 @@ next112:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest118
+	JLT rest126
 	PCALIGN $32
-loop117:
+loop125:
 	VBROADCASTI128 0(DI), Y12
 	VPSRLVD Y14, Y12, Y12
 	VPAND y04040404<>(SB), Y12, Y10
@@ -3525,10 +3525,10 @@ loop117:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop117
-rest118:
+	JGE loop125
+rest126:
 	ADDQ $2, BX
-	JZ done119
+	JZ done127
 	VBROADCASTI128 0(DI), Y12
 	VPSRLVD Y14, Y12, Y12
 	VPAND y04040404<>(SB), Y12, Y10
@@ -3560,9 +3560,9 @@ rest118:
 	VPADDW Y13, Y9, Y9
 	ADDQ $16, DI
 	ADDQ $4, SI
-done119:
+done127:
 	TESTQ CX, CX
-	JZ last115
+	JZ last123
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -3574,10 +3574,10 @@ done119:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more113
+	JNE more121
 	MOVQ $1, 320(SP)
-	JMP widened114
-more113:
+	JMP widened122
+more121:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -3588,7 +3588,7 @@ more113:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened114:
+widened122:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -3599,8 +3599,8 @@ widened114:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next112
-last115:
+	JMP next120
+last123:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -3612,7 +3612,7 @@ last115:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole116
+	JEQ whole124
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -3623,7 +3623,7 @@ last115:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole116:
+whole124:
 	VPBROADCASTD Tile_Mul(AX), Y13
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPSRAD $2, Y0, Y0
@@ -3662,7 +3662,7 @@ whole116:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact120
+	JZ exact128
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 8(CX), X13
@@ -3719,13 +3719,13 @@ whole116:
 	VINSERTI128 $1, X11, Y13, Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact120:
+exact128:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums121
+	JEQ sums129
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations122
+	JZ activations131
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -3848,8 +3848,8 @@ exact120:
 	VMULPS X12, X11, X11
 	VFMADD213PS 112(BX), X13, X11
 	VMOVUPS X11, 112(BX)
-	JMP stored123
-activations122:
+	JMP stored132
+activations131:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VEXTRACTI128 $1, Y0, X11
 	VCVTDQ2PS X0, X0
@@ -3929,8 +3929,8 @@ activations122:
 	VCVTDQ2PS X11, X11
 	VFMADD213PS 112(BX), X12, X11
 	VMOVUPS X11, 112(BX)
-	JMP stored123
-sums121:
+	JMP stored132
+sums129:
 	VEXTRACTI128 $1, Y0, X11
 	VMOVUPS X0, 32(BX)
 	VMOVUPS X11, 96(BX)
@@ -3965,22 +3965,22 @@ sums121:
 	VEXTRACTI128 $1, Y9, X11
 	VMOVUPS X9, 48(BX)
 	VMOVUPS X11, 112(BX)
-stored123:
+stored132:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit99
+	JNZ unit106
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit99:
+unit106:
 	TESTQ R15, R15
-	JNZ group98
+	JNZ group105
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel97
+	JNZ panel104
 	VZEROUPPER
 	RET
 
@@ -3992,7 +3992,7 @@ TEXT ·fields1Rows32AVX2x6(SB), NOSPLIT, $416-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-panel124:
+panel133:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -4005,7 +4005,7 @@ panel124:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group125:
+group134:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -4013,7 +4013,7 @@ group125:
 	MOVQ DI, 400(SP)
 	MOVQ SI, 408(SP)
 	MOVQ $0, 384(SP)
-next127:
+next136:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -4044,9 +4044,9 @@ next127:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest133
+	JLT rest142
 	PCALIGN $32
-loop132:
+loop141:
 	PREFETCHT0 0(DI)(R12*1)
 	VBROADCASTI128 0(DI), Y14
 	VPSRLVD yShiftUpper<>(SB), Y14, Y14
@@ -4119,10 +4119,10 @@ loop132:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop132
-rest133:
+	JGE loop141
+rest142:
 	ADDQ $2, BX
-	JZ done134
+	JZ done143
 	VBROADCASTI128 0(DI), Y14
 	VPSRLVD yShiftUpper<>(SB), Y14, Y14
 	VPAND y01010101<>(SB), Y14, Y12
@@ -4159,9 +4159,9 @@ rest133:
 	VPADDW Y15, Y11, Y11
 	ADDQ $16, DI
 	ADDQ $4, SI
-done134:
+done143:
 	TESTQ CX, CX
-	JZ last130
+	JZ last139
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -4175,10 +4175,10 @@ done134:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more128
+	JNE more137
 	MOVQ $1, 384(SP)
-	JMP widened129
-more128:
+	JMP widened138
+more137:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -4191,7 +4191,7 @@ more128:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened129:
+widened138:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -4204,8 +4204,8 @@ widened129:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next127
-last130:
+	JMP next136
+last139:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -4219,7 +4219,7 @@ last130:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole131
+	JEQ whole140
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -4232,7 +4232,7 @@ last130:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole131:
+whole140:
 	VPBROADCASTD Tile_Mul(AX), Y15
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPSRAD $0, Y0, Y0
@@ -4278,7 +4278,7 @@ whole131:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact135
+	JZ exact144
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 0(CX), X15
@@ -4346,13 +4346,13 @@ whole131:
 	VINSERTI128 $1, X13, Y15, Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact135:
+exact144:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums136
+	JEQ sums145
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations137
+	JZ activations147
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -4499,8 +4499,8 @@ exact135:
 	VMULPS X14, X13, X13
 	VFMADD213PS 80(BX), X15, X13
 	VMOVUPS X13, 80(BX)
-	JMP stored138
-activations137:
+	JMP stored148
+activations147:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VEXTRACTI128 $1, Y0, X13
 	VCVTDQ2PS X0, X0
@@ -4596,8 +4596,8 @@ activations137:
 	VCVTDQ2PS X13, X13
 	VFMADD213PS 80(BX), X14, X13
 	VMOVUPS X13, 80(BX)
-	JMP stored138
-sums136:
+	JMP stored148
+sums145:
 	VEXTRACTI128 $1, Y0, X13
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X13, 64(BX)
@@ -4639,12 +4639,12 @@ sums136:
 	VEXTRACTI128 $1, Y11, X13
 	VMOVUPS X11, 16(BX)
 	VMOVUPS X13, 80(BX)
-stored138:
+stored148:
 	MOVQ 392(SP), CX
 	MOVQ 400(SP), DI
 	MOVQ 408(SP), SI
 	MOVQ $0, 384(SP)
-next139:
+next149:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -4675,9 +4675,9 @@ next139:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest145
+	JLT rest155
 	PCALIGN $32
-loop144:
+loop154:
 	VBROADCASTI128 0(DI), Y14
 	VPSRLVD yShiftUpper<>(SB), Y14, Y14
 	VPAND y04040404<>(SB), Y14, Y12
@@ -4749,10 +4749,10 @@ loop144:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop144
-rest145:
+	JGE loop154
+rest155:
 	ADDQ $2, BX
-	JZ done146
+	JZ done156
 	VBROADCASTI128 0(DI), Y14
 	VPSRLVD yShiftUpper<>(SB), Y14, Y14
 	VPAND y04040404<>(SB), Y14, Y12
@@ -4789,9 +4789,9 @@ rest145:
 	VPADDW Y15, Y11, Y11
 	ADDQ $16, DI
 	ADDQ $4, SI
-done146:
+done156:
 	TESTQ CX, CX
-	JZ last142
+	JZ last152
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -4805,10 +4805,10 @@ done146:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more140
+	JNE more150
 	MOVQ $1, 384(SP)
-	JMP widened141
-more140:
+	JMP widened151
+more150:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -4821,7 +4821,7 @@ more140:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened141:
+widened151:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -4834,8 +4834,8 @@ widened141:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next139
-last142:
+	JMP next149
+last152:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -4849,7 +4849,7 @@ last142:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole143
+	JEQ whole153
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -4862,7 +4862,7 @@ last142:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole143:
+whole153:
 	VPBROADCASTD Tile_Mul(AX), Y15
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPSRAD $2, Y0, Y0
@@ -4908,7 +4908,7 @@ whole143:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact147
+	JZ exact157
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 8(CX), X15
@@ -4976,13 +4976,13 @@ whole143:
 	VINSERTI128 $1, X13, Y15, Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact147:
+exact157:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums148
+	JEQ sums158
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations149
+	JZ activations160
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -5129,8 +5129,8 @@ exact147:
 	VMULPS X14, X13, X13
 	VFMADD213PS 112(BX), X15, X13
 	VMOVUPS X13, 112(BX)
-	JMP stored150
-activations149:
+	JMP stored161
+activations160:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VEXTRACTI128 $1, Y0, X13
 	VCVTDQ2PS X0, X0
@@ -5226,8 +5226,8 @@ activations149:
 	VCVTDQ2PS X13, X13
 	VFMADD213PS 112(BX), X14, X13
 	VMOVUPS X13, 112(BX)
-	JMP stored150
-sums148:
+	JMP stored161
+sums158:
 	VEXTRACTI128 $1, Y0, X13
 	VMOVUPS X0, 32(BX)
 	VMOVUPS X13, 96(BX)
@@ -5269,22 +5269,22 @@ sums148:
 	VEXTRACTI128 $1, Y11, X13
 	VMOVUPS X11, 48(BX)
 	VMOVUPS X13, 112(BX)
-stored150:
+stored161:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit126
+	JNZ unit135
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit126:
+unit135:
 	TESTQ R15, R15
-	JNZ group125
+	JNZ group134
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel124
+	JNZ panel133
 	VZEROUPPER
 	RET
 
@@ -5298,7 +5298,7 @@ TEXT ·fields1Rows64AVX2x1(SB), NOSPLIT, $136-8
 	VMOVDQU y02020202<>(SB), Y13
 	VMOVDQU y04040404<>(SB), Y14
 	VMOVDQU y08080808<>(SB), Y15
-panel151:
+panel162:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -5313,12 +5313,12 @@ panel151:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group152:
+group163:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
 	MOVQ $0, 128(SP)
-next154:
+next165:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -5340,9 +5340,9 @@ next154:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest160
+	JLT rest171
 	PCALIGN $32
-loop159:
+loop170:
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VPBROADCASTD 0(SI), Y10
@@ -5378,10 +5378,10 @@ loop159:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop159
-rest160:
+	JGE loop170
+rest171:
 	ADDQ $2, BX
-	JZ done161
+	JZ done172
 	PREFETCHT1 0(R12)
 	ADDQ $16, R12
 	VPBROADCASTD 0(SI), Y10
@@ -5401,40 +5401,40 @@ rest160:
 	VPADDW Y9, Y3, Y3
 	ADDQ $32, DI
 	ADDQ $4, SI
-done161:
+done172:
 	TESTQ CX, CX
-	JZ last157
+	JZ last168
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more155
+	JNE more166
 	MOVQ $1, 128(SP)
-	JMP widened156
-more155:
+	JMP widened167
+more166:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened156:
+widened167:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next154
-last157:
+	JMP next165
+last168:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole158
+	JEQ whole169
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole158:
+whole169:
 	VPBROADCASTD Tile_Mul(AX), Y10
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y6
 	VPSRAD $0, Y0, Y0
@@ -5451,7 +5451,7 @@ whole158:
 	VPADDD Y6, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact162
+	JZ exact173
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y4
 	VPMOVSXBD 0(CX), X10
@@ -5474,13 +5474,13 @@ whole158:
 	VINSERTI128 $1, X6, Y10, Y10
 	VPMULLD Y4, Y10, Y10
 	VPSUBD Y10, Y3, Y3
-exact162:
+exact173:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums163
+	JEQ sums174
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations164
+	JZ activations176
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -5529,8 +5529,8 @@ exact162:
 	VMULPS X4, X6, X6
 	VFMADD213PS 224(BX), X10, X6
 	VMOVUPS X6, 224(BX)
-	JMP stored165
-activations164:
+	JMP stored177
+activations176:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y4
 	VEXTRACTI128 $1, Y0, X6
 	VCVTDQ2PS X0, X0
@@ -5560,8 +5560,8 @@ activations164:
 	VCVTDQ2PS X6, X6
 	VFMADD213PS 224(BX), X4, X6
 	VMOVUPS X6, 224(BX)
-	JMP stored165
-sums163:
+	JMP stored177
+sums174:
 	VEXTRACTI128 $1, Y0, X6
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X6, 128(BX)
@@ -5574,22 +5574,22 @@ sums163:
 	VEXTRACTI128 $1, Y3, X6
 	VMOVUPS X3, 96(BX)
 	VMOVUPS X6, 224(BX)
-stored165:
+stored177:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit153
+	JNZ unit164
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit153:
+unit164:
 	TESTQ R15, R15
-	JNZ group152
+	JNZ group163
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel151
+	JNZ panel162
 	VZEROUPPER
 	RET
 
@@ -5603,7 +5603,7 @@ TEXT ·fields1Rows64AVX2x2(SB), NOSPLIT, $160-8
 	VMOVDQU y02020202<>(SB), Y10
 	VMOVDQU y04040404<>(SB), Y11
 	VMOVDQU y08080808<>(SB), Y12
-panel166:
+panel178:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -5618,7 +5618,7 @@ panel166:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group167:
+group179:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -5626,7 +5626,7 @@ group167:
 	MOVQ DI, 144(SP)
 	MOVQ SI, 152(SP)
 	MOVQ $0, 128(SP)
-next169:
+next181:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -5647,9 +5647,9 @@ next169:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest175
+	JLT rest187
 	PCALIGN $32
-loop174:
+loop186:
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VBROADCASTI128 0(DI), Y6
@@ -5683,10 +5683,10 @@ loop174:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop174
-rest175:
+	JGE loop186
+rest187:
 	ADDQ $2, BX
-	JZ done176
+	JZ done188
 	PREFETCHT1 0(R12)
 	ADDQ $16, R12
 	VBROADCASTI128 0(DI), Y6
@@ -5705,40 +5705,40 @@ rest175:
 	VPADDW Y7, Y3, Y3
 	ADDQ $32, DI
 	ADDQ $4, SI
-done176:
+done188:
 	TESTQ CX, CX
-	JZ last172
+	JZ last184
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more170
+	JNE more182
 	MOVQ $1, 128(SP)
-	JMP widened171
-more170:
+	JMP widened183
+more182:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened171:
+widened183:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next169
-last172:
+	JMP next181
+last184:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole173
+	JEQ whole185
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole173:
+whole185:
 	VPBROADCASTD Tile_Mul(AX), Y7
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPSRAD $0, Y0, Y0
@@ -5756,7 +5756,7 @@ whole173:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact177
+	JZ exact189
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), X7
@@ -5780,13 +5780,13 @@ whole173:
 	VINSERTI128 $1, X5, Y7, Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact177:
+exact189:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums178
+	JEQ sums190
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations179
+	JZ activations192
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -5837,8 +5837,8 @@ exact177:
 	VMULPS X6, X5, X5
 	VFMADD213PS 160(BX), X7, X5
 	VMOVUPS X5, 160(BX)
-	JMP stored180
-activations179:
+	JMP stored193
+activations192:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VEXTRACTI128 $1, Y0, X5
 	VCVTDQ2PS X0, X0
@@ -5870,8 +5870,8 @@ activations179:
 	VCVTDQ2PS X5, X5
 	VFMADD213PS 160(BX), X6, X5
 	VMOVUPS X5, 160(BX)
-	JMP stored180
-sums178:
+	JMP stored193
+sums190:
 	VEXTRACTI128 $1, Y0, X5
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X5, 128(BX)
@@ -5885,12 +5885,12 @@ sums178:
 	VEXTRACTI128 $1, Y3, X5
 	VMOVUPS X3, 32(BX)
 	VMOVUPS X5, 160(BX)
-stored180:
+stored193:
 	MOVQ 136(SP), CX
 	MOVQ 144(SP), DI
 	MOVQ 152(SP), SI
 	MOVQ $0, 128(SP)
-next181:
+next194:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -5909,9 +5909,9 @@ next181:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest187
+	JLT rest200
 	PCALIGN $32
-loop186:
+loop199:
 	VBROADCASTI128 0(DI), Y6
 	VPSRLVD Y8, Y6, Y6
 	VPAND Y11, Y6, Y4
@@ -5943,10 +5943,10 @@ loop186:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop186
-rest187:
+	JGE loop199
+rest200:
 	ADDQ $2, BX
-	JZ done188
+	JZ done201
 	VBROADCASTI128 0(DI), Y6
 	VPSRLVD Y8, Y6, Y6
 	VPAND Y11, Y6, Y4
@@ -5963,40 +5963,40 @@ rest187:
 	VPADDW Y7, Y3, Y3
 	ADDQ $32, DI
 	ADDQ $4, SI
-done188:
+done201:
 	TESTQ CX, CX
-	JZ last184
+	JZ last197
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more182
+	JNE more195
 	MOVQ $1, 128(SP)
-	JMP widened183
-more182:
+	JMP widened196
+more195:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened183:
+widened196:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next181
-last184:
+	JMP next194
+last197:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole185
+	JEQ whole198
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole185:
+whole198:
 	VPBROADCASTD Tile_Mul(AX), Y7
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPSRAD $2, Y0, Y0
@@ -6014,7 +6014,7 @@ whole185:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact189
+	JZ exact202
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 16(CX), X7
@@ -6038,13 +6038,13 @@ whole185:
 	VINSERTI128 $1, X5, Y7, Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact189:
+exact202:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums190
+	JEQ sums203
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations191
+	JZ activations205
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -6095,8 +6095,8 @@ exact189:
 	VMULPS X6, X5, X5
 	VFMADD213PS 224(BX), X7, X5
 	VMOVUPS X5, 224(BX)
-	JMP stored192
-activations191:
+	JMP stored206
+activations205:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VEXTRACTI128 $1, Y0, X5
 	VCVTDQ2PS X0, X0
@@ -6128,8 +6128,8 @@ activations191:
 	VCVTDQ2PS X5, X5
 	VFMADD213PS 224(BX), X6, X5
 	VMOVUPS X5, 224(BX)
-	JMP stored192
-sums190:
+	JMP stored206
+sums203:
 	VEXTRACTI128 $1, Y0, X5
 	VMOVUPS X0, 64(BX)
 	VMOVUPS X5, 192(BX)
@@ -6143,22 +6143,22 @@ sums190:
 	VEXTRACTI128 $1, Y3, X5
 	VMOVUPS X3, 96(BX)
 	VMOVUPS X5, 224(BX)
-stored192:
+stored206:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit168
+	JNZ unit180
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit168:
+unit180:
 	TESTQ R15, R15
-	JNZ group167
+	JNZ group179
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel166
+	JNZ panel178
 	VZEROUPPER
 	RET
 
@@ -6172,7 +6172,7 @@ TEXT ·fields1Rows64AVX2x3(SB), NOSPLIT, $224-8
 	VMOVDQU y02020202<>(SB), Y12
 	VMOVDQU y04040404<>(SB), Y13
 	VMOVDQU y08080808<>(SB), Y14
-panel193:
+panel207:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -6187,7 +6187,7 @@ panel193:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group194:
+group208:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -6195,7 +6195,7 @@ group194:
 	MOVQ DI, 208(SP)
 	MOVQ SI, 216(SP)
 	MOVQ $0, 192(SP)
-next196:
+next210:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -6219,9 +6219,9 @@ next196:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest202
+	JLT rest216
 	PCALIGN $32
-loop201:
+loop215:
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VBROADCASTI128 0(DI), Y8
@@ -6265,10 +6265,10 @@ loop201:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop201
-rest202:
+	JGE loop215
+rest216:
 	ADDQ $2, BX
-	JZ done203
+	JZ done217
 	PREFETCHT1 0(R12)
 	ADDQ $16, R12
 	VBROADCASTI128 0(DI), Y8
@@ -6292,9 +6292,9 @@ rest202:
 	VPADDW Y9, Y5, Y5
 	ADDQ $32, DI
 	ADDQ $4, SI
-done203:
+done217:
 	TESTQ CX, CX
-	JZ last199
+	JZ last213
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -6302,25 +6302,25 @@ done203:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more197
+	JNE more211
 	MOVQ $1, 192(SP)
-	JMP widened198
-more197:
+	JMP widened212
+more211:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened198:
+widened212:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next196
-last199:
+	JMP next210
+last213:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -6328,14 +6328,14 @@ last199:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole200
+	JEQ whole214
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole200:
+whole214:
 	VPBROADCASTD Tile_Mul(AX), Y9
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPSRAD $0, Y0, Y0
@@ -6360,7 +6360,7 @@ whole200:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact204
+	JZ exact218
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), X9
@@ -6395,13 +6395,13 @@ whole200:
 	VINSERTI128 $1, X7, Y9, Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact204:
+exact218:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums205
+	JEQ sums219
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations206
+	JZ activations221
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -6476,8 +6476,8 @@ exact204:
 	VMULPS X8, X7, X7
 	VFMADD213PS 160(BX), X9, X7
 	VMOVUPS X7, 160(BX)
-	JMP stored207
-activations206:
+	JMP stored222
+activations221:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VEXTRACTI128 $1, Y0, X7
 	VCVTDQ2PS X0, X0
@@ -6525,8 +6525,8 @@ activations206:
 	VCVTDQ2PS X7, X7
 	VFMADD213PS 160(BX), X8, X7
 	VMOVUPS X7, 160(BX)
-	JMP stored207
-sums205:
+	JMP stored222
+sums219:
 	VEXTRACTI128 $1, Y0, X7
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X7, 128(BX)
@@ -6547,12 +6547,12 @@ sums205:
 	VEXTRACTI128 $1, Y5, X7
 	VMOVUPS X5, 32(BX)
 	VMOVUPS X7, 160(BX)
-stored207:
+stored222:
 	MOVQ 200(SP), CX
 	MOVQ 208(SP), DI
 	MOVQ 216(SP), SI
 	MOVQ $0, 192(SP)
-next208:
+next223:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -6574,9 +6574,9 @@ next208:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest214
+	JLT rest229
 	PCALIGN $32
-loop213:
+loop228:
 	VBROADCASTI128 0(DI), Y8
 	VPSRLVD Y10, Y8, Y8
 	VPAND Y13, Y8, Y6
@@ -6618,10 +6618,10 @@ loop213:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop213
-rest214:
+	JGE loop228
+rest229:
 	ADDQ $2, BX
-	JZ done215
+	JZ done230
 	VBROADCASTI128 0(DI), Y8
 	VPSRLVD Y10, Y8, Y8
 	VPAND Y13, Y8, Y6
@@ -6643,9 +6643,9 @@ rest214:
 	VPADDW Y9, Y5, Y5
 	ADDQ $32, DI
 	ADDQ $4, SI
-done215:
+done230:
 	TESTQ CX, CX
-	JZ last211
+	JZ last226
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -6653,25 +6653,25 @@ done215:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more209
+	JNE more224
 	MOVQ $1, 192(SP)
-	JMP widened210
-more209:
+	JMP widened225
+more224:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened210:
+widened225:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next208
-last211:
+	JMP next223
+last226:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -6679,14 +6679,14 @@ last211:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole212
+	JEQ whole227
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole212:
+whole227:
 	VPBROADCASTD Tile_Mul(AX), Y9
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPSRAD $2, Y0, Y0
@@ -6711,7 +6711,7 @@ whole212:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact216
+	JZ exact231
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 16(CX), X9
@@ -6746,13 +6746,13 @@ whole212:
 	VINSERTI128 $1, X7, Y9, Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact216:
+exact231:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums217
+	JEQ sums232
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations218
+	JZ activations234
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -6827,8 +6827,8 @@ exact216:
 	VMULPS X8, X7, X7
 	VFMADD213PS 224(BX), X9, X7
 	VMOVUPS X7, 224(BX)
-	JMP stored219
-activations218:
+	JMP stored235
+activations234:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VEXTRACTI128 $1, Y0, X7
 	VCVTDQ2PS X0, X0
@@ -6876,8 +6876,8 @@ activations218:
 	VCVTDQ2PS X7, X7
 	VFMADD213PS 224(BX), X8, X7
 	VMOVUPS X7, 224(BX)
-	JMP stored219
-sums217:
+	JMP stored235
+sums232:
 	VEXTRACTI128 $1, Y0, X7
 	VMOVUPS X0, 64(BX)
 	VMOVUPS X7, 192(BX)
@@ -6898,22 +6898,22 @@ sums217:
 	VEXTRACTI128 $1, Y5, X7
 	VMOVUPS X5, 96(BX)
 	VMOVUPS X7, 224(BX)
-stored219:
+stored235:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit195
+	JNZ unit209
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit195:
+unit209:
 	TESTQ R15, R15
-	JNZ group194
+	JNZ group208
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel193
+	JNZ panel207
 	VZEROUPPER
 	RET
 
@@ -6927,7 +6927,7 @@ TEXT ·fields1Rows64AVX2x4(SB), NOSPLIT, $288-8
 	VMOVDQU y01010101<>(SB), Y13
 	VMOVDQU y02020202<>(SB), Y14
 	VMOVDQU y04040404<>(SB), Y15
-panel220:
+panel236:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -6942,7 +6942,7 @@ panel220:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group221:
+group237:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -6950,7 +6950,7 @@ group221:
 	MOVQ DI, 272(SP)
 	MOVQ SI, 280(SP)
 	MOVQ $0, 256(SP)
-next223:
+next239:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -6977,9 +6977,9 @@ next223:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest229
+	JLT rest245
 	PCALIGN $32
-loop228:
+loop244:
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VBROADCASTI128 0(DI), Y10
@@ -7033,10 +7033,10 @@ loop228:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop228
-rest229:
+	JGE loop244
+rest245:
 	ADDQ $2, BX
-	JZ done230
+	JZ done246
 	PREFETCHT1 0(R12)
 	ADDQ $16, R12
 	VBROADCASTI128 0(DI), Y10
@@ -7065,9 +7065,9 @@ rest229:
 	VPADDW Y11, Y7, Y7
 	ADDQ $32, DI
 	ADDQ $4, SI
-done230:
+done246:
 	TESTQ CX, CX
-	JZ last226
+	JZ last242
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -7077,10 +7077,10 @@ done230:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more224
+	JNE more240
 	MOVQ $1, 256(SP)
-	JMP widened225
-more224:
+	JMP widened241
+more240:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -7089,7 +7089,7 @@ more224:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened225:
+widened241:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -7098,8 +7098,8 @@ widened225:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next223
-last226:
+	JMP next239
+last242:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -7109,7 +7109,7 @@ last226:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole227
+	JEQ whole243
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -7118,7 +7118,7 @@ last226:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole227:
+whole243:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPSRAD $0, Y0, Y0
@@ -7150,7 +7150,7 @@ whole227:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact231
+	JZ exact247
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), X11
@@ -7196,13 +7196,13 @@ whole227:
 	VINSERTI128 $1, X9, Y11, Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact231:
+exact247:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums232
+	JEQ sums248
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations233
+	JZ activations250
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -7301,8 +7301,8 @@ exact231:
 	VMULPS X10, X9, X9
 	VFMADD213PS 160(BX), X11, X9
 	VMOVUPS X9, 160(BX)
-	JMP stored234
-activations233:
+	JMP stored251
+activations250:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VEXTRACTI128 $1, Y0, X9
 	VCVTDQ2PS X0, X0
@@ -7366,8 +7366,8 @@ activations233:
 	VCVTDQ2PS X9, X9
 	VFMADD213PS 160(BX), X10, X9
 	VMOVUPS X9, 160(BX)
-	JMP stored234
-sums232:
+	JMP stored251
+sums248:
 	VEXTRACTI128 $1, Y0, X9
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X9, 128(BX)
@@ -7395,12 +7395,12 @@ sums232:
 	VEXTRACTI128 $1, Y7, X9
 	VMOVUPS X7, 32(BX)
 	VMOVUPS X9, 160(BX)
-stored234:
+stored251:
 	MOVQ 264(SP), CX
 	MOVQ 272(SP), DI
 	MOVQ 280(SP), SI
 	MOVQ $0, 256(SP)
-next235:
+next252:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -7425,9 +7425,9 @@ next235:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest241
+	JLT rest258
 	PCALIGN $32
-loop240:
+loop257:
 	VBROADCASTI128 0(DI), Y10
 	VPSRLVD Y12, Y10, Y10
 	VPAND Y15, Y10, Y8
@@ -7479,10 +7479,10 @@ loop240:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop240
-rest241:
+	JGE loop257
+rest258:
 	ADDQ $2, BX
-	JZ done242
+	JZ done259
 	VBROADCASTI128 0(DI), Y10
 	VPSRLVD Y12, Y10, Y10
 	VPAND Y15, Y10, Y8
@@ -7509,9 +7509,9 @@ rest241:
 	VPADDW Y11, Y7, Y7
 	ADDQ $32, DI
 	ADDQ $4, SI
-done242:
+done259:
 	TESTQ CX, CX
-	JZ last238
+	JZ last255
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -7521,10 +7521,10 @@ done242:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more236
+	JNE more253
 	MOVQ $1, 256(SP)
-	JMP widened237
-more236:
+	JMP widened254
+more253:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -7533,7 +7533,7 @@ more236:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened237:
+widened254:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -7542,8 +7542,8 @@ widened237:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next235
-last238:
+	JMP next252
+last255:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -7553,7 +7553,7 @@ last238:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole239
+	JEQ whole256
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -7562,7 +7562,7 @@ last238:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole239:
+whole256:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPSRAD $2, Y0, Y0
@@ -7594,7 +7594,7 @@ whole239:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact243
+	JZ exact260
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 16(CX), X11
@@ -7640,13 +7640,13 @@ whole239:
 	VINSERTI128 $1, X9, Y11, Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact243:
+exact260:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums244
+	JEQ sums261
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations245
+	JZ activations263
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -7745,8 +7745,8 @@ exact243:
 	VMULPS X10, X9, X9
 	VFMADD213PS 224(BX), X11, X9
 	VMOVUPS X9, 224(BX)
-	JMP stored246
-activations245:
+	JMP stored264
+activations263:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VEXTRACTI128 $1, Y0, X9
 	VCVTDQ2PS X0, X0
@@ -7810,8 +7810,8 @@ activations245:
 	VCVTDQ2PS X9, X9
 	VFMADD213PS 224(BX), X10, X9
 	VMOVUPS X9, 224(BX)
-	JMP stored246
-sums244:
+	JMP stored264
+sums261:
 	VEXTRACTI128 $1, Y0, X9
 	VMOVUPS X0, 64(BX)
 	VMOVUPS X9, 192(BX)
@@ -7839,22 +7839,22 @@ sums244:
 	VEXTRACTI128 $1, Y7, X9
 	VMOVUPS X7, 96(BX)
 	VMOVUPS X9, 224(BX)
-stored246:
+stored264:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit222
+	JNZ unit238
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit222:
+unit238:
 	TESTQ R15, R15
-	JNZ group221
+	JNZ group237
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel220
+	JNZ panel236
 	VZEROUPPER
 	RET
 
@@ -7866,7 +7866,7 @@ TEXT ·fields1Rows64AVX2x5(SB), NOSPLIT, $352-8
 	LEAQ (R8)(R8*2), R10
 	VMOVDQU yShiftUpper<>(SB), Y14
 	VMOVDQU y01010101<>(SB), Y15
-panel247:
+panel265:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -7881,7 +7881,7 @@ panel247:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group248:
+group266:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -7889,7 +7889,7 @@ group248:
 	MOVQ DI, 336(SP)
 	MOVQ SI, 344(SP)
 	MOVQ $0, 320(SP)
-next250:
+next268:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -7919,9 +7919,9 @@ next250:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest256
+	JLT rest274
 	PCALIGN $32
-loop255:
+loop273:
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VBROADCASTI128 0(DI), Y12
@@ -7985,10 +7985,10 @@ loop255:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop255
-rest256:
+	JGE loop273
+rest274:
 	ADDQ $2, BX
-	JZ done257
+	JZ done275
 	PREFETCHT1 0(R12)
 	ADDQ $16, R12
 	VBROADCASTI128 0(DI), Y12
@@ -8022,9 +8022,9 @@ rest256:
 	VPADDW Y13, Y9, Y9
 	ADDQ $32, DI
 	ADDQ $4, SI
-done257:
+done275:
 	TESTQ CX, CX
-	JZ last253
+	JZ last271
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -8036,10 +8036,10 @@ done257:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more251
+	JNE more269
 	MOVQ $1, 320(SP)
-	JMP widened252
-more251:
+	JMP widened270
+more269:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -8050,7 +8050,7 @@ more251:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened252:
+widened270:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -8061,8 +8061,8 @@ widened252:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next250
-last253:
+	JMP next268
+last271:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -8074,7 +8074,7 @@ last253:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole254
+	JEQ whole272
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -8085,7 +8085,7 @@ last253:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole254:
+whole272:
 	VPBROADCASTD Tile_Mul(AX), Y13
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPSRAD $0, Y0, Y0
@@ -8124,7 +8124,7 @@ whole254:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact258
+	JZ exact276
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), X13
@@ -8181,13 +8181,13 @@ whole254:
 	VINSERTI128 $1, X11, Y13, Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact258:
+exact276:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums259
+	JEQ sums277
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations260
+	JZ activations279
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -8310,8 +8310,8 @@ exact258:
 	VMULPS X12, X11, X11
 	VFMADD213PS 160(BX), X13, X11
 	VMOVUPS X11, 160(BX)
-	JMP stored261
-activations260:
+	JMP stored280
+activations279:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VEXTRACTI128 $1, Y0, X11
 	VCVTDQ2PS X0, X0
@@ -8391,8 +8391,8 @@ activations260:
 	VCVTDQ2PS X11, X11
 	VFMADD213PS 160(BX), X12, X11
 	VMOVUPS X11, 160(BX)
-	JMP stored261
-sums259:
+	JMP stored280
+sums277:
 	VEXTRACTI128 $1, Y0, X11
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X11, 128(BX)
@@ -8427,12 +8427,12 @@ sums259:
 	VEXTRACTI128 $1, Y9, X11
 	VMOVUPS X9, 32(BX)
 	VMOVUPS X11, 160(BX)
-stored261:
+stored280:
 	MOVQ 328(SP), CX
 	MOVQ 336(SP), DI
 	MOVQ 344(SP), SI
 	MOVQ $0, 320(SP)
-next262:
+next281:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -8460,9 +8460,9 @@ next262:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest268
+	JLT rest287
 	PCALIGN $32
-loop267:
+loop286:
 	VBROADCASTI128 0(DI), Y12
 	VPSRLVD Y14, Y12, Y12
 	VPAND y04040404<>(SB), Y12, Y10
@@ -8524,10 +8524,10 @@ loop267:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop267
-rest268:
+	JGE loop286
+rest287:
 	ADDQ $2, BX
-	JZ done269
+	JZ done288
 	VBROADCASTI128 0(DI), Y12
 	VPSRLVD Y14, Y12, Y12
 	VPAND y04040404<>(SB), Y12, Y10
@@ -8559,9 +8559,9 @@ rest268:
 	VPADDW Y13, Y9, Y9
 	ADDQ $32, DI
 	ADDQ $4, SI
-done269:
+done288:
 	TESTQ CX, CX
-	JZ last265
+	JZ last284
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -8573,10 +8573,10 @@ done269:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more263
+	JNE more282
 	MOVQ $1, 320(SP)
-	JMP widened264
-more263:
+	JMP widened283
+more282:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -8587,7 +8587,7 @@ more263:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened264:
+widened283:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -8598,8 +8598,8 @@ widened264:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next262
-last265:
+	JMP next281
+last284:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -8611,7 +8611,7 @@ last265:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole266
+	JEQ whole285
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -8622,7 +8622,7 @@ last265:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole266:
+whole285:
 	VPBROADCASTD Tile_Mul(AX), Y13
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPSRAD $2, Y0, Y0
@@ -8661,7 +8661,7 @@ whole266:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact270
+	JZ exact289
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 16(CX), X13
@@ -8718,13 +8718,13 @@ whole266:
 	VINSERTI128 $1, X11, Y13, Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact270:
+exact289:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums271
+	JEQ sums290
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations272
+	JZ activations292
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -8847,8 +8847,8 @@ exact270:
 	VMULPS X12, X11, X11
 	VFMADD213PS 224(BX), X13, X11
 	VMOVUPS X11, 224(BX)
-	JMP stored273
-activations272:
+	JMP stored293
+activations292:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VEXTRACTI128 $1, Y0, X11
 	VCVTDQ2PS X0, X0
@@ -8928,8 +8928,8 @@ activations272:
 	VCVTDQ2PS X11, X11
 	VFMADD213PS 224(BX), X12, X11
 	VMOVUPS X11, 224(BX)
-	JMP stored273
-sums271:
+	JMP stored293
+sums290:
 	VEXTRACTI128 $1, Y0, X11
 	VMOVUPS X0, 64(BX)
 	VMOVUPS X11, 192(BX)
@@ -8964,22 +8964,22 @@ sums271:
 	VEXTRACTI128 $1, Y9, X11
 	VMOVUPS X9, 96(BX)
 	VMOVUPS X11, 224(BX)
-stored273:
+stored293:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit249
+	JNZ unit267
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit249:
+unit267:
 	TESTQ R15, R15
-	JNZ group248
+	JNZ group266
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel247
+	JNZ panel265
 	VZEROUPPER
 	RET
 
@@ -8990,7 +8990,7 @@ TEXT ·fields1Rows64AVX2x6(SB), NOSPLIT, $416-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-panel274:
+panel294:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -9005,7 +9005,7 @@ panel274:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group275:
+group295:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -9013,7 +9013,7 @@ group275:
 	MOVQ DI, 400(SP)
 	MOVQ SI, 408(SP)
 	MOVQ $0, 384(SP)
-next277:
+next297:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -9046,9 +9046,9 @@ next277:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest283
+	JLT rest303
 	PCALIGN $32
-loop282:
+loop302:
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VBROADCASTI128 0(DI), Y14
@@ -9122,10 +9122,10 @@ loop282:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop282
-rest283:
+	JGE loop302
+rest303:
 	ADDQ $2, BX
-	JZ done284
+	JZ done304
 	PREFETCHT1 0(R12)
 	ADDQ $16, R12
 	VBROADCASTI128 0(DI), Y14
@@ -9164,9 +9164,9 @@ rest283:
 	VPADDW Y15, Y11, Y11
 	ADDQ $32, DI
 	ADDQ $4, SI
-done284:
+done304:
 	TESTQ CX, CX
-	JZ last280
+	JZ last300
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -9180,10 +9180,10 @@ done284:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more278
+	JNE more298
 	MOVQ $1, 384(SP)
-	JMP widened279
-more278:
+	JMP widened299
+more298:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -9196,7 +9196,7 @@ more278:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened279:
+widened299:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -9209,8 +9209,8 @@ widened279:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next277
-last280:
+	JMP next297
+last300:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -9224,7 +9224,7 @@ last280:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole281
+	JEQ whole301
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -9237,7 +9237,7 @@ last280:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole281:
+whole301:
 	VPBROADCASTD Tile_Mul(AX), Y15
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPSRAD $0, Y0, Y0
@@ -9283,7 +9283,7 @@ whole281:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact285
+	JZ exact305
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 0(CX), X15
@@ -9351,13 +9351,13 @@ whole281:
 	VINSERTI128 $1, X13, Y15, Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact285:
+exact305:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums286
+	JEQ sums306
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations287
+	JZ activations308
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -9504,8 +9504,8 @@ exact285:
 	VMULPS X14, X13, X13
 	VFMADD213PS 160(BX), X15, X13
 	VMOVUPS X13, 160(BX)
-	JMP stored288
-activations287:
+	JMP stored309
+activations308:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VEXTRACTI128 $1, Y0, X13
 	VCVTDQ2PS X0, X0
@@ -9601,8 +9601,8 @@ activations287:
 	VCVTDQ2PS X13, X13
 	VFMADD213PS 160(BX), X14, X13
 	VMOVUPS X13, 160(BX)
-	JMP stored288
-sums286:
+	JMP stored309
+sums306:
 	VEXTRACTI128 $1, Y0, X13
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X13, 128(BX)
@@ -9644,12 +9644,12 @@ sums286:
 	VEXTRACTI128 $1, Y11, X13
 	VMOVUPS X11, 32(BX)
 	VMOVUPS X13, 160(BX)
-stored288:
+stored309:
 	MOVQ 392(SP), CX
 	MOVQ 400(SP), DI
 	MOVQ 408(SP), SI
 	MOVQ $0, 384(SP)
-next289:
+next310:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -9680,9 +9680,9 @@ next289:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest295
+	JLT rest316
 	PCALIGN $32
-loop294:
+loop315:
 	VBROADCASTI128 0(DI), Y14
 	VPSRLVD yShiftUpper<>(SB), Y14, Y14
 	VPAND y04040404<>(SB), Y14, Y12
@@ -9754,10 +9754,10 @@ loop294:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop294
-rest295:
+	JGE loop315
+rest316:
 	ADDQ $2, BX
-	JZ done296
+	JZ done317
 	VBROADCASTI128 0(DI), Y14
 	VPSRLVD yShiftUpper<>(SB), Y14, Y14
 	VPAND y04040404<>(SB), Y14, Y12
@@ -9794,9 +9794,9 @@ rest295:
 	VPADDW Y15, Y11, Y11
 	ADDQ $32, DI
 	ADDQ $4, SI
-done296:
+done317:
 	TESTQ CX, CX
-	JZ last292
+	JZ last313
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -9810,10 +9810,10 @@ done296:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more290
+	JNE more311
 	MOVQ $1, 384(SP)
-	JMP widened291
-more290:
+	JMP widened312
+more311:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -9826,7 +9826,7 @@ more290:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened291:
+widened312:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -9839,8 +9839,8 @@ widened291:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next289
-last292:
+	JMP next310
+last313:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -9854,7 +9854,7 @@ last292:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole293
+	JEQ whole314
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -9867,7 +9867,7 @@ last292:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole293:
+whole314:
 	VPBROADCASTD Tile_Mul(AX), Y15
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPSRAD $2, Y0, Y0
@@ -9913,7 +9913,7 @@ whole293:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact297
+	JZ exact318
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 16(CX), X15
@@ -9981,13 +9981,13 @@ whole293:
 	VINSERTI128 $1, X13, Y15, Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact297:
+exact318:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums298
+	JEQ sums319
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations299
+	JZ activations321
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -10134,8 +10134,8 @@ exact297:
 	VMULPS X14, X13, X13
 	VFMADD213PS 224(BX), X15, X13
 	VMOVUPS X13, 224(BX)
-	JMP stored300
-activations299:
+	JMP stored322
+activations321:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VEXTRACTI128 $1, Y0, X13
 	VCVTDQ2PS X0, X0
@@ -10231,8 +10231,8 @@ activations299:
 	VCVTDQ2PS X13, X13
 	VFMADD213PS 224(BX), X14, X13
 	VMOVUPS X13, 224(BX)
-	JMP stored300
-sums298:
+	JMP stored322
+sums319:
 	VEXTRACTI128 $1, Y0, X13
 	VMOVUPS X0, 64(BX)
 	VMOVUPS X13, 192(BX)
@@ -10274,22 +10274,22 @@ sums298:
 	VEXTRACTI128 $1, Y11, X13
 	VMOVUPS X11, 96(BX)
 	VMOVUPS X13, 224(BX)
-stored300:
+stored322:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit276
+	JNZ unit296
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit276:
+unit296:
 	TESTQ R15, R15
-	JNZ group275
+	JNZ group295
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel274
+	JNZ panel294
 	VZEROUPPER
 	RET
 
@@ -10302,7 +10302,7 @@ TEXT ·fields2Rows32AVX2x1(SB), NOSPLIT, $136-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y11
 	VBROADCASTI128 (Tile_Table+16)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
-panel301:
+panel323:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -10315,12 +10315,12 @@ panel301:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group302:
+group324:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
 	MOVQ $0, 128(SP)
-next304:
+next326:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -10342,9 +10342,9 @@ next304:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest310
+	JLT rest332
 	PCALIGN $32
-loop309:
+loop331:
 	PREFETCHT0 0(DI)(R12*1)
 	VPBROADCASTD 0(SI), Y10
 	VMOVDQU 0(DI), Y4
@@ -10383,10 +10383,10 @@ loop309:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop309
-rest310:
+	JGE loop331
+rest332:
 	ADDQ $2, BX
-	JZ done311
+	JZ done333
 	VPBROADCASTD 0(SI), Y10
 	VMOVDQU 0(DI), Y4
 	VPAND Y13, Y4, Y5
@@ -10406,40 +10406,40 @@ rest310:
 	VPADDW Y9, Y3, Y3
 	ADDQ $32, DI
 	ADDQ $4, SI
-done311:
+done333:
 	TESTQ CX, CX
-	JZ last307
+	JZ last329
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more305
+	JNE more327
 	MOVQ $1, 128(SP)
-	JMP widened306
-more305:
+	JMP widened328
+more327:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened306:
+widened328:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next304
-last307:
+	JMP next326
+last329:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole308
+	JEQ whole330
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole308:
+whole330:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y6
 	VPADDD Y6, Y0, Y0
 	VPADDD Y6, Y1, Y1
@@ -10447,7 +10447,7 @@ whole308:
 	VPADDD Y6, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact312
+	JZ exact334
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y4
 	VPMOVSXBD 0(CX), Y10
@@ -10462,13 +10462,13 @@ whole308:
 	VPMOVSXBD 24(CX), Y10
 	VPMULLD Y4, Y10, Y10
 	VPSUBD Y10, Y3, Y3
-exact312:
+exact334:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums313
+	JEQ sums335
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations314
+	JZ activations337
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -10493,8 +10493,8 @@ exact312:
 	VMULPS Y4, Y3, Y3
 	VFMADD213PS 96(BX), Y10, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored315
-activations314:
+	JMP stored338
+activations337:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y4
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y4, Y0
@@ -10508,28 +10508,28 @@ activations314:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y4, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored315
-sums313:
+	JMP stored338
+sums335:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored315:
+stored338:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit303
+	JNZ unit325
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit303:
+unit325:
 	TESTQ R15, R15
-	JNZ group302
+	JNZ group324
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel301
+	JNZ panel323
 	VZEROUPPER
 	RET
 
@@ -10542,7 +10542,7 @@ TEXT ·fields2Rows32AVX2x2(SB), NOSPLIT, $160-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y8
 	VBROADCASTI128 (Tile_Table+16)(AX), Y9
 	VMOVDQU y0f0f0f0f<>(SB), Y10
-panel316:
+panel339:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -10555,7 +10555,7 @@ panel316:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group317:
+group340:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -10563,7 +10563,7 @@ group317:
 	MOVQ DI, 144(SP)
 	MOVQ SI, 152(SP)
 	MOVQ $0, 128(SP)
-next319:
+next342:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -10582,9 +10582,9 @@ next319:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest325
+	JLT rest348
 	PCALIGN $32
-loop324:
+loop347:
 	PREFETCHT0 0(DI)(R12*1)
 	VMOVDQU 0(DI), Y6
 	VPAND Y10, Y6, Y6
@@ -10617,10 +10617,10 @@ loop324:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop324
-rest325:
+	JGE loop347
+rest348:
 	ADDQ $2, BX
-	JZ done326
+	JZ done349
 	VMOVDQU 0(DI), Y6
 	VPAND Y10, Y6, Y6
 	VPSHUFB Y6, Y8, Y4
@@ -10637,40 +10637,40 @@ rest325:
 	VPADDW Y7, Y3, Y3
 	ADDQ $32, DI
 	ADDQ $4, SI
-done326:
+done349:
 	TESTQ CX, CX
-	JZ last322
+	JZ last345
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more320
+	JNE more343
 	MOVQ $1, 128(SP)
-	JMP widened321
-more320:
+	JMP widened344
+more343:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened321:
+widened344:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next319
-last322:
+	JMP next342
+last345:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole323
+	JEQ whole346
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole323:
+whole346:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -10679,7 +10679,7 @@ whole323:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact327
+	JZ exact350
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -10695,13 +10695,13 @@ whole323:
 	VPMOVSXBD 8(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact327:
+exact350:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums328
+	JEQ sums351
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations329
+	JZ activations353
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -10728,8 +10728,8 @@ exact327:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 32(BX), Y7, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored330
-activations329:
+	JMP stored354
+activations353:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -10745,19 +10745,19 @@ activations329:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 32(BX), Y6, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored330
-sums328:
+	JMP stored354
+sums351:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 32(BX)
-stored330:
+stored354:
 	MOVQ 136(SP), CX
 	MOVQ 144(SP), DI
 	MOVQ 152(SP), SI
 	MOVQ $0, 128(SP)
-next331:
+next355:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -10777,9 +10777,9 @@ next331:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest337
+	JLT rest361
 	PCALIGN $32
-loop336:
+loop360:
 	VMOVDQU 0(DI), Y6
 	VPSRLW $4, Y6, Y6
 	VPAND Y10, Y6, Y6
@@ -10813,10 +10813,10 @@ loop336:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop336
-rest337:
+	JGE loop360
+rest361:
 	ADDQ $2, BX
-	JZ done338
+	JZ done362
 	VMOVDQU 0(DI), Y6
 	VPSRLW $4, Y6, Y6
 	VPAND Y10, Y6, Y6
@@ -10834,40 +10834,40 @@ rest337:
 	VPADDW Y7, Y3, Y3
 	ADDQ $32, DI
 	ADDQ $4, SI
-done338:
+done362:
 	TESTQ CX, CX
-	JZ last334
+	JZ last358
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more332
+	JNE more356
 	MOVQ $1, 128(SP)
-	JMP widened333
-more332:
+	JMP widened357
+more356:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened333:
+widened357:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next331
-last334:
+	JMP next355
+last358:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole335
+	JEQ whole359
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole335:
+whole359:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -10876,7 +10876,7 @@ whole335:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact339
+	JZ exact363
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 16(CX), Y7
@@ -10892,13 +10892,13 @@ whole335:
 	VPMOVSXBD 24(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact339:
+exact363:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums340
+	JEQ sums364
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations341
+	JZ activations366
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -10925,8 +10925,8 @@ exact339:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 96(BX), Y7, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored342
-activations341:
+	JMP stored367
+activations366:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y6, Y0
@@ -10942,29 +10942,29 @@ activations341:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y6, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored342
-sums340:
+	JMP stored367
+sums364:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored342:
+stored367:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit318
+	JNZ unit341
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit318:
+unit341:
 	TESTQ R15, R15
-	JNZ group317
+	JNZ group340
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel316
+	JNZ panel339
 	VZEROUPPER
 	RET
 
@@ -10977,7 +10977,7 @@ TEXT ·fields2Rows32AVX2x3(SB), NOSPLIT, $224-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y10
 	VBROADCASTI128 (Tile_Table+16)(AX), Y11
 	VMOVDQU y0f0f0f0f<>(SB), Y12
-panel343:
+panel368:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -10990,7 +10990,7 @@ panel343:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group344:
+group369:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -10998,7 +10998,7 @@ group344:
 	MOVQ DI, 208(SP)
 	MOVQ SI, 216(SP)
 	MOVQ $0, 192(SP)
-next346:
+next371:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -11020,9 +11020,9 @@ next346:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest352
+	JLT rest377
 	PCALIGN $32
-loop351:
+loop376:
 	PREFETCHT0 0(DI)(R12*1)
 	VMOVDQU 0(DI), Y8
 	VPAND Y12, Y8, Y8
@@ -11065,10 +11065,10 @@ loop351:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop351
-rest352:
+	JGE loop376
+rest377:
 	ADDQ $2, BX
-	JZ done353
+	JZ done378
 	VMOVDQU 0(DI), Y8
 	VPAND Y12, Y8, Y8
 	VPSHUFB Y8, Y10, Y6
@@ -11090,9 +11090,9 @@ rest352:
 	VPADDW Y9, Y5, Y5
 	ADDQ $32, DI
 	ADDQ $4, SI
-done353:
+done378:
 	TESTQ CX, CX
-	JZ last349
+	JZ last374
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -11100,25 +11100,25 @@ done353:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more347
+	JNE more372
 	MOVQ $1, 192(SP)
-	JMP widened348
-more347:
+	JMP widened373
+more372:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened348:
+widened373:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next346
-last349:
+	JMP next371
+last374:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -11126,14 +11126,14 @@ last349:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole350
+	JEQ whole375
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole350:
+whole375:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -11145,7 +11145,7 @@ whole350:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact354
+	JZ exact379
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -11168,13 +11168,13 @@ whole350:
 	VPMOVSXBD 8(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact354:
+exact379:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums355
+	JEQ sums380
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations356
+	JZ activations382
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -11213,8 +11213,8 @@ exact354:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 32(BX), Y9, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored357
-activations356:
+	JMP stored383
+activations382:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -11238,8 +11238,8 @@ activations356:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 32(BX), Y8, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored357
-sums355:
+	JMP stored383
+sums380:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -11248,12 +11248,12 @@ sums355:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
-stored357:
+stored383:
 	MOVQ 200(SP), CX
 	MOVQ 208(SP), DI
 	MOVQ 216(SP), SI
 	MOVQ $0, 192(SP)
-next358:
+next384:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -11276,9 +11276,9 @@ next358:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest364
+	JLT rest390
 	PCALIGN $32
-loop363:
+loop389:
 	VMOVDQU 0(DI), Y8
 	VPSRLW $4, Y8, Y8
 	VPAND Y12, Y8, Y8
@@ -11322,10 +11322,10 @@ loop363:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop363
-rest364:
+	JGE loop389
+rest390:
 	ADDQ $2, BX
-	JZ done365
+	JZ done391
 	VMOVDQU 0(DI), Y8
 	VPSRLW $4, Y8, Y8
 	VPAND Y12, Y8, Y8
@@ -11348,9 +11348,9 @@ rest364:
 	VPADDW Y9, Y5, Y5
 	ADDQ $32, DI
 	ADDQ $4, SI
-done365:
+done391:
 	TESTQ CX, CX
-	JZ last361
+	JZ last387
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -11358,25 +11358,25 @@ done365:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more359
+	JNE more385
 	MOVQ $1, 192(SP)
-	JMP widened360
-more359:
+	JMP widened386
+more385:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened360:
+widened386:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next358
-last361:
+	JMP next384
+last387:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -11384,14 +11384,14 @@ last361:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole362
+	JEQ whole388
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole362:
+whole388:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -11403,7 +11403,7 @@ whole362:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact366
+	JZ exact392
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 16(CX), Y9
@@ -11426,13 +11426,13 @@ whole362:
 	VPMOVSXBD 24(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact366:
+exact392:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums367
+	JEQ sums393
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations368
+	JZ activations395
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -11471,8 +11471,8 @@ exact366:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 96(BX), Y9, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored369
-activations368:
+	JMP stored396
+activations395:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y8, Y0
@@ -11496,8 +11496,8 @@ activations368:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 96(BX), Y8, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored369
-sums367:
+	JMP stored396
+sums393:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -11506,22 +11506,22 @@ sums367:
 	ADDQ R9, BX
 	VMOVUPS Y4, 64(BX)
 	VMOVUPS Y5, 96(BX)
-stored369:
+stored396:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit345
+	JNZ unit370
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit345:
+unit370:
 	TESTQ R15, R15
-	JNZ group344
+	JNZ group369
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel343
+	JNZ panel368
 	VZEROUPPER
 	RET
 
@@ -11535,7 +11535,7 @@ TEXT ·fields2Rows32AVX2x4(SB), NOSPLIT, $288-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VBROADCASTI128 (Tile_Table+16)(AX), Y13
 	VMOVDQU y0f0f0f0f<>(SB), Y14
-panel370:
+panel397:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -11548,7 +11548,7 @@ panel370:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group371:
+group398:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -11556,7 +11556,7 @@ group371:
 	MOVQ DI, 272(SP)
 	MOVQ SI, 280(SP)
 	MOVQ $0, 256(SP)
-next373:
+next400:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -11581,9 +11581,9 @@ next373:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest379
+	JLT rest406
 	PCALIGN $32
-loop378:
+loop405:
 	PREFETCHT0 0(DI)(R12*1)
 	VMOVDQU 0(DI), Y10
 	VPAND Y14, Y10, Y10
@@ -11636,10 +11636,10 @@ loop378:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop378
-rest379:
+	JGE loop405
+rest406:
 	ADDQ $2, BX
-	JZ done380
+	JZ done407
 	VMOVDQU 0(DI), Y10
 	VPAND Y14, Y10, Y10
 	VPSHUFB Y10, Y12, Y8
@@ -11666,9 +11666,9 @@ rest379:
 	VPADDW Y11, Y7, Y7
 	ADDQ $32, DI
 	ADDQ $4, SI
-done380:
+done407:
 	TESTQ CX, CX
-	JZ last376
+	JZ last403
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -11678,10 +11678,10 @@ done380:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more374
+	JNE more401
 	MOVQ $1, 256(SP)
-	JMP widened375
-more374:
+	JMP widened402
+more401:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -11690,7 +11690,7 @@ more374:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened375:
+widened402:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -11699,8 +11699,8 @@ widened375:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next373
-last376:
+	JMP next400
+last403:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -11710,7 +11710,7 @@ last376:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole377
+	JEQ whole404
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -11719,7 +11719,7 @@ last376:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole377:
+whole404:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -11734,7 +11734,7 @@ whole377:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact381
+	JZ exact408
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -11764,13 +11764,13 @@ whole377:
 	VPMOVSXBD 8(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact381:
+exact408:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums382
+	JEQ sums409
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations383
+	JZ activations411
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -11821,8 +11821,8 @@ exact381:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 32(BX), Y11, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored384
-activations383:
+	JMP stored412
+activations411:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -11854,8 +11854,8 @@ activations383:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 32(BX), Y10, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored384
-sums382:
+	JMP stored412
+sums409:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -11867,12 +11867,12 @@ sums382:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 32(BX)
-stored384:
+stored412:
 	MOVQ 264(SP), CX
 	MOVQ 272(SP), DI
 	MOVQ 280(SP), SI
 	MOVQ $0, 256(SP)
-next385:
+next413:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -11898,9 +11898,9 @@ next385:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest391
+	JLT rest419
 	PCALIGN $32
-loop390:
+loop418:
 	VMOVDQU 0(DI), Y10
 	VPSRLW $4, Y10, Y10
 	VPAND Y14, Y10, Y10
@@ -11954,10 +11954,10 @@ loop390:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop390
-rest391:
+	JGE loop418
+rest419:
 	ADDQ $2, BX
-	JZ done392
+	JZ done420
 	VMOVDQU 0(DI), Y10
 	VPSRLW $4, Y10, Y10
 	VPAND Y14, Y10, Y10
@@ -11985,9 +11985,9 @@ rest391:
 	VPADDW Y11, Y7, Y7
 	ADDQ $32, DI
 	ADDQ $4, SI
-done392:
+done420:
 	TESTQ CX, CX
-	JZ last388
+	JZ last416
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -11997,10 +11997,10 @@ done392:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more386
+	JNE more414
 	MOVQ $1, 256(SP)
-	JMP widened387
-more386:
+	JMP widened415
+more414:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -12009,7 +12009,7 @@ more386:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened387:
+widened415:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -12018,8 +12018,8 @@ widened387:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next385
-last388:
+	JMP next413
+last416:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -12029,7 +12029,7 @@ last388:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole389
+	JEQ whole417
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -12038,7 +12038,7 @@ last388:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole389:
+whole417:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -12053,7 +12053,7 @@ whole389:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact393
+	JZ exact421
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 16(CX), Y11
@@ -12083,13 +12083,13 @@ whole389:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact393:
+exact421:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums394
+	JEQ sums422
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations395
+	JZ activations424
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -12140,8 +12140,8 @@ exact393:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored396
-activations395:
+	JMP stored425
+activations424:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y10, Y0
@@ -12173,8 +12173,8 @@ activations395:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y10, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored396
-sums394:
+	JMP stored425
+sums422:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -12186,22 +12186,22 @@ sums394:
 	ADDQ R9, BX
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored396:
+stored425:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit372
+	JNZ unit399
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit372:
+unit399:
 	TESTQ R15, R15
-	JNZ group371
+	JNZ group398
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel370
+	JNZ panel397
 	VZEROUPPER
 	RET
 
@@ -12214,7 +12214,7 @@ TEXT ·fields2Rows32AVX2x5(SB), NOSPLIT, $352-8
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y14
 	VBROADCASTI128 (Tile_Table+16)(AX), Y15
-panel397:
+panel426:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -12227,7 +12227,7 @@ panel397:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group398:
+group427:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -12235,7 +12235,7 @@ group398:
 	MOVQ DI, 336(SP)
 	MOVQ SI, 344(SP)
 	MOVQ $0, 320(SP)
-next400:
+next429:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -12263,9 +12263,9 @@ next400:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest406
+	JLT rest435
 	PCALIGN $32
-loop405:
+loop434:
 	PREFETCHT0 0(DI)(R12*1)
 	VMOVDQU 0(DI), Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y12
@@ -12328,10 +12328,10 @@ loop405:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop405
-rest406:
+	JGE loop434
+rest435:
 	ADDQ $2, BX
-	JZ done407
+	JZ done436
 	VMOVDQU 0(DI), Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y12
 	VPSHUFB Y12, Y14, Y10
@@ -12363,9 +12363,9 @@ rest406:
 	VPADDW Y13, Y9, Y9
 	ADDQ $32, DI
 	ADDQ $4, SI
-done407:
+done436:
 	TESTQ CX, CX
-	JZ last403
+	JZ last432
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -12377,10 +12377,10 @@ done407:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more401
+	JNE more430
 	MOVQ $1, 320(SP)
-	JMP widened402
-more401:
+	JMP widened431
+more430:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -12391,7 +12391,7 @@ more401:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened402:
+widened431:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -12402,8 +12402,8 @@ widened402:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next400
-last403:
+	JMP next429
+last432:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -12415,7 +12415,7 @@ last403:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole404
+	JEQ whole433
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -12426,7 +12426,7 @@ last403:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole404:
+whole433:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -12444,7 +12444,7 @@ whole404:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact408
+	JZ exact437
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -12481,13 +12481,13 @@ whole404:
 	VPMOVSXBD 8(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact408:
+exact437:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums409
+	JEQ sums438
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations410
+	JZ activations440
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -12550,8 +12550,8 @@ exact408:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 32(BX), Y13, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored411
-activations410:
+	JMP stored441
+activations440:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -12591,8 +12591,8 @@ activations410:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 32(BX), Y12, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored411
-sums409:
+	JMP stored441
+sums438:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -12607,12 +12607,12 @@ sums409:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 32(BX)
-stored411:
+stored441:
 	MOVQ 328(SP), CX
 	MOVQ 336(SP), DI
 	MOVQ 344(SP), SI
 	MOVQ $0, 320(SP)
-next412:
+next442:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -12641,9 +12641,9 @@ next412:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest418
+	JLT rest448
 	PCALIGN $32
-loop417:
+loop447:
 	VMOVDQU 0(DI), Y12
 	VPSRLW $4, Y12, Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y12
@@ -12707,10 +12707,10 @@ loop417:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop417
-rest418:
+	JGE loop447
+rest448:
 	ADDQ $2, BX
-	JZ done419
+	JZ done449
 	VMOVDQU 0(DI), Y12
 	VPSRLW $4, Y12, Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y12
@@ -12743,9 +12743,9 @@ rest418:
 	VPADDW Y13, Y9, Y9
 	ADDQ $32, DI
 	ADDQ $4, SI
-done419:
+done449:
 	TESTQ CX, CX
-	JZ last415
+	JZ last445
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -12757,10 +12757,10 @@ done419:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more413
+	JNE more443
 	MOVQ $1, 320(SP)
-	JMP widened414
-more413:
+	JMP widened444
+more443:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -12771,7 +12771,7 @@ more413:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened414:
+widened444:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -12782,8 +12782,8 @@ widened414:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next412
-last415:
+	JMP next442
+last445:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -12795,7 +12795,7 @@ last415:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole416
+	JEQ whole446
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -12806,7 +12806,7 @@ last415:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole416:
+whole446:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -12824,7 +12824,7 @@ whole416:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact420
+	JZ exact450
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 16(CX), Y13
@@ -12861,13 +12861,13 @@ whole416:
 	VPMOVSXBD 24(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact420:
+exact450:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums421
+	JEQ sums451
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations422
+	JZ activations453
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -12930,8 +12930,8 @@ exact420:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 96(BX), Y13, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored423
-activations422:
+	JMP stored454
+activations453:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y12, Y0
@@ -12971,8 +12971,8 @@ activations422:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 96(BX), Y12, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored423
-sums421:
+	JMP stored454
+sums451:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -12987,22 +12987,22 @@ sums421:
 	ADDQ R9, BX
 	VMOVUPS Y8, 64(BX)
 	VMOVUPS Y9, 96(BX)
-stored423:
+stored454:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit399
+	JNZ unit428
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit399:
+unit428:
 	TESTQ R15, R15
-	JNZ group398
+	JNZ group427
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel397
+	JNZ panel426
 	VZEROUPPER
 	RET
 
@@ -13014,7 +13014,7 @@ TEXT ·fields2Rows32AVX2x6(SB), NOSPLIT, $416-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-panel424:
+panel455:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -13027,7 +13027,7 @@ panel424:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group425:
+group456:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -13035,7 +13035,7 @@ group425:
 	MOVQ DI, 400(SP)
 	MOVQ SI, 408(SP)
 	MOVQ $0, 384(SP)
-next427:
+next458:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -13068,9 +13068,9 @@ next427:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest433
+	JLT rest464
 	PCALIGN $32
-loop432:
+loop463:
 	PREFETCHT0 0(DI)(R12*1)
 	VMOVDQU 0(DI), Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y14
@@ -13147,10 +13147,10 @@ loop432:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop432
-rest433:
+	JGE loop463
+rest464:
 	ADDQ $2, BX
-	JZ done434
+	JZ done465
 	VMOVDQU 0(DI), Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y14
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
@@ -13189,9 +13189,9 @@ rest433:
 	VPADDW Y15, Y11, Y11
 	ADDQ $32, DI
 	ADDQ $4, SI
-done434:
+done465:
 	TESTQ CX, CX
-	JZ last430
+	JZ last461
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -13205,10 +13205,10 @@ done434:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more428
+	JNE more459
 	MOVQ $1, 384(SP)
-	JMP widened429
-more428:
+	JMP widened460
+more459:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -13221,7 +13221,7 @@ more428:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened429:
+widened460:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -13234,8 +13234,8 @@ widened429:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next427
-last430:
+	JMP next458
+last461:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -13249,7 +13249,7 @@ last430:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole431
+	JEQ whole462
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -13262,7 +13262,7 @@ last430:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole431:
+whole462:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPADDD Y13, Y0, Y0
 	VPADDD Y13, Y1, Y1
@@ -13283,7 +13283,7 @@ whole431:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact435
+	JZ exact466
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 0(CX), Y15
@@ -13327,13 +13327,13 @@ whole431:
 	VPMOVSXBD 8(CX), Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact435:
+exact466:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums436
+	JEQ sums467
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations437
+	JZ activations469
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -13408,8 +13408,8 @@ exact435:
 	VMULPS Y14, Y11, Y11
 	VFMADD213PS 32(BX), Y15, Y11
 	VMOVUPS Y11, 32(BX)
-	JMP stored438
-activations437:
+	JMP stored470
+activations469:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y14, Y0
@@ -13457,8 +13457,8 @@ activations437:
 	VCVTDQ2PS Y11, Y11
 	VFMADD213PS 32(BX), Y14, Y11
 	VMOVUPS Y11, 32(BX)
-	JMP stored438
-sums436:
+	JMP stored470
+sums467:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -13476,12 +13476,12 @@ sums436:
 	ADDQ R9, BX
 	VMOVUPS Y10, 0(BX)
 	VMOVUPS Y11, 32(BX)
-stored438:
+stored470:
 	MOVQ 392(SP), CX
 	MOVQ 400(SP), DI
 	MOVQ 408(SP), SI
 	MOVQ $0, 384(SP)
-next439:
+next471:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -13515,9 +13515,9 @@ next439:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest445
+	JLT rest477
 	PCALIGN $32
-loop444:
+loop476:
 	VMOVDQU 0(DI), Y14
 	VPSRLW $4, Y14, Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y14
@@ -13595,10 +13595,10 @@ loop444:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop444
-rest445:
+	JGE loop476
+rest477:
 	ADDQ $2, BX
-	JZ done446
+	JZ done478
 	VMOVDQU 0(DI), Y14
 	VPSRLW $4, Y14, Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y14
@@ -13638,9 +13638,9 @@ rest445:
 	VPADDW Y15, Y11, Y11
 	ADDQ $32, DI
 	ADDQ $4, SI
-done446:
+done478:
 	TESTQ CX, CX
-	JZ last442
+	JZ last474
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -13654,10 +13654,10 @@ done446:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more440
+	JNE more472
 	MOVQ $1, 384(SP)
-	JMP widened441
-more440:
+	JMP widened473
+more472:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -13670,7 +13670,7 @@ more440:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened441:
+widened473:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -13683,8 +13683,8 @@ widened441:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next439
-last442:
+	JMP next471
+last474:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -13698,7 +13698,7 @@ last442:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole443
+	JEQ whole475
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -13711,7 +13711,7 @@ last442:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole443:
+whole475:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPADDD Y13, Y0, Y0
 	VPADDD Y13, Y1, Y1
@@ -13732,7 +13732,7 @@ whole443:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact447
+	JZ exact479
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 16(CX), Y15
@@ -13776,13 +13776,13 @@ whole443:
 	VPMOVSXBD 24(CX), Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact447:
+exact479:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums448
+	JEQ sums480
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations449
+	JZ activations482
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -13857,8 +13857,8 @@ exact447:
 	VMULPS Y14, Y11, Y11
 	VFMADD213PS 96(BX), Y15, Y11
 	VMOVUPS Y11, 96(BX)
-	JMP stored450
-activations449:
+	JMP stored483
+activations482:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y14, Y0
@@ -13906,8 +13906,8 @@ activations449:
 	VCVTDQ2PS Y11, Y11
 	VFMADD213PS 96(BX), Y14, Y11
 	VMOVUPS Y11, 96(BX)
-	JMP stored450
-sums448:
+	JMP stored483
+sums480:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -13925,22 +13925,22 @@ sums448:
 	ADDQ R9, BX
 	VMOVUPS Y10, 64(BX)
 	VMOVUPS Y11, 96(BX)
-stored450:
+stored483:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit426
+	JNZ unit457
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit426:
+unit457:
 	TESTQ R15, R15
-	JNZ group425
+	JNZ group456
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel424
+	JNZ panel455
 	VZEROUPPER
 	RET
 
@@ -13952,7 +13952,7 @@ TEXT ·fields2Rows64AVX2x1(SB), NOSPLIT, $136-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y11
 	VBROADCASTI128 (Tile_Table+16)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
-panel451:
+panel484:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -13967,12 +13967,12 @@ panel451:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group452:
+group485:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
 	MOVQ $0, 128(SP)
-next454:
+next487:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -13996,9 +13996,9 @@ next454:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest460
+	JLT rest493
 	PCALIGN $32
-loop459:
+loop492:
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VPBROADCASTD 0(SI), Y10
@@ -14038,10 +14038,10 @@ loop459:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop459
-rest460:
+	JGE loop492
+rest493:
 	ADDQ $2, BX
-	JZ done461
+	JZ done494
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VPBROADCASTD 0(SI), Y10
@@ -14063,40 +14063,40 @@ rest460:
 	VPADDW Y9, Y3, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done461:
+done494:
 	TESTQ CX, CX
-	JZ last457
+	JZ last490
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more455
+	JNE more488
 	MOVQ $1, 128(SP)
-	JMP widened456
-more455:
+	JMP widened489
+more488:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened456:
+widened489:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next454
-last457:
+	JMP next487
+last490:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole458
+	JEQ whole491
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole458:
+whole491:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y6
 	VPADDD Y6, Y0, Y0
 	VPADDD Y6, Y1, Y1
@@ -14104,7 +14104,7 @@ whole458:
 	VPADDD Y6, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact462
+	JZ exact495
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y4
 	VPMOVSXBD 0(CX), Y10
@@ -14119,13 +14119,13 @@ whole458:
 	VPMOVSXBD 48(CX), Y10
 	VPMULLD Y4, Y10, Y10
 	VPSUBD Y10, Y3, Y3
-exact462:
+exact495:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums463
+	JEQ sums496
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations464
+	JZ activations498
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -14150,8 +14150,8 @@ exact462:
 	VMULPS Y4, Y3, Y3
 	VFMADD213PS 192(BX), Y10, Y3
 	VMOVUPS Y3, 192(BX)
-	JMP stored465
-activations464:
+	JMP stored499
+activations498:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y4
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y4, Y0
@@ -14165,28 +14165,28 @@ activations464:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 192(BX), Y4, Y3
 	VMOVUPS Y3, 192(BX)
-	JMP stored465
-sums463:
+	JMP stored499
+sums496:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 128(BX)
 	VMOVUPS Y3, 192(BX)
-stored465:
+stored499:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit453
+	JNZ unit486
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit453:
+unit486:
 	TESTQ R15, R15
-	JNZ group452
+	JNZ group485
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel451
+	JNZ panel484
 	VZEROUPPER
 	RET
 
@@ -14198,7 +14198,7 @@ TEXT ·fields2Rows64AVX2x2(SB), NOSPLIT, $160-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y8
 	VBROADCASTI128 (Tile_Table+16)(AX), Y9
 	VMOVDQU y0f0f0f0f<>(SB), Y10
-panel466:
+panel500:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -14213,7 +14213,7 @@ panel466:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group467:
+group501:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -14221,7 +14221,7 @@ group467:
 	MOVQ DI, 144(SP)
 	MOVQ SI, 152(SP)
 	MOVQ $0, 128(SP)
-next469:
+next503:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -14242,9 +14242,9 @@ next469:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest475
+	JLT rest509
 	PCALIGN $32
-loop474:
+loop508:
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y6
@@ -14278,10 +14278,10 @@ loop474:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop474
-rest475:
+	JGE loop508
+rest509:
 	ADDQ $2, BX
-	JZ done476
+	JZ done510
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VMOVDQU 0(DI), Y6
@@ -14300,40 +14300,40 @@ rest475:
 	VPADDW Y7, Y3, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done476:
+done510:
 	TESTQ CX, CX
-	JZ last472
+	JZ last506
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more470
+	JNE more504
 	MOVQ $1, 128(SP)
-	JMP widened471
-more470:
+	JMP widened505
+more504:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened471:
+widened505:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next469
-last472:
+	JMP next503
+last506:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole473
+	JEQ whole507
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole473:
+whole507:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -14342,7 +14342,7 @@ whole473:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact477
+	JZ exact511
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -14358,13 +14358,13 @@ whole473:
 	VPMOVSXBD 16(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact477:
+exact511:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums478
+	JEQ sums512
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations479
+	JZ activations514
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -14391,8 +14391,8 @@ exact477:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 64(BX), Y7, Y3
 	VMOVUPS Y3, 64(BX)
-	JMP stored480
-activations479:
+	JMP stored515
+activations514:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -14408,19 +14408,19 @@ activations479:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 64(BX), Y6, Y3
 	VMOVUPS Y3, 64(BX)
-	JMP stored480
-sums478:
+	JMP stored515
+sums512:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 64(BX)
-stored480:
+stored515:
 	MOVQ 136(SP), CX
 	MOVQ 144(SP), DI
 	MOVQ 152(SP), SI
 	MOVQ $0, 128(SP)
-next481:
+next516:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -14440,9 +14440,9 @@ next481:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest487
+	JLT rest522
 	PCALIGN $32
-loop486:
+loop521:
 	VMOVDQU 0(DI), Y6
 	VPSRLW $4, Y6, Y6
 	VPAND Y10, Y6, Y6
@@ -14476,10 +14476,10 @@ loop486:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop486
-rest487:
+	JGE loop521
+rest522:
 	ADDQ $2, BX
-	JZ done488
+	JZ done523
 	VMOVDQU 0(DI), Y6
 	VPSRLW $4, Y6, Y6
 	VPAND Y10, Y6, Y6
@@ -14497,40 +14497,40 @@ rest487:
 	VPADDW Y7, Y3, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done488:
+done523:
 	TESTQ CX, CX
-	JZ last484
+	JZ last519
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more482
+	JNE more517
 	MOVQ $1, 128(SP)
-	JMP widened483
-more482:
+	JMP widened518
+more517:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened483:
+widened518:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next481
-last484:
+	JMP next516
+last519:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole485
+	JEQ whole520
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole485:
+whole520:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -14539,7 +14539,7 @@ whole485:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact489
+	JZ exact524
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 32(CX), Y7
@@ -14555,13 +14555,13 @@ whole485:
 	VPMOVSXBD 48(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact489:
+exact524:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums490
+	JEQ sums525
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations491
+	JZ activations527
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -14588,8 +14588,8 @@ exact489:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 192(BX), Y7, Y3
 	VMOVUPS Y3, 192(BX)
-	JMP stored492
-activations491:
+	JMP stored528
+activations527:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 128(BX), Y6, Y0
@@ -14605,29 +14605,29 @@ activations491:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 192(BX), Y6, Y3
 	VMOVUPS Y3, 192(BX)
-	JMP stored492
-sums490:
+	JMP stored528
+sums525:
 	VMOVUPS Y0, 128(BX)
 	VMOVUPS Y1, 192(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 128(BX)
 	VMOVUPS Y3, 192(BX)
-stored492:
+stored528:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit468
+	JNZ unit502
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit468:
+unit502:
 	TESTQ R15, R15
-	JNZ group467
+	JNZ group501
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel466
+	JNZ panel500
 	VZEROUPPER
 	RET
 
@@ -14639,7 +14639,7 @@ TEXT ·fields2Rows64AVX2x3(SB), NOSPLIT, $224-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y10
 	VBROADCASTI128 (Tile_Table+16)(AX), Y11
 	VMOVDQU y0f0f0f0f<>(SB), Y12
-panel493:
+panel529:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -14654,7 +14654,7 @@ panel493:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group494:
+group530:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -14662,7 +14662,7 @@ group494:
 	MOVQ DI, 208(SP)
 	MOVQ SI, 216(SP)
 	MOVQ $0, 192(SP)
-next496:
+next532:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -14686,9 +14686,9 @@ next496:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest502
+	JLT rest538
 	PCALIGN $32
-loop501:
+loop537:
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y8
@@ -14732,10 +14732,10 @@ loop501:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop501
-rest502:
+	JGE loop537
+rest538:
 	ADDQ $2, BX
-	JZ done503
+	JZ done539
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VMOVDQU 0(DI), Y8
@@ -14759,9 +14759,9 @@ rest502:
 	VPADDW Y9, Y5, Y5
 	ADDQ $64, DI
 	ADDQ $4, SI
-done503:
+done539:
 	TESTQ CX, CX
-	JZ last499
+	JZ last535
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -14769,25 +14769,25 @@ done503:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more497
+	JNE more533
 	MOVQ $1, 192(SP)
-	JMP widened498
-more497:
+	JMP widened534
+more533:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened498:
+widened534:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next496
-last499:
+	JMP next532
+last535:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -14795,14 +14795,14 @@ last499:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole500
+	JEQ whole536
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole500:
+whole536:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -14814,7 +14814,7 @@ whole500:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact504
+	JZ exact540
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -14837,13 +14837,13 @@ whole500:
 	VPMOVSXBD 16(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact504:
+exact540:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums505
+	JEQ sums541
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations506
+	JZ activations543
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -14882,8 +14882,8 @@ exact504:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 64(BX), Y9, Y5
 	VMOVUPS Y5, 64(BX)
-	JMP stored507
-activations506:
+	JMP stored544
+activations543:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -14907,8 +14907,8 @@ activations506:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 64(BX), Y8, Y5
 	VMOVUPS Y5, 64(BX)
-	JMP stored507
-sums505:
+	JMP stored544
+sums541:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -14917,12 +14917,12 @@ sums505:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 64(BX)
-stored507:
+stored544:
 	MOVQ 200(SP), CX
 	MOVQ 208(SP), DI
 	MOVQ 216(SP), SI
 	MOVQ $0, 192(SP)
-next508:
+next545:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -14945,9 +14945,9 @@ next508:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest514
+	JLT rest551
 	PCALIGN $32
-loop513:
+loop550:
 	VMOVDQU 0(DI), Y8
 	VPSRLW $4, Y8, Y8
 	VPAND Y12, Y8, Y8
@@ -14991,10 +14991,10 @@ loop513:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop513
-rest514:
+	JGE loop550
+rest551:
 	ADDQ $2, BX
-	JZ done515
+	JZ done552
 	VMOVDQU 0(DI), Y8
 	VPSRLW $4, Y8, Y8
 	VPAND Y12, Y8, Y8
@@ -15017,9 +15017,9 @@ rest514:
 	VPADDW Y9, Y5, Y5
 	ADDQ $64, DI
 	ADDQ $4, SI
-done515:
+done552:
 	TESTQ CX, CX
-	JZ last511
+	JZ last548
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -15027,25 +15027,25 @@ done515:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more509
+	JNE more546
 	MOVQ $1, 192(SP)
-	JMP widened510
-more509:
+	JMP widened547
+more546:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened510:
+widened547:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next508
-last511:
+	JMP next545
+last548:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -15053,14 +15053,14 @@ last511:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole512
+	JEQ whole549
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole512:
+whole549:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -15072,7 +15072,7 @@ whole512:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact516
+	JZ exact553
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 32(CX), Y9
@@ -15095,13 +15095,13 @@ whole512:
 	VPMOVSXBD 48(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact516:
+exact553:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums517
+	JEQ sums554
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations518
+	JZ activations556
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -15140,8 +15140,8 @@ exact516:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 192(BX), Y9, Y5
 	VMOVUPS Y5, 192(BX)
-	JMP stored519
-activations518:
+	JMP stored557
+activations556:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 128(BX), Y8, Y0
@@ -15165,8 +15165,8 @@ activations518:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 192(BX), Y8, Y5
 	VMOVUPS Y5, 192(BX)
-	JMP stored519
-sums517:
+	JMP stored557
+sums554:
 	VMOVUPS Y0, 128(BX)
 	VMOVUPS Y1, 192(BX)
 	ADDQ R9, BX
@@ -15175,22 +15175,22 @@ sums517:
 	ADDQ R9, BX
 	VMOVUPS Y4, 128(BX)
 	VMOVUPS Y5, 192(BX)
-stored519:
+stored557:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit495
+	JNZ unit531
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit495:
+unit531:
 	TESTQ R15, R15
-	JNZ group494
+	JNZ group530
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel493
+	JNZ panel529
 	VZEROUPPER
 	RET
 
@@ -15203,7 +15203,7 @@ TEXT ·fields2Rows64AVX2x4(SB), NOSPLIT, $288-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VBROADCASTI128 (Tile_Table+16)(AX), Y13
 	VMOVDQU y0f0f0f0f<>(SB), Y14
-panel520:
+panel558:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -15218,7 +15218,7 @@ panel520:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group521:
+group559:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -15226,7 +15226,7 @@ group521:
 	MOVQ DI, 272(SP)
 	MOVQ SI, 280(SP)
 	MOVQ $0, 256(SP)
-next523:
+next561:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -15253,9 +15253,9 @@ next523:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest529
+	JLT rest567
 	PCALIGN $32
-loop528:
+loop566:
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y10
@@ -15309,10 +15309,10 @@ loop528:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop528
-rest529:
+	JGE loop566
+rest567:
 	ADDQ $2, BX
-	JZ done530
+	JZ done568
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VMOVDQU 0(DI), Y10
@@ -15341,9 +15341,9 @@ rest529:
 	VPADDW Y11, Y7, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done530:
+done568:
 	TESTQ CX, CX
-	JZ last526
+	JZ last564
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -15353,10 +15353,10 @@ done530:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more524
+	JNE more562
 	MOVQ $1, 256(SP)
-	JMP widened525
-more524:
+	JMP widened563
+more562:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -15365,7 +15365,7 @@ more524:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened525:
+widened563:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -15374,8 +15374,8 @@ widened525:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next523
-last526:
+	JMP next561
+last564:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -15385,7 +15385,7 @@ last526:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole527
+	JEQ whole565
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -15394,7 +15394,7 @@ last526:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole527:
+whole565:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -15409,7 +15409,7 @@ whole527:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact531
+	JZ exact569
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -15439,13 +15439,13 @@ whole527:
 	VPMOVSXBD 16(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact531:
+exact569:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums532
+	JEQ sums570
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations533
+	JZ activations572
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -15496,8 +15496,8 @@ exact531:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 64(BX), Y11, Y7
 	VMOVUPS Y7, 64(BX)
-	JMP stored534
-activations533:
+	JMP stored573
+activations572:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -15529,8 +15529,8 @@ activations533:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 64(BX), Y10, Y7
 	VMOVUPS Y7, 64(BX)
-	JMP stored534
-sums532:
+	JMP stored573
+sums570:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -15542,12 +15542,12 @@ sums532:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 64(BX)
-stored534:
+stored573:
 	MOVQ 264(SP), CX
 	MOVQ 272(SP), DI
 	MOVQ 280(SP), SI
 	MOVQ $0, 256(SP)
-next535:
+next574:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -15573,9 +15573,9 @@ next535:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest541
+	JLT rest580
 	PCALIGN $32
-loop540:
+loop579:
 	VMOVDQU 0(DI), Y10
 	VPSRLW $4, Y10, Y10
 	VPAND Y14, Y10, Y10
@@ -15629,10 +15629,10 @@ loop540:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop540
-rest541:
+	JGE loop579
+rest580:
 	ADDQ $2, BX
-	JZ done542
+	JZ done581
 	VMOVDQU 0(DI), Y10
 	VPSRLW $4, Y10, Y10
 	VPAND Y14, Y10, Y10
@@ -15660,9 +15660,9 @@ rest541:
 	VPADDW Y11, Y7, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done542:
+done581:
 	TESTQ CX, CX
-	JZ last538
+	JZ last577
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -15672,10 +15672,10 @@ done542:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more536
+	JNE more575
 	MOVQ $1, 256(SP)
-	JMP widened537
-more536:
+	JMP widened576
+more575:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -15684,7 +15684,7 @@ more536:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened537:
+widened576:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -15693,8 +15693,8 @@ widened537:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next535
-last538:
+	JMP next574
+last577:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -15704,7 +15704,7 @@ last538:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole539
+	JEQ whole578
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -15713,7 +15713,7 @@ last538:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole539:
+whole578:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -15728,7 +15728,7 @@ whole539:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact543
+	JZ exact582
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 32(CX), Y11
@@ -15758,13 +15758,13 @@ whole539:
 	VPMOVSXBD 48(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact543:
+exact582:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums544
+	JEQ sums583
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations545
+	JZ activations585
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -15815,8 +15815,8 @@ exact543:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 192(BX), Y11, Y7
 	VMOVUPS Y7, 192(BX)
-	JMP stored546
-activations545:
+	JMP stored586
+activations585:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 128(BX), Y10, Y0
@@ -15848,8 +15848,8 @@ activations545:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 192(BX), Y10, Y7
 	VMOVUPS Y7, 192(BX)
-	JMP stored546
-sums544:
+	JMP stored586
+sums583:
 	VMOVUPS Y0, 128(BX)
 	VMOVUPS Y1, 192(BX)
 	ADDQ R9, BX
@@ -15861,22 +15861,22 @@ sums544:
 	ADDQ R9, BX
 	VMOVUPS Y6, 128(BX)
 	VMOVUPS Y7, 192(BX)
-stored546:
+stored586:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit522
+	JNZ unit560
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit522:
+unit560:
 	TESTQ R15, R15
-	JNZ group521
+	JNZ group559
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel520
+	JNZ panel558
 	VZEROUPPER
 	RET
 
@@ -15888,7 +15888,7 @@ TEXT ·fields2Rows64AVX2x5(SB), NOSPLIT, $352-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI128 (Tile_Table+0)(AX), Y14
 	VBROADCASTI128 (Tile_Table+16)(AX), Y15
-panel547:
+panel587:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -15903,7 +15903,7 @@ panel547:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group548:
+group588:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -15911,7 +15911,7 @@ group548:
 	MOVQ DI, 336(SP)
 	MOVQ SI, 344(SP)
 	MOVQ $0, 320(SP)
-next550:
+next590:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -15941,9 +15941,9 @@ next550:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest556
+	JLT rest596
 	PCALIGN $32
-loop555:
+loop595:
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y12
@@ -16007,10 +16007,10 @@ loop555:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop555
-rest556:
+	JGE loop595
+rest596:
 	ADDQ $2, BX
-	JZ done557
+	JZ done597
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VMOVDQU 0(DI), Y12
@@ -16044,9 +16044,9 @@ rest556:
 	VPADDW Y13, Y9, Y9
 	ADDQ $64, DI
 	ADDQ $4, SI
-done557:
+done597:
 	TESTQ CX, CX
-	JZ last553
+	JZ last593
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -16058,10 +16058,10 @@ done557:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more551
+	JNE more591
 	MOVQ $1, 320(SP)
-	JMP widened552
-more551:
+	JMP widened592
+more591:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -16072,7 +16072,7 @@ more551:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened552:
+widened592:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -16083,8 +16083,8 @@ widened552:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next550
-last553:
+	JMP next590
+last593:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -16096,7 +16096,7 @@ last553:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole554
+	JEQ whole594
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -16107,7 +16107,7 @@ last553:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole554:
+whole594:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -16125,7 +16125,7 @@ whole554:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact558
+	JZ exact598
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -16162,13 +16162,13 @@ whole554:
 	VPMOVSXBD 16(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact558:
+exact598:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums559
+	JEQ sums599
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations560
+	JZ activations601
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -16231,8 +16231,8 @@ exact558:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 64(BX), Y13, Y9
 	VMOVUPS Y9, 64(BX)
-	JMP stored561
-activations560:
+	JMP stored602
+activations601:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -16272,8 +16272,8 @@ activations560:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 64(BX), Y12, Y9
 	VMOVUPS Y9, 64(BX)
-	JMP stored561
-sums559:
+	JMP stored602
+sums599:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -16288,12 +16288,12 @@ sums559:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 64(BX)
-stored561:
+stored602:
 	MOVQ 328(SP), CX
 	MOVQ 336(SP), DI
 	MOVQ 344(SP), SI
 	MOVQ $0, 320(SP)
-next562:
+next603:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -16322,9 +16322,9 @@ next562:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest568
+	JLT rest609
 	PCALIGN $32
-loop567:
+loop608:
 	VMOVDQU 0(DI), Y12
 	VPSRLW $4, Y12, Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y12
@@ -16388,10 +16388,10 @@ loop567:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop567
-rest568:
+	JGE loop608
+rest609:
 	ADDQ $2, BX
-	JZ done569
+	JZ done610
 	VMOVDQU 0(DI), Y12
 	VPSRLW $4, Y12, Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y12
@@ -16424,9 +16424,9 @@ rest568:
 	VPADDW Y13, Y9, Y9
 	ADDQ $64, DI
 	ADDQ $4, SI
-done569:
+done610:
 	TESTQ CX, CX
-	JZ last565
+	JZ last606
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -16438,10 +16438,10 @@ done569:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more563
+	JNE more604
 	MOVQ $1, 320(SP)
-	JMP widened564
-more563:
+	JMP widened605
+more604:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -16452,7 +16452,7 @@ more563:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened564:
+widened605:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -16463,8 +16463,8 @@ widened564:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next562
-last565:
+	JMP next603
+last606:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -16476,7 +16476,7 @@ last565:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole566
+	JEQ whole607
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -16487,7 +16487,7 @@ last565:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole566:
+whole607:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -16505,7 +16505,7 @@ whole566:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact570
+	JZ exact611
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 32(CX), Y13
@@ -16542,13 +16542,13 @@ whole566:
 	VPMOVSXBD 48(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact570:
+exact611:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums571
+	JEQ sums612
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations572
+	JZ activations614
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -16611,8 +16611,8 @@ exact570:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 192(BX), Y13, Y9
 	VMOVUPS Y9, 192(BX)
-	JMP stored573
-activations572:
+	JMP stored615
+activations614:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 128(BX), Y12, Y0
@@ -16652,8 +16652,8 @@ activations572:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 192(BX), Y12, Y9
 	VMOVUPS Y9, 192(BX)
-	JMP stored573
-sums571:
+	JMP stored615
+sums612:
 	VMOVUPS Y0, 128(BX)
 	VMOVUPS Y1, 192(BX)
 	ADDQ R9, BX
@@ -16668,22 +16668,22 @@ sums571:
 	ADDQ R9, BX
 	VMOVUPS Y8, 128(BX)
 	VMOVUPS Y9, 192(BX)
-stored573:
+stored615:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit549
+	JNZ unit589
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit549:
+unit589:
 	TESTQ R15, R15
-	JNZ group548
+	JNZ group588
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel547
+	JNZ panel587
 	VZEROUPPER
 	RET
 
@@ -16694,7 +16694,7 @@ TEXT ·fields2Rows64AVX2x6(SB), NOSPLIT, $416-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-panel574:
+panel616:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -16709,7 +16709,7 @@ panel574:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group575:
+group617:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -16717,7 +16717,7 @@ group575:
 	MOVQ DI, 400(SP)
 	MOVQ SI, 408(SP)
 	MOVQ $0, 384(SP)
-next577:
+next619:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -16752,9 +16752,9 @@ next577:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest583
+	JLT rest625
 	PCALIGN $32
-loop582:
+loop624:
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y14
@@ -16832,10 +16832,10 @@ loop582:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop582
-rest583:
+	JGE loop624
+rest625:
 	ADDQ $2, BX
-	JZ done584
+	JZ done626
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VMOVDQU 0(DI), Y14
@@ -16876,9 +16876,9 @@ rest583:
 	VPADDW Y15, Y11, Y11
 	ADDQ $64, DI
 	ADDQ $4, SI
-done584:
+done626:
 	TESTQ CX, CX
-	JZ last580
+	JZ last622
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -16892,10 +16892,10 @@ done584:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more578
+	JNE more620
 	MOVQ $1, 384(SP)
-	JMP widened579
-more578:
+	JMP widened621
+more620:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -16908,7 +16908,7 @@ more578:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened579:
+widened621:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -16921,8 +16921,8 @@ widened579:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next577
-last580:
+	JMP next619
+last622:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -16936,7 +16936,7 @@ last580:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole581
+	JEQ whole623
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -16949,7 +16949,7 @@ last580:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole581:
+whole623:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPADDD Y13, Y0, Y0
 	VPADDD Y13, Y1, Y1
@@ -16970,7 +16970,7 @@ whole581:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact585
+	JZ exact627
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 0(CX), Y15
@@ -17014,13 +17014,13 @@ whole581:
 	VPMOVSXBD 16(CX), Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact585:
+exact627:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums586
+	JEQ sums628
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations587
+	JZ activations630
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -17095,8 +17095,8 @@ exact585:
 	VMULPS Y14, Y11, Y11
 	VFMADD213PS 64(BX), Y15, Y11
 	VMOVUPS Y11, 64(BX)
-	JMP stored588
-activations587:
+	JMP stored631
+activations630:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y14, Y0
@@ -17144,8 +17144,8 @@ activations587:
 	VCVTDQ2PS Y11, Y11
 	VFMADD213PS 64(BX), Y14, Y11
 	VMOVUPS Y11, 64(BX)
-	JMP stored588
-sums586:
+	JMP stored631
+sums628:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -17163,12 +17163,12 @@ sums586:
 	ADDQ R9, BX
 	VMOVUPS Y10, 0(BX)
 	VMOVUPS Y11, 64(BX)
-stored588:
+stored631:
 	MOVQ 392(SP), CX
 	MOVQ 400(SP), DI
 	MOVQ 408(SP), SI
 	MOVQ $0, 384(SP)
-next589:
+next632:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -17202,9 +17202,9 @@ next589:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest595
+	JLT rest638
 	PCALIGN $32
-loop594:
+loop637:
 	VMOVDQU 0(DI), Y14
 	VPSRLW $4, Y14, Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y14
@@ -17282,10 +17282,10 @@ loop594:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop594
-rest595:
+	JGE loop637
+rest638:
 	ADDQ $2, BX
-	JZ done596
+	JZ done639
 	VMOVDQU 0(DI), Y14
 	VPSRLW $4, Y14, Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y14
@@ -17325,9 +17325,9 @@ rest595:
 	VPADDW Y15, Y11, Y11
 	ADDQ $64, DI
 	ADDQ $4, SI
-done596:
+done639:
 	TESTQ CX, CX
-	JZ last592
+	JZ last635
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -17341,10 +17341,10 @@ done596:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more590
+	JNE more633
 	MOVQ $1, 384(SP)
-	JMP widened591
-more590:
+	JMP widened634
+more633:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -17357,7 +17357,7 @@ more590:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened591:
+widened634:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -17370,8 +17370,8 @@ widened591:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next589
-last592:
+	JMP next632
+last635:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -17385,7 +17385,7 @@ last592:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole593
+	JEQ whole636
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -17398,7 +17398,7 @@ last592:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole593:
+whole636:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPADDD Y13, Y0, Y0
 	VPADDD Y13, Y1, Y1
@@ -17419,7 +17419,7 @@ whole593:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact597
+	JZ exact640
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 32(CX), Y15
@@ -17463,13 +17463,13 @@ whole593:
 	VPMOVSXBD 48(CX), Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact597:
+exact640:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums598
+	JEQ sums641
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations599
+	JZ activations643
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -17544,8 +17544,8 @@ exact597:
 	VMULPS Y14, Y11, Y11
 	VFMADD213PS 192(BX), Y15, Y11
 	VMOVUPS Y11, 192(BX)
-	JMP stored600
-activations599:
+	JMP stored644
+activations643:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 128(BX), Y14, Y0
@@ -17593,8 +17593,8 @@ activations599:
 	VCVTDQ2PS Y11, Y11
 	VFMADD213PS 192(BX), Y14, Y11
 	VMOVUPS Y11, 192(BX)
-	JMP stored600
-sums598:
+	JMP stored644
+sums641:
 	VMOVUPS Y0, 128(BX)
 	VMOVUPS Y1, 192(BX)
 	ADDQ R9, BX
@@ -17612,22 +17612,22 @@ sums598:
 	ADDQ R9, BX
 	VMOVUPS Y10, 128(BX)
 	VMOVUPS Y11, 192(BX)
-stored600:
+stored644:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit576
+	JNZ unit618
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit576:
+unit618:
 	TESTQ R15, R15
-	JNZ group575
+	JNZ group617
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel574
+	JNZ panel616
 	VZEROUPPER
 	RET
 
@@ -17639,7 +17639,7 @@ TEXT ·fields4Rows32AVX2x1(SB), NOSPLIT, $136-8
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y9
 	VMOVDQU y0f0f0f0f<>(SB), Y10
-panel601:
+panel645:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -17652,12 +17652,12 @@ panel601:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group602:
+group646:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
 	MOVQ $0, 128(SP)
-next604:
+next648:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -17683,9 +17683,9 @@ next604:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest610
+	JLT rest654
 	PCALIGN $32
-loop609:
+loop653:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VPBROADCASTD 0(SI), Y8
@@ -17733,10 +17733,10 @@ loop609:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop609
-rest610:
+	JGE loop653
+rest654:
 	ADDQ $2, BX
-	JZ done611
+	JZ done655
 	VPBROADCASTD 0(SI), Y8
 	VMOVDQU 0(DI), Y4
 	VPAND Y10, Y4, Y5
@@ -17760,40 +17760,40 @@ rest610:
 	VPADDW Y7, Y3, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done611:
+done655:
 	TESTQ CX, CX
-	JZ last607
+	JZ last651
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more605
+	JNE more649
 	MOVQ $1, 128(SP)
-	JMP widened606
-more605:
+	JMP widened650
+more649:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened606:
+widened650:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next604
-last607:
+	JMP next648
+last651:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole608
+	JEQ whole652
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole608:
+whole652:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y6
 	VPADDD Y6, Y0, Y0
 	VPADDD Y6, Y1, Y1
@@ -17801,7 +17801,7 @@ whole608:
 	VPADDD Y6, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact612
+	JZ exact656
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y4
 	VPMOVSXBD 0(CX), Y8
@@ -17816,13 +17816,13 @@ whole608:
 	VPMOVSXBD 24(CX), Y8
 	VPMULLD Y4, Y8, Y8
 	VPSUBD Y8, Y3, Y3
-exact612:
+exact656:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums613
+	JEQ sums657
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations614
+	JZ activations659
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -17847,8 +17847,8 @@ exact612:
 	VMULPS Y4, Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored615
-activations614:
+	JMP stored660
+activations659:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y4
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y4, Y0
@@ -17862,28 +17862,28 @@ activations614:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y4, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored615
-sums613:
+	JMP stored660
+sums657:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 96(BX)
-stored615:
+stored660:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit603
+	JNZ unit647
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit603:
+unit647:
 	TESTQ R15, R15
-	JNZ group602
+	JNZ group646
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel601
+	JNZ panel645
 	VZEROUPPER
 	RET
 
@@ -17895,7 +17895,7 @@ TEXT ·fields4Rows32AVX2x2(SB), NOSPLIT, $160-8
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y8
 	VMOVDQU y0f0f0f0f<>(SB), Y9
-panel616:
+panel661:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -17908,7 +17908,7 @@ panel616:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group617:
+group662:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -17916,7 +17916,7 @@ group617:
 	MOVQ DI, 144(SP)
 	MOVQ SI, 152(SP)
 	MOVQ $0, 128(SP)
-next619:
+next664:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -17937,9 +17937,9 @@ next619:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest625
+	JLT rest670
 	PCALIGN $32
-loop624:
+loop669:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VMOVDQU 0(DI), Y6
@@ -17977,10 +17977,10 @@ loop624:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop624
-rest625:
+	JGE loop669
+rest670:
 	ADDQ $2, BX
-	JZ done626
+	JZ done671
 	VMOVDQU 0(DI), Y6
 	VPAND Y9, Y6, Y4
 	VPSRLW $4, Y6, Y6
@@ -17999,40 +17999,40 @@ rest625:
 	VPADDW Y7, Y3, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done626:
+done671:
 	TESTQ CX, CX
-	JZ last622
+	JZ last667
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more620
+	JNE more665
 	MOVQ $1, 128(SP)
-	JMP widened621
-more620:
+	JMP widened666
+more665:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened621:
+widened666:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next619
-last622:
+	JMP next664
+last667:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole623
+	JEQ whole668
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole623:
+whole668:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -18041,7 +18041,7 @@ whole623:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact627
+	JZ exact672
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -18057,13 +18057,13 @@ whole623:
 	VPMOVSXBD 16(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact627:
+exact672:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums628
+	JEQ sums673
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations629
+	JZ activations675
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -18090,8 +18090,8 @@ exact627:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 64(BX), Y7, Y3
 	VMOVUPS Y3, 64(BX)
-	JMP stored630
-activations629:
+	JMP stored676
+activations675:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -18107,19 +18107,19 @@ activations629:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 64(BX), Y6, Y3
 	VMOVUPS Y3, 64(BX)
-	JMP stored630
-sums628:
+	JMP stored676
+sums673:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 64(BX)
-stored630:
+stored676:
 	MOVQ 136(SP), CX
 	MOVQ 144(SP), DI
 	MOVQ 152(SP), SI
 	MOVQ $0, 128(SP)
-next631:
+next677:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -18140,9 +18140,9 @@ next631:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest637
+	JLT rest683
 	PCALIGN $32
-loop636:
+loop682:
 	VMOVDQU 32(DI), Y6
 	VPAND Y9, Y6, Y4
 	VPSRLW $4, Y6, Y6
@@ -18178,10 +18178,10 @@ loop636:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop636
-rest637:
+	JGE loop682
+rest683:
 	ADDQ $2, BX
-	JZ done638
+	JZ done684
 	VMOVDQU 32(DI), Y6
 	VPAND Y9, Y6, Y4
 	VPSRLW $4, Y6, Y6
@@ -18200,40 +18200,40 @@ rest637:
 	VPADDW Y7, Y3, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done638:
+done684:
 	TESTQ CX, CX
-	JZ last634
+	JZ last680
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more632
+	JNE more678
 	MOVQ $1, 128(SP)
-	JMP widened633
-more632:
+	JMP widened679
+more678:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened633:
+widened679:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next631
-last634:
+	JMP next677
+last680:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole635
+	JEQ whole681
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole635:
+whole681:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -18242,7 +18242,7 @@ whole635:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact639
+	JZ exact685
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 8(CX), Y7
@@ -18258,13 +18258,13 @@ whole635:
 	VPMOVSXBD 24(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact639:
+exact685:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums640
+	JEQ sums686
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations641
+	JZ activations688
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -18291,8 +18291,8 @@ exact639:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 96(BX), Y7, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored642
-activations641:
+	JMP stored689
+activations688:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y6, Y0
@@ -18308,29 +18308,29 @@ activations641:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y6, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored642
-sums640:
+	JMP stored689
+sums686:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 96(BX)
-stored642:
+stored689:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit618
+	JNZ unit663
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit618:
+unit663:
 	TESTQ R15, R15
-	JNZ group617
+	JNZ group662
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel616
+	JNZ panel661
 	VZEROUPPER
 	RET
 
@@ -18342,7 +18342,7 @@ TEXT ·fields4Rows32AVX2x3(SB), NOSPLIT, $224-8
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y10
 	VMOVDQU y0f0f0f0f<>(SB), Y11
-panel643:
+panel690:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -18355,7 +18355,7 @@ panel643:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group644:
+group691:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -18363,7 +18363,7 @@ group644:
 	MOVQ DI, 208(SP)
 	MOVQ SI, 216(SP)
 	MOVQ $0, 192(SP)
-next646:
+next693:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -18387,9 +18387,9 @@ next646:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest652
+	JLT rest699
 	PCALIGN $32
-loop651:
+loop698:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VMOVDQU 0(DI), Y8
@@ -18437,10 +18437,10 @@ loop651:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop651
-rest652:
+	JGE loop698
+rest699:
 	ADDQ $2, BX
-	JZ done653
+	JZ done700
 	VMOVDQU 0(DI), Y8
 	VPAND Y11, Y8, Y6
 	VPSRLW $4, Y8, Y8
@@ -18464,9 +18464,9 @@ rest652:
 	VPADDW Y9, Y5, Y5
 	ADDQ $64, DI
 	ADDQ $4, SI
-done653:
+done700:
 	TESTQ CX, CX
-	JZ last649
+	JZ last696
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -18474,25 +18474,25 @@ done653:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more647
+	JNE more694
 	MOVQ $1, 192(SP)
-	JMP widened648
-more647:
+	JMP widened695
+more694:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened648:
+widened695:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next646
-last649:
+	JMP next693
+last696:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -18500,14 +18500,14 @@ last649:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole650
+	JEQ whole697
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole650:
+whole697:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -18519,7 +18519,7 @@ whole650:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact654
+	JZ exact701
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -18542,13 +18542,13 @@ whole650:
 	VPMOVSXBD 16(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact654:
+exact701:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums655
+	JEQ sums702
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations656
+	JZ activations704
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -18587,8 +18587,8 @@ exact654:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 64(BX), Y9, Y5
 	VMOVUPS Y5, 64(BX)
-	JMP stored657
-activations656:
+	JMP stored705
+activations704:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -18612,8 +18612,8 @@ activations656:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 64(BX), Y8, Y5
 	VMOVUPS Y5, 64(BX)
-	JMP stored657
-sums655:
+	JMP stored705
+sums702:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -18622,12 +18622,12 @@ sums655:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 64(BX)
-stored657:
+stored705:
 	MOVQ 200(SP), CX
 	MOVQ 208(SP), DI
 	MOVQ 216(SP), SI
 	MOVQ $0, 192(SP)
-next658:
+next706:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -18651,9 +18651,9 @@ next658:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest664
+	JLT rest712
 	PCALIGN $32
-loop663:
+loop711:
 	VMOVDQU 32(DI), Y8
 	VPAND Y11, Y8, Y6
 	VPSRLW $4, Y8, Y8
@@ -18699,10 +18699,10 @@ loop663:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop663
-rest664:
+	JGE loop711
+rest712:
 	ADDQ $2, BX
-	JZ done665
+	JZ done713
 	VMOVDQU 32(DI), Y8
 	VPAND Y11, Y8, Y6
 	VPSRLW $4, Y8, Y8
@@ -18726,9 +18726,9 @@ rest664:
 	VPADDW Y9, Y5, Y5
 	ADDQ $64, DI
 	ADDQ $4, SI
-done665:
+done713:
 	TESTQ CX, CX
-	JZ last661
+	JZ last709
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -18736,25 +18736,25 @@ done665:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more659
+	JNE more707
 	MOVQ $1, 192(SP)
-	JMP widened660
-more659:
+	JMP widened708
+more707:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened660:
+widened708:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next658
-last661:
+	JMP next706
+last709:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -18762,14 +18762,14 @@ last661:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole662
+	JEQ whole710
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole662:
+whole710:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -18781,7 +18781,7 @@ whole662:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact666
+	JZ exact714
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 8(CX), Y9
@@ -18804,13 +18804,13 @@ whole662:
 	VPMOVSXBD 24(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact666:
+exact714:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums667
+	JEQ sums715
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations668
+	JZ activations717
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -18849,8 +18849,8 @@ exact666:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 96(BX), Y9, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored669
-activations668:
+	JMP stored718
+activations717:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y8, Y0
@@ -18874,8 +18874,8 @@ activations668:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 96(BX), Y8, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored669
-sums667:
+	JMP stored718
+sums715:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -18884,22 +18884,22 @@ sums667:
 	ADDQ R9, BX
 	VMOVUPS Y4, 32(BX)
 	VMOVUPS Y5, 96(BX)
-stored669:
+stored718:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit645
+	JNZ unit692
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit645:
+unit692:
 	TESTQ R15, R15
-	JNZ group644
+	JNZ group691
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel643
+	JNZ panel690
 	VZEROUPPER
 	RET
 
@@ -18912,7 +18912,7 @@ TEXT ·fields4Rows32AVX2x4(SB), NOSPLIT, $288-8
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
-panel670:
+panel719:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -18925,7 +18925,7 @@ panel670:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group671:
+group720:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -18933,7 +18933,7 @@ group671:
 	MOVQ DI, 272(SP)
 	MOVQ SI, 280(SP)
 	MOVQ $0, 256(SP)
-next673:
+next722:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -18960,9 +18960,9 @@ next673:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest679
+	JLT rest728
 	PCALIGN $32
-loop678:
+loop727:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VMOVDQU 0(DI), Y10
@@ -19020,10 +19020,10 @@ loop678:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop678
-rest679:
+	JGE loop727
+rest728:
 	ADDQ $2, BX
-	JZ done680
+	JZ done729
 	VMOVDQU 0(DI), Y10
 	VPAND Y13, Y10, Y8
 	VPSRLW $4, Y10, Y10
@@ -19052,9 +19052,9 @@ rest679:
 	VPADDW Y11, Y7, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done680:
+done729:
 	TESTQ CX, CX
-	JZ last676
+	JZ last725
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -19064,10 +19064,10 @@ done680:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more674
+	JNE more723
 	MOVQ $1, 256(SP)
-	JMP widened675
-more674:
+	JMP widened724
+more723:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -19076,7 +19076,7 @@ more674:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened675:
+widened724:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -19085,8 +19085,8 @@ widened675:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next673
-last676:
+	JMP next722
+last725:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -19096,7 +19096,7 @@ last676:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole677
+	JEQ whole726
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -19105,7 +19105,7 @@ last676:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole677:
+whole726:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -19120,7 +19120,7 @@ whole677:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact681
+	JZ exact730
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -19150,13 +19150,13 @@ whole677:
 	VPMOVSXBD 16(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact681:
+exact730:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums682
+	JEQ sums731
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations683
+	JZ activations733
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -19207,8 +19207,8 @@ exact681:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 64(BX), Y11, Y7
 	VMOVUPS Y7, 64(BX)
-	JMP stored684
-activations683:
+	JMP stored734
+activations733:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -19240,8 +19240,8 @@ activations683:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 64(BX), Y10, Y7
 	VMOVUPS Y7, 64(BX)
-	JMP stored684
-sums682:
+	JMP stored734
+sums731:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -19253,12 +19253,12 @@ sums682:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 64(BX)
-stored684:
+stored734:
 	MOVQ 264(SP), CX
 	MOVQ 272(SP), DI
 	MOVQ 280(SP), SI
 	MOVQ $0, 256(SP)
-next685:
+next735:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -19285,9 +19285,9 @@ next685:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest691
+	JLT rest741
 	PCALIGN $32
-loop690:
+loop740:
 	VMOVDQU 32(DI), Y10
 	VPAND Y13, Y10, Y8
 	VPSRLW $4, Y10, Y10
@@ -19343,10 +19343,10 @@ loop690:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop690
-rest691:
+	JGE loop740
+rest741:
 	ADDQ $2, BX
-	JZ done692
+	JZ done742
 	VMOVDQU 32(DI), Y10
 	VPAND Y13, Y10, Y8
 	VPSRLW $4, Y10, Y10
@@ -19375,9 +19375,9 @@ rest691:
 	VPADDW Y11, Y7, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done692:
+done742:
 	TESTQ CX, CX
-	JZ last688
+	JZ last738
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -19387,10 +19387,10 @@ done692:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more686
+	JNE more736
 	MOVQ $1, 256(SP)
-	JMP widened687
-more686:
+	JMP widened737
+more736:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -19399,7 +19399,7 @@ more686:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened687:
+widened737:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -19408,8 +19408,8 @@ widened687:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next685
-last688:
+	JMP next735
+last738:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -19419,7 +19419,7 @@ last688:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole689
+	JEQ whole739
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -19428,7 +19428,7 @@ last688:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole689:
+whole739:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -19443,7 +19443,7 @@ whole689:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact693
+	JZ exact743
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 8(CX), Y11
@@ -19473,13 +19473,13 @@ whole689:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact693:
+exact743:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums694
+	JEQ sums744
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations695
+	JZ activations746
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -19530,8 +19530,8 @@ exact693:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored696
-activations695:
+	JMP stored747
+activations746:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y10, Y0
@@ -19563,8 +19563,8 @@ activations695:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y10, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored696
-sums694:
+	JMP stored747
+sums744:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -19576,22 +19576,22 @@ sums694:
 	ADDQ R9, BX
 	VMOVUPS Y6, 32(BX)
 	VMOVUPS Y7, 96(BX)
-stored696:
+stored747:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit672
+	JNZ unit721
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit672:
+unit721:
 	TESTQ R15, R15
-	JNZ group671
+	JNZ group720
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel670
+	JNZ panel719
 	VZEROUPPER
 	RET
 
@@ -19604,7 +19604,7 @@ TEXT ·fields4Rows32AVX2x5(SB), NOSPLIT, $352-8
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y14
 	VMOVDQU y0f0f0f0f<>(SB), Y15
-panel697:
+panel748:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -19617,7 +19617,7 @@ panel697:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group698:
+group749:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -19625,7 +19625,7 @@ group698:
 	MOVQ DI, 336(SP)
 	MOVQ SI, 344(SP)
 	MOVQ $0, 320(SP)
-next700:
+next751:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -19655,9 +19655,9 @@ next700:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest706
+	JLT rest757
 	PCALIGN $32
-loop705:
+loop756:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VMOVDQU 0(DI), Y12
@@ -19725,10 +19725,10 @@ loop705:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop705
-rest706:
+	JGE loop756
+rest757:
 	ADDQ $2, BX
-	JZ done707
+	JZ done758
 	VMOVDQU 0(DI), Y12
 	VPAND Y15, Y12, Y10
 	VPSRLW $4, Y12, Y12
@@ -19762,9 +19762,9 @@ rest706:
 	VPADDW Y13, Y9, Y9
 	ADDQ $64, DI
 	ADDQ $4, SI
-done707:
+done758:
 	TESTQ CX, CX
-	JZ last703
+	JZ last754
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -19776,10 +19776,10 @@ done707:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more701
+	JNE more752
 	MOVQ $1, 320(SP)
-	JMP widened702
-more701:
+	JMP widened753
+more752:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -19790,7 +19790,7 @@ more701:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened702:
+widened753:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -19801,8 +19801,8 @@ widened702:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next700
-last703:
+	JMP next751
+last754:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -19814,7 +19814,7 @@ last703:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole704
+	JEQ whole755
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -19825,7 +19825,7 @@ last703:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole704:
+whole755:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -19843,7 +19843,7 @@ whole704:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact708
+	JZ exact759
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -19880,13 +19880,13 @@ whole704:
 	VPMOVSXBD 16(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact708:
+exact759:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums709
+	JEQ sums760
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations710
+	JZ activations762
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -19949,8 +19949,8 @@ exact708:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 64(BX), Y13, Y9
 	VMOVUPS Y9, 64(BX)
-	JMP stored711
-activations710:
+	JMP stored763
+activations762:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -19990,8 +19990,8 @@ activations710:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 64(BX), Y12, Y9
 	VMOVUPS Y9, 64(BX)
-	JMP stored711
-sums709:
+	JMP stored763
+sums760:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -20006,12 +20006,12 @@ sums709:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 64(BX)
-stored711:
+stored763:
 	MOVQ 328(SP), CX
 	MOVQ 336(SP), DI
 	MOVQ 344(SP), SI
 	MOVQ $0, 320(SP)
-next712:
+next764:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -20041,9 +20041,9 @@ next712:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest718
+	JLT rest770
 	PCALIGN $32
-loop717:
+loop769:
 	VMOVDQU 32(DI), Y12
 	VPAND Y15, Y12, Y10
 	VPSRLW $4, Y12, Y12
@@ -20109,10 +20109,10 @@ loop717:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop717
-rest718:
+	JGE loop769
+rest770:
 	ADDQ $2, BX
-	JZ done719
+	JZ done771
 	VMOVDQU 32(DI), Y12
 	VPAND Y15, Y12, Y10
 	VPSRLW $4, Y12, Y12
@@ -20146,9 +20146,9 @@ rest718:
 	VPADDW Y13, Y9, Y9
 	ADDQ $64, DI
 	ADDQ $4, SI
-done719:
+done771:
 	TESTQ CX, CX
-	JZ last715
+	JZ last767
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -20160,10 +20160,10 @@ done719:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more713
+	JNE more765
 	MOVQ $1, 320(SP)
-	JMP widened714
-more713:
+	JMP widened766
+more765:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -20174,7 +20174,7 @@ more713:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened714:
+widened766:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -20185,8 +20185,8 @@ widened714:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next712
-last715:
+	JMP next764
+last767:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -20198,7 +20198,7 @@ last715:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole716
+	JEQ whole768
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -20209,7 +20209,7 @@ last715:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole716:
+whole768:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -20227,7 +20227,7 @@ whole716:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact720
+	JZ exact772
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 8(CX), Y13
@@ -20264,13 +20264,13 @@ whole716:
 	VPMOVSXBD 24(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact720:
+exact772:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums721
+	JEQ sums773
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations722
+	JZ activations775
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -20333,8 +20333,8 @@ exact720:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 96(BX), Y13, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored723
-activations722:
+	JMP stored776
+activations775:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y12, Y0
@@ -20374,8 +20374,8 @@ activations722:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 96(BX), Y12, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored723
-sums721:
+	JMP stored776
+sums773:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -20390,22 +20390,22 @@ sums721:
 	ADDQ R9, BX
 	VMOVUPS Y8, 32(BX)
 	VMOVUPS Y9, 96(BX)
-stored723:
+stored776:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit699
+	JNZ unit750
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit699:
+unit750:
 	TESTQ R15, R15
-	JNZ group698
+	JNZ group749
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel697
+	JNZ panel748
 	VZEROUPPER
 	RET
 
@@ -20417,7 +20417,7 @@ TEXT ·fields4Rows32AVX2x6(SB), NOSPLIT, $416-8
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-panel724:
+panel777:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -20430,7 +20430,7 @@ panel724:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group725:
+group778:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -20438,7 +20438,7 @@ group725:
 	MOVQ DI, 400(SP)
 	MOVQ SI, 408(SP)
 	MOVQ $0, 384(SP)
-next727:
+next780:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -20472,9 +20472,9 @@ next727:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest733
+	JLT rest786
 	PCALIGN $32
-loop732:
+loop785:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VBROADCASTI128 (Tile_Table+0)(AX), Y15
@@ -20554,10 +20554,10 @@ loop732:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop732
-rest733:
+	JGE loop785
+rest786:
 	ADDQ $2, BX
-	JZ done734
+	JZ done787
 	VBROADCASTI128 (Tile_Table+0)(AX), Y15
 	VMOVDQU 0(DI), Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y12
@@ -20597,9 +20597,9 @@ rest733:
 	VPADDW Y15, Y11, Y11
 	ADDQ $64, DI
 	ADDQ $4, SI
-done734:
+done787:
 	TESTQ CX, CX
-	JZ last730
+	JZ last783
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -20613,10 +20613,10 @@ done734:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more728
+	JNE more781
 	MOVQ $1, 384(SP)
-	JMP widened729
-more728:
+	JMP widened782
+more781:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -20629,7 +20629,7 @@ more728:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened729:
+widened782:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -20642,8 +20642,8 @@ widened729:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next727
-last730:
+	JMP next780
+last783:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -20657,7 +20657,7 @@ last730:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole731
+	JEQ whole784
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -20670,7 +20670,7 @@ last730:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole731:
+whole784:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPADDD Y13, Y0, Y0
 	VPADDD Y13, Y1, Y1
@@ -20691,7 +20691,7 @@ whole731:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact735
+	JZ exact788
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 0(CX), Y15
@@ -20735,13 +20735,13 @@ whole731:
 	VPMOVSXBD 16(CX), Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact735:
+exact788:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums736
+	JEQ sums789
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations737
+	JZ activations791
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -20816,8 +20816,8 @@ exact735:
 	VMULPS Y14, Y11, Y11
 	VFMADD213PS 64(BX), Y15, Y11
 	VMOVUPS Y11, 64(BX)
-	JMP stored738
-activations737:
+	JMP stored792
+activations791:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y14, Y0
@@ -20865,8 +20865,8 @@ activations737:
 	VCVTDQ2PS Y11, Y11
 	VFMADD213PS 64(BX), Y14, Y11
 	VMOVUPS Y11, 64(BX)
-	JMP stored738
-sums736:
+	JMP stored792
+sums789:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -20884,12 +20884,12 @@ sums736:
 	ADDQ R9, BX
 	VMOVUPS Y10, 0(BX)
 	VMOVUPS Y11, 64(BX)
-stored738:
+stored792:
 	MOVQ 392(SP), CX
 	MOVQ 400(SP), DI
 	MOVQ 408(SP), SI
 	MOVQ $0, 384(SP)
-next739:
+next793:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -20923,9 +20923,9 @@ next739:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest745
+	JLT rest799
 	PCALIGN $32
-loop744:
+loop798:
 	VBROADCASTI128 (Tile_Table+0)(AX), Y15
 	VMOVDQU 32(DI), Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y12
@@ -21003,10 +21003,10 @@ loop744:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop744
-rest745:
+	JGE loop798
+rest799:
 	ADDQ $2, BX
-	JZ done746
+	JZ done800
 	VBROADCASTI128 (Tile_Table+0)(AX), Y15
 	VMOVDQU 32(DI), Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y12
@@ -21046,9 +21046,9 @@ rest745:
 	VPADDW Y15, Y11, Y11
 	ADDQ $64, DI
 	ADDQ $4, SI
-done746:
+done800:
 	TESTQ CX, CX
-	JZ last742
+	JZ last796
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -21062,10 +21062,10 @@ done746:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more740
+	JNE more794
 	MOVQ $1, 384(SP)
-	JMP widened741
-more740:
+	JMP widened795
+more794:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -21078,7 +21078,7 @@ more740:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened741:
+widened795:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -21091,8 +21091,8 @@ widened741:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next739
-last742:
+	JMP next793
+last796:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -21106,7 +21106,7 @@ last742:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole743
+	JEQ whole797
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -21119,7 +21119,7 @@ last742:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole743:
+whole797:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPADDD Y13, Y0, Y0
 	VPADDD Y13, Y1, Y1
@@ -21140,7 +21140,7 @@ whole743:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact747
+	JZ exact801
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 8(CX), Y15
@@ -21184,13 +21184,13 @@ whole743:
 	VPMOVSXBD 24(CX), Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact747:
+exact801:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums748
+	JEQ sums802
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations749
+	JZ activations804
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -21265,8 +21265,8 @@ exact747:
 	VMULPS Y14, Y11, Y11
 	VFMADD213PS 96(BX), Y15, Y11
 	VMOVUPS Y11, 96(BX)
-	JMP stored750
-activations749:
+	JMP stored805
+activations804:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y14, Y0
@@ -21314,8 +21314,8 @@ activations749:
 	VCVTDQ2PS Y11, Y11
 	VFMADD213PS 96(BX), Y14, Y11
 	VMOVUPS Y11, 96(BX)
-	JMP stored750
-sums748:
+	JMP stored805
+sums802:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -21333,22 +21333,22 @@ sums748:
 	ADDQ R9, BX
 	VMOVUPS Y10, 32(BX)
 	VMOVUPS Y11, 96(BX)
-stored750:
+stored805:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit726
+	JNZ unit779
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit726:
+unit779:
 	TESTQ R15, R15
-	JNZ group725
+	JNZ group778
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel724
+	JNZ panel777
 	VZEROUPPER
 	RET
 
@@ -21359,7 +21359,7 @@ TEXT ·fields4Rows64AVX2x1(SB), NOSPLIT, $136-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI128 (Tile_Table+0)(AX), Y9
 	VMOVDQU y0f0f0f0f<>(SB), Y10
-panel751:
+panel806:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -21374,12 +21374,12 @@ panel751:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group752:
+group807:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
 	MOVQ $0, 128(SP)
-next754:
+next809:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -21407,9 +21407,9 @@ next754:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest760
+	JLT rest815
 	PCALIGN $32
-loop759:
+loop814:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -21458,10 +21458,10 @@ loop759:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop759
-rest760:
+	JGE loop814
+rest815:
 	ADDQ $2, BX
-	JZ done761
+	JZ done816
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VPBROADCASTD 0(SI), Y8
@@ -21487,40 +21487,40 @@ rest760:
 	VPADDW Y7, Y3, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done761:
+done816:
 	TESTQ CX, CX
-	JZ last757
+	JZ last812
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more755
+	JNE more810
 	MOVQ $1, 128(SP)
-	JMP widened756
-more755:
+	JMP widened811
+more810:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened756:
+widened811:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next754
-last757:
+	JMP next809
+last812:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole758
+	JEQ whole813
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole758:
+whole813:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y6
 	VPADDD Y6, Y0, Y0
 	VPADDD Y6, Y1, Y1
@@ -21528,7 +21528,7 @@ whole758:
 	VPADDD Y6, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact762
+	JZ exact817
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y4
 	VPMOVSXBD 0(CX), Y8
@@ -21543,13 +21543,13 @@ whole758:
 	VPMOVSXBD 40(CX), Y8
 	VPMULLD Y4, Y8, Y8
 	VPSUBD Y8, Y3, Y3
-exact762:
+exact817:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums763
+	JEQ sums818
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations764
+	JZ activations820
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -21574,8 +21574,8 @@ exact762:
 	VMULPS Y4, Y3, Y3
 	VFMADD213PS 160(BX), Y8, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored765
-activations764:
+	JMP stored821
+activations820:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y4
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y4, Y0
@@ -21589,28 +21589,28 @@ activations764:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 160(BX), Y4, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored765
-sums763:
+	JMP stored821
+sums818:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 160(BX)
-stored765:
+stored821:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit753
+	JNZ unit808
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit753:
+unit808:
 	TESTQ R15, R15
-	JNZ group752
+	JNZ group807
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel751
+	JNZ panel806
 	VZEROUPPER
 	RET
 
@@ -21621,7 +21621,7 @@ TEXT ·fields4Rows64AVX2x2(SB), NOSPLIT, $160-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI128 (Tile_Table+0)(AX), Y8
 	VMOVDQU y0f0f0f0f<>(SB), Y9
-panel766:
+panel822:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -21636,7 +21636,7 @@ panel766:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group767:
+group823:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -21644,7 +21644,7 @@ group767:
 	MOVQ DI, 144(SP)
 	MOVQ SI, 152(SP)
 	MOVQ $0, 128(SP)
-next769:
+next825:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -21667,9 +21667,9 @@ next769:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest775
+	JLT rest831
 	PCALIGN $32
-loop774:
+loop830:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -21708,10 +21708,10 @@ loop774:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop774
-rest775:
+	JGE loop830
+rest831:
 	ADDQ $2, BX
-	JZ done776
+	JZ done832
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y6
@@ -21732,40 +21732,40 @@ rest775:
 	VPADDW Y7, Y3, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done776:
+done832:
 	TESTQ CX, CX
-	JZ last772
+	JZ last828
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more770
+	JNE more826
 	MOVQ $1, 128(SP)
-	JMP widened771
-more770:
+	JMP widened827
+more826:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened771:
+widened827:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next769
-last772:
+	JMP next825
+last828:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole773
+	JEQ whole829
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole773:
+whole829:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -21774,7 +21774,7 @@ whole773:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact777
+	JZ exact833
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -21790,13 +21790,13 @@ whole773:
 	VPMOVSXBD 32(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact777:
+exact833:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums778
+	JEQ sums834
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations779
+	JZ activations836
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -21823,8 +21823,8 @@ exact777:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 128(BX), Y7, Y3
 	VMOVUPS Y3, 128(BX)
-	JMP stored780
-activations779:
+	JMP stored837
+activations836:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -21840,19 +21840,19 @@ activations779:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 128(BX), Y6, Y3
 	VMOVUPS Y3, 128(BX)
-	JMP stored780
-sums778:
+	JMP stored837
+sums834:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 128(BX)
-stored780:
+stored837:
 	MOVQ 136(SP), CX
 	MOVQ 144(SP), DI
 	MOVQ 152(SP), SI
 	MOVQ $0, 128(SP)
-next781:
+next838:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -21873,9 +21873,9 @@ next781:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest787
+	JLT rest844
 	PCALIGN $32
-loop786:
+loop843:
 	VMOVDQU 32(DI), Y6
 	VPAND Y9, Y6, Y4
 	VPSRLW $4, Y6, Y6
@@ -21911,10 +21911,10 @@ loop786:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop786
-rest787:
+	JGE loop843
+rest844:
 	ADDQ $2, BX
-	JZ done788
+	JZ done845
 	VMOVDQU 32(DI), Y6
 	VPAND Y9, Y6, Y4
 	VPSRLW $4, Y6, Y6
@@ -21933,40 +21933,40 @@ rest787:
 	VPADDW Y7, Y3, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done788:
+done845:
 	TESTQ CX, CX
-	JZ last784
+	JZ last841
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JNE more782
+	JNE more839
 	MOVQ $1, 128(SP)
-	JMP widened783
-more782:
+	JMP widened840
+more839:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-widened783:
+widened840:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
-	JMP next781
-last784:
+	JMP next838
+last841:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
 	VPMADDWD y00010001<>(SB), Y3, Y3
 	CMPQ 128(SP), $0
-	JEQ whole785
+	JEQ whole842
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
-whole785:
+whole842:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -21975,7 +21975,7 @@ whole785:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact789
+	JZ exact846
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 8(CX), Y7
@@ -21991,13 +21991,13 @@ whole785:
 	VPMOVSXBD 40(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact789:
+exact846:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums790
+	JEQ sums847
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations791
+	JZ activations849
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -22024,8 +22024,8 @@ exact789:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 160(BX), Y7, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored792
-activations791:
+	JMP stored850
+activations849:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y6, Y0
@@ -22041,29 +22041,29 @@ activations791:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 160(BX), Y6, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored792
-sums790:
+	JMP stored850
+sums847:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 160(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 160(BX)
-stored792:
+stored850:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit768
+	JNZ unit824
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit768:
+unit824:
 	TESTQ R15, R15
-	JNZ group767
+	JNZ group823
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel766
+	JNZ panel822
 	VZEROUPPER
 	RET
 
@@ -22074,7 +22074,7 @@ TEXT ·fields4Rows64AVX2x3(SB), NOSPLIT, $224-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI128 (Tile_Table+0)(AX), Y10
 	VMOVDQU y0f0f0f0f<>(SB), Y11
-panel793:
+panel851:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -22089,7 +22089,7 @@ panel793:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group794:
+group852:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -22097,7 +22097,7 @@ group794:
 	MOVQ DI, 208(SP)
 	MOVQ SI, 216(SP)
 	MOVQ $0, 192(SP)
-next796:
+next854:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -22123,9 +22123,9 @@ next796:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest802
+	JLT rest860
 	PCALIGN $32
-loop801:
+loop859:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -22174,10 +22174,10 @@ loop801:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop801
-rest802:
+	JGE loop859
+rest860:
 	ADDQ $2, BX
-	JZ done803
+	JZ done861
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y8
@@ -22203,9 +22203,9 @@ rest802:
 	VPADDW Y9, Y5, Y5
 	ADDQ $128, DI
 	ADDQ $4, SI
-done803:
+done861:
 	TESTQ CX, CX
-	JZ last799
+	JZ last857
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -22213,25 +22213,25 @@ done803:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more797
+	JNE more855
 	MOVQ $1, 192(SP)
-	JMP widened798
-more797:
+	JMP widened856
+more855:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened798:
+widened856:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next796
-last799:
+	JMP next854
+last857:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -22239,14 +22239,14 @@ last799:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole800
+	JEQ whole858
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole800:
+whole858:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -22258,7 +22258,7 @@ whole800:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact804
+	JZ exact862
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -22281,13 +22281,13 @@ whole800:
 	VPMOVSXBD 32(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact804:
+exact862:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums805
+	JEQ sums863
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations806
+	JZ activations865
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -22326,8 +22326,8 @@ exact804:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 128(BX), Y9, Y5
 	VMOVUPS Y5, 128(BX)
-	JMP stored807
-activations806:
+	JMP stored866
+activations865:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -22351,8 +22351,8 @@ activations806:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 128(BX), Y8, Y5
 	VMOVUPS Y5, 128(BX)
-	JMP stored807
-sums805:
+	JMP stored866
+sums863:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	ADDQ R9, BX
@@ -22361,12 +22361,12 @@ sums805:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 128(BX)
-stored807:
+stored866:
 	MOVQ 200(SP), CX
 	MOVQ 208(SP), DI
 	MOVQ 216(SP), SI
 	MOVQ $0, 192(SP)
-next808:
+next867:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -22390,9 +22390,9 @@ next808:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest814
+	JLT rest873
 	PCALIGN $32
-loop813:
+loop872:
 	VMOVDQU 32(DI), Y8
 	VPAND Y11, Y8, Y6
 	VPSRLW $4, Y8, Y8
@@ -22438,10 +22438,10 @@ loop813:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop813
-rest814:
+	JGE loop872
+rest873:
 	ADDQ $2, BX
-	JZ done815
+	JZ done874
 	VMOVDQU 32(DI), Y8
 	VPAND Y11, Y8, Y6
 	VPSRLW $4, Y8, Y8
@@ -22465,9 +22465,9 @@ rest814:
 	VPADDW Y9, Y5, Y5
 	ADDQ $128, DI
 	ADDQ $4, SI
-done815:
+done874:
 	TESTQ CX, CX
-	JZ last811
+	JZ last870
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -22475,25 +22475,25 @@ done815:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JNE more809
+	JNE more868
 	MOVQ $1, 192(SP)
-	JMP widened810
-more809:
+	JMP widened869
+more868:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-widened810:
+widened869:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
 	VMOVDQU Y3, 96(SP)
 	VMOVDQU Y4, 128(SP)
 	VMOVDQU Y5, 160(SP)
-	JMP next808
-last811:
+	JMP next867
+last870:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -22501,14 +22501,14 @@ last811:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPMADDWD y00010001<>(SB), Y5, Y5
 	CMPQ 192(SP), $0
-	JEQ whole812
+	JEQ whole871
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
 	VPADDD 96(SP), Y3, Y3
 	VPADDD 128(SP), Y4, Y4
 	VPADDD 160(SP), Y5, Y5
-whole812:
+whole871:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -22520,7 +22520,7 @@ whole812:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact816
+	JZ exact875
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 8(CX), Y9
@@ -22543,13 +22543,13 @@ whole812:
 	VPMOVSXBD 40(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact816:
+exact875:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums817
+	JEQ sums876
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations818
+	JZ activations878
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -22588,8 +22588,8 @@ exact816:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 160(BX), Y9, Y5
 	VMOVUPS Y5, 160(BX)
-	JMP stored819
-activations818:
+	JMP stored879
+activations878:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y8, Y0
@@ -22613,8 +22613,8 @@ activations818:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 160(BX), Y8, Y5
 	VMOVUPS Y5, 160(BX)
-	JMP stored819
-sums817:
+	JMP stored879
+sums876:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 160(BX)
 	ADDQ R9, BX
@@ -22623,22 +22623,22 @@ sums817:
 	ADDQ R9, BX
 	VMOVUPS Y4, 32(BX)
 	VMOVUPS Y5, 160(BX)
-stored819:
+stored879:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit795
+	JNZ unit853
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit795:
+unit853:
 	TESTQ R15, R15
-	JNZ group794
+	JNZ group852
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel793
+	JNZ panel851
 	VZEROUPPER
 	RET
 
@@ -22650,7 +22650,7 @@ TEXT ·fields4Rows64AVX2x4(SB), NOSPLIT, $288-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
-panel820:
+panel880:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -22665,7 +22665,7 @@ panel820:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group821:
+group881:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -22673,7 +22673,7 @@ group821:
 	MOVQ DI, 272(SP)
 	MOVQ SI, 280(SP)
 	MOVQ $0, 256(SP)
-next823:
+next883:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -22702,9 +22702,9 @@ next823:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest829
+	JLT rest889
 	PCALIGN $32
-loop828:
+loop888:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -22763,10 +22763,10 @@ loop828:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop828
-rest829:
+	JGE loop888
+rest889:
 	ADDQ $2, BX
-	JZ done830
+	JZ done890
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y10
@@ -22797,9 +22797,9 @@ rest829:
 	VPADDW Y11, Y7, Y7
 	ADDQ $128, DI
 	ADDQ $4, SI
-done830:
+done890:
 	TESTQ CX, CX
-	JZ last826
+	JZ last886
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -22809,10 +22809,10 @@ done830:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more824
+	JNE more884
 	MOVQ $1, 256(SP)
-	JMP widened825
-more824:
+	JMP widened885
+more884:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -22821,7 +22821,7 @@ more824:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened825:
+widened885:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -22830,8 +22830,8 @@ widened825:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next823
-last826:
+	JMP next883
+last886:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -22841,7 +22841,7 @@ last826:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole827
+	JEQ whole887
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -22850,7 +22850,7 @@ last826:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole827:
+whole887:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -22865,7 +22865,7 @@ whole827:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact831
+	JZ exact891
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -22895,13 +22895,13 @@ whole827:
 	VPMOVSXBD 32(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact831:
+exact891:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums832
+	JEQ sums892
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations833
+	JZ activations894
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -22952,8 +22952,8 @@ exact831:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 128(BX), Y11, Y7
 	VMOVUPS Y7, 128(BX)
-	JMP stored834
-activations833:
+	JMP stored895
+activations894:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -22985,8 +22985,8 @@ activations833:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 128(BX), Y10, Y7
 	VMOVUPS Y7, 128(BX)
-	JMP stored834
-sums832:
+	JMP stored895
+sums892:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	ADDQ R9, BX
@@ -22998,12 +22998,12 @@ sums832:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 128(BX)
-stored834:
+stored895:
 	MOVQ 264(SP), CX
 	MOVQ 272(SP), DI
 	MOVQ 280(SP), SI
 	MOVQ $0, 256(SP)
-next835:
+next896:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -23030,9 +23030,9 @@ next835:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest841
+	JLT rest902
 	PCALIGN $32
-loop840:
+loop901:
 	VMOVDQU 32(DI), Y10
 	VPAND Y13, Y10, Y8
 	VPSRLW $4, Y10, Y10
@@ -23088,10 +23088,10 @@ loop840:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop840
-rest841:
+	JGE loop901
+rest902:
 	ADDQ $2, BX
-	JZ done842
+	JZ done903
 	VMOVDQU 32(DI), Y10
 	VPAND Y13, Y10, Y8
 	VPSRLW $4, Y10, Y10
@@ -23120,9 +23120,9 @@ rest841:
 	VPADDW Y11, Y7, Y7
 	ADDQ $128, DI
 	ADDQ $4, SI
-done842:
+done903:
 	TESTQ CX, CX
-	JZ last838
+	JZ last899
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -23132,10 +23132,10 @@ done842:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more836
+	JNE more897
 	MOVQ $1, 256(SP)
-	JMP widened837
-more836:
+	JMP widened898
+more897:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -23144,7 +23144,7 @@ more836:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened837:
+widened898:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -23153,8 +23153,8 @@ widened837:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next835
-last838:
+	JMP next896
+last899:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -23164,7 +23164,7 @@ last838:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole839
+	JEQ whole900
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -23173,7 +23173,7 @@ last838:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole839:
+whole900:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -23188,7 +23188,7 @@ whole839:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact843
+	JZ exact904
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 8(CX), Y11
@@ -23218,13 +23218,13 @@ whole839:
 	VPMOVSXBD 40(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact843:
+exact904:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums844
+	JEQ sums905
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations845
+	JZ activations907
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -23275,8 +23275,8 @@ exact843:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 160(BX), Y11, Y7
 	VMOVUPS Y7, 160(BX)
-	JMP stored846
-activations845:
+	JMP stored908
+activations907:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y10, Y0
@@ -23308,8 +23308,8 @@ activations845:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 160(BX), Y10, Y7
 	VMOVUPS Y7, 160(BX)
-	JMP stored846
-sums844:
+	JMP stored908
+sums905:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 160(BX)
 	ADDQ R9, BX
@@ -23321,22 +23321,22 @@ sums844:
 	ADDQ R9, BX
 	VMOVUPS Y6, 32(BX)
 	VMOVUPS Y7, 160(BX)
-stored846:
+stored908:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit822
+	JNZ unit882
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit822:
+unit882:
 	TESTQ R15, R15
-	JNZ group821
+	JNZ group881
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel820
+	JNZ panel880
 	VZEROUPPER
 	RET
 
@@ -23348,7 +23348,7 @@ TEXT ·fields4Rows64AVX2x5(SB), NOSPLIT, $352-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI128 (Tile_Table+0)(AX), Y14
 	VMOVDQU y0f0f0f0f<>(SB), Y15
-panel847:
+panel909:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -23363,7 +23363,7 @@ panel847:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group848:
+group910:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -23371,7 +23371,7 @@ group848:
 	MOVQ DI, 336(SP)
 	MOVQ SI, 344(SP)
 	MOVQ $0, 320(SP)
-next850:
+next912:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -23403,9 +23403,9 @@ next850:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest856
+	JLT rest918
 	PCALIGN $32
-loop855:
+loop917:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -23474,10 +23474,10 @@ loop855:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop855
-rest856:
+	JGE loop917
+rest918:
 	ADDQ $2, BX
-	JZ done857
+	JZ done919
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y12
@@ -23513,9 +23513,9 @@ rest856:
 	VPADDW Y13, Y9, Y9
 	ADDQ $128, DI
 	ADDQ $4, SI
-done857:
+done919:
 	TESTQ CX, CX
-	JZ last853
+	JZ last915
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -23527,10 +23527,10 @@ done857:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more851
+	JNE more913
 	MOVQ $1, 320(SP)
-	JMP widened852
-more851:
+	JMP widened914
+more913:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -23541,7 +23541,7 @@ more851:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened852:
+widened914:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -23552,8 +23552,8 @@ widened852:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next850
-last853:
+	JMP next912
+last915:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -23565,7 +23565,7 @@ last853:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole854
+	JEQ whole916
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -23576,7 +23576,7 @@ last853:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole854:
+whole916:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -23594,7 +23594,7 @@ whole854:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact858
+	JZ exact920
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -23631,13 +23631,13 @@ whole854:
 	VPMOVSXBD 32(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact858:
+exact920:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums859
+	JEQ sums921
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations860
+	JZ activations923
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -23700,8 +23700,8 @@ exact858:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 128(BX), Y13, Y9
 	VMOVUPS Y9, 128(BX)
-	JMP stored861
-activations860:
+	JMP stored924
+activations923:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -23741,8 +23741,8 @@ activations860:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 128(BX), Y12, Y9
 	VMOVUPS Y9, 128(BX)
-	JMP stored861
-sums859:
+	JMP stored924
+sums921:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	ADDQ R9, BX
@@ -23757,12 +23757,12 @@ sums859:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 128(BX)
-stored861:
+stored924:
 	MOVQ 328(SP), CX
 	MOVQ 336(SP), DI
 	MOVQ 344(SP), SI
 	MOVQ $0, 320(SP)
-next862:
+next925:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -23792,9 +23792,9 @@ next862:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest868
+	JLT rest931
 	PCALIGN $32
-loop867:
+loop930:
 	VMOVDQU 32(DI), Y12
 	VPAND Y15, Y12, Y10
 	VPSRLW $4, Y12, Y12
@@ -23860,10 +23860,10 @@ loop867:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop867
-rest868:
+	JGE loop930
+rest931:
 	ADDQ $2, BX
-	JZ done869
+	JZ done932
 	VMOVDQU 32(DI), Y12
 	VPAND Y15, Y12, Y10
 	VPSRLW $4, Y12, Y12
@@ -23897,9 +23897,9 @@ rest868:
 	VPADDW Y13, Y9, Y9
 	ADDQ $128, DI
 	ADDQ $4, SI
-done869:
+done932:
 	TESTQ CX, CX
-	JZ last865
+	JZ last928
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -23911,10 +23911,10 @@ done869:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JNE more863
+	JNE more926
 	MOVQ $1, 320(SP)
-	JMP widened864
-more863:
+	JMP widened927
+more926:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -23925,7 +23925,7 @@ more863:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-widened864:
+widened927:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -23936,8 +23936,8 @@ widened864:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-	JMP next862
-last865:
+	JMP next925
+last928:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -23949,7 +23949,7 @@ last865:
 	VPMADDWD y00010001<>(SB), Y8, Y8
 	VPMADDWD y00010001<>(SB), Y9, Y9
 	CMPQ 320(SP), $0
-	JEQ whole866
+	JEQ whole929
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -23960,7 +23960,7 @@ last865:
 	VPADDD 224(SP), Y7, Y7
 	VPADDD 256(SP), Y8, Y8
 	VPADDD 288(SP), Y9, Y9
-whole866:
+whole929:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -23978,7 +23978,7 @@ whole866:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact870
+	JZ exact933
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 8(CX), Y13
@@ -24015,13 +24015,13 @@ whole866:
 	VPMOVSXBD 40(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact870:
+exact933:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums871
+	JEQ sums934
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations872
+	JZ activations936
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -24084,8 +24084,8 @@ exact870:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 160(BX), Y13, Y9
 	VMOVUPS Y9, 160(BX)
-	JMP stored873
-activations872:
+	JMP stored937
+activations936:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y12, Y0
@@ -24125,8 +24125,8 @@ activations872:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 160(BX), Y12, Y9
 	VMOVUPS Y9, 160(BX)
-	JMP stored873
-sums871:
+	JMP stored937
+sums934:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 160(BX)
 	ADDQ R9, BX
@@ -24141,22 +24141,22 @@ sums871:
 	ADDQ R9, BX
 	VMOVUPS Y8, 32(BX)
 	VMOVUPS Y9, 160(BX)
-stored873:
+stored937:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit849
+	JNZ unit911
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit849:
+unit911:
 	TESTQ R15, R15
-	JNZ group848
+	JNZ group910
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel847
+	JNZ panel909
 	VZEROUPPER
 	RET
 
@@ -24167,7 +24167,7 @@ TEXT ·fields4Rows64AVX2x6(SB), NOSPLIT, $416-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	LEAQ (R8)(R8*4), R13
-panel874:
+panel938:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -24182,7 +24182,7 @@ panel874:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group875:
+group939:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -24190,7 +24190,7 @@ group875:
 	MOVQ DI, 400(SP)
 	MOVQ SI, 408(SP)
 	MOVQ $0, 384(SP)
-next877:
+next941:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -24226,9 +24226,9 @@ next877:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest883
+	JLT rest947
 	PCALIGN $32
-loop882:
+loop946:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -24309,10 +24309,10 @@ loop882:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop882
-rest883:
+	JGE loop946
+rest947:
 	ADDQ $2, BX
-	JZ done884
+	JZ done948
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y15
@@ -24354,9 +24354,9 @@ rest883:
 	VPADDW Y15, Y11, Y11
 	ADDQ $128, DI
 	ADDQ $4, SI
-done884:
+done948:
 	TESTQ CX, CX
-	JZ last880
+	JZ last944
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -24370,10 +24370,10 @@ done884:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more878
+	JNE more942
 	MOVQ $1, 384(SP)
-	JMP widened879
-more878:
+	JMP widened943
+more942:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -24386,7 +24386,7 @@ more878:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened879:
+widened943:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -24399,8 +24399,8 @@ widened879:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next877
-last880:
+	JMP next941
+last944:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -24414,7 +24414,7 @@ last880:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole881
+	JEQ whole945
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -24427,7 +24427,7 @@ last880:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole881:
+whole945:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPADDD Y13, Y0, Y0
 	VPADDD Y13, Y1, Y1
@@ -24448,7 +24448,7 @@ whole881:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact885
+	JZ exact949
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 0(CX), Y15
@@ -24492,13 +24492,13 @@ whole881:
 	VPMOVSXBD 32(CX), Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact885:
+exact949:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums886
+	JEQ sums950
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations887
+	JZ activations952
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -24573,8 +24573,8 @@ exact885:
 	VMULPS Y14, Y11, Y11
 	VFMADD213PS 128(BX), Y15, Y11
 	VMOVUPS Y11, 128(BX)
-	JMP stored888
-activations887:
+	JMP stored953
+activations952:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y14, Y0
@@ -24622,8 +24622,8 @@ activations887:
 	VCVTDQ2PS Y11, Y11
 	VFMADD213PS 128(BX), Y14, Y11
 	VMOVUPS Y11, 128(BX)
-	JMP stored888
-sums886:
+	JMP stored953
+sums950:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	ADDQ R9, BX
@@ -24641,12 +24641,12 @@ sums886:
 	ADDQ R9, BX
 	VMOVUPS Y10, 0(BX)
 	VMOVUPS Y11, 128(BX)
-stored888:
+stored953:
 	MOVQ 392(SP), CX
 	MOVQ 400(SP), DI
 	MOVQ 408(SP), SI
 	MOVQ $0, 384(SP)
-next889:
+next954:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -24680,9 +24680,9 @@ next889:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest895
+	JLT rest960
 	PCALIGN $32
-loop894:
+loop959:
 	VBROADCASTI128 (Tile_Table+0)(AX), Y15
 	VMOVDQU 32(DI), Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y12
@@ -24760,10 +24760,10 @@ loop894:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop894
-rest895:
+	JGE loop959
+rest960:
 	ADDQ $2, BX
-	JZ done896
+	JZ done961
 	VBROADCASTI128 (Tile_Table+0)(AX), Y15
 	VMOVDQU 32(DI), Y14
 	VPAND y0f0f0f0f<>(SB), Y14, Y12
@@ -24803,9 +24803,9 @@ rest895:
 	VPADDW Y15, Y11, Y11
 	ADDQ $128, DI
 	ADDQ $4, SI
-done896:
+done961:
 	TESTQ CX, CX
-	JZ last892
+	JZ last957
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -24819,10 +24819,10 @@ done896:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JNE more890
+	JNE more955
 	MOVQ $1, 384(SP)
-	JMP widened891
-more890:
+	JMP widened956
+more955:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -24835,7 +24835,7 @@ more890:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-widened891:
+widened956:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -24848,8 +24848,8 @@ widened891:
 	VMOVDQU Y9, 288(SP)
 	VMOVDQU Y10, 320(SP)
 	VMOVDQU Y11, 352(SP)
-	JMP next889
-last892:
+	JMP next954
+last957:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -24863,7 +24863,7 @@ last892:
 	VPMADDWD y00010001<>(SB), Y10, Y10
 	VPMADDWD y00010001<>(SB), Y11, Y11
 	CMPQ 384(SP), $0
-	JEQ whole893
+	JEQ whole958
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -24876,7 +24876,7 @@ last892:
 	VPADDD 288(SP), Y9, Y9
 	VPADDD 320(SP), Y10, Y10
 	VPADDD 352(SP), Y11, Y11
-whole893:
+whole958:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y13
 	VPADDD Y13, Y0, Y0
 	VPADDD Y13, Y1, Y1
@@ -24897,7 +24897,7 @@ whole893:
 	VPADDD Y13, Y11, Y11
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact897
+	JZ exact962
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y14
 	VPMOVSXBD 8(CX), Y15
@@ -24941,13 +24941,13 @@ whole893:
 	VPMOVSXBD 40(CX), Y15
 	VPMULLD Y14, Y15, Y15
 	VPSUBD Y15, Y11, Y11
-exact897:
+exact962:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums898
+	JEQ sums963
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations899
+	JZ activations965
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -25022,8 +25022,8 @@ exact897:
 	VMULPS Y14, Y11, Y11
 	VFMADD213PS 160(BX), Y15, Y11
 	VMOVUPS Y11, 160(BX)
-	JMP stored900
-activations899:
+	JMP stored966
+activations965:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y14
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y14, Y0
@@ -25071,8 +25071,8 @@ activations899:
 	VCVTDQ2PS Y11, Y11
 	VFMADD213PS 160(BX), Y14, Y11
 	VMOVUPS Y11, 160(BX)
-	JMP stored900
-sums898:
+	JMP stored966
+sums963:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 160(BX)
 	ADDQ R9, BX
@@ -25090,22 +25090,22 @@ sums898:
 	ADDQ R9, BX
 	VMOVUPS Y10, 32(BX)
 	VMOVUPS Y11, 160(BX)
-stored900:
+stored966:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit876
+	JNZ unit940
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit876:
+unit940:
 	TESTQ R15, R15
-	JNZ group875
+	JNZ group939
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel874
+	JNZ panel938
 	VZEROUPPER
 	RET
 
@@ -25119,7 +25119,7 @@ TEXT ·fields4PairsAVX2x1(SB), NOSPLIT, $264-8
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VMOVDQU y0f0f0f0f<>(SB), Y14
-panel901:
+panel967:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -25132,12 +25132,12 @@ panel901:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group902:
+group968:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
 	MOVQ $0, 256(SP)
-next904:
+next970:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -25179,9 +25179,9 @@ next904:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest910
+	JLT rest976
 	PCALIGN $32
-loop909:
+loop975:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	LEAQ (DI)(R10*1), R11
@@ -25272,10 +25272,10 @@ loop909:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop909
-rest910:
+	JGE loop975
+rest976:
 	ADDQ $2, BX
-	JZ done911
+	JZ done977
 	VPBROADCASTD 0(SI), Y12
 	VMOVDQU 0(DI), Y8
 	VPAND Y14, Y8, Y9
@@ -25319,9 +25319,9 @@ rest910:
 	VPADDW Y11, Y7, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done911:
+done977:
 	TESTQ CX, CX
-	JZ last907
+	JZ last973
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -25331,10 +25331,10 @@ done911:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JNE more905
+	JNE more971
 	MOVQ $1, 256(SP)
-	JMP widened906
-more905:
+	JMP widened972
+more971:
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -25343,7 +25343,7 @@ more905:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-widened906:
+widened972:
 	VMOVDQU Y0, 0(SP)
 	VMOVDQU Y1, 32(SP)
 	VMOVDQU Y2, 64(SP)
@@ -25352,8 +25352,8 @@ widened906:
 	VMOVDQU Y5, 160(SP)
 	VMOVDQU Y6, 192(SP)
 	VMOVDQU Y7, 224(SP)
-	JMP next904
-last907:
+	JMP next970
+last973:
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPMADDWD y00010001<>(SB), Y1, Y1
 	VPMADDWD y00010001<>(SB), Y2, Y2
@@ -25363,7 +25363,7 @@ last907:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPMADDWD y00010001<>(SB), Y7, Y7
 	CMPQ 256(SP), $0
-	JEQ whole908
+	JEQ whole974
 	VPADDD 0(SP), Y0, Y0
 	VPADDD 32(SP), Y1, Y1
 	VPADDD 64(SP), Y2, Y2
@@ -25372,7 +25372,7 @@ last907:
 	VPADDD 160(SP), Y5, Y5
 	VPADDD 192(SP), Y6, Y6
 	VPADDD 224(SP), Y7, Y7
-whole908:
+whole974:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y10, Y0, Y0
 	VPADDD Y10, Y1, Y1
@@ -25384,7 +25384,7 @@ whole908:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact912
+	JZ exact978
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y12
@@ -25399,13 +25399,13 @@ whole908:
 	VPMOVSXBD 24(CX), Y12
 	VPMULLD Y8, Y12, Y12
 	VPSUBD Y12, Y3, Y3
-exact912:
+exact978:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums913
+	JEQ sums979
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations914
+	JZ activations981
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -25430,8 +25430,8 @@ exact912:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y12, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored915
-activations914:
+	JMP stored982
+activations981:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -25445,19 +25445,19 @@ activations914:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored915
-sums913:
+	JMP stored982
+sums979:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 96(BX)
-stored915:
+stored982:
 	MOVQ Tile_SecondUnit(AX), BX
 	ADDQ BX, Tile_Unit(AX)
 	ADDQ $128, DX
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact916
+	JZ exact983
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y12
@@ -25472,13 +25472,13 @@ stored915:
 	VPMOVSXBD 24(CX), Y12
 	VPMULLD Y8, Y12, Y12
 	VPSUBD Y12, Y7, Y7
-exact916:
+exact983:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums917
+	JEQ sums984
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations918
+	JZ activations986
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -25503,8 +25503,8 @@ exact916:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y12, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored919
-activations918:
+	JMP stored987
+activations986:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y4, Y4
 	VFMADD213PS 0(BX), Y8, Y4
@@ -25518,31 +25518,31 @@ activations918:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored919
-sums917:
+	JMP stored987
+sums984:
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 64(BX)
 	VMOVUPS Y6, 32(BX)
 	VMOVUPS Y7, 96(BX)
-stored919:
+stored987:
 	MOVQ Tile_SecondUnit(AX), BX
 	SUBQ BX, Tile_Unit(AX)
 	SUBQ $128, DX
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit903
+	JNZ unit969
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit903:
+unit969:
 	TESTQ R15, R15
-	JNZ group902
+	JNZ group968
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel901
+	JNZ panel967
 	VZEROUPPER
 	RET
 
@@ -25553,7 +25553,7 @@ TEXT ·fields8Rows32AVX2x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VMOVDQU y00010001<>(SB), Y12
-panel920:
+panel988:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -25566,7 +25566,7 @@ panel920:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group921:
+group989:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -25580,9 +25580,9 @@ group921:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest924
+	JLT rest992
 	PCALIGN $32
-loop923:
+loop991:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -25640,10 +25640,10 @@ loop923:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop923
-rest924:
+	JGE loop991
+rest992:
 	ADDQ $2, BX
-	JZ done925
+	JZ done993
 	VPBROADCASTD 0(SI), Y11
 	VMOVDQU 0(DI), Y8
 	VPABSB Y8, Y9
@@ -25671,7 +25671,7 @@ rest924:
 	VPADDD Y10, Y3, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done925:
+done993:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
 	VPADDD Y10, Y0, Y0
@@ -25683,7 +25683,7 @@ done925:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact926
+	JZ exact994
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -25698,13 +25698,13 @@ done925:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact926:
+exact994:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums927
+	JEQ sums995
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations928
+	JZ activations997
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -25729,8 +25729,8 @@ exact926:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored929
-activations928:
+	JMP stored998
+activations997:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -25744,28 +25744,28 @@ activations928:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored929
-sums927:
+	JMP stored998
+sums995:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored929:
+stored998:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit922
+	JNZ unit990
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit922:
+unit990:
 	TESTQ R15, R15
-	JNZ group921
+	JNZ group989
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel920
+	JNZ panel988
 	VZEROUPPER
 	RET
 
@@ -25776,7 +25776,7 @@ TEXT ·fields8Rows32AVX2x2(SB), NOSPLIT, $24-8
 	MOVQ Tile_LdY(AX), R9
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VMOVDQU y00010001<>(SB), Y10
-panel930:
+panel999:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -25789,7 +25789,7 @@ panel930:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group931:
+group1000:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -25819,9 +25819,9 @@ group931:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest934
+	JLT rest1003
 	PCALIGN $32
-loop933:
+loop1002:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -25873,10 +25873,10 @@ loop933:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop933
-rest934:
+	JGE loop1002
+rest1003:
 	ADDQ $2, BX
-	JZ done935
+	JZ done1004
 	VMOVDQU 0(DI), Y8
 	VPABSB Y8, Y4
 	VMOVDQU 32(DI), Y9
@@ -25901,7 +25901,7 @@ rest934:
 	VPADDD Y7, Y3, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done935:
+done1004:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -25910,7 +25910,7 @@ done935:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact936
+	JZ exact1005
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -25926,13 +25926,13 @@ done935:
 	VPMOVSXBD 8(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact936:
+exact1005:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums937
+	JEQ sums1006
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations938
+	JZ activations1008
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -25959,8 +25959,8 @@ exact936:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 32(BX), Y7, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored939
-activations938:
+	JMP stored1009
+activations1008:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -25976,14 +25976,14 @@ activations938:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 32(BX), Y6, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored939
-sums937:
+	JMP stored1009
+sums1006:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 32(BX)
-stored939:
+stored1009:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -26010,9 +26010,9 @@ stored939:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest941
+	JLT rest1011
 	PCALIGN $32
-loop940:
+loop1010:
 	VMOVDQU 64(DI), Y8
 	VPABSB Y8, Y4
 	VMOVDQU 96(DI), Y9
@@ -26060,10 +26060,10 @@ loop940:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop940
-rest941:
+	JGE loop1010
+rest1011:
 	ADDQ $2, BX
-	JZ done942
+	JZ done1012
 	VMOVDQU 64(DI), Y8
 	VPABSB Y8, Y4
 	VMOVDQU 96(DI), Y9
@@ -26088,7 +26088,7 @@ rest941:
 	VPADDD Y7, Y3, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done942:
+done1012:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -26097,7 +26097,7 @@ done942:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact943
+	JZ exact1013
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 16(CX), Y7
@@ -26113,13 +26113,13 @@ done942:
 	VPMOVSXBD 24(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact943:
+exact1013:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums944
+	JEQ sums1014
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations945
+	JZ activations1016
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -26146,8 +26146,8 @@ exact943:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 96(BX), Y7, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored946
-activations945:
+	JMP stored1017
+activations1016:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y6, Y0
@@ -26163,29 +26163,29 @@ activations945:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y6, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored946
-sums944:
+	JMP stored1017
+sums1014:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored946:
+stored1017:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit932
+	JNZ unit1001
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit932:
+unit1001:
 	TESTQ R15, R15
-	JNZ group931
+	JNZ group1000
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel930
+	JNZ panel999
 	VZEROUPPER
 	RET
 
@@ -26196,7 +26196,7 @@ TEXT ·fields8Rows32AVX2x3(SB), NOSPLIT, $24-8
 	MOVQ Tile_LdY(AX), R9
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VMOVDQU y00010001<>(SB), Y12
-panel947:
+panel1018:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -26209,7 +26209,7 @@ panel947:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group948:
+group1019:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -26246,9 +26246,9 @@ group948:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest951
+	JLT rest1022
 	PCALIGN $32
-loop950:
+loop1021:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -26318,10 +26318,10 @@ loop950:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop950
-rest951:
+	JGE loop1021
+rest1022:
 	ADDQ $2, BX
-	JZ done952
+	JZ done1023
 	VMOVDQU 0(DI), Y10
 	VPABSB Y10, Y6
 	VMOVDQU 32(DI), Y11
@@ -26355,7 +26355,7 @@ rest951:
 	VPADDD Y9, Y5, Y5
 	ADDQ $128, DI
 	ADDQ $4, SI
-done952:
+done1023:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -26367,7 +26367,7 @@ done952:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact953
+	JZ exact1024
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -26390,13 +26390,13 @@ done952:
 	VPMOVSXBD 8(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact953:
+exact1024:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums954
+	JEQ sums1025
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations955
+	JZ activations1027
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -26435,8 +26435,8 @@ exact953:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 32(BX), Y9, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored956
-activations955:
+	JMP stored1028
+activations1027:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -26460,8 +26460,8 @@ activations955:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 32(BX), Y8, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored956
-sums954:
+	JMP stored1028
+sums1025:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -26470,7 +26470,7 @@ sums954:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
-stored956:
+stored1028:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -26504,9 +26504,9 @@ stored956:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest958
+	JLT rest1030
 	PCALIGN $32
-loop957:
+loop1029:
 	VMOVDQU 64(DI), Y10
 	VPABSB Y10, Y6
 	VMOVDQU 96(DI), Y11
@@ -26572,10 +26572,10 @@ loop957:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop957
-rest958:
+	JGE loop1029
+rest1030:
 	ADDQ $2, BX
-	JZ done959
+	JZ done1031
 	VMOVDQU 64(DI), Y10
 	VPABSB Y10, Y6
 	VMOVDQU 96(DI), Y11
@@ -26609,7 +26609,7 @@ rest958:
 	VPADDD Y9, Y5, Y5
 	ADDQ $128, DI
 	ADDQ $4, SI
-done959:
+done1031:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -26621,7 +26621,7 @@ done959:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact960
+	JZ exact1032
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 16(CX), Y9
@@ -26644,13 +26644,13 @@ done959:
 	VPMOVSXBD 24(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact960:
+exact1032:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums961
+	JEQ sums1033
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations962
+	JZ activations1035
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -26689,8 +26689,8 @@ exact960:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 96(BX), Y9, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored963
-activations962:
+	JMP stored1036
+activations1035:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y8, Y0
@@ -26714,8 +26714,8 @@ activations962:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 96(BX), Y8, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored963
-sums961:
+	JMP stored1036
+sums1033:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -26724,22 +26724,22 @@ sums961:
 	ADDQ R9, BX
 	VMOVUPS Y4, 64(BX)
 	VMOVUPS Y5, 96(BX)
-stored963:
+stored1036:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit949
+	JNZ unit1020
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit949:
+unit1020:
 	TESTQ R15, R15
-	JNZ group948
+	JNZ group1019
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel947
+	JNZ panel1018
 	VZEROUPPER
 	RET
 
@@ -26751,7 +26751,7 @@ TEXT ·fields8Rows32AVX2x4(SB), NOSPLIT, $24-8
 	LEAQ (R8)(R8*2), R10
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VMOVDQU y00010001<>(SB), Y14
-panel964:
+panel1037:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -26764,7 +26764,7 @@ panel964:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group965:
+group1038:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -26808,9 +26808,9 @@ group965:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest968
+	JLT rest1041
 	PCALIGN $32
-loop967:
+loop1040:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -26898,10 +26898,10 @@ loop967:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop967
-rest968:
+	JGE loop1040
+rest1041:
 	ADDQ $2, BX
-	JZ done969
+	JZ done1042
 	VMOVDQU 0(DI), Y12
 	VPABSB Y12, Y8
 	VMOVDQU 32(DI), Y13
@@ -26944,7 +26944,7 @@ rest968:
 	VPADDD Y11, Y7, Y7
 	ADDQ $128, DI
 	ADDQ $4, SI
-done969:
+done1042:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -26959,7 +26959,7 @@ done969:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact970
+	JZ exact1043
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -26989,13 +26989,13 @@ done969:
 	VPMOVSXBD 8(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact970:
+exact1043:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums971
+	JEQ sums1044
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations972
+	JZ activations1046
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -27046,8 +27046,8 @@ exact970:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 32(BX), Y11, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored973
-activations972:
+	JMP stored1047
+activations1046:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -27079,8 +27079,8 @@ activations972:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 32(BX), Y10, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored973
-sums971:
+	JMP stored1047
+sums1044:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -27092,7 +27092,7 @@ sums971:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 32(BX)
-stored973:
+stored1047:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -27133,9 +27133,9 @@ stored973:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest975
+	JLT rest1049
 	PCALIGN $32
-loop974:
+loop1048:
 	VMOVDQU 64(DI), Y12
 	VPABSB Y12, Y8
 	VMOVDQU 96(DI), Y13
@@ -27219,10 +27219,10 @@ loop974:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop974
-rest975:
+	JGE loop1048
+rest1049:
 	ADDQ $2, BX
-	JZ done976
+	JZ done1050
 	VMOVDQU 64(DI), Y12
 	VPABSB Y12, Y8
 	VMOVDQU 96(DI), Y13
@@ -27265,7 +27265,7 @@ rest975:
 	VPADDD Y11, Y7, Y7
 	ADDQ $128, DI
 	ADDQ $4, SI
-done976:
+done1050:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -27280,7 +27280,7 @@ done976:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact977
+	JZ exact1051
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 16(CX), Y11
@@ -27310,13 +27310,13 @@ done976:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact977:
+exact1051:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums978
+	JEQ sums1052
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations979
+	JZ activations1054
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -27367,8 +27367,8 @@ exact977:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored980
-activations979:
+	JMP stored1055
+activations1054:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y10, Y0
@@ -27400,8 +27400,8 @@ activations979:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y10, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored980
-sums978:
+	JMP stored1055
+sums1052:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -27413,22 +27413,22 @@ sums978:
 	ADDQ R9, BX
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored980:
+stored1055:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit966
+	JNZ unit1039
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit966:
+unit1039:
 	TESTQ R15, R15
-	JNZ group965
+	JNZ group1038
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel964
+	JNZ panel1037
 	VZEROUPPER
 	RET
 
@@ -27439,7 +27439,7 @@ TEXT ·fields8Rows32AVX2x5(SB), NOSPLIT, $24-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-panel981:
+panel1056:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -27452,7 +27452,7 @@ panel981:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group982:
+group1057:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -27503,9 +27503,9 @@ group982:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest985
+	JLT rest1060
 	PCALIGN $32
-loop984:
+loop1059:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -27611,10 +27611,10 @@ loop984:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop984
-rest985:
+	JGE loop1059
+rest1060:
 	ADDQ $2, BX
-	JZ done986
+	JZ done1061
 	VMOVDQU 0(DI), Y14
 	VPABSB Y14, Y10
 	VMOVDQU 32(DI), Y15
@@ -27666,7 +27666,7 @@ rest985:
 	VPADDD Y13, Y9, Y9
 	ADDQ $128, DI
 	ADDQ $4, SI
-done986:
+done1061:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -27684,7 +27684,7 @@ done986:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact987
+	JZ exact1062
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -27721,13 +27721,13 @@ done986:
 	VPMOVSXBD 8(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact987:
+exact1062:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums988
+	JEQ sums1063
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations989
+	JZ activations1065
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -27790,8 +27790,8 @@ exact987:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 32(BX), Y13, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored990
-activations989:
+	JMP stored1066
+activations1065:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -27831,8 +27831,8 @@ activations989:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 32(BX), Y12, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored990
-sums988:
+	JMP stored1066
+sums1063:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -27847,7 +27847,7 @@ sums988:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 32(BX)
-stored990:
+stored1066:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -27895,9 +27895,9 @@ stored990:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest992
+	JLT rest1068
 	PCALIGN $32
-loop991:
+loop1067:
 	VMOVDQU 64(DI), Y14
 	VPABSB Y14, Y10
 	VMOVDQU 96(DI), Y15
@@ -27999,10 +27999,10 @@ loop991:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop991
-rest992:
+	JGE loop1067
+rest1068:
 	ADDQ $2, BX
-	JZ done993
+	JZ done1069
 	VMOVDQU 64(DI), Y14
 	VPABSB Y14, Y10
 	VMOVDQU 96(DI), Y15
@@ -28054,7 +28054,7 @@ rest992:
 	VPADDD Y13, Y9, Y9
 	ADDQ $128, DI
 	ADDQ $4, SI
-done993:
+done1069:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -28072,7 +28072,7 @@ done993:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact994
+	JZ exact1070
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 16(CX), Y13
@@ -28109,13 +28109,13 @@ done993:
 	VPMOVSXBD 24(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact994:
+exact1070:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums995
+	JEQ sums1071
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations996
+	JZ activations1073
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -28178,8 +28178,8 @@ exact994:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 96(BX), Y13, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored997
-activations996:
+	JMP stored1074
+activations1073:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y12, Y0
@@ -28219,8 +28219,8 @@ activations996:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 96(BX), Y12, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored997
-sums995:
+	JMP stored1074
+sums1071:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -28235,22 +28235,22 @@ sums995:
 	ADDQ R9, BX
 	VMOVUPS Y8, 64(BX)
 	VMOVUPS Y9, 96(BX)
-stored997:
+stored1074:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit983
+	JNZ unit1058
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit983:
+unit1058:
 	TESTQ R15, R15
-	JNZ group982
+	JNZ group1057
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel981
+	JNZ panel1056
 	VZEROUPPER
 	RET
 
@@ -28260,7 +28260,7 @@ TEXT ·fields8Rows64AVX2x1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VMOVDQU y00010001<>(SB), Y12
-panel998:
+panel1075:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -28275,7 +28275,7 @@ panel998:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group999:
+group1076:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -28289,9 +28289,9 @@ group999:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest1002
+	JLT rest1079
 	PCALIGN $32
-loop1001:
+loop1078:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	PREFETCHT1 128(R12)
@@ -28350,10 +28350,10 @@ loop1001:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1001
-rest1002:
+	JGE loop1078
+rest1079:
 	ADDQ $2, BX
-	JZ done1003
+	JZ done1080
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -28384,7 +28384,7 @@ rest1002:
 	VPADDD Y10, Y3, Y3
 	ADDQ $256, DI
 	ADDQ $4, SI
-done1003:
+done1080:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
 	VPADDD Y10, Y0, Y0
@@ -28396,7 +28396,7 @@ done1003:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1004
+	JZ exact1081
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -28411,13 +28411,13 @@ done1003:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1004:
+exact1081:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1005
+	JEQ sums1082
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1006
+	JZ activations1084
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -28442,8 +28442,8 @@ exact1004:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1007
-activations1006:
+	JMP stored1085
+activations1084:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -28457,28 +28457,28 @@ activations1006:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1007
-sums1005:
+	JMP stored1085
+sums1082:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1007:
+stored1085:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1000
+	JNZ unit1077
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1000:
+unit1077:
 	TESTQ R15, R15
-	JNZ group999
+	JNZ group1076
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel998
+	JNZ panel1075
 	VZEROUPPER
 	RET
 
@@ -28488,7 +28488,7 @@ TEXT ·fields8Rows64AVX2x2(SB), NOSPLIT, $24-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VMOVDQU y00010001<>(SB), Y10
-panel1008:
+panel1086:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -28503,7 +28503,7 @@ panel1008:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1009:
+group1087:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -28536,9 +28536,9 @@ group1009:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1012
+	JLT rest1090
 	PCALIGN $32
-loop1011:
+loop1089:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	PREFETCHT1 128(R12)
@@ -28591,10 +28591,10 @@ loop1011:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1011
-rest1012:
+	JGE loop1089
+rest1090:
 	ADDQ $2, BX
-	JZ done1013
+	JZ done1091
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -28622,7 +28622,7 @@ rest1012:
 	VPADDD Y7, Y3, Y3
 	ADDQ $256, DI
 	ADDQ $4, SI
-done1013:
+done1091:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -28631,7 +28631,7 @@ done1013:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1014
+	JZ exact1092
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -28647,13 +28647,13 @@ done1013:
 	VPMOVSXBD 8(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1014:
+exact1092:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1015
+	JEQ sums1093
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1016
+	JZ activations1095
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -28680,8 +28680,8 @@ exact1014:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 32(BX), Y7, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored1017
-activations1016:
+	JMP stored1096
+activations1095:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -28697,14 +28697,14 @@ activations1016:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 32(BX), Y6, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored1017
-sums1015:
+	JMP stored1096
+sums1093:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 32(BX)
-stored1017:
+stored1096:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -28731,9 +28731,9 @@ stored1017:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1019
+	JLT rest1098
 	PCALIGN $32
-loop1018:
+loop1097:
 	VMOVDQU 64(DI), Y8
 	VPABSB Y8, Y4
 	VMOVDQU 96(DI), Y9
@@ -28781,10 +28781,10 @@ loop1018:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1018
-rest1019:
+	JGE loop1097
+rest1098:
 	ADDQ $2, BX
-	JZ done1020
+	JZ done1099
 	VMOVDQU 64(DI), Y8
 	VPABSB Y8, Y4
 	VMOVDQU 96(DI), Y9
@@ -28809,7 +28809,7 @@ rest1019:
 	VPADDD Y7, Y3, Y3
 	ADDQ $256, DI
 	ADDQ $4, SI
-done1020:
+done1099:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -28818,7 +28818,7 @@ done1020:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1021
+	JZ exact1100
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 16(CX), Y7
@@ -28834,13 +28834,13 @@ done1020:
 	VPMOVSXBD 24(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1021:
+exact1100:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1022
+	JEQ sums1101
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1023
+	JZ activations1103
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -28867,8 +28867,8 @@ exact1021:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 96(BX), Y7, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1024
-activations1023:
+	JMP stored1104
+activations1103:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y6, Y0
@@ -28884,29 +28884,29 @@ activations1023:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y6, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1024
-sums1022:
+	JMP stored1104
+sums1101:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1024:
+stored1104:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1010
+	JNZ unit1088
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1010:
+unit1088:
 	TESTQ R15, R15
-	JNZ group1009
+	JNZ group1087
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1008
+	JNZ panel1086
 	VZEROUPPER
 	RET
 
@@ -28916,7 +28916,7 @@ TEXT ·fields8Rows64AVX2x3(SB), NOSPLIT, $24-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VMOVDQU y00010001<>(SB), Y12
-panel1025:
+panel1105:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -28931,7 +28931,7 @@ panel1025:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1026:
+group1106:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -28971,9 +28971,9 @@ group1026:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1029
+	JLT rest1109
 	PCALIGN $32
-loop1028:
+loop1108:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	PREFETCHT1 128(R12)
@@ -29044,10 +29044,10 @@ loop1028:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1028
-rest1029:
+	JGE loop1108
+rest1109:
 	ADDQ $2, BX
-	JZ done1030
+	JZ done1110
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -29084,7 +29084,7 @@ rest1029:
 	VPADDD Y9, Y5, Y5
 	ADDQ $256, DI
 	ADDQ $4, SI
-done1030:
+done1110:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -29096,7 +29096,7 @@ done1030:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1031
+	JZ exact1111
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -29119,13 +29119,13 @@ done1030:
 	VPMOVSXBD 8(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1031:
+exact1111:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1032
+	JEQ sums1112
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1033
+	JZ activations1114
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -29164,8 +29164,8 @@ exact1031:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 32(BX), Y9, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored1034
-activations1033:
+	JMP stored1115
+activations1114:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -29189,8 +29189,8 @@ activations1033:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 32(BX), Y8, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored1034
-sums1032:
+	JMP stored1115
+sums1112:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -29199,7 +29199,7 @@ sums1032:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
-stored1034:
+stored1115:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -29233,9 +29233,9 @@ stored1034:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1036
+	JLT rest1117
 	PCALIGN $32
-loop1035:
+loop1116:
 	VMOVDQU 64(DI), Y10
 	VPABSB Y10, Y6
 	VMOVDQU 96(DI), Y11
@@ -29301,10 +29301,10 @@ loop1035:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1035
-rest1036:
+	JGE loop1116
+rest1117:
 	ADDQ $2, BX
-	JZ done1037
+	JZ done1118
 	VMOVDQU 64(DI), Y10
 	VPABSB Y10, Y6
 	VMOVDQU 96(DI), Y11
@@ -29338,7 +29338,7 @@ rest1036:
 	VPADDD Y9, Y5, Y5
 	ADDQ $256, DI
 	ADDQ $4, SI
-done1037:
+done1118:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -29350,7 +29350,7 @@ done1037:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1038
+	JZ exact1119
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 16(CX), Y9
@@ -29373,13 +29373,13 @@ done1037:
 	VPMOVSXBD 24(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1038:
+exact1119:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1039
+	JEQ sums1120
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1040
+	JZ activations1122
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -29418,8 +29418,8 @@ exact1038:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 96(BX), Y9, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1041
-activations1040:
+	JMP stored1123
+activations1122:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y8, Y0
@@ -29443,8 +29443,8 @@ activations1040:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 96(BX), Y8, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1041
-sums1039:
+	JMP stored1123
+sums1120:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -29453,22 +29453,22 @@ sums1039:
 	ADDQ R9, BX
 	VMOVUPS Y4, 64(BX)
 	VMOVUPS Y5, 96(BX)
-stored1041:
+stored1123:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1027
+	JNZ unit1107
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1027:
+unit1107:
 	TESTQ R15, R15
-	JNZ group1026
+	JNZ group1106
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1025
+	JNZ panel1105
 	VZEROUPPER
 	RET
 
@@ -29479,7 +29479,7 @@ TEXT ·fields8Rows64AVX2x4(SB), NOSPLIT, $24-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	VMOVDQU y00010001<>(SB), Y14
-panel1042:
+panel1124:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -29494,7 +29494,7 @@ panel1042:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1043:
+group1125:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -29541,9 +29541,9 @@ group1043:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1046
+	JLT rest1128
 	PCALIGN $32
-loop1045:
+loop1127:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	PREFETCHT1 128(R12)
@@ -29632,10 +29632,10 @@ loop1045:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1045
-rest1046:
+	JGE loop1127
+rest1128:
 	ADDQ $2, BX
-	JZ done1047
+	JZ done1129
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -29681,7 +29681,7 @@ rest1046:
 	VPADDD Y11, Y7, Y7
 	ADDQ $256, DI
 	ADDQ $4, SI
-done1047:
+done1129:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -29696,7 +29696,7 @@ done1047:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1048
+	JZ exact1130
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -29726,13 +29726,13 @@ done1047:
 	VPMOVSXBD 8(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1048:
+exact1130:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1049
+	JEQ sums1131
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1050
+	JZ activations1133
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -29783,8 +29783,8 @@ exact1048:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 32(BX), Y11, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored1051
-activations1050:
+	JMP stored1134
+activations1133:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -29816,8 +29816,8 @@ activations1050:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 32(BX), Y10, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored1051
-sums1049:
+	JMP stored1134
+sums1131:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -29829,7 +29829,7 @@ sums1049:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 32(BX)
-stored1051:
+stored1134:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -29870,9 +29870,9 @@ stored1051:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1053
+	JLT rest1136
 	PCALIGN $32
-loop1052:
+loop1135:
 	VMOVDQU 64(DI), Y12
 	VPABSB Y12, Y8
 	VMOVDQU 96(DI), Y13
@@ -29956,10 +29956,10 @@ loop1052:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1052
-rest1053:
+	JGE loop1135
+rest1136:
 	ADDQ $2, BX
-	JZ done1054
+	JZ done1137
 	VMOVDQU 64(DI), Y12
 	VPABSB Y12, Y8
 	VMOVDQU 96(DI), Y13
@@ -30002,7 +30002,7 @@ rest1053:
 	VPADDD Y11, Y7, Y7
 	ADDQ $256, DI
 	ADDQ $4, SI
-done1054:
+done1137:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -30017,7 +30017,7 @@ done1054:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1055
+	JZ exact1138
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 16(CX), Y11
@@ -30047,13 +30047,13 @@ done1054:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1055:
+exact1138:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1056
+	JEQ sums1139
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1057
+	JZ activations1141
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -30104,8 +30104,8 @@ exact1055:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1058
-activations1057:
+	JMP stored1142
+activations1141:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y10, Y0
@@ -30137,8 +30137,8 @@ activations1057:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y10, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1058
-sums1056:
+	JMP stored1142
+sums1139:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -30150,22 +30150,22 @@ sums1056:
 	ADDQ R9, BX
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored1058:
+stored1142:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1044
+	JNZ unit1126
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1044:
+unit1126:
 	TESTQ R15, R15
-	JNZ group1043
+	JNZ group1125
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1042
+	JNZ panel1124
 	VZEROUPPER
 	RET
 
@@ -30175,7 +30175,7 @@ TEXT ·fields8Rows64AVX2x5(SB), NOSPLIT, $24-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
-panel1059:
+panel1143:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -30190,7 +30190,7 @@ panel1059:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1060:
+group1144:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -30244,9 +30244,9 @@ group1060:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1063
+	JLT rest1147
 	PCALIGN $32
-loop1062:
+loop1146:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	PREFETCHT1 128(R12)
@@ -30353,10 +30353,10 @@ loop1062:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1062
-rest1063:
+	JGE loop1146
+rest1147:
 	ADDQ $2, BX
-	JZ done1064
+	JZ done1148
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -30411,7 +30411,7 @@ rest1063:
 	VPADDD Y13, Y9, Y9
 	ADDQ $256, DI
 	ADDQ $4, SI
-done1064:
+done1148:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -30429,7 +30429,7 @@ done1064:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1065
+	JZ exact1149
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -30466,13 +30466,13 @@ done1064:
 	VPMOVSXBD 8(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1065:
+exact1149:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1066
+	JEQ sums1150
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1067
+	JZ activations1152
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -30535,8 +30535,8 @@ exact1065:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 32(BX), Y13, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored1068
-activations1067:
+	JMP stored1153
+activations1152:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -30576,8 +30576,8 @@ activations1067:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 32(BX), Y12, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored1068
-sums1066:
+	JMP stored1153
+sums1150:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -30592,7 +30592,7 @@ sums1066:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 32(BX)
-stored1068:
+stored1153:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -30640,9 +30640,9 @@ stored1068:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1070
+	JLT rest1155
 	PCALIGN $32
-loop1069:
+loop1154:
 	VMOVDQU 64(DI), Y14
 	VPABSB Y14, Y10
 	VMOVDQU 96(DI), Y15
@@ -30744,10 +30744,10 @@ loop1069:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1069
-rest1070:
+	JGE loop1154
+rest1155:
 	ADDQ $2, BX
-	JZ done1071
+	JZ done1156
 	VMOVDQU 64(DI), Y14
 	VPABSB Y14, Y10
 	VMOVDQU 96(DI), Y15
@@ -30799,7 +30799,7 @@ rest1070:
 	VPADDD Y13, Y9, Y9
 	ADDQ $256, DI
 	ADDQ $4, SI
-done1071:
+done1156:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -30817,7 +30817,7 @@ done1071:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1072
+	JZ exact1157
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 16(CX), Y13
@@ -30854,13 +30854,13 @@ done1071:
 	VPMOVSXBD 24(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1072:
+exact1157:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1073
+	JEQ sums1158
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1074
+	JZ activations1160
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -30923,8 +30923,8 @@ exact1072:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 96(BX), Y13, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1075
-activations1074:
+	JMP stored1161
+activations1160:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y12, Y0
@@ -30964,8 +30964,8 @@ activations1074:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 96(BX), Y12, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1075
-sums1073:
+	JMP stored1161
+sums1158:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -30980,22 +30980,22 @@ sums1073:
 	ADDQ R9, BX
 	VMOVUPS Y8, 64(BX)
 	VMOVUPS Y9, 96(BX)
-stored1075:
+stored1161:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1061
+	JNZ unit1145
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1061:
+unit1145:
 	TESTQ R15, R15
-	JNZ group1060
+	JNZ group1144
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1059
+	JNZ panel1143
 	VZEROUPPER
 	RET
 
@@ -31008,7 +31008,7 @@ TEXT ·fields8PairsAVX2x1(SB), NOSPLIT, $0-8
 	SHLQ $1, Tile_PanelBytes(AX)
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VMOVDQU y00010001<>(SB), Y12
-panel1076:
+panel1162:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -31021,7 +31021,7 @@ panel1076:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1077:
+group1163:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -31071,9 +31071,9 @@ group1077:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1080
+	JLT rest1166
 	PCALIGN $32
-loop1079:
+loop1165:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -31184,10 +31184,10 @@ loop1079:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1079
-rest1080:
+	JGE loop1165
+rest1166:
 	ADDQ $2, BX
-	JZ done1081
+	JZ done1167
 	VPBROADCASTD 0(SI), Y11
 	VMOVDQU 0(DI), Y8
 	VPABSB Y8, Y9
@@ -31239,7 +31239,7 @@ rest1080:
 	VPADDD Y10, Y7, Y7
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1081:
+done1167:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y10, Y0, Y0
 	VPADDD Y10, Y1, Y1
@@ -31251,7 +31251,7 @@ done1081:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1082
+	JZ exact1168
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -31266,13 +31266,13 @@ done1081:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1082:
+exact1168:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1083
+	JEQ sums1169
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1084
+	JZ activations1171
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -31297,8 +31297,8 @@ exact1082:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1085
-activations1084:
+	JMP stored1172
+activations1171:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -31312,19 +31312,19 @@ activations1084:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1085
-sums1083:
+	JMP stored1172
+sums1169:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1085:
+stored1172:
 	MOVQ Tile_SecondUnit(AX), BX
 	ADDQ BX, Tile_Unit(AX)
 	ADDQ $128, DX
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1086
+	JZ exact1173
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -31339,13 +31339,13 @@ stored1085:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1086:
+exact1173:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1087
+	JEQ sums1174
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1088
+	JZ activations1176
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -31370,8 +31370,8 @@ exact1086:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1089
-activations1088:
+	JMP stored1177
+activations1176:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y4, Y4
 	VFMADD213PS 0(BX), Y8, Y4
@@ -31385,31 +31385,31 @@ activations1088:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1089
-sums1087:
+	JMP stored1177
+sums1174:
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored1089:
+stored1177:
 	MOVQ Tile_SecondUnit(AX), BX
 	SUBQ BX, Tile_Unit(AX)
 	SUBQ $128, DX
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1078
+	JNZ unit1164
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1078:
+unit1164:
 	TESTQ R15, R15
-	JNZ group1077
+	JNZ group1163
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1076
+	JNZ panel1162
 	VZEROUPPER
 	RET
 
@@ -31423,7 +31423,7 @@ TEXT ·planes3Rows32AVX2x1(SB), NOSPLIT, $0-8
 	VMOVDQU y04040404<>(SB), Y13
 	VMOVDQU yShiftOne<>(SB), Y14
 	VMOVDQU y00010001<>(SB), Y15
-panel1090:
+panel1178:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -31436,7 +31436,7 @@ panel1090:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1091:
+group1179:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -31450,9 +31450,9 @@ group1091:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest1094
+	JLT rest1182
 	PCALIGN $32
-loop1093:
+loop1181:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VPBROADCASTD 0(SI), Y11
@@ -31532,10 +31532,10 @@ loop1093:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1093
-rest1094:
+	JGE loop1181
+rest1182:
 	ADDQ $2, BX
-	JZ done1095
+	JZ done1183
 	VPBROADCASTD 0(SI), Y11
 	VBROADCASTI128 32(DI), Y8
 	VPSRLVD Y14, Y8, Y8
@@ -31575,7 +31575,7 @@ rest1094:
 	VPADDD Y10, Y3, Y3
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1095:
+done1183:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
 	VPADDD Y10, Y0, Y0
@@ -31587,7 +31587,7 @@ done1095:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1096
+	JZ exact1184
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -31602,13 +31602,13 @@ done1095:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1096:
+exact1184:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1097
+	JEQ sums1185
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1098
+	JZ activations1187
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -31633,8 +31633,8 @@ exact1096:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1099
-activations1098:
+	JMP stored1188
+activations1187:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -31648,28 +31648,28 @@ activations1098:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1099
-sums1097:
+	JMP stored1188
+sums1185:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1099:
+stored1188:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1092
+	JNZ unit1180
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1092:
+unit1180:
 	TESTQ R15, R15
-	JNZ group1091
+	JNZ group1179
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1090
+	JNZ panel1178
 	VZEROUPPER
 	RET
 
@@ -31683,7 +31683,7 @@ TEXT ·planes3Rows32AVX2x2(SB), NOSPLIT, $24-8
 	VMOVDQU y04040404<>(SB), Y10
 	VMOVDQU yShiftOne<>(SB), Y11
 	VMOVDQU y00010001<>(SB), Y12
-panel1100:
+panel1189:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -31696,7 +31696,7 @@ panel1100:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1101:
+group1190:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -31730,9 +31730,9 @@ group1101:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1104
+	JLT rest1193
 	PCALIGN $32
-loop1103:
+loop1192:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VBROADCASTI128 32(DI), Y8
@@ -31790,10 +31790,10 @@ loop1103:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1103
-rest1104:
+	JGE loop1192
+rest1193:
 	ADDQ $2, BX
-	JZ done1105
+	JZ done1194
 	VBROADCASTI128 32(DI), Y8
 	VPSRLVD Y11, Y8, Y8
 	VMOVDQU 0(DI), Y4
@@ -31822,7 +31822,7 @@ rest1104:
 	VPADDD Y7, Y3, Y3
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1105:
+done1194:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -31831,7 +31831,7 @@ done1105:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1106
+	JZ exact1195
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -31847,13 +31847,13 @@ done1105:
 	VPMOVSXBD 8(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1106:
+exact1195:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1107
+	JEQ sums1196
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1108
+	JZ activations1198
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -31880,8 +31880,8 @@ exact1106:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 32(BX), Y7, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored1109
-activations1108:
+	JMP stored1199
+activations1198:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -31897,14 +31897,14 @@ activations1108:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 32(BX), Y6, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored1109
-sums1107:
+	JMP stored1199
+sums1196:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 32(BX)
-stored1109:
+stored1199:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -31937,9 +31937,9 @@ stored1109:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1111
+	JLT rest1201
 	PCALIGN $32
-loop1110:
+loop1200:
 	VBROADCASTI128 32(DI), Y8
 	VPSRLVD Y11, Y8, Y8
 	VMOVDQU 0(DI), Y4
@@ -31999,10 +31999,10 @@ loop1110:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1110
-rest1111:
+	JGE loop1200
+rest1201:
 	ADDQ $2, BX
-	JZ done1112
+	JZ done1202
 	VBROADCASTI128 32(DI), Y8
 	VPSRLVD Y11, Y8, Y8
 	VMOVDQU 0(DI), Y4
@@ -32033,7 +32033,7 @@ rest1111:
 	VPADDD Y7, Y3, Y3
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1112:
+done1202:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -32042,7 +32042,7 @@ done1112:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1113
+	JZ exact1203
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 16(CX), Y7
@@ -32058,13 +32058,13 @@ done1112:
 	VPMOVSXBD 24(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1113:
+exact1203:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1114
+	JEQ sums1204
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1115
+	JZ activations1206
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -32091,8 +32091,8 @@ exact1113:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 96(BX), Y7, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1116
-activations1115:
+	JMP stored1207
+activations1206:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y6, Y0
@@ -32108,29 +32108,29 @@ activations1115:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y6, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1116
-sums1114:
+	JMP stored1207
+sums1204:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1116:
+stored1207:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1102
+	JNZ unit1191
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1102:
+unit1191:
 	TESTQ R15, R15
-	JNZ group1101
+	JNZ group1190
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1100
+	JNZ panel1189
 	VZEROUPPER
 	RET
 
@@ -32144,7 +32144,7 @@ TEXT ·planes3Rows32AVX2x3(SB), NOSPLIT, $24-8
 	VMOVDQU y04040404<>(SB), Y12
 	VMOVDQU yShiftOne<>(SB), Y13
 	VMOVDQU y00010001<>(SB), Y14
-panel1117:
+panel1208:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -32157,7 +32157,7 @@ panel1117:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1118:
+group1209:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -32196,9 +32196,9 @@ group1118:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1121
+	JLT rest1212
 	PCALIGN $32
-loop1120:
+loop1211:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VBROADCASTI128 32(DI), Y10
@@ -32270,10 +32270,10 @@ loop1120:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1120
-rest1121:
+	JGE loop1211
+rest1212:
 	ADDQ $2, BX
-	JZ done1122
+	JZ done1213
 	VBROADCASTI128 32(DI), Y10
 	VPSRLVD Y13, Y10, Y10
 	VMOVDQU 0(DI), Y6
@@ -32309,7 +32309,7 @@ rest1121:
 	VPADDD Y9, Y5, Y5
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1122:
+done1213:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -32321,7 +32321,7 @@ done1122:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1123
+	JZ exact1214
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -32344,13 +32344,13 @@ done1122:
 	VPMOVSXBD 8(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1123:
+exact1214:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1124
+	JEQ sums1215
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1125
+	JZ activations1217
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -32389,8 +32389,8 @@ exact1123:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 32(BX), Y9, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored1126
-activations1125:
+	JMP stored1218
+activations1217:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -32414,8 +32414,8 @@ activations1125:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 32(BX), Y8, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored1126
-sums1124:
+	JMP stored1218
+sums1215:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -32424,7 +32424,7 @@ sums1124:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
-stored1126:
+stored1218:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -32462,9 +32462,9 @@ stored1126:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1128
+	JLT rest1220
 	PCALIGN $32
-loop1127:
+loop1219:
 	VBROADCASTI128 32(DI), Y10
 	VPSRLVD Y13, Y10, Y10
 	VMOVDQU 0(DI), Y6
@@ -32538,10 +32538,10 @@ loop1127:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1127
-rest1128:
+	JGE loop1219
+rest1220:
 	ADDQ $2, BX
-	JZ done1129
+	JZ done1221
 	VBROADCASTI128 32(DI), Y10
 	VPSRLVD Y13, Y10, Y10
 	VMOVDQU 0(DI), Y6
@@ -32579,7 +32579,7 @@ rest1128:
 	VPADDD Y9, Y5, Y5
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1129:
+done1221:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -32591,7 +32591,7 @@ done1129:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1130
+	JZ exact1222
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 16(CX), Y9
@@ -32614,13 +32614,13 @@ done1129:
 	VPMOVSXBD 24(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1130:
+exact1222:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1131
+	JEQ sums1223
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1132
+	JZ activations1225
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -32659,8 +32659,8 @@ exact1130:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 96(BX), Y9, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1133
-activations1132:
+	JMP stored1226
+activations1225:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y8, Y0
@@ -32684,8 +32684,8 @@ activations1132:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 96(BX), Y8, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1133
-sums1131:
+	JMP stored1226
+sums1223:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -32694,22 +32694,22 @@ sums1131:
 	ADDQ R9, BX
 	VMOVUPS Y4, 64(BX)
 	VMOVUPS Y5, 96(BX)
-stored1133:
+stored1226:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1119
+	JNZ unit1210
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1119:
+unit1210:
 	TESTQ R15, R15
-	JNZ group1118
+	JNZ group1209
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1117
+	JNZ panel1208
 	VZEROUPPER
 	RET
 
@@ -32723,7 +32723,7 @@ TEXT ·planes3Rows32AVX2x4(SB), NOSPLIT, $24-8
 	VMOVDQU y03030303<>(SB), Y13
 	VMOVDQU y04040404<>(SB), Y14
 	VMOVDQU yShiftOne<>(SB), Y15
-panel1134:
+panel1227:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -32736,7 +32736,7 @@ panel1134:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1135:
+group1228:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -32780,9 +32780,9 @@ group1135:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1138
+	JLT rest1231
 	PCALIGN $32
-loop1137:
+loop1230:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VBROADCASTI128 32(DI), Y12
@@ -32868,10 +32868,10 @@ loop1137:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1137
-rest1138:
+	JGE loop1230
+rest1231:
 	ADDQ $2, BX
-	JZ done1139
+	JZ done1232
 	VBROADCASTI128 32(DI), Y12
 	VPSRLVD Y15, Y12, Y12
 	VMOVDQU 0(DI), Y8
@@ -32914,7 +32914,7 @@ rest1138:
 	VPADDD Y11, Y7, Y7
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1139:
+done1232:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -32929,7 +32929,7 @@ done1139:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1140
+	JZ exact1233
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -32959,13 +32959,13 @@ done1139:
 	VPMOVSXBD 8(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1140:
+exact1233:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1141
+	JEQ sums1234
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1142
+	JZ activations1236
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -33016,8 +33016,8 @@ exact1140:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 32(BX), Y11, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored1143
-activations1142:
+	JMP stored1237
+activations1236:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -33049,8 +33049,8 @@ activations1142:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 32(BX), Y10, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored1143
-sums1141:
+	JMP stored1237
+sums1234:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -33062,7 +33062,7 @@ sums1141:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 32(BX)
-stored1143:
+stored1237:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -33105,9 +33105,9 @@ stored1143:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1145
+	JLT rest1239
 	PCALIGN $32
-loop1144:
+loop1238:
 	VBROADCASTI128 32(DI), Y12
 	VPSRLVD Y15, Y12, Y12
 	VMOVDQU 0(DI), Y8
@@ -33195,10 +33195,10 @@ loop1144:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1144
-rest1145:
+	JGE loop1238
+rest1239:
 	ADDQ $2, BX
-	JZ done1146
+	JZ done1240
 	VBROADCASTI128 32(DI), Y12
 	VPSRLVD Y15, Y12, Y12
 	VMOVDQU 0(DI), Y8
@@ -33243,7 +33243,7 @@ rest1145:
 	VPADDD Y11, Y7, Y7
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1146:
+done1240:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -33258,7 +33258,7 @@ done1146:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1147
+	JZ exact1241
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 16(CX), Y11
@@ -33288,13 +33288,13 @@ done1146:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1147:
+exact1241:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1148
+	JEQ sums1242
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1149
+	JZ activations1244
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -33345,8 +33345,8 @@ exact1147:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1150
-activations1149:
+	JMP stored1245
+activations1244:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y10, Y0
@@ -33378,8 +33378,8 @@ activations1149:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y10, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1150
-sums1148:
+	JMP stored1245
+sums1242:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -33391,22 +33391,22 @@ sums1148:
 	ADDQ R9, BX
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored1150:
+stored1245:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1136
+	JNZ unit1229
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1136:
+unit1229:
 	TESTQ R15, R15
-	JNZ group1135
+	JNZ group1228
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1134
+	JNZ panel1227
 	VZEROUPPER
 	RET
 
@@ -33418,7 +33418,7 @@ TEXT ·planes3Rows32AVX2x5(SB), NOSPLIT, $24-8
 	LEAQ (R8)(R8*2), R10
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VMOVDQU y03030303<>(SB), Y15
-panel1151:
+panel1246:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -33431,7 +33431,7 @@ panel1151:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1152:
+group1247:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -33480,9 +33480,9 @@ group1152:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1155
+	JLT rest1250
 	PCALIGN $32
-loop1154:
+loop1249:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VBROADCASTI128 32(DI), Y14
@@ -33582,10 +33582,10 @@ loop1154:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1154
-rest1155:
+	JGE loop1249
+rest1250:
 	ADDQ $2, BX
-	JZ done1156
+	JZ done1251
 	VBROADCASTI128 32(DI), Y14
 	VPSRLVD yShiftOne<>(SB), Y14, Y14
 	VMOVDQU 0(DI), Y10
@@ -33635,7 +33635,7 @@ rest1155:
 	VPADDD Y13, Y9, Y9
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1156:
+done1251:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -33653,7 +33653,7 @@ done1156:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1157
+	JZ exact1252
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -33690,13 +33690,13 @@ done1156:
 	VPMOVSXBD 8(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1157:
+exact1252:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1158
+	JEQ sums1253
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1159
+	JZ activations1255
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -33759,8 +33759,8 @@ exact1157:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 32(BX), Y13, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored1160
-activations1159:
+	JMP stored1256
+activations1255:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -33800,8 +33800,8 @@ activations1159:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 32(BX), Y12, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored1160
-sums1158:
+	JMP stored1256
+sums1253:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -33816,7 +33816,7 @@ sums1158:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 32(BX)
-stored1160:
+stored1256:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -33864,9 +33864,9 @@ stored1160:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1162
+	JLT rest1258
 	PCALIGN $32
-loop1161:
+loop1257:
 	VBROADCASTI128 32(DI), Y14
 	VPSRLVD yShiftOne<>(SB), Y14, Y14
 	VMOVDQU 0(DI), Y10
@@ -33968,10 +33968,10 @@ loop1161:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1161
-rest1162:
+	JGE loop1257
+rest1258:
 	ADDQ $2, BX
-	JZ done1163
+	JZ done1259
 	VBROADCASTI128 32(DI), Y14
 	VPSRLVD yShiftOne<>(SB), Y14, Y14
 	VMOVDQU 0(DI), Y10
@@ -34023,7 +34023,7 @@ rest1162:
 	VPADDD Y13, Y9, Y9
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1163:
+done1259:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -34041,7 +34041,7 @@ done1163:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1164
+	JZ exact1260
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 16(CX), Y13
@@ -34078,13 +34078,13 @@ done1163:
 	VPMOVSXBD 24(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1164:
+exact1260:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1165
+	JEQ sums1261
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1166
+	JZ activations1263
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -34147,8 +34147,8 @@ exact1164:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 96(BX), Y13, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1167
-activations1166:
+	JMP stored1264
+activations1263:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y12, Y0
@@ -34188,8 +34188,8 @@ activations1166:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 96(BX), Y12, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1167
-sums1165:
+	JMP stored1264
+sums1261:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -34204,22 +34204,22 @@ sums1165:
 	ADDQ R9, BX
 	VMOVUPS Y8, 64(BX)
 	VMOVUPS Y9, 96(BX)
-stored1167:
+stored1264:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1153
+	JNZ unit1248
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1153:
+unit1248:
 	TESTQ R15, R15
-	JNZ group1152
+	JNZ group1247
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1151
+	JNZ panel1246
 	VZEROUPPER
 	RET
 
@@ -34235,7 +34235,7 @@ TEXT ·planes3PairsAVX2x1(SB), NOSPLIT, $0-8
 	VMOVDQU y04040404<>(SB), Y13
 	VMOVDQU yShiftOne<>(SB), Y14
 	VMOVDQU y00010001<>(SB), Y15
-panel1168:
+panel1265:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -34248,7 +34248,7 @@ panel1168:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1169:
+group1266:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -34322,9 +34322,9 @@ group1169:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1172
+	JLT rest1269
 	PCALIGN $32
-loop1171:
+loop1268:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	LEAQ (DI)(R10*1), R11
@@ -34479,10 +34479,10 @@ loop1171:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1171
-rest1172:
+	JGE loop1268
+rest1269:
 	ADDQ $2, BX
-	JZ done1173
+	JZ done1270
 	VPBROADCASTD 0(SI), Y11
 	VBROADCASTI128 32(DI), Y8
 	VPSRLVD Y14, Y8, Y8
@@ -34558,7 +34558,7 @@ rest1172:
 	VPADDD Y10, Y7, Y7
 	ADDQ $48, DI
 	ADDQ $4, SI
-done1173:
+done1270:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y10, Y0, Y0
 	VPADDD Y10, Y1, Y1
@@ -34570,7 +34570,7 @@ done1173:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1174
+	JZ exact1271
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -34585,13 +34585,13 @@ done1173:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1174:
+exact1271:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1175
+	JEQ sums1272
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1176
+	JZ activations1274
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -34616,8 +34616,8 @@ exact1174:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1177
-activations1176:
+	JMP stored1275
+activations1274:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -34631,19 +34631,19 @@ activations1176:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1177
-sums1175:
+	JMP stored1275
+sums1272:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1177:
+stored1275:
 	MOVQ Tile_SecondUnit(AX), BX
 	ADDQ BX, Tile_Unit(AX)
 	ADDQ $128, DX
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1178
+	JZ exact1276
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -34658,13 +34658,13 @@ stored1177:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1178:
+exact1276:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1179
+	JEQ sums1277
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1180
+	JZ activations1279
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -34689,8 +34689,8 @@ exact1178:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1181
-activations1180:
+	JMP stored1280
+activations1279:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y4, Y4
 	VFMADD213PS 0(BX), Y8, Y4
@@ -34704,31 +34704,31 @@ activations1180:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1181
-sums1179:
+	JMP stored1280
+sums1277:
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored1181:
+stored1280:
 	MOVQ Tile_SecondUnit(AX), BX
 	SUBQ BX, Tile_Unit(AX)
 	SUBQ $128, DX
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1170
+	JNZ unit1267
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1170:
+unit1267:
 	TESTQ R15, R15
-	JNZ group1169
+	JNZ group1266
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1168
+	JNZ panel1265
 	VZEROUPPER
 	RET
 
@@ -34742,7 +34742,7 @@ TEXT ·planes5Rows32AVX2x1(SB), NOSPLIT, $0-8
 	VMOVDQU y10101010<>(SB), Y13
 	VMOVDQU yShiftOne<>(SB), Y14
 	VMOVDQU y00010001<>(SB), Y15
-panel1182:
+panel1281:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -34755,7 +34755,7 @@ panel1182:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1183:
+group1282:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -34769,9 +34769,9 @@ group1183:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest1186
+	JLT rest1285
 	PCALIGN $32
-loop1185:
+loop1284:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -34850,10 +34850,10 @@ loop1185:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1185
-rest1186:
+	JGE loop1284
+rest1285:
 	ADDQ $2, BX
-	JZ done1187
+	JZ done1286
 	VPBROADCASTD 0(SI), Y11
 	VBROADCASTI128 64(DI), Y8
 	VPSRLVD Y14, Y8, Y8
@@ -34892,7 +34892,7 @@ rest1186:
 	VPADDD Y10, Y3, Y3
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1187:
+done1286:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
 	VPADDD Y10, Y0, Y0
@@ -34904,7 +34904,7 @@ done1187:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1188
+	JZ exact1287
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -34919,13 +34919,13 @@ done1187:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1188:
+exact1287:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1189
+	JEQ sums1288
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1190
+	JZ activations1290
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -34950,8 +34950,8 @@ exact1188:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1191
-activations1190:
+	JMP stored1291
+activations1290:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -34965,28 +34965,28 @@ activations1190:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1191
-sums1189:
+	JMP stored1291
+sums1288:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1191:
+stored1291:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1184
+	JNZ unit1283
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1184:
+unit1283:
 	TESTQ R15, R15
-	JNZ group1183
+	JNZ group1282
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1182
+	JNZ panel1281
 	VZEROUPPER
 	RET
 
@@ -35000,7 +35000,7 @@ TEXT ·planes5Rows32AVX2x2(SB), NOSPLIT, $24-8
 	VMOVDQU y10101010<>(SB), Y10
 	VMOVDQU yShiftOne<>(SB), Y11
 	VMOVDQU y00010001<>(SB), Y12
-panel1192:
+panel1292:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -35013,7 +35013,7 @@ panel1192:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1193:
+group1293:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -35047,9 +35047,9 @@ group1193:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1196
+	JLT rest1296
 	PCALIGN $32
-loop1195:
+loop1295:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -35108,10 +35108,10 @@ loop1195:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1195
-rest1196:
+	JGE loop1295
+rest1296:
 	ADDQ $2, BX
-	JZ done1197
+	JZ done1297
 	VBROADCASTI128 64(DI), Y8
 	VPSRLVD Y11, Y8, Y8
 	VMOVDQU 0(DI), Y4
@@ -35140,7 +35140,7 @@ rest1196:
 	VPADDD Y7, Y3, Y3
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1197:
+done1297:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -35149,7 +35149,7 @@ done1197:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1198
+	JZ exact1298
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -35165,13 +35165,13 @@ done1197:
 	VPMOVSXBD 8(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1198:
+exact1298:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1199
+	JEQ sums1299
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1200
+	JZ activations1301
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -35198,8 +35198,8 @@ exact1198:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 32(BX), Y7, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored1201
-activations1200:
+	JMP stored1302
+activations1301:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -35215,14 +35215,14 @@ activations1200:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 32(BX), Y6, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored1201
-sums1199:
+	JMP stored1302
+sums1299:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 32(BX)
-stored1201:
+stored1302:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -35254,9 +35254,9 @@ stored1201:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1203
+	JLT rest1304
 	PCALIGN $32
-loop1202:
+loop1303:
 	VBROADCASTI128 64(DI), Y8
 	VPSRLVD Y11, Y8, Y8
 	VMOVDQU 0(DI), Y4
@@ -35314,10 +35314,10 @@ loop1202:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1202
-rest1203:
+	JGE loop1303
+rest1304:
 	ADDQ $2, BX
-	JZ done1204
+	JZ done1305
 	VBROADCASTI128 64(DI), Y8
 	VPSRLVD Y11, Y8, Y8
 	VMOVDQU 0(DI), Y4
@@ -35347,7 +35347,7 @@ rest1203:
 	VPADDD Y7, Y3, Y3
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1204:
+done1305:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -35356,7 +35356,7 @@ done1204:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1205
+	JZ exact1306
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 16(CX), Y7
@@ -35372,13 +35372,13 @@ done1204:
 	VPMOVSXBD 24(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1205:
+exact1306:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1206
+	JEQ sums1307
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1207
+	JZ activations1309
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -35405,8 +35405,8 @@ exact1205:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 96(BX), Y7, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1208
-activations1207:
+	JMP stored1310
+activations1309:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y6, Y0
@@ -35422,29 +35422,29 @@ activations1207:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y6, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1208
-sums1206:
+	JMP stored1310
+sums1307:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1208:
+stored1310:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1194
+	JNZ unit1294
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1194:
+unit1294:
 	TESTQ R15, R15
-	JNZ group1193
+	JNZ group1293
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1192
+	JNZ panel1292
 	VZEROUPPER
 	RET
 
@@ -35458,7 +35458,7 @@ TEXT ·planes5Rows32AVX2x3(SB), NOSPLIT, $24-8
 	VMOVDQU y10101010<>(SB), Y12
 	VMOVDQU yShiftOne<>(SB), Y13
 	VMOVDQU y00010001<>(SB), Y14
-panel1209:
+panel1311:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -35471,7 +35471,7 @@ panel1209:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1210:
+group1312:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -35510,9 +35510,9 @@ group1210:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1213
+	JLT rest1315
 	PCALIGN $32
-loop1212:
+loop1314:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -35585,10 +35585,10 @@ loop1212:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1212
-rest1213:
+	JGE loop1314
+rest1315:
 	ADDQ $2, BX
-	JZ done1214
+	JZ done1316
 	VBROADCASTI128 64(DI), Y10
 	VPSRLVD Y13, Y10, Y10
 	VMOVDQU 0(DI), Y6
@@ -35624,7 +35624,7 @@ rest1213:
 	VPADDD Y9, Y5, Y5
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1214:
+done1316:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -35636,7 +35636,7 @@ done1214:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1215
+	JZ exact1317
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -35659,13 +35659,13 @@ done1214:
 	VPMOVSXBD 8(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1215:
+exact1317:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1216
+	JEQ sums1318
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1217
+	JZ activations1320
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -35704,8 +35704,8 @@ exact1215:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 32(BX), Y9, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored1218
-activations1217:
+	JMP stored1321
+activations1320:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -35729,8 +35729,8 @@ activations1217:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 32(BX), Y8, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored1218
-sums1216:
+	JMP stored1321
+sums1318:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -35739,7 +35739,7 @@ sums1216:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
-stored1218:
+stored1321:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -35776,9 +35776,9 @@ stored1218:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1220
+	JLT rest1323
 	PCALIGN $32
-loop1219:
+loop1322:
 	VBROADCASTI128 64(DI), Y10
 	VPSRLVD Y13, Y10, Y10
 	VMOVDQU 0(DI), Y6
@@ -35850,10 +35850,10 @@ loop1219:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1219
-rest1220:
+	JGE loop1322
+rest1323:
 	ADDQ $2, BX
-	JZ done1221
+	JZ done1324
 	VBROADCASTI128 64(DI), Y10
 	VPSRLVD Y13, Y10, Y10
 	VMOVDQU 0(DI), Y6
@@ -35890,7 +35890,7 @@ rest1220:
 	VPADDD Y9, Y5, Y5
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1221:
+done1324:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -35902,7 +35902,7 @@ done1221:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1222
+	JZ exact1325
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 16(CX), Y9
@@ -35925,13 +35925,13 @@ done1221:
 	VPMOVSXBD 24(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1222:
+exact1325:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1223
+	JEQ sums1326
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1224
+	JZ activations1328
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -35970,8 +35970,8 @@ exact1222:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 96(BX), Y9, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1225
-activations1224:
+	JMP stored1329
+activations1328:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y8, Y0
@@ -35995,8 +35995,8 @@ activations1224:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 96(BX), Y8, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1225
-sums1223:
+	JMP stored1329
+sums1326:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -36005,22 +36005,22 @@ sums1223:
 	ADDQ R9, BX
 	VMOVUPS Y4, 64(BX)
 	VMOVUPS Y5, 96(BX)
-stored1225:
+stored1329:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1211
+	JNZ unit1313
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1211:
+unit1313:
 	TESTQ R15, R15
-	JNZ group1210
+	JNZ group1312
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1209
+	JNZ panel1311
 	VZEROUPPER
 	RET
 
@@ -36034,7 +36034,7 @@ TEXT ·planes5Rows32AVX2x4(SB), NOSPLIT, $24-8
 	VMOVDQU y0f0f0f0f<>(SB), Y13
 	VMOVDQU y10101010<>(SB), Y14
 	VMOVDQU yShiftOne<>(SB), Y15
-panel1226:
+panel1330:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -36047,7 +36047,7 @@ panel1226:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1227:
+group1331:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -36091,9 +36091,9 @@ group1227:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1230
+	JLT rest1334
 	PCALIGN $32
-loop1229:
+loop1333:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -36180,10 +36180,10 @@ loop1229:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1229
-rest1230:
+	JGE loop1333
+rest1334:
 	ADDQ $2, BX
-	JZ done1231
+	JZ done1335
 	VBROADCASTI128 64(DI), Y12
 	VPSRLVD Y15, Y12, Y12
 	VMOVDQU 0(DI), Y8
@@ -36226,7 +36226,7 @@ rest1230:
 	VPADDD Y11, Y7, Y7
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1231:
+done1335:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -36241,7 +36241,7 @@ done1231:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1232
+	JZ exact1336
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -36271,13 +36271,13 @@ done1231:
 	VPMOVSXBD 8(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1232:
+exact1336:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1233
+	JEQ sums1337
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1234
+	JZ activations1339
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -36328,8 +36328,8 @@ exact1232:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 32(BX), Y11, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored1235
-activations1234:
+	JMP stored1340
+activations1339:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -36361,8 +36361,8 @@ activations1234:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 32(BX), Y10, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored1235
-sums1233:
+	JMP stored1340
+sums1337:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -36374,7 +36374,7 @@ sums1233:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 32(BX)
-stored1235:
+stored1340:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -36416,9 +36416,9 @@ stored1235:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1237
+	JLT rest1342
 	PCALIGN $32
-loop1236:
+loop1341:
 	VBROADCASTI128 64(DI), Y12
 	VPSRLVD Y15, Y12, Y12
 	VMOVDQU 0(DI), Y8
@@ -36504,10 +36504,10 @@ loop1236:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1236
-rest1237:
+	JGE loop1341
+rest1342:
 	ADDQ $2, BX
-	JZ done1238
+	JZ done1343
 	VBROADCASTI128 64(DI), Y12
 	VPSRLVD Y15, Y12, Y12
 	VMOVDQU 0(DI), Y8
@@ -36551,7 +36551,7 @@ rest1237:
 	VPADDD Y11, Y7, Y7
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1238:
+done1343:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -36566,7 +36566,7 @@ done1238:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1239
+	JZ exact1344
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 16(CX), Y11
@@ -36596,13 +36596,13 @@ done1238:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1239:
+exact1344:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1240
+	JEQ sums1345
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1241
+	JZ activations1347
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -36653,8 +36653,8 @@ exact1239:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1242
-activations1241:
+	JMP stored1348
+activations1347:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y10, Y0
@@ -36686,8 +36686,8 @@ activations1241:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y10, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1242
-sums1240:
+	JMP stored1348
+sums1345:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -36699,22 +36699,22 @@ sums1240:
 	ADDQ R9, BX
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored1242:
+stored1348:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1228
+	JNZ unit1332
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1228:
+unit1332:
 	TESTQ R15, R15
-	JNZ group1227
+	JNZ group1331
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1226
+	JNZ panel1330
 	VZEROUPPER
 	RET
 
@@ -36726,7 +36726,7 @@ TEXT ·planes5Rows32AVX2x5(SB), NOSPLIT, $24-8
 	LEAQ (R8)(R8*2), R10
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VMOVDQU y0f0f0f0f<>(SB), Y15
-panel1243:
+panel1349:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -36739,7 +36739,7 @@ panel1243:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1244:
+group1350:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -36788,9 +36788,9 @@ group1244:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1247
+	JLT rest1353
 	PCALIGN $32
-loop1246:
+loop1352:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -36891,10 +36891,10 @@ loop1246:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1246
-rest1247:
+	JGE loop1352
+rest1353:
 	ADDQ $2, BX
-	JZ done1248
+	JZ done1354
 	VBROADCASTI128 64(DI), Y14
 	VPSRLVD yShiftOne<>(SB), Y14, Y14
 	VMOVDQU 0(DI), Y10
@@ -36944,7 +36944,7 @@ rest1247:
 	VPADDD Y13, Y9, Y9
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1248:
+done1354:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -36962,7 +36962,7 @@ done1248:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1249
+	JZ exact1355
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -36999,13 +36999,13 @@ done1248:
 	VPMOVSXBD 8(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1249:
+exact1355:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1250
+	JEQ sums1356
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1251
+	JZ activations1358
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -37068,8 +37068,8 @@ exact1249:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 32(BX), Y13, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored1252
-activations1251:
+	JMP stored1359
+activations1358:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -37109,8 +37109,8 @@ activations1251:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 32(BX), Y12, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored1252
-sums1250:
+	JMP stored1359
+sums1356:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -37125,7 +37125,7 @@ sums1250:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 32(BX)
-stored1252:
+stored1359:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -37172,9 +37172,9 @@ stored1252:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1254
+	JLT rest1361
 	PCALIGN $32
-loop1253:
+loop1360:
 	VBROADCASTI128 64(DI), Y14
 	VPSRLVD yShiftOne<>(SB), Y14, Y14
 	VMOVDQU 0(DI), Y10
@@ -37274,10 +37274,10 @@ loop1253:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1253
-rest1254:
+	JGE loop1360
+rest1361:
 	ADDQ $2, BX
-	JZ done1255
+	JZ done1362
 	VBROADCASTI128 64(DI), Y14
 	VPSRLVD yShiftOne<>(SB), Y14, Y14
 	VMOVDQU 0(DI), Y10
@@ -37328,7 +37328,7 @@ rest1254:
 	VPADDD Y13, Y9, Y9
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1255:
+done1362:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -37346,7 +37346,7 @@ done1255:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1256
+	JZ exact1363
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 16(CX), Y13
@@ -37383,13 +37383,13 @@ done1255:
 	VPMOVSXBD 24(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1256:
+exact1363:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1257
+	JEQ sums1364
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1258
+	JZ activations1366
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -37452,8 +37452,8 @@ exact1256:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 96(BX), Y13, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1259
-activations1258:
+	JMP stored1367
+activations1366:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y12, Y0
@@ -37493,8 +37493,8 @@ activations1258:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 96(BX), Y12, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1259
-sums1257:
+	JMP stored1367
+sums1364:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -37509,22 +37509,22 @@ sums1257:
 	ADDQ R9, BX
 	VMOVUPS Y8, 64(BX)
 	VMOVUPS Y9, 96(BX)
-stored1259:
+stored1367:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1245
+	JNZ unit1351
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1245:
+unit1351:
 	TESTQ R15, R15
-	JNZ group1244
+	JNZ group1350
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1243
+	JNZ panel1349
 	VZEROUPPER
 	RET
 
@@ -37540,7 +37540,7 @@ TEXT ·planes5PairsAVX2x1(SB), NOSPLIT, $0-8
 	VMOVDQU y10101010<>(SB), Y13
 	VMOVDQU yShiftOne<>(SB), Y14
 	VMOVDQU y00010001<>(SB), Y15
-panel1260:
+panel1368:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -37553,7 +37553,7 @@ panel1260:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1261:
+group1369:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -37625,9 +37625,9 @@ group1261:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1264
+	JLT rest1372
 	PCALIGN $32
-loop1263:
+loop1371:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -37780,10 +37780,10 @@ loop1263:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1263
-rest1264:
+	JGE loop1371
+rest1372:
 	ADDQ $2, BX
-	JZ done1265
+	JZ done1373
 	VPBROADCASTD 0(SI), Y11
 	VBROADCASTI128 64(DI), Y8
 	VPSRLVD Y14, Y8, Y8
@@ -37857,7 +37857,7 @@ rest1264:
 	VPADDD Y10, Y7, Y7
 	ADDQ $80, DI
 	ADDQ $4, SI
-done1265:
+done1373:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y10, Y0, Y0
 	VPADDD Y10, Y1, Y1
@@ -37869,7 +37869,7 @@ done1265:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1266
+	JZ exact1374
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -37884,13 +37884,13 @@ done1265:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1266:
+exact1374:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1267
+	JEQ sums1375
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1268
+	JZ activations1377
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -37915,8 +37915,8 @@ exact1266:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1269
-activations1268:
+	JMP stored1378
+activations1377:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -37930,19 +37930,19 @@ activations1268:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1269
-sums1267:
+	JMP stored1378
+sums1375:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1269:
+stored1378:
 	MOVQ Tile_SecondUnit(AX), BX
 	ADDQ BX, Tile_Unit(AX)
 	ADDQ $128, DX
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1270
+	JZ exact1379
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -37957,13 +37957,13 @@ stored1269:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1270:
+exact1379:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1271
+	JEQ sums1380
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1272
+	JZ activations1382
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -37988,8 +37988,8 @@ exact1270:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1273
-activations1272:
+	JMP stored1383
+activations1382:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y4, Y4
 	VFMADD213PS 0(BX), Y8, Y4
@@ -38003,31 +38003,31 @@ activations1272:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1273
-sums1271:
+	JMP stored1383
+sums1380:
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored1273:
+stored1383:
 	MOVQ Tile_SecondUnit(AX), BX
 	SUBQ BX, Tile_Unit(AX)
 	SUBQ $128, DX
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1262
+	JNZ unit1370
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1262:
+unit1370:
 	TESTQ R15, R15
-	JNZ group1261
+	JNZ group1369
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1260
+	JNZ panel1368
 	VZEROUPPER
 	RET
 
@@ -38040,7 +38040,7 @@ TEXT ·planes6Rows32AVX2x1(SB), NOSPLIT, $0-8
 	VMOVDQU y0f0f0f0f<>(SB), Y12
 	VMOVDQU y30303030<>(SB), Y13
 	VMOVDQU y00010001<>(SB), Y14
-panel1274:
+panel1384:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -38053,7 +38053,7 @@ panel1274:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1275:
+group1385:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38067,9 +38067,9 @@ group1275:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest1278
+	JLT rest1388
 	PCALIGN $32
-loop1277:
+loop1387:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -38146,10 +38146,10 @@ loop1277:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1277
-rest1278:
+	JGE loop1387
+rest1388:
 	ADDQ $2, BX
-	JZ done1279
+	JZ done1389
 	VPBROADCASTD 0(SI), Y11
 	VMOVDQU 64(DI), Y8
 	VMOVDQU 0(DI), Y10
@@ -38187,7 +38187,7 @@ rest1278:
 	VPADDD Y10, Y3, Y3
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1279:
+done1389:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
 	VPADDD Y10, Y0, Y0
@@ -38199,7 +38199,7 @@ done1279:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1280
+	JZ exact1390
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -38214,13 +38214,13 @@ done1279:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1280:
+exact1390:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1281
+	JEQ sums1391
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1282
+	JZ activations1393
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -38245,8 +38245,8 @@ exact1280:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1283
-activations1282:
+	JMP stored1394
+activations1393:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -38260,28 +38260,28 @@ activations1282:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1283
-sums1281:
+	JMP stored1394
+sums1391:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1283:
+stored1394:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1276
+	JNZ unit1386
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1276:
+unit1386:
 	TESTQ R15, R15
-	JNZ group1275
+	JNZ group1385
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1274
+	JNZ panel1384
 	VZEROUPPER
 	RET
 
@@ -38294,7 +38294,7 @@ TEXT ·planes6Rows32AVX2x2(SB), NOSPLIT, $24-8
 	VMOVDQU y0f0f0f0f<>(SB), Y9
 	VMOVDQU y30303030<>(SB), Y10
 	VMOVDQU y00010001<>(SB), Y11
-panel1284:
+panel1395:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -38307,7 +38307,7 @@ panel1284:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1285:
+group1396:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38340,9 +38340,9 @@ group1285:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1288
+	JLT rest1399
 	PCALIGN $32
-loop1287:
+loop1398:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -38399,10 +38399,10 @@ loop1287:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1287
-rest1288:
+	JGE loop1398
+rest1399:
 	ADDQ $2, BX
-	JZ done1289
+	JZ done1400
 	VMOVDQU 64(DI), Y8
 	VMOVDQU 0(DI), Y4
 	VPAND Y9, Y4, Y4
@@ -38430,7 +38430,7 @@ rest1288:
 	VPADDD Y7, Y3, Y3
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1289:
+done1400:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -38439,7 +38439,7 @@ done1289:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1290
+	JZ exact1401
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -38455,13 +38455,13 @@ done1289:
 	VPMOVSXBD 8(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1290:
+exact1401:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1291
+	JEQ sums1402
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1292
+	JZ activations1404
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -38488,8 +38488,8 @@ exact1290:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 32(BX), Y7, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored1293
-activations1292:
+	JMP stored1405
+activations1404:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -38505,14 +38505,14 @@ activations1292:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 32(BX), Y6, Y3
 	VMOVUPS Y3, 32(BX)
-	JMP stored1293
-sums1291:
+	JMP stored1405
+sums1402:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 32(BX)
-stored1293:
+stored1405:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -38543,9 +38543,9 @@ stored1293:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1295
+	JLT rest1407
 	PCALIGN $32
-loop1294:
+loop1406:
 	VMOVDQU 64(DI), Y8
 	VMOVDQU 0(DI), Y4
 	VPSRLW $4, Y4, Y4
@@ -38601,10 +38601,10 @@ loop1294:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1294
-rest1295:
+	JGE loop1406
+rest1407:
 	ADDQ $2, BX
-	JZ done1296
+	JZ done1408
 	VMOVDQU 64(DI), Y8
 	VMOVDQU 0(DI), Y4
 	VPSRLW $4, Y4, Y4
@@ -38633,7 +38633,7 @@ rest1295:
 	VPADDD Y7, Y3, Y3
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1296:
+done1408:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -38642,7 +38642,7 @@ done1296:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1297
+	JZ exact1409
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 16(CX), Y7
@@ -38658,13 +38658,13 @@ done1296:
 	VPMOVSXBD 24(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1297:
+exact1409:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1298
+	JEQ sums1410
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1299
+	JZ activations1412
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -38691,8 +38691,8 @@ exact1297:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 96(BX), Y7, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1300
-activations1299:
+	JMP stored1413
+activations1412:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y6, Y0
@@ -38708,29 +38708,29 @@ activations1299:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y6, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1300
-sums1298:
+	JMP stored1413
+sums1410:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1300:
+stored1413:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1286
+	JNZ unit1397
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1286:
+unit1397:
 	TESTQ R15, R15
-	JNZ group1285
+	JNZ group1396
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1284
+	JNZ panel1395
 	VZEROUPPER
 	RET
 
@@ -38743,7 +38743,7 @@ TEXT ·planes6Rows32AVX2x3(SB), NOSPLIT, $24-8
 	VMOVDQU y0f0f0f0f<>(SB), Y11
 	VMOVDQU y30303030<>(SB), Y12
 	VMOVDQU y00010001<>(SB), Y13
-panel1301:
+panel1414:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -38756,7 +38756,7 @@ panel1301:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1302:
+group1415:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -38794,9 +38794,9 @@ group1302:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1305
+	JLT rest1418
 	PCALIGN $32
-loop1304:
+loop1417:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -38867,10 +38867,10 @@ loop1304:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1304
-rest1305:
+	JGE loop1417
+rest1418:
 	ADDQ $2, BX
-	JZ done1306
+	JZ done1419
 	VMOVDQU 64(DI), Y10
 	VMOVDQU 0(DI), Y6
 	VPAND Y11, Y6, Y6
@@ -38905,7 +38905,7 @@ rest1305:
 	VPADDD Y9, Y5, Y5
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1306:
+done1419:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -38917,7 +38917,7 @@ done1306:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1307
+	JZ exact1420
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -38940,13 +38940,13 @@ done1306:
 	VPMOVSXBD 8(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1307:
+exact1420:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1308
+	JEQ sums1421
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1309
+	JZ activations1423
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -38985,8 +38985,8 @@ exact1307:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 32(BX), Y9, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored1310
-activations1309:
+	JMP stored1424
+activations1423:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -39010,8 +39010,8 @@ activations1309:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 32(BX), Y8, Y5
 	VMOVUPS Y5, 32(BX)
-	JMP stored1310
-sums1308:
+	JMP stored1424
+sums1421:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -39020,7 +39020,7 @@ sums1308:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
-stored1310:
+stored1424:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -39056,9 +39056,9 @@ stored1310:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1312
+	JLT rest1426
 	PCALIGN $32
-loop1311:
+loop1425:
 	VMOVDQU 64(DI), Y10
 	VMOVDQU 0(DI), Y6
 	VPSRLW $4, Y6, Y6
@@ -39128,10 +39128,10 @@ loop1311:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1311
-rest1312:
+	JGE loop1425
+rest1426:
 	ADDQ $2, BX
-	JZ done1313
+	JZ done1427
 	VMOVDQU 64(DI), Y10
 	VMOVDQU 0(DI), Y6
 	VPSRLW $4, Y6, Y6
@@ -39167,7 +39167,7 @@ rest1312:
 	VPADDD Y9, Y5, Y5
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1313:
+done1427:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -39179,7 +39179,7 @@ done1313:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1314
+	JZ exact1428
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 16(CX), Y9
@@ -39202,13 +39202,13 @@ done1313:
 	VPMOVSXBD 24(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1314:
+exact1428:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1315
+	JEQ sums1429
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1316
+	JZ activations1431
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -39247,8 +39247,8 @@ exact1314:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 96(BX), Y9, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1317
-activations1316:
+	JMP stored1432
+activations1431:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y8, Y0
@@ -39272,8 +39272,8 @@ activations1316:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 96(BX), Y8, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1317
-sums1315:
+	JMP stored1432
+sums1429:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -39282,22 +39282,22 @@ sums1315:
 	ADDQ R9, BX
 	VMOVUPS Y4, 64(BX)
 	VMOVUPS Y5, 96(BX)
-stored1317:
+stored1432:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1303
+	JNZ unit1416
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1303:
+unit1416:
 	TESTQ R15, R15
-	JNZ group1302
+	JNZ group1415
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1301
+	JNZ panel1414
 	VZEROUPPER
 	RET
 
@@ -39311,7 +39311,7 @@ TEXT ·planes6Rows32AVX2x4(SB), NOSPLIT, $24-8
 	VMOVDQU y0f0f0f0f<>(SB), Y13
 	VMOVDQU y30303030<>(SB), Y14
 	VMOVDQU y00010001<>(SB), Y15
-panel1318:
+panel1433:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -39324,7 +39324,7 @@ panel1318:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1319:
+group1434:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -39367,9 +39367,9 @@ group1319:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1322
+	JLT rest1437
 	PCALIGN $32
-loop1321:
+loop1436:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -39454,10 +39454,10 @@ loop1321:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1321
-rest1322:
+	JGE loop1436
+rest1437:
 	ADDQ $2, BX
-	JZ done1323
+	JZ done1438
 	VMOVDQU 64(DI), Y12
 	VMOVDQU 0(DI), Y8
 	VPAND Y13, Y8, Y8
@@ -39499,7 +39499,7 @@ rest1322:
 	VPADDD Y11, Y7, Y7
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1323:
+done1438:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -39514,7 +39514,7 @@ done1323:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1324
+	JZ exact1439
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -39544,13 +39544,13 @@ done1323:
 	VPMOVSXBD 8(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1324:
+exact1439:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1325
+	JEQ sums1440
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1326
+	JZ activations1442
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -39601,8 +39601,8 @@ exact1324:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 32(BX), Y11, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored1327
-activations1326:
+	JMP stored1443
+activations1442:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -39634,8 +39634,8 @@ activations1326:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 32(BX), Y10, Y7
 	VMOVUPS Y7, 32(BX)
-	JMP stored1327
-sums1325:
+	JMP stored1443
+sums1440:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -39647,7 +39647,7 @@ sums1325:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 32(BX)
-stored1327:
+stored1443:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -39688,9 +39688,9 @@ stored1327:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1329
+	JLT rest1445
 	PCALIGN $32
-loop1328:
+loop1444:
 	VMOVDQU 64(DI), Y12
 	VMOVDQU 0(DI), Y8
 	VPSRLW $4, Y8, Y8
@@ -39774,10 +39774,10 @@ loop1328:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1328
-rest1329:
+	JGE loop1444
+rest1445:
 	ADDQ $2, BX
-	JZ done1330
+	JZ done1446
 	VMOVDQU 64(DI), Y12
 	VMOVDQU 0(DI), Y8
 	VPSRLW $4, Y8, Y8
@@ -39820,7 +39820,7 @@ rest1329:
 	VPADDD Y11, Y7, Y7
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1330:
+done1446:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -39835,7 +39835,7 @@ done1330:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1331
+	JZ exact1447
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 16(CX), Y11
@@ -39865,13 +39865,13 @@ done1330:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1331:
+exact1447:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1332
+	JEQ sums1448
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1333
+	JZ activations1450
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -39922,8 +39922,8 @@ exact1331:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1334
-activations1333:
+	JMP stored1451
+activations1450:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y10, Y0
@@ -39955,8 +39955,8 @@ activations1333:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y10, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1334
-sums1332:
+	JMP stored1451
+sums1448:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -39968,22 +39968,22 @@ sums1332:
 	ADDQ R9, BX
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored1334:
+stored1451:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1320
+	JNZ unit1435
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1320:
+unit1435:
 	TESTQ R15, R15
-	JNZ group1319
+	JNZ group1434
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1318
+	JNZ panel1433
 	VZEROUPPER
 	RET
 
@@ -39995,7 +39995,7 @@ TEXT ·planes6Rows32AVX2x5(SB), NOSPLIT, $24-8
 	LEAQ (R8)(R8*2), R10
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VMOVDQU y0f0f0f0f<>(SB), Y15
-panel1335:
+panel1452:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -40008,7 +40008,7 @@ panel1335:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1336:
+group1453:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -40056,9 +40056,9 @@ group1336:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1339
+	JLT rest1456
 	PCALIGN $32
-loop1338:
+loop1455:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -40157,10 +40157,10 @@ loop1338:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1338
-rest1339:
+	JGE loop1455
+rest1456:
 	ADDQ $2, BX
-	JZ done1340
+	JZ done1457
 	VMOVDQU 64(DI), Y14
 	VMOVDQU 0(DI), Y10
 	VPAND Y15, Y10, Y10
@@ -40209,7 +40209,7 @@ rest1339:
 	VPADDD Y13, Y9, Y9
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1340:
+done1457:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -40227,7 +40227,7 @@ done1340:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1341
+	JZ exact1458
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -40264,13 +40264,13 @@ done1340:
 	VPMOVSXBD 8(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1341:
+exact1458:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1342
+	JEQ sums1459
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1343
+	JZ activations1461
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -40333,8 +40333,8 @@ exact1341:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 32(BX), Y13, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored1344
-activations1343:
+	JMP stored1462
+activations1461:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -40374,8 +40374,8 @@ activations1343:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 32(BX), Y12, Y9
 	VMOVUPS Y9, 32(BX)
-	JMP stored1344
-sums1342:
+	JMP stored1462
+sums1459:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	ADDQ R9, BX
@@ -40390,7 +40390,7 @@ sums1342:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 32(BX)
-stored1344:
+stored1462:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -40436,9 +40436,9 @@ stored1344:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1346
+	JLT rest1464
 	PCALIGN $32
-loop1345:
+loop1463:
 	VMOVDQU 64(DI), Y14
 	VMOVDQU 0(DI), Y10
 	VPSRLW $4, Y10, Y10
@@ -40536,10 +40536,10 @@ loop1345:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1345
-rest1346:
+	JGE loop1463
+rest1464:
 	ADDQ $2, BX
-	JZ done1347
+	JZ done1465
 	VMOVDQU 64(DI), Y14
 	VMOVDQU 0(DI), Y10
 	VPSRLW $4, Y10, Y10
@@ -40589,7 +40589,7 @@ rest1346:
 	VPADDD Y13, Y9, Y9
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1347:
+done1465:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -40607,7 +40607,7 @@ done1347:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1348
+	JZ exact1466
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 16(CX), Y13
@@ -40644,13 +40644,13 @@ done1347:
 	VPMOVSXBD 24(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1348:
+exact1466:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1349
+	JEQ sums1467
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1350
+	JZ activations1469
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -40713,8 +40713,8 @@ exact1348:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 96(BX), Y13, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1351
-activations1350:
+	JMP stored1470
+activations1469:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 64(BX), Y12, Y0
@@ -40754,8 +40754,8 @@ activations1350:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 96(BX), Y12, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1351
-sums1349:
+	JMP stored1470
+sums1467:
 	VMOVUPS Y0, 64(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -40770,22 +40770,22 @@ sums1349:
 	ADDQ R9, BX
 	VMOVUPS Y8, 64(BX)
 	VMOVUPS Y9, 96(BX)
-stored1351:
+stored1470:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1337
+	JNZ unit1454
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1337:
+unit1454:
 	TESTQ R15, R15
-	JNZ group1336
+	JNZ group1453
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1335
+	JNZ panel1452
 	VZEROUPPER
 	RET
 
@@ -40800,7 +40800,7 @@ TEXT ·planes6PairsAVX2x1(SB), NOSPLIT, $0-8
 	VMOVDQU y0f0f0f0f<>(SB), Y12
 	VMOVDQU y30303030<>(SB), Y13
 	VMOVDQU y00010001<>(SB), Y14
-panel1352:
+panel1471:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -40813,7 +40813,7 @@ panel1352:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1353:
+group1472:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -40883,9 +40883,9 @@ group1353:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1356
+	JLT rest1475
 	PCALIGN $32
-loop1355:
+loop1474:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	PREFETCHT0 128(DI)(R12*1)
@@ -41034,10 +41034,10 @@ loop1355:
 	ADDQ $192, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1355
-rest1356:
+	JGE loop1474
+rest1475:
 	ADDQ $2, BX
-	JZ done1357
+	JZ done1476
 	VPBROADCASTD 0(SI), Y11
 	VMOVDQU 64(DI), Y8
 	VMOVDQU 0(DI), Y10
@@ -41109,7 +41109,7 @@ rest1356:
 	VPADDD Y10, Y7, Y7
 	ADDQ $96, DI
 	ADDQ $4, SI
-done1357:
+done1476:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y10, Y0, Y0
 	VPADDD Y10, Y1, Y1
@@ -41121,7 +41121,7 @@ done1357:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1358
+	JZ exact1477
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -41136,13 +41136,13 @@ done1357:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1358:
+exact1477:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1359
+	JEQ sums1478
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1360
+	JZ activations1480
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -41167,8 +41167,8 @@ exact1358:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1361
-activations1360:
+	JMP stored1481
+activations1480:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -41182,19 +41182,19 @@ activations1360:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1361
-sums1359:
+	JMP stored1481
+sums1478:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored1361:
+stored1481:
 	MOVQ Tile_SecondUnit(AX), BX
 	ADDQ BX, Tile_Unit(AX)
 	ADDQ $128, DX
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1362
+	JZ exact1482
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -41209,13 +41209,13 @@ stored1361:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1362:
+exact1482:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1363
+	JEQ sums1483
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1364
+	JZ activations1485
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -41240,8 +41240,8 @@ exact1362:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1365
-activations1364:
+	JMP stored1486
+activations1485:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y4, Y4
 	VFMADD213PS 0(BX), Y8, Y4
@@ -41255,31 +41255,31 @@ activations1364:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1365
-sums1363:
+	JMP stored1486
+sums1483:
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 32(BX)
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored1365:
+stored1486:
 	MOVQ Tile_SecondUnit(AX), BX
 	SUBQ BX, Tile_Unit(AX)
 	SUBQ $128, DX
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1354
+	JNZ unit1473
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1354:
+unit1473:
 	TESTQ R15, R15
-	JNZ group1353
+	JNZ group1472
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1352
+	JNZ panel1471
 	VZEROUPPER
 	RET
 
@@ -41292,7 +41292,7 @@ TEXT ·OpenPlanes3AVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ fours+16(FP), CX
-four1366:
+four1487:
 	PREFETCHT0 8192(SI)
 	VBROADCASTI128 32(SI), Y4
 	VPSRLVD Y9, Y4, Y4
@@ -41329,7 +41329,7 @@ four1366:
 	ADDQ $48, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ four1366
+	JNZ four1487
 	VZEROUPPER
 	RET
 
@@ -41342,7 +41342,7 @@ TEXT ·OpenPlanes5AVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ fours+16(FP), CX
-four1367:
+four1488:
 	PREFETCHT0 8192(SI)
 	VBROADCASTI128 64(SI), Y4
 	VPSRLVD Y9, Y4, Y4
@@ -41378,7 +41378,7 @@ four1367:
 	ADDQ $80, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ four1367
+	JNZ four1488
 	VZEROUPPER
 	RET
 
@@ -41391,7 +41391,7 @@ TEXT ·OpenPlanes6AVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ fours+16(FP), CX
-four1368:
+four1489:
 	PREFETCHT0 8192(SI)
 	VMOVDQU 64(SI), Y4
 	VMOVDQU 0(SI), Y0
@@ -41426,7 +41426,7 @@ four1368:
 	ADDQ $96, SI
 	ADDQ $128, DI
 	DECQ CX
-	JNZ four1368
+	JNZ four1489
 	VZEROUPPER
 	RET
 
@@ -41439,7 +41439,7 @@ TEXT ·large4Rows32AVX2x1(SB), NOSPLIT, $0-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
 	VMOVDQU y00010001<>(SB), Y14
-panel1369:
+panel1490:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -41452,7 +41452,7 @@ panel1369:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1370:
+group1491:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -41466,9 +41466,9 @@ group1370:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest1373
+	JLT rest1494
 	PCALIGN $32
-loop1372:
+loop1493:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VPBROADCASTD 0(SI), Y11
@@ -41540,10 +41540,10 @@ loop1372:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1372
-rest1373:
+	JGE loop1493
+rest1494:
 	ADDQ $2, BX
-	JZ done1374
+	JZ done1495
 	VPBROADCASTD 0(SI), Y11
 	VMOVDQU 0(DI), Y8
 	VPAND Y13, Y8, Y9
@@ -41579,7 +41579,7 @@ rest1373:
 	VPADDD Y9, Y3, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1374:
+done1495:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
 	VPADDD Y10, Y0, Y0
@@ -41591,7 +41591,7 @@ done1374:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1375
+	JZ exact1496
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -41606,13 +41606,13 @@ done1374:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1375:
+exact1496:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1376
+	JEQ sums1497
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1377
+	JZ activations1499
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -41637,8 +41637,8 @@ exact1375:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1378
-activations1377:
+	JMP stored1500
+activations1499:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -41652,28 +41652,28 @@ activations1377:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1378
-sums1376:
+	JMP stored1500
+sums1497:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 96(BX)
-stored1378:
+stored1500:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1371
+	JNZ unit1492
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1371:
+unit1492:
 	TESTQ R15, R15
-	JNZ group1370
+	JNZ group1491
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1369
+	JNZ panel1490
 	VZEROUPPER
 	RET
 
@@ -41686,7 +41686,7 @@ TEXT ·large4Rows32AVX2x2(SB), NOSPLIT, $24-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y10
 	VMOVDQU y0f0f0f0f<>(SB), Y11
 	VMOVDQU y00010001<>(SB), Y12
-panel1379:
+panel1501:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -41699,7 +41699,7 @@ panel1379:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1380:
+group1502:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -41733,9 +41733,9 @@ group1380:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1383
+	JLT rest1505
 	PCALIGN $32
-loop1382:
+loop1504:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VMOVDQU 0(DI), Y6
@@ -41793,10 +41793,10 @@ loop1382:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1382
-rest1383:
+	JGE loop1504
+rest1505:
 	ADDQ $2, BX
-	JZ done1384
+	JZ done1506
 	VMOVDQU 0(DI), Y6
 	VPAND Y11, Y6, Y8
 	VPSRLW $4, Y6, Y6
@@ -41825,7 +41825,7 @@ rest1383:
 	VPADDD Y7, Y3, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1384:
+done1506:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -41834,7 +41834,7 @@ done1384:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1385
+	JZ exact1507
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -41850,13 +41850,13 @@ done1384:
 	VPMOVSXBD 16(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1385:
+exact1507:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1386
+	JEQ sums1508
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1387
+	JZ activations1510
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -41883,8 +41883,8 @@ exact1385:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 64(BX), Y7, Y3
 	VMOVUPS Y3, 64(BX)
-	JMP stored1388
-activations1387:
+	JMP stored1511
+activations1510:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -41900,14 +41900,14 @@ activations1387:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 64(BX), Y6, Y3
 	VMOVUPS Y3, 64(BX)
-	JMP stored1388
-sums1386:
+	JMP stored1511
+sums1508:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 64(BX)
-stored1388:
+stored1511:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -41938,9 +41938,9 @@ stored1388:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1390
+	JLT rest1513
 	PCALIGN $32
-loop1389:
+loop1512:
 	VMOVDQU 32(DI), Y6
 	VPAND Y11, Y6, Y8
 	VPSRLW $4, Y6, Y6
@@ -41996,10 +41996,10 @@ loop1389:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1389
-rest1390:
+	JGE loop1512
+rest1513:
 	ADDQ $2, BX
-	JZ done1391
+	JZ done1514
 	VMOVDQU 32(DI), Y6
 	VPAND Y11, Y6, Y8
 	VPSRLW $4, Y6, Y6
@@ -42028,7 +42028,7 @@ rest1390:
 	VPADDD Y7, Y3, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1391:
+done1514:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -42037,7 +42037,7 @@ done1391:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1392
+	JZ exact1515
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 8(CX), Y7
@@ -42053,13 +42053,13 @@ done1391:
 	VPMOVSXBD 24(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1392:
+exact1515:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1393
+	JEQ sums1516
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1394
+	JZ activations1518
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -42086,8 +42086,8 @@ exact1392:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 96(BX), Y7, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1395
-activations1394:
+	JMP stored1519
+activations1518:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y6, Y0
@@ -42103,29 +42103,29 @@ activations1394:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y6, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1395
-sums1393:
+	JMP stored1519
+sums1516:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 96(BX)
-stored1395:
+stored1519:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1381
+	JNZ unit1503
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1381:
+unit1503:
 	TESTQ R15, R15
-	JNZ group1380
+	JNZ group1502
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1379
+	JNZ panel1501
 	VZEROUPPER
 	RET
 
@@ -42138,7 +42138,7 @@ TEXT ·large4Rows32AVX2x3(SB), NOSPLIT, $24-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
 	VMOVDQU y00010001<>(SB), Y14
-panel1396:
+panel1520:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -42151,7 +42151,7 @@ panel1396:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1397:
+group1521:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -42192,9 +42192,9 @@ group1397:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1400
+	JLT rest1524
 	PCALIGN $32
-loop1399:
+loop1523:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VMOVDQU 0(DI), Y8
@@ -42270,10 +42270,10 @@ loop1399:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1399
-rest1400:
+	JGE loop1523
+rest1524:
 	ADDQ $2, BX
-	JZ done1401
+	JZ done1525
 	VMOVDQU 0(DI), Y8
 	VPAND Y13, Y8, Y10
 	VPSRLW $4, Y8, Y8
@@ -42311,7 +42311,7 @@ rest1400:
 	VPADDD Y9, Y5, Y5
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1401:
+done1525:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -42323,7 +42323,7 @@ done1401:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1402
+	JZ exact1526
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -42346,13 +42346,13 @@ done1401:
 	VPMOVSXBD 16(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1402:
+exact1526:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1403
+	JEQ sums1527
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1404
+	JZ activations1529
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -42391,8 +42391,8 @@ exact1402:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 64(BX), Y9, Y5
 	VMOVUPS Y5, 64(BX)
-	JMP stored1405
-activations1404:
+	JMP stored1530
+activations1529:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -42416,8 +42416,8 @@ activations1404:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 64(BX), Y8, Y5
 	VMOVUPS Y5, 64(BX)
-	JMP stored1405
-sums1403:
+	JMP stored1530
+sums1527:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -42426,7 +42426,7 @@ sums1403:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 64(BX)
-stored1405:
+stored1530:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -42464,9 +42464,9 @@ stored1405:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1407
+	JLT rest1532
 	PCALIGN $32
-loop1406:
+loop1531:
 	VMOVDQU 32(DI), Y8
 	VPAND Y13, Y8, Y10
 	VPSRLW $4, Y8, Y8
@@ -42540,10 +42540,10 @@ loop1406:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1406
-rest1407:
+	JGE loop1531
+rest1532:
 	ADDQ $2, BX
-	JZ done1408
+	JZ done1533
 	VMOVDQU 32(DI), Y8
 	VPAND Y13, Y8, Y10
 	VPSRLW $4, Y8, Y8
@@ -42581,7 +42581,7 @@ rest1407:
 	VPADDD Y9, Y5, Y5
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1408:
+done1533:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -42593,7 +42593,7 @@ done1408:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1409
+	JZ exact1534
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 8(CX), Y9
@@ -42616,13 +42616,13 @@ done1408:
 	VPMOVSXBD 24(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1409:
+exact1534:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1410
+	JEQ sums1535
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1411
+	JZ activations1537
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -42661,8 +42661,8 @@ exact1409:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 96(BX), Y9, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1412
-activations1411:
+	JMP stored1538
+activations1537:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y8, Y0
@@ -42686,8 +42686,8 @@ activations1411:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 96(BX), Y8, Y5
 	VMOVUPS Y5, 96(BX)
-	JMP stored1412
-sums1410:
+	JMP stored1538
+sums1535:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -42696,22 +42696,22 @@ sums1410:
 	ADDQ R9, BX
 	VMOVUPS Y4, 32(BX)
 	VMOVUPS Y5, 96(BX)
-stored1412:
+stored1538:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1398
+	JNZ unit1522
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1398:
+unit1522:
 	TESTQ R15, R15
-	JNZ group1397
+	JNZ group1521
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1396
+	JNZ panel1520
 	VZEROUPPER
 	RET
 
@@ -42724,7 +42724,7 @@ TEXT ·large4Rows32AVX2x4(SB), NOSPLIT, $24-8
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y14
 	VMOVDQU y0f0f0f0f<>(SB), Y15
-panel1413:
+panel1539:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -42737,7 +42737,7 @@ panel1413:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1414:
+group1540:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -42785,9 +42785,9 @@ group1414:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1417
+	JLT rest1543
 	PCALIGN $32
-loop1416:
+loop1542:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VMOVDQU 0(DI), Y10
@@ -42881,10 +42881,10 @@ loop1416:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1416
-rest1417:
+	JGE loop1542
+rest1543:
 	ADDQ $2, BX
-	JZ done1418
+	JZ done1544
 	VMOVDQU 0(DI), Y10
 	VPAND Y15, Y10, Y12
 	VPSRLW $4, Y10, Y10
@@ -42931,7 +42931,7 @@ rest1417:
 	VPADDD Y11, Y7, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1418:
+done1544:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -42946,7 +42946,7 @@ done1418:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1419
+	JZ exact1545
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -42976,13 +42976,13 @@ done1418:
 	VPMOVSXBD 16(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1419:
+exact1545:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1420
+	JEQ sums1546
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1421
+	JZ activations1548
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -43033,8 +43033,8 @@ exact1419:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 64(BX), Y11, Y7
 	VMOVUPS Y7, 64(BX)
-	JMP stored1422
-activations1421:
+	JMP stored1549
+activations1548:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -43066,8 +43066,8 @@ activations1421:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 64(BX), Y10, Y7
 	VMOVUPS Y7, 64(BX)
-	JMP stored1422
-sums1420:
+	JMP stored1549
+sums1546:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -43079,7 +43079,7 @@ sums1420:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 64(BX)
-stored1422:
+stored1549:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -43124,9 +43124,9 @@ stored1422:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1424
+	JLT rest1551
 	PCALIGN $32
-loop1423:
+loop1550:
 	VMOVDQU 32(DI), Y10
 	VPAND Y15, Y10, Y12
 	VPSRLW $4, Y10, Y10
@@ -43218,10 +43218,10 @@ loop1423:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1423
-rest1424:
+	JGE loop1550
+rest1551:
 	ADDQ $2, BX
-	JZ done1425
+	JZ done1552
 	VMOVDQU 32(DI), Y10
 	VPAND Y15, Y10, Y12
 	VPSRLW $4, Y10, Y10
@@ -43268,7 +43268,7 @@ rest1424:
 	VPADDD Y11, Y7, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1425:
+done1552:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -43283,7 +43283,7 @@ done1425:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1426
+	JZ exact1553
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 8(CX), Y11
@@ -43313,13 +43313,13 @@ done1425:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1426:
+exact1553:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1427
+	JEQ sums1554
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1428
+	JZ activations1556
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -43370,8 +43370,8 @@ exact1426:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1429
-activations1428:
+	JMP stored1557
+activations1556:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y10, Y0
@@ -43403,8 +43403,8 @@ activations1428:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y10, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1429
-sums1427:
+	JMP stored1557
+sums1554:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -43416,22 +43416,22 @@ sums1427:
 	ADDQ R9, BX
 	VMOVUPS Y6, 32(BX)
 	VMOVUPS Y7, 96(BX)
-stored1429:
+stored1557:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1415
+	JNZ unit1541
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1415:
+unit1541:
 	TESTQ R15, R15
-	JNZ group1414
+	JNZ group1540
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1413
+	JNZ panel1539
 	VZEROUPPER
 	RET
 
@@ -43442,7 +43442,7 @@ TEXT ·large4Rows32AVX2x5(SB), NOSPLIT, $24-8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
 	MOVQ (Tile_Prefetch+Prefetch_Ahead)(AX), R12
-panel1430:
+panel1558:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -43455,7 +43455,7 @@ panel1430:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1431:
+group1559:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -43511,9 +43511,9 @@ group1431:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1434
+	JLT rest1562
 	PCALIGN $32
-loop1433:
+loop1561:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
@@ -43627,10 +43627,10 @@ loop1433:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1433
-rest1434:
+	JGE loop1561
+rest1562:
 	ADDQ $2, BX
-	JZ done1435
+	JZ done1563
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VMOVDQU 0(DI), Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y14
@@ -43687,7 +43687,7 @@ rest1434:
 	VPADDD Y13, Y9, Y9
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1435:
+done1563:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -43705,7 +43705,7 @@ done1435:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1436
+	JZ exact1564
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -43742,13 +43742,13 @@ done1435:
 	VPMOVSXBD 16(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1436:
+exact1564:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1437
+	JEQ sums1565
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1438
+	JZ activations1567
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -43811,8 +43811,8 @@ exact1436:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 64(BX), Y13, Y9
 	VMOVUPS Y9, 64(BX)
-	JMP stored1439
-activations1438:
+	JMP stored1568
+activations1567:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -43852,8 +43852,8 @@ activations1438:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 64(BX), Y12, Y9
 	VMOVUPS Y9, 64(BX)
-	JMP stored1439
-sums1437:
+	JMP stored1568
+sums1565:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	ADDQ R9, BX
@@ -43868,7 +43868,7 @@ sums1437:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 64(BX)
-stored1439:
+stored1568:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -43921,9 +43921,9 @@ stored1439:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1441
+	JLT rest1570
 	PCALIGN $32
-loop1440:
+loop1569:
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VMOVDQU 32(DI), Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y14
@@ -44035,10 +44035,10 @@ loop1440:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1440
-rest1441:
+	JGE loop1569
+rest1570:
 	ADDQ $2, BX
-	JZ done1442
+	JZ done1571
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VMOVDQU 32(DI), Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y14
@@ -44095,7 +44095,7 @@ rest1441:
 	VPADDD Y13, Y9, Y9
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1442:
+done1571:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -44113,7 +44113,7 @@ done1442:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1443
+	JZ exact1572
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 8(CX), Y13
@@ -44150,13 +44150,13 @@ done1442:
 	VPMOVSXBD 24(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1443:
+exact1572:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1444
+	JEQ sums1573
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1445
+	JZ activations1575
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -44219,8 +44219,8 @@ exact1443:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 96(BX), Y13, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1446
-activations1445:
+	JMP stored1576
+activations1575:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y12, Y0
@@ -44260,8 +44260,8 @@ activations1445:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 96(BX), Y12, Y9
 	VMOVUPS Y9, 96(BX)
-	JMP stored1446
-sums1444:
+	JMP stored1576
+sums1573:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 96(BX)
 	ADDQ R9, BX
@@ -44276,22 +44276,22 @@ sums1444:
 	ADDQ R9, BX
 	VMOVUPS Y8, 32(BX)
 	VMOVUPS Y9, 96(BX)
-stored1446:
+stored1576:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1432
+	JNZ unit1560
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1432:
+unit1560:
 	TESTQ R15, R15
-	JNZ group1431
+	JNZ group1559
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1430
+	JNZ panel1558
 	VZEROUPPER
 	RET
 
@@ -44303,7 +44303,7 @@ TEXT ·large4Rows64AVX2x1(SB), NOSPLIT, $0-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
 	VMOVDQU y00010001<>(SB), Y14
-panel1447:
+panel1577:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -44318,7 +44318,7 @@ panel1447:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1448:
+group1578:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -44332,9 +44332,9 @@ group1448:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest1451
+	JLT rest1581
 	PCALIGN $32
-loop1450:
+loop1580:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -44407,10 +44407,10 @@ loop1450:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1450
-rest1451:
+	JGE loop1580
+rest1581:
 	ADDQ $2, BX
-	JZ done1452
+	JZ done1582
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VPBROADCASTD 0(SI), Y11
@@ -44448,7 +44448,7 @@ rest1451:
 	VPADDD Y9, Y3, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1452:
+done1582:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
 	VPADDD Y10, Y0, Y0
@@ -44460,7 +44460,7 @@ done1452:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1453
+	JZ exact1583
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -44475,13 +44475,13 @@ done1452:
 	VPMOVSXBD 40(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1453:
+exact1583:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1454
+	JEQ sums1584
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1455
+	JZ activations1586
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -44506,8 +44506,8 @@ exact1453:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 160(BX), Y11, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored1456
-activations1455:
+	JMP stored1587
+activations1586:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -44521,28 +44521,28 @@ activations1455:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 160(BX), Y8, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored1456
-sums1454:
+	JMP stored1587
+sums1584:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 160(BX)
-stored1456:
+stored1587:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1449
+	JNZ unit1579
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1449:
+unit1579:
 	TESTQ R15, R15
-	JNZ group1448
+	JNZ group1578
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1447
+	JNZ panel1577
 	VZEROUPPER
 	RET
 
@@ -44554,7 +44554,7 @@ TEXT ·large4Rows64AVX2x2(SB), NOSPLIT, $24-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y10
 	VMOVDQU y0f0f0f0f<>(SB), Y11
 	VMOVDQU y00010001<>(SB), Y12
-panel1457:
+panel1588:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -44569,7 +44569,7 @@ panel1457:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1458:
+group1589:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -44605,9 +44605,9 @@ group1458:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1461
+	JLT rest1592
 	PCALIGN $32
-loop1460:
+loop1591:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -44666,10 +44666,10 @@ loop1460:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1460
-rest1461:
+	JGE loop1591
+rest1592:
 	ADDQ $2, BX
-	JZ done1462
+	JZ done1593
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y6
@@ -44700,7 +44700,7 @@ rest1461:
 	VPADDD Y7, Y3, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1462:
+done1593:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -44709,7 +44709,7 @@ done1462:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1463
+	JZ exact1594
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 0(CX), Y7
@@ -44725,13 +44725,13 @@ done1462:
 	VPMOVSXBD 32(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1463:
+exact1594:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1464
+	JEQ sums1595
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1465
+	JZ activations1597
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -44758,8 +44758,8 @@ exact1463:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 128(BX), Y7, Y3
 	VMOVUPS Y3, 128(BX)
-	JMP stored1466
-activations1465:
+	JMP stored1598
+activations1597:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y6, Y0
@@ -44775,14 +44775,14 @@ activations1465:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 128(BX), Y6, Y3
 	VMOVUPS Y3, 128(BX)
-	JMP stored1466
-sums1464:
+	JMP stored1598
+sums1595:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 0(BX)
 	VMOVUPS Y3, 128(BX)
-stored1466:
+stored1598:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -44813,9 +44813,9 @@ stored1466:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1468
+	JLT rest1600
 	PCALIGN $32
-loop1467:
+loop1599:
 	VMOVDQU 32(DI), Y6
 	VPAND Y11, Y6, Y8
 	VPSRLW $4, Y6, Y6
@@ -44871,10 +44871,10 @@ loop1467:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1467
-rest1468:
+	JGE loop1599
+rest1600:
 	ADDQ $2, BX
-	JZ done1469
+	JZ done1601
 	VMOVDQU 32(DI), Y6
 	VPAND Y11, Y6, Y8
 	VPSRLW $4, Y6, Y6
@@ -44903,7 +44903,7 @@ rest1468:
 	VPADDD Y7, Y3, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1469:
+done1601:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y5
 	VPADDD Y5, Y0, Y0
 	VPADDD Y5, Y1, Y1
@@ -44912,7 +44912,7 @@ done1469:
 	VPADDD Y5, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1470
+	JZ exact1602
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y6
 	VPMOVSXBD 8(CX), Y7
@@ -44928,13 +44928,13 @@ done1469:
 	VPMOVSXBD 40(CX), Y7
 	VPMULLD Y6, Y7, Y7
 	VPSUBD Y7, Y3, Y3
-exact1470:
+exact1602:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1471
+	JEQ sums1603
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1472
+	JZ activations1605
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -44961,8 +44961,8 @@ exact1470:
 	VMULPS Y6, Y3, Y3
 	VFMADD213PS 160(BX), Y7, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored1473
-activations1472:
+	JMP stored1606
+activations1605:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y6
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y6, Y0
@@ -44978,29 +44978,29 @@ activations1472:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 160(BX), Y6, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored1473
-sums1471:
+	JMP stored1606
+sums1603:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 160(BX)
 	ADDQ R9, BX
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 160(BX)
-stored1473:
+stored1606:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1459
+	JNZ unit1590
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1459:
+unit1590:
 	TESTQ R15, R15
-	JNZ group1458
+	JNZ group1589
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1457
+	JNZ panel1588
 	VZEROUPPER
 	RET
 
@@ -45012,7 +45012,7 @@ TEXT ·large4Rows64AVX2x3(SB), NOSPLIT, $24-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
 	VMOVDQU y00010001<>(SB), Y14
-panel1474:
+panel1607:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -45027,7 +45027,7 @@ panel1474:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1475:
+group1608:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -45070,9 +45070,9 @@ group1475:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1478
+	JLT rest1611
 	PCALIGN $32
-loop1477:
+loop1610:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -45149,10 +45149,10 @@ loop1477:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1477
-rest1478:
+	JGE loop1610
+rest1611:
 	ADDQ $2, BX
-	JZ done1479
+	JZ done1612
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y8
@@ -45192,7 +45192,7 @@ rest1478:
 	VPADDD Y9, Y5, Y5
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1479:
+done1612:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -45204,7 +45204,7 @@ done1479:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1480
+	JZ exact1613
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y9
@@ -45227,13 +45227,13 @@ done1479:
 	VPMOVSXBD 32(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1480:
+exact1613:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1481
+	JEQ sums1614
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1482
+	JZ activations1616
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -45272,8 +45272,8 @@ exact1480:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 128(BX), Y9, Y5
 	VMOVUPS Y5, 128(BX)
-	JMP stored1483
-activations1482:
+	JMP stored1617
+activations1616:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -45297,8 +45297,8 @@ activations1482:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 128(BX), Y8, Y5
 	VMOVUPS Y5, 128(BX)
-	JMP stored1483
-sums1481:
+	JMP stored1617
+sums1614:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	ADDQ R9, BX
@@ -45307,7 +45307,7 @@ sums1481:
 	ADDQ R9, BX
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 128(BX)
-stored1483:
+stored1617:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -45345,9 +45345,9 @@ stored1483:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1485
+	JLT rest1619
 	PCALIGN $32
-loop1484:
+loop1618:
 	VMOVDQU 32(DI), Y8
 	VPAND Y13, Y8, Y10
 	VPSRLW $4, Y8, Y8
@@ -45421,10 +45421,10 @@ loop1484:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1484
-rest1485:
+	JGE loop1618
+rest1619:
 	ADDQ $2, BX
-	JZ done1486
+	JZ done1620
 	VMOVDQU 32(DI), Y8
 	VPAND Y13, Y8, Y10
 	VPSRLW $4, Y8, Y8
@@ -45462,7 +45462,7 @@ rest1485:
 	VPADDD Y9, Y5, Y5
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1486:
+done1620:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y7
 	VPADDD Y7, Y0, Y0
 	VPADDD Y7, Y1, Y1
@@ -45474,7 +45474,7 @@ done1486:
 	VPADDD Y7, Y5, Y5
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1487
+	JZ exact1621
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 8(CX), Y9
@@ -45497,13 +45497,13 @@ done1486:
 	VPMOVSXBD 40(CX), Y9
 	VPMULLD Y8, Y9, Y9
 	VPSUBD Y9, Y5, Y5
-exact1487:
+exact1621:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1488
+	JEQ sums1622
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1489
+	JZ activations1624
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -45542,8 +45542,8 @@ exact1487:
 	VMULPS Y8, Y5, Y5
 	VFMADD213PS 160(BX), Y9, Y5
 	VMOVUPS Y5, 160(BX)
-	JMP stored1490
-activations1489:
+	JMP stored1625
+activations1624:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y8, Y0
@@ -45567,8 +45567,8 @@ activations1489:
 	VCVTDQ2PS Y5, Y5
 	VFMADD213PS 160(BX), Y8, Y5
 	VMOVUPS Y5, 160(BX)
-	JMP stored1490
-sums1488:
+	JMP stored1625
+sums1622:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 160(BX)
 	ADDQ R9, BX
@@ -45577,22 +45577,22 @@ sums1488:
 	ADDQ R9, BX
 	VMOVUPS Y4, 32(BX)
 	VMOVUPS Y5, 160(BX)
-stored1490:
+stored1625:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1476
+	JNZ unit1609
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1476:
+unit1609:
 	TESTQ R15, R15
-	JNZ group1475
+	JNZ group1608
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1474
+	JNZ panel1607
 	VZEROUPPER
 	RET
 
@@ -45604,7 +45604,7 @@ TEXT ·large4Rows64AVX2x4(SB), NOSPLIT, $24-8
 	LEAQ (R8)(R8*2), R10
 	VBROADCASTI128 (Tile_Table+0)(AX), Y14
 	VMOVDQU y0f0f0f0f<>(SB), Y15
-panel1491:
+panel1626:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -45619,7 +45619,7 @@ panel1491:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1492:
+group1627:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -45669,9 +45669,9 @@ group1492:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1495
+	JLT rest1630
 	PCALIGN $32
-loop1494:
+loop1629:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -45766,10 +45766,10 @@ loop1494:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1494
-rest1495:
+	JGE loop1629
+rest1630:
 	ADDQ $2, BX
-	JZ done1496
+	JZ done1631
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VMOVDQU 0(DI), Y10
@@ -45818,7 +45818,7 @@ rest1495:
 	VPADDD Y11, Y7, Y7
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1496:
+done1631:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -45833,7 +45833,7 @@ done1496:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1497
+	JZ exact1632
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y11
@@ -45863,13 +45863,13 @@ done1496:
 	VPMOVSXBD 32(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1497:
+exact1632:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1498
+	JEQ sums1633
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1499
+	JZ activations1635
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -45920,8 +45920,8 @@ exact1497:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 128(BX), Y11, Y7
 	VMOVUPS Y7, 128(BX)
-	JMP stored1500
-activations1499:
+	JMP stored1636
+activations1635:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -45953,8 +45953,8 @@ activations1499:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 128(BX), Y10, Y7
 	VMOVUPS Y7, 128(BX)
-	JMP stored1500
-sums1498:
+	JMP stored1636
+sums1633:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	ADDQ R9, BX
@@ -45966,7 +45966,7 @@ sums1498:
 	ADDQ R9, BX
 	VMOVUPS Y6, 0(BX)
 	VMOVUPS Y7, 128(BX)
-stored1500:
+stored1636:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -46011,9 +46011,9 @@ stored1500:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1502
+	JLT rest1638
 	PCALIGN $32
-loop1501:
+loop1637:
 	VMOVDQU 32(DI), Y10
 	VPAND Y15, Y10, Y12
 	VPSRLW $4, Y10, Y10
@@ -46105,10 +46105,10 @@ loop1501:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1501
-rest1502:
+	JGE loop1637
+rest1638:
 	ADDQ $2, BX
-	JZ done1503
+	JZ done1639
 	VMOVDQU 32(DI), Y10
 	VPAND Y15, Y10, Y12
 	VPSRLW $4, Y10, Y10
@@ -46155,7 +46155,7 @@ rest1502:
 	VPADDD Y11, Y7, Y7
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1503:
+done1639:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y9
 	VPADDD Y9, Y0, Y0
 	VPADDD Y9, Y1, Y1
@@ -46170,7 +46170,7 @@ done1503:
 	VPADDD Y9, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1504
+	JZ exact1640
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 8(CX), Y11
@@ -46200,13 +46200,13 @@ done1503:
 	VPMOVSXBD 40(CX), Y11
 	VPMULLD Y10, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1504:
+exact1640:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1505
+	JEQ sums1641
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1506
+	JZ activations1643
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -46257,8 +46257,8 @@ exact1504:
 	VMULPS Y10, Y7, Y7
 	VFMADD213PS 160(BX), Y11, Y7
 	VMOVUPS Y7, 160(BX)
-	JMP stored1507
-activations1506:
+	JMP stored1644
+activations1643:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y10, Y0
@@ -46290,8 +46290,8 @@ activations1506:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 160(BX), Y10, Y7
 	VMOVUPS Y7, 160(BX)
-	JMP stored1507
-sums1505:
+	JMP stored1644
+sums1641:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 160(BX)
 	ADDQ R9, BX
@@ -46303,22 +46303,22 @@ sums1505:
 	ADDQ R9, BX
 	VMOVUPS Y6, 32(BX)
 	VMOVUPS Y7, 160(BX)
-stored1507:
+stored1644:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1493
+	JNZ unit1628
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1493:
+unit1628:
 	TESTQ R15, R15
-	JNZ group1492
+	JNZ group1627
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1491
+	JNZ panel1626
 	VZEROUPPER
 	RET
 
@@ -46328,7 +46328,7 @@ TEXT ·large4Rows64AVX2x5(SB), NOSPLIT, $24-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	LEAQ (R8)(R8*2), R10
-panel1508:
+panel1645:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -46343,7 +46343,7 @@ panel1508:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1509:
+group1646:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -46401,9 +46401,9 @@ group1509:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1512
+	JLT rest1649
 	PCALIGN $32
-loop1511:
+loop1648:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -46518,10 +46518,10 @@ loop1511:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1511
-rest1512:
+	JGE loop1648
+rest1649:
 	ADDQ $2, BX
-	JZ done1513
+	JZ done1650
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
@@ -46580,7 +46580,7 @@ rest1512:
 	VPADDD Y13, Y9, Y9
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1513:
+done1650:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -46598,7 +46598,7 @@ done1513:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1514
+	JZ exact1651
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 0(CX), Y13
@@ -46635,13 +46635,13 @@ done1513:
 	VPMOVSXBD 32(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1514:
+exact1651:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1515
+	JEQ sums1652
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1516
+	JZ activations1654
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -46704,8 +46704,8 @@ exact1514:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 128(BX), Y13, Y9
 	VMOVUPS Y9, 128(BX)
-	JMP stored1517
-activations1516:
+	JMP stored1655
+activations1654:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y12, Y0
@@ -46745,8 +46745,8 @@ activations1516:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 128(BX), Y12, Y9
 	VMOVUPS Y9, 128(BX)
-	JMP stored1517
-sums1515:
+	JMP stored1655
+sums1652:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	ADDQ R9, BX
@@ -46761,7 +46761,7 @@ sums1515:
 	ADDQ R9, BX
 	VMOVUPS Y8, 0(BX)
 	VMOVUPS Y9, 128(BX)
-stored1517:
+stored1655:
 	MOVQ 0(SP), CX
 	MOVQ 8(SP), DI
 	MOVQ 16(SP), SI
@@ -46814,9 +46814,9 @@ stored1517:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1519
+	JLT rest1657
 	PCALIGN $32
-loop1518:
+loop1656:
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VMOVDQU 32(DI), Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y14
@@ -46928,10 +46928,10 @@ loop1518:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1518
-rest1519:
+	JGE loop1656
+rest1657:
 	ADDQ $2, BX
-	JZ done1520
+	JZ done1658
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VMOVDQU 32(DI), Y12
 	VPAND y0f0f0f0f<>(SB), Y12, Y14
@@ -46988,7 +46988,7 @@ rest1519:
 	VPADDD Y13, Y9, Y9
 	ADDQ $128, DI
 	ADDQ $4, SI
-done1520:
+done1658:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y11
 	VPADDD Y11, Y0, Y0
 	VPADDD Y11, Y1, Y1
@@ -47006,7 +47006,7 @@ done1520:
 	VPADDD Y11, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1521
+	JZ exact1659
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y12
 	VPMOVSXBD 8(CX), Y13
@@ -47043,13 +47043,13 @@ done1520:
 	VPMOVSXBD 40(CX), Y13
 	VPMULLD Y12, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1521:
+exact1659:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1522
+	JEQ sums1660
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1523
+	JZ activations1662
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -47112,8 +47112,8 @@ exact1521:
 	VMULPS Y12, Y9, Y9
 	VFMADD213PS 160(BX), Y13, Y9
 	VMOVUPS Y9, 160(BX)
-	JMP stored1524
-activations1523:
+	JMP stored1663
+activations1662:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y12
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 32(BX), Y12, Y0
@@ -47153,8 +47153,8 @@ activations1523:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 160(BX), Y12, Y9
 	VMOVUPS Y9, 160(BX)
-	JMP stored1524
-sums1522:
+	JMP stored1663
+sums1660:
 	VMOVUPS Y0, 32(BX)
 	VMOVUPS Y1, 160(BX)
 	ADDQ R9, BX
@@ -47169,22 +47169,22 @@ sums1522:
 	ADDQ R9, BX
 	VMOVUPS Y8, 32(BX)
 	VMOVUPS Y9, 160(BX)
-stored1524:
+stored1663:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1510
+	JNZ unit1647
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1510:
+unit1647:
 	TESTQ R15, R15
-	JNZ group1509
+	JNZ group1646
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1508
+	JNZ panel1645
 	VZEROUPPER
 	RET
 
@@ -47199,7 +47199,7 @@ TEXT ·large4PairsAVX2x1(SB), NOSPLIT, $0-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
 	VMOVDQU y00010001<>(SB), Y14
-panel1525:
+panel1664:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -47212,7 +47212,7 @@ panel1525:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1526:
+group1665:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -47278,9 +47278,9 @@ group1526:
 	ADDQ $4, SI
 	DECQ BX
 	SUBQ $2, BX
-	JLT rest1529
+	JLT rest1668
 	PCALIGN $32
-loop1528:
+loop1667:
 	PREFETCHT0 0(DI)(R12*1)
 	PREFETCHT0 64(DI)(R12*1)
 	LEAQ (DI)(R10*1), R11
@@ -47419,10 +47419,10 @@ loop1528:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop1528
-rest1529:
+	JGE loop1667
+rest1668:
 	ADDQ $2, BX
-	JZ done1530
+	JZ done1669
 	VPBROADCASTD 0(SI), Y11
 	VMOVDQU 0(DI), Y8
 	VPAND Y13, Y8, Y9
@@ -47490,7 +47490,7 @@ rest1529:
 	VPADDD Y9, Y7, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done1530:
+done1669:
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y10, Y0, Y0
 	VPADDD Y10, Y1, Y1
@@ -47502,7 +47502,7 @@ done1530:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1531
+	JZ exact1670
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -47517,13 +47517,13 @@ done1530:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact1531:
+exact1670:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1532
+	JEQ sums1671
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1533
+	JZ activations1673
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -47548,8 +47548,8 @@ exact1531:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1534
-activations1533:
+	JMP stored1674
+activations1673:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -47563,19 +47563,19 @@ activations1533:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored1534
-sums1532:
+	JMP stored1674
+sums1671:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 96(BX)
-stored1534:
+stored1674:
 	MOVQ Tile_SecondUnit(AX), BX
 	ADDQ BX, Tile_Unit(AX)
 	ADDQ $128, DX
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1535
+	JZ exact1675
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -47590,13 +47590,13 @@ stored1534:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact1535:
+exact1675:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1536
+	JEQ sums1676
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1537
+	JZ activations1678
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -47621,8 +47621,8 @@ exact1535:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1538
-activations1537:
+	JMP stored1679
+activations1678:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y4, Y4
 	VFMADD213PS 0(BX), Y8, Y4
@@ -47636,31 +47636,31 @@ activations1537:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored1538
-sums1536:
+	JMP stored1679
+sums1676:
 	VMOVUPS Y4, 0(BX)
 	VMOVUPS Y5, 64(BX)
 	VMOVUPS Y6, 32(BX)
 	VMOVUPS Y7, 96(BX)
-stored1538:
+stored1679:
 	MOVQ Tile_SecondUnit(AX), BX
 	SUBQ BX, Tile_Unit(AX)
 	SUBQ $128, DX
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1527
+	JNZ unit1666
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1527:
+unit1666:
 	TESTQ R15, R15
-	JNZ group1526
+	JNZ group1665
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1525
+	JNZ panel1664
 	VZEROUPPER
 	RET
 
@@ -47670,7 +47670,7 @@ TEXT ·BuildLUT4(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), SI
 	MOVQ n+16(FP), CX
 	VPBROADCASTD word00ff00ff<>(SB), Y15
-pair1539:
+pair1680:
 	VPMOVSXBW (SI), X0
 	VINSERTI128 $1, X0, Y0, Y0
 	VPSHUFB nibblePick0<>(SB), Y0, Y1
@@ -47708,7 +47708,7 @@ pair1539:
 	ADDQ $8, SI
 	ADDQ $64, DI
 	DECQ CX
-	JNZ pair1539
+	JNZ pair1680
 	VZEROUPPER
 	RET
 
@@ -47716,7 +47716,7 @@ pair1539:
 TEXT ·binaryLUTRows32AVX2x1(SB), NOSPLIT, $128-8
 	MOVQ t+0(FP), AX
 	VMOVDQU y0f0f0f0f<>(SB), Y8
-panel1540:
+panel1681:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -47728,15 +47728,15 @@ panel1540:
 	VMOVDQU Y0, 32(SP)
 	VMOVDQU Y0, 64(SP)
 	VMOVDQU Y0, 96(SP)
-next1541:
+next1682:
 	MOVQ $60, BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
 	TESTQ BX, BX
-	JZ done1543
+	JZ done1684
 	SUBQ BX, CX
 	PCALIGN $32
-loop1542:
+loop1683:
 	PREFETCHT1 8192(DI)
 	VMOVDQU (DI), Y4
 	VMOVDQU (SI), Y6
@@ -47759,9 +47759,9 @@ loop1542:
 	ADDQ $32, DI
 	ADDQ $64, SI
 	DECQ BX
-	JNZ loop1542
+	JNZ loop1683
 	TESTQ CX, CX
-	JZ done1543
+	JZ done1684
 	VPUNPCKLWD Y2, Y0, Y9
 	VEXTRACTI128 $1, Y9, X10
 	VPMOVSXWD X9, Y9
@@ -47798,10 +47798,10 @@ loop1542:
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	JMP next1541
-done1543:
+	JMP next1682
+done1684:
 	CMPQ Tile_TailMask(AX), $0
-	JEQ whole1544
+	JEQ whole1685
 	VMOVDQU (DI), X4
 	VMOVDQU (SI), X6
 	VMOVDQU 32(SI), X7
@@ -47820,7 +47820,7 @@ done1543:
 	VPADDW Y5, Y2, Y2
 	VPUNPCKHBW X10, X9, X5
 	VPADDW Y5, Y3, Y3
-whole1544:
+whole1685:
 	VPUNPCKLWD Y2, Y0, Y9
 	VEXTRACTI128 $1, Y9, X10
 	VPMOVSXWD X9, Y9
@@ -47870,7 +47870,7 @@ whole1544:
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1540
+	JNZ panel1681
 	VZEROUPPER
 	RET
 
@@ -47878,7 +47878,7 @@ whole1544:
 TEXT ·binaryLUTRows64AVX2x1(SB), NOSPLIT, $256-8
 	MOVQ t+0(FP), AX
 	VMOVDQU y0f0f0f0f<>(SB), Y8
-panel1545:
+panel1686:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -47894,15 +47894,15 @@ panel1545:
 	VMOVDQU Y0, 160(SP)
 	VMOVDQU Y0, 192(SP)
 	VMOVDQU Y0, 224(SP)
-next1546:
+next1687:
 	MOVQ $30, BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
 	TESTQ BX, BX
-	JZ done1548
+	JZ done1689
 	SUBQ BX, CX
 	PCALIGN $32
-loop1547:
+loop1688:
 	PREFETCHT1 8192(DI)
 	VMOVDQU (DI), Y4
 	VBROADCASTI128 0(SI), Y6
@@ -47943,9 +47943,9 @@ loop1547:
 	ADDQ $64, DI
 	ADDQ $64, SI
 	DECQ BX
-	JNZ loop1547
+	JNZ loop1688
 	TESTQ CX, CX
-	JZ done1548
+	JZ done1689
 	VPUNPCKLWD Y2, Y0, Y9
 	VEXTRACTI128 $1, Y9, X10
 	VPMOVSXWD X9, Y9
@@ -47982,10 +47982,10 @@ loop1547:
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
-	JMP next1546
-done1548:
+	JMP next1687
+done1689:
 	CMPQ Tile_TailMask(AX), $0
-	JEQ whole1549
+	JEQ whole1690
 	VMOVDQU (DI), Y4
 	VBROADCASTI128 0(SI), Y6
 	VBROADCASTI128 32(SI), Y7
@@ -48004,7 +48004,7 @@ done1548:
 	VPADDW Y5, Y2, Y2
 	VPUNPCKHBW Y10, Y9, Y5
 	VPADDW Y5, Y3, Y3
-whole1549:
+whole1690:
 	VPUNPCKLWD Y2, Y0, Y9
 	VEXTRACTI128 $1, Y9, X10
 	VPMOVSXWD X9, Y9
@@ -48062,7 +48062,7 @@ whole1549:
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1545
+	JNZ panel1686
 	VZEROUPPER
 	RET
 
@@ -48075,14 +48075,14 @@ TEXT ·rowMajorAVX2x1(SB), NOSPLIT, $0-8
 	VMOVDQU rowsLow<>(SB), Y14
 	VMOVDQU rowsHigh<>(SB), Y15
 	SUBQ $4, Tile_Panels(AX)
-	JLT rest1551
-some1550:
+	JLT rest1692
+some1691:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	ADDQ R9, Tile_W(AX)
 	VPXOR Y8, Y8, Y8
-next1554:
+next1695:
 	MOVQ $8, BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -48090,9 +48090,9 @@ next1554:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	SUBQ $2, BX
-	JLT rest1556
+	JLT rest1697
 	PCALIGN $32
-loop1555:
+loop1696:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -48130,10 +48130,10 @@ loop1555:
 	ADDQ $64, DI
 	ADDQ $256, SI
 	SUBQ $2, BX
-	JGE loop1555
-rest1556:
+	JGE loop1696
+rest1697:
 	ADDQ $2, BX
-	JZ done1557
+	JZ done1698
 	VMOVDQU 0(DI), Y12
 	VPAND Y14, Y12, Y13
 	VPMADDUBSW 96(SI), Y13, Y13
@@ -48150,19 +48150,19 @@ rest1556:
 	VPADDW Y13, Y1, Y1
 	ADDQ $32, DI
 	ADDQ $128, SI
-done1557:
+done1698:
 	VPSRAW $2, Y1, Y1
 	VPADDW Y1, Y0, Y0
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPADDD Y0, Y8, Y8
 	TESTQ CX, CX
-	JNZ next1554
+	JNZ next1695
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	ADDQ R9, Tile_W(AX)
 	VPXOR Y9, Y9, Y9
-next1558:
+next1699:
 	MOVQ $8, BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -48170,9 +48170,9 @@ next1558:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	SUBQ $2, BX
-	JLT rest1560
+	JLT rest1701
 	PCALIGN $32
-loop1559:
+loop1700:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -48210,10 +48210,10 @@ loop1559:
 	ADDQ $64, DI
 	ADDQ $256, SI
 	SUBQ $2, BX
-	JGE loop1559
-rest1560:
+	JGE loop1700
+rest1701:
 	ADDQ $2, BX
-	JZ done1561
+	JZ done1702
 	VMOVDQU 0(DI), Y12
 	VPAND Y14, Y12, Y13
 	VPMADDUBSW 96(SI), Y13, Y13
@@ -48230,19 +48230,19 @@ rest1560:
 	VPADDW Y13, Y1, Y1
 	ADDQ $32, DI
 	ADDQ $128, SI
-done1561:
+done1702:
 	VPSRAW $2, Y1, Y1
 	VPADDW Y1, Y0, Y0
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPADDD Y0, Y9, Y9
 	TESTQ CX, CX
-	JNZ next1558
+	JNZ next1699
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	ADDQ R9, Tile_W(AX)
 	VPXOR Y10, Y10, Y10
-next1562:
+next1703:
 	MOVQ $8, BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -48250,9 +48250,9 @@ next1562:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	SUBQ $2, BX
-	JLT rest1564
+	JLT rest1705
 	PCALIGN $32
-loop1563:
+loop1704:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -48290,10 +48290,10 @@ loop1563:
 	ADDQ $64, DI
 	ADDQ $256, SI
 	SUBQ $2, BX
-	JGE loop1563
-rest1564:
+	JGE loop1704
+rest1705:
 	ADDQ $2, BX
-	JZ done1565
+	JZ done1706
 	VMOVDQU 0(DI), Y12
 	VPAND Y14, Y12, Y13
 	VPMADDUBSW 96(SI), Y13, Y13
@@ -48310,19 +48310,19 @@ rest1564:
 	VPADDW Y13, Y1, Y1
 	ADDQ $32, DI
 	ADDQ $128, SI
-done1565:
+done1706:
 	VPSRAW $2, Y1, Y1
 	VPADDW Y1, Y0, Y0
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPADDD Y0, Y10, Y10
 	TESTQ CX, CX
-	JNZ next1562
+	JNZ next1703
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	ADDQ R9, Tile_W(AX)
 	VPXOR Y11, Y11, Y11
-next1566:
+next1707:
 	MOVQ $8, BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -48330,9 +48330,9 @@ next1566:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	SUBQ $2, BX
-	JLT rest1568
+	JLT rest1709
 	PCALIGN $32
-loop1567:
+loop1708:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -48370,10 +48370,10 @@ loop1567:
 	ADDQ $64, DI
 	ADDQ $256, SI
 	SUBQ $2, BX
-	JGE loop1567
-rest1568:
+	JGE loop1708
+rest1709:
 	ADDQ $2, BX
-	JZ done1569
+	JZ done1710
 	VMOVDQU 0(DI), Y12
 	VPAND Y14, Y12, Y13
 	VPMADDUBSW 96(SI), Y13, Y13
@@ -48390,13 +48390,13 @@ rest1568:
 	VPADDW Y13, Y1, Y1
 	ADDQ $32, DI
 	ADDQ $128, SI
-done1569:
+done1710:
 	VPSRAW $2, Y1, Y1
 	VPADDW Y1, Y0, Y0
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPADDD Y0, Y11, Y11
 	TESTQ CX, CX
-	JNZ next1566
+	JNZ next1707
 	VPHADDD Y9, Y8, Y8
 	VPHADDD Y11, Y10, Y10
 	VPHADDD Y10, Y8, Y8
@@ -48409,17 +48409,17 @@ done1569:
 	VMOVDQU X8, (DX)
 	ADDQ $16, Tile_Y(AX)
 	SUBQ $4, Tile_Panels(AX)
-	JGE some1550
-rest1551:
+	JGE some1691
+rest1692:
 	ADDQ $4, Tile_Panels(AX)
-	JZ done1553
-one1552:
+	JZ done1694
+one1693:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
 	ADDQ R9, Tile_W(AX)
 	VPXOR Y8, Y8, Y8
-next1570:
+next1711:
 	MOVQ $8, BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -48427,9 +48427,9 @@ next1570:
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	SUBQ $2, BX
-	JLT rest1572
+	JLT rest1713
 	PCALIGN $32
-loop1571:
+loop1712:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -48467,10 +48467,10 @@ loop1571:
 	ADDQ $64, DI
 	ADDQ $256, SI
 	SUBQ $2, BX
-	JGE loop1571
-rest1572:
+	JGE loop1712
+rest1713:
 	ADDQ $2, BX
-	JZ done1573
+	JZ done1714
 	VMOVDQU 0(DI), Y12
 	VPAND Y14, Y12, Y13
 	VPMADDUBSW 96(SI), Y13, Y13
@@ -48487,13 +48487,13 @@ rest1572:
 	VPADDW Y13, Y1, Y1
 	ADDQ $32, DI
 	ADDQ $128, SI
-done1573:
+done1714:
 	VPSRAW $2, Y1, Y1
 	VPADDW Y1, Y0, Y0
 	VPMADDWD y00010001<>(SB), Y0, Y0
 	VPADDD Y0, Y8, Y8
 	TESTQ CX, CX
-	JNZ next1570
+	JNZ next1711
 	VPHADDD Y8, Y8, Y8
 	VPHADDD Y8, Y8, Y8
 	VEXTRACTI128 $1, Y8, X13
@@ -48505,8 +48505,8 @@ done1573:
 	VPEXTRD $0, X8, (DX)
 	ADDQ $4, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ one1552
-done1553:
+	JNZ one1693
+done1694:
 	VZEROUPPER
 	RET
 
@@ -48517,7 +48517,7 @@ TEXT ·rowMajorAVX2x3(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	MOVQ Tile_PanelBytes(AX), R9
 	VMOVDQU rowsLow<>(SB), Y14
-one1576:
+one1717:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -48525,7 +48525,7 @@ one1576:
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
-next1578:
+next1719:
 	MOVQ $8, BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -48537,9 +48537,9 @@ next1578:
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
 	SUBQ $2, BX
-	JLT rest1580
+	JLT rest1721
 	PCALIGN $32
-loop1579:
+loop1720:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -48609,10 +48609,10 @@ loop1579:
 	ADDQ $64, DI
 	ADDQ $256, SI
 	SUBQ $2, BX
-	JGE loop1579
-rest1580:
+	JGE loop1720
+rest1721:
 	ADDQ $2, BX
-	JZ done1581
+	JZ done1722
 	VMOVDQU 0(DI), Y12
 	VPAND Y14, Y12, Y13
 	VPMADDUBSW 96(SI), Y13, Y15
@@ -48645,7 +48645,7 @@ rest1580:
 	VPADDW Y15, Y5, Y5
 	ADDQ $32, DI
 	ADDQ $128, SI
-done1581:
+done1722:
 	VPSRAW $2, Y1, Y1
 	VPADDW Y1, Y0, Y0
 	VPMADDWD y00010001<>(SB), Y0, Y0
@@ -48659,7 +48659,7 @@ done1581:
 	VPMADDWD y00010001<>(SB), Y4, Y4
 	VPADDD Y4, Y10, Y10
 	TESTQ CX, CX
-	JNZ next1578
+	JNZ next1719
 	VPHADDD Y9, Y8, Y8
 	VPHADDD Y10, Y10, Y10
 	VPHADDD Y10, Y8, Y8
@@ -48675,8 +48675,8 @@ done1581:
 	VPEXTRD $2, X8, (DX)
 	ADDQ $4, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ one1576
-done1577:
+	JNZ one1717
+done1718:
 	VZEROUPPER
 	RET
 
@@ -48687,7 +48687,7 @@ TEXT ·rowMajorAVX2x4(SB), NOSPLIT, $0-8
 	LEAQ (R8)(R8*2), R10
 	MOVQ Tile_PanelBytes(AX), R9
 	VMOVDQU rowsLow<>(SB), Y14
-one1584:
+one1725:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -48696,7 +48696,7 @@ one1584:
 	VPXOR Y9, Y9, Y9
 	VPXOR Y10, Y10, Y10
 	VPXOR Y11, Y11, Y11
-next1586:
+next1727:
 	MOVQ $8, BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
@@ -48710,9 +48710,9 @@ next1586:
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
 	SUBQ $2, BX
-	JLT rest1588
+	JLT rest1729
 	PCALIGN $32
-loop1587:
+loop1728:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -48798,10 +48798,10 @@ loop1587:
 	ADDQ $64, DI
 	ADDQ $256, SI
 	SUBQ $2, BX
-	JGE loop1587
-rest1588:
+	JGE loop1728
+rest1729:
 	ADDQ $2, BX
-	JZ done1589
+	JZ done1730
 	VMOVDQU 0(DI), Y12
 	VPAND Y14, Y12, Y13
 	VPMADDUBSW 96(SI), Y13, Y15
@@ -48842,7 +48842,7 @@ rest1588:
 	VPADDW Y15, Y7, Y7
 	ADDQ $32, DI
 	ADDQ $128, SI
-done1589:
+done1730:
 	VPSRAW $2, Y1, Y1
 	VPADDW Y1, Y0, Y0
 	VPMADDWD y00010001<>(SB), Y0, Y0
@@ -48860,7 +48860,7 @@ done1589:
 	VPMADDWD y00010001<>(SB), Y6, Y6
 	VPADDD Y6, Y11, Y11
 	TESTQ CX, CX
-	JNZ next1586
+	JNZ next1727
 	VPHADDD Y9, Y8, Y8
 	VPHADDD Y11, Y10, Y10
 	VPHADDD Y10, Y8, Y8
@@ -48878,15 +48878,15 @@ done1589:
 	VPEXTRD $3, X8, (DX)
 	ADDQ $4, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ one1584
-done1585:
+	JNZ one1725
+done1726:
 	VZEROUPPER
 	RET
 
 // func base3AVX2x1(t *Tile)
 TEXT ·base3AVX2x1(SB), NOSPLIT, $320-8
 	MOVQ t+0(FP), AX
-panel1590:
+panel1731:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -48899,7 +48899,7 @@ panel1590:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group1591:
+group1732:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -48923,13 +48923,13 @@ group1591:
 	VMOVDQU Y7, 224(SP)
 	VMOVDQU Y8, 256(SP)
 	VMOVDQU Y9, 288(SP)
-next1593:
+next1734:
 	MOVQ Tile_Block(AX), BX
 	CMPQ CX, BX
 	CMOVQLT CX, BX
 	SUBQ BX, CX
 	PCALIGN $32
-loop1594:
+loop1735:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -49008,7 +49008,7 @@ loop1594:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ BX
-	JNZ loop1594
+	JNZ loop1735
 	VPBROADCASTD word00010001<>(SB), Y13
 	VPMADDWD Y13, Y0, Y14
 	VPADDD 0(SP), Y14, Y14
@@ -49051,7 +49051,7 @@ loop1594:
 	VMOVDQU Y14, 288(SP)
 	VPXOR Y9, Y9, Y9
 	TESTQ CX, CX
-	JNZ next1593
+	JNZ next1734
 	VMOVDQU 0(SP), Y0
 	VMOVDQU 32(SP), Y1
 	VMOVDQU 64(SP), Y2
@@ -49075,7 +49075,7 @@ loop1594:
 	VPADDD Y10, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact1595
+	JZ exact1736
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y13
@@ -49108,13 +49108,13 @@ loop1594:
 	VPMOVSXBD 72(CX), Y13
 	VPMULLD Y10, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact1595:
+exact1736:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums1596
+	JEQ sums1737
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations1597
+	JZ activations1739
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -49169,8 +49169,8 @@ exact1595:
 	VMULPS Y10, Y9, Y9
 	VFMADD213PS 288(BX), Y13, Y9
 	VMOVUPS Y9, 288(BX)
-	JMP stored1598
-activations1597:
+	JMP stored1740
+activations1739:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -49202,8 +49202,8 @@ activations1597:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 288(BX), Y10, Y9
 	VMOVUPS Y9, 288(BX)
-	JMP stored1598
-sums1596:
+	JMP stored1740
+sums1737:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 128(BX)
@@ -49214,21 +49214,21 @@ sums1596:
 	VMOVUPS Y7, 160(BX)
 	VMOVUPS Y8, 224(BX)
 	VMOVUPS Y9, 288(BX)
-stored1598:
+stored1740:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit1592
+	JNZ unit1733
 	ADDQ $80, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit1592:
+unit1733:
 	TESTQ R15, R15
-	JNZ group1591
+	JNZ group1732
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $320, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel1590
+	JNZ panel1731
 	VZEROUPPER
 	RET

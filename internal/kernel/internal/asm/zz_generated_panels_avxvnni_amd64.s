@@ -300,7 +300,7 @@ exact7:
 	JEQ sums8
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations9
+	JZ activations10
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -349,8 +349,8 @@ exact7:
 	VMULPS X8, X10, X10
 	VFMADD213PS 112(BX), X11, X10
 	VMOVUPS X10, 112(BX)
-	JMP stored10
-activations9:
+	JMP stored11
+activations10:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VEXTRACTI128 $1, Y0, X10
 	VCVTDQ2PS X0, X0
@@ -380,7 +380,7 @@ activations9:
 	VCVTDQ2PS X10, X10
 	VFMADD213PS 112(BX), X8, X10
 	VMOVUPS X10, 112(BX)
-	JMP stored10
+	JMP stored11
 sums8:
 	VEXTRACTI128 $1, Y0, X10
 	VMOVUPS X0, 0(BX)
@@ -394,7 +394,7 @@ sums8:
 	VEXTRACTI128 $1, Y3, X10
 	VMOVUPS X3, 48(BX)
 	VMOVUPS X10, 112(BX)
-stored10:
+stored11:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
@@ -421,7 +421,7 @@ TEXT ·fields1Rows32AVXVNNIx2(SB), NOSPLIT, $0-8
 	VMOVDQU yShiftUpper<>(SB), Y13
 	VMOVDQU y01010101<>(SB), Y14
 	VMOVDQU y02020202<>(SB), Y15
-panel11:
+panel12:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -434,7 +434,7 @@ panel11:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group12:
+group13:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -448,9 +448,9 @@ group12:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest15
+	JLT rest16
 	PCALIGN $32
-loop14:
+loop15:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -492,10 +492,10 @@ loop14:
 	ADDQ $32, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop14
-rest15:
+	JGE loop15
+rest16:
 	ADDQ $2, BX
-	JZ done16
+	JZ done17
 	VPBROADCASTD 0(SI), Y11
 	VPBROADCASTD 0(SI)(R8*1), Y12
 	VBROADCASTI128 0(DI), Y8
@@ -514,7 +514,7 @@ rest15:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $16, DI
 	ADDQ $4, SI
-done16:
+done17:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPSRAD $0, Y0, Y0
@@ -544,7 +544,7 @@ done16:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact17
+	JZ exact18
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), X11
@@ -588,13 +588,13 @@ done16:
 	VINSERTI128 $1, X10, Y11, Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact17:
+exact18:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums18
+	JEQ sums19
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations19
+	JZ activations21
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -689,8 +689,8 @@ exact17:
 	VMULPS X8, X10, X10
 	VFMADD213PS 112(BX), X11, X10
 	VMOVUPS X10, 112(BX)
-	JMP stored20
-activations19:
+	JMP stored22
+activations21:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VEXTRACTI128 $1, Y0, X10
 	VCVTDQ2PS X0, X0
@@ -750,8 +750,8 @@ activations19:
 	VCVTDQ2PS X10, X10
 	VFMADD213PS 112(BX), X8, X10
 	VMOVUPS X10, 112(BX)
-	JMP stored20
-sums18:
+	JMP stored22
+sums19:
 	VEXTRACTI128 $1, Y0, X10
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X10, 64(BX)
@@ -777,22 +777,22 @@ sums18:
 	VEXTRACTI128 $1, Y7, X10
 	VMOVUPS X7, 48(BX)
 	VMOVUPS X10, 112(BX)
-stored20:
+stored22:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit13
+	JNZ unit14
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit13:
+unit14:
 	TESTQ R15, R15
-	JNZ group12
+	JNZ group13
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel11
+	JNZ panel12
 	VZEROUPPER
 	RET
 
@@ -805,7 +805,7 @@ TEXT ·fields1Rows64AVXVNNIx1(SB), NOSPLIT, $0-8
 	VMOVDQU y01010101<>(SB), Y13
 	VMOVDQU y02020202<>(SB), Y14
 	VMOVDQU y04040404<>(SB), Y15
-panel21:
+panel23:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -820,7 +820,7 @@ panel21:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group22:
+group24:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -834,9 +834,9 @@ group22:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest25
+	JLT rest27
 	PCALIGN $32
-loop24:
+loop26:
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VPBROADCASTD 0(SI), Y11
@@ -864,10 +864,10 @@ loop24:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop24
-rest25:
+	JGE loop26
+rest27:
 	ADDQ $2, BX
-	JZ done26
+	JZ done28
 	PREFETCHT1 0(R12)
 	ADDQ $16, R12
 	VPBROADCASTD 0(SI), Y11
@@ -883,7 +883,7 @@ rest25:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
 	ADDQ $32, DI
 	ADDQ $4, SI
-done26:
+done28:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
@@ -904,7 +904,7 @@ done26:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact27
+	JZ exact29
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), X11
@@ -927,13 +927,13 @@ done26:
 	VINSERTI128 $1, X10, Y11, Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact27:
+exact29:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums28
+	JEQ sums30
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations29
+	JZ activations32
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -982,8 +982,8 @@ exact27:
 	VMULPS X8, X10, X10
 	VFMADD213PS 224(BX), X11, X10
 	VMOVUPS X10, 224(BX)
-	JMP stored30
-activations29:
+	JMP stored33
+activations32:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VEXTRACTI128 $1, Y0, X10
 	VCVTDQ2PS X0, X0
@@ -1013,8 +1013,8 @@ activations29:
 	VCVTDQ2PS X10, X10
 	VFMADD213PS 224(BX), X8, X10
 	VMOVUPS X10, 224(BX)
-	JMP stored30
-sums28:
+	JMP stored33
+sums30:
 	VEXTRACTI128 $1, Y0, X10
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X10, 128(BX)
@@ -1027,22 +1027,22 @@ sums28:
 	VEXTRACTI128 $1, Y3, X10
 	VMOVUPS X3, 96(BX)
 	VMOVUPS X10, 224(BX)
-stored30:
+stored33:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit23
+	JNZ unit25
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit23:
+unit25:
 	TESTQ R15, R15
-	JNZ group22
+	JNZ group24
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel21
+	JNZ panel23
 	VZEROUPPER
 	RET
 
@@ -1054,7 +1054,7 @@ TEXT ·fields1Rows64AVXVNNIx2(SB), NOSPLIT, $0-8
 	VMOVDQU yShiftUpper<>(SB), Y13
 	VMOVDQU y01010101<>(SB), Y14
 	VMOVDQU y02020202<>(SB), Y15
-panel31:
+panel34:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -1069,7 +1069,7 @@ panel31:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group32:
+group35:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1083,9 +1083,9 @@ group32:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest35
+	JLT rest38
 	PCALIGN $32
-loop34:
+loop37:
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VPBROADCASTD 0(SI), Y11
@@ -1123,10 +1123,10 @@ loop34:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop34
-rest35:
+	JGE loop37
+rest38:
 	ADDQ $2, BX
-	JZ done36
+	JZ done39
 	PREFETCHT1 0(R12)
 	ADDQ $16, R12
 	VPBROADCASTD 0(SI), Y11
@@ -1147,7 +1147,7 @@ rest35:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $32, DI
 	ADDQ $4, SI
-done36:
+done39:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPSRAD $0, Y0, Y0
@@ -1177,7 +1177,7 @@ done36:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact37
+	JZ exact40
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), X11
@@ -1221,13 +1221,13 @@ done36:
 	VINSERTI128 $1, X10, Y11, Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact37:
+exact40:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums38
+	JEQ sums41
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations39
+	JZ activations43
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1322,8 +1322,8 @@ exact37:
 	VMULPS X8, X10, X10
 	VFMADD213PS 224(BX), X11, X10
 	VMOVUPS X10, 224(BX)
-	JMP stored40
-activations39:
+	JMP stored44
+activations43:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VEXTRACTI128 $1, Y0, X10
 	VCVTDQ2PS X0, X0
@@ -1383,8 +1383,8 @@ activations39:
 	VCVTDQ2PS X10, X10
 	VFMADD213PS 224(BX), X8, X10
 	VMOVUPS X10, 224(BX)
-	JMP stored40
-sums38:
+	JMP stored44
+sums41:
 	VEXTRACTI128 $1, Y0, X10
 	VMOVUPS X0, 0(BX)
 	VMOVUPS X10, 128(BX)
@@ -1410,22 +1410,22 @@ sums38:
 	VEXTRACTI128 $1, Y7, X10
 	VMOVUPS X7, 96(BX)
 	VMOVUPS X10, 224(BX)
-stored40:
+stored44:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit33
+	JNZ unit36
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit33:
+unit36:
 	TESTQ R15, R15
-	JNZ group32
+	JNZ group35
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel31
+	JNZ panel34
 	VZEROUPPER
 	RET
 
@@ -1437,7 +1437,7 @@ TEXT ·fields2Rows32AVXVNNIx1(SB), NOSPLIT, $0-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VBROADCASTI128 (Tile_Table+16)(AX), Y13
 	VMOVDQU y0f0f0f0f<>(SB), Y14
-panel41:
+panel45:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -1450,7 +1450,7 @@ panel41:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group42:
+group46:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1464,9 +1464,9 @@ group42:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest45
+	JLT rest49
 	PCALIGN $32
-loop44:
+loop48:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -1502,10 +1502,10 @@ loop44:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop44
-rest45:
+	JGE loop48
+rest49:
 	ADDQ $2, BX
-	JZ done46
+	JZ done50
 	VPBROADCASTD 0(SI), Y11
 	VMOVDQU 0(DI), Y8
 	VPAND Y14, Y8, Y9
@@ -1521,7 +1521,7 @@ rest45:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
 	ADDQ $32, DI
 	ADDQ $4, SI
-done46:
+done50:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
@@ -1538,7 +1538,7 @@ done46:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact47
+	JZ exact51
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -1553,13 +1553,13 @@ done46:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact47:
+exact51:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums48
+	JEQ sums52
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations49
+	JZ activations54
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1584,8 +1584,8 @@ exact47:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored50
-activations49:
+	JMP stored55
+activations54:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -1599,28 +1599,28 @@ activations49:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored50
-sums48:
+	JMP stored55
+sums52:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored50:
+stored55:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit43
+	JNZ unit47
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit43:
+unit47:
 	TESTQ R15, R15
-	JNZ group42
+	JNZ group46
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel41
+	JNZ panel45
 	VZEROUPPER
 	RET
 
@@ -1632,7 +1632,7 @@ TEXT ·fields2Rows32AVXVNNIx2(SB), NOSPLIT, $0-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VBROADCASTI128 (Tile_Table+16)(AX), Y14
 	VMOVDQU y0f0f0f0f<>(SB), Y15
-panel51:
+panel56:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -1645,7 +1645,7 @@ panel51:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group52:
+group57:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1659,9 +1659,9 @@ group52:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest55
+	JLT rest60
 	PCALIGN $32
-loop54:
+loop59:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -1707,10 +1707,10 @@ loop54:
 	ADDQ $64, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop54
-rest55:
+	JGE loop59
+rest60:
 	ADDQ $2, BX
-	JZ done56
+	JZ done61
 	VPBROADCASTD 0(SI), Y11
 	VPBROADCASTD 0(SI)(R8*1), Y12
 	VMOVDQU 0(DI), Y8
@@ -1731,7 +1731,7 @@ rest55:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $32, DI
 	ADDQ $4, SI
-done56:
+done61:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPMULLD Y11, Y0, Y0
@@ -1753,7 +1753,7 @@ done56:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact57
+	JZ exact62
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -1781,13 +1781,13 @@ done56:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact57:
+exact62:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums58
+	JEQ sums63
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations59
+	JZ activations65
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -1834,8 +1834,8 @@ exact57:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored60
-activations59:
+	JMP stored66
+activations65:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -1863,8 +1863,8 @@ activations59:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored60
-sums58:
+	JMP stored66
+sums63:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -1874,22 +1874,22 @@ sums58:
 	VMOVUPS Y5, 32(BX)
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored60:
+stored66:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit53
+	JNZ unit58
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit53:
+unit58:
 	TESTQ R15, R15
-	JNZ group52
+	JNZ group57
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel51
+	JNZ panel56
 	VZEROUPPER
 	RET
 
@@ -1901,7 +1901,7 @@ TEXT ·fields2Rows64AVXVNNIx1(SB), NOSPLIT, $0-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VBROADCASTI128 (Tile_Table+16)(AX), Y13
 	VMOVDQU y0f0f0f0f<>(SB), Y14
-panel61:
+panel67:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -1916,7 +1916,7 @@ panel61:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group62:
+group68:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -1930,9 +1930,9 @@ group62:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest65
+	JLT rest71
 	PCALIGN $32
-loop64:
+loop70:
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VPBROADCASTD 0(SI), Y11
@@ -1964,10 +1964,10 @@ loop64:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop64
-rest65:
+	JGE loop70
+rest71:
 	ADDQ $2, BX
-	JZ done66
+	JZ done72
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VPBROADCASTD 0(SI), Y11
@@ -1985,7 +1985,7 @@ rest65:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done66:
+done72:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
@@ -2002,7 +2002,7 @@ done66:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact67
+	JZ exact73
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -2017,13 +2017,13 @@ done66:
 	VPMOVSXBD 48(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact67:
+exact73:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums68
+	JEQ sums74
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations69
+	JZ activations76
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2048,8 +2048,8 @@ exact67:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 192(BX), Y11, Y3
 	VMOVUPS Y3, 192(BX)
-	JMP stored70
-activations69:
+	JMP stored77
+activations76:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -2063,28 +2063,28 @@ activations69:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 192(BX), Y8, Y3
 	VMOVUPS Y3, 192(BX)
-	JMP stored70
-sums68:
+	JMP stored77
+sums74:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 128(BX)
 	VMOVUPS Y3, 192(BX)
-stored70:
+stored77:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit63
+	JNZ unit69
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit63:
+unit69:
 	TESTQ R15, R15
-	JNZ group62
+	JNZ group68
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel61
+	JNZ panel67
 	VZEROUPPER
 	RET
 
@@ -2096,7 +2096,7 @@ TEXT ·fields2Rows64AVXVNNIx2(SB), NOSPLIT, $0-8
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VBROADCASTI128 (Tile_Table+16)(AX), Y14
 	VMOVDQU y0f0f0f0f<>(SB), Y15
-panel71:
+panel78:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -2111,7 +2111,7 @@ panel71:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group72:
+group79:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2125,9 +2125,9 @@ group72:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest75
+	JLT rest82
 	PCALIGN $32
-loop74:
+loop81:
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VPBROADCASTD 0(SI), Y11
@@ -2169,10 +2169,10 @@ loop74:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop74
-rest75:
+	JGE loop81
+rest82:
 	ADDQ $2, BX
-	JZ done76
+	JZ done83
 	PREFETCHT1 0(R12)
 	ADDQ $32, R12
 	VPBROADCASTD 0(SI), Y11
@@ -2195,7 +2195,7 @@ rest75:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done76:
+done83:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPMULLD Y11, Y0, Y0
@@ -2217,7 +2217,7 @@ done76:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact77
+	JZ exact84
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -2245,13 +2245,13 @@ done76:
 	VPMOVSXBD 48(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact77:
+exact84:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums78
+	JEQ sums85
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations79
+	JZ activations87
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2298,8 +2298,8 @@ exact77:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 192(BX), Y11, Y7
 	VMOVUPS Y7, 192(BX)
-	JMP stored80
-activations79:
+	JMP stored88
+activations87:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -2327,8 +2327,8 @@ activations79:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 192(BX), Y8, Y7
 	VMOVUPS Y7, 192(BX)
-	JMP stored80
-sums78:
+	JMP stored88
+sums85:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 128(BX)
@@ -2338,22 +2338,22 @@ sums78:
 	VMOVUPS Y5, 64(BX)
 	VMOVUPS Y6, 128(BX)
 	VMOVUPS Y7, 192(BX)
-stored80:
+stored88:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit73
+	JNZ unit80
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit73:
+unit80:
 	TESTQ R15, R15
-	JNZ group72
+	JNZ group79
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel71
+	JNZ panel78
 	VZEROUPPER
 	RET
 
@@ -2364,7 +2364,7 @@ TEXT ·fields4Rows32AVXVNNIx1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
-panel81:
+panel89:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -2377,7 +2377,7 @@ panel81:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group82:
+group90:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2391,9 +2391,9 @@ group82:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest85
+	JLT rest93
 	PCALIGN $32
-loop84:
+loop92:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -2437,10 +2437,10 @@ loop84:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop84
-rest85:
+	JGE loop92
+rest93:
 	ADDQ $2, BX
-	JZ done86
+	JZ done94
 	VPBROADCASTD 0(SI), Y11
 	VMOVDQU 0(DI), Y8
 	VPAND Y13, Y8, Y9
@@ -2460,7 +2460,7 @@ rest85:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
 	ADDQ $64, DI
 	ADDQ $4, SI
-done86:
+done94:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
@@ -2477,7 +2477,7 @@ done86:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact87
+	JZ exact95
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -2492,13 +2492,13 @@ done86:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact87:
+exact95:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums88
+	JEQ sums96
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations89
+	JZ activations98
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2523,8 +2523,8 @@ exact87:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored90
-activations89:
+	JMP stored99
+activations98:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -2538,28 +2538,28 @@ activations89:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored90
-sums88:
+	JMP stored99
+sums96:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 96(BX)
-stored90:
+stored99:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit83
+	JNZ unit91
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit83:
+unit91:
 	TESTQ R15, R15
-	JNZ group82
+	JNZ group90
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel81
+	JNZ panel89
 	VZEROUPPER
 	RET
 
@@ -2570,7 +2570,7 @@ TEXT ·fields4Rows32AVXVNNIx2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VMOVDQU y0f0f0f0f<>(SB), Y14
-panel91:
+panel100:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -2583,7 +2583,7 @@ panel91:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group92:
+group101:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2597,9 +2597,9 @@ group92:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest95
+	JLT rest104
 	PCALIGN $32
-loop94:
+loop103:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -2653,10 +2653,10 @@ loop94:
 	ADDQ $128, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop94
-rest95:
+	JGE loop103
+rest104:
 	ADDQ $2, BX
-	JZ done96
+	JZ done105
 	VPBROADCASTD 0(SI), Y11
 	VPBROADCASTD 0(SI)(R8*1), Y12
 	VMOVDQU 0(DI), Y8
@@ -2681,7 +2681,7 @@ rest95:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $64, DI
 	ADDQ $4, SI
-done96:
+done105:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPMULLD Y11, Y0, Y0
@@ -2703,7 +2703,7 @@ done96:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact97
+	JZ exact106
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -2731,13 +2731,13 @@ done96:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact97:
+exact106:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums98
+	JEQ sums107
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations99
+	JZ activations109
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -2784,8 +2784,8 @@ exact97:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored100
-activations99:
+	JMP stored110
+activations109:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -2813,8 +2813,8 @@ activations99:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored100
-sums98:
+	JMP stored110
+sums107:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 32(BX)
@@ -2824,22 +2824,22 @@ sums98:
 	VMOVUPS Y5, 64(BX)
 	VMOVUPS Y6, 32(BX)
 	VMOVUPS Y7, 96(BX)
-stored100:
+stored110:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit93
+	JNZ unit102
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit93:
+unit102:
 	TESTQ R15, R15
-	JNZ group92
+	JNZ group101
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel91
+	JNZ panel100
 	VZEROUPPER
 	RET
 
@@ -2850,7 +2850,7 @@ TEXT ·fields4Rows64AVXVNNIx1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI128 (Tile_Table+0)(AX), Y12
 	VMOVDQU y0f0f0f0f<>(SB), Y13
-panel101:
+panel111:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -2865,7 +2865,7 @@ panel101:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group102:
+group112:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -2879,9 +2879,9 @@ group102:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest105
+	JLT rest115
 	PCALIGN $32
-loop104:
+loop114:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -2922,10 +2922,10 @@ loop104:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop104
-rest105:
+	JGE loop114
+rest115:
 	ADDQ $2, BX
-	JZ done106
+	JZ done116
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VPBROADCASTD 0(SI), Y11
@@ -2947,7 +2947,7 @@ rest105:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done106:
+done116:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
@@ -2964,7 +2964,7 @@ done106:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact107
+	JZ exact117
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -2979,13 +2979,13 @@ done106:
 	VPMOVSXBD 40(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact107:
+exact117:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums108
+	JEQ sums118
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations109
+	JZ activations120
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -3010,8 +3010,8 @@ exact107:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 160(BX), Y11, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored110
-activations109:
+	JMP stored121
+activations120:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -3025,28 +3025,28 @@ activations109:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 160(BX), Y8, Y3
 	VMOVUPS Y3, 160(BX)
-	JMP stored110
-sums108:
+	JMP stored121
+sums118:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	VMOVUPS Y2, 32(BX)
 	VMOVUPS Y3, 160(BX)
-stored110:
+stored121:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit103
+	JNZ unit113
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit103:
+unit113:
 	TESTQ R15, R15
-	JNZ group102
+	JNZ group112
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel101
+	JNZ panel111
 	VZEROUPPER
 	RET
 
@@ -3057,7 +3057,7 @@ TEXT ·fields4Rows64AVXVNNIx2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdY(AX), R9
 	VBROADCASTI128 (Tile_Table+0)(AX), Y13
 	VMOVDQU y0f0f0f0f<>(SB), Y14
-panel111:
+panel122:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -3072,7 +3072,7 @@ panel111:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group112:
+group123:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3086,9 +3086,9 @@ group112:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest115
+	JLT rest126
 	PCALIGN $32
-loop114:
+loop125:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -3139,10 +3139,10 @@ loop114:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop114
-rest115:
+	JGE loop125
+rest126:
 	ADDQ $2, BX
-	JZ done116
+	JZ done127
 	PREFETCHT1 0(R12)
 	ADDQ $64, R12
 	VPBROADCASTD 0(SI), Y11
@@ -3169,7 +3169,7 @@ rest115:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $128, DI
 	ADDQ $4, SI
-done116:
+done127:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPMULLD Y11, Y0, Y0
@@ -3191,7 +3191,7 @@ done116:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact117
+	JZ exact128
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -3219,13 +3219,13 @@ done116:
 	VPMOVSXBD 40(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact117:
+exact128:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums118
+	JEQ sums129
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations119
+	JZ activations131
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -3272,8 +3272,8 @@ exact117:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 160(BX), Y11, Y7
 	VMOVUPS Y7, 160(BX)
-	JMP stored120
-activations119:
+	JMP stored132
+activations131:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -3301,8 +3301,8 @@ activations119:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 160(BX), Y8, Y7
 	VMOVUPS Y7, 160(BX)
-	JMP stored120
-sums118:
+	JMP stored132
+sums129:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 128(BX)
 	VMOVUPS Y2, 32(BX)
@@ -3312,22 +3312,22 @@ sums118:
 	VMOVUPS Y5, 128(BX)
 	VMOVUPS Y6, 32(BX)
 	VMOVUPS Y7, 160(BX)
-stored120:
+stored132:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit113
+	JNZ unit124
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit113:
+unit124:
 	TESTQ R15, R15
-	JNZ group112
+	JNZ group123
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel111
+	JNZ panel122
 	VZEROUPPER
 	RET
 
@@ -3337,7 +3337,7 @@ TEXT ·fields8Rows32AVXVNNIx1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VMOVDQU y80808080<>(SB), Y12
-panel121:
+panel133:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -3350,7 +3350,7 @@ panel121:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group122:
+group134:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3364,9 +3364,9 @@ group122:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest125
+	JLT rest137
 	PCALIGN $32
-loop124:
+loop136:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -3394,10 +3394,10 @@ loop124:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop124
-rest125:
+	JGE loop136
+rest137:
 	ADDQ $2, BX
-	JZ done126
+	JZ done138
 	VPBROADCASTD 0(SI), Y11
 	VPXOR 0(DI), Y12, Y10
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
@@ -3409,7 +3409,7 @@ rest125:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
 	ADDQ $128, DI
 	ADDQ $4, SI
-done126:
+done138:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
@@ -3426,7 +3426,7 @@ done126:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact127
+	JZ exact139
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -3441,13 +3441,13 @@ done126:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact127:
+exact139:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums128
+	JEQ sums140
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations129
+	JZ activations142
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -3472,8 +3472,8 @@ exact127:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored130
-activations129:
+	JMP stored143
+activations142:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -3487,28 +3487,28 @@ activations129:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored130
-sums128:
+	JMP stored143
+sums140:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored130:
+stored143:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit123
+	JNZ unit135
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit123:
+unit135:
 	TESTQ R15, R15
-	JNZ group122
+	JNZ group134
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel121
+	JNZ panel133
 	VZEROUPPER
 	RET
 
@@ -3518,7 +3518,7 @@ TEXT ·fields8Rows32AVXVNNIx2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VMOVDQU y80808080<>(SB), Y13
-panel131:
+panel144:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -3531,7 +3531,7 @@ panel131:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group132:
+group145:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3545,9 +3545,9 @@ group132:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest135
+	JLT rest148
 	PCALIGN $32
-loop134:
+loop147:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -3585,10 +3585,10 @@ loop134:
 	ADDQ $256, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop134
-rest135:
+	JGE loop147
+rest148:
 	ADDQ $2, BX
-	JZ done136
+	JZ done149
 	VPBROADCASTD 0(SI), Y11
 	VPBROADCASTD 0(SI)(R8*1), Y12
 	VPXOR 0(DI), Y13, Y10
@@ -3605,7 +3605,7 @@ rest135:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $128, DI
 	ADDQ $4, SI
-done136:
+done149:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPMULLD Y11, Y0, Y0
@@ -3627,7 +3627,7 @@ done136:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact137
+	JZ exact150
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -3655,13 +3655,13 @@ done136:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact137:
+exact150:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums138
+	JEQ sums151
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations139
+	JZ activations153
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -3708,8 +3708,8 @@ exact137:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored140
-activations139:
+	JMP stored154
+activations153:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -3737,8 +3737,8 @@ activations139:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored140
-sums138:
+	JMP stored154
+sums151:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -3748,22 +3748,22 @@ sums138:
 	VMOVUPS Y5, 32(BX)
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored140:
+stored154:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit133
+	JNZ unit146
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit133:
+unit146:
 	TESTQ R15, R15
-	JNZ group132
+	JNZ group145
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel131
+	JNZ panel144
 	VZEROUPPER
 	RET
 
@@ -3773,7 +3773,7 @@ TEXT ·fields8Rows64AVXVNNIx1(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VMOVDQU y80808080<>(SB), Y12
-panel141:
+panel155:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -3788,7 +3788,7 @@ panel141:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group142:
+group156:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3802,9 +3802,9 @@ group142:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest145
+	JLT rest159
 	PCALIGN $32
-loop144:
+loop158:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	PREFETCHT1 128(R12)
@@ -3831,10 +3831,10 @@ loop144:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop144
-rest145:
+	JGE loop158
+rest159:
 	ADDQ $2, BX
-	JZ done146
+	JZ done160
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -3849,7 +3849,7 @@ rest145:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
 	ADDQ $256, DI
 	ADDQ $4, SI
-done146:
+done160:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
@@ -3866,7 +3866,7 @@ done146:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact147
+	JZ exact161
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -3881,13 +3881,13 @@ done146:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact147:
+exact161:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums148
+	JEQ sums162
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations149
+	JZ activations164
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -3912,8 +3912,8 @@ exact147:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored150
-activations149:
+	JMP stored165
+activations164:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -3927,28 +3927,28 @@ activations149:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored150
-sums148:
+	JMP stored165
+sums162:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored150:
+stored165:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit143
+	JNZ unit157
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit143:
+unit157:
 	TESTQ R15, R15
-	JNZ group142
+	JNZ group156
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel141
+	JNZ panel155
 	VZEROUPPER
 	RET
 
@@ -3958,7 +3958,7 @@ TEXT ·fields8Rows64AVXVNNIx2(SB), NOSPLIT, $0-8
 	MOVQ Tile_LdX(AX), R8
 	MOVQ Tile_LdY(AX), R9
 	VMOVDQU y80808080<>(SB), Y13
-panel151:
+panel166:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -3973,7 +3973,7 @@ panel151:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group152:
+group167:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -3987,9 +3987,9 @@ group152:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest155
+	JLT rest170
 	PCALIGN $32
-loop154:
+loop169:
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	PREFETCHT1 128(R12)
@@ -4026,10 +4026,10 @@ loop154:
 	ADDQ $512, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop154
-rest155:
+	JGE loop169
+rest170:
 	ADDQ $2, BX
-	JZ done156
+	JZ done171
 	PREFETCHT1 0(R12)
 	PREFETCHT1 64(R12)
 	ADDQ $128, R12
@@ -4049,7 +4049,7 @@ rest155:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $256, DI
 	ADDQ $4, SI
-done156:
+done171:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPMULLD Y11, Y0, Y0
@@ -4071,7 +4071,7 @@ done156:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact157
+	JZ exact172
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -4099,13 +4099,13 @@ done156:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact157:
+exact172:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums158
+	JEQ sums173
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations159
+	JZ activations175
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -4152,8 +4152,8 @@ exact157:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored160
-activations159:
+	JMP stored176
+activations175:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -4181,8 +4181,8 @@ activations159:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored160
-sums158:
+	JMP stored176
+sums173:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -4192,22 +4192,22 @@ sums158:
 	VMOVUPS Y5, 32(BX)
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored160:
+stored176:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit153
+	JNZ unit168
 	ADDQ $64, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit153:
+unit168:
 	TESTQ R15, R15
-	JNZ group152
+	JNZ group167
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $256, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel151
+	JNZ panel166
 	VZEROUPPER
 	RET
 
@@ -4219,7 +4219,7 @@ TEXT ·planes3Rows32AVXVNNIx1(SB), NOSPLIT, $0-8
 	VMOVDQU y03030303<>(SB), Y12
 	VMOVDQU y04040404<>(SB), Y13
 	VMOVDQU yShiftOne<>(SB), Y14
-panel161:
+panel177:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -4232,7 +4232,7 @@ panel161:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group162:
+group178:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -4246,9 +4246,9 @@ group162:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest165
+	JLT rest181
 	PCALIGN $32
-loop164:
+loop180:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -4316,10 +4316,10 @@ loop164:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop164
-rest165:
+	JGE loop180
+rest181:
 	ADDQ $2, BX
-	JZ done166
+	JZ done182
 	VPBROADCASTD 0(SI), Y11
 	VBROADCASTI128 32(DI), Y8
 	VPSRLVD Y14, Y8, Y8
@@ -4351,7 +4351,7 @@ rest165:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
 	ADDQ $48, DI
 	ADDQ $4, SI
-done166:
+done182:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
@@ -4368,7 +4368,7 @@ done166:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact167
+	JZ exact183
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -4383,13 +4383,13 @@ done166:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact167:
+exact183:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums168
+	JEQ sums184
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations169
+	JZ activations186
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -4414,8 +4414,8 @@ exact167:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored170
-activations169:
+	JMP stored187
+activations186:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -4429,28 +4429,28 @@ activations169:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored170
-sums168:
+	JMP stored187
+sums184:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored170:
+stored187:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit163
+	JNZ unit179
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit163:
+unit179:
 	TESTQ R15, R15
-	JNZ group162
+	JNZ group178
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel161
+	JNZ panel177
 	VZEROUPPER
 	RET
 
@@ -4462,7 +4462,7 @@ TEXT ·planes3Rows32AVXVNNIx2(SB), NOSPLIT, $0-8
 	VMOVDQU y03030303<>(SB), Y13
 	VMOVDQU y04040404<>(SB), Y14
 	VMOVDQU yShiftOne<>(SB), Y15
-panel171:
+panel188:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -4475,7 +4475,7 @@ panel171:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group172:
+group189:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -4489,9 +4489,9 @@ group172:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest175
+	JLT rest192
 	PCALIGN $32
-loop174:
+loop191:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -4569,10 +4569,10 @@ loop174:
 	ADDQ $96, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop174
-rest175:
+	JGE loop191
+rest192:
 	ADDQ $2, BX
-	JZ done176
+	JZ done193
 	VPBROADCASTD 0(SI), Y11
 	VPBROADCASTD 0(SI)(R8*1), Y12
 	VBROADCASTI128 32(DI), Y8
@@ -4609,7 +4609,7 @@ rest175:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $48, DI
 	ADDQ $4, SI
-done176:
+done193:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPMULLD Y11, Y0, Y0
@@ -4631,7 +4631,7 @@ done176:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact177
+	JZ exact194
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -4659,13 +4659,13 @@ done176:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact177:
+exact194:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums178
+	JEQ sums195
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations179
+	JZ activations197
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -4712,8 +4712,8 @@ exact177:
 	VMULPS Y8, Y7, Y7
 	VFMADD213PS 96(BX), Y11, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored180
-activations179:
+	JMP stored198
+activations197:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -4741,8 +4741,8 @@ activations179:
 	VCVTDQ2PS Y7, Y7
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
-	JMP stored180
-sums178:
+	JMP stored198
+sums195:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -4752,22 +4752,22 @@ sums178:
 	VMOVUPS Y5, 32(BX)
 	VMOVUPS Y6, 64(BX)
 	VMOVUPS Y7, 96(BX)
-stored180:
+stored198:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit173
+	JNZ unit190
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit173:
+unit190:
 	TESTQ R15, R15
-	JNZ group172
+	JNZ group189
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel171
+	JNZ panel188
 	VZEROUPPER
 	RET
 
@@ -4779,7 +4779,7 @@ TEXT ·planes5Rows32AVXVNNIx1(SB), NOSPLIT, $0-8
 	VMOVDQU y0f0f0f0f<>(SB), Y12
 	VMOVDQU y10101010<>(SB), Y13
 	VMOVDQU yShiftOne<>(SB), Y14
-panel181:
+panel199:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -4792,7 +4792,7 @@ panel181:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group182:
+group200:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -4806,9 +4806,9 @@ group182:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest185
+	JLT rest203
 	PCALIGN $32
-loop184:
+loop202:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -4874,10 +4874,10 @@ loop184:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop184
-rest185:
+	JGE loop202
+rest203:
 	ADDQ $2, BX
-	JZ done186
+	JZ done204
 	VPBROADCASTD 0(SI), Y11
 	VBROADCASTI128 64(DI), Y8
 	VPSRLVD Y14, Y8, Y8
@@ -4908,7 +4908,7 @@ rest185:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
 	ADDQ $80, DI
 	ADDQ $4, SI
-done186:
+done204:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPADDD Y4, Y0, Y0
@@ -4925,7 +4925,7 @@ done186:
 	VPADDD Y10, Y3, Y3
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact187
+	JZ exact205
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -4940,13 +4940,13 @@ done186:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y3, Y3
-exact187:
+exact205:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums188
+	JEQ sums206
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations189
+	JZ activations208
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -4971,8 +4971,8 @@ exact187:
 	VMULPS Y8, Y3, Y3
 	VFMADD213PS 96(BX), Y11, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored190
-activations189:
+	JMP stored209
+activations208:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y8, Y0
@@ -4986,28 +4986,28 @@ activations189:
 	VCVTDQ2PS Y3, Y3
 	VFMADD213PS 96(BX), Y8, Y3
 	VMOVUPS Y3, 96(BX)
-	JMP stored190
-sums188:
+	JMP stored209
+sums206:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
 	VMOVUPS Y3, 96(BX)
-stored190:
+stored209:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit183
+	JNZ unit201
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit183:
+unit201:
 	TESTQ R15, R15
-	JNZ group182
+	JNZ group200
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel181
+	JNZ panel199
 	VZEROUPPER
 	RET
 
@@ -5019,7 +5019,7 @@ TEXT ·planes5Rows32AVXVNNIx2(SB), NOSPLIT, $0-8
 	VMOVDQU y0f0f0f0f<>(SB), Y13
 	VMOVDQU y10101010<>(SB), Y14
 	VMOVDQU yShiftOne<>(SB), Y15
-panel191:
+panel210:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
 	MOVQ Tile_Steps(AX), CX
@@ -5032,7 +5032,7 @@ panel191:
 	MOVQ BX, Tile_PanelUnit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-group192:
+group211:
 	MOVQ Tile_Steps(AX), CX
 	DECQ R15
 	CMOVQEQ Tile_LastSteps(AX), CX
@@ -5046,9 +5046,9 @@ group192:
 	VPXOR Y7, Y7, Y7
 	MOVQ CX, BX
 	SUBQ $2, BX
-	JLT rest195
+	JLT rest214
 	PCALIGN $32
-loop194:
+loop213:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -5124,10 +5124,10 @@ loop194:
 	ADDQ $160, DI
 	ADDQ $8, SI
 	SUBQ $2, BX
-	JGE loop194
-rest195:
+	JGE loop213
+rest214:
 	ADDQ $2, BX
-	JZ done196
+	JZ done215
 	VPBROADCASTD 0(SI), Y11
 	VPBROADCASTD 0(SI)(R8*1), Y12
 	VBROADCASTI128 64(DI), Y8
@@ -5163,7 +5163,7 @@ rest195:
 	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
 	ADDQ $80, DI
 	ADDQ $4, SI
-done196:
+done215:
 	VPBROADCASTD Tile_Mul(AX), Y11
 	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
 	VPMULLD Y11, Y0, Y0
@@ -5185,7 +5185,7 @@ done196:
 	VPADDD Y10, Y7, Y7
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact197
+	JZ exact216
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
 	VPMOVSXBD 0(CX), Y11
@@ -5213,556 +5213,10 @@ done196:
 	VPMOVSXBD 24(CX), Y11
 	VPMULLD Y8, Y11, Y11
 	VPSUBD Y11, Y7, Y7
-exact197:
+exact216:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums198
-	MOVQ Tile_Scales(AX), CX
-	TESTQ CX, CX
-	JZ activations199
-	MOVQ Tile_Unit(AX), BX
-	LEAQ (CX)(BX*4), CX
-	MOVQ DX, BX
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
-	VMOVUPS 0(CX), Y11
-	VCVTDQ2PS Y0, Y0
-	VMULPS Y8, Y0, Y0
-	VFMADD213PS 0(BX), Y11, Y0
-	VMOVUPS Y0, 0(BX)
-	VMOVUPS 32(CX), Y11
-	VCVTDQ2PS Y1, Y1
-	VMULPS Y8, Y1, Y1
-	VFMADD213PS 32(BX), Y11, Y1
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS 64(CX), Y11
-	VCVTDQ2PS Y2, Y2
-	VMULPS Y8, Y2, Y2
-	VFMADD213PS 64(BX), Y11, Y2
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS 96(CX), Y11
-	VCVTDQ2PS Y3, Y3
-	VMULPS Y8, Y3, Y3
-	VFMADD213PS 96(BX), Y11, Y3
-	VMOVUPS Y3, 96(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Y8
-	VMOVUPS 0(CX), Y11
-	VCVTDQ2PS Y4, Y4
-	VMULPS Y8, Y4, Y4
-	VFMADD213PS 0(BX), Y11, Y4
-	VMOVUPS Y4, 0(BX)
-	VMOVUPS 32(CX), Y11
-	VCVTDQ2PS Y5, Y5
-	VMULPS Y8, Y5, Y5
-	VFMADD213PS 32(BX), Y11, Y5
-	VMOVUPS Y5, 32(BX)
-	VMOVUPS 64(CX), Y11
-	VCVTDQ2PS Y6, Y6
-	VMULPS Y8, Y6, Y6
-	VFMADD213PS 64(BX), Y11, Y6
-	VMOVUPS Y6, 64(BX)
-	VMOVUPS 96(CX), Y11
-	VCVTDQ2PS Y7, Y7
-	VMULPS Y8, Y7, Y7
-	VFMADD213PS 96(BX), Y11, Y7
-	VMOVUPS Y7, 96(BX)
-	JMP stored200
-activations199:
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
-	VCVTDQ2PS Y0, Y0
-	VFMADD213PS 0(BX), Y8, Y0
-	VMOVUPS Y0, 0(BX)
-	VCVTDQ2PS Y1, Y1
-	VFMADD213PS 32(BX), Y8, Y1
-	VMOVUPS Y1, 32(BX)
-	VCVTDQ2PS Y2, Y2
-	VFMADD213PS 64(BX), Y8, Y2
-	VMOVUPS Y2, 64(BX)
-	VCVTDQ2PS Y3, Y3
-	VFMADD213PS 96(BX), Y8, Y3
-	VMOVUPS Y3, 96(BX)
-	ADDQ R9, BX
-	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Y8
-	VCVTDQ2PS Y4, Y4
-	VFMADD213PS 0(BX), Y8, Y4
-	VMOVUPS Y4, 0(BX)
-	VCVTDQ2PS Y5, Y5
-	VFMADD213PS 32(BX), Y8, Y5
-	VMOVUPS Y5, 32(BX)
-	VCVTDQ2PS Y6, Y6
-	VFMADD213PS 64(BX), Y8, Y6
-	VMOVUPS Y6, 64(BX)
-	VCVTDQ2PS Y7, Y7
-	VFMADD213PS 96(BX), Y8, Y7
-	VMOVUPS Y7, 96(BX)
-	JMP stored200
-sums198:
-	VMOVUPS Y0, 0(BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-	ADDQ R9, BX
-	VMOVUPS Y4, 0(BX)
-	VMOVUPS Y5, 32(BX)
-	VMOVUPS Y6, 64(BX)
-	VMOVUPS Y7, 96(BX)
-stored200:
-	ADDQ Tile_LdTokens(AX), R14
-	ADDQ Tile_LdGroup(AX), DX
-	DECQ Tile_UnitLeft(AX)
-	JNZ unit193
-	ADDQ $32, Tile_Unit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-unit193:
-	TESTQ R15, R15
-	JNZ group192
-	MOVQ Tile_PanelBytes(AX), BX
-	ADDQ BX, Tile_W(AX)
-	ADDQ $128, Tile_Y(AX)
-	DECQ Tile_Panels(AX)
-	JNZ panel191
-	VZEROUPPER
-	RET
-
-// func planes6Rows32AVXVNNIx1(t *Tile)
-TEXT ·planes6Rows32AVXVNNIx1(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ Tile_LdX(AX), R8
-	MOVQ Tile_LdY(AX), R9
-	VMOVDQU y0f0f0f0f<>(SB), Y12
-	VMOVDQU y30303030<>(SB), Y13
-panel201:
-	MOVQ Tile_W(AX), DI
-	MOVQ Tile_X(AX), SI
-	MOVQ Tile_Steps(AX), CX
-	MOVQ Tile_Groups(AX), R15
-	MOVQ Tile_Tokens(AX), R14
-	MOVQ Tile_Y(AX), DX
-	MOVQ Tile_PanelUnit(AX), BX
-	MOVQ BX, Tile_Unit(AX)
-	ADDQ Tile_LdUnits(AX), BX
-	MOVQ BX, Tile_PanelUnit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-group202:
-	MOVQ Tile_Steps(AX), CX
-	DECQ R15
-	CMOVQEQ Tile_LastSteps(AX), CX
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
-	MOVQ CX, BX
-	SUBQ $2, BX
-	JLT rest205
-	PCALIGN $32
-loop204:
-	LEAQ 4096(DI), R12
-	ANDQ $-4096, R12
-	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
-	ANDQ DI, R11
-	SHRQ $2, R11
-	PREFETCHT1 (R12)(R11*1)
-	VPBROADCASTD 0(SI), Y11
-	VMOVDQU 64(DI), Y8
-	VMOVDQU 0(DI), Y10
-	VPAND Y12, Y10, Y10
-	VPSLLW $4, Y8, Y9
-	VPAND Y13, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
-	VMOVDQU 32(DI), Y10
-	VPAND Y12, Y10, Y10
-	VPSLLW $2, Y8, Y9
-	VPAND Y13, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
-	VMOVDQU 0(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y12, Y10, Y10
-	VPAND Y13, Y8, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
-	VMOVDQU 32(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y12, Y10, Y10
-	VPSRLW $2, Y8, Y9
-	VPAND Y13, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
-	VPBROADCASTD 4(SI), Y11
-	VMOVDQU 160(DI), Y8
-	VMOVDQU 96(DI), Y10
-	VPAND Y12, Y10, Y10
-	VPSLLW $4, Y8, Y9
-	VPAND Y13, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xE3 // VEX VPDPBUSD Y11, Y10, Y4
-	VMOVDQU 128(DI), Y10
-	VPAND Y12, Y10, Y10
-	VPSLLW $2, Y8, Y9
-	VPAND Y13, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xEB // VEX VPDPBUSD Y11, Y10, Y5
-	VMOVDQU 96(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y12, Y10, Y10
-	VPAND Y13, Y8, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xF3 // VEX VPDPBUSD Y11, Y10, Y6
-	VMOVDQU 128(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y12, Y10, Y10
-	VPSRLW $2, Y8, Y9
-	VPAND Y13, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFB // VEX VPDPBUSD Y11, Y10, Y7
-	ADDQ $192, DI
-	ADDQ $8, SI
-	SUBQ $2, BX
-	JGE loop204
-rest205:
-	ADDQ $2, BX
-	JZ done206
-	VPBROADCASTD 0(SI), Y11
-	VMOVDQU 64(DI), Y8
-	VMOVDQU 0(DI), Y10
-	VPAND Y12, Y10, Y10
-	VPSLLW $4, Y8, Y9
-	VPAND Y13, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
-	VMOVDQU 32(DI), Y10
-	VPAND Y12, Y10, Y10
-	VPSLLW $2, Y8, Y9
-	VPAND Y13, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
-	VMOVDQU 0(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y12, Y10, Y10
-	VPAND Y13, Y8, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
-	VMOVDQU 32(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y12, Y10, Y10
-	VPSRLW $2, Y8, Y9
-	VPAND Y13, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
-	ADDQ $96, DI
-	ADDQ $4, SI
-done206:
-	VPBROADCASTD Tile_Mul(AX), Y11
-	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
-	VPADDD Y4, Y0, Y0
-	VPMULLD Y11, Y0, Y0
-	VPADDD Y10, Y0, Y0
-	VPADDD Y5, Y1, Y1
-	VPMULLD Y11, Y1, Y1
-	VPADDD Y10, Y1, Y1
-	VPADDD Y6, Y2, Y2
-	VPMULLD Y11, Y2, Y2
-	VPADDD Y10, Y2, Y2
-	VPADDD Y7, Y3, Y3
-	VPMULLD Y11, Y3, Y3
-	VPADDD Y10, Y3, Y3
-	MOVQ Tile_Zeros(AX), CX
-	TESTQ CX, CX
-	JZ exact207
-	ADDQ Tile_Unit(AX), CX
-	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
-	VPMOVSXBD 0(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y0, Y0
-	VPMOVSXBD 8(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y1, Y1
-	VPMOVSXBD 16(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y2, Y2
-	VPMOVSXBD 24(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y3, Y3
-exact207:
-	MOVQ DX, BX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ sums208
-	MOVQ Tile_Scales(AX), CX
-	TESTQ CX, CX
-	JZ activations209
-	MOVQ Tile_Unit(AX), BX
-	LEAQ (CX)(BX*4), CX
-	MOVQ DX, BX
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
-	VMOVUPS 0(CX), Y11
-	VCVTDQ2PS Y0, Y0
-	VMULPS Y8, Y0, Y0
-	VFMADD213PS 0(BX), Y11, Y0
-	VMOVUPS Y0, 0(BX)
-	VMOVUPS 32(CX), Y11
-	VCVTDQ2PS Y1, Y1
-	VMULPS Y8, Y1, Y1
-	VFMADD213PS 32(BX), Y11, Y1
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS 64(CX), Y11
-	VCVTDQ2PS Y2, Y2
-	VMULPS Y8, Y2, Y2
-	VFMADD213PS 64(BX), Y11, Y2
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS 96(CX), Y11
-	VCVTDQ2PS Y3, Y3
-	VMULPS Y8, Y3, Y3
-	VFMADD213PS 96(BX), Y11, Y3
-	VMOVUPS Y3, 96(BX)
-	JMP stored210
-activations209:
-	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
-	VCVTDQ2PS Y0, Y0
-	VFMADD213PS 0(BX), Y8, Y0
-	VMOVUPS Y0, 0(BX)
-	VCVTDQ2PS Y1, Y1
-	VFMADD213PS 32(BX), Y8, Y1
-	VMOVUPS Y1, 32(BX)
-	VCVTDQ2PS Y2, Y2
-	VFMADD213PS 64(BX), Y8, Y2
-	VMOVUPS Y2, 64(BX)
-	VCVTDQ2PS Y3, Y3
-	VFMADD213PS 96(BX), Y8, Y3
-	VMOVUPS Y3, 96(BX)
-	JMP stored210
-sums208:
-	VMOVUPS Y0, 0(BX)
-	VMOVUPS Y1, 32(BX)
-	VMOVUPS Y2, 64(BX)
-	VMOVUPS Y3, 96(BX)
-stored210:
-	ADDQ Tile_LdTokens(AX), R14
-	ADDQ Tile_LdGroup(AX), DX
-	DECQ Tile_UnitLeft(AX)
-	JNZ unit203
-	ADDQ $32, Tile_Unit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-unit203:
-	TESTQ R15, R15
-	JNZ group202
-	MOVQ Tile_PanelBytes(AX), BX
-	ADDQ BX, Tile_W(AX)
-	ADDQ $128, Tile_Y(AX)
-	DECQ Tile_Panels(AX)
-	JNZ panel201
-	VZEROUPPER
-	RET
-
-// func planes6Rows32AVXVNNIx2(t *Tile)
-TEXT ·planes6Rows32AVXVNNIx2(SB), NOSPLIT, $0-8
-	MOVQ t+0(FP), AX
-	MOVQ Tile_LdX(AX), R8
-	MOVQ Tile_LdY(AX), R9
-	VMOVDQU y0f0f0f0f<>(SB), Y13
-	VMOVDQU y30303030<>(SB), Y14
-panel211:
-	MOVQ Tile_W(AX), DI
-	MOVQ Tile_X(AX), SI
-	MOVQ Tile_Steps(AX), CX
-	MOVQ Tile_Groups(AX), R15
-	MOVQ Tile_Tokens(AX), R14
-	MOVQ Tile_Y(AX), DX
-	MOVQ Tile_PanelUnit(AX), BX
-	MOVQ BX, Tile_Unit(AX)
-	ADDQ Tile_LdUnits(AX), BX
-	MOVQ BX, Tile_PanelUnit(AX)
-	MOVQ Tile_UnitGroups(AX), BX
-	MOVQ BX, Tile_UnitLeft(AX)
-group212:
-	MOVQ Tile_Steps(AX), CX
-	DECQ R15
-	CMOVQEQ Tile_LastSteps(AX), CX
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	VPXOR Y6, Y6, Y6
-	VPXOR Y7, Y7, Y7
-	MOVQ CX, BX
-	SUBQ $2, BX
-	JLT rest215
-	PCALIGN $32
-loop214:
-	LEAQ 4096(DI), R12
-	ANDQ $-4096, R12
-	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
-	ANDQ DI, R11
-	SHRQ $2, R11
-	PREFETCHT1 (R12)(R11*1)
-	VPBROADCASTD 0(SI), Y11
-	VPBROADCASTD 0(SI)(R8*1), Y12
-	VMOVDQU 64(DI), Y8
-	VMOVDQU 0(DI), Y10
-	VPAND Y13, Y10, Y10
-	VPSLLW $4, Y8, Y9
-	VPAND Y14, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xE4 // VEX VPDPBUSD Y12, Y10, Y4
-	VMOVDQU 32(DI), Y10
-	VPAND Y13, Y10, Y10
-	VPSLLW $2, Y8, Y9
-	VPAND Y14, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xEC // VEX VPDPBUSD Y12, Y10, Y5
-	VMOVDQU 0(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y13, Y10, Y10
-	VPAND Y14, Y8, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xF4 // VEX VPDPBUSD Y12, Y10, Y6
-	VMOVDQU 32(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y13, Y10, Y10
-	VPSRLW $2, Y8, Y9
-	VPAND Y14, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
-	VPBROADCASTD 4(SI), Y11
-	VPBROADCASTD 4(SI)(R8*1), Y12
-	VMOVDQU 160(DI), Y8
-	VMOVDQU 96(DI), Y10
-	VPAND Y13, Y10, Y10
-	VPSLLW $4, Y8, Y9
-	VPAND Y14, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xE4 // VEX VPDPBUSD Y12, Y10, Y4
-	VMOVDQU 128(DI), Y10
-	VPAND Y13, Y10, Y10
-	VPSLLW $2, Y8, Y9
-	VPAND Y14, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xEC // VEX VPDPBUSD Y12, Y10, Y5
-	VMOVDQU 96(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y13, Y10, Y10
-	VPAND Y14, Y8, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xF4 // VEX VPDPBUSD Y12, Y10, Y6
-	VMOVDQU 128(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y13, Y10, Y10
-	VPSRLW $2, Y8, Y9
-	VPAND Y14, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
-	ADDQ $192, DI
-	ADDQ $8, SI
-	SUBQ $2, BX
-	JGE loop214
-rest215:
-	ADDQ $2, BX
-	JZ done216
-	VPBROADCASTD 0(SI), Y11
-	VPBROADCASTD 0(SI)(R8*1), Y12
-	VMOVDQU 64(DI), Y8
-	VMOVDQU 0(DI), Y10
-	VPAND Y13, Y10, Y10
-	VPSLLW $4, Y8, Y9
-	VPAND Y14, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xE4 // VEX VPDPBUSD Y12, Y10, Y4
-	VMOVDQU 32(DI), Y10
-	VPAND Y13, Y10, Y10
-	VPSLLW $2, Y8, Y9
-	VPAND Y14, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xEC // VEX VPDPBUSD Y12, Y10, Y5
-	VMOVDQU 0(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y13, Y10, Y10
-	VPAND Y14, Y8, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xF4 // VEX VPDPBUSD Y12, Y10, Y6
-	VMOVDQU 32(DI), Y10
-	VPSRLW $4, Y10, Y10
-	VPAND Y13, Y10, Y10
-	VPSRLW $2, Y8, Y9
-	VPAND Y14, Y9, Y9
-	VPOR Y9, Y10, Y10
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
-	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
-	ADDQ $96, DI
-	ADDQ $4, SI
-done216:
-	VPBROADCASTD Tile_Mul(AX), Y11
-	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
-	VPMULLD Y11, Y0, Y0
-	VPADDD Y10, Y0, Y0
-	VPMULLD Y11, Y1, Y1
-	VPADDD Y10, Y1, Y1
-	VPMULLD Y11, Y2, Y2
-	VPADDD Y10, Y2, Y2
-	VPMULLD Y11, Y3, Y3
-	VPADDD Y10, Y3, Y3
-	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Y10
-	VPMULLD Y11, Y4, Y4
-	VPADDD Y10, Y4, Y4
-	VPMULLD Y11, Y5, Y5
-	VPADDD Y10, Y5, Y5
-	VPMULLD Y11, Y6, Y6
-	VPADDD Y10, Y6, Y6
-	VPMULLD Y11, Y7, Y7
-	VPADDD Y10, Y7, Y7
-	MOVQ Tile_Zeros(AX), CX
-	TESTQ CX, CX
-	JZ exact217
-	ADDQ Tile_Unit(AX), CX
-	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
-	VPMOVSXBD 0(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y0, Y0
-	VPMOVSXBD 8(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y1, Y1
-	VPMOVSXBD 16(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y2, Y2
-	VPMOVSXBD 24(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y3, Y3
-	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Y8
-	VPMOVSXBD 0(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y4, Y4
-	VPMOVSXBD 8(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y5, Y5
-	VPMOVSXBD 16(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y6, Y6
-	VPMOVSXBD 24(CX), Y11
-	VPMULLD Y8, Y11, Y11
-	VPSUBD Y11, Y7, Y7
-exact217:
-	MOVQ DX, BX
-	CMPQ Tile_Scaled(AX), $0
-	JEQ sums218
+	JEQ sums217
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
 	JZ activations219
@@ -5842,7 +5296,7 @@ activations219:
 	VFMADD213PS 96(BX), Y8, Y7
 	VMOVUPS Y7, 96(BX)
 	JMP stored220
-sums218:
+sums217:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 32(BX)
 	VMOVUPS Y2, 64(BX)
@@ -5856,25 +5310,28 @@ stored220:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit213
+	JNZ unit212
 	ADDQ $32, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit213:
+unit212:
 	TESTQ R15, R15
-	JNZ group212
+	JNZ group211
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $128, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel211
+	JNZ panel210
 	VZEROUPPER
 	RET
 
-// func base3AVXVNNIx1(t *Tile)
-TEXT ·base3AVXVNNIx1(SB), NOSPLIT, $0-8
+// func planes6Rows32AVXVNNIx1(t *Tile)
+TEXT ·planes6Rows32AVXVNNIx1(SB), NOSPLIT, $0-8
 	MOVQ t+0(FP), AX
-	VBROADCASTI128 trits0002010002010002<>(SB), Y15
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	VMOVDQU y0f0f0f0f<>(SB), Y12
+	VMOVDQU y30303030<>(SB), Y13
 panel221:
 	MOVQ Tile_W(AX), DI
 	MOVQ Tile_X(AX), SI
@@ -5900,10 +5357,553 @@ group222:
 	VPXOR Y5, Y5, Y5
 	VPXOR Y6, Y6, Y6
 	VPXOR Y7, Y7, Y7
+	MOVQ CX, BX
+	SUBQ $2, BX
+	JLT rest225
+	PCALIGN $32
+loop224:
+	LEAQ 4096(DI), R12
+	ANDQ $-4096, R12
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
+	VPBROADCASTD 0(SI), Y11
+	VMOVDQU 64(DI), Y8
+	VMOVDQU 0(DI), Y10
+	VPAND Y12, Y10, Y10
+	VPSLLW $4, Y8, Y9
+	VPAND Y13, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
+	VMOVDQU 32(DI), Y10
+	VPAND Y12, Y10, Y10
+	VPSLLW $2, Y8, Y9
+	VPAND Y13, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
+	VMOVDQU 0(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y12, Y10, Y10
+	VPAND Y13, Y8, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
+	VMOVDQU 32(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y12, Y10, Y10
+	VPSRLW $2, Y8, Y9
+	VPAND Y13, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
+	VPBROADCASTD 4(SI), Y11
+	VMOVDQU 160(DI), Y8
+	VMOVDQU 96(DI), Y10
+	VPAND Y12, Y10, Y10
+	VPSLLW $4, Y8, Y9
+	VPAND Y13, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xE3 // VEX VPDPBUSD Y11, Y10, Y4
+	VMOVDQU 128(DI), Y10
+	VPAND Y12, Y10, Y10
+	VPSLLW $2, Y8, Y9
+	VPAND Y13, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xEB // VEX VPDPBUSD Y11, Y10, Y5
+	VMOVDQU 96(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y12, Y10, Y10
+	VPAND Y13, Y8, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xF3 // VEX VPDPBUSD Y11, Y10, Y6
+	VMOVDQU 128(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y12, Y10, Y10
+	VPSRLW $2, Y8, Y9
+	VPAND Y13, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFB // VEX VPDPBUSD Y11, Y10, Y7
+	ADDQ $192, DI
+	ADDQ $8, SI
+	SUBQ $2, BX
+	JGE loop224
+rest225:
+	ADDQ $2, BX
+	JZ done226
+	VPBROADCASTD 0(SI), Y11
+	VMOVDQU 64(DI), Y8
+	VMOVDQU 0(DI), Y10
+	VPAND Y12, Y10, Y10
+	VPSLLW $4, Y8, Y9
+	VPAND Y13, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
+	VMOVDQU 32(DI), Y10
+	VPAND Y12, Y10, Y10
+	VPSLLW $2, Y8, Y9
+	VPAND Y13, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
+	VMOVDQU 0(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y12, Y10, Y10
+	VPAND Y13, Y8, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
+	VMOVDQU 32(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y12, Y10, Y10
+	VPSRLW $2, Y8, Y9
+	VPAND Y13, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
+	ADDQ $96, DI
+	ADDQ $4, SI
+done226:
+	VPBROADCASTD Tile_Mul(AX), Y11
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
+	VPADDD Y4, Y0, Y0
+	VPMULLD Y11, Y0, Y0
+	VPADDD Y10, Y0, Y0
+	VPADDD Y5, Y1, Y1
+	VPMULLD Y11, Y1, Y1
+	VPADDD Y10, Y1, Y1
+	VPADDD Y6, Y2, Y2
+	VPMULLD Y11, Y2, Y2
+	VPADDD Y10, Y2, Y2
+	VPADDD Y7, Y3, Y3
+	VPMULLD Y11, Y3, Y3
+	VPADDD Y10, Y3, Y3
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact227
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
+	VPMOVSXBD 0(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y0, Y0
+	VPMOVSXBD 8(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y1, Y1
+	VPMOVSXBD 16(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y2, Y2
+	VPMOVSXBD 24(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y3, Y3
+exact227:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums228
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations230
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
+	VMOVUPS 0(CX), Y11
+	VCVTDQ2PS Y0, Y0
+	VMULPS Y8, Y0, Y0
+	VFMADD213PS 0(BX), Y11, Y0
+	VMOVUPS Y0, 0(BX)
+	VMOVUPS 32(CX), Y11
+	VCVTDQ2PS Y1, Y1
+	VMULPS Y8, Y1, Y1
+	VFMADD213PS 32(BX), Y11, Y1
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS 64(CX), Y11
+	VCVTDQ2PS Y2, Y2
+	VMULPS Y8, Y2, Y2
+	VFMADD213PS 64(BX), Y11, Y2
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS 96(CX), Y11
+	VCVTDQ2PS Y3, Y3
+	VMULPS Y8, Y3, Y3
+	VFMADD213PS 96(BX), Y11, Y3
+	VMOVUPS Y3, 96(BX)
+	JMP stored231
+activations230:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
+	VCVTDQ2PS Y0, Y0
+	VFMADD213PS 0(BX), Y8, Y0
+	VMOVUPS Y0, 0(BX)
+	VCVTDQ2PS Y1, Y1
+	VFMADD213PS 32(BX), Y8, Y1
+	VMOVUPS Y1, 32(BX)
+	VCVTDQ2PS Y2, Y2
+	VFMADD213PS 64(BX), Y8, Y2
+	VMOVUPS Y2, 64(BX)
+	VCVTDQ2PS Y3, Y3
+	VFMADD213PS 96(BX), Y8, Y3
+	VMOVUPS Y3, 96(BX)
+	JMP stored231
+sums228:
+	VMOVUPS Y0, 0(BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+stored231:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit223
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit223:
+	TESTQ R15, R15
+	JNZ group222
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $128, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel221
+	VZEROUPPER
+	RET
+
+// func planes6Rows32AVXVNNIx2(t *Tile)
+TEXT ·planes6Rows32AVXVNNIx2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ Tile_LdX(AX), R8
+	MOVQ Tile_LdY(AX), R9
+	VMOVDQU y0f0f0f0f<>(SB), Y13
+	VMOVDQU y30303030<>(SB), Y14
+panel232:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group233:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	MOVQ CX, BX
+	SUBQ $2, BX
+	JLT rest236
+	PCALIGN $32
+loop235:
+	LEAQ 4096(DI), R12
+	ANDQ $-4096, R12
+	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
+	ANDQ DI, R11
+	SHRQ $2, R11
+	PREFETCHT1 (R12)(R11*1)
+	VPBROADCASTD 0(SI), Y11
+	VPBROADCASTD 0(SI)(R8*1), Y12
+	VMOVDQU 64(DI), Y8
+	VMOVDQU 0(DI), Y10
+	VPAND Y13, Y10, Y10
+	VPSLLW $4, Y8, Y9
+	VPAND Y14, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xE4 // VEX VPDPBUSD Y12, Y10, Y4
+	VMOVDQU 32(DI), Y10
+	VPAND Y13, Y10, Y10
+	VPSLLW $2, Y8, Y9
+	VPAND Y14, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xEC // VEX VPDPBUSD Y12, Y10, Y5
+	VMOVDQU 0(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y13, Y10, Y10
+	VPAND Y14, Y8, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xF4 // VEX VPDPBUSD Y12, Y10, Y6
+	VMOVDQU 32(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y13, Y10, Y10
+	VPSRLW $2, Y8, Y9
+	VPAND Y14, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
+	VPBROADCASTD 4(SI), Y11
+	VPBROADCASTD 4(SI)(R8*1), Y12
+	VMOVDQU 160(DI), Y8
+	VMOVDQU 96(DI), Y10
+	VPAND Y13, Y10, Y10
+	VPSLLW $4, Y8, Y9
+	VPAND Y14, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xE4 // VEX VPDPBUSD Y12, Y10, Y4
+	VMOVDQU 128(DI), Y10
+	VPAND Y13, Y10, Y10
+	VPSLLW $2, Y8, Y9
+	VPAND Y14, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xEC // VEX VPDPBUSD Y12, Y10, Y5
+	VMOVDQU 96(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y13, Y10, Y10
+	VPAND Y14, Y8, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xF4 // VEX VPDPBUSD Y12, Y10, Y6
+	VMOVDQU 128(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y13, Y10, Y10
+	VPSRLW $2, Y8, Y9
+	VPAND Y14, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
+	ADDQ $192, DI
+	ADDQ $8, SI
+	SUBQ $2, BX
+	JGE loop235
+rest236:
+	ADDQ $2, BX
+	JZ done237
+	VPBROADCASTD 0(SI), Y11
+	VPBROADCASTD 0(SI)(R8*1), Y12
+	VMOVDQU 64(DI), Y8
+	VMOVDQU 0(DI), Y10
+	VPAND Y13, Y10, Y10
+	VPSLLW $4, Y8, Y9
+	VPAND Y14, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xC3 // VEX VPDPBUSD Y11, Y10, Y0
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xE4 // VEX VPDPBUSD Y12, Y10, Y4
+	VMOVDQU 32(DI), Y10
+	VPAND Y13, Y10, Y10
+	VPSLLW $2, Y8, Y9
+	VPAND Y14, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xCB // VEX VPDPBUSD Y11, Y10, Y1
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xEC // VEX VPDPBUSD Y12, Y10, Y5
+	VMOVDQU 0(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y13, Y10, Y10
+	VPAND Y14, Y8, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xD3 // VEX VPDPBUSD Y11, Y10, Y2
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xF4 // VEX VPDPBUSD Y12, Y10, Y6
+	VMOVDQU 32(DI), Y10
+	VPSRLW $4, Y10, Y10
+	VPAND Y13, Y10, Y10
+	VPSRLW $2, Y8, Y9
+	VPAND Y14, Y9, Y9
+	VPOR Y9, Y10, Y10
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xDB // VEX VPDPBUSD Y11, Y10, Y3
+	BYTE $0xC4; BYTE $0xC2; BYTE $0x2D; BYTE $0x50; BYTE $0xFC // VEX VPDPBUSD Y12, Y10, Y7
+	ADDQ $96, DI
+	ADDQ $4, SI
+done237:
+	VPBROADCASTD Tile_Mul(AX), Y11
+	VPBROADCASTD (TokenGroup_Add+0*TokenGroup__size)(R14), Y10
+	VPMULLD Y11, Y0, Y0
+	VPADDD Y10, Y0, Y0
+	VPMULLD Y11, Y1, Y1
+	VPADDD Y10, Y1, Y1
+	VPMULLD Y11, Y2, Y2
+	VPADDD Y10, Y2, Y2
+	VPMULLD Y11, Y3, Y3
+	VPADDD Y10, Y3, Y3
+	VPBROADCASTD (TokenGroup_Add+1*TokenGroup__size)(R14), Y10
+	VPMULLD Y11, Y4, Y4
+	VPADDD Y10, Y4, Y4
+	VPMULLD Y11, Y5, Y5
+	VPADDD Y10, Y5, Y5
+	VPMULLD Y11, Y6, Y6
+	VPADDD Y10, Y6, Y6
+	VPMULLD Y11, Y7, Y7
+	VPADDD Y10, Y7, Y7
+	MOVQ Tile_Zeros(AX), CX
+	TESTQ CX, CX
+	JZ exact238
+	ADDQ Tile_Unit(AX), CX
+	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y8
+	VPMOVSXBD 0(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y0, Y0
+	VPMOVSXBD 8(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y1, Y1
+	VPMOVSXBD 16(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y2, Y2
+	VPMOVSXBD 24(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y3, Y3
+	VPBROADCASTD (TokenGroup_Sum+1*TokenGroup__size)(R14), Y8
+	VPMOVSXBD 0(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y4, Y4
+	VPMOVSXBD 8(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y5, Y5
+	VPMOVSXBD 16(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y6, Y6
+	VPMOVSXBD 24(CX), Y11
+	VPMULLD Y8, Y11, Y11
+	VPSUBD Y11, Y7, Y7
+exact238:
+	MOVQ DX, BX
+	CMPQ Tile_Scaled(AX), $0
+	JEQ sums239
+	MOVQ Tile_Scales(AX), CX
+	TESTQ CX, CX
+	JZ activations241
+	MOVQ Tile_Unit(AX), BX
+	LEAQ (CX)(BX*4), CX
+	MOVQ DX, BX
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
+	VMOVUPS 0(CX), Y11
+	VCVTDQ2PS Y0, Y0
+	VMULPS Y8, Y0, Y0
+	VFMADD213PS 0(BX), Y11, Y0
+	VMOVUPS Y0, 0(BX)
+	VMOVUPS 32(CX), Y11
+	VCVTDQ2PS Y1, Y1
+	VMULPS Y8, Y1, Y1
+	VFMADD213PS 32(BX), Y11, Y1
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS 64(CX), Y11
+	VCVTDQ2PS Y2, Y2
+	VMULPS Y8, Y2, Y2
+	VFMADD213PS 64(BX), Y11, Y2
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS 96(CX), Y11
+	VCVTDQ2PS Y3, Y3
+	VMULPS Y8, Y3, Y3
+	VFMADD213PS 96(BX), Y11, Y3
+	VMOVUPS Y3, 96(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Y8
+	VMOVUPS 0(CX), Y11
+	VCVTDQ2PS Y4, Y4
+	VMULPS Y8, Y4, Y4
+	VFMADD213PS 0(BX), Y11, Y4
+	VMOVUPS Y4, 0(BX)
+	VMOVUPS 32(CX), Y11
+	VCVTDQ2PS Y5, Y5
+	VMULPS Y8, Y5, Y5
+	VFMADD213PS 32(BX), Y11, Y5
+	VMOVUPS Y5, 32(BX)
+	VMOVUPS 64(CX), Y11
+	VCVTDQ2PS Y6, Y6
+	VMULPS Y8, Y6, Y6
+	VFMADD213PS 64(BX), Y11, Y6
+	VMOVUPS Y6, 64(BX)
+	VMOVUPS 96(CX), Y11
+	VCVTDQ2PS Y7, Y7
+	VMULPS Y8, Y7, Y7
+	VFMADD213PS 96(BX), Y11, Y7
+	VMOVUPS Y7, 96(BX)
+	JMP stored242
+activations241:
+	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y8
+	VCVTDQ2PS Y0, Y0
+	VFMADD213PS 0(BX), Y8, Y0
+	VMOVUPS Y0, 0(BX)
+	VCVTDQ2PS Y1, Y1
+	VFMADD213PS 32(BX), Y8, Y1
+	VMOVUPS Y1, 32(BX)
+	VCVTDQ2PS Y2, Y2
+	VFMADD213PS 64(BX), Y8, Y2
+	VMOVUPS Y2, 64(BX)
+	VCVTDQ2PS Y3, Y3
+	VFMADD213PS 96(BX), Y8, Y3
+	VMOVUPS Y3, 96(BX)
+	ADDQ R9, BX
+	VPBROADCASTD (TokenGroup_Scale+1*TokenGroup__size)(R14), Y8
+	VCVTDQ2PS Y4, Y4
+	VFMADD213PS 0(BX), Y8, Y4
+	VMOVUPS Y4, 0(BX)
+	VCVTDQ2PS Y5, Y5
+	VFMADD213PS 32(BX), Y8, Y5
+	VMOVUPS Y5, 32(BX)
+	VCVTDQ2PS Y6, Y6
+	VFMADD213PS 64(BX), Y8, Y6
+	VMOVUPS Y6, 64(BX)
+	VCVTDQ2PS Y7, Y7
+	VFMADD213PS 96(BX), Y8, Y7
+	VMOVUPS Y7, 96(BX)
+	JMP stored242
+sums239:
+	VMOVUPS Y0, 0(BX)
+	VMOVUPS Y1, 32(BX)
+	VMOVUPS Y2, 64(BX)
+	VMOVUPS Y3, 96(BX)
+	ADDQ R9, BX
+	VMOVUPS Y4, 0(BX)
+	VMOVUPS Y5, 32(BX)
+	VMOVUPS Y6, 64(BX)
+	VMOVUPS Y7, 96(BX)
+stored242:
+	ADDQ Tile_LdTokens(AX), R14
+	ADDQ Tile_LdGroup(AX), DX
+	DECQ Tile_UnitLeft(AX)
+	JNZ unit234
+	ADDQ $32, Tile_Unit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+unit234:
+	TESTQ R15, R15
+	JNZ group233
+	MOVQ Tile_PanelBytes(AX), BX
+	ADDQ BX, Tile_W(AX)
+	ADDQ $128, Tile_Y(AX)
+	DECQ Tile_Panels(AX)
+	JNZ panel232
+	VZEROUPPER
+	RET
+
+// func base3AVXVNNIx1(t *Tile)
+TEXT ·base3AVXVNNIx1(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	VBROADCASTI128 trits0002010002010002<>(SB), Y15
+panel243:
+	MOVQ Tile_W(AX), DI
+	MOVQ Tile_X(AX), SI
+	MOVQ Tile_Steps(AX), CX
+	MOVQ Tile_Groups(AX), R15
+	MOVQ Tile_Tokens(AX), R14
+	MOVQ Tile_Y(AX), DX
+	MOVQ Tile_PanelUnit(AX), BX
+	MOVQ BX, Tile_Unit(AX)
+	ADDQ Tile_LdUnits(AX), BX
+	MOVQ BX, Tile_PanelUnit(AX)
+	MOVQ Tile_UnitGroups(AX), BX
+	MOVQ BX, Tile_UnitLeft(AX)
+group244:
+	MOVQ Tile_Steps(AX), CX
+	DECQ R15
+	CMOVQEQ Tile_LastSteps(AX), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
 	VPXOR Y8, Y8, Y8
 	VPXOR Y9, Y9, Y9
 	PCALIGN $32
-loop224:
+loop246:
 	LEAQ 4096(DI), R12
 	ANDQ $-4096, R12
 	MOVQ (Tile_Prefetch+Prefetch_Ramp)(AX), R11
@@ -5952,7 +5952,7 @@ loop224:
 	ADDQ $64, DI
 	ADDQ $4, SI
 	DECQ CX
-	JNZ loop224
+	JNZ loop246
 	VPBROADCASTD TokenGroup_Add(R14), Y10
 	VPBROADCASTD word781948b1<>(SB), Y13
 	VPSUBD Y1, Y0, Y0
@@ -5986,7 +5986,7 @@ loop224:
 	VPADDD Y10, Y9, Y9
 	MOVQ Tile_Zeros(AX), CX
 	TESTQ CX, CX
-	JZ exact225
+	JZ exact247
 	ADDQ Tile_Unit(AX), CX
 	VPBROADCASTD (TokenGroup_Sum+0*TokenGroup__size)(R14), Y10
 	VPMOVSXBD 0(CX), Y13
@@ -6019,13 +6019,13 @@ loop224:
 	VPMOVSXBD 72(CX), Y13
 	VPMULLD Y10, Y13, Y13
 	VPSUBD Y13, Y9, Y9
-exact225:
+exact247:
 	MOVQ DX, BX
 	CMPQ Tile_Scaled(AX), $0
-	JEQ sums226
+	JEQ sums248
 	MOVQ Tile_Scales(AX), CX
 	TESTQ CX, CX
-	JZ activations227
+	JZ activations250
 	MOVQ Tile_Unit(AX), BX
 	LEAQ (CX)(BX*4), CX
 	MOVQ DX, BX
@@ -6080,8 +6080,8 @@ exact225:
 	VMULPS Y10, Y9, Y9
 	VFMADD213PS 288(BX), Y13, Y9
 	VMOVUPS Y9, 288(BX)
-	JMP stored228
-activations227:
+	JMP stored251
+activations250:
 	VPBROADCASTD (TokenGroup_Scale+0*TokenGroup__size)(R14), Y10
 	VCVTDQ2PS Y0, Y0
 	VFMADD213PS 0(BX), Y10, Y0
@@ -6113,8 +6113,8 @@ activations227:
 	VCVTDQ2PS Y9, Y9
 	VFMADD213PS 288(BX), Y10, Y9
 	VMOVUPS Y9, 288(BX)
-	JMP stored228
-sums226:
+	JMP stored251
+sums248:
 	VMOVUPS Y0, 0(BX)
 	VMOVUPS Y1, 64(BX)
 	VMOVUPS Y2, 128(BX)
@@ -6125,21 +6125,21 @@ sums226:
 	VMOVUPS Y7, 160(BX)
 	VMOVUPS Y8, 224(BX)
 	VMOVUPS Y9, 288(BX)
-stored228:
+stored251:
 	ADDQ Tile_LdTokens(AX), R14
 	ADDQ Tile_LdGroup(AX), DX
 	DECQ Tile_UnitLeft(AX)
-	JNZ unit223
+	JNZ unit245
 	ADDQ $80, Tile_Unit(AX)
 	MOVQ Tile_UnitGroups(AX), BX
 	MOVQ BX, Tile_UnitLeft(AX)
-unit223:
+unit245:
 	TESTQ R15, R15
-	JNZ group222
+	JNZ group244
 	MOVQ Tile_PanelBytes(AX), BX
 	ADDQ BX, Tile_W(AX)
 	ADDQ $320, Tile_Y(AX)
 	DECQ Tile_Panels(AX)
-	JNZ panel221
+	JNZ panel243
 	VZEROUPPER
 	RET
