@@ -70,4 +70,4 @@ var ownLayouts = map[string]string{pack.Int3.Name: "vnni4p", pack.Int5.Name: "vn
 
 // headLayouts maps alphabets to layouts that hold their codes and have dedicated kernels.
 var headLayouts = map[string]string{pack.Int8.Name: "vnni4", pack.Int4.Name: "vnni4i", pack.E2M1.Name: "vnni4i",
-	pack.IQ4NL.Name: "vnni4i"}
+	pack.IQ4NL.Name: "vnni4i", pack.Int4Odd.Name: "vnni4i", pack.IQ2.Name: "vnni4i", pack.IQ3XXS.Name: "vnni4i"}

@@ -322,7 +322,8 @@ func TestLayoutFor(t *testing.T) {
 func TestOpenLayout(t *testing.T) {
 	for _, a := range pack.Alphabets() {
 		want := map[string]string{pack.Int3.Name: "vnni4p", pack.Int4.Name: "vnni4i", pack.E2M1.Name: "vnni4i",
-			pack.IQ4NL.Name: "vnni4i", pack.Int5.Name: "vnni4p", pack.Int6.Name: "vnni4p", pack.Int8.Name: "vnni4",
+			pack.IQ4NL.Name: "vnni4i", pack.Int4Odd.Name: "vnni4i", pack.IQ2.Name: "vnni4i",
+			pack.IQ3XXS.Name: "vnni4i", pack.Int5.Name: "vnni4p", pack.Int6.Name: "vnni4p", pack.Int8.Name: "vnni4",
 			pack.Ternary.Name: "vnni4t"}[a.Name]
 		l, err := openLayout("vnni4t", nil, a, true)
 		switch {

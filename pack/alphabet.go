@@ -25,11 +25,17 @@ var (
 	E2M1    = Alphabet{"e2m1", []int8{-12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12}}
 	// IQ4NL is the table of ggml's IQ4_NL and IQ4_XS, kvalues_iq4nl. It has no zero.
 	IQ4NL = Alphabet{"iq4nl", []int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}}
+	// The magnitudes in the grids of ggml's i-quants, with both signs: Int4Odd of IQ3_S, and eight times a ternary
+	// digit and its shift of 1/8 of IQ1_S and IQ1_M; IQ2 of IQ2_XXS, IQ2_XS and IQ2_S; IQ3XXS half of those of IQ3_XXS.
+	Int4Odd = Alphabet{"int4odd", []int8{-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15}}
+	IQ2     = Alphabet{"iq2", []int8{-43, -25, -8, 8, 25, 43}}
+	IQ3XXS  = Alphabet{"iq3xxs", []int8{-31, -26, -22, -18, -14, -10, -6, -2, 2, 6, 10, 14, 18, 22, 26, 31}}
 )
 
 // Alphabets in the order of their width.
 func Alphabets() []Alphabet {
-	return []Alphabet{Int1, Ternary, Int2, Int2Odd, Int2Q, Int3, Int4, E2M1, IQ4NL, Int5, Int6, Int8}
+	return []Alphabet{Int1, Ternary, Int2, Int2Odd, Int2Q, Int3, IQ2, Int4, Int4Odd, E2M1, IQ4NL, IQ3XXS, Int5, Int6,
+		Int8}
 }
 
 // FindAlphabet returns the alphabet with that name.

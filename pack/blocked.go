@@ -9,12 +9,13 @@ func blockedLayouts() []definition {
 	return []definition{{
 		Info: Info{
 			Name: "blocked", Version: 1,
-			Source:    "the common ground of libxsmm and Vec-LUT",
-			Summary:   "blocks of bm rows by bk columns, row-major inside: the plain blocked layout, readable by eye",
-			Alphabets: []Alphabet{Ternary, Int2, Int2Odd, Int2Q, Int1, Int4, E2M1, IQ4NL, Int8},
-			Let:       []string{"e = m/bm*bm*K + k/bk*bm*bk + m%bm*bk + k%bk"},
-			Address:   []Rule{{Byte: "e*bits/8", Bit: "e*bits%8"}},
-			Example:   Shape{32, 64},
+			Source:  "the common ground of libxsmm and Vec-LUT",
+			Summary: "blocks of bm rows by bk columns, row-major inside: the plain blocked layout, readable by eye",
+			Alphabets: []Alphabet{Ternary, Int2, Int2Odd, Int2Q, Int1, Int4, E2M1, IQ4NL, Int4Odd, IQ2, IQ3XXS,
+				Int8},
+			Let:     []string{"e = m/bm*bm*K + k/bk*bm*bk + m%bm*bk + k%bk"},
+			Address: []Rule{{Byte: "e*bits/8", Bit: "e*bits%8"}},
+			Example: Shape{32, 64},
 			Params: []Param{
 				{"bm", 32, "rows of a block"},
 				{"bk", 64, "columns of a block, a multiple of 8"},

@@ -44,9 +44,9 @@ func newCode(values ...int8) code {
 	return c
 }
 
-// ascending gives the digits 0, 1, 2 … to the values of an alphabet in ascending order. All alphabets but e2m1 and
-// iq4nl are arithmetic progressions, so a weight is an affine function of its digit: kernels may multiply digits,
-// unsigned, and correct with the sum of the activations.
+// ascending gives the digits 0, 1, 2 … to the values of an alphabet in ascending order. All alphabets but e2m1, iq4nl,
+// iq2 and iq3xxs are arithmetic progressions, so a weight is an affine function of its digit: kernels may multiply
+// digits, unsigned, and correct with the sum of the activations.
 func ascending(a Alphabet) code { return newCode(a.Values...) }
 
 // twosComplement is the code of int8: the digit is the byte itself.
@@ -71,6 +71,16 @@ func signMagnitude() code {
 	return newCode(values...)
 }
 
+// signedThree is the code of IQ2 in four bits, as fields of three would cross bytes: bit 3 is the sign, bits 0 and 1
+// count the magnitudes upwards.
+func signedThree() code {
+	values := append(slices.Clone(IQ2.Values[3:]), slices.Repeat([]int8{unused}, 5)...)
+	for _, v := range values[:3] {
+		values = append(values, -v)
+	}
+	return newCode(values...)
+}
+
 // codeOf is the usual code of an alphabet, for layouts whose source does not fix another one.
 func codeOf(a Alphabet) code {
 	switch a.Name {
@@ -78,6 +88,8 @@ func codeOf(a Alphabet) code {
 		return twosComplement()
 	case E2M1.Name:
 		return signMagnitude()
+	case IQ2.Name:
+		return signedThree()
 	}
 	return ascending(a)
 }

@@ -7,8 +7,8 @@ import (
 
 // Codes become digits, and digits codes, eight at a time in the bytes of 64-bit words.
 //
-// All alphabets but e2m1 and iq4nl are arithmetic progressions: subtracting the lowest value ranks a code, and bits
-// beyond those of the last rank tell an illegal one. A digit is the rank, or in some code tables of two bits a
+// Most alphabets are arithmetic progressions: subtracting the lowest value ranks a code, and bits beyond those of the
+// last rank tell an illegal one. A digit is the rank, or in some code tables of two bits a
 // permutation of it. Every permutation of two bits x, y is affine over GF(2), e₀ + x·e₁ + y·e₂; a bit of each byte
 // times a constant below 256 is one multiplication, as nothing carries from byte to byte.
 

@@ -14,7 +14,7 @@ func vnni4iLayouts() []definition {
 		Name: "vnni4i", Version: 1,
 		Source:    "libxsmm, PyTorch-TPP",
 		Summary:   "32-row panels of 32-bit words: four columns by the rows that share a lane; for 256-bit kernels",
-		Alphabets: []Alphabet{Ternary, Int2, Int2Odd, Int2Q, Int1, Int4, E2M1, IQ4NL},
+		Alphabets: []Alphabet{Ternary, Int2, Int2Odd, Int2Q, Int1, Int4, E2M1, IQ4NL, Int4Odd, IQ2, IQ3XXS},
 		Let:       []string{"bm = 32", "L = bm*bits/8"},
 		Address:   []Rule{{Byte: "m/bm*L*K + k/4*4*L + m%L*4 + k%4", Bit: "bits*(m%bm/L)"}},
 		Note:      "L is the number of 32-bit lanes per group of four columns; in two bits L = 8, a 256-bit register.",

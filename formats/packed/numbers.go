@@ -22,7 +22,7 @@ type Numbers struct {
 	bits    int // of a number: 1, 2, 4 or 8
 
 	number [256]uint8 // by two's complement byte of a code
-	// For alphabets that are arithmetic progressions, which all but e2m1 and iq4nl are:
+	// For alphabets that are arithmetic progressions of steps of 1 or 2, which most are:
 	words  bool
 	lowest uint64 // the value of number 0 + 128, less than 128, in each byte
 	shift  int    // the step of the progression is 1 << shift

@@ -57,7 +57,7 @@ func eachTiled(t *testing.T, test func(t *testing.T, c tiledCase)) {
 			test(t, c)
 		})
 	}
-	if count != 24 {
+	if count != 30 {
 		t.Errorf("%d layouts with their alphabets", count)
 	}
 }

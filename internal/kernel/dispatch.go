@@ -73,9 +73,9 @@ var (
 	int4    = []string{pack.Int4.Name}
 	int5    = []string{pack.Int5.Name}
 	int6    = []string{pack.Int6.Name}
-	e2m1    = []string{pack.E2M1.Name}
+	small4  = []string{pack.E2M1.Name, pack.Int4Odd.Name, pack.IQ2.Name, pack.IQ3XXS.Name}
 	iq4nl   = []string{pack.IQ4NL.Name}
-	tables4 = slices.Concat(e2m1, iq4nl) // of four bits, of which a table makes weights
+	tables4 = slices.Concat(small4, iq4nl) // of four bits, of which a table makes weights
 	int8s   = []string{pack.Int8.Name}
 )
 
@@ -199,7 +199,7 @@ func (s *panelSet) table() []row {
 		{"vnni4i-64", ternary, s.fields(2, rows64).vecLUT(panelPhases(64, 64, asm.VecLUTIndexRows64))},
 		{"vnni4t", ternary, s.base3Bytes().vecLUT(panelPhases(80, 64, asm.VecLUTIndexBase3))},
 		{"vnni4i", int2s, s.fields(2, rows32)},
-		{"vnni4i", e2m1, s.fields(4, rows32)},
+		{"vnni4i", small4, s.fields(4, rows32)},
 		{"vnni4i", iq4nl, s.largeFields(rows32)},
 		{"vnni4i", int4, s.int4Fields(rows32)},
 		{"vnni4p", int3, s.joined(&s.planes3)},
@@ -209,7 +209,7 @@ func (s *panelSet) table() []row {
 		{"vnni4", int1, s.lut4(rows32)},
 		{"vnni4i", int1, s.binaryFields(rows32)},
 		{"vnni4i-64", int2s, s.fields(2, rows64)},
-		{"vnni4i-64", e2m1, s.fields(4, rows64)},
+		{"vnni4i-64", small4, s.fields(4, rows64)},
 		{"vnni4i-64", iq4nl, s.largeFields(rows64)},
 		{"vnni4i-64", int4, s.int4Fields(rows64)},
 		{"vnni4-64", int8s, s.whole(8, rows64, s.fields8, s.int8)},

@@ -70,4 +70,7 @@ var stored = map[string][]int8{
 	pack.Int4.Name:    pack.Int4.Values,
 	pack.E2M1.Name:    {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
 	pack.IQ4NL.Name:   pack.IQ4NL.Values,
+	pack.Int4Odd.Name: pack.Int4Odd.Values,
+	pack.IQ2.Name:     {8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43},
+	pack.IQ3XXS.Name:  pack.IQ3XXS.Values,
 }

@@ -79,7 +79,8 @@ func TestNoExportedVariables(t *testing.T) {
 	known := map[string]string{
 		"pack.Ternary": alphabets, "pack.Int1": alphabets, "pack.Int2": alphabets, "pack.Int2Odd": alphabets,
 		"pack.Int2Q": alphabets, "pack.Int4": alphabets, "pack.Int8": alphabets, "pack.E2M1": alphabets,
-		"pack.IQ4NL": alphabets, "pack.Int3": alphabets, "pack.Int5": alphabets, "pack.Int6": alphabets,
+		"pack.IQ4NL": alphabets, "pack.Int4Odd": alphabets, "pack.IQ2": alphabets, "pack.IQ3XXS": alphabets,
+		"pack.Int3": alphabets, "pack.Int5": alphabets, "pack.Int6": alphabets,
 	}
 	all, imp := built(t, token.NewFileSet())
 	for _, p := range all {
