@@ -39,7 +39,7 @@ func (o *origin) checkBlocks(e *packed.Entry) error {
 	if err != nil {
 		return err
 	}
-	if e.Scale.DType != packed.ScaleF16I8 { // which is always signed (F9)
+	if !e.Scale.DType.Factored() { // which is always signed (F9)
 		if err := checkSigned(e, negative(scales)); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ var derived = []string{"recipe.calibration", "recipe.golden"}
 
 // alternatives are other values that a field may have.
 var alternatives = map[string][]string{
-	"dtype":      {"F32", "F16", "BF16", "E8M0", "U8"},
+	"dtype":      {"F32", "F16", "BF16", "E8M0", "F16I8/8", "U8"},
 	"kind":       {"tensor", "row", "group", "token"},
 	"quantizer":  append(slices.Sorted(maps.Keys(definitions)), importCodes, importU8),
 	"alphabet":   {"ternary", "int1", "int2", "int4", "int6", "int8", "e2m1", "iq4nl"},

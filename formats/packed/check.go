@@ -89,7 +89,7 @@ func (e *Entry) checkForm() error {
 			pack.MaxDim)
 	}
 	if scaleTypes[e.Scale.DType] == "" {
-		return fmt.Errorf("%w: %q: scales of type %q; there are F32, F16, BF16, E8M0 and F16I8 (F9)",
+		return fmt.Errorf("%w: %q: scales of type %q; there are F32, F16, BF16, E8M0, F16I8 and F16I8/8 (F9)",
 			pack.ErrUnsupported, e.Name,
 			e.Scale.DType)
 	}
@@ -98,8 +98,8 @@ func (e *Entry) checkForm() error {
 			pack.ErrCorrupt, e.Name)
 	}
 	if e.Min && (e.Zero || e.Scale.Kind != ScaleGroup || e.Scale.DType == ScaleE8M0) {
-		return fmt.Errorf("%w: %q: minima stand beside group-wise scales of type F32, F16, BF16 or F16I8, without "+
-			"zero points (F25)",
+		return fmt.Errorf("%w: %q: minima stand beside group-wise scales of type F32, F16, BF16 or F16I8 (or an "+
+			"eighth of it), without zero points (F25)",
 			pack.ErrCorrupt, e.Name)
 	}
 	if err := e.checkFactors(); err != nil {

@@ -68,7 +68,7 @@ func (e *Entry) perMatrix() ([]int, error) {
 // dimension.
 func (e *Entry) ScaleShape() ([]int, error) {
 	shape, err := e.perMatrix()
-	if e.Scale.DType == ScaleF16I8 && len(shape) == 2 {
+	if e.Scale.DType.Factored() && len(shape) == 2 {
 		shape = []int{shape[0], e.MatrixShape().K / FactorColumns * e.Scale.run()}
 	}
 	return e.withExperts(shape), err

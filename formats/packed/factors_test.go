@@ -93,6 +93,12 @@ func TestFactorForms(t *testing.T) {
 		_, _ = e.ScaleShape() // of an entry that is not checked
 	}
 	s := factored().Scale
+	s.DType = ScaleF16I8Eighths
+	data, err := s.AppendFactors(nil, 0x1p-24, []int8{1, 3, -5, 31, 124, 0, -128, 127})
+	if want := []float32{0x1p-27, 0x3p-27, -0x5p-27, 0x1fp-27, 0x7cp-27, 0, -0x80p-27, 0x7fp-27}; err != nil ||
+		!slices.Equal(s.Widened(data), want) {
+		t.Errorf("eighths: %v, %v", s.Widened(data), err)
+	}
 	for what, c := range map[string]struct {
 		half     float32
 		integers int

@@ -14,7 +14,7 @@ import (
 // scaleTypes maps the manifest's scale types to stored types.
 var scaleTypes = map[ScaleType]safetensors.DType{
 	ScaleF32: safetensors.F32, ScaleF16: safetensors.F16, ScaleBF16: safetensors.BF16, ScaleE8M0: safetensors.U8,
-	ScaleF16I8: safetensors.U8,
+	ScaleF16I8: safetensors.U8, ScaleF16I8Eighths: safetensors.U8,
 }
 
 // PackedBytes returns the bytes of a matrix of a quantized tensor as its layout wrote them, without the padding to
@@ -145,7 +145,7 @@ func widenE8M0(b byte) float32 {
 
 // Widened returns stored scales or minima as float32, exactly.
 func (s Scale) Widened(data []byte) []float32 {
-	if s.DType == ScaleF16I8 {
+	if s.DType.Factored() {
 		return s.products(data)
 	}
 	values := make([]float32, len(data)/int(scaleTypes[s.DType].Size()))
@@ -170,9 +170,9 @@ func (s Scale) widen(values []float32, data []byte) {
 }
 
 // AppendScale appends a scale in the type of s. It rejects a value that the type cannot represent exactly, and a
-// negative one unless s is signed. Scales of type F16I8 are not numbers of their own: AppendFactors appends these.
+// negative one unless s is signed. Scales of two factors are not numbers of their own: AppendFactors appends these.
 func (s Scale) AppendScale(dst []byte, x float32) ([]byte, error) {
-	if s.DType == ScaleF16I8 {
+	if s.DType.Factored() {
 		return dst, fmt.Errorf("%w: a single scale of type %s (F9)", pack.ErrUnsupported, s.DType)
 	}
 	from := len(dst)

@@ -30,7 +30,12 @@ const (
 
 	// ScaleF16I8 is a product: the columns of a run of FactorColumns share a float16, and each group has an int8.
 	ScaleF16I8 ScaleType = "F16I8"
+	// ScaleF16I8Eighths is an eighth of such a product, of which the float16 need not be divisible by 8.
+	ScaleF16I8Eighths ScaleType = "F16I8/8"
 )
+
+// Factored reports whether scales are products of a float16 and an integer.
+func (t ScaleType) Factored() bool { return t == ScaleF16I8 || t == ScaleF16I8Eighths }
 
 // ActivationKind is the width of activations and the granularity of their scales (FORMAT F22).
 type ActivationKind string

@@ -431,7 +431,7 @@ func (u *units) scaleGroups(w *kernel.Weights, v packed.View, e *packed.Entry, e
 
 // minima returns the minima of a matrix of codes, as floats per group: as they are stored, or products of factors.
 func (l *loader) minima(e *packed.Entry, products []float32) (*tensor.Matrix, error) {
-	if e.Scale.DType == packed.ScaleF16I8 {
+	if e.Scale.DType.Factored() {
 		return alignedMinima(tensor.F32, e.MatrixShape().M, e.Groups(), asBytes(products))
 	}
 	t, err := l.view.Tensor(e.Name + packed.MinSuffix)
