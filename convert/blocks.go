@@ -81,10 +81,11 @@ func (b *blocks) affine(codes []int8, scale, minimum float32) group {
 	return group{scale: scale, minimum: minimum}
 }
 
-// scaled returns the block scale times the tensor scale; it fails if the product is not exact.
+// scaled returns the block scale times the tensor scale; it fails if the product is not exact, but for NVFP4, whose
+// products are rounded (QUANTIZATION N25).
 func (b *blocks) scaled(scale float32) (float32, error) {
 	s := scale * b.Scale
-	if float64(s) != float64(scale)*float64(b.Scale) || math.IsInf(float64(s), 0) || s == 0 {
+	if b.Type != gguf.NVFP4 && float64(s) != float64(scale)*float64(b.Scale) || math.IsInf(float64(s), 0) || s == 0 {
 		return 0, notExact{fmt.Errorf("a scale of %v times that of the tensor, %v, is not a float32", scale, b.Scale)}
 	}
 	return s, nil

@@ -65,6 +65,9 @@ func (d *decider) importBlocks(m matrix, b *blocks) (bool, error) {
 	if b.codes.Factors {
 		s.open = func([][]byte) (coder, error) { return newFactorDecoder(b, scale), nil }
 	}
+	if b.Type.Gridded() {
+		d.gridded++
+	}
 	m.from = b.Stored
 	return true, d.pack(m, s, l, packed.Entry{Scale: scale, Quantizer: importCodes, Zero: all.zeros,
 		Min: b.minima}, true)
@@ -76,6 +79,14 @@ func (d *decider) noteFloats() {
 		first := slices.Min(slices.Collect(maps.Keys(d.asFloats)))
 		d.note("matrices in blocks whose codes and scales a packed file cannot hold exactly: %d, kept as floats; "+
 			"--quant int8 makes them smaller. The first is %s: %s", n, first, d.asFloats[first])
+	}
+}
+
+// noteGrids says why a file of i-quants grows.
+func (d *decider) noteGrids() {
+	if d.gridded > 0 {
+		d.detail("%d matrices have vectors of a grid in the GGUF (IQ1, IQ2, IQ3), of 1.6 to 3.4 bits per weight; here "+
+			"each weight has a code of four bits", d.gridded)
 	}
 }
 
@@ -103,7 +114,11 @@ func (b *blocks) judge(d *decider) (all common, err error) {
 func (b *blocks) scale(m matrix, all common) packed.Scale {
 	s := packed.Scale{Kind: packed.ScaleGroup, Group: all.columns, DType: packed.ScaleF16, Signed: all.signed}
 	if b.codes.Factors {
-		return packed.Scale{Kind: packed.ScaleGroup, Group: b.codes.Group, DType: packed.ScaleF16I8, Signed: true}
+		s.Group, s.DType, s.Signed = b.codes.Group, packed.ScaleF16I8, true
+		if b.codes.Eighths {
+			s.DType = packed.ScaleF16I8Eighths
+		}
+		return s
 	}
 	switch {
 	case b.minima: // which belong to groups, FORMAT F25

@@ -28,6 +28,22 @@ func TestScaledBlocks(t *testing.T) {
 	}
 }
 
+// TestRoundedScales: the scale of a tensor of NVFP4 multiplies those of groups, rounded; other types are then floats.
+func TestRoundedScales(t *testing.T) {
+	for kind, held := range map[gguf.Type]bool{gguf.NVFP4: true, gguf.Q4_0: false} {
+		codes, _ := kind.Codes()
+		b := &blocks{Blocks: checkpoint.Blocks{Type: kind, Scale: 0.1}, codes: codes}
+		g, err := b.group(make([]int8, codes.Group), 0.875, 0)
+		if (err == nil) != held || held && g.scale != float32(0.875)*float32(0.1) {
+			t.Errorf("%s: %v, %v", kind, g, err)
+		}
+		b.Scale = 1e-45
+		if _, err := b.group(make([]int8, codes.Group), 0.25, 0); err == nil {
+			t.Errorf("%s: a scale that underflows", kind)
+		}
+	}
+}
+
 // TestBlocksOfZeros: a block of scale 0 has the code 0, or keeps its codes where none is 0; 1-bit codes become floats.
 func TestBlocksOfZeros(t *testing.T) {
 	for kind, want := range map[gguf.Type][]int8{gguf.Q4_0: {0, 0}, gguf.IQ4_NL: {-127, 13}, gguf.IQ4_XS: {-127, 13},

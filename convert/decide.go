@@ -24,6 +24,7 @@ type decider struct {
 	ctx      context.Context
 	used     map[string]bool   // tensors of the checkpoint that the model uses
 	asFloats map[string]string // reason by tensor: GGUF codes kept as floats
+	gridded  int               // matrices of vectors in a grid, of a GGUF
 	following
 }
 
@@ -69,6 +70,7 @@ func (d *decider) all() error {
 		}
 	}
 	d.noteFloats()
+	d.noteGrids()
 	if err := d.codesOfHead(); err != nil {
 		return err
 	}

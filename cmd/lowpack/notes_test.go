@@ -40,6 +40,7 @@ var noteKinds = map[string]string{
 	"activations are not quantized where weights are floats":        "",
 	"the text part alone is converted":                              "send no images",
 	"%d tensors %q are left out: they are for %s":                   "",
+	"%d matrices have vectors of a grid in the GGUF":                "",
 	"tensor %q is left out: config.json ties the output head":       "",
 	"%v; so its floats stay floats":                                 "--quant NAME packs them",
 	"matrices in blocks whose codes and scales a packed file canno": "--quant int8 makes them smaller",

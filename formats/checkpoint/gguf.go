@@ -305,16 +305,25 @@ func (v *view) decode(dst, stored []byte) error {
 		return nil
 	}
 	values := make([]float32, v.columns)
-	if err := v.values(values, stored); err != nil {
+	if t := v.tensor.From.Type; t == gguf.NVFP4 && v.tensor.Scale != nil {
+		if err := t.ScaledFloats(values, stored, v.scale); err != nil {
+			return err
+		}
+	} else if err := v.values(values, stored); err != nil {
 		return err
 	}
 	for i, x := range values {
-		if v.tensor.Scale != nil || v.tensor.From.Type == gguf.I2_S {
+		if v.scales() {
 			x *= v.scale
 		}
 		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x-v.tensor.Less))
 	}
 	return nil
+}
+
+// scales reports whether the scale of the tensor multiplies weights; that of NVFP4 multiplies scales.
+func (v *view) scales() bool {
+	return v.tensor.Scale != nil && v.tensor.From.Type != gguf.NVFP4 || v.tensor.From.Type == gguf.I2_S
 }
 
 // values decodes a row without the scale of the tensor.

@@ -41,11 +41,23 @@ func TestBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sameValues(t, text, 29)
+}
+
+// TestInteropGrids: blocks with every vector of a grid, every sign and scale, and float16 numbers from the smallest to
+// the largest have the same floats, bit for bit.
+func TestInteropGrids(t *testing.T) {
+	sameValues(t, interop.Python(t, "gguf", "testdata/grids.py"), 8)
+}
+
+// sameValues compares at least some records with what is decoded.
+func sameValues(t *testing.T, text []byte, least int) {
+	t.Helper()
 	var list []recorded
 	if err := json.Unmarshal(text, &list); err != nil {
 		t.Fatal(err)
 	}
-	if len(list) < 19 {
+	if len(list) < least {
 		t.Fatalf("%d records", len(list))
 	}
 	for _, r := range list {
@@ -223,6 +235,15 @@ func TestBadBlocks(t *testing.T) {
 		"F32 NaN":          {F32, 0, []byte{0, 0, 0xc0, 0x7f}},
 		"Q4_K infinite":    {Q4_K, 0, []byte{0, 0x7c}},
 		"IQ4_XS infinite":  {IQ4_XS, 0, []byte{0, 0x7c}},
+		"IQ1_S infinite":   {IQ1_S, 0, []byte{0, 0x7c}},
+		"IQ1_M NaN":        {IQ1_M, 53, []byte{0xf0, 0, 0x70}},
+		"IQ2_XXS infinite": {IQ2_XXS, 0, []byte{0, 0xfc}},
+		"IQ2_XS NaN":       {IQ2_XS, 0, []byte{1, 0x7c}},
+		"IQ2_S infinite":   {IQ2_S, 0, []byte{0, 0x7c}},
+		"IQ3_XXS infinite": {IQ3_XXS, 0, []byte{0, 0x7c}},
+		"IQ3_S NaN":        {IQ3_S, 0, []byte{0, 0x7e}},
+		"NVFP4 NaN":        {NVFP4, 39, []byte{0x7f}},
+		"NVFP4 negative":   {NVFP4, 36, []byte{0x80}},
 	} {
 		row := make([]byte, c.id.RowSize(256))
 		if c.id == TQ2_0 || c.id == IQ2_BN {
@@ -242,7 +263,7 @@ func TestBadBlocks(t *testing.T) {
 			t.Errorf("%s: short row: %v", name, err)
 		}
 	}
-	if err := Type(21).Floats(make([]float32, 256), make([]byte, 110)); !errors.Is(err, pack.ErrUnsupported) {
+	if err := Type(15).Floats(make([]float32, 256), make([]byte, 292)); !errors.Is(err, pack.ErrUnsupported) {
 		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ type Codes struct {
 	Group    int  // columns per scale; 0 = one scale per row, −1 = one scale per tensor
 	Minima   bool // one minimum per scale
 	Factors  bool // scales and minima are products of a float16 of the block and an integer of the group
+	Eighths  bool // of such products
 }
 
 // block is a decoder of one block, which returns the codes and the block's scale and minimum.
@@ -38,6 +39,7 @@ var blocks = map[Type]block{
 	TQ1_0:    {Codes{Alphabet: pack.Ternary, Group: 256}, decodeTQ1_0},
 	TQ2_0:    {Codes{Alphabet: pack.Ternary, Group: 256}, decodeTQ2_0},
 	MXFP4:    {Codes{Alphabet: pack.E2M1, Group: 32}, decodeMXFP4},
+	NVFP4:    {Codes{Alphabet: pack.E2M1, Group: 16}, nil}, // see decodeNVFP4
 	Q1_0:     {Codes{Alphabet: pack.Int1, Group: 128}, decodeQ1_0},
 	Q2_0:     {Codes{Alphabet: pack.Int2Q, Group: 64}, decodeQ2_0},
 	Q2_0G128: {Codes{Alphabet: pack.Int2Q, Group: 128}, decodeQ2_0},
@@ -64,7 +66,7 @@ func (t Type) DecodeRow(codes []int8, scales, minima []float32, row []byte) erro
 		return b.decodeRow(t, codes, scales, minima, row)
 	}
 	b, tr := blocks[t], allTraits[t]
-	if b.decode == nil || int64(len(row)) != t.RowSize(int64(len(codes))) {
+	if b.decode == nil && t != NVFP4 || int64(len(row)) != t.RowSize(int64(len(codes))) {
 		return fmt.Errorf("%w: %d bytes are not a row of %d codes in %s", pack.ErrCorrupt, len(row), len(codes), t)
 	}
 	switch t {
@@ -72,6 +74,9 @@ func (t Type) DecodeRow(codes []int8, scales, minima []float32, row []byte) erro
 		scales[0] = half(row)
 	case IQ2_BN:
 		scales[0] = math.Float32frombits(binary.LittleEndian.Uint32(row))
+	case NVFP4:
+		decodeNVFP4(codes, scales, row)
+		return b.check(codes, scales, nil)
 	}
 	row = row[tr.head:]
 	for i := 0; i*int(tr.weights) < len(codes); i++ {

@@ -10,11 +10,11 @@ import (
 )
 
 // Floats decodes a row of RowSize bytes to llama.cpp's float32 values: products, then differences, each rounded. For
-// types with codes it returns code · scale, or the sum of that and a minimum. Types without a decoder, such as most IQ
-// types, are errors with their name.
+// types with codes it returns code · scale, or the sum of that and a minimum. Types without a decoder, such as Q8_K,
+// are errors with their name.
 func (t Type) Floats(dst []float32, row []byte) error {
 	if _, ok := t.Codes(); ok && t != I2_S {
-		return t.codedFloats(dst, row)
+		return t.codedFloats(dst, row, 1)
 	}
 	decode, tr := floats[t], allTraits[t]
 	if decode == nil {
@@ -34,6 +34,15 @@ func (t Type) Floats(dst []float32, row []byte) error {
 	return nil
 }
 
+// ScaledFloats decodes a row of NVFP4 with the scale of its tensor, which multiplies the scales of groups: these
+// products are rounded, as N25 of docs/QUANTIZATION.md has it for this format, not the weights.
+func (t Type) ScaledFloats(dst []float32, row []byte, scale float32) error {
+	if t != NVFP4 {
+		return fmt.Errorf("%w: tensor type %s with the scale of a tensor", pack.ErrUnsupported, t)
+	}
+	return t.codedFloats(dst, row, scale)
+}
+
 // Decoded returns an error for a type that Floats cannot decode.
 func (t Type) Decoded() error {
 	if _, ok := t.Codes(); ok || floats[t] != nil {
@@ -42,7 +51,7 @@ func (t Type) Decoded() error {
 	return fmt.Errorf("%w: tensor type %s cannot be decoded", pack.ErrUnsupported, t)
 }
 
-func (t Type) codedFloats(dst []float32, row []byte) error {
+func (t Type) codedFloats(dst []float32, row []byte, factor float32) error {
 	c, _ := t.Codes()
 	group := c.Group
 	if group == 0 {
@@ -58,6 +67,7 @@ func (t Type) codedFloats(dst []float32, row []byte) error {
 	for i, scale := range scales {
 		from, to := i*group, min((i+1)*group, len(dst))
 		out, own := dst[from:to], codes[from:to]
+		scale *= factor
 		if c.Minima {
 			lowest := int(c.Alphabet.Values[0])
 			for k, v := range own {

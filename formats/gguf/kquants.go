@@ -10,10 +10,10 @@ import (
 // superColumns is the number of columns of a block of the K-quants.
 const superColumns = 256
 
-// superBlock decodes a K-quant or IQ4_XS: blocks of superColumns columns with float16 factors, and an integer scale for
-// each group of columns, perhaps with an integer minimum. llama.cpp computes (d·scale)·q − dmin·minimum in float32.
+// superBlock decodes a K-quant or an i-quant: blocks of superColumns columns with float16 factors, and an integer scale
+// for each group of columns, perhaps with an integer minimum. llama.cpp computes (d·scale)·q − dmin·minimum in float32.
 // Both products are exact: they have at most 11 + 8 significant bits. So scales and minima are d·scale and
-// −(dmin·minimum).
+// −(dmin·minimum). The i-quants are in iquants.go.
 type superBlock struct {
 	Codes
 	codes   func(codes []int8, b []byte)
@@ -34,6 +34,14 @@ var superBlocks = map[Type]superBlock{
 	Q6_K: {Codes{Alphabet: pack.Int6, Group: 16, Factors: true}, codesQ6K, factorsQ6K},
 
 	IQ4_XS: {Codes{Alphabet: pack.IQ4NL, Group: 32, Factors: true}, codesIQ4XS, factorsIQ4XS},
+
+	IQ2_XXS: {Codes{Alphabet: pack.IQ2, Group: 32, Factors: true, Eighths: true}, codesIQ2XXS, factorsIQ2XXS},
+	IQ2_XS:  {Codes{Alphabet: pack.IQ2, Group: 16, Factors: true, Eighths: true}, codesIQ2XS, factorsIQ2XS},
+	IQ2_S:   {Codes{Alphabet: pack.IQ2, Group: 16, Factors: true, Eighths: true}, codesIQ2S, factorsIQ2S},
+	IQ3_XXS: {Codes{Alphabet: pack.IQ3XXS, Group: 32, Factors: true, Eighths: true}, codesIQ3XXS, factorsIQ3XXS},
+	IQ3_S:   {Codes{Alphabet: pack.Int4Odd, Group: 32, Factors: true}, codesIQ3S, factorsIQ3S},
+	IQ1_S:   {Codes{Alphabet: pack.Int4Odd, Group: 32, Factors: true, Eighths: true}, codesIQ1S, factorsIQ1S},
+	IQ1_M:   {Codes{Alphabet: pack.Int4Odd, Group: 16, Factors: true, Eighths: true}, codesIQ1M, factorsIQ1M},
 }
 
 // EachFactors calls do for each block of a row of a type with factors, in order: with the float16 and the integers of
@@ -44,7 +52,7 @@ func (t Type) EachFactors(row []byte, do func(scale float32, scales []int8, mini
 		return fmt.Errorf("%w: %d bytes are not blocks with factors in %s", pack.ErrCorrupt, len(row), t)
 	}
 	for ; len(row) > 0; row = row[size:] {
-		f := b.factors(row)
+		f := b.factors(row[:size])
 		minima, n := f.minimums[:0], superColumns/b.Group
 		if b.Minima {
 			minima = f.minimums[:n]
@@ -59,13 +67,16 @@ func (b *superBlock) decodeRow(t Type, codes []int8, scales, minima []float32, r
 	if int64(len(row)) != t.RowSize(int64(len(codes))) {
 		return fmt.Errorf("%w: %d bytes are not a row of %d codes in %s", pack.ErrCorrupt, len(row), len(codes), t)
 	}
-	n := superColumns / b.Group
+	n, unit := superColumns/b.Group, float32(1)
+	if b.Eighths {
+		unit = 0.125
+	}
 	for i := 0; i < len(row)/size; i++ {
 		own := row[i*size:][:size]
 		b.codes(codes[i*superColumns:][:superColumns], own)
 		f := b.factors(own)
 		for g := range n {
-			scales[i*n+g] = f.scale * float32(f.scales[g])
+			scales[i*n+g] = f.scale * float32(f.scales[g]) * unit
 			if b.Minima {
 				minima[i*n+g] = f.minimum * float32(f.minimums[g])
 			}

@@ -14,31 +14,39 @@ type Type uint32
 
 // Tensor types with a decoder. bitnet.cpp, ik_llama.cpp and PrismML's fork define numbers of their own.
 const (
-	F32    Type = 0
-	F16    Type = 1
-	Q4_0   Type = 2
-	Q4_1   Type = 3
-	Q5_0   Type = 6
-	Q5_1   Type = 7
-	Q8_0   Type = 8
-	Q2_K   Type = 10
-	Q3_K   Type = 11
-	Q4_K   Type = 12
-	Q5_K   Type = 13
-	Q6_K   Type = 14
-	IQ4_NL Type = 20
-	IQ4_XS Type = 23
-	BF16   Type = 30
-	TQ1_0  Type = 34
-	TQ2_0  Type = 35
-	I2_S   Type = 36 // bitnet.cpp and ik_llama.cpp; llama.cpp removed the type
-	MXFP4  Type = 39
-	Q1_0   Type = 41
-	Q2_0   Type = 42
-	IQ1_BN Type = 134 // ik_llama.cpp
-	IQ2_BN Type = 135 // ik_llama.cpp
-	PQ2_0  Type = 142 // PrismML
-	PTQ1_0 Type = 143 // PrismML
+	F32     Type = 0
+	F16     Type = 1
+	Q4_0    Type = 2
+	Q4_1    Type = 3
+	Q5_0    Type = 6
+	Q5_1    Type = 7
+	Q8_0    Type = 8
+	Q2_K    Type = 10
+	Q3_K    Type = 11
+	Q4_K    Type = 12
+	Q5_K    Type = 13
+	Q6_K    Type = 14
+	IQ2_XXS Type = 16
+	IQ2_XS  Type = 17
+	IQ3_XXS Type = 18
+	IQ1_S   Type = 19
+	IQ4_NL  Type = 20
+	IQ3_S   Type = 21
+	IQ2_S   Type = 22
+	IQ4_XS  Type = 23
+	IQ1_M   Type = 29
+	BF16    Type = 30
+	TQ1_0   Type = 34
+	TQ2_0   Type = 35
+	I2_S    Type = 36 // bitnet.cpp and ik_llama.cpp; llama.cpp removed the type
+	MXFP4   Type = 39
+	NVFP4   Type = 40
+	Q1_0    Type = 41
+	Q2_0    Type = 42
+	IQ1_BN  Type = 134 // ik_llama.cpp
+	IQ2_BN  Type = 135 // ik_llama.cpp
+	PQ2_0   Type = 142 // PrismML
+	PTQ1_0  Type = 143 // PrismML
 
 	// Q2_0G128 is PQ2_0 under the number of Q2_0, in PrismML's first files.
 	Q2_0G128 Type = 1042
@@ -73,20 +81,20 @@ var allTraits = map[Type]traits{
 	Q5_K:     {"Q5_K", 256, 176, 0, 0},
 	Q6_K:     {"Q6_K", 256, 210, 0, 0},
 	15:       {"Q8_K", 256, 292, 0, 0},
-	16:       {"IQ2_XXS", 256, 66, 0, 0},
-	17:       {"IQ2_XS", 256, 74, 0, 0},
-	18:       {"IQ3_XXS", 256, 98, 0, 0},
-	19:       {"IQ1_S", 256, 50, 0, 0},
+	IQ2_XXS:  {"IQ2_XXS", 256, 66, 0, 0},
+	IQ2_XS:   {"IQ2_XS", 256, 74, 0, 0},
+	IQ3_XXS:  {"IQ3_XXS", 256, 98, 0, 0},
+	IQ1_S:    {"IQ1_S", 256, 50, 0, 0},
 	IQ4_NL:   {"IQ4_NL", 32, 18, 0, 0},
-	21:       {"IQ3_S", 256, 110, 0, 0},
-	22:       {"IQ2_S", 256, 82, 0, 0},
+	IQ3_S:    {"IQ3_S", 256, 110, 0, 0},
+	IQ2_S:    {"IQ2_S", 256, 82, 0, 0},
 	IQ4_XS:   {"IQ4_XS", 256, 136, 0, 0},
-	29:       {"IQ1_M", 256, 56, 0, 0},
+	IQ1_M:    {"IQ1_M", 256, 56, 0, 0},
 	TQ1_0:    {"TQ1_0", 256, 54, 0, 0},
 	TQ2_0:    {"TQ2_0", 256, 66, 0, 0},
 	I2_S:     {"I2_S", 4, 1, 0, 32},
 	MXFP4:    {"MXFP4", 32, 17, 0, 0},
-	40:       {"NVFP4", 64, 36, 0, 0},
+	NVFP4:    {"NVFP4", 64, 36, 0, 0},
 	Q1_0:     {"Q1_0", 128, 18, 0, 0},
 	Q2_0:     {"Q2_0", 64, 18, 0, 0},
 	IQ1_BN:   {"IQ1_BN", 64, 13, 2, 0},

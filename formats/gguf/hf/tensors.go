@@ -140,7 +140,7 @@ func (f *family) rename(name string) (to, part string, err error) {
 	}
 	switch {
 	case to == "" || !f.has(part, end):
-	case end == ".scale" && prefix != "":
+	case (end == ".scale" || end == ".input_scale") && prefix != "": // the latter is for activations of NVFP4
 		return "", "", nil
 	case end == ".weight", end == ".bias":
 		return prefix + to + end, part, nil
