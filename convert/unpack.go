@@ -29,13 +29,14 @@ type Form string
 
 // The forms.
 const (
-	FormBF16 Form = "bf16" // code × scale, rounded to BF16; codes int5, int6, int8 and iq4nl as F32
+	FormBF16 Form = "bf16" // code × scale, rounded to BF16; codes int5, int6, int8 and of i-quants as F32
 	FormF32  Form = "f32"  // code × scale
 	FormU8   Form = "u8"   // packed BitNet: four ternary codes per byte, with weight_scale
 )
 
 // wideAlphabets have codes whose products with scales have more bits than BF16.
-var wideAlphabets = []string{pack.Int5.Name, pack.Int6.Name, pack.Int8.Name, pack.IQ4NL.Name}
+var wideAlphabets = []string{pack.Int5.Name, pack.Int6.Name, pack.Int8.Name, pack.IQ4NL.Name,
+	pack.IQ3XXS.Name, pack.IQ2.Name, pack.Int4Odd.Name}
 
 // Forms lists the forms that Unpack writes.
 func Forms() []Form { return []Form{FormBF16, FormF32, FormU8} }

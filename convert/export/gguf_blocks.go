@@ -34,6 +34,11 @@ var blockTypes = map[gguf.Type]blockType{
 	gguf.Q2_K:   kQuants[gguf.Q2_K].blockType(), gguf.Q3_K: kQuants[gguf.Q3_K].blockType(),
 	gguf.Q4_K: kQuants[gguf.Q4_K].blockType(), gguf.Q5_K: kQuants[gguf.Q5_K].blockType(),
 	gguf.Q6_K: kQuants[gguf.Q6_K].blockType(), gguf.IQ4_XS: kQuants[gguf.IQ4_XS].blockType(),
+	gguf.IQ1_S: iQuants[gguf.IQ1_S].blockType(), gguf.IQ1_M: iQuants[gguf.IQ1_M].blockType(),
+	gguf.IQ2_XXS: iQuants[gguf.IQ2_XXS].blockType(), gguf.IQ2_XS: iQuants[gguf.IQ2_XS].blockType(),
+	gguf.IQ2_S: iQuants[gguf.IQ2_S].blockType(), gguf.IQ3_XXS: iQuants[gguf.IQ3_XXS].blockType(),
+	gguf.IQ3_S: iQuants[gguf.IQ3_S].blockType(),
+	gguf.NVFP4: {16, 64, holdsNVFP4, encodeNVFP4},
 	// shorter rows abort ik_llama.cpp
 	gguf.IQ2_BN: {64, 512, func(a pack.Alphabet, u units, _ bool) bool { return isTernary(a, u) && u.group == 0 },
 		encodeIQ2BN},

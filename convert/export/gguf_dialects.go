@@ -30,8 +30,9 @@ type dialect struct {
 }
 
 var dialects = map[Dialect]dialect{
-	LlamaCpp: {[]gguf.Type{gguf.Q1_0, gguf.TQ2_0, gguf.Q2_0, gguf.MXFP4, gguf.IQ4_XS, gguf.IQ4_NL,
-		gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K},
+	LlamaCpp: {[]gguf.Type{gguf.Q1_0, gguf.TQ2_0, gguf.Q2_0, gguf.IQ1_S, gguf.IQ1_M, gguf.IQ2_XXS,
+		gguf.IQ2_XS, gguf.IQ2_S, gguf.IQ3_XXS, gguf.IQ3_S, gguf.MXFP4, gguf.IQ4_XS, gguf.IQ4_NL, gguf.NVFP4, gguf.Q4_0,
+		gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K},
 		true, "", ""},
 	IK: {[]gguf.Type{gguf.Q1_0, gguf.IQ2_BN, gguf.MXFP4, gguf.IQ4_XS, gguf.IQ4_NL, gguf.Q4_0,
 		gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K}, false,

@@ -9,7 +9,8 @@ import (
 	"github.com/lowpack/lowpack/pack"
 )
 
-// factors are the scales and minima of a matrix as they are stored in type F16I8 (FORMAT F9); none in other types.
+// factors are the scales and minima of a matrix as they are stored in types F16I8 and F16I8/8 (FORMAT F9); none in
+// others.
 type factors struct {
 	how           packed.Scale
 	first, added  []byte // scales; minima, or nil
@@ -20,7 +21,7 @@ type factors struct {
 
 // factorsOf returns the factors of all matrices of an entry.
 func factorsOf(f *packed.File, e *packed.Entry) (x factors, err error) {
-	if e.Scale.DType != packed.ScaleF16I8 {
+	if !e.Scale.DType.Factored() {
 		return x, nil
 	}
 	x = factors{how: e.Scale}
@@ -86,7 +87,8 @@ var kQuants = map[gguf.Type]kQuant{
 
 func (k kQuant) blockType() blockType {
 	return blockType{k.group, packed.FactorColumns, func(a pack.Alphabet, u units, _ bool) bool {
-		return u.width > 0 && u.group == k.group && a.Name == k.alphabet.Name && (u.minima != nil) == k.minima &&
+		return u.how.DType == packed.ScaleF16I8 && u.width > 0 && u.group == k.group &&
+			a.Name == k.alphabet.Name && (u.minima != nil) == k.minima &&
 			u.least >= k.least && u.most <= k.most && u.lowest >= -k.most && u.highest <= 0
 	}, k.encode}
 }

@@ -163,8 +163,12 @@ func (w *ggufWriter) choose(e *packed.Entry, u units) (form, error) {
 		strings.HasPrefix(e.Name, "model.layers.")
 	for _, kind := range w.dialect.types {
 		b := blockTypes[kind]
-		if k := e.MatrixShape().K; k%b.size == 0 && k >= b.least && u.group%b.size == 0 && b.holds(a, u, apart) {
-			return form{kind, apart}, nil
+		k := e.MatrixShape().K
+		if k%b.size != 0 || k < b.least || u.group%b.size != 0 || !b.holds(a, u, apart) {
+			continue
+		}
+		if err := w.onGrid(e, kind, u); !errors.Is(err, errOffGrid) {
+			return form{kind, apart}, err
 		}
 	}
 	f, bytes := form{gguf.F32, false}, int64(4)

@@ -30,7 +30,9 @@ var halfPlaces = map[gguf.Type]struct {
 }{gguf.Q5_0: {32, []int{0}}, gguf.Q8_0: {32, []int{0}}, gguf.Q5_1: {32, []int{0, 2}},
 	gguf.Q2_K: {256, []int{80, 82}}, gguf.Q3_K: {256, []int{108}}, gguf.Q4_K: {256, []int{0, 2}},
 	gguf.Q5_K: {256, []int{0, 2}}, gguf.Q6_K: {256, []int{208}}, gguf.IQ4_NL: {32, []int{0}},
-	gguf.IQ4_XS: {256, []int{0}}}
+	gguf.IQ4_XS: {256, []int{0}}, gguf.IQ2_XXS: {256, []int{0}}, gguf.IQ2_XS: {256, []int{0}},
+	gguf.IQ2_S: {256, []int{0}}, gguf.IQ3_XXS: {256, []int{0}}, gguf.IQ3_S: {256, []int{0}},
+	gguf.IQ1_S: {256, []int{0}}, gguf.IQ1_M: {256, []int{}}, gguf.NVFP4: {64, []int{}}}
 
 // randomBlocks are blocks of random bytes but for the float16 numbers, which are small and of both signs. With nonzero,
 // no scale is 0: codes of a scale of 0 are not kept, but those of iq4nl.
@@ -40,6 +42,14 @@ func randomBlocks(r *rand.Rand, kind gguf.Type, s pack.Shape, nonzero bool) (out
 	for n := 0; n < s.M*s.K/int(p.columns); {
 		for i := range b {
 			b[i] = byte(r.UintN(256))
+		}
+		switch kind { // a float16 of both signs below 1, and scales without NaN
+		case gguf.IQ1_M:
+			b[55] = b[55]&15 | byte(0x20|r.UintN(2)*0x80)
+		case gguf.NVFP4:
+			for g := range 4 {
+				b[g] %= 0x7f
+			}
 		}
 		for _, at := range p.at {
 			x := (r.Float32() + 0.5) / 4096 * float32(1-2*int(r.UintN(2)))
@@ -62,6 +72,9 @@ func randomBlocks(r *rand.Rand, kind gguf.Type, s pack.Shape, nonzero bool) (out
 // values the weights equal; the model passes every level; and an export reproduces the bytes.
 func TestKQuants(t *testing.T) {
 	float, r := wideFile(t), seed.Rand(t)
+	eighths := func(group int) packed.Scale {
+		return packed.Scale{Kind: "group", Group: group, DType: "F16I8/8", Signed: true}
+	}
 	for kind, want := range map[gguf.Type]struct {
 		alphabet string
 		scale    packed.Scale
@@ -78,6 +91,15 @@ func TestKQuants(t *testing.T) {
 
 		gguf.IQ4_NL: {"iq4nl", packed.Scale{Kind: "group", Group: 32, DType: "F16", Signed: true}, false, 4.5},
 		gguf.IQ4_XS: {"iq4nl", packed.Scale{Kind: "group", Group: 32, DType: "F16I8", Signed: true}, false, 4.3125},
+		gguf.NVFP4:  {"e2m1", packed.Scale{Kind: "group", Group: 16, DType: "F16"}, false, 5},
+
+		gguf.IQ2_XXS: {"iq2", eighths(32), false, 4.3125},
+		gguf.IQ2_XS:  {"iq2", eighths(16), false, 4.5625},
+		gguf.IQ2_S:   {"iq2", eighths(16), false, 4.5625},
+		gguf.IQ3_XXS: {"iq3xxs", eighths(32), false, 4.3125},
+		gguf.IQ3_S:   {"int4odd", packed.Scale{Kind: "group", Group: 32, DType: "F16I8", Signed: true}, false, 4.3125},
+		gguf.IQ1_S:   {"int4odd", eighths(32), false, 4.3125},
+		gguf.IQ1_M:   {"int4odd", eighths(16), false, 4.5625},
 	} {
 		for _, nonzero := range []bool{true, false} {
 			path, data := inBlocks(t, float, kind, func(_ []float32, s pack.Shape) []byte {
@@ -102,7 +124,8 @@ func TestKQuants(t *testing.T) {
 				t.Errorf("%s: %d matrices are packed", kind, n)
 			}
 			f.Close()
-			if want.alphabet == "iq4nl" {
+			noZero := slices.Contains([]string{"iq4nl", "iq2", "iq3xxs", "int4odd"}, want.alphabet)
+			if noZero {
 				sum, err := convert.Unpack(t.Context(), source, filepath.Join(t.TempDir(), "floats"),
 					convert.UnpackOptions{Form: convert.FormBF16})
 				if err != nil || sum.Rounded != 0 {
@@ -110,7 +133,7 @@ func TestKQuants(t *testing.T) {
 				}
 			}
 			again, _ := exported(t, source)
-			if nonzero || want.alphabet == "iq4nl" {
+			if nonzero && kind != gguf.NVFP4 || noZero { // −0 of NVFP4 is 0
 				sameBytes(t, again, data)
 			}
 			same(t, source, packedOf(t, again, packed.Recipe{}))

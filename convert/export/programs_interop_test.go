@@ -35,8 +35,10 @@ var ftypes = map[string]struct {
 	"Q6_K": {"18", 57},
 	"Q4_0": {"2", 57}, "Q5_0": {"8", 57}, "Q8_0": {"7", 57}, "IQ4_NL": {"25", 57}, "IQ4_XS": {"30", 57},
 	"TQ1_0": {"36", 57}, "TQ2_0": {"37", 57}, "MXFP4": {"38", 57}, "Q2_0": {"41", 57},
-	"Q1_0": {"40", 57}, // where blocks of zeros have no code, the values are ternary
-	"Q4_1": {"3", 57},  // with minima
+	"Q1_0":  {"40", 57}, // where blocks of zeros have no code, the values are ternary
+	"Q4_1":  {"3", 57},  // with minima
+	"IQ1_S": {"24", 57}, "IQ1_M": {"31", 57}, "IQ2_XXS": {"19", 57}, "IQ2_XS": {"20", 57}, "IQ2_S": {"29", 57},
+	"IQ3_XXS": {"23", 57}, "IQ3_S": {"26", 57},
 }
 
 // inFloats is a GGUF with matrices in F32.

@@ -56,6 +56,8 @@ func TestInteropFormat(t *testing.T) {
 		"mxfp4, experts":  tinymodel.Converted(t, experts, plain),
 		"factors":         tinymodel.Converted(t, factored(gguf.Q4_K), plain),
 		"factors, table":  tinymodel.Converted(t, factored(gguf.IQ4_XS), plain),
+		"factors, grid":   tinymodel.Converted(t, factored(gguf.IQ2_XS), plain),
+		"factors, odd":    tinymodel.Converted(t, factored(gguf.IQ3_S), plain),
 		"factors of 16":   tinymodel.Converted(t, factored(gguf.Q3_K), plain),
 		"minima, 5 bits":  tinymodel.Converted(t, factored(gguf.Q5_K), plain),
 		"factors, 6 bits": tinymodel.Converted(t, factored(gguf.Q6_K), plain),
