@@ -51,18 +51,16 @@ func (a *Allocation) Apply(o Options) Options {
 	if a.Wide {
 		o.Recipe.Activation = a.Activation.String()
 	}
-	if !slices.ContainsFunc(a.Rules, a.calibrates) {
+	if o.Recipe.Head != packed.HeadInt4 && !slices.ContainsFunc(a.Rules, a.calibrates) {
 		o.Calibration, o.Self, o.tokenized = nil, false, nil
 	}
 	return o
 }
 
-// calibrates reports whether the codes of a rule are chosen for the calibration text: those of linear layers are, but
-// for experts.
+// calibrates reports whether the codes of a rule are chosen for the calibration text: those of experts are not.
 func (a *Allocation) calibrates(r packed.Rule) bool {
 	rule, _ := quantize.Find(r.Quant)
-	return rule.Calibrates() && !slices.Contains(a.experts, r.Match) &&
-		!slices.ContainsFunc(a.Tables, func(t TableForm) bool { return t.Name == r.Match })
+	return rule.Calibrates() && !slices.Contains(a.experts, r.Match)
 }
 
 // FormShare is a form that an Allocation chooses from.
@@ -76,8 +74,9 @@ type FormShare struct {
 	Activation packed.Activation
 }
 
-// budgetForms are the forms that Allocate chooses from, each with fewer bits than the next one. Codes of 3 bits cost
-// less than their errors, in proportion to those of 4 bits, would have it; both are measured.
+// budgetForms are the forms that Allocate chooses from, the one with the fewest bits first. Which of int8 takes more
+// depends on the columns: a row of few has a scale of 32 bits where a group has one of 16. Codes of 3 bits cost less
+// than their errors, in proportion to those of 4 bits, would have it; both are measured.
 var budgetForms = [...]struct {
 	packed.Rule
 	measured bool
@@ -85,15 +84,16 @@ var budgetForms = [...]struct {
 	{packed.Rule{Quant: "int3", Scale: "group:64"}, true}, {packed.Rule{Quant: "int3", Scale: "group:32"}, false},
 	{packed.Rule{Quant: "int4", Scale: "group:64"}, true}, {packed.Rule{Quant: "int4", Scale: "group:32"}, false},
 	{packed.Rule{Quant: "int5", Scale: "group:64"}, false}, {packed.Rule{Quant: "int6", Scale: "group:64"}, false},
-	{packed.Rule{Quant: "int8", Scale: "row"}, false},
+	{packed.Rule{Quant: "int8", Scale: "row"}, false}, {packed.Rule{Quant: "int8", Scale: "group:64"}, false},
 }
 
 // Bounds on the calibration text for sensitivities. The model computes the windows of probeTokens once per group of
 // weights with the same inputs.
 const (
-	columnTokens = 4096
-	probeTokens  = 256
-	probeWindow  = 128
+	columnTokens  = 4096
+	columnWindows = columnTokens / calibrationWindow
+	probeTokens   = 256
+	probeWindow   = 128
 )
 
 // Allocate chooses forms of the linear layers for which the least divergence from the floats is expected, on
@@ -140,13 +140,12 @@ func (a *allocating) front(ctx context.Context) (front []*Allocation, err error)
 	if err != nil {
 		return nil, err
 	}
-	const last = len(budgetForms) - 1
-	largest, err := a.result(ctx, a.uniform(last))
+	largest, err := a.result(ctx, a.heaviest())
 	if err != nil {
 		return nil, err
 	}
 	from, to := a.tableBytes()
-	room := a.least + a.bytes[last] - a.bytes[0] + to - from // of the largest forms, with the header of the smallest
+	room := a.least + a.largest() - a.bytes[0] + to - from // of the largest forms, with the header of the smallest
 	least, step, most := frontSizes(smallest.Bytes, max(largest.Bytes, room))
 	for size := least; ; size = min((size/step+1)*step, most) {
 		a.budget = Budget{Bytes: size}
@@ -187,8 +186,34 @@ func frontSizes(from, to int64) (least, step, most int64) {
 // bitRange is the least and the largest number of bits per weight that there is a choice for, in hundredths that are
 // enough for the smallest and for the largest form of all layers.
 func (a *allocating) bitRange() (least, most float64) {
-	bits := func(form int) float64 { return math.Ceil(100*8*float64(a.bytes[form])/float64(a.count)) / 100 }
-	return bits(0), bits(len(budgetForms) - 1)
+	bits := func(bytes int64) float64 { return math.Ceil(100*8*float64(bytes)/float64(a.count)) / 100 }
+	return bits(a.bytes[0]), bits(a.largest())
+}
+
+// largest is what the layers take in the form of each that takes most, those that are kept left out.
+func (a *allocating) largest() (bytes int64) {
+	for _, row := range a.rows {
+		most := int64(0)
+		for _, s := range row[:kept] {
+			most = max(most, s.row.BytesOut)
+		}
+		bytes += most
+	}
+	return bytes
+}
+
+// heaviest is the choice of the form of each group that takes most, those that are kept left out, with the tables as
+// they are.
+func (a *allocating) heaviest() []int {
+	choice := a.uniform(0)
+	for i, items := range a.items[:len(a.groups)] {
+		for form, o := range items[:min(kept, len(items))] {
+			if o.bytes > items[choice[i]].bytes {
+				choice[i] = form
+			}
+		}
+	}
+	return choice
 }
 
 // allocating is the state of Allocate.
@@ -203,7 +228,9 @@ type allocating struct {
 	experts []string                   // those of them that are of experts
 	rows    map[string][kept + 1]*step // of the weights for which forms are chosen; nil = they are not kept
 	groups  []calibrate.Group
-	apart   bool // the embedding and the head stay as the recipe has them
+	apart   bool    // the embedding and the head stay as the recipe has them
+	stay    []*step // those of them that have codes all the same
+	fixed   float64 // what these cost
 	tables  []table
 	least   int64           // bytes of a file with the smallest forms of all
 	items   [][]option      // of the groups and, after them, of the tables
@@ -294,7 +321,7 @@ func (a *allocating) choosable(ctx context.Context) (names []string, err error) 
 	defer p.Close()
 	a.o.tokenized = p.o.tokenized
 	for _, s := range p.steps {
-		if s.entry == nil {
+		if s.entry == nil || s.isTable() {
 			continue
 		}
 		experts := s.quantizesExperts()
@@ -310,7 +337,6 @@ func (a *allocating) choosable(ctx context.Context) (names []string, err error) 
 
 // room is what the linear layers and the tables may take. The size of a file is nearly that of its tensors.
 func (a *allocating) room() (int64, error) {
-	const most = len(budgetForms) - 1
 	smallest, largest := a.tableBytes()
 	rest := a.least - a.bytes[0] - smallest
 	room := int64(a.budget.Bits * float64(a.count) / 8)
@@ -318,15 +344,19 @@ func (a *allocating) room() (int64, error) {
 	case a.budget.Bytes > 0:
 		room = a.budget.Bytes - rest
 	case a.budget.Ratio > 0:
-		room = a.bytes[most] + a.bytes[kept] + largest
+		room = a.largest() + a.bytes[kept] + largest
 	}
 	if room >= a.bytes[0]+smallest {
 		return room, nil
 	}
 	from, to := a.bitRange()
+	most := int64(0)
+	for _, p := range a.plans {
+		most = max(most, p.Bytes)
+	}
 	return 0, fmt.Errorf("%w: forms of the linear layers can be chosen for files of %d to %d bytes, which is %.2f to "+
 		"%.2f bits per weight of these layers; %d bytes are embeddings, head and all else", pack.ErrLimit,
-		a.least, a.plans[most].Bytes, from, to, rest+smallest)
+		a.least, most, from, to, rest+smallest)
 }
 
 // rule gives a form to the tensors that match.
@@ -365,8 +395,8 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 			return err
 		}
 		s.Activations, s.Head = a.activations(), p.model.Head
-		for _, t := range a.tables {
-			s.Tables = append(s.Tables, t.sensed())
+		if s.Tables, err = a.sensedTables(ctx, floats); err != nil {
+			return err
 		}
 		for _, name := range a.experts {
 			x := calibrate.Experts{Name: name}
@@ -380,6 +410,9 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 			return err
 		}
 		a.groups, a.items = costs.Groups, a.options(costs)
+		for _, cost := range costs.Tables[len(a.tables):] {
+			a.fixed += cost[0]
+		}
 		for i, d := range costs.Activations {
 			a.rounds = append(a.rounds, Rounding{s.Activations[i], d})
 		}
@@ -392,23 +425,29 @@ func (a *allocating) measure(ctx context.Context, target string) error {
 // that are probed stay out of the Gram matrices, unless there are no others, as a file is for other texts.
 func (p *Plan) sensing(ctx context.Context, floats packed.View) (s calibrate.Sensing, err error) {
 	s.Threads, s.Progress = p.o.Threads, p.o.Progress.in(SensitivityPhase)
-	probed := some(p.windows, probeTokens/probeWindow)
-	for _, w := range probed {
+	for _, w := range p.probed() {
 		s.Probes = append(s.Probes, w[:min(len(w), probeWindow)])
 	}
-	const read = columnTokens / calibrationWindow
 	if p.o.Method == packed.MeanSquare {
-		s.Columns, err = p.columnsOf(ctx, floats, some(p.windows, read))
+		s.Columns, err = p.columnsOf(ctx, floats, some(p.windows, columnWindows))
 		return s, err
 	}
-	others := p.windows
+	s.Windows = p.others()
+	return s, nil
+}
+
+// probed lists the windows that are probed.
+func (p *Plan) probed() [][]int { return some(p.windows, probeTokens/probeWindow) }
+
+// others lists windows that are not probed, unless there are none.
+func (p *Plan) others() [][]int {
+	others, probed := p.windows, p.probed()
 	if len(others) > len(probed) {
 		others = slices.DeleteFunc(slices.Clone(others), func(w []int) bool {
 			return slices.ContainsFunc(probed, func(q []int) bool { return &q[0] == &w[0] })
 		})
 	}
-	s.Windows = some(others, read)
-	return s, nil
+	return some(others, columnWindows)
 }
 
 // options returns the forms that each group of layers, and each table, has a choice of.
@@ -503,7 +542,7 @@ func (a *allocating) within(room int64) []int {
 
 // expect returns the expected divergence of a file, and which part of it is of activations.
 func (a *allocating) expect(choice []int) (float64, Rounding) {
-	weights := 0.0
+	weights := a.fixed
 	for i, form := range choice {
 		weights += a.items[i][form].cost
 	}

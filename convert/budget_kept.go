@@ -10,7 +10,7 @@ import (
 // budgetForms, and is no choice where a checkpoint has floats.
 const kept = len(budgetForms)
 
-// planKept plans a conversion that keeps the codes of all weights which the checkpoint has codes of, with the largest
+// planKept plans a conversion that keeps the codes of all weights which the checkpoint has codes of, with the last
 // form for the others. Without any such codes there is no plan.
 func (a *allocating) planKept(ctx context.Context) error {
 	p, err := a.planBy(ctx, nil)

@@ -30,6 +30,7 @@ type TableForm struct {
 func (a *allocating) planTables(ctx context.Context) error {
 	a.least = a.plans[0].Bytes
 	if a.apart {
+		a.stay = a.plans[0].codedTables()
 		return nil
 	}
 	m := a.plans[0].model
@@ -86,13 +87,39 @@ func (a *allocating) isTable(name string) bool {
 	return slices.ContainsFunc(a.tables, func(t table) bool { return t.name == name })
 }
 
-// sensed is what is to be measured of a table.
-func (t *table) sensed() calibrate.Table {
-	c := calibrate.Table{Name: t.name}
-	for _, s := range t.forms[:len(t.forms)-1] {
-		c.Jobs = append(c.Jobs, s.job)
+// codedTables lists the embedding and the forms of the head that a plan makes codes of, which change their values. The
+// logits of a screen are those of its head.
+func (p *Plan) codedTables() (list []*step) {
+	for _, s := range p.steps {
+		if s.entry != nil && s.isTable() && s.row.RelError == nil && s.entry.Name != packed.ScreenName {
+			list = append(list, s)
+		}
 	}
-	return c
+	return list
+}
+
+// sensedTables is what is to be measured of the tables: those that there is a choice for, and then those that stay.
+func (a *allocating) sensedTables(ctx context.Context, floats packed.View) (list []calibrate.Table, err error) {
+	var all []*step
+	add := func(name string, forms []*step) {
+		t := calibrate.Table{Name: name}
+		for _, s := range forms {
+			t.Use, t.Jobs, all = s.use, append(t.Jobs, s.job), append(all, s)
+		}
+		list = append(list, t)
+	}
+	for _, t := range a.tables {
+		add(t.name, t.forms[:len(t.forms)-1])
+	}
+	for _, s := range a.stay {
+		add(s.from.Name, []*step{s})
+	}
+	all = slices.DeleteFunc(all, func(s *step) bool { return !s.entry.Calibrated })
+	choices, err := a.plans[0].choicesFor(ctx, floats, all)
+	for i := range list {
+		list[i].Choice = choices[list[i].Use]
+	}
+	return list, err
 }
 
 // options are the forms of a table, with what they cost; without a rule that is nothing.

@@ -19,14 +19,15 @@ type calibration struct {
 	windows [][]int              // nil before the model has written its own text
 	columns map[string][]float32 // by the name of a weight; nil before the model has run
 	chosen  *chosen              // codes and scales, with GPTQ; nil before the model has run
+
+	choices map[calibrate.Use]*calibrate.Choice // of the embedding and the head; nil before the model has run
 }
 
 // calibrates reports whether the scales of a matrix are chosen with the calibration text: those of linear layers of
-// the blocks. Experts see too few tokens of it.
+// the blocks, of the embedding and of the head. Experts see too few tokens of it.
 func (d *decider) calibrates(m matrix, q *quantize.Quantizer) bool {
 	kind, _ := q.Kind()
-	linear := !m.head && !d.embeds(m) && m.experts == 0
-	return d.o.calibrates() && linear && q.Rule().Calibrates() && kind != quantize.PerTensor
+	return d.o.calibrates() && m.experts == 0 && q.Rule().Calibrates() && kind != quantize.PerTensor
 }
 
 // planCalibration cuts the texts into tokens and notes it in the recipe.
@@ -95,6 +96,12 @@ func (p *Plan) calibrate(ctx context.Context, target string) error {
 				return err
 			}
 		}
+		if err := p.chooseTables(ctx, floats); err != nil {
+			return err
+		}
+		if len(p.calibrated(false)) == 0 {
+			return nil
+		}
 		if p.o.Method == packed.GPTQ {
 			return p.choose(ctx, target, floats)
 		}
@@ -128,8 +135,8 @@ func (p *Plan) withFloats(ctx context.Context, target string, use func(floats pa
 // columnsOf returns the mean squares of what the weights multiply whose scales are calibrated.
 func (p *Plan) columnsOf(ctx context.Context, floats packed.View, windows [][]int) (map[string][]float32, error) {
 	columns, err := calibrate.Columns(ctx, p.o.Threads, floats, windows, p.o.Progress.in(CalibrationPhase))
-	for _, s := range p.steps {
-		if err == nil && s.entry != nil && s.entry.Calibrated && columns[s.entry.Name] == nil {
+	for _, s := range p.calibrated(false) {
+		if err == nil && columns[s.entry.Name] == nil {
 			err = fmt.Errorf("calibration: the engine did not show what tensor %q multiplies", s.entry.Name)
 		}
 	}

@@ -23,10 +23,7 @@ type chosenWeight struct{ codes, scales int64 }
 func (p *Plan) choose(ctx context.Context, target string, v packed.View) error {
 	c, size := &chosen{weights: map[string]chosenWeight{}}, int64(0)
 	weights := map[string]calibrate.Weight{}
-	for _, s := range p.steps {
-		if s.entry == nil || !s.entry.Calibrated {
-			continue
-		}
+	for _, s := range p.calibrated(false) {
 		scales, err := s.entry.ScaleCount()
 		if err != nil {
 			return err

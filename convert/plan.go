@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/lowpack/lowpack/convert/internal/calibrate"
 	"github.com/lowpack/lowpack/convert/internal/pipeline"
 	"github.com/lowpack/lowpack/convert/quantize"
 	"github.com/lowpack/lowpack/formats/checkpoint"
@@ -90,6 +91,7 @@ type step struct {
 	twice     bool         // open gives a pipeline.Measurer
 	untrained int          // values that a code has, where nothing declares that the weights were trained for them
 	job       quantize.Job // of floats, for Measure
+	use       calibrate.Use
 
 	outcome outcome // of Run
 }

@@ -42,10 +42,13 @@ func (d *decider) quantize(m matrix, c choice) error {
 	if err != nil {
 		return inTensor(m.from, err)
 	}
-	s := &step{from: m.from, source: m.source(), job: job, twice: q.Passes() == 2}
+	s := &step{from: m.from, source: m.source(), job: job, twice: q.Passes() == 2, use: d.useOf(m)}
 	s.open = func([][]byte) (coder, error) {
 		if job.Stats = d.o.Report; !d.calibrates(m, q) {
 			return newFloatDecoder(job)
+		}
+		if s.isTable() {
+			return newTableDecoder(job, d.choices[s.use])
 		}
 		if d.chosen != nil {
 			return d.chosen.decoder(m.name, job)

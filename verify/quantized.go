@@ -56,7 +56,7 @@ func (o *origin) checkQuantized(e *packed.Entry) error {
 			e.Scale.DType, e.Scale.Signed, e.Quantizer, e.Scale.Kind, stored, d.signed)
 	}
 	u := units{def: d, calibrated: e.Calibrated,
-		fed:    e.Calibrated && o.view.Manifest().Recipe.Calibration.Method == feedback,
+		fed:    e.Calibrated && o.view.Manifest().Recipe.Calibration.Method == feedback && !o.embedsAlone(e),
 		stored: stored,
 		dtype:  t.dtype,
 		k:      e.MatrixShape().K,
@@ -157,6 +157,15 @@ func (u *units) compare(row int, codes []int8, w []float32, bytes []byte) error 
 		}
 	}
 	return nil
+}
+
+// embedsAlone reports whether a tensor is the embedding and no head, of which error feedback knows nothing (N85).
+func (o *origin) embedsAlone(e *packed.Entry) bool {
+	if o.model == nil || e.Name != o.model.Embed {
+		return false
+	}
+	_, apart := o.view.Manifest().Entry(packed.HeadName)
+	return apart || o.model.Head != o.model.Embed
 }
 
 // feedback is the method of calibration that chooses codes besides scales (N38).

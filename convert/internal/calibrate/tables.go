@@ -11,8 +11,10 @@ import (
 
 // Table is a matrix outside of the blocks, the embedding or the output head, and the forms that it may be quantized in.
 type Table struct {
-	Name string
-	Jobs []quantize.Job
+	Name   string // of the tensor of floats
+	Use    Use
+	Choice *Choice // of codes whose scales can be calibrated; nil = none
+	Jobs   []quantize.Job
 }
 
 // tables measures all forms of all tables.
@@ -34,37 +36,50 @@ func (p *probe) tables() (costs [][]float64, err error) {
 // table measures the forms of a table: the model computes the probes with their values as floats, of which there is
 // room for one form at a time.
 func (p *probe) table(t Table, stored packed.Tensor) (costs []float64, err error) {
-	other := packed.Tensor{Name: t.Name, DType: safetensors.F32, Shape: stored.Shape}
+	var values []float32
 	for _, job := range t.Jobs {
 		m, k, dtype := job.Shape.M, job.Shape.K, job.DType
 		if len(stored.Data) != m*k*dtype.Size() {
 			return nil, fmt.Errorf("%d bytes for %d × %d", len(stored.Data), m, k)
 		}
 		job.DType = quantize.F32
+		code := nearest
+		if rule, _ := quantize.Find(job.Rule); rule.Calibrates() && t.Choice != nil {
+			job.Columns, code = t.Choice.Columns, t.Choice.coding()
+		}
 		z, err := quantize.New(job)
 		if err != nil {
 			return nil, err
 		}
-		if other.Data == nil {
-			other.Data = make([]byte, 4*m*k)
+		if values == nil {
+			values = make([]float32, m*k)
 		}
 		err = parallel.Do(p.ctx, p.Threads, m, rowsAtOnce, func(from, to int) error {
-			w, values := make([]float32, (to-from)*k), make([]float32, (to-from)*k)
+			w := make([]float32, (to-from)*k)
 			dtype.Widen(w, stored.Data[from*k*dtype.Size():])
-			err := nearest(z, between(from, to), w, values)
-			copy(other.Data[4*from*k:], quantize.FloatBytes(values))
-			return err
+			return code(z, between(from, to), w, values[from*k:to*k])
 		})
 		if err != nil {
 			return nil, err
 		}
-		d, err := p.with(other)
+		d, err := p.withTable(t, stored.Shape, values)
 		if err != nil {
 			return nil, err
 		}
 		costs = append(costs, d)
 	}
 	return costs, nil
+}
+
+// withTable computes the probes with other values of a table. A head that is a second form of the embedding takes the
+// place of what hidden states multiply, and of nothing else.
+func (p *probe) withTable(t Table, shape []int, values []float32) (float64, error) {
+	if t.Use == (Use{Heads: true}) {
+		defer func() { p.rounded = nil }()
+		p.rounded = map[string][]float32{p.Head: values}
+		return p.cost(p.engine)
+	}
+	return p.with(packed.Tensor{Name: t.Name, DType: safetensors.F32, Shape: shape, Data: quantize.FloatBytes(values)})
 }
 
 // with computes the probes with other tensors in the place of those that have their names, and returns the divergence.
