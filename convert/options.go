@@ -34,8 +34,8 @@ type Options struct {
 	Report bool
 
 	// Calibration has texts of at least 256 tokens together. Before Run quantizes, it evaluates the unquantized model
-	// on windows of them, one text after another, and chooses scales for the inputs of the linear layers. nil = scales
-	// depend on the weights alone.
+	// on windows of them, one text after another, and chooses scales for the inputs of the linear layers and of the
+	// output head. nil = scales depend on the weights alone.
 	Calibration []Document
 	// Self has the unquantized model write its own calibration text, for users without one (QUANTIZATION N73). It
 	// cannot be combined with Calibration.

@@ -56,3 +56,55 @@ func TestSelfOfStages(t *testing.T) {
 		}
 	}
 }
+
+// TestCalibratedTables: what calibration chooses for the embedding and the head passes; error feedback excuses codes of
+// the head, and of an embedding only if it is the head.
+func TestCalibratedTables(t *testing.T) {
+	text := strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40)
+	for _, c := range []struct {
+		family string
+		tables []string
+		head   packed.Head
+		alone  bool
+	}{
+		{"llama-3.2-1b", []string{"model.embed_tokens.weight"}, "", false},
+		{"llama-3.2-1b", []string{"model.embed_tokens.weight"}, packed.HeadInt4, true},
+		{"mistral-7b-v0.1", []string{"model.embed_tokens.weight", "lm_head.weight"}, "", true},
+	} {
+		source, path := filepath.Join(t.TempDir(), "model"), filepath.Join(t.TempDir(), "m.safetensors")
+		tinymodel.Miniature(t, c.family, source)
+		r := packed.Recipe{Quant: "none", Head: c.head, Golden: "none", AllowLossy: true}
+		for _, name := range c.tables {
+			r.Rules = append(r.Rules, packed.Rule{Match: name, Quant: "int6", Scale: "group:64", Layout: "vnni4p"})
+		}
+		p, err := convert.NewPlan(t.Context(), source, convert.Options{Recipe: r, Method: packed.GPTQ,
+			Calibration: []convert.Document{{Text: text}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if _, err := p.Run(t.Context(), path); err != nil {
+			t.Fatal(err)
+		}
+		if bad := failed(run(t, path, Options{Source: source})); len(bad) > 0 {
+			t.Errorf("%s, head %q: %v", c.family, c.head, bad)
+		}
+		f, err := packed.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		d, err := packed.Describe(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &origin{session: &session{view: view{f}}, model: d}
+		for i := range f.Manifest().Packed {
+			e := &f.Manifest().Packed[i]
+			if want := c.alone && e.Name == d.Embed; !e.Calibrated || o.embedsAlone(e) != want {
+				t.Errorf("%s, head %q: %s: calibrated %t, an embedding alone: %t", c.family, c.head, e.Name,
+					e.Calibrated, !want)
+			}
+		}
+	}
+}

@@ -82,8 +82,9 @@ func convertFlags() []cli.Flag {
 			append(words(packed.Heads()), auto)...),
 		inputFlag("calibrate",
 			"choose the codes of "+strings.Join(quantize.Calibrating(), ", ")+" for what the linear "+
-				"layers multiply in the texts of `PATH`, of which up to 16384 tokens (mean-square: 8192), "+
-				"spread over all of them, are computed with the floats: a file in UTF-8 (- is standard input); "+
+				"layers and the output head multiply in the texts of `PATH`, of which up to 16384 tokens "+
+				"(mean-square: 8192), spread over all of them, are computed with the floats: a file in UTF-8 "+
+				"(- is standard input); "+
 				"a file .jsonl with a text or the messages of a chat on each line, as {\"text\": \"...\"} or "+
 				"{\"messages\": [...]}; a file .parquet with a column of either; a folder of files .txt, .md, "+
 				".jsonl and .parquet; or self, a text that the model writes itself (./self is a file of this name)"),

@@ -70,6 +70,7 @@ func missedByChoice(t *testing.T, c *calibrate.Choice, w []float32, k int, x []f
 	t.Helper()
 	m := len(w) / k
 	var codes [][]int8
+	var scales [][]float32
 	var z *quantize.Quantizer
 	for _, panel := range []int{m, 45} {
 		var err error
@@ -85,10 +86,10 @@ func missedByChoice(t *testing.T, c *calibrate.Choice, w []float32, k int, x []f
 				t.Fatal(err)
 			}
 		}
-		codes = append(codes, all)
+		codes, scales = append(codes, all), append(scales, z.Scales())
 	}
-	if !slices.Equal(codes[0], codes[1]) {
-		t.Fatal("panels of 45 rows change codes")
+	if !slices.Equal(codes[0], codes[1]) || !slices.Equal(scales[0], scales[1]) {
+		t.Fatal("panels of 45 rows change codes or scales")
 	}
 	e := make([]float64, len(w))
 	for i, v := range w {
