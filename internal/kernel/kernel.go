@@ -235,6 +235,16 @@ func (w *Weights) Stored() []byte {
 	return w.packed
 }
 
+// Owned lists the memory in which Bind and Scale keep what they repacked. All of it is divided by panels.
+func (w *Weights) Owned() (list [][]byte) {
+	for _, p := range []*offheap.Part{w.own, w.ownScales} {
+		if p != nil {
+			list = append(list, p.Bytes)
+		}
+	}
+	return list
+}
+
 // Bytes is the number of bytes of weights that one Mul over all panels reads.
 func (w *Weights) Bytes() int { return w.bytes }
 

@@ -35,10 +35,13 @@ type Pool struct {
 	task      Task
 	n, chunks int
 	unit      int // parts that stay together: chunks are multiples of it
-	_         [64]byte
+	invited   int // workers: the first ones
+	_         [56]byte
 	next      atomic.Int64 // first chunk that nobody has taken
 	_         [56]byte
 	fault     atomic.Pointer[mmap.Fault] // of a worker
+	lanes     []lane                     // of NUMA nodes, in place of next; nil = one node
+	cpus      []int                      // of all lanes
 }
 
 // worker is a goroutine of a pool, in one of these states:
@@ -50,7 +53,10 @@ type Pool struct {
 type worker struct {
 	state atomic.Uint32
 	wake  chan struct{} // one token per change from asleep
-	_     [112]byte     // its own cache lines
+	// what follows is written once
+	number int      // from 1
+	home   int      // lane
+	_      [96]byte // its own cache lines
 }
 
 const (
@@ -68,20 +74,37 @@ const spinTimeout = 200 * time.Microsecond
 // NewPool starts a pool of the given number of workers, the caller of Run included; 0 means GOMAXPROCS. With more
 // workers than GOMAXPROCS none of them spins: that would keep others from working.
 func NewPool(threads int) *Pool {
-	procs := runtime.GOMAXPROCS(0)
 	if threads < 1 {
-		threads = procs
+		threads = runtime.GOMAXPROCS(0)
 	}
+	p := newPool(threads)
+	p.start(nil)
+	return p
+}
+
+func newPool(threads int) *Pool {
 	p := &Pool{workers: make([]worker, threads-1)}
-	if threads <= procs {
+	if threads <= runtime.GOMAXPROCS(0) {
 		p.spin = spinTimeout
 	}
+	return p
+}
+
+// start starts the workers; homes are their lanes, nil = there are none.
+func (p *Pool) start(homes []int) {
 	for i := range p.workers {
 		w := &p.workers[i]
-		w.wake = make(chan struct{}, 1)
-		p.ended.Go(func() { p.work(w) })
+		w.wake, w.number = make(chan struct{}, 1), i+1
+		if homes != nil {
+			w.home = homes[i]
+		}
+		p.ended.Go(func() {
+			if p.lanes != nil {
+				p.bind(w.home)
+			}
+			p.work(w)
+		})
 	}
-	return p
 }
 
 // Threads is the number of workers, the caller of Run included.
@@ -106,16 +129,28 @@ func (p *Pool) Run(n, chunk int, task Task) {
 	p.task, p.n, p.unit = task, n, 2-chunk&1
 	p.chunks = min(ceilDiv(ceilDiv(n, chunk), p.Threads())*p.Threads(), ceilDiv(n, p.unit))
 	p.next.Store(0)
-	for i := range min(len(p.workers), p.chunks-1) {
+	p.openLanes()
+	p.invited = min(len(p.workers), p.chunks-1)
+	p.invite(0)
+	p.share(0)
+}
+
+// fanOut is the number of workers that one invites: an invitation takes a cache line from another core, so that one
+// after another 63 would cost more than many a task.
+const fanOut = 8
+
+// invite tells of a new task: the caller of Run, number 0, the first workers, and worker i, number i+1, those after its
+// share of a tree.
+func (p *Pool) invite(number int) {
+	for i := number * fanOut; i < min((number+1)*fanOut, p.invited); i++ {
 		p.workers[i].invite()
 	}
-	p.share()
 }
 
 // rest ends a Run. If its task has panicked, the remaining parts must not begin.
 func (p *Pool) rest() {
-	p.next.Store(int64(p.chunks))
-	for i := range p.workers {
+	p.stop()
+	for i := range p.workers { // who invites others comes before them
 		p.workers[i].dismiss()
 	}
 	p.task = nil
@@ -126,8 +161,20 @@ func (p *Pool) rest() {
 	}
 }
 
+// stop leaves no chunk to take.
+func (p *Pool) stop() {
+	p.next.Store(int64(p.chunks))
+	for i := range p.lanes {
+		p.lanes[i].next.Store(int64(p.chunks))
+	}
+}
+
 // share takes chunks until there are none.
-func (p *Pool) share() {
+func (p *Pool) share(home int) {
+	if p.lanes != nil {
+		p.shareLanes(home)
+		return
+	}
 	for {
 		i := int(p.next.Add(1)) - 1
 		if i >= p.chunks {
@@ -144,14 +191,15 @@ func (p *Pool) begin(i int) int {
 }
 
 // help is share in a worker.
-func (p *Pool) help() {
+func (p *Pool) help(w *worker) {
 	defer func() {
 		if r := recover(); r != nil {
 			p.fault.Store(mmap.Recovered(r))
-			p.next.Store(int64(p.chunks))
+			p.stop()
 		}
 	}()
-	p.share()
+	p.invite(w.number)
+	p.share(w.home)
 }
 
 // invite tells a worker of a new task.
@@ -163,8 +211,8 @@ func (w *worker) invite() {
 
 // dismiss returns when the worker is done with the task.
 func (w *worker) dismiss() {
-	if w.state.CompareAndSwap(invited, idle) {
-		return
+	if s := w.state.Load(); s == idle || s == asleep || s == invited && w.state.CompareAndSwap(invited, idle) {
+		return // looking first leaves the line with a core that goes on spinning
 	}
 	var watch stopwatch
 	for w.state.Load() == working {
@@ -182,7 +230,7 @@ func (p *Pool) work(w *worker) {
 		switch w.state.Load() {
 		case invited:
 			if w.state.CompareAndSwap(invited, working) {
-				p.help()
+				p.help(w)
 				w.state.Store(idle)
 				watch = stopwatch{}
 			}

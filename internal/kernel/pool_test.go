@@ -2,11 +2,14 @@ package kernel
 
 import (
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/lowpack/lowpack/internal/numa"
 )
 
 // tally counts how often each part was done.
@@ -240,4 +243,70 @@ func goroutine() string {
 	b := make([]byte, 64)
 	line, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), "[")
 	return line
+}
+
+// TestPoolInvitesAll: every worker comes, also those that others invite.
+func TestPoolInvitesAll(t *testing.T) {
+	const threads = 2 + 9*fanOut // some of the third level
+	p := NewPool(threads)
+	defer p.Close()
+	for range 20 {
+		m := &meeting{}
+		m.here.Add(threads)
+		p.Run(threads, 1, m)
+	}
+	task := &tally{counts: make([]atomic.Int32, 2*threads)}
+	for n := 1; n <= len(task.counts); n += 7 {
+		task.counts = task.counts[:n]
+		p.Run(n, 1, task)
+		task.check(t)
+		task.counts = task.counts[:cap(task.counts)]
+	}
+}
+
+// BenchmarkPoolThreads measures tasks of a chunk per worker, whose time is that of inviting, sharing and dismissing.
+// With more threads than CPUs workers sleep between tasks, and the caller does most of the work.
+func BenchmarkPoolThreads(b *testing.B) {
+	for _, threads := range []int{1, 2, 4, 8, 16, 64} {
+		b.Run(strconv.Itoa(threads), func(b *testing.B) {
+			p := NewPool(threads)
+			defer p.Close()
+			task := &tally{counts: make([]atomic.Int32, 3*threads)}
+			for b.Loop() {
+				p.Run(3*threads, 1, task)
+			}
+		})
+	}
+}
+
+// BenchmarkPoolPinned is BenchmarkPool with both workers bound to CPUs.
+func BenchmarkPoolPinned(b *testing.B) {
+	here := numa.Here()
+	all := here.CPUs()
+	if len(all) < 2 {
+		b.Skip("one CPU")
+	}
+	p := NewPoolOn(2, []numa.Node{{CPUs: all[:1]}, {ID: 1, CPUs: all[1:2]}})
+	defer p.Close()
+	p.Enter()
+	defer p.Leave()
+	task := &tally{counts: make([]atomic.Int32, 2)}
+	for b.Loop() {
+		p.Run(2, 1, task)
+	}
+}
+
+// BenchmarkPoolEnter measures what binding the caller costs a pass.
+func BenchmarkPoolEnter(b *testing.B) {
+	here := numa.Here()
+	all := here.CPUs()
+	if len(all) < 2 {
+		b.Skip("one CPU")
+	}
+	p := NewPoolOn(2, []numa.Node{{CPUs: all[:1]}, {ID: 1, CPUs: all[1:2]}})
+	defer p.Close()
+	for b.Loop() {
+		p.Enter()
+		p.Leave()
+	}
 }

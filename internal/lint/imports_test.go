@@ -8,11 +8,12 @@ import (
 // law says, per package or folder, which packages of this module it may import (folders cover what is below them).
 // Imports point one way: cmd → convert, verify, runtime → formats → pack, and internal lies below formats.
 var law = map[string][]string{
-	"pack":                {"pack", "internal/float16"},
-	"pack/explain":        {"pack", "internal/align"},
-	"internal/float16":    {},
-	"convert/quantize":    {"pack", "convert/quantize", "internal/float16"},
-	"internal/kernel":     {"pack", "internal/float16", "internal/mmap", "internal/offheap", "internal/kernel"},
+	"pack":             {"pack", "internal/float16"},
+	"pack/explain":     {"pack", "internal/align"},
+	"internal/float16": {},
+	"convert/quantize": {"pack", "convert/quantize", "internal/float16"},
+	"internal/kernel": {"pack", "internal/float16", "internal/mmap", "internal/numa", "internal/offheap",
+		"internal/kernel"},
 	"internal/tensor":     {"internal/float16", "internal/fma", "internal/kernel", "internal/tensor", "pack"},
 	"formats/safetensors": {"pack", "formats/safetensors", "internal/filekind", "internal/jsonread"},
 	"formats":             {"pack", "formats", "internal"},

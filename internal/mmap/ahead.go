@@ -24,6 +24,7 @@ type Ahead struct {
 	pieces []piece
 	starts []int // bytes of all stages before a stage, and of all
 	read   func([]byte) error
+	begin  func()
 
 	mu      sync.Mutex
 	moved   sync.Cond
@@ -41,14 +42,28 @@ type piece struct {
 func (p piece) end() int { return p.at + len(p.data) }
 
 // ReadAhead starts to read the parts of each stage. Parts that are not in a mapped file are left out; all others are
-// used whole, so that they also have the advice of ReadHuge. The files must stay mapped until Close.
-func ReadAhead(stages [][][]byte, window int) *Ahead {
+// used whole, so that they also have the advice of ReadHuge. The files must stay mapped until Close. begin, if not nil,
+// is called in each goroutine that reads: pages come into the memory of the NUMA node that it runs on.
+func ReadAhead(stages [][][]byte, window int, begin func()) *Ahead {
 	a := newAhead(stages, window, populate)
+	a.begin = begin
 	for _, p := range a.pieces {
-		ReadHuge(p.data)
+		if begin == nil {
+			ReadHuge(p.data)
+		} else {
+			ReadHuge(inner(p.data))
+		}
 	}
 	a.start()
 	return a
+}
+
+// inner returns b without what a huge page could share with the data around it, which another node reads.
+func inner(b []byte) []byte {
+	if len(b) <= 2*HugePage {
+		return nil
+	}
+	return b[HugePage : len(b)-HugePage]
 }
 
 func newAhead(stages [][][]byte, window int, read func([]byte) error) *Ahead {
@@ -106,6 +121,9 @@ func isMapped(b []byte) bool {
 func (a *Ahead) start() {
 	for range min(aheadReaders, len(a.pieces)) {
 		a.readers.Go(func() {
+			if a.begin != nil {
+				a.begin()
+			}
 			for data := a.take(); data != nil; data = a.take() {
 				if a.read(data) != nil { // who uses the data will be told
 					a.skip(a.starts[len(a.starts)-1])

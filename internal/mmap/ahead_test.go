@@ -123,7 +123,7 @@ func TestReadAhead(t *testing.T) {
 	data := bytes.Repeat([]byte("lowpack "), page)
 	path, view := mapped(t, data)
 	for range 2 {
-		a := ReadAhead([][][]byte{{view[100:]}, {view[:10]}}, len(view)+page)
+		a := ReadAhead([][][]byte{{view[100:]}, {view[:10]}}, len(view)+page, nil)
 		a.readers.Wait()
 		a.Close()
 		if !bytes.Equal(view[:page], data[:page]) {

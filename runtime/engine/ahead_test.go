@@ -23,7 +23,7 @@ func TestStages(t *testing.T) {
 		}
 		return ""
 	}
-	stages := e.weights.stages()
+	stages := e.weights.stages(func(_ portion, b []byte) []byte { return b })
 	if len(stages) != len(e.weights.blocks)+1 {
 		t.Fatalf("%d stages for %d blocks", len(stages), len(e.weights.blocks))
 	}

@@ -38,7 +38,7 @@ func (e *Engine) NewDraftModel(v packed.View) (*DraftModel, error) {
 
 func (e *Engine) newDraftModel(v packed.View, d *model.Description) (*DraftModel, error) {
 	o := Options{Threads: e.opt.Threads, Context: min(e.opt.Context, d.MaxPositions), Sequences: e.opt.Sequences,
-		CacheTokens: e.opt.CacheTokens, Cache: e.opt.Cache}
+		CacheTokens: e.opt.CacheTokens, Cache: e.opt.Cache, NUMA: e.opt.NUMA}
 	small, err := buildOn(e, v, d, o)
 	if err != nil {
 		return nil, err

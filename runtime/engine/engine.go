@@ -43,6 +43,10 @@ type Options struct {
 	// Cache is the format of the KV cache; "" = CacheF32, the only one that gives the logits of the golden outputs.
 	Cache CacheType
 
+	// NUMA divides threads and weights among the NUMA nodes of the machine; "" = NUMADistribute. It changes speed and
+	// memory, and no result.
+	NUMA NUMA
+
 	// FloatActivations computes in floats throughout: activations are not quantized, and weights are dequantized
 	// beforehand. It serves comparison with references that do so. It is slow and needs four bytes per weight.
 	FloatActivations bool
@@ -99,6 +103,9 @@ type Engine struct {
 	ledger     ledger       // of pages, with a device
 	sequences  []*Sequence
 	ahead      interface{ Reach(stage int) } // reads the weights; nil where a device computes
+	copies     map[*byte][]byte              // of weights of the file, by where they lie there (NUMACopy)
+	copyList   [][]byte
+	copied     int // bytes of them
 	close      []func()
 	taken      int // bytes reserved by another engine, possibly not in use yet
 	costs      draft.Costs
@@ -172,8 +179,9 @@ func buildOn(other *Engine, v packed.View, d *model.Description, o Options) (*En
 	}
 	e := &Engine{desc: d, opt: o}
 	if other != nil {
-		e.pool, e.taken = other.pool, other.MemoryBytes()
+		e.pool, e.taken = other.pool, other.MemoryBytes()-other.copied
 	}
+	e.startPool() // which knows what the nodes read ahead
 	e.cost = e.costs.Of
 	if err := mmap.Guard(func() error { return e.load(v) }); err != nil {
 		e.Close()
@@ -195,10 +203,8 @@ func (e *Engine) start() error {
 		e.Close()
 		return err
 	}
-	if e.pool == nil {
-		e.pool = kernel.NewPool(e.opt.Threads)
-		e.close = append(e.close, e.pool.Close)
-	}
+	e.startPool()
+	e.settle()
 	e.newPass()
 	if err := e.loadDevice(); err != nil {
 		e.Close()
@@ -208,6 +214,14 @@ func (e *Engine) start() error {
 		e.readAhead()
 	}
 	return nil
+}
+
+// startPool starts workers, if there are none.
+func (e *Engine) startPool() {
+	if e.pool == nil {
+		e.pool = kernel.NewPoolOn(e.opt.Threads, e.opt.nodes())
+		e.close = append(e.close, e.pool.Close)
+	}
 }
 
 // OptionError says that the options ask for something that the model does not support.
@@ -258,6 +272,12 @@ func (o *Options) complete(d *model.Description) error {
 	if o.Cache == "" {
 		o.Cache = CacheF32
 	}
+	if o.NUMA == "" {
+		o.NUMA = NUMADistribute
+	}
+	if !slices.Contains(NUMAModes(), o.NUMA) {
+		return fmt.Errorf("%w: NUMA mode %q; there are %v", pack.ErrUnsupported, o.NUMA, NUMAModes())
+	}
 	if !slices.Contains(CacheTypes(), o.Cache) {
 		return fmt.Errorf("%w: cache format %q; there are %v", pack.ErrUnsupported, o.Cache, CacheTypes())
 	}
@@ -279,9 +299,9 @@ func (e *Engine) WeightBytes() int { return e.weights.bytes(false) }
 func (e *Engine) WeightBytesTop() int { return e.weights.bytes(true) }
 
 // MemoryBytes is the number of bytes that the engine takes in addition to the weights: the KV cache at its maximum
-// size, recurrent states, and the buffers of a pass.
+// size, recurrent states, the buffers of a pass, and copies of weights (NUMACopy).
 func (e *Engine) MemoryBytes() int {
-	return len(e.pages.memory.Bytes) + e.windowBytes() + int(e.stateBytes()+e.passBytes())
+	return e.copied + len(e.pages.memory.Bytes) + e.windowBytes() + int(e.stateBytes()+e.passBytes())
 }
 
 // AvailableMemory is the number of bytes that this process can still allocate without making others swap; where the

@@ -43,6 +43,8 @@ type Chunk struct {
 func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.pool.Enter()
+	defer e.pool.Leave()
 	if e.staged() {
 		return e.forwardStaged(ctx, batch)
 	}

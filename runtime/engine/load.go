@@ -335,13 +335,13 @@ func (l *loader) biases(layers []*model.Linear, rows int) []float32 {
 func (l *loader) linear(lin *model.Linear, rows, cols int) matrix {
 	entry, ok := l.view.Manifest().Entry(lin.Weight)
 	if !ok && lin.Experts > 0 {
-		return matrix{rows: rows, floats: l.expertFloats(lin, rows, cols)}
+		return matrix{rows: rows, floats: l.nearFloats(lin, l.expertFloats(lin, rows, cols))}
 	}
 	if !ok && lin.Turned {
 		return matrix{rows: rows, floats: l.turnedFloats(lin.Weight, rows, cols)}
 	}
 	if !ok {
-		return matrix{rows: rows, floats: l.floats(lin.Weight, rows, cols)}
+		return matrix{rows: rows, floats: l.nearFloats(lin, l.floats(lin.Weight, rows, cols))}
 	}
 	shape := []int{lin.Experts, rows, cols}
 	if lin.Experts == 0 {
@@ -374,7 +374,13 @@ func (l *loader) codes(entry *packed.Entry, shape []int) (matrix, error) {
 	if err != nil {
 		return matrix{}, err
 	}
-	w, err := kernel.Bind(layout, want, data, l.view.Manifest().Block(entry))
+	group := l.view.Manifest().Block(entry)
+	if kernel.Native(entry.Layout, want.K, group) { // what is repacked is a copy already
+		if data, err = l.near(data); err != nil {
+			return matrix{}, err
+		}
+	}
+	w, err := kernel.Bind(layout, want, data, group)
 	if err != nil {
 		return matrix{}, err
 	}
@@ -443,7 +449,13 @@ func (l *loader) minima(e *packed.Entry, products []float32) (*tensor.Matrix, er
 		return nil, err
 	}
 	n := len(t.Data) / e.Experts()
-	return alignedMinima(typ, e.MatrixShape().M, e.Groups(), t.Data[l.expert*n:][:n])
+	data := t.Data[l.expert*n:][:n]
+	if tensor.Padded(e.Groups()) == e.Groups() { // they are read where they are stored
+		if data, err = l.near(data); err != nil {
+			return nil, err
+		}
+	}
+	return alignedMinima(typ, e.MatrixShape().M, e.Groups(), data)
 }
 
 // dequantized returns the weights as floats on the heap.

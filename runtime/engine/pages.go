@@ -69,7 +69,7 @@ func (e *Engine) cacheTokens() int {
 	if e.opt.CacheTokens == CacheFits {
 		free := availableMemory()
 		if e.opt.Memory > 0 {
-			free = min(free, e.opt.Memory)
+			free = min(free, max(0, e.opt.Memory-e.copied))
 		}
 		fits := (float64(free)/2 - float64(e.windowBytes())) / e.cacheBytes(e.page())
 		if there, ok := e.devicePages(); ok {

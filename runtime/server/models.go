@@ -148,7 +148,7 @@ func (s *models) load(h *hosted, l *loading) {
 	}
 	switch {
 	case err == nil:
-		s.note(fmt.Sprintf("loaded %s in %.1f s%s", h.ID, time.Since(start).Seconds(), m.division()))
+		s.note(fmt.Sprintf("loaded %s in %.1f s%s", h.ID, time.Since(start).Seconds(), m.division()+m.residence()))
 		h.metrics.loads.Inc()
 	case m != nil:
 		m.close()
