@@ -59,6 +59,7 @@ func batchFlags() []cli.Flag {
 	}, batchingFlags()...),
 		deviceFlag("compute on this `DEVICE`; the answers stay the same"),
 		deviceLayersFlag(),
+		numaFlag(),
 		threadsFlag("compute"))
 }
 

@@ -49,6 +49,7 @@ long and how much memory the first token takes.
 			cacheTypeFlag(),
 			deviceFlag("compute on this `DEVICE`"),
 			deviceLayersFlag(),
+			numaFlag(),
 			&cli.BoolFlag{Name: modelOnly, Usage: "measure nothing: with --device vulkan, count what the passes ask " +
 				"of a device, and estimate the time that they take on some GPUs; needs no device and no driver"},
 			compareFlag(),
@@ -120,7 +121,7 @@ func runBench(c *cli.Context) error {
 	p := newCounter(besideResult(c), "bench", things("measurements"))
 	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"),
 		Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory, Device: c.String("device"),
-		DeviceLayers: c.Int("device-layers")}
+		DeviceLayers: c.Int("device-layers"), NUMA: numaMode(c)}
 	for name, list := range map[string]*[]int{"prefill": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts,
 		"threads": &o.Threads} {
 		if *list, err = intList(c, name); err != nil {

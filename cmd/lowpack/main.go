@@ -186,9 +186,10 @@ func versionCommand() *cli.Command {
 		Description: `Revision is the commit that the program was built from, with +dirty if files had changed since. Of the instruction sets
 that kernels of this build can use on this CPU, the first is chosen. Tiles says whether products of many tokens use the tile
 registers of AMX, and why not. Tuning is how kernels on x86 read weights, chosen by vendor and
-family of the CPU; it changes speed and nothing else. Layouts says what decides between kernels of one instruction set, and
-batches from how many tokens on the instruction sets multiply in another way, both with what they were measured on. Choices
-names the file in which lowpack bench machine --save keeps what it measured on this CPU; tuning and batches go by it.
+family of the CPU; it changes speed and nothing else. NUMA says what the process may use of a machine with several nodes.
+Layouts says what decides between kernels of one instruction set, and batches from how many tokens on the instruction sets
+multiply in another way, both with what they were measured on. Choices names the file in which lowpack bench machine --save
+keeps what it measured on this CPU; tuning and batches go by it.
 
   lowpack version --json`,
 		UsageText: "lowpack version [--json]",
@@ -221,6 +222,9 @@ func printVersion(c *cli.Context) error {
 		if v.Tuning.CPU != "" {
 			rows = append(rows, []string{"tuning", v.Tuning.About},
 				[]string{"", fmt.Sprintf("%s (%s)", v.Tuning.CPU, v.Tuning.Why)})
+		}
+		if text := nodesText(&v.NUMA); text != "" {
+			rows = append(rows, []string{"numa", text})
 		}
 		rows = append(rows, []string{"layouts", "by instruction set, then by what " + kernel.MeasuredOn + " reached"})
 		for first, i := "batches", 0; i < len(v.Thresholds); i++ {

@@ -82,6 +82,10 @@ var noteKinds = map[string]string{
 	"%d of %s answered; the same command line":        "the same command line",
 	"%s failed: %s says why":                          "says why",
 	"%d tokens of prompts, %d generated":              "",
+	// Of NUMA nodes.
+	"the weights are copied to the memory of %d NUMA nodes": "--numa distribute takes nothing",
+	"%s are bound to %d NUMA nodes":                         "",
+	"nothing is copied by --numa copy":                      "leave it out",
 	// Of devices.
 	"no %s device answers":                   "install its driver",
 	"no device was found, so":                "install the driver",

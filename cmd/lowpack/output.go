@@ -13,6 +13,7 @@ import (
 
 	"github.com/lowpack/lowpack/internal/align"
 	"github.com/lowpack/lowpack/internal/kernel"
+	"github.com/lowpack/lowpack/internal/numa"
 	"github.com/lowpack/lowpack/internal/printable"
 	"github.com/lowpack/lowpack/internal/version"
 )
@@ -44,6 +45,8 @@ type build struct {
 	Tuning tuning `json:"tuning"`
 	// Thresholds are the numbers of tokens from which kernels multiply in another way.
 	Thresholds []kernel.Threshold `json:"thresholds"`
+	// NUMA is what this process may use of the machine: nodes with their CPUs, cores, L3 caches.
+	NUMA numa.Topology `json:"numa"`
 	// Choices is the file that Tuning and Thresholds come from.
 	Choices usedChoices `json:"choices"`
 }
@@ -64,7 +67,7 @@ func buildInfo() build {
 	return build{Version: fullVersion(), Revision: revision(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		ISAs:     kernel.Available(), ISA: kernel.Best(), Tiles: kernel.TileRegisters(), Tuning: tuned(),
-		Thresholds: kernel.Thresholds()}
+		Thresholds: kernel.Thresholds(), NUMA: numa.Here()}
 }
 
 // fullVersion is the version of this program.

@@ -84,6 +84,7 @@ func runFlags() []cli.Flag {
 				"same"),
 		deviceFlag("compute on this `DEVICE`; the text stays the same"),
 		deviceLayersFlag(),
+		numaFlag(),
 		threadsFlag("compute"),
 		plainHTTPFlag(),
 	}...)
@@ -110,12 +111,13 @@ func openSession(c *cli.Context, path string) (*session, error) {
 	m, err := lowpack.OpenWith(path,
 		engine.Options{Threads: c.Int("threads"), Context: c.Int("context"),
 			Cache: engine.CacheType(c.String("kv-cache-type")), Device: c.String("device"),
-			DeviceLayers: c.Int("device-layers"),
-			Notice:       func(line string) { note(c, line) }})
+			DeviceLayers: c.Int("device-layers"), NUMA: numaMode(c),
+			Notice: func(line string) { note(c, line) }})
 	if err != nil {
 		return nil, err
 	}
 	noteLayers(c, m.Engine)
+	noteNodes(c, m.Engine)
 	s := &session{Model: m, path: path}
 	if draft := c.String("draft"); draft != "" {
 		if draft, err = modelPath(draft); err == nil {

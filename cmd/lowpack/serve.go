@@ -106,6 +106,7 @@ func serveFlags() []cli.Flag {
 			Usage: "answer requests for the host `NAME` too, when listening on loopback; may be repeated"},
 		&cli.StringSliceFlag{Name: "cors-origin",
 			Usage: "let pages of `ORIGIN` send requests, such as http://localhost:3000 (* = all); may be repeated"},
+		numaFlag(),
 		threadsFlag("compute"),
 		plainHTTPFlag(),
 	}, signatureFlags())
@@ -270,8 +271,8 @@ func hostedFile(c *cli.Context, name, path string, trust *signing.Trust) (m serv
 func engineOptions(c *cli.Context, size int64) engine.Options {
 	o := engine.Options{Threads: c.Int("threads"), Context: c.Int("context"), Sequences: c.Int("parallel"),
 		Cache: engine.CacheType(c.String("kv-cache-type")), CacheTokens: engine.CacheFits, Device: c.String("device"),
-		DeviceLayers: c.Int("device-layers"),
-		Notice:       func(line string) { note(c, line) }}
+		DeviceLayers: c.Int("device-layers"), NUMA: numaMode(c),
+		Notice: func(line string) { note(c, line) }}
 	if n := c.Int("kv-cache-tokens"); n > 0 {
 		o.CacheTokens = n
 	}

@@ -30,6 +30,7 @@ type ModelOptions struct {
 	Device   string // that computes (engine.Options.Device); "" = the CPU
 	// DeviceLayers is the number of layers that Device computes (engine.Options.DeviceLayers).
 	DeviceLayers int
+	NUMA         engine.NUMA
 
 	Peak func() int64 // peak memory of the process, in bytes; 0 if unknown
 }
@@ -216,7 +217,7 @@ func (r *modelRun) firstToken(ctx context.Context) error {
 // start opens the file, and generates a token after a short prompt.
 func (r *modelRun) start(ctx context.Context) error {
 	m, err := lowpack.OpenWith(r.File, engine.Options{Cache: r.Cache, Device: r.ModelOptions.Device,
-		DeviceLayers: r.ModelOptions.DeviceLayers})
+		DeviceLayers: r.ModelOptions.DeviceLayers, NUMA: r.NUMA})
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (r *modelRun) row(ctx context.Context, l *limits, row ModelRow) error {
 	var failed error // of the device: the CPU has computed then
 	o, measure := what.stage()
 	o.Threads, o.Cache, o.Device = row.Threads, r.Cache, r.ModelOptions.Device
-	o.DeviceLayers = r.ModelOptions.DeviceLayers
+	o.DeviceLayers, o.NUMA = r.ModelOptions.DeviceLayers, r.NUMA
 	o.Notice = func(line string) { failed = fmt.Errorf("%w: %s", pack.ErrUnsupported, line) }
 	s, err := newStage(r.file, o)
 	if errors.Is(err, pack.ErrLimit) {
