@@ -19,8 +19,8 @@ import (
 // calibrationText has enough tokens.
 var calibrationText = strings.Repeat("Once upon a time there was a little girl who liked to play in the park. ", 40)
 
-// TestCalibrate: the text changes the scales of the linear layers and of the head, is recorded, and gives the same bytes
-// with any number of threads. Nothing is left next to the target.
+// TestCalibrate: the text changes the scales of the linear layers and of the head, is recorded, and gives the same
+// bytes with any number of threads. Nothing is left next to the target.
 func TestCalibrate(t *testing.T) {
 	source := shared.Testdata(t, "tiny-bitnet")
 	o := plain(packed.Recipe{Quant: "int4", Scale: "group:32", Head: packed.HeadInt4, AllowLossy: true,
