@@ -124,12 +124,12 @@ func (w *Weights) newScales(n int, s *Scales) (err error) {
 	return nil
 }
 
-// unitRun is the number of float32 in a cache line.
+// unitRun is how many units of a row are taken at a time: float32 of a cache line, or less of narrower ones.
 const unitRun = 16
 
 // byUnit stores the units of some rows one unit after another, each in stride elements: dst[u·stride+r] =
-// src[r·units+u]. It takes a cache line of each row at a time, so that both the lines that it reads and those that it
-// writes stay in the nearest cache.
+// src[r·units+u]. It takes at most a cache line of each row at a time, so that both the lines that it reads and those
+// that it writes stay in the nearest cache.
 func byUnit[T int8 | uint16 | float32](dst, src []T, rows, units, stride int) {
 	for from := 0; from < units; from += unitRun {
 		for r := range rows {
