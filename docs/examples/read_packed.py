@@ -15,12 +15,12 @@ import sys
 import numpy as np
 
 BITS = {"int1": [1], "ternary": [2], "int2": [2], "int2odd": [2], "int2q": [2], "int4": [4], "e2m1": [4], "iq4nl": [4],
-        "int4odd": [4], "iq2": [4], "iq3xxs": [4], "int3": [2, 1], "int5": [4, 1], "int6": [4, 2]}  # of the parts of a digit, the lowest first
+        "int4odd": [4], "iq2": [4], "iq3xxs": [4], "int3": [2, 1], "int5": [4, 1], "int6": [4, 2]}  # lowest part first
 DIGITS = {  # the code tables of LAYOUTS.md: digit -> weight; None is not a digit
     "int1": [1, -1], "ternary": [0, 1, -1, None], "int2": [-2, -1, 0, 1], "int2odd": [-3, -1, 1, 3], "int2q": [-1, 0, 1, 2],
     "int4": list(range(-8, 8)), "e2m1": [0, 1, 2, 3, 4, 6, 8, 12, None, -1, -2, -3, -4, -6, -8, -12],
-    "int3": list(range(-4, 4)), "int5": list(range(-16, 16)), "int6": list(range(-32, 32)),
-    "int4odd": list(range(-15, 16, 2)), "iq2": [8, 25, 43, *[None] * 5, -8, -25, -43, *[None] * 5],
+    "int3": list(range(-4, 4)), "int5": list(range(-16, 16)), "int6": list(range(-32, 32)), "int4odd": list(range(-15, 16, 2)),
+    "iq2": [8, 25, 43, *[None] * 5, -8, -25, -43, *[None] * 5],
     "iq3xxs": [-31, -26, -22, -18, -14, -10, -6, -2, 2, 6, 10, 14, 18, 22, 26, 31],
     "iq4nl": [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
 }
@@ -106,8 +106,7 @@ class Packed:
         if e["scale"]["dtype"] in ("F16I8", "F16I8/8"):
             runs = x.reshape(*x.shape[:-1], -1, 2 + 256 // e["scale"]["group"])
             half, integers = np.ascontiguousarray(runs[..., :2]).view("<f2"), runs[..., 2:].view(np.int8)
-            unit = np.float32(1 if e["scale"]["dtype"] == "F16I8" else 0.125)
-            return (half.astype(np.float32) * integers * unit).reshape(*x.shape[:-1], -1)
+            return (half.astype(np.float32) * integers / (8 if "/" in e["scale"]["dtype"] else 1)).reshape(*x.shape[:-1], -1)
         return x
 
     def spread(self, e, x, shape):
