@@ -41,14 +41,20 @@ const (
 	cpuDir     = "sys/devices/system/cpu/"
 )
 
-// Read reads the topology below the root directory of a system: the CPUs that the process may use, by affinity and
-// cpuset, divided by node. A node without such CPUs is left out. CPUs of a node whose memory the process may not use,
-// or that has none, belong to the first node with memory. Whatever is missing or contradicts itself gives one node.
+// Read reads the topology below the root directory of a system: the CPUs that are online and that the process may use,
+// by affinity and cpuset, divided by node. A node without such CPUs is left out. CPUs of a node whose memory the process
+// may not use, or that has none, belong to the first node with memory. Whatever is missing or contradicts itself gives
+// one node.
 func Read(root fs.FS) Topology {
 	r := reader{root}
 	allowed, ok := r.field(statusFile, "Cpus_allowed_list:")
 	if !ok || len(allowed) == 0 {
 		return Topology{Nodes: []Node{{}}}
+	}
+	if online, ok := r.list(cpuDir + "online"); ok { // a mask has CPUs that are not, such as those of nosmt
+		if on := common(allowed, online); len(on) > 0 {
+			allowed = on
+		}
 	}
 	t := Topology{Nodes: []Node{{CPUs: allowed}}}
 	t.Cores = r.groups(allowed, "/topology/thread_siblings_list")
@@ -74,7 +80,7 @@ func (r reader) nodes(allowed []int) (nodes []Node) {
 		if !ok {
 			return nil
 		}
-		cpus = slices.DeleteFunc(cpus, func(c int) bool { return !slices.Contains(allowed, c) })
+		cpus = common(cpus, allowed)
 		all = append(all, cpus...)
 		switch {
 		case len(cpus) == 0:
@@ -95,14 +101,19 @@ func (r reader) nodes(allowed []int) (nodes []Node) {
 
 // memory lists the nodes whose memory the process may use.
 func (r reader) memory(online []int) []int {
-	list := slices.Clone(online)
+	list := online
 	if allowed, ok := r.field(statusFile, "Mems_allowed_list:"); ok {
-		list = slices.DeleteFunc(list, func(id int) bool { return !slices.Contains(allowed, id) })
+		list = common(list, allowed)
 	}
 	if has, ok := r.list(nodeDir + "has_memory"); ok {
-		list = slices.DeleteFunc(list, func(id int) bool { return !slices.Contains(has, id) })
+		list = common(list, has)
 	}
 	return list
+}
+
+// common lists the numbers of a that b has, too.
+func common(a, b []int) []int {
+	return slices.DeleteFunc(slices.Clone(a), func(n int) bool { return !slices.Contains(b, n) })
 }
 
 // groups counts the different lists that CPUs have in a file; 0 = one has none.

@@ -11,6 +11,7 @@ import (
 // tree is what a machine shows below /, as recorded.
 type tree struct {
 	cpus, mems string         // that the process may use
+	online     string         // CPUs; "" = the file is missing
 	nodes      map[int]string // CPUs by node
 	memory     string         // nodes with memory; "" = the file is missing (before Linux 3.8)
 	l3         []string
@@ -28,6 +29,9 @@ func (t tree) files() fstest.MapFS {
 		put(fmt.Sprintf("%snode%d/cpulist", nodeDir, id), t.nodes[id]+"\n")
 	}
 	put(nodeDir+"online", online[1:]+"\n")
+	if t.online != "" {
+		put(cpuDir+"online", t.online+"\n")
+	}
 	if t.memory != "" {
 		put(nodeDir+"has_memory", t.memory+"\n")
 	}
@@ -73,6 +77,8 @@ func TestRead(t *testing.T) {
 	subset := func(cpus, mems string) tree { s := two; s.cpus, s.mems = cpus, mems; return s }
 	one := tree{cpus: "0-1", mems: "0", nodes: nodes(1, 2), memory: "0", l3: each(1, 2), cores: each(2, 1)}
 	nps4 := tree{cpus: "0-15", mems: "0-3", nodes: nodes(4, 4), memory: "0-3", l3: each(8, 2), cores: each(8, 2)}
+	smtOff := tree{cpus: "0-3", mems: "0-1", online: "0,2-3", nodes: map[int]string{0: "0", 1: "2-3"}, memory: "0-1",
+		l3: []string{"0", "2-3"}, cores: []string{"0", "2", "3"}}
 	by := func(cpus, mems, memory string, nodes map[int]string) tree {
 		return tree{cpus: cpus, mems: mems, nodes: nodes, memory: memory}
 	}
@@ -86,6 +92,7 @@ func TestRead(t *testing.T) {
 		{"two sockets, SMT", two, "0:[0 1 4 5] 1:[2 3 6 7]", 4, 2},
 		{"NPS4, an L3 for two CPUs", nps4, "0:[0 1 2 3] 1:[4 5 6 7] 2:[8 9 10 11] 3:[12 13 14 15]", 8, 8},
 		{"offline CPUs", by("0,2-3", "0-1", "0-1", map[int]string{0: "0", 1: "2-3"}), "0:[0] 1:[2 3]", 0, 0},
+		{"offline CPUs that the mask has", smtOff, "0:[0] 1:[2 3]", 3, 2},
 		{"a node without CPUs", by("0-3", "0-2", "0-2", map[int]string{0: "0-1", 1: "2-3", 2: ""}),
 			"0:[0 1] 1:[2 3]", 0, 0},
 		{"a node without memory", by("0-3", "0", "0", nodes(2, 2)), "0:[0 1 2 3]", 0, 0},
@@ -113,7 +120,8 @@ func TestRead(t *testing.T) {
 
 // TestDamaged: with any file missing, empty or damaged there is still a node, with all CPUs that are known.
 func TestDamaged(t *testing.T) {
-	whole := tree{cpus: "0-3", mems: "0-1", nodes: nodes(2, 2), memory: "0-1", l3: each(2, 2), cores: smt(4)}
+	whole := tree{cpus: "0-3", mems: "0-1", online: "0-3", nodes: nodes(2, 2), memory: "0-1", l3: each(2, 2),
+		cores: smt(4)}
 	for name := range whole.files() {
 		for _, text := range []string{"", "\x00", "3-0", "0-", "-1", "0-99999999999", "0,0", "2000", "a"} {
 			root := whole.files()
