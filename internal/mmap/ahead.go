@@ -48,22 +48,10 @@ func ReadAhead(stages [][][]byte, window int, begin func()) *Ahead {
 	a := newAhead(stages, window, populate)
 	a.begin = begin
 	for _, p := range a.pieces {
-		if begin == nil {
-			ReadHuge(p.data)
-		} else {
-			ReadHuge(inner(p.data))
-		}
+		ReadHuge(p.data)
 	}
 	a.start()
 	return a
-}
-
-// inner returns b without what a huge page could share with the data around it, which another node reads.
-func inner(b []byte) []byte {
-	if len(b) <= 2*HugePage {
-		return nil
-	}
-	return b[HugePage : len(b)-HugePage]
 }
 
 func newAhead(stages [][][]byte, window int, read func([]byte) error) *Ahead {
