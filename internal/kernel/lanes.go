@@ -32,9 +32,6 @@ func NewPoolOn(threads int, nodes []numa.Node) *Pool {
 	}
 	p := newPool(threads)
 	p.lanes = lanesOf(threads, nodes)
-	for _, n := range nodes {
-		p.cpus = append(p.cpus, n.CPUs...)
-	}
 	p.start(p.homes())
 	return p
 }
@@ -104,31 +101,29 @@ func (p *Pool) Home(i, n int) (from, to int) {
 	return n * l.first / all, n * (l.first + l.workers) / all
 }
 
-// Enter binds the calling goroutine to the first node until Leave, so that it works there as a worker of Run. With one
-// node it does nothing.
-func (p *Pool) Enter() {
-	if p.lanes != nil {
-		p.bind(0)
-	}
-}
-
-// Stay binds the calling goroutine to a node for the rest of its life.
-func (p *Pool) Stay(node int) {
-	p.bind(node)
-}
-
-// Leave ends Enter.
-func (p *Pool) Leave() {
+// Enter binds the calling goroutine to the first node until Leave, so that it works there as a worker of Run, and
+// returns the CPUs that its thread was on. With one node it does nothing.
+func (p *Pool) Enter() (before numa.Mask) {
 	if p.lanes == nil {
-		return
+		return before
 	}
-	_ = numa.Bind(p.cpus)
-	runtime.UnlockOSThread()
+	runtime.LockOSThread() // before looking: the next call may run on another thread
+	before = numa.Own()
+	_ = numa.Bind(p.lanes[0].cpus)
+	return before
 }
 
-// bind keeps the calling goroutine on the CPUs of a node. A thread that cannot be bound computes the same, from farther
-// memory.
-func (p *Pool) bind(node int) {
+// Leave ends Enter, which returned the mask. A thread that cannot have it back stays with the goroutine and ends with
+// it, so that no other goroutine runs there.
+func (p *Pool) Leave(before numa.Mask) {
+	if p.lanes != nil && before.Restore() == nil {
+		runtime.UnlockOSThread()
+	}
+}
+
+// Bind keeps the calling goroutine on the CPUs of a node for the rest of its life. A thread that cannot be bound
+// computes the same, from farther memory.
+func (p *Pool) Bind(node int) {
 	runtime.LockOSThread()
 	_ = numa.Bind(p.lanes[node].cpus)
 }
@@ -143,7 +138,7 @@ func (p *Pool) Reside(task func(node int)) {
 	var all sync.WaitGroup
 	for i := range p.lanes {
 		all.Go(func() {
-			p.bind(i) // and not back: the thread ends with the goroutine
+			p.Bind(i) // the thread ends with the goroutine
 			task(i)
 		})
 	}

@@ -1,9 +1,12 @@
 package kernel
 
 import (
+	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,8 +43,8 @@ func (g *gathering) Do(from, to int) {
 	g.at[where(g.t)]++
 }
 
-// TestPoolBinds: workers stay on the CPUs of their nodes, the caller of Run between Enter and Leave, and the tasks of
-// Reside.
+// TestPoolBinds: workers stay on the CPUs of their nodes, the caller of Run between Enter and Leave, which gives it back
+// the mask that it had, and the tasks of Reside.
 func TestPoolBinds(t *testing.T) {
 	here := numa.Here()
 	all := here.CPUs()
@@ -52,20 +55,48 @@ func TestPoolBinds(t *testing.T) {
 	defer p.Close()
 	g := &gathering{t: t, at: map[int]int{}}
 	g.here.Add(4)
-	p.Enter()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	whole := numa.Own()
+	defer func() {
+		if err := whole.Restore(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := numa.Bind(all[1:2]); err != nil { // as somebody else may have done
+		t.Fatal(err)
+	}
+	before := p.Enter()
 	p.Run(4, 1, g)
-	p.Leave()
+	p.Leave(before)
 	if g.at[all[0]] != 2 || g.at[all[1]] != 2 {
 		t.Errorf("workers by CPU: %v; want 2 each", g.at)
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if where(t) >= 0 {
-		t.Error("Leave leaves the thread bound")
+	if at := where(t); at != all[1] {
+		t.Errorf("Leave leaves the thread on CPU %d; before Enter it was on %d", at, all[1])
 	}
 	var at [2]int
 	p.Reside(func(node int) { at[node] = where(t) })
 	if at != [2]int{all[0], all[1]} {
 		t.Errorf("nodes reside at %v", at)
 	}
+}
+
+// TestPoolBoundThreadEnds: a thread that cannot have its mask back ends with its goroutine.
+func TestPoolBoundThreadEnds(t *testing.T) {
+	p := NewPoolOn(2, nodesOf(1, 1))
+	defer p.Close()
+	thread := make(chan int)
+	go func() {
+		p.Enter()
+		p.Leave(numa.Mask{}) // which no thread can have
+		thread <- unix.Gettid()
+	}()
+	name := fmt.Sprintf("/proc/self/task/%d", <-thread)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(name); err != nil {
+			return
+		}
+	}
+	t.Error("the thread goes on")
 }

@@ -41,7 +41,6 @@ type Pool struct {
 	_         [56]byte
 	fault     atomic.Pointer[mmap.Fault] // of a worker
 	lanes     []lane                     // of NUMA nodes, in place of next; nil = one node
-	cpus      []int                      // of all lanes
 }
 
 // worker is a goroutine of a pool, in one of these states:
@@ -100,7 +99,7 @@ func (p *Pool) start(homes []int) {
 		}
 		p.ended.Go(func() {
 			if p.lanes != nil {
-				p.bind(w.home)
+				p.Bind(w.home)
 			}
 			p.work(w)
 		})

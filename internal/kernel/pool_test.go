@@ -288,8 +288,7 @@ func BenchmarkPoolPinned(b *testing.B) {
 	}
 	p := NewPoolOn(2, []numa.Node{{CPUs: all[:1]}, {ID: 1, CPUs: all[1:2]}})
 	defer p.Close()
-	p.Enter()
-	defer p.Leave()
+	defer p.Leave(p.Enter())
 	task := &tally{counts: make([]atomic.Int32, 2)}
 	for b.Loop() {
 		p.Run(2, 1, task)
@@ -306,7 +305,6 @@ func BenchmarkPoolEnter(b *testing.B) {
 	p := NewPoolOn(2, []numa.Node{{CPUs: all[:1]}, {ID: 1, CPUs: all[1:2]}})
 	defer p.Close()
 	for b.Loop() {
-		p.Enter()
-		p.Leave()
+		p.Leave(p.Enter())
 	}
 }

@@ -12,7 +12,7 @@ func (e *Engine) readAhead() {
 		stages := e.weights.stages(func(s portion, b []byte) []byte { return s.of(e.pool, i, b) })
 		var begin func()
 		if nodes > 1 {
-			begin = func() { e.pool.Stay(i) }
+			begin = func() { e.pool.Bind(i) }
 		}
 		ahead := mmap.ReadAhead(stages, availableMemory()/2/nodes, begin)
 		list, e.close = append(list, ahead), append(e.close, ahead.Close)

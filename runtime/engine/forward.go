@@ -43,8 +43,7 @@ type Chunk struct {
 func (e *Engine) Forward(ctx context.Context, batch []Chunk) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.pool.Enter()
-	defer e.pool.Leave()
+	defer e.pool.Leave(e.pool.Enter())
 	if e.staged() {
 		return e.forwardStaged(ctx, batch)
 	}
