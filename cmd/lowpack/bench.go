@@ -121,7 +121,8 @@ func runBench(c *cli.Context) error {
 	p := newCounter(besideResult(c), "bench", things("measurements"))
 	o := bench.ModelOptions{Meter: benchMeter(c, p), Generate: c.Int("generate"),
 		Cache: engine.CacheType(c.String("kv-cache-type")), Peak: peakMemory, Device: c.String("device"),
-		DeviceLayers: c.Int("device-layers"), NUMA: numaMode(c)}
+		DeviceLayers: c.Int("device-layers"), NUMA: numaMode(c),
+		Opened: func(e *engine.Engine) { noteNodes(c, e) }}
 	for name, list := range map[string]*[]int{"prefill": &o.Prompts, "batch": &o.Batches, "context": &o.Contexts,
 		"threads": &o.Threads} {
 		if *list, err = intList(c, name); err != nil {

@@ -22,17 +22,17 @@ func numaFlag() cli.Flag {
 // numaMode is the value of the flag.
 func numaMode(c *cli.Context) engine.NUMA { return engine.NUMA(c.String("numa")) }
 
-// noteNodes says how a model is divided among NUMA nodes, and what that takes.
+// noteNodes says how a model is divided among NUMA nodes, and what that takes, or why --numa copy copies nothing.
 func noteNodes(c *cli.Context, e *engine.Engine) {
 	switch n, copied := e.Nodes(); {
 	case copied > 0:
 		note(c, fmt.Sprintf("the weights are copied to the memory of %d NUMA nodes, which takes %s; "+
 			"--numa distribute takes nothing", n, size(int64(copied))))
+	case numaMode(c) == engine.NUMACopy:
+		note(c, "nothing is copied by --numa copy: there is one NUMA node to use, there are fewer threads than nodes, "+
+			"a device computes, or all weights are repacked at load time; leave it out")
 	case n > 1:
 		detail(c, fmt.Sprintf("%s are bound to %d NUMA nodes", counted(e.Options().Threads, "thread"), n))
-	case numaMode(c) == engine.NUMACopy:
-		note(c, "nothing is copied by --numa copy: there is one NUMA node to use, or fewer threads than nodes, or a "+
-			"device computes; leave it out")
 	}
 }
 

@@ -32,7 +32,8 @@ type ModelOptions struct {
 	DeviceLayers int
 	NUMA         engine.NUMA
 
-	Peak func() int64 // peak memory of the process, in bytes; 0 if unknown
+	Opened func(*engine.Engine) // if not nil, told of the first engine of the file
+	Peak   func() int64         // peak memory of the process, in bytes; 0 if unknown
 }
 
 // ModelReport is the speed of a model.
@@ -223,6 +224,10 @@ func (r *modelRun) start(ctx context.Context) error {
 	}
 	defer m.Close()
 	e, tok := m.Engine, m.Tokenizer
+	if r.Opened != nil {
+		r.Opened(e)
+		r.Opened = nil
+	}
 	r.WeightBytes, r.KVCacheType = e.WeightBytesTop(), e.Options().Cache
 	seq, err := e.NewSequence()
 	if err != nil {
