@@ -63,6 +63,7 @@ func newAttentionLayer(v packed.View, d *model.Description, i int, o Options) (*
 func newLayer(v packed.View, all *model.Description, i int, o Options,
 	bind func(*loader, *model.Block) block) (*Engine, error) {
 	d := *all
+	o.NUMA = NUMAOff // nobody enters its pool
 	d.Layers, d.Blocks, d.Vocab = 1, all.Blocks[i:][:1], 1
 	if err := kernel.Check(); err != nil {
 		return nil, err
