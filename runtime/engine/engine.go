@@ -38,7 +38,7 @@ type Options struct {
 	// maximum tokens in the KV cache, over all sequences and held pages; 0 = Sequences · Context; or CacheFits
 	CacheTokens int
 	Page        int // tokens per page of the KV cache, a multiple of 32; 0 = the fastest
-	Memory      int // bytes that CacheFits counts as free, at most; 0 = all that are
+	Memory      int // bytes that CacheFits and NUMACopy count as free, at most; 0 = all that are
 
 	// Cache is the format of the KV cache; "" = CacheF32, the only one that gives the logits of the golden outputs.
 	Cache CacheType
@@ -103,9 +103,8 @@ type Engine struct {
 	ledger     ledger       // of pages, with a device
 	sequences  []*Sequence
 	ahead      interface{ Reach(stage int) } // reads the weights; nil where a device computes
-	copies     map[*byte][]byte              // of weights of the file, by where they lie there (NUMACopy)
-	copyList   [][]byte
-	copied     int // bytes of them
+	copies     [][]byte                      // of weights of the file (NUMACopy)
+	copied     int                           // bytes of them
 	close      []func()
 	taken      int // bytes reserved by another engine, possibly not in use yet
 	costs      draft.Costs

@@ -80,6 +80,9 @@ func (w *weights) bytes(top bool) int {
 // load binds the tensors that the description names.
 func (e *Engine) load(v packed.View) error {
 	l := &loader{Engine: e, view: v}
+	if err := l.planCopies(); err != nil {
+		return err
+	}
 	d, w := e.desc, &e.weights
 	e.activation = v.Manifest().Activation
 	w.embed = l.embedding(d.Embed, d.Vocab, d.Hidden)
@@ -165,8 +168,10 @@ func (w *weights) codes() (list []*kernel.Weights) {
 type loader struct {
 	*Engine
 	view   packed.View
-	expert int            // index of the expert being bound, for layers with several
-	later  []func() error // what can be done for several matrices at once, when all are bound
+	expert int              // index of the expert being bound, for layers with several
+	later  []func() error   // what can be done for several matrices at once, when all are bound
+	copyOf map[*byte][]byte // copies by where the data lie in the file
+	room   int              // bytes that copies may take
 	err    error
 }
 

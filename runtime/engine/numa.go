@@ -47,24 +47,80 @@ func (o *Options) nodes() []numa.Node {
 // were copied to their memory (NUMACopy).
 func (e *Engine) Nodes() (n, copied int) { return e.pool.Nodes(), e.copied }
 
+// copying reports whether weights of the file are to be copied.
+func (o *Options) copying() bool {
+	return o.NUMA == NUMACopy && (o.Device == "" || o.Device == device.CPU) && o.nodes() != nil
+}
+
+// planCopies looks, before a large model is copied for minutes, whether the copies fit into memory.
+func (l *loader) planCopies() error {
+	if !l.opt.copying() {
+		return nil
+	}
+	l.room = l.roomForCopies()
+	need := 0
+	for _, n := range l.desc.Tensors() {
+		if n.Linear {
+			need += l.readInPlace(&n)
+		}
+	}
+	return l.fits(need)
+}
+
+// roomForCopies is the memory that is free beside one context, a pass, and what another engine has reserved. What a
+// pass takes for wide layers is not known yet: allocate looks again.
+func (e *Engine) roomForCopies() int {
+	free := availableMemory()
+	if e.opt.Memory > 0 {
+		free = min(free, e.opt.Memory)
+	}
+	e.planWindows()
+	one := e.cacheBytes(e.opt.Context) + float64(e.windowBytes()) + e.stateBytes() + e.passBytes()
+	return int(float64(free-e.taken) - one)
+}
+
+// readInPlace is the size of a linear layer if threads read it where it lies in the file. What is wrong with a tensor
+// is told when it is bound.
+func (l *loader) readInPlace(n *model.Need) (bytes int) {
+	if entry, ok := l.view.Manifest().Entry(n.Name); ok {
+		native := kernel.Native(entry.Layout, entry.MatrixShape().K, l.view.Manifest().Block(entry))
+		if native && !l.opt.FloatActivations {
+			return entry.Bytes * entry.Experts()
+		}
+		return 0
+	}
+	if n.Turned {
+		return 0
+	}
+	for _, name := range append(n.Parts(), n.Name) {
+		if t, err := l.view.Tensor(name); err == nil {
+			bytes += len(t.Data)
+		}
+	}
+	return bytes
+}
+
+// fits is an error if copies of so many bytes are too large.
+func (l *loader) fits(bytes int) error {
+	if l.copied+bytes <= l.room {
+		return nil
+	}
+	return fmt.Errorf("%w: a copy of the weights for NUMA nodes (%s) does not fit into memory: it takes %d bytes, and "+
+		"%d are free beside the KV cache of one context; use %s", pack.ErrLimit, NUMACopy, l.copied+bytes,
+		max(l.room, 0), NUMADistribute)
+}
+
 // near returns the data of weights that the threads read: a copy of what lies in the file, if there is to be one. Data
 // that several matrices share are copied once.
 func (l *loader) near(data []byte) ([]byte, error) {
-	o := &l.opt
-	if o.NUMA != NUMACopy || o.Device != "" && o.Device != device.CPU || o.nodes() == nil || len(data) == 0 {
+	if !l.opt.copying() || len(data) == 0 {
 		return data, nil
 	}
-	if c := l.copies[unsafe.SliceData(data)]; len(c) >= len(data) {
+	if c := l.copyOf[unsafe.SliceData(data)]; len(c) >= len(data) {
 		return c[:len(data)], nil
 	}
-	free := availableMemory()
-	if o.Memory > 0 {
-		free = min(free, o.Memory-l.copied)
-	}
-	if len(data) > free {
-		return nil, fmt.Errorf("%w: a copy of the weights for NUMA nodes (%s) does not fit into memory: after "+
-			"%d bytes of it %d more are needed, and %d are free; use %s", pack.ErrLimit, NUMACopy, l.copied, len(data),
-			max(free, 0), NUMADistribute)
+	if err := l.fits(len(data)); err != nil {
+		return nil, err
 	}
 	part, err := nearMemory.New(len(data))
 	if err != nil {
@@ -72,11 +128,11 @@ func (l *loader) near(data []byte) ([]byte, error) {
 	}
 	l.close = append(l.close, part.Free)
 	copy(part.Bytes, data)
-	if l.copies == nil {
-		l.copies = map[*byte][]byte{}
+	if l.copyOf == nil {
+		l.copyOf = map[*byte][]byte{}
 	}
-	l.copies[unsafe.SliceData(data)] = part.Bytes
-	l.copyList = append(l.copyList, part.Bytes)
+	l.copyOf[unsafe.SliceData(data)] = part.Bytes
+	l.copies = append(l.copies, part.Bytes)
 	l.copied += len(data)
 	return part.Bytes, nil
 }
@@ -133,7 +189,7 @@ func (e *Engine) settle() {
 // residents lists the memory of this process that holds weights. No two overlap.
 func (e *Engine) residents() (list []resident) {
 	own := map[*byte]bool{}
-	for _, c := range e.copyList {
+	for _, c := range e.copies {
 		own[unsafe.SliceData(c)] = true
 	}
 	add := func(s portion, b []byte, mine bool) {

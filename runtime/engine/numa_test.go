@@ -30,7 +30,7 @@ func onNodes(t testing.TB, n int) {
 }
 
 // TestNUMAIsTheSame: nodes, threads and modes change no bit of the logits, of weights read where they are stored,
-// repacked, floats, and experts.
+// repacked, and floats.
 func TestNUMAIsTheSame(t *testing.T) {
 	models := map[string]*view{
 		"stored":   tiny(t),
@@ -103,9 +103,30 @@ func TestNUMACopies(t *testing.T) {
 	if got := e.MemoryBytes() - plain.MemoryBytes(); got != copied {
 		t.Errorf("the copy counts %d bytes, and has %d", got, copied)
 	}
-	_, err := New(v, Options{Threads: 2, NUMA: NUMACopy, Memory: copied - 1})
-	if !errors.Is(err, pack.ErrLimit) || !strings.Contains(err.Error(), "NUMA") {
-		t.Errorf("a copy beyond the limit: %v", err)
+	room := e.MemoryBytes()
+	for _, c := range []struct {
+		memory int
+		fits   bool
+	}{{copied - 1, false}, {copied + 1, false}, {room, true}} { // the second has no room to compute in
+		small, err := New(v, Options{Threads: 2, NUMA: NUMACopy, Memory: c.memory})
+		if c.fits && err == nil {
+			small.Close()
+		} else if c.fits || !errors.Is(err, pack.ErrLimit) || !strings.Contains(err.Error(), "NUMA") {
+			t.Errorf("a copy of %d bytes with %d of memory: %v", copied, c.memory, err)
+		}
+	}
+	e.taken = 1 << 60
+	if n := e.roomForCopies(); n >= 0 {
+		t.Errorf("%d bytes are free that another engine has reserved", n)
+	}
+	l, need := &loader{Engine: e, view: v}, 0
+	for _, n := range e.desc.Tensors() {
+		if n.Linear {
+			need += l.readInPlace(&n)
+		}
+	}
+	if head := e.weights.head.bytes(); need > copied || need < copied-head {
+		t.Errorf("copies are to take %d bytes, and took %d, of which the head %d", need, copied, head)
 	}
 	if _, err := New(v, Options{NUMA: "mirror"}); !errors.Is(err, pack.ErrUnsupported) {
 		t.Errorf("an unknown mode: %v", err)
@@ -116,6 +137,9 @@ func TestNUMACopies(t *testing.T) {
 func TestNUMAPortions(t *testing.T) {
 	onNodes(t, 3)
 	e := engine(t, tiny(t), Options{Threads: 7})
+	if part := (portion{99, 1, 100}).of(e.pool, 0, make([]byte, 8)); len(part) != 0 {
+		t.Errorf("the first node has %d bytes of the last row", len(part))
+	}
 	for _, f := range e.weights.projections() {
 		for i := range f.matrices {
 			m := &f.matrices[i]
@@ -162,7 +186,7 @@ func TestNUMAResidents(t *testing.T) {
 func TestNUMAShared(t *testing.T) {
 	onNodes(t, 2)
 	e := engine(t, tiny(t), Options{Threads: 2, NUMA: NUMACopy})
-	l, data := &loader{Engine: e}, []byte{1, 2, 3}
+	l, data := &loader{Engine: e, room: 1 << 40}, []byte{1, 2, 3}
 	first, err := l.near(data)
 	if err != nil {
 		t.Fatal(err)
