@@ -136,6 +136,9 @@ func TestDamaged(t *testing.T) {
 			t.Errorf("without %s: %+v", name, got)
 		}
 	}
+	if list, ok := parse("3-0"); ok {
+		t.Errorf("3-0 is read as %v", list)
+	}
 	if got := Read(fstest.MapFS{}); len(got.Nodes) != 1 {
 		t.Errorf("without any file: %+v", got)
 	}
