@@ -1,12 +1,10 @@
 package kernel
 
 import (
-	"fmt"
-	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,8 +41,8 @@ func (g *gathering) Do(from, to int) {
 	g.at[where(g.t)]++
 }
 
-// TestPoolBinds: workers stay on the CPUs of their nodes, the caller of Run between Enter and Leave, which gives it back
-// the mask that it had, and the tasks of Reside.
+// TestPoolBinds: workers stay on the CPUs of their nodes, the caller of Run between Enter and Leave, which gives it
+// back the mask that it had, and the tasks of Reside.
 func TestPoolBinds(t *testing.T) {
 	here := numa.Here()
 	all := here.CPUs()
@@ -82,21 +80,25 @@ func TestPoolBinds(t *testing.T) {
 	}
 }
 
-// TestPoolBoundThreadEnds: a thread that cannot have its mask back ends with its goroutine.
+// TestPoolBoundThreadEnds: a thread that cannot have its mask back stays with its goroutine, with which it ends; others
+// are free again.
 func TestPoolBoundThreadEnds(t *testing.T) {
 	p := NewPoolOn(2, nodesOf(1, 1))
 	defer p.Close()
-	thread := make(chan int)
-	go func() {
-		p.Enter()
-		p.Leave(numa.Mask{}) // which no thread can have
-		thread <- unix.Gettid()
-	}()
-	name := fmt.Sprintf("/proc/self/task/%d", <-thread)
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(name); err != nil {
-			return
-		}
+	kept := func(lost bool) bool {
+		stack := make(chan string)
+		go func() {
+			before := p.Enter()
+			if lost {
+				before = numa.Mask{} // which no thread can have
+			}
+			p.Leave(before)
+			text := make([]byte, 200)
+			stack <- string(text[:runtime.Stack(text, false)])
+		}()
+		return strings.Contains(<-stack, "locked to thread")
 	}
-	t.Error("the thread goes on")
+	if kept(false) || !kept(true) {
+		t.Errorf("the goroutine keeps its thread: %v; without a mask: %v", kept(false), kept(true))
+	}
 }
