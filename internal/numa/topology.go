@@ -42,9 +42,9 @@ const (
 )
 
 // Read reads the topology below the root directory of a system: the CPUs that are online and that the process may use,
-// by affinity and cpuset, divided by node. A node without such CPUs is left out. CPUs of a node whose memory the process
-// may not use, or that has none, belong to the first node with memory. Whatever is missing or contradicts itself gives
-// one node.
+// by affinity and cpuset, divided by node. A node without such CPUs is left out. CPUs of a node whose memory the
+// process may not use, or that has none, belong to the first node with memory. Whatever is missing or contradicts
+// itself gives one node.
 func Read(root fs.FS) Topology {
 	r := reader{root}
 	allowed, ok := r.field(statusFile, "Cpus_allowed_list:")

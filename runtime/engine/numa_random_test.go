@@ -35,12 +35,14 @@ func TestNUMAOfRandomModels(t *testing.T) {
 				}
 			}
 			for _, f := range e.weights.projections() {
-				minima += len(slices.DeleteFunc(slices.Clone(f.matrices), func(m matrix) bool { return m.minima == nil }))
+				if slices.ContainsFunc(f.matrices, func(m matrix) bool { return m.minima != nil }) {
+					minima++
+				}
 			}
 			e.Close()
 		}
 	}
 	if experts == 0 || minima == 0 {
-		t.Errorf("%d layers have experts, %d matrices have minima", experts, minima)
+		t.Errorf("%d layers have experts, %d projections have minima", experts, minima)
 	}
 }
