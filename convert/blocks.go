@@ -35,10 +35,10 @@ func (b *blocks) each(codes []int8, row int, stored []byte, do func(row int, cod
 	scales := make([]float32, k/b.codes.Group)
 	minima, groups := make([]float32, len(scales)), make([]group, len(scales))
 	for i := range len(codes) / k {
-		own := codes[i*k:][:k]
+		own, factor := codes[i*k:][:k], b.Scale(row+i)
 		err := b.Type.DecodeRow(own, scales, minima, stored[i*size:][:size])
 		for g := 0; g < len(groups) && err == nil; g++ {
-			groups[g], err = b.group(own[g*b.codes.Group:][:b.codes.Group], scales[g], minima[g])
+			groups[g], err = b.group(own[g*b.codes.Group:][:b.codes.Group], scales[g], minima[g], factor)
 		}
 		if err != nil {
 			return fmt.Errorf("row %d: %w", row+i, err)
@@ -48,17 +48,18 @@ func (b *blocks) each(codes []int8, row int, stored []byte, do func(row int, cod
 	return nil
 }
 
-// group computes the scale and the zero point of a block, and refuses values that a packed file cannot hold exactly.
-func (b *blocks) group(codes []int8, scale, minimum float32) (g group, err error) {
+// group computes the scale and the zero point of a block whose weights a factor multiplies, and refuses values that a
+// packed file cannot hold exactly.
+func (b *blocks) group(codes []int8, scale, minimum, factor float32) (g group, err error) {
 	switch {
-	case b.Scale != 1 && (b.minima || b.codes.Factors): // which would be rounded after the sum, or is not a factor
-		return g, notExact{fmt.Errorf("there are minima or factors of scales, and a scale of the tensor, %v", b.Scale)}
+	case factor != 1 && (b.minima || b.codes.Factors): // which would be rounded after the sum, or is not a factor
+		return g, notExact{fmt.Errorf("there are minima or factors of scales, and a scale of the tensor, %v", factor)}
 	case b.minima:
 		return b.affine(codes, scale, minimum), nil
-	case scale == 0 || b.Scale == 0:
-		return b.equal(codes, minimum)
+	case scale == 0 || factor == 0:
+		return b.equal(codes, minimum, factor)
 	}
-	s, err := b.scaled(scale)
+	s, err := b.scaled(scale, factor)
 	if err != nil || !b.codes.Minima {
 		return group{scale: s}, err
 	}
@@ -83,17 +84,17 @@ func (b *blocks) affine(codes []int8, scale, minimum float32) group {
 
 // scaled returns the block scale times the tensor scale; it fails if the product is not exact, but for NVFP4, whose
 // products are rounded (QUANTIZATION N25).
-func (b *blocks) scaled(scale float32) (float32, error) {
-	s := scale * b.Scale
-	if b.Type != gguf.NVFP4 && float64(s) != float64(scale)*float64(b.Scale) || math.IsInf(float64(s), 0) || s == 0 {
-		return 0, notExact{fmt.Errorf("a scale of %v times that of the tensor, %v, is not a float32", scale, b.Scale)}
+func (b *blocks) scaled(scale, factor float32) (float32, error) {
+	s := scale * factor
+	if b.Type != gguf.NVFP4 && float64(s) != float64(scale)*float64(factor) || math.IsInf(float64(s), 0) || s == 0 {
+		return 0, notExact{fmt.Errorf("a scale of %v times that of the tensor, %v, is not a float32", scale, factor)}
 	}
 	return s, nil
 }
 
 // equal makes codes of a block whose weights all equal v times the tensor scale, whatever their stored codes: ±1, or 0
 // with scale 0. Wide codes without a zero stay what they are, with scale 0.
-func (b *blocks) equal(codes []int8, v float32) (group, error) {
+func (b *blocks) equal(codes []int8, v, factor float32) (group, error) {
 	code := int8(0)
 	switch {
 	case v < 0:
@@ -112,7 +113,7 @@ func (b *blocks) equal(codes []int8, v float32) (group, error) {
 	if v == 0 {
 		return group{}, nil
 	}
-	s, err := b.scaled(max(v, -v))
+	s, err := b.scaled(max(v, -v), factor)
 	return group{scale: s}, err
 }
 

@@ -128,7 +128,7 @@ func (b *blocks) scale(m matrix, all common) packed.Scale {
 		s.Kind, s.Group = packed.ScaleRow, 0
 	}
 	switch {
-	case b.Scale != 1:
+	case b.Scaled():
 		s.DType = packed.ScaleF32
 	case b.Type == gguf.MXFP4:
 		s.DType = packed.ScaleE8M0

@@ -125,7 +125,7 @@ func (r *blockRows) compare(row, column int, code, zero int8, scale float32, min
 		return broken("", "row %d, column %d: code %d, zero point %d and scale %v give %v; the checkpoint has %v", row,
 			column, code, zero, scale, got, want)
 	}
-	if s := r.scales[g] * r.Scale; s != 0 && (int(code) != int(r.codes[column])+r.beyond || scale != s) {
+	if s := r.scales[g] * r.Scale(row); s != 0 && (int(code) != int(r.codes[column])+r.beyond || scale != s) {
 		return broken("", "row %d, column %d: code %d with scale %v; in the checkpoint %d with %v", row, column,
 			code, scale,
 			r.codes[column], s)

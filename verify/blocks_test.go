@@ -55,7 +55,7 @@ func TestSourceBlocks(t *testing.T) {
 func TestBlocksOfAnotherAlphabet(t *testing.T) {
 	const q = 9
 	r := &blockRows{
-		Blocks: checkpoint.Blocks{Scale: 1}, group: 32, beyond: -128 + 16,
+		Blocks: checkpoint.Blocks{Stored: checkpoint.Tensor{Shape: []int{1, 0}}}, group: 32, beyond: -128 + 16,
 		codes: []int8{q - 16}, scales: []float32{0.5}, minima: []float32{-1}, weights: []float32{0.5*q - 1},
 	}
 	minimum := r.minima[0]

@@ -181,11 +181,10 @@ func (g *ggufFile) view(t hf.Tensor) (*view, safetensors.DType, error) {
 	}
 	v.stored = t.From.Type.RowSize(int64(v.columns))
 	if t.Scale != nil {
-		s, err := g.floats(*t.Scale)
-		if err != nil {
+		var err error
+		if v.factors, err = g.floats(*t.Scale); err != nil {
 			return nil, "", err
 		}
-		v.scale = s[0]
 	}
 	if t.From.Type == gguf.I2_S {
 		return v, safetensors.F32, v.i2s()
@@ -244,7 +243,7 @@ type view struct {
 	stored  int64             // bytes per stored row
 	size    int64             // bytes per row
 	raw     safetensors.DType // type of rows that are used as stored; "" = decode to F32
-	scale   float32           // from the .scale tensor, if there is one
+	factors []float32         // of weights: one, or one for the rows of each expert; nil = none
 }
 
 // i2sPacking is the packing of published files. Its rows do not share bytes.
@@ -260,11 +259,22 @@ func (v *view) i2s() error {
 		return err
 	}
 	own, err := gguf.I2SScale(tail)
-	if v.tensor.Scale == nil {
-		v.scale = 1
+	if v.factors == nil {
+		v.factors = []float32{1}
 	}
-	v.scale, v.size = own*v.scale, 4*int64(v.columns)
+	for i := range v.factors {
+		v.factors[i] *= own
+	}
+	v.size = 4 * int64(v.columns)
 	return err
+}
+
+// factorOf returns the factor of a row's weights.
+func factorOf(factors []float32, row, rows int64) float32 {
+	if len(factors) < 2 {
+		return append(factors, 1)[0]
+	}
+	return factors[row/(rows/int64(len(factors)))]
 }
 
 // readAt fills p with bytes starting at off; start and end need not be row boundaries.
@@ -287,7 +297,7 @@ func (v *view) readAt(p []byte, off int64) error {
 			row = append(row[:0], make([]byte, v.size)...)
 			whole = row
 		}
-		if err := v.decode(whole, stored); err != nil {
+		if err := v.decode(whole, stored, factorOf(v.factors, m, v.rows)); err != nil {
 			return fmt.Errorf("row %d: %w", m, err)
 		}
 		if int64(len(dst)) < v.size {
@@ -298,15 +308,15 @@ func (v *view) readAt(p []byte, off int64) error {
 	return nil
 }
 
-// decode converts a stored row.
-func (v *view) decode(dst, stored []byte) error {
+// decode converts a stored row, which a factor multiplies.
+func (v *view) decode(dst, stored []byte, factor float32) error {
 	if v.raw != "" {
 		copy(dst, stored)
 		return nil
 	}
 	values := make([]float32, v.columns)
 	if t := v.tensor.From.Type; t == gguf.NVFP4 && v.tensor.Scale != nil {
-		if err := t.ScaledFloats(values, stored, v.scale); err != nil {
+		if err := t.ScaledFloats(values, stored, factor); err != nil {
 			return err
 		}
 	} else if err := v.values(values, stored); err != nil {
@@ -314,7 +324,7 @@ func (v *view) decode(dst, stored []byte) error {
 	}
 	for i, x := range values {
 		if v.scales() {
-			x *= v.scale
+			x *= factor
 		}
 		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(x-v.tensor.Less))
 	}

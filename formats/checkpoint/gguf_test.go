@@ -169,6 +169,10 @@ func TestGGUFRefused(t *testing.T) {
 		`"mamba"; supported are llama`: ggufBytes(t,
 			[]gguf.KV{{Key: "general.architecture", Value: gguf.TextValue("mamba")}},
 			[]gguf.TensorInfo{{Name: "a", Shape: []int64{1}}}),
+		"shape [3]; want one F32, or one for each expert": ggufModel(t, nil,
+			gguf.TensorInfo{Name: "blk.0.attn_q.scale", Shape: []int64{3}}),
+		"there is no output.weight that it multiplies": ggufModel(t, nil,
+			gguf.TensorInfo{Name: "output.scale", Shape: []int64{1}}),
 		"3 dimensions": ggufModel(t, nil, gguf.TensorInfo{Name: "blk.1.attn_v.weight", Shape: []int64{2, 2, 2}}),
 	} {
 		_, err := openGGUFFile(t, file)

@@ -18,7 +18,7 @@ type Tensor struct {
 	From  gguf.TensorInfo
 	Heads int              // > 0: rows are permuted within this many heads, see Row
 	Less  float32          // subtracted from the stored values
-	Scale *gguf.TensorInfo // tensor whose only element multiplies the stored values; nil = none
+	Scale *gguf.TensorInfo // multiplies the stored values: one for all, or one for each expert; nil = none
 	// Values of latent attention, [heads, values, rank], where From has its keys, [heads, rank, keys]; nil in other
 	// tensors. The checkpoint has both in one tensor, [heads·(keys + values), rank].
 	Values *gguf.TensorInfo
@@ -61,6 +61,9 @@ func (f *File) List() ([]Tensor, error) {
 		case err != nil:
 			return nil, err
 		case t.Name == "":
+			if err := f.scales(name); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if err := f.complete(&t, family, heads[part]); err != nil {
@@ -110,11 +113,24 @@ func (f *File) complete(t *Tensor, family *family, heads int64) error {
 	if !ok {
 		return nil
 	}
-	if scale.Weights() != 1 || scale.Type != gguf.F32 {
-		return fmt.Errorf("%w: its .scale has type %s and shape %v; want one F32", pack.ErrUnsupported, scale.Type,
-			scale.Shape)
+	n, experts := scale.Weights(), int64(1)
+	if len(t.From.Shape) == 3 {
+		experts = t.From.Shape[0]
+	}
+	if n != 1 && n != experts || scale.Type != gguf.F32 {
+		return fmt.Errorf("%w: its .scale has type %s and shape %v; want one F32, or one for each expert",
+			pack.ErrUnsupported, scale.Type, scale.Shape)
 	}
 	t.Scale = &scale
+	return nil
+}
+
+// scales refuses a .scale without the tensor that it multiplies.
+func (f *File) scales(name string) error {
+	of, ok := strings.CutSuffix(name, ".scale")
+	if _, held := f.Tensors[of+".weight"]; ok && !held {
+		return fmt.Errorf("%w: tensor %q: there is no %s.weight that it multiplies", pack.ErrUnsupported, name, of)
+	}
 	return nil
 }
 
@@ -139,9 +155,10 @@ func (f *family) rename(name string) (to, part string, err error) {
 		to = usual[part]
 	}
 	switch {
-	case to == "" || !f.has(part, end):
-	case (end == ".scale" || end == ".input_scale") && prefix != "": // the latter is for activations of NVFP4
-		return "", "", nil
+	case to == "":
+	case (end == ".scale" || end == ".input_scale") && (prefix != "" || part == "output"):
+		return "", "", nil // the latter is for activations of NVFP4
+	case !f.has(part, end):
 	case end == ".weight", end == ".bias":
 		return prefix + to + end, part, nil
 	}
