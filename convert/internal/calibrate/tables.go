@@ -36,7 +36,9 @@ func (p *probe) tables() (costs [][]float64, err error) {
 // table measures the forms of a table: the model computes the probes with their values as floats, of which there is
 // room for one form at a time.
 func (p *probe) table(t Table, stored packed.Tensor) (costs []float64, err error) {
-	var values []float32
+	other := packed.Tensor{Name: t.Name, DType: safetensors.F32, Shape: stored.Shape}
+	var values []float32 // of a head that is a second form of the embedding
+	second := t.Use == (Use{Heads: true})
 	for _, job := range t.Jobs {
 		m, k, dtype := job.Shape.M, job.Shape.K, job.DType
 		if len(stored.Data) != m*k*dtype.Size() {
@@ -51,18 +53,27 @@ func (p *probe) table(t Table, stored packed.Tensor) (costs []float64, err error
 		if err != nil {
 			return nil, err
 		}
-		if values == nil {
+		switch {
+		case second && values == nil:
 			values = make([]float32, m*k)
+		case !second && other.Data == nil:
+			other.Data = make([]byte, 4*m*k)
 		}
 		err = parallel.Do(p.ctx, p.Threads, m, rowsAtOnce, func(from, to int) error {
 			w := make([]float32, (to-from)*k)
 			dtype.Widen(w, stored.Data[from*k*dtype.Size():])
-			return code(z, between(from, to), w, values[from*k:to*k])
+			if second {
+				return code(z, between(from, to), w, values[from*k:to*k])
+			}
+			own := make([]float32, len(w))
+			err := code(z, between(from, to), w, own)
+			copy(other.Data[4*from*k:], quantize.FloatBytes(own))
+			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		d, err := p.withTable(t, stored.Shape, values)
+		d, err := p.withTable(other, values)
 		if err != nil {
 			return nil, err
 		}
@@ -71,15 +82,15 @@ func (p *probe) table(t Table, stored packed.Tensor) (costs []float64, err error
 	return costs, nil
 }
 
-// withTable computes the probes with other values of a table. A head that is a second form of the embedding takes the
-// place of what hidden states multiply, and of nothing else.
-func (p *probe) withTable(t Table, shape []int, values []float32) (float64, error) {
-	if t.Use == (Use{Heads: true}) {
-		defer func() { p.rounded = nil }()
-		p.rounded = map[string][]float32{p.Head: values}
-		return p.cost(p.engine)
+// withTable computes the probes with another table, or with other values of a head that is a second form of the
+// embedding: these take the place of what hidden states multiply, and of nothing else.
+func (p *probe) withTable(other packed.Tensor, head []float32) (float64, error) {
+	if head == nil {
+		return p.with(other)
 	}
-	return p.with(packed.Tensor{Name: t.Name, DType: safetensors.F32, Shape: shape, Data: quantize.FloatBytes(values)})
+	defer func() { p.rounded = nil }()
+	p.rounded = map[string][]float32{p.Head: head}
+	return p.cost(p.engine)
 }
 
 // with computes the probes with other tensors in the place of those that have their names, and returns the divergence.
